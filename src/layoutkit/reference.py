@@ -1,0 +1,61 @@
+"""The obvious numpy truth of every operation: slow, short, and what the kernels are tested against."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+
+from .layout import Layout
+
+
+def offsets(layout: Layout, shape: Sequence[int]) -> np.ndarray:
+    """Element offset of every logical index in the contiguous physical array, as an array of `shape`."""
+    shape = layout.check_shape(shape)
+    out = np.zeros(shape, np.int64)
+    stride = 1
+    for dim, unit, extent in reversed(layout.axes(shape)):
+        digit = np.arange(shape[dim]) // unit % max(extent, 1)
+        out += (digit * stride).reshape([-1 if d == dim else 1 for d in range(layout.rank)])
+        stride *= extent
+    return out
+
+
+def to_logical(array: np.ndarray, layout: Layout, shape: Sequence[int]) -> np.ndarray:
+    """The logical tensor that the physical `array` holds."""
+    return np.ascontiguousarray(array).reshape(-1)[offsets(layout, shape)]
+
+
+def to_physical(tensor: np.ndarray, layout: Layout, pad_value=0) -> np.ndarray:
+    """The physical array of a logical `tensor`; pads hold `pad_value`."""
+    out = np.full(layout.physical_shape(tensor.shape), pad_value, tensor.dtype)
+    out.reshape(-1)[offsets(layout, tensor.shape)] = tensor
+    return out
+
+
+def reorder(array: np.ndarray, src: Layout, dst: Layout, shape: Sequence[int], pad_value=0) -> np.ndarray:
+    """The physical array in `dst` of the tensor of `shape` that `array` holds in `src`."""
+    return to_physical(to_logical(array, src, shape), dst, pad_value)
+
+
+def conv(x, w, bias, stride, padding, dilation, groups) -> np.ndarray:
+    """Convolution of logical x (N, C, *spatial) and w (O, C/groups, *kernel) in float64.
+
+    y[n, o, p] = bias[o] + sum over c, k of x[n, c, stride*p + dilation*k - before] * w[o, c, k];
+    `padding` is (before, after) per spatial axis, the others one number per axis.
+    """
+    n, oc = x.shape[0], w.shape[0]
+    x = np.pad(np.asarray(x, np.float64), [(0, 0), (0, 0), *padding])
+    x = x.reshape(n, groups, x.shape[1] // groups, *x.shape[2:])
+    w = np.asarray(w, np.float64).reshape(groups, oc // groups, *w.shape[1:])
+    kernel = w.shape[3:]
+    size = [
+        (s - d * (k - 1) - 1) // t + 1 for s, d, k, t in zip(x.shape[3:], dilation, kernel, stride)
+    ]
+    y = np.zeros((n, groups, oc // groups, *size))
+    for k in itertools.product(*map(range, kernel)):
+        at = tuple(slice(d * i, d * i + t * (m - 1) + 1, t) for d, i, t, m in zip(dilation, k, stride, size))
+        y += np.einsum("ngc...,goc->ngo...", x[(slice(None),) * 3 + at], w[(slice(None),) * 3 + k])
+    y = y.reshape(n, oc, *size)
+    return y if bias is None else y + np.asarray(bias, np.float64).reshape(-1, *[1] * len(size))
