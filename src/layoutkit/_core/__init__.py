@@ -1,0 +1,1 @@
+"""The compiled half: register tiles in C, everything around them in Cython."""

@@ -1,0 +1,440 @@
+"""Convolution by the shared register tile: the loop nests around it, blocking, packing and threads.
+
+    y[n, o, p] = bias[o] + sum over c, k of x[n, c, stride*p + dilation*k - before] * w[o, c, k]
+
+Two ways to lay the tile  C[i][j] = sum A[i][k] B[k][j]  over it:
+
+PixelRows    i = output pixels, read where they lie through row pointers; j = output channels.
+             For layouts whose channels are innermost, whole (NHWC) or in blocks (nChw16c).
+FilterRows   i = output channels; j = output pixels of one image, packed into panels unless they already
+             lie as one (1x1). For layouts whose pixels are innermost (NCHW).
+
+Spatial axes are always three, depth height width; one that a problem does not have has size 1.
+All strides are in bytes. Work is one flat range of tiles that the threads share evenly, in one parallel
+region; a tile is always computed whole and by one thread, so results do not depend on their number.
+"""
+
+from cython.parallel cimport parallel
+cimport openmp
+from libc.stdint cimport int64_t, uint32_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy, memset
+
+from .registry cimport lk_gemm, lk_gemm_fn, lk_kernel, row_named
+
+cdef enum:
+    MAX_COLS = 64    # columns of the widest tile
+    MAX_ROWS = 32    # rows of the tallest: a mask has a bit for each
+
+
+cdef struct Geometry:
+    int64_t n, groups
+    int64_t size[3]        # of the input
+    int64_t out[3]
+    int64_t kernel[3]
+    int64_t stride[3]
+    int64_t dilation[3]
+    int64_t before[3]      # padding
+
+
+cdef Geometry geometry_of(g) except *:
+    cdef Geometry c
+    c.n, c.groups = g.n, g.groups
+    for i in range(3):
+        c.size[i], c.out[i], c.kernel[i] = g.size[i], g.out[i], g.kernel[i]
+        c.stride[i], c.dilation[i], c.before[i] = g.stride[i], g.dilation[i], g.before[i]
+    return c
+
+
+cdef inline int64_t ceil_div(int64_t a, int64_t b) noexcept nogil:
+    return (a + b - 1) // b
+
+
+cdef inline void taps_inside(const Geometry *g, int axis, int64_t at, int64_t *lo, int64_t *hi) noexcept nogil:
+    """The taps [lo, hi) along `axis` that output position `at` reads inside the input."""
+    cdef int64_t first = at * g.stride[axis] - g.before[axis], d = g.dilation[axis]
+    lo[0] = 0 if first >= 0 else min(g.kernel[axis], ceil_div(-first, d))
+    hi[0] = min(g.kernel[axis], ceil_div(g.size[axis] - first, d)) if first < g.size[axis] else 0
+    if hi[0] < lo[0]:
+        hi[0] = lo[0]
+
+
+cdef class Executor:
+    """What both ways share: the tile, the geometry, a workspace per thread."""
+
+    cdef lk_gemm_fn tile
+    cdef Geometry g
+    cdef int mr, nr, lanes
+    cdef int64_t total              # tiles in all
+    cdef int64_t ws_thread          # bytes of workspace per thread
+    cdef readonly int threads
+
+    def __init__(self, str kernel, geometry, int threads):
+        cdef const lk_kernel *row = row_named(kernel)
+        self.tile, self.mr, self.nr = <lk_gemm_fn>row.fn, row.mr, row.nr
+        self.lanes = {"portable": 4, "avx2": 8}.get(kernel.rsplit("_f32_")[1], 16)
+        self.g = geometry_of(geometry)
+        self.threads = threads
+
+    @property
+    def workspace(self):
+        """Bytes of scratch memory that a call needs."""
+        return self.ws_thread * self.threads
+
+    def __call__(self, size_t x, size_t w, size_t bias, size_t y, size_t workspace):
+        """Run on addresses: input, packed filter, packed bias or 0, output, workspace."""
+        cdef int tid = 0, n = 1
+        if self.total == 0:
+            return
+        with nogil:
+            if self.threads == 1:
+                self.part(<const char *>x, <const float *>w, <const float *>bias, <char *>y,
+                          <char *>workspace, 0, self.total)
+            else:
+                with parallel(num_threads=self.threads):
+                    tid = openmp.omp_get_thread_num()
+                    n = openmp.omp_get_num_threads()
+                    self.part(<const char *>x, <const float *>w, <const float *>bias, <char *>y,
+                              <char *>workspace + tid * self.ws_thread,
+                              self.total * tid // n, self.total * (tid + 1) // n)
+
+    cdef void part(self, const char *x, const float *w, const float *bias, char *y, char *workspace,
+                   int64_t task, int64_t end) noexcept nogil:
+        pass
+
+
+cdef inline int64_t aligned(int64_t n) noexcept nogil:
+    return (n + 63) // 64 * 64
+
+
+cdef class PixelRows(Executor):
+    """Rows of the tile are output pixels, columns are output channels.
+
+    Parameters
+    ----------
+    kernel : str
+        Name of a gemm row.
+    geometry
+        n, groups, size, out, kernel, stride, dilation, before.
+    x_strides, y_strides : (n, d, h, w)
+        Byte strides of an image and a pixel.
+    x_channels : (blocks, block_stride, kb, kb_last, group_stride)
+        The input channels of a group: `blocks` runs of `kb` floats, the last of `kb_last`.
+    y_channels : (count, block, block_stride)
+        Output channels of a group, pads included, in blocks; `block` 0: one run.
+    gather : bool
+        Copy the taps of a block of pixels into rows of a matrix first (im2col).
+    row_block : int
+        Bytes of input that a block of rows may span: it should stay in L2.
+
+    The packed filter is [groups][panels][taps][channels][nr] floats, the bias [groups][panels][nr].
+    """
+
+    cdef int64_t x_stride[4]
+    cdef int64_t y_stride[4]
+    cdef int64_t blocks, block_stride, kb, kb_last, x_group
+    cdef int64_t cols, y_block, y_block_stride
+    cdef bint gather, padded, split
+    cdef int64_t taps, depth        # depth: elements summed per output
+    cdef int64_t rows, tiles, row_blocks, panels
+    cdef int64_t block_rows, block_tiles       # the most that a block of rows has
+    cdef int64_t *tap
+    cdef float *zero
+
+    def __init__(self, str kernel, geometry, int threads, x_strides, x_channels, y_strides, y_channels,
+                 bint gather, int64_t row_block):
+        Executor.__init__(self, kernel, geometry, threads)
+        cdef Geometry *g = &self.g
+        cdef int64_t t = 0, a, b, c, lo, hi
+        for i in range(4):
+            self.x_stride[i], self.y_stride[i] = x_strides[i], y_strides[i]
+        self.blocks, self.block_stride, self.kb, self.kb_last, self.x_group = x_channels
+        self.cols, self.y_block, self.y_block_stride = y_channels
+        if self.y_block:
+            if self.y_block % self.lanes and self.y_block % (self.lanes // 2):
+                raise ValueError(f"output blocks of {self.y_block} channels with vectors of {self.lanes}")
+            self.split = self.y_block % self.lanes != 0
+        self.gather = gather
+        self.taps = g.kernel[0] * g.kernel[1] * g.kernel[2]
+        self.depth = self.taps * ((self.blocks - 1) * self.kb + self.kb_last)
+        self.rows = g.n * g.out[0] * g.out[1] * g.out[2]
+        self.panels = ceil_div(self.cols, self.nr)
+        self.tiles = ceil_div(self.rows, self.mr)
+        self.total = g.groups * self.panels * self.tiles
+        a = max(1, row_block // max(1, 4 * self.mr * (self.depth if gather else self.depth // self.taps)))
+        self.row_blocks = max(1, ceil_div(self.tiles, a))
+        self.block_tiles = ceil_div(self.tiles, self.row_blocks) + 1
+        self.block_rows = self.block_tiles * self.mr
+        self.padded = False
+        for i in range(3):
+            for a in (0, g.out[i] - 1):
+                taps_inside(g, i, a, &lo, &hi)
+                self.padded |= lo > 0 or hi < g.kernel[i]
+        self.ws_thread = 2 * aligned(8 * self.block_rows) + aligned(4 * self.block_tiles * self.taps)
+        if gather:
+            self.ws_thread += aligned(4 * self.block_rows * self.depth)
+        self.tap = <int64_t *>calloc(max(1, self.taps), sizeof(int64_t))
+        self.zero = <float *>calloc(max(1, self.kb, self.kb_last), sizeof(float))
+        if self.tap == NULL or self.zero == NULL:
+            raise MemoryError(f"convolution: tables of {self.taps} taps and {self.kb} channels")
+        for a in range(g.kernel[0]):
+            for b in range(g.kernel[1]):
+                for c in range(g.kernel[2]):
+                    self.tap[t] = (a * g.dilation[0] * self.x_stride[1] + b * g.dilation[1] * self.x_stride[2]
+                                   + c * g.dilation[2] * self.x_stride[3])
+                    t += 1
+
+    def __dealloc__(self):
+        free(self.tap)
+        free(self.zero)
+
+    cdef inline int64_t column(self, int64_t j) noexcept nogil:
+        """Byte offset of output channel j of a pixel."""
+        if self.y_block == 0:
+            return 4 * j
+        return j // self.y_block * self.y_block_stride + j % self.y_block * 4
+
+    cdef void part(self, const char *x, const float *w, const float *bias, char *y, char *workspace,
+                   int64_t task, int64_t end) noexcept nogil:
+        cdef int64_t *x_row = <int64_t *>workspace
+        cdef int64_t *y_row = <int64_t *>(workspace + aligned(8 * self.block_rows))
+        cdef uint32_t *mask = <uint32_t *>(workspace + 2 * aligned(8 * self.block_rows))
+        cdef float *matrix = <float *>(<char *>mask + aligned(4 * self.block_tiles * self.taps))
+        cdef int64_t c_col[MAX_COLS]
+        cdef int64_t group, block, panel, t, first, last, row0, row, rest, per_group, at = -1, zero_tap = 0
+        cdef int64_t per_vector = 2 if self.split else 1
+        cdef int j
+        cdef lk_gemm tile
+        per_group = self.panels * self.tiles
+        tile.tap, tile.zero = self.tap, self.zero
+        tile.taps, tile.blocks, tile.block_stride = self.taps, self.blocks, self.block_stride
+        tile.kb, tile.kb_last = self.kb, self.kb_last
+        if self.gather:
+            tile.tap, tile.taps, tile.blocks, tile.kb, tile.kb_last = &zero_tap, 1, 1, self.depth, self.depth
+        tile.ldb, tile.bias_row, tile.bias_col = self.nr, NULL, NULL
+        tile.c_split, tile.accumulate = self.split, 0
+        tile.c_col = c_col
+        while task < end:
+            group, rest = task // per_group, task % per_group
+            block = rest // self.panels * self.row_blocks // self.tiles
+            while self.tiles * (block + 1) // self.row_blocks * self.panels <= rest:
+                block += 1
+            first, last = self.tiles * block // self.row_blocks, self.tiles * (block + 1) // self.row_blocks
+            rest -= first * self.panels
+            panel, t = rest // (last - first), first + rest % (last - first)
+            row0 = self.rows * first // self.tiles
+            if at != group * self.row_blocks + block:
+                at = group * self.row_blocks + block
+                self.tables(first, last, x_row, y_row, mask)
+                if self.gather:
+                    self.gather_rows(x + group * self.x_group, first, last, x_row, mask, matrix)
+            tile.a = <const char *>matrix if self.gather else x + group * self.x_group
+            tile.b = w + (group * self.panels + panel) * self.depth * self.nr
+            if bias != NULL:
+                tile.bias_col = bias + (group * self.panels + panel) * self.nr
+            tile.cols = <int>min(self.nr, self.cols - panel * self.nr)
+            tile.c = y
+            for j in range(ceil_div(tile.cols, self.lanes) * per_vector):
+                c_col[j] = self.column(group * self.cols + panel * self.nr + j * self.lanes // per_vector)
+            while t < last and task < end:
+                row = self.rows * t // self.tiles
+                tile.rows = <int>(self.rows * (t + 1) // self.tiles - row)
+                tile.row, tile.c_row = x_row + (row - row0), y_row + (row - row0)
+                tile.mask = mask + (t - first) * self.taps if self.padded and not self.gather else NULL
+                self.tile(&tile)
+                t += 1
+                task += 1
+
+    cdef void tables(self, int64_t first, int64_t last, int64_t *x_row, int64_t *y_row,
+                     uint32_t *mask) noexcept nogil:
+        """Where each output pixel of tiles [first, last) reads and writes, and which taps lie inside."""
+        cdef const Geometry *g = &self.g
+        cdef int64_t row = self.rows * first // self.tiles, end, t, i = 0, a, b, c, rest
+        cdef int64_t p[4]
+        cdef int64_t lo[3]
+        cdef int64_t hi[3]
+        cdef uint32_t bit
+        cdef int axis
+        rest = row
+        for axis in range(2, -1, -1):
+            p[axis + 1] = rest % g.out[axis]
+            rest //= g.out[axis]
+        p[0] = rest
+        for t in range(first, last):
+            end = self.rows * (t + 1) // self.tiles
+            bit = 1
+            if self.padded:
+                memset(mask, 0, 4 * self.taps)
+            while row < end:
+                x_row[i] = p[0] * self.x_stride[0]
+                y_row[i] = p[0] * self.y_stride[0]
+                for axis in range(3):
+                    x_row[i] += (p[axis + 1] * g.stride[axis] - g.before[axis]) * self.x_stride[axis + 1]
+                    y_row[i] += p[axis + 1] * self.y_stride[axis + 1]
+                if self.padded:
+                    for axis in range(3):
+                        taps_inside(g, axis, p[axis + 1], &lo[axis], &hi[axis])
+                    for a in range(lo[0], hi[0]):
+                        for b in range(lo[1], hi[1]):
+                            for c in range(lo[2], hi[2]):
+                                mask[(a * g.kernel[1] + b) * g.kernel[2] + c] |= bit
+                bit <<= 1
+                i += 1
+                row += 1
+                axis = 3
+                p[axis] += 1
+                while axis > 0 and p[axis] == g.out[axis - 1]:
+                    p[axis] = 0
+                    axis -= 1
+                    p[axis] += 1
+            mask += self.taps
+
+    cdef void gather_rows(self, const char *x, int64_t first, int64_t last, int64_t *x_row,
+                          const uint32_t *mask, float *matrix) noexcept nogil:
+        """Copy what the pixels of tiles [first, last) read into rows of `matrix`; x_row then points there."""
+        cdef int64_t row0 = self.rows * first // self.tiles, row = row0, t, tap, q, run, end, at
+        cdef const char *src
+        cdef float *dst = matrix
+        cdef int bit
+        for t in range(first, last):
+            end, bit = self.rows * (t + 1) // self.tiles, 0
+            while row < end:
+                at = <char *>dst - <char *>matrix
+                for tap in range(self.taps):
+                    if self.padded and not mask[tap] >> bit & 1:
+                        memset(dst, 0, 4 * (self.depth // self.taps))
+                        dst += self.depth // self.taps
+                        continue
+                    src = x + x_row[row - row0] + self.tap[tap]
+                    for q in range(self.blocks):
+                        run = self.kb if q + 1 < self.blocks else self.kb_last
+                        memcpy(dst, src + q * self.block_stride, 4 * run)
+                        dst += run
+                x_row[row - row0] = at
+                row += 1
+                bit += 1
+            mask += self.taps
+
+
+cdef class FilterRows(Executor):
+    """Rows of the tile are output channels, columns are output pixels of one image.
+
+    Parameters
+    ----------
+    kernel, geometry, threads
+        As of PixelRows.
+    x_strides : (n, c, d, h, w)
+        Byte strides of the input.
+    y_strides : (n, c)
+        Byte strides of the output, whose pixels lie dense.
+    channels : (input, output)
+        Channels of a group.
+    in_place : bool
+        The input's pixels are the panel (1x1, stride 1, no padding, dense): nothing is gathered.
+
+    The filter is [groups][output channels][input channels][taps] floats, the bias [groups][output channels].
+    """
+
+    cdef int64_t x_stride[5]
+    cdef int64_t y_stride[2]
+    cdef int64_t ic, oc, depth, pixels, panels, tiles
+    cdef bint in_place
+    cdef float zero
+
+    def __init__(self, str kernel, geometry, int threads, x_strides, y_strides, channels, bint in_place):
+        Executor.__init__(self, kernel, geometry, threads)
+        for i in range(5):
+            self.x_stride[i] = x_strides[i]
+        self.y_stride[0], self.y_stride[1] = y_strides
+        self.ic, self.oc = channels
+        self.in_place = in_place
+        cdef Geometry *g = &self.g
+        self.depth = self.ic * g.kernel[0] * g.kernel[1] * g.kernel[2]
+        self.pixels = g.out[0] * g.out[1] * g.out[2]
+        self.panels = ceil_div(self.pixels, self.nr)
+        self.tiles = ceil_div(self.oc, self.mr)
+        self.total = g.n * g.groups * self.panels * self.tiles
+        self.ws_thread = aligned(4 * self.depth * self.nr)
+
+    cdef void part(self, const char *x, const float *w, const float *bias, char *y, char *workspace,
+                   int64_t task, int64_t end) noexcept nogil:
+        cdef float *panel = <float *>workspace
+        cdef int64_t row[MAX_ROWS]
+        cdef int64_t c_row[MAX_ROWS]
+        cdef int64_t c_col[MAX_COLS]
+        cdef int64_t t, p, image, group, rest, o, at = -1, zero_tap = 0
+        cdef const char *src
+        cdef int i
+        cdef lk_gemm tile
+        for i in range(self.nr // self.lanes):
+            c_col[i] = 4 * i * self.lanes
+        for i in range(self.mr):
+            row[i], c_row[i] = 4 * i * self.depth, i * self.y_stride[1]
+        tile.row, tile.c_row, tile.c_col, tile.tap = row, c_row, c_col, &zero_tap
+        tile.mask, tile.zero, tile.bias_row, tile.bias_col = NULL, NULL, NULL, NULL
+        tile.taps, tile.blocks, tile.block_stride, tile.kb, tile.kb_last = 1, 1, 0, self.depth, self.depth
+        tile.c_split, tile.accumulate = 0, 0
+        while task < end:
+            t, rest = task % self.tiles, task // self.tiles
+            p, rest = rest % self.panels, rest // self.panels
+            group, image = rest % self.g.groups, rest // self.g.groups
+            tile.cols = <int>min(self.nr, self.pixels - p * self.nr)
+            if at != task // self.tiles:
+                at = task // self.tiles
+                src = x + image * self.x_stride[0] + group * self.ic * self.x_stride[1]
+                if self.in_place and tile.cols == self.nr:
+                    tile.b, tile.ldb = <const float *>(src + 4 * p * self.nr), self.x_stride[1] // 4
+                else:
+                    self.gather_panel(src, p * self.nr, tile.cols, panel)
+                    tile.b, tile.ldb = panel, self.nr
+            o = self.oc * t // self.tiles
+            tile.rows = <int>(self.oc * (t + 1) // self.tiles - o)
+            o += group * self.oc
+            tile.a = <const char *>(w + o * self.depth)
+            if bias != NULL:
+                tile.bias_row = bias + o
+            tile.c = y + image * self.y_stride[0] + o * self.y_stride[1] + 4 * p * self.nr
+            self.tile(&tile)
+            task += 1
+
+    cdef void gather_panel(self, const char *x, int64_t first, int64_t cols, float *panel) noexcept nogil:
+        """What output pixels [first, first + cols) read, a row of nr floats for every (channel, tap)."""
+        cdef const Geometry *g = &self.g
+        cdef int64_t c, a, b, k, left, p, q, run, lo, hi, j
+        cdef int64_t at[3]
+        cdef int64_t o[3]
+        cdef const char *src
+        cdef float *dst = panel
+        for c in range(self.ic):
+            for a in range(g.kernel[0]):
+                for b in range(g.kernel[1]):
+                    for k in range(g.kernel[2]):
+                        p, q = first, 0
+                        while q < cols:  # a run of pixels of one output row
+                            o[2] = p % g.out[2]
+                            o[1] = p // g.out[2] % g.out[1]
+                            o[0] = p // g.out[2] // g.out[1]
+                            run = min(cols - q, g.out[2] - o[2])
+                            at[0] = o[0] * g.stride[0] - g.before[0] + a * g.dilation[0]
+                            at[1] = o[1] * g.stride[1] - g.before[1] + b * g.dilation[1]
+                            at[2] = o[2] * g.stride[2] - g.before[2] + k * g.dilation[2]
+                            if not (0 <= at[0] < g.size[0] and 0 <= at[1] < g.size[1]):
+                                memset(dst + q, 0, 4 * run)
+                            else:
+                                lo = min(run, ceil_div(-at[2], g.stride[2])) if at[2] < 0 else 0
+                                hi = run
+                                if at[2] + (run - 1) * g.stride[2] >= g.size[2]:
+                                    hi = max(lo, ceil_div(g.size[2] - at[2], g.stride[2]))
+                                src = (x + c * self.x_stride[1] + at[0] * self.x_stride[2]
+                                       + at[1] * self.x_stride[3] + at[2] * self.x_stride[4])
+                                memset(dst + q, 0, 4 * lo)
+                                if g.stride[2] == 1 and self.x_stride[4] == 4:
+                                    memcpy(dst + q + lo, src + 4 * lo, 4 * (hi - lo))
+                                else:
+                                    for j in range(lo, hi):
+                                        dst[q + j] = (<const float *>(src + j * g.stride[2] * self.x_stride[4]))[0]
+                                memset(dst + q + hi, 0, 4 * (run - hi))
+                            q += run
+                            p += run
+                        memset(dst + cols, 0, 4 * (self.nr - cols))
+                        dst += self.nr

@@ -1,0 +1,164 @@
+/* gemm_<mr>x<nr>_f32: the register tile that computes almost everything; see lk_gemm in kernels.h.
+ *
+ *   C[i][j] (+)= sum_t sum_q sum_k A[t][q][i][k] * B[t][q][k][j]
+ *
+ * mr rows x nv vectors of C stay in registers until all taps are summed. Row pointers live on the stack,
+ * read once per 4 k: more rows than general registers cost nothing that way.
+ * Regions: rows < mr and vectors < nv are tiles of their own; a ragged last vector goes through a buffer.
+ */
+#include "kernels.h"
+#include "vector.h"
+
+#include <string.h>
+
+#define LK_UNROLL 4
+#define MAX_MR 12
+#define MAX_NV 4
+
+LK_INLINE vf splat(float x) { return x - (vf){}; }
+
+LK_INLINE void store(char *c, vf v, const int64_t *col, int split)
+{
+    if (!split) {
+        *(vf *)(c + col[0]) = v;
+    } else {
+        union { vf v; hf h[2]; } u = {v};
+        *(hf *)(c + col[0]) = u.h[0];
+        *(hf *)(c + col[1]) = u.h[1];
+    }
+}
+
+LK_INLINE void step(vf *acc, const char *const *p, int64_t k, const float *b, const int mr, const int nv)
+{
+    vf bv[MAX_NV];
+#pragma GCC unroll 8
+    for (int j = 0; j < nv; j++)
+        bv[j] = *(const vf *)(b + j * LK_LANES);
+#pragma GCC unroll 32
+    for (int i = 0; i < mr; i++) {
+        vf a = splat(*(const float *)(p[i] + k));
+#pragma GCC unroll 8
+        for (int j = 0; j < nv; j++) {
+            LK_FMA(acc[i * nv + j], a, bv[j]);
+        }
+    }
+}
+
+LK_INLINE void tile(const lk_gemm *g, const int mr, const int nv)
+{
+    vf acc[MAX_MR * 2]; /* fixed sizes: arrays of variable size would stay in memory */
+#pragma GCC unroll 32
+    for (int i = 0; i < mr; i++)
+#pragma GCC unroll 8
+        for (int j = 0; j < nv; j++)
+            acc[i * nv + j] = g->bias_row   ? splat(g->bias_row[i])
+                              : g->bias_col ? *(const vf *)(g->bias_col + j * LK_LANES)
+                                            : (vf){};
+    const float *b = g->b;
+    const int64_t ldb = g->ldb;
+    for (int64_t t = 0; t < g->taps; t++) {
+        const uint32_t mask = g->mask ? g->mask[t] : ~0u;
+        if (!(mask << (32 - mr))) { /* padding under every row */
+            b += ((g->blocks - 1) * g->kb + g->kb_last) * ldb;
+            continue;
+        }
+        const char *base = g->a + g->tap[t];
+        for (int64_t q = 0; q < g->blocks; q++, base += g->block_stride) {
+            const char *p[MAX_MR];
+#pragma GCC unroll 32
+            for (int i = 0; i < mr; i++)
+                p[i] = mask >> i & 1 ? base + g->row[i] : (const char *)g->zero;
+            const int64_t kbytes = 4 * (q + 1 < g->blocks ? g->kb : g->kb_last);
+            int64_t k = 0;
+            for (; k <= kbytes - 4 * LK_UNROLL; k += 4 * LK_UNROLL) {
+                /* keeps gcc from turning mr stack slots into mr induction variables */
+                __asm__ volatile("" : "+r"(k));
+#pragma GCC unroll 4
+                for (int u = 0; u < LK_UNROLL; u++)
+                    step(acc, p, k + 4 * u, b + u * ldb, mr, nv);
+                b += LK_UNROLL * ldb;
+            }
+            for (; k < kbytes; k += 4, b += ldb)
+                step(acc, p, k, b, mr, nv);
+        }
+    }
+    const int tail = g->cols % LK_LANES;
+#pragma GCC unroll 32
+    for (int i = 0; i < mr; i++) {
+        char *c = g->c + g->c_row[i];
+#pragma GCC unroll 8
+        for (int j = 0; j < nv; j++) {
+            const int64_t *col = g->c_col + (g->c_split ? 2 * j : j);
+            vf v = acc[i * nv + j];
+            if (j == nv - 1 && tail) {
+                vf old = {};
+                if (g->accumulate)
+                    memcpy(&old, c + col[0], 4 * tail);
+                v += old;
+                memcpy(c + col[0], &v, 4 * tail);
+            } else {
+                if (g->accumulate)
+                    v += *(const vf *)(c + col[0]);
+                store(c, v, col, g->c_split);
+            }
+        }
+    }
+}
+
+#define CASE(MR, NV) case MR: tile(g, MR, NV); break;
+#define CASES4(NV) CASE(1, NV) CASE(2, NV) CASE(3, NV) CASE(4, NV)
+#define CASES6(NV) CASES4(NV) CASE(5, NV) CASE(6, NV)
+#define CASES12(NV) \
+    CASES6(NV) CASE(7, NV) CASE(8, NV) CASE(9, NV) CASE(10, NV) CASE(11, NV) CASE(12, NV)
+#define VECTORS(NV, CASES) \
+    if (nv == NV) \
+        switch (g->rows) { CASES(NV) }
+
+#if LK_VB == 64
+void LK_NAME(gemm_12x32_f32)(const lk_gemm *g)
+{
+    int nv = (g->cols + LK_LANES - 1) / LK_LANES;
+    VECTORS(2, CASES12) else VECTORS(1, CASES12)
+}
+
+void LK_NAME(gemm_6x64_f32)(const lk_gemm *g)
+{
+    int nv = (g->cols + LK_LANES - 1) / LK_LANES;
+    VECTORS(4, CASES6) else VECTORS(3, CASES6) else VECTORS(2, CASES6) else VECTORS(1, CASES6)
+}
+
+const lk_kernel LK_NAME(lk_rows_gemm)[] = {
+    LK_ROW(LK_GEMM, gemm_12x32_f32, 32, 12, 32),
+    LK_ROW(LK_GEMM, gemm_6x64_f32, 32, 6, 64),
+    LK_LAST_ROW,
+};
+#elif LK_VB == 32
+void LK_NAME(gemm_4x24_f32)(const lk_gemm *g)
+{
+    int nv = (g->cols + LK_LANES - 1) / LK_LANES;
+    VECTORS(3, CASES4) else VECTORS(2, CASES4) else VECTORS(1, CASES4)
+}
+
+void LK_NAME(gemm_6x16_f32)(const lk_gemm *g)
+{
+    int nv = (g->cols + LK_LANES - 1) / LK_LANES;
+    VECTORS(2, CASES6) else VECTORS(1, CASES6)
+}
+
+const lk_kernel LK_NAME(lk_rows_gemm)[] = {
+    LK_ROW(LK_GEMM, gemm_4x24_f32, 32, 4, 24),
+    LK_ROW(LK_GEMM, gemm_6x16_f32, 32, 6, 16),
+    LK_LAST_ROW,
+};
+#else
+void LK_NAME(gemm_6x8_f32)(const lk_gemm *g)
+{
+    int nv = (g->cols + LK_LANES - 1) / LK_LANES;
+    VECTORS(2, CASES6) else VECTORS(1, CASES6)
+}
+
+const lk_kernel LK_NAME(lk_rows_gemm)[] = {
+    LK_ROW(LK_GEMM, gemm_6x8_f32, 32, 6, 8),
+    LK_LAST_ROW,
+};
+#endif

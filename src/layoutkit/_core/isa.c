@@ -1,0 +1,42 @@
+/* Which instruction sets were compiled, which of them this CPU runs, and all their rows. */
+#include "kernels.h"
+
+#include <stddef.h>
+
+static const char *const names[] = {"portable", "avx2", "avx512", "avx512_bf16"};
+
+const char *lk_isa_name(int isa) { return isa >= 0 && isa < LK_ISA_COUNT ? names[isa] : NULL; }
+
+int lk_isa_supported(int isa)
+{
+    switch (isa) {
+    case LK_PORTABLE: return 1;
+#ifdef LK_X86
+    case LK_AVX2: return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    case LK_AVX512:
+        return lk_isa_supported(LK_AVX2) && __builtin_cpu_supports("avx512f") &&
+               __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+               __builtin_cpu_supports("avx512dq");
+    case LK_AVX512_BF16:
+        return lk_isa_supported(LK_AVX512) && __builtin_cpu_supports("avx512vnni") &&
+               __builtin_cpu_supports("avx512bf16");
+#endif
+    }
+    return 0;
+}
+
+/* One array a family and instruction set, best first. */
+#define FAMILIES(isa) ROWS(gemm, isa) ROWS(move, isa) ROWS(peak, isa)
+#ifdef LK_X86
+#define ALL FAMILIES(avx512_bf16) FAMILIES(avx512) FAMILIES(avx2) FAMILIES(portable)
+#else
+#define ALL FAMILIES(portable)
+#endif
+
+#define ROWS(family, isa) extern const lk_kernel lk_rows_##family##_##isa[];
+ALL
+#undef ROWS
+#define ROWS(family, isa) lk_rows_##family##_##isa,
+static const lk_kernel *const all[] = {ALL NULL};
+
+const lk_kernel *const *lk_all_kernels(void) { return all; }

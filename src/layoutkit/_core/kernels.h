@@ -1,0 +1,87 @@
+/* The contracts of every kernel, and the row that registers one.
+ *
+ * A kernel does one tile on one thread; loops, blocking, packing and threads live outside, in Cython.
+ * Each family is one source, compiled once per instruction set (see meson.build); it ends with its rows.
+ * To add a kernel: write the function, add its row. Dispatch, tests, benchmark and tuning read the rows.
+ */
+#ifndef LAYOUTKIT_KERNELS_H
+#define LAYOUTKIT_KERNELS_H
+
+#include <stdint.h>
+
+enum { LK_PORTABLE, LK_AVX2, LK_AVX512, LK_AVX512_BF16, LK_ISA_COUNT };
+
+/* C[i][j] (+)= sum over taps t, blocks q, k of A[t][q][i][k] * B[t][q][k][j], i < rows, j < cols.
+ *
+ * A is read by broadcast, so its strides are free: element k of row i is the float at
+ *   a + row[i] + tap[t] + q * block_stride + 4 * k          (bytes)
+ * or 0 where bit i of mask[t] is clear; then `zero` is read, kb zeros. k < kb, in the last block k < kb_last.
+ * B is packed or strided: its (t, q, k) rows lie ldb floats apart, whole vectors are read.
+ * C is stored once, whole vectors at c + c_row[i] + c_col[v], or, if c_split, half vectors at
+ * c_col[2v] and c_col[2v + 1]; of the last vector only the first cols % lanes floats, if that is not 0
+ * (half a vector if c_split). c_split excludes accumulate.
+ */
+typedef struct {
+    const char *a;
+    const int64_t *row;
+    const int64_t *tap;
+    const uint32_t *mask; /* NULL: every row reads every tap */
+    const float *zero;
+    int64_t taps, blocks, block_stride, kb, kb_last;
+    const float *b;
+    int64_t ldb;
+    const float *bias_col; /* a value per column (whole vectors), or NULL */
+    const float *bias_row; /* a value per row, or NULL */
+    char *c;
+    const int64_t *c_row, *c_col;
+    int c_split;
+    int accumulate; /* C is read and added to; the biases are then not added */
+    int rows, cols;
+} lk_gemm;
+typedef void (*lk_gemm_fn)(const lk_gemm *);
+
+/* dst[i0*d0 + i1*d1] = src[i0*s0 + i1*s1], i0 < n0, i1 < n1: elements of one width, strides in bytes.
+ * copy:      s1 == d1 == width (runs of n1 elements)
+ * transpose: s0 == d1 == width (the source runs along i0, the destination along i1)
+ * gather:    any strides
+ * fill:      src is one element, its strides are not read
+ * `stream` asks for stores that bypass the caches; a kernel may decline. */
+typedef struct {
+    const char *src;
+    char *dst;
+    int64_t n0, n1, s0, s1, d0, d1;
+    int stream;
+} lk_move;
+typedef void (*lk_move_fn)(const lk_move *);
+
+/* The machine's limits: `peak` does n rounds of independent FMAs and returns their flops. */
+typedef double (*lk_peak_fn)(int64_t n);
+
+enum { LK_GEMM, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_PEAK, LK_FAMILY_COUNT };
+
+typedef struct {
+    const char *name;
+    int family, isa;
+    int bits;   /* element width */
+    int mr, nr; /* tile: rows x columns (0: any) */
+    void (*fn)(void);
+} lk_kernel;
+
+/* Every compiled row, best instruction set first; ends with name == NULL. */
+const lk_kernel *const *lk_all_kernels(void); /* NULL-terminated list of row arrays */
+const char *lk_isa_name(int isa);
+int lk_isa_supported(int isa); /* this CPU and its operating system run it */
+
+/* How a family's source names what it defines, given -DLK_ISA=.. and -DLK_ISA_ID=.. */
+#define LK_CAT_(a, b) a##_##b
+#define LK_CAT(a, b) LK_CAT_(a, b)
+#define LK_NAME(x) LK_CAT(x, LK_ISA)
+#define LK_STR_(x) #x
+#define LK_STR(x) LK_STR_(x)
+#define LK_ROW(family, stem, bits, mr, nr) \
+    {#stem "_" LK_STR(LK_ISA), family, LK_ISA_ID, bits, mr, nr, (void (*)(void))LK_NAME(stem)}
+#define LK_LAST_ROW {0, 0, 0, 0, 0, 0, 0}
+
+#define LK_INLINE static inline __attribute__((always_inline))
+
+#endif

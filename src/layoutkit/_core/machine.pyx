@@ -1,0 +1,66 @@
+"""The machine's limits, measured: FMA peak and copy bandwidth."""
+
+from cython.parallel cimport parallel
+cimport openmp
+from libc.stdint cimport int64_t
+from libc.string cimport memcpy
+from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
+
+from .registry cimport LK_COPY, LK_PEAK, best_row, lk_kernel, lk_move, lk_move_fn, lk_peak_fn
+
+
+cdef double now() noexcept nogil:
+    cdef timespec t
+    clock_gettime(CLOCK_MONOTONIC, &t)
+    return t.tv_sec + 1e-9 * t.tv_nsec
+
+
+def fma_peak(int threads=1, int64_t rounds=200_000):
+    """Flops per second of independent f32 FMAs on `threads` threads at once: one short burst."""
+    cdef const lk_kernel *row = best_row(LK_PEAK, 32)
+    cdef lk_peak_fn fn = <lk_peak_fn>row.fn
+    cdef double flops = 0, t
+    with nogil, parallel(num_threads=threads):
+        fn(1000)
+    t = now()
+    with nogil, parallel(num_threads=threads):
+        fn(rounds)
+    t = now() - t
+    flops = fn(1) * rounds * threads
+    return flops / t
+
+
+def copy(const unsigned char[::1] src, unsigned char[::1] dst, int threads=1, bint stream=False):
+    """Seconds to copy `src` to `dst` (equal sizes) by memcpy or by streaming stores on `threads` threads."""
+    cdef const lk_kernel *row = best_row(LK_COPY, 8)
+    cdef lk_move_fn fn = <lk_move_fn>row.fn
+    cdef int64_t n = src.shape[0]
+    cdef int tid = 0
+    cdef double t
+    if dst.shape[0] != n or n == 0:
+        raise ValueError(f"copy: {n} bytes to {dst.shape[0]} bytes")
+    cdef const char *s = <const char *>&src[0]
+    cdef char *d = <char *>&dst[0]
+    t = now()
+    if threads == 1:
+        copy_part(fn, s, d, 0, n, stream)
+    else:
+        with nogil, parallel(num_threads=threads):
+            tid = openmp.omp_get_thread_num()
+            copy_part(fn, s, d, n * tid // threads // 64 * 64,
+                      n if tid == threads - 1 else n * (tid + 1) // threads // 64 * 64, stream)
+    return now() - t
+
+
+cdef void copy_part(lk_move_fn fn, const char *s, char *d, int64_t lo, int64_t hi, bint stream) noexcept nogil:
+    cdef lk_move m
+    if not stream:
+        memcpy(d + lo, s + lo, hi - lo)
+        return
+    m.src, m.dst, m.n0, m.n1, m.s0, m.s1, m.d0, m.d1, m.stream = s + lo, d + lo, 1, hi - lo, 0, 1, 0, 1, 1
+    fn(&m)
+
+
+def omp_max_threads():
+    """What OpenMP would start a team of now."""
+    return openmp.omp_get_max_threads()

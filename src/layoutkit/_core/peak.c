@@ -1,0 +1,31 @@
+/* peak_f32: independent FMAs and nothing else, the limit that convolutions are measured against. */
+#include "kernels.h"
+#include "vector.h"
+
+#define CHAINS 12 /* latency 4, two a cycle: at least 8 */
+
+double LK_NAME(peak_f32)(int64_t n)
+{
+    volatile float half = 0.5f;
+    const vf a = half - (vf){}, b = a;
+    vf acc[CHAINS];
+#pragma GCC unroll 12
+    for (int i = 0; i < CHAINS; i++)
+        acc[i] = a;
+    for (int64_t k = 0; k < n; k++)
+#pragma GCC unroll 12
+        for (int i = 0; i < CHAINS; i++) {
+            acc[i] = acc[i] * a + b;
+            LK_PIN(acc[i]);
+        }
+    vf sum = a;
+#pragma GCC unroll 12
+    for (int i = 0; i < CHAINS; i++)
+        sum += acc[i];
+    return 2.0 * CHAINS * LK_LANES * n + (sum[0] < 0); /* never true: keeps the sums alive */
+}
+
+const lk_kernel LK_NAME(lk_rows_peak)[] = {
+    LK_ROW(LK_PEAK, peak_f32, 32, 0, 0),
+    LK_LAST_ROW,
+};

@@ -1,0 +1,43 @@
+from libc.stdint cimport int64_t, uint32_t
+
+cdef extern from "kernels.h" nogil:
+    ctypedef struct lk_gemm:
+        const char *a
+        const int64_t *row
+        const int64_t *tap
+        const uint32_t *mask
+        const float *zero
+        int64_t taps, blocks, block_stride, kb, kb_last
+        const float *b
+        int64_t ldb
+        const float *bias_col
+        const float *bias_row
+        char *c
+        const int64_t *c_row
+        const int64_t *c_col
+        int c_split, accumulate, rows, cols
+    ctypedef void (*lk_gemm_fn)(const lk_gemm *) noexcept nogil
+
+    ctypedef struct lk_move:
+        const char *src
+        char *dst
+        int64_t n0, n1, s0, s1, d0, d1
+        int stream
+    ctypedef void (*lk_move_fn)(const lk_move *) noexcept nogil
+
+    ctypedef double (*lk_peak_fn)(int64_t) noexcept nogil
+
+    enum:
+        LK_GEMM, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_PEAK, LK_FAMILY_COUNT, LK_ISA_COUNT
+
+    ctypedef struct lk_kernel:
+        const char *name
+        int family, isa, bits, mr, nr
+        void (*fn)() noexcept nogil
+
+    const lk_kernel *const *lk_all_kernels()
+    const char *lk_isa_name(int isa)
+    int lk_isa_supported(int isa)
+
+cdef const lk_kernel *row_named(str name) except NULL
+cdef const lk_kernel *best_row(int family, int bits) except NULL

@@ -1,0 +1,67 @@
+"""Checks on the arrays that callers hand in, and the buffers that we hand out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+MAX_BYTES = 2**63 - 1
+
+
+def as_array(value: object, what: str) -> np.ndarray:
+    """`value` as a numpy array without a copy; TypeError names `what`."""
+    if isinstance(value, np.ndarray):
+        return value
+    if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
+        return np.asarray(value)
+    if hasattr(value, "__dlpack__"):
+        return np.from_dlpack(value)
+    try:
+        return np.asarray(memoryview(value))
+    except TypeError:
+        raise TypeError(f"{what}: expected an array, got {type(value).__name__}") from None
+
+
+def check_movable(array: np.ndarray, what: str) -> None:
+    """Raise unless the elements are plain bytes of a width that the kernels move."""
+    if array.dtype.hasobject or array.dtype.itemsize not in (1, 2, 4, 8, 16):
+        raise TypeError(f"{what}: dtype {array.dtype} has no elements of 1, 2, 4, 8 or 16 plain bytes")
+
+
+def empty(shape: Sequence[int], dtype: np.dtype, what: str) -> np.ndarray:
+    """A new array aligned to 64 bytes."""
+    size = prod(shape) * dtype.itemsize
+    if size > MAX_BYTES:
+        raise ValueError(f"{what}: an array of shape {tuple(shape)} and dtype {dtype} is too large")
+    raw = np.empty(size + 64, np.uint8)
+    start = -raw.ctypes.data % 64
+    return raw[start : start + size].view(dtype).reshape(shape)
+
+
+def check_out(out: object, shape: tuple[int, ...], dtype: np.dtype, sources: Sequence, what: str) -> np.ndarray:
+    """`out` if it can take the result: right shape and dtype, writeable, no element twice, no overlap."""
+    if not isinstance(out, np.ndarray):
+        raise TypeError(f"{what}: out must be a numpy array, got {type(out).__name__}")
+    if out.shape != shape or out.dtype != dtype:
+        raise ValueError(f"{what}: out must have shape {shape} and dtype {dtype}, got {out.shape} and {out.dtype}")
+    if not out.flags.writeable:
+        raise ValueError(f"{what}: out is read-only")
+    if not out.flags.c_contiguous:
+        extent = 0
+        for n, stride in sorted(zip(out.shape, map(abs, out.strides)), key=lambda x: x[1]):
+            if n > 1 and stride < extent + out.itemsize:
+                raise ValueError(f"{what}: elements of out overlap one another (strides {out.strides})")
+            extent += (n - 1) * stride if n else 0
+    for source in sources:
+        if source is not None and np.may_share_memory(out, source) and _overlap(out, source):
+            raise ValueError(f"{what}: out overlaps an input")
+    return out
+
+
+def _overlap(a: np.ndarray, b: np.ndarray) -> bool:
+    try:
+        return np.shares_memory(a, b, max_work=10_000)
+    except np.exceptions.TooHardError:
+        return True
