@@ -1,0 +1,214 @@
+"""The ways to do a convolution: one row each, with what it needs and what it is made of.
+
+An algorithm works on native layouts and packs the filter its own way. `supports` says why it cannot do a
+problem, `estimate` what it costs, `build` makes the executor for arrays of exact strides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+from ._core import conv as core
+from ._core.registry import Kernel
+from .arrays import empty
+from .layout import Layout
+from .nests import Digits, digits
+from .problem import ConvProblem
+from .reorder import reorder
+
+ROW_BLOCK = 384 << 10  # bytes of input that a block of rows may span: it stays in L2 beside the filter panel
+
+
+class Geometry(NamedTuple):
+    """A problem's spatial half, always three axes: what the executors read."""
+
+    n: int
+    groups: int
+    size: tuple[int, ...]
+    out: tuple[int, ...]
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    dilation: tuple[int, ...]
+    before: tuple[int, ...]
+
+
+def geometry(p: ConvProblem) -> Geometry:
+    """The geometry of `p`, missing axes of size 1 in front."""
+
+    def three(values: Sequence[int]) -> tuple[int, ...]:
+        return (1,) * (3 - len(values)) + tuple(values)
+
+    before = (0,) * (3 - len(p.size)) + tuple(a for a, _ in p.padding)
+    return Geometry(
+        p.n, p.groups, three(p.size), three(p.out), three(p.kernel), three(p.stride), three(p.dilation), before
+    )
+
+
+def strides_of(layout: Layout, shape: Sequence[int], strides: Sequence[int]) -> list[Digits]:
+    """Per logical dimension the digits of an array of `strides`."""
+    return digits(layout.axes(shape), strides, layout.rank)
+
+
+def contiguous_strides(layout: Layout, shape: Sequence[int], width: int = 4) -> tuple[int, ...]:
+    """Byte strides of the contiguous physical array of `shape`."""
+    physical = layout.physical_shape(shape)
+    return tuple(width * prod(physical[i + 1 :]) for i in range(len(physical)))
+
+
+def _spatial(ds: list[Digits]) -> tuple[int, ...]:
+    """Strides of depth, height, width; 0 for the axes that there are not."""
+    values = [d[0].stride for d in ds[2:]]
+    return (0,) * (3 - len(values)) + tuple(values)
+
+
+def channels_innermost(layout: Layout) -> bool:
+    """Channels run innermost, whole or in one block, and nothing else is blocked (NHWC, nChw16c)."""
+    blocks = [f for f in layout.factors if f.size]
+    return layout.factors[-1].dim == 1 and len(blocks) <= 1
+
+
+def pixels_innermost(layout: Layout) -> bool:
+    """Plain, images and channels outside, pixels in logical order inside (NCHW, CNHW)."""
+    order = [f.dim for f in layout.factors]
+    return order[2:] == list(range(2, layout.rank)) and all(not f.size for f in layout.factors)
+
+
+# ---- pixels as rows: channels innermost on both sides
+
+
+def rows_support(p: ConvProblem) -> str | None:
+    """Why PixelRows cannot run on the layouts of `p` as they are; None if it can."""
+    for layout, channels, side in ((p.src, p.ic, "input"), (p.dst, p.oc, "output")):
+        if not channels_innermost(layout):
+            return f"{side} layout {layout} does not have its channels innermost"
+        block = layout.block(1)
+        if p.groups > 1 and channels // p.groups % block:
+            return f"{channels // p.groups} {side} channels a group are no multiple of the block in {layout}"
+    if p.dst.block(1) > 1 and p.dst.block(1) % 8:
+        return f"output blocks of {p.dst.block(1)} channels are no multiple of 8"
+    return None
+
+
+def rows_columns(p: ConvProblem) -> int:
+    """Output channels of a group that are written, pads included."""
+    block = p.dst.block(1)
+    return -(-(p.oc // p.groups) // block) * block
+
+
+def rows_pack(p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
+    """Filter (O, I/G, *k) -> [G][panels][taps][channels][nr]; bias -> [G][panels][nr] or None."""
+    columns, per_group = rows_columns(p), p.oc // p.groups
+    panels = -(-columns // kernel.nr)
+    rank = w.ndim + 1
+    spatial = "abcdefgh"[3:rank]  # of g o i *k
+    tag = f"aB{spatial}c{kernel.nr}b"
+    w = w.reshape(p.groups, per_group, *w.shape[1:])
+    packed = empty((p.groups, panels, w[0, 0].size, kernel.nr), w.dtype, "filter")
+    layout = Layout(tag)
+    held = layout.physical_shape(w.shape)
+    if held[1] < panels:  # whole panels of pads only
+        packed[:, held[1] :] = 0
+    if w.size:
+        reorder(w, Layout("abcdefgh"[:rank]), layout, out=packed[:, : held[1]].reshape(held), shape=w.shape)
+    if bias is None:
+        return packed, None
+    padded = np.zeros((p.groups, panels * kernel.nr), np.float32)
+    padded[:, :per_group] = bias.reshape(p.groups, per_group)
+    return packed, padded
+
+
+def rows_build(p: ConvProblem, kernel: Kernel, threads: int, x_strides, y_strides, gather: bool):
+    """Executor for input and output arrays of these byte strides."""
+    xs, ys = strides_of(p.src, p.src_shape, x_strides), strides_of(p.dst, p.dst_shape, y_strides)
+    ic, block = p.ic // p.groups, p.src.block(1)
+    blocks = max(1, -(-ic // block)) if block > 1 else 1
+    run = block if block > 1 else ic
+    x_channels = (
+        blocks, xs[1][0].stride, run, ic - (blocks - 1) * run,
+        ic // block * xs[1][0].stride,
+    )  # fmt: skip
+    y_block = p.dst.block(1) if p.dst.block(1) > 1 else 0
+    y_channels = (rows_columns(p), y_block, ys[1][0].stride)
+    return core.PixelRows(
+        kernel.name, geometry(p), threads,
+        (xs[0][0].stride, *_spatial(xs)), x_channels, (ys[0][0].stride, *_spatial(ys)), y_channels,
+        gather, ROW_BLOCK,
+    )  # fmt: skip
+
+
+def rows_strides_ok(layout: Layout, strides: Sequence[int], shape: Sequence[int]) -> bool:
+    """Channels run dense; every other stride is whole floats."""
+    return strides[-1] == 4 and all(s % 4 == 0 for s in strides)
+
+
+# ---- filters as rows: pixels innermost on both sides
+
+
+def filters_support(p: ConvProblem) -> str | None:
+    """Why FilterRows cannot run on the layouts of `p` as they are; None if it can."""
+    for layout, side in ((p.src, "input"), (p.dst, "output")):
+        if not pixels_innermost(layout):
+            return f"{side} layout {layout} does not have its pixels innermost, in order"
+    return None
+
+
+def filters_in_place(p: ConvProblem) -> bool:
+    """The input's pixels are the panel: 1x1, stride 1, no padding."""
+    return prod(p.kernel) == prod(p.stride) == 1 and not any(map(any, p.padding))
+
+
+def filters_pack(p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
+    """Filter and bias as they are."""
+    return w, bias
+
+
+def filters_build(p: ConvProblem, kernel: Kernel, threads: int, x_strides, y_strides, gather: bool):
+    """Executor for input and output arrays of these byte strides."""
+    xs, ys = strides_of(p.src, p.src_shape, x_strides), strides_of(p.dst, p.dst_shape, y_strides)
+    return core.FilterRows(
+        kernel.name, geometry(p), threads,
+        (xs[0][0].stride, xs[1][0].stride, *_spatial(xs)), (ys[0][0].stride, ys[1][0].stride),
+        (p.ic // p.groups, p.oc // p.groups), not gather,
+    )  # fmt: skip
+
+
+def filters_strides_ok(layout: Layout, strides: Sequence[int], shape: Sequence[int]) -> bool:
+    """Pixels lie dense; every other stride is whole floats."""
+    return (
+        tuple(strides[2:]) == contiguous_strides(layout, shape)[2:] and all(s % 4 == 0 for s in strides)
+    )
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """A row: what forcing calls it, the layouts it goes through when it cannot take the problem's own."""
+
+    name: str
+    gather: bool
+    via: str  # native layout (2-D name of it) where a side has to be reordered
+    supports: Callable
+    pack: Callable
+    build: Callable
+    strides_ok: Callable
+    packing: str  # filters packed alike are packed once
+
+
+def _filters_direct(p: ConvProblem) -> str | None:
+    if not filters_in_place(p):
+        return "only 1x1 with stride 1 and no padding reads NCHW without gathering"
+    return filters_support(p)
+
+
+ALGORITHMS = (
+    Algorithm("direct", False, "channels", rows_support, rows_pack, rows_build, rows_strides_ok, "rows"),
+    Algorithm("direct", False, "pixels", _filters_direct, filters_pack, filters_build, filters_strides_ok,
+              "filters"),
+    Algorithm("im2col", True, "channels", rows_support, rows_pack, rows_build, rows_strides_ok, "rows"),
+    Algorithm("im2col", True, "pixels", filters_support, filters_pack, filters_build, filters_strides_ok,
+              "filters"),
+)  # fmt: skip

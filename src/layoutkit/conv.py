@@ -1,0 +1,234 @@
+"""Convolution: check, plan, execute."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .arrays import as_array, check_out, empty
+from .layout import Layout
+from .plan import explain
+from .problem import ConvProblem, pad_pairs, per_axis
+from .reorder import reorder
+from .routes import Route, best_route, choices
+from .threads import check_threads
+
+ALGORITHM_NAMES = ("auto", "direct", "im2col")
+
+
+class _Filter:
+    """A filter, its bias and the attributes of a convolution, checked; what both forms of call share."""
+
+    def __init__(self, rank, w, bias, stride, padding, dilation, groups, layout, filter_layout, out_layout,
+                 algorithm, what):  # fmt: skip
+        self.what = what
+        self.layout, self.filter_layout = Layout(layout), Layout(filter_layout)
+        self.out_layout = self.layout if out_layout is None else Layout(out_layout)
+        for name, found in (("layout", self.layout), ("out_layout", self.out_layout),
+                            ("filter_layout", self.filter_layout)):  # fmt: skip
+            if found.rank != rank + 2:
+                raise ValueError(f"{what}: {name} {found} has {found.rank} dimensions, expected {rank + 2}")
+        if algorithm not in ALGORITHM_NAMES:
+            raise ValueError(f"{what}: algorithm {algorithm!r} is none of {', '.join(ALGORITHM_NAMES)}")
+        self.algorithm = algorithm
+        w = as_array(w, f"{what}: w")
+        _check_f32(w, f"{what}: w")
+        shape = self.filter_layout.padded_shape(w.shape)
+        plain = Layout("abcde"[: rank + 2])
+        if self.filter_layout != plain:
+            w = reorder(w, self.filter_layout, plain)
+        self.w = np.ascontiguousarray(w)
+        self.oc, self.kernel = shape[0], shape[2:]
+        if not all(self.kernel):
+            raise ValueError(f"{what}: w of shape {shape} has an empty kernel")
+        (self.groups,) = per_axis(groups, 1, f"{what}: groups", 1)
+        if self.oc % self.groups:
+            raise ValueError(f"{what}: {self.oc} output channels do not divide into {self.groups} groups")
+        self.ic = shape[1] * self.groups
+        self.bias = None
+        if bias is not None:
+            bias = as_array(bias, f"{what}: bias")
+            _check_f32(bias, f"{what}: bias")
+            if bias.shape != (self.oc,):
+                raise ValueError(f"{what}: bias has shape {bias.shape}, expected ({self.oc},)")
+            self.bias = np.ascontiguousarray(bias)
+        self.stride = per_axis(stride, rank, f"{what}: stride", 1)
+        self.dilation = per_axis(dilation, rank, f"{what}: dilation", 1)
+        self.padding = padding
+        pad_pairs(padding, self.kernel, self.kernel, self.stride, self.dilation)  # raises early
+
+    def problem(self, shape: tuple[int, ...]) -> ConvProblem:
+        """The convolution of an input of logical `shape`."""
+        if len(shape) != len(self.kernel) + 2 or shape[1] != self.ic:
+            raise ValueError(
+                f"{self.what}: input of shape {shape}; expected {self.ic} channels "
+                f"(w has {self.ic // self.groups} in {self.groups} groups) and {len(self.kernel)} spatial axes"
+            )
+        size = shape[2:]
+        pads = pad_pairs(self.padding, size, self.kernel, self.stride, self.dilation)
+        p = ConvProblem(
+            shape[0], self.ic, self.oc, size, self.kernel, self.stride, pads, self.dilation, self.groups,
+            self.layout, self.out_layout,
+        )  # fmt: skip
+        if any(n < 1 for n in p.out):
+            raise ValueError(
+                f"{self.what}: kernel {self.kernel} with dilation {self.dilation} does not fit into "
+                f"the input of {size} padded by {pads}"
+            )
+        return p
+
+    def shape_of(self, x: np.ndarray) -> tuple[int, ...]:
+        """The logical shape that `x` holds."""
+        held = self.layout.padded_shape(x.shape)
+        shape = (held[0], self.ic, *held[2:])
+        if self.layout.physical_shape(shape) != x.shape:
+            raise ValueError(
+                f"{self.what}: x of shape {x.shape} in layout {self.layout} has {held[1]} channels, "
+                f"expected {self.ic} (w has {self.ic // self.groups} in {self.groups} groups)"
+            )
+        return shape
+
+
+def _check_f32(array: np.ndarray, what: str) -> None:
+    if array.dtype != np.float32:
+        raise TypeError(f"{what}: expected dtype float32, got {array.dtype}")
+
+
+class _Conv:
+    """A convolution with its filter packed once; see `conv2d` for the parameters."""
+
+    rank: int
+
+    def __init__(self, w, bias=None, *, stride=1, padding=0, dilation=1, groups=1, layout=None,
+                 filter_layout=None, out_layout=None, algorithm="auto", threads=None):  # fmt: skip
+        rank = self.rank
+        self._filter = f = _Filter(
+            rank, w, bias, stride, padding, dilation, groups,
+            layout or "NC" + "DHW"[3 - rank :], filter_layout or "OI" + "DHW"[3 - rank :], out_layout,
+            algorithm, f"conv{rank}d",
+        )  # fmt: skip
+        f.w, f.bias = f.w.copy(), None if f.bias is None else f.bias.copy()
+        self._threads = threads
+        check_threads(threads)
+        self._packed: dict = {}
+
+    def _route(self, x: np.ndarray, out: np.ndarray | None) -> tuple[Route, tuple, np.ndarray]:
+        f = self._filter
+        p = f.problem(f.shape_of(x))
+        physical = p.dst.physical_shape(p.dst_shape)
+        if out is None:
+            out = empty(physical, np.dtype(np.float32), f.what)
+        else:
+            check_out(out, physical, np.dtype(np.float32), (x, f.w, f.bias), f.what)
+        route = best_route(p, f.algorithm, check_threads(self._threads), x.strides, out.strides)
+        packed = self._packed.get(route.packing)
+        if packed is None:
+            packed = self._packed[route.packing] = route.pack(f.w, f.bias)
+        return route, packed, out
+
+    def __call__(self, x, out: np.ndarray | None = None) -> np.ndarray:
+        """Convolve `x`, a float32 array in this object's layout; returns `out` or a new array."""
+        x = as_array(x, f"{self._filter.what}: x")
+        _check_f32(x, f"{self._filter.what}: x")
+        route, packed, out = self._route(x, out)
+        if out.size:
+            route(x.ctypes.data, packed, out.ctypes.data)
+        return out
+
+    def plan(self, shape) -> ConvPlan:
+        """What a call on an input of logical `shape` would do."""
+        f = self._filter
+        p = f.problem(tuple(int(n) for n in shape))
+        return ConvPlan(p, choices(p, f.algorithm, check_threads(self._threads)), check_threads(self._threads))
+
+    def explain(self, shape) -> str:
+        """Why: the candidates for an input of logical `shape`, in order."""
+        return self.plan(shape).explain()
+
+
+class ConvPlan:
+    """The decision about one convolution: its problem and its candidates, best first."""
+
+    def __init__(self, problem, found, threads):
+        self.problem, self.choices, self.threads = problem, found, threads
+
+    def explain(self) -> str:
+        """The candidates in order and what decided, in aligned lines."""
+        p = self.problem
+        best = self.choices[0]
+        rate = p.flops / best.seconds / 1e9 if best.seconds else 0.0
+        notes = [f"{p.flops / 1e6:.1f} MFLOP, {rate:.0f} GFLOP/s on {self.threads} thread(s)"]
+        return explain(str(p), self.choices, notes)
+
+
+class Conv1d(_Conv):
+    __doc__ = _Conv.__doc__.replace("conv2d", "conv1d")
+    rank = 1
+
+
+class Conv2d(_Conv):
+    __doc__ = _Conv.__doc__
+    rank = 2
+
+
+class Conv3d(_Conv):
+    __doc__ = _Conv.__doc__.replace("conv2d", "conv3d")
+    rank = 3
+
+
+def conv2d(
+    x, w, bias=None, *, stride=1, padding=0, dilation=1, groups=1, layout="NCHW", filter_layout="OIHW",
+    out_layout=None, algorithm="auto", out=None, threads=None,
+) -> np.ndarray:  # fmt: skip
+    """Two-dimensional convolution (cross-correlation, as in torch) in the layout that the data has.
+
+    Parameters
+    ----------
+    x : array_like of float32
+        Input; its axes are the physical axes of `layout`. Any strides.
+    w : array_like of float32
+        Filter, logically (O, I/groups, kernel height, kernel width); its axes are those of `filter_layout`.
+    bias : array_like of float32, optional
+        (O,).
+    stride, dilation : int or pair of int
+    padding : int, pair of int, pair of (before, after) pairs, "same" or "valid"
+    groups : int
+    layout, out_layout : str or Layout
+        Of `x` and of the result; `out_layout` is `layout` by default.
+    filter_layout : str or Layout
+    algorithm : {"auto", "direct", "im2col"}
+        "auto" takes the route that the cost table thinks fastest.
+    out : ndarray, optional
+        Where to write; must not overlap `x`, `w` or `bias`.
+    threads : int, optional
+        At most this many.
+
+    Returns
+    -------
+    ndarray of float32
+        The physical array of the result: `out`, or a new one.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Before anything is written: dtype, shapes, layouts, `out` or `algorithm` do not fit.
+
+    Examples
+    --------
+    >>> import numpy as np, layoutkit as lk
+    >>> x = np.arange(9, dtype=np.float32).reshape(1, 3, 3, 1)       # N H W C
+    >>> w = np.ones((1, 1, 2, 2), np.float32)                        # O I H W
+    >>> lk.conv2d(x, w, layout="NHWC")[0, :, :, 0].tolist()
+    [[8.0, 12.0], [20.0, 24.0]]
+    """
+    return _functional(2, x, w, bias, stride, padding, dilation, groups, layout, filter_layout, out_layout,
+                       algorithm, out, threads)  # fmt: skip
+
+
+def _functional(rank, x, w, bias, stride, padding, dilation, groups, layout, filter_layout, out_layout,
+                algorithm, out, threads):  # fmt: skip
+    what = f"conv{rank}d"
+    f = _Filter(rank, w, bias, stride, padding, dilation, groups, layout, filter_layout, out_layout,
+                algorithm, what)  # fmt: skip
+    op = object.__new__({1: Conv1d, 2: Conv2d, 3: Conv3d}[rank])
+    op._filter, op._threads, op._packed = f, threads, {}
+    return op(x, out)

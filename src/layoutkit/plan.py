@@ -1,0 +1,113 @@
+"""Plans: which candidate does a problem, and why. Every operation chooses here.
+
+A problem has a key (a string: what the cost table knows it by) and candidates. Each candidate names
+itself, estimates its seconds, and can be built into something that runs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from .cost import Cost, cost_table
+
+MODES = ("measure", "estimate", "off")
+_mode = "estimate"
+
+
+class Candidate(NamedTuple):
+    """One way to do a problem."""
+
+    name: str
+    estimate: float  # seconds
+    build: Callable[[], object]
+
+
+class Choice(NamedTuple):
+    """A candidate and what it is thought to cost."""
+
+    candidate: Candidate
+    seconds: float
+    source: str  # "measured" or "estimated"
+
+
+def tuning(mode: str) -> str:
+    """Set how plans are made from now on; returns the mode before.
+
+    Parameters
+    ----------
+    mode : {"estimate", "measure", "off"}
+        "estimate" (the default) takes measured costs where the table has them and estimates elsewhere;
+        "measure" measures what the table lacks, on first use; "off" only estimates.
+    """
+    global _mode
+    if mode not in MODES:
+        raise ValueError(f"tuning: expected one of {', '.join(MODES)}, got {mode!r}")
+    before, _mode = _mode, mode
+    cost_table.generation += 1
+    return before
+
+
+def mode() -> str:
+    """The mode of tuning."""
+    return _mode
+
+
+def rank(key: str, candidates: Sequence[Candidate]) -> list[Choice]:
+    """Candidates in order, best first: measured ones before estimated ones."""
+    costs = {} if _mode == "off" else cost_table.costs(key)
+    choices = [
+        Choice(c, costs[c.name].min, "measured") if c.name in costs else Choice(c, c.estimate, "estimated")
+        for c in candidates
+    ]
+    return sorted(choices, key=lambda c: (c.source != "measured", c.seconds))
+
+
+def measure(
+    key: str,
+    candidates: Sequence[Candidate],
+    runner: Callable[[object], Callable[[], object]],
+    budget: float = 0.05,
+) -> None:
+    """Time the candidates that the table lacks and record them.
+
+    `runner` turns what a candidate builds into a call on buffers that are already touched. Candidates
+    alternate round by round, so that a noisy moment meets them all; those twice as slow as the best
+    after the first rounds are left where they are. `budget` is in seconds per candidate.
+    """
+    known = cost_table.costs(key)
+    if all(c.name in known for c in candidates):
+        return
+    runs = [(c.name, runner(c.build())) for c in candidates]
+    samples: dict[str, list[float]] = {name: [] for name, _ in runs}
+    for _, run in runs:
+        run()
+    start = time.perf_counter()
+    rounds = 0
+    while rounds < 3 or (rounds < 200 and time.perf_counter() - start < budget * len(runs)):
+        best = min((min(s) for s in samples.values() if s), default=0.0)
+        for name, run in runs:
+            if rounds >= 2 and min(samples[name]) > 2 * best:
+                continue
+            t = time.perf_counter()
+            run()
+            samples[name].append(time.perf_counter() - t)
+        rounds += 1
+    for name, s in samples.items():
+        cost_table.record(key, name, Cost.of(s))
+
+
+def explain(title: str, choices: Sequence[Choice], notes: Sequence[str] = ()) -> str:
+    """The candidates in order and what decided, in aligned lines."""
+    lines = [title]
+    width = max(len(c.candidate.name) for c in choices)
+    best = choices[0].seconds
+    for i, c in enumerate(choices):
+        mark = "->" if i == 0 else "  "
+        lines.append(
+            f"{mark} {c.candidate.name:<{width}}  {c.seconds * 1e6:10.1f} us  {c.source:<9}"
+            f"  {c.seconds / best:5.2f}x"
+        )
+    decided = "forced: the only candidate" if len(choices) == 1 else f"decided by {choices[0].source} cost"
+    return "\n".join([*lines, *notes, decided])

@@ -1,0 +1,188 @@
+"""Routes: everything between the caller's input and output. Reorder if need be, convolve, reorder if need be.
+
+Candidates of a convolution are routes; their costs are of the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache, partial
+from math import prod
+
+import numpy as np
+
+from . import reorder as reorders
+from ._core import registry
+from ._core.registry import Kernel
+from .algorithms import ALGORITHMS, Algorithm, contiguous_strides
+from .arrays import empty
+from .cost import cost_table
+from .layout import Layout
+from .plan import Candidate, Choice, measure, mode, rank
+from .problem import ConvProblem
+
+NATIVE = {"channels": {3: "NWC", 4: "NHWC", 5: "NDHWC"}, "pixels": {3: "NCW", 4: "NCHW", 5: "NCDHW"}}
+
+# What the estimate of a route not measured is made of; the table replaces it problem by problem.
+GFLOPS = {"portable": 16e9, "avx2": 120e9, "avx512": 240e9, "avx512_bf16": 240e9}
+LANES = {"portable": 4, "avx2": 8, "avx512": 16, "avx512_bf16": 16}
+MOVE = 20e9  # bytes a second, read and written, of a reorder or a gather
+SMALL = 1 << 21  # flops below which a second thread costs more than it brings
+
+
+class Route:
+    """A convolution ready to run on arrays of exact strides.
+
+    Attributes
+    ----------
+    packing : tuple
+        Filters that were packed under an equal one fit this route.
+    workspace : int
+        Bytes of scratch memory a call needs.
+    """
+
+    def __init__(self, p, native, algorithm: Algorithm, kernel: Kernel, threads, x_strides, y_strides):
+        self.algorithm, self.kernel, self.native = algorithm, kernel, native
+        self.packing = (algorithm.packing, kernel.nr, native.dst.block(1))
+        isa = registry.isa()
+        self._before = self._after = None
+        self._x_bytes = self._y_bytes = 0
+        zero = bytes(4)
+        if native.src != p.src or not algorithm.strides_ok(p.src, x_strides, p.src_shape):
+            inner = contiguous_strides(native.src, p.src_shape)
+            self._before = reorders.plan(p.src, native.src, p.src_shape, 4, x_strides, inner, zero, isa)
+            self._x_bytes = _aligned(prod(native.src.physical_shape(p.src_shape)) * 4)
+            x_strides = inner
+        if native.dst != p.dst or not algorithm.strides_ok(p.dst, y_strides, p.dst_shape):
+            inner = contiguous_strides(native.dst, p.dst_shape)
+            self._after = reorders.plan(native.dst, p.dst, p.dst_shape, 4, inner, y_strides, zero, isa)
+            self._y_bytes = _aligned(prod(native.dst.physical_shape(p.dst_shape)) * 4)
+            y_strides = inner
+        self.threads = threads if p.flops >= SMALL else 1
+        self._run = algorithm.build(native, kernel, self.threads, x_strides, y_strides, algorithm.gather)
+        self.workspace = self._x_bytes + self._y_bytes + self._run.workspace
+        self._scratch: list[np.ndarray] = []  # buffers of calls that have ended
+
+    def pack(self, w: np.ndarray, bias: np.ndarray | None):
+        """Filter in OIHW order and bias as this route reads them."""
+        return self.algorithm.pack(self.native, self.kernel, w, bias)
+
+    def __call__(self, x: int, packed: tuple[np.ndarray, np.ndarray | None], y: int) -> None:
+        """Convolve the array at address `x` into the one at `y`."""
+        try:
+            scratch = self._scratch.pop()
+        except IndexError:
+            scratch = empty((self.workspace,), np.dtype(np.uint8), "convolution workspace")
+        w, bias = packed
+        at = scratch.ctypes.data
+        x_in, y_in = x, y
+        if self._before is not None:
+            x_in = at
+            self._before(x, x_in, self.threads)
+        if self._after is not None:
+            y_in = at + self._x_bytes
+        work = at + self._x_bytes + self._y_bytes
+        self._run(x_in, w.ctypes.data, 0 if bias is None else bias.ctypes.data, y_in, work)
+        if self._after is not None:
+            self._after(y_in, y, self.threads)
+        self._scratch.append(scratch)
+
+
+def _aligned(n: int) -> int:
+    return -(-n // 64) * 64
+
+
+def _native(p: ConvProblem, algorithm: Algorithm) -> ConvProblem | str:
+    """`p` on layouts that `algorithm` takes, the fewest sides changed; or why there are none."""
+    reason = algorithm.supports(p)
+    if reason is None:
+        return p
+    if algorithm.via == "channels":
+        via = Layout(NATIVE["channels"][p.src.rank])
+        for src, dst in ((p.src, via), (via, p.dst), (via, via)):
+            native = replace(p, src=src, dst=dst)
+            if algorithm.supports(native) is None:
+                return native
+    return reason
+
+
+def _estimate(p: ConvProblem, native: ConvProblem, algorithm: Algorithm, kernel: Kernel, threads: int) -> float:
+    """Seconds, by counting: multiplications with the lanes and rows that go empty, and bytes moved."""
+    lanes = LANES[kernel.isa]
+    out, per_group = native.n * prod(native.out), native.oc // native.groups
+    rows, columns = (out, per_group) if algorithm.via == "channels" else (per_group, prod(native.out))
+    waste = -(-columns // lanes) * lanes / columns if columns else 1.0
+    if algorithm.via == "pixels":
+        waste = -(-columns // kernel.nr) * kernel.nr / max(1, columns)
+    waste *= 1 + 0.02 * (kernel.mr * -(-rows // kernel.mr) / max(1, rows) - 1)
+    depth = native.ic // native.groups * prod(native.kernel)
+    overhead = 1 + 12 / max(1, depth)  # a tile's prologue and stores, in steps of its sum
+    seconds = p.flops * waste * overhead / (GFLOPS[kernel.isa] * threads)
+    if algorithm.gather:
+        seconds += 8 * native.groups * depth * out / (MOVE * threads)
+    x_bytes, y_bytes = 4 * prod(p.src_shape), 4 * prod(p.dst_shape)
+    moved = (native.src != p.src) * x_bytes + (native.dst != p.dst) * y_bytes
+    return seconds + 2 * moved / (MOVE * threads) + 1e-6
+
+
+def candidates(p: ConvProblem, algorithm: str, threads: int, x_strides, y_strides) -> Iterator[Candidate]:
+    """The routes of `p`; with an `algorithm` named, only that one's, and ValueError if it has none."""
+    reasons = []
+    for a in ALGORITHMS:
+        if algorithm not in ("auto", a.name):
+            continue
+        if algorithm == "auto" and a.gather and a.via == "channels" and prod(p.kernel) == 1:
+            continue  # the same as direct, and a copy
+        native = _native(p, a)
+        if isinstance(native, str):
+            reasons.append(native)
+            continue
+        for kernel in registry.best("gemm", 32):
+            way = "" if native == p else f" via {native.src}>{native.dst}"
+            build = partial(Route, p, native, a, kernel, threads, x_strides, y_strides)
+            yield Candidate(f"{a.name} {kernel.name}{way}", _estimate(p, native, a, kernel, threads), build)
+    if len(reasons) == sum(algorithm in ("auto", a.name) for a in ALGORITHMS):
+        raise ValueError(f"{p}: algorithm {algorithm!r} cannot do it: {'; '.join(reasons)}")
+
+
+@lru_cache(1024)
+def _choices(p, algorithm, threads, x_strides, y_strides, isa, generation) -> tuple[Choice, ...]:
+    return tuple(rank(f"{p} t{threads}", list(candidates(p, algorithm, threads, x_strides, y_strides))))
+
+
+@lru_cache(1024)
+def _build(p, name, algorithm, threads, x_strides, y_strides, isa) -> Route:
+    found = candidates(p, algorithm, threads, x_strides, y_strides)
+    return next(c for c in found if c.name == name).build()
+
+
+def choices(p: ConvProblem, algorithm: str, threads: int, x_strides=None, y_strides=None) -> tuple[Choice, ...]:
+    """The routes of `p`, best first."""
+    x_strides = x_strides or contiguous_strides(p.src, p.src_shape)
+    y_strides = y_strides or contiguous_strides(p.dst, p.dst_shape)
+    if mode() == "measure":
+        measure_routes(p, threads)
+    return _choices(p, algorithm, threads, x_strides, y_strides, registry.isa(), cost_table.generation)
+
+
+def best_route(p: ConvProblem, algorithm: str, threads: int, x_strides, y_strides) -> Route:
+    """The route that a call takes."""
+    name = choices(p, algorithm, threads, x_strides, y_strides)[0].candidate.name
+    return _build(p, name, algorithm, threads, x_strides, y_strides, registry.isa())
+
+
+def measure_routes(p: ConvProblem, threads: int, budget: float = 0.05) -> None:
+    """Measure every route of `p` that the table lacks, on contiguous arrays of its own."""
+    x_strides, y_strides = contiguous_strides(p.src, p.src_shape), contiguous_strides(p.dst, p.dst_shape)
+    x = np.ones(p.src.physical_shape(p.src_shape), np.float32)
+    y = np.ones(p.dst.physical_shape(p.dst_shape), np.float32)
+    w = np.ones((p.oc, p.ic // p.groups, *p.kernel), np.float32)
+
+    def runner(route: Route):
+        packed = route.pack(w, None)
+        return lambda: route(x.ctypes.data, packed, y.ctypes.data)
+
+    if x.size and y.size:
+        found = list(candidates(p, "auto", threads, x_strides, y_strides))
+        measure(f"{p} t{threads}", found, runner, budget)
