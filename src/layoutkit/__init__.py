@@ -11,11 +11,11 @@ __version__ = "0.1.0"
 from .conv import Conv1d, Conv2d, Conv3d, conv2d
 from .cost import cost_table
 from .layout import Layout
-from .plan import tuning
+from .plan import plan, tuning
 from .reorder import reorder
 from .threads import get_num_threads, set_num_threads
 
 __all__ = [
-    "Conv1d", "Conv2d", "Conv3d", "Layout", "conv2d", "cost_table", "get_num_threads", "reorder",
-    "set_num_threads", "tuning",
+    "Conv1d", "Conv2d", "Conv3d", "Layout", "conv2d", "cost_table", "get_num_threads", "plan",
+    "reorder", "set_num_threads", "tuning",
 ]  # fmt: skip

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
+from .algorithms import contiguous_strides
 from .arrays import as_array, check_out, empty
+from .cost import cost_table
 from .layout import Layout
-from .plan import explain
+from .plan import Plan, planner
 from .problem import ConvProblem, pad_pairs, per_axis
 from .reorder import reorder
-from .routes import Route, best_route, choices
+from .routes import best_route, choices
 from .threads import check_threads
 
+F32 = np.dtype(np.float32)
+MAX_BOUND = 256  # kinds of input that one object remembers the decision for
 ALGORITHM_NAMES = ("auto", "direct", "im2col")
 
 
@@ -100,64 +104,76 @@ class _Conv:
 
     def __init__(self, w, bias=None, *, stride=1, padding=0, dilation=1, groups=1, layout=None,
                  filter_layout=None, out_layout=None, algorithm="auto", threads=None):  # fmt: skip
+        self._set(w, bias, stride, padding, dilation, groups, layout, filter_layout, out_layout, algorithm, threads)
+        f = self._filter
+        f.w, f.bias = f.w.copy(), None if f.bias is None else f.bias.copy()
+
+    @classmethod
+    def _over(cls, *args) -> _Conv:
+        """A convolution over the caller's filter, not copied: for one call."""
+        self = object.__new__(cls)
+        self._set(*args)
+        return self
+
+    def _set(self, w, bias, stride, padding, dilation, groups, layout, filter_layout, out_layout, algorithm, threads):
         rank = self.rank
-        self._filter = f = _Filter(
+        self._filter = _Filter(
             rank, w, bias, stride, padding, dilation, groups,
             layout or "NC" + "DHW"[3 - rank :], filter_layout or "OI" + "DHW"[3 - rank :], out_layout,
             algorithm, f"conv{rank}d",
         )  # fmt: skip
-        f.w, f.bias = f.w.copy(), None if f.bias is None else f.bias.copy()
-        self._threads = threads
         check_threads(threads)
-        self._packed: dict = {}
+        self._threads = threads
+        self._packed: dict = {}  # packing -> filter and bias
+        self._bound: dict = {}  # what a call's arrays look like -> what to run
 
-    def _route(self, x: np.ndarray, out: np.ndarray | None) -> tuple[Route, tuple, np.ndarray]:
+    def _bind(self, x: np.ndarray, out_strides: tuple[int, ...] | None):
+        """Route, packed filter and bias, and shape of the output, for inputs like `x`."""
         f = self._filter
         p = f.problem(f.shape_of(x))
         physical = p.dst.physical_shape(p.dst_shape)
-        if out is None:
-            out = empty(physical, np.dtype(np.float32), f.what)
-        else:
-            check_out(out, physical, np.dtype(np.float32), (x, f.w, f.bias), f.what)
-        route = best_route(p, f.algorithm, check_threads(self._threads), x.strides, out.strides)
+        if out_strides is None:
+            out_strides = contiguous_strides(p.dst, p.dst_shape)
+        route = best_route(p, f.algorithm, check_threads(self._threads), x.strides, out_strides)
         packed = self._packed.get(route.packing)
         if packed is None:
             packed = self._packed[route.packing] = route.pack(f.w, f.bias)
-        return route, packed, out
+        return route.run, *packed, physical
 
     def __call__(self, x, out: np.ndarray | None = None) -> np.ndarray:
         """Convolve `x`, a float32 array in this object's layout; returns `out` or a new array."""
-        x = as_array(x, f"{self._filter.what}: x")
-        _check_f32(x, f"{self._filter.what}: x")
-        route, packed, out = self._route(x, out)
+        if type(x) is not np.ndarray:
+            x = as_array(x, f"{self._filter.what}: x")
+        if x.dtype != F32:
+            _check_f32(x, f"{self._filter.what}: x")
+        key = (x.shape, x.strides, None if out is None else out.strides, cost_table.generation, check_threads(None))
+        bound = self._bound.get(key)
+        if bound is None:
+            bound = self._bind(x, key[2])
+            if len(self._bound) >= MAX_BOUND:
+                self._bound.clear()
+            self._bound[key] = bound
+        run, w, bias, shape = bound
+        if out is None:
+            out = empty(shape, F32, self._filter.what)
+        else:
+            check_out(out, shape, F32, (x, self._filter.w, self._filter.bias), self._filter.what)
         if out.size:
-            route(x.ctypes.data, packed, out.ctypes.data)
+            run(x, w, bias, out)
         return out
 
-    def plan(self, shape) -> ConvPlan:
+    def plan(self, shape) -> Plan:
         """What a call on an input of logical `shape` would do."""
         f = self._filter
         p = f.problem(tuple(int(n) for n in shape))
-        return ConvPlan(p, choices(p, f.algorithm, check_threads(self._threads)), check_threads(self._threads))
+        threads = check_threads(self._threads)
+        found = choices(p, f.algorithm, threads)
+        rate = p.flops / found[0].seconds / 1e9
+        return Plan(str(p), found, [f"{p.flops / 1e6:.1f} MFLOP, {rate:.0f} GFLOP/s on {threads} thread(s)"])
 
     def explain(self, shape) -> str:
         """Why: the candidates for an input of logical `shape`, in order."""
         return self.plan(shape).explain()
-
-
-class ConvPlan:
-    """The decision about one convolution: its problem and its candidates, best first."""
-
-    def __init__(self, problem, found, threads):
-        self.problem, self.choices, self.threads = problem, found, threads
-
-    def explain(self) -> str:
-        """The candidates in order and what decided, in aligned lines."""
-        p = self.problem
-        best = self.choices[0]
-        rate = p.flops / best.seconds / 1e9 if best.seconds else 0.0
-        notes = [f"{p.flops / 1e6:.1f} MFLOP, {rate:.0f} GFLOP/s on {self.threads} thread(s)"]
-        return explain(str(p), self.choices, notes)
 
 
 class Conv1d(_Conv):
@@ -173,6 +189,9 @@ class Conv2d(_Conv):
 class Conv3d(_Conv):
     __doc__ = _Conv.__doc__.replace("conv2d", "conv3d")
     rank = 3
+
+
+_CLASSES = {1: Conv1d, 2: Conv2d, 3: Conv3d}
 
 
 def conv2d(
@@ -226,9 +245,13 @@ def conv2d(
 
 def _functional(rank, x, w, bias, stride, padding, dilation, groups, layout, filter_layout, out_layout,
                 algorithm, out, threads):  # fmt: skip
-    what = f"conv{rank}d"
-    f = _Filter(rank, w, bias, stride, padding, dilation, groups, layout, filter_layout, out_layout,
-                algorithm, what)  # fmt: skip
-    op = object.__new__({1: Conv1d, 2: Conv2d, 3: Conv3d}[rank])
-    op._filter, op._threads, op._packed = f, threads, {}
+    op = _CLASSES[rank]._over(
+        w, bias, stride, padding, dilation, groups, layout, filter_layout, out_layout, algorithm, threads
+    )
     return op(x, out)
+
+
+@planner(conv2d)
+def _plan_conv2d(x, w, bias=None, *, out=None, **kwargs) -> Plan:
+    op = Conv2d(w, bias, **kwargs)
+    return op.plan(op._filter.shape_of(as_array(x, "conv2d: x")))

@@ -45,7 +45,6 @@ class Nest(NamedTuple):
 
 Digits = tuple[Digit, ...]
 
-PANEL = 256  # bytes of a source run that one transpose takes along; its rows stay in L1 and the TLB
 CHUNK = 1 << 16  # bytes of one run: long copies are cut so that threads can share them
 
 
@@ -110,8 +109,11 @@ def merge(loops: Sequence[Loop]) -> list[Loop]:
     return out
 
 
-def leaf_nests(loops: Sequence[Loop], src: int, dst: int, width: int) -> list[Nest]:
-    """Nests of one rectangular region: choose the leaf, cut it to a size that caches and threads like."""
+def leaf_nests(loops: Sequence[Loop], src: int, dst: int, width: int, panel: int) -> list[Nest]:
+    """Nests of one rectangular region: choose the leaf, cut it to a size that caches and threads like.
+
+    A transpose takes `panel` bytes of a source run along; its rows should stay in L1 and the TLB.
+    """
     rest = merge(loops)
     inner = rest.pop() if rest else Loop(1, width, width)
     if inner.src == inner.dst == width:
@@ -120,13 +122,13 @@ def leaf_nests(loops: Sequence[Loop], src: int, dst: int, width: int) -> list[Ne
     if along is not None and inner.dst == width:
         rest.remove(along)
         nests = []
-        step = PANEL // width
+        step = panel // width
         whole = along.n // step
         if whole and inner.n > 1:
-            panel = Loop(whole, step * along.src, step * along.dst)
-            outer = sorted([*rest, panel], key=lambda x: abs(x.dst), reverse=True)
+            panels = Loop(whole, step * along.src, step * along.dst)
+            outer = sorted([*rest, panels], key=lambda x: abs(x.dst), reverse=True)
             nests.append(Nest("transpose", tuple(outer), (Loop(step, *along[1:]), inner), src, dst))
-            src, dst = src + whole * panel.src, dst + whole * panel.dst
+            src, dst = src + whole * panels.src, dst + whole * panels.dst
             along = along._replace(n=along.n % step)
         if along.n:
             nests.append(Nest("transpose", tuple(rest), (along, inner), src, dst))
@@ -151,7 +153,9 @@ def _copies(rest: list[Loop], run: Loop, src: int, dst: int) -> list[Nest]:
     return [*nests, Nest("copy", tuple(rest[:-1]), (second, run), src, dst)]
 
 
-def copy_nests(shape: Sequence[int], src: Sequence[Digits], dst: Sequence[Digits], width: int) -> list[Nest]:
+def copy_nests(
+    shape: Sequence[int], src: Sequence[Digits], dst: Sequence[Digits], width: int, panel: int
+) -> list[Nest]:
     """Nests that move every logical element of `shape`."""
     nests = []
     for region in itertools.product(*(pieces(0, n, s, d) for n, s, d in zip(shape, src, dst))):
@@ -161,6 +165,7 @@ def copy_nests(shape: Sequence[int], src: Sequence[Digits], dst: Sequence[Digits
             sum(map(offset, starts, src)),
             sum(map(offset, starts, dst)),
             width,
+            panel,
         )
     return nests
 
@@ -178,7 +183,3 @@ def fill_nests(shape: Sequence[int], padded: Sequence[int], dst: Sequence[Digits
             nests.append(Nest("fill", tuple(loops[:-2]), (loops[-2], loops[-1]), 0, start))
     return nests
 
-
-def moved_bytes(shape: Sequence[int], width: int) -> int:
-    """Bytes read plus bytes written, pads not counted."""
-    return 2 * width * prod(shape)

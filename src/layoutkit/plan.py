@@ -98,16 +98,61 @@ def measure(
         cost_table.record(key, name, Cost.of(s))
 
 
-def explain(title: str, choices: Sequence[Choice], notes: Sequence[str] = ()) -> str:
-    """The candidates in order and what decided, in aligned lines."""
-    lines = [title]
-    width = max(len(c.candidate.name) for c in choices)
-    best = choices[0].seconds
-    for i, c in enumerate(choices):
-        mark = "->" if i == 0 else "  "
-        lines.append(
-            f"{mark} {c.candidate.name:<{width}}  {c.seconds * 1e6:10.1f} us  {c.source:<9}"
-            f"  {c.seconds / best:5.2f}x"
-        )
-    decided = "forced: the only candidate" if len(choices) == 1 else f"decided by {choices[0].source} cost"
-    return "\n".join([*lines, *notes, decided])
+class Plan:
+    """The decision about one problem.
+
+    Attributes
+    ----------
+    title : str
+        The problem, as the cost table knows it.
+    choices : sequence of Choice
+        The candidates, best first.
+    """
+
+    def __init__(self, title: str, choices: Sequence[Choice], notes: Sequence[str] = ()) -> None:
+        self.title, self.choices, self._notes = title, tuple(choices), notes
+
+    def explain(self) -> str:
+        """The candidates in order and what decided, in aligned lines."""
+        lines = [self.title]
+        width = max(len(c.candidate.name) for c in self.choices)
+        best = self.choices[0]
+        for i, c in enumerate(self.choices):
+            lines.append(
+                f"{'->' if i == 0 else '  '} {c.candidate.name:<{width}} {c.seconds * 1e6:10.1f} us"
+                f"  {c.source}  {c.seconds / best.seconds:5.2f}x"
+            )
+        decided = "the only candidate" if len(self.choices) == 1 else f"decided by {best.source} cost"
+        return "\n".join([*lines, *self._notes, decided])
+
+    def __repr__(self) -> str:
+        return self.explain()
+
+
+_planners: dict[Callable, Callable[..., Plan]] = {}
+
+
+def planner(operation: Callable) -> Callable:
+    """Register the function that plans `operation`; it takes the same arguments."""
+
+    def register(function: Callable[..., Plan]) -> Callable[..., Plan]:
+        _planners[operation] = function
+        return function
+
+    return register
+
+
+def plan(operation: Callable, *args, **kwargs) -> Plan:
+    """What ``operation(*args, **kwargs)`` would do, without doing it.
+
+    Examples
+    --------
+    >>> import numpy as np, layoutkit as lk
+    >>> x = np.zeros((1, 64, 56, 56), np.float32)
+    >>> print(lk.plan(lk.reorder, x, "NCHW", "NHWC").explain())    # doctest: +ELLIPSIS
+    reorder 1x64x56x56 NCHW>NHWC x32 t...
+    """
+    if operation not in _planners:
+        known = ", ".join(sorted(f.__name__ for f in _planners))
+        raise TypeError(f"plan: {operation!r} has no plans; those that have: {known}")
+    return _planners[operation](*args, **kwargs)

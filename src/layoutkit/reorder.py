@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Iterator, Sequence
+from functools import lru_cache, partial
 from math import prod
 
 import numpy as np
@@ -11,9 +11,11 @@ import numpy as np
 from ._core import registry
 from ._core.reorder import Program
 from .arrays import as_array, check_movable, check_out, empty
+from .cost import cost_table
 from .layout import Layout
 from .machine import last_level_cache
 from .nests import copy_nests, digits, fill_nests
+from .plan import Candidate, Choice, Plan, measure, mode, planner, rank
 from .threads import check_threads
 
 SMALL = 1 << 18  # bytes below which a second thread costs more than it brings
@@ -85,26 +87,89 @@ def reorder(
     pad = np.asarray(pad_value).astype(array.dtype).tobytes()
     threads = check_threads(threads)
     if out.nbytes:
-        program = plan(src, dst, shape, array.itemsize, array.strides, out.strides, pad, registry.isa())
-        program(array.ctypes.data, out.ctypes.data, 1 if out.nbytes < SMALL else threads)
+        threads = threads if out.nbytes >= SMALL else 1
+        found = choices(src, dst, shape, array.itemsize, threads)
+        move = program(src, dst, shape, array.itemsize, array.strides, out.strides, pad, found[0].candidate.name)
+        move(array, out, threads)
     return out
 
 
+@planner(reorder)
+def _plan(array, src, dst, *, shape=None, dtype=None, threads=None, **_) -> Plan:
+    src, dst = Layout(src), Layout(dst)
+    array = as_array(array, "reorder")
+    shape = src.padded_shape(array.shape) if shape is None else src.check_shape(shape)
+    threads = check_threads(threads)
+    found = choices(src, dst, shape, array.itemsize, threads)
+    moved = 2 * array.itemsize * prod(shape)
+    note = f"{moved / 1e6:.1f} MB read and written, {moved / found[0].seconds / 1e9:.1f} GB/s"
+    return Plan(_key(src, dst, shape, array.itemsize, threads), found, (note,))
+
+
+# ---- the candidates: kind of store x bytes of a source run that a transpose takes along
+
+KINDS = {
+    f"{'stream' if stream else 'store'} panel{panel}": (stream, panel)
+    for stream in (False, True)
+    for panel in (128, 256, 1024)
+}
+COPY, CACHED = 12e9, 30e9  # bytes a second on a thread, read and written, where nothing was measured
+
+
+def _key(src: Layout, dst: Layout, shape: tuple[int, ...], width: int, threads: int) -> str:
+    return f"reorder {'x'.join(map(str, shape))} {src}>{dst} x{8 * width} t{threads}"
+
+
+def candidates(src: Layout, dst: Layout, shape: tuple[int, ...], width: int) -> Iterator[Candidate]:
+    """The ways to move a tensor between contiguous arrays."""
+    moved = 2 * width * prod(shape)
+    large = moved > 2 * last_level_cache()
+    for name, (stream, panel) in KINDS.items():
+        seconds = moved / (COPY if large else CACHED) * (1 + (stream != large) + (panel != 256) / 10)
+        args = (src, dst, shape, width, _contiguous(src, shape, width), _contiguous(dst, shape, width))
+        yield Candidate(name, seconds, partial(program, *args, bytes(width), name))
+
+
+def _contiguous(layout: Layout, shape: tuple[int, ...], width: int) -> tuple[int, ...]:
+    physical = layout.physical_shape(shape)
+    return tuple(width * prod(physical[i + 1 :]) for i in range(len(physical)))
+
+
+def choices(src: Layout, dst: Layout, shape: tuple[int, ...], width: int, threads: int) -> tuple[Choice, ...]:
+    """The candidates in order, best first."""
+    if mode() == "measure":
+        measure_reorder(src, dst, shape, width, threads)
+    return _choices(src, dst, shape, width, threads, cost_table.generation)
+
+
 @lru_cache(4096)
-def plan(
-    src: Layout,
-    dst: Layout,
-    shape: tuple[int, ...],
-    width: int,
-    src_strides: tuple[int, ...],
-    dst_strides: tuple[int, ...],
-    pad: bytes,
-    isa: str,
-) -> Program:
-    """The reorder of exactly these arrays, ready to run; `isa` is the instruction set it is made for."""
+def _choices(src, dst, shape, width, threads, generation) -> tuple[Choice, ...]:
+    return tuple(rank(_key(src, dst, shape, width, threads), list(candidates(src, dst, shape, width))))
+
+
+def measure_reorder(src, dst, shape, width: int, threads: int, budget: float = 0.05) -> None:
+    """Measure every candidate that the table lacks, on contiguous arrays of its own."""
+    a = np.ones(src.physical_shape(shape), f"V{width}" if width == 16 else f"u{width}")
+    b = np.ones(dst.physical_shape(shape), a.dtype)
+    if a.size:
+        found = list(candidates(src, dst, shape, width))
+        measure(_key(src, dst, shape, width, threads), found, lambda run: partial(run, a, b, threads), budget)
+
+
+def program(src, dst, shape, width: int, src_strides, dst_strides, pad: bytes | None = None,
+            kind: str | None = None) -> Program:  # fmt: skip
+    """The reorder of arrays of exactly these strides, ready to run; by default the pads are zeros."""
+    if kind is None:
+        kind = choices(src, dst, shape, width, 1)[0].candidate.name
+    pad = bytes(width) if pad is None else pad
+    return _program(src, dst, shape, width, src_strides, dst_strides, pad, kind, registry.isa())
+
+
+@lru_cache(4096)
+def _program(src, dst, shape, width, src_strides, dst_strides, pad, kind, isa) -> Program:
+    stream, panel = KINDS[kind]
     axes = dst.axes(shape)
     s = digits(src.axes(shape), src_strides, src.rank)
     d = digits(axes, dst_strides, dst.rank)
     padded = dst.padded_shape([a.extent for a in axes])
-    nests = copy_nests(shape, s, d, width) + fill_nests(shape, padded, d)
-    return Program(nests, width, pad, prod(padded) * width > last_level_cache())
+    return Program(copy_nests(shape, s, d, width, panel) + fill_nests(shape, padded, d), width, pad, stream)

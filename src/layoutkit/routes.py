@@ -12,15 +12,15 @@ from math import prod
 
 import numpy as np
 
-from . import reorder as reorders
+from ._core import conv as core
 from ._core import registry
 from ._core.registry import Kernel
 from .algorithms import ALGORITHMS, Algorithm, contiguous_strides
-from .arrays import empty
 from .cost import cost_table
 from .layout import Layout
 from .plan import Candidate, Choice, measure, mode, rank
 from .problem import ConvProblem
+from .reorder import program
 
 NATIVE = {"channels": {3: "NWC", 4: "NHWC", 5: "NDHWC"}, "pixels": {3: "NCW", 4: "NCHW", 5: "NCDHW"}}
 
@@ -36,61 +36,34 @@ class Route:
 
     Attributes
     ----------
+    run : callable
+        ``run(x, w, bias, y)`` with a filter and bias that `pack` made.
     packing : tuple
         Filters that were packed under an equal one fit this route.
-    workspace : int
-        Bytes of scratch memory a call needs.
     """
 
     def __init__(self, p, native, algorithm: Algorithm, kernel: Kernel, threads, x_strides, y_strides):
         self.algorithm, self.kernel, self.native = algorithm, kernel, native
         self.packing = (algorithm.packing, kernel.nr, native.dst.block(1))
-        isa = registry.isa()
-        self._before = self._after = None
-        self._x_bytes = self._y_bytes = 0
-        zero = bytes(4)
+        threads = threads if p.flops >= SMALL else 1
+        before = after = None
+        x_bytes = y_bytes = 0
         if native.src != p.src or not algorithm.strides_ok(p.src, x_strides, p.src_shape):
             inner = contiguous_strides(native.src, p.src_shape)
-            self._before = reorders.plan(p.src, native.src, p.src_shape, 4, x_strides, inner, zero, isa)
-            self._x_bytes = _aligned(prod(native.src.physical_shape(p.src_shape)) * 4)
+            before = program(p.src, native.src, p.src_shape, 4, x_strides, inner)
+            x_bytes = prod(native.src.physical_shape(p.src_shape)) * 4
             x_strides = inner
         if native.dst != p.dst or not algorithm.strides_ok(p.dst, y_strides, p.dst_shape):
             inner = contiguous_strides(native.dst, p.dst_shape)
-            self._after = reorders.plan(native.dst, p.dst, p.dst_shape, 4, inner, y_strides, zero, isa)
-            self._y_bytes = _aligned(prod(native.dst.physical_shape(p.dst_shape)) * 4)
+            after = program(native.dst, p.dst, p.dst_shape, 4, inner, y_strides)
+            y_bytes = prod(native.dst.physical_shape(p.dst_shape)) * 4
             y_strides = inner
-        self.threads = threads if p.flops >= SMALL else 1
-        self._run = algorithm.build(native, kernel, self.threads, x_strides, y_strides, algorithm.gather)
-        self.workspace = self._x_bytes + self._y_bytes + self._run.workspace
-        self._scratch: list[np.ndarray] = []  # buffers of calls that have ended
+        executor = algorithm.build(native, kernel, threads, x_strides, y_strides, algorithm.gather)
+        self.run = core.Route(before, executor, after, x_bytes, y_bytes)
 
     def pack(self, w: np.ndarray, bias: np.ndarray | None):
         """Filter in OIHW order and bias as this route reads them."""
         return self.algorithm.pack(self.native, self.kernel, w, bias)
-
-    def __call__(self, x: int, packed: tuple[np.ndarray, np.ndarray | None], y: int) -> None:
-        """Convolve the array at address `x` into the one at `y`."""
-        try:
-            scratch = self._scratch.pop()
-        except IndexError:
-            scratch = empty((self.workspace,), np.dtype(np.uint8), "convolution workspace")
-        w, bias = packed
-        at = scratch.ctypes.data
-        x_in, y_in = x, y
-        if self._before is not None:
-            x_in = at
-            self._before(x, x_in, self.threads)
-        if self._after is not None:
-            y_in = at + self._x_bytes
-        work = at + self._x_bytes + self._y_bytes
-        self._run(x_in, w.ctypes.data, 0 if bias is None else bias.ctypes.data, y_in, work)
-        if self._after is not None:
-            self._after(y_in, y, self.threads)
-        self._scratch.append(scratch)
-
-
-def _aligned(n: int) -> int:
-    return -(-n // 64) * 64
 
 
 def _native(p: ConvProblem, algorithm: Algorithm) -> ConvProblem | str:
@@ -180,8 +153,8 @@ def measure_routes(p: ConvProblem, threads: int, budget: float = 0.05) -> None:
     w = np.ones((p.oc, p.ic // p.groups, *p.kernel), np.float32)
 
     def runner(route: Route):
-        packed = route.pack(w, None)
-        return lambda: route(x.ctypes.data, packed, y.ctypes.data)
+        filter, bias = route.pack(w, None)
+        return partial(route.run, x, filter, bias, y)
 
     if x.size and y.size:
         found = list(candidates(p, "auto", threads, x_strides, y_strides))

@@ -19,8 +19,14 @@ cimport openmp
 from libc.stdint cimport int64_t, uint32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
+from numpy cimport PyArray_DATA, import_array, ndarray
+
+from numpy import empty, uint8
 
 from .registry cimport lk_gemm, lk_gemm_fn, lk_kernel, row_named
+from .reorder cimport Program
+
+import_array()
 
 cdef enum:
     MAX_COLS = 64    # columns of the widest tile
@@ -59,6 +65,11 @@ cdef inline void taps_inside(const Geometry *g, int axis, int64_t at, int64_t *l
         hi[0] = lo[0]
 
 
+cdef inline int64_t share(int64_t total, int64_t parts, int64_t i) noexcept nogil:
+    """Where the i-th of `parts` even shares of `total` starts."""
+    return total // parts * i + min(i, total % parts)
+
+
 cdef class Executor:
     """What both ways share: the tile, the geometry, a workspace per thread."""
 
@@ -76,27 +87,19 @@ cdef class Executor:
         self.g = geometry_of(geometry)
         self.threads = threads
 
-    @property
-    def workspace(self):
-        """Bytes of scratch memory that a call needs."""
-        return self.ws_thread * self.threads
-
-    def __call__(self, size_t x, size_t w, size_t bias, size_t y, size_t workspace):
-        """Run on addresses: input, packed filter, packed bias or 0, output, workspace."""
+    cdef void run(self, const char *x, const float *w, const float *bias, char *y,
+                  char *workspace) noexcept nogil:
         cdef int tid = 0, n = 1
         if self.total == 0:
             return
-        with nogil:
-            if self.threads == 1:
-                self.part(<const char *>x, <const float *>w, <const float *>bias, <char *>y,
-                          <char *>workspace, 0, self.total)
-            else:
-                with parallel(num_threads=self.threads):
-                    tid = openmp.omp_get_thread_num()
-                    n = openmp.omp_get_num_threads()
-                    self.part(<const char *>x, <const float *>w, <const float *>bias, <char *>y,
-                              <char *>workspace + tid * self.ws_thread,
-                              self.total * tid // n, self.total * (tid + 1) // n)
+        if self.threads == 1:
+            self.part(x, w, bias, y, workspace, 0, self.total)
+        else:
+            with parallel(num_threads=self.threads):
+                tid = openmp.omp_get_thread_num()
+                n = openmp.omp_get_num_threads()
+                self.part(x, w, bias, y, workspace + tid * self.ws_thread,
+                          self.total * tid // n, self.total * (tid + 1) // n)
 
     cdef void part(self, const char *x, const float *w, const float *bias, char *y, char *workspace,
                    int64_t task, int64_t end) noexcept nogil:
@@ -205,6 +208,7 @@ cdef class PixelRows(Executor):
         cdef int64_t per_vector = 2 if self.split else 1
         cdef int j
         cdef lk_gemm tile
+        cdef int64_t tall = self.rows // self.tiles, extra = self.rows % self.tiles
         per_group = self.panels * self.tiles
         tile.tap, tile.zero = self.tap, self.zero
         tile.taps, tile.blocks, tile.block_stride = self.taps, self.blocks, self.block_stride
@@ -222,7 +226,7 @@ cdef class PixelRows(Executor):
             first, last = self.tiles * block // self.row_blocks, self.tiles * (block + 1) // self.row_blocks
             rest -= first * self.panels
             panel, t = rest // (last - first), first + rest % (last - first)
-            row0 = self.rows * first // self.tiles
+            row0 = share(self.rows, self.tiles, first)
             if at != group * self.row_blocks + block:
                 at = group * self.row_blocks + block
                 self.tables(first, last, x_row, y_row, mask)
@@ -236,12 +240,13 @@ cdef class PixelRows(Executor):
             tile.c = y
             for j in range(ceil_div(tile.cols, self.lanes) * per_vector):
                 c_col[j] = self.column(group * self.cols + panel * self.nr + j * self.lanes // per_vector)
+            row = share(self.rows, self.tiles, t)
             while t < last and task < end:
-                row = self.rows * t // self.tiles
-                tile.rows = <int>(self.rows * (t + 1) // self.tiles - row)
+                tile.rows = <int>(tall + (t < extra))
                 tile.row, tile.c_row = x_row + (row - row0), y_row + (row - row0)
                 tile.mask = mask + (t - first) * self.taps if self.padded and not self.gather else NULL
                 self.tile(&tile)
+                row += tile.rows
                 t += 1
                 task += 1
 
@@ -249,7 +254,7 @@ cdef class PixelRows(Executor):
                      uint32_t *mask) noexcept nogil:
         """Where each output pixel of tiles [first, last) reads and writes, and which taps lie inside."""
         cdef const Geometry *g = &self.g
-        cdef int64_t row = self.rows * first // self.tiles, end, t, i = 0, a, b, c, rest
+        cdef int64_t row = share(self.rows, self.tiles, first), end, t, i = 0, a, b, c, rest
         cdef int64_t p[4]
         cdef int64_t lo[3]
         cdef int64_t hi[3]
@@ -261,7 +266,7 @@ cdef class PixelRows(Executor):
             rest //= g.out[axis]
         p[0] = rest
         for t in range(first, last):
-            end = self.rows * (t + 1) // self.tiles
+            end = share(self.rows, self.tiles, t + 1)
             bit = 1
             if self.padded:
                 memset(mask, 0, 4 * self.taps)
@@ -292,12 +297,12 @@ cdef class PixelRows(Executor):
     cdef void gather_rows(self, const char *x, int64_t first, int64_t last, int64_t *x_row,
                           const uint32_t *mask, float *matrix) noexcept nogil:
         """Copy what the pixels of tiles [first, last) read into rows of `matrix`; x_row then points there."""
-        cdef int64_t row0 = self.rows * first // self.tiles, row = row0, t, tap, q, run, end, at
+        cdef int64_t row0 = share(self.rows, self.tiles, first), row = row0, t, tap, q, run, end, at
         cdef const char *src
         cdef float *dst = matrix
         cdef int bit
         for t in range(first, last):
-            end, bit = self.rows * (t + 1) // self.tiles, 0
+            end, bit = share(self.rows, self.tiles, t + 1), 0
             while row < end:
                 at = <char *>dst - <char *>matrix
                 for tap in range(self.taps):
@@ -387,8 +392,8 @@ cdef class FilterRows(Executor):
                 else:
                     self.gather_panel(src, p * self.nr, tile.cols, panel)
                     tile.b, tile.ldb = panel, self.nr
-            o = self.oc * t // self.tiles
-            tile.rows = <int>(self.oc * (t + 1) // self.tiles - o)
+            o = share(self.oc, self.tiles, t)
+            tile.rows = <int>(share(self.oc, self.tiles, t + 1) - o)
             o += group * self.oc
             tile.a = <const char *>(w + o * self.depth)
             if bias != NULL:
@@ -438,3 +443,60 @@ cdef class FilterRows(Executor):
                             p += run
                         memset(dst + cols, 0, 4 * (self.nr - cols))
                         dst += self.nr
+
+
+cdef class Route:
+    """Everything between the caller's arrays: reorder if need be, convolve, reorder if need be.
+
+    Parameters
+    ----------
+    before, after : Program or None
+        Reorders from the caller's input and to the caller's output.
+    x_bytes, y_bytes : int
+        What the reordered input and output take of the workspace.
+    """
+
+    cdef Program before, after
+    cdef Executor executor
+    cdef int64_t x_bytes, y_bytes
+    cdef list scratch               # workspaces of calls that have ended
+    cdef readonly int64_t workspace
+    """Bytes of scratch memory that a call needs."""
+
+    def __init__(self, Program before, Executor executor, Program after, int64_t x_bytes, int64_t y_bytes):
+        self.before, self.executor, self.after = before, executor, after
+        self.x_bytes, self.y_bytes = aligned(x_bytes), aligned(y_bytes)
+        self.workspace = self.x_bytes + self.y_bytes + executor.ws_thread * executor.threads
+        self.scratch = []
+
+    def __call__(self, ndarray x, ndarray w, bias, ndarray y):
+        """Convolve `x` into `y` with a filter and bias packed for this route."""
+        cdef ndarray scratch
+        cdef const char *px = <const char *>PyArray_DATA(x)
+        cdef const float *pw = <const float *>PyArray_DATA(w)
+        cdef const float *pb = NULL
+        cdef char *py = <char *>PyArray_DATA(y)
+        cdef char *at
+        if bias is not None:
+            pb = <const float *>PyArray_DATA(<ndarray?>bias)
+        try:
+            scratch = self.scratch.pop()
+        except IndexError:
+            scratch = empty(self.workspace + 64, uint8)
+        at = <char *>aligned(<int64_t>PyArray_DATA(scratch))
+        with nogil:
+            self.run(px, pw, pb, py, at)
+        self.scratch.append(scratch)
+
+    cdef void run(self, const char *x, const float *w, const float *bias, char *y, char *at) noexcept nogil:
+        cdef char *work = at + self.x_bytes + self.y_bytes
+        cdef char *inner = y
+        cdef int threads = self.executor.threads
+        if self.before is not None:
+            self.before.run(x, at, threads)
+            x = at
+        if self.after is not None:
+            inner = at + self.x_bytes
+        self.executor.run(x, w, bias, inner, work)
+        if self.after is not None:
+            self.after.run(inner, y, threads)

@@ -17,14 +17,21 @@
 
 LK_INLINE vf splat(float x) { return x - (vf){}; }
 
-LK_INLINE void store(char *c, vf v, const int64_t *col, int split)
+/* One vector of C where something is to be heeded: a ragged end, halves, a sum. */
+static __attribute__((noinline)) void store(char *c, vf v, const int64_t *col, int tail, const lk_gemm *g)
 {
-    if (!split) {
-        *(vf *)(c + col[0]) = v;
+    if (g->accumulate) {
+        vf old = {};
+        memcpy(&old, c + col[0], tail ? 4 * tail : LK_VB);
+        v += old;
+    }
+    if (tail) {
+        memcpy(c + col[0], &v, 4 * tail);
+    } else if (g->c_split) {
+        memcpy(c + col[0], &v, LK_VB / 2);
+        memcpy(c + col[1], (const char *)&v + LK_VB / 2, LK_VB / 2);
     } else {
-        union { vf v; hf h[2]; } u = {v};
-        *(hf *)(c + col[0]) = u.h[0];
-        *(hf *)(c + col[1]) = u.h[1];
+        *(vf *)(c + col[0]) = v;
     }
 }
 
@@ -83,25 +90,22 @@ LK_INLINE void tile(const lk_gemm *g, const int mr, const int nv)
         }
     }
     const int tail = g->cols % LK_LANES;
+    if (!(tail | g->c_split | g->accumulate)) {
+#pragma GCC unroll 32
+        for (int i = 0; i < mr; i++) {
+            char *c = g->c + g->c_row[i];
+#pragma GCC unroll 8
+            for (int j = 0; j < nv; j++)
+                *(vf *)(c + g->c_col[j]) = acc[i * nv + j];
+        }
+        return;
+    }
 #pragma GCC unroll 32
     for (int i = 0; i < mr; i++) {
         char *c = g->c + g->c_row[i];
 #pragma GCC unroll 8
-        for (int j = 0; j < nv; j++) {
-            const int64_t *col = g->c_col + (g->c_split ? 2 * j : j);
-            vf v = acc[i * nv + j];
-            if (j == nv - 1 && tail) {
-                vf old = {};
-                if (g->accumulate)
-                    memcpy(&old, c + col[0], 4 * tail);
-                v += old;
-                memcpy(c + col[0], &v, 4 * tail);
-            } else {
-                if (g->accumulate)
-                    v += *(const vf *)(c + col[0]);
-                store(c, v, col, g->c_split);
-            }
-        }
+        for (int j = 0; j < nv; j++)
+            store(c, acc[i * nv + j], g->c_col + (g->c_split ? 2 * j : j), j == nv - 1 ? tail : 0, g);
     }
 }
 

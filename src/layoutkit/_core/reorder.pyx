@@ -9,10 +9,13 @@ cimport openmp
 from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
+from numpy cimport PyArray_DATA, import_array, ndarray
 
 from .registry cimport (
     LK_COPY, LK_FILL, LK_GATHER, LK_TRANSPOSE, best_row, lk_kernel, lk_move, lk_move_fn
 )
+
+import_array()
 
 cdef enum:
     MAX_LOOPS = 32
@@ -46,11 +49,6 @@ cdef class Program:
         Bypass the caches.
     """
 
-    cdef Nest *nests
-    cdef int count
-    cdef bint stream
-    cdef char pad[16]
-
     def __cinit__(self, nests, int width, bytes pad, bint stream):
         cdef Nest *nest
         cdef const lk_kernel *row
@@ -79,10 +77,12 @@ cdef class Program:
     def __dealloc__(self):
         free(self.nests)
 
-    def __call__(self, size_t src, size_t dst, int threads):
-        """Move the array at address `src` to the one at `dst`."""
+    def __call__(self, ndarray src, ndarray dst, int threads):
+        """Move `src` to `dst`, arrays of the strides that this was planned for."""
+        cdef const char *s = <const char *>PyArray_DATA(src)
+        cdef char *d = <char *>PyArray_DATA(dst)
         with nogil:
-            self.run(<const char *>src, <char *>dst, threads)
+            self.run(s, d, threads)
 
     cdef void run(self, const char *src, char *dst, int threads) noexcept nogil:
         cdef int tid = 0, n = 1

@@ -1,0 +1,9 @@
+cdef struct Nest
+
+cdef class Program:
+    cdef Nest *nests
+    cdef int count
+    cdef bint stream
+    cdef char pad[16]
+    cdef void run(self, const char *src, char *dst, int threads) noexcept nogil
+    cdef void part(self, const char *src, char *dst, int tid, int threads) noexcept nogil
