@@ -21,7 +21,10 @@ from .nests import Digits, digits
 from .problem import ConvProblem
 from .reorder import reorder
 
-ROW_BLOCK = 384 << 10  # bytes of input that a block of rows may span: it stays in L2 beside the filter panel
+# Bytes of input that a block of rows may span: at least, and at most what stays in L2 beside a filter panel.
+ROW_BLOCK = 96 << 10, 384 << 10
+
+PANEL = 300 << 10  # bytes of a filter panel past which the sum is split by taps
 
 
 class Geometry(NamedTuple):
@@ -134,10 +137,12 @@ def rows_build(p: ConvProblem, kernel: Kernel, threads: int, x_strides, y_stride
     )  # fmt: skip
     y_block = p.dst.block(1) if p.dst.block(1) > 1 else 0
     y_channels = (rows_columns(p), y_block, ys[1][0].stride)
+    panel = 4 * kernel.nr * ic * prod(p.kernel)
+    row_block = min(max(panel, ROW_BLOCK[0]), ROW_BLOCK[1])
     return core.PixelRows(
         kernel.name, geometry(p), threads,
         (xs[0][0].stride, *_spatial(xs)), x_channels, (ys[0][0].stride, *_spatial(ys)), y_channels,
-        gather, ROW_BLOCK,
+        gather, row_block, PANEL,
     )  # fmt: skip
 
 

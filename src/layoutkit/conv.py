@@ -146,6 +146,8 @@ class _Conv:
             x = as_array(x, f"{self._filter.what}: x")
         if x.dtype != F32:
             _check_f32(x, f"{self._filter.what}: x")
+        if out is not None and type(out) is not np.ndarray:
+            raise TypeError(f"{self._filter.what}: out must be a numpy array, got {type(out).__name__}")
         key = (x.shape, x.strides, None if out is None else out.strides, cost_table.generation, check_threads(None))
         bound = self._bound.get(key)
         if bound is None:

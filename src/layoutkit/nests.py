@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from math import lcm, prod
+from math import lcm
 from typing import NamedTuple
 
 

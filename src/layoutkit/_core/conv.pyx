@@ -129,6 +129,8 @@ cdef class PixelRows(Executor):
         Copy the taps of a block of pixels into rows of a matrix first (im2col).
     row_block : int
         Bytes of input that a block of rows may span: it should stay in L2.
+    panel_bytes : int
+        Bytes of a filter panel past which the sum is split by taps.
 
     The packed filter is [groups][panels][taps][channels][nr] floats, the bias [groups][panels][nr].
     """
@@ -139,13 +141,15 @@ cdef class PixelRows(Executor):
     cdef int64_t cols, y_block, y_block_stride
     cdef bint gather, padded, split
     cdef int64_t taps, depth        # depth: elements summed per output
+    cdef int64_t tap_block           # taps whose filter panel stays in L2; C is summed over blocks of them
     cdef int64_t rows, tiles, row_blocks, panels
     cdef int64_t block_rows, block_tiles       # the most that a block of rows has
     cdef int64_t *tap
     cdef float *zero
 
     def __init__(self, str kernel, geometry, int threads, x_strides, x_channels, y_strides, y_channels,
-                 bint gather, int64_t row_block):
+                 bint gather, int64_t row_block,
+                 int64_t panel_bytes):
         Executor.__init__(self, kernel, geometry, threads)
         cdef Geometry *g = &self.g
         cdef int64_t t = 0, a, b, c, lo, hi
@@ -160,6 +164,10 @@ cdef class PixelRows(Executor):
         self.gather = gather
         self.taps = g.kernel[0] * g.kernel[1] * g.kernel[2]
         self.depth = self.taps * ((self.blocks - 1) * self.kb + self.kb_last)
+        self.tap_block = self.taps
+        if self.depth * self.nr * 4 > panel_bytes and not gather and not self.y_block % self.lanes:
+            b = max(1, panel_bytes // max(1, self.depth // self.taps * self.nr * 4))
+            self.tap_block = ceil_div(self.taps, ceil_div(self.taps, b))
         self.rows = g.n * g.out[0] * g.out[1] * g.out[2]
         self.panels = ceil_div(self.cols, self.nr)
         self.tiles = ceil_div(self.rows, self.mr)
@@ -209,15 +217,16 @@ cdef class PixelRows(Executor):
         cdef int j
         cdef lk_gemm tile
         cdef int64_t tall = self.rows // self.tiles, extra = self.rows % self.tiles
+        cdef int64_t taps = 1 if self.gather else self.taps, tap, stop, i, ahead
+        cdef bint masked = self.padded and not self.gather
         per_group = self.panels * self.tiles
         tile.tap, tile.zero = self.tap, self.zero
-        tile.taps, tile.blocks, tile.block_stride = self.taps, self.blocks, self.block_stride
+        tile.blocks, tile.block_stride = self.blocks, self.block_stride
         tile.kb, tile.kb_last = self.kb, self.kb_last
         if self.gather:
-            tile.tap, tile.taps, tile.blocks, tile.kb, tile.kb_last = &zero_tap, 1, 1, self.depth, self.depth
+            tile.tap, tile.blocks, tile.kb, tile.kb_last = &zero_tap, 1, self.depth, self.depth
         tile.ldb, tile.bias_row, tile.bias_col = self.nr, NULL, NULL
-        tile.c_split, tile.accumulate = self.split, 0
-        tile.c_col = c_col
+        tile.c_split, tile.c_col = self.split, c_col
         while task < end:
             group, rest = task // per_group, task % per_group
             block = rest // self.panels * self.row_blocks // self.tiles
@@ -240,15 +249,26 @@ cdef class PixelRows(Executor):
             tile.c = y
             for j in range(ceil_div(tile.cols, self.lanes) * per_vector):
                 c_col[j] = self.column(group * self.cols + panel * self.nr + j * self.lanes // per_vector)
-            row = share(self.rows, self.tiles, t)
-            while t < last and task < end:
-                tile.rows = <int>(tall + (t < extra))
-                tile.row, tile.c_row = x_row + (row - row0), y_row + (row - row0)
-                tile.mask = mask + (t - first) * self.taps if self.padded and not self.gather else NULL
-                self.tile(&tile)
-                row += tile.rows
-                t += 1
-                task += 1
+            stop = min(last, t + end - task)
+            tap = 0
+            while tap < taps:
+                tile.taps, tile.accumulate = min(self.tap_block, taps - tap), tap > 0
+                if not self.gather:
+                    tile.tap = self.tap + tap
+                row = share(self.rows, self.tiles, t)
+                ahead = tile.taps * (self.depth // self.taps) * self.nr
+                tile.ahead_bytes = 4 * ahead // (stop - t) // 64 * 64
+                tile.ahead = <const char *>(tile.b + ahead)
+                for i in range(t, stop):
+                    tile.rows = <int>(tall + (i < extra))
+                    tile.row, tile.c_row = x_row + (row - row0), y_row + (row - row0)
+                    tile.mask = mask + (i - first) * self.taps + tap if masked else NULL
+                    self.tile(&tile)
+                    row += tile.rows
+                    tile.ahead += tile.ahead_bytes
+                tile.b += tile.taps * (self.depth // self.taps) * self.nr
+                tap += tile.taps
+            task += stop - t
 
     cdef void tables(self, int64_t first, int64_t last, int64_t *x_row, int64_t *y_row,
                      uint32_t *mask) noexcept nogil:
@@ -378,7 +398,7 @@ cdef class FilterRows(Executor):
         tile.row, tile.c_row, tile.c_col, tile.tap = row, c_row, c_col, &zero_tap
         tile.mask, tile.zero, tile.bias_row, tile.bias_col = NULL, NULL, NULL, NULL
         tile.taps, tile.blocks, tile.block_stride, tile.kb, tile.kb_last = 1, 1, 0, self.depth, self.depth
-        tile.c_split, tile.accumulate = 0, 0
+        tile.c_split, tile.accumulate, tile.ahead, tile.ahead_bytes = 0, 0, NULL, 0
         while task < end:
             t, rest = task % self.tiles, task // self.tiles
             p, rest = rest % self.panels, rest // self.panels

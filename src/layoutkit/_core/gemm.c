@@ -63,18 +63,19 @@ LK_INLINE void tile(const lk_gemm *g, const int mr, const int nv)
                                             : (vf){};
     const float *b = g->b;
     const int64_t ldb = g->ldb;
+    const char *ahead = g->ahead, *const ahead_end = ahead + g->ahead_bytes;
     for (int64_t t = 0; t < g->taps; t++) {
         const uint32_t mask = g->mask ? g->mask[t] : ~0u;
         if (!(mask << (32 - mr))) { /* padding under every row */
             b += ((g->blocks - 1) * g->kb + g->kb_last) * ldb;
             continue;
         }
-        const char *base = g->a + g->tap[t];
+        const char *base = g->a + g->tap[t], *const zero = (const char *)g->zero;
         for (int64_t q = 0; q < g->blocks; q++, base += g->block_stride) {
             const char *p[MAX_MR];
 #pragma GCC unroll 32
             for (int i = 0; i < mr; i++)
-                p[i] = mask >> i & 1 ? base + g->row[i] : (const char *)g->zero;
+                p[i] = zero + (-(int64_t)(mask >> i & 1) & (base + g->row[i] - zero)); /* no branch */
             const int64_t kbytes = 4 * (q + 1 < g->blocks ? g->kb : g->kb_last);
             int64_t k = 0;
             for (; k <= kbytes - 4 * LK_UNROLL; k += 4 * LK_UNROLL) {
@@ -84,6 +85,11 @@ LK_INLINE void tile(const lk_gemm *g, const int mr, const int nv)
                 for (int u = 0; u < LK_UNROLL; u++)
                     step(acc, p, k + 4 * u, b + u * ldb, mr, nv);
                 b += LK_UNROLL * ldb;
+                if (ahead < ahead_end) {
+                    for (int u = 0; u < LK_UNROLL; u++)
+                        __builtin_prefetch(ahead + 64 * u, 0, 2);
+                    ahead += 64 * LK_UNROLL;
+                }
             }
             for (; k < kbytes; k += 4, b += ldb)
                 step(acc, p, k, b, mr, nv);

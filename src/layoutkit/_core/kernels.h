@@ -37,6 +37,8 @@ typedef struct {
     int c_split;
     int accumulate; /* C is read and added to; the biases are then not added */
     int rows, cols;
+    const char *ahead; /* fetched into L2 meanwhile, ahead_bytes of it: the filter that comes next */
+    int64_t ahead_bytes;
 } lk_gemm;
 typedef void (*lk_gemm_fn)(const lk_gemm *);
 

@@ -16,6 +16,8 @@ cdef extern from "kernels.h" nogil:
         const int64_t *c_row
         const int64_t *c_col
         int c_split, accumulate, rows, cols
+        const char *ahead
+        int64_t ahead_bytes
     ctypedef void (*lk_gemm_fn)(const lk_gemm *) noexcept nogil
 
     ctypedef struct lk_move:

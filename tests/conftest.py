@@ -1,0 +1,27 @@
+import contextlib
+import os
+import tempfile
+
+import pytest
+
+# Before layoutkit is imported: the tests neither read nor write this user's cost table.
+os.environ["LAYOUTKIT_CACHE_DIR"] = tempfile.mkdtemp(prefix="layoutkit-tests-")
+
+
+@contextlib.contextmanager
+def using_isa(name):
+    """Plans made inside use instruction set `name`."""
+    from layoutkit._core import registry
+
+    before = registry.use_isa(name)
+    try:
+        yield
+    finally:
+        registry.use_isa(before)
+
+
+@pytest.fixture
+def cache_dir(tmp_path, monkeypatch):
+    """A cost table of this test's own."""
+    monkeypatch.setenv("LAYOUTKIT_CACHE_DIR", str(tmp_path))
+    return tmp_path

@@ -1,0 +1,121 @@
+"""Every row of the registry against the obvious loop, on every instruction set that the machine has.
+
+Buffers end at a page that cannot be touched, and begin after one: no kernel reads or writes outside.
+"""
+
+import numpy as np
+import pytest
+from guard import guarded
+
+from layoutkit._core import harness, registry
+
+ROWS = [k for k in registry.kernels(all_isas=True) if k.isa in registry.isas()]
+MOVES = [k for k in ROWS if k.family in ("transpose", "gather", "fill", "copy")]
+GEMMS = [k for k in ROWS if k.family == "gemm"]
+
+
+def sizes(tile):
+    """Aligned, 1 x n, m x 1 and ragged around a tile of `tile`."""
+    t = max(tile, 4)
+    return [(t, t), (2 * t, 3 * t), (1, 2 * t), (2 * t, 1), (1, 1), (t + 1, 2 * t - 1), (3 * t - 1, t + 3)]
+
+
+def test_every_instruction_set_has_every_family():
+    for isa in registry.isas():
+        have = {k.family for k in ROWS if k.isa == isa}
+        assert have == set(registry.FAMILIES)
+
+
+@pytest.mark.parametrize("end", ["low", "high"])
+@pytest.mark.parametrize("kernel", MOVES, ids=lambda k: k.name)
+def test_move(kernel, end):
+    w = 1 if kernel.family == "copy" else kernel.bits // 8
+    for n0, n1 in sizes(max(kernel.mr, kernel.nr)):
+        for gap in (0, 3):  # elements between rows
+            for stream in (False, True):
+                rng = np.random.default_rng(n0 * 1000 + n1)
+                if kernel.family == "transpose":  # source rows along i0, destination rows along i1
+                    s, d = (w, (n0 + gap) * w), ((n1 + gap) * w, w)
+                elif kernel.family == "gather":
+                    s, d = ((n1 * 2 + gap) * w, 2 * w), (w, (n0 + gap) * w)
+                else:
+                    s, d = ((n1 + gap) * w, w), ((n1 + gap) * w, w)
+                src_size = w if kernel.family == "fill" else (n0 - 1) * s[0] + (n1 - 1) * s[1] + w
+                src = guarded(rng.integers(0, 256, src_size, np.uint8), end)
+                dst = guarded(np.full((n0 - 1) * d[0] + (n1 - 1) * d[1] + w, 0xA5, np.uint8), end)
+                want = np.array(dst.array)
+                for i in range(n0):
+                    for j in range(n1):
+                        at = 0 if kernel.family == "fill" else i * s[0] + j * s[1]
+                        to = i * d[0] + j * d[1]
+                        want[to : to + w] = src.array[at : at + w]
+                harness.move(kernel.name, src.address, dst.address, (n0, n1), s, d, stream)
+                np.testing.assert_array_equal(dst.array, want)
+
+
+@pytest.mark.parametrize("end", ["low", "high"])
+@pytest.mark.parametrize("kernel", GEMMS, ids=lambda k: k.name)
+def test_gemm(kernel, end):
+    lanes = {"portable": 4, "avx2": 8}.get(kernel.isa, 16)
+    rng = np.random.default_rng(1)
+    for rows in range(1, kernel.mr + 1):
+        for cols in sorted({1, lanes, kernel.nr - 1, kernel.nr, max(1, kernel.nr - lanes)}):
+            for taps, blocks, kb, last in ((1, 1, 7, 7), (3, 2, 4, 3), (2, 1, 8, 8), (1, 3, 16, 1)):
+                for split in {False, cols % (lanes // 2) == 0}:
+                    one_gemm(kernel, lanes, rng, rows, cols, taps, blocks, kb, last, split, end)
+
+
+def one_gemm(kernel, lanes, rng, rows, cols, taps, blocks, kb, last, split, end):
+    def floats(*shape):
+        return rng.integers(-4, 5, shape).astype(np.float32)  # sums are exact
+
+    a = floats(rows, taps, blocks, kb)
+    depth = (blocks - 1) * kb + last
+    width = -(-cols // lanes) * lanes
+    b = floats(taps, depth, width)
+    mask = rng.integers(0, 2**rows, taps).astype(np.uint32)
+    bias_col, bias_row = floats(width), floats(rows)
+    which = rng.integers(0, 3)
+    accumulate = not split and bool(rng.integers(0, 2))
+    c = floats(rows, width)
+
+    want = np.zeros((rows, width), np.float64)
+    for t in range(taps):
+        for i in range(rows):
+            if mask[t] >> i & 1:
+                want[i] += a[i, t].reshape(-1)[:depth] @ b[t]
+    if which == 1:
+        want += bias_col
+    if which == 2:
+        want += bias_row[:, None]
+    if accumulate:
+        want += c
+    want = np.where(np.arange(width) < cols, want, c).astype(np.float32)
+
+    # rows in memory last to first; behind the last block there is nothing that may be read
+    ga = guarded(a[::-1].reshape(-1)[: a.size - (kb - last)].view(np.uint8), end)
+    gb, gbc, gbr = (guarded(x.reshape(-1).view(np.uint8), end) for x in (b, bias_col, bias_row))
+    step = lanes // 2 if split else lanes
+    if split:  # half vectors in reverse order: each lands where c_col says
+        halves = np.arange(width // step)[::-1]
+        stored = c.reshape(rows, -1, step)[:, halves]
+        gc = guarded(np.ascontiguousarray(stored).reshape(-1).view(np.uint8), end)
+        c_col = np.array([4 * step * h for h in halves], np.int64)
+    else:
+        gc = guarded(np.ascontiguousarray(c[:, :cols]).reshape(-1).view(np.uint8), end)
+        c_col = np.arange(0, 4 * width, 4 * lanes, dtype=np.int64)
+    c_row = np.arange(rows, dtype=np.int64) * 4 * (width if split else cols)
+    size = 4 * taps * blocks * kb
+    harness.gemm(
+        kernel.name, ga.address, np.arange(rows - 1, -1, -1, dtype=np.int64) * size,
+        np.arange(taps, dtype=np.int64) * 4 * blocks * kb, mask, np.zeros(max(kb, last), np.float32),
+        blocks, 4 * kb, kb, last, gb.address, width,
+        gbc.address if which == 1 else 0, gbr.address if which == 2 else 0,
+        gc.address, c_row, c_col, split, accumulate, cols,
+    )  # fmt: skip
+    got = gc.array.view(np.float32)
+    if split:
+        got = got.reshape(rows, -1, step)[:, np.argsort(halves)].reshape(rows, width)
+        np.testing.assert_array_equal(got, want)
+    else:
+        np.testing.assert_array_equal(got.reshape(rows, cols), want[:, :cols])
