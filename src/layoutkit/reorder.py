@@ -108,7 +108,7 @@ def _plan(array, src, dst, *, shape=None, dtype=None, threads=None, **_) -> Plan
     found = choices(src, dst, shape, array.itemsize, threads)
     moved = 2 * array.itemsize * prod(shape)
     note = f"{moved / 1e6:.1f} MB read and written, {moved / found[0].seconds / 1e9:.1f} GB/s"
-    return Plan(_key(src, dst, shape, array.itemsize, threads), found, (note,))
+    return Plan(reorder_key(src, dst, shape, array.itemsize, threads), found, (note,))
 
 
 # ---- the candidates: kind of store x bytes of a source run that a transpose takes along
@@ -121,7 +121,8 @@ KINDS = {
 COPY, CACHED = 12e9, 30e9  # bytes a second on a thread, read and written, where nothing was measured
 
 
-def _key(src: Layout, dst: Layout, shape: tuple[int, ...], width: int, threads: int) -> str:
+def reorder_key(src: Layout, dst: Layout, shape: tuple[int, ...], width: int, threads: int) -> str:
+    """What the cost table knows a reorder by."""
     return f"reorder {'x'.join(map(str, shape))} {src}>{dst} x{8 * width} t{threads}"
 
 
@@ -149,7 +150,7 @@ def choices(src: Layout, dst: Layout, shape: tuple[int, ...], width: int, thread
 
 @lru_cache(4096)
 def _choices(src, dst, shape, width, threads, isa, generation) -> tuple[Choice, ...]:
-    return tuple(rank(_key(src, dst, shape, width, threads), list(candidates(src, dst, shape, width))))
+    return tuple(rank(reorder_key(src, dst, shape, width, threads), list(candidates(src, dst, shape, width))))
 
 
 def measure_reorder(
@@ -162,7 +163,7 @@ def measure_reorder(
     if not a.size:
         return {}
     found = list(candidates(src, dst, shape, width))
-    key = _key(src, dst, shape, width, threads)
+    key = reorder_key(src, dst, shape, width, threads)
     return measure(key, found, lambda run: partial(run, a, b, threads), budget, again)
 
 

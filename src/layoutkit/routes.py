@@ -119,9 +119,14 @@ def candidates(p: ConvProblem, algorithm: str, threads: int, x_strides, y_stride
         raise ValueError(f"{p}: algorithm {algorithm!r} cannot do it: {'; '.join(reasons)}")
 
 
+def route_key(p: ConvProblem, threads: int) -> str:
+    """What the cost table knows a convolution by."""
+    return f"{p} t{threads}"
+
+
 @lru_cache(1024)
 def _choices(p, algorithm, threads, x_strides, y_strides, isa, generation) -> tuple[Choice, ...]:
-    return tuple(rank(f"{p} t{threads}", list(candidates(p, algorithm, threads, x_strides, y_strides))))
+    return tuple(rank(route_key(p, threads), list(candidates(p, algorithm, threads, x_strides, y_strides))))
 
 
 @lru_cache(1024)
@@ -159,4 +164,4 @@ def measure_routes(p: ConvProblem, threads: int, budget: float = 0.2, again: boo
     if not x.size or not y.size:
         return {}
     found = list(candidates(p, "auto", threads, x_strides, y_strides))
-    return measure(f"{p} t{threads}", found, runner, budget, again)
+    return measure(route_key(p, threads), found, runner, budget, again)
