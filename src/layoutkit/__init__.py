@@ -8,6 +8,7 @@
 
 __version__ = "0.1.0"
 
+from .config import show_config
 from .conv import Conv1d, Conv2d, Conv3d, conv2d
 from .cost import cost_table
 from .layout import Layout
@@ -17,5 +18,5 @@ from .threads import get_num_threads, set_num_threads
 
 __all__ = [
     "Conv1d", "Conv2d", "Conv3d", "Layout", "conv2d", "cost_table", "get_num_threads", "plan",
-    "reorder", "set_num_threads", "tuning",
+    "reorder", "set_num_threads", "show_config", "tuning",
 ]  # fmt: skip

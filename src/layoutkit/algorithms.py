@@ -103,21 +103,24 @@ def rows_columns(p: ConvProblem) -> int:
     return -(-(p.oc // p.groups) // block) * block
 
 
+def rows_filter_layouts(kernel: Kernel, rank: int) -> tuple[Layout, Layout]:
+    """Layouts of a filter (G, O, I, *k) as it comes and as `kernel` reads it; `rank` is that of an OIHW."""
+    spatial = "defgh"[: rank - 2]
+    return Layout(f"abc{spatial}"), Layout(f"aB{spatial}c{kernel.nr}b")
+
+
 def rows_pack(p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
     """Filter (O, I/G, *k) -> [G][panels][taps][channels][nr]; bias -> [G][panels][nr] or None."""
     columns, per_group = rows_columns(p), p.oc // p.groups
     panels = -(-columns // kernel.nr)
-    rank = w.ndim + 1
-    spatial = "abcdefgh"[3:rank]  # of g o i *k
-    tag = f"aB{spatial}c{kernel.nr}b"
+    plain, layout = rows_filter_layouts(kernel, w.ndim)
     w = w.reshape(p.groups, per_group, *w.shape[1:])
     packed = empty((p.groups, panels, w[0, 0].size, kernel.nr), w.dtype, "filter")
-    layout = Layout(tag)
     held = layout.physical_shape(w.shape)
     if held[1] < panels:  # whole panels of pads only
         packed[:, held[1] :] = 0
     if w.size:
-        reorder(w, Layout("abcdefgh"[:rank]), layout, out=packed[:, : held[1]].reshape(held), shape=w.shape)
+        reorder(w, plain, layout, out=packed[:, : held[1]].reshape(held), shape=w.shape)
     if bias is None:
         return packed, None
     padded = np.zeros((p.groups, panels * kernel.nr), np.float32)

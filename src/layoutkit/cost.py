@@ -1,18 +1,19 @@
 """The measured cost table: what every candidate of a problem took on this machine.
 
 A versioned JSON file per machine identity in the user's cache directory (``LAYOUTKIT_CACHE_DIR``), data
-only. Writers lock, merge with what others wrote, and replace the file whole. A file that is damaged or of
-another machine counts as empty and is said so once.
+only. Writers lock, merge with what others wrote, and replace the file whole. A file that is damaged (its
+text has a checksum) or of another machine counts as empty and is said so once.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import tempfile
+import threading
 import warnings
+import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -23,6 +24,9 @@ from platformdirs import user_cache_dir
 from . import machine
 
 VERSION = 1
+MAX_SECONDS = 1e6  # of a cost: beyond any timing, and its sums stay finite
+MAX_COUNT = 2**53
+MAX_BYTES = 64 << 20  # of a file; tables are a few hundred KB
 
 
 class Cost(NamedTuple):
@@ -38,9 +42,10 @@ class Cost(NamedTuple):
         return cls(s[0], s[len(s) // 2], len(s))
 
     def merge(self, other: Cost) -> Cost:
-        """Both measurements as one: the least of all, the median of the larger."""
-        larger = max(self, other, key=lambda c: c.count)
-        return Cost(min(self.min, other.min), larger.median, self.count + other.count)
+        """Both measurements as one: the least of all, the mean of the medians weighted by their counts."""
+        least, count = min(self.min, other.min), self.count + other.count
+        mean = (self.median * self.count + other.median * other.count) / count
+        return Cost(least, max(least, mean), min(count, MAX_COUNT))
 
 
 Costs = dict[str, dict[str, Cost]]  # problem -> candidate -> cost
@@ -48,9 +53,15 @@ Costs = dict[str, dict[str, Cost]]  # problem -> candidate -> cost
 
 def parse(text: str, identity: Mapping[str, object]) -> Costs:
     """The costs in a table's text; ValueError says why it is no table of this machine."""
-    data = json.loads(text)
+    try:
+        data = json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
     if not isinstance(data, dict) or data.get("layoutkit") != VERSION:
         raise ValueError(f"not a layoutkit cost table of version {VERSION}")
+    head, _, body = text.partition("\n")
+    if head != _head(body):
+        raise ValueError("its checksum does not fit: damaged, or changed by hand")
     if data.get("machine") != identity:
         raise ValueError(f"measured on another machine or build: {data.get('machine')}")
     costs: Costs = {}
@@ -69,12 +80,18 @@ def _cost(problem: str, name: str, fields: object) -> Cost:
     if not isinstance(fields, list) or len(fields) != 3:
         raise ValueError(f"{where}: expected [min, median, count], got {fields!r}")
     least, median, count = fields
-    if type(count) is not int or count < 1:
+    if type(count) is not int or not 1 <= count <= MAX_COUNT:
         raise ValueError(f"{where}: count {count!r} is not a positive integer")
     for x in (least, median):
-        if type(x) not in (int, float) or not math.isfinite(x) or x <= 0:
+        if type(x) not in (int, float) or not 0 < x <= MAX_SECONDS:
             raise ValueError(f"{where}: {x!r} is not a time in seconds")
+    if least > median:
+        raise ValueError(f"{where}: the least time {least} is above the median {median}")
     return Cost(float(least), float(median), count)
+
+
+def _head(body: str) -> str:
+    return f'{{"layoutkit": {VERSION}, "crc32": {zlib.crc32(body.encode(errors="surrogatepass"))},'
 
 
 def dump(costs: Costs, identity: Mapping[str, object]) -> str:
@@ -83,7 +100,8 @@ def dump(costs: Costs, identity: Mapping[str, object]) -> str:
         f"  {json.dumps(problem)}: {json.dumps({k: list(c) for k, c in sorted(candidates.items())})}"
         for problem, candidates in sorted(costs.items())
     )
-    return f'{{"layoutkit": {VERSION},\n "machine": {json.dumps(identity)},\n "costs": {{\n{lines}\n}}}}\n'
+    body = f' "machine": {json.dumps(identity)},\n "costs": {{\n{lines}\n}}}}\n'
+    return f"{_head(body)}\n{body}"
 
 
 def merge(into: Costs, other: Costs) -> None:
@@ -104,8 +122,11 @@ class CostTable:
     """
 
     def __init__(self) -> None:
-        self._saved: Costs | None = None
-        self._new: Costs = {}
+        # By path: the instruction set in use and the cache directory may change while the process runs.
+        self._saved: dict[Path, Costs] = {}
+        self._new: dict[Path, Costs] = {}
+        self._warned: set[Path] = set()
+        self._lock = threading.RLock()
         self.generation = 0
 
     @property
@@ -117,51 +138,72 @@ class CostTable:
 
     def load(self) -> None:
         """Read the file again; what was recorded since and not saved is kept."""
-        self._saved = self._read()
-        self.generation += 1
+        path = self.path
+        with self._lock:
+            self._saved[path] = self._read(path)
+            self.generation += 1
 
-    def _read(self) -> Costs:
+    def _read(self, path: Path) -> Costs:
         try:
-            return parse(self.path.read_text(encoding="utf-8"), machine.identity())
+            with open(path, "rb") as f:
+                content = f.read(MAX_BYTES + 1)
+            if len(content) > MAX_BYTES:
+                raise ValueError(f"larger than {MAX_BYTES >> 20} MB")
+            return parse(content.decode(), machine.identity())
         except FileNotFoundError:
             return {}
-        except (OSError, ValueError, RecursionError) as error:
-            warnings.warn(f"cost table {self.path} is not used: {error}", RuntimeWarning, stacklevel=2)
+        except (OSError, ValueError) as error:
+            if path not in self._warned:
+                self._warned.add(path)
+                why = str(error) if len(str(error)) < 300 else f"{str(error)[:300]}.."
+                warnings.warn(f"cost table {path} is not used: {why}", RuntimeWarning, stacklevel=4)
             return {}
 
     def costs(self, problem: str) -> dict[str, Cost]:
         """Measured candidates of a problem; empty where none was."""
-        if self._saved is None:
-            self.load()
-        found = dict(self._saved.get(problem, {}))
-        for name, cost in self._new.get(problem, {}).items():
-            found[name] = found[name].merge(cost) if name in found else cost
-        return found
+        path = self.path
+        with self._lock:
+            if path not in self._saved:
+                self.load()
+            found = {problem: dict(self._saved[path].get(problem, {}))}
+            merge(found, {problem: self._new.get(path, {}).get(problem, {})})
+            return found[problem]
+
+    def problems(self) -> list[str]:
+        """The problems that have measured candidates."""
+        path = self.path
+        with self._lock:
+            if path not in self._saved:
+                self.load()
+            return sorted({*self._saved[path], *self._new.get(path, {})})
 
     def record(self, problem: str, candidate: str, cost: Cost) -> None:
         """Remember a measurement; `save` makes it last."""
-        merge(self._new, {problem: {candidate: cost}})
-        self.generation += 1
+        path = self.path
+        with self._lock:
+            merge(self._new.setdefault(path, {}), {problem: {candidate: cost}})
+            self.generation += 1
 
     def save(self) -> Path:
         """Write what was recorded, merged with what other processes wrote; returns the path."""
         path = self.path
         path.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(f"{path}.lock"):
-            costs = self._read()
-            merge(costs, self._new)
+        with self._lock, FileLock(f"{path}.lock"):
+            costs = self._read(path)
+            merge(costs, self._new.get(path, {}))
             handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
             try:
-                with os.fdopen(handle, "w", encoding="utf-8") as f:
-                    f.write(dump(costs, machine.identity()))
+                with os.fdopen(handle, "wb") as f:
+                    f.write(dump(costs, machine.identity()).encode())
                     f.flush()
                     os.fsync(f.fileno())
                 os.replace(temporary, path)
             except BaseException:
                 os.unlink(temporary)
                 raise
-        self._saved, self._new = costs, {}
-        self.generation += 1
+            self._saved[path] = costs
+            self._new.pop(path, None)
+            self.generation += 1
         return path
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import zlib
 from functools import cache
 from pathlib import Path
 
@@ -47,8 +48,22 @@ def cpu_model() -> str:
     return platform.processor() or platform.machine()
 
 
+@cache
+def build() -> str:
+    """A checksum of the compiled modules: what they took says nothing about other ones."""
+    from ._core import conv, registry, reorder
+
+    total = 0
+    try:
+        for module in (registry, reorder, conv):
+            total = zlib.crc32(Path(module.__file__).read_bytes(), total)
+    except OSError:
+        pass
+    return f"{total:08x}"
+
+
 def identity() -> dict[str, object]:
-    """What a measured cost holds for: CPU, caches, cores, instruction set, version of the kernels."""
+    """What a measured cost holds for: CPU, caches, cores, instruction set, version and build of the kernels."""
     from . import __version__
     from ._core import registry
 
@@ -58,4 +73,5 @@ def identity() -> dict[str, object]:
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "isa": registry.isa(),
         "version": __version__,
+        "build": build(),
     }

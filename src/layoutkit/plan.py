@@ -64,38 +64,73 @@ def rank(key: str, candidates: Sequence[Candidate]) -> list[Choice]:
     return sorted(choices, key=lambda c: (c.source != "measured", c.seconds))
 
 
+MIN_TIMING = 30e-6  # seconds: shorter calls are timed in batches, the clock takes a tenth of a microsecond
+MIN_ROUNDS, MAX_ROUNDS = 3, 200
+HOPELESS = ((1, 3.0), (2, 2.0), (4, 1.5), (8, 1.2))  # after so many rounds, this many times the best
+
+
 def measure(
     key: str,
     candidates: Sequence[Candidate],
     runner: Callable[[object], Callable[[], object]],
-    budget: float = 0.05,
-) -> None:
-    """Time the candidates that the table lacks and record them.
+    budget: float = 0.2,
+    again: bool = False,
+) -> dict[str, Cost]:
+    """Time the candidates and record them.
 
-    `runner` turns what a candidate builds into a call on buffers that are already touched. Candidates
-    alternate round by round, so that a noisy moment meets them all; those twice as slow as the best
-    after the first rounds are left where they are. `budget` is in seconds per candidate.
+    Candidates alternate round by round, each round starting with another one, so that a noisy moment and
+    what the one before left in the caches meet them all. Those that are hopelessly slower than the best
+    are left where they are, and the time goes to those that could win.
+
+    Parameters
+    ----------
+    key : str
+        What the cost table knows the problem by.
+    candidates : sequence of Candidate
+    runner : callable
+        Turns what a candidate builds into a call on buffers that are already touched.
+    budget : float
+        Seconds to spend on rounds. Each candidate that is not hopeless gets three timings whatever they take.
+    again : bool
+        Measure even if the table has all of them.
+
+    Returns
+    -------
+    dict of str to Cost
+        What was measured now; what the table knows if nothing had to be.
     """
     known = cost_table.costs(key)
-    if all(c.name in known for c in candidates):
-        return
+    if not again and all(c.name in known for c in candidates):
+        return {c.name: known[c.name] for c in candidates}
     runs = [(c.name, runner(c.build())) for c in candidates]
-    samples: dict[str, list[float]] = {name: [] for name, _ in runs}
-    for _, run in runs:
-        run()
+    samples: dict[str, list[float]] = {}
+    batch: dict[str, int] = {}
+    for name, run in runs:
+        run()  # scratch memory is touched, threads are awake
+        batch[name] = 1 + int(MIN_TIMING / _timed(run, 1))
+        samples[name] = [_timed(run, batch[name])]
+    alive = runs
     start = time.perf_counter()
-    rounds = 0
-    while rounds < 3 or (rounds < 200 and time.perf_counter() - start < budget * len(runs)):
-        best = min((min(s) for s in samples.values() if s), default=0.0)
-        for name, run in runs:
-            if rounds >= 2 and min(samples[name]) > 2 * best:
-                continue
-            t = time.perf_counter()
-            run()
-            samples[name].append(time.perf_counter() - t)
-        rounds += 1
-    for name, s in samples.items():
-        cost_table.record(key, name, Cost.of(s))
+    for rounds in range(1, MAX_ROUNDS):
+        if rounds >= MIN_ROUNDS and time.perf_counter() - start >= budget:
+            break
+        limit = [factor for after, factor in HOPELESS if rounds >= after][-1] * min(map(min, samples.values()))
+        alive = [r for r in alive if min(samples[r[0]]) <= limit]
+        first = rounds % len(alive)
+        for name, run in alive[first:] + alive[:first]:
+            samples[name].append(_timed(run, batch[name]))
+    found = {name: Cost.of(s) for name, s in samples.items()}
+    for name, cost in found.items():
+        cost_table.record(key, name, cost)
+    return found
+
+
+def _timed(run: Callable[[], object], n: int) -> float:
+    """Seconds of one of `n` calls."""
+    start = time.perf_counter()
+    for _ in range(n):
+        run()
+    return max(time.perf_counter() - start, 1e-9) / n
 
 
 class Plan:

@@ -11,7 +11,7 @@ import numpy as np
 from ._core import registry
 from ._core.reorder import Program
 from .arrays import as_array, check_movable, check_out, empty
-from .cost import cost_table
+from .cost import Cost, cost_table
 from .layout import Layout
 from .machine import last_level_cache
 from .nests import copy_nests, digits, fill_nests
@@ -87,11 +87,16 @@ def reorder(
     pad = np.asarray(pad_value).astype(array.dtype).tobytes()
     threads = check_threads(threads)
     if out.nbytes:
-        threads = threads if out.nbytes >= SMALL else 1
+        threads = useful_threads(out.nbytes, threads)
         found = choices(src, dst, shape, array.itemsize, threads)
         move = program(src, dst, shape, array.itemsize, array.strides, out.strides, pad, found[0].candidate.name)
         move(array, out, threads)
     return out
+
+
+def useful_threads(nbytes: int, threads: int) -> int:
+    """How many of `threads` a reorder that writes `nbytes` uses."""
+    return threads if nbytes >= SMALL else 1
 
 
 @planner(reorder)
@@ -99,11 +104,11 @@ def _plan(array, src, dst, *, shape=None, dtype=None, threads=None, **_) -> Plan
     src, dst = Layout(src), Layout(dst)
     array = as_array(array, "reorder")
     shape = src.padded_shape(array.shape) if shape is None else src.check_shape(shape)
-    threads = check_threads(threads)
+    threads = useful_threads(array.itemsize * prod(dst.physical_shape(shape)), check_threads(threads))
     found = choices(src, dst, shape, array.itemsize, threads)
     moved = 2 * array.itemsize * prod(shape)
     note = f"{moved / 1e6:.1f} MB read and written, {moved / found[0].seconds / 1e9:.1f} GB/s"
-    return Plan(_key(src, dst, shape, array.itemsize, threads), found, (note,))
+    return Plan(reorder_key(src, dst, shape, array.itemsize, threads), found, (note,))
 
 
 # ---- the candidates: kind of store x bytes of a source run that a transpose takes along
@@ -116,7 +121,8 @@ KINDS = {
 COPY, CACHED = 12e9, 30e9  # bytes a second on a thread, read and written, where nothing was measured
 
 
-def _key(src: Layout, dst: Layout, shape: tuple[int, ...], width: int, threads: int) -> str:
+def reorder_key(src: Layout, dst: Layout, shape: tuple[int, ...], width: int, threads: int) -> str:
+    """What the cost table knows a reorder by."""
     return f"reorder {'x'.join(map(str, shape))} {src}>{dst} x{8 * width} t{threads}"
 
 
@@ -139,21 +145,26 @@ def choices(src: Layout, dst: Layout, shape: tuple[int, ...], width: int, thread
     """The candidates in order, best first."""
     if mode() == "measure":
         measure_reorder(src, dst, shape, width, threads)
-    return _choices(src, dst, shape, width, threads, cost_table.generation)
+    return _choices(src, dst, shape, width, threads, registry.isa(), cost_table.generation)
 
 
 @lru_cache(4096)
-def _choices(src, dst, shape, width, threads, generation) -> tuple[Choice, ...]:
-    return tuple(rank(_key(src, dst, shape, width, threads), list(candidates(src, dst, shape, width))))
+def _choices(src, dst, shape, width, threads, isa, generation) -> tuple[Choice, ...]:
+    return tuple(rank(reorder_key(src, dst, shape, width, threads), list(candidates(src, dst, shape, width))))
 
 
-def measure_reorder(src, dst, shape, width: int, threads: int, budget: float = 0.05) -> None:
-    """Measure every candidate that the table lacks, on contiguous arrays of its own."""
+def measure_reorder(
+    src: Layout, dst: Layout, shape: tuple[int, ...], width: int, threads: int, budget: float = 0.2,
+    again: bool = False,
+) -> dict[str, Cost]:  # fmt: skip
+    """Measure every candidate that the table lacks, on contiguous arrays of its own (see `measure`)."""
     a = np.ones(src.physical_shape(shape), f"V{width}" if width == 16 else f"u{width}")
     b = np.ones(dst.physical_shape(shape), a.dtype)
-    if a.size:
-        found = list(candidates(src, dst, shape, width))
-        measure(_key(src, dst, shape, width, threads), found, lambda run: partial(run, a, b, threads), budget)
+    if not a.size:
+        return {}
+    found = list(candidates(src, dst, shape, width))
+    key = reorder_key(src, dst, shape, width, threads)
+    return measure(key, found, lambda run: partial(run, a, b, threads), budget, again)
 
 
 def program(src, dst, shape, width: int, src_strides, dst_strides, pad: bytes | None = None,

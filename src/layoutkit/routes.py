@@ -16,7 +16,7 @@ from ._core import conv as core
 from ._core import registry
 from ._core.registry import Kernel
 from .algorithms import ALGORITHMS, Algorithm, contiguous_strides
-from .cost import cost_table
+from .cost import Cost, cost_table
 from .layout import Layout
 from .plan import Candidate, Choice, measure, mode, rank
 from .problem import ConvProblem
@@ -119,9 +119,14 @@ def candidates(p: ConvProblem, algorithm: str, threads: int, x_strides, y_stride
         raise ValueError(f"{p}: algorithm {algorithm!r} cannot do it: {'; '.join(reasons)}")
 
 
+def route_key(p: ConvProblem, threads: int) -> str:
+    """What the cost table knows a convolution by."""
+    return f"{p} t{threads}"
+
+
 @lru_cache(1024)
 def _choices(p, algorithm, threads, x_strides, y_strides, isa, generation) -> tuple[Choice, ...]:
-    return tuple(rank(f"{p} t{threads}", list(candidates(p, algorithm, threads, x_strides, y_strides))))
+    return tuple(rank(route_key(p, threads), list(candidates(p, algorithm, threads, x_strides, y_strides))))
 
 
 @lru_cache(1024)
@@ -145,8 +150,8 @@ def best_route(p: ConvProblem, algorithm: str, threads: int, x_strides, y_stride
     return _build(p, name, algorithm, threads, x_strides, y_strides, registry.isa())
 
 
-def measure_routes(p: ConvProblem, threads: int, budget: float = 0.05) -> None:
-    """Measure every route of `p` that the table lacks, on contiguous arrays of its own."""
+def measure_routes(p: ConvProblem, threads: int, budget: float = 0.2, again: bool = False) -> dict[str, Cost]:
+    """Measure every route of `p` that the table lacks, on contiguous arrays of its own (see `measure`)."""
     x_strides, y_strides = contiguous_strides(p.src, p.src_shape), contiguous_strides(p.dst, p.dst_shape)
     x = np.ones(p.src.physical_shape(p.src_shape), np.float32)
     y = np.ones(p.dst.physical_shape(p.dst_shape), np.float32)
@@ -156,6 +161,7 @@ def measure_routes(p: ConvProblem, threads: int, budget: float = 0.05) -> None:
         filter, bias = route.pack(w, None)
         return partial(route.run, x, filter, bias, y)
 
-    if x.size and y.size:
-        found = list(candidates(p, "auto", threads, x_strides, y_strides))
-        measure(f"{p} t{threads}", found, runner, budget)
+    if not x.size or not y.size:
+        return {}
+    found = list(candidates(p, "auto", threads, x_strides, y_strides))
+    return measure(route_key(p, threads), found, runner, budget, again)

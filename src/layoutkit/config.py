@@ -1,0 +1,63 @@
+"""The configuration in one look: versions, instruction sets, threads, caches, cost table."""
+
+from __future__ import annotations
+
+import platform
+
+import numpy as np
+from threadpoolctl import threadpool_info
+
+from . import machine
+from ._core import registry
+from .cost import cost_table
+from .plan import mode
+from .threads import get_num_threads
+
+
+def config() -> dict[str, object]:
+    """The configuration as plain data."""
+    from . import __version__
+
+    return {
+        "layoutkit": __version__,
+        "build": machine.build(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "platform": platform.platform(),
+        "cpu": machine.cpu_model(),
+        "isa": registry.isa(),
+        "isas": registry.isas(),
+        "threads": get_num_threads(),
+        "cores": machine.identity()["cores"],
+        "caches": {f"L{level}": size for level, size in sorted(machine.caches().items())},
+        "pools": [f"{p['user_api']}/{p['prefix']} {p['num_threads']}" for p in threadpool_info()],
+        "tuning": mode(),
+        "cost_table": str(cost_table.path),
+        "problems": len(cost_table.problems()),
+    }
+
+
+def show_config() -> None:
+    """Print the configuration.
+
+    Examples
+    --------
+    >>> import layoutkit as lk
+    >>> lk.show_config()                      # doctest: +ELLIPSIS
+    layoutkit    ...
+    """
+    c = config()
+    isas = [f"[{isa}]" if isa == c["isa"] else isa for isa in c["isas"]]
+    rows = {
+        "layoutkit": f"{c['layoutkit']}, build {c['build']}",
+        "python": f"{c['python']}, numpy {c['numpy']}, {c['platform']}",
+        "cpu": f"{c['cpu']}, {c['cores']} cores",
+        "isa": f"{' '.join(isas)}   (LAYOUTKIT_ISA)",
+        "threads": f"{c['threads']}   (LAYOUTKIT_NUM_THREADS, OMP_NUM_THREADS)",
+        "caches": ", ".join(f"{level} {size >> 10} KB" for level, size in c["caches"].items()),
+        "pools": ", ".join(c["pools"]) or "none",
+        "tuning": c["tuning"],
+        "cost table": f"{c['cost_table']}, {c['problems']} problems   (LAYOUTKIT_CACHE_DIR)",
+    }
+    for name, value in rows.items():
+        print(f"{name:<12} {value}")

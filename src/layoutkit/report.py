@@ -1,0 +1,139 @@
+"""What a benchmark found: per problem the winner, its lead and its share of the limit; totals; text and JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import exp, log
+
+from .cost import Cost
+from .suites import Case
+
+UNITS = {"GFLOP/s": "FMA peak", "GB/s": "a copy"}
+
+
+@dataclass(frozen=True)
+class Result:
+    """A case, the costs of its candidates, and the limit (of work a second) while they were measured."""
+
+    case: Case
+    costs: dict[str, Cost]
+    limit: float
+
+    @property
+    def order(self) -> list[str]:
+        """Candidates, best first."""
+        return sorted(self.costs, key=lambda name: self.costs[name].min)
+
+    @property
+    def seconds(self) -> float:
+        """What the winner took."""
+        return self.costs[self.order[0]].min
+
+    @property
+    def lead(self) -> float | None:
+        """How many times longer the second took; None where there is no second."""
+        return self.costs[self.order[1]].min / self.seconds if len(self.costs) > 1 else None
+
+    @property
+    def rate(self) -> float:
+        """Work a second."""
+        return self.case.work / self.seconds
+
+    @property
+    def share(self) -> float:
+        """Of the limit."""
+        return self.rate / self.limit
+
+    def json(self) -> dict[str, object]:
+        """As plain data."""
+        c = self.case
+        return {
+            "problem": c.key, "kind": c.kind, "title": c.title, "group": c.group, "threads": c.threads,
+            "count": c.count, "winner": self.order[0], "seconds": self.seconds, "lead": self.lead,
+            "unit": c.unit, "rate": self.rate / 1e9, "limit": self.limit / 1e9, "share": self.share,
+            "candidates": {name: self.costs[name]._asdict() for name in self.order},
+        }  # fmt: skip
+
+
+def geomean(values: Iterable[float]) -> float:
+    """The geometric mean; 1 of nothing."""
+    logs = [log(v) for v in values]
+    return exp(sum(logs) / len(logs)) if logs else 1.0
+
+
+@dataclass(frozen=True)
+class Total:
+    """The results of one kind, group and thread count: sums weighted by count, means over problems."""
+
+    results: Sequence[Result]
+
+    @property
+    def count(self) -> int:
+        """How often the network meets these problems."""
+        return sum(r.case.count for r in self.results)
+
+    @property
+    def seconds(self) -> float:
+        """What all of them take together."""
+        return sum(r.case.count * r.seconds for r in self.results)
+
+    @property
+    def rate(self) -> float:
+        """Work a second over all of them."""
+        return sum(r.case.count * r.case.work for r in self.results) / self.seconds
+
+    @property
+    def share(self) -> float:
+        """Geometric mean of the shares."""
+        return geomean(r.share for r in self.results)
+
+    @property
+    def lead(self) -> float:
+        """Geometric mean of the leads."""
+        return geomean(r.lead for r in self.results if r.lead)
+
+    def json(self) -> dict[str, object]:
+        """As plain data."""
+        c = self.results[0].case
+        return {
+            "kind": c.kind, "group": c.group, "threads": c.threads, "problems": len(self.results),
+            "count": self.count, "seconds": self.seconds, "unit": c.unit, "rate": self.rate / 1e9,
+            "share": self.share, "lead": self.lead,
+        }  # fmt: skip
+
+
+def totals(results: Sequence[Result]) -> list[Total]:
+    """One per kind, thread count and group, in the order in which they were measured."""
+    groups: dict[tuple, list[Result]] = {}
+    for r in results:
+        groups.setdefault((r.case.kind, r.case.threads, r.case.group), []).append(r)
+    return [Total(rs) for rs in groups.values()]
+
+
+def lines(results: Sequence[Result]) -> Iterator[str]:
+    """The report: every problem, then the totals."""
+    if not results:
+        return
+    width = max(len(r.case.title) for r in results)
+    name = max(len(r.order[0]) for r in results)
+    found = totals(results)
+    for total in found:
+        case = total.results[0].case
+        yield f"\n{case.kind} {case.group}, {_threads(case.threads)}"
+        yield (f"  {'':<{width}}     n  {'winner':<{name}} {'us':>9} {'lead':>7} {case.unit:>8}"
+               f"   of {UNITS[case.unit]}")  # fmt: skip
+        for r in total.results:
+            lead = f"{r.lead:6.2f}x" if r.lead else f"{'-':>7}"
+            yield (f"  {r.case.title:<{width}} {r.case.count:>5}  {r.order[0]:<{name}} {r.seconds * 1e6:9.1f} "
+                   f"{lead} {r.rate / 1e9:8.1f}  {r.share:6.1%}")  # fmt: skip
+    groups = max(len(t.results[0].case.group) for t in found)
+    yield f"\n{'all together':<{groups + 19}}   problems  met     ms    rate          share  lead (geomeans)"
+    for t in found:
+        case = t.results[0].case
+        yield (f"{case.kind:<8}{case.group:<{groups}}  {_threads(case.threads):<9}   {len(t.results):>8} {t.count:>4} "
+               f"{t.seconds * 1e3:6.1f} {t.rate / 1e9:7.1f} {case.unit:<7} {t.share:6.1%} {t.lead:5.2f}x")  # fmt: skip
+
+
+def _threads(n: int) -> str:
+    return f"{n} thread{'s' * (n > 1)}"
