@@ -8,7 +8,7 @@ from libc.stdint cimport int64_t, uint32_t
 from .registry cimport lk_gemm, lk_gemm_fn, lk_kernel, lk_move, lk_move_fn, row_named
 
 
-def move(str name, size_t src, size_t dst, n, s, d, bint stream=False):
+def move(str name, size_t src, size_t dst, n, s, d, bint stream=False, ahead=0):
     """Run a copy, transpose, gather or fill row; n, s, d are pairs (i0, i1), strides in bytes."""
     cdef const lk_kernel *row = row_named(name)
     cdef lk_move m
@@ -16,7 +16,7 @@ def move(str name, size_t src, size_t dst, n, s, d, bint stream=False):
     m.n0, m.n1 = n
     m.s0, m.s1 = s
     m.d0, m.d1 = d
-    m.stream = stream
+    m.stream, m.ahead = stream, ahead
     (<lk_move_fn>row.fn)(&m)
 
 

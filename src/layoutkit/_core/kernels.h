@@ -47,11 +47,13 @@ typedef void (*lk_gemm_fn)(const lk_gemm *);
  * transpose: s0 == d1 == width (the source runs along i0, the destination along i1)
  * gather:    any strides
  * fill:      src is one element, its strides are not read
- * `stream` asks for stores that bypass the caches; a kernel may decline. */
+ * `stream` asks for stores that bypass the caches; `ahead`, if not 0, for the source that many bytes further
+ * along i0 to be fetched meanwhile. A kernel may decline both. */
 typedef struct {
     const char *src;
     char *dst;
     int64_t n0, n1, s0, s1, d0, d1;
+    int64_t ahead;
     int stream;
 } lk_move;
 typedef void (*lk_move_fn)(const lk_move *);
@@ -75,9 +77,9 @@ const char *lk_isa_name(int isa);
 int lk_isa_supported(int isa); /* this CPU and its operating system run it */
 
 /* How a family's source names what it defines, given -DLK_ISA=.. and -DLK_ISA_ID=.. */
-#define LK_CAT_(a, b) a##_##b
-#define LK_CAT(a, b) LK_CAT_(a, b)
-#define LK_NAME(x) LK_CAT(x, LK_ISA)
+#define LK_PASTE_(a, b) a##b
+#define LK_PASTE(a, b) LK_PASTE_(a, b)
+#define LK_NAME(x) LK_PASTE(LK_PASTE(x, _), LK_ISA)
 #define LK_STR_(x) #x
 #define LK_STR(x) LK_STR_(x)
 #define LK_ROW(family, stem, bits, mr, nr) \

@@ -58,6 +58,7 @@ cdef void copy_part(lk_move_fn fn, const char *s, char *d, int64_t lo, int64_t h
         memcpy(d + lo, s + lo, hi - lo)
         return
     m.src, m.dst, m.n0, m.n1, m.s0, m.s1, m.d0, m.d1, m.stream = s + lo, d + lo, 1, hi - lo, 0, 1, 0, 1, 1
+    m.ahead = 0
     fn(&m)
 
 
