@@ -66,8 +66,11 @@ void LK_NAME(copy_x8)(const lk_move *m)
     const int64_t n = m->n1;
     if (m->stream && n % LK_VB == 0 && ((intptr_t)d | m->d0) % LK_VB == 0) { /* blocks, or aligned rows */
         for (int64_t i = 0; i < m->n0; i++, s += m->s0, d += m->d0)
-            for (int64_t k = 0; k < n; k += LK_VB)
+            for (int64_t k = 0; k < n; k += LK_VB) {
                 stream_vector(d + k, s + k);
+                if (m->ahead)
+                    __builtin_prefetch(s + k + m->ahead);
+            }
         stream_end();
     } else if (m->stream && n >= 8 * LK_VB) {
         for (int64_t i = 0; i < m->n0; i++, s += m->s0, d += m->d0) {

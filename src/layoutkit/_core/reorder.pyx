@@ -49,7 +49,7 @@ cdef class Program:
         Bypass the caches.
     """
 
-    def __cinit__(self, nests, int width, bytes pad, bint stream):
+    def __cinit__(self, nests, int width, bytes pad, bint stream, ahead=0):
         cdef Nest *nest
         cdef const lk_kernel *row
         cdef int i, j
@@ -69,6 +69,7 @@ cdef class Program:
             (nest.leaf.n0, nest.leaf.s0, nest.leaf.d0), (nest.leaf.n1, nest.leaf.s1, nest.leaf.d1) = leaf
             nest.src_offset, nest.dst_offset = src_offset, dst_offset
             nest.leaf.stream = stream
+            nest.leaf.ahead = ahead
             nest.loops, nest.tasks = len(loops), 1
             for j, (n, s, d) in enumerate(loops):
                 nest.n[j], nest.s[j], nest.d[j] = n, s, d
