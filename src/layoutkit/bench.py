@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -118,7 +119,10 @@ def measure(todo: Iterable[Visit], limits: Limits, results: dict[Case, Result]) 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
     start = time.perf_counter()
-    args = parser().parse_args(argv)
+    command = parser()
+    args = command.parse_args(argv)
+    if args.json not in (None, "-") and not os.path.isdir(os.path.dirname(os.path.abspath(args.json))):
+        command.error(f"argument --json: no directory for {args.json!r}")  # now, not after the measuring
     found = cases(list(SUITES[args.suite]()), args.layouts, args.threads)
     seconds = args.time_budget or (QUICK if args.quick else None)
     caps = {kind: cap[args.quick] for kind, cap in CAPS.items()}
