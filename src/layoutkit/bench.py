@@ -1,24 +1,27 @@
-"""``python -m layoutkit.bench``: measure every candidate of a suite's problems, save the table, show who won."""
+"""``python -m layoutkit.bench``: measure every candidate of a suite's problems, save the table, report."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from . import machine, report
-from .cost import cost_table
+from .cost import cost_table, merge
 from .layout import Layout
-from .limits import Limits, around
+from .limits import Limits
 from .progress import track
 from .report import Result
 from .suites import SUITES, Case, cases
 from .threads import get_num_threads
 
 QUICK = 75.0  # seconds that --quick gives to measuring: with all around it, it ends within 90
-CAPS = {"conv": (1.0, 0.3), "reorder": (0.2, 0.06), "pack": (0.2, 0.06)}  # seconds a problem: full, quick
+CAPS = {"conv": (0.4, 0.12), "reorder": (0.1, 0.03), "pack": (0.1, 0.03)}  # seconds a visit: full, quick
+VISITS = 2  # to every problem, far apart: a neighbour's burst of work spoils one of them, not both
 
 
 def _threads(text: str) -> list[int]:
@@ -71,50 +74,66 @@ def parser() -> argparse.ArgumentParser:
                    help="of activations, default NHWC,NCHW,nChw16c")  # fmt: skip
     p.add_argument("--json", metavar="FILE", help="write everything measured to FILE (- for standard output)")
     p.add_argument("--time-budget", type=_seconds, metavar="S", help="stop measuring after S seconds")
-    p.add_argument("--missing", action="store_true", help="measure only what the table lacks")
     p.add_argument("--no-save", action="store_true", help="leave the cost table as it is")
     return p
 
 
-def shares(found: Sequence[Case], caps: dict[str, float], end: float | None) -> Iterator[tuple[Case, float]]:
-    """Cases with the seconds that each may take; none any more after `end` (of time.perf_counter)."""
-    left = sum(caps[case.kind] for case in found)
-    for case in found:
+class Visit(NamedTuple):
+    """A case to measure now, and the seconds that it may take."""
+
+    case: Case
+    budget: float
+
+    @property
+    def title(self) -> str:
+        return self.case.title
+
+
+def visits(found: Sequence[Case], caps: Mapping[str, float], end: float | None) -> Iterator[Visit]:
+    """Every case as often as it shall be measured; none any more after `end` (of time.perf_counter)."""
+    left = VISITS * sum(caps[case.kind] for case in found)
+    for case in [*found] * VISITS:
         cap = caps[case.kind]
         if end is None:
-            yield case, cap
+            yield Visit(case, cap)
         else:
             now = time.perf_counter()
             if now >= end:
                 return
-            yield case, min(cap, (end - now) * cap / left)
+            yield Visit(case, min(cap, (end - now) * cap / left))
         left -= cap
 
 
-def measure(todo: Iterable[tuple[Case, float]], limits: Limits, again: bool) -> Iterator[Result]:
-    """Measure cases, the limits around each of them."""
+def measure(todo: Iterable[Visit], limits: Limits, results: dict[Case, Result]) -> None:
+    """Measure, the limits around each problem; what is found goes into `results` as it comes."""
     for case, budget in todo:
         before = limits.sample(case.unit, case.work, case.threads)
-        costs = case.measure(budget, again)
-        after = limits.sample(case.unit, case.work, case.threads)
-        yield Result(case, costs, around(before, after))
+        costs = {case.key: case.measure(budget)}
+        samples = [*before, *limits.sample(case.unit, case.work, case.threads)]
+        if case in results:
+            merge(costs, {case.key: results[case].costs})
+            samples += results[case].limits
+        results[case] = Result(case, costs[case.key], tuple(samples))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
     start = time.perf_counter()
-    args = parser().parse_args(argv)
+    command = parser()
+    args = command.parse_args(argv)
+    if args.json not in (None, "-") and not os.path.isdir(os.path.dirname(os.path.abspath(args.json))):
+        command.error(f"argument --json: no directory for {args.json!r}")  # now, not after the measuring
     found = cases(list(SUITES[args.suite]()), args.layouts, args.threads)
     seconds = args.time_budget or (QUICK if args.quick else None)
     caps = {kind: cap[args.quick] for kind, cap in CAPS.items()}
-    results: list[Result] = []
+    measured: dict[Case, Result] = {}
     code = 0
     try:
         end = None if seconds is None else start + seconds
-        todo = ((case, budget) for case, budget in shares(found, caps, end))
-        results.extend(measure(_tracked(todo, len(found)), Limits(), not args.missing))
+        measure(track(visits(found, caps, end), VISITS * len(found)), Limits(), measured)
     except KeyboardInterrupt:
         code = 130
+    results = list(measured.values())
     text = sys.stderr if args.json == "-" else sys.stdout
     identity = machine.identity()
     print(f"layoutkit {identity['version']} on {identity['cpu']}, {identity['isa']}, {args.suite}", file=text)
@@ -130,18 +149,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.json:
         code = _write_json(args, results, found, took) or code
     return code
-
-
-def _tracked(todo: Iterable[tuple[Case, float]], total: int) -> Iterator[tuple[Case, float]]:
-    budgets: dict[int, float] = {}
-
-    def only_cases() -> Iterator[Case]:
-        for case, budget in todo:
-            budgets[id(case)] = budget
-            yield case
-
-    for case in track(only_cases(), total):
-        yield case, budgets[id(case)]
 
 
 def _save(text) -> int:

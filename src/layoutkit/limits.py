@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from statistics import median
 
 import numpy as np
 
@@ -29,7 +27,7 @@ class Limits:
         return max(machine.fma_peak(threads, self._rounds) for _ in range(REPEATS))
 
     def copy(self, moved: int, threads: int) -> float:
-        """Bytes per second, read and written, of a copy that moves `moved` bytes, the best way up to `threads`."""
+        """Bytes per second, read and written, of a copy of `moved` bytes, the best way up to `threads`."""
         n = max(1, moved // 2)
         if n > self._src.size:
             self._src, self._dst = np.ones(n, np.uint8), np.ones(n, np.uint8)
@@ -42,10 +40,5 @@ class Limits:
         )
 
     def sample(self, unit: str, work: int, threads: int) -> list[float]:
-        """Two samples of the limit of a problem that computes or moves `work`."""
+        """Samples of the limit of a problem that computes or moves `work`."""
         return [self.fma(threads) if unit == "GFLOP/s" else self.copy(work, threads) for _ in range(2)]
-
-
-def around(before: Sequence[float], after: Sequence[float]) -> float:
-    """The limit that held while a problem was measured."""
-    return median([*before, *after])

@@ -63,7 +63,7 @@ def build() -> str:
 
 
 def identity() -> dict[str, object]:
-    """What a measured cost holds for: CPU, caches, cores, instruction set, version and build of the kernels."""
+    """What a measured cost holds for: CPU, caches, cores, instruction set, version and build."""
     from . import __version__
     from ._core import registry
 

@@ -114,7 +114,8 @@ def measure(
     for rounds in range(1, MAX_ROUNDS):
         if rounds >= MIN_ROUNDS and time.perf_counter() - start >= budget:
             break
-        limit = [factor for after, factor in HOPELESS if rounds >= after][-1] * min(map(min, samples.values()))
+        factor = [f for after, f in HOPELESS if rounds >= after][-1]
+        limit = factor * min(map(min, samples.values()))
         alive = [r for r in alive if min(samples[r[0]]) <= limit]
         first = rounds % len(alive)
         for name, run in alive[first:] + alive[:first]:

@@ -49,7 +49,8 @@ def _plain(items: Iterable[T], total: int) -> Iterator[T]:
     try:
         for i, item in enumerate(items):
             done = 24 * i // max(1, total)
-            line = f"[{'#' * done}{'.' * (24 - done)}] {i}/{total} {time.monotonic() - start:4.0f} s  {item.title}"
+            bar = f"[{'#' * done}{'.' * (24 - done)}] {i}/{total}"
+            line = f"{bar} {time.monotonic() - start:4.0f} s  {item.title}"
             print(f"\r{line[:width]:<{width}}", end="", file=sys.stderr, flush=True)
             yield item
     finally:

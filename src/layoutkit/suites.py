@@ -99,9 +99,9 @@ class ConvCase:
         """Multiplications and additions."""
         return self.problem.flops
 
-    def measure(self, budget: float, again: bool) -> dict[str, Cost]:
+    def measure(self, budget: float) -> dict[str, Cost]:
         """Costs of the candidates by name."""
-        return measure_routes(self.problem, self.threads, budget, again)
+        return measure_routes(self.problem, self.threads, budget, again=True)
 
 
 @dataclass(frozen=True)
@@ -134,9 +134,9 @@ class ReorderCase:
         """Bytes read and written, pads included."""
         return 4 * (prod(self.src.physical_shape(self.shape)) + prod(self.dst.physical_shape(self.shape)))
 
-    def measure(self, budget: float, again: bool) -> dict[str, Cost]:
+    def measure(self, budget: float) -> dict[str, Cost]:
         """Costs of the candidates by name."""
-        return measure_reorder(self.src, self.dst, self.shape, 4, self.threads, budget, again)
+        return measure_reorder(self.src, self.dst, self.shape, 4, self.threads, budget, again=True)
 
 
 Case = ConvCase | ReorderCase

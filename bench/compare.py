@@ -1,0 +1,235 @@
+"""layoutkit against numpy and torch as their users call them, on one machine, in turns.
+
+Every contender has its own process: two OpenMP runtimes in one would ruin each other. They are woken one
+after another, round after round, the idle ones blocked on a pipe. Ratios are of one round; medians are told.
+The machine's limits (FMA peak, a copy of the same bytes) are a contender like the others.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import prod
+from pathlib import Path
+from statistics import median
+
+from layoutkit import machine
+from layoutkit.report import geomean
+from layoutkit.suites import resnet50
+
+WORKER = Path(__file__).with_name("contenders.py")
+NAMES = ("machine", "layoutkit", "torch", "numpy")
+POOLS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+MOVES = {  # as a user of numpy or torch writes them: view, then transpose
+    ("NCHW", "NHWC"): (lambda n, c, h, w: (n, c, h, w), (0, 2, 3, 1)),
+    ("NHWC", "NCHW"): (lambda n, c, h, w: (n, h, w, c), (0, 3, 1, 2)),
+    ("NCHW", "nChw16c"): (lambda n, c, h, w: (n, c // 16, 16, h, w), (0, 1, 3, 4, 2)),
+    ("nChw16c", "NCHW"): (lambda n, c, h, w: (n, c // 16, h, w, 16), (0, 1, 4, 2, 3)),
+}
+BEYOND_CACHE, IN_CACHE = (32, 256, 56, 56), (1, 64, 56, 56)
+
+
+class Contender:
+    """A process and the pipe to it."""
+
+    def __init__(self, name: str, threads: int, tuning: str) -> None:
+        env = os.environ | dict.fromkeys(POOLS, str(threads)) | {"COMPARE_TUNING": tuning}
+        self.name = name
+        self.process = subprocess.Popen(
+            [sys.executable, str(WORKER), name, str(threads)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env,
+        )  # fmt: skip
+        hello = self._receive()
+        self.missing, self.version = hello.get("missing"), hello.get("version")
+
+    def _receive(self) -> dict:
+        line = self.process.stdout.readline()
+        if not line:
+            raise SystemExit(f"compare.py: the process of {self.name} has ended (see its message above)")
+        return json.loads(line)
+
+    def ask(self, **request) -> dict:
+        """Send a request, wait for the answer."""
+        self.process.stdin.write(json.dumps(request) + "\n")
+        self.process.stdin.flush()
+        return self._receive()
+
+    def close(self) -> None:
+        """Let the process end."""
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def conv_cases(quick: bool) -> Iterator[dict]:
+    """ResNet-50's distinct convolutions."""
+    for i, layer in enumerate(dict.fromkeys(resnet50())):
+        if not quick or i % 4 == 0:
+            p = layer.problem("NCHW")
+            yield {"kind": "conv", "title": str(layer), "batch": 1, "work": p.flops, **layer._asdict()}
+
+
+def reorder_cases(quick: bool) -> Iterator[dict]:
+    """Each move beyond the cache and inside it."""
+    for shape in (IN_CACHE, BEYOND_CACHE) if not quick else (IN_CACHE, (4, *BEYOND_CACHE[1:])):
+        for (src, dst), (view, order) in MOVES.items():
+            viewed = view(*shape)
+            yield {
+                "kind": "reorder", "title": f"{src}>{dst} {'x'.join(map(str, shape))}", "work": 8 * prod(shape),
+                "src": src, "dst": dst, "shape": shape, "view": viewed, "order": order,
+                "src_shape": shape if src == "NCHW" else viewed,
+            }  # fmt: skip
+
+
+CASES: dict[str, Callable[[bool], Iterator[dict]]] = {"conv": conv_cases, "reorder": reorder_cases}
+
+
+def check(case: dict, digests: dict[str, list[float]]) -> None:
+    """Stop if two contenders did not compute the same."""
+    first, want = next(iter(digests.items()))
+    scale = max(1.0, *map(abs, want))
+    for way, got in digests.items():
+        tolerance = 1e-4 * scale if case["kind"] == "conv" else 0
+        if len(got) != len(want) or any(abs(a - b) > tolerance for a, b in zip(got, want)):
+            raise SystemExit(f"compare.py: {case['title']}: {way} and {first} do not agree")
+
+
+def play(case: dict, contenders: Sequence[Contender], rounds: int, seconds: float) -> dict:
+    """All ways of all contenders on one case, in turns; a row of the result."""
+    prepared = [(c, c.ask(do="prepare", case=case)) for c in contenders]
+    check(case, {k: v for _, answer in prepared for k, v in answer["digests"].items()})
+    limits: list[float] = []
+    times: dict[str, list[float]] = {}
+    for _ in range(rounds):
+        for contender, answer in prepared:
+            for way in answer["ways"]:
+                found = contender.ask(do="run", way=way, seconds=seconds)
+                if "rate" in found:
+                    limits.append(found["rate"])
+                else:
+                    times.setdefault(way, []).append(found["seconds"])
+    rates = {way: median(case["work"] / s for s in t) / 1e9 for way, t in times.items()}
+    shares = {way: median(case["work"] / s / top for s, top in zip(t, limits)) for way, t in times.items()}
+    ratios = {}
+    for ours, theirs in pairs(case["kind"], times):
+        best = min(theirs, key=lambda way: median(times[way]))  # packed filters: the better of two ways
+        ratios[f"{ours} / {theirs[0]}"] = median(b / a for a, b in zip(times[ours], times[best]))
+    return {
+        "kind": case["kind"], "title": case["title"], "limit": median(limits) / 1e9, "rates": rates,
+        "shares": shares, "ratios": ratios, "decided": prepared[1][1]["decided"],
+    }  # fmt: skip
+
+
+def pairs(kind: str, ways: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
+    """Which of our ways is held against which of theirs."""
+    wanted = {
+        "conv": [
+            ("lk NCHW", ["torch NCHW"]), ("lk NHWC", ["torch NHWC"]),
+            ("lk NHWC", ["packed NHWC", "packed blocked"]), ("lk NCHW", ["numpy"]),
+        ],
+        "reorder": [
+            ("lk new", ["numpy new"]), ("lk out", ["numpy out"]), ("lk new", ["torch new"]), ("lk out", ["torch out"]),
+        ],
+    }  # fmt: skip
+    for ours, theirs in wanted[kind]:
+        there = [way for way in theirs if way in ways]
+        if there:
+            yield ours, there
+
+
+COLUMNS = {
+    "conv": ("lk NCHW", "lk NHWC", "lk nChw16c", "torch NCHW", "torch NHWC", "packed NHWC", "packed blocked", "numpy"),
+    "reorder": ("lk new", "lk out", "torch new", "torch out", "numpy new", "numpy out"),
+}  # fmt: skip
+UNITS = {"conv": "GFLOP/s", "reorder": "GB/s"}
+
+
+def table(kind: str, rows: Sequence[dict]) -> Iterator[str]:
+    """Rates with the share of the limit, then how many times faster we are."""
+    width = max(len(r["title"]) for r in rows)
+    columns = [c for c in COLUMNS[kind] if c in rows[0]["rates"]]
+    ratios = list(rows[0]["ratios"])
+    yield f"\n{kind}: {UNITS[kind]} and share of the limit"
+    yield f"{'':<{width}} {'limit':>7} " + " ".join(f"{c:>14}" for c in columns)
+    for r in rows:
+        cells = (f"{r['rates'][c]:8.1f} {r['shares'][c]:5.0%}" for c in columns)
+        yield f"{r['title']:<{width}} {r['limit']:7.1f} " + " ".join(cells)
+    means = (f"{'':8} {geomean(r['shares'][c] for r in rows):5.0%}" for c in columns)
+    yield f"{'geomean':<{width}} {'':7} " + " ".join(means)
+    yield f"\n{kind}: how many times faster (median of ratios of one round)"
+    wide = [max(len(name), 8) for name in ratios]
+    yield f"{'':<{width}}   " + "   ".join(f"{name:>{w}}" for name, w in zip(ratios, wide))
+    for r in rows:
+        yield f"{r['title']:<{width}}   " + "   ".join(
+            f"{r['ratios'].get(name, float('nan')):{w}.2f}" for name, w in zip(ratios, wide)
+        )
+    means = (geomean(r["ratios"][name] for r in rows if name in r["ratios"]) for name in ratios)
+    yield f"{'geomean':<{width}}   " + "   ".join(f"{m:{w}.2f}" for m, w in zip(means, wide))
+    decided = [source for r in rows for source in r["decided"].values()]
+    counts = ", ".join(f"{decided.count(s)} {s}" for s in sorted(set(decided)))
+    yield f"layoutkit's plans: {counts}"
+
+
+def number(text: str) -> int:
+    """A count for argparse."""
+    value = int(text) if text.isdigit() else 0
+    if not 1 <= value <= 1024:
+        raise argparse.ArgumentTypeError(f"expected 1 to 1024, got {text!r}")
+    return value
+
+
+def cases_of(text: str) -> list[str]:
+    """Names of cases for argparse."""
+    names = text.split(",")
+    if not set(names) <= set(CASES):
+        raise argparse.ArgumentTypeError(f"expected some of {','.join(CASES)}, got {text!r}")
+    return names
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the comparison; returns its exit code."""
+    p = argparse.ArgumentParser(prog="compare.py", description=__doc__.splitlines()[0])
+    p.add_argument("--threads", type=number, default=1, help="of every contender, default %(default)s")
+    p.add_argument("--rounds", type=number, help="default 9, with --quick 5")
+    p.add_argument("--cases", type=cases_of, default=list(CASES), metavar="conv,reorder")
+    p.add_argument("--quick", action="store_true", help="fewer layers, smaller arrays, fewer rounds")
+    p.add_argument("--tuning", choices=("estimate", "measure"), default="estimate",
+                   help="layoutkit's: estimate takes what the cost table has (default), measure fills it")  # fmt: skip
+    p.add_argument("--json", metavar="FILE", help="write every figure to FILE")
+    args = p.parse_args(argv)
+    if args.json and not Path(args.json).absolute().parent.is_dir():
+        p.error(f"argument --json: no directory for {args.json!r}")
+    rounds = args.rounds or (5 if args.quick else 9)
+    everyone = [Contender(name, args.threads, args.tuning) for name in NAMES]
+    for c in everyone:
+        if c.missing:
+            print(f"compare.py: without {c.name}: {c.missing} (pip install {c.name})", file=sys.stderr)
+    contenders = [c for c in everyone if not c.missing]
+    versions = [c.version for c in contenders[1:]]
+    print(f"{', '.join(versions)}; {args.threads} thread(s), batch 1, f32, warm filters, {rounds} rounds")
+    print(f"{machine.cpu_model()}, {machine.identity()['isa']}")
+    results: list[dict] = []
+    for kind in args.cases:
+        rows = []
+        for case in CASES[kind](args.quick):
+            if sys.stderr.isatty():
+                print(f"\r{case['title']:<60}\r", end="", file=sys.stderr, flush=True)
+            rows.append(play(case, contenders, rounds, 0.005 if args.quick else 0.01))
+        for line in table(kind, rows):
+            print(line)
+        results += rows
+    for c in contenders:
+        c.close()
+    if args.json:
+        data = {"machine": machine.identity(), "python": platform.python_version(), "versions": versions,
+                "threads": args.threads, "rounds": rounds, "results": results}  # fmt: skip
+        Path(args.json).write_text(json.dumps(data, indent=1), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,229 @@
+"""One contender in its own process: ``python contenders.py NAME THREADS``, driven by JSON lines over a pipe.
+
+Started by compare.py. While it waits for its turn it is blocked on the pipe, its OpenMP workers asleep.
+A way is one manner of calling the library, as its users do; buffers are touched before anything is timed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+import time
+import zlib
+from collections.abc import Callable
+from statistics import median
+
+import numpy as np
+
+Call = Callable[[], object]
+Ways = dict[str, Call]
+
+
+def conv_data(case: dict) -> tuple[np.ndarray, np.ndarray]:
+    """Input (NCHW) and filter (OIHW): the same in every process."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((case["batch"], case["ic"], case["size"], case["size"]), np.float32)
+    return x, rng.standard_normal((case["oc"], case["ic"], case["kernel"], case["kernel"]), np.float32)
+
+
+def reorder_data(case: dict) -> np.ndarray:
+    """The array to reorder, in its physical shape."""
+    return np.arange(np.prod(case["src_shape"]), dtype=np.float32).reshape(case["src_shape"])
+
+
+class Numpy:
+    """numpy: windows and tensordot, transposes."""
+
+    def __init__(self, threads: int) -> None:
+        self.version = f"numpy {np.__version__}"
+
+    def conv(self, case: dict) -> Ways:
+        x, w = conv_data(case)
+        k, s, p = case["kernel"], case["stride"], case["padding"]
+
+        def tensordot():
+            padded = np.pad(x, ((0, 0), (0, 0), (p, p), (p, p)))
+            windows = np.lib.stride_tricks.sliding_window_view(padded, (k, k), axis=(2, 3))[:, :, ::s, ::s]
+            return np.tensordot(windows, w, ((1, 4, 5), (1, 2, 3))).transpose(0, 3, 1, 2)
+
+        return {"numpy": tensordot}
+
+    def reorder(self, case: dict) -> Ways:
+        x = reorder_data(case)
+        view = x.reshape(case["view"]).transpose(case["order"])
+        out = np.ones(view.shape, x.dtype)
+
+        def copyto():
+            np.copyto(out, view)
+            return out
+
+        return {"numpy new": lambda: np.ascontiguousarray(view), "numpy out": copyto}
+
+    def to_numpy(self, way: str, result) -> np.ndarray:
+        return result
+
+
+class Torch:
+    """torch: eager calls, and oneDNN with filters packed beforehand."""
+
+    def __init__(self, threads: int) -> None:
+        self.torch = torch = importlib.import_module("torch")
+        torch.set_num_threads(threads)
+        torch.set_grad_enabled(False)
+        self.version = f"torch {torch.__version__}"
+
+    def conv(self, case: dict) -> Ways:
+        torch = self.torch
+        x, w = map(torch.from_numpy, conv_data(case))
+        s, p = [case["stride"]] * 2, [case["padding"]] * 2
+        last = torch.channels_last
+        x_last, w_last = x.to(memory_format=last), w.to(memory_format=last)
+        conv = torch.nn.functional.conv2d
+        ways = {
+            "torch NCHW": lambda: conv(x, w, stride=s, padding=p),
+            "torch NHWC": lambda: conv(x_last, w_last, stride=s, padding=p),
+        }
+        try:
+            ops = torch.ops.mkldnn
+            packed = ops._reorder_convolution_weight(w, p, s, [1, 1], 1, list(x.shape))
+            ways["packed NHWC"] = lambda: ops._convolution_pointwise(
+                x_last, packed, None, p, s, [1, 1], 1, "none", [], ""
+            )
+            from torch.utils import mkldnn
+
+            module = torch.nn.Conv2d(case["ic"], case["oc"], case["kernel"], s, p, bias=False).eval()
+            module.weight.copy_(w)
+            module, x_blocked = mkldnn.to_mkldnn(module), x.to_mkldnn()
+            ways["packed blocked"] = lambda: module(x_blocked)
+        except (AttributeError, RuntimeError, NotImplementedError) as error:  # private operators: they move
+            print(f"torch without packed filters: {error}", file=sys.stderr)
+        return ways
+
+    def reorder(self, case: dict) -> Ways:
+        x = self.torch.from_numpy(reorder_data(case))
+        view = x.reshape(case["view"]).permute(case["order"])
+        out = self.torch.ones(view.shape)
+        return {"torch new": view.contiguous, "torch out": lambda: out.copy_(view)}
+
+    def to_numpy(self, way: str, result) -> np.ndarray:
+        return (result.to_dense() if result.layout != self.torch.strided else result).numpy()
+
+
+class Layoutkit:
+    """layoutkit: an operation object called on arrays, and reorder."""
+
+    def __init__(self, threads: int) -> None:
+        self.lk = importlib.import_module("layoutkit")
+        self.threads = threads
+        self.lk.tuning(os.environ.get("COMPARE_TUNING", "estimate"))
+        self.version = f"layoutkit {self.lk.__version__}"
+        self.decided: dict[str, str] = {}
+
+    def conv(self, case: dict) -> Ways:
+        x, w = conv_data(case)
+        ways = {}
+        for layout in ("NCHW", "NHWC", "nChw16c"):
+            op = self.lk.Conv2d(
+                w, stride=case["stride"], padding=case["padding"], layout=layout, threads=self.threads
+            )
+            physical = self.lk.reorder(x, "NCHW", layout)
+            ways[f"lk {layout}"] = lambda op=op, physical=physical: op(physical)
+            self.decided[f"lk {layout}"] = op.plan(x.shape).choices[0].source
+        self.oc = case["oc"]
+        return ways
+
+    def reorder(self, case: dict) -> Ways:
+        x = reorder_data(case)
+        src, dst, reorder = case["src"], case["dst"], self.lk.reorder
+        out = np.ones(self.lk.Layout(dst).physical_shape(case["shape"]), x.dtype)
+        args = {"threads": self.threads}
+        source = self.lk.plan(reorder, x, src, dst, **args).choices[0].source
+        self.decided = {"lk new": source, "lk out": source}
+        return {
+            "lk new": lambda: reorder(x, src, dst, **args),
+            "lk out": lambda: reorder(x, src, dst, out=out, **args),
+        }
+
+    def to_numpy(self, way: str, result) -> np.ndarray:
+        layout = way.removeprefix("lk ")
+        if layout in ("new", "out"):
+            return result
+        shape = self.lk.Layout(layout).padded_shape(result.shape)
+        return self.lk.reorder(result, layout, "NCHW", shape=(shape[0], self.oc, *shape[2:]))
+
+
+class Machine:
+    """The limits: FMA peak, and a copy of as many bytes."""
+
+    def __init__(self, threads: int) -> None:
+        from layoutkit.limits import Limits
+
+        self.limits, self.threads, self.version = Limits(), threads, "limits"
+
+    def rate(self, case: dict) -> float:
+        """Flops, or bytes, a second."""
+        if case["kind"] == "conv":
+            return self.limits.fma(self.threads)
+        return self.limits.copy(case["work"], self.threads)
+
+
+CONTENDERS = {"layoutkit": Layoutkit, "torch": Torch, "numpy": Numpy, "machine": Machine}
+
+
+def digest(case: dict, result: np.ndarray) -> list[float]:
+    """What tells whether two contenders computed the same: exact of reorders, a sample of convolutions."""
+    if case["kind"] == "reorder":
+        return [zlib.crc32(np.ascontiguousarray(result).data)]
+    flat = np.ascontiguousarray(result).reshape(-1)
+    return flat[:: max(1, flat.size // 100)].astype(float).tolist()
+
+
+def turn(call: Call, seconds: float) -> float:
+    """Seconds of a call: the median of those that fit into a turn, after one that wakes everything up."""
+    call()
+    times: list[float] = []
+    start = now = time.perf_counter()
+    while len(times) < 3 or now - start < seconds:
+        call()
+        before, now = now, time.perf_counter()
+        times.append(now - before)
+    return median(times)
+
+
+def serve(name: str, threads: int) -> None:
+    """Answer requests until the pipe closes."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # whatever a library prints goes elsewhere
+
+    def answer(**data) -> None:
+        print(json.dumps(data), file=answers, flush=True)
+
+    try:
+        contender = CONTENDERS[name](threads)
+    except ImportError as error:
+        answer(missing=str(error))
+        return
+    answer(version=contender.version)
+    ways: Ways = {}
+    case: dict = {}
+    for line in sys.stdin:
+        request = json.loads(line)
+        if request["do"] == "prepare":
+            ways.clear()
+            case = request["case"]
+            if name == "machine":
+                answer(ways=["limit"], digests={}, decided={})
+                continue
+            ways = getattr(contender, case["kind"])(case)
+            digests = {way: digest(case, contender.to_numpy(way, call())) for way, call in ways.items()}
+            answer(ways=list(ways), digests=digests, decided=getattr(contender, "decided", {}))
+        elif name == "machine":
+            answer(rate=contender.rate(case))
+        else:
+            answer(seconds=turn(ways[request["way"]], request["seconds"]))
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1], int(sys.argv[2]))

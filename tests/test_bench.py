@@ -1,0 +1,247 @@
+"""The commands: they measure, save and tell; what they saved decides in other processes."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+import layoutkit as lk
+from layoutkit import __main__ as config_command
+from layoutkit import bench, progress, report, suites
+from layoutkit.cost import Cost, cost_table
+from layoutkit.limits import Limits
+from layoutkit.suites import Layer
+
+TINY = ["--suite", "tiny", "--quick", "--threads", "1", "--layouts", "NHWC,nChw8c"]
+
+
+class FixedLimits(Limits):
+    """A machine whose limits are known."""
+
+    def __init__(self):
+        pass
+
+    def sample(self, unit, work, threads):
+        return [1e15]
+
+
+# ---- the suite
+
+
+def test_resnet50_is_resnet50():
+    layers = list(suites.resnet50())
+    assert len(layers) == 53
+    assert len(set(layers)) == 23
+    flops = sum(layer.problem("NCHW").flops for layer in layers)
+    assert flops == 2 * 4_087_136_256  # multiply-adds of the published network, without the classifier
+    weights = sum(layer.oc * layer.ic * layer.kernel**2 for layer in layers)
+    assert weights == 23_454_912
+    assert layers[-1].problem("NCHW").dst_shape == (1, 2048, 7, 7)
+
+
+def test_cases_are_distinct_and_counted():
+    found = suites.cases(list(suites.resnet50()), ["NHWC", "NCHW"], [1, 2])
+    assert len({c.key for c in found}) == len(found)
+    assert sum(c.count for c in found if c.kind == "conv") == 2 * 2 * 53
+    assert sum(c.count for c in found if c.kind == "reorder" and c.threads == 1) == 2 * 2 * 53
+    assert all(c.threads == 1 for c in found if c.kind == "reorder" and c.title == "1x512x7x7")
+
+
+# ---- the command
+
+
+def run(args, capsys):
+    code = bench.main(args)
+    return code, capsys.readouterr()
+
+
+def test_measures_saves_and_tells(cache_dir, tmp_path, capsys):
+    file = tmp_path / "out.json"
+    code, said = run([*TINY, "--json", str(file)], capsys)
+    assert code == 0 and said.err == ""
+    data = json.loads(file.read_text())
+    want = suites.cases(list(suites.tiny()), ["NHWC", "nChw8c"], [1])
+    assert [r["problem"] for r in data["results"]] == [c.key for c in want]
+    assert cost_table.problems() == sorted(r["problem"] for r in data["results"])
+    for r in data["results"]:
+        times = [c["min"] for c in r["candidates"].values()]
+        assert times == sorted(times) and r["seconds"] == times[0]
+        assert r["winner"] == next(iter(r["candidates"]))
+        assert r["lead"] == times[1] / times[0] >= 1
+        assert r["share"] == pytest.approx(r["rate"] / r["limit"])
+        assert {n: c.min for n, c in cost_table.costs(r["problem"]).items()} == {
+            n: c["min"] for n, c in r["candidates"].items()
+        }
+        assert r["winner"] in said.out and r["title"] in said.out
+    conv = next(t for t in data["totals"] if t["kind"] == "conv" and t["group"] == "NHWC")
+    parts = [r for r in data["results"] if r["kind"] == "conv" and r["group"] == "NHWC"]
+    assert conv["count"] == 3
+    assert conv["seconds"] == pytest.approx(sum(r["count"] * r["seconds"] for r in parts))
+    assert f"cost table: {cost_table.path}" in said.out
+
+
+def test_a_second_process_takes_the_winner(cache_dir, capsys):
+    # a machine on which the last candidate wins, not the one that is estimated to
+    case = suites.ConvCase(Layer(8, 16, 8, 1), "NHWC", 1, 1)
+    names = list(case.measure(0))
+    for i, name in enumerate(names):
+        cost_table.record(case.key, name, Cost(1e-9 / (i + 1), 1.0, 1))
+    cost_table.save()
+    program = """
+import numpy as np, layoutkit as lk
+op = lk.Conv2d(np.ones((16, 8, 1, 1), np.float32), layout="NHWC", threads=1)
+print(op.explain((1, 8, 8, 8)))
+"""
+    said = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
+    assert said.splitlines()[0] in case.key
+    assert said.splitlines()[1].startswith(f"-> {names[-1]} ")
+    assert said.splitlines()[-1] == "decided by measured cost"
+
+
+def test_no_save_leaves_no_file(cache_dir, capsys):
+    code, said = run([*TINY, "--no-save", "--json", "-"], capsys)
+    assert code == 0 and not list(cache_dir.iterdir())
+    assert json.loads(said.out)["suite"] == "tiny", "only JSON on standard output"
+    assert "all together" in said.err
+
+
+def test_the_time_budget_ends_it(cache_dir, capsys):
+    code, said = run([*TINY, "--time-budget", "1e-9"], capsys)
+    assert code == 0
+    assert "0 problems measured" in said.out and "were left out: the time was over" in said.out
+
+
+def test_interrupting_keeps_what_there_is(cache_dir, capsys, monkeypatch):
+    calls = []
+
+    def measure(self, budget):
+        calls.append(self)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return {"a": Cost(1.0, 1.0, 1)}
+
+    monkeypatch.setattr(suites.ConvCase, "measure", measure)
+    code, said = run(TINY, capsys)
+    assert code == 130
+    assert "2 problems measured" in said.out and "left out: interrupted" in said.out
+
+
+def test_a_table_that_cannot_be_saved_is_an_error(tmp_path, capsys, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("LAYOUTKIT_CACHE_DIR", str(tmp_path / "file" / "below"))
+    code, said = run([*TINY, "--time-budget", "1e-9"], capsys)
+    assert code == 1
+    assert "cannot be saved" in said.err and "LAYOUTKIT_CACHE_DIR" in said.err
+
+
+@pytest.mark.parametrize("args, why", [
+    (["--suite", "resnet51"], "resnet51"),
+    (["--threads", "1,x"], "expected numbers of 1 to 1024 such as 1,2, got '1,x'"),
+    (["--threads", "0"], "expected numbers"),
+    (["--layouts", "NHWC,NHXC"], "'NHXC'"),
+    (["--layouts", "NWC"], "has 3 dimensions"),
+    (["--time-budget", "-3"], "expected seconds, got '-3'"),
+    (["--time-budget", "nan"], "expected seconds"),
+    (["--json", "/no/such/place/x.json"], "no directory"),
+    (["--fast"], "--fast"),
+])  # fmt: skip
+def test_bad_arguments_exit_with_2(args, why, capsys):
+    with pytest.raises(SystemExit) as stop:
+        bench.main(args)
+    assert stop.value.code == 2
+    assert why in capsys.readouterr().err
+
+
+def test_visits_share_the_time(monkeypatch):
+    found = suites.cases(list(suites.tiny()), ["NHWC", "NCHW"], [1])
+    now = [0.0]
+    monkeypatch.setattr(bench.time, "perf_counter", lambda: now[0])
+    caps = {"conv": 4.0, "reorder": 1.0, "pack": 1.0}
+    whole = sum(caps[c.kind] for c in found) * bench.VISITS
+    assert [v.budget for v in bench.visits(found, caps, None)] == [caps[c.kind] for c in found] * bench.VISITS
+    for case, budget in bench.visits(found, caps, whole / 2):
+        assert budget == pytest.approx(caps[case.kind] / 2)
+        now[0] += budget
+    assert now[0] == pytest.approx(whole / 2)
+    now[0] = 0.0
+    done = 0
+    for visit in bench.visits(found, caps, whole):
+        now[0] += 2 * visit.budget + 1.0  # a slow machine
+        done += 1
+    assert 0 < done < bench.VISITS * len(found) and now[0] < whole + 9
+
+
+def test_visits_are_merged(monkeypatch):
+    case = suites.ConvCase(Layer(1, 1, 4, 1), "NHWC", 1, 1)
+    costs = iter([{"a": Cost(2.0, 3.0, 1), "b": Cost(4.0, 4.0, 1)}, {"a": Cost(1.0, 5.0, 1), "b": Cost(9.0, 9.0, 1)}])
+    monkeypatch.setattr(suites.ConvCase, "measure", lambda *_: next(costs))
+    found = {}
+    bench.measure([bench.Visit(case, 1.0)] * 2, FixedLimits(), found)
+    assert found[case].costs == {"a": Cost(1.0, 4.0, 2), "b": Cost(4.0, 6.5, 2)}
+    assert (found[case].seconds, found[case].lead, found[case].limit) == (1.0, 4.0, 1e15)
+
+
+# ---- the parts
+
+
+def test_limits_are_rates():
+    limits = Limits()
+    assert 1e8 < limits.fma(1) < 1e13
+    assert 1e7 < limits.copy(1 << 16, 2) < 1e13
+    assert limits.copy(1, 1) > 0
+
+
+def test_report_of_nothing_and_of_one_candidate():
+    assert list(report.lines([])) == []
+    case = suites.ConvCase(Layer(1, 1, 4, 1), "NHWC", 7, 1)
+    one = report.Result(case, {"only": Cost(1e-6, 1e-6, 1)}, (1e9, 2e9))
+    assert one.lead is None and one.limit == 2e9
+    text = "\n".join(report.lines([one]))
+    assert "only" in text and "-" in text
+    assert report.geomean([2.0, 8.0]) == pytest.approx(4.0)
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("rich", [True, False])
+def test_progress_only_on_a_terminal(rich, monkeypatch):
+    cases = suites.cases(list(suites.tiny()), ["NHWC"], [1])
+    if not rich:
+        monkeypatch.setattr(progress, "Console", None)
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    assert list(progress.track(cases, len(cases))) == cases
+    assert sys.stderr.getvalue() == ""
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    assert list(progress.track(cases, len(cases))) == cases
+    assert cases[0].title in sys.stderr.getvalue()
+
+
+def test_configuration(cache_dir, capsys, monkeypatch):
+    assert config_command.main(["--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["layoutkit"] == lk.__version__ and told["isa"] in told["isas"]
+    assert told["cost_table"].startswith(str(cache_dir)) and told["problems"] == 0
+    assert config_command.main([]) == 0
+    printed = capsys.readouterr().out
+    lk.show_config()
+    assert capsys.readouterr().out == printed
+    assert f"[{told['isa']}]" in printed and told["cost_table"] in printed
+    with pytest.raises(SystemExit) as stop:
+        config_command.main(["--nonsense"])
+    assert stop.value.code == 2
+
+
+@pytest.mark.parametrize("module", ["layoutkit", "layoutkit.bench"])
+def test_commands_run_as_modules_with_only_the_dependencies(module, cache_dir):
+    hidden = "import sys; sys.modules.update(dict.fromkeys(['rich', 'torch', 'scipy', 'skimage']));"
+    program = f"{hidden} import runpy; sys.argv = ['x', *{TINY if 'bench' in module else []}];"
+    program += f"runpy.run_module({module!r}, run_name='__main__')"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=dict(os.environ))
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == "" and "cost table" in done.stdout
