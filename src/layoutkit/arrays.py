@@ -7,6 +7,8 @@ from math import prod
 
 import numpy as np
 
+from ._core.reorder import address
+
 MAX_BYTES = 2**63 - 1
 
 
@@ -36,8 +38,7 @@ def empty(shape: Sequence[int], dtype: np.dtype, what: str) -> np.ndarray:
     if size > MAX_BYTES:
         raise ValueError(f"{what}: an array of shape {tuple(shape)} and dtype {dtype} is too large")
     raw = np.empty(size + 64, np.uint8)
-    start = -raw.ctypes.data % 64
-    return raw[start : start + size].view(dtype).reshape(shape)
+    return np.ndarray(shape, dtype, raw, -address(raw) % 64)
 
 
 def check_out(out: object, shape: tuple[int, ...], dtype: np.dtype, sources: Sequence, what: str) -> np.ndarray:

@@ -67,8 +67,41 @@ def reorder(
     >>> lk.reorder(image, "NHWC", "NCHW").tolist()
     [[[[0, 3]], [[1, 4]], [[2, 5]]]]
     """
+    if type(array) is not np.ndarray:
+        array = as_array(array, "reorder")
+    out_strides = out.strides if type(out) is np.ndarray else None
+    threads = check_threads(threads)
+    try:
+        key = (
+            src, dst, array.shape, array.strides, array.dtype, shape, out_strides,
+            pad_value if type(pad_value) is int else None, threads, cost_table.generation, registry.isa(),
+        )  # fmt: skip
+        bound = _bound.get(key)
+    except TypeError:  # something given is no key: a list as shape, say
+        key = bound = None
+    if bound is None:
+        bound = _bind(array, src, dst, shape, out_strides, pad_value, threads)
+        if key is not None and type(pad_value) is int:
+            if len(_bound) >= MAX_BOUND:
+                _bound.clear()
+            _bound[key] = bound
+    move, physical, threads, what = bound
+    if out is None:
+        out = empty(physical, array.dtype, what)
+    else:
+        check_out(out, physical, array.dtype, (array,), what)
+    if move is not None:
+        move(array, out, threads)
+    return out
+
+
+MAX_BOUND = 4096
+_bound: dict = {}  # what a call's arguments look like -> what to run
+
+
+def _bind(array, src, dst, shape, out_strides, pad_value, threads: int):
+    """The program of arrays like these, the shape of its result, the threads it uses, and its name."""
     src, dst = Layout(src), Layout(dst)
-    array = as_array(array, "reorder")
     check_movable(array, "reorder")
     what = f"reorder {src} -> {dst}"
     if src.rank != dst.rank:
@@ -80,18 +113,15 @@ def reorder(
             f"{what}: shape {shape} is held by an array of {src.physical_shape(shape)}, got {array.shape}"
         )
     physical = dst.physical_shape(shape)
-    if out is None:
-        out = empty(physical, array.dtype, what)
-    else:
-        check_out(out, physical, array.dtype, (array,), what)
+    width, nbytes = array.itemsize, prod(physical) * array.itemsize
+    if not nbytes:
+        return None, physical, 1, what
+    if out_strides is None or len(out_strides) != len(physical):  # the latter: not an out that will be used
+        out_strides = _contiguous(dst, shape, width)
     pad = np.asarray(pad_value).astype(array.dtype).tobytes()
-    threads = check_threads(threads)
-    if out.nbytes:
-        threads = useful_threads(out.nbytes, threads)
-        found = choices(src, dst, shape, array.itemsize, threads)
-        move = program(src, dst, shape, array.itemsize, array.strides, out.strides, pad, found[0].candidate.name)
-        move(array, out, threads)
-    return out
+    threads = useful_threads(nbytes, threads)
+    kind = choices(src, dst, shape, width, threads)[0].candidate.name
+    return program(src, dst, shape, width, array.strides, out_strides, pad, kind), physical, threads, what
 
 
 def useful_threads(nbytes: int, threads: int) -> int:

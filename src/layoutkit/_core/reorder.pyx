@@ -34,6 +34,11 @@ cdef struct Nest:
     int64_t d[MAX_LOOPS]
 
 
+def address(ndarray array):
+    """Where the first element of `array` lies."""
+    return <size_t>PyArray_DATA(array)
+
+
 cdef class Program:
     """Nests ready to run.
 
