@@ -13,6 +13,7 @@ from ._core.reorder import Program
 from .arrays import as_array, check_movable, check_out, empty
 from .cost import Cost, cost_table
 from .layout import Layout
+from .leaves import Blocking
 from .machine import last_level_cache
 from .nests import copy_nests, digits, fill_nests
 from .plan import Candidate, Choice, Plan, measure, mode, planner, rank
@@ -141,12 +142,18 @@ def _plan(array, src, dst, *, shape=None, dtype=None, threads=None, **_) -> Plan
     return Plan(reorder_key(src, dst, shape, array.itemsize, threads), found, (note,))
 
 
-# ---- the candidates: kind of store x bytes of a source run that a transpose takes along
+# ---- the candidates: kind of store x blocking
 
 KINDS = {
-    f"{'stream' if stream else 'store'} panel{panel}": (stream, panel)
+    f"{'stream' if stream else 'store'} {b.src_run or 'all'}x{b.dst_run or 'all'}{' ahead' * b.ahead}": (stream, b)
     for stream in (False, True)
-    for panel in (128, 256, 1024)
+    for b in (
+        Blocking(0, 64, False),
+        Blocking(0, 0, False),
+        Blocking(128, 512, True),
+        Blocking(0, 1024, True),
+        Blocking(0, 4096, True),
+    )
 }
 COPY, CACHED = 12e9, 30e9  # bytes a second on a thread, read and written, where nothing was measured
 
@@ -160,8 +167,8 @@ def candidates(src: Layout, dst: Layout, shape: tuple[int, ...], width: int) -> 
     """The ways to move a tensor between contiguous arrays."""
     moved = 2 * width * prod(shape)
     large = moved > 2 * last_level_cache()
-    for name, (stream, panel) in KINDS.items():
-        seconds = moved / (COPY if large else CACHED) * (1 + (stream != large) + (panel != 256) / 10)
+    for i, (name, (stream, _)) in enumerate(KINDS.items()):
+        seconds = moved / (COPY if large else CACHED) * (1 + (stream != large) + i / 100)
         args = (src, dst, shape, width, _contiguous(src, shape, width), _contiguous(dst, shape, width))
         yield Candidate(name, seconds, partial(program, *args, bytes(width), name))
 
@@ -208,9 +215,9 @@ def program(src, dst, shape, width: int, src_strides, dst_strides, pad: bytes | 
 
 @lru_cache(4096)
 def _program(src, dst, shape, width, src_strides, dst_strides, pad, kind, isa) -> Program:
-    stream, panel = KINDS[kind]
+    stream, blocking = KINDS[kind]
     axes = dst.axes(shape)
     s = digits(src.axes(shape), src_strides, src.rank)
     d = digits(axes, dst_strides, dst.rank)
     padded = dst.padded_shape([a.extent for a in axes])
-    return Program(copy_nests(shape, s, d, width, panel) + fill_nests(shape, padded, d), width, pad, stream)
+    return Program(copy_nests(shape, s, d, width, blocking) + fill_nests(shape, padded, d), width, pad, stream)

@@ -44,7 +44,7 @@ cdef class Program:
 
     Parameters
     ----------
-    nests : sequence of (family, loops, leaf, src_offset, dst_offset)
+    nests : sequence of (family, loops, leaf, src_offset, dst_offset, ahead)
         `loops` and the two of `leaf` are (count, source stride, destination stride), strides in bytes.
     width : int
         Bytes of an element.
@@ -54,7 +54,7 @@ cdef class Program:
         Bypass the caches.
     """
 
-    def __cinit__(self, nests, int width, bytes pad, bint stream, ahead=0):
+    def __cinit__(self, nests, int width, bytes pad, bint stream):
         cdef Nest *nest
         cdef const lk_kernel *row
         cdef int i, j
@@ -65,7 +65,7 @@ cdef class Program:
         self.nests = <Nest *>calloc(max(1, self.count), sizeof(Nest))
         if self.nests == NULL:
             raise MemoryError(f"reorder: {self.count} loop nests")
-        for i, (family, loops, leaf, src_offset, dst_offset) in enumerate(nests):
+        for i, (family, loops, leaf, src_offset, dst_offset, ahead) in enumerate(nests):
             if len(loops) > MAX_LOOPS:
                 raise ValueError(f"reorder: {len(loops)} nested loops, at most {MAX_LOOPS}")
             nest = self.nests + i

@@ -1,0 +1,144 @@
+"""From the loops of one rectangular region to nests around the leaf that fits, blocked for caches and threads.
+
+The leaf is what a kernel does in one call: two loops. Where both sides run along different loops something has
+to give; a `Blocking` says how long the runs are that one call reads and writes, and what is fetched ahead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import NamedTuple
+
+
+class Loop(NamedTuple):
+    """`n` steps of `src` bytes in the source and `dst` bytes in the destination."""
+
+    n: int
+    src: int
+    dst: int
+
+
+class Nest(NamedTuple):
+    """Loops, outermost first, around a leaf of two; offsets in bytes from the two arrays' addresses."""
+
+    family: str
+    loops: tuple[Loop, ...]
+    leaf: tuple[Loop, Loop]
+    src: int
+    dst: int
+    ahead: int = 0  # bytes from what a leaf reads to what it fetches for a later one
+
+
+class Blocking(NamedTuple):
+    """Bytes of the source run and of the destination run that one leaf takes along; 0: all there is."""
+
+    src_run: int
+    dst_run: int
+    ahead: bool  # whether a leaf fetches what the next one reads
+
+
+CHUNK = 1 << 16  # bytes of one run: long copies are cut so that threads can share them
+TASKS = 8  # leaves that a nest has at least, so that threads can share it
+LINE = 64
+ONE = Loop(1, 0, 0)
+
+
+def merge(loops: Sequence[Loop]) -> list[Loop]:
+    """Outermost first by destination stride, size-1 loops dropped, adjacent neighbours made one."""
+    out: list[Loop] = []
+    for loop in sorted((x for x in loops if x.n != 1), key=lambda x: (abs(x.dst), abs(x.src)), reverse=True):
+        if out and out[-1].src == loop.n * loop.src and out[-1].dst == loop.n * loop.dst:
+            out[-1] = Loop(out[-1].n * loop.n, loop.src, loop.dst)
+        else:
+            out.append(loop)
+    return out
+
+
+def leaf_nests(loops: Sequence[Loop], src: int, dst: int, width: int, blocking: Blocking) -> list[Nest]:
+    """Nests of one rectangular region whose elements are `width` bytes."""
+    rest = merge(loops)
+    inner = rest.pop() if rest else Loop(1, width, width)
+    if inner.src == inner.dst == width:
+        return _copies(rest, inner.n * width, src, dst, blocking)
+    along = next((x for x in rest if x.src == width), None)
+    if along is not None and inner.dst == width:
+        rest.remove(along)
+        return _transposes(rest, along, inner, src, dst, width, blocking)
+    second = min(rest, key=lambda x: abs(x.src), default=ONE)
+    if second in rest:
+        rest.remove(second)
+    return [Nest("gather", tuple(rest), (second, inner), src, dst)]
+
+
+def _cut(loop: Loop, step: int) -> list[tuple[Loop, Loop, int]]:
+    """`loop` in steps of `step` and what is left: (outer, inner, first index) of each."""
+    step = max(1, min(step, loop.n))
+    whole = loop.n // step * step
+    cuts = [(Loop(loop.n // step, step * loop.src, step * loop.dst), loop._replace(n=step), 0)]
+    if whole < loop.n:
+        cuts.append((ONE, loop._replace(n=loop.n - whole), whole))
+    return cuts
+
+
+def _by_source(loops: Sequence[Loop]) -> tuple[Loop, ...]:
+    return tuple(sorted((x for x in loops if x.n > 1), key=lambda x: abs(x.src), reverse=True))
+
+
+def _transposes(rest, along: Loop, inner: Loop, src: int, dst: int, width: int, b: Blocking) -> list[Nest]:
+    """The source runs along one loop, the destination along the other: tiles of both, in the source's order."""
+    i_step, j_step = b.src_run // width or along.n, b.dst_run // width or inner.n
+    enough = max(1, TASKS // prod(x.n for x in rest))
+    if -(-along.n // i_step) * -(-inner.n // j_step) < enough:  # too few to share: more of the longer one
+        if along.n > inner.n:
+            i_step = _shares(along.n, enough, width)
+        else:
+            j_step = _shares(inner.n, enough, width)
+    nests = []
+    for i_outer, i, i_first in _cut(along, i_step):
+        for j_outer, j, j_first in _cut(inner, j_step):
+            ahead = (i_outer.src or j_outer.src) if b.ahead else 0
+            nests.append(
+                Nest(
+                    "transpose",
+                    _by_source([*rest, i_outer, j_outer]),
+                    (i, j),
+                    src + i_first * along.src + j_first * inner.src,
+                    dst + i_first * along.dst + j_first * inner.dst,
+                    ahead if i_outer.n > 1 or j_outer.n > 1 else 0,
+                )
+            )
+    return nests
+
+
+def _shares(n: int, parts: int, width: int) -> int:
+    """Steps that cut `n` elements into about `parts` of whole lines."""
+    line = LINE // width or 1
+    return max(line, -(-n // parts // line) * line)
+
+
+def _copies(rest: list[Loop], run: int, src: int, dst: int, b: Blocking) -> list[Nest]:
+    """Runs of `run` bytes that lie dense on both sides."""
+    nests = []
+    whole = run // CHUNK
+    if whole > 1:
+        chunk = Loop(whole, CHUNK, CHUNK)
+        nests.append(Nest("copy", (*rest, chunk), (ONE, Loop(CHUNK, 1, 1)), src, dst))
+        run, src, dst = run - whole * CHUNK, src + whole * CHUNK, dst + whole * CHUNK
+        if not run:
+            return nests
+    leaf = Loop(run, 1, 1)
+    if not rest:
+        return [*nests, Nest("copy", (), (ONE, leaf), src, dst)]
+    near = rest[-1]  # the destination's runs follow one another along this loop
+    step = max(1, b.dst_run // run) if b.dst_run else near.n
+    if len(rest) == 1:
+        step = min(step, _shares(near.n, TASKS, 1)) if near.n * run >= CHUNK else near.n
+    for outer, inner, first in _cut(near, step):
+        others = _by_source([x for x in rest[:-1]])
+        loops = tuple(x for x in (*others[:-1], outer, *others[-1:]) if x.n > 1) if b.dst_run else (*rest[:-1], outer)
+        if inner.n == 1 and loops:  # single runs: the innermost loop is the leaf's
+            inner, loops = loops[-1], loops[:-1]
+        ahead = outer.src if b.ahead and outer.n > 1 else 0
+        nests.append(Nest("copy", loops, (inner, leaf), src + first * near.src, dst + first * near.dst, ahead))
+    return nests
