@@ -204,6 +204,17 @@ def test_report_of_nothing_and_of_one_candidate():
     assert report.geomean([2.0, 8.0]) == pytest.approx(4.0)
 
 
+def test_a_busy_machine_is_reported():
+    def result(*limits):
+        return report.Result(suites.ConvCase(Layer(1, 1, 4, 1), "NHWC", 1, 2), {"a": Cost(1.0, 1.0, 1)}, limits)
+
+    assert list(report.busy([])) == list(report.busy([result(*[1e9] * 19, 7e8)])) == []
+    assert list(report.busy([result(1e9, 1e9, 7e8, 5e8)])) == [
+        "the machine was busy: 2 of 4 times 2 threads had less than 80% of the FMA peak; "
+        "measure again when it is idle"
+    ]
+
+
 class Terminal(io.StringIO):
     def isatty(self):
         return True

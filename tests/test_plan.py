@@ -42,13 +42,19 @@ class Machine:
 
     def __init__(self, monkeypatch, **seconds):
         self.now, self.calls, self.seconds = 0.0, [], seconds
+        self.disturbed = lambda: False  # does another process take the core during this call?
+        self.switches = 0
         monkeypatch.setattr(plan.time, "perf_counter", lambda: self.now)
+        monkeypatch.setattr(plan, "_switches", lambda: self.switches)
 
     def runner(self, name):
         def run():
             times = self.seconds[name]
             done = self.calls.count(name)
             self.now += times[min(done, len(times) - 1)] if isinstance(times, list) else times
+            if self.disturbed():
+                self.switches += 1
+                self.now += 50.0
             self.calls.append(name)
 
         return run
@@ -131,6 +137,28 @@ def test_short_calls_are_timed_in_batches(key, monkeypatch):
     found = m.measure(key, "a", budget=0)
     assert found["a"].min == pytest.approx(1e-6)
     assert found["a"].count * plan.MIN_TIMING / 1e-6 <= len(m.calls) <= 5 * plan.MIN_TIMING / 1e-6
+
+
+def test_disturbed_timings_do_not_count(key, monkeypatch):
+    m = Machine(monkeypatch, a=1.0, b=2.0)
+    m.disturbed = lambda: 4 <= len(m.calls) < 20 and len(m.calls) % 2 == 0  # the first rounds of b, or of a
+    found = m.measure(key, "ab", budget=100.0)
+    assert {n: (c.min, c.median) for n, c in found.items()} == {"a": (1.0, 1.0), "b": (2.0, 2.0)}
+
+
+def test_a_disturbed_candidate_is_not_hopeless(key, monkeypatch):
+    m = Machine(monkeypatch, good=1.0, bad=1.1)
+    m.disturbed = lambda: m.calls.count("good") in (2, 3, 4) and len(m.calls) < 9
+    found = m.measure(key, ["bad", "good"], budget=400.0)
+    assert found["good"].min == pytest.approx(1.0) and found["good"].count > 10
+
+
+def test_patience_with_a_busy_machine_ends(key, monkeypatch):
+    m = Machine(monkeypatch, a=1.0, b=2.0)
+    m.disturbed = lambda: True
+    found = m.measure(key, "ab", budget=1000.0)
+    assert found["a"].min == 51.0 and found["b"].min == 52.0, "the best there is"
+    assert plan.PATIENCE * 1000 <= m.now - 310 <= plan.PATIENCE * 1000 + 400
 
 
 def test_only_what_the_table_lacks(key, monkeypatch):

@@ -141,6 +141,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(line, file=text)
     took = time.perf_counter() - start
     print(f"\n{len(results)} problems measured in {took:.0f} s", file=text)
+    for line in report.busy(results):
+        print(line, file=text)
     if len(results) < len(found):
         print(f"{len(found) - len(results)} problems were left out: "
               + ("interrupted" if code else "the time was over"), file=text)  # fmt: skip

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from resource import RUSAGE_SELF, getrusage
 from typing import NamedTuple
 
 from .cost import Cost, cost_table
@@ -66,6 +67,7 @@ def rank(key: str, candidates: Sequence[Candidate]) -> list[Choice]:
 
 MIN_TIMING = 30e-6  # seconds: shorter calls are timed in batches, the clock takes a tenth of a microsecond
 MIN_ROUNDS, MAX_ROUNDS = 3, 200
+PATIENCE = 3  # times the budget at most, while other work on the machine spoils the timings
 HOPELESS = ((1, 3.0), (2, 2.0), (4, 1.5), (8, 1.2))  # after so many rounds, this many times the best
 
 
@@ -90,7 +92,8 @@ def measure(
     runner : callable
         Turns what a candidate builds into a call on buffers that are already touched.
     budget : float
-        Seconds to spend on rounds. Each candidate that is not hopeless gets three timings whatever they take.
+        Seconds to spend on rounds. Each candidate that is not hopeless gets three timings whatever they take,
+        and where the system took a core away meanwhile, more of them, until three are clean or patience ends.
     again : bool
         Measure even if the table has all of them.
 
@@ -103,35 +106,62 @@ def measure(
     if not again and all(c.name in known for c in candidates):
         return {c.name: known[c.name] for c in candidates}
     runs = [(c.name, runner(c.build())) for c in candidates]
-    samples: dict[str, list[float]] = {}
-    batch: dict[str, int] = {}
-    for name, run in runs:
-        run()  # scratch memory is touched, threads are awake
-        batch[name] = 1 + int(MIN_TIMING / _timed(run, 1))
-        samples[name] = [_timed(run, batch[name])]
-    alive = runs
+    timings = {name: Timings(run) for name, run in runs}
+    for t in timings.values():
+        t.warm_up()
     start = time.perf_counter()
+    alive = list(timings.values())
     for rounds in range(1, MAX_ROUNDS):
-        if rounds >= MIN_ROUNDS and time.perf_counter() - start >= budget:
+        spent = time.perf_counter() - start
+        calm = all(len(t.clean) >= MIN_ROUNDS for t in alive) or spent >= PATIENCE * budget
+        if rounds >= MIN_ROUNDS and spent >= budget and calm:
             break
         factor = [f for after, f in HOPELESS if rounds >= after][-1]
-        limit = factor * min(map(min, samples.values()))
-        alive = [r for r in alive if min(samples[r[0]]) <= limit]
+        limit = factor * min(t.best for t in timings.values())
+        alive = [t for t in alive if not t.clean or t.best <= limit]
         first = rounds % len(alive)
-        for name, run in alive[first:] + alive[:first]:
-            samples[name].append(_timed(run, batch[name]))
-    found = {name: Cost.of(s) for name, s in samples.items()}
+        for t in alive[first:] + alive[:first]:
+            t.add()
+    found = {name: Cost.of(t.clean or t.spoilt) for name, t in timings.items()}
     for name, cost in found.items():
         cost_table.record(key, name, cost)
     return found
 
 
-def _timed(run: Callable[[], object], n: int) -> float:
-    """Seconds of one of `n` calls."""
-    start = time.perf_counter()
-    for _ in range(n):
-        run()
-    return max(time.perf_counter() - start, 1e-9) / n
+class Timings:
+    """The timings of one candidate, those during which the system took no core away held apart."""
+
+    def __init__(self, run: Callable[[], object]) -> None:
+        self._run, self._calls = run, 1
+        self.clean: list[float] = []
+        self.spoilt: list[float] = []
+
+    @property
+    def best(self) -> float:
+        """The least time so far, a clean one if there is any."""
+        return min(self.clean or self.spoilt)
+
+    def warm_up(self) -> None:
+        """Touch scratch memory, wake the threads, learn how many calls make a timing; take the first one."""
+        self._run()
+        start = time.perf_counter()
+        self._run()
+        self._calls = 1 + int(MIN_TIMING / max(time.perf_counter() - start, 1e-9))
+        self.add()
+
+    def add(self) -> None:
+        """Take one more timing."""
+        before = _switches()
+        start = time.perf_counter()
+        for _ in range(self._calls):
+            self._run()
+        seconds = max(time.perf_counter() - start, 1e-9) / self._calls
+        (self.clean if _switches() == before else self.spoilt).append(seconds)
+
+
+def _switches() -> int:
+    """How often this process's threads had a core taken away."""
+    return getrusage(RUSAGE_SELF).ru_nivcsw
 
 
 class Plan:

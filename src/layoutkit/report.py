@@ -141,5 +141,15 @@ def lines(results: Sequence[Result]) -> Iterator[str]:
                f"{t.lead:5.2f}x")  # fmt: skip
 
 
+def busy(results: Sequence[Result]) -> Iterator[str]:
+    """Lines about thread counts on which the machine did not give what it can: their figures are doubtful."""
+    for threads in sorted({r.case.threads for r in results if r.case.kind == "conv"}):
+        peaks = [x for r in results if r.case.kind == "conv" and r.case.threads == threads for x in r.limits]
+        low = sum(x < 0.8 * max(peaks) for x in peaks)
+        if low > len(peaks) / 10:
+            yield (f"the machine was busy: {low} of {len(peaks)} times {_threads(threads)} had less than 80% of "
+                   "the FMA peak; measure again when it is idle")  # fmt: skip
+
+
 def _threads(n: int) -> str:
     return f"{n} thread{'s' * (n > 1)}"
