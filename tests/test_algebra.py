@@ -1,5 +1,7 @@
 """Maps against brute force over all their indices."""
 
+import itertools
+
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -56,7 +58,7 @@ def test_refined_maps_have_common_extents_and_keep_their_values(a, b, n):
         x, y = al.refine(a, b, n)
     except ValueError:
         cuts = sorted({*al.units(al.restrict(a, n)), *al.units(al.restrict(b, n))})
-        assert any(outer % inner for inner, outer in zip(cuts, cuts[1:]))
+        assert any(outer % inner for inner, outer in itertools.pairwise(cuts))
         return
     assert [e for e, _ in x] == [e for e, _ in y]
     for m, refined in ((a, x), (b, y)):
@@ -87,7 +89,7 @@ def test_composition_is_application_in_turn(a, b):
     try:
         c = al.compose(a, b)
     except ValueError:
-        # Refused although a map of the same extents would do? Then its strides are the values at single steps.
+        # Refused although a map of the same extents would do? Its strides would be the values at steps.
         steps = [al.apply(a, s) if e > 1 else 0 for e, s in b]
         assert table(al.map_(*((e, s) for (e, _), s in zip(b, steps)))) != expected
         return
@@ -129,8 +131,7 @@ def test_divide_visits_every_element_once(m, count, step):
         return
     assert table(inside) == [al.apply(m, i) for i in table(tile)]
     sums = sorted(x + y for x in table(rest) for y in table(inside))
-    assert set(sums) >= set(table(m))
-    assert sums == sorted(table(m)) or len(sums) > al.size(m)
+    assert sums == sorted(table(m))
 
 
 def test_divide_takes_every_second_element():

@@ -63,7 +63,7 @@ def coalesce(m: Map) -> Map:
 
 
 def restrict(m: Map, n: int) -> Map:
-    """The canonical map that agrees with `m` on ``range(n)``, n <= size; its outermost digit may reach past n."""
+    """The canonical map that agrees with `m` on ``range(n)``, n <= size; the outermost digit may pass n."""
     out: list[Mode] = []
     unit = 1
     for extent, stride in reversed(coalesce(m)):
@@ -210,14 +210,16 @@ def complement(m: Map, n: int) -> Map:
 def divide(m: Map, tile: Map) -> tuple[Map, Map]:
     """(rest, inside): the map seen tile by tile; `tile` picks indices of `m`, `rest` steps over tiles.
 
-    Where tiles do not fill `m`, the last hang over and their offsets extrapolate.
+    Sums of both meet every offset of `m` once.
 
     Raises
     ------
     ValueError
-        As `compose` and `complement`.
+        As `compose` and `complement`; also where tiles do not fill `m`.
     """
-    return compose(m, complement(tile, size(m))), compose(m, tile)
+    rest = complement(tile, size(m))
+    compose(m, rest + tile)  # refuses what would carry from one into the other
+    return compose(m, rest), compose(m, tile)
 
 
 def solutions(modes: Sequence[tuple[int, int, int]], target: int) -> Iterator[tuple[int, ...]]:
