@@ -4,8 +4,8 @@ A torch tensor carries no memory format: sizes and strides are all there is, in 
 in a format skips dimensions of size 1; which format torch *suggests* for results reads their strides all the
 same. So one tensor can be contiguous, channels_last contiguous, and suggested either way
 (`layoutkit.strides.read` says when). The rules are those of c10 (Contiguity.h, MemoryFormat.h) and of
-empty_like; where they look odd here, they are odd there. Nothing here imports torch; formats are given by name,
-or as torch's own objects.
+empty_like; where they look odd here, they are odd there. Nothing here imports torch; formats are given by
+name, or as torch's own objects.
 """
 
 from __future__ import annotations
@@ -110,8 +110,8 @@ def _strides_like(sizes: Sequence[int], strides: Sequence[int], order: Sequence[
 def suggest(sizes: Sequence[int], strides: Sequence[int]) -> str:
     """As C++ ``suggest_memory_format``: the format that operators give their results.
 
-    It reads the strides of size-1 dimensions, so that (2, 1, 4, 5) with strides (20, 1, 5, 1) is channels_last
-    and with (20, 20, 5, 1) is not, though both are the same memory.
+    It reads the strides of size-1 dimensions, so that (2, 1, 4, 5) with strides (20, 1, 5, 1) is
+    channels_last and with (20, 20, 5, 1) is not, though both are the same memory.
     """
     for name, order in _ORDERS.items():
         if _strides_like(sizes, strides, order):
