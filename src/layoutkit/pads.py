@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Iterator, Set
 from math import prod
 
+import numpy as np
+
 from . import algebra
 from .layout import Layout
 
@@ -66,3 +68,16 @@ class Pads(Set):
 
     def __repr__(self) -> str:
         return f"<{len(self)} pads of {self.layout} on {self.shape}>"
+
+
+def pad_mask(layout: Layout, shape: tuple[int, ...]) -> np.ndarray:
+    """Where the physical array of `layout` holds pads: booleans of its shape."""
+    axes = layout.axes(shape)
+    mask = np.zeros((1,) * len(axes), bool)
+    for dim, size in enumerate(shape):
+        index = np.zeros((1,) * len(axes), np.int64)
+        for inside, axis in enumerate(reversed(axes)):
+            if axis.dim == dim:
+                index = index + axis.unit * np.arange(axis.extent).reshape(-1, *[1] * inside)
+        mask = mask | (index >= size)
+    return np.broadcast_to(mask, layout.physical_shape(shape))

@@ -8,6 +8,7 @@ All three are this one question; it has an exact answer, and needs no data to be
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import prod
 from typing import NamedTuple
 
@@ -57,14 +58,14 @@ def is_view(src: Layout | str, dst: Layout | str, shape: Sequence[int]) -> bool:
         A layout is malformed or of another rank than `shape`.
     """
     src, dst = Layout(src), Layout(dst)
-    return _why(src, dst, src.check_shape(shape))[0]
+    return why(src, dst, src.check_shape(shape))[0]
 
 
 def explain(src: Layout | str, dst: Layout | str, shape: Sequence[int]) -> Move:
     """`is_view` with its reason, and all else that is certain of the move before data is seen."""
     src, dst = Layout(src), Layout(dst)
     shape = src.check_shape(shape)
-    view, reason = _why(src, dst, shape)
+    view, reason = why(src, dst, shape)
     pads = len(dst.pads(shape))
     return Move(
         src,
@@ -79,7 +80,9 @@ def explain(src: Layout | str, dst: Layout | str, shape: Sequence[int]) -> Move:
     )
 
 
-def _why(src: Layout, dst: Layout, shape: tuple[int, ...]) -> tuple[bool, str]:
+@lru_cache(maxsize=1024)
+def why(src: Layout, dst: Layout, shape: tuple[int, ...]) -> tuple[bool, str]:
+    """(view, reason) of `explain`, nothing more."""
     dst.check_shape(shape)
     if 0 in shape:
         return True, "view: the shape has no elements"
