@@ -348,7 +348,7 @@ class Layout:
                 raise ValueError(f"layout {self}, tile {tile}, dimension {self.dims[dim]}: {e}") from None
         return tuple(outer for outer, _ in pairs), tuple(inner for _, inner in pairs)
 
-    def refine(self, other: Layout, shape: Sequence[int]) -> tuple[tuple[Axis, int, int], ...]:
+    def refine(self, other: Layout | str, shape: Sequence[int]) -> tuple[tuple[Axis, int, int], ...]:
         """Both layouts cut into common factors: (axis, stride here, stride there), dimension by dimension.
 
         Sums of digit x stride give the offset of every logical index in either; digits of extent 1 are left
@@ -360,6 +360,7 @@ class Layout:
             Blocks of a dimension have no common factors, as 16 and 12.
         """
         shape = self.check_shape(shape)
+        other = Layout(other)
         out = []
         for dim, (a, b, size) in enumerate(zip(self.modes(shape), other.modes(shape), shape)):
             try:

@@ -186,7 +186,7 @@ class StrideReqs:
         return MemStrides(strides)
 
     def _needs(self, elem_size: int, sizes: list[int]) -> list[Req]:
-        """The requirements with those that compact dimensions pass on to the next inside: they can give way."""
+        """The requirements, with those that compact dimensions pass on to the next one inside."""
         needs = []
         inherited = ANY
         for k, size in zip(range(len(sizes)), [*sizes[1:], 1]):
