@@ -77,13 +77,17 @@ def bad(text: object, what: str, at: int | None = None) -> ValueError:
     return ValueError(f"format {text!r}: {what}{where}")
 
 
-@lru_cache(maxsize=4096)
 def parse(text: str | int) -> Layout:
     """The layout that `text` names; ValueError says what is wrong and where."""
+    if isinstance(text, str):
+        return _parse(text)
     if isinstance(text, int) and not isinstance(text, bool):
         return from_code(text)
-    if not isinstance(text, str):
-        raise TypeError(f"Layout: expected a tag such as 'NHWC' or 'nChw16c', got {type(text).__name__}")
+    raise TypeError(f"Layout: expected a tag such as 'NHWC' or 'nChw16c', got {type(text).__name__}")
+
+
+@lru_cache(maxsize=4096)
+def _parse(text: str) -> Layout:
     body, colon, pitches = text.partition(":(")
     layout = _parse_body(text, body)
     if not colon:
