@@ -122,6 +122,19 @@ def test_complement_fills_what_is_left_out(m, scale, n):
     assert len(sums) >= n
 
 
+@given(any_map, st.integers(1, 60))
+def test_complement_exists_exactly_where_strides_nest(m, n):
+    done, nests = 1, True
+    for extent, stride in sorted((x for x in m if x.extent > 1), key=lambda x: x.stride):
+        nests = nests and stride > 0 and stride % done == 0
+        done = extent * stride or 1
+    if nests:
+        al.complement(m, n)
+    else:
+        with pytest.raises(ValueError, match="does not nest"):
+            al.complement(m, n)
+
+
 @given(dense_maps(), st.integers(1, 4), st.integers(1, 3))
 def test_divide_visits_every_element_once(m, count, step):
     tile = al.map_((count, step))

@@ -205,6 +205,21 @@ def test_values_are_equal_by_meaning_and_survive_pickle(pair):
         layout.rank = 7
 
 
+def test_describe_draws_the_axes():
+    assert Layout("nChw16c").describe((1, 20, 4, 4)).splitlines() == [
+        "nChw16c, aBcd16b: n c/16 h w 16c, outermost first",
+        "on (1, 20, 4, 4): 512 elements of memory, 320 of the tensor, 192 pads, 0 unused",
+        "axis  extent  stride",
+        "n          1     512",
+        "c/16       2     256",
+        "h          4      64",
+        "w          4      16",
+        "16c       16       1",
+    ]
+    assert "overlapping" in Layout("ab:(1,1)").describe((2, 3))
+    assert "6 of the tensor, 0 pads, 5 unused" in Layout("ab:(8,1)").describe((2, 3))
+
+
 def test_huge_shapes_cost_nothing():
     layout, shape = Layout("nChw16c"), (2**20, 2**30 + 1, 2**31, 7)
     assert layout.equivalent("aBcd16b", shape)
@@ -233,6 +248,10 @@ def test_shapes_that_do_not_fit():
     layout = Layout("nChw16c")
     with pytest.raises(ValueError, match=r"layout nChw16c has 4 dimensions, shape \(2, 3\) has 2"):
         layout.physical_shape((2, 3))
+    with pytest.raises(TypeError, match=r"nChw16c: expected a shape of integers, got \(1, 2.5, 3, 4\)"):
+        layout.axes((1, 2.5, 3, 4))
+    with pytest.raises(TypeError, match="expected a shape of integers, got 7"):
+        layout.axes(7)
     with pytest.raises(ValueError, match="negative size"):
         layout.axes((1, 2, -3, 4))
     with pytest.raises(ValueError, match="block axis of 16 has size 8"):

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from operator import index
 from typing import NamedTuple
 
 from . import algebra
@@ -207,8 +208,11 @@ class Layout:
     # On an exact shape
 
     def check_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """`shape` as a tuple of ints, or ValueError naming this layout."""
-        shape = tuple(int(s) for s in shape)
+        """`shape` as a tuple of ints, or an error naming this layout."""
+        try:
+            shape = tuple(map(index, shape))
+        except TypeError:
+            raise TypeError(f"layout {self}: expected a shape of integers, got {shape!r}") from None
         if len(shape) != self.rank:
             raise ValueError(f"layout {self} has {self.rank} dimensions, shape {shape} has {len(shape)}")
         if any(s < 0 for s in shape):
@@ -285,13 +289,12 @@ class Layout:
             out.append(taken[0].stride)
         return tuple(out)
 
-    def offset(self, index: Sequence[int], shape: Sequence[int]) -> int:
-        """Element offset of logical `index`; ValueError if it lies outside `shape`."""
-        shape = self.check_shape(shape)
-        index = tuple(int(i) for i in index)
-        if len(index) != self.rank or any(not 0 <= i < s for i, s in zip(index, shape)):
-            raise ValueError(f"layout {self}: index {index} lies outside shape {shape}")
-        return sum(algebra.apply(m, i) for m, i in zip(self.modes(shape), index))
+    def offset(self, at: Sequence[int], shape: Sequence[int]) -> int:
+        """Element offset of the logical index `at`; ValueError if it lies outside `shape`."""
+        shape, at = self.check_shape(shape), tuple(at)
+        if len(at) != self.rank or any(not 0 <= i < s for i, s in zip(at, shape)):
+            raise ValueError(f"layout {self}: index {at} lies outside shape {shape}")
+        return sum(algebra.apply(m, index(i)) for m, i in zip(self.modes(shape), at))
 
     def index(self, offset: int, shape: Sequence[int]) -> tuple[int, ...] | None:
         """The logical index at element `offset`, or None where there is none: a pad, a gap, beyond the end.
@@ -303,11 +306,11 @@ class Layout:
         steps = [(0, a.extent - 1, s) for a, s in zip(axes, self.axis_strides(shape))]
         found = []
         for digits in algebra.solutions(steps, int(offset)):
-            index = [0] * self.rank
+            at = [0] * self.rank
             for (dim, unit, _), digit in zip(axes, digits):
-                index[dim] += unit * digit
-            if all(i < s for i, s in zip(index, shape)):
-                found.append(tuple(index))
+                at[dim] += unit * digit
+            if all(i < s for i, s in zip(at, shape)):
+                found.append(tuple(at))
         return min(found, default=None)
 
     def map(self, shape: Sequence[int]) -> Map:
@@ -402,6 +405,12 @@ class Layout:
         if self.is_one_to_one(shape):
             return prod(shape) == span
         return all(self.index(x, shape) is not None for x in range(span))
+
+    def describe(self, shape: Sequence[int]) -> str:
+        """A table for people: each physical axis with its extent and stride, and what the memory holds."""
+        from .describe import describe
+
+        return describe(self, shape)
 
     def pads(self, shape: Sequence[int]):
         """The exact set of offsets that belong to the padded shape only: a `layoutkit.pads.Pads`."""

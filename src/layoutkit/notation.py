@@ -231,7 +231,7 @@ def name(layout: Layout, dims: str | None = None) -> str:
     if not has_tag(layout) or not _is_known(letters):
         return spaced(layout, letters)
     tag = _print(layout, letters)
-    plain_name = layout.is_plain and not letters.startswith("a") and layout.rank > 0
+    plain_name = layout.is_plain and not letters.startswith("a")
     return (tag.upper() if plain_name else tag) + _print_pitches(layout)
 
 
@@ -318,14 +318,20 @@ def _words(text: str, start: int, part: str) -> tuple[list[tuple[str, int, int, 
     return words, tuple(groups)
 
 
+def words(layout: Layout, dims: tuple[str, ...] | None = None) -> list[str]:
+    """One word for each physical axis: ``n``, ``c/16``, ``h``, ``w``, ``16c``."""
+    dims = layout.dims if dims is None else dims
+    out = []
+    for dim, size in layout.factors:
+        part = layout.block(dim)
+        out.append(f"{size}{dims[dim]}" if size else dims[dim] + (f"/{part}" if part > 1 else ""))
+    return out
+
+
 def spaced(layout: Layout, dims: str | tuple[str, ...] | None = None) -> str:
     """The text for people: ``n c/16 h w 16c``."""
     dims = tuple(layout.dims if dims is None else dims)
-    words = []
-    for dim, size in layout.factors:
-        part = layout.block(dim)
-        words.append(f"{size}{dims[dim]}" if size else dims[dim] + (f"/{part}" if part > 1 else ""))
-    text = " ".join(words)
+    text = " ".join(words(layout, dims))
     if not _is_known("".join(dims)) or any(len(x) > 1 for x in dims):
         text = f"{' '.join(dims)} -> {text}"
     return (text or "scalar") + _print_pitches(layout)
