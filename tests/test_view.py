@@ -58,6 +58,7 @@ def test_strided_views_find_elements_and_pads_in_place(rank, data):
         ("NCHW", "NHWC", (1, 3, 5, 5), "copy: index 1 of dimension c lies at 25 in NCHW and at 1 in NHWC"),
         ("nCw4c", "NCW", (1, 3, 1), "view: every element stays in place, and NCW leaves pads of nCw4c off"),
         ("NCW", "nCw4c", (1, 3, 1), "copy: elements stay in place, but nCw4c with pads takes 4, NCW has 3"),
+        ("aB4b:(8,4,1)", "aB2b2b:(8,4,2,1)", (2, 3), "view: every element stays in place"),
         ("NCHW", "NHWC", (0, 3, 5, 5), "view: the shape has no elements"),
         ("nchw", "NCHW", (1, 3, 5, 5), "view: the layouts are the same"),
         (

@@ -169,16 +169,17 @@ def _parse_tag(text: str, body: str) -> Layout:
     at = len(outer)
     for size, x in re.findall(r"([0-9]+)([A-Za-z])", blocks):
         if len(size) > MAX_DIGITS or int(size) < 1:
-            raise bad(text, f"block size {size[: MAX_DIGITS + 1]} is not in 1..{10**MAX_DIGITS - 1},", at)
+            shown = size[: MAX_DIGITS + 1]
+            raise bad(text, f"block size {shown} at position {at} is not in 1..{10**MAX_DIGITS - 1}")
         if x not in dims:
-            raise bad(text, f"block {size}{x} is of no dimension given,", at)
+            raise bad(text, f"block {size}{x} at position {at} is of no dimension given")
         factors.append((dims[x], int(size)))
         blocked.add(x)
         at += len(size) + 1
     for i, x in enumerate(outer):
         if not capitals and x.isupper() != (x.lower() in blocked):
-            problem = "is a capital but has no block," if x.isupper() else "is blocked and must be a capital,"
-            raise bad(text, f"{x!r} {problem}", i)
+            problem = "is a capital but has no block" if x.isupper() else "is blocked and must be a capital"
+            raise bad(text, f"{x!r} at position {i} {problem}")
     return Layout.from_factors(factors, dims=order)
 
 
