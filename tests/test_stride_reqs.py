@@ -110,6 +110,15 @@ def test_compact_outside_makes_room_inside():
         both.calc_strides(8, MemShape((2, 3)))
 
 
+def test_join_on_a_shape_refuses_what_only_the_shape_makes_impossible():
+    inner = StrideReqs({MemDim(1): Fixed(16)})
+    outer = StrideReqs({MemDim(0): Fixed(32)})
+    assert len(inner.join(outer)) == 2
+    assert inner.join(outer, 8, MemShape((2, 2))) == inner.join(outer) == inner.join(outer, 8)
+    with pytest.raises(ValueError, match="but what lies inside takes 48 bits"):
+        inner.join(outer, 8, MemShape((2, 3)))
+
+
 def test_build_add_remove():
     reqs = StrideReqs().add(MemDim(1), Compact).add(MemDim(0), Aligned(64))
     assert reqs == StrideReqs({MemDim(0): Aligned(64), MemDim(1): Compact}) and len(reqs) == 2

@@ -18,14 +18,15 @@ def tensors(draw, min_rank=0, max_rank=6, min_size=0):
     """Tensors of any strides: permuted, sliced, expanded, or plainly arbitrary."""
     rank = draw(st.integers(min_rank, max_rank))
     sizes = draw(st.lists(st.integers(min_size, 3), min_size=rank, max_size=rank))
-    order = draw(st.permutations(range(rank)))
+    channels_last = [1, *range(rank - 1, 1, -1), 0] if rank > 1 else range(rank)
+    order = draw(st.permutations(range(rank)) | st.just(channels_last))
     step = draw(st.sampled_from([1, 1, 1, 2]))
     strides, stride = [0] * rank, step
     for d in order:
         strides[d] = stride
         stride *= max(sizes[d], 1)
     for d in draw(st.lists(st.integers(0, max(rank - 1, 0)), max_size=2 if rank else 0)):
-        strides[d] = draw(st.integers(0, 12))
+        strides[d] = draw(st.just(0) | st.integers(0, 12))
     return torch.empty_strided(sizes, strides)
 
 
