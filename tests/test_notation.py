@@ -101,6 +101,7 @@ def test_names_of_formats_are_all_readable():
 
 
 def test_str_and_repr_say_it_in_the_letters_given():
+    assert [str(Layout(code)) for code in (0x1, 0x21, 0x231, 0x13452)] == ["C", "CN", "HWC", "NDHWC"]
     assert str(Layout("acdb")) == "acdb" and str(Layout("nhwc")) == "NHWC" and str(Layout(0x1342)) == "NHWC"
     assert repr(Layout("OIhw16i16o")) == "Layout('o/16 i/16 h w 16i 16o')"
     assert repr(Layout("x y -> y x 4x")) == "Layout('x y -> y x/4 4x')"

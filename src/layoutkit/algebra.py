@@ -98,9 +98,8 @@ def refine(a: Map, b: Map, n: int) -> tuple[Map, Map]:
         if outer % inner:
             raise ValueError(f"blocks of {inner} and {outer} have no common factors")
     extents = [outer // inner for inner, outer in itertools.pairwise(cuts)] + [-(-n // cuts[-1])]
-    return tuple(
-        tuple(Mode(e, apply(m, u)) for u, e in zip(reversed(cuts), reversed(extents))) for m in (a, b)
-    )
+    digits = list(zip(cuts, extents))[::-1]
+    return tuple(Mode(e, apply(a, u)) for u, e in digits), tuple(Mode(e, apply(b, u)) for u, e in digits)
 
 
 def split(m: Map, at: int) -> tuple[Map, Map]:

@@ -10,7 +10,7 @@ Strides here are in bits, so that types below a byte have them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import ClassVar, TypeVar
+from typing import ClassVar, overload
 
 from . import notation
 from .layout import Layout
@@ -65,6 +65,7 @@ class _PerDim:
 
     __slots__ = ("_values",)
     key: ClassVar[type[_Index]]
+    _values: tuple[int, ...]
 
     def __init__(self, values: Iterable[int]) -> None:
         values = tuple(int(v) for v in values)
@@ -131,7 +132,6 @@ class MemStrides(_PerDim):
 
 _TO_MEMORY: dict[type, type] = {Shape: MemShape, Strides: MemStrides}
 _TO_LOGICAL = {mem: logical for logical, mem in _TO_MEMORY.items()}
-Logical = TypeVar("Logical", Shape, Strides)
 
 
 class DimsOrder:
@@ -243,6 +243,12 @@ class DimsOrder:
             raise ValueError(f"{self!r} has no {dim!r}")
         return self.to_permutation()[dim.ind]
 
+    @overload
+    def to_memory_order(self, values: Shape) -> MemShape: ...
+
+    @overload
+    def to_memory_order(self, values: Strides) -> MemStrides: ...
+
     def to_memory_order(self, values: Shape | Strides) -> MemShape | MemStrides:
         """A logical shape or strides in physical order."""
         kind = _TO_MEMORY.get(type(values))
@@ -250,6 +256,12 @@ class DimsOrder:
             raise TypeError(f"DimsOrder.to_memory_order takes Shape or Strides, got {values!r}")
         self._check_count(values)
         return kind(values[d] for d in self.to_permutation())
+
+    @overload
+    def to_logical_order(self, values: MemShape) -> Shape: ...
+
+    @overload
+    def to_logical_order(self, values: MemStrides) -> Strides: ...
 
     def to_logical_order(self, values: MemShape | MemStrides) -> Shape | Strides:
         """A physical shape or strides in logical order."""

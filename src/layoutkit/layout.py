@@ -64,6 +64,7 @@ class Layout:
     """
 
     __slots__ = ("_hash", "dims", "factors", "pitches", "rank")
+    _hash: int
     factors: tuple[Factor, ...]
     pitches: tuple[int | None, ...]
     rank: int

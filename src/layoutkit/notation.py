@@ -261,7 +261,7 @@ def parse_spaced(text: str) -> tuple[Layout, tuple[int, ...]]:
             raise bad(text, "names of several letters need their logical order first: 'x y -> y x';", at)
         outer = "".join(n.lower() for n, size, *_ in words if not size)
         order = list(_order(text, outer))
-        words = [(n.lower(), *rest) for n, *rest in words]
+        words = [(n.lower(), size, part, at) for n, size, part, at in words]
     dims = {x: i for i, x in enumerate(order)}
     inner: dict[str, int] = {}
     whole = set()

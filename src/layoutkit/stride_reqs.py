@@ -75,6 +75,7 @@ class StrideReqs:
     """
 
     __slots__ = ("_reqs",)
+    _reqs: dict[MemDim, Req]
 
     def __init__(self, reqs: Mapping[MemDim, Req] | None = None) -> None:
         reqs = dict(reqs or {})

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from . import strides as _strides
 from . import view
@@ -205,7 +207,7 @@ class Tensor:
 
     # What others ask of an array
 
-    def __array__(self, dtype: object = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         found = self.logical()
         dtype = self.dtype if dtype is None else np.dtype(dtype)
         if copy is False and (found is None or dtype != self.dtype):
@@ -288,7 +290,7 @@ def _reorder(array: np.ndarray, src: Layout, dst: Layout, **rest) -> np.ndarray:
     return reorder(array, src, dst, **rest)
 
 
-def _as_array(value: object) -> np.ndarray:
+def _as_array(value: Any) -> np.ndarray:
     """`value` as a numpy array of the same memory."""
     if isinstance(value, np.ndarray):
         return value

@@ -16,6 +16,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 Matrix = tuple[tuple[Fraction, ...], ...]
 
@@ -107,7 +108,8 @@ def left_inverse(a: Matrix) -> Matrix:
     """The matrix L with L a = 1 of least squares, (a^T a)^-1 a^T; ValueError if columns are dependent."""
     n = len(a[0])
     # Gauss-Jordan on [a^T a | a^T], in exact rationals.
-    rows = [[sum(r[i] * r[j] for r in a) for j in range(n)] + [r[i] for r in a] for i in range(n)]
+    zero = Fraction(0)
+    rows = [[sum((r[i] * r[j] for r in a), zero) for j in range(n)] + [r[i] for r in a] for i in range(n)]
     for i in range(n):
         pivot = next((k for k in range(i, n) if rows[k][i]), None)
         if pivot is None:
@@ -120,7 +122,7 @@ def left_inverse(a: Matrix) -> Matrix:
     return _matrix(row[n:] for row in rows)
 
 
-def as_array(matrix: Matrix, dtype: object = np.float64) -> np.ndarray:
+def as_array(matrix: Matrix, dtype: DTypeLike = np.float64) -> np.ndarray:
     """The matrix as a numpy array, each entry rounded once; exact Fractions if `dtype` is object."""
     return np.array([list(row) for row in matrix], object).astype(dtype)
 
