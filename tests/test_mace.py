@@ -72,7 +72,7 @@ def test_all_nine_buffer_types_are_there():
     assert set(BUFFER_TYPES) == set(KERNELS) and len(BUFFER_TYPES) == 9
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(images())
 def test_images_are_those_of_the_kernels_both_ways(pair):
     name, shape = pair

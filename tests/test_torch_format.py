@@ -9,7 +9,7 @@ from layoutkit.layout import Layout
 
 torch = pytest.importorskip("torch")
 
-many = settings(max_examples=1500, deadline=None)
+many = settings(max_examples=1000, deadline=None)
 FORMATS = {"contiguous_format": None, "channels_last": 4, "channels_last_3d": 5}
 
 

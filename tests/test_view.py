@@ -10,7 +10,7 @@ from layoutkit.layout import Layout
 from layoutkit.testing import layouts, shapes
 from layoutkit.view import explain, is_view
 
-many = settings(max_examples=500, deadline=None)
+many = settings(max_examples=250, deadline=None)
 
 
 @st.composite
@@ -78,6 +78,7 @@ def test_strided_views_find_elements_and_pads_in_place(rank, data):
 def test_reasons(src, dst, shape, reason):
     move = explain(src, dst, shape)
     assert move.reason == reason
+    assert move.view == is_view(src, dst, shape) == reason.startswith("view")
 
 
 def test_the_three_situations_of_paddle():
@@ -87,6 +88,14 @@ def test_the_three_situations_of_paddle():
     assert is_view(framework, "abcd", (1, 32, 7, 7))  # the accelerator's plain format of this rank
     assert is_view(blocked, framework, (1, 32, 1, 1))  # compatible arrangement: only the flag changes
     assert not is_view(blocked, framework, (1, 32, 7, 7))
+
+
+def test_the_certificate_says_what_overlaps_and_what_has_gaps():
+    dense, gaps, overlap = "nc", "nc:(8,1)", "nc:(1,1)"
+    for src, dst in ((dense, overlap), (overlap, dense)):
+        assert not explain(src, dst, (2, 3)).one_to_one
+    assert explain(gaps, dense, (2, 3)).one_to_one and explain(gaps, dense, (2, 3)).exhaustive
+    assert not explain(dense, gaps, (2, 3)).exhaustive
 
 
 def test_ranks_must_meet():
