@@ -242,6 +242,8 @@ def test_huge_shapes_cost_nothing():
 def test_malformed_factors(factors, pitches, message):
     with pytest.raises(ValueError, match=message):
         Layout.from_factors(factors, pitches)
+    with pytest.raises(ValueError, match=r"2 names \('n', 'c'\) for 1 dimensions"):
+        Layout.from_factors([(0, 0)], dims="nc")
 
 
 def test_shapes_that_do_not_fit():

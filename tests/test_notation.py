@@ -12,7 +12,7 @@ from layoutkit.affine import affine_map
 from layoutkit.layout import Layout
 from layoutkit.testing import layouts
 
-many = settings(max_examples=500, deadline=None)
+many = settings(max_examples=400, deadline=None)
 
 
 @many
@@ -136,6 +136,12 @@ def test_str_and_repr_say_it_in_the_letters_given():
         ("rows cols -> cols rows cols", "'cols' stands twice", 13),
         ("rows cols -> cols rows depth", "'depth' is no dimension", 23),
         ("n c h w 0c", "block size is not in", 8),
+        ("x x -> x", "'x' stands twice", 2),
+        ("x 4y -> x y", "before '->' stand names only", 2),
+        ("(x y) -> x y", "before '->' stand names only", 1),
+        ("x -> ", "'x' is missing", 4),
+        (" ", "it is empty", None),
+        ("()", "it is empty", None),
         ("mace:in_out_depth", "no format of this name", 0),
         ("0x13g2", "hexadecimal", 2),
         ("nhwc:(1,2)", "2 strides for 4 physical axes", 4),
@@ -192,7 +198,12 @@ def test_other_types_are_refused(value):
         Layout(value)
 
 
-@given(st.text(st.sampled_from("abcnhwCW0149 ()->/:*,dmod_x"), max_size=14))
+letters = st.text(st.sampled_from("abcnhwCW0149 ()->/:*,dmod_x"), max_size=14)
+pieces = st.lists(st.sampled_from(["n", "c ", " 4c", "->", "(", ")", "/4", ":(", "*", ",", "d0", " mod "]))
+
+
+@many
+@given(letters | pieces.map("".join))
 def test_any_text_is_a_layout_or_a_value_error(text):
     try:
         layout = Layout(text)
@@ -204,6 +215,10 @@ def test_any_text_is_a_layout_or_a_value_error(text):
 
 
 def test_what_tags_cannot_say():
+    many = Layout.from_factors([(d, 0) for d in reversed(range(20))] + [(0, 4)])
+    assert Layout(str(many)) == eval(repr(many)) == Layout(affine_map(many)) == many
+    with pytest.raises(ValueError, match="letters for 15 dimensions, the layout has 20"):
+        many.tag  # noqa: B018
     with pytest.raises(ValueError, match="has no tag: a block stands outside"):
         Layout("n c 16c h w").tag  # noqa: B018
     with pytest.raises(ValueError, match="explicit strides"):

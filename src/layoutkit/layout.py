@@ -105,10 +105,14 @@ class Layout:
             raise ValueError(f"Layout: {len(given)} strides given for {len(fs)} physical axes")
         if any(p is not None and p < 0 for p in given):
             raise ValueError(f"Layout: a stride is negative in {given}")
+        if dims is None:
+            dims = "abcdefghijklmno"[:rank] if rank <= 15 else [f"d{i}" for i in range(rank)]
+        if len(dims) != rank:
+            raise ValueError(f"Layout: {len(dims)} names {tuple(dims)} for {rank} dimensions")
         object.__setattr__(self, "factors", fs)
         object.__setattr__(self, "pitches", given)
         object.__setattr__(self, "rank", rank)
-        object.__setattr__(self, "dims", tuple("abcdefghijklmno"[:rank] if dims is None else dims))
+        object.__setattr__(self, "dims", tuple(dims))
         object.__setattr__(self, "_hash", hash((fs, given)))
         return self
 

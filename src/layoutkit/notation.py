@@ -254,7 +254,9 @@ def parse_spaced(text: str) -> tuple[Layout, tuple[int, ...]]:
     start = len(left) + 2 if arrow else 0
     words, groups = _words(text, start, right if arrow else left)
     if arrow:
-        order = [n for n, *_ in _words(text, 0, left)[0]]
+        order = _names(text, left)
+    elif not words:
+        raise bad(text, "it is empty")
     else:
         if any(len(n) > 1 for n, *_ in words):
             at = next(at for n, *_, at in words if len(n) > 1)
@@ -284,9 +286,22 @@ def parse_spaced(text: str) -> tuple[Layout, tuple[int, ...]]:
     return Layout.from_factors([(dims[n], size) for n, size, *_ in words], dims=order), groups
 
 
+def _names(text: str, part: str) -> list[str]:
+    """The names before ``->``."""
+    words, groups = _words(text, 0, part)
+    names = [n for n, *_ in words]
+    for i, (n, size, part_size, at) in enumerate(words):
+        if n in names[:i]:
+            raise bad(text, f"dimension {n!r} stands twice,", at)
+        if size or part_size or len(groups) != len(words):
+            raise bad(text, "before '->' stand names only, no blocks and no groups;", at)
+    return names
+
+
 def _words(text: str, start: int, part: str) -> tuple[list[tuple[str, int, int, int]], tuple[int, ...]]:
     """(name, block size or 0, number after '/' or 0, position) of each word, and the sizes of groups."""
-    words, groups = [], []
+    words: list[tuple[str, int, int, int]] = []
+    groups: list[int] = []
     open_at = None
     i = 0
     while i < len(part):
