@@ -121,6 +121,17 @@ def test_other_ranks(rank):
         np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
 
 
+def test_a_tensor_brings_its_layout_and_gets_one_back():
+    x = lk.Tensor.from_logical(np.random.default_rng(0).random((2, 20, 6, 7), np.float32), "nChw16c")
+    w = np.ones((5, 20, 3, 3), np.float32)
+    want = lk.conv2d(x.to("NCHW").array, w, padding=1)
+    for y in (lk.conv2d(x, w, padding=1), lk.Conv2d(w, padding=1, layout="nChw16c")(x)):
+        assert (y.layout, y.shape) == (lk.Layout("nChw16c"), (2, 5, 6, 7))
+        np.testing.assert_allclose(y.numpy(), want, rtol=1e-5)
+    with pytest.raises(ValueError, match="x is a Tensor in nChw16c, this convolution takes NCHW"):
+        lk.Conv2d(w)(x)
+
+
 def test_padding_in_words():
     x, w = np.ones((1, 1, 7, 8), np.float32), np.ones((1, 1, 3, 4), np.float32)
     assert lk.conv2d(x, w, padding="same").shape == x.shape
@@ -153,6 +164,7 @@ X, W = np.ones((1, 4, 5, 5), np.float32), np.ones((6, 4, 3, 3), np.float32)
         (dict(layout="NCW"), ValueError, "layout NCW has 3 dimensions, expected 4"),
         (dict(layout="nChw16c"), ValueError, "array of 5 axes"),
         (dict(layout="NCWW"), ValueError, "'w' stands twice"),
+        (dict(out_layout="nchw:(999,99,9,1)"), ValueError, "has explicit strides"),
         (dict(algorithm="fft"), ValueError, "algorithm 'fft' is none of auto, direct"),
         (dict(threads=0), ValueError, "threads: expected 1 to 1024, got 0"),
         (dict(out=np.ones((1, 6, 3, 3))), ValueError, "out must have shape (1, 6, 3, 3) and dtype float32"),

@@ -95,6 +95,16 @@ def test_broadcast_source():
     np.testing.assert_array_equal(lk.reorder(x, "NCHW", "NHWC"), x.transpose(0, 2, 3, 1))
 
 
+def test_explicit_strides_on_either_side():
+    x = np.arange(2 * 3 * 4 * 5, dtype=np.float32).reshape(2, 3, 4, 5)
+    spread = lk.reorder(x, "NCHW", "nhwc:(100,20,4,1)")
+    assert spread.shape == (2, 4, 5, 3) and [s // 4 for s in spread.strides] == [100, 20, 4, 1]
+    np.testing.assert_array_equal(spread, x.transpose(0, 2, 3, 1))
+    np.testing.assert_array_equal(lk.reorder(spread, "nhwc:(100,20,4,1)", "NCHW"), x)
+    with pytest.raises(ValueError, match="the array has byte strides"):
+        lk.reorder(np.ascontiguousarray(spread), "nhwc:(100,20,4,1)", "NCHW")
+
+
 @pytest.mark.parametrize("bits", [0x7FC00001, 0xFFA00000, 0x80000000, 0x00000001])
 def test_bits_are_kept(bits):
     x = np.full((1, 20, 5, 5), bits, np.uint32).view(np.float32)

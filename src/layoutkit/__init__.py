@@ -8,15 +8,31 @@
 
 __version__ = "0.1.0"
 
+from . import algebra, mace, torch_format, winograd
 from .config import show_config
 from .conv import Conv1d, Conv2d, Conv3d, conv2d
 from .cost import cost_table
-from .layout import Layout
+from .descriptor import BYTE, Dim, DimsOrder, MemDim, MemShape, MemStrides, Shape, Strides
+from .layout import Axis, Factor, Layout
+from .mace import Image
 from .plan import plan, tuning
 from .reorder import reorder
+from .stride_reqs import Aligned, Compact, Fixed, StrideReqs
+from .strides import read as read_strides
+from .tensor import UNDEFINED, Tensor
 from .threads import get_num_threads, set_num_threads
+from .view import explain as explain_view
+from .view import is_view
 
 __all__ = [
-    "Conv1d", "Conv2d", "Conv3d", "Layout", "conv2d", "cost_table", "get_num_threads", "plan",
-    "reorder", "set_num_threads", "show_config", "tuning",
+    # formats
+    "Axis", "Factor", "Image", "Layout", "algebra", "explain_view", "is_view", "mace", "read_strides", "torch_format",
+    "BYTE", "Aligned", "Compact", "Dim", "DimsOrder", "Fixed", "MemDim", "MemShape", "MemStrides", "Shape",
+    "StrideReqs", "Strides",
+    # data
+    "UNDEFINED", "Tensor", "reorder",
+    # convolution
+    "Conv1d", "Conv2d", "Conv3d", "conv2d", "winograd",
+    # choosing
+    "cost_table", "get_num_threads", "plan", "set_num_threads", "show_config", "tuning",
 ]  # fmt: skip

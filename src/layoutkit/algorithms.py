@@ -59,8 +59,7 @@ def strides_of(layout: Layout, shape: Sequence[int], strides: Sequence[int]) -> 
 
 def contiguous_strides(layout: Layout, shape: Sequence[int], width: int = 4) -> tuple[int, ...]:
     """Byte strides of the contiguous physical array of `shape`."""
-    physical = layout.physical_shape(shape)
-    return tuple(width * prod(physical[i + 1 :]) for i in range(len(physical)))
+    return tuple(width * s for s in layout.axis_strides(shape))
 
 
 def _spatial(ds: list[Digits]) -> tuple[int, ...]:

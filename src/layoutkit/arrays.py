@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from math import prod
+from typing import Any
 
 import numpy as np
 
 from ._core.reorder import address
+from .layout import Layout
 
 MAX_BYTES = 2**63 - 1
 
 
-def as_array(value: object, what: str) -> np.ndarray:
-    """`value` as a numpy array without a copy; TypeError names `what`."""
+def as_array(value: Any, what: str) -> np.ndarray:
+    """`value` as a numpy array of the same memory; TypeError names `what`.
+
+    Takes anything with DLPack, ``__array__``, ``__array_interface__`` or a buffer. numpy has no DLPack for
+    bfloat16: torch tensors of it come as `ml_dtypes.bfloat16` where that is installed, as uint16 elsewhere.
+    """
     if isinstance(value, np.ndarray):
         return value
-    if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
-        return np.asarray(value)
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor) and value.dtype == torch.bfloat16:
+        bits = value.detach().view(torch.int16).numpy()
+        try:
+            from ml_dtypes import bfloat16
+        except ImportError:
+            return bits.view(np.uint16)
+        return bits.view(bfloat16)
     if hasattr(value, "__dlpack__"):
         return np.from_dlpack(value)
+    if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
+        return np.asarray(value)
     try:
         return np.asarray(memoryview(value))
     except TypeError:
@@ -39,6 +54,19 @@ def empty(shape: Sequence[int], dtype: np.dtype, what: str) -> np.ndarray:
         raise ValueError(f"{what}: an array of shape {tuple(shape)} and dtype {dtype} is too large")
     raw = np.empty(size + 64, np.uint8)
     return np.ndarray(shape, dtype, raw, -address(raw) % 64)
+
+
+def has_pitches(array: np.ndarray, layout: Layout) -> bool:
+    """Whether the strides of a physical array are the explicit ones of its layout."""
+    given = zip(array.shape, array.strides, layout.pitches)
+    return all(n <= 1 or p is None or stride == p * array.itemsize for n, stride, p in given)
+
+
+def lay_out(memory: np.ndarray, layout: Layout, shape: Sequence[int]) -> np.ndarray:
+    """The physical array of `layout` over memory that begins where the array `memory` does; unchecked."""
+    steps = [s * memory.itemsize for s in layout.axis_strides(shape)]
+    axes = layout.physical_shape(shape)
+    return np.lib.stride_tricks.as_strided(memory, axes, steps, writeable=memory.flags.writeable)
 
 
 def check_out(out: object, shape: tuple[int, ...], dtype: np.dtype, sources: Sequence, what: str) -> np.ndarray:

@@ -12,6 +12,7 @@ from .plan import Plan, planner
 from .problem import ConvProblem, pad_pairs, per_axis
 from .reorder import reorder
 from .routes import best_route, choices
+from .tensor import Tensor
 from .threads import check_threads
 
 F32 = np.dtype(np.float32)
@@ -25,8 +26,10 @@ class _Filter:
     def __init__(self, rank, w, bias, stride, padding, dilation, groups, layout, filter_layout, out_layout,
                  algorithm, what):  # fmt: skip
         self.what = what
-        self.layout, self.filter_layout = Layout(layout), Layout(filter_layout)
+        self.layout, self.filter_layout = Layout(layout).dense, Layout(filter_layout).dense  # strides: the arrays'
         self.out_layout = self.layout if out_layout is None else Layout(out_layout)
+        if not self.out_layout.is_dense:
+            raise ValueError(f"{what}: out_layout {self.out_layout} has explicit strides; give them by out=")
         for name, found in (("layout", self.layout), ("out_layout", self.out_layout),
                             ("filter_layout", self.filter_layout)):  # fmt: skip
             if found.rank != rank + 2:
@@ -141,7 +144,12 @@ class _Conv:
         return route.run, *packed, physical
 
     def __call__(self, x, out: np.ndarray | None = None) -> np.ndarray:
-        """Convolve `x`, a float32 array in this object's layout; returns `out` or a new array."""
+        """Convolve `x`, a float32 array in this object's layout; returns `out` or a new array.
+
+        `x` may be a `Tensor` in this layout; then the result is one.
+        """
+        if isinstance(x, Tensor):
+            return self._tensor(x, out)
         if type(x) is not np.ndarray:
             x = as_array(x, f"{self._filter.what}: x")
         if x.dtype != F32:
@@ -163,6 +171,15 @@ class _Conv:
         if out.size:
             run(x, w, bias, out)
         return out
+
+    def _tensor(self, x: Tensor, out: np.ndarray | None) -> Tensor:
+        f = self._filter
+        if x.layout.dense != f.layout.dense:
+            raise ValueError(f"{f.what}: x is a Tensor in {x.layout}, this convolution takes {f.layout}")
+        if x.shape[1] != f.ic:
+            raise ValueError(f"{f.what}: x has shape {x.shape}, expected {f.ic} channels")
+        y = self(x.array, out)
+        return Tensor(y, f.out_layout, f.problem(x.shape).dst_shape)
 
     def plan(self, shape) -> Plan:
         """What a call on an input of logical `shape` would do."""
@@ -204,8 +221,8 @@ def conv2d(
 
     Parameters
     ----------
-    x : array_like of float32
-        Input; its axes are the physical axes of `layout`. Any strides.
+    x : array_like of float32, or Tensor
+        Input; its axes are the physical axes of `layout`. Any strides. A `Tensor` brings its own layout.
     w : array_like of float32
         Filter, logically (O, I/groups, kernel height, kernel width); its axes are those of `filter_layout`.
     bias : array_like of float32, optional
@@ -225,8 +242,8 @@ def conv2d(
 
     Returns
     -------
-    ndarray of float32
-        The physical array of the result: `out`, or a new one.
+    ndarray of float32, or Tensor
+        The physical array of the result: `out`, or a new one; a `Tensor` if `x` is one.
 
     Raises
     ------
@@ -247,6 +264,8 @@ def conv2d(
 
 def _functional(rank, x, w, bias, stride, padding, dilation, groups, layout, filter_layout, out_layout,
                 algorithm, out, threads):  # fmt: skip
+    if isinstance(x, Tensor):
+        layout, out_layout = x.layout, x.layout.dense if out_layout is None else out_layout
     op = _CLASSES[rank]._over(
         w, bias, stride, padding, dilation, groups, layout, filter_layout, out_layout, algorithm, threads
     )

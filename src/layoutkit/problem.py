@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 from .layout import Layout
+from .notation import key
 
 Pairs = tuple[tuple[int, int], ...]
 
@@ -59,7 +60,7 @@ class ConvProblem:
         pads = ",".join(f"{a}+{b}" for a, b in self.padding)
         return (
             f"conv n{self.n} c{self.ic} {x(self.size)} o{self.oc} k{x(self.kernel)} s{x(self.stride)} "
-            f"p{pads} d{x(self.dilation)} g{self.groups} {self.src}>{self.dst} f32"
+            f"p{pads} d{x(self.dilation)} g{self.groups} {key(self.src)}>{key(self.dst)} f32"
         )
 
 

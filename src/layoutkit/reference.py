@@ -11,11 +11,12 @@ from .layout import Layout
 
 
 def offsets(layout: Layout, shape: Sequence[int]) -> np.ndarray:
-    """Element offset of every logical index in the contiguous physical array, as an array of `shape`."""
+    """Element offset of every logical index in the memory of `layout`, as an array of `shape`."""
     shape = layout.check_shape(shape)
     out = np.zeros(shape, np.int64)
     stride = 1
-    for dim, unit, extent in reversed(layout.axes(shape)):
+    for (dim, unit, extent), pitch in zip(reversed(layout.axes(shape)), reversed(layout.pitches)):
+        stride = stride if pitch is None else pitch
         digit = np.arange(shape[dim]) // unit % max(extent, 1)
         out += (digit * stride).reshape([-1 if d == dim else 1 for d in range(layout.rank)])
         stride *= extent

@@ -10,11 +10,12 @@ import numpy as np
 
 from ._core import registry
 from ._core.reorder import Program
-from .arrays import as_array, check_movable, check_out, empty
+from .arrays import as_array, check_movable, check_out, empty, has_pitches, lay_out
 from .cost import Cost, cost_table
 from .layout import Layout
 from .leaves import Blocking
 from .machine import last_level_cache
+from .notation import key
 from .nests import copy_nests, digits, fill_nests
 from .plan import Candidate, Choice, Plan, measure, mode, planner, rank
 from .threads import check_threads
@@ -86,9 +87,12 @@ def reorder(
             if len(_bound) >= MAX_BOUND:
                 _bound.clear()
             _bound[key] = bound
-    move, physical, threads, what = bound
+    move, physical, threads, what, pitched = bound
     if out is None:
-        out = empty(physical, array.dtype, what)
+        if pitched is None:
+            out = empty(physical, array.dtype, what)
+        else:
+            out = lay_out(empty((pitched[0].required_span_size(pitched[1]),), array.dtype, what), *pitched)
     else:
         check_out(out, physical, array.dtype, (array,), what)
     if move is not None:
@@ -101,7 +105,8 @@ _bound: dict = {}  # what a call's arguments look like -> what to run
 
 
 def _bind(array, src, dst, shape, out_strides, pad_value, threads: int):
-    """The program of arrays like these, the shape of its result, the threads it uses, and its name."""
+    """The program of arrays like these, the shape of its result, the threads it uses, its name, and layout and
+    shape of the result if that has explicit strides."""
     src, dst = Layout(src), Layout(dst)
     check_movable(array, "reorder")
     what = f"reorder {src} -> {dst}"
@@ -113,16 +118,21 @@ def _bind(array, src, dst, shape, out_strides, pad_value, threads: int):
         raise ValueError(
             f"{what}: shape {shape} is held by an array of {src.physical_shape(shape)}, got {array.shape}"
         )
+    if not src.is_dense and not has_pitches(array, src):
+        raise ValueError(f"{what}: the array has byte strides {array.strides}, items of {array.itemsize}")
     physical = dst.physical_shape(shape)
+    pitched = None if dst.is_dense else (dst, shape)
     width, nbytes = array.itemsize, prod(physical) * array.itemsize
     if not nbytes:
-        return None, physical, 1, what
+        return None, physical, 1, what, pitched
     if out_strides is None or len(out_strides) != len(physical):  # the latter: not an out that will be used
-        out_strides = _contiguous(dst, shape, width)
+        out_strides = _strides(dst, shape, width)
     pad = np.asarray(pad_value).astype(array.dtype).tobytes()
     threads = useful_threads(nbytes, threads)
+    src, dst = src.dense, dst.dense
     kind = choices(src, dst, shape, width, threads)[0].candidate.name
-    return program(src, dst, shape, width, array.strides, out_strides, pad, kind), physical, threads, what
+    move = program(src, dst, shape, width, array.strides, out_strides, pad, kind)
+    return move, physical, threads, what, pitched
 
 
 def useful_threads(nbytes: int, threads: int) -> int:
@@ -160,7 +170,7 @@ COPY, CACHED = 12e9, 30e9  # bytes a second on a thread, read and written, where
 
 def reorder_key(src: Layout, dst: Layout, shape: tuple[int, ...], width: int, threads: int) -> str:
     """What the cost table knows a reorder by."""
-    return f"reorder {'x'.join(map(str, shape))} {src}>{dst} x{8 * width} t{threads}"
+    return f"reorder {'x'.join(map(str, shape))} {key(src)}>{key(dst)} x{8 * width} t{threads}"
 
 
 def candidates(src: Layout, dst: Layout, shape: tuple[int, ...], width: int) -> Iterator[Candidate]:
@@ -169,13 +179,12 @@ def candidates(src: Layout, dst: Layout, shape: tuple[int, ...], width: int) -> 
     large = moved > 2 * last_level_cache()
     for i, (name, (stream, _)) in enumerate(KINDS.items()):
         seconds = moved / (COPY if large else CACHED) * (1 + (stream != large) + i / 100)
-        args = (src, dst, shape, width, _contiguous(src, shape, width), _contiguous(dst, shape, width))
+        args = (src, dst, shape, width, _strides(src, shape, width), _strides(dst, shape, width))
         yield Candidate(name, seconds, partial(program, *args, bytes(width), name))
 
 
-def _contiguous(layout: Layout, shape: tuple[int, ...], width: int) -> tuple[int, ...]:
-    physical = layout.physical_shape(shape)
-    return tuple(width * prod(physical[i + 1 :]) for i in range(len(physical)))
+def _strides(layout: Layout, shape: tuple[int, ...], width: int) -> tuple[int, ...]:
+    return tuple(width * s for s in layout.axis_strides(shape))
 
 
 def choices(src: Layout, dst: Layout, shape: tuple[int, ...], width: int, threads: int) -> tuple[Choice, ...]:

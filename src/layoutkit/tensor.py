@@ -1,0 +1,278 @@
+"""Tensor: an array, the layout it is in, and the logical shape it holds."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from . import strides as _strides
+from . import view
+from .arrays import as_array, has_pitches, lay_out
+from .layout import Layout
+from .pads import pad_mask
+
+UNDEFINED = None  # the padding contract that promises nothing
+_KEEP = object()
+
+
+class Tensor:
+    """A logical tensor in memory of any layout. It never copies unless it must, and says why when asked.
+
+    Parameters
+    ----------
+    array : array_like
+        The physical array, one axis per factor of the layout, of any strides: a numpy array, or without a
+        copy anything with DLPack, ``__array_interface__`` or a buffer. Where the layout has explicit strides
+        it may also be the memory itself, one-dimensional.
+    layout : Layout or str
+    shape : sequence of int, optional
+        The logical shape, in logical order. By default the largest that the array holds, no pads.
+    pad_value : scalar or None
+        The padding contract: what the pads hold. 0 by default, as everywhere; None (`UNDEFINED`) promises
+        nothing. It is believed, carried along and kept by `to`; `check_padding` looks.
+
+    Raises
+    ------
+    TypeError, ValueError
+        No array, or array, layout and shape do not fit.
+
+    Examples
+    --------
+    >>> import numpy as np, layoutkit as lk
+    >>> x = lk.Tensor(np.arange(6).reshape(1, 2, 1, 3), "NHWC")
+    >>> x.shape
+    (1, 3, 2, 1)
+    >>> y = x.to("nChw4c")
+    >>> y
+    Tensor of shape (1, 3, 2, 1) in nChw4c, int64, pads 0
+    >>> y.array.tolist()
+    [[[[[0, 1, 2, 0]], [[3, 4, 5, 0]]]]]
+    """
+
+    __slots__ = ("array", "layout", "pad_value", "shape")
+    array: np.ndarray
+    layout: Layout
+    shape: tuple[int, ...]
+    pad_value: object
+
+    def __init__(
+        self,
+        array: object,
+        layout: Layout | str,
+        shape: Sequence[int] | None = None,
+        *,
+        pad_value: object = 0,
+    ) -> None:
+        self.layout = layout = Layout(layout)
+        array = as_array(array, "Tensor")
+        if array.ndim == 1 and shape is not None and not layout.is_dense:
+            array = _over_memory(array, layout, layout.check_shape(shape))
+        held = layout.padded_shape(array.shape)
+        self.shape = held if shape is None else layout.check_shape(shape)
+        expected = layout.physical_shape(self.shape)
+        what = f"Tensor in {layout}"
+        if array.shape != expected:
+            raise ValueError(f"{what}: shape {self.shape} takes an array of {expected}, got {array.shape}")
+        if not has_pitches(array, layout):
+            raise ValueError(f"{what}: the array has byte strides {array.strides}, items of {array.itemsize}")
+        self.array = array
+        self.pad_value = pad_value
+
+    @classmethod
+    def from_logical(cls, array: object, layout: Layout | str | None = None) -> Tensor:
+        """The tensor of an array whose axes are the logical dimensions (as torch's are), of any strides.
+
+        Without a `layout`, that which the strides say (`layoutkit.strides.read` tells what they leave open):
+        no copy. With one, in that layout: a copy if it must be.
+        """
+        array = as_array(array, "Tensor")
+        if layout is not None:
+            plain = Layout.from_factors([(d, 0) for d in range(array.ndim)])
+            return cls(array, plain).to(layout)
+        if any(s % array.itemsize for s in array.strides):
+            raise ValueError(f"byte strides {array.strides} are no multiples of the item's {array.itemsize}")
+        found = _strides.read(array.shape, [s // array.itemsize for s in array.strides]).layout
+        return cls(array.transpose(_strides.order(found)), found)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Type of the elements."""
+        return self.array.dtype
+
+    @property
+    def stored(self) -> Layout | None:
+        """The layout with the strides that the array really has; None if no layout has them (negative)."""
+        pitches: list[int | None] = []
+        inner = 1
+        for n, stride in zip(reversed(self.array.shape), reversed(self.array.strides)):
+            step, between = divmod(stride, self.array.itemsize)
+            if n > 1 and (step < 0 or between):
+                return None
+            pitches.append(None if n <= 1 or step == inner else step)
+            inner = (inner if pitches[-1] is None else step) * max(n, 1)
+        return Layout.from_factors(self.layout.factors, pitches[::-1], self.layout.dims)
+
+    def explain(self, layout: Layout | str, *, pad_value: object = _KEEP) -> view.Move:
+        """What `to` would do, and why, without doing it."""
+        dst = Layout(layout)
+        move = view.explain(self.stored or self.layout.dense, dst, self.shape)
+        is_view, reason = self._why(dst, self.pad_value if pad_value is _KEEP else pad_value)
+        return move._replace(view=is_view, reason=reason)
+
+    def _why(self, dst: Layout, contract: object) -> tuple[bool, str]:
+        """(view, reason) of a move to `dst` under a padding contract."""
+        stored = self.stored
+        if stored is None:
+            return False, f"copy: byte strides {self.array.strides} of the array are no layout's"
+        is_view, reason = view.why(stored, dst, self.shape)
+        if is_view and dst.full_shape(self.shape) != self.shape and not _fulfils(self.pad_value, contract):
+            return False, f"copy: pads are {_text(self.pad_value)} and must become {_text(contract)}"
+        return is_view, reason
+
+    def to(self, layout: Layout | str, *, pad_value: object = _KEEP) -> Tensor:
+        """The same tensor in another layout: a view of the same memory where no byte must move, else a copy.
+
+        Parameters
+        ----------
+        layout : Layout or str
+        pad_value : scalar or None, optional
+            The padding contract of the result; by default the one at hand.
+
+        Raises
+        ------
+        ValueError
+            The ranks differ, or elements of the layout overlap.
+        """
+        dst = Layout(layout)
+        dst.check_shape(self.shape)
+        contract = self.pad_value if pad_value is _KEEP else pad_value
+        if self._why(dst, contract)[0]:
+            return Tensor(lay_out(self.array, dst, self.shape), dst, self.shape, pad_value=contract)
+        if not dst.is_one_to_one(dst.full_shape(self.shape)):
+            raise ValueError(f"elements of {dst} overlap on shape {self.shape}: nothing can be copied there")
+        fill = 0 if contract is UNDEFINED else contract
+        out = None
+        if not dst.is_dense:
+            memory = np.zeros(dst.required_span_size(self.shape), self.dtype)
+            out = lay_out(memory, dst, self.shape)
+        array = _reorder(self.array, self.layout.dense, dst.dense, shape=self.shape, out=out, pad_value=fill)
+        return Tensor(array, dst, self.shape, pad_value=contract)
+
+    def logical(self) -> np.ndarray | None:
+        """The logical array as a view of the same memory; None where no strides say it (blocks)."""
+        if self.layout.is_plain:
+            return self.array.transpose(np.argsort(_strides.order(self.layout)))
+        stored = self.stored
+        try:
+            found = None if stored is None else stored.strides(self.shape)
+        except ValueError:
+            found = None
+        if found is None:
+            return None
+        steps = [s * self.array.itemsize for s in found]
+        writeable = self.array.flags.writeable
+        return np.lib.stride_tricks.as_strided(self.array, self.shape, steps, writeable=writeable)
+
+    def numpy(self) -> np.ndarray:
+        """The logical array: a view where strides can say it, else a copy in logical order."""
+        found = self.logical()
+        if found is not None:
+            return found
+        return self.to(Layout.from_factors([(d, 0) for d in range(self.layout.rank)])).array
+
+    def check_padding(self) -> None:
+        """Raise ValueError if a pad does not hold what the contract says, naming the first."""
+        if self.pad_value is UNDEFINED:
+            return
+        pads = np.argwhere(pad_mask(self.layout, self.shape))
+        values = self.array[tuple(pads.T)]
+        value = self.pad_value
+        wrong = values == values if value != value else values != np.asarray(value).astype(self.dtype)
+        if wrong.any():
+            first = int(np.argmax(wrong))
+            at = tuple(int(i) for i in pads[first])
+            raise ValueError(f"{self!r}: pad {at} holds {values[first]}; {wrong.sum()} pads are wrong")
+
+    def fill_padding(self, value: object = 0) -> None:
+        """Write `value` to all pads, in place, and promise it from now on."""
+        self.array[pad_mask(self.layout, self.shape)] = value
+        self.pad_value = value
+
+    def __repr__(self) -> str:
+        text = f"Tensor of shape {self.shape} in {self.layout}, {self.dtype}"
+        return text + (f", pads {_text(self.pad_value)}" if len(self.layout.pads(self.shape)) else "")
+
+    # What others ask of an array
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
+        found = self.logical()
+        dtype = self.dtype if dtype is None else np.dtype(dtype)
+        if copy is False and (found is None or dtype != self.dtype):
+            raise ValueError(f"{self!r}: the logical array as {dtype} needs a copy; .array does not")
+        if found is None:
+            return self.numpy().astype(dtype, copy=False)
+        return found.astype(dtype, copy=bool(copy))
+
+    def _exported(self, protocol: str, writable: bool) -> np.ndarray:
+        found = self.logical()
+        if found is None:
+            raise BufferError(f"{protocol}: {self!r} is blocked; take .array, or .to a plain layout")
+        if writable and not found.flags.writeable:
+            raise BufferError(f"{protocol}: {self!r} is read-only")
+        return found
+
+    def __buffer__(self, flags: int) -> memoryview:
+        return memoryview(self._exported("buffer", bool(flags & 1)))
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.array.__dlpack_device__()
+
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        """The logical tensor, without a copy. Read-only memory is refused: consumers may write."""
+        found = self._exported("DLPack", copy is not True)
+        if copy:
+            found = found.copy()
+        asked = {"stream": stream, "max_version": max_version, "dl_device": dl_device}
+        return found.__dlpack__(**{k: v for k, v in asked.items() if v is not None})
+
+    def torch(self):
+        """The logical tensor as a torch tensor of the same memory, bfloat16 too; BufferError if blocked."""
+        import torch
+
+        if self.dtype.name != "bfloat16":
+            return torch.from_dlpack(self)
+        bits = Tensor(self.array.view(np.int16), self.layout, self.shape)  # DLPack of numpy has no bfloat16
+        return torch.from_dlpack(bits).view(torch.bfloat16)
+
+
+def _text(contract: object) -> str:
+    return "undefined" if contract is UNDEFINED else str(contract)
+
+
+def _fulfils(contract: object, wanted: object) -> bool:
+    """Whether pads under one contract are as another wants them."""
+    if contract is UNDEFINED or wanted is UNDEFINED:
+        return wanted is UNDEFINED
+    return bool(contract == wanted or (contract != contract and wanted != wanted))
+
+
+def _over_memory(memory: np.ndarray, layout: Layout, shape: tuple[int, ...]) -> np.ndarray:
+    """The physical array over one-dimensional memory, checked; an array that already is one, as it is."""
+    if memory.shape == layout.physical_shape(shape) and has_pitches(memory, layout):
+        return memory
+    need = layout.required_span_size(shape)
+    if need > memory.size:
+        raise ValueError(f"Tensor in {layout}: shape {shape} takes {need} elements, memory has {memory.size}")
+    if not memory.flags.c_contiguous:
+        raise ValueError(f"Tensor in {layout}: the memory has gaps, its byte stride is {memory.strides[0]}")
+    return lay_out(memory, layout, shape)
+
+
+def _reorder(array: np.ndarray, src: Layout, dst: Layout, **rest) -> np.ndarray:
+    from .reorder import reorder
+
+    return reorder(array, src, dst, **rest)

@@ -1,0 +1,52 @@
+"""Hypothesis strategies for layouts and shapes: any format that the grammar has, not a list of known ones."""
+
+from __future__ import annotations
+
+from math import prod
+
+from hypothesis import strategies as st
+
+from layoutkit.layout import Layout
+
+BLOCKS = (1, 2, 3, 4, 5, 8, 16)
+
+
+@st.composite
+def layouts(draw, min_rank=1, max_rank=5, max_blocks=3, tagged=False, pitched=False):
+    """Layouts of any order of dimensions and blocks.
+
+    With `tagged`, blocks stand inside all whole dimensions, as tags have it. With `pitched`, some have
+    explicit strides, overlapping ones among them.
+    """
+    rank = draw(st.integers(min_rank, max_rank))
+    factors = [(d, 0) for d in draw(st.permutations(range(rank)))]
+    blocks = st.tuples(st.integers(0, max(rank - 1, 0)), st.sampled_from(BLOCKS))
+    for dim, size in draw(st.lists(blocks, max_size=max_blocks if rank else 0)):
+        first = len(factors) if tagged else factors.index((dim, 0)) + 1
+        factors.insert(draw(st.integers(first, len(factors))), (dim, size))
+    pitches = None
+    if pitched and draw(st.booleans()):
+        pitch = st.none() | st.integers(0, 40)
+        pitches = draw(st.lists(pitch, min_size=len(factors), max_size=len(factors)))
+    return Layout.from_factors(factors, pitches)
+
+
+@st.composite
+def shapes(draw, rank, min_size=0, most=600):
+    """Shapes of at most `most` elements; sizes 0 and 1 are frequent enough to matter."""
+    shape = draw(st.lists(st.integers(min_size, 9) | st.integers(1, 40), min_size=rank, max_size=rank))
+    while prod(max(s, 1) for s in shape) > most:
+        k = max(range(rank), key=lambda d: shape[d])
+        shape[k] = (shape[k] + 1) // 2
+    return tuple(shape)
+
+
+@st.composite
+def laid_out(draw, min_size=0, most=600, **kinds):
+    """(layout, shape) pairs; the memory stays below some ten thousand elements."""
+    layout = draw(layouts(**kinds))
+    shape = draw(shapes(layout.rank, min_size, most))
+    while prod(layout.physical_shape(shape)) > 20_000:
+        blocks = [k for k, f in enumerate(layout.factors) if f.size]
+        layout = Layout.from_factors(layout.factors[: blocks[-1]] + layout.factors[blocks[-1] + 1 :])
+    return layout, shape
