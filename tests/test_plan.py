@@ -2,8 +2,10 @@
 
 import importlib
 import itertools
+import os
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import layoutkit as lk
+from layoutkit import machine
 from layoutkit.cost import Cost, cost_table
 from layoutkit.plan import Candidate, Choice, Plan, measure, rank
 from layoutkit.problem import ConvProblem
@@ -43,9 +46,9 @@ class Machine:
     def __init__(self, monkeypatch, **seconds):
         self.now, self.calls, self.seconds = 0.0, [], seconds
         self.disturbed = lambda: False  # does another process take the core during this call?
-        self.switches = 0
+        self.waited = 0.0
         monkeypatch.setattr(plan.time, "perf_counter", lambda: self.now)
-        monkeypatch.setattr(plan, "_switches", lambda: self.switches)
+        monkeypatch.setattr(machine, "waited", lambda: self.waited)
 
     def runner(self, name):
         def run():
@@ -53,7 +56,7 @@ class Machine:
             done = self.calls.count(name)
             self.now += times[min(done, len(times) - 1)] if isinstance(times, list) else times
             if self.disturbed():
-                self.switches += 1
+                self.waited += 50.0
                 self.now += 50.0
             self.calls.append(name)
 
@@ -104,16 +107,16 @@ def test_tuning_gives_the_mode_before_and_refuses_others(tuning):
 
 
 def test_the_least_the_median_and_the_count(key, monkeypatch):
-    m = Machine(monkeypatch, a=[9.0, 9.0, 3.0, 1.0, 2.0], b=1.5)
+    m = Machine(monkeypatch, a=[9.0, 3.0, 1.0, 2.0], b=1.5)
     found = m.measure(key, "ab", budget=0)
     assert found == cost_table.costs(key) == {"a": Cost(1.0, 2.0, 3), "b": Cost(1.5, 1.5, 3)}
-    assert m.calls.count("a") == 5, "one call to warm up, one to learn how long it takes, three timed"
+    assert m.calls.count("a") == 4, "one call to warm up, three timed"
 
 
 def test_candidates_alternate_and_take_turns_at_being_first(key, monkeypatch):
     m = Machine(monkeypatch, a=1.0, b=1.0, c=1.0)
     m.measure(key, "abc", budget=100.0)
-    rounds = ["".join(r) for r in zip(*[iter(m.calls[9:])] * 3)]
+    rounds = ["".join(r) for r in zip(*[iter(m.calls[6:])] * 3)]
     assert rounds[:4] == ["bca", "cab", "abc", "bca"]
 
 
@@ -128,8 +131,8 @@ def test_the_hopeless_are_left_where_they_are(key, monkeypatch):
 def test_the_budget_holds(key, monkeypatch, budget):
     m = Machine(monkeypatch, a=1.0, b=1.0)
     m.measure(key, "ab", budget=budget)
-    assert m.now - 6 <= budget + 2, "three calls of each before the first round, and the last round ends"
-    assert m.now - 6 >= budget
+    assert m.now - 4 <= budget + 2, "two calls of each before the first round, and the last round ends"
+    assert m.now - 4 >= budget
 
 
 def test_short_calls_are_timed_in_batches(key, monkeypatch):
@@ -148,7 +151,7 @@ def test_disturbed_timings_do_not_count(key, monkeypatch):
 
 def test_a_disturbed_candidate_is_not_hopeless(key, monkeypatch):
     m = Machine(monkeypatch, good=1.0, bad=1.1)
-    m.disturbed = lambda: m.calls.count("good") in (2, 3, 4) and len(m.calls) < 9
+    m.disturbed = lambda: m.calls.count("good") in (1, 2)  # its first timings
     found = m.measure(key, ["bad", "good"], budget=400.0)
     assert found["good"].min == pytest.approx(1.0) and found["good"].count > 10
 
@@ -158,7 +161,7 @@ def test_patience_with_a_busy_machine_ends(key, monkeypatch):
     m.disturbed = lambda: True
     found = m.measure(key, "ab", budget=1000.0)
     assert found["a"].min == 51.0 and found["b"].min == 52.0, "the best there is"
-    assert plan.PATIENCE * 1000 <= m.now - 310 <= plan.PATIENCE * 1000 + 400
+    assert 2000 <= m.now - 310 <= 2400, "twice the budget"
 
 
 def test_only_what_the_table_lacks(key, monkeypatch):
@@ -169,6 +172,19 @@ def test_only_what_the_table_lacks(key, monkeypatch):
     assert m.measure(key, "a", budget=0, again=True) == first and m.calls
     assert cost_table.costs(key)["a"].count == 2 * first["a"].count
     assert set(m.measure(key, "ab", budget=0)) == {"a", "b"}, "measured together: costs of one moment"
+
+
+def test_waiting_for_a_core_is_noticed():
+    hogs = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * os.cpu_count())]
+    try:
+        before, start = machine.waited(), time.monotonic()
+        while machine.waited() < before + 1e-3 and time.monotonic() < start + 20:
+            sum(range(100_000))
+        assert machine.waited() >= before + 1e-3
+    finally:
+        for hog in hogs:
+            hog.kill()
+            hog.wait()
 
 
 # ---- what is chosen

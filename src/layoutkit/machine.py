@@ -7,6 +7,7 @@ import platform
 import zlib
 from functools import cache
 from pathlib import Path
+from resource import RUSAGE_SELF, getrusage
 
 _CPU0 = Path("/sys/devices/system/cpu/cpu0/cache")
 
@@ -75,3 +76,19 @@ def identity() -> dict[str, object]:
         "version": __version__,
         "build": build(),
     }
+
+
+def waited() -> float:
+    """Seconds that threads of this process have been ready to run without getting a core.
+
+    Grows while other work has the cores that a timing needs. Where the system does not tell, every core that
+    was taken away counts as a second.
+    """
+    total = 0
+    try:
+        for thread in os.listdir("/proc/self/task"):
+            with open(f"/proc/self/task/{thread}/schedstat", "rb") as f:
+                total += int(f.read().split()[1])
+    except (OSError, ValueError, IndexError):
+        return float(getrusage(RUSAGE_SELF).ru_nivcsw)
+    return total * 1e-9

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from resource import RUSAGE_SELF, getrusage
 from typing import NamedTuple
 
+from . import machine
 from .cost import Cost, cost_table
 
 MODES = ("measure", "estimate", "off")
@@ -67,7 +67,8 @@ def rank(key: str, candidates: Sequence[Candidate]) -> list[Choice]:
 
 MIN_TIMING = 30e-6  # seconds: shorter calls are timed in batches, the clock takes a tenth of a microsecond
 MIN_ROUNDS, MAX_ROUNDS = 3, 200
-PATIENCE = 3  # times the budget at most, while other work on the machine spoils the timings
+TOLERANCE = 0.01  # of a timing that threads may have waited for a core
+PATIENCE = 0.3  # seconds to go on for at least, while other work on the machine spoils the timings
 HOPELESS = ((1, 3.0), (2, 2.0), (4, 1.5), (8, 1.2))  # after so many rounds, this many times the best
 
 
@@ -93,7 +94,7 @@ def measure(
         Turns what a candidate builds into a call on buffers that are already touched.
     budget : float
         Seconds to spend on rounds. Each candidate that is not hopeless gets three timings whatever they take,
-        and where the system took a core away meanwhile, more of them, until three are clean or patience ends.
+        and where its threads had to wait for a core, more of them, until three are clean or patience ends.
     again : bool
         Measure even if the table has all of them.
 
@@ -113,7 +114,7 @@ def measure(
     alive = list(timings.values())
     for rounds in range(1, MAX_ROUNDS):
         spent = time.perf_counter() - start
-        calm = all(len(t.clean) >= MIN_ROUNDS for t in alive) or spent >= PATIENCE * budget
+        calm = all(len(t.clean) >= MIN_ROUNDS for t in alive) or spent >= max(2 * budget, PATIENCE)
         if rounds >= MIN_ROUNDS and spent >= budget and calm:
             break
         factor = [f for after, f in HOPELESS if rounds >= after][-1]
@@ -129,7 +130,7 @@ def measure(
 
 
 class Timings:
-    """The timings of one candidate, those during which the system took no core away held apart."""
+    """The timings of one candidate; those during which its threads had to wait for a core are held apart."""
 
     def __init__(self, run: Callable[[], object]) -> None:
         self._run, self._calls = run, 1
@@ -144,24 +145,23 @@ class Timings:
     def warm_up(self) -> None:
         """Touch scratch memory, wake the threads, learn how many calls make a timing; take the first one."""
         self._run()
-        start = time.perf_counter()
-        self._run()
-        self._calls = 1 + int(MIN_TIMING / max(time.perf_counter() - start, 1e-9))
         self.add()
+        if not self.clean:
+            self.add()
+        if self.best < MIN_TIMING:
+            self._calls += int(MIN_TIMING / self.best)
+            self.clean, self.spoilt = [], []
+            self.add()
 
     def add(self) -> None:
         """Take one more timing."""
-        before = _switches()
+        before = machine.waited()
         start = time.perf_counter()
         for _ in range(self._calls):
             self._run()
-        seconds = max(time.perf_counter() - start, 1e-9) / self._calls
-        (self.clean if _switches() == before else self.spoilt).append(seconds)
-
-
-def _switches() -> int:
-    """How often this process's threads had a core taken away."""
-    return getrusage(RUSAGE_SELF).ru_nivcsw
+        seconds = max(time.perf_counter() - start, 1e-9)
+        clean = machine.waited() - before <= TOLERANCE * seconds
+        (self.clean if clean else self.spoilt).append(seconds / self._calls)
 
 
 class Plan:
