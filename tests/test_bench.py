@@ -1,6 +1,7 @@
 """The commands: they measure, save and tell; what they saved decides in other processes."""
 
 import io
+import itertools
 import json
 import os
 import subprocess
@@ -10,12 +11,18 @@ import pytest
 
 import layoutkit as lk
 from layoutkit import __main__ as config_command
-from layoutkit import bench, progress, report, suites
+from layoutkit import bench, machine, progress, report, suites
 from layoutkit.cost import Cost, cost_table
 from layoutkit.limits import Limits
 from layoutkit.suites import Layer
 
 TINY = ["--suite", "tiny", "--quick", "--threads", "1", "--layouts", "NHWC,nChw8c"]
+
+
+@pytest.fixture(autouse=True)
+def calm(monkeypatch):
+    """No other work on the machine, or none that is noticed."""
+    monkeypatch.setattr(machine, "waited", lambda: 0.0)
 
 
 class FixedLimits(Limits):
@@ -106,6 +113,14 @@ def test_no_save_leaves_no_file(cache_dir, capsys):
     assert code == 0 and not list(cache_dir.iterdir())
     assert json.loads(said.out)["suite"] == "tiny", "only JSON on standard output"
     assert "all together" in said.err
+
+
+def test_what_was_disturbed_does_not_enter_the_table(cache_dir, capsys, monkeypatch):
+    monkeypatch.setattr(machine, "waited", itertools.count().__next__)
+    code, said = run(["--suite", "tiny", "--threads", "1", "--layouts", "NHWC", "--time-budget", "0.5"], capsys)
+    assert code == 0
+    assert "problems had no undisturbed timing: they do not enter the table" in said.out
+    assert cost_table.problems() == []
 
 
 def test_the_time_budget_ends_it(cache_dir, capsys):

@@ -146,6 +146,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if len(results) < len(found):
         print(f"{len(found) - len(results)} problems were left out: "
               + ("interrupted" if code else "the time was over"), file=text)  # fmt: skip
+    if doubtful := {case.key for case in measured} - set(cost_table.problems()):
+        print(f"{len(doubtful)} problems had no undisturbed timing: they do not enter the table", file=text)
     if not args.no_save:
         code = _save(text) or code
     if args.json:

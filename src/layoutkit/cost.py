@@ -125,6 +125,7 @@ class CostTable:
         # By path: the instruction set in use and the cache directory may change while the process runs.
         self._saved: dict[Path, Costs] = {}
         self._new: dict[Path, Costs] = {}
+        self._doubtful: dict[Path, Costs] = {}
         self._warned: set[Path] = set()
         self._lock = threading.RLock()
         self.generation = 0
@@ -150,7 +151,7 @@ class CostTable:
             if len(content) > MAX_BYTES:
                 raise ValueError(f"larger than {MAX_BYTES >> 20} MB")
             return parse(content.decode(), machine.identity())
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return {}
         except (OSError, ValueError) as error:
             if path not in self._warned:
@@ -167,21 +168,25 @@ class CostTable:
                 self.load()
             found = {problem: dict(self._saved[path].get(problem, {}))}
             merge(found, {problem: self._new.get(path, {}).get(problem, {})})
-            return found[problem]
+            return self._doubtful.get(path, {}).get(problem, {}) | found[problem]
 
     def problems(self) -> list[str]:
-        """The problems that have measured candidates."""
+        """The problems that have measured candidates, doubtful ones aside."""
         path = self.path
         with self._lock:
             if path not in self._saved:
                 self.load()
             return sorted({*self._saved[path], *self._new.get(path, {})})
 
-    def record(self, problem: str, candidate: str, cost: Cost) -> None:
-        """Remember a measurement; `save` makes it last."""
+    def record(self, problem: str, candidate: str, cost: Cost, doubtful: bool = False) -> None:
+        """Remember a measurement; `save` makes it last.
+
+        A doubtful one serves this process where there is no better, and is never saved.
+        """
         path = self.path
         with self._lock:
-            merge(self._new.setdefault(path, {}), {problem: {candidate: cost}})
+            into = self._doubtful if doubtful else self._new
+            merge(into.setdefault(path, {}), {problem: {candidate: cost}})
             self.generation += 1
 
     def save(self) -> Path:

@@ -79,7 +79,7 @@ def measure(
     budget: float = 0.2,
     again: bool = False,
 ) -> dict[str, Cost]:
-    """Time the candidates and record them.
+    """Time the candidates and record them; those without a clean timing as doubtful.
 
     Candidates alternate round by round, each round starting with another one, so that a noisy moment and
     what the one before left in the caches meet them all. Those that are hopelessly slower than the best
@@ -125,7 +125,7 @@ def measure(
             t.add()
     found = {name: Cost.of(t.clean or t.spoilt) for name, t in timings.items()}
     for name, cost in found.items():
-        cost_table.record(key, name, cost)
+        cost_table.record(key, name, cost, doubtful=not timings[name].clean)
     return found
 
 
