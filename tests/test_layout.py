@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strategies import laid_out, layouts, shapes
 
 from layoutkit import algebra, reference
 from layoutkit.layout import Layout
-from strategies import laid_out, layouts, shapes
 
 many = settings(max_examples=300, deadline=None)
 

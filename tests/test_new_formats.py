@@ -3,9 +3,9 @@
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strategies import BLOCKS, shapes
 
 from layoutkit import Image, Layout, Tensor, explain_view, reference
-from strategies import BLOCKS, shapes
 
 LETTERS = "uvwxyz"
 

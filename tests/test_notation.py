@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strategies import layouts
 
 from layoutkit import notation
 from layoutkit.affine import affine_map
 from layoutkit.layout import Layout
-from strategies import layouts
 
 many = settings(max_examples=400, deadline=None)
 

@@ -5,11 +5,11 @@ import itertools
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strategies import shapes
 
 from layoutkit import reference
 from layoutkit.layout import Layout
 from layoutkit.strides import read
-from strategies import shapes
 
 many = settings(max_examples=300, deadline=None)
 

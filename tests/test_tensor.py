@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strategies import laid_out, layouts
 
 from layoutkit import reference
 from layoutkit.layout import Layout
 from layoutkit.tensor import UNDEFINED, Tensor
-from strategies import laid_out, layouts
 
 many = settings(max_examples=300, deadline=None)
 

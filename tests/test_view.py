@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strategies import layouts, shapes
 
 from layoutkit import reference
 from layoutkit.layout import Layout
-from strategies import layouts, shapes
 from layoutkit.view import explain, is_view
 
 many = settings(max_examples=250, deadline=None)

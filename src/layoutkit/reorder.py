@@ -15,8 +15,8 @@ from .cost import Cost, cost_table
 from .layout import Layout
 from .leaves import Blocking
 from .machine import last_level_cache
-from .notation import key
 from .nests import copy_nests, digits, fill_nests
+from .notation import key
 from .plan import Candidate, Choice, Plan, measure, mode, planner, rank
 from .threads import check_threads
 
