@@ -11,7 +11,7 @@ from .layout import Layout
 from .plan import Plan, planner
 from .problem import ConvProblem, pad_pairs, per_axis
 from .reorder import reorder
-from .routes import best_route, choices
+from .routes import best_route, choices, route_key
 from .tensor import Tensor
 from .threads import check_threads
 
@@ -188,7 +188,7 @@ class _Conv:
         threads = check_threads(self._threads)
         found = choices(p, f.algorithm, threads)
         rate = p.flops / found[0].seconds / 1e9
-        return Plan(str(p), found, [f"{p.flops / 1e6:.1f} MFLOP, {rate:.0f} GFLOP/s on {threads} thread(s)"])
+        return Plan(route_key(p, threads), found, [f"{p.flops / 1e6:.1f} MFLOP, {rate:.0f} GFLOP/s on {threads} thread(s)"])
 
     def explain(self, shape) -> str:
         """Why: the candidates for an input of logical `shape`, in order."""
