@@ -93,7 +93,8 @@ def reorder(seed: int, index: int) -> str | None:
     _, given = a_view(rng, stored.shape, dtype)
     given.view(_bits(dtype))[...] = stored.view(_bits(dtype))
     room, out = a_view(rng, want.shape, dtype) if rng.integers(4) else (None, None)
-    what = f"{shape} {dtype} {src} -> {dst} strides {given.strides} -> {out is not None and out.strides} {isa} t{threads}"
+    strides = given.strides, None if out is None else out.strides
+    what = f"{shape} {dtype} {src} -> {dst} strides {strides} {isa} t{threads}"
     with instruction_set(isa):
         if prod(shape):
             what += " " + let_one_decide(rng, lk.plan(lk.reorder, given, src, dst, shape=shape, threads=threads))

@@ -70,10 +70,10 @@ def test_convolutions(cache_dir, name, layout):
     rng = np.random.default_rng(0)
     x, w = (rng.standard_normal(c.pop(k), np.float32) for k in "xw")
     layout = lk.Layout(layout)
-    pair = {k: (v, v) for k, v in (dict(stride=1, dilation=1) | {k: c[k] for k in c if k in ("stride", "dilation")}).items()}
-    pads = ((c.get("padding", 0),) * 2,) * 2
-    want = reference.conv(x, w, None, pair["stride"], pads, pair["dilation"], c.get("groups", 1))
-    scale = reference.conv(abs(x), abs(w), None, pair["stride"], pads, pair["dilation"], c.get("groups", 1))
+    stride, dilation, padding = ((c.get(k, n),) * 2 for k, n in (("stride", 1), ("dilation", 1), ("padding", 0)))
+    attributes = stride, tuple((p, p) for p in padding), dilation, c.get("groups", 1)
+    want = reference.conv(x, w, None, *attributes)
+    scale = reference.conv(abs(x), abs(w), None, *attributes)
     stored = reference.to_physical(x, layout)
     ways = 0
     for isa in registry.isas():

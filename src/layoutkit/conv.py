@@ -188,7 +188,8 @@ class _Conv:
         threads = check_threads(self._threads)
         found = choices(p, f.algorithm, threads)
         rate = p.flops / found[0].seconds / 1e9
-        return Plan(route_key(p, threads), found, [f"{p.flops / 1e6:.1f} MFLOP, {rate:.0f} GFLOP/s on {threads} thread(s)"])
+        note = f"{p.flops / 1e6:.1f} MFLOP, {rate:.0f} GFLOP/s on {threads} thread(s)"
+        return Plan(route_key(p, threads), found, [note])
 
     def explain(self, shape) -> str:
         """Why: the candidates for an input of logical `shape`, in order."""
