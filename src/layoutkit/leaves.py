@@ -36,12 +36,14 @@ class Blocking(NamedTuple):
 
     src_run: int
     dst_run: int
-    ahead: bool  # whether a leaf fetches what the next one reads
+    ahead: bool  # whether a leaf fetches what a later one reads
+    along: int  # the side whose order the leaves follow: 1 source, 2 destination
 
 
 CHUNK = 1 << 16  # bytes of one run: long copies are cut so that threads can share them
 TASKS = 8  # leaves that a nest has at least, so that threads can share it
 LINE = 64
+AHEAD = 2048  # bytes that are fetched ahead at least
 WIDE = (16, 32, 64)  # bytes of a run that transposes move as one element
 ONE = Loop(1, 0, 0)
 
@@ -86,12 +88,12 @@ def _cut(loop: Loop, step: int) -> list[tuple[Loop, Loop, int]]:
     return cuts
 
 
-def _by_source(loops: Sequence[Loop]) -> tuple[Loop, ...]:
-    return tuple(sorted((x for x in loops if x.n > 1), key=lambda x: abs(x.src), reverse=True))
+def _ordered(loops: Sequence[Loop], side: int) -> tuple[Loop, ...]:
+    return tuple(sorted((x for x in loops if x.n > 1), key=lambda x: abs(x[side]), reverse=True))
 
 
 def _transposes(rest, along: Loop, inner: Loop, src: int, dst: int, width: int, b: Blocking) -> list[Nest]:
-    """The source runs along one loop, the destination along the other: tiles of both, in the source's order."""
+    """The source runs along one loop, the destination along the other: tiles of both, in the order of one."""
     i_step, j_step = b.src_run // width or along.n, b.dst_run // width or inner.n
     enough = max(1, TASKS // prod(x.n for x in rest))
     if -(-along.n // i_step) * -(-inner.n // j_step) < enough:  # too few to share: more of the longer one
@@ -102,18 +104,14 @@ def _transposes(rest, along: Loop, inner: Loop, src: int, dst: int, width: int, 
     nests = []
     for i_outer, i, i_first in _cut(along, i_step):
         for j_outer, j, j_first in _cut(inner, j_step):
-            ahead = (i_outer.src or j_outer.src) if b.ahead else 0
-            nests.append(
-                Nest(
-                    "transpose",
-                    8 * width,
-                    _by_source([*rest, i_outer, j_outer]),
-                    (i, j),
-                    src + i_first * along.src + j_first * inner.src,
-                    dst + i_first * along.dst + j_first * inner.dst,
-                    ahead if i_outer.n > 1 or j_outer.n > 1 else 0,
-                )
-            )
+            outer = _ordered([*rest, i_outer, j_outer], b.along)
+            ahead = 0
+            if b.ahead and outer:  # so far along the innermost loop that a few lines of latency are hidden
+                leaves = -(-AHEAD // (i.n * j.n * width))
+                ahead = min(leaves, outer[-1].n - 1) * outer[-1].src
+            src_at = src + i_first * along.src + j_first * inner.src
+            dst_at = dst + i_first * along.dst + j_first * inner.dst
+            nests.append(Nest("transpose", 8 * width, outer, (i, j), src_at, dst_at, ahead))
     return nests
 
 
