@@ -14,7 +14,7 @@
 #endif
 
 /* Stores n = 16, 32 or 64 bytes past the caches; p aligned to n, n at most a vector. */
-LK_INLINE void stream_part(char *p, const char *v, const int n)
+LK_INLINE void stream_part(char *p, const char *v, const int n __attribute__((unused)))
 {
 #if defined(__AVX512F__)
     if (n == 64) {
@@ -116,18 +116,30 @@ void LK_NAME(copy_x8)(const lk_move *m)
 #include "move_width.inc"
 #undef BITS
 
-/* Elements of a whole vector or a part of one: blocks of blocked layouts, moved as they are. */
+/* Elements of a whole vector or a part of one: blocks of blocked layouts, moved as they are or padded. */
+LK_INLINE void move_wide(char *d, const char *s, const lk_move *m, const int bytes, const int stream)
+{
+    char whole[64];
+    if (m->valid) {
+        memcpy(whole, m->pad, bytes);
+        memcpy(whole, s, m->valid);
+        s = whole;
+    }
+    const int step = MIN(LK_VB, bytes);
+    for (int k = 0; k < bytes; k += step) {
+        if (stream)
+            stream_part(d + k, s + k, step);
+        else
+            copy_part(d + k, s + k, step);
+    }
+}
+
 #define WIDE(BITS) \
-    LK_INLINE void one##BITS(char *d, const char *s) \
-    { \
-        for (int k = 0; k < BITS / 8; k += MIN(LK_VB, BITS / 8)) \
-            copy_part(d + k, s + k, MIN(LK_VB, BITS / 8)); \
-    } \
     void LK_NAME(gather_x##BITS)(const lk_move *m) \
     { \
         for (int64_t i = 0; i < m->n0; i++) \
             for (int64_t j = 0; j < m->n1; j++) \
-                one##BITS(m->dst + i * m->d0 + j * m->d1, m->src + i * m->s0 + j * m->s1); \
+                move_wide(m->dst + i * m->d0 + j * m->d1, m->src + i * m->s0 + j * m->s1, m, BITS / 8, 0); \
     } \
     void LK_NAME(transpose_x##BITS)(const lk_move *m) \
     { \
@@ -137,10 +149,9 @@ void LK_NAME(copy_x8)(const lk_move *m)
             char *d = m->dst + i * m->d0; \
             for (int64_t j = 0; j < m->n1; j++, s += m->s1, d += BITS / 8) { \
                 if (stream) \
-                    for (int k = 0; k < BITS / 8; k += MIN(LK_VB, BITS / 8)) \
-                        stream_part(d + k, s + k, MIN(LK_VB, BITS / 8)); \
+                    move_wide(d, s, m, BITS / 8, 1); \
                 else \
-                    one##BITS(d, s); \
+                    move_wide(d, s, m, BITS / 8, 0); \
                 if (m->ahead) \
                     __builtin_prefetch(s + m->ahead); \
             } \
