@@ -45,8 +45,8 @@ class Blocking(NamedTuple):
 CHUNK = 1 << 16  # bytes of one run: long copies are cut so that threads can share them
 TASKS = 8  # leaves that a nest has at least, so that threads can share it
 LINE = 64
-AHEAD = 2048  # bytes that are fetched ahead at least
-WIDE = (16, 32, 64)  # bytes of a run that transposes move as one element
+AHEAD = 8192  # bytes that are fetched ahead at least
+WIDE = (16, 32, 64, 128, 256)  # bytes of a run that transposes move as one element
 ONE = Loop(1, 0, 0)
 
 
@@ -115,7 +115,7 @@ def pads_with(region: Region, width: int, vector: int) -> bool:
     """Whether one leaf can write the block of `region` with its pads."""
     block = region.block
     if block.src == width:
-        return block.n * width in WIDE
+        return block.n * width in WIDE and block.n * width <= LINE
     return width < 16 and block.n * width <= vector and any(x.src == width and x.n > 1 for x in region.loops)
 
 
@@ -145,7 +145,7 @@ def _transposes(rest, along: Loop, inner: Loop, src: int, dst: int, width: int, 
 
 def _continued(loop: Loop, side: int, rest: Sequence[Loop], width: int, tile: int) -> Loop | None:
     """What `side` goes on along where `loop` is shorter than a tile and both together fill one."""
-    if width > 8 or loop.n >= tile or tile % loop.n or loop.n * width % 16:
+    if width > 8 or loop.n > tile or tile % loop.n or loop.n * width % 16:
         return None
     found = next((x for x in rest if x[side] == loop.n * width), None)
     return found if found is not None and found.n >= tile // loop.n else None

@@ -165,6 +165,7 @@ KINDS = {
         Blocking(0, 64, True, 1),
         Blocking(0, 1024, True, 1),
         Blocking(0, 4096, True, 1),
+        Blocking(1024, 0, True, 1),
         Blocking(0, 64, True, 2),
     )
 }

@@ -120,7 +120,7 @@ void LK_NAME(copy_x8)(const lk_move *m)
 LK_INLINE void move_wide(char *d, const char *s, const lk_move *m, const int bytes, const int stream)
 {
     char whole[64];
-    if (m->valid) {
+    if (m->valid && bytes <= 64) {
         memcpy(whole, m->pad, bytes);
         memcpy(whole, s, m->valid);
         s = whole;
@@ -143,7 +143,7 @@ LK_INLINE void move_wide(char *d, const char *s, const lk_move *m, const int byt
     } \
     void LK_NAME(transpose_x##BITS)(const lk_move *m) \
     { \
-        const int stream = m->stream && ((intptr_t)m->dst | m->d0) % (BITS / 8) == 0; \
+        const int stream = m->stream && ((intptr_t)m->dst | m->d0) % MIN(64, BITS / 8) == 0; \
         for (int64_t i = 0; i < m->n0; i++) { \
             const char *s = m->src + i * m->s0; \
             char *d = m->dst + i * m->d0; \
@@ -162,6 +162,8 @@ LK_INLINE void move_wide(char *d, const char *s, const lk_move *m, const int byt
 WIDE(128)
 WIDE(256)
 WIDE(512)
+WIDE(1024)
+WIDE(2048)
 
 typedef struct { uint64_t lo, hi; } pair;
 void LK_NAME(fill_x128)(const lk_move *m)
@@ -186,9 +188,13 @@ const lk_kernel LK_NAME(lk_rows_move)[] = {
     LK_ROW(LK_TRANSPOSE, transpose_x128, 128, 0, 0),
     LK_ROW(LK_TRANSPOSE, transpose_x256, 256, 0, 0),
     LK_ROW(LK_TRANSPOSE, transpose_x512, 512, 0, 0),
+    LK_ROW(LK_TRANSPOSE, transpose_x1024, 1024, 0, 0),
+    LK_ROW(LK_TRANSPOSE, transpose_x2048, 2048, 0, 0),
     LK_ROW(LK_GATHER, gather_x128, 128, 0, 0),
     LK_ROW(LK_GATHER, gather_x256, 256, 0, 0),
     LK_ROW(LK_GATHER, gather_x512, 512, 0, 0),
+    LK_ROW(LK_GATHER, gather_x1024, 1024, 0, 0),
+    LK_ROW(LK_GATHER, gather_x2048, 2048, 0, 0),
     LK_ROW(LK_FILL, fill_x128, 128, 0, 0),
     LK_LAST_ROW,
 };
