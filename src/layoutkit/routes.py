@@ -19,7 +19,7 @@ from .algorithms import ALGORITHMS, Algorithm, contiguous_strides
 from .cost import Cost, cost_table
 from .layout import Layout
 from .plan import Candidate, Choice, measure, mode, rank
-from .problem import ConvProblem
+from .problem import ACCURACIES, ConvProblem
 from .reorder import program
 
 NATIVE = {"channels": {3: "NWC", 4: "NHWC", 5: "NDHWC"}, "pixels": {3: "NCW", 4: "NCHW", 5: "NCDHW"}}
@@ -68,6 +68,9 @@ class Route:
 
 def _native(p: ConvProblem, algorithm: Algorithm) -> ConvProblem | str:
     """`p` on layouts that `algorithm` takes, the fewest sides changed; or why there are none."""
+    if ACCURACIES.index(algorithm.accuracy) > ACCURACIES.index(p.accuracy):
+        what = " ".join(filter(None, (algorithm.name, algorithm.variant)))
+        return f"{what} rounds more than accuracy {p.accuracy!r} allows, it needs {algorithm.accuracy!r}"
     reason = algorithm.supports(p)
     if reason is None:
         return p
@@ -114,9 +117,10 @@ def candidates(p: ConvProblem, algorithm: str, threads: int, x_strides, y_stride
         for kernel in registry.best("gemm", 32):
             way = "" if native == p else f" via {native.src}>{native.dst}"
             build = partial(Route, p, native, a, kernel, threads, x_strides, y_strides)
-            yield Candidate(f"{a.name} {kernel.name}{way}", _estimate(p, native, a, kernel, threads), build)
+            name = " ".join(filter(None, (a.name, a.variant, kernel.name)))
+            yield Candidate(f"{name}{way}", _estimate(p, native, a, kernel, threads), build)
     if len(reasons) == sum(algorithm in ("auto", a.name) for a in ALGORITHMS):
-        raise ValueError(f"{p}: algorithm {algorithm!r} cannot do it: {'; '.join(reasons)}")
+        raise ValueError(f"{p}: algorithm {algorithm!r} cannot do it: {'; '.join(dict.fromkeys(reasons))}")
 
 
 def route_key(p: ConvProblem, threads: int) -> str:
