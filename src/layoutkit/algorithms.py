@@ -160,6 +160,7 @@ class Algorithm:
     packing: str  # filters packed alike are packed once
     accuracy: str = "strict"  # the strictest that allows it
     variant: str = ""  # one of several ways that share the name
+    estimate: Callable | None = None  # seconds, where they are not those of the problem's flops
 
 
 def _filters_direct(p: ConvProblem) -> str | None:
@@ -173,6 +174,7 @@ def _winograd(m: int, accuracy: str) -> Algorithm:
     return Algorithm(
         "winograd", False, "channels", partial(winograd_conv.support, m), partial(winograd_conv.pack, m),
         partial(winograd_conv.build, m), rows_strides_ok, f"winograd {name}", accuracy, name,
+        partial(winograd_conv.estimate, m),
     )  # fmt: skip
 
 
