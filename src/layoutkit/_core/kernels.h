@@ -35,7 +35,7 @@ typedef struct {
     char *c;
     const int64_t *c_row, *c_col;
     int c_split;
-    int accumulate; /* C is read and added to; the biases are then not added */
+    int accumulate; /* C is read and added to, the biases as well if they are given */
     int rows, cols;
     const char *ahead; /* fetched into L2 meanwhile, ahead_bytes of it: the filter that comes next */
     int64_t ahead_bytes;
