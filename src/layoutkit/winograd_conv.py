@@ -133,6 +133,6 @@ def build(m: int, p: ConvProblem, kernel: Kernel, threads: int, x_strides, y_str
         (xs[0][0].stride, *spatial_strides(xs)), ic,
         (held, block if block > 1 else max(1, held), xs[1][0].stride, ic // block * xs[1][0].stride),
         (ys[0][0].stride, *spatial_strides(ys)),
-        (cols, y_block if y_block > 1 else max(1, cols), ys[1][0].stride),
+        (cols, y_block, ys[1][0].stride) if y_block > 1 else (cols, max(1, cols), 4 * max(1, cols)),
         *cut(p, m, kernel, threads),
     )  # fmt: skip

@@ -143,7 +143,7 @@ cdef class Winograd(Executor):
 
     cdef inline int64_t column(self, int64_t j) noexcept nogil:
         """Byte offset of output channel j of a pixel, the first of a run."""
-        return 4 * j if self.y_block >= self.cols else j // self.y_block * self.y_block_stride
+        return j // self.y_block * self.y_block_stride + j % self.y_block * 4
 
     cdef inline Place place(self, int64_t tile) noexcept nogil:
         """Where a tile of the output begins."""
