@@ -203,6 +203,7 @@ class Algorithm:
     build: Callable
     strides_ok: Callable
     packing: str  # filters packed alike are packed once
+    room: Callable | None = None  # (problem, input's strides) -> the padded copy to read instead, or None
 
 
 def _filters_direct(p: ConvProblem) -> str | None:

@@ -17,7 +17,7 @@ from .threads import check_threads
 
 F32 = np.dtype(np.float32)
 MAX_BOUND = 256  # kinds of input that one object remembers the decision for
-ALGORITHM_NAMES = ("auto", "direct", "im2col")
+ALGORITHM_NAMES = ("auto", "direct", "im2col", "folded")
 
 
 class _Filter:
@@ -233,7 +233,7 @@ def conv2d(
     layout, out_layout : str or Layout
         Of `x` and of the result; `out_layout` is `layout` by default.
     filter_layout : str or Layout
-    algorithm : {"auto", "direct", "im2col"}
+    algorithm : {"auto", "direct", "im2col", "folded"}
         "auto" takes the route that the cost table thinks fastest.
     out : ndarray, optional
         Where to write; must not overlap `x`, `w` or `bias`.

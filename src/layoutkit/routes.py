@@ -12,17 +12,21 @@ from math import prod
 
 import numpy as np
 
+from . import algorithms
 from ._core import conv as core
 from ._core import registry
 from ._core.registry import Kernel
-from .algorithms import ALGORITHMS, Algorithm, contiguous_strides
+from .algorithms import Algorithm, contiguous_strides
 from .cost import Cost, cost_table
+from .folded import CHANNELS_LAST, FOLDED
 from .layout import Layout
 from .plan import Candidate, Choice, measure, mode, rank
 from .problem import ConvProblem
 from .reorder import program
 
-NATIVE = {"channels": {3: "NWC", 4: "NHWC", 5: "NDHWC"}, "pixels": {3: "NCW", 4: "NCHW", 5: "NCDHW"}}
+ALGORITHMS = (*algorithms.ALGORITHMS, FOLDED)
+
+NATIVE = {"channels": CHANNELS_LAST, "pixels": {3: "NCW", 4: "NCHW", 5: "NCDHW"}}
 
 # What the estimate of a route not measured is made of; the table replaces it problem by problem.
 GFLOPS = {"portable": 16e9, "avx2": 120e9, "avx512": 240e9, "avx512_bf16": 240e9}
@@ -48,7 +52,12 @@ class Route:
         threads = threads if p.flops >= SMALL else 1
         before = after = None
         x_bytes = y_bytes = 0
-        if native.src != p.src or not algorithm.strides_ok(p.src, x_strides, p.src_shape):
+        pads = None
+        room = algorithm.room and algorithm.room(native, x_strides if native.src == p.src else None)
+        if room:
+            before = program(p.src, native.src, p.src_shape, 4, x_strides, room.strides)
+            x_strides, x_bytes, pads, native = room.strides, room.bytes, room[2:], room.problem
+        elif native.src != p.src or not algorithm.strides_ok(p.src, x_strides, p.src_shape):
             inner = contiguous_strides(native.src, p.src_shape)
             before = program(p.src, native.src, p.src_shape, 4, x_strides, inner)
             x_bytes = prod(native.src.physical_shape(p.src_shape)) * 4
@@ -59,7 +68,7 @@ class Route:
             y_bytes = prod(native.dst.physical_shape(p.dst_shape)) * 4
             y_strides = inner
         executor = algorithm.build(native, kernel, threads, x_strides, y_strides, algorithm.gather)
-        self.run = core.Route(before, executor, after, x_bytes, y_bytes)
+        self.run = core.Route(before, executor, after, x_bytes, y_bytes, pads)
 
     def pack(self, w: np.ndarray, bias: np.ndarray | None):
         """Filter in OIHW order and bias as this route reads them."""
@@ -91,11 +100,15 @@ def _estimate(p: ConvProblem, native: ConvProblem, algorithm: Algorithm, kernel:
     waste *= 1 + 0.02 * (kernel.mr * -(-rows // kernel.mr) / max(1, rows) - 1)
     depth = native.ic // native.groups * prod(native.kernel)
     overhead = 1 + 12 / max(1, depth)  # a tile's prologue and stores, in steps of its sum
+    if algorithm.via == "channels":  # and what a tap costs, in steps of its run of channels
+        run = depth if algorithm.gather else depth // prod(native.kernel) * (native.kernel[-1] if algorithm.room else 1)
+        overhead += 1.5 / max(1, run)
+        overhead *= 1 + lanes / max(1, kernel.mr * min(kernel.nr, columns))  # loads, in FMAs
     seconds = p.flops * waste * overhead / (GFLOPS[kernel.isa] * threads)
     if algorithm.gather:
         seconds += 8 * native.groups * depth * out / (MOVE * threads)
     x_bytes, y_bytes = 4 * prod(p.src_shape), 4 * prod(p.dst_shape)
-    moved = (native.src != p.src) * x_bytes + (native.dst != p.dst) * y_bytes
+    moved = (native.src != p.src or algorithm.room is not None) * x_bytes + (native.dst != p.dst) * y_bytes
     return seconds + 2 * moved / (MOVE * threads) + 1e-6
 
 

@@ -59,6 +59,9 @@ cdef inline int64_t ceil_div(int64_t a, int64_t b) noexcept nogil:
 cdef inline void taps_inside(const Geometry *g, int axis, int64_t at, int64_t *lo, int64_t *hi) noexcept nogil:
     """The taps [lo, hi) along `axis` that output position `at` reads inside the input."""
     cdef int64_t first = at * g.stride[axis] - g.before[axis], d = g.dilation[axis]
+    if first >= 0 and first + (g.kernel[axis] - 1) * d < g.size[axis]:  # most: no divisions
+        lo[0], hi[0] = 0, g.kernel[axis]
+        return
     lo[0] = 0 if first >= 0 else min(g.kernel[axis], ceil_div(-first, d))
     hi[0] = min(g.kernel[axis], ceil_div(g.size[axis] - first, d)) if first < g.size[axis] else 0
     if hi[0] < lo[0]:
@@ -278,7 +281,9 @@ cdef class PixelRows(Executor):
         cdef int64_t p[4]
         cdef int64_t lo[3]
         cdef int64_t hi[3]
-        cdef uint32_t bit
+        cdef uint32_t bit, whole
+        cdef int64_t x_at = 0, y_at = 0
+        cdef bint inside, turned = True
         cdef int axis
         rest = row
         for axis in range(2, -1, -1):
@@ -287,31 +292,50 @@ cdef class PixelRows(Executor):
         p[0] = rest
         for t in range(first, last):
             end = share(self.rows, self.tiles, t + 1)
-            bit = 1
+            bit, whole = 1, 0
             if self.padded:
                 memset(mask, 0, 4 * self.taps)
             while row < end:
-                x_row[i] = p[0] * self.x_stride[0]
-                y_row[i] = p[0] * self.y_stride[0]
-                for axis in range(3):
-                    x_row[i] += (p[axis + 1] * g.stride[axis] - g.before[axis]) * self.x_stride[axis + 1]
-                    y_row[i] += p[axis + 1] * self.y_stride[axis + 1]
-                if self.padded:
+                if turned:
+                    x_at, y_at = p[0] * self.x_stride[0], p[0] * self.y_stride[0]
                     for axis in range(3):
-                        taps_inside(g, axis, p[axis + 1], &lo[axis], &hi[axis])
-                    for a in range(lo[0], hi[0]):
-                        for b in range(lo[1], hi[1]):
-                            for c in range(lo[2], hi[2]):
-                                mask[(a * g.kernel[1] + b) * g.kernel[2] + c] |= bit
+                        x_at += (p[axis + 1] * g.stride[axis] - g.before[axis]) * self.x_stride[axis + 1]
+                        y_at += p[axis + 1] * self.y_stride[axis + 1]
+                x_row[i], y_row[i] = x_at, y_at
+                if self.padded:
+                    if turned:
+                        taps_inside(g, 0, p[1], &lo[0], &hi[0])
+                        taps_inside(g, 1, p[2], &lo[1], &hi[1])
+                    taps_inside(g, 2, p[3], &lo[2], &hi[2])
+                    inside = True
+                    for axis in range(3):
+                        inside &= hi[axis] - lo[axis] == g.kernel[axis]
+                    if inside:
+                        whole |= bit
+                    else:
+                        for a in range(lo[0], hi[0]):
+                            for b in range(lo[1], hi[1]):
+                                for c in range(lo[2], hi[2]):
+                                    mask[(a * g.kernel[1] + b) * g.kernel[2] + c] |= bit
                 bit <<= 1
                 i += 1
                 row += 1
-                axis = 3
-                p[axis] += 1
-                while axis > 0 and p[axis] == g.out[axis - 1]:
-                    p[axis] = 0
-                    axis -= 1
-                    p[axis] += 1
+                x_at += g.stride[2] * self.x_stride[3]
+                y_at += self.y_stride[3]
+                p[3] += 1
+                turned = p[3] == g.out[2]
+                if turned:
+                    p[3] = 0
+                    p[2] += 1
+                    if p[2] == g.out[1]:
+                        p[2] = 0
+                        p[1] += 1
+                        if p[1] == g.out[0]:
+                            p[1] = 0
+                            p[0] += 1
+            if whole:
+                for a in range(self.taps):
+                    mask[a] |= whole
             mask += self.taps
 
     cdef void gather_rows(self, const char *x, int64_t first, int64_t last, int64_t *x_row,
@@ -474,16 +498,29 @@ cdef class Route:
         Reorders from the caller's input and to the caller's output.
     x_bytes, y_bytes : int
         What the reordered input and output take of the workspace.
+    pads : (n, planes, rows, row), optional
+        The reordered input is n images padded with zeros: (before, inside, after) planes, rows and bytes of a row.
     """
 
     cdef Program before, after
     cdef Executor executor
     cdef int64_t x_bytes, y_bytes
+    cdef int64_t images, start
+    cdef int64_t pads[3][3]
     cdef list scratch               # workspaces of calls that have ended
     cdef readonly int64_t workspace
     """Bytes of scratch memory that a call needs."""
 
-    def __init__(self, Program before, Executor executor, Program after, int64_t x_bytes, int64_t y_bytes):
+    def __init__(self, Program before, Executor executor, Program after, int64_t x_bytes, int64_t y_bytes,
+                 pads=None):
+        self.images = self.start = 0
+        if pads is not None:
+            self.images = pads[0]
+            for i in range(3):
+                for j in range(3):
+                    self.pads[i][j] = pads[1 + i][j]
+            rows, pitch = sum(pads[2]), sum(pads[3])
+            self.start = pitch * (rows * pads[1][0] + pads[2][0]) + pads[3][0]
         self.before, self.executor, self.after = before, executor, after
         self.x_bytes, self.y_bytes = aligned(x_bytes), aligned(y_bytes)
         self.workspace = self.x_bytes + self.y_bytes + executor.ws_thread * executor.threads
@@ -513,10 +550,26 @@ cdef class Route:
         cdef char *inner = y
         cdef int threads = self.executor.threads
         if self.before is not None:
-            self.before.run(x, at, threads)
+            self.before.run(x, at + self.start, threads)
             x = at
+            if self.images:
+                self.zeros(at)
         if self.after is not None:
             inner = at + self.x_bytes
         self.executor.run(x, w, bias, inner, work)
         if self.after is not None:
             self.after.run(inner, y, threads)
+
+    cdef void zeros(self, char *at) noexcept nogil:
+        """Write what lies around the reordered input."""
+        cdef int64_t *planes = self.pads[0], *rows = self.pads[1], *row = self.pads[2]
+        cdef int64_t pitch = row[0] + row[1] + row[2], image, d, h
+        for image in range(self.images):
+            for d in range(planes[0] + planes[1] + planes[2]):
+                for h in range(rows[0] + rows[1] + rows[2]):
+                    if planes[0] <= d < planes[0] + planes[1] and rows[0] <= h < rows[0] + rows[1]:
+                        memset(at, 0, row[0])
+                        memset(at + row[0] + row[1], 0, row[2])
+                    else:
+                        memset(at, 0, pitch)
+                    at += pitch
