@@ -133,7 +133,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         measure(track(visits(found, caps, end), VISITS * len(found)), Limits(), measured)
     except KeyboardInterrupt:
         code = 130
-    results = list(measured.values())
+    known = set(cost_table.problems())
+    results = [r for r in measured.values() if r.case.key in known]
     text = sys.stderr if args.json == "-" else sys.stdout
     identity = machine.identity()
     print(f"layoutkit {identity['version']} on {identity['cpu']}, {identity['isa']}, {args.suite}", file=text)
@@ -143,11 +144,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(f"\n{len(results)} problems measured in {took:.0f} s", file=text)
     for line in report.busy(results):
         print(line, file=text)
-    if len(results) < len(found):
-        print(f"{len(found) - len(results)} problems were left out: "
+    if len(measured) < len(found):
+        print(f"{len(found) - len(measured)} problems were left out: "
               + ("interrupted" if code else "the time was over"), file=text)  # fmt: skip
-    if doubtful := {case.key for case in measured} - set(cost_table.problems()):
-        print(f"{len(doubtful)} problems had no undisturbed timing: they do not enter the table", file=text)
+    if disturbed := len(measured) - len(results):
+        print(f"{disturbed} problems had no undisturbed timing: neither shown nor saved", file=text)
     if not args.no_save:
         code = _save(text) or code
     if args.json:
