@@ -1,4 +1,4 @@
-from libc.stdint cimport int64_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint32_t
 
 cdef extern from "kernels.h" nogil:
     ctypedef struct lk_gemm:
@@ -20,6 +20,27 @@ cdef extern from "kernels.h" nogil:
         int64_t ahead_bytes
     ctypedef void (*lk_gemm_fn)(const lk_gemm *) noexcept nogil
 
+    ctypedef struct lk_depthwise_tile:
+        int64_t x, y
+        const uint32_t *x_mask
+        const uint32_t *y_mask
+        int cols, whole
+    ctypedef struct lk_depthwise:
+        const char *x
+        int64_t x_row, x_col, x_tap, x_vector
+        const int64_t *tap
+        const uint32_t *inside
+        const float *w
+        const float *bias
+        char *y
+        int64_t y_row, y_col, y_vector
+        const lk_depthwise_tile *tile
+        const int32_t *order
+        const int64_t *x_at
+        const uint32_t *x_lanes
+        int rows, tiles, vectors, tail, taps, kw, step
+    ctypedef void (*lk_depthwise_fn)(const lk_depthwise *) noexcept nogil
+
     ctypedef struct lk_move:
         const char *src
         char *dst
@@ -30,7 +51,7 @@ cdef extern from "kernels.h" nogil:
     ctypedef double (*lk_peak_fn)(int64_t) noexcept nogil
 
     enum:
-        LK_GEMM, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_PEAK, LK_FAMILY_COUNT, LK_ISA_COUNT
+        LK_GEMM, LK_DEPTHWISE, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_PEAK, LK_FAMILY_COUNT, LK_ISA_COUNT
 
     ctypedef struct lk_kernel:
         const char *name
