@@ -11,7 +11,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ._core.registry import Kernel
-from .algorithms import Algorithm, contiguous_strides, rows_build, rows_pack, rows_strides_ok, rows_support
+from .algorithms import Algorithm, rows_build, rows_pack, rows_strides_ok, rows_support
+from .geometry import contiguous_strides
 from .layout import Layout
 from .problem import ConvProblem
 

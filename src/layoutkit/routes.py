@@ -16,21 +16,21 @@ from . import algorithms
 from ._core import conv as core
 from ._core import registry
 from ._core.registry import Kernel
-from .algorithms import Algorithm, contiguous_strides
+from .algorithms import GFLOPS, LANES, Algorithm
 from .cost import Cost, cost_table
+from .depthwise import DEPTHWISE
 from .folded import CHANNELS_LAST, FOLDED
+from .geometry import contiguous_strides
 from .layout import Layout
 from .plan import Candidate, Choice, measure, mode, rank
-from .problem import ConvProblem
+from .problem import ACCURACIES, ConvProblem
 from .reorder import program
 
-ALGORITHMS = (*algorithms.ALGORITHMS, FOLDED)
+ALGORITHMS = (*algorithms.ALGORITHMS, FOLDED, DEPTHWISE)
 
 NATIVE = {"channels": CHANNELS_LAST, "pixels": {3: "NCW", 4: "NCHW", 5: "NCDHW"}}
 
 # What the estimate of a route not measured is made of; the table replaces it problem by problem.
-GFLOPS = {"portable": 16e9, "avx2": 120e9, "avx512": 240e9, "avx512_bf16": 240e9}
-LANES = {"portable": 4, "avx2": 8, "avx512": 16, "avx512_bf16": 16}
 MOVE = 20e9  # bytes a second, read and written, of a reorder or a gather
 SMALL = 1 << 21  # flops below which a second thread costs more than it brings
 
@@ -77,6 +77,9 @@ class Route:
 
 def _native(p: ConvProblem, algorithm: Algorithm) -> ConvProblem | str:
     """`p` on layouts that `algorithm` takes, the fewest sides changed; or why there are none."""
+    if ACCURACIES.index(algorithm.accuracy) > ACCURACIES.index(p.accuracy):
+        what = " ".join(filter(None, (algorithm.name, algorithm.variant)))
+        return f"{what} rounds more than accuracy {p.accuracy!r} allows, it needs {algorithm.accuracy!r}"
     reason = algorithm.supports(p)
     if reason is None:
         return p
@@ -92,6 +95,11 @@ def _native(p: ConvProblem, algorithm: Algorithm) -> ConvProblem | str:
 def _estimate(p: ConvProblem, native: ConvProblem, algorithm: Algorithm, kernel: Kernel, threads: int) -> float:
     """Seconds, by counting: multiplications with the lanes and rows that go empty, and bytes moved."""
     lanes = LANES[kernel.isa]
+    x_bytes, y_bytes = 4 * prod(p.src_shape), 4 * prod(p.dst_shape)
+    moved = (native.src != p.src or algorithm.room is not None) * x_bytes + (native.dst != p.dst) * y_bytes
+    moving = 2 * moved / (MOVE * threads)
+    if algorithm.estimate:
+        return algorithm.estimate(native, kernel, threads) + moving
     out, per_group = native.n * prod(native.out), native.oc // native.groups
     rows, columns = (out, per_group) if algorithm.via == "channels" else (per_group, prod(native.out))
     waste = -(-columns // lanes) * lanes / columns if columns else 1.0
@@ -107,9 +115,7 @@ def _estimate(p: ConvProblem, native: ConvProblem, algorithm: Algorithm, kernel:
     seconds = p.flops * waste * overhead / (GFLOPS[kernel.isa] * threads)
     if algorithm.gather:
         seconds += 8 * native.groups * depth * out / (MOVE * threads)
-    x_bytes, y_bytes = 4 * prod(p.src_shape), 4 * prod(p.dst_shape)
-    moved = (native.src != p.src or algorithm.room is not None) * x_bytes + (native.dst != p.dst) * y_bytes
-    return seconds + 2 * moved / (MOVE * threads) + 1e-6
+    return seconds + moving + 1e-6
 
 
 def candidates(p: ConvProblem, algorithm: str, threads: int, x_strides, y_strides) -> Iterator[Candidate]:
@@ -124,12 +130,13 @@ def candidates(p: ConvProblem, algorithm: str, threads: int, x_strides, y_stride
         if isinstance(native, str):
             reasons.append(native)
             continue
-        for kernel in registry.best("gemm", 32):
+        for kernel in registry.best(a.family, 32):
             way = "" if native == p else f" via {native.src}>{native.dst}"
             build = partial(Route, p, native, a, kernel, threads, x_strides, y_strides)
-            yield Candidate(f"{a.name} {kernel.name}{way}", _estimate(p, native, a, kernel, threads), build)
+            name = " ".join(filter(None, (a.name, a.variant, kernel.name)))
+            yield Candidate(f"{name}{way}", _estimate(p, native, a, kernel, threads), build)
     if len(reasons) == sum(algorithm in ("auto", a.name) for a in ALGORITHMS):
-        raise ValueError(f"{p}: algorithm {algorithm!r} cannot do it: {'; '.join(reasons)}")
+        raise ValueError(f"{p}: algorithm {algorithm!r} cannot do it: {'; '.join(dict.fromkeys(reasons))}")
 
 
 def route_key(p: ConvProblem, threads: int) -> str:

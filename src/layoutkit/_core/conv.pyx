@@ -33,16 +33,6 @@ cdef enum:
     MAX_ROWS = 32    # rows of the tallest: a mask has a bit for each
 
 
-cdef struct Geometry:
-    int64_t n, groups
-    int64_t size[3]        # of the input
-    int64_t out[3]
-    int64_t kernel[3]
-    int64_t stride[3]
-    int64_t dilation[3]
-    int64_t before[3]      # padding
-
-
 cdef Geometry geometry_of(g) except *:
     cdef Geometry c
     c.n, c.groups = g.n, g.groups
@@ -50,10 +40,6 @@ cdef Geometry geometry_of(g) except *:
         c.size[i], c.out[i], c.kernel[i] = g.size[i], g.out[i], g.kernel[i]
         c.stride[i], c.dilation[i], c.before[i] = g.stride[i], g.dilation[i], g.before[i]
     return c
-
-
-cdef inline int64_t ceil_div(int64_t a, int64_t b) noexcept nogil:
-    return (a + b - 1) // b
 
 
 cdef inline void taps_inside(const Geometry *g, int axis, int64_t at, int64_t *lo, int64_t *hi) noexcept nogil:
@@ -68,20 +54,8 @@ cdef inline void taps_inside(const Geometry *g, int axis, int64_t at, int64_t *l
         hi[0] = lo[0]
 
 
-cdef inline int64_t share(int64_t total, int64_t parts, int64_t i) noexcept nogil:
-    """Where the i-th of `parts` even shares of `total` starts."""
-    return total // parts * i + min(i, total % parts)
-
-
 cdef class Executor:
     """What both ways share: the tile, the geometry, a workspace per thread."""
-
-    cdef lk_gemm_fn tile
-    cdef Geometry g
-    cdef int mr, nr, lanes
-    cdef int64_t total              # tiles in all
-    cdef int64_t ws_thread          # bytes of workspace per thread
-    cdef readonly int threads
 
     def __init__(self, str kernel, geometry, int threads):
         cdef const lk_kernel *row = row_named(kernel)
@@ -107,10 +81,6 @@ cdef class Executor:
     cdef void part(self, const char *x, const float *w, const float *bias, char *y, char *workspace,
                    int64_t task, int64_t end) noexcept nogil:
         pass
-
-
-cdef inline int64_t aligned(int64_t n) noexcept nogil:
-    return (n + 63) // 64 * 64
 
 
 cdef class PixelRows(Executor):
@@ -562,7 +532,9 @@ cdef class Route:
 
     cdef void zeros(self, char *at) noexcept nogil:
         """Write what lies around the reordered input."""
-        cdef int64_t *planes = self.pads[0], *rows = self.pads[1], *row = self.pads[2]
+        cdef int64_t *planes = self.pads[0]
+        cdef int64_t *rows = self.pads[1]
+        cdef int64_t *row = self.pads[2]
         cdef int64_t pitch = row[0] + row[1] + row[2], image, d, h
         for image in range(self.images):
             for d in range(planes[0] + planes[1] + planes[2]):
