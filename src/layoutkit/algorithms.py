@@ -162,8 +162,8 @@ class Algorithm:
     packing: str  # filters packed alike are packed once
     accuracy: str = "strict"  # the strictest that allows it
     variant: str = ""  # one of several ways that share the name
+    estimate: Callable | None = None  # seconds, where they are not those of the problem's flops
     family: str = "gemm"  # of the kernels it runs on
-    estimate: Callable | None = None  # (problem, kernel, threads) -> seconds, where counting as for gemm is wrong
     room: Callable | None = None  # (problem, input's strides) -> the padded copy to read instead, or None
 
 
@@ -178,6 +178,7 @@ def _winograd(m: int, accuracy: str) -> Algorithm:
     return Algorithm(
         "winograd", False, "channels", partial(winograd_conv.support, m), partial(winograd_conv.pack, m),
         partial(winograd_conv.build, m), rows_strides_ok, f"winograd {name}", accuracy, name,
+        partial(winograd_conv.estimate, m),
     )  # fmt: skip
 
 

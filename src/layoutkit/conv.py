@@ -11,7 +11,7 @@ from .layout import Layout
 from .plan import Plan, planner
 from .problem import ACCURACIES, ConvProblem, pad_pairs, per_axis
 from .reorder import reorder
-from .routes import best_route, choices
+from .routes import best_route, choices, route_key
 from .tensor import Tensor
 from .threads import check_threads
 
@@ -193,7 +193,8 @@ class _Conv:
         threads = check_threads(self._threads)
         found = choices(p, f.algorithm, threads)
         rate = p.flops / found[0].seconds / 1e9
-        return Plan(str(p), found, [f"{p.flops / 1e6:.1f} MFLOP, {rate:.0f} GFLOP/s on {threads} thread(s)"])
+        note = f"{p.flops / 1e6:.1f} MFLOP, {rate:.0f} GFLOP/s on {threads} thread(s)"
+        return Plan(route_key(p, threads), found, [note])
 
     def explain(self, shape) -> str:
         """Why: the candidates for an input of logical `shape`, in order."""

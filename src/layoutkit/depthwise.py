@@ -15,7 +15,7 @@ import numpy as np
 
 from ._core import depthwise as core
 from ._core.registry import Kernel
-from .algorithms import GFLOPS, LANES, Algorithm, rows_strides_ok
+from .algorithms import LANES, Algorithm, rows_strides_ok
 from .arrays import empty
 from .geometry import channels_innermost, geometry, spatial_strides, strides_of
 from .layout import Layout
@@ -98,12 +98,12 @@ def strides_ok(layout: Layout, strides: Sequence[int], shape: Sequence[int]) -> 
     return dense and rows_strides_ok(layout, strides, shape)
 
 
-def estimate(p: ConvProblem, kernel: Kernel, threads: int) -> float:
+def estimate(p: ConvProblem, kernel: Kernel, lanes: int, peak: float, threads: int) -> float:
     """Seconds, by counting multiplications with the lanes that go empty."""
-    found, lanes = _vectors(p, kernel), LANES[kernel.isa]
+    found = _vectors(p, kernel)
     columns, outputs = -(-p.out[-1] // found.pixels), p.n * prod(p.out[:-1]) * -(-p.oc // found.each)
-    rate = GFLOPS[kernel.isa] * threads * (RATE if p.oc == p.ic and found.pixels == 1 else RATE / 2)
-    return 2 * lanes * outputs * columns * prod(p.kernel) / rate + 1e-6
+    rate = peak * threads * (RATE if p.oc == p.ic and found.pixels == 1 else RATE / 2)
+    return 2 * lanes * outputs * columns * prod(p.kernel) / rate
 
 
 DEPTHWISE = Algorithm("depthwise", False, "channels", support, pack, build, strides_ok, "depthwise",

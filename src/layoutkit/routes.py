@@ -77,9 +77,6 @@ class Route:
 
 def _native(p: ConvProblem, algorithm: Algorithm) -> ConvProblem | str:
     """`p` on layouts that `algorithm` takes, the fewest sides changed; or why there are none."""
-    if ACCURACIES.index(algorithm.accuracy) > ACCURACIES.index(p.accuracy):
-        what = " ".join(filter(None, (algorithm.name, algorithm.variant)))
-        return f"{what} rounds more than accuracy {p.accuracy!r} allows, it needs {algorithm.accuracy!r}"
     reason = algorithm.supports(p)
     if reason is None:
         return p
@@ -93,13 +90,19 @@ def _native(p: ConvProblem, algorithm: Algorithm) -> ConvProblem | str:
 
 
 def _estimate(p: ConvProblem, native: ConvProblem, algorithm: Algorithm, kernel: Kernel, threads: int) -> float:
-    """Seconds, by counting: multiplications with the lanes and rows that go empty, and bytes moved."""
-    lanes = LANES[kernel.isa]
+    """Seconds, by counting: the work, and the bytes moved by reorders."""
+    if algorithm.estimate:
+        seconds = algorithm.estimate(native, kernel, LANES[kernel.isa], GFLOPS[kernel.isa], threads)
+    else:
+        seconds = _estimate_sum(native, algorithm, kernel, threads)
     x_bytes, y_bytes = 4 * prod(p.src_shape), 4 * prod(p.dst_shape)
     moved = (native.src != p.src or algorithm.room is not None) * x_bytes + (native.dst != p.dst) * y_bytes
-    moving = 2 * moved / (MOVE * threads)
-    if algorithm.estimate:
-        return algorithm.estimate(native, kernel, threads) + moving
+    return seconds + 2 * moved / (MOVE * threads) + 1e-6
+
+
+def _estimate_sum(native: ConvProblem, algorithm: Algorithm, kernel: Kernel, threads: int) -> float:
+    """Seconds of direct summation: multiplications with the lanes and rows that go empty, and gathering."""
+    lanes = LANES[kernel.isa]
     out, per_group = native.n * prod(native.out), native.oc // native.groups
     rows, columns = (out, per_group) if algorithm.via == "channels" else (per_group, prod(native.out))
     waste = -(-columns // lanes) * lanes / columns if columns else 1.0
@@ -112,10 +115,10 @@ def _estimate(p: ConvProblem, native: ConvProblem, algorithm: Algorithm, kernel:
         run = depth if algorithm.gather else depth // prod(native.kernel) * (native.kernel[-1] if algorithm.room else 1)
         overhead += 1.5 / max(1, run)
         overhead *= 1 + lanes / max(1, kernel.mr * min(kernel.nr, columns))  # loads, in FMAs
-    seconds = p.flops * waste * overhead / (GFLOPS[kernel.isa] * threads)
+    seconds = native.flops * waste * overhead / (GFLOPS[kernel.isa] * threads)
     if algorithm.gather:
         seconds += 8 * native.groups * depth * out / (MOVE * threads)
-    return seconds + moving + 1e-6
+    return seconds
 
 
 def candidates(p: ConvProblem, algorithm: str, threads: int, x_strides, y_strides) -> Iterator[Candidate]:
@@ -129,6 +132,9 @@ def candidates(p: ConvProblem, algorithm: str, threads: int, x_strides, y_stride
         native = _native(p, a)
         if isinstance(native, str):
             reasons.append(native)
+            continue
+        if ACCURACIES.index(a.accuracy) > ACCURACIES.index(p.accuracy):
+            reasons.append(f"{a.name} {a.variant} needs accuracy {a.accuracy!r}, {p.accuracy!r} was asked for")
             continue
         for kernel in registry.best(a.family, 32):
             way = "" if native == p else f" via {native.src}>{native.dst}"

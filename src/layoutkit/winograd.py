@@ -23,9 +23,9 @@ Matrix = tuple[tuple[Fraction, ...], ...]
 # Taken in turn as F(m, r) needs them: small, and in pairs whose sums and differences are shared.
 POINTS = tuple(Fraction(p) for p in ("0", "1", "-1", "2", "-2", "1/2", "-1/2", "4", "-4", "1/4", "-1/4"))
 
-# The pairs +-p beside 0 and infinity that round best for r = 3. Near sqrt(1/2) and sqrt(2), whose product is 1, the
-# rows of F(4, 3) are of like size: half the error of +-1, +-2.
-PAIRS = {2: (Fraction(1),), 4: (Fraction(12, 17), Fraction(17, 12)), 6: (Fraction(1), Fraction(2), Fraction(1, 2))}
+# The pairs +-p beside 0 and infinity that round best for r = 3, found by trying. Those of F(4, 3) have a product of 1:
+# the rows are of like size, the error is half that of +-1, +-2.
+PAIRS = {2: (Fraction(1),), 4: (Fraction(2, 3), Fraction(3, 2)), 6: (Fraction(1), Fraction(2), Fraction(1, 2))}
 
 
 class Transform(NamedTuple):

@@ -15,6 +15,12 @@ from .problem import ConvProblem
 from .winograd import as_array, kernel_table, paired
 
 MAX_TAPS = 64  # along depth
+GROUP = 24 * 36  # products times tiles of a group
+FEW = 12  # tiles: a group of fewer leaves rows of the gemm tile empty
+BLOCK = 128  # output channels
+
+# Bytes a second: of a filter met in memory or in the last cache, of the transforms on one core.
+MEMORY, CACHE, L2 = 30e9, 60e9, 60e9
 
 
 def tile(p: ConvProblem, m: int) -> tuple[int, int]:
@@ -66,21 +72,47 @@ def pack(m: int, p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray
     return packed, padded
 
 
-def cut(p: ConvProblem, m: int, kernel: Kernel, threads: int) -> tuple[int, int]:
-    """Into how many groups the tiles are cut, and into how many blocks the output channels."""
+def _counts(p: ConvProblem, m: int) -> tuple[int, int, int]:
+    """Tiles of the output, products of a tile, bytes of the packed filter but for its tails."""
     g = geometry(p)
     mh, mw = tile(p, m)
     tiles = p.n * g.out[0] * -(-g.out[1] // mh) * -(-g.out[2] // mw)
+    products = (mh + 2 if mh > 1 else 1) * (mw + 2)
+    return tiles, products, 4 * products * p.ic * g.kernel[0] * (p.oc // p.groups)
+
+
+def cut(p: ConvProblem, m: int, kernel: Kernel, threads: int) -> tuple[int, int]:
+    """Into how many groups the tiles are cut, and into how many blocks the output channels.
+
+    The filter is read once per group, from the cache that holds it: groups are as large as hides that, and as
+    small as keeps V and M in L2 beside it. Each thread shall have its share of the tasks.
+    """
+    tiles, products, filter_bytes = _counts(p, m)
     panels = max(1, -(-columns(p) // kernel.nr))
-    products = (mw + 2) * (mh + 2 if mh > 1 else 1)
-    budget = machine.caches()[2] * 3 // 4
-    per_tile = 4 * products * (p.ic // p.groups * g.kernel[0] + min(panels * kernel.nr, 128))
-    rows = max(12, min(96, budget // per_tile))
-    groups = max(1, -(-tiles // rows))
-    blocks = max(1, panels * kernel.nr // 128)
-    if groups % threads and groups < 8 * threads:
-        blocks = min(panels, -(-blocks // threads) * threads)
+    rows = max(12, GROUP // products // 12 * 12)
+    if filter_bytes > machine.last_level_cache() // 2:
+        rows *= 2
+    groups, blocks = max(1, -(-tiles // rows)), max(1, panels * kernel.nr // BLOCK)
+    if p.groups * groups * blocks % threads:
+        even = -(-groups // threads) * threads
+        if tiles // even >= FEW or panels < threads:
+            groups = min(even, max(1, tiles))
+        else:
+            blocks = min(panels, -(-blocks // threads) * threads)
     return groups, blocks
+
+
+def estimate(m: int, p: ConvProblem, kernel: Kernel, lanes: int, flops: float, threads: int) -> float:
+    """Seconds on `threads` that do `flops` a second each, in vectors of `lanes`."""
+    tiles, products, filter_bytes = _counts(p, m)
+    groups, _ = cut(p, m, kernel, threads)
+    depth = p.ic // p.groups * geometry(p).kernel[0]
+    per_group = -(-columns(p) // lanes) * lanes
+    multiply = 2 * products * tiles * p.groups * (depth + 12) * per_group / (flops * threads)
+    far = filter_bytes > machine.last_level_cache() // 2
+    stream = groups * filter_bytes / (MEMORY if far else CACHE)
+    moved = 4 * (products + prod(tile(p, m))) * tiles * p.groups * (depth + per_group)
+    return max(multiply, stream) + moved / (L2 * threads)
 
 
 def build(m: int, p: ConvProblem, kernel: Kernel, threads: int, x_strides, y_strides, gather: bool):

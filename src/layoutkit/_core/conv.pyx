@@ -241,6 +241,7 @@ cdef class PixelRows(Executor):
                     tile.ahead += tile.ahead_bytes
                 tile.b += tile.taps * (self.depth // self.taps) * self.nr
                 tap += tile.taps
+                tile.bias_col = NULL  # the first block of taps has added it
             task += stop - t
 
     cdef void tables(self, int64_t first, int64_t last, int64_t *x_row, int64_t *y_row,

@@ -35,7 +35,7 @@ typedef struct {
     char *c;
     const int64_t *c_row, *c_col;
     int c_split;
-    int accumulate; /* C is read and added to; the biases are then not added */
+    int accumulate; /* C is read and added to, the biases as well if they are given */
     int rows, cols;
     const char *ahead; /* fetched into L2 meanwhile, ahead_bytes of it: the filter that comes next */
     int64_t ahead_bytes;
@@ -83,15 +83,25 @@ typedef void (*lk_depthwise_fn)(const lk_depthwise *);
  * transpose: s0 == d1 == width (the source runs along i0, the destination along i1)
  * gather:    any strides
  * fill:      src is one element, its strides are not read
+ *
+ * A transpose may have loops of two digits, so that it moves whole vectors where a block is shorter than one:
+ * if in0 is not 0, i0 = a*in0 + b lies at a*out_d0 + b*d0 in the destination; likewise i1 with in1, out_s1 in the
+ * source. Then n0 and n1 are at most LK_MAX_DIGITS.
+ * If valid is not 0, only the first `valid` of n1 source elements exist (of an element of 128 bits and more: the
+ * first `valid` bytes); the rest of the destination becomes `pad`, 64 bytes of repeated pad elements.
  * `stream` asks for stores that bypass the caches; `ahead`, if not 0, for the source that many bytes further
- * along i0 to be fetched meanwhile. A kernel may decline both. */
+ * to be fetched meanwhile. A kernel may decline both. */
 typedef struct {
     const char *src;
     char *dst;
     int64_t n0, n1, s0, s1, d0, d1;
+    int64_t in0, out_d0, in1, out_s1;
+    int64_t valid;
+    const char *pad;
     int64_t ahead;
     int stream;
 } lk_move;
+enum { LK_MAX_DIGITS = 1024 };
 typedef void (*lk_move_fn)(const lk_move *);
 
 /* Winograd's transforms, tile by tile; F(m x m, 3 x 3) has n x n products, n = m + 2; 1 x m tiles transform along

@@ -122,6 +122,12 @@ LK_INLINE void in_vector(const lk_winograd_in *g, const char *lo, const char *hi
         for (int i = 0; i < nh; i++, at += g->row)
             x[i] = some && (inside || (i >= g->row0 && i < g->row1))
                        ? load(at, gap ? at + gap : NULL, kind, g->channels) : (vf){};
+        if (j >= 2) { /* the next tile's, two columns of which are this one's */
+            at = lo + (nw - 2) * g->col;
+#pragma GCC unroll 8
+            for (int i = 0; i < nh; i++, at += g->row)
+                __builtin_prefetch(at);
+        }
         if (nh > 1)
             in_1d(x, k, nh);
 #pragma GCC unroll 8
@@ -199,6 +205,10 @@ LK_INLINE void out_vector(const lk_winograd_out *g, const float *m, vf bias, cha
             x[j] = t[i * nw + j];
         out_1d(x, k, nw);
         char *at = lo;
+#pragma GCC unroll 8
+        for (int j = 0; j < mw; j++, at += g->col)
+            __builtin_prefetch(at + mw * g->col, 1);
+        at = lo;
 #pragma GCC unroll 8
         for (int j = 0; j < mw; j++, at += g->col)
             if (j < cols)

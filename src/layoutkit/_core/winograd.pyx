@@ -26,7 +26,19 @@ cdef enum:
     MAX_ROWS = 32
     MAX_VECTORS = 16   # of a gemm tile's columns
     MAX_TABLE = 32
+    MAX_TAPS = 64      # along depth
     SKEW = 16          # floats that keep rows and products off each other's cache sets
+
+
+cdef struct Work:
+    int64_t first, last            # tiles
+    int64_t panel, stop, channels  # panels of output channels, the channels in them
+    const char *x                  # the group's first channel
+    char *y                        # the first of the output channels
+
+
+cdef struct Place:
+    int64_t n, d, i, j
 
 
 cdef class Winograd(Executor):
@@ -77,8 +89,8 @@ cdef class Winograd(Executor):
         self.transform_in, self.transform_out = <lk_winograd_in_fn>into.fn, <lk_winograd_out_fn>out_of.fn
         self.mh, self.mw = into.mr, into.nr
         self.nh, self.nw = self.mh + 2 if self.mh > 1 else 1, self.mw + 2
-        if len(table) > MAX_TABLE:
-            raise ValueError(f"{transforms[0]}: a table of {len(table)} numbers, expected at most {MAX_TABLE}")
+        if len(table) > MAX_TABLE or self.g.kernel[0] > MAX_TAPS:
+            raise ValueError(f"{transforms[0]}: a table of {len(table)} numbers, {self.g.kernel[0]} taps along depth")
         for i in range(len(table)):
             self.table[i] = table[i]
         for i in range(4):
@@ -108,60 +120,72 @@ cdef class Winograd(Executor):
                    int64_t task, int64_t end) noexcept nogil:
         cdef float *v = <float *>workspace
         cdef float *m = <float *>(workspace + aligned(4 * self.taps * self.v_tap))
-        cdef int64_t block, group, rest, at = -1, first, last, panel, stop
+        cdef Work t
+        cdef int64_t block, group, rest, at = -1
         while task < end:
             block, rest = task % self.blocks, task // self.blocks
             group = rest // self.groups
-            first = share(self.tiles, self.groups, rest % self.groups)
-            last = share(self.tiles, self.groups, rest % self.groups + 1)
+            t.first = share(self.tiles, self.groups, rest % self.groups)
+            t.last = share(self.tiles, self.groups, rest % self.groups + 1)
+            t.panel = share(self.units, self.blocks, block) * self.unit
+            t.stop = min(self.panels, share(self.units, self.blocks, block + 1) * self.unit)
+            t.channels = min(t.stop * self.nr, self.cols) - t.panel * self.nr
+            t.x = x + group * self.x_group
+            t.y = y + self.column(group * self.cols + t.panel * self.nr)
             if at != rest:
                 at = rest
-                self.inputs(x + group * self.x_group, first, last, v)
-            panel = share(self.units, self.blocks, block) * self.unit
-            stop = min(self.panels, share(self.units, self.blocks, block + 1) * self.unit)
-            self.multiply(w + group * self.products * self.panels * self.taps * self.ic * self.nr,
-                          last - first, panel, stop, v, m)
-            self.outputs(m, after(bias, group * self.panels * self.nr), y, group, first, last,
-                         panel * self.nr, min(stop * self.nr, self.cols))
+                self.inputs(&t, v)
+            self.multiply(&t, w + group * self.products * self.panels * self.taps * self.ic * self.nr, v, m)
+            self.outputs(&t, m, after(bias, (group * self.panels + t.panel) * self.nr))
             task += 1
 
-    cdef void inputs(self, const char *x, int64_t first, int64_t last, float *v) noexcept nogil:
-        """V of tiles [first, last)."""
+    cdef inline int64_t column(self, int64_t j) noexcept nogil:
+        """Byte offset of output channel j of a pixel, the first of a run."""
+        return 4 * j if self.y_block >= self.cols else j // self.y_block * self.y_block_stride
+
+    cdef inline Place place(self, int64_t tile) noexcept nogil:
+        """Where a tile of the output begins."""
+        cdef Place p
+        p.j, tile = tile % self.wide * self.mw, tile // self.wide
+        p.i, tile = tile % self.high * self.mh, tile // self.high
+        p.d, p.n = tile % self.g.out[0], tile // self.g.out[0]
+        return p
+
+    cdef void inputs(self, const Work *work, float *v) noexcept nogil:
+        """V of the tiles."""
         cdef const Geometry *g = &self.g
         cdef lk_winograd_in t
-        cdef int64_t tile, tap, rest, wide, high, depth, i, j
+        cdef Place p
+        cdef int64_t tile, tap, depth, row1
         t.row, t.col = self.x_stride[2], self.x_stride[3]
         t.channels, t.block, t.block_stride = self.x_channels, self.x_block, self.x_block_stride
         t.v_stride, t.k = self.v_product, self.table
-        for tile in range(first, last):
-            wide, rest = tile % self.wide, tile // self.wide
-            high, rest = rest % self.high, rest // self.high
-            i, j = high * self.mh - g.before[1], wide * self.mw - g.before[2]
-            t.row0, t.row1 = <int>min(self.nh, max(0, -i)), <int>max(0, min(self.nh, g.size[1] - i))
-            t.col0, t.col1 = <int>min(self.nw, max(0, -j)), <int>max(0, min(self.nw, g.size[2] - j))
+        for tile in range(work.first, work.last):
+            p = self.place(tile)
+            p.i, p.j = p.i - g.before[1], p.j - g.before[2]
+            row1 = max(0, min(self.nh, g.size[1] - p.i))
+            t.row0 = <int>min(self.nh, max(0, -p.i))
+            t.col0, t.col1 = <int>min(self.nw, max(0, -p.j)), <int>max(0, min(self.nw, g.size[2] - p.j))
             for tap in range(self.taps):
-                depth = rest % g.out[0] * g.stride[0] - g.before[0] + tap * g.dilation[0]
-                if depth < 0 or depth >= g.size[0]:
-                    t.row1 = 0
-                t.src = (x + rest // g.out[0] * self.x_stride[0] + depth * self.x_stride[1]
-                         + i * self.x_stride[2] + j * self.x_stride[3])
-                t.v = v + tap * self.v_tap + (tile - first) * self.v_row
+                depth = p.d * g.stride[0] - g.before[0] + tap * g.dilation[0]
+                t.row1 = <int>row1 if 0 <= depth < g.size[0] else 0
+                t.src = (work.x + p.n * self.x_stride[0] + depth * self.x_stride[1]
+                         + p.i * self.x_stride[2] + p.j * self.x_stride[3])
+                t.v = v + tap * self.v_tap + (tile - work.first) * self.v_row
                 self.transform_in(&t)
-                if t.row1 == 0:
-                    t.row1 = <int>max(0, min(self.nh, g.size[1] - i))
 
-    cdef void multiply(self, const float *u, int64_t tiles, int64_t panel, int64_t stop, const float *v,
-                       float *m) noexcept nogil:
-        """M = V U for output channels of panels [panel, stop)."""
+    cdef void multiply(self, const Work *work, const float *u, const float *v, float *m) noexcept nogil:
+        """M = V U, a product after the other."""
         cdef lk_gemm g
         cdef int64_t row[MAX_ROWS]
         cdef int64_t c_row[MAX_ROWS]
         cdef int64_t c_col[MAX_VECTORS]
-        cdef int64_t t, p, i, at, high = ceil_div(tiles, self.mr), size = self.taps * self.ic * self.nr
-        cdef int64_t tap[64]
-        for i in range(MAX_ROWS):
+        cdef int64_t tap[MAX_TAPS]
+        cdef int64_t t, p, i, at, tiles = work.last - work.first, high = ceil_div(tiles, self.mr)
+        cdef int64_t size = self.taps * self.ic * self.nr
+        for i in range(self.mr):
             row[i], c_row[i] = 4 * i * self.v_row, 4 * i * self.m_row
-        for i in range(MAX_VECTORS):
+        for i in range(self.nr // self.lanes):
             c_col[i] = 4 * i * self.lanes
         for i in range(self.taps):
             tap[i] = 4 * i * self.v_tap
@@ -171,38 +195,36 @@ cdef class Winograd(Executor):
         g.c_split, g.accumulate = 0, 0
         g.ahead_bytes = 4 * size // high // 64 * 64
         for t in range(self.products):
-            for p in range(panel, stop):
+            for p in range(work.panel, work.stop):
                 g.b = u + (t * self.panels + p) * size
-                g.ahead = <const char *>(g.b + size if p + 1 < stop else u + ((t + 1) * self.panels + panel) * size)
-                if p + 1 == stop and t + 1 == self.products:
-                    g.ahead_bytes = 0
+                g.ahead = <const char *>(g.b + size)
+                if p + 1 == work.stop:
+                    g.ahead = <const char *>(u + ((t + 1) * self.panels + work.panel) * size)
+                    if t + 1 == self.products:
+                        g.ahead_bytes = 0
                 g.cols = <int>(ceil_div(min(self.nr, self.cols - p * self.nr), self.lanes) * self.lanes)
                 for i in range(high):
                     at = share(tiles, high, i)
                     g.rows = <int>(share(tiles, high, i + 1) - at)
                     g.a = <const char *>(v + t * self.v_product + at * self.v_row)
-                    g.c = <char *>(m + t * self.m_product + at * self.m_row + (p - panel) * self.nr)
+                    g.c = <char *>(m + t * self.m_product + at * self.m_row + (p - work.panel) * self.nr)
                     self.tile(&g)
                     g.ahead += g.ahead_bytes
 
-    cdef void outputs(self, const float *m, const float *bias, char *y, int64_t group, int64_t first, int64_t last,
-                      int64_t col, int64_t stop) noexcept nogil:
-        """Output channels [col, stop) of tiles [first, last) from M."""
+    cdef void outputs(self, const Work *work, const float *m, const float *bias) noexcept nogil:
+        """Output of the tiles from M."""
         cdef const Geometry *g = &self.g
         cdef lk_winograd_out t
-        cdef int64_t tile, rest, i, j
+        cdef Place p
+        cdef int64_t tile
         t.m_stride, t.row, t.col, t.k = self.m_product, self.y_stride[2], self.y_stride[3], self.table
-        t.channels, t.block, t.block_stride = stop - col, self.y_block, self.y_block_stride
-        t.bias = after(bias, col)
-        col += group * self.cols
-        y += 4 * col if self.y_block >= self.cols else col // self.y_block * self.y_block_stride
-        for tile in range(first, last):
-            j, rest = tile % self.wide * self.mw, tile // self.wide
-            i, rest = rest % self.high * self.mh, rest // self.high
-            t.rows, t.cols = <int>min(self.mh, g.out[1] - i), <int>min(self.mw, g.out[2] - j)
-            t.dst = (y + rest // g.out[0] * self.y_stride[0] + rest % g.out[0] * self.y_stride[1]
-                     + i * self.y_stride[2] + j * self.y_stride[3])
-            t.m = m + (tile - first) * self.m_row
+        t.channels, t.block, t.block_stride, t.bias = work.channels, self.y_block, self.y_block_stride, bias
+        for tile in range(work.first, work.last):
+            p = self.place(tile)
+            t.rows, t.cols = <int>min(self.mh, g.out[1] - p.i), <int>min(self.mw, g.out[2] - p.j)
+            t.dst = (work.y + p.n * self.y_stride[0] + p.d * self.y_stride[1] + p.i * self.y_stride[2]
+                     + p.j * self.y_stride[3])
+            t.m = m + (tile - work.first) * self.m_row
             self.transform_out(&t)
 
 
