@@ -41,6 +41,8 @@ def folded_support(p: ConvProblem) -> str | None:
         return f"{p.groups} groups: the channels of a pixel are not all summed"
     if p.kernel[-1] == 1 or p.dilation[-1] > 1:
         return f"kernel {p.kernel} with dilation {p.dilation} has no consecutive taps along the width"
+    if any(n < 0 for pair in p.padding for n in pair):
+        return f"padding {p.padding} leaves out inputs"
     if p.src != Layout(CHANNELS_LAST[p.src.rank]):
         return f"input layout {p.src} is not {CHANNELS_LAST[p.src.rank]}"
     return rows_support(p)

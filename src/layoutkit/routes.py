@@ -41,7 +41,7 @@ class Route:
     Attributes
     ----------
     run : callable
-        ``run(x, w, bias, y)`` with a filter and bias that `pack` made.
+        ``run(x, w, bias, y, finish=None, add=None)`` with a filter and bias that `pack` made.
     packing : tuple
         Filters that were packed under an equal one fit this route.
     """
@@ -50,7 +50,7 @@ class Route:
         self.algorithm, self.kernel, self.native = algorithm, kernel, native
         self.packing = (algorithm.packing, kernel.nr, native.dst.block(1))
         threads = threads if p.flops >= SMALL else 1
-        before = after = None
+        before = after = residual = None
         x_bytes = y_bytes = 0
         pads = None
         room = algorithm.room and algorithm.room(native, x_strides if native.src == p.src else None)
@@ -65,10 +65,11 @@ class Route:
         if native.dst != p.dst or not algorithm.strides_ok(p.dst, y_strides, p.dst_shape):
             inner = contiguous_strides(native.dst, p.dst_shape)
             after = program(native.dst, p.dst, p.dst_shape, 4, inner, y_strides)
+            residual = program(p.dst, native.dst, p.dst_shape, 4, y_strides, inner)
             y_bytes = prod(native.dst.physical_shape(p.dst_shape)) * 4
             y_strides = inner
         executor = algorithm.build(native, kernel, threads, x_strides, y_strides, algorithm.gather)
-        self.run = core.Route(before, executor, after, x_bytes, y_bytes, pads)
+        self.run = core.Route(before, executor, after, residual, x_bytes, y_bytes, pads)
 
     def pack(self, w: np.ndarray, bias: np.ndarray | None):
         """Filter in OIHW order and bias as this route reads them."""

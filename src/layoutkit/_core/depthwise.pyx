@@ -14,7 +14,7 @@ from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.stdlib cimport calloc, free
 
 from .conv cimport Executor, Geometry, aligned, ceil_div, share
-from .registry cimport lk_depthwise, lk_depthwise_fn, lk_depthwise_tile
+from .registry cimport lk_depthwise, lk_depthwise_fn, lk_depthwise_tile, lk_finish
 
 
 cdef class Depthwise(Executor):
@@ -44,6 +44,7 @@ cdef class Depthwise(Executor):
     cdef int64_t y_stride[5]
     cdef int64_t channels, padded, run_channels, each, runs, vectors, pixels, multiplier, taps, pairs
     cdef int64_t *tap
+    cdef int64_t *pixel          # offsets of the outputs of two rows
     cdef lk_depthwise_tile *tiles
     cdef int count               # tiles of a row
     cdef uint32_t *mask
@@ -72,17 +73,22 @@ cdef class Depthwise(Executor):
         if pixels * g.stride[2] % g.dilation[2] == 0:
             self.step = pixels * g.stride[2] // g.dilation[2]
         self.tap = <int64_t *>calloc(self.taps, sizeof(int64_t))
-        if self.tap == NULL:
+        self.pixel = <int64_t *>calloc(max(1, 2 * g.out[2]), sizeof(int64_t))
+        if self.tap == NULL or self.pixel == NULL:
             raise MemoryError(f"convolution: tables of {self.taps} rows of taps")
         for a in range(g.kernel[0]):
             for b in range(g.kernel[1]):
                 self.tap[at] = a * g.dilation[0] * self.x_stride[2] + b * g.dilation[1] * self.x_stride[3]
                 at += 1
+        for a in range(2):
+            for b in range(g.out[2]):
+                self.pixel[a * g.out[2] + b] = a * self.y_stride[3] + b * self.y_stride[4]
         self.cut_columns()
         self.cut_channels()
 
     def __dealloc__(self):
         free(self.tap)
+        free(self.pixel)
         free(self.tiles)
         free(self.mask)
         free(self.order)
@@ -159,15 +165,15 @@ cdef class Depthwise(Executor):
                         self.x_lanes[v] |= <uint32_t>1 << lane
         return 0
 
-    cdef void part(self, const char *x, const float *w, const float *bias, char *y, char *workspace,
-                   int64_t task, int64_t end) noexcept nogil:
+    cdef void part(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
+                   char *workspace, int64_t task, int64_t end) noexcept nogil:
         cdef const Geometry *g = &self.g
         cdef lk_depthwise_fn fn = <lk_depthwise_fn>self.tile
         cdef lk_depthwise d
         cdef uint32_t *inside = <uint32_t *>workspace
         cdef uint32_t *square = <uint32_t *>(workspace + aligned(4 * self.taps))
         cdef bint joint = g.kernel[1] == 3 and g.stride[1] == g.dilation[1]
-        cdef int64_t n, run, plane, pair, rest, vector, width = g.kernel[2] * self.lanes
+        cdef int64_t n, run, plane, pair, rest, vector, first, width = g.kernel[2] * self.lanes
         d.x_row, d.y_row = g.stride[1] * self.x_stride[3], self.y_stride[3]
         d.x_col, d.y_col = self.pixels * g.stride[2] * self.x_stride[4], self.pixels * self.y_stride[4]
         d.x_tap, d.x_vector, d.y_vector = g.dilation[2] * self.x_stride[4], 4 * self.lanes, 4 * self.lanes
@@ -195,6 +201,10 @@ cdef class Depthwise(Executor):
                 d.bias = bias + vector * self.lanes
             self.rows_inside(plane, 2 * pair, d.rows, inside, square)
             fn(&d)
+            if finish != NULL:
+                first = run * self.run_channels
+                self.finish_rows(finish, y, d.y - y, self.pixel, d.rows * g.out[2], first,
+                                 min(self.run_channels, self.channels - first))
             task += 1
 
     cdef inline void rows_inside(self, int64_t plane, int64_t row, int rows, uint32_t *inside,
@@ -204,9 +214,8 @@ cdef class Depthwise(Executor):
         cdef int64_t a, b, r, t = 0, depth, height
         for a in range(g.kernel[0]):
             depth = plane * g.stride[0] - g.before[0] + a * g.dilation[0]
-            square[t] = 1
             for b in range(g.kernel[1]):
-                inside[t] = 0
+                inside[t], square[t] = 0, b == 0
                 for r in range(rows):
                     height = (row + r) * g.stride[1] - g.before[1] + b * g.dilation[1]
                     if 0 <= depth < g.size[0] and 0 <= height < g.size[1]:

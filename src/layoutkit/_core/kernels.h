@@ -78,6 +78,22 @@ typedef struct {
 } lk_depthwise;
 typedef void (*lk_depthwise_fn)(const lk_depthwise *);
 
+/* y[i][j] = f(y[i][j] + add[i][j]), i < rows, j < count: rows of floats at y + row[i], and at add + row[i] unless add is
+ * NULL; they may be the same. `what` names f: clip to [lo, hi], prelu by slope[i * slope_row + j * slope_col] (0 or 1
+ * each), ... A NaN stays one. */
+enum { LK_NOTHING, LK_CLIP, LK_PRELU, LK_SILU, LK_GELU, LK_GELU_TANH, LK_HARDSWISH };
+typedef struct {
+    char *y;
+    const char *add;
+    const int64_t *row;
+    int64_t rows, count;
+    int what;
+    float lo, hi;
+    const float *slope;
+    int slope_row, slope_col;
+} lk_finish;
+typedef void (*lk_finish_fn)(const lk_finish *);
+
 /* dst[i0*d0 + i1*d1] = src[i0*s0 + i1*s1], i0 < n0, i1 < n1: elements of one width, strides in bytes.
  * copy:      s1 == d1 == width (runs of n1 elements)
  * transpose: s0 == d1 == width (the source runs along i0, the destination along i1)
@@ -155,7 +171,7 @@ typedef void (*lk_winograd_filter_fn)(const lk_winograd_filter *);
 typedef double (*lk_peak_fn)(int64_t n);
 
 enum {
-    LK_GEMM, LK_DEPTHWISE, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_PEAK,
+    LK_GEMM, LK_DEPTHWISE, LK_FINISH, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_PEAK,
     LK_WINOGRAD_IN, LK_WINOGRAD_OUT, LK_WINOGRAD_FILTER, LK_FAMILY_COUNT
 };
 

@@ -43,6 +43,19 @@ cdef extern from "kernels.h" nogil:
         int rows, tiles, vectors, taps, kw, step
     ctypedef void (*lk_depthwise_fn)(const lk_depthwise *) noexcept nogil
 
+    enum:
+        LK_NOTHING, LK_CLIP, LK_PRELU, LK_SILU, LK_GELU, LK_GELU_TANH, LK_HARDSWISH
+    ctypedef struct lk_finish:
+        char *y
+        const char *add
+        const int64_t *row
+        int64_t rows, count
+        int what
+        float lo, hi
+        const float *slope
+        int slope_row, slope_col
+    ctypedef void (*lk_finish_fn)(const lk_finish *) noexcept nogil
+
     ctypedef struct lk_move:
         const char *src
         char *dst
@@ -88,7 +101,7 @@ cdef extern from "kernels.h" nogil:
     ctypedef double (*lk_peak_fn)(int64_t) noexcept nogil
 
     enum:
-        LK_GEMM, LK_DEPTHWISE, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_PEAK, LK_WINOGRAD_IN,
+        LK_GEMM, LK_DEPTHWISE, LK_FINISH, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_PEAK, LK_WINOGRAD_IN,
         LK_WINOGRAD_OUT, LK_WINOGRAD_FILTER, LK_FAMILY_COUNT, LK_ISA_COUNT
 
     ctypedef struct lk_kernel:
