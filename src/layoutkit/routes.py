@@ -18,7 +18,7 @@ from ._core import registry
 from ._core.registry import Kernel
 from .algorithms import GFLOPS, LANES, Algorithm
 from .cost import Cost, cost_table
-from .depthwise import DEPTHWISE
+from .depthwise import DEPTHWISE, GROUPED
 from .folded import CHANNELS_LAST, FOLDED
 from .geometry import contiguous_strides
 from .layout import Layout
@@ -26,7 +26,7 @@ from .plan import Candidate, Choice, measure, mode, rank
 from .problem import ACCURACIES, ConvProblem
 from .reorder import program
 
-ALGORITHMS = (*algorithms.ALGORITHMS, FOLDED, DEPTHWISE)
+ALGORITHMS = (*algorithms.ALGORITHMS, FOLDED, DEPTHWISE, GROUPED)
 
 NATIVE = {"channels": CHANNELS_LAST, "pixels": {3: "NCW", 4: "NCHW", 5: "NCDHW"}}
 

@@ -2,7 +2,8 @@
  *
  *   y = f(y + add)        f: clip, prelu, silu, gelu, gelu_tanh, hardswish
  *
- * exp(x) = 2^n e^r with n = round(x / ln 2), e^r by its Taylor polynomial to the seventh power: 2 ulp.
+ * exp(x) = 2^n e^r with n = round(x / ln 2), e^r by its Taylor polynomial to the seventh power: 2 ulp; below -80
+ * it is e^-80, for denormal numbers are slow.
  * gelu is x times the normal distribution, whose erfc comes from Abramowitz and Stegun 7.1.26: 1.5e-7 absolute.
  * Region: the last vector of a row where it is ragged, by masks.
  */
@@ -16,7 +17,7 @@ LK_INLINE vf at_least(vf x, vf lo) { return choose(x < lo, lo, x); }
 
 LK_INLINE vf exponential(vf x)
 {
-    x = at_least(at_most(x, splat(88.0f)), splat(-87.0f));
+    x = at_least(at_most(x, splat(88.0f)), splat(-80.0f));
     const vf magic = splat(12582912.0f); /* 1.5 * 2^23: adding it rounds to whole numbers */
     const vf shifted = x * 1.44269504f + magic, n = shifted - magic;
     const vf r = (x - n * 0.693359375f) + n * 2.12194440e-4f;

@@ -40,7 +40,8 @@ cdef extern from "kernels.h" nogil:
         const int64_t *x_at
         const uint32_t *x_lanes
         const uint32_t *y_lanes
-        int rows, tiles, vectors, taps, kw, step
+        const uint32_t *full
+        int rows, tiles, vectors, taps, depth, kw, step
     ctypedef void (*lk_depthwise_fn)(const lk_depthwise *) noexcept nogil
 
     enum:
