@@ -142,6 +142,12 @@ LK_INLINE void tile(const lk_depthwise *d, const lk_depthwise_tile *at, const in
                 any_taps(acc, d, at, from, w, inside[t], d->x_lanes[c], order, cols, kind);
         }
     }
+    if (d->clip)
+#pragma GCC unroll 8
+        for (int j = 0; j < cols; j++) {
+            acc[0][j] = between(acc[0][j], d->clip[0], d->clip[1]);
+            acc[1][j] = between(acc[1][j], d->clip[0], d->clip[1]);
+        }
     char *y = d->y + at->y + v * d->y_vector;
 #pragma GCC unroll 2
     for (int r = 0; r < 2; r++, y += d->y_row) {

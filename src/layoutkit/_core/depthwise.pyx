@@ -13,7 +13,7 @@ padding are left out, row by row.
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.stdlib cimport calloc, free
 
-from .conv cimport Executor, Geometry, aligned, ceil_div, share
+from .conv cimport Executor, Geometry, aligned, ceil_div, clips, share
 from .registry cimport lk_depthwise, lk_depthwise_fn, lk_depthwise_tile, lk_finish
 
 
@@ -161,6 +161,9 @@ cdef class Depthwise(Executor):
         d.tap, d.inside, d.taps, d.depth = self.tap, inside, <int>self.taps, <int>self.depth
         d.kw, d.step = <int>g.kernel[2], self.step
         d.tile, d.tiles, d.order, d.bias = self.tiles, self.count, NULL, NULL
+        cdef float limits[2]
+        cdef bint clip = clips(finish, NULL, limits, self.padded > self.channels)
+        d.clip = limits if clip else NULL
         while task < end:
             pair, rest = task % self.pairs, task // self.pairs
             plane, rest = rest % g.out[0], rest // g.out[0]
@@ -182,7 +185,7 @@ cdef class Depthwise(Executor):
                 d.bias = bias + vector * self.lanes
             self.rows_inside(plane, 2 * pair, d.rows, inside, square)
             fn(&d)
-            if finish != NULL:
+            if finish != NULL and not clip:
                 first = run * self.run_channels
                 self.finish_rows(finish, y, d.y - y, self.pixel, d.rows * g.out[2], first,
                                  min(self.run_channels, self.channels - first))

@@ -37,6 +37,7 @@ typedef struct {
     int c_split;
     int accumulate; /* C is read and added to, the biases as well if they are given */
     int rows, cols;
+    const float *clip; /* C is clipped to [clip[0], clip[1]] at last, a NaN stays; or NULL */
     const char *ahead; /* fetched into L2 meanwhile, ahead_bytes of it: the filter that comes next */
     int64_t ahead_bytes;
 } lk_gemm;
@@ -68,6 +69,7 @@ typedef struct {
     int64_t x_row, x_col, x_tap, x_vector;
     const int64_t *tap;
     const uint32_t *inside, *square;
+    const float *clip; /* y is clipped to [clip[0], clip[1]], a NaN stays; or NULL */
     const float *w, *bias; /* [vectors][taps][depth][kw][lanes], [vectors][lanes] or NULL */
     char *y;
     int64_t y_row, y_col, y_vector;
