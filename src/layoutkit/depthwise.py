@@ -25,7 +25,7 @@ from .layout import Layout
 from .problem import ConvProblem
 
 RUN = 64  # channels that a task takes of an NHWC pixel: four lines, so that what the next row reads again is in L1
-RATE = 0.6  # of the FMA peak: what the estimate expects
+RATE = 0.6, 0.7  # of the FMA peak, of depthwise and of groups: what the estimate expects
 MOST = 16  # channels of a group: with more, they fill the columns of the register tile
 
 
@@ -172,7 +172,7 @@ def estimate(p: ConvProblem, kernel: Kernel, lanes: int, peak: float, threads: i
     """Seconds, by counting multiplications with the lanes that go empty."""
     found = _vectors(p, kernel)
     columns, outputs = -(-p.out[-1] // found.pixels), p.n * prod(p.out[:-1]) * -(-p.oc // found.each)
-    rate = peak * threads * (RATE if found.pixels == 1 else RATE / 2)
+    rate = peak * threads * RATE[p.ic > p.groups] / (1 if found.pixels == 1 else 2)
     return 2 * lanes * outputs * columns * prod(p.kernel) * (p.ic // p.groups) / rate
 
 
