@@ -176,7 +176,7 @@ def conv2d(
     layout, out_layout : str or Layout
         Of `x` and of the result; `out_layout` is `layout` by default.
     filter_layout : str or Layout
-    algorithm : {"auto", "direct", "im2col", "winograd", "folded", "depthwise"}
+    algorithm : {"auto", "direct", "im2col", "winograd", "folded", "depthwise", "grouped"}
         "auto" takes the route that the cost table thinks fastest.
     accuracy : {"standard", "strict", "fast"}
         What "auto" may choose from. "strict": direct summation only, an Inf or NaN reaches no other outputs than

@@ -10,7 +10,7 @@ from .layout import Layout
 from .problem import ACCURACIES, ConvProblem, pad_pairs, per_axis
 from .reorder import reorder
 
-ALGORITHM_NAMES = ("auto", "direct", "im2col", "winograd", "folded", "depthwise")
+ALGORITHM_NAMES = ("auto", "direct", "im2col", "winograd", "folded", "depthwise", "grouped")
 
 
 class Filter:

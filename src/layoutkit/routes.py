@@ -18,7 +18,7 @@ from ._core import registry
 from ._core.registry import Kernel
 from .algorithms import GFLOPS, LANES, Algorithm
 from .cost import Cost, cost_table
-from .depthwise import DEPTHWISE
+from .depthwise import DEPTHWISE, GROUPED
 from .folded import CHANNELS_LAST, FOLDED
 from .geometry import contiguous_strides
 from .layout import Layout
@@ -26,7 +26,7 @@ from .plan import Candidate, Choice, measure, mode, rank
 from .problem import ACCURACIES, ConvProblem
 from .reorder import program
 
-ALGORITHMS = (*algorithms.ALGORITHMS, FOLDED, DEPTHWISE)
+ALGORITHMS = (*algorithms.ALGORITHMS, FOLDED, DEPTHWISE, GROUPED)
 
 NATIVE = {"channels": CHANNELS_LAST, "pixels": {3: "NCW", 4: "NCHW", 5: "NCDHW"}}
 
@@ -115,7 +115,9 @@ def _estimate_sum(native: ConvProblem, algorithm: Algorithm, kernel: Kernel, thr
     if algorithm.via == "channels":  # and what a tap costs, in steps of its run of channels
         run = depth if algorithm.gather else depth // prod(native.kernel) * (native.kernel[-1] if algorithm.room else 1)
         overhead += 1.5 / max(1, run)
-        overhead *= 1 + lanes / max(1, kernel.mr * min(kernel.nr, columns))  # loads, in FMAs
+        vectors = max(1, -(-min(kernel.nr, columns) // lanes))
+        loads = 1 / kernel.mr + 1 / vectors  # for an FMA: more than one for every two take their time
+        overhead *= 1 + 1.2 * max(0.0, loads - 0.58) + 1 / (kernel.mr * vectors)
     seconds = native.flops * waste * overhead / (GFLOPS[kernel.isa] * threads)
     if algorithm.gather:
         seconds += 8 * native.groups * depth * out / (MOVE * threads)

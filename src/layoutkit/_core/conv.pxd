@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int64_t
 
-from .registry cimport lk_finish, lk_finish_fn, lk_gemm_fn
+from .registry cimport LK_CLIP, lk_finish, lk_finish_fn, lk_gemm_fn
 
 
 cdef struct Geometry:
@@ -26,6 +26,14 @@ cdef inline int64_t share(int64_t total, int64_t parts, int64_t i) noexcept nogi
 
 cdef inline int64_t aligned(int64_t n) noexcept nogil:
     return (n + 63) // 64 * 64
+
+
+cdef inline bint clips(const lk_finish *finish, const char *y, float *limits, bint pads) noexcept nogil:
+    """Whether all that follows the sums is a clip that a kernel can do before it stores; its limits."""
+    if finish == NULL or finish.what != LK_CLIP or (finish.add != NULL and finish.add != y):
+        return False
+    limits[0], limits[1] = finish.lo, finish.hi
+    return not pads or finish.lo <= 0 <= finish.hi  # pads stay 0
 
 
 cdef class Executor:

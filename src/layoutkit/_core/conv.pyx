@@ -212,6 +212,8 @@ cdef class PixelRows(Executor):
         cdef bint masked = self.padded and not self.gather
         cdef bint onto = finish != NULL and finish.add == y
         cdef lk_finish f
+        cdef float limits[2]
+        cdef bint clip = clips(finish, y, limits, self.cols > self.g.oc)
         if finish != NULL:
             f = finish[0]
             if onto:
@@ -250,6 +252,7 @@ cdef class PixelRows(Executor):
             tap = 0
             while tap < taps:
                 tile.taps, tile.accumulate = min(self.tap_block, taps - tap), onto or tap > 0
+                tile.clip = limits if clip and tap + tile.taps == taps else NULL
                 if not self.gather:
                     tile.tap = self.tap + tap
                 row = share(self.rows, self.tiles, t)
@@ -261,7 +264,7 @@ cdef class PixelRows(Executor):
                     tile.row, tile.c_row = x_row + (row - row0), y_row + (row - row0)
                     tile.mask = mask + (i - first) * self.taps + tap if masked else NULL
                     self.tile(&tile)
-                    if finish != NULL and tap + tile.taps == taps:
+                    if finish != NULL and not clip and tap + tile.taps == taps:
                         self.finish_tile(&f, &tile, group, panel * self.nr)
                     row += tile.rows
                     tile.ahead += tile.ahead_bytes
@@ -423,6 +426,9 @@ cdef class FilterRows(Executor):
         cdef const char *src
         cdef int i
         cdef lk_gemm tile
+        cdef float limits[2]
+        cdef bint clip = clips(finish, y, limits, False)
+        tile.clip = limits if clip else NULL
         if finish != NULL:
             by_row = finish[0]
             by_row.slope_row, by_row.slope_col = finish.slope_col, 0
@@ -458,7 +464,7 @@ cdef class FilterRows(Executor):
                 tile.bias_row = bias + o
             tile.c = y + image * self.y_stride[0] + o * self.y_stride[1] + 4 * p * self.nr
             self.tile(&tile)
-            if finish != NULL:
+            if finish != NULL and not clip:
                 self.finish_rows(&by_row, y, tile.c - y, c_row, tile.rows, o, tile.cols)
             task += 1
 

@@ -1,10 +1,10 @@
-/* depthwise_<rows>x<columns>_f32: every channel a convolution of its own; see lk_depthwise in kernels.h.
+/* depthwise_<rows>x<columns>_f32: few input channels for each output channel; see lk_depthwise in kernels.h.
  *
- *   y[r][j] = bias + sum_t sum_b x[r][j][t][b] * w[t][b]        vectors of channels
+ *   y[r][j] = bias + sum_t sum_c sum_b x[r][j][t][c][b] * w[t][c][b]        vectors of output channels
  *
  * Two output rows by up to MAX_COLS columns stay in registers until all taps are summed, the filter's taps of a
  * row of taps beside them. Where neighbouring columns read the same vectors (x_col is `step` taps), each is loaded
- * once for all of them.
+ * once for all of them. Small groups are the same with the lanes of x permuted: lane i reads channel c of its group.
  * Regions: columns that touch the padding, and the last vector where it is ragged, load and store by masks; rows of
  * taps in the padding are left out, for each output row.
  */
@@ -21,7 +21,6 @@
 #define MAX_COLS 4
 #endif
 #define MAX_KW 7
-#define ALL_LANES ((1u << LK_LANES) - 1)
 
 enum { WHOLE, EDGES, MASKED };
 
@@ -40,8 +39,8 @@ LK_INLINE vf column(const char *p, const lk_depthwise_tile *at, const int i, con
 
 /* One row of taps of both output rows, each where it is inside. */
 LK_INLINE void row_of_taps(vf (*acc)[MAX_COLS], const lk_depthwise *d, const lk_depthwise_tile *at, const char *x,
-                           const float *w, uint32_t inside, const uint32_t lanes, const int cols, const int kw,
-                           const int step, const int kind)
+                           const float *w, uint32_t inside, const uint32_t lanes, const vi *order, const int cols,
+                           const int kw, const int step, const int kind)
 {
     const int count = (cols - 1) * step + kw;
     vf wv[MAX_KW];
@@ -55,7 +54,9 @@ LK_INLINE void row_of_taps(vf (*acc)[MAX_COLS], const lk_depthwise *d, const lk_
         const char *p = x + r * d->x_row;
 #pragma GCC unroll 32
         for (int i = 0; i < count; i++, p += d->x_tap) {
-            const vf xv = column(p, at, i, count, kw, kind, lanes);
+            vf xv = column(p, at, i, count, kw, kind, lanes);
+            if (order)
+                xv = shuffle_lanes(xv, *order);
 #pragma GCC unroll 8
             for (int j = 0; j < cols; j++)
                 if (i >= j * step && i - j * step < kw)
@@ -116,26 +117,37 @@ LK_INLINE void tile(const lk_depthwise *d, const lk_depthwise_tile *at, const in
                     const int step, const int kind, const int spread)
 {
     vf acc[2][MAX_COLS];
-    const uint32_t x_lanes = d->x_lanes[v], y_lanes = d->y_lanes[v], *inside = d->inside;
-    const char *x = d->x + at->x + (spread ? d->x_at[v] : v * d->x_vector);
-    const float *w = d->w + (int64_t)v * d->taps * d->kw * LK_LANES;
+    const uint32_t y_lanes = d->y_lanes[v], *inside = d->inside;
+    const char *x = d->x + at->x + (spread ? 0 : v * d->x_vector);
+    const int64_t row = d->kw * LK_LANES; /* floats of the filter for a row of taps */
+    const int depth = spread ? d->depth : 1;
+    const float *w = d->w + (int64_t)v * d->taps * depth * row;
     const vf bias = d->bias ? *(const vf *)(d->bias + v * LK_LANES) : (vf){};
 #pragma GCC unroll 8
     for (int j = 0; j < cols; j++)
         acc[0][j] = acc[1][j] = bias;
-    for (int64_t t = 0; t < d->taps; t++, w += d->kw * LK_LANES) {
-        if (kw == 3 && step == 1 && LK_LANES == 16 && d->square && t + 2 < d->taps && d->square[t]) {
-            square_of_taps(acc, d, at, x + d->tap[t], w, x_lanes, cols, kind);
-            t += 2, w += 6 * LK_LANES;
-        } else if (kw) {
-            row_of_taps(acc, d, at, x + d->tap[t], w, inside[t], x_lanes, cols, kw, step, kind);
-        } else if (spread) {
-            const vi order = *(const vi *)(d->order + v * LK_LANES);
-            any_taps(acc, d, at, x + d->tap[t], w, inside[t], x_lanes, &order, cols, kind);
-        } else {
-            any_taps(acc, d, at, x + d->tap[t], w, inside[t], x_lanes, NULL, cols, kind);
+    for (int64_t t = 0; t < d->taps; t++) {
+        if (!spread && kw == 3 && step == 1 && LK_LANES == 16 && d->square && d->square[t]) {
+            square_of_taps(acc, d, at, x + d->tap[t], w, d->x_lanes[v], cols, kind);
+            t += 2, w += 3 * row;
+            continue;
+        }
+        for (int c = v * depth; c < (v + 1) * depth; c++, w += row) {
+            const vi lane = spread ? *(const vi *)(d->order + (int64_t)c * LK_LANES) : (vi){};
+            const vi *order = spread ? &lane : NULL;
+            const char *from = x + d->tap[t] + (spread ? d->x_at[c] : 0);
+            if (kw)
+                row_of_taps(acc, d, at, from, w, inside[t], d->x_lanes[c], order, cols, kw, step, kind);
+            else
+                any_taps(acc, d, at, from, w, inside[t], d->x_lanes[c], order, cols, kind);
         }
     }
+    if (d->clip)
+#pragma GCC unroll 8
+        for (int j = 0; j < cols; j++) {
+            acc[0][j] = between(acc[0][j], d->clip[0], d->clip[1]);
+            acc[1][j] = between(acc[1][j], d->clip[0], d->clip[1]);
+        }
     char *y = d->y + at->y + v * d->y_vector;
 #pragma GCC unroll 2
     for (int r = 0; r < 2; r++, y += d->y_row) {
@@ -162,8 +174,8 @@ LK_INLINE void tile(const lk_depthwise *d, const lk_depthwise_tile *at, const in
     CASE(2, KW, STEP, KIND, SPREAD) CASE(3, KW, STEP, KIND, SPREAD) CASE(4, KW, STEP, KIND, SPREAD)
 #endif
 
-/* All tiles and vectors, with kw taps a row, columns `step` taps apart (0: any). */
-#define WAY(NAME, KW, STEP) \
+/* All tiles and vectors, with kw taps a row, columns `step` taps apart (0: any); SPREAD: by `order`. */
+#define WAY(NAME, KW, STEP, SPREAD) \
     static void NAME(const lk_depthwise *d) \
     { \
         for (int i = 0; i < d->tiles; i++) { \
@@ -171,37 +183,34 @@ LK_INLINE void tile(const lk_depthwise *d, const lk_depthwise_tile *at, const in
             const int cols = at->cols < MIN_COLS ? MIN_COLS : at->cols; \
             const int kind = at->cols < MIN_COLS ? MASKED : at->whole ? WHOLE : KW && at->edges ? EDGES : MASKED; \
             for (int v = 0; v < d->vectors; v++) { \
-                if (kind == MASKED || (d->x_lanes[v] & d->y_lanes[v] & ALL_LANES) != ALL_LANES) \
-                    switch (cols) { CASES(KW, STEP, MASKED, 0) } \
+                if (kind == MASKED || !d->full[v]) \
+                    switch (cols) { CASES(KW, STEP, MASKED, SPREAD) } \
                 else if (KW && kind == EDGES) \
-                    switch (cols) { CASES(KW, STEP, EDGES, 0) } \
+                    switch (cols) { CASES(KW, STEP, EDGES, SPREAD) } \
                 else \
-                    switch (cols) { CASES(KW, STEP, WHOLE, 0) } \
+                    switch (cols) { CASES(KW, STEP, WHOLE, SPREAD) } \
             } \
         } \
     }
 
-WAY(k3s1, 3, 1)
-WAY(k3s2, 3, 2)
-WAY(k5s1, 5, 1)
-WAY(k5s2, 5, 2)
-WAY(k7s1, 7, 1)
-WAY(any, 0, 0)
-
-/* Channels that repeat. */
-static void spread(const lk_depthwise *d)
-{
-    for (int i = 0; i < d->tiles; i++)
-        for (int v = 0; v < d->vectors; v++) {
-            const lk_depthwise_tile *at = d->tile + i;
-            switch (at->cols < MIN_COLS ? MIN_COLS : at->cols) { CASES(0, 0, MASKED, 1) }
-        }
-}
+WAY(k3s1, 3, 1, 0)
+WAY(k3s2, 3, 2, 0)
+WAY(k5s1, 5, 1, 0)
+WAY(k5s2, 5, 2, 0)
+WAY(k7s1, 7, 1, 0)
+WAY(any, 0, 0, 0)
+WAY(spread_k3s1, 3, 1, 1)
+WAY(spread_k3s2, 3, 2, 1)
+WAY(spread_any, 0, 0, 1)
 
 LK_INLINE void run(const lk_depthwise *d)
 {
-    if (d->order)
-        spread(d);
+    if (d->order && d->step == 1 && d->kw == 3)
+        spread_k3s1(d);
+    else if (d->order && d->step == 2 && d->kw == 3)
+        spread_k3s2(d);
+    else if (d->order)
+        spread_any(d);
     else if (d->step == 1 && d->kw == 3)
         k3s1(d);
     else if (d->step == 2 && d->kw == 3)

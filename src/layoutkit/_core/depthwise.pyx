@@ -1,6 +1,6 @@
-"""Depthwise convolution: the loop nest around the tiles of depthwise.c.
+"""Depthwise convolution and that of small groups: the loop nest around the tiles of depthwise.c.
 
-    y[n, o, p] = bias[o] + sum over k of x[n, o // multiplier, stride*p + dilation*k - before] * w[o, k]
+    y[n, o, p] = bias[o] + sum over c, k of x[n, first(o) + c, stride*p + dilation*k - before] * w[o, c, k]
 
 A vector holds channels of one pixel (NHWC, nChw16c), or, where fewer channels than lanes lie together, those of
 `pixels` neighbouring output pixels (nChw8c with 16 lanes: 2).
@@ -13,12 +13,12 @@ padding are left out, row by row.
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.stdlib cimport calloc, free
 
-from .conv cimport Executor, Geometry, aligned, ceil_div, share
+from .conv cimport Executor, Geometry, aligned, ceil_div, clips, share
 from .registry cimport lk_depthwise, lk_depthwise_fn, lk_depthwise_tile, lk_finish
 
 
 cdef class Depthwise(Executor):
-    """Every channel a convolution of its own.
+    """Few input channels for each output channel.
 
     Parameters
     ----------
@@ -34,34 +34,45 @@ cdef class Depthwise(Executor):
         Output channels that lie together (a task's), and of a vector.
     pixels : int
         Output pixels in a vector.
-    multiplier : int
-        Output channels of an input channel; not 1 only where all channels lie together.
+    lanes : (y_lanes, x_lanes, full, x_at, order)
+        What each vector of channels reads and writes, see lk_depthwise; the last two None if every output channel
+        reads the input channel of its own number. x_at counts from the first channel of a run, or of all of them
+        where these lie together.
+    gathered : bool
+        All channels lie together.
 
-    The packed filter is [vectors of channels][rows of taps][kw][lanes] floats, the bias [vectors][lanes].
+    The packed filter is [vectors of channels][rows of taps][depth][kw][lanes] floats, the bias [vectors][lanes].
     """
 
     cdef int64_t x_stride[5]
     cdef int64_t y_stride[5]
-    cdef int64_t channels, padded, run_channels, each, runs, vectors, pixels, multiplier, taps, pairs
+    cdef int64_t channels, padded, run_channels, each, runs, vectors, pixels, depth, taps, pairs
     cdef int64_t *tap
     cdef int64_t *pixel          # offsets of the outputs of two rows
     cdef lk_depthwise_tile *tiles
     cdef int count               # tiles of a row
     cdef uint32_t *mask
-    cdef int32_t *order
-    cdef int64_t *x_at
-    cdef uint32_t *x_lanes
-    cdef uint32_t *y_lanes
+    cdef const uint32_t[::1] y_lanes
+    cdef const uint32_t[:, ::1] x_lanes
+    cdef const uint32_t[::1] full
+    cdef const int64_t[:, ::1] x_at
+    cdef const int32_t[:, :, ::1] order
+    cdef bint spread, gathered
     cdef int step
 
     def __init__(self, str kernel, geometry, int threads, x_strides, y_strides, int64_t channels, int64_t padded,
-                 int64_t run, int64_t each, int64_t pixels, int64_t multiplier):
+                 int64_t run, int64_t each, int64_t pixels, lanes, bint gathered):
         Executor.__init__(self, kernel, geometry, threads)
         cdef Geometry *g = &self.g
         cdef int64_t i, a, b, at = 0
         for i in range(5):
             self.x_stride[i], self.y_stride[i] = x_strides[i], y_strides[i]
-        self.channels, self.padded, self.pixels, self.multiplier = channels, padded, pixels, multiplier
+        self.channels, self.padded, self.pixels, self.gathered = channels, padded, pixels, gathered
+        self.y_lanes, self.x_lanes, self.full, x_at, order = lanes
+        self.spread = order is not None
+        if self.spread:
+            self.x_at, self.order = x_at, order
+        self.depth = self.x_lanes.shape[1]
         self.run_channels, self.each = run, each
         self.runs = ceil_div(padded, run)
         self.vectors = ceil_div(run, each)
@@ -84,17 +95,12 @@ cdef class Depthwise(Executor):
             for b in range(g.out[2]):
                 self.pixel[a * g.out[2] + b] = a * self.y_stride[3] + b * self.y_stride[4]
         self.cut_columns()
-        self.cut_channels()
 
     def __dealloc__(self):
         free(self.tap)
         free(self.pixel)
         free(self.tiles)
         free(self.mask)
-        free(self.order)
-        free(self.x_at)
-        free(self.x_lanes)
-        free(self.y_lanes)
 
     cdef int cut_columns(self) except -1:
         """The tiles of a row, and the lanes that each of their vectors reads and writes."""
@@ -139,32 +145,6 @@ cdef class Depthwise(Executor):
             tile.edges = edges
         return 0
 
-    cdef int cut_channels(self) except -1:
-        """The lanes that each vector of channels reads and writes, and which input channels they are."""
-        cdef int64_t vectors = max(1, self.runs * self.vectors), v, lane, channel
-        self.x_lanes = <uint32_t *>calloc(vectors, sizeof(uint32_t))
-        self.y_lanes = <uint32_t *>calloc(vectors, sizeof(uint32_t))
-        if self.multiplier > 1:
-            self.order = <int32_t *>calloc(vectors * self.lanes, sizeof(int32_t))
-            self.x_at = <int64_t *>calloc(vectors, sizeof(int64_t))
-        if (self.x_lanes == NULL or self.y_lanes == NULL
-                or self.multiplier > 1 and (self.order == NULL or self.x_at == NULL)):
-            raise MemoryError(f"convolution: tables of {self.channels} channels")
-        for v in range(self.runs * self.vectors):
-            if self.order != NULL:
-                self.x_at[v] = 4 * (v * self.each // self.multiplier)
-            for lane in range(self.each * self.pixels):
-                channel = v * self.each + lane % self.each
-                if channel < self.padded:
-                    self.y_lanes[v] |= <uint32_t>1 << lane
-                if channel < self.channels:
-                    if self.order != NULL:
-                        self.order[v * self.lanes + lane] = <int32_t>(channel // self.multiplier - self.x_at[v] // 4)
-                        self.x_lanes[v] |= <uint32_t>1 << self.order[v * self.lanes + lane]
-                    else:
-                        self.x_lanes[v] |= <uint32_t>1 << lane
-        return 0
-
     cdef void part(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
                    char *workspace, int64_t task, int64_t end) noexcept nogil:
         cdef const Geometry *g = &self.g
@@ -173,27 +153,31 @@ cdef class Depthwise(Executor):
         cdef uint32_t *inside = <uint32_t *>workspace
         cdef uint32_t *square = <uint32_t *>(workspace + aligned(4 * self.taps))
         cdef bint joint = g.kernel[1] == 3 and g.stride[1] == g.dilation[1]
-        cdef int64_t n, run, plane, pair, rest, vector, first, width = g.kernel[2] * self.lanes
+        cdef int64_t n, run, plane, pair, rest, vector, first, width = self.depth * g.kernel[2] * self.lanes
         d.x_row, d.y_row = g.stride[1] * self.x_stride[3], self.y_stride[3]
         d.x_col, d.y_col = self.pixels * g.stride[2] * self.x_stride[4], self.pixels * self.y_stride[4]
         d.x_tap, d.x_vector, d.y_vector = g.dilation[2] * self.x_stride[4], 4 * self.lanes, 4 * self.lanes
         d.square = square if joint else NULL
-        d.tap, d.inside, d.taps, d.kw, d.step = self.tap, inside, <int>self.taps, <int>g.kernel[2], self.step
+        d.tap, d.inside, d.taps, d.depth = self.tap, inside, <int>self.taps, <int>self.depth
+        d.kw, d.step = <int>g.kernel[2], self.step
         d.tile, d.tiles, d.order, d.bias = self.tiles, self.count, NULL, NULL
+        cdef float limits[2]
+        cdef bint clip = clips(finish, NULL, limits, self.padded > self.channels)
+        d.clip = limits if clip else NULL
         while task < end:
             pair, rest = task % self.pairs, task // self.pairs
             plane, rest = rest % g.out[0], rest // g.out[0]
             run, n = rest % self.runs, rest // self.runs
             vector = run * self.vectors
             d.vectors = <int>ceil_div(min(self.run_channels, self.padded - run * self.run_channels), self.each)
-            d.x_lanes, d.y_lanes = self.x_lanes + vector, self.y_lanes + vector
+            d.x_lanes, d.y_lanes, d.full = &self.x_lanes[vector, 0], &self.y_lanes[vector], &self.full[vector]
+            if self.spread:
+                d.order, d.x_at = &self.order[vector, 0, 0], &self.x_at[vector, 0]
             d.rows = <int>min(2, g.out[1] - 2 * pair)
             d.x = (x + n * self.x_stride[0] + (plane * g.stride[0] - g.before[0]) * self.x_stride[2]
                    + (2 * pair * g.stride[1] - g.before[1]) * self.x_stride[3])
-            if self.order == NULL:
+            if not (self.spread and self.gathered):
                 d.x += run * self.x_stride[1]
-            else:
-                d.order, d.x_at = self.order + vector * self.lanes, self.x_at + vector
             d.y = (y + n * self.y_stride[0] + run * self.y_stride[1] + plane * self.y_stride[2]
                    + 2 * pair * self.y_stride[3])
             d.w = w + vector * self.taps * width
@@ -201,7 +185,7 @@ cdef class Depthwise(Executor):
                 d.bias = bias + vector * self.lanes
             self.rows_inside(plane, 2 * pair, d.rows, inside, square)
             fn(&d)
-            if finish != NULL:
+            if finish != NULL and not clip:
                 first = run * self.run_channels
                 self.finish_rows(finish, y, d.y - y, self.pixel, d.rows * g.out[2], first,
                                  min(self.run_channels, self.channels - first))

@@ -4,7 +4,7 @@
  *
  * mr rows x nv vectors of C stay in registers until all taps are summed. Row pointers live on the stack,
  * read once per 4 k: more rows than general registers cost nothing that way.
- * Regions: rows < mr and vectors < nv are tiles of their own; a ragged last vector goes through a buffer.
+ * Regions: rows < mr and vectors < nv are tiles of their own; of a ragged last vector lanes are stored by masks.
  */
 #include "kernels.h"
 #include "vector.h"
@@ -21,12 +21,12 @@ LK_INLINE vf splat(float x) { return x - (vf){}; }
 static __attribute__((noinline)) void store(char *c, vf v, const int64_t *col, int tail, const lk_gemm *g)
 {
     if (g->accumulate) {
-        vf old = {};
-        memcpy(&old, c + col[0], tail ? 4 * tail : LK_VB);
-        v += old;
+        v += tail ? load_lanes(c + col[0], (1u << tail) - 1) : *(const vf *)(c + col[0]);
+        if (g->clip)
+            v = between(v, g->clip[0], g->clip[1]);
     }
     if (tail) {
-        memcpy(c + col[0], &v, 4 * tail);
+        store_lanes(c + col[0], v, (1u << tail) - 1);
     } else if (g->c_split) {
         memcpy(c + col[0], &v, LK_VB / 2);
         memcpy(c + col[1], (const char *)&v + LK_VB / 2, LK_VB / 2);
@@ -95,6 +95,12 @@ LK_INLINE void tile(const lk_gemm *g, const int mr, const int nv)
                 step(acc, p, k, b, mr, nv);
         }
     }
+    if (g->clip && !g->accumulate)
+#pragma GCC unroll 32
+        for (int i = 0; i < mr; i++)
+#pragma GCC unroll 8
+            for (int j = 0; j < nv; j++)
+                acc[i * nv + j] = between(acc[i * nv + j], g->clip[0], g->clip[1]);
     const int tail = g->cols % LK_LANES;
     if (!(tail | g->c_split)) {
 #pragma GCC unroll 32
@@ -102,8 +108,11 @@ LK_INLINE void tile(const lk_gemm *g, const int mr, const int nv)
             char *c = g->c + g->c_row[i];
             if (g->accumulate)
 #pragma GCC unroll 8
-                for (int j = 0; j < nv; j++)
+                for (int j = 0; j < nv; j++) {
                     acc[i * nv + j] += *(vf *)(c + g->c_col[j]);
+                    if (g->clip)
+                        acc[i * nv + j] = between(acc[i * nv + j], g->clip[0], g->clip[1]);
+                }
 #pragma GCC unroll 8
             for (int j = 0; j < nv; j++)
                 *(vf *)(c + g->c_col[j]) = acc[i * nv + j];

@@ -59,7 +59,7 @@ def gemm(str name, size_t a, const int64_t[::1] row, const int64_t[::1] tap, mas
     g.bias_col, g.bias_row = <const float *>bias_col, <const float *>bias_row
     g.c, g.c_row, g.c_col = <char *>c, &c_row[0], &c_col[0]
     g.c_split, g.accumulate, g.rows, g.cols = split, accumulate, row.shape[0], cols
-    g.ahead, g.ahead_bytes = NULL, 0
+    g.ahead, g.ahead_bytes, g.clip = NULL, 0, NULL
     (<lk_gemm_fn>kernel.fn)(&g)
 
 

@@ -37,24 +37,26 @@ typedef struct {
     int c_split;
     int accumulate; /* C is read and added to, the biases as well if they are given */
     int rows, cols;
+    const float *clip; /* C is clipped to [clip[0], clip[1]] at last, a NaN stays; or NULL */
     const char *ahead; /* fetched into L2 meanwhile, ahead_bytes of it: the filter that comes next */
     int64_t ahead_bytes;
 } lk_gemm;
 typedef void (*lk_gemm_fn)(const lk_gemm *);
 
-/* y[r][j] = bias + sum over rows of taps t, taps b of x[r][j][t][b] * w[t][b], r < rows (1 or 2): vectors of
- * channels, each of which is a convolution of its own.
+/* y[r][j] = bias + sum over rows of taps t, channels c, taps b of x[r][j][t][c][b] * w[t][c][b], r < rows (1 or 2):
+ * vectors of output channels; each reads `depth` input channels, one if `order` is NULL.
  *
- * Columns j come in tiles of at most the kernel's. In a tile, x[r][j][t][b] is the vector at
+ * Columns j come in tiles of at most the kernel's. In a tile, x[r][j][t][c][b] is the vector at
  *   x + tile.x + r * x_row + tap[t] + j * x_col + b * x_tap + vector * x_vector          (bytes)
  * or 0 if bit r of inside[t] is clear; y[r][j] is stored at y + tile.y + r * y_row + j * y_col + vector * y_vector.
  * If step is not 0, x_col == step * x_tap. Of x, lanes are read whose bit in x_mask[j * (step ? step : kw) + b] is
  * set, the others are 0; of y, those in y_mask[j] are written; `whole` says that all of both are set, `edges`
  * that all of y_mask are, and of x_mask all but some of the kw / 2 + 1 first and last ones, which are 0. The masks
- * reach as far as the kernel's widest tile would. Of each vector only x_lanes are read and y_lanes written.
+ * reach as far as the kernel's widest tile would. Of each vector only x_lanes are read and y_lanes written;
+ * `full` says that these are all.
  * square[t], if there is any: taps t .. t + 2 lie x_row apart and are inside for both output rows.
  *
- * With `order`, channels repeat: lane i of x is lane order[vector][i] of what lies at x_at[vector] instead of
+ * With `order`, lane i of x[..][c] is lane order[vector][c][i] of what lies at x_at[vector][c] instead of
  * vector * x_vector.
  */
 typedef struct {
@@ -67,14 +69,15 @@ typedef struct {
     int64_t x_row, x_col, x_tap, x_vector;
     const int64_t *tap;
     const uint32_t *inside, *square;
-    const float *w, *bias; /* [vectors][taps][kw][lanes], [vectors][lanes] or NULL */
+    const float *clip; /* y is clipped to [clip[0], clip[1]], a NaN stays; or NULL */
+    const float *w, *bias; /* [vectors][taps][depth][kw][lanes], [vectors][lanes] or NULL */
     char *y;
     int64_t y_row, y_col, y_vector;
     const lk_depthwise_tile *tile;
-    const int32_t *order; /* or NULL */
-    const int64_t *x_at;
-    const uint32_t *x_lanes, *y_lanes; /* [vectors] */
-    int rows, tiles, vectors, taps, kw, step;
+    const int32_t *order; /* [vectors][depth][lanes], or NULL */
+    const int64_t *x_at;  /* [vectors][depth] */
+    const uint32_t *x_lanes, *y_lanes, *full; /* [vectors][depth], [vectors], [vectors] */
+    int rows, tiles, vectors, taps, depth, kw, step;
 } lk_depthwise;
 typedef void (*lk_depthwise_fn)(const lk_depthwise *);
 

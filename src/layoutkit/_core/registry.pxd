@@ -16,6 +16,7 @@ cdef extern from "kernels.h" nogil:
         const int64_t *c_row
         const int64_t *c_col
         int c_split, accumulate, rows, cols
+        const float *clip
         const char *ahead
         int64_t ahead_bytes
     ctypedef void (*lk_gemm_fn)(const lk_gemm *) noexcept nogil
@@ -31,6 +32,7 @@ cdef extern from "kernels.h" nogil:
         const int64_t *tap
         const uint32_t *inside
         const uint32_t *square
+        const float *clip
         const float *w
         const float *bias
         char *y
@@ -40,7 +42,8 @@ cdef extern from "kernels.h" nogil:
         const int64_t *x_at
         const uint32_t *x_lanes
         const uint32_t *y_lanes
-        int rows, tiles, vectors, taps, kw, step
+        const uint32_t *full
+        int rows, tiles, vectors, taps, depth, kw, step
     ctypedef void (*lk_depthwise_fn)(const lk_depthwise *) noexcept nogil
 
     enum:

@@ -58,6 +58,20 @@ static inline void store_lanes(char *p, vf v, uint32_t mask)
 }
 #endif
 
+/* v between lo and hi; a NaN stays one. */
+static inline vf between(vf v, float lo, float hi)
+{
+#if defined(__AVX512F__)
+    return (vf)_mm512_min_ps(_mm512_set1_ps(hi), _mm512_max_ps(_mm512_set1_ps(lo), (__m512)v));
+#elif defined(__AVX2__)
+    return (vf)_mm256_min_ps(_mm256_set1_ps(hi), _mm256_max_ps(_mm256_set1_ps(lo), (__m256)v));
+#else
+    const vf low = lo - (vf){}, high = hi - (vf){};
+    const vi under = v < low, over = v > high;
+    return (vf)((under & (vi)low) | (over & (vi)high) | (~(under | over) & (vi)v));
+#endif
+}
+
 /* Lane i of the result is lane order[i] of v. */
 static inline vf shuffle_lanes(vf v, vi order) { return __builtin_shuffle(v, order); }
 

@@ -1,0 +1,88 @@
+"""Small groups by permuted lanes: every layout and instruction set, ragged sizes, against the reference."""
+
+import numpy as np
+import pytest
+from conftest import using_isa
+from guard import guarded
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import layoutkit as lk
+from layoutkit import reference
+from layoutkit._core import registry
+
+LAYOUTS = ["NHWC", "nChw16c", "nChw8c", "NCHW"]
+
+
+@st.composite
+def problems(draw):
+    def pair(lo, hi):
+        return draw(st.tuples(st.integers(lo, hi), st.integers(lo, hi)))
+
+    depth = draw(st.sampled_from([2, 4, 8, 16, 3, 5]))
+    src = draw(st.sampled_from(LAYOUTS))
+    return dict(
+        depth=depth, outputs=draw(st.sampled_from([depth, depth, depth, 2 * depth, 7])), groups=draw(st.integers(2, 9)),
+        n=draw(st.integers(1, 2)), size=pair(1, 18), kernel=draw(st.just((3, 3)) | st.just(pair(1, 4))),
+        stride=draw(st.just((1, 1)) | st.just((2, 2)) | st.just(pair(1, 3))),
+        dilation=draw(st.just((1, 1)) | st.just(pair(1, 2))),
+        padding=draw(st.just(((1, 1), (1, 1))) | st.just((pair(0, 4), pair(0, 4)))), bias=draw(st.booleans()),
+        src=src, dst=draw(st.just(src) | st.sampled_from(LAYOUTS)), threads=draw(st.integers(1, 3)),
+        isa=draw(st.sampled_from(registry.isas())), end=draw(st.sampled_from(["low", "high"])),
+    )  # fmt: skip
+
+
+@given(problems())
+@settings(max_examples=400, deadline=None)
+def test_any_small_groups(c):
+    spatial = zip(c["size"], c["padding"], c["dilation"], c["kernel"])
+    assume(all(s + sum(p) >= d * (k - 1) + 1 for s, p, d, k in spatial))
+    rng = np.random.default_rng(0)
+    groups = c["groups"]
+    x = rng.integers(-4, 5, (c["n"], groups * c["depth"], *c["size"])).astype(np.float32)  # sums are exact
+    w = rng.integers(-4, 5, (groups * c["outputs"], c["depth"], *c["kernel"])).astype(np.float32)
+    bias = rng.integers(-4, 5, len(w)).astype(np.float32) if c["bias"] else None
+    attributes = {k: c[k] for k in ("stride", "padding", "dilation", "groups")}
+    want = reference.conv(x, w, bias, **attributes)
+    src, dst = lk.Layout(c["src"]), lk.Layout(c["dst"])
+    stored = reference.to_physical(x, src, pad_value=np.nan)  # what pads hold must not matter
+    inside = guarded(stored.reshape(-1).view(np.uint8), c["end"]).array.view(np.float32).reshape(stored.shape)
+    expected = reference.to_physical(want.astype(np.float32), dst)
+    out = guarded(np.full(expected.size, np.nan, np.float32).view(np.uint8), c["end"]).array.view(np.float32)
+    out = out.reshape(expected.shape)
+    with using_isa(c["isa"]):
+        try:
+            op = lk.Conv2d(w, bias, layout=src, out_layout=dst, algorithm="grouped", threads=c["threads"], **attributes)
+            op(inside, out)
+        except ValueError as error:
+            assert c["depth"] != c["outputs"] or c["depth"] not in (2, 4, 8, 16), error
+            return
+    np.testing.assert_array_equal(out, expected)  # pads are zero
+
+
+@pytest.mark.parametrize("layout", ["NHWC", "nChw16c"])
+def test_no_group_reaches_another(layout):
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((1, 32, 9, 20), np.float32)
+    w = rng.standard_normal((32, 4, 3, 3), np.float32)
+    spoilt = np.where(np.arange(32)[:, None, None] == 7, np.inf, x)
+    one, other = (
+        lk.reorder(lk.conv2d(lk.reorder(a, "NCHW", layout), w, padding=1, layout=layout, groups=8, algorithm="grouped"),
+                   layout, "NCHW")
+        for a in (x, spoilt)
+    )  # fmt: skip
+    kept = np.arange(32) // 4 != 1
+    np.testing.assert_array_equal(one[:, kept], other[:, kept])
+
+
+def test_small_groups_are_chosen_untuned():
+    for depth in (4, 8):
+        op = lk.Conv2d(np.ones((128, depth, 3, 3), np.float32), padding=1, groups=128 // depth, layout="NHWC")
+        assert "-> grouped" in op.explain((1, 128, 56, 56))
+
+
+@pytest.mark.parametrize(("depth", "groups"), [(32, 2), (8, 1), (1, 8)])
+def test_what_are_no_small_groups_says_why(depth, groups):
+    with pytest.raises(ValueError, match=f"'grouped' cannot do it: {groups} groups of {depth} input channels are not"):
+        lk.conv2d(np.ones((1, depth * groups, 9, 9), np.float32), np.ones((8, depth, 3, 3), np.float32), groups=groups,
+                  algorithm="grouped")  # fmt: skip
