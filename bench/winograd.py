@@ -1,8 +1,8 @@
 """``python bench/winograd.py``: 3x3 convolutions, stride 1, as shares of the FMA peak measured between them.
 
-A share counts the flops of direct summation (padded taps too): above 1 is what Winograd saves. Every candidate
-is measured by itself, its filter and images as warm as its own last call left them, in several visits; of its times and of the
-bursts of FMAs the best counts.
+A share counts the flops of direct summation (padded taps too): above 1 is what Winograd saves. Every candidate is
+measured by itself, its filter and images as warm as its own last call left them, in several visits; of its times and
+of the bursts of FMAs the best counts.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ import time
 from math import exp, log
 
 import numpy as np
-
+from layoutkit._core.machine import fma_peak
 
 from layoutkit import Layout
-from layoutkit._core.machine import fma_peak
 from layoutkit.algorithms import contiguous_strides
 from layoutkit.arrays import empty
 from layoutkit.problem import ACCURACIES, ConvProblem

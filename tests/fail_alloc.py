@@ -51,7 +51,7 @@ def a_reorder():
 
 
 def a_convolution():
-    return lk.conv2d(nhwc, w, bias, padding=1, layout="NHWC", out_layout="nChw16c", threads=1)
+    return lk.conv2d(nhwc, w, bias, padding=1, layout="NHWC", out_layout="nChw16c", algorithm="direct", threads=1)
 
 
 def a_convolution_with_reorders():

@@ -72,7 +72,8 @@ def problems(draw):
 
     kernel = {1: (3,), 2: draw(st.sampled_from([(3, 3), (3, 3), (1, 3)])), 3: (draw(st.integers(1, 3)), 3, 3)}[rank]
     return dict(
-        n=draw(st.integers(1, 3)), ic=groups * draw(st.integers(0, 40)), oc=groups * draw(st.integers(1, 80)),
+        n=draw(st.integers(1, 3)), ic=groups * draw(st.integers(0, 40) | st.sampled_from([8, 16, 32])),
+        oc=groups * draw(st.integers(1, 80) | st.sampled_from([8, 16, 48, 64])),
         size=per_axis(1, 20 if rank < 3 else 9), kernel=kernel, groups=groups, m=draw(st.sampled_from(TILES)),
         padding=tuple(draw(st.tuples(st.integers(0, 5), st.integers(0, 5))) for _ in range(rank)),
         stride=(draw(st.integers(1, 2)), 1, 1) if rank == 3 else (1,) * rank,
@@ -212,6 +213,14 @@ X, W = np.ones((1, 8, 9, 9), np.float32), np.ones((8, 8, 3, 3), np.float32)
 def test_what_it_cannot_do(kwargs, says):
     with pytest.raises(ValueError, match=re.escape(says)):
         lk.conv2d(X, kwargs.pop("w", W), **({"algorithm": "winograd"} | kwargs))
+
+
+def test_a_single_call_counts_the_packing():
+    """Transforming the filter takes longer than such a convolution."""
+    x, w = np.ones((1, 7, 7, 256), np.float32), np.ones((256, 256, 3, 3), np.float32)
+    once = lk.plan(lk.conv2d, x, w, layout="NHWC", padding=1).choices[0].candidate.name
+    often = lk.Conv2d(w, layout="NHWC", padding=1).plan((1, 256, 7, 7)).choices[0].candidate.name
+    assert "winograd" not in once and "winograd" in often
 
 
 def test_forced():

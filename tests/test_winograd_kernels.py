@@ -43,7 +43,9 @@ def test_in(kernel, end):
     lanes = {"portable": 4, "avx2": 8}.get(kernel.isa, 16)
     rng = np.random.default_rng(0)
     for channels, block in CHANNELS:
-        for inside in {(0, nh, 0, nw), (0, nh, 1, nw - 1), (nh // 3, nh, 0, 2), (0, 0, 0, nw), (nh - 1, nh, nw - 1, nw)}:
+        for inside in (
+            (0, nh, 0, nw), (0, nh, 1, nw - 1), (nh // 3, nh, 0, 2), (0, 0, 0, nw), (nh - 1, nh, nw - 1, nw),
+        ):  # fmt: skip
             r0, r1, c0, c1 = inside
             image = rng.standard_normal((r1 - r0, c1 - c0, channels)).astype(np.float32)
             stored = guarded(by_block(image, block).reshape(-1).view(np.uint8), end)
@@ -51,7 +53,9 @@ def test_in(kernel, end):
             width = -(-channels // lanes) * lanes
             v = guarded(np.full(nh * nw * width, np.nan, np.float32).view(np.uint8), end)
             at = stored.address - r0 * row - c0 * col
-            harness.winograd_in(kernel.name, at % 2**64, (row, col), inside, channels, block, gap, v.address, width, table)
+            harness.winograd_in(
+                kernel.name, at % 2**64, (row, col), inside, channels, block, gap, v.address, width, table
+            )
             d = np.zeros((nh, nw, channels))
             d[r0:r1, c0:c1] = image
             got = v.array.view(np.float32).reshape(nh, nw, width)[..., :channels]

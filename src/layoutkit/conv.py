@@ -44,6 +44,7 @@ class _Conv:
     """A convolution with its filter packed once; see `conv2d` for the parameters."""
 
     rank: int
+    _once = False  # made for a single call
 
     def __init__(self, w, bias=None, *, stride=1, padding=0, dilation=1, groups=1, layout=None,
                  filter_layout=None, out_layout=None, algorithm="auto", accuracy="standard", activation=None,
@@ -59,6 +60,7 @@ class _Conv:
     def _over(cls, w, bias, threads=None, **attributes) -> _Conv:
         """A convolution over the caller's filter, not copied: for one call."""
         self = object.__new__(cls)
+        self._once = True
         self._take(threads, w, bias, **attributes)
         return self
 
@@ -77,7 +79,8 @@ class _Conv:
         physical = p.dst.physical_shape(p.dst_shape)
         if out_strides is None:
             out_strides = contiguous_strides(p.dst, p.dst_shape)
-        route = best_route(p, f.algorithm, check_threads(self._threads), x.strides, out_strides)
+        route = best_route(p, f.algorithm, check_threads(self._threads), x.strides, out_strides,
+                           self._once)  # fmt: skip
         packed = self._packed.get(route.packing)
         if packed is None:
             packed = self._packed[route.packing] = route.pack(f.w, f.bias)
@@ -129,7 +132,7 @@ class _Conv:
         f = self._filter
         p = f.problem(tuple(int(n) for n in shape))
         threads = check_threads(self._threads)
-        found = choices(p, f.algorithm, threads)
+        found = choices(p, f.algorithm, threads, once=self._once)
         rate = p.flops / found[0].seconds / 1e9
         note = f"{p.flops / 1e6:.1f} MFLOP, {rate:.0f} GFLOP/s on {threads} thread(s)"
         notes = [note] if f.activation is None else [note, f"then {f.activation}"]
@@ -254,4 +257,5 @@ def _plan_conv3d(x, w, bias=None, **attributes) -> Plan:
 
 def _plan(cls, x, w, bias, add=None, out=None, **attributes) -> Plan:
     op = cls(w, bias, **attributes)
+    op._once = True
     return op.plan(op._filter.shape_of(as_array(x, f"{op._filter.what}: x")))

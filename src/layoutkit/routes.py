@@ -144,7 +144,7 @@ def candidates(p: ConvProblem, algorithm: str, threads: int, x_strides, y_stride
             way = "" if native == p else f" via {native.src}>{native.dst}"
             build = partial(Route, p, native, a, kernel, threads, x_strides, y_strides)
             name = " ".join(filter(None, (a.name, a.variant, kernel.name)))
-            yield Candidate(f"{name}{way}", _estimate(p, native, a, kernel, threads), build)
+            yield Candidate(f"{name}{way}", _estimate(p, native, a, kernel, threads), build, a.pack_estimate(native))
     if len(reasons) == sum(algorithm in ("auto", a.name) for a in ALGORITHMS):
         raise ValueError(f"{p}: algorithm {algorithm!r} cannot do it: {'; '.join(dict.fromkeys(reasons))}")
 
@@ -165,18 +165,24 @@ def _build(p, name, algorithm, threads, x_strides, y_strides, isa) -> Route:
     return next(c for c in found if c.name == name).build()
 
 
-def choices(p: ConvProblem, algorithm: str, threads: int, x_strides=None, y_strides=None) -> tuple[Choice, ...]:
-    """The routes of `p`, best first."""
+def choices(
+    p: ConvProblem, algorithm: str, threads: int, x_strides=None, y_strides=None, once: bool = False
+) -> tuple[Choice, ...]:
+    """The routes of `p`, best first; for a single call (`once`) with the packing of its filter."""
     x_strides = x_strides or contiguous_strides(p.src, p.src_shape)
     y_strides = y_strides or contiguous_strides(p.dst, p.dst_shape)
     if mode() == "measure":
         measure_routes(p, threads)
-    return _choices(p, algorithm, threads, x_strides, y_strides, registry.isa(), cost_table.generation)
+    found = _choices(p, algorithm, threads, x_strides, y_strides, registry.isa(), cost_table.generation)
+    if once:
+        found = tuple(c._replace(seconds=c.seconds + c.candidate.packing) for c in found)
+        return tuple(sorted(found, key=lambda c: (c.source != "measured", c.seconds)))
+    return found
 
 
-def best_route(p: ConvProblem, algorithm: str, threads: int, x_strides, y_strides) -> Route:
-    """The route that a call takes."""
-    name = choices(p, algorithm, threads, x_strides, y_strides)[0].candidate.name
+def best_route(p: ConvProblem, algorithm: str, threads: int, x_strides, y_strides, once: bool = False) -> Route:
+    """The route that a call takes; `once`: a single one, which packs its filter."""
+    name = choices(p, algorithm, threads, x_strides, y_strides, once)[0].candidate.name
     return _build(p, name, algorithm, threads, x_strides, y_strides, registry.isa())
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -108,6 +109,7 @@ def rescale(t: Transform, factors: Sequence[Fraction | int]) -> Transform:
     return t._replace(AT=_matrix(at), G=_matrix(g))
 
 
+@cache
 def paired(m: int) -> Transform:
     """F(m, 3) at 0, +-p for p in `PAIRS`, infinity, with the sign that makes BT[0][m] a 1: what the kernels do."""
     t = transform(m, 3, [Fraction(0), *(x for p in PAIRS[m] for x in (p, -p))])
@@ -115,13 +117,14 @@ def paired(m: int) -> Transform:
     return t._replace(**{name: _matrix([[sign * x for x in m[0]], *m[1:]]) for name, m in (("G", t.G), ("BT", t.BT))})
 
 
-def kernel_table(m: int) -> list[Fraction]:
+@cache
+def kernel_table(m: int) -> tuple[Fraction, ...]:
     """The numbers that the kernels of `paired` F(m, 3) read, in the order that kernels.h says."""
     bt = paired(m).BT
     table = list(bt[-1][1:m:2])
     for q, p in enumerate(PAIRS[m]):
         table += [*bt[2 * q + 1][2:m:2], *(p**k for k in range(1, m))]
-    return table
+    return tuple(table)
 
 
 def left_inverse(a: Matrix) -> Matrix:

@@ -21,6 +21,7 @@ BLOCK = 128  # output channels
 
 # Bytes a second: of a filter met in memory or in the last cache, of the transforms on one core.
 MEMORY, CACHE, L2 = 30e9, 60e9, 60e9
+PACK = 7e9  # bytes a second of a packed filter
 
 
 def tile(p: ConvProblem, m: int) -> tuple[int, int]:
@@ -49,7 +50,7 @@ def support(m: int, p: ConvProblem) -> str | None:
 
 def accuracy(m: int, p: ConvProblem) -> str:
     """The strictest accuracy that allows it: direct summation over few channels rounds little, F(4,3) does not."""
-    if m == 2 or m == 4 and p.ic // p.groups >= FEW_CHANNELS:
+    if m == 2 or (m == 4 and p.ic // p.groups >= FEW_CHANNELS):
         return "standard"
     return "fast"
 
@@ -64,7 +65,7 @@ def pack(m: int, p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray
     """Filter (O, I/G, *k) -> [G][products][panels][depth][channels][nr]; bias -> [G][panels * nr] or None."""
     g, per_group = geometry(p), p.oc // p.groups
     panels = -(-columns(p) // kernel.nr)
-    mh, mw = tile(p, m)
+    mh, _ = tile(p, m)
     gw = as_array(paired(m).G)
     gh = gw if mh > 1 else np.ones((1, 1))
     shape = (p.groups, len(gh) * len(gw), panels, g.kernel[0], w.shape[1], kernel.nr)
@@ -118,6 +119,11 @@ def estimate(m: int, p: ConvProblem, kernel: Kernel, lanes: int, flops: float, t
     stream = groups * filter_bytes / (MEMORY if far else CACHE)
     moved = 4 * (products + prod(tile(p, m))) * tiles * p.groups * (depth + per_group)
     return max(multiply, stream) + moved / (L2 * threads)
+
+
+def pack_estimate(m: int, p: ConvProblem) -> float:
+    """Seconds that `pack` takes."""
+    return _counts(p, m)[2] / PACK
 
 
 def build(m: int, p: ConvProblem, kernel: Kernel, threads: int, x_strides, y_strides, gather: bool):

@@ -111,7 +111,7 @@ LK_INLINE void store(char *lo, char *hi, vf x, const int kind, int64_t count)
 /* One vector of channels of one tile; `inside`: no part of it is outside the image. */
 LK_INLINE void in_vector(const lk_winograd_in *g, const char *lo, const char *hi, float *v, const vf *k,
                          const int nh, const int nw, const int kind, const int inside)
-{
+{ /* The next tile's pixels are fetched meanwhile: two of its columns are this one's. */
     vf t[MAX_N * MAX_N], x[MAX_N];
     const int64_t gap = hi ? hi - lo : 0;
 #pragma GCC unroll 1
@@ -122,7 +122,7 @@ LK_INLINE void in_vector(const lk_winograd_in *g, const char *lo, const char *hi
         for (int i = 0; i < nh; i++, at += g->row)
             x[i] = some && (inside || (i >= g->row0 && i < g->row1))
                        ? load(at, gap ? at + gap : NULL, kind, g->channels) : (vf){};
-        if (j >= 2) { /* the next tile's, two columns of which are this one's */
+        if (j >= 2) {
             at = lo + (nw - 2) * g->col;
 #pragma GCC unroll 8
             for (int i = 0; i < nh; i++, at += g->row)
@@ -275,9 +275,7 @@ void LK_NAME(winograd_filter_f32)(const lk_winograd_filter *g)
                 vd x = {};
                 for (int b = 0; b < g->rw; b++)
                     x += g->gw[j * g->rw + b] * t[i * g->rw + b];
-                float *u = g->u + (i * g->nw + j) * g->u_stride + o;
-                for (int l = 0; l < LANES; l++)
-                    u[l] = (float)x[l];
+                *(hf *)(g->u + (i * g->nw + j) * g->u_stride + o) = __builtin_convertvector(x, hf);
             }
     }
 }

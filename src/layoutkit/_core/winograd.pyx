@@ -18,8 +18,8 @@ from math import lcm
 
 from .conv cimport Executor, Geometry, aligned, ceil_div, share
 from .registry cimport (
-    LK_WINOGRAD_FILTER, best_row, lk_finish, lk_gemm, lk_kernel, lk_winograd_filter, lk_winograd_filter_fn, lk_winograd_in,
-    lk_winograd_in_fn, lk_winograd_out, lk_winograd_out_fn, row_named,
+    LK_WINOGRAD_FILTER, best_row, lk_finish, lk_gemm, lk_kernel, lk_winograd_filter, lk_winograd_filter_fn,
+    lk_winograd_in, lk_winograd_in_fn, lk_winograd_out, lk_winograd_out_fn, row_named,
 )
 
 cdef enum:
@@ -28,7 +28,6 @@ cdef enum:
     MAX_TABLE = 32
     MAX_RUN = 128      # channels summed in a register before the sum is added to M: rounding grows with them
     MAX_TILE = 64      # outputs of a tile
-    MAX_TAPS = 64      # along depth
     SKEW = 16          # floats that keep rows and products off each other's cache sets
 
 
@@ -237,7 +236,6 @@ cdef class Winograd(Executor):
                      + p.j * self.y_stride[3])
             t.m = m + (tile - work.first) * self.m_row
             self.transform_out(&t)
-
 
     cdef void finish_group(self, const Work *work, const lk_finish *finish, char *y, int64_t group) noexcept nogil:
         """What follows the sums, on the tiles' outputs but not on pads."""
