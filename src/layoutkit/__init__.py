@@ -13,6 +13,7 @@ from .config import show_config
 from .conv import Conv1d, Conv2d, Conv3d, conv2d
 from .cost import cost_table
 from .descriptor import BYTE, Dim, DimsOrder, MemDim, MemShape, MemStrides, Shape, Strides
+from .embedding import get_include
 from .layout import Axis, Factor, Layout
 from .mace import Image
 from .plan import plan, tuning
@@ -34,5 +35,5 @@ __all__ = [
     # convolution
     "Conv1d", "Conv2d", "Conv3d", "conv2d", "winograd",
     # choosing
-    "cost_table", "get_num_threads", "plan", "set_num_threads", "show_config", "tuning",
+    "cost_table", "get_include", "get_num_threads", "plan", "set_num_threads", "show_config", "tuning",
 ]  # fmt: skip

@@ -3,6 +3,7 @@
 from libc.stdint cimport int64_t
 
 from .registry cimport lk_gemm_fn
+from .reorder cimport Program
 
 
 cdef struct Geometry:
@@ -40,3 +41,12 @@ cdef class Executor:
                   char *workspace) noexcept nogil
     cdef void part(self, const char *x, const float *w, const float *bias, char *y, char *workspace,
                    int64_t task, int64_t end) noexcept nogil
+
+
+cdef class Route:
+    cdef Program before, after
+    cdef Executor executor
+    cdef int64_t x_bytes, y_bytes
+    cdef list scratch               # workspaces of calls that have ended
+    cdef readonly int64_t workspace  # bytes of scratch memory that a call needs
+    cdef void run(self, const char *x, const float *w, const float *bias, char *y, char *at) noexcept nogil

@@ -447,13 +447,6 @@ cdef class Route:
         What the reordered input and output take of the workspace.
     """
 
-    cdef Program before, after
-    cdef Executor executor
-    cdef int64_t x_bytes, y_bytes
-    cdef list scratch               # workspaces of calls that have ended
-    cdef readonly int64_t workspace
-    """Bytes of scratch memory that a call needs."""
-
     def __init__(self, Program before, Executor executor, Program after, int64_t x_bytes, int64_t y_bytes):
         self.before, self.executor, self.after = before, executor, after
         self.x_bytes, self.y_bytes = aligned(x_bytes), aligned(y_bytes)
