@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import layoutkit as lk
-from layoutkit import embedding, reference
 from layoutkit import api as module
+from layoutkit import embedding, reference
 
 HEADER = (Path(lk.get_include()) / "layoutkit.h").read_text()
 OK, VALUE, TYPE, MEMORY, WORKSPACE, FORKED, OTHER = range(7)
