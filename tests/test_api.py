@@ -36,7 +36,7 @@ class Convolution(ctypes.Structure):
         ("groups", c_int64), ("in_", c_int64 * 3), ("kernel", c_int64 * 3), ("stride", c_int64 * 3),
         ("dilation", c_int64 * 3), ("before", c_int64 * 3), ("after", c_int64 * 3), ("filter", POINTER(c_float)),
         ("bias", POINTER(c_float)), ("src_strides", POINTER(c_int64)), ("dst_strides", POINTER(c_int64)),
-        ("algorithm", c_char_p), ("threads", c_int),
+        ("algorithm", c_char_p), ("accuracy", c_char_p), ("threads", c_int),
     ]  # fmt: skip
 
 
@@ -182,6 +182,7 @@ W = np.ones((4, 2, 3, 3), np.float32)
     (conv_spec(W, x=(1, 3, 5, 5), groups=2), VALUE, "3 input"),
     (conv_spec(W, x=(1, 2, 2, 5)), VALUE, "does not fit"),
     (conv_spec(W, x=(1, 2, 5, 5), algorithm=b"fft"), VALUE, "algorithm 'fft'"),
+    (conv_spec(W, x=(1, 2, 5, 5), accuracy=b"most"), VALUE, "accuracy 'most'"),
     (conv_spec(W, x=(1, 2, 5, 5), layout=b"\xff\xfe"), VALUE, "decode"),
     (conv_spec(W, x=(1, 2, 5, 5), layout=b"NCW"), VALUE, "expected 4"),
     (Convolution(size=ctypes.sizeof(Convolution), spatial=4), VALUE, "4 spatial axes"),

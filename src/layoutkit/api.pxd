@@ -47,6 +47,7 @@ cdef extern from "layoutkit.h" nogil:
         const int64_t *src_strides
         const int64_t *dst_strides
         const char *algorithm
+        const char *accuracy
         int threads
 
     ctypedef struct layoutkit_api:

@@ -224,7 +224,7 @@ cdef int make_convolution(const layoutkit_convolution *s, layoutkit_plan **plan)
     layout = text_of(s.layout, "NC" + letters)
     op = {1: _conv.Conv1d, 2: _conv.Conv2d, 3: _conv.Conv3d}[s.spatial](
         w, bias, groups=groups, layout=layout, filter_layout=filter_layout,
-        out_layout=text_of(s.out_layout), algorithm=text_of(s.algorithm, "auto"),
+        out_layout=text_of(s.out_layout), algorithm=text_of(s.algorithm, "auto"), accuracy=text_of(s.accuracy, "standard"),
         stride=[or_one(k) for k in numbers(s.stride, 3)[first:]],
         dilation=[or_one(k) for k in numbers(s.dilation, 3)[first:]],
         padding=list(zip(numbers(s.before, 3)[first:], numbers(s.after, 3)[first:])),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,6 +22,8 @@ def get_include() -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """``layoutkit-config``: what a compiler needs to be told; returns the exit code."""
+    import argparse
+
     from . import __version__
 
     p = argparse.ArgumentParser(prog="layoutkit-config", description="What building on layoutkit needs.")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import DTypeLike
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 from . import strides as _strides
 from . import view

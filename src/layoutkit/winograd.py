@@ -16,7 +16,8 @@ from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import DTypeLike
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 Matrix = tuple[tuple[Fraction, ...], ...]
 

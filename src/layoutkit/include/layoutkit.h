@@ -64,6 +64,7 @@ typedef struct {
     const float *bias;              /* out_channels floats, or NULL */
     const int64_t *src_strides, *dst_strides; /* as of a reorder */
     const char *algorithm;          /* NULL: "auto" */
+    const char *accuracy;           /* NULL: "standard" */
     int threads;
 } layoutkit_convolution;
 
