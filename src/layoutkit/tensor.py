@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
+
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 

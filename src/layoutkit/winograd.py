@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
