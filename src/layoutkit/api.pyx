@@ -280,7 +280,7 @@ cdef void call_program(Program program, const char *src, char *dst, int threads)
 
 cdef void call_route(Route route, const char *x, const float *w, const float *bias, char *y,
                      char *workspace) noexcept nogil:
-    route.run(x, w, bias, y, workspace)
+    route.run(x, w, bias, NULL, y, workspace)
 
 
 cdef int execute(const layoutkit_plan *plan, const void *src, void *dst, void *workspace,
