@@ -274,3 +274,8 @@ def test_a_layout_is_no_other_thing():
 def test_composing_needs_an_axis_for_each_dimension():
     with pytest.raises(ValueError, match="NCHW has 4 physical axes, abc orders 3"):
         Layout("NCHW").compose("abc")
+
+
+def test_only_the_outer_layout_may_have_explicit_strides():
+    with pytest.raises(ValueError, match="only the outer layout may"):
+        Layout("ab:(9,1)").compose("ab")
