@@ -274,5 +274,5 @@ def test_explain_is_a_line_each_aligned():
 
 
 def test_plan_names_what_it_can_plan():
-    with pytest.raises(TypeError, match=r"has no plans; those that have: conv2d, reorder"):
+    with pytest.raises(TypeError, match=r"has no plans; those that have: conv1d, conv2d, conv3d, reorder"):
         lk.plan(print)
