@@ -1,26 +1,53 @@
-"""What the page for newcomers and the docstrings show is what happens."""
+"""What the pages, the README and the docstrings show is what happens."""
 
 import doctest
 import importlib
+import pkgutil
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).parent.parent / "docs" / "formats.md"
-MODULES = ("layout", "notation", "affine", "algebra", "strides", "view", "pads", "tensor", "mace", "winograd")
+import layoutkit
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted(p.name for p in (ROOT / "docs").glob("*.md"))
+WITH_EXAMPLES = {"choosing.md", "embedding.md", "formats.md", "start.md", "threads.md"}
+MODULES = [
+    m.name for m in pkgutil.iter_modules(layoutkit.__path__) if m.name not in ("__main__", "api", "_core", "bench")
+]  # fmt: skip
 
 
-def test_the_page_on_formats():
-    blocks = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.M | re.S)
-    assert len(blocks) > 15
-    test = doctest.DocTestParser().get_doctest("".join(blocks), {}, PAGE.name, str(PAGE), 0)
+def python_blocks(page):
+    return re.findall(r"^```python\n(.*?)^```", page.read_text(), re.M | re.S)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_pages(name):
+    blocks = [b for b in python_blocks(ROOT / "docs" / name) if ">>>" in b]
+    assert bool(blocks) == (name in WITH_EXAMPLES)
+    test = doctest.DocTestParser().get_doctest("".join(blocks), {}, name, name, 0)
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
     runner.run(test)
     assert runner.summarize().failed == 0
+
+
+def test_the_readme():
+    blocks = python_blocks(ROOT / "README.md")
+    assert blocks
+    subprocess.run([sys.executable, "-c", "\n".join(blocks)], check=True, capture_output=True)
 
 
 @pytest.mark.parametrize("name", MODULES)
 def test_docstrings(name):
     module = importlib.import_module("layoutkit." + name)
     assert doctest.testmod(module).failed == 0
+
+
+@pytest.mark.parametrize("name", layoutkit.__all__)
+def test_public_names_are_documented(name):
+    what = getattr(layoutkit, name)
+    if callable(what) and what.__module__.startswith("layoutkit"):
+        assert (what.__doc__ or "").strip(), name

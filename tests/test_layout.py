@@ -264,3 +264,18 @@ def test_shapes_that_do_not_fit():
         layout.strides((1, 20, 4, 4))
     with pytest.raises(ValueError, match="5 physical axes, ab orders 2"):
         layout.compose("ab")
+
+
+def test_a_layout_is_no_other_thing():
+    assert Layout("NCHW") != "NCHW"
+    assert Layout("NCHW") != 0x1342
+
+
+def test_composing_needs_an_axis_for_each_dimension():
+    with pytest.raises(ValueError, match="NCHW has 4 physical axes, abc orders 3"):
+        Layout("NCHW").compose("abc")
+
+
+def test_only_the_outer_layout_may_have_explicit_strides():
+    with pytest.raises(ValueError, match="only the outer layout may"):
+        Layout("ab:(9,1)").compose("ab")

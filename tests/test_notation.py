@@ -225,3 +225,8 @@ def test_what_tags_cannot_say():
         affine_map(Layout("nc:(8,1)"))
     with pytest.raises(ValueError, match="'oihw' names 4 dimensions, the layout has 2"):
         notation.name(Layout("nc"), "oihw")
+
+
+def test_a_number_after_a_slash_has_a_limit():
+    with pytest.raises(ValueError, match=r"'a b -> a/123456789012 b': number is not in 1\.\."):
+        Layout("a b -> a/123456789012 b")

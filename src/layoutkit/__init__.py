@@ -13,6 +13,7 @@ from .config import show_config
 from .conv import Conv1d, Conv2d, Conv3d, conv1d, conv2d, conv3d
 from .cost import cost_table
 from .descriptor import BYTE, Dim, DimsOrder, MemDim, MemShape, MemStrides, Shape, Strides
+from .embedding import get_include
 from .layout import Axis, Factor, Layout
 from .mace import Image
 from .plan import plan, tuning
@@ -44,5 +45,5 @@ __all__ = [
     "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "conv_transpose1d", "conv_transpose2d",
     "conv_transpose3d",
     # choosing
-    "cost_table", "get_num_threads", "plan", "set_num_threads", "show_config", "tuning",
+    "cost_table", "get_include", "get_num_threads", "plan", "set_num_threads", "show_config", "tuning",
 ]  # fmt: skip

@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 
 import numpy as np
-from threadpoolctl import threadpool_info
 
 from . import machine
 from ._core import registry
@@ -16,6 +15,8 @@ from .threads import get_num_threads
 
 def config() -> dict[str, object]:
     """The configuration as plain data."""
+    from threadpoolctl import threadpool_info
+
     from . import __version__
 
     return {

@@ -2,24 +2,20 @@
 
 A versioned JSON file per machine identity in the user's cache directory (``LAYOUTKIT_CACHE_DIR``), data
 only. Writers lock, merge with what others wrote, and replace the file whole. A file that is damaged (its
-text has a checksum) or of another machine counts as empty and is said so once.
+text has a checksum) or of another machine counts as empty and is said so once. What only a look-up or a save needs
+is imported there: importing layoutkit must stay cheap.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import tempfile
 import threading
 import warnings
 import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
-
-from filelock import FileLock
-from platformdirs import user_cache_dir
 
 from . import machine
 
@@ -133,7 +129,13 @@ class CostTable:
     @property
     def path(self) -> Path:
         """Where the table lives: never the working directory unless the caller says so."""
-        root = os.environ.get("LAYOUTKIT_CACHE_DIR") or user_cache_dir("layoutkit", appauthor=False)
+        import hashlib
+
+        root = os.environ.get("LAYOUTKIT_CACHE_DIR")
+        if not root:
+            from platformdirs import user_cache_dir
+
+            root = user_cache_dir("layoutkit", appauthor=False)
         key = hashlib.sha256(json.dumps(machine.identity()).encode()).hexdigest()[:12]
         return Path(root) / f"costs-{key}.json"
 
@@ -192,6 +194,10 @@ class CostTable:
     def save(self) -> Path:
         """Write what was recorded, merged with what other processes wrote; returns the path."""
         path = self.path
+        import tempfile
+
+        from filelock import FileLock
+
         path.parent.mkdir(parents=True, exist_ok=True)
         with self._lock, FileLock(f"{path}.lock"):
             costs = self._read(path)

@@ -101,7 +101,7 @@ def reorder(
     >>> import numpy as np, layoutkit as lk
     >>> image = np.arange(6).reshape(1, 2, 1, 3)        # N H W C
     >>> lk.reorder(image, "NHWC", "NCHW").tolist()
-    [[[[0, 3]], [[1, 4]], [[2, 5]]]]
+    [[[[0], [3]], [[1], [4]], [[2], [5]]]]
     """
     if type(array) is not np.ndarray:
         array = as_array(array, "reorder")

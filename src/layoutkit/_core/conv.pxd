@@ -3,6 +3,7 @@
 from libc.stdint cimport int64_t
 
 from .registry cimport LK_CLIP, lk_finish, lk_finish_fn, lk_gemm_fn
+from .reorder cimport Program
 
 
 cdef struct Geometry:
@@ -52,3 +53,16 @@ cdef class Executor:
                    char *workspace, int64_t task, int64_t end) noexcept nogil
     cdef void finish_rows(self, const lk_finish *finish, char *y, int64_t offset, const int64_t *row, int64_t rows,
                           int64_t channel, int64_t count) noexcept nogil
+
+
+cdef class Route:
+    cdef Program before, after, residual
+    cdef Executor executor
+    cdef int64_t x_bytes, y_bytes
+    cdef int64_t images, start
+    cdef int64_t pads[3][3]
+    cdef list scratch               # workspaces of calls that have ended
+    cdef readonly int64_t workspace  # bytes of scratch memory that a call needs
+    cdef void run(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
+                  char *at) noexcept nogil
+    cdef void zeros(self, char *at) noexcept nogil

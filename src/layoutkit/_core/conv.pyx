@@ -556,15 +556,6 @@ cdef class Route:
         The reordered input is n images padded with zeros: (before, inside, after) planes, rows and bytes of a row.
     """
 
-    cdef Program before, after, residual
-    cdef Executor executor
-    cdef int64_t x_bytes, y_bytes
-    cdef int64_t images, start
-    cdef int64_t pads[3][3]
-    cdef list scratch               # workspaces of calls that have ended
-    cdef readonly int64_t workspace
-    """Bytes of scratch memory that a call needs."""
-
     def __init__(self, Program before, Executor executor, Program after, Program residual, int64_t x_bytes,
                  int64_t y_bytes, pads=None):
         self.images = self.start = 0

@@ -1,0 +1,40 @@
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .reorder import Program
+
+FINISHES: dict[str, int]
+
+class Executor:
+    threads: int
+    def __init__(self, kernel: str, geometry: Any, threads: int) -> None: ...
+
+class PixelRows(Executor):
+    def __init__(
+        self, kernel: str, geometry: Any, threads: int, x_strides: Sequence[int], x_channels: Sequence[int],
+        y_strides: Sequence[int], y_channels: Sequence[int], gather: bool, row_block: int, panel_bytes: int,
+    ) -> None: ...  # fmt: skip
+
+class FilterRows(Executor):
+    def __init__(
+        self, kernel: str, geometry: Any, threads: int, x_strides: Sequence[int], y_strides: Sequence[int],
+        channels: Sequence[int], in_place: bool,
+    ) -> None: ...  # fmt: skip
+
+class Finish:
+    def __init__(
+        self, name: str | None = None, lo: float = 0, hi: float = 0, slope: np.ndarray | None = None
+    ) -> None: ...
+
+class Route:
+    workspace: int
+    def __init__(
+        self, before: Program | None, executor: Executor, after: Program | None, residual: Program | None,
+        x_bytes: int, y_bytes: int, pads: Any = None,
+    ) -> None: ...  # fmt: skip
+    def __call__(
+        self, x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, y: np.ndarray, finish: Finish | None = None,
+        add: np.ndarray | None = None,
+    ) -> None: ...  # fmt: skip

@@ -1,0 +1,18 @@
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .reorder import Program
+
+TYPES: dict[str, int]
+
+class Converter:
+    def __new__(
+        cls, nests: Sequence[Any], types: Any, bits: int, sum: bool, fill: Program | None, stream: bool
+    ) -> Converter: ...
+    def __call__(
+        self, src: np.ndarray, dst: np.ndarray, threads: int, sub: np.ndarray | None = None,
+        mul: np.ndarray | None = None, add: np.ndarray | None = None, divide: bool = False, alpha: float = 1,
+        beta: float = 0,
+    ) -> None: ...  # fmt: skip

@@ -1,0 +1,29 @@
+from collections.abc import Sequence
+
+import numpy as np
+
+def move(
+    name: str, src: int, dst: int, n: Sequence[int], s: Sequence[int], d: Sequence[int], stream: bool = False,
+    ahead: int = 0, outer: Sequence[int] = (0, 0, 0, 0), valid: int = 0, pad: bytes | None = None,
+) -> None: ...  # fmt: skip
+def convert(
+    name: str, src_type: int, dst_type: int, src: int, dst: int, n: Sequence[int], s0: int, d0: int,
+    p: Sequence[int] = (0, 0), sub: int = 0, mul: int = 0, add: int = 0, divide: bool = False, alpha: float = 1,
+    beta: float | None = None, stream: bool = False, ahead: int = 0,
+) -> None: ...  # fmt: skip
+def gemm(
+    name: str, a: int, row: np.ndarray, tap: np.ndarray, mask: np.ndarray | None, zero: np.ndarray, blocks: int,
+    block_stride: int, kb: int, kb_last: int, b: int, ldb: int, bias_col: int, bias_row: int, c: int,
+    c_row: np.ndarray, c_col: np.ndarray, split: bool, accumulate: bool, cols: int,
+) -> None: ...  # fmt: skip
+def winograd_in(
+    name: str, src: int, strides: Sequence[int], inside: Sequence[int], channels: int, block: int, block_stride: int,
+    v: int, v_stride: int, table: np.ndarray,
+) -> None: ...  # fmt: skip
+def winograd_out(
+    name: str, m: int, m_stride: int, dst: int, strides: Sequence[int], rows: int, cols: int, channels: int,
+    block: int, block_stride: int, bias: int, table: np.ndarray,
+) -> None: ...  # fmt: skip
+def winograd_filter(
+    name: str, w: int, w_stride: int, count: int, width: int, gh: np.ndarray, gw: np.ndarray, u: int, u_stride: int,
+) -> None: ...  # fmt: skip

@@ -1,0 +1,316 @@
+"""The functions behind layoutkit.h and api.pxd: plans as C objects that execute without the GIL.
+
+Planning is what `lk.reorder` and `lk.Conv2d` do; here only the checks of C's side are added, and a plan is kept in a
+struct that holds on to its Python objects.
+"""
+
+import os
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from . import conv as _conv
+from .layout import Layout
+from .reorder import _bind
+from .threads import check_threads
+
+from cpython.pycapsule cimport PyCapsule_New
+from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
+from libc.stdint cimport int64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy, memset, strncpy
+from numpy cimport PyArray_DATA, import_array, ndarray
+
+from ._core.conv cimport Route
+from ._core.reorder cimport Program
+
+import_array()
+
+cdef extern from *:
+    """
+    #include <string.h>
+    static _Thread_local char layoutkit_message[1024];
+    struct layoutkit_plan {
+        PyObject *owner; /* of what the pointers below point to */
+        void *program;   /* a reorder's, or NULL */
+        void *route;     /* a convolution's, or NULL; both NULL: there is nothing to do */
+        const float *filter, *bias;
+        int64_t workspace, dst_bytes;
+        int threads;
+        int epoch; /* forks of this process so far */
+    };
+    """
+    char layoutkit_message[1024]
+    ctypedef struct Plan "struct layoutkit_plan":
+        PyObject *owner
+        void *program
+        void *route
+        const float *filter
+        const float *bias
+        int64_t workspace, dst_bytes
+        int threads, epoch
+
+ctypedef void (*run_program)(void *, const char *, char *, int) noexcept nogil
+ctypedef void (*run_route)(void *, const char *, const float *, const float *, char *, char *) noexcept nogil
+
+cdef enum:
+    ALIGNMENT = 64
+
+cdef int forks = 0
+
+
+def _after_fork():
+    global forks
+    forks += 1
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+# ---- errors
+
+cdef int fail(int code, const char *text) noexcept nogil:
+    strncpy(layoutkit_message, text, sizeof(layoutkit_message) - 1)
+    return code
+
+
+cdef int failed(error) noexcept:
+    """Keep the message of an exception; its code."""
+    cdef bytes text
+    try:
+        text = str(error).encode()
+        fail(0, text)
+    except BaseException:
+        fail(0, b"layoutkit: out of memory")
+    if isinstance(error, MemoryError):
+        return LAYOUTKIT_ERROR_MEMORY
+    if isinstance(error, TypeError):
+        return LAYOUTKIT_ERROR_TYPE
+    return LAYOUTKIT_ERROR_VALUE if isinstance(error, (ValueError, UnicodeDecodeError)) else LAYOUTKIT_ERROR_OTHER
+
+
+cdef const char *last_error() noexcept nogil:
+    return layoutkit_message
+
+
+# ---- what a struct says, as Python has it
+
+cdef str text_of(const char *s, default=None):
+    return default if s == NULL else s.decode()
+
+
+cdef tuple numbers(const int64_t *p, int n):
+    return tuple([p[i] for i in range(n)])
+
+
+cdef int64_t or_one(int64_t n) noexcept nogil:
+    return n if n else 1
+
+
+cdef like(layout, shape, dtype, const int64_t *strides):
+    """An array that stands for the caller's: its shape and strides, nothing behind them."""
+    physical = layout.physical_shape(shape)
+    steps = [n * dtype.itemsize for n in layout.axis_strides(shape)]
+    if strides != NULL:
+        steps = numbers(strides, len(physical))
+    return as_strided(np.empty(1, dtype), physical, steps, writeable=False)
+
+
+cdef check_out_strides(array):
+    """Raise if two elements of a destination would lie in one place."""
+    extent = 0
+    for n, stride in sorted(zip(array.shape, map(abs, array.strides)), key=lambda x: x[1]):
+        if n > 1 and stride < extent + array.itemsize:
+            raise ValueError(f"dst_strides {array.strides}: elements of the destination overlap one another")
+        extent += (n - 1) * stride if n else 0
+
+
+cdef int new_plan(Plan made, owner, layoutkit_plan **plan) except -1:
+    """Hand out a plan that holds on to `owner`."""
+    cdef Plan *p = <Plan *>calloc(1, sizeof(Plan))
+    if p == NULL:
+        raise MemoryError("plan")
+    p[0] = made
+    p.owner = <PyObject *>owner
+    p.epoch = forks
+    Py_INCREF(owner)
+    plan[0] = <layoutkit_plan *>p
+    return 0
+
+
+# ---- planning
+
+cdef int plan_reorder(const layoutkit_reorder *spec, layoutkit_plan **plan) noexcept with gil:
+    cdef layoutkit_reorder s
+    try:
+        if plan == NULL:
+            raise ValueError("plan_reorder: nowhere to put the plan")
+        plan[0] = NULL
+        if spec == NULL or spec.size < sizeof(size_t):
+            raise ValueError("plan_reorder: the first field must be the size of the struct")
+        memset(&s, 0, sizeof(s))
+        memcpy(&s, spec, min(spec.size, sizeof(s)))
+        make_reorder(&s, plan)
+        return LAYOUTKIT_OK
+    except BaseException as error:
+        return failed(error)
+
+
+cdef int make_reorder(const layoutkit_reorder *s, layoutkit_plan **plan) except -1:
+    cdef Plan made
+    cdef Program program
+    if s.src == NULL or s.dst == NULL or s.rank < 0 or (s.rank and s.shape == NULL):
+        raise ValueError("plan_reorder: src, dst and shape must be given")
+    if s.itemsize not in (1, 2, 4, 8, 16):
+        raise TypeError(f"plan_reorder: elements of {s.itemsize} bytes; expected 1, 2, 4, 8 or 16")
+    src, dst = Layout(text_of(s.src)), Layout(text_of(s.dst))
+    if src.rank != s.rank:
+        raise ValueError(f"plan_reorder: rank {s.rank}, but {src} has {src.rank} dimensions")
+    shape = src.check_shape(numbers(s.shape, s.rank))
+    dtype = np.dtype("V16" if s.itemsize == 16 else f"u{s.itemsize}")
+    pad = np.zeros((), dtype)
+    if s.pad != NULL:
+        pad = np.frombuffer((<const char *>s.pad)[:s.itemsize], dtype)[0]
+    x, y = like(src, shape, dtype, s.src_strides), like(dst, shape, dtype, s.dst_strides)
+    check_out_strides(y)
+    move, physical, threads, _, _ = _bind(x, src, dst, shape, y.strides, pad, check_threads(s.threads or None))
+    memset(&made, 0, sizeof(made))
+    if move is not None:
+        program = move
+        made.program = <void *>program
+    made.dst_bytes, made.threads = y.size * s.itemsize, threads
+    return new_plan(made, move, plan)
+
+
+cdef int plan_convolution(const layoutkit_convolution *spec, layoutkit_plan **plan) noexcept with gil:
+    cdef layoutkit_convolution s
+    try:
+        if plan == NULL:
+            raise ValueError("plan_convolution: nowhere to put the plan")
+        plan[0] = NULL
+        if spec == NULL or spec.size < sizeof(size_t):
+            raise ValueError("plan_convolution: the first field must be the size of the struct")
+        memset(&s, 0, sizeof(s))
+        memcpy(&s, spec, min(spec.size, sizeof(s)))
+        make_convolution(&s, plan)
+        return LAYOUTKIT_OK
+    except BaseException as error:
+        return failed(error)
+
+
+cdef int make_convolution(const layoutkit_convolution *s, layoutkit_plan **plan) except -1:
+    cdef Plan made
+    cdef Route route
+    cdef const float[::1] values
+    if s.spatial not in (1, 2, 3):
+        raise ValueError(f"plan_convolution: {s.spatial} spatial axes; expected 1, 2 or 3")
+    if s.filter == NULL:
+        raise ValueError("plan_convolution: no filter")
+    first, groups = 3 - s.spatial, or_one(s.groups)
+    letters = "DHW"[first:]
+    if s.n < 0 or s.in_channels < 0 or s.out_channels < 1 or groups < 1 or s.in_channels % groups:
+        raise ValueError(f"plan_convolution: batch {s.n}, {s.in_channels} input and {s.out_channels} output channels "
+                         f"in {groups} groups")
+    filter_layout = Layout(text_of(s.filter_layout, "OI" + letters))
+    shape = filter_layout.check_shape((s.out_channels, s.in_channels // groups, *numbers(s.kernel, 3)[first:]))
+    count = int(np.prod(filter_layout.physical_shape(shape), dtype=object))
+    w = np.empty(filter_layout.physical_shape(shape), np.float32)
+    if count:
+        memcpy(PyArray_DATA(w), s.filter, 4 * count)
+    bias = None
+    if s.bias != NULL:
+        bias = np.empty(s.out_channels, np.float32)
+        memcpy(PyArray_DATA(bias), s.bias, 4 * s.out_channels)
+    layout = text_of(s.layout, "NC" + letters)
+    op = {1: _conv.Conv1d, 2: _conv.Conv2d, 3: _conv.Conv3d}[s.spatial](
+        w, bias, groups=groups, layout=layout, filter_layout=filter_layout,
+        out_layout=text_of(s.out_layout), algorithm=text_of(s.algorithm, "auto"), accuracy=text_of(s.accuracy, "standard"),
+        stride=[or_one(k) for k in numbers(s.stride, 3)[first:]],
+        dilation=[or_one(k) for k in numbers(s.dilation, 3)[first:]],
+        padding=list(zip(numbers(s.before, 3)[first:], numbers(s.after, 3)[first:])),
+        threads=s.threads or None,
+    )
+    f = op._filter
+    p = f.problem((s.n, s.in_channels, *numbers(s.in_, 3)[first:]))
+    x = like(f.layout, p.src_shape, w.dtype, s.src_strides)
+    y = like(f.out_layout, p.dst_shape, w.dtype, s.dst_strides)
+    check_out_strides(y)
+    memset(&made, 0, sizeof(made))
+    made.dst_bytes, made.threads = y.size * 4, 1
+    if not y.size:
+        return new_plan(made, None, plan)
+    run, w, bias, _ = op._bind(x, y.strides)
+    route = run
+    made.route = <void *>route
+    made.filter = <const float *>PyArray_DATA(w)
+    made.bias = NULL if bias is None else <const float *>PyArray_DATA(bias)
+    made.workspace = route.workspace + ALIGNMENT if route.workspace else 0
+    made.threads = route.executor.threads
+    return new_plan(made, (run, w, bias), plan)
+
+
+cdef void free_plan(layoutkit_plan *plan) noexcept with gil:
+    cdef Plan *p = <Plan *>plan
+    if p != NULL:
+        Py_DECREF(<object>p.owner)
+        free(p)
+
+
+# ---- of a plan, and executing it
+
+cdef int abi_version() noexcept nogil:
+    return LAYOUTKIT_ABI_VERSION
+
+
+cdef int64_t plan_workspace(const layoutkit_plan *plan) noexcept nogil:
+    return (<const Plan *>plan).workspace
+
+
+cdef int64_t plan_dst_bytes(const layoutkit_plan *plan) noexcept nogil:
+    return (<const Plan *>plan).dst_bytes
+
+
+cdef int plan_threads(const layoutkit_plan *plan) noexcept nogil:
+    return (<const Plan *>plan).threads
+
+
+cdef void call_program(Program program, const char *src, char *dst, int threads) noexcept nogil:
+    program.run(src, dst, threads)
+
+
+cdef void call_route(Route route, const char *x, const float *w, const float *bias, char *y,
+                     char *workspace) noexcept nogil:
+    route.run(x, w, bias, NULL, y, workspace)
+
+
+cdef int execute(const layoutkit_plan *plan, const void *src, void *dst, void *workspace,
+                 int64_t workspace_bytes) noexcept nogil:
+    cdef const Plan *p = <const Plan *>plan
+    cdef size_t at = <size_t>workspace
+    if p == NULL:
+        return fail(LAYOUTKIT_ERROR_VALUE, b"execute: no plan")
+    if p.program == NULL and p.route == NULL:
+        return LAYOUTKIT_OK
+    if dst == NULL or src == NULL:
+        return fail(LAYOUTKIT_ERROR_VALUE, b"execute: src or dst is NULL")
+    if p.workspace and (workspace == NULL or workspace_bytes < p.workspace):
+        return fail(LAYOUTKIT_ERROR_WORKSPACE, b"execute: the workspace is smaller than the plan asks for")
+    if p.threads > 1 and p.epoch != forks:
+        return fail(LAYOUTKIT_ERROR_FORKED, b"execute: planned with several threads before a fork, plan again")
+    # Through pointers: an object's counter of references is not to be touched without the GIL.
+    if p.program != NULL:
+        (<run_program><void *>call_program)(p.program, <const char *>src, <char *>dst, p.threads)
+    else:
+        at = (at + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
+        (<run_route><void *>call_route)(p.route, <const char *>src, p.filter, p.bias, <char *>dst, <char *>at)
+    return LAYOUTKIT_OK
+
+
+cdef layoutkit_api table
+table.size, table.abi_version = sizeof(table), LAYOUTKIT_ABI_VERSION
+table.plan_reorder, table.plan_convolution = plan_reorder, plan_convolution
+table.workspace, table.dst_bytes, table.threads = plan_workspace, plan_dst_bytes, plan_threads
+table.execute, table.free, table.last_error = execute, free_plan, last_error
+_C_API = PyCapsule_New(&table, b"layoutkit.api._C_API", NULL)
+
+__all__ = []

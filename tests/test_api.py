@@ -1,0 +1,266 @@
+"""layoutkit.h through its capsule: structs with their size first, plans, workspaces, codes and messages.
+
+Driven by ctypes, so that no compiler is needed; examples/ do the same from C and Cython (.ci/wheel).
+"""
+
+import ctypes
+import os
+import re
+import threading
+from ctypes import POINTER, byref, c_char_p, c_float, c_int, c_int64, c_size_t, c_void_p
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import layoutkit as lk
+from layoutkit import api as module
+from layoutkit import embedding, reference
+
+HEADER = (Path(lk.get_include()) / "layoutkit.h").read_text()
+OK, VALUE, TYPE, MEMORY, WORKSPACE, FORKED, OTHER = range(7)
+
+
+class Reorder(ctypes.Structure):
+    _fields_ = [
+        ("size", c_size_t), ("src", c_char_p), ("dst", c_char_p), ("rank", c_int), ("shape", POINTER(c_int64)),
+        ("itemsize", c_int), ("src_strides", POINTER(c_int64)), ("dst_strides", POINTER(c_int64)),
+        ("pad", c_void_p), ("threads", c_int),
+    ]  # fmt: skip
+
+
+class Convolution(ctypes.Structure):
+    _fields_ = [
+        ("size", c_size_t), ("spatial", c_int), ("layout", c_char_p), ("out_layout", c_char_p),
+        ("filter_layout", c_char_p), ("n", c_int64), ("in_channels", c_int64), ("out_channels", c_int64),
+        ("groups", c_int64), ("in_", c_int64 * 3), ("kernel", c_int64 * 3), ("stride", c_int64 * 3),
+        ("dilation", c_int64 * 3), ("before", c_int64 * 3), ("after", c_int64 * 3), ("filter", POINTER(c_float)),
+        ("bias", POINTER(c_float)), ("src_strides", POINTER(c_int64)), ("dst_strides", POINTER(c_int64)),
+        ("algorithm", c_char_p), ("accuracy", c_char_p), ("threads", c_int),
+    ]  # fmt: skip
+
+
+function = ctypes.CFUNCTYPE
+
+
+class Api(ctypes.Structure):
+    _fields_ = [
+        ("size", c_size_t), ("abi_version", c_int),
+        ("plan_reorder", function(c_int, c_void_p, POINTER(c_void_p))),
+        ("plan_convolution", function(c_int, c_void_p, POINTER(c_void_p))),
+        ("workspace", function(c_int64, c_void_p)), ("dst_bytes", function(c_int64, c_void_p)),
+        ("threads", function(c_int, c_void_p)),
+        ("execute", function(c_int, c_void_p, c_void_p, c_void_p, c_void_p, c_int64)),
+        ("free", function(None, c_void_p)), ("last_error", function(c_char_p)),
+    ]  # fmt: skip
+
+
+ctypes.pythonapi.PyCapsule_GetPointer.restype = c_void_p
+ctypes.pythonapi.PyCapsule_GetPointer.argtypes = [ctypes.py_object, c_char_p]
+api = Api.from_address(ctypes.pythonapi.PyCapsule_GetPointer(module._C_API, b"layoutkit.api._C_API"))
+
+
+def int64s(*values):
+    return (c_int64 * len(values))(*values)
+
+
+def reorder_spec(src="NCHW", dst="nChw16c", shape=(2, 20, 5, 6), itemsize=4, **fields):
+    return Reorder(size=ctypes.sizeof(Reorder), src=src.encode(), dst=dst.encode(), rank=len(shape),
+                   shape=int64s(*shape), itemsize=itemsize, **({"threads": 1} | fields))  # fmt: skip
+
+
+def conv_spec(w, bias=None, x=(2, 20, 9, 8), **fields):
+    rank = w.ndim - 2
+    front = (1,) * (3 - rank)
+    return Convolution(
+        size=ctypes.sizeof(Convolution), spatial=rank, n=x[0], in_channels=x[1], out_channels=w.shape[0],
+        in_=int64s(*front, *x[2:]), kernel=int64s(*front, *w.shape[2:]),
+        filter=w.ctypes.data_as(POINTER(c_float)),
+        bias=None if bias is None else bias.ctypes.data_as(POINTER(c_float)), **({"threads": 1} | fields),
+    )  # fmt: skip
+
+
+def planned(spec):
+    """A plan of `spec`, freed by the one who asked."""
+    plan = c_void_p(1)
+    make = api.plan_reorder if isinstance(spec, Reorder) else api.plan_convolution
+    code = make(byref(spec), byref(plan))
+    assert (code == OK) == bool(plan.value)
+    return code, plan
+
+
+def run(plan, x, y, room=0):
+    need = api.workspace(plan)
+    work = np.empty(need + room, np.uint8)
+    return api.execute(plan, x.ctypes.data, y.ctypes.data, work.ctypes.data, need)
+
+
+def test_the_table_fits_the_header():
+    assert api.size == ctypes.sizeof(Api)
+    assert f"LAYOUTKIT_ABI_VERSION {api.abi_version}\n" in HEADER
+    names = re.findall(r"\(\*(\w+)\)\(", HEADER.split("layoutkit_api")[0])
+    assert names == [n for n, _ in Api._fields_[2:]]
+    codes = re.findall(r"LAYOUTKIT_(?:OK|ERROR_\w+) = (\d)", HEADER)
+    assert codes == [str(i) for i in range(7)]
+    pxd = (Path(lk.__file__).parent / "api.pxd").read_text()
+    for struct in (Reorder, Convolution):
+        for name, _ in struct._fields_:
+            assert re.search(rf"\b{name}\b", pxd), f"api.pxd lacks {name}"
+
+
+@pytest.mark.parametrize("itemsize", [1, 2, 4, 8, 16])
+def test_reorder_with_pads_and_strides(itemsize):
+    shape = (2, 20, 5, 6)
+    dtype = np.dtype(f"V{itemsize}")
+    x = np.random.default_rng(0).integers(0, 255, (*shape, itemsize), np.uint8).view(dtype)[..., 0]
+    pad = np.frombuffer(bytes(range(1, itemsize + 1)), dtype)
+    want = reference.to_physical(x, lk.Layout("nChw16c"), pad_value=pad[0])
+    room = np.zeros((2, 2, 5, 6, 16, 3), dtype)
+    y = room[..., 1]
+    spec = reorder_spec(shape=shape, itemsize=itemsize, pad=pad.ctypes.data, dst_strides=int64s(*y.strides))
+    code, plan = planned(spec)
+    assert code == OK, api.last_error()
+    assert api.dst_bytes(plan) == want.nbytes and api.workspace(plan) == 0 and api.threads(plan) == 1
+    assert api.execute(plan, x.ctypes.data, y.ctypes.data, None, 0) == OK
+    assert y.tobytes() == want.tobytes()
+    assert not np.frombuffer(room[..., ::2].tobytes(), np.uint8).any()
+    api.free(plan)
+
+
+@pytest.mark.parametrize("layout", [None, "NHWC", "nChw16c", "CHWN"])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_convolution(layout, threads):
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((2, 20, 39, 38), np.float32)
+    w, bias = rng.standard_normal((18, 10, 3, 2), np.float32), rng.standard_normal(18, np.float32)
+    spec = conv_spec(w, bias, x.shape, groups=2, threads=threads, stride=int64s(0, 2, 1), dilation=int64s(0, 1, 2),
+                     before=int64s(0, 1, 0), after=int64s(0, 2, 3), layout=layout and layout.encode())  # fmt: skip
+    code, plan = planned(spec)
+    assert code == OK, api.last_error()
+    w[...] = bias[...] = np.nan  # the plan keeps its own
+    rng = np.random.default_rng(0)
+    rng.standard_normal(x.shape, np.float32)
+    w, bias = rng.standard_normal(w.shape, np.float32), rng.standard_normal(18, np.float32)
+    held = lk.Layout(layout or "NCHW")
+    want = lk.conv2d(reference.to_physical(x, held), w, bias, groups=2, stride=(2, 1), dilation=(1, 2),
+                     padding=((1, 2), (0, 3)), layout=held, threads=threads)  # fmt: skip
+    y = np.full_like(want, np.nan)
+    assert api.dst_bytes(plan) == y.nbytes
+    assert run(plan, reference.to_physical(x, held), y) == OK, api.last_error()
+    np.testing.assert_array_equal(y, want)
+    api.free(plan)
+
+
+def test_other_ranks_and_nothing_to_do():
+    w = np.ones((3, 2, 2), np.float32)
+    code, plan = planned(conv_spec(w, x=(1, 2, 5)))
+    y = np.zeros((1, 3, 4), np.float32)
+    assert code == OK and run(plan, np.ones((1, 2, 5), np.float32), y) == OK
+    assert (y == 4).all()
+    api.free(plan)
+    for spec in (conv_spec(w, x=(0, 2, 5)), reorder_spec(shape=(0, 3, 2, 2))):
+        code, plan = planned(spec)
+        assert code == OK and api.dst_bytes(plan) == 0
+        assert api.execute(plan, None, None, None, 0) == OK
+        api.free(plan)
+    api.free(None)
+
+
+W = np.ones((4, 2, 3, 3), np.float32)
+
+
+@pytest.mark.parametrize(("spec", "code", "says"), [
+    (reorder_spec(dst="NCWW"), VALUE, "stands twice"),
+    (reorder_spec(dst="NCW"), VALUE, "layout NCW has 3 dimensions"),
+    (reorder_spec(shape=(1, 2, 3)), VALUE, "rank 3, but NCHW has 4"),
+    (reorder_spec(shape=(1, -2, 3, 4)), VALUE, "-2"),
+    (reorder_spec(itemsize=3), TYPE, "elements of 3 bytes"),
+    (reorder_spec(threads=-1), VALUE, "threads"),
+    (reorder_spec(dst="NHWC", dst_strides=int64s(4, 4, 4, 4)), VALUE, "overlap"),
+    (Reorder(size=0), VALUE, "size of the struct"),
+    (Reorder(size=ctypes.sizeof(Reorder)), VALUE, "src, dst and shape"),
+    (conv_spec(W, x=(1, 3, 5, 5), groups=2), VALUE, "3 input"),
+    (conv_spec(W, x=(1, 2, 2, 5)), VALUE, "does not fit"),
+    (conv_spec(W, x=(1, 2, 5, 5), algorithm=b"fft"), VALUE, "algorithm 'fft'"),
+    (conv_spec(W, x=(1, 2, 5, 5), accuracy=b"most"), VALUE, "accuracy 'most'"),
+    (conv_spec(W, x=(1, 2, 5, 5), layout=b"\xff\xfe"), VALUE, "decode"),
+    (conv_spec(W, x=(1, 2, 5, 5), layout=b"NCW"), VALUE, "expected 4"),
+    (Convolution(size=ctypes.sizeof(Convolution), spatial=4), VALUE, "4 spatial axes"),
+    (Convolution(size=ctypes.sizeof(Convolution), spatial=2), VALUE, "no filter"),
+], ids=lambda v: v if isinstance(v, str) else None)  # fmt: skip
+def test_refused_with_a_code_and_words(spec, code, says):
+    assert planned(spec)[0] == code
+    assert says in api.last_error().decode()
+
+
+def test_a_struct_of_before_its_last_field_was_added():
+    spec = reorder_spec(threads=77)
+    spec.size = Reorder.threads.offset
+    code, plan = planned(spec)
+    assert code == OK and api.threads(plan) <= lk.get_num_threads(), "the caller does not know of threads"
+    api.free(plan)
+
+
+def test_execute_refuses():
+    x = np.ones((1, 2, 9, 9), np.float32)
+    w = np.ones((4, 2, 3, 3), np.float32)
+    code, plan = planned(conv_spec(w, x=x.shape, layout=b"CHWN"))
+    assert code == OK
+    need, y = api.workspace(plan), np.zeros((4, 7, 7), np.float32)
+    work = np.zeros(max(1, need), np.uint8)
+    assert need > 0
+    assert api.execute(plan, x.ctypes.data, y.ctypes.data, work.ctypes.data, need - 1) == WORKSPACE
+    assert api.execute(plan, x.ctypes.data, y.ctypes.data, None, need) == WORKSPACE
+    assert api.execute(plan, None, y.ctypes.data, work.ctypes.data, need) == VALUE
+    assert api.execute(None, x.ctypes.data, y.ctypes.data, work.ctypes.data, need) == VALUE
+    assert api.last_error() == b"execute: no plan"
+    assert not y.any()
+    api.free(plan)
+
+
+def test_one_plan_in_many_threads_each_with_its_workspace():
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((2, 20, 9, 8), np.float32), rng.standard_normal((6, 20, 3, 3), np.float32)
+    want = lk.conv2d(x, w, threads=1)
+    _, plan = planned(conv_spec(w))
+    wrong = []
+
+    def work():
+        for _ in range(50):
+            y = np.full_like(want, np.nan)
+            if run(plan, x, y) != OK or not (y == want).all():
+                wrong.append(y)
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+    api.free(plan)
+
+
+def test_a_threaded_plan_says_no_after_a_fork():
+    x, w = np.ones((1, 64, 70, 66), np.float32), np.ones((32, 64, 3, 3), np.float32)
+    _, many = planned(conv_spec(w, x=x.shape, threads=2))
+    _, one = planned(conv_spec(w, x=x.shape))
+    y = np.zeros((1, 32, 68, 64), np.float32)
+    assert api.threads(many) == 2 and run(many, x, y) == OK
+    child = os.fork()
+    if child == 0:
+        again, plan = planned(conv_spec(w, x=x.shape, threads=2))
+        os._exit(0 if (run(many, x, y), run(one, x, y), again, run(plan, x, y)) == (FORKED, OK, OK, OK) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    api.free(many)
+    api.free(one)
+
+
+def test_config_command(capsys):
+    assert embedding.main(["--cflags", "--libs"]) == 0
+    flag = capsys.readouterr().out.strip()
+    assert flag.startswith("-I") and (Path(flag[2:]) / "layoutkit.h").exists()
+    assert embedding.main(["--pkgconfigdir"]) == 0
+    text = (Path(capsys.readouterr().out.strip()) / "layoutkit.pc").read_text()
+    assert f"Version: {lk.__version__}\n" in text
+    assert embedding.main(["--includedir"]) == 0
+    assert embedding.main([]) == 2

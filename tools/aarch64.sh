@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# The portable kernels for aarch64: compiled by Debian's cross compiler, every row run under qemu against plain loops.
+#   tools/aarch64.sh [python]   (gcc-aarch64-linux-gnu, libc6-dev-arm64-cross, qemu-user; a Python that has layoutkit)
+# CC=gcc RUN= tools/aarch64.sh runs the same on this machine.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+CC=${CC-aarch64-linux-gnu-gcc}
+RUN=${RUN-qemu-aarch64 -L /usr/aarch64-linux-gnu}
+out=build/aarch64 core=src/layoutkit/_core
+mkdir -p $out
+"${1:-python3}" tools/tables.py >$out/tables.h
+families=$(sed -n "s/^families = files(\(.*\))/\1/p" meson.build | tr -d "',/" | sed 's/core //g')
+for file in $families; do
+    $CC -std=gnu11 -O3 -Wall -Wextra -I$core -DLK_ISA=portable -DLK_ISA_ID=LK_PORTABLE -c $core/$file -o $out/$file.o &
+done
+wait
+$CC -std=gnu11 -O2 -Wall -Wextra -I$core -I$out -o $out/harness tools/harness.c $core/isa.c $out/*.c.o -lm
+$RUN $out/harness
