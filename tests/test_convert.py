@@ -8,16 +8,18 @@ from conftest import using_isa
 from guard import guarded
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from layoutkit._core.convert import TYPES
 from strategies import laid_out, layouts
 
 import layoutkit as lk
 from layoutkit import reference
 from layoutkit._core import harness, registry
-from layoutkit._core.convert import TYPES
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
-DTYPES = {k: np.dtype(v) for k, v in
-          {"f32": "f4", "f64": "f8", "f16": "f2", "bf16": BF16, "s32": "i4", "s8": "i1", "u8": "u1"}.items()}  # fmt: skip
+DTYPES = {
+    k: np.dtype(v)
+    for k, v in dict(f32="f4", f64="f8", f16="f2", bf16=BF16, s32="i4", s8="i1", u8="u1").items()
+}
 INTEGERS = ("s32", "s8", "u8")
 PAIRS = list(itertools.product(DTYPES, DTYPES))
 ROWS = [k for k in registry.kernels("convert", all_isas=True) if k.isa in registry.isas()]
@@ -53,8 +55,8 @@ def same(got, want):
         with np.errstate(invalid="ignore"):
             wrong &= ~(np.isnan(got) & np.isnan(want))
     if wrong.any():
-        at = np.argwhere(wrong)[0]
-        raise AssertionError(f"{wrong.sum()} of {wrong.size}, first at {at}: {got[tuple(at)]!r}, not {want[tuple(at)]!r}")
+        at = tuple(np.argwhere(wrong)[0])
+        raise AssertionError(f"{wrong.sum()} of {wrong.size}, first at {at}: {got[at]!r}, not {want[at]!r}")
 
 
 @pytest.mark.parametrize("isa", registry.isas())
@@ -76,7 +78,9 @@ def test_every_hard_value_scaled_and_summed(a, b, isa):
         zero = zero if integer else None
         out = old.copy()
         with using_isa(isa):
-            got = lk.reorder(x, "a", "a", dtype=DTYPES[b], scale=scale, zero_point=zero, alpha=alpha, beta=beta, out=out)
+            got = lk.reorder(
+                x, "a", "a", dtype=DTYPES[b], scale=scale, zero_point=zero, alpha=alpha, beta=beta, out=out
+            )
         assert got is out
         same(got, reference.convert(x, DTYPES[b], scale, zero, 0, alpha, beta, old))
 

@@ -26,11 +26,7 @@ def as_array(value: Any, what: str) -> np.ndarray:
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor) and value.dtype == torch.bfloat16:
         bits = value.detach().view(torch.int16).numpy()
-        try:
-            from ml_dtypes import bfloat16
-        except ImportError:
-            return bits.view(np.uint16)
-        return bits.view(bfloat16)
+        return bits.view(bfloat16() or np.uint16)
     if hasattr(value, "__dlpack__"):
         return np.from_dlpack(value)
     if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
@@ -39,6 +35,15 @@ def as_array(value: Any, what: str) -> np.ndarray:
         return np.asarray(memoryview(value))
     except TypeError:
         raise TypeError(f"{what}: expected an array, got {type(value).__name__}") from None
+
+
+def bfloat16() -> np.dtype | None:
+    """The dtype of ml_dtypes, if that is installed."""
+    try:
+        from ml_dtypes import bfloat16
+    except ImportError:
+        return None
+    return np.dtype(bfloat16)
 
 
 def check_movable(array: np.ndarray, what: str) -> None:

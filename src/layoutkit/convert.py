@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._core import registry
 from ._core.convert import Converter
 from ._core.reorder import Program
+from .arrays import bfloat16
 from .conversions import Widths, nests
 from .layout import Layout
 from .machine import last_level_cache
@@ -40,17 +40,13 @@ class Types(NamedTuple):
         """The float type that is computed in."""
         return np.float64 if WIDE & {self.src, self.dst} else np.float32
 
-    @property
-    def plain(self) -> bool:
-        """Whether nothing changes without a scale."""
-        return self.src == self.dst
-
 
 class Parameters(NamedTuple):
     """Scales, zero points and the sum, as the tiles take them: see lk_convert in kernels.h."""
 
     sub: np.ndarray | None
     mul: np.ndarray | None
+    inv: np.ndarray | None
     add: np.ndarray | None
     divide: bool
     alpha: float
@@ -59,7 +55,7 @@ class Parameters(NamedTuple):
     @property
     def per_channel(self) -> bool:
         """Whether they are arrays of one value per channel."""
-        return any(p is not None and p.size > 1 for p in self[:3])
+        return any(p is not None and p.size > 1 for p in self[:4])
 
 
 def types(held: np.dtype, asked: Any, what: str) -> Types:
@@ -72,11 +68,17 @@ def types(held: np.dtype, asked: Any, what: str) -> Types:
     return Types(src_type, dst_type, dtype)
 
 
+def is_dtype(asked: Any, held: np.dtype) -> bool:
+    """Whether what the caller gave as dtype= is `held`."""
+    try:
+        return not isinstance(asked, tuple) and np.dtype(asked) == held
+    except TypeError:
+        return False
+
+
 def _named(dtype: Any, what: str) -> tuple[str, np.dtype]:
     if isinstance(dtype, str) and dtype == "bfloat16":
-        if "ml_dtypes" not in sys.modules:
-            return "bf16", np.dtype(np.uint16)
-        return "bf16", np.dtype(sys.modules["ml_dtypes"].bfloat16)
+        return "bf16", bfloat16() or np.dtype(np.uint16)
     try:
         found = np.dtype(dtype)
     except TypeError:
@@ -108,7 +110,7 @@ def parameters(
         if integer not in INTEGERS:
             raise ValueError(f"{what}: zero_point is of integers, and neither type is one")
         limits = np.iinfo({"s32": np.int32, "s8": np.int8, "u8": np.uint8}[integer])
-        if zero.size and zero.dtype.kind not in "iu" or (zero < limits.min).any() or (zero > limits.max).any():
+        if (zero.size and zero.dtype.kind not in "iu") or (zero < limits.min).any() or (zero > limits.max).any():
             raise ValueError(f"{what}: zero_point must be integers of {limits.min} to {limits.max}, got {zero_point!r}")
         zero = zero.astype(t.real)
     n = next((p.size for p in (mul, zero) if p is not None and p.size != 1), 1)
@@ -118,8 +120,11 @@ def parameters(
         mantissa, exponent = np.frexp(mul)
         if (np.abs(mantissa) == 0.5).all() and (np.abs(exponent) < 100).all():
             mul, divide = (1 / mul).astype(t.real), False  # exact: the product is the quotient
+    inv = None
+    if divide and (np.abs(exponent) < 60).all():
+        inv = (1 / mul).astype(t.real)
     sub, add = (None, zero) if t.dst in INTEGERS else (zero, None)
-    return Parameters(sub, mul, add, divide, float(alpha), float(beta))
+    return Parameters(sub, mul, inv, add, divide, float(alpha), float(beta))
 
 
 def _values(given: Any, name: str, axis: Any, shape: tuple[int, ...], what: str) -> np.ndarray:
@@ -135,6 +140,15 @@ def _values(given: Any, name: str, axis: Any, shape: tuple[int, ...], what: str)
             f"{what}: {name} must be one number or {shape[axis]}, for dimension {axis} of {shape}; got {found.shape}"
         )
     return found
+
+
+def token(value: Any) -> Any:
+    """What a parameter is known by, equal for equal ones only; TypeError if that would take long."""
+    if isinstance(value, np.ndarray) and value.nbytes < 1 << 16 and not value.dtype.hasobject:
+        return value.dtype, value.shape, value.tobytes()
+    if value is not None and type(value) is not int and value == 0:
+        raise TypeError("0.0 and -0.0 are equal")
+    return type(value), value
 
 
 def pad_bytes(value: Any, t: Types) -> bytes:

@@ -11,7 +11,7 @@ import numpy as np
 from ._core import registry
 from ._core.reorder import Program
 from .arrays import as_array, check_held, check_movable, check_out, empty, new
-from .convert import converter, pad_bytes, parameters, types
+from .convert import converter, is_dtype, pad_bytes, parameters, token, types
 from .cost import Cost, cost_table
 from .layout import Layout
 from .leaves import Blocking
@@ -163,26 +163,58 @@ def _bind(array, src, dst, shape, out_strides, pad_value, threads: int):
 
 def _convert(array, src, dst, shape, out, dtype, scale, zero_point, axis, alpha, beta, pad_value, threads):
     """`reorder` with numbers that change."""
+    try:
+        key = (
+            src, dst, array.shape, array.strides, array.dtype, shape, out.strides if type(out) is np.ndarray else None,
+            dtype, token(scale), token(zero_point), axis, alpha, beta, token(pad_value), threads, registry.isa(),
+        )  # fmt: skip
+        bound = _bound.get(key)
+    except TypeError:  # something given is no key
+        key = bound = None
+    if bound is None:
+        bound = _bind_conversion(
+            array, src, dst, shape, out, dtype, scale, zero_point, axis, alpha, beta, pad_value, threads
+        )
+        if key is not None:
+            if len(_bound) >= MAX_BOUND:
+                _bound.clear()
+            _bound[key] = bound
+    convert, given, physical, dtype, threads, what, pitched = bound
+    if out is not None:
+        check_out(out, physical, dtype, (array,), what)
+    else:
+        out = empty(physical, dtype, what) if pitched is None else new(*pitched, dtype, what)
+    if convert is not None:
+        convert(array, out, threads, *given)
+    return out
+
+
+def _bind_conversion(array, src, dst, shape, out, dtype, scale, zero_point, axis, alpha, beta, pad_value, threads):
+    """As _bind: the program, its parameters, shape and dtype of the result, threads, name, explicit strides."""
     src, dst = Layout(src), Layout(dst)
     what = f"reorder {src} -> {dst}"
-    if scale is zero_point is None and alpha == 1 and beta == 0 and not isinstance(dtype, tuple):
-        if array.dtype == dtype:
-            return reorder(array, src, dst, shape=shape, out=out, pad_value=pad_value, threads=threads)
+    if scale is zero_point is None and alpha == 1 and beta == 0 and is_dtype(dtype, array.dtype):  # a plain move
+        out_strides = out.strides if type(out) is np.ndarray else None
+        move, physical, *rest = _bind(array, src, dst, shape, out_strides, pad_value, threads)
+        return move, (), physical, array.dtype, *rest
     t = types(array.dtype, dtype, what)
     shape = check_held(array, src, dst, shape, what)
-    p = parameters(t, scale, zero_point, axis, alpha, beta, shape, what)
-    if out is not None:
-        check_out(out, dst.physical_shape(shape), t.dtype, (array,), what)
-    elif beta:
+    given = parameters(t, scale, zero_point, axis, alpha, beta, shape, what)
+    if beta and out is None:
         raise ValueError(f"{what}: beta={beta} adds to out, and there is none")
-    else:
-        out = new(dst, shape, t.dtype, what)
-    if out.size:
-        axis = axis % src.rank if p.per_channel else None
-        pad = pad_bytes(pad_value, t)
-        args = src.dense, dst.dense, shape, t, array.strides, out.strides, pad, axis, beta != 0, registry.isa()
-        converter(*args)(array, out, useful_threads(max(array.nbytes, out.nbytes), threads), *p)
-    return out
+    physical = dst.physical_shape(shape)
+    pitched = None if dst.is_dense else (dst, shape)
+    if not prod(physical):
+        return None, given, physical, t.dtype, 1, what, pitched
+    out_strides = _strides(dst, shape, t.dtype.itemsize)
+    if out is not None:
+        out_strides = check_out(out, physical, t.dtype, (array,), what).strides
+    move = converter(
+        src.dense, dst.dense, shape, t, array.strides, out_strides, pad_bytes(pad_value, t),
+        axis % src.rank if given.per_channel else None, beta != 0, registry.isa(),
+    )  # fmt: skip
+    nbytes = max(array.itemsize, t.dtype.itemsize) * prod(physical)
+    return move, given, physical, t.dtype, useful_threads(nbytes, threads), what, pitched
 
 
 def useful_threads(nbytes: int, threads: int) -> int:
