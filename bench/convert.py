@@ -2,7 +2,8 @@
 
 ``python bench/convert.py [--threads N] [--rounds N] [--isa NAME] [--only TEXT]``: gigabytes per second read and
 written, the share of the better copy (memcpy or streaming stores of as many bytes), and the time as a multiple of
-the plain reorder of the wider type. All arrays are touched before. Medians of ratios of one round.
+the plain reorder of the wider type. All arrays are touched before. A time is the least of a turn,
+measured while no thread waited for a core; medians of ratios of one round are told.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 
 import layoutkit as lk
 from layoutkit._core import machine, registry
+from layoutkit.machine import waited
 from layoutkit.report import geomean
 
 CACHE, MEMORY = (1, 64, 56, 56), (16, 256, 56, 56)
@@ -33,15 +35,20 @@ def array(layout: str, shape, dtype) -> np.ndarray:
     return lk.reorder(x, layout, layout, dtype=dtype) if dtype != np.uint8 else x
 
 
-def best(call, seconds: float) -> float:
-    """The median time of a call."""
+def seconds(call, budget: float, least: int = 3) -> float:
+    """The least time of a call, without what its threads waited for a core meanwhile."""
     call()
     times, start = [], time.perf_counter()
-    while len(times) < 3 or (time.perf_counter() - start < seconds and len(times) < 1000):
-        t = time.perf_counter()
+    while len(times) < least or (time.perf_counter() - start < budget and len(times) < 1000):
+        before, t = waited(), time.perf_counter()
         call()
-        times.append(time.perf_counter() - t)
-    return median(times)
+        t = time.perf_counter() - t
+        lost = waited() - before
+        if lost < 0.02 * t:
+            times.append(t)
+        elif time.perf_counter() - start > 20 * budget:
+            times.append(t - lost)
+    return min(times)
 
 
 def copy_time(moved: int, threads: int, buffers: dict) -> float:
@@ -52,7 +59,7 @@ def copy_time(moved: int, threads: int, buffers: dict) -> float:
         buffers[n] = np.ones(n, np.uint8), np.ones(n, np.uint8)
     src, dst = buffers[n]
     return min(
-        median(machine.copy(src, dst, t, stream) for _ in range(5))
+        seconds(lambda: machine.copy(src, dst, t, stream), 0.005)  # noqa: B023
         for stream in (False, True) for t in {1, threads}
     )  # fmt: skip
 
@@ -88,8 +95,8 @@ def main() -> None:
             buffers: dict = {}
             share, times, plain = [], [], []
             for _ in range(args.rounds):
-                t = best(lambda: lk.reorder(x, src, dst, out=out, **given), 0.01)  # noqa: B023
-                q = best(lambda: lk.reorder(wide, src, dst, out=plain_out, threads=args.threads), 0.01)  # noqa: B023
+                t = seconds(lambda: lk.reorder(x, src, dst, out=out, **given), 0.01)  # noqa: B023
+                q = seconds(lambda: lk.reorder(wide, src, dst, out=plain_out, threads=args.threads), 0.01)  # noqa: B023
                 share.append(copy_time(moved, args.threads, buffers) / t)
                 times.append(t)
                 plain.append(t / q)

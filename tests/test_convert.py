@@ -280,3 +280,37 @@ def test_bad_out_leaves_it_alone():
     with pytest.raises(ValueError, match="read-only"):
         lk.reorder(X, "NCHW", "NHWC", dtype="i1", out=out)
     assert (room == 1).all()
+
+
+@given(laid_out(min_rank=1), st.sampled_from(["i1", "u1"]), st.data())
+@settings(max_examples=100, deadline=None)
+def test_compensation(case, dtype, data):
+    layout, shape = case
+    axis = data.draw(st.integers(-layout.rank, layout.rank - 1))
+    w = numbers(np.random.default_rng(0), shape, np.dtype(dtype))
+    held = reference.to_physical(w, layout, 77)  # pads do not count
+    got = lk.compensation(held, layout, axis, shape=shape)
+    others = tuple(d for d in range(layout.rank) if d != axis % layout.rank)
+    same(got, w.astype(np.int32).sum(axis=others, dtype=np.int32))
+
+
+def test_compensation_takes_a_zero_point_out():
+    rng = np.random.default_rng(0)
+    x, w = rng.integers(0, 256, (1, 5, 6, 6)), rng.integers(-128, 128, (7, 5, 3, 3)).astype(np.int8)
+    args = None, (1, 1), [(0, 0), (0, 0)], (1, 1), 1
+    want = reference.conv(x - 31, w, *args)
+    sums = lk.compensation(lk.reorder(w, "OIHW", "OIhw4i8o4i"), "OIhw4i8o4i", shape=w.shape)
+    np.testing.assert_array_equal(reference.conv(x, w, *args) - 31 * sums.reshape(1, -1, 1, 1), want)
+
+
+@pytest.mark.parametrize(
+    ("w", "axis", "error", "says"),
+    [
+        (np.ones((2, 3, 1, 1), np.int32), 0, TypeError, "expected int8 or uint8, got int32"),
+        (np.ones((2, 3, 1, 1), np.int8), 4, ValueError, "axis must be one of 4 dimensions, got 4"),
+        (np.broadcast_to(np.int8(1), (1, 2**24, 1, 1)), 0, ValueError, "may not fit int32"),
+    ],
+)
+def test_compensation_of_what_has_none(w, axis, error, says):
+    with pytest.raises(error, match=says):
+        lk.compensation(w, axis=axis)

@@ -9,6 +9,7 @@
 __version__ = "0.1.0"
 
 from . import algebra, mace, torch_format, winograd
+from .compensation import compensation
 from .config import show_config
 from .conv import Conv1d, Conv2d, Conv3d, conv2d
 from .cost import cost_table
@@ -30,7 +31,7 @@ __all__ = [
     "BYTE", "Aligned", "Compact", "Dim", "DimsOrder", "Fixed", "MemDim", "MemShape", "MemStrides", "Shape",
     "StrideReqs", "Strides",
     # data
-    "UNDEFINED", "Tensor", "reorder",
+    "UNDEFINED", "Tensor", "compensation", "reorder",
     # convolution
     "Conv1d", "Conv2d", "Conv3d", "conv2d", "winograd",
     # choosing
