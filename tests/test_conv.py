@@ -50,7 +50,7 @@ def test_any_problem_in_any_layout(c):
     stored = reference.to_physical(x, src, pad_value=np.nan)  # what pads hold must not matter
     inside = guarded(stored.reshape(-1).view(np.uint8), c["end"]).array.view(np.float32).reshape(stored.shape)
     with using_isa(c["isa"]):
-        got = lk.conv2d(inside, w, bias, layout=src, out_layout=dst, algorithm=c["algorithm"],
+        got = lk.conv2d(inside, w, bias, layout=src, out_layout=dst, algorithm=c["algorithm"], accuracy="strict",
                         threads=c["threads"], **attributes(c))  # fmt: skip
     bound = reference.conv(abs(x), abs(w), None if bias is None else abs(bias), **attributes(c))
     logical = reference.to_logical(got, dst, want.shape)
@@ -214,3 +214,14 @@ def test_environment_chooses_the_instruction_set():
     env["LAYOUTKIT_ISA"] = "mmx"
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
     assert done.returncode == 1 and "LAYOUTKIT_ISA='mmx': this machine runs portable" in done.stderr
+
+
+def test_a_bias_is_added_once_where_the_sum_is_split_by_taps():
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((1, 6, 6, 200), np.float32), rng.standard_normal((40, 200, 5, 5), np.float32)
+    bias = np.arange(40, dtype=np.float32) * 100
+    for isa in registry.isas():
+        with using_isa(isa):
+            got = lk.conv2d(x, w, bias, padding=2, layout="NHWC", algorithm="direct")
+        want = reference.conv(x.transpose(0, 3, 1, 2), w, bias, (1, 1), ((2, 2), (2, 2)), (1, 1), 1)
+        np.testing.assert_allclose(got.transpose(0, 3, 1, 2), want, rtol=1e-3, atol=1e-2)

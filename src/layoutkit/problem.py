@@ -9,6 +9,8 @@ from math import prod
 from .layout import Layout
 from .notation import key
 
+ACCURACIES = ("strict", "standard", "fast")  # each allows what the ones before it allow
+
 Pairs = tuple[tuple[int, int], ...]
 
 
@@ -27,6 +29,7 @@ class ConvProblem:
     groups: int
     src: Layout
     dst: Layout
+    accuracy: str = "standard"
 
     @property
     def out(self) -> tuple[int, ...]:
@@ -60,7 +63,8 @@ class ConvProblem:
         pads = ",".join(f"{a}+{b}" for a, b in self.padding)
         return (
             f"conv n{self.n} c{self.ic} {x(self.size)} o{self.oc} k{x(self.kernel)} s{x(self.stride)} "
-            f"p{pads} d{x(self.dilation)} g{self.groups} {key(self.src)}>{key(self.dst)} f32"
+            f"p{pads} d{x(self.dilation)} g{self.groups} {key(self.src)}>{key(self.dst)} f32 "
+            f"{self.accuracy}"
         )
 
 

@@ -12,21 +12,25 @@ from math import prod
 
 import numpy as np
 
+from . import algorithms
 from ._core import conv as core
 from ._core import registry
 from ._core.registry import Kernel
-from .algorithms import ALGORITHMS, Algorithm, contiguous_strides
+from .algorithms import GFLOPS, LANES, Algorithm
 from .cost import Cost, cost_table
+from .depthwise import DEPTHWISE
+from .folded import CHANNELS_LAST, FOLDED
+from .geometry import contiguous_strides
 from .layout import Layout
 from .plan import Candidate, Choice, measure, mode, rank
-from .problem import ConvProblem
+from .problem import ACCURACIES, ConvProblem
 from .reorder import program
 
-NATIVE = {"channels": {3: "NWC", 4: "NHWC", 5: "NDHWC"}, "pixels": {3: "NCW", 4: "NCHW", 5: "NCDHW"}}
+ALGORITHMS = (*algorithms.ALGORITHMS, FOLDED, DEPTHWISE)
+
+NATIVE = {"channels": CHANNELS_LAST, "pixels": {3: "NCW", 4: "NCHW", 5: "NCDHW"}}
 
 # What the estimate of a route not measured is made of; the table replaces it problem by problem.
-GFLOPS = {"portable": 16e9, "avx2": 120e9, "avx512": 240e9, "avx512_bf16": 240e9}
-LANES = {"portable": 4, "avx2": 8, "avx512": 16, "avx512_bf16": 16}
 MOVE = 20e9  # bytes a second, read and written, of a reorder or a gather
 SMALL = 1 << 21  # flops below which a second thread costs more than it brings
 
@@ -37,7 +41,7 @@ class Route:
     Attributes
     ----------
     run : callable
-        ``run(x, w, bias, y)`` with a filter and bias that `pack` made.
+        ``run(x, w, bias, y, finish=None, add=None)`` with a filter and bias that `pack` made.
     packing : tuple
         Filters that were packed under an equal one fit this route.
     """
@@ -46,9 +50,14 @@ class Route:
         self.algorithm, self.kernel, self.native = algorithm, kernel, native
         self.packing = (algorithm.packing, kernel.nr, native.dst.block(1))
         threads = threads if p.flops >= SMALL else 1
-        before = after = None
+        before = after = residual = None
         x_bytes = y_bytes = 0
-        if native.src != p.src or not algorithm.strides_ok(p.src, x_strides, p.src_shape):
+        pads = None
+        room = algorithm.room and algorithm.room(native, x_strides if native.src == p.src else None)
+        if room:
+            before = program(p.src, native.src, p.src_shape, 4, x_strides, room.strides)
+            x_strides, x_bytes, pads, native = room.strides, room.bytes, room[2:], room.problem
+        elif native.src != p.src or not algorithm.strides_ok(p.src, x_strides, p.src_shape):
             inner = contiguous_strides(native.src, p.src_shape)
             before = program(p.src, native.src, p.src_shape, 4, x_strides, inner)
             x_bytes = prod(native.src.physical_shape(p.src_shape)) * 4
@@ -56,10 +65,11 @@ class Route:
         if native.dst != p.dst or not algorithm.strides_ok(p.dst, y_strides, p.dst_shape):
             inner = contiguous_strides(native.dst, p.dst_shape)
             after = program(native.dst, p.dst, p.dst_shape, 4, inner, y_strides)
+            residual = program(p.dst, native.dst, p.dst_shape, 4, y_strides, inner)
             y_bytes = prod(native.dst.physical_shape(p.dst_shape)) * 4
             y_strides = inner
         executor = algorithm.build(native, kernel, threads, x_strides, y_strides, algorithm.gather)
-        self.run = core.Route(before, executor, after, x_bytes, y_bytes)
+        self.run = core.Route(before, executor, after, residual, x_bytes, y_bytes, pads)
 
     def pack(self, w: np.ndarray, bias: np.ndarray | None):
         """Filter in OIHW order and bias as this route reads them."""
@@ -81,7 +91,18 @@ def _native(p: ConvProblem, algorithm: Algorithm) -> ConvProblem | str:
 
 
 def _estimate(p: ConvProblem, native: ConvProblem, algorithm: Algorithm, kernel: Kernel, threads: int) -> float:
-    """Seconds, by counting: multiplications with the lanes and rows that go empty, and bytes moved."""
+    """Seconds, by counting: the work, and the bytes moved by reorders."""
+    if algorithm.estimate:
+        seconds = algorithm.estimate(native, kernel, LANES[kernel.isa], GFLOPS[kernel.isa], threads)
+    else:
+        seconds = _estimate_sum(native, algorithm, kernel, threads)
+    x_bytes, y_bytes = 4 * prod(p.src_shape), 4 * prod(p.dst_shape)
+    moved = (native.src != p.src or algorithm.room is not None) * x_bytes + (native.dst != p.dst) * y_bytes
+    return seconds + 2 * moved / (MOVE * threads) + 1e-6
+
+
+def _estimate_sum(native: ConvProblem, algorithm: Algorithm, kernel: Kernel, threads: int) -> float:
+    """Seconds of direct summation: multiplications with the lanes and rows that go empty, and gathering."""
     lanes = LANES[kernel.isa]
     out, per_group = native.n * prod(native.out), native.oc // native.groups
     rows, columns = (out, per_group) if algorithm.via == "channels" else (per_group, prod(native.out))
@@ -91,12 +112,14 @@ def _estimate(p: ConvProblem, native: ConvProblem, algorithm: Algorithm, kernel:
     waste *= 1 + 0.02 * (kernel.mr * -(-rows // kernel.mr) / max(1, rows) - 1)
     depth = native.ic // native.groups * prod(native.kernel)
     overhead = 1 + 12 / max(1, depth)  # a tile's prologue and stores, in steps of its sum
-    seconds = p.flops * waste * overhead / (GFLOPS[kernel.isa] * threads)
+    if algorithm.via == "channels":  # and what a tap costs, in steps of its run of channels
+        run = depth if algorithm.gather else depth // prod(native.kernel) * (native.kernel[-1] if algorithm.room else 1)
+        overhead += 1.5 / max(1, run)
+        overhead *= 1 + lanes / max(1, kernel.mr * min(kernel.nr, columns))  # loads, in FMAs
+    seconds = native.flops * waste * overhead / (GFLOPS[kernel.isa] * threads)
     if algorithm.gather:
         seconds += 8 * native.groups * depth * out / (MOVE * threads)
-    x_bytes, y_bytes = 4 * prod(p.src_shape), 4 * prod(p.dst_shape)
-    moved = (native.src != p.src) * x_bytes + (native.dst != p.dst) * y_bytes
-    return seconds + 2 * moved / (MOVE * threads) + 1e-6
+    return seconds
 
 
 def candidates(p: ConvProblem, algorithm: str, threads: int, x_strides, y_strides) -> Iterator[Candidate]:
@@ -111,12 +134,17 @@ def candidates(p: ConvProblem, algorithm: str, threads: int, x_strides, y_stride
         if isinstance(native, str):
             reasons.append(native)
             continue
-        for kernel in registry.best("gemm", 32):
+        needed = a.accuracy(p)
+        if ACCURACIES.index(needed) > ACCURACIES.index(p.accuracy):
+            reasons.append(f"{a.name} {a.variant} is of accuracy {needed!r} here, {p.accuracy!r} was asked for")
+            continue
+        for kernel in registry.best(a.family, 32):
             way = "" if native == p else f" via {native.src}>{native.dst}"
             build = partial(Route, p, native, a, kernel, threads, x_strides, y_strides)
-            yield Candidate(f"{a.name} {kernel.name}{way}", _estimate(p, native, a, kernel, threads), build)
+            name = " ".join(filter(None, (a.name, a.variant, kernel.name)))
+            yield Candidate(f"{name}{way}", _estimate(p, native, a, kernel, threads), build)
     if len(reasons) == sum(algorithm in ("auto", a.name) for a in ALGORITHMS):
-        raise ValueError(f"{p}: algorithm {algorithm!r} cannot do it: {'; '.join(reasons)}")
+        raise ValueError(f"{p}: algorithm {algorithm!r} cannot do it: {'; '.join(dict.fromkeys(reasons))}")
 
 
 def route_key(p: ConvProblem, threads: int) -> str:

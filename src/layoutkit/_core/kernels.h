@@ -35,28 +35,137 @@ typedef struct {
     char *c;
     const int64_t *c_row, *c_col;
     int c_split;
-    int accumulate; /* C is read and added to; the biases are then not added */
+    int accumulate; /* C is read and added to, the biases as well if they are given */
     int rows, cols;
     const char *ahead; /* fetched into L2 meanwhile, ahead_bytes of it: the filter that comes next */
     int64_t ahead_bytes;
 } lk_gemm;
 typedef void (*lk_gemm_fn)(const lk_gemm *);
 
+/* y[r][j] = bias + sum over rows of taps t, taps b of x[r][j][t][b] * w[t][b], r < rows (1 or 2): vectors of
+ * channels, each of which is a convolution of its own.
+ *
+ * Columns j come in tiles of at most the kernel's. In a tile, x[r][j][t][b] is the vector at
+ *   x + tile.x + r * x_row + tap[t] + j * x_col + b * x_tap + vector * x_vector          (bytes)
+ * or 0 if bit r of inside[t] is clear; y[r][j] is stored at y + tile.y + r * y_row + j * y_col + vector * y_vector.
+ * If step is not 0, x_col == step * x_tap. Of x, lanes are read whose bit in x_mask[j * (step ? step : kw) + b] is
+ * set, the others are 0; of y, those in y_mask[j] are written; `whole` says that all of both are set, `edges`
+ * that all of y_mask are, and of x_mask all but some of the kw / 2 + 1 first and last ones, which are 0. The masks
+ * reach as far as the kernel's widest tile would. Of each vector only x_lanes are read and y_lanes written.
+ * square[t], if there is any: taps t .. t + 2 lie x_row apart and are inside for both output rows.
+ *
+ * With `order`, channels repeat: lane i of x is lane order[vector][i] of what lies at x_at[vector] instead of
+ * vector * x_vector.
+ */
+typedef struct {
+    int64_t x, y;
+    const uint32_t *x_mask, *y_mask;
+    int cols, whole, edges;
+} lk_depthwise_tile;
+typedef struct {
+    const char *x;
+    int64_t x_row, x_col, x_tap, x_vector;
+    const int64_t *tap;
+    const uint32_t *inside, *square;
+    const float *w, *bias; /* [vectors][taps][kw][lanes], [vectors][lanes] or NULL */
+    char *y;
+    int64_t y_row, y_col, y_vector;
+    const lk_depthwise_tile *tile;
+    const int32_t *order; /* or NULL */
+    const int64_t *x_at;
+    const uint32_t *x_lanes, *y_lanes; /* [vectors] */
+    int rows, tiles, vectors, taps, kw, step;
+} lk_depthwise;
+typedef void (*lk_depthwise_fn)(const lk_depthwise *);
+
+/* y[i][j] = f(y[i][j] + add[i][j]), i < rows, j < count: rows of floats at y + row[i], and at add + row[i] unless add is
+ * NULL; they may be the same. `what` names f: clip to [lo, hi], prelu by slope[i * slope_row + j * slope_col] (0 or 1
+ * each), ... A NaN stays one. */
+enum { LK_NOTHING, LK_CLIP, LK_PRELU, LK_SILU, LK_GELU, LK_GELU_TANH, LK_HARDSWISH };
+typedef struct {
+    char *y;
+    const char *add;
+    const int64_t *row;
+    int64_t rows, count;
+    int what;
+    float lo, hi;
+    const float *slope;
+    int slope_row, slope_col;
+} lk_finish;
+typedef void (*lk_finish_fn)(const lk_finish *);
+
 /* dst[i0*d0 + i1*d1] = src[i0*s0 + i1*s1], i0 < n0, i1 < n1: elements of one width, strides in bytes.
  * copy:      s1 == d1 == width (runs of n1 elements)
  * transpose: s0 == d1 == width (the source runs along i0, the destination along i1)
  * gather:    any strides
  * fill:      src is one element, its strides are not read
+ *
+ * A transpose may have loops of two digits, so that it moves whole vectors where a block is shorter than one:
+ * if in0 is not 0, i0 = a*in0 + b lies at a*out_d0 + b*d0 in the destination; likewise i1 with in1, out_s1 in the
+ * source. Then n0 and n1 are at most LK_MAX_DIGITS.
+ * If valid is not 0, only the first `valid` of n1 source elements exist (of an element of 128 bits and more: the
+ * first `valid` bytes); the rest of the destination becomes `pad`, 64 bytes of repeated pad elements.
  * `stream` asks for stores that bypass the caches; `ahead`, if not 0, for the source that many bytes further
- * along i0 to be fetched meanwhile. A kernel may decline both. */
+ * to be fetched meanwhile. A kernel may decline both. */
 typedef struct {
     const char *src;
     char *dst;
     int64_t n0, n1, s0, s1, d0, d1;
+    int64_t in0, out_d0, in1, out_s1;
+    int64_t valid;
+    const char *pad;
     int64_t ahead;
     int stream;
 } lk_move;
+enum { LK_MAX_DIGITS = 1024 };
 typedef void (*lk_move_fn)(const lk_move *);
+
+/* Winograd's transforms, tile by tile; F(m x m, 3 x 3) has n x n products, n = m + 2; 1 x m tiles transform along
+ * the width only. The points are 0, +-p[0], +-p[1], .., infinity; `k` holds, as winograd.py derives them,
+ *   e[0..P-1]                 of the product of all (x^2 - p^2), P pairs, without the leading 1
+ *   f[0..P-2], p, p^2 .. p^(m-1)   for each pair: the same product without it, without the leading 1; its powers
+ * Row 0 of BT is the former in even columns, so it and row 0 of G have the sign that makes column n - 2 a 1.
+ *
+ * in:     v[t * v_stride + c] = (BT d B)[t], d[i][j] the float c at src + i*row + j*col (bytes), 0 outside
+ *         [row0, row1) x [col0, col1). Whole vectors are written: up to `channels`, and past it up to the next one.
+ * out:    y[i][j] at dst + i*row + j*col = bias + (AT m A)[i][j], i < rows, j < cols; m read as v was written.
+ * Channels lie in runs of `block` floats, block_stride bytes apart, whole runs; block >= channels: one run, exactly
+ * `channels` floats long. Blocks are whole vectors or half ones. */
+typedef struct {
+    const char *src;
+    int64_t row, col;
+    int row0, row1, col0, col1;
+    int64_t channels, block, block_stride;
+    float *v;
+    int64_t v_stride;
+    const float *k;
+} lk_winograd_in;
+typedef void (*lk_winograd_in_fn)(const lk_winograd_in *);
+
+typedef struct {
+    const float *m;
+    int64_t m_stride;
+    char *dst;
+    int64_t row, col;
+    int rows, cols;
+    int64_t channels, block, block_stride;
+    const float *bias; /* `channels` floats, or NULL */
+    const float *k;
+} lk_winograd_out;
+typedef void (*lk_winograd_out_fn)(const lk_winograd_out *);
+
+/* u[t * u_stride + o] = (G w_o G^T)[t], o < count, 0 up to `width` (whole vectors); computed in double.
+ * w_o: rh x rw floats at w + o * w_stride, dense. G: nh x rh and nw x rw. */
+typedef struct {
+    const float *w;
+    int64_t w_stride;
+    int count, width;
+    int nh, nw, rh, rw;
+    const double *gh, *gw;
+    float *u;
+    int64_t u_stride;
+} lk_winograd_filter;
+typedef void (*lk_winograd_filter_fn)(const lk_winograd_filter *);
 
 /* The types that conversions know, and which bits mean what. */
 enum { LK_F32, LK_F64, LK_F16, LK_BF16, LK_S32, LK_S8, LK_U8, LK_TYPE_COUNT };
@@ -84,7 +193,10 @@ typedef void (*lk_convert_fn)(const lk_convert *);
 /* The machine's limits: `peak` does n rounds of independent FMAs and returns their flops. */
 typedef double (*lk_peak_fn)(int64_t n);
 
-enum { LK_GEMM, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_CONVERT, LK_PEAK, LK_FAMILY_COUNT };
+enum {
+    LK_GEMM, LK_DEPTHWISE, LK_FINISH, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_CONVERT, LK_PEAK,
+    LK_WINOGRAD_IN, LK_WINOGRAD_OUT, LK_WINOGRAD_FILTER, LK_FAMILY_COUNT
+};
 
 typedef struct {
     const char *name;

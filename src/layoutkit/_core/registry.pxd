@@ -1,4 +1,4 @@
-from libc.stdint cimport int64_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint32_t
 
 cdef extern from "kernels.h" nogil:
     ctypedef struct lk_gemm:
@@ -20,12 +20,83 @@ cdef extern from "kernels.h" nogil:
         int64_t ahead_bytes
     ctypedef void (*lk_gemm_fn)(const lk_gemm *) noexcept nogil
 
+    ctypedef struct lk_depthwise_tile:
+        int64_t x, y
+        const uint32_t *x_mask
+        const uint32_t *y_mask
+        int cols, whole, edges
+    ctypedef struct lk_depthwise:
+        const char *x
+        int64_t x_row, x_col, x_tap, x_vector
+        const int64_t *tap
+        const uint32_t *inside
+        const uint32_t *square
+        const float *w
+        const float *bias
+        char *y
+        int64_t y_row, y_col, y_vector
+        const lk_depthwise_tile *tile
+        const int32_t *order
+        const int64_t *x_at
+        const uint32_t *x_lanes
+        const uint32_t *y_lanes
+        int rows, tiles, vectors, taps, kw, step
+    ctypedef void (*lk_depthwise_fn)(const lk_depthwise *) noexcept nogil
+
+    enum:
+        LK_NOTHING, LK_CLIP, LK_PRELU, LK_SILU, LK_GELU, LK_GELU_TANH, LK_HARDSWISH
+    ctypedef struct lk_finish:
+        char *y
+        const char *add
+        const int64_t *row
+        int64_t rows, count
+        int what
+        float lo, hi
+        const float *slope
+        int slope_row, slope_col
+    ctypedef void (*lk_finish_fn)(const lk_finish *) noexcept nogil
+
     ctypedef struct lk_move:
         const char *src
         char *dst
-        int64_t n0, n1, s0, s1, d0, d1, ahead
+        int64_t n0, n1, s0, s1, d0, d1
+        int64_t in0, out_d0, in1, out_s1
+        int64_t valid
+        const char *pad
+        int64_t ahead
         int stream
     ctypedef void (*lk_move_fn)(const lk_move *) noexcept nogil
+
+    ctypedef struct lk_winograd_in:
+        const char *src
+        int64_t row, col
+        int row0, row1, col0, col1
+        int64_t channels, block, block_stride
+        float *v
+        int64_t v_stride
+        const float *k
+    ctypedef void (*lk_winograd_in_fn)(const lk_winograd_in *) noexcept nogil
+
+    ctypedef struct lk_winograd_out:
+        const float *m
+        int64_t m_stride
+        char *dst
+        int64_t row, col
+        int rows, cols
+        int64_t channels, block, block_stride
+        const float *bias
+        const float *k
+    ctypedef void (*lk_winograd_out_fn)(const lk_winograd_out *) noexcept nogil
+
+    ctypedef struct lk_winograd_filter:
+        const float *w
+        int64_t w_stride
+        int count, width, nh, nw, rh, rw
+        const double *gh
+        const double *gw
+        float *u
+        int64_t u_stride
+    ctypedef void (*lk_winograd_filter_fn)(const lk_winograd_filter *) noexcept nogil
 
     ctypedef struct lk_convert:
         const char *src
@@ -44,7 +115,8 @@ cdef extern from "kernels.h" nogil:
     ctypedef double (*lk_peak_fn)(int64_t) noexcept nogil
 
     enum:
-        LK_GEMM, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_CONVERT, LK_PEAK, LK_FAMILY_COUNT, LK_ISA_COUNT
+        LK_GEMM, LK_DEPTHWISE, LK_FINISH, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_CONVERT, LK_PEAK, LK_WINOGRAD_IN,
+        LK_WINOGRAD_OUT, LK_WINOGRAD_FILTER, LK_FAMILY_COUNT, LK_ISA_COUNT
         LK_F32, LK_F64, LK_F16, LK_BF16, LK_S32, LK_S8, LK_U8
 
     ctypedef struct lk_kernel:
