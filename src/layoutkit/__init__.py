@@ -16,7 +16,9 @@ from .cost import cost_table
 from .descriptor import BYTE, Dim, DimsOrder, MemDim, MemShape, MemStrides, Shape, Strides
 from .layout import Axis, Factor, Layout
 from .mace import Image
+from .memory import empty
 from .plan import plan, tuning
+from .pool import release_memory
 from .reorder import reorder
 from .stride_reqs import Aligned, Compact, Fixed, StrideReqs
 from .strides import read as read_strides
@@ -39,7 +41,7 @@ __all__ = [
     "BYTE", "Aligned", "Compact", "Dim", "DimsOrder", "Fixed", "MemDim", "MemShape", "MemStrides", "Shape",
     "StrideReqs", "Strides",
     # data
-    "UNDEFINED", "Tensor", "compensation", "reorder",
+    "UNDEFINED", "Tensor", "compensation", "empty", "release_memory", "reorder",
     # convolution
     "Conv1d", "Conv2d", "Conv3d", "conv1d", "conv2d", "conv3d", "winograd",
     "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "conv_transpose1d", "conv_transpose2d",

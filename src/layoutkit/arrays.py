@@ -11,6 +11,7 @@ import numpy as np
 
 from ._core.reorder import address
 from .layout import Layout
+from .pool import HAS_MAPPINGS, LARGE, pool
 
 MAX_BYTES = 2**63 - 1
 
@@ -68,10 +69,12 @@ def check_held(array: np.ndarray, src: Layout, dst: Layout, shape: Sequence[int]
 
 
 def empty(shape: Sequence[int], dtype: np.dtype, what: str) -> np.ndarray:
-    """A new array aligned to 64 bytes."""
+    """A new array aligned to 64 bytes; large ones from the pool."""
     size = prod(shape) * dtype.itemsize
     if size > MAX_BYTES:
         raise ValueError(f"{what}: an array of shape {tuple(shape)} and dtype {dtype} is too large")
+    if size >= LARGE and HAS_MAPPINGS:
+        return np.ndarray(shape, dtype, pool.take(size))
     raw = np.empty(size + 64, np.uint8)
     return np.ndarray(shape, dtype, raw, -address(raw) % 64)
 
