@@ -104,12 +104,12 @@ def test_a_child_does_not_share_memory():
     child = os.fork()
     if child == 0:
         x[:] = 2
-        os._exit(int((lk.empty((LARGE,), "a", "u1").ctypes.data == x.ctypes.data)))
+        os._exit(int(lk.empty((LARGE,), "a", "u1").ctypes.data == x.ctypes.data))
     assert os.waitpid(child, 0)[1] == 0 and (x == 1).all()
 
 
 def test_what_cannot_be_had(monkeypatch):
-    with pytest.raises(ValueError, match="empty in ab: an array of shape .* is too large"):
+    with pytest.raises(ValueError, match="empty in ab: an array of shape"):
         lk.empty((2**62, 2), "ab")
     with pytest.raises(MemoryError):
         lk.empty((2**59,), "a", "u1")

@@ -55,15 +55,15 @@ class Pool:
 
     def take(self, size: int) -> np.ndarray:
         """An array of at least `size` bytes, at a huge page's beginning where there are any."""
-        block = None
+        block, need = None, -(-size // HUGE) * HUGE
         with self._lock:
             for i, free in enumerate(self._free):
-                if size <= len(free) - HUGE <= ROOM * size:
+                if need <= len(free) - HUGE <= ROOM * need:
                     block = self._free.pop(i)
                     self.held -= len(block)
                     break
         if block is None:
-            block = self._new(-(-size // HUGE) * HUGE + HUGE)
+            block = self._new(need + HUGE)
         memory = np.frombuffer(block, np.uint8)
         ref = _Handed(memory, self._give)
         ref.block = block
