@@ -16,10 +16,11 @@ import numpy as np
 from ._core.convert import Converter
 from ._core.reorder import Program
 from .arrays import bfloat16
+from .box import Box
 from .conversions import Widths, nests
 from .layout import Layout
 from .machine import last_level_cache
-from .nests import digits, fill_nests
+from .nests import fill_nests
 from .pieces import Digit, Side
 
 NUMBERS = {"float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16", "int32": "s32", "int8": "s8",
@@ -146,9 +147,7 @@ def token(value: Any) -> Any:
     """What a parameter is known by, equal for equal ones only; TypeError if that would take long."""
     if isinstance(value, np.ndarray) and value.nbytes < 1 << 16 and not value.dtype.hasobject:
         return value.dtype, value.shape, value.tobytes()
-    if value is not None and type(value) is not int and value == 0:
-        raise TypeError("0.0 and -0.0 are equal")
-    return type(value), value
+    return type(value), repr(value) if type(value) is float else value  # 0.0 == -0.0
 
 
 def pad_bytes(value: Any, t: Types) -> bytes:
@@ -161,23 +160,19 @@ def pad_bytes(value: Any, t: Types) -> bytes:
 
 @lru_cache(4096)
 def converter(
-    src: Layout, dst: Layout, shape: tuple[int, ...], t: Types, src_strides, dst_strides, pad: bytes,
-    axis: int | None, summed: bool, isa: str,
+    src: Layout, dst: Layout, box: Box, t: Types, src_strides, dst_strides, pad: bytes, axis: int | None,
+    summed: bool, isa: str,
 ) -> Converter:  # fmt: skip
     """The conversion of arrays of exactly these strides; `axis`: that of parameters per channel."""
-    axes = dst.axes(shape)
-    s = digits(src.axes(shape), src_strides, src.rank)
-    d = digits(axes, dst_strides, dst.rank)
+    s, d = box.sides(src, src_strides, dst, dst_strides)
     widths = Widths(_WIDTH[t.src], _WIDTH[t.dst], summed)
-    sides = [
-        (Side(a), Side(b), Side((Digit(1, int(dim == axis)),))) for dim, (a, b) in enumerate(zip(s, d))
-    ]
-    padded = dst.padded_shape([a.extent for a in axes])
-    moved = prod(shape) * (widths.src + widths.dst)
+    parameter = [Side((Digit(1, int(dim == axis)),)) for dim in range(src.rank)]
+    moved = prod(box.shape) * (widths.src + widths.dst)
     stream = moved > 2 * last_level_cache() and not summed
-    fills = fill_nests(shape, padded, d, widths.dst)
+    fills = fill_nests(box.shape, dst.full_shape(box.shape), d, widths.dst) if box.whole else []
     fill = Program(fills, widths.dst, pad, stream) if fills else None
-    return Converter(nests(shape, sides, widths), t[:2], 8 * np.dtype(t.real).itemsize, summed, fill, stream)
+    found = nests(box.shape, list(zip(s, d, parameter)), widths)
+    return Converter(found, t[:2], 8 * np.dtype(t.real).itemsize, summed, fill, stream)
 
 
 _WIDTH = {"f32": 4, "f64": 8, "f16": 2, "bf16": 2, "s32": 4, "s8": 1, "u8": 1}

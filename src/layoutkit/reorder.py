@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import lru_cache, partial
 from math import prod
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ._core import registry
 from ._core.reorder import Program
 from .arrays import as_array, check_held, check_movable, check_out, empty, new
+from .box import Box, box_of
 from .convert import converter, is_dtype, pad_bytes, parameters, token, types
 from .cost import Cost, cost_table
 from .layout import Layout
 from .leaves import Blocking
 from .machine import last_level_cache
-from .nests import copy_nests, digits, fill_nests
+from .nests import copy_nests, fill_nests
 from .notation import key
 from .plan import Candidate, Choice, Plan, measure, mode, planner, rank
 from .threads import check_threads
@@ -37,6 +39,8 @@ def reorder(
     axis: int = 1,
     alpha: float = 1,
     beta: float = 0,
+    region=None,
+    at=None,
     pad_value=0,
     threads: int | None = None,
 ) -> np.ndarray:
@@ -64,6 +68,12 @@ def reorder(
         The logical dimension of scales per channel: 1 for activations (the default), 0 or 1 for filters.
     alpha, beta : float, optional
         ``alpha * result + beta * out`` is written; `beta` needs `out`, which is not read where it is 0.
+    region : sequence of (start, stop), slice or None, optional
+        The box of the source to take, per logical dimension; None takes all of one. It may begin and end
+        anywhere in blocks. The result has its shape.
+    at : sequence of int, optional
+        Where in the tensor that `out` holds to write, per logical dimension: nothing else of `out` is written,
+        no pads either.
     pad_value : scalar, optional
         What the pads of `dst` are set to.
     threads : int, optional
@@ -102,13 +112,14 @@ def reorder(
     >>> image = np.arange(6).reshape(1, 2, 1, 3)        # N H W C
     >>> lk.reorder(image, "NHWC", "NCHW").tolist()
     [[[[0, 3]], [[1, 4]], [[2, 5]]]]
+    >>> lk.reorder(image, "NHWC", "NCHW", region=(None, (1, 3), None, None)).tolist()
+    [[[[1, 4]], [[2, 5]]]]
     """
     if type(array) is not np.ndarray:
         array = as_array(array, "reorder")
-    if not (dtype is scale is zero_point is None and alpha == 1 and beta == 0):
-        return _convert(
-            array, src, dst, shape, out, dtype, scale, zero_point, axis, alpha, beta, pad_value, check_threads(threads)
-        )
+    if not (dtype is scale is zero_point is region is at is None and alpha == 1 and beta == 0):
+        numbers = Numbers(dtype, scale, zero_point, axis, alpha, beta)
+        return _general(array, src, dst, shape, out, numbers, region, at, pad_value, check_threads(threads))
     out_strides = out.strides if type(out) is np.ndarray else None
     threads = check_threads(threads)
     try:
@@ -120,7 +131,7 @@ def reorder(
     except TypeError:  # something given is no key: a list as shape, say
         key = bound = None
     if bound is None:
-        bound = _bind(array, src, dst, shape, out_strides, pad_value, threads)
+        bound = _bind(array, src, dst, shape, out, None, None, pad_value, threads)
         if key is not None and type(pad_value) is int:
             if len(_bound) >= MAX_BOUND:
                 _bound.clear()
@@ -139,82 +150,107 @@ MAX_BOUND = 4096
 _bound: dict = {}  # what a call's arguments look like -> what to run
 
 
-def _bind(array, src, dst, shape, out_strides, pad_value, threads: int):
+def _bind(array, src, dst, shape, out, region, at, pad_value, threads: int):
     """The program of arrays like these, the shape of its result, the threads it uses, its name, and layout and
     shape of the result if that has explicit strides."""
     src, dst = Layout(src), Layout(dst)
     check_movable(array, "reorder")
     what = f"reorder {src} -> {dst}"
-    shape = check_held(array, src, dst, shape, what)
-    physical = dst.physical_shape(shape)
-    pitched = None if dst.is_dense else (dst, shape)
+    box, physical, pitched = _place(array, src, dst, shape, out, region, at, what)
     width, nbytes = array.itemsize, prod(physical) * array.itemsize
-    if not nbytes:
+    if not nbytes or (0 in box.shape and not box.whole):
         return None, physical, 1, what, pitched
+    out_strides = out.strides if type(out) is np.ndarray else None
     if out_strides is None or len(out_strides) != len(physical):  # the latter: not an out that will be used
-        out_strides = _strides(dst, shape, width)
+        out_strides = _strides(dst, box.dst_shape, width)
     pad = np.asarray(pad_value).astype(array.dtype).tobytes()
-    threads = useful_threads(nbytes, threads)
+    threads = useful_threads(prod(box.shape) * width if at else nbytes, threads)
     src, dst = src.dense, dst.dense
-    kind = choices(src, dst, shape, width, threads)[0].candidate.name
-    move = program(src, dst, shape, width, array.strides, out_strides, pad, kind)
+    kind = choices(src, dst, box.shape, width, threads)[0].candidate.name
+    move = program(src, dst, box.shape, width, array.strides, out_strides, pad, kind, box)
     return move, physical, threads, what, pitched
 
 
-def _convert(array, src, dst, shape, out, dtype, scale, zero_point, axis, alpha, beta, pad_value, threads):
-    """`reorder` with numbers that change."""
+def _place(array, src, dst, shape, out, region, at, what):
+    """What moves, the physical shape of the result, and its layout and shape if that has explicit strides."""
+    box = Box.all_of(check_held(array, src, dst, shape, what))
+    if region is not None or at is not None:
+        box = box_of(box.shape, dst, region, at, out.shape if isinstance(out, np.ndarray) else None, what)
+    return box, dst.physical_shape(box.dst_shape), None if dst.is_dense else (dst, box.dst_shape)
+
+
+class Numbers(NamedTuple):
+    """What the caller says of the numbers, as given."""
+
+    dtype: Any
+    scale: Any
+    zero_point: Any
+    axis: Any
+    alpha: Any
+    beta: Any
+
+    def change(self, held: np.dtype) -> bool:
+        """Whether arrays of dtype `held` are converted, not moved."""
+        if self.scale is self.zero_point is None and self.alpha == 1 and self.beta == 0:
+            return self.dtype is not None and not is_dtype(self.dtype, held)
+        return True
+
+
+def _general(array, src, dst, shape, out, numbers: Numbers, region, at, pad_value, threads):
+    """`reorder` of boxes, or with numbers that change."""
     try:
         key = (
-            src, dst, array.shape, array.strides, array.dtype, shape, out.strides if type(out) is np.ndarray else None,
-            dtype, token(scale), token(zero_point), axis, alpha, beta, token(pad_value), threads, registry.isa(),
+            src, dst, array.shape, array.strides, array.dtype, shape, region, at,
+            (out.shape, out.strides) if isinstance(out, np.ndarray) else None, *map(token, numbers),
+            token(pad_value), threads, cost_table.generation, registry.isa(),
         )  # fmt: skip
         bound = _bound.get(key)
     except TypeError:  # something given is no key
         key = bound = None
     if bound is None:
-        bound = _bind_conversion(
-            array, src, dst, shape, out, dtype, scale, zero_point, axis, alpha, beta, pad_value, threads
-        )
+        bind = _bind_conversion if numbers.change(array.dtype) else _bind_box
+        bound = bind(array, src, dst, shape, out, numbers, region, at, pad_value, threads)
         if key is not None:
             if len(_bound) >= MAX_BOUND:
                 _bound.clear()
             _bound[key] = bound
-    convert, given, physical, dtype, threads, what, pitched = bound
+    run, given, physical, dtype, threads, what, pitched = bound
     if out is not None:
         check_out(out, physical, dtype, (array,), what)
     else:
         out = empty(physical, dtype, what) if pitched is None else new(*pitched, dtype, what)
-    if convert is not None:
-        convert(array, out, threads, *given)
+    if run is not None:
+        run(array, out, threads, *given)
     return out
 
 
-def _bind_conversion(array, src, dst, shape, out, dtype, scale, zero_point, axis, alpha, beta, pad_value, threads):
+def _bind_box(array, src, dst, shape, out, numbers, region, at, pad_value, threads):
+    """As _bind_conversion, of a box whose elements only move."""
+    run, physical, *rest = _bind(array, src, dst, shape, out, region, at, pad_value, threads)
+    return run, (), physical, array.dtype, *rest
+
+
+def _bind_conversion(array, src, dst, shape, out, numbers, region, at, pad_value, threads):
     """As _bind: the program, its parameters, shape and dtype of the result, threads, name, explicit strides."""
     src, dst = Layout(src), Layout(dst)
     what = f"reorder {src} -> {dst}"
-    if scale is zero_point is None and alpha == 1 and beta == 0 and is_dtype(dtype, array.dtype):  # a plain move
-        out_strides = out.strides if type(out) is np.ndarray else None
-        move, physical, *rest = _bind(array, src, dst, shape, out_strides, pad_value, threads)
-        return move, (), physical, array.dtype, *rest
+    dtype, scale, zero_point, axis, alpha, beta = numbers
     t = types(array.dtype, dtype, what)
-    shape = check_held(array, src, dst, shape, what)
-    given = parameters(t, scale, zero_point, axis, alpha, beta, shape, what)
+    box, physical, pitched = _place(array, src, dst, shape, out, region, at, what)
+    given = parameters(t, scale, zero_point, axis, alpha, beta, box.shape, what)
     if beta and out is None:
         raise ValueError(f"{what}: beta={beta} adds to out, and there is none")
-    physical = dst.physical_shape(shape)
-    pitched = None if dst.is_dense else (dst, shape)
-    if not prod(physical):
+    if not prod(physical) or (0 in box.shape and not box.whole):
         return None, given, physical, t.dtype, 1, what, pitched
-    out_strides = _strides(dst, shape, t.dtype.itemsize)
+    out_strides = _strides(dst, box.dst_shape, t.dtype.itemsize)
     if out is not None:
         out_strides = check_out(out, physical, t.dtype, (array,), what).strides
-    move = converter(
-        src.dense, dst.dense, shape, t, array.strides, out_strides, pad_bytes(pad_value, t),
+    run = converter(
+        src.dense, dst.dense, box, t, array.strides, out_strides, pad_bytes(pad_value, t),
         axis % src.rank if given.per_channel else None, beta != 0, registry.isa(),
     )  # fmt: skip
-    nbytes = max(array.itemsize, t.dtype.itemsize) * prod(physical)
-    return move, given, physical, t.dtype, useful_threads(nbytes, threads), what, pitched
+    nbytes = max(array.itemsize, t.dtype.itemsize) * prod(box.shape)
+    return run, given, physical, t.dtype, useful_threads(nbytes, threads), what, pitched
 
 
 def useful_threads(nbytes: int, threads: int) -> int:
@@ -300,21 +336,23 @@ def measure_reorder(
 
 
 def program(src, dst, shape, width: int, src_strides, dst_strides, pad: bytes | None = None,
-            kind: str | None = None) -> Program:  # fmt: skip
-    """The reorder of arrays of exactly these strides, ready to run; by default the pads are zeros."""
+            kind: str | None = None, box: Box | None = None) -> Program:  # fmt: skip
+    """The reorder of arrays of exactly these strides, ready to run; by default the pads are zeros.
+
+    Of a `box`, `shape` is the shape.
+    """
     if kind is None:
         kind = choices(src, dst, shape, width, 1)[0].candidate.name
     pad = bytes(width) if pad is None else pad
-    return _program(src, dst, shape, width, src_strides, dst_strides, pad, kind, registry.isa())
+    box = Box.all_of(shape) if box is None else box
+    return _program(src, dst, shape, width, src_strides, dst_strides, pad, kind, box, registry.isa())
 
 
 @lru_cache(4096)
-def _program(src, dst, shape, width, src_strides, dst_strides, pad, kind, isa) -> Program:
+def _program(src, dst, shape, width, src_strides, dst_strides, pad, kind, box, isa) -> Program:
     stream, blocking = KINDS[kind]
-    axes = dst.axes(shape)
-    s = digits(src.axes(shape), src_strides, src.rank)
-    d = digits(axes, dst_strides, dst.rank)
-    padded = dst.padded_shape([a.extent for a in axes])
+    s, d = box.sides(src, src_strides, dst, dst_strides)
     vector = registry.best("transpose", 32)[0].nr * 4
-    nests, done = copy_nests(shape, s, d, width, vector, blocking)
-    return Program(nests + fill_nests(shape, padded, d, width, done), width, pad, stream)
+    nests, done = copy_nests(shape, s, d, width, vector, blocking, box.whole)
+    fills = fill_nests(shape, dst.full_shape(shape), d, width, done) if box.whole else []
+    return Program(nests + fills, width, pad, stream)
