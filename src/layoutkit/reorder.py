@@ -11,10 +11,11 @@ import numpy as np
 
 from ._core import registry
 from ._core.reorder import Program
-from .arrays import as_array, check_held, check_movable, check_out, empty, new
+from .arrays import as_array, check_held, check_movable, check_out, empty, new, overlap
 from .box import Box, box_of
 from .convert import converter, is_dtype, pad_bytes, parameters, token, types
 from .cost import Cost, cost_table
+from .inplace import reorder_in_place
 from .layout import Layout
 from .leaves import Blocking
 from .machine import last_level_cache
@@ -57,7 +58,8 @@ def reorder(
     shape : sequence of int, optional
         The logical shape, in logical order, where blocks of `src` are padded. By default all of `array`.
     out : ndarray, optional
-        Where to write: shape ``dst.physical_shape(shape)``, dtype of the result, any strides, no overlap.
+        Where to write: shape ``dst.physical_shape(shape)``, dtype of the result, any strides. It may be a view
+        of the memory of `array` where two dimensions of equal size change places, and nothing else does.
     dtype : dtype-like, or pair of them, optional
         Type of the result; by default that of `array`. Other than moves, conversions know float32, float64,
         float16, bfloat16 (of ml_dtypes), int32, int8, uint8. A pair names the type of `array` too:
@@ -140,7 +142,12 @@ def reorder(
     if out is None:
         out = empty(physical, array.dtype, what) if pitched is None else new(*pitched, array.dtype, what)
     else:
-        check_out(out, physical, array.dtype, (array,), what)
+        check_out(out, physical, array.dtype, (), what)
+        if overlap(array, out):
+            src, dst = Layout(src), Layout(dst)
+            shape = src.padded_shape(array.shape) if shape is None else src.check_shape(shape)
+            reorder_in_place(array, out, src, dst, shape, partial(reorder, threads=threads), what)
+            return out
     if move is not None:
         move(array, out, threads)
     return out
