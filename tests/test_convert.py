@@ -238,6 +238,11 @@ def test_onnx_quantize_linear():
     assert lk.reorder(q, "a", "a", dtype="f4", scale=2.0, zero_point=128).tolist() == [-256, -250, 0, 254]
 
 
+def test_explain():
+    said = lk.plan(lk.reorder, X, "NCHW", "nChw16c", dtype="i1", scale=0.5).explain()
+    assert said.startswith("reorder 1x20x4x5 NCHW>nChw16c f32>s8 t") and "convert f32 to s8" in said
+
+
 X = np.ones((1, 20, 4, 5), np.float32)
 OUT = np.ones((1, 4, 5, 20), np.int8)
 

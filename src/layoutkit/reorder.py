@@ -266,15 +266,27 @@ def useful_threads(nbytes: int, threads: int) -> int:
 
 
 @planner(reorder)
-def _plan(array, src, dst, *, shape=None, dtype=None, threads=None, **_) -> Plan:
+def _plan(
+    array, src, dst, *, shape=None, out=None, dtype=None, scale=None, zero_point=None, axis=1, alpha=1, beta=0,
+    region=None, at=None, threads=None, **_,
+) -> Plan:  # fmt: skip
     src, dst = Layout(src), Layout(dst)
     array = as_array(array, "reorder")
-    shape = src.padded_shape(array.shape) if shape is None else src.check_shape(shape)
-    threads = useful_threads(array.itemsize * prod(dst.physical_shape(shape)), check_threads(threads))
-    found = choices(src, dst, shape, array.itemsize, threads)
-    moved = 2 * array.itemsize * prod(shape)
+    what = f"reorder {src} -> {dst}"
+    box, physical, _ = _place(array, src, dst, shape, out, region, at, what)
+    threads = useful_threads(array.itemsize * prod(physical), check_threads(threads))
+    moved = 2 * array.itemsize * prod(box.shape)
+    title = reorder_key(src, dst, box.shape, array.itemsize, threads)
+    if Numbers(dtype, scale, zero_point, axis, alpha, beta).change(array.dtype):
+        t = types(array.dtype, dtype, what)
+        moved = prod(box.shape) * (array.itemsize + t.dtype.itemsize * (2 if beta else 1))
+        seconds = moved / (COPY if moved > 2 * last_level_cache() else CACHED)
+        found = (Choice(Candidate(f"convert {t.src} to {t.dst}", seconds, lambda: None), seconds, "estimated"),)
+        title = title.replace(f"x{8 * array.itemsize}", f"{t.src}>{t.dst}")
+    else:
+        found = choices(src, dst, box.shape, array.itemsize, threads)
     note = f"{moved / 1e6:.1f} MB read and written, {moved / found[0].seconds / 1e9:.1f} GB/s"
-    return Plan(reorder_key(src, dst, shape, array.itemsize, threads), found, (note,))
+    return Plan(title, found, (note,))
 
 
 # ---- the candidates: kind of store x blocking
