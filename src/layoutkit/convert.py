@@ -168,7 +168,7 @@ def converter(
     widths = Widths(_WIDTH[t.src], _WIDTH[t.dst], summed)
     parameter = [Side((Digit(1, int(dim == axis)),)) for dim in range(src.rank)]
     moved = prod(box.shape) * (widths.src + widths.dst)
-    stream = moved > 2 * last_level_cache() and not summed
+    stream = moved > last_level_cache() and not summed
     fills = fill_nests(box.shape, dst.full_shape(box.shape), d, widths.dst) if box.whole else []
     fill = Program(fills, widths.dst, pad, stream) if fills else None
     found = nests(box.shape, list(zip(s, d, parameter)), widths)

@@ -130,7 +130,25 @@ static void store_f16_f32(char *restrict d, const float *restrict v, int64_t n)
 LOAD(bf16_f32, float, u16, float_of((uint32_t)x[i] << 16))
 LOAD(s8_f32, float, int8_t, x[i])
 LOAD(u8_f32, float, uint8_t, x[i])
-STORE(bf16_f32, float, u16, to_bf16(v[i]))
+
+static void store_bf16_f32(char *restrict d, const float *restrict v, int64_t n)
+{
+    u16 *h = (u16 *)d;
+    int64_t i = 0;
+#if defined(__AVX512BW__)
+    const __m512i half = _mm512_set1_epi32(0x7fff), one = _mm512_set1_epi32(1), quiet = _mm512_set1_epi32(0x400000);
+    for (; i + 16 <= n; i += 16) {
+        const __m512 x = _mm512_loadu_ps(v + i);
+        const __m512i u = _mm512_castps_si512(x);
+        const __m512i odd = _mm512_and_epi32(_mm512_srli_epi32(u, 16), one);
+        __m512i r = _mm512_add_epi32(_mm512_add_epi32(u, half), odd);
+        r = _mm512_mask_or_epi32(r, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), u, quiet);
+        _mm256_storeu_si256((void *)(h + i), _mm512_cvtepi32_epi16(_mm512_srli_epi32(r, 16)));
+    }
+#endif
+    for (; i < n; i++)
+        h[i] = to_bf16(v[i]);
+}
 
 /* ---- integers: rounded and saturated as s32, NaN as 0, then narrowed */
 
