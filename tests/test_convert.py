@@ -8,16 +8,18 @@ from conftest import using_isa
 from guard import guarded
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from layoutkit._core.convert import TYPES
 from strategies import laid_out, layouts
 
 import layoutkit as lk
 from layoutkit import reference
 from layoutkit._core import harness, registry
-from layoutkit._core.convert import TYPES
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
-DTYPES = {k: np.dtype(v) for k, v in
-          {"f32": "f4", "f64": "f8", "f16": "f2", "bf16": BF16, "s32": "i4", "s8": "i1", "u8": "u1"}.items()}  # fmt: skip
+DTYPES = {
+    k: np.dtype(v)
+    for k, v in dict(f32="f4", f64="f8", f16="f2", bf16=BF16, s32="i4", s8="i1", u8="u1").items()
+}
 INTEGERS = ("s32", "s8", "u8")
 PAIRS = list(itertools.product(DTYPES, DTYPES))
 ROWS = [k for k in registry.kernels("convert", all_isas=True) if k.isa in registry.isas()]
@@ -53,8 +55,8 @@ def same(got, want):
         with np.errstate(invalid="ignore"):
             wrong &= ~(np.isnan(got) & np.isnan(want))
     if wrong.any():
-        at = np.argwhere(wrong)[0]
-        raise AssertionError(f"{wrong.sum()} of {wrong.size}, first at {at}: {got[tuple(at)]!r}, not {want[tuple(at)]!r}")
+        at = tuple(np.argwhere(wrong)[0])
+        raise AssertionError(f"{wrong.sum()} of {wrong.size}, first at {at}: {got[at]!r}, not {want[at]!r}")
 
 
 @pytest.mark.parametrize("isa", registry.isas())
@@ -76,7 +78,9 @@ def test_every_hard_value_scaled_and_summed(a, b, isa):
         zero = zero if integer else None
         out = old.copy()
         with using_isa(isa):
-            got = lk.reorder(x, "a", "a", dtype=DTYPES[b], scale=scale, zero_point=zero, alpha=alpha, beta=beta, out=out)
+            got = lk.reorder(
+                x, "a", "a", dtype=DTYPES[b], scale=scale, zero_point=zero, alpha=alpha, beta=beta, out=out
+            )
         assert got is out
         same(got, reference.convert(x, DTYPES[b], scale, zero, 0, alpha, beta, old))
 
@@ -234,6 +238,11 @@ def test_onnx_quantize_linear():
     assert lk.reorder(q, "a", "a", dtype="f4", scale=2.0, zero_point=128).tolist() == [-256, -250, 0, 254]
 
 
+def test_explain():
+    said = lk.plan(lk.reorder, X, "NCHW", "nChw16c", dtype="i1", scale=0.5).explain()
+    assert said.startswith("reorder 1x20x4x5 NCHW>nChw16c f32>s8 t") and "convert f32 to s8" in said
+
+
 X = np.ones((1, 20, 4, 5), np.float32)
 OUT = np.ones((1, 4, 5, 20), np.int8)
 
@@ -276,3 +285,37 @@ def test_bad_out_leaves_it_alone():
     with pytest.raises(ValueError, match="read-only"):
         lk.reorder(X, "NCHW", "NHWC", dtype="i1", out=out)
     assert (room == 1).all()
+
+
+@given(laid_out(min_rank=1), st.sampled_from(["i1", "u1"]), st.data())
+@settings(max_examples=100, deadline=None)
+def test_compensation(case, dtype, data):
+    layout, shape = case
+    axis = data.draw(st.integers(-layout.rank, layout.rank - 1))
+    w = numbers(np.random.default_rng(0), shape, np.dtype(dtype))
+    held = reference.to_physical(w, layout, 77)  # pads do not count
+    got = lk.compensation(held, layout, axis, shape=shape)
+    others = tuple(d for d in range(layout.rank) if d != axis % layout.rank)
+    same(got, w.astype(np.int32).sum(axis=others, dtype=np.int32))
+
+
+def test_compensation_takes_a_zero_point_out():
+    rng = np.random.default_rng(0)
+    x, w = rng.integers(0, 256, (1, 5, 6, 6)), rng.integers(-128, 128, (7, 5, 3, 3)).astype(np.int8)
+    args = None, (1, 1), [(0, 0), (0, 0)], (1, 1), 1
+    want = reference.conv(x - 31, w, *args)
+    sums = lk.compensation(lk.reorder(w, "OIHW", "OIhw4i8o4i"), "OIhw4i8o4i", shape=w.shape)
+    np.testing.assert_array_equal(reference.conv(x, w, *args) - 31 * sums.reshape(1, -1, 1, 1), want)
+
+
+@pytest.mark.parametrize(
+    ("w", "axis", "error", "says"),
+    [
+        (np.ones((2, 3, 1, 1), np.int32), 0, TypeError, "expected int8 or uint8, got int32"),
+        (np.ones((2, 3, 1, 1), np.int8), 4, ValueError, "axis must be one of 4 dimensions, got 4"),
+        (np.broadcast_to(np.int8(1), (1, 2**24, 1, 1)), 0, ValueError, "may not fit int32"),
+    ],
+)
+def test_compensation_of_what_has_none(w, axis, error, says):
+    with pytest.raises(error, match=says):
+        lk.compensation(w, axis=axis)

@@ -157,10 +157,10 @@ def test_bad_input(args, kwargs, error, says):
 
 
 def test_bad_out_leaves_it_alone():
-    room = np.arange(400, dtype=np.float32).reshape(1, 20, 4, 5)
+    room = np.arange(480, dtype=np.float32).reshape(1, 20, 4, 6)
     before = room.copy()
     with pytest.raises(ValueError, match="overlaps an input"):
-        lk.reorder(room, "NCHW", "NHWC", out=room.reshape(1, 4, 5, 20))
+        lk.reorder(room, "NCHW", "NHWC", out=room.reshape(1, 4, 6, 20))
     read_only = np.ones((1, 4, 5, 20), np.float32)
     read_only.flags.writeable = False
     with pytest.raises(ValueError, match="read-only"):

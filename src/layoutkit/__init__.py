@@ -9,6 +9,7 @@
 __version__ = "0.1.0"
 
 from . import algebra, mace, torch_format, winograd
+from .compensation import compensation
 from .config import show_config
 from .conv import Conv1d, Conv2d, Conv3d, conv1d, conv2d, conv3d
 from .cost import cost_table
@@ -16,7 +17,9 @@ from .descriptor import BYTE, Dim, DimsOrder, MemDim, MemShape, MemStrides, Shap
 from .embedding import get_include
 from .layout import Axis, Factor, Layout
 from .mace import Image
+from .memory import empty
 from .plan import plan, tuning
+from .pool import release_memory
 from .reorder import reorder
 from .stride_reqs import Aligned, Compact, Fixed, StrideReqs
 from .strides import read as read_strides
@@ -39,7 +42,7 @@ __all__ = [
     "BYTE", "Aligned", "Compact", "Dim", "DimsOrder", "Fixed", "MemDim", "MemShape", "MemStrides", "Shape",
     "StrideReqs", "Strides",
     # data
-    "UNDEFINED", "Tensor", "reorder",
+    "UNDEFINED", "Tensor", "compensation", "empty", "release_memory", "reorder",
     # convolution
     "Conv1d", "Conv2d", "Conv3d", "conv1d", "conv2d", "conv3d", "winograd",
     "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "conv_transpose1d", "conv_transpose2d",

@@ -11,6 +11,7 @@ import numpy as np
 
 from ._core.reorder import address
 from .layout import Layout
+from .pool import HAS_MAPPINGS, LARGE, pool
 
 MAX_BYTES = 2**63 - 1
 
@@ -26,11 +27,7 @@ def as_array(value: Any, what: str) -> np.ndarray:
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor) and value.dtype == torch.bfloat16:
         bits = value.detach().view(torch.int16).numpy()
-        try:
-            from ml_dtypes import bfloat16
-        except ImportError:
-            return bits.view(np.uint16)
-        return bits.view(bfloat16)
+        return bits.view(bfloat16() or np.uint16)
     if hasattr(value, "__dlpack__"):
         return np.from_dlpack(value)
     if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
@@ -39,6 +36,15 @@ def as_array(value: Any, what: str) -> np.ndarray:
         return np.asarray(memoryview(value))
     except TypeError:
         raise TypeError(f"{what}: expected an array, got {type(value).__name__}") from None
+
+
+def bfloat16() -> np.dtype | None:
+    """The dtype of ml_dtypes, if that is installed."""
+    try:
+        from ml_dtypes import bfloat16
+    except ImportError:
+        return None
+    return np.dtype(bfloat16)
 
 
 def check_movable(array: np.ndarray, what: str) -> None:
@@ -63,10 +69,12 @@ def check_held(array: np.ndarray, src: Layout, dst: Layout, shape: Sequence[int]
 
 
 def empty(shape: Sequence[int], dtype: np.dtype, what: str) -> np.ndarray:
-    """A new array aligned to 64 bytes."""
+    """A new array aligned to 64 bytes; large ones from the pool."""
     size = prod(shape) * dtype.itemsize
     if size > MAX_BYTES:
         raise ValueError(f"{what}: an array of shape {tuple(shape)} and dtype {dtype} is too large")
+    if size >= LARGE and HAS_MAPPINGS:
+        return np.ndarray(shape, dtype, pool.take(size))
     raw = np.empty(size + 64, np.uint8)
     return np.ndarray(shape, dtype, raw, -address(raw) % 64)
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from .pieces import Side, pieces
 
 RUN = 1 << 16  # bytes of one run at most: threads share long ones
-TILE = 1 << 14  # bytes of a scratch buffer that a tile takes: it stays in L1, with its other side
+TILE = 1 << 15  # bytes of a scratch buffer that a tile takes: it stays in L1, with its other side
 LINE = 64
 
 
@@ -113,7 +113,7 @@ def _leaf(rest: list[Loop], offsets, w: Widths) -> list[Nest]:
     for i_outer, i, i_first in _cut(second, i_step):
         for j_outer, j, j_first in _cut(inner, j_step):
             outer = [x for x in (*rest, i_outer, j_outer) if x.n > 1]
-            outer.sort(key=lambda x: abs(x.dst), reverse=True)
+            outer.sort(key=lambda x: abs(x.src), reverse=True)
             at = tuple(o + i_first * a + j_first * b for o, a, b in zip(offsets, second[1:], inner[1:]))
             ahead = outer[-1].src if tile is _transpose and outer else 0
             found.append(Nest(tuple(outer), *tile(i, j, w), at, ahead))
@@ -131,10 +131,10 @@ def _cut(loop: Loop, step: int) -> list[tuple[Loop, Loop, int]]:
 
 
 def _steps(i: int, j: int, w: Widths, width: int) -> tuple[int, int]:
-    """A tile of i x j that fits a scratch of elements of `width`: two lines of the source at least, else long
-    destination runs."""
+    """A tile of i x j that fits a scratch of elements of `width`: four lines of the wider type along the source at
+    least, else long destination runs."""
     room = TILE // width
-    least = min(i, 2 * LINE // w.src)
+    least = min(i, 4 * LINE // max(w[:2]))
     j_step = _lines(min(j, room // least), j, w.dst)
     return _lines(min(i, room // j_step), i, w.src), j_step
 

@@ -13,13 +13,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._core import registry
 from ._core.convert import Converter
 from ._core.reorder import Program
+from .arrays import bfloat16
+from .box import Box
 from .conversions import Widths, nests
 from .layout import Layout
 from .machine import last_level_cache
-from .nests import digits, fill_nests
+from .nests import fill_nests
 from .pieces import Digit, Side
 
 NUMBERS = {"float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16", "int32": "s32", "int8": "s8",
@@ -40,17 +41,13 @@ class Types(NamedTuple):
         """The float type that is computed in."""
         return np.float64 if WIDE & {self.src, self.dst} else np.float32
 
-    @property
-    def plain(self) -> bool:
-        """Whether nothing changes without a scale."""
-        return self.src == self.dst
-
 
 class Parameters(NamedTuple):
     """Scales, zero points and the sum, as the tiles take them: see lk_convert in kernels.h."""
 
     sub: np.ndarray | None
     mul: np.ndarray | None
+    inv: np.ndarray | None
     add: np.ndarray | None
     divide: bool
     alpha: float
@@ -59,7 +56,7 @@ class Parameters(NamedTuple):
     @property
     def per_channel(self) -> bool:
         """Whether they are arrays of one value per channel."""
-        return any(p is not None and p.size > 1 for p in self[:3])
+        return any(p is not None and p.size > 1 for p in self[:4])
 
 
 def types(held: np.dtype, asked: Any, what: str) -> Types:
@@ -72,11 +69,17 @@ def types(held: np.dtype, asked: Any, what: str) -> Types:
     return Types(src_type, dst_type, dtype)
 
 
+def is_dtype(asked: Any, held: np.dtype) -> bool:
+    """Whether what the caller gave as dtype= is `held`."""
+    try:
+        return not isinstance(asked, tuple) and np.dtype(asked) == held
+    except TypeError:
+        return False
+
+
 def _named(dtype: Any, what: str) -> tuple[str, np.dtype]:
     if isinstance(dtype, str) and dtype == "bfloat16":
-        if "ml_dtypes" not in sys.modules:
-            return "bf16", np.dtype(np.uint16)
-        return "bf16", np.dtype(sys.modules["ml_dtypes"].bfloat16)
+        return "bf16", bfloat16() or np.dtype(np.uint16)
     try:
         found = np.dtype(dtype)
     except TypeError:
@@ -108,7 +111,7 @@ def parameters(
         if integer not in INTEGERS:
             raise ValueError(f"{what}: zero_point is of integers, and neither type is one")
         limits = np.iinfo({"s32": np.int32, "s8": np.int8, "u8": np.uint8}[integer])
-        if zero.size and zero.dtype.kind not in "iu" or (zero < limits.min).any() or (zero > limits.max).any():
+        if (zero.size and zero.dtype.kind not in "iu") or (zero < limits.min).any() or (zero > limits.max).any():
             raise ValueError(f"{what}: zero_point must be integers of {limits.min} to {limits.max}, got {zero_point!r}")
         zero = zero.astype(t.real)
     n = next((p.size for p in (mul, zero) if p is not None and p.size != 1), 1)
@@ -118,8 +121,11 @@ def parameters(
         mantissa, exponent = np.frexp(mul)
         if (np.abs(mantissa) == 0.5).all() and (np.abs(exponent) < 100).all():
             mul, divide = (1 / mul).astype(t.real), False  # exact: the product is the quotient
+    inv = None
+    if divide and (np.abs(exponent) < 60).all():
+        inv = (1 / mul).astype(t.real)
     sub, add = (None, zero) if t.dst in INTEGERS else (zero, None)
-    return Parameters(sub, mul, add, divide, float(alpha), float(beta))
+    return Parameters(sub, mul, inv, add, divide, float(alpha), float(beta))
 
 
 def _values(given: Any, name: str, axis: Any, shape: tuple[int, ...], what: str) -> np.ndarray:
@@ -137,6 +143,13 @@ def _values(given: Any, name: str, axis: Any, shape: tuple[int, ...], what: str)
     return found
 
 
+def token(value: Any) -> Any:
+    """What a parameter is known by, equal for equal ones only; TypeError if that would take long."""
+    if isinstance(value, np.ndarray) and value.nbytes < 1 << 16 and not value.dtype.hasobject:
+        return value.dtype, value.shape, value.tobytes()
+    return type(value), repr(value) if type(value) is float else value  # 0.0 == -0.0
+
+
 def pad_bytes(value: Any, t: Types) -> bytes:
     """The element that pads hold."""
     if t.dst == "bf16" and t.dtype == np.uint16:
@@ -147,23 +160,19 @@ def pad_bytes(value: Any, t: Types) -> bytes:
 
 @lru_cache(4096)
 def converter(
-    src: Layout, dst: Layout, shape: tuple[int, ...], t: Types, src_strides, dst_strides, pad: bytes,
-    axis: int | None, summed: bool, isa: str,
+    src: Layout, dst: Layout, box: Box, t: Types, src_strides, dst_strides, pad: bytes, axis: int | None,
+    summed: bool, isa: str,
 ) -> Converter:  # fmt: skip
     """The conversion of arrays of exactly these strides; `axis`: that of parameters per channel."""
-    axes = dst.axes(shape)
-    s = digits(src.axes(shape), src_strides, src.rank)
-    d = digits(axes, dst_strides, dst.rank)
+    s, d = box.sides(src, src_strides, dst, dst_strides)
     widths = Widths(_WIDTH[t.src], _WIDTH[t.dst], summed)
-    sides = [
-        (Side(a), Side(b), Side((Digit(1, int(dim == axis)),))) for dim, (a, b) in enumerate(zip(s, d))
-    ]
-    padded = dst.padded_shape([a.extent for a in axes])
-    moved = prod(shape) * (widths.src + widths.dst)
-    stream = moved > 2 * last_level_cache() and not summed
-    fills = fill_nests(shape, padded, d, widths.dst)
+    parameter = [Side((Digit(1, int(dim == axis)),)) for dim in range(src.rank)]
+    moved = prod(box.shape) * (widths.src + widths.dst)
+    stream = moved > last_level_cache() and not summed
+    fills = fill_nests(box.shape, dst.full_shape(box.shape), d, widths.dst) if box.whole else []
     fill = Program(fills, widths.dst, pad, stream) if fills else None
-    return Converter(nests(shape, sides, widths), t[:2], 8 * np.dtype(t.real).itemsize, summed, fill, stream)
+    found = nests(box.shape, list(zip(s, d, parameter)), widths)
+    return Converter(found, t[:2], 8 * np.dtype(t.real).itemsize, summed, fill, stream)
 
 
 _WIDTH = {"f32": 4, "f64": 8, "f16": 2, "bf16": 2, "s32": 4, "s8": 1, "u8": 1}

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import lru_cache, partial
 from math import prod
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ._core import registry
 from ._core.reorder import Program
-from .arrays import as_array, check_held, check_movable, check_out, empty, new
-from .convert import converter, pad_bytes, parameters, types
+from .arrays import as_array, check_held, check_movable, check_out, empty, new, overlap
+from .box import Box, box_of
+from .convert import converter, is_dtype, pad_bytes, parameters, token, types
 from .cost import Cost, cost_table
+from .inplace import reorder_in_place
 from .layout import Layout
 from .leaves import Blocking
 from .machine import last_level_cache
-from .nests import copy_nests, digits, fill_nests
+from .nests import copy_nests, fill_nests
 from .notation import key
 from .plan import Candidate, Choice, Plan, measure, mode, planner, rank
 from .threads import check_threads
@@ -37,6 +40,8 @@ def reorder(
     axis: int = 1,
     alpha: float = 1,
     beta: float = 0,
+    region=None,
+    at=None,
     pad_value=0,
     threads: int | None = None,
 ) -> np.ndarray:
@@ -53,7 +58,8 @@ def reorder(
     shape : sequence of int, optional
         The logical shape, in logical order, where blocks of `src` are padded. By default all of `array`.
     out : ndarray, optional
-        Where to write: shape ``dst.physical_shape(shape)``, dtype of the result, any strides, no overlap.
+        Where to write: shape ``dst.physical_shape(shape)``, dtype of the result, any strides. It may be a view
+        of the memory of `array` where two dimensions of equal size change places, and nothing else does.
     dtype : dtype-like, or pair of them, optional
         Type of the result; by default that of `array`. Other than moves, conversions know float32, float64,
         float16, bfloat16 (of ml_dtypes), int32, int8, uint8. A pair names the type of `array` too:
@@ -64,6 +70,12 @@ def reorder(
         The logical dimension of scales per channel: 1 for activations (the default), 0 or 1 for filters.
     alpha, beta : float, optional
         ``alpha * result + beta * out`` is written; `beta` needs `out`, which is not read where it is 0.
+    region : sequence of (start, stop), slice or None, optional
+        The box of the source to take, per logical dimension; None takes all of one. It may begin and end
+        anywhere in blocks. The result has its shape.
+    at : sequence of int, optional
+        Where in the tensor that `out` holds to write, per logical dimension: nothing else of `out` is written,
+        no pads either.
     pad_value : scalar, optional
         What the pads of `dst` are set to.
     threads : int, optional
@@ -102,13 +114,14 @@ def reorder(
     >>> image = np.arange(6).reshape(1, 2, 1, 3)        # N H W C
     >>> lk.reorder(image, "NHWC", "NCHW").tolist()
     [[[[0], [3]], [[1], [4]], [[2], [5]]]]
+    >>> lk.reorder(image, "NHWC", "NCHW", region=(None, (1, 3), None, None)).tolist()
+    [[[[1, 4]], [[2, 5]]]]
     """
     if type(array) is not np.ndarray:
         array = as_array(array, "reorder")
-    if not (dtype is scale is zero_point is None and alpha == 1 and beta == 0):
-        return _convert(
-            array, src, dst, shape, out, dtype, scale, zero_point, axis, alpha, beta, pad_value, check_threads(threads)
-        )
+    if not (dtype is scale is zero_point is region is at is None and alpha == 1 and beta == 0):
+        numbers = Numbers(dtype, scale, zero_point, axis, alpha, beta)
+        return _general(array, src, dst, shape, out, numbers, region, at, pad_value, check_threads(threads))
     out_strides = out.strides if type(out) is np.ndarray else None
     threads = check_threads(threads)
     try:
@@ -120,7 +133,7 @@ def reorder(
     except TypeError:  # something given is no key: a list as shape, say
         key = bound = None
     if bound is None:
-        bound = _bind(array, src, dst, shape, out_strides, pad_value, threads)
+        bound = _bind(array, src, dst, shape, out, None, None, pad_value, threads)
         if key is not None and type(pad_value) is int:
             if len(_bound) >= MAX_BOUND:
                 _bound.clear()
@@ -129,7 +142,12 @@ def reorder(
     if out is None:
         out = empty(physical, array.dtype, what) if pitched is None else new(*pitched, array.dtype, what)
     else:
-        check_out(out, physical, array.dtype, (array,), what)
+        check_out(out, physical, array.dtype, (), what)
+        if overlap(array, out):
+            src, dst = Layout(src), Layout(dst)
+            shape = src.padded_shape(array.shape) if shape is None else src.check_shape(shape)
+            reorder_in_place(array, out, src, dst, shape, partial(reorder, threads=threads), what)
+            return out
     if move is not None:
         move(array, out, threads)
     return out
@@ -139,50 +157,107 @@ MAX_BOUND = 4096
 _bound: dict = {}  # what a call's arguments look like -> what to run
 
 
-def _bind(array, src, dst, shape, out_strides, pad_value, threads: int):
+def _bind(array, src, dst, shape, out, region, at, pad_value, threads: int):
     """The program of arrays like these, the shape of its result, the threads it uses, its name, and layout and
     shape of the result if that has explicit strides."""
     src, dst = Layout(src), Layout(dst)
     check_movable(array, "reorder")
     what = f"reorder {src} -> {dst}"
-    shape = check_held(array, src, dst, shape, what)
-    physical = dst.physical_shape(shape)
-    pitched = None if dst.is_dense else (dst, shape)
+    box, physical, pitched = _place(array, src, dst, shape, out, region, at, what)
     width, nbytes = array.itemsize, prod(physical) * array.itemsize
-    if not nbytes:
+    if not nbytes or (0 in box.shape and not box.whole):
         return None, physical, 1, what, pitched
+    out_strides = out.strides if type(out) is np.ndarray else None
     if out_strides is None or len(out_strides) != len(physical):  # the latter: not an out that will be used
-        out_strides = _strides(dst, shape, width)
+        out_strides = _strides(dst, box.dst_shape, width)
     pad = np.asarray(pad_value).astype(array.dtype).tobytes()
-    threads = useful_threads(nbytes, threads)
+    threads = useful_threads(prod(box.shape) * width if at else nbytes, threads)
     src, dst = src.dense, dst.dense
-    kind = choices(src, dst, shape, width, threads)[0].candidate.name
-    move = program(src, dst, shape, width, array.strides, out_strides, pad, kind)
+    kind = choices(src, dst, box.shape, width, threads)[0].candidate.name
+    move = program(src, dst, box.shape, width, array.strides, out_strides, pad, kind, box)
     return move, physical, threads, what, pitched
 
 
-def _convert(array, src, dst, shape, out, dtype, scale, zero_point, axis, alpha, beta, pad_value, threads):
-    """`reorder` with numbers that change."""
+def _place(array, src, dst, shape, out, region, at, what):
+    """What moves, the physical shape of the result, and its layout and shape if that has explicit strides."""
+    box = Box.all_of(check_held(array, src, dst, shape, what))
+    if region is not None or at is not None:
+        box = box_of(box.shape, dst, region, at, out.shape if isinstance(out, np.ndarray) else None, what)
+    return box, dst.physical_shape(box.dst_shape), None if dst.is_dense else (dst, box.dst_shape)
+
+
+class Numbers(NamedTuple):
+    """What the caller says of the numbers, as given."""
+
+    dtype: Any
+    scale: Any
+    zero_point: Any
+    axis: Any
+    alpha: Any
+    beta: Any
+
+    def change(self, held: np.dtype) -> bool:
+        """Whether arrays of dtype `held` are converted, not moved."""
+        if self.scale is self.zero_point is None and self.alpha == 1 and self.beta == 0:
+            return self.dtype is not None and not is_dtype(self.dtype, held)
+        return True
+
+
+def _general(array, src, dst, shape, out, numbers: Numbers, region, at, pad_value, threads):
+    """`reorder` of boxes, or with numbers that change."""
+    try:
+        key = (
+            src, dst, array.shape, array.strides, array.dtype, shape, region, at,
+            (out.shape, out.strides) if isinstance(out, np.ndarray) else None, *map(token, numbers),
+            token(pad_value), threads, cost_table.generation, registry.isa(),
+        )  # fmt: skip
+        bound = _bound.get(key)
+    except TypeError:  # something given is no key
+        key = bound = None
+    if bound is None:
+        bind = _bind_conversion if numbers.change(array.dtype) else _bind_box
+        bound = bind(array, src, dst, shape, out, numbers, region, at, pad_value, threads)
+        if key is not None:
+            if len(_bound) >= MAX_BOUND:
+                _bound.clear()
+            _bound[key] = bound
+    run, given, physical, dtype, threads, what, pitched = bound
+    if out is not None:
+        check_out(out, physical, dtype, (array,), what)
+    else:
+        out = empty(physical, dtype, what) if pitched is None else new(*pitched, dtype, what)
+    if run is not None:
+        run(array, out, threads, *given)
+    return out
+
+
+def _bind_box(array, src, dst, shape, out, numbers, region, at, pad_value, threads):
+    """As _bind_conversion, of a box whose elements only move."""
+    run, physical, *rest = _bind(array, src, dst, shape, out, region, at, pad_value, threads)
+    return run, (), physical, array.dtype, *rest
+
+
+def _bind_conversion(array, src, dst, shape, out, numbers, region, at, pad_value, threads):
+    """As _bind: the program, its parameters, shape and dtype of the result, threads, name, explicit strides."""
     src, dst = Layout(src), Layout(dst)
     what = f"reorder {src} -> {dst}"
-    if scale is zero_point is None and alpha == 1 and beta == 0 and not isinstance(dtype, tuple):
-        if array.dtype == dtype:
-            return reorder(array, src, dst, shape=shape, out=out, pad_value=pad_value, threads=threads)
+    dtype, scale, zero_point, axis, alpha, beta = numbers
     t = types(array.dtype, dtype, what)
-    shape = check_held(array, src, dst, shape, what)
-    p = parameters(t, scale, zero_point, axis, alpha, beta, shape, what)
-    if out is not None:
-        check_out(out, dst.physical_shape(shape), t.dtype, (array,), what)
-    elif beta:
+    box, physical, pitched = _place(array, src, dst, shape, out, region, at, what)
+    given = parameters(t, scale, zero_point, axis, alpha, beta, box.shape, what)
+    if beta and out is None:
         raise ValueError(f"{what}: beta={beta} adds to out, and there is none")
-    else:
-        out = new(dst, shape, t.dtype, what)
-    if out.size:
-        axis = axis % src.rank if p.per_channel else None
-        pad = pad_bytes(pad_value, t)
-        args = src.dense, dst.dense, shape, t, array.strides, out.strides, pad, axis, beta != 0, registry.isa()
-        converter(*args)(array, out, useful_threads(max(array.nbytes, out.nbytes), threads), *p)
-    return out
+    if not prod(physical) or (0 in box.shape and not box.whole):
+        return None, given, physical, t.dtype, 1, what, pitched
+    out_strides = _strides(dst, box.dst_shape, t.dtype.itemsize)
+    if out is not None:
+        out_strides = check_out(out, physical, t.dtype, (array,), what).strides
+    run = converter(
+        src.dense, dst.dense, box, t, array.strides, out_strides, pad_bytes(pad_value, t),
+        axis % src.rank if given.per_channel else None, beta != 0, registry.isa(),
+    )  # fmt: skip
+    nbytes = max(array.itemsize, t.dtype.itemsize) * prod(box.shape)
+    return run, given, physical, t.dtype, useful_threads(nbytes, threads), what, pitched
 
 
 def useful_threads(nbytes: int, threads: int) -> int:
@@ -191,15 +266,27 @@ def useful_threads(nbytes: int, threads: int) -> int:
 
 
 @planner(reorder)
-def _plan(array, src, dst, *, shape=None, dtype=None, threads=None, **_) -> Plan:
+def _plan(
+    array, src, dst, *, shape=None, out=None, dtype=None, scale=None, zero_point=None, axis=1, alpha=1, beta=0,
+    region=None, at=None, threads=None, **_,
+) -> Plan:  # fmt: skip
     src, dst = Layout(src), Layout(dst)
     array = as_array(array, "reorder")
-    shape = src.padded_shape(array.shape) if shape is None else src.check_shape(shape)
-    threads = useful_threads(array.itemsize * prod(dst.physical_shape(shape)), check_threads(threads))
-    found = choices(src, dst, shape, array.itemsize, threads)
-    moved = 2 * array.itemsize * prod(shape)
+    what = f"reorder {src} -> {dst}"
+    box, physical, _ = _place(array, src, dst, shape, out, region, at, what)
+    threads = useful_threads(array.itemsize * prod(physical), check_threads(threads))
+    moved = 2 * array.itemsize * prod(box.shape)
+    title = reorder_key(src, dst, box.shape, array.itemsize, threads)
+    if Numbers(dtype, scale, zero_point, axis, alpha, beta).change(array.dtype):
+        t = types(array.dtype, dtype, what)
+        moved = prod(box.shape) * (array.itemsize + t.dtype.itemsize * (2 if beta else 1))
+        seconds = moved / (COPY if moved > 2 * last_level_cache() else CACHED)
+        found = (Choice(Candidate(f"convert {t.src} to {t.dst}", seconds, lambda: None), seconds, "estimated"),)
+        title = title.replace(f"x{8 * array.itemsize}", f"{t.src}>{t.dst}")
+    else:
+        found = choices(src, dst, box.shape, array.itemsize, threads)
     note = f"{moved / 1e6:.1f} MB read and written, {moved / found[0].seconds / 1e9:.1f} GB/s"
-    return Plan(reorder_key(src, dst, shape, array.itemsize, threads), found, (note,))
+    return Plan(title, found, (note,))
 
 
 # ---- the candidates: kind of store x blocking
@@ -268,21 +355,23 @@ def measure_reorder(
 
 
 def program(src, dst, shape, width: int, src_strides, dst_strides, pad: bytes | None = None,
-            kind: str | None = None) -> Program:  # fmt: skip
-    """The reorder of arrays of exactly these strides, ready to run; by default the pads are zeros."""
+            kind: str | None = None, box: Box | None = None) -> Program:  # fmt: skip
+    """The reorder of arrays of exactly these strides, ready to run; by default the pads are zeros.
+
+    Of a `box`, `shape` is the shape.
+    """
     if kind is None:
         kind = choices(src, dst, shape, width, 1)[0].candidate.name
     pad = bytes(width) if pad is None else pad
-    return _program(src, dst, shape, width, src_strides, dst_strides, pad, kind, registry.isa())
+    box = Box.all_of(shape) if box is None else box
+    return _program(src, dst, shape, width, src_strides, dst_strides, pad, kind, box, registry.isa())
 
 
 @lru_cache(4096)
-def _program(src, dst, shape, width, src_strides, dst_strides, pad, kind, isa) -> Program:
+def _program(src, dst, shape, width, src_strides, dst_strides, pad, kind, box, isa) -> Program:
     stream, blocking = KINDS[kind]
-    axes = dst.axes(shape)
-    s = digits(src.axes(shape), src_strides, src.rank)
-    d = digits(axes, dst_strides, dst.rank)
-    padded = dst.padded_shape([a.extent for a in axes])
+    s, d = box.sides(src, src_strides, dst, dst_strides)
     vector = registry.best("transpose", 32)[0].nr * 4
-    nests, done = copy_nests(shape, s, d, width, vector, blocking)
-    return Program(nests + fill_nests(shape, padded, d, width, done), width, pad, stream)
+    nests, done = copy_nests(shape, s, d, width, vector, blocking, box.whole)
+    fills = fill_nests(shape, dst.full_shape(shape), d, width, done) if box.whole else []
+    return Program(nests + fills, width, pad, stream)

@@ -10,8 +10,8 @@
  * computed in, skips a buffer. f32 is computed in where both types are exact in it, f64 where f64 or s32 takes part.
  * Loads and stores of one type stand here, what is done in between in convert_real.inc, once per type of v.
  *
- * Loops are for gcc to vectorise: without branches, conditions as selections. Rounding to integers adds and takes
- * away 1.5 * 2^23 (2^52), after saturation: every instruction set has it, and it rounds as the hardware does.
+ * Loops are for gcc to vectorise: without branches, conditions as selections. Rounding to whole numbers adds
+ * and takes away 1.5 * 2^23 (2^52), after saturation: every instruction set has it, and it rounds to nearest even.
  */
 #include "kernels.h"
 #include "stream.h"
@@ -22,8 +22,9 @@
 #include <immintrin.h>
 #endif
 
-/* alpha * v + beta * d is two roundings and one more: the same on every instruction set. */
-#pragma GCC optimize("fp-contract=off")
+/* alpha * v + beta * d is two roundings and one more, the same on every instruction set; a selection may compare
+ * what is not selected. */
+#pragma GCC optimize("fp-contract=off", "no-trapping-math")
 
 enum { CHUNK = 1024 }; /* elements: 4 or 8 KB a buffer, of which there are at most four */
 
@@ -78,16 +79,6 @@ LK_INLINE uint16_t to_bf16(float x)
     return (uint16_t)((u & 0x7fffffff) > 0x7f800000 ? u >> 16 | 0x40 : rounded);
 }
 
-/* The integer nearest to x, NaN as 0, saturated at lo and hi (below 2^22). */
-LK_INLINE int32_t to_int(float x, float lo, float hi)
-{
-    const float magic = 0x1.8p23f;
-    x = x == x ? x : 0;
-    x = x < lo ? lo : x;
-    x = x > hi ? hi : x;
-    return (int32_t)(bits_of(x + magic) - bits_of(magic));
-}
-
 static void load_f32_f32(float *restrict v, const char *restrict s, int64_t n) { memcpy(v, s, 4 * n); }
 static void store_f32_f32(char *restrict d, const float *restrict v, int64_t n) { memcpy(d, v, 4 * n); }
 
@@ -139,9 +130,155 @@ static void store_f16_f32(char *restrict d, const float *restrict v, int64_t n)
 LOAD(bf16_f32, float, u16, float_of((uint32_t)x[i] << 16))
 LOAD(s8_f32, float, int8_t, x[i])
 LOAD(u8_f32, float, uint8_t, x[i])
-STORE(bf16_f32, float, u16, to_bf16(v[i]))
-STORE(s8_f32, float, int8_t, to_int(v[i], -128, 127))
-STORE(u8_f32, float, uint8_t, to_int(v[i], 0, 255))
+
+static void store_bf16_f32(char *restrict d, const float *restrict v, int64_t n)
+{
+    u16 *h = (u16 *)d;
+    int64_t i = 0;
+#if defined(__AVX512BW__)
+    const __m512i half = _mm512_set1_epi32(0x7fff), one = _mm512_set1_epi32(1), quiet = _mm512_set1_epi32(0x400000);
+    for (; i + 16 <= n; i += 16) {
+        const __m512 x = _mm512_loadu_ps(v + i);
+        const __m512i u = _mm512_castps_si512(x);
+        const __m512i odd = _mm512_and_epi32(_mm512_srli_epi32(u, 16), one);
+        __m512i r = _mm512_add_epi32(_mm512_add_epi32(u, half), odd);
+        r = _mm512_mask_or_epi32(r, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q), u, quiet);
+        _mm256_storeu_si256((void *)(h + i), _mm512_cvtepi32_epi16(_mm512_srli_epi32(r, 16)));
+    }
+#endif
+    for (; i < n; i++)
+        h[i] = to_bf16(v[i]);
+}
+
+/* ---- integers: rounded and saturated as s32, NaN as 0, then narrowed */
+
+#define TO_S32(REAL, BITS, LO, HI, MAGIC) \
+    static void s32_of_f##BITS(s32 *restrict d, const REAL *restrict v, int64_t n) \
+    { \
+        int64_t i = TO_S32_VECTORS(d, v, n, BITS); \
+        for (; i < n; i++) { \
+            REAL x = v[i] == v[i] ? v[i] : 0; \
+            x = x < LO ? LO : x; \
+            x = x > HI ? HI : x; \
+            d[i] = (int32_t)((x + MAGIC) - MAGIC); \
+        } \
+    }
+
+/* Whole vectors; what is far below becomes the least integer by itself. Returns how many numbers that were. */
+#if defined(__AVX512F__)
+#define TO_S32_VECTORS(d, v, n, BITS) vectors_f##BITS(d, v, n)
+LK_INLINE __m512i rounded_x32(const float *v)
+{
+    const __m512 x = _mm512_loadu_ps(v);
+    return _mm512_cvtps_epi32(
+        _mm512_maskz_min_ps(_mm512_cmp_ps_mask(x, x, _CMP_ORD_Q), x, _mm512_set1_ps(0x1p30f)));
+}
+
+LK_INLINE int64_t vectors_f32(s32 *d, const float *v, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + 16 <= n; i += 16)
+        _mm512_storeu_si512(d + i, rounded_x32(v + i));
+    return i;
+}
+
+LK_INLINE int64_t vectors_f64(s32 *d, const double *v, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        const __m512d x = _mm512_loadu_pd(v + i);
+        const __mmask8 number = _mm512_cmp_pd_mask(x, x, _CMP_ORD_Q);
+        const __m512d below = _mm512_maskz_min_pd(number, x, _mm512_set1_pd(0x1p31 - 1));
+        _mm256_storeu_si256((void *)(d + i), _mm512_cvtpd_epi32(below));
+    }
+    return i;
+}
+
+LK_INLINE int64_t vectors_s8(char *d, const float *v, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + 16 <= n; i += 16)
+        _mm_storeu_si128((void *)(d + i), _mm512_cvtsepi32_epi8(rounded_x32(v + i)));
+    return i;
+}
+
+LK_INLINE int64_t vectors_u8(char *d, const float *v, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+        const __m512i x = _mm512_max_epi32(rounded_x32(v + i), _mm512_setzero_si512());
+        _mm_storeu_si128((void *)(d + i), _mm512_cvtusepi32_epi8(x));
+    }
+    return i;
+}
+#elif defined(__AVX2__)
+#define TO_S32_VECTORS(d, v, n, BITS) vectors_f##BITS(d, v, n)
+LK_INLINE __m256i rounded_x32(const float *v)
+{
+    const __m256 x = _mm256_loadu_ps(v);
+    return _mm256_cvtps_epi32(
+        _mm256_min_ps(_mm256_and_ps(x, _mm256_cmp_ps(x, x, _CMP_ORD_Q)), _mm256_set1_ps(0x1p30f)));
+}
+
+LK_INLINE int64_t vectors_f32(s32 *d, const float *v, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        _mm256_storeu_si256((void *)(d + i), rounded_x32(v + i));
+    return i;
+}
+
+LK_INLINE int64_t vectors_f64(s32 *d, const double *v, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+        const __m256d x = _mm256_loadu_pd(v + i);
+        const __m256d number = _mm256_and_pd(x, _mm256_cmp_pd(x, x, _CMP_ORD_Q));
+        _mm_storeu_si128((void *)(d + i), _mm256_cvtpd_epi32(_mm256_min_pd(number, _mm256_set1_pd(0x1p31 - 1))));
+    }
+    return i;
+}
+
+#define VECTORS(T, PACK) \
+    LK_INLINE int64_t vectors_##T(char *d, const float *v, int64_t n) \
+    { \
+        const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7); \
+        int64_t i = 0; \
+        for (; i + 32 <= n; i += 32) { \
+            const __m256i a = _mm256_packs_epi32(rounded_x32(v + i), rounded_x32(v + i + 8)); \
+            const __m256i b = _mm256_packs_epi32(rounded_x32(v + i + 16), rounded_x32(v + i + 24)); \
+            _mm256_storeu_si256((void *)(d + i), _mm256_permutevar8x32_epi32(PACK(a, b), order)); \
+        } \
+        return i; \
+    }
+VECTORS(s8, _mm256_packs_epi16)
+VECTORS(u8, _mm256_packus_epi16)
+#else
+#define TO_S32_VECTORS(d, v, n, BITS) 0
+#define vectors_s8(d, v, n) 0
+#define vectors_u8(d, v, n) 0
+#endif
+TO_S32(float, 32, -0x1p20f, 0x1p20f, 0x1.8p23f)
+TO_S32(double, 64, -0x1p31, 0x1p31 - 1, 0x1.8p52)
+
+/* n numbers by way of s32. f32 is only stored to narrow integers. */
+#define INTEGERS(T, type, lo, hi, BITS, REAL, whole_vectors) \
+    static void store_##T##_f##BITS(char *restrict d, const REAL *restrict v, int64_t n) \
+    { \
+        int32_t x[PART]; \
+        type *restrict to = (type *)d; \
+        for (int64_t at = whole_vectors, m; at < n; at += m) { \
+            m = n - at < PART ? n - at : PART; \
+            s32_of_f##BITS((s32 *)x, v + at, m); \
+            for (int64_t i = 0; i < m; i++) \
+                to[at + i] = (type)(x[i] < lo ? lo : x[i] > hi ? hi : x[i]); \
+        } \
+    }
+enum { PART = 256 }; /* of a chunk, in the type between */
+INTEGERS(s8, int8_t, -128, 127, 32, float, vectors_s8(d, v, n))
+INTEGERS(u8, uint8_t, 0, 255, 32, float, vectors_u8(d, v, n))
+INTEGERS(s8, int8_t, -128, 127, 64, double, 0)
+INTEGERS(u8, uint8_t, 0, 255, 64, double, 0)
 
 /* ---- to and from f64: f64, f32, s32; the narrow types by way of f32, in which all of them are exact */
 
@@ -154,64 +291,60 @@ LK_INLINE float to_odd(double x)
     return float_of(u + (inexact & even ? (up ? 1u : -1u) : 0u));
 }
 
-LK_INLINE int64_t to_int32(double x)
-{
-    x = x == x ? x : 0;
-    x = x < -0x1p31 ? -0x1p31 : x;
-    x = x > 0x1p31 - 1 ? 0x1p31 - 1 : x;
-    return (int32_t)((x + 0x1.8p52) - 0x1.8p52);
-}
-
 static void load_f64_f64(double *restrict v, const char *restrict s, int64_t n) { memcpy(v, s, 8 * n); }
 static void store_f64_f64(char *restrict d, const double *restrict v, int64_t n) { memcpy(d, v, 8 * n); }
 LOAD(f32_f64, double, f32, x[i])
 LOAD(s32_f64, double, s32, x[i])
 STORE(f32_f64, double, f32, v[i])
-STORE(s32_f64, double, s32, to_int32(v[i]))
+static void store_s32_f64(char *restrict d, const double *restrict v, int64_t n) { s32_of_f64((s32 *)d, v, n); }
 
-enum { PART = 256 }; /* of a chunk, as f32 */
-#define THROUGH_F32(T, narrow) \
+#define LOAD_NARROW(T, W) \
     static void load_##T##_f64(double *restrict v, const char *restrict s, int64_t n) \
     { \
         float x[PART]; \
         for (int64_t at = 0; at < n; at += PART) { \
             const int64_t m = n - at < PART ? n - at : PART; \
-            load_##T##_f32(x, s + at * width_##T, m); \
+            load_##T##_f32(x, s + at * W, m); \
             for (int64_t i = 0; i < m; i++) \
                 v[at + i] = x[i]; \
         } \
-    } \
+    }
+#define STORE_NARROW(T) \
     static void store_##T##_f64(char *restrict d, const double *restrict v, int64_t n) \
     { \
         float x[PART]; \
         for (int64_t at = 0; at < n; at += PART) { \
             const int64_t m = n - at < PART ? n - at : PART; \
             for (int64_t i = 0; i < m; i++) \
-                x[i] = narrow(v[at + i]); \
-            store_##T##_f32(d + at * width_##T, x, m); \
+                x[i] = to_odd(v[at + i]); \
+            store_##T##_f32(d + 2 * at, x, m); \
         } \
     }
-enum { width_f16 = 2, width_bf16 = 2, width_s8 = 1, width_u8 = 1 };
-THROUGH_F32(f16, to_odd)
-THROUGH_F32(bf16, to_odd)
-THROUGH_F32(s8, to_odd) /* a tie that f32 cannot tell from its neighbours stays none */
-THROUGH_F32(u8, to_odd)
+LOAD_NARROW(f16, 2)
+LOAD_NARROW(bf16, 2)
+LOAD_NARROW(s8, 1)
+LOAD_NARROW(u8, 1)
+STORE_NARROW(f16)
+STORE_NARROW(bf16)
 
 /* ---- tiles */
 
 #define MIN(a, b) ((a) < (b) ? (a) : (b))
 #define BITS 32
 #define REAL float
-#define LIMIT 0x1p20f /* beyond what the narrow types and their zero points add up to */
+#define FMA __builtin_fmaf
+#define ABS __builtin_fabsf
 #define MAGIC 0x1.8p23f
 #include "convert_real.inc"
 #undef BITS
 #undef REAL
-#undef LIMIT
+#undef FMA
+#undef ABS
 #undef MAGIC
 #define BITS 64
 #define REAL double
-#define LIMIT 0x1p40
+#define FMA __builtin_fma
+#define ABS __builtin_fabs
 #define MAGIC 0x1.8p52
 #include "convert_real.inc"
 

@@ -102,11 +102,11 @@ cdef class Converter:
     def __dealloc__(self):
         free(self.nests)
 
-    def __call__(self, ndarray src, ndarray dst, int threads, sub=None, mul=None, add=None, bint divide=False,
-                 double alpha=1, double beta=0):
+    def __call__(self, ndarray src, ndarray dst, int threads, sub=None, mul=None, inv=None, add=None,
+                 bint divide=False, double alpha=1, double beta=0):
         """Convert `src` to `dst`, arrays of the strides that this was planned for.
 
-        `sub`, `mul` and `add` are contiguous arrays of what is computed in, or None: see lk_convert in kernels.h.
+        `sub`, `mul`, `inv` and `add` are contiguous arrays of what is computed in, or None: see lk_convert in kernels.h.
         """
         cdef lk_convert tile
         cdef const char *s = <const char *>PyArray_DATA(src)
@@ -115,6 +115,7 @@ cdef class Converter:
         memset(&tile, 0, sizeof(tile))
         tile.sub = NULL if sub is None else <const char *>PyArray_DATA(<ndarray?>sub)
         tile.mul = NULL if mul is None else <const char *>PyArray_DATA(<ndarray?>mul)
+        tile.inv = NULL if inv is None else <const char *>PyArray_DATA(<ndarray?>inv)
         tile.add = NULL if add is None else <const char *>PyArray_DATA(<ndarray?>add)
         tile.alpha, tile.beta, tile.divide, tile.sum = alpha, beta, divide, self.sum
         with nogil:
@@ -158,6 +159,7 @@ cdef class Converter:
             while True:
                 c.sub = NULL if given.sub == NULL else given.sub + par * self.real
                 c.mul = NULL if given.mul == NULL else given.mul + par * self.real
+                c.inv = NULL if given.inv == NULL else given.inv + par * self.real
                 c.add = NULL if given.add == NULL else given.add + par * self.real
                 self.tile(nest, &c, s, d, scratch)
                 task += 1

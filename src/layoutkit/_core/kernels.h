@@ -179,13 +179,13 @@ enum { LK_F32, LK_F64, LK_F16, LK_BF16, LK_S32, LK_S8, LK_U8, LK_TYPE_COUNT };
  *   dst = v rounded to the type of dst (nearest even), + add, saturated if an integer
  * Every operation is one of f32 or f64, the bits of the row, which must hold both types exactly. A NaN becomes the
  * integer 0 + add. sub, mul, add are NULL (0, 1, 0) or arrays of f32 or f64 of which element i0*p0 + i1*p1 counts.
- * `add` is for integers only. `stream` asks for stores that bypass the caches; the caller ends with a fence.
+ * `add` is for integers only. inv is NULL, or where dst is an integer and no |mul| beyond 2^60 or below 2^-60: 1 / mul. `stream` asks for stores that bypass the caches; the caller ends with a fence.
  * `ahead`, if not 0, asks for the source that many bytes further to be fetched meanwhile. */
 typedef struct {
     const char *src;
     char *dst;
     int64_t n0, n1, s0, d0;
-    const char *sub, *mul, *add;
+    const char *sub, *mul, *inv, *add;
     int64_t p0, p1;
     double alpha, beta;
     int64_t ahead;

@@ -107,6 +107,7 @@ cdef extern from "kernels.h" nogil:
         int64_t n0, n1, s0, d0
         const char *sub
         const char *mul
+        const char *inv
         const char *add
         int64_t p0, p1
         double alpha, beta
