@@ -12,7 +12,8 @@ import pytest
 import layoutkit as lk
 from layoutkit import __main__ as config_command
 from layoutkit import bench, machine, progress, report, suites
-from layoutkit.cost import Cost, cost_table
+from layoutkit.cost import cost_table
+from layoutkit.costfile import Cost
 from layoutkit.limits import Limits
 from layoutkit.suites import Layer
 
@@ -95,7 +96,7 @@ def test_a_second_process_takes_the_winner(cache_dir, capsys):
     case = suites.ConvCase(Layer(8, 16, 8, 1), "NHWC", 1, 1)
     names = list(case.measure(0))
     for i, name in enumerate(names):
-        cost_table.record(case.key, name, Cost(1e-9 / (i + 1), 1.0, 1))
+        cost_table.record(case.key, name, Cost(1e-9 / (i + 1), 1.0, 0.0, 1))
     cost_table.save()
     program = """
 import numpy as np, layoutkit as lk
@@ -137,7 +138,7 @@ def test_interrupting_keeps_what_there_is(cache_dir, capsys, monkeypatch):
         calls.append(self)
         if len(calls) == 3:
             raise KeyboardInterrupt
-        cost_table.record(self.key, "a", Cost(1.0, 1.0, 1))
+        cost_table.record(self.key, "a", Cost(1.0, 1.0, 0.0, 1))
         return cost_table.costs(self.key)
 
     monkeypatch.setattr(suites.ConvCase, "measure", measure)
@@ -193,11 +194,14 @@ def test_visits_share_the_time(monkeypatch):
 
 def test_visits_are_merged(monkeypatch):
     case = suites.ConvCase(Layer(1, 1, 4, 1), "NHWC", 1, 1)
-    costs = iter([{"a": Cost(2.0, 3.0, 1), "b": Cost(4.0, 4.0, 1)}, {"a": Cost(1.0, 5.0, 1), "b": Cost(9.0, 9.0, 1)}])
+    costs = iter([
+        {"a": Cost(2.0, 3.0, 0.0, 1), "b": Cost(4.0, 4.0, 0.0, 1)},
+        {"a": Cost(1.0, 5.0, 0.0, 1), "b": Cost(9.0, 9.0, 0.0, 1)},
+    ])  # fmt: skip
     monkeypatch.setattr(suites.ConvCase, "measure", lambda *_: next(costs))
     found = {}
     bench.measure([bench.Visit(case, 1.0)] * 2, FixedLimits(), found)
-    assert found[case].costs == {"a": Cost(1.0, 4.0, 2), "b": Cost(4.0, 6.5, 2)}
+    assert found[case].costs == {"a": Cost(1.0, 4.0, 0.0, 2), "b": Cost(4.0, 6.5, 0.0, 2)}
     assert (found[case].seconds, found[case].lead, found[case].limit) == (1.0, 4.0, 1e15)
 
 
@@ -214,7 +218,7 @@ def test_limits_are_rates():
 def test_report_of_nothing_and_of_one_candidate():
     assert list(report.lines([])) == []
     case = suites.ConvCase(Layer(1, 1, 4, 1), "NHWC", 7, 1)
-    one = report.Result(case, {"only": Cost(1e-6, 1e-6, 1)}, (1e9, 2e9))
+    one = report.Result(case, {"only": Cost(1e-6, 1e-6, 0.0, 1)}, (1e9, 2e9))
     assert one.lead is None and one.limit == 2e9
     text = "\n".join(report.lines([one]))
     assert "only" in text and "-" in text
@@ -223,7 +227,7 @@ def test_report_of_nothing_and_of_one_candidate():
 
 def test_a_busy_machine_is_reported():
     def result(*limits):
-        return report.Result(suites.ConvCase(Layer(1, 1, 4, 1), "NHWC", 1, 2), {"a": Cost(1.0, 1.0, 1)}, limits)
+        return report.Result(suites.ConvCase(Layer(1, 1, 4, 1), "NHWC", 1, 2), {"a": Cost(1.0, 1.0, 0.0, 1)}, limits)
 
     assert list(report.busy([])) == list(report.busy([result(*[1e9] * 19, 7e8)])) == []
     assert list(report.busy([result(1e9, 1e9, 7e8, 5e8)])) == [

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 import layoutkit as lk
 from layoutkit import machine
-from layoutkit.cost import Cost, cost_table
+from layoutkit.cost import cost_table
+from layoutkit.costfile import Cost
 from layoutkit.plan import Candidate, Choice, Plan, measure, rank
 from layoutkit.problem import ConvProblem
 from layoutkit.routes import measure_routes, route_key
@@ -81,7 +82,7 @@ costs = st.dictionaries(st.sampled_from("abcdef"), st.floats(1e-9, 1.0), max_siz
 def test_measured_first_then_estimated_each_by_seconds(estimates, measured, mode):
     key = next(keys)
     for name, seconds in measured.items():
-        cost_table.record(key, name, Cost(seconds, seconds, 1))
+        cost_table.record(key, name, Cost(seconds, seconds, 0.0, 1))
     before = lk.tuning(mode)
     try:
         found = rank(key, [candidate(*item) for item in estimates.items()])
@@ -97,7 +98,7 @@ def test_a_frozen_table_decides_alike(key):
     ties = [candidate(n) for n in "cab"]
     assert [c.candidate.name for c in rank(key, ties)] == ["c", "a", "b"]
     for n in "abc":
-        cost_table.record(key, n, Cost(1.0, 2.0, 3))
+        cost_table.record(key, n, Cost(1.0, 2.0, 0.0, 3))
     assert all(rank(key, ties) == rank(key, ties) for _ in range(10))
 
 
@@ -115,7 +116,7 @@ def test_tuning_gives_the_mode_before_and_refuses_others(tuning):
 def test_the_least_the_median_and_the_count(key, monkeypatch):
     m = Machine(monkeypatch, a=[9.0, 3.0, 1.0, 2.0], b=1.5)
     found = m.measure(key, "ab", budget=0)
-    assert found == cost_table.costs(key) == {"a": Cost(1.0, 2.0, 3), "b": Cost(1.5, 1.5, 3)}
+    assert found == cost_table.costs(key) == {"a": Cost(1.0, 2.0, 1.0, 3), "b": Cost(1.5, 1.5, 0.0, 3)}
     assert m.calls.count("a") == 4, "one call to warm up, three timed"
 
 
@@ -226,7 +227,7 @@ def test_every_route_can_win_and_gives_the_same_result(cache_dir):
     op = lk.Conv2d(w, threads=1)
     want = op(x)
     for i, name in enumerate(found):
-        cost_table.record(route_key(conv_problem(14), 1), name, Cost(1e-9 / (i + 1), 1.0, 1))
+        cost_table.record(route_key(conv_problem(14), 1), name, Cost(1e-9 / (i + 1), 1.0, 0.0, 1))
         assert op.plan(x.shape).choices[0].candidate.name == name
         np.testing.assert_allclose(op(x), want, rtol=1e-6)
 

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from . import machine, report
-from .cost import cost_table, merge
+from .cost import cost_table
+from .costfile import merge
 from .layout import Layout
 from .limits import Limits
 from .progress import track

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from . import machine
-from .cost import Cost, cost_table
+from .cost import cost_table
+from .costfile import Cost
 
 MODES = ("measure", "estimate", "off")
 _mode = "estimate"

@@ -11,7 +11,8 @@ import numpy as np
 from ._core import registry
 from ._core.reorder import Program
 from .arrays import as_array, check_movable, check_out, empty, has_pitches, lay_out
-from .cost import Cost, cost_table
+from .cost import cost_table
+from .costfile import Cost
 from .layout import Layout
 from .leaves import Blocking
 from .machine import last_level_cache

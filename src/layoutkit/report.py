@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import exp, log
 
-from .cost import Cost
+from .costfile import Cost
 from .suites import Case
 
 UNITS = {"GFLOP/s": "FMA peak", "GB/s": "a copy"}

@@ -16,7 +16,8 @@ from ._core import conv as core
 from ._core import registry
 from ._core.registry import Kernel
 from .algorithms import ALGORITHMS, Algorithm, contiguous_strides
-from .cost import Cost, cost_table
+from .cost import cost_table
+from .costfile import Cost
 from .layout import Layout
 from .plan import Candidate, Choice, measure, mode, rank
 from .problem import ConvProblem

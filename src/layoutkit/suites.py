@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ._core import registry
 from .algorithms import rows_filter_layouts
-from .cost import Cost
+from .costfile import Cost
 from .layout import Layout
 from .problem import ConvProblem
 from .reorder import measure_reorder, reorder_key, useful_threads
