@@ -2,10 +2,8 @@
 
 import importlib
 import itertools
-import os
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -16,7 +14,7 @@ import layoutkit as lk
 from layoutkit import machine
 from layoutkit.cost import cost_table
 from layoutkit.costfile import Cost
-from layoutkit.plan import Candidate, Choice, Plan, measure, rank
+from layoutkit.plan import Candidate, Choice, Plan, rank
 from layoutkit.problem import ConvProblem
 from layoutkit.routes import measure_routes, route_key
 
@@ -45,32 +43,6 @@ def candidate(name, estimate=1.0):
 def calm(monkeypatch):
     """No other work on the machine, or none that is noticed."""
     monkeypatch.setattr(machine, "waited", lambda: 0.0)
-
-
-class Machine:
-    """Runs candidates on a made-up clock: name -> seconds of each call, one after another, the last for ever."""
-
-    def __init__(self, monkeypatch, **seconds):
-        self.now, self.calls, self.seconds = 0.0, [], seconds
-        self.disturbed = lambda: False  # does another process take the core during this call?
-        self.waited = 0.0
-        monkeypatch.setattr(plan.time, "perf_counter", lambda: self.now)
-        monkeypatch.setattr(machine, "waited", lambda: self.waited)
-
-    def runner(self, name):
-        def run():
-            times = self.seconds[name]
-            done = self.calls.count(name)
-            self.now += times[min(done, len(times) - 1)] if isinstance(times, list) else times
-            if self.disturbed():
-                self.waited += 50.0
-                self.now += 50.0
-            self.calls.append(name)
-
-        return run
-
-    def measure(self, key, names, **kwargs):
-        return measure(key, [candidate(n) for n in names], self.runner, **kwargs)
 
 
 # ---- ranking
@@ -108,91 +80,6 @@ def test_tuning_gives_the_mode_before_and_refuses_others(tuning):
     with pytest.raises(ValueError, match="expected one of measure, estimate, off, got 'best'"):
         tuning("best")
     assert plan.mode() == before
-
-
-# ---- measuring
-
-
-def test_the_least_the_median_and_the_count(key, monkeypatch):
-    m = Machine(monkeypatch, a=[9.0, 3.0, 1.0, 2.0], b=1.5)
-    found = m.measure(key, "ab", budget=0)
-    assert found == cost_table.costs(key) == {"a": Cost(1.0, 2.0, 1.0, 3), "b": Cost(1.5, 1.5, 0.0, 3)}
-    assert m.calls.count("a") == 4, "one call to warm up, three timed"
-
-
-def test_candidates_alternate_and_take_turns_at_being_first(key, monkeypatch):
-    m = Machine(monkeypatch, a=1.0, b=1.0, c=1.0)
-    m.measure(key, "abc", budget=100.0)
-    rounds = ["".join(r) for r in zip(*[iter(m.calls[6:])] * 3)]
-    assert rounds[:4] == ["bca", "cab", "abc", "bca"]
-
-
-def test_the_hopeless_are_left_where_they_are(key, monkeypatch):
-    m = Machine(monkeypatch, best=1.0, close=1.1, slow=1.9, hopeless=10.0)
-    found = m.measure(key, ["hopeless", "slow", "close", "best"], budget=200.0)
-    assert found["hopeless"].count == 1
-    assert found["slow"].count < 10 < found["close"].count == found["best"].count
-
-
-@pytest.mark.parametrize("budget", [5.0, 50.0])
-def test_the_budget_holds(key, monkeypatch, budget):
-    m = Machine(monkeypatch, a=1.0, b=1.0)
-    m.measure(key, "ab", budget=budget)
-    assert m.now - 4 <= budget + 2, "two calls of each before the first round, and the last round ends"
-    assert m.now - 4 >= budget
-
-
-def test_short_calls_are_timed_in_batches(key, monkeypatch):
-    m = Machine(monkeypatch, a=1e-6)
-    found = m.measure(key, "a", budget=0)
-    assert found["a"].min == pytest.approx(1e-6)
-    assert found["a"].count * plan.MIN_TIMING / 1e-6 <= len(m.calls) <= 5 * plan.MIN_TIMING / 1e-6
-
-
-def test_disturbed_timings_do_not_count(key, monkeypatch):
-    m = Machine(monkeypatch, a=1.0, b=2.0)
-    m.disturbed = lambda: 4 <= len(m.calls) < 20 and len(m.calls) % 2 == 0  # the first rounds of b, or of a
-    found = m.measure(key, "ab", budget=100.0)
-    assert {n: (c.min, c.median) for n, c in found.items()} == {"a": (1.0, 1.0), "b": (2.0, 2.0)}
-
-
-def test_a_disturbed_candidate_is_not_hopeless(key, monkeypatch):
-    m = Machine(monkeypatch, good=1.0, bad=1.1)
-    m.disturbed = lambda: m.calls.count("good") in (1, 2)  # its first timings
-    found = m.measure(key, ["bad", "good"], budget=400.0)
-    assert found["good"].min == pytest.approx(1.0) and found["good"].count > 10
-
-
-def test_patience_with_a_busy_machine_ends(key, monkeypatch):
-    m = Machine(monkeypatch, a=1.0, b=2.0)
-    m.disturbed = lambda: True
-    found = m.measure(key, "ab", budget=1000.0)
-    assert found["a"].min == 51.0 and found["b"].min == 52.0, "the best there is"
-    assert cost_table.costs(key) == found and key not in cost_table.problems()
-    assert 2000 <= m.now - 310 <= 2400, "twice the budget"
-
-
-def test_only_what_the_table_lacks(key, monkeypatch):
-    m = Machine(monkeypatch, a=1.0, b=2.0)
-    first = m.measure(key, "a", budget=0)
-    m.calls.clear()
-    assert m.measure(key, "a", budget=0) == first and not m.calls
-    assert m.measure(key, "a", budget=0, again=True) == first and m.calls
-    assert cost_table.costs(key)["a"].count == 2 * first["a"].count
-    assert set(m.measure(key, "ab", budget=0)) == {"a", "b"}, "measured together: costs of one moment"
-
-
-def test_waiting_for_a_core_is_noticed():
-    hogs = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * os.cpu_count())]
-    try:
-        before, start = machine.waited(), time.monotonic()
-        while machine.waited() < before + 1e-3 and time.monotonic() < start + 20:
-            sum(range(100_000))
-        assert machine.waited() >= before + 1e-3
-    finally:
-        for hog in hogs:
-            hog.kill()
-            hog.wait()
 
 
 # ---- what is chosen

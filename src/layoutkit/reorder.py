@@ -16,9 +16,10 @@ from .costfile import Cost
 from .layout import Layout
 from .leaves import Blocking
 from .machine import last_level_cache
+from .measuring import measure
 from .nests import copy_nests, digits, fill_nests
 from .notation import key
-from .plan import Candidate, Choice, Plan, measure, mode, planner, rank
+from .plan import Candidate, Choice, Plan, mode, planner, rank
 from .threads import check_threads
 
 SMALL = 1 << 18  # bytes below which a second thread costs more than it brings

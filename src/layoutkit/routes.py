@@ -19,7 +19,8 @@ from .algorithms import ALGORITHMS, Algorithm, contiguous_strides
 from .cost import cost_table
 from .costfile import Cost
 from .layout import Layout
-from .plan import Candidate, Choice, measure, mode, rank
+from .measuring import measure
+from .plan import Candidate, Choice, mode, rank
 from .problem import ConvProblem
 from .reorder import program
 

@@ -1,0 +1,122 @@
+"""Measuring candidates against one another on a machine that others use too."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from . import machine
+from .cost import cost_table
+from .costfile import Cost
+from .plan import Candidate
+from .pools import held
+
+MIN_TIMING = 30e-6  # seconds: shorter calls are timed in batches, the clock takes a tenth of a microsecond
+MIN_ROUNDS, MAX_ROUNDS = 3, 200
+TOLERANCE = 0.01  # of a timing that threads may have waited for a core
+PATIENCE = 0.3  # seconds to go on for at least, while other work on the machine spoils the timings
+HOPELESS = ((1, 3.0), (2, 2.0), (4, 1.5), (8, 1.2))  # after so many rounds, this many times the best
+SECOND_LOOK = 10  # times the best: what looked slower than that is not timed again
+
+
+def measure(
+    key: str,
+    candidates: Sequence[Candidate],
+    runner: Callable[[object], Callable[[], object]],
+    budget: float = 0.2,
+    again: bool = False,
+) -> dict[str, Cost]:
+    """Time the candidates and record them; those without a clean timing as doubtful.
+
+    Candidates alternate round by round, each round starting with another one, so that a noisy moment and
+    what the one before left in the caches meet them all. Those that are hopelessly slower than the best
+    are left where they are, and the time goes to those that could win.
+
+    Parameters
+    ----------
+    key : str
+        What the cost table knows the problem by.
+    candidates : sequence of Candidate
+    runner : callable
+        Turns what a candidate builds into a call on buffers that are already touched.
+    budget : float
+        Seconds to spend on rounds. Each candidate that is not hopeless gets three timings whatever they take,
+        and where its threads had to wait for a core, more of them, until three are clean or patience ends.
+    again : bool
+        Measure even if the table has all of them.
+
+    Returns
+    -------
+    dict of str to Cost
+        What was measured now; what the table knows if nothing had to be.
+    """
+    known = cost_table.costs(key)
+    if not again and all(c.name in known for c in candidates):
+        return {c.name: known[c.name] for c in candidates}
+    timings = {c.name: Timings(runner(c.build())) for c in candidates}
+    with held():
+        _take_turns(list(timings.values()), budget)
+    found = {name: Cost.of(t.clean or t.spoilt) for name, t in timings.items()}
+    for name, cost in found.items():
+        cost_table.record(key, name, cost, doubtful=not timings[name].clean)
+    return found
+
+
+def _take_turns(every: Sequence[Timings], budget: float) -> None:
+    for t in every:
+        t.warm_up()
+    start = time.perf_counter()
+    alive = list(every)
+    for rounds in range(1, MAX_ROUNDS):
+        spent = time.perf_counter() - start
+        calm = all(len(t.clean) >= MIN_ROUNDS for t in alive) or spent >= max(2 * budget, PATIENCE)
+        if rounds >= MIN_ROUNDS and spent >= budget and calm:
+            break
+        factor = [f for after, f in HOPELESS if rounds >= after][-1]
+        limit = factor * min(t.best for t in every)
+        alive = [t for t in alive if not t.clean or t.best <= limit]
+        first = rounds % len(alive)
+        for t in alive[first:] + alive[:first]:
+            t.add()
+    best = min(t.best for t in every)
+    for t in every:  # left behind after one or two timings, which something else may have met: once more
+        for _ in range(MIN_ROUNDS - len(t.clean)):
+            if t.best > SECOND_LOOK * best or t.add() > HOPELESS[-1][1] * best:
+                break
+            best = min(best, t.best)
+
+
+class Timings:
+    """The timings of one candidate; those during which its threads had to wait for a core are held apart."""
+
+    def __init__(self, run: Callable[[], object]) -> None:
+        self._run, self._calls = run, 1
+        self.clean: list[float] = []
+        self.spoilt: list[float] = []
+
+    @property
+    def best(self) -> float:
+        """The least time so far, a clean one if there is any."""
+        return min(self.clean or self.spoilt)
+
+    def warm_up(self) -> None:
+        """Touch scratch memory, wake the threads, learn how many calls make a timing; take the first one."""
+        self._run()
+        self.add()
+        if not self.clean:
+            self.add()
+        if self.best < MIN_TIMING:
+            self._calls += int(MIN_TIMING / self.best)
+            self.clean, self.spoilt = [], []
+            self.add()
+
+    def add(self) -> float:
+        """Take one more timing, and return it."""
+        before = machine.waited()
+        start = time.perf_counter()
+        for _ in range(self._calls):
+            self._run()
+        seconds = max(time.perf_counter() - start, 1e-9)
+        clean = machine.waited() - before <= TOLERANCE * seconds
+        (self.clean if clean else self.spoilt).append(seconds / self._calls)
+        return seconds / self._calls
