@@ -23,6 +23,7 @@ class Nest(NamedTuple):
     """Loops, outermost first, around a leaf of two; offsets in bytes from the two arrays' addresses."""
 
     family: str
+    bits: int  # of an element; a copy's are bytes
     loops: tuple[Loop, ...]
     leaf: tuple[Loop, Loop]
     src: int
@@ -35,12 +36,15 @@ class Blocking(NamedTuple):
 
     src_run: int
     dst_run: int
-    ahead: bool  # whether a leaf fetches what the next one reads
+    ahead: bool  # whether a leaf fetches what a later one reads
+    along: int  # the side whose order the leaves follow: 1 source, 2 destination
 
 
 CHUNK = 1 << 16  # bytes of one run: long copies are cut so that threads can share them
 TASKS = 8  # leaves that a nest has at least, so that threads can share it
 LINE = 64
+AHEAD = 2048  # bytes that are fetched ahead at least
+WIDE = (16, 32, 64)  # bytes of a run that transposes move as one element
 ONE = Loop(1, 0, 0)
 
 
@@ -59,8 +63,11 @@ def leaf_nests(loops: Sequence[Loop], src: int, dst: int, width: int, blocking: 
     """Nests of one rectangular region whose elements are `width` bytes."""
     rest = merge(loops)
     inner = rest.pop() if rest else Loop(1, width, width)
-    if inner.src == inner.dst == width:
-        return _copies(rest, inner.n * width, src, dst, blocking)
+    if inner.src == inner.dst == width:  # runs: moved whole, blocks of blocked layouts as one wide element
+        run = inner.n * width
+        if run not in WIDE or not rest or rest[-1].dst != run:
+            return _copies(rest, run, src, dst)
+        width, inner = run, rest.pop()
     along = next((x for x in rest if x.src == width), None)
     if along is not None and inner.dst == width:
         rest.remove(along)
@@ -68,7 +75,7 @@ def leaf_nests(loops: Sequence[Loop], src: int, dst: int, width: int, blocking: 
     second = min(rest, key=lambda x: abs(x.src), default=ONE)
     if second in rest:
         rest.remove(second)
-    return [Nest("gather", tuple(rest), (second, inner), src, dst)]
+    return [Nest("gather", 8 * width, tuple(rest), (second, inner), src, dst)]
 
 
 def _cut(loop: Loop, step: int) -> list[tuple[Loop, Loop, int]]:
@@ -81,12 +88,12 @@ def _cut(loop: Loop, step: int) -> list[tuple[Loop, Loop, int]]:
     return cuts
 
 
-def _by_source(loops: Sequence[Loop]) -> tuple[Loop, ...]:
-    return tuple(sorted((x for x in loops if x.n > 1), key=lambda x: abs(x.src), reverse=True))
+def _ordered(loops: Sequence[Loop], side: int) -> tuple[Loop, ...]:
+    return tuple(sorted((x for x in loops if x.n > 1), key=lambda x: abs(x[side]), reverse=True))
 
 
 def _transposes(rest, along: Loop, inner: Loop, src: int, dst: int, width: int, b: Blocking) -> list[Nest]:
-    """The source runs along one loop, the destination along the other: tiles of both, in the source's order."""
+    """The source runs along one loop, the destination along the other: tiles of both, in the order of one."""
     i_step, j_step = b.src_run // width or along.n, b.dst_run // width or inner.n
     enough = max(1, TASKS // prod(x.n for x in rest))
     if -(-along.n // i_step) * -(-inner.n // j_step) < enough:  # too few to share: more of the longer one
@@ -97,17 +104,14 @@ def _transposes(rest, along: Loop, inner: Loop, src: int, dst: int, width: int, 
     nests = []
     for i_outer, i, i_first in _cut(along, i_step):
         for j_outer, j, j_first in _cut(inner, j_step):
-            ahead = (i_outer.src or j_outer.src) if b.ahead else 0
-            nests.append(
-                Nest(
-                    "transpose",
-                    _by_source([*rest, i_outer, j_outer]),
-                    (i, j),
-                    src + i_first * along.src + j_first * inner.src,
-                    dst + i_first * along.dst + j_first * inner.dst,
-                    ahead if i_outer.n > 1 or j_outer.n > 1 else 0,
-                )
-            )
+            outer = _ordered([*rest, i_outer, j_outer], b.along)
+            ahead = 0
+            if b.ahead and outer:  # so far along the innermost loop that a few lines of latency are hidden
+                leaves = -(-AHEAD // (i.n * j.n * width))
+                ahead = min(leaves, outer[-1].n - 1) * outer[-1].src
+            src_at = src + i_first * along.src + j_first * inner.src
+            dst_at = dst + i_first * along.dst + j_first * inner.dst
+            nests.append(Nest("transpose", 8 * width, outer, (i, j), src_at, dst_at, ahead))
     return nests
 
 
@@ -117,28 +121,18 @@ def _shares(n: int, parts: int, width: int) -> int:
     return max(line, -(-n // parts // line) * line)
 
 
-def _copies(rest: list[Loop], run: int, src: int, dst: int, b: Blocking) -> list[Nest]:
+def _copies(rest: list[Loop], run: int, src: int, dst: int) -> list[Nest]:
     """Runs of `run` bytes that lie dense on both sides."""
     nests = []
     whole = run // CHUNK
     if whole > 1:
         chunk = Loop(whole, CHUNK, CHUNK)
-        nests.append(Nest("copy", (*rest, chunk), (ONE, Loop(CHUNK, 1, 1)), src, dst))
+        nests.append(Nest("copy", 8, (*rest, chunk), (ONE, Loop(CHUNK, 1, 1)), src, dst))
         run, src, dst = run - whole * CHUNK, src + whole * CHUNK, dst + whole * CHUNK
-        if not run:
-            return nests
-    leaf = Loop(run, 1, 1)
-    if not rest:
-        return [*nests, Nest("copy", (), (ONE, leaf), src, dst)]
-    near = rest[-1]  # the destination's runs follow one another along this loop
-    step = max(1, b.dst_run // run) if b.dst_run else near.n
-    if len(rest) == 1:
-        step = min(step, _shares(near.n, TASKS, 1)) if near.n * run >= CHUNK else near.n
-    for outer, inner, first in _cut(near, step):
-        others = _by_source([x for x in rest[:-1]])
-        loops = tuple(x for x in (*others[:-1], outer, *others[-1:]) if x.n > 1) if b.dst_run else (*rest[:-1], outer)
-        if inner.n == 1 and loops:  # single runs: the innermost loop is the leaf's
-            inner, loops = loops[-1], loops[:-1]
-        ahead = outer.src if b.ahead and outer.n > 1 else 0
-        nests.append(Nest("copy", loops, (inner, leaf), src + first * near.src, dst + first * near.dst, ahead))
+    if run:
+        near = rest[-1] if rest else ONE
+        for outer, inner, first in _cut(near, max(1, -(-near.n // TASKS)) if len(rest) == 1 else near.n):
+            leaf = inner, Loop(run, 1, 1)
+            loops = tuple(x for x in (*rest[:-1], outer) if x.n > 1)
+            nests.append(Nest("copy", 8, loops, leaf, src + first * near.src, dst + first * near.dst))
     return nests

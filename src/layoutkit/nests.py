@@ -99,7 +99,9 @@ def copy_nests(
     return nests
 
 
-def fill_nests(shape: Sequence[int], padded: Sequence[int], dst: Sequence[Digits]) -> list[Nest]:
+def fill_nests(
+    shape: Sequence[int], padded: Sequence[int], dst: Sequence[Digits], width: int
+) -> list[Nest]:
     """Nests that write every pad of `dst`: its elements inside `padded` and outside the logical `shape`."""
     nests = []
     for dim in range(len(shape)):
@@ -109,6 +111,6 @@ def fill_nests(shape: Sequence[int], padded: Sequence[int], dst: Sequence[Digits
             while len(loops) < 2:
                 loops.insert(0, ONE)
             start = sum(offset(p.start, d) for p, d in zip(region, dst))
-            nests.append(Nest("fill", tuple(loops[:-2]), (loops[-2], loops[-1]), 0, start))
+            nests.append(Nest("fill", 8 * width, tuple(loops[:-2]), (loops[-2], loops[-1]), 0, start))
     return nests
 

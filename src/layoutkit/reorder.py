@@ -157,14 +157,17 @@ def _plan(array, src, dst, *, shape=None, dtype=None, threads=None, **_) -> Plan
 # ---- the candidates: kind of store x blocking
 
 KINDS = {
-    f"{'stream' if stream else 'store'} {b.src_run or 'all'}x{b.dst_run or 'all'}{' ahead' * b.ahead}": (stream, b)
+    f"{'stream' if stream else 'store'} {b.src_run or 'all'}x{b.dst_run or 'all'}"
+    f"{' ahead' * b.ahead}{' by destination' * (b.along == 2)}": (stream, b)
     for stream in (False, True)
     for b in (
-        Blocking(0, 64, False),
-        Blocking(0, 0, False),
-        Blocking(128, 512, True),
-        Blocking(0, 1024, True),
-        Blocking(0, 4096, True),
+        Blocking(0, 64, False, 1),
+        Blocking(0, 0, False, 1),
+        Blocking(128, 512, True, 1),
+        Blocking(0, 64, True, 1),
+        Blocking(0, 1024, True, 1),
+        Blocking(0, 4096, True, 1),
+        Blocking(0, 64, True, 2),
     )
 }
 COPY, CACHED = 12e9, 30e9  # bytes a second on a thread, read and written, where nothing was measured
@@ -231,4 +234,4 @@ def _program(src, dst, shape, width, src_strides, dst_strides, pad, kind, isa) -
     s = digits(src.axes(shape), src_strides, src.rank)
     d = digits(axes, dst_strides, dst.rank)
     padded = dst.padded_shape([a.extent for a in axes])
-    return Program(copy_nests(shape, s, d, width, blocking) + fill_nests(shape, padded, d), width, pad, stream)
+    return Program(copy_nests(shape, s, d, width, blocking) + fill_nests(shape, padded, d, width), width, pad, stream)

@@ -13,19 +13,29 @@
 #include <immintrin.h>
 #endif
 
-/* Bypasses the caches; p aligned to the vector. */
-LK_INLINE void stream_vector(char *p, const char *v)
+/* Stores n = 16, 32 or 64 bytes past the caches; p aligned to n, n at most a vector. */
+LK_INLINE void stream_part(char *p, const char *v, const int n)
 {
 #if defined(__AVX512F__)
-    _mm512_stream_si512((void *)p, _mm512_loadu_si512(v));
-#elif defined(__AVX__)
-    _mm256_stream_si256((void *)p, _mm256_loadu_si256((const void *)v));
-#elif defined(__SSE2__)
+    if (n == 64) {
+        _mm512_stream_si512((void *)p, _mm512_loadu_si512(v));
+        return;
+    }
+#endif
+#if defined(__AVX__)
+    if (n == 32) {
+        _mm256_stream_si256((void *)p, _mm256_loadu_si256((const void *)v));
+        return;
+    }
+#endif
+#if defined(__SSE2__)
     _mm_stream_si128((void *)p, _mm_loadu_si128((const void *)v));
 #else
-    memcpy(p, v, LK_VB);
+    memcpy(p, v, n);
 #endif
 }
+
+LK_INLINE void stream_vector(char *p, const char *v) { stream_part(p, v, LK_VB); }
 
 LK_INLINE void stream_end(void)
 {
@@ -66,11 +76,8 @@ void LK_NAME(copy_x8)(const lk_move *m)
     const int64_t n = m->n1;
     if (m->stream && n % LK_VB == 0 && ((intptr_t)d | m->d0) % LK_VB == 0) { /* blocks, or aligned rows */
         for (int64_t i = 0; i < m->n0; i++, s += m->s0, d += m->d0)
-            for (int64_t k = 0; k < n; k += LK_VB) {
+            for (int64_t k = 0; k < n; k += LK_VB)
                 stream_vector(d + k, s + k);
-                if (m->ahead)
-                    __builtin_prefetch(s + k + m->ahead);
-            }
         stream_end();
     } else if (m->stream && n >= 8 * LK_VB) {
         for (int64_t i = 0; i < m->n0; i++, s += m->s0, d += m->d0) {
@@ -109,27 +116,43 @@ void LK_NAME(copy_x8)(const lk_move *m)
 #include "move_width.inc"
 #undef BITS
 
-/* Elements of 128 bits are vectors already. */
-typedef struct { uint64_t lo, hi; } pair;
-void LK_NAME(gather_x128)(const lk_move *m)
-{
-    for (int64_t i = 0; i < m->n0; i++)
-        for (int64_t j = 0; j < m->n1; j++)
-            memcpy(m->dst + i * m->d0 + j * m->d1, m->src + i * m->s0 + j * m->s1, sizeof(pair));
-}
-
-/* An element is a register already: whole lines of the destination at a time. */
-void LK_NAME(transpose_x128)(const lk_move *m)
-{
-    lk_move part = *m;
-    for (int64_t j = 0; j < m->n1; j += 4) {
-        part.n1 = MIN(4, m->n1 - j);
-        LK_NAME(gather_x128)(&part);
-        part.src += 4 * m->s1;
-        part.dst += 4 * m->d1;
+/* Elements of a whole vector or a part of one: blocks of blocked layouts, moved as they are. */
+#define WIDE(BITS) \
+    LK_INLINE void one##BITS(char *d, const char *s) \
+    { \
+        for (int k = 0; k < BITS / 8; k += MIN(LK_VB, BITS / 8)) \
+            copy_part(d + k, s + k, MIN(LK_VB, BITS / 8)); \
+    } \
+    void LK_NAME(gather_x##BITS)(const lk_move *m) \
+    { \
+        for (int64_t i = 0; i < m->n0; i++) \
+            for (int64_t j = 0; j < m->n1; j++) \
+                one##BITS(m->dst + i * m->d0 + j * m->d1, m->src + i * m->s0 + j * m->s1); \
+    } \
+    void LK_NAME(transpose_x##BITS)(const lk_move *m) \
+    { \
+        const int stream = m->stream && ((intptr_t)m->dst | m->d0) % (BITS / 8) == 0; \
+        for (int64_t i = 0; i < m->n0; i++) { \
+            const char *s = m->src + i * m->s0; \
+            char *d = m->dst + i * m->d0; \
+            for (int64_t j = 0; j < m->n1; j++, s += m->s1, d += BITS / 8) { \
+                if (stream) \
+                    for (int k = 0; k < BITS / 8; k += MIN(LK_VB, BITS / 8)) \
+                        stream_part(d + k, s + k, MIN(LK_VB, BITS / 8)); \
+                else \
+                    one##BITS(d, s); \
+                if (m->ahead) \
+                    __builtin_prefetch(s + m->ahead); \
+            } \
+        } \
+        if (stream) \
+            stream_end(); \
     }
-}
+WIDE(128)
+WIDE(256)
+WIDE(512)
 
+typedef struct { uint64_t lo, hi; } pair;
 void LK_NAME(fill_x128)(const lk_move *m)
 {
     pair x;
@@ -149,8 +172,12 @@ const lk_kernel LK_NAME(lk_rows_move)[] = {
     ROWS(16),
     ROWS(32),
     ROWS(64),
-    LK_ROW(LK_TRANSPOSE, transpose_x128, 128, 0, 4),
+    LK_ROW(LK_TRANSPOSE, transpose_x128, 128, 0, 0),
+    LK_ROW(LK_TRANSPOSE, transpose_x256, 256, 0, 0),
+    LK_ROW(LK_TRANSPOSE, transpose_x512, 512, 0, 0),
     LK_ROW(LK_GATHER, gather_x128, 128, 0, 0),
+    LK_ROW(LK_GATHER, gather_x256, 256, 0, 0),
+    LK_ROW(LK_GATHER, gather_x512, 512, 0, 0),
     LK_ROW(LK_FILL, fill_x128, 128, 0, 0),
     LK_LAST_ROW,
 };

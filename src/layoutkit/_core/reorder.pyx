@@ -44,7 +44,7 @@ cdef class Program:
 
     Parameters
     ----------
-    nests : sequence of (family, loops, leaf, src_offset, dst_offset, ahead)
+    nests : sequence of (family, bits, loops, leaf, src_offset, dst_offset, ahead)
         `loops` and the two of `leaf` are (count, source stride, destination stride), strides in bytes.
     width : int
         Bytes of an element.
@@ -65,11 +65,11 @@ cdef class Program:
         self.nests = <Nest *>calloc(max(1, self.count), sizeof(Nest))
         if self.nests == NULL:
             raise MemoryError(f"reorder: {self.count} loop nests")
-        for i, (family, loops, leaf, src_offset, dst_offset, ahead) in enumerate(nests):
+        for i, (family, bits, loops, leaf, src_offset, dst_offset, ahead) in enumerate(nests):
             if len(loops) > MAX_LOOPS:
                 raise ValueError(f"reorder: {len(loops)} nested loops, at most {MAX_LOOPS}")
             nest = self.nests + i
-            row = best_row(_FAMILY[family], 8 if family == "copy" else 8 * width)
+            row = best_row(_FAMILY[family], bits)
             nest.fn, nest.fill = <lk_move_fn>row.fn, family == "fill"
             (nest.leaf.n0, nest.leaf.s0, nest.leaf.d0), (nest.leaf.n1, nest.leaf.s1, nest.leaf.d1) = leaf
             nest.src_offset, nest.dst_offset = src_offset, dst_offset
