@@ -104,6 +104,7 @@ class _Conv:
     """A convolution with its filter packed once; see `conv2d` for the parameters."""
 
     rank: int
+    _once = False  # whether the filter is packed for one call only
 
     def __init__(self, w, bias=None, *, stride=1, padding=0, dilation=1, groups=1, layout=None,
                  filter_layout=None, out_layout=None, algorithm="auto", threads=None):  # fmt: skip
@@ -115,6 +116,7 @@ class _Conv:
     def _over(cls, *args) -> _Conv:
         """A convolution over the caller's filter, not copied: for one call."""
         self = object.__new__(cls)
+        self._once = True
         self._set(*args)
         return self
 
@@ -137,7 +139,7 @@ class _Conv:
         physical = p.dst.physical_shape(p.dst_shape)
         if out_strides is None:
             out_strides = contiguous_strides(p.dst, p.dst_shape)
-        route = best_route(p, f.algorithm, check_threads(self._threads), x.strides, out_strides)
+        route = best_route(p, f.algorithm, check_threads(self._threads), x.strides, out_strides, self._once)
         packed = self._packed.get(route.packing)
         if packed is None:
             packed = self._packed[route.packing] = route.pack(f.w, f.bias)
@@ -186,7 +188,7 @@ class _Conv:
         f = self._filter
         p = f.problem(tuple(int(n) for n in shape))
         threads = check_threads(self._threads)
-        found = choices(p, f.algorithm, threads)
+        found = choices(p, f.algorithm, threads, once=self._once)
         rate = p.flops / found[0].seconds / 1e9
         return Plan(str(p), found, [f"{p.flops / 1e6:.1f} MFLOP, {rate:.0f} GFLOP/s on {threads} thread(s)"])
 
@@ -275,4 +277,5 @@ def _functional(rank, x, w, bias, stride, padding, dilation, groups, layout, fil
 @planner(conv2d)
 def _plan_conv2d(x, w, bias=None, *, out=None, **kwargs) -> Plan:
     op = Conv2d(w, bias, **kwargs)
+    op._once = True
     return op.plan(op._filter.shape_of(as_array(x, "conv2d: x")))

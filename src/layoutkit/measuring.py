@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from . import machine
 from .cost import cost_table
 from .costfile import Cost
-from .plan import Candidate
+from .plan import Candidate, budget, mode, rank
 from .pools import held
 
 MIN_TIMING = 30e-6  # seconds: shorter calls are timed in batches, the clock takes a tenth of a microsecond
@@ -16,6 +16,8 @@ MIN_ROUNDS, MAX_ROUNDS = 3, 200
 TOLERANCE = 0.01  # of a timing that threads may have waited for a core
 PATIENCE = 0.3  # seconds to go on for at least, while other work on the machine spoils the timings
 HOPELESS = ((1, 3.0), (2, 2.0), (4, 1.5), (8, 1.2))  # after so many rounds, this many times the best
+FEW, FIRST_USE = 3, 0.1  # candidates that are measured on first use, and seconds for their rounds
+RIVAL = 0.9  # of the best measured: what is thought to cost less than that is measured after all
 SECOND_LOOK = 10  # times the best: what looked slower than that is not timed again
 
 
@@ -23,8 +25,7 @@ def measure(
     key: str,
     candidates: Sequence[Candidate],
     runner: Callable[[object], Callable[[], object]],
-    budget: float = 0.2,
-    again: bool = False,
+    seconds: float = 0.2,
 ) -> dict[str, Cost]:
     """Time the candidates and record them; those without a clean timing as doubtful.
 
@@ -39,38 +40,57 @@ def measure(
     candidates : sequence of Candidate
     runner : callable
         Turns what a candidate builds into a call on buffers that are already touched.
-    budget : float
-        Seconds to spend on rounds. Each candidate that is not hopeless gets three timings whatever they take,
+    seconds : float
+        To spend on rounds. Each candidate that is not hopeless gets three timings whatever they take,
         and where its threads had to wait for a core, more of them, until three are clean or patience ends.
-    again : bool
-        Measure even if the table has all of them.
 
     Returns
     -------
     dict of str to Cost
-        What was measured now; what the table knows if nothing had to be.
+        What was measured now.
     """
-    known = cost_table.costs(key)
-    if not again and all(c.name in known for c in candidates):
-        return {c.name: known[c.name] for c in candidates}
     timings = {c.name: Timings(runner(c.build())) for c in candidates}
     with held():
-        _take_turns(list(timings.values()), budget)
+        _take_turns(list(timings.values()), seconds)
     found = {name: Cost.of(t.clean or t.spoilt) for name, t in timings.items()}
     for name, cost in found.items():
         cost_table.record(key, name, cost, doubtful=not timings[name].clean)
     return found
 
 
-def _take_turns(every: Sequence[Timings], budget: float) -> None:
+def first_use(key: str, candidates: Sequence[Candidate], prepare: Callable[[], Callable]) -> None:
+    """Measure the most promising candidates of a problem that the table lacks, if the budget of tuning allows it.
+
+    The best `FEW` by estimate are measured; then those that are estimated to take less than the best of them took.
+    `prepare` makes the `runner` that `measure` takes, on first need.
+    """
+    if mode() != "measure" or cost_table.costs(key):
+        return
+    order = rank(key, candidates)
+    few = order[:FEW]
+    need = (2 + MIN_ROUNDS) * sum(c.seconds for c in few)
+    if len(order) < 2 or need > budget():
+        return
+    cost_table.save_at_exit()
+    start = time.perf_counter()
+    runner = prepare()
+    found = measure(key, [c.candidate for c in few], runner, min(FIRST_USE, budget() - need))
+    best = min(cost.min for cost in found.values())
+    rivals = [c for c in order[FEW:] if c.seconds < RIVAL * best][:FEW]
+    if rivals and (2 + MIN_ROUNDS) * sum(c.seconds for c in rivals) < budget() - (time.perf_counter() - start):
+        measure(key, [c.candidate for c in (*rivals, few[0])], runner, FIRST_USE / 2)
+    budget(time.perf_counter() - start)
+
+
+def _take_turns(every: Sequence[Timings], seconds: float) -> None:
     for t in every:
         t.warm_up()
     start = time.perf_counter()
     alive = list(every)
     for rounds in range(1, MAX_ROUNDS):
         spent = time.perf_counter() - start
-        calm = all(len(t.clean) >= MIN_ROUNDS for t in alive) or spent >= max(2 * budget, PATIENCE)
-        if rounds >= MIN_ROUNDS and spent >= budget and calm:
+        calm = all(len(t.clean) >= MIN_ROUNDS for t in alive) or spent >= max(2 * seconds, PATIENCE)
+        if rounds >= MIN_ROUNDS and spent >= seconds and calm:
             break
         factor = [f for after, f in HOPELESS if rounds >= after][-1]
         limit = factor * min(t.best for t in every)

@@ -6,44 +6,66 @@ itself, estimates its seconds, and can be built into something that runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
+from math import inf
 from typing import NamedTuple
 
+from . import model
 from .cost import cost_table
+from .costfile import Cost
 
 MODES = ("measure", "estimate", "off")
-_mode = "estimate"
+MODE = "LAYOUTKIT_TUNING"
+_mode, _budget = os.environ.get(MODE) or "estimate", inf
+if _mode not in MODES:
+    raise ImportError(f"{MODE}={_mode!r}: expected one of {', '.join(MODES)}")
+
+
+class Step(NamedTuple):
+    """What a candidate does beside its own problem, a problem of its own: packing a filter that is met once."""
+
+    key: str
+    name: str
+    estimate: float  # seconds
 
 
 class Candidate(NamedTuple):
     """One way to do a problem."""
 
     name: str
-    estimate: float  # seconds
+    estimate: float  # seconds, by counting
     build: Callable[[], object]
+    steps: tuple[Step, ...] = ()
 
 
 class Choice(NamedTuple):
-    """A candidate and what it is thought to cost."""
+    """A candidate and what it is thought to cost, its steps included."""
 
     candidate: Candidate
     seconds: float
     source: str  # "measured" or "estimated"
 
 
-def tuning(mode: str) -> str:
-    """Set how plans are made from now on; returns the mode before.
+def tuning(mode: str, budget: float | None = None) -> str:
+    """Set how plans are made from now on; returns the mode before. ``LAYOUTKIT_TUNING`` sets it from the start.
 
     Parameters
     ----------
     mode : {"estimate", "measure", "off"}
-        "estimate" (the default) takes measured costs where the table has them and estimates elsewhere;
-        "measure" measures what the table lacks, on first use; "off" only estimates.
+        "estimate" (the default) takes measured costs where the table has them and estimates elsewhere, from what
+        was measured nearby; "measure" measures the most promising candidates of problems that the table lacks, on
+        first use, and saves them when the process ends; "off" never looks at the table.
+    budget : float, optional
+        Seconds that "measure" may spend from now on, all problems together. A problem that would take more than is
+        left is estimated.
     """
-    global _mode
+    global _mode, _budget
     if mode not in MODES:
         raise ValueError(f"tuning: expected one of {', '.join(MODES)}, got {mode!r}")
-    before, _mode = _mode, mode
+    if budget is not None and (mode != "measure" or not budget >= 0):
+        raise ValueError(f"tuning: budget is seconds for 'measure', got {budget!r} for {mode!r}")
+    before, _mode, _budget = _mode, mode, inf if budget is None else float(budget)
     cost_table.generation += 1
     return before
 
@@ -53,13 +75,33 @@ def mode() -> str:
     return _mode
 
 
+def budget(spent: float = 0.0) -> float:
+    """Seconds left for measuring, after `spent` more."""
+    global _budget
+    _budget -= spent
+    return _budget
+
+
 def rank(key: str, candidates: Sequence[Candidate]) -> list[Choice]:
     """Candidates in order, best first: measured ones before estimated ones."""
-    costs = {} if _mode == "off" else cost_table.costs(key)
-    choices = [
-        Choice(c, costs[c.name].min, "measured") if c.name in costs else Choice(c, c.estimate, "estimated")
-        for c in candidates
-    ]
+    off = _mode == "off"
+    known: dict[str, Mapping[str, Cost]] = {}
+    factors: dict[str, model.Corrections] = {}
+
+    def cost(key: str, name: str, estimate: float) -> tuple[float, bool]:
+        if key not in known:
+            known[key] = {} if off else cost_table.costs(key)
+        if name in known[key]:
+            return known[key][name].min, True
+        if key not in factors:
+            factors[key] = model.corrections(key, own=not off)
+        return estimate * factors[key][name], False
+
+    choices = []
+    for c in candidates:
+        parts = [cost(key, c.name, c.estimate), *(cost(*step) for step in c.steps)]
+        source = "measured" if all(measured for _, measured in parts) else "estimated"
+        choices.append(Choice(c, sum(seconds for seconds, _ in parts), source))
     return sorted(choices, key=lambda c: (c.source != "measured", c.seconds))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
@@ -10,6 +11,7 @@ from .layout import Layout
 from .notation import key
 
 Pairs = tuple[tuple[int, int], ...]
+_KEY = re.compile(r"conv n(\d+) c(\d+) (\S+) o(\d+) k(\S+) s(\S+) p(\S+) d(\S+) g(\d+) ([^\s>]+)>(\S+) f32")
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,23 @@ class ConvProblem:
             f"conv n{self.n} c{self.ic} {x(self.size)} o{self.oc} k{x(self.kernel)} s{x(self.stride)} "
             f"p{pads} d{x(self.dilation)} g{self.groups} {key(self.src)}>{key(self.dst)} f32"
         )
+
+    @classmethod
+    def parse(cls, text: str) -> ConvProblem:
+        """The problem whose key `text` is; ValueError if it is none."""
+        found = _KEY.fullmatch(text)
+        if not found:
+            raise ValueError(f"not the key of a convolution: {text!r}")
+        n, ic, size, oc, kernel, stride, pads, dilation, groups, src, dst = found.groups()
+
+        def x(values: str) -> tuple[int, ...]:
+            return tuple(map(int, values.split("x")))
+
+        padding = tuple((int(a), int(b)) for a, b in (pair.split("+") for pair in pads.split(",")))
+        return cls(
+            int(n), int(ic), int(oc), x(size), x(kernel), x(stride), padding, x(dilation), int(groups),
+            Layout(src), Layout(dst),
+        )  # fmt: skip
 
 
 def per_axis(value, rank: int, what: str, least: int) -> tuple[int, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache, partial
 from math import prod
@@ -13,10 +14,12 @@ from ._core.reorder import Program
 from .arrays import as_array, check_movable, check_out, empty, has_pitches, lay_out
 from .cost import cost_table
 from .costfile import Cost
+from .features import reorder_features
 from .layout import Layout
 from .leaves import Blocking
 from .machine import last_level_cache
-from .measuring import measure
+from .measuring import first_use, measure
+from .model import describes
 from .nests import copy_nests, digits, fill_nests
 from .notation import key
 from .plan import Candidate, Choice, Plan, mode, planner, rank
@@ -178,6 +181,9 @@ def reorder_key(src: Layout, dst: Layout, shape: tuple[int, ...], width: int, th
     return f"reorder {'x'.join(map(str, shape))} {key(src)}>{key(dst)} x{8 * width} t{threads}"
 
 
+_KEY = re.compile(r"reorder (\S+) ([^\s>]+)>(\S+) x(\d+) t(\d+)")
+
+
 def candidates(src: Layout, dst: Layout, shape: tuple[int, ...], width: int) -> Iterator[Candidate]:
     """The ways to move a tensor between contiguous arrays."""
     moved = 2 * width * prod(shape)
@@ -192,10 +198,21 @@ def _strides(layout: Layout, shape: tuple[int, ...], width: int) -> tuple[int, .
     return tuple(width * s for s in layout.axis_strides(shape))
 
 
+@describes("reorder")
+def _describe(key: str):
+    shape, src, dst, bits, threads = _KEY.fullmatch(key).groups()
+    shape, width = tuple(map(int, shape.split("x"))), int(bits) // 8
+    src, dst = Layout(src), Layout(dst)
+    features = reorder_features(src, dst, shape, width, int(threads))
+    return features, lambda: {c.name: c.estimate for c in candidates(src, dst, shape, width)}.get
+
+
 def choices(src: Layout, dst: Layout, shape: tuple[int, ...], width: int, threads: int) -> tuple[Choice, ...]:
     """The candidates in order, best first."""
-    if mode() == "measure":
-        measure_reorder(src, dst, shape, width, threads)
+    if mode() == "measure" and prod(shape):
+        found = list(candidates(src, dst, shape, width))
+        runner = partial(_runner, src, dst, shape, width, threads)
+        first_use(reorder_key(src, dst, shape, width, threads), found, runner)
     return _choices(src, dst, shape, width, threads, registry.isa(), cost_table.generation)
 
 
@@ -204,18 +221,22 @@ def _choices(src, dst, shape, width, threads, isa, generation) -> tuple[Choice, 
     return tuple(rank(reorder_key(src, dst, shape, width, threads), list(candidates(src, dst, shape, width))))
 
 
-def measure_reorder(
-    src: Layout, dst: Layout, shape: tuple[int, ...], width: int, threads: int, budget: float = 0.2,
-    again: bool = False,
-) -> dict[str, Cost]:  # fmt: skip
-    """Measure every candidate that the table lacks, on contiguous arrays of its own (see `measure`)."""
+def _runner(src: Layout, dst: Layout, shape: tuple[int, ...], width: int, threads: int):
+    """What turns a program into a call on contiguous arrays that are touched."""
     a = np.ones(src.physical_shape(shape), f"V{width}" if width == 16 else f"u{width}")
     b = np.ones(dst.physical_shape(shape), a.dtype)
-    if not a.size:
+    return lambda run: partial(run, a, b, threads)
+
+
+def measure_reorder(
+    src: Layout, dst: Layout, shape: tuple[int, ...], width: int, threads: int, seconds: float = 0.2
+) -> dict[str, Cost]:
+    """Measure every candidate on contiguous arrays of its own (see `measure`)."""
+    if not prod(shape):
         return {}
     found = list(candidates(src, dst, shape, width))
     key = reorder_key(src, dst, shape, width, threads)
-    return measure(key, found, lambda run: partial(run, a, b, threads), budget, again)
+    return measure(key, found, _runner(src, dst, shape, width, threads), seconds)
 
 
 def program(src, dst, shape, width: int, src_strides, dst_strides, pad: bytes | None = None,

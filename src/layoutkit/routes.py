@@ -5,7 +5,8 @@ Candidates of a convolution are routes; their costs are of the whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache, partial
 from math import prod
@@ -18,9 +19,11 @@ from ._core.registry import Kernel
 from .algorithms import ALGORITHMS, Algorithm, contiguous_strides
 from .cost import cost_table
 from .costfile import Cost
+from .features import conv_features, filter_features
 from .layout import Layout
-from .measuring import measure
-from .plan import Candidate, Choice, mode, rank
+from .measuring import first_use, measure
+from .model import describes
+from .plan import Candidate, Choice, Step, mode, rank
 from .problem import ConvProblem
 from .reorder import program
 
@@ -30,6 +33,8 @@ NATIVE = {"channels": {3: "NWC", 4: "NHWC", 5: "NDHWC"}, "pixels": {3: "NCW", 4:
 GFLOPS = {"portable": 16e9, "avx2": 120e9, "avx512": 240e9, "avx512_bf16": 240e9}
 LANES = {"portable": 4, "avx2": 8, "avx512": 16, "avx512_bf16": 16}
 MOVE = 20e9  # bytes a second, read and written, of a reorder or a gather
+PACK = 4e9  # the same of packing a filter
+_FILTER = re.compile(r"filter o(\d+) c(\d+) k(\S+) g(\d+) f32")
 SMALL = 1 << 21  # flops below which a second thread costs more than it brings
 
 
@@ -40,13 +45,13 @@ class Route:
     ----------
     run : callable
         ``run(x, w, bias, y)`` with a filter and bias that `pack` made.
-    packing : tuple
+    packing : str
         Filters that were packed under an equal one fit this route.
     """
 
     def __init__(self, p, native, algorithm: Algorithm, kernel: Kernel, threads, x_strides, y_strides):
         self.algorithm, self.kernel, self.native = algorithm, kernel, native
-        self.packing = (algorithm.packing, kernel.nr, native.dst.block(1))
+        self.packing = _packing(native, algorithm, kernel)
         threads = threads if p.flops >= SMALL else 1
         before = after = None
         x_bytes = y_bytes = 0
@@ -66,6 +71,10 @@ class Route:
     def pack(self, w: np.ndarray, bias: np.ndarray | None):
         """Filter in OIHW order and bias as this route reads them."""
         return self.algorithm.pack(self.native, self.kernel, w, bias)
+
+
+def _packing(native: ConvProblem, algorithm: Algorithm, kernel: Kernel) -> str:
+    return f"{algorithm.packing} {kernel.nr} {native.dst.block(1)}"
 
 
 def _native(p: ConvProblem, algorithm: Algorithm) -> ConvProblem | str:
@@ -101,8 +110,13 @@ def _estimate(p: ConvProblem, native: ConvProblem, algorithm: Algorithm, kernel:
     return seconds + 2 * moved / (MOVE * threads) + 1e-6
 
 
-def candidates(p: ConvProblem, algorithm: str, threads: int, x_strides, y_strides) -> Iterator[Candidate]:
-    """The routes of `p`; with an `algorithm` named, only that one's, and ValueError if it has none."""
+def candidates(
+    p: ConvProblem, algorithm: str, threads: int, x_strides, y_strides, once: bool = False
+) -> Iterator[Candidate]:
+    """The routes of `p`; with an `algorithm` named, only that one's, and ValueError if it has none.
+
+    `once`: the filter is met in this call only, packing it is part of the cost.
+    """
     reasons = []
     for a in ALGORITHMS:
         if algorithm not in ("auto", a.name):
@@ -116,9 +130,15 @@ def candidates(p: ConvProblem, algorithm: str, threads: int, x_strides, y_stride
         for kernel in registry.best("gemm", 32):
             way = "" if native == p else f" via {native.src}>{native.dst}"
             build = partial(Route, p, native, a, kernel, threads, x_strides, y_strides)
-            yield Candidate(f"{a.name} {kernel.name}{way}", _estimate(p, native, a, kernel, threads), build)
+            steps = (_pack_step(p, _packing(native, a, kernel)),) if once else ()
+            yield Candidate(f"{a.name} {kernel.name}{way}", _estimate(p, native, a, kernel, threads), build, steps)
     if len(reasons) == sum(algorithm in ("auto", a.name) for a in ALGORITHMS):
         raise ValueError(f"{p}: algorithm {algorithm!r} cannot do it: {'; '.join(reasons)}")
+
+
+def _pack_step(p: ConvProblem, packing: str) -> Step:
+    moved = 8 * p.oc * p.ic // p.groups * prod(p.kernel)
+    return Step(pack_key(p), packing, 5e-6 + moved / PACK)
 
 
 def route_key(p: ConvProblem, threads: int) -> str:
@@ -126,9 +146,36 @@ def route_key(p: ConvProblem, threads: int) -> str:
     return f"{p} t{threads}"
 
 
+def pack_key(p: ConvProblem) -> str:
+    """What the cost table knows the packing of a convolution's filter by."""
+    return f"filter o{p.oc} c{p.ic} k{'x'.join(map(str, p.kernel))} g{p.groups} f32"
+
+
+@describes("conv")
+def _describe_conv(key: str):
+    text, _, threads = key.rpartition(" t")
+    p = ConvProblem.parse(text)
+    return conv_features(p, int(threads)), lambda: {c.name: c.estimate for c in _plain(p, int(threads))}.get
+
+
+@describes("filter")
+def _describe_filter(key: str):
+    oc, ic, kernel, groups = _FILTER.fullmatch(key).groups()
+    taps = prod(map(int, kernel.split("x")))
+    step = 5e-6 + 8 * int(oc) * int(ic) // int(groups) * taps / PACK
+    return filter_features(int(oc), int(ic), taps, int(groups)), lambda: lambda packing: step
+
+
+def _plain(p: ConvProblem, threads: int, once: bool = False) -> list[Candidate]:
+    """The candidates of `p` on contiguous arrays."""
+    x_strides, y_strides = contiguous_strides(p.src, p.src_shape), contiguous_strides(p.dst, p.dst_shape)
+    return list(candidates(p, "auto", threads, x_strides, y_strides, once))
+
+
 @lru_cache(1024)
-def _choices(p, algorithm, threads, x_strides, y_strides, isa, generation) -> tuple[Choice, ...]:
-    return tuple(rank(route_key(p, threads), list(candidates(p, algorithm, threads, x_strides, y_strides))))
+def _choices(p, algorithm, threads, x_strides, y_strides, once, isa, generation) -> tuple[Choice, ...]:
+    found = list(candidates(p, algorithm, threads, x_strides, y_strides, once))
+    return tuple(rank(route_key(p, threads), found))
 
 
 @lru_cache(1024)
@@ -137,33 +184,60 @@ def _build(p, name, algorithm, threads, x_strides, y_strides, isa) -> Route:
     return next(c for c in found if c.name == name).build()
 
 
-def choices(p: ConvProblem, algorithm: str, threads: int, x_strides=None, y_strides=None) -> tuple[Choice, ...]:
-    """The routes of `p`, best first."""
+def choices(
+    p: ConvProblem, algorithm: str, threads: int, x_strides=None, y_strides=None, once: bool = False
+) -> tuple[Choice, ...]:
+    """The routes of `p`, best first; `once` as in `candidates`."""
     x_strides = x_strides or contiguous_strides(p.src, p.src_shape)
     y_strides = y_strides or contiguous_strides(p.dst, p.dst_shape)
-    if mode() == "measure":
-        measure_routes(p, threads)
-    return _choices(p, algorithm, threads, x_strides, y_strides, registry.isa(), cost_table.generation)
+    if mode() == "measure" and prod(p.src_shape) and prod(p.dst_shape):
+        first_use(route_key(p, threads), _plain(p, threads), partial(_runner, p))
+        if once:
+            first_use(pack_key(p), _packings(p, threads), partial(_pack_runner, p))
+    return _choices(p, algorithm, threads, x_strides, y_strides, once, registry.isa(), cost_table.generation)
 
 
-def best_route(p: ConvProblem, algorithm: str, threads: int, x_strides, y_strides) -> Route:
+def best_route(p: ConvProblem, algorithm: str, threads: int, x_strides, y_strides, once: bool = False) -> Route:
     """The route that a call takes."""
-    name = choices(p, algorithm, threads, x_strides, y_strides)[0].candidate.name
+    name = choices(p, algorithm, threads, x_strides, y_strides, once)[0].candidate.name
     return _build(p, name, algorithm, threads, x_strides, y_strides, registry.isa())
 
 
-def measure_routes(p: ConvProblem, threads: int, budget: float = 0.2, again: bool = False) -> dict[str, Cost]:
-    """Measure every route of `p` that the table lacks, on contiguous arrays of its own (see `measure`)."""
-    x_strides, y_strides = contiguous_strides(p.src, p.src_shape), contiguous_strides(p.dst, p.dst_shape)
+def _filter(p: ConvProblem) -> np.ndarray:
+    return np.ones((p.oc, p.ic // p.groups, *p.kernel), np.float32)
+
+
+def _runner(p: ConvProblem) -> Callable[[Route], Callable[[], object]]:
+    """What turns a route into a call on contiguous arrays that are touched."""
     x = np.ones(p.src.physical_shape(p.src_shape), np.float32)
     y = np.ones(p.dst.physical_shape(p.dst_shape), np.float32)
-    w = np.ones((p.oc, p.ic // p.groups, *p.kernel), np.float32)
+    w = _filter(p)
 
     def runner(route: Route):
         filter, bias = route.pack(w, None)
         return partial(route.run, x, filter, bias, y)
 
-    if not x.size or not y.size:
+    return runner
+
+
+def _pack_runner(p: ConvProblem) -> Callable[[Route], Callable[[], object]]:
+    w = _filter(p)
+    return lambda route: partial(route.pack, w, None)
+
+
+def _packings(p: ConvProblem, threads: int) -> list[Candidate]:
+    """The distinct ways to pack the filter of `p`, as candidates of a problem of their own."""
+    found = {step.name: (step, c) for c in _plain(p, threads, once=True) for step in c.steps}
+    return [Candidate(name, step.estimate, c.build) for name, (step, c) in found.items()]
+
+
+def measure_routes(p: ConvProblem, threads: int, seconds: float = 0.2) -> dict[str, Cost]:
+    """Measure every route of `p` on contiguous arrays of its own (see `measure`)."""
+    if not prod(p.src_shape) or not prod(p.dst_shape):
         return {}
-    found = list(candidates(p, "auto", threads, x_strides, y_strides))
-    return measure(route_key(p, threads), found, runner, budget, again)
+    return measure(route_key(p, threads), _plain(p, threads), _runner(p), seconds)
+
+
+def measure_packings(p: ConvProblem, seconds: float = 0.2) -> dict[str, Cost]:
+    """Measure every way to pack the filter of `p` (see `measure`)."""
+    return measure(pack_key(p), _packings(p, 1), _pack_runner(p), seconds)

@@ -101,7 +101,7 @@ class ConvCase:
 
     def measure(self, budget: float) -> dict[str, Cost]:
         """Costs of the candidates by name."""
-        return measure_routes(self.problem, self.threads, budget, again=True)
+        return measure_routes(self.problem, self.threads, budget)
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class ReorderCase:
 
     def measure(self, budget: float) -> dict[str, Cost]:
         """Costs of the candidates by name."""
-        return measure_reorder(self.src, self.dst, self.shape, 4, self.threads, budget, again=True)
+        return measure_reorder(self.src, self.dst, self.shape, 4, self.threads, budget)
 
 
 Case = ConvCase | ReorderCase
