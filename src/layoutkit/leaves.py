@@ -29,6 +29,8 @@ class Nest(NamedTuple):
     src: int
     dst: int
     ahead: int = 0  # bytes from what a leaf reads to what it fetches for a later one
+    outer: tuple[int, int, int, int] = (0, 0, 0, 0)  # leaf loops of two digits, and
+    valid: int = 0  # how much of a padded block the source has: see lk_move in kernels.h
 
 
 class Blocking(NamedTuple):
@@ -43,8 +45,8 @@ class Blocking(NamedTuple):
 CHUNK = 1 << 16  # bytes of one run: long copies are cut so that threads can share them
 TASKS = 8  # leaves that a nest has at least, so that threads can share it
 LINE = 64
-AHEAD = 2048  # bytes that are fetched ahead at least
-WIDE = (16, 32, 64)  # bytes of a run that transposes move as one element
+AHEAD = 8192  # bytes that are fetched ahead at least
+WIDE = (16, 32, 64, 128, 256)  # bytes of a run that transposes move as one element
 ONE = Loop(1, 0, 0)
 
 
@@ -59,9 +61,22 @@ def merge(loops: Sequence[Loop]) -> list[Loop]:
     return out
 
 
-def leaf_nests(loops: Sequence[Loop], src: int, dst: int, width: int, blocking: Blocking) -> list[Nest]:
-    """Nests of one rectangular region whose elements are `width` bytes."""
-    rest = merge(loops)
+class Region(NamedTuple):
+    """One rectangle of elements: its loops, in any order, and where it begins on both sides."""
+
+    loops: tuple[Loop, ...]
+    src: int
+    dst: int
+    block: Loop | None = None  # the destination's innermost block, of which
+    valid: int = 0  # only so many elements exist in the source
+
+
+def leaf_nests(region: Region, width: int, vector: int, blocking: Blocking) -> list[Nest]:
+    """Nests of one region whose elements are `width` bytes, for kernels with vectors of `vector` bytes."""
+    src, dst = region.src, region.dst
+    rest = merge(region.loops)
+    if region.block is not None:
+        return _padded(rest, region, width, vector, blocking)
     inner = rest.pop() if rest else Loop(1, width, width)
     if inner.src == inner.dst == width:  # runs: moved whole, blocks of blocked layouts as one wide element
         run = inner.n * width
@@ -71,11 +86,37 @@ def leaf_nests(loops: Sequence[Loop], src: int, dst: int, width: int, blocking: 
     along = next((x for x in rest if x.src == width), None)
     if along is not None and inner.dst == width:
         rest.remove(along)
-        return _transposes(rest, along, inner, src, dst, width, blocking)
+        return _transposes(rest, along, inner, src, dst, width, vector, blocking)
+    return [_gather(rest, inner, src, dst, width)]
+
+
+def _gather(rest: list[Loop], inner: Loop, src: int, dst: int, width: int, valid: int = 0) -> Nest:
     second = min(rest, key=lambda x: abs(x.src), default=ONE)
-    if second in rest:
-        rest.remove(second)
-    return [Nest("gather", 8 * width, tuple(rest), (second, inner), src, dst)]
+    others = tuple(x for x in rest if x is not second)
+    return Nest("gather", 8 * width, others, (second, inner), src, dst, valid=valid)
+
+
+def _padded(rest: list[Loop], region: Region, width: int, vector: int, blocking: Blocking) -> list[Nest]:
+    """A block of which the source has a part: the leaf writes the pads with it."""
+    block, valid, src, dst = region.block, region.valid, region.src, region.dst
+    if block.src == width:  # as one wide element
+        wide = block.n * width
+        near = next((x for x in rest if x.dst == wide), None) or (rest[-1] if rest else ONE)
+        if near in rest:
+            rest.remove(near)
+        return [_gather(rest, near, src, dst, wide, valid * width)]
+    along = next(x for x in rest if x.src == width)
+    rest.remove(along)
+    nests = _tiles(rest, along, block, src, dst, width, blocking._replace(dst_run=0))
+    return [n._replace(valid=valid) for n in nests]
+
+
+def pads_with(region: Region, width: int, vector: int) -> bool:
+    """Whether one leaf can write the block of `region` with its pads."""
+    block = region.block
+    if block.src == width:
+        return block.n * width in WIDE and block.n * width <= LINE
+    return width < 16 and block.n * width <= vector and any(x.src == width and x.n > 1 for x in region.loops)
 
 
 def _cut(loop: Loop, step: int) -> list[tuple[Loop, Loop, int]]:
@@ -92,8 +133,47 @@ def _ordered(loops: Sequence[Loop], side: int) -> tuple[Loop, ...]:
     return tuple(sorted((x for x in loops if x.n > 1), key=lambda x: abs(x[side]), reverse=True))
 
 
-def _transposes(rest, along: Loop, inner: Loop, src: int, dst: int, width: int, b: Blocking) -> list[Nest]:
+def _transposes(rest, along: Loop, inner: Loop, src: int, dst: int, width: int, vector: int, b: Blocking):
     """The source runs along one loop, the destination along the other: tiles of both, in the order of one."""
+    tile = vector // width
+    for side, loop in ((1, along), (2, inner)):
+        beyond = _continued(loop, side, rest, width, tile)
+        if beyond is not None:
+            return _two_digits(rest, along, inner, side, beyond, src, dst, width, vector, b)
+    return _tiles(rest, along, inner, src, dst, width, b)
+
+
+def _continued(loop: Loop, side: int, rest: Sequence[Loop], width: int, tile: int) -> Loop | None:
+    """What `side` goes on along where `loop` is shorter than a tile and both together fill one."""
+    if width > 8 or loop.n > tile or tile % loop.n or loop.n * width % 16:
+        return None
+    found = next((x for x in rest if x[side] == loop.n * width), None)
+    return found if found is not None and found.n >= tile // loop.n else None
+
+
+def _two_digits(rest, along, inner, side: int, beyond: Loop, src, dst, width, vector, b: Blocking) -> list[Nest]:
+    """A loop shorter than a tile taken together with a part of the one that continues it."""
+    loop = along if side == 1 else inner
+    tile = vector // width
+    k = tile // loop.n
+    whole = beyond.n // k
+    others = [x for x in rest if x is not beyond]
+    both = Loop(whole * tile, width, loop.dst) if side == 1 else Loop(whole * tile, loop.src, width)
+    outer = (loop.n, beyond.dst, 0, 0) if side == 1 else (0, 0, loop.n, beyond.src)
+    step = Loop(1, k * beyond.src, k * beyond.dst)  # of a tile
+    pair = (both, inner) if side == 1 else (along, both)
+    nests = [
+        n._replace(outer=outer) for n in _tiles(others, *pair, src, dst, width, b, tile_step=(side, tile, step))
+    ]
+    if left := beyond.n - whole * k:
+        at = whole * k
+        tail = [*others, beyond._replace(n=left)]
+        nests += _tiles(tail, along, inner, src + at * beyond.src, dst + at * beyond.dst, width, b)
+    return nests
+
+
+def _tiles(rest, along: Loop, inner: Loop, src, dst, width: int, b: Blocking, tile_step=None) -> list[Nest]:
+    """Nests over tiles of `along` x `inner`; one of the two may step by whole tiles (side, size, step)."""
     i_step, j_step = b.src_run // width or along.n, b.dst_run // width or inner.n
     enough = max(1, TASKS // prod(x.n for x in rest))
     if -(-along.n // i_step) * -(-inner.n // j_step) < enough:  # too few to share: more of the longer one
@@ -102,17 +182,25 @@ def _transposes(rest, along: Loop, inner: Loop, src: int, dst: int, width: int, 
         else:
             j_step = _shares(inner.n, enough, width)
     nests = []
-    for i_outer, i, i_first in _cut(along, i_step):
-        for j_outer, j, j_first in _cut(inner, j_step):
+    for i_outer, i, (i_src, i_dst) in _cut_tiles(along, i_step, tile_step if tile_step and tile_step[0] == 1 else None):
+        for j_outer, j, (j_src, j_dst) in _cut_tiles(inner, j_step, tile_step if tile_step and tile_step[0] == 2 else None):
             outer = _ordered([*rest, i_outer, j_outer], b.along)
             ahead = 0
             if b.ahead and outer:  # so far along the innermost loop that a few lines of latency are hidden
                 leaves = -(-AHEAD // (i.n * j.n * width))
                 ahead = min(leaves, outer[-1].n - 1) * outer[-1].src
-            src_at = src + i_first * along.src + j_first * inner.src
-            dst_at = dst + i_first * along.dst + j_first * inner.dst
-            nests.append(Nest("transpose", 8 * width, outer, (i, j), src_at, dst_at, ahead))
+            at = src + i_src + j_src, dst + i_dst + j_dst
+            nests.append(Nest("transpose", 8 * width, outer, (i, j), *at, ahead))
     return nests
+
+
+def _cut_tiles(loop: Loop, step: int, tiles) -> list[tuple[Loop, Loop, tuple[int, int]]]:
+    """As _cut, with offsets in bytes; a loop of two digits is cut at whole tiles."""
+    if tiles is None:
+        return [(o, i, (first * loop.src, first * loop.dst)) for o, i, first in _cut(loop, step)]
+    _, tile, move = tiles
+    cuts = _cut(move._replace(n=loop.n // tile), max(1, step // tile))
+    return [(o, loop._replace(n=i.n * tile), (first * move.src, first * move.dst)) for o, i, first in cuts]
 
 
 def _shares(n: int, parts: int, width: int) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from math import lcm
 from typing import NamedTuple
 
-from .leaves import ONE, Blocking, Loop, Nest, leaf_nests, merge
+from .leaves import ONE, Blocking, Loop, Nest, Region, leaf_nests, merge, pads_with
 
 
 class Digit(NamedTuple):
@@ -82,30 +82,68 @@ def pieces_cut(lo: int, hi: int, src: Digits, dst: Digits) -> list[Piece]:
     return [p for a, b in itertools.pairwise(ends) for p in pieces(a, b, src, dst)]
 
 
+def regions(shape: Sequence[int], src: Sequence[Digits], dst: Sequence[Digits]) -> list[list[Piece]]:
+    """The logical elements of `shape` in rectangles on which both sides are affine."""
+    return [list(r) for r in itertools.product(*(pieces(0, n, s, d) for n, s, d in zip(shape, src, dst)))]
+
+
+def _region(parts: Sequence[Piece], src: Sequence[Digits], dst: Sequence[Digits]) -> Region:
+    starts = [p.start for p in parts]
+    loops = tuple(x for p in parts for x in p.loops)
+    return Region(loops, sum(map(offset, starts, src)), sum(map(offset, starts, dst)))
+
+
 def copy_nests(
-    shape: Sequence[int], src: Sequence[Digits], dst: Sequence[Digits], width: int, blocking: Blocking
-) -> list[Nest]:
-    """Nests that move every logical element of `shape`."""
-    nests = []
-    for region in itertools.product(*(pieces(0, n, s, d) for n, s, d in zip(shape, src, dst))):
-        starts = [p.start for p in region]
-        nests += leaf_nests(
-            [x for p in region for x in p.loops],
-            sum(map(offset, starts, src)),
-            sum(map(offset, starts, dst)),
-            width,
-            blocking,
-        )
-    return nests
+    shape: Sequence[int],
+    src: Sequence[Digits],
+    dst: Sequence[Digits],
+    width: int,
+    vector: int,
+    blocking: Blocking,
+) -> tuple[list[Nest], int | None]:
+    """Nests that move every logical element of `shape`; and the dimension whose pads they write as well."""
+    found = regions(shape, src, dst)
+    dim = next((d for d, ds in enumerate(dst) if len(ds) == 2 and ds[1].stride == width), None)
+    if dim is not None and shape[dim] % dst[dim][0].unit:
+        padded = _with_pads(found, dim, shape[dim], src, dst, width, vector)
+        if padded is not None:
+            return [n for r in padded for n in leaf_nests(r, width, vector, blocking)], dim
+    plain = [_region(parts, src, dst) for parts in found]
+    return [n for r in plain for n in leaf_nests(r, width, vector, blocking)], None
+
+
+def _with_pads(found, dim: int, size: int, src, dst, width: int, vector: int) -> list[Region] | None:
+    """The regions, those at the end of `dim` with the pads of their block; None where a leaf cannot do that."""
+    unit = dst[dim][0].unit
+    result = []
+    for parts in found:
+        last = parts[dim]
+        if last.start < size // unit * unit:
+            result.append(_region(parts, src, dst))
+            continue
+        if last.start % unit or len(last.loops) != 1 or last.loops[0].n != size % unit:
+            return None
+        loop = last.loops[0]
+        rest = _region([*parts[:dim], last._replace(loops=()), *parts[dim + 1 :]], src, dst)
+        region = rest._replace(block=Loop(unit, loop.src, width), valid=loop.n)
+        if not pads_with(region, width, vector):
+            return None
+        result.append(region)
+    return result
 
 
 def fill_nests(
-    shape: Sequence[int], padded: Sequence[int], dst: Sequence[Digits], width: int
+    shape: Sequence[int], padded: Sequence[int], dst: Sequence[Digits], width: int, done: int | None = None
 ) -> list[Nest]:
-    """Nests that write every pad of `dst`: its elements inside `padded` and outside the logical `shape`."""
+    """Nests that write every pad of `dst`: its elements inside `padded` and outside the logical `shape`.
+
+    Those of dimension `done` beside logical elements of the other dimensions are written already.
+    """
     nests = []
-    for dim in range(len(shape)):
-        ranges = [(0, n) for n in shape[:dim]] + [(shape[dim], padded[dim])] + [(0, n) for n in padded[dim + 1 :]]
+    order = [d for d in range(len(shape)) if d != done] + ([] if done is None else [done])
+    for at, dim in enumerate(order if done is None else order[:-1]):
+        ranges = [(0, padded[d]) if order.index(d) > at else (0, shape[d]) for d in range(len(shape))]
+        ranges[dim] = (shape[dim], padded[dim])
         for region in itertools.product(*(pieces(a, b, d, d) for (a, b), d in zip(ranges, dst))):
             loops = merge([x for p in region for x in p.loops])
             while len(loops) < 2:

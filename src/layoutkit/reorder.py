@@ -170,6 +170,7 @@ KINDS = {
         Blocking(0, 64, True, 1),
         Blocking(0, 1024, True, 1),
         Blocking(0, 4096, True, 1),
+        Blocking(1024, 0, True, 1),
         Blocking(0, 64, True, 2),
     )
 }
@@ -255,4 +256,6 @@ def _program(src, dst, shape, width, src_strides, dst_strides, pad, kind, isa) -
     s = digits(src.axes(shape), src_strides, src.rank)
     d = digits(axes, dst_strides, dst.rank)
     padded = dst.padded_shape([a.extent for a in axes])
-    return Program(copy_nests(shape, s, d, width, blocking) + fill_nests(shape, padded, d, width), width, pad, stream)
+    vector = registry.best("transpose", 32)[0].nr * 4
+    nests, done = copy_nests(shape, s, d, width, vector, blocking)
+    return Program(nests + fill_nests(shape, padded, d, width, done), width, pad, stream)

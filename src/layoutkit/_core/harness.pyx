@@ -8,15 +8,21 @@ from libc.stdint cimport int64_t, uint32_t
 from .registry cimport lk_gemm, lk_gemm_fn, lk_kernel, lk_move, lk_move_fn, row_named
 
 
-def move(str name, size_t src, size_t dst, n, s, d, bint stream=False, ahead=0):
-    """Run a copy, transpose, gather or fill row; n, s, d are pairs (i0, i1), strides in bytes."""
+def move(str name, size_t src, size_t dst, n, s, d, bint stream=False, ahead=0, outer=(0, 0, 0, 0), valid=0,
+         const unsigned char[::1] pad=None):
+    """Run a copy, transpose, gather or fill row; n, s, d are pairs (i0, i1), strides in bytes.
+
+    `outer` is (in0, out_d0, in1, out_s1), `pad` 64 bytes; see lk_move in kernels.h.
+    """
     cdef const lk_kernel *row = row_named(name)
     cdef lk_move m
     m.src, m.dst = <const char *>src, <char *>dst
     m.n0, m.n1 = n
     m.s0, m.s1 = s
     m.d0, m.d1 = d
-    m.stream, m.ahead = stream, ahead
+    m.stream, m.ahead, m.valid = stream, ahead, valid
+    m.in0, m.out_d0, m.in1, m.out_s1 = outer
+    m.pad = NULL if pad is None else <const char *>&pad[0]
     (<lk_move_fn>row.fn)(&m)
 
 

@@ -47,12 +47,21 @@ typedef void (*lk_gemm_fn)(const lk_gemm *);
  * transpose: s0 == d1 == width (the source runs along i0, the destination along i1)
  * gather:    any strides
  * fill:      src is one element, its strides are not read
+ *
+ * A transpose may have loops of two digits, so that it moves whole vectors where a block is shorter than one:
+ * if in0 is not 0, i0 = a*in0 + b lies at a*out_d0 + b*d0 in the destination; likewise i1 with in1, out_s1 in the
+ * source. Then n0 (n1) is a multiple of the tile, and in0 (in1) divides the tile and is a multiple of 16 bytes.
+ * If valid is not 0, only the first `valid` of n1 source elements exist (of an element of 128 bits and more: the
+ * first `valid` bytes); the rest of the destination becomes `pad`, 64 bytes of repeated pad elements.
  * `stream` asks for stores that bypass the caches; `ahead`, if not 0, for the source that many bytes further
- * along i0 to be fetched meanwhile. A kernel may decline both. */
+ * to be fetched meanwhile. A kernel may decline both. */
 typedef struct {
     const char *src;
     char *dst;
     int64_t n0, n1, s0, s1, d0, d1;
+    int64_t in0, out_d0, in1, out_s1;
+    int64_t valid;
+    const char *pad;
     int64_t ahead;
     int stream;
 } lk_move;

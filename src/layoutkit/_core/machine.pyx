@@ -3,7 +3,7 @@
 from cython.parallel cimport parallel
 cimport openmp
 from libc.stdint cimport int64_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 from .registry cimport LK_COPY, LK_PEAK, best_row, lk_kernel, lk_move, lk_move_fn, lk_peak_fn
@@ -57,8 +57,8 @@ cdef void copy_part(lk_move_fn fn, const char *s, char *d, int64_t lo, int64_t h
     if not stream:
         memcpy(d + lo, s + lo, hi - lo)
         return
-    m.src, m.dst, m.n0, m.n1, m.s0, m.s1, m.d0, m.d1, m.stream = s + lo, d + lo, 1, hi - lo, 0, 1, 0, 1, 1
-    m.ahead = 0
+    memset(&m, 0, sizeof(m))
+    m.src, m.dst, m.n0, m.n1, m.s1, m.d1, m.stream = s + lo, d + lo, 1, hi - lo, 1, 1, 1
     fn(&m)
 
 

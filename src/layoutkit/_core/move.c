@@ -14,7 +14,7 @@
 #endif
 
 /* Stores n = 16, 32 or 64 bytes past the caches; p aligned to n, n at most a vector. */
-LK_INLINE void stream_part(char *p, const char *v, const int n)
+LK_INLINE void stream_part(char *p, const char *v, const int n __attribute__((unused)))
 {
 #if defined(__AVX512F__)
     if (n == 64) {
@@ -116,31 +116,42 @@ void LK_NAME(copy_x8)(const lk_move *m)
 #include "move_width.inc"
 #undef BITS
 
-/* Elements of a whole vector or a part of one: blocks of blocked layouts, moved as they are. */
+/* Elements of a whole vector or a part of one: blocks of blocked layouts, moved as they are or padded. */
+LK_INLINE void move_wide(char *d, const char *s, const lk_move *m, const int bytes, const int stream)
+{
+    char whole[64];
+    if (m->valid && bytes <= 64) {
+        memcpy(whole, m->pad, bytes);
+        memcpy(whole, s, m->valid);
+        s = whole;
+    }
+    const int step = MIN(LK_VB, bytes);
+    for (int k = 0; k < bytes; k += step) {
+        if (stream)
+            stream_part(d + k, s + k, step);
+        else
+            copy_part(d + k, s + k, step);
+    }
+}
+
 #define WIDE(BITS) \
-    LK_INLINE void one##BITS(char *d, const char *s) \
-    { \
-        for (int k = 0; k < BITS / 8; k += MIN(LK_VB, BITS / 8)) \
-            copy_part(d + k, s + k, MIN(LK_VB, BITS / 8)); \
-    } \
     void LK_NAME(gather_x##BITS)(const lk_move *m) \
     { \
         for (int64_t i = 0; i < m->n0; i++) \
             for (int64_t j = 0; j < m->n1; j++) \
-                one##BITS(m->dst + i * m->d0 + j * m->d1, m->src + i * m->s0 + j * m->s1); \
+                move_wide(m->dst + i * m->d0 + j * m->d1, m->src + i * m->s0 + j * m->s1, m, BITS / 8, 0); \
     } \
     void LK_NAME(transpose_x##BITS)(const lk_move *m) \
     { \
-        const int stream = m->stream && ((intptr_t)m->dst | m->d0) % (BITS / 8) == 0; \
+        const int stream = m->stream && ((intptr_t)m->dst | m->d0) % MIN(64, BITS / 8) == 0; \
         for (int64_t i = 0; i < m->n0; i++) { \
             const char *s = m->src + i * m->s0; \
             char *d = m->dst + i * m->d0; \
             for (int64_t j = 0; j < m->n1; j++, s += m->s1, d += BITS / 8) { \
                 if (stream) \
-                    for (int k = 0; k < BITS / 8; k += MIN(LK_VB, BITS / 8)) \
-                        stream_part(d + k, s + k, MIN(LK_VB, BITS / 8)); \
+                    move_wide(d, s, m, BITS / 8, 1); \
                 else \
-                    one##BITS(d, s); \
+                    move_wide(d, s, m, BITS / 8, 0); \
                 if (m->ahead) \
                     __builtin_prefetch(s + m->ahead); \
             } \
@@ -151,6 +162,8 @@ void LK_NAME(copy_x8)(const lk_move *m)
 WIDE(128)
 WIDE(256)
 WIDE(512)
+WIDE(1024)
+WIDE(2048)
 
 typedef struct { uint64_t lo, hi; } pair;
 void LK_NAME(fill_x128)(const lk_move *m)
@@ -175,9 +188,13 @@ const lk_kernel LK_NAME(lk_rows_move)[] = {
     LK_ROW(LK_TRANSPOSE, transpose_x128, 128, 0, 0),
     LK_ROW(LK_TRANSPOSE, transpose_x256, 256, 0, 0),
     LK_ROW(LK_TRANSPOSE, transpose_x512, 512, 0, 0),
+    LK_ROW(LK_TRANSPOSE, transpose_x1024, 1024, 0, 0),
+    LK_ROW(LK_TRANSPOSE, transpose_x2048, 2048, 0, 0),
     LK_ROW(LK_GATHER, gather_x128, 128, 0, 0),
     LK_ROW(LK_GATHER, gather_x256, 256, 0, 0),
     LK_ROW(LK_GATHER, gather_x512, 512, 0, 0),
+    LK_ROW(LK_GATHER, gather_x1024, 1024, 0, 0),
+    LK_ROW(LK_GATHER, gather_x2048, 2048, 0, 0),
     LK_ROW(LK_FILL, fill_x128, 128, 0, 0),
     LK_LAST_ROW,
 };

@@ -23,7 +23,11 @@ cdef extern from "kernels.h" nogil:
     ctypedef struct lk_move:
         const char *src
         char *dst
-        int64_t n0, n1, s0, s1, d0, d1, ahead
+        int64_t n0, n1, s0, s1, d0, d1
+        int64_t in0, out_d0, in1, out_s1
+        int64_t valid
+        const char *pad
+        int64_t ahead
         int stream
     ctypedef void (*lk_move_fn)(const lk_move *) noexcept nogil
 

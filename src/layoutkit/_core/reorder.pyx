@@ -44,7 +44,7 @@ cdef class Program:
 
     Parameters
     ----------
-    nests : sequence of (family, bits, loops, leaf, src_offset, dst_offset, ahead)
+    nests : sequence of (family, bits, loops, leaf, src_offset, dst_offset, ahead, outer, valid)
         `loops` and the two of `leaf` are (count, source stride, destination stride), strides in bytes.
     width : int
         Bytes of an element.
@@ -60,12 +60,13 @@ cdef class Program:
         cdef int i, j
         if len(pad) != width or width > 16:
             raise ValueError(f"pad of {len(pad)} bytes for elements of {width}")
-        memcpy(self.pad, <const char *>pad, width)
+        for i in range(0, sizeof(self.pad), width):
+            memcpy(&self.pad[i], <const char *>pad, width)
         self.count, self.stream = len(nests), stream
         self.nests = <Nest *>calloc(max(1, self.count), sizeof(Nest))
         if self.nests == NULL:
             raise MemoryError(f"reorder: {self.count} loop nests")
-        for i, (family, bits, loops, leaf, src_offset, dst_offset, ahead) in enumerate(nests):
+        for i, (family, bits, loops, leaf, src_offset, dst_offset, ahead, outer, valid) in enumerate(nests):
             if len(loops) > MAX_LOOPS:
                 raise ValueError(f"reorder: {len(loops)} nested loops, at most {MAX_LOOPS}")
             nest = self.nests + i
@@ -74,7 +75,8 @@ cdef class Program:
             (nest.leaf.n0, nest.leaf.s0, nest.leaf.d0), (nest.leaf.n1, nest.leaf.s1, nest.leaf.d1) = leaf
             nest.src_offset, nest.dst_offset = src_offset, dst_offset
             nest.leaf.stream = stream
-            nest.leaf.ahead = ahead
+            nest.leaf.ahead, nest.leaf.valid, nest.leaf.pad = ahead, valid, self.pad
+            nest.leaf.in0, nest.leaf.out_d0, nest.leaf.in1, nest.leaf.out_s1 = outer
             nest.loops, nest.tasks = len(loops), 1
             for j, (n, s, d) in enumerate(loops):
                 nest.n[j], nest.s[j], nest.d[j] = n, s, d
