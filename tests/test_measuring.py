@@ -13,7 +13,7 @@ import layoutkit as lk
 from layoutkit import machine, measuring
 from layoutkit.cost import cost_table
 from layoutkit.costfile import Cost
-from layoutkit.measuring import first_use, measure
+from layoutkit.measuring import Contest, first_use, measure
 from layoutkit.plan import Candidate
 
 plan = importlib.import_module("layoutkit.plan")  # lk.plan is the function
@@ -47,8 +47,8 @@ class Machine:
 
         return run
 
-    def measure(self, key, names, **kwargs):
-        return measure(key, [Candidate(n, 1.0, lambda n=n: n) for n in names], self.runner, **kwargs)
+    def measure(self, key, names, seconds):
+        return measure(Contest(key, [Candidate(n, 1.0, lambda n=n: n) for n in names], lambda: self.runner), seconds)
 
 
 def test_the_least_the_median_and_the_count(key, monkeypatch):
@@ -137,7 +137,7 @@ def tuning(monkeypatch):
 
 
 def use(m, key, **estimates):
-    first_use(key, [Candidate(n, s, lambda n=n: n) for n, s in estimates.items()], lambda: m.runner)
+    first_use(Contest(key, [Candidate(n, s, lambda n=n: n) for n, s in estimates.items()], lambda: m.runner))
     return set(m.calls)
 
 

@@ -14,9 +14,10 @@ import layoutkit as lk
 from layoutkit import machine
 from layoutkit.cost import cost_table
 from layoutkit.costfile import Cost
+from layoutkit.measuring import measure
 from layoutkit.plan import Candidate, Choice, Plan, rank
 from layoutkit.problem import ConvProblem
-from layoutkit.routes import measure_packings, measure_routes, route_key
+from layoutkit.routes import pack_contest, route_contest, route_key
 
 plan = importlib.import_module("layoutkit.plan")  # lk.plan is the function
 keys = (f"test problem {i}" for i in itertools.count())
@@ -110,7 +111,7 @@ def conv_problem(oc):
 
 def test_every_route_can_win_and_gives_the_same_result(cache_dir):
     x, w = small_conv(oc=14)
-    found = measure_routes(conv_problem(14), 1, seconds=0)
+    found = measure(route_contest(conv_problem(14), 1), 0)
     op = lk.Conv2d(w, threads=1)
     want = op(x)
     for i, name in enumerate(found):
@@ -122,8 +123,8 @@ def test_every_route_can_win_and_gives_the_same_result(cache_dir):
 def test_a_frozen_table_is_bit_identical(cache_dir, calm):
     rng = np.random.default_rng(0)
     x, w = rng.standard_normal((1, 5, 9, 9), np.float32), rng.standard_normal((15, 5, 3, 3), np.float32)
-    measure_routes(conv_problem(15), 1, seconds=0)
-    measure_packings(conv_problem(15), seconds=0)
+    measure(route_contest(conv_problem(15), 1), 0)
+    measure(pack_contest(conv_problem(15)), 0)
     cost_table.save()
     want = lk.conv2d(x, w, threads=1)
     program = f"""

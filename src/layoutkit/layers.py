@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Iterator
 from math import prod
 from typing import NamedTuple
@@ -11,6 +12,11 @@ from .layout import Layout
 from .problem import ConvProblem
 
 Ints = int | tuple[int, ...]
+_NUMBERS = r"\d+(?:x\d+)*"
+_TEXT = re.compile(
+    rf"(?P<kernel>{_NUMBERS}) (?:(?P<n>\d+)x)?(?P<ic>\d+)->(?P<oc>\d+) @(?P<size>{_NUMBERS})"
+    rf"(?: s(?P<stride>{_NUMBERS}))?(?: p(?P<padding>[\dx+]+))?(?: d(?P<dilation>{_NUMBERS}))?(?: g(?P<groups>\d+))?"
+)
 
 
 class Layer(NamedTuple):
@@ -21,7 +27,7 @@ class Layer(NamedTuple):
     size: Ints
     kernel: Ints
     stride: Ints = 1
-    padding: Ints = 0
+    padding: Ints | tuple[tuple[int, int], ...] = 0  # of both sides, or pairs of (before, after)
     groups: int = 1
     dilation: Ints = 1
     n: int = 1
@@ -42,21 +48,85 @@ class Layer(NamedTuple):
 
         return ConvProblem(
             self.n, self.ic, self.oc, axes(self.size), axes(self.kernel), axes(self.stride),
-            tuple((p, p) for p in axes(self.padding)), axes(self.dilation), self.groups, src, dst,
+            self._pads(self.padding), axes(self.dilation), self.groups, src, dst,
         )  # fmt: skip
 
-    def __str__(self) -> str:
-        def x(value: Ints) -> str:
-            return "x".join(map(str, value if isinstance(value, tuple) else (value,) * self.rank))
+    def _pads(self, padding) -> tuple[tuple[int, int], ...]:
+        each = padding if isinstance(padding, tuple) else (padding,) * self.rank
+        return tuple(p if isinstance(p, tuple) else (p, p) for p in each)
 
+    @staticmethod
+    def centred(kernel: Ints, dilation: Ints) -> Ints:
+        """The padding that keeps an output as large as its input, for odd kernels."""
+        if isinstance(kernel, int) and isinstance(dilation, int):
+            return dilation * (kernel - 1) // 2
+        rank = len(kernel) if isinstance(kernel, tuple) else len(dilation)
+        axes = (v if isinstance(v, tuple) else (v,) * rank for v in (kernel, dilation))
+        return tuple(d * (k - 1) // 2 for k, d in zip(*axes))
+
+    @classmethod
+    def parse(cls, text: str) -> Layer:
+        """The layer that `str` writes as `text`: kernel, channels, size, and s, p, d, g where they are not the usual.
+
+        Examples
+        --------
+        >>> Layer.parse("3x3 64->128 @56 s2 g4").problem("NHWC").out
+        (28, 28)
+        """
+        found = _TEXT.fullmatch(" ".join(text.split()))
+        if not found:
+            raise ValueError(f"not a layer: {text!r}; expected one such as '3x3 64->128 @56 s2 p1 d1 g4'")
+
+        def ints(name: str, usual: Ints) -> Ints:
+            values = found[name] and tuple(map(int, found[name].split("x")))
+            return usual if not values else values[0] if len(values) == 1 and name != "size" else values
+
+        kernel = tuple(map(int, found["kernel"].split("x")))
+        rank = len(kernel)
+        size, stride, dilation = ints("size", 1), ints("stride", 1), ints("dilation", 1)
+        if len(size) == 1 and rank == 2:
+            size = size[0]
+        elif len(size) == 1:
+            size *= rank
+        if rank == 2 and len(set(kernel)) == 1:
+            kernel = kernel[0]
+        padding = cls.centred(kernel, dilation)
+        if found["padding"]:
+            try:
+                each = [tuple(map(int, p.split("+"))) for p in found["padding"].split("x")]
+            except ValueError:
+                each = [()]
+            if any(len(p) not in (1, 2) for p in each):
+                raise ValueError(f"not a layer: {text!r}; padding is such as p1, p1x2 or p0+1x0+1")
+            padding = tuple(p if len(p) == 2 else p[0] for p in each)
+            padding = padding[0] if len(padding) == 1 and isinstance(padding[0], int) else padding
+        layer = cls(int(found["ic"]), int(found["oc"]), size, kernel, stride, padding, int(found["groups"] or 1),
+                    dilation, int(found["n"] or 1))  # fmt: skip
+        lengths = {len(v) for v in (size, kernel, stride, padding, dilation) if isinstance(v, tuple)}
+        if lengths - {rank} or not 1 <= rank <= 3:
+            raise ValueError(f"not a layer: {text!r}; it has values for different numbers of axes")
+        layer.check(text)
+        return layer
+
+    def check(self, text: str) -> None:
+        """ValueError if there is no such convolution."""
+        p = self.problem("NCHW")
+        values = (p.n, p.ic, p.oc, p.groups, *p.size, *p.kernel, *p.stride, *p.dilation)
+        if min(values) < 1 or p.ic % p.groups or p.oc % p.groups or min(p.out) < 1:
+            raise ValueError(f"not a layer: {text!r}; its numbers do not fit together")
+
+    def __str__(self) -> str:
+        def x(value) -> str:
+            if isinstance(value, int):
+                return str(value)
+            return "x".join(str(v) if isinstance(v, int) else "+".join(map(str, v)) for v in value)
+
+        usual = (1, self.centred(self.kernel, self.dilation), 1, 1)
+        values = (self.stride, self.padding, self.dilation, self.groups)
+        more = "".join(f" {letter}{x(v)}" for letter, v, u in zip("spdg", values, usual) if v != u)
+        kernel = x(self.kernel if isinstance(self.kernel, tuple) else (self.kernel,) * self.rank)
         batch = f"{self.n}x" if self.n > 1 else ""
-        more = "".join(
-            f" {letter}{x(value) if isinstance(value, tuple) else value}"
-            for letter, value in (("s", self.stride), ("d", self.dilation), ("g", self.groups))
-            if value != 1
-        )
-        size = self.size if isinstance(self.size, int) else x(self.size)
-        return f"{x(self.kernel)} {batch}{self.ic}->{self.oc} @{size}{more}"
+        return f"{kernel} {batch}{self.ic}->{self.oc} @{x(self.size)}{more}"
 
 
 def with_axes(layout: str | Layout, rank: int) -> Layout:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from . import machine
 from .cost import cost_table
 from .costfile import Cost
-from .plan import Candidate, budget, mode, rank
+from .plan import Candidate, Choice, budget, mode, rank
 from .pools import held
 
 MIN_TIMING = 30e-6  # seconds: shorter calls are timed in batches, the clock takes a tenth of a microsecond
@@ -21,65 +22,82 @@ RIVAL = 0.9  # of the best measured: what is thought to cost less than that is m
 SECOND_LOOK = 10  # times the best: what looked slower than that is not timed again
 
 
-def measure(
-    key: str,
-    candidates: Sequence[Candidate],
-    runner: Callable[[object], Callable[[], object]],
-    seconds: float = 0.2,
-) -> dict[str, Cost]:
-    """Time the candidates and record them; those without a clean timing as doubtful.
+class Contest(NamedTuple):
+    """A problem's candidates, ready to be measured against one another.
 
-    Candidates alternate round by round, each round starting with another one, so that a noisy moment and
-    what the one before left in the caches meet them all. Those that are hopelessly slower than the best
-    are left where they are, and the time goes to those that could win.
-
-    Parameters
+    Attributes
     ----------
     key : str
         What the cost table knows the problem by.
     candidates : sequence of Candidate
-    runner : callable
-        Turns what a candidate builds into a call on buffers that are already touched.
-    seconds : float
-        To spend on rounds. Each candidate that is not hopeless gets three timings whatever they take,
-        and where its threads had to wait for a core, more of them, until three are clean or patience ends.
+    prepare : callable
+        Makes what turns a built candidate into a call, on buffers that are already touched.
+    """
+
+    key: str
+    candidates: Sequence[Candidate]
+    prepare: Callable[[], Callable[[object], Callable[[], object]]]
+
+
+def measure(contest: Contest, seconds: float = 0.2) -> dict[str, Cost]:
+    """Time the candidates and record them; those without a clean timing as doubtful.
 
     Returns
     -------
     dict of str to Cost
         What was measured now.
     """
+    found = timed(contest.candidates, contest.prepare(), seconds)
+    for name, t in found.items():
+        cost_table.record(contest.key, name, t.cost, doubtful=not t.clean)
+    return {name: t.cost for name, t in found.items()}
+
+
+def timed(candidates: Sequence[Candidate], runner: Callable, seconds: float) -> dict[str, Timings]:
+    """Timings of candidates by name.
+
+    They alternate round by round, each round starting with another one, so that a noisy moment and what the one
+    before left in the caches meet them all. Those that are hopelessly slower than the best are left where they are,
+    and the time goes to those that could win. Rounds take `seconds`; but each candidate that is not hopeless gets
+    three timings whatever they take, and where its threads had to wait for a core, more of them, until three are
+    clean or patience ends.
+    """
     timings = {c.name: Timings(runner(c.build())) for c in candidates}
     with held():
         _take_turns(list(timings.values()), seconds)
-    found = {name: Cost.of(t.clean or t.spoilt) for name, t in timings.items()}
-    for name, cost in found.items():
-        cost_table.record(key, name, cost, doubtful=not timings[name].clean)
-    return found
+    return timings
 
 
-def first_use(key: str, candidates: Sequence[Candidate], prepare: Callable[[], Callable]) -> None:
+def first_use(contest: Contest) -> None:
     """Measure the most promising candidates of a problem that the table lacks, if the budget of tuning allows it.
 
     The best `FEW` by estimate are measured; then those that are estimated to take less than the best of them took.
-    `prepare` makes the `runner` that `measure` takes, on first need.
     """
-    if mode() != "measure" or cost_table.costs(key):
+    if mode() != "measure" or cost_table.costs(contest.key):
         return
-    order = rank(key, candidates)
+    order = rank(contest.key, contest.candidates)
     few = order[:FEW]
-    need = (2 + MIN_ROUNDS) * sum(c.seconds for c in few)
-    if len(order) < 2 or need > budget():
+    if len(order) < 2 or _needed(few) > budget():
         return
     cost_table.save_at_exit()
     start = time.perf_counter()
-    runner = prepare()
-    found = measure(key, [c.candidate for c in few], runner, min(FIRST_USE, budget() - need))
+    runner = contest.prepare()
+
+    def some(choices: Sequence[Choice], seconds: float) -> dict[str, Cost]:
+        chosen = [c.candidate for c in choices]
+        return measure(contest._replace(candidates=chosen, prepare=lambda: runner), seconds)
+
+    found = some(few, min(FIRST_USE, budget() - _needed(few)))
     best = min(cost.min for cost in found.values())
     rivals = [c for c in order[FEW:] if c.seconds < RIVAL * best][:FEW]
-    if rivals and (2 + MIN_ROUNDS) * sum(c.seconds for c in rivals) < budget() - (time.perf_counter() - start):
-        measure(key, [c.candidate for c in (*rivals, few[0])], runner, FIRST_USE / 2)
+    if rivals and _needed(rivals) < budget() - (time.perf_counter() - start):
+        some([*rivals, few[0]], FIRST_USE / 2)
     budget(time.perf_counter() - start)
+
+
+def _needed(choices: Sequence[Choice]) -> float:
+    """Seconds that measuring takes at least: two runs to warm up, and the rounds."""
+    return (2 + MIN_ROUNDS) * sum(c.seconds for c in choices)
 
 
 def _take_turns(every: Sequence[Timings], seconds: float) -> None:
@@ -113,6 +131,11 @@ class Timings:
         self._run, self._calls = run, 1
         self.clean: list[float] = []
         self.spoilt: list[float] = []
+
+    @property
+    def cost(self) -> Cost:
+        """The clean timings as a cost; all of them if none is."""
+        return Cost.of(self.clean or self.spoilt)
 
     @property
     def best(self) -> float:

@@ -13,12 +13,11 @@ from ._core import registry
 from ._core.reorder import Program
 from .arrays import as_array, check_movable, check_out, empty, has_pitches, lay_out
 from .cost import cost_table
-from .costfile import Cost
 from .features import reorder_features
 from .layout import Layout
 from .leaves import Blocking
 from .machine import last_level_cache
-from .measuring import first_use, measure
+from .measuring import Contest, first_use
 from .model import describes
 from .nests import copy_nests, digits, fill_nests
 from .notation import key
@@ -182,7 +181,7 @@ def reorder_key(src: Layout, dst: Layout, shape: tuple[int, ...], width: int, th
     return f"reorder {'x'.join(map(str, shape))} {key(src)}>{key(dst)} x{8 * width} t{threads}"
 
 
-_KEY = re.compile(r"reorder (\S+) ([^\s>]+)>(\S+) x(\d+) t(\d+)")
+_KEY = re.compile(r"reorder (\S+) ([^\s>]+)>(\S+) x(\d+)")
 
 
 def candidates(src: Layout, dst: Layout, shape: tuple[int, ...], width: int) -> Iterator[Candidate]:
@@ -199,11 +198,22 @@ def _strides(layout: Layout, shape: tuple[int, ...], width: int) -> tuple[int, .
     return tuple(width * s for s in layout.axis_strides(shape))
 
 
+def parse_key(text: str) -> tuple[Layout, Layout, tuple[int, ...], int]:
+    """Layouts, shape and bytes of an element of a reorder's key, without threads; ValueError if it is none."""
+    found = _KEY.fullmatch(text)
+    if not found:
+        raise ValueError(f"not a reorder: {text!r}; expected one such as 'reorder 1x64x56x56 NCHW>NHWC x32'")
+    sizes, src, dst, bits = found.groups()
+    shape, width, src, dst = tuple(map(int, sizes.split("x"))), int(bits) // 8, Layout(src), Layout(dst)
+    if width not in (1, 2, 4, 8, 16) or int(bits) % 8 or not src.rank == dst.rank == len(shape):
+        raise ValueError(f"not a reorder: {text!r}; its shape, layouts and bits do not fit together")
+    return src, dst, shape, width
+
+
 @describes("reorder")
 def _describe(key: str):
-    shape, src, dst, bits, threads = _KEY.fullmatch(key).groups()
-    shape, width = tuple(map(int, shape.split("x"))), int(bits) // 8
-    src, dst = Layout(src), Layout(dst)
+    text, _, threads = key.rpartition(" t")
+    src, dst, shape, width = parse_key(text)
     features = reorder_features(src, dst, shape, width, int(threads))
     return features, lambda: {c.name: c.estimate for c in candidates(src, dst, shape, width)}.get
 
@@ -211,9 +221,7 @@ def _describe(key: str):
 def choices(src: Layout, dst: Layout, shape: tuple[int, ...], width: int, threads: int) -> tuple[Choice, ...]:
     """The candidates in order, best first."""
     if mode() == "measure" and prod(shape):
-        found = list(candidates(src, dst, shape, width))
-        runner = partial(_runner, src, dst, shape, width, threads)
-        first_use(reorder_key(src, dst, shape, width, threads), found, runner)
+        first_use(reorder_contest(src, dst, shape, width, threads))
     return _choices(src, dst, shape, width, threads, registry.isa(), cost_table.generation)
 
 
@@ -229,15 +237,11 @@ def _runner(src: Layout, dst: Layout, shape: tuple[int, ...], width: int, thread
     return lambda run: partial(run, a, b, threads)
 
 
-def measure_reorder(
-    src: Layout, dst: Layout, shape: tuple[int, ...], width: int, threads: int, seconds: float = 0.2
-) -> dict[str, Cost]:
-    """Measure every candidate on contiguous arrays of its own (see `measure`)."""
-    if not prod(shape):
-        return {}
-    found = list(candidates(src, dst, shape, width))
+def reorder_contest(src: Layout, dst: Layout, shape: tuple[int, ...], width: int, threads: int) -> Contest:
+    """The ways to move a tensor between contiguous arrays, to be measured."""
     key = reorder_key(src, dst, shape, width, threads)
-    return measure(key, found, _runner(src, dst, shape, width, threads), seconds)
+    found = list(candidates(src, dst, shape, width))
+    return Contest(key, found, partial(_runner, src, dst, shape, width, threads))
 
 
 def program(src, dst, shape, width: int, src_strides, dst_strides, pad: bytes | None = None,

@@ -6,6 +6,7 @@ Candidates of a convolution are routes; their costs are of the whole.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -18,10 +19,10 @@ from ._core import registry
 from ._core.registry import Kernel
 from .algorithms import ALGORITHMS, Algorithm, contiguous_strides
 from .cost import cost_table
-from .costfile import Cost
 from .features import conv_features, filter_features
 from .layout import Layout
-from .measuring import first_use, measure
+from .machine import last_level_cache
+from .measuring import Contest, first_use
 from .model import describes
 from .plan import Candidate, Choice, Step, mode, rank
 from .problem import ConvProblem
@@ -191,9 +192,9 @@ def choices(
     x_strides = x_strides or contiguous_strides(p.src, p.src_shape)
     y_strides = y_strides or contiguous_strides(p.dst, p.dst_shape)
     if mode() == "measure" and prod(p.src_shape) and prod(p.dst_shape):
-        first_use(route_key(p, threads), _plain(p, threads), partial(_runner, p))
+        first_use(route_contest(p, threads))
         if once:
-            first_use(pack_key(p), _packings(p, threads), partial(_pack_runner, p))
+            first_use(pack_contest(p))
     return _choices(p, algorithm, threads, x_strides, y_strides, once, registry.isa(), cost_table.generation)
 
 
@@ -225,19 +226,33 @@ def _pack_runner(p: ConvProblem) -> Callable[[Route], Callable[[], object]]:
     return lambda route: partial(route.pack, w, None)
 
 
-def _packings(p: ConvProblem, threads: int) -> list[Candidate]:
-    """The distinct ways to pack the filter of `p`, as candidates of a problem of their own."""
-    found = {step.name: (step, c) for c in _plain(p, threads, once=True) for step in c.steps}
-    return [Candidate(name, step.estimate, c.build) for name, (step, c) in found.items()]
+def route_contest(p: ConvProblem, threads: int) -> Contest:
+    """The routes of `p` on contiguous arrays, to be measured."""
+    return Contest(route_key(p, threads), _plain(p, threads), partial(_runner, p))
 
 
-def measure_routes(p: ConvProblem, threads: int, seconds: float = 0.2) -> dict[str, Cost]:
-    """Measure every route of `p` on contiguous arrays of its own (see `measure`)."""
-    if not prod(p.src_shape) or not prod(p.dst_shape):
-        return {}
-    return measure(route_key(p, threads), _plain(p, threads), _runner(p), seconds)
+def pack_contest(p: ConvProblem) -> Contest:
+    """The distinct ways to pack the filter of `p`, to be measured."""
+    found = {step.name: (step, c) for c in _plain(p, 1, once=True) for step in c.steps}
+    ways = [Candidate(name, step.estimate, c.build) for name, (step, c) in found.items()]
+    return Contest(pack_key(p), ways, partial(_pack_runner, p))
 
 
-def measure_packings(p: ConvProblem, seconds: float = 0.2) -> dict[str, Cost]:
-    """Measure every way to pack the filter of `p` (see `measure`)."""
-    return measure(pack_key(p), _packings(p, 1), _pack_runner(p), seconds)
+COLD_BYTES, COLD_COPIES = 64 << 20, 256
+
+
+def cold_seconds(p: ConvProblem, threads: int, name: str) -> float:
+    """What a route takes, the median, when each call has a filter that has left the caches since it was last used."""
+    route = next(c for c in _plain(p, threads) if c.name == name).build()
+    x = np.ones(p.src.physical_shape(p.src_shape), np.float32)
+    y = np.ones(p.dst.physical_shape(p.dst_shape), np.float32)
+    w = _filter(p)
+    copies = max(2, min(COLD_COPIES, max(COLD_BYTES, 2 * last_level_cache()) // w.nbytes))
+    filters = [route.pack(w.copy(), None) for _ in range(copies)]
+    route.run(x, *filters[0], y)
+    timings = []
+    for filter, bias in filters:
+        start = time.perf_counter()
+        route.run(x, filter, bias, y)
+        timings.append(time.perf_counter() - start)
+    return sorted(timings)[copies // 2]
