@@ -214,3 +214,14 @@ def test_environment_chooses_the_instruction_set():
     env["LAYOUTKIT_ISA"] = "mmx"
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
     assert done.returncode == 1 and "LAYOUTKIT_ISA='mmx': this machine runs portable" in done.stderr
+
+
+def test_a_bias_is_added_once_where_the_sum_is_split_by_taps():
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((1, 6, 6, 200), np.float32), rng.standard_normal((40, 200, 5, 5), np.float32)
+    bias = np.arange(40, dtype=np.float32) * 100
+    for isa in registry.isas():
+        with using_isa(isa):
+            got = lk.conv2d(x, w, bias, padding=2, layout="NHWC", algorithm="direct")
+        want = reference.conv(x.transpose(0, 3, 1, 2), w, bias, (1, 1), ((2, 2), (2, 2)), (1, 1), 1)
+        np.testing.assert_allclose(got.transpose(0, 3, 1, 2), want, rtol=1e-3, atol=1e-2)

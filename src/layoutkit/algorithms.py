@@ -8,16 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
-from typing import NamedTuple
 
 import numpy as np
 
+from . import winograd_conv
 from ._core import conv as core
 from ._core.registry import Kernel
 from .arrays import empty
+from .geometry import (
+    channels_innermost,
+    contiguous_strides,
+    geometry,
+    pixels_innermost,
+    spatial_strides,
+    strides_of,
+)
 from .layout import Layout
-from .nests import Digits, digits
 from .problem import ConvProblem
 from .reorder import reorder
 
@@ -25,59 +33,6 @@ from .reorder import reorder
 ROW_BLOCK = 96 << 10, 384 << 10
 
 PANEL = 300 << 10  # bytes of a filter panel past which the sum is split by taps
-
-
-class Geometry(NamedTuple):
-    """A problem's spatial half, always three axes: what the executors read."""
-
-    n: int
-    groups: int
-    size: tuple[int, ...]
-    out: tuple[int, ...]
-    kernel: tuple[int, ...]
-    stride: tuple[int, ...]
-    dilation: tuple[int, ...]
-    before: tuple[int, ...]
-
-
-def geometry(p: ConvProblem) -> Geometry:
-    """The geometry of `p`, missing axes of size 1 in front."""
-
-    def three(values: Sequence[int]) -> tuple[int, ...]:
-        return (1,) * (3 - len(values)) + tuple(values)
-
-    before = (0,) * (3 - len(p.size)) + tuple(a for a, _ in p.padding)
-    return Geometry(
-        p.n, p.groups, three(p.size), three(p.out), three(p.kernel), three(p.stride), three(p.dilation), before
-    )
-
-
-def strides_of(layout: Layout, shape: Sequence[int], strides: Sequence[int]) -> list[Digits]:
-    """Per logical dimension the digits of an array of `strides`."""
-    return digits(layout.axes(shape), strides, layout.rank)
-
-
-def contiguous_strides(layout: Layout, shape: Sequence[int], width: int = 4) -> tuple[int, ...]:
-    """Byte strides of the contiguous physical array of `shape`."""
-    return tuple(width * s for s in layout.axis_strides(shape))
-
-
-def _spatial(ds: list[Digits]) -> tuple[int, ...]:
-    """Strides of depth, height, width; 0 for the axes that there are not."""
-    values = [d[0].stride for d in ds[2:]]
-    return (0,) * (3 - len(values)) + tuple(values)
-
-
-def channels_innermost(layout: Layout) -> bool:
-    """Channels run innermost, whole or in one block, and nothing else is blocked (NHWC, nChw16c)."""
-    blocks = [f for f in layout.factors if f.size]
-    return layout.factors[-1].dim == 1 and len(blocks) <= 1
-
-
-def pixels_innermost(layout: Layout) -> bool:
-    """Plain, images and channels outside, pixels in logical order inside (NCHW, CNHW)."""
-    order = [f.dim for f in layout.factors]
-    return order[2:] == list(range(2, layout.rank)) and all(not f.size for f in layout.factors)
 
 
 # ---- pixels as rows: channels innermost on both sides
@@ -143,7 +98,7 @@ def rows_build(p: ConvProblem, kernel: Kernel, threads: int, x_strides, y_stride
     row_block = min(max(panel, ROW_BLOCK[0]), ROW_BLOCK[1])
     return core.PixelRows(
         kernel.name, geometry(p), threads,
-        (xs[0][0].stride, *_spatial(xs)), x_channels, (ys[0][0].stride, *_spatial(ys)), y_channels,
+        (xs[0][0].stride, *spatial_strides(xs)), x_channels, (ys[0][0].stride, *spatial_strides(ys)), y_channels,
         gather, row_block, PANEL,
     )  # fmt: skip
 
@@ -179,7 +134,7 @@ def filters_build(p: ConvProblem, kernel: Kernel, threads: int, x_strides, y_str
     xs, ys = strides_of(p.src, p.src_shape, x_strides), strides_of(p.dst, p.dst_shape, y_strides)
     return core.FilterRows(
         kernel.name, geometry(p), threads,
-        (xs[0][0].stride, xs[1][0].stride, *_spatial(xs)), (ys[0][0].stride, ys[1][0].stride),
+        (xs[0][0].stride, xs[1][0].stride, *spatial_strides(xs)), (ys[0][0].stride, ys[1][0].stride),
         (p.ic // p.groups, p.oc // p.groups), not gather,
     )  # fmt: skip
 
@@ -203,12 +158,24 @@ class Algorithm:
     build: Callable
     strides_ok: Callable
     packing: str  # filters packed alike are packed once
+    accuracy: str = "strict"  # the strictest that allows it
+    variant: str = ""  # one of several ways that share the name
+    estimate: Callable | None = None  # seconds, where they are not those of the problem's flops
 
 
 def _filters_direct(p: ConvProblem) -> str | None:
     if not filters_in_place(p):
         return "only 1x1 with stride 1 and no padding reads NCHW without gathering"
     return filters_support(p)
+
+
+def _winograd(m: int, accuracy: str) -> Algorithm:
+    name = f"F({m},3)"
+    return Algorithm(
+        "winograd", False, "channels", partial(winograd_conv.support, m), partial(winograd_conv.pack, m),
+        partial(winograd_conv.build, m), rows_strides_ok, f"winograd {name}", accuracy, name,
+        partial(winograd_conv.estimate, m),
+    )  # fmt: skip
 
 
 ALGORITHMS = (
@@ -218,4 +185,7 @@ ALGORITHMS = (
     Algorithm("im2col", True, "channels", rows_support, rows_pack, rows_build, rows_strides_ok, "rows"),
     Algorithm("im2col", True, "pixels", filters_support, filters_pack, filters_build, filters_strides_ok,
               "filters"),
+    _winograd(2, "standard"),
+    _winograd(4, "standard"),
+    _winograd(6, "fast"),
 )  # fmt: skip

@@ -9,22 +9,22 @@ from .arrays import as_array, check_out, empty
 from .cost import cost_table
 from .layout import Layout
 from .plan import Plan, planner
-from .problem import ConvProblem, pad_pairs, per_axis
+from .problem import ACCURACIES, ConvProblem, pad_pairs, per_axis
 from .reorder import reorder
-from .routes import best_route, choices
+from .routes import best_route, choices, route_key
 from .tensor import Tensor
 from .threads import check_threads
 
 F32 = np.dtype(np.float32)
 MAX_BOUND = 256  # kinds of input that one object remembers the decision for
-ALGORITHM_NAMES = ("auto", "direct", "im2col")
+ALGORITHM_NAMES = ("auto", "direct", "im2col", "winograd")
 
 
 class _Filter:
     """A filter, its bias and the attributes of a convolution, checked; what both forms of call share."""
 
     def __init__(self, rank, w, bias, stride, padding, dilation, groups, layout, filter_layout, out_layout,
-                 algorithm, what):  # fmt: skip
+                 algorithm, accuracy, what):  # fmt: skip
         self.what = what
         self.layout, self.filter_layout = Layout(layout).dense, Layout(filter_layout).dense  # strides: the arrays'
         self.out_layout = self.layout if out_layout is None else Layout(out_layout)
@@ -36,7 +36,9 @@ class _Filter:
                 raise ValueError(f"{what}: {name} {found} has {found.rank} dimensions, expected {rank + 2}")
         if algorithm not in ALGORITHM_NAMES:
             raise ValueError(f"{what}: algorithm {algorithm!r} is none of {', '.join(ALGORITHM_NAMES)}")
-        self.algorithm = algorithm
+        if accuracy not in ACCURACIES:
+            raise ValueError(f"{what}: accuracy {accuracy!r} is none of {', '.join(ACCURACIES)}")
+        self.algorithm, self.accuracy = algorithm, accuracy
         w = as_array(w, f"{what}: w")
         _check_f32(w, f"{what}: w")
         shape = self.filter_layout.padded_shape(w.shape)
@@ -74,7 +76,7 @@ class _Filter:
         pads = pad_pairs(self.padding, size, self.kernel, self.stride, self.dilation)
         p = ConvProblem(
             shape[0], self.ic, self.oc, size, self.kernel, self.stride, pads, self.dilation, self.groups,
-            self.layout, self.out_layout,
+            self.layout, self.out_layout, self.accuracy,
         )  # fmt: skip
         if any(n < 1 for n in p.out):
             raise ValueError(
@@ -107,8 +109,10 @@ class _Conv:
     _once = False  # whether the filter is packed for one call only
 
     def __init__(self, w, bias=None, *, stride=1, padding=0, dilation=1, groups=1, layout=None,
-                 filter_layout=None, out_layout=None, algorithm="auto", threads=None):  # fmt: skip
-        self._set(w, bias, stride, padding, dilation, groups, layout, filter_layout, out_layout, algorithm, threads)
+                 filter_layout=None, out_layout=None, algorithm="auto", accuracy="standard",
+                 threads=None):  # fmt: skip
+        self._set(w, bias, stride, padding, dilation, groups, layout, filter_layout, out_layout, algorithm,
+                  accuracy, threads)  # fmt: skip
         f = self._filter
         f.w, f.bias = f.w.copy(), None if f.bias is None else f.bias.copy()
 
@@ -120,12 +124,13 @@ class _Conv:
         self._set(*args)
         return self
 
-    def _set(self, w, bias, stride, padding, dilation, groups, layout, filter_layout, out_layout, algorithm, threads):
+    def _set(self, w, bias, stride, padding, dilation, groups, layout, filter_layout, out_layout, algorithm,
+             accuracy, threads):  # fmt: skip
         rank = self.rank
         self._filter = _Filter(
             rank, w, bias, stride, padding, dilation, groups,
             layout or "NC" + "DHW"[3 - rank :], filter_layout or "OI" + "DHW"[3 - rank :], out_layout,
-            algorithm, f"conv{rank}d",
+            algorithm, accuracy, f"conv{rank}d",
         )  # fmt: skip
         check_threads(threads)
         self._threads = threads
@@ -190,7 +195,8 @@ class _Conv:
         threads = check_threads(self._threads)
         found = choices(p, f.algorithm, threads, once=self._once)
         rate = p.flops / found[0].seconds / 1e9
-        return Plan(str(p), found, [f"{p.flops / 1e6:.1f} MFLOP, {rate:.0f} GFLOP/s on {threads} thread(s)"])
+        note = f"{p.flops / 1e6:.1f} MFLOP, {rate:.0f} GFLOP/s on {threads} thread(s)"
+        return Plan(route_key(p, threads), found, [note])
 
     def explain(self, shape) -> str:
         """Why: the candidates for an input of logical `shape`, in order."""
@@ -217,7 +223,7 @@ _CLASSES = {1: Conv1d, 2: Conv2d, 3: Conv3d}
 
 def conv2d(
     x, w, bias=None, *, stride=1, padding=0, dilation=1, groups=1, layout="NCHW", filter_layout="OIHW",
-    out_layout=None, algorithm="auto", out=None, threads=None,
+    out_layout=None, algorithm="auto", accuracy="standard", out=None, threads=None,
 ) -> np.ndarray:  # fmt: skip
     """Two-dimensional convolution (cross-correlation, as in torch) in the layout that the data has.
 
@@ -235,8 +241,12 @@ def conv2d(
     layout, out_layout : str or Layout
         Of `x` and of the result; `out_layout` is `layout` by default.
     filter_layout : str or Layout
-    algorithm : {"auto", "direct", "im2col"}
+    algorithm : {"auto", "direct", "im2col", "winograd"}
         "auto" takes the route that the cost table thinks fastest.
+    accuracy : {"standard", "strict", "fast"}
+        What "auto" may choose from. "strict": direct summation only, an Inf or NaN reaches no other outputs than
+        those it is summed into. "standard": also Winograd's F(2x2, 3x3) and F(4x4, 3x3), whose error in the L2 norm
+        is at most 2.5 times that of direct summation. "fast": also F(6x6, 3x3).
     out : ndarray, optional
         Where to write; must not overlap `x`, `w` or `bias`.
     threads : int, optional
@@ -261,15 +271,16 @@ def conv2d(
     [[8.0, 12.0], [20.0, 24.0]]
     """
     return _functional(2, x, w, bias, stride, padding, dilation, groups, layout, filter_layout, out_layout,
-                       algorithm, out, threads)  # fmt: skip
+                       algorithm, accuracy, out, threads)  # fmt: skip
 
 
 def _functional(rank, x, w, bias, stride, padding, dilation, groups, layout, filter_layout, out_layout,
-                algorithm, out, threads):  # fmt: skip
+                algorithm, accuracy, out, threads):  # fmt: skip
     if isinstance(x, Tensor):
         layout, out_layout = x.layout, x.layout.dense if out_layout is None else out_layout
     op = _CLASSES[rank]._over(
-        w, bias, stride, padding, dilation, groups, layout, filter_layout, out_layout, algorithm, threads
+        w, bias, stride, padding, dilation, groups, layout, filter_layout, out_layout, algorithm, accuracy,
+        threads,
     )
     return op(x, out)
 

@@ -45,6 +45,7 @@ class Blocking(NamedTuple):
 CHUNK = 1 << 16  # bytes of one run: long copies are cut so that threads can share them
 TASKS = 8  # leaves that a nest has at least, so that threads can share it
 LINE = 64
+MAX_DIGITS = 1024  # LK_MAX_DIGITS of kernels.h
 AHEAD = 8192  # bytes that are fetched ahead at least
 WIDE = (16, 32, 64, 128, 256)  # bytes of a run that transposes move as one element
 ONE = Loop(1, 0, 0)
@@ -139,41 +140,39 @@ def _transposes(rest, along: Loop, inner: Loop, src: int, dst: int, width: int, 
     for side, loop in ((1, along), (2, inner)):
         beyond = _continued(loop, side, rest, width, tile)
         if beyond is not None:
-            return _two_digits(rest, along, inner, side, beyond, src, dst, width, vector, b)
+            return _two_digits(rest, along, inner, side, beyond, src, dst, width, b)
     return _tiles(rest, along, inner, src, dst, width, b)
 
 
 def _continued(loop: Loop, side: int, rest: Sequence[Loop], width: int, tile: int) -> Loop | None:
-    """What `side` goes on along where `loop` is shorter than a tile and both together fill one."""
-    if width > 8 or loop.n > tile or tile % loop.n or loop.n * width % 16:
+    """What `side` goes on along where `loop` is no longer than a tile."""
+    if width > 8 or loop.n > tile:
         return None
     found = next((x for x in rest if x[side] == loop.n * width), None)
-    return found if found is not None and found.n >= tile // loop.n else None
+    return found if found is not None and found.n * loop.n >= tile else None
 
 
-def _two_digits(rest, along, inner, side: int, beyond: Loop, src, dst, width, vector, b: Blocking) -> list[Nest]:
+def _two_digits(rest, along, inner, side: int, beyond: Loop, src, dst, width, b: Blocking) -> list[Nest]:
     """A loop shorter than a tile taken together with a part of the one that continues it."""
     loop = along if side == 1 else inner
-    tile = vector // width
-    k = tile // loop.n
-    whole = beyond.n // k
+    step = max(1, MAX_DIGITS // loop.n)  # of `beyond`, in one leaf
+    if (run := (b.src_run, b.dst_run)[side - 1]) and run // width > loop.n:
+        step = min(step, run // width // loop.n)
     others = [x for x in rest if x is not beyond]
-    both = Loop(whole * tile, width, loop.dst) if side == 1 else Loop(whole * tile, loop.src, width)
-    outer = (loop.n, beyond.dst, 0, 0) if side == 1 else (0, 0, loop.n, beyond.src)
-    step = Loop(1, k * beyond.src, k * beyond.dst)  # of a tile
-    pair = (both, inner) if side == 1 else (along, both)
-    nests = [
-        n._replace(outer=outer) for n in _tiles(others, *pair, src, dst, width, b, tile_step=(side, tile, step))
-    ]
-    if left := beyond.n - whole * k:
-        at = whole * k
-        tail = [*others, beyond._replace(n=left)]
-        nests += _tiles(tail, along, inner, src + at * beyond.src, dst + at * beyond.dst, width, b)
+    nests = []
+    for over, part, first in _cut(beyond, step):
+        both = Loop(part.n * loop.n, width, loop.dst) if side == 1 else Loop(part.n * loop.n, loop.src, width)
+        pair = (both, inner) if side == 1 else (along, both)
+        outer = (loop.n, beyond.dst, 0, 0) if side == 1 else (0, 0, loop.n, beyond.src)
+        at = src + first * beyond.src, dst + first * beyond.dst
+        nests += _tiles([*others, over], *pair, *at, width, b, side, outer)
     return nests
 
 
-def _tiles(rest, along: Loop, inner: Loop, src, dst, width: int, b: Blocking, tile_step=None) -> list[Nest]:
-    """Nests over tiles of `along` x `inner`; one of the two may step by whole tiles (side, size, step)."""
+def _tiles(
+    rest, along: Loop, inner: Loop, src: int, dst: int, width: int, b: Blocking, whole: int = 0, digits=(0, 0, 0, 0)
+) -> list[Nest]:
+    """Nests over tiles of `along` x `inner`; the one of side `whole` has two digits and is not cut."""
     i_step, j_step = b.src_run // width or along.n, b.dst_run // width or inner.n
     enough = max(1, TASKS // prod(x.n for x in rest))
     if -(-along.n // i_step) * -(-inner.n // j_step) < enough:  # too few to share: more of the longer one
@@ -181,26 +180,20 @@ def _tiles(rest, along: Loop, inner: Loop, src, dst, width: int, b: Blocking, ti
             i_step = _shares(along.n, enough, width)
         else:
             j_step = _shares(inner.n, enough, width)
+    if whole:  # the leaf's tables are small
+        i_step, j_step = (along.n, min(j_step, MAX_DIGITS)) if whole == 1 else (min(i_step, MAX_DIGITS), inner.n)
     nests = []
-    for i_outer, i, (i_src, i_dst) in _cut_tiles(along, i_step, tile_step if tile_step and tile_step[0] == 1 else None):
-        for j_outer, j, (j_src, j_dst) in _cut_tiles(inner, j_step, tile_step if tile_step and tile_step[0] == 2 else None):
+    for i_outer, i, i_first in _cut(along, i_step):
+        for j_outer, j, j_first in _cut(inner, j_step):
             outer = _ordered([*rest, i_outer, j_outer], b.along)
             ahead = 0
             if b.ahead and outer:  # so far along the innermost loop that a few lines of latency are hidden
                 leaves = -(-AHEAD // (i.n * j.n * width))
                 ahead = min(leaves, outer[-1].n - 1) * outer[-1].src
-            at = src + i_src + j_src, dst + i_dst + j_dst
-            nests.append(Nest("transpose", 8 * width, outer, (i, j), *at, ahead))
+            src_at = src + i_first * along.src + j_first * inner.src
+            dst_at = dst + i_first * along.dst + j_first * inner.dst
+            nests.append(Nest("transpose", 8 * width, outer, (i, j), src_at, dst_at, ahead, digits))
     return nests
-
-
-def _cut_tiles(loop: Loop, step: int, tiles) -> list[tuple[Loop, Loop, tuple[int, int]]]:
-    """As _cut, with offsets in bytes; a loop of two digits is cut at whole tiles."""
-    if tiles is None:
-        return [(o, i, (first * loop.src, first * loop.dst)) for o, i, first in _cut(loop, step)]
-    _, tile, move = tiles
-    cuts = _cut(move._replace(n=loop.n // tile), max(1, step // tile))
-    return [(o, loop._replace(n=i.n * tile), (first * move.src, first * move.dst)) for o, i, first in cuts]
 
 
 def _shares(n: int, parts: int, width: int) -> int:

@@ -49,7 +49,7 @@ def _exact(text: str, threads: Sequence[int]) -> Iterator[Case]:
         text, threads = head, [int(last)]
     if text.startswith("conv"):
         p = ConvProblem.parse(text)
-        title = text.removeprefix("conv ").removesuffix(" f32").rpartition(" ")[0]
+        title = text.removeprefix("conv ").partition(f" {p.src}>")[0]
         yield from (ConvCase(p, title, f"{p.src}>{p.dst}", 1, t) for t in threads)
     else:
         src, dst, shape, width = parse_key(text)

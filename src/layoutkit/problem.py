@@ -10,8 +10,13 @@ from math import prod
 from .layout import Layout
 from .notation import key
 
+ACCURACIES = ("strict", "standard", "fast")  # each allows what the ones before it allow
+
 Pairs = tuple[tuple[int, int], ...]
-_KEY = re.compile(r"conv n(\d+) c(\d+) (\S+) o(\d+) k(\S+) s(\S+) p(\S+) d(\S+) g(\d+) ([^\s>]+)>(\S+) f32")
+_KEY = re.compile(
+    r"conv n(\d+) c(\d+) (\S+) o(\d+) k(\S+) s(\S+) p(\S+) d(\S+) g(\d+) ([^\s>]+)>(\S+) f32"
+    rf"(?: ({'|'.join(ACCURACIES)}))?"
+)
 
 
 @dataclass(frozen=True)
@@ -29,6 +34,7 @@ class ConvProblem:
     groups: int
     src: Layout
     dst: Layout
+    accuracy: str = "standard"
 
     @property
     def out(self) -> tuple[int, ...]:
@@ -62,7 +68,8 @@ class ConvProblem:
         pads = ",".join(f"{a}+{b}" for a, b in self.padding)
         return (
             f"conv n{self.n} c{self.ic} {x(self.size)} o{self.oc} k{x(self.kernel)} s{x(self.stride)} "
-            f"p{pads} d{x(self.dilation)} g{self.groups} {key(self.src)}>{key(self.dst)} f32"
+            f"p{pads} d{x(self.dilation)} g{self.groups} {key(self.src)}>{key(self.dst)} f32 "
+            f"{self.accuracy}"
         )
 
     @classmethod
@@ -71,7 +78,7 @@ class ConvProblem:
         found = _KEY.fullmatch(text)
         if not found:
             raise ValueError(f"not the key of a convolution: {text!r}")
-        n, ic, size, oc, kernel, stride, pads, dilation, groups, src, dst = found.groups()
+        n, ic, size, oc, kernel, stride, pads, dilation, groups, src, dst, accuracy = found.groups()
 
         def x(values: str) -> tuple[int, ...]:
             return tuple(map(int, values.split("x")))
@@ -79,7 +86,7 @@ class ConvProblem:
         padding = tuple((int(a), int(b)) for a, b in (pair.split("+") for pair in pads.split(",")))
         return cls(
             int(n), int(ic), int(oc), x(size), x(kernel), x(stride), padding, x(dilation), int(groups),
-            Layout(src), Layout(dst),
+            Layout(src), Layout(dst), accuracy or "standard",
         )  # fmt: skip
 
 

@@ -25,7 +25,7 @@ from .machine import last_level_cache
 from .measuring import Contest, first_use
 from .model import describes
 from .plan import Candidate, Choice, Step, mode, rank
-from .problem import ConvProblem
+from .problem import ACCURACIES, ConvProblem
 from .reorder import program
 
 NATIVE = {"channels": {3: "NWC", 4: "NHWC", 5: "NDHWC"}, "pixels": {3: "NCW", 4: "NCHW", 5: "NCDHW"}}
@@ -93,7 +93,18 @@ def _native(p: ConvProblem, algorithm: Algorithm) -> ConvProblem | str:
 
 
 def _estimate(p: ConvProblem, native: ConvProblem, algorithm: Algorithm, kernel: Kernel, threads: int) -> float:
-    """Seconds, by counting: multiplications with the lanes and rows that go empty, and bytes moved."""
+    """Seconds, by counting: the work, and the bytes moved by reorders."""
+    if algorithm.estimate:
+        seconds = algorithm.estimate(native, kernel, LANES[kernel.isa], GFLOPS[kernel.isa], threads)
+    else:
+        seconds = _estimate_sum(native, algorithm, kernel, threads)
+    x_bytes, y_bytes = 4 * prod(p.src_shape), 4 * prod(p.dst_shape)
+    moved = (native.src != p.src) * x_bytes + (native.dst != p.dst) * y_bytes
+    return seconds + 2 * moved / (MOVE * threads) + 1e-6
+
+
+def _estimate_sum(native: ConvProblem, algorithm: Algorithm, kernel: Kernel, threads: int) -> float:
+    """Seconds of direct summation: multiplications with the lanes and rows that go empty, and gathering."""
     lanes = LANES[kernel.isa]
     out, per_group = native.n * prod(native.out), native.oc // native.groups
     rows, columns = (out, per_group) if algorithm.via == "channels" else (per_group, prod(native.out))
@@ -103,12 +114,10 @@ def _estimate(p: ConvProblem, native: ConvProblem, algorithm: Algorithm, kernel:
     waste *= 1 + 0.02 * (kernel.mr * -(-rows // kernel.mr) / max(1, rows) - 1)
     depth = native.ic // native.groups * prod(native.kernel)
     overhead = 1 + 12 / max(1, depth)  # a tile's prologue and stores, in steps of its sum
-    seconds = p.flops * waste * overhead / (GFLOPS[kernel.isa] * threads)
+    seconds = native.flops * waste * overhead / (GFLOPS[kernel.isa] * threads)
     if algorithm.gather:
         seconds += 8 * native.groups * depth * out / (MOVE * threads)
-    x_bytes, y_bytes = 4 * prod(p.src_shape), 4 * prod(p.dst_shape)
-    moved = (native.src != p.src) * x_bytes + (native.dst != p.dst) * y_bytes
-    return seconds + 2 * moved / (MOVE * threads) + 1e-6
+    return seconds
 
 
 def candidates(
@@ -128,13 +137,17 @@ def candidates(
         if isinstance(native, str):
             reasons.append(native)
             continue
+        if ACCURACIES.index(a.accuracy) > ACCURACIES.index(p.accuracy):
+            reasons.append(f"{a.name} {a.variant} needs accuracy {a.accuracy!r}, {p.accuracy!r} was asked for")
+            continue
         for kernel in registry.best("gemm", 32):
             way = "" if native == p else f" via {native.src}>{native.dst}"
             build = partial(Route, p, native, a, kernel, threads, x_strides, y_strides)
             steps = (_pack_step(p, _packing(native, a, kernel)),) if once else ()
-            yield Candidate(f"{a.name} {kernel.name}{way}", _estimate(p, native, a, kernel, threads), build, steps)
+            name = " ".join(filter(None, (a.name, a.variant, kernel.name)))
+            yield Candidate(f"{name}{way}", _estimate(p, native, a, kernel, threads), build, steps)
     if len(reasons) == sum(algorithm in ("auto", a.name) for a in ALGORITHMS):
-        raise ValueError(f"{p}: algorithm {algorithm!r} cannot do it: {'; '.join(reasons)}")
+        raise ValueError(f"{p}: algorithm {algorithm!r} cannot do it: {'; '.join(dict.fromkeys(reasons))}")
 
 
 def _pack_step(p: ConvProblem, packing: str) -> Step:

@@ -23,6 +23,10 @@ Matrix = tuple[tuple[Fraction, ...], ...]
 # Taken in turn as F(m, r) needs them: small, and in pairs whose sums and differences are shared.
 POINTS = tuple(Fraction(p) for p in ("0", "1", "-1", "2", "-2", "1/2", "-1/2", "4", "-4", "1/4", "-1/4"))
 
+# The pairs +-p beside 0 and infinity that round best for r = 3, found by trying. Those of F(4, 3) have a product of 1:
+# the rows are of like size, the error is half that of +-1, +-2.
+PAIRS = {2: (Fraction(1),), 4: (Fraction(2, 3), Fraction(3, 2)), 6: (Fraction(1), Fraction(2), Fraction(1, 2))}
+
 
 class Transform(NamedTuple):
     """The matrices of F(m, r): AT is m x n, G is n x r, BT is n x n, with n = m + r - 1."""
@@ -102,6 +106,22 @@ def rescale(t: Transform, factors: Sequence[Fraction | int]) -> Transform:
     g = [[x * k for x in row] for row, k in zip(t.G, f)]
     at = [[x / k for x, k in zip(row, f)] for row in t.AT]
     return t._replace(AT=_matrix(at), G=_matrix(g))
+
+
+def paired(m: int) -> Transform:
+    """F(m, 3) at 0, +-p for p in `PAIRS`, infinity, with the sign that makes BT[0][m] a 1: what the kernels do."""
+    t = transform(m, 3, [Fraction(0), *(x for p in PAIRS[m] for x in (p, -p))])
+    sign = t.BT[0][m]
+    return t._replace(**{name: _matrix([[sign * x for x in m[0]], *m[1:]]) for name, m in (("G", t.G), ("BT", t.BT))})
+
+
+def kernel_table(m: int) -> list[Fraction]:
+    """The numbers that the kernels of `paired` F(m, 3) read, in the order that kernels.h says."""
+    bt = paired(m).BT
+    table = list(bt[-1][1:m:2])
+    for q, p in enumerate(PAIRS[m]):
+        table += [*bt[2 * q + 1][2:m:2], *(p**k for k in range(1, m))]
+    return table
 
 
 def left_inverse(a: Matrix) -> Matrix:

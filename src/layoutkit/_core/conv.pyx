@@ -33,16 +33,6 @@ cdef enum:
     MAX_ROWS = 32    # rows of the tallest: a mask has a bit for each
 
 
-cdef struct Geometry:
-    int64_t n, groups
-    int64_t size[3]        # of the input
-    int64_t out[3]
-    int64_t kernel[3]
-    int64_t stride[3]
-    int64_t dilation[3]
-    int64_t before[3]      # padding
-
-
 cdef Geometry geometry_of(g) except *:
     cdef Geometry c
     c.n, c.groups = g.n, g.groups
@@ -50,10 +40,6 @@ cdef Geometry geometry_of(g) except *:
         c.size[i], c.out[i], c.kernel[i] = g.size[i], g.out[i], g.kernel[i]
         c.stride[i], c.dilation[i], c.before[i] = g.stride[i], g.dilation[i], g.before[i]
     return c
-
-
-cdef inline int64_t ceil_div(int64_t a, int64_t b) noexcept nogil:
-    return (a + b - 1) // b
 
 
 cdef inline void taps_inside(const Geometry *g, int axis, int64_t at, int64_t *lo, int64_t *hi) noexcept nogil:
@@ -65,20 +51,8 @@ cdef inline void taps_inside(const Geometry *g, int axis, int64_t at, int64_t *l
         hi[0] = lo[0]
 
 
-cdef inline int64_t share(int64_t total, int64_t parts, int64_t i) noexcept nogil:
-    """Where the i-th of `parts` even shares of `total` starts."""
-    return total // parts * i + min(i, total % parts)
-
-
 cdef class Executor:
     """What both ways share: the tile, the geometry, a workspace per thread."""
-
-    cdef lk_gemm_fn tile
-    cdef Geometry g
-    cdef int mr, nr, lanes
-    cdef int64_t total              # tiles in all
-    cdef int64_t ws_thread          # bytes of workspace per thread
-    cdef readonly int threads
 
     def __init__(self, str kernel, geometry, int threads):
         cdef const lk_kernel *row = row_named(kernel)
@@ -104,10 +78,6 @@ cdef class Executor:
     cdef void part(self, const char *x, const float *w, const float *bias, char *y, char *workspace,
                    int64_t task, int64_t end) noexcept nogil:
         pass
-
-
-cdef inline int64_t aligned(int64_t n) noexcept nogil:
-    return (n + 63) // 64 * 64
 
 
 cdef class PixelRows(Executor):
@@ -268,6 +238,7 @@ cdef class PixelRows(Executor):
                     tile.ahead += tile.ahead_bytes
                 tile.b += tile.taps * (self.depth // self.taps) * self.nr
                 tap += tile.taps
+                tile.bias_col = NULL  # the first block of taps has added it
             task += stop - t
 
     cdef void tables(self, int64_t first, int64_t last, int64_t *x_row, int64_t *y_row,

@@ -35,7 +35,7 @@ typedef struct {
     char *c;
     const int64_t *c_row, *c_col;
     int c_split;
-    int accumulate; /* C is read and added to; the biases are then not added */
+    int accumulate; /* C is read and added to, the biases as well if they are given */
     int rows, cols;
     const char *ahead; /* fetched into L2 meanwhile, ahead_bytes of it: the filter that comes next */
     int64_t ahead_bytes;
@@ -50,7 +50,7 @@ typedef void (*lk_gemm_fn)(const lk_gemm *);
  *
  * A transpose may have loops of two digits, so that it moves whole vectors where a block is shorter than one:
  * if in0 is not 0, i0 = a*in0 + b lies at a*out_d0 + b*d0 in the destination; likewise i1 with in1, out_s1 in the
- * source. Then n0 (n1) is a multiple of the tile, and in0 (in1) divides the tile and is a multiple of 16 bytes.
+ * source. Then n0 and n1 are at most LK_MAX_DIGITS.
  * If valid is not 0, only the first `valid` of n1 source elements exist (of an element of 128 bits and more: the
  * first `valid` bytes); the rest of the destination becomes `pad`, 64 bytes of repeated pad elements.
  * `stream` asks for stores that bypass the caches; `ahead`, if not 0, for the source that many bytes further
@@ -65,12 +65,63 @@ typedef struct {
     int64_t ahead;
     int stream;
 } lk_move;
+enum { LK_MAX_DIGITS = 1024 };
 typedef void (*lk_move_fn)(const lk_move *);
+
+/* Winograd's transforms, tile by tile; F(m x m, 3 x 3) has n x n products, n = m + 2; 1 x m tiles transform along
+ * the width only. The points are 0, +-p[0], +-p[1], .., infinity; `k` holds, as winograd.py derives them,
+ *   e[0..P-1]                 of the product of all (x^2 - p^2), P pairs, without the leading 1
+ *   f[0..P-2], p, p^2 .. p^(m-1)   for each pair: the same product without it, without the leading 1; its powers
+ * Row 0 of BT is the former in even columns, so it and row 0 of G have the sign that makes column n - 2 a 1.
+ *
+ * in:     v[t * v_stride + c] = (BT d B)[t], d[i][j] the float c at src + i*row + j*col (bytes), 0 outside
+ *         [row0, row1) x [col0, col1). Whole vectors are written: up to `channels`, and past it up to the next one.
+ * out:    y[i][j] at dst + i*row + j*col = bias + (AT m A)[i][j], i < rows, j < cols; m read as v was written.
+ * Channels lie in runs of `block` floats, block_stride bytes apart, whole runs; block >= channels: one run, exactly
+ * `channels` floats long. Blocks are whole vectors or half ones. */
+typedef struct {
+    const char *src;
+    int64_t row, col;
+    int row0, row1, col0, col1;
+    int64_t channels, block, block_stride;
+    float *v;
+    int64_t v_stride;
+    const float *k;
+} lk_winograd_in;
+typedef void (*lk_winograd_in_fn)(const lk_winograd_in *);
+
+typedef struct {
+    const float *m;
+    int64_t m_stride;
+    char *dst;
+    int64_t row, col;
+    int rows, cols;
+    int64_t channels, block, block_stride;
+    const float *bias; /* `channels` floats, or NULL */
+    const float *k;
+} lk_winograd_out;
+typedef void (*lk_winograd_out_fn)(const lk_winograd_out *);
+
+/* u[t * u_stride + o] = (G w_o G^T)[t], o < count, 0 up to `width` (whole vectors); computed in double.
+ * w_o: rh x rw floats at w + o * w_stride, dense. G: nh x rh and nw x rw. */
+typedef struct {
+    const float *w;
+    int64_t w_stride;
+    int count, width;
+    int nh, nw, rh, rw;
+    const double *gh, *gw;
+    float *u;
+    int64_t u_stride;
+} lk_winograd_filter;
+typedef void (*lk_winograd_filter_fn)(const lk_winograd_filter *);
 
 /* The machine's limits: `peak` does n rounds of independent FMAs and returns their flops. */
 typedef double (*lk_peak_fn)(int64_t n);
 
-enum { LK_GEMM, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_PEAK, LK_FAMILY_COUNT };
+enum {
+    LK_GEMM, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_PEAK,
+    LK_WINOGRAD_IN, LK_WINOGRAD_OUT, LK_WINOGRAD_FILTER, LK_FAMILY_COUNT
+};
 
 typedef struct {
     const char *name;

@@ -31,10 +31,42 @@ cdef extern from "kernels.h" nogil:
         int stream
     ctypedef void (*lk_move_fn)(const lk_move *) noexcept nogil
 
+    ctypedef struct lk_winograd_in:
+        const char *src
+        int64_t row, col
+        int row0, row1, col0, col1
+        int64_t channels, block, block_stride
+        float *v
+        int64_t v_stride
+        const float *k
+    ctypedef void (*lk_winograd_in_fn)(const lk_winograd_in *) noexcept nogil
+
+    ctypedef struct lk_winograd_out:
+        const float *m
+        int64_t m_stride
+        char *dst
+        int64_t row, col
+        int rows, cols
+        int64_t channels, block, block_stride
+        const float *bias
+        const float *k
+    ctypedef void (*lk_winograd_out_fn)(const lk_winograd_out *) noexcept nogil
+
+    ctypedef struct lk_winograd_filter:
+        const float *w
+        int64_t w_stride
+        int count, width, nh, nw, rh, rw
+        const double *gh
+        const double *gw
+        float *u
+        int64_t u_stride
+    ctypedef void (*lk_winograd_filter_fn)(const lk_winograd_filter *) noexcept nogil
+
     ctypedef double (*lk_peak_fn)(int64_t) noexcept nogil
 
     enum:
-        LK_GEMM, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_PEAK, LK_FAMILY_COUNT, LK_ISA_COUNT
+        LK_GEMM, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_PEAK, LK_WINOGRAD_IN, LK_WINOGRAD_OUT,
+        LK_WINOGRAD_FILTER, LK_FAMILY_COUNT, LK_ISA_COUNT
 
     ctypedef struct lk_kernel:
         const char *name

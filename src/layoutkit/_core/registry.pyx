@@ -7,7 +7,10 @@ instruction set has no row for falls through to the next lower one.
 import os
 from typing import NamedTuple
 
-FAMILIES = ("gemm", "copy", "transpose", "gather", "fill", "peak")
+FAMILIES = (
+    "gemm", "copy", "transpose", "gather", "fill", "peak",
+    "winograd_in", "winograd_out", "winograd_filter",
+)
 
 
 class Kernel(NamedTuple):

@@ -1,0 +1,192 @@
+"""Damaged input for everything that reads text, shapes or tables: ``python bench/fuzz.py --seconds 60``.
+
+Each target takes bytes. It may refuse them with ValueError or TypeError; whatever else it raises is a failure, and
+so is a layout that does not come back from its own text. Inputs are cut, spliced and changed pieces of good ones;
+with ``--atheris`` that library chooses them by what code they reach.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import sys
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+import layoutkit as lk
+from layoutkit import cost, notation, strides
+from layoutkit.affine import affine_map, parse_affine
+
+REFUSALS = (ValueError, TypeError, MemoryError)
+MACHINE = {"cpu": "any"}
+_TABLE = cost.dump({"reorder 1x2 ab>ba x32 t1": {"store": cost.Cost(1e-6, 2e-6, 3)}}, MACHINE)
+
+
+def layout(data: bytes) -> None:
+    """Any text as a layout."""
+    text = data.decode(errors="replace")
+    found = lk.Layout(text)
+    assert lk.Layout(str(found)) == found, "does not come back from its name"
+    if found.is_dense:
+        assert parse_affine(affine_map(found)) == found, "does not come back from its map"
+    shape = tuple(1 + b % 5 for b in data[: found.rank].ljust(found.rank))
+    found.offset(tuple(n - 1 for n in shape), shape)
+
+
+def affine(data: bytes) -> None:
+    """Any text as an affine map."""
+    found = parse_affine(data.decode(errors="replace"))
+    assert parse_affine(affine_map(found)) == found, "does not come back from its map"
+
+
+def spaced(data: bytes) -> None:
+    """Any text as words with spaces."""
+    notation.parse_spaced(data.decode(errors="replace"))
+
+
+def table(data: bytes) -> None:
+    """Any text as a cost table, its checksum made to fit so that the rest is read, too."""
+    text = data.decode(errors="surrogateescape")
+    _, _, body = text.partition("\n")
+    for candidate in (text, f"{cost._head(body)}\n{body}"):
+        try:
+            costs = cost.parse(candidate, MACHINE)
+        except REFUSALS:
+            continue
+        assert cost.parse(cost.dump(costs, MACHINE), MACHINE) == costs, "does not come back from its text"
+
+
+def numbers(data: bytes) -> None:
+    """Shapes and strides from numbers of any size."""
+    values = [int.from_bytes(data[i : i + 1 + data[i] % 9], "little", signed=True) for i in range(0, len(data), 9)]
+    half = len(values) // 2
+    strides.read(values[:half], values[half : 2 * half])
+    lk.Layout("abcdefgh"[:half]).physical_shape(values[:half])
+
+
+def move(data: bytes) -> None:
+    """A reorder between two formats given by text."""
+    first, _, second = data.decode(errors="replace").partition(">")
+    src = lk.Layout(first)
+    if src.rank > 6 or src.padded_shape(src.physical_shape((2,) * src.rank)) > (64,) * src.rank:
+        return
+    x = np.arange(np.prod(src.physical_shape((2,) * src.rank), dtype=int), dtype=np.int16)
+    x = x[:4096].reshape(src.physical_shape((2,) * src.rank)) if x.size <= 4096 else np.zeros((2,) * src.rank, "i2")
+    there = lk.reorder(x, src, second, shape=(2,) * src.rank)
+    if there.size < 1 << 16:
+        back = lk.reorder(there, second, src, shape=(2,) * src.rank)
+        np.testing.assert_array_equal(lk.reorder(back, src, "abcdef"[: src.rank], shape=(2,) * src.rank),
+                                      lk.reorder(x, src, "abcdef"[: src.rank], shape=(2,) * src.rank))  # fmt: skip
+
+
+TARGETS: dict[str, tuple[Callable[[bytes], None], tuple[str, ...]]] = {
+    "layout": (layout, (
+        "NCHW", "nChw16c", "aBcd12b", "OIhw16i16o2i", "ABcd16a4b", "gOIhw4o", "acdb:(1,*,3,40)", "mace:in_out_channel",
+        "NC(H W)", "n (c/16) h w c16", "(d0, d1) -> (d1, d0 floordiv 4, d0 mod 4)", "DimsOrder(0x1342)", "zyxw",
+    )),
+    "affine": (affine, (
+        "affine_map<(d0, d1, d2) -> (d1, d0 floordiv 16, d2, d0 mod 16)>", "(d0) -> (d0)", "() -> ()",
+        "(d0, d1) -> ((d0 floordiv 4) mod 8, d1, d0 mod 4)",
+    )),
+    "spaced": (spaced, ("n c h w", "b (c 16) h w", "b h w c -> b c h w", "n (c1 c2) h w")),
+    "table": (table, (_TABLE,)),
+    "numbers": (numbers, ("\x03\x01\x00\x00", "\x08" * 40, "\x7f\xff" * 30)),
+    "move": (move, ("NCHW>NHWC", "aBc4b>cab", "ab>ba", "nChw16c>NHWC", "abcd>dcba")),
+}  # fmt: skip
+
+
+def mutate(rng: random.Random, corpus: Sequence[bytes]) -> bytes:
+    """A piece of one, a piece of another, and a few bytes changed."""
+    a, b = bytearray(rng.choice(corpus)), rng.choice(corpus)
+    for _ in range(rng.randrange(4)):
+        at = rng.randrange(len(a) + 1)
+        match rng.randrange(5):
+            case 0:
+                a[at:] = b[rng.randrange(len(b) + 1) :]
+            case 1:
+                a[at:at] = bytes(
+                    [rng.choice(b"0123456789abcdefghNCHW(),:->/ *") if rng.randrange(4) else rng.randrange(256)]
+                )
+            case 2:
+                del a[at : at + rng.randrange(1, 4)]
+            case 3:
+                a[at:at] = a[at : at + rng.randrange(1, 9)] * rng.randrange(1, 5)
+            case _:
+                a[at : at + 1] = bytes([rng.randrange(256)])
+    return bytes(a)
+
+
+def attempt(target: Callable[[bytes], None], data: bytes) -> bool:
+    """Run one case; whether the input was taken."""
+    try:
+        target(data)
+    except REFUSALS:
+        return False
+    return True
+
+
+def campaign(name: str, seconds: float, seed: int) -> tuple[int, int, list[str]]:
+    """Cases run, cases taken, failures."""
+    target, seeds = TARGETS[name]
+    corpus = [s.encode() for s in seeds]
+    rng, ran, taken, failures = random.Random(seed), 0, 0, []
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        data = mutate(rng, corpus)
+        ran += 1
+        try:
+            if attempt(target, data):
+                taken += 1
+                if len(corpus) < 2000 and len(data) < 200:
+                    corpus.append(data)
+        except Exception as error:
+            failures.append(f"{name} {data!r}: {type(error).__name__}: {error}")
+    return ran, taken, failures
+
+
+def with_atheris(name: str, seconds: float) -> None:
+    """Never returns: libFuzzer ends the process."""
+    import atheris
+
+    target, _ = TARGETS[name]
+    for module in (notation, cost, strides, sys.modules["layoutkit.affine"], sys.modules["layoutkit.layout"]):
+        for key, value in list(vars(module).items()):
+            if callable(value) and getattr(value, "__module__", "") == module.__name__ and hasattr(value, "__code__"):
+                setattr(module, key, atheris.instrument_func(value))
+    atheris.Setup(
+        [sys.argv[0], f"-max_total_time={int(seconds)}", "-print_final_stats=1"], lambda d: attempt(target, d)
+    )
+    atheris.Fuzz()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit code: 1 if anything failed."""
+    p = argparse.ArgumentParser(prog="python bench/fuzz.py", description=__doc__.split("\n")[0])
+    p.add_argument("--seconds", type=float, default=60, help="for all targets together")
+    p.add_argument("--target", choices=list(TARGETS), action="append")
+    p.add_argument("--seed", type=int, default=0)
+    p.add_argument("--atheris", action="store_true", help="one --target, guided by coverage")
+    args = p.parse_args(argv)
+    names = args.target or list(TARGETS)
+    if args.atheris:
+        if len(names) != 1:
+            p.error("--atheris takes one --target")
+        with_atheris(names[0], args.seconds)
+    failed = False
+    for name in names:
+        start = time.perf_counter()
+        ran, taken, failures = campaign(name, args.seconds / len(names), args.seed)
+        for text in failures[:10]:
+            print(text, file=sys.stderr)
+        failed |= bool(failures)
+        spent = time.perf_counter() - start
+        print(f"{name:<8} {ran:>9} cases, {taken} taken, {len(failures)} failures, {spent:.1f} s")
+    return failed
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("LAYOUTKIT_CACHE_DIR", os.devnull)
+    sys.exit(main())

@@ -1,0 +1,121 @@
+"""Reorders against a copy of the same bytes in the same memory, candidate by candidate, in turns.
+
+The copy is the better of memcpy and of streaming stores, measured in the same rounds; a share is copy time over
+reorder time, least of the rounds each. All buffers are touched before.
+
+    python bench/reorder.py [--threads 1] [--rounds 5] [--cases large,cache,permutations,odd,widths] [--json FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import math
+import sys
+import time
+
+import numpy as np
+
+import layoutkit as lk
+from layoutkit._core import machine
+from layoutkit.arrays import empty
+from layoutkit.reorder import KINDS, program
+
+LAYOUTS = ("NCHW", "NHWC", "CHWN", "HWCN", "nChw8c", "nChw16c")
+FILTERS = ("HWIO", "OHWI", "IHWO", "Oihw16o", "OIhw16i16o", "OIhw8i8o", "Ohwi16o", "Ohwi64o")
+
+
+def cases(name: str):
+    """(shape, source, destination, element bytes) of a named set."""
+    pairs = list(itertools.permutations(LAYOUTS, 2))
+    if name == "large":
+        yield from (((32, 256, 56, 56), s, d, 4) for s, d in pairs)
+        volumes = itertools.permutations(("NCDHW", "NDHWC", "nCdhw16c"), 2)
+        yield from (((4, 64, 16, 64, 64), s, d, 4) for s, d in volumes)
+        yield from (((2048, 1024, 3, 3), "OIHW", d, 4) for d in FILTERS)
+    elif name == "cache":
+        for shape in ((1, 64, 56, 56), (1, 256, 14, 14)):
+            yield from ((shape, s, d, 4) for s, d in pairs)
+    elif name == "permutations":
+        tags = ["".join(p) for p in itertools.permutations("abcd")]
+        yield from (((64, 64, 64, 64), s, d, 4) for s, d in itertools.permutations(tags, 2) if s == "abcd")
+    elif name == "odd":
+        for shape in ((64, 3, 224, 224), (64, 20, 112, 112), (64, 100, 56, 56), (512, 512, 7, 7), (128, 384, 17, 19)):
+            yield from ((shape, s, d, 4) for s, d in pairs if {s, d} & {"NHWC", "nChw16c"})
+    elif name == "widths":
+        for width in (1, 2, 8):
+            yield from (((32, 256, 112 // width, 56), s, d, width) for s, d in pairs if {s, d} & {"NHWC", "nChw16c"})
+
+
+def touched(shape, width: int) -> np.ndarray:
+    """A contiguous aligned array whose pages exist."""
+    array = empty(shape, np.dtype(f"u{width}"), "bench")
+    array[...] = 1
+    return array
+
+
+def share(shape, src: str, dst: str, width: int, threads: int, rounds: int) -> tuple[float, float, str]:
+    """Share of the copy, GB/s, and the best candidate's name."""
+    s, d = lk.Layout(src), lk.Layout(dst)
+    x, y = touched(s.physical_shape(shape), width), touched(d.physical_shape(shape), width)
+    work = max(x.nbytes, y.nbytes)
+    a, b = touched((work,), 1), touched((work,), 1)
+    large = work > 8 << 20
+    batch = 1 if large else max(1, (8 << 20) // work)
+    moves = {}
+    for kind in KINDS:
+        if large or kind.startswith("store"):
+            moves[kind] = program(s, d, tuple(shape), width, x.strides, y.strides, bytes(width), kind)
+    best = dict.fromkeys(moves, math.inf)
+    copy = math.inf
+    for _ in range(rounds):
+        for stream in (False, True):
+            copy = min(copy, *(machine.copy(a, b, threads, stream) for _ in range(batch)))
+        for kind, move in moves.items():
+            if best[kind] > 3 * min(best.values()) and best[kind] < math.inf:
+                continue
+            start = time.perf_counter()
+            for _ in range(batch):
+                move(x, y, threads)
+            best[kind] = min(best[kind], (time.perf_counter() - start) / batch)
+    winner = min(best, key=best.get)
+    return copy / best[winner], (x.nbytes + y.nbytes) / best[winner] / 1e9, winner
+
+
+def geomean(values) -> float:
+    """Geometric mean."""
+    values = list(values)
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
+def main(argv=None) -> int:
+    """Run; returns the exit code."""
+    p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    p.add_argument("--threads", type=int, default=1)
+    p.add_argument("--rounds", type=int, default=5)
+    p.add_argument("--cases", default="large,cache,permutations,odd,widths")
+    p.add_argument("--json", metavar="FILE")
+    args = p.parse_args(argv)
+    rows, summary = [], []
+    for name in args.cases.split(","):
+        shares = []
+        for shape, src, dst, width in cases(name):
+            ratio, rate, winner = share(shape, src, dst, width, args.threads, args.rounds)
+            shares.append(ratio)
+            rows.append(dict(case=name, shape=shape, src=src, dst=dst, bits=8 * width, share=ratio, rate=rate))
+            size = "x".join(map(str, shape))
+            print(f"{name:<13}{size:<20}{src:>9} > {dst:<11}x{8 * width:<3}{rate:8.1f} GB/s {ratio:6.2f}  {winner}")
+        if not shares:
+            p.error(f"no cases are named {name!r}")
+        line = f"{name}: {len(shares)} pairs, geomean {geomean(shares):.2f}, least {min(shares):.2f} of a copy"
+        summary.append(f"{line}, {args.threads} thread(s)")
+    print("\n".join(summary))
+    if args.json:
+        with open(args.json, "w", encoding="utf-8") as f:
+            json.dump(rows, f, indent=1)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

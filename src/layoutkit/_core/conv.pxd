@@ -1,0 +1,42 @@
+"""What every convolution's loop nest is made of: the geometry, shares of work, the executor they all extend."""
+
+from libc.stdint cimport int64_t
+
+from .registry cimport lk_gemm_fn
+
+
+cdef struct Geometry:
+    int64_t n, groups
+    int64_t size[3]        # of the input
+    int64_t out[3]
+    int64_t kernel[3]
+    int64_t stride[3]
+    int64_t dilation[3]
+    int64_t before[3]      # padding
+
+
+cdef inline int64_t ceil_div(int64_t a, int64_t b) noexcept nogil:
+    return (a + b - 1) // b
+
+
+cdef inline int64_t share(int64_t total, int64_t parts, int64_t i) noexcept nogil:
+    """Where the i-th of `parts` even shares of `total` starts."""
+    return total // parts * i + min(i, total % parts)
+
+
+cdef inline int64_t aligned(int64_t n) noexcept nogil:
+    return (n + 63) // 64 * 64
+
+
+cdef class Executor:
+    cdef lk_gemm_fn tile
+    cdef Geometry g
+    cdef int mr, nr, lanes
+    cdef int64_t total              # tiles in all
+    cdef int64_t ws_thread          # bytes of workspace per thread
+    cdef readonly int threads
+
+    cdef void run(self, const char *x, const float *w, const float *bias, char *y,
+                  char *workspace) noexcept nogil
+    cdef void part(self, const char *x, const float *w, const float *bias, char *y, char *workspace,
+                   int64_t task, int64_t end) noexcept nogil

@@ -1,0 +1,309 @@
+/* winograd_{in,out}_<m>x<m>_f32, winograd_filter_f32: the transforms of F(m x m, 3 x 3); see kernels.h.
+ *
+ *   V = BT d B      M = V * U, summed over channels (the gemm tile)      y = AT M A      U = G w G^T
+ *
+ * The points come in pairs +-p, so a pair's two rows share an even and an odd half:
+ *   (BT x)[+-p] = E +- p O     E = sum f[i] x[2 + 2i]     O = sum f[i] x[1 + 2i]
+ *   (AT x)[k]   = sum over pairs of p^k (x[+p] + x[-p]), k even; of p^k (x[+p] - x[-p]), k odd
+ * A vector holds channels of one pixel. Columns first, then rows, through n x m vectors on the stack: a whole tile
+ * is more than the registers hold.
+ * Regions: tiles over the image's edge; half vectors (blocks of 8 channels); the last channels, which are done as
+ * a whole vector that ends with them, or, where there are fewer, through a buffer.
+ */
+#include "kernels.h"
+#include "vector.h"
+
+#include <string.h>
+
+enum { WHOLE, SPLIT, PART }; /* a vector of channels: dense; two half ones; fewer than a vector */
+
+#define MAX_N 8
+#define MAX_K 24
+typedef double vd __attribute__((vector_size(LK_VB)));
+
+LK_INLINE vf splat(float x) { return x - (vf){}; }
+
+/* Where the coefficients of pair q begin, and how many there are in all: see kernels.h. */
+LK_INLINE int pair_at(const int n, const int q) { return n / 2 - 1 + q * (n / 2 - 2 + n - 3); }
+
+LK_INLINE void in_1d(vf *x, const vf *k, const int n)
+{
+    const int pairs = n / 2 - 1;
+    vf y[MAX_N];
+    y[0] = x[n - 2], y[n - 1] = x[n - 1];
+#pragma GCC unroll 4
+    for (int i = pairs - 1; i >= 0; i--)
+        y[0] += k[i] * x[2 * i], y[n - 1] += k[i] * x[2 * i + 1];
+#pragma GCC unroll 4
+    for (int q = 0; q < pairs; q++) {
+        const vf *f = k + pair_at(n, q);
+        vf even = x[n - 2], odd = x[n - 3];
+#pragma GCC unroll 4
+        for (int i = pairs - 2; i >= 0; i--)
+            even += f[i] * x[2 * i + 2], odd += f[i] * x[2 * i + 1];
+        const vf p = f[pairs - 1];
+        y[2 * q + 1] = even + p * odd;
+        y[2 * q + 2] = even - p * odd;
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < n; i++)
+        x[i] = y[i];
+}
+
+LK_INLINE void out_1d(vf *x, const vf *k, const int n)
+{
+    const int pairs = n / 2 - 1, m = n - 2;
+    vf y[MAX_N], sum[MAX_N / 2], diff[MAX_N / 2];
+#pragma GCC unroll 4
+    for (int q = 0; q < pairs; q++)
+        sum[q] = x[2 * q + 1] + x[2 * q + 2], diff[q] = x[2 * q + 1] - x[2 * q + 2];
+    y[0] = x[0];
+#pragma GCC unroll 4
+    for (int q = 0; q < pairs; q++)
+        y[0] += sum[q];
+#pragma GCC unroll 8
+    for (int i = 1; i < m; i++) {
+        y[i] = i == m - 1 ? x[n - 1] : (vf){};
+#pragma GCC unroll 4
+        for (int q = 0; q < pairs; q++)
+            y[i] += k[pair_at(n, q) + pairs - 2 + i] * (i % 2 ? diff[q] : sum[q]);
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < m; i++)
+        x[i] = y[i];
+}
+
+LK_INLINE void splats(vf *k, const float *from, const int n)
+{
+#pragma GCC unroll 32
+    for (int i = 0; i < pair_at(n, n / 2 - 1); i++)
+        k[i] = splat(from[i]);
+}
+
+LK_INLINE vf load(const char *lo, const char *hi, const int kind, int64_t count)
+{
+    if (kind == WHOLE)
+        return *(const vf *)lo;
+    vf x = {};
+    if (kind == SPLIT) {
+        memcpy(&x, lo, LK_VB / 2);
+        if (hi)
+            memcpy((char *)&x + LK_VB / 2, hi, LK_VB / 2);
+    } else {
+        memcpy(&x, lo, 4 * count);
+    }
+    return x;
+}
+
+LK_INLINE void store(char *lo, char *hi, vf x, const int kind, int64_t count)
+{
+    if (kind == WHOLE) {
+        *(vf *)lo = x;
+    } else if (kind == SPLIT) {
+        memcpy(lo, &x, LK_VB / 2);
+        if (hi)
+            memcpy(hi, (const char *)&x + LK_VB / 2, LK_VB / 2);
+    } else {
+        memcpy(lo, &x, 4 * count);
+    }
+}
+
+/* One vector of channels of one tile; `inside`: no part of it is outside the image. */
+LK_INLINE void in_vector(const lk_winograd_in *g, const char *lo, const char *hi, float *v, const vf *k,
+                         const int nh, const int nw, const int kind, const int inside)
+{
+    vf t[MAX_N * MAX_N], x[MAX_N];
+    const int64_t gap = hi ? hi - lo : 0;
+#pragma GCC unroll 1
+    for (int j = 0; j < nw; j++, lo += g->col) {
+        const int some = inside || (j >= g->col0 && j < g->col1);
+        const char *at = lo;
+#pragma GCC unroll 8
+        for (int i = 0; i < nh; i++, at += g->row)
+            x[i] = some && (inside || (i >= g->row0 && i < g->row1))
+                       ? load(at, gap ? at + gap : NULL, kind, g->channels) : (vf){};
+        if (j >= 2) { /* the next tile's, two columns of which are this one's */
+            at = lo + (nw - 2) * g->col;
+#pragma GCC unroll 8
+            for (int i = 0; i < nh; i++, at += g->row)
+                __builtin_prefetch(at);
+        }
+        if (nh > 1)
+            in_1d(x, k, nh);
+#pragma GCC unroll 8
+        for (int i = 0; i < nh; i++)
+            t[i * nw + j] = x[i];
+    }
+#pragma GCC unroll 1
+    for (int i = 0; i < nh; i++) {
+#pragma GCC unroll 8
+        for (int j = 0; j < nw; j++)
+            x[j] = t[i * nw + j];
+        in_1d(x, k, nw);
+#pragma GCC unroll 8
+        for (int j = 0; j < nw; j++, v += g->v_stride)
+            *(vf *)v = x[j];
+    }
+}
+
+LK_INLINE void in_channels(const lk_winograd_in *g, const int nh, const int nw, const int inside)
+{
+    vf k[MAX_K];
+    splats(k, g->k, nw);
+    const int64_t channels = g->channels, block = g->block, gap = g->block_stride;
+    float *v = g->v;
+    if (block >= channels) {
+        int64_t c = 0;
+        for (; c <= channels - LK_LANES; c += LK_LANES)
+            in_vector(g, g->src + 4 * c, NULL, v + c, k, nh, nw, WHOLE, inside);
+        if (c < channels && channels > LK_LANES)
+            in_vector(g, g->src + 4 * (channels - LK_LANES), NULL, v + channels - LK_LANES, k, nh, nw, WHOLE, inside);
+        else if (c < channels)
+            in_vector(g, g->src, NULL, v, k, nh, nw, PART, inside);
+    } else if (block % LK_LANES == 0) {
+        const char *src = g->src;
+        for (int64_t c = 0; c < channels; c += block, src += gap)
+            for (int64_t i = 0; i < block; i += LK_LANES)
+                in_vector(g, src + 4 * i, NULL, v + c + i, k, nh, nw, WHOLE, inside);
+    } else {
+        const char *src = g->src;
+        for (int64_t c = 0; c < channels; c += 2 * block, src += 2 * gap)
+            in_vector(g, src, c + block < channels ? src + gap : NULL, v + c, k, nh, nw, SPLIT, inside);
+    }
+}
+
+LK_INLINE void in(const lk_winograd_in *g, const int nh, const int nw)
+{
+    if (g->row0 == 0 && g->row1 == nh && g->col0 == 0 && g->col1 == nw)
+        in_channels(g, nh, nw, 1);
+    else
+        in_channels(g, nh, nw, 0);
+}
+
+LK_INLINE void out_vector(const lk_winograd_out *g, const float *m, vf bias, char *lo, char *hi, const vf *k,
+                          const int nh, const int nw, const int kind)
+{
+    const int mh = nh > 1 ? nh - 2 : 1, mw = nw - 2, rows = g->rows, cols = g->cols;
+    vf t[MAX_N * MAX_N], x[MAX_N];
+#pragma GCC unroll 1
+    for (int j = 0; j < nw; j++) {
+        const float *at = m + j * g->m_stride;
+#pragma GCC unroll 8
+        for (int i = 0; i < nh; i++, at += nw * g->m_stride)
+            x[i] = *(const vf *)at;
+        if (nh > 1)
+            out_1d(x, k, nh);
+#pragma GCC unroll 8
+        for (int i = 0; i < mh; i++)
+            t[i * nw + j] = x[i];
+    }
+    const int64_t gap = hi ? hi - lo : 0;
+#pragma GCC unroll 1
+    for (int i = 0; i < rows; i++, lo += g->row) {
+#pragma GCC unroll 8
+        for (int j = 0; j < nw; j++)
+            x[j] = t[i * nw + j];
+        out_1d(x, k, nw);
+        char *at = lo;
+#pragma GCC unroll 8
+        for (int j = 0; j < mw; j++, at += g->col)
+            __builtin_prefetch(at + mw * g->col, 1);
+        at = lo;
+#pragma GCC unroll 8
+        for (int j = 0; j < mw; j++, at += g->col)
+            if (j < cols)
+                store(at, gap ? at + gap : NULL, x[j] + bias, kind, g->channels);
+    }
+}
+
+LK_INLINE void out(const lk_winograd_out *g, const int nh, const int nw)
+{
+    vf k[MAX_K];
+    splats(k, g->k, nw);
+    const int64_t channels = g->channels, block = g->block, gap = g->block_stride;
+    const float *m = g->m;
+#define BIAS(c) g->bias ? *(const vf *)(g->bias + (c)) : (vf){}
+    if (block >= channels) {
+        int64_t c = 0;
+        for (; c <= channels - LK_LANES; c += LK_LANES)
+            out_vector(g, m + c, BIAS(c), g->dst + 4 * c, NULL, k, nh, nw, WHOLE);
+        if (c < channels && channels > LK_LANES) {
+            c = channels - LK_LANES;
+            out_vector(g, m + c, BIAS(c), g->dst + 4 * c, NULL, k, nh, nw, WHOLE);
+        } else if (c < channels) {
+            vf bias = {};
+            if (g->bias)
+                memcpy(&bias, g->bias, 4 * channels);
+            out_vector(g, m, bias, g->dst, NULL, k, nh, nw, PART);
+        }
+    } else if (block % LK_LANES == 0) {
+        char *dst = g->dst;
+        for (int64_t c = 0; c < channels; c += block, dst += gap)
+            for (int64_t i = 0; i < block; i += LK_LANES)
+                out_vector(g, m + c + i, BIAS(c + i), dst + 4 * i, NULL, k, nh, nw, WHOLE);
+    } else {
+        char *dst = g->dst;
+        for (int64_t c = 0; c < channels; c += 2 * block, dst += 2 * gap) {
+            char *hi = c + block < channels ? dst + gap : NULL;
+            vf bias = {};
+            if (g->bias)
+                memcpy(&bias, g->bias + c, hi ? LK_VB : LK_VB / 2);
+            out_vector(g, m + c, bias, dst, hi, k, nh, nw, SPLIT);
+        }
+    }
+}
+
+/* Vectors of filters, gathered; the few of a filter's taps and products stay in cache. */
+void LK_NAME(winograd_filter_f32)(const lk_winograd_filter *g)
+{
+    enum { LANES = LK_VB / 8 };
+    for (int o = 0; o < g->width; o += LANES) {
+        vd w[3 * 3], t[MAX_N * 3];
+        for (int a = 0; a < g->rh * g->rw; a++) {
+            w[a] = (vd){};
+            for (int i = 0; i < LANES && o + i < g->count; i++)
+                w[a][i] = g->w[(o + i) * g->w_stride + a];
+        }
+        for (int i = 0; i < g->nh; i++)
+            for (int b = 0; b < g->rw; b++) {
+                t[i * g->rw + b] = (vd){};
+                for (int a = 0; a < g->rh; a++)
+                    t[i * g->rw + b] += g->gh[i * g->rh + a] * w[a * g->rw + b];
+            }
+        for (int i = 0; i < g->nh; i++)
+            for (int j = 0; j < g->nw; j++) {
+                vd x = {};
+                for (int b = 0; b < g->rw; b++)
+                    x += g->gw[j * g->rw + b] * t[i * g->rw + b];
+                float *u = g->u + (i * g->nw + j) * g->u_stride + o;
+                for (int l = 0; l < LANES; l++)
+                    u[l] = (float)x[l];
+            }
+    }
+}
+
+#define TILE(MH, MW, NH, NW) \
+    void LK_NAME(winograd_in_##MH##x##MW##_f32)(const lk_winograd_in *g) { in(g, NH, NW); } \
+    void LK_NAME(winograd_out_##MH##x##MW##_f32)(const lk_winograd_out *g) { out(g, NH, NW); }
+
+TILE(2, 2, 4, 4)
+TILE(4, 4, 6, 6)
+TILE(6, 6, 8, 8)
+TILE(1, 2, 1, 4)
+TILE(1, 4, 1, 6)
+TILE(1, 6, 1, 8)
+
+#define ROWS(MH, MW) \
+    LK_ROW(LK_WINOGRAD_IN, winograd_in_##MH##x##MW##_f32, 32, MH, MW), \
+    LK_ROW(LK_WINOGRAD_OUT, winograd_out_##MH##x##MW##_f32, 32, MH, MW)
+
+const lk_kernel LK_NAME(lk_rows_winograd)[] = {
+    ROWS(2, 2),
+    ROWS(4, 4),
+    ROWS(6, 6),
+    ROWS(1, 2),
+    ROWS(1, 4),
+    ROWS(1, 6),
+    LK_ROW(LK_WINOGRAD_FILTER, winograd_filter_f32, 32, 0, 0),
+    LK_LAST_ROW,
+};

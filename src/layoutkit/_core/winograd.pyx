@@ -1,0 +1,255 @@
+"""Winograd convolution: the loop nest around the transforms of winograd.c and the register tile of gemm.c.
+
+    y = AT [ sum over channels (and taps along depth) of (BT x B) * (G w G^T) ] A + bias
+
+The output is cut into tiles of mh x mw; each comes from nh x nw = (mh + 2) x (mw + 2) inputs (1 x m tiles: of
+1 x (m + 2)). A task is a group of tiles times a block of output channels: the tiles are transformed into V (kept
+while the following tasks are of the same group), every one of the nh * nw products is a matrix product
+V [tiles, channels] U [channels, outputs] by the tile of gemm.c into M, and M is transformed into the output.
+V and M stay in L2; U, transformed when it was packed, is read once per group of tiles.
+
+Depth, if there is any, is convolved directly: V is made for each of the taps and the products sum over them.
+Threads take equal shares of the tasks. Where one group is cut between threads each transforms it for itself.
+"""
+
+from libc.stdint cimport int64_t
+
+from math import lcm
+
+from .conv cimport Executor, Geometry, aligned, ceil_div, share
+from .registry cimport (
+    LK_WINOGRAD_FILTER, best_row, lk_gemm, lk_kernel, lk_winograd_filter, lk_winograd_filter_fn, lk_winograd_in,
+    lk_winograd_in_fn, lk_winograd_out, lk_winograd_out_fn, row_named,
+)
+
+cdef enum:
+    MAX_ROWS = 32
+    MAX_VECTORS = 16   # of a gemm tile's columns
+    MAX_TABLE = 32
+    MAX_TAPS = 64      # along depth
+    SKEW = 16          # floats that keep rows and products off each other's cache sets
+
+
+cdef struct Work:
+    int64_t first, last            # tiles
+    int64_t panel, stop, channels  # panels of output channels, the channels in them
+    const char *x                  # the group's first channel
+    char *y                        # the first of the output channels
+
+
+cdef struct Place:
+    int64_t n, d, i, j
+
+
+cdef class Winograd(Executor):
+    """F(mh x mw, 3 x 3) over groups of tiles.
+
+    Parameters
+    ----------
+    kernel : str
+        Name of a gemm row.
+    transforms : (str, str)
+        Names of the winograd_in and winograd_out rows.
+    table : sequence of float
+        What the transforms read, see kernels.h.
+    geometry
+        n, groups, size, out, kernel, stride, dilation, before; kernel (any, 3, 3), or (any, 1, 3) for 1 x m tiles.
+    x_strides, y_strides : (n, d, h, w)
+        Byte strides of an image and a pixel.
+    x_channels : (count, block, block_stride, group_stride)
+        Channels of a group, pads included, in runs of `block` floats.
+    y_channels : (count, block, block_stride)
+        Output channels of a group, pads included, in runs of `block` floats.
+    groups, blocks : int
+        Into how many groups the tiles of the image are cut, and into how many blocks the output channels.
+
+    The packed filter is [groups][products][panels][depth taps][channels][nr] floats, the bias [groups][panels * nr].
+    """
+
+    cdef lk_winograd_in_fn transform_in
+    cdef lk_winograd_out_fn transform_out
+    cdef float table[MAX_TABLE]
+    cdef int64_t x_stride[4]
+    cdef int64_t y_stride[4]
+    cdef int64_t ic, x_channels, x_block, x_block_stride, x_group
+    cdef int64_t cols, y_block, y_block_stride
+    cdef int mh, mw, nh, nw
+    cdef int64_t products, taps, high, wide         # tiles of an image along height and width
+    cdef int64_t tiles, groups, blocks, panels
+    cdef int64_t units, unit                        # panels that end where a run of output channels does
+    cdef int64_t v_row, v_product, v_tap            # floats from tile to tile, product to product, tap to tap
+    cdef int64_t m_row, m_product
+
+    def __init__(self, str kernel, transforms, table, geometry, int threads, x_strides, int64_t ic, x_channels,
+                 y_strides, y_channels, int64_t groups, int64_t blocks):
+        Executor.__init__(self, kernel, geometry, threads)
+        cdef const lk_kernel *into = row_named(transforms[0])
+        cdef const lk_kernel *out_of = row_named(transforms[1])
+        cdef int64_t tall
+        self.transform_in, self.transform_out = <lk_winograd_in_fn>into.fn, <lk_winograd_out_fn>out_of.fn
+        self.mh, self.mw = into.mr, into.nr
+        self.nh, self.nw = self.mh + 2 if self.mh > 1 else 1, self.mw + 2
+        if len(table) > MAX_TABLE or self.g.kernel[0] > MAX_TAPS:
+            raise ValueError(f"{transforms[0]}: a table of {len(table)} numbers, {self.g.kernel[0]} taps along depth")
+        for i in range(len(table)):
+            self.table[i] = table[i]
+        for i in range(4):
+            self.x_stride[i], self.y_stride[i] = x_strides[i], y_strides[i]
+        self.ic = ic
+        self.x_channels, self.x_block, self.x_block_stride, self.x_group = x_channels
+        self.cols, self.y_block, self.y_block_stride = y_channels
+        self.products, self.taps = self.nh * self.nw, self.g.kernel[0]
+        self.high, self.wide = ceil_div(self.g.out[1], self.mh), ceil_div(self.g.out[2], self.mw)
+        self.tiles = self.g.n * self.g.out[0] * self.high * self.wide
+        self.panels = ceil_div(self.cols, self.nr)
+        self.unit = lcm(self.nr, self.y_block) // self.nr if self.y_block < self.cols else 1
+        self.units = ceil_div(self.panels, self.unit)
+        self.groups, self.blocks = groups, min(blocks, max(1, self.units))
+        self.total = self.g.groups * self.groups * self.blocks
+        if self.tiles == 0 or self.panels == 0:
+            self.total = 0
+        tall = ceil_div(self.tiles, groups)
+        self.v_row = ceil_div(self.x_channels, self.lanes) * self.lanes + SKEW
+        self.v_product = tall * self.v_row + SKEW
+        self.v_tap = self.products * self.v_product
+        self.m_row = ceil_div(self.units, self.blocks) * self.unit * self.nr + SKEW
+        self.m_product = tall * self.m_row + SKEW
+        self.ws_thread = (aligned(4 * self.taps * self.v_tap) + aligned(4 * self.products * self.m_product))
+
+    cdef void part(self, const char *x, const float *w, const float *bias, char *y, char *workspace,
+                   int64_t task, int64_t end) noexcept nogil:
+        cdef float *v = <float *>workspace
+        cdef float *m = <float *>(workspace + aligned(4 * self.taps * self.v_tap))
+        cdef Work t
+        cdef int64_t block, group, rest, at = -1
+        while task < end:
+            block, rest = task % self.blocks, task // self.blocks
+            group = rest // self.groups
+            t.first = share(self.tiles, self.groups, rest % self.groups)
+            t.last = share(self.tiles, self.groups, rest % self.groups + 1)
+            t.panel = share(self.units, self.blocks, block) * self.unit
+            t.stop = min(self.panels, share(self.units, self.blocks, block + 1) * self.unit)
+            t.channels = min(t.stop * self.nr, self.cols) - t.panel * self.nr
+            t.x = x + group * self.x_group
+            t.y = y + self.column(group * self.cols + t.panel * self.nr)
+            if at != rest:
+                at = rest
+                self.inputs(&t, v)
+            self.multiply(&t, w + group * self.products * self.panels * self.taps * self.ic * self.nr, v, m)
+            self.outputs(&t, m, after(bias, (group * self.panels + t.panel) * self.nr))
+            task += 1
+
+    cdef inline int64_t column(self, int64_t j) noexcept nogil:
+        """Byte offset of output channel j of a pixel, the first of a run."""
+        return j // self.y_block * self.y_block_stride + j % self.y_block * 4
+
+    cdef inline Place place(self, int64_t tile) noexcept nogil:
+        """Where a tile of the output begins."""
+        cdef Place p
+        p.j, tile = tile % self.wide * self.mw, tile // self.wide
+        p.i, tile = tile % self.high * self.mh, tile // self.high
+        p.d, p.n = tile % self.g.out[0], tile // self.g.out[0]
+        return p
+
+    cdef void inputs(self, const Work *work, float *v) noexcept nogil:
+        """V of the tiles."""
+        cdef const Geometry *g = &self.g
+        cdef lk_winograd_in t
+        cdef Place p
+        cdef int64_t tile, tap, depth, row1
+        t.row, t.col = self.x_stride[2], self.x_stride[3]
+        t.channels, t.block, t.block_stride = self.x_channels, self.x_block, self.x_block_stride
+        t.v_stride, t.k = self.v_product, self.table
+        for tile in range(work.first, work.last):
+            p = self.place(tile)
+            p.i, p.j = p.i - g.before[1], p.j - g.before[2]
+            row1 = max(0, min(self.nh, g.size[1] - p.i))
+            t.row0 = <int>min(self.nh, max(0, -p.i))
+            t.col0, t.col1 = <int>min(self.nw, max(0, -p.j)), <int>max(0, min(self.nw, g.size[2] - p.j))
+            for tap in range(self.taps):
+                depth = p.d * g.stride[0] - g.before[0] + tap * g.dilation[0]
+                t.row1 = <int>row1 if 0 <= depth < g.size[0] else 0
+                t.src = (work.x + p.n * self.x_stride[0] + depth * self.x_stride[1]
+                         + p.i * self.x_stride[2] + p.j * self.x_stride[3])
+                t.v = v + tap * self.v_tap + (tile - work.first) * self.v_row
+                self.transform_in(&t)
+
+    cdef void multiply(self, const Work *work, const float *u, const float *v, float *m) noexcept nogil:
+        """M = V U, a product after the other."""
+        cdef lk_gemm g
+        cdef int64_t row[MAX_ROWS]
+        cdef int64_t c_row[MAX_ROWS]
+        cdef int64_t c_col[MAX_VECTORS]
+        cdef int64_t tap[MAX_TAPS]
+        cdef int64_t t, p, i, at, tiles = work.last - work.first, high = ceil_div(tiles, self.mr)
+        cdef int64_t size = self.taps * self.ic * self.nr
+        for i in range(self.mr):
+            row[i], c_row[i] = 4 * i * self.v_row, 4 * i * self.m_row
+        for i in range(self.nr // self.lanes):
+            c_col[i] = 4 * i * self.lanes
+        for i in range(self.taps):
+            tap[i] = 4 * i * self.v_tap
+        g.row, g.c_row, g.c_col, g.tap, g.taps = row, c_row, c_col, tap, self.taps
+        g.mask, g.zero, g.bias_col, g.bias_row = NULL, NULL, NULL, NULL
+        g.blocks, g.block_stride, g.kb, g.kb_last, g.ldb = 1, 0, self.ic, self.ic, self.nr
+        g.c_split, g.accumulate = 0, 0
+        g.ahead_bytes = 4 * size // high // 64 * 64
+        for t in range(self.products):
+            for p in range(work.panel, work.stop):
+                g.b = u + (t * self.panels + p) * size
+                g.ahead = <const char *>(g.b + size)
+                if p + 1 == work.stop:
+                    g.ahead = <const char *>(u + ((t + 1) * self.panels + work.panel) * size)
+                    if t + 1 == self.products:
+                        g.ahead_bytes = 0
+                g.cols = <int>(ceil_div(min(self.nr, self.cols - p * self.nr), self.lanes) * self.lanes)
+                for i in range(high):
+                    at = share(tiles, high, i)
+                    g.rows = <int>(share(tiles, high, i + 1) - at)
+                    g.a = <const char *>(v + t * self.v_product + at * self.v_row)
+                    g.c = <char *>(m + t * self.m_product + at * self.m_row + (p - work.panel) * self.nr)
+                    self.tile(&g)
+                    g.ahead += g.ahead_bytes
+
+    cdef void outputs(self, const Work *work, const float *m, const float *bias) noexcept nogil:
+        """Output of the tiles from M."""
+        cdef const Geometry *g = &self.g
+        cdef lk_winograd_out t
+        cdef Place p
+        cdef int64_t tile
+        t.m_stride, t.row, t.col, t.k = self.m_product, self.y_stride[2], self.y_stride[3], self.table
+        t.channels, t.block, t.block_stride, t.bias = work.channels, self.y_block, self.y_block_stride, bias
+        for tile in range(work.first, work.last):
+            p = self.place(tile)
+            t.rows, t.cols = <int>min(self.mh, g.out[1] - p.i), <int>min(self.mw, g.out[2] - p.j)
+            t.dst = (work.y + p.n * self.y_stride[0] + p.d * self.y_stride[1] + p.i * self.y_stride[2]
+                     + p.j * self.y_stride[3])
+            t.m = m + (tile - work.first) * self.m_row
+            self.transform_out(&t)
+
+
+cdef inline const float *after(const float *bias, int64_t at) noexcept nogil:
+    return NULL if bias == NULL else bias + at
+
+
+def pack(const float[:, :, :, :, ::1] w, const double[:, ::1] gh, const double[:, ::1] gw,
+         float[:, :, :, :, :, ::1] u):
+    """Filter (groups * outputs, channels, depth, rh, rw) into u [groups][products][panels][depth][channels][nr]."""
+    cdef lk_winograd_filter f
+    cdef lk_winograd_filter_fn fn = <lk_winograd_filter_fn>best_row(LK_WINOGRAD_FILTER, 32).fn
+    cdef int64_t groups = u.shape[0], ic = w.shape[1], depth = w.shape[2], size = w.shape[3] * w.shape[4]
+    cdef int64_t per_group = w.shape[0] // groups, group, panel, d, c
+    if w.shape[0] == 0 or ic == 0:
+        return
+    f.w_stride, f.width, f.u_stride = ic * depth * size, <int>u.shape[5], u.strides[1] // 4
+    f.nh, f.nw, f.rh, f.rw = <int>gh.shape[0], <int>gw.shape[0], <int>gh.shape[1], <int>gw.shape[1]
+    f.gh, f.gw = &gh[0, 0], &gw[0, 0]
+    with nogil:
+        for group in range(groups):
+            for panel in range(u.shape[2]):
+                f.count = <int>max(0, min(f.width, per_group - panel * f.width))
+                for d in range(depth):
+                    for c in range(ic):
+                        f.w = &w[0, 0, 0, 0, 0] + (((group * per_group + panel * f.width) * ic + c) * depth + d) * size
+                        f.u = &u[group, 0, panel, d, c, 0]
+                        fn(&f)

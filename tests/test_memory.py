@@ -1,0 +1,82 @@
+"""Memory: every allocation failed in turn, and nothing kept by ten thousand calls."""
+
+import gc
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import layoutkit as lk
+
+HERE = Path(__file__).parent
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux") or not shutil.which("gcc"), reason="needs gcc and LD_PRELOAD")
+@pytest.mark.skipif("LD_PRELOAD" in os.environ, reason="another allocator stands in already")
+def test_every_allocation_fails_in_turn(tmp_path):
+    shim = tmp_path / "fail_alloc.so"
+    source = HERE / "fail_alloc.c"
+    subprocess.run(["gcc", "-O1", "-shared", "-fPIC", "-o", str(shim), str(source), "-ldl"], check=True)
+    done = subprocess.run(
+        [sys.executable, str(HERE / "fail_alloc.py")], capture_output=True, text=True, check=True,
+        env=os.environ | {"LD_PRELOAD": str(shim), "PYTHONMALLOC": "malloc"},
+    )  # fmt: skip
+    sweeps = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(sweeps) == 11
+    for s in sweeps:
+        assert s["wrong"] == 0, s
+        if s["ours"]:
+            assert s["MemoryError"] == s["allocations"] > 0, s
+            assert s["left"] <= 4096, s  # free lists and dictionaries breathe
+        else:
+            assert s["MemoryError"] >= 0.8 * s["allocations"] > 10, s
+            assert s["left"] <= 100 * s["allocations"], s  # what Python itself forgets; arrays are larger
+
+
+def calls():
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((1, 8, 6, 7), np.float32), rng.standard_normal((9, 8, 3, 3), np.float32)
+    out = lk.reorder(x, "NCHW", "nChw4c")
+    op = lk.Conv2d(w, padding=1)
+    y = op(x)
+    tensor = lk.Tensor(x, "NCHW")
+
+    def refused():
+        with pytest.raises(ValueError):
+            lk.reorder(x, "NCHW", "nChw4c", out=x)
+
+    return {
+        "reorder": lambda: lk.reorder(x, "NCHW", "nChw4c"),
+        "reorder into": lambda: lk.reorder(x, "NCHW", "nChw4c", out=out),
+        "reorder fails": refused,
+        "conv2d": lambda: lk.conv2d(x, w, padding=1),
+        "Conv2d": lambda: op(x, y),
+        "Conv2d new": lambda: lk.Conv2d(w, padding=1)(x),
+        "tensor": lambda: tensor.to("NHWC"),
+        "layout": lambda: lk.Layout("ABcd8b4a").inverse((16, 24, 3, 3)),
+    }
+
+
+@pytest.mark.parametrize("name", calls())
+def test_ten_thousand_calls_keep_nothing(name):
+    call = calls()[name]
+    n = 10_000
+    for _ in range(50):
+        call()
+    gc.collect()
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for _ in range(n):
+            call()
+        gc.collect()
+        kept = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert kept < 4 * n, f"{kept} bytes after {n} calls"

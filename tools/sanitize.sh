@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# The tests on an extension built with AddressSanitizer and UndefinedBehaviorSanitizer:
+#   tools/sanitize.sh [python] [pytest arguments]
+# `python` has numpy, the build requirements (meson-python, ninja, cython) and the test requirements; nothing is
+# installed into it. torch and OpenCL are left out: their libraries do not run under the sanitizers.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+python=${1:-python3}
+shift || true
+build=${SANITIZE_DIR:-build/sanitize}
+mkdir -p "$build"
+export PATH="$(dirname "$(command -v "$python")"):$PATH"
+
+"$python" -m pip install -q --no-build-isolation --no-deps --upgrade --target "$build/site" . \
+    -Cbuild-dir="$build/meson" -Csetup-args=-Dbuildtype=debug -Csetup-args=-Doptimization=1 \
+    -Csetup-args=-Db_sanitize=address,undefined -Csetup-args=-Db_lundef=false
+
+# PYTHONMALLOC: every object is an allocation that the sanitizer sees. Python itself leaks at exit, by intention.
+export PYTHONPATH="$PWD/$build/site" PYTHONMALLOC=malloc PYTHONDONTWRITEBYTECODE=1
+export LD_PRELOAD="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libubsan.so)"
+export ASAN_OPTIONS=detect_leaks=0,allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1,halt_on_error=1
+if [ $# = 0 ]; then
+    set -- tests/test_kernels.py tests/test_reorder.py tests/test_conv.py tests/test_paths.py tests/test_new_formats.py
+fi
+exec "$python" -m pytest -p no:cacheprovider "$@"
