@@ -17,12 +17,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 import layoutkit as lk
-from layoutkit import cost, notation, strides
+from layoutkit import costfile, notation, strides
 from layoutkit.affine import affine_map, parse_affine
 
 REFUSALS = (ValueError, TypeError, MemoryError)
 MACHINE = {"cpu": "any"}
-_TABLE = cost.dump({"reorder 1x2 ab>ba x32 t1": {"store": cost.Cost(1e-6, 2e-6, 3)}}, MACHINE)
+_TABLE = costfile.dump({"reorder 1x2 ab>ba x32 t1": {"store": costfile.Cost(1e-6, 2e-6, 0.0, 3)}}, MACHINE)
 
 
 def layout(data: bytes) -> None:
@@ -51,12 +51,12 @@ def table(data: bytes) -> None:
     """Any text as a cost table, its checksum made to fit so that the rest is read, too."""
     text = data.decode(errors="surrogateescape")
     _, _, body = text.partition("\n")
-    for candidate in (text, f"{cost._head(body)}\n{body}"):
+    for candidate in (text, f"{costfile._head(body)}\n{body}"):
         try:
-            costs = cost.parse(candidate, MACHINE)
+            costs = costfile.parse(candidate, MACHINE)
         except REFUSALS:
             continue
-        assert cost.parse(cost.dump(costs, MACHINE), MACHINE) == costs, "does not come back from its text"
+        assert costfile.parse(costfile.dump(costs, MACHINE), MACHINE) == costs, "does not come back from its text"
 
 
 def numbers(data: bytes) -> None:

@@ -18,16 +18,21 @@ def _log(n: float) -> float:
 
 def conv_features(p: ConvProblem, threads: int) -> tuple[float, ...]:
     """Of a convolution on so many threads."""
-    ic, oc = p.ic // p.groups, p.oc // p.groups
+    ic, oc, taps, pixels = p.ic // p.groups, p.oc // p.groups, prod(p.kernel), prod(p.out)
+    in_place = taps == 1 and max(p.stride) == 1 and not any(map(any, p.padding))
+    (src_last, src_block), (dst_last, dst_block) = _kind(p.src), _kind(p.dst)
     return (
-        APART * (threads > 1),
-        *(APART / 2 * kind for layout in (p.src, p.dst) for kind in _kind(layout)),
-        _log(ic), _log(oc), _log(p.groups), 0.5 * _log(p.n),
-        0.5 * _log(prod(p.out)), 0.5 * _log(p.out[-1]), 0.5 * _log(prod(p.size)),
-        _log(prod(p.kernel)), 2 * (max(p.stride) > 1), 0.5 * len(p.size),
-        2 * any(map(any, p.padding)),
-        4 * (oc / 16 % 1 > 0), 2 * (oc / 32 % 1 > 0), 2 * (ic / 16 % 1 > 0),
+        APART * (threads > 1), APART * src_last, APART / 4 * src_block, APART / 2 * dst_last, APART * dst_block,
+        _log(ic), _log(oc), 2 * _log(p.groups), 0.25 * _log(pixels), _log(p.out[-1]), 0.25 * _log(prod(p.size)),
+        0.5 * _log(taps), APART * (max(p.stride) > 1), 0.5 * len(p.size), APART / 2 * any(map(any, p.padding)),
+        APART * in_place, APART * (not src_last and taps == 1), 0.25 * _log(p.flops),
+        APART / 2 * (oc % 32 > 0), APART / 4 * (ic % 16 > 0), APART * _empty(oc, 64), APART / 2 * _empty(pixels, 16),
     )  # fmt: skip
+
+
+def _empty(n: int, block: int) -> float:
+    """What `n` in whole blocks is above `n`, in powers of two."""
+    return _log(-(-n // block) * block / max(n, 1))
 
 
 def _kind(layout: Layout) -> tuple[float, float]:

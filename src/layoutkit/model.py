@@ -24,8 +24,8 @@ from ._core import registry
 from .cost import cost_table, read
 from .costfile import Cost
 
-REACH = 1.0
-PRIOR = 0.05
+REACH = 2.0
+PRIOR = 0.01
 NEAREST = 24
 OWN = 4.0
 DATA = Path(__file__).parent / "data"

@@ -234,10 +234,12 @@ def spread_cases(convs: int, moves: int, seed: int, layouts: Sequence[str], thre
         found.append(PackCase(layer.problem("NHWC"), 1))
     for move in spread_moves(moves, seed):
         found += reorders([move], [rng.choice(threads)])
-    return list({case.key: case for case in found}.values())
+    found = list({case.key: case for case in found}.values())
+    rng.shuffle(found)  # a part of it is a spread as well
+    return found
 
 
-SPREAD = 220, 260, 1  # convolutions, reorders, seed
+SPREAD = 400, 300, 1  # convolutions, reorders, seed
 
 
 def _network(name: str) -> Maker:

@@ -42,7 +42,7 @@ def support(m: int, p: ConvProblem) -> str | None:
         return f"winograd is for dilation 1, not {p.dilation}"
     for layout, channels, side in ((p.src, p.ic, "input"), (p.dst, p.oc, "output")):
         block = layout.block(1)
-        if not channels_innermost(layout) or block > 1 and block % 8:
+        if not channels_innermost(layout) or (block > 1 and block % 8):
             return f"{side} layout {layout} does not have its channels innermost, whole or in blocks of 8 or 16"
         if p.groups > 1 and channels // p.groups % block:
             return f"{channels // p.groups} {side} channels a group are no multiple of the block in {layout}"
