@@ -152,15 +152,45 @@ def test_a_reorder_is_explained_as_it_is_run(cache_dir, tuning, small):
 
 
 def test_explain_is_a_line_each_aligned():
-    choices = [Choice(candidate("short"), 1e-6, "measured"), Choice(candidate("much longer"), 2.5e-6, "estimated")]
-    assert Plan("problem", choices, ["note"]).explain().splitlines() == [
+    found = [
+        Choice(candidate("short"), 1e-6, "measured", "7 timings +-0.5%"),
+        Choice(candidate("much longer"), 2.5e-6, "estimated", "nearest measured (1.0 away): x"),
+    ]
+    assert Plan("problem", found, lambda: "note").explain().splitlines() == [
         "problem",
-        "-> short              1.0 us  measured   1.00x",
+        "-> short              1.0 us  measured    1.00x  7 timings +-0.5%",
         "   much longer        2.5 us  estimated   2.50x",
         "note",
         "decided by measured cost",
     ]
-    assert Plan("problem", choices[:1]).explain().endswith("the only candidate")
+    assert Plan("problem", found[:1]).explain().endswith("the only candidate")
+    assert Plan("problem", found[:0:-1] * 2).explain().endswith(
+        "decided by estimated cost, nearest measured (1.0 away): x")  # fmt: skip
+
+
+def test_explain_tells_the_limit_and_what_packing_costs(cache_dir):
+    x, w = small_conv()
+    text = lk.plan(lk.conv2d, x, w, threads=1).explain()
+    assert "of the FMA peak" in text and "packing the filter is part of the cost" in text
+    assert "packing" not in lk.Conv2d(w, threads=1).explain(x.shape)
+    text = lk.plan(lk.reorder, x, "NCHW", "NHWC").explain()
+    assert "0.00324 MB read and written" in text and "of a copy" in text
+
+
+def test_a_filter_met_once_is_packed_by_what_packs_fast(cache_dir):
+    x, w = small_conv(oc=16)
+    op = lk.Conv2d(w, threads=1)
+    for i, choice in enumerate(op.plan(x.shape).choices):
+        cost_table.record(op.plan(x.shape).title, choice.candidate.name, Cost(1e-3 + 1e-5 * i, 1.0, 0.0, 1))
+    kept = op.plan(x.shape).choices[0]
+    slow = next(c for c in lk.plan(lk.conv2d, x, w, threads=1).choices if c.candidate.name == kept.candidate.name)
+    (step,) = slow.candidate.steps
+    for c in lk.plan(lk.conv2d, x, w, threads=1).choices:
+        for other in c.candidate.steps:
+            cost_table.record(other.key, other.name, Cost(1.0 if other.name == step.name else 1e-6, 1.0, 0.0, 1))
+    once = lk.plan(lk.conv2d, x, w, threads=1).choices[0]
+    assert once.source == "measured" and once.candidate.steps[0].name != step.name
+    assert op.plan(x.shape).choices[0].candidate.name == kept.candidate.name
 
 
 def test_plan_names_what_it_can_plan():

@@ -8,6 +8,7 @@ from .algorithms import contiguous_strides
 from .arrays import as_array, check_out, empty
 from .cost import cost_table
 from .layout import Layout
+from .limits import peak_rate
 from .plan import Plan, planner
 from .problem import ACCURACIES, ConvProblem, pad_pairs, per_axis
 from .reorder import reorder
@@ -194,9 +195,13 @@ class _Conv:
         p = f.problem(tuple(int(n) for n in shape))
         threads = check_threads(self._threads)
         found = choices(p, f.algorithm, threads, once=self._once)
-        rate = p.flops / found[0].seconds / 1e9
-        note = f"{p.flops / 1e6:.1f} MFLOP, {rate:.0f} GFLOP/s on {threads} thread(s)"
-        return Plan(route_key(p, threads), found, [note])
+
+        def note() -> str:
+            rate, peak = p.flops / found[0].seconds, peak_rate(threads)
+            return (f"{p.flops / 1e6:.3g} MFLOP, {rate / 1e9:.1f} GFLOP/s, {rate / peak:.0%} of the FMA peak "
+                    f"({peak / 1e9:.0f} GFLOP/s on {threads} thread{'s' * (threads > 1)}, measured now)")  # fmt: skip
+
+        return Plan(route_key(p, threads), found, note)
 
     def explain(self, shape) -> str:
         """Why: the candidates for an input of logical `shape`, in order."""

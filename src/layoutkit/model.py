@@ -117,11 +117,11 @@ def corrections(key: str, own: bool = True) -> Corrections:
 
 
 class Corrections(dict[str, float]):
-    """Factors by candidate; `common` of those that none is known for."""
+    """Factors by candidate; `common` of those that none is known for; `basis`: what they rest on, in words."""
 
-    def __init__(self, factors: Mapping[str, float], common: float) -> None:
+    def __init__(self, factors: Mapping[str, float], common: float, basis: str = "") -> None:
         super().__init__(factors)
-        self.common = common
+        self.common, self.basis = common, basis
 
     def __missing__(self, name: str) -> float:
         return self.common
@@ -130,9 +130,11 @@ class Corrections(dict[str, float]):
 def weigh(features: Sequence[float], tables, isa: str) -> Corrections:
     """Corrections from `tables`: neighbours, what tells the costs of a key, weight."""
     sums: dict[str, list[float]] = {}
+    first = None
     for neighbours, costs, weight in tables:
         for near, distance in neighbours.nearest(features):
             w = weight * exp(-distance / REACH)
+            first = min(first or (distance, near), (distance, near))
             estimate = _estimates(near, isa)
             for name, cost in costs(near).items():
                 counted = estimate(name)
@@ -142,4 +144,5 @@ def weigh(features: Sequence[float], tables, isa: str) -> Corrections:
                     s[1] += w
     total = sum(w for _, w in sums.values())
     common = sum(s for s, _ in sums.values()) / total if total else 0.0
-    return Corrections({name: exp((s + PRIOR * common) / (w + PRIOR)) for name, (s, w) in sums.items()}, exp(common))
+    return Corrections({name: exp((s + PRIOR * common) / (w + PRIOR)) for name, (s, w) in sums.items()}, exp(common),
+                       f"nearest measured ({first[0]:.1f} away): {first[1]}" if first else "")  # fmt: skip

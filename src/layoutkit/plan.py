@@ -45,6 +45,7 @@ class Choice(NamedTuple):
     candidate: Candidate
     seconds: float
     source: str  # "measured" or "estimated"
+    basis: str = ""  # what that rests on, in words
 
 
 def tuning(mode: str, budget: float | None = None) -> str:
@@ -88,20 +89,25 @@ def rank(key: str, candidates: Sequence[Candidate]) -> list[Choice]:
     known: dict[str, Mapping[str, Cost]] = {}
     factors: dict[str, model.Corrections] = {}
 
-    def cost(key: str, name: str, estimate: float) -> tuple[float, bool]:
+    def cost(key: str, name: str, estimate: float) -> tuple[float, Cost | None]:
         if key not in known:
             known[key] = {} if off else cost_table.costs(key)
         if name in known[key]:
-            return known[key][name].min, True
+            return known[key][name].min, known[key][name]
         if key not in factors:
             factors[key] = model.corrections(key, own=not off)
-        return estimate * factors[key][name], False
+        return estimate * factors[key][name], None
 
     choices = []
     for c in candidates:
         parts = [cost(key, c.name, c.estimate), *(cost(*step) for step in c.steps)]
-        source = "measured" if all(measured for _, measured in parts) else "estimated"
-        choices.append(Choice(c, sum(seconds for seconds, _ in parts), source))
+        seconds, measured = sum(part[0] for part in parts), parts[0][1]
+        if all(part[1] for part in parts):
+            basis = f"{measured.count} timings +-{measured.spread / measured.median:.1%}"
+            choices.append(Choice(c, seconds, "measured", basis))
+        else:
+            basis = "its packing was not measured" if measured else factors[key].basis
+            choices.append(Choice(c, seconds, "estimated", basis))
     return sorted(choices, key=lambda c: (c.source != "measured", c.seconds))
 
 
@@ -114,23 +120,32 @@ class Plan:
         The problem, as the cost table knows it.
     choices : sequence of Choice
         The candidates, best first.
+    note : callable, optional
+        Makes a line about the best one when the plan is explained.
     """
 
-    def __init__(self, title: str, choices: Sequence[Choice], notes: Sequence[str] = ()) -> None:
-        self.title, self.choices, self._notes = title, tuple(choices), notes
+    def __init__(self, title: str, choices: Sequence[Choice], note: Callable[[], str] | None = None) -> None:
+        self.title, self.choices, self._note = title, tuple(choices), note
 
     def explain(self) -> str:
         """The candidates in order and what decided, in aligned lines."""
-        lines = [self.title]
-        width = max(len(c.candidate.name) for c in self.choices)
+        name = max(len(c.candidate.name) for c in self.choices)
         best = self.choices[0]
+        lines = [self.title]
         for i, c in enumerate(self.choices):
-            lines.append(
-                f"{'->' if i == 0 else '  '} {c.candidate.name:<{width}} {c.seconds * 1e6:10.1f} us"
-                f"  {c.source}  {c.seconds / best.seconds:5.2f}x"
+            line = (
+                f"{'->' if i == 0 else '  '} {c.candidate.name:<{name}} {c.seconds * 1e6:10.1f} us"
+                f"  {c.source:<9} {c.seconds / best.seconds:6.2f}x  {c.basis if c.source == 'measured' else ''}"
             )
+            lines.append(line.rstrip())
+        if any(c.candidate.steps for c in self.choices):
+            lines.append("packing the filter is part of the cost: a convolution object packs it once")
         decided = "the only candidate" if len(self.choices) == 1 else f"decided by {best.source} cost"
-        return "\n".join([*lines, *self._notes, decided])
+        if best.source == "estimated":
+            decided += f", {best.basis or 'by counting: nothing like it was measured'}"
+        if self._note:
+            lines.append(self._note())
+        return "\n".join([*lines, decided])
 
     def __repr__(self) -> str:
         return self.explain()

@@ -16,6 +16,7 @@ from .cost import cost_table
 from .features import reorder_features
 from .layout import Layout
 from .leaves import Blocking
+from .limits import copy_rate
 from .machine import last_level_cache
 from .measuring import Contest, first_use
 from .model import describes
@@ -151,9 +152,14 @@ def _plan(array, src, dst, *, shape=None, dtype=None, threads=None, **_) -> Plan
     shape = src.padded_shape(array.shape) if shape is None else src.check_shape(shape)
     threads = useful_threads(array.itemsize * prod(dst.physical_shape(shape)), check_threads(threads))
     found = choices(src, dst, shape, array.itemsize, threads)
-    moved = 2 * array.itemsize * prod(shape)
-    note = f"{moved / 1e6:.1f} MB read and written, {moved / found[0].seconds / 1e9:.1f} GB/s"
-    return Plan(reorder_key(src, dst, shape, array.itemsize, threads), found, (note,))
+    moved = array.itemsize * (prod(src.physical_shape(shape)) + prod(dst.physical_shape(shape)))
+
+    def note() -> str:
+        rate, copy = moved / found[0].seconds, copy_rate(moved, threads)
+        return (f"{moved / 1e6:.3g} MB read and written, {rate / 1e9:.1f} GB/s, {rate / copy:.0%} of a copy "
+                f"({copy / 1e9:.1f} GB/s, measured now)")  # fmt: skip
+
+    return Plan(reorder_key(src, dst, shape, array.itemsize, threads), found, note)
 
 
 # ---- the candidates: kind of store x blocking
