@@ -2,6 +2,8 @@
 
     python bench/choice.py --table DIR --tune            measures the spread (layoutkit.suites) into DIR's table
     python bench/choice.py --table DIR                   judges by other problems, and prints
+    python bench/choice.py --table DIR --ship            puts DIR's table into the package: what estimates of machines
+                                                         without a table of their own rest on (once per LAYOUTKIT_ISA)
 
 Judging a problem: the table ranks its candidates; all of them are measured, beside the table, which learns nothing;
 then the pick, the pick among the few that measuring on first use would try, and the best of all are measured once
@@ -26,6 +28,8 @@ def arguments(argv=None) -> argparse.Namespace:
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("--table", required=True, type=Path, help="directory of the cost table")
     p.add_argument("--tune", action="store_true", help="measure the spread into the table, what is missing")
+    p.add_argument("--ship", action="store_true", help="write the table into src/layoutkit/data")
+    p.add_argument("--shipped", action="store_true", help="judge what comes with the package: ignore the table")
     p.add_argument("--seed", type=int, default=2, help="of the problems to judge by (the spread has 1)")
     p.add_argument("--convs", type=int, default=100)
     p.add_argument("--moves", type=int, default=100)
@@ -54,6 +58,27 @@ def tune(threads: list[int], end: float) -> None:
         measure(case.contest, 0.1 if case.kind == "conv" else 0.05)
     cost_table.save()
     print(f"{cost_table.path}: {len(cost_table.problems())} problems")
+
+
+SHIPPED = 200, 200, 100  # convolutions, reorders, filters to pack
+
+
+def ship() -> None:
+    """Write a part of the table as the one that comes with the package."""
+    from layoutkit import cost_table, machine
+    from layoutkit.cost import write
+    from layoutkit.suites import SUITES
+
+    costs, known = {}, set(cost_table.problems())
+    spread = [case for case in SUITES["spread"](LAYOUTS, [1, 2]) if case.key in known]
+    for kind, count in zip(("conv", "reorder", "pack"), SHIPPED):
+        some = [case for case in spread if case.kind == kind][:count]
+        costs |= {case.key: cost_table.costs(case.key) for case in some}
+    path = Path(__file__).parents[1] / "src" / "layoutkit" / "data" / f"costs-{machine.identity()['isa']}.json"
+    path.parent.mkdir(exist_ok=True)
+    write(path, costs, machine.identity())
+    path.chmod(0o644)
+    print(f"{path}: {len(costs)} problems, {path.stat().st_size >> 10} KB")
 
 
 def judge(case) -> dict | None:
@@ -132,8 +157,14 @@ def main(argv=None) -> int:
     if args.tune:
         tune(threads, end)
         return 0
-    from layoutkit import cost_table
+    from layoutkit import cost_table, tuning
     from layoutkit.suites import spread_cases
+
+    if args.ship:
+        ship()
+        return 0
+    if args.shipped:
+        tuning("off")
 
     known = set(cost_table.problems())
     judged = json.loads(args.json.read_text()) if args.json and args.json.exists() else {}

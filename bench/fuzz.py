@@ -152,7 +152,7 @@ def with_atheris(name: str, seconds: float) -> None:
     import atheris
 
     target, _ = TARGETS[name]
-    for module in (notation, cost, strides, sys.modules["layoutkit.affine"], sys.modules["layoutkit.layout"]):
+    for module in (notation, costfile, strides, sys.modules["layoutkit.affine"], sys.modules["layoutkit.layout"]):
         for key, value in list(vars(module).items()):
             if callable(value) and getattr(value, "__module__", "") == module.__name__ and hasattr(value, "__code__"):
                 setattr(module, key, atheris.instrument_func(value))
