@@ -11,6 +11,7 @@ import argparse
 import os
 import random
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 
@@ -156,9 +157,8 @@ def with_atheris(name: str, seconds: float) -> None:
         for key, value in list(vars(module).items()):
             if callable(value) and getattr(value, "__module__", "") == module.__name__ and hasattr(value, "__code__"):
                 setattr(module, key, atheris.instrument_func(value))
-    atheris.Setup(
-        [sys.argv[0], f"-max_total_time={int(seconds)}", "-print_final_stats=1"], lambda d: attempt(target, d)
-    )
+    limits = [f"-max_total_time={int(seconds)}", "-timeout=10", "-rss_limit_mb=2000", "-print_final_stats=1"]
+    atheris.Setup([sys.argv[0], *limits, f"-artifact_prefix={tempfile.gettempdir()}/"], lambda d: attempt(target, d))
     atheris.Fuzz()
 
 

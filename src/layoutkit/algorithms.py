@@ -28,6 +28,7 @@ from .geometry import (
 from .layout import Layout
 from .problem import ConvProblem
 from .reorder import reorder
+from .winograd import PAIRS
 
 # Bytes of input that a block of rows may span: at least, and at most what stays in L2 beside a filter panel.
 ROW_BLOCK = 96 << 10, 384 << 10
@@ -146,6 +147,10 @@ def filters_strides_ok(layout: Layout, strides: Sequence[int], shape: Sequence[i
     )
 
 
+def _strict(p: ConvProblem) -> str:
+    return "strict"
+
+
 @dataclass(frozen=True)
 class Algorithm:
     """A row: what forcing calls it, the layouts it goes through when it cannot take the problem's own."""
@@ -158,7 +163,7 @@ class Algorithm:
     build: Callable
     strides_ok: Callable
     packing: str  # filters packed alike are packed once
-    accuracy: str = "strict"  # the strictest that allows it
+    accuracy: Callable = _strict  # the strictest that allows it, for a problem
     variant: str = ""  # one of several ways that share the name
     estimate: Callable | None = None  # seconds, where they are not those of the problem's flops
 
@@ -169,12 +174,12 @@ def _filters_direct(p: ConvProblem) -> str | None:
     return filters_support(p)
 
 
-def _winograd(m: int, accuracy: str) -> Algorithm:
+def _winograd(m: int) -> Algorithm:
     name = f"F({m},3)"
     return Algorithm(
         "winograd", False, "channels", partial(winograd_conv.support, m), partial(winograd_conv.pack, m),
-        partial(winograd_conv.build, m), rows_strides_ok, f"winograd {name}", accuracy, name,
-        partial(winograd_conv.estimate, m),
+        partial(winograd_conv.build, m), rows_strides_ok, f"winograd {name}",
+        partial(winograd_conv.accuracy, m), name, partial(winograd_conv.estimate, m),
     )  # fmt: skip
 
 
@@ -185,7 +190,5 @@ ALGORITHMS = (
     Algorithm("im2col", True, "channels", rows_support, rows_pack, rows_build, rows_strides_ok, "rows"),
     Algorithm("im2col", True, "pixels", filters_support, filters_pack, filters_build, filters_strides_ok,
               "filters"),
-    _winograd(2, "standard"),
-    _winograd(4, "standard"),
-    _winograd(6, "fast"),
+    *map(_winograd, PAIRS),
 )  # fmt: skip

@@ -164,7 +164,8 @@ class _Conv:
             _check_f32(x, f"{self._filter.what}: x")
         if out is not None and type(out) is not np.ndarray:
             raise TypeError(f"{self._filter.what}: out must be a numpy array, got {type(out).__name__}")
-        key = (x.shape, x.strides, None if out is None else out.strides, cost_table.generation, check_threads(None))
+        threads = check_threads(self._threads)  # another one after a fork, or when the limits change
+        key = (x.shape, x.strides, None if out is None else out.strides, cost_table.generation, threads)
         bound = self._bound.get(key)
         if bound is None:
             bound = self._bind(x, key[2])

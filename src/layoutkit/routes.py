@@ -137,8 +137,9 @@ def candidates(
         if isinstance(native, str):
             reasons.append(native)
             continue
-        if ACCURACIES.index(a.accuracy) > ACCURACIES.index(p.accuracy):
-            reasons.append(f"{a.name} {a.variant} needs accuracy {a.accuracy!r}, {p.accuracy!r} was asked for")
+        needed = a.accuracy(p)
+        if ACCURACIES.index(needed) > ACCURACIES.index(p.accuracy):
+            reasons.append(f"{a.name} {a.variant} is of accuracy {needed!r} here, {p.accuracy!r} was asked for")
             continue
         for kernel in registry.best("gemm", 32):
             way = "" if native == p else f" via {native.src}>{native.dst}"

@@ -14,7 +14,7 @@ from .geometry import channels_innermost, geometry, spatial_strides, strides_of
 from .problem import ConvProblem
 from .winograd import as_array, kernel_table, paired
 
-MAX_TAPS = 64  # along depth
+FEW_CHANNELS = 32
 GROUP = 24 * 36  # products times tiles of a group
 FEW = 12  # tiles: a group of fewer leaves rows of the gemm tile empty
 BLOCK = 128  # output channels
@@ -34,8 +34,6 @@ def support(m: int, p: ConvProblem) -> str | None:
     kernel = "x".join(map(str, p.kernel))
     if g.kernel[1:] not in ((3, 3), (1, 3)):
         return f"winograd is for kernels of 3 and 3x3, not of {kernel}"
-    if g.kernel[0] > MAX_TAPS:
-        return f"winograd takes kernels at most {MAX_TAPS} deep, not {kernel}"
     if g.stride[1:] != (1, 1):
         return f"winograd is for stride 1, not {p.stride}"
     if g.dilation[2] != 1 or g.dilation[1] != 1 < g.kernel[1]:
@@ -47,6 +45,13 @@ def support(m: int, p: ConvProblem) -> str | None:
         if p.groups > 1 and channels // p.groups % block:
             return f"{channels // p.groups} {side} channels a group are no multiple of the block in {layout}"
     return None
+
+
+def accuracy(m: int, p: ConvProblem) -> str:
+    """The strictest accuracy that allows it: direct summation over few channels rounds little, F(4,3) does not."""
+    if m == 2 or m == 4 and p.ic // p.groups >= FEW_CHANNELS:
+        return "standard"
+    return "fast"
 
 
 def columns(p: ConvProblem) -> int:

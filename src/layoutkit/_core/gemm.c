@@ -96,10 +96,14 @@ LK_INLINE void tile(const lk_gemm *g, const int mr, const int nv)
         }
     }
     const int tail = g->cols % LK_LANES;
-    if (!(tail | g->c_split | g->accumulate)) {
+    if (!(tail | g->c_split)) {
 #pragma GCC unroll 32
         for (int i = 0; i < mr; i++) {
             char *c = g->c + g->c_row[i];
+            if (g->accumulate)
+#pragma GCC unroll 8
+                for (int j = 0; j < nv; j++)
+                    acc[i * nv + j] += *(vf *)(c + g->c_col[j]);
 #pragma GCC unroll 8
             for (int j = 0; j < nv; j++)
                 *(vf *)(c + g->c_col[j]) = acc[i * nv + j];

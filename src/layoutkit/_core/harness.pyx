@@ -5,7 +5,10 @@ The caller vouches for every address, size and stride.
 
 from libc.stdint cimport int64_t, uint32_t
 
-from .registry cimport lk_gemm, lk_gemm_fn, lk_kernel, lk_move, lk_move_fn, row_named
+from .registry cimport (
+    lk_gemm, lk_gemm_fn, lk_kernel, lk_move, lk_move_fn, lk_winograd_filter, lk_winograd_filter_fn, lk_winograd_in,
+    lk_winograd_in_fn, lk_winograd_out, lk_winograd_out_fn, row_named,
+)
 
 
 def move(str name, size_t src, size_t dst, n, s, d, bint stream=False, ahead=0, outer=(0, 0, 0, 0), valid=0,
@@ -45,3 +48,38 @@ def gemm(str name, size_t a, const int64_t[::1] row, const int64_t[::1] tap, mas
     g.c_split, g.accumulate, g.rows, g.cols = split, accumulate, row.shape[0], cols
     g.ahead, g.ahead_bytes = NULL, 0
     (<lk_gemm_fn>kernel.fn)(&g)
+
+
+def winograd_in(str name, size_t src, strides, inside, channels, block, block_stride, size_t v, v_stride,
+                const float[::1] table):
+    """Run a winograd_in row; strides (row, col), inside (row0, row1, col0, col1); see lk_winograd_in in kernels.h."""
+    cdef const lk_kernel *kernel = row_named(name)
+    cdef lk_winograd_in g
+    g.src, g.v, g.v_stride, g.k = <const char *>src, <float *>v, v_stride, &table[0]
+    g.row, g.col = strides
+    g.row0, g.row1, g.col0, g.col1 = inside
+    g.channels, g.block, g.block_stride = channels, block, block_stride
+    (<lk_winograd_in_fn>kernel.fn)(&g)
+
+
+def winograd_out(str name, size_t m, m_stride, size_t dst, strides, rows, cols, channels, block, block_stride,
+                 size_t bias, const float[::1] table):
+    """Run a winograd_out row; strides (row, col); 0 for the bias: none; see lk_winograd_out in kernels.h."""
+    cdef const lk_kernel *kernel = row_named(name)
+    cdef lk_winograd_out g
+    g.m, g.m_stride, g.dst, g.k = <const float *>m, m_stride, <char *>dst, &table[0]
+    g.row, g.col = strides
+    g.rows, g.cols, g.bias = rows, cols, <const float *>bias
+    g.channels, g.block, g.block_stride = channels, block, block_stride
+    (<lk_winograd_out_fn>kernel.fn)(&g)
+
+
+def winograd_filter(str name, size_t w, w_stride, count, width, const double[:, ::1] gh, const double[:, ::1] gw,
+                    size_t u, u_stride):
+    """Run a winograd_filter row; see lk_winograd_filter in kernels.h."""
+    cdef const lk_kernel *kernel = row_named(name)
+    cdef lk_winograd_filter g
+    g.w, g.w_stride, g.count, g.width = <const float *>w, w_stride, count, width
+    g.nh, g.rh, g.nw, g.rw = gh.shape[0], gh.shape[1], gw.shape[0], gw.shape[1]
+    g.gh, g.gw, g.u, g.u_stride = &gh[0, 0], &gw[0, 0], <float *>u, u_stride
+    (<lk_winograd_filter_fn>kernel.fn)(&g)

@@ -26,7 +26,7 @@ cdef enum:
     MAX_ROWS = 32
     MAX_VECTORS = 16   # of a gemm tile's columns
     MAX_TABLE = 32
-    MAX_TAPS = 64      # along depth
+    MAX_RUN = 128      # channels summed in a register before the sum is added to M: rounding grows with them
     SKEW = 16          # floats that keep rows and products off each other's cache sets
 
 
@@ -77,6 +77,7 @@ cdef class Winograd(Executor):
     cdef int64_t products, taps, high, wide         # tiles of an image along height and width
     cdef int64_t tiles, groups, blocks, panels
     cdef int64_t units, unit                        # panels that end where a run of output channels does
+    cdef int64_t run                                # channels summed at a time
     cdef int64_t v_row, v_product, v_tap            # floats from tile to tile, product to product, tap to tap
     cdef int64_t m_row, m_product
 
@@ -89,8 +90,8 @@ cdef class Winograd(Executor):
         self.transform_in, self.transform_out = <lk_winograd_in_fn>into.fn, <lk_winograd_out_fn>out_of.fn
         self.mh, self.mw = into.mr, into.nr
         self.nh, self.nw = self.mh + 2 if self.mh > 1 else 1, self.mw + 2
-        if len(table) > MAX_TABLE or self.g.kernel[0] > MAX_TAPS:
-            raise ValueError(f"{transforms[0]}: a table of {len(table)} numbers, {self.g.kernel[0]} taps along depth")
+        if len(table) > MAX_TABLE:
+            raise ValueError(f"{transforms[0]}: a table of {len(table)} numbers, expected {MAX_TABLE}")
         for i in range(len(table)):
             self.table[i] = table[i]
         for i in range(4):
@@ -98,6 +99,7 @@ cdef class Winograd(Executor):
         self.ic = ic
         self.x_channels, self.x_block, self.x_block_stride, self.x_group = x_channels
         self.cols, self.y_block, self.y_block_stride = y_channels
+        self.run = ceil_div(ceil_div(max(1, ic), ceil_div(max(1, ic), MAX_RUN)), 4) * 4
         self.products, self.taps = self.nh * self.nw, self.g.kernel[0]
         self.high, self.wide = ceil_div(self.g.out[1], self.mh), ceil_div(self.g.out[2], self.mw)
         self.tiles = self.g.n * self.g.out[0] * self.high * self.wide
@@ -175,41 +177,46 @@ cdef class Winograd(Executor):
                 self.transform_in(&t)
 
     cdef void multiply(self, const Work *work, const float *u, const float *v, float *m) noexcept nogil:
-        """M = V U, a product after the other."""
+        """M = V U, a product after the other, each summed over runs of channels of one tap."""
         cdef lk_gemm g
         cdef int64_t row[MAX_ROWS]
         cdef int64_t c_row[MAX_ROWS]
         cdef int64_t c_col[MAX_VECTORS]
-        cdef int64_t tap[MAX_TAPS]
-        cdef int64_t t, p, i, at, tiles = work.last - work.first, high = ceil_div(tiles, self.mr)
-        cdef int64_t size = self.taps * self.ic * self.nr
+        cdef int64_t t, p, i, k, at, tiles = work.last - work.first, high = ceil_div(tiles, self.mr), no_tap = 0
+        cdef int64_t depth = self.taps * self.ic, runs = max(1, self.taps * ceil_div(self.ic, self.run))
         for i in range(self.mr):
             row[i], c_row[i] = 4 * i * self.v_row, 4 * i * self.m_row
         for i in range(self.nr // self.lanes):
             c_col[i] = 4 * i * self.lanes
-        for i in range(self.taps):
-            tap[i] = 4 * i * self.v_tap
-        g.row, g.c_row, g.c_col, g.tap, g.taps = row, c_row, c_col, tap, self.taps
+        g.row, g.c_row, g.c_col, g.tap, g.taps = row, c_row, c_col, &no_tap, 1
         g.mask, g.zero, g.bias_col, g.bias_row = NULL, NULL, NULL, NULL
-        g.blocks, g.block_stride, g.kb, g.kb_last, g.ldb = 1, 0, self.ic, self.ic, self.nr
-        g.c_split, g.accumulate = 0, 0
-        g.ahead_bytes = 4 * size // high // 64 * 64
+        g.blocks, g.block_stride, g.ldb, g.c_split = 1, 0, self.nr, 0
+        g.ahead_bytes = 4 * depth * self.nr // (high * runs) // 64 * 64
         for t in range(self.products):
             for p in range(work.panel, work.stop):
-                g.b = u + (t * self.panels + p) * size
-                g.ahead = <const char *>(g.b + size)
+                g.b = u + (t * self.panels + p) * depth * self.nr
+                g.ahead = <const char *>(g.b + depth * self.nr)
                 if p + 1 == work.stop:
-                    g.ahead = <const char *>(u + ((t + 1) * self.panels + work.panel) * size)
+                    g.ahead = <const char *>(u + ((t + 1) * self.panels + work.panel) * depth * self.nr)
                     if t + 1 == self.products:
                         g.ahead_bytes = 0
                 g.cols = <int>(ceil_div(min(self.nr, self.cols - p * self.nr), self.lanes) * self.lanes)
-                for i in range(high):
-                    at = share(tiles, high, i)
-                    g.rows = <int>(share(tiles, high, i + 1) - at)
-                    g.a = <const char *>(v + t * self.v_product + at * self.v_row)
-                    g.c = <char *>(m + t * self.m_product + at * self.m_row + (p - work.panel) * self.nr)
-                    self.tile(&g)
-                    g.ahead += g.ahead_bytes
+                k = 0
+                while True:
+                    g.kb = g.kb_last = min(self.run, self.ic - k % max(1, self.ic))
+                    g.accumulate = k > 0
+                    for i in range(high):
+                        at = share(tiles, high, i)
+                        g.rows = <int>(share(tiles, high, i + 1) - at)
+                        g.a = <const char *>(v + k // max(1, self.ic) * self.v_tap + t * self.v_product
+                                             + at * self.v_row + k % max(1, self.ic))
+                        g.c = <char *>(m + t * self.m_product + at * self.m_row + (p - work.panel) * self.nr)
+                        self.tile(&g)
+                        g.ahead += g.ahead_bytes
+                    g.b += g.kb * self.nr
+                    k += g.kb
+                    if k >= depth:
+                        break
 
     cdef void outputs(self, const Work *work, const float *m, const float *bias) noexcept nogil:
         """Output of the tiles from M."""
