@@ -23,9 +23,10 @@ from .report import Result
 from .suites import SUITES, Case
 from .threads import get_num_threads
 
-QUICK = 75.0  # seconds that --quick gives to measuring: with all around it, it ends within 90
+QUICK = 78.0  # seconds that --quick gives to measuring: with all around it, it ends within 90
 CAPS = {"conv": (0.4, 0.12), "reorder": (0.1, 0.03), "pack": (0.1, 0.02)}  # seconds a visit: full, quick
 VISITS = 2  # to every problem, far apart: a neighbour's burst of work spoils one of them, not both
+WARM = 0.9  # of the time; the rest is for filters met cold
 SAVE_EVERY = 20.0  # seconds: what an interruption may lose
 
 
@@ -182,8 +183,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     code = 0
     try:
         end = None if seconds is None else start + seconds
-        todo = track(visits(found, caps, end), VISITS * len(found))
-        measure(todo, Limits(), measured, None if end is None else end + 5, not args.no_save)
+        todo = track(visits(found, caps, end and start + WARM * seconds), VISITS * len(found))
+        measure(todo, Limits(), measured, end, not args.no_save)
     except KeyboardInterrupt:
         code = 130
     except OSError as error:

@@ -172,7 +172,8 @@ def gains(results: Sequence[dict]) -> str | None:
                     linewidth=2, label=f"{name}: {geomean(values):.2f}")  # fmt: skip
         ax.set_yscale("log")
         ax.set_ylim(bottom=1)
-        ticks = [t for t in (1, 1.25, 1.5, 2, 3, 5, 10, 20, 50, 100) if t <= max(map(max, lines.values()))]
+        most = max(map(max, lines.values()))
+        ticks = [t for t in ((1, 1.25, 1.5, 2, 3, 5) if most < 8 else (1, 2, 5, 10, 20, 50, 100, 1000)) if t <= most]
         ax.set_yticks(ticks, [f"{t:g}" for t in ticks])
         ax.minorticks_off()
         ax.set_xlabel("% of the problems")
