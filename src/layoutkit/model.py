@@ -26,7 +26,7 @@ from .costfile import Cost
 
 REACH = 2.0
 PRIOR = 0.01
-NEAREST = 24
+NEAREST = 16
 OWN = 4.0
 DATA = Path(__file__).parent / "data"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 
 from .layout import Layout
@@ -36,7 +37,7 @@ class ConvProblem:
     dst: Layout
     accuracy: str = "standard"
 
-    @property
+    @cached_property
     def out(self) -> tuple[int, ...]:
         """Spatial size of the output."""
         return tuple(

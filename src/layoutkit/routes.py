@@ -128,6 +128,7 @@ def candidates(
     `once`: the filter is met in this call only, packing it is part of the cost.
     """
     reasons = []
+    kernels = registry.best("gemm", 32)
     for a in ALGORITHMS:
         if algorithm not in ("auto", a.name):
             continue
@@ -141,7 +142,7 @@ def candidates(
         if ACCURACIES.index(needed) > ACCURACIES.index(p.accuracy):
             reasons.append(f"{a.name} {a.variant} is of accuracy {needed!r} here, {p.accuracy!r} was asked for")
             continue
-        for kernel in registry.best("gemm", 32):
+        for kernel in kernels:
             way = "" if native == p else f" via {native.src}>{native.dst}"
             build = partial(Route, p, native, a, kernel, threads, x_strides, y_strides)
             steps = (_pack_step(p, _packing(native, a, kernel)),) if once else ()
