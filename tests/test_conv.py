@@ -50,7 +50,7 @@ def test_any_problem_in_any_layout(c):
     stored = reference.to_physical(x, src, pad_value=np.nan)  # what pads hold must not matter
     inside = guarded(stored.reshape(-1).view(np.uint8), c["end"]).array.view(np.float32).reshape(stored.shape)
     with using_isa(c["isa"]):
-        got = lk.conv2d(inside, w, bias, layout=src, out_layout=dst, algorithm=c["algorithm"],
+        got = lk.conv2d(inside, w, bias, layout=src, out_layout=dst, algorithm=c["algorithm"], accuracy="strict",
                         threads=c["threads"], **attributes(c))  # fmt: skip
     bound = reference.conv(abs(x), abs(w), None if bias is None else abs(bias), **attributes(c))
     logical = reference.to_logical(got, dst, want.shape)

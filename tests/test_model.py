@@ -33,6 +33,8 @@ def test_nothing_measured_is_counted():
     assert [c.seconds for c in rank("point 1", CANDIDATES)] == [1.0] * 3
     assert model.corrections("point 1")["slow"] == 1.0
     assert model.corrections("never described")["x"] == 1.0
+    for key in ("conv", "conv x t1", "filter", "reorder 1x2 ab>ba x32 tx", "reorder", "conv n1 t0"):
+        assert model.corrections(key)["x"] == 1.0, "nobody's key is no error"
 
 
 def test_the_nearest_decide():

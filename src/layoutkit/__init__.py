@@ -10,7 +10,7 @@ __version__ = "0.1.0"
 
 from . import algebra, mace, torch_format, winograd
 from .config import show_config
-from .conv import Conv1d, Conv2d, Conv3d, conv2d
+from .conv import Conv1d, Conv2d, Conv3d, conv1d, conv2d, conv3d
 from .cost import cost_table
 from .descriptor import BYTE, Dim, DimsOrder, MemDim, MemShape, MemStrides, Shape, Strides
 from .layout import Axis, Factor, Layout
@@ -21,6 +21,14 @@ from .stride_reqs import Aligned, Compact, Fixed, StrideReqs
 from .strides import read as read_strides
 from .tensor import UNDEFINED, Tensor
 from .threads import get_num_threads, set_num_threads
+from .transposed import (
+    ConvTranspose1d,
+    ConvTranspose2d,
+    ConvTranspose3d,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
+)
 from .view import explain as explain_view
 from .view import is_view
 
@@ -32,7 +40,9 @@ __all__ = [
     # data
     "UNDEFINED", "Tensor", "reorder",
     # convolution
-    "Conv1d", "Conv2d", "Conv3d", "conv2d", "winograd",
+    "Conv1d", "Conv2d", "Conv3d", "conv1d", "conv2d", "conv3d", "winograd",
+    "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "conv_transpose1d", "conv_transpose2d",
+    "conv_transpose3d",
     # choosing
     "cost_table", "get_num_threads", "plan", "set_num_threads", "show_config", "tuning",
 ]  # fmt: skip

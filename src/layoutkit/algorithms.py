@@ -33,6 +33,8 @@ from .winograd import PAIRS
 # Bytes of input that a block of rows may span: at least, and at most what stays in L2 beside a filter panel.
 ROW_BLOCK = 96 << 10, 384 << 10
 
+GFLOPS = {"portable": 16e9, "avx2": 120e9, "avx512": 240e9, "avx512_bf16": 240e9}
+LANES = {"portable": 4, "avx2": 8, "avx512": 16, "avx512_bf16": 16}
 PANEL = 300 << 10  # bytes of a filter panel past which the sum is split by taps
 
 
@@ -166,6 +168,8 @@ class Algorithm:
     accuracy: Callable = _strict  # the strictest that allows it, for a problem
     variant: str = ""  # one of several ways that share the name
     estimate: Callable | None = None  # seconds, where they are not those of the problem's flops
+    family: str = "gemm"  # of the kernels it runs on
+    room: Callable | None = None  # (problem, input's strides) -> the padded copy to read instead, or None
 
 
 def _filters_direct(p: ConvProblem) -> str | None:

@@ -84,12 +84,15 @@ def check_out(out: object, shape: tuple[int, ...], dtype: np.dtype, sources: Seq
                 raise ValueError(f"{what}: elements of out overlap one another (strides {out.strides})")
             extent += (n - 1) * stride if n else 0
     for source in sources:
-        if source is not None and np.may_share_memory(out, source) and _overlap(out, source):
+        if source is not None and overlap(out, source):
             raise ValueError(f"{what}: out overlaps an input")
     return out
 
 
-def _overlap(a: np.ndarray, b: np.ndarray) -> bool:
+def overlap(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether two arrays have memory in common; True where that takes too long to find out."""
+    if not np.may_share_memory(a, b):
+        return False
     try:
         return np.shares_memory(a, b, max_work=10_000)
     except np.exceptions.TooHardError:

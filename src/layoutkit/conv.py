@@ -4,103 +4,41 @@ from __future__ import annotations
 
 import numpy as np
 
-from .algorithms import contiguous_strides
-from .arrays import as_array, check_out, empty
+from ._core.conv import Finish
+from ._core.reorder import address
+from .arrays import as_array, check_out, empty, overlap
 from .cost import cost_table
-from .layout import Layout
+from .filter import Filter, check_f32
+from .geometry import contiguous_strides
 from .limits import peak_rate
 from .plan import Plan, planner
-from .problem import ACCURACIES, ConvProblem, pad_pairs, per_axis
-from .reorder import reorder
 from .routes import best_route, choices, route_key
 from .tensor import Tensor
 from .threads import check_threads
 
 F32 = np.dtype(np.float32)
 MAX_BOUND = 256  # kinds of input that one object remembers the decision for
-ALGORITHM_NAMES = ("auto", "direct", "im2col", "winograd")
+NOTHING = Finish()  # after the sums but the residual
 
 
-class _Filter:
-    """A filter, its bias and the attributes of a convolution, checked; what both forms of call share."""
-
-    def __init__(self, rank, w, bias, stride, padding, dilation, groups, layout, filter_layout, out_layout,
-                 algorithm, accuracy, what):  # fmt: skip
-        self.what = what
-        self.layout, self.filter_layout = Layout(layout).dense, Layout(filter_layout).dense  # strides: the arrays'
-        self.out_layout = self.layout if out_layout is None else Layout(out_layout)
-        if not self.out_layout.is_dense:
-            raise ValueError(f"{what}: out_layout {self.out_layout} has explicit strides; give them by out=")
-        for name, found in (("layout", self.layout), ("out_layout", self.out_layout),
-                            ("filter_layout", self.filter_layout)):  # fmt: skip
-            if found.rank != rank + 2:
-                raise ValueError(f"{what}: {name} {found} has {found.rank} dimensions, expected {rank + 2}")
-        if algorithm not in ALGORITHM_NAMES:
-            raise ValueError(f"{what}: algorithm {algorithm!r} is none of {', '.join(ALGORITHM_NAMES)}")
-        if accuracy not in ACCURACIES:
-            raise ValueError(f"{what}: accuracy {accuracy!r} is none of {', '.join(ACCURACIES)}")
-        self.algorithm, self.accuracy = algorithm, accuracy
-        w = as_array(w, f"{what}: w")
-        _check_f32(w, f"{what}: w")
-        shape = self.filter_layout.padded_shape(w.shape)
-        plain = Layout("abcde"[: rank + 2])
-        if self.filter_layout != plain:
-            w = reorder(w, self.filter_layout, plain)
-        self.w = np.ascontiguousarray(w)
-        self.oc, self.kernel = shape[0], shape[2:]
-        if not all(self.kernel):
-            raise ValueError(f"{what}: w of shape {shape} has an empty kernel")
-        (self.groups,) = per_axis(groups, 1, f"{what}: groups", 1)
-        if self.oc % self.groups:
-            raise ValueError(f"{what}: {self.oc} output channels do not divide into {self.groups} groups")
-        self.ic = shape[1] * self.groups
-        self.bias = None
-        if bias is not None:
-            bias = as_array(bias, f"{what}: bias")
-            _check_f32(bias, f"{what}: bias")
-            if bias.shape != (self.oc,):
-                raise ValueError(f"{what}: bias has shape {bias.shape}, expected ({self.oc},)")
-            self.bias = np.ascontiguousarray(bias)
-        self.stride = per_axis(stride, rank, f"{what}: stride", 1)
-        self.dilation = per_axis(dilation, rank, f"{what}: dilation", 1)
-        self.padding = padding
-        pad_pairs(padding, self.kernel, self.kernel, self.stride, self.dilation)  # raises early
-
-    def problem(self, shape: tuple[int, ...]) -> ConvProblem:
-        """The convolution of an input of logical `shape`."""
-        if len(shape) != len(self.kernel) + 2 or shape[1] != self.ic:
-            raise ValueError(
-                f"{self.what}: input of shape {shape}; expected {self.ic} channels "
-                f"(w has {self.ic // self.groups} in {self.groups} groups) and {len(self.kernel)} spatial axes"
-            )
-        size = shape[2:]
-        pads = pad_pairs(self.padding, size, self.kernel, self.stride, self.dilation)
-        p = ConvProblem(
-            shape[0], self.ic, self.oc, size, self.kernel, self.stride, pads, self.dilation, self.groups,
-            self.layout, self.out_layout, self.accuracy,
-        )  # fmt: skip
-        if any(n < 1 for n in p.out):
-            raise ValueError(
-                f"{self.what}: kernel {self.kernel} with dilation {self.dilation} does not fit into "
-                f"the input of {size} padded by {pads}"
-            )
-        return p
-
-    def shape_of(self, x: np.ndarray) -> tuple[int, ...]:
-        """The logical shape that `x` holds."""
-        held = self.layout.padded_shape(x.shape)
-        shape = (held[0], self.ic, *held[2:])
-        if self.layout.physical_shape(shape) != x.shape:
-            raise ValueError(
-                f"{self.what}: x of shape {x.shape} in layout {self.layout} has {held[1]} channels, "
-                f"expected {self.ic} (w has {self.ic // self.groups} in {self.groups} groups)"
-            )
-        return shape
-
-
-def _check_f32(array: np.ndarray, what: str) -> None:
-    if array.dtype != np.float32:
-        raise TypeError(f"{what}: expected dtype float32, got {array.dtype}")
+def residual(f: Filter, add, out: np.ndarray) -> np.ndarray:
+    """`add` with the strides of `out`."""
+    what = f"{f.what}: add"
+    if isinstance(add, Tensor):
+        if add.layout.dense != f.out_layout:
+            raise ValueError(f"{what} is a Tensor in {add.layout}, the result's layout is {f.out_layout}")
+        add = add.array
+    add = as_array(add, what)
+    check_f32(add, what)
+    if add.shape != out.shape:
+        raise ValueError(f"{what} has shape {add.shape}, expected the result's {out.shape}")
+    if add.strides == out.strides:
+        if address(add) == address(out) or not overlap(add, out):
+            return add
+    elif not overlap(add, out):
+        out[...] = add
+        return out
+    raise ValueError(f"{what} and out share memory without being the same array")
 
 
 class _Conv:
@@ -110,33 +48,30 @@ class _Conv:
     _once = False  # whether the filter is packed for one call only
 
     def __init__(self, w, bias=None, *, stride=1, padding=0, dilation=1, groups=1, layout=None,
-                 filter_layout=None, out_layout=None, algorithm="auto", accuracy="standard",
-                 threads=None):  # fmt: skip
-        self._set(w, bias, stride, padding, dilation, groups, layout, filter_layout, out_layout, algorithm,
-                  accuracy, threads)  # fmt: skip
-        f = self._filter
+                 filter_layout=None, out_layout=None, algorithm="auto", accuracy="standard", activation=None,
+                 scale=None, threads=None):  # fmt: skip
+        f = self._take(
+            threads, w, bias, stride=stride, padding=padding, dilation=dilation, groups=groups, layout=layout,
+            filter_layout=filter_layout, out_layout=out_layout, algorithm=algorithm, accuracy=accuracy,
+            activation=activation, scale=scale,
+        )  # fmt: skip
         f.w, f.bias = f.w.copy(), None if f.bias is None else f.bias.copy()
 
     @classmethod
-    def _over(cls, *args) -> _Conv:
+    def _over(cls, w, bias, threads=None, **attributes) -> _Conv:
         """A convolution over the caller's filter, not copied: for one call."""
         self = object.__new__(cls)
         self._once = True
-        self._set(*args)
+        self._take(threads, w, bias, **attributes)
         return self
 
-    def _set(self, w, bias, stride, padding, dilation, groups, layout, filter_layout, out_layout, algorithm,
-             accuracy, threads):  # fmt: skip
-        rank = self.rank
-        self._filter = _Filter(
-            rank, w, bias, stride, padding, dilation, groups,
-            layout or "NC" + "DHW"[3 - rank :], filter_layout or "OI" + "DHW"[3 - rank :], out_layout,
-            algorithm, accuracy, f"conv{rank}d",
-        )  # fmt: skip
+    def _take(self, threads, w, bias, **attributes) -> Filter:
+        self._filter = Filter(f"conv{self.rank}d", self.rank, w, bias, **attributes)
         check_threads(threads)
         self._threads = threads
         self._packed: dict = {}  # packing -> filter and bias
         self._bound: dict = {}  # what a call's arrays look like -> what to run
+        return self._filter
 
     def _bind(self, x: np.ndarray, out_strides: tuple[int, ...] | None):
         """Route, packed filter and bias, and shape of the output, for inputs like `x`."""
@@ -151,17 +86,17 @@ class _Conv:
             packed = self._packed[route.packing] = route.pack(f.w, f.bias)
         return route.run, *packed, physical
 
-    def __call__(self, x, out: np.ndarray | None = None) -> np.ndarray:
+    def __call__(self, x, out: np.ndarray | None = None, add: np.ndarray | None = None) -> np.ndarray:
         """Convolve `x`, a float32 array in this object's layout; returns `out` or a new array.
 
-        `x` may be a `Tensor` in this layout; then the result is one.
+        `x` may be a `Tensor` in this layout; then the result is one. `add` is added before the activation.
         """
         if isinstance(x, Tensor):
-            return self._tensor(x, out)
+            return self._tensor(x, out, add)
         if type(x) is not np.ndarray:
             x = as_array(x, f"{self._filter.what}: x")
         if x.dtype != F32:
-            _check_f32(x, f"{self._filter.what}: x")
+            check_f32(x, f"{self._filter.what}: x")
         if out is not None and type(out) is not np.ndarray:
             raise TypeError(f"{self._filter.what}: out must be a numpy array, got {type(out).__name__}")
         threads = check_threads(self._threads)  # another one after a fork, or when the limits change
@@ -177,17 +112,19 @@ class _Conv:
             out = empty(shape, F32, self._filter.what)
         else:
             check_out(out, shape, F32, (x, self._filter.w, self._filter.bias), self._filter.what)
+        if add is not None:
+            add = residual(self._filter, add, out)
         if out.size:
-            run(x, w, bias, out)
+            run(x, w, bias, out, self._filter.finish or (None if add is None else NOTHING), add)
         return out
 
-    def _tensor(self, x: Tensor, out: np.ndarray | None) -> Tensor:
+    def _tensor(self, x: Tensor, out: np.ndarray | None, add) -> Tensor:
         f = self._filter
         if x.layout.dense != f.layout.dense:
             raise ValueError(f"{f.what}: x is a Tensor in {x.layout}, this convolution takes {f.layout}")
         if x.shape[1] != f.ic:
             raise ValueError(f"{f.what}: x has shape {x.shape}, expected {f.ic} channels")
-        y = self(x.array, out)
+        y = self(x.array, out, add)
         return Tensor(y, f.out_layout, f.problem(x.shape).dst_shape)
 
     def plan(self, shape) -> Plan:
@@ -199,8 +136,9 @@ class _Conv:
 
         def note() -> str:
             rate, peak = p.flops / found[0].seconds, peak_rate(threads)
+            then = "" if f.activation is None else f", then {f.activation}"
             return (f"{p.flops / 1e6:.3g} MFLOP, {rate / 1e9:.1f} GFLOP/s, {rate / peak:.0%} of the FMA peak "
-                    f"({peak / 1e9:.0f} GFLOP/s on {threads} thread{'s' * (threads > 1)}, measured now)")  # fmt: skip
+                    f"({peak / 1e9:.0f} GFLOP/s on {threads} thread{'s' * (threads > 1)}, measured now){then}")  # fmt: skip
 
         return Plan(route_key(p, threads), found, note)
 
@@ -224,12 +162,10 @@ class Conv3d(_Conv):
     rank = 3
 
 
-_CLASSES = {1: Conv1d, 2: Conv2d, 3: Conv3d}
-
-
 def conv2d(
     x, w, bias=None, *, stride=1, padding=0, dilation=1, groups=1, layout="NCHW", filter_layout="OIHW",
-    out_layout=None, algorithm="auto", accuracy="standard", out=None, threads=None,
+    out_layout=None, algorithm="auto", accuracy="standard", activation=None, scale=None, add=None, out=None,
+    threads=None,
 ) -> np.ndarray:  # fmt: skip
     """Two-dimensional convolution (cross-correlation, as in torch) in the layout that the data has.
 
@@ -247,14 +183,21 @@ def conv2d(
     layout, out_layout : str or Layout
         Of `x` and of the result; `out_layout` is `layout` by default.
     filter_layout : str or Layout
-    algorithm : {"auto", "direct", "im2col", "winograd"}
+    algorithm : {"auto", "direct", "im2col", "winograd", "folded", "depthwise"}
         "auto" takes the route that the cost table thinks fastest.
     accuracy : {"standard", "strict", "fast"}
         What "auto" may choose from. "strict": direct summation only, an Inf or NaN reaches no other outputs than
         those it is summed into. "standard": also Winograd's F(2x2, 3x3) and F(4x4, 3x3), whose error in the L2 norm
         is at most 2.5 times that of direct summation. "fast": also F(6x6, 3x3).
+    activation : str or tuple, optional
+        What follows the sum: "relu", "relu6", ("clip", lo, hi), ("leaky_relu", slope), ("prelu", slopes), "silu",
+        "gelu" (by erf), "gelu_tanh", "hardswish".
+    scale : array_like of float32, optional
+        (O,): the filter of each output channel is multiplied by it.
+    add : array_like of float32, optional
+        Added before the activation: an array like the result, or `out` itself.
     out : ndarray, optional
-        Where to write; must not overlap `x`, `w` or `bias`.
+        Where to write; must not overlap `x`, `w` or `bias`, nor `add` unless it is `add`.
     threads : int, optional
         At most this many.
 
@@ -276,23 +219,47 @@ def conv2d(
     >>> lk.conv2d(x, w, layout="NHWC")[0, :, :, 0].tolist()
     [[8.0, 12.0], [20.0, 24.0]]
     """
-    return _functional(2, x, w, bias, stride, padding, dilation, groups, layout, filter_layout, out_layout,
-                       algorithm, accuracy, out, threads)  # fmt: skip
+    return _once(
+        Conv2d, x, w, bias, add, out, threads, stride=stride, padding=padding, dilation=dilation, groups=groups,
+        layout=layout, filter_layout=filter_layout, out_layout=out_layout, algorithm=algorithm, accuracy=accuracy,
+        activation=activation, scale=scale,
+    )  # fmt: skip
 
 
-def _functional(rank, x, w, bias, stride, padding, dilation, groups, layout, filter_layout, out_layout,
-                algorithm, accuracy, out, threads):  # fmt: skip
+def conv1d(x, w, bias=None, *, add=None, out=None, threads=None, **attributes) -> np.ndarray:
+    """One-dimensional convolution: as `conv2d`, in layouts of N, C and W ("NCW" by default)."""
+    return _once(Conv1d, x, w, bias, add, out, threads, **attributes)
+
+
+def conv3d(x, w, bias=None, *, add=None, out=None, threads=None, **attributes) -> np.ndarray:
+    """Three-dimensional convolution: as `conv2d`, in layouts of N, C, D, H and W ("NCDHW" by default)."""
+    return _once(Conv3d, x, w, bias, add, out, threads, **attributes)
+
+
+def _once(cls, x, w, bias, add, out, threads, **attributes) -> np.ndarray:
     if isinstance(x, Tensor):
-        layout, out_layout = x.layout, x.layout.dense if out_layout is None else out_layout
-    op = _CLASSES[rank]._over(
-        w, bias, stride, padding, dilation, groups, layout, filter_layout, out_layout, algorithm, accuracy,
-        threads,
-    )
-    return op(x, out)
+        attributes["layout"] = x.layout
+        if attributes.get("out_layout") is None:
+            attributes["out_layout"] = x.layout.dense
+    return cls._over(w, bias, threads, **attributes)(x, out, add)
+
+
+@planner(conv1d)
+def _plan_conv1d(x, w, bias=None, **attributes) -> Plan:
+    return _plan(Conv1d, x, w, bias, **attributes)
 
 
 @planner(conv2d)
-def _plan_conv2d(x, w, bias=None, *, out=None, **kwargs) -> Plan:
-    op = Conv2d(w, bias, **kwargs)
+def _plan_conv2d(x, w, bias=None, **attributes) -> Plan:
+    return _plan(Conv2d, x, w, bias, **attributes)
+
+
+@planner(conv3d)
+def _plan_conv3d(x, w, bias=None, **attributes) -> Plan:
+    return _plan(Conv3d, x, w, bias, **attributes)
+
+
+def _plan(cls, x, w, bias, add=None, out=None, **attributes) -> Plan:
+    op = cls(w, bias, **attributes)
     op._once = True
-    return op.plan(op._filter.shape_of(as_array(x, "conv2d: x")))
+    return op.plan(op._filter.shape_of(as_array(x, f"{op._filter.what}: x")))

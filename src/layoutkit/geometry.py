@@ -15,6 +15,7 @@ class Geometry(NamedTuple):
 
     n: int
     groups: int
+    oc: int  # output channels of a group
     size: tuple[int, ...]
     out: tuple[int, ...]
     kernel: tuple[int, ...]
@@ -31,8 +32,9 @@ def geometry(p: ConvProblem) -> Geometry:
 
     before = (0,) * (3 - len(p.size)) + tuple(a for a, _ in p.padding)
     return Geometry(
-        p.n, p.groups, three(p.size), three(p.out), three(p.kernel), three(p.stride), three(p.dilation), before
-    )
+        p.n, p.groups, p.oc // p.groups, three(p.size), three(p.out), three(p.kernel), three(p.stride),
+        three(p.dilation), before,
+    )  # fmt: skip
 
 
 def strides_of(layout: Layout, shape: Sequence[int], strides: Sequence[int]) -> list[Digits]:

@@ -52,7 +52,10 @@ def _operation(key: str) -> str:
 @lru_cache(4096)
 def _described(key: str, isa: str) -> Described | None:
     function = _describers.get(_operation(key))
-    return function(key) if function else None
+    try:
+        return function(key) if function else None
+    except ValueError:  # a key of another version, or nobody's
+        return None
 
 
 @lru_cache(4096)

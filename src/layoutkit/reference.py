@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -60,3 +61,43 @@ def conv(x, w, bias, stride, padding, dilation, groups) -> np.ndarray:
         y += np.einsum("ngc...,goc->ngo...", x[(slice(None),) * 3 + at], w[(slice(None),) * 3 + k])
     y = y.reshape(n, oc, *size)
     return y if bias is None else y + np.asarray(bias, np.float64).reshape(-1, *[1] * len(size))
+
+
+def conv_transpose(x, w, bias, stride, padding, output_padding, dilation, groups) -> np.ndarray:
+    """Transposed convolution of logical x (N, C, *spatial) and w (C, O/groups, *kernel) in float64.
+
+    y[n, o, stride*p + dilation*k - before] += x[n, i, p] * w[i, o, k]; `padding` is (before, after) per axis.
+    """
+    n, kernel, rank = x.shape[0], w.shape[2:], w.ndim - 2
+    x = np.asarray(x, np.float64).reshape(n, groups, x.shape[1] // groups, *x.shape[2:])
+    w = np.asarray(w, np.float64).reshape(groups, w.shape[0] // groups, *w.shape[1:])
+    size = [(i - 1) * s + d * (k - 1) + 1 + e
+            for i, s, d, k, e in zip(x.shape[3:], stride, dilation, kernel, output_padding)]  # fmt: skip
+    y = np.zeros((n, groups, w.shape[2], *size))
+    for k in itertools.product(*map(range, kernel)):
+        at = tuple(slice(d * i, d * i + s * (m - 1) + 1, s) for d, i, s, m in zip(dilation, k, stride, x.shape[3:]))
+        y[(slice(None),) * 3 + at] += np.einsum("ngc...,gco->ngo...", x, w[(slice(None),) * 3 + k])
+    y = y.reshape(n, groups * w.shape[2], *size)
+    y = y[(slice(None),) * 2 + tuple(slice(a, m - b) for (a, b), m in zip(padding, size))]
+    return y if bias is None else y + np.asarray(bias, np.float64).reshape(-1, *[1] * rank)
+
+
+def activate(y: np.ndarray, activation) -> np.ndarray:
+    """The activation of logical y (N, C, *spatial) in float64; see `activation.ACTIVATIONS`."""
+    name, *given = (activation,) if isinstance(activation, str) or activation is None else activation
+    if name == "prelu":
+        given = [np.asarray(given[0], np.float64).reshape(-1, *[1] * (y.ndim - 2))]
+    functions = {
+        None: lambda v: v,
+        "relu": lambda v: np.maximum(v, 0),
+        "relu6": lambda v: np.clip(v, 0, 6),
+        "clip": lambda v, lo, hi: np.clip(v, lo, hi),
+        "leaky_relu": lambda v, slope: np.where(v < 0, v * slope, v),
+        "prelu": lambda v, slope: np.where(v < 0, v * slope, v),
+        "silu": lambda v: v / (1 + np.exp(-v)),
+        "gelu": lambda v: v * np.vectorize(math.erfc, [float])(-v / math.sqrt(2)) / 2,
+        "gelu_tanh": lambda v: v / (1 + np.exp(-2 * math.sqrt(2 / math.pi) * (v + 0.044715 * v**3))),
+        "hardswish": lambda v: v * np.clip(v + 3, 0, 6) / 6,
+    }
+    with np.errstate(over="ignore"):
+        return functions[name](y, *given)

@@ -14,12 +14,16 @@ from math import prod
 
 import numpy as np
 
+from . import algorithms
 from ._core import conv as core
 from ._core import registry
 from ._core.registry import Kernel
-from .algorithms import ALGORITHMS, Algorithm, contiguous_strides
+from .algorithms import GFLOPS, LANES, Algorithm
 from .cost import cost_table
+from .depthwise import DEPTHWISE
 from .features import conv_features, filter_features
+from .folded import CHANNELS_LAST, FOLDED
+from .geometry import contiguous_strides
 from .layout import Layout
 from .machine import last_level_cache
 from .measuring import Contest, first_use
@@ -28,11 +32,11 @@ from .plan import Candidate, Choice, Step, mode, rank
 from .problem import ACCURACIES, ConvProblem
 from .reorder import program
 
-NATIVE = {"channels": {3: "NWC", 4: "NHWC", 5: "NDHWC"}, "pixels": {3: "NCW", 4: "NCHW", 5: "NCDHW"}}
+ALGORITHMS = (*algorithms.ALGORITHMS, FOLDED, DEPTHWISE)
+
+NATIVE = {"channels": CHANNELS_LAST, "pixels": {3: "NCW", 4: "NCHW", 5: "NCDHW"}}
 
 # What the estimate of a route not measured is made of; the table replaces it problem by problem.
-GFLOPS = {"portable": 16e9, "avx2": 120e9, "avx512": 240e9, "avx512_bf16": 240e9}
-LANES = {"portable": 4, "avx2": 8, "avx512": 16, "avx512_bf16": 16}
 MOVE = 20e9  # bytes a second, read and written, of a reorder or a gather
 PACK = 4e9  # the same of packing a filter
 _FILTER = re.compile(r"filter o(\d+) c(\d+) k(\S+) g(\d+) f32")
@@ -45,7 +49,7 @@ class Route:
     Attributes
     ----------
     run : callable
-        ``run(x, w, bias, y)`` with a filter and bias that `pack` made.
+        ``run(x, w, bias, y, finish=None, add=None)`` with a filter and bias that `pack` made.
     packing : str
         Filters that were packed under an equal one fit this route.
     """
@@ -54,9 +58,14 @@ class Route:
         self.algorithm, self.kernel, self.native = algorithm, kernel, native
         self.packing = _packing(native, algorithm, kernel)
         threads = threads if p.flops >= SMALL else 1
-        before = after = None
+        before = after = residual = None
         x_bytes = y_bytes = 0
-        if native.src != p.src or not algorithm.strides_ok(p.src, x_strides, p.src_shape):
+        pads = None
+        room = algorithm.room and algorithm.room(native, x_strides if native.src == p.src else None)
+        if room:
+            before = program(p.src, native.src, p.src_shape, 4, x_strides, room.strides)
+            x_strides, x_bytes, pads, native = room.strides, room.bytes, room[2:], room.problem
+        elif native.src != p.src or not algorithm.strides_ok(p.src, x_strides, p.src_shape):
             inner = contiguous_strides(native.src, p.src_shape)
             before = program(p.src, native.src, p.src_shape, 4, x_strides, inner)
             x_bytes = prod(native.src.physical_shape(p.src_shape)) * 4
@@ -64,10 +73,11 @@ class Route:
         if native.dst != p.dst or not algorithm.strides_ok(p.dst, y_strides, p.dst_shape):
             inner = contiguous_strides(native.dst, p.dst_shape)
             after = program(native.dst, p.dst, p.dst_shape, 4, inner, y_strides)
+            residual = program(p.dst, native.dst, p.dst_shape, 4, y_strides, inner)
             y_bytes = prod(native.dst.physical_shape(p.dst_shape)) * 4
             y_strides = inner
         executor = algorithm.build(native, kernel, threads, x_strides, y_strides, algorithm.gather)
-        self.run = core.Route(before, executor, after, x_bytes, y_bytes)
+        self.run = core.Route(before, executor, after, residual, x_bytes, y_bytes, pads)
 
     def pack(self, w: np.ndarray, bias: np.ndarray | None):
         """Filter in OIHW order and bias as this route reads them."""
@@ -99,7 +109,7 @@ def _estimate(p: ConvProblem, native: ConvProblem, algorithm: Algorithm, kernel:
     else:
         seconds = _estimate_sum(native, algorithm, kernel, threads)
     x_bytes, y_bytes = 4 * prod(p.src_shape), 4 * prod(p.dst_shape)
-    moved = (native.src != p.src) * x_bytes + (native.dst != p.dst) * y_bytes
+    moved = (native.src != p.src or algorithm.room is not None) * x_bytes + (native.dst != p.dst) * y_bytes
     return seconds + 2 * moved / (MOVE * threads) + 1e-6
 
 
@@ -114,10 +124,19 @@ def _estimate_sum(native: ConvProblem, algorithm: Algorithm, kernel: Kernel, thr
     waste *= 1 + 0.02 * (kernel.mr * -(-rows // kernel.mr) / max(1, rows) - 1)
     depth = native.ic // native.groups * prod(native.kernel)
     overhead = 1 + 12 / max(1, depth)  # a tile's prologue and stores, in steps of its sum
+    if algorithm.via == "channels":  # and what a tap costs, in steps of its run of channels
+        run = depth if algorithm.gather else depth // prod(native.kernel) * (native.kernel[-1] if algorithm.room else 1)
+        overhead += 1.5 / max(1, run)
+        overhead *= 1 + lanes / max(1, kernel.mr * min(kernel.nr, columns))  # loads, in FMAs
     seconds = native.flops * waste * overhead / (GFLOPS[kernel.isa] * threads)
     if algorithm.gather:
         seconds += 8 * native.groups * depth * out / (MOVE * threads)
     return seconds
+
+
+@lru_cache(32)
+def _kernels(family: str, isa: str) -> list[Kernel]:
+    return registry.best(family, 32)
 
 
 def candidates(
@@ -128,7 +147,6 @@ def candidates(
     `once`: the filter is met in this call only, packing it is part of the cost.
     """
     reasons = []
-    kernels = registry.best("gemm", 32)
     for a in ALGORITHMS:
         if algorithm not in ("auto", a.name):
             continue
@@ -142,7 +160,7 @@ def candidates(
         if ACCURACIES.index(needed) > ACCURACIES.index(p.accuracy):
             reasons.append(f"{a.name} {a.variant} is of accuracy {needed!r} here, {p.accuracy!r} was asked for")
             continue
-        for kernel in kernels:
+        for kernel in _kernels(a.family, registry.isa()):
             way = "" if native == p else f" via {native.src}>{native.dst}"
             build = partial(Route, p, native, a, kernel, threads, x_strides, y_strides)
             steps = (_pack_step(p, _packing(native, a, kernel)),) if once else ()
@@ -176,7 +194,10 @@ def _describe_conv(key: str):
 
 @describes("filter")
 def _describe_filter(key: str):
-    oc, ic, kernel, groups = _FILTER.fullmatch(key).groups()
+    found = _FILTER.fullmatch(key)
+    if not found:
+        raise ValueError(f"not a filter to pack: {key!r}")
+    oc, ic, kernel, groups = found.groups()
     taps = prod(map(int, kernel.split("x")))
     step = 5e-6 + 8 * int(oc) * int(ic) // int(groups) * taps / PACK
     return filter_features(int(oc), int(ic), taps, int(groups)), lambda: lambda packing: step

@@ -49,7 +49,7 @@ def support(m: int, p: ConvProblem) -> str | None:
 
 def accuracy(m: int, p: ConvProblem) -> str:
     """The strictest accuracy that allows it: direct summation over few channels rounds little, F(4,3) does not."""
-    if m == 2 or m == 4 and p.ic // p.groups >= FEW_CHANNELS:
+    if m == 2 or (m == 4 and p.ic // p.groups >= FEW_CHANNELS):
         return "standard"
     return "fast"
 

@@ -2,11 +2,11 @@
 
 from libc.stdint cimport int64_t
 
-from .registry cimport lk_gemm_fn
+from .registry cimport lk_finish, lk_finish_fn, lk_gemm_fn
 
 
 cdef struct Geometry:
-    int64_t n, groups
+    int64_t n, groups, oc  # oc: output channels of a group
     int64_t size[3]        # of the input
     int64_t out[3]
     int64_t kernel[3]
@@ -30,13 +30,17 @@ cdef inline int64_t aligned(int64_t n) noexcept nogil:
 
 cdef class Executor:
     cdef lk_gemm_fn tile
+    cdef lk_finish_fn finish
     cdef Geometry g
     cdef int mr, nr, lanes
     cdef int64_t total              # tiles in all
     cdef int64_t ws_thread          # bytes of workspace per thread
     cdef readonly int threads
+    cdef bint accumulates           # can add to what the output holds
 
-    cdef void run(self, const char *x, const float *w, const float *bias, char *y,
+    cdef void run(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
                   char *workspace) noexcept nogil
-    cdef void part(self, const char *x, const float *w, const float *bias, char *y, char *workspace,
-                   int64_t task, int64_t end) noexcept nogil
+    cdef void part(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
+                   char *workspace, int64_t task, int64_t end) noexcept nogil
+    cdef void finish_rows(self, const lk_finish *finish, char *y, int64_t offset, const int64_t *row, int64_t rows,
+                          int64_t channel, int64_t count) noexcept nogil

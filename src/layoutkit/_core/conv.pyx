@@ -22,8 +22,12 @@ from libc.string cimport memcpy, memset
 from numpy cimport PyArray_DATA, import_array, ndarray
 
 from numpy import empty, uint8
+from numpy import ndarray as new_array
 
-from .registry cimport lk_gemm, lk_gemm_fn, lk_kernel, row_named
+from .registry cimport (
+    LK_CLIP, LK_GELU, LK_GELU_TANH, LK_HARDSWISH, LK_NOTHING, LK_PRELU, LK_SILU, lk_finish, lk_finish_fn, lk_gemm,
+    lk_gemm_fn, lk_kernel, row_named,
+)
 from .reorder cimport Program
 
 import_array()
@@ -35,7 +39,7 @@ cdef enum:
 
 cdef Geometry geometry_of(g) except *:
     cdef Geometry c
-    c.n, c.groups = g.n, g.groups
+    c.n, c.groups, c.oc = g.n, g.groups, g.oc
     for i in range(3):
         c.size[i], c.out[i], c.kernel[i] = g.size[i], g.out[i], g.kernel[i]
         c.stride[i], c.dilation[i], c.before[i] = g.stride[i], g.dilation[i], g.before[i]
@@ -45,6 +49,9 @@ cdef Geometry geometry_of(g) except *:
 cdef inline void taps_inside(const Geometry *g, int axis, int64_t at, int64_t *lo, int64_t *hi) noexcept nogil:
     """The taps [lo, hi) along `axis` that output position `at` reads inside the input."""
     cdef int64_t first = at * g.stride[axis] - g.before[axis], d = g.dilation[axis]
+    if first >= 0 and first + (g.kernel[axis] - 1) * d < g.size[axis]:  # most: no divisions
+        lo[0], hi[0] = 0, g.kernel[axis]
+        return
     lo[0] = 0 if first >= 0 else min(g.kernel[axis], ceil_div(-first, d))
     hi[0] = min(g.kernel[axis], ceil_div(g.size[axis] - first, d)) if first < g.size[axis] else 0
     if hi[0] < lo[0]:
@@ -57,27 +64,40 @@ cdef class Executor:
     def __init__(self, str kernel, geometry, int threads):
         cdef const lk_kernel *row = row_named(kernel)
         self.tile, self.mr, self.nr = <lk_gemm_fn>row.fn, row.mr, row.nr
+        self.finish = <lk_finish_fn>row_named("finish_f32_" + kernel.rsplit("_f32_")[1]).fn
         self.lanes = {"portable": 4, "avx2": 8}.get(kernel.rsplit("_f32_")[1], 16)
         self.g = geometry_of(geometry)
         self.threads = threads
 
-    cdef void run(self, const char *x, const float *w, const float *bias, char *y,
+    cdef void run(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
                   char *workspace) noexcept nogil:
         cdef int tid = 0, n = 1
         if self.total == 0:
             return
         if self.threads == 1:
-            self.part(x, w, bias, y, workspace, 0, self.total)
+            self.part(x, w, bias, finish, y, workspace, 0, self.total)
         else:
             with parallel(num_threads=self.threads):
                 tid = openmp.omp_get_thread_num()
                 n = openmp.omp_get_num_threads()
-                self.part(x, w, bias, y, workspace + tid * self.ws_thread,
+                self.part(x, w, bias, finish, y, workspace + tid * self.ws_thread,
                           self.total * tid // n, self.total * (tid + 1) // n)
 
-    cdef void part(self, const char *x, const float *w, const float *bias, char *y, char *workspace,
-                   int64_t task, int64_t end) noexcept nogil:
+    cdef void part(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
+                   char *workspace, int64_t task, int64_t end) noexcept nogil:
         pass
+
+
+    cdef void finish_rows(self, const lk_finish *finish, char *y, int64_t offset, const int64_t *row, int64_t rows,
+                          int64_t channel, int64_t count) noexcept nogil:
+        """What follows the sums, on rows of `count` outputs at y + offset that begin with `channel`."""
+        cdef lk_finish f = finish[0]
+        f.y, f.row, f.rows, f.count = y + offset, row, rows, count
+        if f.add != NULL:
+            f.add += offset
+        if f.slope_col or f.slope_row:
+            f.slope += channel
+        self.finish(&f)
 
 
 cdef class PixelRows(Executor):
@@ -131,6 +151,7 @@ cdef class PixelRows(Executor):
             if self.y_block % self.lanes and self.y_block % (self.lanes // 2):
                 raise ValueError(f"output blocks of {self.y_block} channels with vectors of {self.lanes}")
             self.split = self.y_block % self.lanes != 0
+        self.accumulates = not self.split and self.cols == g.oc  # pads are written, whatever they held
         self.gather = gather
         self.taps = g.kernel[0] * g.kernel[1] * g.kernel[2]
         self.depth = self.taps * ((self.blocks - 1) * self.kb + self.kb_last)
@@ -175,8 +196,8 @@ cdef class PixelRows(Executor):
             return 4 * j
         return j // self.y_block * self.y_block_stride + j % self.y_block * 4
 
-    cdef void part(self, const char *x, const float *w, const float *bias, char *y, char *workspace,
-                   int64_t task, int64_t end) noexcept nogil:
+    cdef void part(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
+                   char *workspace, int64_t task, int64_t end) noexcept nogil:
         cdef int64_t *x_row = <int64_t *>workspace
         cdef int64_t *y_row = <int64_t *>(workspace + aligned(8 * self.block_rows))
         cdef uint32_t *mask = <uint32_t *>(workspace + 2 * aligned(8 * self.block_rows))
@@ -189,6 +210,12 @@ cdef class PixelRows(Executor):
         cdef int64_t tall = self.rows // self.tiles, extra = self.rows % self.tiles
         cdef int64_t taps = 1 if self.gather else self.taps, tap, stop, i, ahead
         cdef bint masked = self.padded and not self.gather
+        cdef bint onto = finish != NULL and finish.add == y
+        cdef lk_finish f
+        if finish != NULL:
+            f = finish[0]
+            if onto:
+                f.add = NULL
         per_group = self.panels * self.tiles
         tile.tap, tile.zero = self.tap, self.zero
         tile.blocks, tile.block_stride = self.blocks, self.block_stride
@@ -222,7 +249,7 @@ cdef class PixelRows(Executor):
             stop = min(last, t + end - task)
             tap = 0
             while tap < taps:
-                tile.taps, tile.accumulate = min(self.tap_block, taps - tap), tap > 0
+                tile.taps, tile.accumulate = min(self.tap_block, taps - tap), onto or tap > 0
                 if not self.gather:
                     tile.tap = self.tap + tap
                 row = share(self.rows, self.tiles, t)
@@ -234,12 +261,24 @@ cdef class PixelRows(Executor):
                     tile.row, tile.c_row = x_row + (row - row0), y_row + (row - row0)
                     tile.mask = mask + (i - first) * self.taps + tap if masked else NULL
                     self.tile(&tile)
+                    if finish != NULL and tap + tile.taps == taps:
+                        self.finish_tile(&f, &tile, group, panel * self.nr)
                     row += tile.rows
                     tile.ahead += tile.ahead_bytes
                 tile.b += tile.taps * (self.depth // self.taps) * self.nr
                 tap += tile.taps
                 tile.bias_col = NULL  # the first block of taps has added it
             task += stop - t
+
+    cdef void finish_tile(self, const lk_finish *finish, const lk_gemm *tile, int64_t group,
+                          int64_t first) noexcept nogil:
+        """What follows the sums, on output channels [first, first + cols) of a tile but not on pads."""
+        cdef int64_t j = first, end = min(first + tile.cols, self.g.oc), run
+        while j < end:
+            run = end - j if self.y_block == 0 else min(end - j, self.y_block - j % self.y_block)
+            self.finish_rows(finish, tile.c, self.column(group * self.cols + j), tile.c_row, tile.rows,
+                             group * self.g.oc + j, run)
+            j += run
 
     cdef void tables(self, int64_t first, int64_t last, int64_t *x_row, int64_t *y_row,
                      uint32_t *mask) noexcept nogil:
@@ -249,7 +288,9 @@ cdef class PixelRows(Executor):
         cdef int64_t p[4]
         cdef int64_t lo[3]
         cdef int64_t hi[3]
-        cdef uint32_t bit
+        cdef uint32_t bit, whole
+        cdef int64_t x_at = 0, y_at = 0
+        cdef bint inside, turned = True
         cdef int axis
         rest = row
         for axis in range(2, -1, -1):
@@ -258,31 +299,50 @@ cdef class PixelRows(Executor):
         p[0] = rest
         for t in range(first, last):
             end = share(self.rows, self.tiles, t + 1)
-            bit = 1
+            bit, whole = 1, 0
             if self.padded:
                 memset(mask, 0, 4 * self.taps)
             while row < end:
-                x_row[i] = p[0] * self.x_stride[0]
-                y_row[i] = p[0] * self.y_stride[0]
-                for axis in range(3):
-                    x_row[i] += (p[axis + 1] * g.stride[axis] - g.before[axis]) * self.x_stride[axis + 1]
-                    y_row[i] += p[axis + 1] * self.y_stride[axis + 1]
-                if self.padded:
+                if turned:
+                    x_at, y_at = p[0] * self.x_stride[0], p[0] * self.y_stride[0]
                     for axis in range(3):
-                        taps_inside(g, axis, p[axis + 1], &lo[axis], &hi[axis])
-                    for a in range(lo[0], hi[0]):
-                        for b in range(lo[1], hi[1]):
-                            for c in range(lo[2], hi[2]):
-                                mask[(a * g.kernel[1] + b) * g.kernel[2] + c] |= bit
+                        x_at += (p[axis + 1] * g.stride[axis] - g.before[axis]) * self.x_stride[axis + 1]
+                        y_at += p[axis + 1] * self.y_stride[axis + 1]
+                x_row[i], y_row[i] = x_at, y_at
+                if self.padded:
+                    if turned:
+                        taps_inside(g, 0, p[1], &lo[0], &hi[0])
+                        taps_inside(g, 1, p[2], &lo[1], &hi[1])
+                    taps_inside(g, 2, p[3], &lo[2], &hi[2])
+                    inside = True
+                    for axis in range(3):
+                        inside &= hi[axis] - lo[axis] == g.kernel[axis]
+                    if inside:
+                        whole |= bit
+                    else:
+                        for a in range(lo[0], hi[0]):
+                            for b in range(lo[1], hi[1]):
+                                for c in range(lo[2], hi[2]):
+                                    mask[(a * g.kernel[1] + b) * g.kernel[2] + c] |= bit
                 bit <<= 1
                 i += 1
                 row += 1
-                axis = 3
-                p[axis] += 1
-                while axis > 0 and p[axis] == g.out[axis - 1]:
-                    p[axis] = 0
-                    axis -= 1
-                    p[axis] += 1
+                x_at += g.stride[2] * self.x_stride[3]
+                y_at += self.y_stride[3]
+                p[3] += 1
+                turned = p[3] == g.out[2]
+                if turned:
+                    p[3] = 0
+                    p[2] += 1
+                    if p[2] == g.out[1]:
+                        p[2] = 0
+                        p[1] += 1
+                        if p[1] == g.out[0]:
+                            p[1] = 0
+                            p[0] += 1
+            if whole:
+                for a in range(self.taps):
+                    mask[a] |= whole
             mask += self.taps
 
     cdef void gather_rows(self, const char *x, int64_t first, int64_t last, int64_t *x_row,
@@ -343,7 +403,7 @@ cdef class FilterRows(Executor):
             self.x_stride[i] = x_strides[i]
         self.y_stride[0], self.y_stride[1] = y_strides
         self.ic, self.oc = channels
-        self.in_place = in_place
+        self.in_place, self.accumulates = in_place, True
         cdef Geometry *g = &self.g
         self.depth = self.ic * g.kernel[0] * g.kernel[1] * g.kernel[2]
         self.pixels = g.out[0] * g.out[1] * g.out[2]
@@ -352,16 +412,22 @@ cdef class FilterRows(Executor):
         self.total = g.n * g.groups * self.panels * self.tiles
         self.ws_thread = aligned(4 * self.depth * self.nr)
 
-    cdef void part(self, const char *x, const float *w, const float *bias, char *y, char *workspace,
-                   int64_t task, int64_t end) noexcept nogil:
+    cdef void part(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
+                   char *workspace, int64_t task, int64_t end) noexcept nogil:
         cdef float *panel = <float *>workspace
         cdef int64_t row[MAX_ROWS]
         cdef int64_t c_row[MAX_ROWS]
         cdef int64_t c_col[MAX_COLS]
         cdef int64_t t, p, image, group, rest, o, at = -1, zero_tap = 0
+        cdef lk_finish by_row
         cdef const char *src
         cdef int i
         cdef lk_gemm tile
+        if finish != NULL:
+            by_row = finish[0]
+            by_row.slope_row, by_row.slope_col = finish.slope_col, 0
+            if finish.add == y:
+                by_row.add = NULL
         for i in range(self.nr // self.lanes):
             c_col[i] = 4 * i * self.lanes
         for i in range(self.mr):
@@ -369,7 +435,8 @@ cdef class FilterRows(Executor):
         tile.row, tile.c_row, tile.c_col, tile.tap = row, c_row, c_col, &zero_tap
         tile.mask, tile.zero, tile.bias_row, tile.bias_col = NULL, NULL, NULL, NULL
         tile.taps, tile.blocks, tile.block_stride, tile.kb, tile.kb_last = 1, 1, 0, self.depth, self.depth
-        tile.c_split, tile.accumulate, tile.ahead, tile.ahead_bytes = 0, 0, NULL, 0
+        tile.c_split, tile.ahead, tile.ahead_bytes = 0, NULL, 0
+        tile.accumulate = finish != NULL and finish.add == y
         while task < end:
             t, rest = task % self.tiles, task // self.tiles
             p, rest = rest % self.panels, rest // self.panels
@@ -391,6 +458,8 @@ cdef class FilterRows(Executor):
                 tile.bias_row = bias + o
             tile.c = y + image * self.y_stride[0] + o * self.y_stride[1] + 4 * p * self.nr
             self.tile(&tile)
+            if finish != NULL:
+                self.finish_rows(&by_row, y, tile.c - y, c_row, tile.rows, o, tile.cols)
             task += 1
 
     cdef void gather_panel(self, const char *x, int64_t first, int64_t cols, float *panel) noexcept nogil:
@@ -436,6 +505,36 @@ cdef class FilterRows(Executor):
                         dst += self.nr
 
 
+FINISHES = {
+    "clip": LK_CLIP, "prelu": LK_PRELU, "silu": LK_SILU, "gelu": LK_GELU, "gelu_tanh": LK_GELU_TANH,
+    "hardswish": LK_HARDSWISH, None: LK_NOTHING,
+}
+
+
+cdef class Finish:
+    """What follows the sums: a function of FINISHES, `lo` and `hi` of a clip, slopes (1 or one a channel) of a prelu."""
+
+    cdef lk_finish f
+    cdef ndarray slope
+
+    def __init__(self, name=None, float lo=0, float hi=0, ndarray slope=None):
+        self.f.what, self.f.lo, self.f.hi, self.slope = FINISHES[name], lo, hi, slope
+        self.f.add = NULL
+        self.f.slope, self.f.slope_row, self.f.slope_col = NULL, 0, 0
+        if slope is not None:
+            self.f.slope, self.f.slope_col = <const float *>PyArray_DATA(slope), slope.size > 1
+
+
+cdef ndarray like(y):
+    """A copy of `y` with the same strides."""
+    steps = [(n - 1) * s for n, s in zip(y.shape, y.strides)]
+    first = -sum([s for s in steps if s < 0])
+    room = empty(first + sum([s for s in steps if s > 0]) + 4, uint8)
+    copied = new_array(y.shape, y.dtype, room, first, y.strides)
+    copied[...] = y
+    return copied
+
+
 cdef class Route:
     """Everything between the caller's arrays: reorder if need be, convolve, reorder if need be.
 
@@ -443,31 +542,63 @@ cdef class Route:
     ----------
     before, after : Program or None
         Reorders from the caller's input and to the caller's output.
+    residual : Program or None
+        Reorder from the layout of the caller's output to that of the one before `after`.
     x_bytes, y_bytes : int
         What the reordered input and output take of the workspace.
+    pads : (n, planes, rows, row), optional
+        The reordered input is n images padded with zeros: (before, inside, after) planes, rows and bytes of a row.
     """
 
-    cdef Program before, after
+    cdef Program before, after, residual
     cdef Executor executor
     cdef int64_t x_bytes, y_bytes
+    cdef int64_t images, start
+    cdef int64_t pads[3][3]
     cdef list scratch               # workspaces of calls that have ended
     cdef readonly int64_t workspace
     """Bytes of scratch memory that a call needs."""
 
-    def __init__(self, Program before, Executor executor, Program after, int64_t x_bytes, int64_t y_bytes):
-        self.before, self.executor, self.after = before, executor, after
+    def __init__(self, Program before, Executor executor, Program after, Program residual, int64_t x_bytes,
+                 int64_t y_bytes, pads=None):
+        self.images = self.start = 0
+        if pads is not None:
+            self.images = pads[0]
+            for i in range(3):
+                for j in range(3):
+                    self.pads[i][j] = pads[1 + i][j]
+            rows, pitch = sum(pads[2]), sum(pads[3])
+            self.start = pitch * (rows * pads[1][0] + pads[2][0]) + pads[3][0]
+        self.before, self.executor, self.after, self.residual = before, executor, after, residual
         self.x_bytes, self.y_bytes = aligned(x_bytes), aligned(y_bytes)
         self.workspace = self.x_bytes + self.y_bytes + executor.ws_thread * executor.threads
         self.scratch = []
 
-    def __call__(self, ndarray x, ndarray w, bias, ndarray y):
-        """Convolve `x` into `y` with a filter and bias packed for this route."""
+    def __call__(self, ndarray x, ndarray w, bias, ndarray y, Finish finish=None, ndarray add=None):
+        """Convolve `x` into `y` with a filter and bias packed for this route; y = finish(convolution + add).
+
+        `add` has the strides of `y`, and may be `y`.
+        """
         cdef ndarray scratch
         cdef const char *px = <const char *>PyArray_DATA(x)
         cdef const float *pw = <const float *>PyArray_DATA(w)
         cdef const float *pb = NULL
         cdef char *py = <char *>PyArray_DATA(y)
         cdef char *at
+        cdef lk_finish f
+        cdef const lk_finish *pf = NULL
+        cdef char *reordered = NULL
+        if finish is not None:
+            f = finish.f
+            pf = &f
+            if add is not None:
+                f.add = <const char *>PyArray_DATA(add)
+            if add is not None and f.add == py and self.residual is None and not self.executor.accumulates:
+                add = like(y)
+                f.add = <const char *>PyArray_DATA(add)
+            if add is not None and self.residual is not None:
+                other = empty(self.y_bytes + 64, uint8)
+                reordered = <char *>aligned(<int64_t>PyArray_DATA(<ndarray>other))
         if bias is not None:
             pb = <const float *>PyArray_DATA(<ndarray?>bias)
         try:
@@ -476,18 +607,40 @@ cdef class Route:
             scratch = empty(self.workspace + 64, uint8)
         at = <char *>aligned(<int64_t>PyArray_DATA(scratch))
         with nogil:
-            self.run(px, pw, pb, py, at)
+            if reordered != NULL:
+                self.residual.run(f.add, reordered, self.executor.threads)
+                f.add = reordered
+            self.run(px, pw, pb, pf, py, at)
         self.scratch.append(scratch)
 
-    cdef void run(self, const char *x, const float *w, const float *bias, char *y, char *at) noexcept nogil:
+    cdef void run(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
+                  char *at) noexcept nogil:
         cdef char *work = at + self.x_bytes + self.y_bytes
         cdef char *inner = y
         cdef int threads = self.executor.threads
         if self.before is not None:
-            self.before.run(x, at, threads)
+            self.before.run(x, at + self.start, threads)
             x = at
+            if self.images:
+                self.zeros(at)
         if self.after is not None:
             inner = at + self.x_bytes
-        self.executor.run(x, w, bias, inner, work)
+        self.executor.run(x, w, bias, finish, inner, work)
         if self.after is not None:
             self.after.run(inner, y, threads)
+
+    cdef void zeros(self, char *at) noexcept nogil:
+        """Write what lies around the reordered input."""
+        cdef int64_t *planes = self.pads[0]
+        cdef int64_t *rows = self.pads[1]
+        cdef int64_t *row = self.pads[2]
+        cdef int64_t pitch = row[0] + row[1] + row[2], image, d, h
+        for image in range(self.images):
+            for d in range(planes[0] + planes[1] + planes[2]):
+                for h in range(rows[0] + rows[1] + rows[2]):
+                    if planes[0] <= d < planes[0] + planes[1] and rows[0] <= h < rows[0] + rows[1]:
+                        memset(at, 0, row[0])
+                        memset(at + row[0] + row[1], 0, row[2])
+                    else:
+                        memset(at, 0, pitch)
+                    at += pitch

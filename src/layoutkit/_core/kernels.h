@@ -42,6 +42,58 @@ typedef struct {
 } lk_gemm;
 typedef void (*lk_gemm_fn)(const lk_gemm *);
 
+/* y[r][j] = bias + sum over rows of taps t, taps b of x[r][j][t][b] * w[t][b], r < rows (1 or 2): vectors of
+ * channels, each of which is a convolution of its own.
+ *
+ * Columns j come in tiles of at most the kernel's. In a tile, x[r][j][t][b] is the vector at
+ *   x + tile.x + r * x_row + tap[t] + j * x_col + b * x_tap + vector * x_vector          (bytes)
+ * or 0 if bit r of inside[t] is clear; y[r][j] is stored at y + tile.y + r * y_row + j * y_col + vector * y_vector.
+ * If step is not 0, x_col == step * x_tap. Of x, lanes are read whose bit in x_mask[j * (step ? step : kw) + b] is
+ * set, the others are 0; of y, those in y_mask[j] are written; `whole` says that all of both are set, `edges`
+ * that all of y_mask are, and of x_mask all but some of the kw / 2 + 1 first and last ones, which are 0. The masks
+ * reach as far as the kernel's widest tile would. Of each vector only x_lanes are read and y_lanes written.
+ * square[t], if there is any: taps t .. t + 2 lie x_row apart and are inside for both output rows.
+ *
+ * With `order`, channels repeat: lane i of x is lane order[vector][i] of what lies at x_at[vector] instead of
+ * vector * x_vector.
+ */
+typedef struct {
+    int64_t x, y;
+    const uint32_t *x_mask, *y_mask;
+    int cols, whole, edges;
+} lk_depthwise_tile;
+typedef struct {
+    const char *x;
+    int64_t x_row, x_col, x_tap, x_vector;
+    const int64_t *tap;
+    const uint32_t *inside, *square;
+    const float *w, *bias; /* [vectors][taps][kw][lanes], [vectors][lanes] or NULL */
+    char *y;
+    int64_t y_row, y_col, y_vector;
+    const lk_depthwise_tile *tile;
+    const int32_t *order; /* or NULL */
+    const int64_t *x_at;
+    const uint32_t *x_lanes, *y_lanes; /* [vectors] */
+    int rows, tiles, vectors, taps, kw, step;
+} lk_depthwise;
+typedef void (*lk_depthwise_fn)(const lk_depthwise *);
+
+/* y[i][j] = f(y[i][j] + add[i][j]), i < rows, j < count: rows of floats at y + row[i], and at add + row[i] unless add is
+ * NULL; they may be the same. `what` names f: clip to [lo, hi], prelu by slope[i * slope_row + j * slope_col] (0 or 1
+ * each), ... A NaN stays one. */
+enum { LK_NOTHING, LK_CLIP, LK_PRELU, LK_SILU, LK_GELU, LK_GELU_TANH, LK_HARDSWISH };
+typedef struct {
+    char *y;
+    const char *add;
+    const int64_t *row;
+    int64_t rows, count;
+    int what;
+    float lo, hi;
+    const float *slope;
+    int slope_row, slope_col;
+} lk_finish;
+typedef void (*lk_finish_fn)(const lk_finish *);
+
 /* dst[i0*d0 + i1*d1] = src[i0*s0 + i1*s1], i0 < n0, i1 < n1: elements of one width, strides in bytes.
  * copy:      s1 == d1 == width (runs of n1 elements)
  * transpose: s0 == d1 == width (the source runs along i0, the destination along i1)
@@ -119,7 +171,7 @@ typedef void (*lk_winograd_filter_fn)(const lk_winograd_filter *);
 typedef double (*lk_peak_fn)(int64_t n);
 
 enum {
-    LK_GEMM, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_PEAK,
+    LK_GEMM, LK_DEPTHWISE, LK_FINISH, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_PEAK,
     LK_WINOGRAD_IN, LK_WINOGRAD_OUT, LK_WINOGRAD_FILTER, LK_FAMILY_COUNT
 };
 

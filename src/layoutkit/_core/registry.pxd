@@ -1,4 +1,4 @@
-from libc.stdint cimport int64_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint32_t
 
 cdef extern from "kernels.h" nogil:
     ctypedef struct lk_gemm:
@@ -19,6 +19,42 @@ cdef extern from "kernels.h" nogil:
         const char *ahead
         int64_t ahead_bytes
     ctypedef void (*lk_gemm_fn)(const lk_gemm *) noexcept nogil
+
+    ctypedef struct lk_depthwise_tile:
+        int64_t x, y
+        const uint32_t *x_mask
+        const uint32_t *y_mask
+        int cols, whole, edges
+    ctypedef struct lk_depthwise:
+        const char *x
+        int64_t x_row, x_col, x_tap, x_vector
+        const int64_t *tap
+        const uint32_t *inside
+        const uint32_t *square
+        const float *w
+        const float *bias
+        char *y
+        int64_t y_row, y_col, y_vector
+        const lk_depthwise_tile *tile
+        const int32_t *order
+        const int64_t *x_at
+        const uint32_t *x_lanes
+        const uint32_t *y_lanes
+        int rows, tiles, vectors, taps, kw, step
+    ctypedef void (*lk_depthwise_fn)(const lk_depthwise *) noexcept nogil
+
+    enum:
+        LK_NOTHING, LK_CLIP, LK_PRELU, LK_SILU, LK_GELU, LK_GELU_TANH, LK_HARDSWISH
+    ctypedef struct lk_finish:
+        char *y
+        const char *add
+        const int64_t *row
+        int64_t rows, count
+        int what
+        float lo, hi
+        const float *slope
+        int slope_row, slope_col
+    ctypedef void (*lk_finish_fn)(const lk_finish *) noexcept nogil
 
     ctypedef struct lk_move:
         const char *src
@@ -65,8 +101,8 @@ cdef extern from "kernels.h" nogil:
     ctypedef double (*lk_peak_fn)(int64_t) noexcept nogil
 
     enum:
-        LK_GEMM, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_PEAK, LK_WINOGRAD_IN, LK_WINOGRAD_OUT,
-        LK_WINOGRAD_FILTER, LK_FAMILY_COUNT, LK_ISA_COUNT
+        LK_GEMM, LK_DEPTHWISE, LK_FINISH, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_PEAK, LK_WINOGRAD_IN,
+        LK_WINOGRAD_OUT, LK_WINOGRAD_FILTER, LK_FAMILY_COUNT, LK_ISA_COUNT
 
     ctypedef struct lk_kernel:
         const char *name

@@ -11,9 +11,55 @@
 #endif
 #define LK_LANES (LK_VB / 4)
 
+#include <stdint.h>
+
 /* Callers' arrays are aligned to their elements only. */
 typedef float vf __attribute__((vector_size(LK_VB), aligned(4), may_alias));
 typedef float hf __attribute__((vector_size(LK_VB / 2), aligned(4), may_alias));
+
+typedef int32_t vi __attribute__((vector_size(LK_VB), aligned(4), may_alias));
+
+/* Lanes whose bit in `mask` is set; memory of the others is not touched and they load as 0. */
+#if defined(__AVX512F__)
+#include <immintrin.h>
+static inline vf load_lanes(const char *p, uint32_t mask) { return (vf)_mm512_maskz_loadu_ps((__mmask16)mask, p); }
+static inline void store_lanes(char *p, vf v, uint32_t mask)
+{
+    _mm512_mask_storeu_ps(p, (__mmask16)mask, (__m512)v);
+}
+#elif defined(__AVX2__)
+#include <immintrin.h>
+static inline __m256i lane_signs(uint32_t mask)
+{
+    return _mm256_sllv_epi32(_mm256_set1_epi32((int)mask), _mm256_setr_epi32(31, 30, 29, 28, 27, 26, 25, 24));
+}
+static inline vf load_lanes(const char *p, uint32_t mask)
+{
+    return (vf)_mm256_maskload_ps((const float *)p, lane_signs(mask));
+}
+static inline void store_lanes(char *p, vf v, uint32_t mask)
+{
+    _mm256_maskstore_ps((float *)p, lane_signs(mask), (__m256)v);
+}
+#else
+static inline vf load_lanes(const char *p, uint32_t mask)
+{
+    vf v = {};
+    for (int i = 0; i < LK_LANES; i++)
+        if (mask >> i & 1)
+            v[i] = ((const float *)p)[i];
+    return v;
+}
+static inline void store_lanes(char *p, vf v, uint32_t mask)
+{
+    for (int i = 0; i < LK_LANES; i++)
+        if (mask >> i & 1)
+            ((float *)p)[i] = v[i];
+}
+#endif
+
+/* Lane i of the result is lane order[i] of v. */
+static inline vf shuffle_lanes(vf v, vi order) { return __builtin_shuffle(v, order); }
 
 /* acc += a * b in acc's own register, in the order written. Left to itself gcc 12 hoists loads across the
  * unrolled steps of a full tile, accumulates into the broadcast's register, and spills. */

@@ -18,7 +18,7 @@ from math import lcm
 
 from .conv cimport Executor, Geometry, aligned, ceil_div, share
 from .registry cimport (
-    LK_WINOGRAD_FILTER, best_row, lk_gemm, lk_kernel, lk_winograd_filter, lk_winograd_filter_fn, lk_winograd_in,
+    LK_WINOGRAD_FILTER, best_row, lk_finish, lk_gemm, lk_kernel, lk_winograd_filter, lk_winograd_filter_fn, lk_winograd_in,
     lk_winograd_in_fn, lk_winograd_out, lk_winograd_out_fn, row_named,
 )
 
@@ -27,6 +27,8 @@ cdef enum:
     MAX_VECTORS = 16   # of a gemm tile's columns
     MAX_TABLE = 32
     MAX_RUN = 128      # channels summed in a register before the sum is added to M: rounding grows with them
+    MAX_TILE = 64      # outputs of a tile
+    MAX_TAPS = 64      # along depth
     SKEW = 16          # floats that keep rows and products off each other's cache sets
 
 
@@ -118,8 +120,8 @@ cdef class Winograd(Executor):
         self.m_product = tall * self.m_row + SKEW
         self.ws_thread = (aligned(4 * self.taps * self.v_tap) + aligned(4 * self.products * self.m_product))
 
-    cdef void part(self, const char *x, const float *w, const float *bias, char *y, char *workspace,
-                   int64_t task, int64_t end) noexcept nogil:
+    cdef void part(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
+                   char *workspace, int64_t task, int64_t end) noexcept nogil:
         cdef float *v = <float *>workspace
         cdef float *m = <float *>(workspace + aligned(4 * self.taps * self.v_tap))
         cdef Work t
@@ -139,6 +141,8 @@ cdef class Winograd(Executor):
                 self.inputs(&t, v)
             self.multiply(&t, w + group * self.products * self.panels * self.taps * self.ic * self.nr, v, m)
             self.outputs(&t, m, after(bias, (group * self.panels + t.panel) * self.nr))
+            if finish != NULL:
+                self.finish_group(&t, finish, y, group)
             task += 1
 
     cdef inline int64_t column(self, int64_t j) noexcept nogil:
@@ -233,6 +237,28 @@ cdef class Winograd(Executor):
                      + p.j * self.y_stride[3])
             t.m = m + (tile - work.first) * self.m_row
             self.transform_out(&t)
+
+
+    cdef void finish_group(self, const Work *work, const lk_finish *finish, char *y, int64_t group) noexcept nogil:
+        """What follows the sums, on the tiles' outputs but not on pads."""
+        cdef int64_t row[MAX_TILE]
+        cdef int64_t tile, i, j, first, end, run, count
+        cdef Place p
+        for tile in range(work.first, work.last):
+            p = self.place(tile)
+            count = 0
+            for i in range(p.i, min(p.i + self.mh, self.g.out[1])):
+                for j in range(p.j, min(p.j + self.mw, self.g.out[2])):
+                    row[count] = (p.n * self.y_stride[0] + p.d * self.y_stride[1] + i * self.y_stride[2]
+                                  + j * self.y_stride[3])
+                    count += 1
+            first = work.panel * self.nr
+            end = min(first + work.channels, self.g.oc)
+            while first < end:
+                run = min(end - first, self.y_block - first % self.y_block)
+                self.finish_rows(finish, y, self.column(group * self.cols + first), row, count,
+                                 group * self.g.oc + first, run)
+                first += run
 
 
 cdef inline const float *after(const float *bias, int64_t at) noexcept nogil:

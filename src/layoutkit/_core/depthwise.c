@@ -1,0 +1,232 @@
+/* depthwise_<rows>x<columns>_f32: every channel a convolution of its own; see lk_depthwise in kernels.h.
+ *
+ *   y[r][j] = bias + sum_t sum_b x[r][j][t][b] * w[t][b]        vectors of channels
+ *
+ * Two output rows by up to MAX_COLS columns stay in registers until all taps are summed, the filter's taps of a
+ * row of taps beside them. Where neighbouring columns read the same vectors (x_col is `step` taps), each is loaded
+ * once for all of them.
+ * Regions: columns that touch the padding, and the last vector where it is ragged, load and store by masks; rows of
+ * taps in the padding are left out, for each output row.
+ */
+#include "kernels.h"
+#include "vector.h"
+
+#include <stddef.h>
+
+#if LK_VB == 64
+#define MIN_COLS 4
+#define MAX_COLS 8
+#else
+#define MIN_COLS 2
+#define MAX_COLS 4
+#endif
+#define MAX_KW 7
+#define ALL_LANES ((1u << LK_LANES) - 1)
+
+enum { WHOLE, EDGES, MASKED };
+
+static const float zeros[LK_LANES];
+
+/* Column i of a row of vectors that begins at p: with EDGES, the first and last ones may be padding. */
+LK_INLINE vf column(const char *p, const lk_depthwise_tile *at, const int i, const int count, const int kw,
+                    const int kind, const uint32_t lanes)
+{
+    if (kind == MASKED)
+        return load_lanes(p, at->x_mask[i] & lanes);
+    if (kind == EDGES && (i <= kw / 2 || i >= count - 1 - kw / 2))
+        p = at->x_mask[i] ? p : (const char *)zeros;
+    return *(const vf *)p;
+}
+
+/* One row of taps of both output rows, each where it is inside. */
+LK_INLINE void row_of_taps(vf (*acc)[MAX_COLS], const lk_depthwise *d, const lk_depthwise_tile *at, const char *x,
+                           const float *w, uint32_t inside, const uint32_t lanes, const int cols, const int kw,
+                           const int step, const int kind)
+{
+    const int count = (cols - 1) * step + kw;
+    vf wv[MAX_KW];
+#pragma GCC unroll 8
+    for (int b = 0; b < kw; b++)
+        wv[b] = *(const vf *)(w + b * LK_LANES);
+#pragma GCC unroll 2
+    for (int r = 0; r < 2; r++) {
+        if (!(inside >> r & 1))
+            continue;
+        const char *p = x + r * d->x_row;
+#pragma GCC unroll 32
+        for (int i = 0; i < count; i++, p += d->x_tap) {
+            const vf xv = column(p, at, i, count, kw, kind, lanes);
+#pragma GCC unroll 8
+            for (int j = 0; j < cols; j++)
+                if (i >= j * step && i - j * step < kw)
+                    LK_FMA(acc[r][j], xv, wv[i - j * step]);
+        }
+    }
+}
+
+/* 3 x 3 taps of both output rows, all inside: each vector is loaded once for all of them. */
+LK_INLINE void square_of_taps(vf (*acc)[MAX_COLS], const lk_depthwise *d, const lk_depthwise_tile *at, const char *x,
+                              const float *w, const uint32_t lanes, const int cols, const int kind)
+{
+    vf wv[3][3];
+#pragma GCC unroll 16
+    for (int b = 0; b < 9; b++)
+        wv[b / 3][b % 3] = *(const vf *)(w + b * LK_LANES);
+#pragma GCC unroll 4
+    for (int y = 0; y < 4; y++, x += d->x_row) {
+        const char *p = x;
+#pragma GCC unroll 32
+        for (int i = 0; i < cols + 2; i++, p += d->x_tap) {
+            const vf xv = column(p, at, i, cols + 2, 3, kind, lanes);
+#pragma GCC unroll 4
+            for (int b = 2; b >= 0; b--)
+#pragma GCC unroll 2
+                for (int r = 0; r < 2; r++)
+                    if (y - r >= 0 && y - r < 3 && i - b >= 0 && i - b < cols)
+                        LK_FMA(acc[r][i - b], xv, wv[y - r][b]);
+        }
+    }
+}
+
+/* One row of taps, any number of them at any distance. */
+LK_INLINE void any_taps(vf (*acc)[MAX_COLS], const lk_depthwise *d, const lk_depthwise_tile *at, const char *x,
+                        const float *w, uint32_t inside, const uint32_t lanes, const vi *order, const int cols,
+                        const int kind)
+{
+    const int64_t mask_step = d->step ? d->step : d->kw;
+    for (int b = 0; b < d->kw; b++, x += d->x_tap) {
+        const vf wv = *(const vf *)(w + b * LK_LANES);
+#pragma GCC unroll 2
+        for (int r = 0; r < 2; r++) {
+            if (!(inside >> r & 1))
+                continue;
+            const char *p = x + r * d->x_row;
+#pragma GCC unroll 8
+            for (int j = 0; j < cols; j++, p += d->x_col) {
+                vf xv = kind == WHOLE ? *(const vf *)p : load_lanes(p, at->x_mask[j * mask_step + b] & lanes);
+                if (order)
+                    xv = shuffle_lanes(xv, *order);
+                LK_FMA(acc[r][j], xv, wv);
+            }
+        }
+    }
+}
+
+LK_INLINE void tile(const lk_depthwise *d, const lk_depthwise_tile *at, const int v, const int cols, const int kw,
+                    const int step, const int kind, const int spread)
+{
+    vf acc[2][MAX_COLS];
+    const uint32_t x_lanes = d->x_lanes[v], y_lanes = d->y_lanes[v], *inside = d->inside;
+    const char *x = d->x + at->x + (spread ? d->x_at[v] : v * d->x_vector);
+    const float *w = d->w + (int64_t)v * d->taps * d->kw * LK_LANES;
+    const vf bias = d->bias ? *(const vf *)(d->bias + v * LK_LANES) : (vf){};
+#pragma GCC unroll 8
+    for (int j = 0; j < cols; j++)
+        acc[0][j] = acc[1][j] = bias;
+    for (int64_t t = 0; t < d->taps; t++, w += d->kw * LK_LANES) {
+        if (kw == 3 && step == 1 && LK_LANES == 16 && d->square && t + 2 < d->taps && d->square[t]) {
+            square_of_taps(acc, d, at, x + d->tap[t], w, x_lanes, cols, kind);
+            t += 2, w += 6 * LK_LANES;
+        } else if (kw) {
+            row_of_taps(acc, d, at, x + d->tap[t], w, inside[t], x_lanes, cols, kw, step, kind);
+        } else if (spread) {
+            const vi order = *(const vi *)(d->order + v * LK_LANES);
+            any_taps(acc, d, at, x + d->tap[t], w, inside[t], x_lanes, &order, cols, kind);
+        } else {
+            any_taps(acc, d, at, x + d->tap[t], w, inside[t], x_lanes, NULL, cols, kind);
+        }
+    }
+    char *y = d->y + at->y + v * d->y_vector;
+#pragma GCC unroll 2
+    for (int r = 0; r < 2; r++, y += d->y_row) {
+        if (r == d->rows)
+            break;
+        char *to = y;
+#pragma GCC unroll 8
+        for (int j = 0; j < cols; j++, to += d->y_col) {
+            if (kind == MASKED)
+                store_lanes(to, acc[r][j], at->y_mask[j] & y_lanes);
+            else
+                *(vf *)to = acc[r][j];
+        }
+    }
+}
+
+#define CASE(COLS, KW, STEP, KIND, SPREAD) case COLS: tile(d, at, v, COLS, KW, STEP, KIND, SPREAD); break;
+#if MAX_COLS == 8
+#define CASES(KW, STEP, KIND, SPREAD) \
+    CASE(4, KW, STEP, KIND, SPREAD) CASE(5, KW, STEP, KIND, SPREAD) CASE(6, KW, STEP, KIND, SPREAD) \
+    CASE(7, KW, STEP, KIND, SPREAD) CASE(8, KW, STEP, KIND, SPREAD)
+#else
+#define CASES(KW, STEP, KIND, SPREAD) \
+    CASE(2, KW, STEP, KIND, SPREAD) CASE(3, KW, STEP, KIND, SPREAD) CASE(4, KW, STEP, KIND, SPREAD)
+#endif
+
+/* All tiles and vectors, with kw taps a row, columns `step` taps apart (0: any). */
+#define WAY(NAME, KW, STEP) \
+    static void NAME(const lk_depthwise *d) \
+    { \
+        for (int i = 0; i < d->tiles; i++) { \
+            const lk_depthwise_tile *at = d->tile + i; \
+            const int cols = at->cols < MIN_COLS ? MIN_COLS : at->cols; \
+            const int kind = at->cols < MIN_COLS ? MASKED : at->whole ? WHOLE : KW && at->edges ? EDGES : MASKED; \
+            for (int v = 0; v < d->vectors; v++) { \
+                if (kind == MASKED || (d->x_lanes[v] & d->y_lanes[v] & ALL_LANES) != ALL_LANES) \
+                    switch (cols) { CASES(KW, STEP, MASKED, 0) } \
+                else if (KW && kind == EDGES) \
+                    switch (cols) { CASES(KW, STEP, EDGES, 0) } \
+                else \
+                    switch (cols) { CASES(KW, STEP, WHOLE, 0) } \
+            } \
+        } \
+    }
+
+WAY(k3s1, 3, 1)
+WAY(k3s2, 3, 2)
+WAY(k5s1, 5, 1)
+WAY(k5s2, 5, 2)
+WAY(k7s1, 7, 1)
+WAY(any, 0, 0)
+
+/* Channels that repeat. */
+static void spread(const lk_depthwise *d)
+{
+    for (int i = 0; i < d->tiles; i++)
+        for (int v = 0; v < d->vectors; v++) {
+            const lk_depthwise_tile *at = d->tile + i;
+            switch (at->cols < MIN_COLS ? MIN_COLS : at->cols) { CASES(0, 0, MASKED, 1) }
+        }
+}
+
+LK_INLINE void run(const lk_depthwise *d)
+{
+    if (d->order)
+        spread(d);
+    else if (d->step == 1 && d->kw == 3)
+        k3s1(d);
+    else if (d->step == 2 && d->kw == 3)
+        k3s2(d);
+    else if (d->step == 1 && d->kw == 5)
+        k5s1(d);
+    else if (d->step == 2 && d->kw == 5)
+        k5s2(d);
+    else if (d->step == 1 && d->kw == 7)
+        k7s1(d);
+    else
+        any(d);
+}
+
+#if LK_VB == 64
+void LK_NAME(depthwise_2x8_f32)(const lk_depthwise *d) { run(d); }
+#else
+void LK_NAME(depthwise_2x4_f32)(const lk_depthwise *d) { run(d); }
+#endif
+
+const lk_kernel LK_NAME(lk_rows_depthwise)[] = {
+#if LK_VB == 64
+    LK_ROW(LK_DEPTHWISE, depthwise_2x8_f32, 32, 2, 8),
+#else
+    LK_ROW(LK_DEPTHWISE, depthwise_2x4_f32, 32, 2, 4),
+#endif
+    LK_LAST_ROW,
+};

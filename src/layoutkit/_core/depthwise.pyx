@@ -1,0 +1,224 @@
+"""Depthwise convolution: the loop nest around the tiles of depthwise.c.
+
+    y[n, o, p] = bias[o] + sum over k of x[n, o // multiplier, stride*p + dilation*k - before] * w[o, k]
+
+A vector holds channels of one pixel (NHWC, nChw16c), or, where fewer channels than lanes lie together, those of
+`pixels` neighbouring output pixels (nChw8c with 16 lanes: 2).
+
+A task is one or two output rows of a run of channels: what a thread reads again for the next one lies in L1 or L2.
+Output columns are cut evenly into tiles once, with masks for those that reach into the padding; rows of taps in the
+padding are left out, row by row.
+"""
+
+from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.stdlib cimport calloc, free
+
+from .conv cimport Executor, Geometry, aligned, ceil_div, share
+from .registry cimport lk_depthwise, lk_depthwise_fn, lk_depthwise_tile, lk_finish
+
+
+cdef class Depthwise(Executor):
+    """Every channel a convolution of its own.
+
+    Parameters
+    ----------
+    kernel : str
+        Name of a depthwise row.
+    geometry, threads
+        As of PixelRows.
+    x_strides, y_strides : (n, run, d, h, w)
+        Byte strides of an image, a run of channels, a pixel.
+    channels, padded : int
+        Output channels, and with the pads that are to be written as well.
+    run, each : int
+        Output channels that lie together (a task's), and of a vector.
+    pixels : int
+        Output pixels in a vector.
+    multiplier : int
+        Output channels of an input channel; not 1 only where all channels lie together.
+
+    The packed filter is [vectors of channels][rows of taps][kw][lanes] floats, the bias [vectors][lanes].
+    """
+
+    cdef int64_t x_stride[5]
+    cdef int64_t y_stride[5]
+    cdef int64_t channels, padded, run_channels, each, runs, vectors, pixels, multiplier, taps, pairs
+    cdef int64_t *tap
+    cdef int64_t *pixel          # offsets of the outputs of two rows
+    cdef lk_depthwise_tile *tiles
+    cdef int count               # tiles of a row
+    cdef uint32_t *mask
+    cdef int32_t *order
+    cdef int64_t *x_at
+    cdef uint32_t *x_lanes
+    cdef uint32_t *y_lanes
+    cdef int step
+
+    def __init__(self, str kernel, geometry, int threads, x_strides, y_strides, int64_t channels, int64_t padded,
+                 int64_t run, int64_t each, int64_t pixels, int64_t multiplier):
+        Executor.__init__(self, kernel, geometry, threads)
+        cdef Geometry *g = &self.g
+        cdef int64_t i, a, b, at = 0
+        for i in range(5):
+            self.x_stride[i], self.y_stride[i] = x_strides[i], y_strides[i]
+        self.channels, self.padded, self.pixels, self.multiplier = channels, padded, pixels, multiplier
+        self.run_channels, self.each = run, each
+        self.runs = ceil_div(padded, run)
+        self.vectors = ceil_div(run, each)
+        self.pairs = ceil_div(g.out[1], 2)
+        self.taps = g.kernel[0] * g.kernel[1]
+        self.ws_thread = 2 * aligned(4 * self.taps)
+        self.total = g.n * self.runs * g.out[0] * self.pairs
+        self.step = 0
+        if pixels * g.stride[2] % g.dilation[2] == 0:
+            self.step = pixels * g.stride[2] // g.dilation[2]
+        self.tap = <int64_t *>calloc(self.taps, sizeof(int64_t))
+        self.pixel = <int64_t *>calloc(max(1, 2 * g.out[2]), sizeof(int64_t))
+        if self.tap == NULL or self.pixel == NULL:
+            raise MemoryError(f"convolution: tables of {self.taps} rows of taps")
+        for a in range(g.kernel[0]):
+            for b in range(g.kernel[1]):
+                self.tap[at] = a * g.dilation[0] * self.x_stride[2] + b * g.dilation[1] * self.x_stride[3]
+                at += 1
+        for a in range(2):
+            for b in range(g.out[2]):
+                self.pixel[a * g.out[2] + b] = a * self.y_stride[3] + b * self.y_stride[4]
+        self.cut_columns()
+        self.cut_channels()
+
+    def __dealloc__(self):
+        free(self.tap)
+        free(self.pixel)
+        free(self.tiles)
+        free(self.mask)
+        free(self.order)
+        free(self.x_at)
+        free(self.x_lanes)
+        free(self.y_lanes)
+
+    cdef int cut_columns(self) except -1:
+        """The tiles of a row, and the lanes that each of their vectors reads and writes."""
+        cdef Geometry *g = &self.g
+        cdef int64_t columns = ceil_div(g.out[2], self.pixels), first, j, b, wide, each, t
+        cdef int64_t step = self.step or g.kernel[2], unit = self.lanes // self.pixels, lane, pixel, at, last
+        cdef bint edges
+        cdef lk_depthwise_tile *tile
+        cdef uint32_t *x_mask
+        cdef uint32_t *y_mask
+        self.count = <int>ceil_div(columns, self.nr)
+        wide = (self.nr - 1) * step + g.kernel[2]
+        each = wide + self.nr
+        self.tiles = <lk_depthwise_tile *>calloc(max(1, self.count), sizeof(lk_depthwise_tile))
+        self.mask = <uint32_t *>calloc(max(1, self.count * each), sizeof(uint32_t))
+        if self.tiles == NULL or self.mask == NULL:
+            raise MemoryError(f"convolution: tables of {self.count} tiles a row")
+        for t in range(self.count):
+            tile, x_mask = self.tiles + t, self.mask + t * each
+            y_mask = x_mask + wide
+            first = share(columns, self.count, t)
+            tile.cols = <int>(share(columns, self.count, t + 1) - first)
+            tile.x = (first * self.pixels * g.stride[2] - g.before[2]) * self.x_stride[4]
+            tile.y = first * self.pixels * self.y_stride[4]
+            tile.x_mask, tile.y_mask, tile.whole = x_mask, y_mask, 1
+            last = (tile.cols - 1) * step + g.kernel[2] - 1
+            edges = self.pixels == 1 and self.step != 0
+            for j in range(tile.cols):
+                for lane in range(self.lanes):
+                    pixel = (first + j) * self.pixels + lane // unit
+                    if pixel < g.out[2]:
+                        y_mask[j] |= <uint32_t>1 << lane
+                    else:
+                        tile.whole = edges = 0
+                    for b in range(g.kernel[2]):
+                        at = pixel * g.stride[2] - g.before[2] + b * g.dilation[2]
+                        if 0 <= at < g.size[2]:
+                            x_mask[j * step + b] |= <uint32_t>1 << lane
+                        else:
+                            tile.whole = 0
+                            edges &= j * step + b <= g.kernel[2] // 2 or j * step + b >= last - g.kernel[2] // 2
+            tile.edges = edges
+        return 0
+
+    cdef int cut_channels(self) except -1:
+        """The lanes that each vector of channels reads and writes, and which input channels they are."""
+        cdef int64_t vectors = max(1, self.runs * self.vectors), v, lane, channel
+        self.x_lanes = <uint32_t *>calloc(vectors, sizeof(uint32_t))
+        self.y_lanes = <uint32_t *>calloc(vectors, sizeof(uint32_t))
+        if self.multiplier > 1:
+            self.order = <int32_t *>calloc(vectors * self.lanes, sizeof(int32_t))
+            self.x_at = <int64_t *>calloc(vectors, sizeof(int64_t))
+        if (self.x_lanes == NULL or self.y_lanes == NULL
+                or self.multiplier > 1 and (self.order == NULL or self.x_at == NULL)):
+            raise MemoryError(f"convolution: tables of {self.channels} channels")
+        for v in range(self.runs * self.vectors):
+            if self.order != NULL:
+                self.x_at[v] = 4 * (v * self.each // self.multiplier)
+            for lane in range(self.each * self.pixels):
+                channel = v * self.each + lane % self.each
+                if channel < self.padded:
+                    self.y_lanes[v] |= <uint32_t>1 << lane
+                if channel < self.channels:
+                    if self.order != NULL:
+                        self.order[v * self.lanes + lane] = <int32_t>(channel // self.multiplier - self.x_at[v] // 4)
+                        self.x_lanes[v] |= <uint32_t>1 << self.order[v * self.lanes + lane]
+                    else:
+                        self.x_lanes[v] |= <uint32_t>1 << lane
+        return 0
+
+    cdef void part(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
+                   char *workspace, int64_t task, int64_t end) noexcept nogil:
+        cdef const Geometry *g = &self.g
+        cdef lk_depthwise_fn fn = <lk_depthwise_fn>self.tile
+        cdef lk_depthwise d
+        cdef uint32_t *inside = <uint32_t *>workspace
+        cdef uint32_t *square = <uint32_t *>(workspace + aligned(4 * self.taps))
+        cdef bint joint = g.kernel[1] == 3 and g.stride[1] == g.dilation[1]
+        cdef int64_t n, run, plane, pair, rest, vector, first, width = g.kernel[2] * self.lanes
+        d.x_row, d.y_row = g.stride[1] * self.x_stride[3], self.y_stride[3]
+        d.x_col, d.y_col = self.pixels * g.stride[2] * self.x_stride[4], self.pixels * self.y_stride[4]
+        d.x_tap, d.x_vector, d.y_vector = g.dilation[2] * self.x_stride[4], 4 * self.lanes, 4 * self.lanes
+        d.square = square if joint else NULL
+        d.tap, d.inside, d.taps, d.kw, d.step = self.tap, inside, <int>self.taps, <int>g.kernel[2], self.step
+        d.tile, d.tiles, d.order, d.bias = self.tiles, self.count, NULL, NULL
+        while task < end:
+            pair, rest = task % self.pairs, task // self.pairs
+            plane, rest = rest % g.out[0], rest // g.out[0]
+            run, n = rest % self.runs, rest // self.runs
+            vector = run * self.vectors
+            d.vectors = <int>ceil_div(min(self.run_channels, self.padded - run * self.run_channels), self.each)
+            d.x_lanes, d.y_lanes = self.x_lanes + vector, self.y_lanes + vector
+            d.rows = <int>min(2, g.out[1] - 2 * pair)
+            d.x = (x + n * self.x_stride[0] + (plane * g.stride[0] - g.before[0]) * self.x_stride[2]
+                   + (2 * pair * g.stride[1] - g.before[1]) * self.x_stride[3])
+            if self.order == NULL:
+                d.x += run * self.x_stride[1]
+            else:
+                d.order, d.x_at = self.order + vector * self.lanes, self.x_at + vector
+            d.y = (y + n * self.y_stride[0] + run * self.y_stride[1] + plane * self.y_stride[2]
+                   + 2 * pair * self.y_stride[3])
+            d.w = w + vector * self.taps * width
+            if bias != NULL:
+                d.bias = bias + vector * self.lanes
+            self.rows_inside(plane, 2 * pair, d.rows, inside, square)
+            fn(&d)
+            if finish != NULL:
+                first = run * self.run_channels
+                self.finish_rows(finish, y, d.y - y, self.pixel, d.rows * g.out[2], first,
+                                 min(self.run_channels, self.channels - first))
+            task += 1
+
+    cdef inline void rows_inside(self, int64_t plane, int64_t row, int rows, uint32_t *inside,
+                                 uint32_t *square) noexcept nogil:
+        """Which rows of taps lie inside the input, a bit for each of `rows` output rows; where three do for both."""
+        cdef const Geometry *g = &self.g
+        cdef int64_t a, b, r, t = 0, depth, height
+        for a in range(g.kernel[0]):
+            depth = plane * g.stride[0] - g.before[0] + a * g.dilation[0]
+            for b in range(g.kernel[1]):
+                inside[t], square[t] = 0, b == 0
+                for r in range(rows):
+                    height = (row + r) * g.stride[1] - g.before[1] + b * g.dilation[1]
+                    if 0 <= depth < g.size[0] and 0 <= height < g.size[1]:
+                        inside[t] |= <uint32_t>1 << r
+                square[t - b] &= inside[t] == 3
+                t += 1

@@ -1,0 +1,235 @@
+"""Transposed convolution by phases: each is a convolution of stride 1 that writes every s-th output.
+
+    y[n, o, q] = bias[o] + sum over i, k with stride*p + dilation*k - before == q of x[n, i, p] * w[i, o, k]
+
+Along an axis the outputs q = stride*m + r of one phase r read the taps k = k0 + step*j whose dilation*k leaves the
+remainder of r + before, and tap j reads p = m + first - apart*j: a convolution with the taps in reverse, `apart` as its
+dilation, and as its padding what makes the indices meet (less than none where inputs are left out). The phases of
+all axes together write disjoint strided views of the output.
+"""
+
+from __future__ import annotations
+
+import itertools
+from math import gcd
+from typing import NamedTuple
+
+import numpy as np
+
+from .arrays import as_array, check_out, empty
+from .conv import F32, NOTHING, residual
+from .filter import Filter, check_f32
+from .geometry import channels_innermost
+from .layout import Layout
+from .problem import ConvProblem, pad_pairs, per_axis
+from .reorder import reorder
+from .routes import NATIVE, best_route
+from .tensor import Tensor
+from .threads import check_threads
+
+
+class Phase(NamedTuple):
+    """Every `stride`-th output along one axis, from `start` on: the taps it reads and its convolution."""
+
+    start: int
+    taps: tuple[int, ...]
+    dilation: int
+    padding: tuple[int, int]
+
+
+def phases(size: int, kernel: int, stride: int, dilation: int, before: int, out: int) -> list[Phase]:
+    """The phases of one axis that have any output."""
+    step = stride // gcd(stride, dilation)
+    apart = dilation * step // stride
+    found = []
+    for r in range(min(stride, out)):
+        count = -(-(out - r) // stride)
+        taps = [k for k in range(kernel) if (r + before - dilation * k) % stride == 0]
+        if not taps:  # one tap that lies outside of the input
+            found.append(Phase(r, (), 1, (count, -size)))
+            continue
+        first = (r + before - dilation * taps[0]) // stride
+        lead = apart * (len(taps) - 1) - first
+        found.append(Phase(r, tuple(reversed(taps)), apart, (lead, count - size - lead + apart * (len(taps) - 1))))
+    return found
+
+
+class _ConvTranspose:
+    """A transposed convolution with its filter packed once; see `conv_transpose2d` for the parameters."""
+
+    rank: int
+
+    def __init__(self, w, bias=None, *, stride=1, padding=0, output_padding=0, groups=1, dilation=1, layout=None,
+                 filter_layout=None, out_layout=None, algorithm="auto", accuracy="standard", activation=None,
+                 scale=None, threads=None):  # fmt: skip
+        rank, what = self.rank, f"conv_transpose{self.rank}d"
+        plain = Layout("abcde"[: rank + 2])
+        held = Layout(filter_layout or "IO" + "DHW"[3 - rank :]).dense
+        if held.rank != rank + 2:
+            raise ValueError(f"{what}: filter_layout {held} has {held.rank} dimensions, expected {rank + 2}")
+        w = as_array(w, f"{what}: w")
+        check_f32(w, f"{what}: w")
+        if filter_layout is not None:
+            w = reorder(w, held, Layout("OI" + "DHW"[3 - rank :])).swapaxes(0, 1)
+        if w.ndim != rank + 2:
+            raise ValueError(f"{what}: w has {w.ndim} axes, expected {rank + 2}")
+        (groups,) = per_axis(groups, 1, f"{what}: groups", 1)
+        if w.shape[0] % groups:
+            raise ValueError(f"{what}: {w.shape[0]} input channels do not divide into {groups} groups")
+        grouped = w.reshape(groups, w.shape[0] // groups, *w.shape[1:]).swapaxes(1, 2)
+        w = grouped.reshape(groups * w.shape[1], w.shape[0] // groups, *w.shape[2:])
+        self._filter = f = Filter(
+            what, rank, w, bias, stride=stride, dilation=dilation, groups=groups, layout=layout,
+            filter_layout=plain, out_layout=out_layout, algorithm=algorithm, accuracy=accuracy,
+            activation=activation, scale=scale,
+        )  # fmt: skip
+        if isinstance(padding, str):
+            raise ValueError(f"{what}: padding {padding!r}: expected numbers")
+        self._padding = pad_pairs(padding, f.kernel, f.kernel, f.stride, f.dilation)
+        self._output_padding = per_axis(output_padding, rank, f"{what}: output_padding", 0)
+        for extra, s, d in zip(self._output_padding, f.stride, f.dilation):
+            if extra >= max(s, d):
+                raise ValueError(f"{what}: output_padding {extra} is not below stride {s} or dilation {d}")
+        check_threads(threads)
+        self._threads = threads
+        self._packed: dict = {}  # (phases' taps, packing) -> filter and bias
+
+    def out_size(self, size: tuple[int, ...]) -> tuple[int, ...]:
+        """Spatial size of the output for an input of spatial `size`."""
+        f = self._filter
+        out = tuple(
+            (n - 1) * s - a - b + d * (k - 1) + extra + 1
+            for n, s, (a, b), d, k, extra in zip(
+                size, f.stride, self._padding, f.dilation, f.kernel, self._output_padding
+            )
+        )
+        if any(n < 1 for n in out) or not all(size):
+            raise ValueError(f"{f.what}: an input of {size} padded by {self._padding} has no output")
+        return out
+
+    def __call__(self, x, out: np.ndarray | None = None, add=None) -> np.ndarray:
+        """Convolve `x`, a float32 array in this object's layout; returns `out` or a new array."""
+        f = self._filter
+        if isinstance(x, Tensor):
+            if x.layout.dense != f.layout:
+                raise ValueError(f"{f.what}: x is a Tensor in {x.layout}, this convolution takes {f.layout}")
+            y = self(x.array, out, add)
+            return Tensor(y, f.out_layout, (x.shape[0], f.oc, *self.out_size(x.shape[2:])))
+        x = as_array(x, f"{f.what}: x")
+        check_f32(x, f"{f.what}: x")
+        shape = f.shape_of(x)
+        y_shape = (shape[0], f.oc, *self.out_size(shape[2:]))
+        physical = f.out_layout.physical_shape(y_shape)
+        if out is None:
+            out = empty(physical, F32, f.what)
+        else:
+            check_out(out, physical, F32, (x, f.w, f.bias), f.what)
+        if add is not None:
+            add = residual(f, add, out)
+        if not out.size:
+            return out
+        src, dst = (self._native(layout) for layout in (f.layout, f.out_layout))
+        if src != f.layout:
+            x = reorder(x, f.layout, src, shape=shape, threads=self._threads)
+        if dst == f.out_layout:
+            self._phases(x, out, add, shape, y_shape[2:], src, dst)
+            return out
+        y = empty(dst.physical_shape(y_shape), F32, f.what)
+        if add is not None:
+            reorder(add, f.out_layout, dst, out=y, shape=y_shape, threads=self._threads)
+        self._phases(x, y, None if add is None else y, shape, y_shape[2:], src, dst)
+        return reorder(y, dst, f.out_layout, out=out, shape=y_shape, threads=self._threads)
+
+    def _native(self, layout: Layout) -> Layout:
+        """What the phases work on: pixels of their own, so that each phase can write its own."""
+        return layout if channels_innermost(layout) else Layout(NATIVE["channels"][layout.rank])
+
+    def _phases(self, x, y, add, shape, out, src: Layout, dst: Layout) -> None:
+        f = self._filter
+        axes = [
+            phases(*axis)
+            for axis in zip(shape[2:], f.kernel, f.stride, f.dilation, (a for a, _ in self._padding), out)
+        ]
+        finish = f.finish or (None if add is None else NOTHING)
+        for phase in itertools.product(*axes):
+            p = ConvProblem(
+                shape[0], f.ic, f.oc, shape[2:], tuple(max(1, len(a.taps)) for a in phase), (1,) * self.rank,
+                tuple(a.padding for a in phase), tuple(a.dilation for a in phase), f.groups, src, dst, f.accuracy,
+            )  # fmt: skip
+            view = _every(dst, y, phase, f.stride)
+            route = best_route(p, f.algorithm, check_threads(self._threads), x.strides, view.strides)
+            taps = tuple(a.taps for a in phase)
+            packed = self._packed.get((taps, route.packing))
+            if packed is None:
+                w = f.w[np.ix_(range(f.oc), range(f.w.shape[1]), *(t or (0,) for t in taps))]
+                packed = self._packed[taps, route.packing] = route.pack(w, f.bias)
+            route.run(x, *packed, view, finish, None if add is None else _every(dst, add, phase, f.stride))
+
+
+def _every(layout: Layout, y: np.ndarray, phase, stride) -> np.ndarray:
+    """The outputs of a phase."""
+    at = {dim + 2: slice(a.start, None, s) for dim, (a, s) in enumerate(zip(phase, stride))}
+    return y[tuple(at.get(factor.dim, slice(None)) for factor in layout.factors)]
+
+
+class ConvTranspose1d(_ConvTranspose):
+    __doc__ = _ConvTranspose.__doc__.replace("conv_transpose2d", "conv_transpose1d")
+    rank = 1
+
+
+class ConvTranspose2d(_ConvTranspose):
+    __doc__ = _ConvTranspose.__doc__
+    rank = 2
+
+
+class ConvTranspose3d(_ConvTranspose):
+    __doc__ = _ConvTranspose.__doc__.replace("conv_transpose2d", "conv_transpose3d")
+    rank = 3
+
+
+def conv_transpose2d(x, w, bias=None, *, add=None, out=None, **attributes) -> np.ndarray:
+    """Two-dimensional transposed convolution, as in torch, in the layout that the data has.
+
+    Parameters
+    ----------
+    x, bias, layout, out_layout, algorithm, accuracy, activation, scale, add, out, threads
+        As of `conv2d`.
+    w : array_like of float32
+        Filter, logically (I, O/groups, kernel height, kernel width); its axes are those of `filter_layout`.
+    stride, padding, output_padding, dilation : int or pair of int
+        The output has ``(size - 1)*stride - 2*padding + dilation*(kernel - 1) + output_padding + 1`` pixels along each
+        axis. `padding` may also be a pair of (before, after) pairs.
+    groups : int
+    filter_layout : str or Layout
+        "IOHW" by default.
+
+    Returns
+    -------
+    ndarray of float32, or Tensor
+        The physical array of the result: `out`, or a new one; a `Tensor` if `x` is one.
+
+    Examples
+    --------
+    >>> import numpy as np, layoutkit as lk
+    >>> x = np.array([[[[1, 2]]]], np.float32)                       # N C H W
+    >>> w = np.array([[[[1, 10]]]], np.float32)                      # I O H W
+    >>> lk.conv_transpose2d(x, w, stride=(1, 2)).tolist()
+    [[[[1.0, 10.0, 2.0, 20.0]]]]
+    """
+    return _once(ConvTranspose2d, x, w, bias, add, out, **attributes)
+
+
+def conv_transpose1d(x, w, bias=None, *, add=None, out=None, **attributes) -> np.ndarray:
+    """One-dimensional transposed convolution: as `conv_transpose2d`, in layouts of N, C and W."""
+    return _once(ConvTranspose1d, x, w, bias, add, out, **attributes)
+
+
+def conv_transpose3d(x, w, bias=None, *, add=None, out=None, **attributes) -> np.ndarray:
+    """Three-dimensional transposed convolution: as `conv_transpose2d`, in layouts of N, C, D, H and W."""
+    return _once(ConvTranspose3d, x, w, bias, add, out, **attributes)
+
+
+def _once(cls, x, w, bias, add, out, **attributes) -> np.ndarray:
+    if isinstance(x, Tensor):
+        attributes["layout"] = x.layout
+    return cls(w, bias, **attributes)(x, out, add)

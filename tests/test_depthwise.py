@@ -1,0 +1,121 @@
+"""Depthwise: every layout and instruction set, ragged sizes, all strides, against the reference."""
+
+import numpy as np
+import pytest
+from conftest import using_isa
+from guard import guarded
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import layoutkit as lk
+from layoutkit import reference
+from layoutkit._core import registry
+
+LAYOUTS = {
+    1: ["NCW", "NWC", "nCw16c"],
+    2: ["NCHW", "NHWC", "nChw16c", "nChw8c", "nChw4c", "CHWN", "nChw32c"],
+    3: ["NCDHW", "NDHWC", "nCdhw16c", "nCdhw8c"],
+}
+CLASSES = {1: lk.Conv1d, 2: lk.Conv2d, 3: lk.Conv3d}
+
+
+@st.composite
+def problems(draw):
+    rank = draw(st.sampled_from([1, 2, 2, 2, 3]))
+
+    def each(values):
+        return tuple(draw(values) for _ in range(rank))
+
+    src = draw(st.sampled_from(LAYOUTS[rank]))
+    square = draw(st.sampled_from([None, 3, 3, 3, 5, 7]))
+    return dict(
+        shape=(draw(st.integers(1, 2)), draw(st.integers(1, 40) | st.integers(60, 80)),
+               *each(st.integers(1, 20 if rank < 3 else 9))),
+        multiplier=draw(st.sampled_from([1, 1, 1, 2, 3, 17])),
+        kernel=(square,) * rank if square else each(st.integers(1, 4)),
+        stride=draw(st.just((1,) * rank) | st.just((2,) * rank) | st.just(each(st.integers(1, 3)))),
+        dilation=draw(st.just((1,) * rank) | st.just(each(st.integers(1, 3)))),
+        padding=draw(st.just(((1, 1),) * rank) | st.just(tuple(zip(each(st.integers(0, 5)), each(st.integers(0, 5)))))),
+        src=src, dst=draw(st.just(src) | st.sampled_from(LAYOUTS[rank])), bias=draw(st.booleans()),
+        isa=draw(st.sampled_from(registry.isas())), threads=draw(st.integers(1, 3)),
+        end=draw(st.sampled_from(["low", "high"])),
+    )  # fmt: skip
+
+
+@given(problems())
+@settings(max_examples=600, deadline=None)
+def test_any_depthwise(c):
+    spatial = zip(c["shape"][2:], c["padding"], c["dilation"], c["kernel"])
+    assume(all(s + sum(p) >= d * (k - 1) + 1 for s, p, d, k in spatial))
+    rng = np.random.default_rng(0)
+    channels = c["shape"][1]
+    x = rng.integers(-4, 5, c["shape"]).astype(np.float32)  # sums are exact
+    w = rng.integers(-4, 5, (channels * c["multiplier"], 1, *c["kernel"])).astype(np.float32)
+    bias = rng.integers(-4, 5, len(w)).astype(np.float32) if c["bias"] else None
+    attributes = {k: c[k] for k in ("stride", "padding", "dilation")}
+    want = reference.conv(x, w, bias, groups=channels, **attributes)
+    src, dst = lk.Layout(c["src"]), lk.Layout(c["dst"])
+    stored = reference.to_physical(x, src, pad_value=np.nan)  # what pads hold must not matter
+    inside = guarded(stored.reshape(-1).view(np.uint8), c["end"]).array.view(np.float32).reshape(stored.shape)
+    expected = reference.to_physical(want.astype(np.float32), dst)
+    out = guarded(np.full(expected.size, np.nan, np.float32).view(np.uint8), c["end"]).array.view(np.float32)
+    out = out.reshape(expected.shape)
+    with using_isa(c["isa"]):
+        op = CLASSES[x.ndim - 2](w, bias, groups=channels, layout=src, out_layout=dst, algorithm="depthwise",
+                                 threads=c["threads"], **attributes)  # fmt: skip
+        np.testing.assert_array_equal(op(inside, out), expected)  # pads are zero
+
+
+@pytest.mark.parametrize("isa", registry.isas())
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC", "nChw16c", "nChw8c"])
+def test_threads_do_not_change_a_bit_and_no_channel_reaches_another(layout, isa):
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((2, 40, 61, 47), np.float32)
+    w = rng.standard_normal((40, 1, 3, 3), np.float32)
+    held, spoilt = (lk.reorder(a, "NCHW", layout) for a in (x, np.where(np.arange(40)[:, None, None] == 7, np.inf, x)))
+    with using_isa(isa):
+        one, *others, other = [
+            lk.conv2d(a, w, padding=1, groups=40, layout=layout, threads=t, algorithm="depthwise")
+            for a, t in ((held, 1), (held, 2), (held, 3), (held, 7), (spoilt, 1))
+        ]
+    for y in others:
+        np.testing.assert_array_equal(one, y)
+    one, other = (lk.reorder(y, layout, "NCHW", shape=x.shape) for y in (one, other))
+    kept = np.arange(40) != 7
+    np.testing.assert_array_equal(one[:, kept], other[:, kept])
+    assert not np.isfinite(other[:, 7]).any(axis=(1, 2)).all()
+
+
+def test_strided_arrays():
+    rng = np.random.default_rng(0)
+    big = rng.standard_normal((4, 40, 30, 48), np.float32)
+    w = rng.standard_normal((24, 1, 3, 3), np.float32)
+    x = big[::2, ::-1, 3:23, 5:29]  # NHWC: rows backwards, pixels apart
+    want = reference.conv(x.transpose(0, 3, 1, 2), w, None, (1, 1), ((1, 1), (1, 1)), (1, 1), 24)
+    room = np.zeros((2, 40, 20, 50), np.float32)
+    for out in (None, room[..., 1:25], room[..., ::2][..., :24]):
+        got = lk.conv2d(x, w, padding=1, layout="NHWC", out=out, groups=24, algorithm="depthwise")
+        np.testing.assert_allclose(got.transpose(0, 3, 1, 2), want, rtol=1e-4, atol=1e-4)
+    blocked = rng.standard_normal((1, 3, 12, 40, 8), np.float32)[:, :, :, ::2]  # nChw8c: pixels apart
+    want = reference.conv(reference.to_logical(blocked, lk.Layout("nChw8c"), (1, 24, 12, 20)), w, None, (1, 1),
+                          ((1, 1), (1, 1)), (1, 1), 24)  # fmt: skip
+    got = lk.conv2d(blocked, w, padding=1, layout="nChw8c", groups=24, algorithm="depthwise")
+    np.testing.assert_allclose(reference.to_logical(got, lk.Layout("nChw8c"), want.shape), want, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC", "nChw16c", "nChw8c"])
+def test_it_is_chosen_untuned_and_an_empty_batch_is_one(layout):
+    op = lk.Conv2d(np.ones((64, 1, 3, 3), np.float32), padding=1, groups=64, layout=layout)
+    assert "-> depthwise" in op.explain((1, 64, 56, 56))
+    shape = lk.Layout(layout).physical_shape((0, 64, 5, 5))
+    assert op(np.ones(shape, np.float32)).shape == shape
+
+
+@pytest.mark.parametrize(
+    ("oc", "ic", "groups", "says"),
+    [(8, 8, 4, "8 input channels in 4 groups are not one channel a group"), (8, 8, 1, "in 1 groups")],
+)
+def test_what_is_not_depthwise_says_why(oc, ic, groups, says):
+    with pytest.raises(ValueError, match=f"algorithm 'depthwise' cannot do it: .*{says}"):
+        lk.conv2d(np.ones((1, ic, 9, 9), np.float32), np.ones((oc, ic // groups, 3, 3), np.float32), groups=groups,
+                  algorithm="depthwise")  # fmt: skip
