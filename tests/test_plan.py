@@ -194,5 +194,5 @@ def test_a_filter_met_once_is_packed_by_what_packs_fast(cache_dir):
 
 
 def test_plan_names_what_it_can_plan():
-    with pytest.raises(TypeError, match=r"has no plans; those that have: conv2d, reorder"):
+    with pytest.raises(TypeError, match=r"has no plans; those that have: conv1d, conv2d, conv3d, reorder"):
         lk.plan(print)

@@ -85,7 +85,7 @@ def packaged(isa: str) -> Mapping[str, Mapping[str, Cost]]:
     """The costs that come with the package for an instruction set, measured on another machine."""
     path = DATA / f"costs-{isa}.json"
     try:
-        return dict(read(path))
+        return read(path)
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
