@@ -47,6 +47,21 @@ def check_movable(array: np.ndarray, what: str) -> None:
         raise TypeError(f"{what}: dtype {array.dtype} has no elements of 1, 2, 4, 8 or 16 plain bytes")
 
 
+def check_held(array: np.ndarray, src: Layout, dst: Layout, shape: Sequence[int] | None, what: str) -> tuple[int, ...]:
+    """The logical shape that `array` holds in `src`, to go to `dst`; raise if they do not fit."""
+    if src.rank != dst.rank:
+        raise ValueError(f"{what}: layouts of {src.rank} and {dst.rank} dimensions")
+    held = src.padded_shape(array.shape)
+    shape = held if shape is None else src.check_shape(shape)
+    if src.physical_shape(shape) != array.shape:
+        raise ValueError(
+            f"{what}: shape {shape} is held by an array of {src.physical_shape(shape)}, got {array.shape}"
+        )
+    if not src.is_dense and not has_pitches(array, src):
+        raise ValueError(f"{what}: the array has byte strides {array.strides}, items of {array.itemsize}")
+    return shape
+
+
 def empty(shape: Sequence[int], dtype: np.dtype, what: str) -> np.ndarray:
     """A new array aligned to 64 bytes."""
     size = prod(shape) * dtype.itemsize
@@ -67,6 +82,13 @@ def lay_out(memory: np.ndarray, layout: Layout, shape: Sequence[int]) -> np.ndar
     steps = [s * memory.itemsize for s in layout.axis_strides(shape)]
     axes = layout.physical_shape(shape)
     return np.lib.stride_tricks.as_strided(memory, axes, steps, writeable=memory.flags.writeable)
+
+
+def new(layout: Layout, shape: Sequence[int], dtype: np.dtype, what: str) -> np.ndarray:
+    """A new physical array of `layout`, with its explicit strides if it has any."""
+    if layout.is_dense:
+        return empty(layout.physical_shape(shape), dtype, what)
+    return lay_out(empty((layout.required_span_size(shape),), dtype, what), layout, shape)
 
 
 def check_out(out: object, shape: tuple[int, ...], dtype: np.dtype, sources: Sequence, what: str) -> np.ndarray:

@@ -41,6 +41,51 @@ def reorder(array: np.ndarray, src: Layout, dst: Layout, shape: Sequence[int], p
     return to_physical(to_logical(array, src, shape), dst, pad_value)
 
 
+def convert(
+    x: np.ndarray, dtype, scale=None, zero_point=None, axis: int = 1, alpha: float = 1, beta: float = 0, old=None
+) -> np.ndarray:
+    """The numbers of the logical tensor `x` as `dtype`; see `layoutkit.reorder`. `old`: what is added to.
+
+    Computed in float32, or float64 where float64 or int32 takes part; every step is rounded once.
+    """
+    dtype = np.dtype(dtype)
+    wide = {np.dtype("f8"), np.dtype("i4")}
+    real = np.float64 if wide & {x.dtype, dtype} else np.float32
+
+    def along(parameter):
+        parameter = np.asarray(parameter).astype(real)
+        return parameter.reshape([-1 if d == axis else 1 for d in range(x.ndim)] if parameter.ndim else ())
+
+    scale = None if scale is None else along(scale)
+    zero = along(0 if zero_point is None else zero_point)
+    with np.errstate(all="ignore"):
+        v = x.astype(real)
+        if x.dtype.kind in "iu" and dtype.kind not in "iu":
+            v = v - zero
+        if scale is not None:
+            v = v / scale if x.dtype.kind not in "iu" and dtype.kind in "iu" else v * scale
+        if alpha != 1:
+            v = real(alpha) * v
+        if beta:
+            d = old.astype(real)
+            v = v + real(beta) * (d - zero if dtype.kind in "iu" else d)
+        if dtype.kind not in "iu":
+            return rounded(v, dtype)
+        limits = np.iinfo(dtype)
+        whole = np.rint(np.nan_to_num(v.astype(np.float64), nan=0.0, posinf=2.0**60, neginf=-(2.0**60)))
+        return np.clip(whole + zero, limits.min, limits.max).astype(dtype)
+
+
+def rounded(x: np.ndarray, dtype) -> np.ndarray:
+    """Floats as another float type, rounded once, to nearest even (numpy's way to bfloat16 rounds twice)."""
+    if np.dtype(dtype).name != "bfloat16":
+        return x.astype(dtype)
+    _, exponent = np.frexp(np.asarray(x, np.float64))
+    unit = np.ldexp(1.0, np.maximum(exponent - 8, -133))
+    exact = np.where(np.isfinite(x), np.rint(np.nan_to_num(x) / unit) * unit, x)
+    return exact.astype(np.float32).astype(dtype)
+
+
 def conv(x, w, bias, stride, padding, dilation, groups) -> np.ndarray:
     """Convolution of logical x (N, C, *spatial) and w (O, C/groups, *kernel) in float64.
 

@@ -11,7 +11,8 @@ import numpy as np
 
 from ._core import registry
 from ._core.reorder import Program
-from .arrays import as_array, check_movable, check_out, empty, has_pitches, lay_out
+from .arrays import as_array, check_held, check_movable, check_out, empty, new
+from .convert import converter, pad_bytes, parameters, types
 from .cost import cost_table
 from .features import reorder_features
 from .layout import Layout
@@ -35,6 +36,12 @@ def reorder(
     *,
     shape: Sequence[int] | None = None,
     out: np.ndarray | None = None,
+    dtype=None,
+    scale=None,
+    zero_point=None,
+    axis: int = 1,
+    alpha: float = 1,
+    beta: float = 0,
     pad_value=0,
     threads: int | None = None,
 ) -> np.ndarray:
@@ -51,7 +58,17 @@ def reorder(
     shape : sequence of int, optional
         The logical shape, in logical order, where blocks of `src` are padded. By default all of `array`.
     out : ndarray, optional
-        Where to write: shape ``dst.physical_shape(shape)``, dtype of `array`, any strides, no overlap.
+        Where to write: shape ``dst.physical_shape(shape)``, dtype of the result, any strides, no overlap.
+    dtype : dtype-like, or pair of them, optional
+        Type of the result; by default that of `array`. Other than moves, conversions know float32, float64,
+        float16, bfloat16 (of ml_dtypes), int32, int8, uint8. A pair names the type of `array` too:
+        ``("bfloat16", "float32")`` reads uint16 as bfloat16, ``"bfloat16"`` without ml_dtypes gives such.
+    scale, zero_point : number or sequence of them, optional
+        One for all, or one for each index of dimension `axis`. What they do is said below.
+    axis : int, optional
+        The logical dimension of scales per channel: 1 for activations (the default), 0 or 1 for filters.
+    alpha, beta : float, optional
+        ``alpha * result + beta * out`` is written; `beta` needs `out`, which is not read where it is 0.
     pad_value : scalar, optional
         What the pads of `dst` are set to.
     threads : int, optional
@@ -65,7 +82,24 @@ def reorder(
     Raises
     ------
     TypeError, ValueError
-        Before anything is written: dtype, shapes, layouts or `out` do not fit.
+        Before anything is written: dtype, shapes, layouts, parameters or `out` do not fit.
+
+    Notes
+    -----
+    With a `dtype` or a scale, an element q or x becomes
+
+    - integer to float: ``(q - zero_point) * scale``
+    - float to integer: ``saturate(round(x / scale) + zero_point)``, as QuantizeLinear of ONNX
+    - integer to integer: ``saturate(round(q * scale) + zero_point)``
+    - float to float: ``x * scale``
+
+    and with alpha and beta, where ``real`` is that before rounding: ``alpha * real + beta * out`` for floats,
+    ``saturate(round(alpha * real + beta * (out - zero_point)) + zero_point)`` for integers.
+
+    All of it is computed in float32, or in float64 where float64 or int32 takes part: parameters are rounded to
+    that, each operation is, to nearest even, and none is fused with another; the result is rounded to its type,
+    to nearest even, once. Integers saturate; NaN counts as 0 there, and stays NaN in floats. Floats overflow to
+    infinity and keep denormals. Pads are not converted: they hold `pad_value`, a value of the result's type.
 
     Examples
     --------
@@ -76,6 +110,10 @@ def reorder(
     """
     if type(array) is not np.ndarray:
         array = as_array(array, "reorder")
+    if not (dtype is scale is zero_point is None and alpha == 1 and beta == 0):
+        return _convert(
+            array, src, dst, shape, out, dtype, scale, zero_point, axis, alpha, beta, pad_value, check_threads(threads)
+        )
     out_strides = out.strides if type(out) is np.ndarray else None
     threads = check_threads(threads)
     try:
@@ -94,10 +132,7 @@ def reorder(
             _bound[key] = bound
     move, physical, threads, what, pitched = bound
     if out is None:
-        if pitched is None:
-            out = empty(physical, array.dtype, what)
-        else:
-            out = lay_out(empty((pitched[0].required_span_size(pitched[1]),), array.dtype, what), *pitched)
+        out = empty(physical, array.dtype, what) if pitched is None else new(*pitched, array.dtype, what)
     else:
         check_out(out, physical, array.dtype, (array,), what)
     if move is not None:
@@ -115,16 +150,7 @@ def _bind(array, src, dst, shape, out_strides, pad_value, threads: int):
     src, dst = Layout(src), Layout(dst)
     check_movable(array, "reorder")
     what = f"reorder {src} -> {dst}"
-    if src.rank != dst.rank:
-        raise ValueError(f"{what}: layouts of {src.rank} and {dst.rank} dimensions")
-    held = src.padded_shape(array.shape)
-    shape = held if shape is None else src.check_shape(shape)
-    if src.physical_shape(shape) != array.shape:
-        raise ValueError(
-            f"{what}: shape {shape} is held by an array of {src.physical_shape(shape)}, got {array.shape}"
-        )
-    if not src.is_dense and not has_pitches(array, src):
-        raise ValueError(f"{what}: the array has byte strides {array.strides}, items of {array.itemsize}")
+    shape = check_held(array, src, dst, shape, what)
     physical = dst.physical_shape(shape)
     pitched = None if dst.is_dense else (dst, shape)
     width, nbytes = array.itemsize, prod(physical) * array.itemsize
@@ -138,6 +164,30 @@ def _bind(array, src, dst, shape, out_strides, pad_value, threads: int):
     kind = choices(src, dst, shape, width, threads)[0].candidate.name
     move = program(src, dst, shape, width, array.strides, out_strides, pad, kind)
     return move, physical, threads, what, pitched
+
+
+def _convert(array, src, dst, shape, out, dtype, scale, zero_point, axis, alpha, beta, pad_value, threads):
+    """`reorder` with numbers that change."""
+    src, dst = Layout(src), Layout(dst)
+    what = f"reorder {src} -> {dst}"
+    if scale is zero_point is None and alpha == 1 and beta == 0 and not isinstance(dtype, tuple):
+        if array.dtype == dtype:
+            return reorder(array, src, dst, shape=shape, out=out, pad_value=pad_value, threads=threads)
+    t = types(array.dtype, dtype, what)
+    shape = check_held(array, src, dst, shape, what)
+    p = parameters(t, scale, zero_point, axis, alpha, beta, shape, what)
+    if out is not None:
+        check_out(out, dst.physical_shape(shape), t.dtype, (array,), what)
+    elif beta:
+        raise ValueError(f"{what}: beta={beta} adds to out, and there is none")
+    else:
+        out = new(dst, shape, t.dtype, what)
+    if out.size:
+        axis = axis % src.rank if p.per_channel else None
+        pad = pad_bytes(pad_value, t)
+        args = src.dense, dst.dense, shape, t, array.strides, out.strides, pad, axis, beta != 0, registry.isa()
+        converter(*args)(array, out, useful_threads(max(array.nbytes, out.nbytes), threads), *p)
+    return out
 
 
 def useful_threads(nbytes: int, threads: int) -> int:

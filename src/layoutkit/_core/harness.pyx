@@ -6,7 +6,7 @@ The caller vouches for every address, size and stride.
 from libc.stdint cimport int64_t, uint32_t
 
 from .registry cimport (
-    lk_gemm, lk_gemm_fn, lk_kernel, lk_move, lk_move_fn, lk_winograd_filter, lk_winograd_filter_fn, lk_winograd_in,
+    lk_convert, lk_convert_fn, lk_gemm, lk_gemm_fn, lk_kernel, lk_move, lk_move_fn, lk_winograd_filter, lk_winograd_filter_fn, lk_winograd_in,
     lk_winograd_in_fn, lk_winograd_out, lk_winograd_out_fn, row_named,
 )
 
@@ -27,6 +27,19 @@ def move(str name, size_t src, size_t dst, n, s, d, bint stream=False, ahead=0, 
     m.in0, m.out_d0, m.in1, m.out_s1 = outer
     m.pad = NULL if pad is None else <const char *>&pad[0]
     (<lk_move_fn>row.fn)(&m)
+
+
+def convert(str name, int src_type, int dst_type, size_t src, size_t dst, n, s0, d0, p=(0, 0), size_t sub=0,
+            size_t mul=0, size_t add=0, bint divide=False, alpha=1, beta=None, bint stream=False, ahead=0):
+    """Run a convert row on elements of types of convert.TYPES; see lk_convert in kernels.h. 0: no parameter."""
+    cdef const lk_kernel *row = row_named(name)
+    cdef lk_convert c
+    c.src, c.dst, c.src_type, c.dst_type = <const char *>src, <char *>dst, src_type, dst_type
+    (c.n0, c.n1), c.s0, c.d0, (c.p0, c.p1) = n, s0, d0, p
+    c.sub, c.mul, c.add, c.divide = <const char *>sub, <const char *>mul, <const char *>add, divide
+    c.alpha, c.sum, c.beta = alpha, beta is not None, beta or 0
+    c.stream, c.ahead = stream, ahead
+    (<lk_convert_fn>row.fn)(&c)
 
 
 def gemm(str name, size_t a, const int64_t[::1] row, const int64_t[::1] tap, mask, const float[::1] zero,

@@ -167,11 +167,34 @@ typedef struct {
 } lk_winograd_filter;
 typedef void (*lk_winograd_filter_fn)(const lk_winograd_filter *);
 
+/* The types that conversions know, and which bits mean what. */
+enum { LK_F32, LK_F64, LK_F16, LK_BF16, LK_S32, LK_S8, LK_U8, LK_TYPE_COUNT };
+
+/* dst[i0*d0 + i1*(its width)] = the number src[i0*s0 + i1*(its width)], i0 < n0, i1 < n1; strides in bytes:
+ *   v   = (src - sub) * mul, or src / mul if `divide`
+ *   v   = alpha * v, if `sum` + beta * (dst - add)
+ *   dst = v rounded to the type of dst (nearest even), + add, saturated if an integer
+ * Every operation is one of f32 or f64, the bits of the row, which must hold both types exactly. A NaN becomes the
+ * integer 0 + add. sub, mul, add are NULL (0, 1, 0) or arrays of f32 or f64 of which element i0*p0 + i1*p1 counts.
+ * `add` is for integers only. `stream` asks for stores that bypass the caches; the caller ends with a fence.
+ * `ahead`, if not 0, asks for the source that many bytes further to be fetched meanwhile. */
+typedef struct {
+    const char *src;
+    char *dst;
+    int64_t n0, n1, s0, d0;
+    const char *sub, *mul, *add;
+    int64_t p0, p1;
+    double alpha, beta;
+    int64_t ahead;
+    int src_type, dst_type, divide, sum, stream;
+} lk_convert;
+typedef void (*lk_convert_fn)(const lk_convert *);
+
 /* The machine's limits: `peak` does n rounds of independent FMAs and returns their flops. */
 typedef double (*lk_peak_fn)(int64_t n);
 
 enum {
-    LK_GEMM, LK_DEPTHWISE, LK_FINISH, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_PEAK,
+    LK_GEMM, LK_DEPTHWISE, LK_FINISH, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_CONVERT, LK_PEAK,
     LK_WINOGRAD_IN, LK_WINOGRAD_OUT, LK_WINOGRAD_FILTER, LK_FAMILY_COUNT
 };
 

@@ -98,11 +98,25 @@ cdef extern from "kernels.h" nogil:
         int64_t u_stride
     ctypedef void (*lk_winograd_filter_fn)(const lk_winograd_filter *) noexcept nogil
 
+    ctypedef struct lk_convert:
+        const char *src
+        char *dst
+        int64_t n0, n1, s0, d0
+        const char *sub
+        const char *mul
+        const char *add
+        int64_t p0, p1
+        double alpha, beta
+        int64_t ahead
+        int src_type, dst_type, divide, sum, stream
+    ctypedef void (*lk_convert_fn)(const lk_convert *) noexcept nogil
+
     ctypedef double (*lk_peak_fn)(int64_t) noexcept nogil
 
     enum:
-        LK_GEMM, LK_DEPTHWISE, LK_FINISH, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_PEAK, LK_WINOGRAD_IN,
+        LK_GEMM, LK_DEPTHWISE, LK_FINISH, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_CONVERT, LK_PEAK, LK_WINOGRAD_IN,
         LK_WINOGRAD_OUT, LK_WINOGRAD_FILTER, LK_FAMILY_COUNT, LK_ISA_COUNT
+        LK_F32, LK_F64, LK_F16, LK_BF16, LK_S32, LK_S8, LK_U8
 
     ctypedef struct lk_kernel:
         const char *name

@@ -1,0 +1,208 @@
+"""Executes a conversion: loop nests as of a reorder, around tiles that move, convert and move.
+
+What a tile does is planned in layoutkit.conversions; scales and zero points come with the call.
+"""
+
+from cython.parallel cimport parallel
+cimport openmp
+from libc.stdint cimport int64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memset
+from numpy cimport PyArray_DATA, import_array, ndarray
+
+from .registry cimport (
+    LK_BF16, LK_CONVERT, LK_F16, LK_F32, LK_F64, LK_GATHER, LK_S8, LK_S32, LK_TRANSPOSE, LK_U8, best_row,
+    lk_convert, lk_convert_fn, lk_move, lk_move_fn
+)
+from .reorder cimport Program
+
+cdef extern from "stream.h" nogil:
+    void stream_end()
+
+import_array()
+
+cdef enum:
+    MAX_LOOPS = 32
+    SCRATCH = 40 << 10  # bytes of a buffer: a tile's 16 KB in the narrower type, and gaps between rows
+
+TYPES = {"f32": LK_F32, "f64": LK_F64, "f16": LK_F16, "bf16": LK_BF16, "s32": LK_S32, "s8": LK_S8, "u8": LK_U8}
+_FAMILY = {"transpose": LK_TRANSPOSE, "gather": LK_GATHER}
+
+cdef struct Step:
+    lk_move_fn fn  # NULL: nothing to do
+    lk_move move
+
+cdef struct Nest:
+    Step before, fetch, after  # fetch: what the destination holds, into the buffer that `after` empties
+    lk_convert tile
+    int64_t src_offset, dst_offset, par_offset
+    int loops
+    int64_t tasks
+    int64_t n[MAX_LOOPS]
+    int64_t s[MAX_LOOPS]
+    int64_t d[MAX_LOOPS]
+    int64_t p[MAX_LOOPS]
+
+
+cdef class Converter:
+    """Nests ready to run.
+
+    Parameters
+    ----------
+    nests : sequence of layoutkit.conversions.Nest
+    types : (str, str)
+        Source and destination, of TYPES.
+    bits : int
+        Of the floats that are computed in.
+    sum : bool
+        Whether the destination is read.
+    fill : Program or None
+        What writes the pads.
+    stream : bool
+        Bypass the caches.
+    """
+
+    cdef Nest *nests
+    cdef int count
+    cdef lk_convert_fn fn
+    cdef Program fill
+    cdef bint sum
+    cdef int real  # bytes of what is computed in
+
+    def __cinit__(self, nests, types, int bits, bint sum, Program fill, bint stream):
+        cdef Nest *nest
+        cdef int i, j
+        self.fn = <lk_convert_fn>best_row(LK_CONVERT, bits).fn
+        self.fill, self.count, self.sum, self.real = fill, len(nests), sum, bits // 8
+        self.nests = <Nest *>calloc(max(1, self.count), sizeof(Nest))
+        if self.nests == NULL:
+            raise MemoryError(f"reorder: {self.count} loop nests")
+        for i, (loops, before, convert, after, offsets, ahead) in enumerate(nests):
+            if len(loops) > MAX_LOOPS:
+                raise ValueError(f"reorder: {len(loops)} nested loops, at most {MAX_LOOPS}")
+            nest = self.nests + i
+            set_step(&nest.before, before)
+            set_step(&nest.after, after)
+            if after is not None and sum:
+                set_step(&nest.fetch, ("gather", after.bits, after.n, after.d, after.s))
+            (nest.tile.n0, nest.tile.n1), nest.tile.s0, nest.tile.d0, (nest.tile.p0, nest.tile.p1) = convert
+            nest.tile.src_type, nest.tile.dst_type = TYPES[types[0]], TYPES[types[1]]
+            nest.tile.stream = stream and after is None
+            nest.after.move.stream = stream
+            if before is None:
+                nest.tile.ahead = ahead
+            else:
+                nest.before.move.ahead = ahead
+            nest.src_offset, nest.dst_offset, nest.par_offset = offsets
+            nest.loops, nest.tasks = len(loops), 1
+            for j, (n, s, d, p) in enumerate(loops):
+                nest.n[j], nest.s[j], nest.d[j], nest.p[j] = n, s, d, p
+                nest.tasks *= n
+
+    def __dealloc__(self):
+        free(self.nests)
+
+    def __call__(self, ndarray src, ndarray dst, int threads, sub=None, mul=None, add=None, bint divide=False,
+                 double alpha=1, double beta=0):
+        """Convert `src` to `dst`, arrays of the strides that this was planned for.
+
+        `sub`, `mul` and `add` are contiguous arrays of what is computed in, or None: see lk_convert in kernels.h.
+        """
+        cdef lk_convert tile
+        cdef const char *s = <const char *>PyArray_DATA(src)
+        cdef char *d = <char *>PyArray_DATA(dst)
+        cdef int tid = 0, n = 1
+        memset(&tile, 0, sizeof(tile))
+        tile.sub = NULL if sub is None else <const char *>PyArray_DATA(<ndarray?>sub)
+        tile.mul = NULL if mul is None else <const char *>PyArray_DATA(<ndarray?>mul)
+        tile.add = NULL if add is None else <const char *>PyArray_DATA(<ndarray?>add)
+        tile.alpha, tile.beta, tile.divide, tile.sum = alpha, beta, divide, self.sum
+        with nogil:
+            if threads <= 1:
+                self.part(s, d, &tile, 0, 1)
+            else:
+                with parallel(num_threads=threads):
+                    tid = openmp.omp_get_thread_num()
+                    n = openmp.omp_get_num_threads()
+                    self.part(s, d, &tile, tid, n)
+
+    cdef void part(self, const char *src, char *dst, const lk_convert *given, int tid, int threads) noexcept nogil:
+        cdef int64_t at[MAX_LOOPS]
+        cdef char first[SCRATCH]
+        cdef char second[SCRATCH]
+        cdef char *scratch[2]
+        cdef int64_t task, end, rest, par
+        cdef const char *s
+        cdef char *d
+        cdef Nest *nest
+        cdef lk_convert c
+        cdef int i, j
+        scratch[0], scratch[1] = first, second
+        if self.fill is not None:
+            self.fill.part(src, dst, tid, threads)
+        for i in range(self.count):
+            nest = self.nests + i
+            task, end = nest.tasks * tid // threads, nest.tasks * (tid + 1) // threads
+            if task == end:
+                continue
+            c = nest.tile
+            c.divide, c.sum, c.alpha, c.beta = given.divide, given.sum, given.alpha, given.beta
+            s, d, par = src + nest.src_offset, dst + nest.dst_offset, nest.par_offset
+            rest = task
+            for j in range(nest.loops - 1, -1, -1):
+                at[j] = rest % nest.n[j]
+                rest //= nest.n[j]
+                s += at[j] * nest.s[j]
+                d += at[j] * nest.d[j]
+                par += at[j] * nest.p[j]
+            while True:
+                c.sub = NULL if given.sub == NULL else given.sub + par * self.real
+                c.mul = NULL if given.mul == NULL else given.mul + par * self.real
+                c.add = NULL if given.add == NULL else given.add + par * self.real
+                self.tile(nest, &c, s, d, scratch)
+                task += 1
+                if task == end:
+                    break
+                j = nest.loops - 1
+                while True:  # the odometer: next digit, with carries
+                    at[j] += 1
+                    s += nest.s[j]
+                    d += nest.d[j]
+                    par += nest.p[j]
+                    if at[j] < nest.n[j]:
+                        break
+                    s -= nest.n[j] * nest.s[j]
+                    d -= nest.n[j] * nest.d[j]
+                    par -= nest.n[j] * nest.p[j]
+                    at[j] = 0
+                    j -= 1
+        stream_end()
+
+    cdef void tile(self, Nest *nest, lk_convert *c, const char *s, char *d, char **scratch) noexcept nogil:
+        c.src, c.dst = s, d
+        if nest.before.fn != NULL:
+            run_step(&nest.before, s, scratch[0])
+            c.src = scratch[0]
+        if nest.after.fn != NULL:
+            c.dst = scratch[1]
+            if nest.fetch.fn != NULL:
+                run_step(&nest.fetch, d, scratch[1])
+        self.fn(c)
+        if nest.after.fn != NULL:
+            run_step(&nest.after, scratch[1], d)
+
+
+cdef int set_step(Step *step, move) except -1:
+    if move is None:
+        return 0
+    family, bits, n, s, d = move
+    step.fn = <lk_move_fn>best_row(_FAMILY[family], bits).fn
+    step.move.n0, step.move.n1 = n
+    step.move.s0, step.move.s1 = s
+    step.move.d0, step.move.d1 = d
+
+
+cdef void run_step(const Step *step, const char *src, char *dst) noexcept nogil:
+    cdef lk_move m = step.move
+    m.src, m.dst = src, dst
+    step.fn(&m)

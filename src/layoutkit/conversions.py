@@ -1,0 +1,177 @@
+"""From loops with two element widths to nests around a tile that converts: the planning half of a conversion.
+
+A tile is up to three steps: bring the source into a scratch buffer in the order of the destination, convert run by
+run, put what was converted in place. Runs that lie dense on both sides need the second only; a transpose needs one
+of the others, in the narrower of the two types.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from .pieces import Side, pieces
+
+RUN = 1 << 16  # bytes of one run at most: threads share long ones
+TILE = 1 << 14  # bytes of a scratch buffer that a tile takes: it stays in L1, with its other side
+LINE = 64
+
+
+class Loop(NamedTuple):
+    """`n` steps of bytes in source and destination, and of elements in the arrays of parameters."""
+
+    n: int
+    src: int
+    dst: int
+    par: int
+
+
+ONE = Loop(1, 0, 0, 0)
+
+
+class Move(NamedTuple):
+    """One step of a tile that moves: what lk_move in kernels.h says."""
+
+    family: str
+    bits: int
+    n: tuple[int, int]
+    s: tuple[int, int]
+    d: tuple[int, int]
+
+
+class Convert(NamedTuple):
+    """The step that converts: what lk_convert in kernels.h says."""
+
+    n: tuple[int, int]
+    s0: int
+    d0: int
+    par: tuple[int, int]
+
+
+class Nest(NamedTuple):
+    """Loops, outermost first, around a tile; offsets from the three arrays' beginnings."""
+
+    loops: tuple[Loop, ...]
+    before: Move | None
+    convert: Convert
+    after: Move | None
+    offsets: tuple[int, int, int]
+    ahead: int = 0  # bytes from what a tile reads to what it fetches for a later one
+
+
+class Widths(NamedTuple):
+    """Bytes of an element; and whether the destination is read too."""
+
+    src: int
+    dst: int
+    sum: bool
+
+
+def nests(shape: Sequence[int], sides: Sequence[Sequence[Side]], widths: Widths) -> list[Nest]:
+    """Nests that convert every logical element of `shape`; `sides` are source, destination, parameters per
+    dimension."""
+    found = []
+    for region in itertools.product(*(pieces(0, n, s) for n, s in zip(shape, sides))):
+        starts = [p.start for p in region]
+        offsets = tuple(sum(s[k].offset(i) for s, i in zip(sides, starts)) for k in range(3))
+        loops = merge([Loop(n, *strides) for p in region for n, strides in p.loops])
+        found += _leaf(loops, offsets, widths)
+    return found
+
+
+def merge(loops: Sequence[Loop]) -> list[Loop]:
+    """Outermost first by destination stride, size-1 loops dropped, adjacent neighbours made one."""
+    out: list[Loop] = []
+    for loop in sorted((x for x in loops if x.n != 1), key=lambda x: (abs(x.dst), abs(x.src)), reverse=True):
+        if out and out[-1][1:] == tuple(loop.n * s for s in loop[1:]):
+            out[-1] = loop._replace(n=out[-1].n * loop.n)
+        else:
+            out.append(loop)
+    return out
+
+
+def _leaf(rest: list[Loop], offsets, w: Widths) -> list[Nest]:
+    inner = rest.pop() if rest else Loop(1, w.src, w.dst, 0)
+    along = next((x for x in rest if x.src == w.src), None)
+    if inner.src == w.src and inner.dst == w.dst:
+        second = rest.pop() if rest else ONE
+        i_step, j_step = max(1, RUN // (inner.n * max(w[:2]))), RUN // max(w[:2])
+        tile = _run
+    elif inner.dst == w.dst and along is not None:
+        rest.remove(along)
+        second = along
+        i_step, j_step = _steps(second.n, inner.n, w, w.src if w.sum else min(w[:2]))
+        tile = _transpose
+    else:
+        second = min(rest, key=lambda x: abs(x.src), default=ONE)
+        if second in rest:
+            rest.remove(second)
+        i_step, j_step = _steps(second.n, inner.n, w, max(w[:2]))
+        tile = _gather
+    found = []
+    for i_outer, i, i_first in _cut(second, i_step):
+        for j_outer, j, j_first in _cut(inner, j_step):
+            outer = [x for x in (*rest, i_outer, j_outer) if x.n > 1]
+            outer.sort(key=lambda x: abs(x.dst), reverse=True)
+            at = tuple(o + i_first * a + j_first * b for o, a, b in zip(offsets, second[1:], inner[1:]))
+            ahead = outer[-1].src if tile is _transpose and outer else 0
+            found.append(Nest(tuple(outer), *tile(i, j, w), at, ahead))
+    return found
+
+
+def _cut(loop: Loop, step: int) -> list[tuple[Loop, Loop, int]]:
+    """`loop` in steps of `step` and what is left: (outer, inner, first index) of each."""
+    step = max(1, min(step, loop.n))
+    whole = loop.n // step * step
+    cuts = [(Loop(loop.n // step, *(step * s for s in loop[1:])), loop._replace(n=step), 0)]
+    if whole < loop.n:
+        cuts.append((ONE, loop._replace(n=loop.n - whole), whole))
+    return cuts
+
+
+def _steps(i: int, j: int, w: Widths, width: int) -> tuple[int, int]:
+    """A tile of i x j that fits a scratch of elements of `width`: two lines of the source at least, else long
+    destination runs."""
+    room = TILE // width
+    least = min(i, 2 * LINE // w.src)
+    j_step = _lines(min(j, room // least), j, w.dst)
+    return _lines(min(i, room // j_step), i, w.src), j_step
+
+
+def _lines(n: int, most: int, width: int) -> int:
+    """`n` elements cut down to whole lines, if that leaves any."""
+    line = LINE // width
+    return n if n == most or n < line else n // line * line
+
+
+def _pitch(n: int, width: int) -> int:
+    """Bytes from row to row of a scratch buffer: long rows do not all begin in the same set of the cache."""
+    return n * width + (LINE if n * width >= 512 else 0)
+
+
+def _run(i: Loop, j: Loop, w: Widths):
+    return None, Convert((i.n, j.n), i.src, i.dst, (i.par, j.par)), None
+
+
+def _transpose(i: Loop, j: Loop, w: Widths):
+    """The source runs along i, the destination along j."""
+    if w.src <= w.dst or w.sum:
+        pitch = _pitch(j.n, w.src)
+        move = Move("transpose", 8 * w.src, (i.n, j.n), (w.src, j.src), (pitch, w.src))
+        return move, Convert((i.n, j.n), pitch, i.dst, (i.par, j.par)), None
+    pitch = _pitch(i.n, w.dst)
+    move = Move("transpose", 8 * w.dst, (i.n, j.n), (w.dst, pitch), (i.dst, w.dst))
+    return None, Convert((j.n, i.n), j.src, pitch, (j.par, i.par)), move
+
+
+def _gather(i: Loop, j: Loop, w: Widths):
+    before, after = None, None
+    s0, d0 = i.src, i.dst
+    if j.src != w.src:
+        s0 = j.n * w.src
+        before = Move("gather", 8 * w.src, (i.n, j.n), (i.src, j.src), (s0, w.src))
+    if j.dst != w.dst:
+        d0 = j.n * w.dst
+        after = Move("gather", 8 * w.dst, (i.n, j.n), (d0, w.dst), (i.dst, j.dst))
+    return before, Convert((i.n, j.n), s0, d0, (i.par, j.par)), after

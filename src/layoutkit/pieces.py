@@ -1,0 +1,78 @@
+"""Pieces of a dimension on which memory is affine, on any number of sides at once.
+
+A side is an array that the dimension is walked in: source, destination, scales per channel. Its digits say where
+an index lies, its shift where the walk begins in it: sides of different shifts are boxes in larger tensors.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from math import lcm
+from typing import NamedTuple
+
+
+class Digit(NamedTuple):
+    """Logical index // unit, times stride; the digits of a dimension go outermost first to unit 1."""
+
+    unit: int
+    stride: int
+
+
+class Side(NamedTuple):
+    """Step i of the walk is index ``i + shift``."""
+
+    digits: tuple[Digit, ...]
+    shift: int = 0
+
+    def offset(self, step: int) -> int:
+        """Where a step lies."""
+        index, total = step + self.shift, 0
+        for unit, stride in self.digits:
+            total += index // unit * stride
+            index %= unit
+        return total
+
+
+class Piece(NamedTuple):
+    """A part of the walk: its first step, and loops outermost first: (count, a stride per side)."""
+
+    start: int
+    loops: tuple[tuple[int, tuple[int, ...]], ...]
+
+
+def pieces(lo: int, hi: int, sides: Sequence[Side]) -> list[Piece]:
+    """Cut the steps [lo, hi) of one dimension into pieces on which all sides are affine."""
+    if lo >= hi:
+        return []
+    sides = [_inside(side, lo, hi) for side in sides]
+    if all(len(s.digits) == 1 for s in sides):
+        return [Piece(lo, ((hi - lo, tuple(s.digits[0].stride for s in sides)),))]
+    period = lcm(*(s.digits[0].unit for s in sides))
+    blocked = next(s for s in reversed(sides) if len(s.digits) > 1)  # begins where a block of it does
+    first = lo + -(lo + blocked.shift) % period
+    count = (hi - first) // period
+    if count < 1:
+        return _cut(lo, hi, sides)
+    last = first + count * period
+    step = count, tuple(period // s.digits[0].unit * s.digits[0].stride for s in sides)
+    one = (pieces if count > 1 else _cut)(first, first + period, sides)
+    whole = [Piece(p.start, (step, *p.loops)) for p in one]
+    return pieces(lo, first, sides) + whole + pieces(last, hi, sides)
+
+
+def _inside(side: Side, lo: int, hi: int) -> Side:
+    """The side without the outer digits that are constant: they are part of the offset of the start."""
+    digits, shift = side
+    while len(digits) > 1 and (lo + shift) // digits[0].unit == (hi - 1 + shift) // digits[0].unit:
+        digits = digits[1:]
+    return Side(digits, shift)
+
+
+def _cut(lo: int, hi: int, sides: Sequence[Side]) -> list[Piece]:
+    """As pieces, where no whole period fits: cut where an outermost digit changes."""
+    cuts = {lo, hi}
+    for digits, shift in sides:
+        if len(digits) > 1:
+            cuts.update(range(lo + -(lo + shift) % digits[0].unit, hi, digits[0].unit))
+    return [p for a, b in itertools.pairwise(sorted(cuts)) for p in pieces(a, b, sides)]
