@@ -18,6 +18,7 @@ HERE = Path(__file__).parent
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux") or not shutil.which("gcc"), reason="needs gcc and LD_PRELOAD")
+@pytest.mark.skipif("LAYOUTKIT_LONG_TESTS" not in os.environ, reason="takes minutes: set LAYOUTKIT_LONG_TESTS")
 @pytest.mark.skipif("LD_PRELOAD" in os.environ, reason="another allocator stands in already")
 def test_every_allocation_fails_in_turn(tmp_path):
     shim = tmp_path / "fail_alloc.so"
