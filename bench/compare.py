@@ -19,8 +19,8 @@ from pathlib import Path
 from statistics import median
 
 from layoutkit import machine
+from layoutkit.layers import resnet50
 from layoutkit.report import geomean
-from layoutkit.suites import resnet50
 
 WORKER = Path(__file__).with_name("contenders.py")
 NAMES = ("machine", "layoutkit", "torch", "numpy")

@@ -19,13 +19,13 @@ from math import prod
 import numpy as np
 
 import layoutkit as lk
-from layoutkit import cost, notation, reference, strides
+from layoutkit import costfile, notation, reference, strides
 from layoutkit.affine import affine_map, parse_affine
 
 REFUSALS = (ValueError, TypeError, MemoryError)
 MACHINE = {"cpu": "any"}
 MOST = 1 << 16  # elements that a reorder may write
-_TABLE = cost.dump({"reorder 1x2 ab>ba x32 t1": {"store": cost.Cost(1e-6, 2e-6, 3)}}, MACHINE)
+_TABLE = costfile.dump({"reorder 1x2 ab>ba x32 t1": {"store": costfile.Cost(1e-6, 2e-6, 0.0, 3)}}, MACHINE)
 
 
 def layout(data: bytes) -> None:
@@ -54,12 +54,12 @@ def table(data: bytes) -> None:
     """Any text as a cost table, its checksum made to fit so that the rest is read, too."""
     text = data.decode(errors="surrogateescape")
     _, _, body = text.partition("\n")
-    for candidate in (text, f"{cost._head(body)}\n{body}"):
+    for candidate in (text, f"{costfile._head(body)}\n{body}"):
         try:
-            costs = cost.parse(candidate, MACHINE)
+            costs = costfile.parse(candidate, MACHINE)
         except REFUSALS:
             continue
-        assert cost.parse(cost.dump(costs, MACHINE), MACHINE) == costs, "does not come back from its text"
+        assert costfile.parse(costfile.dump(costs, MACHINE), MACHINE) == costs, "does not come back from its text"
 
 
 def numbers(data: bytes) -> None:
@@ -154,7 +154,7 @@ def with_atheris(name: str, seconds: float) -> None:
     import atheris
 
     target, _ = TARGETS[name]
-    for module in (notation, cost, strides, sys.modules["layoutkit.affine"], sys.modules["layoutkit.layout"]):
+    for module in (notation, costfile, strides, sys.modules["layoutkit.affine"], sys.modules["layoutkit.layout"]):
         for key, value in list(vars(module).items()):
             if callable(value) and getattr(value, "__module__", "") == module.__name__ and hasattr(value, "__code__"):
                 setattr(module, key, atheris.instrument_func(value))

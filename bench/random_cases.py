@@ -14,7 +14,8 @@ import numpy as np
 import layoutkit as lk
 from layoutkit import reference
 from layoutkit._core import registry
-from layoutkit.cost import Cost, cost_table
+from layoutkit.cost import cost_table
+from layoutkit.costfile import Cost
 
 TYPES = ("u1", "i2", "f4", "f8", "c16")
 BLOCKS = (2, 3, 4, 8, 12, 16, 32)
@@ -43,9 +44,11 @@ def instruction_set(name: str):
 
 def let_one_decide(rng: np.random.Generator, plan) -> str:
     """Make the cost table believe that a random candidate of `plan` is the fastest; returns its name."""
-    name = plan.choices[rng.integers(len(plan.choices))].candidate.name
-    cost_table.record(plan.title, name, Cost.of([1e-9]))
-    return name
+    candidate = plan.choices[rng.integers(len(plan.choices))].candidate
+    cost_table.record(plan.title, candidate.name, Cost(1e-9, 1e-9, 0.0, 1))
+    for step in candidate.steps:
+        cost_table.record(step.key, step.name, Cost(1e-12, 1e-12, 0.0, 1))
+    return candidate.name
 
 
 def a_layout(rng: np.random.Generator, rank: int) -> lk.Layout:

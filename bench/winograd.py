@@ -12,9 +12,9 @@ import time
 from math import exp, log
 
 import numpy as np
-from layoutkit._core.machine import fma_peak
 
 from layoutkit import Layout
+from layoutkit._core.machine import fma_peak
 from layoutkit.algorithms import contiguous_strides
 from layoutkit.arrays import empty
 from layoutkit.problem import ACCURACIES, ConvProblem

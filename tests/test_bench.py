@@ -11,10 +11,12 @@ import pytest
 
 import layoutkit as lk
 from layoutkit import __main__ as config_command
-from layoutkit import bench, machine, progress, report, suites
-from layoutkit.cost import Cost, cost_table
+from layoutkit import bench, machine, page, progress, report
+from layoutkit.cost import cost_table
+from layoutkit.costfile import Cost
+from layoutkit.layers import Layer
 from layoutkit.limits import Limits
-from layoutkit.suites import Layer
+from layoutkit.suites import SUITES, ConvCase
 
 TINY = ["--suite", "tiny", "--quick", "--threads", "1", "--layouts", "NHWC,nChw8c"]
 
@@ -35,26 +37,8 @@ class FixedLimits(Limits):
         return [1e15]
 
 
-# ---- the suite
-
-
-def test_resnet50_is_resnet50():
-    layers = list(suites.resnet50())
-    assert len(layers) == 53
-    assert len(set(layers)) == 23
-    flops = sum(layer.problem("NCHW").flops for layer in layers)
-    assert flops == 2 * 4_087_136_256  # multiply-adds of the published network, without the classifier
-    weights = sum(layer.oc * layer.ic * layer.kernel**2 for layer in layers)
-    assert weights == 23_454_912
-    assert layers[-1].problem("NCHW").dst_shape == (1, 2048, 7, 7)
-
-
-def test_cases_are_distinct_and_counted():
-    found = suites.cases(list(suites.resnet50()), ["NHWC", "NCHW"], [1, 2])
-    assert len({c.key for c in found}) == len(found)
-    assert sum(c.count for c in found if c.kind == "conv") == 2 * 2 * 53
-    assert sum(c.count for c in found if c.kind == "reorder" and c.threads == 1) == 2 * 2 * 53
-    assert all(c.threads == 1 for c in found if c.kind == "reorder" and c.title == "1x512x7x7")
+def conv_case(layer, count=1, threads=1):
+    return ConvCase(layer.problem("NHWC"), str(layer), "NHWC", count, threads)
 
 
 # ---- the command
@@ -70,7 +54,7 @@ def test_measures_saves_and_tells(cache_dir, tmp_path, capsys):
     code, said = run([*TINY, "--json", str(file)], capsys)
     assert code == 0 and said.err == ""
     data = json.loads(file.read_text())
-    want = suites.cases(list(suites.tiny()), ["NHWC", "nChw8c"], [1])
+    want = SUITES["tiny"](["NHWC", "nChw8c"], [1])
     assert [r["problem"] for r in data["results"]] == [c.key for c in want]
     assert cost_table.problems() == sorted(r["problem"] for r in data["results"])
     for r in data["results"]:
@@ -92,10 +76,10 @@ def test_measures_saves_and_tells(cache_dir, tmp_path, capsys):
 
 def test_a_second_process_takes_the_winner(cache_dir, capsys):
     # a machine on which the last candidate wins, not the one that is estimated to
-    case = suites.ConvCase(Layer(8, 16, 8, 1), "NHWC", 1, 1)
-    names = list(case.measure(0))
+    case = conv_case(Layer(8, 16, 8, 1))
+    names = [c.name for c in case.contest.candidates]
     for i, name in enumerate(names):
-        cost_table.record(case.key, name, Cost(1e-9 / (i + 1), 1.0, 1))
+        cost_table.record(case.key, name, Cost(1e-9 / (i + 1), 1.0, 0.0, 1))
     cost_table.save()
     program = """
 import numpy as np, layoutkit as lk
@@ -133,14 +117,14 @@ def test_the_time_budget_ends_it(cache_dir, capsys):
 def test_interrupting_keeps_what_there_is(cache_dir, capsys, monkeypatch):
     calls = []
 
-    def measure(self, budget):
-        calls.append(self)
+    def measure(contest, seconds):
+        calls.append(contest)
         if len(calls) == 3:
             raise KeyboardInterrupt
-        cost_table.record(self.key, "a", Cost(1.0, 1.0, 1))
-        return cost_table.costs(self.key)
+        cost_table.record(contest.key, "a", Cost(1.0, 1.0, 0.0, 1))
+        return cost_table.costs(contest.key)
 
-    monkeypatch.setattr(suites.ConvCase, "measure", measure)
+    monkeypatch.setattr(bench, "measure_contest", measure)
     code, said = run(TINY, capsys)
     assert code == 130
     assert "2 problems measured" in said.out and "left out: interrupted" in said.out
@@ -154,7 +138,55 @@ def test_a_table_that_cannot_be_saved_is_an_error(tmp_path, capsys, monkeypatch)
     assert "cannot be saved" in said.err and "LAYOUTKIT_CACHE_DIR" in said.err
 
 
+def test_missing_goes_on_where_a_run_ended(cache_dir, capsys):
+    every = SUITES["tiny"](["NHWC", "nChw8c"], [1])
+    for case in every[2:]:
+        cost_table.record(case.key, "a", Cost(1.0, 1.0, 0.0, 1))
+    code, said = run([*TINY, "--missing"], capsys)
+    assert code == 0 and "\n2 problems measured" in said.out
+    assert {c.key for c in every} == set(cost_table.problems())
+    assert "\n0 problems measured" in run([*TINY, "--missing"], capsys)[1].out
+
+
+def test_problems_from_a_file_and_several_suites(cache_dir, tmp_path, capsys):
+    file = tmp_path / "mine.txt"
+    file.write_text("reorder 2x3x4x5 NCHW>NHWC x32 t1\n1x1 4->8 @6\n")
+    code, said = run([*TINY, "--suite", f"{file},tiny", "--json", "-"], capsys)
+    assert code == 0
+    found = {r["problem"] for r in json.loads(said.out)["results"]}
+    assert "reorder 2x3x4x5 NCHW>NHWC x32 t1" in found
+    assert {c.key for c in SUITES["tiny"](["NHWC", "nChw8c"], [1])} < found
+
+
+def test_what_was_measured_is_saved_on_the_way(cache_dir, capsys, monkeypatch):
+    monkeypatch.setattr(bench, "SAVE_EVERY", 0.0)
+    saved = []
+    monkeypatch.setattr(type(cost_table), "save", lambda self: saved.append(len(self.problems())) or self.path)
+    run(TINY, capsys)
+    assert len(saved) > 3 and saved[0] == 1
+
+
+def test_a_page_is_made_of_a_run(cache_dir, tmp_path, capsys):
+    out, again, data = tmp_path / "a.html", tmp_path / "b.html", tmp_path / "a.json"
+    code, _ = run([*TINY, "--layouts", "NHWC,NCHW", "--report", str(out), "--json", str(data)], capsys)
+    assert code == 0
+    text = out.read_text()
+    assert text.count("<svg") == 5
+    assert not any(word in text for word in ("<link", "<script", "src=", "@import")), "nothing is fetched"
+    for case in SUITES["tiny"](["NHWC", "NCHW"], [1]):
+        assert case.key in text.replace("&gt;", ">")
+    assert bench.main(["report", str(data), str(again)]) == 0
+    assert again.read_text().count("<svg") == 5
+
+
+def test_pages_of_little(tmp_path):
+    assert "<svg" not in page.page({"results": [], "machine": None})
+    hostile = page.page({"suite": "<script>", "results": [], "notes": ["<b>"], "machine": {"cpu": "<i>"}})
+    assert "<script>" not in hostile and "<b>" not in hostile and "<i>" not in hostile
+
+
 @pytest.mark.parametrize("args, why", [
+    (["--report", "/no/such/place/x.html"], "no directory"),
     (["--suite", "resnet51"], "resnet51"),
     (["--threads", "1,x"], "expected numbers of 1 to 1024 such as 1,2, got '1,x'"),
     (["--threads", "0"], "expected numbers"),
@@ -173,7 +205,7 @@ def test_bad_arguments_exit_with_2(args, why, capsys):
 
 
 def test_visits_share_the_time(monkeypatch):
-    found = suites.cases(list(suites.tiny()), ["NHWC", "NCHW"], [1])
+    found = SUITES["tiny"](["NHWC", "NCHW"], [1])
     now = [0.0]
     monkeypatch.setattr(bench.time, "perf_counter", lambda: now[0])
     caps = {"conv": 4.0, "reorder": 1.0, "pack": 1.0}
@@ -192,13 +224,18 @@ def test_visits_share_the_time(monkeypatch):
 
 
 def test_visits_are_merged(monkeypatch):
-    case = suites.ConvCase(Layer(1, 1, 4, 1), "NHWC", 1, 1)
-    costs = iter([{"a": Cost(2.0, 3.0, 1), "b": Cost(4.0, 4.0, 1)}, {"a": Cost(1.0, 5.0, 1), "b": Cost(9.0, 9.0, 1)}])
-    monkeypatch.setattr(suites.ConvCase, "measure", lambda *_: next(costs))
+    case = conv_case(Layer(1, 1, 4, 1))
+    costs = iter([
+        {"a": Cost(2.0, 3.0, 0.0, 1), "b": Cost(4.0, 4.0, 0.0, 1)},
+        {"a": Cost(1.0, 5.0, 0.0, 1), "b": Cost(9.0, 9.0, 0.0, 1)},
+    ])  # fmt: skip
+    monkeypatch.setattr(bench, "measure_contest", lambda *_: next(costs))
+    monkeypatch.setattr(ConvCase, "cold", lambda self, name: {"a": 3.0}[name])
     found = {}
     bench.measure([bench.Visit(case, 1.0)] * 2, FixedLimits(), found)
-    assert found[case].costs == {"a": Cost(1.0, 4.0, 2), "b": Cost(4.0, 6.5, 2)}
+    assert found[case].costs == {"a": Cost(1.0, 4.0, 0.0, 2), "b": Cost(4.0, 6.5, 0.0, 2)}
     assert (found[case].seconds, found[case].lead, found[case].limit) == (1.0, 4.0, 1e15)
+    assert found[case].cold == 3.0, "of the winner"
 
 
 # ---- the parts
@@ -213,8 +250,8 @@ def test_limits_are_rates():
 
 def test_report_of_nothing_and_of_one_candidate():
     assert list(report.lines([])) == []
-    case = suites.ConvCase(Layer(1, 1, 4, 1), "NHWC", 7, 1)
-    one = report.Result(case, {"only": Cost(1e-6, 1e-6, 1)}, (1e9, 2e9))
+    case = conv_case(Layer(1, 1, 4, 1), 7)
+    one = report.Result(case, {"only": Cost(1e-6, 1e-6, 0.0, 1)}, (1e9, 2e9))
     assert one.lead is None and one.limit == 2e9
     text = "\n".join(report.lines([one]))
     assert "only" in text and "-" in text
@@ -223,7 +260,7 @@ def test_report_of_nothing_and_of_one_candidate():
 
 def test_a_busy_machine_is_reported():
     def result(*limits):
-        return report.Result(suites.ConvCase(Layer(1, 1, 4, 1), "NHWC", 1, 2), {"a": Cost(1.0, 1.0, 1)}, limits)
+        return report.Result(conv_case(Layer(1, 1, 4, 1), 1, 2), {"a": Cost(1.0, 1.0, 0.0, 1)}, limits)
 
     assert list(report.busy([])) == list(report.busy([result(*[1e9] * 19, 7e8)])) == []
     assert list(report.busy([result(1e9, 1e9, 7e8, 5e8)])) == [
@@ -239,7 +276,7 @@ class Terminal(io.StringIO):
 
 @pytest.mark.parametrize("rich", [True, False])
 def test_progress_only_on_a_terminal(rich, monkeypatch):
-    cases = suites.cases(list(suites.tiny()), ["NHWC"], [1])
+    cases = SUITES["tiny"](["NHWC"], [1])
     if not rich:
         monkeypatch.setattr(progress, "Console", None)
     monkeypatch.setattr(sys, "stderr", io.StringIO())

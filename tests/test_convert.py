@@ -8,12 +8,12 @@ from conftest import using_isa
 from guard import guarded
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from layoutkit._core.convert import TYPES
 from strategies import laid_out, layouts
 
 import layoutkit as lk
 from layoutkit import reference
 from layoutkit._core import harness, registry
+from layoutkit._core.convert import TYPES
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 DTYPES = {

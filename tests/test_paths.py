@@ -9,14 +9,17 @@ from conftest import using_isa
 import layoutkit as lk
 from layoutkit import reference
 from layoutkit._core import registry
-from layoutkit.cost import Cost, cost_table
+from layoutkit.cost import cost_table
+from layoutkit.costfile import Cost
 
 THREADS = (1, 2, 3)
 
 
-def decide(plan, name):
-    """Let the table say that candidate `name` is the fastest."""
-    cost_table.record(plan.title, name, Cost.of([next(_less)]))
+def decide(plan, candidate):
+    """Let the table say that `candidate` is the fastest."""
+    cost_table.record(plan.title, candidate.name, Cost(next(_less), 1.0, 0.0, 1))
+    for step in candidate.steps:
+        cost_table.record(step.key, step.name, Cost(1e-12, 1.0, 0.0, 1))
 
 
 _less = (1e-3 / (i + 1) for i in itertools.count())
@@ -25,7 +28,7 @@ _less = (1e-3 / (i + 1) for i in itertools.count())
 def every_way(plan):
     """The candidates' names, each decided by the table while it is out."""
     for choice in plan.choices:
-        decide(plan, choice.candidate.name)
+        decide(plan, choice.candidate)
         yield choice.candidate.name
 
 

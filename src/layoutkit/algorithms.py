@@ -153,11 +153,6 @@ def _strict(p: ConvProblem) -> str:
     return "strict"
 
 
-def _copied(p: ConvProblem) -> float:
-    """Seconds to bring the filter into another order."""
-    return 8 * p.oc * p.ic // p.groups * prod(p.kernel) / 10e9
-
-
 @dataclass(frozen=True)
 class Algorithm:
     """A row: what forcing calls it, the layouts it goes through when it cannot take the problem's own."""
@@ -173,7 +168,7 @@ class Algorithm:
     accuracy: Callable = _strict  # the strictest that allows it, for a problem
     variant: str = ""  # one of several ways that share the name
     estimate: Callable | None = None  # seconds, where they are not those of the problem's flops
-    pack_estimate: Callable = _copied
+    packs: float = 1.0  # what packing takes, in reorders of the filter
     family: str = "gemm"  # of the kernels it runs on
     room: Callable | None = None  # (problem, input's strides) -> the padded copy to read instead, or None
 
@@ -190,7 +185,7 @@ def _winograd(m: int) -> Algorithm:
         "winograd", False, "channels", partial(winograd_conv.support, m), partial(winograd_conv.pack, m),
         partial(winograd_conv.build, m), rows_strides_ok, f"winograd {name}",
         partial(winograd_conv.accuracy, m), name, partial(winograd_conv.estimate, m),
-        partial(winograd_conv.pack_estimate, m),
+        packs=winograd_conv.packs(m),
     )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from .arrays import as_array, check_out, empty, overlap
 from .cost import cost_table
 from .filter import Filter, check_f32
 from .geometry import contiguous_strides
+from .limits import peak_rate
 from .plan import Plan, planner
 from .routes import best_route, choices, route_key
 from .tensor import Tensor
@@ -44,7 +45,7 @@ class _Conv:
     """A convolution with its filter packed once; see `conv2d` for the parameters."""
 
     rank: int
-    _once = False  # made for a single call
+    _once = False  # whether the filter is packed for one call only
 
     def __init__(self, w, bias=None, *, stride=1, padding=0, dilation=1, groups=1, layout=None,
                  filter_layout=None, out_layout=None, algorithm="auto", accuracy="standard", activation=None,
@@ -79,8 +80,7 @@ class _Conv:
         physical = p.dst.physical_shape(p.dst_shape)
         if out_strides is None:
             out_strides = contiguous_strides(p.dst, p.dst_shape)
-        route = best_route(p, f.algorithm, check_threads(self._threads), x.strides, out_strides,
-                           self._once)  # fmt: skip
+        route = best_route(p, f.algorithm, check_threads(self._threads), x.strides, out_strides, self._once)
         packed = self._packed.get(route.packing)
         if packed is None:
             packed = self._packed[route.packing] = route.pack(f.w, f.bias)
@@ -133,10 +133,14 @@ class _Conv:
         p = f.problem(tuple(int(n) for n in shape))
         threads = check_threads(self._threads)
         found = choices(p, f.algorithm, threads, once=self._once)
-        rate = p.flops / found[0].seconds / 1e9
-        note = f"{p.flops / 1e6:.1f} MFLOP, {rate:.0f} GFLOP/s on {threads} thread(s)"
-        notes = [note] if f.activation is None else [note, f"then {f.activation}"]
-        return Plan(route_key(p, threads), found, notes)
+
+        def note() -> str:
+            rate, peak = p.flops / found[0].seconds, peak_rate(threads)
+            then = "" if f.activation is None else f", then {f.activation}"
+            return (f"{p.flops / 1e6:.3g} MFLOP, {rate / 1e9:.1f} GFLOP/s, {rate / peak:.0%} of the FMA peak "
+                    f"({peak / 1e9:.0f} GFLOP/s on {threads} thread{'s' * (threads > 1)}, measured now){then}")  # fmt: skip
+
+        return Plan(route_key(p, threads), found, note)
 
     def explain(self, shape) -> str:
         """Why: the candidates for an input of logical `shape`, in order."""

@@ -1,184 +1,246 @@
 """The measured cost table: what every candidate of a problem took on this machine.
 
-A versioned JSON file per machine identity in the user's cache directory (``LAYOUTKIT_CACHE_DIR``), data
-only. Writers lock, merge with what others wrote, and replace the file whole. A file that is damaged (its
-text has a checksum) or of another machine counts as empty and is said so once. What only a look-up or a save needs
-is imported there: importing layoutkit must stay cheap.
+One file (see `costfile`) per machine identity in the user's cache directory (``LAYOUTKIT_CACHE_DIR``), data only.
+Writers lock, merge with what others wrote, and replace the file whole. A file that is damaged or of another machine
+counts as empty and is said so once; one that the caller names is an error.
+What only a look-up or a save needs is imported there: importing layoutkit must stay cheap.
 """
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
+import stat
 import threading
 import warnings
-import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
 
 from . import machine
+from .costfile import Book, Cost, Costs, dump, merge
 
-VERSION = 1
-MAX_SECONDS = 1e6  # of a cost: beyond any timing, and its sums stay finite
-MAX_COUNT = 2**53
 MAX_BYTES = 64 << 20  # of a file; tables are a few hundred KB
+READ_ONLY = "LAYOUTKIT_READ_ONLY"
 
 
-class Cost(NamedTuple):
-    """Seconds of one candidate: least, median, and how many timings they are taken from."""
+@lru_cache(64)
+def _path(root: str, identity: str) -> Path:
+    import hashlib
 
-    min: float
-    median: float
-    count: int
-
-    @classmethod
-    def of(cls, seconds: Iterable[float]) -> Cost:
-        s = sorted(seconds)
-        return cls(s[0], s[len(s) // 2], len(s))
-
-    def merge(self, other: Cost) -> Cost:
-        """Both measurements as one: the least of all, the mean of the medians weighted by their counts."""
-        least, count = min(self.min, other.min), self.count + other.count
-        mean = (self.median * self.count + other.median * other.count) / count
-        return Cost(least, max(least, mean), min(count, MAX_COUNT))
+    key = hashlib.sha256(identity.encode()).hexdigest()[:12]
+    return Path(root) / f"costs-{key}.json"
 
 
-Costs = dict[str, dict[str, Cost]]  # problem -> candidate -> cost
+@lru_cache(1)
+def _cache_dir() -> str:
+    from platformdirs import user_cache_dir
+
+    return user_cache_dir("layoutkit", appauthor=False)
 
 
-def parse(text: str, identity: Mapping[str, object]) -> Costs:
-    """The costs in a table's text; ValueError says why it is no table of this machine."""
+def read(path: str | os.PathLike) -> Book:
+    """The table in a file; OSError or ValueError where there is none."""
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # a pipe must not make a decision wait
+    with open(handle, "rb") as f:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise ValueError("not a file")
+        content = f.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise ValueError(f"larger than {MAX_BYTES >> 20} MB")
+    return Book(content.decode())
+
+
+def write(path: Path, costs: Mapping[str, Mapping[str, Cost]], identity: Mapping[str, object]) -> None:
+    """Put a table in place, whole or not at all."""
+    import tempfile
+
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
     try:
-        data = json.loads(text)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-    if not isinstance(data, dict) or data.get("layoutkit") != VERSION:
-        raise ValueError(f"not a layoutkit cost table of version {VERSION}")
-    head, _, body = text.partition("\n")
-    if head != _head(body):
-        raise ValueError("its checksum does not fit: damaged, or changed by hand")
-    if data.get("machine") != identity:
-        raise ValueError(f"measured on another machine or build: {data.get('machine')}")
-    costs: Costs = {}
-    problems = data.get("costs")
-    if not isinstance(problems, dict):
-        raise ValueError("costs: expected an object")
-    for problem, candidates in problems.items():
-        if not isinstance(candidates, dict):
-            raise ValueError(f"costs of {problem!r}: expected an object")
-        costs[problem] = {name: _cost(problem, name, c) for name, c in candidates.items()}
-    return costs
-
-
-def _cost(problem: str, name: str, fields: object) -> Cost:
-    where = f"cost of {name!r} for {problem!r}"
-    if not isinstance(fields, list) or len(fields) != 3:
-        raise ValueError(f"{where}: expected [min, median, count], got {fields!r}")
-    least, median, count = fields
-    if type(count) is not int or not 1 <= count <= MAX_COUNT:
-        raise ValueError(f"{where}: count {count!r} is not a positive integer")
-    for x in (least, median):
-        if type(x) not in (int, float) or not 0 < x <= MAX_SECONDS:
-            raise ValueError(f"{where}: {x!r} is not a time in seconds")
-    if least > median:
-        raise ValueError(f"{where}: the least time {least} is above the median {median}")
-    return Cost(float(least), float(median), count)
-
-
-def _head(body: str) -> str:
-    return f'{{"layoutkit": {VERSION}, "crc32": {zlib.crc32(body.encode(errors="surrogatepass"))},'
-
-
-def dump(costs: Costs, identity: Mapping[str, object]) -> str:
-    """The table's text, one line per problem."""
-    lines = ",\n".join(
-        f"  {json.dumps(problem)}: {json.dumps({k: list(c) for k, c in sorted(candidates.items())})}"
-        for problem, candidates in sorted(costs.items())
-    )
-    body = f' "machine": {json.dumps(identity)},\n "costs": {{\n{lines}\n}}}}\n'
-    return f"{_head(body)}\n{body}"
-
-
-def merge(into: Costs, other: Costs) -> None:
-    """Add the measurements of `other` to `into`."""
-    for problem, candidates in other.items():
-        mine = into.setdefault(problem, {})
-        for name, cost in candidates.items():
-            mine[name] = mine[name].merge(cost) if name in mine else cost
+        with os.fdopen(handle, "wb") as f:
+            f.write(dump(costs, identity).encode())
+            f.flush()
+            os.fsync(f.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
 
 
 class CostTable:
-    """The table of this machine: read on first use, written by `save`.
+    """The costs measured on this machine: read on first use, written by `save`.
 
     Attributes
     ----------
     generation : int
         Changes whenever a decision could: what plans made from the table are cached under.
+    read_only : bool
+        Nothing is ever written; ``LAYOUTKIT_READ_ONLY=1`` sets it from the start.
     """
 
     def __init__(self) -> None:
         # By path: the instruction set in use and the cache directory may change while the process runs.
-        self._saved: dict[Path, Costs] = {}
+        self._saved: dict[Path, Mapping[str, dict[str, Cost]]] = {}
         self._new: dict[Path, Costs] = {}
         self._doubtful: dict[Path, Costs] = {}
         self._warned: set[Path] = set()
         self._lock = threading.RLock()
+        self._saves_at_exit = False
+        self.read_only = os.environ.get(READ_ONLY, "0") not in ("", "0")
         self.generation = 0
+        os.register_at_fork(after_in_child=self._after_fork)
 
     @property
     def path(self) -> Path:
-        """Where the table lives: never the working directory unless the caller says so."""
-        import hashlib
+        """Where the table of this machine and instruction set lives."""
+        root = os.environ.get("LAYOUTKIT_CACHE_DIR") or _cache_dir()
+        return _path(root, json.dumps(machine.identity()))
 
-        root = os.environ.get("LAYOUTKIT_CACHE_DIR")
-        if not root:
-            from platformdirs import user_cache_dir
+    def load(self, path: str | os.PathLike | None = None) -> None:
+        """Read the table again, or the one in the file `path` in its place, for this process.
 
-            root = user_cache_dir("layoutkit", appauthor=False)
-        key = hashlib.sha256(json.dumps(machine.identity()).encode()).hexdigest()[:12]
-        return Path(root) / f"costs-{key}.json"
+        What was recorded since and not saved is kept.
 
-    def load(self) -> None:
-        """Read the file again; what was recorded since and not saved is kept."""
-        path = self.path
+        Raises
+        ------
+        ValueError, OSError
+            `path` is given and is no table, or one of another machine or build.
+        """
         with self._lock:
-            self._saved[path] = self._read(path)
+            self._saved[self.path] = self._read(self.path) if path is None else self._foreign(path)
             self.generation += 1
 
-    def _read(self, path: Path) -> Costs:
+    def merge(self, path: str | os.PathLike) -> None:
+        """Add what another table of this machine measured; `save` makes it last.
+
+        Raises
+        ------
+        ValueError, OSError
+            As `load`.
+        """
+        found = self._foreign(path)
+        with self._lock:
+            merge(self._new.setdefault(self.path, {}), found)
+            self.generation += 1
+
+    def export(self, path: str | os.PathLike) -> Path:
+        """Write all that is known to the file `path`, for `load` and `merge` on machines like this one."""
+        path = Path(path)
+        with self._lock:
+            write(path, {p: self._measured(p) for p in self.problems()}, machine.identity())
+        return path
+
+    def save(self) -> Path:
+        """Write what was recorded, merged with what other processes wrote; returns the path.
+
+        Raises
+        ------
+        OSError
+            The table is read-only, or its directory cannot be written.
+        """
+        path = self.path
+        if self.read_only:
+            raise PermissionError(f"cost table {path} is read-only here ({READ_ONLY} or cost_table.read_only)")
+        if not path.is_absolute():
+            raise OSError(f"cost table {path}: LAYOUTKIT_CACHE_DIR must be an absolute path")
+        from filelock import FileLock
+
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with self._lock, FileLock(f"{path}.lock"):
+            costs = self._read_whole(path)
+            merge(costs, self._new.get(path, {}))
+            write(path, costs, machine.identity())
+            self._saved[path] = costs
+            self._new.pop(path, None)
+            self.generation += 1
+        return path
+
+    def save_at_exit(self) -> None:
+        """Save when the process ends, if anything is new then and the table is not read-only."""
+        with self._lock:
+            if not self._saves_at_exit:
+                self._saves_at_exit = True
+                atexit.register(self._at_exit)
+
+    def _at_exit(self) -> None:
+        if self._new.get(self.path) and not self.read_only:
+            try:
+                self.save()
+            except OSError as error:
+                warnings.warn(f"the cost table is not saved: {error}", RuntimeWarning, stacklevel=2)
+
+    def _after_fork(self) -> None:
+        # What the parent has not saved is the parent's to save: here it only counts.
+        self._lock = threading.RLock()
+        for path, costs in self._new.items():
+            saved = dict(self._saved.get(path, {}))
+            merge(saved, costs)
+            self._saved[path] = saved
+        self._new.clear()
+
+    def _read(self, path: Path) -> Mapping[str, dict[str, Cost]]:
         try:
-            with open(path, "rb") as f:
-                content = f.read(MAX_BYTES + 1)
-            if len(content) > MAX_BYTES:
-                raise ValueError(f"larger than {MAX_BYTES >> 20} MB")
-            return parse(content.decode(), machine.identity())
+            if not path.is_absolute():
+                raise ValueError("LAYOUTKIT_CACHE_DIR must be an absolute path")
+            book = read(path)
+            book.check(machine.identity())
+            return book
         except (FileNotFoundError, NotADirectoryError):
             return {}
         except (OSError, ValueError) as error:
-            if path not in self._warned:
-                self._warned.add(path)
-                why = str(error) if len(str(error)) < 300 else f"{str(error)[:300]}.."
-                warnings.warn(f"cost table {path} is not used: {why}", RuntimeWarning, stacklevel=4)
+            self._dismiss(path, error)
             return {}
+
+    def _read_whole(self, path: Path) -> Costs:
+        try:
+            return dict(self._read(path))
+        except ValueError as error:
+            self._dismiss(path, error)
+            return {}
+
+    def _dismiss(self, path: Path, error: Exception) -> None:
+        if path not in self._warned:
+            self._warned.add(path)
+            why = str(error) if len(str(error)) < 300 else f"{str(error)[:300]}.."
+            warnings.warn(f"cost table {path} is not used: {why}", RuntimeWarning, stacklevel=5)
+
+    def _foreign(self, path: str | os.PathLike) -> Costs:
+        try:
+            book = read(path)
+            book.check(machine.identity())
+            return dict(book)
+        except ValueError as error:
+            raise ValueError(f"cost table {os.fspath(path)}: {error}") from None
+
+    def _loaded(self) -> Mapping[str, dict[str, Cost]]:
+        path = self.path
+        if path not in self._saved:
+            self.load()
+        return self._saved[path]
+
+    def _measured(self, problem: str) -> dict[str, Cost]:
+        path, saved = self.path, self._loaded()
+        try:
+            found = {problem: dict(saved.get(problem, {}))}
+        except ValueError as error:  # a table written by hand, checksum and all: none of it is believed
+            self._dismiss(path, error)
+            self._saved[path] = {}
+            self.generation += 1
+            found = {problem: {}}
+        merge(found, {problem: self._new.get(path, {}).get(problem, {})})
+        return found[problem]
 
     def costs(self, problem: str) -> dict[str, Cost]:
         """Measured candidates of a problem; empty where none was."""
-        path = self.path
         with self._lock:
-            if path not in self._saved:
-                self.load()
-            found = {problem: dict(self._saved[path].get(problem, {}))}
-            merge(found, {problem: self._new.get(path, {}).get(problem, {})})
-            return self._doubtful.get(path, {}).get(problem, {}) | found[problem]
+            found = self._measured(problem)
+            return self._doubtful.get(self.path, {}).get(problem, {}) | found
 
     def problems(self) -> list[str]:
         """The problems that have measured candidates, doubtful ones aside."""
-        path = self.path
         with self._lock:
-            if path not in self._saved:
-                self.load()
-            return sorted({*self._saved[path], *self._new.get(path, {})})
+            return sorted({*self._loaded(), *self._new.get(self.path, {})})
 
     def record(self, problem: str, candidate: str, cost: Cost, doubtful: bool = False) -> None:
         """Remember a measurement; `save` makes it last.
@@ -190,32 +252,6 @@ class CostTable:
             into = self._doubtful if doubtful else self._new
             merge(into.setdefault(path, {}), {problem: {candidate: cost}})
             self.generation += 1
-
-    def save(self) -> Path:
-        """Write what was recorded, merged with what other processes wrote; returns the path."""
-        path = self.path
-        import tempfile
-
-        from filelock import FileLock
-
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with self._lock, FileLock(f"{path}.lock"):
-            costs = self._read(path)
-            merge(costs, self._new.get(path, {}))
-            handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-            try:
-                with os.fdopen(handle, "wb") as f:
-                    f.write(dump(costs, machine.identity()).encode())
-                    f.flush()
-                    os.fsync(f.fileno())
-                os.replace(temporary, path)
-            except BaseException:
-                os.unlink(temporary)
-                raise
-            self._saved[path] = costs
-            self._new.pop(path, None)
-            self.generation += 1
-        return path
 
 
 cost_table = CostTable()

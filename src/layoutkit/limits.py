@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import lru_cache
 
 import numpy as np
 
@@ -42,3 +43,18 @@ class Limits:
     def sample(self, unit: str, work: int, threads: int) -> list[float]:
         """Samples of the limit of a problem that computes or moves `work`."""
         return [self.fma(threads) if unit == "GFLOP/s" else self.copy(work, threads) for _ in range(2)]
+
+
+MOST = 64 << 20  # bytes that a copy moves to learn its bandwidth: what is larger goes no faster
+
+
+@lru_cache(256)
+def copy_rate(moved: int, threads: int) -> float:
+    """Bytes per second, read and written, of a copy of `moved` bytes, measured once."""
+    return Limits().copy(min(moved, MOST), threads)
+
+
+@lru_cache(16)
+def peak_rate(threads: int) -> float:
+    """Flops per second of `threads` threads, measured once."""
+    return Limits().fma(threads)

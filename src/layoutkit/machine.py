@@ -63,6 +63,12 @@ def build() -> str:
     return f"{total:08x}"
 
 
+@cache
+def cores() -> int:
+    """Cores that this process may run on, as it was when first asked."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def identity() -> dict[str, object]:
     """What a measured cost holds for: CPU, caches, cores, instruction set, version and build."""
     from . import __version__
@@ -71,7 +77,7 @@ def identity() -> dict[str, object]:
     return {
         "cpu": cpu_model(),
         "caches": [caches()[k] for k in sorted(caches())],
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cores": cores(),
         "isa": registry.isa(),
         "version": __version__,
         "build": build(),

@@ -6,47 +6,67 @@ itself, estimates its seconds, and can be built into something that runs.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
+from math import inf
 from typing import NamedTuple
 
-from . import machine
-from .cost import Cost, cost_table
+from . import model
+from .cost import cost_table
+from .costfile import Cost
 
 MODES = ("measure", "estimate", "off")
-_mode = "estimate"
+MODE = "LAYOUTKIT_TUNING"
+_mode, _budget = os.environ.get(MODE) or "estimate", inf
+if _mode not in MODES:
+    raise ImportError(f"{MODE}={_mode!r}: expected one of {', '.join(MODES)}")
+
+
+class Step(NamedTuple):
+    """What a candidate does beside its own problem, a problem of its own: packing a filter that is met once."""
+
+    key: str
+    name: str
+    estimate: float  # seconds
 
 
 class Candidate(NamedTuple):
     """One way to do a problem."""
 
     name: str
-    estimate: float  # seconds
+    estimate: float  # seconds, by counting
     build: Callable[[], object]
-    packing: float = 0.0  # seconds, estimated, of what is done once for many calls
+    steps: tuple[Step, ...] = ()
 
 
 class Choice(NamedTuple):
-    """A candidate and what it is thought to cost."""
+    """A candidate and what it is thought to cost, its steps included."""
 
     candidate: Candidate
     seconds: float
     source: str  # "measured" or "estimated"
+    basis: str = ""  # what that rests on, in words
 
 
-def tuning(mode: str) -> str:
-    """Set how plans are made from now on; returns the mode before.
+def tuning(mode: str, budget: float | None = None) -> str:
+    """Set how plans are made from now on; returns the mode before. ``LAYOUTKIT_TUNING`` sets it from the start.
 
     Parameters
     ----------
     mode : {"estimate", "measure", "off"}
-        "estimate" (the default) takes measured costs where the table has them and estimates elsewhere;
-        "measure" measures what the table lacks, on first use; "off" only estimates.
+        "estimate" (the default) takes measured costs where the table has them and estimates elsewhere, from what
+        was measured nearby; "measure" measures the most promising candidates of problems that the table lacks, on
+        first use, and saves them when the process ends; "off" never looks at the table.
+    budget : float, optional
+        Seconds that "measure" may spend from now on, all problems together. A problem that would take more than is
+        left is estimated.
     """
-    global _mode
+    global _mode, _budget
     if mode not in MODES:
         raise ValueError(f"tuning: expected one of {', '.join(MODES)}, got {mode!r}")
-    before, _mode = _mode, mode
+    if budget is not None and (mode != "measure" or not budget >= 0):
+        raise ValueError(f"tuning: budget is seconds for 'measure', got {budget!r} for {mode!r}")
+    before, _mode, _budget = _mode, mode, inf if budget is None else float(budget)
     cost_table.generation += 1
     return before
 
@@ -56,113 +76,39 @@ def mode() -> str:
     return _mode
 
 
+def budget(spent: float = 0.0) -> float:
+    """Seconds left for measuring, after `spent` more."""
+    global _budget
+    _budget -= spent
+    return _budget
+
+
 def rank(key: str, candidates: Sequence[Candidate]) -> list[Choice]:
     """Candidates in order, best first: measured ones before estimated ones."""
-    costs = {} if _mode == "off" else cost_table.costs(key)
-    choices = [
-        Choice(c, costs[c.name].min, "measured") if c.name in costs else Choice(c, c.estimate, "estimated")
-        for c in candidates
-    ]
+    off = _mode == "off"
+    known: dict[str, Mapping[str, Cost]] = {}
+    factors: dict[str, model.Corrections] = {}
+
+    def cost(key: str, name: str, estimate: float) -> tuple[float, Cost | None]:
+        if key not in known:
+            known[key] = {} if off else cost_table.costs(key)
+        if name in known[key]:
+            return known[key][name].min, known[key][name]
+        if key not in factors:
+            factors[key] = model.corrections(key, own=not off)
+        return estimate * factors[key][name], None
+
+    choices = []
+    for c in candidates:
+        parts = [cost(key, c.name, c.estimate), *(cost(*step) for step in c.steps)]
+        seconds, measured = sum(part[0] for part in parts), parts[0][1]
+        if all(part[1] for part in parts):
+            basis = f"{measured.count} timings +-{measured.spread / measured.median:.1%}"
+            choices.append(Choice(c, seconds, "measured", basis))
+        else:
+            basis = "its packing was not measured" if measured else factors[key].basis
+            choices.append(Choice(c, seconds, "estimated", basis))
     return sorted(choices, key=lambda c: (c.source != "measured", c.seconds))
-
-
-MIN_TIMING = 30e-6  # seconds: shorter calls are timed in batches, the clock takes a tenth of a microsecond
-MIN_ROUNDS, MAX_ROUNDS = 3, 200
-TOLERANCE = 0.01  # of a timing that threads may have waited for a core
-PATIENCE = 0.3  # seconds to go on for at least, while other work on the machine spoils the timings
-HOPELESS = ((1, 3.0), (2, 2.0), (4, 1.5), (8, 1.2))  # after so many rounds, this many times the best
-
-
-def measure(
-    key: str,
-    candidates: Sequence[Candidate],
-    runner: Callable[[object], Callable[[], object]],
-    budget: float = 0.2,
-    again: bool = False,
-) -> dict[str, Cost]:
-    """Time the candidates and record them; those without a clean timing as doubtful.
-
-    Candidates alternate round by round, each round starting with another one, so that a noisy moment and
-    what the one before left in the caches meet them all. Those that are hopelessly slower than the best
-    are left where they are, and the time goes to those that could win.
-
-    Parameters
-    ----------
-    key : str
-        What the cost table knows the problem by.
-    candidates : sequence of Candidate
-    runner : callable
-        Turns what a candidate builds into a call on buffers that are already touched.
-    budget : float
-        Seconds to spend on rounds. Each candidate that is not hopeless gets three timings whatever they take,
-        and where its threads had to wait for a core, more of them, until three are clean or patience ends.
-    again : bool
-        Measure even if the table has all of them.
-
-    Returns
-    -------
-    dict of str to Cost
-        What was measured now; what the table knows if nothing had to be.
-    """
-    known = cost_table.costs(key)
-    if not again and all(c.name in known for c in candidates):
-        return {c.name: known[c.name] for c in candidates}
-    runs = [(c.name, runner(c.build())) for c in candidates]
-    timings = {name: Timings(run) for name, run in runs}
-    for t in timings.values():
-        t.warm_up()
-    start = time.perf_counter()
-    alive = list(timings.values())
-    for rounds in range(1, MAX_ROUNDS):
-        spent = time.perf_counter() - start
-        calm = all(len(t.clean) >= MIN_ROUNDS for t in alive) or spent >= max(2 * budget, PATIENCE)
-        if rounds >= MIN_ROUNDS and spent >= budget and calm:
-            break
-        factor = [f for after, f in HOPELESS if rounds >= after][-1]
-        limit = factor * min(t.best for t in timings.values())
-        alive = [t for t in alive if not t.clean or t.best <= limit]
-        first = rounds % len(alive)
-        for t in alive[first:] + alive[:first]:
-            t.add()
-    found = {name: Cost.of(t.clean or t.spoilt) for name, t in timings.items()}
-    for name, cost in found.items():
-        cost_table.record(key, name, cost, doubtful=not timings[name].clean)
-    return found
-
-
-class Timings:
-    """The timings of one candidate; those during which its threads had to wait for a core are held apart."""
-
-    def __init__(self, run: Callable[[], object]) -> None:
-        self._run, self._calls = run, 1
-        self.clean: list[float] = []
-        self.spoilt: list[float] = []
-
-    @property
-    def best(self) -> float:
-        """The least time so far, a clean one if there is any."""
-        return min(self.clean or self.spoilt)
-
-    def warm_up(self) -> None:
-        """Touch scratch memory, wake the threads, learn how many calls make a timing; take the first one."""
-        self._run()
-        self.add()
-        if not self.clean:
-            self.add()
-        if self.best < MIN_TIMING:
-            self._calls += int(MIN_TIMING / self.best)
-            self.clean, self.spoilt = [], []
-            self.add()
-
-    def add(self) -> None:
-        """Take one more timing."""
-        before = machine.waited()
-        start = time.perf_counter()
-        for _ in range(self._calls):
-            self._run()
-        seconds = max(time.perf_counter() - start, 1e-9)
-        clean = machine.waited() - before <= TOLERANCE * seconds
-        (self.clean if clean else self.spoilt).append(seconds / self._calls)
 
 
 class Plan:
@@ -174,23 +120,32 @@ class Plan:
         The problem, as the cost table knows it.
     choices : sequence of Choice
         The candidates, best first.
+    note : callable, optional
+        Makes a line about the best one when the plan is explained.
     """
 
-    def __init__(self, title: str, choices: Sequence[Choice], notes: Sequence[str] = ()) -> None:
-        self.title, self.choices, self._notes = title, tuple(choices), notes
+    def __init__(self, title: str, choices: Sequence[Choice], note: Callable[[], str] | None = None) -> None:
+        self.title, self.choices, self._note = title, tuple(choices), note
 
     def explain(self) -> str:
         """The candidates in order and what decided, in aligned lines."""
-        lines = [self.title]
-        width = max(len(c.candidate.name) for c in self.choices)
+        name = max(len(c.candidate.name) for c in self.choices)
         best = self.choices[0]
+        lines = [self.title]
         for i, c in enumerate(self.choices):
-            lines.append(
-                f"{'->' if i == 0 else '  '} {c.candidate.name:<{width}} {c.seconds * 1e6:10.1f} us"
-                f"  {c.source}  {c.seconds / best.seconds:5.2f}x"
+            line = (
+                f"{'->' if i == 0 else '  '} {c.candidate.name:<{name}} {c.seconds * 1e6:10.1f} us"
+                f"  {c.source:<9} {c.seconds / best.seconds:6.2f}x  {c.basis if c.source == 'measured' else ''}"
             )
+            lines.append(line.rstrip())
+        if any(c.candidate.steps for c in self.choices):
+            lines.append("packing the filter is part of the cost: a convolution object packs it once")
         decided = "the only candidate" if len(self.choices) == 1 else f"decided by {best.source} cost"
-        return "\n".join([*lines, *self._notes, decided])
+        if best.source == "estimated":
+            decided += f", {best.basis or 'by counting: nothing like it was measured'}"
+        if self._note:
+            lines.append(self._note())
+        return "\n".join([*lines, decided])
 
     def __repr__(self) -> str:
         return self.explain()

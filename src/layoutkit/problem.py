@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 
 from .layout import Layout
@@ -12,6 +14,10 @@ from .notation import key
 ACCURACIES = ("strict", "standard", "fast")  # each allows what the ones before it allow
 
 Pairs = tuple[tuple[int, int], ...]
+_KEY = re.compile(
+    r"conv n(\d+) c(\d+) (\S+) o(\d+) k(\S+) s(\S+) p(\S+) d(\S+) g(\d+) ([^\s>]+)>(\S+) f32"
+    rf"(?: ({'|'.join(ACCURACIES)}))?"
+)
 
 
 @dataclass(frozen=True)
@@ -31,7 +37,7 @@ class ConvProblem:
     dst: Layout
     accuracy: str = "standard"
 
-    @property
+    @cached_property
     def out(self) -> tuple[int, ...]:
         """Spatial size of the output."""
         return tuple(
@@ -66,6 +72,23 @@ class ConvProblem:
             f"p{pads} d{x(self.dilation)} g{self.groups} {key(self.src)}>{key(self.dst)} f32 "
             f"{self.accuracy}"
         )
+
+    @classmethod
+    def parse(cls, text: str) -> ConvProblem:
+        """The problem whose key `text` is; ValueError if it is none."""
+        found = _KEY.fullmatch(text)
+        if not found:
+            raise ValueError(f"not the key of a convolution: {text!r}")
+        n, ic, size, oc, kernel, stride, pads, dilation, groups, src, dst, accuracy = found.groups()
+
+        def x(values: str) -> tuple[int, ...]:
+            return tuple(map(int, values.split("x")))
+
+        padding = tuple((int(a), int(b)) for a, b in (pair.split("+") for pair in pads.split(",")))
+        return cls(
+            int(n), int(ic), int(oc), x(size), x(kernel), x(stride), padding, x(dilation), int(groups),
+            Layout(src), Layout(dst), accuracy or "standard",
+        )  # fmt: skip
 
 
 def per_axis(value, rank: int, what: str, least: int) -> tuple[int, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache, partial
 from math import prod
@@ -14,14 +15,18 @@ from ._core.reorder import Program
 from .arrays import as_array, check_held, check_movable, check_out, empty, new, overlap
 from .box import Box, box_of
 from .convert import converter, is_dtype, pad_bytes, parameters, token, types
-from .cost import Cost, cost_table
+from .cost import cost_table
+from .features import reorder_features
 from .inplace import reorder_in_place
 from .layout import Layout
 from .leaves import Blocking
+from .limits import copy_rate
 from .machine import last_level_cache
+from .measuring import Contest, first_use
+from .model import describes
 from .nests import copy_nests, fill_nests
 from .notation import key
-from .plan import Candidate, Choice, Plan, measure, mode, planner, rank
+from .plan import Candidate, Choice, Plan, mode, planner, rank
 from .threads import check_threads
 
 SMALL = 1 << 18  # bytes below which a second thread costs more than it brings
@@ -285,8 +290,13 @@ def _plan(
         title = title.replace(f"x{8 * array.itemsize}", f"{t.src}>{t.dst}")
     else:
         found = choices(src, dst, box.shape, array.itemsize, threads)
-    note = f"{moved / 1e6:.1f} MB read and written, {moved / found[0].seconds / 1e9:.1f} GB/s"
-    return Plan(title, found, (note,))
+
+    def note() -> str:
+        rate, copy = moved / found[0].seconds, copy_rate(moved, threads)
+        return (f"{moved / 1e6:.3g} MB read and written, {rate / 1e9:.1f} GB/s, {rate / copy:.0%} of a copy "
+                f"({copy / 1e9:.1f} GB/s, measured now)")  # fmt: skip
+
+    return Plan(title, found, note)
 
 
 # ---- the candidates: kind of store x blocking
@@ -314,6 +324,9 @@ def reorder_key(src: Layout, dst: Layout, shape: tuple[int, ...], width: int, th
     return f"reorder {'x'.join(map(str, shape))} {key(src)}>{key(dst)} x{8 * width} t{threads}"
 
 
+_KEY = re.compile(r"reorder (\S+) ([^\s>]+)>(\S+) x(\d+)")
+
+
 def candidates(src: Layout, dst: Layout, shape: tuple[int, ...], width: int) -> Iterator[Candidate]:
     """The ways to move a tensor between contiguous arrays."""
     moved = 2 * width * prod(shape)
@@ -328,10 +341,30 @@ def _strides(layout: Layout, shape: tuple[int, ...], width: int) -> tuple[int, .
     return tuple(width * s for s in layout.axis_strides(shape))
 
 
+def parse_key(text: str) -> tuple[Layout, Layout, tuple[int, ...], int]:
+    """Layouts, shape and bytes of an element of a reorder's key, without threads; ValueError if it is none."""
+    found = _KEY.fullmatch(text)
+    if not found:
+        raise ValueError(f"not a reorder: {text!r}; expected one such as 'reorder 1x64x56x56 NCHW>NHWC x32'")
+    sizes, src, dst, bits = found.groups()
+    shape, width, src, dst = tuple(map(int, sizes.split("x"))), int(bits) // 8, Layout(src), Layout(dst)
+    if width not in (1, 2, 4, 8, 16) or int(bits) % 8 or not src.rank == dst.rank == len(shape):
+        raise ValueError(f"not a reorder: {text!r}; its shape, layouts and bits do not fit together")
+    return src, dst, shape, width
+
+
+@describes("reorder")
+def _describe(key: str):
+    text, _, threads = key.rpartition(" t")
+    src, dst, shape, width = parse_key(text)
+    features = reorder_features(src, dst, shape, width, int(threads))
+    return features, lambda: {c.name: c.estimate for c in candidates(src, dst, shape, width)}.get
+
+
 def choices(src: Layout, dst: Layout, shape: tuple[int, ...], width: int, threads: int) -> tuple[Choice, ...]:
     """The candidates in order, best first."""
-    if mode() == "measure":
-        measure_reorder(src, dst, shape, width, threads)
+    if mode() == "measure" and prod(shape):
+        first_use(reorder_contest(src, dst, shape, width, threads))
     return _choices(src, dst, shape, width, threads, registry.isa(), cost_table.generation)
 
 
@@ -340,18 +373,18 @@ def _choices(src, dst, shape, width, threads, isa, generation) -> tuple[Choice, 
     return tuple(rank(reorder_key(src, dst, shape, width, threads), list(candidates(src, dst, shape, width))))
 
 
-def measure_reorder(
-    src: Layout, dst: Layout, shape: tuple[int, ...], width: int, threads: int, budget: float = 0.2,
-    again: bool = False,
-) -> dict[str, Cost]:  # fmt: skip
-    """Measure every candidate that the table lacks, on contiguous arrays of its own (see `measure`)."""
+def _runner(src: Layout, dst: Layout, shape: tuple[int, ...], width: int, threads: int):
+    """What turns a program into a call on contiguous arrays that are touched."""
     a = np.ones(src.physical_shape(shape), f"V{width}" if width == 16 else f"u{width}")
     b = np.ones(dst.physical_shape(shape), a.dtype)
-    if not a.size:
-        return {}
-    found = list(candidates(src, dst, shape, width))
+    return lambda run: partial(run, a, b, threads)
+
+
+def reorder_contest(src: Layout, dst: Layout, shape: tuple[int, ...], width: int, threads: int) -> Contest:
+    """The ways to move a tensor between contiguous arrays, to be measured."""
     key = reorder_key(src, dst, shape, width, threads)
-    return measure(key, found, lambda run: partial(run, a, b, threads), budget, again)
+    found = list(candidates(src, dst, shape, width))
+    return Contest(key, found, partial(_runner, src, dst, shape, width, threads))
 
 
 def program(src, dst, shape, width: int, src_strides, dst_strides, pad: bytes | None = None,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import exp, log
 
-from .cost import Cost
+from .costfile import Cost
 from .suites import Case
 
 UNITS = {"GFLOP/s": "FMA peak", "GB/s": "a copy"}
@@ -19,6 +19,7 @@ class Result:
     case: Case
     costs: dict[str, Cost]
     limits: tuple[float, ...]
+    cold: float | None = None  # seconds of the winner when its filter is not in the caches
 
     @property
     def order(self) -> list[str]:
@@ -57,6 +58,7 @@ class Result:
             "problem": c.key, "kind": c.kind, "title": c.title, "group": c.group, "threads": c.threads,
             "count": c.count, "winner": self.order[0], "seconds": self.seconds, "lead": self.lead,
             "unit": c.unit, "rate": self.rate / 1e9, "limit": self.limit / 1e9, "share": self.share,
+            "work": c.work, "bytes": c.nbytes, "cold": self.cold,
             "candidates": {name: self.costs[name]._asdict() for name in self.order},
         }  # fmt: skip
 
@@ -127,11 +129,12 @@ def lines(results: Sequence[Result]) -> Iterator[str]:
         case = total.results[0].case
         yield f"\n{case.kind} {case.group}, {_threads(case.threads)}"
         yield (f"  {'':<{width}}     n  {'winner':<{name}} {'us':>9} {'lead':>7} {case.unit:>8}"
-               f"   of {UNITS[case.unit]}")  # fmt: skip
+               f"   of {UNITS[case.unit]}" + "   cold filter" * any(r.cold for r in total.results))  # fmt: skip
         for r in total.results:
             lead = f"{r.lead:6.2f}x" if r.lead else f"{'-':>7}"
             yield (f"  {r.case.title:<{width}} {r.case.count:>5}  {r.order[0]:<{name}} "
-                   f"{r.seconds * 1e6:9.1f} {lead} {r.rate / 1e9:8.1f}  {r.share:6.1%}")  # fmt: skip
+                   f"{r.seconds * 1e6:9.1f} {lead} {r.rate / 1e9:8.1f}  {r.share:6.1%}"
+                   + (f"        {r.share * r.seconds / r.cold:6.1%}" if r.cold else ""))  # fmt: skip
     groups = max(len(t.results[0].case.group) for t in found)
     yield f"\n{'all together':<{groups + 19}}   problems  met     ms    rate          share  lead (geomeans)"
     for t in found:

@@ -5,7 +5,9 @@ Candidates of a convolution are routes; their costs are of the whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache, partial
 from math import prod
@@ -17,21 +19,28 @@ from ._core import conv as core
 from ._core import registry
 from ._core.registry import Kernel
 from .algorithms import GFLOPS, LANES, Algorithm
-from .cost import Cost, cost_table
+from .cost import cost_table
 from .depthwise import DEPTHWISE, GROUPED
+from .features import conv_features, filter_features
 from .folded import CHANNELS_LAST, FOLDED
 from .geometry import contiguous_strides
 from .layout import Layout
-from .plan import Candidate, Choice, measure, mode, rank
+from .machine import last_level_cache
+from .measuring import Contest, first_use
+from .model import describes
+from .plan import Candidate, Choice, Step, mode, rank
 from .problem import ACCURACIES, ConvProblem
 from .reorder import program
 
 ALGORITHMS = (*algorithms.ALGORITHMS, FOLDED, DEPTHWISE, GROUPED)
+_PACKS = {a.packing: a.packs for a in ALGORITHMS}
 
 NATIVE = {"channels": CHANNELS_LAST, "pixels": {3: "NCW", 4: "NCHW", 5: "NCDHW"}}
 
 # What the estimate of a route not measured is made of; the table replaces it problem by problem.
 MOVE = 20e9  # bytes a second, read and written, of a reorder or a gather
+PACK = 10e9  # the same of packing a filter
+_FILTER = re.compile(r"filter o(\d+) c(\d+) k(\S+) g(\d+) f32")
 SMALL = 1 << 21  # flops below which a second thread costs more than it brings
 
 
@@ -42,13 +51,13 @@ class Route:
     ----------
     run : callable
         ``run(x, w, bias, y, finish=None, add=None)`` with a filter and bias that `pack` made.
-    packing : tuple
+    packing : str
         Filters that were packed under an equal one fit this route.
     """
 
     def __init__(self, p, native, algorithm: Algorithm, kernel: Kernel, threads, x_strides, y_strides):
         self.algorithm, self.kernel, self.native = algorithm, kernel, native
-        self.packing = (algorithm.packing, kernel.nr, native.dst.block(1))
+        self.packing = _packing(native, algorithm, kernel)
         threads = threads if p.flops >= SMALL else 1
         before = after = residual = None
         x_bytes = y_bytes = 0
@@ -74,6 +83,10 @@ class Route:
     def pack(self, w: np.ndarray, bias: np.ndarray | None):
         """Filter in OIHW order and bias as this route reads them."""
         return self.algorithm.pack(self.native, self.kernel, w, bias)
+
+
+def _packing(native: ConvProblem, algorithm: Algorithm, kernel: Kernel) -> str:
+    return f"{algorithm.packing} {kernel.nr} {native.dst.block(1)}"
 
 
 def _native(p: ConvProblem, algorithm: Algorithm) -> ConvProblem | str:
@@ -124,8 +137,18 @@ def _estimate_sum(native: ConvProblem, algorithm: Algorithm, kernel: Kernel, thr
     return seconds
 
 
-def candidates(p: ConvProblem, algorithm: str, threads: int, x_strides, y_strides) -> Iterator[Candidate]:
-    """The routes of `p`; with an `algorithm` named, only that one's, and ValueError if it has none."""
+@lru_cache(32)
+def _kernels(family: str, isa: str) -> list[Kernel]:
+    return registry.best(family, 32)
+
+
+def candidates(
+    p: ConvProblem, algorithm: str, threads: int, x_strides, y_strides, once: bool = False
+) -> Iterator[Candidate]:
+    """The routes of `p`; with an `algorithm` named, only that one's, and ValueError if it has none.
+
+    `once`: the filter is met in this call only, packing it is part of the cost.
+    """
     reasons = []
     for a in ALGORITHMS:
         if algorithm not in ("auto", a.name):
@@ -140,13 +163,22 @@ def candidates(p: ConvProblem, algorithm: str, threads: int, x_strides, y_stride
         if ACCURACIES.index(needed) > ACCURACIES.index(p.accuracy):
             reasons.append(f"{a.name} {a.variant} is of accuracy {needed!r} here, {p.accuracy!r} was asked for")
             continue
-        for kernel in registry.best(a.family, 32):
+        for kernel in _kernels(a.family, registry.isa()):
             way = "" if native == p else f" via {native.src}>{native.dst}"
             build = partial(Route, p, native, a, kernel, threads, x_strides, y_strides)
+            steps = (_pack_step(p, _packing(native, a, kernel)),) if once else ()
             name = " ".join(filter(None, (a.name, a.variant, kernel.name)))
-            yield Candidate(f"{name}{way}", _estimate(p, native, a, kernel, threads), build, a.pack_estimate(native))
+            yield Candidate(f"{name}{way}", _estimate(p, native, a, kernel, threads), build, steps)
     if len(reasons) == sum(algorithm in ("auto", a.name) for a in ALGORITHMS):
         raise ValueError(f"{p}: algorithm {algorithm!r} cannot do it: {'; '.join(dict.fromkeys(reasons))}")
+
+
+def _pack_step(p: ConvProblem, packing: str) -> Step:
+    return Step(pack_key(p), packing, _pack_estimate(p.oc * p.ic // p.groups * prod(p.kernel), packing))
+
+
+def _pack_estimate(elements: int, packing: str) -> float:
+    return 5e-6 + 8 * elements / PACK * _PACKS.get(packing.rsplit(" ", 2)[0], 1.0)
 
 
 def route_key(p: ConvProblem, threads: int) -> str:
@@ -154,9 +186,39 @@ def route_key(p: ConvProblem, threads: int) -> str:
     return f"{p} t{threads}"
 
 
+def pack_key(p: ConvProblem) -> str:
+    """What the cost table knows the packing of a convolution's filter by."""
+    return f"filter o{p.oc} c{p.ic} k{'x'.join(map(str, p.kernel))} g{p.groups} f32"
+
+
+@describes("conv")
+def _describe_conv(key: str):
+    text, _, threads = key.rpartition(" t")
+    p = ConvProblem.parse(text)
+    return conv_features(p, int(threads)), lambda: {c.name: c.estimate for c in _plain(p, int(threads))}.get
+
+
+@describes("filter")
+def _describe_filter(key: str):
+    found = _FILTER.fullmatch(key)
+    if not found:
+        raise ValueError(f"not a filter to pack: {key!r}")
+    oc, ic, kernel, groups = found.groups()
+    taps = prod(map(int, kernel.split("x")))
+    elements = int(oc) * int(ic) // int(groups) * taps
+    return filter_features(int(oc), int(ic), taps, int(groups)), lambda: partial(_pack_estimate, elements)
+
+
+def _plain(p: ConvProblem, threads: int, once: bool = False) -> list[Candidate]:
+    """The candidates of `p` on contiguous arrays."""
+    x_strides, y_strides = contiguous_strides(p.src, p.src_shape), contiguous_strides(p.dst, p.dst_shape)
+    return list(candidates(p, "auto", threads, x_strides, y_strides, once))
+
+
 @lru_cache(1024)
-def _choices(p, algorithm, threads, x_strides, y_strides, isa, generation) -> tuple[Choice, ...]:
-    return tuple(rank(route_key(p, threads), list(candidates(p, algorithm, threads, x_strides, y_strides))))
+def _choices(p, algorithm, threads, x_strides, y_strides, once, isa, generation) -> tuple[Choice, ...]:
+    found = list(candidates(p, algorithm, threads, x_strides, y_strides, once))
+    return tuple(rank(route_key(p, threads), found))
 
 
 @lru_cache(1024)
@@ -168,36 +230,71 @@ def _build(p, name, algorithm, threads, x_strides, y_strides, isa) -> Route:
 def choices(
     p: ConvProblem, algorithm: str, threads: int, x_strides=None, y_strides=None, once: bool = False
 ) -> tuple[Choice, ...]:
-    """The routes of `p`, best first; for a single call (`once`) with the packing of its filter."""
+    """The routes of `p`, best first; `once` as in `candidates`."""
     x_strides = x_strides or contiguous_strides(p.src, p.src_shape)
     y_strides = y_strides or contiguous_strides(p.dst, p.dst_shape)
-    if mode() == "measure":
-        measure_routes(p, threads)
-    found = _choices(p, algorithm, threads, x_strides, y_strides, registry.isa(), cost_table.generation)
-    if once:
-        found = tuple(c._replace(seconds=c.seconds + c.candidate.packing) for c in found)
-        return tuple(sorted(found, key=lambda c: (c.source != "measured", c.seconds)))
-    return found
+    if mode() == "measure" and prod(p.src_shape) and prod(p.dst_shape):
+        first_use(route_contest(p, threads))
+        if once:
+            first_use(pack_contest(p))
+    return _choices(p, algorithm, threads, x_strides, y_strides, once, registry.isa(), cost_table.generation)
 
 
 def best_route(p: ConvProblem, algorithm: str, threads: int, x_strides, y_strides, once: bool = False) -> Route:
-    """The route that a call takes; `once`: a single one, which packs its filter."""
+    """The route that a call takes."""
     name = choices(p, algorithm, threads, x_strides, y_strides, once)[0].candidate.name
     return _build(p, name, algorithm, threads, x_strides, y_strides, registry.isa())
 
 
-def measure_routes(p: ConvProblem, threads: int, budget: float = 0.2, again: bool = False) -> dict[str, Cost]:
-    """Measure every route of `p` that the table lacks, on contiguous arrays of its own (see `measure`)."""
-    x_strides, y_strides = contiguous_strides(p.src, p.src_shape), contiguous_strides(p.dst, p.dst_shape)
+def _filter(p: ConvProblem) -> np.ndarray:
+    return np.ones((p.oc, p.ic // p.groups, *p.kernel), np.float32)
+
+
+def _runner(p: ConvProblem) -> Callable[[Route], Callable[[], object]]:
+    """What turns a route into a call on contiguous arrays that are touched."""
     x = np.ones(p.src.physical_shape(p.src_shape), np.float32)
     y = np.ones(p.dst.physical_shape(p.dst_shape), np.float32)
-    w = np.ones((p.oc, p.ic // p.groups, *p.kernel), np.float32)
+    w = _filter(p)
 
     def runner(route: Route):
         filter, bias = route.pack(w, None)
         return partial(route.run, x, filter, bias, y)
 
-    if not x.size or not y.size:
-        return {}
-    found = list(candidates(p, "auto", threads, x_strides, y_strides))
-    return measure(route_key(p, threads), found, runner, budget, again)
+    return runner
+
+
+def _pack_runner(p: ConvProblem) -> Callable[[Route], Callable[[], object]]:
+    w = _filter(p)
+    return lambda route: partial(route.pack, w, None)
+
+
+def route_contest(p: ConvProblem, threads: int) -> Contest:
+    """The routes of `p` on contiguous arrays, to be measured."""
+    return Contest(route_key(p, threads), _plain(p, threads), partial(_runner, p))
+
+
+def pack_contest(p: ConvProblem) -> Contest:
+    """The distinct ways to pack the filter of `p`, to be measured."""
+    found = {step.name: (step, c) for c in _plain(p, 1, once=True) for step in c.steps}
+    ways = [Candidate(name, step.estimate, c.build) for name, (step, c) in found.items()]
+    return Contest(pack_key(p), ways, partial(_pack_runner, p))
+
+
+COLD_BYTES, COLD_COPIES = 64 << 20, 256
+
+
+def cold_seconds(p: ConvProblem, threads: int, name: str) -> float:
+    """What a route takes, the median, when each call has a filter that has left the caches since it was last used."""
+    route = next(c for c in _plain(p, threads) if c.name == name).build()
+    x = np.ones(p.src.physical_shape(p.src_shape), np.float32)
+    y = np.ones(p.dst.physical_shape(p.dst_shape), np.float32)
+    w = _filter(p)
+    copies = max(2, min(COLD_COPIES, max(COLD_BYTES, 2 * last_level_cache()) // w.nbytes))
+    filters = [route.pack(w.copy(), None) for _ in range(copies)]
+    route.run(x, *filters[0], y)
+    timings = []
+    for filter, bias in filters:
+        start = time.perf_counter()
+        route.run(x, filter, bias, y)
+        timings.append(time.perf_counter() - start)
+    return sorted(timings)[copies // 2]

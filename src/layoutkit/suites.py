@@ -1,93 +1,36 @@
-"""Suites of problems to measure: what networks ask for, each distinct problem once, with its count."""
+"""Problems to measure: what networks meet, what a file lists, and a spread that the model is fitted to."""
 
 from __future__ import annotations
 
+import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import permutations
 from math import prod
-from typing import NamedTuple
 
 from ._core import registry
 from .algorithms import rows_filter_layouts
-from .cost import Cost
+from .layers import NETWORKS, Layer, spread, with_axes
 from .layout import Layout
+from .measuring import Contest
 from .problem import ConvProblem
-from .reorder import measure_reorder, reorder_key, useful_threads
-from .routes import measure_routes, route_key
-
-
-class Layer(NamedTuple):
-    """A convolution of a network, in any layout: square kernels and images."""
-
-    ic: int
-    oc: int
-    size: int
-    kernel: int
-    stride: int = 1
-    padding: int = 0
-    groups: int = 1
-
-    def problem(self, layout: str | Layout, batch: int = 1) -> ConvProblem:
-        """This layer with input and output in `layout`."""
-        layout, pad = Layout(layout), (self.padding, self.padding)
-        return ConvProblem(
-            batch, self.ic, self.oc, (self.size,) * 2, (self.kernel,) * 2, (self.stride,) * 2, (pad, pad),
-            (1, 1), self.groups, layout, layout,
-        )  # fmt: skip
-
-    def __str__(self) -> str:
-        k, stride = self.kernel, f" s{self.stride}" if self.stride > 1 else ""
-        groups = f" g{self.groups}" if self.groups > 1 else ""
-        return f"{k}x{k} {self.ic}->{self.oc} @{self.size}{stride}{groups}"
-
-
-def resnet50() -> Iterator[Layer]:
-    """The 53 convolutions of ResNet-50 v1.5 (stride in the 3x3) on a 224x224 image."""
-    yield Layer(3, 64, 224, 7, 2, 3)
-    ic, size = 64, 56
-    for width, blocks in ((64, 3), (128, 4), (256, 6), (512, 3)):
-        for block in range(blocks):
-            stride = 2 if block == 0 and width > 64 else 1
-            yield Layer(ic, width, size, 1)
-            yield Layer(width, width, size, 3, stride, 1)
-            yield Layer(width, 4 * width, size // stride, 1)
-            if block == 0:
-                yield Layer(ic, 4 * width, size, 1, stride)
-            ic, size = 4 * width, size // stride
-
-
-def tiny() -> Iterator[Layer]:
-    """Three small layers: does everything run?"""
-    yield from (Layer(3, 8, 16, 3, 2, 1), Layer(8, 16, 8, 1), Layer(8, 16, 8, 1))
-
-
-SUITES: dict[str, Callable[[], Iterator[Layer]]] = {"resnet50": resnet50, "tiny": tiny}
+from .reorder import reorder_contest, reorder_key, useful_threads
+from .routes import cold_seconds, pack_contest, pack_key, route_contest, route_key
 
 
 @dataclass(frozen=True)
 class ConvCase:
     """A convolution to measure."""
 
-    layer: Layer
-    layout: str
+    problem: ConvProblem
+    title: str
+    group: str
     count: int
     threads: int
     kind = "conv"
     unit = "GFLOP/s"
-
-    @property
-    def title(self) -> str:
-        return str(self.layer)
-
-    @property
-    def group(self) -> str:
-        return self.layout
-
-    @property
-    def problem(self) -> ConvProblem:
-        return self.layer.problem(self.layout)
 
     @property
     def key(self) -> str:
@@ -99,76 +42,213 @@ class ConvCase:
         """Multiplications and additions."""
         return self.problem.flops
 
-    def measure(self, budget: float) -> dict[str, Cost]:
-        """Costs of the candidates by name."""
-        return measure_routes(self.problem, self.threads, budget, again=True)
+    @property
+    def nbytes(self) -> int:
+        """Of input, filter and output, each once."""
+        p = self.problem
+        arrays = prod(p.src.physical_shape(p.src_shape)) + prod(p.dst.physical_shape(p.dst_shape))
+        return 4 * (arrays + p.oc * p.ic // p.groups * prod(p.kernel))
+
+    @property
+    def contest(self) -> Contest:
+        """The candidates, to be measured."""
+        return route_contest(self.problem, self.threads)
+
+    def cold(self, name: str) -> float:
+        """Seconds of a candidate that meets its filter for the first time in a while."""
+        return cold_seconds(self.problem, self.threads, name)
 
 
 @dataclass(frozen=True)
-class ReorderCase:
-    """A reorder of f32 to measure; `kind` is "reorder" for activations, "pack" for filters."""
+class PackCase:
+    """A filter to pack, in every way that a convolution's candidates want it."""
 
-    src: Layout
-    dst: Layout
-    shape: tuple[int, ...]
+    problem: ConvProblem
     count: int
-    threads: int
-    kind: str = "reorder"
+    threads: int = 1
+    kind = "pack"
     unit = "GB/s"
+    group = "filters"
 
     @property
     def title(self) -> str:
-        return "x".join(map(str, self.shape))
-
-    @property
-    def group(self) -> str:
-        return f"{self.src}>{self.dst}" if self.kind == "reorder" else f"{self.src.tag}>{self.dst.tag}"
+        p = self.problem
+        groups = f" g{p.groups}" if p.groups > 1 else ""
+        return f"{'x'.join(map(str, p.kernel))} {p.ic}->{p.oc}{groups}"
 
     @property
     def key(self) -> str:
         """What the cost table knows it by."""
-        return reorder_key(self.src, self.dst, self.shape, 4, self.threads)
+        return pack_key(self.problem)
+
+    @property
+    def work(self) -> int:
+        """Bytes read and written, without pads."""
+        p = self.problem
+        return 8 * p.oc * p.ic // p.groups * prod(p.kernel)
+
+    nbytes = work
+
+    @property
+    def contest(self) -> Contest:
+        """The candidates, to be measured."""
+        return pack_contest(self.problem)
+
+
+@dataclass(frozen=True)
+class ReorderCase:
+    """A reorder to measure."""
+
+    src: Layout
+    dst: Layout
+    shape: tuple[int, ...]
+    width: int
+    count: int
+    threads: int
+    kind = "reorder"
+    unit = "GB/s"
+
+    @property
+    def title(self) -> str:
+        return "x".join(map(str, self.shape)) + (f" x{8 * self.width}" if self.width != 4 else "")
+
+    @property
+    def group(self) -> str:
+        return f"{self.src}>{self.dst}"
+
+    @property
+    def key(self) -> str:
+        """What the cost table knows it by."""
+        return reorder_key(self.src, self.dst, self.shape, self.width, self.threads)
 
     @property
     def work(self) -> int:
         """Bytes read and written, pads included."""
-        return 4 * (prod(self.src.physical_shape(self.shape)) + prod(self.dst.physical_shape(self.shape)))
+        return self.width * (prod(self.src.physical_shape(self.shape)) + prod(self.dst.physical_shape(self.shape)))
 
-    def measure(self, budget: float) -> dict[str, Cost]:
-        """Costs of the candidates by name."""
-        return measure_reorder(self.src, self.dst, self.shape, 4, self.threads, budget, again=True)
+    nbytes = work
+
+    @property
+    def contest(self) -> Contest:
+        """The candidates, to be measured."""
+        return reorder_contest(self.src, self.dst, self.shape, self.width, self.threads)
 
 
-Case = ConvCase | ReorderCase
+Case = ConvCase | PackCase | ReorderCase
+Maker = Callable[[Sequence[str], Sequence[int]], list[Case]]
 
 
-def cases(layers: Sequence[Layer], layouts: Sequence[str], threads: Sequence[int]) -> list[Case]:
+def reorders(
+    moves: Iterable[tuple[Layout, Layout, tuple[int, ...], int, int]], threads: Sequence[int]
+) -> list[Case]:
+    """Cases of (src, dst, shape, width, count), on as many threads as they would use."""
+    found: list[Case] = []
+    moves = list(moves)
+    for t in threads:
+        for src, dst, shape, width, count in moves:
+            used = useful_threads(width * prod(dst.physical_shape(shape)), t)
+            if used == t or used not in threads:
+                found.append(ReorderCase(src, dst, shape, width, count, used))
+    return found
+
+
+def of_layers(layers: Iterable[Layer], layouts: Sequence[str], threads: Sequence[int]) -> list[Case]:
     """Everything distinct that a network of `layers` meets: convolutions first, one thread count at a time.
 
-    Reorders: each activation between each two of `layouts`, and each filter into what the kernels read.
+    Reorders: each activation between each two of `layouts`, each filter into what the kernels read.
     """
-    found: list[Case] = []
-    for t in threads:
-        for layout in layouts:
-            found += [ConvCase(layer, layout, n, t) for layer, n in Counter(layers).items()]
+    counts = Counter(layers)
+    found: list[Case] = [
+        ConvCase(layer.problem(layout), str(layer), layout, n, t)
+        for t in threads
+        for layout in layouts
+        for layer, n in counts.items()
+    ]
     shapes: Counter = Counter()
     filters: Counter = Counter()
-    kernels = registry.best("gemm", 32)
-    for layer, n in Counter(layers).items():
+    packs: Counter = Counter()
+    for layer, n in counts.items():
         p = layer.problem("NCHW")
         shapes[p.src_shape] += n
         shapes[p.dst_shape] += n
+        packs[pack_key(p)] += n
         shape = (p.groups, p.oc // p.groups, p.ic // p.groups, *p.kernel)
-        for src, dst in {rows_filter_layouts(kernel, len(p.src_shape)) for kernel in kernels}:
+        for kernel in registry.best("gemm", 32):
+            src, dst = rows_filter_layouts(kernel, len(p.src_shape))
             filters[src, dst, shape] += n
     moves = [
-        (Layout(a), Layout(b), shape, n, "reorder")
+        (with_axes(a, len(shape) - 2), with_axes(b, len(shape) - 2), shape, 4, n)
         for a, b in permutations(layouts, 2)
         for shape, n in shapes.items()
-    ] + [(src, dst, shape, n, "pack") for (src, dst, shape), n in sorted(filters.items(), key=str)]
-    for t in threads:
-        for src, dst, shape, n, kind in moves:
-            used = useful_threads(4 * prod(dst.physical_shape(shape)), t)
-            if used == t or used not in threads:
-                found.append(ReorderCase(src, dst, shape, n, used, kind))
+    ]
+    moves += [(src, dst, shape, 4, n) for (src, dst, shape), n in sorted(filters.items(), key=str)]
+    found += reorders(moves, threads)
+    one_each = {pack_key(layer.problem("NCHW")): layer.problem("NHWC") for layer in counts}
+    found += [PackCase(p, packs[key]) for key, p in one_each.items()]
     return list(dict.fromkeys(found))
+
+
+FOUR = ("NCHW", "NHWC", "CHWN", "HWCN", "nChw8c", "nChw16c")
+FIVE = ("NCDHW", "NDHWC", "CDHWN", "nCdhw8c", "nCdhw16c")
+SHAPES_4D = ((1, 64, 56, 56), (1, 256, 14, 14), (32, 20, 17, 19), (8, 256, 56, 56))
+SHAPES_5D = ((1, 32, 16, 28, 28), (2, 20, 7, 17, 19), (1, 64, 32, 56, 56))
+
+
+def pairs(names: Sequence[str], shapes: Sequence[tuple[int, ...]], layouts, threads) -> list[Case]:
+    """Every ordered pair of formats on every shape."""
+    formats = [Layout(name) for name in names]
+    return reorders(((a, b, shape, 4, 1) for shape in shapes for a, b in permutations(formats, 2)), threads)
+
+
+MAX_MOVED, MIN_MOVED = 32 << 20, 1 << 12  # bytes of a tensor of the spread
+
+
+def spread_moves(count: int, seed: int) -> Iterator[tuple[Layout, Layout, tuple[int, ...], int, int]]:
+    """Reorders of every kind, sizes drawn so that every ratio is as likely."""
+    rng = random.Random(seed)
+
+    def about(low: float, high: float) -> int:
+        return round(low * (high / low) ** rng.random())
+
+    found = 0
+    while found < count:
+        src, dst = map(Layout, rng.sample(rng.choice((FOUR, FOUR, FIVE)), 2))
+        if rng.random() < 0.2:
+            src, dst = Layout("abcd"), Layout("".join(rng.sample("abcd", 4)))
+        channels = rng.choice((3, 16 * about(1, 32), 8 * about(1, 64), about(4, 500)))
+        shape = (rng.choice((1, 1, 2, 8, 32)), channels, *(about(3, 112) for _ in range(src.rank - 2)))
+        width = rng.choice((4, 4, 4, 4, 2, 1, 8))
+        if src != dst and MIN_MOVED < width * prod(shape) < MAX_MOVED:
+            found += 1
+            yield src, dst, shape, width, 1
+
+
+def spread_cases(convs: int, moves: int, seed: int, layouts: Sequence[str], threads: Sequence[int]) -> list[Case]:
+    """So many problems drawn at random: on one of `threads` each, between two of `layouts`, mostly the same."""
+    rng = random.Random(seed)
+    found: list[Case] = []
+    for layer in spread(convs, seed):
+        a = rng.choice(layouts)
+        b = a if rng.random() < 0.75 else rng.choice(layouts)
+        found.append(ConvCase(layer.problem(a, b), str(layer), f"{a}>{b}", 1, rng.choice(threads)))
+        found.append(PackCase(layer.problem("NHWC"), 1))
+    for move in spread_moves(moves, seed):
+        found += reorders([move], [rng.choice(threads)])
+    found = list({case.key: case for case in found}.values())
+    rng.shuffle(found)  # a part of it is a spread as well
+    return found
+
+
+SPREAD = 400, 300, 1  # convolutions, reorders, seed
+
+
+def _network(name: str) -> Maker:
+    return lambda layouts, threads: of_layers(NETWORKS[name](), layouts, threads)
+
+
+SUITES: dict[str, Maker] = {
+    **{name: _network(name) for name in NETWORKS},
+    "reorder-4d": partial(pairs, FOUR, SHAPES_4D),
+    "reorder-5d": partial(pairs, FIVE, SHAPES_5D),
+    "spread": partial(spread_cases, *SPREAD),
+}

@@ -21,7 +21,7 @@ BLOCK = 128  # output channels
 
 # Bytes a second: of a filter met in memory or in the last cache, of the transforms on one core.
 MEMORY, CACHE, L2 = 30e9, 60e9, 60e9
-PACK = 7e9  # bytes a second of a packed filter
+PACK = 0.7  # of a packed element, in reorders of one
 
 
 def tile(p: ConvProblem, m: int) -> tuple[int, int]:
@@ -121,9 +121,9 @@ def estimate(m: int, p: ConvProblem, kernel: Kernel, lanes: int, flops: float, t
     return max(multiply, stream) + moved / (L2 * threads)
 
 
-def pack_estimate(m: int, p: ConvProblem) -> float:
-    """Seconds that `pack` takes."""
-    return _counts(p, m)[2] / PACK
+def packs(m: int) -> float:
+    """What `pack` takes, in reorders of the filter: as many times the elements, and arithmetic."""
+    return ((m + 2) / 3) ** 2 * PACK
 
 
 def build(m: int, p: ConvProblem, kernel: Kernel, threads: int, x_strides, y_strides, gather: bool):

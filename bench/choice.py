@@ -1,0 +1,184 @@
+"""How well the cost table chooses on problems that it has never met.
+
+    python bench/choice.py --table DIR --tune            measures the spread (layoutkit.suites) into DIR's table
+    python bench/choice.py --table DIR                   judges by other problems, and prints
+    python bench/choice.py --table DIR --ship            puts DIR's table into the package: what estimates of machines
+                                                         without a table of their own rest on (once per LAYOUTKIT_ISA)
+
+Judging a problem: the table ranks its candidates; all of them are measured, beside the table, which learns nothing;
+then the pick, the pick among the few that measuring on first use would try, and the best of all are measured once
+more against each other, and only that counts: the best of many noisy timings looks better than it is. A problem
+without undisturbed timings is left out and tried again by the next call. `--time-budget` ends either step; the next
+call goes on where it ended (`--json` keeps what was judged).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections import defaultdict
+from math import exp, log
+from pathlib import Path
+
+
+def arguments(argv=None) -> argparse.Namespace:
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("--table", required=True, type=Path, help="directory of the cost table")
+    p.add_argument("--tune", action="store_true", help="measure the spread into the table, what is missing")
+    p.add_argument("--ship", action="store_true", help="write the table into src/layoutkit/data")
+    p.add_argument("--shipped", action="store_true", help="judge what comes with the package: ignore the table")
+    p.add_argument("--seed", type=int, default=2, help="of the problems to judge by (the spread has 1)")
+    p.add_argument("--convs", type=int, default=100)
+    p.add_argument("--moves", type=int, default=100)
+    p.add_argument("--threads", default="1,2")
+    p.add_argument("--json", type=Path, help="keep what was judged in this file, and go on from it")
+    p.add_argument("--time-budget", type=float, default=1e9, metavar="S")
+    p.add_argument("--worst", type=int, default=8)
+    return p.parse_args(argv)
+
+
+LAYOUTS = ["NHWC", "NCHW", "nChw16c", "nChw8c"]
+
+
+def tune(threads: list[int], end: float) -> None:
+    """Measure what the table lacks of the spread."""
+    from layoutkit import cost_table
+    from layoutkit.measuring import measure
+    from layoutkit.suites import SUITES
+
+    known = set(cost_table.problems())
+    todo = [case for case in SUITES["spread"](LAYOUTS, threads) if case.key not in known]
+    for done, case in enumerate(todo):
+        if time.perf_counter() > end:
+            print(f"{len(todo) - done} problems left")
+            break
+        measure(case.contest, 0.1 if case.kind == "conv" else 0.05)
+    cost_table.save()
+    print(f"{cost_table.path}: {len(cost_table.problems())} problems")
+
+
+SHIPPED = 200, 200, 100  # convolutions, reorders, filters to pack
+
+
+def ship() -> None:
+    """Write a part of the table as the one that comes with the package."""
+    from layoutkit import cost_table, machine
+    from layoutkit.cost import write
+    from layoutkit.suites import SUITES
+
+    costs, known = {}, set(cost_table.problems())
+    spread = [case for case in SUITES["spread"](LAYOUTS, [1, 2]) if case.key in known]
+    for kind, count in zip(("conv", "reorder", "pack"), SHIPPED):
+        some = [case for case in spread if case.kind == kind][:count]
+        costs |= {case.key: cost_table.costs(case.key) for case in some}
+    path = Path(__file__).parents[1] / "src" / "layoutkit" / "data" / f"costs-{machine.identity()['isa']}.json"
+    path.parent.mkdir(exist_ok=True)
+    write(path, costs, machine.identity())
+    path.chmod(0o644)
+    print(f"{path}: {len(costs)} problems, {path.stat().st_size >> 10} KB")
+
+
+def judge(case) -> dict | None:
+    """Costs of what would be picked, relative to the best; None where the machine was busy."""
+    from layoutkit.measuring import FEW, timed
+    from layoutkit.plan import rank
+
+    contest = case.contest
+    if len(contest.candidates) < 2:
+        return None
+    start = time.perf_counter()
+    order = [c.candidate for c in rank(contest.key, contest.candidates)]
+    decided = time.perf_counter() - start
+    runner = contest.prepare()
+    first = timed(order[:FEW], runner, 0.1)
+    every = timed(order, runner, 0.15)
+    picks = {
+        "counted": min(order, key=lambda c: c.estimate),
+        "estimate": order[0],
+        "measured": min(order[:FEW], key=lambda c: first[c.name].best),
+        "best": min(order, key=lambda c: every[c.name].best),
+    }
+    again = timed(list({c.name: c for c in picks.values()}.values()), runner, 0.1)
+    if not all(t.clean for t in (*again.values(), every[picks["best"].name])):
+        return None
+    best = min(t.best for t in again.values())
+    return {
+        "kind": case.kind, "decided": decided, "picks": {how: c.name for how, c in picks.items()},
+        "regret": {how: again[c.name].best / best for how, c in picks.items()},
+        "costs": {name: t.best for name, t in every.items()},
+    }  # fmt: skip
+
+
+def geomean(values) -> float:
+    values = list(values)
+    return exp(sum(map(log, values)) / len(values)) if values else 1.0
+
+
+def same_path(results: list[dict]) -> tuple[str, float]:
+    """The candidate that would do best if it were taken wherever it can, and its geomean; else the pick's cost."""
+    names = {name for r in results for name in r["costs"]}
+
+    def cost(name: str) -> float:
+        taken = (r["costs"].get(name, r["costs"][r["picks"]["counted"]]) / min(r["costs"].values()) for r in results)
+        return geomean(taken)
+
+    return min(((name, cost(name)) for name in names), key=lambda item: item[1])
+
+
+def show(judged: dict[str, dict], worst: int) -> None:
+    kinds = defaultdict(list)
+    for key, r in judged.items():
+        kinds[r["kind"]].append((key, r))
+    print(f"{'':<9}{'problems':>8}   {'':<10}{'geomean':>8} {'worst':>7} {'above 1.25':>10}")
+    for kind, found in kinds.items():
+        for how, what in (("counted", "by counting"), ("estimate", "estimate"), ("measured", "first use")):
+            regrets = [r["regret"][how] for _, r in found]
+            print(f"{kind:<9}{len(found):>8}   {what:<11}{geomean(regrets):>7.3f} {max(regrets):>7.2f} "
+                  f"{sum(x > 1.25 for x in regrets):>10}")  # fmt: skip
+        name, cost = same_path([r for _, r in found])
+        print(f"{'':<20}always {name}: {cost:.3f}")
+        decided = sorted(r["decided"] for _, r in found)
+        median, most = 1e3 * decided[len(decided) // 2], 1e3 * decided[-1]
+        print(f"{'':<20}a decision took {median:.2f} ms, the slowest {most:.0f} ms")
+    print("\nworst estimates: regret, pick, best, problem")
+    ordered = sorted(judged.items(), key=lambda item: -item[1]["regret"]["estimate"])
+    for key, r in ordered[:worst]:
+        print(f"{r['regret']['estimate']:5.2f}  {r['picks']['estimate']} | {r['picks']['best']} | {key}")
+
+
+def main(argv=None) -> int:
+    args = arguments(argv)
+    os.environ["LAYOUTKIT_CACHE_DIR"] = str(args.table.resolve())
+    end = time.perf_counter() + args.time_budget
+    threads = [int(t) for t in args.threads.split(",")]
+    if args.tune:
+        tune(threads, end)
+        return 0
+    from layoutkit import cost_table, tuning
+    from layoutkit.suites import spread_cases
+
+    if args.ship:
+        ship()
+        return 0
+    if args.shipped:
+        tuning("off")
+
+    known = set(cost_table.problems())
+    judged = json.loads(args.json.read_text()) if args.json and args.json.exists() else {}
+    cases = spread_cases(args.convs, args.moves, args.seed, LAYOUTS, threads)
+    for case in cases:
+        if time.perf_counter() > end:
+            break
+        if case.key not in judged and case.key not in known and (found := judge(case)):
+            judged[case.key] = found
+    if args.json:
+        args.json.write_text(json.dumps(judged))
+    show(judged, args.worst)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

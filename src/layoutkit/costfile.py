@@ -1,0 +1,190 @@
+"""The text of a cost table: versioned JSON that people can read and compare, one line a candidate, best first.
+
+    {"layoutkit": 2, "crc32": 3632233996,
+     "machine": {"cpu": "..", "caches": [49152, 1048576], "cores": 2, "isa": "avx2", "version": "..", "build": ".."},
+     "microseconds": ["least", "median", "spread", "count"],
+     "costs": {
+      "reorder 1x64x56x56 NCHW>NHWC x32 t1": {
+       "store allx64": [18.31, 18.5, 0.09, 41],
+       "stream allxall": [44.2, 45.03, 0.5, 3]},
+      ..}}
+
+The checksum covers every line below the first, so what is damaged is no table. Nothing is parsed before it is asked
+for: a table is read in the time that its checksum takes.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+VERSION = 2
+MAX_SECONDS = 1e6  # of a cost: beyond any timing, and its sums stay finite
+MIN_SECONDS = 1e-12
+MAX_COUNT = 2**53
+DIGITS = 4  # that a cost is known to: what is in memory is what the file says
+
+_FIELDS = ' "microseconds": ["least", "median", "spread", "count"],'
+
+
+class Cost(NamedTuple):
+    """Seconds of one candidate: least, median, median distance from the median, and how many timings."""
+
+    min: float
+    median: float
+    spread: float
+    count: int
+
+    @classmethod
+    def of(cls, seconds: Iterable[float]) -> Cost:
+        """The cost that timings show."""
+        s = sorted(min(max(t, MIN_SECONDS), MAX_SECONDS) for t in seconds)
+        median = s[len(s) // 2]
+        away = sorted(abs(t - median) for t in s)
+        return cls(_round(s[0]), _round(median), _round(away[len(s) // 2]), len(s))
+
+    def merge(self, other: Cost) -> Cost:
+        """Both measurements as one: the least of all, means of medians and spreads weighted by their counts."""
+        count = self.count + other.count
+        least = min(self.min, other.min)
+        median, spread = (
+            _round((a * self.count + b * other.count) / count)
+            for a, b in ((self.median, other.median), (self.spread, other.spread))
+        )
+        return Cost(least, max(least, median), spread, min(count, MAX_COUNT))
+
+
+Costs = dict[str, dict[str, Cost]]  # problem -> candidate -> cost
+
+
+def _round(x: float) -> float:
+    return float(f"{x:.{DIGITS}g}")
+
+
+def merge(into: Costs, other: Mapping[str, Mapping[str, Cost]]) -> None:
+    """Add the measurements of `other` to `into`."""
+    for problem, candidates in other.items():
+        mine = into.setdefault(problem, {})
+        for name, cost in candidates.items():
+            mine[name] = mine[name].merge(cost) if name in mine else cost
+
+
+def dump(costs: Mapping[str, Mapping[str, Cost]], identity: Mapping[str, object]) -> str:
+    """The table's text."""
+    problems = ",\n".join(f"  {json.dumps(p)}: {{\n{_lines(costs[p])}}}" for p in sorted(costs))
+    body = f' "machine": {json.dumps(identity)},\n{_FIELDS}\n "costs": {{\n{problems}}}}}\n'
+    return f"{_head(body)}\n{body}"
+
+
+def _head(body: str) -> str:
+    return f'{{"layoutkit": {VERSION}, "crc32": {zlib.crc32(body.encode(errors="surrogatepass"))},'
+
+
+def _lines(candidates: Mapping[str, Cost]) -> str:
+    best_first = sorted(candidates.items(), key=lambda item: (item[1], item[0]))
+    return ",\n".join(f"   {json.dumps(name)}: {_fields(cost)}" for name, cost in best_first)
+
+
+def _fields(c: Cost) -> str:
+    times = ", ".join(f"{_round(1e6 * t):.15g}" for t in (c.min, c.median, c.spread))
+    return f"[{times}, {c.count}]"
+
+
+class Book(Mapping[str, dict[str, Cost]]):
+    """The costs of a text, problem by problem; each is parsed when it is first asked for.
+
+    Attributes
+    ----------
+    machine : dict
+        The identity that the text was measured on.
+
+    Raises
+    ------
+    ValueError
+        The text is not a cost table, or damaged; by a look at a problem, if only that one is nonsense.
+    """
+
+    def __init__(self, text: str) -> None:
+        head, _, body = text.partition("\n")
+        if not head.startswith('{"layoutkit": '):
+            raise ValueError("not a layoutkit cost table")
+        if not head.startswith(f'{{"layoutkit": {VERSION}, '):
+            raise ValueError(f"not of version {VERSION} of layoutkit's cost tables")
+        if head != _head(body):
+            raise ValueError("its checksum does not fit: damaged, or changed by hand")
+        machine, fields, costs, problems = (*body.split("\n", 3), "", "", "")[:4]
+        found = _json(machine.removesuffix(",").join(("{", "}")))
+        self.machine = found.get("machine") if isinstance(found, dict) else None
+        if not isinstance(self.machine, dict) or fields != _FIELDS or costs != ' "costs": {':
+            raise ValueError("not laid out as a cost table is")
+        if not problems.endswith("}}\n"):
+            raise ValueError("costs: expected an object, laid out as a cost table's is")
+        self._text: dict[str, str] = {}
+        self._known: dict[str, dict[str, Cost]] = {}
+        problems = problems[:-3]
+        for chunk in problems.removeprefix("  ").split(",\n  \"") if problems else ():
+            key, opening, value = chunk.removeprefix('"').partition('": {\n')  # no string has a line end in it
+            if not opening:
+                raise ValueError(f"costs: expected a problem and its candidates, got {chunk[:80]!r}")
+            problem = _json(f'"{key}"') if "\\" in key else key
+            if problem in self._text:
+                raise ValueError(f"costs of {problem!r}: twice")
+            self._text[problem] = f"{{{value}"
+
+    def __getitem__(self, problem: str) -> dict[str, Cost]:
+        found = self._known.get(problem)
+        if found is None:
+            candidates = _json(self._text[problem])
+            if not isinstance(candidates, dict):
+                raise ValueError(f"costs of {problem!r}: expected an object")
+            found = self._known[problem] = {name: _cost(problem, name, c) for name, c in candidates.items()}
+        return found
+
+    def __contains__(self, problem: object) -> bool:
+        return problem in self._text
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._text)
+
+    def __len__(self) -> int:
+        return len(self._text)
+
+    def check(self, identity: Mapping[str, object]) -> None:
+        """ValueError that says what differs, if this was not measured on `identity`."""
+        theirs = self.machine
+        if theirs != identity:
+            differing = [k for k in {**identity, **theirs} if theirs.get(k) != identity.get(k)]
+            why = ", ".join(f"{k} {theirs.get(k)!r} there and {identity.get(k)!r} here" for k in differing)
+            raise ValueError(f"measured on another machine or build: {why}")
+
+
+def _json(text: str) -> object:
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def parse(text: str, identity: Mapping[str, object]) -> Costs:
+    """All costs in a table's text; ValueError says why it is no table of this machine."""
+    book = Book(text)
+    book.check(identity)
+    return dict(book)
+
+
+def _cost(problem: str, name: str, fields: object) -> Cost:
+    where = f"cost of {name!r} for {problem!r}"
+    if not isinstance(fields, list) or len(fields) != 4:
+        raise ValueError(f"{where}: expected [least, median, spread, count], got {fields!r}")
+    *times, count = fields
+    if type(count) is not int or not 1 <= count <= MAX_COUNT:
+        raise ValueError(f"{where}: count {count!r} is not a positive integer")
+    for x in times:
+        if type(x) not in (int, float) or not 0 <= x <= 1e6 * MAX_SECONDS:
+            raise ValueError(f"{where}: {x!r} is not a time in microseconds")
+    least, median, spread = (_round(x / 1e6) for x in times)
+    if not MIN_SECONDS / 2 < least <= median:
+        raise ValueError(f"{where}: the least time {least} is not between 0 and the median {median}")
+    return Cost(least, median, spread, count)
