@@ -221,7 +221,7 @@ def test_execute_refuses():
 def test_one_plan_in_many_threads_each_with_its_workspace():
     rng = np.random.default_rng(0)
     x, w = rng.standard_normal((2, 20, 9, 8), np.float32), rng.standard_normal((6, 20, 3, 3), np.float32)
-    want = lk.conv2d(x, w, threads=1)
+    want = lk.Conv2d(w, threads=1)(x)
     _, plan = planned(conv_spec(w))
     wrong = []
 

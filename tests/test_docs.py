@@ -34,10 +34,11 @@ def test_pages(name):
     assert runner.summarize().failed == 0
 
 
-def test_the_readme():
+def test_the_readme(tmp_path):
     blocks = python_blocks(ROOT / "README.md")
     assert blocks
-    subprocess.run([sys.executable, "-c", "\n".join(blocks)], check=True, capture_output=True)
+    code = "\n".join(blocks)
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, cwd=tmp_path)
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -173,7 +173,7 @@ cdef int make_reorder(const layoutkit_reorder *s, layoutkit_plan **plan) except 
         pad = np.frombuffer((<const char *>s.pad)[:s.itemsize], dtype)[0]
     x, y = like(src, shape, dtype, s.src_strides), like(dst, shape, dtype, s.dst_strides)
     check_out_strides(y)
-    move, physical, threads, _, _ = _bind(x, src, dst, shape, y.strides, pad, check_threads(s.threads or None))
+    move, physical, threads, _, _ = _bind(x, src, dst, shape, y, None, None, pad, check_threads(s.threads or None))
     memset(&made, 0, sizeof(made))
     if move is not None:
         program = move

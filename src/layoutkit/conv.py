@@ -137,8 +137,9 @@ class _Conv:
         def note() -> str:
             rate, peak = p.flops / found[0].seconds, peak_rate(threads)
             then = "" if f.activation is None else f", then {f.activation}"
-            return (f"{p.flops / 1e6:.3g} MFLOP, {rate / 1e9:.1f} GFLOP/s, {rate / peak:.0%} of the FMA peak "
-                    f"({peak / 1e9:.0f} GFLOP/s on {threads} thread{'s' * (threads > 1)}, measured now){then}")  # fmt: skip
+            on = f"{peak / 1e9:.0f} GFLOP/s on {threads} thread{'s' * (threads > 1)}, measured now"
+            share = f"{rate / 1e9:.1f} GFLOP/s, {rate / peak:.0%} of the FMA peak ({on})"
+            return f"{p.flops / 1e6:.3g} MFLOP, {share}{then}"
 
         return Plan(route_key(p, threads), found, note)
 

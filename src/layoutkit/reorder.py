@@ -120,7 +120,7 @@ def reorder(
     >>> lk.reorder(image, "NHWC", "NCHW").tolist()
     [[[[0], [3]], [[1], [4]], [[2], [5]]]]
     >>> lk.reorder(image, "NHWC", "NCHW", region=(None, (1, 3), None, None)).tolist()
-    [[[[1, 4]], [[2, 5]]]]
+    [[[[1], [4]], [[2], [5]]]]
     """
     if type(array) is not np.ndarray:
         array = as_array(array, "reorder")
