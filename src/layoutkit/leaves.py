@@ -209,7 +209,10 @@ def _panels(rest, along: Loop, inner: Loop, src: int, dst: int, width: int, b: B
     """Nests over panels: the source's runs as long as the caches hold, the destination's `dst_run` bytes or more."""
     nests = []
     least = min(b.dst_run // width, MOST_ROWS)
-    long = (min(LONG, PANEL // max(64 // width, least) - ROW) // width) - along.n
+    run = inner.n * width
+    if run <= LONG and any(x.dst == run for x in (along, *rest)):  # rows of the destination that follow one another
+        least = max(least, inner.n)
+    long = min(LONG, PANEL // max(LINE // width, least) - ROW) // width - along.n
     for columns in _extended(along, 1, long, rest, width):
         for rows in _extended(inner, 2, least, columns.rest, width):
             i_step, j_step = _panel(columns, rows, least or rows.loop.n, width)
@@ -225,8 +228,7 @@ def _panels(rest, along: Loop, inner: Loop, src: int, dst: int, width: int, b: B
 
 def _panel(columns: Extended, rows: Extended, least: int, width: int) -> tuple[int, int]:
     """Columns and rows of one panel; loops of two digits are whole already."""
-    whole = columns.loop.dst == rows.loop.n * width <= LONG  # rows of the destination follow one another
-    j = rows.loop.n if rows.digit[0] or whole else min(rows.loop.n, least)
+    j = rows.loop.n if rows.digit[0] else min(rows.loop.n, least)
     i = columns.loop.n
     if not columns.digit[0]:
         most = max(1, (PANEL // j - ROW) // width)

@@ -24,7 +24,7 @@ from .limits import copy_rate
 from .machine import last_level_cache
 from .measuring import Contest, first_use
 from .model import describes
-from .nests import copy_nests, fill_nests
+from .nests import copy_nests, fill_nests, regions
 from .notation import key
 from .plan import Candidate, Choice, Plan, mode, planner, rank
 from .slabs import slabs
@@ -317,9 +317,12 @@ def candidates(src: Layout, dst: Layout, shape: tuple[int, ...], width: int) -> 
     """The ways to move a tensor between contiguous arrays."""
     moved = 2 * width * prod(shape)
     large = moved > 2 * last_level_cache()
+    args = (src, dst, shape, width, _strides(src, shape, width), _strides(dst, shape, width))
+    ragged = len(regions(shape, *Box.all_of(shape).sides(src, args[4], dst, args[5]))) > 1
     for i, (name, kind) in enumerate(KINDS.items()):
+        if kind.slabs and not ragged:
+            continue
         seconds = moved / (COPY if large else CACHED) * (1 + (kind.stream != large) + i / 100)
-        args = (src, dst, shape, width, _strides(src, shape, width), _strides(dst, shape, width))
         yield Candidate(name, seconds, partial(program, *args, bytes(width), name))
 
 

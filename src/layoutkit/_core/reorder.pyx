@@ -178,7 +178,7 @@ cdef bint fits_panel(const lk_nest *nest):
     cdef int64_t w = nest.width
     return (
         m.s0 == m.d1 == w and (m.n0 * w + 128) * m.n1 <= LK_PANEL_IN and max(64, w) * m.n1 <= LK_PANEL_OUT
-        and not (m.valid and (w >= 16 or m.in1))
+        and m.n0 * m.n1 * w <= LK_PANEL_OUT and not (m.valid and (w >= 16 or m.in1))
     )
 
 
