@@ -208,14 +208,14 @@ def _tiles(
 def _panels(rest, along: Loop, inner: Loop, src: int, dst: int, width: int, b: Blocking) -> list[Nest]:
     """Nests over panels: the source's runs as long as the caches hold, the destination's `dst_run` bytes or more."""
     nests = []
-    least = min(b.dst_run // width, MOST_ROWS)
+    least = min(max(1, b.dst_run // width), MOST_ROWS) if b.dst_run else inner.n
     run = inner.n * width
     if run <= LONG and any(x.dst == run for x in (along, *rest)):  # rows of the destination that follow one another
         least = max(least, inner.n)
-    long = min(LONG, PANEL // max(LINE // width, least, 1) - ROW) // width - along.n
+    long = min(LONG, PANEL // max(LINE // width, least) - ROW) // width - along.n
     for columns in _extended(along, 1, long, rest, width):
         for rows in _extended(inner, 2, least, columns.rest, width):
-            i_step, j_step = _panel(columns, rows, least or rows.loop.n, width)
+            i_step, j_step = _panel(columns, rows, least, width)
             for i_outer, i, i_first in _cut(columns.loop, i_step):
                 for j_outer, j, j_first in _cut(rows.loop, j_step):
                     outer = _ordered([*rows.rest, i_outer, j_outer], b.along)
