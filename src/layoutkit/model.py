@@ -60,7 +60,9 @@ def _described(key: str, isa: str) -> Described | None:
 
 @lru_cache(4096)
 def _estimates(key: str, isa: str) -> Callable[[str], float | None]:
-    return _described(key, isa)[1]()
+    described = _described(key, isa)
+    assert described is not None  # what is near was described
+    return described[1]()
 
 
 class Neighbours:
@@ -103,6 +105,9 @@ def _own(operation: str, isa: str, path: Path, generation: int) -> Neighbours:
     return Neighbours([key for key in cost_table.problems() if _operation(key) == operation], isa)
 
 
+Table = tuple[Neighbours, Callable[[str], Mapping[str, Cost]], float]  # what tells the costs of a key; its weight
+
+
 def corrections(key: str, own: bool = True) -> Corrections:
     """Per candidate of a problem the factor that its estimate is off by, as far as the tables tell.
 
@@ -112,7 +117,7 @@ def corrections(key: str, own: bool = True) -> Corrections:
     described = _described(key, isa)
     if described is None:
         return Corrections({}, 1.0)
-    found = [(_packaged(_operation(key), isa), packaged(isa).get, 1.0)]
+    found: list[Table] = [(_packaged(_operation(key), isa), packaged(isa).__getitem__, 1.0)]
     if own:
         here = _own(_operation(key), isa, cost_table.path, cost_table.generation)
         found.append((here, cost_table.costs, OWN))
@@ -130,7 +135,7 @@ class Corrections(dict[str, float]):
         return self.common
 
 
-def weigh(features: Sequence[float], tables, isa: str) -> Corrections:
+def weigh(features: Sequence[float], tables: Sequence[Table], isa: str) -> Corrections:
     """Corrections from `tables`: neighbours, what tells the costs of a key, weight."""
     sums: dict[str, list[float]] = {}
     first = None

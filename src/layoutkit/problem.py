@@ -117,8 +117,8 @@ def pad_pairs(padding, size, kernel, stride, dilation) -> Pairs:
     if isinstance(padding, str):
         raise ValueError(f"padding: expected 'same', 'valid' or numbers, got {padding!r}")
     if not isinstance(padding, int) and all(isinstance(p, Sequence) for p in padding):
-        pairs = tuple(per_axis(p, 2, "padding", 0) for p in padding)
+        pairs = [per_axis(p, 2, "padding", 0) for p in padding]
         if len(pairs) != rank:
             raise ValueError(f"padding: expected {rank} pairs, got {padding!r}")
-        return pairs
+        return tuple((before, after) for before, after in pairs)
     return tuple((p, p) for p in per_axis(padding, rank, "padding", 0))

@@ -80,7 +80,7 @@ class Route:
         executor = algorithm.build(native, kernel, threads, x_strides, y_strides, algorithm.gather)
         self.run = core.Route(before, executor, after, residual, x_bytes, y_bytes, pads)
 
-    def pack(self, w: np.ndarray, bias: np.ndarray | None):
+    def pack(self, w: np.ndarray, bias: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
         """Filter in OIHW order and bias as this route reads them."""
         return self.algorithm.pack(self.native, self.kernel, w, bias)
 
@@ -233,7 +233,7 @@ def choices(
     """The routes of `p`, best first; `once` as in `candidates`."""
     x_strides = x_strides or contiguous_strides(p.src, p.src_shape)
     y_strides = y_strides or contiguous_strides(p.dst, p.dst_shape)
-    if mode() == "measure" and prod(p.src_shape) and prod(p.dst_shape):
+    if mode() == "measure" and all(p.src_shape) and all(p.dst_shape):
         first_use(route_contest(p, threads))
         if once:
             first_use(pack_contest(p))
