@@ -107,9 +107,7 @@ class Layer(NamedTuple):
 
     def check(self, text: str) -> None:
         """ValueError if there is no such convolution."""
-        p = self.problem("NCHW")
-        values = (p.n, p.ic, p.oc, p.groups, *p.size, *p.kernel, *p.stride, *p.dilation)
-        if min(values) < 1 or p.ic % p.groups or p.oc % p.groups or min(p.out) < 1:
+        if not self.problem("NCHW").fits:
             raise ValueError(f"not a layer: {text!r}; its numbers do not fit together")
 
     def __str__(self) -> str:
