@@ -57,10 +57,10 @@ def folded_room(p: ConvProblem, x_strides) -> Room | None:
             return None
     padded = [(a, n, b) for n, (a, b) in zip(p.size, p.padding)]
     size = tuple(map(sum, padded))
-    planes, rows, row = [(0, 1, 0)] * (3 - len(padded)) + padded
+    planes, rows, (first, inner, last) = [(0, 1, 0)] * (3 - len(padded)) + padded
     return Room(
         replace(p, size=size, padding=((0, 0),) * len(size)), contiguous_strides(p.src, (p.n, p.ic, *size)),
-        p.n, planes, rows, tuple(pixel * n for n in row),
+        p.n, planes, rows, (pixel * first, pixel * inner, pixel * last),
     )  # fmt: skip
 
 

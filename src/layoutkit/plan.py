@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from . import model
 from .cost import cost_table
@@ -36,7 +36,7 @@ class Candidate(NamedTuple):
 
     name: str
     estimate: float  # seconds, by counting
-    build: Callable[[], object]
+    build: Callable[[], Any]
     steps: tuple[Step, ...] = ()
 
 
@@ -103,7 +103,7 @@ def rank(key: str, candidates: Sequence[Candidate]) -> list[Choice]:
     for c in candidates:
         parts = [cost(key, c.name, c.estimate), *(cost(*step) for step in c.steps)]
         seconds, measured = sum(part[0] for part in parts), parts[0][1]
-        if all(part[1] for part in parts):
+        if measured and all(part[1] for part in parts):
             basis = f"{measured.count} timings +-{measured.spread / measured.median:.1%}"
             choices.append(Choice(c, seconds, "measured", basis))
         else:

@@ -58,6 +58,7 @@ class _ConvTranspose:
     """A transposed convolution with its filter packed once; see `conv_transpose2d` for the parameters."""
 
     rank: int
+    _packed: dict[tuple, tuple[np.ndarray, np.ndarray | None]]
 
     def __init__(self, w, bias=None, *, stride=1, padding=0, output_padding=0, groups=1, dilation=1, layout=None,
                  filter_layout=None, out_layout=None, algorithm="auto", accuracy="standard", activation=None,
@@ -92,7 +93,7 @@ class _ConvTranspose:
                 raise ValueError(f"{what}: output_padding {extra} is not below stride {s} or dilation {d}")
         check_threads(threads)
         self._threads = threads
-        self._packed: dict = {}  # (phases' taps, packing) -> filter and bias
+        self._packed = {}  # (phases' taps, packing) -> filter and bias
 
     def out_size(self, size: tuple[int, ...]) -> tuple[int, ...]:
         """Spatial size of the output for an input of spatial `size`."""
@@ -107,7 +108,7 @@ class _ConvTranspose:
             raise ValueError(f"{f.what}: an input of {size} padded by {self._padding} has no output")
         return out
 
-    def __call__(self, x, out: np.ndarray | None = None, add=None) -> np.ndarray:
+    def __call__(self, x, out: np.ndarray | None = None, add=None) -> np.ndarray | Tensor:
         """Convolve `x`, a float32 array in this object's layout; returns `out` or a new array."""
         f = self._filter
         if isinstance(x, Tensor):
@@ -173,7 +174,7 @@ def _every(layout: Layout, y: np.ndarray, phase, stride) -> np.ndarray:
 
 
 class ConvTranspose1d(_ConvTranspose):
-    __doc__ = _ConvTranspose.__doc__.replace("conv_transpose2d", "conv_transpose1d")
+    __doc__ = str(_ConvTranspose.__doc__).replace("conv_transpose2d", "conv_transpose1d")
     rank = 1
 
 
@@ -183,7 +184,7 @@ class ConvTranspose2d(_ConvTranspose):
 
 
 class ConvTranspose3d(_ConvTranspose):
-    __doc__ = _ConvTranspose.__doc__.replace("conv_transpose2d", "conv_transpose3d")
+    __doc__ = str(_ConvTranspose.__doc__).replace("conv_transpose2d", "conv_transpose3d")
     rank = 3
 
 
