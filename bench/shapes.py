@@ -4,7 +4,8 @@
     python bench/shapes.py [--only depthwise]
     python bench/shapes.py --only overhead
 
-Each figure is the best of several rounds; the peak is measured between them, on as many threads. With `--cold` every
+Each figure is the best of several rounds, on one thread in time that the thread had a core; the peak is measured
+between them, on as many threads. With `--cold` every
 call has a filter of its own that has left the caches since it was last used, as in a network, and a round is the
 median of its calls. Means over a network count every layer as often as the network has it.
 """
@@ -14,7 +15,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import prod
 
 import numpy as np
@@ -70,21 +71,26 @@ def operation(kind: str, layer: Layer, layout: lk.Layout, w: np.ndarray, args: a
     )  # fmt: skip
 
 
-def burst(calls: int, ops: list, x: np.ndarray, y: np.ndarray) -> float:
+def clock(threads: int) -> Callable[[], float]:
+    """Seconds: those of a lone thread do not run while other work has its core."""
+    return time.thread_time if threads == 1 else time.perf_counter
+
+
+def burst(calls: int, ops: list, x: np.ndarray, y: np.ndarray, now: Callable[[], float]) -> float:
     """Seconds of a call, of so many with the same filter."""
-    start = time.perf_counter()
+    start = now()
     for _ in range(calls):
         ops[0](x, y)
-    return (time.perf_counter() - start) / calls
+    return (now() - start) / calls
 
 
-def tour(ops: list, x: np.ndarray, y: np.ndarray) -> float:
+def tour(ops: list, x: np.ndarray, y: np.ndarray, now: Callable[[], float]) -> float:
     """Seconds of a call, the median, each with the next filter."""
     times = []
     for op in ops:
-        start = time.perf_counter()
+        start = now()
         op(x, y)
-        times.append(time.perf_counter() - start)
+        times.append(now() - start)
     return sorted(times)[len(times) // 2]
 
 
@@ -103,11 +109,12 @@ def share(kind: str, layer: Layer, name: str, args: argparse.Namespace) -> float
     for op in ops:
         op(x, y)
     flops = 2 * p.n * w.size * prod(p.size if transposed else p.out)
-    calls = 1 + int(BURST / burst(1, ops, x, y))
+    now = clock(args.threads)
+    calls = 1 + int(BURST / burst(1, ops, x, y, now))
     best, peak = float("inf"), 0.0
     for _ in range(COLD_ROUNDS if args.cold else ROUNDS):
         peak = max(peak, *(machine.fma_peak(args.threads, 20_000) for _ in range(3)))
-        best = min(best, tour(ops, x, y) if args.cold else burst(calls, ops, x, y))
+        best = min(best, tour(ops, x, y, now) if args.cold else burst(calls, ops, x, y, now))
     return flops / best / peak
 
 
@@ -116,7 +123,7 @@ def overhead() -> float:
     x = np.ones((1, 1, 1, 16), np.float32)
     op = lk.Conv2d(np.ones((16, 16, 1, 1), np.float32), layout="NHWC", threads=1)
     y = op(x)
-    return min(burst(2000, [op], x, y) for _ in range(ROUNDS))
+    return min(burst(2000, [op], x, y, clock(1)) for _ in range(ROUNDS))
 
 
 def show(kind: str, layout: str, layers: Counter[Layer], args: argparse.Namespace) -> None:

@@ -14,7 +14,7 @@ from math import prod
 
 import numpy as np
 
-from . import algorithms
+from . import algorithms, blas
 from ._core import conv as core
 from ._core import registry
 from ._core.registry import Kernel
@@ -29,10 +29,12 @@ from .machine import last_level_cache
 from .measuring import Contest, first_use
 from .model import describes
 from .plan import Candidate, Choice, Step, mode, rank
+from .planes import PLANES
 from .problem import ACCURACIES, ConvProblem
 from .reorder import program
+from .strips import STRIPS
 
-ALGORITHMS = (*algorithms.ALGORITHMS, FOLDED, DEPTHWISE, GROUPED)
+ALGORITHMS = (*algorithms.ALGORITHMS, FOLDED, PLANES, STRIPS, DEPTHWISE, GROUPED)
 _PACKS = {a.packing: a.packs for a in ALGORITHMS}
 
 NATIVE = {"channels": CHANNELS_LAST, "pixels": {3: "NCW", 4: "NCHW", 5: "NCDHW"}}
@@ -94,8 +96,8 @@ def _native(p: ConvProblem, algorithm: Algorithm) -> ConvProblem | str:
     reason = algorithm.supports(p)
     if reason is None:
         return p
-    if algorithm.via == "channels":
-        via = Layout(NATIVE["channels"][p.src.rank])
+    if algorithm.via == "channels" or algorithm.room:  # reads a copy anyway
+        via = Layout(NATIVE[algorithm.via][p.src.rank])
         for src, dst in ((p.src, via), (via, p.dst), (via, via)):
             native = replace(p, src=src, dst=dst)
             if algorithm.supports(native) is None:
@@ -169,7 +171,14 @@ def candidates(
             steps = (_pack_step(p, _packing(native, a, kernel)),) if once else ()
             name = " ".join(filter(None, (a.name, a.variant, kernel.name)))
             yield Candidate(f"{name}{way}", _estimate(p, native, a, kernel, threads), build, steps)
-    if len(reasons) == sum(algorithm in ("auto", a.name) for a in ALGORITHMS):
+    if algorithm in ("auto", blas.NAME):
+        unfit = blas.blas_support(p, threads)
+        if unfit:
+            reasons.append(unfit)
+        else:
+            step = _pack_step(p, blas.NAME) if once else None
+            yield blas.blas_candidate(p, threads, GFLOPS[registry.isa()], step)
+    if len(reasons) == sum(algorithm in ("auto", name) for name in (*(a.name for a in ALGORITHMS), blas.NAME)):
         raise ValueError(f"{p}: algorithm {algorithm!r} cannot do it: {'; '.join(dict.fromkeys(reasons))}")
 
 
@@ -222,7 +231,7 @@ def _choices(p, algorithm, threads, x_strides, y_strides, once, isa, generation)
 
 
 @lru_cache(1024)
-def _build(p, name, algorithm, threads, x_strides, y_strides, isa) -> Route:
+def _build(p, name, algorithm, threads, x_strides, y_strides, isa) -> Route | blas.BlasRoute:
     found = candidates(p, algorithm, threads, x_strides, y_strides)
     return next(c for c in found if c.name == name).build()
 
@@ -240,10 +249,16 @@ def choices(
     return _choices(p, algorithm, threads, x_strides, y_strides, once, registry.isa(), cost_table.generation)
 
 
-def best_route(p: ConvProblem, algorithm: str, threads: int, x_strides, y_strides, once: bool = False) -> Route:
-    """The route that a call takes."""
-    name = choices(p, algorithm, threads, x_strides, y_strides, once)[0].candidate.name
-    return _build(p, name, algorithm, threads, x_strides, y_strides, registry.isa())
+def best_route(
+    p: ConvProblem, algorithm: str, threads: int, x_strides, y_strides, once: bool = False, compiled: bool = False
+) -> Route | blas.BlasRoute:
+    """The route that a call takes; `compiled`: the best of those that run without Python."""
+    found = [c.candidate.name for c in choices(p, algorithm, threads, x_strides, y_strides, once)]
+    if compiled:
+        found = [name for name in found if name != blas.NAME]
+        if not found:
+            raise ValueError(f"{p}: algorithm {algorithm!r} runs in Python only")
+    return _build(p, found[0], algorithm, threads, x_strides, y_strides, registry.isa())
 
 
 def _filter(p: ConvProblem) -> np.ndarray:

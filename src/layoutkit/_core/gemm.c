@@ -66,6 +66,8 @@ LK_INLINE void tile(const lk_gemm *g, const int mr, const int nv)
     const char *ahead = g->ahead, *const ahead_end = ahead + g->ahead_bytes;
     for (int64_t t = 0; t < g->taps; t++) {
         const uint32_t mask = g->mask ? g->mask[t] : ~0u;
+        if (g->b_tap)
+            b = g->b + g->b_tap[t];
         if (!(mask << (32 - mr))) { /* padding under every row */
             b += ((g->blocks - 1) * g->kb + g->kb_last) * ldb;
             continue;
