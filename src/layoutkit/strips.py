@@ -13,14 +13,15 @@ import numpy as np
 from ._core import strips as core
 from ._core.registry import Kernel
 from .algorithms import LANES, Algorithm, rows_strides_ok
-from .depthwise import RUN
 from .geometry import channels_innermost, geometry, spatial_strides, strides_of
 from .problem import ConvProblem
 
 WHOLE = max(LANES.values())
 NARROW = 4  # columns of the narrowest strip
 RATE = 0.75  # of the FMA peak: what the estimate expects
-SHORT = 8  # rows: of fewer, what is read for two strips is too much of each
+WIDE = 7  # columns of the widest strip
+ROWS = 16, 13, 10, 7, 4  # of a task: 3n + 1 waste nothing
+PAGE, PAGES = 4096, 64  # what a strip of them touches shall stay in the first TLB while its vectors are gone through
 
 
 def strips_support(p: ConvProblem) -> str | None:
@@ -50,9 +51,18 @@ def build(p: ConvProblem, kernel: Kernel, threads: int, x_strides, y_strides, ga
     """Executor for input and output arrays of these byte strides."""
     xs, ys = strides_of(p.src, p.src_shape, x_strides), strides_of(p.dst, p.dst_shape, y_strides)
     blocks = [layout.block(1) for layout in (p.src, p.dst)]
-    run = max(blocks) if max(blocks) > 1 else RUN
+    run = max(blocks) if max(blocks) > 1 else p.oc
     tasks = max(1, p.n * -(-p.oc // run))
-    chunks = 1 if tasks % threads == 0 else max(1, min(p.out[0] // SHORT, -(-4 * threads // tasks)))
+
+    def pages(rows: int) -> int:
+        step = p.stride[0]
+        pixels = ((rows - 1) * step + 3, (WIDE - 1) * step + 3, xs), (rows, WIDE, ys)
+        return sum(high * -(-wide * ds[3][0].stride // PAGE) for high, wide, ds in pixels)
+
+    rows = p.out[0] if run <= WHOLE else next((r for r in (p.out[0], *ROWS) if pages(r) <= PAGES), ROWS[-1])
+    if tasks * -(-p.out[0] // rows) % threads:
+        rows = min(rows, ROWS[-2])
+    chunks = -(-p.out[0] // rows)
 
     def strides(ds, block: int) -> tuple[int, ...]:
         return (ds[0][0].stride, ds[1][0].stride if block > 1 else 4 * run, *spatial_strides(ds)[1:])

@@ -62,15 +62,29 @@ LK_INLINE void end(const lk_strips *s, char *y, vf *acc, const int cols)
         *(vf *)y = acc[j];
 }
 
-/* Input row i, i % 3 == P: the first of output row i, the second of i - 1, the last of i - 2. */
+/* Sums of output rows that the strip does not have are not made: those before the first, after the last. */
+#define ADD(FIRST, SECOND, LAST) \
+    add_row(FIRST, SECOND, LAST, (const vf(*)[3])w, x, s->x_col, cols, step, left, right)
+
+/* Input row i, i % 3 == P: the first of output row i, the second of i - 1, the last of i - 2. With 3n + 1 rows, none
+ * is multiplied in vain. */
 #define ROW1(P) \
     { \
         if (i == rows) \
             break; \
         begin(acc[P], s->bias, cols); \
-        if (i >= s->top && i < s->bottom) \
-            add_row(acc[P], acc[(P + 2) % 3], acc[(P + 1) % 3], (const vf(*)[3])w, x, s->x_col, cols, 1, left, \
-                    right); \
+        if (i >= s->top && i < s->bottom) { \
+            if (P == 0 && i == 0) \
+                ADD(acc[0], NULL, NULL); \
+            else if (P == 1 && i == 1) \
+                ADD(acc[1], acc[0], NULL); \
+            else if (P == 1 && i == rows - 2) \
+                ADD(NULL, acc[0], acc[2]); \
+            else if (P == 2 && i == rows - 1) \
+                ADD(NULL, NULL, acc[0]); \
+            else \
+                ADD(acc[P], acc[(P + 2) % 3], acc[(P + 1) % 3]); \
+        } \
         if (i >= 2) { \
             end(s, y, acc[(P + 1) % 3], cols); \
             y += s->y_row; \
@@ -82,8 +96,14 @@ LK_INLINE void end(const lk_strips *s, char *y, vf *acc, const int cols)
 #define ROWS2(P) \
     { \
         begin(acc[P], s->bias, cols); \
-        if (i >= s->top && i < s->bottom) \
-            add_row(acc[P], NULL, acc[1 - P], (const vf(*)[3])w, x, s->x_col, cols, 2, left, right); \
+        if (i >= s->top && i < s->bottom) { \
+            if (P == 0 && i == 0) \
+                ADD(acc[0], NULL, NULL); \
+            else if (i == rows - 1) \
+                ADD(NULL, NULL, acc[1 - P]); \
+            else \
+                ADD(acc[P], NULL, acc[1 - P]); \
+        } \
         if (i >= 2) { \
             end(s, y, acc[1 - P], cols); \
             y += s->y_row; \
@@ -92,7 +112,7 @@ LK_INLINE void end(const lk_strips *s, char *y, vf *acc, const int cols)
             break; \
         x += s->x_row; \
         if (i >= s->top && i < s->bottom) \
-            add_row(NULL, acc[P], NULL, (const vf(*)[3])w, x, s->x_col, cols, 2, left, right); \
+            ADD(NULL, acc[P], NULL); \
         i++, x += s->x_row; \
     }
 
