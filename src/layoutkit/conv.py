@@ -12,7 +12,7 @@ from .filter import Filter, check_f32
 from .geometry import contiguous_strides
 from .limits import peak_rate
 from .plan import Plan, planner
-from .routes import best_route, choices, route_key
+from .routes import best_route, choices, route_key, slowness
 from .tensor import Tensor
 from .threads import check_threads
 
@@ -165,7 +165,8 @@ class _Conv:
             then = "" if f.activation is None else f", then {f.activation}"
             on = f"{peak / 1e9:.0f} GFLOP/s on {threads} thread{'s' * (threads > 1)}, measured now"
             share = f"{rate / 1e9:.1f} GFLOP/s, {rate / peak:.0%} of the FMA peak ({on})"
-            return f"{p.flops / 1e6:.3g} MFLOP, {share}{then}"
+            slow = slowness(p, found[0].candidate, threads)
+            return f"{p.flops / 1e6:.3g} MFLOP, {share}{then}" + (f"\n{slow}" if slow else "")
 
         return Plan(route_key(p, threads), found, note)
 

@@ -40,7 +40,7 @@ def planes_room(p: ConvProblem, x_strides) -> Room:
 
 def planes_pack(p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
     """Filter (O, I/G, *k) -> [O][taps][I/G]; the bias as it is."""
-    return np.ascontiguousarray(np.swapaxes(w.reshape(*w.shape[:2], -1), 1, 2)), bias
+    return np.ascontiguousarray(np.swapaxes(w.reshape(*w.shape[:2], prod(p.kernel)), 1, 2)), bias
 
 
 def planes_build(p: ConvProblem, kernel: Kernel, threads: int, x_strides, y_strides, gather: bool):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -28,7 +29,7 @@ from .layout import Layout
 from .machine import last_level_cache
 from .measuring import Contest, first_use
 from .model import describes
-from .plan import Candidate, Choice, Step, mode, rank
+from .plan import Candidate, Choice, SlowPathWarning, Step, mode, rank
 from .planes import PLANES
 from .problem import ACCURACIES, ConvProblem
 from .reorder import program
@@ -44,6 +45,8 @@ MOVE = 20e9  # bytes a second, read and written, of a reorder or a gather
 PACK = 10e9  # the same of packing a filter
 _FILTER = re.compile(r"filter o(\d+) c(\d+) k(\S+) g(\d+) f32")
 SMALL = 1 << 21  # flops below which a second thread costs more than it brings
+SLOW = 4.0  # times what its flops or bytes would take: a way that is slower is a fallback
+_slow: set[ConvProblem] = set()  # that has been warned of
 
 
 class Route:
@@ -243,17 +246,39 @@ def choices(
     x_strides = x_strides or contiguous_strides(p.src, p.src_shape)
     y_strides = y_strides or contiguous_strides(p.dst, p.dst_shape)
     if mode() == "measure" and prod(p.src_shape) and prod(p.dst_shape):
-        first_use(route_contest(p, threads))
-        if once:
+        if not cost_table.costs(route_key(p, threads)):
+            first_use(route_contest(p, threads))
+        if once and not cost_table.costs(pack_key(p)):
             first_use(pack_contest(p))
     return _choices(p, algorithm, threads, x_strides, y_strides, once, registry.isa(), cost_table.generation)
+
+
+def slowness(p: ConvProblem, best: Candidate, threads: int) -> str | None:
+    """What to tell of a problem of some size whose best way wastes most of the machine; None if it does not."""
+    flops, moved = p.flops / GFLOPS[registry.isa()], 4 * (prod(p.src_shape) + prod(p.dst_shape)) / MOVE
+    floor = max(flops, 2 * moved) / threads
+    if p.flops < SMALL or best.estimate < SLOW * floor:
+        return None
+    return (
+        f"only slow ways: {best.name}, the best, is expected to take {best.estimate / floor:.0f} times as long as its "
+        f"arithmetic or its data would ({p.ic // p.groups} > {p.oc // p.groups} channels in each of {p.groups} groups)"
+    )
+
+
+def _warn_once(p: ConvProblem, best: Candidate, threads: int) -> None:
+    if p not in _slow and (text := slowness(p, best, threads)):
+        _slow.add(p)
+        warnings.warn(f"{p}: {text}", SlowPathWarning, stacklevel=6)
 
 
 def best_route(
     p: ConvProblem, algorithm: str, threads: int, x_strides, y_strides, once: bool = False, compiled: bool = False
 ) -> Route | blas.BlasRoute:
     """The route that a call takes; `compiled`: the best of those that run without Python."""
-    found = [c.candidate.name for c in choices(p, algorithm, threads, x_strides, y_strides, once)]
+    ways = choices(p, algorithm, threads, x_strides, y_strides, once)
+    if algorithm == "auto":
+        _warn_once(p, ways[0].candidate, threads)
+    found = [c.candidate.name for c in ways]
     if compiled:
         found = [name for name in found if name != blas.NAME]
         if not found:
