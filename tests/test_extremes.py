@@ -119,7 +119,7 @@ def test_slow_ways_are_told_once():
     with using_isa(registry.isas()[-1]):
         w = np.ones((4, 33, 5, 5), np.float32)  # groups of 33 channels, an output channel each
         x = np.ones((1, 132, 63, 63), np.float32)
-        with pytest.warns(lk.SlowPathWarning, match="only slow ways: .*33 > 1 channels in each of 4 groups"):
+        with pytest.warns(lk.SlowPathWarning, match=r"only slow ways: .*33 > 1 channels in each of 4 groups"):
             lk.conv2d(x, w, groups=4, accuracy="strict", stride=2, padding=((2, 1), (1, 2)))
         with warnings.catch_warnings():
             warnings.simplefilter("error")

@@ -34,7 +34,7 @@ def test_nothing_is_allocated(name, layout, add):
     workspace = np.full(op.workspace(SHAPE, add=add is not None), 0xA5, np.uint8)
     small = np.zeros(max(0, op.workspace(SHAPE) - 65), np.uint8)
     tracemalloc.start()
-    with pytest.raises(ValueError, match="workspace of .* bytes, this call needs"):
+    with pytest.raises(ValueError, match=r"workspace of .* bytes, this call needs"):
         op(x, out, added, small)
     tracemalloc.reset_peak()
     before = tracemalloc.get_traced_memory()[0]

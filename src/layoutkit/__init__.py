@@ -48,5 +48,6 @@ __all__ = [
     "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "conv_transpose1d", "conv_transpose2d",
     "conv_transpose3d",
     # choosing
-    "SlowPathWarning", "cost_table", "get_include", "get_num_threads", "plan", "set_num_threads", "show_config", "tuning",
+    "SlowPathWarning",
+    "cost_table", "get_include", "get_num_threads", "plan", "set_num_threads", "show_config", "tuning",
 ]  # fmt: skip

@@ -69,7 +69,8 @@ class BlasRoute:
         """Filter (O, I/G, *k) -> [G][taps * I/G][O/G]; the bias as it is."""
         p = self._p
         by_group = w.reshape(p.groups, p.oc // p.groups, p.ic // p.groups, prod(p.kernel))
-        return np.ascontiguousarray(by_group.transpose(0, 3, 2, 1)).reshape(p.groups, self._depth, p.oc // p.groups), bias
+        packed = np.ascontiguousarray(by_group.transpose(0, 3, 2, 1))
+        return packed.reshape(p.groups, self._depth, p.oc // p.groups), bias
 
     def needs(self, y: np.ndarray, add: np.ndarray | None = None) -> int:
         """As of `core.Route`: numpy asks for its own memory, none of the caller's is used."""

@@ -57,7 +57,7 @@ def planes_estimate(p: ConvProblem, kernel: Kernel, lanes: int, flops: float, th
     """Seconds, by counting multiplications with the lanes that go empty at the ends of rows."""
     taps, rows = prod(p.kernel), p.n * prod(p.out[:-1]) * p.oc
     vectors, depth = -(-p.out[-1] // lanes), max(1, p.ic // p.groups)
-    steps = depth * taps + 12 + 1.5 * taps  # and a tile's prologue and stores, and what a tap takes
+    steps = depth * taps + 12 + 0.5 * taps  # and a tile's prologue and stores, and what a tap takes
     return 2 * lanes * vectors * rows * steps / (0.95 * flops * threads)
 
 
