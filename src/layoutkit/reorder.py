@@ -18,8 +18,8 @@ from .convert import converter, is_dtype, pad_bytes, parameters, token, types
 from .cost import cost_table
 from .features import reorder_features
 from .inplace import reorder_in_place
+from .kinds import KINDS
 from .layout import Layout
-from .leaves import Blocking
 from .limits import copy_rate
 from .machine import last_level_cache
 from .measuring import Contest, first_use
@@ -27,6 +27,7 @@ from .model import describes
 from .nests import copy_nests, fill_nests
 from .notation import key
 from .plan import Candidate, Choice, Plan, mode, planner, rank
+from .slabs import slabs
 from .threads import check_threads
 
 SMALL = 1 << 18  # bytes below which a second thread costs more than it brings
@@ -299,23 +300,8 @@ def _plan(
     return Plan(title, found, note)
 
 
-# ---- the candidates: kind of store x blocking
+# ---- the candidates
 
-KINDS = {
-    f"{'stream' if stream else 'store'} {b.src_run or 'all'}x{b.dst_run or 'all'}"
-    f"{' ahead' * b.ahead}{' by destination' * (b.along == 2)}": (stream, b)
-    for stream in (False, True)
-    for b in (
-        Blocking(0, 64, False, 1),
-        Blocking(0, 0, False, 1),
-        Blocking(128, 512, True, 1),
-        Blocking(0, 64, True, 1),
-        Blocking(0, 1024, True, 1),
-        Blocking(0, 4096, True, 1),
-        Blocking(1024, 0, True, 1),
-        Blocking(0, 64, True, 2),
-    )
-}
 COPY, CACHED = 12e9, 30e9  # bytes a second on a thread, read and written, where nothing was measured
 
 
@@ -331,8 +317,8 @@ def candidates(src: Layout, dst: Layout, shape: tuple[int, ...], width: int) -> 
     """The ways to move a tensor between contiguous arrays."""
     moved = 2 * width * prod(shape)
     large = moved > 2 * last_level_cache()
-    for i, (name, (stream, _)) in enumerate(KINDS.items()):
-        seconds = moved / (COPY if large else CACHED) * (1 + (stream != large) + i / 100)
+    for i, (name, kind) in enumerate(KINDS.items()):
+        seconds = moved / (COPY if large else CACHED) * (1 + (kind.stream != large) + i / 100)
         args = (src, dst, shape, width, _strides(src, shape, width), _strides(dst, shape, width))
         yield Candidate(name, seconds, partial(program, *args, bytes(width), name))
 
@@ -402,9 +388,13 @@ def program(src, dst, shape, width: int, src_strides, dst_strides, pad: bytes | 
 
 @lru_cache(4096)
 def _program(src, dst, shape, width, src_strides, dst_strides, pad, kind, box, isa) -> Program:
-    stream, blocking = KINDS[kind]
+    stream, blocking, whole_slabs = KINDS[kind]
     s, d = box.sides(src, src_strides, dst, dst_strides)
     vector = registry.best("transpose", 32)[0].nr * 4
+    full = dst.full_shape(shape)
+    slab = slabs(shape, full, s, d, width) if whole_slabs and box.whole else None
+    if slab:
+        shape, full, stream = slab.shape, dst.full_shape(slab.shape), False
     nests, done = copy_nests(shape, s, d, width, vector, blocking, box.whole)
-    fills = fill_nests(shape, dst.full_shape(shape), d, width, done) if box.whole else []
-    return Program(nests + fills, width, pad, stream)
+    fills = fill_nests(shape, full, d, width, done) if box.whole else []
+    return Program(nests + fills, width, pad, stream, blocking.panel, slab and (slab.loops, slab.bytes))

@@ -141,6 +141,23 @@ typedef struct {
 enum { LK_MAX_DIGITS = 1024 };
 typedef void (*lk_move_fn)(const lk_move *);
 
+/* `loops` around a leaf on elements of `width` bytes, outermost first: n steps of s and d bytes; `src`, `dst`: where
+ * they begin. The loops make one range of `tasks`, which threads share. */
+enum { LK_MAX_LOOPS = 32 };
+typedef struct {
+    lk_move_fn fn;
+    lk_move leaf;
+    int64_t src, dst, tasks;
+    int width, loops;
+    int64_t n[LK_MAX_LOOPS], s[LK_MAX_LOOPS], d[LK_MAX_LOOPS];
+} lk_nest;
+
+/* Tasks [task, end) of a nest around transposes, each as a panel: see panel.c. scratch: LK_PANEL_BYTES, aligned to 64;
+ * of a leaf, (n0 * width + 128) * n1 is at most LK_PANEL_IN, and 64 * n1 + width * n1 at most LK_PANEL_OUT. */
+enum { LK_PANEL_IN = 192 << 10, LK_PANEL_OUT = 192 << 10, LK_PANEL_BYTES = 2 * LK_PANEL_IN + LK_PANEL_OUT };
+enum { LK_SLAB = 128 << 10 }; /* bytes of the destination that are made in scratch */
+typedef void (*lk_panel_fn)(const lk_nest *, const char *src, char *dst, int64_t task, int64_t end, char *scratch);
+
 /* Winograd's transforms, tile by tile; F(m x m, 3 x 3) has n x n products, n = m + 2; 1 x m tiles transform along
  * the width only. The points are 0, +-p[0], +-p[1], .., infinity; `k` holds, as winograd.py derives them,
  *   e[0..P-1]                 of the product of all (x^2 - p^2), P pairs, without the leading 1
@@ -215,7 +232,7 @@ typedef void (*lk_convert_fn)(const lk_convert *);
 typedef double (*lk_peak_fn)(int64_t n);
 
 enum {
-    LK_GEMM, LK_DEPTHWISE, LK_STRIPS, LK_FINISH, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_CONVERT, LK_PEAK,
+    LK_GEMM, LK_DEPTHWISE, LK_STRIPS, LK_FINISH, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_PANEL, LK_CONVERT, LK_PEAK,
     LK_WINOGRAD_IN, LK_WINOGRAD_OUT, LK_WINOGRAD_FILTER, LK_FAMILY_COUNT
 };
 
