@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from math import prod
@@ -253,8 +253,9 @@ def choices(
     return _choices(p, algorithm, threads, x_strides, y_strides, once, registry.isa(), cost_table.generation)
 
 
-def slowness(p: ConvProblem, best: Candidate, threads: int) -> str | None:
-    """What to tell of a problem of some size whose best way wastes most of the machine; None if it does not."""
+def slowness(p: ConvProblem, ways: Sequence[Choice], threads: int) -> str | None:
+    """What to tell of a problem of some size all of whose ways waste most of the machine; None if one does not."""
+    best = min((way.candidate for way in ways), key=lambda c: c.estimate)
     flops, moved = p.flops / GFLOPS[registry.isa()], 4 * (prod(p.src_shape) + prod(p.dst_shape)) / MOVE
     floor = max(flops, 2 * moved) / threads
     if p.flops < SMALL or best.estimate < SLOW * floor:
@@ -265,8 +266,8 @@ def slowness(p: ConvProblem, best: Candidate, threads: int) -> str | None:
     )
 
 
-def _warn_once(p: ConvProblem, best: Candidate, threads: int) -> None:
-    if p not in _slow and (text := slowness(p, best, threads)):
+def _warn_once(p: ConvProblem, ways: Sequence[Choice], threads: int) -> None:
+    if p not in _slow and (text := slowness(p, ways, threads)):
         _slow.add(p)
         warnings.warn(f"{p}: {text}", SlowPathWarning, stacklevel=6)
 
@@ -277,7 +278,7 @@ def best_route(
     """The route that a call takes; `compiled`: the best of those that run without Python."""
     ways = choices(p, algorithm, threads, x_strides, y_strides, once)
     if algorithm == "auto":
-        _warn_once(p, ways[0].candidate, threads)
+        _warn_once(p, ways, threads)
     found = [c.candidate.name for c in ways]
     if compiled:
         found = [name for name in found if name != blas.NAME]
