@@ -23,6 +23,10 @@ if _mode not in MODES:
     raise ImportError(f"{MODE}={_mode!r}: expected one of {', '.join(MODES)}")
 
 
+class SlowPathWarning(RuntimeWarning):
+    """All ways to do a problem are slow for what it is: said once for each, and by every explanation of its plan."""
+
+
 class Step(NamedTuple):
     """What a candidate does beside its own problem, a problem of its own: packing a filter that is met once."""
 
