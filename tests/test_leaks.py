@@ -37,7 +37,7 @@ def test_every_allocation_fails_in_turn(tmp_path):
         else:
             assert s["allocations"] > 10, s
             assert s["MemoryError"] + s["right"] >= 0.9 * s["allocations"], s
-            assert s["left"] <= 20_000 + 100 * s["allocations"], s  # what Python itself forgets; arrays are larger
+            assert s["left"] <= 40_000 + 100 * s["allocations"], s  # what Python itself forgets; arrays are larger
 
 
 def calls():
