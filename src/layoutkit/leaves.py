@@ -41,6 +41,7 @@ class Blocking(NamedTuple):
     ahead: bool  # whether a leaf fetches what a later one reads
     along: int  # the side whose order the leaves follow: 1 source, 2 destination
     panel: bool = False  # whether rows go through scratch: then dst_run is the least, where there is as much
+    phase: int = 0  # bytes from the last whole line to where the destination begins
 
 
 CHUNK = 1 << 16  # bytes of one run: long copies are cut so that threads can share them
@@ -131,13 +132,14 @@ def pads_with(region: Region, width: int, vector: int) -> bool:
     return width < 16 and block.n * width <= vector and any(x.src == width and x.n > 1 for x in region.loops)
 
 
-def _cut(loop: Loop, step: int) -> list[tuple[Loop, Loop, int]]:
-    """`loop` in steps of `step` and what is left: (outer, inner, first index) of each."""
-    step = max(1, min(step, loop.n))
-    whole = loop.n // step * step
-    cuts = [(Loop(loop.n // step, step * loop.src, step * loop.dst), loop._replace(n=step), 0)]
-    if whole < loop.n:
-        cuts.append((ONE, loop._replace(n=loop.n - whole), whole))
+def _cut(loop: Loop, step: int, head: int = 0) -> list[tuple[Loop, Loop, int]]:
+    """`loop` as its `head`, steps of `step` and what is left: (outer, inner, first index) of each."""
+    n = loop.n - head
+    step = max(1, min(step, n))
+    cuts = [(ONE, loop._replace(n=head), 0)] if head else []
+    cuts.append((Loop(n // step, step * loop.src, step * loop.dst), loop._replace(n=step), head))
+    if n % step:
+        cuts.append((ONE, loop._replace(n=n % step), head + n // step * step))
     return cuts
 
 
@@ -216,14 +218,25 @@ def _panels(rest, along: Loop, inner: Loop, src: int, dst: int, width: int, b: B
     for columns in _extended(along, 1, long, rest, width):
         for rows in _extended(inner, 2, least, columns.rest, width):
             i_step, j_step = _panel(columns, rows, least, width)
+            head = _head(columns, rows, j_step, dst + columns.dst + rows.dst + b.phase, width)
             for i_outer, i, i_first in _cut(columns.loop, i_step):
-                for j_outer, j, j_first in _cut(rows.loop, j_step):
+                for j_outer, j, j_first in _cut(rows.loop, j_step, head):
                     outer = _ordered([*rows.rest, i_outer, j_outer], b.along)
                     s = src + columns.src + rows.src + i_first * i.src + j_first * j.src
                     d = dst + columns.dst + rows.dst + i_first * i.dst + j_first * j.dst
                     digits = (*columns.digit, *rows.digit)
                     nests.append(Nest("transpose", 8 * width, outer, (i, j), s, d, 0, digits))
     return nests
+
+
+def _head(columns: Extended, rows: Extended, step: int, at: int, width: int) -> int:
+    """Rows before all runs of the destination, which begin at address `at` modulo a line, reach a whole line."""
+    strides = columns.loop.dst, columns.digit[1], *(x.dst for x in rows.rest)
+    head = -at % LINE
+    follow = columns.loop.dst == step * width  # one run: its lines are made whole anyhow
+    if head % width or follow or rows.digit[0] or any(s % LINE for s in strides) or head // width >= rows.loop.n:
+        return 0
+    return head // width
 
 
 def _panel(columns: Extended, rows: Extended, least: int, width: int) -> tuple[int, int]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ._core import registry
-from ._core.reorder import Kept, Program
+from ._core.reorder import Kept, Program, address
 from .arrays import as_array, check_held, check_movable, check_out, empty, new, overlap
 from .box import Box, box_of
 from .convert import converter, is_dtype, pad_bytes, parameters, token, types
@@ -20,6 +20,7 @@ from .features import reorder_features
 from .inplace import reorder_in_place
 from .kinds import KINDS, tell
 from .layout import Layout
+from .leaves import LINE
 from .limits import copy_rate
 from .machine import last_level_cache
 from .measuring import Contest, first_use
@@ -128,11 +129,13 @@ def reorder(
     if not (dtype is scale is zero_point is region is at is None and alpha == 1 and beta == 0):
         numbers = Numbers(dtype, scale, zero_point, axis, alpha, beta)
         return _general(array, src, dst, shape, out, numbers, region, at, pad_value, check_threads(threads))
-    out_strides = out.strides if type(out) is np.ndarray else None
+    out_strides = phase = None
+    if type(out) is np.ndarray:
+        out_strides, phase = out.strides, address(out) % LINE
     threads = check_threads(threads)
     try:
         key = (
-            src, dst, array.shape, array.strides, array.dtype, shape, out_strides,
+            src, dst, array.shape, array.strides, array.dtype, shape, out_strides, phase,
             pad_value if type(pad_value) is int else None, threads, cost_table.generation, registry.isa(),
         )  # fmt: skip
         bound = _bound.get(key)
@@ -180,7 +183,8 @@ def _bind(array, src, dst, shape, out, region, at, pad_value, threads: int):
     threads = useful_threads(prod(box.shape) * width if at else nbytes, threads)
     src, dst = src.dense, dst.dense
     kind = choices(src, dst, box.shape, width, threads)[0].candidate.name
-    move = program(src, dst, box.shape, width, array.strides, out_strides, pad, kind, box)
+    phase = address(out) % LINE if type(out) is np.ndarray else 0
+    move = program(src, dst, box.shape, width, array.strides, out_strides, pad, kind, box, phase)
     return move, physical, threads, what, pitched
 
 
@@ -383,8 +387,10 @@ def _choices(src, dst, shape, width, threads, isa, generation) -> tuple[Choice, 
 
 def _runner(src: Layout, dst: Layout, shape: tuple[int, ...], width: int, threads: int):
     """What turns a program into a call on contiguous arrays that are touched."""
-    a = np.ones(src.physical_shape(shape), f"V{width}" if width == 16 else f"u{width}")
-    b = np.ones(dst.physical_shape(shape), a.dtype)
+    dtype = np.dtype(f"V{width}" if width == 16 else f"u{width}")
+    a, b = (empty(x.physical_shape(shape), dtype, "measure") for x in (src, dst))  # as `reorder` makes them
+    for x in (a, b):
+        x[...] = np.ones((), dtype)
     return lambda run: partial(run, a, b, threads)
 
 
@@ -396,27 +402,27 @@ def reorder_contest(src: Layout, dst: Layout, shape: tuple[int, ...], width: int
 
 
 def program(src, dst, shape, width: int, src_strides, dst_strides, pad: bytes | None = None,
-            kind: str | None = None, box: Box | None = None) -> Program:  # fmt: skip
+            kind: str | None = None, box: Box | None = None, phase: int = 0) -> Program:  # fmt: skip
     """The reorder of arrays of exactly these strides, ready to run; by default the pads are zeros.
 
-    Of a `box`, `shape` is the shape.
+    Of a `box`, `shape` is the shape. It is fastest where the destination begins `phase` bytes past a whole line.
     """
     if kind is None:
         kind = choices(src, dst, shape, width, 1)[0].candidate.name
     pad = bytes(width) if pad is None else pad
     box = Box.all_of(shape) if box is None else box
-    return _program(src, dst, shape, width, src_strides, dst_strides, pad, kind, box, registry.isa())
+    return _program(src, dst, shape, width, src_strides, dst_strides, pad, kind, box, phase, registry.isa())
 
 
 @lru_cache(4096)
-def _program(src, dst, shape, width, src_strides, dst_strides, pad, kind, box, isa) -> Program:
-    nests, slab, fills = _nests(src, dst, shape, width, src_strides, dst_strides, kind, box)
+def _program(src, dst, shape, width, src_strides, dst_strides, pad, kind, box, phase, isa) -> Program:
+    nests, slab, fills = _nests(src, dst, shape, width, src_strides, dst_strides, kind, box, phase)
     way = KINDS[kind]
     loops = slab and (slab.loops, slab.bytes)
     return Program(nests + fills, width, pad, way.stream and not slab, way.blocking.panel, loops)
 
 
-def _nests(src, dst, shape, width, src_strides, dst_strides, kind, box):
+def _nests(src, dst, shape, width, src_strides, dst_strides, kind, box, phase=0):
     """The nests that move elements, the slabs that they make, if they do, and the nests that fill pads."""
     s, d = box.sides(src, src_strides, dst, dst_strides)
     vector = registry.best("transpose", 32)[0].nr * 4
@@ -424,5 +430,5 @@ def _nests(src, dst, shape, width, src_strides, dst_strides, kind, box):
     slab = slabs(shape, full, s, d, width) if KINDS[kind].slabs and box.whole else None
     if slab:
         shape, full = slab.shape, dst.full_shape(slab.shape)
-    nests, done = copy_nests(shape, s, d, width, vector, KINDS[kind].blocking, box.whole)
+    nests, done = copy_nests(shape, s, d, width, vector, KINDS[kind].blocking._replace(phase=phase), box.whole)
     return nests, slab, fill_nests(shape, full, d, width, done) if box.whole else []

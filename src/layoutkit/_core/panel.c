@@ -19,7 +19,7 @@
 
 #include <string.h>
 
-enum { AHEAD = 128, LINE = 64, PITCHED = 512, SHORT = 512 };
+enum { AHEAD = 128, LINE = 64, PITCHED = 512, SHORT = 512, LONG = 8192 };
 
 /* The rows of a panel in the source and in scratch. */
 typedef struct {
@@ -127,9 +127,9 @@ void LK_NAME(panel)(const lk_nest *nest, const char *src, char *dst, int64_t tas
         m.stream = aligned;
         m.d0 = direct ? leaf->d0 : whole ? long_run : run;
         for (int64_t u = 0; u < upper; u++) {
-            for (int64_t i = 0;;) {
+            for (int64_t i = 0, first = 0;;) { /* columns from `first` on wait in scratch, if they follow one another */
                 char *const to = d + u * leaf->out_d0 + i * leaf->d0;
-                char *const at = direct ? to : whole ? out + i * long_run + u * run : out;
+                char *const at = direct ? to : whole ? out + i * long_run + u * run : follow ? out + (i - first) * run : out;
                 for (int64_t j = 0; j < n1; j += m.n1) {
                     m.n1 = n1 - j < rows + rows / 2 ? n1 - j : rows;
                     come_in(&in, &fetch, task + 1, cols * m.n1 * w / LINE + 1, next, &p, nest, src, end);
@@ -137,14 +137,21 @@ void LK_NAME(panel)(const lk_nest *nest, const char *src, char *dst, int64_t tas
                     m.dst = at + j * w;
                     nest->fn(&m);
                 }
-                if (!direct && follow)
-                    stream_run(to, out, cols * run);
-                else if (!direct && !whole)
+                const int last = i + cols == lower;
+                if (!direct && follow) {
+                    if (last || (i + cols - first) * run >= LONG) {
+                        stream_run(d + u * leaf->out_d0 + first * run, out, (i + cols - first) * run);
+                        first = i + cols;
+                    }
+                } else if (!direct && !whole) {
                     for (int64_t c = 0; c < cols; c++)
                         stream_run(to + c * leaf->d0, out + c * run, run);
-                if (i + cols == lower)
+                }
+                if (last)
                     break;
                 i = i + 2 * cols > lower ? lower - cols : i + cols;
+                if (i < first)
+                    first = i;
             }
         }
         if (whole && leaf->d0 == long_run)
