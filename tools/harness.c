@@ -77,6 +77,29 @@ static int move(const lk_kernel *k, int n0, int n1, int stream)
     return memcmp(dst, want, sizeof dst) ? wrong(k, "wrong bytes") : 0;
 }
 
+/* Three panels, the destination's rows side by side or with gaps. */
+static int panel(const lk_kernel *k, int w, int n0, int n1, int gap)
+{
+    enum { ROOM = 3 << 19 };
+    static _Alignas(64) char src[ROOM], dst[ROOM], ready[ROOM], scratch[LK_PANEL_BYTES];
+    lk_nest nest = {.width = w, .loops = 1, .tasks = 3, .n = {3}, .src = w, .dst = 64 + w};
+    nest.leaf = (lk_move){.n0 = n0, .n1 = n1, .s0 = w, .s1 = (n0 + 3) * w, .d0 = (n1 + gap) * w, .d1 = w};
+    nest.s[0] = n1 * nest.leaf.s1, nest.d[0] = n0 * nest.leaf.d0 + gap;
+    if ((int64_t)(n0 * w + 128) * n1 > LK_PANEL_IN || (64 + w) * n1 > LK_PANEL_OUT) return 0;
+    for (const lk_kernel *const *all = lk_all_kernels(); *all; all++)
+        for (const lk_kernel *r = *all; r->name; r++)
+            if (r->isa == k->isa && r->family == LK_TRANSPOSE && r->bits == 8 * w) nest.fn = (lk_move_fn)r->fn;
+    for (size_t i = 0; i < sizeof src; i++) src[i] = (char)draw(256);
+    memset(dst, 0x55, sizeof dst), memset(ready, 0x55, sizeof ready);
+    for (int t = 0; t < 3; t++)
+        for (int i = 0; i < n0; i++)
+            for (int j = 0; j < n1; j++)
+                memcpy(ready + nest.dst + t * nest.d[0] + i * nest.leaf.d0 + j * w,
+                       src + nest.src + t * nest.s[0] + j * nest.leaf.s1 + i * w, (size_t)w);
+    ((lk_panel_fn)k->fn)(&nest, src, dst, 0, 3, scratch);
+    return memcmp(dst, ready, sizeof dst) ? wrong(k, "wrong bytes") : 0;
+}
+
 /* `cols` columns of `rows` output rows, three rows of kw taps, a column and a row of padding around the input; `each`
  * input channels of a group go to as many output channels. step: of output columns in taps; 0: taps lie 2 apart. */
 static int depthwise(const lk_kernel *k, int rows, int cols, int kw, int step, int each)
@@ -277,13 +300,20 @@ static int check(const lk_kernel *k)
                         bad += convert(k, from, to, sizes[i][0], sizes[i][1], how & 1, how > 1);
             }
         return bad;
+    case LK_PANEL:
+        for (int w = 1; w <= 16; w *= 2)
+            for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+                for (int how = 0; how < 4; how++)
+                    bad += panel(k, w, sizes[i][0] << (how & 2), sizes[i][1] << (how & 2), how & 1 ? 5 : 0);
+        return bad;
     case LK_PEAK: return ((lk_peak_fn)k->fn)(100) > 0 ? 0 : wrong(k, "no flops");
     case LK_WINOGRAD_IN: return winograd(k);
     case LK_WINOGRAD_OUT: case LK_WINOGRAD_FILTER: return 0; /* with the input's */
-    default:
+    case LK_COPY: case LK_TRANSPOSE: case LK_GATHER: case LK_FILL:
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
             for (int stream = 0; stream < 2; stream++) bad += move(k, sizes[i][0], sizes[i][1], stream);
         return bad;
+    default: return wrong(k, "nothing here asks anything of it");
     }
 }
 
