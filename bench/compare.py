@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import median
 
 from layoutkit import machine
-from layoutkit.layers import resnet50
+from layoutkit.layers import NETWORKS
 from layoutkit.report import geomean
 
 WORKER = Path(__file__).with_name("contenders.py")
@@ -65,15 +65,19 @@ class Contender:
         self.process.wait()
 
 
-def conv_cases(quick: bool) -> Iterator[dict]:
-    """ResNet-50's distinct convolutions."""
-    for i, layer in enumerate(dict.fromkeys(resnet50())):
+def conv_cases(quick: bool, suite: str, batch: int) -> Iterator[dict]:
+    """A network's distinct convolutions."""
+    for i, layer in enumerate(dict.fromkeys(NETWORKS[suite]())):
         if not quick or i % 4 == 0:
-            p = layer.problem("NCHW")
-            yield {"kind": "conv", "title": str(layer), "batch": 1, "work": p.flops, **layer._asdict()}
+            p = layer._replace(n=batch).problem("NCHW")
+            yield {
+                "kind": "conv", "title": str(layer), "batch": batch, "work": p.flops, "ic": p.ic, "oc": p.oc,
+                "groups": p.groups, "size": p.size, "kernel": p.kernel, "stride": p.stride,
+                "padding": [a for a, _ in p.padding],
+            }  # fmt: skip
 
 
-def reorder_cases(quick: bool) -> Iterator[dict]:
+def reorder_cases(quick: bool, suite: str, batch: int) -> Iterator[dict]:
     """Each move beyond the cache and inside it."""
     for shape in (IN_CACHE, BEYOND_CACHE) if not quick else (IN_CACHE, (4, *BEYOND_CACHE[1:])):
         for (src, dst), (view, order) in MOVES.items():
@@ -85,7 +89,7 @@ def reorder_cases(quick: bool) -> Iterator[dict]:
             }  # fmt: skip
 
 
-CASES: dict[str, Callable[[bool], Iterator[dict]]] = {"conv": conv_cases, "reorder": reorder_cases}
+CASES: dict[str, Callable[[bool, str, int], Iterator[dict]]] = {"conv": conv_cases, "reorder": reorder_cases}
 
 
 def check(case: dict, digests: dict[str, list[float]]) -> None:
@@ -151,8 +155,8 @@ UNITS = {"conv": "GFLOP/s", "reorder": "GB/s"}
 def table(kind: str, rows: Sequence[dict]) -> Iterator[str]:
     """Rates with the share of the limit, then how many times faster we are."""
     width = max(len(r["title"]) for r in rows)
-    columns = [c for c in COLUMNS[kind] if c in rows[0]["rates"]]
-    ratios = list(rows[0]["ratios"])
+    columns = [c for c in COLUMNS[kind] if all(c in r["rates"] for r in rows)]
+    ratios = list(dict.fromkeys(name for r in rows for name in r["ratios"]))
     yield f"\n{kind}: {UNITS[kind]} and share of the limit"
     yield f"{'':<{width}} {'limit':>7} " + " ".join(f"{c:>14}" for c in columns)
     for r in rows:
@@ -196,6 +200,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     p.add_argument("--threads", type=number, default=1, help="of every contender, default %(default)s")
     p.add_argument("--rounds", type=number, help="default 9, with --quick 5")
     p.add_argument("--cases", type=cases_of, default=list(CASES), metavar="conv,reorder")
+    p.add_argument("--suite", choices=NETWORKS, default="resnet50", help="whose convolutions, default %(default)s")
+    p.add_argument("--batch", type=number, default=1, help="of the convolutions, default %(default)s")
     p.add_argument("--quick", action="store_true", help="fewer layers, smaller arrays, fewer rounds")
     p.add_argument("--tuning", choices=("estimate", "measure"), default="estimate",
                    help="layoutkit's: estimate takes what the cost table has (default), measure fills it")  # fmt: skip
@@ -210,12 +216,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"compare.py: without {c.name}: {c.missing} (pip install {c.name})", file=sys.stderr)
     contenders = [c for c in everyone if not c.missing]
     versions = [c.version for c in contenders[1:]]
-    print(f"{', '.join(versions)}; {args.threads} thread(s), batch 1, f32, warm filters, {rounds} rounds")
+    what = f"{args.suite}, batch {args.batch}, f32, warm filters, {rounds} rounds"
+    print(f"{', '.join(versions)}; {args.threads} thread(s), {what}")
     print(f"{machine.cpu_model()}, {machine.identity()['isa']}")
     results: list[dict] = []
     for kind in args.cases:
         rows = []
-        for case in CASES[kind](args.quick):
+        for case in CASES[kind](args.quick, args.suite, args.batch):
             if sys.stderr.isatty():
                 print(f"\r{case['title']:<60}\r", end="", file=sys.stderr, flush=True)
             rows.append(play(case, contenders, rounds, 0.005 if args.quick else 0.01))

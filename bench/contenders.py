@@ -24,8 +24,8 @@ Ways = dict[str, Call]
 def conv_data(case: dict) -> tuple[np.ndarray, np.ndarray]:
     """Input (NCHW) and filter (OIHW): the same in every process."""
     rng = np.random.default_rng(0)
-    x = rng.standard_normal((case["batch"], case["ic"], case["size"], case["size"]), np.float32)
-    return x, rng.standard_normal((case["oc"], case["ic"], case["kernel"], case["kernel"]), np.float32)
+    x = rng.standard_normal((case["batch"], case["ic"], *case["size"]), np.float32)
+    return x, rng.standard_normal((case["oc"], case["ic"] // case["groups"], *case["kernel"]), np.float32)
 
 
 def reorder_data(case: dict) -> np.ndarray:
@@ -41,11 +41,13 @@ class Numpy:
 
     def conv(self, case: dict) -> Ways:
         x, w = conv_data(case)
-        k, s, p = case["kernel"], case["stride"], case["padding"]
+        if case["groups"] > 1 or len(case["size"]) != 2:
+            return {}
+        (sh, sw), (ph, pw) = case["stride"], case["padding"]
 
         def tensordot():
-            padded = np.pad(x, ((0, 0), (0, 0), (p, p), (p, p)))
-            windows = np.lib.stride_tricks.sliding_window_view(padded, (k, k), axis=(2, 3))[:, :, ::s, ::s]
+            padded = np.pad(x, ((0, 0), (0, 0), (ph, ph), (pw, pw)))
+            windows = np.lib.stride_tricks.sliding_window_view(padded, case["kernel"], axis=(2, 3))[:, :, ::sh, ::sw]
             return np.tensordot(windows, w, ((1, 4, 5), (1, 2, 3))).transpose(0, 3, 1, 2)
 
         return {"numpy": tensordot}
@@ -77,23 +79,25 @@ class Torch:
     def conv(self, case: dict) -> Ways:
         torch = self.torch
         x, w = map(torch.from_numpy, conv_data(case))
-        s, p = [case["stride"]] * 2, [case["padding"]] * 2
-        last = torch.channels_last
+        s, p, groups, rank = case["stride"], case["padding"], case["groups"], len(case["size"])
+        last = torch.channels_last if rank == 2 else torch.channels_last_3d
         x_last, w_last = x.to(memory_format=last), w.to(memory_format=last)
-        conv = torch.nn.functional.conv2d
+        conv = getattr(torch.nn.functional, f"conv{rank}d")
         ways = {
-            "torch NCHW": lambda: conv(x, w, stride=s, padding=p),
-            "torch NHWC": lambda: conv(x_last, w_last, stride=s, padding=p),
+            "torch NCHW": lambda: conv(x, w, stride=s, padding=p, groups=groups),
+            "torch NHWC": lambda: conv(x_last, w_last, stride=s, padding=p, groups=groups),
         }
         try:
-            ops = torch.ops.mkldnn
-            packed = ops._reorder_convolution_weight(w, p, s, [1, 1], 1, list(x.shape))
+            ops, apart = torch.ops.mkldnn, [1] * rank
+            packed = ops._reorder_convolution_weight(w, p, s, apart, groups, list(x.shape))
             ways["packed NHWC"] = lambda: ops._convolution_pointwise(
-                x_last, packed, None, p, s, [1, 1], 1, "none", [], ""
+                x_last, packed, None, p, s, apart, groups, "none", [], ""
             )
             from torch.utils import mkldnn
 
-            module = torch.nn.Conv2d(case["ic"], case["oc"], case["kernel"], s, p, bias=False).eval()
+            module = getattr(torch.nn, f"Conv{rank}d")(
+                case["ic"], case["oc"], case["kernel"], s, p, groups=groups, bias=False
+            ).eval()
             module.weight.copy_(w)
             module, x_blocked = mkldnn.to_mkldnn(module), x.to_mkldnn()
             ways["packed blocked"] = lambda: module(x_blocked)
@@ -122,13 +126,17 @@ class Layoutkit:
         self.decided: dict[str, str] = {}
 
     def conv(self, case: dict) -> Ways:
+        from layoutkit.layers import with_axes
+
         x, w = conv_data(case)
-        ways = {}
+        ways, self.rank = {}, len(case["size"])
         for layout in ("NCHW", "NHWC", "nChw16c"):
-            op = self.lk.Conv2d(
-                w, stride=case["stride"], padding=case["padding"], layout=layout, threads=self.threads
-            )
-            physical = self.lk.reorder(x, "NCHW", layout)
+            held = with_axes(layout, self.rank)
+            op = getattr(self.lk, f"Conv{self.rank}d")(
+                w, stride=case["stride"], padding=case["padding"], groups=case["groups"], layout=held,
+                threads=self.threads,
+            )  # fmt: skip
+            physical = self.lk.reorder(x, with_axes("NCHW", self.rank), held)
             ways[f"lk {layout}"] = lambda op=op, physical=physical: op(physical)
             self.decided[f"lk {layout}"] = op.plan(x.shape).choices[0].source
         self.oc = case["oc"]
@@ -150,8 +158,11 @@ class Layoutkit:
         layout = way.removeprefix("lk ")
         if layout in ("new", "out"):
             return result
-        shape = self.lk.Layout(layout).padded_shape(result.shape)
-        return self.lk.reorder(result, layout, "NCHW", shape=(shape[0], self.oc, *shape[2:]))
+        from layoutkit.layers import with_axes
+
+        held = with_axes(layout, self.rank)
+        shape = held.padded_shape(result.shape)
+        return self.lk.reorder(result, held, with_axes("NCHW", self.rank), shape=(shape[0], self.oc, *shape[2:]))
 
 
 class Machine:

@@ -1,12 +1,21 @@
-"""Shares of the FMA peak where libraries are weak: first layers, depthwise, small groups, odd channels, transposed.
+"""Shares of the FMA peak: ResNet-50's layers, and the shapes where libraries are weak.
 
-    python bench/shapes.py [--threads 1] [--only depthwise]
+    python bench/shapes.py --only resnet50 --layout NHWC [--batch 16] [--cold] [--threads 2]
+    python bench/shapes.py [--only depthwise]
+    python bench/shapes.py --only overhead
 
-Each figure is the best of several rounds; the peak is measured between them, on as many threads.
+Each figure is the best of several rounds, on one thread in time that the thread had a core; the peak is measured
+between them, on as many threads. With `--cold` every
+call has a filter of its own that has left the caches since it was last used, as in a network, and a round is the
+median of its calls. Means over a network count every layer as often as the network has it.
 """
+
+from __future__ import annotations
 
 import argparse
 import time
+from collections import Counter
+from collections.abc import Callable, Iterator
 from math import prod
 
 import numpy as np
@@ -14,72 +23,140 @@ import numpy as np
 import layoutkit as lk
 from layoutkit._core import machine
 from layoutkit.arrays import empty
+from layoutkit.layers import NETWORKS, Layer, with_axes
+from layoutkit.problem import ACCURACIES
+from layoutkit.report import geomean
 
-ROUNDS = 40
+ROUNDS, COLD_ROUNDS = 40, 5
 BURST = 200e-6  # seconds that a timing takes at least
+COLD_BYTES, COLD_COPIES = 96 << 20, 4096  # filters that are met in turn
+EVERY = "NHWC", "nChw16c", "NCHW"
 
-# kind, layout, input channels, output channels, size, kernel, stride, padding, groups
-CASES = [
-    *(("first layer", layout, 3, 64, (224, 224), 7, 2, 3, 1) for layout in ("NHWC", "NCHW", "nChw16c")),
-    *(("first layer", "NHWC", c, 32, (112, 112), 3, 1, 1, 1) for c in (1, 3, 4)),
-    *(
-        ("depthwise", layout, c, c, (size, size), k, s, k // 2, c)
-        for layout in ("NHWC", "nChw16c", "NCHW")
+CASES: dict[str, tuple[tuple[str, ...], tuple[Layer, ...]]] = {  # kind: layouts, layers
+    "stem": (EVERY, (Layer(3, 64, 224, 7, 2, 3),)),
+    "first layer": (("NHWC",), tuple(Layer(c, 32, 112, 3, 1, 1) for c in (1, 3, 4))),
+    "depthwise": (EVERY, tuple(
+        Layer(c, c, size, k, s, k // 2, c)
         for c, size, k, s in ((32, 56, 3, 1), (128, 28, 3, 1), (512, 14, 3, 1), (144, 56, 3, 2), (120, 28, 5, 1),
                               (96, 28, 7, 1))
-    ),
-    *(("depthwise", layout, 32, 32, (16, 28, 28), 3, 1, 1, 32) for layout in ("NDHWC", "nCdhw16c")),
-    *(
-        ("groups", layout, c, c, (size, size), 3, 1, 1, 32)
-        for layout in ("NHWC", "nChw16c")
-        for c, size in ((128, 56), (256, 56), (512, 28), (1024, 14))
-    ),
-    *(("odd channels", layout, 20, 20, (56, 56), 3, 1, 1, 1) for layout in ("NHWC", "NCHW")),
-    *(
-        ("transposed", layout, ic, oc, (size, size), 4, 2, 1, 1)
-        for layout in ("NHWC", "nChw16c", "NCHW")
-        for ic, oc, size in ((256, 128, 14), (128, 64, 28))
-    ),
-]  # fmt: skip
+    )),
+    "depthwise 3-D": (EVERY, tuple(
+        Layer(c, c, (d, n, n), (3,) * 3, 1, 1, c) for c, d, n in ((32, 16, 28), (64, 8, 14))
+    )),
+    "groups": (EVERY[:2], tuple(
+        Layer(c, c, size, 3, 1, 1, 32) for c, size in ((128, 56), (256, 56), (256, 28), (512, 28), (1024, 14))
+    )),
+    "odd channels": (EVERY, tuple(Layer(20, 20, size, 3, 1, 1) for size in (28, 56))),
+    "3-D": (EVERY, tuple(
+        Layer(c, c, (d, n, n), (3,) * 3, 1, 1) for c, d, n in ((32, 16, 32), (64, 16, 28), (128, 8, 14))
+    )),
+    "transposed": (EVERY, tuple(Layer(ic, oc, n, 4, 2, 1) for ic, oc, n in ((256, 128, 14), (128, 64, 28)))),
+}  # fmt: skip
 
 
-def share(kind, layout, ic, oc, size, kernel, stride, padding, groups, threads: int) -> float:
+def layers_of(kind: str) -> tuple[tuple[str, ...], Counter[Layer]]:
+    """The layouts and the layers of a kind, and how often each counts."""
+    if kind in CASES:
+        layouts, layers = CASES[kind]
+        return layouts, Counter(layers)
+    return EVERY, Counter(NETWORKS[kind]())
+
+
+def operation(kind: str, layer: Layer, layout: lk.Layout, w: np.ndarray, args: argparse.Namespace):
+    """A kept convolution."""
+    name = "ConvTranspose" if kind == "transposed" else "Conv"
+    return getattr(lk, f"{name}{layer.rank}d")(
+        w, stride=layer.stride, padding=layer.padding, groups=layer.groups, layout=layout, threads=args.threads,
+        accuracy=args.accuracy,
+    )  # fmt: skip
+
+
+def clock(threads: int) -> Callable[[], float]:
+    """Seconds: those of a lone thread do not run while other work has its core."""
+    return time.thread_time if threads == 1 else time.perf_counter
+
+
+def burst(calls: int, ops: list, x: np.ndarray, y: np.ndarray, now: Callable[[], float]) -> float:
+    """Seconds of a call, of so many with the same filter."""
+    start = now()
+    for _ in range(calls):
+        ops[0](x, y)
+    return (now() - start) / calls
+
+
+def tour(ops: list, x: np.ndarray, y: np.ndarray, now: Callable[[], float]) -> float:
+    """Seconds of a call, the median, each with the next filter."""
+    times = []
+    for op in ops:
+        start = now()
+        op(x, y)
+        times.append(now() - start)
+    return sorted(times)[len(times) // 2]
+
+
+def share(kind: str, layer: Layer, name: str, args: argparse.Namespace) -> float:
     """Share of the peak."""
-    layout, rank = lk.Layout(layout), len(size)
-    rng = np.random.default_rng(0)
-    kernel = (kernel,) * rank
+    layer = layer._replace(n=args.batch)
+    p, layout = layer.problem(name), with_axes(name, layer.rank)
     transposed = kind == "transposed"
-    w = rng.standard_normal((ic, oc, *kernel) if transposed else (oc, ic // groups, *kernel), np.float32)
-    cls = lk.ConvTranspose2d if transposed else {2: lk.Conv2d, 3: lk.Conv3d}[rank]
-    op = cls(w, stride=stride, padding=padding, groups=groups, layout=layout, threads=threads, accuracy="strict")
-    x = empty(layout.physical_shape((1, ic, *size)), np.dtype(np.float32), "x")
+    shape = (p.ic, p.oc, *p.kernel) if transposed else (p.oc, p.ic // p.groups, *p.kernel)
+    w = np.random.default_rng(0).standard_normal(shape, np.float32)
+    copies = max(2, min(COLD_COPIES, COLD_BYTES // w.nbytes)) if args.cold else 1
+    ops = [operation(kind, layer, layout, w, args) for _ in range(copies)]
+    x = empty(layout.physical_shape(p.src_shape), w.dtype, "x")
     x[...] = 1
-    y = op(x)
-    pixels = size if transposed else [(n + 2 * padding - k) // stride + 1 for n, k in zip(size, kernel)]
-    flops = 2 * ic * oc // groups * prod(kernel) * prod(pixels)
-    start = time.perf_counter()
-    op(x, y)
-    calls = 1 + int(BURST / (time.perf_counter() - start))
+    y = ops[0](x)
+    for op in ops:
+        op(x, y)
+    flops = 2 * p.n * w.size * prod(p.size if transposed else p.out)
+    now = clock(args.threads)
+    calls = 1 + int(BURST / burst(1, ops, x, y, now))
     best, peak = float("inf"), 0.0
-    for _ in range(ROUNDS):
-        peak = max(peak, machine.fma_peak(threads, 20_000))
-        start = time.perf_counter()
-        for _ in range(calls):
-            op(x, y)
-        best = min(best, (time.perf_counter() - start) / calls)
+    for _ in range(COLD_ROUNDS if args.cold else ROUNDS):
+        peak = max(peak, *(machine.fma_peak(args.threads, 20_000) for _ in range(3)))
+        best = min(best, tour(ops, x, y, now) if args.cold else burst(calls, ops, x, y, now))
     return flops / best / peak
+
+
+def overhead() -> float:
+    """Seconds of a call that has next to nothing to do."""
+    x = np.ones((1, 1, 1, 16), np.float32)
+    op = lk.Conv2d(np.ones((16, 16, 1, 1), np.float32), layout="NHWC", threads=1)
+    y = op(x)
+    return min(burst(2000, [op], x, y, clock(1)) for _ in range(ROUNDS))
+
+
+def show(kind: str, layout: str, layers: Counter[Layer], args: argparse.Namespace) -> None:
+    """A line a layer, and what they are together."""
+    found: dict[Layer, float] = {}
+    for layer in layers:
+        found[layer] = share(kind, layer, layout, args)
+        print(f"{kind:13} {layout:8} {layer!s:38} {found[layer]:.3f}", flush=True)
+    worst = min(found, key=found.get)
+    mean = geomean(found[layer] for layer in layers.elements())
+    print(f"{kind:13} {layout:8} geometric mean {mean:.3f}, least {found[worst]:.3f} ({worst})", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    known = [*CASES, *NETWORKS, "overhead"]
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--only", help="a kind of case")
+    parser.add_argument("--only", choices=known, metavar="KIND", help=f"one of {', '.join(known)}")
+    parser.add_argument("--layout", help="only this one")
+    parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--accuracy", choices=ACCURACIES, default="strict")
+    parser.add_argument("--cold", action="store_true", help="a filter of its own for every call")
+    parser.add_argument("--tuning", choices=("measure", "estimate", "off"), default="measure")
     args = parser.parse_args()
-    for case in CASES:
-        kind, layout, ic, oc, size, kernel, stride, _, groups = case
-        if args.only in (None, kind):
-            shape = f"{ic}->{oc} @{'x'.join(map(str, size))} k{kernel} s{stride} g{groups}"
-            print(f"{kind:12} {layout:8} {shape:34} {share(*case, args.threads):.2f}", flush=True)
+    lk.tuning(args.tuning)
+    kinds: Iterator[str] = iter([args.only] if args.only else CASES)
+    for kind in kinds:
+        if kind == "overhead":
+            print(f"a call of a kept Conv2d: {overhead() * 1e6:.2f} us")
+            continue
+        layouts, layers = layers_of(kind)
+        for layout in [args.layout] if args.layout else layouts:
+            show(kind, layout, layers, args)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from layoutkit._core import harness, registry
 ROWS = [k for k in registry.kernels(all_isas=True) if k.isa in registry.isas()]
 MOVES = [k for k in ROWS if k.family in ("transpose", "gather", "fill", "copy")]
 GEMMS = [k for k in ROWS if k.family == "gemm"]
+STRIPS = [k for k in ROWS if k.family == "strips"]
 
 
 def sizes(tile):
@@ -119,3 +120,39 @@ def one_gemm(kernel, lanes, rng, rows, cols, taps, blocks, kb, last, split, end)
         np.testing.assert_array_equal(got, want)
     else:
         np.testing.assert_array_equal(got.reshape(rows, cols), want[:, :cols])
+
+
+@pytest.mark.parametrize("end", ["low", "high"])
+@pytest.mark.parametrize("kernel", STRIPS, ids=lambda k: k.name)
+def test_strips(kernel, end):
+    rng = np.random.default_rng(1)
+    for cols in range((kernel.nr + 1) // 2, kernel.nr + 1):
+        for step, rows in ((1, 1), (1, 2), (1, 4), (1, 6), (2, 1), (2, 2), (2, 5)):
+            for left, right, top, below, biased in ((0, 0, 0, 0, 1), (1, 0, 1, 0, 0), (0, 1, 0, 1, 1), (1, 1, 1, 1, 0)):
+                one_strip(kernel, rng, cols, step, rows, left, right, top, below, biased, end)
+
+
+def one_strip(kernel, rng, cols, step, rows, left, right, top, below, biased, end):
+    lanes = {"portable": 4, "avx2": 8}.get(kernel.isa, 16)
+
+    def floats(*shape):
+        return rng.integers(-4, 5, shape).astype(np.float32)  # sums are exact
+
+    high, wide = (rows - 1) * step + 3, (cols - 1) * step + 3
+    x, w, bias = floats(high, wide, lanes), floats(3, 3, lanes), floats(lanes)
+    bottom = max(top, high - below)
+    x[:top] = x[bottom:] = x[:, :left] = x[:, wide - right :] = 0
+    inner = x[top:bottom, left : wide - right]
+    want = np.zeros((rows, cols, lanes), np.float32) + (bias if biased else 0)
+    for a in range(3):
+        for b in range(3):
+            want += x[a : a + (rows - 1) * step + 1 : step, b : b + (cols - 1) * step + 1 : step] * w[a, b]
+    gx, gw, gb = (guarded(np.ascontiguousarray(v).reshape(-1).view(np.uint8), end) for v in (inner, w, bias))
+    gy = guarded(np.full(want.nbytes, 0xA5, np.uint8), end)
+    row = 4 * lanes * inner.shape[1]  # nothing lies around what is inside
+    harness.strips(
+        kernel.name, gx.address - top * row - left * 4 * lanes, (row, 4 * lanes), gw.address,
+        gb.address if biased else 0, gy.address, (4 * lanes * cols, 4 * lanes), rows, cols, step, left, right, top,
+        bottom,
+    )  # fmt: skip
+    np.testing.assert_array_equal(gy.array.view(np.float32).reshape(want.shape), want)

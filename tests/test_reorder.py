@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 import layoutkit as lk
 from layoutkit import reference
 from layoutkit._core import registry
-from layoutkit.reorder import KINDS, program
+from layoutkit.kinds import KINDS
+from layoutkit.reorder import program
 
 DTYPES = ["u1", "u2", "f4", "f8", "c16"]
 

@@ -18,7 +18,7 @@ from .embedding import get_include
 from .layout import Axis, Factor, Layout
 from .mace import Image
 from .memory import empty
-from .plan import plan, tuning
+from .plan import SlowPathWarning, plan, tuning
 from .pool import release_memory
 from .reorder import reorder
 from .stride_reqs import Aligned, Compact, Fixed, StrideReqs
@@ -48,5 +48,6 @@ __all__ = [
     "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "conv_transpose1d", "conv_transpose2d",
     "conv_transpose3d",
     # choosing
+    "SlowPathWarning",
     "cost_table", "get_include", "get_num_threads", "plan", "set_num_threads", "show_config", "tuning",
 ]  # fmt: skip

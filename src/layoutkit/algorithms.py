@@ -72,7 +72,7 @@ def rows_pack(p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | 
     panels = -(-columns // kernel.nr)
     plain, layout = rows_filter_layouts(kernel, w.ndim)
     w = w.reshape(p.groups, per_group, *w.shape[1:])
-    packed = empty((p.groups, panels, w[0, 0].size, kernel.nr), w.dtype, "filter")
+    packed = empty((p.groups, panels, prod(w.shape[2:]), kernel.nr), w.dtype, "filter")
     held = layout.physical_shape(w.shape)
     if held[1] < panels:  # whole panels of pads only
         packed[:, held[1] :] = 0

@@ -239,7 +239,7 @@ cdef int make_convolution(const layoutkit_convolution *s, layoutkit_plan **plan)
     made.dst_bytes, made.threads = y.size * 4, 1
     if not y.size:
         return new_plan(made, None, plan)
-    run, w, bias, _ = op._bind(x, y.strides)
+    run, w, bias, _ = op._bind(x, y.strides, compiled=True)
     route = run
     made.route = <void *>route
     made.filter = <const float *>PyArray_DATA(w)

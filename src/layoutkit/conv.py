@@ -12,7 +12,7 @@ from .filter import Filter, check_f32
 from .geometry import contiguous_strides
 from .limits import peak_rate
 from .plan import Plan, planner
-from .routes import best_route, choices, route_key
+from .routes import best_route, choices, route_key, slowness
 from .tensor import Tensor
 from .threads import check_threads
 
@@ -73,26 +73,29 @@ class _Conv:
         self._bound: dict = {}  # what a call's arrays look like -> what to run
         return self._filter
 
-    def _bind(self, x: np.ndarray, out_strides: tuple[int, ...] | None):
-        """Route, packed filter and bias, and shape of the output, for inputs like `x`."""
+    def _bind(self, x: np.ndarray, out_strides: tuple[int, ...] | None, compiled: bool = False):
+        """Route, packed filter and bias, and shape of the output, for inputs like `x`; `compiled`: as `best_route`."""
         f = self._filter
         p = f.problem(f.shape_of(x))
         physical = p.dst.physical_shape(p.dst_shape)
         if out_strides is None:
             out_strides = contiguous_strides(p.dst, p.dst_shape)
-        route = best_route(p, f.algorithm, check_threads(self._threads), x.strides, out_strides, self._once)
+        route = best_route(p, f.algorithm, check_threads(self._threads), x.strides, out_strides, self._once, compiled)
         packed = self._packed.get(route.packing)
         if packed is None:
             packed = self._packed[route.packing] = route.pack(f.w, f.bias)
         return route.run, *packed, physical
 
-    def __call__(self, x, out: np.ndarray | None = None, add: np.ndarray | None = None) -> np.ndarray | Tensor:
+    def __call__(
+        self, x, out: np.ndarray | None = None, add: np.ndarray | None = None, workspace: np.ndarray | None = None
+    ) -> np.ndarray | Tensor:
         """Convolve `x`, a float32 array in this object's layout; returns `out` or a new array.
 
-        `x` may be a `Tensor` in this layout; then the result is one. `add` is added before the activation.
+        `x` may be a `Tensor` in this layout; then the result is one. `add` is added before the activation. With `out`
+        and a `workspace` (contiguous, of the bytes that `workspace` asks for) nothing is allocated.
         """
         if isinstance(x, Tensor):
-            return self._tensor(x, out, add)
+            return self._tensor(x, out, add, workspace)
         if type(x) is not np.ndarray:
             x = as_array(x, f"{self._filter.what}: x")
         if x.dtype != F32:
@@ -111,20 +114,43 @@ class _Conv:
         if out is None:
             out = empty(shape, F32, self._filter.what)
         else:
-            check_out(out, shape, F32, (x, self._filter.w, self._filter.bias), self._filter.what)
+            f = self._filter
+            check_out(out, shape, F32, (x, f.w, f.bias) if self._once else (x,), f.what)  # a kept filter is our own
         if add is not None:
             add = residual(self._filter, add, out)
+        if workspace is not None:
+            self._check_workspace(workspace, run, x, out, add)
         if out.size:
-            run(x, w, bias, out, self._filter.finish or (None if add is None else NOTHING), add)
+            run(x, w, bias, out, self._filter.finish or (None if add is None else NOTHING), add, workspace)
         return out
 
-    def _tensor(self, x: Tensor, out: np.ndarray | None, add) -> Tensor:
+    def workspace(self, shape, *, add: bool = False) -> int:
+        """Bytes of `workspace` for calls on contiguous inputs of logical `shape`, with `add` or without."""
+        f = self._filter
+        p = f.problem(tuple(int(n) for n in shape))
+        x_strides, y_strides = contiguous_strides(p.src, p.src_shape), contiguous_strides(p.dst, p.dst_shape)
+        route = best_route(p, f.algorithm, check_threads(self._threads), x_strides, y_strides, self._once)
+        y = np.broadcast_to(np.float32(0), p.dst.physical_shape(p.dst_shape))
+        like = np.lib.stride_tricks.as_strided(y, y.shape, y_strides)  # never touched: its strides count
+        return route.run.needs(like, like if add else None)
+
+    def _check_workspace(self, workspace, run, x, out, add) -> None:
+        what = f"{self._filter.what}: workspace"
+        if not isinstance(workspace, np.ndarray) or not workspace.flags.c_contiguous or not workspace.flags.writeable:
+            raise TypeError(f"{what} must be a contiguous, writeable numpy array, got {type(workspace).__name__}")
+        needed = run.needs(out, add)
+        if workspace.nbytes < needed:
+            raise ValueError(f"{what} of {workspace.nbytes} bytes, this call needs {needed}")
+        if any(overlap(workspace, a) for a in (x, out, add) if a is not None):
+            raise ValueError(f"{what} overlaps x, out or add")
+
+    def _tensor(self, x: Tensor, out: np.ndarray | None, add, workspace) -> Tensor:
         f = self._filter
         if x.layout.dense != f.layout.dense:
             raise ValueError(f"{f.what}: x is a Tensor in {x.layout}, this convolution takes {f.layout}")
         if x.shape[1] != f.ic:
             raise ValueError(f"{f.what}: x has shape {x.shape}, expected {f.ic} channels")
-        y = self(x.array, out, add)
+        y = self(x.array, out, add, workspace)
         return Tensor(y, f.out_layout, f.problem(x.shape).dst_shape)
 
     def plan(self, shape) -> Plan:
@@ -139,7 +165,8 @@ class _Conv:
             then = "" if f.activation is None else f", then {f.activation}"
             on = f"{peak / 1e9:.0f} GFLOP/s on {threads} thread{'s' * (threads > 1)}, measured now"
             share = f"{rate / 1e9:.1f} GFLOP/s, {rate / peak:.0%} of the FMA peak ({on})"
-            return f"{p.flops / 1e6:.3g} MFLOP, {share}{then}"
+            slow = slowness(p, found, threads)
+            return f"{p.flops / 1e6:.3g} MFLOP, {share}{then}" + (f"\n{slow}" if slow else "")
 
         return Plan(route_key(p, threads), found, note)
 
@@ -184,7 +211,7 @@ def conv2d(
     layout, out_layout : str or Layout
         Of `x` and of the result; `out_layout` is `layout` by default.
     filter_layout : str or Layout
-    algorithm : {"auto", "direct", "im2col", "winograd", "folded", "depthwise", "grouped"}
+    algorithm : {"auto", "direct", "im2col", "winograd", "folded", "planes", "depthwise", "grouped", "blas"}
         "auto" takes the route that the cost table thinks fastest.
     accuracy : {"standard", "strict", "fast"}
         What "auto" may choose from. "strict": direct summation only, an Inf or NaN reaches no other outputs than

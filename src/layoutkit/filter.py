@@ -10,7 +10,8 @@ from .layout import Layout
 from .problem import ACCURACIES, ConvProblem, pad_pairs, per_axis
 from .reorder import reorder
 
-ALGORITHM_NAMES = ("auto", "direct", "im2col", "winograd", "folded", "depthwise", "grouped")
+ALGORITHM_NAMES = ("auto", "direct", "im2col", "winograd", "folded", "planes", "depthwise",
+                   "grouped", "blas")
 
 
 class Filter:

@@ -55,12 +55,17 @@ def folded_room(p: ConvProblem, x_strides) -> Room | None:
     if x_strides is not None and not before + after and rows_strides_ok(p.src, x_strides, p.src_shape):
         if x_strides[-2] == pixel:
             return None
+    return padded_room(p, p.n, pixel)
+
+
+def padded_room(p: ConvProblem, images: int, pixel: int) -> Room:
+    """The copy of an input padded on all sides: so many images, pixels of so many bytes."""
     padded = [(a, n, b) for n, (a, b) in zip(p.size, p.padding)]
     size = tuple(map(sum, padded))
     planes, rows, (first, inner, last) = [(0, 1, 0)] * (3 - len(padded)) + padded
     return Room(
         replace(p, size=size, padding=((0, 0),) * len(size)), contiguous_strides(p.src, (p.n, p.ic, *size)),
-        p.n, planes, rows, (pixel * first, pixel * inner, pixel * last),
+        images, planes, rows, (pixel * first, pixel * inner, pixel * last),
     )  # fmt: skip
 
 

@@ -40,6 +40,7 @@ class Blocking(NamedTuple):
     dst_run: int
     ahead: bool  # whether a leaf fetches what a later one reads
     along: int  # the side whose order the leaves follow: 1 source, 2 destination
+    panel: bool = False  # whether rows go through scratch: then dst_run is the least, where there is as much
 
 
 CHUNK = 1 << 16  # bytes of one run: long copies are cut so that threads can share them
@@ -47,7 +48,11 @@ TASKS = 8  # leaves that a nest has at least, so that threads can share it
 LINE = 64
 MAX_DIGITS = 1024  # LK_MAX_DIGITS of kernels.h
 AHEAD = 8192  # bytes that are fetched ahead at least
-WIDE = (16, 32, 64, 128, 256)  # bytes of a run that transposes move as one element
+WIDE = (2, 4, 8, 16, 32, 64, 128, 256)  # bytes of a run that transposes move as one element
+PANEL = 1 << 17  # bytes of scratch of one panel, at most, and
+ROW = 128  # those of a row beside its elements: see LK_PANEL_IN in kernels.h
+MOST_ROWS = 256  # of a panel whose destination runs are made longer
+LONG = 2048  # bytes of a source run: shorter ones are made longer
 ONE = Loop(1, 0, 0)
 
 
@@ -81,20 +86,25 @@ def leaf_nests(region: Region, width: int, vector: int, blocking: Blocking) -> l
     inner = rest.pop() if rest else Loop(1, width, width)
     if inner.src == inner.dst == width:  # runs: moved whole, blocks of blocked layouts as one wide element
         run = inner.n * width
-        if run not in WIDE or not rest or rest[-1].dst != run:
+        if run not in WIDE or run == width or not rest or rest[-1].dst != run:
             return _copies(rest, run, src, dst)
         width, inner = run, rest.pop()
     along = next((x for x in rest if x.src == width), None)
     if along is not None and inner.dst == width:
         rest.remove(along)
         return _transposes(rest, along, inner, src, dst, width, vector, blocking)
-    return [_gather(rest, inner, src, dst, width)]
+    return _gather(rest, inner, src, dst, width)
 
 
-def _gather(rest: list[Loop], inner: Loop, src: int, dst: int, width: int, valid: int = 0) -> Nest:
+def _gather(rest: list[Loop], inner: Loop, src: int, dst: int, width: int, valid: int = 0) -> list[Nest]:
     second = min(rest, key=lambda x: abs(x.src), default=ONE)
     others = tuple(x for x in rest if x is not second)
-    return Nest("gather", 8 * width, others, (second, inner), src, dst, valid=valid)
+    ahead = AHEAD if 0 < inner.src <= AHEAD // 32 else 0  # what touches some of the lines only is not foreseen
+    nests = []
+    for outer, part, first in _cut(second, -(-second.n // TASKS)):
+        at = src + first * second.src, dst + first * second.dst
+        nests.append(Nest("gather", 8 * width, (*others, outer), (part, inner), *at, ahead, valid=valid))
+    return nests
 
 
 def _padded(rest: list[Loop], region: Region, width: int, vector: int, blocking: Blocking) -> list[Nest]:
@@ -105,10 +115,11 @@ def _padded(rest: list[Loop], region: Region, width: int, vector: int, blocking:
         near = next((x for x in rest if x.dst == wide), None) or (rest[-1] if rest else ONE)
         if near in rest:
             rest.remove(near)
-        return [_gather(rest, near, src, dst, wide, valid * width)]
+        return _gather(rest, near, src, dst, wide, valid * width)
     along = next(x for x in rest if x.src == width)
     rest.remove(along)
-    nests = _tiles(rest, along, block, src, dst, width, blocking._replace(dst_run=0))
+    tiles = _panels if blocking.panel else _tiles
+    nests = tiles(rest, along, block, src, dst, width, blocking._replace(dst_run=0))
     return [n._replace(valid=valid) for n in nests]
 
 
@@ -116,7 +127,7 @@ def pads_with(region: Region, width: int, vector: int) -> bool:
     """Whether one leaf can write the block of `region` with its pads."""
     block = region.block
     if block.src == width:
-        return block.n * width in WIDE and block.n * width <= LINE
+        return block.n * width in WIDE and 16 <= block.n * width <= LINE
     return width < 16 and block.n * width <= vector and any(x.src == width and x.n > 1 for x in region.loops)
 
 
@@ -136,6 +147,8 @@ def _ordered(loops: Sequence[Loop], side: int) -> tuple[Loop, ...]:
 
 def _transposes(rest, along: Loop, inner: Loop, src: int, dst: int, width: int, vector: int, b: Blocking):
     """The source runs along one loop, the destination along the other: tiles of both, in the order of one."""
+    if b.panel:
+        return _panels(rest, along, inner, src, dst, width, b)
     tile = vector // width
     for side, loop in ((1, along), (2, inner)):
         beyond = _continued(loop, side, rest, width, tile)
@@ -158,14 +171,10 @@ def _two_digits(rest, along, inner, side: int, beyond: Loop, src, dst, width, b:
     step = max(1, MAX_DIGITS // loop.n)  # of `beyond`, in one leaf
     if (run := (b.src_run, b.dst_run)[side - 1]) and run // width > loop.n:
         step = min(step, run // width // loop.n)
-    others = [x for x in rest if x is not beyond]
     nests = []
-    for over, part, first in _cut(beyond, step):
-        both = Loop(part.n * loop.n, width, loop.dst) if side == 1 else Loop(part.n * loop.n, loop.src, width)
-        pair = (both, inner) if side == 1 else (along, both)
-        outer = (loop.n, beyond.dst, 0, 0) if side == 1 else (0, 0, loop.n, beyond.src)
-        at = src + first * beyond.src, dst + first * beyond.dst
-        nests += _tiles([*others, over], *pair, *at, width, b, side, outer)
+    for e in _together(loop, side, beyond, step, rest, width):
+        pair, digits = ((e.loop, inner), (*e.digit, 0, 0)) if side == 1 else ((along, e.loop), (0, 0, *e.digit))
+        nests += _tiles(e.rest, *pair, src + e.src, dst + e.dst, width, b, side, digits)
     return nests
 
 
@@ -194,6 +203,69 @@ def _tiles(
             dst_at = dst + i_first * along.dst + j_first * inner.dst
             nests.append(Nest("transpose", 8 * width, outer, (i, j), src_at, dst_at, ahead, digits))
     return nests
+
+
+def _panels(rest, along: Loop, inner: Loop, src: int, dst: int, width: int, b: Blocking) -> list[Nest]:
+    """Nests over panels: the source's runs as long as the caches hold, the destination's `dst_run` bytes or more."""
+    nests = []
+    least = min(max(1, b.dst_run // width), MOST_ROWS) if b.dst_run else inner.n
+    run = inner.n * width
+    if run <= LONG and any(x.dst == run for x in (along, *rest)):  # rows of the destination that follow one another
+        least = max(least, inner.n)
+    long = min(LONG, PANEL // max(LINE // width, least) - ROW) // width - along.n
+    for columns in _extended(along, 1, long, rest, width):
+        for rows in _extended(inner, 2, least, columns.rest, width):
+            i_step, j_step = _panel(columns, rows, least, width)
+            for i_outer, i, i_first in _cut(columns.loop, i_step):
+                for j_outer, j, j_first in _cut(rows.loop, j_step):
+                    outer = _ordered([*rows.rest, i_outer, j_outer], b.along)
+                    s = src + columns.src + rows.src + i_first * i.src + j_first * j.src
+                    d = dst + columns.dst + rows.dst + i_first * i.dst + j_first * j.dst
+                    digits = (*columns.digit, *rows.digit)
+                    nests.append(Nest("transpose", 8 * width, outer, (i, j), s, d, 0, digits))
+    return nests
+
+
+def _panel(columns: Extended, rows: Extended, least: int, width: int) -> tuple[int, int]:
+    """Columns and rows of one panel; loops of two digits are whole already."""
+    j = rows.loop.n if rows.digit[0] else min(rows.loop.n, least)
+    i = columns.loop.n
+    if not columns.digit[0]:
+        most = max(1, (PANEL // j - ROW) // width)
+        parts = -(-i // most)
+        i = min(i, _shares(i, parts, width))  # of equal size, whole lines
+    if not rows.digit[0] and i == columns.loop.n:
+        most = min(max(j, PANEL // (i * width + ROW)), PANEL // max(LINE, width))
+        j = min(rows.loop.n, _shares(rows.loop.n, -(-rows.loop.n // most), width))
+    return i, j
+
+
+class Extended(NamedTuple):
+    """A loop taken together with a part of the one that continues it, and what is left beside it."""
+
+    rest: Sequence[Loop]
+    loop: Loop
+    digit: tuple[int, int]  # how many make the lower digit, the other side's stride of the upper one; 0: one digit
+    src: int
+    dst: int
+
+
+def _extended(loop: Loop, side: int, least: int, rest: Sequence[Loop], width: int) -> list[Extended]:
+    """`loop`, along which `side` runs, with at least so many elements if another one continues it."""
+    beyond = next((x for x in rest if x[side] == loop.n * width), None) if loop.n < least else None
+    if beyond is None:
+        return [Extended(rest, loop, (0, 0), 0, 0)]
+    return _together(loop, side, beyond, -(-least // loop.n), rest, width)
+
+
+def _together(loop: Loop, side: int, beyond: Loop, step: int, rest: Sequence[Loop], width: int) -> list[Extended]:
+    others, found = [x for x in rest if x is not beyond], []
+    for over, part, first in _cut(beyond, step):
+        n = part.n * loop.n
+        both = Loop(n, width, loop.dst) if side == 1 else Loop(n, loop.src, width)
+        digit = loop.n, beyond.dst if side == 1 else beyond.src
+        found.append(Extended([*others, over], both, digit, first * beyond.src, first * beyond.dst))
+    return found
 
 
 def _shares(n: int, parts: int, width: int) -> int:

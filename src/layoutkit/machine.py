@@ -52,11 +52,11 @@ def cpu_model() -> str:
 @cache
 def build() -> str:
     """A checksum of the compiled modules: what they took says nothing about other ones."""
-    from ._core import conv, depthwise, registry, reorder, winograd
+    from ._core import conv, depthwise, planes, registry, reorder, strips, winograd
 
     total = 0
     try:
-        for module in (registry, reorder, conv, depthwise, winograd):
+        for module in (registry, reorder, conv, depthwise, strips, planes, winograd):
             total = zlib.crc32(Path(str(module.__file__)).read_bytes(), total)
     except OSError:
         pass

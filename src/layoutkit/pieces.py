@@ -56,7 +56,8 @@ def pieces(lo: int, hi: int, sides: Sequence[Side]) -> list[Piece]:
         return _cut(lo, hi, sides)
     last = first + count * period
     step = count, tuple(period // s.digits[0].unit * s.digits[0].stride for s in sides)
-    one = (pieces if count > 1 else _cut)(first, first + period, sides)
+    narrower = count > 1 or any(_inside(s, first, last) != s for s in sides)
+    one = (pieces if narrower else _cut)(first, first + period, sides)
     whole = [Piece(p.start, (step, *p.loops)) for p in one]
     return pieces(lo, first, sides) + whole + pieces(last, hi, sides)
 

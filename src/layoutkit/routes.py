@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from math import prod
 
 import numpy as np
 
-from . import algorithms
+from . import algorithms, blas
 from ._core import conv as core
 from ._core import registry
 from ._core.registry import Kernel
@@ -28,11 +29,13 @@ from .layout import Layout
 from .machine import last_level_cache
 from .measuring import Contest, first_use
 from .model import describes
-from .plan import Candidate, Choice, Step, mode, rank
+from .plan import Candidate, Choice, SlowPathWarning, Step, mode, rank
+from .planes import PLANES
 from .problem import ACCURACIES, ConvProblem
 from .reorder import program
+from .strips import STRIPS
 
-ALGORITHMS = (*algorithms.ALGORITHMS, FOLDED, DEPTHWISE, GROUPED)
+ALGORITHMS = (*algorithms.ALGORITHMS, FOLDED, PLANES, STRIPS, DEPTHWISE, GROUPED)
 _PACKS = {a.packing: a.packs for a in ALGORITHMS}
 
 NATIVE = {"channels": CHANNELS_LAST, "pixels": {3: "NCW", 4: "NCHW", 5: "NCDHW"}}
@@ -42,6 +45,8 @@ MOVE = 20e9  # bytes a second, read and written, of a reorder or a gather
 PACK = 10e9  # the same of packing a filter
 _FILTER = re.compile(r"filter o(\d+) c(\d+) k(\d+(?:x\d+)*) g(\d+) f32")
 SMALL = 1 << 21  # flops below which a second thread costs more than it brings
+SLOW = 4.0  # times what its flops or bytes would take: a way that is slower is a fallback
+_slow: set[ConvProblem] = set()  # that has been warned of
 
 
 class Route:
@@ -94,8 +99,8 @@ def _native(p: ConvProblem, algorithm: Algorithm) -> ConvProblem | str:
     reason = algorithm.supports(p)
     if reason is None:
         return p
-    if algorithm.via == "channels":
-        via = Layout(NATIVE["channels"][p.src.rank])
+    if algorithm.via == "channels" or algorithm.room:  # reads a copy anyway
+        via = Layout(NATIVE[algorithm.via][p.src.rank])
         for src, dst in ((p.src, via), (via, p.dst), (via, via)):
             native = replace(p, src=src, dst=dst)
             if algorithm.supports(native) is None:
@@ -169,7 +174,14 @@ def candidates(
             steps = (_pack_step(p, _packing(native, a, kernel)),) if once else ()
             name = " ".join(filter(None, (a.name, a.variant, kernel.name)))
             yield Candidate(f"{name}{way}", _estimate(p, native, a, kernel, threads), build, steps)
-    if len(reasons) == sum(algorithm in ("auto", a.name) for a in ALGORITHMS):
+    if algorithm in ("auto", blas.NAME):
+        unfit = blas.blas_support(p, threads)
+        if unfit:
+            reasons.append(unfit)
+        else:
+            step = _pack_step(p, blas.NAME) if once else None
+            yield blas.blas_candidate(p, threads, GFLOPS[registry.isa()], step)
+    if len(reasons) == sum(algorithm in ("auto", name) for name in (*(a.name for a in ALGORITHMS), blas.NAME)):
         raise ValueError(f"{p}: algorithm {algorithm!r} cannot do it: {'; '.join(dict.fromkeys(reasons))}")
 
 
@@ -222,7 +234,7 @@ def _choices(p, algorithm, threads, x_strides, y_strides, once, isa, generation)
 
 
 @lru_cache(1024)
-def _build(p, name, algorithm, threads, x_strides, y_strides, isa) -> Route:
+def _build(p, name, algorithm, threads, x_strides, y_strides, isa) -> Route | blas.BlasRoute:
     found = candidates(p, algorithm, threads, x_strides, y_strides)
     return next(c for c in found if c.name == name).build()
 
@@ -234,16 +246,45 @@ def choices(
     x_strides = x_strides or contiguous_strides(p.src, p.src_shape)
     y_strides = y_strides or contiguous_strides(p.dst, p.dst_shape)
     if mode() == "measure" and all(p.src_shape) and all(p.dst_shape):
-        first_use(route_contest(p, threads))
-        if once:
+        if not cost_table.costs(route_key(p, threads)):
+            first_use(route_contest(p, threads))
+        if once and not cost_table.costs(pack_key(p)):
             first_use(pack_contest(p))
     return _choices(p, algorithm, threads, x_strides, y_strides, once, registry.isa(), cost_table.generation)
 
 
-def best_route(p: ConvProblem, algorithm: str, threads: int, x_strides, y_strides, once: bool = False) -> Route:
-    """The route that a call takes."""
-    name = choices(p, algorithm, threads, x_strides, y_strides, once)[0].candidate.name
-    return _build(p, name, algorithm, threads, x_strides, y_strides, registry.isa())
+def slowness(p: ConvProblem, ways: Sequence[Choice], threads: int) -> str | None:
+    """What to tell of a problem of some size all of whose ways waste most of the machine; None if one does not."""
+    best = min((way.candidate for way in ways), key=lambda c: c.estimate)
+    flops, moved = p.flops / GFLOPS[registry.isa()], 4 * (prod(p.src_shape) + prod(p.dst_shape)) / MOVE
+    floor = max(flops, 2 * moved) / threads
+    if p.flops < SMALL or best.estimate < SLOW * floor:
+        return None
+    return (
+        f"only slow ways: {best.name}, the best, is expected to take {best.estimate / floor:.0f} times as long as its "
+        f"arithmetic or its data would ({p.ic // p.groups} > {p.oc // p.groups} channels in each of {p.groups} groups)"
+    )
+
+
+def _warn_once(p: ConvProblem, ways: Sequence[Choice], threads: int) -> None:
+    if p not in _slow and (text := slowness(p, ways, threads)):
+        _slow.add(p)
+        warnings.warn(f"{p}: {text}", SlowPathWarning, stacklevel=6)
+
+
+def best_route(
+    p: ConvProblem, algorithm: str, threads: int, x_strides, y_strides, once: bool = False, compiled: bool = False
+) -> Route | blas.BlasRoute:
+    """The route that a call takes; `compiled`: the best of those that run without Python."""
+    ways = choices(p, algorithm, threads, x_strides, y_strides, once)
+    if algorithm == "auto":
+        _warn_once(p, ways, threads)
+    found = [c.candidate.name for c in ways]
+    if compiled:
+        found = [name for name in found if name != blas.NAME]
+        if not found:
+            raise ValueError(f"{p}: algorithm {algorithm!r} runs in Python only")
+    return _build(p, found[0], algorithm, threads, x_strides, y_strides, registry.isa())
 
 
 def _filter(p: ConvProblem) -> np.ndarray:

@@ -17,7 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from .arrays import as_array, check_out, empty
-from .conv import F32, NOTHING, residual
+from .conv import F32, MAX_BOUND, NOTHING, residual
+from .cost import cost_table
 from .filter import Filter, check_f32
 from .geometry import channels_innermost
 from .layout import Layout
@@ -94,6 +95,7 @@ class _ConvTranspose:
         check_threads(threads)
         self._threads = threads
         self._packed = {}  # (phases' taps, packing) -> filter and bias
+        self._bound: dict = {}  # what the arrays look like -> phases to run
 
     def out_size(self, size: tuple[int, ...]) -> tuple[int, ...]:
         """Spatial size of the output for an input of spatial `size`."""
@@ -146,31 +148,45 @@ class _ConvTranspose:
         return layout if channels_innermost(layout) else Layout(NATIVE["channels"][layout.rank])
 
     def _phases(self, x, y, add, shape, out, src: Layout, dst: Layout) -> None:
+        f, threads = self._filter, check_threads(self._threads)
+        key = (x.shape, x.strides, y.shape, y.strides, cost_table.generation, threads)
+        bound = self._bound.get(key)
+        if bound is None:
+            bound = list(self._bind(x, y, shape, out, src, dst, threads))
+            key = (*key[:4], cost_table.generation, threads)  # measuring changes it
+            if len(self._bound) >= MAX_BOUND:
+                self._bound.clear()
+            self._bound[key] = bound
+        finish = f.finish or (None if add is None else NOTHING)
+        for run, w, bias, every in bound:
+            run(x, w, bias, y[every], finish, None if add is None else add[every])
+
+    def _bind(self, x, y, shape, out, src: Layout, dst: Layout, threads: int):
+        """Of each phase: the route, its filter and bias, the outputs that it writes."""
         f = self._filter
         axes = [
             phases(*axis)
             for axis in zip(shape[2:], f.kernel, f.stride, f.dilation, (a for a, _ in self._padding), out)
         ]
-        finish = f.finish or (None if add is None else NOTHING)
         for phase in itertools.product(*axes):
             p = ConvProblem(
                 shape[0], f.ic, f.oc, shape[2:], tuple(max(1, len(a.taps)) for a in phase), (1,) * self.rank,
                 tuple(a.padding for a in phase), tuple(a.dilation for a in phase), f.groups, src, dst, f.accuracy,
             )  # fmt: skip
-            view = _every(dst, y, phase, f.stride)
-            route = best_route(p, f.algorithm, check_threads(self._threads), x.strides, view.strides)
+            every = _every(dst, phase, f.stride)
+            route = best_route(p, f.algorithm, threads, x.strides, y[every].strides)
             taps = tuple(a.taps for a in phase)
             packed = self._packed.get((taps, route.packing))
             if packed is None:
                 w = f.w[np.ix_(range(f.oc), range(f.w.shape[1]), *(t or (0,) for t in taps))]
                 packed = self._packed[taps, route.packing] = route.pack(w, f.bias)
-            route.run(x, *packed, view, finish, None if add is None else _every(dst, add, phase, f.stride))
+            yield route.run, *packed, every
 
 
-def _every(layout: Layout, y: np.ndarray, phase, stride) -> np.ndarray:
-    """The outputs of a phase."""
+def _every(layout: Layout, phase, stride) -> tuple[slice, ...]:
+    """Which elements of a physical array are the outputs of a phase."""
     at = {dim + 2: slice(a.start, None, s) for dim, (a, s) in enumerate(zip(phase, stride))}
-    return y[tuple(at.get(factor.dim, slice(None)) for factor in layout.factors)]
+    return tuple(at.get(factor.dim, slice(None)) for factor in layout.factors)
 
 
 class ConvTranspose1d(_ConvTranspose):

@@ -36,5 +36,8 @@ class Route:
     ) -> None: ...  # fmt: skip
     def __call__(
         self, x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, y: np.ndarray, finish: Finish | None = None,
-        add: np.ndarray | None = None,
+        add: np.ndarray | None = None, workspace: np.ndarray | None = None,
     ) -> None: ...  # fmt: skip
+    def needs(self, y: np.ndarray, add: np.ndarray | None = None) -> int: ...
+
+def finish_pixels(finish: Finish, y: np.ndarray, add: np.ndarray | None = None) -> None: ...

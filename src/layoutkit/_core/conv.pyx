@@ -7,7 +7,8 @@ Two ways to lay the tile  C[i][j] = sum A[i][k] B[k][j]  over it:
 PixelRows    i = output pixels, read where they lie through row pointers; j = output channels.
              For layouts whose channels are innermost, whole (NHWC) or in blocks (nChw16c).
 FilterRows   i = output channels; j = output pixels of one image, packed into panels unless they already
-             lie as one (1x1). For layouts whose pixels are innermost (NCHW).
+             lie as one (1x1). For layouts whose pixels are innermost (NCHW). Planes (planes.pyx) reads them where
+             they lie.
 
 Spatial axes are always three, depth height width; one that a problem does not have has size 1.
 All strides are in bytes. Work is one flat range of tiles that the threads share evenly, in one parallel
@@ -25,8 +26,8 @@ from numpy import empty, uint8
 from numpy import ndarray as new_array
 
 from .registry cimport (
-    LK_CLIP, LK_GELU, LK_GELU_TANH, LK_HARDSWISH, LK_NOTHING, LK_PRELU, LK_SILU, lk_finish, lk_finish_fn, lk_gemm,
-    lk_gemm_fn, lk_kernel, row_named,
+    LK_CLIP, LK_FINISH, LK_GELU, LK_GELU_TANH, LK_HARDSWISH, LK_NOTHING, LK_PRELU, LK_SILU, lk_finish, lk_finish_fn, lk_gemm,
+    lk_gemm_fn, lk_kernel, best_row, row_named,
 )
 from .reorder cimport Program
 
@@ -211,6 +212,9 @@ cdef class PixelRows(Executor):
         cdef int64_t taps = 1 if self.gather else self.taps, tap, stop, i, ahead
         cdef bint masked = self.padded and not self.gather
         cdef bint onto = finish != NULL and finish.add == y
+        # pixels that follow one another, each read once: the next tile's are worth fetching, the first panel meets them
+        cdef bint next_rows = (self.taps == 1 and self.blocks == 1 and not self.gather and not self.padded
+                               and self.x_stride[3] * self.g.stride[2] == 4 * self.kb)
         cdef lk_finish f
         cdef float limits[2]
         cdef bint clip = clips(finish, y, limits, self.cols > self.g.oc)
@@ -224,7 +228,7 @@ cdef class PixelRows(Executor):
         tile.kb, tile.kb_last = self.kb, self.kb_last
         if self.gather:
             tile.tap, tile.blocks, tile.kb, tile.kb_last = &zero_tap, 1, self.depth, self.depth
-        tile.ldb, tile.bias_row, tile.bias_col = self.nr, NULL, NULL
+        tile.ldb, tile.b_tap, tile.bias_row, tile.bias_col = self.nr, NULL, NULL, NULL
         tile.c_split, tile.c_col = self.split, c_col
         while task < end:
             group, rest = task // per_group, task % per_group
@@ -259,6 +263,9 @@ cdef class PixelRows(Executor):
                 ahead = tile.taps * (self.depth // self.taps) * self.nr
                 tile.ahead_bytes = 4 * ahead // (stop - t) // 64 * 64
                 tile.ahead = <const char *>(tile.b + ahead)
+                if next_rows and panel == 0 and block > 0:
+                    tile.ahead_bytes = tall * 4 * self.kb
+                    tile.ahead = tile.a + x_row[row - row0] + (tall + (t < extra)) * 4 * self.kb
                 for i in range(t, stop):
                     tile.rows = <int>(tall + (i < extra))
                     tile.row, tile.c_row = x_row + (row - row0), y_row + (row - row0)
@@ -292,7 +299,7 @@ cdef class PixelRows(Executor):
         cdef int64_t lo[3]
         cdef int64_t hi[3]
         cdef uint32_t bit, whole
-        cdef int64_t x_at = 0, y_at = 0
+        cdef int64_t x_at = 0, y_at = 0, x_step = g.stride[2] * self.x_stride[3]
         cdef bint inside, turned = True
         cdef int axis
         rest = row
@@ -311,8 +318,17 @@ cdef class PixelRows(Executor):
                     for axis in range(3):
                         x_at += (p[axis + 1] * g.stride[axis] - g.before[axis]) * self.x_stride[axis + 1]
                         y_at += p[axis + 1] * self.y_stride[axis + 1]
-                x_row[i], y_row[i] = x_at, y_at
-                if self.padded:
+                if not self.padded:  # the rest of the tile, or of this row of pixels
+                    rest = min(end - row, g.out[2] - p[3])
+                    for a in range(rest):
+                        x_row[i + a], y_row[i + a] = x_at + a * x_step, y_at + a * self.y_stride[3]
+                    x_at += rest * x_step
+                    y_at += rest * self.y_stride[3]
+                else:
+                    rest = 1
+                    x_row[i], y_row[i] = x_at, y_at
+                    x_at += x_step
+                    y_at += self.y_stride[3]
                     if turned:
                         taps_inside(g, 0, p[1], &lo[0], &hi[0])
                         taps_inside(g, 1, p[2], &lo[1], &hi[1])
@@ -327,12 +343,10 @@ cdef class PixelRows(Executor):
                             for b in range(lo[1], hi[1]):
                                 for c in range(lo[2], hi[2]):
                                     mask[(a * g.kernel[1] + b) * g.kernel[2] + c] |= bit
-                bit <<= 1
-                i += 1
-                row += 1
-                x_at += g.stride[2] * self.x_stride[3]
-                y_at += self.y_stride[3]
-                p[3] += 1
+                    bit <<= 1
+                i += rest
+                row += rest
+                p[3] += rest
                 turned = p[3] == g.out[2]
                 if turned:
                     p[3] = 0
@@ -439,7 +453,7 @@ cdef class FilterRows(Executor):
         for i in range(self.mr):
             row[i], c_row[i] = 4 * i * self.depth, i * self.y_stride[1]
         tile.row, tile.c_row, tile.c_col, tile.tap = row, c_row, c_col, &zero_tap
-        tile.mask, tile.zero, tile.bias_row, tile.bias_col = NULL, NULL, NULL, NULL
+        tile.mask, tile.zero, tile.b_tap, tile.bias_row, tile.bias_col = NULL, NULL, NULL, NULL, NULL
         tile.taps, tile.blocks, tile.block_stride, tile.kb, tile.kb_last = 1, 1, 0, self.depth, self.depth
         tile.c_split, tile.ahead, tile.ahead_bytes = 0, NULL, 0
         tile.accumulate = finish != NULL and finish.add == y
@@ -531,14 +545,34 @@ cdef class Finish:
             self.f.slope, self.f.slope_col = <const float *>PyArray_DATA(slope), slope.size > 1
 
 
-cdef ndarray like(y):
-    """A copy of `y` with the same strides."""
+cdef span_of(y):
+    """Bytes of what an array spans before its first element, and in all."""
     steps = [(n - 1) * s for n, s in zip(y.shape, y.strides)]
     first = -sum([s for s in steps if s < 0])
-    room = empty(first + sum([s for s in steps if s > 0]) + 4, uint8)
-    copied = new_array(y.shape, y.dtype, room, first, y.strides)
+    return first, first + sum([s for s in steps if s > 0]) + y.itemsize
+
+
+cdef ndarray like(y, char *room):
+    """A copy of `y` with the same strides, in `room`."""
+    first, size = span_of(y)
+    copied = new_array(y.shape, y.dtype, <unsigned char[:size]><unsigned char *>room, first, y.strides)
     copied[...] = y
     return copied
+
+
+def finish_pixels(Finish finish not None, ndarray y, ndarray add=None):
+    """y = finish(y + add) on pixels (count, channels), both contiguous; `add` may be None."""
+    cdef lk_finish f = finish.f
+    cdef lk_finish_fn fn = <lk_finish_fn>best_row(LK_FINISH, 32).fn
+    cdef int64_t i, start = 0, row = 4 * y.shape[1]
+    cdef char *at = <char *>PyArray_DATA(y)
+    f.add = NULL if add is None else <const char *>PyArray_DATA(add)
+    f.row, f.rows, f.count = &start, 1, y.shape[1]
+    for i in range(y.shape[0]):
+        f.y = at + i * row
+        fn(&f)
+        if f.add != NULL:
+            f.add += row
 
 
 cdef class Route:
@@ -571,12 +605,23 @@ cdef class Route:
         self.workspace = self.x_bytes + self.y_bytes + executor.ws_thread * executor.threads
         self.scratch = []
 
-    def __call__(self, ndarray x, ndarray w, bias, ndarray y, Finish finish=None, ndarray add=None):
+    def needs(self, ndarray y, add=None):
+        """Bytes of workspace for a call that writes `y`, with `add` or without."""
+        cdef int64_t copied = 0
+        if add is not None and self.residual is not None:
+            copied = self.y_bytes
+        elif add is not None and not self.executor.accumulates and PyArray_DATA(<ndarray?>add) == PyArray_DATA(y):
+            copied = aligned(span_of(y)[1])
+        return self.workspace + copied + 64
+
+    def __call__(self, ndarray x, ndarray w, bias, ndarray y, Finish finish=None, ndarray add=None,
+                 ndarray workspace=None):
         """Convolve `x` into `y` with a filter and bias packed for this route; y = finish(convolution + add).
 
-        `add` has the strides of `y`, and may be `y`.
+        `add` has the strides of `y`, and may be `y`. With a `workspace` of at least needs(y, add) bytes nothing is
+        allocated.
         """
-        cdef ndarray scratch
+        cdef ndarray scratch = workspace
         cdef const char *px = <const char *>PyArray_DATA(x)
         cdef const float *pw = <const float *>PyArray_DATA(w)
         cdef const float *pb = NULL
@@ -585,30 +630,41 @@ cdef class Route:
         cdef lk_finish f
         cdef const lk_finish *pf = NULL
         cdef char *reordered = NULL
+        cdef ndarray other, copied
+        cdef bint onto = False
+        f.add = NULL
         if finish is not None:
             f = finish.f
             pf = &f
             if add is not None:
                 f.add = <const char *>PyArray_DATA(add)
-            if add is not None and f.add == py and self.residual is None and not self.executor.accumulates:
-                add = like(y)
-                f.add = <const char *>PyArray_DATA(add)
-            if add is not None and self.residual is not None:
-                other = empty(self.y_bytes + 64, uint8)
-                reordered = <char *>aligned(<int64_t>PyArray_DATA(<ndarray>other))
+                onto = f.add == py and self.residual is None and not self.executor.accumulates
         if bias is not None:
             pb = <const float *>PyArray_DATA(<ndarray?>bias)
-        try:
-            scratch = self.scratch.pop()
-        except IndexError:
-            scratch = empty(self.workspace + 64, uint8)
+        if workspace is None:
+            try:
+                scratch = self.scratch.pop()
+            except IndexError:
+                scratch = empty(self.workspace + 64, uint8)
+        at = <char *>aligned(<int64_t>PyArray_DATA(scratch))
+        if onto or (f.add != NULL and self.residual is not None):  # a copy of the residual
+            if workspace is None:
+                other = empty(self.needs(y, add) - self.workspace, uint8)
+                reordered = <char *>aligned(<int64_t>PyArray_DATA(other))
+            else:
+                reordered = at + self.workspace
+            if onto:
+                copied = like(y, reordered)
+                f.add = <const char *>PyArray_DATA(copied)
+                reordered = NULL
         at = <char *>aligned(<int64_t>PyArray_DATA(scratch))
         with nogil:
             if reordered != NULL:
                 self.residual.run(f.add, reordered, self.executor.threads)
                 f.add = reordered
             self.run(px, pw, pb, pf, py, at)
-        self.scratch.append(scratch)
+        if workspace is None:
+            self.scratch.append(scratch)
 
     cdef void run(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
                   char *at) noexcept nogil:

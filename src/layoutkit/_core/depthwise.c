@@ -67,18 +67,21 @@ LK_INLINE void row_of_taps(vf (*acc)[MAX_COLS], const lk_depthwise *d, const lk_
 
 /* 3 x 3 taps of both output rows, all inside: each vector is loaded once for all of them. */
 LK_INLINE void square_of_taps(vf (*acc)[MAX_COLS], const lk_depthwise *d, const lk_depthwise_tile *at, const char *x,
-                              const float *w, const uint32_t lanes, const int cols, const int kind)
+                              const float *w, const int64_t w_row, const uint32_t lanes, const vi *order,
+                              const int cols, const int kind)
 {
     vf wv[3][3];
 #pragma GCC unroll 16
     for (int b = 0; b < 9; b++)
-        wv[b / 3][b % 3] = *(const vf *)(w + b * LK_LANES);
+        wv[b / 3][b % 3] = *(const vf *)(w + b / 3 * w_row + b % 3 * LK_LANES);
 #pragma GCC unroll 4
     for (int y = 0; y < 4; y++, x += d->x_row) {
         const char *p = x;
 #pragma GCC unroll 32
         for (int i = 0; i < cols + 2; i++, p += d->x_tap) {
-            const vf xv = column(p, at, i, cols + 2, 3, kind, lanes);
+            vf xv = column(p, at, i, cols + 2, 3, kind, lanes);
+            if (order)
+                xv = shuffle_lanes(xv, *order);
 #pragma GCC unroll 4
             for (int b = 2; b >= 0; b--)
 #pragma GCC unroll 2
@@ -127,20 +130,20 @@ LK_INLINE void tile(const lk_depthwise *d, const lk_depthwise_tile *at, const in
     for (int j = 0; j < cols; j++)
         acc[0][j] = acc[1][j] = bias;
     for (int64_t t = 0; t < d->taps; t++) {
-        if (!spread && kw == 3 && step == 1 && LK_LANES == 16 && d->square && d->square[t]) {
-            square_of_taps(acc, d, at, x + d->tap[t], w, d->x_lanes[v], cols, kind);
-            t += 2, w += 3 * row;
-            continue;
-        }
+        const int square = kw == 3 && step == 1 && LK_LANES == 16 && d->square && d->square[t];
         for (int c = v * depth; c < (v + 1) * depth; c++, w += row) {
             const vi lane = spread ? *(const vi *)(d->order + (int64_t)c * LK_LANES) : (vi){};
             const vi *order = spread ? &lane : NULL;
             const char *from = x + d->tap[t] + (spread ? d->x_at[c] : 0);
-            if (kw)
+            if (square)
+                square_of_taps(acc, d, at, from, w, depth * row, d->x_lanes[c], order, cols, kind);
+            else if (kw)
                 row_of_taps(acc, d, at, from, w, inside[t], d->x_lanes[c], order, cols, kw, step, kind);
             else
                 any_taps(acc, d, at, from, w, inside[t], d->x_lanes[c], order, cols, kind);
         }
+        if (square)
+            t += 2, w += 2 * depth * row;
     }
     if (d->clip)
 #pragma GCC unroll 8

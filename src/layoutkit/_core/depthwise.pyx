@@ -17,6 +17,10 @@ from .conv cimport Executor, Geometry, aligned, ceil_div, clips, share
 from .registry cimport lk_depthwise, lk_depthwise_fn, lk_depthwise_tile, lk_finish
 
 
+cdef enum:
+    HALF_PAGE = 2048   # bytes: lines so far apart share a set of L1 with every second one
+
+
 cdef class Depthwise(Executor):
     """Few input channels for each output channel.
 
@@ -157,6 +161,9 @@ cdef class Depthwise(Executor):
         d.x_row, d.y_row = g.stride[1] * self.x_stride[3], self.y_stride[3]
         d.x_col, d.y_col = self.pixels * g.stride[2] * self.x_stride[4], self.pixels * self.y_stride[4]
         d.x_tap, d.x_vector, d.y_vector = g.dilation[2] * self.x_stride[4], 4 * self.lanes, 4 * self.lanes
+        # four rows of columns, read again for each channel of a group, that fall into two sets of a cache push each other out
+        if self.spread and d.x_tap % HALF_PAGE == 0:
+            joint = False
         d.square = square if joint else NULL
         d.tap, d.inside, d.taps, d.depth = self.tap, inside, <int>self.taps, <int>self.depth
         d.kw, d.step = <int>g.kernel[2], self.step

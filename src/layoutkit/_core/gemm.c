@@ -17,7 +17,7 @@
 
 LK_INLINE vf splat(float x) { return x - (vf){}; }
 
-/* One vector of C where something is to be heeded: a ragged end, halves, a sum. */
+/* One vector of C where something is to be heeded: a ragged end, halves, a sum of the last vector. */
 static __attribute__((noinline)) void store(char *c, vf v, const int64_t *col, int tail, const lk_gemm *g)
 {
     if (g->accumulate) {
@@ -64,6 +64,7 @@ LK_INLINE void tile(const lk_gemm *g, const int mr, const int nv)
     const float *b = g->b;
     const int64_t ldb = g->ldb;
     const char *ahead = g->ahead, *const ahead_end = ahead + g->ahead_bytes;
+    const char *p[MAX_MR];
     for (int64_t t = 0; t < g->taps; t++) {
         const uint32_t mask = g->mask ? g->mask[t] : ~0u;
         if (!(mask << (32 - mr))) { /* padding under every row */
@@ -72,12 +73,16 @@ LK_INLINE void tile(const lk_gemm *g, const int mr, const int nv)
         }
         const char *base = g->a + g->tap[t], *const zero = (const char *)g->zero;
         for (int64_t q = 0; q < g->blocks; q++, base += g->block_stride) {
-            const char *p[MAX_MR];
-#pragma GCC unroll 32
-            for (int i = 0; i < mr; i++)
-                p[i] = zero + (-(int64_t)(mask >> i & 1) & (base + g->row[i] - zero)); /* no branch */
-            const int64_t kbytes = 4 * (q + 1 < g->blocks ? g->kb : g->kb_last);
             int64_t k = 0;
+            if (g->b_tap) { /* A goes on where it was, B elsewhere */
+                b = g->b + g->b_tap[t];
+                k = 4 * t * g->kb;
+            }
+            if (!k)
+#pragma GCC unroll 32
+                for (int i = 0; i < mr; i++)
+                    p[i] = zero + (-(int64_t)(mask >> i & 1) & (base + g->row[i] - zero)); /* no branch */
+            const int64_t kbytes = k + 4 * (q + 1 < g->blocks ? g->kb : g->kb_last);
             for (; k <= kbytes - 4 * LK_UNROLL; k += 4 * LK_UNROLL) {
                 /* keeps gcc from turning mr stack slots into mr induction variables */
                 __asm__ volatile("" : "+r"(k));
@@ -102,20 +107,32 @@ LK_INLINE void tile(const lk_gemm *g, const int mr, const int nv)
             for (int j = 0; j < nv; j++)
                 acc[i * nv + j] = between(acc[i * nv + j], g->clip[0], g->clip[1]);
     const int tail = g->cols % LK_LANES;
-    if (!(tail | g->c_split)) {
+    if (!g->c_split) {
 #pragma GCC unroll 32
         for (int i = 0; i < mr; i++) {
             char *c = g->c + g->c_row[i];
+            vf *const last = &acc[i * nv + nv - 1];
             if (g->accumulate)
 #pragma GCC unroll 8
-                for (int j = 0; j < nv; j++) {
+                for (int j = 0; j < nv - 1; j++) {
                     acc[i * nv + j] += *(vf *)(c + g->c_col[j]);
                     if (g->clip)
                         acc[i * nv + j] = between(acc[i * nv + j], g->clip[0], g->clip[1]);
                 }
 #pragma GCC unroll 8
-            for (int j = 0; j < nv; j++)
+            for (int j = 0; j < nv - 1; j++)
                 *(vf *)(c + g->c_col[j]) = acc[i * nv + j];
+            if (g->accumulate && !tail) {
+                *last += *(vf *)(c + g->c_col[nv - 1]);
+                if (g->clip)
+                    *last = between(*last, g->clip[0], g->clip[1]);
+            }
+            if (tail && (g->accumulate || LK_VB < 64))
+                store(c, *last, g->c_col + nv - 1, tail, g);
+            else if (tail)
+                store_lanes(c + g->c_col[nv - 1], *last, (1u << tail) - 1);
+            else
+                *(vf *)(c + g->c_col[nv - 1]) = *last;
         }
         return;
     }
@@ -124,7 +141,7 @@ LK_INLINE void tile(const lk_gemm *g, const int mr, const int nv)
         char *c = g->c + g->c_row[i];
 #pragma GCC unroll 8
         for (int j = 0; j < nv; j++)
-            store(c, acc[i * nv + j], g->c_col + (g->c_split ? 2 * j : j), j == nv - 1 ? tail : 0, g);
+            store(c, acc[i * nv + j], g->c_col + 2 * j, j == nv - 1 ? tail : 0, g);
     }
 }
 

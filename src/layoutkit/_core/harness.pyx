@@ -6,8 +6,8 @@ The caller vouches for every address, size and stride.
 from libc.stdint cimport int64_t, uint32_t
 
 from .registry cimport (
-    lk_convert, lk_convert_fn, lk_gemm, lk_gemm_fn, lk_kernel, lk_move, lk_move_fn, lk_winograd_filter, lk_winograd_filter_fn, lk_winograd_in,
-    lk_winograd_in_fn, lk_winograd_out, lk_winograd_out_fn, row_named,
+    lk_convert, lk_convert_fn, lk_gemm, lk_gemm_fn, lk_kernel, lk_move, lk_move_fn, lk_strips, lk_strips_fn,
+    lk_winograd_filter, lk_winograd_filter_fn, lk_winograd_in, lk_winograd_in_fn, lk_winograd_out, lk_winograd_out_fn, row_named,
 )
 
 
@@ -55,12 +55,25 @@ def gemm(str name, size_t a, const int64_t[::1] row, const int64_t[::1] tap, mas
         bits = mask
         g.mask = &bits[0]
     g.taps, g.blocks, g.block_stride, g.kb, g.kb_last = tap.shape[0], blocks, block_stride, kb, kb_last
-    g.b, g.ldb = <const float *>b, ldb
+    g.b, g.ldb, g.b_tap = <const float *>b, ldb, NULL
     g.bias_col, g.bias_row = <const float *>bias_col, <const float *>bias_row
     g.c, g.c_row, g.c_col = <char *>c, &c_row[0], &c_col[0]
     g.c_split, g.accumulate, g.rows, g.cols = split, accumulate, row.shape[0], cols
     g.ahead, g.ahead_bytes, g.clip = NULL, 0, NULL
     (<lk_gemm_fn>kernel.fn)(&g)
+
+
+def strips(str name, size_t x, x_strides, size_t w, size_t bias, size_t y, y_strides, rows, cols, step, left, right,
+           top, bottom):
+    """Run a strips row; strides (row, col), 0 for the bias: none; see lk_strips in kernels.h."""
+    cdef const lk_kernel *kernel = row_named(name)
+    cdef lk_strips s
+    s.x, s.w, s.bias, s.y = <const char *>x, <const float *>w, <const float *>bias, <char *>y
+    s.x_row, s.x_col = x_strides
+    s.y_row, s.y_col = y_strides
+    s.rows, s.cols, s.step, s.left, s.right, s.top, s.bottom = rows, cols, step, left, right, top, bottom
+    s.clip = NULL
+    (<lk_strips_fn>kernel.fn)(&s)
 
 
 def winograd_in(str name, size_t src, strides, inside, channels, block, block_stride, size_t v, v_stride,

@@ -16,7 +16,8 @@ enum { LK_PORTABLE, LK_AVX2, LK_AVX512, LK_AVX512_BF16, LK_ISA_COUNT };
  * A is read by broadcast, so its strides are free: element k of row i is the float at
  *   a + row[i] + tap[t] + q * block_stride + 4 * k          (bytes)
  * or 0 where bit i of mask[t] is clear; then `zero` is read, kb zeros. k < kb, in the last block k < kb_last.
- * B is packed or strided: its (t, q, k) rows lie ldb floats apart, whole vectors are read.
+ * B is packed or strided: its (t, q, k) rows lie ldb floats apart (those of a tap, if there is b_tap), whole vectors
+ * are read.
  * C is stored once, whole vectors at c + c_row[i] + c_col[v], or, if c_split, half vectors at
  * c_col[2v] and c_col[2v + 1]; of the last vector only the first cols % lanes floats, if that is not 0
  * (half a vector if c_split). c_split excludes accumulate.
@@ -30,6 +31,8 @@ typedef struct {
     int64_t taps, blocks, block_stride, kb, kb_last;
     const float *b;
     int64_t ldb;
+    const int64_t *b_tap; /* the rows of tap t begin at b + b_tap[t], and A's taps follow one another: tap[t] is 4*t*kb,
+                           * one block, no mask; or NULL: B's taps follow one another */
     const float *bias_col; /* a value per column (whole vectors), or NULL */
     const float *bias_row; /* a value per row, or NULL */
     char *c;
@@ -81,6 +84,21 @@ typedef struct {
 } lk_depthwise;
 typedef void (*lk_depthwise_fn)(const lk_depthwise *);
 
+/* y[o][j] = bias + sum over a, b < 3 of x[step*o + a][step*j + b] * w[a][b], o < rows, j < cols: whole vectors of
+ * channels, each of its own input channel. x[i][k] is the vector at x + i*x_row + k*x_col (bytes), or 0 (and not read)
+ * if i is not in [top, bottom), if k is 0 and `left`, or the last and `right` (0 or 1 each). step is 1 or 2, cols at
+ * most the kernel's and at least half of that. */
+typedef struct {
+    const char *x;
+    int64_t x_row, x_col;
+    const float *w, *bias; /* [3][3][lanes], [lanes] or NULL */
+    char *y;
+    int64_t y_row, y_col, rows, top, bottom;
+    int cols, step, left, right;
+    const float *clip; /* y is clipped to [clip[0], clip[1]], a NaN stays; or NULL */
+} lk_strips;
+typedef void (*lk_strips_fn)(const lk_strips *);
+
 /* y[i][j] = f(y[i][j] + add[i][j]), i < rows, j < count: rows of floats at y + row[i], and at add + row[i] unless add is
  * NULL; they may be the same. `what` names f: clip to [lo, hi], prelu by slope[i * slope_row + j * slope_col] (0 or 1
  * each), ... A NaN stays one. */
@@ -122,6 +140,23 @@ typedef struct {
 } lk_move;
 enum { LK_MAX_DIGITS = 1024 };
 typedef void (*lk_move_fn)(const lk_move *);
+
+/* `loops` around a leaf on elements of `width` bytes, outermost first: n steps of s and d bytes; `src`, `dst`: where
+ * they begin. The loops make one range of `tasks`, which threads share. */
+enum { LK_MAX_LOOPS = 32 };
+typedef struct {
+    lk_move_fn fn;
+    lk_move leaf;
+    int64_t src, dst, tasks;
+    int width, loops;
+    int64_t n[LK_MAX_LOOPS], s[LK_MAX_LOOPS], d[LK_MAX_LOOPS];
+} lk_nest;
+
+/* Tasks [task, end) of a nest around transposes, each as a panel: see panel.c. scratch: LK_PANEL_BYTES, aligned to 64;
+ * of a leaf, (n0 * width + 128) * n1 is at most LK_PANEL_IN, and max(n0 * width, 64, width) * n1 at most LK_PANEL_OUT. */
+enum { LK_PANEL_IN = 192 << 10, LK_PANEL_OUT = 192 << 10, LK_PANEL_BYTES = 2 * LK_PANEL_IN + LK_PANEL_OUT };
+enum { LK_SLAB = 128 << 10 }; /* bytes of the destination that are made in scratch */
+typedef void (*lk_panel_fn)(const lk_nest *, const char *src, char *dst, int64_t task, int64_t end, char *scratch);
 
 /* Winograd's transforms, tile by tile; F(m x m, 3 x 3) has n x n products, n = m + 2; 1 x m tiles transform along
  * the width only. The points are 0, +-p[0], +-p[1], .., infinity; `k` holds, as winograd.py derives them,
@@ -197,7 +232,7 @@ typedef void (*lk_convert_fn)(const lk_convert *);
 typedef double (*lk_peak_fn)(int64_t n);
 
 enum {
-    LK_GEMM, LK_DEPTHWISE, LK_FINISH, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_CONVERT, LK_PEAK,
+    LK_GEMM, LK_DEPTHWISE, LK_STRIPS, LK_FINISH, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_PANEL, LK_CONVERT, LK_PEAK,
     LK_WINOGRAD_IN, LK_WINOGRAD_OUT, LK_WINOGRAD_FILTER, LK_FAMILY_COUNT
 };
 

@@ -8,6 +8,9 @@ from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 from .registry cimport LK_COPY, LK_PEAK, best_row, lk_kernel, lk_move, lk_move_fn, lk_peak_fn
 
+cdef extern from "stream.h" nogil:
+    void stream_end()
+
 
 cdef double now() noexcept nogil:
     cdef timespec t
@@ -60,6 +63,7 @@ cdef void copy_part(lk_move_fn fn, const char *s, char *d, int64_t lo, int64_t h
     memset(&m, 0, sizeof(m))
     m.src, m.dst, m.n0, m.n1, m.s1, m.d1, m.stream = s + lo, d + lo, 1, hi - lo, 1, 1, 1
     fn(&m)
+    stream_end()
 
 
 def omp_max_threads():

@@ -11,30 +11,6 @@
 
 #include <string.h>
 
-/* n <= LK_VB bytes, nothing behind them touched. */
-LK_INLINE void copy_part(char *d, const char *s, int n)
-{
-#if defined(__AVX512BW__)
-    const __mmask64 m = n == 64 ? ~0ull : (1ull << n) - 1;
-    _mm512_mask_storeu_epi8(d, m, _mm512_maskz_loadu_epi8(m, s));
-#else
-    if (n >= LK_VB) {
-        memcpy(d, s, LK_VB);
-        return;
-    }
-    if (LK_VB > 16 && n & 16)
-        memcpy(d, s, LK_VB > 16 ? 16 : 0), d += 16, s += 16;
-    if (n & 8)
-        memcpy(d, s, 8), d += 8, s += 8;
-    if (n & 4)
-        memcpy(d, s, 4), d += 4, s += 4;
-    if (n & 2)
-        memcpy(d, s, 2), d += 2, s += 2;
-    if (n & 1)
-        *d = *s;
-#endif
-}
-
 /* n0 runs of n1 bytes. */
 void LK_NAME(copy_x8)(const lk_move *m)
 {
@@ -45,11 +21,9 @@ void LK_NAME(copy_x8)(const lk_move *m)
         for (int64_t i = 0; i < m->n0; i++, s += m->s0, d += m->d0)
             for (int64_t k = 0; k < n; k += LK_VB)
                 stream_vector(d + k, s + k);
-        stream_end();
     } else if (m->stream && n >= 8 * LK_VB) {
         for (int64_t i = 0; i < m->n0; i++, s += m->s0, d += m->d0)
             stream_run(d, s, n);
-        stream_end();
     } else if (n <= 4 * LK_VB) { /* a block of a blocked layout, a pixel of few channels */
         for (int64_t i = 0; i < m->n0; i++, s += m->s0, d += m->d0) {
             int64_t k = 0;
@@ -57,6 +31,8 @@ void LK_NAME(copy_x8)(const lk_move *m)
                 copy_part(d + k, s + k, LK_VB);
             if (k < n)
                 copy_part(d + k, s + k, (int)(n - k));
+            if (m->ahead)
+                __builtin_prefetch(s + m->ahead);
         }
     } else {
         for (int64_t i = 0; i < m->n0; i++, s += m->s0, d += m->d0)
@@ -77,6 +53,58 @@ void LK_NAME(copy_x8)(const lk_move *m)
 #define BITS 64
 #include "move_width.inc"
 #undef BITS
+
+#if defined(__AVX512BW__)
+/* A line of elements of `bytes`, s1 apart, of each of which the first k bytes are there. */
+LK_INLINE __m512i line_of(const char *s, int64_t s1, const int bytes, __mmask64 k, __m512i pad)
+{
+    if (bytes == 64)
+        return _mm512_mask_loadu_epi8(pad, k, s);
+    if (bytes == 32) {
+        const __m256i p = _mm512_castsi512_si256(pad);
+        const __m256i a = _mm256_mask_loadu_epi8(p, (__mmask32)k, s), b = _mm256_mask_loadu_epi8(p, (__mmask32)k, s + s1);
+        return _mm512_inserti64x4(_mm512_castsi256_si512(a), b, 1);
+    }
+    const __m128i p = _mm512_castsi512_si128(pad);
+    __m512i v = _mm512_castsi128_si512(_mm_mask_loadu_epi8(p, (__mmask16)k, s));
+    v = _mm512_inserti32x4(v, _mm_mask_loadu_epi8(p, (__mmask16)k, s + s1), 1);
+    v = _mm512_inserti32x4(v, _mm_mask_loadu_epi8(p, (__mmask16)k, s + 2 * s1), 2);
+    return _mm512_inserti32x4(v, _mm_mask_loadu_epi8(p, (__mmask16)k, s + 3 * s1), 3);
+}
+
+/* Whether the destination is rows of as many bytes as whole lines, and they were written so. */
+LK_INLINE int write_lines(const lk_move *m, const int bytes, const int64_t d1)
+{
+    const int64_t n0 = m->n0, n1 = m->n1, s0 = m->s0, s1 = m->s1, d0 = m->d0, ahead = m->ahead;
+    const int per = 64 / bytes;
+    if (d1 != bytes || n1 * bytes % 64)
+        return 0;
+    const int stream = m->stream && ((intptr_t)m->dst | d0) % 64 == 0;
+    const __mmask64 k = m->valid ? (1ull << m->valid) - 1 : ~0ull;
+    const __m512i pad = m->valid ? _mm512_loadu_si512(m->pad) : _mm512_setzero_si512();
+    const char *src = m->src;
+    char *dst = m->dst;
+    for (int64_t i = 0; i < n0; i++, src += s0, dst += d0) {
+        const char *s = src;
+        for (int64_t j = 0; j < n1; j += per, s += per * s1) {
+            const __m512i line = line_of(s, s1, bytes, k, pad);
+            if (stream)
+                _mm512_stream_si512((void *)(dst + j * bytes), line);
+            else
+                _mm512_storeu_si512((void *)(dst + j * bytes), line);
+            if (ahead)
+                for (int e = 0; e < per; e++)
+                    __builtin_prefetch(s + e * s1 + ahead);
+        }
+    }
+    return 1;
+}
+#define WRITE_LINES(BITS, d1) \
+    if (BITS <= 512 && write_lines(m, MIN(64, BITS / 8), d1)) \
+        return;
+#else
+#define WRITE_LINES(BITS, d1)
+#endif
 
 /* Elements of a whole vector or a part of one: blocks of blocked layouts, moved as they are or padded. */
 LK_INLINE void move_wide(char *d, const char *s, const lk_move *m, const int bytes, const int stream)
@@ -99,12 +127,22 @@ LK_INLINE void move_wide(char *d, const char *s, const lk_move *m, const int byt
 #define WIDE(BITS) \
     void LK_NAME(gather_x##BITS)(const lk_move *m) \
     { \
-        for (int64_t i = 0; i < m->n0; i++) \
-            for (int64_t j = 0; j < m->n1; j++) \
-                move_wide(m->dst + i * m->d0 + j * m->d1, m->src + i * m->s0 + j * m->s1, m, BITS / 8, 0); \
+        WRITE_LINES(BITS, m->d1) \
+        const int stream = BITS >= 512 && m->stream && ((intptr_t)m->dst | m->d0 | m->d1) % 64 == 0; \
+        for (int64_t i = 0; i < m->n0; i++) { \
+            const char *s = m->src + i * m->s0; \
+            char *d = m->dst + i * m->d0; \
+            for (int64_t j = 0; j < m->n1; j++, s += m->s1, d += m->d1) { \
+                if (stream) \
+                    move_wide(d, s, m, BITS / 8, 1); \
+                else \
+                    move_wide(d, s, m, BITS / 8, 0); \
+            } \
+        } \
     } \
     void LK_NAME(transpose_x##BITS)(const lk_move *m) \
     { \
+        WRITE_LINES(BITS, m->d1) \
         const int stream = m->stream && ((intptr_t)m->dst | m->d0) % MIN(64, BITS / 8) == 0; \
         for (int64_t i = 0; i < m->n0; i++) { \
             const char *s = m->src + i * m->s0; \
@@ -118,8 +156,6 @@ LK_INLINE void move_wide(char *d, const char *s, const lk_move *m, const int byt
                     __builtin_prefetch(s + m->ahead); \
             } \
         } \
-        if (stream) \
-            stream_end(); \
     }
 WIDE(128)
 WIDE(256)

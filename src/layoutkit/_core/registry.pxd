@@ -10,6 +10,7 @@ cdef extern from "kernels.h" nogil:
         int64_t taps, blocks, block_stride, kb, kb_last
         const float *b
         int64_t ldb
+        const int64_t *b_tap
         const float *bias_col
         const float *bias_row
         char *c
@@ -46,6 +47,17 @@ cdef extern from "kernels.h" nogil:
         int rows, tiles, vectors, taps, depth, kw, step
     ctypedef void (*lk_depthwise_fn)(const lk_depthwise *) noexcept nogil
 
+    ctypedef struct lk_strips:
+        const char *x
+        int64_t x_row, x_col
+        const float *w
+        const float *bias
+        char *y
+        int64_t y_row, y_col, rows, top, bottom
+        int cols, step, left, right
+        const float *clip
+    ctypedef void (*lk_strips_fn)(const lk_strips *) noexcept nogil
+
     enum:
         LK_NOTHING, LK_CLIP, LK_PRELU, LK_SILU, LK_GELU, LK_GELU_TANH, LK_HARDSWISH
     ctypedef struct lk_finish:
@@ -69,6 +81,18 @@ cdef extern from "kernels.h" nogil:
         int64_t ahead
         int stream
     ctypedef void (*lk_move_fn)(const lk_move *) noexcept nogil
+
+    enum:
+        LK_MAX_DIGITS, LK_MAX_LOOPS, LK_PANEL_IN, LK_PANEL_OUT, LK_PANEL_BYTES, LK_SLAB
+    ctypedef struct lk_nest:
+        lk_move_fn fn
+        lk_move leaf
+        int64_t src, dst, tasks
+        int width, loops
+        int64_t n[32]
+        int64_t s[32]
+        int64_t d[32]
+    ctypedef void (*lk_panel_fn)(const lk_nest *, const char *, char *, int64_t, int64_t, char *) noexcept nogil
 
     ctypedef struct lk_winograd_in:
         const char *src
@@ -118,7 +142,7 @@ cdef extern from "kernels.h" nogil:
     ctypedef double (*lk_peak_fn)(int64_t) noexcept nogil
 
     enum:
-        LK_GEMM, LK_DEPTHWISE, LK_FINISH, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_CONVERT, LK_PEAK, LK_WINOGRAD_IN,
+        LK_GEMM, LK_DEPTHWISE, LK_STRIPS, LK_FINISH, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_PANEL, LK_CONVERT, LK_PEAK, LK_WINOGRAD_IN,
         LK_WINOGRAD_OUT, LK_WINOGRAD_FILTER, LK_FAMILY_COUNT, LK_ISA_COUNT
         LK_F32, LK_F64, LK_F16, LK_BF16, LK_S32, LK_S8, LK_U8
 

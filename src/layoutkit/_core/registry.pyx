@@ -8,7 +8,8 @@ import os
 from typing import NamedTuple
 
 FAMILIES = (
-    "gemm", "depthwise", "finish", "copy", "transpose", "gather", "fill", "convert", "peak",
+    "gemm", "depthwise", "strips", "finish", "copy", "transpose", "gather", "fill", "panel", "convert",
+    "peak",
     "winograd_in", "winograd_out", "winograd_filter",
 )
 

@@ -1,9 +1,16 @@
-cdef struct Nest
+from libc.stdint cimport int64_t
+
+from .registry cimport lk_move_fn, lk_nest, lk_panel_fn
+
 
 cdef class Program:
-    cdef Nest *nests
+    cdef lk_nest *nests
+    cdef lk_panel_fn *ways  # NULL: leaf by leaf
     cdef int count
-    cdef bint stream
+    cdef lk_nest slabs
+    cdef int64_t slab  # bytes; 0: nests write to the destination
+    cdef lk_move_fn copy
     cdef char pad[64]
     cdef void run(self, const char *src, char *dst, int threads) noexcept nogil
     cdef void part(self, const char *src, char *dst, int tid, int threads) noexcept nogil
+    cdef void slab_part(self, const char *src, char *dst, int tid, int threads) noexcept nogil

@@ -1,37 +1,33 @@
 """Executes a reorder: a list of rectangular loop nests, each around one leaf kernel.
 
 A nest's outer loops are flattened into one range that the threads share evenly; nests follow one another
-without a barrier, for they write disjoint elements.
+without a barrier, for they write disjoint elements. Nests of panels go through scratch memory, see panel.c.
 """
 
 from cython.parallel cimport parallel
 cimport openmp
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uintptr_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcpy
-from numpy cimport PyArray_DATA, import_array, ndarray
+from libc.string cimport memcpy, memset
+from numpy cimport PyArray_DATA, PyArray_ISWRITEABLE, import_array, ndarray, npy_intp
 
 from .registry cimport (
-    LK_COPY, LK_FILL, LK_GATHER, LK_TRANSPOSE, best_row, lk_kernel, lk_move, lk_move_fn
+    LK_COPY, LK_FILL, LK_GATHER, LK_MAX_DIGITS, LK_MAX_LOOPS, LK_PANEL, LK_PANEL_BYTES, LK_PANEL_IN, LK_PANEL_OUT,
+    LK_SLAB, LK_TRANSPOSE, best_row, lk_kernel, lk_move, lk_move_fn, lk_nest, lk_panel_fn
 )
 
 import_array()
 
-cdef enum:
-    MAX_LOOPS = 32
+cdef extern from "stream.h" nogil:
+    void stream_end()
+
+cdef extern from * nogil:
+    """
+    static _Thread_local char panel_scratch[LK_PANEL_BYTES + 64];  /* of threads that move panels: kept */
+    """
+    char *panel_scratch
 
 _FAMILY = {"copy": LK_COPY, "transpose": LK_TRANSPOSE, "gather": LK_GATHER, "fill": LK_FILL}
-
-cdef struct Nest:
-    lk_move_fn fn
-    lk_move leaf
-    int64_t src_offset, dst_offset
-    bint fill
-    int loops
-    int64_t tasks
-    int64_t n[MAX_LOOPS]
-    int64_t s[MAX_LOOPS]
-    int64_t d[MAX_LOOPS]
 
 
 def address(ndarray array):
@@ -52,38 +48,51 @@ cdef class Program:
         The element that fills write.
     stream : bool
         Bypass the caches.
+    panels : bool
+        Transposes that fit go as panels.
+    slabs : (loops, bytes), optional
+        The nests make a slab, see slabs.py, of each step of the loops.
     """
 
-    def __cinit__(self, nests, int width, bytes pad, bint stream):
-        cdef Nest *nest
+    def __cinit__(self, nests, int width, bytes pad, bint stream, bint panels=False, slabs=None):
+        cdef lk_nest *nest
         cdef const lk_kernel *row
-        cdef int i, j
+        cdef int i
         if len(pad) != width or width > 16:
             raise ValueError(f"pad of {len(pad)} bytes for elements of {width}")
         for i in range(0, sizeof(self.pad), width):
             memcpy(&self.pad[i], <const char *>pad, width)
-        self.count, self.stream = len(nests), stream
-        self.nests = <Nest *>calloc(max(1, self.count), sizeof(Nest))
-        if self.nests == NULL:
+        self.count = len(nests)
+        self.nests = <lk_nest *>calloc(max(1, self.count), sizeof(lk_nest))
+        self.ways = <lk_panel_fn *>calloc(max(1, self.count), sizeof(lk_panel_fn))
+        if self.nests == NULL or self.ways == NULL:
             raise MemoryError(f"reorder: {self.count} loop nests")
         for i, (family, bits, loops, leaf, src_offset, dst_offset, ahead, outer, valid) in enumerate(nests):
-            if len(loops) > MAX_LOOPS:
-                raise ValueError(f"reorder: {len(loops)} nested loops, at most {MAX_LOOPS}")
             nest = self.nests + i
             row = best_row(_FAMILY[family], bits)
-            nest.fn, nest.fill = <lk_move_fn>row.fn, family == "fill"
+            nest.fn, nest.width = <lk_move_fn>row.fn, bits // 8
             (nest.leaf.n0, nest.leaf.s0, nest.leaf.d0), (nest.leaf.n1, nest.leaf.s1, nest.leaf.d1) = leaf
-            nest.src_offset, nest.dst_offset = src_offset, dst_offset
+            nest.src, nest.dst = src_offset, dst_offset
             nest.leaf.stream = stream
             nest.leaf.ahead, nest.leaf.valid, nest.leaf.pad = ahead, valid, self.pad
             nest.leaf.in0, nest.leaf.out_d0, nest.leaf.in1, nest.leaf.out_s1 = outer
-            nest.loops, nest.tasks = len(loops), 1
-            for j, (n, s, d) in enumerate(loops):
-                nest.n[j], nest.s[j], nest.d[j] = n, s, d
-                nest.tasks *= n
+            if family == "fill":
+                nest.leaf.src = self.pad
+            take_loops(nest, loops)
+            if panels and family == "transpose" and fits_panel(nest):
+                self.ways[i] = <lk_panel_fn>best_row(LK_PANEL, 8).fn
+            elif (nest.leaf.in0 and nest.leaf.n0 > LK_MAX_DIGITS) or (nest.leaf.in1 and nest.leaf.n1 > LK_MAX_DIGITS):
+                raise ValueError(f"reorder: a leaf of {leaf} in two digits, at most {LK_MAX_DIGITS}")
+
+        if slabs:
+            if slabs[1] > LK_SLAB or panels:
+                raise ValueError(f"reorder: slabs of {slabs[1]} bytes, at most {LK_SLAB}, and without panels")
+            take_loops(&self.slabs, slabs[0])
+            self.slab, self.copy = slabs[1], <lk_move_fn>best_row(LK_COPY, 8).fn
 
     def __dealloc__(self):
         free(self.nests)
+        free(self.ways)
 
     def __call__(self, ndarray src, ndarray dst, int threads):
         """Move `src` to `dst`, arrays of the strides that this was planned for."""
@@ -103,40 +112,183 @@ cdef class Program:
                 self.part(src, dst, tid, n)
 
     cdef void part(self, const char *src, char *dst, int tid, int threads) noexcept nogil:
-        cdef int64_t at[MAX_LOOPS]
-        cdef int64_t task, end, rest
-        cdef Nest *nest
-        cdef lk_move m
-        cdef int i, j
+        cdef int64_t task, end
+        cdef lk_nest *nest
+        cdef char *scratch
+        cdef int i
+        if self.slab:
+            self.slab_part(src, dst, tid, threads)
+            return
         for i in range(self.count):
             nest = self.nests + i
             task, end = nest.tasks * tid // threads, nest.tasks * (tid + 1) // threads
             if task == end:
                 continue
-            m = nest.leaf
-            m.dst = dst + nest.dst_offset
-            m.src = src + nest.src_offset
-            if nest.fill:
-                m.src = &self.pad[0]
-            rest = task
-            for j in range(nest.loops - 1, -1, -1):
-                at[j] = rest % nest.n[j]
-                rest //= nest.n[j]
-                m.src += 0 if nest.fill else at[j] * nest.s[j]
-                m.dst += at[j] * nest.d[j]
-            while True:
-                nest.fn(&m)
-                task += 1
-                if task == end:
-                    break
-                j = nest.loops - 1
-                while True:  # the odometer: next digit, with carries
-                    at[j] += 1
-                    m.src += 0 if nest.fill else nest.s[j]
-                    m.dst += nest.d[j]
-                    if at[j] < nest.n[j]:
-                        break
-                    m.src -= 0 if nest.fill else nest.n[j] * nest.s[j]
-                    m.dst -= nest.n[j] * nest.d[j]
-                    at[j] = 0
-                    j -= 1
+            if self.ways[i] != NULL:
+                scratch = panel_scratch
+                self.ways[i](nest, src, dst, task, end, scratch + (-<uintptr_t>scratch & 63))
+            else:
+                run_nest(nest, src, dst, task, end, nest.leaf.ahead)
+        stream_end()
+
+
+    cdef void slab_part(self, const char *src, char *dst, int tid, int threads) noexcept nogil:
+        cdef int64_t task = self.slabs.tasks * tid // threads, end = self.slabs.tasks * (tid + 1) // threads
+        cdef char *scratch = panel_scratch
+        cdef int64_t s, d, at, ahead
+        cdef lk_move m
+        cdef int i
+        memset(&m, 0, sizeof(m))
+        m.n0, m.n1, m.s1, m.d1, m.stream = 1, self.slab, 1, 1, 1
+        scratch += -<uintptr_t>scratch & 63
+        while task < end:
+            offsets(&self.slabs, task, &s, &d)
+            offsets(&self.slabs, task + 1, &ahead, &at)
+            ahead = ahead - s if task + 1 < self.slabs.tasks else 0  # the next slab's source is fetched
+            for i in range(self.count):
+                run_nest(self.nests + i, src + s, scratch, 0, self.nests[i].tasks, ahead)
+            m.src, m.dst = scratch, dst + d
+            self.copy(&m)
+            task += 1
+        stream_end()
+
+
+cdef enum:
+    MAX_AXES = 64  # of an array, as numpy has it
+
+cdef struct Extent:
+    int ndim
+    npy_intp shape[MAX_AXES]
+    npy_intp strides[MAX_AXES]
+    npy_intp lo, hi  # bytes from the first element
+
+
+cdef class Kept:
+    """A move from arrays of one shape, strides and dtype to such of others: checks that it is given them, and runs.
+
+    Parameters
+    ----------
+    program : Program
+    dtype : dtype
+        Of both.
+    src, dst : (shape, strides)
+        Strides in bytes.
+    threads : int
+    what : str
+        The operation, for errors.
+    """
+
+    cdef Program program
+    cdef Extent src, dst
+    cdef object dtype, what
+    cdef int threads
+
+    def __cinit__(self, Program program not None, dtype, src, dst, int threads, what):
+        self.program, self.dtype, self.threads, self.what = program, dtype, threads, what
+        take_extent(&self.src, src, dtype.itemsize)
+        take_extent(&self.dst, dst, dtype.itemsize)
+
+    def __call__(self, ndarray array not None, ndarray out not None):
+        """Move `array` to `out`."""
+        cdef const char *s = <const char *>PyArray_DATA(array)
+        cdef char *d = <char *>PyArray_DATA(out)
+        if not (fits(array, &self.src, self.dtype) and fits(out, &self.dst, self.dtype)):
+            raise ValueError(f"{self.what}: planned for {tell(&self.src)} to {tell(&self.dst)}, {self.dtype}; got "
+                             f"{given(array)} to {given(out)}")
+        if not PyArray_ISWRITEABLE(out):
+            raise ValueError(f"{self.what}: out is read-only")
+        if s + self.src.lo < d + self.dst.hi and d + self.dst.lo < s + self.src.hi:
+            raise ValueError(f"{self.what}: out overlaps the array")
+        with nogil:
+            self.program.run(s, d, self.threads)
+
+
+cdef take_extent(Extent *e, of, itemsize):
+    shape, strides = of
+    e.ndim, e.lo, e.hi = len(shape), 0, itemsize
+    for i, (n, s) in enumerate(zip(shape, strides, strict=True)):
+        e.shape[i], e.strides[i] = n, s
+        if n > 1:
+            e.lo += min(0, (n - 1) * s)
+            e.hi += max(0, (n - 1) * s)
+
+
+cdef bint fits(ndarray array, const Extent *e, dtype):
+    cdef int i
+    if array.ndim != e.ndim or (array.dtype is not dtype and array.dtype != dtype):
+        return False
+    for i in range(e.ndim):
+        if array.shape[i] != e.shape[i] or (array.strides[i] != e.strides[i] and e.shape[i] > 1):
+            return False
+    return True
+
+
+cdef given(object array):
+    return f"{array.shape} {array.strides} {array.dtype}"
+
+
+cdef tell(const Extent *e):
+    return f"{tuple([e.shape[i] for i in range(e.ndim)])} {tuple([e.strides[i] for i in range(e.ndim)])}"
+
+
+cdef take_loops(lk_nest *nest, loops):
+    cdef int j
+    if len(loops) > LK_MAX_LOOPS:
+        raise ValueError(f"reorder: {len(loops)} nested loops, at most {LK_MAX_LOOPS}")
+    nest.loops, nest.tasks = len(loops), 1
+    for j, (n, s, d) in enumerate(loops):
+        nest.n[j], nest.s[j], nest.d[j] = n, s, d
+        nest.tasks *= n
+
+
+cdef void offsets(const lk_nest *nest, int64_t task, int64_t *src, int64_t *dst) noexcept nogil:
+    """Where a task begins, from where its nest does."""
+    cdef int j
+    src[0] = dst[0] = 0
+    for j in range(nest.loops - 1, -1, -1):
+        src[0] += task % nest.n[j] * nest.s[j]
+        dst[0] += task % nest.n[j] * nest.d[j]
+        task //= nest.n[j]
+
+
+cdef bint fits_panel(const lk_nest *nest):
+    cdef const lk_move *m = &nest.leaf
+    cdef int64_t w = nest.width
+    return (
+        m.s0 == m.d1 == w and (m.n0 * w + 128) * m.n1 <= LK_PANEL_IN and max(64, w) * m.n1 <= LK_PANEL_OUT
+        and m.n0 * m.n1 * w <= LK_PANEL_OUT and not (m.valid and (w >= 16 or m.in1))
+    )
+
+
+cdef void run_nest(const lk_nest *nest, const char *src, char *dst, int64_t task, int64_t end,
+                   int64_t ahead) noexcept nogil:
+    """Tasks [task, end), one after another."""
+    cdef int64_t at[LK_MAX_LOOPS]
+    cdef int64_t rest = task
+    cdef lk_move m = nest.leaf
+    cdef bint fill = m.src != NULL
+    cdef int j
+    m.dst, m.ahead = dst + nest.dst, ahead
+    if not fill:
+        m.src = src + nest.src
+    for j in range(nest.loops - 1, -1, -1):
+        at[j] = rest % nest.n[j]
+        rest //= nest.n[j]
+        m.src += 0 if fill else at[j] * nest.s[j]
+        m.dst += at[j] * nest.d[j]
+    while True:
+        nest.fn(&m)
+        task += 1
+        if task == end:
+            break
+        j = nest.loops - 1
+        while True:  # the odometer: next digit, with carries
+            at[j] += 1
+            m.src += 0 if fill else nest.s[j]
+            m.dst += nest.d[j]
+            if at[j] < nest.n[j]:
+                break
+            m.src -= 0 if fill else nest.n[j] * nest.s[j]
+            m.dst -= nest.n[j] * nest.d[j]
+            at[j] = 0
+            j -= 1

@@ -1,4 +1,4 @@
-/* Stores that bypass the caches. */
+/* Stores of parts of vectors, and stores that bypass the caches: those are in order for other threads after stream_end. */
 #ifndef LAYOUTKIT_STREAM_H
 #define LAYOUTKIT_STREAM_H
 
@@ -34,16 +34,50 @@ LK_INLINE void stream_part(char *p, const char *v, const int n __attribute__((un
 
 LK_INLINE void stream_vector(char *p, const char *v) { stream_part(p, v, LK_VB); }
 
+/* n <= LK_VB bytes, nothing behind them touched. */
+LK_INLINE void copy_part(char *d, const char *s, int n)
+{
+#if defined(__AVX512BW__)
+    const __mmask64 m = n == 64 ? ~0ull : (1ull << n) - 1;
+    _mm512_mask_storeu_epi8(d, m, _mm512_maskz_loadu_epi8(m, s));
+#else
+    if (n >= LK_VB) {
+        memcpy(d, s, LK_VB);
+        return;
+    }
+    if (LK_VB > 16 && n & 16)
+        memcpy(d, s, LK_VB > 16 ? 16 : 0), d += 16, s += 16;
+    if (n & 8)
+        memcpy(d, s, 8), d += 8, s += 8;
+    if (n & 4)
+        memcpy(d, s, 4), d += 4, s += 4;
+    if (n & 2)
+        memcpy(d, s, 2), d += 2, s += 2;
+    if (n & 1)
+        *d = *s;
+#endif
+}
+
+/* n < 64 bytes. */
+LK_INLINE void copy_line_part(char *d, const char *s, int n)
+{
+    for (; n > LK_VB; n -= LK_VB, d += LK_VB, s += LK_VB)
+        copy_part(d, s, LK_VB);
+    copy_part(d, s, n);
+}
+
 /* n bytes: a head up to the first aligned vector, streamed vectors, the rest. */
 LK_INLINE void stream_run(char *d, const char *s, int64_t n)
 {
     int64_t k = -(intptr_t)d & (LK_VB - 1);
     if (k > n)
         k = n;
-    memcpy(d, s, k);
+    if (k)
+        copy_part(d, s, (int)k);
     for (; k + LK_VB <= n; k += LK_VB)
         stream_vector(d + k, s + k);
-    memcpy(d + k, s + k, n - k);
+    if (k < n)
+        copy_part(d + k, s + k, (int)(n - k));
 }
 
 LK_INLINE void stream_end(void)

@@ -1,0 +1,9 @@
+from collections.abc import Sequence
+from typing import Any
+
+from .conv import Executor
+
+class Planes(Executor):
+    def __init__(
+        self, kernel: str, geometry: Any, threads: int, x_strides: Sequence[int], y_strides: Sequence[int], ic: int,
+    ) -> None: ...  # fmt: skip

@@ -1,0 +1,181 @@
+/* strips_3x<columns>_f32: 3x3 depthwise, stride 1 or 2, down a strip of columns; see lk_strips in kernels.h.
+ *
+ *   y[o][j] = bias + sum_a sum_b x[step*o + a][step*j + b] * w[a][b]        vectors of channels
+ *
+ * The nine weights stay in registers all the way down, and the sums of every output row that the current input row is
+ * part of: three with stride 1, two with stride 2. Each input is loaded once per strip for up to nine multiplications,
+ * a third of what tiles of two rows load: where channels lie a power of two apart, and a cache holds few of the lines
+ * of a column, that is what counts.
+ * Regions: the first and last column of taps may be padding, which is left out (left, right); so are rows of it.
+ */
+#include "kernels.h"
+#include "vector.h"
+
+#include <stddef.h>
+
+#if LK_VB == 64
+#define MAX_COLS 7
+#else
+#define MAX_COLS 2
+#endif
+
+/* What one input row adds to the sums of up to three output rows (NULL: none), by its row of taps. */
+LK_INLINE void add_row(vf *first, vf *second, vf *last, const vf (*w)[3], const char *x, const int64_t x_col,
+                       const int cols, const int step, const int left, const int right)
+{
+    const int count = (cols - 1) * step + 3;
+    x += left * x_col;
+#pragma GCC unroll 32
+    for (int i = left; i < count - right; i++, x += x_col) {
+        const vf v = *(const vf *)x;
+#pragma GCC unroll 4
+        for (int b = 0; b < 3; b++) {
+            const int j = (i - b) / step;
+            if (i < b || (i - b) % step || j >= cols)
+                continue;
+            if (first)
+                LK_FMA(first[j], v, w[0][b]);
+            if (second)
+                LK_FMA(second[j], v, w[1][b]);
+            if (last)
+                LK_FMA(last[j], v, w[2][b]);
+        }
+    }
+}
+
+LK_INLINE void begin(vf *acc, const float *bias, const int cols)
+{
+    const vf v = bias ? *(const vf *)bias : (vf){};
+#pragma GCC unroll 8
+    for (int j = 0; j < cols; j++)
+        acc[j] = v;
+}
+
+LK_INLINE void end(const lk_strips *s, char *y, vf *acc, const int cols)
+{
+    if (s->clip)
+#pragma GCC unroll 8
+        for (int j = 0; j < cols; j++)
+            acc[j] = between(acc[j], s->clip[0], s->clip[1]);
+#pragma GCC unroll 8
+    for (int j = 0; j < cols; j++, y += s->y_col)
+        *(vf *)y = acc[j];
+}
+
+/* Sums of output rows that the strip does not have are not made: those before the first, after the last. */
+#define ADD(FIRST, SECOND, LAST) \
+    add_row(FIRST, SECOND, LAST, (const vf(*)[3])w, x, s->x_col, cols, step, left, right)
+
+/* Input row i, i % 3 == P: the first of output row i, the second of i - 1, the last of i - 2. With 3n + 1 rows, none
+ * is multiplied in vain. */
+#define ROW1(P) \
+    { \
+        if (i == rows) \
+            break; \
+        begin(acc[P], s->bias, cols); \
+        if (i >= s->top && i < s->bottom) { \
+            if (P == 0 && i == 0) \
+                ADD(acc[0], NULL, NULL); \
+            else if (P == 1 && i == 1) \
+                ADD(acc[1], acc[0], NULL); \
+            else if (P == 1 && i == rows - 2) \
+                ADD(NULL, acc[0], acc[2]); \
+            else if (P == 2 && i == rows - 1) \
+                ADD(NULL, NULL, acc[0]); \
+            else \
+                ADD(acc[P], acc[(P + 2) % 3], acc[(P + 1) % 3]); \
+        } \
+        if (i >= 2) { \
+            end(s, y, acc[(P + 1) % 3], cols); \
+            y += s->y_row; \
+        } \
+        i++, x += s->x_row; \
+    }
+
+/* Input rows i = 2o and 2o + 1, o % 2 == P: the first and second of output row o, the former the last of o - 1. */
+#define ROWS2(P) \
+    { \
+        begin(acc[P], s->bias, cols); \
+        if (i >= s->top && i < s->bottom) { \
+            if (P == 0 && i == 0) \
+                ADD(acc[0], NULL, NULL); \
+            else if (i == rows - 1) \
+                ADD(NULL, NULL, acc[1 - P]); \
+            else \
+                ADD(acc[P], NULL, acc[1 - P]); \
+        } \
+        if (i >= 2) { \
+            end(s, y, acc[1 - P], cols); \
+            y += s->y_row; \
+        } \
+        if (++i == rows) \
+            break; \
+        x += s->x_row; \
+        if (i >= s->top && i < s->bottom) \
+            ADD(NULL, acc[P], NULL); \
+        i++, x += s->x_row; \
+    }
+
+LK_INLINE void strip(const lk_strips *s, const int cols, const int step, const int left, const int right)
+{
+    vf w[3][3], acc[3][MAX_COLS] = {};
+    const char *x = s->x;
+    char *y = s->y;
+    const int64_t rows = (s->rows - 1) * step + 3;
+    int64_t i = 0;
+#pragma GCC unroll 16
+    for (int b = 0; b < 9; b++) {
+        w[b / 3][b % 3] = *(const vf *)(s->w + b * LK_LANES);
+        LK_PIN(w[b / 3][b % 3]); /* in registers, not read again for every row */
+    }
+    if (step == 1)
+        for (;;) {
+            ROW1(0)
+            ROW1(1)
+            ROW1(2)
+        }
+    else
+        for (;;) {
+            ROWS2(0)
+            ROWS2(1)
+        }
+}
+
+#define CASE(COLS, STEP, LEFT, RIGHT) case COLS: strip(s, COLS, STEP, LEFT, RIGHT); break;
+#if LK_VB == 64
+#define CASES(STEP, LEFT, RIGHT) \
+    switch (s->cols) { CASE(4, STEP, LEFT, RIGHT) CASE(5, STEP, LEFT, RIGHT) CASE(6, STEP, LEFT, RIGHT) \
+                       CASE(7, STEP, LEFT, RIGHT) }
+#else
+#define CASES(STEP, LEFT, RIGHT) switch (s->cols) { CASE(1, STEP, LEFT, RIGHT) CASE(2, STEP, LEFT, RIGHT) }
+#endif
+
+LK_INLINE void run(const lk_strips *s)
+{
+    const int edges = 4 * (s->step == 2) + 2 * s->left + s->right;
+    switch (edges) {
+    case 0: CASES(1, 0, 0) break;
+    case 1: CASES(1, 0, 1) break;
+    case 2: CASES(1, 1, 0) break;
+    case 3: CASES(1, 1, 1) break;
+    case 4: CASES(2, 0, 0) break;
+    case 5: CASES(2, 0, 1) break;
+    case 6: CASES(2, 1, 0) break;
+    case 7: CASES(2, 1, 1) break;
+    }
+}
+
+#if LK_VB == 64
+void LK_NAME(strips_3x7_f32)(const lk_strips *s) { run(s); }
+#else
+void LK_NAME(strips_3x2_f32)(const lk_strips *s) { run(s); }
+#endif
+
+const lk_kernel LK_NAME(lk_rows_strips)[] = {
+#if LK_VB == 64
+    LK_ROW(LK_STRIPS, strips_3x7_f32, 32, 3, 7),
+#else
+    LK_ROW(LK_STRIPS, strips_3x2_f32, 32, 3, 2),
+#endif
+    LK_LAST_ROW,
+};

@@ -1,0 +1,10 @@
+from collections.abc import Sequence
+from typing import Any
+
+from .conv import Executor
+
+class Strips(Executor):
+    def __init__(
+        self, kernel: str, geometry: Any, threads: int, x_strides: Sequence[int], y_strides: Sequence[int],
+        channels: int, run: int, chunks: int,
+    ) -> None: ...  # fmt: skip

@@ -1,0 +1,97 @@
+"""Depthwise 3x3 down strips of columns: the loop nest around strips.c.
+
+A task is a run of channels of some rows of an image: all strips of columns, of each the vectors of channels, from its
+first row to its last. Rows are cut only where there are not enough tasks for the threads otherwise.
+"""
+
+from libc.stdint cimport int64_t
+from libc.stdlib cimport calloc, free
+
+from .conv cimport Executor, Geometry, ceil_div, clips, share
+from .registry cimport lk_finish, lk_strips, lk_strips_fn
+
+
+cdef class Strips(Executor):
+    """Each output channel reads its own input channel, whole vectors of them.
+
+    Parameters
+    ----------
+    kernel : str
+        Name of a strips row.
+    geometry, threads
+        As of PixelRows; kernel (1, 3, 3), stride 1 or 2, dilation 1, at most one column of padding on either side.
+    x_strides, y_strides : (n, run, h, w)
+        Byte strides of an image, a run of channels, a pixel.
+    channels, run : int
+        Channels, and how many of them a task takes: they lie together.
+    chunks : int
+        Into how many the rows are cut.
+
+    The packed filter is [vectors of channels][3][3][lanes] floats, the bias [vectors][lanes].
+    """
+
+    cdef int64_t x_stride[4]
+    cdef int64_t y_stride[4]
+    cdef int64_t channels, run_channels, runs, chunks, strips
+    cdef int64_t *pixel          # offsets of the outputs of a row
+
+    def __init__(self, str kernel, geometry, int threads, x_strides, y_strides, int64_t channels, int64_t run,
+                 int64_t chunks):
+        Executor.__init__(self, kernel, geometry, threads)
+        cdef int64_t i
+        for i in range(4):
+            self.x_stride[i], self.y_stride[i] = x_strides[i], y_strides[i]
+        self.channels, self.run_channels, self.chunks = channels, run, chunks
+        self.runs = ceil_div(channels, run)
+        self.strips = ceil_div(self.g.out[2], self.nr)
+        self.total = self.g.n * self.runs * chunks
+        self.pixel = <int64_t *>calloc(max(1, self.g.out[2]), sizeof(int64_t))
+        if self.pixel == NULL:
+            raise MemoryError(f"convolution: a table of {self.g.out[2]} columns")
+        for i in range(self.g.out[2]):
+            self.pixel[i] = i * self.y_stride[3]
+
+    def __dealloc__(self):
+        free(self.pixel)
+
+    cdef void part(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
+                   char *workspace, int64_t task, int64_t end) noexcept nogil:
+        cdef const Geometry *g = &self.g
+        cdef lk_strips_fn fn = <lk_strips_fn>self.tile
+        cdef lk_strips s
+        cdef int64_t n, run, chunk, rest, i, v, vector, first, row, count
+        cdef const char *from_
+        cdef char *to
+        cdef float limits[2]
+        cdef bint clip = clips(finish, NULL, limits, False)
+        s.x_row, s.x_col, s.y_row, s.y_col = self.x_stride[2], self.x_stride[3], self.y_stride[2], self.y_stride[3]
+        s.clip, s.bias, s.step = limits if clip else NULL, NULL, <int>g.stride[2]
+        while task < end:
+            chunk, rest = task % self.chunks, task // self.chunks
+            run, n = rest % self.runs, rest // self.runs
+            row = share(g.out[1], self.chunks, chunk)
+            s.rows = share(g.out[1], self.chunks, chunk + 1) - row
+            count = min(self.run_channels, self.channels - run * self.run_channels)
+            s.top = g.before[1] - row * g.stride[1]
+            s.bottom = s.top + g.size[1]
+            from_ = (x + n * self.x_stride[0] + run * self.x_stride[1]
+                     + (row * g.stride[1] - g.before[1]) * self.x_stride[2])
+            to = y + n * self.y_stride[0] + run * self.y_stride[1] + row * self.y_stride[2]
+            for i in range(self.strips):
+                first = share(g.out[2], self.strips, i)
+                s.cols = <int>(share(g.out[2], self.strips, i + 1) - first)
+                s.left = first * g.stride[2] < g.before[2]
+                s.right = (first + s.cols - 1) * g.stride[2] + 2 - g.before[2] >= g.size[2]
+                for v in range(count // self.lanes):
+                    vector = run * self.run_channels // self.lanes + v
+                    s.x = from_ + (first * g.stride[2] - g.before[2]) * s.x_col + 4 * v * self.lanes
+                    s.y = to + first * s.y_col + 4 * v * self.lanes
+                    s.w = w + vector * 9 * self.lanes
+                    if bias != NULL:
+                        s.bias = bias + vector * self.lanes
+                    fn(&s)
+            if finish != NULL and not clip:
+                for i in range(s.rows):
+                    self.finish_rows(finish, y, to - y + i * s.y_row, self.pixel, g.out[2], run * self.run_channels,
+                                     count)
+            task += 1
