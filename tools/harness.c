@@ -160,6 +160,33 @@ static int depthwise(const lk_kernel *k, int rows, int cols, int kw, int step, i
     return memcmp(y, want, sizeof y) ? wrong(k, "wrong sum") : 0;
 }
 
+/* 3 x 3 taps of one vector of channels; `outside` bits: a row above, one below, a column before, one behind. */
+static int strips(const lk_kernel *k, int rows, int cols, int step, int outside)
+{
+    enum { WIDE = 24 };
+    static float x[WIDE * WIDE * 16], w[9 * 16], bias[16], y[8 * WIDE * 16], want[8 * WIDE * 16];
+    int lanes = lanes_of(k), high = (rows - 1) * step + 3, wide = (cols - 1) * step + 3;
+    lk_strips g = {.x = (char *)x, .x_row = 4 * WIDE * lanes, .x_col = 4 * lanes, .w = w, .bias = bias, .y = (char *)y,
+                   .y_row = 4 * WIDE * lanes, .y_col = 4 * lanes, .rows = rows, .top = outside & 1,
+                   .bottom = high - (outside >> 1 & 1), .cols = cols, .step = step, .left = outside >> 2 & 1,
+                   .right = outside >> 3 & 1};
+    for (size_t i = 0; i < sizeof x / 4; i++) x[i] = small();
+    for (int i = 0; i < 9 * lanes; i++) w[i] = small();
+    for (size_t i = 0; i < sizeof y / 4; i++) y[i] = want[i] = small();
+    for (int i = 0; i < rows * cols * lanes; i++) {
+        int o = i / (cols * lanes), j = i / lanes % cols, c = i % lanes;
+        float sum = bias[c] = (float)(c % 5);
+        for (int t = 0; t < 9; t++) {
+            int row = step * o + t / 3, column = step * j + t % 3;
+            if (row >= g.top && row < g.bottom && column >= g.left && column < wide - g.right)
+                sum += x[(row * WIDE + column) * lanes + c] * w[t * lanes + c];
+        }
+        want[(o * WIDE + j) * lanes + c] = sum;
+    }
+    ((lk_strips_fn)k->fn)(&g);
+    return memcmp(y, want, sizeof y) ? wrong(k, "wrong sum") : 0;
+}
+
 static int finish(const lk_kernel *k, int what, int count)
 {
     enum { WIDE = 40 };
@@ -286,6 +313,11 @@ static int check(const lk_kernel *k)
                 for (int kw = 2; kw <= 7; kw++)
                     for (int step = 0; step <= 2; step++)
                         for (int each = 1; each <= 2; each++) bad += depthwise(k, rows, cols, kw, step, each);
+        return bad;
+    case LK_STRIPS:
+        for (int cols = (k->nr + 1) / 2; cols <= k->nr; cols++)
+            for (int rows = 1; rows <= 6; rows++)
+                for (int how = 0; how < 32; how++) bad += strips(k, rows, cols, 1 + (how >> 4), how & 15);
         return bad;
     case LK_FINISH:
         for (int what = LK_NOTHING; what <= LK_HARDSWISH; what++)
