@@ -126,8 +126,8 @@ def test_no_cost_is_made_of(fields):
 def test_nothing_is_parsed_before_it_is_asked_for():
     line = '   "c": [1, 2, 0, 3]'
     book = Book(sealed_costs(f'  "good": {{\n{line}}},\n  "bad": {{\n   "c": 7}}'))
-    assert sorted(book) == ["bad", "good"]
-    assert book["good"] == {"c": Cost(1e-6, 2e-6, 0.0, 3)}
+    assert sorted(book) == ["bad", "good"] and len(book) == 2 and "good" in book and "c" not in book
+    assert book["good"] == {"c": Cost(1e-6, 2e-6, 0.0, 3)} and book["good"] is book["good"]
     with pytest.raises(ValueError, match="'c' for 'bad'"):
         book["bad"]
 
@@ -149,6 +149,13 @@ def test_nesting_without_end_is_refused():
     for text in ("[" * 200_000, sealed_costs(f'  "p": {{\n{"[" * 200_000}')):
         with pytest.raises(ValueError):
             parse(text, IDENTITY)
+    with pytest.raises(ValueError, match="nested too deeply"):
+        parse(sealed_costs(f'  "p": {{\n   "c": {"[" * 200_000}'), IDENTITY)
+
+
+def test_a_table_without_its_end_is_refused():
+    with pytest.raises(ValueError, match="laid out as"):
+        Book(sealed(f' "machine": {json.dumps(IDENTITY)},\n{costfile._FIELDS}\n "costs": {{\n  "p": {{\n'))
 
 
 # ---- costs

@@ -151,6 +151,11 @@ def test_divide_gives_tile_starts_and_one_way_through_all_tiles(pair, data):
         assert starts + sum(algebra.apply(m, k % t) for m, k, t in zip(inside, i, tile)) == x
 
 
+def test_blocks_without_common_factors_have_no_loops_in_common():
+    with pytest.raises(ValueError, match=r"nChw16c and nChw12c on .*, dimension c: "):
+        Layout("nChw16c").refine("nChw12c", (1, 96, 2, 2))
+
+
 @many
 @given(st.integers(1, 4), st.data())
 def test_refine_gives_one_loop_nest_for_both(rank, data):

@@ -77,6 +77,29 @@ static int move(const lk_kernel *k, int n0, int n1, int stream)
     return memcmp(dst, want, sizeof dst) ? wrong(k, "wrong bytes") : 0;
 }
 
+/* Three panels, the destination's rows side by side or with gaps. */
+static int panel(const lk_kernel *k, int w, int n0, int n1, int gap)
+{
+    enum { ROOM = 3 << 19 };
+    static _Alignas(64) char src[ROOM], dst[ROOM], ready[ROOM], scratch[LK_PANEL_BYTES];
+    lk_nest nest = {.width = w, .loops = 1, .tasks = 3, .n = {3}, .src = w, .dst = 64 + w};
+    nest.leaf = (lk_move){.n0 = n0, .n1 = n1, .s0 = w, .s1 = (n0 + 3) * w, .d0 = (n1 + gap) * w, .d1 = w};
+    nest.s[0] = n1 * nest.leaf.s1, nest.d[0] = n0 * nest.leaf.d0 + gap;
+    if ((int64_t)(n0 * w + 128) * n1 > LK_PANEL_IN || (64 + w) * n1 > LK_PANEL_OUT) return 0;
+    for (const lk_kernel *const *all = lk_all_kernels(); *all; all++)
+        for (const lk_kernel *r = *all; r->name; r++)
+            if (r->isa == k->isa && r->family == LK_TRANSPOSE && r->bits == 8 * w) nest.fn = (lk_move_fn)r->fn;
+    for (size_t i = 0; i < sizeof src; i++) src[i] = (char)draw(256);
+    memset(dst, 0x55, sizeof dst), memset(ready, 0x55, sizeof ready);
+    for (int t = 0; t < 3; t++)
+        for (int i = 0; i < n0; i++)
+            for (int j = 0; j < n1; j++)
+                memcpy(ready + nest.dst + t * nest.d[0] + i * nest.leaf.d0 + j * w,
+                       src + nest.src + t * nest.s[0] + j * nest.leaf.s1 + i * w, (size_t)w);
+    ((lk_panel_fn)k->fn)(&nest, src, dst, 0, 3, scratch);
+    return memcmp(dst, ready, sizeof dst) ? wrong(k, "wrong bytes") : 0;
+}
+
 /* `cols` columns of `rows` output rows, three rows of kw taps, a column and a row of padding around the input; `each`
  * input channels of a group go to as many output channels. step: of output columns in taps; 0: taps lie 2 apart. */
 static int depthwise(const lk_kernel *k, int rows, int cols, int kw, int step, int each)
@@ -134,6 +157,33 @@ static int depthwise(const lk_kernel *k, int rows, int cols, int kw, int step, i
                       .y_lanes = y_lanes, .full = full, .rows = rows, .tiles = 1, .vectors = 2, .taps = TAPS,
                       .depth = each, .kw = kw, .step = step};
     ((lk_depthwise_fn)k->fn)(&d);
+    return memcmp(y, want, sizeof y) ? wrong(k, "wrong sum") : 0;
+}
+
+/* 3 x 3 taps of one vector of channels; `outside` bits: a row above, one below, a column before, one behind. */
+static int strips(const lk_kernel *k, int rows, int cols, int step, int outside)
+{
+    enum { WIDE = 24 };
+    static float x[WIDE * WIDE * 16], w[9 * 16], bias[16], y[8 * WIDE * 16], want[8 * WIDE * 16];
+    int lanes = lanes_of(k), high = (rows - 1) * step + 3, wide = (cols - 1) * step + 3;
+    lk_strips g = {.x = (char *)x, .x_row = 4 * WIDE * lanes, .x_col = 4 * lanes, .w = w, .bias = bias, .y = (char *)y,
+                   .y_row = 4 * WIDE * lanes, .y_col = 4 * lanes, .rows = rows, .top = outside & 1,
+                   .bottom = high - (outside >> 1 & 1), .cols = cols, .step = step, .left = outside >> 2 & 1,
+                   .right = outside >> 3 & 1};
+    for (size_t i = 0; i < sizeof x / 4; i++) x[i] = small();
+    for (int i = 0; i < 9 * lanes; i++) w[i] = small();
+    for (size_t i = 0; i < sizeof y / 4; i++) y[i] = want[i] = small();
+    for (int i = 0; i < rows * cols * lanes; i++) {
+        int o = i / (cols * lanes), j = i / lanes % cols, c = i % lanes;
+        float sum = bias[c] = (float)(c % 5);
+        for (int t = 0; t < 9; t++) {
+            int row = step * o + t / 3, column = step * j + t % 3;
+            if (row >= g.top && row < g.bottom && column >= g.left && column < wide - g.right)
+                sum += x[(row * WIDE + column) * lanes + c] * w[t * lanes + c];
+        }
+        want[(o * WIDE + j) * lanes + c] = sum;
+    }
+    ((lk_strips_fn)k->fn)(&g);
     return memcmp(y, want, sizeof y) ? wrong(k, "wrong sum") : 0;
 }
 
@@ -264,6 +314,11 @@ static int check(const lk_kernel *k)
                     for (int step = 0; step <= 2; step++)
                         for (int each = 1; each <= 2; each++) bad += depthwise(k, rows, cols, kw, step, each);
         return bad;
+    case LK_STRIPS:
+        for (int cols = (k->nr + 1) / 2; cols <= k->nr; cols++)
+            for (int rows = 1; rows <= 6; rows++)
+                for (int how = 0; how < 32; how++) bad += strips(k, rows, cols, 1 + (how >> 4), how & 15);
+        return bad;
     case LK_FINISH:
         for (int what = LK_NOTHING; what <= LK_HARDSWISH; what++)
             for (int count = 1; count <= 40; count++) bad += finish(k, what, count);
@@ -277,13 +332,20 @@ static int check(const lk_kernel *k)
                         bad += convert(k, from, to, sizes[i][0], sizes[i][1], how & 1, how > 1);
             }
         return bad;
+    case LK_PANEL:
+        for (int w = 1; w <= 16; w *= 2)
+            for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+                for (int how = 0; how < 4; how++)
+                    bad += panel(k, w, sizes[i][0] << (how & 2), sizes[i][1] << (how & 2), how & 1 ? 5 : 0);
+        return bad;
     case LK_PEAK: return ((lk_peak_fn)k->fn)(100) > 0 ? 0 : wrong(k, "no flops");
     case LK_WINOGRAD_IN: return winograd(k);
     case LK_WINOGRAD_OUT: case LK_WINOGRAD_FILTER: return 0; /* with the input's */
-    default:
+    case LK_COPY: case LK_TRANSPOSE: case LK_GATHER: case LK_FILL:
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
             for (int stream = 0; stream < 2; stream++) bad += move(k, sizes[i][0], sizes[i][1], stream);
         return bad;
+    default: return wrong(k, "nothing here asks anything of it");
     }
 }
 

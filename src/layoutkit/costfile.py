@@ -137,9 +137,7 @@ class Book(Mapping[str, dict[str, Cost]]):
     def __getitem__(self, problem: str) -> dict[str, Cost]:
         found = self._known.get(problem)
         if found is None:
-            candidates = _json(self._text[problem])
-            if not isinstance(candidates, dict):
-                raise ValueError(f"costs of {problem!r}: expected an object")
+            candidates = _json(self._text[problem])  # an object: that is how the text begins
             found = self._known[problem] = {name: _cost(problem, name, c) for name, c in candidates.items()}
         return found
 

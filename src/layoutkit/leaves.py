@@ -218,7 +218,8 @@ def _panels(rest, along: Loop, inner: Loop, src: int, dst: int, width: int, b: B
     for columns in _extended(along, 1, long, rest, width):
         for rows in _extended(inner, 2, least, columns.rest, width):
             i_step, j_step = _panel(columns, rows, least, width)
-            head = _head(columns, rows, j_step, dst + columns.dst + rows.dst + b.phase, width)
+            at = dst + columns.dst + rows.dst + b.phase
+            head = _head(columns, rows, j_step, at, width) if b.dst_run else 0  # blocks with their pads stay whole
             for i_outer, i, i_first in _cut(columns.loop, i_step):
                 for j_outer, j, j_first in _cut(rows.loop, j_step, head):
                     outer = _ordered([*rows.rest, i_outer, j_outer], b.along)
