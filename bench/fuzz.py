@@ -15,16 +15,21 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from math import prod
+from pathlib import Path
 
 import numpy as np
 
 import layoutkit as lk
-from layoutkit import costfile, notation, reference, strides
+from layoutkit import costfile, model, notation, reference, strides
+from layoutkit._core import registry
 from layoutkit.affine import affine_map, parse_affine
+from layoutkit.listed import onnx_layers, text_cases
 
 REFUSALS = (ValueError, TypeError, MemoryError)
 MACHINE = {"cpu": "any"}
 MOST = 1 << 16  # elements that a reorder may write
+_room = tempfile.TemporaryDirectory(prefix="layoutkit-fuzz-")
+_CONV = "conv n1 c64 56x56 o64 k3x3 s1x1 p1+1,1+1 d1x1 g1 NHWC>nChw16c f32 standard"
 _TABLE = costfile.dump({"reorder 1x2 ab>ba x32 t1": {"store": costfile.Cost(1e-6, 2e-6, 0.0, 3)}}, MACHINE)
 
 
@@ -62,6 +67,31 @@ def table(data: bytes) -> None:
         assert costfile.parse(costfile.dump(costs, MACHINE), MACHINE) == costs, "does not come back from its text"
 
 
+def known(data: bytes) -> None:
+    """Any text as what a cost table knows a problem by: the model looks at what problems it has."""
+    key = data.decode(errors="replace")
+    described = model._described(key, registry.isa())
+    if described is None:
+        raise ValueError("no problem of ours")
+    assert all(np.isfinite(described[0])), "lies nowhere"
+    assert all(np.isfinite(model.corrections(key)[name]) for name in ("direct", "a 0")), "no factor"
+    estimate = model._estimates(key, registry.isa())("direct")
+    assert estimate is None or estimate >= 0, "no time"
+
+
+def listed(data: bytes) -> None:
+    """Any text as a list of problems to measure."""
+    text_cases(data.decode(errors="replace").splitlines(), "fuzzed", ["NHWC"], [1])
+
+
+def onnx_model(data: bytes) -> None:
+    """Any bytes as an ONNX model whose convolutions are to be measured."""
+    path = Path(_room.name) / "fuzzed.onnx"
+    path.write_bytes(data)
+    for layer in onnx_layers(path):
+        layer.problem("NHWC")
+
+
 def numbers(data: bytes) -> None:
     """Shapes and strides from numbers of any size."""
     values = [int.from_bytes(data[i : i + 1 + data[i] % 9], "little", signed=True) for i in range(0, len(data), 9)]
@@ -84,7 +114,23 @@ def move(data: bytes) -> None:
     np.testing.assert_array_equal(lk.reorder(there, dst, src, shape=shape), x)
 
 
-TARGETS: dict[str, tuple[Callable[[bytes], None], tuple[str, ...]]] = {
+def _models() -> tuple[bytes, ...]:
+    """Models of one convolution; none where onnx is not installed."""
+    try:
+        from onnx import TensorProto, helper
+    except ImportError:
+        return ()
+    found = []
+    for attributes in ({"pads": [1, 1, 1, 1], "strides": [2, 2]}, {"auto_pad": "SAME_LOWER", "group": 2}):
+        shapes = {"x": ["batch", 4, 9, 9], "w": [6, 4 // attributes.get("group", 1), 3, 3], "y": None}
+        values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()]
+        node = helper.make_node("Conv", ["x", "w"], ["y"], **attributes)
+        graph = helper.make_graph([node], "one", values[:2], values[2:])
+        found.append(helper.make_model(graph).SerializeToString())
+    return tuple(found)
+
+
+TARGETS: dict[str, tuple[Callable[[bytes], None], tuple[str | bytes, ...]]] = {
     "layout": (layout, (
         "NCHW", "nChw16c", "aBcd12b", "OIhw16i16o2i", "ABcd16a4b", "gOIhw4o", "acdb:(1,*,3,40)", "mace:in_out_channel",
         "NC(H W)", "n (c/16) h w c16", "(d0, d1) -> (d1, d0 floordiv 4, d0 mod 4)", "DimsOrder(0x1342)", "zyxw",
@@ -95,6 +141,9 @@ TARGETS: dict[str, tuple[Callable[[bytes], None], tuple[str, ...]]] = {
     )),
     "spaced": (spaced, ("n c h w", "b (c 16) h w", "b h w c -> b c h w", "n (c1 c2) h w")),
     "table": (table, (_TABLE,)),
+    "known": (known, (f"{_CONV} t1", "reorder 1x64x56x56 NCHW>aBcd16b x32 t2", "filter o64 c16 k3x3 g4 f32")),
+    "listed": (listed, ("3x3 64->128 @56 s2 *4", "3 8->9 @7x8 p1x0+2 d2 g4 # text", _CONV, "reorder 2x3x4 abc>cab x8")),
+    "onnx": (onnx_model, _models()),
     "numbers": (numbers, ("\x03\x01\x00\x00", "\x08" * 40, "\x7f\xff" * 30)),
     "move": (move, ("NCHW>NHWC", "aBc4b>cab", "ab>ba", "nChw16c>NHWC", "abcd>dcba")),
 }  # fmt: skip
@@ -133,10 +182,10 @@ def attempt(target: Callable[[bytes], None], data: bytes) -> bool:
 def campaign(name: str, seconds: float, seed: int) -> tuple[int, int, list[str]]:
     """Cases run, cases taken, failures."""
     target, seeds = TARGETS[name]
-    corpus = [s.encode() for s in seeds]
+    corpus = [s.encode() if isinstance(s, str) else s for s in seeds]
     rng, ran, taken, failures = random.Random(seed), 0, 0, []
     end = time.perf_counter() + seconds
-    while time.perf_counter() < end:
+    while corpus and time.perf_counter() < end:
         data = mutate(rng, corpus)
         ran += 1
         try:

@@ -21,7 +21,7 @@ import layoutkit as lk
 from layoutkit._core import machine
 from layoutkit.arrays import empty
 from layoutkit.kinds import KINDS
-from layoutkit.reorder import program
+from layoutkit.reorder import candidates, program
 
 LAYOUTS = ("NCHW", "NHWC", "CHWN", "HWCN", "nChw8c", "nChw16c")
 FILTERS = ("HWIO", "OHWI", "IHWO", "Oihw16o", "OIhw16i16o", "OIhw8i8o", "Ohwi16o", "Ohwi64o")
@@ -64,9 +64,9 @@ def share(shape, src: str, dst: str, width: int, threads: int, rounds: int) -> t
     a, b = touched((work,), 1), touched((work,), 1)
     large = work > 8 << 20
     batch = 1 if large else max(1, (8 << 20) // work)
-    moves = {}
+    moves, ways = {}, {c.name for c in candidates(s, d, tuple(shape), width)}
     for kind in KINDS:
-        if large or not KINDS[kind].stream:
+        if kind in ways and (large or not KINDS[kind].stream):
             moves[kind] = program(s, d, tuple(shape), width, x.strides, y.strides, bytes(width), kind)
     best = dict.fromkeys(moves, math.inf)
     copy = math.inf

@@ -1,5 +1,6 @@
-"""Run by test_memory.py under fail_alloc.c: every allocation of an operation fails in turn.
+"""Run by test_leaks.py under fail_alloc.c: every allocation of an operation fails in turn.
 
+Where there are thousands (planning makes that many Python objects) some of them, evenly: all with LAYOUTKIT_LONG_TESTS.
 Each time the operation must raise or, where whoever asked for memory can do without, give the right result; what it
 left allocated must be gone after the next call that succeeds. It must be MemoryError that it raises, but where
 Python and numpy themselves make another error of theirs (os.stat says TypeError, OpenSSL ValueError).
@@ -14,6 +15,7 @@ import sys
 import numpy as np
 
 import layoutkit as lk
+from layoutkit import model
 from layoutkit._core import registry
 
 shim = ctypes.PyDLL(None)
@@ -27,14 +29,20 @@ bias = rng.standard_normal(18, np.float32)
 nhwc = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
 
 
-def forget():
+MOST = 1 << 60 if "LAYOUTKIT_LONG_TESTS" in os.environ else 1000  # allocations of one operation that are failed
+KNOWN = {"layoutkit.machine", "layoutkit.model"}  # what the machine is, the table that comes with the package
+
+
+def forget(known=KNOWN):
     """Plan anew: what is cached asks for no memory."""
     for name, module in list(sys.modules.items()):
-        if name.startswith("layoutkit.") and name != "layoutkit.machine":  # what the machine is stays known
+        if name.startswith("layoutkit.") and name not in known:
             for value in list(vars(module).values()):
                 if hasattr(value, "cache_clear"):
                     value.cache_clear()
-            getattr(module, "_bound", {}).clear()
+            bound = getattr(module, "_bound", None)
+            if isinstance(bound, dict):
+                bound.clear()
 
 
 def disarm():
@@ -62,50 +70,64 @@ def a_layout():
     return str(lk.Layout("Abcd2a").inverse((16, 20, 3, 3)))
 
 
-def sweep(operation, planned, ours):
-    """Fail the allocations of `operation` one after another: how many there were, and what came of it.
+def a_table_that_is_read():
+    forget(known={"layoutkit.machine"})
+    return str(sorted(model.corrections("reorder 1x64x56x56 NCHW>NHWC x32 t1").items()))
+
+
+def attempt(operation, n, ours):
+    """The operation with its n-th allocation failing: its result, what it raised, how many allocations there were."""
+    got, raised = None, None
+    try:
+        shim.lk_arm(n, OURS if ours else None)
+        got = operation()
+    except Exception as error:
+        raised = type(error)
+    return got, raised, disarm()
+
+
+def sweep(operation, planned, ours, most=MOST):
+    """Fail the allocations of `operation` one after another: how many were failed, and what came of it.
 
     With `ours` only those that the compiled modules ask for themselves.
     """
     want = operation()
-    n, came = 0, {"MemoryError": 0, "other": 0, "right": 0, "wrong": 0}
-    while True:
-        n += 1
+    came = {"MemoryError": 0, "other": 0, "right": 0, "wrong": 0}
+    if not planned:
+        forget()
+    total = attempt(operation, 0, ours)[2]
+    points = range(1, total + 1, -(-total // most) or 1)
+    for n in points:
         if not planned:
             forget()
-        got, raised = None, None
-        try:
-            shim.lk_arm(n, OURS if ours else None)
-            got = operation()
-        except Exception as error:
-            raised = type(error)
-        if disarm() < n:
-            return {"allocations": n - 1, **came}
+        got, raised, _ = attempt(operation, n, ours)
         if raised:
             came["MemoryError" if raised is MemoryError else "other"] += 1
         else:
             came["right" if np.array_equal(got, want) else "wrong"] += 1
+    return {"allocations": len(points), **came}
 
 
 OURS_AGAIN = 20  # sweeps of our own allocations: what leaks once must show
 
 
 def main():
-    for operation in (a_reorder, a_convolution, a_convolution_with_reorders, a_layout):
-        for planned, ours in ((False, False), (True, False), (False, True)):
-            if operation is a_layout and ours:
-                continue
-            forget()
-            operation()
-            gc.collect()
-            before = shim.lk_in_use()
-            for _ in range(OURS_AGAIN if ours else 1):
-                came = sweep(operation, planned, ours)
-            forget()
-            operation()
-            gc.collect()
-            came["left"] = shim.lk_in_use() - before
-            print(json.dumps({"operation": operation.__name__, "known": planned, "ours": ours, **came}), flush=True)
+    sweeps = [(operation, known, ours)
+              for operation in (a_reorder, a_convolution, a_convolution_with_reorders, a_layout)
+              for known, ours in ((False, False), (True, False), (False, True)) if operation != a_layout or not ours]
+    for operation, known, ours in sweeps + [(a_table_that_is_read, True, False)]:
+        sweep(operation, known, ours, 100)  # what is made once, as the traceback's own modules
+        forget()
+        operation()
+        gc.collect()
+        before = shim.lk_in_use()
+        for _ in range(OURS_AGAIN if ours else 1):
+            came = sweep(operation, known, ours, MOST if operation != a_table_that_is_read else MOST // 10)
+        forget()
+        operation()
+        gc.collect()
+        came["left"] = shim.lk_in_use() - before
+        print(json.dumps({"operation": operation.__name__, "known": known, "ours": ours, **came}), flush=True)
 
 
 main()

@@ -14,7 +14,9 @@ import layoutkit
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(p.name for p in (ROOT / "docs").glob("*.md"))
-WITH_EXAMPLES = {"choosing.md", "embedding.md", "formats.md", "start.md", "threads.md"}
+WITH_EXAMPLES = {
+    "choosing.md", "convolutions.md", "embedding.md", "formats.md", "reorders.md", "start.md", "threads.md",
+}  # fmt: skip
 MODULES = [
     m.name for m in pkgutil.iter_modules(layoutkit.__path__) if m.name not in ("__main__", "api", "_core", "bench")
 ]  # fmt: skip

@@ -18,26 +18,26 @@ HERE = Path(__file__).parent
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux") or not shutil.which("gcc"), reason="needs gcc and LD_PRELOAD")
-@pytest.mark.skipif("LAYOUTKIT_LONG_TESTS" not in os.environ, reason="takes minutes: set LAYOUTKIT_LONG_TESTS")
 @pytest.mark.skipif("LD_PRELOAD" in os.environ, reason="another allocator stands in already")
 def test_every_allocation_fails_in_turn(tmp_path):
     shim = tmp_path / "fail_alloc.so"
     source = HERE / "fail_alloc.c"
-    subprocess.run(["gcc", "-O1", "-shared", "-fPIC", "-o", str(shim), str(source), "-ldl"], check=True)
+    subprocess.run(["gcc", "-O1", "-shared", "-fPIC", "-o", str(shim), str(source)], check=True)
     done = subprocess.run(
         [sys.executable, str(HERE / "fail_alloc.py")], capture_output=True, text=True, check=True,
         env=os.environ | {"LD_PRELOAD": str(shim), "PYTHONMALLOC": "malloc"},
     )  # fmt: skip
     sweeps = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(sweeps) == 11
+    assert len(sweeps) == 12
     for s in sweeps:
         assert s["wrong"] == 0, s
         if s["ours"]:
             assert s["MemoryError"] == s["allocations"] > 0, s
             assert s["left"] <= 4096, s  # free lists and dictionaries breathe
         else:
-            assert s["MemoryError"] >= 0.8 * s["allocations"] > 10, s
-            assert s["left"] <= 100 * s["allocations"], s  # what Python itself forgets; arrays are larger
+            assert s["allocations"] > 10, s
+            assert s["MemoryError"] + s["right"] >= 0.9 * s["allocations"], s
+            assert s["left"] <= 40_000 + 100 * s["allocations"], s  # what Python itself forgets; arrays are larger
 
 
 def calls():

@@ -25,7 +25,8 @@ def test_lines_are_problems():
 
 
 @pytest.mark.parametrize("line", [
-    "conv n1", "reorder 1x2x3x4 NCHW>NHWC", "reorder 1x2x3 NCHW>NHWC x32", "reorder 1x2x3x4 NCHW>NHWX x32",
+    "conv n1", "conv n1 c4 5x5 o4 k3x3 s0x1 p0+0,0+0 d1x1 g1 NHWC>NHWC f32", "reorder 1x2x3x4 NCHW>NHWC",
+    "reorder 1x2x3 NCHW>NHWC x32", "reorder 1x2x3x4 NCHW>NHWX x32",
     "reorder 1x2x3x4 NCHW>NHWC x31", "3x3 1->1 @5 *x", "3x3 1->1 @5 *0", "what",
 ])  # fmt: skip
 def test_a_line_that_is_none_is_told(line):
@@ -80,6 +81,9 @@ def test_models_that_do_not_tell(tmp_path):
     path = model(tmp_path, (1, 4, "height", 9), (6, 4, 3, 3))
     with pytest.raises(ValueError, match="fixed shapes"):
         list(listed.onnx_layers(path))
+    for attributes in (dict(auto_pad=3), dict(strides="two"), dict(group=[2])):
+        with pytest.raises(ValueError, match=r"node '?y'?"):
+            list(listed.onnx_layers(model(tmp_path, (1, 4, 9, 9), (6, 4, 3, 3), **attributes)))
     path.write_bytes(b"no model")
     with pytest.raises(ValueError, match="not an ONNX model"):
         list(listed.onnx_layers(path))

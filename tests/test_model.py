@@ -3,6 +3,7 @@
 import itertools
 import math
 
+import numpy as np
 import pytest
 
 import layoutkit as lk
@@ -35,6 +36,24 @@ def test_nothing_measured_is_counted():
     assert model.corrections("never described")["x"] == 1.0
     for key in ("conv", "conv x t1", "filter", "reorder 1x2 ab>ba x32 tx", "reorder", "conv n1 t0"):
         assert model.corrections(key)["x"] == 1.0, "nobody's key is no error"
+
+
+SQUARE = "conv n1 c64 56x56 o64 k{} s{} p1+1,1+1 d1x1 g{} NHWC>NHWC f32 standard t{}"
+
+
+@pytest.mark.parametrize("foreign", [
+    SQUARE.format("3x3", "0x1", 1, 1), SQUARE.format("0x3", "1x1", 1, 1), SQUARE.format("3x3", "1x1", 0, 1),
+    SQUARE.format("3x3", "1x1", 5, 1), SQUARE.format("3", "1x1", 1, 1), SQUARE.format("3x3", "1x1", 1, 0),
+    SQUARE.format("3x3", "1x1", 1, "9" * 400), SQUARE.format("3x3", "1x1", 1, "-1"),
+])  # fmt: skip
+def test_a_problem_that_cannot_be_does_not_count(foreign):
+    """A table written by hand, checksum and all, must not stop a plan."""
+    table.record(foreign, "direct", Cost(1.0, 1.0, 0.0, 1))
+    x, w = np.ones((1, 64, 56, 56), np.float32), np.ones((64, 64, 3, 3), np.float32)
+    best = lk.plan(lk.conv2d, x, w, padding=1, threads=1).choices[0]
+    assert best.source == "estimated" and 0 < best.seconds < 1
+    for key in (foreign, "filter o64 c16 k3x3 g0 f32", "filter o64 c16 k-3x3 g1 f32", "reorder 0x2 ab>ba x32 t0"):
+        assert model.corrections(key)["x"] > 0
 
 
 def test_the_nearest_decide():

@@ -196,3 +196,41 @@ def test_a_filter_met_once_is_packed_by_what_packs_fast(cache_dir):
 def test_plan_names_what_it_can_plan():
     with pytest.raises(TypeError, match=r"has no plans; those that have: conv1d, conv2d, conv3d, reorder"):
         lk.plan(print)
+
+
+def test_a_kept_plan_moves_what_it_was_made_for():
+    x = np.arange(240, dtype=np.float32).reshape(2, 5, 4, 6)
+    plan = lk.plan(lk.reorder, x, "NCHW", "NHWC")
+    out = np.zeros((2, 4, 6, 5), np.float32)
+    plan.run(x, out)
+    np.testing.assert_array_equal(out, x.transpose(0, 2, 3, 1))
+    room = np.zeros((2, 4, 6, 10), np.float32)
+    lk.plan(lk.reorder, x, "NCHW", "NHWC", out=room[..., ::2]).run(x, room[..., ::2])
+    np.testing.assert_array_equal(room[..., ::2], out)
+    assert not room[..., 1::2].any()
+
+
+def test_a_kept_plan_refuses_other_arrays():
+    x = np.ones((2, 5, 4, 6), np.float32)
+    run, out = lk.plan(lk.reorder, x, "NCHW", "NHWC").run, np.zeros((2, 4, 6, 5), np.float32)
+    shared = np.zeros(300, np.float32)
+    fixed = out.copy()
+    fixed.flags.writeable = False
+    for a, b, match in [
+        (x[:, :4], out, "planned for"), (x.astype(np.float64), out, "float64"), (x[..., ::-1], out, "planned for"),
+        (x, out[..., ::-1], "planned for"), (x, fixed, "read-only"), (x, out[..., None], "planned for"),
+        (shared[:240].reshape(x.shape), shared[20:260].reshape(out.shape), "overlaps"),
+    ]:  # fmt: skip
+        with pytest.raises(ValueError, match=match):
+            run(a, b)
+    for a, b in [(None, out), (x, None), ([1], out)]:
+        with pytest.raises(TypeError):
+            run(a, b)
+    assert not out.any()
+
+
+def test_a_reorder_tells_its_nests():
+    x = np.zeros((4, 100, 56, 56), np.float32)
+    text = lk.plan(lk.reorder, x, "NCHW", "NHWC", threads=1).explain()
+    assert "read and written" in text and "of a copy" in text and "leaf" in text and "more, up to" in text
+    assert len(text.splitlines()) < 20

@@ -24,6 +24,8 @@ static int wrong(const lk_kernel *k, const char *what)
     return 1;
 }
 
+static int lanes_of(const lk_kernel *k) { return k->isa == LK_PORTABLE ? 4 : k->isa == LK_AVX2 ? 8 : 16; }
+
 static int gemm(const lk_kernel *k, int rows, int cols, int taps, int blocks, int last, int masked, int accumulate)
 {
     static _Alignas(64) float a[ROWS * 4 * DEPTH * 3], b[4 * DEPTH * 3 * COLS], c[ROWS * COLS], bias[COLS];
@@ -38,10 +40,7 @@ static int gemm(const lk_kernel *k, int rows, int cols, int taps, int blocks, in
     for (int j = 0; j < COLS; j++) bias[j] = small();
     for (int i = 0; i < ROWS; i++) row[i] = 4 * i * 4 * DEPTH * 3, c_row[i] = 4 * i * COLS;
     for (int t = 0; t < 4; t++) tap[t] = 4 * t * DEPTH * 3, mask[t] = masked ? (uint32_t)draw(1 << 16) : ~0u;
-    int lanes = k->nr; /* a vector is no longer than the tile is wide */
-    while (lanes > 4 && (k->isa == LK_PORTABLE || lanes > (k->isa == LK_AVX2 ? 8 : 16))) lanes /= 2;
-    if (k->isa == LK_AVX2) lanes = 8;
-    for (int j = 0; j < COLS; j++) c_col[j] = 4 * j * lanes;
+    for (int j = 0; j < COLS; j++) c_col[j] = 4 * j * lanes_of(k);
     for (int i = 0; i < rows; i++)
         for (int j = 0; j < COLS; j++) {
             double sum = j < cols ? bias[j] + (accumulate ? c[i * COLS + j] : 0) : c[i * COLS + j];
@@ -76,6 +75,134 @@ static int move(const lk_kernel *k, int n0, int n1, int stream)
             memcpy(want + 64 + i * m.d0 + j * m.d1, src + (k->family == LK_FILL ? 0 : i * m.s0 + j * m.s1), w);
     ((lk_move_fn)k->fn)(&m);
     return memcmp(dst, want, sizeof dst) ? wrong(k, "wrong bytes") : 0;
+}
+
+/* `cols` columns of `rows` output rows, three rows of kw taps, a column and a row of padding around the input; `each`
+ * input channels of a group go to as many output channels. step: of output columns in taps; 0: taps lie 2 apart. */
+static int depthwise(const lk_kernel *k, int rows, int cols, int kw, int step, int each)
+{
+    enum { H = 5, W = 40, C = 2 * 16, TAPS = 3, KW = 8 };
+    static float x[H * W * C], w[2 * TAPS * 2 * KW * 16], y[2 * 8 * C], want[2 * 8 * C];
+    static _Alignas(64) int32_t order[2 * 2 * 16];
+    int lanes = lanes_of(k), channels = 2 * lanes - (each > 1 ? 2 : 3), pixel = 4 * channels;
+    int stride = step ? step : 1, apart = step ? 1 : 2, left = kw / 2 * apart, per = step ? step : kw;
+    int64_t tap[TAPS], x_at[4];
+    uint32_t inside[TAPS], square[TAPS] = {0}, x_mask[8 * KW + KW] = {0}, y_mask[8] = {0}, x_lanes[4], y_lanes[2], full[2];
+    float bias[32], limits[] = {-40, 40};
+    lk_depthwise_tile at = {.x = -left * pixel - W * pixel, .cols = cols, .whole = 1, .x_mask = x_mask, .y_mask = y_mask};
+    for (int i = 0; i < H * W * C; i++) x[i] = small();
+    for (size_t i = 0; i < sizeof w / 4; i++) w[i] = small();
+    for (int i = 0; i < 32; i++) bias[i] = small();
+    for (size_t i = 0; i < sizeof y / 4; i++) y[i] = want[i] = small();
+    for (int t = 0; t < TAPS; t++) {
+        tap[t] = t * W * pixel;
+        inside[t] = (t ? 1 : 0) | (rows == 2) << 1; /* the input begins above the first tap's row */
+    }
+    for (int j = 0; j < cols; j++) {
+        y_mask[j] = ~0u;
+        for (int b = 0; b < kw; b++)
+            if (j * stride + b * apart >= left) x_mask[j * per + b] = ~0u;
+            else at.whole = 0;
+    }
+    at.edges = !at.whole;
+    for (int v = 0; v < 2; v++) {
+        y_lanes[v] = (uint32_t)((1ull << (v ? channels - lanes : lanes)) - 1), full[v] = !v;
+        for (int c = 0; c < each; c++) {
+            x_lanes[v * each + c] = y_lanes[v], x_at[v * each + c] = 4 * v * lanes;
+            for (int i = 0; i < lanes; i++) order[(v * each + c) * lanes + i] = i / each * each + c;
+        }
+    }
+    for (int r = 0; r < rows; r++)
+        for (int j = 0; j < cols; j++)
+            for (int o = 0; o < channels; o++) {
+                float sum = bias[o];
+                for (int t = 0; t < TAPS; t++)
+                    for (int c = 0; c < each; c++)
+                        for (int b = 0; b < kw; b++) {
+                            int row = r + t - 1, column = j * stride + b * apart - left, from = o / each * each + c;
+                            if (row < 0 || column < 0) continue;
+                            if (each == 1) from = o;
+                            sum += x[(row * W + column) * channels + from]
+                                   * w[(((o / lanes * TAPS + t) * each + c) * kw + b) * lanes + o % lanes];
+                        }
+                want[(r * 8 + j) * channels + o] = fminf(fmaxf(sum, limits[0]), limits[1]);
+            }
+    lk_depthwise d = {.x = (char *)x, .x_row = W * pixel, .x_col = stride * pixel, .x_tap = apart * pixel,
+                      .x_vector = 4 * lanes, .tap = tap, .inside = inside, .square = square, .clip = limits, .w = w,
+                      .bias = bias, .y = (char *)y, .y_row = 8 * pixel, .y_col = pixel, .y_vector = 4 * lanes,
+                      .tile = &at, .order = each > 1 ? order : NULL, .x_at = x_at, .x_lanes = x_lanes,
+                      .y_lanes = y_lanes, .full = full, .rows = rows, .tiles = 1, .vectors = 2, .taps = TAPS,
+                      .depth = each, .kw = kw, .step = step};
+    ((lk_depthwise_fn)k->fn)(&d);
+    return memcmp(y, want, sizeof y) ? wrong(k, "wrong sum") : 0;
+}
+
+static int finish(const lk_kernel *k, int what, int count)
+{
+    enum { WIDE = 40 };
+    static float y[3 * WIDE], add[3 * WIDE], slope[WIDE];
+    double want[3 * WIDE];
+    int64_t row[3];
+    for (int i = 0; i < WIDE; i++) slope[i] = 0.25f * small();
+    for (int i = 0; i < 3 * WIDE; i++) {
+        y[i] = 0.37f * small(), add[i] = 0.5f * small();
+        double v = (double)y[i] + add[i], wide = fmin(fmax(v + 3, 0), 6);
+        switch (what) {
+        case LK_CLIP: v = fmin(fmax(v, -1), 2); break;
+        case LK_PRELU: v = v < 0 ? v * slope[i % WIDE] : v; break;
+        case LK_SILU: v /= 1 + exp(-v); break;
+        case LK_GELU: v *= 0.5 * (1 + erf(v / sqrt(2))); break;
+        case LK_GELU_TANH: v *= 0.5 * (1 + tanh(sqrt(2 / 3.14159265358979) * (v + 0.044715 * v * v * v))); break;
+        case LK_HARDSWISH: v *= wide / 6; break;
+        }
+        want[i] = i % WIDE < count ? v : y[i];
+    }
+    for (int i = 0; i < 3; i++) row[i] = 4 * i * WIDE;
+    lk_finish f = {.y = (char *)y, .add = (char *)add, .row = row, .rows = 3, .count = count, .what = what, .lo = -1,
+                   .hi = 2, .slope = slope, .slope_col = 1};
+    ((lk_finish_fn)k->fn)(&f);
+    for (int i = 0; i < 3 * WIDE; i++)
+        if (!(fabs(y[i] - want[i]) < 2e-6)) return wrong(k, "wrong value");
+    return 0;
+}
+
+static const int width[LK_TYPE_COUNT] = {4, 8, 2, 2, 4, 1, 1};
+
+/* Element i of an array of a type, small whole numbers: every type holds them. */
+static void put(char *at, int type, int64_t i, int value)
+{
+    static const uint16_t f16[] = {0, 0x3c00, 0x4000, 0x4200, 0x4400, 0x4500, 0x4600, 0x4700, 0x4800};
+    float f = (float)value;
+    double d = value;
+    int8_t narrow = (int8_t)value;
+    uint32_t bits;
+    memcpy(&bits, &f, 4);
+    uint16_t half = type == LK_BF16 ? (uint16_t)(bits >> 16) : f16[value < 0 ? -value : value] | (value < 0) << 15;
+    const void *from[] = {&f, &d, &half, &half, &value, &narrow, &narrow};
+    memcpy(at + i * width[type], from[type], (size_t)width[type]);
+}
+
+static int convert(const lk_kernel *k, int src_type, int dst_type, int n0, int n1, int scaled, int stream)
+{
+    enum { ROOM = 8 * 64 * 64 };
+    static _Alignas(64) char src[ROOM], dst[ROOM], ready[ROOM];
+    const float sub = 1, mul = 2;
+    const double sub64 = 1, mul64 = 2;
+    int64_t s0 = (n1 + 3) * width[src_type], d0 = (n1 + 5) * width[dst_type];
+    memset(dst, 0x55, sizeof dst), memset(ready, 0x55, sizeof ready);
+    for (int i = 0; i < n0; i++)
+        for (int j = 0; j < n1; j++) {
+            int value = draw(5);
+            if (scaled) value = 1 + value / 2;
+            put(src + i * s0, src_type, j, value);
+            put(ready + i * d0, dst_type, j, scaled ? 2 * (value - 1) : value);
+        }
+    lk_convert c = {.src = src, .dst = dst, .n0 = n0, .n1 = n1, .s0 = s0, .d0 = d0, .alpha = 1, .src_type = src_type,
+                    .dst_type = dst_type, .stream = stream};
+    if (scaled)
+        c.sub = k->bits == 32 ? (char *)&sub : (char *)&sub64, c.mul = k->bits == 32 ? (char *)&mul : (char *)&mul64;
+    ((lk_convert_fn)k->fn)(&c);
+    return memcmp(dst, ready, sizeof dst) ? wrong(k, "wrong number") : 0;
 }
 
 static const lk_kernel *partner(const lk_kernel *k, int family)
@@ -129,6 +256,26 @@ static int check(const lk_kernel *k)
             for (int cols = 1; cols <= k->nr; cols++)
                 for (int how = 0; how < 4; how++)
                     bad += gemm(k, rows, cols, 1 + how % 4, 1 + how % 3, how ? 1 + draw(DEPTH) : DEPTH, how & 1, how > 1);
+        return bad;
+    case LK_DEPTHWISE:
+        for (int rows = 1; rows <= 2; rows++)
+            for (int cols = 1; cols <= k->nr; cols++)
+                for (int kw = 2; kw <= 7; kw++)
+                    for (int step = 0; step <= 2; step++)
+                        for (int each = 1; each <= 2; each++) bad += depthwise(k, rows, cols, kw, step, each);
+        return bad;
+    case LK_FINISH:
+        for (int what = LK_NOTHING; what <= LK_HARDSWISH; what++)
+            for (int count = 1; count <= 40; count++) bad += finish(k, what, count);
+        return bad;
+    case LK_CONVERT:
+        for (int from = 0; from < LK_TYPE_COUNT; from++)
+            for (int to = 0; to < LK_TYPE_COUNT; to++) {
+                int wide = from == LK_F64 || to == LK_F64 || from == LK_S32 || to == LK_S32;
+                for (size_t i = 0; i < sizeof sizes / sizeof *sizes && (k->bits == 64 || !wide); i++)
+                    for (int how = 0; how < 4; how++)
+                        bad += convert(k, from, to, sizes[i][0], sizes[i][1], how & 1, how > 1);
+            }
         return bad;
     case LK_PEAK: return ((lk_peak_fn)k->fn)(100) > 0 ? 0 : wrong(k, "no flops");
     case LK_WINOGRAD_IN: return winograd(k);

@@ -124,6 +124,6 @@ def overlap(a: np.ndarray, b: np.ndarray) -> bool:
     if not np.may_share_memory(a, b):
         return False
     try:
-        return np.shares_memory(a, b, max_work=10_000)
+        return np.shares_memory(a, b, max_work=10_000)  # type: ignore[arg-type]  # numpy's stub knows -1 and 0 only
     except np.exceptions.TooHardError:
         return True

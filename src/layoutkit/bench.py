@@ -20,7 +20,7 @@ from .listed import cases as listed_cases
 from .measuring import measure as measure_contest
 from .progress import track
 from .report import Result
-from .suites import SUITES, Case
+from .suites import SUITES, Case, ConvCase
 from .threads import get_num_threads
 
 QUICK = 78.0  # seconds that --quick gives to measuring: with all around it, it ends within 90
@@ -153,7 +153,7 @@ def measure(
             cost_table.save()
             saved = time.perf_counter()
     for case, r in results.items():
-        if case.kind == "conv" and (end is None or time.perf_counter() < end):
+        if isinstance(case, ConvCase) and (end is None or time.perf_counter() < end):
             results[case] = replace(r, cold=case.cold(r.order[0]))
 
 
@@ -183,7 +183,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     code = 0
     try:
         end = None if seconds is None else start + seconds
-        todo = track(visits(found, caps, end and start + WARM * seconds), VISITS * len(found))
+        todo = track(visits(found, caps, seconds and start + WARM * seconds), VISITS * len(found))
         measure(todo, Limits(), measured, end, not args.no_save)
     except KeyboardInterrupt:
         code = 130

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from .plan import mode
 from .threads import get_num_threads
 
 
-def config() -> dict[str, object]:
+def config() -> dict[str, Any]:
     """The configuration as plain data."""
     from threadpoolctl import threadpool_info
 

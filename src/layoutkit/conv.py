@@ -69,7 +69,7 @@ class _Conv:
         self._filter = Filter(f"conv{self.rank}d", self.rank, w, bias, **attributes)
         check_threads(threads)
         self._threads = threads
-        self._packed: dict = {}  # packing -> filter and bias
+        self._packed: dict[str, tuple[np.ndarray, np.ndarray | None]] = {}  # packing -> filter and bias
         self._bound: dict = {}  # what a call's arrays look like -> what to run
         return self._filter
 
@@ -88,7 +88,7 @@ class _Conv:
 
     def __call__(
         self, x, out: np.ndarray | None = None, add: np.ndarray | None = None, workspace: np.ndarray | None = None
-    ) -> np.ndarray:
+    ) -> np.ndarray | Tensor:
         """Convolve `x`, a float32 array in this object's layout; returns `out` or a new array.
 
         `x` may be a `Tensor` in this layout; then the result is one. `add` is added before the activation. With `out`
@@ -176,7 +176,7 @@ class _Conv:
 
 
 class Conv1d(_Conv):
-    __doc__ = _Conv.__doc__.replace("conv2d", "conv1d")
+    __doc__ = str(_Conv.__doc__).replace("conv2d", "conv1d")
     rank = 1
 
 
@@ -186,7 +186,7 @@ class Conv2d(_Conv):
 
 
 class Conv3d(_Conv):
-    __doc__ = _Conv.__doc__.replace("conv2d", "conv3d")
+    __doc__ = str(_Conv.__doc__).replace("conv2d", "conv3d")
     rank = 3
 
 

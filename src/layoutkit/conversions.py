@@ -49,6 +49,9 @@ class Convert(NamedTuple):
     par: tuple[int, int]
 
 
+Tile = tuple[Move | None, Convert, Move | None]
+
+
 class Nest(NamedTuple):
     """Loops, outermost first, around a tile; offsets from the three arrays' beginnings."""
 
@@ -116,7 +119,8 @@ def _leaf(rest: list[Loop], offsets, w: Widths) -> list[Nest]:
             outer.sort(key=lambda x: abs(x.src), reverse=True)
             at = tuple(o + i_first * a + j_first * b for o, a, b in zip(offsets, second[1:], inner[1:]))
             ahead = outer[-1].src if tile is _transpose and outer else 0
-            found.append(Nest(tuple(outer), *tile(i, j, w), at, ahead))
+            before, convert, after = tile(i, j, w)
+            found.append(Nest(tuple(outer), before, convert, after, at, ahead))
     return found
 
 
@@ -150,11 +154,11 @@ def _pitch(n: int, width: int) -> int:
     return n * width + (LINE if n * width >= 512 else 0)
 
 
-def _run(i: Loop, j: Loop, w: Widths):
+def _run(i: Loop, j: Loop, w: Widths) -> Tile:
     return None, Convert((i.n, j.n), i.src, i.dst, (i.par, j.par)), None
 
 
-def _transpose(i: Loop, j: Loop, w: Widths):
+def _transpose(i: Loop, j: Loop, w: Widths) -> Tile:
     """The source runs along i, the destination along j."""
     if w.src <= w.dst or w.sum:
         pitch = _pitch(j.n, w.src)
@@ -165,7 +169,7 @@ def _transpose(i: Loop, j: Loop, w: Widths):
     return None, Convert((j.n, i.n), j.src, pitch, (j.par, i.par)), move
 
 
-def _gather(i: Loop, j: Loop, w: Widths):
+def _gather(i: Loop, j: Loop, w: Widths) -> Tile:
     before, after = None, None
     s0, d0 = i.src, i.dst
     if j.src != w.src:

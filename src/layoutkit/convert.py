@@ -26,7 +26,8 @@ from .pieces import Digit, Side
 NUMBERS = {"float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16", "int32": "s32", "int8": "s8",
            "uint8": "u8"}  # fmt: skip
 WIDE = {"f64", "s32"}  # not exact in f32
-INTEGERS = {"s32", "s8", "u8"}
+LIMITS: dict[str, np.iinfo] = {"s32": np.iinfo(np.int32), "s8": np.iinfo(np.int8), "u8": np.iinfo(np.uint8)}
+INTEGERS = set(LIMITS)
 
 
 class Types(NamedTuple):
@@ -101,31 +102,36 @@ def parameters(
     for name, value in (("alpha", alpha), ("beta", beta)):
         if not isinstance(value, (int, float, np.number)) or not isfinite(value):
             raise ValueError(f"{what}: {name} must be a finite number, got {value!r}")
-    mul = None if scale is None else _values(scale, "scale", axis, shape, what).astype(t.real)
+    mul: np.ndarray | None = None if scale is None else _values(scale, "scale", axis, shape, what).astype(t.real)
     if mul is not None and not (np.isfinite(mul).all() and mul.all()):
         raise ValueError(f"{what}: scale must be finite and not 0 as {np.dtype(t.real)}, got {scale!r}")
-    zero = None
+    zero: np.ndarray | None = None
     if zero_point is not None:
         zero = _values(zero_point, "zero_point", axis, shape, what)
         integer = t.dst if t.dst in INTEGERS else t.src
         if integer not in INTEGERS:
             raise ValueError(f"{what}: zero_point is of integers, and neither type is one")
-        limits = np.iinfo({"s32": np.int32, "s8": np.int8, "u8": np.uint8}[integer])
+        limits = LIMITS[integer]
         if (zero.size and zero.dtype.kind not in "iu") or (zero < limits.min).any() or (zero > limits.max).any():
             raise ValueError(f"{what}: zero_point must be integers of {limits.min} to {limits.max}, got {zero_point!r}")
         zero = zero.astype(t.real)
     n = next((p.size for p in (mul, zero) if p is not None and p.size != 1), 1)
-    mul, zero = (None if p is None else np.ascontiguousarray(np.broadcast_to(p, n)) for p in (mul, zero))
-    divide = mul is not None and t.dst in INTEGERS and t.src not in INTEGERS
-    if divide:
+    mul, zero = _repeated(mul, n), _repeated(zero, n)
+    inv: np.ndarray | None = None
+    divide = False
+    if mul is not None and t.dst in INTEGERS and t.src not in INTEGERS:
         mantissa, exponent = np.frexp(mul)
+        inverse = np.divide(1, mul).astype(t.real)
         if (np.abs(mantissa) == 0.5).all() and (np.abs(exponent) < 100).all():
-            mul, divide = (1 / mul).astype(t.real), False  # exact: the product is the quotient
-    inv = None
-    if divide and (np.abs(exponent) < 60).all():
-        inv = (1 / mul).astype(t.real)
+            mul = inverse  # exact: the product is the quotient
+        else:
+            divide, inv = True, inverse if (np.abs(exponent) < 60).all() else None
     sub, add = (None, zero) if t.dst in INTEGERS else (zero, None)
     return Parameters(sub, mul, inv, add, divide, float(alpha), float(beta))
+
+
+def _repeated(values: np.ndarray | None, n: int) -> np.ndarray | None:
+    return None if values is None else np.ascontiguousarray(np.broadcast_to(values, n))
 
 
 def _values(given: Any, name: str, axis: Any, shape: tuple[int, ...], what: str) -> np.ndarray:

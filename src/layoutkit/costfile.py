@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 VERSION = 2
 MAX_SECONDS = 1e6  # of a cost: beyond any timing, and its sums stay finite
@@ -35,7 +35,7 @@ class Cost(NamedTuple):
     min: float
     median: float
     spread: float
-    count: int
+    count: int  # type: ignore[assignment]  # hides the method of tuples
 
     @classmethod
     def of(cls, seconds: Iterable[float]) -> Cost:
@@ -116,9 +116,10 @@ class Book(Mapping[str, dict[str, Cost]]):
             raise ValueError("its checksum does not fit: damaged, or changed by hand")
         machine, fields, costs, problems = (*body.split("\n", 3), "", "", "")[:4]
         found = _json(machine.removesuffix(",").join(("{", "}")))
-        self.machine = found.get("machine") if isinstance(found, dict) else None
-        if not isinstance(self.machine, dict) or fields != _FIELDS or costs != ' "costs": {':
+        identity = found.get("machine") if isinstance(found, dict) else None
+        if not isinstance(identity, dict) or fields != _FIELDS or costs != ' "costs": {':
             raise ValueError("not laid out as a cost table is")
+        self.machine = identity
         if not problems.endswith("}}\n"):
             raise ValueError("costs: expected an object, laid out as a cost table's is")
         self._text: dict[str, str] = {}
@@ -160,7 +161,7 @@ class Book(Mapping[str, dict[str, Cost]]):
             raise ValueError(f"measured on another machine or build: {why}")
 
 
-def _json(text: str) -> object:
+def _json(text: str) -> Any:
     try:
         return json.loads(text)
     except RecursionError:

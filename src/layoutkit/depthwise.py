@@ -117,6 +117,7 @@ def _lanes(p: ConvProblem, found: _Vectors, lanes: int):
         x_at = order = None
     else:
         windows = _windows(p, found.each, count, lanes)
+        assert windows is not None  # or it would not be supported
         reads = channel[:, None] // (p.oc // p.groups) * depth + np.arange(depth)[:, None] - windows[..., None]
         valid = (used & (channel < p.oc))[:, None] & np.ones((depth, 1), bool)
         order = np.where(valid, reads + lane // found.each * found.each * (found.pixels > 1), 0).astype(np.int32)

@@ -62,10 +62,10 @@ def padded_room(p: ConvProblem, images: int, pixel: int) -> Room:
     """The copy of an input padded on all sides: so many images, pixels of so many bytes."""
     padded = [(a, n, b) for n, (a, b) in zip(p.size, p.padding)]
     size = tuple(map(sum, padded))
-    planes, rows, row = [(0, 1, 0)] * (3 - len(padded)) + padded
+    planes, rows, (first, inner, last) = [(0, 1, 0)] * (3 - len(padded)) + padded
     return Room(
         replace(p, size=size, padding=((0, 0),) * len(size)), contiguous_strides(p.src, (p.n, p.ic, *size)),
-        images, planes, rows, tuple(pixel * n for n in row),
+        images, planes, rows, (pixel * first, pixel * inner, pixel * last),
     )  # fmt: skip
 
 

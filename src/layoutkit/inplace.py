@@ -37,13 +37,14 @@ def reorder_in_place(
         if len(found) == 1:
             loops = merge([Loop(n, *strides) for piece in found[0] for n, strides in piece.loops])
     moving = [x for x in loops or () if x.src != x.dst]
-    if loops is None or len(moving) not in (0, 2) or (moving and moving[0] != Loop(moving[1].n, *moving[1][:0:-1])):
+    a, b = moving if len(moving) == 2 else (None, None)
+    if loops is None or (moving and (a is None or b is None or a != Loop(b.n, b.dst, b.src))):
         raise ValueError(
             f"{what}: out overlaps an input: only two dimensions of equal size may change places within one memory; "
             f"give another out, or none"
         )
-    if moving:
-        _exchange(array, *moving, [x for x in loops if x not in moving], copy)
+    if a is not None and b is not None:
+        _exchange(array, a, b, [x for x in loops if x not in moving], copy)
 
 
 def _exchange(array: np.ndarray, a: Loop, b: Loop, still: list[Loop], copy: Callable) -> None:

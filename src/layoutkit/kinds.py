@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from .leaves import Blocking
+from .leaves import Blocking, Nest
+from .slabs import Slabs
+
+MOST_TOLD = 3  # nests
 
 
 class Kind(NamedTuple):
@@ -50,3 +54,18 @@ KINDS = {
         Kind(True, Blocking(0, 64, False, 1), slabs=True),
     )
 }
+
+
+def tell(nests: Sequence[Nest], kind: Kind, slab: Slabs | None) -> tuple[str, ...]:
+    """A line for each of the first nests of a reorder: leaf and loops, outermost first; bytes of strides from > to."""
+
+    def loops(of) -> str:
+        return " ".join(f"{x.n}({x.src}>{x.dst})" for x in of if x.n > 1) or "once"
+
+    lines = [f"slabs of {slab.bytes} bytes, loops {loops(slab.loops)}"] if slab else []
+    for nest in nests[:MOST_TOLD]:
+        panel = " in panels" if kind.blocking.panel and nest.family == "transpose" else ""
+        lines.append(f"{nest.family} x{nest.bits}{panel}, leaf {loops(nest.leaf)}, loops {loops(nest.loops)}")
+    if len(nests) > MOST_TOLD:
+        lines.append(f"and {len(nests) - MOST_TOLD} more")
+    return tuple(lines)

@@ -12,6 +12,7 @@ from .layout import Layout
 from .problem import ConvProblem
 
 Ints = int | tuple[int, ...]
+Pads = int | tuple[int | tuple[int, int], ...]
 _NUMBERS = r"\d+(?:x\d+)*"
 _TEXT = re.compile(
     rf"(?P<kernel>{_NUMBERS}) (?:(?P<n>\d+)x)?(?P<ic>\d+)->(?P<oc>\d+) @(?P<size>{_NUMBERS})"
@@ -27,7 +28,7 @@ class Layer(NamedTuple):
     size: Ints
     kernel: Ints
     stride: Ints = 1
-    padding: Ints | tuple[tuple[int, int], ...] = 0  # of both sides, or pairs of (before, after)
+    padding: Pads = 0  # of both sides, or pairs of (before, after)
     groups: int = 1
     dilation: Ints = 1
     n: int = 1
@@ -51,7 +52,7 @@ class Layer(NamedTuple):
             self._pads(self.padding), axes(self.dilation), self.groups, src, dst,
         )  # fmt: skip
 
-    def _pads(self, padding) -> tuple[tuple[int, int], ...]:
+    def _pads(self, padding: Pads) -> tuple[tuple[int, int], ...]:
         each = padding if isinstance(padding, tuple) else (padding,) * self.rank
         return tuple(p if isinstance(p, tuple) else (p, p) for p in each)
 
@@ -60,7 +61,7 @@ class Layer(NamedTuple):
         """The padding that keeps an output as large as its input, for odd kernels."""
         if isinstance(kernel, int) and isinstance(dilation, int):
             return dilation * (kernel - 1) // 2
-        rank = len(kernel) if isinstance(kernel, tuple) else len(dilation)
+        rank = next(len(v) for v in (kernel, dilation) if isinstance(v, tuple))
         axes = (v if isinstance(v, tuple) else (v,) * rank for v in (kernel, dilation))
         return tuple(d * (k - 1) // 2 for k, d in zip(*axes))
 
@@ -79,27 +80,23 @@ class Layer(NamedTuple):
 
         def ints(name: str, usual: Ints) -> Ints:
             values = found[name] and tuple(map(int, found[name].split("x")))
-            return usual if not values else values[0] if len(values) == 1 and name != "size" else values
+            return usual if not values else values[0] if len(values) == 1 else values
 
-        kernel = tuple(map(int, found["kernel"].split("x")))
-        rank = len(kernel)
-        size, stride, dilation = ints("size", 1), ints("stride", 1), ints("dilation", 1)
-        if len(size) == 1 and rank == 2:
-            size = size[0]
-        elif len(size) == 1:
-            size *= rank
-        if rank == 2 and len(set(kernel)) == 1:
-            kernel = kernel[0]
-        padding = cls.centred(kernel, dilation)
+        axes, sizes = (tuple(map(int, found[name].split("x"))) for name in ("kernel", "size"))
+        rank = len(axes)
+        kernel: Ints = axes[0] if rank == 2 and len(set(axes)) == 1 else axes
+        size: Ints = sizes if len(sizes) > 1 else sizes[0] if rank == 2 else sizes * rank
+        stride, dilation = ints("stride", 1), ints("dilation", 1)
+        padding: Pads = cls.centred(kernel, dilation)
         if found["padding"]:
             try:
-                each = [tuple(map(int, p.split("+"))) for p in found["padding"].split("x")]
+                each: list[tuple[int, ...]] = [tuple(map(int, p.split("+"))) for p in found["padding"].split("x")]
             except ValueError:
                 each = [()]
             if any(len(p) not in (1, 2) for p in each):
                 raise ValueError(f"not a layer: {text!r}; padding is such as p1, p1x2 or p0+1x0+1")
-            padding = tuple(p if len(p) == 2 else p[0] for p in each)
-            padding = padding[0] if len(padding) == 1 and isinstance(padding[0], int) else padding
+            pads = tuple((p[0], p[1]) if len(p) == 2 else p[0] for p in each)
+            padding = pads[0] if len(pads) == 1 and isinstance(pads[0], int) else pads
         layer = cls(int(found["ic"]), int(found["oc"]), size, kernel, stride, padding, int(found["groups"] or 1),
                     dilation, int(found["n"] or 1))  # fmt: skip
         lengths = {len(v) for v in (size, kernel, stride, padding, dilation) if isinstance(v, tuple)}
@@ -110,9 +107,7 @@ class Layer(NamedTuple):
 
     def check(self, text: str) -> None:
         """ValueError if there is no such convolution."""
-        p = self.problem("NCHW")
-        values = (p.n, p.ic, p.oc, p.groups, *p.size, *p.kernel, *p.stride, *p.dilation)
-        if min(values) < 1 or p.ic % p.groups or p.oc % p.groups or min(p.out) < 1:
+        if not self.problem("NCHW").fits:
             raise ValueError(f"not a layer: {text!r}; its numbers do not fit together")
 
     def __str__(self) -> str:

@@ -48,7 +48,7 @@ TASKS = 8  # leaves that a nest has at least, so that threads can share it
 LINE = 64
 MAX_DIGITS = 1024  # LK_MAX_DIGITS of kernels.h
 AHEAD = 8192  # bytes that are fetched ahead at least
-WIDE = (16, 32, 64, 128, 256)  # bytes of a run that transposes move as one element
+WIDE = (2, 4, 8, 16, 32, 64, 128, 256)  # bytes of a run that transposes move as one element
 PANEL = 1 << 17  # bytes of scratch of one panel, at most, and
 ROW = 128  # those of a row beside its elements: see LK_PANEL_IN in kernels.h
 MOST_ROWS = 256  # of a panel whose destination runs are made longer
@@ -86,7 +86,7 @@ def leaf_nests(region: Region, width: int, vector: int, blocking: Blocking) -> l
     inner = rest.pop() if rest else Loop(1, width, width)
     if inner.src == inner.dst == width:  # runs: moved whole, blocks of blocked layouts as one wide element
         run = inner.n * width
-        if run not in WIDE or not rest or rest[-1].dst != run:
+        if run not in WIDE or run == width or not rest or rest[-1].dst != run:
             return _copies(rest, run, src, dst)
         width, inner = run, rest.pop()
     along = next((x for x in rest if x.src == width), None)
@@ -127,7 +127,7 @@ def pads_with(region: Region, width: int, vector: int) -> bool:
     """Whether one leaf can write the block of `region` with its pads."""
     block = region.block
     if block.src == width:
-        return block.n * width in WIDE and block.n * width <= LINE
+        return block.n * width in WIDE and 16 <= block.n * width <= LINE
     return width < 16 and block.n * width <= vector and any(x.src == width and x.n > 1 for x in region.loops)
 
 
@@ -208,11 +208,14 @@ def _tiles(
 def _panels(rest, along: Loop, inner: Loop, src: int, dst: int, width: int, b: Blocking) -> list[Nest]:
     """Nests over panels: the source's runs as long as the caches hold, the destination's `dst_run` bytes or more."""
     nests = []
-    least = min(b.dst_run // width, MOST_ROWS)
-    long = (min(LONG, PANEL // max(64 // width, least) - ROW) // width) - along.n
+    least = min(max(1, b.dst_run // width), MOST_ROWS) if b.dst_run else inner.n
+    run = inner.n * width
+    if run <= LONG and any(x.dst == run for x in (along, *rest)):  # rows of the destination that follow one another
+        least = max(least, inner.n)
+    long = min(LONG, PANEL // max(LINE // width, least) - ROW) // width - along.n
     for columns in _extended(along, 1, long, rest, width):
         for rows in _extended(inner, 2, least, columns.rest, width):
-            i_step, j_step = _panel(columns, rows, least or rows.loop.n, width)
+            i_step, j_step = _panel(columns, rows, least, width)
             for i_outer, i, i_first in _cut(columns.loop, i_step):
                 for j_outer, j, j_first in _cut(rows.loop, j_step):
                     outer = _ordered([*rows.rest, i_outer, j_outer], b.along)
@@ -225,8 +228,7 @@ def _panels(rest, along: Loop, inner: Loop, src: int, dst: int, width: int, b: B
 
 def _panel(columns: Extended, rows: Extended, least: int, width: int) -> tuple[int, int]:
     """Columns and rows of one panel; loops of two digits are whole already."""
-    whole = columns.loop.dst == rows.loop.n * width <= LONG  # rows of the destination follow one another
-    j = rows.loop.n if rows.digit[0] or whole else min(rows.loop.n, least)
+    j = rows.loop.n if rows.digit[0] else min(rows.loop.n, least)
     i = columns.loop.n
     if not columns.digit[0]:
         most = max(1, (PANEL // j - ROW) // width)

@@ -77,7 +77,7 @@ def onnx_layers(path: Path) -> Iterator[Layer]:
         if node.op_type == "Conv":
             try:
                 yield _onnx_layer(node, shapes, {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute})
-            except (KeyError, ValueError) as error:
+            except (AttributeError, KeyError, TypeError, ValueError) as error:  # an attribute of another kind, too
                 raise ValueError(f"{path}: node {node.name or node.output[0]!r}: {error}") from None
 
 

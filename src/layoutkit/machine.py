@@ -57,7 +57,7 @@ def build() -> str:
     total = 0
     try:
         for module in (registry, reorder, conv, depthwise, strips, planes, winograd):
-            total = zlib.crc32(Path(module.__file__).read_bytes(), total)
+            total = zlib.crc32(Path(str(module.__file__)).read_bytes(), total)
     except OSError:
         pass
     return f"{total:08x}"

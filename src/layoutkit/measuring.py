@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from . import machine
 from .cost import cost_table
@@ -36,7 +36,7 @@ class Contest(NamedTuple):
 
     key: str
     candidates: Sequence[Candidate]
-    prepare: Callable[[], Callable[[object], Callable[[], object]]]
+    prepare: Callable[[], Callable[[Any], Callable[[], object]]]
 
 
 def measure(contest: Contest, seconds: float = 0.2) -> dict[str, Cost]:

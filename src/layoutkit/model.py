@@ -12,6 +12,7 @@ this machine counts `OWN` times what comes with the package, which was measured 
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
@@ -32,6 +33,7 @@ DATA = Path(__file__).parent / "data"
 
 # Features of a problem, and what makes a function from candidates' names to estimates by counting (None: no such).
 Described = tuple[Sequence[float], Callable[[], Callable[[str], float | None]]]
+_HUGE = re.compile(r"\d{19}")  # what no size is
 _describers: dict[str, Callable[[str], Described | None]] = {}
 
 
@@ -52,15 +54,25 @@ def _operation(key: str) -> str:
 @lru_cache(4096)
 def _described(key: str, isa: str) -> Described | None:
     function = _describers.get(_operation(key))
+    if function is None or _HUGE.search(key):
+        return None
     try:
-        return function(key) if function else None
-    except ValueError:  # a key of another version, or nobody's
+        return function(key)
+    except (ArithmeticError, ValueError):  # a key of another version, or nobody's
         return None
 
 
 @lru_cache(4096)
 def _estimates(key: str, isa: str) -> Callable[[str], float | None]:
-    return _described(key, isa)[1]()
+    described = _described(key, isa)
+    try:
+        return described[1]() if described else _none
+    except (ArithmeticError, ValueError):  # a key that is nobody's, in a table written by hand
+        return _none
+
+
+def _none(name: str) -> None:
+    return None
 
 
 class Neighbours:
@@ -103,6 +115,9 @@ def _own(operation: str, isa: str, path: Path, generation: int) -> Neighbours:
     return Neighbours([key for key in cost_table.problems() if _operation(key) == operation], isa)
 
 
+Table = tuple[Neighbours, Callable[[str], Mapping[str, Cost]], float]  # what tells the costs of a key; its weight
+
+
 def corrections(key: str, own: bool = True) -> Corrections:
     """Per candidate of a problem the factor that its estimate is off by, as far as the tables tell.
 
@@ -112,7 +127,7 @@ def corrections(key: str, own: bool = True) -> Corrections:
     described = _described(key, isa)
     if described is None:
         return Corrections({}, 1.0)
-    found = [(_packaged(_operation(key), isa), packaged(isa).get, 1.0)]
+    found: list[Table] = [(_packaged(_operation(key), isa), packaged(isa).__getitem__, 1.0)]
     if own:
         here = _own(_operation(key), isa, cost_table.path, cost_table.generation)
         found.append((here, cost_table.costs, OWN))
@@ -130,7 +145,7 @@ class Corrections(dict[str, float]):
         return self.common
 
 
-def weigh(features: Sequence[float], tables, isa: str) -> Corrections:
+def weigh(features: Sequence[float], tables: Sequence[Table], isa: str) -> Corrections:
     """Corrections from `tables`: neighbours, what tells the costs of a key, weight."""
     sums: dict[str, list[float]] = {}
     first = None

@@ -114,12 +114,12 @@ def shares(results: Sequence[dict]) -> str | None:
 
 def heat(results: Sequence[dict]) -> str | None:
     """Share of copy bandwidth, source format by destination format."""
-    found = defaultdict(lambda: defaultdict(list))
+    shares: defaultdict[tuple, defaultdict[tuple, list]] = defaultdict(lambda: defaultdict(list))
     for r in results:
         if r["kind"] == "reorder":
             src, _, dst = r["group"].partition(">")
-            found[r["threads"], len(r["title"].split(" ")[0].split("x"))][src, dst].append(r["share"])
-    found = {k: v for k, v in sorted(found.items()) if any((b, a) in v for a, b in v)}  # filters go one way only
+            shares[r["threads"], len(r["title"].split(" ")[0].split("x"))][src, dst].append(r["share"])
+    found = {k: v for k, v in sorted(shares.items()) if any((b, a) in v for a, b in v)}  # filters go one way only
     if not found:
         return None
     widest = max(len({x for pair in cells for x in pair}) for cells in found.values())

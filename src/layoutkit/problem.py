@@ -46,6 +46,15 @@ class ConvProblem:
         )
 
     @property
+    def fits(self) -> bool:
+        """Whether there is such a convolution, with anything to compute."""
+        axes = (self.size, self.kernel, self.stride, self.dilation, self.padding)
+        if {len(x) for x in axes} != {self.src.rank - 2} or self.dst.rank != self.src.rank:
+            return False
+        values = (self.n, self.ic, self.oc, self.groups, *self.size, *self.kernel, *self.stride, *self.dilation)
+        return min(values) > 0 and not self.ic % self.groups and not self.oc % self.groups and min(self.out) > 0
+
+    @property
     def src_shape(self) -> tuple[int, ...]:
         """Logical shape of the input."""
         return (self.n, self.ic, *self.size)
@@ -75,7 +84,7 @@ class ConvProblem:
 
     @classmethod
     def parse(cls, text: str) -> ConvProblem:
-        """The problem whose key `text` is; ValueError if it is none."""
+        """The problem whose key `text` is; ValueError if it is none, or one without work."""
         found = _KEY.fullmatch(text)
         if not found:
             raise ValueError(f"not the key of a convolution: {text!r}")
@@ -85,10 +94,13 @@ class ConvProblem:
             return tuple(map(int, values.split("x")))
 
         padding = tuple((int(a), int(b)) for a, b in (pair.split("+") for pair in pads.split(",")))
-        return cls(
+        p = cls(
             int(n), int(ic), int(oc), x(size), x(kernel), x(stride), padding, x(dilation), int(groups),
             Layout(src), Layout(dst), accuracy or "standard",
         )  # fmt: skip
+        if not p.fits:
+            raise ValueError(f"not a convolution: {text!r}; its numbers do not fit together")
+        return p
 
 
 def per_axis(value, rank: int, what: str, least: int) -> tuple[int, ...]:
@@ -117,8 +129,8 @@ def pad_pairs(padding, size, kernel, stride, dilation) -> Pairs:
     if isinstance(padding, str):
         raise ValueError(f"padding: expected 'same', 'valid' or numbers, got {padding!r}")
     if not isinstance(padding, int) and all(isinstance(p, Sequence) for p in padding):
-        pairs = tuple(per_axis(p, 2, "padding", 0) for p in padding)
+        pairs = [per_axis(p, 2, "padding", 0) for p in padding]
         if len(pairs) != rank:
             raise ValueError(f"padding: expected {rank} pairs, got {padding!r}")
-        return pairs
+        return tuple((before, after) for before, after in pairs)
     return tuple((p, p) for p in per_axis(padding, rank, "padding", 0))

@@ -11,8 +11,9 @@ from typing import Protocol, TypeVar
 try:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    HAS_RICH = True
 except ImportError:
-    Console = None
+    HAS_RICH = False
 
 
 class Titled(Protocol):
@@ -29,7 +30,7 @@ def track(items: Iterable[T], total: int) -> Iterator[T]:
     """`items`, with a bar that names the one at work while stderr is a terminal."""
     if not sys.stderr.isatty():
         return iter(items)
-    return _rich(items, total) if Console else _plain(items, total)
+    return _rich(items, total) if HAS_RICH else _plain(items, total)
 
 
 def _rich(items: Iterable[T], total: int) -> Iterator[T]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -50,7 +51,7 @@ def convert(
     """
     dtype = np.dtype(dtype)
     wide = {np.dtype("f8"), np.dtype("i4")}
-    real = np.float64 if wide & {x.dtype, dtype} else np.float32
+    real: Any = np.float64 if wide & {x.dtype, dtype} else np.float32
 
     def along(parameter):
         parameter = np.asarray(parameter).astype(real)
@@ -132,7 +133,7 @@ def activate(y: np.ndarray, activation) -> np.ndarray:
     name, *given = (activation,) if isinstance(activation, str) or activation is None else activation
     if name == "prelu":
         given = [np.asarray(given[0], np.float64).reshape(-1, *[1] * (y.ndim - 2))]
-    functions = {
+    functions: dict[Any, Callable[..., np.ndarray]] = {
         None: lambda v: v,
         "relu": lambda v: np.maximum(v, 0),
         "relu6": lambda v: np.clip(v, 0, 6),

@@ -11,20 +11,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ._core import registry
-from ._core.reorder import Program
+from ._core.reorder import Kept, Program
 from .arrays import as_array, check_held, check_movable, check_out, empty, new, overlap
 from .box import Box, box_of
 from .convert import converter, is_dtype, pad_bytes, parameters, token, types
 from .cost import cost_table
 from .features import reorder_features
 from .inplace import reorder_in_place
-from .kinds import KINDS
+from .kinds import KINDS, tell
 from .layout import Layout
 from .limits import copy_rate
 from .machine import last_level_cache
 from .measuring import Contest, first_use
 from .model import describes
-from .nests import copy_nests, fill_nests
+from .nests import copy_nests, fill_nests, regions
 from .notation import key
 from .plan import Candidate, Choice, Plan, mode, planner, rank
 from .slabs import slabs
@@ -274,7 +274,7 @@ def useful_threads(nbytes: int, threads: int) -> int:
 @planner(reorder)
 def _plan(
     array, src, dst, *, shape=None, out=None, dtype=None, scale=None, zero_point=None, axis=1, alpha=1, beta=0,
-    region=None, at=None, threads=None, **_,
+    region=None, at=None, pad_value=0, threads=None,
 ) -> Plan:  # fmt: skip
     src, dst = Layout(src), Layout(dst)
     array = as_array(array, "reorder")
@@ -289,15 +289,34 @@ def _plan(
         seconds = moved / (COPY if moved > 2 * last_level_cache() else CACHED)
         found = (Choice(Candidate(f"convert {t.src} to {t.dst}", seconds, lambda: None), seconds, "estimated"),)
         title = title.replace(f"x{8 * array.itemsize}", f"{t.src}>{t.dst}")
+        lines, run = (), None
     else:
         found = choices(src, dst, box.shape, array.itemsize, threads)
+        run, lines = _kept(array, src, dst, shape, out, region, at, pad_value, threads, found[0].candidate.name)
 
     def note() -> str:
         rate, copy = moved / found[0].seconds, copy_rate(moved, threads)
-        return (f"{moved / 1e6:.3g} MB read and written, {rate / 1e9:.1f} GB/s, {rate / copy:.0%} of a copy "
-                f"({copy / 1e9:.1f} GB/s, measured now)")  # fmt: skip
+        said = "achieved" if found[0].source == "measured" else "predicted"
+        return "\n".join((*lines, f"{moved / 1e6:.3g} MB read and written, {rate / 1e9:.1f} GB/s {said}, "
+                           f"{rate / copy:.0%} of a copy ({copy / 1e9:.1f} GB/s, measured now)"))  # fmt: skip
 
-    return Plan(title, found, note)
+    return Plan(title, found, note, run)
+
+
+def _kept(array, src, dst, shape, out, region, at, pad_value, threads: int, kind: str):
+    """What a plan runs, of arrays like these, and lines that tell its nests."""
+    move, physical, threads, what, pitched = _bind(array, src, dst, shape, out, region, at, pad_value, threads)
+    if move is None:
+        return None, ()
+    if out is None:
+        strides = tuple(array.itemsize * s for s in (pitched[0] if pitched else dst).axis_strides(
+            pitched[1] if pitched else dst.padded_shape(physical)))  # fmt: skip
+    else:
+        strides = check_out(out, physical, array.dtype, (array,), what).strides
+    box = _place(array, src, dst, shape, out, region, at, what)[0]
+    nests, slab, _ = _nests(src.dense, dst.dense, box.shape, array.itemsize, array.strides, strides, kind, box)
+    run = Kept(move, array.dtype, (array.shape, array.strides), (physical, strides), threads, what)
+    return run, tell(nests, KINDS[kind], slab)
 
 
 # ---- the candidates
@@ -317,9 +336,12 @@ def candidates(src: Layout, dst: Layout, shape: tuple[int, ...], width: int) -> 
     """The ways to move a tensor between contiguous arrays."""
     moved = 2 * width * prod(shape)
     large = moved > 2 * last_level_cache()
+    args = (src, dst, shape, width, _strides(src, shape, width), _strides(dst, shape, width))
+    ragged = len(regions(shape, *Box.all_of(shape).sides(src, args[4], dst, args[5]))) > 1
     for i, (name, kind) in enumerate(KINDS.items()):
+        if kind.slabs and not ragged:
+            continue
         seconds = moved / (COPY if large else CACHED) * (1 + (kind.stream != large) + i / 100)
-        args = (src, dst, shape, width, _strides(src, shape, width), _strides(dst, shape, width))
         yield Candidate(name, seconds, partial(program, *args, bytes(width), name))
 
 
@@ -388,13 +410,19 @@ def program(src, dst, shape, width: int, src_strides, dst_strides, pad: bytes | 
 
 @lru_cache(4096)
 def _program(src, dst, shape, width, src_strides, dst_strides, pad, kind, box, isa) -> Program:
-    stream, blocking, whole_slabs = KINDS[kind]
+    nests, slab, fills = _nests(src, dst, shape, width, src_strides, dst_strides, kind, box)
+    way = KINDS[kind]
+    loops = slab and (slab.loops, slab.bytes)
+    return Program(nests + fills, width, pad, way.stream and not slab, way.blocking.panel, loops)
+
+
+def _nests(src, dst, shape, width, src_strides, dst_strides, kind, box):
+    """The nests that move elements, the slabs that they make, if they do, and the nests that fill pads."""
     s, d = box.sides(src, src_strides, dst, dst_strides)
     vector = registry.best("transpose", 32)[0].nr * 4
     full = dst.full_shape(shape)
-    slab = slabs(shape, full, s, d, width) if whole_slabs and box.whole else None
+    slab = slabs(shape, full, s, d, width) if KINDS[kind].slabs and box.whole else None
     if slab:
-        shape, full, stream = slab.shape, dst.full_shape(slab.shape), False
-    nests, done = copy_nests(shape, s, d, width, vector, blocking, box.whole)
-    fills = fill_nests(shape, full, d, width, done) if box.whole else []
-    return Program(nests + fills, width, pad, stream, blocking.panel, slab and (slab.loops, slab.bytes))
+        shape, full = slab.shape, dst.full_shape(slab.shape)
+    nests, done = copy_nests(shape, s, d, width, vector, KINDS[kind].blocking, box.whole)
+    return nests, slab, fill_nests(shape, full, d, width, done) if box.whole else []

@@ -43,7 +43,7 @@ NATIVE = {"channels": CHANNELS_LAST, "pixels": {3: "NCW", 4: "NCHW", 5: "NCDHW"}
 # What the estimate of a route not measured is made of; the table replaces it problem by problem.
 MOVE = 20e9  # bytes a second, read and written, of a reorder or a gather
 PACK = 10e9  # the same of packing a filter
-_FILTER = re.compile(r"filter o(\d+) c(\d+) k(\S+) g(\d+) f32")
+_FILTER = re.compile(r"filter o(\d+) c(\d+) k(\d+(?:x\d+)*) g(\d+) f32")
 SMALL = 1 << 21  # flops below which a second thread costs more than it brings
 SLOW = 4.0  # times what its flops or bytes would take: a way that is slower is a fallback
 _slow: set[ConvProblem] = set()  # that has been warned of
@@ -85,7 +85,7 @@ class Route:
         executor = algorithm.build(native, kernel, threads, x_strides, y_strides, algorithm.gather)
         self.run = core.Route(before, executor, after, residual, x_bytes, y_bytes, pads)
 
-    def pack(self, w: np.ndarray, bias: np.ndarray | None):
+    def pack(self, w: np.ndarray, bias: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
         """Filter in OIHW order and bias as this route reads them."""
         return self.algorithm.pack(self.native, self.kernel, w, bias)
 
@@ -215,10 +215,10 @@ def _describe_filter(key: str):
     found = _FILTER.fullmatch(key)
     if not found:
         raise ValueError(f"not a filter to pack: {key!r}")
-    oc, ic, kernel, groups = found.groups()
-    taps = prod(map(int, kernel.split("x")))
-    elements = int(oc) * int(ic) // int(groups) * taps
-    return filter_features(int(oc), int(ic), taps, int(groups)), lambda: partial(_pack_estimate, elements)
+    oc, ic, groups = (int(found[i]) for i in (1, 2, 4))
+    taps = prod(map(int, found[3].split("x")))
+    elements = oc * ic // groups * taps
+    return filter_features(oc, ic, taps, groups), lambda: partial(_pack_estimate, elements)
 
 
 def _plain(p: ConvProblem, threads: int, once: bool = False) -> list[Candidate]:
@@ -245,7 +245,7 @@ def choices(
     """The routes of `p`, best first; `once` as in `candidates`."""
     x_strides = x_strides or contiguous_strides(p.src, p.src_shape)
     y_strides = y_strides or contiguous_strides(p.dst, p.dst_shape)
-    if mode() == "measure" and prod(p.src_shape) and prod(p.dst_shape):
+    if mode() == "measure" and all(p.src_shape) and all(p.dst_shape):
         if not cost_table.costs(route_key(p, threads)):
             first_use(route_contest(p, threads))
         if once and not cost_table.costs(pack_key(p)):

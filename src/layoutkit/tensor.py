@@ -227,7 +227,7 @@ class Tensor:
         return found
 
     def __buffer__(self, flags: int) -> memoryview:
-        return memoryview(self._exported("buffer", bool(flags & 1)))
+        return self._exported("buffer", bool(flags & 1)).data
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self.array.__dlpack_device__()

@@ -59,6 +59,7 @@ class _ConvTranspose:
     """A transposed convolution with its filter packed once; see `conv_transpose2d` for the parameters."""
 
     rank: int
+    _packed: dict[tuple, tuple[np.ndarray, np.ndarray | None]]
 
     def __init__(self, w, bias=None, *, stride=1, padding=0, output_padding=0, groups=1, dilation=1, layout=None,
                  filter_layout=None, out_layout=None, algorithm="auto", accuracy="standard", activation=None,
@@ -93,7 +94,7 @@ class _ConvTranspose:
                 raise ValueError(f"{what}: output_padding {extra} is not below stride {s} or dilation {d}")
         check_threads(threads)
         self._threads = threads
-        self._packed: dict = {}  # (phases' taps, packing) -> filter and bias
+        self._packed = {}  # (phases' taps, packing) -> filter and bias
         self._bound: dict = {}  # what the arrays look like -> phases to run
 
     def out_size(self, size: tuple[int, ...]) -> tuple[int, ...]:
@@ -109,7 +110,7 @@ class _ConvTranspose:
             raise ValueError(f"{f.what}: an input of {size} padded by {self._padding} has no output")
         return out
 
-    def __call__(self, x, out: np.ndarray | None = None, add=None) -> np.ndarray:
+    def __call__(self, x, out: np.ndarray | None = None, add=None) -> np.ndarray | Tensor:
         """Convolve `x`, a float32 array in this object's layout; returns `out` or a new array."""
         f = self._filter
         if isinstance(x, Tensor):
@@ -189,7 +190,7 @@ def _every(layout: Layout, phase, stride) -> tuple[slice, ...]:
 
 
 class ConvTranspose1d(_ConvTranspose):
-    __doc__ = _ConvTranspose.__doc__.replace("conv_transpose2d", "conv_transpose1d")
+    __doc__ = str(_ConvTranspose.__doc__).replace("conv_transpose2d", "conv_transpose1d")
     rank = 1
 
 
@@ -199,7 +200,7 @@ class ConvTranspose2d(_ConvTranspose):
 
 
 class ConvTranspose3d(_ConvTranspose):
-    __doc__ = _ConvTranspose.__doc__.replace("conv_transpose2d", "conv_transpose3d")
+    __doc__ = str(_ConvTranspose.__doc__).replace("conv_transpose2d", "conv_transpose3d")
     rank = 3
 
 

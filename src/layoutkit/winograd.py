@@ -116,7 +116,8 @@ def paired(m: int) -> Transform:
     """F(m, 3) at 0, +-p for p in `PAIRS`, infinity, with the sign that makes BT[0][m] a 1: what the kernels do."""
     t = transform(m, 3, [Fraction(0), *(x for p in PAIRS[m] for x in (p, -p))])
     sign = t.BT[0][m]
-    return t._replace(**{name: _matrix([[sign * x for x in m[0]], *m[1:]]) for name, m in (("G", t.G), ("BT", t.BT))})
+    G, BT = (_matrix([[sign * x for x in first], *rest]) for first, *rest in (t.G, t.BT))
+    return t._replace(G=G, BT=BT)
 
 
 @cache

@@ -152,7 +152,7 @@ typedef struct {
 } lk_nest;
 
 /* Tasks [task, end) of a nest around transposes, each as a panel: see panel.c. scratch: LK_PANEL_BYTES, aligned to 64;
- * of a leaf, (n0 * width + 128) * n1 is at most LK_PANEL_IN, and 64 * n1 + width * n1 at most LK_PANEL_OUT. */
+ * of a leaf, (n0 * width + 128) * n1 is at most LK_PANEL_IN, and max(n0 * width, 64, width) * n1 at most LK_PANEL_OUT. */
 enum { LK_PANEL_IN = 192 << 10, LK_PANEL_OUT = 192 << 10, LK_PANEL_BYTES = 2 * LK_PANEL_IN + LK_PANEL_OUT };
 enum { LK_SLAB = 128 << 10 }; /* bytes of the destination that are made in scratch */
 typedef void (*lk_panel_fn)(const lk_nest *, const char *src, char *dst, int64_t task, int64_t end, char *scratch);

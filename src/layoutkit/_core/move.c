@@ -72,13 +72,14 @@ LK_INLINE __m512i line_of(const char *s, int64_t s1, const int bytes, __mmask64 
     return _mm512_inserti32x4(v, _mm_mask_loadu_epi8(p, (__mmask16)k, s + 3 * s1), 3);
 }
 
-/* Whether the destination is rows of whole aligned lines, and they were streamed. */
-LK_INLINE int stream_lines(const lk_move *m, const int bytes, const int64_t d1)
+/* Whether the destination is rows of as many bytes as whole lines, and they were written so. */
+LK_INLINE int write_lines(const lk_move *m, const int bytes, const int64_t d1)
 {
     const int64_t n0 = m->n0, n1 = m->n1, s0 = m->s0, s1 = m->s1, d0 = m->d0, ahead = m->ahead;
     const int per = 64 / bytes;
-    if (!m->stream || d1 != bytes || ((intptr_t)m->dst | d0 | n1 * bytes) % 64)
+    if (d1 != bytes || n1 * bytes % 64)
         return 0;
+    const int stream = m->stream && ((intptr_t)m->dst | d0) % 64 == 0;
     const __mmask64 k = m->valid ? (1ull << m->valid) - 1 : ~0ull;
     const __m512i pad = m->valid ? _mm512_loadu_si512(m->pad) : _mm512_setzero_si512();
     const char *src = m->src;
@@ -86,7 +87,11 @@ LK_INLINE int stream_lines(const lk_move *m, const int bytes, const int64_t d1)
     for (int64_t i = 0; i < n0; i++, src += s0, dst += d0) {
         const char *s = src;
         for (int64_t j = 0; j < n1; j += per, s += per * s1) {
-            _mm512_stream_si512((void *)(dst + j * bytes), line_of(s, s1, bytes, k, pad));
+            const __m512i line = line_of(s, s1, bytes, k, pad);
+            if (stream)
+                _mm512_stream_si512((void *)(dst + j * bytes), line);
+            else
+                _mm512_storeu_si512((void *)(dst + j * bytes), line);
             if (ahead)
                 for (int e = 0; e < per; e++)
                     __builtin_prefetch(s + e * s1 + ahead);
@@ -94,11 +99,11 @@ LK_INLINE int stream_lines(const lk_move *m, const int bytes, const int64_t d1)
     }
     return 1;
 }
-#define STREAM_LINES(BITS, d1) \
-    if (BITS <= 512 && stream_lines(m, MIN(64, BITS / 8), d1)) \
+#define WRITE_LINES(BITS, d1) \
+    if (BITS <= 512 && write_lines(m, MIN(64, BITS / 8), d1)) \
         return;
 #else
-#define STREAM_LINES(BITS, d1)
+#define WRITE_LINES(BITS, d1)
 #endif
 
 /* Elements of a whole vector or a part of one: blocks of blocked layouts, moved as they are or padded. */
@@ -122,7 +127,7 @@ LK_INLINE void move_wide(char *d, const char *s, const lk_move *m, const int byt
 #define WIDE(BITS) \
     void LK_NAME(gather_x##BITS)(const lk_move *m) \
     { \
-        STREAM_LINES(BITS, m->d1) \
+        WRITE_LINES(BITS, m->d1) \
         const int stream = BITS >= 512 && m->stream && ((intptr_t)m->dst | m->d0 | m->d1) % 64 == 0; \
         for (int64_t i = 0; i < m->n0; i++) { \
             const char *s = m->src + i * m->s0; \
@@ -137,7 +142,7 @@ LK_INLINE void move_wide(char *d, const char *s, const lk_move *m, const int byt
     } \
     void LK_NAME(transpose_x##BITS)(const lk_move *m) \
     { \
-        STREAM_LINES(BITS, m->d1) \
+        WRITE_LINES(BITS, m->d1) \
         const int stream = m->stream && ((intptr_t)m->dst | m->d0) % MIN(64, BITS / 8) == 0; \
         for (int64_t i = 0; i < m->n0; i++) { \
             const char *s = m->src + i * m->s0; \

@@ -10,8 +10,8 @@
  * After each block as many lines of the next panel are fetched and come in as the block had: loads from memory, shuffles
  * and stores overlap.
  *
- * Regions: blocks of `cols` columns and `rows` rows; the last columns are a block shifted back to end at the edge, the
- * last rows join the block before them. The first panel comes in with nothing to overlap.
+ * Regions: blocks of `cols` columns, within one upper digit, and `rows` rows; the last columns are a block shifted back
+ * to end at the edge, the last rows join the block before them. The first panel comes in with nothing to overlap.
  */
 #include "kernels.h"
 #include "stream.h"
@@ -62,7 +62,8 @@ LK_INLINE void next_line(cursor *c, const shape *p, const lk_nest *nest, const c
         c->row = src + offset(nest, nest->s, c->task);
 }
 
-/* Up to n lines of panel `task` to scratch. */
+/* Up to n lines of panel `task` to scratch, one by one: fetches that follow one another closely take the place of the
+ * leaf's loads in what the core keeps track of. */
 LK_INLINE void come_in(cursor *in, cursor *fetch, int64_t task, int64_t n, char *to, const shape *p, const lk_nest *nest,
                        const char *src, int64_t end)
 {
@@ -93,13 +94,14 @@ void LK_NAME(panel)(const lk_nest *nest, const char *src, char *dst, int64_t tas
         p.bytes *= p.rows;
         p.rows = 1;
     }
+    const int64_t lower = leaf->in0 ? leaf->in0 : n0, upper = n0 / lower;
     int64_t cols = w < LINE ? LINE / w : 1, rows = n1;
     if (run <= LINE)
         cols *= 1024 / LINE;
     else if (!leaf->valid)
         rows = w < 2 ? LINE : 32;
-    if (cols > n0)
-        cols = n0;
+    if (cols > lower)
+        cols = lower;
 
     char *now = scratch, *next = scratch + LK_PANEL_IN, *const out = scratch + 2 * LK_PANEL_IN;
     src += nest->src;
@@ -112,38 +114,44 @@ void LK_NAME(panel)(const lk_nest *nest, const char *src, char *dst, int64_t tas
     come_in(&in, &fetch, task, INT64_MAX, now, &p, nest, src, end);
     for (; task < end; task++) {
         char *const d = dst + offset(nest, nest->d, task);
-        const int follow = !leaf->in0 && leaf->d0 == run; /* rows of the destination */
         const int aligned = ((intptr_t)d | leaf->d0 | leaf->out_d0 | run) % LINE == 0;
-        const int direct = leaf->in0 % cols == 0 && (aligned || (!follow && run < SHORT)); /* its ends would be most of it */
+        const int whole = !aligned && upper > 1 && leaf->out_d0 == run; /* upper digits are one run of the destination */
+        const int follow = !whole && leaf->d0 == run;                   /* columns are */
+        const int direct = aligned || (!whole && !follow && run < SHORT); /* of a short run the ends would be most */
+        const int64_t long_run = upper * run;
         lk_move m = *leaf;
         m.in0 = m.in1 = 0;
         m.s1 = pitch;
         m.n0 = cols;
         m.ahead = 0;
         m.stream = aligned;
-        m.d0 = direct ? leaf->d0 : run;
-        for (int64_t i = 0;;) {
-            char *const to = d + (leaf->in0 ? i / leaf->in0 * leaf->out_d0 + i % leaf->in0 * leaf->d0 : i * leaf->d0);
-            for (int64_t j = 0; j < n1; j += m.n1) {
-                m.n1 = n1 - j < rows + rows / 2 ? n1 - j : rows;
-                come_in(&in, &fetch, task + 1, cols * m.n1 * w / LINE + 1, next, &p, nest, src, end);
-                m.src = now + i * w + j * pitch;
-                m.dst = (direct ? to : out) + j * w;
-                nest->fn(&m);
-            }
-            if (!direct && follow) {
-                stream_run(to, out, cols * run);
-            } else if (!direct) {
-                for (int64_t c = 0; c < cols; c++) {
-                    const int64_t k = i + c, at = leaf->in0 ? k / leaf->in0 * leaf->out_d0 + k % leaf->in0 * leaf->d0
-                                                            : k * leaf->d0;
-                    stream_run(d + at, out + c * run, run);
+        m.d0 = direct ? leaf->d0 : whole ? long_run : run;
+        for (int64_t u = 0; u < upper; u++) {
+            for (int64_t i = 0;;) {
+                char *const to = d + u * leaf->out_d0 + i * leaf->d0;
+                char *const at = direct ? to : whole ? out + i * long_run + u * run : out;
+                for (int64_t j = 0; j < n1; j += m.n1) {
+                    m.n1 = n1 - j < rows + rows / 2 ? n1 - j : rows;
+                    come_in(&in, &fetch, task + 1, cols * m.n1 * w / LINE + 1, next, &p, nest, src, end);
+                    m.src = now + (u * lower + i) * w + j * pitch;
+                    m.dst = at + j * w;
+                    nest->fn(&m);
                 }
+                if (!direct && follow)
+                    stream_run(to, out, cols * run);
+                else if (!direct && !whole)
+                    for (int64_t c = 0; c < cols; c++)
+                        stream_run(to + c * leaf->d0, out + c * run, run);
+                if (i + cols == lower)
+                    break;
+                i = i + 2 * cols > lower ? lower - cols : i + cols;
             }
-            if (i + cols == n0)
-                break;
-            i = i + 2 * cols > n0 ? n0 - cols : i + cols;
         }
+        if (whole && leaf->d0 == long_run)
+            stream_run(d, out, lower * long_run);
+        else if (whole)
+            for (int64_t i = 0; i < lower; i++)
+                stream_run(d + i * leaf->d0, out + i * long_run, long_run);
         come_in(&in, &fetch, task + 1, INT64_MAX, next, &p, nest, src, end);
         char *const swap = now;
         now = next;

@@ -9,7 +9,7 @@ cimport openmp
 from libc.stdint cimport int64_t, uintptr_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
-from numpy cimport PyArray_DATA, import_array, ndarray
+from numpy cimport PyArray_DATA, PyArray_ISWRITEABLE, import_array, ndarray, npy_intp
 
 from .registry cimport (
     LK_COPY, LK_FILL, LK_GATHER, LK_MAX_DIGITS, LK_MAX_LOOPS, LK_PANEL, LK_PANEL_BYTES, LK_PANEL_IN, LK_PANEL_OUT,
@@ -153,6 +153,84 @@ cdef class Program:
         stream_end()
 
 
+cdef enum:
+    MAX_AXES = 64  # of an array, as numpy has it
+
+cdef struct Extent:
+    int ndim
+    npy_intp shape[MAX_AXES]
+    npy_intp strides[MAX_AXES]
+    npy_intp lo, hi  # bytes from the first element
+
+
+cdef class Kept:
+    """A move from arrays of one shape, strides and dtype to such of others: checks that it is given them, and runs.
+
+    Parameters
+    ----------
+    program : Program
+    dtype : dtype
+        Of both.
+    src, dst : (shape, strides)
+        Strides in bytes.
+    threads : int
+    what : str
+        The operation, for errors.
+    """
+
+    cdef Program program
+    cdef Extent src, dst
+    cdef object dtype, what
+    cdef int threads
+
+    def __cinit__(self, Program program not None, dtype, src, dst, int threads, what):
+        self.program, self.dtype, self.threads, self.what = program, dtype, threads, what
+        take_extent(&self.src, src, dtype.itemsize)
+        take_extent(&self.dst, dst, dtype.itemsize)
+
+    def __call__(self, ndarray array not None, ndarray out not None):
+        """Move `array` to `out`."""
+        cdef const char *s = <const char *>PyArray_DATA(array)
+        cdef char *d = <char *>PyArray_DATA(out)
+        if not (fits(array, &self.src, self.dtype) and fits(out, &self.dst, self.dtype)):
+            raise ValueError(f"{self.what}: planned for {tell(&self.src)} to {tell(&self.dst)}, {self.dtype}; got "
+                             f"{given(array)} to {given(out)}")
+        if not PyArray_ISWRITEABLE(out):
+            raise ValueError(f"{self.what}: out is read-only")
+        if s + self.src.lo < d + self.dst.hi and d + self.dst.lo < s + self.src.hi:
+            raise ValueError(f"{self.what}: out overlaps the array")
+        with nogil:
+            self.program.run(s, d, self.threads)
+
+
+cdef take_extent(Extent *e, of, itemsize):
+    shape, strides = of
+    e.ndim, e.lo, e.hi = len(shape), 0, itemsize
+    for i, (n, s) in enumerate(zip(shape, strides, strict=True)):
+        e.shape[i], e.strides[i] = n, s
+        if n > 1:
+            e.lo += min(0, (n - 1) * s)
+            e.hi += max(0, (n - 1) * s)
+
+
+cdef bint fits(ndarray array, const Extent *e, dtype):
+    cdef int i
+    if array.ndim != e.ndim or (array.dtype is not dtype and array.dtype != dtype):
+        return False
+    for i in range(e.ndim):
+        if array.shape[i] != e.shape[i] or (array.strides[i] != e.strides[i] and e.shape[i] > 1):
+            return False
+    return True
+
+
+cdef given(object array):
+    return f"{array.shape} {array.strides} {array.dtype}"
+
+
+cdef tell(const Extent *e):
+    return f"{tuple([e.shape[i] for i in range(e.ndim)])} {tuple([e.strides[i] for i in range(e.ndim)])}"
+
+
 cdef take_loops(lk_nest *nest, loops):
     cdef int j
     if len(loops) > LK_MAX_LOOPS:
@@ -178,7 +256,7 @@ cdef bint fits_panel(const lk_nest *nest):
     cdef int64_t w = nest.width
     return (
         m.s0 == m.d1 == w and (m.n0 * w + 128) * m.n1 <= LK_PANEL_IN and max(64, w) * m.n1 <= LK_PANEL_OUT
-        and not (m.valid and (w >= 16 or m.in1))
+        and m.n0 * m.n1 * w <= LK_PANEL_OUT and not (m.valid and (w >= 16 or m.in1))
     )
 
 

@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# The tests of threads on an extension that clang built with ThreadSanitizer:
+#   tools/tsan.sh [python] [pytest arguments]
+# `python` as for sanitize.sh; clang, its libclang_rt and libomp (Debian: clang libomp-dev). OpenMP is clang's here, since
+# gcc's libgomp does not tell ThreadSanitizer what its barriers order; libomp does, through archer.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+python=${1:-python3}
+shift || true
+build=${TSAN_DIR:-build/tsan}
+if ! command -v clang >/dev/null; then echo "no clang here: ThreadSanitizer is left out" && exit 0; fi
+runtime=$(clang -print-file-name=libclang_rt.tsan-x86_64.so)
+archer=$(realpath -m "$(clang -print-resource-dir)/../../libarcher.so")
+for file in "$runtime" "$archer"; do
+    if [ ! -e "$file" ]; then echo "clang without $file: ThreadSanitizer is left out" && exit 0; fi
+done
+mkdir -p "$build"
+export PATH="$(dirname "$(command -v "$python")"):$PATH"
+
+CC=clang CFLAGS="-include $PWD/tools/clang_shuffle.h -Wno-unknown-pragmas -shared-libsan" \
+    LDFLAGS="-shared-libsan -Wl,-rpath,$(dirname "$runtime")" \
+    "$python" -m pip install -q --no-build-isolation --no-deps --upgrade --target "$build/site" . \
+    -Cbuild-dir="$build/meson" -Csetup-args=-Dbuildtype=debug -Csetup-args=-Doptimization=1 \
+    -Csetup-args=-Db_sanitize=thread -Csetup-args=-Db_lundef=false
+
+export PYTHONPATH="$PWD/$build/site" PYTHONDONTWRITEBYTECODE=1 OMP_TOOL_LIBRARIES=$archer
+# Python and numpy are not instrumented: only what our modules do is looked at.
+export TSAN_OPTIONS=ignore_noninstrumented_modules=1,halt_on_error=1,exitcode=66
+[ $# -gt 0 ] || set -- tests/test_threads.py -k "many_threads or others_work"
+# setarch: older runtimes do not know where newer kernels put things
+LD_PRELOAD=$runtime exec setarch -R "$python" -m pytest -p no:cacheprovider "$@"
