@@ -65,25 +65,32 @@ LK_INLINE void tile(const lk_gemm *g, const int mr, const int nv)
     const int64_t ldb = g->ldb;
     const char *ahead = g->ahead, *const ahead_end = ahead + g->ahead_bytes;
     const char *p[MAX_MR];
+    int inside = 0; /* p holds rows that all read the input: then it fits every tap and block */
     for (int64_t t = 0; t < g->taps; t++) {
-        const uint32_t mask = g->mask ? g->mask[t] : ~0u;
-        if (!(mask << (32 - mr))) { /* padding under every row */
+        const uint32_t mask = g->mask ? g->mask[t] << (32 - mr) : ~0u << (32 - mr);
+        if (!mask) { /* padding under every row */
             b += ((g->blocks - 1) * g->kb + g->kb_last) * ldb;
             continue;
         }
-        const char *base = g->a + g->tap[t], *const zero = (const char *)g->zero;
-        for (int64_t q = 0; q < g->blocks; q++, base += g->block_stride) {
-            int64_t k = 0;
-            if (g->b_tap) { /* A goes on where it was, B elsewhere */
-                b = g->b + g->b_tap[t];
-                k = 4 * t * g->kb;
-            }
-            if (!k)
+        if (g->b_tap)
+            b = g->b + g->b_tap[t];
+        for (int64_t q = 0; q < g->blocks; q++) {
+            int64_t k = g->tap[t] + q * g->block_stride;
+            if (mask == ~0u << (32 - mr)) {
+                if (!inside)
 #pragma GCC unroll 32
-                for (int i = 0; i < mr; i++)
-                    p[i] = zero + (-(int64_t)(mask >> i & 1) & (base + g->row[i] - zero)); /* no branch */
-            const int64_t kbytes = k + 4 * (q + 1 < g->blocks ? g->kb : g->kb_last);
-            for (; k <= kbytes - 4 * LK_UNROLL; k += 4 * LK_UNROLL) {
+                    for (int i = 0; i < mr; i++)
+                        p[i] = g->a + g->row[i];
+                inside = 1;
+            } else {
+                const char *const zero = (const char *)g->zero - k;
+                inside = 0;
+#pragma GCC unroll 32
+                for (int i = 0; i < mr; i++) /* no branch */
+                    p[i] = zero + (-(int64_t)(mask >> (32 - mr + i) & 1) & (g->a + g->row[i] - zero));
+            }
+            const int64_t stop = k + 4 * (q + 1 < g->blocks ? g->kb : g->kb_last);
+            for (; k <= stop - 4 * LK_UNROLL; k += 4 * LK_UNROLL) {
                 /* keeps gcc from turning mr stack slots into mr induction variables */
                 __asm__ volatile("" : "+r"(k));
 #pragma GCC unroll 4
@@ -96,7 +103,7 @@ LK_INLINE void tile(const lk_gemm *g, const int mr, const int nv)
                     ahead += 64 * LK_UNROLL;
                 }
             }
-            for (; k < kbytes; k += 4, b += ldb)
+            for (; k < stop; k += 4, b += ldb)
                 step(acc, p, k, b, mr, nv);
         }
     }

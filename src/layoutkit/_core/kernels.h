@@ -31,8 +31,7 @@ typedef struct {
     int64_t taps, blocks, block_stride, kb, kb_last;
     const float *b;
     int64_t ldb;
-    const int64_t *b_tap; /* the rows of tap t begin at b + b_tap[t], and A's taps follow one another: tap[t] is 4*t*kb,
-                           * one block, no mask; or NULL: B's taps follow one another */
+    const int64_t *b_tap; /* the rows of tap t begin at b + b_tap[t]; NULL: those of all taps follow one another */
     const float *bias_col; /* a value per column (whole vectors), or NULL */
     const float *bias_row; /* a value per row, or NULL */
     char *c;
