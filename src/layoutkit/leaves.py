@@ -83,7 +83,7 @@ def leaf_nests(region: Region, width: int, vector: int, blocking: Blocking) -> l
     src, dst = region.src, region.dst
     rest = merge(region.loops)
     if region.block is not None:
-        return _padded(rest, region, width, vector, blocking)
+        return _padded(rest, region, region.block, width, vector, blocking)
     inner = rest.pop() if rest else Loop(1, width, width)
     if inner.src == inner.dst == width:  # runs: moved whole, blocks of blocked layouts as one wide element
         run = inner.n * width
@@ -108,9 +108,9 @@ def _gather(rest: list[Loop], inner: Loop, src: int, dst: int, width: int, valid
     return nests
 
 
-def _padded(rest: list[Loop], region: Region, width: int, vector: int, blocking: Blocking) -> list[Nest]:
+def _padded(rest: list[Loop], region: Region, block: Loop, width: int, vector: int, blocking: Blocking) -> list[Nest]:
     """A block of which the source has a part: the leaf writes the pads with it."""
-    block, valid, src, dst = region.block, region.valid, region.src, region.dst
+    valid, src, dst = region.valid, region.src, region.dst
     if block.src == width:  # as one wide element
         wide = block.n * width
         near = next((x for x in rest if x.dst == wide), None) or (rest[-1] if rest else ONE)
@@ -127,6 +127,8 @@ def _padded(rest: list[Loop], region: Region, width: int, vector: int, blocking:
 def pads_with(region: Region, width: int, vector: int) -> bool:
     """Whether one leaf can write the block of `region` with its pads."""
     block = region.block
+    if block is None:
+        return False
     if block.src == width:
         return block.n * width in WIDE and 16 <= block.n * width <= LINE
     return width < 16 and block.n * width <= vector and any(x.src == width and x.n > 1 for x in region.loops)
@@ -175,8 +177,9 @@ def _two_digits(rest, along, inner, side: int, beyond: Loop, src, dst, width, b:
         step = min(step, run // width // loop.n)
     nests = []
     for e in _together(loop, side, beyond, step, rest, width):
-        pair, digits = ((e.loop, inner), (*e.digit, 0, 0)) if side == 1 else ((along, e.loop), (0, 0, *e.digit))
-        nests += _tiles(e.rest, *pair, src + e.src, dst + e.dst, width, b, side, digits)
+        columns, rows = (e.loop, inner) if side == 1 else (along, e.loop)
+        digits = (*e.digit, 0, 0) if side == 1 else (0, 0, *e.digit)
+        nests += _tiles(e.rest, columns, rows, src + e.src, dst + e.dst, width, b, side, digits)
     return nests
 
 

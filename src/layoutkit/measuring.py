@@ -17,7 +17,7 @@ MIN_ROUNDS, MAX_ROUNDS = 3, 200
 TOLERANCE = 0.01  # of a timing that threads may have waited for a core
 PATIENCE = 0.3  # seconds to go on for at least, while other work on the machine spoils the timings
 HOPELESS = ((1, 3.0), (2, 2.0), (4, 1.5), (8, 1.2))  # after so many rounds, this many times the best
-FEW, FIRST_USE = 3, 0.1  # candidates that are measured on first use, and seconds for their rounds
+FEW, FIRST_USE = 5, 0.15  # candidates that are measured on first use, and seconds for their rounds
 RIVAL = 0.9  # of the best measured: what is thought to cost less than that is measured after all
 SECOND_LOOK = 10  # times the best: what looked slower than that is not timed again
 

@@ -33,8 +33,8 @@ def _loops(parts: Sequence[Piece]) -> tuple[Loop, ...]:
 
 
 def _region(parts: Sequence[Piece], src: Sequence[Side], dst: Sequence[Side]) -> Region:
-    at = [sum(side.offset(p.start) for side, p in zip(sides, parts)) for sides in (src, dst)]
-    return Region(_loops(parts), *at)
+    at, to = (sum(side.offset(p.start) for side, p in zip(sides, parts)) for sides in (src, dst))
+    return Region(_loops(parts), at, to)
 
 
 def copy_nests(

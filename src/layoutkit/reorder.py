@@ -133,6 +133,7 @@ def reorder(
     if type(out) is np.ndarray:
         out_strides, phase = out.strides, address(out) % LINE
     threads = check_threads(threads)
+    key: tuple | None
     try:
         key = (
             src, dst, array.shape, array.strides, array.dtype, shape, out_strides, phase,
@@ -149,7 +150,7 @@ def reorder(
             _bound[key] = bound
     move, physical, threads, what, pitched = bound
     if out is None:
-        out = empty(physical, array.dtype, what) if pitched is None else new(*pitched, array.dtype, what)
+        out = empty(physical, array.dtype, what) if pitched is None else new(pitched[0], pitched[1], array.dtype, what)
     else:
         check_out(out, physical, array.dtype, (), what)
         if overlap(array, out):
@@ -215,6 +216,7 @@ class Numbers(NamedTuple):
 
 def _general(array, src, dst, shape, out, numbers: Numbers, region, at, pad_value, threads):
     """`reorder` of boxes, or with numbers that change."""
+    key: tuple | None
     try:
         key = (
             src, dst, array.shape, array.strides, array.dtype, shape, region, at,
@@ -235,7 +237,7 @@ def _general(array, src, dst, shape, out, numbers: Numbers, region, at, pad_valu
     if out is not None:
         check_out(out, physical, dtype, (array,), what)
     else:
-        out = empty(physical, dtype, what) if pitched is None else new(*pitched, dtype, what)
+        out = empty(physical, dtype, what) if pitched is None else new(pitched[0], pitched[1], dtype, what)
     if run is not None:
         run(array, out, threads, *given)
     return out
@@ -291,7 +293,8 @@ def _plan(
         t = types(array.dtype, dtype, what)
         moved = prod(box.shape) * (array.itemsize + t.dtype.itemsize * (2 if beta else 1))
         seconds = moved / (COPY if moved > 2 * last_level_cache() else CACHED)
-        found = (Choice(Candidate(f"convert {t.src} to {t.dst}", seconds, lambda: None), seconds, "estimated"),)
+        way = Candidate(f"convert {t.src} to {t.dst}", seconds, lambda: None)
+        found: tuple[Choice, ...] = (Choice(way, seconds, "estimated"),)
         title = title.replace(f"x{8 * array.itemsize}", f"{t.src}>{t.dst}")
         lines, run = (), None
     else:
@@ -375,7 +378,7 @@ def _describe(key: str):
 
 def choices(src: Layout, dst: Layout, shape: tuple[int, ...], width: int, threads: int) -> tuple[Choice, ...]:
     """The candidates in order, best first."""
-    if mode() == "measure" and prod(shape):
+    if mode() == "measure" and all(shape):
         first_use(reorder_contest(src, dst, shape, width, threads))
     return _choices(src, dst, shape, width, threads, registry.isa(), cost_table.generation)
 

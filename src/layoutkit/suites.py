@@ -200,7 +200,7 @@ def pairs(names: Sequence[str], shapes: Sequence[tuple[int, ...]], layouts, thre
     return reorders(((a, b, shape, 4, 1) for shape in shapes for a, b in permutations(formats, 2)), threads)
 
 
-MAX_MOVED, MIN_MOVED = 32 << 20, 1 << 12  # bytes of a tensor of the spread
+MAX_MOVED, MIN_MOVED = 128 << 20, 1 << 12  # bytes of a tensor of the spread
 
 
 def spread_moves(count: int, seed: int) -> Iterator[tuple[Layout, Layout, tuple[int, ...], int, int]]:
@@ -239,7 +239,7 @@ def spread_cases(convs: int, moves: int, seed: int, layouts: Sequence[str], thre
     return found
 
 
-SPREAD = 400, 300, 1  # convolutions, reorders, seed
+SPREAD = 800, 800, 1  # convolutions, reorders, seed
 
 
 def _network(name: str) -> Maker:
