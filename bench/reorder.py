@@ -21,7 +21,7 @@ import layoutkit as lk
 from layoutkit._core import machine
 from layoutkit.arrays import empty
 from layoutkit.kinds import KINDS
-from layoutkit.reorder import candidates, program
+from layoutkit.moves import candidates, program
 
 LAYOUTS = ("NCHW", "NHWC", "CHWN", "HWCN", "nChw8c", "nChw16c")
 FILTERS = ("HWIO", "OHWI", "IHWO", "Oihw16o", "OIhw16i16o", "OIhw8i8o", "Ohwi16o", "Ohwi64o")

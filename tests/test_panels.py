@@ -11,7 +11,7 @@ import layoutkit as lk
 from layoutkit import leaves, reference
 from layoutkit._core import registry
 from layoutkit.kinds import KINDS
-from layoutkit.reorder import program
+from layoutkit.moves import program
 
 PANELS = [name for name, kind in KINDS.items() if kind.blocking.panel]
 LAYOUTS = ["NCHW", "NHWC", "CHWN", "HWCN", "nChw8c", "nChw16c"]

@@ -11,7 +11,7 @@ import layoutkit as lk
 from layoutkit import reference
 from layoutkit._core import registry
 from layoutkit.kinds import KINDS
-from layoutkit.reorder import program
+from layoutkit.moves import program
 
 DTYPES = ["u1", "u2", "f4", "f8", "c16"]
 

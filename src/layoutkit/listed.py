@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from .layers import Layer
+from .moves import parse_key
 from .problem import ConvProblem, pad_pairs
-from .reorder import parse_key
 from .suites import Case, ConvCase, of_layers, reorders
 
 

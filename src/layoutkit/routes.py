@@ -29,10 +29,10 @@ from .layout import Layout
 from .machine import last_level_cache
 from .measuring import Contest, first_use
 from .model import describes
+from .moves import program
 from .plan import Candidate, Choice, SlowPathWarning, Step, mode, rank
 from .planes import PLANES
 from .problem import ACCURACIES, ConvProblem
-from .reorder import program
 from .strips import STRIPS
 
 ALGORITHMS = (*algorithms.ALGORITHMS, FOLDED, PLANES, STRIPS, DEPTHWISE, GROUPED)

@@ -15,8 +15,8 @@ from .algorithms import rows_filter_layouts
 from .layers import NETWORKS, Layer, spread, with_axes
 from .layout import Layout
 from .measuring import Contest
+from .moves import reorder_contest, reorder_key, useful_threads
 from .problem import ConvProblem
-from .reorder import reorder_contest, reorder_key, useful_threads
 from .routes import cold_seconds, pack_contest, pack_key, route_contest, route_key
 
 
