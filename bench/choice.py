@@ -60,7 +60,7 @@ def tune(threads: list[int], end: float) -> None:
     print(f"{cost_table.path}: {len(cost_table.problems())} problems")
 
 
-SHIPPED = 200, 200, 100  # convolutions, reorders, filters to pack
+SHIPPED = 500, 400, 200  # convolutions, reorders, packings
 
 
 def ship() -> None:

@@ -142,6 +142,7 @@ def use(m, key, **estimates):
 
 
 def test_the_best_few_are_measured_once_and_only_where_asked(key, monkeypatch, tuning):
+    monkeypatch.setattr(measuring, "FEW", 3)
     m = Machine(monkeypatch, a=1.0, b=2.0, c=3.0, d=4.0, e=5.0)
     estimates = dict(e=5.0, d=4.0, c=3.0, b=2.0, a=1.0)
     assert use(m, key, **estimates) == set()
@@ -154,6 +155,7 @@ def test_the_best_few_are_measured_once_and_only_where_asked(key, monkeypatch, t
 
 
 def test_what_may_beat_the_best_few_is_measured_too(key, monkeypatch, tuning):
+    monkeypatch.setattr(measuring, "FEW", 3)
     tuning("measure")
     m = Machine(monkeypatch, a=10.0, b=20.0, c=30.0, d=9.0, e=90.0)
     assert use(m, key, a=1.0, b=2.0, c=3.0, d=4.0, e=11.0) == set("abcd"), "e is thought to take longer than a took"

@@ -20,7 +20,7 @@ FEW = 12  # tiles: a group of fewer leaves rows of the gemm tile empty
 BLOCK = 128  # output channels
 
 # Bytes a second: of a filter met in memory or in the last cache, of the transforms on one core.
-MEMORY, CACHE, L2 = 30e9, 60e9, 60e9
+MEMORY, CACHE, L2 = 30e9, 35e9, 60e9
 PACK = 0.7  # of a packed element, in reorders of one
 
 
