@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from math import prod
@@ -249,7 +249,7 @@ def choices(
         if not cost_table.costs(route_key(p, threads)):
             first_use(route_contest(p, threads))
         if once and not cost_table.costs(pack_key(p)):
-            first_use(pack_contest(p))
+            first_use(pack_contest(p, cost_table.costs(route_key(p, threads))))
     return _choices(p, algorithm, threads, x_strides, y_strides, once, registry.isa(), cost_table.generation)
 
 
@@ -314,9 +314,10 @@ def route_contest(p: ConvProblem, threads: int) -> Contest:
     return Contest(route_key(p, threads), _plain(p, threads), partial(_runner, p))
 
 
-def pack_contest(p: ConvProblem) -> Contest:
-    """The distinct ways to pack the filter of `p`, to be measured."""
-    found = {step.name: (step, c) for c in _plain(p, 1, once=True) for step in c.steps}
+def pack_contest(p: ConvProblem, routes: Container[str] = ()) -> Contest:
+    """The distinct ways to pack the filter of `p`, of these routes if any are named, to be measured."""
+    some = [c for c in _plain(p, 1, once=True) if not routes or c.name in routes]
+    found = {step.name: (step, c) for c in some for step in c.steps}
     ways = [Candidate(name, step.estimate, c.build) for name, (step, c) in found.items()]
     return Contest(pack_key(p), ways, partial(_pack_runner, p))
 
