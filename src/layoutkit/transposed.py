@@ -95,7 +95,7 @@ class _ConvTranspose:
         check_threads(threads)
         self._threads = threads
         self._packed = {}  # (phases' taps, packing) -> filter and bias
-        self._bound: dict = {}  # what the arrays look like -> phases to run
+        self._bound = {}  # what the arrays look like -> phases to run
 
     def out_size(self, size: tuple[int, ...]) -> tuple[int, ...]:
         """Spatial size of the output for an input of spatial `size`."""

@@ -27,3 +27,7 @@ def winograd_out(
 def winograd_filter(
     name: str, w: int, w_stride: int, count: int, width: int, gh: np.ndarray, gw: np.ndarray, u: int, u_stride: int,
 ) -> None: ...  # fmt: skip
+def strips(
+    name: str, x: int, x_strides: Sequence[int], w: int, bias: int, y: int, y_strides: Sequence[int], rows: int,
+    cols: int, step: int, left: int, right: int, top: int, bottom: int,
+) -> None: ...  # fmt: skip
