@@ -14,6 +14,9 @@ archer=$(realpath -m "$(clang -print-resource-dir)/../../libarcher.so")
 for file in "$runtime" "$archer"; do
     if [ ! -e "$file" ]; then echo "clang without $file: ThreadSanitizer is left out" && exit 0; fi
 done
+if ! LD_PRELOAD=$runtime setarch -R "$python" -c pass 2>/dev/null; then
+    echo "Python does not run under this clang's runtime on this kernel: ThreadSanitizer is left out" && exit 0
+fi
 mkdir -p "$build"
 export PATH="$(dirname "$(command -v "$python")"):$PATH"
 
