@@ -17,6 +17,7 @@ from collections.abc import Sequence
 
 CHUNK = 200  # cases that a process takes at a time
 SHOWN = 20  # failures that are printed in full
+FORGET = 200  # cases, after which the cost table is emptied
 KINDS = {"reorders": "reorder", "convolutions": "convolution"}
 
 
@@ -28,9 +29,14 @@ def run(kind: str, seed: int, first: int, last: int) -> list[str]:
     """The failures among cases [first, last) of a kind."""
     import random_cases
 
+    from layoutkit import cost_table
+
     case = getattr(random_cases, KINDS[kind])
     failures = []
     for index in range(first, last):
+        if index % FORGET == 0:  # what cases tell the cost table is what the next ones are estimated from
+            cost_table._new.clear()
+            cost_table.generation += 1
         try:
             wrong = case(seed, index)
         except Exception as error:  # whatever it is, the case is told and the rest goes on
