@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from ._core.conv import Finish
+from ._core.route import Finish
 from .arrays import as_array
 
 # name -> numbers that come with it

@@ -14,7 +14,8 @@ from math import prod
 import numpy as np
 
 from . import winograd_conv
-from ._core import conv as core
+from ._core.filter_rows import FilterRows
+from ._core.pixel_rows import PixelRows
 from ._core.registry import Kernel
 from .arrays import empty
 from .geometry import (
@@ -99,7 +100,7 @@ def rows_build(p: ConvProblem, kernel: Kernel, threads: int, x_strides, y_stride
     y_channels = (rows_columns(p), y_block, ys[1][0].stride)
     panel = 4 * kernel.nr * ic * prod(p.kernel)
     row_block = min(max(panel, ROW_BLOCK[0]), ROW_BLOCK[1])
-    return core.PixelRows(
+    return PixelRows(
         kernel.name, geometry(p), threads,
         (xs[0][0].stride, *spatial_strides(xs)), x_channels, (ys[0][0].stride, *spatial_strides(ys)), y_channels,
         gather, row_block, PANEL,
@@ -135,7 +136,7 @@ def filters_pack(p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray
 def filters_build(p: ConvProblem, kernel: Kernel, threads: int, x_strides, y_strides, gather: bool):
     """Executor for input and output arrays of these byte strides."""
     xs, ys = strides_of(p.src, p.src_shape, x_strides), strides_of(p.dst, p.dst_shape, y_strides)
-    return core.FilterRows(
+    return FilterRows(
         kernel.name, geometry(p), threads,
         (xs[0][0].stride, xs[1][0].stride, *spatial_strides(xs)), (ys[0][0].stride, ys[1][0].stride),
         (p.ic // p.groups, p.oc // p.groups), not gather,

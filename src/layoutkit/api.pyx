@@ -21,8 +21,8 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset, strncpy
 from numpy cimport PyArray_DATA, import_array, ndarray
 
-from ._core.conv cimport Route
 from ._core.reorder cimport Program
+from ._core.route cimport Route
 
 import_array()
 

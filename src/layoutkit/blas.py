@@ -12,7 +12,7 @@ from math import prod
 
 import numpy as np
 
-from ._core.conv import Finish, finish_pixels
+from ._core.route import Finish, finish_pixels
 from .arrays import empty
 from .geometry import contiguous_strides
 from .layout import Layout

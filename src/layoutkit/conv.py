@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ._core.conv import Finish
 from ._core.reorder import address
+from ._core.route import Finish
 from .arrays import as_array, check_out, empty, overlap
 from .cost import cost_table
 from .filter import Filter, check_f32

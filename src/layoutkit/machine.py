@@ -52,11 +52,12 @@ def cpu_model() -> str:
 @cache
 def build() -> str:
     """A checksum of the compiled modules: what they took says nothing about other ones."""
-    from ._core import conv, depthwise, planes, registry, reorder, strips, winograd
+    from ._core import depthwise, executor, filter_rows, pixel_rows, planes, registry, reorder, route, strips, winograd
 
+    loops = executor, pixel_rows, filter_rows, planes, depthwise, strips, winograd
     total = 0
     try:
-        for module in (registry, reorder, conv, depthwise, strips, planes, winograd):
+        for module in (registry, reorder, route, *loops):
             total = zlib.crc32(Path(str(module.__file__)).read_bytes(), total)
     except OSError:
         pass

@@ -16,8 +16,8 @@ from math import prod
 import numpy as np
 
 from . import algorithms, blas
-from ._core import conv as core
 from ._core import registry
+from ._core import route as core
 from ._core.registry import Kernel
 from .algorithms import GFLOPS, LANES, Algorithm
 from .cost import cost_table

@@ -13,7 +13,7 @@ padding are left out, row by row.
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.stdlib cimport calloc, free
 
-from .conv cimport Executor, Geometry, aligned, ceil_div, clips, share
+from .executor cimport Executor, Geometry, aligned, ceil_div, clips, share
 from .registry cimport lk_depthwise, lk_depthwise_fn, lk_depthwise_tile, lk_finish
 
 

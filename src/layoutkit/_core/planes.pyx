@@ -10,12 +10,8 @@ other: what it reads stays in L1 or L2 meanwhile.
 from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free
 
-from .conv cimport Executor, Geometry, ceil_div, clips, share
+from .executor cimport ChannelRows, Executor, Geometry, ceil_div, share
 from .registry cimport lk_finish, lk_gemm
-
-cdef enum:
-    MAX_COLS = 64
-    MAX_ROWS = 32
 
 
 cdef class Planes(Executor):
@@ -72,29 +68,12 @@ cdef class Planes(Executor):
     cdef void part(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
                    char *workspace, int64_t task, int64_t end) noexcept nogil:
         cdef const Geometry *g = &self.g
-        cdef int64_t row[MAX_ROWS]
-        cdef int64_t c_row[MAX_ROWS]
-        cdef int64_t c_col[MAX_COLS]
         cdef int64_t p, rest, high, deep, group, image, first, last, t, o
-        cdef lk_finish by_row
-        cdef lk_gemm tile
-        cdef float limits[2]
-        cdef bint clip = clips(finish, y, limits, False)
-        tile.clip = limits if clip else NULL
-        if finish != NULL:
-            by_row = finish[0]
-            by_row.slope_row, by_row.slope_col = finish.slope_col, 0
-            if finish.add == y:
-                by_row.add = NULL
-        for t in range(self.nr // self.lanes):
-            c_col[t] = 4 * t * self.lanes
-        for t in range(self.mr):
-            row[t], c_row[t] = 4 * t * self.taps * self.ic, t * self.y_stride[1]
-        tile.row, tile.c_row, tile.c_col, tile.tap, tile.b_tap = row, c_row, c_col, self.tap, self.b_tap
-        tile.mask, tile.zero, tile.bias_row, tile.bias_col = NULL, NULL, NULL, NULL
-        tile.taps, tile.blocks, tile.block_stride, tile.kb, tile.kb_last = self.taps, 1, 0, self.ic, self.ic
-        tile.c_split, tile.ahead, tile.ahead_bytes, tile.ldb = 0, NULL, 0, self.x_stride[1] // 4
-        tile.accumulate = finish != NULL and finish.add == y
+        cdef ChannelRows rows
+        cdef lk_gemm *tile = &rows.tile
+        self.channel_rows(&rows, finish, y, 4 * self.taps * self.ic, self.y_stride[1])
+        tile.tap, tile.b_tap, tile.taps = self.tap, self.b_tap, self.taps
+        tile.kb, tile.kb_last, tile.ldb = self.ic, self.ic, self.x_stride[1] // 4
         while task < end:
             p, rest = task % self.panels, task // self.panels
             high, rest = rest % g.out[1], rest // g.out[1]
@@ -115,7 +94,5 @@ cdef class Planes(Executor):
                     tile.bias_row = bias + o
                 tile.c = (y + image * self.y_stride[0] + o * self.y_stride[1] + deep * self.y_stride[2]
                           + high * self.y_stride[3] + 4 * first)
-                self.tile(&tile)
-                if finish != NULL and not clip:
-                    self.finish_rows(&by_row, y, tile.c - y, c_row, tile.rows, o, tile.cols)
+                self.channel_tile(&rows, y, o)
             task += 1

@@ -1,7 +1,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from .conv import Executor
+from .executor import Executor
 
 class Strips(Executor):
     def __init__(

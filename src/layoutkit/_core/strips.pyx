@@ -7,7 +7,7 @@ first row to its last. Rows are cut only where there are not enough tasks for th
 from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free
 
-from .conv cimport Executor, Geometry, ceil_div, clips, share
+from .executor cimport Executor, Geometry, ceil_div, clips, share
 from .registry cimport lk_finish, lk_strips, lk_strips_fn
 
 

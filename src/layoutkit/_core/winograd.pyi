@@ -3,7 +3,7 @@ from typing import Any
 
 import numpy as np
 
-from .conv import Executor
+from .executor import Executor
 
 class Winograd(Executor):
     def __init__(

@@ -16,7 +16,7 @@ from libc.stdint cimport int64_t
 
 from math import lcm
 
-from .conv cimport Executor, Geometry, aligned, ceil_div, share
+from .executor cimport Executor, Geometry, aligned, ceil_div, share
 from .registry cimport (
     LK_WINOGRAD_FILTER, best_row, lk_finish, lk_gemm, lk_kernel, lk_winograd_filter, lk_winograd_filter_fn,
     lk_winograd_in, lk_winograd_in_fn, lk_winograd_out, lk_winograd_out_fn, row_named,

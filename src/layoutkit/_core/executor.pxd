@@ -2,8 +2,11 @@
 
 from libc.stdint cimport int64_t
 
-from .registry cimport LK_CLIP, lk_finish, lk_finish_fn, lk_gemm_fn
-from .reorder cimport Program
+from .registry cimport LK_CLIP, lk_finish, lk_finish_fn, lk_gemm, lk_gemm_fn
+
+cdef enum:
+    MAX_COLS = 64    # columns of the widest tile
+    MAX_ROWS = 32    # rows of the tallest: a mask has a bit for each
 
 
 cdef struct Geometry:
@@ -37,6 +40,16 @@ cdef inline bint clips(const lk_finish *finish, const char *y, float *limits, bi
     return not pads or finish.lo <= 0 <= finish.hi  # pads stay 0
 
 
+cdef struct ChannelRows:
+    lk_gemm tile
+    lk_finish finish
+    float limits[2]
+    bint finishes           # something follows that the tile does not do itself
+    int64_t row[MAX_ROWS]
+    int64_t c_row[MAX_ROWS]
+    int64_t c_col[MAX_COLS]
+
+
 cdef class Executor:
     cdef lk_gemm_fn tile
     cdef lk_finish_fn finish
@@ -53,16 +66,6 @@ cdef class Executor:
                    char *workspace, int64_t task, int64_t end) noexcept nogil
     cdef void finish_rows(self, const lk_finish *finish, char *y, int64_t offset, const int64_t *row, int64_t rows,
                           int64_t channel, int64_t count) noexcept nogil
-
-
-cdef class Route:
-    cdef Program before, after, residual
-    cdef Executor executor
-    cdef int64_t x_bytes, y_bytes
-    cdef int64_t images, start
-    cdef int64_t pads[3][3]
-    cdef list scratch               # workspaces of calls that have ended
-    cdef readonly int64_t workspace  # bytes of scratch memory that a call needs
-    cdef void run(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
-                  char *at) noexcept nogil
-    cdef void zeros(self, char *at) noexcept nogil
+    cdef void channel_rows(self, ChannelRows *r, const lk_finish *finish, const char *y, int64_t filter_step,
+                           int64_t channel_step) noexcept nogil
+    cdef void channel_tile(self, ChannelRows *r, const char *y, int64_t channel) noexcept nogil

@@ -1,27 +1,11 @@
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from .executor import Executor
 from .reorder import Program
 
 FINISHES: dict[str, int]
-
-class Executor:
-    threads: int
-    def __init__(self, kernel: str, geometry: Any, threads: int) -> None: ...
-
-class PixelRows(Executor):
-    def __init__(
-        self, kernel: str, geometry: Any, threads: int, x_strides: Sequence[int], x_channels: Sequence[int],
-        y_strides: Sequence[int], y_channels: Sequence[int], gather: bool, row_block: int, panel_bytes: int,
-    ) -> None: ...  # fmt: skip
-
-class FilterRows(Executor):
-    def __init__(
-        self, kernel: str, geometry: Any, threads: int, x_strides: Sequence[int], y_strides: Sequence[int],
-        channels: Sequence[int], in_place: bool,
-    ) -> None: ...  # fmt: skip
 
 class Finish:
     def __init__(

@@ -1,0 +1,5 @@
+from typing import Any
+
+class Executor:
+    threads: int
+    def __init__(self, kernel: str, geometry: Any, threads: int) -> None: ...

@@ -1,0 +1,92 @@
+"""What every convolution's loop nest is made of: its geometry, a tile, a workspace per thread.
+
+    y[n, o, p] = bias[o] + sum over c, k of x[n, c, stride*p + dilation*k - before] * w[o, c, k]
+
+Spatial axes are always three, depth height width; one that a problem does not have has size 1.
+All strides are in bytes. Work is one flat range of tiles that the threads share evenly, in one parallel
+region; a tile is always computed whole and by one thread, so results do not depend on their number.
+"""
+
+from cython.parallel cimport parallel
+cimport openmp
+from libc.stdint cimport int64_t
+from libc.string cimport memset
+
+from .registry cimport lk_finish, lk_finish_fn, lk_gemm_fn, lk_kernel, row_named
+
+
+cdef Geometry geometry_of(g) except *:
+    cdef Geometry c
+    c.n, c.groups, c.oc = g.n, g.groups, g.oc
+    for i in range(3):
+        c.size[i], c.out[i], c.kernel[i] = g.size[i], g.out[i], g.kernel[i]
+        c.stride[i], c.dilation[i], c.before[i] = g.stride[i], g.dilation[i], g.before[i]
+    return c
+
+
+cdef class Executor:
+    """What both ways share: the tile, the geometry, a workspace per thread."""
+
+    def __init__(self, str kernel, geometry, int threads):
+        cdef const lk_kernel *row = row_named(kernel)
+        self.tile, self.mr, self.nr = <lk_gemm_fn>row.fn, row.mr, row.nr
+        self.finish = <lk_finish_fn>row_named("finish_f32_" + kernel.rsplit("_f32_")[1]).fn
+        self.lanes = {"portable": 4, "avx2": 8}.get(kernel.rsplit("_f32_")[1], 16)
+        self.g = geometry_of(geometry)
+        self.threads = threads
+
+    cdef void run(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
+                  char *workspace) noexcept nogil:
+        cdef int tid = 0, n = 1
+        if self.total == 0:
+            return
+        if self.threads == 1:
+            self.part(x, w, bias, finish, y, workspace, 0, self.total)
+        else:
+            with parallel(num_threads=self.threads):
+                tid = openmp.omp_get_thread_num()
+                n = openmp.omp_get_num_threads()
+                self.part(x, w, bias, finish, y, workspace + tid * self.ws_thread,
+                          self.total * tid // n, self.total * (tid + 1) // n)
+
+    cdef void part(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
+                   char *workspace, int64_t task, int64_t end) noexcept nogil:
+        pass
+
+    cdef void finish_rows(self, const lk_finish *finish, char *y, int64_t offset, const int64_t *row, int64_t rows,
+                          int64_t channel, int64_t count) noexcept nogil:
+        """What follows the sums, on rows of `count` outputs at y + offset that begin with `channel`."""
+        cdef lk_finish f = finish[0]
+        f.y, f.row, f.rows, f.count = y + offset, row, rows, count
+        if f.add != NULL:
+            f.add += offset
+        if f.slope_col or f.slope_row:
+            f.slope += channel
+        self.finish(&f)
+
+    cdef void channel_rows(self, ChannelRows *r, const lk_finish *finish, const char *y, int64_t filter_step,
+                           int64_t channel_step) noexcept nogil:
+        """Set up a tile whose rows are output channels, `filter_step` and `channel_step` bytes apart."""
+        cdef int i
+        cdef bint onto = finish != NULL and finish.add == y
+        cdef bint clip = clips(finish, y, r.limits, False)
+        memset(&r.tile, 0, sizeof(r.tile))
+        r.finishes = finish != NULL and not clip
+        if finish != NULL:
+            r.finish = finish[0]
+            r.finish.slope_row, r.finish.slope_col = finish.slope_col, 0
+            if onto:
+                r.finish.add = NULL
+        for i in range(self.nr // self.lanes):
+            r.c_col[i] = 4 * i * self.lanes
+        for i in range(self.mr):
+            r.row[i], r.c_row[i] = i * filter_step, i * channel_step
+        r.tile.row, r.tile.c_row, r.tile.c_col = r.row, r.c_row, r.c_col
+        r.tile.clip = r.limits if clip else NULL
+        r.tile.blocks, r.tile.accumulate = 1, onto
+
+    cdef void channel_tile(self, ChannelRows *r, const char *y, int64_t channel) noexcept nogil:
+        """Compute a tile that begins with output `channel`, and what follows it."""
+        self.tile(&r.tile)
+        if r.finishes:
+            self.finish_rows(&r.finish, <char *>y, r.tile.c - y, r.c_row, r.tile.rows, channel, r.tile.cols)

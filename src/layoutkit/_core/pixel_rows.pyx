@@ -1,0 +1,314 @@
+"""Convolution by the shared register tile where channels are innermost: rows of the tile are output pixels.
+
+    C[i][j] = sum A[i][k] B[k][j]    i: pixels, read where they lie through row pointers; j: output channels
+
+For layouts whose channels lie whole (NHWC) or in blocks (nChw16c). A tap that an output pixel at the border does not have
+is masked: the tile reads zeros in its place.
+"""
+
+from libc.stdint cimport int64_t, uint32_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy, memset
+
+from .executor cimport MAX_COLS, Executor, Geometry, aligned, ceil_div, clips, share
+from .registry cimport lk_finish, lk_gemm
+
+
+cdef inline void taps_inside(const Geometry *g, int axis, int64_t at, int64_t *lo, int64_t *hi) noexcept nogil:
+    """The taps [lo, hi) along `axis` that output position `at` reads inside the input."""
+    cdef int64_t first = at * g.stride[axis] - g.before[axis], d = g.dilation[axis]
+    if first >= 0 and first + (g.kernel[axis] - 1) * d < g.size[axis]:  # most: no divisions
+        lo[0], hi[0] = 0, g.kernel[axis]
+        return
+    lo[0] = 0 if first >= 0 else min(g.kernel[axis], ceil_div(-first, d))
+    hi[0] = min(g.kernel[axis], ceil_div(g.size[axis] - first, d)) if first < g.size[axis] else 0
+    if hi[0] < lo[0]:
+        hi[0] = lo[0]
+
+
+cdef class PixelRows(Executor):
+    """Rows of the tile are output pixels, columns are output channels.
+
+    Parameters
+    ----------
+    kernel : str
+        Name of a gemm row.
+    geometry
+        n, groups, size, out, kernel, stride, dilation, before.
+    x_strides, y_strides : (n, d, h, w)
+        Byte strides of an image and a pixel.
+    x_channels : (blocks, block_stride, kb, kb_last, group_stride)
+        The input channels of a group: `blocks` runs of `kb` floats, the last of `kb_last`.
+    y_channels : (count, block, block_stride)
+        Output channels of a group, pads included, in blocks; `block` 0: one run.
+    gather : bool
+        Copy the taps of a block of pixels into rows of a matrix first (im2col).
+    row_block : int
+        Bytes of input that a block of rows may span: it should stay in L2.
+    panel_bytes : int
+        Bytes of a filter panel past which the sum is split by taps.
+
+    The packed filter is [groups][panels][taps][channels][nr] floats, the bias [groups][panels][nr].
+    """
+
+    cdef int64_t x_stride[4]
+    cdef int64_t y_stride[4]
+    cdef int64_t blocks, block_stride, kb, kb_last, x_group
+    cdef int64_t cols, y_block, y_block_stride
+    cdef bint gather, padded, split
+    cdef int64_t taps, depth        # depth: elements summed per output
+    cdef int64_t tap_block           # taps whose filter panel stays in L2; C is summed over blocks of them
+    cdef int64_t rows, tiles, row_blocks, panels
+    cdef int64_t block_rows, block_tiles       # the most that a block of rows has
+    cdef int64_t *tap
+    cdef float *zero
+
+    def __init__(self, str kernel, geometry, int threads, x_strides, x_channels, y_strides, y_channels,
+                 bint gather, int64_t row_block,
+                 int64_t panel_bytes):
+        Executor.__init__(self, kernel, geometry, threads)
+        cdef Geometry *g = &self.g
+        cdef int64_t t = 0, a, b, c, lo, hi
+        for i in range(4):
+            self.x_stride[i], self.y_stride[i] = x_strides[i], y_strides[i]
+        self.blocks, self.block_stride, self.kb, self.kb_last, self.x_group = x_channels
+        self.cols, self.y_block, self.y_block_stride = y_channels
+        if self.y_block:
+            if self.y_block % self.lanes and self.y_block % (self.lanes // 2):
+                raise ValueError(f"output blocks of {self.y_block} channels with vectors of {self.lanes}")
+            self.split = self.y_block % self.lanes != 0
+        self.accumulates = not self.split and self.cols == g.oc  # pads are written, whatever they held
+        self.gather = gather
+        self.taps = g.kernel[0] * g.kernel[1] * g.kernel[2]
+        self.depth = self.taps * ((self.blocks - 1) * self.kb + self.kb_last)
+        self.tap_block = self.taps
+        if self.depth * self.nr * 4 > panel_bytes and not gather and not self.y_block % self.lanes:
+            b = max(1, panel_bytes // max(1, self.depth // self.taps * self.nr * 4))
+            self.tap_block = ceil_div(self.taps, ceil_div(self.taps, b))
+        self.rows = g.n * g.out[0] * g.out[1] * g.out[2]
+        self.panels = ceil_div(self.cols, self.nr)
+        self.tiles = ceil_div(self.rows, self.mr)
+        self.total = g.groups * self.panels * self.tiles
+        a = max(1, row_block // max(1, 4 * self.mr * (self.depth if gather else self.depth // self.taps)))
+        self.row_blocks = max(1, ceil_div(self.tiles, a))
+        self.block_tiles = ceil_div(self.tiles, self.row_blocks) + 1
+        self.block_rows = self.block_tiles * self.mr
+        self.padded = False
+        for i in range(3):
+            for a in (0, g.out[i] - 1):
+                taps_inside(g, i, a, &lo, &hi)
+                self.padded |= lo > 0 or hi < g.kernel[i]
+        self.ws_thread = 2 * aligned(8 * self.block_rows) + aligned(4 * self.block_tiles * self.taps)
+        if gather:
+            self.ws_thread += aligned(4 * self.block_rows * self.depth)
+        self.tap = <int64_t *>calloc(max(1, self.taps), sizeof(int64_t))
+        self.zero = <float *>calloc(max(1, self.kb, self.kb_last), sizeof(float))
+        if self.tap == NULL or self.zero == NULL:
+            raise MemoryError(f"convolution: tables of {self.taps} taps and {self.kb} channels")
+        for a in range(g.kernel[0]):
+            for b in range(g.kernel[1]):
+                for c in range(g.kernel[2]):
+                    self.tap[t] = (a * g.dilation[0] * self.x_stride[1] + b * g.dilation[1] * self.x_stride[2]
+                                   + c * g.dilation[2] * self.x_stride[3])
+                    t += 1
+
+    def __dealloc__(self):
+        free(self.tap)
+        free(self.zero)
+
+    cdef inline int64_t column(self, int64_t j) noexcept nogil:
+        """Byte offset of output channel j of a pixel."""
+        if self.y_block == 0:
+            return 4 * j
+        return j // self.y_block * self.y_block_stride + j % self.y_block * 4
+
+    cdef void part(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
+                   char *workspace, int64_t task, int64_t end) noexcept nogil:
+        cdef int64_t *x_row = <int64_t *>workspace
+        cdef int64_t *y_row = <int64_t *>(workspace + aligned(8 * self.block_rows))
+        cdef uint32_t *mask = <uint32_t *>(workspace + 2 * aligned(8 * self.block_rows))
+        cdef float *matrix = <float *>(<char *>mask + aligned(4 * self.block_tiles * self.taps))
+        cdef int64_t c_col[MAX_COLS]
+        cdef int64_t group, block, panel, t, first, last, row0, row, rest, per_group, at = -1, zero_tap = 0
+        cdef int64_t per_vector = 2 if self.split else 1
+        cdef int j
+        cdef lk_gemm tile
+        cdef int64_t tall = self.rows // self.tiles, extra = self.rows % self.tiles
+        cdef int64_t taps = 1 if self.gather else self.taps, tap, stop, i, ahead
+        cdef bint masked = self.padded and not self.gather
+        cdef bint onto = finish != NULL and finish.add == y
+        # pixels that follow one another, each read once: the next tile's are worth fetching, the first panel meets them
+        cdef bint next_rows = (self.taps == 1 and self.blocks == 1 and not self.gather and not self.padded
+                               and self.x_stride[3] * self.g.stride[2] == 4 * self.kb)
+        cdef lk_finish f
+        cdef float limits[2]
+        cdef bint clip = clips(finish, y, limits, self.cols > self.g.oc)
+        if finish != NULL:
+            f = finish[0]
+            if onto:
+                f.add = NULL
+        per_group = self.panels * self.tiles
+        tile.tap, tile.zero = self.tap, self.zero
+        tile.blocks, tile.block_stride = self.blocks, self.block_stride
+        tile.kb, tile.kb_last = self.kb, self.kb_last
+        if self.gather:
+            tile.tap, tile.blocks, tile.kb, tile.kb_last = &zero_tap, 1, self.depth, self.depth
+        tile.ldb, tile.b_tap, tile.bias_row, tile.bias_col = self.nr, NULL, NULL, NULL
+        tile.c_split, tile.c_col = self.split, c_col
+        while task < end:
+            group, rest = task // per_group, task % per_group
+            block = rest // self.panels * self.row_blocks // self.tiles
+            while self.tiles * (block + 1) // self.row_blocks * self.panels <= rest:
+                block += 1
+            first, last = self.tiles * block // self.row_blocks, self.tiles * (block + 1) // self.row_blocks
+            rest -= first * self.panels
+            panel, t = rest // (last - first), first + rest % (last - first)
+            row0 = share(self.rows, self.tiles, first)
+            if at != group * self.row_blocks + block:
+                at = group * self.row_blocks + block
+                self.tables(first, last, x_row, y_row, mask)
+                if self.gather:
+                    self.gather_rows(x + group * self.x_group, first, last, x_row, mask, matrix)
+            tile.a = <const char *>matrix if self.gather else x + group * self.x_group
+            tile.b = w + (group * self.panels + panel) * self.depth * self.nr
+            if bias != NULL:
+                tile.bias_col = bias + (group * self.panels + panel) * self.nr
+            tile.cols = <int>min(self.nr, self.cols - panel * self.nr)
+            tile.c = y
+            for j in range(ceil_div(tile.cols, self.lanes) * per_vector):
+                c_col[j] = self.column(group * self.cols + panel * self.nr + j * self.lanes // per_vector)
+            stop = min(last, t + end - task)
+            tap = 0
+            while tap < taps:
+                tile.taps, tile.accumulate = min(self.tap_block, taps - tap), onto or tap > 0
+                tile.clip = limits if clip and tap + tile.taps == taps else NULL
+                if not self.gather:
+                    tile.tap = self.tap + tap
+                row = share(self.rows, self.tiles, t)
+                ahead = tile.taps * (self.depth // self.taps) * self.nr
+                tile.ahead_bytes = 4 * ahead // (stop - t) // 64 * 64
+                tile.ahead = <const char *>(tile.b + ahead)
+                if next_rows and panel == 0 and block > 0:
+                    tile.ahead_bytes = tall * 4 * self.kb
+                    tile.ahead = tile.a + x_row[row - row0] + (tall + (t < extra)) * 4 * self.kb
+                for i in range(t, stop):
+                    tile.rows = <int>(tall + (i < extra))
+                    tile.row, tile.c_row = x_row + (row - row0), y_row + (row - row0)
+                    tile.mask = mask + (i - first) * self.taps + tap if masked else NULL
+                    self.tile(&tile)
+                    if finish != NULL and not clip and tap + tile.taps == taps:
+                        self.finish_tile(&f, &tile, group, panel * self.nr)
+                    row += tile.rows
+                    tile.ahead += tile.ahead_bytes
+                tile.b += tile.taps * (self.depth // self.taps) * self.nr
+                tap += tile.taps
+                tile.bias_col = NULL  # the first block of taps has added it
+            task += stop - t
+
+    cdef void finish_tile(self, const lk_finish *finish, const lk_gemm *tile, int64_t group,
+                          int64_t first) noexcept nogil:
+        """What follows the sums, on output channels [first, first + cols) of a tile but not on pads."""
+        cdef int64_t j = first, end = min(first + tile.cols, self.g.oc), run
+        while j < end:
+            run = end - j if self.y_block == 0 else min(end - j, self.y_block - j % self.y_block)
+            self.finish_rows(finish, tile.c, self.column(group * self.cols + j), tile.c_row, tile.rows,
+                             group * self.g.oc + j, run)
+            j += run
+
+    cdef void tables(self, int64_t first, int64_t last, int64_t *x_row, int64_t *y_row,
+                     uint32_t *mask) noexcept nogil:
+        """Where each output pixel of tiles [first, last) reads and writes, and which taps lie inside."""
+        cdef const Geometry *g = &self.g
+        cdef int64_t row = share(self.rows, self.tiles, first), end, t, i = 0, a, b, c, rest
+        cdef int64_t p[4]
+        cdef int64_t lo[3]
+        cdef int64_t hi[3]
+        cdef uint32_t bit, whole
+        cdef int64_t x_at = 0, y_at = 0, x_step = g.stride[2] * self.x_stride[3]
+        cdef bint inside, turned = True
+        cdef int axis
+        rest = row
+        for axis in range(2, -1, -1):
+            p[axis + 1] = rest % g.out[axis]
+            rest //= g.out[axis]
+        p[0] = rest
+        for t in range(first, last):
+            end = share(self.rows, self.tiles, t + 1)
+            bit, whole = 1, 0
+            if self.padded:
+                memset(mask, 0, 4 * self.taps)
+            while row < end:
+                if turned:
+                    x_at, y_at = p[0] * self.x_stride[0], p[0] * self.y_stride[0]
+                    for axis in range(3):
+                        x_at += (p[axis + 1] * g.stride[axis] - g.before[axis]) * self.x_stride[axis + 1]
+                        y_at += p[axis + 1] * self.y_stride[axis + 1]
+                if not self.padded:  # the rest of the tile, or of this row of pixels
+                    rest = min(end - row, g.out[2] - p[3])
+                    for a in range(rest):
+                        x_row[i + a], y_row[i + a] = x_at + a * x_step, y_at + a * self.y_stride[3]
+                    x_at += rest * x_step
+                    y_at += rest * self.y_stride[3]
+                else:
+                    rest = 1
+                    x_row[i], y_row[i] = x_at, y_at
+                    x_at += x_step
+                    y_at += self.y_stride[3]
+                    if turned:
+                        taps_inside(g, 0, p[1], &lo[0], &hi[0])
+                        taps_inside(g, 1, p[2], &lo[1], &hi[1])
+                    taps_inside(g, 2, p[3], &lo[2], &hi[2])
+                    inside = True
+                    for axis in range(3):
+                        inside &= hi[axis] - lo[axis] == g.kernel[axis]
+                    if inside:
+                        whole |= bit
+                    else:
+                        for a in range(lo[0], hi[0]):
+                            for b in range(lo[1], hi[1]):
+                                for c in range(lo[2], hi[2]):
+                                    mask[(a * g.kernel[1] + b) * g.kernel[2] + c] |= bit
+                    bit <<= 1
+                i += rest
+                row += rest
+                p[3] += rest
+                turned = p[3] == g.out[2]
+                if turned:
+                    p[3] = 0
+                    p[2] += 1
+                    if p[2] == g.out[1]:
+                        p[2] = 0
+                        p[1] += 1
+                        if p[1] == g.out[0]:
+                            p[1] = 0
+                            p[0] += 1
+            if whole:
+                for a in range(self.taps):
+                    mask[a] |= whole
+            mask += self.taps
+
+    cdef void gather_rows(self, const char *x, int64_t first, int64_t last, int64_t *x_row,
+                          const uint32_t *mask, float *matrix) noexcept nogil:
+        """Copy what the pixels of tiles [first, last) read into rows of `matrix`; x_row then points there."""
+        cdef int64_t row0 = share(self.rows, self.tiles, first), row = row0, t, tap, q, run, end, at
+        cdef const char *src
+        cdef float *dst = matrix
+        cdef int bit
+        for t in range(first, last):
+            end, bit = share(self.rows, self.tiles, t + 1), 0
+            while row < end:
+                at = <char *>dst - <char *>matrix
+                for tap in range(self.taps):
+                    if self.padded and not mask[tap] >> bit & 1:
+                        memset(dst, 0, 4 * (self.depth // self.taps))
+                        dst += self.depth // self.taps
+                        continue
+                    src = x + x_row[row - row0] + self.tap[tap]
+                    for q in range(self.blocks):
+                        run = self.kb if q + 1 < self.blocks else self.kb_last
+                        memcpy(dst, src + q * self.block_stride, 4 * run)
+                        dst += run
+                x_row[row - row0] = at
+                row += 1
+                bit += 1
+            mask += self.taps

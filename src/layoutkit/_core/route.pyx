@@ -1,0 +1,189 @@
+"""A convolution between the caller's arrays: the reorders around its loop nest, and what follows the sums."""
+
+from libc.stdint cimport int64_t
+from libc.string cimport memset
+from numpy cimport PyArray_DATA, import_array, ndarray
+
+from numpy import empty, uint8
+from numpy import ndarray as new_array
+
+from .executor cimport Executor, aligned
+from .registry cimport (
+    LK_CLIP, LK_FINISH, LK_GELU, LK_GELU_TANH, LK_HARDSWISH, LK_NOTHING, LK_PRELU, LK_SILU, lk_finish, lk_finish_fn,
+    best_row,
+)
+from .reorder cimport Program
+
+import_array()
+
+FINISHES = {
+    "clip": LK_CLIP, "prelu": LK_PRELU, "silu": LK_SILU, "gelu": LK_GELU, "gelu_tanh": LK_GELU_TANH,
+    "hardswish": LK_HARDSWISH, None: LK_NOTHING,
+}
+
+
+cdef class Finish:
+    """What follows the sums: a function of FINISHES, `lo` and `hi` of a clip, slopes (1 or one a channel) of a prelu."""
+
+    cdef lk_finish f
+    cdef ndarray slope
+
+    def __init__(self, name=None, float lo=0, float hi=0, ndarray slope=None):
+        self.f.what, self.f.lo, self.f.hi, self.slope = FINISHES[name], lo, hi, slope
+        self.f.add = NULL
+        self.f.slope, self.f.slope_row, self.f.slope_col = NULL, 0, 0
+        if slope is not None:
+            self.f.slope, self.f.slope_col = <const float *>PyArray_DATA(slope), slope.size > 1
+
+
+def finish_pixels(Finish finish not None, ndarray y, ndarray add=None):
+    """y = finish(y + add) on pixels (count, channels), both contiguous; `add` may be None."""
+    cdef lk_finish f = finish.f
+    cdef lk_finish_fn fn = <lk_finish_fn>best_row(LK_FINISH, 32).fn
+    cdef int64_t i, start = 0, row = 4 * y.shape[1]
+    cdef char *at = <char *>PyArray_DATA(y)
+    f.add = NULL if add is None else <const char *>PyArray_DATA(add)
+    f.row, f.rows, f.count = &start, 1, y.shape[1]
+    for i in range(y.shape[0]):
+        f.y = at + i * row
+        fn(&f)
+        if f.add != NULL:
+            f.add += row
+
+
+cdef span_of(y):
+    """Bytes of what an array spans before its first element, and in all."""
+    steps = [(n - 1) * s for n, s in zip(y.shape, y.strides)]
+    first = -sum([s for s in steps if s < 0])
+    return first, first + sum([s for s in steps if s > 0]) + y.itemsize
+
+
+cdef ndarray like(y, char *room):
+    """A copy of `y` with the same strides, in `room`."""
+    first, size = span_of(y)
+    copied = new_array(y.shape, y.dtype, <unsigned char[:size]><unsigned char *>room, first, y.strides)
+    copied[...] = y
+    return copied
+
+
+cdef class Route:
+    """Everything between the caller's arrays: reorder if need be, convolve, reorder if need be.
+
+    Parameters
+    ----------
+    before, after : Program or None
+        Reorders from the caller's input and to the caller's output.
+    residual : Program or None
+        Reorder from the layout of the caller's output to that of the one before `after`.
+    x_bytes, y_bytes : int
+        What the reordered input and output take of the workspace.
+    pads : (n, planes, rows, row), optional
+        The reordered input is n images padded with zeros: (before, inside, after) planes, rows and bytes of a row.
+    """
+
+    def __init__(self, Program before, Executor executor, Program after, Program residual, int64_t x_bytes,
+                 int64_t y_bytes, pads=None):
+        self.images = self.start = 0
+        if pads is not None:
+            self.images = pads[0]
+            for i in range(3):
+                for j in range(3):
+                    self.pads[i][j] = pads[1 + i][j]
+            rows, pitch = sum(pads[2]), sum(pads[3])
+            self.start = pitch * (rows * pads[1][0] + pads[2][0]) + pads[3][0]
+        self.before, self.executor, self.after, self.residual = before, executor, after, residual
+        self.x_bytes, self.y_bytes = aligned(x_bytes), aligned(y_bytes)
+        self.workspace = self.x_bytes + self.y_bytes + executor.ws_thread * executor.threads
+        self.scratch = []
+
+    def needs(self, ndarray y, add=None):
+        """Bytes of workspace for a call that writes `y`, with `add` or without."""
+        cdef int64_t copied = 0
+        if add is not None and self.residual is not None:
+            copied = self.y_bytes
+        elif add is not None and not self.executor.accumulates and PyArray_DATA(<ndarray?>add) == PyArray_DATA(y):
+            copied = aligned(span_of(y)[1])
+        return self.workspace + copied + 64
+
+    def __call__(self, ndarray x, ndarray w, bias, ndarray y, Finish finish=None, ndarray add=None,
+                 ndarray workspace=None):
+        """Convolve `x` into `y` with a filter and bias packed for this route; y = finish(convolution + add).
+
+        `add` has the strides of `y`, and may be `y`. With a `workspace` of at least needs(y, add) bytes nothing is
+        allocated.
+        """
+        cdef ndarray scratch = workspace
+        cdef const char *px = <const char *>PyArray_DATA(x)
+        cdef const float *pw = <const float *>PyArray_DATA(w)
+        cdef const float *pb = NULL
+        cdef char *py = <char *>PyArray_DATA(y)
+        cdef char *at
+        cdef lk_finish f
+        cdef const lk_finish *pf = NULL
+        cdef char *reordered = NULL
+        cdef ndarray other, copied
+        cdef bint onto = False
+        f.add = NULL
+        if finish is not None:
+            f = finish.f
+            pf = &f
+            if add is not None:
+                f.add = <const char *>PyArray_DATA(add)
+                onto = f.add == py and self.residual is None and not self.executor.accumulates
+        if bias is not None:
+            pb = <const float *>PyArray_DATA(<ndarray?>bias)
+        if workspace is None:
+            try:
+                scratch = self.scratch.pop()
+            except IndexError:
+                scratch = empty(self.workspace + 64, uint8)
+        at = <char *>aligned(<int64_t>PyArray_DATA(scratch))
+        if onto or (f.add != NULL and self.residual is not None):  # a copy of the residual
+            if workspace is None:
+                other = empty(self.needs(y, add) - self.workspace, uint8)
+                reordered = <char *>aligned(<int64_t>PyArray_DATA(other))
+            else:
+                reordered = at + self.workspace
+            if onto:
+                copied = like(y, reordered)
+                f.add = <const char *>PyArray_DATA(copied)
+                reordered = NULL
+        with nogil:
+            if reordered != NULL:
+                self.residual.run(f.add, reordered, self.executor.threads)
+                f.add = reordered
+            self.run(px, pw, pb, pf, py, at)
+        if workspace is None:
+            self.scratch.append(scratch)
+
+    cdef void run(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
+                  char *at) noexcept nogil:
+        cdef char *work = at + self.x_bytes + self.y_bytes
+        cdef char *inner = y
+        cdef int threads = self.executor.threads
+        if self.before is not None:
+            self.before.run(x, at + self.start, threads)
+            x = at
+            if self.images:
+                self.zeros(at)
+        if self.after is not None:
+            inner = at + self.x_bytes
+        self.executor.run(x, w, bias, finish, inner, work)
+        if self.after is not None:
+            self.after.run(inner, y, threads)
+
+    cdef void zeros(self, char *at) noexcept nogil:
+        """Write what lies around the reordered input."""
+        cdef int64_t *planes = self.pads[0]
+        cdef int64_t *rows = self.pads[1]
+        cdef int64_t *row = self.pads[2]
+        cdef int64_t pitch = row[0] + row[1] + row[2], image, d, h
+        for image in range(self.images):
+            for d in range(planes[0] + planes[1] + planes[2]):
+                for h in range(rows[0] + rows[1] + rows[2]):
+                    if planes[0] <= d < planes[0] + planes[1] and rows[0] <= h < rows[0] + rows[1]:
+                        memset(at, 0, row[0])
+                        memset(at + row[0] + row[1], 0, row[2])
+                    else:
+                        memset(at, 0, pitch)
+                    at += pitch
