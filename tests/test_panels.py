@@ -11,6 +11,7 @@ import layoutkit as lk
 from layoutkit import leaves, reference
 from layoutkit._core import registry
 from layoutkit.kinds import KINDS
+from layoutkit.loops import Loop
 from layoutkit.moves import program
 
 PANELS = [name for name, kind in KINDS.items() if kind.blocking.panel]
@@ -68,12 +69,12 @@ def test_filters(kind):
 def test_a_panel_fits_its_scratch():
     sizes = (1, 2, 4, 8, 16, 64, 256), (1, 3, 9, 100, 5000), (1, 7, 16, 300, 9000)
     for width, along, inner in itertools.product(*sizes):
-        rest = [leaves.Loop(50, along * width, 77 * width), leaves.Loop(40, 3, inner * width)]
+        rest = [Loop(50, along * width, 77 * width), Loop(40, 3, inner * width)]
         for least in (0, 128, 256, 1024):
             if least == 0 and (inner > 16 or width > 8):  # pads: blocks are short
                 continue
             blocking = leaves.Blocking(0, least, False, 1, True)
-            loops = leaves.Loop(along, width, 1 << 30), leaves.Loop(inner, 1 << 30, width)
+            loops = Loop(along, width, 1 << 30), Loop(inner, 1 << 30, width)
             for nest in leaves._panels(rest, *loops, 0, 0, width, blocking):
                 (i, j), outer = nest.leaf, [x.n for x in nest.loops]
                 assert (i.n * width + 128) * j.n <= 192 << 10 and max(i.n * width, 64, width) * j.n <= 192 << 10

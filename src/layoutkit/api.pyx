@@ -140,16 +140,22 @@ cdef int new_plan(Plan made, owner, layoutkit_plan **plan) except -1:
 
 # ---- planning
 
+cdef int take(str what, const void *spec, void *s, size_t size, layoutkit_plan **plan) except -1:
+    """Copy the caller's struct, of which an older header may know less; what it does not is 0."""
+    if plan == NULL:
+        raise ValueError(f"{what}: nowhere to put the plan")
+    plan[0] = NULL
+    if spec == NULL or (<const size_t *>spec)[0] < sizeof(size_t):
+        raise ValueError(f"{what}: the first field must be the size of the struct")
+    memset(s, 0, size)
+    memcpy(s, spec, min((<const size_t *>spec)[0], size))
+    return 0
+
+
 cdef int plan_reorder(const layoutkit_reorder *spec, layoutkit_plan **plan) noexcept with gil:
     cdef layoutkit_reorder s
     try:
-        if plan == NULL:
-            raise ValueError("plan_reorder: nowhere to put the plan")
-        plan[0] = NULL
-        if spec == NULL or spec.size < sizeof(size_t):
-            raise ValueError("plan_reorder: the first field must be the size of the struct")
-        memset(&s, 0, sizeof(s))
-        memcpy(&s, spec, min(spec.size, sizeof(s)))
+        take("plan_reorder", spec, &s, sizeof(s), plan)
         make_reorder(&s, plan)
         return LAYOUTKIT_OK
     except BaseException as error:
@@ -185,13 +191,7 @@ cdef int make_reorder(const layoutkit_reorder *s, layoutkit_plan **plan) except 
 cdef int plan_convolution(const layoutkit_convolution *spec, layoutkit_plan **plan) noexcept with gil:
     cdef layoutkit_convolution s
     try:
-        if plan == NULL:
-            raise ValueError("plan_convolution: nowhere to put the plan")
-        plan[0] = NULL
-        if spec == NULL or spec.size < sizeof(size_t):
-            raise ValueError("plan_convolution: the first field must be the size of the struct")
-        memset(&s, 0, sizeof(s))
-        memcpy(&s, spec, min(spec.size, sizeof(s)))
+        take("plan_convolution", spec, &s, sizeof(s), plan)
         make_convolution(&s, plan)
         return LAYOUTKIT_OK
     except BaseException as error:

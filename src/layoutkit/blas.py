@@ -7,7 +7,6 @@ bits: on more than one thread it is of accuracy "fast".
 
 from __future__ import annotations
 
-from functools import cache
 from math import prod
 
 import numpy as np
@@ -17,6 +16,7 @@ from .arrays import empty
 from .geometry import contiguous_strides
 from .layout import Layout
 from .plan import Candidate, Step
+from .pools import limited
 from .problem import ACCURACIES, ConvProblem
 from .reorder import reorder
 
@@ -35,13 +35,6 @@ def blas_support(p: ConvProblem, threads: int) -> str | None:
     if any(n < 0 for pair in p.padding for n in pair):
         return f"padding {p.padding} leaves out inputs"
     return None
-
-
-@cache
-def _controller():
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController().select(user_api="blas")
 
 
 class BlasRoute:
@@ -78,7 +71,7 @@ class BlasRoute:
 
     def __call__(self, x, w, bias, y, finish: Finish | None = None, add=None, workspace=None) -> None:
         p, native = self._p, NATIVE[self._p.src.rank]
-        with _controller().limit(limits=self._threads):
+        with limited(self._threads):
             x = reorder(x, p.src, native, shape=p.src_shape, threads=self._threads)
             direct = p.dst == native and y.strides == contiguous_strides(native, p.dst_shape)
             out = y if direct and not (add is not None and np.may_share_memory(add, y)) else empty(

@@ -11,23 +11,11 @@ import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from .loops import LINE, ONE, Loop, cut, merge
 from .pieces import Side, pieces
 
 RUN = 1 << 16  # bytes of one run at most: threads share long ones
 TILE = 1 << 15  # bytes of a scratch buffer that a tile takes: it stays in L1, with its other side
-LINE = 64
-
-
-class Loop(NamedTuple):
-    """`n` steps of bytes in source and destination, and of elements in the arrays of parameters."""
-
-    n: int
-    src: int
-    dst: int
-    par: int
-
-
-ONE = Loop(1, 0, 0, 0)
 
 
 class Move(NamedTuple):
@@ -83,19 +71,8 @@ def nests(shape: Sequence[int], sides: Sequence[Sequence[Side]], widths: Widths)
     return found
 
 
-def merge(loops: Sequence[Loop]) -> list[Loop]:
-    """Outermost first by destination stride, size-1 loops dropped, adjacent neighbours made one."""
-    out: list[Loop] = []
-    for loop in sorted((x for x in loops if x.n != 1), key=lambda x: (abs(x.dst), abs(x.src)), reverse=True):
-        if out and out[-1][1:] == tuple(loop.n * s for s in loop[1:]):
-            out[-1] = loop._replace(n=out[-1].n * loop.n)
-        else:
-            out.append(loop)
-    return out
-
-
 def _leaf(rest: list[Loop], offsets, w: Widths) -> list[Nest]:
-    inner = rest.pop() if rest else Loop(1, w.src, w.dst, 0)
+    inner = rest.pop() if rest else Loop(1, w.src, w.dst)
     along = next((x for x in rest if x.src == w.src), None)
     if inner.src == w.src and inner.dst == w.dst:
         second = rest.pop() if rest else ONE
@@ -113,8 +90,8 @@ def _leaf(rest: list[Loop], offsets, w: Widths) -> list[Nest]:
         i_step, j_step = _steps(second.n, inner.n, w, max(w[:2]))
         tile = _gather
     found = []
-    for i_outer, i, i_first in _cut(second, i_step):
-        for j_outer, j, j_first in _cut(inner, j_step):
+    for i_outer, i, i_first in cut(second, i_step):
+        for j_outer, j, j_first in cut(inner, j_step):
             outer = [x for x in (*rest, i_outer, j_outer) if x.n > 1]
             outer.sort(key=lambda x: abs(x.src), reverse=True)
             at = tuple(o + i_first * a + j_first * b for o, a, b in zip(offsets, second[1:], inner[1:]))
@@ -122,16 +99,6 @@ def _leaf(rest: list[Loop], offsets, w: Widths) -> list[Nest]:
             before, convert, after = tile(i, j, w)
             found.append(Nest(tuple(outer), before, convert, after, at, ahead))
     return found
-
-
-def _cut(loop: Loop, step: int) -> list[tuple[Loop, Loop, int]]:
-    """`loop` in steps of `step` and what is left: (outer, inner, first index) of each."""
-    step = max(1, min(step, loop.n))
-    whole = loop.n // step * step
-    cuts = [(Loop(loop.n // step, *(step * s for s in loop[1:])), loop._replace(n=step), 0)]
-    if whole < loop.n:
-        cuts.append((ONE, loop._replace(n=loop.n - whole), whole))
-    return cuts
 
 
 def _steps(i: int, j: int, w: Widths, width: int) -> tuple[int, int]:

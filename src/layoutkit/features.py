@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import log2, prod
 
 from .layout import Layout
-from .leaves import Loop, merge
+from .loops import Loop, merge
 from .nests import digits
 from .pieces import Side, pieces
 from .problem import ConvProblem

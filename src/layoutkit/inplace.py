@@ -14,7 +14,7 @@ import numpy as np
 
 from .box import Box
 from .layout import Layout
-from .leaves import Loop, merge
+from .loops import Loop, merge
 from .nests import regions
 
 BUFFER = 1 << 18  # bytes of a tile

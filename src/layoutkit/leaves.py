@@ -10,13 +10,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import NamedTuple
 
-
-class Loop(NamedTuple):
-    """`n` steps of `src` bytes in the source and `dst` bytes in the destination."""
-
-    n: int
-    src: int
-    dst: int
+from .loops import LINE, ONE, Loop, cut, merge
 
 
 class Nest(NamedTuple):
@@ -46,7 +40,6 @@ class Blocking(NamedTuple):
 
 CHUNK = 1 << 16  # bytes of one run: long copies are cut so that threads can share them
 TASKS = 8  # leaves that a nest has at least, so that threads can share it
-LINE = 64
 MAX_DIGITS = 1024  # LK_MAX_DIGITS of kernels.h
 AHEAD = 8192  # bytes that are fetched ahead at least
 WIDE = (2, 4, 8, 16, 32, 64, 128, 256)  # bytes of a run that transposes move as one element
@@ -54,18 +47,6 @@ PANEL = 1 << 17  # bytes of scratch of one panel, at most, and
 ROW = 128  # those of a row beside its elements: see LK_PANEL_IN in kernels.h
 MOST_ROWS = 256  # of a panel whose destination runs are made longer
 LONG = 2048  # bytes of a source run: shorter ones are made longer
-ONE = Loop(1, 0, 0)
-
-
-def merge(loops: Sequence[Loop]) -> list[Loop]:
-    """Outermost first by destination stride, size-1 loops dropped, adjacent neighbours made one."""
-    out: list[Loop] = []
-    for loop in sorted((x for x in loops if x.n != 1), key=lambda x: (abs(x.dst), abs(x.src)), reverse=True):
-        if out and out[-1].src == loop.n * loop.src and out[-1].dst == loop.n * loop.dst:
-            out[-1] = Loop(out[-1].n * loop.n, loop.src, loop.dst)
-        else:
-            out.append(loop)
-    return out
 
 
 class Region(NamedTuple):
@@ -102,7 +83,7 @@ def _gather(rest: list[Loop], inner: Loop, src: int, dst: int, width: int, valid
     others = tuple(x for x in rest if x is not second)
     ahead = AHEAD if 0 < inner.src <= AHEAD // 32 else 0  # what touches some of the lines only is not foreseen
     nests = []
-    for outer, part, first in _cut(second, -(-second.n // TASKS)):
+    for outer, part, first in cut(second, -(-second.n // TASKS)):
         at = src + first * second.src, dst + first * second.dst
         nests.append(Nest("gather", 8 * width, (*others, outer), (part, inner), *at, ahead, valid=valid))
     return nests
@@ -132,17 +113,6 @@ def pads_with(region: Region, width: int, vector: int) -> bool:
     if block.src == width:
         return block.n * width in WIDE and 16 <= block.n * width <= LINE
     return width < 16 and block.n * width <= vector and any(x.src == width and x.n > 1 for x in region.loops)
-
-
-def _cut(loop: Loop, step: int, head: int = 0) -> list[tuple[Loop, Loop, int]]:
-    """`loop` as its `head`, steps of `step` and what is left: (outer, inner, first index) of each."""
-    n = loop.n - head
-    step = max(1, min(step, n))
-    cuts = [(ONE, loop._replace(n=head), 0)] if head else []
-    cuts.append((Loop(n // step, step * loop.src, step * loop.dst), loop._replace(n=step), head))
-    if n % step:
-        cuts.append((ONE, loop._replace(n=n % step), head + n // step * step))
-    return cuts
 
 
 def _ordered(loops: Sequence[Loop], side: int) -> tuple[Loop, ...]:
@@ -197,8 +167,8 @@ def _tiles(
     if whole:  # the leaf's tables are small
         i_step, j_step = (along.n, min(j_step, MAX_DIGITS)) if whole == 1 else (min(i_step, MAX_DIGITS), inner.n)
     nests = []
-    for i_outer, i, i_first in _cut(along, i_step):
-        for j_outer, j, j_first in _cut(inner, j_step):
+    for i_outer, i, i_first in cut(along, i_step):
+        for j_outer, j, j_first in cut(inner, j_step):
             outer = _ordered([*rest, i_outer, j_outer], b.along)
             ahead = 0
             if b.ahead and outer:  # so far along the innermost loop that a few lines of latency are hidden
@@ -223,8 +193,8 @@ def _panels(rest, along: Loop, inner: Loop, src: int, dst: int, width: int, b: B
             i_step, j_step = _panel(columns, rows, least, width)
             at = dst + columns.dst + rows.dst + b.phase
             head = _head(columns, rows, j_step, at, width) if b.dst_run else 0  # blocks with their pads stay whole
-            for i_outer, i, i_first in _cut(columns.loop, i_step):
-                for j_outer, j, j_first in _cut(rows.loop, j_step, head):
+            for i_outer, i, i_first in cut(columns.loop, i_step):
+                for j_outer, j, j_first in cut(rows.loop, j_step, head):
                     outer = _ordered([*rows.rest, i_outer, j_outer], b.along)
                     s = src + columns.src + rows.src + i_first * i.src + j_first * j.src
                     d = dst + columns.dst + rows.dst + i_first * i.dst + j_first * j.dst
@@ -277,7 +247,7 @@ def _extended(loop: Loop, side: int, least: int, rest: Sequence[Loop], width: in
 
 def _together(loop: Loop, side: int, beyond: Loop, step: int, rest: Sequence[Loop], width: int) -> list[Extended]:
     others, found = [x for x in rest if x is not beyond], []
-    for over, part, first in _cut(beyond, step):
+    for over, part, first in cut(beyond, step):
         n = part.n * loop.n
         both = Loop(n, width, loop.dst) if side == 1 else Loop(n, loop.src, width)
         digit = loop.n, beyond.dst if side == 1 else beyond.src
@@ -301,7 +271,7 @@ def _copies(rest: list[Loop], run: int, src: int, dst: int) -> list[Nest]:
         run, src, dst = run - whole * CHUNK, src + whole * CHUNK, dst + whole * CHUNK
     if run:
         near = rest[-1] if rest else ONE
-        for outer, inner, first in _cut(near, max(1, -(-near.n // TASKS)) if len(rest) == 1 else near.n):
+        for outer, inner, first in cut(near, max(1, -(-near.n // TASKS)) if len(rest) == 1 else near.n):
             leaf = inner, Loop(run, 1, 1)
             loops = tuple(x for x in (*rest[:-1], outer) if x.n > 1)
             nests.append(Nest("copy", 8, loops, leaf, src + first * near.src, dst + first * near.dst))

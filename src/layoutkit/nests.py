@@ -10,7 +10,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from .leaves import ONE, Blocking, Loop, Nest, Region, leaf_nests, merge, pads_with
+from .leaves import Blocking, Nest, Region, leaf_nests, pads_with
+from .loops import ONE, Loop, merge
 from .pieces import Digit, Piece, Side, pieces
 
 Digits = tuple[Digit, ...]

@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from functools import cache
 
 from threadpoolctl import ThreadpoolController
 
 
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController()
+@cache
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController().select(user_api="blas")
+
+
+def limited(threads: int):
+    """A context in which numpy's BLAS has so many threads; libraries loaded after the first call are not met."""
+    return _blas().limit(limits=threads)
 
 
 @contextlib.contextmanager
 def held() -> Iterator[None]:
     """BLAS libraries use one thread inside: a candidate that wants them sets their threads itself."""
-    with _controller().limit(limits=1, user_api="blas"):
+    with ThreadpoolController().limit(limits=1, user_api="blas"):
         yield
 
 
 def notes() -> list[str]:
     """What about the process's thread pools makes measurements doubtful."""
-    runtimes = [p for p in _controller().info() if p["user_api"] == "openmp"]
+    runtimes = [p for p in ThreadpoolController().info() if p["user_api"] == "openmp"]
     if len(runtimes) < 2:
         return []
     names = ", ".join(f"{p['prefix']} ({p['num_threads']} threads)" for p in runtimes)

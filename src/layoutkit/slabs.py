@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import NamedTuple
 
-from .leaves import Loop
+from .loops import Loop
 from .pieces import Side
 
 LEAST, MOST = 2 << 10, 128 << 10  # bytes of a slab; the latter is LK_SLAB of kernels.h

@@ -71,7 +71,8 @@ cdef class Program:
             nest = self.nests + i
             row = best_row(_FAMILY[family], bits)
             nest.fn, nest.width = <lk_move_fn>row.fn, bits // 8
-            (nest.leaf.n0, nest.leaf.s0, nest.leaf.d0), (nest.leaf.n1, nest.leaf.s1, nest.leaf.d1) = leaf
+            nest.leaf.n0, nest.leaf.s0, nest.leaf.d0 = leaf[0][:3]
+            nest.leaf.n1, nest.leaf.s1, nest.leaf.d1 = leaf[1][:3]
             nest.src, nest.dst = src_offset, dst_offset
             nest.leaf.stream = stream
             nest.leaf.ahead, nest.leaf.valid, nest.leaf.pad = ahead, valid, self.pad
@@ -236,7 +237,7 @@ cdef take_loops(lk_nest *nest, loops):
     if len(loops) > LK_MAX_LOOPS:
         raise ValueError(f"reorder: {len(loops)} nested loops, at most {LK_MAX_LOOPS}")
     nest.loops, nest.tasks = len(loops), 1
-    for j, (n, s, d) in enumerate(loops):
+    for j, (n, s, d, *_) in enumerate(loops):
         nest.n[j], nest.s[j], nest.d[j] = n, s, d
         nest.tasks *= n
 
