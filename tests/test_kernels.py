@@ -91,6 +91,9 @@ def one_gemm(kernel, lanes, rng, rows, cols, taps, blocks, kb, last, split, end)
         want += bias_row[:, None]
     if accumulate:
         want += c
+    clip = (-20, 30) if rng.integers(0, 2) else None
+    if clip:
+        want = want.clip(*clip)
     want = np.where(np.arange(width) < cols, want, c).astype(np.float32)
 
     # rows in memory last to first; behind the last block there is nothing that may be read
@@ -112,7 +115,7 @@ def one_gemm(kernel, lanes, rng, rows, cols, taps, blocks, kb, last, split, end)
         np.arange(taps, dtype=np.int64) * 4 * blocks * kb, mask, np.zeros(max(kb, last), np.float32),
         blocks, 4 * kb, kb, last, gb.address, width,
         gbc.address if which == 1 else 0, gbr.address if which == 2 else 0,
-        gc.address, c_row, c_col, split, accumulate, cols,
+        gc.address, c_row, c_col, split, accumulate, cols, clip, bool(rng.integers(0, 2)),
     )  # fmt: skip
     got = gc.array.view(np.float32)
     if split:

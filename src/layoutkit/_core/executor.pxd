@@ -7,6 +7,10 @@ from .registry cimport LK_CLIP, lk_finish, lk_finish_fn, lk_gemm, lk_gemm_fn
 cdef enum:
     MAX_COLS = 64    # columns of the widest tile
     MAX_ROWS = 32    # rows of the tallest: a mask has a bit for each
+    # An output of more bytes than this is not in L2, or will not be: lines of it are fetched before they are written,
+    # so many tiles before.
+    FETCHED = 512 << 10
+    NEXT_TILES = 4
 
 
 cdef struct Geometry:

@@ -42,6 +42,8 @@ typedef struct {
     const float *clip; /* C is clipped to [clip[0], clip[1]] at last, a NaN stays; or NULL */
     const char *ahead; /* fetched into L2 meanwhile, ahead_bytes of it: the filter that comes next */
     int64_t ahead_bytes;
+    const char *next; /* so are, to be written, `rows` rows of C that come soon, at next + next_row[i] + c_col[v] */
+    const int64_t *next_row; /* or NULL */
 } lk_gemm;
 typedef void (*lk_gemm_fn)(const lk_gemm *);
 

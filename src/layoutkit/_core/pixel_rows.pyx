@@ -10,7 +10,7 @@ from libc.stdint cimport int64_t, uint32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
-from .executor cimport MAX_COLS, Executor, Geometry, aligned, ceil_div, clips, share
+from .executor cimport FETCHED, MAX_COLS, NEXT_TILES, Executor, Geometry, aligned, ceil_div, clips, share
 from .registry cimport lk_finish, lk_gemm
 
 
@@ -56,6 +56,7 @@ cdef class PixelRows(Executor):
     cdef int64_t blocks, block_stride, kb, kb_last, x_group
     cdef int64_t cols, y_block, y_block_stride
     cdef bint gather, padded, split
+    cdef bint fetches               # the output, to be written
     cdef int64_t taps, depth        # depth: elements summed per output
     cdef int64_t tap_block           # taps whose filter panel stays in L2; C is summed over blocks of them
     cdef int64_t rows, tiles, row_blocks, panels
@@ -87,6 +88,7 @@ cdef class PixelRows(Executor):
             self.tap_block = ceil_div(self.taps, ceil_div(self.taps, b))
         self.rows = g.n * g.out[0] * g.out[1] * g.out[2]
         self.panels = ceil_div(self.cols, self.nr)
+        self.fetches = 4 * self.rows * g.groups * self.cols > FETCHED
         self.tiles = ceil_div(self.rows, self.mr)
         self.total = g.groups * self.panels * self.tiles
         a = max(1, row_block // max(1, 4 * self.mr * (self.depth if gather else self.depth // self.taps)))
@@ -134,7 +136,7 @@ cdef class PixelRows(Executor):
         cdef int j
         cdef lk_gemm tile
         cdef int64_t tall = self.rows // self.tiles, extra = self.rows % self.tiles
-        cdef int64_t taps = 1 if self.gather else self.taps, tap, stop, i, ahead
+        cdef int64_t taps = 1 if self.gather else self.taps, tap, stop, i, ahead, rows_end
         cdef bint masked = self.padded and not self.gather
         cdef bint onto = finish != NULL and finish.add == y
         # pixels that follow one another, each read once: the next tile's are worth fetching, the first panel meets them
@@ -174,10 +176,11 @@ cdef class PixelRows(Executor):
             if bias != NULL:
                 tile.bias_col = bias + (group * self.panels + panel) * self.nr
             tile.cols = <int>min(self.nr, self.cols - panel * self.nr)
-            tile.c = y
+            tile.c = tile.next = y
             for j in range(ceil_div(tile.cols, self.lanes) * per_vector):
                 c_col[j] = self.column(group * self.cols + panel * self.nr + j * self.lanes // per_vector)
             stop = min(last, t + end - task)
+            rows_end = share(self.rows, self.tiles, stop)
             tap = 0
             while tap < taps:
                 tile.taps, tile.accumulate = min(self.tap_block, taps - tap), onto or tap > 0
@@ -195,6 +198,9 @@ cdef class PixelRows(Executor):
                     tile.rows = <int>(tall + (i < extra))
                     tile.row, tile.c_row = x_row + (row - row0), y_row + (row - row0)
                     tile.mask = mask + (i - first) * self.taps + tap if masked else NULL
+                    tile.next_row = NULL
+                    if self.fetches and row + (NEXT_TILES + 1) * self.mr <= rows_end:
+                        tile.next_row = tile.c_row + NEXT_TILES * self.mr
                     self.tile(&tile)
                     if finish != NULL and not clip and tap + tile.taps == taps:
                         self.finish_tile(&f, &tile, group, panel * self.nr)
@@ -219,7 +225,7 @@ cdef class PixelRows(Executor):
                      uint32_t *mask) noexcept nogil:
         """Where each output pixel of tiles [first, last) reads and writes, and which taps lie inside."""
         cdef const Geometry *g = &self.g
-        cdef int64_t row = share(self.rows, self.tiles, first), end, t, i = 0, a, b, c, rest
+        cdef int64_t row = share(self.rows, self.tiles, first), end, i = 0, a, b, c, rest
         cdef int64_t p[4]
         cdef int64_t lo[3]
         cdef int64_t hi[3]
@@ -232,8 +238,9 @@ cdef class PixelRows(Executor):
             p[axis + 1] = rest % g.out[axis]
             rest //= g.out[axis]
         p[0] = rest
-        for t in range(first, last):
-            end = share(self.rows, self.tiles, t + 1)
+        while first < last:
+            first = first + 1 if self.padded else last  # without masks one tile is like the next
+            end = share(self.rows, self.tiles, first)
             bit, whole = 1, 0
             if self.padded:
                 memset(mask, 0, 4 * self.taps)
@@ -243,7 +250,7 @@ cdef class PixelRows(Executor):
                     for axis in range(3):
                         x_at += (p[axis + 1] * g.stride[axis] - g.before[axis]) * self.x_stride[axis + 1]
                         y_at += p[axis + 1] * self.y_stride[axis + 1]
-                if not self.padded:  # the rest of the tile, or of this row of pixels
+                if not self.padded:  # the rest of this row of pixels
                     rest = min(end - row, g.out[2] - p[3])
                     for a in range(rest):
                         x_row[i + a], y_row[i + a] = x_at + a * x_step, y_at + a * self.y_stride[3]

@@ -20,6 +20,8 @@ cdef extern from "kernels.h" nogil:
         const float *clip
         const char *ahead
         int64_t ahead_bytes
+        const char *next
+        const int64_t *next_row
     ctypedef void (*lk_gemm_fn)(const lk_gemm *) noexcept nogil
 
     ctypedef struct lk_depthwise_tile:

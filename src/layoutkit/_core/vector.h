@@ -59,33 +59,37 @@ static inline void store_lanes(char *p, vf v, uint32_t mask)
 #endif
 
 /* v between lo and hi; a NaN stays one. */
-static inline vf between(vf v, float lo, float hi)
+static inline vf clipped(vf v, vf lo, vf hi)
 {
 #if defined(__AVX512F__)
-    return (vf)_mm512_min_ps(_mm512_set1_ps(hi), _mm512_max_ps(_mm512_set1_ps(lo), (__m512)v));
+    return (vf)_mm512_min_ps((__m512)hi, _mm512_max_ps((__m512)lo, (__m512)v));
 #elif defined(__AVX2__)
-    return (vf)_mm256_min_ps(_mm256_set1_ps(hi), _mm256_max_ps(_mm256_set1_ps(lo), (__m256)v));
+    return (vf)_mm256_min_ps((__m256)hi, _mm256_max_ps((__m256)lo, (__m256)v));
 #else
-    const vf low = lo - (vf){}, high = hi - (vf){};
-    const vi under = v < low, over = v > high;
-    return (vf)((under & (vi)low) | (over & (vi)high) | (~(under | over) & (vi)v));
+    const vi under = v < lo, over = v > hi;
+    return (vf)((under & (vi)lo) | (over & (vi)hi) | (~(under | over) & (vi)v));
 #endif
 }
+static inline vf between(vf v, float lo, float hi) { return clipped(v, lo - (vf){}, hi - (vf){}); }
 
 /* Lane i of the result is lane order[i] of v. */
 static inline vf shuffle_lanes(vf v, vi order) { return __builtin_shuffle(v, order); }
 
 /* acc += a * b in acc's own register, in the order written. Left to itself gcc 12 hoists loads across the
- * unrolled steps of a full tile, accumulates into the broadcast's register, and spills. */
+ * unrolled steps of a full tile, accumulates into the broadcast's register, and spills. LK_FMA_AT reads b there. */
 #if defined(__AVX512F__)
 #define LK_PIN(x) __asm__ volatile("" : "+v"(x))
 #define LK_FMA(acc, a, b) __asm__ volatile("vfmadd231ps %2, %1, %0" : "+v"(acc) : "v"(a), "v"(b))
+#define LK_FMA_AT(acc, a, at) __asm__ volatile("vfmadd231ps %2, %1, %0" : "+v"(acc) : "v"(a), "m"(*(const vf *)(at)))
 #elif defined(__FMA__)
 #define LK_PIN(x) __asm__ volatile("" : "+x"(x))
 #define LK_FMA(acc, a, b) __asm__ volatile("vfmadd231ps %2, %1, %0" : "+x"(acc) : "x"(a), "x"(b))
+#define LK_FMA_AT(acc, a, at) __asm__ volatile("vfmadd231ps %2, %1, %0" : "+x"(acc) : "x"(a), "m"(*(const vf *)(at)))
 #else
 #define LK_PIN(x) ((void)0)
 #define LK_FMA(acc, a, b) ((acc) += (a) * (b))
+#define LK_FMA_AT(acc, a, at) ((acc) += (a) * *(const vf *)(at))
 #endif
+#define LK_PIN_ADDRESS(x) __asm__ volatile("" : "+r"(x)) /* computed here, in a general register */
 
 #endif
