@@ -1,4 +1,4 @@
-"""First layers: rows of taps folded into the sum over channels."""
+"""First layers: rows of taps folded into the sum over channels; planes, whose columns are."""
 
 import numpy as np
 import pytest
@@ -22,9 +22,11 @@ def problems(draw):
     def each(lo, hi):
         return tuple(draw(st.integers(lo, hi)) for _ in range(rank))
 
+    algorithm, stride = draw(st.sampled_from(["folded", "planes"])), each(1, 3)
     return dict(
+        algorithm=algorithm, stride=stride if algorithm == "folded" else (*stride[1:], 1),
         shape=(draw(st.integers(1, 2)), draw(st.integers(0, 5)), *each(1, 12)), oc=draw(st.integers(1, 40)),
-        kernel=(*each(1, 4)[1:], draw(st.integers(2, 7))), stride=each(1, 3),
+        kernel=(*each(1, 4)[1:], draw(st.integers(2, 7))),
         padding=tuple(zip(each(0, 4), each(0, 4))), dilation=(*each(1, 2)[1:], 1),
         src=draw(st.sampled_from(LAYOUTS[rank])), dst=draw(st.sampled_from(LAYOUTS[rank])),
         isa=draw(st.sampled_from(registry.isas())), threads=draw(st.integers(1, 3)), flip=draw(st.booleans()),
@@ -48,7 +50,7 @@ def test_any_first_layer(c):
     inside = guarded(np.ascontiguousarray(memory).reshape(-1).view(np.uint8), c["end"]).array.view(np.float32)
     inside = inside.reshape(stored.shape)[..., ::-1] if c["flip"] else inside.reshape(stored.shape)
     with using_isa(c["isa"]):
-        op = CLASSES[x.ndim - 2](w, bias, layout=c["src"], out_layout=c["dst"], algorithm="folded",
+        op = CLASSES[x.ndim - 2](w, bias, layout=c["src"], out_layout=c["dst"], algorithm=c["algorithm"],
                                  threads=c["threads"], **attributes)  # fmt: skip
         for _ in range(2):  # the second time in scratch memory that was used before
             got = op(inside)

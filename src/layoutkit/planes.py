@@ -2,7 +2,8 @@
 
 Along the width one tap's pixels are the next one's, shifted: with stride 1 the rows of an image padded with zeros are
 the panel of the register tile for every tap, and output channels, however few or odd, are its rows. What is lost is
-what the last vector of a row lacks.
+what the last vector of a row lacks. The copy has the rows of all channels of a line beside one another: the kh * C rows
+that a tap of the width reads follow one another, so a tap is a long sum however few channels there are.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from .algorithms import Algorithm, filters_strides_ok
 from .folded import Room, padded_room
 from .geometry import geometry, pixels_innermost, spatial_strides, strides_of
 from .problem import ConvProblem
+
+LINE = 64  # bytes: rows of the copy begin with one
 
 
 def planes_support(p: ConvProblem) -> str | None:
@@ -34,13 +37,26 @@ def planes_support(p: ConvProblem) -> str | None:
 
 
 def planes_room(p: ConvProblem, x_strides) -> Room:
-    """The padded copy: always one, for whole vectors of its rows are read."""
-    return padded_room(p, p.n * p.ic, 4)
+    """The padded copy [n][depth][height][channels][width]: always one, for whole vectors of its rows are read."""
+    room = padded_room(p, p.n, 4)
+    row = (*room.row[:2], room.row[2] + -sum(room.row) % LINE)
+    rows = tuple(p.ic * n for n in room.rows)
+    high, deep = p.ic * sum(row), sum(rows) * sum(row)
+    strides = (sum(room.planes) * deep, sum(row), *(deep, high, 4)[3 - len(p.size) :])
+    return room._replace(strides=strides, rows=rows, row=row)
+
+
+def _folds(p: ConvProblem) -> bool:
+    """The rows of a tap of the width follow one another."""
+    return p.groups == 1 and len(p.kernel) > 1 and p.dilation[-2] == 1
 
 
 def planes_pack(p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
-    """Filter (O, I/G, *k) -> [O][taps][I/G]; the bias as it is."""
-    return np.ascontiguousarray(np.swapaxes(w.reshape(*w.shape[:2], prod(p.kernel)), 1, 2)), bias
+    """Filter (O, I/G, *k) -> [O][taps][I/G], or [O][kd][kw][kh][I] where rows fold; the bias as it is."""
+    if not _folds(p):
+        return np.ascontiguousarray(np.swapaxes(w.reshape(*w.shape[:2], prod(p.kernel)), 1, 2)), bias
+    w = w.reshape(*w.shape[:2], prod(p.kernel[:-2]), *p.kernel[-2:])
+    return np.ascontiguousarray(w.transpose(0, 2, 4, 3, 1)), bias
 
 
 def planes_build(p: ConvProblem, kernel: Kernel, threads: int, x_strides, y_strides, gather: bool):
@@ -50,6 +66,7 @@ def planes_build(p: ConvProblem, kernel: Kernel, threads: int, x_strides, y_stri
         kernel.name, geometry(p), threads,
         (xs[0][0].stride, xs[1][0].stride, *spatial_strides(xs)[:2]),
         (ys[0][0].stride, ys[1][0].stride, *spatial_strides(ys)[:2]), p.ic // p.groups,
+        _folds(p),
     )  # fmt: skip
 
 

@@ -3,15 +3,20 @@
     y[o, j] = bias[o] + sum over taps t, channels c of w[o, t, c] * x[c, j + t]
 
 The input is padded with zeros, so that what a tap reads of a row of output pixels is a row of floats: a panel of the
-tile whose rows lie a plane apart. A task is a row of a tile's columns, all output channels of a group one after the
-other: what it reads stays in L1 or L2 meanwhile.
+tile whose rows lie a plane or a row apart. A task is some rows of a group: what they read stays in L2 while a tile's
+output channels are written row after row, then the next ones. To write all channels of a few pixels first, as many lines
+a plane apart, is several times slower.
 """
 
 from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free
 
-from .executor cimport ChannelRows, Executor, Geometry, ceil_div, share
+from .executor cimport FETCHED, NEXT_TILES, ChannelRows, Executor, Geometry, ceil_div, share
 from .registry cimport lk_finish, lk_gemm
+
+
+cdef enum:
+    IN_CACHE = 256 << 10     # bytes that the rows of a task read
 
 
 cdef class Planes(Executor):
@@ -27,36 +32,47 @@ cdef class Planes(Executor):
         Those of the output, the same.
     ic : int
         Input channels of a group.
+    folds : bool
+        One group, whose channels lie a row apart and lines as many rows: what a tap of the width reads of all lines and
+        channels is one sum.
 
-    The packed filter is [groups][output channels][taps][input channels] floats, the bias [groups][output channels].
+    The packed filter is [groups][output channels][taps][input channels] floats, or [output channels][kd][kw][kh]
+    [input channels] if it folds, the bias [groups][output channels].
     """
 
     cdef int64_t x_stride[4]
     cdef int64_t y_stride[4]
-    cdef int64_t ic, taps, tiles, vectors, panels
+    cdef int64_t ic, taps, tiles, vectors, panels, chunks
+    cdef int64_t run                 # what a tap sums
+    cdef bint fetches                # the output, to be written
     cdef int64_t *tap                # bytes from tap to tap of the filter
     cdef int64_t *b_tap              # floats from the first tap's pixels
 
-    def __init__(self, str kernel, geometry, int threads, x_strides, y_strides, int64_t ic):
+    def __init__(self, str kernel, geometry, int threads, x_strides, y_strides, int64_t ic, bint folds):
         Executor.__init__(self, kernel, geometry, threads)
         cdef const Geometry *g = &self.g
-        cdef int64_t i, a, b, c, t = 0
+        cdef int64_t i, a, b, c, t = 0, lines = 1 if folds else g.kernel[1]
         for i in range(4):
             self.x_stride[i], self.y_stride[i] = x_strides[i], y_strides[i]
         self.ic, self.accumulates = ic, True
-        self.taps = g.kernel[0] * g.kernel[1] * g.kernel[2]
+        self.taps, self.run = g.kernel[0] * lines * g.kernel[2], ic * g.kernel[1] // lines
         self.tiles = ceil_div(g.oc, self.mr)
         self.vectors = ceil_div(g.out[2], self.lanes)
         self.panels = ceil_div(self.vectors, self.nr // self.lanes)
-        self.total = g.n * g.groups * g.out[0] * g.out[1] * self.panels
+        self.total = g.n * g.groups * g.out[0]
+        self.chunks = ceil_div(g.out[1], max(1, IN_CACHE // max(1, ic * g.kernel[0] * g.stride[1] * self.x_stride[1])))
+        if self.total < 4 * threads:
+            self.chunks = max(self.chunks, min(g.out[1], 4 * threads))
+        self.total *= self.chunks
+        self.fetches = 4 * g.n * g.groups * g.oc * g.out[0] * g.out[1] * g.out[2] > FETCHED
         self.tap = <int64_t *>calloc(max(1, self.taps), sizeof(int64_t))
         self.b_tap = <int64_t *>calloc(max(1, self.taps), sizeof(int64_t))
         if self.tap == NULL or self.b_tap == NULL:
             raise MemoryError(f"convolution: tables of {self.taps} taps")
         for a in range(g.kernel[0]):
-            for b in range(g.kernel[1]):
+            for b in range(lines):
                 for c in range(g.kernel[2]):
-                    self.tap[t] = 4 * t * ic
+                    self.tap[t] = 4 * t * self.run
                     self.b_tap[t] = (a * g.dilation[0] * self.x_stride[2] + b * g.dilation[1] * self.x_stride[3]) // 4
                     self.b_tap[t] += c * g.dilation[2]
                     t += 1
@@ -68,31 +84,36 @@ cdef class Planes(Executor):
     cdef void part(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
                    char *workspace, int64_t task, int64_t end) noexcept nogil:
         cdef const Geometry *g = &self.g
-        cdef int64_t p, rest, high, deep, group, image, first, last, t, o
+        cdef int64_t p, rest, high, deep, group, image, chunk, first, t, o
+        cdef const char *from_
+        cdef char *to
         cdef ChannelRows rows
         cdef lk_gemm *tile = &rows.tile
-        self.channel_rows(&rows, finish, y, 4 * self.taps * self.ic, self.y_stride[1])
+        self.channel_rows(&rows, finish, y, 4 * self.taps * self.run, self.y_stride[1])
         tile.tap, tile.b_tap, tile.taps = self.tap, self.b_tap, self.taps
-        tile.kb, tile.kb_last, tile.ldb = self.ic, self.ic, self.x_stride[1] // 4
+        tile.kb, tile.kb_last, tile.ldb = self.run, self.run, self.x_stride[1] // 4
+        if self.fetches:
+            tile.next_row = rows.c_row
         while task < end:
-            p, rest = task % self.panels, task // self.panels
-            high, rest = rest % g.out[1], rest // g.out[1]
+            chunk, rest = task % self.chunks, task // self.chunks
             deep, rest = rest % g.out[0], rest // g.out[0]
             group, image = rest % g.groups, rest // g.groups
-            first = share(self.vectors, self.panels, p) * self.lanes
-            last = min(share(self.vectors, self.panels, p + 1) * self.lanes, g.out[2])
-            tile.cols = <int>(last - first)
-            tile.b = <const float *>(x + image * self.x_stride[0] + group * self.ic * self.x_stride[1]
-                                     + deep * g.stride[0] * self.x_stride[2] + high * g.stride[1] * self.x_stride[3]
-                                     + 4 * first)
+            from_ = (x + image * self.x_stride[0] + group * self.ic * self.x_stride[1]
+                     + deep * g.stride[0] * self.x_stride[2])
             for t in range(self.tiles):
                 o = share(g.oc, self.tiles, t)
                 tile.rows = <int>(share(g.oc, self.tiles, t + 1) - o)
                 o += group * g.oc
-                tile.a = <const char *>(w + o * self.taps * self.ic)
+                tile.a = <const char *>(w + o * self.taps * self.run)
                 if bias != NULL:
                     tile.bias_row = bias + o
-                tile.c = (y + image * self.y_stride[0] + o * self.y_stride[1] + deep * self.y_stride[2]
-                          + high * self.y_stride[3] + 4 * first)
-                self.channel_tile(&rows, y, o)
+                to = y + image * self.y_stride[0] + o * self.y_stride[1] + deep * self.y_stride[2]
+                for high in range(share(g.out[1], self.chunks, chunk), share(g.out[1], self.chunks, chunk + 1)):
+                    for p in range(self.panels):
+                        first = share(self.vectors, self.panels, p) * self.lanes
+                        tile.cols = <int>(min(share(self.vectors, self.panels, p + 1) * self.lanes, g.out[2]) - first)
+                        tile.b = <const float *>(from_ + high * g.stride[1] * self.x_stride[3] + 4 * first)
+                        tile.c = to + high * self.y_stride[3] + 4 * first
+                        tile.next = tile.c + 4 * NEXT_TILES * self.nr
+                        self.channel_tile(&rows, y, o)
             task += 1
