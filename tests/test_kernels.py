@@ -3,11 +3,15 @@
 Buffers end at a page that cannot be touched, and begin after one: no kernel reads or writes outside.
 """
 
+import math
+
 import numpy as np
 import pytest
+from conftest import using_isa
 from guard import guarded
 
 from layoutkit._core import harness, registry
+from layoutkit._core.route import Finish, finish_pixels
 
 ROWS = [k for k in registry.kernels(all_isas=True) if k.isa in registry.isas()]
 MOVES = [k for k in ROWS if k.family in ("transpose", "gather", "fill", "copy")]
@@ -156,3 +160,31 @@ def one_strip(kernel, rng, cols, step, rows, left, right, top, below, biased, en
         bottom,
     )  # fmt: skip
     np.testing.assert_array_equal(gy.array.view(np.float32).reshape(want.shape), want)
+
+
+FINISHED = {  # name: the function, in float64
+    "clip": lambda x, slope: np.clip(x, -1, 2),
+    "prelu": lambda x, slope: np.where(x < 0, slope * x, x),
+    "silu": lambda x, slope: x / (1 + np.exp(-x)),
+    "gelu": lambda x, slope: x * np.array([0.5 * math.erfc(-v / math.sqrt(2)) for v in x.ravel()]).reshape(x.shape),
+    "gelu_tanh": lambda x, slope: x * 0.5 * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+    "hardswish": lambda x, slope: x * np.clip(x + 3, 0, 6) / 6,
+}
+
+
+@pytest.mark.parametrize("end", ["low", "high"])
+@pytest.mark.parametrize("isa", registry.isas())
+@pytest.mark.parametrize("name", FINISHED)
+def test_finish(name, isa, end):
+    rng = np.random.default_rng(2)
+    for count in (1, 3, 4, 15, 16, 17, 40):
+        for residual in (False, True):
+            x, add = (rng.normal(0, 3, (2, count)).astype(np.float32) for _ in range(2))
+            slope = rng.random(count, np.float32) if name == "prelu" else None
+            buffers = [guarded(a.ravel().view(np.uint8), end) for a in (x, add)]
+            y, onto = (b.array.view(np.float32).reshape(2, count) for b in buffers)
+            with using_isa(isa):
+                finish_pixels(Finish(name, -1, 2, slope), y, onto if residual else None)
+            want = FINISHED[name](x.astype(np.float64) + (add if residual else 0), slope)
+            np.testing.assert_allclose(y, want, rtol=4e-6, atol=4e-6)
+            np.testing.assert_array_equal(onto, add)
