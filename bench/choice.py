@@ -62,7 +62,7 @@ def tune(threads: list[int], end: float) -> None:
     print(f"{cost_table.path}: {len(cost_table.problems())} problems")
 
 
-SHIPPED = 500, 400, 200  # convolutions, reorders, packings
+SHIPPED = 700, 700, 300  # convolutions, reorders, packings
 
 
 def ship() -> None:

@@ -65,8 +65,8 @@ def reorder_features(src: Layout, dst: Layout, shape: tuple[int, ...], width: in
     read_pitch = abs(inner.src) if inner else 0
     write_pitch = abs(along.dst) if along else 0
     return (
-        APART * (threads > 1), 2 * APART * copies, APART * (inner is None), APART * (along is None),
-        0.7 * _log(nbytes), _log(width), _log(dst_run), _log(src_run),
+        APART / 2 * (threads > 1), 2 * APART * copies, APART * (inner is None), APART * (along is None),
+        1.7 * _log(nbytes), 0.5 * _log(width), _log(dst_run), _log(src_run),
         0.5 * _log(read_pitch), 0.5 * _log(write_pitch),
         2.0 * (read_pitch % 4096 == 0), 2.0 * (write_pitch % 4096 == 0),
         1.0 * (write_pitch % 64 == 0),

@@ -25,9 +25,9 @@ from ._core import registry
 from .cost import cost_table, read
 from .costfile import Cost
 
-REACH = 2.0
+REACH = 2.5
 PRIOR = 0.01
-NEAREST = 16
+NEAREST = 32
 OWN = 4.0
 DATA = Path(__file__).parent / "data"
 
