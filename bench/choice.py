@@ -48,8 +48,8 @@ LAYOUTS = ["NHWC", "NCHW", "nChw16c", "nChw8c"]
 def tune(threads: list[int], end: float) -> None:
     """Measure what the table lacks of the spread."""
     from layoutkit import cost_table
-    from layoutkit.measuring import measure
-    from layoutkit.suites import SUITES
+    from layoutkit.bench.suites import SUITES
+    from layoutkit.choosing.measuring import measure
 
     known = set(cost_table.problems())
     todo = [case for case in SUITES["spread"](LAYOUTS, threads) if case.key not in known]
@@ -67,9 +67,10 @@ SHIPPED = 700, 700, 300  # convolutions, reorders, packings
 
 def ship() -> None:
     """Write a part of the table as the one that comes with the package."""
-    from layoutkit import cost_table, machine
+    from layoutkit import cost_table
+    from layoutkit.bench.suites import SUITES
+    from layoutkit.choosing import machine
     from layoutkit.cost import write
-    from layoutkit.suites import SUITES
 
     costs, known = {}, set(cost_table.problems())
     spread = [case for case in SUITES["spread"](LAYOUTS, [1, 2]) if case.key in known]
@@ -87,7 +88,9 @@ def loading() -> None:
     """Print what it takes to read tables, and to decide about a problem once it is known."""
     import timeit
 
-    from layoutkit import Layout, cost, cost_table, machine, model, moves
+    from layoutkit import Layout, cost, cost_table
+    from layoutkit.choosing import machine, model
+    from layoutkit.moves import candidates as moves
 
     def print_best(what: str, run, unit: str, number: int = 1) -> None:
         seconds = min(timeit.repeat(run, number=number, repeat=9)) / number
@@ -102,7 +105,7 @@ def loading() -> None:
 
 def judge(case) -> dict | None:
     """Costs of what would be picked, relative to the best; None where the machine was busy."""
-    from layoutkit.measuring import FEW, timed
+    from layoutkit.choosing.measuring import FEW, timed
     from layoutkit.plan import rank
 
     contest = case.contest
@@ -177,7 +180,7 @@ def main(argv=None) -> int:
         tune(threads, end)
         return 0
     from layoutkit import cost_table, tuning
-    from layoutkit.suites import spread_cases
+    from layoutkit.bench.suites import spread_cases
 
     if args.ship or args.loading:
         ship() if args.ship else loading()

@@ -11,12 +11,14 @@ import pytest
 
 import layoutkit as lk
 from layoutkit import __main__ as config_command
-from layoutkit import bench, machine, page, progress, report
+from layoutkit.bench import command as bench
+from layoutkit.bench import page, progress, report
+from layoutkit.bench.layers import Layer
+from layoutkit.bench.suites import SUITES, ConvCase
+from layoutkit.choosing import machine
+from layoutkit.choosing.costfile import Cost
+from layoutkit.choosing.limits import Limits
 from layoutkit.cost import cost_table
-from layoutkit.costfile import Cost
-from layoutkit.layers import Layer
-from layoutkit.limits import Limits
-from layoutkit.suites import SUITES, ConvCase
 
 TINY = ["--suite", "tiny", "--quick", "--threads", "1", "--layouts", "NHWC,nChw8c"]
 

@@ -11,7 +11,7 @@ from strategies import laid_out, layouts, shapes
 import layoutkit as lk
 from layoutkit import reference
 from layoutkit._core import registry
-from layoutkit.pieces import Digit, Side, pieces
+from layoutkit.moves.pieces import Digit, Side, pieces
 
 
 @st.composite

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from layoutkit import bench, comparison
+from layoutkit.bench import command as bench
+from layoutkit.bench import comparison
 
 
 def result(problem, share, seconds, winner="a"):

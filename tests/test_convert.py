@@ -173,7 +173,7 @@ def test_tiles_of_every_size(a, b, isa):
 
 
 def test_streaming_stores(monkeypatch):
-    from layoutkit import convert
+    from layoutkit.moves import convert
 
     monkeypatch.setattr(convert, "last_level_cache", lambda: 0)
     convert.converter.cache_clear()

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from layoutkit import costfile
-from layoutkit.costfile import Book, Cost, dump, merge, parse
+from layoutkit.choosing import costfile
+from layoutkit.choosing.costfile import Book, Cost, dump, merge, parse
 
 IDENTITY = {"cpu": "a", "caches": [1, 2], "cores": 2, "isa": "avx2", "version": "0", "build": "00"}
 TABLE = {

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import layoutkit as lk
 from layoutkit import reference
 from layoutkit._core import registry
-from layoutkit.activation import ACTIVATIONS
+from layoutkit.convolution.activation import ACTIVATIONS
 
 LAYOUTS = ["NCHW", "NHWC", "nChw16c", "nChw8c", "CHWN"]
 

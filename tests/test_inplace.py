@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import layoutkit as lk
-from layoutkit import inplace
+from layoutkit.moves import inplace
 
 CASES = [  # what stays outside, what is exchanged, what moves along
     ("ab", "ba", lambda n, k: (n, n)),

@@ -2,8 +2,8 @@
 
 import pytest
 
-from layoutkit import listed
-from layoutkit.layers import Layer
+from layoutkit.bench import listed
+from layoutkit.bench.layers import Layer
 
 
 def text(*lines, layouts=("NHWC",), threads=(1, 2)):

@@ -10,10 +10,10 @@ import time
 import pytest
 
 import layoutkit as lk
-from layoutkit import machine, measuring
+from layoutkit.choosing import machine, measuring
+from layoutkit.choosing.costfile import Cost
+from layoutkit.choosing.measuring import Contest, first_use, measure
 from layoutkit.cost import cost_table
-from layoutkit.costfile import Cost
-from layoutkit.measuring import Contest, first_use, measure
 from layoutkit.plan import Candidate
 
 plan = importlib.import_module("layoutkit.plan")  # lk.plan is the function

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import layoutkit as lk
-from layoutkit import cost, model
-from layoutkit.costfile import Cost
+from layoutkit import cost
+from layoutkit.choosing import model
+from layoutkit.choosing.costfile import Cost
 from layoutkit.plan import Candidate, rank
 
 # Problems "point 3.5": they lie on a line; candidates "slow" and "fast" are counted as 1 s everywhere.

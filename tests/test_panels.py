@@ -8,11 +8,12 @@ from conftest import using_isa
 from guard import guarded
 
 import layoutkit as lk
-from layoutkit import leaves, reference
+from layoutkit import reference
 from layoutkit._core import registry
-from layoutkit.kinds import KINDS
-from layoutkit.loops import Loop
-from layoutkit.moves import program
+from layoutkit.moves import leaves
+from layoutkit.moves.candidates import program
+from layoutkit.moves.kinds import KINDS
+from layoutkit.moves.loops import Loop
 
 PANELS = [name for name, kind in KINDS.items() if kind.blocking.panel]
 LAYOUTS = ["NCHW", "NHWC", "CHWN", "HWCN", "nChw8c", "nChw16c"]

@@ -9,8 +9,8 @@ from conftest import using_isa
 import layoutkit as lk
 from layoutkit import reference
 from layoutkit._core import registry
+from layoutkit.choosing.costfile import Cost
 from layoutkit.cost import cost_table
-from layoutkit.costfile import Cost
 
 THREADS = (1, 2, 3)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
-from layoutkit import pools
+from layoutkit.choosing import pools
 
 
 def blas():

@@ -3,8 +3,8 @@ import pytest
 from test_panels import check
 
 import layoutkit as lk
-from layoutkit.box import Box
-from layoutkit.slabs import LEAST, MOST, slabs
+from layoutkit.moves.box import Box
+from layoutkit.moves.slabs import LEAST, MOST, slabs
 
 
 def of(shape, src, dst, width=4):

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from strategies import shapes
 
 from layoutkit import reference
+from layoutkit.formats.strides import read
 from layoutkit.layout import Layout
-from layoutkit.strides import read
 
 many = settings(max_examples=300, deadline=None)
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from layoutkit.model import _described, _estimates
-from layoutkit.suites import FIVE, FOUR, SUITES, spread_cases
+from layoutkit.bench.suites import FIVE, FOUR, SUITES, spread_cases
+from layoutkit.choosing.model import _described, _estimates
 
 
 def test_a_network_meets_convolutions_reorders_and_filters():

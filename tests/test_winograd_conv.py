@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 import layoutkit as lk
 from layoutkit import reference, winograd
 from layoutkit._core import registry
-from layoutkit.algorithms import contiguous_strides
-from layoutkit.problem import ConvProblem
-from layoutkit.routes import candidates
+from layoutkit.convolution.algorithms import contiguous_strides
+from layoutkit.convolution.problem import ConvProblem
+from layoutkit.convolution.routes import candidates
 
 TILES = sorted(winograd.PAIRS)
 LAYOUTS = {1: ["NWC", "NCW"], 2: ["NHWC", "nChw16c", "nChw8c", "NCHW", "CHWN"], 3: ["NDHWC", "nCdhw16c"]}
