@@ -30,7 +30,8 @@ nhwc = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
 
 
 MOST = 1 << 60 if "LAYOUTKIT_LONG_TESTS" in os.environ else 1000  # allocations of one operation that are failed
-KNOWN = {"layoutkit.choosing.machine", "layoutkit.choosing.model"}  # what the machine is, the table that comes with the package
+# what the machine is, the table that comes with the package
+KNOWN = {"layoutkit.choosing.machine", "layoutkit.choosing.model"}
 
 
 def forget(known=KNOWN):

@@ -8,7 +8,7 @@ import threading
 import warnings
 
 import pytest
-from test_costfile import IDENTITY, TABLE
+from tables import IDENTITY, TABLE
 
 from layoutkit import cost
 from layoutkit.choosing import machine

@@ -24,7 +24,8 @@ rm -f "$report".*
 export ASAN_OPTIONS=detect_leaks=0,allocator_may_return_null=1,log_path=$report
 export UBSAN_OPTIONS=print_stacktrace=1,halt_on_error=1,log_path=$report
 if [ $# = 0 ]; then
-    set -- tests/test_kernels.py tests/test_reorder.py tests/test_panels.py tests/test_slabs.py tests/test_conv.py tests/test_paths.py tests/test_new_formats.py
+    set -- tests/core/test_kernels.py tests/test_reorder.py tests/moves/test_panels.py tests/moves/test_slabs.py \
+        tests/test_conv.py tests/convolution/test_paths.py tests/test_new_formats.py
 fi
 status=0
 "$python" -m pytest -p no:cacheprovider "$@" || status=$?

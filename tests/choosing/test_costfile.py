@@ -6,15 +6,11 @@ import zlib
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from tables import IDENTITY, TABLE
 
 from layoutkit.choosing import costfile
 from layoutkit.choosing.costfile import Book, Cost, dump, merge, parse
 
-IDENTITY = {"cpu": "a", "caches": [1, 2], "cores": 2, "isa": "avx2", "version": "0", "build": "00"}
-TABLE = {
-    "conv n1": {"direct": Cost(1.5e-6, 2e-6, 1e-7, 3), "im2col": Cost(2.5e-6, 3e-6, 0.0, 7)},
-    "reorder 2x3": {"store": Cost(1e-7, 2e-7, 3e-8, 100)},
-}
 seconds = st.floats(1e-9, 1e3)
 a_cost = st.builds(Cost.of, st.lists(seconds, min_size=1, max_size=9))
 texts = st.text(max_size=20) | st.sampled_from(['": {', '": {\n', '\\": {', ',\n  "', "}}\n", "\ud800"])

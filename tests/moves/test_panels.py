@@ -5,36 +5,15 @@ import itertools
 import numpy as np
 import pytest
 from conftest import using_isa
-from guard import guarded
+from forced import check
 
-import layoutkit as lk
-from layoutkit import reference
 from layoutkit._core import registry
 from layoutkit.moves import leaves
-from layoutkit.moves.candidates import program
 from layoutkit.moves.kinds import KINDS
 from layoutkit.moves.loops import Loop
 
 PANELS = [name for name, kind in KINDS.items() if kind.blocking.panel]
 LAYOUTS = ["NCHW", "NHWC", "CHWN", "HWCN", "nChw8c", "nChw16c"]
-
-
-def values(shape, dtype):
-    n = int(np.prod(shape))
-    return (np.arange(n) % 251 + 1).astype(np.uint8).view(np.uint8).astype(dtype).reshape(shape)
-
-
-def check(shape, src, dst, dtype, kind, threads=1, end="low", offset=0):
-    s, d = lk.Layout(src), lk.Layout(dst)
-    x = reference.to_physical(values(shape, dtype), s, pad_value=7)
-    want = reference.reorder(x, s, d, shape, pad_value=3)
-    a = guarded(x.reshape(-1).view(np.uint8), end).array.view(dtype).reshape(x.shape)
-    room = guarded(np.zeros(want.nbytes + offset, np.uint8), end).array
-    out = room[offset:].view(dtype).reshape(want.shape)
-    pad = np.asarray(3).astype(dtype).tobytes()
-    program(s, d, shape, x.itemsize, a.strides, out.strides, pad, kind)(a, out, threads)
-    np.testing.assert_array_equal(out, want)
-    assert not room[:offset].any()
 
 
 @pytest.mark.parametrize("isa", registry.isas())

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from test_panels import check
+from forced import check
 
 import layoutkit as lk
 from layoutkit.moves.box import Box
