@@ -18,16 +18,12 @@ export PATH="$(dirname "$(command -v "$python")"):$PATH"
 # PYTHONMALLOC: every object is an allocation that the sanitizer sees. Python itself leaks at exit, by intention.
 export PYTHONPATH="$PWD/$build/site" PYTHONMALLOC=malloc PYTHONDONTWRITEBYTECODE=1
 export LD_PRELOAD="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libubsan.so)"
-# Reports go to files: pytest would take down with it what a dying process says.
-report=$PWD/$build/report
-rm -f "$report".*
-export ASAN_OPTIONS=detect_leaks=0,allocator_may_return_null=1,log_path=$report
-export UBSAN_OPTIONS=print_stacktrace=1,halt_on_error=1,log_path=$report
+export ASAN_OPTIONS=detect_leaks=0,allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1,halt_on_error=1
 if [ $# = 0 ]; then
     set -- tests/core/test_kernels.py tests/test_reorder.py tests/moves/test_panels.py tests/moves/test_slabs.py \
         tests/test_conv.py tests/convolution/test_paths.py tests/test_new_formats.py
 fi
-status=0
-"$python" -m pytest -p no:cacheprovider "$@" || status=$?
-[ $status = 0 ] || { echo "ended with status $status"; cat "$report".* 2>/dev/null || true; } >&2
-exit $status
+"$python" -c 'from layoutkit._core import registry as r; print(r.__file__)' | grep "^$PYTHONPATH/" ||
+    { echo "another layoutkit is in the way" >&2; exit 1; }
+# capture=sys: what a sanitizer writes before it ends the process is seen
+exec "$python" -m pytest -p no:cacheprovider --capture=sys "$@"
