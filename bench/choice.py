@@ -2,6 +2,7 @@
 
     python bench/choice.py --table DIR --tune            measures the spread (layoutkit.suites) into DIR's table
     python bench/choice.py --table DIR                   judges by other problems, and prints
+    python bench/choice.py --table DIR --loading         times reading the table, and decisions about what it knows
     python bench/choice.py --table DIR --ship            puts DIR's table into the package: what estimates of machines
                                                          without a table of their own rest on (once per LAYOUTKIT_ISA)
 
@@ -29,6 +30,7 @@ def arguments(argv=None) -> argparse.Namespace:
     p.add_argument("--table", required=True, type=Path, help="directory of the cost table")
     p.add_argument("--tune", action="store_true", help="measure the spread into the table, what is missing")
     p.add_argument("--ship", action="store_true", help="write the table into src/layoutkit/data")
+    p.add_argument("--loading", action="store_true", help="time reading the table and deciding what it knows")
     p.add_argument("--shipped", action="store_true", help="judge what comes with the package: ignore the table")
     p.add_argument("--seed", type=int, default=2, help="of the problems to judge by (the spread has 1)")
     p.add_argument("--convs", type=int, default=100)
@@ -46,8 +48,8 @@ LAYOUTS = ["NHWC", "NCHW", "nChw16c", "nChw8c"]
 def tune(threads: list[int], end: float) -> None:
     """Measure what the table lacks of the spread."""
     from layoutkit import cost_table
-    from layoutkit.measuring import measure
-    from layoutkit.suites import SUITES
+    from layoutkit.bench.suites import SUITES
+    from layoutkit.choosing.measuring import measure
 
     known = set(cost_table.problems())
     todo = [case for case in SUITES["spread"](LAYOUTS, threads) if case.key not in known]
@@ -60,14 +62,15 @@ def tune(threads: list[int], end: float) -> None:
     print(f"{cost_table.path}: {len(cost_table.problems())} problems")
 
 
-SHIPPED = 500, 400, 200  # convolutions, reorders, packings
+SHIPPED = 700, 700, 300  # convolutions, reorders, packings
 
 
 def ship() -> None:
     """Write a part of the table as the one that comes with the package."""
-    from layoutkit import cost_table, machine
+    from layoutkit import cost_table
+    from layoutkit.bench.suites import SUITES
+    from layoutkit.choosing import machine
     from layoutkit.cost import write
-    from layoutkit.suites import SUITES
 
     costs, known = {}, set(cost_table.problems())
     spread = [case for case in SUITES["spread"](LAYOUTS, [1, 2]) if case.key in known]
@@ -81,9 +84,28 @@ def ship() -> None:
     print(f"{path}: {len(costs)} problems, {path.stat().st_size >> 10} KB")
 
 
+def loading() -> None:
+    """Print what it takes to read tables, and to decide about a problem once it is known."""
+    import timeit
+
+    from layoutkit import Layout, cost, cost_table
+    from layoutkit.choosing import machine, model
+    from layoutkit.moves import candidates as moves
+
+    def print_best(what: str, run, unit: str, number: int = 1) -> None:
+        seconds = min(timeit.repeat(run, number=number, repeat=9)) / number
+        print(f"{what:<52}{seconds * {'ms': 1e3, 'us': 1e6}[unit]:8.2f} {unit}")
+
+    print_best(f"reading the table, {len(cost_table.problems())} problems", cost_table.load, "ms")
+    shipped = model.DATA / f"costs-{machine.identity()['isa']}.json"
+    print_best(f"reading the package's, {len(cost.read(shipped))} problems", lambda: cost.read(shipped), "ms")
+    src, dst, shape = Layout("NCHW"), Layout("NHWC"), (1, 64, 56, 56)
+    print_best("deciding about a reorder that is known", lambda: moves.choices(src, dst, shape, 4, 1), "us", 10000)
+
+
 def judge(case) -> dict | None:
     """Costs of what would be picked, relative to the best; None where the machine was busy."""
-    from layoutkit.measuring import FEW, timed
+    from layoutkit.choosing.measuring import FEW, timed
     from layoutkit.plan import rank
 
     contest = case.contest
@@ -158,10 +180,10 @@ def main(argv=None) -> int:
         tune(threads, end)
         return 0
     from layoutkit import cost_table, tuning
-    from layoutkit.suites import spread_cases
+    from layoutkit.bench.suites import spread_cases
 
-    if args.ship:
-        ship()
+    if args.ship or args.loading:
+        ship() if args.ship else loading()
         return 0
     if args.shipped:
         tuning("off")

@@ -18,9 +18,9 @@ from math import prod
 from pathlib import Path
 from statistics import median
 
-from layoutkit import machine
-from layoutkit.layers import NETWORKS
-from layoutkit.report import geomean
+from layoutkit.bench.layers import NETWORKS
+from layoutkit.bench.report import geomean
+from layoutkit.choosing import machine
 
 WORKER = Path(__file__).with_name("contenders.py")
 NAMES = ("machine", "layoutkit", "torch", "numpy")

@@ -126,7 +126,7 @@ class Layoutkit:
         self.decided: dict[str, str] = {}
 
     def conv(self, case: dict) -> Ways:
-        from layoutkit.layers import with_axes
+        from layoutkit.bench.layers import with_axes
 
         x, w = conv_data(case)
         ways, self.rank = {}, len(case["size"])
@@ -158,7 +158,7 @@ class Layoutkit:
         layout = way.removeprefix("lk ")
         if layout in ("new", "out"):
             return result
-        from layoutkit.layers import with_axes
+        from layoutkit.bench.layers import with_axes
 
         held = with_axes(layout, self.rank)
         shape = held.padded_shape(result.shape)
@@ -169,7 +169,7 @@ class Machine:
     """The limits: FMA peak, and a copy of as many bytes."""
 
     def __init__(self, threads: int) -> None:
-        from layoutkit.limits import Limits
+        from layoutkit.choosing.limits import Limits
 
         self.limits, self.threads, self.version = Limits(), threads, "limits"
 

@@ -17,8 +17,8 @@ import numpy as np
 
 import layoutkit as lk
 from layoutkit._core import machine, registry
-from layoutkit.machine import waited
-from layoutkit.report import geomean
+from layoutkit.bench.report import geomean
+from layoutkit.choosing.machine import waited
 
 CACHE, MEMORY = (1, 64, 56, 56), (16, 256, 56, 56)
 TYPES = {"f32": np.float32, "f16": np.float16, "bf16": "bfloat16", "s8": np.int8, "u8": np.uint8, "s32": np.int32,

@@ -20,10 +20,12 @@ from pathlib import Path
 import numpy as np
 
 import layoutkit as lk
-from layoutkit import costfile, model, notation, reference, strides
+from layoutkit import notation, reference
 from layoutkit._core import registry
-from layoutkit.affine import affine_map, parse_affine
-from layoutkit.listed import onnx_layers, text_cases
+from layoutkit.bench.listed import onnx_layers, text_cases
+from layoutkit.choosing import costfile, model
+from layoutkit.formats import strides
+from layoutkit.formats.affine import affine_map, parse_affine
 
 REFUSALS = (ValueError, TypeError, MemoryError)
 MACHINE = {"cpu": "any"}
@@ -203,7 +205,7 @@ def with_atheris(name: str, seconds: float) -> None:
     import atheris
 
     target, _ = TARGETS[name]
-    for module in (notation, costfile, strides, sys.modules["layoutkit.affine"], sys.modules["layoutkit.layout"]):
+    for module in (notation, costfile, strides, sys.modules["layoutkit.formats.affine"], sys.modules["layoutkit.layout"]):
         for key, value in list(vars(module).items()):
             if callable(value) and getattr(value, "__module__", "") == module.__name__ and hasattr(value, "__code__"):
                 setattr(module, key, atheris.instrument_func(value))

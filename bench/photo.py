@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 
 import layoutkit as lk
-from layoutkit.layers import Layer, resnet50
+from layoutkit.bench.layers import Layer, resnet50
 
 LAYOUTS = ("NCHW", "NHWC", "nChw8c", "nChw16c", "CHWN")
 PHOTOS = ("astronaut", "coffee", "chelsea", "rocket")  # in scikit-image's wheel

@@ -14,8 +14,8 @@ import numpy as np
 import layoutkit as lk
 from layoutkit import reference
 from layoutkit._core import registry
+from layoutkit.choosing.costfile import Cost
 from layoutkit.cost import cost_table
-from layoutkit.costfile import Cost
 
 TYPES = ("u1", "i2", "f4", "f8", "c16")
 BLOCKS = (2, 3, 4, 8, 12, 16, 32)

@@ -20,8 +20,8 @@ import numpy as np
 import layoutkit as lk
 from layoutkit._core import machine
 from layoutkit.arrays import empty
-from layoutkit.kinds import KINDS
-from layoutkit.moves import candidates, program
+from layoutkit.moves.candidates import candidates, program
+from layoutkit.moves.kinds import KINDS
 
 LAYOUTS = ("NCHW", "NHWC", "CHWN", "HWCN", "nChw8c", "nChw16c")
 FILTERS = ("HWIO", "OHWI", "IHWO", "Oihw16o", "OIhw16i16o", "OIhw8i8o", "Ohwi16o", "Ohwi64o")

@@ -23,9 +23,9 @@ import numpy as np
 import layoutkit as lk
 from layoutkit._core import machine
 from layoutkit.arrays import empty
-from layoutkit.layers import NETWORKS, Layer, with_axes
-from layoutkit.problem import ACCURACIES
-from layoutkit.report import geomean
+from layoutkit.bench.layers import NETWORKS, Layer, with_axes
+from layoutkit.bench.report import geomean
+from layoutkit.convolution.problem import ACCURACIES
 
 ROUNDS, COLD_ROUNDS = 40, 5
 BURST = 200e-6  # seconds that a timing takes at least

@@ -15,8 +15,8 @@ import sys
 import numpy as np
 
 import layoutkit as lk
-from layoutkit import model
 from layoutkit._core import registry
+from layoutkit.choosing import model
 
 shim = ctypes.PyDLL(None)
 OURS = os.path.dirname(registry.__file__).encode()
@@ -30,7 +30,8 @@ nhwc = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
 
 
 MOST = 1 << 60 if "LAYOUTKIT_LONG_TESTS" in os.environ else 1000  # allocations of one operation that are failed
-KNOWN = {"layoutkit.machine", "layoutkit.model"}  # what the machine is, the table that comes with the package
+# what the machine is, the table that comes with the package
+KNOWN = {"layoutkit.choosing.machine", "layoutkit.choosing.model"}
 
 
 def forget(known=KNOWN):
@@ -71,7 +72,7 @@ def a_layout():
 
 
 def a_table_that_is_read():
-    forget(known={"layoutkit.machine"})
+    forget(known={"layoutkit.choosing.machine"})
     return str(sorted(model.corrections("reorder 1x64x56x56 NCHW>NHWC x32 t1").items()))
 
 

@@ -194,7 +194,7 @@ def test_out_may_not_overlap():
 
 
 def test_forced_algorithm_that_cannot_says_why(monkeypatch):
-    from layoutkit import algorithms, routes
+    from layoutkit.convolution import algorithms, routes
 
     rows = [a for a in algorithms.ALGORITHMS if a.packing == "filters"]
     monkeypatch.setattr(routes, "ALGORITHMS", rows)

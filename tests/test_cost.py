@@ -8,11 +8,12 @@ import threading
 import warnings
 
 import pytest
-from test_costfile import IDENTITY, TABLE
+from tables import IDENTITY, TABLE
 
-from layoutkit import cost, machine
+from layoutkit import cost
+from layoutkit.choosing import machine
+from layoutkit.choosing.costfile import Cost, dump
 from layoutkit.cost import CostTable
-from layoutkit.costfile import Cost, dump
 
 ONE = {"c": Cost(1.0, 1.0, 0.0, 1)}
 
@@ -142,7 +143,7 @@ def test_threads_lose_nothing(table):
 WRITER = """
 import sys
 from layoutkit.cost import CostTable
-from layoutkit.costfile import Cost
+from layoutkit.choosing.costfile import Cost
 table = CostTable()
 table.costs("shared")
 for k in range(5):
@@ -227,7 +228,7 @@ def test_saved_at_exit_only_where_asked(cache_dir):
     program = """
 import sys
 from layoutkit import cost_table
-from layoutkit.costfile import Cost
+from layoutkit.choosing.costfile import Cost
 cost_table.record("p", "c", Cost(1.0, 1.0, 0.0, 1))
 if sys.argv[1] == "save":
     cost_table.save_at_exit()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from strategies import layouts
 
 from layoutkit import notation
-from layoutkit.affine import affine_map
+from layoutkit.formats.affine import affine_map
 from layoutkit.layout import Layout
 
 many = settings(max_examples=400, deadline=None)

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import layoutkit as lk
-from layoutkit import machine
+from layoutkit.choosing import machine
+from layoutkit.choosing.costfile import Cost
+from layoutkit.choosing.measuring import measure
+from layoutkit.convolution.problem import ConvProblem
+from layoutkit.convolution.routes import pack_contest, route_contest, route_key
 from layoutkit.cost import cost_table
-from layoutkit.costfile import Cost
-from layoutkit.measuring import measure
 from layoutkit.plan import Candidate, Choice, Plan, rank
-from layoutkit.problem import ConvProblem
-from layoutkit.routes import pack_contest, route_contest, route_key
 
 plan = importlib.import_module("layoutkit.plan")  # lk.plan is the function
 keys = (f"test problem {i}" for i in itertools.count())

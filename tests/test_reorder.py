@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 import layoutkit as lk
 from layoutkit import reference
 from layoutkit._core import registry
-from layoutkit.kinds import KINDS
-from layoutkit.moves import program
+from layoutkit.moves.candidates import program
+from layoutkit.moves.kinds import KINDS
 
 DTYPES = ["u1", "u2", "f4", "f8", "c16"]
 

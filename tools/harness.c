@@ -1,5 +1,5 @@
 /* Every row of the registry that this machine runs, against plain loops: for machines that Python is not on (see
- * aarch64.sh). tests/test_kernels.py asks more; this asks of another compiler and another instruction set the same.
+ * aarch64.sh). tests/core/test_kernels.py asks more; this asks of another compiler and another instruction set the same.
  *
  * Winograd's rows are taken together: filter, input and output transforms around plain products are a convolution.
  */

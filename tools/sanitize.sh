@@ -20,6 +20,10 @@ export PYTHONPATH="$PWD/$build/site" PYTHONMALLOC=malloc PYTHONDONTWRITEBYTECODE
 export LD_PRELOAD="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libubsan.so)"
 export ASAN_OPTIONS=detect_leaks=0,allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1,halt_on_error=1
 if [ $# = 0 ]; then
-    set -- tests/test_kernels.py tests/test_reorder.py tests/test_panels.py tests/test_slabs.py tests/test_conv.py tests/test_paths.py tests/test_new_formats.py
+    set -- tests/core/test_kernels.py tests/test_reorder.py tests/moves/test_panels.py tests/moves/test_slabs.py \
+        tests/test_conv.py tests/convolution/test_paths.py tests/test_new_formats.py
 fi
-exec "$python" -m pytest -p no:cacheprovider "$@"
+"$python" -c 'from layoutkit._core import registry as r; print(r.__file__)' | grep "^$PYTHONPATH/" ||
+    { echo "another layoutkit is in the way" >&2; exit 1; }
+# capture=sys: what a sanitizer writes before it ends the process is seen
+exec "$python" -m pytest -p no:cacheprovider --capture=sys "$@"

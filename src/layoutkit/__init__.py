@@ -15,14 +15,16 @@ from .conv import Conv1d, Conv2d, Conv3d, conv1d, conv2d, conv3d
 from .cost import cost_table
 from .descriptor import BYTE, Dim, DimsOrder, MemDim, MemShape, MemStrides, Shape, Strides
 from .embedding import get_include
+from .formats.stride_reqs import Aligned, Compact, Fixed, StrideReqs
+from .formats.strides import read as read_strides
+from .formats.view import explain as explain_view
+from .formats.view import is_view
 from .layout import Axis, Factor, Layout
 from .mace import Image
 from .memory import empty
 from .plan import SlowPathWarning, plan, tuning
 from .pool import release_memory
 from .reorder import reorder
-from .stride_reqs import Aligned, Compact, Fixed, StrideReqs
-from .strides import read as read_strides
 from .tensor import UNDEFINED, Tensor
 from .threads import get_num_threads, set_num_threads
 from .transposed import (
@@ -33,8 +35,6 @@ from .transposed import (
     conv_transpose2d,
     conv_transpose3d,
 )
-from .view import explain as explain_view
-from .view import is_view
 
 __all__ = [
     # formats

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from . import machine
 from ._core import registry
+from .choosing import machine
 from .cost import cost_table
 from .plan import mode
 from .threads import get_num_threads

@@ -7,12 +7,12 @@ import numpy as np
 from ._core.reorder import address
 from ._core.route import Finish
 from .arrays import as_array, check_out, empty, overlap
+from .choosing.limits import peak_rate
+from .convolution.filter import Filter, check_f32
+from .convolution.geometry import contiguous_strides
+from .convolution.routes import best_route, choices, route_key, slowness
 from .cost import cost_table
-from .filter import Filter, check_f32
-from .geometry import contiguous_strides
-from .limits import peak_rate
 from .plan import Plan, planner
-from .routes import best_route, choices, route_key, slowness
 from .tensor import Tensor
 from .threads import check_threads
 

@@ -18,8 +18,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from . import machine
-from .costfile import Book, Cost, Costs, dump, merge
+from .choosing import machine
+from .choosing.costfile import Book, Cost, Costs, dump, merge
 
 MAX_BYTES = 64 << 20  # of a file; tables are a few hundred KB
 READ_ONLY = "LAYOUTKIT_READ_ONLY"

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar, overload
 
 from . import notation
+from .formats.strides import order as _order
 from .layout import Layout
-from .strides import order as _order
 
 BYTE = 8
 
@@ -189,7 +189,7 @@ class DimsOrder:
     @classmethod
     def from_affine_map(cls, text: str) -> DimsOrder:
         """The order of a permutation map, such as ``(d0, d1) -> (d1, d0)``."""
-        from .affine import parse_affine
+        from .formats.affine import parse_affine
 
         return cls.from_layout(parse_affine(text))
 
@@ -201,7 +201,7 @@ class DimsOrder:
 
     def to_affine_map(self) -> str:
         """The permutation map, in MLIR's text."""
-        from .affine import affine_map
+        from .formats.affine import affine_map
 
         return affine_map(self.layout)
 

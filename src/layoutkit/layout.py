@@ -120,9 +120,9 @@ class Layout:
     def from_strides(cls, shape: Sequence[int], strides: Sequence[int]) -> Layout:
         """The plain layout that has these element strides (logical order) on `shape`, dense if it can be.
 
-        `layoutkit.strides.read` also says what the strides leave open: where dimensions of size 1 stand.
+        `layoutkit.read_strides` also says what the strides leave open: where dimensions of size 1 stand.
         """
-        from .strides import read
+        from .formats.strides import read
 
         return read(shape, strides).layout
 
@@ -413,13 +413,13 @@ class Layout:
 
     def describe(self, shape: Sequence[int]) -> str:
         """A table for people: each physical axis with its extent and stride, and what the memory holds."""
-        from .describe import describe
+        from .formats.describe import describe
 
         return describe(self, shape)
 
     def pads(self, shape: Sequence[int]):
-        """The exact set of offsets that belong to the padded shape only: a `layoutkit.pads.Pads`."""
-        from .pads import Pads
+        """The exact set of offsets that belong to the padded shape only: a `layoutkit.formats.pads.Pads`."""
+        from .formats.pads import Pads
 
         return Pads(self, self.check_shape(shape))
 

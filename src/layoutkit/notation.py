@@ -96,7 +96,7 @@ def _parse(text: str) -> Layout:
 
 
 def _parse_body(text: str, body: str) -> Layout:
-    from .affine import looks_affine, parse_affine
+    from .formats.affine import looks_affine, parse_affine
 
     if ":" in body:
         if body not in NAMES:

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from typing import Any, NamedTuple
 
-from . import model
+from .choosing import model
+from .choosing.costfile import Cost
 from .cost import cost_table
-from .costfile import Cost
 
 SHOWN = 8  # candidates that a plan tells of
 MODES = ("measure", "estimate", "off")

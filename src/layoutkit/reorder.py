@@ -12,16 +12,16 @@ import numpy as np
 from ._core import registry
 from ._core.reorder import Kept, address
 from .arrays import as_array, check_held, check_movable, check_out, empty, new, overlap
-from .box import Box, box_of
-from .convert import converter, is_dtype, pad_bytes, parameters, token, types
+from .choosing.limits import copy_rate
+from .choosing.machine import last_level_cache
 from .cost import cost_table
-from .inplace import reorder_in_place
-from .kinds import KINDS, tell
 from .layout import Layout
-from .leaves import LINE
-from .limits import copy_rate
-from .machine import last_level_cache
-from .moves import CACHED, COPY, choices, nests_of, program, reorder_key, strides_of, useful_threads
+from .moves.box import Box, box_of
+from .moves.candidates import CACHED, COPY, choices, nests_of, program, reorder_key, strides_of, useful_threads
+from .moves.convert import converter, is_dtype, pad_bytes, parameters, token, types
+from .moves.inplace import reorder_in_place
+from .moves.kinds import KINDS, tell
+from .moves.leaves import LINE
 from .plan import Candidate, Choice, Plan, planner
 from .threads import check_threads
 

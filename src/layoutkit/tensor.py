@@ -10,11 +10,11 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
-from . import strides as _strides
-from . import view
 from .arrays import as_array, has_pitches, lay_out
+from .formats import strides as _strides
+from .formats import view
+from .formats.pads import pad_mask
 from .layout import Layout
-from .pads import pad_mask
 
 UNDEFINED = None  # the padding contract that promises nothing
 _KEEP = object()
@@ -87,7 +87,7 @@ class Tensor:
     def from_logical(cls, array: object, layout: Layout | str | None = None) -> Tensor:
         """The tensor of an array whose axes are the logical dimensions (as torch's are), of any strides.
 
-        Without a `layout`, that which the strides say (`layoutkit.strides.read` tells what they leave open):
+        Without a `layout`, that which the strides say (`layoutkit.read_strides` tells what they leave open):
         no copy. With one, in that layout: a copy if it must be.
         """
         array = as_array(array, "Tensor")

@@ -3,7 +3,7 @@
 A torch tensor carries no memory format: sizes and strides are all there is, in logical order. Whether it *is*
 in a format skips dimensions of size 1; which format torch *suggests* for results reads their strides all the
 same. So one tensor can be contiguous, channels_last contiguous, and suggested either way
-(`layoutkit.strides.read` says when). The rules are those of c10 (Contiguity.h, MemoryFormat.h) and of
+(`layoutkit.read_strides` says when). The rules are those of c10 (Contiguity.h, MemoryFormat.h) and of
 empty_like; where they look odd here, they are odd there. Nothing here imports torch; formats are given by
 name, or as torch's own objects.
 """

@@ -18,13 +18,13 @@ import numpy as np
 
 from .arrays import as_array, check_out, empty
 from .conv import F32, MAX_BOUND, NOTHING, residual
+from .convolution.filter import Filter, check_f32
+from .convolution.geometry import channels_innermost
+from .convolution.problem import ConvProblem, pad_pairs, per_axis
+from .convolution.routes import NATIVE, best_route
 from .cost import cost_table
-from .filter import Filter, check_f32
-from .geometry import channels_innermost
 from .layout import Layout
-from .problem import ConvProblem, pad_pairs, per_axis
 from .reorder import reorder
-from .routes import NATIVE, best_route
 from .tensor import Tensor
 from .threads import check_threads
 

@@ -1,0 +1,1 @@
+"""``python -m layoutkit.bench``: suites of problems, measuring them, reports."""

@@ -1,0 +1,244 @@
+"""``python -m layoutkit.bench``: measure every candidate of a suite's problems, save the table, report."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from ..choosing import machine, pools
+from ..choosing.costfile import merge
+from ..choosing.limits import Limits
+from ..choosing.measuring import measure as measure_contest
+from ..cost import cost_table
+from ..layout import Layout
+from ..threads import get_num_threads
+from . import comparison, page, report
+from .listed import cases as listed_cases
+from .progress import track
+from .report import Result
+from .suites import SUITES, Case, ConvCase
+
+QUICK = 78.0  # seconds that --quick gives to measuring: with all around it, it ends within 90
+CAPS = {"conv": (0.4, 0.12), "reorder": (0.1, 0.03), "pack": (0.1, 0.02)}  # seconds a visit: full, quick
+VISITS = 2  # to every problem, far apart: a neighbour's burst of work spoils one of them, not both
+WARM = 0.9  # of the time; the rest is for filters met cold
+SAVE_EVERY = 20.0  # seconds: what an interruption may lose
+
+
+def _threads(text: str) -> list[int]:
+    try:
+        found = [int(t) for t in text.split(",")]
+    except ValueError:
+        found = [0]
+    if not all(1 <= t <= 1024 for t in found):
+        raise argparse.ArgumentTypeError(f"expected numbers of 1 to 1024 such as 1,2, got {text!r}")
+    return list(dict.fromkeys(found))
+
+
+def _layouts(text: str) -> list[str]:
+    found = []
+    for name in text.split(","):
+        try:
+            layout = Layout(name)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+        if layout.rank != 4:
+            raise argparse.ArgumentTypeError(f"{name!r} has {layout.rank} dimensions, these problems have 4")
+        found.append(str(layout))
+    return list(dict.fromkeys(found))
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 < value < 1e6:
+        raise argparse.ArgumentTypeError(f"expected seconds, got {text!r}")
+    return value
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    p = argparse.ArgumentParser(
+        prog="python -m layoutkit.bench",
+        description="Measure every candidate of a suite's problems on this machine, save the cost table that "
+        "later processes choose by, and print what won, by how much, and its share of the machine's limit.",
+        epilog="python -m layoutkit.bench compare A.json B.json: what changed between two runs. "
+        "python -m layoutkit.bench report A.json OUT.html: the page of a run.",
+    )
+    allowed = get_num_threads()
+    default = [1, allowed] if allowed > 1 else [1]
+    p.add_argument("--suite", default="resnet50", metavar="NAME",
+                   help=f"{', '.join(SUITES)}, an ONNX model, or a text file with a problem a line; several by "
+                   "commas; default: %(default)s")  # fmt: skip
+    p.add_argument("--quick", action="store_true", help="end within 90 seconds")
+    p.add_argument("--threads", type=_threads, default=default, metavar="1,2",
+                   help=f"thread counts, default {','.join(map(str, default))}")  # fmt: skip
+    p.add_argument("--layouts", type=_layouts, default=["NHWC", "NCHW", "nChw16c"], metavar="A,B",
+                   help="of activations, default NHWC,NCHW,nChw16c (NDHWC and so on for 3-D)")  # fmt: skip
+    p.add_argument("--missing", action="store_true", help="only what the cost table lacks: goes on where a run ended")
+    p.add_argument("--json", metavar="FILE", help="write everything measured to FILE (- for standard output)")
+    p.add_argument("--report", metavar="FILE", help="write a page with plots to FILE (needs matplotlib)")
+    p.add_argument("--time-budget", type=_seconds, metavar="S", help="stop measuring after S seconds")
+    p.add_argument("--no-save", action="store_true", help="leave the cost table as it is")
+    return p
+
+
+def find(args: argparse.Namespace) -> list[Case]:
+    """The cases that the arguments ask for; ValueError or OSError if one of them is nothing."""
+    found: list[Case] = []
+    for name in args.suite.split(","):
+        if name in SUITES:
+            found += SUITES[name](args.layouts, args.threads)
+        elif os.path.exists(name):
+            found += listed_cases(name, args.layouts, args.threads)
+        else:
+            raise ValueError(f"{name!r} is no file and none of {', '.join(SUITES)}")
+    found = list({case.key: case for case in found}.values())
+    if args.missing:
+        known = set(cost_table.problems())
+        found = [case for case in found if case.key not in known]
+    return found
+
+
+class Visit(NamedTuple):
+    """A case to measure now, and the seconds that it may take."""
+
+    case: Case
+    budget: float
+
+    @property
+    def title(self) -> str:
+        return self.case.title
+
+
+def visits(found: Sequence[Case], caps: Mapping[str, float], end: float | None) -> Iterator[Visit]:
+    """Every case as often as it shall be measured; none any more after `end` (of time.perf_counter)."""
+    left = VISITS * sum(caps[case.kind] for case in found)
+    for case in [*found] * VISITS:
+        cap = caps[case.kind]
+        if end is None:
+            yield Visit(case, cap)
+        else:
+            now = time.perf_counter()
+            if now >= end:
+                return
+            yield Visit(case, min(cap, (end - now) * cap / left))
+        left -= cap
+
+
+def measure(
+    todo: Iterable[Visit], limits: Limits, results: dict[Case, Result], end: float | None = None, save: bool = False
+) -> None:
+    """Measure, the limits around each problem; what is found goes into `results` as it comes.
+
+    Then, until `end`, what the winners take when they meet their filters cold.
+    """
+    saved = time.perf_counter()
+    for case, budget in todo:
+        before = limits.sample(case.unit, case.work, case.threads)
+        costs = {case.key: measure_contest(case.contest, budget)}
+        samples = [*before, *limits.sample(case.unit, case.work, case.threads)]
+        if case in results:
+            merge(costs, {case.key: results[case].costs})
+            samples += results[case].limits
+        results[case] = Result(case, costs[case.key], tuple(samples))
+        if save and time.perf_counter() > saved + SAVE_EVERY:
+            cost_table.save()
+            saved = time.perf_counter()
+    for case, r in results.items():
+        if isinstance(case, ConvCase) and (end is None or time.perf_counter() < end):
+            results[case] = replace(r, cold=case.cold(r.order[0]))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit code."""
+    argv = sys.argv[1:] if argv is None else argv
+    if argv[:1] == ["compare"]:
+        return comparison.main(argv[1:])
+    if argv[:1] == ["report"]:
+        return page.main(argv[1:])
+    start = time.perf_counter()
+    command = parser()
+    args = command.parse_args(argv)
+    for option in ("json", "report"):  # now, not after the measuring
+        file = getattr(args, option)
+        if file not in (None, "-") and not os.path.isdir(os.path.dirname(os.path.abspath(file))):
+            command.error(f"argument --{option}: no directory for {file!r}")
+    if args.report and not page.available():
+        command.error("argument --report: needs matplotlib: pip install 'layoutkit[report]'")
+    try:
+        found = find(args)
+    except (ValueError, OSError) as error:
+        command.error(f"argument --suite: {error}")
+    seconds = args.time_budget or (QUICK if args.quick else None)
+    caps = {kind: cap[args.quick] for kind, cap in CAPS.items()}
+    measured: dict[Case, Result] = {}
+    code = 0
+    try:
+        end = None if seconds is None else start + seconds
+        todo = track(visits(found, caps, seconds and start + WARM * seconds), VISITS * len(found))
+        measure(todo, Limits(), measured, end, not args.no_save)
+    except KeyboardInterrupt:
+        code = 130
+    except OSError as error:
+        code = _cannot_save(error)
+    known = set(cost_table.problems())
+    results = [r for r in measured.values() if r.case.key in known]
+    text = sys.stderr if args.json == "-" else sys.stdout
+    identity = machine.identity()
+    print(f"layoutkit {identity['version']} on {identity['cpu']}, {identity['isa']}, {args.suite}", file=text)
+    for line in report.lines(results):
+        print(line, file=text)
+    took = time.perf_counter() - start
+    print(f"\n{len(results)} problems measured in {took:.0f} s", file=text)
+    notes = [*report.busy(results), *pools.notes()]
+    if len(measured) < len(found):
+        left = "interrupted" if code == 130 else "the time was over"
+        notes.append(f"{len(found) - len(measured)} problems were left out: {left}; --missing goes on with them")
+    if disturbed := len(measured) - len(results):
+        notes.append(f"{disturbed} problems had no undisturbed timing: neither shown nor saved")
+    for line in notes:
+        print(line, file=text)
+    if not args.no_save:
+        code = _save(text) or code
+    data = {
+        "layoutkit": identity["version"], "machine": identity, "suite": args.suite, "quick": args.quick,
+        "seconds": took, "left_out": len(found) - len(results), "notes": notes,
+        "results": [r.json() for r in results], "totals": [t.json() for t in report.totals(results)],
+    }  # fmt: skip
+    try:
+        if args.json == "-":
+            json.dump(data, sys.stdout, indent=1)
+        elif args.json:
+            with open(args.json, "w", encoding="utf-8") as f:
+                json.dump(data, f, indent=1)
+        if args.report:
+            page.write(data, args.report)
+    except OSError as error:
+        print(f"layoutkit.bench: {error}", file=sys.stderr)
+        code = 1
+    return code
+
+
+def _save(text) -> int:
+    try:
+        path = cost_table.save()
+    except OSError as error:
+        return _cannot_save(error)
+    print(f"cost table: {path}, {len(cost_table.problems())} problems", file=text)
+    return 0
+
+
+def _cannot_save(error: OSError) -> int:
+    print(f"layoutkit.bench: the cost table cannot be saved: {error}; "
+          "LAYOUTKIT_CACHE_DIR names another directory", file=sys.stderr)  # fmt: skip
+    return 1
+

@@ -1,0 +1,100 @@
+"""Problems that a user brings: a text file that lists them, or the convolutions of an ONNX model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from ..convolution.problem import ConvProblem, pad_pairs
+from ..moves.candidates import parse_key
+from .layers import Layer
+from .suites import Case, ConvCase, of_layers, reorders
+
+
+def cases(path: str | Path, layouts: Sequence[str], threads: Sequence[int]) -> list[Case]:
+    """The problems in a file; ValueError or OSError says what is wrong with it."""
+    path = Path(path)
+    if path.suffix == ".onnx":
+        return of_layers(onnx_layers(path), layouts, threads)
+    return text_cases(path.read_text(encoding="utf-8").splitlines(), str(path), layouts, threads)
+
+
+def text_cases(lines: Iterable[str], where: str, layouts: Sequence[str], threads: Sequence[int]) -> list[Case]:
+    """One problem a line, as reports and ``explain`` write them; empty lines and ``# ...`` aside.
+
+        3x3 64->128 @56 s2                           a layer, in each of the layouts; " *4": met four times
+        conv n1 c64 56x56 o64 k3x3 .. NHWC>NHWC f32  a convolution as the cost table knows it
+        reorder 1x64x56x56 NCHW>NHWC x32             a reorder, the same
+    """
+    layers: list[Layer] = []
+    found: list[Case] = []
+    for number, line in enumerate(lines, 1):
+        text = line.partition("#")[0].strip()
+        try:
+            if text.startswith(("conv ", "reorder ")):
+                found += _exact(text, threads)
+            elif text:
+                layer, star, count = text.partition("*")
+                if star and not 1 <= int(count) <= 10**6:
+                    raise ValueError("a layer is met 1 to 1000000 times")
+                layers += [Layer.parse(layer.strip())] * (int(count) if star else 1)
+        except ValueError as error:
+            raise ValueError(f"{where}, line {number}: {error}") from None
+    return list(dict.fromkeys([*found, *of_layers(layers, layouts, threads)]))
+
+
+def _exact(text: str, threads: Sequence[int]) -> Iterator[Case]:
+    head, _, last = text.rpartition(" t")
+    if head and last.isdigit() and int(last):
+        text, threads = head, [int(last)]
+    if text.startswith("conv"):
+        p = ConvProblem.parse(text)
+        title = text.removeprefix("conv ").partition(f" {p.src}>")[0]
+        yield from (ConvCase(p, title, f"{p.src}>{p.dst}", 1, t) for t in threads)
+    else:
+        src, dst, shape, width = parse_key(text)
+        yield from reorders([(src, dst, shape, width, 1)], threads)
+
+
+def onnx_layers(path: Path) -> Iterator[Layer]:
+    """The Conv nodes of an ONNX model, by the shapes that its inference finds; a batch left open is 1."""
+    try:
+        import onnx
+    except ImportError:
+        raise ValueError(f"{path}: reading ONNX models needs the extra: pip install 'layoutkit[onnx]'") from None
+    try:
+        model = onnx.shape_inference.infer_shapes(onnx.load(str(path), load_external_data=False))
+    except OSError:
+        raise
+    except Exception as error:  # protobuf's DecodeError, onnx's own: all of them say it is no model
+        raise ValueError(f"{path}: not an ONNX model: {error}") from None
+    graph = model.graph
+    shapes = {i.name: tuple(i.dims) for i in graph.initializer}
+    for value in (*graph.input, *graph.value_info, *graph.output):
+        dims = value.type.tensor_type.shape.dim
+        shapes[value.name] = tuple(d.dim_value or (1 if k == 0 else 0) for k, d in enumerate(dims))
+    for node in graph.node:
+        if node.op_type == "Conv":
+            try:
+                yield _onnx_layer(node, shapes, {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute})
+            except (AttributeError, KeyError, TypeError, ValueError) as error:  # an attribute of another kind, too
+                raise ValueError(f"{path}: node {node.name or node.output[0]!r}: {error}") from None
+
+
+def _onnx_layer(node, shapes: dict, attributes: dict) -> Layer:
+    x, w = (shapes.get(name, ()) for name in node.input[:2])
+    if len(x) != len(w) or not 3 <= len(x) <= 5 or not all(x) or not all(w):
+        raise ValueError(f"input of shape {x} and filter of shape {w}: fixed shapes of 3 to 5 axes are needed")
+    rank, ones = len(x) - 2, (1,) * (len(x) - 2)
+    stride, dilation = tuple(attributes.get("strides", ones)), tuple(attributes.get("dilations", ones))
+    auto = attributes.get("auto_pad", b"NOTSET").decode()
+    if auto == "NOTSET":
+        flat = tuple(attributes.get("pads", (0,) * 2 * rank))
+        pads = tuple(zip(flat[:rank], flat[rank:]))
+    else:
+        pads = pad_pairs("valid" if auto == "VALID" else "same", x[2:], w[2:], stride, dilation)
+        if auto == "SAME_LOWER":
+            pads = tuple((b, a) for a, b in pads)
+    layer = Layer(x[1], w[0], x[2:], w[2:], stride, pads, attributes.get("group", 1), dilation, x[0])
+    layer.check(f"Conv {x} by {w}")
+    return layer

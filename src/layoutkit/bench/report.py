@@ -1,0 +1,158 @@
+"""What a benchmark found: per problem the winner, its lead, its share of the limit; totals; text and JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import exp, log
+
+from ..choosing.costfile import Cost
+from .suites import Case
+
+UNITS = {"GFLOP/s": "FMA peak", "GB/s": "a copy"}
+
+
+@dataclass(frozen=True)
+class Result:
+    """A case, the costs of its candidates, and samples of the limit (work a second) from around them."""
+
+    case: Case
+    costs: dict[str, Cost]
+    limits: tuple[float, ...]
+    cold: float | None = None  # seconds of the winner when its filter is not in the caches
+
+    @property
+    def order(self) -> list[str]:
+        """Candidates, best first."""
+        return sorted(self.costs, key=lambda name: self.costs[name].min)
+
+    @property
+    def seconds(self) -> float:
+        """What the winner took."""
+        return self.costs[self.order[0]].min
+
+    @property
+    def lead(self) -> float | None:
+        """How many times longer the second took; None where there is no second."""
+        return self.costs[self.order[1]].min / self.seconds if len(self.costs) > 1 else None
+
+    @property
+    def rate(self) -> float:
+        """Work a second."""
+        return self.case.work / self.seconds
+
+    @property
+    def share(self) -> float:
+        """Of the limit."""
+        return self.rate / self.limit
+
+    @property
+    def limit(self) -> float:
+        """Work a second that the machine can do: the best of the samples, as costs are the least of theirs."""
+        return max(self.limits)
+
+    def json(self) -> dict[str, object]:
+        """As plain data."""
+        c = self.case
+        return {
+            "problem": c.key, "kind": c.kind, "title": c.title, "group": c.group, "threads": c.threads,
+            "count": c.count, "winner": self.order[0], "seconds": self.seconds, "lead": self.lead,
+            "unit": c.unit, "rate": self.rate / 1e9, "limit": self.limit / 1e9, "share": self.share,
+            "work": c.work, "bytes": c.nbytes, "cold": self.cold,
+            "candidates": {name: self.costs[name]._asdict() for name in self.order},
+        }  # fmt: skip
+
+
+def geomean(values: Iterable[float]) -> float:
+    """The geometric mean; 1 of nothing."""
+    logs = [log(v) for v in values]
+    return exp(sum(logs) / len(logs)) if logs else 1.0
+
+
+@dataclass(frozen=True)
+class Total:
+    """The results of one kind, group and thread count: sums weighted by count, means over problems."""
+
+    results: Sequence[Result]
+
+    @property
+    def count(self) -> int:
+        """How often the network meets these problems."""
+        return sum(r.case.count for r in self.results)
+
+    @property
+    def seconds(self) -> float:
+        """What all of them take together."""
+        return sum(r.case.count * r.seconds for r in self.results)
+
+    @property
+    def rate(self) -> float:
+        """Work a second over all of them."""
+        return sum(r.case.count * r.case.work for r in self.results) / self.seconds
+
+    @property
+    def share(self) -> float:
+        """Geometric mean of the shares."""
+        return geomean(r.share for r in self.results)
+
+    @property
+    def lead(self) -> float:
+        """Geometric mean of the leads."""
+        return geomean(r.lead for r in self.results if r.lead)
+
+    def json(self) -> dict[str, object]:
+        """As plain data."""
+        c = self.results[0].case
+        return {
+            "kind": c.kind, "group": c.group, "threads": c.threads, "problems": len(self.results),
+            "count": self.count, "seconds": self.seconds, "unit": c.unit, "rate": self.rate / 1e9,
+            "share": self.share, "lead": self.lead,
+        }  # fmt: skip
+
+
+def totals(results: Sequence[Result]) -> list[Total]:
+    """One per kind, thread count and group, in the order in which they were measured."""
+    groups: dict[tuple, list[Result]] = {}
+    for r in results:
+        groups.setdefault((r.case.kind, r.case.threads, r.case.group), []).append(r)
+    return [Total(rs) for rs in groups.values()]
+
+
+def lines(results: Sequence[Result]) -> Iterator[str]:
+    """The report: every problem, then the totals."""
+    if not results:
+        return
+    width = max(len(r.case.title) for r in results)
+    name = max(len(r.order[0]) for r in results)
+    found = totals(results)
+    for total in found:
+        case = total.results[0].case
+        yield f"\n{case.kind} {case.group}, {_threads(case.threads)}"
+        yield (f"  {'':<{width}}     n  {'winner':<{name}} {'us':>9} {'lead':>7} {case.unit:>8}"
+               f"   of {UNITS[case.unit]}" + "   cold filter" * any(r.cold for r in total.results))  # fmt: skip
+        for r in total.results:
+            lead = f"{r.lead:6.2f}x" if r.lead else f"{'-':>7}"
+            yield (f"  {r.case.title:<{width}} {r.case.count:>5}  {r.order[0]:<{name}} "
+                   f"{r.seconds * 1e6:9.1f} {lead} {r.rate / 1e9:8.1f}  {r.share:6.1%}"
+                   + (f"        {r.share * r.seconds / r.cold:6.1%}" if r.cold else ""))  # fmt: skip
+    groups = max(len(t.results[0].case.group) for t in found)
+    yield f"\n{'all together':<{groups + 19}}   problems  met     ms    rate          share  lead (geomeans)"
+    for t in found:
+        case = t.results[0].case
+        yield (f"{case.kind:<8}{case.group:<{groups}}  {_threads(case.threads):<9}   {len(t.results):>8} "
+               f"{t.count:>4} {t.seconds * 1e3:6.1f} {t.rate / 1e9:7.1f} {case.unit:<7} {t.share:6.1%} "
+               f"{t.lead:5.2f}x")  # fmt: skip
+
+
+def busy(results: Sequence[Result]) -> Iterator[str]:
+    """Lines about thread counts on which the machine did not give what it can: their figures are doubtful."""
+    for threads in sorted({r.case.threads for r in results if r.case.kind == "conv"}):
+        peaks = [x for r in results if r.case.kind == "conv" and r.case.threads == threads for x in r.limits]
+        low = sum(x < 0.8 * max(peaks) for x in peaks)
+        if low > len(peaks) / 10:
+            yield (f"the machine was busy: {low} of {len(peaks)} times {_threads(threads)} had less than 80% of "
+                   "the FMA peak; measure again when it is idle")  # fmt: skip
+
+
+def _threads(n: int) -> str:
+    return f"{n} thread{'s' * (n > 1)}"

@@ -1,0 +1,254 @@
+"""Problems to measure: what networks meet, what a file lists, and a spread that the model is fitted to."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import permutations
+from math import prod
+
+from .._core import registry
+from ..choosing.measuring import Contest
+from ..convolution.algorithms import rows_filter_layouts
+from ..convolution.problem import ConvProblem
+from ..convolution.routes import cold_seconds, pack_contest, pack_key, route_contest, route_key
+from ..layout import Layout
+from ..moves.candidates import reorder_contest, reorder_key, useful_threads
+from .layers import NETWORKS, Layer, spread, with_axes
+
+
+@dataclass(frozen=True)
+class ConvCase:
+    """A convolution to measure."""
+
+    problem: ConvProblem
+    title: str
+    group: str
+    count: int
+    threads: int
+    kind = "conv"
+    unit = "GFLOP/s"
+
+    @property
+    def key(self) -> str:
+        """What the cost table knows it by."""
+        return route_key(self.problem, self.threads)
+
+    @property
+    def work(self) -> int:
+        """Multiplications and additions."""
+        return self.problem.flops
+
+    @property
+    def nbytes(self) -> int:
+        """Of input, filter and output, each once."""
+        p = self.problem
+        arrays = prod(p.src.physical_shape(p.src_shape)) + prod(p.dst.physical_shape(p.dst_shape))
+        return 4 * (arrays + p.oc * p.ic // p.groups * prod(p.kernel))
+
+    @property
+    def contest(self) -> Contest:
+        """The candidates, to be measured."""
+        return route_contest(self.problem, self.threads)
+
+    def cold(self, name: str) -> float:
+        """Seconds of a candidate that meets its filter for the first time in a while."""
+        return cold_seconds(self.problem, self.threads, name)
+
+
+@dataclass(frozen=True)
+class PackCase:
+    """A filter to pack, in every way that a convolution's candidates want it."""
+
+    problem: ConvProblem
+    count: int
+    threads: int = 1
+    kind = "pack"
+    unit = "GB/s"
+    group = "filters"
+
+    @property
+    def title(self) -> str:
+        p = self.problem
+        groups = f" g{p.groups}" if p.groups > 1 else ""
+        return f"{'x'.join(map(str, p.kernel))} {p.ic}->{p.oc}{groups}"
+
+    @property
+    def key(self) -> str:
+        """What the cost table knows it by."""
+        return pack_key(self.problem)
+
+    @property
+    def work(self) -> int:
+        """Bytes read and written, without pads."""
+        p = self.problem
+        return 8 * p.oc * p.ic // p.groups * prod(p.kernel)
+
+    nbytes = work
+
+    @property
+    def contest(self) -> Contest:
+        """The candidates, to be measured."""
+        return pack_contest(self.problem)
+
+
+@dataclass(frozen=True)
+class ReorderCase:
+    """A reorder to measure."""
+
+    src: Layout
+    dst: Layout
+    shape: tuple[int, ...]
+    width: int
+    count: int
+    threads: int
+    kind = "reorder"
+    unit = "GB/s"
+
+    @property
+    def title(self) -> str:
+        return "x".join(map(str, self.shape)) + (f" x{8 * self.width}" if self.width != 4 else "")
+
+    @property
+    def group(self) -> str:
+        return f"{self.src}>{self.dst}"
+
+    @property
+    def key(self) -> str:
+        """What the cost table knows it by."""
+        return reorder_key(self.src, self.dst, self.shape, self.width, self.threads)
+
+    @property
+    def work(self) -> int:
+        """Bytes read and written, pads included."""
+        return self.width * (prod(self.src.physical_shape(self.shape)) + prod(self.dst.physical_shape(self.shape)))
+
+    nbytes = work
+
+    @property
+    def contest(self) -> Contest:
+        """The candidates, to be measured."""
+        return reorder_contest(self.src, self.dst, self.shape, self.width, self.threads)
+
+
+Case = ConvCase | PackCase | ReorderCase
+Maker = Callable[[Sequence[str], Sequence[int]], list[Case]]
+
+
+def reorders(
+    moves: Iterable[tuple[Layout, Layout, tuple[int, ...], int, int]], threads: Sequence[int]
+) -> list[Case]:
+    """Cases of (src, dst, shape, width, count), on as many threads as they would use."""
+    found: list[Case] = []
+    moves = list(moves)
+    for t in threads:
+        for src, dst, shape, width, count in moves:
+            used = useful_threads(width * prod(dst.physical_shape(shape)), t)
+            if used == t or used not in threads:
+                found.append(ReorderCase(src, dst, shape, width, count, used))
+    return found
+
+
+def of_layers(layers: Iterable[Layer], layouts: Sequence[str], threads: Sequence[int]) -> list[Case]:
+    """Everything distinct that a network of `layers` meets: convolutions first, one thread count at a time.
+
+    Reorders: each activation between each two of `layouts`, each filter into what the kernels read.
+    """
+    counts = Counter(layers)
+    found: list[Case] = [
+        ConvCase(layer.problem(layout), str(layer), layout, n, t)
+        for t in threads
+        for layout in layouts
+        for layer, n in counts.items()
+    ]
+    shapes: Counter = Counter()
+    filters: Counter = Counter()
+    packs: Counter = Counter()
+    for layer, n in counts.items():
+        p = layer.problem("NCHW")
+        shapes[p.src_shape] += n
+        shapes[p.dst_shape] += n
+        packs[pack_key(p)] += n
+        shape = (p.groups, p.oc // p.groups, p.ic // p.groups, *p.kernel)
+        for kernel in registry.best("gemm", 32):
+            src, dst = rows_filter_layouts(kernel, len(p.src_shape))
+            filters[src, dst, shape] += n
+    moves = [
+        (with_axes(a, len(shape) - 2), with_axes(b, len(shape) - 2), shape, 4, n)
+        for a, b in permutations(layouts, 2)
+        for shape, n in shapes.items()
+    ]
+    moves += [(src, dst, shape, 4, n) for (src, dst, shape), n in sorted(filters.items(), key=str)]
+    found += reorders(moves, threads)
+    one_each = {pack_key(layer.problem("NCHW")): layer.problem("NHWC") for layer in counts}
+    found += [PackCase(p, packs[key]) for key, p in one_each.items()]
+    return list(dict.fromkeys(found))
+
+
+FOUR = ("NCHW", "NHWC", "CHWN", "HWCN", "nChw8c", "nChw16c")
+FIVE = ("NCDHW", "NDHWC", "CDHWN", "nCdhw8c", "nCdhw16c")
+SHAPES_4D = ((1, 64, 56, 56), (1, 256, 14, 14), (32, 20, 17, 19), (8, 256, 56, 56))
+SHAPES_5D = ((1, 32, 16, 28, 28), (2, 20, 7, 17, 19), (1, 64, 32, 56, 56))
+
+
+def pairs(names: Sequence[str], shapes: Sequence[tuple[int, ...]], layouts, threads) -> list[Case]:
+    """Every ordered pair of formats on every shape."""
+    formats = [Layout(name) for name in names]
+    return reorders(((a, b, shape, 4, 1) for shape in shapes for a, b in permutations(formats, 2)), threads)
+
+
+MAX_MOVED, MIN_MOVED = 128 << 20, 1 << 12  # bytes of a tensor of the spread
+
+
+def spread_moves(count: int, seed: int) -> Iterator[tuple[Layout, Layout, tuple[int, ...], int, int]]:
+    """Reorders of every kind, sizes drawn so that every ratio is as likely."""
+    rng = random.Random(seed)
+
+    def about(low: float, high: float) -> int:
+        return round(low * (high / low) ** rng.random())
+
+    found = 0
+    while found < count:
+        src, dst = map(Layout, rng.sample(rng.choice((FOUR, FOUR, FIVE)), 2))
+        if rng.random() < 0.2:
+            src, dst = Layout("abcd"), Layout("".join(rng.sample("abcd", 4)))
+        channels = rng.choice((3, 16 * about(1, 32), 8 * about(1, 64), about(4, 500)))
+        shape = (rng.choice((1, 1, 2, 8, 32)), channels, *(about(3, 112) for _ in range(src.rank - 2)))
+        width = rng.choice((4, 4, 4, 4, 2, 1, 8))
+        if src != dst and MIN_MOVED < width * prod(shape) < MAX_MOVED:
+            found += 1
+            yield src, dst, shape, width, 1
+
+
+def spread_cases(convs: int, moves: int, seed: int, layouts: Sequence[str], threads: Sequence[int]) -> list[Case]:
+    """So many problems drawn at random: on one of `threads` each, between two of `layouts`, mostly the same."""
+    rng = random.Random(seed)
+    found: list[Case] = []
+    for layer in spread(convs, seed):
+        a = rng.choice(layouts)
+        b = a if rng.random() < 0.75 else rng.choice(layouts)
+        found.append(ConvCase(layer.problem(a, b), str(layer), f"{a}>{b}", 1, rng.choice(threads)))
+        found.append(PackCase(layer.problem("NHWC"), 1))
+    for move in spread_moves(moves, seed):
+        found += reorders([move], [rng.choice(threads)])
+    found = list({case.key: case for case in found}.values())
+    rng.shuffle(found)  # a part of it is a spread as well
+    return found
+
+
+SPREAD = 800, 800, 1  # convolutions, reorders, seed
+
+
+def _network(name: str) -> Maker:
+    return lambda layouts, threads: of_layers(NETWORKS[name](), layouts, threads)
+
+
+SUITES: dict[str, Maker] = {
+    **{name: _network(name) for name in NETWORKS},
+    "reorder-4d": partial(pairs, FOUR, SHAPES_4D),
+    "reorder-5d": partial(pairs, FIVE, SHAPES_5D),
+    "spread": partial(spread_cases, *SPREAD),
+}

@@ -1,0 +1,60 @@
+"""The machine's limits as measured between problems: what a share of peak is a share of."""
+
+from __future__ import annotations
+
+import time
+from functools import lru_cache
+
+import numpy as np
+
+from .._core import machine
+
+BURST = 1e-3  # seconds of one burst of FMAs
+REPEATS = 3  # of which the best is one sample
+
+
+class Limits:
+    """Samples FMA peak and copy bandwidth on buffers of its own, touched and reused."""
+
+    def __init__(self) -> None:
+        machine.fma_peak(1, 20_000)
+        start = time.perf_counter()
+        machine.fma_peak(1, 20_000)
+        self._rounds = max(1_000, int(20_000 * BURST / (time.perf_counter() - start)))
+        self._src = self._dst = np.ones(0, np.uint8)
+
+    def fma(self, threads: int) -> float:
+        """Flops per second of `threads` threads: the best of a few bursts."""
+        return max(machine.fma_peak(threads, self._rounds) for _ in range(REPEATS))
+
+    def copy(self, moved: int, threads: int) -> float:
+        """Bytes per second, read and written, of a copy of `moved` bytes, the best way up to `threads`."""
+        n = max(1, moved // 2)
+        if n > self._src.size:
+            self._src, self._dst = np.ones(n, np.uint8), np.ones(n, np.uint8)
+        src, dst = self._src[:n], self._dst[:n]
+        return max(
+            2 * n / machine.copy(src, dst, t, stream)
+            for t in sorted({1, threads})
+            for stream in (False, True)
+            for _ in range(REPEATS)
+        )
+
+    def sample(self, unit: str, work: int, threads: int) -> list[float]:
+        """Samples of the limit of a problem that computes or moves `work`."""
+        return [self.fma(threads) if unit == "GFLOP/s" else self.copy(work, threads) for _ in range(2)]
+
+
+MOST = 64 << 20  # bytes that a copy moves to learn its bandwidth: what is larger goes no faster
+
+
+@lru_cache(256)
+def copy_rate(moved: int, threads: int) -> float:
+    """Bytes per second, read and written, of a copy of `moved` bytes, measured once."""
+    return Limits().copy(min(moved, MOST), threads)
+
+
+@lru_cache(16)
+def peak_rate(threads: int) -> float:
+    """Flops per second of `threads` threads, measured once."""
+    return Limits().fma(threads)

@@ -1,0 +1,101 @@
+"""What this machine is: its identity for the cost table, and the size of its caches."""
+
+from __future__ import annotations
+
+import os
+import platform
+import zlib
+from functools import cache
+from pathlib import Path
+from resource import RUSAGE_SELF, getrusage
+
+_CPU0 = Path("/sys/devices/system/cpu/cpu0/cache")
+
+
+def _size(text: str) -> int:
+    units = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+    return int(text[:-1]) * units[text[-1]] if text[-1:] in units else int(text)
+
+
+@cache
+def caches() -> dict[int, int]:
+    """Bytes of the data caches by level, as the system tells; a common size where it does not."""
+    found = {1: 32 << 10, 2: 1 << 20}
+    try:
+        for index in sorted(_CPU0.glob("index*")):
+            if (index / "type").read_text().strip() != "Instruction":
+                found[int((index / "level").read_text())] = _size((index / "size").read_text().strip())
+    except (OSError, ValueError):
+        pass
+    return found
+
+
+def last_level_cache() -> int:
+    """Bytes of the outermost cache."""
+    levels = caches()
+    return levels[max(levels)]
+
+
+@cache
+def cpu_model() -> str:
+    """The processor's name."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as f:
+            for line in f:
+                if line.startswith("model name"):
+                    return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+@cache
+def build() -> str:
+    """A checksum of the compiled modules: what they took says nothing about other ones."""
+    from .._core import depthwise, executor, filter_rows, pixel_rows, planes, registry, reorder, route, strips, winograd
+
+    loops = executor, pixel_rows, filter_rows, planes, depthwise, strips, winograd
+    total = 0
+    try:
+        for module in (registry, reorder, route, *loops):
+            total = zlib.crc32(Path(str(module.__file__)).read_bytes(), total)
+    except OSError:
+        pass
+    return f"{total:08x}"
+
+
+@cache
+def cores() -> int:
+    """Cores that this process may run on, as it was when first asked."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def identity() -> dict[str, object]:
+    """What a measured cost holds for: CPU, caches, cores, instruction set, version and build."""
+    from .. import __version__
+    from .._core import registry
+
+    return {
+        "cpu": cpu_model(),
+        "caches": [caches()[k] for k in sorted(caches())],
+        "cores": cores(),
+        "isa": registry.isa(),
+        "version": __version__,
+        "build": build(),
+    }
+
+
+def waited() -> float:
+    """Seconds that threads of this process have been ready to run without getting a core.
+
+    Grows while other work has the cores that a timing needs. Where the system does not tell, every core that
+    was taken away counts as a second.
+    """
+    total = 0
+    try:
+        for thread in os.listdir("/proc/self/task"):
+            with open(f"/proc/self/task/{thread}/schedstat", "rb") as f:
+                total += int(f.read().split()[1])
+    except (OSError, ValueError, IndexError):
+        return float(getrusage(RUSAGE_SELF).ru_nivcsw)
+    return total * 1e-9

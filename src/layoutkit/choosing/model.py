@@ -1,0 +1,166 @@
+"""The model: what a candidate would take that nobody has measured here.
+
+Every candidate comes with an estimate by counting: operations, bytes, tiles. The model corrects it by how far such
+estimates were off for the same candidate on the nearest problems that were measured,
+
+    log correction = sum of w log(measured / estimate) / sum of w        w = exp(-distance / REACH)
+
+over the `NEAREST` of each table; a problem's place is its features, in powers of two. With the weight `PRIOR` counts
+what all candidates have in common there: it decides about those that were never measured near. What was measured on
+this machine counts `OWN` times what comes with the package, which was measured on another one.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from math import exp, log
+from pathlib import Path
+
+import numpy as np
+
+from .._core import registry
+from ..cost import cost_table, read
+from .costfile import Cost
+
+REACH = 2.5
+PRIOR = 0.01
+NEAREST = 32
+OWN = 4.0
+DATA = Path(__file__).parents[1] / "data"
+
+# Features of a problem, and what makes a function from candidates' names to estimates by counting (None: no such).
+Described = tuple[Sequence[float], Callable[[], Callable[[str], float | None]]]
+_HUGE = re.compile(r"\d{19}")  # what no size is
+_describers: dict[str, Callable[[str], Described | None]] = {}
+
+
+def describes(operation: str):
+    """Register the function that describes the problems whose keys begin with `operation`; it takes a key."""
+
+    def register(function: Callable[[str], Described | None]):
+        _describers[operation] = function
+        return function
+
+    return register
+
+
+def _operation(key: str) -> str:
+    return key.partition(" ")[0]
+
+
+@lru_cache(4096)
+def _described(key: str, isa: str) -> Described | None:
+    function = _describers.get(_operation(key))
+    if function is None or _HUGE.search(key):
+        return None
+    try:
+        return function(key)
+    except (ArithmeticError, ValueError):  # a key of another version, or nobody's
+        return None
+
+
+@lru_cache(4096)
+def _estimates(key: str, isa: str) -> Callable[[str], float | None]:
+    described = _described(key, isa)
+    try:
+        return described[1]() if described else _none
+    except (ArithmeticError, ValueError):  # a key that is nobody's, in a table written by hand
+        return _none
+
+
+def _none(name: str) -> None:
+    return None
+
+
+class Neighbours:
+    """The problems of one operation and table, by their features."""
+
+    def __init__(self, keys: Sequence[str], isa: str) -> None:
+        found = [(key, d[0]) for key in keys if (d := _described(key, isa))]
+        self._keys = [key for key, _ in found]
+        self._places = np.array([place for _, place in found])
+
+    def nearest(self, features: Sequence[float]) -> list[tuple[str, float]]:
+        """Keys and distances."""
+        if not self._keys:
+            return []
+        distances = np.abs(self._places - np.array(features)).sum(1)
+        order = np.argsort(distances, kind="stable")[:NEAREST]
+        return [(self._keys[i], float(distances[i])) for i in order]
+
+
+@lru_cache(8)
+def packaged(isa: str) -> Mapping[str, Mapping[str, Cost]]:
+    """The costs that come with the package for an instruction set, measured on another machine."""
+    path = DATA / f"costs-{isa}.json"
+    try:
+        return read(path)
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        warnings.warn(f"cost table {path} is not used: {error}", RuntimeWarning, stacklevel=2)
+        return {}
+
+
+@lru_cache(16)
+def _packaged(operation: str, isa: str) -> Neighbours:
+    return Neighbours([key for key in packaged(isa) if _operation(key) == operation], isa)
+
+
+@lru_cache(16)
+def _own(operation: str, isa: str, path: Path, generation: int) -> Neighbours:
+    return Neighbours([key for key in cost_table.problems() if _operation(key) == operation], isa)
+
+
+Table = tuple[Neighbours, Callable[[str], Mapping[str, Cost]], float]  # what tells the costs of a key; its weight
+
+
+def corrections(key: str, own: bool = True) -> Corrections:
+    """Per candidate of a problem the factor that its estimate is off by, as far as the tables tell.
+
+    With `own` false only what comes with the package counts.
+    """
+    isa = registry.isa()
+    described = _described(key, isa)
+    if described is None:
+        return Corrections({}, 1.0)
+    found: list[Table] = [(_packaged(_operation(key), isa), packaged(isa).__getitem__, 1.0)]
+    if own:
+        here = _own(_operation(key), isa, cost_table.path, cost_table.generation)
+        found.append((here, cost_table.costs, OWN))
+    return weigh(described[0], found, isa)
+
+
+class Corrections(dict[str, float]):
+    """Factors by candidate; `common` of those that none is known for; `basis`: what they rest on, in words."""
+
+    def __init__(self, factors: Mapping[str, float], common: float, basis: str = "") -> None:
+        super().__init__(factors)
+        self.common, self.basis = common, basis
+
+    def __missing__(self, name: str) -> float:
+        return self.common
+
+
+def weigh(features: Sequence[float], tables: Sequence[Table], isa: str) -> Corrections:
+    """Corrections from `tables`: neighbours, what tells the costs of a key, weight."""
+    sums: dict[str, list[float]] = {}
+    first = None
+    for neighbours, costs, weight in tables:
+        for near, distance in neighbours.nearest(features):
+            w = weight * exp(-distance / REACH)
+            first = min(first or (distance, near), (distance, near))
+            estimate = _estimates(near, isa)
+            for name, cost in costs(near).items():
+                counted = estimate(name)
+                if counted:
+                    s = sums.setdefault(name, [0.0, 0.0])
+                    s[0] += w * log(cost.min / counted)
+                    s[1] += w
+    total = sum(w for _, w in sums.values())
+    common = sum(s for s, _ in sums.values()) / total if total else 0.0
+    return Corrections({name: exp((s + PRIOR * common) / (w + PRIOR)) for name, (s, w) in sums.items()}, exp(common),
+                       f"nearest measured ({first[0]:.1f} away): {first[1]}" if first else "")  # fmt: skip

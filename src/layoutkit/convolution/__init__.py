@@ -1,0 +1,1 @@
+"""Planning a convolution: the problem, its filter, the algorithms, and the routes made of them."""

@@ -1,0 +1,184 @@
+"""Depthwise convolutions and small groups: each output channel reads one input channel, or few.
+
+A vector of output channels reads input channels that lie within a vector: for channel c of the groups, lane i reads
+channel c of its group by a permutation. One channel a group that is its own needs none.
+
+Natively on channels innermost (NHWC, nChw16c, nChw8c). Vectors of the pixels of NCHW were tried: rows that begin and
+end in the middle of a vector, unaligned ones for every tap, and no use of a load for two taps made them two to four
+times slower than a reorder to NHWC and back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+from .._core import depthwise as core
+from .._core.registry import Kernel
+from ..arrays import empty
+from ..layout import Layout
+from .algorithms import LANES, Algorithm, rows_strides_ok
+from .geometry import channels_innermost, geometry, spatial_strides, strides_of
+from .problem import ConvProblem
+
+RUN = 64  # channels that a task takes of an NHWC pixel: four lines, so that what the next row reads again is in L1
+RATE = 0.6, 0.7  # of the FMA peak, of depthwise and of groups: what the estimate expects
+MOST = 16  # channels of a group: with more, they fill the columns of the register tile
+
+
+def depthwise_support(p: ConvProblem) -> str | None:
+    """Why `p` cannot be convolved channel by channel; None if it can."""
+    if p.groups != p.ic:
+        return f"{p.ic} input channels in {p.groups} groups are not one channel a group"
+    return _support(p)
+
+
+def grouped_support(p: ConvProblem) -> str | None:
+    """Why the groups of `p` do not lie together in vectors; None if they do."""
+    depth = p.ic // p.groups
+    if not 1 < depth <= MOST or p.groups == 1:
+        return f"{p.groups} groups of {depth} input channels are not several of 2 to {MOST}"
+    return _support(p)
+
+
+def _support(p: ConvProblem) -> str | None:
+    for layout, side in ((p.src, "input"), (p.dst, "output")):
+        if not channels_innermost(layout):
+            return f"{side} layout {layout} does not have its channels innermost"
+    block = p.src.block(1)
+    if block != p.dst.block(1):
+        return f"input layout {p.src} and output layout {p.dst} have different blocks of channels"
+    if block > 1:
+        if block not in (8, 16, 32, 64):
+            return f"blocks of {block} channels are no whole vectors"
+        if p.oc != p.ic or block % (p.ic // p.groups):
+            return f"{p.groups} groups of {p.ic} > {p.oc} channels do not keep to their blocks in {p.dst}"
+        return None
+    if any(_windows(p, lanes, -(-p.oc // lanes), lanes) is None for lanes in set(LANES.values())):
+        return f"{p.oc} output channels in {p.groups} groups read channels farther apart than a vector"
+    return None
+
+
+class _Vectors(NamedTuple):
+    """What a vector holds, and how many channels lie together."""
+
+    pixels: int
+    each: int  # channels
+    run: int
+
+
+def _vectors(p: ConvProblem, kernel: Kernel) -> _Vectors:
+    lanes, block = LANES[kernel.isa], p.dst.block(1)
+    if block == 1:
+        return _Vectors(1, lanes, RUN)
+    if block < lanes:
+        return _Vectors(lanes // block if p.stride[-1] == 1 else 1, block, block)
+    return _Vectors(1, lanes, block)
+
+
+def _count(p: ConvProblem, found: _Vectors) -> int:
+    """Vectors of output channels, whole runs."""
+    return -(-p.oc // found.run) * found.run // found.each
+
+
+def _windows(p: ConvProblem, each: int, vectors: int, lanes: int) -> np.ndarray | None:
+    """The input channel of the first lane, for each vector and each of the channels of a group: (vectors, depth).
+
+    One for all channels of a group where `lanes` reach that far, else one for each; None if not even that does.
+    """
+    depth, per_group = p.ic // p.groups, p.oc // p.groups
+    first = np.minimum(np.arange(vectors) * each, max(0, p.oc - 1)) // per_group * depth
+    last = np.minimum(np.arange(1, vectors + 1) * each - 1, max(0, p.oc - 1)) // per_group * depth
+    if (last - first >= lanes).any():
+        return None
+    if (last + depth - first <= lanes).all():
+        return np.repeat(first[:, None], depth, axis=1)
+    return first[:, None] + np.arange(depth)
+
+
+def _lanes(p: ConvProblem, found: _Vectors, lanes: int):
+    """What each vector reads and writes, as `core.Depthwise` takes it."""
+    depth, block, count = p.ic // p.groups, p.dst.block(1), _count(p, found)
+    vectors, lane = np.arange(count)[:, None], np.arange(lanes)
+    used = lane < found.each * found.pixels
+    channel = vectors * found.each + lane % found.each
+    bits = np.uint32(1) << lane.astype(np.uint32)
+
+    def mask(which: np.ndarray) -> np.ndarray:
+        return np.ascontiguousarray((which * bits).sum(-1, dtype=np.uint32))
+
+    every = np.uint32((1 << lanes) - 1)
+    y_lanes = mask(used & (channel < -(-p.oc // block) * block))
+    if depth == 1 and p.oc == p.ic:
+        x_lanes = mask(used & (channel < p.oc))[:, None].copy()
+        x_at = order = None
+    else:
+        windows = _windows(p, found.each, count, lanes)
+        assert windows is not None  # or it would not be supported
+        reads = channel[:, None] // (p.oc // p.groups) * depth + np.arange(depth)[:, None] - windows[..., None]
+        valid = (used & (channel < p.oc))[:, None] & np.ones((depth, 1), bool)
+        order = np.where(valid, reads + lane // found.each * found.each * (found.pixels > 1), 0).astype(np.int32)
+        at = lane % block if found.pixels > 1 else lane
+        there = windows[..., None] + at < p.ic
+        if block > 1:  # a run's channels, not the next block's
+            there &= (windows % block)[..., None] + at < block
+        x_lanes = mask(there)
+        x_at = np.ascontiguousarray(4 * (windows if block == 1 else windows % block), np.int64)
+    full = ((y_lanes == every) & (x_lanes == every).all(1)).astype(np.uint32)
+    return y_lanes, x_lanes, full, x_at, order
+
+
+def pack(p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
+    """Filter (O, I/G, *k) -> [vectors][rows of taps][I/G][kw][lanes], bias -> [vectors][lanes] or None."""
+    found, lanes = _vectors(p, kernel), LANES[kernel.isa]
+    vectors, inner = _count(p, found), (prod(p.kernel[:-1]), p.ic // p.groups, p.kernel[-1])
+
+    def by_lanes(values: np.ndarray) -> np.ndarray:
+        padded = np.zeros((vectors * found.each, *values.shape[1:]), np.float32)
+        padded[: p.oc] = values
+        one = np.moveaxis(padded.reshape(vectors, found.each, *values.shape[1:]), 1, -1)
+        out = empty((*one.shape[:-1], lanes), np.dtype(np.float32), "filter")
+        out[...] = 0
+        for pixel in range(found.pixels):
+            out[..., pixel * found.each : (pixel + 1) * found.each] = one
+        return out
+
+    w = np.swapaxes(w.reshape(p.oc, inner[1], inner[0], inner[2]), 1, 2)
+    return by_lanes(w), None if bias is None else by_lanes(bias)
+
+
+def build(p: ConvProblem, kernel: Kernel, threads: int, x_strides, y_strides, gather: bool):
+    """Executor for input and output arrays of these byte strides."""
+    xs, ys = strides_of(p.src, p.src_shape, x_strides), strides_of(p.dst, p.dst_shape, y_strides)
+    found, block = _vectors(p, kernel), p.dst.block(1)
+    x_run, y_run = (xs[1][0].stride, ys[1][0].stride) if block > 1 else (4 * found.run,) * 2
+    return core.Depthwise(
+        kernel.name, geometry(p), threads,
+        (xs[0][0].stride, x_run, *spatial_strides(xs)), (ys[0][0].stride, y_run, *spatial_strides(ys)),
+        p.oc, -(-p.oc // block) * block, found.run, found.each, found.pixels,
+        _lanes(p, found, LANES[kernel.isa]), block == 1,
+    )  # fmt: skip
+
+
+def strides_ok(layout: Layout, strides: Sequence[int], shape: Sequence[int]) -> bool:
+    """Channels run dense, in blocks the pixels of a row as well; every other stride is whole floats."""
+    dense = layout.block(1) == 1 or strides[-2] == 4 * layout.block(1)
+    return dense and rows_strides_ok(layout, strides, shape)
+
+
+def estimate(p: ConvProblem, kernel: Kernel, lanes: int, peak: float, threads: int) -> float:
+    """Seconds, by counting multiplications with the lanes that go empty."""
+    found = _vectors(p, kernel)
+    columns, outputs = -(-p.out[-1] // found.pixels), p.n * prod(p.out[:-1]) * -(-p.oc // found.each)
+    rate = peak * threads * RATE[p.ic > p.groups] / (1 if found.pixels == 1 else 2)
+    return 2 * lanes * outputs * columns * prod(p.kernel) * (p.ic // p.groups) / rate
+
+
+DEPTHWISE, GROUPED = (
+    Algorithm(name, False, "channels", support, pack, build, strides_ok, "depthwise", family="depthwise",
+              estimate=estimate)
+    for name, support in (("depthwise", depthwise_support), ("grouped", grouped_support))
+)  # fmt: skip

@@ -1,0 +1,91 @@
+"""Problems that users bring: text files and ONNX models."""
+
+import pytest
+
+from layoutkit.bench import listed
+from layoutkit.bench.layers import Layer
+
+
+def text(*lines, layouts=("NHWC",), threads=(1, 2)):
+    return listed.text_cases(lines, "mine.txt", layouts, threads)
+
+
+def test_lines_are_problems():
+    assert text("", "  # nothing", layouts=["NHWC"]) == []
+    found = text("3x3 16->32 @28 s2 *3   # a layer", "3x3  16->32 @28 s2")
+    convs = [c for c in found if c.kind == "conv"]
+    assert [c.problem for c in convs] == [Layer(16, 32, 28, 3, 2, 1).problem("NHWC")] * 2
+    assert [c.count for c in convs] == [4, 4]
+    key = convs[0].key
+    assert [c.key for c in text(key)] == [key], "as explain writes it, threads and all"
+    assert [c.threads for c in text(key.removesuffix(" t1"))] == [1, 2]
+    move = "reorder 1x64x56x56 NCHW>nChw16c x16"
+    assert [c.key for c in text(move)] == [f"{move} t1", f"{move} t2"]
+    assert [c.key for c in text(f"{move} t2")] == [f"{move} t2"]
+
+
+@pytest.mark.parametrize("line", [
+    "conv n1", "conv n1 c4 5x5 o4 k3x3 s0x1 p0+0,0+0 d1x1 g1 NHWC>NHWC f32",
+    "reorder 1x2x3x4 NCHW>NHWC", "reorder 1x2x3 NCHW>NHWC x32", "reorder 1x2x3x4 NCHW>NHWX x32",
+    "reorder 1x2x3x4 NCHW>NHWC x31", "3x3 1->1 @5 *x", "3x3 1->1 @5 *0", "what",
+])  # fmt: skip
+def test_a_line_that_is_none_is_told(line):
+    with pytest.raises(ValueError, match=r"^mine.txt, line 2: "):
+        text("# fine", line)
+
+
+# ---- ONNX
+
+
+def model(tmp_path, shape, w, out=None, **attributes):
+    onnx = pytest.importorskip("onnx")
+    h = onnx.helper
+    node = h.make_node("Conv", ["x", "w"], ["y"], **attributes)
+    node2 = h.make_node("Conv", ["y", "v"], ["z"], group=w[0])
+    f32 = onnx.TensorProto.FLOAT
+    v = (w[0], 1, *(1,) * (len(w) - 2))
+    given = [h.make_tensor(n, f32, s, bytes(4 * _size(s)), raw=True) for n, s in (("w", w), ("v", v))]
+    graph = h.make_graph(
+        [node, node2], "g", [h.make_tensor_value_info("x", f32, shape)],
+        [h.make_tensor_value_info("z", f32, out)], given,
+    )  # fmt: skip
+    path = tmp_path / "model.onnx"
+    onnx.save(h.make_model(graph), str(path))
+    return path
+
+
+def _size(shape):
+    n = 1
+    for s in shape:
+        n *= s
+    return n
+
+
+@pytest.mark.parametrize("attributes, layer", [
+    (dict(pads=[1, 1, 1, 1], strides=[2, 2]), Layer(4, 6, (9, 9), (3, 3), (2, 2), 1)),
+    (dict(pads=[0, 1, 2, 3]), Layer(4, 6, (9, 9), (3, 3), 1, ((0, 2), (1, 3)))),
+    (dict(auto_pad="VALID", dilations=[2, 2]), Layer(4, 6, (9, 9), (3, 3), dilation=2)),
+    (dict(auto_pad="SAME_UPPER", strides=[2, 2]), Layer(4, 6, (9, 9), (3, 3), 2, ((1, 1), (1, 1)))),
+    ({}, Layer(4, 6, (9, 9), (3, 3))),
+])  # fmt: skip
+def test_convolutions_of_a_model(tmp_path, attributes, layer):
+    path = model(tmp_path, ("batch", 4, 9, 9), (6, 4, 3, 3), **attributes)
+    first, second = listed.onnx_layers(path)
+    assert first.problem("NHWC") == layer.problem("NHWC")
+    assert second.problem("NHWC").size == layer.problem("NHWC").out and second.groups == 6
+    found = listed.cases(path, ["NHWC"], [1])
+    assert [c.problem for c in found if c.kind == "conv"] == [first.problem("NHWC"), second.problem("NHWC")]
+
+
+def test_models_that_do_not_tell(tmp_path):
+    path = model(tmp_path, (1, 4, "height", 9), (6, 4, 3, 3))
+    with pytest.raises(ValueError, match="fixed shapes"):
+        list(listed.onnx_layers(path))
+    for attributes in (dict(auto_pad=3), dict(strides="two"), dict(group=[2])):
+        with pytest.raises(ValueError, match="node 'y'"):
+            list(listed.onnx_layers(model(tmp_path, (1, 4, 9, 9), (6, 4, 3, 3), **attributes)))
+    path.write_bytes(b"no model")
+    with pytest.raises(ValueError, match="not an ONNX model"):
+        list(listed.onnx_layers(path))
+    with pytest.raises(OSError):
+        list(listed.onnx_layers(tmp_path / "none.onnx"))

@@ -1,0 +1,195 @@
+"""The text of a cost table: what is written is read, what is damaged, foreign or nonsense is refused."""
+
+import json
+import zlib
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from tables import IDENTITY, TABLE
+
+from layoutkit.choosing import costfile
+from layoutkit.choosing.costfile import Book, Cost, dump, merge, parse
+
+seconds = st.floats(1e-9, 1e3)
+a_cost = st.builds(Cost.of, st.lists(seconds, min_size=1, max_size=9))
+texts = st.text(max_size=20) | st.sampled_from(['": {', '": {\n', '\\": {', ',\n  "', "}}\n", "\ud800"])
+some_costs = st.dictionaries(texts, st.dictionaries(texts, a_cost), max_size=5)
+
+
+@given(some_costs)
+def test_what_is_written_is_read(costs):
+    text = dump(costs, IDENTITY)
+    assert parse(text, IDENTITY) == costs
+    assert json.loads(text)["costs"].keys() == costs.keys(), "JSON to everyone else"
+    assert dump(parse(text, IDENTITY), IDENTITY) == text
+
+
+def test_people_can_read_it():
+    assert dump(TABLE, IDENTITY).splitlines()[1:] == [
+        ' "machine": {"cpu": "a", "caches": [1, 2], "cores": 2, "isa": "avx2", "version": "0", "build": "00"},',
+        ' "microseconds": ["least", "median", "spread", "count"],',
+        ' "costs": {',
+        '  "conv n1": {',
+        '   "direct": [1.5, 2, 0.1, 3],',
+        '   "im2col": [2.5, 3, 0, 7]},',
+        '  "reorder 2x3": {',
+        '   "store": [0.1, 0.2, 0.03, 100]}}}',
+    ]
+
+
+def test_every_truncation_is_refused():
+    text = dump(TABLE, IDENTITY)
+    for end in range(len(text)):
+        with pytest.raises(ValueError):
+            parse(text[:end], IDENTITY)
+
+
+def test_every_bit_flip_is_refused():
+    good = dump(TABLE, IDENTITY).encode()
+    assert parse(good.decode(), IDENTITY) == TABLE
+    for at in range(len(good)):
+        for bit in range(8):
+            bad = bytearray(good)
+            bad[at] ^= 1 << bit
+            try:
+                found = Book(bad.decode())
+            except ValueError:
+                continue
+            pytest.fail(f"byte {at}, bit {bit}: {dict(found)} from {bytes(bad)!r}")
+
+
+@given(st.text() | st.binary().map(lambda b: b.decode("latin-1")))
+def test_any_text_is_refused(text):
+    with pytest.raises(ValueError):
+        parse(text, IDENTITY)
+
+
+def sealed(body):
+    """The text of `body` with a head and a checksum that fit, for an adversary who can compute them."""
+    crc = zlib.crc32(body.encode(errors="surrogatepass"))
+    return f'{{"layoutkit": {costfile.VERSION}, "crc32": {crc},\n{body}'
+
+
+def sealed_costs(problems):
+    """The same, around what stands between the braces of the costs."""
+    return sealed(f' "machine": {json.dumps(IDENTITY)},\n{costfile._FIELDS}\n "costs": {{\n{problems}}}}}\n')
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.just(10**400),
+    lambda x: st.lists(x, max_size=4) | st.dictionaries(st.text(max_size=5), x, max_size=4),
+    max_leaves=10,
+)  # fmt: skip
+snippets = st.sampled_from(['  "p": {\n', '   "c": [1, 2, 3, 4]', "}", ",\n", '  "q": {\n', "{", '"', "\\", "[" * 5000])
+nonsense = (
+    st.lists(snippets | values.map(json.dumps), max_size=8).map("".join)
+    | values.map(lambda v: f'  "p": {{\n   "c": {json.dumps(v)}}}')
+    | st.text()
+)
+
+
+@given(nonsense)
+@settings(max_examples=300)
+def test_sealed_nonsense_is_refused_or_is_costs(problems):
+    try:
+        found = parse(sealed_costs(problems), IDENTITY)
+    except ValueError:
+        return
+    for candidates in found.values():
+        for c in candidates.values():
+            assert 0 < c.min <= c.median <= costfile.MAX_SECONDS and c.spread >= 0 and c.count >= 1
+    assert parse(dump(found, IDENTITY), IDENTITY) == found
+
+
+@given(st.text() | values.map(json.dumps))
+def test_sealed_text_is_refused(body):
+    with pytest.raises(ValueError):
+        parse(sealed(body), IDENTITY)
+
+
+@pytest.mark.parametrize("fields", [
+    [1, 2, 0], [1, 2, 0, 0], [1, 2, 0, True], [0, 2, 0, 1], [-1, 2, 0, 1], [2, 1, 0, 1], [1, 1e300, 0, 1],
+    [float("nan"), 1, 0, 1], [1, 1, float("inf"), 1], [1, 2, -1, 1], [10**400, 10**400, 0, 1], [1, 2, 0, 2**60],
+    ["1", 2, 0, 1], None,
+])  # fmt: skip
+def test_no_cost_is_made_of(fields):
+    text = sealed_costs(f'  "problem": {{\n   "candidate": {json.dumps(fields)}}}')
+    with pytest.raises(ValueError, match="'candidate' for 'problem'"):
+        parse(text, IDENTITY)
+
+
+def test_nothing_is_parsed_before_it_is_asked_for():
+    line = '   "c": [1, 2, 0, 3]'
+    book = Book(sealed_costs(f'  "good": {{\n{line}}},\n  "bad": {{\n   "c": 7}}'))
+    assert sorted(book) == ["bad", "good"] and len(book) == 2 and "good" in book and "c" not in book
+    assert book["good"] == {"c": Cost(1e-6, 2e-6, 0.0, 3)} and book["good"] is book["good"]
+    with pytest.raises(ValueError, match="'c' for 'bad'"):
+        book["bad"]
+
+
+def test_a_problem_twice_is_refused():
+    line = '  "p": {\n   "c": [1, 2, 0, 3]}'
+    with pytest.raises(ValueError, match="'p': twice"):
+        Book(sealed_costs(f"{line},\n{line}"))
+
+
+@given(some_costs, st.sampled_from(sorted(IDENTITY)), st.integers())
+def test_another_machines_table_is_refused_and_told_why(costs, field, value):
+    assume(value != IDENTITY[field])
+    with pytest.raises(ValueError, match=f"another machine or build: {field} .* there and {value} here"):
+        parse(dump(costs, IDENTITY), IDENTITY | {field: value})
+
+
+def test_nesting_without_end_is_refused():
+    for text in ("[" * 200_000, sealed_costs(f'  "p": {{\n{"[" * 200_000}')):
+        with pytest.raises(ValueError):
+            parse(text, IDENTITY)
+    with pytest.raises(ValueError, match="nested too deeply"):
+        parse(sealed_costs(f'  "p": {{\n   "c": {"[" * 200_000}'), IDENTITY)
+
+
+def test_a_table_without_its_end_is_refused():
+    with pytest.raises(ValueError, match="laid out as"):
+        Book(sealed(f' "machine": {json.dumps(IDENTITY)},\n{costfile._FIELDS}\n "costs": {{\n  "p": {{\n'))
+
+
+# ---- costs
+
+
+def test_least_median_spread_and_count():
+    assert Cost.of([4e-6, 1e-6, 2e-6, 9e-6, 3e-6]) == Cost(1e-6, 3e-6, 1e-6, 5)
+    assert Cost.of([0.0]).min > 0
+
+
+@given(a_cost, a_cost, a_cost)
+def test_merging_costs_is_a_mean_and_a_least(a, b, c):
+    assert a.merge(b) == b.merge(a)
+    left, right = a.merge(b).merge(c), a.merge(b.merge(c))
+    assert left.min == right.min == min(a.min, b.min, c.min)
+    assert left.count == right.count == a.count + b.count + c.count
+    assert left.median == pytest.approx(right.median, rel=2e-3)
+    for k in (1, 2):
+        ends = sorted((a[k], b[k]))
+        assert ends[0] * 0.999 <= a.merge(b)[k] <= ends[1] * 1.001
+    assert parse(dump({"p": {"c": left}}, IDENTITY), IDENTITY) == {"p": {"c": left}}
+
+
+@given(some_costs, some_costs)
+def test_merging_tables_loses_nothing(a, b):
+    def union(x, y):
+        out = {}
+        merge(out, x)
+        merge(out, y)
+        return out
+
+    both = union(a, b)
+    assert both == union(b, a)
+    assert set(both) == set(a) | set(b)
+    assert all(set(both[p]) == set(a.get(p, {})) | set(b.get(p, {})) for p in both)
+    assert union(a, {}) == a
+
+
+def test_counts_never_outgrow_the_format():
+    c = Cost(1.0, 1.0, 0.0, costfile.MAX_COUNT)
+    assert parse(dump({"p": {"c": c.merge(c)}}, IDENTITY), IDENTITY)

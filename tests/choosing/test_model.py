@@ -1,0 +1,121 @@
+"""The model: estimates corrected by what was measured nearby, the same every time, and nothing known is no error."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+import layoutkit as lk
+from layoutkit import cost
+from layoutkit.choosing import model
+from layoutkit.choosing.costfile import Cost
+from layoutkit.plan import Candidate, rank
+
+# Problems "point 3.5": they lie on a line; candidates "slow" and "fast" are counted as 1 s everywhere.
+model.describes("point")(lambda key: ((float(key.split()[1]),), lambda: dict(slow=1.0, fast=1.0, other=1.0).get))
+CANDIDATES = [Candidate(name, 1.0, lambda: None) for name in ("slow", "fast", "other")]
+table = cost.cost_table
+
+
+@pytest.fixture(autouse=True)
+def own_table(cache_dir, monkeypatch):
+    monkeypatch.setattr(model, "packaged", lambda isa: {})
+    model._packaged.cache_clear()
+    yield
+    model._packaged.cache_clear()
+
+
+def measured(at, **seconds):
+    for name, s in seconds.items():
+        table.record(f"point {at}", name, Cost(s, s, 0.0, 1))
+
+
+def test_nothing_measured_is_counted():
+    assert [c.seconds for c in rank("point 1", CANDIDATES)] == [1.0] * 3
+    assert model.corrections("point 1")["slow"] == 1.0
+    assert model.corrections("never described")["x"] == 1.0
+    for key in ("conv", "conv x t1", "filter", "reorder 1x2 ab>ba x32 tx", "reorder", "conv n1 t0"):
+        assert model.corrections(key)["x"] == 1.0, "nobody's key is no error"
+
+
+SQUARE = "conv n1 c64 56x56 o64 k{} s{} p1+1,1+1 d1x1 g{} NHWC>NHWC f32 standard t{}"
+
+
+@pytest.mark.parametrize("foreign", [
+    SQUARE.format("3x3", "0x1", 1, 1), SQUARE.format("0x3", "1x1", 1, 1), SQUARE.format("3x3", "1x1", 0, 1),
+    SQUARE.format("3x3", "1x1", 5, 1), SQUARE.format("3", "1x1", 1, 1), SQUARE.format("3x3", "1x1", 1, 0),
+    SQUARE.format("3x3", "1x1", 1, "9" * 400), SQUARE.format("3x3", "1x1", 1, "-1"),
+])  # fmt: skip
+def test_a_problem_that_cannot_be_does_not_count(foreign):
+    """A table written by hand, checksum and all, must not stop a plan."""
+    table.record(foreign, "direct", Cost(1.0, 1.0, 0.0, 1))
+    x, w = np.ones((1, 64, 56, 56), np.float32), np.ones((64, 64, 3, 3), np.float32)
+    best = lk.plan(lk.conv2d, x, w, padding=1, threads=1).choices[0]
+    assert best.source == "estimated" and 0 < best.seconds < 1
+    for key in (foreign, "filter o64 c16 k3x3 g0 f32", "filter o64 c16 k-3x3 g1 f32", "reorder 0x2 ab>ba x32 t0"):
+        assert model.corrections(key)["x"] > 0
+
+
+def test_the_nearest_decide():
+    measured(0.0, slow=4.0, fast=2.0)
+    measured(100.0, slow=0.1, fast=0.5)
+    near = {c.candidate.name: c.seconds for c in rank("point 1", CANDIDATES)}
+    assert near["slow"] == pytest.approx(4.0, rel=0.02) and near["fast"] == pytest.approx(2.0, rel=0.02)
+    assert rank("point 1", CANDIDATES)[0].candidate.name == "fast"
+    assert rank("point 99", CANDIDATES)[0].candidate.name == "slow"
+    assert rank("point 1", CANDIDATES)[0].basis == "nearest measured (1.0 away): point 0.0"
+
+
+def test_who_was_never_measured_is_off_by_what_the_others_are():
+    measured(0.0, slow=8.0, fast=2.0)
+    assert model.corrections("point 0.5")["other"] == pytest.approx(math.sqrt(8.0 * 2.0))
+
+
+def test_in_between_is_in_between():
+    measured(0.0, fast=1.0)
+    measured(2.0, fast=4.0)
+    at = [model.corrections(f"point {x}")["fast"] for x in (0.25, 1.0, 1.75)]
+    assert 1.0 < at[0] < at[1] < at[2] < 4.0 and at[1] == pytest.approx(2.0, rel=0.01)
+
+
+def test_what_was_measured_here_outweighs_what_came_along(monkeypatch):
+    monkeypatch.setattr(model, "packaged", lambda isa: {"point 0.0": {"fast": Cost(16.0, 16.0, 0.0, 1)}})
+    model._packaged.cache_clear()
+    assert model.corrections("point 0.5")["fast"] == pytest.approx(16.0)
+    measured(0.0, fast=1.0)
+    assert model.corrections("point 0.5")["fast"] == pytest.approx(16.0 ** (1 / (1 + model.OWN)))
+    assert model.corrections("point 0.5", own=False)["fast"] == pytest.approx(16.0)
+    before = lk.tuning("off")
+    try:
+        assert rank("point 0.5", CANDIDATES)[0].seconds == pytest.approx(16.0, rel=0.1)
+    finally:
+        lk.tuning(before)
+
+
+def test_the_order_of_measuring_does_not_matter():
+    found = set()
+    for order in itertools.permutations([(0.0, 3.0), (1.0, 5.0), (1.5, 2.0)]):
+        table._new.clear()
+        for at, seconds in order:
+            measured(at, fast=seconds)
+        found.add(model.corrections("point 0.75")["fast"])
+    assert len(found) == 1
+
+
+def test_a_damaged_table_of_the_package_is_said(monkeypatch, tmp_path):
+    monkeypatch.undo()
+    monkeypatch.setattr(model, "DATA", tmp_path)
+    (tmp_path / "costs-some.json").write_text("{}")
+    assert model.packaged("none") == {}
+    with pytest.warns(RuntimeWarning, match="is not used"):
+        assert model.packaged("some") == {}
+
+
+def test_what_comes_along_is_of_problems_that_are_known():
+    for file in model.DATA.glob("costs-*.json"):
+        book = cost.read(file)
+        assert len(book) > 100 and file.name == f"costs-{book.machine['isa']}.json"
+        assert file.stat().st_size < 1_000_000
+        for key in list(book)[::20]:
+            assert model._described(key, book.machine["isa"]) and all(c.min > 0 for c in book[key].values())

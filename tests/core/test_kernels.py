@@ -1,0 +1,193 @@
+"""Every row of the registry against the obvious loop, on every instruction set that the machine has.
+
+Buffers end at a page that cannot be touched, and begin after one: no kernel reads or writes outside.
+"""
+
+import math
+
+import numpy as np
+import pytest
+from conftest import using_isa
+from guard import guarded
+
+from layoutkit._core import harness, registry
+from layoutkit._core.route import Finish, finish_pixels
+
+ROWS = [k for k in registry.kernels(all_isas=True) if k.isa in registry.isas()]
+MOVES = [k for k in ROWS if k.family in ("transpose", "gather", "fill", "copy")]
+GEMMS = [k for k in ROWS if k.family == "gemm"]
+STRIPS = [k for k in ROWS if k.family == "strips"]
+
+
+def sizes(tile):
+    """Aligned, 1 x n, m x 1 and ragged around a tile of `tile`."""
+    t = max(tile, 4)
+    return [(t, t), (2 * t, 3 * t), (1, 2 * t), (2 * t, 1), (1, 1), (t + 1, 2 * t - 1), (3 * t - 1, t + 3)]
+
+
+def test_every_instruction_set_has_every_family():
+    for isa in registry.isas():
+        have = {k.family for k in ROWS if k.isa == isa}
+        assert have == set(registry.FAMILIES)
+
+
+@pytest.mark.parametrize("end", ["low", "high"])
+@pytest.mark.parametrize("kernel", MOVES, ids=lambda k: k.name)
+def test_move(kernel, end):
+    w = 1 if kernel.family == "copy" else kernel.bits // 8
+    for n0, n1 in sizes(max(kernel.mr, kernel.nr)):
+        for gap in (0, 3):  # elements between rows
+            for stream in (False, True):
+                rng = np.random.default_rng(n0 * 1000 + n1)
+                if kernel.family == "transpose":  # source rows along i0, destination rows along i1
+                    s, d = (w, (n0 + gap) * w), ((n1 + gap) * w, w)
+                elif kernel.family == "gather":
+                    s, d = ((n1 * 2 + gap) * w, 2 * w), (w, (n0 + gap) * w)
+                else:
+                    s, d = ((n1 + gap) * w, w), ((n1 + gap) * w, w)
+                src_size = w if kernel.family == "fill" else (n0 - 1) * s[0] + (n1 - 1) * s[1] + w
+                src = guarded(rng.integers(0, 256, src_size, np.uint8), end)
+                dst = guarded(np.full((n0 - 1) * d[0] + (n1 - 1) * d[1] + w, 0xA5, np.uint8), end)
+                want = np.array(dst.array)
+                for i in range(n0):
+                    for j in range(n1):
+                        at = 0 if kernel.family == "fill" else i * s[0] + j * s[1]
+                        to = i * d[0] + j * d[1]
+                        want[to : to + w] = src.array[at : at + w]
+                harness.move(kernel.name, src.address, dst.address, (n0, n1), s, d, stream)
+                np.testing.assert_array_equal(dst.array, want)
+
+
+@pytest.mark.parametrize("end", ["low", "high"])
+@pytest.mark.parametrize("kernel", GEMMS, ids=lambda k: k.name)
+def test_gemm(kernel, end):
+    lanes = {"portable": 4, "avx2": 8}.get(kernel.isa, 16)
+    rng = np.random.default_rng(1)
+    for rows in range(1, kernel.mr + 1):
+        for cols in sorted({1, lanes, kernel.nr - 1, kernel.nr, max(1, kernel.nr - lanes)}):
+            for taps, blocks, kb, last in ((1, 1, 7, 7), (3, 2, 4, 3), (2, 1, 8, 8), (1, 3, 16, 1)):
+                for split in {False, cols % (lanes // 2) == 0}:
+                    one_gemm(kernel, lanes, rng, rows, cols, taps, blocks, kb, last, split, end)
+
+
+def one_gemm(kernel, lanes, rng, rows, cols, taps, blocks, kb, last, split, end):
+    def floats(*shape):
+        return rng.integers(-4, 5, shape).astype(np.float32)  # sums are exact
+
+    a = floats(rows, taps, blocks, kb)
+    depth = (blocks - 1) * kb + last
+    width = -(-cols // lanes) * lanes
+    b = floats(taps, depth, width)
+    mask = rng.integers(0, 2**rows, taps).astype(np.uint32)
+    bias_col, bias_row = floats(width), floats(rows)
+    which = rng.integers(0, 3)
+    accumulate = not split and bool(rng.integers(0, 2))
+    c = floats(rows, width)
+
+    want = np.zeros((rows, width), np.float64)
+    for t in range(taps):
+        for i in range(rows):
+            if mask[t] >> i & 1:
+                want[i] += a[i, t].reshape(-1)[:depth] @ b[t]
+    if which == 1:
+        want += bias_col
+    if which == 2:
+        want += bias_row[:, None]
+    if accumulate:
+        want += c
+    clip = (-20, 30) if rng.integers(0, 2) else None
+    if clip:
+        want = want.clip(*clip)
+    want = np.where(np.arange(width) < cols, want, c).astype(np.float32)
+
+    # rows in memory last to first; behind the last block there is nothing that may be read
+    ga = guarded(a[::-1].reshape(-1)[: a.size - (kb - last)].view(np.uint8), end)
+    gb, gbc, gbr = (guarded(x.reshape(-1).view(np.uint8), end) for x in (b, bias_col, bias_row))
+    step = lanes // 2 if split else lanes
+    if split:  # half vectors in reverse order: each lands where c_col says
+        halves = np.arange(width // step)[::-1]
+        stored = c.reshape(rows, -1, step)[:, halves]
+        gc = guarded(np.ascontiguousarray(stored).reshape(-1).view(np.uint8), end)
+        c_col = np.array([4 * step * h for h in halves], np.int64)
+    else:
+        gc = guarded(np.ascontiguousarray(c[:, :cols]).reshape(-1).view(np.uint8), end)
+        c_col = np.arange(0, 4 * width, 4 * lanes, dtype=np.int64)
+    c_row = np.arange(rows, dtype=np.int64) * 4 * (width if split else cols)
+    size = 4 * taps * blocks * kb
+    harness.gemm(
+        kernel.name, ga.address, np.arange(rows - 1, -1, -1, dtype=np.int64) * size,
+        np.arange(taps, dtype=np.int64) * 4 * blocks * kb, mask, np.zeros(max(kb, last), np.float32),
+        blocks, 4 * kb, kb, last, gb.address, width,
+        gbc.address if which == 1 else 0, gbr.address if which == 2 else 0,
+        gc.address, c_row, c_col, split, accumulate, cols, clip, bool(rng.integers(0, 2)),
+    )  # fmt: skip
+    got = gc.array.view(np.float32)
+    if split:
+        got = got.reshape(rows, -1, step)[:, np.argsort(halves)].reshape(rows, width)
+        np.testing.assert_array_equal(got, want)
+    else:
+        np.testing.assert_array_equal(got.reshape(rows, cols), want[:, :cols])
+
+
+@pytest.mark.parametrize("end", ["low", "high"])
+@pytest.mark.parametrize("kernel", STRIPS, ids=lambda k: k.name)
+def test_strips(kernel, end):
+    rng = np.random.default_rng(1)
+    for cols in range((kernel.nr + 1) // 2, kernel.nr + 1):
+        for step, rows in ((1, 1), (1, 2), (1, 4), (1, 6), (2, 1), (2, 2), (2, 5)):
+            for left, right, top, below, biased in ((0, 0, 0, 0, 1), (1, 0, 1, 0, 0), (0, 1, 0, 1, 1), (1, 1, 1, 1, 0)):
+                one_strip(kernel, rng, cols, step, rows, left, right, top, below, biased, end)
+
+
+def one_strip(kernel, rng, cols, step, rows, left, right, top, below, biased, end):
+    lanes = {"portable": 4, "avx2": 8}.get(kernel.isa, 16)
+
+    def floats(*shape):
+        return rng.integers(-4, 5, shape).astype(np.float32)  # sums are exact
+
+    high, wide = (rows - 1) * step + 3, (cols - 1) * step + 3
+    x, w, bias = floats(high, wide, lanes), floats(3, 3, lanes), floats(lanes)
+    bottom = max(top, high - below)
+    x[:top] = x[bottom:] = x[:, :left] = x[:, wide - right :] = 0
+    inner = x[top:bottom, left : wide - right]
+    want = np.zeros((rows, cols, lanes), np.float32) + (bias if biased else 0)
+    for a in range(3):
+        for b in range(3):
+            want += x[a : a + (rows - 1) * step + 1 : step, b : b + (cols - 1) * step + 1 : step] * w[a, b]
+    gx, gw, gb = (guarded(np.ascontiguousarray(v).reshape(-1).view(np.uint8), end) for v in (inner, w, bias))
+    gy = guarded(np.full(want.nbytes, 0xA5, np.uint8), end)
+    row = 4 * lanes * inner.shape[1]  # nothing lies around what is inside
+    harness.strips(
+        kernel.name, gx.address - top * row - left * 4 * lanes, (row, 4 * lanes), gw.address,
+        gb.address if biased else 0, gy.address, (4 * lanes * cols, 4 * lanes), rows, cols, step, left, right, top,
+        bottom,
+    )  # fmt: skip
+    np.testing.assert_array_equal(gy.array.view(np.float32).reshape(want.shape), want)
+
+
+FINISHED = {  # name: the function, in float64
+    "clip": lambda x, slope: np.clip(x, -1, 2),
+    "prelu": lambda x, slope: np.where(x < 0, slope * x, x),
+    "silu": lambda x, slope: x / (1 + np.exp(-x)),
+    "gelu": lambda x, slope: x * np.array([0.5 * math.erfc(-v / math.sqrt(2)) for v in x.ravel()]).reshape(x.shape),
+    "gelu_tanh": lambda x, slope: x * 0.5 * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+    "hardswish": lambda x, slope: x * np.clip(x + 3, 0, 6) / 6,
+}
+
+
+@pytest.mark.parametrize("end", ["low", "high"])
+@pytest.mark.parametrize("isa", registry.isas())
+@pytest.mark.parametrize("name", FINISHED)
+def test_finish(name, isa, end):
+    rng = np.random.default_rng(2)
+    for count in (1, 3, 4, 15, 16, 17, 40):
+        for residual in (False, True):
+            x, add = (rng.normal(0, 3, (2, count)).astype(np.float32) for _ in range(2))
+            slope = rng.random(count, np.float32) if name == "prelu" else None
+            buffers = [guarded(a.ravel().view(np.uint8), end) for a in (x, add)]
+            y, onto = (b.array.view(np.float32).reshape(2, count) for b in buffers)
+            with using_isa(isa):
+                finish_pixels(Finish(name, -1, 2, slope), y, onto if residual else None)
+            want = FINISHED[name](x.astype(np.float64) + (add if residual else 0), slope)
+            np.testing.assert_allclose(y, want, rtol=4e-6, atol=4e-6)
+            np.testing.assert_array_equal(onto, add)

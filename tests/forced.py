@@ -1,0 +1,26 @@
+"""A reorder carried out in one way, whatever the cost table thinks, between guard pages."""
+
+import numpy as np
+from guard import guarded
+
+import layoutkit as lk
+from layoutkit import reference
+from layoutkit.moves.candidates import program
+
+
+def values(shape, dtype):
+    n = int(np.prod(shape))
+    return (np.arange(n) % 251 + 1).astype(np.uint8).view(np.uint8).astype(dtype).reshape(shape)
+
+
+def check(shape, src, dst, dtype, kind, threads=1, end="low", offset=0):
+    s, d = lk.Layout(src), lk.Layout(dst)
+    x = reference.to_physical(values(shape, dtype), s, pad_value=7)
+    want = reference.reorder(x, s, d, shape, pad_value=3)
+    a = guarded(x.reshape(-1).view(np.uint8), end).array.view(dtype).reshape(x.shape)
+    room = guarded(np.zeros(want.nbytes + offset, np.uint8), end).array
+    out = room[offset:].view(dtype).reshape(want.shape)
+    pad = np.asarray(3).astype(dtype).tobytes()
+    program(s, d, shape, x.itemsize, a.strides, out.strides, pad, kind)(a, out, threads)
+    np.testing.assert_array_equal(out, want)
+    assert not room[:offset].any()
