@@ -169,7 +169,7 @@ static int strips(const lk_kernel *k, int rows, int cols, int step, int outside)
     lk_strips g = {.x = (char *)x, .x_row = 4 * WIDE * lanes, .x_col = 4 * lanes, .w = w, .bias = bias, .y = (char *)y,
                    .y_row = 4 * WIDE * lanes, .y_col = 4 * lanes, .rows = rows, .top = outside & 1,
                    .bottom = high - (outside >> 1 & 1), .cols = cols, .step = step, .left = outside >> 2 & 1,
-                   .right = outside >> 3 & 1};
+                   .right = outside >> 3 & 1, .vectors = 1};
     for (size_t i = 0; i < sizeof x / 4; i++) x[i] = small();
     for (int i = 0; i < 9 * lanes; i++) w[i] = small();
     for (size_t i = 0; i < sizeof y / 4; i++) y[i] = want[i] = small();

@@ -146,21 +146,24 @@ def one_strip(kernel, rng, cols, step, rows, left, right, top, below, biased, en
         return rng.integers(-4, 5, shape).astype(np.float32)  # sums are exact
 
     high, wide = (rows - 1) * step + 3, (cols - 1) * step + 3
-    x, w, bias = floats(high, wide, lanes), floats(3, 3, lanes), floats(lanes)
+    vectors = int(rng.integers(1, 4))
+    x, w, bias = (floats(*shape, vectors * lanes) for shape in ((high, wide), (3, 3), ()))
     bottom = max(top, high - below)
     x[:top] = x[bottom:] = x[:, :left] = x[:, wide - right :] = 0
     inner = x[top:bottom, left : wide - right]
-    want = np.zeros((rows, cols, lanes), np.float32) + (bias if biased else 0)
+    want = np.zeros((rows, cols, vectors * lanes), np.float32) + (bias if biased else 0)
     for a in range(3):
         for b in range(3):
             want += x[a : a + (rows - 1) * step + 1 : step, b : b + (cols - 1) * step + 1 : step] * w[a, b]
+    w = np.moveaxis(w.reshape(3, 3, vectors, lanes), 2, 0)
     gx, gw, gb = (guarded(np.ascontiguousarray(v).reshape(-1).view(np.uint8), end) for v in (inner, w, bias))
     gy = guarded(np.full(want.nbytes, 0xA5, np.uint8), end)
-    row = 4 * lanes * inner.shape[1]  # nothing lies around what is inside
+    pixel = 4 * lanes * vectors
+    row = pixel * inner.shape[1]  # nothing lies around what is inside
     harness.strips(
-        kernel.name, gx.address - top * row - left * 4 * lanes, (row, 4 * lanes), gw.address,
-        gb.address if biased else 0, gy.address, (4 * lanes * cols, 4 * lanes), rows, cols, step, left, right, top,
-        bottom,
+        kernel.name, gx.address - top * row - left * pixel, (row, pixel), gw.address,
+        gb.address if biased else 0, gy.address, (pixel * cols, pixel), rows, cols, step, left, right, top,
+        bottom, vectors,
     )  # fmt: skip
     np.testing.assert_array_equal(gy.array.view(np.float32).reshape(want.shape), want)
 

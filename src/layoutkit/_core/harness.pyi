@@ -30,5 +30,5 @@ def winograd_filter(
 ) -> None: ...  # fmt: skip
 def strips(
     name: str, x: int, x_strides: Sequence[int], w: int, bias: int, y: int, y_strides: Sequence[int], rows: int,
-    cols: int, step: int, left: int, right: int, top: int, bottom: int,
+    cols: int, step: int, left: int, right: int, top: int, bottom: int, vectors: int,
 ) -> None: ...  # fmt: skip

@@ -71,14 +71,15 @@ def gemm(str name, size_t a, const int64_t[::1] row, const int64_t[::1] tap, mas
 
 
 def strips(str name, size_t x, x_strides, size_t w, size_t bias, size_t y, y_strides, rows, cols, step, left, right,
-           top, bottom):
+           top, bottom, vectors):
     """Run a strips row; strides (row, col), 0 for the bias: none; see lk_strips in kernels.h."""
     cdef const lk_kernel *kernel = row_named(name)
     cdef lk_strips s
     s.x, s.w, s.bias, s.y = <const char *>x, <const float *>w, <const float *>bias, <char *>y
     s.x_row, s.x_col = x_strides
     s.y_row, s.y_col = y_strides
-    s.rows, s.cols, s.step, s.left, s.right, s.top, s.bottom = rows, cols, step, left, right, top, bottom
+    s.rows, s.cols, s.step, s.left, s.right = rows, cols, step, left, right
+    s.top, s.bottom, s.vectors = top, bottom, vectors
     s.clip = NULL
     (<lk_strips_fn>kernel.fn)(&s)
 

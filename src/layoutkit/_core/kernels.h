@@ -85,16 +85,16 @@ typedef struct {
 } lk_depthwise;
 typedef void (*lk_depthwise_fn)(const lk_depthwise *);
 
-/* y[o][j] = bias + sum over a, b < 3 of x[step*o + a][step*j + b] * w[a][b], o < rows, j < cols: whole vectors of
- * channels, each of its own input channel. x[i][k] is the vector at x + i*x_row + k*x_col (bytes), or 0 (and not read)
+/* y[o][j] = bias + sum over a, b < 3 of x[step*o + a][step*j + b] * w[a][b], o < rows, j < cols: `vectors` of
+ * channels that lie together, each of its own input channel. x[i][k] is the vector at x + i*x_row + k*x_col (bytes), or 0 (and not read)
  * if i is not in [top, bottom), if k is 0 and `left`, or the last and `right` (0 or 1 each). step is 1 or 2, cols at
  * most the kernel's and at least half of that. */
 typedef struct {
     const char *x;
     int64_t x_row, x_col;
-    const float *w, *bias; /* [3][3][lanes], [lanes] or NULL */
+    const float *w, *bias; /* [vectors][3][3][lanes], [vectors][lanes] or NULL */
     char *y;
-    int64_t y_row, y_col, rows, top, bottom;
+    int64_t y_row, y_col, rows, top, bottom, vectors;
     int cols, step, left, right;
     const float *clip; /* y is clipped to [clip[0], clip[1]], a NaN stays; or NULL */
 } lk_strips;

@@ -55,7 +55,7 @@ cdef extern from "kernels.h" nogil:
         const float *w
         const float *bias
         char *y
-        int64_t y_row, y_col, rows, top, bottom
+        int64_t y_row, y_col, rows, top, bottom, vectors
         int cols, step, left, right
         const float *clip
     ctypedef void (*lk_strips_fn)(const lk_strips *) noexcept nogil

@@ -72,7 +72,7 @@ LK_INLINE void end(const lk_strips *s, char *y, vf *acc, const int cols)
     { \
         if (i == rows) \
             break; \
-        begin(acc[P], s->bias, cols); \
+        begin(acc[P], bias, cols); \
         if (i >= s->top && i < s->bottom) { \
             if (P == 0 && i == 0) \
                 ADD(acc[0], NULL, NULL); \
@@ -95,7 +95,7 @@ LK_INLINE void end(const lk_strips *s, char *y, vf *acc, const int cols)
 /* Input rows i = 2o and 2o + 1, o % 2 == P: the first and second of output row o, the former the last of o - 1. */
 #define ROWS2(P) \
     { \
-        begin(acc[P], s->bias, cols); \
+        begin(acc[P], bias, cols); \
         if (i >= s->top && i < s->bottom) { \
             if (P == 0 && i == 0) \
                 ADD(acc[0], NULL, NULL); \
@@ -116,16 +116,18 @@ LK_INLINE void end(const lk_strips *s, char *y, vf *acc, const int cols)
         i++, x += s->x_row; \
     }
 
-LK_INLINE void strip(const lk_strips *s, const int cols, const int step, const int left, const int right)
+LK_INLINE void strip(const lk_strips *s, const int64_t v, const int cols, const int step, const int left,
+                     const int right)
 {
     vf w[3][3], acc[3][MAX_COLS] = {};
-    const char *x = s->x;
-    char *y = s->y;
+    const char *x = s->x + v * LK_VB;
+    char *y = s->y + v * LK_VB;
+    const float *const bias = s->bias ? s->bias + v * LK_LANES : NULL;
     const int64_t rows = (s->rows - 1) * step + 3;
     int64_t i = 0;
 #pragma GCC unroll 16
     for (int b = 0; b < 9; b++) {
-        w[b / 3][b % 3] = *(const vf *)(s->w + b * LK_LANES);
+        w[b / 3][b % 3] = *(const vf *)(s->w + (9 * v + b) * LK_LANES);
         LK_PIN(w[b / 3][b % 3]); /* in registers, not read again for every row */
     }
     if (step == 1)
@@ -141,7 +143,11 @@ LK_INLINE void strip(const lk_strips *s, const int cols, const int step, const i
         }
 }
 
-#define CASE(COLS, STEP, LEFT, RIGHT) case COLS: strip(s, COLS, STEP, LEFT, RIGHT); break;
+#define CASE(COLS, STEP, LEFT, RIGHT) \
+    case COLS: \
+        for (int64_t v = 0; v < s->vectors; v++) \
+            strip(s, v, COLS, STEP, LEFT, RIGHT); \
+        break;
 #if LK_VB == 64
 #define CASES(STEP, LEFT, RIGHT) \
     switch (s->cols) { CASE(4, STEP, LEFT, RIGHT) CASE(5, STEP, LEFT, RIGHT) CASE(6, STEP, LEFT, RIGHT) \

@@ -59,7 +59,7 @@ cdef class Strips(Executor):
         cdef const Geometry *g = &self.g
         cdef lk_strips_fn fn = <lk_strips_fn>self.tile
         cdef lk_strips s
-        cdef int64_t n, run, chunk, rest, i, v, vector, first, row, count
+        cdef int64_t n, run, chunk, rest, i, first, row, count
         cdef const char *from_
         cdef char *to
         cdef float limits[2]
@@ -82,14 +82,13 @@ cdef class Strips(Executor):
                 s.cols = <int>(share(g.out[2], self.strips, i + 1) - first)
                 s.left = first * g.stride[2] < g.before[2]
                 s.right = (first + s.cols - 1) * g.stride[2] + 2 - g.before[2] >= g.size[2]
-                for v in range(count // self.lanes):
-                    vector = run * self.run_channels // self.lanes + v
-                    s.x = from_ + (first * g.stride[2] - g.before[2]) * s.x_col + 4 * v * self.lanes
-                    s.y = to + first * s.y_col + 4 * v * self.lanes
-                    s.w = w + vector * 9 * self.lanes
-                    if bias != NULL:
-                        s.bias = bias + vector * self.lanes
-                    fn(&s)
+                s.x = from_ + (first * g.stride[2] - g.before[2]) * s.x_col
+                s.y = to + first * s.y_col
+                s.w = w + run * self.run_channels * 9
+                if bias != NULL:
+                    s.bias = bias + run * self.run_channels
+                s.vectors = count // self.lanes
+                fn(&s)
             if finish != NULL and not clip:
                 for i in range(s.rows):
                     self.finish_rows(finish, y, to - y + i * s.y_row, self.pixel, g.out[2], run * self.run_channels,

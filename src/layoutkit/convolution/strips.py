@@ -6,7 +6,7 @@ The fast way to do the usual depthwise convolution; what it does not take (other
 
 from __future__ import annotations
 
-from math import prod
+from math import gcd, prod
 
 import numpy as np
 
@@ -19,9 +19,9 @@ from .problem import ConvProblem
 WHOLE = max(LANES.values())
 NARROW = 4  # columns of the narrowest strip
 RATE = 0.75  # of the FMA peak: what the estimate expects
-WIDE = 7  # columns of the widest strip
-ROWS = 16, 13, 10, 7, 4  # of a task: 3n + 1 waste nothing
-PAGE, PAGES = 4096, 64  # what a strip of them touches shall stay in the first TLB while its vectors are gone through
+PAGE = 4096  # bytes, after which the sets of the first cache begin anew
+FEW = 4  # sets that do not hold the lines of a strip of many rows: its stores wait for one another
+SHARED = 7  # rows of a task where there are too few for the threads: 3n + 1 waste nothing
 
 
 def strips_support(p: ConvProblem) -> str | None:
@@ -53,15 +53,10 @@ def build(p: ConvProblem, kernel: Kernel, threads: int, x_strides, y_strides, ga
     blocks = [layout.block(1) for layout in (p.src, p.dst)]
     run = max(blocks) if max(blocks) > 1 else p.oc
     tasks = max(1, p.n * -(-p.oc // run))
-
-    def pages(rows: int) -> int:
-        step = p.stride[0]
-        pixels = ((rows - 1) * step + 3, (WIDE - 1) * step + 3, xs), (rows, WIDE, ys)
-        return sum(high * -(-wide * ds[3][0].stride // PAGE) for high, wide, ds in pixels)
-
-    rows = p.out[0] if run <= WHOLE else next((r for r in (p.out[0], *ROWS) if pages(r) <= PAGES), ROWS[-1])
+    sets = PAGE // gcd(PAGE, xs[3][0].stride, ys[3][0].stride)  # of the first cache, that a vector's pixels fall into
+    rows = max(2, sets) if run > WHOLE and sets <= FEW else p.out[0]
     if tasks * -(-p.out[0] // rows) % threads:
-        rows = min(rows, ROWS[-2])
+        rows = min(rows, SHARED)
     chunks = -(-p.out[0] // rows)
 
     def strides(ds, block: int) -> tuple[int, ...]:
