@@ -33,4 +33,4 @@ export PYTHONPATH="$PWD/$build/site" PYTHONDONTWRITEBYTECODE=1 OMP_TOOL_LIBRARIE
 export TSAN_OPTIONS=ignore_noninstrumented_modules=1,halt_on_error=1,exitcode=66
 [ $# -gt 0 ] || set -- tests -k "many_threads or others_work or test_panels or test_workspace or test_conv.py"
 # setarch: older runtimes do not know where newer kernels put things
-exec setarch -R env LD_PRELOAD="$runtime" "$python" -m pytest -p no:cacheprovider "$@"
+exec setarch -R env LD_PRELOAD="$runtime" "$python" -m pytest -p no:cacheprovider --capture=sys "$@"
