@@ -2,8 +2,8 @@
 
 Along the width one tap's pixels are the next one's, shifted: with stride 1 the rows of an image padded with zeros are
 the panel of the register tile for every tap, and output channels, however few or odd, are its rows. What is lost is
-what the last vector of a row lacks. The copy has the rows of all channels of a line beside one another: the kh * C rows
-that a tap of the width reads follow one another, so a tap is a long sum however few channels there are.
+what the last vector of a row lacks. Where channels are few, the copy has the rows of all of them beside one another for
+every line: the kh * C rows that a tap of the width reads follow one another, which makes its sum long enough.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from .folded import Room, padded_room
 from .geometry import geometry, pixels_innermost, spatial_strides, strides_of
 from .problem import ConvProblem
 
-LINE = 64  # bytes: rows of the copy begin with one
+LINE = 64  # bytes: rows of a copy that folds begin with one
+FEW = 32  # channels, for whose sake it does
 
 
 def planes_support(p: ConvProblem) -> str | None:
@@ -37,7 +38,9 @@ def planes_support(p: ConvProblem) -> str | None:
 
 
 def planes_room(p: ConvProblem, x_strides) -> Room:
-    """The padded copy [n][depth][height][channels][width]: always one, for whole vectors of its rows are read."""
+    """The padded copy: always one, for whole vectors of its rows are read. [n][depth][height][C][width] if it folds."""
+    if not _folds(p):
+        return padded_room(p, p.n * p.ic, 4)
     room = padded_room(p, p.n, 4)
     row = (*room.row[:2], room.row[2] + -sum(room.row) % LINE)
     rows = tuple(p.ic * n for n in room.rows)
@@ -47,8 +50,8 @@ def planes_room(p: ConvProblem, x_strides) -> Room:
 
 
 def _folds(p: ConvProblem) -> bool:
-    """The rows of a tap of the width follow one another."""
-    return p.groups == 1 and len(p.kernel) > 1 and p.dilation[-2] == 1
+    """The rows of a tap of the width follow one another: where few channels would make short sums."""
+    return p.groups == 1 and p.ic <= FEW and len(p.kernel) > 1 and p.dilation[-2] == 1
 
 
 def planes_pack(p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
