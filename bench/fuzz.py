@@ -205,7 +205,8 @@ def with_atheris(name: str, seconds: float) -> None:
     import atheris
 
     target, _ = TARGETS[name]
-    for module in (notation, costfile, strides, sys.modules["layoutkit.formats.affine"], sys.modules["layoutkit.layout"]):
+    later = (sys.modules[f"layoutkit.{name}"] for name in ("formats.affine", "layout"))
+    for module in (notation, costfile, strides, *later):
         for key, value in list(vars(module).items()):
             if callable(value) and getattr(value, "__module__", "") == module.__name__ and hasattr(value, "__code__"):
                 setattr(module, key, atheris.instrument_func(value))

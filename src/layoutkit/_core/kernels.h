@@ -86,9 +86,9 @@ typedef struct {
 typedef void (*lk_depthwise_fn)(const lk_depthwise *);
 
 /* y[o][j] = bias + sum over a, b < 3 of x[step*o + a][step*j + b] * w[a][b], o < rows, j < cols: `vectors` of
- * channels that lie together, each of its own input channel. x[i][k] is the vector at x + i*x_row + k*x_col (bytes), or 0 (and not read)
- * if i is not in [top, bottom), if k is 0 and `left`, or the last and `right` (0 or 1 each). step is 1 or 2, cols at
- * most the kernel's and at least half of that. */
+ * channels that lie together, each of its own input channel. x[i][k] is the vector at x + i*x_row + k*x_col (bytes),
+ * or 0 (and not read) if i is not in [top, bottom), if k is 0 and `left`, or the last and `right` (0 or 1 each).
+ * step is 1 or 2, cols at most the kernel's and at least half of that. */
 typedef struct {
     const char *x;
     int64_t x_row, x_col;
