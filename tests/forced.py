@@ -21,6 +21,6 @@ def check(shape, src, dst, dtype, kind, threads=1, end="low", offset=0):
     room = guarded(np.zeros(want.nbytes + offset, np.uint8), end).array
     out = room[offset:].view(dtype).reshape(want.shape)
     pad = np.asarray(3).astype(dtype).tobytes()
-    program(s, d, shape, x.itemsize, a.strides, out.strides, pad, kind)(a, out, threads)
+    program(s, d, shape, x.itemsize, a.strides, out.strides, pad, kind, None, out.ctypes.data % 64)(a, out, threads)
     np.testing.assert_array_equal(out, want)
     assert not room[:offset].any()

@@ -17,7 +17,7 @@ from .choosing.machine import last_level_cache
 from .cost import cost_table
 from .layout import Layout
 from .moves.box import Box, box_of
-from .moves.candidates import CACHED, COPY, choices, nests_of, program, reorder_key, strides_of, useful_threads
+from .moves.candidates import CACHED, COPY, choices, nests_of, program, reorder_key, strides_of, suited, useful_threads
 from .moves.convert import converter, is_dtype, pad_bytes, parameters, token, types
 from .moves.inplace import reorder_in_place
 from .moves.kinds import KINDS, tell
@@ -175,10 +175,16 @@ def _bind(array, src, dst, shape, out, region, at, pad_value, threads: int):
     pad = np.asarray(pad_value).astype(array.dtype).tobytes()
     threads = useful_threads(prod(box.shape) * width if at else nbytes, threads)
     src, dst = src.dense, dst.dense
-    kind = choices(src, dst, box.shape, width, threads)[0].candidate.name
-    phase = address(out) % LINE if type(out) is np.ndarray else 0
+    phase = _phase(out)
+    found = choices(src, dst, box.shape, width, threads)
+    kind = suited(found, phase, src, dst, box.shape, width, array.strides, out_strides, box)
     move = program(src, dst, box.shape, width, array.strides, out_strides, pad, kind, box, phase)
     return move, physical, threads, what, pitched
+
+
+def _phase(out) -> int:
+    """Bytes from the last whole line to where `out` begins."""
+    return address(out) % LINE if type(out) is np.ndarray else 0
 
 
 def _place(array, src, dst, shape, out, region, at, what):
@@ -286,7 +292,7 @@ def _plan(
         lines, run = (), None
     else:
         found = choices(src, dst, box.shape, array.itemsize, threads)
-        run, lines = _kept(array, src, dst, shape, out, region, at, pad_value, threads, found[0].candidate.name)
+        run, lines = _kept(array, src, dst, shape, out, region, at, pad_value, threads, found)
 
     def note() -> str:
         rate, copy = moved / found[0].seconds, copy_rate(moved, threads)
@@ -297,7 +303,7 @@ def _plan(
     return Plan(title, found, note, run)
 
 
-def _kept(array, src, dst, shape, out, region, at, pad_value, threads: int, kind: str):
+def _kept(array, src, dst, shape, out, region, at, pad_value, threads: int, found: tuple[Choice, ...]):
     """What a plan runs, of arrays like these, and lines that tell its nests."""
     move, physical, threads, what, pitched = _bind(array, src, dst, shape, out, region, at, pad_value, threads)
     if move is None:
@@ -308,6 +314,8 @@ def _kept(array, src, dst, shape, out, region, at, pad_value, threads: int, kind
     else:
         strides = check_out(out, physical, array.dtype, (array,), what).strides
     box = _place(array, src, dst, shape, out, region, at, what)[0]
-    nests, slab, _ = nests_of(src.dense, dst.dense, box.shape, array.itemsize, array.strides, strides, kind, box)
+    given, phase = (src.dense, dst.dense, box.shape, array.itemsize, array.strides, strides), _phase(out)
+    kind = suited(found, phase, *given, box)
+    nests, slab, _ = nests_of(*given, kind, box, phase)
     run = Kept(move, array.dtype, (array.shape, array.strides), (physical, strides), threads, what)
     return run, tell(nests, KINDS[kind], slab)

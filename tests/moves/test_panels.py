@@ -12,6 +12,7 @@ from layoutkit.moves import leaves
 from layoutkit.moves.kinds import KINDS
 from layoutkit.moves.loops import Loop
 
+BLOCKS = list(itertools.product(("NCHW", "CHWN", "HWCN"), ("nChw4c", "nChw8c", "nChw16c", "nChw32c")))
 PANELS = [name for name, kind in KINDS.items() if kind.blocking.panel]
 LAYOUTS = ["NCHW", "NHWC", "CHWN", "HWCN", "nChw8c", "nChw16c"]
 
@@ -32,12 +33,31 @@ def test_every_width(kind, dtype):
         check((5, 70, 23, 19), src, dst, dtype, kind, end="high")
 
 
-@pytest.mark.parametrize("offset", [4, 16, 32, 60])
-def test_destinations_of_any_alignment(offset):
-    for dst in ("NHWC", "NCHW", "CHWN", "nChw8c"):
-        for src in ("NHWC", "NCHW"):
-            if src != dst:
-                check((4, 64, 40, 24), src, dst, np.float32, "panels x256", offset=offset)
+@pytest.mark.parametrize("isa", registry.isas())
+@pytest.mark.parametrize("kind", ["stream allx64", "stream allx4096 ahead", "panels x128", "slabs"])
+@pytest.mark.parametrize("offset", [16, 60])
+def test_destinations_of_any_alignment(offset, kind, isa):
+    with using_isa(isa):
+        for src, dst in itertools.permutations(LAYOUTS, 2):
+            check((32, 48, 9, 11), src, dst, np.float32, kind, end="high", offset=offset)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float64, np.complex128])
+@pytest.mark.parametrize("kind", ["panels x128", "panels x256 by destination", "stream allx64 ahead"])
+def test_tails_that_wait_for_the_next_panel(kind, dtype):
+    offset = max(12, np.dtype(dtype).itemsize)
+    for src, dst in itertools.permutations(LAYOUTS, 2):
+        check((32, 64, 12, 20), src, dst, dtype, kind, threads=2, offset=offset)
+
+
+@pytest.mark.parametrize("isa", registry.isas())
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+@pytest.mark.parametrize("shape", [(32, 48, 9, 11), (24, 40, 5, 16), (9, 17, 8, 20)])
+def test_blocks_of_narrow_elements(shape, dtype, isa):
+    with using_isa(isa):
+        for kind, (a, b) in itertools.product(("stream allx64 ahead", "panels x256"), BLOCKS):
+            check(shape, a, b, dtype, kind, end="high")
+            check(shape, b, a, dtype, kind, end="high")
 
 
 @pytest.mark.parametrize("kind", PANELS)

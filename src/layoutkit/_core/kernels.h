@@ -155,7 +155,8 @@ typedef struct {
 
 /* Tasks [task, end) of a nest around transposes, each as a panel: see panel.c. scratch: LK_PANEL_BYTES, aligned to 64;
  * of a leaf, (n0 * width + 128) * n1 is at most LK_PANEL_IN, and max(n0 * width, 64, width) * n1 at most LK_PANEL_OUT. */
-enum { LK_PANEL_IN = 192 << 10, LK_PANEL_OUT = 192 << 10, LK_PANEL_BYTES = 2 * LK_PANEL_IN + LK_PANEL_OUT + (8 << 10) };
+enum { LK_PANEL_IN = 192 << 10, LK_PANEL_OUT = 192 << 10, LK_PANEL_TAILS = 64 << 10 };
+enum { LK_PANEL_BYTES = 2 * LK_PANEL_IN + LK_PANEL_OUT + LK_PANEL_TAILS + (8 << 10) };
 enum { LK_SLAB = 128 << 10 }; /* bytes of the destination that are made in scratch */
 typedef void (*lk_panel_fn)(const lk_nest *, const char *src, char *dst, int64_t task, int64_t end, char *scratch);
 

@@ -41,6 +41,42 @@ void LK_NAME(copy_x8)(const lk_move *m)
 }
 
 #define MIN(a, b) ((a) < (b) ? (a) : (b))
+#define LOG2(n) (31 - __builtin_clz(n))
+#if LK_VB > 16
+typedef long long vl __attribute__((vector_size(LK_VB)));
+
+/* A vector of 16 bytes each from p, p + step, .., or where `at` says that rows r = 0, per, .. lie from at[0] on. */
+LK_INLINE vl gather_lanes(const char *p, const int64_t *at, const int per, int64_t step)
+{
+#define LANE(l) _mm_loadu_si128((const void *)(p + (at ? at[(l) * per] - at[0] : (l) * step)))
+#if LK_VB == 64
+    __m512i v = _mm512_castsi128_si512(LANE(0));
+    v = _mm512_inserti32x4(v, LANE(1), 1);
+    v = _mm512_inserti32x4(v, LANE(2), 2);
+    return (vl)_mm512_inserti32x4(v, LANE(3), 3);
+#else
+    return (vl)_mm256_inserti128_si256(_mm256_castsi128_si256(LANE(0)), LANE(1), 1);
+#endif
+#undef LANE
+}
+
+/* And back. */
+LK_INLINE void scatter_lanes(char *p, const int64_t *at, const int per, int64_t step, vl v)
+{
+#define LANE(l) (void *)(p + (at ? at[(l) * per] - at[0] : (l) * step))
+#if LK_VB == 64
+    _mm_storeu_si128(LANE(0), _mm512_castsi512_si128((__m512i)v));
+    _mm_storeu_si128(LANE(1), _mm512_extracti32x4_epi32((__m512i)v, 1));
+    _mm_storeu_si128(LANE(2), _mm512_extracti32x4_epi32((__m512i)v, 2));
+    _mm_storeu_si128(LANE(3), _mm512_extracti32x4_epi32((__m512i)v, 3));
+#else
+    _mm_storeu_si128(LANE(0), _mm256_castsi256_si128((__m256i)v));
+    _mm_storeu_si128(LANE(1), _mm256_extracti128_si256((__m256i)v, 1));
+#endif
+#undef LANE
+}
+#endif
+
 #define BITS 8
 #include "move_width.inc"
 #undef BITS
@@ -72,23 +108,28 @@ LK_INLINE __m512i line_of(const char *s, int64_t s1, const int bytes, __mmask64 
     return _mm512_inserti32x4(v, _mm_mask_loadu_epi8(p, (__mmask16)k, s + 3 * s1), 3);
 }
 
-/* Whether the destination is rows of as many bytes as whole lines, and they were written so. */
-LK_INLINE int write_lines(const lk_move *m, const int bytes, const int64_t d1)
+/* Rows of whole lines, each line stored as `how` says; SHIFT: rows that follow one another, or long ones. */
+enum { STORE, STREAM, SHIFT };
+LK_INLINE void rows_of_lines(const lk_move *m, const int bytes, const int how)
 {
     const int64_t n0 = m->n0, n1 = m->n1, s0 = m->s0, s1 = m->s1, d0 = m->d0, ahead = m->ahead;
-    const int per = 64 / bytes;
-    if (d1 != bytes || n1 * bytes % 64)
-        return 0;
-    const int stream = m->stream && ((intptr_t)m->dst | d0) % 64 == 0;
+    const int per = 64 / bytes, follow = d0 == n1 * bytes;
     const __mmask64 k = m->valid ? (1ull << m->valid) - 1 : ~0ull;
     const __m512i pad = m->valid ? _mm512_loadu_si512(m->pad) : _mm512_setzero_si512();
     const char *src = m->src;
     char *dst = m->dst;
+    lk_shifted out = shifted_begin(dst, (follow ? n0 : 1) * n1 * bytes);
     for (int64_t i = 0; i < n0; i++, src += s0, dst += d0) {
         const char *s = src;
+        if (how == SHIFT && i && !follow) {
+            shifted_end(&out);
+            shifted_next(&out, dst, n1 * bytes);
+        }
         for (int64_t j = 0; j < n1; j += per, s += per * s1) {
             const __m512i line = line_of(s, s1, bytes, k, pad);
-            if (stream)
+            if (how == SHIFT)
+                shifted_put(&out, (vi)line);
+            else if (how == STREAM)
                 _mm512_stream_si512((void *)(dst + j * bytes), line);
             else
                 _mm512_storeu_si512((void *)(dst + j * bytes), line);
@@ -97,6 +138,22 @@ LK_INLINE int write_lines(const lk_move *m, const int bytes, const int64_t d1)
                     __builtin_prefetch(s + e * s1 + ahead);
         }
     }
+    if (how == SHIFT)
+        shifted_end(&out);
+}
+
+/* Whether the destination is rows of as many bytes as whole lines, and they were written so. */
+LK_INLINE int write_lines(const lk_move *m, const int bytes, const int64_t d1)
+{
+    const int64_t run = m->n1 * bytes;
+    if (d1 != bytes || run % 64)
+        return 0;
+    if (m->stream && ((intptr_t)m->dst | m->d0) % 64 == 0)
+        rows_of_lines(m, bytes, STREAM);
+    else if (m->stream && can_shift(m->dst) && (m->d0 == run || (run >= 512 && m->d0 % 64 == 0)))
+        rows_of_lines(m, bytes, SHIFT);
+    else
+        rows_of_lines(m, bytes, STORE);
     return 1;
 }
 #define WRITE_LINES(BITS, d1) \

@@ -6,9 +6,13 @@
  *   fetch   the lines of the rows, one after another, AHEAD lines before
  *   in      they are copied to scratch, where rows lie at a pitch that fills all sets of the caches
  *   leaf    a block of the panel that is in, to the destination, or
- *   out     to scratch from which whole destination rows are streamed, whatever their alignment
+ *   out     to scratch, and from there in whole lines to the destination, whatever its alignment
  * After each block as many lines of the next panel are fetched and come in as the block had: loads from memory, shuffles
  * and stores overlap.
+ *
+ * What goes out is strings: parts of the panel that are one run of the destination each. A store to a part of a line
+ * that is not cached holds up those behind it for as long as memory takes. So where the next panel goes on where the
+ * strings end (loops in the order of the destination), the tail of each string waits for the rest of its line.
  *
  * Regions: blocks of `cols` columns, within one upper digit, and `rows` rows; the last columns are a block shifted back
  * to end at the edge, the last rows join the block before them. The first panel comes in with nothing to overlap.
@@ -82,6 +86,26 @@ LK_INLINE void come_in(cursor *in, cursor *fetch, int64_t task, int64_t n, char 
     }
 }
 
+/* n >= LINE bytes of a string from scratch, with LINE bytes free before s. If `carried`, the bytes from the last whole
+ * line to d are the last ones of `tail`; if `more`, those from the last whole line on are left there. */
+LK_INLINE void put(char *d, char *s, int64_t n, char *tail, int carried, int more)
+{
+    const int64_t before = (intptr_t)d % LINE, end = more ? n - ((intptr_t)d + n) % LINE : n;
+    int64_t k = -before;
+    if (carried) {
+        memcpy(s - LINE, tail, LINE);
+    } else if (before) {
+        k = LINE - before < n ? LINE - before : n;
+        copy_line_part(d, s, (int)k);
+    }
+    for (; k + LK_VB <= end; k += LK_VB)
+        stream_vector(d + k, s + k);
+    if (more)
+        memcpy(tail, s + n - LINE, LINE);
+    else if (k < n)
+        copy_part(d + k, s + k, (int)(n - k));
+}
+
 void LK_NAME(panel)(const lk_nest *nest, const char *src, char *dst, int64_t task, int64_t end, char *scratch)
 {
     const lk_move *leaf = &nest->leaf;
@@ -103,7 +127,24 @@ void LK_NAME(panel)(const lk_nest *nest, const char *src, char *dst, int64_t tas
     if (cols > lower)
         cols = lower;
 
-    char *now = scratch, *next = scratch + LK_PANEL_IN, *const out = scratch + 2 * LK_PANEL_IN;
+    const int whole = upper > 1 && leaf->out_d0 == run; /* upper digits are one run of the destination */
+    const int follow = !whole && leaf->d0 == run;       /* columns are */
+    const int64_t long_run = upper * run;
+    const int one = whole && leaf->d0 == long_run; /* both are */
+    const int64_t string = one ? lower * long_run : whole ? long_run : follow ? lower * run : run;
+    const int64_t strings = n0 * run / string;
+    int64_t slot = whole ? long_run : run; /* of a destination row in scratch */
+    int carries = string >= LINE && strings <= LK_PANEL_TAILS / LINE;
+    if (carries && !one && !follow) {
+        const int64_t padded = (slot + LINE - 1) / LINE * LINE + LINE;
+        if ((whole ? lower : cols) * padded <= LK_PANEL_OUT)
+            slot = padded;
+        else
+            carries = 0;
+    }
+
+    char *now = scratch, *next = scratch + LK_PANEL_IN, *const tails = scratch + 2 * LK_PANEL_IN;
+    char *const out = tails + LK_PANEL_TAILS + LINE;
     src += nest->src;
     dst += nest->dst;
     cursor in = {.row = src + offset(nest, nest->s, task), .task = task}, fetch = in;
@@ -112,24 +153,26 @@ void LK_NAME(panel)(const lk_nest *nest, const char *src, char *dst, int64_t tas
         next_line(&fetch, &p, nest, src, end);
     }
     come_in(&in, &fetch, task, INT64_MAX, now, &p, nest, src, end);
-    for (; task < end; task++) {
-        char *const d = dst + offset(nest, nest->d, task);
+    int carried = 0;
+    for (char *d = dst + offset(nest, nest->d, task), *then; task < end; task++, d = then) {
+        then = dst + offset(nest, nest->d, task + 1);
+        const int more = carries && task + 1 < end && then == d + string;
         const int aligned = ((intptr_t)d | leaf->d0 | leaf->out_d0 | run) % LINE == 0;
-        const int whole = !aligned && upper > 1 && leaf->out_d0 == run; /* upper digits are one run of the destination */
-        const int follow = !whole && leaf->d0 == run;                   /* columns are */
-        const int direct = aligned || (!whole && !follow && run < SHORT); /* of a short run the ends would be most */
-        const int64_t long_run = upper * run;
+        /* of a short run the ends would be most */
+        const int direct = aligned || (!whole && !follow && !carried && !more && run < SHORT);
         lk_move m = *leaf;
         m.in0 = m.in1 = 0;
         m.s1 = pitch;
         m.n0 = cols;
         m.ahead = 0;
         m.stream = aligned;
-        m.d0 = direct ? leaf->d0 : whole ? long_run : run;
+        m.d0 = direct ? leaf->d0 : slot;
         for (int64_t u = 0; u < upper; u++) {
+            char *const d_u = d + u * leaf->out_d0, *const tail = tails + (carries ? (follow ? u : u * lower) * LINE : 0);
             for (int64_t i = 0, first = 0;;) { /* columns from `first` on wait in scratch, if they follow one another */
-                char *const to = d + u * leaf->out_d0 + i * leaf->d0;
-                char *const at = direct ? to : whole ? out + i * long_run + u * run : follow ? out + (i - first) * run : out;
+                char *const at = direct ? d_u + i * leaf->d0
+                                 : whole ? out + i * slot + u * run
+                                         : out + (follow ? (i - first) * run : 0);
                 for (int64_t j = 0; j < n1; j += m.n1) {
                     m.n1 = n1 - j < rows + rows / 2 ? n1 - j : rows;
                     come_in(&in, &fetch, task + 1, cols * m.n1 * w / LINE + 1, next, &p, nest, src, end);
@@ -137,32 +180,32 @@ void LK_NAME(panel)(const lk_nest *nest, const char *src, char *dst, int64_t tas
                     m.dst = at + j * w;
                     nest->fn(&m);
                 }
-                const int last = i + cols == lower;
+                const int64_t reached = i + cols;
+                const int last = reached == lower;
                 if (!direct && follow) {
-                    if (last || (i + cols - first) * run >= LONG) {
-                        stream_run(d + u * leaf->out_d0 + first * run, out, (i + cols - first) * run);
-                        first = i + cols;
+                    if (last || ((reached - first) * run >= LONG && reached + cols <= lower)) {
+                        put(d_u + first * run, out, (reached - first) * run, tail, carried || first, more || !last);
+                        first = reached;
                     }
                 } else if (!direct && !whole) {
-                    for (int64_t c = 0; c < cols; c++)
-                        stream_run(to + c * leaf->d0, out + c * run, run);
+                    for (; first < reached; first++)
+                        put(d_u + first * leaf->d0, out + (first - i) * slot, run, tail + carries * first * LINE, carried, more);
                 }
                 if (last)
                     break;
                 i = i + 2 * cols > lower ? lower - cols : i + cols;
-                if (i < first)
-                    first = i;
             }
         }
-        if (whole && leaf->d0 == long_run)
-            stream_run(d, out, lower * long_run);
-        else if (whole)
+        if (!direct && one)
+            put(d, out, string, tails, carried, more);
+        else if (!direct && whole)
             for (int64_t i = 0; i < lower; i++)
-                stream_run(d + i * leaf->d0, out + i * long_run, long_run);
+                put(d + i * leaf->d0, out + i * slot, string, tails + carries * i * LINE, carried, more);
         come_in(&in, &fetch, task + 1, INT64_MAX, next, &p, nest, src, end);
         char *const swap = now;
         now = next;
         next = swap;
+        carried = more;
     }
 }
 

@@ -80,6 +80,56 @@ LK_INLINE void stream_run(char *d, const char *s, int64_t n)
         copy_part(d + k, s + k, (int)(n - k));
 }
 
+#if LK_VB > 16
+/* One run of the destination in vectors that come one after another, written in whole lines though it begins within
+ * one, at a multiple of 4 bytes: two vectors shuffled give a line. */
+typedef struct {
+    char *at;
+    vi before, order;
+    int begun, phase;
+} lk_shifted;
+
+LK_INLINE int can_shift(const char *d) { return (intptr_t)d % 4 == 0 && (intptr_t)d % LK_VB; }
+
+/* Another run of the same phase, n bytes from d on. The line in which it ends is fetched: a store to a part of one that
+ * is not cached holds up those behind it for as long as memory takes. */
+LK_INLINE void shifted_next(lk_shifted *l, char *d, int64_t n)
+{
+    l->at = d - l->phase;
+    l->begun = 0;
+    __builtin_prefetch(d + n, 1);
+}
+
+LK_INLINE lk_shifted shifted_begin(char *d, int64_t n)
+{
+    lk_shifted l = {.phase = (int)((intptr_t)d & (LK_VB - 1))};
+    for (int i = 0; i < LK_LANES; i++)
+        l.order[i] = LK_LANES - l.phase / 4 + i;
+    shifted_next(&l, d, n);
+    return l;
+}
+
+LK_INLINE void shifted_put(lk_shifted *l, vi v)
+{
+    if (l->begun) {
+        const vi line = __builtin_shuffle(l->before, v, l->order);
+        stream_vector(l->at, (const char *)&line);
+    } else {
+        copy_part(l->at + l->phase, (const char *)&v, LK_VB - l->phase);
+        l->begun = 1;
+    }
+    l->before = v;
+    l->at += LK_VB;
+}
+
+LK_INLINE void shifted_end(const lk_shifted *l)
+{
+    const vi last = l->before;
+    if (l->begun)
+        copy_part(l->at, (const char *)&last + LK_VB - l->phase, l->phase);
+}
+#endif
+
 LK_INLINE void stream_end(void)
 {
 #ifdef __SSE2__

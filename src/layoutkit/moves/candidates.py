@@ -22,6 +22,7 @@ from ..notation import key
 from ..plan import Candidate, Choice, mode, rank
 from .box import Box
 from .kinds import KINDS
+from .leaves import follows
 from .nests import copy_nests, fill_nests, regions
 from .slabs import slabs
 
@@ -127,6 +128,23 @@ def _program(src, dst, shape, width, src_strides, dst_strides, pad, kind, box, p
     way = KINDS[kind]
     loops = slab and (slab.loops, slab.bytes)
     return Program(nests + fills, width, pad, way.stream and not slab, way.blocking.panel, loops)
+
+
+def suited(found: tuple[Choice, ...], phase: int, *args) -> str:
+    """The first of `found` that writes whole lines where the destination begins `phase` bytes past one, by name.
+
+    They are known for whole lines. `args` are those of `nests_of`, without the kind and the phase.
+    """
+    for choice in found if phase else ():
+        name = choice.candidate.name
+        kind = KINDS[name]
+        if not kind.stream or kind.slabs or kind.blocking.panel:
+            return name
+        *given, box = args
+        nests = nests_of(*given, name, box, phase)[0]
+        if all(n.family == "copy" or follows(*n.leaf, n.bits // 8) for n in nests):
+            return name
+    return found[0].candidate.name
 
 
 def nests_of(src, dst, shape, width, src_strides, dst_strides, kind, box, phase=0):

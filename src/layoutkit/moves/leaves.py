@@ -47,6 +47,8 @@ PANEL = 1 << 17  # bytes of scratch of one panel, at most, and
 ROW = 128  # those of a row beside its elements: see LK_PANEL_IN in kernels.h
 MOST_ROWS = 256  # of a panel whose destination runs are made longer
 LONG = 2048  # bytes of a source run: shorter ones are made longer
+HEADED = 64  # lines of runs at least of which a part of the first line is a nest of its own
+SHIFTED = 1 << 17  # bytes of rows of the destination that are made into lines in one leaf
 
 
 class Region(NamedTuple):
@@ -124,7 +126,7 @@ def _transposes(rest, along: Loop, inner: Loop, src: int, dst: int, width: int, 
     if b.panel:
         return _panels(rest, along, inner, src, dst, width, b)
     tile = vector // width
-    for side, loop in ((1, along), (2, inner)):
+    for side, loop in sorted(((1, along), (2, inner)), key=lambda x: x[1].n):  # the shorter one gains most
         beyond = _continued(loop, side, rest, width, tile)
         if beyond is not None:
             return _two_digits(rest, along, inner, side, beyond, src, dst, width, b)
@@ -153,11 +155,19 @@ def _two_digits(rest, along, inner, side: int, beyond: Loop, src, dst, width, b:
     return nests
 
 
+def follows(along: Loop, inner: Loop, width: int) -> bool:
+    """Whether rows of the destination follow one another and a transpose makes whole lines of neighbours."""
+    run = inner.n * width
+    return along.dst == run and (run <= LINE or (width >= 16 and run <= SHIFTED and run % LINE == 0))
+
+
 def _tiles(
     rest, along: Loop, inner: Loop, src: int, dst: int, width: int, b: Blocking, whole: int = 0, digits=(0, 0, 0, 0)
 ) -> list[Nest]:
     """Nests over tiles of `along` x `inner`; the one of side `whole` has two digits and is not cut."""
     i_step, j_step = b.src_run // width or along.n, b.dst_run // width or inner.n
+    if b.phase and follows(along, inner, width):
+        i_step, j_step = min(along.n, max(1, SHIFTED // along.dst)), inner.n
     enough = max(1, TASKS // prod(x.n for x in rest))
     if -(-along.n // i_step) * -(-inner.n // j_step) < enough:  # too few to share: more of the longer one
         if along.n > inner.n:
@@ -193,9 +203,10 @@ def _panels(rest, along: Loop, inner: Loop, src: int, dst: int, width: int, b: B
             i_step, j_step = _panel(columns, rows, least, width)
             at = dst + columns.dst + rows.dst + b.phase
             head = _head(columns, rows, j_step, at, width) if b.dst_run else 0  # blocks with their pads stay whole
+            along = 2 if not head and _ragged(columns, rows, at) else b.along  # so that panels go on where lines end
             for i_outer, i, i_first in cut(columns.loop, i_step):
                 for j_outer, j, j_first in cut(rows.loop, j_step, head):
-                    outer = _ordered([*rows.rest, i_outer, j_outer], b.along)
+                    outer = _ordered([*rows.rest, i_outer, j_outer], along)
                     s = src + columns.src + rows.src + i_first * i.src + j_first * j.src
                     d = dst + columns.dst + rows.dst + i_first * i.dst + j_first * j.dst
                     digits = (*columns.digit, *rows.digit)
@@ -204,13 +215,19 @@ def _panels(rest, along: Loop, inner: Loop, src: int, dst: int, width: int, b: B
 
 
 def _head(columns: Extended, rows: Extended, step: int, at: int, width: int) -> int:
-    """Rows before all runs of the destination, which begin at address `at` modulo a line, reach a whole line."""
-    strides = columns.loop.dst, columns.digit[1], *(x.dst for x in rows.rest)
-    head = -at % LINE
-    follow = columns.loop.dst == step * width  # one run: its lines are made whole anyhow
-    if head % width or follow or rows.digit[0] or any(s % LINE for s in strides) or head // width >= rows.loop.n:
+    """Rows before all runs of the destination, which begin at address `at` modulo a line, reach a whole line; 0 too
+    where that takes a good part of them, or where panels go on where others end."""
+    head, run = -at % LINE, rows.loop.n * width
+    follow = step * width in (columns.loop.dst, columns.digit[1])
+    if head % width or follow or rows.digit[0] or run < HEADED * LINE or _ragged(columns, rows, 0):
         return 0
     return head // width
+
+
+def _ragged(columns: Extended, rows: Extended, at: int) -> bool:
+    """Whether runs of the destination, the first one at address `at` modulo a line, begin within lines."""
+    strides = columns.loop.dst, columns.digit[1], *(x.dst for x in rows.rest)
+    return any(s % LINE for s in (at, *strides))
 
 
 def _panel(columns: Extended, rows: Extended, least: int, width: int) -> tuple[int, int]:
