@@ -203,10 +203,10 @@ def _panels(rest, along: Loop, inner: Loop, src: int, dst: int, width: int, b: B
             i_step, j_step = _panel(columns, rows, least, width)
             at = dst + columns.dst + rows.dst + b.phase
             head = _head(columns, rows, j_step, at, width) if b.dst_run else 0  # blocks with their pads stay whole
-            along = 2 if not head and _ragged(columns, rows, at) else b.along  # so that panels go on where lines end
+            order = 2 if not head and _ragged(columns, rows, at) else b.along  # so that panels go on where lines end
             for i_outer, i, i_first in cut(columns.loop, i_step):
                 for j_outer, j, j_first in cut(rows.loop, j_step, head):
-                    outer = _ordered([*rows.rest, i_outer, j_outer], along)
+                    outer = _ordered([*rows.rest, i_outer, j_outer], order)
                     s = src + columns.src + rows.src + i_first * i.src + j_first * j.src
                     d = dst + columns.dst + rows.dst + i_first * i.dst + j_first * j.dst
                     digits = (*columns.digit, *rows.digit)
