@@ -177,8 +177,8 @@ def _bind(array, src, dst, shape, out, region, at, pad_value, threads: int):
     src, dst = src.dense, dst.dense
     phase = _phase(out)
     found = choices(src, dst, box.shape, width, threads)
-    kind = suited(found, phase, src, dst, box.shape, width, array.strides, out_strides, box)
-    move = program(src, dst, box.shape, width, array.strides, out_strides, pad, kind, box, phase)
+    given = src, dst, box.shape, width, array.strides, out_strides
+    move = program(*given, pad, suited(found, phase, given, box), box, phase)
     return move, physical, threads, what, pitched
 
 
@@ -315,7 +315,7 @@ def _kept(array, src, dst, shape, out, region, at, pad_value, threads: int, foun
         strides = check_out(out, physical, array.dtype, (array,), what).strides
     box = _place(array, src, dst, shape, out, region, at, what)[0]
     given, phase = (src.dense, dst.dense, box.shape, array.itemsize, array.strides, strides), _phase(out)
-    kind = suited(found, phase, *given, box)
+    kind = suited(found, phase, given, box)
     nests, slab, _ = nests_of(*given, kind, box, phase)
     run = Kept(move, array.dtype, (array.shape, array.strides), (physical, strides), threads, what)
     return run, tell(nests, KINDS[kind], slab)

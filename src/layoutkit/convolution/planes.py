@@ -38,12 +38,13 @@ def planes_support(p: ConvProblem) -> str | None:
 
 
 def planes_room(p: ConvProblem, x_strides) -> Room:
-    """The padded copy: always one, for whole vectors of its rows are read. [n][depth][height][C][width] if it folds."""
+    """The padded copy: always one, for whole vectors of its rows are read; [n][depth][height][C][width] if it folds."""
     if not _folds(p):
         return padded_room(p, p.n * p.ic, 4)
     room = padded_room(p, p.n, 4)
     row = (*room.row[:2], room.row[2] + -sum(room.row) % LINE)
-    rows = tuple(p.ic * n for n in room.rows)
+    above, inside, below = (p.ic * n for n in room.rows)
+    rows = above, inside, below
     high, deep = p.ic * sum(row), sum(rows) * sum(row)
     strides = (sum(room.planes) * deep, sum(row), *(deep, high, 4)[3 - len(p.size) :])
     return room._replace(strides=strides, rows=rows, row=row)

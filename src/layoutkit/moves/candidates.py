@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache, partial
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -130,19 +131,18 @@ def _program(src, dst, shape, width, src_strides, dst_strides, pad, kind, box, p
     return Program(nests + fills, width, pad, way.stream and not slab, way.blocking.panel, loops)
 
 
-def suited(found: tuple[Choice, ...], phase: int, *args) -> str:
+def suited(found: tuple[Choice, ...], phase: int, given: Any, box: Box) -> str:
     """The first of `found` that writes whole lines where the destination begins `phase` bytes past one, by name.
 
-    They are known for whole lines. `args` are those of `nests_of`, without the kind and the phase.
+    What they cost is known for destinations that begin with a line. `given` are the first arguments of `nests_of`.
     """
     for choice in found if phase else ():
         name = choice.candidate.name
         kind = KINDS[name]
         if not kind.stream or kind.slabs or kind.blocking.panel:
             return name
-        *given, box = args
         nests = nests_of(*given, name, box, phase)[0]
-        if all(n.family == "copy" or follows(*n.leaf, n.bits // 8) for n in nests):
+        if all(n.family == "copy" or follows(n.leaf[0], n.leaf[1], n.bits // 8) for n in nests):
             return name
     return found[0].candidate.name
 
