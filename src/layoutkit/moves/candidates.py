@@ -141,7 +141,7 @@ def suited(found: tuple[Choice, ...], phase: int, given: Any, box: Box) -> str:
         kind = KINDS[name]
         if not kind.stream or kind.slabs or kind.blocking.panel:
             return name
-        nests = nests_of(*given, name, box, phase)[0]
+        nests = nests_of(*given, kind=name, box=box, phase=phase)[0]
         if all(n.family == "copy" or follows(n.leaf[0], n.leaf[1], n.bits // 8) for n in nests):
             return name
     return found[0].candidate.name
