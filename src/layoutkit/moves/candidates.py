@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache, partial
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -131,7 +130,10 @@ def _program(src, dst, shape, width, src_strides, dst_strides, pad, kind, box, p
     return Program(nests + fills, width, pad, way.stream and not slab, way.blocking.panel, loops)
 
 
-def suited(found: tuple[Choice, ...], phase: int, given: Any, box: Box) -> str:
+Given = tuple[Layout, Layout, tuple[int, ...], int, tuple[int, ...], tuple[int, ...]]  # layouts, shape, width, strides
+
+
+def suited(found: tuple[Choice, ...], phase: int, given: Given, box: Box) -> str:
     """The first of `found` that writes whole lines where the destination begins `phase` bytes past one, by name.
 
     What they cost is known for destinations that begin with a line. `given` are the first arguments of `nests_of`.
@@ -141,7 +143,7 @@ def suited(found: tuple[Choice, ...], phase: int, given: Any, box: Box) -> str:
         kind = KINDS[name]
         if not kind.stream or kind.slabs or kind.blocking.panel:
             return name
-        nests = nests_of(*given, kind=name, box=box, phase=phase)[0]
+        nests = nests_of(*given, name, box, phase)[0]
         if all(n.family == "copy" or follows(n.leaf[0], n.leaf[1], n.bits // 8) for n in nests):
             return name
     return found[0].candidate.name
