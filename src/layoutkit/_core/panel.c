@@ -46,6 +46,14 @@ LK_INLINE int64_t offset(const lk_nest *nest, const int64_t *step, int64_t task)
     return sum;
 }
 
+/* Fetch the next line; of the last step of a row that begins within a line, both that it touches. */
+LK_INLINE void fetch_line(const cursor *c, const shape *p)
+{
+    __builtin_prefetch(c->row + c->at);
+    if (c->at + LINE >= p->bytes)
+        __builtin_prefetch(c->row + p->bytes - 1);
+}
+
 LK_INLINE void next_line(cursor *c, const shape *p, const lk_nest *nest, const char *src, int64_t end)
 {
     c->at += LINE;
@@ -73,7 +81,7 @@ LK_INLINE void come_in(cursor *in, cursor *fetch, int64_t task, int64_t n, char 
 {
     for (; n > 0 && in->task == task && task < end; n--) {
         if (fetch->task < end) {
-            __builtin_prefetch(fetch->row + fetch->at);
+            fetch_line(fetch, p);
             next_line(fetch, p, nest, src, end);
         }
         const char *s = in->row + in->at;
@@ -149,7 +157,7 @@ void LK_NAME(panel)(const lk_nest *nest, const char *src, char *dst, int64_t tas
     dst += nest->dst;
     cursor in = {.row = src + offset(nest, nest->s, task), .task = task}, fetch = in;
     for (int i = 0; i < AHEAD && fetch.task < end; i++) {
-        __builtin_prefetch(fetch.row + fetch.at);
+        fetch_line(&fetch, &p);
         next_line(&fetch, &p, nest, src, end);
     }
     come_in(&in, &fetch, task, INT64_MAX, now, &p, nest, src, end);
