@@ -1,4 +1,5 @@
 import gc
+import itertools
 import os
 import threading
 
@@ -19,6 +20,11 @@ def test_empty_is_the_physical_array():
     spread = lk.empty((2, 3, 4, 5), "nhwc:(100,20,4,1)")
     assert [s // 4 for s in spread.strides] == [100, 20, 4, 1]
     assert lk.empty((2, 2), "ab", "bfloat16").dtype.name == "bfloat16"
+
+
+def test_arrays_of_many_pages_begin_at_changing_places_of_them():
+    places = [lk.empty((1 << 15,), "a", "u1").ctypes.data % 4096 for _ in range(9)]
+    assert all(a != b and a % 64 == 0 for a, b in itertools.pairwise(places))
 
 
 def test_large_arrays_begin_at_a_huge_page_and_take_part_in_reorders():
