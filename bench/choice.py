@@ -62,7 +62,7 @@ def tune(threads: list[int], end: float) -> None:
     print(f"{cost_table.path}: {len(cost_table.problems())} problems")
 
 
-SHIPPED = 700, 700, 300  # convolutions, reorders, packings
+SHIPPED = 600, 450, 200  # convolutions, reorders, packings
 
 
 def ship() -> None:
