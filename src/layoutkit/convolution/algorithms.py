@@ -172,6 +172,7 @@ class Algorithm:
     packs: float = 1.0  # what packing takes, in reorders of the filter
     family: str = "gemm"  # of the kernels it runs on
     room: Callable | None = None  # (problem, input's strides) -> the padded copy to read instead, or None
+    detour: str = ""  # native layout that may be worth a reorder there and back, though it takes the problem's own
 
 
 def _filters_direct(p: ConvProblem) -> str | None:

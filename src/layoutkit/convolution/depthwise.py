@@ -179,6 +179,6 @@ def estimate(p: ConvProblem, kernel: Kernel, lanes: int, peak: float, threads: i
 
 DEPTHWISE, GROUPED = (
     Algorithm(name, False, "channels", support, pack, build, strides_ok, "depthwise", family="depthwise",
-              estimate=estimate)
-    for name, support in (("depthwise", depthwise_support), ("grouped", grouped_support))
+              estimate=estimate, detour=detour)
+    for name, support, detour in (("depthwise", depthwise_support, ""), ("grouped", grouped_support, "blocks"))
 )  # fmt: skip

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
+from itertools import product
 from math import prod
 
 import numpy as np
@@ -38,7 +39,11 @@ from .strips import STRIPS
 ALGORITHMS = (*algorithms.ALGORITHMS, FOLDED, PLANES, STRIPS, DEPTHWISE, GROUPED)
 _PACKS = {a.packing: a.packs for a in ALGORITHMS}
 
-NATIVE = {"channels": CHANNELS_LAST, "pixels": {3: "NCW", 4: "NCHW", 5: "NCDHW"}}
+NATIVE = {
+    "channels": CHANNELS_LAST,
+    "pixels": {3: "NCW", 4: "NCHW", 5: "NCDHW"},
+    "blocks": {3: "nCw16c", 4: "nChw16c", 5: "nCdhw16c"},
+}
 
 # What the estimate of a route not measured is made of; the table replaces it problem by problem.
 MOVE = 20e9  # bytes a second, read and written, of a reorder or a gather
@@ -94,18 +99,20 @@ def _packing(native: ConvProblem, algorithm: Algorithm, kernel: Kernel) -> str:
     return f"{algorithm.packing} {kernel.nr} {native.dst.block(1)}"
 
 
-def _native(p: ConvProblem, algorithm: Algorithm) -> ConvProblem | str:
-    """`p` on layouts that `algorithm` takes, the fewest sides changed; or why there are none."""
+def _natives(p: ConvProblem, algorithm: Algorithm) -> list[ConvProblem] | str:
+    """`p` on layouts that `algorithm` takes, the fewest sides changed, and on those of its detour; or why on none."""
     reason = algorithm.supports(p)
-    if reason is None:
-        return p
-    if algorithm.via == "channels" or algorithm.room:  # reads a copy anyway
+    found = [p] if reason is None else []
+    if reason and (algorithm.via == "channels" or algorithm.room):  # reads a copy anyway
         via = Layout(NATIVE[algorithm.via][p.src.rank])
-        for src, dst in ((p.src, via), (via, p.dst), (via, via)):
-            native = replace(p, src=src, dst=dst)
-            if algorithm.supports(native) is None:
-                return native
-    return reason
+        changed = (replace(p, src=src, dst=dst) for src, dst in ((p.src, via), (via, p.dst), (via, via)))
+        found += [native for native in changed if algorithm.supports(native) is None][:1]
+    if algorithm.detour:
+        blocks = Layout(NATIVE[algorithm.detour][p.src.rank])
+        native = replace(p, src=blocks, dst=blocks)
+        if native not in found and algorithm.supports(native) is None:
+            found.append(native)
+    return found or reason or ""
 
 
 def _estimate(p: ConvProblem, native: ConvProblem, algorithm: Algorithm, kernel: Kernel, threads: int) -> float:
@@ -160,15 +167,15 @@ def candidates(
             continue
         if algorithm == "auto" and a.gather and a.via == "channels" and prod(p.kernel) == 1:
             continue  # the same as direct, and a copy
-        native = _native(p, a)
-        if isinstance(native, str):
-            reasons.append(native)
+        natives = _natives(p, a)
+        if isinstance(natives, str):
+            reasons.append(natives)
             continue
         needed = a.accuracy(p)
         if ACCURACIES.index(needed) > ACCURACIES.index(p.accuracy):
             reasons.append(f"{a.name} {a.variant} is of accuracy {needed!r} here, {p.accuracy!r} was asked for")
             continue
-        for kernel in _kernels(a.family, registry.isa()):
+        for native, kernel in product(natives, _kernels(a.family, registry.isa())):
             way = "" if native == p else f" via {native.src}>{native.dst}"
             build = partial(Route, p, native, a, kernel, threads, x_strides, y_strides)
             steps = (_pack_step(p, _packing(native, a, kernel)),) if once else ()
