@@ -75,6 +75,13 @@ def test_no_group_reaches_another(layout):
     np.testing.assert_array_equal(one[:, kept], other[:, kept])
 
 
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+def test_blocks_of_channels_are_a_detour(layout):
+    x, w = np.ones((1, 9, 9, 64) if layout == "NHWC" else (1, 64, 9, 9), np.float32), np.ones((64, 8, 3, 3), np.float32)
+    names = [c.candidate.name for c in lk.plan(lk.conv2d, x, w, padding=1, groups=8, layout=layout).choices]
+    assert sum(name.startswith("grouped") and name.endswith("via nChw16c>nChw16c") for name in names) == 1
+
+
 def test_small_groups_are_chosen_untuned():
     for depth in (4, 8):
         op = lk.Conv2d(np.ones((128, depth, 3, 3), np.float32), padding=1, groups=128 // depth, layout="NHWC")

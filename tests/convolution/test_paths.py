@@ -62,6 +62,7 @@ CONVOLUTIONS = {
     "dilated": dict(x=(1, 17, 20, 21), w=(20, 17, 3, 3), padding=2, dilation=2),
     "first": dict(x=(1, 3, 40, 40), w=(16, 3, 7, 7), padding=3, stride=2),
     "grouped": dict(x=(1, 32, 12, 12), w=(64, 4, 3, 3), padding=1, groups=8),
+    "small groups": dict(x=(1, 40, 12, 13), w=(40, 4, 3, 3), padding=1, groups=10),
     "depthwise": dict(x=(1, 48, 15, 15), w=(48, 1, 3, 3), padding=1, groups=48),
 }
 
