@@ -27,6 +27,12 @@ def test_arrays_of_many_pages_begin_at_changing_places_of_them():
     assert all(a != b and a % 64 == 0 for a, b in itertools.pairwise(places))
 
 
+def test_an_output_does_not_begin_as_its_input_does():
+    op = lk.Conv2d(np.ones((64, 1, 3, 3), np.float32), groups=64, padding=1, layout="NHWC")
+    x = np.ones((1, 56, 56, 64), np.float32)
+    assert all(256 <= (op(x).ctypes.data - x.ctypes.data) % 4096 <= 4096 - 256 for _ in range(5))
+
+
 def test_large_arrays_begin_at_a_huge_page_and_take_part_in_reorders():
     x = lk.empty((2, 64, 128, 128), "NHWC")
     assert x.nbytes >= LARGE and x.ctypes.data % HUGE == 0 and x.flags.c_contiguous and x.flags.writeable

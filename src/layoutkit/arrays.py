@@ -17,9 +17,11 @@ from .pool import HAS_MAPPINGS, LARGE, pool
 MAX_BYTES = 2**63 - 1
 PAGE = 4096
 STAGGERED = 1 << 15  # bytes from which on an array may have pages of its own, all of which begin alike
-# Where such arrays begin in a page: a load waits for a store before it that has the same address within a page, so an
-# input and an output of the same strides shall not begin alike (depthwise 3x3, 128 channels @28: a third faster).
-PLACES = cycle((832, 1664, 2496, 3328))
+# How far apart in a page arrays begin that are used together: a load waits for a store before it that has the same
+# address within a page, so an input and an output of the same strides shall not begin alike (depthwise 3x3, 128
+# channels @28: a third faster). Those one by one: multiples of it.
+APART = 832
+PLACES = cycle((APART, 2 * APART, 3 * APART, 4 * APART))
 
 
 def as_array(value: Any, what: str) -> np.ndarray:
@@ -74,8 +76,9 @@ def check_held(array: np.ndarray, src: Layout, dst: Layout, shape: Sequence[int]
     return shape
 
 
-def empty(shape: Sequence[int], dtype: np.dtype, what: str) -> np.ndarray:
-    """A new array aligned to 64 bytes; large ones from the pool, others at changing places of their pages."""
+def empty(shape: Sequence[int], dtype: np.dtype, what: str, beside: np.ndarray | None = None) -> np.ndarray:
+    """A new array aligned to 64 bytes; large ones from the pool, others at changing places of their pages, or at
+    another than `beside`, which it is used with."""
     size = prod(shape) * dtype.itemsize
     if size > MAX_BYTES:
         raise ValueError(f"{what}: an array of shape {tuple(shape)} and dtype {dtype} is too large")
@@ -83,7 +86,8 @@ def empty(shape: Sequence[int], dtype: np.dtype, what: str) -> np.ndarray:
         return np.ndarray(shape, dtype, pool.take(size))
     if size >= STAGGERED:
         raw = np.empty(size + PAGE, np.uint8)
-        return np.ndarray(shape, dtype, raw, (next(PLACES) - address(raw)) % PAGE)
+        place = next(PLACES) if beside is None else (address(beside) + APART) // 64 * 64
+        return np.ndarray(shape, dtype, raw, (place - address(raw)) % PAGE)
     raw = np.empty(size + 64, np.uint8)
     return np.ndarray(shape, dtype, raw, -address(raw) % 64)
 

@@ -112,7 +112,7 @@ class _Conv:
             self._bound[key] = bound
         run, w, bias, shape = bound
         if out is None:
-            out = empty(shape, F32, self._filter.what)
+            out = empty(shape, F32, self._filter.what, x)
         else:
             f = self._filter
             check_out(out, shape, F32, (x, f.w, f.bias) if self._once else (x,), f.what)  # a kept filter is our own

@@ -124,7 +124,7 @@ class _ConvTranspose:
         y_shape = (shape[0], f.oc, *self.out_size(shape[2:]))
         physical = f.out_layout.physical_shape(y_shape)
         if out is None:
-            out = empty(physical, F32, f.what)
+            out = empty(physical, F32, f.what, x)
         else:
             check_out(out, physical, F32, (x, f.w, f.bias), f.what)
         if add is not None:

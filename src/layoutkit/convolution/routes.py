@@ -19,6 +19,7 @@ import numpy as np
 from .._core import registry
 from .._core import route as core
 from .._core.registry import Kernel
+from ..arrays import empty
 from ..choosing.features import conv_features, filter_features
 from ..choosing.machine import last_level_cache
 from ..choosing.measuring import Contest, first_use
@@ -301,7 +302,8 @@ def _filter(p: ConvProblem) -> np.ndarray:
 def _runner(p: ConvProblem) -> Callable[[Route], Callable[[], object]]:
     """What turns a route into a call on contiguous arrays that are touched."""
     x = np.ones(p.src.physical_shape(p.src_shape), np.float32)
-    y = np.ones(p.dst.physical_shape(p.dst_shape), np.float32)
+    y = empty(p.dst.physical_shape(p.dst_shape), x.dtype, "measure", x)  # as a call makes it
+    y[...] = 1
     w = _filter(p)
 
     def runner(route: Route):
