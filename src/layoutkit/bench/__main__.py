@@ -1,3 +1,5 @@
+"""``python -m layoutkit.bench``."""
+
 import sys
 
 from .command import main

@@ -241,4 +241,3 @@ def _cannot_save(error: OSError) -> int:
     print(f"layoutkit.bench: the cost table cannot be saved: {error}; "
           "LAYOUTKIT_CACHE_DIR names another directory", file=sys.stderr)  # fmt: skip
     return 1
-
