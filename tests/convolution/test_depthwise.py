@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from conftest import using_isa
-from guard import guarded
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from whole import inside, numbers, outside
 
 import layoutkit as lk
 from layoutkit import reference
@@ -49,21 +49,17 @@ def test_any_depthwise(c):
     assume(all(s + sum(p) >= d * (k - 1) + 1 for s, p, d, k in spatial))
     rng = np.random.default_rng(0)
     channels = c["shape"][1]
-    x = rng.integers(-4, 5, c["shape"]).astype(np.float32)  # sums are exact
-    w = rng.integers(-4, 5, (channels * c["multiplier"], 1, *c["kernel"])).astype(np.float32)
-    bias = rng.integers(-4, 5, len(w)).astype(np.float32) if c["bias"] else None
+    x, w = numbers(rng, *c["shape"]), numbers(rng, channels * c["multiplier"], 1, *c["kernel"])
+    bias = numbers(rng, len(w)) if c["bias"] else None
     attributes = {k: c[k] for k in ("stride", "padding", "dilation")}
     want = reference.conv(x, w, bias, groups=channels, **attributes)
     src, dst = lk.Layout(c["src"]), lk.Layout(c["dst"])
-    stored = reference.to_physical(x, src, pad_value=np.nan)  # what pads hold must not matter
-    inside = guarded(stored.reshape(-1).view(np.uint8), c["end"]).array.view(np.float32).reshape(stored.shape)
-    expected = reference.to_physical(want.astype(np.float32), dst)
-    out = guarded(np.full(expected.size, np.nan, np.float32).view(np.uint8), c["end"]).array.view(np.float32)
-    out = out.reshape(expected.shape)
+    held = inside(x, src, c["end"])
+    out, expected = outside(want, dst, c["end"])
     with using_isa(c["isa"]):
         op = CLASSES[x.ndim - 2](w, bias, groups=channels, layout=src, out_layout=dst, algorithm="depthwise",
                                  threads=c["threads"], **attributes)  # fmt: skip
-        np.testing.assert_array_equal(op(inside, out), expected)  # pads are zero
+        np.testing.assert_array_equal(op(held, out), expected)
 
 
 @pytest.mark.parametrize("isa", registry.isas())

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from conftest import using_isa
-from guard import guarded
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from whole import inside, numbers, outside
 
 import layoutkit as lk
 from layoutkit import reference
@@ -39,25 +39,22 @@ def test_any_small_groups(c):
     assume(all(s + sum(p) >= d * (k - 1) + 1 for s, p, d, k in spatial))
     rng = np.random.default_rng(0)
     groups = c["groups"]
-    x = rng.integers(-4, 5, (c["n"], groups * c["depth"], *c["size"])).astype(np.float32)  # sums are exact
-    w = rng.integers(-4, 5, (groups * c["outputs"], c["depth"], *c["kernel"])).astype(np.float32)
-    bias = rng.integers(-4, 5, len(w)).astype(np.float32) if c["bias"] else None
+    x = numbers(rng, c["n"], groups * c["depth"], *c["size"])
+    w = numbers(rng, groups * c["outputs"], c["depth"], *c["kernel"])
+    bias = numbers(rng, len(w)) if c["bias"] else None
     attributes = {k: c[k] for k in ("stride", "padding", "dilation", "groups")}
     want = reference.conv(x, w, bias, **attributes)
     src, dst = lk.Layout(c["src"]), lk.Layout(c["dst"])
-    stored = reference.to_physical(x, src, pad_value=np.nan)  # what pads hold must not matter
-    inside = guarded(stored.reshape(-1).view(np.uint8), c["end"]).array.view(np.float32).reshape(stored.shape)
-    expected = reference.to_physical(want.astype(np.float32), dst)
-    out = guarded(np.full(expected.size, np.nan, np.float32).view(np.uint8), c["end"]).array.view(np.float32)
-    out = out.reshape(expected.shape)
+    held = inside(x, src, c["end"])
+    out, expected = outside(want, dst, c["end"])
     with using_isa(c["isa"]):
         try:
             op = lk.Conv2d(w, bias, layout=src, out_layout=dst, algorithm="grouped", threads=c["threads"], **attributes)
-            op(inside, out)
+            op(held, out)
         except ValueError as error:
             assert c["depth"] != c["outputs"] or c["depth"] not in (2, 4, 8, 16), error
             return
-    np.testing.assert_array_equal(out, expected)  # pads are zero
+    np.testing.assert_array_equal(out, expected)
 
 
 @pytest.mark.parametrize("layout", ["NHWC", "nChw16c"])

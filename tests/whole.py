@@ -1,0 +1,24 @@
+"""Convolutions of whole numbers, whose sums are exact, between guard pages: the memory of both sides."""
+
+import numpy as np
+from guard import guarded
+
+from layoutkit import reference
+
+
+def numbers(rng, *shape):
+    """float32 numbers of -4 to 4."""
+    return rng.integers(-4, 5, shape).astype(np.float32)
+
+
+def inside(x, layout, end):
+    """The physical array of `x`; what its pads hold must not matter."""
+    stored = reference.to_physical(x, layout, pad_value=np.nan)
+    return guarded(stored.reshape(-1).view(np.uint8), end).array.view(np.float32).reshape(stored.shape)
+
+
+def outside(want, layout, end):
+    """An array to write into, and what it must hold then: pads are zero."""
+    expected = reference.to_physical(want.astype(np.float32), layout)
+    out = guarded(np.full(expected.size, np.nan, np.float32).view(np.uint8), end).array.view(np.float32)
+    return out.reshape(expected.shape), expected
