@@ -12,6 +12,7 @@ import numpy as np
 from ._core.reorder import address
 from .layout import Layout
 from .pool import HAS_MAPPINGS, LARGE, pool
+from .spans import overlaps_itself
 
 MAX_BYTES = 2**63 - 1
 PAGE = 4096
@@ -124,12 +125,8 @@ def check_out(out: object, shape: tuple[int, ...], dtype: np.dtype, sources: Seq
         raise ValueError(f"{what}: out must have shape {shape} and dtype {dtype}, got {out.shape} and {out.dtype}")
     if not out.flags.writeable:
         raise ValueError(f"{what}: out is read-only")
-    if not out.flags.c_contiguous:
-        extent = 0
-        for n, stride in sorted(zip(out.shape, map(abs, out.strides)), key=lambda x: x[1]):
-            if n > 1 and stride < extent + out.itemsize:
-                raise ValueError(f"{what}: elements of out overlap one another (strides {out.strides})")
-            extent += (n - 1) * stride if n else 0
+    if not out.flags.c_contiguous and overlaps_itself(out.shape, out.strides, out.itemsize):
+        raise ValueError(f"{what}: elements of out overlap one another (strides {out.strides})")
     for source in sources:
         if source is not None and overlap(out, source):
             raise ValueError(f"{what}: out overlaps an input")
