@@ -264,3 +264,23 @@ def test_config_command(capsys):
     assert f"Version: {lk.__version__}\n" in text
     assert embedding.main(["--includedir"]) == 0
     assert embedding.main([]) == 2
+
+
+@pytest.mark.parametrize("field", ["stride", "dilation", "before", "after"])
+@pytest.mark.parametrize("value", [2**31, 2**32 + 1, 2**62])
+@pytest.mark.parametrize("groups", [1, 20])
+def test_attributes_beyond_the_limit_are_refused(field, value, groups):
+    w = np.ones((20, 20 // groups, 1, 1), np.float32)
+    spec = conv_spec(w, None, (1, 20, 5, 5), groups=groups, **{field: int64s(0, 0, value)})
+    code, _ = planned(spec)
+    assert code == VALUE and b"2147483647" in api.last_error()
+
+
+def test_arrays_within_a_float_are_refused():
+    code, plan = planned(conv_spec(np.ones((4, 4, 1, 1), np.float32), None, (1, 4, 5, 5)))
+    room = np.zeros(404, np.uint8)
+    assert code == OK
+    x = np.zeros(100, np.float32)
+    assert run(plan, x, room[1:]) == VALUE and b"whole floats" in api.last_error()
+    assert run(plan, room[1:], x) == VALUE
+    api.free(plan)

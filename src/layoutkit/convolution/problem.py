@@ -44,8 +44,10 @@ class ConvProblem:
     def __post_init__(self) -> None:
         for name in ("kernel", "stride", "dilation", "groups", "padding"):
             given = getattr(self, name)
-            if _largest(given) > MOST:
-                raise ValueError(f"convolution: {name} {given} is beyond {MOST}")
+            least, most = _range(given)
+            allowed = -MOST if name == "padding" else 1
+            if not allowed <= least <= most <= MOST:
+                raise ValueError(f"convolution: {name} {given} is not within {allowed} to {MOST}")
         padded = tuple(max(n, n + a + b) for n, (a, b) in zip(self.size, self.padding))
         for layout, shape, what in ((self.src, (self.n, self.ic, *padded), "input with its padding"),
                                     (self.dst, self.dst_shape, "output")):  # fmt: skip
@@ -122,9 +124,12 @@ class ConvProblem:
         return p
 
 
-def _largest(given) -> int:
-    """The largest magnitude among numbers, however nested."""
-    return max(map(_largest, given), default=0) if isinstance(given, tuple) else abs(given)
+def _range(given) -> tuple[int, int]:
+    """The least and the largest among numbers, however nested; (1, 1) of none."""
+    if not isinstance(given, tuple):
+        return given, given
+    found = [_range(one) for one in given] or [(1, 1)]
+    return min(a for a, _ in found), max(b for _, b in found)
 
 
 def check_strides(p: ConvProblem, x_strides: Sequence[int], y_strides: Sequence[int]) -> None:
