@@ -184,5 +184,5 @@ def test_explain():
 
 @pytest.mark.parametrize("dst", ["ba:(3,0)", "aB4b:(0,*,1)", "aB4b:(*,2,1)"])
 def test_a_destination_whose_elements_overlap_is_refused(dst):
-    with pytest.raises(ValueError, match="elements of .* overlap one another on shape"):
+    with pytest.raises(ValueError, match=r"elements of .* overlap one another on shape"):
         lk.reorder(np.ones((5, 9), np.float32), "ab", dst)
