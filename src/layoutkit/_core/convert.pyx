@@ -10,6 +10,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 from numpy cimport PyArray_DATA, import_array, ndarray
 
+from .process cimport team
 from .registry cimport (
     LK_BF16, LK_CONVERT, LK_F16, LK_F32, LK_F64, LK_GATHER, LK_S8, LK_S32, LK_TRANSPOSE, LK_U8, best_row,
     lk_convert, lk_convert_fn, lk_move, lk_move_fn
@@ -117,6 +118,7 @@ cdef class Converter:
         tile.mul = NULL if mul is None else <const char *>PyArray_DATA(<ndarray?>mul)
         tile.inv = NULL if inv is None else <const char *>PyArray_DATA(<ndarray?>inv)
         tile.add = NULL if add is None else <const char *>PyArray_DATA(<ndarray?>add)
+        threads = team(threads)
         tile.alpha, tile.beta, tile.divide, tile.sum = alpha, beta, divide, self.sum
         with nogil:
             if threads <= 1:

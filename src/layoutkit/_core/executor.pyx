@@ -14,6 +14,7 @@ from libc.string cimport memset
 
 from typing import NamedTuple
 
+from .process cimport team
 from .registry cimport lk_finish, lk_finish_fn, lk_gemm_fn, lk_kernel, row_named
 
 
@@ -51,13 +52,13 @@ cdef class Executor:
 
     cdef void run(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
                   char *workspace) noexcept nogil:
-        cdef int tid = 0, n = 1
+        cdef int tid = 0, n = 1, threads = team(self.threads)
         if self.total == 0:
             return
-        if self.threads == 1:
+        if threads == 1:
             self.part(x, w, bias, finish, y, workspace, 0, self.total)
         else:
-            with parallel(num_threads=self.threads):
+            with parallel(num_threads=threads):
                 tid = openmp.omp_get_thread_num()
                 n = openmp.omp_get_num_threads()
                 self.part(x, w, bias, finish, y, workspace + tid * self.ws_thread,

@@ -11,6 +11,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 from numpy cimport PyArray_DATA, PyArray_ISWRITEABLE, import_array, ndarray, npy_intp
 
+from .process cimport team
 from .registry cimport (
     LK_COPY, LK_FILL, LK_GATHER, LK_MAX_DIGITS, LK_MAX_LOOPS, LK_PANEL, LK_PANEL_BYTES, LK_PANEL_IN, LK_PANEL_OUT,
     LK_SLAB, LK_TRANSPOSE, best_row, lk_kernel, lk_move, lk_move_fn, lk_nest, lk_panel_fn
@@ -104,6 +105,7 @@ cdef class Program:
 
     cdef void run(self, const char *src, char *dst, int threads) noexcept nogil:
         cdef int tid = 0, n = 1
+        threads = team(threads)
         if threads <= 1:
             self.part(src, dst, 0, 1)
         else:
