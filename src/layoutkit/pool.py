@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import mmap
 import os
+from operator import index
 
 from ._core.pool import Pool
 
@@ -16,8 +17,17 @@ LARGE = 4 << 20  # bytes from which on a block is a mapping of its own
 HAS_MAPPINGS = hasattr(mmap, "MAP_ANONYMOUS")
 
 
+MEMORY = "LAYOUTKIT_MEMORY"
+UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
 def _bound() -> int:
-    """Bytes that a pool keeps at most: a sixteenth of the memory, at most 1 GB."""
+    """What ``LAYOUTKIT_MEMORY`` says, or a sixteenth of the memory, at most 1 GB."""
+    if text := os.environ.get(MEMORY, "").strip().upper():
+        number, unit = (text[:-1], text[-1]) if text[-1] in UNITS else (text, "")
+        if not number.isdecimal():
+            raise ImportError(f"{MEMORY}={text!r}: expected bytes, such as 268435456 or 256M")
+        return int(number) * UNITS[unit]
     try:
         return min(1 << 30, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 16)
     except (ValueError, OSError, AttributeError):
@@ -27,11 +37,44 @@ def _bound() -> int:
 pool = Pool(_bound())
 
 
+def memory_limit(nbytes: int | None = None) -> int:
+    """Set how much memory that nobody uses is kept for later: large arrays and workspaces; returns the limit before.
+
+    Memory that is in use does not count. One limit holds for the process: all arrays, plans and threads share what
+    is kept. ``LAYOUTKIT_MEMORY`` (bytes, or with K, M or G) sets it from the start; by default it is a sixteenth of
+    the machine's memory, at most 1 GB.
+
+    Parameters
+    ----------
+    nbytes : int, optional
+        The new limit, which holds at once; 0 keeps nothing. Without it nothing is changed.
+
+    Returns
+    -------
+    int
+        Bytes.
+    """
+    before = pool.bound
+    if nbytes is not None:
+        pool.limit(_bytes(nbytes, "memory_limit: nbytes"))
+    return before
+
+
+def _bytes(value: int, what: str) -> int:
+    try:
+        found = index(value)
+    except TypeError:
+        raise TypeError(f"{what} must be bytes, an integer, got {value!r}") from None
+    if found < 0:
+        raise ValueError(f"{what} must be bytes, not negative, got {found}")
+    return found
+
+
 def release_memory(keep: int = 0) -> int:
     """Give memory that no array uses any more back to the system.
 
-    Large arrays that operations have returned, and those of `empty`, leave their memory to later ones of about
-    the same size: at most 1 GB, and a sixteenth of the machine's memory, is kept.
+    Large arrays that operations have returned, those of `empty`, and the workspaces of convolutions leave their memory
+    to later ones; `memory_limit` says how much of it is kept.
 
     Parameters
     ----------
@@ -43,6 +86,4 @@ def release_memory(keep: int = 0) -> int:
     int
         Bytes given back.
     """
-    if not isinstance(keep, int) or keep < 0:
-        raise ValueError(f"release_memory: keep must be bytes, not negative, got {keep!r}")
-    return pool.release(keep)
+    return pool.release(_bytes(keep, "release_memory: keep"))

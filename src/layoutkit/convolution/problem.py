@@ -147,7 +147,8 @@ def per_axis(value, rank: int, what: str, least: int) -> tuple[int, ...]:
     except (TypeError, ValueError):
         values = ()
     if len(values) != rank or any(not least <= v <= MOST for v in values):
-        raise ValueError(f"{what}: expected an int of {least} to {MOST}, or {rank} of them, got {value!r}")
+        one = f"an int of at least {least}, at most {MOST}"
+        raise ValueError(f"{what}: expected {one}, or {rank} of them, got {value!r}")
     return values
 
 
