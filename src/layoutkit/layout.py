@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from . import algebra
 from .algebra import Map, Mode
+from .families import Family, family_of
 
 
 class Factor(NamedTuple):
@@ -55,7 +56,11 @@ class Layout:
     rank : int
         How many logical dimensions it has.
     dims : tuple of str
-        Their names in logical order, as they were written: for people only, and no part of equality.
+        Their names in logical order, as they were written: no part of equality.
+    family : Family or None
+        What those names are of, if they are those of activations, filters, .. and were given as such: no part of
+        equality either, but operations refuse what they are not about (`layoutkit.families`). Read back from
+        strides or from a DimsOrder code, names are for people only.
 
     Raises
     ------
@@ -63,8 +68,9 @@ class Layout:
         The text is not a format; the message says what is wrong and where.
     """
 
-    __slots__ = ("_hash", "dims", "factors", "pitches", "rank")
+    __slots__ = ("_hash", "dims", "factors", "family", "pitches", "rank")
     _hash: int
+    family: Family | None
     factors: tuple[Factor, ...]
     pitches: tuple[int | None, ...]
     rank: int
@@ -83,8 +89,12 @@ class Layout:
         factors: Sequence[tuple[int, int]],
         pitches: Sequence[int | None] | None = None,
         dims: Sequence[str] | None = None,
+        named: bool = True,
     ) -> Layout:
-        """Build from (dim, size) pairs, outermost first; exactly one size-0 factor per dimension."""
+        """Build from (dim, size) pairs, outermost first; exactly one size-0 factor per dimension.
+
+        `named`: whether `dims` say what the dimensions are; else they are for people only.
+        """
         self = object.__new__(cls)
         fs = tuple(Factor(int(d), int(s)) for d, s in factors)
         rank = 1 + max((f.dim for f in fs), default=-1)
@@ -113,6 +123,7 @@ class Layout:
         object.__setattr__(self, "pitches", given)
         object.__setattr__(self, "rank", rank)
         object.__setattr__(self, "dims", tuple(dims))
+        object.__setattr__(self, "family", family_of(self.dims) if named else None)
         object.__setattr__(self, "_hash", hash((fs, given)))
         return self
 
@@ -129,6 +140,9 @@ class Layout:
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError("Layout is frozen")
 
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError("Layout is frozen")
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Layout):
             return NotImplemented
@@ -138,7 +152,7 @@ class Layout:
         return self._hash
 
     def __reduce__(self):
-        return Layout.from_factors, (self.factors, self.pitches, self.dims)
+        return Layout.from_factors, (self.factors, self.pitches, self.dims, self.family is not None)
 
     @property
     def tag(self) -> str:
@@ -172,7 +186,11 @@ class Layout:
     @property
     def dense(self) -> Layout:
         """The same factors without explicit strides."""
-        return self if self.is_dense else Layout.from_factors(self.factors, dims=self.dims)
+        return self if self.is_dense else self.with_pitches(None)
+
+    def with_pitches(self, pitches: Sequence[int | None] | None) -> Layout:
+        """The same factors with these explicit strides."""
+        return Layout.from_factors(self.factors, pitches, self.dims, self.family is not None)
 
     def block(self, dim: int) -> int:
         """The number that dimension `dim` is padded up to a multiple of (1: not blocked)."""
@@ -208,7 +226,7 @@ class Layout:
                     cut = other.block(axis)
                     raise ValueError(f"compose: {other} cuts the block of {whole} in {self} by {cut}")
             factors.append((dim, size))
-        return Layout.from_factors(factors, other.pitches, self.dims)
+        return Layout.from_factors(factors, other.pitches, self.dims, self.family is not None)
 
     # On an exact shape
 
