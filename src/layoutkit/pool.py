@@ -133,6 +133,6 @@ def release_memory(keep: int = 0) -> int:
     int
         Bytes given back.
     """
-    if not isinstance(keep, int) or keep < 0:
+    if not isinstance(keep, (int, np.integer)) or keep < 0:
         raise ValueError(f"release_memory: keep must be bytes, not negative, got {keep!r}")
-    return pool.release(keep)
+    return pool.release(int(keep))
