@@ -12,6 +12,7 @@ from numpy.lib.stride_tricks import as_strided
 from . import conv as _conv
 from .layout import Layout
 from .reorder import _bind
+from .spans import overlaps_itself
 from .threads import check_threads
 
 from cpython.pycapsule cimport PyCapsule_New
@@ -118,11 +119,8 @@ cdef like(layout, shape, dtype, const int64_t *strides):
 
 cdef check_out_strides(array):
     """Raise if two elements of a destination would lie in one place."""
-    extent = 0
-    for n, stride in sorted(zip(array.shape, map(abs, array.strides)), key=lambda x: x[1]):
-        if n > 1 and stride < extent + array.itemsize:
-            raise ValueError(f"dst_strides {array.strides}: elements of the destination overlap one another")
-        extent += (n - 1) * stride if n else 0
+    if overlaps_itself(array.shape, array.strides, array.itemsize):
+        raise ValueError(f"dst_strides {array.strides}: elements of the destination overlap one another")
 
 
 cdef int new_plan(Plan made, owner, layoutkit_plan **plan) except -1:
@@ -293,6 +291,8 @@ cdef int execute(const layoutkit_plan *plan, const void *src, void *dst, void *w
         return LAYOUTKIT_OK
     if dst == NULL or src == NULL:
         return fail(LAYOUTKIT_ERROR_VALUE, b"execute: src or dst is NULL")
+    if p.route != NULL and (<size_t>src | <size_t>dst) & (sizeof(float) - 1):
+        return fail(LAYOUTKIT_ERROR_VALUE, b"execute: src and dst must begin at whole floats")
     if p.workspace and (workspace == NULL or workspace_bytes < p.workspace):
         return fail(LAYOUTKIT_ERROR_WORKSPACE, b"execute: the workspace is smaller than the plan asks for")
     if p.threads > 1 and p.epoch != forks:

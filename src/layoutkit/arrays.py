@@ -13,6 +13,7 @@ from ._core.reorder import address
 from .families import check_names
 from .layout import Layout
 from .pool import HAS_MAPPINGS, LARGE, pool
+from .spans import overlaps_itself
 
 MAX_BYTES = 2**63 - 1
 PAGE = 4096
@@ -157,22 +158,12 @@ def check_out(out: object, shape: tuple[int, ...], dtype: np.dtype, sources: Seq
         raise ValueError(f"{what}: out must have shape {shape} and dtype {dtype}, got {out.shape} and {out.dtype}")
     if not out.flags.writeable:
         raise ValueError(f"{what}: out is read-only")
-    if not out.flags.c_contiguous and overlaps_itself(out):
+    if not out.flags.c_contiguous and overlaps_itself(out.shape, out.strides, out.itemsize):
         raise ValueError(f"{what}: elements of out overlap one another (strides {out.strides})")
     for source in sources:
         if source is not None and overlap(out, source):
             raise ValueError(f"{what}: out overlaps an input")
     return out
-
-
-def overlaps_itself(array: np.ndarray) -> bool:
-    """Whether elements lie in one another's place; True as well where axes are interleaved so that it is not plain."""
-    extent = 0
-    for n, stride in sorted(zip(array.shape, map(abs, array.strides)), key=lambda x: x[1]):
-        if n > 1 and stride < extent + array.itemsize:
-            return True
-        extent += (n - 1) * stride if n else 0
-    return False
 
 
 def overlap(a: np.ndarray, b: np.ndarray) -> bool:

@@ -10,13 +10,14 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
-from .arrays import as_array, check_pitches, has_pitches, lay_out, overlaps_itself
+from .arrays import as_array, check_pitches, has_pitches, lay_out
 from .families import check_names
 from .formats import strides as _strides
 from .formats import view
 from .formats.pads import pad_mask
 from .layout import Layout
 from .pad_value import pad_element
+from .spans import overlaps_itself
 
 UNDEFINED = None  # the padding contract that promises nothing
 _KEEP = object()
@@ -244,7 +245,7 @@ class Tensor:
         if pads.any():
             if not self.array.flags.writeable:
                 raise ValueError(f"{self!r}: fill_padding: the memory is read-only")
-            if overlaps_itself(self.array):  # a pad may lie where an element does
+            if overlaps_itself(self.array.shape, self.array.strides, self.array.itemsize):  # a pad may lie where an element does
                 raise ValueError(f"{self!r}: fill_padding: elements overlap one another (strides {self.array.strides})")
             self.array[pads] = element
         _set(self, "pad_value", value)

@@ -9,10 +9,12 @@ cdef class Route:
     cdef Program before, after, residual
     cdef Executor executor
     cdef int64_t x_bytes, y_bytes
-    cdef int64_t images, start
+    cdef int64_t images
+    cdef readonly int64_t start     # bytes from the padded copy to the input in it
     cdef int64_t pads[3][3]
     cdef list scratch               # workspaces of calls that have ended
     cdef readonly int64_t workspace  # bytes of scratch memory that a call needs
     cdef void run(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
                   char *at) noexcept nogil
+    cdef copied(self, x, w, bias, y, finish, add, workspace)
     cdef void zeros(self, char *at) noexcept nogil

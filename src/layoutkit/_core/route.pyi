@@ -13,6 +13,7 @@ class Finish:
     ) -> None: ...
 
 class Route:
+    start: int
     workspace: int
     def __init__(
         self, before: Program | None, executor: Executor, after: Program | None, residual: Program | None,

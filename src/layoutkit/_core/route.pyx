@@ -66,6 +66,16 @@ cdef ndarray like(y, char *room):
     return copied
 
 
+cdef ndarray at_whole_floats(a):
+    """A copy of `a` with the same strides, that begins at a whole float."""
+    first, size = span_of(a)
+    room = empty(size + sizeof(float), uint8)
+    shift = -(first + <size_t>PyArray_DATA(<ndarray>room)) % sizeof(float)
+    copied = new_array(a.shape, a.dtype, room, shift + first, a.strides)
+    copied[...] = a
+    return copied
+
+
 cdef class Route:
     """Everything between the caller's arrays: reorder if need be, convolve, reorder if need be.
 
@@ -110,8 +120,12 @@ cdef class Route:
         """Convolve `x` into `y` with a filter and bias packed for this route; y = finish(convolution + add).
 
         `add` has the strides of `y`, and may be `y`. With a `workspace` of at least needs(y, add) bytes nothing is
-        allocated.
+        allocated, unless an array does not begin at a whole float: then it is copied.
         """
+        if (<size_t>PyArray_DATA(x) | <size_t>PyArray_DATA(y)
+                | (<size_t>PyArray_DATA(add) if add is not None else 0)) & (sizeof(float) - 1):
+            self.copied(x, w, bias, y, finish, add, workspace)
+            return
         cdef ndarray scratch = workspace
         cdef const char *px = <const char *>PyArray_DATA(x)
         cdef const float *pw = <const float *>PyArray_DATA(w)
@@ -155,6 +169,14 @@ cdef class Route:
             self.run(px, pw, pb, pf, py, at)
         if workspace is None:
             self.scratch.append(scratch)
+
+    cdef copied(self, x, w, bias, y, finish, add, workspace):
+        """As a call, of arrays that begin within a float: on copies that do not."""
+        made = at_whole_floats(y)
+        if add is not None:
+            add = made if add is y else at_whole_floats(add)
+        self(at_whole_floats(x), w, bias, made, finish, add, workspace)
+        y[...] = made
 
     cdef void run(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
                   char *at) noexcept nogil:

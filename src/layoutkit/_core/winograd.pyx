@@ -16,6 +16,8 @@ from libc.stdint cimport int64_t
 
 from math import lcm
 
+from .executor import NOTHING, Footprint
+
 from .executor cimport Executor, Geometry, aligned, ceil_div, share
 from .registry cimport (
     LK_WINOGRAD_FILTER, best_row, lk_finish, lk_gemm, lk_kernel, lk_winograd_filter, lk_winograd_filter_fn,
@@ -118,6 +120,26 @@ cdef class Winograd(Executor):
         self.m_row = ceil_div(self.units, self.blocks) * self.unit * self.nr + SKEW
         self.m_product = tall * self.m_row + SKEW
         self.ws_thread = (aligned(4 * self.taps * self.v_tap) + aligned(4 * self.products * self.m_product))
+
+    def footprint(self):
+        if self.total == 0:
+            return NOTHING
+        g = self.g
+        reads = [(0, g.n - 1, self.x_stride[0]), (0, g.groups - 1, self.x_group)]
+        writes = [(0, g.n - 1, self.y_stride[0])]
+        for i, (first, last) in enumerate(self.positions(True)):
+            reads.append((first, last, self.x_stride[i + 1]))
+            writes.append((0, g.out[i] - 1, self.y_stride[i + 1]))
+        read, columns, written = self.x_channels, g.groups * self.cols, g.groups * self.cols
+        if self.x_block < self.x_channels:
+            reads.append((0, ceil_div(self.x_channels, self.x_block) - 1, self.x_block_stride))
+            read = self.x_block
+        if self.y_block < columns:
+            writes.append((0, ceil_div(columns, self.y_block) - 1, self.y_block_stride))
+            written = self.y_block
+        filters = 4 * g.groups * self.panels * self.nr
+        return Footprint(((reads, 4 * read),), ((writes, 4 * written),),
+                         filters * self.products * self.taps * self.ic, filters)
 
     cdef void part(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
                    char *workspace, int64_t task, int64_t end) noexcept nogil:

@@ -75,8 +75,14 @@ def _vectors(p: ConvProblem, kernel: Kernel) -> _Vectors:
     if block == 1:
         return _Vectors(1, lanes, RUN)
     if block < lanes:
-        return _Vectors(lanes // block if p.stride[-1] == 1 else 1, block, block)
+        beside = p.stride[-1] == 1 and _columns_beside(p.src) and _columns_beside(p.dst)
+        return _Vectors(lanes // block if beside else 1, block, block)
     return _Vectors(1, lanes, block)
+
+
+def _columns_beside(layout: Layout) -> bool:
+    """Whether the blocks of neighbours along the width follow one another, if the array is dense there."""
+    return layout.factors[-2].dim == layout.rank - 1
 
 
 def _count(p: ConvProblem, found: _Vectors) -> int:
@@ -164,9 +170,9 @@ def build(p: ConvProblem, kernel: Kernel, threads: int, x_strides, y_strides, ga
 
 
 def strides_ok(layout: Layout, strides: Sequence[int], shape: Sequence[int]) -> bool:
-    """Channels run dense, in blocks the pixels of a row as well; every other stride is whole floats."""
-    dense = layout.block(1) == 1 or strides[-2] == 4 * layout.block(1)
-    return dense and rows_strides_ok(layout, strides, shape)
+    """Channels run dense, and so do the pixels of a row that share a vector; every other stride is whole floats."""
+    shared = 1 < layout.block(1) < max(LANES.values()) and _columns_beside(layout)
+    return (not shared or strides[-2] == 4 * layout.block(1)) and rows_strides_ok(layout, strides, shape)
 
 
 def estimate(p: ConvProblem, kernel: Kernel, lanes: int, peak: float, threads: int) -> float:

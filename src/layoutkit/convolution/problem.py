@@ -15,6 +15,10 @@ from ..notation import key
 
 ACCURACIES = ("strict", "standard", "fast")  # each allows what the ones before it allow
 
+MOST = 2**31 - 1  # what a kernel, stride, dilation, padding or number of groups may be
+MOST_BYTES = 2**62  # of an array, its padding included: offsets are 64 bits wide
+COPY = 64 << 20, 4  # bytes that a padded copy of the input may take, or how many times those of input and output
+
 Pairs = tuple[tuple[int, int], ...]
 _KEY = re.compile(
     r"conv n(\d+) c(\d+) (\S+) o(\d+) k(\S+) s(\S+) p(\S+) d(\S+) g(\d+) ([^\s>]+)>(\S+) f32"
@@ -38,6 +42,21 @@ class ConvProblem:
     src: Layout
     dst: Layout
     accuracy: str = "standard"
+
+    def __post_init__(self) -> None:
+        for name in ("kernel", "stride", "dilation", "groups", "padding"):
+            given = getattr(self, name)
+            if _largest(given) > MOST:
+                raise ValueError(f"convolution: {name} {given} is beyond {MOST}")
+        padded = tuple(max(n, n + a + b) for n, (a, b) in zip(self.size, self.padding))
+        for layout, shape, what in ((self.src, (self.n, self.ic, *padded), "input with its padding"),
+                                    (self.dst, self.dst_shape, "output")):  # fmt: skip
+            if 4 * prod(max(1, n) for n in layout.physical_shape([max(0, n) for n in shape])) >= MOST_BYTES:
+                raise ValueError(f"convolution: an {what} of {shape} in {layout} is beyond 2**62 bytes")
+
+    def copy_fits(self, nbytes: int) -> bool:
+        """Whether a padded copy of the input, of so many bytes, is in proportion to what is convolved."""
+        return nbytes <= max(COPY[0], COPY[1] * 4 * (prod(self.src_shape) + prod(self.dst_shape)))
 
     @cached_property
     def out(self) -> tuple[int, ...]:
@@ -105,6 +124,18 @@ class ConvProblem:
         return p
 
 
+def _largest(given) -> int:
+    """The largest magnitude among numbers, however nested."""
+    return max(map(_largest, given), default=0) if isinstance(given, tuple) else abs(given)
+
+
+def check_strides(p: ConvProblem, x_strides: Sequence[int], y_strides: Sequence[int]) -> None:
+    """ValueError unless all offsets into arrays of these byte strides fit 63 bits, those of the padding included."""
+    reach = max(n + abs(a) + abs(b) for n, (a, b) in zip(p.size, p.padding))
+    if reach * max(map(abs, (*x_strides, *y_strides)), default=0) >= MOST_BYTES:
+        raise ValueError(f"{p}: {reach} pixels at byte strides of {x_strides} and {y_strides} are beyond 2**62 bytes")
+
+
 def per_axis(value, rank: int, what: str, least: int) -> tuple[int, ...]:
     """`value` (an int, or one per spatial axis) as a tuple of `rank` ints of at least `least`."""
     values = (value,) * rank if isinstance(value, (int, np.integer)) else value
@@ -112,8 +143,8 @@ def per_axis(value, rank: int, what: str, least: int) -> tuple[int, ...]:
         values = tuple(int(v) for v in values if int(v) == v)
     except (TypeError, ValueError, OverflowError):
         values = ()
-    if len(values) != rank or any(v < least for v in values):
-        raise ValueError(f"{what}: expected an int of at least {least}, or {rank} of them, got {value!r}")
+    if len(values) != rank or any(not least <= v <= MOST for v in values):
+        raise ValueError(f"{what}: expected an int of {least} to {MOST}, or {rank} of them, got {value!r}")
     return values
 
 

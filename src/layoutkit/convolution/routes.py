@@ -16,6 +16,7 @@ from math import prod
 
 import numpy as np
 
+from .. import spans
 from .._core import registry
 from .._core import route as core
 from .._core.registry import Kernel
@@ -28,13 +29,15 @@ from ..cost import cost_table
 from ..layout import Layout
 from ..moves.candidates import program
 from ..plan import Candidate, Choice, SlowPathWarning, Step, mode, rank
+from ..spans import PlanError, Span
 from . import algorithms, blas
 from .algorithms import GFLOPS, LANES, Algorithm
 from .depthwise import DEPTHWISE, GROUPED
 from .folded import CHANNELS_LAST, FOLDED
+from .footprint import check_executor
 from .geometry import contiguous_strides
 from .planes import PLANES
-from .problem import ACCURACIES, ConvProblem
+from .problem import ACCURACIES, ConvProblem, check_strides
 from .strips import STRIPS
 
 ALGORITHMS = (*algorithms.ALGORITHMS, FOLDED, PLANES, STRIPS, DEPTHWISE, GROUPED)
@@ -76,7 +79,7 @@ class Route:
         room = algorithm.room and algorithm.room(native, x_strides if native.src == p.src else None)
         if room:
             before = program(p.src, native.src, p.src_shape, 4, x_strides, room.strides)
-            x_strides, x_bytes, pads, native = room.strides, room.bytes, room[2:], room.problem
+            x_strides, x_bytes, pads, native = room.strides, room.bytes, room[2:6], room.problem
         elif native.src != p.src or not algorithm.strides_ok(p.src, x_strides, p.src_shape):
             inner = contiguous_strides(native.src, p.src_shape)
             before = program(p.src, native.src, p.src_shape, 4, x_strides, inner)
@@ -90,10 +93,27 @@ class Route:
             y_strides = inner
         executor = algorithm.build(native, kernel, threads, x_strides, y_strides, algorithm.gather)
         self.run = core.Route(before, executor, after, residual, x_bytes, y_bytes, pads)
+        source = spans.of_array(native.src.physical_shape(p.src_shape), x_strides, 4).at(self.run.start)
+        target = spans.of_array(native.dst.physical_shape(p.dst_shape), y_strides, 4)
+        if before is not None:
+            if spans.overlaps_itself(native.src.physical_shape(p.src_shape), x_strides, 4):
+                raise PlanError(f"{self}: elements of the reordered input overlap, strides {x_strides}")
+            spans.check(source, Span(0, x_bytes), f"{self}: reordered input")
+            source = Span(0, x_bytes)
+        if after is not None:
+            spans.check(target, Span(0, y_bytes), f"{self}: output to be reordered")
+        self._needs = check_executor(executor, source, target, str(self))
+
+    def __str__(self) -> str:
+        return f"{self.native}, {self.algorithm.name} by {self.kernel.name}"
 
     def pack(self, w: np.ndarray, bias: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
         """Filter in OIHW order and bias as this route reads them."""
-        return self.algorithm.pack(self.native, self.kernel, w, bias)
+        packed, biases = self.algorithm.pack(self.native, self.kernel, w, bias)
+        for name, needed, held in zip(("filter", "bias"), self._needs, (packed, biases)):
+            if held is not None:
+                spans.check(Span(0, needed), Span(0, held.nbytes), f"{self}: packed {name}")
+        return packed, biases
 
 
 def _packing(native: ConvProblem, algorithm: Algorithm, kernel: Kernel) -> str:
@@ -113,6 +133,10 @@ def _natives(p: ConvProblem, algorithm: Algorithm) -> list[ConvProblem] | str:
         native = replace(p, src=blocks, dst=blocks)
         if native not in found and algorithm.supports(native) is None:
             found.append(native)
+    if algorithm.room and found:
+        room = algorithm.room(found[0], None)
+        if room and not p.copy_fits(room.bytes):
+            return f"its padded copy of the input would take {room.bytes} bytes"
     return found or reason or ""
 
 
@@ -253,6 +277,7 @@ def choices(
     """The routes of `p`, best first; `once` as in `candidates`."""
     x_strides = x_strides or contiguous_strides(p.src, p.src_shape)
     y_strides = y_strides or contiguous_strides(p.dst, p.dst_shape)
+    check_strides(p, x_strides, y_strides)
     if mode() == "measure" and all(p.src_shape) and all(p.dst_shape):
         if not cost_table.costs(route_key(p, threads)):
             first_use(route_contest(p, threads))

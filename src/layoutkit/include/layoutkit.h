@@ -62,7 +62,7 @@ typedef struct {
     int64_t before[3], after[3];    /* padding */
     const float *filter;            /* contiguous in filter_layout; packed, not kept */
     const float *bias;              /* out_channels floats, or NULL */
-    const int64_t *src_strides, *dst_strides; /* as of a reorder */
+    const int64_t *src_strides, *dst_strides; /* as of a reorder; both arrays begin at whole floats */
     const char *algorithm;          /* NULL: "auto" */
     const char *accuracy;           /* NULL: "standard" */
     int threads;

@@ -9,6 +9,7 @@ from math import prod
 
 import numpy as np
 
+from .. import spans
 from .._core import registry
 from .._core.reorder import Program
 from ..arrays import empty
@@ -20,6 +21,8 @@ from ..cost import cost_table
 from ..layout import Layout
 from ..notation import key
 from ..plan import Candidate, Choice, mode, rank
+from ..spans import Span
+from . import reach
 from .box import Box
 from .kinds import KINDS
 from .leaves import follows
@@ -125,9 +128,24 @@ def program(src, dst, shape, width: int, src_strides, dst_strides, pad: bytes | 
 @lru_cache(4096)
 def _program(src, dst, shape, width, src_strides, dst_strides, pad, kind, box, phase, isa) -> Program:
     nests, slab, fills = nests_of(src, dst, shape, width, src_strides, dst_strides, kind, box, phase)
+    _check_reach(src, dst, width, src_strides, dst_strides, box, nests, slab, fills)
     way = KINDS[kind]
     loops = slab and (slab.loops, slab.bytes)
     return Program(nests + fills, width, pad, way.stream and not slab, way.blocking.panel, loops)
+
+
+def _check_reach(src, dst, width: int, src_strides, dst_strides, box: Box, nests, slab, fills) -> None:
+    """PlanError unless the nests stay within their arrays, and those of slabs within a slab."""
+    what = f"reorder {src} -> {dst} of {box.shape}"
+    read, written = reach.of_nests(nests)
+    _, filled = reach.of_nests(fills)
+    if slab:
+        spans.check(written.joined(filled), Span(0, slab.bytes), f"{what}: slab")
+        begins, written = reach.of_slabs(slab)
+        read, filled = begins.plus(read), spans.NOTHING
+    spans.check(read, spans.of_array(src.physical_shape(box.src_shape), src_strides, width), f"{what}: source")
+    has = spans.of_array(dst.physical_shape(box.dst_shape), dst_strides, width)
+    spans.check(written.joined(filled), has, f"{what}: destination")
 
 
 Given = tuple[Layout, Layout, tuple[int, ...], int, tuple[int, ...], tuple[int, ...]]  # layouts, shape, width, strides

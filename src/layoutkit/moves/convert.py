@@ -14,12 +14,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .. import spans
 from .._core.convert import Converter
 from .._core.reorder import Program
 from ..arrays import bfloat16
 from ..choosing.machine import last_level_cache
 from ..layout import Layout
 from ..pad_value import pad_element
+from ..spans import Span
+from . import reach
 from .box import Box
 from .conversions import Widths, nests
 from .nests import fill_nests
@@ -189,6 +192,13 @@ def converter(
     fills = fill_nests(box.shape, dst.full_shape(box.shape), d, widths.dst) if box.whole else []
     fill = Program(fills, widths.dst, pad, stream) if fills else None
     found = nests(box.shape, list(zip(s, d, parameter)), widths)
+    what = f"reorder {src} -> {dst} of {box.shape}, {t.src} to {t.dst}"
+    read, written, counted = reach.of_conversion(found, widths)
+    written = written.joined(reach.of_nests(fills)[1])
+    spans.check(read, spans.of_array(src.physical_shape(box.src_shape), src_strides, widths.src), f"{what}: source")
+    has = spans.of_array(dst.physical_shape(box.dst_shape), dst_strides, widths.dst)
+    spans.check(written, has, f"{what}: destination")
+    spans.check(counted, Span(0, 1 if axis is None else box.shape[axis]), f"{what}: scales")
     return Converter(found, t[:2], 8 * np.dtype(t.real).itemsize, summed, fill, stream)
 
 
