@@ -92,7 +92,7 @@ def held_shape(array: np.ndarray, layout: Layout, shape: Sequence[int] | None, w
         shape = held if shape is None else layout.check_shape(shape)
     except ValueError as e:
         raise ValueError(f"{what}: {e}") from None
-    if layout.physical_shape(shape) != array.shape:
+    if shape != held and layout.physical_shape(shape) != array.shape:
         raise ValueError(
             f"{what}: shape {shape} in {layout} is held by an array of {layout.physical_shape(shape)}, "
             f"got {array.shape}"

@@ -181,7 +181,7 @@ class Layout:
     @property
     def is_dense(self) -> bool:
         """Whether all strides follow from the shape."""
-        return not any(p is not None for p in self.pitches)
+        return self.pitches.count(None) == len(self.pitches)
 
     @property
     def dense(self) -> Layout:
@@ -238,7 +238,7 @@ class Layout:
             raise TypeError(f"layout {self}: expected a shape of integers, got {shape!r}") from None
         if len(shape) != self.rank:
             raise ValueError(f"layout {self} has {self.rank} dimensions, shape {shape} has {len(shape)}")
-        if any(s < 0 for s in shape):
+        if shape and min(shape) < 0:
             raise ValueError(f"layout {self}: negative size in shape {shape}")
         return shape
 
@@ -265,11 +265,14 @@ class Layout:
 
     def physical_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
         """Shape of the array that holds a tensor of logical `shape`, padding included."""
-        return tuple(a.extent for a in self.axes(shape))
+        if self.is_plain:
+            shape = self.check_shape(shape)
+            return tuple([shape[dim] for dim, _ in self.factors])
+        return tuple([a.extent for a in self.axes(shape)])
 
     def padded_shape(self, physical: Sequence[int]) -> tuple[int, ...]:
         """The largest logical shape that an array of shape `physical` holds."""
-        physical = tuple(int(s) for s in physical)
+        physical = tuple(map(int, physical))
         if len(physical) != len(self.factors):
             raise ValueError(
                 f"layout {self} is held by an array of {len(self.factors)} axes, got shape {physical}"

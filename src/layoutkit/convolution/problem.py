@@ -161,7 +161,8 @@ def pad_pairs(padding, size, kernel, stride, dilation) -> Pairs:
         return tuple((t // 2, t - t // 2) for t in total)
     if isinstance(padding, str):
         raise ValueError(f"padding: expected 'same', 'valid' or numbers, got {padding!r}")
-    parts = tuple(padding) if isinstance(padding, Sequence) or np.ndim(padding) else ()
+    number = isinstance(padding, (int, np.integer)) or not (isinstance(padding, Sequence) or np.ndim(padding))
+    parts = () if number else tuple(padding)
     if parts and all(isinstance(p, (Sequence, np.ndarray)) for p in parts):
         pairs = [per_axis(p, 2, "padding", 0) for p in parts]
         if len(pairs) != rank:
