@@ -114,3 +114,287 @@ def check(c, operations, x, w, b, r, want, x_layout, w_layout, y_layout, **attri
         got = got.array
     assert out is None or np.shares_memory(got, physical)
     np.testing.assert_array_equal(got, reference.to_physical(want, y_layout))
+
+
+# ---- reorders
+
+
+@st.composite
+def moves(draw):
+    """A tensor in one layout, to go to another; a part of it and a place for that, or all of it."""
+    rank = draw(st.integers(1, 4))
+    shape = draw(shapes(rank, 0, 200))
+    bounds = [sorted((draw(st.integers(0, n)), draw(st.integers(0, n)))) for n in shape]
+    region = draw(st.none() | st.just(tuple(map(tuple, bounds))))
+    box = shape if region is None else tuple(b - a for a, b in region)
+    at = draw(st.none() | st.tuples(*(st.integers(0, 3) for _ in shape)))
+    whole = box if at is None else tuple(a + n + draw(st.integers(0, 3)) for a, n in zip(at, box))
+    src, dst = (fitted(draw(layouts(min_rank=rank, max_rank=rank)), s) for s in (shape, whole))
+    out = draw(st.sampled_from(["array", "tensor"] + [None] * (at is None)))
+    return shape, src, dst, region, box, at, whole, out, draw(st.sampled_from(["array", "tensor"]))
+
+
+@settings(max_examples=300, deadline=None)
+@given(moves(), st.sampled_from([0, 7]), st.sampled_from([None, "f8"]), st.booleans())
+def test_reorders_hold_to_logical_shapes(move, pad, dtype, says_src):
+    shape, src, dst, region, box, at, whole, out, form = move
+    assume(form == "tensor" or out == "tensor")
+    x = 1 + np.arange(np.prod(shape), dtype=np.int32).reshape(shape)
+    held = np.dtype(dtype or np.int32)
+    before = np.full(whole, 5, held)
+    physical = reference.to_physical(before, dst, pad_value=3)
+    contract = pad if at is None else 3
+    to = {None: None, "array": physical, "tensor": Tensor(physical, dst, whole, pad_value=contract)}[out]
+    array = reference.to_physical(x, src, pad_value=99)
+    call = dict(out=to, region=region, at=at, pad_value=pad, dtype=dtype)
+    if form == "tensor":
+        got = lk.reorder(Tensor(array, src, shape, pad_value=99), src if says_src else None, dst, **call)
+    else:
+        got = lk.reorder(array, src, dst, shape=shape, **call)
+    part = x[tuple(slice(a, b) for a, b in region)] if region else x
+    before[tuple(slice(a, a + n) for a, n in zip(at or (0,) * len(shape), box))] = part
+    assert isinstance(got, Tensor)
+    if out == "tensor":
+        assert got is to
+    else:
+        assert got.layout == dst and got.shape == (whole if at is None else dst.padded_shape(physical.shape))
+        assert out is None or np.shares_memory(got.array, physical) or not physical.size
+    got.check_padding()
+    np.testing.assert_array_equal(reference.to_logical(got.array, dst, whole), before)
+
+
+def test_a_place_in_a_tensor_ends_where_the_tensor_does():
+    out = Tensor(np.zeros((1, 1, 2, 4), "f4"), "nCw4c", (1, 3, 2))
+    x = np.ones((1, 2, 2), "f4")
+    assert lk.reorder(x, "NCW", "nCw4c", out=out, at=(0, 1, 0)) is out
+    with pytest.raises(ValueError, match=r"a box of \(1, 2, 2\) at \(0, 2, 0\) lies outside out, which holds \(1, 3, 2\)"):
+        lk.reorder(x, "NCW", "nCw4c", out=out, at=(0, 2, 0))
+    out.check_padding()
+
+
+def test_bits_of_bfloat16_are_promised_as_they_are():
+    x = Tensor(np.ones((1, 3, 2, 2), np.uint16), "NCHW")
+    y = lk.reorder(x, None, "nChw4c", dtype=("bfloat16", None), scale=2.0, pad_value=1.0)
+    assert y.dtype == np.uint16 and y.pad_value == 0x3F80
+    y.check_padding()
+
+
+# ---- what contradicts a Tensor
+
+X = Tensor(np.arange(2 * 17 * 4 * 5, dtype=np.float32).reshape(2, 17, 4, 5), "NCHW").to("nChw16c")
+W = Tensor(np.ones((6, 17, 3, 3), np.float32), "OIHW").to("OIhw4i4o")
+Y = Tensor(np.zeros((2, 6, 2, 3), np.float32), "NCHW").to("nChw16c")
+
+
+@pytest.mark.parametrize(
+    ("operation", "says"),
+    [
+        (lambda: lk.reorder(X, "NHWC", "NCHW"), ["reorder: array is a Tensor in nChw16c, expected NHWC"]),
+        (lambda: lk.reorder(X, "nChw16c", "NCHW", shape=(2, 32, 4, 5)), ["Tensor of shape (2, 17, 4, 5), expected (2, 32"]),
+        (lambda: lk.reorder(X, None, "NCHW", out=X), ["out is a Tensor in nChw16c, expected NCHW"]),
+        (lambda: lk.plan(lk.reorder, X, "NHWC", "NCHW"), ["Tensor in nChw16c, expected NHWC"]),
+        (lambda: lk.conv2d(X, W, layout="NCHW"), ["conv2d: x is a Tensor in nChw16c, expected NCHW"]),
+        (lambda: lk.conv2d(X, W, shape=(2, 18, 4, 5)), ["x is a Tensor of shape (2, 17, 4, 5), expected (2, 18, 4, 5)"]),
+        (lambda: lk.conv2d(X, W, filter_layout="OIHW"), ["conv2d: w is a Tensor in OIhw4i4o, expected OIHW"]),
+        (lambda: lk.conv2d(X, W, filter_shape=(8, 20, 3, 3)), ["w is a Tensor of shape (6, 17, 3, 3), expected (8, 20"]),
+        (lambda: lk.conv2d(X, W, add=X), ["conv2d: add is a Tensor of shape (2, 17, 4, 5), expected (2, 6, 2, 3)"]),
+        (lambda: lk.conv2d(X, W, add=Y.to("NCHW")), ["conv2d: add is a Tensor in NCHW, expected nChw16c"]),
+        (lambda: lk.conv2d(X, W, out=X), ["conv2d: out is a Tensor of shape (2, 17, 4, 5), the result is of (2, 6, 2, 3)"]),
+        (lambda: lk.conv2d(X, W, out=Y.to("NHWC")), ["conv2d: out is a Tensor in NHWC, expected nChw16c"]),
+        (lambda: lk.conv2d(X, W, out=Tensor(Y.array, "nChw16c", Y.shape, pad_value=7)), ["whose pads are 7, those of the"]),
+        (lambda: lk.plan(lk.conv2d, X, W, layout="NHWC"), ["x is a Tensor in nChw16c, expected NHWC"]),
+        (lambda: lk.Conv2d(W)(X), ["x is a Tensor in nChw16c, expected NCHW"]),
+        (lambda: lk.Conv2d(W, layout="nChw16c")(X.array, shape=(2, 17, 4, 6)), ["is held by an array of (2, 2, 4, 6, 16)"]),
+        (lambda: lk.conv_transpose2d(X, W, layout="NHWC"), ["conv_transpose2d: x is a Tensor in nChw16c, expected NHWC"]),
+        (lambda: lk.conv_transpose2d(X, W, filter_layout="IOHW"), ["w is a Tensor in OIhw4i4o, expected IOHW"]),
+        (lambda: lk.conv_transpose2d(X, W, out=X), ["out is a Tensor of shape (2, 17, 4, 5), the result is of"]),
+        (lambda: lk.conv2d(X, Tensor(np.ones((6, 17, 3), "f4"), "OIW")), ["filter_layout OIW has 3 dimensions, expected 4"]),
+        (lambda: lk.conv1d(X, np.ones((6, 17, 3), "f4")), ["conv1d: layout nChw16c has 4 dimensions, expected 3"]),
+        (lambda: lk.compensation(Tensor(np.ones((2, 3), "i1"), "OI"), "IO"), ["w is a Tensor in OI, expected IO"]),
+        (lambda: lk.reorder(X, None, "nhwc:(*,*,*,1)", out=Y), ["out is a Tensor in nChw16c, expected"]),
+        (lambda: lk.reorder(X, "nChw16c:(*,*,*,99,1)", "NCHW"), ["the array has byte strides", "nChw16c:(*,*,*,99,1)"]),
+    ],
+)  # fmt: skip
+def test_what_contradicts_a_tensor_is_named(operation, says):
+    before = [t.array.copy() for t in (X, W, Y)]
+    with pytest.raises(ValueError) as error:
+        operation()
+    assert all(text in str(error.value) for text in says), error.value
+    for t, kept in zip((X, W, Y), before):
+        np.testing.assert_array_equal(t.array, kept)
+
+
+def test_a_layout_must_come_from_somewhere():
+    x = np.ones((2, 3), "f4")
+    for call in (lambda: lk.reorder(x, None, "ab"), lambda: lk.reorder(x, None, "ab", dtype="f8"),
+                 lambda: lk.plan(lk.reorder, x, None, "ab")):  # fmt: skip
+        with pytest.raises(TypeError, match="reorder: (src was not given|array is an array), expected|expected its layout"):
+            call()
+    for call in (lambda: lk.reorder(X), lambda: lk.reorder(x, "ab"), lambda: lk.plan(lk.reorder, x, "ab")):
+        with pytest.raises(TypeError, match="reorder: dst was not given"):
+            call()
+    assert lk.reorder(X, dst="NHWC").layout == Layout("NHWC")
+
+
+def test_plans_go_by_the_layout_of_a_tensor():
+    assert "n2 c17 4x5 o6 k3x3" in lk.plan(lk.conv2d, X, W).title and "nChw16c>nChw16c" in lk.plan(lk.conv2d, X, W).title
+    assert lk.plan(lk.reorder, X, None, "NHWC").title.startswith("reorder 2x17x4x5 nChw16c>NHWC")
+    padded = np.zeros((1, 2, 3, 1, 16), "f4")
+    assert "n1 c2 3x9 o1" in lk.plan(lk.conv2d, padded, np.ones((1, 2, 1, 1), "f4"), layout="abcD16d", shape=(1, 2, 3, 9)).title
+
+
+def test_explicit_strides_are_the_arrays():
+    room = np.random.default_rng(0).random((2, 6, 8, 4)).astype("f4")
+    view, w = room[:, :, :, :3], np.ones((5, 3, 3, 3), "f4")
+    layout = "nhwc:(192,32,4,1)"
+    want = lk.conv2d(np.ascontiguousarray(view), w, layout="NHWC")
+    t = Tensor(view, layout)
+    for got in (lk.conv2d(view, w, layout=layout), lk.conv2d(t, w).array, lk.Conv2d(w, layout="NHWC")(t).array,
+                lk.conv2d(t, w, layout=layout).array):  # fmt: skip
+        np.testing.assert_allclose(got, want, rtol=1e-6)
+    for operation in (lk.conv2d, lk.conv_transpose2d):
+        with pytest.raises(ValueError, match=re.escape("the array has byte strides")):
+            operation(np.ascontiguousarray(view), np.ones((3, 3, 1, 1), "f4"), layout=layout)
+
+
+# ---- arrays of other kinds, integers of other kinds
+
+
+def subclasses(array, file):
+    """The same numbers in arrays of subclasses, not contiguous."""
+    double = (*array.shape[:-1], 2 * array.shape[-1])
+    mapped = np.memmap(file, array.dtype, "w+", shape=double)
+    for room in (mapped, np.zeros(double, array.dtype).view(np.recarray)):
+        view = room[..., ::2]
+        view[...] = array
+        yield room, view
+
+
+def test_subclasses_of_arrays_are_read_and_written_as_arrays(tmp_path):
+    x, w = whole(0, 1, 4, 5, 6), whole(1, 4, 4, 3, 3)
+    operations = [
+        lambda x, w, out: lk.reorder(x, "NCHW", "NCHW", out=out),
+        lambda x, w, out: lk.reorder(x, "NCHW", "NCHW", out=out, scale=2.0),
+        lambda x, w, out: lk.conv2d(x, w, padding=1, out=out),
+        lambda x, w, out: lk.Conv2d(w, padding=1)(x, out, x),
+        lambda x, w, out: lk.conv_transpose2d(x, w, padding=1, out=out),
+        lambda x, w, out: lk.ConvTranspose2d(w, padding=1)(x, out, x),
+    ]
+    for operation in operations:
+        want = operation(x, w, None)
+        given = (subclasses(a, tmp_path / name) for a, name in ((x, "x"), (w, "w"), (0 * x, "out")))
+        for (_, x_view), (_, w_view), (room, out) in zip(*given):
+            room[..., 1::2] = 77
+            assert operation(x_view, w_view, out) is out
+            np.testing.assert_array_equal(np.asarray(out), want)
+            assert (np.asarray(room)[..., 1::2] == 77).all()
+            assert type(lk.Tensor(x_view, "NCHW").array) is np.ndarray
+
+
+def test_masks_are_not_lost_in_silence():
+    x, w = whole(0, 1, 4, 5, 6), whole(1, 4, 4, 3, 3)
+    masked, masked_w = np.ma.masked_array(x, x > 0), np.ma.masked_array(w, w > 0)
+    out = np.ma.masked_array(np.zeros_like(x), x > 0)
+    plan = lk.plan(lk.reorder, x, "NCHW", "NCHW").run
+    for operation in (
+        lambda: lk.reorder(masked, "NCHW", "NHWC"), lambda: lk.reorder(x, "NCHW", "NCHW", out=out), lambda: plan(masked, x),
+        lambda: plan(x, out), lambda: lk.conv2d(masked, w), lambda: lk.conv2d(x, masked_w),
+        lambda: lk.conv2d(x, w, padding=1, out=out), lambda: lk.conv2d(x, w, padding=1, add=masked),
+        lambda: lk.conv2d(x, w, masked[0, :, 0, 0]), lambda: lk.conv_transpose2d(masked, w),
+        lambda: lk.conv_transpose2d(x, w, padding=1, out=out), lambda: lk.Tensor(masked, "NCHW"),
+        lambda: lk.compensation(masked.astype("i1")),
+    ):  # fmt: skip
+        with pytest.raises(TypeError, match="got MaskedArray, whose mask would be lost"):
+            operation()
+    assert not np.asarray(out).any()
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.int64, np.uint16, np.intp])
+def test_integers_of_numpy_are_integers(kind):
+    x, w = whole(0, 2, 8, 9, 9), whole(1, 8, 4, 3, 3)
+    i = kind
+    want = lk.conv2d(x, w, stride=2, padding=1, dilation=2, groups=2)
+    for padding in (i(1), (i(1), i(1)), np.ones(2, kind), np.ones((2, 2), kind), [(i(1), 1), np.ones(2, kind)]):
+        got = lk.conv2d(x, w, stride=i(2), padding=padding, dilation=np.full(2, 2, kind), groups=i(2), threads=i(1),
+                        shape=np.array(x.shape, kind), filter_shape=list(map(i, w.shape)))  # fmt: skip
+        np.testing.assert_array_equal(got, want)
+    op = lk.Conv2d(w, groups=i(2), threads=i(1))
+    assert op.plan(np.array(x.shape, kind)).title == op.plan(x.shape).title
+    assert op.workspace(list(map(i, x.shape))) == op.workspace(x.shape)
+    wt = lk.conv_transpose2d(x, w, stride=i(2), output_padding=i(1), groups=i(2))
+    np.testing.assert_array_equal(wt, lk.conv_transpose2d(x, w, stride=2, output_padding=1, groups=2))
+    scales = np.arange(1, 9, dtype=np.float32)
+    got = lk.reorder(x, "NCHW", "NHWC", shape=tuple(map(i, x.shape)), axis=i(1), scale=scales, pad_value=i(0), threads=i(2))
+    np.testing.assert_array_equal(got, lk.reorder(x, "NCHW", "NHWC", scale=scales))
+    assert (lk.reorder(x, "NCHW", "NHWC", region=((i(0), i(1)), None, None, None)) == x[:1].transpose(0, 2, 3, 1)).all()
+    assert lk.compensation(np.ones((2, 3), "i1"), "OI", i(1)).tolist() == [2, 2, 2]
+    before = lk.get_num_threads()
+    lk.set_num_threads(i(1))
+    assert lk.get_num_threads() == 1
+    lk.set_num_threads(None)
+    assert lk.get_num_threads() == before and lk.release_memory(i(100)) >= 0
+    if kind is not np.int8:
+        assert Layout(kind(0x1342)) == Layout("NHWC")
+
+
+@pytest.mark.parametrize("bad", [1.5, np.float64(2), "1", None, np.bool_(True), (1, 2, 3), np.ones(3, int), np.nan, np.inf, {}])
+def test_what_is_no_integer_stays_refused(bad):
+    x, w = whole(0, 2, 8, 9, 9), whole(1, 8, 4, 3, 3)
+    for name in ("stride", "dilation", "groups", "padding"):
+        with pytest.raises(ValueError, match=name):
+            lk.conv2d(x, w, **{name: bad})
+    if bad is not None:
+        with pytest.raises((TypeError, ValueError), match="threads"):
+            lk.conv2d(x, w, groups=2, threads=bad)
+        with pytest.raises((TypeError, ValueError)):
+            lk.conv2d(x, w, groups=2, shape=bad)
+
+
+# ---- pad values, everywhere they are said
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        lambda x, v: lk.reorder(x, "NCHW", "nChw4c", pad_value=v),
+        lambda x, v: lk.reorder(x, "NCHW", "NHWC", pad_value=v),
+        lambda x, v: lk.reorder(x, "NCHW", "nChw4c", pad_value=v, dtype="u1", scale=2.0),
+        lambda x, v: lk.reorder(x, "NCHW", "nChw4c", pad_value=v, region=(None, None, None, (0, 1))),
+        lambda x, v: lk.reorder(Tensor(x, "NCHW"), None, "nChw4c", pad_value=v),
+        lambda x, v: lk.plan(lk.reorder, x, "NCHW", "nChw4c", pad_value=v),
+        lambda x, v: Tensor(x, "NCHW", pad_value=v),
+        lambda x, v: Tensor(x, "NCHW").to("nChw4c", pad_value=v),
+        lambda x, v: Tensor(x, "NCHW").to("NCHW", pad_value=v),
+        lambda x, v: Tensor(x, "NCHW").explain("nChw4c", pad_value=v),
+        lambda x, v: Tensor(x, "NCHW").to("nChw4c").fill_padding(v),
+    ],
+)
+@pytest.mark.parametrize("value", [300, -1, 0.5, np.nan, "1", 1j, [0], np.float32(256), 1e300])
+def test_a_pad_value_that_the_dtype_does_not_have_is_named(operation, value):
+    for x in (np.ones((1, 3, 2, 2), np.uint8), np.ones((0, 3, 2, 2), np.uint8)):
+        for _ in range(2):
+            with pytest.raises(ValueError, match=re.escape(f"pad_value={value!r} is not a value of dtype uint8")):
+                operation(x, value)
+        operation(x, 255)
+
+
+# ---- objects keep what they were given
+
+
+def test_transposed_objects_keep_their_filter():
+    w, bias, x = whole(0, 1, 3, 2, 2), whole(1, 3), whole(2, 1, 1, 4, 4)  # one input channel: nothing moves in w
+    op = lk.ConvTranspose2d(w, bias, stride=2)
+    want = lk.conv_transpose2d(x, w, bias, stride=2)
+    w[...] = bias[...] = np.nan
+    np.testing.assert_array_equal(op(x), want)
+
+
+def test_copies_of_tensors():
+    layout = "nhwc:(*,32,4,1)"
+    for t in (X, Tensor(np.zeros((2, 6, 8, 4), "f4")[..., :3], layout), Tensor(X.array, "nChw16c", X.shape, pad_value=UNDEFINED)):
+        shared = copy.copy(t)
+        assert shared.array is t.array and (shared.layout, shared.shape, shared.pad_value) == (t.layout, t.shape, t.pad_value)
+        for again in (copy.deepcopy(t), pickle.loads(pickle.dumps(t))):
+            assert (again.layout, again.shape, again.pad_value) == (t.layout.dense, t.shape, t.pad_value)
+            np.testing.assert_array_equal(again.array, t.array)
+            assert not np.shares_memory(again.array, t.array)

@@ -189,9 +189,7 @@ def _unwrapped(array, src, dst, shape, out, region, at, pad_value, threads, numb
 
 def _taken(array, src, dst, shape, out, region, at, pad_value) -> tuple[Held, np.ndarray | None, Layout, Box]:
     """What is read, the array that is written if there is one, its layout, and what moves."""
-    if dst is None:
-        raise TypeError("reorder: no dst was given, expected a layout to go to")
-    held, dst = hold(array, src, shape, "reorder: array"), Layout(dst)
+    held, dst = hold(array, src, shape, "reorder: array"), _format(dst, "dst")
     what = f"reorder {held.layout} -> {dst}"
     if held.layout.rank != dst.rank:
         raise ValueError(f"{what}: layouts of {held.layout.rank} and {dst.rank} dimensions")
@@ -202,6 +200,12 @@ def _taken(array, src, dst, shape, out, region, at, pad_value) -> tuple[Held, np
     if isinstance(out, Tensor):
         target(out, dst, box.dst_shape, pad_value if box.whole else UNDEFINED, what)
     return held, to, dst, box
+
+
+def _format(given: str | Layout | None, name: str) -> Layout:
+    if given is None:
+        raise TypeError(f"reorder: {name} was not given, expected a layout (only a Tensor brings its own, as src)")
+    return Layout(given)
 
 
 def _shape_of(out: np.ndarray | None, dst: Layout) -> tuple[int, ...] | None:
@@ -232,7 +236,7 @@ def _bind(array, src, dst, shape, out, region, at, pad_value, threads: int):
     """The program of arrays like these, the shape of its result, the threads it uses, its name, layout and shape of
     the result if that has explicit strides, and what `_layouts` says."""
     layouts = _layouts(src, dst)
-    src, dst = Layout(src), Layout(dst)
+    src, dst = _format(src, "src"), _format(dst, "dst")
     check_movable(array, "reorder")
     what = f"reorder {src} -> {dst}"
     box, physical, pitched = _place(array, src, dst, shape, out, region, at, what)
@@ -322,7 +326,7 @@ def _bind_box(array, src, dst, shape, out, numbers, region, at, pad_value, threa
 def _bind_conversion(array, src, dst, shape, out, numbers, region, at, pad_value, threads):
     """As _bind: the program, its parameters, shape and dtype of the result, threads, name, explicit strides."""
     layouts = _layouts(src, dst)
-    src, dst = Layout(src), Layout(dst)
+    src, dst = _format(src, "src"), _format(dst, "dst")
     what = f"reorder {src} -> {dst}"
     dtype, scale, zero_point, axis, alpha, beta = numbers
     t = types(array.dtype, dtype, what)

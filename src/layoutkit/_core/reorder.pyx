@@ -9,7 +9,7 @@ cimport openmp
 from libc.stdint cimport int64_t, uintptr_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
-from numpy cimport PyArray_DATA, PyArray_ISWRITEABLE, import_array, ndarray, npy_intp
+from numpy cimport PyArray_CheckExact, PyArray_DATA, PyArray_ISWRITEABLE, import_array, ndarray, npy_intp
 
 from .registry cimport (
     LK_COPY, LK_FILL, LK_GATHER, LK_MAX_DIGITS, LK_MAX_LOOPS, LK_PANEL, LK_PANEL_BYTES, LK_PANEL_IN, LK_PANEL_OUT,
@@ -193,6 +193,8 @@ cdef class Kept:
         """Move `array` to `out`."""
         cdef const char *s = <const char *>PyArray_DATA(array)
         cdef char *d = <char *>PyArray_DATA(out)
+        if not (PyArray_CheckExact(array) and PyArray_CheckExact(out)):
+            refuse_masks(self.what, array, out)
         if not (fits(array, &self.src, self.dtype) and fits(out, &self.dst, self.dtype)):
             raise ValueError(f"{self.what}: planned for {tell(&self.src)} to {tell(&self.dst)}, {self.dtype}; got "
                              f"{given(array)} to {given(out)}")
@@ -202,6 +204,14 @@ cdef class Kept:
             raise ValueError(f"{self.what}: out overlaps the array")
         with nogil:
             self.program.run(s, d, self.threads)
+
+
+cdef refuse_masks(what, array, out):
+    """TypeError of arrays that have more than their elements."""
+    from ..arrays import as_array
+
+    as_array(array, what)
+    as_array(out, what)
 
 
 cdef take_extent(Extent *e, of, itemsize):
