@@ -116,6 +116,16 @@ def check(c, operations, x, w, b, r, want, x_layout, w_layout, y_layout, **attri
     np.testing.assert_array_equal(got, reference.to_physical(want, y_layout))
 
 
+def test_one_array_may_hold_tensors_of_several_shapes():
+    array, w = whole(0, 1, 2, 3, 1, 16), whole(1, 3, 2, 1, 3)
+    op, opt = lk.Conv2d(w, layout="abcD16d"), lk.ConvTranspose2d(w.swapaxes(0, 1), layout="abcD16d")
+    for width in (9, 11, 9, 16):
+        x = array.reshape(1, 2, 3, 16)[..., :width]
+        for operation, want in ((op, lk.conv2d(x, w)), (opt, lk.conv_transpose2d(x, w.swapaxes(0, 1)))):
+            got = operation(array, shape=x.shape)
+            np.testing.assert_array_equal(got, reference.to_physical(want, Layout("abcD16d")))
+
+
 # ---- reorders
 
 
