@@ -45,9 +45,10 @@ def problems(draw):
     stride = tuple(draw(st.integers(1, 2)) for _ in kernel)
     y = (x[0], w[0], *((n - k) // s + 1 for n, k, s in zip(size, kernel, stride)))
     return dict(
-        x=(x, layout(x)), w=(w, layout(w)), y=(y, layout(y)), stride=stride, groups=groups, seed=draw(st.integers(0, 99)),
-        forms=[draw(FORMS) for _ in range(3)], out=draw(st.sampled_from([None, "array", "tensor"])), kept=draw(st.booleans()),
-        same_layout=draw(st.booleans()), residual=draw(st.booleans()), bias=draw(st.sampled_from([None, "array", "tensor"])),
+        x=(x, layout(x)), w=(w, layout(w)), y=(y, layout(y)), stride=stride, groups=groups,
+        forms=[draw(FORMS) for _ in range(3)], bias=draw(st.none() | FORMS), out=draw(st.none() | FORMS),
+        kept=draw(st.booleans()), same_layout=draw(st.booleans()), residual=draw(st.booleans()),
+        seed=draw(st.integers(0, 99)),
     )  # fmt: skip
 
 
@@ -92,8 +93,10 @@ def test_transposed_convolutions_hold_to_logical_shapes(c):
 def check(c, operations, x, w, b, r, want, x_layout, w_layout, y_layout, **attributes):
     """Call the function or the object with everything in its own form and layout."""
     function, cls = operations
-    (x_given, x_said), (w_given, w_said) = given_as(c["forms"][0], x, x_layout), given_as(c["forms"][1], w, w_layout, "w")
-    bias = {None: None, "array": b, "tensor": Tensor(reference.to_physical(b, Layout("A4a")), "A4a", b.shape)}[c["bias"]]
+    x_given, x_said = given_as(c["forms"][0], x, x_layout)
+    w_given, w_said = given_as(c["forms"][1], w, w_layout, "w")
+    blocked = Tensor(reference.to_physical(b, Layout("A4a")), "A4a", b.shape)
+    bias = {None: None, "array": b, "tensor": blocked}[c["bias"]]
     if y_layout != x_layout:
         attributes["out_layout"] = y_layout
     call = {}
@@ -177,7 +180,7 @@ def test_a_place_in_a_tensor_ends_where_the_tensor_does():
     out = Tensor(np.zeros((1, 1, 2, 4), "f4"), "nCw4c", (1, 3, 2))
     x = np.ones((1, 2, 2), "f4")
     assert lk.reorder(x, "NCW", "nCw4c", out=out, at=(0, 1, 0)) is out
-    with pytest.raises(ValueError, match=r"a box of \(1, 2, 2\) at \(0, 2, 0\) lies outside out, which holds \(1, 3, 2\)"):
+    with pytest.raises(ValueError, match=r"box of \(1, 2, 2\) at \(0, 2, 0\) lies outside out, which holds \(1, 3"):
         lk.reorder(x, "NCW", "nCw4c", out=out, at=(0, 2, 0))
     out.check_padding()
 
@@ -196,50 +199,55 @@ W = Tensor(np.ones((6, 17, 3, 3), np.float32), "OIHW").to("OIhw4i4o")
 Y = Tensor(np.zeros((2, 6, 2, 3), np.float32), "NCHW").to("nChw16c")
 
 
+X_SAID, Y_SAID = "Tensor of shape (2, 17, 4, 5)", "(2, 6, 2, 3)"
+SEVEN = Tensor(Y.array, "nChw16c", Y.shape, pad_value=7)
+
+
 @pytest.mark.parametrize(
     ("operation", "says"),
     [
-        (lambda: lk.reorder(X, "NHWC", "NCHW"), ["reorder: array is a Tensor in nChw16c, expected NHWC"]),
-        (lambda: lk.reorder(X, "nChw16c", "NCHW", shape=(2, 32, 4, 5)), ["Tensor of shape (2, 17, 4, 5), expected (2, 32"]),
-        (lambda: lk.reorder(X, None, "NCHW", out=X), ["out is a Tensor in nChw16c, expected NCHW"]),
-        (lambda: lk.plan(lk.reorder, X, "NHWC", "NCHW"), ["Tensor in nChw16c, expected NHWC"]),
-        (lambda: lk.conv2d(X, W, layout="NCHW"), ["conv2d: x is a Tensor in nChw16c, expected NCHW"]),
-        (lambda: lk.conv2d(X, W, shape=(2, 18, 4, 5)), ["x is a Tensor of shape (2, 17, 4, 5), expected (2, 18, 4, 5)"]),
-        (lambda: lk.conv2d(X, W, filter_layout="OIHW"), ["conv2d: w is a Tensor in OIhw4i4o, expected OIHW"]),
-        (lambda: lk.conv2d(X, W, filter_shape=(8, 20, 3, 3)), ["w is a Tensor of shape (6, 17, 3, 3), expected (8, 20"]),
-        (lambda: lk.conv2d(X, W, add=X), ["conv2d: add is a Tensor of shape (2, 17, 4, 5), expected (2, 6, 2, 3)"]),
-        (lambda: lk.conv2d(X, W, add=Y.to("NCHW")), ["conv2d: add is a Tensor in NCHW, expected nChw16c"]),
-        (lambda: lk.conv2d(X, W, out=X), ["conv2d: out is a Tensor of shape (2, 17, 4, 5), the result is of (2, 6, 2, 3)"]),
-        (lambda: lk.conv2d(X, W, out=Y.to("NHWC")), ["conv2d: out is a Tensor in NHWC, expected nChw16c"]),
-        (lambda: lk.conv2d(X, W, out=Tensor(Y.array, "nChw16c", Y.shape, pad_value=7)), ["whose pads are 7, those of the"]),
-        (lambda: lk.plan(lk.conv2d, X, W, layout="NHWC"), ["x is a Tensor in nChw16c, expected NHWC"]),
-        (lambda: lk.Conv2d(W)(X), ["x is a Tensor in nChw16c, expected NCHW"]),
-        (lambda: lk.Conv2d(W, layout="nChw16c")(X.array, shape=(2, 17, 4, 6)), ["is held by an array of (2, 2, 4, 6, 16)"]),
-        (lambda: lk.conv_transpose2d(X, W, layout="NHWC"), ["conv_transpose2d: x is a Tensor in nChw16c, expected NHWC"]),
-        (lambda: lk.conv_transpose2d(X, W, filter_layout="IOHW"), ["w is a Tensor in OIhw4i4o, expected IOHW"]),
-        (lambda: lk.conv_transpose2d(X, W, out=X), ["out is a Tensor of shape (2, 17, 4, 5), the result is of"]),
-        (lambda: lk.conv2d(X, Tensor(np.ones((6, 17, 3), "f4"), "OIW")), ["filter_layout OIW has 3 dimensions, expected 4"]),
-        (lambda: lk.conv1d(X, np.ones((6, 17, 3), "f4")), ["conv1d: layout nChw16c has 4 dimensions, expected 3"]),
-        (lambda: lk.compensation(Tensor(np.ones((2, 3), "i1"), "OI"), "IO"), ["w is a Tensor in OI, expected IO"]),
-        (lambda: lk.reorder(X, None, "nhwc:(*,*,*,1)", out=Y), ["out is a Tensor in nChw16c, expected"]),
-        (lambda: lk.reorder(X, "nChw16c:(*,*,*,99,1)", "NCHW"), ["the array has byte strides", "nChw16c:(*,*,*,99,1)"]),
+        (lambda: lk.reorder(X, "NHWC", "NCHW"), "reorder: array is a Tensor in nChw16c, expected NHWC"),
+        (lambda: lk.reorder(X, "nChw16c", "NCHW", shape=(2, 32, 4, 5)), f"{X_SAID}, expected (2, 32, 4, 5)"),
+        (lambda: lk.reorder(X, None, "NCHW", out=X), "out is a Tensor in nChw16c, expected NCHW"),
+        (lambda: lk.reorder(X, None, "nhwc:(*,*,*,1)", out=Y), "out is a Tensor in nChw16c, expected NHWC:(*,*,*,1)"),
+        (lambda: lk.reorder(X, "nChw16c:(*,*,*,99,1)", "NCHW"), "items of 4; its layout is nChw16c:(*,*,*,99,1)"),
+        (lambda: lk.plan(lk.reorder, X, "NHWC", "NCHW"), "Tensor in nChw16c, expected NHWC"),
+        (lambda: lk.conv2d(X, W, layout="NCHW"), "conv2d: x is a Tensor in nChw16c, expected NCHW"),
+        (lambda: lk.conv2d(X, W, shape=(2, 18, 4, 5)), f"x is a {X_SAID}, expected (2, 18, 4, 5)"),
+        (lambda: lk.conv2d(X, W, filter_layout="OIHW"), "conv2d: w is a Tensor in OIhw4i4o, expected OIHW"),
+        (lambda: lk.conv2d(X, W, filter_shape=(8, 20, 3, 3)), "w is a Tensor of shape (6, 17, 3, 3), expected (8, 20"),
+        (lambda: lk.conv2d(X, W, add=X), f"conv2d: add is a {X_SAID}, expected {Y_SAID}"),
+        (lambda: lk.conv2d(X, W, add=Y.to("NCHW")), "conv2d: add is a Tensor in NCHW, expected nChw16c"),
+        (lambda: lk.conv2d(X, W, out=X), f"conv2d: out is a {X_SAID}, the result is of {Y_SAID}"),
+        (lambda: lk.conv2d(X, W, out=Y.to("NHWC")), "conv2d: out is a Tensor in NHWC, expected nChw16c"),
+        (lambda: lk.conv2d(X, W, out=SEVEN), "out is a Tensor whose pads are 7, those of the result are 0"),
+        (lambda: lk.plan(lk.conv2d, X, W, layout="NHWC"), "x is a Tensor in nChw16c, expected NHWC"),
+        (lambda: lk.Conv2d(W)(X), "x is a Tensor in nChw16c, expected NCHW"),
+        (lambda: lk.Conv2d(W, layout="nChw16c")(X.array, shape=(2, 17, 4, 6)), "held by an array of (2, 2, 4, 6, 16)"),
+        (lambda: lk.conv_transpose2d(X, W, layout="NHWC"), "conv_transpose2d: x is a Tensor in nChw16c, expected NHWC"),
+        (lambda: lk.conv_transpose2d(X, W, filter_layout="IOHW"), "w is a Tensor in OIhw4i4o, expected IOHW"),
+        (lambda: lk.conv_transpose2d(X, W.to("IOHW"), out=X), "conv_transpose2d: out is a Tensor of shape"),
+        (lambda: lk.conv2d(X, Tensor(np.ones((6, 17, 3), "f4"), "OIW")), "filter_layout OIW has 3 dimensions"),
+        (lambda: lk.conv1d(X, np.ones((6, 17, 3), "f4")), "conv1d: layout nChw16c has 4 dimensions, expected 3"),
+        (lambda: lk.compensation(Tensor(np.ones((2, 3), "i1"), "OI"), "IO"), "w is a Tensor in OI, expected IO"),
     ],
-)  # fmt: skip
+)
 def test_what_contradicts_a_tensor_is_named(operation, says):
     before = [t.array.copy() for t in (X, W, Y)]
     with pytest.raises(ValueError) as error:
         operation()
-    assert all(text in str(error.value) for text in says), error.value
+    assert says in str(error.value)
     for t, kept in zip((X, W, Y), before):
         np.testing.assert_array_equal(t.array, kept)
 
 
 def test_a_layout_must_come_from_somewhere():
     x = np.ones((2, 3), "f4")
-    for call in (lambda: lk.reorder(x, None, "ab"), lambda: lk.reorder(x, None, "ab", dtype="f8"),
-                 lambda: lk.plan(lk.reorder, x, None, "ab")):  # fmt: skip
-        with pytest.raises(TypeError, match="reorder: (src was not given|array is an array), expected|expected its layout"):
+    for call in (lambda: lk.reorder(x, None, "ab"), lambda: lk.reorder(x, None, "ab", dtype="f8")):
+        with pytest.raises(TypeError, match="reorder: src was not given, expected a layout"):
             call()
+    with pytest.raises(TypeError, match="reorder: array is an array: expected its layout too"):
+        lk.plan(lk.reorder, x, None, "ab")
     for call in (lambda: lk.reorder(X), lambda: lk.reorder(x, "ab"), lambda: lk.plan(lk.reorder, x, "ab")):
         with pytest.raises(TypeError, match="reorder: dst was not given"):
             call()
@@ -247,10 +255,11 @@ def test_a_layout_must_come_from_somewhere():
 
 
 def test_plans_go_by_the_layout_of_a_tensor():
-    assert "n2 c17 4x5 o6 k3x3" in lk.plan(lk.conv2d, X, W).title and "nChw16c>nChw16c" in lk.plan(lk.conv2d, X, W).title
+    title = lk.plan(lk.conv2d, X, W).title
+    assert "n2 c17 4x5 o6 k3x3" in title and "nChw16c>nChw16c" in title
     assert lk.plan(lk.reorder, X, None, "NHWC").title.startswith("reorder 2x17x4x5 nChw16c>NHWC")
-    padded = np.zeros((1, 2, 3, 1, 16), "f4")
-    assert "n1 c2 3x9 o1" in lk.plan(lk.conv2d, padded, np.ones((1, 2, 1, 1), "f4"), layout="abcD16d", shape=(1, 2, 3, 9)).title
+    padded, w = np.zeros((1, 2, 3, 1, 16), "f4"), np.ones((1, 2, 1, 1), "f4")
+    assert "n1 c2 3x9 o1" in lk.plan(lk.conv2d, padded, w, layout="abcD16d", shape=(1, 2, 3, 9)).title
 
 
 def test_explicit_strides_are_the_arrays():
@@ -267,127 +276,6 @@ def test_explicit_strides_are_the_arrays():
             operation(np.ascontiguousarray(view), np.ones((3, 3, 1, 1), "f4"), layout=layout)
 
 
-# ---- arrays of other kinds, integers of other kinds
-
-
-def subclasses(array, file):
-    """The same numbers in arrays of subclasses, not contiguous."""
-    double = (*array.shape[:-1], 2 * array.shape[-1])
-    mapped = np.memmap(file, array.dtype, "w+", shape=double)
-    for room in (mapped, np.zeros(double, array.dtype).view(np.recarray)):
-        view = room[..., ::2]
-        view[...] = array
-        yield room, view
-
-
-def test_subclasses_of_arrays_are_read_and_written_as_arrays(tmp_path):
-    x, w = whole(0, 1, 4, 5, 6), whole(1, 4, 4, 3, 3)
-    operations = [
-        lambda x, w, out: lk.reorder(x, "NCHW", "NCHW", out=out),
-        lambda x, w, out: lk.reorder(x, "NCHW", "NCHW", out=out, scale=2.0),
-        lambda x, w, out: lk.conv2d(x, w, padding=1, out=out),
-        lambda x, w, out: lk.Conv2d(w, padding=1)(x, out, x),
-        lambda x, w, out: lk.conv_transpose2d(x, w, padding=1, out=out),
-        lambda x, w, out: lk.ConvTranspose2d(w, padding=1)(x, out, x),
-    ]
-    for operation in operations:
-        want = operation(x, w, None)
-        given = (subclasses(a, tmp_path / name) for a, name in ((x, "x"), (w, "w"), (0 * x, "out")))
-        for (_, x_view), (_, w_view), (room, out) in zip(*given):
-            room[..., 1::2] = 77
-            assert operation(x_view, w_view, out) is out
-            np.testing.assert_array_equal(np.asarray(out), want)
-            assert (np.asarray(room)[..., 1::2] == 77).all()
-            assert type(lk.Tensor(x_view, "NCHW").array) is np.ndarray
-
-
-def test_masks_are_not_lost_in_silence():
-    x, w = whole(0, 1, 4, 5, 6), whole(1, 4, 4, 3, 3)
-    masked, masked_w = np.ma.masked_array(x, x > 0), np.ma.masked_array(w, w > 0)
-    out = np.ma.masked_array(np.zeros_like(x), x > 0)
-    plan = lk.plan(lk.reorder, x, "NCHW", "NCHW").run
-    for operation in (
-        lambda: lk.reorder(masked, "NCHW", "NHWC"), lambda: lk.reorder(x, "NCHW", "NCHW", out=out), lambda: plan(masked, x),
-        lambda: plan(x, out), lambda: lk.conv2d(masked, w), lambda: lk.conv2d(x, masked_w),
-        lambda: lk.conv2d(x, w, padding=1, out=out), lambda: lk.conv2d(x, w, padding=1, add=masked),
-        lambda: lk.conv2d(x, w, masked[0, :, 0, 0]), lambda: lk.conv_transpose2d(masked, w),
-        lambda: lk.conv_transpose2d(x, w, padding=1, out=out), lambda: lk.Tensor(masked, "NCHW"),
-        lambda: lk.compensation(masked.astype("i1")),
-    ):  # fmt: skip
-        with pytest.raises(TypeError, match="got MaskedArray, whose mask would be lost"):
-            operation()
-    assert not np.asarray(out).any()
-
-
-@pytest.mark.parametrize("kind", [np.int8, np.int64, np.uint16, np.intp])
-def test_integers_of_numpy_are_integers(kind):
-    x, w = whole(0, 2, 8, 9, 9), whole(1, 8, 4, 3, 3)
-    i = kind
-    want = lk.conv2d(x, w, stride=2, padding=1, dilation=2, groups=2)
-    for padding in (i(1), (i(1), i(1)), np.ones(2, kind), np.ones((2, 2), kind), [(i(1), 1), np.ones(2, kind)]):
-        got = lk.conv2d(x, w, stride=i(2), padding=padding, dilation=np.full(2, 2, kind), groups=i(2), threads=i(1),
-                        shape=np.array(x.shape, kind), filter_shape=list(map(i, w.shape)))  # fmt: skip
-        np.testing.assert_array_equal(got, want)
-    op = lk.Conv2d(w, groups=i(2), threads=i(1))
-    assert op.plan(np.array(x.shape, kind)).title == op.plan(x.shape).title
-    assert op.workspace(list(map(i, x.shape))) == op.workspace(x.shape)
-    wt = lk.conv_transpose2d(x, w, stride=i(2), output_padding=i(1), groups=i(2))
-    np.testing.assert_array_equal(wt, lk.conv_transpose2d(x, w, stride=2, output_padding=1, groups=2))
-    scales = np.arange(1, 9, dtype=np.float32)
-    got = lk.reorder(x, "NCHW", "NHWC", shape=tuple(map(i, x.shape)), axis=i(1), scale=scales, pad_value=i(0), threads=i(2))
-    np.testing.assert_array_equal(got, lk.reorder(x, "NCHW", "NHWC", scale=scales))
-    assert (lk.reorder(x, "NCHW", "NHWC", region=((i(0), i(1)), None, None, None)) == x[:1].transpose(0, 2, 3, 1)).all()
-    assert lk.compensation(np.ones((2, 3), "i1"), "OI", i(1)).tolist() == [2, 2, 2]
-    before = lk.get_num_threads()
-    lk.set_num_threads(i(1))
-    assert lk.get_num_threads() == 1
-    lk.set_num_threads(None)
-    assert lk.get_num_threads() == before and lk.release_memory(i(100)) >= 0
-    if kind is not np.int8:
-        assert Layout(kind(0x1342)) == Layout("NHWC")
-
-
-@pytest.mark.parametrize("bad", [1.5, np.float64(2), "1", None, np.bool_(True), (1, 2, 3), np.ones(3, int), np.nan, np.inf, {}])
-def test_what_is_no_integer_stays_refused(bad):
-    x, w = whole(0, 2, 8, 9, 9), whole(1, 8, 4, 3, 3)
-    for name in ("stride", "dilation", "groups", "padding"):
-        with pytest.raises(ValueError, match=name):
-            lk.conv2d(x, w, **{name: bad})
-    if bad is not None:
-        with pytest.raises((TypeError, ValueError), match="threads"):
-            lk.conv2d(x, w, groups=2, threads=bad)
-        with pytest.raises((TypeError, ValueError)):
-            lk.conv2d(x, w, groups=2, shape=bad)
-
-
-# ---- pad values, everywhere they are said
-
-
-@pytest.mark.parametrize(
-    "operation",
-    [
-        lambda x, v: lk.reorder(x, "NCHW", "nChw4c", pad_value=v),
-        lambda x, v: lk.reorder(x, "NCHW", "NHWC", pad_value=v),
-        lambda x, v: lk.reorder(x, "NCHW", "nChw4c", pad_value=v, dtype="u1", scale=2.0),
-        lambda x, v: lk.reorder(x, "NCHW", "nChw4c", pad_value=v, region=(None, None, None, (0, 1))),
-        lambda x, v: lk.reorder(Tensor(x, "NCHW"), None, "nChw4c", pad_value=v),
-        lambda x, v: lk.plan(lk.reorder, x, "NCHW", "nChw4c", pad_value=v),
-        lambda x, v: Tensor(x, "NCHW", pad_value=v),
-        lambda x, v: Tensor(x, "NCHW").to("nChw4c", pad_value=v),
-        lambda x, v: Tensor(x, "NCHW").to("NCHW", pad_value=v),
-        lambda x, v: Tensor(x, "NCHW").explain("nChw4c", pad_value=v),
-        lambda x, v: Tensor(x, "NCHW").to("nChw4c").fill_padding(v),
-    ],
-)
-@pytest.mark.parametrize("value", [300, -1, 0.5, np.nan, "1", 1j, [0], np.float32(256), 1e300])
-def test_a_pad_value_that_the_dtype_does_not_have_is_named(operation, value):
-    for x in (np.ones((1, 3, 2, 2), np.uint8), np.ones((0, 3, 2, 2), np.uint8)):
-        for _ in range(2):
-            with pytest.raises(ValueError, match=re.escape(f"pad_value={value!r} is not a value of dtype uint8")):
-                operation(x, value)
-        operation(x, 255)
-
-
 # ---- objects keep what they were given
 
 
@@ -401,9 +289,11 @@ def test_transposed_objects_keep_their_filter():
 
 def test_copies_of_tensors():
     layout = "nhwc:(*,32,4,1)"
-    for t in (X, Tensor(np.zeros((2, 6, 8, 4), "f4")[..., :3], layout), Tensor(X.array, "nChw16c", X.shape, pad_value=UNDEFINED)):
+    strided = Tensor(np.zeros((2, 6, 8, 4), "f4")[..., :3], layout)
+    for t in (X, strided, Tensor(X.array, "nChw16c", X.shape, pad_value=UNDEFINED)):
         shared = copy.copy(t)
-        assert shared.array is t.array and (shared.layout, shared.shape, shared.pad_value) == (t.layout, t.shape, t.pad_value)
+        assert shared.array is t.array
+        assert (shared.layout, shared.shape, shared.pad_value) == (t.layout, t.shape, t.pad_value)
         for again in (copy.deepcopy(t), pickle.loads(pickle.dumps(t))):
             assert (again.layout, again.shape, again.pad_value) == (t.layout.dense, t.shape, t.pad_value)
             np.testing.assert_array_equal(again.array, t.array)

@@ -53,24 +53,26 @@ def test_a_reorder_between_families_is_refused_whatever_was_cached(pair, calls, 
     more = data.draw(st.sampled_from([{}, {"dtype": "f8"}, {"region": (None,) * len(shape)}]))
     names = {"names": (first.order, second.order), "letters": (None, None), "one": (first.order, None)}
     how = data.draw(st.sampled_from(["text", "object"]))
+    moves = (
+        lambda a, b: lk.reorder(x, a, b, shape=shape, **more),
+        lambda a, b: lk.reorder(lk.Tensor(x, a, shape), None, b, **more).array,
+        lambda a, b: lk.Tensor(x, a, shape).to(b).array,
+    )
+    questions = (
+        lambda a, b: lk.is_view(a, b, shape), lambda a, b: lk.explain_view(a, b, shape),
+        lambda a, b: lk.plan(lk.reorder, x, a, b, shape=shape), lambda a, b: lk.Tensor(x, a, shape).explain(b),
+    )  # fmt: skip
     for call in calls:
-        a, b = (said(named(x, order), how) for x, order in zip((src, dst), names[call]))
-        operations = (
-            lambda a=a, b=b: lk.reorder(x, a, b, shape=shape, **more),
-            lambda a=a, b=b: lk.reorder(lk.Tensor(x, a, shape), None, b, **more).array,
-            lambda a=a, b=b: lk.Tensor(x, a, shape).to(b).array,
-        )
+        a, b = (said(named(layout, order), how) for layout, order in zip((src, dst), names[call]))
         if call != "names" or allowed(first, second):
-            for operation in operations:
-                np.testing.assert_array_equal(operation(), want)
-            lk.is_view(a, b, shape)
-            continue
-        for operation in (
-            *operations, lambda a=a, b=b: lk.is_view(a, b, shape), lambda a=a, b=b: lk.explain_view(a, b, shape),
-            lambda a=a, b=b: lk.plan(lk.reorder, x, a, b, shape=shape), lambda a=a, b=b: lk.Tensor(x, a, shape).explain(b),
-        ):  # fmt: skip
-            with pytest.raises(ValueError, match=f"names .* of {first.kind}, .* of {second.kind}"):
-                operation()
+            for operation in moves:
+                np.testing.assert_array_equal(operation(a, b), want)
+            for operation in questions:
+                operation(a, b)
+        else:
+            for operation in (*moves, *questions):
+                with pytest.raises(ValueError, match=f"names .* of {first.kind}, .* of {second.kind}"):
+                    operation(a, b)
 
 
 @many
@@ -98,11 +100,6 @@ def test_convolutions_take_activations_and_filters_in_their_places(data, spatial
             else:
                 with pytest.raises(ValueError, match=f"^{operation.__name__}: .* has the names .* expected those of"):
                     operation(x_given, w_given, out_layout=y_layout, **layouts_given)
-                wrong_x = x_names is not None and family_of(x_names).meaning != activations
-                if wrong_x:
-                    with pytest.raises(ValueError, match=re.escape(" ".join(x_names.upper()))):
-                        operation(x_given, np.ones((2,) * rank, np.float32), **{k: v for k, v in layouts_given.items()
-                                                                                if k == "layout"})  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -139,14 +136,17 @@ def test_what_has_no_family_goes_everywhere(text):
 
 def test_names_that_were_read_from_strides_are_for_people():
     weights = np.ones((4, 3, 3, 3), np.float32)
-    for tensor in (lk.Tensor.from_logical(weights), lk.Tensor(weights, lk.torch_format.layout_of("contiguous_format", 4))):
+    contiguous = lk.torch_format.layout_of("contiguous_format", 4)
+    for tensor in (lk.Tensor.from_logical(weights), lk.Tensor(weights, contiguous)):
         assert str(tensor.layout) == "NCHW" and tensor.layout.family is None
         assert tensor.to("HWIO").layout.family.kind == families.FILTERS
         np.testing.assert_array_equal(lk.conv2d(np.ones((1, 3, 5, 5), "f4"), tensor), np.full((1, 4, 3, 3), 27))
         assert lk.Image("conv2d_filter").from_tensor(tensor.to("OIHW")).shape == (9, 3, 4)
 
 
-@pytest.mark.parametrize("text", ["NHWC", "nChw16c", "HWIO", "RSCK", "oIyx4i", "n c/16 h w 16c", "ldigo", "n h w c:(*,99,9,1)"])
+@pytest.mark.parametrize(
+    "text", ["NHWC", "nChw16c", "HWIO", "RSCK", "oIyx4i", "n c/16 h w 16c", "ldigo", "n h w c:(*,99,9,1)"]
+)
 def test_a_family_stays_with_its_layout(text):
     layout = Layout(text)
     family = family_of(layout.dims)

@@ -23,13 +23,13 @@ FLOATS = [np.dtype(d) for d in ("f2", "f4", "f8", "g", ml_dtypes.bfloat16, ml_dt
 def test_integers_take_what_is_in_range_and_whole(dtype, value):
     limits = np.iinfo(dtype)
     fits = math.isfinite(value) and value == int(value) and limits.min <= value <= limits.max
-    for given in (value, np.float64(value)) if isinstance(value, float) else (value,):
+    for said in (value, np.float64(value)) if isinstance(value, float) else (value,):
         if fits:
-            element = pad_element(given, np.dtype(dtype), "test")
+            element = pad_element(said, np.dtype(dtype), "test")
             assert element.dtype == dtype and int(element) == value
         else:
-            with pytest.raises(ValueError, match=re.escape(f"test: pad_value={given!r} is not a value of dtype")):
-                pad_element(given, np.dtype(dtype), "test")
+            with pytest.raises(ValueError, match=re.escape(f"test: pad_value={said!r} is not a value of dtype")):
+                pad_element(said, np.dtype(dtype), "test")
 
 
 @many

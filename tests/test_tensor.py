@@ -333,7 +333,8 @@ def test_torch_is_not_given_what_it_must_not_write():
 def test_attributes_cannot_be_assigned():
     x = make(values((1, 3, 1, 2)), Layout("nChw4c"))
     before = x.array, x.layout, x.shape, x.pad_value
-    for name, value in (("shape", (9, 9, 9, 9)), ("layout", "NHWC"), ("array", values((99,))), ("pad_value", 5), ("new", 1)):
+    others = {"shape": (9, 9, 9, 9), "layout": "NHWC", "array": values((99,)), "pad_value": 5, "new": 1}
+    for name, value in others.items():
         with pytest.raises(AttributeError, match=f"Tensor is frozen: {name} cannot be assigned"):
             setattr(x, name, value)
         with pytest.raises(AttributeError, match=f"Tensor is frozen: {name} cannot be deleted"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ._core.reorder import address
@@ -86,7 +88,7 @@ class _Conv:
         return route.run, *packed, physical, p.dst_shape
 
     def __call__(self, x, out: np.ndarray | Tensor | None = None, add: np.ndarray | Tensor | None = None,
-                 workspace: np.ndarray | None = None, *, shape=None) -> np.ndarray | Tensor:  # fmt: skip
+                 workspace: np.ndarray | None = None, *, shape=None) -> Any:  # fmt: skip
         """Convolve `x`, a float32 array in this object's layout; returns `out` or a new array.
 
         `x` may be a `Tensor` in this layout; then the result is one. `shape` is the logical shape of `x` where other
@@ -200,7 +202,7 @@ def conv2d(
     x, w, bias=None, *, stride=1, padding=0, dilation=1, groups=1, layout=None, shape=None, filter_layout=None,
     filter_shape=None, out_layout=None, algorithm="auto", accuracy="standard", activation=None, scale=None, add=None,
     out=None, threads=None,
-) -> np.ndarray | Tensor:  # fmt: skip
+) -> Any:  # fmt: skip
     """Two-dimensional convolution (cross-correlation, as in torch) in the layout that the data has.
 
     Parameters
@@ -270,17 +272,17 @@ def conv2d(
     )  # fmt: skip
 
 
-def conv1d(x, w, bias=None, *, shape=None, add=None, out=None, threads=None, **attributes) -> np.ndarray | Tensor:
+def conv1d(x, w, bias=None, *, shape=None, add=None, out=None, threads=None, **attributes) -> Any:
     """One-dimensional convolution: as `conv2d`, in layouts of N, C and W ("NCW" by default)."""
     return _once(Conv1d, x, w, bias, add, out, threads, shape, **attributes)
 
 
-def conv3d(x, w, bias=None, *, shape=None, add=None, out=None, threads=None, **attributes) -> np.ndarray | Tensor:
+def conv3d(x, w, bias=None, *, shape=None, add=None, out=None, threads=None, **attributes) -> Any:
     """Three-dimensional convolution: as `conv2d`, in layouts of N, C, D, H and W ("NCDHW" by default)."""
     return _once(Conv3d, x, w, bias, add, out, threads, shape, **attributes)
 
 
-def _once(cls, x, w, bias, add, out, threads, shape, layout=None, **attributes) -> np.ndarray | Tensor:
+def _once(cls, x, w, bias, add, out, threads, shape, layout=None, **attributes) -> Any:
     return cls._over(w, bias, threads, layout=layout_for(x, layout), **attributes)(x, out, add, shape=shape)
 
 

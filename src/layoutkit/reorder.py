@@ -37,7 +37,7 @@ def reorder(
     dst: str | Layout | None = None,
     *,
     shape: Sequence[int] | None = None,
-    out: np.ndarray | Tensor | None = None,
+    out: Any = None,
     dtype=None,
     scale=None,
     zero_point=None,
@@ -48,7 +48,7 @@ def reorder(
     at=None,
     pad_value=0,
     threads: int | None = None,
-) -> np.ndarray | Tensor:
+) -> Any:
     """Move a tensor from memory format `src` to `dst`.
 
     Parameters
@@ -127,7 +127,7 @@ def reorder(
     """
     plain_out = type(out) is np.ndarray
     if type(array) is not np.ndarray or not (plain_out or out is None):
-        numbers = dict(dtype=dtype, scale=scale, zero_point=zero_point, axis=axis, alpha=alpha, beta=beta)
+        numbers = Numbers(dtype, scale, zero_point, axis, alpha, beta)
         return _unwrapped(array, src, dst, shape, out, region, at, pad_value, threads, numbers)
     if not (dtype is scale is zero_point is region is at is None and alpha == 1 and beta == 0):
         numbers = Numbers(dtype, scale, zero_point, axis, alpha, beta)
@@ -159,9 +159,9 @@ def reorder(
     else:
         check_out(out, physical, array.dtype, (), what)
         if overlap(array, out):
-            src, dst = Layout(src), Layout(dst)
-            shape = src.padded_shape(array.shape) if shape is None else src.check_shape(shape)
-            reorder_in_place(array, out, src, dst, shape, partial(reorder, threads=threads), what)
+            held, to = _format(src, "src"), _format(dst, "dst")
+            shape = held.padded_shape(array.shape) if shape is None else held.check_shape(shape)
+            reorder_in_place(array, out, held, to, shape, partial(reorder, threads=threads), what)
             return out
     if move is not None:
         move(array, out, threads)
@@ -172,9 +172,9 @@ MAX_BOUND = 4096
 _bound: dict = {}  # what a call's arguments look like -> what to run
 
 
-def _unwrapped(array, src, dst, shape, out, region, at, pad_value, threads, numbers):
+def _unwrapped(array, src, dst, shape, out, region, at, pad_value, threads, numbers: Numbers):
     """`reorder` where a Tensor or another array than a plain one of numpy takes part."""
-    rest = dict(region=region, at=at, pad_value=pad_value, threads=threads, **numbers)
+    rest = dict(region=region, at=at, pad_value=pad_value, threads=threads, **numbers._asdict())
     if not isinstance(array, Tensor) and not isinstance(out, Tensor):
         to = None if out is None else as_out(out, "reorder")
         y = reorder(as_array(array, "reorder"), src, dst, shape=shape, out=to, **rest)
@@ -183,7 +183,7 @@ def _unwrapped(array, src, dst, shape, out, region, at, pad_value, threads, numb
     y = reorder(held.array, held.layout, dst, shape=held.shape, out=to, **rest)
     if isinstance(out, Tensor):
         return out
-    promised = _promise(pad_value, y.dtype, numbers["dtype"])
+    promised = _promise(pad_value, y.dtype, numbers.dtype)
     return Tensor(y, dst if out is None else dst.dense, box.dst_shape, pad_value=promised)
 
 
@@ -350,8 +350,8 @@ def _bind_conversion(array, src, dst, shape, out, numbers, region, at, pad_value
 
 @planner(reorder)
 def _plan(
-    array, src=None, dst=None, *, shape=None, out=None, dtype=None, scale=None, zero_point=None, axis=1, alpha=1, beta=0,
-    region=None, at=None, pad_value=0, threads=None,
+    array, src=None, dst=None, *, shape=None, out=None, dtype=None, scale=None, zero_point=None, axis=1, alpha=1,
+    beta=0, region=None, at=None, pad_value=0, threads=None,
 ) -> Plan:  # fmt: skip
     held, out, dst, _ = _taken(array, src, dst, shape, out, region, at, pad_value)
     array, src, shape = held

@@ -79,7 +79,8 @@ class Tensor:
         layout = Layout(layout)
         what = f"Tensor in {layout}"
         if isinstance(array, Tensor):
-            raise TypeError(f"{what}: expected an array, got {array!r}: .to gives it in another layout, .array as it lies")
+            said = ".to gives it in another layout, .array as it lies"
+            raise TypeError(f"{what}: expected an array, got {array!r}: {said}")
         array = as_array(array, what)
         if array.ndim == 1 and shape is not None and not layout.is_dense:
             array = _over_memory(array, layout, layout.check_shape(shape))
@@ -241,13 +242,13 @@ class Tensor:
             The dtype does not have the value, the memory is read-only, or elements lie in one another's place.
         """
         element = pad_element(value, self.dtype, f"{self!r}: fill_padding")
-        pads = pad_mask(self.layout, self.shape)
+        pads, array = pad_mask(self.layout, self.shape), self.array
         if pads.any():
-            if not self.array.flags.writeable:
+            if not array.flags.writeable:
                 raise ValueError(f"{self!r}: fill_padding: the memory is read-only")
-            if overlaps_itself(self.array.shape, self.array.strides, self.array.itemsize):  # a pad may lie where an element does
-                raise ValueError(f"{self!r}: fill_padding: elements overlap one another (strides {self.array.strides})")
-            self.array[pads] = element
+            if overlaps_itself(array.shape, array.strides, array.itemsize):  # a pad may lie where an element does
+                raise ValueError(f"{self!r}: fill_padding: elements overlap one another (strides {array.strides})")
+            array[pads] = element
         _set(self, "pad_value", value)
 
     def __repr__(self) -> str:
@@ -291,7 +292,7 @@ class Tensor:
             if any(n > 1 and s < 0 for n, s in zip(found.shape, found.strides)):
                 raise BufferError(f"DLPack: {self!r} has negative strides {found.strides}; take a copy, or .numpy()")
             if not found.flags.writeable and (not _FLAGS or max_version is None or tuple(max_version) < (1, 0)):
-                raise BufferError(f"DLPack: {self!r} is read-only, which only DLPack 1.0 and later can say; take a copy")
+                raise BufferError(f"DLPack: {self!r} is read-only, which DLPack before 1.0 cannot say; take a copy")
         asked = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
         if not _FLAGS:
             found, asked = found.copy() if copy else found, {"stream": stream}

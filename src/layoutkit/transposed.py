@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 from math import gcd
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -106,7 +106,7 @@ class _ConvTranspose:
 
     def __call__(
         self, x, out: np.ndarray | Tensor | None = None, add: np.ndarray | Tensor | None = None, *, shape=None
-    ) -> np.ndarray | Tensor:
+    ) -> Any:
         """Convolve `x`, a float32 array in this object's layout; returns `out` or a new array.
 
         `x` may be a `Tensor` in this layout; then the result is one. `shape` is the logical shape of `x` where other
@@ -208,7 +208,7 @@ class ConvTranspose3d(_ConvTranspose):
     rank = 3
 
 
-def conv_transpose2d(x, w, bias=None, *, shape=None, add=None, out=None, **attributes) -> np.ndarray | Tensor:
+def conv_transpose2d(x, w, bias=None, *, shape=None, add=None, out=None, **attributes) -> Any:
     """Two-dimensional transposed convolution, as in torch, in the layout that the data has.
 
     Parameters
@@ -243,15 +243,15 @@ def conv_transpose2d(x, w, bias=None, *, shape=None, add=None, out=None, **attri
     return _once(ConvTranspose2d, x, w, bias, add, out, shape, **attributes)
 
 
-def conv_transpose1d(x, w, bias=None, *, shape=None, add=None, out=None, **attributes) -> np.ndarray | Tensor:
+def conv_transpose1d(x, w, bias=None, *, shape=None, add=None, out=None, **attributes) -> Any:
     """One-dimensional transposed convolution: as `conv_transpose2d`, in layouts of N, C and W."""
     return _once(ConvTranspose1d, x, w, bias, add, out, shape, **attributes)
 
 
-def conv_transpose3d(x, w, bias=None, *, shape=None, add=None, out=None, **attributes) -> np.ndarray | Tensor:
+def conv_transpose3d(x, w, bias=None, *, shape=None, add=None, out=None, **attributes) -> Any:
     """Three-dimensional transposed convolution: as `conv_transpose2d`, in layouts of N, C, D, H and W."""
     return _once(ConvTranspose3d, x, w, bias, add, out, shape, **attributes)
 
 
-def _once(cls, x, w, bias, add, out, shape, layout=None, **attributes) -> np.ndarray | Tensor:
+def _once(cls, x, w, bias, add, out, shape, layout=None, **attributes) -> Any:
     return cls(w, bias, layout=layout_for(x, layout), **attributes)(x, out, add, shape=shape)
