@@ -41,12 +41,17 @@ def shapes(draw, rank, min_size=0, most=600):
     return tuple(shape)
 
 
+def fitted(layout, shape, most=20_000):
+    """`layout`, without its innermost blocks where the array of `shape` would have more than `most` elements."""
+    while prod(layout.physical_shape(shape)) > most:
+        blocks = [k for k, f in enumerate(layout.factors) if f.size]
+        layout = Layout.from_factors(layout.factors[: blocks[-1]] + layout.factors[blocks[-1] + 1 :])
+    return layout
+
+
 @st.composite
 def laid_out(draw, min_size=0, most=600, **kinds):
     """(layout, shape) pairs; the memory stays below some ten thousand elements."""
     layout = draw(layouts(**kinds))
     shape = draw(shapes(layout.rank, min_size, most))
-    while prod(layout.physical_shape(shape)) > 20_000:
-        blocks = [k for k, f in enumerate(layout.factors) if f.size]
-        layout = Layout.from_factors(layout.factors[: blocks[-1]] + layout.factors[blocks[-1] + 1 :])
-    return layout, shape
+    return fitted(layout, shape), shape

@@ -154,6 +154,30 @@ def test_convolution(layout, threads):
     api.free(plan)
 
 
+@pytest.mark.parametrize("layout", ["abcD16d", "debcA4a", "nhwc:(4000,300,20,1)"])
+def test_convolution_holds_to_logical_shapes(layout):
+    """Blocks of any dimension with pads, and explicit strides; the filter is padded in both channels."""
+    rank = lk.Layout(layout).rank - 2
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((3, 20, 7, 9, 4)[: rank + 2], np.float32)
+    w = rng.standard_normal((18, 20, 3, 2, 1)[: rank + 2], np.float32)
+    held, ordered = lk.Layout(layout), "OI" + "DHW"[3 - rank :]
+    blocked = lk.reorder(w, ordered, "OI" + "dhw"[3 - rank :] + "16i16o")
+    spec = conv_spec(w, x=x.shape, layout=layout.encode(), out_layout=held.dense.tag.encode(),
+                     filter_layout=f"OI{'dhw'[3 - rank:]}16i16o".encode())  # fmt: skip
+    spec.filter = blocked.ctypes.data_as(POINTER(c_float))
+    code, plan = planned(spec)
+    assert code == OK, api.last_error()
+    want = lk.Tensor(lk.reorder(x, "abcde"[: rank + 2], held), held, x.shape)
+    want = (lk.conv2d if rank == 2 else lk.conv3d)(want, w).array
+    y = np.full_like(want, np.nan)
+    memory = np.full(held.required_span_size(x.shape), np.nan, np.float32)
+    memory[reference.offsets(held, x.shape)] = x
+    assert run(plan, memory, y) == OK, api.last_error()
+    np.testing.assert_allclose(y, want, rtol=1e-5, atol=1e-5)
+    api.free(plan)
+
+
 def test_other_ranks_and_nothing_to_do():
     w = np.ones((3, 2, 2), np.float32)
     code, plan = planned(conv_spec(w, x=(1, 2, 5)))

@@ -132,7 +132,7 @@ def test_a_tensor_brings_its_layout_and_gets_one_back():
     for y in (lk.conv2d(x, w, padding=1), lk.Conv2d(w, padding=1, layout="nChw16c")(x)):
         assert (y.layout, y.shape) == (lk.Layout("nChw16c"), (2, 5, 6, 7))
         np.testing.assert_allclose(y.numpy(), want, rtol=1e-5)
-    with pytest.raises(ValueError, match="x is a Tensor in nChw16c, this convolution takes NCHW"):
+    with pytest.raises(ValueError, match="conv2d: x is a Tensor in nChw16c, expected NCHW"):
         lk.Conv2d(w)(x)
 
 

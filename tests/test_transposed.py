@@ -104,7 +104,7 @@ def test_an_empty_batch_and_a_tensor():
         (dict(padding=9), "has no output"),
         (dict(groups=3), "4 input channels do not divide into 3 groups"),
         (dict(layout="NCW"), "layout NCW has 3 dimensions, expected 4"),
-        (dict(w=np.ones((4, 6, 4), np.float32)), "w has 3 axes, expected 4"),
+        (dict(w=np.ones((4, 6, 4), np.float32)), "conv_transpose2d: w: layout IOHW is held by an array of 4 axes"),
     ],
 )
 def test_bad_input(kwargs, says):

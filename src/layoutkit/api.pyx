@@ -164,7 +164,7 @@ cdef int make_reorder(const layoutkit_reorder *s, layoutkit_plan **plan) except 
         pad = np.frombuffer((<const char *>s.pad)[:s.itemsize], dtype)[0]
     x, y = like(src, shape, dtype, s.src_strides), like(dst, shape, dtype, s.dst_strides)
     check_out_strides(y)
-    move, physical, threads, _, _ = _bind(x, src, dst, shape, y, None, None, pad, check_threads(s.threads or None))
+    move, physical, threads, *_ = _bind(x, src, dst, shape, y, None, None, pad, check_threads(s.threads or None))
     memset(&made, 0, sizeof(made))
     if move is not None:
         program = move
@@ -208,7 +208,7 @@ cdef int make_convolution(const layoutkit_convolution *s, layoutkit_plan **plan)
         memcpy(PyArray_DATA(bias), s.bias, 4 * s.out_channels)
     layout = text_of(s.layout, "NC" + letters)
     op = {1: _conv.Conv1d, 2: _conv.Conv2d, 3: _conv.Conv3d}[s.spatial](
-        w, bias, groups=groups, layout=layout, filter_layout=filter_layout,
+        w, bias, groups=groups, layout=layout, filter_layout=filter_layout, filter_shape=shape,
         out_layout=text_of(s.out_layout), algorithm=text_of(s.algorithm, "auto"), accuracy=text_of(s.accuracy, "standard"),
         stride=[or_one(k) for k in numbers(s.stride, 3)[first:]],
         dilation=[or_one(k) for k in numbers(s.dilation, 3)[first:]],
@@ -217,14 +217,14 @@ cdef int make_convolution(const layoutkit_convolution *s, layoutkit_plan **plan)
     )
     f = op._filter
     p = f.problem((s.n, s.in_channels, *numbers(s.in_, 3)[first:]))
-    x = like(f.layout, p.src_shape, w.dtype, s.src_strides)
+    x = like(f.given_layout, p.src_shape, w.dtype, s.src_strides)
     y = like(f.out_layout, p.dst_shape, w.dtype, s.dst_strides)
     check_out_strides(y)
     memset(&made, 0, sizeof(made))
     made.dst_bytes, made.threads = y.size * 4, 1
     if not y.size:
         return new_plan(made, None, plan)
-    run, w, bias, _ = op._bind(x, y.strides, compiled=True)
+    run, w, bias, *_ = op._bind(x, y.strides, p.src_shape, compiled=True)
     route = run
     made.route = <void *>route
     made.filter = <const float *>PyArray_DATA(w)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+import numpy as np
+
 from ._core import machine, process
 
 _limit: int | None = None
@@ -31,8 +33,10 @@ def check_threads(threads: int | None) -> int:
     """`threads` as a positive number; None: get_num_threads()."""
     if threads is None:
         return get_num_threads()
-    if not isinstance(threads, int) or isinstance(threads, bool):
-        raise TypeError(f"threads: expected an int, got {threads!r}")
+    if type(threads) is not int:
+        if not isinstance(threads, np.integer):
+            raise TypeError(f"threads: expected an int, got {threads!r}")
+        threads = int(threads)
     if not 1 <= threads <= 1024:
         raise ValueError(f"threads: expected 1 to 1024, got {threads}")
     return process.team(threads)

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import itertools
 from math import gcd
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .arrays import as_array, check_out, empty
+from .arguments import layout_for, target
+from .arrays import check_out, empty
 from .conv import F32, MAX_BOUND, NOTHING, residual
-from .convolution.filter import Filter, check_f32
+from .convolution.filter import Filter, in_order
 from .convolution.geometry import channels_innermost
 from .convolution.problem import ConvProblem, pad_pairs, per_axis
 from .convolution.routes import NATIVE, best_route
@@ -62,19 +63,12 @@ class _ConvTranspose:
     _packed: dict[tuple, tuple[np.ndarray, np.ndarray | None]]
 
     def __init__(self, w, bias=None, *, stride=1, padding=0, output_padding=0, groups=1, dilation=1, layout=None,
-                 filter_layout=None, out_layout=None, algorithm="auto", accuracy="standard", activation=None,
-                 scale=None, threads=None):  # fmt: skip
+                 filter_layout=None, filter_shape=None, out_layout=None, algorithm="auto", accuracy="standard",
+                 activation=None, scale=None, threads=None):  # fmt: skip
         rank, what = self.rank, f"conv_transpose{self.rank}d"
-        plain = Layout("abcde"[: rank + 2])
-        held = Layout(filter_layout or "IO" + "DHW"[3 - rank :]).dense
-        if held.rank != rank + 2:
-            raise ValueError(f"{what}: filter_layout {held} has {held.rank} dimensions, expected {rank + 2}")
-        w = as_array(w, f"{what}: w")
-        check_f32(w, f"{what}: w")
-        if filter_layout is not None:
-            w = reorder(w, held, Layout("OI" + "DHW"[3 - rank :])).swapaxes(0, 1)
-        if w.ndim != rank + 2:
-            raise ValueError(f"{what}: w has {w.ndim} axes, expected {rank + 2}")
+        if filter_layout is None and not isinstance(w, Tensor):
+            filter_layout = "IO" + "DHW"[3 - rank :]
+        w = in_order(w, filter_layout, filter_shape, Layout("bacde"[: rank + 2]), what)
         (groups,) = per_axis(groups, 1, f"{what}: groups", 1)
         if w.shape[0] % groups:
             raise ValueError(f"{what}: {w.shape[0]} input channels do not divide into {groups} groups")
@@ -82,9 +76,9 @@ class _ConvTranspose:
         w = grouped.reshape(groups * w.shape[1], w.shape[0] // groups, *w.shape[2:])
         self._filter = f = Filter(
             what, rank, w, bias, stride=stride, dilation=dilation, groups=groups, layout=layout,
-            filter_layout=plain, out_layout=out_layout, algorithm=algorithm, accuracy=accuracy,
-            activation=activation, scale=scale,
+            out_layout=out_layout, algorithm=algorithm, accuracy=accuracy, activation=activation, scale=scale,
         )  # fmt: skip
+        f.w, f.bias = f.w.copy(), None if f.bias is None else f.bias.copy()
         if isinstance(padding, str):
             raise ValueError(f"{what}: padding {padding!r}: expected numbers")
         self._padding = pad_pairs(padding, f.kernel, f.kernel, f.stride, f.dilation)
@@ -110,25 +104,35 @@ class _ConvTranspose:
             raise ValueError(f"{f.what}: an input of {size} padded by {self._padding} has no output")
         return out
 
-    def __call__(self, x, out: np.ndarray | None = None, add=None) -> np.ndarray | Tensor:
-        """Convolve `x`, a float32 array in this object's layout; returns `out` or a new array."""
+    def __call__(
+        self, x, out: np.ndarray | Tensor | None = None, add: np.ndarray | Tensor | None = None, *, shape=None
+    ) -> Any:
+        """Convolve `x`, a float32 array in this object's layout; returns `out` or a new array.
+
+        `x` may be a `Tensor` in this layout; then the result is one. `shape` is the logical shape of `x` where other
+        dimensions than the channels are padded by blocks (a `Tensor` has its own).
+        """
         f = self._filter
-        if isinstance(x, Tensor):
-            if x.layout.dense != f.layout:
-                raise ValueError(f"{f.what}: x is a Tensor in {x.layout}, this convolution takes {f.layout}")
-            y = self(x.array, out, add)
-            return Tensor(y, f.out_layout, (x.shape[0], f.oc, *self.out_size(x.shape[2:])))
-        x = as_array(x, f"{f.what}: x")
-        check_f32(x, f"{f.what}: x")
-        shape = f.shape_of(x)
-        y_shape = (shape[0], f.oc, *self.out_size(shape[2:]))
+        held = f.take(x, shape)
+        if held.shape[1] != f.ic:
+            raise ValueError(f"{f.what}: x has shape {held.shape}, expected {f.ic} channels")
+        y_shape = (held.shape[0], f.oc, *self.out_size(held.shape[2:]))
+        to = None if out is None else target(out, f.out_layout, y_shape, 0, f.what)
+        y = self._run(held.array, to, add, held.shape, y_shape)
+        if out is not None and (isinstance(out, Tensor) or not isinstance(x, Tensor)):
+            return out
+        return Tensor(y, f.out_layout, y_shape) if isinstance(x, Tensor) else y
+
+    def _run(self, x: np.ndarray, out: np.ndarray | None, add, shape, y_shape) -> np.ndarray:
+        """A call between arrays, the tensors in them of these logical shapes."""
+        f = self._filter
         physical = f.out_layout.physical_shape(y_shape)
         if out is None:
             out = empty(physical, F32, f.what, x)
         else:
             check_out(out, physical, F32, (x, f.w, f.bias), f.what)
         if add is not None:
-            add = residual(f, add, out)
+            add = residual(f, add, out, y_shape)
         if not out.size:
             return out
         src, dst = (self._native(layout) for layout in (f.layout, f.out_layout))
@@ -204,21 +208,24 @@ class ConvTranspose3d(_ConvTranspose):
     rank = 3
 
 
-def conv_transpose2d(x, w, bias=None, *, add=None, out=None, **attributes) -> np.ndarray:
+def conv_transpose2d(x, w, bias=None, *, shape=None, add=None, out=None, **attributes) -> Any:
     """Two-dimensional transposed convolution, as in torch, in the layout that the data has.
 
     Parameters
     ----------
-    x, bias, layout, out_layout, algorithm, accuracy, activation, scale, add, out, threads
+    x, bias, layout, shape, out_layout, algorithm, accuracy, activation, scale, add, out, threads
         As of `conv2d`.
-    w : array_like of float32
-        Filter, logically (I, O/groups, kernel height, kernel width); its axes are those of `filter_layout`.
+    w : array_like of float32, or Tensor
+        Filter; its axes are those of `filter_layout`. A `Tensor` brings its layout and shape.
     stride, padding, output_padding, dilation : int or pair of int
         The output has ``(size - 1)*stride - 2*padding + dilation*(kernel - 1) + output_padding + 1`` pixels along each
         axis. `padding` may also be a pair of (before, after) pairs.
     groups : int
-    filter_layout : str or Layout
-        "IOHW" by default.
+    filter_layout : str or Layout, optional
+        "IOHW" by default, which is torch's. The logical order is that of any filter: outputs (of a group), inputs,
+        kernel; so ``abcd`` is OIHW.
+    filter_shape : sequence of int, optional
+        The logical shape of `w`, (O/groups, I, kernel height, kernel width), where its blocks are padded.
 
     Returns
     -------
@@ -233,20 +240,18 @@ def conv_transpose2d(x, w, bias=None, *, add=None, out=None, **attributes) -> np
     >>> lk.conv_transpose2d(x, w, stride=(1, 2)).tolist()
     [[[[1.0, 10.0, 2.0, 20.0]]]]
     """
-    return _once(ConvTranspose2d, x, w, bias, add, out, **attributes)
+    return _once(ConvTranspose2d, x, w, bias, add, out, shape, **attributes)
 
 
-def conv_transpose1d(x, w, bias=None, *, add=None, out=None, **attributes) -> np.ndarray:
+def conv_transpose1d(x, w, bias=None, *, shape=None, add=None, out=None, **attributes) -> Any:
     """One-dimensional transposed convolution: as `conv_transpose2d`, in layouts of N, C and W."""
-    return _once(ConvTranspose1d, x, w, bias, add, out, **attributes)
+    return _once(ConvTranspose1d, x, w, bias, add, out, shape, **attributes)
 
 
-def conv_transpose3d(x, w, bias=None, *, add=None, out=None, **attributes) -> np.ndarray:
+def conv_transpose3d(x, w, bias=None, *, shape=None, add=None, out=None, **attributes) -> Any:
     """Three-dimensional transposed convolution: as `conv_transpose2d`, in layouts of N, C, D, H and W."""
-    return _once(ConvTranspose3d, x, w, bias, add, out, **attributes)
+    return _once(ConvTranspose3d, x, w, bias, add, out, shape, **attributes)
 
 
-def _once(cls, x, w, bias, add, out, **attributes) -> np.ndarray:
-    if isinstance(x, Tensor):
-        attributes["layout"] = x.layout
-    return cls(w, bias, **attributes)(x, out, add)
+def _once(cls, x, w, bias, add, out, shape, layout=None, **attributes) -> Any:
+    return cls(w, bias, layout=layout_for(x, layout), **attributes)(x, out, add, shape=shape)

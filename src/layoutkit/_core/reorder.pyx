@@ -10,7 +10,7 @@ from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t, uintptr_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
-from numpy cimport PyArray_DATA, PyArray_ISWRITEABLE, import_array, ndarray, npy_intp
+from numpy cimport PyArray_CheckExact, PyArray_DATA, PyArray_ISWRITEABLE, import_array, ndarray, npy_intp
 
 from .process cimport team
 from .registry cimport (
@@ -215,6 +215,8 @@ cdef class Kept:
         """Move `array` to `out`."""
         cdef const char *s = <const char *>PyArray_DATA(array)
         cdef char *d = <char *>PyArray_DATA(out)
+        if not (PyArray_CheckExact(array) and PyArray_CheckExact(out)):
+            refuse_masks(self.what, array, out)
         if not (fits(array, &self.src, self.dtype) and fits(out, &self.dst, self.dtype)):
             raise ValueError(f"{self.what}: planned for {tell(&self.src)} to {tell(&self.dst)}, {self.dtype}; got "
                              f"{given(array)} to {given(out)}")
@@ -223,6 +225,14 @@ cdef class Kept:
         if s + self.src.lo < d + self.dst.hi and d + self.dst.lo < s + self.src.hi:
             raise ValueError(f"{self.what}: out overlaps the array")
         self.program.call(s, d, self.threads)
+
+
+cdef refuse_masks(what, array, out):
+    """TypeError of arrays that have more than their elements."""
+    from ..arrays import as_array
+
+    as_array(array, what)
+    as_array(out, what)
 
 
 cdef take_extent(Extent *e, of, itemsize):

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
+import numpy as np
+
 from ..layout import Layout
 from ..notation import key
 
@@ -141,10 +143,10 @@ def check_strides(p: ConvProblem, x_strides: Sequence[int], y_strides: Sequence[
 
 def per_axis(value, rank: int, what: str, least: int) -> tuple[int, ...]:
     """`value` (an int, or one per spatial axis) as a tuple of `rank` ints of at least `least`."""
-    values = (value,) * rank if isinstance(value, int) else value
+    values = (value,) * rank if isinstance(value, (int, np.integer)) else value
     try:
         values = tuple(int(v) for v in values if int(v) == v)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         values = ()
     if len(values) != rank or any(not least <= v <= MOST for v in values):
         one = f"an int of at least {least}, at most {MOST}"
@@ -155,9 +157,9 @@ def per_axis(value, rank: int, what: str, least: int) -> tuple[int, ...]:
 def pad_pairs(padding, size, kernel, stride, dilation) -> Pairs:
     """`padding` in any of its forms as (before, after) pairs."""
     rank = len(size)
-    if padding == "valid":
+    if isinstance(padding, str) and padding == "valid":
         return ((0, 0),) * rank
-    if padding == "same":
+    if isinstance(padding, str) and padding == "same":
         total = [
             max(0, (-(-i // s) - 1) * s + d * (k - 1) + 1 - i)
             for i, k, s, d in zip(size, kernel, stride, dilation)
@@ -165,8 +167,10 @@ def pad_pairs(padding, size, kernel, stride, dilation) -> Pairs:
         return tuple((t // 2, t - t // 2) for t in total)
     if isinstance(padding, str):
         raise ValueError(f"padding: expected 'same', 'valid' or numbers, got {padding!r}")
-    if not isinstance(padding, int) and all(isinstance(p, Sequence) for p in padding):
-        pairs = [per_axis(p, 2, "padding", 0) for p in padding]
+    number = isinstance(padding, (int, np.integer)) or not (isinstance(padding, Sequence) or np.ndim(padding))
+    parts = () if number else tuple(padding)
+    if parts and all(isinstance(p, (Sequence, np.ndarray)) for p in parts):
+        pairs = [per_axis(p, 2, "padding", 0) for p in parts]
         if len(pairs) != rank:
             raise ValueError(f"padding: expected {rank} pairs, got {padding!r}")
         return tuple((before, after) for before, after in pairs)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from functools import lru_cache
 from math import isfinite, prod
+from operator import index
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from .._core.reorder import Program
 from ..arrays import bfloat16
 from ..choosing.machine import last_level_cache
 from ..layout import Layout
+from ..pad_value import pad_element
 from ..spans import Span
 from . import reach
 from .box import Box
@@ -143,13 +145,22 @@ def _values(given: Any, name: str, axis: Any, shape: tuple[int, ...], what: str)
         raise TypeError(f"{what}: {name} must be numbers, got {given!r}")
     if found.ndim == 0:
         return found.reshape(1)
-    if not isinstance(axis, int) or not -len(shape) <= axis < len(shape):
-        raise ValueError(f"{what}: axis must be one of {len(shape)} dimensions, got {axis!r}")
-    if found.shape != (shape[axis],):
+    if found.shape != (shape[dimension(axis, len(shape), what)],):
         raise ValueError(
             f"{what}: {name} must be one number or {shape[axis]}, for dimension {axis} of {shape}; got {found.shape}"
         )
     return found
+
+
+def dimension(axis: Any, rank: int, what: str) -> int:
+    """`axis`, any integer that names one of `rank` dimensions, counted from 0."""
+    try:
+        found = index(axis)
+    except TypeError:
+        found = rank
+    if not -rank <= found < rank:
+        raise ValueError(f"{what}: axis must be one of {rank} dimensions, got {axis!r}")
+    return found % rank
 
 
 def token(value: Any) -> Any:
@@ -159,12 +170,12 @@ def token(value: Any) -> Any:
     return type(value), repr(value) if type(value) is float else value  # 0.0 == -0.0
 
 
-def pad_bytes(value: Any, t: Types) -> bytes:
+def pad_bytes(value: Any, t: Types, what: str) -> bytes:
     """The element that pads hold."""
     if t.dst == "bf16" and t.dtype == np.uint16:
-        bits = int(np.float32(value).view(np.uint32))
+        bits = int(pad_element(value, np.dtype(np.float32), what).view(np.uint32))
         return (min(bits + 0x7FFF + (bits >> 16 & 1), 0xFFFFFFFF) >> 16).to_bytes(2, sys.byteorder)
-    return np.asarray(value).astype(t.dtype).tobytes()
+    return pad_element(value, t.dtype, what).tobytes()
 
 
 @lru_cache(4096)
