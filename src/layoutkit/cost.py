@@ -9,6 +9,7 @@ What only a look-up or a save needs is imported there: importing layoutkit must 
 from __future__ import annotations
 
 import atexit
+import errno
 import json
 import os
 import stat
@@ -19,9 +20,9 @@ from functools import lru_cache
 from pathlib import Path
 
 from .choosing import machine
-from .choosing.costfile import Book, Cost, Costs, dump, merge
+from .choosing.costfile import MAX_BYTES, Book, Cost, Costs, dump_within, merge, shortened
+from .choosing.keys import fault
 
-MAX_BYTES = 64 << 20  # of a file; tables are a few hundred KB
 READ_ONLY = "LAYOUTKIT_READ_ONLY"
 
 
@@ -44,11 +45,12 @@ def read(path: str | os.PathLike) -> Book:
     """The table in a file; OSError or ValueError where there is none."""
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # a pipe must not make a decision wait
     with open(handle, "rb") as f:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
             raise ValueError("not a file")
-        content = f.read(MAX_BYTES + 1)
-    if len(content) > MAX_BYTES:
-        raise ValueError(f"larger than {MAX_BYTES >> 20} MB")
+        if found.st_size > MAX_BYTES:
+            raise ValueError(f"{found.st_size / 2**20:.1f} MB, at most {MAX_BYTES >> 20} MB are read")
+        content = f.read(MAX_BYTES)
     return Book(content.decode())
 
 
@@ -56,10 +58,15 @@ def write(path: Path, costs: Mapping[str, Mapping[str, Cost]], identity: Mapping
     """Put a table in place, whole or not at all."""
     import tempfile
 
+    kept = {problem: found for problem, found in costs.items() if found and not fault(problem)}  # as it will be read
+    try:
+        text = dump_within(MAX_BYTES, kept, identity)
+    except ValueError as error:
+        raise OSError(errno.EFBIG, f"{error}, which is what tables may have", str(path)) from None
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
     try:
         with os.fdopen(handle, "wb") as f:
-            f.write(dump(costs, identity).encode())
+            f.write(text)
             f.flush()
             os.fsync(f.fileno())
         os.replace(temporary, path)
@@ -128,7 +135,11 @@ class CostTable:
         """Write all that is known to the file `path`, for `load` and `merge` on machines like this one."""
         path = Path(path)
         with self._lock:
-            write(path, {p: self._measured(p) for p in self.problems()}, machine.identity())
+            costs = {p: self._measured(p) for p in self.problems()}
+        try:
+            write(path, costs, machine.identity())
+        except OSError as error:  # names the file that would have been renamed
+            raise OSError(error.errno, f"cost_table.export: {error.strerror}", str(path)) from None
         return path
 
     def save(self) -> Path:
@@ -185,33 +196,42 @@ class CostTable:
                 raise ValueError("LAYOUTKIT_CACHE_DIR must be an absolute path")
             book = read(path)
             book.check(machine.identity())
-            return book
         except (FileNotFoundError, NotADirectoryError):
             return {}
         except (OSError, ValueError) as error:
             self._dismiss(path, error)
             return {}
+        self._tell(path, book.complaint())
+        return book
 
     def _read_whole(self, path: Path) -> Costs:
-        try:
-            return dict(self._read(path))
-        except ValueError as error:
-            self._dismiss(path, error)
-            return {}
+        found = self._read(path)
+        if not isinstance(found, Book):
+            return dict(found)
+        costs = found.whole()
+        self._tell(path, found.complaint())
+        return costs
 
     def _dismiss(self, path: Path, error: Exception) -> None:
         if path not in self._warned:
             self._warned.add(path)
-            why = str(error) if len(str(error)) < 300 else f"{str(error)[:300]}.."
-            warnings.warn(f"cost table {path} is not used: {why}", RuntimeWarning, stacklevel=5)
+            warnings.warn(f"cost table {path} is not used: {shortened(str(error), 300)}", RuntimeWarning, stacklevel=5)
+
+    def _tell(self, path: Path, complaint: str) -> None:
+        """Warn once that a part of a table is not used, if it is so."""
+        if complaint and path not in self._warned:
+            self._warned.add(path)
+            warnings.warn(f"cost table {path}: {complaint}", RuntimeWarning, stacklevel=5)
 
     def _foreign(self, path: str | os.PathLike) -> Costs:
         try:
             book = read(path)
             book.check(machine.identity())
-            return dict(book)
         except ValueError as error:
             raise ValueError(f"cost table {os.fspath(path)}: {error}") from None
+        costs = book.whole()
+        self._tell(Path(path), book.complaint())
+        return costs
 
     def _loaded(self) -> Mapping[str, dict[str, Cost]]:
         path = self.path
@@ -221,13 +241,9 @@ class CostTable:
 
     def _measured(self, problem: str) -> dict[str, Cost]:
         path, saved = self.path, self._loaded()
-        try:
-            found = {problem: dict(saved.get(problem, {}))}
-        except ValueError as error:  # a table written by hand, checksum and all: none of it is believed
-            self._dismiss(path, error)
-            self._saved[path] = {}
-            self.generation += 1
-            found = {problem: {}}
+        found = {problem: dict(saved.get(problem, {}))}
+        if isinstance(saved, Book) and problem in saved.dropped:
+            self._tell(path, saved.complaint())
         merge(found, {problem: self._new.get(path, {}).get(problem, {})})
         return found[problem]
 

@@ -8,16 +8,19 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 
+from ..choosing.keys import CHANNELS, LAYOUT, NUMBER, sizes
 from ..layout import Layout
 from ..notation import key
 
 ACCURACIES = ("strict", "standard", "fast")  # each allows what the ones before it allow
 
 Pairs = tuple[tuple[int, int], ...]
-_KEY = re.compile(
-    r"conv n(\d+) c(\d+) (\S+) o(\d+) k(\S+) s(\S+) p(\S+) d(\S+) g(\d+) ([^\s>]+)>(\S+) f32"
-    rf"(?: ({'|'.join(ACCURACIES)}))?"
+_AXES, _PAD = sizes(3), r"-?[0-9]{1,18}\+-?[0-9]{1,18}"
+KEY = (  # of a convolution, without its threads
+    f"conv n({NUMBER}) c({CHANNELS}) ({_AXES}) o({CHANNELS}) k({_AXES}) s({_AXES}) p({_PAD}(?:,{_PAD}){{0,2}}) d({_AXES}) "
+    f"g({NUMBER}) ({LAYOUT})>({LAYOUT}) f32(?: ({'|'.join(ACCURACIES)}))?"
 )
+_KEY = re.compile(KEY)
 
 
 @dataclass(frozen=True)
