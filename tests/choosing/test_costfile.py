@@ -125,8 +125,8 @@ def test_no_cost_is_made_of(fields):
 
 @pytest.mark.parametrize("lines, why", [
     ('"c": [1, 2, 0, 3], "c": [1, 2, 0, 3]', "a candidate stands twice"),
-    (", ".join(f'"{i}": [1, 2, 0, 3]' for i in range(600)), "more than 512 candidates"),
-    (f'"{"c" * 300}": [1, 2, 0, 3]', "names of more than 200 characters"),
+    (", ".join(f'"{i}": [1, 2, 0, 3]' for i in range(600)), "over 512 candidates"),
+    (f'"{"c" * 300}": [1, 2, 0, 3]', "names of over 200 characters"),
     ('"c": [1, 2, 0, 3]}, {', "Extra data"),
     ('"c": {"c": [1, 2, 0, 3]}', "expected [least, median, spread, count]"),
 ])  # fmt: skip

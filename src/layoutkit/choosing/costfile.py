@@ -228,7 +228,7 @@ def _candidates(problem: str, text: str) -> dict[str, Cost]:
     """The costs in the `text` of an object."""
     found = _json(text, distinct=True)
     if len(found) > keys.MAX_CANDIDATES or any(len(name) > keys.MAX_NAME for name in found):
-        raise ValueError(f"more than {keys.MAX_CANDIDATES} candidates, or names of more than {keys.MAX_NAME} characters")
+        raise ValueError(f"over {keys.MAX_CANDIDATES} candidates, or names of over {keys.MAX_NAME} characters")
     return {name: _cost(problem, name, c) for name, c in found.items()}
 
 

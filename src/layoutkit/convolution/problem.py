@@ -17,8 +17,8 @@ ACCURACIES = ("strict", "standard", "fast")  # each allows what the ones before 
 Pairs = tuple[tuple[int, int], ...]
 _AXES, _PAD = sizes(3), r"-?[0-9]{1,18}\+-?[0-9]{1,18}"
 KEY = (  # of a convolution, without its threads
-    f"conv n({NUMBER}) c({CHANNELS}) ({_AXES}) o({CHANNELS}) k({_AXES}) s({_AXES}) p({_PAD}(?:,{_PAD}){{0,2}}) d({_AXES}) "
-    f"g({NUMBER}) ({LAYOUT})>({LAYOUT}) f32(?: ({'|'.join(ACCURACIES)}))?"
+    f"conv n({NUMBER}) c({CHANNELS}) ({_AXES}) o({CHANNELS}) k({_AXES}) s({_AXES}) p({_PAD}(?:,{_PAD}){{0,2}}) "
+    f"d({_AXES}) g({NUMBER}) ({LAYOUT})>({LAYOUT}) f32(?: ({'|'.join(ACCURACIES)}))?"
 )
 _KEY = re.compile(KEY)
 

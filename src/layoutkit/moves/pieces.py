@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from math import inf, lcm
 from typing import NamedTuple
 
-
 TOO_MANY = "blocks that do not line up cut a dimension into more pieces than allowed"
 
 
