@@ -38,7 +38,8 @@ NUMBERS = (
 LAYOUTS = (
     "NCHW", "NHWC", "nChw16c", "nChw999999999c", "nChw" + "1c" * 16, "nChw" + "2c" * 16, "nChw" + "2c" * 20_000,
     "nChw997c1009c", "nChw1009c997c", "nChw720720c", "nChw7c11c13c17c", "ABCD999983a999979b999961c999959d",
-    "n c/16 h w 16c", "n c 16c h w", "nc", "abcdefghijklmno", "NCHW:(*,1,1,1)", "0x1234", "mace:in_out_channel", "", "n" * 900, "ñchw",
+    "n c/16 h w 16c", "n c 16c h w", "nc", "abcdefghijklmno", "NCHW:(*,1,1,1)", "0x1234", "mace:in_out_channel", "",
+    "n" * 900, "ñchw",
 )  # fmt: skip
 COSTS = (
     0, -1, 1e-320, 5e-324, 1e-9, 1e-6, 1, 3.5, 1e6, 1e12, 1e300, 1.7e308, 10**400, float("nan"), float("inf"), -0.0,

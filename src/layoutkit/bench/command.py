@@ -16,6 +16,7 @@ from ..choosing.costfile import merge
 from ..choosing.limits import Limits
 from ..choosing.measuring import measure as measure_contest
 from ..cost import cost_table
+from ..exits import INTERRUPTED
 from ..layout import Layout
 from ..threads import get_num_threads
 from . import comparison, page, report
@@ -181,60 +182,77 @@ def main(argv: Sequence[str] | None = None) -> int:
     seconds = args.time_budget or (QUICK if args.quick else None)
     caps = {kind: cap[args.quick] for kind, cap in CAPS.items()}
     measured: dict[Case, Result] = {}
-    code = 0
+    ended = Ended()
     try:
         end = None if seconds is None else start + seconds
         todo = track(visits(found, caps, seconds and start + WARM * seconds), VISITS * len(found))
         measure(todo, Limits(), measured, end, not args.no_save)
     except KeyboardInterrupt:
-        code = 130
+        ended = Ended(INTERRUPTED, "interrupted")
     except OSError as error:
-        code = _cannot_save(error)
+        ended = Ended(_cannot_save(error), "the cost table cannot be saved")
+    saved = "" if args.no_save else _save()  # before anything is printed: whoever reads it may have gone
     known = set(cost_table.problems())
     results = [r for r in measured.values() if r.case.key in known]
-    text = sys.stderr if args.json == "-" else sys.stdout
     identity = machine.identity()
-    print(f"layoutkit {identity['version']} on {identity['cpu']}, {identity['isa']}, {args.suite}", file=text)
-    for line in report.lines(results):
-        print(line, file=text)
     took = time.perf_counter() - start
-    print(f"\n{len(results)} problems measured in {took:.0f} s", file=text)
     notes = [*report.busy(results), *pools.notes()]
     if len(measured) < len(found):
-        left = "interrupted" if code == 130 else "the time was over"
-        notes.append(f"{len(found) - len(measured)} problems were left out: {left}; --missing goes on with them")
+        left = len(found) - len(measured)
+        notes.append(f"{left} problems were left out: {ended.why}; --missing goes on with them")
     if disturbed := len(measured) - len(results):
         notes.append(f"{disturbed} problems had no undisturbed timing: neither shown nor saved")
-    for line in notes:
-        print(line, file=text)
-    if not args.no_save:
-        code = _save(text) or code
     data = {
         "layoutkit": identity["version"], "machine": identity, "suite": args.suite, "quick": args.quick,
         "seconds": took, "left_out": len(found) - len(results), "notes": notes,
         "results": [r.json() for r in results], "totals": [t.json() for t in report.totals(results)],
     }  # fmt: skip
+    unwritten = _write(data, args)
+    text = sys.stderr if args.json == "-" else sys.stdout
+    print(f"layoutkit {identity['version']} on {identity['cpu']}, {identity['isa']}, {args.suite}", file=text)
+    for line in report.lines(results):
+        print(line, file=text)
+    print(f"\n{len(results)} problems measured in {took:.0f} s", file=text)
+    for line in [*notes, *filter(None, [saved])]:
+        print(line, file=text)
+    if args.json == "-":
+        print(json.dumps(data, indent=1))
+    return ended.code or unwritten or int(saved is None)
+
+
+class Ended(NamedTuple):
+    """How measuring ended: the exit code, and why it did before all was measured."""
+
+    code: int = 0
+    why: str = "the time was over"
+
+
+def _write(data: dict, args: argparse.Namespace) -> int:
+    """Write the files that were asked for; returns the exit code."""
     try:
-        if args.json == "-":
-            json.dump(data, sys.stdout, indent=1)
-        elif args.json:
+        if args.json not in (None, "-"):
             with open(args.json, "w", encoding="utf-8") as f:
                 json.dump(data, f, indent=1)
         if args.report:
             page.write(data, args.report)
     except OSError as error:
         print(f"layoutkit.bench: {error}", file=sys.stderr)
-        code = 1
-    return code
-
-
-def _save(text) -> int:
-    try:
-        path = cost_table.save()
-    except OSError as error:
-        return _cannot_save(error)
-    print(f"cost table: {path}, {len(cost_table.problems())} problems", file=text)
+        return 1
     return 0
+
+
+def _save() -> str | None:
+    """Save the table, even if interrupted; what to tell of it, None if it cannot be."""
+    try:
+        try:
+            path = cost_table.save()
+        except KeyboardInterrupt:
+            cost_table.save()
+            raise
+    except OSError as error:
+        _cannot_save(error)
+        return None
+    return f"cost table: {path}, {len(cost_table.problems())} problems"
 
 
 def _cannot_save(error: OSError) -> int:
