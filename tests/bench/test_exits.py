@@ -1,4 +1,4 @@
-"""Commands whose reader goes away, or that are interrupted: what was measured is saved, and nothing is complained of."""
+"""Commands whose reader goes away, or that are interrupted: what was measured is saved, nothing is complained of."""
 
 import os
 import subprocess
@@ -39,7 +39,8 @@ sys.exit(run(command.main))
 def bench(*args, hook="pass", setup="", **streams):
     """The command in a process of its own."""
     program = PROGRAM.format(hook=hook, setup=setup)
-    return subprocess.Popen([sys.executable, "-c", program, *BENCH, *args], text=True, stderr=subprocess.PIPE, **streams)
+    command = [sys.executable, "-c", program, *BENCH, *args]
+    return subprocess.Popen(command, text=True, stderr=subprocess.PIPE, **streams)
 
 
 def leave(process, lines):
