@@ -190,8 +190,9 @@ def test_pages_of_little(tmp_path):
 @pytest.mark.parametrize("args, why", [
     (["--report", "/no/such/place/x.html"], "no directory"),
     (["--suite", "resnet51"], "resnet51"),
-    (["--threads", "1,x"], "expected numbers of 1 to 1024 such as 1,2, got '1,x'"),
+    (["--threads", "1,x"], f"expected numbers of 1 to {4 * os.cpu_count()} such as 1,2, got '1,x'"),
     (["--threads", "0"], "expected numbers"),
+    (["--threads", "1,1024"], "expected numbers"),
     (["--layouts", "NHWC,NHXC"], "'NHXC'"),
     (["--layouts", "NWC"], "has 3 dimensions"),
     (["--time-budget", "-3"], "expected seconds, got '-3'"),

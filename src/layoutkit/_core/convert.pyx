@@ -15,6 +15,7 @@ from .registry cimport (
     lk_convert, lk_convert_fn, lk_move, lk_move_fn
 )
 from .reorder cimport Program
+from .team cimport team
 
 cdef extern from "stream.h" nogil:
     void stream_end()
@@ -122,7 +123,7 @@ cdef class Converter:
             if threads <= 1:
                 self.part(s, d, &tile, 0, 1)
             else:
-                with parallel(num_threads=threads):
+                with parallel(num_threads=team(threads)):
                     tid = openmp.omp_get_thread_num()
                     n = openmp.omp_get_num_threads()
                     self.part(s, d, &tile, tid, n)

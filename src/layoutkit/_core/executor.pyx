@@ -13,6 +13,7 @@ from libc.stdint cimport int64_t
 from libc.string cimport memset
 
 from .registry cimport lk_finish, lk_finish_fn, lk_gemm_fn, lk_kernel, row_named
+from .team cimport team
 
 
 cdef Geometry geometry_of(g) except *:
@@ -43,7 +44,7 @@ cdef class Executor:
         if self.threads == 1:
             self.part(x, w, bias, finish, y, workspace, 0, self.total)
         else:
-            with parallel(num_threads=self.threads):
+            with parallel(num_threads=team(self.threads)):
                 tid = openmp.omp_get_thread_num()
                 n = openmp.omp_get_num_threads()
                 self.part(x, w, bias, finish, y, workspace + tid * self.ws_thread,

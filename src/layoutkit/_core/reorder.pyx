@@ -15,6 +15,7 @@ from .registry cimport (
     LK_COPY, LK_FILL, LK_GATHER, LK_MAX_DIGITS, LK_MAX_LOOPS, LK_PANEL, LK_PANEL_BYTES, LK_PANEL_IN, LK_PANEL_OUT,
     LK_SLAB, LK_TRANSPOSE, best_row, lk_kernel, lk_move, lk_move_fn, lk_nest, lk_panel_fn
 )
+from .team cimport team
 
 import_array()
 
@@ -107,7 +108,7 @@ cdef class Program:
         if threads <= 1:
             self.part(src, dst, 0, 1)
         else:
-            with parallel(num_threads=threads):
+            with parallel(num_threads=team(threads)):
                 tid = openmp.omp_get_thread_num()
                 n = openmp.omp_get_num_threads()
                 self.part(src, dst, tid, n)

@@ -18,7 +18,7 @@ from ..choosing.measuring import measure as measure_contest
 from ..cost import cost_table
 from ..exits import INTERRUPTED
 from ..layout import Layout
-from ..threads import get_num_threads
+from ..threads import MOST, check_threads, get_num_threads
 from . import comparison, page, report
 from .listed import cases as listed_cases
 from .progress import track
@@ -34,11 +34,9 @@ SAVE_EVERY = 20.0  # seconds: what an interruption may lose
 
 def _threads(text: str) -> list[int]:
     try:
-        found = [int(t) for t in text.split(",")]
+        found = [check_threads(int(t)) for t in text.split(",")]
     except ValueError:
-        found = [0]
-    if not all(1 <= t <= 1024 for t in found):
-        raise argparse.ArgumentTypeError(f"expected numbers of 1 to 1024 such as 1,2, got {text!r}")
+        raise argparse.ArgumentTypeError(f"expected numbers of 1 to {MOST} such as 1,2, got {text!r}") from None
     return list(dict.fromkeys(found))
 
 
