@@ -36,14 +36,15 @@ def test_what_is_recorded_counts_at_once_and_saved_lasts(table):
     assert [f.suffix for f in table.path.parent.iterdir() if f.suffix != ".lock"] == [".json"]
 
 
-def test_the_doubtful_serves_until_there_is_better_and_is_not_saved(table):
+def test_the_doubtful_is_held_apart_until_there_is_better_and_is_not_saved(table):
     table.record("p", "c", Cost(9.0, 9.0, 0.0, 1), doubtful=True)
     table.record("p", "d", Cost(8.0, 8.0, 0.0, 1), doubtful=True)
-    assert table.costs("p") == {"c": Cost(9.0, 9.0, 0.0, 1), "d": Cost(8.0, 8.0, 0.0, 1)}
-    assert table.problems() == []
+    assert table.doubtful("p") == {"c": Cost(9.0, 9.0, 0.0, 1), "d": Cost(8.0, 8.0, 0.0, 1)}
+    assert table.costs("p") == {} and table.problems() == []
     table.record("p", "c", Cost(10.0, 10.0, 0.0, 1))
     table.save()
-    assert table.costs("p") == {"c": Cost(10.0, 10.0, 0.0, 1), "d": Cost(8.0, 8.0, 0.0, 1)}
+    assert table.costs("p") == {"c": Cost(10.0, 10.0, 0.0, 1)}
+    assert table.doubtful("p") == {"d": Cost(8.0, 8.0, 0.0, 1)}
     assert CostTable().costs("p") == {"c": Cost(10.0, 10.0, 0.0, 1)}
 
 

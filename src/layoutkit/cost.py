@@ -82,6 +82,8 @@ class CostTable:
     ----------
     generation : int
         Changes whenever a decision could: what plans made from the table are cached under.
+    loads : int
+        How often `load` has read a table: with each, what was known before may be gone.
     read_only : bool
         Nothing is ever written; ``LAYOUTKIT_READ_ONLY=1`` sets it from the start.
     """
@@ -95,7 +97,7 @@ class CostTable:
         self._lock = threading.RLock()
         self._saves_at_exit = False
         self.read_only = os.environ.get(READ_ONLY, "0") not in ("", "0")
-        self.generation = 0
+        self.generation = self.loads = 0
         os.register_at_fork(after_in_child=self._after_fork)
 
     @property
@@ -117,6 +119,7 @@ class CostTable:
         with self._lock:
             self._saved[self.path] = self._read(self.path) if path is None else self._foreign(path)
             self.generation += 1
+            self.loads += 1
 
     def merge(self, path: str | os.PathLike) -> None:
         """Add what another table of this machine measured; `save` makes it last.
@@ -250,8 +253,14 @@ class CostTable:
     def costs(self, problem: str) -> dict[str, Cost]:
         """Measured candidates of a problem; empty where none was."""
         with self._lock:
-            found = self._measured(problem)
-            return self._doubtful.get(self.path, {}).get(problem, {}) | found
+            return self._measured(problem)
+
+    def doubtful(self, problem: str) -> dict[str, Cost]:
+        """Candidates of a problem that this process has only disturbed timings of: at most so much they take."""
+        with self._lock:
+            found = self._doubtful.get(self.path, {}).get(problem)
+            better = self._measured(problem) if found else ()
+            return {name: cost for name, cost in (found or {}).items() if name not in better}
 
     def problems(self) -> list[str]:
         """The problems that have measured candidates, doubtful ones aside."""
@@ -261,7 +270,7 @@ class CostTable:
     def record(self, problem: str, candidate: str, cost: Cost, doubtful: bool = False) -> None:
         """Remember a measurement; `save` makes it last.
 
-        A doubtful one serves this process where there is no better, and is never saved.
+        A doubtful one bounds what is estimated in this process, and is never saved: it decides nothing.
         """
         path = self.path
         with self._lock:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import sys
@@ -134,27 +135,36 @@ def visits(found: Sequence[Case], caps: Mapping[str, float], end: float | None) 
 
 
 def measure(
-    todo: Iterable[Visit], limits: Limits, results: dict[Case, Result], end: float | None = None, save: bool = False
-) -> None:
+    todo: Iterable[Visit], limits: Limits, results: dict[Case, Result | None], end: float | None = None,
+    save: bool = False,
+) -> None:  # fmt: skip
     """Measure, the limits around each problem; what is found goes into `results` as it comes.
 
-    Then, until `end`, what the winners take when they meet their filters cold.
+    None of what the memory does not suffice for. Then, until `end`, what the winners take when they meet their filters
+    cold.
     """
     saved = time.perf_counter()
     for case, budget in todo:
-        before = limits.sample(case.unit, case.work, case.threads)
-        costs = {case.key: measure_contest(case.contest, budget)}
+        try:
+            before = limits.sample(case.unit, case.work, case.threads)
+            costs = {case.key: measure_contest(case.contest, budget)}
+        except MemoryError:
+            costs = {case.key: {}}
+        if not costs[case.key]:
+            results.setdefault(case, None)
+            continue
         samples = [*before, *limits.sample(case.unit, case.work, case.threads)]
-        if case in results:
-            merge(costs, {case.key: results[case].costs})
-            samples += results[case].limits
+        if earlier := results.get(case):
+            merge(costs, {case.key: earlier.costs})
+            samples += earlier.limits
         results[case] = Result(case, costs[case.key], tuple(samples))
         if save and time.perf_counter() > saved + SAVE_EVERY:
             cost_table.save()
             saved = time.perf_counter()
     for case, r in results.items():
-        if isinstance(case, ConvCase) and (end is None or time.perf_counter() < end):
-            results[case] = replace(r, cold=case.cold(r.order[0]))
+        if r and isinstance(case, ConvCase) and (end is None or time.perf_counter() < end):
+            with contextlib.suppress(MemoryError):
+                results[case] = replace(r, cold=case.cold(r.order[0]))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -179,7 +189,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         command.error(f"argument --suite: {error}")
     seconds = args.time_budget or (QUICK if args.quick else None)
     caps = {kind: cap[args.quick] for kind, cap in CAPS.items()}
-    measured: dict[Case, Result] = {}
+    measured: dict[Case, Result | None] = {}
     ended = Ended()
     try:
         end = None if seconds is None else start + seconds
@@ -191,14 +201,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         ended = Ended(_cannot_save(error), "the cost table cannot be saved")
     saved = "" if args.no_save else _save()  # before anything is printed: whoever reads it may have gone
     known = set(cost_table.problems())
-    results = [r for r in measured.values() if r.case.key in known]
+    results = [r for r in measured.values() if r and r.case.key in known]
     identity = machine.identity()
     took = time.perf_counter() - start
     notes = [*report.busy(results), *pools.notes()]
     if len(measured) < len(found):
         left = len(found) - len(measured)
         notes.append(f"{left} problems were left out: {ended.why}; --missing goes on with them")
-    if disturbed := len(measured) - len(results):
+    if unfit := sum(r is None for r in measured.values()):
+        notes.append(f"{unfit} problems need more memory than there is")
+    if disturbed := len(measured) - len(results) - unfit:
         notes.append(f"{disturbed} problems had no undisturbed timing: neither shown nor saved")
     data = {
         "layoutkit": identity["version"], "machine": identity, "suite": args.suite, "quick": args.quick,

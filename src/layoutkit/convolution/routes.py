@@ -23,7 +23,7 @@ from ..arrays import empty
 from ..choosing.features import conv_features, filter_features
 from ..choosing.keys import NUMBER, THREADS, sizes
 from ..choosing.machine import last_level_cache
-from ..choosing.measuring import Contest, first_use
+from ..choosing.measuring import Contest, first_use, known, wanted
 from ..choosing.model import describes
 from ..cost import cost_table
 from ..layout import Layout
@@ -256,10 +256,10 @@ def choices(
     x_strides = x_strides or contiguous_strides(p.src, p.src_shape)
     y_strides = y_strides or contiguous_strides(p.dst, p.dst_shape)
     if mode() == "measure" and all(p.src_shape) and all(p.dst_shape):
-        if not cost_table.costs(route_key(p, threads)):
+        if wanted(route_key(p, threads)):
             first_use(route_contest(p, threads))
-        if once and not cost_table.costs(pack_key(p)):
-            first_use(pack_contest(p, cost_table.costs(route_key(p, threads))))
+        if once and wanted(pack_key(p)):
+            first_use(pack_contest(p, known(route_key(p, threads))))
     return _choices(p, algorithm, threads, x_strides, y_strides, once, registry.isa(), cost_table.generation)
 
 

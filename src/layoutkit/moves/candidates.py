@@ -15,7 +15,7 @@ from ..arrays import empty
 from ..choosing.features import reorder_features
 from ..choosing.keys import LAYOUT, THREADS, sizes
 from ..choosing.machine import last_level_cache
-from ..choosing.measuring import Contest, first_use
+from ..choosing.measuring import Contest, first_use, wanted
 from ..choosing.model import describes
 from ..cost import cost_table
 from ..layout import Layout
@@ -85,7 +85,7 @@ def _describe(key: str):
 
 def choices(src: Layout, dst: Layout, shape: tuple[int, ...], width: int, threads: int) -> tuple[Choice, ...]:
     """The candidates in order, best first."""
-    if mode() == "measure" and all(shape):
+    if mode() == "measure" and all(shape) and wanted(reorder_key(src, dst, shape, width, threads)):
         first_use(reorder_contest(src, dst, shape, width, threads))
     return _choices(src, dst, shape, width, threads, registry.isa(), cost_table.generation)
 
