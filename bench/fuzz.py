@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 from pathlib import Path
 
+import hostile
 import numpy as np
 
 import layoutkit as lk
@@ -79,6 +80,12 @@ def known(data: bytes) -> None:
     assert all(np.isfinite(model.corrections(key)[name]) for name in ("direct", "a 0")), "no factor"
     estimate = model._estimates(key, registry.isa())("direct")
     assert estimate is None or estimate >= 0, "no time"
+
+
+def harmful(data: bytes) -> None:
+    """A whole table that is drawn by these bytes, in place of the user's: calls go on, and soon."""
+    calls = hostile.use(hostile.table(random.Random(data)), _room.name)
+    assert calls < hostile.MOST_CALLS, f"{calls} calls"
 
 
 def listed(data: bytes) -> None:
@@ -146,6 +153,7 @@ TARGETS: dict[str, tuple[Callable[[bytes], None], tuple[str | bytes, ...]]] = {
     "spaced": (spaced, ("n c h w", "b (c 16) h w", "b h w c -> b c h w", "n (c1 c2) h w")),
     "table": (table, (_TABLE,)),
     "known": (known, (f"{_CONV} t1", "reorder 1x64x56x56 NCHW>aBcd16b x32 t2", "filter o64 c16 k3x3 g4 f32")),
+    "harmful": (harmful, tuple("0123456789")),
     "listed": (listed, ("3x3 64->128 @56 s2 *4", "3 8->9 @7x8 p1x0+2 d2 g4 # text", _CONV, "reorder 2x3x4 abc>cab x8")),
     "onnx": (onnx_model, _models()),
     "numbers": (numbers, ("\x03\x01\x00\x00", "\x08" * 40, "\x7f\xff" * 30)),

@@ -203,6 +203,8 @@ W = np.ones((4, 2, 3, 3), np.float32)
     (reorder_spec(shape=(1, -2, 3, 4)), VALUE, "-2"),
     (reorder_spec(itemsize=3), TYPE, "elements of 3 bytes"),
     (reorder_spec(threads=-1), VALUE, "threads"),
+    (reorder_spec(threads=1 << 20), VALUE, "four times the cores of this machine), got 1048576"),
+    (conv_spec(W, x=(1, 2, 5, 5), threads=1 << 20), VALUE, "four times the cores of this machine), got 1048576"),
     (reorder_spec(dst="NHWC", dst_strides=int64s(4, 4, 4, 4)), VALUE, "overlap"),
     (Reorder(size=0), VALUE, "size of the struct"),
     (Reorder(size=ctypes.sizeof(Reorder)), VALUE, "src, dst and shape"),

@@ -20,7 +20,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset, strncpy
 from numpy cimport PyArray_DATA, import_array, ndarray
 
-from ._core.process cimport team
+from ._core.process cimport forks
 from ._core.reorder cimport Program
 from ._core.route cimport Route
 
@@ -256,7 +256,7 @@ cdef int64_t plan_dst_bytes(const layoutkit_plan *plan) noexcept nogil:
 
 
 cdef int plan_threads(const layoutkit_plan *plan) noexcept nogil:
-    return team((<const Plan *>plan).threads)
+    return 1 if forks() else (<const Plan *>plan).threads
 
 
 cdef void call_program(Program program, const char *src, char *dst, int threads) noexcept nogil:

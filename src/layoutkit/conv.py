@@ -25,8 +25,7 @@ NOTHING = Finish()  # after the sums but the residual
 
 
 def residual(f: Filter, add, out: np.ndarray, shape: tuple[int, ...]) -> tuple[np.ndarray, bool]:
-    """`add`, a tensor like the result of logical `shape`; and whether it has other strides than `out`, so that it has to
-    be copied there first."""
+    """`add`, a tensor like the result of logical `shape`; and whether it must be copied to `out` first."""
     what = f"{f.what}: add"
     add = hold(add, f.out_layout, shape, what).array if isinstance(add, Tensor) else as_array(add, what)
     check_f32(add, what)

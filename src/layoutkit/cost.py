@@ -9,6 +9,7 @@ What only a look-up or a save needs is imported there: importing layoutkit must 
 from __future__ import annotations
 
 import atexit
+import errno
 import json
 import os
 import stat
@@ -20,9 +21,9 @@ from pathlib import Path
 from ._core import process
 from ._core.guard import Lock
 from .choosing import files, machine
-from .choosing.costfile import Book, Cost, Costs, dump, merge
+from .choosing.costfile import MAX_BYTES, Book, Cost, Costs, dump_within, merge, shortened
+from .choosing.keys import fault
 
-MAX_BYTES = 64 << 20  # of a file; tables are a few hundred KB
 READ_ONLY = "LAYOUTKIT_READ_ONLY"
 EXIT_SECONDS = 2.0  # that the end of a process waits for others that write the table
 
@@ -51,17 +52,27 @@ def read(path: str | os.PathLike) -> Book:
     """The table in a file; OSError or ValueError where there is none."""
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # a pipe must not make a decision wait
     with open(handle, "rb") as f:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
             raise ValueError("not a file")
-        content = f.read(MAX_BYTES + 1)
-    if len(content) > MAX_BYTES:
-        raise ValueError(f"larger than {MAX_BYTES >> 20} MB")
+        if found.st_size > MAX_BYTES:
+            raise ValueError(f"{found.st_size / 2**20:.1f} MB, at most {MAX_BYTES >> 20} MB are read")
+        content = f.read(MAX_BYTES)
     return Book(content.decode())
 
 
 def write(path: Path, costs: Mapping[str, Mapping[str, Cost]], identity: Mapping[str, object]) -> None:
     """Put a table in place, whole or not at all."""
-    files.replace(path, dump(costs, identity).encode())
+    files.replace(path, _content(path, costs, identity))
+
+
+def _content(path: Path, costs: Mapping[str, Mapping[str, Cost]], identity: Mapping[str, object]) -> bytes:
+    """The file of a table, as it will be read."""
+    kept = {problem: found for problem, found in costs.items() if found and not fault(problem)}
+    try:
+        return dump_within(MAX_BYTES, kept, identity)
+    except ValueError as error:
+        raise OSError(errno.EFBIG, f"{error}, which is what tables may have", str(path)) from None
 
 
 class CostTable:
@@ -71,6 +82,8 @@ class CostTable:
     ----------
     generation : int
         Changes whenever a decision could: what plans made from the table are cached under.
+    loads : int
+        How often `load` has read a table: with each, what was known before may be gone.
     read_only : bool
         Nothing is ever written; ``LAYOUTKIT_READ_ONLY=1`` sets it from the start.
     """
@@ -85,7 +98,7 @@ class CostTable:
         self._lock = Lock(again=True)
         self._saves_at_exit = False
         self.read_only = os.environ.get(READ_ONLY, "0") not in ("", "0")
-        self.generation = 0
+        self.generation = self.loads = 0
 
     @property
     def path(self) -> Path:
@@ -106,6 +119,7 @@ class CostTable:
         with self._lock.held():
             self._saved[self.path] = self._read(self.path) if path is None else self._foreign(path)
             self.generation += 1
+            self.loads += 1
 
     def merge(self, path: str | os.PathLike) -> None:
         """Add what another table of this machine measured; `save` makes it last.
@@ -124,8 +138,11 @@ class CostTable:
         """Write all that is known to the file `path`, for `load` and `merge` on machines like this one."""
         path = Path(path)
         with self._lock.held():
-            known = {p: self._measured(p) for p in self.problems()}
-        write(path, known, machine.identity())
+            costs = {p: self._measured(p) for p in self.problems()}
+        try:
+            write(path, costs, machine.identity())
+        except OSError as error:  # names the file that would have been renamed
+            raise OSError(error.errno, f"cost_table.export: {error.strerror}", str(path)) from None
         return path
 
     def save(self, timeout: float = 60.0) -> Path:
@@ -162,7 +179,7 @@ class CostTable:
                 self._saved[path] = costs = found
                 self._new[mine] = {}
                 self.generation += 1
-            return dump(costs, machine.identity()).encode()
+            return _content(path, costs, machine.identity())
 
         try:
             files.rewrite(path, content, timeout)
@@ -200,33 +217,42 @@ class CostTable:
                 raise ValueError("LAYOUTKIT_CACHE_DIR must be an absolute path")
             book = read(path)
             book.check(machine.identity())
-            return book
         except (FileNotFoundError, NotADirectoryError):
             return {}
         except (OSError, ValueError) as error:
             self._dismiss(path, error)
             return {}
+        self._tell(path, book.complaint())
+        return book
 
     def _read_whole(self, path: Path) -> Costs:
-        try:
-            return dict(self._read(path))
-        except ValueError as error:
-            self._dismiss(path, error)
-            return {}
+        found = self._read(path)
+        if not isinstance(found, Book):
+            return dict(found)
+        costs = found.whole()
+        self._tell(path, found.complaint())
+        return costs
 
     def _dismiss(self, path: Path, error: Exception) -> None:
         if path not in self._warned:
             self._warned.add(path)
-            why = str(error) if len(str(error)) < 300 else f"{str(error)[:300]}.."
-            warnings.warn(f"cost table {path} is not used: {why}", RuntimeWarning, stacklevel=5)
+            warnings.warn(f"cost table {path} is not used: {shortened(str(error), 300)}", RuntimeWarning, stacklevel=5)
+
+    def _tell(self, path: Path, complaint: str) -> None:
+        """Warn once that a part of a table is not used, if it is so."""
+        if complaint and path not in self._warned:
+            self._warned.add(path)
+            warnings.warn(f"cost table {path}: {complaint}", RuntimeWarning, stacklevel=5)
 
     def _foreign(self, path: str | os.PathLike) -> Costs:
         try:
             book = read(path)
             book.check(machine.identity())
-            return dict(book)
         except ValueError as error:
             raise ValueError(f"cost table {os.fspath(path)}: {error}") from None
+        costs = book.whole()
+        self._tell(Path(path), book.complaint())
+        return costs
 
     def _loaded(self) -> Mapping[str, dict[str, Cost]]:
         path = self.path
@@ -236,13 +262,9 @@ class CostTable:
 
     def _measured(self, problem: str) -> dict[str, Cost]:
         path, saved = self.path, self._loaded()
-        try:
-            found = {problem: dict(saved.get(problem, {}))}
-        except ValueError as error:  # a table written by hand, checksum and all: none of it is believed
-            self._dismiss(path, error)
-            self._saved[path] = {}
-            self.generation += 1
-            found = {problem: {}}
+        found = {problem: dict(saved.get(problem, {}))}
+        if isinstance(saved, Book) and problem in saved.dropped:
+            self._tell(path, saved.complaint())
         for (_, where), new in self._new.copy().items():
             if where == path:
                 merge(found, {problem: new.get(problem, {})})
@@ -251,8 +273,14 @@ class CostTable:
     def costs(self, problem: str) -> dict[str, Cost]:
         """Measured candidates of a problem; empty where none was."""
         with self._lock.held():
-            found = self._measured(problem)
-            return self._doubtful.get(self.path, {}).get(problem, {}) | found
+            return self._measured(problem)
+
+    def doubtful(self, problem: str) -> dict[str, Cost]:
+        """Candidates of a problem that this process has only disturbed timings of: at most so much they take."""
+        with self._lock.held():
+            found = self._doubtful.get(self.path, {}).get(problem)
+            better = self._measured(problem) if found else ()
+            return {name: cost for name, cost in (found or {}).items() if name not in better}
 
     def problems(self) -> list[str]:
         """The problems that have measured candidates, doubtful ones aside."""
@@ -263,7 +291,7 @@ class CostTable:
     def record(self, problem: str, candidate: str, cost: Cost, doubtful: bool = False) -> None:
         """Remember a measurement; `save` makes it last.
 
-        A doubtful one serves this process where there is no better, and is never saved.
+        A doubtful one bounds what is estimated in this process, and is never saved: it decides nothing.
         """
         path = self.path
         with self._lock.held():

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
+import warnings
 
 import numpy as np
 
 from ._core import machine, process
 
+MOST = 4 * (os.cpu_count() or 1)  # threads: more of them only wait for one another
 _limit: int | None = None
 
 
 def set_num_threads(n: int | None) -> None:
     """Let every call use at most `n` threads; None: as many as OpenMP allows (the default).
 
-    ``LAYOUTKIT_NUM_THREADS`` sets the default. A call's ``threads=`` goes before both.
+    ``LAYOUTKIT_NUM_THREADS`` sets the default. A call's ``threads=`` goes before both. More than four times the cores
+    of the machine are refused.
     """
     global _limit
     _limit = None if n is None else check_threads(n)
@@ -23,9 +26,10 @@ def set_num_threads(n: int | None) -> None:
 def get_num_threads() -> int:
     """Threads that a call may use now: the limit set, and never more than OpenMP (threadpoolctl) allows.
 
-    One in the child of a fork: what was planned for more runs on one there too.
+    Where the system refuses to start so many, calls run on those that it grants. One in the child of a fork: what was
+    planned for more runs on one there too.
     """
-    allowed = machine.omp_max_threads()
+    allowed = 1 if process.forks() else min(machine.omp_max_threads(), MOST)
     return allowed if _limit is None else min(_limit, allowed)
 
 
@@ -37,12 +41,15 @@ def check_threads(threads: int | None) -> int:
         if not isinstance(threads, np.integer):
             raise TypeError(f"threads: expected an int, got {threads!r}")
         threads = int(threads)
-    if not 1 <= threads <= 1024:
-        raise ValueError(f"threads: expected 1 to 1024, got {threads}")
-    return process.team(threads)
+    if not 1 <= threads <= MOST:
+        raise ValueError(f"threads: expected 1 to {MOST} (four times the cores of this machine), got {threads}")
+    return 1 if process.forks() else threads
 
 
 if _text := os.environ.get("LAYOUTKIT_NUM_THREADS"):
-    if not _text.isdigit() or int(_text) < 1:
+    if not (_text.isascii() and _text.isdigit()) or not _text.strip("0") or len(_text) > 9:
         raise ImportError(f"LAYOUTKIT_NUM_THREADS={_text!r}: expected a positive number")
-    set_num_threads(int(_text))
+    if int(_text) > MOST:  # set for several machines, maybe: it is a limit
+        why = f"{MOST} are used at most, four times the cores of this machine"
+        warnings.warn(f"LAYOUTKIT_NUM_THREADS={_text}: {why}", RuntimeWarning, stacklevel=2)
+    set_num_threads(min(int(_text), MOST))

@@ -11,12 +11,12 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 from numpy cimport PyArray_DATA, import_array, ndarray
 
-from .process cimport team
 from .registry cimport (
     LK_BF16, LK_CONVERT, LK_F16, LK_F32, LK_F64, LK_GATHER, LK_S8, LK_S32, LK_TRANSPOSE, LK_U8, best_row,
     lk_convert, lk_convert_fn, lk_move, lk_move_fn
 )
 from .reorder cimport Program
+from .team cimport team
 
 cdef extern from "stream.h" nogil:
     void stream_end()

@@ -14,8 +14,8 @@ from libc.string cimport memset
 
 from typing import NamedTuple
 
-from .process cimport team
 from .registry cimport lk_finish, lk_finish_fn, lk_gemm_fn, lk_kernel, row_named
+from .team cimport team
 
 
 cdef Geometry geometry_of(g) except *:

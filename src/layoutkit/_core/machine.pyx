@@ -6,8 +6,9 @@ from libc.stdint cimport int64_t
 from libc.string cimport memcpy, memset
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
-from .process cimport team
 from .registry cimport LK_COPY, LK_PEAK, best_row, lk_kernel, lk_move, lk_move_fn, lk_peak_fn
+from .process cimport forks
+from .team cimport team
 
 cdef extern from "stream.h" nogil:
     void stream_end()
@@ -42,9 +43,9 @@ def copy(const unsigned char[::1] src, unsigned char[::1] dst, int threads=1, bi
     cdef int64_t n = src.shape[0]
     cdef int tid = 0
     cdef double t
-    threads = team(threads)
     if dst.shape[0] != n or n == 0:
         raise ValueError(f"copy: {n} bytes to {dst.shape[0]} bytes")
+    threads = team(threads)
     cdef const char *s = <const char *>&src[0]
     cdef char *d = <char *>&dst[0]
     t = now()
@@ -71,4 +72,4 @@ cdef void copy_part(lk_move_fn fn, const char *s, char *d, int64_t lo, int64_t h
 
 def omp_max_threads():
     """What OpenMP would start a team of now; 1 in the child of a fork."""
-    return team(openmp.omp_get_max_threads())
+    return 1 if forks() else openmp.omp_get_max_threads()

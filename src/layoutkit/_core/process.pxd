@@ -1,2 +1,1 @@
-cpdef int team(int threads) noexcept nogil
 cpdef int forks() noexcept nogil

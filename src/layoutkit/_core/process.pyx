@@ -1,8 +1,6 @@
 """Which process this is: the one that imported layoutkit, or a fork of it.
 
-An OpenMP runtime does not survive a fork: its threads stay in the parent, and the child that asks for a team waits for
-them for ever. Every parallel region therefore takes its threads from `team`. The count is kept by a handler of
-pthread_atfork, which runs for fork(2) too, where Python is not told.
+Forks are counted by a handler of pthread_atfork, which runs for fork(2) too, where Python is not told.
 """
 
 cdef extern from "<pthread.h>" nogil:
@@ -18,11 +16,6 @@ cdef void in_child() noexcept nogil:
 
 if pthread_atfork(NULL, NULL, in_child):
     raise MemoryError("pthread_atfork")
-
-
-cpdef int team(int threads) noexcept nogil:
-    """How many of `threads` a parallel region has in this process: one in the child of a fork."""
-    return 1 if _forks else threads
 
 
 cpdef int forks() noexcept nogil:

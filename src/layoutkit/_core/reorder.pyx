@@ -12,11 +12,11 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 from numpy cimport PyArray_CheckExact, PyArray_DATA, PyArray_ISWRITEABLE, import_array, ndarray, npy_intp
 
-from .process cimport team
 from .registry cimport (
     LK_COPY, LK_FILL, LK_GATHER, LK_MAX_DIGITS, LK_MAX_LOOPS, LK_PANEL, LK_PANEL_BYTES, LK_PANEL_IN, LK_PANEL_OUT,
     LK_SLAB, LK_TRANSPOSE, best_row, lk_kernel, lk_move, lk_move_fn, lk_nest, lk_panel_fn
 )
+from .team cimport team
 
 import_array()
 

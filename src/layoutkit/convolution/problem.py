@@ -10,6 +10,7 @@ from math import prod
 
 import numpy as np
 
+from ..choosing.keys import CHANNELS, LAYOUT, NUMBER, sizes
 from ..layout import Layout
 from ..notation import key
 
@@ -20,10 +21,12 @@ MOST_BYTES = 2**62  # of an array, its padding included: offsets are 64 bits wid
 COPY = 64 << 20, 4  # bytes that a padded copy of the input may take, or how many times those of input and output
 
 Pairs = tuple[tuple[int, int], ...]
-_KEY = re.compile(
-    r"conv n(\d+) c(\d+) (\S+) o(\d+) k(\S+) s(\S+) p(\S+) d(\S+) g(\d+) ([^\s>]+)>(\S+) f32"
-    rf"(?: ({'|'.join(ACCURACIES)}))?"
+_AXES, _PAD = sizes(3), r"-?[0-9]{1,18}\+-?[0-9]{1,18}"
+KEY = (  # of a convolution, without its threads
+    f"conv n({NUMBER}) c({CHANNELS}) ({_AXES}) o({CHANNELS}) k({_AXES}) s({_AXES}) p({_PAD}(?:,{_PAD}){{0,2}}) "
+    f"d({_AXES}) g({NUMBER}) ({LAYOUT})>({LAYOUT}) f32(?: ({'|'.join(ACCURACIES)}))?"
 )
+_KEY = re.compile(KEY)
 
 
 @dataclass(frozen=True)

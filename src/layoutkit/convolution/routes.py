@@ -22,8 +22,9 @@ from .._core import route as core
 from .._core.registry import Kernel
 from ..arrays import empty
 from ..choosing.features import conv_features, filter_features
+from ..choosing.keys import NUMBER, THREADS, sizes
 from ..choosing.machine import last_level_cache
-from ..choosing.measuring import Contest, first_use
+from ..choosing.measuring import Contest, first_use, known, wanted
 from ..choosing.model import describes
 from ..cost import cost_table
 from ..layout import Layout
@@ -38,7 +39,7 @@ from .folded import CHANNELS_LAST, FOLDED
 from .footprint import check_executor
 from .geometry import contiguous_strides
 from .planes import PLANES
-from .problem import ACCURACIES, ConvProblem, check_strides
+from .problem import ACCURACIES, KEY, ConvProblem, check_strides
 from .strips import STRIPS
 
 ALGORITHMS = (*algorithms.ALGORITHMS, FOLDED, PLANES, STRIPS, DEPTHWISE, GROUPED)
@@ -53,7 +54,8 @@ NATIVE = {
 # What the estimate of a route not measured is made of; the table replaces it problem by problem.
 MOVE = 20e9  # bytes a second, read and written, of a reorder or a gather
 PACK = 10e9  # the same of packing a filter
-_FILTER = re.compile(r"filter o(\d+) c(\d+) k(\d+(?:x\d+)*) g(\d+) f32")
+FILTER = f"filter o({NUMBER}) c({NUMBER}) k({sizes(3)}) g({NUMBER}) f32"  # a key of packing
+_FILTER = re.compile(FILTER)
 SMALL = 1 << 21  # flops below which a second thread costs more than it brings
 SLOW = 4.0  # times what its flops or bytes would take: a way that is slower is a fallback
 _slow: set[ConvProblem] = set()  # that has been warned of
@@ -237,14 +239,14 @@ def pack_key(p: ConvProblem) -> str:
     return f"filter o{p.oc} c{p.ic} k{'x'.join(map(str, p.kernel))} g{p.groups} f32"
 
 
-@describes("conv")
+@describes("conv", f"{KEY} {THREADS}")
 def _describe_conv(key: str):
     text, _, threads = key.rpartition(" t")
     p = ConvProblem.parse(text)
     return conv_features(p, int(threads)), lambda: {c.name: c.estimate for c in _plain(p, int(threads))}.get
 
 
-@describes("filter")
+@describes("filter", FILTER)
 def _describe_filter(key: str):
     found = _FILTER.fullmatch(key)
     if not found:
@@ -281,10 +283,10 @@ def choices(
     y_strides = y_strides or contiguous_strides(p.dst, p.dst_shape)
     check_strides(p, x_strides, y_strides)
     if mode() == "measure" and all(p.src_shape) and all(p.dst_shape):
-        if not cost_table.costs(route_key(p, threads)):
+        if wanted(route_key(p, threads)):
             first_use(route_contest(p, threads))
-        if once and not cost_table.costs(pack_key(p)):
-            first_use(pack_contest(p, cost_table.costs(route_key(p, threads))))
+        if once and wanted(pack_key(p)):
+            first_use(pack_contest(p, known(route_key(p, threads))))
     return _choices(p, algorithm, threads, x_strides, y_strides, once, registry.isa(), cost_table.generation)
 
 

@@ -47,7 +47,7 @@ typedef struct {
     int itemsize;         /* 1, 2, 4, 8 or 16 bytes */
     const int64_t *src_strides, *dst_strides;
     const void *pad; /* the element that pads are set to; NULL: zero bytes */
-    int threads;     /* at most; 0: as many as layoutkit would use */
+    int threads;     /* at most, up to four times the cores; 0: as many as layoutkit would use */
 } layoutkit_reorder;
 
 /* Convolves float32 tensors. Spatial numbers are given for the last `spatial` of depth, height, width. */
