@@ -19,7 +19,8 @@ from .memory import bits, buffer, held, room
 OPERATIONS = {1: lk.Conv1d, 2: lk.Conv2d, 3: lk.Conv3d}
 ONE_SHOT = {1: lk.conv1d, 2: lk.conv2d, 3: lk.conv3d}
 ACTIVATIONS = (
-    None, None, None, "relu", "relu6", ("clip", -1.5, 2.5), ("leaky_relu", 0.125), "silu", "gelu", "gelu_tanh", "hardswish",
+    None, None, None, "relu", "relu6", ("clip", -1.5, 2.5), ("leaky_relu", 0.125), "silu", "gelu", "gelu_tanh",
+    "hardswish",
 )  # fmt: skip
 EXACT = (None, "relu", "relu6", "clip", "leaky_relu")  # of whole numbers, as long as slopes are powers of two
 F32 = np.dtype("f4")
@@ -61,7 +62,8 @@ def channels(rng: np.random.Generator) -> tuple[int, int, int]:
     """Groups, input and output channels: dense, depthwise or in between."""
     match rng.integers(4):
         case 0 | 1:
-            return 1, int(rng.choice((0, 1, 2, 3, 4, 5, 8, 16, 17, 20, 33, 64))), int(rng.choice((1, 2, 3, 7, 16, 20, 37, 64)))
+            into, out_of = (0, 1, 2, 3, 4, 5, 8, 16, 17, 20, 33, 64), (1, 2, 3, 7, 16, 20, 37, 64)
+            return 1, int(rng.choice(into)), int(rng.choice(out_of))
         case 2:
             groups = int(rng.choice((1, 2, 3, 8, 16, 17, 32, 48, 64, 96)))
             return groups, groups, groups * int(rng.choice((1, 1, 1, 2, 3)))
@@ -94,7 +96,8 @@ def case(seed: int, index: int) -> str | None:
     size, kernel, stride, dilation, padding = zip(*windows)
     groups, ic, oc = channels(rng)
     n = int(rng.integers(0 if rng.integers(30) == 0 else 1, 4))
-    while n * oc * (ic // groups) * prod(kernel) * prod(s + sum(p) for s, p in zip(size, padding)) > WORK and oc > groups:
+    work = prod(kernel) * prod(s + sum(p) for s, p in zip(size, padding))
+    while work * n * oc * (ic // groups) > WORK and oc > groups:
         oc, ic = max(1, oc // groups // 2) * groups, max(1, ic // groups // 2) * groups
     given = numbers(rng, (n, ic, *size), (oc, ic // groups, *kernel))
     attributes: dict[str, Any] = dict(stride=stride, padding=padding, dilation=dilation, groups=groups)

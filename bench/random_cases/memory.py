@@ -67,7 +67,8 @@ def any_strides(rng: np.random.Generator, shape: Sequence[int], width: int, shar
 def room(rng: np.random.Generator, shape: Sequence[int], dtype: np.dtype, shared: bool = False) -> Room:
     """An array of `shape`, contiguous or of any strides, that begins anywhere."""
     if rng.integers(5) < 2:
-        strides = tuple(np.cumprod([dtype.itemsize, *[max(1, n) for n in shape[:0:-1]]])[::-1].tolist()) if shape else ()
+        inner = [dtype.itemsize, *(max(1, n) for n in shape[:0:-1])][: len(shape)]
+        strides = tuple(np.cumprod(inner, dtype=np.int64)[::-1].tolist())
     else:
         strides = any_strides(rng, shape, dtype.itemsize, shared)
     steps = [(n - 1) * s for n, s in zip(shape, strides) if n]

@@ -61,7 +61,8 @@ def case(seed: int, index: int) -> str | None:
     threads, isa = int(rng.integers(1, 3)), any_instruction_set(rng)
     what = f"{stored.shape} {given.w.shape} {attributes} {src} -> {dst} {x.array.strides} {isa} t{threads}"
     with instruction_set(isa):
-        op = OPERATIONS[rank](given.w, bias, layout=src, out_layout=dst, accuracy="strict", threads=threads, **attributes)
+        attributes |= dict(layout=src, out_layout=dst, accuracy="strict", threads=threads)
+        op = OPERATIONS[rank](given.w, bias, **attributes)
         got = op(lk.Tensor(x.array, src, stored.shape), None if out is None else out.array)
     logical = reference.to_logical(got.array, dst, want.shape)
     bound = 0.0 if whole else EPS * (ic // groups * prod(kernel) + 3) * sizes + 1e-30

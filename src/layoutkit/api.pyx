@@ -4,8 +4,6 @@ Planning is what `lk.reorder` and `lk.Conv2d` do; here only the checks of C's si
 struct that holds on to its Python objects.
 """
 
-import os
-
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
@@ -22,6 +20,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset, strncpy
 from numpy cimport PyArray_DATA, import_array, ndarray
 
+from ._core.process cimport team
 from ._core.reorder cimport Program
 from ._core.route cimport Route
 
@@ -38,7 +37,6 @@ cdef extern from *:
         const float *filter, *bias;
         int64_t workspace, dst_bytes;
         int threads;
-        int epoch; /* forks of this process so far */
     };
     """
     char layoutkit_message[1024]
@@ -49,23 +47,13 @@ cdef extern from *:
         const float *filter
         const float *bias
         int64_t workspace, dst_bytes
-        int threads, epoch
+        int threads
 
 ctypedef void (*run_program)(void *, const char *, char *, int) noexcept nogil
 ctypedef void (*run_route)(void *, const char *, const float *, const float *, char *, char *) noexcept nogil
 
 cdef enum:
     ALIGNMENT = 64
-
-cdef int forks = 0
-
-
-def _after_fork():
-    global forks
-    forks += 1
-
-
-os.register_at_fork(after_in_child=_after_fork)
 
 
 # ---- errors
@@ -130,7 +118,6 @@ cdef int new_plan(Plan made, owner, layoutkit_plan **plan) except -1:
         raise MemoryError("plan")
     p[0] = made
     p.owner = <PyObject *>owner
-    p.epoch = forks
     Py_INCREF(owner)
     plan[0] = <layoutkit_plan *>p
     return 0
@@ -269,7 +256,7 @@ cdef int64_t plan_dst_bytes(const layoutkit_plan *plan) noexcept nogil:
 
 
 cdef int plan_threads(const layoutkit_plan *plan) noexcept nogil:
-    return (<const Plan *>plan).threads
+    return team((<const Plan *>plan).threads)
 
 
 cdef void call_program(Program program, const char *src, char *dst, int threads) noexcept nogil:
@@ -295,8 +282,6 @@ cdef int execute(const layoutkit_plan *plan, const void *src, void *dst, void *w
         return fail(LAYOUTKIT_ERROR_VALUE, b"execute: src and dst must begin at whole floats")
     if p.workspace and (workspace == NULL or workspace_bytes < p.workspace):
         return fail(LAYOUTKIT_ERROR_WORKSPACE, b"execute: the workspace is smaller than the plan asks for")
-    if p.threads > 1 and p.epoch != forks:
-        return fail(LAYOUTKIT_ERROR_FORKED, b"execute: planned with several threads before a fork, plan again")
     # Through pointers: an object's counter of references is not to be touched without the GIL.
     if p.program != NULL:
         (<run_program><void *>call_program)(p.program, <const char *>src, <char *>dst, p.threads)

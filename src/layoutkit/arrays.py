@@ -145,8 +145,11 @@ def lay_out(memory: np.ndarray, layout: Layout, shape: Sequence[int]) -> np.ndar
 
 def new(layout: Layout, shape: Sequence[int], dtype: np.dtype, what: str) -> np.ndarray:
     """A new physical array of `layout`, with its explicit strides if it has any."""
+    physical = layout.physical_shape(shape)
     if layout.is_dense:
-        return empty(layout.physical_shape(shape), dtype, what)
+        return empty(physical, dtype, what)
+    if overlaps_itself(physical, layout.axis_strides(shape), 1):
+        raise ValueError(f"{what}: elements of {layout} overlap one another on shape {tuple(shape)}")
     return lay_out(empty((layout.required_span_size(shape),), dtype, what), layout, shape)
 
 

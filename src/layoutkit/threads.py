@@ -6,10 +6,9 @@ import os
 
 import numpy as np
 
-from ._core import machine
+from ._core import machine, process
 
 _limit: int | None = None
-_forked = False
 
 
 def set_num_threads(n: int | None) -> None:
@@ -22,9 +21,10 @@ def set_num_threads(n: int | None) -> None:
 
 
 def get_num_threads() -> int:
-    """Threads that a call may use now: the limit set, and never more than OpenMP (threadpoolctl) allows."""
-    if _forked:
-        return 1
+    """Threads that a call may use now: the limit set, and never more than OpenMP (threadpoolctl) allows.
+
+    One in the child of a fork: what was planned for more runs on one there too.
+    """
     allowed = machine.omp_max_threads()
     return allowed if _limit is None else min(_limit, allowed)
 
@@ -39,16 +39,9 @@ def check_threads(threads: int | None) -> int:
         threads = int(threads)
     if not 1 <= threads <= 1024:
         raise ValueError(f"threads: expected 1 to 1024, got {threads}")
-    return 1 if _forked else threads
+    return process.team(threads)
 
 
-def _after_fork() -> None:
-    # libgomp's team does not survive fork, and starting another one in the child hangs
-    global _forked
-    _forked = True
-
-
-os.register_at_fork(after_in_child=_after_fork)
 if _text := os.environ.get("LAYOUTKIT_NUM_THREADS"):
     if not _text.isdigit() or int(_text) < 1:
         raise ImportError(f"LAYOUTKIT_NUM_THREADS={_text!r}: expected a positive number")

@@ -65,7 +65,7 @@ cdef class Executor:
     cdef bint accumulates           # can add to what the output holds
 
     cdef void run(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
-                  char *workspace) noexcept nogil
+                  char *workspace, int64_t chunk, int64_t chunks) noexcept nogil
     cdef void part(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
                    char *workspace, int64_t task, int64_t end) noexcept nogil
     cdef list positions(self, bint leaves_out)

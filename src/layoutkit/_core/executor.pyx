@@ -14,6 +14,7 @@ from libc.string cimport memset
 
 from typing import NamedTuple
 
+from .process cimport team
 from .registry cimport lk_finish, lk_finish_fn, lk_gemm_fn, lk_kernel, row_named
 
 
@@ -50,18 +51,20 @@ cdef class Executor:
         self.threads = threads
 
     cdef void run(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
-                  char *workspace) noexcept nogil:
-        cdef int tid = 0, n = 1
-        if self.total == 0:
+                  char *workspace, int64_t chunk, int64_t chunks) noexcept nogil:
+        """One of `chunks` that together are the whole."""
+        cdef int tid = 0, n = 1, threads = team(self.threads)
+        cdef int64_t first = share(self.total, chunks, chunk), count = share(self.total, chunks, chunk + 1) - first
+        if count == 0:
             return
-        if self.threads == 1:
-            self.part(x, w, bias, finish, y, workspace, 0, self.total)
+        if threads == 1:
+            self.part(x, w, bias, finish, y, workspace, first, first + count)
         else:
-            with parallel(num_threads=self.threads):
+            with parallel(num_threads=threads):
                 tid = openmp.omp_get_thread_num()
                 n = openmp.omp_get_num_threads()
                 self.part(x, w, bias, finish, y, workspace + tid * self.ws_thread,
-                          self.total * tid // n, self.total * (tid + 1) // n)
+                          first + count * tid // n, first + count * (tid + 1) // n)
 
     cdef void part(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
                    char *workspace, int64_t task, int64_t end) noexcept nogil:

@@ -1,4 +1,4 @@
-"""What a route will touch, checked before anything runs: each of its steps against the memory that the step is given."""
+"""What a loop nest will touch, checked before anything runs against the memory that it is given."""
 
 from __future__ import annotations
 

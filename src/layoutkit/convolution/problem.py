@@ -46,8 +46,10 @@ class ConvProblem:
     def __post_init__(self) -> None:
         for name in ("kernel", "stride", "dilation", "groups", "padding"):
             given = getattr(self, name)
-            if _largest(given) > MOST:
-                raise ValueError(f"convolution: {name} {given} is beyond {MOST}")
+            least, most = _range(given)
+            allowed = -MOST if name == "padding" else 1
+            if not allowed <= least <= most <= MOST:
+                raise ValueError(f"convolution: {name} {given} is not within {allowed} to {MOST}")
         padded = tuple(max(n, n + a + b) for n, (a, b) in zip(self.size, self.padding))
         for layout, shape, what in ((self.src, (self.n, self.ic, *padded), "input with its padding"),
                                     (self.dst, self.dst_shape, "output")):  # fmt: skip
@@ -124,9 +126,12 @@ class ConvProblem:
         return p
 
 
-def _largest(given) -> int:
-    """The largest magnitude among numbers, however nested."""
-    return max(map(_largest, given), default=0) if isinstance(given, tuple) else abs(given)
+def _range(given) -> tuple[int, int]:
+    """The least and the largest among numbers, however nested; (1, 1) of none."""
+    if not isinstance(given, tuple):
+        return given, given
+    found = [_range(one) for one in given] or [(1, 1)]
+    return min(a for a, _ in found), max(b for _, b in found)
 
 
 def check_strides(p: ConvProblem, x_strides: Sequence[int], y_strides: Sequence[int]) -> None:
@@ -144,7 +149,8 @@ def per_axis(value, rank: int, what: str, least: int) -> tuple[int, ...]:
     except (TypeError, ValueError, OverflowError):
         values = ()
     if len(values) != rank or any(not least <= v <= MOST for v in values):
-        raise ValueError(f"{what}: expected an int of {least} to {MOST}, or {rank} of them, got {value!r}")
+        one = f"an int of at least {least}, at most {MOST}"
+        raise ValueError(f"{what}: expected {one}, or {rank} of them, got {value!r}")
     return values
 
 

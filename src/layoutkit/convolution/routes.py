@@ -29,6 +29,7 @@ from ..cost import cost_table
 from ..layout import Layout
 from ..moves.candidates import program
 from ..plan import Candidate, Choice, SlowPathWarning, Step, mode, rank
+from ..pool import pool
 from ..spans import PlanError, Span
 from . import algorithms, blas
 from .algorithms import GFLOPS, LANES, Algorithm
@@ -92,7 +93,8 @@ class Route:
             y_bytes = prod(native.dst.physical_shape(p.dst_shape)) * 4
             y_strides = inner
         executor = algorithm.build(native, kernel, threads, x_strides, y_strides, algorithm.gather)
-        self.run = core.Route(before, executor, after, residual, x_bytes, y_bytes, pads)
+        seconds = _estimate(p, self.native, algorithm, kernel, threads)
+        self.run = core.Route(before, executor, after, residual, x_bytes, y_bytes, pool, seconds, pads)
         source = spans.of_array(native.src.physical_shape(p.src_shape), x_strides, 4).at(self.run.start)
         target = spans.of_array(native.dst.physical_shape(p.dst_shape), y_strides, 4)
         if before is not None:

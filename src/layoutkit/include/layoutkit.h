@@ -10,7 +10,8 @@
  * The functions come in a table from a capsule, as numpy's do: `layoutkit_import()` after Py_Initialize. Making and
  * freeing a plan takes the GIL, executing never does. A plan is not changed by executing it: many threads may execute
  * one at the same time, each with a workspace of its own. With threads == 1 it starts no threads and may run inside
- * any parallel region.
+ * any parallel region. In the child of a fork, fork(2) included, every plan runs on one thread; the child may plan too
+ * where Python survives the fork (os.fork, or PyOS_AfterFork_Child after fork).
  */
 #ifndef LAYOUTKIT_H
 #define LAYOUTKIT_H
@@ -31,8 +32,7 @@ enum {
     LAYOUTKIT_ERROR_TYPE = 2,      /* an element size that is not moved, .. */
     LAYOUTKIT_ERROR_MEMORY = 3,
     LAYOUTKIT_ERROR_WORKSPACE = 4, /* too small */
-    LAYOUTKIT_ERROR_FORKED = 5,    /* planned with threads before a fork: plan again in the child */
-    LAYOUTKIT_ERROR_OTHER = 6
+    LAYOUTKIT_ERROR_OTHER = 5
 };
 
 typedef struct layoutkit_plan layoutkit_plan;
@@ -75,7 +75,7 @@ typedef struct {
     int (*plan_convolution)(const layoutkit_convolution *, layoutkit_plan **);
     int64_t (*workspace)(const layoutkit_plan *); /* bytes that an execution needs, any alignment */
     int64_t (*dst_bytes)(const layoutkit_plan *); /* of a contiguous destination */
-    int (*threads)(const layoutkit_plan *);
+    int (*threads)(const layoutkit_plan *); /* that an execution uses at most: 1 in the child of a fork */
     int (*execute)(const layoutkit_plan *, const void *src, void *dst, void *workspace, int64_t workspace_bytes);
     void (*free)(layoutkit_plan *);   /* NULL is nothing */
     const char *(*last_error)(void);  /* of this thread; valid until its next error */

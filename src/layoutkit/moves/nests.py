@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from .leaves import Blocking, Nest, Region, leaf_nests, pads_with
+from .leaves import Blocking, Nest, Region, leaf_nests, pads_with, shared
 from .loops import ONE, Loop, merge
 from .pieces import Digit, Piece, Side, pieces
 
@@ -96,6 +96,6 @@ def fill_nests(
             while len(loops) < 2:
                 loops.insert(0, ONE)
             start = sum(d.offset(p.start) for p, d in zip(region, dst))
-            nests.append(Nest("fill", 8 * width, tuple(loops[:-2]), (loops[-2], loops[-1]), 0, start))
+            nests += shared(Nest("fill", 8 * width, tuple(loops[:-2]), (loops[-2], loops[-1]), 0, start))
     return nests
 

@@ -1,0 +1,2 @@
+cpdef int team(int threads) noexcept nogil
+cpdef int forks() noexcept nogil
