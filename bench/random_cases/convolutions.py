@@ -100,28 +100,30 @@ def case(seed: int, index: int) -> str | None:
     while work * n * oc * (ic // groups) > WORK and oc > groups:
         oc, ic = max(1, oc // groups // 2) * groups, max(1, ic // groups // 2) * groups
     given = numbers(rng, (n, ic, *size), (oc, ic // groups, *kernel))
-    attributes: dict[str, Any] = dict(stride=stride, padding=padding, dilation=dilation, groups=groups)
-    want = reference.conv(given.x, given.w, given.bias, **attributes)
+    geometry: dict[str, Any] = dict(stride=stride, padding=padding, dilation=dilation, groups=groups)
+    attributes = dict(geometry)
+    want = reference.conv(given.x, given.w, given.bias, **geometry)
     src = fitting(activation_layout(rng, rank + 2), given.x.shape)
     dst = fitting(activation_layout(rng, rank + 2), want.shape) if rng.integers(2) else fitting(src, want.shape)
     filter_layout = fitting(any_layout(rng, rank + 2), given.w.shape) if rng.integers(3) == 0 else None
     algorithm = str(rng.choice(ALGORITHM_NAMES)) if rng.integers(2) else "auto"
     accuracy = str(rng.choice(ACCURACIES))
     activation = ACTIVATIONS[rng.integers(len(ACTIVATIONS))]
-    filter_layout = None  # TEMP
-    if any(src.full_shape(given.x.shape)[d] != given.x.shape[d] for d in range(rank + 2) if d != 1):
-        return None
     threads, isa = int(rng.integers(1, 3)), any_instruction_set(rng)
     x = held(rng, reference.to_physical(given.x, src, pad_value=np.nan), shared=rng.integers(4) == 0)
     stored = reference.to_logical(x.array, src, given.x.shape)  # not what was given, where places are shared
     if not (abs(stored) < SANE).all():
         return None
     given = given._replace(x=stored, whole=given.whole and bool((stored == np.rint(stored)).all()))
-    w = given.w  # TEMP
+    w: Any = given.w
     if filter_layout is not None:
-        w = lk.Tensor(reference.to_physical(given.w, filter_layout, pad_value=np.nan), filter_layout, given.w.shape)
+        w = reference.to_physical(given.w, filter_layout, pad_value=np.nan)
+        if rng.integers(2):
+            w = lk.Tensor(w, filter_layout, given.w.shape)
+        else:
+            attributes |= dict(filter_layout=filter_layout, filter_shape=given.w.shape)
     add = rng.integers(-8, 9, want.shape).astype(F32) if rng.integers(4) == 0 else None
-    exact_sums = reference.conv(given.x, given.w, given.bias, **attributes)
+    exact_sums = reference.conv(given.x, given.w, given.bias, **geometry)
     want = activated(exact_sums if add is None else exact_sums + add, activation)
     physical = dst.physical_shape(want.shape)
     out = room(rng, physical, F32) if rng.integers(3) else None
@@ -130,13 +132,15 @@ def case(seed: int, index: int) -> str | None:
         bits(out.array)[...] = bits(residual)
         residual = out.array
     what = (
-        f"{given.x.shape} {given.w.shape} {attributes} {src} -> {dst}, filter {filter_layout}, bias "
+        f"{given.x.shape} {given.w.shape} {geometry} {src} -> {dst}, filter {filter_layout}, bias "
         f"{given.bias is not None} {activation} add {add is not None} strides {x.array.strides} "
         f"{None if out is None else out.array.strides} {algorithm} {accuracy} {isa} t{threads}"
     )
     attributes |= dict(layout=src, out_layout=dst, algorithm=algorithm, accuracy=accuracy, activation=activation,
                        threads=threads)  # fmt: skip
-    tensor = lk.Tensor(x.array, src, given.x.shape)
+    tensors = bool(rng.integers(2))
+    tensor = lk.Tensor(x.array, src, given.x.shape) if tensors else x.array
+    shape = None if tensors else given.x.shape
     with instruction_set(isa):
         op = OPERATIONS[rank](w, given.bias, **attributes)
         try:
@@ -147,30 +151,32 @@ def case(seed: int, index: int) -> str | None:
         what += f" {name}"
         space = None
         if out is not None and rng.integers(2):
-            space, _ = buffer(rng, _needed(op, tensor, out, residual))
-        got = op(tensor, None if out is None else out.array, residual, space)
-    logical = reference.to_logical(got.array, dst, want.shape)
-    if got.shape != want.shape:
-        return f"shape {got.shape} instead of {want.shape}: {what}"
+            space, _ = buffer(rng, _needed(op, tensor, out, residual, shape))
+        got = op(tensor, None if out is None else out.array, residual, space, shape=shape)
+    if tensors and (got.shape, got.layout) != (want.shape, dst):
+        return f"{got.layout} of {got.shape} instead of {want.shape}: {what}"
+    got = got.array if tensors else got
+    logical = reference.to_logical(got, dst, want.shape)
     wrong = _wrong(logical, want, exact_sums, given, attributes, name, add)
     if wrong:
         return f"{wrong}: {what}"
-    if not np.array_equal(got.array, reference.to_physical(logical, dst)):
+    if not np.array_equal(got, reference.to_physical(logical, dst)):
         return f"pads are not zero: {what}"
-    if out is not None and (got.array is not out.array or not out.untouched()):
+    if out is not None and (got is not out.array or not out.untouched()):
         return f"written outside out: {what}"
     return None
 
 
-def _needed(op, x, out, add) -> int:
-    """Bytes of workspace, which the refusal of too small a one tells."""
+def _needed(op, x, out, add, shape) -> int:
+    """Bytes of workspace, which the refusal of too small a one tells, before anything is written."""
     before = out.memory.copy()
     try:
-        op(x, out.array, add, np.empty(0, np.uint8))
+        op(x, out.array, add, np.empty(0, np.uint8), shape=shape)
     except ValueError as error:
+        if not np.array_equal(out.memory, before):
+            raise ValueError("written although refused") from error
         return int(str(error).rpartition("needs ")[2])
-    finally:
-        out.memory[...] = before
+    out.memory[...] = before
     return 0
 
 

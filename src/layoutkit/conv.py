@@ -24,8 +24,9 @@ MAX_BOUND = 256  # kinds of input that one object remembers the decision for
 NOTHING = Finish()  # after the sums but the residual
 
 
-def residual(f: Filter, add, out: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """`add`, a tensor like the result of logical `shape`, with the strides of `out`."""
+def residual(f: Filter, add, out: np.ndarray, shape: tuple[int, ...]) -> tuple[np.ndarray, bool]:
+    """`add`, a tensor like the result of logical `shape`; and whether it has other strides than `out`, so that it has to
+    be copied there first."""
     what = f"{f.what}: add"
     add = hold(add, f.out_layout, shape, what).array if isinstance(add, Tensor) else as_array(add, what)
     check_f32(add, what)
@@ -33,10 +34,9 @@ def residual(f: Filter, add, out: np.ndarray, shape: tuple[int, ...]) -> np.ndar
         raise ValueError(f"{what} has shape {add.shape}, expected the result's {out.shape}")
     if add.strides == out.strides:
         if address(add) == address(out) or not overlap(add, out):
-            return add
+            return add, False
     elif not overlap(add, out):
-        out[...] = add
-        return out
+        return add, True
     raise ValueError(f"{what} and out share memory without being the same array")
 
 
@@ -120,10 +120,14 @@ class _Conv:
         else:
             f = self._filter
             check_out(out, physical, F32, (x, f.w, f.bias) if self._once else (x,), f.what)  # a kept filter is our own
+        copied = False
         if add is not None:
-            add = residual(self._filter, add, out, y_shape)
+            add, copied = residual(self._filter, add, out, y_shape)
         if workspace is not None:
-            self._check_workspace(workspace, run, x, out, add)
+            self._check_workspace(workspace, run, x, out, add, copied)
+        if copied:
+            out[...] = add
+            add = out
         if out.size:
             run(x, w, bias, out, self._filter.finish or (None if add is None else NOTHING), add, workspace)
         return out
@@ -138,11 +142,11 @@ class _Conv:
         like = np.lib.stride_tricks.as_strided(y, y.shape, y_strides)  # never touched: its strides count
         return route.run.needs(like, like if add else None)
 
-    def _check_workspace(self, workspace, run, x, out, add) -> None:
+    def _check_workspace(self, workspace, run, x, out, add, copied: bool) -> None:
         what = f"{self._filter.what}: workspace"
         if not isinstance(workspace, np.ndarray) or not workspace.flags.c_contiguous or not workspace.flags.writeable:
             raise TypeError(f"{what} must be a contiguous, writeable numpy array, got {type(workspace).__name__}")
-        needed = run.needs(out, add)
+        needed = run.needs(out, out if copied else add)
         if workspace.nbytes < needed:
             raise ValueError(f"{what} of {workspace.nbytes} bytes, this call needs {needed}")
         if any(overlap(workspace, a) for a in (x, out, add) if a is not None):

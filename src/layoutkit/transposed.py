@@ -132,7 +132,10 @@ class _ConvTranspose:
         else:
             check_out(out, physical, F32, (x, f.w, f.bias), f.what)
         if add is not None:
-            add = residual(f, add, out, y_shape)
+            add, copied = residual(f, add, out, y_shape)
+            if copied:
+                out[...] = add
+                add = out
         if not out.size:
             return out
         src, dst = (self._native(layout) for layout in (f.layout, f.out_layout))
