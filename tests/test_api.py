@@ -201,6 +201,8 @@ W = np.ones((4, 2, 3, 3), np.float32)
     (reorder_spec(dst="NCW"), VALUE, "layout NCW has 3 dimensions"),
     (reorder_spec(shape=(1, 2, 3)), VALUE, "rank 3, but NCHW has 4"),
     (reorder_spec(shape=(1, -2, 3, 4)), VALUE, "-2"),
+    (reorder_spec(src="NCW", dst="NTC", shape=(1, 2, 3)), VALUE, "T N C of recurrent networks"),
+    (conv_spec(W, x=(1, 2, 5, 5), layout=b"HWIO"), VALUE, "names O I H W of filters"),
     (reorder_spec(itemsize=3), TYPE, "elements of 3 bytes"),
     (reorder_spec(threads=-1), VALUE, "threads"),
     (reorder_spec(threads=1 << 20), VALUE, "four times the cores of this machine), got 1048576"),

@@ -285,6 +285,17 @@ def test_an_export_says_what_it_is(pair, writeable, data):
         assert np.shares_memory(seen, array) != bool(copied) and seen.flags.writeable == bool(writeable or copied)
 
 
+def test_an_older_numpy_has_no_flags(monkeypatch):
+    monkeypatch.setattr("layoutkit.tensor._FLAGS", False)
+    x = Tensor(values((2, 3)), "nc")
+    assert capsule_of(x, max_version=(1, 0)) == (None, x.array.ctypes.data)
+    assert capsule_of(x, copy=True, max_version=(1, 0))[1] != x.array.ctypes.data
+    x.array.flags.writeable = False
+    with pytest.raises(BufferError, match="is read-only"):
+        capsule_of(x, max_version=(1, 0))
+    assert capsule_of(x, copy=True)[0] is None
+
+
 def test_read_only_memory_is_not_handed_to_those_who_are_not_told():
     array = values((2, 3))
     array.flags.writeable = False

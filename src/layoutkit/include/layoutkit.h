@@ -38,7 +38,7 @@ enum {
 typedef struct layoutkit_plan layoutkit_plan;
 
 /* Moves a tensor from one memory format to another. Strides are in bytes, one per axis of the array that holds the
- * tensor; NULL: that array is contiguous. */
+ * tensor; NULL: that array is contiguous, or has the explicit strides of its format. */
 typedef struct {
     size_t size;           /* sizeof(layoutkit_reorder) */
     const char *src, *dst; /* formats: "NCHW", "nChw16c", .. */
