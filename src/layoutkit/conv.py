@@ -166,7 +166,7 @@ class _Conv:
             on = f"{peak / 1e9:.0f} GFLOP/s on {threads} thread{'s' * (threads > 1)}, measured now"
             share = f"{rate / 1e9:.1f} GFLOP/s, {rate / peak:.0%} of the FMA peak ({on})"
             slow = slowness(p, found, threads)
-            return f"{p.flops / 1e6:.3g} MFLOP, {share}{then}" + (f"\n{slow}" if slow else "")
+            return "\n".join(filter(None, (f"{p.flops / 1e6:.3g} MFLOP, {share}{then}", slow, f.note(p))))
 
         return Plan(route_key(p, threads), found, note)
 

@@ -132,7 +132,7 @@ VANISHING = ("silu", "gelu", "gelu_tanh", "hardswish")  # towards -Inf
 
 
 def activate(y: np.ndarray, activation) -> np.ndarray:
-    """The activation of logical y (N, C, *spatial) in float64; see `activation.ACTIVATIONS`. At -Inf it is its limit."""
+    """The activation of logical y (N, C, *spatial) in float64; see `activation.ACTIVATIONS`. At -Inf: its limit."""
     name, *given = (activation,) if isinstance(activation, str) or activation is None else activation
     if name == "prelu":
         given = [np.asarray(given[0], np.float64).reshape(-1, *[1] * (y.ndim - 2))]

@@ -16,7 +16,7 @@ ACCURACIES = ("strict", "standard", "fast")  # each allows what the ones before 
 Pairs = tuple[tuple[int, int], ...]
 _KEY = re.compile(
     r"conv n(\d+) c(\d+) (\S+) o(\d+) k(\S+) s(\S+) p(\S+) d(\S+) g(\d+) ([^\s>]+)>(\S+) f32"
-    rf"(?: ({'|'.join(ACCURACIES)}))?"
+    rf"(?: ({'|'.join(ACCURACIES)}))?( zeros)?"
 )
 
 
@@ -36,6 +36,7 @@ class ConvProblem:
     src: Layout
     dst: Layout
     accuracy: str = "standard"
+    zeros: bool = False  # padding is summed, not left out: the filter holds Inf or NaN, and 0 * Inf is NaN
 
     @cached_property
     def out(self) -> tuple[int, ...]:
@@ -79,7 +80,7 @@ class ConvProblem:
         return (
             f"conv n{self.n} c{self.ic} {x(self.size)} o{self.oc} k{x(self.kernel)} s{x(self.stride)} "
             f"p{pads} d{x(self.dilation)} g{self.groups} {key(self.src)}>{key(self.dst)} f32 "
-            f"{self.accuracy}"
+            f"{self.accuracy}{' zeros' * self.zeros}"
         )
 
     @classmethod
@@ -88,7 +89,7 @@ class ConvProblem:
         found = _KEY.fullmatch(text)
         if not found:
             raise ValueError(f"not the key of a convolution: {text!r}")
-        n, ic, size, oc, kernel, stride, pads, dilation, groups, src, dst, accuracy = found.groups()
+        n, ic, size, oc, kernel, stride, pads, dilation, groups, src, dst, accuracy, zeros = found.groups()
 
         def x(values: str) -> tuple[int, ...]:
             return tuple(map(int, values.split("x")))
@@ -96,7 +97,7 @@ class ConvProblem:
         padding = tuple((int(a), int(b)) for a, b in (pair.split("+") for pair in pads.split(",")))
         p = cls(
             int(n), int(ic), int(oc), x(size), x(kernel), x(stride), padding, x(dilation), int(groups),
-            Layout(src), Layout(dst), accuracy or "standard",
+            Layout(src), Layout(dst), accuracy or "standard", bool(zeros),
         )  # fmt: skip
         if not p.fits:
             raise ValueError(f"not a convolution: {text!r}; its numbers do not fit together")
