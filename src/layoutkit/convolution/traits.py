@@ -1,4 +1,4 @@
-"""What the values of a filter allow: Winograd within the range of its bound, padding left out if all weights are finite.
+"""What the values of a filter allow: Winograd within the range of its bound, padding left out if all are finite.
 
 It is looked at once, before anything is planned: one pass, a tenth of the cheapest packing at most.
 """
