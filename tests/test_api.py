@@ -178,6 +178,25 @@ def test_convolution_holds_to_logical_shapes(layout):
     api.free(plan)
 
 
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC", "nChw16c"])
+@pytest.mark.parametrize("algorithm", ["auto", "direct"])
+def test_convolution_by_what_the_filter_holds(layout, algorithm):
+    """Zeros around the input times Inf are NaN here as well; Winograd is not for such a filter."""
+    w, held = np.ones((18, 20, 3, 3), np.float32), lk.Layout(layout)
+    w[3, :, 0, 0] = np.inf
+    x = np.ones((1, 20, 9, 8), np.float32)
+    pads = int64s(0, 1, 1)
+    name = {"layout": layout.encode(), "algorithm": algorithm.encode()}
+    code, plan = planned(conv_spec(w, None, x.shape, before=pads, after=pads, **name))
+    assert code == OK, api.last_error()
+    with np.errstate(all="ignore"):
+        want = reference.conv(x, w, None, (1, 1), ((1, 1), (1, 1)), (1, 1), 1).astype(np.float32)
+    y = np.full(held.physical_shape(want.shape), np.nan, np.float32)
+    assert run(plan, reference.to_physical(x, held), y) == OK, api.last_error()
+    np.testing.assert_array_equal(y, reference.to_physical(want, held))
+    api.free(plan)
+
+
 def test_other_ranks_and_nothing_to_do():
     w = np.ones((3, 2, 2), np.float32)
     code, plan = planned(conv_spec(w, x=(1, 2, 5)))

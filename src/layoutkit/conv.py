@@ -177,7 +177,7 @@ class _Conv:
             on = f"{peak / 1e9:.0f} GFLOP/s on {threads} thread{'s' * (threads > 1)}, measured now"
             share = f"{rate / 1e9:.1f} GFLOP/s, {rate / peak:.0%} of the FMA peak ({on})"
             slow = slowness(p, found, threads)
-            return f"{p.flops / 1e6:.3g} MFLOP, {share}{then}" + (f"\n{slow}" if slow else "")
+            return "\n".join(filter(None, (f"{p.flops / 1e6:.3g} MFLOP, {share}{then}", slow, f.note(p))))
 
         return Plan(route_key(p, threads), found, note)
 
@@ -234,8 +234,9 @@ def conv2d(
         "auto" takes the route that the cost table thinks fastest.
     accuracy : {"standard", "strict", "fast"}
         What "auto" may choose from. "strict": direct summation only, an Inf or NaN reaches no other outputs than
-        those it is summed into. "standard": also Winograd's F(2x2, 3x3) and F(4x4, 3x3), whose error in the L2 norm
-        is at most 2.5 times that of direct summation. "fast": also F(6x6, 3x3).
+        those it is summed into. "standard": also Winograd's F(2x2, 3x3) and F(4x4, 3x3), "fast": also F(6x6, 3x3),
+        all within the bound of `layoutkit.winograd.error_bound`. Filters for which that does not hold are summed
+        directly.
     activation : str or tuple, optional
         What follows the sum: "relu", "relu6", ("clip", lo, hi), ("leaky_relu", slope), ("prelu", slopes), "silu",
         "gelu" (by erf), "gelu_tanh", "hardswish".

@@ -11,6 +11,8 @@ all axes together write disjoint strided views of the output.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from math import gcd
 from typing import Any, NamedTuple
 
@@ -164,35 +166,79 @@ class _ConvTranspose:
             if len(self._bound) >= MAX_BOUND:
                 self._bound.clear()
             self._bound[key] = bound
-        finish = f.finish or (None if add is None else NOTHING)
-        for run, w, bias, every in bound:
-            run(x, w, bias, y[every], finish, None if add is None else add[every])
+        for step in bound:
+            part = y[step.outputs]
+            onto = part if step.onto else None if add is None else add[step.outputs]
+            finish = (f.finish if step.finishes else None) or (None if onto is None else NOTHING)
+            step.run(x[step.inputs], step.w, step.bias, part, finish, onto)
 
-    def _bind(self, x, y, shape, out, src: Layout, dst: Layout, threads: int):
-        """Of each phase: the route, its filter and bias, the outputs that it writes."""
+    def _bind(self, x, y, shape, out, src: Layout, dst: Layout, threads: int) -> Iterator[_Step]:
+        """What to run for each phase."""
         f = self._filter
         axes = [
             phases(*axis)
             for axis in zip(shape[2:], f.kernel, f.stride, f.dilation, (a for a, _ in self._padding), out)
         ]
         for phase in itertools.product(*axes):
+            taps, pads = tuple(a.taps for a in phase), tuple(a.padding for a in phase)
+            w = f.w[np.ix_(range(f.oc), range(f.w.shape[1]), *(t or (0,) for t in taps))]
+            accuracy, zeros = f.allowed(w, pads)
             p = ConvProblem(
-                shape[0], f.ic, f.oc, shape[2:], tuple(max(1, len(a.taps)) for a in phase), (1,) * self.rank,
-                tuple(a.padding for a in phase), tuple(a.dilation for a in phase), f.groups, src, dst, f.accuracy,
+                shape[0], f.ic, f.oc, shape[2:], w.shape[2:], (1,) * self.rank, pads,
+                tuple(a.dilation for a in phase), f.groups, src, dst, accuracy,
             )  # fmt: skip
-            every = _every(dst, phase, f.stride)
-            route = best_route(p, f.algorithm, threads, x.strides, y[every].strides)
-            taps = tuple(a.taps for a in phase)
+            every = [range(a.start, n, s) for a, n, s in zip(phase, out, f.stride)]
+            if zeros:
+                yield from self._tap_by_tap(p, w, every, x, y, threads)
+                continue
+            outputs = _spatial(dst, every)
+            route = best_route(p, f.algorithm, threads, x.strides, y[outputs].strides)
             packed = self._packed.get((taps, route.packing))
             if packed is None:
-                w = f.w[np.ix_(range(f.oc), range(f.w.shape[1]), *(t or (0,) for t in taps))]
                 packed = self._packed[taps, route.packing] = route.pack(w, f.bias)
-            yield route.run, *packed, every
+            yield _Step(route.run, packed[0], packed[1], outputs)
+
+    def _tap_by_tap(self, p: ConvProblem, w, every, x, y, threads: int) -> Iterator[_Step]:
+        """A phase whose filter holds Inf or NaN, each tap by itself: times zeros around the input they would be NaN."""
+        f, one = self._filter, (1,) * self.rank
+
+        def step(w, bias, inputs, outputs, outside: bool, onto: bool, finishes: bool) -> _Step:
+            size = tuple(map(len, inputs))
+            pads = tuple((len(a), -n) if outside else (0, 0) for a, n in zip(outputs, size))
+            part = replace(p, size=size, kernel=one, dilation=one, padding=pads)
+            read, written = _spatial(p.src, inputs), _spatial(p.dst, outputs)
+            route = best_route(part, "auto", threads, x.strides, y[written].strides)
+            packed, bias = route.pack(np.ascontiguousarray(w), bias)
+            return _Step(route.run, packed, bias, written, read, onto, finishes)
+
+        whole, nothing = [range(n) for n in p.size], np.zeros((*w.shape[:2], *one), F32)
+        yield step(nothing, f.bias, whole, every, True, False, False)
+        for tap in itertools.product(*map(range, w.shape[2:])):
+            at = [k * d - before for k, d, (before, _) in zip(tap, p.dilation, p.padding)]
+            inside = [range(max(0, -k), min(len(a), n - k)) for k, a, n in zip(at, every, p.size)]
+            if all(inside):
+                inputs = [range(a.start + k, a.stop + k) for k, a in zip(at, inside)]
+                outputs = [a[i.start : i.stop] for a, i in zip(every, inside)]
+                yield step(w[(..., *(slice(k, k + 1) for k in tap))], None, inputs, outputs, False, True, False)
+        if f.finish:
+            yield step(nothing, None, whole, every, True, True, True)
 
 
-def _every(layout: Layout, phase, stride) -> tuple[slice, ...]:
-    """Which elements of a physical array are the outputs of a phase."""
-    at = {dim + 2: slice(a.start, None, s) for dim, (a, s) in enumerate(zip(phase, stride))}
+class _Step(NamedTuple):
+    """A convolution that a phase is made of."""
+
+    run: Callable[..., None]
+    w: np.ndarray
+    bias: np.ndarray | None
+    outputs: tuple[slice, ...]  # of the physical array
+    inputs: tuple[slice, ...] = ()
+    onto: bool = False  # added to what the outputs hold
+    finishes: bool = True  # what follows the sums follows it
+
+
+def _spatial(layout: Layout, ranges) -> tuple[slice, ...]:
+    """The elements of a physical array that these ranges of its spatial axes pick."""
+    at = {dim + 2: slice(r.start, r.stop, r.step) for dim, r in enumerate(ranges)}
     return tuple(at.get(factor.dim, slice(None)) for factor in layout.factors)
 
 

@@ -102,7 +102,8 @@ LK_INLINE void tile(const lk_gemm *g, const int mr, const int nv)
 {
     const int tail = g->cols % LK_LANES;
     /* the tap that ends by rows */
-    const int64_t last_tap = g->accumulate || g->c_split || tail || g->kb_last < LK_UNROLL ? -1 : g->taps - 1;
+    const int64_t last_tap =
+        g->accumulate || g->c_split || tail || g->pads || g->kb_last < LK_UNROLL ? -1 : g->taps - 1;
     vf acc[MAX_MR * 2]; /* fixed sizes: arrays of variable size would stay in memory */
 #pragma GCC unroll 32
     for (int i = 0; i < mr; i++)
@@ -175,6 +176,13 @@ LK_INLINE void tile(const lk_gemm *g, const int mr, const int nv)
                 step(acc, p, k, b, mr, nv);
         }
     }
+    if (g->pads)
+#pragma GCC unroll 8
+        for (int j = 0; j < nv; j++)
+            if (g->cols - g->pads < (j + 1) * LK_LANES)
+#pragma GCC unroll 32
+                for (int i = 0; i < mr; i++)
+                    acc[i * nv + j] = first_lanes(acc[i * nv + j], g->cols - g->pads - j * LK_LANES);
     if (g->clip && !g->accumulate)
 #pragma GCC unroll 32
         for (int i = 0; i < mr; i++)

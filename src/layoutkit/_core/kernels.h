@@ -39,6 +39,7 @@ typedef struct {
     int c_split;
     int accumulate; /* C is read and added to, the biases as well if they are given */
     int rows, cols;
+    int pads;          /* in the last so many columns zeros are stored, whatever was summed; a C that is added to has them */
     const float *clip; /* C is clipped to [clip[0], clip[1]] at last, a NaN stays; or NULL */
     const char *ahead; /* fetched into L2 meanwhile, ahead_bytes of it: the filter that comes next */
     int64_t ahead_bytes;
@@ -102,7 +103,8 @@ typedef void (*lk_strips_fn)(const lk_strips *);
 
 /* y[i][j] = f(y[i][j] + add[i][j]), i < rows, j < count: rows of floats at y + row[i], and at add + row[i] unless add is
  * NULL; they may be the same. `what` names f: clip to [lo, hi], prelu by slope[i * slope_row + j * slope_col] (0 or 1
- * each), ... A NaN stays one. */
+ * each), ... A NaN stays one. clip is exact, prelu rounds once; hardswish is within 3 ulp, silu and gelu_tanh are
+ * within 4, gelu within 7. At -Inf these four are -0, what they tend to. */
 enum { LK_NOTHING, LK_CLIP, LK_PRELU, LK_SILU, LK_GELU, LK_GELU_TANH, LK_HARDSWISH };
 typedef struct {
     char *y;
@@ -207,6 +209,15 @@ typedef struct {
 } lk_winograd_filter;
 typedef void (*lk_winograd_filter_fn)(const lk_winograd_filter *);
 
+/* Of rows of `count` floats that follow one another, their largest magnitudes, as bits: the most of them, and the least
+ * of those that are not 0; 0 if there is none. Inf has 0x7f800000, a NaN more. */
+typedef struct {
+    const float *w;
+    int64_t rows, count;
+    int32_t least, most;
+} lk_extent;
+typedef void (*lk_extent_fn)(lk_extent *);
+
 /* The types that conversions know, and which bits mean what. */
 enum { LK_F32, LK_F64, LK_F16, LK_BF16, LK_S32, LK_S8, LK_U8, LK_TYPE_COUNT };
 
@@ -235,7 +246,7 @@ typedef double (*lk_peak_fn)(int64_t n);
 
 enum {
     LK_GEMM, LK_DEPTHWISE, LK_STRIPS, LK_FINISH, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_PANEL, LK_CONVERT, LK_PEAK,
-    LK_WINOGRAD_IN, LK_WINOGRAD_OUT, LK_WINOGRAD_FILTER, LK_FAMILY_COUNT
+    LK_WINOGRAD_IN, LK_WINOGRAD_OUT, LK_WINOGRAD_FILTER, LK_EXTENT, LK_FAMILY_COUNT
 };
 
 typedef struct {

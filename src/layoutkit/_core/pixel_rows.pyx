@@ -197,6 +197,7 @@ cdef class PixelRows(Executor):
             if bias != NULL:
                 tile.bias_col = bias + (group * self.panels + panel) * self.nr
             tile.cols = <int>min(self.nr, self.cols - panel * self.nr)
+            tile.pads = <int>min(tile.cols, max(0, panel * self.nr + tile.cols - self.g.oc))
             tile.c = tile.next = y
             for j in range(ceil_div(tile.cols, self.lanes) * per_vector):
                 c_col[j] = self.column(group * self.cols + panel * self.nr + j * self.lanes // per_vector)

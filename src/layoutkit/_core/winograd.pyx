@@ -20,8 +20,8 @@ from .executor import NOTHING, Footprint
 
 from .executor cimport Executor, Geometry, aligned, ceil_div, share
 from .registry cimport (
-    LK_WINOGRAD_FILTER, best_row, lk_finish, lk_gemm, lk_kernel, lk_winograd_filter, lk_winograd_filter_fn,
-    lk_winograd_in, lk_winograd_in_fn, lk_winograd_out, lk_winograd_out_fn, row_named,
+    LK_EXTENT, LK_WINOGRAD_FILTER, best_row, lk_extent, lk_extent_fn, lk_finish, lk_gemm, lk_kernel,
+    lk_winograd_filter, lk_winograd_filter_fn, lk_winograd_in, lk_winograd_in_fn, lk_winograd_out, lk_winograd_out_fn, row_named,
 )
 
 cdef enum:
@@ -31,6 +31,8 @@ cdef enum:
     MAX_RUN = 128      # channels summed in a register before the sum is added to M: rounding grows with them
     MAX_TILE = 64      # outputs of a tile
     SKEW = 16          # floats that keep rows and products off each other's cache sets
+
+RUN = MAX_RUN  # what winograd.py counts roundings by
 
 
 cdef struct Work:
@@ -226,6 +228,7 @@ cdef class Winograd(Executor):
                     if t + 1 == self.products:
                         g.ahead_bytes = 0
                 g.cols = <int>(ceil_div(min(self.nr, self.cols - p * self.nr), self.lanes) * self.lanes)
+                g.pads = <int>min(g.cols, max(0, p * self.nr + g.cols - self.g.oc))
                 k = 0
                 while True:
                     g.kb = g.kb_last = min(self.run, self.ic - k % max(1, self.ic))
@@ -306,3 +309,16 @@ def pack(const float[:, :, :, :, ::1] w, const double[:, ::1] gh, const double[:
                         f.w = &w[0, 0, 0, 0, 0] + (((group * per_group + panel * f.width) * ic + c) * depth + d) * size
                         f.u = &u[group, 0, panel, d, c, 0]
                         fn(&f)
+
+
+def extent(const float[:, ::1] w):
+    """The least and the most of what rows of `w` have as largest magnitude, as bits of float32; see lk_extent."""
+    cdef lk_extent e
+    cdef lk_extent_fn fn = <lk_extent_fn>best_row(LK_EXTENT, 32).fn
+    e.rows, e.count = w.shape[0], w.shape[1]
+    if e.rows == 0 or e.count == 0:
+        return 0, 0
+    e.w = &w[0, 0]
+    with nogil:
+        fn(&e)
+    return e.least, e.most

@@ -78,7 +78,7 @@ class BlasRoute:
 
     def __call__(self, x, w, bias, y, finish: Finish | None = None, add=None, workspace=None) -> None:
         p, native = self._p, NATIVE[self._p.src.rank]
-        with limited(self._threads):
+        with limited(self._threads), np.errstate(all="ignore"):  # no other way warns of Inf
             x = reorder(x, p.src, native, shape=p.src_shape, threads=self._threads)
             direct = p.dst == native and y.strides == contiguous_strides(native, p.dst_shape)
             out = y if direct and not (add is not None and np.may_share_memory(add, y)) else empty(
@@ -89,8 +89,8 @@ class BlasRoute:
                 x[(slice(None), *(slice(a, a + n) for n, (a, _) in zip(p.size, p.padding)))] = inner
             for i in range(0, self._rows, self._chunk):
                 self._multiply(x, w, pixels, i, min(self._rows, i + self._chunk))
-        if bias is not None:
-            pixels += bias
+            if bias is not None:
+                pixels += bias
         if finish is not None:
             if add is not None:
                 add = np.ascontiguousarray(reorder(add, p.dst, native, shape=p.dst_shape)).reshape(pixels.shape)

@@ -126,9 +126,10 @@ def _lanes(p: ConvProblem, found: _Vectors, lanes: int):
         assert windows is not None  # or it would not be supported
         reads = channel[:, None] // (p.oc // p.groups) * depth + np.arange(depth)[:, None] - windows[..., None]
         valid = (used & (channel < p.oc))[:, None] & np.ones((depth, 1), bool)
-        order = np.where(valid, reads + lane // found.each * found.each * (found.pixels > 1), 0).astype(np.int32)
+        # a pad takes its own lane, which reads nothing: 0 times an Inf of another would not be 0
+        order = np.where(valid, reads + lane // found.each * found.each * (found.pixels > 1), lane).astype(np.int32)
         at = lane % block if found.pixels > 1 else lane
-        there = windows[..., None] + at < p.ic
+        there = (windows[..., None] + at < p.ic) & valid.any(-1, keepdims=True)
         if block > 1:  # a run's channels, not the next block's
             there &= (windows % block)[..., None] + at < block
         x_lanes = mask(there)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -13,7 +14,8 @@ from ..layout import Layout
 from ..reorder import reorder
 from ..tensor import Tensor
 from .activation import parse
-from .problem import ACCURACIES, ConvProblem, pad_pairs, per_axis
+from .problem import ACCURACIES, ConvProblem, Pairs, pad_pairs, per_axis
+from .traits import Traits, traits
 
 ALGORITHM_NAMES = ("auto", "direct", "im2col", "winograd", "folded", "planes", "depthwise",
                    "grouped", "blas")
@@ -69,7 +71,7 @@ class Filter:
         pads = pad_pairs(self.padding, size, self.kernel, self.stride, self.dilation)
         p = ConvProblem(
             shape[0], self.ic, self.oc, size, self.kernel, self.stride, pads, self.dilation, self.groups,
-            self.layout, self.out_layout, self.accuracy,
+            self.layout, self.out_layout, *self.allowed(self.w, pads),
         )  # fmt: skip
         if any(n < 1 for n in p.out):
             raise ValueError(
@@ -77,6 +79,32 @@ class Filter:
                 f"the input of {size} padded by {pads}"
             )
         return p
+
+    def allowed(self, w: np.ndarray, pads: Pairs) -> tuple[str, bool]:
+        """Accuracy and `zeros` of a problem with filter `w`, this one or a part of it: what its values allow."""
+        padded = any(map(any, pads))
+        loose = ACCURACIES.index(self.accuracy) > ACCURACIES.index("strict")
+        winograd = loose and w.shape[-1] == 3 and self.algorithm in ("auto", "winograd")
+        if not padded and not winograd:
+            return self.accuracy, False
+        found = self.traits if w is self.w else traits(w)
+        zeros = padded and not found.finite
+        if not winograd or found.why_strict is None:
+            return self.accuracy, zeros
+        if self.algorithm == "winograd":
+            raise ValueError(f"{self.what}: algorithm 'winograd' is not for this filter: {found.why_strict}")
+        return "strict", zeros
+
+    @cached_property
+    def traits(self) -> Traits:
+        """Of the whole filter."""
+        return traits(self.w)
+
+    def note(self, p: ConvProblem) -> str:
+        """What the values of the filter changed about `p`, a line; "" if nothing."""
+        if p.accuracy == self.accuracy and not p.zeros:
+            return ""
+        return f"filter: {self.traits.why_strict}: {p.accuracy}" + ", its padding is summed" * p.zeros
 
     def per_channel(self, values, name: str) -> np.ndarray:
         """`values`, one for each output channel."""

@@ -24,7 +24,7 @@ Pairs = tuple[tuple[int, int], ...]
 _AXES, _PAD = sizes(3), r"-?[0-9]{1,18}\+-?[0-9]{1,18}"
 KEY = (  # of a convolution, without its threads
     f"conv n({NUMBER}) c({CHANNELS}) ({_AXES}) o({CHANNELS}) k({_AXES}) s({_AXES}) p({_PAD}(?:,{_PAD}){{0,2}}) "
-    f"d({_AXES}) g({NUMBER}) ({LAYOUT})>({LAYOUT}) f32(?: ({'|'.join(ACCURACIES)}))?"
+    f"d({_AXES}) g({NUMBER}) ({LAYOUT})>({LAYOUT}) f32(?: ({'|'.join(ACCURACIES)}))?( zeros)?"
 )
 _KEY = re.compile(KEY)
 
@@ -45,6 +45,7 @@ class ConvProblem:
     src: Layout
     dst: Layout
     accuracy: str = "standard"
+    zeros: bool = False  # padding is summed, not left out: the filter holds Inf or NaN, and 0 * Inf is NaN
 
     def __post_init__(self) -> None:
         for name in ("kernel", "stride", "dilation", "groups", "padding"):
@@ -105,7 +106,7 @@ class ConvProblem:
         return (
             f"conv n{self.n} c{self.ic} {x(self.size)} o{self.oc} k{x(self.kernel)} s{x(self.stride)} "
             f"p{pads} d{x(self.dilation)} g{self.groups} {key(self.src)}>{key(self.dst)} f32 "
-            f"{self.accuracy}"
+            f"{self.accuracy}{' zeros' * self.zeros}"
         )
 
     @classmethod
@@ -114,7 +115,7 @@ class ConvProblem:
         found = _KEY.fullmatch(text)
         if not found:
             raise ValueError(f"not the key of a convolution: {text!r}")
-        n, ic, size, oc, kernel, stride, pads, dilation, groups, src, dst, accuracy = found.groups()
+        n, ic, size, oc, kernel, stride, pads, dilation, groups, src, dst, accuracy, zeros = found.groups()
 
         def x(values: str) -> tuple[int, ...]:
             return tuple(map(int, values.split("x")))
@@ -122,7 +123,7 @@ class ConvProblem:
         padding = tuple((int(a), int(b)) for a, b in (pair.split("+") for pair in pads.split(",")))
         p = cls(
             int(n), int(ic), int(oc), x(size), x(kernel), x(stride), padding, x(dilation), int(groups),
-            Layout(src), Layout(dst), accuracy or "standard",
+            Layout(src), Layout(dst), accuracy or "standard", bool(zeros),
         )  # fmt: skip
         if not p.fits:
             raise ValueError(f"not a convolution: {text!r}; its numbers do not fit together")

@@ -35,7 +35,7 @@ from ..spans import PlanError, Span
 from . import algorithms, blas
 from .algorithms import GFLOPS, LANES, Algorithm
 from .depthwise import DEPTHWISE, GROUPED
-from .folded import CHANNELS_LAST, FOLDED
+from .folded import CHANNELS_LAST, FOLDED, padded_room
 from .footprint import check_executor
 from .geometry import contiguous_strides
 from .planes import PLANES
@@ -80,6 +80,8 @@ class Route:
         x_bytes = y_bytes = 0
         pads = None
         room = algorithm.room and algorithm.room(native, x_strides if native.src == p.src else None)
+        if not room and _copies(native, algorithm):
+            room = padded_room(native, native.n, 4 * native.ic)
         if room:
             before = program(p.src, native.src, p.src_shape, 4, x_strides, room.strides)
             x_strides, x_bytes, pads, native = room.strides, room.bytes, room[2:6], room.problem
@@ -120,19 +122,25 @@ class Route:
         return packed, biases
 
 
+def _copies(p: ConvProblem, algorithm: Algorithm) -> bool:
+    """Whether `algorithm`, which leaves padding out, has to read a padded copy: tiles may leave out some of it only."""
+    return p.zeros and any(map(any, p.padding)) and not algorithm.gather
+
+
 def _packing(native: ConvProblem, algorithm: Algorithm, kernel: Kernel) -> str:
     return f"{algorithm.packing} {kernel.nr} {native.dst.block(1)}"
 
 
 def _natives(p: ConvProblem, algorithm: Algorithm) -> list[ConvProblem] | str:
     """`p` on layouts that `algorithm` takes, the fewest sides changed, and on those of its detour; or why on none."""
-    reason = algorithm.supports(p)
-    found = [p] if reason is None else []
-    if reason and (algorithm.via == "channels" or algorithm.room):  # reads a copy anyway
-        via = Layout(NATIVE[algorithm.via][p.src.rank])
-        changed = (replace(p, src=src, dst=dst) for src, dst in ((p.src, via), (via, p.dst), (via, via)))
+    reason, via = algorithm.supports(p), Layout(NATIVE[algorithm.via][p.src.rank])
+    copies = _copies(p, algorithm) and not algorithm.room  # into `via`
+    found = [p] if reason is None and not (copies and p.src != via) else []
+    if not found and (algorithm.via == "channels" or algorithm.room):  # reads a copy anyway
+        sides = [(via, p.dst), (via, via)] if copies else [(p.src, via), (via, p.dst), (via, via)]
+        changed = (replace(p, src=src, dst=dst) for src, dst in sides)
         found += [native for native in changed if algorithm.supports(native) is None][:1]
-    if algorithm.detour:
+    if algorithm.detour and not copies:
         blocks = Layout(NATIVE[algorithm.detour][p.src.rank])
         native = replace(p, src=blocks, dst=blocks)
         if native not in found and algorithm.supports(native) is None:
@@ -151,7 +159,8 @@ def _estimate(p: ConvProblem, native: ConvProblem, algorithm: Algorithm, kernel:
     else:
         seconds = _estimate_sum(native, algorithm, kernel, threads)
     x_bytes, y_bytes = 4 * prod(p.src_shape), 4 * prod(p.dst_shape)
-    moved = (native.src != p.src or algorithm.room is not None) * x_bytes + (native.dst != p.dst) * y_bytes
+    copied = native.src != p.src or algorithm.room is not None or _copies(native, algorithm)
+    moved = copied * x_bytes + (native.dst != p.dst) * y_bytes
     return seconds + 2 * moved / (MOVE * threads) + 1e-6
 
 
