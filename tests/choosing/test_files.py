@@ -1,4 +1,4 @@
-"""Files that several processes write: whole or not at all, never waiting for ever, nothing left behind by the killed."""
+"""Files that several processes write: whole or not at all, no endless wait, nothing left behind by the killed."""
 
 import os
 import resource
@@ -23,7 +23,8 @@ ONE = Cost(1.0, 1.0, 0.0, 1)
 def process(program, *arguments, **options):
     """A process that runs `program`, killed in the end."""
     child = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(program), *map(str, arguments)], stdout=subprocess.PIPE, text=True, **options
+        [sys.executable, "-c", textwrap.dedent(program), *map(str, arguments)],
+        stdout=subprocess.PIPE, text=True, **options,
     )  # fmt: skip
     try:
         with child:
@@ -121,7 +122,7 @@ def test_the_next_writer_removes_what_killed_ones_left_and_nothing_else(tmp_path
     others += ["target", *(f"costs.json.00000000000{c}.tmp" for c in "abc")]
     with process(LIVING, path) as living:
         assert living.stdout.readline() == "writes\n"
-        (theirs,) = (f.name for f in tmp_path.iterdir() if f.name not in others and f.suffix == ".tmp" and f.stat().st_size)
+        (theirs,) = {f.name for f in tmp_path.glob("*.tmp")}.difference(others)
         files.replace(path, b"new")
         assert path.read_bytes() == b"new"
         assert {f.name for f in tmp_path.iterdir()} == {"costs.json", theirs, *others}
