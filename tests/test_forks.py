@@ -1,5 +1,6 @@
 """Forks: in the child every call works, on one thread, whoever forked and whatever the parent's threads were doing."""
 
+import json
 import os
 import subprocess
 import sys
@@ -7,6 +8,7 @@ import textwrap
 
 import pytest
 
+BENCH = Path(__file__).parents[1] / "bench"
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 
 # The second is fork(2) as C calls it: no handler of Python's runs.
@@ -119,5 +121,49 @@ def test_locks_that_other_threads_hold_do_not_hold_up_a_child(fork, cache_dir):
         assert lk.cost_table.costs("p") == {"c": one}
         """,
         fork,
+    )
+    assert out == ["0"]
+
+
+def test_a_share_of_the_campaign():
+    done = subprocess.run(
+        [sys.executable, str(BENCH / "forks.py"), "--forks", "100", "--seconds", "15", "--json"],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    counts = json.loads(done.stdout)
+    assert counts.pop("forked") > 10 and counts.pop("rounds") > 100
+    assert counts == {"failed": 0, "hung": 0, "failed_threads": 0}
+
+
+def test_a_convolution_that_another_thread_is_planning_does_not_hold_up_a_child():
+    out = in_new_python(
+        """
+        from layoutkit.convolution.problem import ConvProblem
+
+        held, forked = threading.Event(), threading.Event()
+
+        class Slow(int):
+            def __add__(self, other):
+                held.set()
+                assert forked.wait(60)
+                return int(self) + other
+
+        def out(size):
+            plain = lk.Layout("NCW")
+            return ConvProblem(1, 1, 1, (size,), (1,), (1,), ((0, 0),), (1,), 1, plain, plain).out
+
+        thread = threading.Thread(target=out, args=(Slow(7),))
+        thread.start()
+        assert held.wait(60)
+
+        def work():
+            assert out(9) == (9,)
+
+        print(in_child(work))
+        forked.set()
+        thread.join()
+        """,
+        "os.fork",
     )
     assert out == ["0"]

@@ -22,7 +22,7 @@ ONE = Cost(1.0, 1.0, 0.0, 1)
 
 
 def interrupted(work, at):
-    """Call `work`, and raise KeyboardInterrupt before step number `at` of layoutkit's Python code; whether it had that.
+    """Call `work`, and raise KeyboardInterrupt before step `at` of layoutkit's Python code; whether it had so many.
 
     A step is an instruction of the interpreter: signals come after some of them only, this at all.
     """

@@ -19,7 +19,7 @@ from typing import IO
 
 from .._core.guard import Lock
 
-POLL = 0.02  # seconds between two attempts at a lock that another process has
+POLL = 0.002  # seconds between two attempts at a lock that another process has
 UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # of file systems without locks
 
 _writing = Lock(again=True)

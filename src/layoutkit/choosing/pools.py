@@ -84,7 +84,7 @@ _limit = _Limit()
 
 
 def limited(threads: int) -> Undone:
-    """A context in which numpy's BLAS has at most so many threads, libraries apart loaded since the last `held`.
+    """A context in which numpy's BLAS has so many threads; libraries loaded since the last `held` are not met.
 
     Within a thread the innermost limit holds, between threads the smallest.
     """

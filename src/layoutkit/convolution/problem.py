@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from math import prod
 
 import numpy as np
@@ -64,13 +63,17 @@ class ConvProblem:
         """Whether a padded copy of the input, of so many bytes, is in proportion to what is convolved."""
         return nbytes <= max(COPY[0], COPY[1] * 4 * (prod(self.src_shape) + prod(self.dst_shape)))
 
-    @cached_property
+    @property
     def out(self) -> tuple[int, ...]:
         """Spatial size of the output."""
-        return tuple(
-            (i + a + b - d * (k - 1) - 1) // s + 1
-            for i, (a, b), k, s, d in zip(self.size, self.padding, self.kernel, self.stride, self.dilation)
-        )
+        # Before Python 3.12 cached_property takes a lock, which the child of a fork may find held for ever.
+        found = self.__dict__.get("_out")
+        if found is None:
+            found = self.__dict__["_out"] = tuple(
+                (i + a + b - d * (k - 1) - 1) // s + 1
+                for i, (a, b), k, s, d in zip(self.size, self.padding, self.kernel, self.stride, self.dilation)
+            )
+        return found
 
     @property
     def fits(self) -> bool:
