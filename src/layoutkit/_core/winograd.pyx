@@ -228,7 +228,9 @@ cdef class Winograd(Executor):
                     if t + 1 == self.products:
                         g.ahead_bytes = 0
                 g.cols = <int>(ceil_div(min(self.nr, self.cols - p * self.nr), self.lanes) * self.lanes)
-                g.pads = <int>min(g.cols, max(0, p * self.nr + g.cols - self.g.oc))
+                g.pads = 0
+                if self.cols > self.g.oc:
+                    g.pads = <int>min(g.cols, max(0, p * self.nr + g.cols - self.g.oc))
                 k = 0
                 while True:
                     g.kb = g.kb_last = min(self.run, self.ic - k % max(1, self.ic))
@@ -312,13 +314,13 @@ def pack(const float[:, :, :, :, ::1] w, const double[:, ::1] gh, const double[:
 
 
 def extent(const float[:, ::1] w):
-    """The least and the most of what rows of `w` have as largest magnitude, as bits of float32; see lk_extent."""
+    """The least and the most of what rows of `w` have as largest magnitude; see lk_extent."""
     cdef lk_extent e
     cdef lk_extent_fn fn = <lk_extent_fn>best_row(LK_EXTENT, 32).fn
     e.rows, e.count = w.shape[0], w.shape[1]
     if e.rows == 0 or e.count == 0:
-        return 0, 0
+        return 0.0, 0.0
     e.w = &w[0, 0]
     with nogil:
         fn(&e)
-    return e.least, e.most
+    return (<float *>&e.least)[0], (<float *>&e.most)[0]

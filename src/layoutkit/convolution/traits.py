@@ -5,6 +5,7 @@ It is looked at once, before anything is planned: one pass, a tenth of the cheap
 
 from __future__ import annotations
 
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +24,7 @@ class Traits(NamedTuple):
     @property
     def finite(self) -> bool:
         """Neither Inf nor NaN."""
-        return self.most < np.inf
+        return self.most < inf
 
     @property
     def why_strict(self) -> str | None:
@@ -40,5 +41,4 @@ class Traits(NamedTuple):
 def traits(w: np.ndarray) -> Traits:
     """The traits of a filter (O, ...), contiguous."""
     by_channel = w.reshape(len(w), -1) if w.size else w.reshape(0, 1)
-    least, most = np.array(extent(by_channel), np.int32).view(np.float32)
-    return Traits(float(least), float(most), by_channel.shape[1])
+    return Traits(*extent(by_channel), by_channel.shape[1])
