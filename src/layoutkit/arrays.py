@@ -101,12 +101,18 @@ def held_shape(array: np.ndarray, layout: Layout, shape: Sequence[int] | None, w
     return shape
 
 
-def empty(shape: Sequence[int], dtype: np.dtype, what: str, beside: np.ndarray | None = None) -> np.ndarray:
-    """A new array aligned to 64 bytes; large ones from the pool, others at changing places of their pages, or at
-    another than `beside`, which it is used with."""
+def nbytes_of(shape: Sequence[int], dtype: np.dtype, what: str) -> int:
+    """Bytes of an array; ValueError where there can be none of so many."""
     size = prod(shape) * dtype.itemsize
     if size > MAX_BYTES:
         raise ValueError(f"{what}: an array of shape {tuple(shape)} and dtype {dtype} is too large")
+    return size
+
+
+def empty(shape: Sequence[int], dtype: np.dtype, what: str, beside: np.ndarray | None = None) -> np.ndarray:
+    """A new array aligned to 64 bytes; large ones from the pool, others at changing places of their pages, or at
+    another than `beside`, which it is used with."""
+    size = nbytes_of(shape, dtype, what)
     if size >= LARGE and HAS_MAPPINGS:
         return np.ndarray(shape, dtype, pool.take(size))
     if size >= STAGGERED:

@@ -13,7 +13,7 @@ import numpy as np
 from ._core import registry
 from ._core.reorder import Kept, address
 from .arguments import Held, hold, target
-from .arrays import as_array, as_out, check_held, check_movable, check_out, empty, new, overlap
+from .arrays import as_array, as_out, check_held, check_movable, check_out, empty, nbytes_of, new, overlap
 from .choosing.limits import copy_rate
 from .choosing.machine import last_level_cache
 from .cost import cost_table
@@ -240,7 +240,7 @@ def _bind(array, src, dst, shape, out, region, at, pad_value, threads: int):
     check_movable(array, "reorder")
     what = f"reorder {src} -> {dst}"
     box, physical, pitched = _place(array, src, dst, shape, out, region, at, what)
-    width, nbytes = array.itemsize, prod(physical) * array.itemsize
+    width, nbytes = array.itemsize, nbytes_of(physical, array.dtype, what)
     pad = pad_element(pad_value, array.dtype, what).tobytes()
     if not nbytes or (0 in box.shape and not box.whole):
         return None, physical, 1, what, pitched, layouts
@@ -335,7 +335,7 @@ def _bind_conversion(array, src, dst, shape, out, numbers, region, at, pad_value
     if beta and out is None:
         raise ValueError(f"{what}: beta={beta} adds to out, and there is none")
     pad = pad_bytes(pad_value, t, what)
-    if not prod(physical) or (0 in box.shape and not box.whole):
+    if not nbytes_of(physical, t.dtype, what) or (0 in box.shape and not box.whole):
         return None, given, physical, t.dtype, 1, what, pitched, layouts
     out_strides = strides_of(dst, box.dst_shape, t.dtype.itemsize)
     if out is not None:

@@ -47,16 +47,18 @@ class ConvProblem:
     zeros: bool = False  # padding is summed, not left out: the filter holds Inf or NaN, and 0 * Inf is NaN
 
     def __post_init__(self) -> None:
-        for name in ("kernel", "stride", "dilation", "groups", "padding"):
-            given = getattr(self, name)
-            least, most = _range(given)
-            allowed = -MOST if name == "padding" else 1
-            if not allowed <= least <= most <= MOST:
-                raise ValueError(f"convolution: {name} {given} is not within {allowed} to {MOST}")
-        padded = tuple(max(n, n + a + b) for n, (a, b) in zip(self.size, self.padding))
+        pads = [n for pair in self.padding for n in pair]
+        for name, given, least in (("kernel", self.kernel, 1), ("stride", self.stride, 1), ("padding", pads, -MOST),
+                                   ("groups", (self.groups,), 1), ("dilation", self.dilation, 1)):  # fmt: skip
+            if given and not least <= min(given) <= max(given) <= MOST:
+                raise ValueError(f"convolution: {name} {getattr(self, name)} is not within {least} to {MOST}")
+        padded = tuple([max(n, n + a + b) for n, (a, b) in zip(self.size, self.padding)])
         for layout, shape, what in ((self.src, (self.n, self.ic, *padded), "input with its padding"),
                                     (self.dst, self.dst_shape, "output")):  # fmt: skip
-            if 4 * prod(max(1, n) for n in layout.physical_shape([max(0, n) for n in shape])) >= MOST_BYTES:
+            blocks = [f.size for f in layout.factors if f.size]  # what they pad is less than a block in each dimension
+            if 4 * prod([max(1, n) for n in shape]) * prod(blocks) < MOST_BYTES:
+                continue
+            if 4 * prod([max(1, n) for n in layout.physical_shape([max(0, n) for n in shape])]) >= MOST_BYTES:
                 raise ValueError(f"convolution: an {what} of {shape} in {layout} is beyond 2**62 bytes")
 
     def copy_fits(self, nbytes: int) -> bool:
@@ -133,14 +135,6 @@ class ConvProblem:
         return p
 
 
-def _range(given) -> tuple[int, int]:
-    """The least and the largest among numbers, however nested; (1, 1) of none."""
-    if not isinstance(given, tuple):
-        return given, given
-    found = [_range(one) for one in given] or [(1, 1)]
-    return min(a for a, _ in found), max(b for _, b in found)
-
-
 def check_strides(p: ConvProblem, x_strides: Sequence[int], y_strides: Sequence[int]) -> None:
     """ValueError unless all offsets into arrays of these byte strides fit 63 bits, those of the padding included."""
     reach = max(n + abs(a) + abs(b) for n, (a, b) in zip(p.size, p.padding))
@@ -155,9 +149,10 @@ def per_axis(value, rank: int, what: str, least: int) -> tuple[int, ...]:
         values = tuple(int(v) for v in values if int(v) == v)
     except (TypeError, ValueError, OverflowError):
         values = ()
-    if len(values) != rank or any(not least <= v <= MOST for v in values):
-        one = f"an int of at least {least}, at most {MOST}"
-        raise ValueError(f"{what}: expected {one}, or {rank} of them, got {value!r}")
+    if len(values) != rank or any(v < least for v in values):
+        raise ValueError(f"{what}: expected an int of at least {least}, or {rank} of them, got {value!r}")
+    if any(v > MOST for v in values):
+        raise ValueError(f"{what}: {value!r} is beyond {MOST}")
     return values
 
 
