@@ -93,8 +93,10 @@ LK_INLINE void end_rows(vf *acc, const lk_gemm *g, const char *const *p, int64_t
             }
         }
 #pragma GCC unroll 8
-        for (int j = 0; j < nv; j++)
-            *(vf *)(c + col[j]) = clip ? clipped(acc[i * nv + j], lo, hi) : acc[i * nv + j];
+        for (int j = 0; j < nv; j++) {
+            const vf sum = positive_zeros(acc[i * nv + j]);
+            *(vf *)(c + col[j]) = clip ? clipped(sum, lo, hi) : sum;
+        }
     }
 }
 
@@ -104,13 +106,23 @@ LK_INLINE void tile(const lk_gemm *g, const int mr, const int nv)
     /* the tap that ends by rows */
     const int64_t last_tap = g->accumulate || g->c_split || tail || g->kb_last < LK_UNROLL ? -1 : g->taps - 1;
     vf acc[MAX_MR * 2]; /* fixed sizes: arrays of variable size would stay in memory */
+    if (g->resume)
 #pragma GCC unroll 32
-    for (int i = 0; i < mr; i++)
+        for (int i = 0; i < mr; i++) {
+            const char *c = g->c + g->c_row[i];
 #pragma GCC unroll 8
-        for (int j = 0; j < nv; j++)
-            acc[i * nv + j] = g->bias_row   ? splat(g->bias_row[i])
-                              : g->bias_col ? *(const vf *)(g->bias_col + j * LK_LANES)
-                                            : (vf){};
+            for (int j = 0; j < nv; j++)
+                acc[i * nv + j] = tail && j == nv - 1 ? load_lanes(c + g->c_col[j], (1u << tail) - 1)
+                                                      : *(const vf *)(c + g->c_col[j]);
+        }
+    else
+#pragma GCC unroll 32
+        for (int i = 0; i < mr; i++)
+#pragma GCC unroll 8
+            for (int j = 0; j < nv; j++)
+                acc[i * nv + j] = g->bias_row   ? splat(g->bias_row[i])
+                                  : g->bias_col ? *(const vf *)(g->bias_col + j * LK_LANES)
+                                                : (vf){};
     const float *b = g->b;
     const int64_t ldb = g->ldb;
     const char *ahead = g->ahead, *const ahead_end = ahead + g->ahead_bytes;
@@ -175,6 +187,11 @@ LK_INLINE void tile(const lk_gemm *g, const int mr, const int nv)
                 step(acc, p, k, b, mr, nv);
         }
     }
+#pragma GCC unroll 32
+    for (int i = 0; i < mr; i++)
+#pragma GCC unroll 8
+        for (int j = 0; j < nv; j++)
+            acc[i * nv + j] = positive_zeros(acc[i * nv + j]);
     if (g->clip && !g->accumulate)
 #pragma GCC unroll 32
         for (int i = 0; i < mr; i++)

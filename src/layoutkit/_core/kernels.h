@@ -18,6 +18,8 @@ enum { LK_PORTABLE, LK_AVX2, LK_AVX512, LK_AVX512_BF16, LK_ISA_COUNT };
  * or 0 where bit i of mask[t] is clear; then `zero` is read, kb zeros. k < kb, in the last block k < kb_last.
  * B is packed or strided: its (t, q, k) rows lie ldb floats apart (those of a tap, if there is b_tap), whole vectors
  * are read.
+ * Sums begin with the bias, or 0, and go through taps, blocks and k in order, one FMA after another; a zero that comes
+ * out is positive.
  * C is stored once, whole vectors at c + c_row[i] + c_col[v], or, if c_split, half vectors at
  * c_col[2v] and c_col[2v + 1]; of the last vector only the first cols % lanes floats, if that is not 0
  * (half a vector if c_split). c_split excludes accumulate.
@@ -38,6 +40,7 @@ typedef struct {
     const int64_t *c_row, *c_col;
     int c_split;
     int accumulate; /* C is read and added to, the biases as well if they are given */
+    int resume; /* sums begin with what C holds, those over earlier taps, and no bias; excludes accumulate, c_split */
     int rows, cols;
     const float *clip; /* C is clipped to [clip[0], clip[1]] at last, a NaN stays; or NULL */
     const char *ahead; /* fetched into L2 meanwhile, ahead_bytes of it: the filter that comes next */

@@ -16,7 +16,7 @@ cdef extern from "kernels.h" nogil:
         char *c
         const int64_t *c_row
         const int64_t *c_col
-        int c_split, accumulate, rows, cols
+        int c_split, accumulate, resume, rows, cols
         const float *clip
         const char *ahead
         int64_t ahead_bytes

@@ -72,6 +72,10 @@ static inline vf clipped(vf v, vf lo, vf hi)
 }
 static inline vf between(vf v, float lo, float hi) { return clipped(v, lo - (vf){}, hi - (vf){}); }
 
+/* v, its negative zeros positive. A sum that adds zeros (padding) and one that leaves them out have the same bits but for
+ * the sign of a zero (products underflow to either): every kernel ends its sums with this. */
+static inline vf positive_zeros(vf v) { return v + 0.0f; }
+
 /* Lane i of the result is lane order[i] of v. */
 static inline vf shuffle_lanes(vf v, vi order) { return __builtin_shuffle(v, order); }
 
