@@ -25,3 +25,12 @@ def cache_dir(tmp_path, monkeypatch):
     """A cost table of this test's own."""
     monkeypatch.setenv("LAYOUTKIT_CACHE_DIR", str(tmp_path))
     return tmp_path
+
+
+@pytest.fixture
+def seed():
+    """Another one in each run, printed where a test fails; ``LAYOUTKIT_TEST_SEED`` brings one back."""
+    given = os.environ.get("LAYOUTKIT_TEST_SEED")
+    found = int(given) if given else int.from_bytes(os.urandom(4), "little")
+    print(f"LAYOUTKIT_TEST_SEED={found}")
+    return found

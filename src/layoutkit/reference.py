@@ -128,8 +128,11 @@ def conv_transpose(x, w, bias, stride, padding, output_padding, dilation, groups
     return y if bias is None else y + np.asarray(bias, np.float64).reshape(-1, *[1] * rank)
 
 
+VANISHING = ("silu", "gelu", "gelu_tanh", "hardswish")  # towards -Inf
+
+
 def activate(y: np.ndarray, activation) -> np.ndarray:
-    """The activation of logical y (N, C, *spatial) in float64; see `activation.ACTIVATIONS`."""
+    """The activation of logical y (N, C, *spatial) in float64; see `activation.ACTIVATIONS`. At -Inf it is its limit."""
     name, *given = (activation,) if isinstance(activation, str) or activation is None else activation
     if name == "prelu":
         given = [np.asarray(given[0], np.float64).reshape(-1, *[1] * (y.ndim - 2))]
@@ -145,5 +148,6 @@ def activate(y: np.ndarray, activation) -> np.ndarray:
         "gelu_tanh": lambda v: v / (1 + np.exp(-2 * math.sqrt(2 / math.pi) * (v + 0.044715 * v**3))),
         "hardswish": lambda v: v * np.clip(v + 3, 0, 6) / 6,
     }
-    with np.errstate(over="ignore"):
-        return functions[name](y, *given)
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = functions[name](y, *given)
+    return np.where(np.isneginf(y), -0.0, found) if name in VANISHING else found

@@ -70,24 +70,6 @@ def test_any_epilogue(c):
     np.testing.assert_array_equal(got, reference.to_physical(logical, dst))  # pads are zero
 
 
-@pytest.mark.parametrize("isa", registry.isas())
-@pytest.mark.parametrize("name", [a for a in ACTIVATIONS if not ACTIVATIONS[a]])
-def test_functions_alone(name, isa):
-    v = np.concatenate([np.linspace(-30, 30, 6001), [0.0, -0.0, 1e-30, -1e-30, 80, 90, 3e38, -80]])
-    v = v.astype(np.float32)
-    with using_isa(isa):
-        identity = np.ones((1, 1, 1, 1), np.float32)
-        got, special = (
-            lk.conv2d(a.reshape(1, 1, 1, -1), identity, activation=name).reshape(-1)
-            for a in (v, np.array([np.nan, np.inf], np.float32))
-        )
-    want = reference.activate(v.astype(np.float64).reshape(1, 1, -1), name).reshape(-1)
-    np.testing.assert_allclose(got, want, rtol=3e-7, atol=3e-7 * 30)
-    near = abs(v) < 3
-    np.testing.assert_allclose(got[near], want[near], rtol=0, atol=8e-7)
-    assert np.isnan(special[0]) and special[1] == (6 if name == "relu6" else np.inf)
-
-
 def test_the_sum_over_blocks_of_taps_is_finished_once():
     rng = np.random.default_rng(0)
     x = rng.standard_normal((1, 14, 14, 512), np.float32)  # a filter panel of more than 300 KB

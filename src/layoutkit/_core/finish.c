@@ -2,9 +2,12 @@
  *
  *   y = f(y + add)        f: clip, prelu, silu, gelu, gelu_tanh, hardswish
  *
- * exp(x) = 2^n e^r with n = round(x / ln 2), e^r by its Taylor polynomial to the seventh power: 2 ulp; below -80
- * it is e^-80, for denormal numbers are slow.
- * gelu is x times the normal distribution, whose erfc comes from Abramowitz and Stegun 7.1.26: 1.5e-7 absolute.
+ * e^x = 2^n e^r with n = round(x / ln 2), e^r by its Taylor polynomial to the seventh power. x comes as a sum of two
+ * floats where it is a rounded product (an absolute error of x is a relative one of e^x), and the result is carried 2^64
+ * times as large until the last product, the only one that may be denormal. So the functions keep their relative
+ * accuracy down to where they vanish. Beyond that, and at -Inf, they are -0, what they tend to; a NaN stays one.
+ * gelu is x times the normal distribution: its erfc(z) is e^(-z^2) times a polynomial in 1 / (1 + z/2), fitted to a
+ * relative 4e-8.
  * Region: the last vector of a row where it is ragged, by masks.
  */
 #include "kernels.h"
@@ -13,12 +16,14 @@
 LK_INLINE vf splat(float x) { return x - (vf){}; }
 LK_INLINE vf choose(vi mask, vf yes, vf no) { return (vf)((mask & (vi)yes) | (~mask & (vi)no)); }
 
-LK_INLINE vf exponential(vf x)
+#define DOWN 0x1p-64f
+
+/* e^(x + rest) * 2^64, -120 <= x <= 0 */
+LK_INLINE vf exponential_up(vf x, vf rest)
 {
-    x = between(x, -80.0f, 88.0f);
     const vf magic = splat(12582912.0f); /* 1.5 * 2^23: adding it rounds to whole numbers */
     const vf shifted = x * 1.44269504f + magic, n = shifted - magic;
-    const vf r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
+    const vf r = (x - n * 0.693359375f) + (n * 2.12194440e-4f + rest);
     vf p = splat(1.0f / 5040);
     p = p * r + 1.0f / 720;
     p = p * r + 1.0f / 120;
@@ -27,10 +32,19 @@ LK_INLINE vf exponential(vf x)
     p = p * r + 0.5f;
     p = p * r + 1.0f;
     p = p * r + 1.0f;
-    return p * (vf)(((vi)shifted - 0x4B400000 + 127) << 23);
+    return p * (vf)(((vi)shifted - 0x4B400000 + 127 + 64) << 23);
 }
 
-LK_INLINE vf sigmoid(vf x) { return 1.0f / (1.0f + exponential(-x)); }
+/* |x|, but at most `most`, where the function has vanished on the negative side */
+LK_INLINE vf magnitude(vf x, float most) { return at_most((vf)((vi)x & 0x7fffffff), splat(most)); }
+
+/* x / (1 + e^-v), v having the sign of x, where up = e^-|v| * 2^64; at -most it has vanished. */
+LK_INLINE vf times_sigmoid(vf x, float most, vf up)
+{
+    const vi negative = x < 0.0f;
+    const vf over = choose(negative, at_least(x, splat(-most)) * up, x) / (1.0f + up * DOWN);
+    return choose(negative, over * DOWN, over);
+}
 
 LK_INLINE vf clip(const lk_finish *f, vf x, vf slope)
 {
@@ -45,29 +59,41 @@ LK_INLINE vf prelu(const lk_finish *f, vf x, vf slope)
 LK_INLINE vf silu(const lk_finish *f, vf x, vf slope)
 {
     (void)f, (void)slope;
-    return x * sigmoid(x);
+    return times_sigmoid(x, 120.0f, exponential_up(-magnitude(x, 120.0f), (vf){}));
 }
 LK_INLINE vf gelu(const lk_finish *f, vf x, vf slope)
 {
     (void)f, (void)slope;
-    const vf z = choose(x < 0.0f, -x, x) * 0.70710678f, t = 1.0f / (1.0f + 0.3275911f * z);
-    vf p = splat(1.061405429f);
-    p = p * t - 1.453152027f;
-    p = p * t + 1.421413741f;
-    p = p * t - 0.284496736f;
-    p = p * t + 0.254829592f;
-    const vf half = 0.5f * p * t * exponential(-z * z); /* erfc(z) / 2 */
-    return x * choose(x < 0.0f, half, 1.0f - half);
+    const vf v = magnitude(x, 15.4f), square = v * v;
+    const vf up = exponential_up(-0.5f * square, -0.5f * left_of(v, v, square));
+    const vf t = 1.0f / (1.0f + 0.353553391f * v);
+    vf p = splat(-0.0295865145f);
+    p = p * t + 0.142541781f;
+    p = p * t - 0.244127408f;
+    p = p * t + 0.139638111f;
+    p = p * t - 0.0137300817f;
+    p = p * t + 0.10152033f;
+    p = p * t + 0.121507086f;
+    p = p * t + 0.141193822f;
+    p = p * t + 0.141042858f;
+    const vf half_up = p * t * up; /* erfc(z) / 2 * 2^64 */
+    return choose(x < 0.0f, at_least(x, splat(-15.4f)) * half_up * DOWN, x * (1.0f - half_up * DOWN));
 }
 LK_INLINE vf gelu_tanh(const lk_finish *f, vf x, vf slope)
 {
     (void)f, (void)slope;
-    return x * sigmoid(1.59576912f * (x + 0.044715f * x * x * x));
+    /* |x| (a + b x^2) with a rest for each rounding */
+    const float a = 1.59576917f, a_rest = -4.53406803e-08f, b = 0.0713548139f, b_rest = 2.3988324e-09f;
+    const vf v = magnitude(x, 11.0f), square = v * v, cube = b * square, sum = a + cube, inner = v * sum;
+    const vf back = sum - cube;
+    const vf sum_rest = (a - back) + (cube - (sum - back)) + (b * left_of(v, v, square) + b_rest * square)
+                      + (left_of(splat(b), square, cube) + a_rest);
+    return times_sigmoid(x, 11.0f, exponential_up(-inner, -(left_of(v, sum, inner) + v * sum_rest)));
 }
 LK_INLINE vf hardswish(const lk_finish *f, vf x, vf slope)
 {
     (void)f, (void)slope;
-    return x * (between(x + 3.0f, 0.0f, 6.0f) * (1.0f / 6));
+    return at_least(x, splat(-3.0f)) * (between(x + 3.0f, 0.0f, 6.0f) * (1.0f / 6));
 }
 LK_INLINE vf nothing(const lk_finish *f, vf x, vf slope)
 {

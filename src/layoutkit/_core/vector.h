@@ -58,19 +58,44 @@ static inline void store_lanes(char *p, vf v, uint32_t mask)
 }
 #endif
 
-/* v between lo and hi; a NaN stays one. */
-static inline vf clipped(vf v, vf lo, vf hi)
+/* v, or lo if it is less, or hi if it is more; a NaN stays one. */
+static inline vf at_least(vf v, vf lo)
 {
 #if defined(__AVX512F__)
-    return (vf)_mm512_min_ps((__m512)hi, _mm512_max_ps((__m512)lo, (__m512)v));
+    return (vf)_mm512_max_ps((__m512)lo, (__m512)v);
 #elif defined(__AVX2__)
-    return (vf)_mm256_min_ps((__m256)hi, _mm256_max_ps((__m256)lo, (__m256)v));
+    return (vf)_mm256_max_ps((__m256)lo, (__m256)v);
 #else
-    const vi under = v < lo, over = v > hi;
-    return (vf)((under & (vi)lo) | (over & (vi)hi) | (~(under | over) & (vi)v));
+    const vi under = v < lo;
+    return (vf)((under & (vi)lo) | (~under & (vi)v));
 #endif
 }
+static inline vf at_most(vf v, vf hi)
+{
+#if defined(__AVX512F__)
+    return (vf)_mm512_min_ps((__m512)hi, (__m512)v);
+#elif defined(__AVX2__)
+    return (vf)_mm256_min_ps((__m256)hi, (__m256)v);
+#else
+    const vi over = v > hi;
+    return (vf)((over & (vi)hi) | (~over & (vi)v));
+#endif
+}
+static inline vf clipped(vf v, vf lo, vf hi) { return at_most(at_least(v, lo), hi); }
 static inline vf between(vf v, float lo, float hi) { return clipped(v, lo - (vf){}, hi - (vf){}); }
+
+/* What rounding left of a * b: exactly a * b - product, where that is no denormal number. */
+static inline vf left_of(vf a, vf b, vf product)
+{
+#if defined(__AVX512F__)
+    return (vf)_mm512_fmsub_ps((__m512)a, (__m512)b, (__m512)product);
+#elif defined(__AVX2__)
+    return (vf)_mm256_fmsub_ps((__m256)a, (__m256)b, (__m256)product);
+#else /* Dekker: halves of 12 bits, whose products are exact */
+    const vf a0 = (vf)((vi)a & ~0xfff), b0 = (vf)((vi)b & ~0xfff), a1 = a - a0, b1 = b - b0;
+    return ((a0 * b0 - product) + (a0 * b1 + a1 * b0)) + a1 * b1;
+#endif
+}
 
 /* v, its negative zeros positive. A sum that adds zeros (padding) and one that leaves them out have the same bits but for
  * the sign of a zero (products underflow to either): every kernel ends its sums with this. */

@@ -1,0 +1,72 @@
+"""Activations over the whole range of float32 against float64, on every instruction set."""
+
+import numpy as np
+import pytest
+from conftest import using_isa
+
+from layoutkit import reference
+from layoutkit._core import registry
+from layoutkit._core.route import Finish, finish_pixels
+
+ULPS = {"silu": 4, "gelu": 7, "gelu_tanh": 4, "hardswish": 3, "clip": 0.5, "prelu": 0.5}
+LIMITS = (-1.5, 2.25)
+STEP = 40_009  # bit patterns between two that are tried: 107,000 of them all
+INF = float("inf")
+MOST = np.finfo(np.float32).max
+TINY = np.float32(2.0**-149)
+
+
+def edges(value):
+    """`value` and its neighbours, of either sign."""
+    value = np.float32(value)
+    with np.errstate(over="ignore"):
+        found = [value, np.nextafter(value, np.float32(INF)), np.nextafter(value, np.float32(-INF))]
+    return [x for v in found for x in (v, -v)]
+
+
+def numbers(seed):
+    """A share of all bit patterns, where functions begin to vanish or to saturate more of them, and every edge."""
+    first = np.random.default_rng(seed).integers(STEP)
+    bits = np.arange(first, 2**32, STEP, dtype=np.int64).astype(np.uint32)
+    some = [0, TINY, 2.0**-126, 2.0**-63, 1, 3, 6, 11, 13, 14.2, 15.4, 16, 64, 80, 87.3, 88, 103.97, 104, 120, 128,
+            2.0**64, MOST, INF, *LIMITS]  # fmt: skip
+    near = np.linspace(-125, 25, 30_011).astype(np.float32)
+    return np.concatenate([bits.view(np.float32), near, np.array([x for v in some for x in edges(v)], np.float32)])
+
+
+def finished(name, isa, x):
+    y = x.reshape(1, -1).copy()
+    limits, slope = (LIMITS if name == "clip" else (0, 0)), np.array([0.3], np.float32) if name == "prelu" else None
+    with using_isa(isa):
+        finish_pixels(Finish(name, *limits, slope), y)
+    return y.reshape(-1)
+
+
+@pytest.mark.parametrize("isa", registry.isas())
+@pytest.mark.parametrize("name", ULPS)
+def test_over_all_of_float32(name, isa, seed):
+    x = numbers(seed)
+    got = finished(name, isa, x)
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(x))
+    x, got = x[~np.isnan(x)], got[~np.isnan(x)].astype(np.float64)
+    with np.errstate(over="ignore"):
+        want = reference.activate(x.astype(np.float64).reshape(1, 1, -1), (name, *arguments(name))).reshape(-1)
+        rounded = want.astype(np.float32)
+    infinite = np.isinf(rounded)
+    np.testing.assert_array_equal(got[infinite], rounded[infinite])
+    np.testing.assert_array_equal(np.signbit(got), np.signbit(want))
+    ulp = np.exp2(np.maximum(np.frexp(rounded[~infinite])[1] - 24, -149).astype(np.float64))
+    off = abs(got[~infinite] - want[~infinite]) / ulp
+    worst = off.argmax()
+    assert off[worst] <= ULPS[name], f"{off[worst]:.1f} ulp at {x[~infinite][worst]!r}"
+
+
+def arguments(name):
+    return {"clip": LIMITS, "prelu": (np.float32(0.3),)}.get(name, ())
+
+
+@pytest.mark.parametrize("isa", registry.isas())
+def test_what_they_tend_to(isa):
+    ends = np.array([-INF, -MOST, MOST, INF], np.float32)
+    for name in ("silu", "gelu", "gelu_tanh", "hardswish"):
+        np.testing.assert_array_equal(finished(name, isa, ends), [0, 0, MOST, INF], err_msg=name)
