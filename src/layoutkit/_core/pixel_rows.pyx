@@ -156,8 +156,8 @@ cdef class PixelRows(Executor):
         tile.kb, tile.kb_last = self.kb, self.kb_last
         if self.gather:
             tile.tap, tile.blocks, tile.kb, tile.kb_last = &zero_tap, 1, self.depth, self.depth
-        tile.ldb, tile.b_tap, tile.bias_row, tile.bias_col = self.nr, NULL, NULL, NULL
-        tile.c_split, tile.c_col = self.split, c_col
+        tile.ldb, tile.b_tap, tile.b_row, tile.bias_row, tile.bias_col = self.nr, NULL, NULL, NULL, NULL
+        tile.c_split, tile.c_col, tile.positive = self.split, c_col, self.positive
         while task < end:
             group, rest = task // per_group, task % per_group
             block = rest // self.panels * self.row_blocks // self.tiles

@@ -11,7 +11,7 @@ from math import prod
 from ..layout import Layout
 from ..notation import key
 
-ACCURACIES = ("strict", "standard", "fast")  # each allows what the ones before it allow
+ACCURACIES = ("reproducible", "strict", "standard", "fast")  # each allows what the ones before it allow
 
 Pairs = tuple[tuple[int, int], ...]
 _KEY = re.compile(

@@ -89,6 +89,8 @@ class Route:
             y_bytes = prod(native.dst.physical_shape(p.dst_shape)) * 4
             y_strides = inner
         executor = algorithm.build(native, kernel, threads, x_strides, y_strides, algorithm.gather)
+        # without padding every way adds the same products, so that zeros have the same sign
+        executor.positive = p.accuracy == ACCURACIES[0] and any(map(any, p.padding))
         self.run = core.Route(before, executor, after, residual, x_bytes, y_bytes, pads)
 
     def pack(self, w: np.ndarray, bias: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
