@@ -17,10 +17,11 @@ from collections.abc import Callable, Sequence
 from math import prod
 from pathlib import Path
 
+import hostile
 import numpy as np
 
 import layoutkit as lk
-from layoutkit import notation, reference
+from layoutkit import notation
 from layoutkit._core import registry
 from layoutkit.bench.listed import onnx_layers, text_cases
 from layoutkit.choosing import costfile, model
@@ -81,6 +82,12 @@ def known(data: bytes) -> None:
     assert estimate is None or estimate >= 0, "no time"
 
 
+def harmful(data: bytes) -> None:
+    """A whole table that is drawn by these bytes, in place of the user's: calls go on, and soon."""
+    calls = hostile.use(hostile.table(random.Random(data)), _room.name)
+    assert calls < hostile.MOST_CALLS, f"{calls} calls"
+
+
 def listed(data: bytes) -> None:
     """Any text as a list of problems to measure."""
     text_cases(data.decode(errors="replace").splitlines(), "fuzzed", ["NHWC"], [1])
@@ -103,17 +110,19 @@ def numbers(data: bytes) -> None:
 
 
 def move(data: bytes) -> None:
-    """A reorder between two formats given by text, there and back."""
+    """A reorder between two formats given by text, of explicit strides too, there and back."""
     first, _, second = data.decode(errors="replace").partition(">")
     src, dst = lk.Layout(first), lk.Layout(second)
     shape = (2,) * src.rank
-    if src.rank > 6 or dst.rank != src.rank or not (src.is_dense and dst.is_dense):
-        return
-    if max(prod(x.physical_shape(shape)) for x in (src, dst)) > MOST:
+    if src.rank > 6 or dst.rank != src.rank or max(prod(x.physical_shape(shape)) for x in (src, dst)) > MOST:
         return  # a block of 10^9 is a format like any other, and its pads are memory like any other
-    x = reference.to_physical(np.arange(2**src.rank, dtype=np.int16).reshape(shape), src)
-    there = lk.reorder(x, src, dst, shape=shape)
-    np.testing.assert_array_equal(lk.reorder(there, dst, src, shape=shape), x)
+    if max(x.required_span_size(shape) for x in (src, dst)) > MOST:
+        return
+    values = np.arange(2**src.rank, dtype=np.int16).reshape(shape)
+    there = lk.reorder(values, lk.Layout("abcdef"[: src.rank]), src)  # refused where elements share a place
+    back = lk.reorder(lk.reorder(there, src, dst, shape=shape), dst, src, shape=shape)
+    np.testing.assert_array_equal(back, there)
+    np.testing.assert_array_equal(lk.Tensor(back, src, shape).numpy(), values)
 
 
 def _models() -> tuple[bytes, ...]:
@@ -144,10 +153,13 @@ TARGETS: dict[str, tuple[Callable[[bytes], None], tuple[str | bytes, ...]]] = {
     "spaced": (spaced, ("n c h w", "b (c 16) h w", "b h w c -> b c h w", "n (c1 c2) h w")),
     "table": (table, (_TABLE,)),
     "known": (known, (f"{_CONV} t1", "reorder 1x64x56x56 NCHW>aBcd16b x32 t2", "filter o64 c16 k3x3 g4 f32")),
+    "harmful": (harmful, tuple("0123456789")),
     "listed": (listed, ("3x3 64->128 @56 s2 *4", "3 8->9 @7x8 p1x0+2 d2 g4 # text", _CONV, "reorder 2x3x4 abc>cab x8")),
     "onnx": (onnx_model, _models()),
     "numbers": (numbers, ("\x03\x01\x00\x00", "\x08" * 40, "\x7f\xff" * 30)),
-    "move": (move, ("NCHW>NHWC", "aBc4b>cab", "ab>ba", "nChw16c>NHWC", "abcd>dcba")),
+    "move": (move, (
+        "NCHW>NHWC", "aBc4b>cab", "ab>ba", "nChw16c>NHWC", "abcd>dcba", "ab:(9,2)>ba:(3,*)", "aBc4b:(*,*,40,1)>cab",
+    )),
 }  # fmt: skip
 
 

@@ -32,6 +32,31 @@ def layouts(draw, min_rank=1, max_rank=5, max_blocks=3, tagged=False, pitched=Fa
 
 
 @st.composite
+def activations(draw, rank):
+    """Layouts of activations with `rank` spatial axes: any, those with channels or pixels innermost more often.
+
+    What is convolved in them must say its logical shape: any dimension may be padded.
+    """
+    dims = range(rank + 2)
+    match draw(st.sampled_from(["any", "channels", "blocks", "pixels"])):
+        case "any":
+            return draw(layouts(rank + 2, rank + 2, max_blocks=2))
+        case "channels":
+            return Layout.from_factors([(d, 0) for d in draw(st.permutations([d for d in dims if d != 1]))] + [(1, 0)])
+        case "blocks":
+            order = draw(st.just(list(dims)) | st.permutations(dims))
+            return Layout.from_factors([*((d, 0) for d in order), (1, draw(st.sampled_from([4, 8, 16, 32, 64])))])
+        case _:
+            order = draw(st.permutations([0, 1])) + list(dims[2:])
+            return Layout.from_factors([(d, 0) for d in order])
+
+
+def in_proportion(layout, tensor):
+    """Whether an array of `layout` is not much larger than the `tensor` that it holds."""
+    return prod(layout.physical_shape(tensor.shape)) <= 100_000 + tensor.size
+
+
+@st.composite
 def shapes(draw, rank, min_size=0, most=600):
     """Shapes of at most `most` elements; sizes 0 and 1 are frequent enough to matter."""
     shape = draw(st.lists(st.integers(min_size, 9) | st.integers(1, 40), min_size=rank, max_size=rank))
@@ -41,12 +66,17 @@ def shapes(draw, rank, min_size=0, most=600):
     return tuple(shape)
 
 
+def fitted(layout, shape, most=20_000):
+    """`layout`, without its innermost blocks where the array of `shape` would have more than `most` elements."""
+    while prod(layout.physical_shape(shape)) > most:
+        blocks = [k for k, f in enumerate(layout.factors) if f.size]
+        layout = Layout.from_factors(layout.factors[: blocks[-1]] + layout.factors[blocks[-1] + 1 :])
+    return layout
+
+
 @st.composite
 def laid_out(draw, min_size=0, most=600, **kinds):
     """(layout, shape) pairs; the memory stays below some ten thousand elements."""
     layout = draw(layouts(**kinds))
     shape = draw(shapes(layout.rank, min_size, most))
-    while prod(layout.physical_shape(shape)) > 20_000:
-        blocks = [k for k, f in enumerate(layout.factors) if f.size]
-        layout = Layout.from_factors(layout.factors[: blocks[-1]] + layout.factors[blocks[-1] + 1 :])
-    return layout, shape
+    return fitted(layout, shape), shape

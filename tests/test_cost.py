@@ -11,7 +11,7 @@ import pytest
 from tables import IDENTITY, TABLE
 
 from layoutkit import cost
-from layoutkit.choosing import machine
+from layoutkit.choosing import costfile, machine
 from layoutkit.choosing.costfile import Cost, dump
 from layoutkit.cost import CostTable
 
@@ -36,14 +36,15 @@ def test_what_is_recorded_counts_at_once_and_saved_lasts(table):
     assert [f.suffix for f in table.path.parent.iterdir() if f.suffix != ".lock"] == [".json"]
 
 
-def test_the_doubtful_serves_until_there_is_better_and_is_not_saved(table):
+def test_the_doubtful_is_held_apart_until_there_is_better_and_is_not_saved(table):
     table.record("p", "c", Cost(9.0, 9.0, 0.0, 1), doubtful=True)
     table.record("p", "d", Cost(8.0, 8.0, 0.0, 1), doubtful=True)
-    assert table.costs("p") == {"c": Cost(9.0, 9.0, 0.0, 1), "d": Cost(8.0, 8.0, 0.0, 1)}
-    assert table.problems() == []
+    assert table.doubtful("p") == {"c": Cost(9.0, 9.0, 0.0, 1), "d": Cost(8.0, 8.0, 0.0, 1)}
+    assert table.costs("p") == {} and table.problems() == []
     table.record("p", "c", Cost(10.0, 10.0, 0.0, 1))
     table.save()
-    assert table.costs("p") == {"c": Cost(10.0, 10.0, 0.0, 1), "d": Cost(8.0, 8.0, 0.0, 1)}
+    assert table.costs("p") == {"c": Cost(10.0, 10.0, 0.0, 1)}
+    assert table.doubtful("p") == {"d": Cost(8.0, 8.0, 0.0, 1)}
     assert CostTable().costs("p") == {"c": Cost(10.0, 10.0, 0.0, 1)}
 
 
@@ -79,8 +80,38 @@ def test_what_is_no_table_is_said_once_and_written_over(table, content):
 def test_a_file_beyond_reason_is_not_read(table, monkeypatch):
     monkeypatch.setattr(cost, "MAX_BYTES", 100)
     table.path.write_text(dump(TABLE, machine.identity()))
-    with pytest.warns(RuntimeWarning, match="larger than"):
+    with pytest.warns(RuntimeWarning, match=r"is not used: 0\.0 MB, at most"):
         assert table.problems() == []
+    with pytest.raises(ValueError, match="at most"):
+        table.load(table.path)
+
+
+def test_a_file_beyond_reason_is_refused_before_it_is_read(table):
+    with open(table.path, "wb") as f:
+        f.truncate(1 << 40)  # of holes: reading it would take until the memory is full
+    for refused in (table.load, table.merge):
+        with pytest.raises(ValueError, match=r"1048576\.0 MB, at most 8 MB are read"):
+            refused(table.path)
+    with pytest.warns(RuntimeWarning, match="at most 8 MB"):
+        assert table.problems() == []
+
+
+def test_what_is_saved_can_be_read(table, monkeypatch):
+    monkeypatch.setattr(cost, "MAX_BYTES", 4000)
+    for i in range(20):
+        for k in range(20):
+            table.record(f"p{i}", f"c{k}", Cost(1.0 + k, 1.0 + k, 0.0, 1))
+    table.record("conv of nobody", "c", ONE["c"])
+    table.save()
+    found = CostTable()
+    assert found.problems() == sorted(f"p{i}" for i in range(20))
+    assert all("c0" in found.costs(p) for p in found.problems())
+    assert table.costs("conv of nobody") == ONE, "in this process it counts"
+    table.path.unlink()
+    monkeypatch.setattr(cost, "MAX_BYTES", 100)
+    with pytest.raises(OSError, match="take more than 100 bytes") as caught:
+        table.save()
+    assert str(table.path) in str(caught.value)
 
 
 def test_each_instruction_set_and_directory_has_its_own(table, tmp_path, monkeypatch):
@@ -161,14 +192,55 @@ def test_eight_processes_lose_nothing(table):
     assert sorted(found) == sorted(f"{i} {k}" for i in range(8) for k in range(5))
 
 
-def test_nonsense_inside_a_sealed_table_is_said_once(table):
-    good = dump(TABLE, machine.identity())
-    table.path.write_text(good)
-    table.load()
-    table._saved[table.path]._text["conv n1"] = "{7}"
-    with pytest.warns(RuntimeWarning, match="is not used") as caught:
-        assert table.costs("conv n1") == {} == table.costs("reorder 2x3")
+GOOD = {"p": ONE, "q": {"d": Cost(2.0, 2.0, 0.0, 1)}}
+
+
+def sealed(costs, before, after):
+    """The text of `costs` with a change that its checksum covers."""
+    text = dump(costs, machine.identity())
+    assert before in text
+    body = text.partition("\n")[2].replace(before, after)
+    return f"{costfile._head(body)}\n{body}"
+
+
+def test_costs_of_nonsense_are_dropped_and_said_once(table):
+    table.path.write_text(sealed(GOOD, '"c": [1000000, 1000000, 0, 1]', '"c": [-1, 1, 0, 1]'))
+    with pytest.warns(RuntimeWarning, match="1 of its problems are not used, such as 'p': cost of 'c'") as caught:
+        assert table.costs("p") == {} == table.costs("p")
+    assert len(caught) == 1 and str(table.path) in str(caught[0].message)
+    assert table.costs("q") == GOOD["q"] and table.problems() == ["q"]
+    table.record("r", "c", ONE["c"])
+    table.save()
+    assert CostTable().problems() == ["q", "r"]
+
+
+@pytest.mark.parametrize("look", [lambda t: t.costs("q"), lambda t: t.problems(), lambda t: t.save()])
+def test_problems_that_cannot_be_are_dropped_and_said_once(table, look):
+    table.path.write_text(sealed(GOOD, '"p"', '"conv n1 c8 t-1"'))
+    with pytest.warns(RuntimeWarning, match="1 of its problems are not used, such as 'conv n1 c8 t-1'") as caught:
+        look(table)
+        table.load()
     assert len(caught) == 1
+    assert table.problems() == ["q"] and table.costs("q") == GOOD["q"]
+
+
+@pytest.mark.parametrize("name", ["load", "merge"])
+def test_a_table_that_was_asked_for_tells_what_of_it_is_not_used(table, tmp_path, name):
+    file = tmp_path / "there.json"
+    file.write_text(sealed(GOOD, '"c": [1000000, 1000000, 0, 1]', '"c": [1, 1, 0, 0]'))
+    with pytest.warns(RuntimeWarning, match="1 of its problems are not used, such as 'p'") as caught:
+        getattr(table, name)(file)
+    assert str(file) in str(caught[0].message)
+    assert table.problems() == ["q"]
+
+
+def test_an_export_that_cannot_be_names_what_was_asked_for(table, tmp_path):
+    (tmp_path / "file").write_text("")
+    for path, error in ((tmp_path / "no" / "out.json", FileNotFoundError),
+                        (tmp_path / "file" / "out.json", NotADirectoryError)):  # fmt: skip
+        with pytest.raises(error, match=r"cost_table\.export") as caught:
+            table.export(path)
+        assert caught.value.filename == str(path)
 
 
 # ---- tables that travel

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 FILE = Path(__file__).parents[1] / "bench" / "fuzz.py"
+sys.path.append(str(FILE.parent))  # for what it imports from beside it
 spec = importlib.util.spec_from_file_location("fuzz", FILE)
 fuzz = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(fuzz)
@@ -18,7 +19,7 @@ spec.loader.exec_module(fuzz)
 def test_nothing_but_refusals(name):
     ran, taken, failures = fuzz.campaign(name, 1.5, seed=1)
     assert failures == []
-    assert taken > 0.05 * ran > 5
+    assert taken > 0.05 * ran and ran > (10 if name == "harmful" else 100)
 
 
 def test_a_failure_is_found(monkeypatch):

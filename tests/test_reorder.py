@@ -180,3 +180,9 @@ def test_too_large_is_an_error_not_a_crash():
 def test_explain():
     plan = lk.plan(lk.reorder, X, "NCHW", "nChw16c")
     assert plan.explain().startswith("reorder 1x20x4x5 NCHW>nChw16c x32") and "estimated" in plan.explain()
+
+
+@pytest.mark.parametrize("dst", ["ba:(3,0)", "aB4b:(0,*,1)", "aB4b:(*,2,1)"])
+def test_a_destination_whose_elements_overlap_is_refused(dst):
+    with pytest.raises(ValueError, match=r"elements of .* overlap one another on shape"):
+        lk.reorder(np.ones((5, 9), np.float32), "ab", dst)

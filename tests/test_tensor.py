@@ -1,5 +1,7 @@
 """Tensors: values, bytes that move or do not, padding contracts, and what others see of them."""
 
+import ctypes
+import subprocess
 import sys
 
 import numpy as np
@@ -31,7 +33,7 @@ def test_to_keeps_values_and_contract_and_moves_bytes_only_if_it_must(pair, data
     pad = data.draw(st.sampled_from([0, 7, UNDEFINED]))
     logical = values(shape)
     x = make(logical, layout, 0 if pad is UNDEFINED else pad)
-    x.pad_value = pad
+    x = Tensor(x.array, layout, shape, pad_value=pad)
     dst = data.draw(st.just(layout) | layouts(min_rank=layout.rank, max_rank=layout.rank))
     y = x.to(dst)
     np.testing.assert_array_equal(y.numpy(), logical)
@@ -172,7 +174,7 @@ def test_buffers():
 def test_dlpack_between_tensors_and_numpy():
     x = Tensor(values((2, 3, 4, 5)), "NHWC")
     assert np.shares_memory(np.from_dlpack(x), x.array)
-    y = Tensor(x, "NCHW")
+    y = Tensor(np.from_dlpack(x), "NCHW")
     assert y.explain("NHWC").view and np.shares_memory(y.to("NHWC").array, x.array)
     with pytest.raises(BufferError, match=r"is blocked; take \.array"):
         np.from_dlpack(make(values((1, 20, 2)), Layout("nCw16c")))
@@ -222,12 +224,170 @@ def test_torch_bfloat16():
     assert torch.equal(t.to("nChw16c").to("NCHW").torch(), x)
 
 
-def test_read_only_memory_is_not_handed_to_writers():
+# ---- DLPack: what a capsule says
+
+
+class Managed(ctypes.Structure):
+    """DLManagedTensorVersioned, as far as the flags."""
+
+    _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("context", ctypes.c_void_p),
+                ("deleter", ctypes.c_void_p), ("flags", ctypes.c_uint64), ("data", ctypes.c_void_p)]  # fmt: skip
+
+
+READ_ONLY, IS_COPIED = 1, 2
+with_flags = pytest.mark.skipif(np.lib.NumpyVersion(np.__version__) < "2.1.0", reason="this numpy has no DLPack 1.0")
+ctypes.pythonapi.PyCapsule_GetName.restype = ctypes.c_char_p
+ctypes.pythonapi.PyCapsule_GetName.argtypes = [ctypes.py_object]
+ctypes.pythonapi.PyCapsule_GetPointer.restype = ctypes.c_void_p
+ctypes.pythonapi.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+
+
+def capsule_of(tensor, **asked):
+    """(flags or None where the version has none, address of the data) of an export."""
+    capsule = tensor.__dlpack__(**asked)
+    name = ctypes.pythonapi.PyCapsule_GetName(capsule)
+    at = ctypes.pythonapi.PyCapsule_GetPointer(capsule, name)
+    if name == b"dltensor":
+        return None, ctypes.c_void_p.from_address(at).value
+    assert name == b"dltensor_versioned"
+    found = Managed.from_address(at)
+    return found.flags, found.data
+
+
+@with_flags
+@many
+@given(laid_out(min_size=1, max_rank=3, most=60, max_blocks=0), st.booleans(), st.data())
+def test_an_export_says_what_it_is(pair, writeable, data):
+    layout, shape = pair
+    array = reference.to_physical(values(shape), layout)
+    steps = tuple(slice(None, None, data.draw(st.sampled_from([1, 1, 2, -1]))) for _ in shape)
+    array = array[steps]
+    array.flags.writeable = writeable
+    x = Tensor(array, layout)
+    version = data.draw(st.sampled_from([None, (0, 8), (1, 0), (1, 1), (2, 0)]))
+    copied = data.draw(st.sampled_from([None, False, True]))
+    asked = {"max_version": version, "copy": copied}
+    flags = version is not None and version >= (1, 0)
+    if not copied and any(n > 1 and s < 0 for n, s in zip(array.shape, array.strides)):
+        with pytest.raises(BufferError, match="has negative strides"):
+            capsule_of(x, **asked)
+    elif not copied and not writeable and not flags:
+        with pytest.raises(BufferError, match="is read-only"):
+            capsule_of(x, **asked)
+    else:
+        found, address = capsule_of(x, **asked)
+        if flags:
+            assert found == (IS_COPIED if copied else 0 if writeable else READ_ONLY)
+        else:
+            assert found is None
+        assert (address == array.ctypes.data) != bool(copied)
+    if copied or not any(n > 1 and s < 0 for n, s in zip(array.shape, array.strides)):
+        seen = np.from_dlpack(x, copy=copied)
+        np.testing.assert_array_equal(seen, x.numpy())
+        assert np.shares_memory(seen, array) != bool(copied) and seen.flags.writeable == bool(writeable or copied)
+
+
+def test_an_older_numpy_has_no_flags(monkeypatch):
+    monkeypatch.setattr("layoutkit.tensor._FLAGS", False)
+    x = Tensor(values((2, 3)), "nc")
+    assert capsule_of(x, max_version=(1, 0)) == (None, x.array.ctypes.data)
+    assert capsule_of(x, copy=True, max_version=(1, 0))[1] != x.array.ctypes.data
+    x.array.flags.writeable = False
+    with pytest.raises(BufferError, match="is read-only"):
+        capsule_of(x, max_version=(1, 0))
+    assert capsule_of(x, copy=True)[0] is None
+
+
+@with_flags
+def test_read_only_memory_is_not_handed_to_those_who_are_not_told():
     array = values((2, 3))
     array.flags.writeable = False
     x = Tensor(array, "nc")
     assert not x.to("nc").array.flags.writeable and not x.numpy().flags.writeable
     with pytest.raises(BufferError, match="read-only"):
         x.__dlpack__()
+    assert np.from_dlpack(x).tolist() == array.tolist() and not np.from_dlpack(x).flags.writeable
     assert np.from_dlpack(Tensor(array.copy(), "nc")).tolist() == array.tolist()
     x.__dlpack__(copy=True)
+
+
+TORCH = """
+import numpy as np, torch, layoutkit as lk
+x = lk.Tensor(np.arange(6, dtype=np.float32).reshape(2, 3)[{}], "nc")
+for operation in (x.torch, lambda: torch.from_dlpack(x)):
+    try:
+        operation()
+    except BufferError as error:
+        print(error)
+print(torch.from_dlpack(x, copy=True).tolist(), "alive")
+"""
+
+
+@pytest.mark.parametrize("steps", ["::-1", ":, ::-1", "::-1, ::-2"])
+def test_torch_is_not_given_negative_strides(steps):
+    """It would end the process (std::terminate in its capsule's consumer)."""
+    pytest.importorskip("torch")
+    done = subprocess.run([sys.executable, "-c", TORCH.format(steps)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    *refused, last = done.stdout.splitlines()
+    want = eval(f"values((2, 3), np.float32)[{steps}] - 1").tolist()
+    assert len(refused) == 2 and all("negative strides" in line for line in refused) and last == f"{want} alive"
+
+
+def test_torch_is_not_given_what_it_must_not_write():
+    pytest.importorskip("torch")
+    x = Tensor(np.broadcast_to(np.float32(1), (2, 3)), "nc")
+    with pytest.raises(BufferError, match="is read-only, and torch tensors can be written to"):
+        x.torch()
+
+
+# ---- frozen
+
+
+def test_attributes_cannot_be_assigned():
+    x = make(values((1, 3, 1, 2)), Layout("nChw4c"))
+    before = x.array, x.layout, x.shape, x.pad_value
+    others = {"shape": (9, 9, 9, 9), "layout": "NHWC", "array": values((99,)), "pad_value": 5, "new": 1}
+    for name, value in others.items():
+        with pytest.raises(AttributeError, match=f"Tensor is frozen: {name} cannot be assigned"):
+            setattr(x, name, value)
+        with pytest.raises(AttributeError, match=f"Tensor is frozen: {name} cannot be deleted"):
+            delattr(x, name)
+    assert all(a is b for a, b in zip(before, (x.array, x.layout, x.shape, x.pad_value)))
+
+
+@many
+@given(laid_out(pitched=True, most=100), st.sampled_from([0, 7, -3, 2.5, 2**40, None, "x"]), st.booleans())
+def test_filled_pads_are_promised_and_elements_stay(pair, value, writeable):
+    layout, shape = pair
+    memory = np.zeros(max(1, layout.required_span_size(shape)), np.int32)
+    offsets = reference.offsets(layout, shape)
+    memory[offsets] = values(shape)
+    held = memory[offsets]  # where layouts overlap, what was written last
+    memory.flags.writeable = writeable
+    array = np.lib.stride_tricks.as_strided(
+        memory, layout.physical_shape(shape), [4 * s for s in layout.axis_strides(shape)], writeable=writeable
+    )
+    x = Tensor(array, layout, shape, pad_value=UNDEFINED)
+    kept = memory.copy()
+    pads = layout.full_shape(shape) != shape and array.size
+    try:
+        x.fill_padding(value)
+    except ValueError as error:
+        refused = ("is not a value of dtype int32", "is read-only", "elements overlap one another")
+        assert any(text in str(error) for text in refused)
+        assert value in (2.5, 2**40, None, "x") or pads
+        np.testing.assert_array_equal(memory, kept)
+        assert x.pad_value is UNDEFINED
+    else:
+        assert value in (0, 7, -3)
+        np.testing.assert_array_equal(memory[offsets], held)
+        assert x.pad_value == value
+        x.check_padding()
+
+
+def test_a_tensor_of_a_tensor_says_what_to_do():
+    x = Tensor(values((2, 3)), "nc")
+    with pytest.raises(TypeError, match=r"expected an array, got Tensor of shape .*: \.to gives it in another layout"):
+        Tensor(x, "cn")
+    assert Tensor.from_logical(x) is x and Tensor.from_logical(x, "cn").layout == Layout("cn")

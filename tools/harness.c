@@ -35,7 +35,7 @@ static int gemm(const lk_kernel *k, int rows, int cols, int taps, int blocks, in
     int64_t row[ROWS], c_row[ROWS], tap[4], c_col[COLS];
     uint32_t mask[4];
     double want[ROWS * COLS];
-    int depth = (blocks - 1) * DEPTH + last;
+    int depth = (blocks - 1) * DEPTH + last, pads = onto == ADD ? 0 : draw(cols);
     for (size_t i = 0; i < sizeof a / 4; i++) a[i] = small();
     for (size_t i = 0; i < sizeof b / 4; i++) b[i] = small();
     for (int i = 0; i < ROWS * COLS; i++) c[i] = small();
@@ -49,12 +49,14 @@ static int gemm(const lk_kernel *k, int rows, int cols, int taps, int blocks, in
             for (int t = 0; t < taps && j < cols; t++)
                 for (int q = 0; q < depth && mask[t] >> i & 1; q++)
                     sum += a[(row[i] + tap[t]) / 4 + q] * b[(t * depth + q) * COLS + j];
-            want[i * COLS + j] = sum;
+            want[i * COLS + j] = j < cols && j >= cols - pads ? 0 : sum;
         }
+    for (int i = 0; i < taps * depth * COLS; i++)
+        if (i % COLS < cols && i % COLS >= cols - pads) b[i] = INFINITY;
     lk_gemm g = {.a = (char *)a, .row = row, .tap = tap, .mask = masked ? mask : NULL, .zero = zero, .taps = taps,
                  .blocks = blocks, .block_stride = 4 * DEPTH, .kb = DEPTH, .kb_last = last, .b = b, .ldb = COLS,
                  .bias_col = bias, .c = (char *)c, .c_row = c_row, .c_col = c_col, .accumulate = onto == ADD,
-                 .resume = onto == RESUME, .rows = rows, .cols = cols};
+                 .resume = onto == RESUME, .rows = rows, .cols = cols, .pads = pads};
     ((lk_gemm_fn)k->fn)(&g);
     for (int i = 0; i < rows * COLS; i++)
         if (c[i] != want[i]) return wrong(k, "wrong sum");
@@ -218,6 +220,24 @@ static int finish(const lk_kernel *k, int what, int count)
     return 0;
 }
 
+static int extent(const lk_kernel *k, int count)
+{
+    enum { WIDE = 80, TALL = 3 };
+    float w[TALL * WIDE], least = 0, most = 0;
+    for (int i = 0; i < TALL; i++) {
+        float row = 0;
+        for (int j = 0; j < count; j++) row = fmaxf(row, fabsf(w[i * count + j] = i ? 0.37f * small() : 0));
+        most = fmaxf(most, row);
+        if (row && (!least || row < least)) least = row;
+    }
+    lk_extent g = {.w = w, .rows = TALL, .count = count};
+    ((lk_extent_fn)k->fn)(&g);
+    if (memcmp(&g.least, &least, 4) || memcmp(&g.most, &most, 4)) return wrong(k, "wrong magnitude");
+    w[draw(TALL * count)] = draw(2) ? -INFINITY : NAN;
+    ((lk_extent_fn)k->fn)(&g);
+    return g.most < 0x7f800000 ? wrong(k, "Inf or NaN is passed over") : 0;
+}
+
 static const int width[LK_TYPE_COUNT] = {4, 8, 2, 2, 4, 1, 1};
 
 /* Element i of an array of a type, small whole numbers: every type holds them. */
@@ -324,6 +344,9 @@ static int check(const lk_kernel *k)
     case LK_FINISH:
         for (int what = LK_NOTHING; what <= LK_HARDSWISH; what++)
             for (int count = 1; count <= 40; count++) bad += finish(k, what, count);
+        return bad;
+    case LK_EXTENT:
+        for (int count = 1; count <= 80; count++) bad += extent(k, count);
         return bad;
     case LK_CONVERT:
         for (int from = 0; from < LK_TYPE_COUNT; from++)

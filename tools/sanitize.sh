@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The tests on an extension built with AddressSanitizer and UndefinedBehaviorSanitizer:
 #   tools/sanitize.sh [python] [pytest arguments]
+# and then a share of bench/campaign.py, whose arguments SANITIZE_CASES may say.
 # `python` has numpy, the build requirements (meson-python, ninja, cython) and the test requirements; nothing is
 # installed into it. torch and OpenCL are left out: their libraries do not run under the sanitizers.
 set -euo pipefail
@@ -26,4 +27,6 @@ fi
 "$python" -c 'from layoutkit._core import registry as r; print(r.__file__)' | grep "^$PYTHONPATH/" ||
     { echo "another layoutkit is in the way" >&2; exit 1; }
 # capture=sys: what a sanitizer writes before it ends the process is seen
-exec "$python" -m pytest -p no:cacheprovider --capture=sys "$@"
+"$python" -m pytest -p no:cacheprovider --capture=sys "$@"
+# shellcheck disable=SC2086
+"$python" bench/campaign.py ${SANITIZE_CASES:---reorders 4000 --convolutions 1500 --transposed 50 --limits 100}

@@ -23,7 +23,7 @@ from .layout import Axis, Factor, Layout
 from .mace import Image
 from .memory import empty
 from .plan import SlowPathWarning, plan, tuning
-from .pool import release_memory
+from .pool import memory_limit, release_memory
 from .reorder import reorder
 from .reproducible import reproducible
 from .tensor import UNDEFINED, Tensor
@@ -43,7 +43,7 @@ __all__ = [
     "BYTE", "Aligned", "Compact", "Dim", "DimsOrder", "Fixed", "MemDim", "MemShape", "MemStrides", "Shape",
     "StrideReqs", "Strides",
     # data
-    "UNDEFINED", "Tensor", "compensation", "empty", "release_memory", "reorder",
+    "UNDEFINED", "Tensor", "compensation", "empty", "memory_limit", "release_memory", "reorder",
     # convolution
     "Conv1d", "Conv2d", "Conv3d", "conv1d", "conv2d", "conv3d", "winograd",
     "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "conv_transpose1d", "conv_transpose2d",

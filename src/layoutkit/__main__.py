@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from .config import config, show_config
+from .exits import run
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -26,4 +27,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(main))

@@ -12,7 +12,6 @@ cdef extern from "layoutkit.h" nogil:
     int LAYOUTKIT_ERROR_TYPE
     int LAYOUTKIT_ERROR_MEMORY
     int LAYOUTKIT_ERROR_WORKSPACE
-    int LAYOUTKIT_ERROR_FORKED
     int LAYOUTKIT_ERROR_OTHER
 
     ctypedef struct layoutkit_plan

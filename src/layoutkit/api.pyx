@@ -4,14 +4,13 @@ Planning is what `lk.reorder` and `lk.Conv2d` do; here only the checks of C's si
 struct that holds on to its Python objects.
 """
 
-import os
-
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from . import conv as _conv
 from .layout import Layout
 from .reorder import _bind
+from .spans import overlaps_itself
 from .threads import check_threads
 
 from cpython.pycapsule cimport PyCapsule_New
@@ -21,6 +20,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset, strncpy
 from numpy cimport PyArray_DATA, import_array, ndarray
 
+from ._core.process cimport forks
 from ._core.reorder cimport Program
 from ._core.route cimport Route
 
@@ -37,7 +37,6 @@ cdef extern from *:
         const float *filter, *bias;
         int64_t workspace, dst_bytes;
         int threads;
-        int epoch; /* forks of this process so far */
     };
     """
     char layoutkit_message[1024]
@@ -48,23 +47,13 @@ cdef extern from *:
         const float *filter
         const float *bias
         int64_t workspace, dst_bytes
-        int threads, epoch
+        int threads
 
 ctypedef void (*run_program)(void *, const char *, char *, int) noexcept nogil
 ctypedef void (*run_route)(void *, const char *, const float *, const float *, char *, char *) noexcept nogil
 
 cdef enum:
     ALIGNMENT = 64
-
-cdef int forks = 0
-
-
-def _after_fork():
-    global forks
-    forks += 1
-
-
-os.register_at_fork(after_in_child=_after_fork)
 
 
 # ---- errors
@@ -118,11 +107,8 @@ cdef like(layout, shape, dtype, const int64_t *strides):
 
 cdef check_out_strides(array):
     """Raise if two elements of a destination would lie in one place."""
-    extent = 0
-    for n, stride in sorted(zip(array.shape, map(abs, array.strides)), key=lambda x: x[1]):
-        if n > 1 and stride < extent + array.itemsize:
-            raise ValueError(f"dst_strides {array.strides}: elements of the destination overlap one another")
-        extent += (n - 1) * stride if n else 0
+    if overlaps_itself(array.shape, array.strides, array.itemsize):
+        raise ValueError(f"dst_strides {array.strides}: elements of the destination overlap one another")
 
 
 cdef int new_plan(Plan made, owner, layoutkit_plan **plan) except -1:
@@ -132,7 +118,6 @@ cdef int new_plan(Plan made, owner, layoutkit_plan **plan) except -1:
         raise MemoryError("plan")
     p[0] = made
     p.owner = <PyObject *>owner
-    p.epoch = forks
     Py_INCREF(owner)
     plan[0] = <layoutkit_plan *>p
     return 0
@@ -179,7 +164,7 @@ cdef int make_reorder(const layoutkit_reorder *s, layoutkit_plan **plan) except 
         pad = np.frombuffer((<const char *>s.pad)[:s.itemsize], dtype)[0]
     x, y = like(src, shape, dtype, s.src_strides), like(dst, shape, dtype, s.dst_strides)
     check_out_strides(y)
-    move, physical, threads, _, _ = _bind(x, src, dst, shape, y, None, None, pad, check_threads(s.threads or None))
+    move, physical, threads, *_ = _bind(x, src, dst, shape, y, None, None, pad, check_threads(s.threads or None))
     memset(&made, 0, sizeof(made))
     if move is not None:
         program = move
@@ -223,7 +208,7 @@ cdef int make_convolution(const layoutkit_convolution *s, layoutkit_plan **plan)
         memcpy(PyArray_DATA(bias), s.bias, 4 * s.out_channels)
     layout = text_of(s.layout, "NC" + letters)
     op = {1: _conv.Conv1d, 2: _conv.Conv2d, 3: _conv.Conv3d}[s.spatial](
-        w, bias, groups=groups, layout=layout, filter_layout=filter_layout,
+        w, bias, groups=groups, layout=layout, filter_layout=filter_layout, filter_shape=shape,
         out_layout=text_of(s.out_layout), algorithm=text_of(s.algorithm, "auto"), accuracy=text_of(s.accuracy, "standard"),
         stride=[or_one(k) for k in numbers(s.stride, 3)[first:]],
         dilation=[or_one(k) for k in numbers(s.dilation, 3)[first:]],
@@ -232,14 +217,14 @@ cdef int make_convolution(const layoutkit_convolution *s, layoutkit_plan **plan)
     )
     f = op._filter
     p = f.problem((s.n, s.in_channels, *numbers(s.in_, 3)[first:]))
-    x = like(f.layout, p.src_shape, w.dtype, s.src_strides)
+    x = like(f.given_layout, p.src_shape, w.dtype, s.src_strides)
     y = like(f.out_layout, p.dst_shape, w.dtype, s.dst_strides)
     check_out_strides(y)
     memset(&made, 0, sizeof(made))
     made.dst_bytes, made.threads = y.size * 4, 1
     if not y.size:
         return new_plan(made, None, plan)
-    run, w, bias, _ = op._bind(x, y.strides, compiled=True)
+    run, w, bias, *_ = op._bind(x, y.strides, p.src_shape, compiled=True)
     route = run
     made.route = <void *>route
     made.filter = <const float *>PyArray_DATA(w)
@@ -271,7 +256,7 @@ cdef int64_t plan_dst_bytes(const layoutkit_plan *plan) noexcept nogil:
 
 
 cdef int plan_threads(const layoutkit_plan *plan) noexcept nogil:
-    return (<const Plan *>plan).threads
+    return 1 if forks() else (<const Plan *>plan).threads
 
 
 cdef void call_program(Program program, const char *src, char *dst, int threads) noexcept nogil:
@@ -293,10 +278,10 @@ cdef int execute(const layoutkit_plan *plan, const void *src, void *dst, void *w
         return LAYOUTKIT_OK
     if dst == NULL or src == NULL:
         return fail(LAYOUTKIT_ERROR_VALUE, b"execute: src or dst is NULL")
+    if p.route != NULL and (<size_t>src | <size_t>dst) & (sizeof(float) - 1):
+        return fail(LAYOUTKIT_ERROR_VALUE, b"execute: src and dst must begin at whole floats")
     if p.workspace and (workspace == NULL or workspace_bytes < p.workspace):
         return fail(LAYOUTKIT_ERROR_WORKSPACE, b"execute: the workspace is smaller than the plan asks for")
-    if p.threads > 1 and p.epoch != forks:
-        return fail(LAYOUTKIT_ERROR_FORKED, b"execute: planned with several threads before a fork, plan again")
     # Through pointers: an object's counter of references is not to be touched without the GIL.
     if p.program != NULL:
         (<run_program><void *>call_program)(p.program, <const char *>src, <char *>dst, p.threads)

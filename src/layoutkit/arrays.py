@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 
 from ._core.reorder import address
+from .families import check_names
 from .layout import Layout
 from .pool import HAS_MAPPINGS, LARGE, pool
+from .spans import overlaps_itself
 
 MAX_BYTES = 2**63 - 1
 PAGE = 4096
@@ -28,9 +30,10 @@ def as_array(value: Any, what: str) -> np.ndarray:
 
     Takes anything with DLPack, ``__array__``, ``__array_interface__`` or a buffer. numpy has no DLPack for
     bfloat16: torch tensors of it come as `ml_dtypes.bfloat16` where that is installed, as uint16 elsewhere.
+    Of subclasses of numpy's array (memmap, ..) the plain array is taken, but a mask would be lost: those are refused.
     """
     if isinstance(value, np.ndarray):
-        return value
+        return value if type(value) is np.ndarray else _plain(value, what)
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor) and value.dtype == torch.bfloat16:
         bits = value.detach().view(torch.int16).numpy()
@@ -43,6 +46,20 @@ def as_array(value: Any, what: str) -> np.ndarray:
         return np.asarray(memoryview(value))
     except TypeError:
         raise TypeError(f"{what}: expected an array, got {type(value).__name__}") from None
+
+
+def as_out(out: Any, what: str) -> np.ndarray:
+    """The plain numpy array that `out` is or, being of a subclass, holds."""
+    if not isinstance(out, np.ndarray):
+        raise TypeError(f"{what}: out must be a numpy array or a Tensor, got {type(out).__name__}")
+    return out if type(out) is np.ndarray else _plain(out, f"{what}: out")
+
+
+def _plain(array: np.ndarray, what: str) -> np.ndarray:
+    masked = sys.modules.get("numpy.ma")
+    if masked is not None and isinstance(array, masked.MaskedArray):
+        raise TypeError(f"{what}: expected a plain array, got {type(array).__name__}, whose mask would be lost")
+    return array.view(np.ndarray)
 
 
 def bfloat16() -> np.dtype | None:
@@ -64,14 +81,23 @@ def check_held(array: np.ndarray, src: Layout, dst: Layout, shape: Sequence[int]
     """The logical shape that `array` holds in `src`, to go to `dst`; raise if they do not fit."""
     if src.rank != dst.rank:
         raise ValueError(f"{what}: layouts of {src.rank} and {dst.rank} dimensions")
-    held = src.padded_shape(array.shape)
-    shape = held if shape is None else src.check_shape(shape)
-    if src.physical_shape(shape) != array.shape:
+    check_names(src, dst, what)
+    return held_shape(array, src, shape, what)
+
+
+def held_shape(array: np.ndarray, layout: Layout, shape: Sequence[int] | None, what: str) -> tuple[int, ...]:
+    """The logical shape that `array` holds in `layout`: `shape`, or all of it; raise if they do not fit."""
+    try:
+        held = layout.padded_shape(array.shape)
+        shape = held if shape is None else layout.check_shape(shape)
+    except ValueError as e:
+        raise ValueError(f"{what}: {e}") from None
+    if shape != held and layout.physical_shape(shape) != array.shape:
         raise ValueError(
-            f"{what}: shape {shape} is held by an array of {src.physical_shape(shape)}, got {array.shape}"
+            f"{what}: shape {shape} in {layout} is held by an array of {layout.physical_shape(shape)}, "
+            f"got {array.shape}"
         )
-    if not src.is_dense and not has_pitches(array, src):
-        raise ValueError(f"{what}: the array has byte strides {array.strides}, items of {array.itemsize}")
+    check_pitches(array, layout, what)
     return shape
 
 
@@ -102,6 +128,14 @@ def has_pitches(array: np.ndarray, layout: Layout) -> bool:
     return all(n <= 1 or p is None or stride == p * array.itemsize for n, stride, p in given)
 
 
+def check_pitches(array: np.ndarray, layout: Layout, what: str) -> None:
+    """Raise unless a physical array has the explicit strides of its layout."""
+    if not layout.is_dense and not has_pitches(array, layout):
+        raise ValueError(
+            f"{what}: the array has byte strides {array.strides}, items of {array.itemsize}; its layout is {layout}"
+        )
+
+
 def lay_out(memory: np.ndarray, layout: Layout, shape: Sequence[int]) -> np.ndarray:
     """The physical array of `layout` over memory that begins where the array `memory` does; unchecked."""
     steps = [s * memory.itemsize for s in layout.axis_strides(shape)]
@@ -111,25 +145,24 @@ def lay_out(memory: np.ndarray, layout: Layout, shape: Sequence[int]) -> np.ndar
 
 def new(layout: Layout, shape: Sequence[int], dtype: np.dtype, what: str) -> np.ndarray:
     """A new physical array of `layout`, with its explicit strides if it has any."""
+    physical = layout.physical_shape(shape)
     if layout.is_dense:
-        return empty(layout.physical_shape(shape), dtype, what)
+        return empty(physical, dtype, what)
+    if overlaps_itself(physical, layout.axis_strides(shape), 1):
+        raise ValueError(f"{what}: elements of {layout} overlap one another on shape {tuple(shape)}")
     return lay_out(empty((layout.required_span_size(shape),), dtype, what), layout, shape)
 
 
 def check_out(out: object, shape: tuple[int, ...], dtype: np.dtype, sources: Sequence, what: str) -> np.ndarray:
     """`out` if it can take the result: right shape and dtype, writeable, no element twice, no overlap."""
-    if not isinstance(out, np.ndarray):
-        raise TypeError(f"{what}: out must be a numpy array, got {type(out).__name__}")
+    if type(out) is not np.ndarray:
+        out = as_out(out, what)
     if out.shape != shape or out.dtype != dtype:
         raise ValueError(f"{what}: out must have shape {shape} and dtype {dtype}, got {out.shape} and {out.dtype}")
     if not out.flags.writeable:
         raise ValueError(f"{what}: out is read-only")
-    if not out.flags.c_contiguous:
-        extent = 0
-        for n, stride in sorted(zip(out.shape, map(abs, out.strides)), key=lambda x: x[1]):
-            if n > 1 and stride < extent + out.itemsize:
-                raise ValueError(f"{what}: elements of out overlap one another (strides {out.strides})")
-            extent += (n - 1) * stride if n else 0
+    if not out.flags.c_contiguous and overlaps_itself(out.shape, out.strides, out.itemsize):
+        raise ValueError(f"{what}: elements of out overlap one another (strides {out.strides})")
     for source in sources:
         if source is not None and overlap(out, source):
             raise ValueError(f"{what}: out overlaps an input")

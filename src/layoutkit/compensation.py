@@ -7,13 +7,16 @@ from math import prod
 
 import numpy as np
 
-from .arrays import as_array
+from .arguments import hold
+from .families import FILTERS
 from .layout import Layout
+from .moves.convert import dimension
 from .reorder import reorder
+from .tensor import Tensor
 
 
 def compensation(
-    w, filter_layout: str | Layout = "OIHW", axis: int = 0, *, shape: Sequence[int] | None = None
+    w, filter_layout: str | Layout | None = None, axis: int = 0, *, shape: Sequence[int] | None = None
 ) -> np.ndarray:
     """The sum of an integer filter's elements for each output channel, exactly.
 
@@ -22,9 +25,10 @@ def compensation(
 
     Parameters
     ----------
-    w : array_like of int8 or uint8
-        The filter as it lies in `filter_layout`; its pads do not count.
+    w : array_like of int8 or uint8, or Tensor
+        The filter as it lies in `filter_layout`; its pads do not count. A `Tensor` brings its layout and its shape.
     filter_layout : str or Layout, optional
+        "OIHW" by default.
     axis : int, optional
         The logical dimension of the output channels.
     shape : sequence of int, optional
@@ -46,13 +50,15 @@ def compensation(
     >>> lk.compensation(np.full((2, 3, 1, 1), -5, np.int8)).tolist()
     [-15, -15]
     """
-    w, layout = as_array(w, "compensation"), Layout(filter_layout)
+    if filter_layout is None and not isinstance(w, Tensor):
+        filter_layout = "OIHW"
+    w, layout, shape = hold(w, filter_layout, shape, "compensation: w")
     what = f"compensation of {layout}"
+    if layout.family is not None and layout.family.kind != FILTERS:
+        raise ValueError(f"{what}: its names are those of {layout.family.kind}, expected a filter's")
     if w.dtype not in (np.int8, np.uint8):
         raise TypeError(f"{what}: expected int8 or uint8, got {w.dtype}")
-    if not isinstance(axis, int) or not -layout.rank <= axis < layout.rank:
-        raise ValueError(f"{what}: axis must be one of {layout.rank} dimensions, got {axis!r}")
-    axis %= layout.rank
+    axis = dimension(axis, layout.rank, what)
     first = Layout.from_factors([(axis, 0), *((d, 0) for d in range(layout.rank) if d != axis)])
     rows = reorder(w, layout, first, shape=shape)
     rows = rows.reshape(rows.shape[0], prod(rows.shape[1:]))

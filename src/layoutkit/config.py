@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ._core import registry
+from ._core import registry, team
 from .choosing import machine
 from .cost import cost_table
 from .plan import mode
@@ -31,6 +31,7 @@ def config() -> dict[str, Any]:
         "isa": registry.isa(),
         "isas": registry.isas(),
         "threads": get_num_threads(),
+        "threads_refused": team.refused(),
         "cores": machine.identity()["cores"],
         "caches": {f"L{level}": size for level, size in sorted(machine.caches().items())},
         "pools": [f"{p['user_api']}/{p['prefix']} {p['num_threads']}" for p in threadpool_info()],
@@ -51,13 +52,14 @@ def show_config() -> None:
     layoutkit    ...
     """
     c = config()
+    refused = f", the system refused to start {c['threads_refused']}" if c["threads_refused"] else ""
     isas = [f"[{isa}]" if isa == c["isa"] else isa for isa in c["isas"]]
     rows = {
         "layoutkit": f"{c['layoutkit']}, build {c['build']}",
         "python": f"{c['python']}, numpy {c['numpy']}, {c['platform']}",
         "cpu": f"{c['cpu']}, {c['cores']} cores",
         "isa": f"{' '.join(isas)}   (LAYOUTKIT_ISA)",
-        "threads": f"{c['threads']}   (LAYOUTKIT_NUM_THREADS, OMP_NUM_THREADS)",
+        "threads": f"{c['threads']}{refused}   (LAYOUTKIT_NUM_THREADS, OMP_NUM_THREADS)",
         "caches": ", ".join(f"{level} {size >> 10} KB" for level, size in c["caches"].items()),
         "pools": ", ".join(c["pools"]) or "none",
         "tuning": f"{c['tuning']}   (LAYOUTKIT_TUNING)",

@@ -326,4 +326,4 @@ def layout_of(order: DimsOrder, strides: MemStrides, elem_size: int) -> Layout:
     if any(s % elem_size for s in strides):
         raise ValueError(f"{strides!r}: not all are multiples of an element of {elem_size} bits")
     pitches = [s // elem_size for s in strides]
-    return Layout.from_factors(order.layout.factors, pitches, order.layout.dims)
+    return order.layout.with_pitches(pitches)

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from . import algebra
 from .algebra import Map, Mode
+from .families import Family, family_of
 
 
 class Factor(NamedTuple):
@@ -55,7 +56,11 @@ class Layout:
     rank : int
         How many logical dimensions it has.
     dims : tuple of str
-        Their names in logical order, as they were written: for people only, and no part of equality.
+        Their names in logical order, as they were written: no part of equality.
+    family : Family or None
+        What those names are of, if they are those of activations, filters, .. and were given as such: no part of
+        equality either, but operations refuse what they are not about (`layoutkit.families`). Read back from
+        strides or from a DimsOrder code, names are for people only.
 
     Raises
     ------
@@ -63,8 +68,9 @@ class Layout:
         The text is not a format; the message says what is wrong and where.
     """
 
-    __slots__ = ("_hash", "dims", "factors", "pitches", "rank")
+    __slots__ = ("_hash", "dims", "factors", "family", "pitches", "rank")
     _hash: int
+    family: Family | None
     factors: tuple[Factor, ...]
     pitches: tuple[int | None, ...]
     rank: int
@@ -83,8 +89,12 @@ class Layout:
         factors: Sequence[tuple[int, int]],
         pitches: Sequence[int | None] | None = None,
         dims: Sequence[str] | None = None,
+        named: bool = True,
     ) -> Layout:
-        """Build from (dim, size) pairs, outermost first; exactly one size-0 factor per dimension."""
+        """Build from (dim, size) pairs, outermost first; exactly one size-0 factor per dimension.
+
+        `named`: whether `dims` say what the dimensions are; else they are for people only.
+        """
         self = object.__new__(cls)
         fs = tuple(Factor(int(d), int(s)) for d, s in factors)
         rank = 1 + max((f.dim for f in fs), default=-1)
@@ -113,6 +123,7 @@ class Layout:
         object.__setattr__(self, "pitches", given)
         object.__setattr__(self, "rank", rank)
         object.__setattr__(self, "dims", tuple(dims))
+        object.__setattr__(self, "family", family_of(self.dims) if named else None)
         object.__setattr__(self, "_hash", hash((fs, given)))
         return self
 
@@ -129,6 +140,9 @@ class Layout:
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError("Layout is frozen")
 
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError("Layout is frozen")
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Layout):
             return NotImplemented
@@ -138,7 +152,7 @@ class Layout:
         return self._hash
 
     def __reduce__(self):
-        return Layout.from_factors, (self.factors, self.pitches, self.dims)
+        return Layout.from_factors, (self.factors, self.pitches, self.dims, self.family is not None)
 
     @property
     def tag(self) -> str:
@@ -167,12 +181,16 @@ class Layout:
     @property
     def is_dense(self) -> bool:
         """Whether all strides follow from the shape."""
-        return not any(p is not None for p in self.pitches)
+        return self.pitches.count(None) == len(self.pitches)
 
     @property
     def dense(self) -> Layout:
         """The same factors without explicit strides."""
-        return self if self.is_dense else Layout.from_factors(self.factors, dims=self.dims)
+        return self if self.is_dense else self.with_pitches(None)
+
+    def with_pitches(self, pitches: Sequence[int | None] | None) -> Layout:
+        """The same factors with these explicit strides."""
+        return Layout.from_factors(self.factors, pitches, self.dims, self.family is not None)
 
     def block(self, dim: int) -> int:
         """The number that dimension `dim` is padded up to a multiple of (1: not blocked)."""
@@ -208,7 +226,7 @@ class Layout:
                     cut = other.block(axis)
                     raise ValueError(f"compose: {other} cuts the block of {whole} in {self} by {cut}")
             factors.append((dim, size))
-        return Layout.from_factors(factors, other.pitches, self.dims)
+        return Layout.from_factors(factors, other.pitches, self.dims, self.family is not None)
 
     # On an exact shape
 
@@ -220,7 +238,7 @@ class Layout:
             raise TypeError(f"layout {self}: expected a shape of integers, got {shape!r}") from None
         if len(shape) != self.rank:
             raise ValueError(f"layout {self} has {self.rank} dimensions, shape {shape} has {len(shape)}")
-        if any(s < 0 for s in shape):
+        if shape and min(shape) < 0:
             raise ValueError(f"layout {self}: negative size in shape {shape}")
         return shape
 
@@ -247,11 +265,14 @@ class Layout:
 
     def physical_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
         """Shape of the array that holds a tensor of logical `shape`, padding included."""
-        return tuple(a.extent for a in self.axes(shape))
+        if self.is_plain:
+            shape = self.check_shape(shape)
+            return tuple([shape[dim] for dim, _ in self.factors])
+        return tuple([a.extent for a in self.axes(shape)])
 
     def padded_shape(self, physical: Sequence[int]) -> tuple[int, ...]:
         """The largest logical shape that an array of shape `physical` holds."""
-        physical = tuple(int(s) for s in physical)
+        physical = tuple(map(int, physical))
         if len(physical) != len(self.factors):
             raise ValueError(
                 f"layout {self} is held by an array of {len(self.factors)} axes, got shape {physical}"

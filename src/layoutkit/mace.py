@@ -24,6 +24,7 @@ from math import prod
 import numpy as np
 
 from . import winograd
+from .families import check_meaning
 from .layout import Layout
 from .notation import NAMES, parse_spaced
 from .tensor import Tensor
@@ -73,6 +74,7 @@ class Image:
         given = text.removeprefix(_PREFIX)
         spelled = NAMES.get(_PREFIX + given, given)
         layout, groups = parse_spaced(spelled)
+        layout = Layout.from_factors(layout.factors, dims=layout.dims, named=False)  # an image of any tensor
         lanes = layout.factors[-1].size if layout.factors else 0
         if len(groups) != 3 or groups[2] != 1 or lanes != LANES:
             found = f"{len(groups)} groups, the last factor a block of {lanes}"
@@ -169,6 +171,7 @@ def winograd_to_image(filters: Tensor, m: int) -> np.ndarray:
     Pixel (x, y), lane k is U[t] of output channel o and input channel 4x + k, with y = t*O + o and t
     row-major in G g G^T.
     """
+    check_meaning(filters.layout, "oihw", "winograd_to_image: the layout")
     u = winograd.transform_filter(filters.numpy(), winograd_transform(m))
     return Image("winograd_filter").from_tensor(Tensor(u, "abc"))
 

@@ -17,32 +17,21 @@ explicit strides     ``nhwc:(*,4096,64,1)``         after any of these: element 
                                                     axis, ``*`` where dense
 ===================  =============================  ==================================================
 
-Logical order is that of the alphabet, or of the family of names that has exactly these letters (`ORDERS`).
+Logical order is that of the alphabet, or of the family of names that has exactly these letters (`FAMILIES`).
 """
 
 from __future__ import annotations
 
 import re
 from functools import lru_cache
+from operator import index
 
+from .families import FAMILIES, family_of
 from .layout import Layout
 
 MAX_RANK = 15  # as DimsOrder; oneDNN stops at 12
 MAX_DIGITS = 9
 ALPHABET = "abcdefghijklmno"
-_SPATIAL = {"": ["", "w", "hw", "dhw"], "yx": ["x", "yx", "zyx"], "rs": ["s", "rs", "trs"]}
-
-# Each family of names in logical order, found by its letters.
-ORDERS: dict[frozenset[str], str] = {
-    frozenset(order): order
-    for order in [
-        *(base + tail for base in ("nc", "oi", "goi", "mi", "c") for tail in _SPATIAL[""]),
-        *(base + tail for base in ("oi", "goi") for tail in _SPATIAL["yx"]),
-        *("kc" + tail for tail in _SPATIAL["rs"]),
-        *("tn", "tnc", "ldnc", "ldigo", "ldio", "ldgo"),  # recurrent networks: time, layer, direction, gates
-        *("w", "x"),
-    ]
-}
 
 # oneDNN's aliases that do not say what they stand for: 'I' has no block, or precedes 'O' in the name only.
 MISNAMED = {
@@ -81,8 +70,11 @@ def parse(text: str | int) -> Layout:
     """The layout that `text` names; ValueError says what is wrong and where."""
     if isinstance(text, str):
         return _parse(text)
-    if isinstance(text, int) and not isinstance(text, bool):
-        return from_code(text)
+    if not isinstance(text, bool):
+        try:
+            return from_code(index(text))
+        except TypeError:
+            pass
     raise TypeError(f"Layout: expected a tag such as 'NHWC' or 'nChw16c', got {type(text).__name__}")
 
 
@@ -101,7 +93,8 @@ def _parse_body(text: str, body: str) -> Layout:
     if ":" in body:
         if body not in NAMES:
             raise bad(text, f"no format of this name, there are {', '.join(NAMES)};", 0)
-        return parse_spaced(NAMES[body])[0]
+        found = parse_spaced(NAMES[body])[0]
+        return Layout.from_factors(found.factors, dims=found.dims, named=False)  # of any tensor
     if body[:2].lower() == "0x":
         if not re.fullmatch(r"[0-9A-Fa-f]+", body[2:]):
             raise bad(text, "a DimsOrder code is hexadecimal digits;", 2)
@@ -125,7 +118,7 @@ def _with_pitches(text: str, layout: Layout, at: int, pitches: str) -> Layout:
         at += len(word) + 1
     if len(given) != len(layout.factors):
         raise bad(text, f"{len(given)} strides for {len(layout.factors)} physical axes;", text.index(":("))
-    return Layout.from_factors(layout.factors, given, layout.dims)
+    return layout.with_pitches(given)
 
 
 # Tags
@@ -139,14 +132,14 @@ def _order(text: str, letters: str, at: int = 0) -> str:
             raise bad(text, f"dimension {x!r} stands twice, again", at + i)
     if found == set(ALPHABET[: len(found)]):
         return ALPHABET[: len(found)]
-    order = ORDERS.get(frozenset(found))
-    if order is None:
+    family = FAMILIES.get(frozenset(found))
+    if family is None:
         raise bad(
             text,
             f"{letters!r} are not the dimensions of any family (a, b, c, .. without gaps, up to {MAX_RANK}; "
             f"or of ncdhw, oidhw, goidhw, midhw or their like, spatial letters left out from the left)",
         )
-    return order
+    return family.order
 
 
 def _parse_tag(text: str, body: str) -> Layout:
@@ -242,7 +235,7 @@ def key(layout: Layout) -> str:
 
 
 def _is_known(letters: str) -> bool:
-    return letters in ("", ALPHABET[: len(letters)]) or ORDERS.get(frozenset(letters)) == letters
+    return letters in ("", ALPHABET[: len(letters)]) or family_of(letters) is not None
 
 
 # Text for people
@@ -376,7 +369,7 @@ def from_code(code: int) -> Layout:
             expected = f"expected digits 1..{len(dims):x}"
             raise ValueError(f"DimsOrder code {code:#x}: digit {digits[i]} at position {i}, {expected}")
     names = {1: "c", 2: "nc", 3: "chw", 4: "nchw", 5: "ncdhw"}.get(len(dims))
-    return Layout.from_factors([(d, 0) for d in dims], dims=names)
+    return Layout.from_factors([(d, 0) for d in dims], dims=names, named=False)
 
 
 def code(layout: Layout) -> int:

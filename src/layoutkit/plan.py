@@ -18,7 +18,8 @@ from .cost import cost_table
 SHOWN = 8  # candidates that a plan tells of
 MODES = ("measure", "estimate", "off")
 MODE = "LAYOUTKIT_TUNING"
-_mode, _budget = os.environ.get(MODE) or "estimate", inf
+DOUBT = 8.0  # times an estimate, past which a measured cost is doubted: few estimates are that far off
+_mode, _budget, _changes = os.environ.get(MODE) or "estimate", inf, 0
 if _mode not in MODES:
     raise ImportError(f"{MODE}={_mode!r}: expected one of {', '.join(MODES)}")
 
@@ -66,12 +67,13 @@ def tuning(mode: str, budget: float | None = None) -> str:
         Seconds that "measure" may spend from now on, all problems together. A problem that would take more than is
         left is estimated.
     """
-    global _mode, _budget
+    global _mode, _budget, _changes
     if mode not in MODES:
         raise ValueError(f"tuning: expected one of {', '.join(MODES)}, got {mode!r}")
     if budget is not None and (mode != "measure" or not budget >= 0):
         raise ValueError(f"tuning: budget is seconds for 'measure', got {budget!r} for {mode!r}")
     before, _mode, _budget = _mode, mode, inf if budget is None else float(budget)
+    _changes += 1
     cost_table.generation += 1
     return before
 
@@ -79,6 +81,11 @@ def tuning(mode: str, budget: float | None = None) -> str:
 def mode() -> str:
     """The mode of tuning."""
     return _mode
+
+
+def changes() -> int:
+    """How often `tuning` has been called."""
+    return _changes
 
 
 def budget(spent: float = 0.0) -> float:
@@ -89,19 +96,25 @@ def budget(spent: float = 0.0) -> float:
 
 
 def rank(key: str, candidates: Sequence[Candidate]) -> list[Choice]:
-    """Candidates in order, best first: measured ones before estimated ones."""
+    """Candidates in order, best first: measured ones before estimated ones.
+
+    But an estimate goes before a measured cost of more than `DOUBT` times as much: then one of the two is wrong, and
+    estimates are off by less than that, measurements that something disturbed unnoticed by more.
+    """
     off = _mode == "off"
     known: dict[str, Mapping[str, Cost]] = {}
+    doubtful: dict[str, Mapping[str, Cost]] = {}
     factors: dict[str, model.Corrections] = {}
 
     def cost(key: str, name: str, estimate: float) -> tuple[float, Cost | None]:
         if key not in known:
-            known[key] = {} if off else cost_table.costs(key)
+            known[key], doubtful[key] = ({}, {}) if off else (cost_table.costs(key), cost_table.doubtful(key))
         if name in known[key]:
             return known[key][name].min, known[key][name]
         if key not in factors:
             factors[key] = model.corrections(key, own=not off)
-        return estimate * factors[key][name], None
+        seconds = estimate * factors[key][name]
+        return min(seconds, doubtful[key][name].min) if name in doubtful[key] else seconds, None
 
     choices = []
     for c in candidates:
@@ -113,7 +126,7 @@ def rank(key: str, candidates: Sequence[Candidate]) -> list[Choice]:
         else:
             basis = "its packing was not measured" if measured else factors[key].basis
             choices.append(Choice(c, seconds, "estimated", basis))
-    return sorted(choices, key=lambda c: (c.source != "measured", c.seconds))
+    return sorted(choices, key=lambda c: c.seconds if c.source == "measured" else DOUBT * c.seconds)
 
 
 class Plan:

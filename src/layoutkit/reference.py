@@ -90,23 +90,34 @@ def rounded(x: np.ndarray, dtype) -> np.ndarray:
 def conv(x, w, bias, stride, padding, dilation, groups) -> np.ndarray:
     """Convolution of logical x (N, C, *spatial) and w (O, C/groups, *kernel) in float64.
 
-    y[n, o, p] = bias[o] + sum over c, k of x[n, c, stride*p + dilation*k - before] * w[o, c, k];
+    y[n, o, p] = bias[o] + sum over c, k of x[n, c, stride*p + dilation*k - before] * w[o, c, k], x being 0 outside;
     `padding` is (before, after) per spatial axis, the others one number per axis.
     """
-    n, oc = x.shape[0], w.shape[0]
-    x = np.pad(np.asarray(x, np.float64), [(0, 0), (0, 0), *padding])
-    x = x.reshape(n, groups, x.shape[1] // groups, *x.shape[2:])
+    n, oc, size = x.shape[0], w.shape[0], x.shape[2:]
+    x = np.asarray(x, np.float64).reshape(n, groups, x.shape[1] // groups, *size)
     w = np.asarray(w, np.float64).reshape(groups, oc // groups, *w.shape[1:])
     kernel = w.shape[3:]
-    size = [
-        (s - d * (k - 1) - 1) // t + 1 for s, d, k, t in zip(x.shape[3:], dilation, kernel, stride)
+    out = [
+        (m + a + b - d * (k - 1) - 1) // t + 1 for m, (a, b), d, k, t in zip(size, padding, dilation, kernel, stride)
     ]
-    y = np.zeros((n, groups, oc // groups, *size))
-    for k in itertools.product(*map(range, kernel)):
-        at = tuple(slice(d * i, d * i + t * (m - 1) + 1, t) for d, i, t, m in zip(dilation, k, stride, size))
-        y += np.einsum("ngc...,goc->ngo...", x[(slice(None),) * 3 + at], w[(slice(None),) * 3 + k])
-    y = y.reshape(n, oc, *size)
-    return y if bias is None else y + np.asarray(bias, np.float64).reshape(-1, *[1] * len(size))
+    y = np.zeros((n, groups, oc // groups, *out))
+    for tap in itertools.product(*map(range, kernel)):
+        read = np.zeros((*x.shape[:3], *out))  # what the padding holds
+        to, at = zip(*map(_inside, tap, size, out, stride, dilation, (a for a, _ in padding)))
+        read[(..., *to)] = x[(..., *at)]
+        y += np.einsum("ngc...,goc->ngo...", read, w[(slice(None),) * 3 + tap])
+    y = y.reshape(n, oc, *out)
+    return y if bias is None else y + np.asarray(bias, np.float64).reshape(-1, *[1] * len(out))
+
+
+def _inside(tap: int, size: int, out: int, stride: int, dilation: int, before: int) -> tuple[slice, slice]:
+    """Along one axis: the outputs that read inside the input by `tap`, and what they read."""
+    first = dilation * tap - before  # what the first output reads
+    lo = min(out, max(0, -(first // stride)))
+    hi = max(lo, min(out, (size - 1 - first) // stride + 1))
+    if lo == hi:
+        return slice(0), slice(0)
+    return slice(lo, hi), slice(first + stride * lo, first + stride * (hi - 1) + 1, stride)
 
 
 def conv_in_order(x, w, bias, stride, padding, dilation, groups, by_channel: bool = False) -> np.ndarray:
@@ -171,7 +182,7 @@ VANISHING = ("silu", "gelu", "gelu_tanh", "hardswish")  # towards -Inf
 
 
 def activate(y: np.ndarray, activation) -> np.ndarray:
-    """The activation of logical y (N, C, *spatial) in float64; see `activation.ACTIVATIONS`. At -Inf it is its limit."""
+    """The activation of logical y (N, C, *spatial) in float64; see `activation.ACTIVATIONS`. At -Inf: its limit."""
     name, *given = (activation,) if isinstance(activation, str) or activation is None else activation
     if name == "prelu":
         given = [np.asarray(given[0], np.float64).reshape(-1, *[1] * (y.ndim - 2))]

@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import os
+import warnings
 
-from ._core import machine
+import numpy as np
 
+from ._core import machine, process
+
+MOST = 4 * (os.cpu_count() or 1)  # threads: more of them only wait for one another
 _limit: int | None = None
-_forked = False
 
 
 def set_num_threads(n: int | None) -> None:
     """Let every call use at most `n` threads; None: as many as OpenMP allows (the default).
 
-    ``LAYOUTKIT_NUM_THREADS`` sets the default. A call's ``threads=`` goes before both.
+    ``LAYOUTKIT_NUM_THREADS`` sets the default. A call's ``threads=`` goes before both. More than four times the cores
+    of the machine are refused.
     """
     global _limit
     _limit = None if n is None else check_threads(n)
 
 
 def get_num_threads() -> int:
-    """Threads that a call may use now: the limit set, and never more than OpenMP (threadpoolctl) allows."""
-    if _forked:
-        return 1
-    allowed = machine.omp_max_threads()
+    """Threads that a call may use now: the limit set, and never more than OpenMP (threadpoolctl) allows.
+
+    Where the system refuses to start so many, calls run on those that it grants. One in the child of a fork: what was
+    planned for more runs on one there too.
+    """
+    allowed = 1 if process.forks() else min(machine.omp_max_threads(), MOST)
     return allowed if _limit is None else min(_limit, allowed)
 
 
@@ -31,21 +37,19 @@ def check_threads(threads: int | None) -> int:
     """`threads` as a positive number; None: get_num_threads()."""
     if threads is None:
         return get_num_threads()
-    if not isinstance(threads, int) or isinstance(threads, bool):
-        raise TypeError(f"threads: expected an int, got {threads!r}")
-    if not 1 <= threads <= 1024:
-        raise ValueError(f"threads: expected 1 to 1024, got {threads}")
-    return 1 if _forked else threads
+    if type(threads) is not int:
+        if not isinstance(threads, np.integer):
+            raise TypeError(f"threads: expected an int, got {threads!r}")
+        threads = int(threads)
+    if not 1 <= threads <= MOST:
+        raise ValueError(f"threads: expected 1 to {MOST} (four times the cores of this machine), got {threads}")
+    return 1 if process.forks() else threads
 
 
-def _after_fork() -> None:
-    # libgomp's team does not survive fork, and starting another one in the child hangs
-    global _forked
-    _forked = True
-
-
-os.register_at_fork(after_in_child=_after_fork)
 if _text := os.environ.get("LAYOUTKIT_NUM_THREADS"):
-    if not _text.isdigit() or int(_text) < 1:
+    if not (_text.isascii() and _text.isdigit()) or not _text.strip("0") or len(_text) > 9:
         raise ImportError(f"LAYOUTKIT_NUM_THREADS={_text!r}: expected a positive number")
-    set_num_threads(int(_text))
+    if int(_text) > MOST:  # set for several machines, maybe: it is a limit
+        why = f"{MOST} are used at most, four times the cores of this machine"
+        warnings.warn(f"LAYOUTKIT_NUM_THREADS={_text}: {why}", RuntimeWarning, stacklevel=2)
+    set_num_threads(min(int(_text), MOST))

@@ -36,14 +36,10 @@ def layout_of(memory_format: object, rank: int) -> Layout:
     """
     name = _name(memory_format)
     if name == "contiguous_format":
-        return Layout({4: "NCHW", 5: "NCDHW"}[rank]) if rank in (4, 5) else _plain(range(rank))
+        return Layout.from_factors([(d, 0) for d in range(rank)], dims={4: "nchw", 5: "ncdhw"}.get(rank), named=False)
     if rank != len(_ORDERS[name]):
         raise ValueError(f"memory format {name} has {len(_ORDERS[name])} dimensions, the tensor has {rank}")
     return Layout("torch:" + name)
-
-
-def _plain(order: Sequence[int]) -> Layout:
-    return Layout.from_factors([(d, 0) for d in order])
 
 
 def strides_of(memory_format: object, sizes: Sequence[int]) -> tuple[int, ...]:

@@ -11,14 +11,17 @@ all axes together write disjoint strided views of the output.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from math import gcd
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .arrays import as_array, check_out, empty
+from .arguments import layout_for, target
+from .arrays import check_out, empty
 from .conv import F32, MAX_BOUND, NOTHING, residual
-from .convolution.filter import Filter, check_f32
+from .convolution.filter import Filter, in_order
 from .convolution.geometry import channels_innermost
 from .convolution.problem import ConvProblem, pad_pairs, per_axis
 from .convolution.routes import NATIVE, best_route
@@ -62,19 +65,12 @@ class _ConvTranspose:
     _packed: dict[tuple, tuple[np.ndarray, np.ndarray | None]]
 
     def __init__(self, w, bias=None, *, stride=1, padding=0, output_padding=0, groups=1, dilation=1, layout=None,
-                 filter_layout=None, out_layout=None, algorithm="auto", accuracy="standard", activation=None,
-                 scale=None, threads=None):  # fmt: skip
+                 filter_layout=None, filter_shape=None, out_layout=None, algorithm="auto", accuracy="standard",
+                 activation=None, scale=None, threads=None):  # fmt: skip
         rank, what = self.rank, f"conv_transpose{self.rank}d"
-        plain = Layout("abcde"[: rank + 2])
-        held = Layout(filter_layout or "IO" + "DHW"[3 - rank :]).dense
-        if held.rank != rank + 2:
-            raise ValueError(f"{what}: filter_layout {held} has {held.rank} dimensions, expected {rank + 2}")
-        w = as_array(w, f"{what}: w")
-        check_f32(w, f"{what}: w")
-        if filter_layout is not None:
-            w = reorder(w, held, Layout("OI" + "DHW"[3 - rank :])).swapaxes(0, 1)
-        if w.ndim != rank + 2:
-            raise ValueError(f"{what}: w has {w.ndim} axes, expected {rank + 2}")
+        if filter_layout is None and not isinstance(w, Tensor):
+            filter_layout = "IO" + "DHW"[3 - rank :]
+        w = in_order(w, filter_layout, filter_shape, Layout("bacde"[: rank + 2]), what)
         (groups,) = per_axis(groups, 1, f"{what}: groups", 1)
         if w.shape[0] % groups:
             raise ValueError(f"{what}: {w.shape[0]} input channels do not divide into {groups} groups")
@@ -82,9 +78,9 @@ class _ConvTranspose:
         w = grouped.reshape(groups * w.shape[1], w.shape[0] // groups, *w.shape[2:])
         self._filter = f = Filter(
             what, rank, w, bias, stride=stride, dilation=dilation, groups=groups, layout=layout,
-            filter_layout=plain, out_layout=out_layout, algorithm=algorithm, accuracy=accuracy,
-            activation=activation, scale=scale,
+            out_layout=out_layout, algorithm=algorithm, accuracy=accuracy, activation=activation, scale=scale,
         )  # fmt: skip
+        f.w, f.bias = f.w.copy(), None if f.bias is None else f.bias.copy()
         if isinstance(padding, str):
             raise ValueError(f"{what}: padding {padding!r}: expected numbers")
         self._padding = pad_pairs(padding, f.kernel, f.kernel, f.stride, f.dilation)
@@ -110,25 +106,38 @@ class _ConvTranspose:
             raise ValueError(f"{f.what}: an input of {size} padded by {self._padding} has no output")
         return out
 
-    def __call__(self, x, out: np.ndarray | None = None, add=None) -> np.ndarray | Tensor:
-        """Convolve `x`, a float32 array in this object's layout; returns `out` or a new array."""
+    def __call__(
+        self, x, out: np.ndarray | Tensor | None = None, add: np.ndarray | Tensor | None = None, *, shape=None
+    ) -> Any:
+        """Convolve `x`, a float32 array in this object's layout; returns `out` or a new array.
+
+        `x` may be a `Tensor` in this layout; then the result is one. `shape` is the logical shape of `x` where other
+        dimensions than the channels are padded by blocks (a `Tensor` has its own).
+        """
         f = self._filter
-        if isinstance(x, Tensor):
-            if x.layout.dense != f.layout:
-                raise ValueError(f"{f.what}: x is a Tensor in {x.layout}, this convolution takes {f.layout}")
-            y = self(x.array, out, add)
-            return Tensor(y, f.out_layout, (x.shape[0], f.oc, *self.out_size(x.shape[2:])))
-        x = as_array(x, f"{f.what}: x")
-        check_f32(x, f"{f.what}: x")
-        shape = f.shape_of(x)
-        y_shape = (shape[0], f.oc, *self.out_size(shape[2:]))
+        held = f.take(x, shape)
+        if held.shape[1] != f.ic:
+            raise ValueError(f"{f.what}: x has shape {held.shape}, expected {f.ic} channels")
+        y_shape = (held.shape[0], f.oc, *self.out_size(held.shape[2:]))
+        to = None if out is None else target(out, f.out_layout, y_shape, 0, f.what)
+        y = self._run(held.array, to, add, held.shape, y_shape)
+        if out is not None and (isinstance(out, Tensor) or not isinstance(x, Tensor)):
+            return out
+        return Tensor(y, f.out_layout, y_shape) if isinstance(x, Tensor) else y
+
+    def _run(self, x: np.ndarray, out: np.ndarray | None, add, shape, y_shape) -> np.ndarray:
+        """A call between arrays, the tensors in them of these logical shapes."""
+        f = self._filter
         physical = f.out_layout.physical_shape(y_shape)
         if out is None:
             out = empty(physical, F32, f.what, x)
         else:
             check_out(out, physical, F32, (x, f.w, f.bias), f.what)
         if add is not None:
-            add = residual(f, add, out)
+            add, copied = residual(f, add, out, y_shape)
+            if copied:
+                out[...] = add
+                add = out
         if not out.size:
             return out
         src, dst = (self._native(layout) for layout in (f.layout, f.out_layout))
@@ -157,35 +166,79 @@ class _ConvTranspose:
             if len(self._bound) >= MAX_BOUND:
                 self._bound.clear()
             self._bound[key] = bound
-        finish = f.finish or (None if add is None else NOTHING)
-        for run, w, bias, every in bound:
-            run(x, w, bias, y[every], finish, None if add is None else add[every])
+        for step in bound:
+            part = y[step.outputs]
+            onto = part if step.onto else None if add is None else add[step.outputs]
+            finish = (f.finish if step.finishes else None) or (None if onto is None else NOTHING)
+            step.run(x[step.inputs], step.w, step.bias, part, finish, onto)
 
-    def _bind(self, x, y, shape, out, src: Layout, dst: Layout, threads: int):
-        """Of each phase: the route, its filter and bias, the outputs that it writes."""
+    def _bind(self, x, y, shape, out, src: Layout, dst: Layout, threads: int) -> Iterator[_Step]:
+        """What to run for each phase."""
         f = self._filter
         axes = [
             phases(*axis)
             for axis in zip(shape[2:], f.kernel, f.stride, f.dilation, (a for a, _ in self._padding), out)
         ]
         for phase in itertools.product(*axes):
+            taps, pads = tuple(a.taps for a in phase), tuple(a.padding for a in phase)
+            w = f.w[np.ix_(range(f.oc), range(f.w.shape[1]), *(t or (0,) for t in taps))]
+            accuracy, zeros = f.allowed(w, pads)
             p = ConvProblem(
-                shape[0], f.ic, f.oc, shape[2:], tuple(max(1, len(a.taps)) for a in phase), (1,) * self.rank,
-                tuple(a.padding for a in phase), tuple(a.dilation for a in phase), f.groups, src, dst, f.accuracy,
+                shape[0], f.ic, f.oc, shape[2:], w.shape[2:], (1,) * self.rank, pads,
+                tuple(a.dilation for a in phase), f.groups, src, dst, accuracy,
             )  # fmt: skip
-            every = _every(dst, phase, f.stride)
-            route = best_route(p, f.algorithm, threads, x.strides, y[every].strides)
-            taps = tuple(a.taps for a in phase)
+            every = [range(a.start, n, s) for a, n, s in zip(phase, out, f.stride)]
+            if zeros:
+                yield from self._tap_by_tap(p, w, every, x, y, threads)
+                continue
+            outputs = _spatial(dst, every)
+            route = best_route(p, f.algorithm, threads, x.strides, y[outputs].strides)
             packed = self._packed.get((taps, route.packing))
             if packed is None:
-                w = f.w[np.ix_(range(f.oc), range(f.w.shape[1]), *(t or (0,) for t in taps))]
                 packed = self._packed[taps, route.packing] = route.pack(w, f.bias)
-            yield route.run, *packed, every
+            yield _Step(route.run, packed[0], packed[1], outputs)
+
+    def _tap_by_tap(self, p: ConvProblem, w, every, x, y, threads: int) -> Iterator[_Step]:
+        """A phase whose filter holds Inf or NaN, each tap by itself: times zeros around the input they would be NaN."""
+        f, one = self._filter, (1,) * self.rank
+
+        def step(w, bias, inputs, outputs, outside: bool, onto: bool, finishes: bool) -> _Step:
+            size = tuple(map(len, inputs))
+            pads = tuple((len(a), -n) if outside else (0, 0) for a, n in zip(outputs, size))
+            part = replace(p, size=size, kernel=one, dilation=one, padding=pads)
+            read, written = _spatial(p.src, inputs), _spatial(p.dst, outputs)
+            route = best_route(part, "auto", threads, x.strides, y[written].strides)
+            packed, bias = route.pack(np.ascontiguousarray(w), bias)
+            return _Step(route.run, packed, bias, written, read, onto, finishes)
+
+        whole, nothing = [range(n) for n in p.size], np.zeros((*w.shape[:2], *one), F32)
+        yield step(nothing, f.bias, whole, every, True, False, False)
+        for tap in itertools.product(*map(range, w.shape[2:])):
+            at = [k * d - before for k, d, (before, _) in zip(tap, p.dilation, p.padding)]
+            inside = [range(max(0, -k), min(len(a), n - k)) for k, a, n in zip(at, every, p.size)]
+            if all(inside):
+                inputs = [range(a.start + k, a.stop + k) for k, a in zip(at, inside)]
+                outputs = [a[i.start : i.stop] for a, i in zip(every, inside)]
+                yield step(w[(..., *(slice(k, k + 1) for k in tap))], None, inputs, outputs, False, True, False)
+        if f.finish:
+            yield step(nothing, None, whole, every, True, True, True)
 
 
-def _every(layout: Layout, phase, stride) -> tuple[slice, ...]:
-    """Which elements of a physical array are the outputs of a phase."""
-    at = {dim + 2: slice(a.start, None, s) for dim, (a, s) in enumerate(zip(phase, stride))}
+class _Step(NamedTuple):
+    """A convolution that a phase is made of."""
+
+    run: Callable[..., None]
+    w: np.ndarray
+    bias: np.ndarray | None
+    outputs: tuple[slice, ...]  # of the physical array
+    inputs: tuple[slice, ...] = ()
+    onto: bool = False  # added to what the outputs hold
+    finishes: bool = True  # what follows the sums follows it
+
+
+def _spatial(layout: Layout, ranges) -> tuple[slice, ...]:
+    """The elements of a physical array that these ranges of its spatial axes pick."""
+    at = {dim + 2: slice(r.start, r.stop, r.step) for dim, r in enumerate(ranges)}
     return tuple(at.get(factor.dim, slice(None)) for factor in layout.factors)
 
 
@@ -204,21 +257,24 @@ class ConvTranspose3d(_ConvTranspose):
     rank = 3
 
 
-def conv_transpose2d(x, w, bias=None, *, add=None, out=None, **attributes) -> np.ndarray:
+def conv_transpose2d(x, w, bias=None, *, shape=None, add=None, out=None, **attributes) -> Any:
     """Two-dimensional transposed convolution, as in torch, in the layout that the data has.
 
     Parameters
     ----------
-    x, bias, layout, out_layout, algorithm, accuracy, activation, scale, add, out, threads
+    x, bias, layout, shape, out_layout, algorithm, accuracy, activation, scale, add, out, threads
         As of `conv2d`.
-    w : array_like of float32
-        Filter, logically (I, O/groups, kernel height, kernel width); its axes are those of `filter_layout`.
+    w : array_like of float32, or Tensor
+        Filter; its axes are those of `filter_layout`. A `Tensor` brings its layout and shape.
     stride, padding, output_padding, dilation : int or pair of int
         The output has ``(size - 1)*stride - 2*padding + dilation*(kernel - 1) + output_padding + 1`` pixels along each
         axis. `padding` may also be a pair of (before, after) pairs.
     groups : int
-    filter_layout : str or Layout
-        "IOHW" by default.
+    filter_layout : str or Layout, optional
+        "IOHW" by default, which is torch's. The logical order is that of any filter: outputs (of a group), inputs,
+        kernel; so ``abcd`` is OIHW.
+    filter_shape : sequence of int, optional
+        The logical shape of `w`, (O/groups, I, kernel height, kernel width), where its blocks are padded.
 
     Returns
     -------
@@ -233,20 +289,18 @@ def conv_transpose2d(x, w, bias=None, *, add=None, out=None, **attributes) -> np
     >>> lk.conv_transpose2d(x, w, stride=(1, 2)).tolist()
     [[[[1.0, 10.0, 2.0, 20.0]]]]
     """
-    return _once(ConvTranspose2d, x, w, bias, add, out, **attributes)
+    return _once(ConvTranspose2d, x, w, bias, add, out, shape, **attributes)
 
 
-def conv_transpose1d(x, w, bias=None, *, add=None, out=None, **attributes) -> np.ndarray:
+def conv_transpose1d(x, w, bias=None, *, shape=None, add=None, out=None, **attributes) -> Any:
     """One-dimensional transposed convolution: as `conv_transpose2d`, in layouts of N, C and W."""
-    return _once(ConvTranspose1d, x, w, bias, add, out, **attributes)
+    return _once(ConvTranspose1d, x, w, bias, add, out, shape, **attributes)
 
 
-def conv_transpose3d(x, w, bias=None, *, add=None, out=None, **attributes) -> np.ndarray:
+def conv_transpose3d(x, w, bias=None, *, shape=None, add=None, out=None, **attributes) -> Any:
     """Three-dimensional transposed convolution: as `conv_transpose2d`, in layouts of N, C, D, H and W."""
-    return _once(ConvTranspose3d, x, w, bias, add, out, **attributes)
+    return _once(ConvTranspose3d, x, w, bias, add, out, shape, **attributes)
 
 
-def _once(cls, x, w, bias, add, out, **attributes) -> np.ndarray:
-    if isinstance(x, Tensor):
-        attributes["layout"] = x.layout
-    return cls(w, bias, **attributes)(x, out, add)
+def _once(cls, x, w, bias, add, out, shape, layout=None, **attributes) -> Any:
+    return cls(w, bias, layout=layout_for(x, layout), **attributes)(x, out, add, shape=shape)

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ._core.winograd import RUN
+
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
@@ -29,6 +31,17 @@ POINTS = tuple(Fraction(p) for p in ("0", "1", "-1", "2", "-2", "1/2", "-1/2", "
 # The pairs +-p beside 0 and infinity that round best for r = 3, found by trying. Those of F(4, 3) have a product of 1:
 # the rows are of like size, the error is half that of +-1, +-2.
 PAIRS = {2: (Fraction(1),), 4: (Fraction(2, 3), Fraction(3, 2)), 6: (Fraction(1), Fraction(2), Fraction(1, 2))}
+
+
+# Roundings that a number passes on its way through one transform of the input, of the output: of products, of sums, and
+# of the kernels' coefficients where these are no floats. See in_1d and out_1d in winograd.c.
+STEPS = {2: (1, 2), 4: (5, 5), 6: (4, 4)}
+FILTER_STEPS = 2  # a transformed filter is rounded once, from float64; the second pays for all that is smaller still
+
+# The range for which `error_bound` holds: inputs up to LARGEST_INPUT; of a filter, the largest weight of an output
+# channel is 0 or at least SMALLEST_WEIGHT, and no output channel's weights sum up to more than LARGEST_SUM.
+LARGEST_INPUT, SMALLEST_WEIGHT, LARGEST_SUM = 2.0**64, 2.0**-100, 2.0**50
+EPS, SMALLEST_NORMAL = 2.0**-24, 2.0**-126
 
 
 class Transform(NamedTuple):
@@ -128,6 +141,87 @@ def kernel_table(m: int) -> tuple[Fraction, ...]:
     for q, p in enumerate(PAIRS[m]):
         table += [*bt[2 * q + 1][2:m:2], *(p**k for k in range(1, m))]
     return tuple(table)
+
+
+def growth(m: int, axes: int = 2) -> float:
+    """How much larger the numbers of F(m, 3) along so many axes can be than what they amount to.
+
+    Output i gets of tap k, through all products t, at most the sum of AT[i][t] G[t][k] b[t], all absolute, times the
+    largest input, where b[t] is the sum of the absolute values of row t of BT. The most of these, once for each axis.
+    """
+    at, g, bt = (abs(as_array(matrix, object)) for matrix in (paired(m).AT, paired(m).G, paired(m).BT))
+    return float((at @ (bt.sum(1)[:, None] * g)).max() ** axes)
+
+
+def roundings(m: int, channels: int, taps: int = 1, axes: int = 2) -> int:
+    """How many times a number is rounded on its way through F(m, 3): transforms, and the sum over channels.
+
+    `channels` are those of a group, `taps` the taps along the depth, which are summed directly.
+    """
+    channels = max(1, channels)
+    even = -(-channels // -(-channels // RUN))
+    run = -(-even // 4) * 4  # channels that are summed by themselves, see winograd.pyx
+    runs = taps * -(-channels // run)
+    return min(channels, run) + runs - 1 + FILTER_STEPS + axes * sum(STEPS[m])
+
+
+def error_factor(m: int, channels: int, taps: int = 1, axes: int = 2) -> float:
+    """The c of `error_bound`: `growth` times the relative error that so many `roundings` add up to."""
+    each = roundings(m, channels, taps, axes) * EPS
+    return growth(m, axes) * each / (1 - each)
+
+
+def error_bound(
+    x: np.ndarray, w: np.ndarray, m: int, *, bias=None, stride=None, padding=None, dilation=None, groups: int = 1
+) -> np.ndarray:
+    """What a convolution by F(m, 3) may be off at most, output by output.
+
+    Of each output, the result is within ``c * sum(abs(w)) * max(abs(x))`` of the exact one: the sum over all weights of
+    its channel, the maximum over all inputs that its tile reads, c of `error_factor`. Numbers below the smallest normal
+    one, 2^-126, count as that. A bias adds its own rounding. It holds for finite inputs up to `LARGEST_INPUT` and
+    filters in the range above; "auto" leaves Winograd out for other filters.
+
+    Parameters
+    ----------
+    x, w, bias : ndarray
+        Logical input (N, C, *spatial), filter (O, C / groups, *kernel), bias (O,).
+    m : int
+        2, 4 or 6. A kernel of 3 along the last two axes makes tiles of m x m outputs, 1 x 3 (or 3 in 1-D) of 1 x m.
+    stride, padding, dilation, groups
+        One for each axis, padding as pairs (before, after); only the depth may have a stride and a dilation.
+
+    Returns
+    -------
+    ndarray of float64
+        (N, O, *output).
+    """
+    axes = x.ndim - 2
+    lead = (1,) * (3 - axes)
+    kernel, (s, _, _), (d, _, _) = (
+        (*lead, *(given or (1,) * axes)) for given in (w.shape[2:], stride, dilation)
+    )
+    pads = ((0, 0),) * (3 - axes) + tuple(padding or ((0, 0),) * axes)
+    most = np.abs(x, dtype=np.float64).reshape(x.shape[0], groups, x.shape[1] // groups, *lead, *x.shape[2:])
+    most = np.pad(most.max(2, initial=0), ((0, 0), (0, 0), *pads))
+    deep = (most.shape[2] - d * (kernel[0] - 1) - 1) // s + 1
+    most = np.max([most[:, :, k * d :: s][:, :, :deep] for k in range(kernel[0])], axis=0)
+    for axis, taps in ((3, kernel[1]), (4, kernel[2])):
+        most = _over_tiles(most, axis, m if taps == 3 else 1, taps)
+    sums = np.abs(w, dtype=np.float64).sum(tuple(range(1, w.ndim))).reshape(groups, -1, 1, 1, 1)
+    sums = sums * np.maximum(most, SMALLEST_NORMAL)[:, :, None]
+    c = error_factor(m, w.shape[1], kernel[0], 2 if kernel[1] == 3 else 1)
+    bound = (c * sums + SMALLEST_NORMAL).reshape(x.shape[0], w.shape[0], *most.shape[5 - axes :])
+    if bias is None:
+        return bound
+    return bound + EPS * (sums.reshape(bound.shape) + np.abs(bias, dtype=np.float64).reshape(-1, *[1] * axes))
+
+
+def _over_tiles(x: np.ndarray, axis: int, m: int, taps: int) -> np.ndarray:
+    """For each output along `axis`, the most of what its tile of m outputs reads."""
+    out = x.shape[axis] - taps + 1
+    x = np.moveaxis(x, axis, 0)
+    tiles = [x[i : i + m + taps - 1].max(0) for i in range(0, out, m)]
+    return np.moveaxis(np.repeat(tiles, m, 0)[:out], 0, axis)
 
 
 def left_inverse(a: Matrix) -> Matrix:

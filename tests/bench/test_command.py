@@ -132,6 +132,27 @@ def test_interrupting_keeps_what_there_is(cache_dir, capsys, monkeypatch):
     assert "2 problems measured" in said.out and "left out: interrupted" in said.out
 
 
+def test_what_does_not_fit_into_memory_is_left_out(cache_dir, capsys, monkeypatch):
+    real, calls = bench.measure_contest, []
+
+    def measure(contest, seconds):
+        calls.append(contest.key)
+        if contest.key == calls[0]:
+            raise MemoryError
+        return {} if contest.key == calls[1] else real(contest, seconds)
+
+    def cold(self, name):
+        raise MemoryError
+
+    monkeypatch.setattr(bench, "measure_contest", measure)
+    monkeypatch.setattr(ConvCase, "cold", cold)
+    code, said = run(TINY, capsys)
+    assert code == 0 and said.err == ""
+    assert "2 problems need more memory than there is" in said.out
+    assert "left out" not in said.out and "undisturbed" not in said.out
+    assert f"\n{len(set(calls)) - 2} problems measured" in said.out
+
+
 def test_a_table_that_cannot_be_saved_is_an_error(tmp_path, capsys, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("LAYOUTKIT_CACHE_DIR", str(tmp_path / "file" / "below"))
@@ -190,8 +211,9 @@ def test_pages_of_little(tmp_path):
 @pytest.mark.parametrize("args, why", [
     (["--report", "/no/such/place/x.html"], "no directory"),
     (["--suite", "resnet51"], "resnet51"),
-    (["--threads", "1,x"], "expected numbers of 1 to 1024 such as 1,2, got '1,x'"),
+    (["--threads", "1,x"], f"expected numbers of 1 to {4 * os.cpu_count()} such as 1,2, got '1,x'"),
     (["--threads", "0"], "expected numbers"),
+    (["--threads", "1,1024"], "expected numbers"),
     (["--layouts", "NHWC,NHXC"], "'NHXC'"),
     (["--layouts", "NWC"], "has 3 dimensions"),
     (["--time-budget", "-3"], "expected seconds, got '-3'"),

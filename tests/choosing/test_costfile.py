@@ -8,13 +8,14 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tables import IDENTITY, TABLE
 
-from layoutkit.choosing import costfile
+from layoutkit.choosing import costfile, keys
 from layoutkit.choosing.costfile import Book, Cost, dump, merge, parse
 
 seconds = st.floats(1e-9, 1e3)
 a_cost = st.builds(Cost.of, st.lists(seconds, min_size=1, max_size=9))
 texts = st.text(max_size=20) | st.sampled_from(['": {', '": {\n', '\\": {', ',\n  "', "}}\n", "\ud800"])
-some_costs = st.dictionaries(texts, st.dictionaries(texts, a_cost), max_size=5)
+problems = texts.filter(lambda key: keys.fault(key) is None)  # "conv" alone is none
+some_costs = st.dictionaries(problems, st.dictionaries(texts, a_cost), max_size=5)
 
 
 @given(some_costs)
@@ -30,10 +31,10 @@ def test_people_can_read_it():
         ' "machine": {"cpu": "a", "caches": [1, 2], "cores": 2, "isa": "avx2", "version": "0", "build": "00"},',
         ' "microseconds": ["least", "median", "spread", "count"],',
         ' "costs": {',
-        '  "conv n1": {',
+        '  "filter o1 c1 k1 g1 f32": {',
         '   "direct": [1.5, 2, 0.1, 3],',
         '   "im2col": [2.5, 3, 0, 7]},',
-        '  "reorder 2x3": {',
+        '  "reorder 2x3 ab>ba x32 t1": {',
         '   "store": [0.1, 0.2, 0.03, 100]}}}',
     ]
 
@@ -114,9 +115,42 @@ def test_sealed_text_is_refused(body):
     ["1", 2, 0, 1], None,
 ])  # fmt: skip
 def test_no_cost_is_made_of(fields):
-    text = sealed_costs(f'  "problem": {{\n   "candidate": {json.dumps(fields)}}}')
-    with pytest.raises(ValueError, match="'candidate' for 'problem'"):
-        parse(text, IDENTITY)
+    line = '   "c": [1, 2, 0, 3]'
+    text = sealed_costs(f'  "problem": {{\n{line},\n   "candidate": {json.dumps(fields)}}},\n  "good": {{\n{line}}}')
+    assert parse(text, IDENTITY) == {"good": {"c": Cost(1e-6, 2e-6, 0.0, 3)}}
+    book = Book(text)
+    assert not book.complaint() and book["problem"] == {} == book["problem"]
+    assert "1 of its problems are not used, such as 'problem': cost of 'candidate' for 'problem'" in book.complaint()
+    assert list(book) == ["good"]
+
+
+@pytest.mark.parametrize("lines, why", [
+    ('"c": [1, 2, 0, 3], "c": [1, 2, 0, 3]', "a candidate stands twice"),
+    (", ".join(f'"{i}": [1, 2, 0, 3]' for i in range(600)), "over 512 candidates"),
+    (f'"{"c" * 300}": [1, 2, 0, 3]', "names of over 200 characters"),
+    ('"c": [1, 2, 0, 3]}, {', "Extra data"),
+    ('"c": {"c": [1, 2, 0, 3]}', "expected [least, median, spread, count]"),
+])  # fmt: skip
+def test_a_problem_of_nonsense_is_dropped_and_counted(lines, why):
+    book = Book(sealed_costs(f'  "bad": {{\n{lines}}},\n  "good": {{\n"c": [1, 2, 0, 3]}}'))
+    assert list(book.whole()) == ["good"]
+    assert list(book.dropped) == ["bad"] and why in book.complaint()
+
+
+def test_keys_are_checked_when_a_table_is_read():
+    line = '{\n   "c": [1, 2, 0, 3]}'
+    bad = ["conv n1 t-1", "reorder 1x2 ab>ba x32 t0", "k" * 5000]
+    book = Book(sealed_costs(",\n".join(f'  "{key}": {line}' for key in [*bad, "good"])))
+    assert list(book) == ["good"] and list(book.dropped) == bad
+    assert "3 of its problems are not used, such as 'conv n1 t-1': not the key of a conv" in book.complaint()
+    assert len(book.complaint()) < 500
+
+
+def test_errors_about_large_nonsense_are_short():
+    body = f' "machine": {{"cpu": "{"x" * 10**6}"}},\n{costfile._FIELDS}\n "costs": {{\n}}}}\n'
+    with pytest.raises(ValueError, match="another machine") as caught:
+        parse(sealed(body), IDENTITY)
+    assert len(str(caught.value)) < 3000
 
 
 def test_nothing_is_parsed_before_it_is_asked_for():
@@ -124,8 +158,7 @@ def test_nothing_is_parsed_before_it_is_asked_for():
     book = Book(sealed_costs(f'  "good": {{\n{line}}},\n  "bad": {{\n   "c": 7}}'))
     assert sorted(book) == ["bad", "good"] and len(book) == 2 and "good" in book and "c" not in book
     assert book["good"] == {"c": Cost(1e-6, 2e-6, 0.0, 3)} and book["good"] is book["good"]
-    with pytest.raises(ValueError, match="'c' for 'bad'"):
-        book["bad"]
+    assert not book.dropped
 
 
 def test_a_problem_twice_is_refused():
@@ -142,16 +175,30 @@ def test_another_machines_table_is_refused_and_told_why(costs, field, value):
 
 
 def test_nesting_without_end_is_refused():
-    for text in ("[" * 200_000, sealed_costs(f'  "p": {{\n{"[" * 200_000}')):
-        with pytest.raises(ValueError):
-            parse(text, IDENTITY)
-    with pytest.raises(ValueError, match="nested too deeply"):
-        parse(sealed_costs(f'  "p": {{\n   "c": {"[" * 200_000}'), IDENTITY)
+    with pytest.raises(ValueError):
+        parse("[" * 200_000, IDENTITY)
+    for text in ("[" * 200_000, f'   "c": {"[" * 200_000}}}'):
+        book = Book(sealed_costs(f'  "p": {{\n{text}'))
+        assert book.whole() == {} and len(book.dropped) == 1
+    assert "nested too deeply" in book.complaint()
 
 
 def test_a_table_without_its_end_is_refused():
     with pytest.raises(ValueError, match="laid out as"):
         Book(sealed(f' "machine": {json.dumps(IDENTITY)},\n{costfile._FIELDS}\n "costs": {{\n  "p": {{\n'))
+
+
+def test_what_is_too_much_for_a_file_keeps_the_best_of_each_problem():
+    costs = {f"p{i}": {f"c{k}": Cost.of([k + 1.0]) for k in range(40)} for i in range(50)}
+    whole = costfile.dump_within(10**9, costs, IDENTITY)
+    assert whole == dump(costs, IDENTITY).encode()
+    for most in (len(whole) - 1, len(whole) // 8, len(whole) // 20):
+        text = costfile.dump_within(most, costs, IDENTITY)
+        assert most / 5 < len(text) <= most
+        found = parse(text.decode(), IDENTITY)
+        assert all(found[p] == {name: costs[p][name] for name in list(costs[p])[: len(found[p])]} for p in costs)
+    with pytest.raises(ValueError, match="50 problems take more than 100 bytes"):
+        costfile.dump_within(100, costs, IDENTITY)
 
 
 # ---- costs

@@ -22,7 +22,7 @@ def decide(plan, candidate):
         cost_table.record(step.key, step.name, Cost(1e-12, 1.0, 0.0, 1))
 
 
-_less = (1e-3 / (i + 1) for i in itertools.count())
+_less = (1e-8 / (i + 1) for i in itertools.count())
 
 
 def every_way(plan):

@@ -12,6 +12,7 @@ from guard import guarded
 
 from layoutkit._core import harness, registry
 from layoutkit._core.route import Finish, finish_pixels
+from layoutkit._core.winograd import extent
 
 ROWS = [k for k in registry.kernels(all_isas=True) if k.isa in registry.isas()]
 MOVES = [k for k in ROWS if k.family in ("transpose", "gather", "fill", "copy")]
@@ -83,6 +84,9 @@ def one_gemm(kernel, lanes, rng, rows, cols, taps, blocks, kb, last, split, end)
     which = rng.integers(0, 3)
     accumulate, resume = (False, False) if split else ((False, False), (True, False), (False, True))[rng.integers(0, 3)]
     c = floats(rows, width)
+    pads = int(rng.integers(0, cols)) if rng.integers(0, 2) else 0
+    if accumulate:
+        c[:, cols - pads :] = 0
 
     want = np.zeros((rows, width), np.float64)
     for t in range(taps):
@@ -98,6 +102,8 @@ def one_gemm(kernel, lanes, rng, rows, cols, taps, blocks, kb, last, split, end)
     clip = (-20, 30) if rng.integers(0, 2) else None
     if clip:
         want = want.clip(*clip)
+    want[:, cols - pads :] = 0
+    b[..., cols - pads : cols] = rng.choice([1, np.inf, np.nan], pads)  # whatever is summed there
     want = np.where(np.arange(width) < cols, want, c).astype(np.float32)
 
     # rows in memory last to first; behind the last block there is nothing that may be read
@@ -119,7 +125,7 @@ def one_gemm(kernel, lanes, rng, rows, cols, taps, blocks, kb, last, split, end)
         np.arange(taps, dtype=np.int64) * 4 * blocks * kb, mask, np.zeros(max(kb, last), np.float32),
         blocks, 4 * kb, kb, last, gb.address, width,
         gbc.address if which == 1 else 0, gbr.address if which == 2 else 0,
-        gc.address, c_row, c_col, split, accumulate, cols, clip, bool(rng.integers(0, 2)), resume,
+        gc.address, c_row, c_col, split, accumulate, cols, clip, bool(rng.integers(0, 2)), pads, resume,
     )  # fmt: skip
     got = gc.array.view(np.float32)
     if split:
@@ -127,6 +133,24 @@ def one_gemm(kernel, lanes, rng, rows, cols, taps, blocks, kb, last, split, end)
         np.testing.assert_array_equal(got, want)
     else:
         np.testing.assert_array_equal(got.reshape(rows, cols), want[:, :cols])
+
+
+@pytest.mark.parametrize("end", ["low", "high"])
+@pytest.mark.parametrize("isa", registry.isas())
+def test_extent(isa, end):
+    rng = np.random.default_rng(1)
+    for rows in (1, 2, 7):
+        for count in (*range(1, 40), 97):
+            w = (rng.standard_normal((rows, count)) * 2.0 ** rng.integers(-149, 100, (rows, 1))).astype(np.float32)
+            w[rng.random(rows) < 0.3] = 0
+            if rng.integers(0, 4) == 0:
+                w[rng.integers(rows), rng.integers(count)] = rng.choice([np.inf, -np.inf, np.nan, -np.nan])
+            inside = guarded(w.reshape(-1).view(np.uint8), end).array.view(np.float32).reshape(w.shape)
+            peaks = abs(w).max(1).view(np.int32)  # as bits: their order has Inf and NaN last
+            want = np.array([min(peaks[peaks > 0], default=0), max(peaks)], np.int32).view(np.float32)
+            with using_isa(isa):
+                np.testing.assert_array_equal(extent(inside), want)
+    assert extent(np.ones((0, 3), np.float32)) == extent(np.ones((3, 0), np.float32)) == (0, 0)
 
 
 @pytest.mark.parametrize("end", ["low", "high"])

@@ -40,6 +40,22 @@ def test_pieces_walk_every_step_once(walked, lo, length):
     assert sorted(seen) == sorted(tuple(s.offset(i) for s in walked) for i in range(lo, lo + length))
 
 
+@given(st.lists(sides(), min_size=1, max_size=3), st.integers(0, 20), st.integers(0, 120), st.integers(0, 20))
+def test_more_pieces_than_allowed_are_refused(walked, lo, length, most):
+    found = pieces(lo, lo + length, walked)
+    if len(found) <= most:
+        assert pieces(lo, lo + length, walked, most) == found
+    else:
+        with pytest.raises(ValueError, match="more pieces than allowed"):
+            pieces(lo, lo + length, walked, most)
+
+
+def test_too_many_pieces_are_refused_before_they_are_made():
+    first, second = (Side((Digit(unit, 1000), Digit(1, 1))) for unit in (999_983, 999_979))
+    with pytest.raises(ValueError, match="more pieces than allowed"):
+        pieces(0, 10**15, [first, second], 1000)
+
+
 @st.composite
 def boxes(draw):
     """A box of one tensor and a place for it in another of any layout."""

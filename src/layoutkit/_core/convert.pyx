@@ -5,6 +5,7 @@ What a tile does is planned in layoutkit.conversions; scales and zero points com
 
 from cython.parallel cimport parallel
 cimport openmp
+from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
@@ -15,6 +16,7 @@ from .registry cimport (
     lk_convert, lk_convert_fn, lk_move, lk_move_fn
 )
 from .reorder cimport Program
+from .team cimport team
 
 cdef extern from "stream.h" nogil:
     void stream_end()
@@ -23,6 +25,7 @@ import_array()
 
 cdef enum:
     MAX_LOOPS = 32
+    CHUNK = 64 << 20    # elements between looks for signals: some tenths of a second at worst
     SCRATCH = 40 << 10  # bytes of a buffer: a tile's 16 KB in the narrower type, and gaps between rows
 
 TYPES = {"f32": LK_F32, "f64": LK_F64, "f16": LK_F16, "bf16": LK_BF16, "s32": LK_S32, "s8": LK_S8, "u8": LK_U8}
@@ -68,9 +71,11 @@ cdef class Converter:
     cdef Program fill
     cdef bint sum
     cdef int real  # bytes of what is computed in
+    cdef int64_t chunks  # between which a call looks for signals
 
     def __cinit__(self, nests, types, int bits, bint sum, Program fill, bint stream):
         cdef Nest *nest
+        cdef double elements = 0
         cdef int i, j
         self.fn = <lk_convert_fn>best_row(LK_CONVERT, bits).fn
         self.fill, self.count, self.sum, self.real = fill, len(nests), sum, bits // 8
@@ -98,6 +103,8 @@ cdef class Converter:
             for j, (n, s, d, p) in enumerate(loops):
                 nest.n[j], nest.s[j], nest.d[j], nest.p[j] = n, s, d, p
                 nest.tasks *= n
+            elements += <double>nest.tasks * nest.tile.n0 * nest.tile.n1
+        self.chunks = 1 + <int64_t>(elements / CHUNK)
 
     def __dealloc__(self):
         free(self.nests)
@@ -111,23 +118,29 @@ cdef class Converter:
         cdef lk_convert tile
         cdef const char *s = <const char *>PyArray_DATA(src)
         cdef char *d = <char *>PyArray_DATA(dst)
+        cdef int64_t chunk
         cdef int tid = 0, n = 1
         memset(&tile, 0, sizeof(tile))
         tile.sub = NULL if sub is None else <const char *>PyArray_DATA(<ndarray?>sub)
         tile.mul = NULL if mul is None else <const char *>PyArray_DATA(<ndarray?>mul)
         tile.inv = NULL if inv is None else <const char *>PyArray_DATA(<ndarray?>inv)
         tile.add = NULL if add is None else <const char *>PyArray_DATA(<ndarray?>add)
+        threads = team(threads)
         tile.alpha, tile.beta, tile.divide, tile.sum = alpha, beta, divide, self.sum
-        with nogil:
-            if threads <= 1:
-                self.part(s, d, &tile, 0, 1)
-            else:
-                with parallel(num_threads=threads):
-                    tid = openmp.omp_get_thread_num()
-                    n = openmp.omp_get_num_threads()
-                    self.part(s, d, &tile, tid, n)
+        for chunk in range(self.chunks):
+            with nogil:
+                if threads <= 1:
+                    self.part(s, d, &tile, chunk, self.chunks)
+                else:
+                    with parallel(num_threads=threads):
+                        tid = openmp.omp_get_thread_num()
+                        n = openmp.omp_get_num_threads()
+                        self.part(s, d, &tile, chunk * n + tid, self.chunks * n)
+            if self.chunks > 1:
+                PyErr_CheckSignals()
 
-    cdef void part(self, const char *src, char *dst, const lk_convert *given, int tid, int threads) noexcept nogil:
+    cdef void part(self, const char *src, char *dst, const lk_convert *given, int64_t share,
+                   int64_t shares) noexcept nogil:
         cdef int64_t at[MAX_LOOPS]
         cdef char first[SCRATCH]
         cdef char second[SCRATCH]
@@ -140,10 +153,10 @@ cdef class Converter:
         cdef int i, j
         scratch[0], scratch[1] = first, second
         if self.fill is not None:
-            self.fill.part(src, dst, tid, threads)
+            self.fill.part(src, dst, share, shares)
         for i in range(self.count):
             nest = self.nests + i
-            task, end = nest.tasks * tid // threads, nest.tasks * (tid + 1) // threads
+            task, end = nest.tasks * share // shares, nest.tasks * (share + 1) // shares
             if task == end:
                 continue
             c = nest.tile

@@ -13,6 +13,8 @@ padding are left out, row by row.
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.stdlib cimport calloc, free
 
+from .executor import NOTHING, Footprint
+
 from .executor cimport Executor, Geometry, aligned, ceil_div, clips, share
 from .registry cimport lk_depthwise, lk_depthwise_fn, lk_depthwise_tile, lk_finish
 
@@ -86,7 +88,7 @@ cdef class Depthwise(Executor):
         self.ws_thread = 2 * aligned(4 * self.taps)
         self.total = g.n * self.runs * g.out[0] * self.pairs
         self.step = 0
-        if pixels * g.stride[2] % g.dilation[2] == 0:
+        if pixels * g.stride[2] in (g.dilation[2], 2 * g.dilation[2]):  # those that kernels know
             self.step = pixels * g.stride[2] // g.dilation[2]
         self.tap = <int64_t *>calloc(self.taps, sizeof(int64_t))
         self.pixel = <int64_t *>calloc(max(1, 2 * g.out[2]), sizeof(int64_t))
@@ -149,6 +151,41 @@ cdef class Depthwise(Executor):
                             edges &= j * step + b <= g.kernel[2] // 2 or j * step + b >= last - g.kernel[2] // 2
             tile.edges = edges
         return 0
+
+    def footprint(self):
+        if self.total == 0:
+            return NOTHING
+        g = self.g
+        if self.pixels > 1 and (self.x_stride[4] != 4 * self.each or self.y_stride[4] != 4 * self.each):
+            raise RuntimeError(f"depthwise: {self.pixels} pixels of {self.each} channels in a vector, that lie "
+                               f"{self.x_stride[4]} and {self.y_stride[4]} bytes apart")
+        reads, writes = [(0, g.n - 1, self.x_stride[0])], [(0, g.n - 1, self.y_stride[0])]
+        for i, (first, last) in enumerate(self.positions(True)):
+            reads.append((first, last, self.x_stride[i + 2]))
+            writes.append((0, g.out[i] - 1, self.y_stride[i + 2]))
+        read, written = [], []  # bytes of each run of channels
+        for run in range(self.runs):
+            vectors = range(run * self.vectors, min((run + 1) * self.vectors, self.y_lanes.shape[0]))
+            read.append(max([self.lanes_end(self.vector_begins(v, c), self.x_lanes[v, c])
+                             for v in vectors for c in range(self.depth)]))
+            written.append(max([self.lanes_end(v % self.vectors * 4 * self.lanes, self.y_lanes[v]) for v in vectors]))
+        source = [([*reads, (run, run, 0 if self.spread and self.gathered else self.x_stride[1])], read[run])
+                  for run in range(self.runs)]
+        destination = [([*writes, (run, run, self.y_stride[1])], written[run]) for run in range(self.runs)]
+        filters = 4 * self.y_lanes.shape[0] * self.lanes
+        return Footprint(tuple(source), tuple(destination), filters * self.taps * self.depth * g.kernel[2], filters)
+
+    cdef int64_t vector_begins(self, int64_t vector, int64_t channel):
+        """Bytes from the run's first channel, or that of all, to what a vector reads."""
+        return self.x_at[vector, channel] if self.spread else vector % self.vectors * 4 * self.lanes
+
+    cdef int64_t lanes_end(self, int64_t begin, uint32_t mask):
+        """Where the last channel in `mask` ends of a vector that begins at `begin`, of any of its pixels; 0: none."""
+        cdef int64_t lane, most = 0, lanes = self.each if self.pixels > 1 else self.lanes
+        for lane in range(32):
+            if mask >> lane & 1:
+                most = max(most, lane % lanes + 1)
+        return begin + 4 * most if most else 0
 
     cdef void part(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
                    char *workspace, int64_t task, int64_t end) noexcept nogil:

@@ -66,9 +66,10 @@ cdef class Executor:
     cdef public bint positive       # zeros that come out are
 
     cdef void run(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
-                  char *workspace) noexcept nogil
+                  char *workspace, int64_t chunk, int64_t chunks) noexcept nogil
     cdef void part(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
                    char *workspace, int64_t task, int64_t end) noexcept nogil
+    cdef list positions(self, bint leaves_out)
     cdef void finish_rows(self, const lk_finish *finish, char *y, int64_t offset, const int64_t *row, int64_t rows,
                           int64_t channel, int64_t count) noexcept nogil
     cdef void channel_rows(self, ChannelRows *r, const lk_finish *finish, const char *y, int64_t filter_step,

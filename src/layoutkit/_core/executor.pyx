@@ -12,7 +12,10 @@ cimport openmp
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 
+from typing import NamedTuple
+
 from .registry cimport lk_finish, lk_finish_fn, lk_gemm_fn, lk_kernel, row_named
+from .team cimport team
 
 
 cdef Geometry geometry_of(g) except *:
@@ -22,6 +25,18 @@ cdef Geometry geometry_of(g) except *:
         c.size[i], c.out[i], c.kernel[i] = g.size[i], g.out[i], g.kernel[i]
         c.stride[i], c.dilation[i], c.before[i] = g.stride[i], g.dilation[i], g.before[i]
     return c
+
+
+class Footprint(NamedTuple):
+    """What a run touches, in bytes. Source and destination: of each part its steps, (first, last, stride), and its run."""
+
+    source: tuple
+    destination: tuple
+    filter: int
+    bias: int
+
+
+NOTHING = Footprint((), (), 0, 0)
 
 
 cdef class Executor:
@@ -36,22 +51,39 @@ cdef class Executor:
         self.threads = threads
 
     cdef void run(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
-                  char *workspace) noexcept nogil:
-        cdef int tid = 0, n = 1
-        if self.total == 0:
+                  char *workspace, int64_t chunk, int64_t chunks) noexcept nogil:
+        """One of `chunks` that together are the whole."""
+        cdef int tid = 0, n = 1, threads = team(self.threads)
+        cdef int64_t first = share(self.total, chunks, chunk), count = share(self.total, chunks, chunk + 1) - first
+        if count == 0:
             return
-        if self.threads == 1:
-            self.part(x, w, bias, finish, y, workspace, 0, self.total)
+        if threads == 1:
+            self.part(x, w, bias, finish, y, workspace, first, first + count)
         else:
-            with parallel(num_threads=self.threads):
+            with parallel(num_threads=threads):
                 tid = openmp.omp_get_thread_num()
                 n = openmp.omp_get_num_threads()
                 self.part(x, w, bias, finish, y, workspace + tid * self.ws_thread,
-                          self.total * tid // n, self.total * (tid + 1) // n)
+                          first + count * tid // n, first + count * (tid + 1) // n)
 
     cdef void part(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
                    char *workspace, int64_t task, int64_t end) noexcept nogil:
         pass
+
+    def footprint(self):
+        """What a run touches, from the fields that it reads: see `Footprint`."""
+        raise NotImplementedError
+
+    cdef list positions(self, bint leaves_out):
+        """The first and last input position along each axis; those outside if taps there are not left out."""
+        cdef Geometry *g = &self.g
+        found = []
+        for i in range(3):
+            first, last = -g.before[i], (g.out[i] - 1) * g.stride[i] - g.before[i] + (g.kernel[i] - 1) * g.dilation[i]
+            if leaves_out:
+                first, last = max(first, 0), min(last, g.size[i] - 1)
+            found.append((first, last))
+        return found
 
     cdef void finish_rows(self, const lk_finish *finish, char *y, int64_t offset, const int64_t *row, int64_t rows,
                           int64_t channel, int64_t count) noexcept nogil:

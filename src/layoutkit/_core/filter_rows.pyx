@@ -8,6 +8,8 @@ The pixels are packed into panels unless they already lie as one (1x1). planes.p
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy, memset
 
+from .executor import NOTHING, Footprint
+
 from .executor cimport ChannelRows, Executor, Geometry, aligned, ceil_div, share
 from .registry cimport lk_finish, lk_gemm
 
@@ -54,6 +56,19 @@ cdef class FilterRows(Executor):
         self.tiles = ceil_div(self.oc, self.mr)
         self.total = g.n * g.groups * self.panels * self.tiles
         self.ws_thread = aligned(4 * self.depth * self.nr)
+
+    def footprint(self):
+        if self.total == 0:
+            return NOTHING
+        g = self.g
+        reads = [(0, g.n - 1, self.x_stride[0]), (0, g.groups * self.ic - 1, self.x_stride[1])]
+        writes = [(0, g.n - 1, self.y_stride[0]), (0, g.groups * self.oc - 1, self.y_stride[1])]
+        run = 4 * self.pixels
+        if not self.in_place:
+            run = 4
+            reads += [(first, last, self.x_stride[i + 2]) for i, (first, last) in enumerate(self.positions(True))]
+        filters = 4 * g.groups * self.oc
+        return Footprint(((reads, run),), ((writes, 4 * self.pixels),), filters * self.depth, filters)
 
     cdef void part(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
                    char *workspace, int64_t task, int64_t end) noexcept nogil:

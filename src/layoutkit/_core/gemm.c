@@ -129,6 +129,13 @@ LK_INLINE void end(vf *acc, const lk_gemm *g, const int tail, const int mr, cons
 #pragma GCC unroll 8
             for (int j = 0; j < nv; j++)
                 acc[i * nv + j] = positive_zeros(acc[i * nv + j]);
+    if (g->pads)
+#pragma GCC unroll 8
+        for (int j = 0; j < nv; j++)
+            if (g->cols - g->pads < (j + 1) * LK_LANES)
+#pragma GCC unroll 32
+                for (int i = 0; i < mr; i++)
+                    acc[i * nv + j] = first_lanes(acc[i * nv + j], g->cols - g->pads - j * LK_LANES);
     if (g->clip && !g->accumulate)
 #pragma GCC unroll 32
         for (int i = 0; i < mr; i++)
@@ -201,7 +208,7 @@ LK_INLINE void tile(const lk_gemm *g, const int mr, const int nv)
     const int tail = g->cols % LK_LANES;
     /* the tap that ends by rows */
     const int64_t last_tap =
-        g->accumulate || g->c_split || g->positive || tail || g->kb_last < LK_UNROLL ? -1 : g->taps - 1;
+        g->accumulate || g->c_split || g->positive || tail || g->pads || g->kb_last < LK_UNROLL ? -1 : g->taps - 1;
     vf acc[MAX_MR * 2]; /* fixed sizes: arrays of variable size would stay in memory */
     begin(acc, g, tail, mr, nv);
     const float *b = g->b;

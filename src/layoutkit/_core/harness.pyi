@@ -15,8 +15,8 @@ def gemm(
     name: str, a: int, row: np.ndarray, tap: np.ndarray, mask: np.ndarray | None, zero: np.ndarray, blocks: int,
     block_stride: int, kb: int, kb_last: int, b: int, ldb: int, bias_col: int, bias_row: int, c: int,
     c_row: np.ndarray, c_col: np.ndarray, split: bool, accumulate: bool, cols: int,
-    clip: Sequence[float] | None = None, ahead: bool = False, resume: bool = False, positive: bool = False,
-    b_row: np.ndarray | None = None,
+    clip: Sequence[float] | None = None, ahead: bool = False, pads: int = 0, resume: bool = False,
+    positive: bool = False, b_row: np.ndarray | None = None,
 ) -> None: ...  # fmt: skip
 def winograd_in(
     name: str, src: int, strides: Sequence[int], inside: Sequence[int], channels: int, block: int, block_stride: int,

@@ -45,7 +45,7 @@ def convert(str name, int src_type, int dst_type, size_t src, size_t dst, n, s0,
 def gemm(str name, size_t a, const int64_t[::1] row, const int64_t[::1] tap, mask, const float[::1] zero,
          blocks, block_stride, kb, kb_last, size_t b, ldb, size_t bias_col, size_t bias_row,
          size_t c, const int64_t[::1] c_row, const int64_t[::1] c_col, bint split, bint accumulate, int cols, clip=None,
-         ahead=False, bint resume=False, bint positive=False, const int64_t[::1] b_row=None):
+         ahead=False, int pads=0, bint resume=False, bint positive=False, const int64_t[::1] b_row=None):
     """Run a gemm row; see lk_gemm in kernels.h. 0 for a bias: none; `ahead`: fetch C, to be written."""
     cdef const lk_kernel *kernel = row_named(name)
     cdef const uint32_t[::1] bits
@@ -61,7 +61,8 @@ def gemm(str name, size_t a, const int64_t[::1] row, const int64_t[::1] tap, mas
         g.b_row = &b_row[0]
     g.bias_col, g.bias_row = <const float *>bias_col, <const float *>bias_row
     g.c, g.c_row, g.c_col = <char *>c, &c_row[0], &c_col[0]
-    g.c_split, g.accumulate, g.resume, g.positive, g.rows, g.cols = split, accumulate, resume, positive, row.shape[0], cols
+    g.c_split, g.accumulate, g.resume, g.positive, g.pads = split, accumulate, resume, positive, pads
+    g.rows, g.cols = row.shape[0], cols
     cdef float limits[2]
     g.ahead, g.ahead_bytes, g.clip, g.next, g.next_row = NULL, 0, NULL, g.c, NULL
     if clip is not None:

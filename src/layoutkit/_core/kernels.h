@@ -44,6 +44,7 @@ typedef struct {
     int resume; /* sums begin with what C holds, those over earlier taps, and no bias; excludes accumulate, c_split */
     int positive;
     int rows, cols;
+    int pads;          /* in the last so many columns zeros are stored, whatever was summed; a C that is added to has them */
     const float *clip; /* C is clipped to [clip[0], clip[1]] at last, a NaN stays; or NULL */
     const char *ahead; /* fetched into L2 meanwhile, ahead_bytes of it: the filter that comes next */
     int64_t ahead_bytes;
@@ -215,6 +216,15 @@ typedef struct {
 } lk_winograd_filter;
 typedef void (*lk_winograd_filter_fn)(const lk_winograd_filter *);
 
+/* Of rows of `count` floats that follow one another, their largest magnitudes, as bits: the most of them, and the least
+ * of those that are not 0; 0 if there is none. Inf has 0x7f800000, a NaN more. */
+typedef struct {
+    const float *w;
+    int64_t rows, count;
+    int32_t least, most;
+} lk_extent;
+typedef void (*lk_extent_fn)(lk_extent *);
+
 /* The types that conversions know, and which bits mean what. */
 enum { LK_F32, LK_F64, LK_F16, LK_BF16, LK_S32, LK_S8, LK_U8, LK_TYPE_COUNT };
 
@@ -243,7 +253,7 @@ typedef double (*lk_peak_fn)(int64_t n);
 
 enum {
     LK_GEMM, LK_DEPTHWISE, LK_STRIPS, LK_FINISH, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_PANEL, LK_CONVERT, LK_PEAK,
-    LK_WINOGRAD_IN, LK_WINOGRAD_OUT, LK_WINOGRAD_FILTER, LK_FAMILY_COUNT
+    LK_WINOGRAD_IN, LK_WINOGRAD_OUT, LK_WINOGRAD_FILTER, LK_EXTENT, LK_FAMILY_COUNT
 };
 
 typedef struct {

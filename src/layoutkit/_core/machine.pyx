@@ -7,6 +7,8 @@ from libc.string cimport memcpy, memset
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 from .registry cimport LK_COPY, LK_PEAK, best_row, lk_kernel, lk_move, lk_move_fn, lk_peak_fn
+from .process cimport forks
+from .team cimport team
 
 cdef extern from "stream.h" nogil:
     void stream_end()
@@ -23,6 +25,7 @@ def fma_peak(int threads=1, int64_t rounds=200_000):
     cdef const lk_kernel *row = best_row(LK_PEAK, 32)
     cdef lk_peak_fn fn = <lk_peak_fn>row.fn
     cdef double flops = 0, t
+    threads = team(threads)
     with nogil, parallel(num_threads=threads):
         fn(1000)
     t = now()
@@ -42,6 +45,7 @@ def copy(const unsigned char[::1] src, unsigned char[::1] dst, int threads=1, bi
     cdef double t
     if dst.shape[0] != n or n == 0:
         raise ValueError(f"copy: {n} bytes to {dst.shape[0]} bytes")
+    threads = team(threads)
     cdef const char *s = <const char *>&src[0]
     cdef char *d = <char *>&dst[0]
     t = now()
@@ -67,5 +71,5 @@ cdef void copy_part(lk_move_fn fn, const char *s, char *d, int64_t lo, int64_t h
 
 
 def omp_max_threads():
-    """What OpenMP would start a team of now."""
-    return openmp.omp_get_max_threads()
+    """What OpenMP would start a team of now; 1 in the child of a fork."""
+    return 1 if forks() else openmp.omp_get_max_threads()

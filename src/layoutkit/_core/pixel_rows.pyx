@@ -10,6 +10,8 @@ from libc.stdint cimport int64_t, uint32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
+from .executor import NOTHING, Footprint
+
 from .executor cimport FETCHED, MAX_COLS, NEXT_TILES, Executor, Geometry, aligned, ceil_div, clips, share
 from .registry cimport lk_finish, lk_gemm
 
@@ -119,6 +121,25 @@ cdef class PixelRows(Executor):
         free(self.tap)
         free(self.zero)
 
+    def footprint(self):
+        if self.total == 0:
+            return NOTHING
+        g = self.g
+        reads = [(0, g.n - 1, self.x_stride[0]), (0, g.groups - 1, self.x_group)]
+        writes = [(0, g.n - 1, self.y_stride[0])]
+        for i, (first, last) in enumerate(self.positions(self.padded)):
+            reads.append((first, last, self.x_stride[i + 1]))
+            writes.append((0, g.out[i] - 1, self.y_stride[i + 1]))
+        source = [([*reads, (self.blocks - 1, self.blocks - 1, self.block_stride)], 4 * self.kb_last)]
+        if self.blocks > 1:
+            source.append(([*reads, (0, self.blocks - 2, self.block_stride)], 4 * self.kb))
+        columns, run = g.groups * self.cols, 4 * g.groups * self.cols
+        if self.y_block:
+            writes.append((0, columns // self.y_block - 1, self.y_block_stride))
+            run = 4 * self.y_block
+        filters = 4 * g.groups * self.panels * self.nr
+        return Footprint(tuple(source), ((writes, run),), filters * self.depth, filters)
+
     cdef inline int64_t column(self, int64_t j) noexcept nogil:
         """Byte offset of output channel j of a pixel."""
         if self.y_block == 0:
@@ -177,6 +198,7 @@ cdef class PixelRows(Executor):
             if bias != NULL:
                 tile.bias_col = bias + (group * self.panels + panel) * self.nr
             tile.cols = <int>min(self.nr, self.cols - panel * self.nr)
+            tile.pads = <int>min(tile.cols, max(0, panel * self.nr + tile.cols - self.g.oc))
             tile.c = tile.next = y
             for j in range(ceil_div(tile.cols, self.lanes) * per_vector):
                 c_col[j] = self.column(group * self.cols + panel * self.nr + j * self.lanes // per_vector)

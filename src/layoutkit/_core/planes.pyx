@@ -11,6 +11,8 @@ a plane apart, is several times slower.
 from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free
 
+from .executor import NOTHING, Footprint
+
 from .executor cimport FETCHED, NEXT_TILES, ChannelRows, Executor, Geometry, ceil_div, share
 from .registry cimport lk_finish, lk_gemm
 
@@ -25,7 +27,7 @@ cdef class Planes(Executor):
     Parameters
     ----------
     kernel, geometry, threads
-        As of PixelRows; 64 bytes may be read behind the input.
+        As of PixelRows; up to a vector may be read behind the input.
     x_strides : (n, c, d, h)
         Byte strides of the input, whose rows lie dense.
     y_strides : (n, c, d, h)
@@ -85,6 +87,21 @@ cdef class Planes(Executor):
     def __dealloc__(self):
         free(self.tap)
         free(self.at)
+
+    def footprint(self):
+        if self.total == 0:
+            return NOTHING
+        g = self.g
+        channels = 1 if self.folds else self.ic  # of what a row of the list is, there is a list of all else
+        at = [4 * self.at[i] for i in range(self.taps * self.ic // max(1, channels))] or [0]
+        reads = [(0, g.n - 1, self.x_stride[0]), (0, g.groups - 1, self.ic * self.x_stride[1]),
+                 (0, channels - 1, self.x_stride[1]), (0, g.out[0] - 1, g.stride[0] * self.x_stride[2]),
+                 (0, g.out[1] - 1, g.stride[1] * self.x_stride[3]), (min(at), max(at), 1)]
+        writes = [(0, g.n - 1, self.y_stride[0]), (0, g.groups * g.oc - 1, self.y_stride[1]),
+                  (0, g.out[0] - 1, self.y_stride[2]), (0, g.out[1] - 1, self.y_stride[3])]
+        filters = 4 * g.groups * g.oc
+        return Footprint(((reads, 4 * self.vectors * self.lanes),), ((writes, 4 * g.out[2]),),
+                         filters * self.depth, filters)
 
     cdef void part(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
                    char *workspace, int64_t task, int64_t end) noexcept nogil:

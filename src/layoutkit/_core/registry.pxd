@@ -17,7 +17,7 @@ cdef extern from "kernels.h" nogil:
         char *c
         const int64_t *c_row
         const int64_t *c_col
-        int c_split, accumulate, resume, positive, rows, cols
+        int c_split, accumulate, resume, positive, rows, cols, pads
         const float *clip
         const char *ahead
         int64_t ahead_bytes
@@ -128,6 +128,12 @@ cdef extern from "kernels.h" nogil:
         int64_t u_stride
     ctypedef void (*lk_winograd_filter_fn)(const lk_winograd_filter *) noexcept nogil
 
+    ctypedef struct lk_extent:
+        const float *w
+        int64_t rows, count
+        int32_t least, most
+    ctypedef void (*lk_extent_fn)(lk_extent *) noexcept nogil
+
     ctypedef struct lk_convert:
         const char *src
         char *dst
@@ -146,7 +152,7 @@ cdef extern from "kernels.h" nogil:
 
     enum:
         LK_GEMM, LK_DEPTHWISE, LK_STRIPS, LK_FINISH, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_PANEL, LK_CONVERT, LK_PEAK, LK_WINOGRAD_IN,
-        LK_WINOGRAD_OUT, LK_WINOGRAD_FILTER, LK_FAMILY_COUNT, LK_ISA_COUNT
+        LK_WINOGRAD_OUT, LK_WINOGRAD_FILTER, LK_EXTENT, LK_FAMILY_COUNT, LK_ISA_COUNT
         LK_F32, LK_F64, LK_F16, LK_BF16, LK_S32, LK_S8, LK_U8
 
     ctypedef struct lk_kernel:

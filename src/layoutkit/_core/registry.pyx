@@ -10,7 +10,7 @@ from typing import NamedTuple
 FAMILIES = (
     "gemm", "depthwise", "strips", "finish", "copy", "transpose", "gather", "fill", "panel", "convert",
     "peak",
-    "winograd_in", "winograd_out", "winograd_filter",
+    "winograd_in", "winograd_out", "winograd_filter", "extent",
 )
 
 

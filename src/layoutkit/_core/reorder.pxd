@@ -11,6 +11,8 @@ cdef class Program:
     cdef int64_t slab  # bytes; 0: nests write to the destination
     cdef lk_move_fn copy
     cdef char pad[64]
-    cdef void run(self, const char *src, char *dst, int threads) noexcept nogil
-    cdef void part(self, const char *src, char *dst, int tid, int threads) noexcept nogil
-    cdef void slab_part(self, const char *src, char *dst, int tid, int threads) noexcept nogil
+    cdef int64_t chunks  # between which a call looks for signals
+    cdef int call(self, const char *src, char *dst, int threads) except -1
+    cdef void run(self, const char *src, char *dst, int threads, int64_t chunk=*, int64_t chunks=*) noexcept nogil
+    cdef void part(self, const char *src, char *dst, int64_t share, int64_t shares) noexcept nogil
+    cdef void slab_part(self, const char *src, char *dst, int64_t share, int64_t shares) noexcept nogil

@@ -6,15 +6,17 @@ without a barrier, for they write disjoint elements. Nests of panels go through 
 
 from cython.parallel cimport parallel
 cimport openmp
+from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t, uintptr_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
-from numpy cimport PyArray_DATA, PyArray_ISWRITEABLE, import_array, ndarray, npy_intp
+from numpy cimport PyArray_CheckExact, PyArray_DATA, PyArray_ISWRITEABLE, import_array, ndarray, npy_intp
 
 from .registry cimport (
     LK_COPY, LK_FILL, LK_GATHER, LK_MAX_DIGITS, LK_MAX_LOOPS, LK_PANEL, LK_PANEL_BYTES, LK_PANEL_IN, LK_PANEL_OUT,
     LK_SLAB, LK_TRANSPOSE, best_row, lk_kernel, lk_move, lk_move_fn, lk_nest, lk_panel_fn
 )
+from .team cimport team
 
 import_array()
 
@@ -26,6 +28,9 @@ cdef extern from * nogil:
     static _Thread_local char panel_scratch[LK_PANEL_BYTES + 64];  /* of threads that move panels: kept */
     """
     char *panel_scratch
+
+cdef enum:
+    CHUNK_BYTES = 256 << 20  # moved between looks for signals: some tenths of a second at worst
 
 _FAMILY = {"copy": LK_COPY, "transpose": LK_TRANSPOSE, "gather": LK_GATHER, "fill": LK_FILL}
 
@@ -57,6 +62,7 @@ cdef class Program:
     def __cinit__(self, nests, int width, bytes pad, bint stream, bint panels=False, slabs=None):
         cdef lk_nest *nest
         cdef const lk_kernel *row
+        cdef double moved = 0  # bytes
         cdef int i
         if len(pad) != width or width > 16:
             raise ValueError(f"pad of {len(pad)} bytes for elements of {width}")
@@ -85,11 +91,16 @@ cdef class Program:
             elif (nest.leaf.in0 and nest.leaf.n0 > LK_MAX_DIGITS) or (nest.leaf.in1 and nest.leaf.n1 > LK_MAX_DIGITS):
                 raise ValueError(f"reorder: a leaf of {leaf} in two digits, at most {LK_MAX_DIGITS}")
 
+        for i in range(self.count):
+            nest = self.nests + i
+            moved += <double>nest.tasks * nest.leaf.n0 * nest.leaf.n1 * nest.width
         if slabs:
             if slabs[1] > LK_SLAB or panels:
                 raise ValueError(f"reorder: slabs of {slabs[1]} bytes, at most {LK_SLAB}, and without panels")
             take_loops(&self.slabs, slabs[0])
             self.slab, self.copy = slabs[1], <lk_move_fn>best_row(LK_COPY, 8).fn
+            moved *= self.slabs.tasks
+        self.chunks = 1 + <int64_t>(moved / CHUNK_BYTES)
 
     def __dealloc__(self):
         free(self.nests)
@@ -99,30 +110,41 @@ cdef class Program:
         """Move `src` to `dst`, arrays of the strides that this was planned for."""
         cdef const char *s = <const char *>PyArray_DATA(src)
         cdef char *d = <char *>PyArray_DATA(dst)
-        with nogil:
-            self.run(s, d, threads)
+        self.call(s, d, threads)
 
-    cdef void run(self, const char *src, char *dst, int threads) noexcept nogil:
+    cdef int call(self, const char *src, char *dst, int threads) except -1:
+        """All of it, with the GIL: a signal is answered between chunks."""
+        cdef int64_t chunk
+        for chunk in range(self.chunks):
+            with nogil:
+                self.run(src, dst, threads, chunk, self.chunks)
+            if self.chunks > 1:
+                PyErr_CheckSignals()
+        return 0
+
+    cdef void run(self, const char *src, char *dst, int threads, int64_t chunk=0, int64_t chunks=1) noexcept nogil:
+        """One of `chunks` that together are the whole."""
         cdef int tid = 0, n = 1
+        threads = team(threads)
         if threads <= 1:
-            self.part(src, dst, 0, 1)
+            self.part(src, dst, chunk, chunks)
         else:
             with parallel(num_threads=threads):
                 tid = openmp.omp_get_thread_num()
                 n = openmp.omp_get_num_threads()
-                self.part(src, dst, tid, n)
+                self.part(src, dst, chunk * n + tid, chunks * n)
 
-    cdef void part(self, const char *src, char *dst, int tid, int threads) noexcept nogil:
+    cdef void part(self, const char *src, char *dst, int64_t share, int64_t shares) noexcept nogil:
         cdef int64_t task, end
         cdef lk_nest *nest
         cdef char *scratch
         cdef int i
         if self.slab:
-            self.slab_part(src, dst, tid, threads)
+            self.slab_part(src, dst, share, shares)
             return
         for i in range(self.count):
             nest = self.nests + i
-            task, end = nest.tasks * tid // threads, nest.tasks * (tid + 1) // threads
+            task, end = nest.tasks * share // shares, nest.tasks * (share + 1) // shares
             if task == end:
                 continue
             if self.ways[i] != NULL:
@@ -133,8 +155,8 @@ cdef class Program:
         stream_end()
 
 
-    cdef void slab_part(self, const char *src, char *dst, int tid, int threads) noexcept nogil:
-        cdef int64_t task = self.slabs.tasks * tid // threads, end = self.slabs.tasks * (tid + 1) // threads
+    cdef void slab_part(self, const char *src, char *dst, int64_t share, int64_t shares) noexcept nogil:
+        cdef int64_t task = self.slabs.tasks * share // shares, end = self.slabs.tasks * (share + 1) // shares
         cdef char *scratch = panel_scratch
         cdef int64_t s, d, at, ahead
         cdef lk_move m
@@ -193,6 +215,8 @@ cdef class Kept:
         """Move `array` to `out`."""
         cdef const char *s = <const char *>PyArray_DATA(array)
         cdef char *d = <char *>PyArray_DATA(out)
+        if not (PyArray_CheckExact(array) and PyArray_CheckExact(out)):
+            refuse_masks(self.what, array, out)
         if not (fits(array, &self.src, self.dtype) and fits(out, &self.dst, self.dtype)):
             raise ValueError(f"{self.what}: planned for {tell(&self.src)} to {tell(&self.dst)}, {self.dtype}; got "
                              f"{given(array)} to {given(out)}")
@@ -200,8 +224,15 @@ cdef class Kept:
             raise ValueError(f"{self.what}: out is read-only")
         if s + self.src.lo < d + self.dst.hi and d + self.dst.lo < s + self.src.hi:
             raise ValueError(f"{self.what}: out overlaps the array")
-        with nogil:
-            self.program.run(s, d, self.threads)
+        self.program.call(s, d, self.threads)
+
+
+cdef refuse_masks(what, array, out):
+    """TypeError of arrays that have more than their elements."""
+    from ..arrays import as_array
+
+    as_array(array, what)
+    as_array(out, what)
 
 
 cdef take_extent(Extent *e, of, itemsize):

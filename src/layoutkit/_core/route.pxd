@@ -1,6 +1,7 @@
 from libc.stdint cimport int64_t
 
 from .executor cimport Executor
+from .pool cimport Pool
 from .registry cimport lk_finish
 from .reorder cimport Program
 
@@ -9,10 +10,16 @@ cdef class Route:
     cdef Program before, after, residual
     cdef Executor executor
     cdef int64_t x_bytes, y_bytes
-    cdef int64_t images, start
+    cdef int64_t images
+    cdef readonly int64_t start     # bytes from the padded copy to the input in it
     cdef int64_t pads[3][3]
-    cdef list scratch               # workspaces of calls that have ended
+    cdef Pool pool                  # of workspaces
+    cdef int64_t chunks             # of the loop nest, between which a call looks for signals
+    cdef bint whole                 # no part of a call takes long enough for that
     cdef readonly int64_t workspace  # bytes of scratch memory that a call needs
     cdef void run(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
                   char *at) noexcept nogil
+    cdef copied(self, x, w, bias, y, finish, add, workspace)
+    cdef int call(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
+                  char *at) except -1
     cdef void zeros(self, char *at) noexcept nogil

@@ -3,6 +3,7 @@ from typing import Any
 import numpy as np
 
 from .executor import Executor
+from .pool import Pool
 from .reorder import Program
 
 FINISHES: dict[str, int]
@@ -13,10 +14,11 @@ class Finish:
     ) -> None: ...
 
 class Route:
+    start: int
     workspace: int
     def __init__(
         self, before: Program | None, executor: Executor, after: Program | None, residual: Program | None,
-        x_bytes: int, y_bytes: int, pads: Any = None,
+        x_bytes: int, y_bytes: int, pool: Pool, seconds: float = 0, pads: Any = None,
     ) -> None: ...  # fmt: skip
     def __call__(
         self, x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, y: np.ndarray, finish: Finish | None = None,

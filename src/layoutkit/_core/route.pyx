@@ -1,5 +1,6 @@
 """A convolution between the caller's arrays: the reorders around its loop nest, and what follows the sums."""
 
+from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 from numpy cimport PyArray_DATA, import_array, ndarray
@@ -15,6 +16,10 @@ from .registry cimport (
 from .reorder cimport Program
 
 import_array()
+
+cdef double CHUNK_SECONDS = 0.1
+cdef enum:
+    MAX_CHUNKS = 1 << 30
 
 FINISHES = {
     "clip": LK_CLIP, "prelu": LK_PRELU, "silu": LK_SILU, "gelu": LK_GELU, "gelu_tanh": LK_GELU_TANH,
@@ -66,6 +71,16 @@ cdef ndarray like(y, char *room):
     return copied
 
 
+cdef ndarray at_whole_floats(a):
+    """A copy of `a` with the same strides, that begins at a whole float."""
+    first, size = span_of(a)
+    room = empty(size + sizeof(float), uint8)
+    shift = -(first + <size_t>PyArray_DATA(<ndarray>room)) % sizeof(float)
+    copied = new_array(a.shape, a.dtype, room, shift + first, a.strides)
+    copied[...] = a
+    return copied
+
+
 cdef class Route:
     """Everything between the caller's arrays: reorder if need be, convolve, reorder if need be.
 
@@ -77,12 +92,16 @@ cdef class Route:
         Reorder from the layout of the caller's output to that of the one before `after`.
     x_bytes, y_bytes : int
         What the reordered input and output take of the workspace.
+    pool : Pool
+        Where calls without a workspace have theirs from.
+    seconds : float
+        What the loop nest is expected to take: from some tenths of a second on, calls look for signals meanwhile.
     pads : (n, planes, rows, row), optional
         The reordered input is n images padded with zeros: (before, inside, after) planes, rows and bytes of a row.
     """
 
     def __init__(self, Program before, Executor executor, Program after, Program residual, int64_t x_bytes,
-                 int64_t y_bytes, pads=None):
+                 int64_t y_bytes, Pool pool not None, double seconds=0, pads=None):
         self.images = self.start = 0
         if pads is not None:
             self.images = pads[0]
@@ -94,7 +113,10 @@ cdef class Route:
         self.before, self.executor, self.after, self.residual = before, executor, after, residual
         self.x_bytes, self.y_bytes = aligned(x_bytes), aligned(y_bytes)
         self.workspace = self.x_bytes + self.y_bytes + executor.ws_thread * executor.threads
-        self.scratch = []
+        self.pool, self.chunks = pool, 1 + <int64_t>min(seconds / CHUNK_SECONDS, <double>MAX_CHUNKS)
+        self.whole = self.chunks == 1
+        for program in (before, after, residual):
+            self.whole &= program is None or (<Program>program).chunks == 1
 
     def needs(self, ndarray y, add=None):
         """Bytes of workspace for a call that writes `y`, with `add` or without."""
@@ -110,8 +132,12 @@ cdef class Route:
         """Convolve `x` into `y` with a filter and bias packed for this route; y = finish(convolution + add).
 
         `add` has the strides of `y`, and may be `y`. With a `workspace` of at least needs(y, add) bytes nothing is
-        allocated.
+        allocated, unless an array does not begin at a whole float: then it is copied.
         """
+        if (<size_t>PyArray_DATA(x) | <size_t>PyArray_DATA(y)
+                | (<size_t>PyArray_DATA(add) if add is not None else 0)) & (sizeof(float) - 1):
+            self.copied(x, w, bias, y, finish, add, workspace)
+            return
         cdef ndarray scratch = workspace
         cdef const char *px = <const char *>PyArray_DATA(x)
         cdef const float *pw = <const float *>PyArray_DATA(w)
@@ -121,7 +147,7 @@ cdef class Route:
         cdef lk_finish f
         cdef const lk_finish *pf = NULL
         cdef char *reordered = NULL
-        cdef ndarray other, copied
+        cdef ndarray other = None, copied
         cdef bint onto = False
         f.add = NULL
         if finish is not None:
@@ -133,14 +159,11 @@ cdef class Route:
         if bias is not None:
             pb = <const float *>PyArray_DATA(<ndarray?>bias)
         if workspace is None:
-            try:
-                scratch = self.scratch.pop()
-            except IndexError:
-                scratch = empty(self.workspace + 64, uint8)
+            scratch = self.pool.lend(self.workspace + 64)
         at = <char *>aligned(<int64_t>PyArray_DATA(scratch))
         if onto or (f.add != NULL and self.residual is not None):  # a copy of the residual
             if workspace is None:
-                other = empty(self.needs(y, add) - self.workspace, uint8)
+                other = self.pool.lend(self.needs(y, add) - self.workspace)
                 reordered = <char *>aligned(<int64_t>PyArray_DATA(other))
             else:
                 reordered = at + self.workspace
@@ -148,13 +171,26 @@ cdef class Route:
                 copied = like(y, reordered)
                 f.add = <const char *>PyArray_DATA(copied)
                 reordered = NULL
-        with nogil:
-            if reordered != NULL:
-                self.residual.run(f.add, reordered, self.executor.threads)
-                f.add = reordered
-            self.run(px, pw, pb, pf, py, at)
+        if reordered != NULL:
+            self.residual.call(f.add, reordered, self.executor.threads)
+            f.add = reordered
+        if self.whole:
+            with nogil:
+                self.run(px, pw, pb, pf, py, at)
+        else:
+            self.call(px, pw, pb, pf, py, at)
         if workspace is None:
-            self.scratch.append(scratch)
+            self.pool.take_back(scratch)
+            if other is not None:
+                self.pool.take_back(other)
+
+    cdef copied(self, x, w, bias, y, finish, add, workspace):
+        """As a call, of arrays that begin within a float: on copies that do not."""
+        made = at_whole_floats(y)
+        if add is not None:
+            add = made if add is y else at_whole_floats(add)
+        self(at_whole_floats(x), w, bias, made, finish, add, workspace)
+        y[...] = made
 
     cdef void run(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
                   char *at) noexcept nogil:
@@ -168,9 +204,27 @@ cdef class Route:
                 self.zeros(at)
         if self.after is not None:
             inner = at + self.x_bytes
-        self.executor.run(x, w, bias, finish, inner, work)
+        self.executor.run(x, w, bias, finish, inner, work, 0, 1)
         if self.after is not None:
             self.after.run(inner, y, threads)
+
+    cdef int call(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
+                  char *at) except -1:
+        """As `run`, with the GIL: a signal is answered between chunks."""
+        cdef char *inner = y if self.after is None else at + self.x_bytes
+        cdef int64_t chunk
+        if self.before is not None:
+            self.before.call(x, at + self.start, self.executor.threads)
+            x = at
+            if self.images:
+                self.zeros(at)
+        for chunk in range(self.chunks):
+            with nogil:
+                self.executor.run(x, w, bias, finish, inner, at + self.x_bytes + self.y_bytes, chunk, self.chunks)
+            PyErr_CheckSignals()
+        if self.after is not None:
+            self.after.call(inner, y, self.executor.threads)
+        return 0
 
     cdef void zeros(self, char *at) noexcept nogil:
         """Write what lies around the reordered input."""

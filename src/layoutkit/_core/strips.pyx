@@ -7,6 +7,8 @@ first row to its last. Rows are cut only where there are not enough tasks for th
 from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free
 
+from .executor import NOTHING, Footprint
+
 from .executor cimport Executor, Geometry, ceil_div, clips, share
 from .registry cimport lk_finish, lk_strips, lk_strips_fn
 
@@ -53,6 +55,23 @@ cdef class Strips(Executor):
 
     def __dealloc__(self):
         free(self.pixel)
+
+    def footprint(self):
+        if self.total == 0:
+            return NOTHING
+        g = self.g
+        _, rows, columns = self.positions(True)
+        last = self.runs - 1
+        reads = [(0, g.n - 1, self.x_stride[0]), (*rows, self.x_stride[2]), (*columns, self.x_stride[3])]
+        writes = [(0, g.n - 1, self.y_stride[0]), (0, g.out[1] - 1, self.y_stride[2]),
+                  (0, g.out[2] - 1, self.y_stride[3])]
+        run = 4 * (self.channels - last * self.run_channels)
+        source = [([*reads, (last, last, self.x_stride[1])], run)]
+        destination = [([*writes, (last, last, self.y_stride[1])], run)]
+        if last:
+            source.append(([*reads, (0, last - 1, self.x_stride[1])], 4 * self.run_channels))
+            destination.append(([*writes, (0, last - 1, self.y_stride[1])], 4 * self.run_channels))
+        return Footprint(tuple(source), tuple(destination), 36 * self.channels, 4 * self.channels)
 
     cdef void part(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
                    char *workspace, int64_t task, int64_t end) noexcept nogil:

@@ -118,6 +118,13 @@ static inline vf fused(vf a, vf b, vf c)
 #endif
 }
 
+/* The first n lanes of v, 0 in the others. */
+static inline vf first_lanes(vf v, int n)
+{
+    static const int32_t numbers[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    return (vf)((vi)v & (*(const vi *)numbers < n));
+}
+
 /* Lane i of the result is lane order[i] of v. */
 static inline vf shuffle_lanes(vf v, vi order) { return __builtin_shuffle(v, order); }
 

@@ -113,7 +113,7 @@ LK_INLINE void in_vector(const lk_winograd_in *g, const char *lo, const char *hi
                          const int nh, const int nw, const int kind, const int inside)
 { /* The next tile's pixels are fetched meanwhile: two of its columns are this one's. */
     vf t[MAX_N * MAX_N], x[MAX_N];
-    const int64_t gap = hi ? hi - lo : 0;
+    const int64_t gap = hi ? hi - lo : 0; /* 0 too where a broadcast input's blocks are one */
 #pragma GCC unroll 1
     for (int j = 0; j < nw; j++, lo += g->col) {
         const int some = inside || (j >= g->col0 && j < g->col1);
@@ -121,7 +121,7 @@ LK_INLINE void in_vector(const lk_winograd_in *g, const char *lo, const char *hi
 #pragma GCC unroll 8
         for (int i = 0; i < nh; i++, at += g->row)
             x[i] = some && (inside || (i >= g->row0 && i < g->row1))
-                       ? load(at, gap ? at + gap : NULL, kind, g->channels) : (vf){};
+                       ? load(at, hi ? at + gap : NULL, kind, g->channels) : (vf){};
         if (j >= 2) {
             at = lo + (nw - 2) * g->col;
 #pragma GCC unroll 8

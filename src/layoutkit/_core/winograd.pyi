@@ -5,6 +5,8 @@ import numpy as np
 
 from .executor import Executor
 
+RUN: int
+
 class Winograd(Executor):
     def __init__(
         self, kernel: str, transforms: Sequence[str], table: Any, geometry: Any, threads: int,
@@ -12,4 +14,5 @@ class Winograd(Executor):
         y_channels: Sequence[int], groups: int, blocks: int,
     ) -> None: ...  # fmt: skip
 
+def extent(w: np.ndarray) -> tuple[float, float]: ...
 def pack(w: np.ndarray, gh: np.ndarray, gw: np.ndarray, u: np.ndarray) -> None: ...

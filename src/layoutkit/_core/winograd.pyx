@@ -16,10 +16,12 @@ from libc.stdint cimport int64_t
 
 from math import lcm
 
+from .executor import NOTHING, Footprint
+
 from .executor cimport Executor, Geometry, aligned, ceil_div, share
 from .registry cimport (
-    LK_WINOGRAD_FILTER, best_row, lk_finish, lk_gemm, lk_kernel, lk_winograd_filter, lk_winograd_filter_fn,
-    lk_winograd_in, lk_winograd_in_fn, lk_winograd_out, lk_winograd_out_fn, row_named,
+    LK_EXTENT, LK_WINOGRAD_FILTER, best_row, lk_extent, lk_extent_fn, lk_finish, lk_gemm, lk_kernel,
+    lk_winograd_filter, lk_winograd_filter_fn, lk_winograd_in, lk_winograd_in_fn, lk_winograd_out, lk_winograd_out_fn, row_named,
 )
 
 cdef enum:
@@ -29,6 +31,8 @@ cdef enum:
     MAX_RUN = 128      # channels summed in a register before the sum is added to M: rounding grows with them
     MAX_TILE = 64      # outputs of a tile
     SKEW = 16          # floats that keep rows and products off each other's cache sets
+
+RUN = MAX_RUN  # what winograd.py counts roundings by
 
 
 cdef struct Work:
@@ -119,6 +123,26 @@ cdef class Winograd(Executor):
         self.m_product = tall * self.m_row + SKEW
         self.ws_thread = (aligned(4 * self.taps * self.v_tap) + aligned(4 * self.products * self.m_product))
 
+    def footprint(self):
+        if self.total == 0:
+            return NOTHING
+        g = self.g
+        reads = [(0, g.n - 1, self.x_stride[0]), (0, g.groups - 1, self.x_group)]
+        writes = [(0, g.n - 1, self.y_stride[0])]
+        for i, (first, last) in enumerate(self.positions(True)):
+            reads.append((first, last, self.x_stride[i + 1]))
+            writes.append((0, g.out[i] - 1, self.y_stride[i + 1]))
+        read, columns, written = self.x_channels, g.groups * self.cols, g.groups * self.cols
+        if self.x_block < self.x_channels:
+            reads.append((0, ceil_div(self.x_channels, self.x_block) - 1, self.x_block_stride))
+            read = self.x_block
+        if self.y_block < columns:
+            writes.append((0, ceil_div(columns, self.y_block) - 1, self.y_block_stride))
+            written = self.y_block
+        filters = 4 * g.groups * self.panels * self.nr
+        return Footprint(((reads, 4 * read),), ((writes, 4 * written),),
+                         filters * self.products * self.taps * self.ic, filters)
+
     cdef void part(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
                    char *workspace, int64_t task, int64_t end) noexcept nogil:
         cdef float *v = <float *>workspace
@@ -205,6 +229,9 @@ cdef class Winograd(Executor):
                     if t + 1 == self.products:
                         g.ahead_bytes = 0
                 g.cols = <int>(ceil_div(min(self.nr, self.cols - p * self.nr), self.lanes) * self.lanes)
+                g.pads = 0
+                if self.cols > self.g.oc:
+                    g.pads = <int>min(g.cols, max(0, p * self.nr + g.cols - self.g.oc))
                 k = 0
                 while True:
                     g.kb = g.kb_last = min(self.run, self.ic - k % max(1, self.ic))
@@ -285,3 +312,16 @@ def pack(const float[:, :, :, :, ::1] w, const double[:, ::1] gh, const double[:
                         f.w = &w[0, 0, 0, 0, 0] + (((group * per_group + panel * f.width) * ic + c) * depth + d) * size
                         f.u = &u[group, 0, panel, d, c, 0]
                         fn(&f)
+
+
+def extent(const float[:, ::1] w):
+    """The least and the most of what rows of `w` have as largest magnitude; see lk_extent."""
+    cdef lk_extent e
+    cdef lk_extent_fn fn = <lk_extent_fn>best_row(LK_EXTENT, 32).fn
+    e.rows, e.count = w.shape[0], w.shape[1]
+    if e.rows == 0 or e.count == 0:
+        return 0.0, 0.0
+    e.w = &w[0, 0]
+    with nogil:
+        fn(&e)
+    return (<float *>&e.least)[0], (<float *>&e.most)[0]

@@ -2,7 +2,8 @@
 
 import sys
 
+from ..exits import run
 from .command import main
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(main))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import sys
@@ -16,8 +17,9 @@ from ..choosing.costfile import merge
 from ..choosing.limits import Limits
 from ..choosing.measuring import measure as measure_contest
 from ..cost import cost_table
+from ..exits import INTERRUPTED
 from ..layout import Layout
-from ..threads import get_num_threads
+from ..threads import MOST, check_threads, get_num_threads
 from . import comparison, page, report
 from .listed import cases as listed_cases
 from .progress import track
@@ -33,11 +35,9 @@ SAVE_EVERY = 20.0  # seconds: what an interruption may lose
 
 def _threads(text: str) -> list[int]:
     try:
-        found = [int(t) for t in text.split(",")]
+        found = [check_threads(int(t)) for t in text.split(",")]
     except ValueError:
-        found = [0]
-    if not all(1 <= t <= 1024 for t in found):
-        raise argparse.ArgumentTypeError(f"expected numbers of 1 to 1024 such as 1,2, got {text!r}")
+        raise argparse.ArgumentTypeError(f"expected numbers of 1 to {MOST} such as 1,2, got {text!r}") from None
     return list(dict.fromkeys(found))
 
 
@@ -135,27 +135,36 @@ def visits(found: Sequence[Case], caps: Mapping[str, float], end: float | None) 
 
 
 def measure(
-    todo: Iterable[Visit], limits: Limits, results: dict[Case, Result], end: float | None = None, save: bool = False
-) -> None:
+    todo: Iterable[Visit], limits: Limits, results: dict[Case, Result | None], end: float | None = None,
+    save: bool = False,
+) -> None:  # fmt: skip
     """Measure, the limits around each problem; what is found goes into `results` as it comes.
 
-    Then, until `end`, what the winners take when they meet their filters cold.
+    None of what the memory does not suffice for. Then, until `end`, what the winners take when they meet their filters
+    cold.
     """
     saved = time.perf_counter()
     for case, budget in todo:
-        before = limits.sample(case.unit, case.work, case.threads)
-        costs = {case.key: measure_contest(case.contest, budget)}
+        try:
+            before = limits.sample(case.unit, case.work, case.threads)
+            costs = {case.key: measure_contest(case.contest, budget)}
+        except MemoryError:
+            costs = {case.key: {}}
+        if not costs[case.key]:
+            results.setdefault(case, None)
+            continue
         samples = [*before, *limits.sample(case.unit, case.work, case.threads)]
-        if case in results:
-            merge(costs, {case.key: results[case].costs})
-            samples += results[case].limits
+        if earlier := results.get(case):
+            merge(costs, {case.key: earlier.costs})
+            samples += earlier.limits
         results[case] = Result(case, costs[case.key], tuple(samples))
         if save and time.perf_counter() > saved + SAVE_EVERY:
             cost_table.save()
             saved = time.perf_counter()
     for case, r in results.items():
-        if isinstance(case, ConvCase) and (end is None or time.perf_counter() < end):
-            results[case] = replace(r, cold=case.cold(r.order[0]))
+        if r and isinstance(case, ConvCase) and (end is None or time.perf_counter() < end):
+            with contextlib.suppress(MemoryError):
+                results[case] = replace(r, cold=case.cold(r.order[0]))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -180,61 +189,80 @@ def main(argv: Sequence[str] | None = None) -> int:
         command.error(f"argument --suite: {error}")
     seconds = args.time_budget or (QUICK if args.quick else None)
     caps = {kind: cap[args.quick] for kind, cap in CAPS.items()}
-    measured: dict[Case, Result] = {}
-    code = 0
+    measured: dict[Case, Result | None] = {}
+    ended = Ended()
     try:
         end = None if seconds is None else start + seconds
         todo = track(visits(found, caps, seconds and start + WARM * seconds), VISITS * len(found))
         measure(todo, Limits(), measured, end, not args.no_save)
     except KeyboardInterrupt:
-        code = 130
+        ended = Ended(INTERRUPTED, "interrupted")
     except OSError as error:
-        code = _cannot_save(error)
+        ended = Ended(_cannot_save(error), "the cost table cannot be saved")
+    saved = "" if args.no_save else _save()  # before anything is printed: whoever reads it may have gone
     known = set(cost_table.problems())
-    results = [r for r in measured.values() if r.case.key in known]
-    text = sys.stderr if args.json == "-" else sys.stdout
+    results = [r for r in measured.values() if r and r.case.key in known]
     identity = machine.identity()
-    print(f"layoutkit {identity['version']} on {identity['cpu']}, {identity['isa']}, {args.suite}", file=text)
-    for line in report.lines(results):
-        print(line, file=text)
     took = time.perf_counter() - start
-    print(f"\n{len(results)} problems measured in {took:.0f} s", file=text)
     notes = [*report.busy(results), *pools.notes()]
     if len(measured) < len(found):
-        left = "interrupted" if code == 130 else "the time was over"
-        notes.append(f"{len(found) - len(measured)} problems were left out: {left}; --missing goes on with them")
-    if disturbed := len(measured) - len(results):
+        left = len(found) - len(measured)
+        notes.append(f"{left} problems were left out: {ended.why}; --missing goes on with them")
+    if unfit := sum(r is None for r in measured.values()):
+        notes.append(f"{unfit} problems need more memory than there is")
+    if disturbed := len(measured) - len(results) - unfit:
         notes.append(f"{disturbed} problems had no undisturbed timing: neither shown nor saved")
-    for line in notes:
-        print(line, file=text)
-    if not args.no_save:
-        code = _save(text) or code
     data = {
         "layoutkit": identity["version"], "machine": identity, "suite": args.suite, "quick": args.quick,
         "seconds": took, "left_out": len(found) - len(results), "notes": notes,
         "results": [r.json() for r in results], "totals": [t.json() for t in report.totals(results)],
     }  # fmt: skip
+    unwritten = _write(data, args)
+    text = sys.stderr if args.json == "-" else sys.stdout
+    print(f"layoutkit {identity['version']} on {identity['cpu']}, {identity['isa']}, {args.suite}", file=text)
+    for line in report.lines(results):
+        print(line, file=text)
+    print(f"\n{len(results)} problems measured in {took:.0f} s", file=text)
+    for line in [*notes, *filter(None, [saved])]:
+        print(line, file=text)
+    if args.json == "-":
+        print(json.dumps(data, indent=1))
+    return ended.code or unwritten or int(saved is None)
+
+
+class Ended(NamedTuple):
+    """How measuring ended: the exit code, and why it did before all was measured."""
+
+    code: int = 0
+    why: str = "the time was over"
+
+
+def _write(data: dict, args: argparse.Namespace) -> int:
+    """Write the files that were asked for; returns the exit code."""
     try:
-        if args.json == "-":
-            json.dump(data, sys.stdout, indent=1)
-        elif args.json:
+        if args.json not in (None, "-"):
             with open(args.json, "w", encoding="utf-8") as f:
                 json.dump(data, f, indent=1)
         if args.report:
             page.write(data, args.report)
     except OSError as error:
         print(f"layoutkit.bench: {error}", file=sys.stderr)
-        code = 1
-    return code
-
-
-def _save(text) -> int:
-    try:
-        path = cost_table.save()
-    except OSError as error:
-        return _cannot_save(error)
-    print(f"cost table: {path}, {len(cost_table.problems())} problems", file=text)
+        return 1
     return 0
+
+
+def _save() -> str | None:
+    """Save the table, even if interrupted; what to tell of it, None if it cannot be."""
+    try:
+        try:
+            path = cost_table.save()
+        except KeyboardInterrupt:
+            cost_table.save()
+            raise
+    except OSError as error:
+        _cannot_save(error)
+        return None
+    return f"cost table: {path}, {len(cost_table.problems())} problems"
 
 
 def _cannot_save(error: OSError) -> int:

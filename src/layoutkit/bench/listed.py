@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ..convolution.problem import ConvProblem, pad_pairs
 from ..moves.candidates import parse_key
+from ..threads import check_threads
 from .layers import Layer
 from .suites import Case, ConvCase, of_layers, reorders
 
@@ -46,7 +47,7 @@ def text_cases(lines: Iterable[str], where: str, layouts: Sequence[str], threads
 def _exact(text: str, threads: Sequence[int]) -> Iterator[Case]:
     head, _, last = text.rpartition(" t")
     if head and last.isdigit() and int(last):
-        text, threads = head, [int(last)]
+        text, threads = head, [check_threads(int(last))]
     if text.startswith("conv"):
         p = ConvProblem.parse(text)
         title = text.removeprefix("conv ").partition(f" {p.src}>")[0]

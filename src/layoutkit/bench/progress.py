@@ -28,7 +28,7 @@ T = TypeVar("T", bound=Titled)
 
 def track(items: Iterable[T], total: int) -> Iterator[T]:
     """`items`, with a bar that names the one at work while stderr is a terminal."""
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():
         return iter(items)
     return _rich(items, total) if HAS_RICH else _plain(items, total)
 

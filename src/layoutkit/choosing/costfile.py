@@ -9,8 +9,9 @@
        "stream allxall": [44.2, 45.03, 0.5, 3]},
       ..}}
 
-The checksum covers every line below the first, so what is damaged is no table. Nothing is parsed before it is asked
-for: a table is read in the time that its checksum takes.
+The checksum covers every line below the first, so what is damaged is no table. Keys are checked against their grammar
+when a table is read (see `keys`), costs when they are asked for: problems that fail are left out and counted. Nothing
+else is parsed before it is asked for: a table is read in little more than the time that its checksum takes.
 """
 
 from __future__ import annotations
@@ -20,10 +21,14 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from . import keys
+
 VERSION = 2
+MAX_BYTES = 8 << 20  # of a table's text; tables are a few hundred KB
 MAX_SECONDS = 1e6  # of a cost: beyond any timing, and its sums stay finite
 MIN_SECONDS = 1e-12
 MAX_COUNT = 2**53
+SHOWN = 200  # characters of a table's text in an error
 DIGITS = 4  # that a cost is known to: what is in memory is what the file says
 
 _FIELDS = ' "microseconds": ["least", "median", "spread", "count"],'
@@ -71,19 +76,34 @@ def merge(into: Costs, other: Mapping[str, Mapping[str, Cost]]) -> None:
             mine[name] = mine[name].merge(cost) if name in mine else cost
 
 
-def dump(costs: Mapping[str, Mapping[str, Cost]], identity: Mapping[str, object]) -> str:
-    """The table's text."""
-    problems = ",\n".join(f"  {json.dumps(p)}: {{\n{_lines(costs[p])}}}" for p in sorted(costs))
+def dump(costs: Mapping[str, Mapping[str, Cost]], identity: Mapping[str, object], best: int | None = None) -> str:
+    """The table's text; with `best`, only so many candidates of each problem."""
+    problems = ",\n".join(f"  {json.dumps(p)}: {{\n{_lines(costs[p], best)}}}" for p in sorted(costs))
     body = f' "machine": {json.dumps(identity)},\n{_FIELDS}\n "costs": {{\n{problems}}}}}\n'
     return f"{_head(body)}\n{body}"
+
+
+def dump_within(most: int, costs: Mapping[str, Mapping[str, Cost]], identity: Mapping[str, object]) -> bytes:
+    """The table's text in at most `most` bytes: of more, the candidates that took longest are left out.
+
+    Raises
+    ------
+    ValueError
+        The best candidate of each problem takes more.
+    """
+    for best in (None, 16, 8, 4, 2, 1):
+        text = dump(costs, identity, best).encode()
+        if len(text) <= most:
+            return text
+    raise ValueError(f"{len(costs)} problems take more than {most} bytes")
 
 
 def _head(body: str) -> str:
     return f'{{"layoutkit": {VERSION}, "crc32": {zlib.crc32(body.encode(errors="surrogatepass"))},'
 
 
-def _lines(candidates: Mapping[str, Cost]) -> str:
-    best_first = sorted(candidates.items(), key=lambda item: (item[1], item[0]))
+def _lines(candidates: Mapping[str, Cost], best: int | None) -> str:
+    best_first = sorted(candidates.items(), key=lambda item: (item[1], item[0]))[:best]
     return ",\n".join(f"   {json.dumps(name)}: {_fields(cost)}" for name, cost in best_first)
 
 
@@ -99,11 +119,13 @@ class Book(Mapping[str, dict[str, Cost]]):
     ----------
     machine : dict
         The identity that the text was measured on.
+    dropped : dict of str to str
+        Problems left out as far as is known, and why: their keys cannot be, or their costs, when looked at, were none.
 
     Raises
     ------
     ValueError
-        The text is not a cost table, or damaged; by a look at a problem, if only that one is nonsense.
+        The text is not a cost table, or damaged.
     """
 
     def __init__(self, text: str) -> None:
@@ -122,6 +144,7 @@ class Book(Mapping[str, dict[str, Cost]]):
         self.machine = identity
         if not problems.endswith("}}\n"):
             raise ValueError("costs: expected an object, laid out as a cost table's is")
+        self.dropped: dict[str, str] = {}
         self._text: dict[str, str] = {}
         self._known: dict[str, dict[str, Cost]] = {}
         problems = problems[:-3]
@@ -130,22 +153,42 @@ class Book(Mapping[str, dict[str, Cost]]):
             if not opening:
                 raise ValueError(f"costs: expected a problem and its candidates, got {chunk[:80]!r}")
             problem = _json(f'"{key}"') if "\\" in key else key
-            if problem in self._text:
-                raise ValueError(f"costs of {problem!r}: twice")
-            self._text[problem] = f"{{{value}"
+            if problem in self._text or problem in self.dropped:
+                raise ValueError(f"costs of {shortened(repr(problem))}: twice")
+            why = keys.fault(problem)
+            if why:
+                self.dropped[problem] = why
+            else:
+                self._text[problem] = f"{{{value}"
 
     def __getitem__(self, problem: str) -> dict[str, Cost]:
+        """The costs of a problem; none where they are nonsense."""
         found = self._known.get(problem)
         if found is None:
-            candidates = _json(self._text[problem])  # an object: that is how the text begins
-            found = self._known[problem] = {name: _cost(problem, name, c) for name, c in candidates.items()}
+            try:
+                found = _candidates(problem, self._text[problem])
+            except ValueError as error:
+                found, self.dropped[problem] = {}, shortened(str(error))
+                del self._text[problem]
+            self._known[problem] = found
         return found
+
+    def whole(self) -> Costs:
+        """All of it, without what is dropped."""
+        return {problem: costs for problem in self if (costs := self[problem]) or problem not in self.dropped}
+
+    def complaint(self) -> str:
+        """What is dropped, in words; empty if nothing is, as far as is known."""
+        if not self.dropped:
+            return ""
+        problem, why = next(iter(self.dropped.items()))
+        return f"{len(self.dropped)} of its problems are not used, such as {shortened(repr(problem))}: {why}"
 
     def __contains__(self, problem: object) -> bool:
         return problem in self._text
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._text)
+        return iter(list(self._text))  # looking at one may drop it
 
     def __len__(self) -> int:
         return len(self._text)
@@ -155,22 +198,45 @@ class Book(Mapping[str, dict[str, Cost]]):
         theirs = self.machine
         if theirs != identity:
             differing = [k for k in {**identity, **theirs} if theirs.get(k) != identity.get(k)]
-            why = ", ".join(f"{k} {theirs.get(k)!r} there and {identity.get(k)!r} here" for k in differing)
+            why = ", ".join(
+                f"{shortened(k)} {shortened(repr(theirs.get(k)))} there and {shortened(repr(identity.get(k)))} here"
+                for k in differing[:9]
+            )
             raise ValueError(f"measured on another machine or build: {why}")
 
 
-def _json(text: str) -> Any:
+def shortened(text: str, most: int = SHOWN) -> str:
+    """As much of `text` as an error shows."""
+    return text if len(text) <= most else f"{text[:most]}.."
+
+
+def _json(text: str, distinct: bool = False) -> Any:
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=_distinct if distinct else None)
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
 
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a candidate stands twice")
+    return found
+
+
+def _candidates(problem: str, text: str) -> dict[str, Cost]:
+    """The costs in the `text` of an object."""
+    found = _json(text, distinct=True)
+    if len(found) > keys.MAX_CANDIDATES or any(len(name) > keys.MAX_NAME for name in found):
+        raise ValueError(f"over {keys.MAX_CANDIDATES} candidates, or names of over {keys.MAX_NAME} characters")
+    return {name: _cost(problem, name, c) for name, c in found.items()}
+
+
 def parse(text: str, identity: Mapping[str, object]) -> Costs:
-    """All costs in a table's text; ValueError says why it is no table of this machine."""
+    """All costs in a table's text but those dropped; ValueError says why it is no table of this machine."""
     book = Book(text)
     book.check(identity)
-    return dict(book)
+    return book.whole()
 
 
 def _cost(problem: str, name: str, fields: object) -> Cost:

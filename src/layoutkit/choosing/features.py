@@ -11,6 +11,7 @@ from ..moves.nests import digits
 from ..moves.pieces import Side, pieces
 
 APART = 4.0  # what differs in kind lies as far apart as sixteen times the size
+PIECES, CHANNELS = 32, 1 << 17  # of a reorder, of a convolution: past that it is like no other, and takes its time
 
 
 def _log(n: float) -> float:
@@ -18,7 +19,9 @@ def _log(n: float) -> float:
 
 
 def conv_features(p: ConvProblem, threads: int) -> tuple[float, ...]:
-    """Of a convolution on so many threads."""
+    """Of a convolution on so many threads; ValueError if it has more than `CHANNELS`."""
+    if max(p.ic, p.oc) > CHANNELS:
+        raise ValueError(f"{p.ic} > {p.oc} channels, at most {CHANNELS} are looked at")
     ic, oc, taps, pixels = p.ic // p.groups, p.oc // p.groups, prod(p.kernel), prod(p.out)
     in_place = taps == 1 and max(p.stride) == 1 and not any(map(any, p.padding))
     (src_last, src_block), (dst_last, dst_block) = _kind(p.src), _kind(p.dst)
@@ -42,13 +45,21 @@ def _kind(layout: Layout) -> tuple[float, float]:
 
 
 def loops_of(src: Layout, dst: Layout, shape: tuple[int, ...], width: int):
-    """The loops of the largest region of a reorder, outermost in the destination first."""
+    """The loops of the largest region of a reorder, outermost in the destination first.
+
+    Raises
+    ------
+    ValueError
+        It is cut into more than `PIECES`.
+    """
     s = digits(src.axes(shape), [width * x for x in src.axis_strides(shape)], src.rank)
     d = digits(dst.axes(shape), [width * x for x in dst.axis_strides(shape)], dst.rank)
-    found = []
+    found, left = [], PIECES
     for n, a, b in zip(shape, s, d):
         if n > 1:
-            largest = max(pieces(0, n, (Side(a), Side(b))), key=lambda p: prod(n for n, _ in p.loops))
+            parts = pieces(0, n, (Side(a), Side(b)), left)
+            left -= len(parts) - 1
+            largest = max(parts, key=lambda p: prod(n for n, _ in p.loops))
             found += [Loop(n, *strides) for n, strides in largest.loops]
     return merge(found)
 

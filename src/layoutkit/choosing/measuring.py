@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
+from math import inf
 from typing import Any, NamedTuple
 
 from ..cost import cost_table
-from ..plan import Candidate, Choice, budget, mode, rank
+from ..plan import DOUBT, Candidate, Choice, budget, changes, mode, rank
 from . import machine
 from .costfile import Cost
 from .pools import held
@@ -15,6 +16,7 @@ from .pools import held
 MIN_TIMING = 30e-6  # seconds: shorter calls are timed in batches, the clock takes a tenth of a microsecond
 MIN_ROUNDS, MAX_ROUNDS = 3, 200
 TOLERANCE = 0.01  # of a timing that threads may have waited for a core
+STEADY = 1.5  # times its least, that the median of timings may be before more are taken
 PATIENCE = 0.3  # seconds to go on for at least, while other work on the machine spoils the timings
 HOPELESS = ((1, 3.0), (2, 2.0), (4, 1.5), (8, 1.2))  # after so many rounds, this many times the best
 FEW, FIRST_USE = 5, 0.15  # candidates that are measured on first use, and seconds for their rounds
@@ -40,16 +42,25 @@ class Contest(NamedTuple):
 
 
 def measure(contest: Contest, seconds: float = 0.2) -> dict[str, Cost]:
-    """Time the candidates and record them; those without a clean timing as doubtful.
+    """Time the candidates and record them, those that are not trusted as doubtful.
+
+    Trusted is who has `MIN_ROUNDS` clean timings: ones during which its threads did not wait for a core. Fewer do for
+    who is out of the race.
 
     Returns
     -------
     dict of str to Cost
-        What was measured now.
+        What was measured now; nothing of what the memory does not suffice for.
     """
-    found = timed(contest.candidates, contest.prepare(), seconds)
+    try:
+        runner = contest.prepare()
+    except MemoryError:
+        return {}
+    found = timed(contest.candidates, runner, seconds)
+    limit = HOPELESS[-1][1] * min((t.best for t in found.values()), default=inf)
     for name, t in found.items():
-        cost_table.record(contest.key, name, t.cost, doubtful=not t.clean)
+        trusted = len(t.clean) >= (MIN_ROUNDS if t.best <= limit else 1)
+        cost_table.record(contest.key, name, t.cost, doubtful=not trusted)
     return {name: t.cost for name, t in found.items()}
 
 
@@ -59,40 +70,108 @@ def timed(candidates: Sequence[Candidate], runner: Callable, seconds: float) -> 
     They alternate round by round, each round starting with another one, so that a noisy moment and what the one
     before left in the caches meet them all. Those that are hopelessly slower than the best are left where they are,
     and the time goes to those that could win. Rounds take `seconds`; but each candidate that is not hopeless gets
-    three timings whatever they take, and where its threads had to wait for a core, more of them, until three are
-    clean or patience ends.
+    three timings whatever they take, and where its threads had to wait for a core or its timings are far apart, more
+    of them, until three are clean and near each other or patience ends. One that the memory does not suffice for is
+    left out.
     """
-    timings = {c.name: Timings(runner(c.build())) for c in candidates}
+    timings = {}
+    for c in candidates:
+        try:
+            timings[c.name] = Timings(runner(c.build()))
+        except MemoryError:
+            pass
     with held():
         _take_turns(list(timings.values()), seconds)
-    return timings
+    return {name: t for name, t in timings.items() if t.fits}
+
+
+_settled: dict[str, tuple] = {}  # problems that were looked at, and in which state of things
+MAX_SETTLED = 1 << 16
+
+
+def _state() -> tuple:
+    return changes(), cost_table.loads, cost_table.path
+
+
+def wanted(key: str) -> bool:
+    """Whether `first_use` may have anything to measure of a problem."""
+    return _settled.get(key) != _state()
 
 
 def first_use(contest: Contest) -> None:
-    """Measure the most promising candidates of a problem that the table lacks, if the budget of tuning allows it.
+    """Measure the most promising candidates of a problem that the table lacks, as far as the budget of tuning allows.
 
-    The best `FEW` by estimate are measured; then those that are estimated to take less than the best of them took.
+    The best `FEW` by estimate are measured; then those that are estimated to take less than the best of them took, a
+    few at a time; last, those that took many times their estimate once more, for it may have been the moment.
     """
-    if mode() != "measure" or cost_table.costs(contest.key):
+    if mode() != "measure" or not wanted(contest.key):
         return
-    order = rank(contest.key, contest.candidates)
-    few = order[:FEW]
-    if len(order) < 2 or _needed(few) > budget():
+    todo = _rivals(contest, known(contest.key))
+    if len(_settled) >= MAX_SETTLED:
+        _settled.clear()
+    _settled[contest.key] = _state()  # after a look at the table, which that may have loaded
+    if len(contest.candidates) < 2 or not todo or _needed(todo) > budget():
         return
     cost_table.save_at_exit()
-    start = time.perf_counter()
-    runner = contest.prepare()
+    try:
+        _Session(contest).run(todo)
+    except MemoryError:  # of the arrays: what is there is used as it is
+        pass
 
-    def some(choices: Sequence[Choice], seconds: float) -> dict[str, Cost]:
-        chosen = [c.candidate for c in choices]
-        return measure(contest._replace(candidates=chosen, prepare=lambda: runner), seconds)
 
-    found = some(few, min(FIRST_USE, budget() - _needed(few)))
-    best = min(cost.min for cost in found.values())
-    rivals = [c for c in order[FEW:] if c.seconds < RIVAL * best][:FEW]
-    if rivals and _needed(rivals) < budget() - (time.perf_counter() - start):
-        some([*rivals, few[0]], FIRST_USE / 2)
-    budget(time.perf_counter() - start)
+def known(key: str) -> list[str]:
+    """Candidates of a problem that were measured, with or without success."""
+    return [*cost_table.costs(key), *cost_table.doubtful(key)]
+
+
+def _rivals(contest: Contest, tried: Container[str]) -> list[Choice]:
+    """The few untried ones that may beat the best that was measured; none where all measuring was disturbed."""
+    order = rank(contest.key, contest.candidates)
+    found = [c.seconds for c in order if c.source == "measured"]
+    if not found and cost_table.doubtful(contest.key):
+        return []
+    best = min(found, default=inf)
+    return [c for c in order if c.candidate.name not in tried and c.seconds < RIVAL * best][:FEW]
+
+
+class _Session:
+    """Measuring one problem on first use."""
+
+    def __init__(self, contest: Contest) -> None:
+        self._start = time.perf_counter()
+        runner = contest.prepare()
+        self._contest = contest._replace(prepare=lambda: runner)
+        order = rank(contest.key, contest.candidates)
+        self._thought = {c.candidate.name: c.seconds for c in order}  # before anything is measured
+
+    def run(self, todo: Sequence[Choice]) -> None:
+        tried, seconds = set(known(self._contest.key)), FIRST_USE
+        try:
+            while todo and _needed(todo) <= self._left():
+                leader = self._measured()[:1]  # at this moment, too
+                self._measure([*todo, *leader], min(seconds, self._left() - _needed(todo)))
+                tried |= {c.candidate.name for c in todo}
+                todo, seconds = _rivals(self._contest, tried), FIRST_USE / 2
+            again = self._doubted()
+            if again and _needed(again) <= self._left():
+                self._measure(again, FIRST_USE / 2)
+        finally:
+            budget(time.perf_counter() - self._start)
+
+    def _measured(self) -> list[Choice]:
+        return [c for c in rank(self._contest.key, self._contest.candidates) if c.source == "measured"]
+
+    def _left(self) -> float:
+        return budget() - (time.perf_counter() - self._start)
+
+    def _measure(self, choices: Sequence[Choice], seconds: float) -> None:
+        measure(self._contest._replace(candidates=[c.candidate for c in choices]), seconds)
+
+    def _doubted(self) -> list[Choice]:
+        """Those that would be the best if they took what was thought, and took many times that."""
+        found = [(c, self._thought[c.candidate.name]) for c in self._measured()]
+        best = min((c.seconds for c, _ in found), default=inf)
+        return [c for c, thought in found if thought < best and DOUBT * thought < c.seconds]
 
 
 def _needed(choices: Sequence[Choice]) -> float:
@@ -107,28 +186,37 @@ def _take_turns(every: Sequence[Timings], seconds: float) -> None:
     alive = list(every)
     for rounds in range(1, MAX_ROUNDS):
         spent = time.perf_counter() - start
-        calm = all(len(t.clean) >= MIN_ROUNDS for t in alive) or spent >= max(2 * seconds, PATIENCE)
+        calm = all(t.steady for t in alive) or spent >= max(2 * seconds, PATIENCE)
         if rounds >= MIN_ROUNDS and spent >= seconds and calm:
             break
         factor = [f for after, f in HOPELESS if rounds >= after][-1]
-        limit = factor * min(t.best for t in every)
-        alive = [t for t in alive if not t.clean or t.best <= limit]
+        limit = factor * min((t.best for t in every), default=inf)
+        alive = [t for t in alive if t.fits and (not t.clean or t.best <= limit)]
+        if not alive:
+            break
         first = rounds % len(alive)
         for t in alive[first:] + alive[:first]:
             t.add()
-    best = min(t.best for t in every)
+    best = min((t.best for t in every), default=inf)
     for t in every:  # left behind after one or two timings, which something else may have met: once more
         for _ in range(MIN_ROUNDS - len(t.clean)):
-            if t.best > SECOND_LOOK * best or t.add() > HOPELESS[-1][1] * best:
+            if not t.fits or t.best > SECOND_LOOK * best or t.add() > HOPELESS[-1][1] * best:
                 break
             best = min(best, t.best)
 
 
 class Timings:
-    """The timings of one candidate; those during which its threads had to wait for a core are held apart."""
+    """The timings of one candidate; those during which its threads had to wait for a core are held apart.
+
+    Attributes
+    ----------
+    fits : bool
+        Whether the memory has sufficed so far; it is not run again where it has not.
+    """
 
     def __init__(self, run: Callable[[], object]) -> None:
         self._run, self._calls = run, 1
+        self.fits = True
         self.clean: list[float] = []
         self.spoilt: list[float] = []
 
@@ -139,12 +227,22 @@ class Timings:
 
     @property
     def best(self) -> float:
-        """The least time so far, a clean one if there is any."""
-        return min(self.clean or self.spoilt)
+        """The least time so far, a clean one if there is any; infinite of one that does not fit."""
+        return min(self.clean or self.spoilt) if self.fits else inf
+
+    @property
+    def steady(self) -> bool:
+        """Whether there are clean timings enough, and near each other."""
+        n = len(self.clean)
+        return n >= MIN_ROUNDS and sorted(self.clean)[n // 2] <= STEADY * self.best
 
     def warm_up(self) -> None:
         """Touch scratch memory, wake the threads, learn how many calls make a timing; take the first one."""
-        self._run()
+        try:
+            self._run()
+        except MemoryError:
+            self._give_up()
+            return
         self.add()
         if not self.clean:
             self.add()
@@ -154,12 +252,19 @@ class Timings:
             self.add()
 
     def add(self) -> float:
-        """Take one more timing, and return it."""
+        """Take one more timing, and return it; infinite where the memory does not suffice."""
         before = machine.waited()
         start = time.perf_counter()
-        for _ in range(self._calls):
-            self._run()
+        try:
+            for _ in range(self._calls):
+                self._run()
+        except MemoryError:
+            self._give_up()
+            return inf
         seconds = max(time.perf_counter() - start, 1e-9)
         clean = machine.waited() - before <= TOLERANCE * seconds
         (self.clean if clean else self.spoilt).append(seconds / self._calls)
         return seconds / self._calls
+
+    def _give_up(self) -> None:
+        self.fits, self._run = False, lambda: None  # what it held goes to those that fit

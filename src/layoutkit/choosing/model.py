@@ -12,7 +12,6 @@ this machine counts `OWN` times what comes with the package, which was measured 
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
@@ -23,38 +22,40 @@ import numpy as np
 
 from .._core import registry
 from ..cost import cost_table, read
+from . import keys
 from .costfile import Cost
 
 REACH = 2.5
 PRIOR = 0.01
 NEAREST = 32
 OWN = 4.0
+OFF = 1e4  # times that an estimate may be off: what is off by more was not measured of that problem
+LOOKED_AT = 2048  # problems of a table and operation, at most: more tell little more, and take their time
 DATA = Path(__file__).parents[1] / "data"
 
 # Features of a problem, and what makes a function from candidates' names to estimates by counting (None: no such).
 Described = tuple[Sequence[float], Callable[[], Callable[[str], float | None]]]
-_HUGE = re.compile(r"\d{19}")  # what no size is
 _describers: dict[str, Callable[[str], Described | None]] = {}
 
 
-def describes(operation: str):
-    """Register the function that describes the problems whose keys begin with `operation`; it takes a key."""
+def describes(operation: str, pattern: str = ".*"):
+    """Register the function that describes the problems whose keys begin with `operation`; it takes a key.
+
+    Tables may hold keys that match `pattern`. What it describes must be bounded: they may come from anywhere.
+    """
 
     def register(function: Callable[[str], Described | None]):
+        keys.grammar(operation, pattern)
         _describers[operation] = function
         return function
 
     return register
 
 
-def _operation(key: str) -> str:
-    return key.partition(" ")[0]
-
-
-@lru_cache(4096)
+@lru_cache(16 * LOOKED_AT)
 def _described(key: str, isa: str) -> Described | None:
-    function = _describers.get(_operation(key))
-    if function is None or _HUGE.search(key):
+    function = _describers.get(keys.operation(key))
+    if function is None or keys.fault(key):
         return None
     try:
         return function(key)
@@ -76,10 +77,12 @@ def _none(name: str) -> None:
 
 
 class Neighbours:
-    """The problems of one operation and table, by their features."""
+    """The problems of one operation among `problems`, by their features: at most `LOOKED_AT`, evenly drawn."""
 
-    def __init__(self, keys: Sequence[str], isa: str) -> None:
-        found = [(key, d[0]) for key in keys if (d := _described(key, isa))]
+    def __init__(self, problems: Sequence[str], what: str, isa: str) -> None:
+        some = [key for key in problems if keys.operation(key) == what]
+        some = some[:: -(-len(some) // LOOKED_AT) or 1]
+        found = [(key, d[0]) for key in some if (d := _described(key, isa))]
         self._keys = [key for key, _ in found]
         self._places = np.array([place for _, place in found])
 
@@ -107,12 +110,12 @@ def packaged(isa: str) -> Mapping[str, Mapping[str, Cost]]:
 
 @lru_cache(16)
 def _packaged(operation: str, isa: str) -> Neighbours:
-    return Neighbours([key for key in packaged(isa) if _operation(key) == operation], isa)
+    return Neighbours(list(packaged(isa)), operation, isa)
 
 
 @lru_cache(16)
 def _own(operation: str, isa: str, path: Path, generation: int) -> Neighbours:
-    return Neighbours([key for key in cost_table.problems() if _operation(key) == operation], isa)
+    return Neighbours(cost_table.problems(), operation, isa)
 
 
 Table = tuple[Neighbours, Callable[[str], Mapping[str, Cost]], float]  # what tells the costs of a key; its weight
@@ -127,9 +130,9 @@ def corrections(key: str, own: bool = True) -> Corrections:
     described = _described(key, isa)
     if described is None:
         return Corrections({}, 1.0)
-    found: list[Table] = [(_packaged(_operation(key), isa), packaged(isa).__getitem__, 1.0)]
+    found: list[Table] = [(_packaged(keys.operation(key), isa), packaged(isa).__getitem__, 1.0)]
     if own:
-        here = _own(_operation(key), isa, cost_table.path, cost_table.generation)
+        here = _own(keys.operation(key), isa, cost_table.path, cost_table.generation)
         found.append((here, cost_table.costs, OWN))
     return weigh(described[0], found, isa)
 
@@ -156,7 +159,7 @@ def weigh(features: Sequence[float], tables: Sequence[Table], isa: str) -> Corre
             estimate = _estimates(near, isa)
             for name, cost in costs(near).items():
                 counted = estimate(name)
-                if counted:
+                if counted and 1 / OFF < cost.min / counted < OFF:
                     s = sums.setdefault(name, [0.0, 0.0])
                     s[0] += w * log(cost.min / counted)
                     s[1] += w

@@ -1,29 +1,101 @@
-"""Other thread pools of the process, found and held still by threadpoolctl while something is measured."""
+"""Other thread pools of the process, found by threadpoolctl: numpy's BLAS held to so many threads, others told of."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
-from functools import cache
+import threading
+from functools import partial
+from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-
-@cache
-def _blas() -> ThreadpoolController:
-    return ThreadpoolController().select(user_api="blas")
+from .._core import process
+from .._core.guard import Lock, Undone
 
 
-def limited(threads: int):
-    """A context in which numpy's BLAS has so many threads; libraries loaded after the first call are not met."""
-    return _blas().limit(limits=threads)
+class _Ask:
+    """A thread that wants BLAS held to so many threads until it is done."""
+
+    def __init__(self, threads: int) -> None:
+        self.threads, self.thread, self.process = threads, threading.get_ident(), process.forks()
 
 
-@contextlib.contextmanager
-def held() -> Iterator[None]:
+class _Limit:
+    """How many threads the BLAS libraries use while anybody asks for a limit, and did before.
+
+    Within a thread the innermost limit holds, between threads the smallest: nobody's BLAS uses more than was asked for.
+    Every step may be cut short by a signal, and is then taken again from the beginning.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._libraries: list[Any] | None = None
+        self._asks: dict[_Ask, None] = {}  # in the order in which they came
+        self._before: dict[tuple[str, int | None], int] = {}  # by library, and thread where each has its own limit
+
+    def find(self) -> None:
+        """Look which libraries the process has loaded."""
+        self._libraries = ThreadpoolController().select(user_api="blas").lib_controllers
+
+    def enter(self, ask: _Ask) -> None:
+        """Hold to what `ask` wants."""
+        self._asks[ask] = None
+        self._settle()
+
+    def leave(self, ask: _Ask) -> None:
+        """Let go of what `ask` wanted; what was before is again when nobody wants anything."""
+        self._asks.pop(ask, None)
+        self._settle()
+
+    def _settle(self) -> None:
+        with self._lock.held():
+            if self._libraries is None:
+                self.find()
+            # Threads of a parent do not live in its forked child.
+            here = [ask for ask in self._asks.copy() if ask.process == process.forks()]
+            innermost = {ask.thread: ask.threads for ask in here}
+            for library in self._libraries or ():
+                # OpenBLAS on OpenMP has a limit for each thread that calls it.
+                thread = threading.get_ident() if getattr(library, "threading_layer", "") == "openmp" else None
+                wanted = min(innermost.values(), default=None) if thread is None else innermost.get(thread)
+                self._set(library, (library.filepath, thread), wanted)
+
+    def _set(self, library: Any, key: tuple[str, int | None], wanted: int | None) -> None:
+        now = library.num_threads
+        if now is None:
+            return  # it does not tell
+        if wanted is not None:
+            self._before.setdefault(key, now)
+            _set_threads(library, wanted, now)
+        elif key in self._before:
+            _set_threads(library, self._before[key], now)
+            del self._before[key]
+
+
+def _set_threads(library: Any, wanted: int, now: int) -> None:
+    if now != wanted:
+        # Newer threadpoolctl follows only the first thread that sets a limit, until it is told to forget that one.
+        forget = getattr(library, "clear_controlling_thread", lambda force: None)
+        forget(force=True)
+        library.set_num_threads(wanted)
+        forget(force=True)
+
+
+_limit = _Limit()
+
+
+def limited(threads: int) -> Undone:
+    """A context in which numpy's BLAS has so many threads; libraries loaded since the last `held` are not met.
+
+    Within a thread the innermost limit holds, between threads the smallest.
+    """
+    ask = _Ask(threads)
+    return Undone(partial(_limit.enter, ask), partial(_limit.leave, ask))
+
+
+def held() -> Undone:
     """BLAS libraries use one thread inside: a candidate that wants them sets their threads itself."""
-    with ThreadpoolController().limit(limits=1, user_api="blas"):
-        yield
+    _limit.find()
+    return limited(1)
 
 
 def notes() -> list[str]:

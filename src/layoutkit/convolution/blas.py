@@ -34,7 +34,14 @@ def blas_support(p: ConvProblem, threads: int) -> str | None:
         return f"{NAME} is of accuracy {needed!r} on {threads} thread(s), {p.accuracy!r} was asked for"
     if any(n < 0 for pair in p.padding for n in pair):
         return f"padding {p.padding} leaves out inputs"
+    copy = 4 * prod(_padded_shape(p))
+    if any(map(any, p.padding)) and not p.copy_fits(copy):
+        return f"its padded copy of the input would take {copy} bytes"
     return None
+
+
+def _padded_shape(p: ConvProblem) -> tuple[int, ...]:
+    return p.n, *(a + n + b for n, (a, b) in zip(p.size, p.padding)), p.ic
 
 
 class BlasRoute:
@@ -55,7 +62,7 @@ class BlasRoute:
         self._rows = p.n * prod(p.out)
         self._depth = p.ic // p.groups * prod(p.kernel)
         self._plain = prod(p.kernel) == prod(p.stride) == p.groups == 1 and not any(map(any, p.padding))
-        self._padded = (p.n, *(a + n + b for n, (a, b) in zip(p.size, p.padding)), p.ic)
+        self._padded = _padded_shape(p)
         self._chunk = max(1, CHUNK // max(1, 4 * self._depth))
 
     def pack(self, w: np.ndarray, bias: np.ndarray | None):
@@ -71,7 +78,7 @@ class BlasRoute:
 
     def __call__(self, x, w, bias, y, finish: Finish | None = None, add=None, workspace=None) -> None:
         p, native = self._p, NATIVE[self._p.src.rank]
-        with limited(self._threads):
+        with limited(self._threads), np.errstate(all="ignore"):  # no other way warns of Inf
             x = reorder(x, p.src, native, shape=p.src_shape, threads=self._threads)
             direct = p.dst == native and y.strides == contiguous_strides(native, p.dst_shape)
             out = y if direct and not (add is not None and np.may_share_memory(add, y)) else empty(
@@ -82,8 +89,8 @@ class BlasRoute:
                 x[(slice(None), *(slice(a, a + n) for n, (a, _) in zip(p.size, p.padding)))] = inner
             for i in range(0, self._rows, self._chunk):
                 self._multiply(x, w, pixels, i, min(self._rows, i + self._chunk))
-        if bias is not None:
-            pixels += bias
+            if bias is not None:
+                pixels += bias
         if finish is not None:
             if add is not None:
                 add = np.ascontiguousarray(reorder(add, p.dst, native, shape=p.dst_shape)).reshape(pixels.shape)

@@ -75,8 +75,14 @@ def _vectors(p: ConvProblem, kernel: Kernel) -> _Vectors:
     if block == 1:
         return _Vectors(1, lanes, RUN)
     if block < lanes:
-        return _Vectors(lanes // block if p.stride[-1] == 1 else 1, block, block)
+        beside = p.stride[-1] == 1 and _columns_beside(p.src) and _columns_beside(p.dst)
+        return _Vectors(lanes // block if beside else 1, block, block)
     return _Vectors(1, lanes, block)
+
+
+def _columns_beside(layout: Layout) -> bool:
+    """Whether the blocks of neighbours along the width follow one another, if the array is dense there."""
+    return layout.factors[-2].dim == layout.rank - 1
 
 
 def _count(p: ConvProblem, found: _Vectors) -> int:
@@ -105,9 +111,10 @@ def _lanes(p: ConvProblem, found: _Vectors, lanes: int):
         assert windows is not None  # or it would not be supported
         reads = channel[:, None] // (p.oc // p.groups) * depth + np.arange(depth)[:, None] - windows[..., None]
         valid = (used & (channel < p.oc))[:, None] & np.ones((depth, 1), bool)
-        order = np.where(valid, reads + lane // found.each * found.each * (found.pixels > 1), 0).astype(np.int32)
+        # a pad takes its own lane, which reads nothing: 0 times an Inf of another would not be 0
+        order = np.where(valid, reads + lane // found.each * found.each * (found.pixels > 1), lane).astype(np.int32)
         at = lane % block if found.pixels > 1 else lane
-        there = windows[..., None] + at < p.ic
+        there = (windows[..., None] + at < p.ic) & valid.any(-1, keepdims=True)
         if block > 1:  # a run's channels, not the next block's
             there &= (windows % block)[..., None] + at < block
         x_lanes = mask(there)
@@ -117,7 +124,7 @@ def _lanes(p: ConvProblem, found: _Vectors, lanes: int):
 
 
 def pack(p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
-    """Filter (O, I/G, *k) -> [vectors][taps][I/G][lanes], or [vectors][I/G][taps][lanes] where kw is 3; bias -> [vectors][lanes] or None."""
+    """Filter (O, I/G, *k) -> [vectors][taps][I/G][lanes], as summed; bias -> [vectors][lanes] or None."""
     found, lanes = _vectors(p, kernel), LANES[kernel.isa]
     vectors, depth, taps = _count(p, found), p.ic // p.groups, prod(p.kernel)
 
@@ -150,9 +157,9 @@ def build(p: ConvProblem, kernel: Kernel, threads: int, x_strides, y_strides, ga
 
 
 def strides_ok(layout: Layout, strides: Sequence[int], shape: Sequence[int]) -> bool:
-    """Channels run dense, in blocks the pixels of a row as well; every other stride is whole floats."""
-    dense = layout.block(1) == 1 or strides[-2] == 4 * layout.block(1)
-    return dense and rows_strides_ok(layout, strides, shape)
+    """Channels run dense, and so do the pixels of a row that share a vector; every other stride is whole floats."""
+    shared = 1 < layout.block(1) < max(LANES.values()) and _columns_beside(layout)
+    return (not shared or strides[-2] == 4 * layout.block(1)) and rows_strides_ok(layout, strides, shape)
 
 
 def estimate(p: ConvProblem, kernel: Kernel, lanes: int, peak: float, threads: int) -> float:

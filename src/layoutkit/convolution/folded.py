@@ -28,11 +28,12 @@ class Room(NamedTuple):
     planes: tuple[int, int, int]  # along the depth: before, the input's, after
     rows: tuple[int, int, int]  # along the height
     row: tuple[int, int, int]  # bytes of a row
+    behind: int = 0  # bytes that vectors read behind it
 
     @property
     def bytes(self) -> int:
         """What the copy takes."""
-        return self.n * sum(self.planes) * sum(self.rows) * sum(self.row)
+        return self.n * sum(self.planes) * sum(self.rows) * sum(self.row) + self.behind
 
 
 def folded_support(p: ConvProblem) -> str | None:

@@ -31,9 +31,12 @@ def geometry(p: ConvProblem) -> Geometry:
         return (1,) * (3 - len(values)) + tuple(values)
 
     before = (0,) * (3 - len(p.size)) + tuple(a for a, _ in p.padding)
+    # A stride between no two outputs, or a dilation between no two taps, may be any: 1 reaches nowhere.
+    stride = [s if n > 1 else 1 for s, n in zip(p.stride, p.out)]
+    dilation = [d if k > 1 else 1 for d, k in zip(p.dilation, p.kernel)]
     return Geometry(
-        p.n, p.groups, p.oc // p.groups, three(p.size), three(p.out), three(p.kernel), three(p.stride),
-        three(p.dilation), before,
+        p.n, p.groups, p.oc // p.groups, three(p.size), three(p.out), three(p.kernel), three(stride), three(dilation),
+        before,
     )  # fmt: skip
 
 
@@ -54,9 +57,12 @@ def spatial_strides(ds: list[Digits]) -> tuple[int, ...]:
 
 
 def channels_innermost(layout: Layout) -> bool:
-    """Channels run innermost, whole or in one block, and nothing else is blocked (NHWC, nChw16c)."""
+    """Channels run innermost, whole or in one block, and nothing else is blocked (NHWC, nChw16c).
+
+    Not in blocks of one: `layout.block` does not tell those from whole ones.
+    """
     blocks = [f for f in layout.factors if f.size]
-    return layout.factors[-1].dim == 1 and len(blocks) <= 1
+    return layout.factors[-1].dim == 1 and (not blocks or (len(blocks) == 1 and layout.block(1) > 1))
 
 
 def pixels_innermost(layout: Layout) -> bool:

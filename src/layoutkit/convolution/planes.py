@@ -18,7 +18,7 @@ from .geometry import geometry, pixels_innermost, spatial_strides, strides_of
 from .order import by_channel
 from .problem import ConvProblem
 
-LINE = 64  # bytes: rows of a copy that folds begin with one
+LINE = 64  # bytes: rows of a copy that folds begin with one; the widest vector
 FEW = 32  # channels, for whose sake it does
 
 
@@ -38,15 +38,15 @@ def planes_support(p: ConvProblem) -> str | None:
 
 def planes_room(p: ConvProblem, x_strides) -> Room:
     """The padded copy: always one, for whole vectors of its rows are read; [n][depth][height][C][width] if it folds."""
+    room = padded_room(p, p.n if _folds(p) else p.n * p.ic, 4)._replace(behind=LINE)
     if not _folds(p):
-        return padded_room(p, p.n * p.ic, 4)
-    room = padded_room(p, p.n, 4)
+        return room
     row = (*room.row[:2], room.row[2] + -sum(room.row) % LINE)
     above, inside, below = (p.ic * n for n in room.rows)
     rows = above, inside, below
     high, deep = p.ic * sum(row), sum(rows) * sum(row)
-    strides = (sum(room.planes) * deep, sum(row), *(deep, high, 4)[3 - len(p.size) :])
-    return room._replace(strides=strides, rows=rows, row=row)
+    by_dim = (sum(room.planes) * deep, sum(row), *(deep, high, 4)[3 - len(p.size) :])
+    return room._replace(strides=tuple(by_dim[f.dim] for f in p.src.factors), rows=rows, row=row)
 
 
 def _folds(p: ConvProblem) -> bool:

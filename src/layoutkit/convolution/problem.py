@@ -5,19 +5,27 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from math import prod
 
+import numpy as np
+
+from ..choosing.keys import CHANNELS, LAYOUT, NUMBER, sizes
 from ..layout import Layout
 from ..notation import key
 
 ACCURACIES = ("reproducible", "strict", "standard", "fast")  # each allows what the ones before it allow
 
+MOST = 2**31 - 1  # what a kernel, stride, dilation, padding or number of groups may be
+MOST_BYTES = 2**62  # of an array, its padding included: offsets are 64 bits wide
+COPY = 64 << 20, 4  # bytes that a padded copy of the input may take, or how many times those of input and output
+
 Pairs = tuple[tuple[int, int], ...]
-_KEY = re.compile(
-    r"conv n(\d+) c(\d+) (\S+) o(\d+) k(\S+) s(\S+) p(\S+) d(\S+) g(\d+) ([^\s>]+)>(\S+) f32"
-    rf"(?: ({'|'.join(ACCURACIES)}))?"
+_AXES, _PAD = sizes(3), r"-?[0-9]{1,18}\+-?[0-9]{1,18}"
+KEY = (  # of a convolution, without its threads
+    f"conv n({NUMBER}) c({CHANNELS}) ({_AXES}) o({CHANNELS}) k({_AXES}) s({_AXES}) p({_PAD}(?:,{_PAD}){{0,2}}) "
+    f"d({_AXES}) g({NUMBER}) ({LAYOUT})>({LAYOUT}) f32(?: ({'|'.join(ACCURACIES)}))?( zeros)?"
 )
+_KEY = re.compile(KEY)
 
 
 @dataclass(frozen=True)
@@ -36,14 +44,36 @@ class ConvProblem:
     src: Layout
     dst: Layout
     accuracy: str = "standard"
+    zeros: bool = False  # padding is summed, not left out: the filter holds Inf or NaN, and 0 * Inf is NaN
 
-    @cached_property
+    def __post_init__(self) -> None:
+        for name in ("kernel", "stride", "dilation", "groups", "padding"):
+            given = getattr(self, name)
+            least, most = _range(given)
+            allowed = -MOST if name == "padding" else 1
+            if not allowed <= least <= most <= MOST:
+                raise ValueError(f"convolution: {name} {given} is not within {allowed} to {MOST}")
+        padded = tuple(max(n, n + a + b) for n, (a, b) in zip(self.size, self.padding))
+        for layout, shape, what in ((self.src, (self.n, self.ic, *padded), "input with its padding"),
+                                    (self.dst, self.dst_shape, "output")):  # fmt: skip
+            if 4 * prod(max(1, n) for n in layout.physical_shape([max(0, n) for n in shape])) >= MOST_BYTES:
+                raise ValueError(f"convolution: an {what} of {shape} in {layout} is beyond 2**62 bytes")
+
+    def copy_fits(self, nbytes: int) -> bool:
+        """Whether a padded copy of the input, of so many bytes, is in proportion to what is convolved."""
+        return nbytes <= max(COPY[0], COPY[1] * 4 * (prod(self.src_shape) + prod(self.dst_shape)))
+
+    @property
     def out(self) -> tuple[int, ...]:
         """Spatial size of the output."""
-        return tuple(
-            (i + a + b - d * (k - 1) - 1) // s + 1
-            for i, (a, b), k, s, d in zip(self.size, self.padding, self.kernel, self.stride, self.dilation)
-        )
+        # Before Python 3.12 cached_property takes a lock, which the child of a fork may find held for ever.
+        found = self.__dict__.get("_out")
+        if found is None:
+            found = self.__dict__["_out"] = tuple(
+                (i + a + b - d * (k - 1) - 1) // s + 1
+                for i, (a, b), k, s, d in zip(self.size, self.padding, self.kernel, self.stride, self.dilation)
+            )
+        return found
 
     @property
     def fits(self) -> bool:
@@ -79,7 +109,7 @@ class ConvProblem:
         return (
             f"conv n{self.n} c{self.ic} {x(self.size)} o{self.oc} k{x(self.kernel)} s{x(self.stride)} "
             f"p{pads} d{x(self.dilation)} g{self.groups} {key(self.src)}>{key(self.dst)} f32 "
-            f"{self.accuracy}"
+            f"{self.accuracy}{' zeros' * self.zeros}"
         )
 
     @classmethod
@@ -88,7 +118,7 @@ class ConvProblem:
         found = _KEY.fullmatch(text)
         if not found:
             raise ValueError(f"not the key of a convolution: {text!r}")
-        n, ic, size, oc, kernel, stride, pads, dilation, groups, src, dst, accuracy = found.groups()
+        n, ic, size, oc, kernel, stride, pads, dilation, groups, src, dst, accuracy, zeros = found.groups()
 
         def x(values: str) -> tuple[int, ...]:
             return tuple(map(int, values.split("x")))
@@ -96,31 +126,47 @@ class ConvProblem:
         padding = tuple((int(a), int(b)) for a, b in (pair.split("+") for pair in pads.split(",")))
         p = cls(
             int(n), int(ic), int(oc), x(size), x(kernel), x(stride), padding, x(dilation), int(groups),
-            Layout(src), Layout(dst), accuracy or "standard",
+            Layout(src), Layout(dst), accuracy or "standard", bool(zeros),
         )  # fmt: skip
         if not p.fits:
             raise ValueError(f"not a convolution: {text!r}; its numbers do not fit together")
         return p
 
 
+def _range(given) -> tuple[int, int]:
+    """The least and the largest among numbers, however nested; (1, 1) of none."""
+    if not isinstance(given, tuple):
+        return given, given
+    found = [_range(one) for one in given] or [(1, 1)]
+    return min(a for a, _ in found), max(b for _, b in found)
+
+
+def check_strides(p: ConvProblem, x_strides: Sequence[int], y_strides: Sequence[int]) -> None:
+    """ValueError unless all offsets into arrays of these byte strides fit 63 bits, those of the padding included."""
+    reach = max(n + abs(a) + abs(b) for n, (a, b) in zip(p.size, p.padding))
+    if reach * max(map(abs, (*x_strides, *y_strides)), default=0) >= MOST_BYTES:
+        raise ValueError(f"{p}: {reach} pixels at byte strides of {x_strides} and {y_strides} are beyond 2**62 bytes")
+
+
 def per_axis(value, rank: int, what: str, least: int) -> tuple[int, ...]:
     """`value` (an int, or one per spatial axis) as a tuple of `rank` ints of at least `least`."""
-    values = (value,) * rank if isinstance(value, int) else value
+    values = (value,) * rank if isinstance(value, (int, np.integer)) else value
     try:
         values = tuple(int(v) for v in values if int(v) == v)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         values = ()
-    if len(values) != rank or any(v < least for v in values):
-        raise ValueError(f"{what}: expected an int of at least {least}, or {rank} of them, got {value!r}")
+    if len(values) != rank or any(not least <= v <= MOST for v in values):
+        one = f"an int of at least {least}, at most {MOST}"
+        raise ValueError(f"{what}: expected {one}, or {rank} of them, got {value!r}")
     return values
 
 
 def pad_pairs(padding, size, kernel, stride, dilation) -> Pairs:
     """`padding` in any of its forms as (before, after) pairs."""
     rank = len(size)
-    if padding == "valid":
+    if isinstance(padding, str) and padding == "valid":
         return ((0, 0),) * rank
-    if padding == "same":
+    if isinstance(padding, str) and padding == "same":
         total = [
             max(0, (-(-i // s) - 1) * s + d * (k - 1) + 1 - i)
             for i, k, s, d in zip(size, kernel, stride, dilation)
@@ -128,8 +174,10 @@ def pad_pairs(padding, size, kernel, stride, dilation) -> Pairs:
         return tuple((t // 2, t - t // 2) for t in total)
     if isinstance(padding, str):
         raise ValueError(f"padding: expected 'same', 'valid' or numbers, got {padding!r}")
-    if not isinstance(padding, int) and all(isinstance(p, Sequence) for p in padding):
-        pairs = [per_axis(p, 2, "padding", 0) for p in padding]
+    number = isinstance(padding, (int, np.integer)) or not (isinstance(padding, Sequence) or np.ndim(padding))
+    parts = () if number else tuple(padding)
+    if parts and all(isinstance(p, (Sequence, np.ndarray)) for p in parts):
+        pairs = [per_axis(p, 2, "padding", 0) for p in parts]
         if len(pairs) != rank:
             raise ValueError(f"padding: expected {rank} pairs, got {padding!r}")
         return tuple((before, after) for before, after in pairs)

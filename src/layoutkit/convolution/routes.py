@@ -16,25 +16,30 @@ from math import prod
 
 import numpy as np
 
+from .. import spans
 from .._core import registry
 from .._core import route as core
 from .._core.registry import Kernel
 from ..arrays import empty
 from ..choosing.features import conv_features, filter_features
+from ..choosing.keys import NUMBER, THREADS, sizes
 from ..choosing.machine import last_level_cache
-from ..choosing.measuring import Contest, first_use
+from ..choosing.measuring import Contest, first_use, known, wanted
 from ..choosing.model import describes
 from ..cost import cost_table
 from ..layout import Layout
 from ..moves.candidates import program
 from ..plan import Candidate, Choice, SlowPathWarning, Step, mode, rank
+from ..pool import pool
+from ..spans import PlanError, Span
 from . import algorithms, blas
 from .algorithms import GFLOPS, LANES, Algorithm
 from .depthwise import DEPTHWISE, GROUPED
-from .folded import CHANNELS_LAST, FOLDED
+from .folded import CHANNELS_LAST, FOLDED, padded_room
+from .footprint import check_executor
 from .geometry import contiguous_strides
 from .planes import PLANES
-from .problem import ACCURACIES, ConvProblem
+from .problem import ACCURACIES, KEY, ConvProblem, check_strides
 from .strips import STRIPS
 
 ALGORITHMS = (*algorithms.ALGORITHMS, FOLDED, PLANES, STRIPS, DEPTHWISE, GROUPED)
@@ -49,7 +54,8 @@ NATIVE = {
 # What the estimate of a route not measured is made of; the table replaces it problem by problem.
 MOVE = 20e9  # bytes a second, read and written, of a reorder or a gather
 PACK = 10e9  # the same of packing a filter
-_FILTER = re.compile(r"filter o(\d+) c(\d+) k(\d+(?:x\d+)*) g(\d+) f32")
+FILTER = f"filter o({NUMBER}) c({NUMBER}) k({sizes(3)}) g({NUMBER}) f32"  # a key of packing
+_FILTER = re.compile(FILTER)
 SMALL = 1 << 21  # flops below which a second thread costs more than it brings
 SLOW = 4.0  # times what its flops or bytes would take: a way that is slower is a fallback
 _slow: set[ConvProblem] = set()  # that has been warned of
@@ -74,9 +80,11 @@ class Route:
         x_bytes = y_bytes = 0
         pads = None
         room = algorithm.room and algorithm.room(native, x_strides if native.src == p.src else None)
+        if not room and _copies(native, algorithm):
+            room = padded_room(native, native.n, 4 * native.ic)
         if room:
             before = program(p.src, native.src, p.src_shape, 4, x_strides, room.strides)
-            x_strides, x_bytes, pads, native = room.strides, room.bytes, room[2:], room.problem
+            x_strides, x_bytes, pads, native = room.strides, room.bytes, room[2:6], room.problem
         elif native.src != p.src or not algorithm.strides_ok(p.src, x_strides, p.src_shape):
             inner = contiguous_strides(native.src, p.src_shape)
             before = program(p.src, native.src, p.src_shape, 4, x_strides, inner)
@@ -91,11 +99,34 @@ class Route:
         executor = algorithm.build(native, kernel, threads, x_strides, y_strides, algorithm.gather)
         # without padding every way adds the same products, so that zeros have the same sign
         executor.positive = p.accuracy == ACCURACIES[0] and any(map(any, p.padding))
-        self.run = core.Route(before, executor, after, residual, x_bytes, y_bytes, pads)
+        seconds = _estimate(p, self.native, algorithm, kernel, threads)
+        self.run = core.Route(before, executor, after, residual, x_bytes, y_bytes, pool, seconds, pads)
+        source = spans.of_array(native.src.physical_shape(p.src_shape), x_strides, 4).at(self.run.start)
+        target = spans.of_array(native.dst.physical_shape(p.dst_shape), y_strides, 4)
+        if before is not None:
+            if spans.overlaps_itself(native.src.physical_shape(p.src_shape), x_strides, 4):
+                raise PlanError(f"{self}: elements of the reordered input overlap, strides {x_strides}")
+            spans.check(source, Span(0, x_bytes), f"{self}: reordered input")
+            source = Span(0, x_bytes)
+        if after is not None:
+            spans.check(target, Span(0, y_bytes), f"{self}: output to be reordered")
+        self._needs = check_executor(executor, source, target, str(self))
+
+    def __str__(self) -> str:
+        return f"{self.native}, {self.algorithm.name} by {self.kernel.name}"
 
     def pack(self, w: np.ndarray, bias: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
         """Filter in OIHW order and bias as this route reads them."""
-        return self.algorithm.pack(self.native, self.kernel, w, bias)
+        packed, biases = self.algorithm.pack(self.native, self.kernel, w, bias)
+        for name, needed, held in zip(("filter", "bias"), self._needs, (packed, biases)):
+            if held is not None:
+                spans.check(Span(0, needed), Span(0, held.nbytes), f"{self}: packed {name}")
+        return packed, biases
+
+
+def _copies(p: ConvProblem, algorithm: Algorithm) -> bool:
+    """Whether `algorithm`, which leaves padding out, has to read a padded copy: tiles may leave out some of it only."""
+    return p.zeros and any(map(any, p.padding)) and not algorithm.gather
 
 
 def _packing(native: ConvProblem, algorithm: Algorithm, kernel: Kernel) -> str:
@@ -104,17 +135,22 @@ def _packing(native: ConvProblem, algorithm: Algorithm, kernel: Kernel) -> str:
 
 def _natives(p: ConvProblem, algorithm: Algorithm) -> list[ConvProblem] | str:
     """`p` on layouts that `algorithm` takes, the fewest sides changed, and on those of its detour; or why on none."""
-    reason = algorithm.supports(p)
-    found = [p] if reason is None else []
-    if reason and (algorithm.via == "channels" or algorithm.room):  # reads a copy anyway
-        via = Layout(NATIVE[algorithm.via][p.src.rank])
-        changed = (replace(p, src=src, dst=dst) for src, dst in ((p.src, via), (via, p.dst), (via, via)))
+    reason, via = algorithm.supports(p), Layout(NATIVE[algorithm.via][p.src.rank])
+    copies = _copies(p, algorithm) and not algorithm.room  # into `via`
+    found = [p] if reason is None and not (copies and p.src != via) else []
+    if not found and (algorithm.via == "channels" or algorithm.room):  # reads a copy anyway
+        sides = [(via, p.dst), (via, via)] if copies else [(p.src, via), (via, p.dst), (via, via)]
+        changed = (replace(p, src=src, dst=dst) for src, dst in sides)
         found += [native for native in changed if algorithm.supports(native) is None][:1]
-    if algorithm.detour:
+    if algorithm.detour and not copies:
         blocks = Layout(NATIVE[algorithm.detour][p.src.rank])
         native = replace(p, src=blocks, dst=blocks)
         if native not in found and algorithm.supports(native) is None:
             found.append(native)
+    if algorithm.room and found:
+        room = algorithm.room(found[0], None)
+        if room and not p.copy_fits(room.bytes):
+            return f"its padded copy of the input would take {room.bytes} bytes"
     return found or reason or ""
 
 
@@ -125,7 +161,8 @@ def _estimate(p: ConvProblem, native: ConvProblem, algorithm: Algorithm, kernel:
     else:
         seconds = _estimate_sum(native, algorithm, kernel, threads)
     x_bytes, y_bytes = 4 * prod(p.src_shape), 4 * prod(p.dst_shape)
-    moved = (native.src != p.src or algorithm.room is not None) * x_bytes + (native.dst != p.dst) * y_bytes
+    copied = native.src != p.src or algorithm.room is not None or _copies(native, algorithm)
+    moved = copied * x_bytes + (native.dst != p.dst) * y_bytes
     return seconds + 2 * moved / (MOVE * threads) + 1e-6
 
 
@@ -213,14 +250,14 @@ def pack_key(p: ConvProblem) -> str:
     return f"filter o{p.oc} c{p.ic} k{'x'.join(map(str, p.kernel))} g{p.groups} f32"
 
 
-@describes("conv")
+@describes("conv", f"{KEY} {THREADS}")
 def _describe_conv(key: str):
     text, _, threads = key.rpartition(" t")
     p = ConvProblem.parse(text)
     return conv_features(p, int(threads)), lambda: {c.name: c.estimate for c in _plain(p, int(threads))}.get
 
 
-@describes("filter")
+@describes("filter", FILTER)
 def _describe_filter(key: str):
     found = _FILTER.fullmatch(key)
     if not found:
@@ -255,11 +292,12 @@ def choices(
     """The routes of `p`, best first; `once` as in `candidates`."""
     x_strides = x_strides or contiguous_strides(p.src, p.src_shape)
     y_strides = y_strides or contiguous_strides(p.dst, p.dst_shape)
+    check_strides(p, x_strides, y_strides)
     if mode() == "measure" and all(p.src_shape) and all(p.dst_shape):
-        if not cost_table.costs(route_key(p, threads)):
+        if wanted(route_key(p, threads)):
             first_use(route_contest(p, threads))
-        if once and not cost_table.costs(pack_key(p)):
-            first_use(pack_contest(p, cost_table.costs(route_key(p, threads))))
+        if once and wanted(pack_key(p)):
+            first_use(pack_contest(p, known(route_key(p, threads))))
     return _choices(p, algorithm, threads, x_strides, y_strides, once, registry.isa(), cost_table.generation)
 
 

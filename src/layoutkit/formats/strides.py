@@ -112,4 +112,5 @@ def read(shape: Sequence[int], strides: Sequence[int]) -> Reading:
     if prod(shape) == 0:
         pitches = [None] * len(shape)
     names = {4: "nchw", 5: "ncdhw"}.get(len(shape))
-    return Reading(Layout.from_factors([(d, 0) for d in dims], pitches[::-1], names), shape, strides, free)
+    layout = Layout.from_factors([(d, 0) for d in dims], pitches[::-1], names, named=False)
+    return Reading(layout, shape, strides, free)

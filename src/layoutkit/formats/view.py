@@ -13,6 +13,7 @@ from math import prod
 from typing import NamedTuple
 
 from .. import algebra
+from ..families import check_names
 from ..layout import Layout
 
 
@@ -55,17 +56,16 @@ def is_view(src: Layout | str, dst: Layout | str, shape: Sequence[int]) -> bool:
     Raises
     ------
     ValueError
-        A layout is malformed or of another rank than `shape`.
+        A layout is malformed or of another rank than `shape`, or they have names of different dimensions.
     """
-    src, dst = Layout(src), Layout(dst)
-    return why(src, dst, src.check_shape(shape))[0]
+    return _asked(Layout(src), Layout(dst), shape, "is_view")[0]
 
 
 def explain(src: Layout | str, dst: Layout | str, shape: Sequence[int]) -> Move:
     """`is_view` with its reason, and all else that is certain of the move before data is seen."""
     src, dst = Layout(src), Layout(dst)
     shape = src.check_shape(shape)
-    view, reason = why(src, dst, shape)
+    view, reason = _asked(src, dst, shape, "explain_view")
     pads = len(dst.pads(shape))
     return Move(
         src,
@@ -78,6 +78,13 @@ def explain(src: Layout | str, dst: Layout | str, shape: Sequence[int]) -> Move:
         one_to_one=src.is_one_to_one(shape) and dst.is_one_to_one(shape),
         exhaustive=dst.is_exhaustive(dst.full_shape(shape)),
     )
+
+
+def _asked(src: Layout, dst: Layout, shape: Sequence[int], what: str) -> tuple[bool, str]:
+    """`why`, of layouts that a tensor can have both of: which is no question of equal layouts, as caches are."""
+    found = why(src, dst, src.check_shape(shape))
+    check_names(src, dst, what)
+    return found
 
 
 @lru_cache(maxsize=1024)

@@ -10,7 +10,8 @@
  * The functions come in a table from a capsule, as numpy's do: `layoutkit_import()` after Py_Initialize. Making and
  * freeing a plan takes the GIL, executing never does. A plan is not changed by executing it: many threads may execute
  * one at the same time, each with a workspace of its own. With threads == 1 it starts no threads and may run inside
- * any parallel region.
+ * any parallel region. In the child of a fork, fork(2) included, every plan runs on one thread; the child may plan too
+ * where Python survives the fork (os.fork, or PyOS_AfterFork_Child after fork).
  */
 #ifndef LAYOUTKIT_H
 #define LAYOUTKIT_H
@@ -31,14 +32,13 @@ enum {
     LAYOUTKIT_ERROR_TYPE = 2,      /* an element size that is not moved, .. */
     LAYOUTKIT_ERROR_MEMORY = 3,
     LAYOUTKIT_ERROR_WORKSPACE = 4, /* too small */
-    LAYOUTKIT_ERROR_FORKED = 5,    /* planned with threads before a fork: plan again in the child */
-    LAYOUTKIT_ERROR_OTHER = 6
+    LAYOUTKIT_ERROR_OTHER = 5
 };
 
 typedef struct layoutkit_plan layoutkit_plan;
 
 /* Moves a tensor from one memory format to another. Strides are in bytes, one per axis of the array that holds the
- * tensor; NULL: that array is contiguous. */
+ * tensor; NULL: that array is contiguous, or has the explicit strides of its format. */
 typedef struct {
     size_t size;           /* sizeof(layoutkit_reorder) */
     const char *src, *dst; /* formats: "NCHW", "nChw16c", .. */
@@ -47,7 +47,7 @@ typedef struct {
     int itemsize;         /* 1, 2, 4, 8 or 16 bytes */
     const int64_t *src_strides, *dst_strides;
     const void *pad; /* the element that pads are set to; NULL: zero bytes */
-    int threads;     /* at most; 0: as many as layoutkit would use */
+    int threads;     /* at most, up to four times the cores; 0: as many as layoutkit would use */
 } layoutkit_reorder;
 
 /* Convolves float32 tensors. Spatial numbers are given for the last `spatial` of depth, height, width. */
@@ -62,7 +62,7 @@ typedef struct {
     int64_t before[3], after[3];    /* padding */
     const float *filter;            /* contiguous in filter_layout; packed, not kept */
     const float *bias;              /* out_channels floats, or NULL */
-    const int64_t *src_strides, *dst_strides; /* as of a reorder */
+    const int64_t *src_strides, *dst_strides; /* as of a reorder; both arrays begin at whole floats */
     const char *algorithm;          /* NULL: "auto" */
     const char *accuracy;           /* NULL: "standard" */
     int threads;
@@ -75,7 +75,7 @@ typedef struct {
     int (*plan_convolution)(const layoutkit_convolution *, layoutkit_plan **);
     int64_t (*workspace)(const layoutkit_plan *); /* bytes that an execution needs, any alignment */
     int64_t (*dst_bytes)(const layoutkit_plan *); /* of a contiguous destination */
-    int (*threads)(const layoutkit_plan *);
+    int (*threads)(const layoutkit_plan *); /* that an execution uses at most: 1 in the child of a fork */
     int (*execute)(const layoutkit_plan *, const void *src, void *dst, void *workspace, int64_t workspace_bytes);
     void (*free)(layoutkit_plan *);   /* NULL is nothing */
     const char *(*last_error)(void);  /* of this thread; valid until its next error */

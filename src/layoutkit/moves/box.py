@@ -38,9 +38,9 @@ class Box(NamedTuple):
 
 
 def box_of(
-    src_shape: tuple[int, ...], dst: Layout, region: Any, at: Any, out_shape: tuple[int, ...] | None, what: str
+    src_shape: tuple[int, ...], region: Any, at: Any, out_shape: tuple[int, ...] | None, what: str
 ) -> Box:
-    """The box that the arguments `region` and `at` of a reorder say."""
+    """The box that the arguments `region` and `at` of a reorder say; `out_shape`: that of the tensor in `out`."""
     rank = len(src_shape)
     starts, shape = [0] * rank, list(src_shape)
     if region is not None:
@@ -54,14 +54,13 @@ def box_of(
         return Box(tuple(shape), src_shape, tuple(starts), tuple(shape), (0,) * rank, True)
     if out_shape is None:
         raise ValueError(f"{what}: at={at!r} is a place in out, and there is none")
-    dst_shape = dst.padded_shape(out_shape)
     try:
         dst_at = tuple(map(index, _sequence(at, rank, "at", what)))
     except TypeError:
         raise TypeError(f"{what}: at must be integers, got {at!r}") from None
-    if any(a < 0 or a + n > size for a, n, size in zip(dst_at, shape, dst_shape)):
-        raise ValueError(f"{what}: a box of {tuple(shape)} at {dst_at} lies outside out, which holds {dst_shape}")
-    return Box(tuple(shape), src_shape, tuple(starts), dst_shape, dst_at, False)
+    if any(a < 0 or a + n > size for a, n, size in zip(dst_at, shape, out_shape)):
+        raise ValueError(f"{what}: a box of {tuple(shape)} at {dst_at} lies outside out, which holds {out_shape}")
+    return Box(tuple(shape), src_shape, tuple(starts), out_shape, dst_at, False)
 
 
 def _sequence(given: Any, rank: int, name: str, what: str) -> Sequence:

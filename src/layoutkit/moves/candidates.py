@@ -9,21 +9,25 @@ from math import prod
 
 import numpy as np
 
+from .. import spans
 from .._core import registry
 from .._core.reorder import Program
 from ..arrays import empty
 from ..choosing.features import reorder_features
+from ..choosing.keys import LAYOUT, THREADS, sizes
 from ..choosing.machine import last_level_cache
-from ..choosing.measuring import Contest, first_use
+from ..choosing.measuring import Contest, first_use, wanted
 from ..choosing.model import describes
 from ..cost import cost_table
 from ..layout import Layout
 from ..notation import key
 from ..plan import Candidate, Choice, mode, rank
+from ..spans import Span
+from . import reach
 from .box import Box
 from .kinds import KINDS
 from .leaves import follows
-from .nests import copy_nests, fill_nests, regions
+from .nests import copy_nests, fill_nests, is_ragged
 from .slabs import slabs
 
 SMALL = 1 << 18  # bytes below which a second thread costs more than it brings
@@ -40,7 +44,8 @@ def reorder_key(src: Layout, dst: Layout, shape: tuple[int, ...], width: int, th
     return f"reorder {'x'.join(map(str, shape))} {key(src)}>{key(dst)} x{8 * width} t{threads}"
 
 
-_KEY = re.compile(r"reorder (\S+) ([^\s>]+)>(\S+) x(\d+)")
+KEY = f"reorder ({sizes(15)}|) ({LAYOUT})>({LAYOUT}) x(8|16|32|64|128)"  # of a reorder, without its threads
+_KEY = re.compile(KEY)
 
 
 def candidates(src: Layout, dst: Layout, shape: tuple[int, ...], width: int) -> Iterator[Candidate]:
@@ -48,7 +53,7 @@ def candidates(src: Layout, dst: Layout, shape: tuple[int, ...], width: int) -> 
     moved = 2 * width * prod(shape)
     large = moved > 2 * last_level_cache()
     args = (src, dst, shape, width, strides_of(src, shape, width), strides_of(dst, shape, width))
-    ragged = len(regions(shape, *Box.all_of(shape).sides(src, args[4], dst, args[5]))) > 1
+    ragged = is_ragged(shape, *Box.all_of(shape).sides(src, args[4], dst, args[5]))
     for i, (name, kind) in enumerate(KINDS.items()):
         if kind.slabs and not ragged:
             continue
@@ -66,14 +71,14 @@ def parse_key(text: str) -> tuple[Layout, Layout, tuple[int, ...], int]:
     found = _KEY.fullmatch(text)
     if not found:
         raise ValueError(f"not a reorder: {text!r}; expected one such as 'reorder 1x64x56x56 NCHW>NHWC x32'")
-    sizes, src, dst, bits = found.groups()
-    shape, width, src, dst = tuple(map(int, sizes.split("x"))), int(bits) // 8, Layout(src), Layout(dst)
-    if width not in (1, 2, 4, 8, 16) or int(bits) % 8 or not src.rank == dst.rank == len(shape):
-        raise ValueError(f"not a reorder: {text!r}; its shape, layouts and bits do not fit together")
+    extents, src, dst, bits = found.groups()
+    shape, width, src, dst = tuple(map(int, filter(None, extents.split("x")))), int(bits) // 8, Layout(src), Layout(dst)
+    if not src.rank == dst.rank == len(shape):
+        raise ValueError(f"not a reorder: {text!r}; its shape and layouts do not fit together")
     return src, dst, shape, width
 
 
-@describes("reorder")
+@describes("reorder", f"{KEY} {THREADS}")
 def _describe(key: str):
     text, _, threads = key.rpartition(" t")
     src, dst, shape, width = parse_key(text)
@@ -83,7 +88,7 @@ def _describe(key: str):
 
 def choices(src: Layout, dst: Layout, shape: tuple[int, ...], width: int, threads: int) -> tuple[Choice, ...]:
     """The candidates in order, best first."""
-    if mode() == "measure" and all(shape):
+    if mode() == "measure" and all(shape) and wanted(reorder_key(src, dst, shape, width, threads)):
         first_use(reorder_contest(src, dst, shape, width, threads))
     return _choices(src, dst, shape, width, threads, registry.isa(), cost_table.generation)
 
@@ -125,9 +130,24 @@ def program(src, dst, shape, width: int, src_strides, dst_strides, pad: bytes | 
 @lru_cache(4096)
 def _program(src, dst, shape, width, src_strides, dst_strides, pad, kind, box, phase, isa) -> Program:
     nests, slab, fills = nests_of(src, dst, shape, width, src_strides, dst_strides, kind, box, phase)
+    _check_reach(src, dst, width, src_strides, dst_strides, box, nests, slab, fills)
     way = KINDS[kind]
     loops = slab and (slab.loops, slab.bytes)
     return Program(nests + fills, width, pad, way.stream and not slab, way.blocking.panel, loops)
+
+
+def _check_reach(src, dst, width: int, src_strides, dst_strides, box: Box, nests, slab, fills) -> None:
+    """PlanError unless the nests stay within their arrays, and those of slabs within a slab."""
+    what = f"reorder {src} -> {dst} of {box.shape}"
+    read, written = reach.of_nests(nests)
+    _, filled = reach.of_nests(fills)
+    if slab:
+        spans.check(written.joined(filled), Span(0, slab.bytes), f"{what}: slab")
+        begins, written = reach.of_slabs(slab)
+        read, filled = begins.plus(read), spans.NOTHING
+    spans.check(read, spans.of_array(src.physical_shape(box.src_shape), src_strides, width), f"{what}: source")
+    has = spans.of_array(dst.physical_shape(box.dst_shape), dst_strides, width)
+    spans.check(written.joined(filled), has, f"{what}: destination")
 
 
 Given = tuple[Layout, Layout, tuple[int, ...], int, tuple[int, ...], tuple[int, ...]]  # layouts, shape, width, strides

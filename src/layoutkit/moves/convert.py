@@ -9,15 +9,20 @@ from __future__ import annotations
 import sys
 from functools import lru_cache
 from math import isfinite, prod
+from operator import index
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from .. import spans
 from .._core.convert import Converter
 from .._core.reorder import Program
 from ..arrays import bfloat16
 from ..choosing.machine import last_level_cache
 from ..layout import Layout
+from ..pad_value import pad_element
+from ..spans import Span
+from . import reach
 from .box import Box
 from .conversions import Widths, nests
 from .nests import fill_nests
@@ -140,13 +145,22 @@ def _values(given: Any, name: str, axis: Any, shape: tuple[int, ...], what: str)
         raise TypeError(f"{what}: {name} must be numbers, got {given!r}")
     if found.ndim == 0:
         return found.reshape(1)
-    if not isinstance(axis, int) or not -len(shape) <= axis < len(shape):
-        raise ValueError(f"{what}: axis must be one of {len(shape)} dimensions, got {axis!r}")
-    if found.shape != (shape[axis],):
+    if found.shape != (shape[dimension(axis, len(shape), what)],):
         raise ValueError(
             f"{what}: {name} must be one number or {shape[axis]}, for dimension {axis} of {shape}; got {found.shape}"
         )
     return found
+
+
+def dimension(axis: Any, rank: int, what: str) -> int:
+    """`axis`, any integer that names one of `rank` dimensions, counted from 0."""
+    try:
+        found = index(axis)
+    except TypeError:
+        found = rank
+    if not -rank <= found < rank:
+        raise ValueError(f"{what}: axis must be one of {rank} dimensions, got {axis!r}")
+    return found % rank
 
 
 def token(value: Any) -> Any:
@@ -156,12 +170,12 @@ def token(value: Any) -> Any:
     return type(value), repr(value) if type(value) is float else value  # 0.0 == -0.0
 
 
-def pad_bytes(value: Any, t: Types) -> bytes:
+def pad_bytes(value: Any, t: Types, what: str) -> bytes:
     """The element that pads hold."""
     if t.dst == "bf16" and t.dtype == np.uint16:
-        bits = int(np.float32(value).view(np.uint32))
+        bits = int(pad_element(value, np.dtype(np.float32), what).view(np.uint32))
         return (min(bits + 0x7FFF + (bits >> 16 & 1), 0xFFFFFFFF) >> 16).to_bytes(2, sys.byteorder)
-    return np.asarray(value).astype(t.dtype).tobytes()
+    return pad_element(value, t.dtype, what).tobytes()
 
 
 @lru_cache(4096)
@@ -178,6 +192,13 @@ def converter(
     fills = fill_nests(box.shape, dst.full_shape(box.shape), d, widths.dst) if box.whole else []
     fill = Program(fills, widths.dst, pad, stream) if fills else None
     found = nests(box.shape, list(zip(s, d, parameter)), widths)
+    what = f"reorder {src} -> {dst} of {box.shape}, {t.src} to {t.dst}"
+    read, written, counted = reach.of_conversion(found, widths)
+    written = written.joined(reach.of_nests(fills)[1])
+    spans.check(read, spans.of_array(src.physical_shape(box.src_shape), src_strides, widths.src), f"{what}: source")
+    has = spans.of_array(dst.physical_shape(box.dst_shape), dst_strides, widths.dst)
+    spans.check(written, has, f"{what}: destination")
+    spans.check(counted, Span(0, 1 if axis is None else box.shape[axis]), f"{what}: scales")
     return Converter(found, t[:2], 8 * np.dtype(t.real).itemsize, summed, fill, stream)
 
 

@@ -40,6 +40,7 @@ class Blocking(NamedTuple):
 
 CHUNK = 1 << 16  # bytes of one run: long copies are cut so that threads can share them
 TASKS = 8  # leaves that a nest has at least, so that threads can share it
+MOST_LEAF = 32 << 20  # bytes that one leaf moves at most: between leaves a long call can be interrupted
 MAX_DIGITS = 1024  # LK_MAX_DIGITS of kernels.h
 AHEAD = 8192  # bytes that are fetched ahead at least
 WIDE = (2, 4, 8, 16, 32, 64, 128, 256)  # bytes of a run that transposes move as one element
@@ -63,6 +64,28 @@ class Region(NamedTuple):
 
 def leaf_nests(region: Region, width: int, vector: int, blocking: Blocking) -> list[Nest]:
     """Nests of one region whose elements are `width` bytes, for kernels with vectors of `vector` bytes."""
+    return [part for nest in _leaf_nests(region, width, vector, blocking) for part in shared(nest)]
+
+
+def shared(nest: Nest) -> list[Nest]:
+    """`nest` with its leaf cut where it is too large, or where it is all that threads could share."""
+    tasks, size = prod(x.n for x in nest.loops), prod(x.n for x in nest.leaf) * nest.bits // 8
+    parts = -(-size // MOST_LEAF)
+    if nest.family in ("gather", "fill") and size >= CHUNK:
+        parts = max(parts, -(-TASKS // tasks))
+    if parts == 1 or any(nest.outer):  # leaves of two digits are small
+        return [nest]
+    at = 0 if nest.valid or nest.leaf[0].n >= nest.leaf[1].n else 1
+    loop, found = nest.leaf[at], []
+    for outer, part, first in cut(loop, -(-loop.n // parts)):
+        loops = (outer, *nest.loops) if outer.n > 1 else nest.loops
+        leaf = (part, nest.leaf[1]) if at == 0 else (nest.leaf[0], part)
+        src, dst = nest.src + first * loop.src, nest.dst + first * loop.dst
+        found.append(nest._replace(loops=loops, leaf=leaf, src=src, dst=dst))
+    return found
+
+
+def _leaf_nests(region: Region, width: int, vector: int, blocking: Blocking) -> list[Nest]:
     src, dst = region.src, region.dst
     rest = merge(region.loops)
     if region.block is not None:

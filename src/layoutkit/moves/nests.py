@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from .leaves import Blocking, Nest, Region, leaf_nests, pads_with
+from .leaves import Blocking, Nest, Region, leaf_nests, pads_with, shared
 from .loops import ONE, Loop, merge
 from .pieces import Digit, Piece, Side, pieces
 
@@ -27,6 +27,11 @@ def digits(axes: Sequence, strides: Sequence[int], rank: int) -> list[Digits]:
 def regions(shape: Sequence[int], src: Sequence[Side], dst: Sequence[Side]) -> list[list[Piece]]:
     """The logical elements of `shape` in rectangles on which both sides are affine."""
     return [list(r) for r in itertools.product(*(pieces(0, n, (s, d)) for n, s, d in zip(shape, src, dst)))]
+
+
+def is_ragged(shape: Sequence[int], src: Sequence[Side], dst: Sequence[Side]) -> bool:
+    """Whether there are several `regions`."""
+    return all(shape) and any(len(pieces(0, n, (s, d))) > 1 for n, s, d in zip(shape, src, dst))
 
 
 def _loops(parts: Sequence[Piece]) -> tuple[Loop, ...]:
@@ -96,6 +101,6 @@ def fill_nests(
             while len(loops) < 2:
                 loops.insert(0, ONE)
             start = sum(d.offset(p.start) for p, d in zip(region, dst))
-            nests.append(Nest("fill", 8 * width, tuple(loops[:-2]), (loops[-2], loops[-1]), 0, start))
+            nests += shared(Nest("fill", 8 * width, tuple(loops[:-2]), (loops[-2], loops[-1]), 0, start))
     return nests
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from math import lcm
+from math import inf, lcm
 from typing import NamedTuple
+
+TOO_MANY = "blocks that do not line up cut a dimension into more pieces than allowed"
 
 
 class Digit(NamedTuple):
@@ -41,10 +43,18 @@ class Piece(NamedTuple):
     loops: tuple[tuple[int, tuple[int, ...]], ...]
 
 
-def pieces(lo: int, hi: int, sides: Sequence[Side]) -> list[Piece]:
-    """Cut the steps [lo, hi) of one dimension into pieces on which all sides are affine."""
+def pieces(lo: int, hi: int, sides: Sequence[Side], most: float = inf) -> list[Piece]:
+    """Cut the steps [lo, hi) of one dimension into pieces on which all sides are affine.
+
+    Raises
+    ------
+    ValueError
+        They are more than `most`; found out in time that `most` bounds.
+    """
     if lo >= hi:
         return []
+    if most < 1:
+        raise ValueError(TOO_MANY)
     sides = [_inside(side, lo, hi) for side in sides]
     if all(len(s.digits) == 1 for s in sides):
         return [Piece(lo, ((hi - lo, tuple(s.digits[0].stride for s in sides)),))]
@@ -53,13 +63,14 @@ def pieces(lo: int, hi: int, sides: Sequence[Side]) -> list[Piece]:
     first = lo + -(lo + blocked.shift) % period
     count = (hi - first) // period
     if count < 1:
-        return _cut(lo, hi, sides)
+        return _cut(lo, hi, sides, most)
     last = first + count * period
     step = count, tuple(period // s.digits[0].unit * s.digits[0].stride for s in sides)
     narrower = count > 1 or any(_inside(s, first, last) != s for s in sides)
-    one = (pieces if narrower else _cut)(first, first + period, sides)
+    one = (pieces if narrower else _cut)(first, first + period, sides, most)
     whole = [Piece(p.start, (step, *p.loops)) for p in one]
-    return pieces(lo, first, sides) + whole + pieces(last, hi, sides)
+    before = pieces(lo, first, sides, most - len(whole))
+    return before + whole + pieces(last, hi, sides, most - len(whole) - len(before))
 
 
 def _inside(side: Side, lo: int, hi: int) -> Side:
@@ -70,10 +81,15 @@ def _inside(side: Side, lo: int, hi: int) -> Side:
     return Side(digits, shift)
 
 
-def _cut(lo: int, hi: int, sides: Sequence[Side]) -> list[Piece]:
+def _cut(lo: int, hi: int, sides: Sequence[Side], most: float) -> list[Piece]:
     """As pieces, where no whole period fits: cut where an outermost digit changes."""
+    if any(len(digits) > 1 and (hi - lo) // digits[0].unit > most for digits, _ in sides):
+        raise ValueError(TOO_MANY)
     cuts = {lo, hi}
     for digits, shift in sides:
         if len(digits) > 1:
             cuts.update(range(lo + -(lo + shift) % digits[0].unit, hi, digits[0].unit))
-    return [p for a, b in itertools.pairwise(sorted(cuts)) for p in pieces(a, b, sides)]
+    found: list[Piece] = []
+    for a, b in itertools.pairwise(sorted(cuts)):
+        found += pieces(a, b, sides, most - len(found))
+    return found

@@ -27,6 +27,8 @@ def slabs(
     shape: Sequence[int], full: Sequence[int], src: Sequence[Side], dst: Sequence[Side], width: int
 ) -> Slabs | None:
     """The largest slabs of a destination of logical sizes `full`, pads included; None where it has none."""
+    if any(digit.stride < 0 for side in dst for digit in side.digits):
+        return None  # a slab would begin before the place of its first element
     inner, loops = list(shape), []
     for dim in sorted(range(len(shape)), key=lambda d: abs(dst[d].digits[0].stride), reverse=True):
         if len(src[dim].digits) > 1 or len(dst[dim].digits) > 1:

@@ -1,0 +1,13 @@
+"""Random problems, each a function of (seed, index) alone, run and held against the reference.
+
+Everything that a signature accepts is drawn. A case is a function that returns None or says what is wrong.
+"""
+
+from . import convolutions, limits, reorders, transposed
+
+CASES = {
+    "reorders": reorders.case,
+    "convolutions": convolutions.case,
+    "transposed": transposed.case,
+    "limits": limits.case,
+}

@@ -1,0 +1,139 @@
+"""Random reorders: moves, conversions and boxes, bit for bit as the reference has them."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import layoutkit as lk
+from layoutkit import reference
+
+from .deciding import any_instruction_set, instruction_set, let_one_decide
+from .layouts import any_layout, fitting, with_strides_of
+from .memory import bits, held, room
+
+MOVED = ("u1", "i2", "f4", "f8", "c16", "bool", "V4", "f2", "u8", "M8[s]")
+CONVERTED = ("f4", "f8", "f2", "i4", "i1", "u1")
+SMALL = {1: 60, 2: 16, 3: 8, 4: 5, 5: 4, 6: 3, 7: 2, 8: 2}  # longest axis by rank, of most cases
+LARGE = {1: 4000, 2: 150, 3: 40, 4: 18, 5: 9, 6: 6, 7: 4, 8: 3}  # of some
+SPECIAL = (0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-45, 3e38, 127.5, -128.5, 255.5, 2.0**31)
+
+
+class Drawn(NamedTuple):
+    """What a case passes on as keywords, and what the reference makes of the logical tensor."""
+
+    keywords: dict[str, Any]
+    tensor: np.ndarray
+    want: np.ndarray
+    dtype: np.dtype
+
+
+def values(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype, numbers: bool) -> np.ndarray:
+    """Any bits where they only move; numbers, some of them special, where they are converted."""
+    if dtype.kind == "b":
+        return rng.integers(0, 2, shape).astype(dtype)
+    if not numbers:
+        return rng.integers(0, 256, prod(shape) * dtype.itemsize, np.uint8).view(dtype).reshape(shape)
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        return rng.integers(limits.min, limits.max, shape, dtype, endpoint=True)
+    found = rng.standard_normal(shape) * 10.0 ** rng.integers(-3, 4)
+    with np.errstate(over="ignore"):
+        return np.where(rng.random(shape) < 0.1, rng.choice(SPECIAL, shape), found).astype(dtype)
+
+
+def conversion(rng: np.random.Generator, tensor: np.ndarray, dtype: np.dtype) -> dict[str, Any]:
+    """A scale and a zero point, for all or by index of a dimension, where the types have a place for them."""
+    keywords: dict[str, Any] = {"dtype": dtype}
+    axis = int(rng.integers(tensor.ndim))
+    counts: list[Any] = [(), tensor.shape[axis]]
+    if rng.integers(2):
+        keywords["scale"] = rng.uniform(0.01, 4, counts[rng.integers(2)])
+        keywords["axis"] = axis
+    if (tensor.dtype.kind in "iu") != (dtype.kind in "iu") and rng.integers(2):
+        whole = tensor.dtype if tensor.dtype.kind in "iu" else dtype
+        keywords["zero_point"] = int(rng.integers(max(-100, np.iinfo(whole).min), 100))
+    return keywords
+
+
+def draw(rng: np.random.Generator, shape: tuple[int, ...]) -> Drawn:
+    """What becomes of a tensor of `shape`: it moves as it is, or its numbers are converted."""
+    if rng.integers(6) or not shape:
+        dtype = np.dtype(rng.choice(MOVED))
+        tensor = values(rng, shape, dtype, False)
+        return Drawn({}, tensor, tensor, dtype)
+    tensor = values(rng, shape, np.dtype(rng.choice(CONVERTED)), True)
+    dtype = np.dtype(rng.choice(CONVERTED))
+    keywords = conversion(rng, tensor, dtype)
+    return Drawn(keywords, tensor, reference.convert(tensor, **keywords), dtype)
+
+
+def a_region(rng: np.random.Generator, shape: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+    """A box inside `shape`."""
+    starts = [int(rng.integers(n + 1)) for n in shape]
+    return tuple((a, int(rng.integers(a, n + 1))) for a, n in zip(starts, shape))
+
+
+def pad_of(rng: np.random.Generator, dtype: np.dtype) -> Any:
+    """A value that `dtype` holds."""
+    return 0 if dtype.kind in "VM" else bool(rng.integers(2)) if dtype.kind == "b" else int(rng.integers(100))
+
+
+def case(seed: int, index: int) -> str | None:
+    """One reorder; None or what is wrong with it."""
+    rng = np.random.default_rng((seed, 0, index))
+    rank = int(rng.choice((0, 1, 2, 2, 3, 3, 4, 4, 4, 5, 5, 6, 7, 8)))
+    top = (LARGE if rng.integers(8) == 0 else SMALL).get(rank, 0)
+    shape = tuple(int(n) for n in rng.integers(0 if rng.integers(20) == 0 else 1, top + 1, rank))
+    src, dst = (fitting(any_layout(rng, rank), shape) for _ in range(2))
+    drawn = draw(rng, shape)
+    keywords, tensor, want = drawn.keywords, drawn.tensor, drawn.want
+    pad = pad_of(rng, drawn.dtype)
+    given = held(rng, reference.to_physical(tensor, src, pad_value=_any_pad(tensor)), shared=not keywords).array
+    if not keywords:
+        tensor = want = reference.to_logical(given, src, shape)
+    keywords |= {"threads": int(rng.integers(1, 3)), "pad_value": pad, "shape": shape}
+    if rng.integers(8) == 0 and "scale" not in keywords:
+        keywords["region"] = region = a_region(rng, shape)
+        want = want[tuple(slice(a, b) for a, b in region)]
+    want_physical = reference.to_physical(want, dst, pad_value=np.asarray(pad).astype(drawn.dtype))
+    out = room(rng, want_physical.shape, drawn.dtype) if rng.integers(4) else None
+    src_given, dst_given = src, dst
+    if rng.integers(8) == 0:
+        src_given = with_strides_of(src, given) or src
+    if out is not None and rng.integers(8) == 0:
+        dst_given = with_strides_of(dst, out.array) or dst
+        if rng.integers(2):
+            out = None
+    isa = any_instruction_set(rng)
+    strides = given.strides, None if out is None else out.array.strides
+    told = {k: v if np.ndim(v) == 0 or k in ("shape", "region") else "per index" for k, v in keywords.items()}
+    what = f"{tensor.dtype} {src_given} -> {dst_given} {told} strides {strides} {isa}"
+    keywords["out"] = None if out is None else out.array
+    with instruction_set(isa):
+        if tensor.size and want.size:
+            name = let_one_decide(rng, lk.plan(lk.reorder, given, src_given, dst_given, **keywords))
+            what += f" {name}"
+        got = lk.reorder(given, src_given, dst_given, **keywords)
+    if got.dtype != drawn.dtype or got.shape != want_physical.shape:
+        return f"{got.dtype} {got.shape} instead of {drawn.dtype} {want_physical.shape}: {what}"
+    if not _same(got, want_physical):
+        return f"wrong values: {what}"
+    if out is not None and (got is not out.array or not out.untouched()):
+        return f"written outside out: {what}"
+    return None
+
+
+def _any_pad(tensor: np.ndarray) -> Any:
+    """What pads of a source hold must not matter."""
+    return np.nan if tensor.dtype.kind in "fc" else np.zeros((), tensor.dtype)
+
+
+def _same(got: np.ndarray, want: np.ndarray) -> bool:
+    """Bit for bit, but for the payload of a NaN."""
+    same = bits(got) == bits(want)
+    if got.dtype.kind == "f" and not same.all():
+        same |= np.isnan(got) & np.isnan(want)
+    return bool(same.all())

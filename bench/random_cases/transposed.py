@@ -1,0 +1,73 @@
+"""Random transposed convolutions against the reference."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+import layoutkit as lk
+from layoutkit import reference
+
+from .convolutions import EPS, F32, SANE, numbers
+from .deciding import any_instruction_set, instruction_set
+from .layouts import activation_layout, fitting
+from .memory import held, room
+
+OPERATIONS = {1: lk.ConvTranspose1d, 2: lk.ConvTranspose2d, 3: lk.ConvTranspose3d}
+WORK = 2_000_000  # multiplications of a case
+
+
+def an_axis(rng: np.random.Generator, longest: int) -> tuple[int, ...]:
+    """Size, kernel, stride, dilation, padding before and after, output padding; something comes out."""
+    size, kernel = int(rng.integers(1, longest + 1)), int(rng.choice((1, 2, 3, 3, 4, 5)))
+    stride, dilation = int(rng.choice((1, 2, 2, 3, 4))), int(rng.choice((1, 1, 2, 3)))
+    extra = int(rng.integers(max(stride, dilation)))
+    whole = (size - 1) * stride + dilation * (kernel - 1) + extra + 1
+    before = int(rng.integers(min(whole, 4)))
+    after = int(rng.integers(min(whole - before, 4)))
+    return size, kernel, stride, dilation, before, after, extra
+
+
+def case(seed: int, index: int) -> str | None:
+    """One transposed convolution; None or what is wrong with it."""
+    rng = np.random.default_rng((seed, 2, index))
+    rank = int(rng.choice((1, 2, 2, 3)))
+    axes = [an_axis(rng, {1: 30, 2: 9, 3: 5}[rank]) for _ in range(rank)]
+    size, kernel, stride, dilation, before, after, extra = zip(*axes)
+    groups = int(rng.choice((1, 1, 2, 3, 16)))
+    ic, oc = (groups * int(rng.choice((1, 2, 3, 8, 16, 17))) for _ in range(2))
+    n = int(rng.integers(1, 3))
+    while n * ic * oc // groups * prod(size) * prod(kernel) > WORK and ic > groups:
+        ic = groups * max(1, ic // groups // 2)
+    given = numbers(rng, (n, ic, *size), (ic, oc // groups, *kernel))
+    bias = None if given.bias is None else rng.integers(-8, 9, oc).astype(F32)
+    attributes: dict[str, Any] = dict(
+        stride=stride, padding=tuple(zip(before, after)), output_padding=extra, dilation=dilation, groups=groups
+    )
+    src = fitting(activation_layout(rng, rank + 2), given.x.shape)
+    x = held(rng, reference.to_physical(given.x, src, pad_value=np.nan), shared=rng.integers(4) == 0)
+    stored = reference.to_logical(x.array, src, given.x.shape)
+    if not (abs(stored) < SANE).all():
+        return None
+    whole = given.whole and bool((stored == np.rint(stored)).all())
+    want = reference.conv_transpose(stored, given.w, bias, **attributes)
+    sizes = reference.conv_transpose(abs(stored), abs(given.w), None if bias is None else abs(bias), **attributes)
+    dst = fitting(activation_layout(rng, rank + 2), want.shape) if rng.integers(2) else fitting(src, want.shape)
+    out = room(rng, dst.physical_shape(want.shape), F32) if rng.integers(3) else None
+    threads, isa = int(rng.integers(1, 3)), any_instruction_set(rng)
+    what = f"{stored.shape} {given.w.shape} {attributes} {src} -> {dst} {x.array.strides} {isa} t{threads}"
+    with instruction_set(isa):
+        attributes |= dict(layout=src, out_layout=dst, accuracy="strict", threads=threads)
+        op = OPERATIONS[rank](given.w, bias, **attributes)
+        got = op(lk.Tensor(x.array, src, stored.shape), None if out is None else out.array)
+    logical = reference.to_logical(got.array, dst, want.shape)
+    bound = 0.0 if whole else EPS * (ic // groups * prod(kernel) + 3) * sizes + 1e-30
+    if not (abs(logical - want) <= bound).all():
+        return f"off by {abs(logical - want).max()}: {what}"
+    if not np.array_equal(got.array, reference.to_physical(logical, dst)):
+        return f"pads are not zero: {what}"
+    if out is not None and (got.array is not out.array or not out.untouched()):
+        return f"written outside out: {what}"
+    return None

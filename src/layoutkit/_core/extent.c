@@ -1,0 +1,54 @@
+/* extent_f32: how large and how small the rows of a filter get, and whether all is finite; see lk_extent in kernels.h.
+ *
+ *   most = max_i m[i]      least = min_{i: m[i] > 0} m[i]      m[i] = max_j |w[i][j]|
+ *
+ * Magnitudes are compared as their bits, in whose order Inf and NaN come last.
+ * Region: the last vector of a row, by masks.
+ */
+#include "kernels.h"
+#include "vector.h"
+
+LK_INLINE vi larger(vi a, vf w)
+{
+    const vi b = (vi)w & 0x7fffffff;
+#if defined(__AVX512F__)
+    return (vi)_mm512_max_epi32((__m512i)a, (__m512i)b);
+#elif defined(__AVX2__)
+    return (vi)_mm256_max_epi32((__m256i)a, (__m256i)b);
+#else
+    const vi more = a > b;
+    return (more & a) | (~more & b);
+#endif
+}
+
+void LK_NAME(extent_f32)(lk_extent *g)
+{
+    const int tail = (int)(g->count % LK_LANES);
+    g->least = g->most = 0;
+    for (int64_t i = 0; i < g->rows; i++) {
+        const float *w = g->w + i * g->count;
+        vi m = {}, other = {};
+        int64_t j = 0;
+        for (; j <= g->count - 2 * LK_LANES; j += 2 * LK_LANES) {
+            m = larger(m, *(const vf *)(w + j));
+            other = larger(other, *(const vf *)(w + j + LK_LANES));
+        }
+        if (j <= g->count - LK_LANES) {
+            m = larger(m, *(const vf *)(w + j));
+            j += LK_LANES;
+        }
+        if (tail)
+            other = larger(other, load_lanes((const char *)(w + j), (1u << tail) - 1));
+        m = larger(m, (vf)other);
+        int32_t most = 0;
+        for (int k = 0; k < LK_LANES; k++)
+            most = m[k] > most ? m[k] : most;
+        g->most = most > g->most ? most : g->most;
+        g->least = most && (!g->least || most < g->least) ? most : g->least;
+    }
+}
+
+const lk_kernel LK_NAME(lk_rows_extent)[] = {
+    LK_ROW(LK_EXTENT, extent_f32, 32, 0, 0),
+    LK_LAST_ROW,
+};

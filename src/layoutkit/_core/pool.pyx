@@ -1,0 +1,141 @@
+"""Blocks of large memory that arrays leave to later ones, and the workspaces of calls.
+
+Nothing here holds a lock, nor counts: a free block is a key of one dictionary, and whoever gets it out has it. Arrays
+die anywhere, in a garbage collection in the middle of `take` too; no thread that a fork leaves behind, and no signal
+(whose handlers do not run inside compiled code), can leave more behind than a block that nobody has: freed.
+"""
+
+import mmap
+
+cimport cython
+from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from libc.stdint cimport uintptr_t
+from numpy import empty, uint8
+from numpy cimport NPY_UINT8, PyArray_SimpleNewFromData, import_array, npy_intp, set_array_base
+
+import_array()
+
+cdef size_t HUGE = 2 << 20   # bytes of a huge page
+cdef size_t LARGE = 4 << 20  # bytes from which on a workspace is a block of its own
+cdef int SMALL = 8           # workspaces that are kept besides
+cdef double ROOM = 1.25  # a free block serves what takes at least 1 / ROOM of it
+
+
+@cython.no_gc
+cdef class _Lease:
+    """What the array over a block holds: the block goes back when the last view of it is gone."""
+
+    cdef Pool pool
+    cdef object block
+    cdef Py_buffer memory
+
+    def __dealloc__(self):
+        if self.block is not None:
+            PyBuffer_Release(&self.memory)
+            self.pool.give(self.block)
+
+
+cdef class Pool:
+    """Free blocks, the longest unused given up first.
+
+    Parameters
+    ----------
+    bound : int
+        Bytes that are kept at most, small workspaces included.
+    """
+
+    def __init__(self, bound):
+        self.bound, self.free, self.small = bound, {}, []
+
+    @property
+    def held(self):
+        """Bytes that are free."""
+        return sum([len(block) for block in self.free.copy().values()]) + self.held_small()
+
+    def held_small(self):
+        """Bytes of small workspaces that are free."""
+        return sum([array.nbytes for array in self.small.copy()])
+
+    def limit(self, bound):
+        """Keep at most `bound` bytes from now on."""
+        self.bound = bound
+        self.release(bound)
+
+    cdef object lend(self, size):
+        """A workspace of at least `size` bytes; a large one goes back with its last view, others by `take_back`.
+
+        One after the other they all have the same: the last that came back, or a larger one in its place.
+        """
+        if size >= LARGE:
+            return self.take(size)
+        try:
+            found = self.small.pop()
+        except IndexError:
+            found = None
+        return found if found is not None and found.nbytes >= size else empty(size, uint8)
+
+    cdef object take_back(self, array):
+        if array.nbytes < LARGE and (len(self.small) + 1) * LARGE <= min(self.bound // 2, SMALL * LARGE):
+            self.small.append(array)
+
+    def take(self, size):
+        """An array of `size` bytes that begins with a huge page."""
+        cdef npy_intp length = size
+        cdef _Lease lease = _Lease.__new__(_Lease)
+        need = -(-size // HUGE) * HUGE
+        block = self.found(need)
+        if block is None:
+            block = self.new(need + HUGE)
+        PyObject_GetBuffer(block, &lease.memory, PyBUF_WRITABLE)
+        lease.pool, lease.block = self, block
+        at = <char *>lease.memory.buf
+        array = PyArray_SimpleNewFromData(1, &length, NPY_UINT8, at + (-<uintptr_t>at & (HUGE - 1)))
+        set_array_base(array, lease)
+        return array
+
+    cdef found(self, need):
+        for key, block in self.free.copy().items():
+            if need <= len(block) - HUGE <= ROOM * need and self.free.pop(key, None) is not None:
+                return block
+
+    cdef new(self, size):
+        try:
+            block = self.mapped(size)
+        except (OSError, OverflowError):
+            self.release(0)
+            try:
+                block = self.mapped(size)
+            except (OSError, OverflowError):
+                raise MemoryError(f"no memory for {size} bytes") from None
+        if hasattr(mmap, "MADV_HUGEPAGE"):
+            try:
+                block.madvise(mmap.MADV_HUGEPAGE)
+            except OSError:
+                pass  # a kernel without them
+        return block
+
+    cdef mapped(self, size):
+        return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+
+    cdef give(self, block):
+        self.free[id(block)] = block
+        self.release(self.bound)
+
+    def release(self, keep=0):
+        """Give memory back to the system until at most `keep` bytes are left; returns how many bytes went."""
+        released = 0
+        free = self.free.copy()
+        held = sum([len(block) for block in free.values()]) + self.held_small()
+        for key, block in free.items():
+            if held <= keep:
+                break
+            held -= len(block)
+            if self.free.pop(key, None) is not None:
+                released += len(block)
+        while held > keep and self.small:
+            try:
+                size = self.small.pop().nbytes
+            except IndexError:  # another thread has it
+                break
+            held, released = held - size, released + size
+        return released

@@ -1,0 +1,1 @@
+cdef int team(int wanted) noexcept nogil

@@ -1,0 +1,42 @@
+"""How many threads a parallel region may have, see team.h; every region of ours asks.
+
+One in the child of a fork: an OpenMP runtime does not survive that. Its threads stay in the parent, and a child that asks
+for a team waits for them for ever.
+"""
+
+import os
+import re
+
+from .process cimport forks
+
+cdef extern from "team.h" nogil:
+    int lk_team(int wanted, size_t stack)
+    int lk_team_refused
+
+_UNITS = {"B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+def stack_of(*texts):
+    """Bytes of the first of `texts` that says how large OpenMP's stacks are, such as ``"16M"``; 0: as others are."""
+    for text in texts:
+        found = re.fullmatch(r"\s*([0-9]{1,12})\s*([bkmgBKMG]?)\s*", text or "")
+        if found:
+            return int(found[1]) * _UNITS[(found[2] or "K").upper()]
+    return 0
+
+
+cdef size_t stack = stack_of(os.environ.get("OMP_STACKSIZE"), os.environ.get("GOMP_STACKSIZE"))
+
+
+cdef int team(int wanted) noexcept nogil:
+    return 1 if forks() else lk_team(wanted, stack)
+
+
+def granted(int wanted):
+    """How many of `wanted` threads a region of the calling thread gets."""
+    return team(wanted)
+
+
+def refused():
+    """The smallest number of threads that the system has refused so far; 0 if none."""
+    return lk_team_refused

@@ -1,0 +1,97 @@
+"""A file that several processes write: one at a time, each putting a whole one in its place.
+
+Locks are POSIX record locks: they go with the process that took them, however it ends, and a forked child has none of
+them. They hold between processes only, so this one's threads take turns under a lock of its own. A new file is written
+under a name of its own, locked, and then gets the name: what no process has locked was left behind by one that died.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+from .._core.guard import Lock
+
+POLL = 0.002  # seconds between two attempts at a lock that another process has
+UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # of file systems without locks
+
+_writing = Lock(again=True)
+
+
+def rewrite(path: Path, content: Callable[[], bytes], timeout: float) -> None:
+    """Replace a file by what `content` makes of it while nobody else does.
+
+    Raises
+    ------
+    TimeoutError
+        Others were at it for `timeout` seconds.
+    """
+    end = time.monotonic() + timeout
+    with _writing.held(timeout), open(f"{path}.lock", "ab") as f:
+        while not _lock(f):
+            if time.monotonic() >= end:
+                raise TimeoutError(f"another process has held {f.name} for {timeout:g} s")
+            time.sleep(POLL)
+        replace(path, content())
+
+
+def replace(path: Path, content: bytes) -> None:
+    """Put a file in place, whole or not at all, and remove what writers of it that were killed have left."""
+    with _writing.held():
+        _remove_abandoned(path)
+        while not _replaced(path, content):
+            pass
+
+
+def _replaced(path: Path, content: bytes) -> bool:
+    temporary = f"{path}.{os.urandom(6).hex()}.tmp"
+    with open(temporary, "xb") as f:
+        try:
+            while not _lock(f):
+                time.sleep(POLL)
+            if not os.fstat(f.fileno()).st_nlink:
+                return False  # another process took it for abandoned before it was locked
+            f.write(content)
+            f.flush()
+            os.fsync(f.fileno())
+            os.replace(temporary, path)
+            return True
+        except BaseException:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary)
+            raise
+
+
+def _remove_abandoned(path: Path) -> None:
+    name = re.compile(re.escape(path.name) + r"\.[0-9a-f]{12}\.tmp")
+    with os.scandir(path.parent) as entries:
+        found = [e.path for e in entries if name.fullmatch(e.name) and e.is_file(follow_symlinks=False)]
+    for temporary in found:
+        with contextlib.suppress(OSError), open(temporary, "r+b", opener=_open_file) as f:
+            if _lock(f, supported=True):
+                os.unlink(temporary)
+
+
+def _open_file(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)  # whatever has come there since it was listed
+
+
+def _lock(f: IO[bytes], supported: bool = False) -> bool:
+    """Lock a file until it is closed, unless another process has it; where files cannot be locked that counts as
+    locked, or, with `supported`, not."""
+    try:
+        fcntl.lockf(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in UNSUPPORTED:
+            return not supported
+        if error.errno not in (errno.EACCES, errno.EAGAIN):
+            raise
+        return False
+    return True

@@ -1,0 +1,47 @@
+"""What a cost table may know problems by: the grammar of each operation's keys, every part of it bounded.
+
+A table may come from anywhere. Its keys are checked against this when it is read, in time that is linear in their
+length; whatever passes describes a problem of bounded size to those that look at it.
+"""
+
+from __future__ import annotations
+
+import re
+
+MAX_KEY = 1000  # characters; the longest that a grammar allows are below
+MAX_NAME = 200  # characters of a candidate's name
+MAX_CANDIDATES = 512  # of a problem
+
+NUMBER = "[1-9][0-9]{0,17}"
+CHANNELS = "[1-9][0-9]{0,5}"  # planning some convolutions takes memory for each of them
+THREADS = "t[1-9][0-9]{0,3}"
+_TAG = "[A-Za-z]{1,15}(?:[0-9]{1,9}[A-Za-z]){0,16}"
+_WORD = "[0-9]{0,9}[a-z](?:/[0-9]{1,18})?"
+LAYOUT = f"(?:{_TAG}|{_WORD}(?: {_WORD}){{0,30}})"  # as `notation.key` writes it, a space only where no tag can say it
+
+_grammars: dict[str, re.Pattern[str]] = {}
+
+
+def sizes(most: int) -> str:
+    """The pattern of 1 to `most` numbers such as 1x64x56."""
+    return f"{NUMBER}(?:x{NUMBER}){{0,{most - 1}}}"
+
+
+def grammar(operation: str, pattern: str) -> None:
+    """Keys that begin with `operation` must match `pattern`, whole."""
+    _grammars[operation] = re.compile(pattern)
+
+
+def operation(key: str) -> str:
+    """The first word of a key."""
+    return key.partition(" ")[0]
+
+
+def fault(key: str) -> str | None:
+    """Why `key` is none that a table may hold; None if it is one. Those of no operation of ours may be any text."""
+    if len(key) > MAX_KEY:
+        return f"a key of {len(key)} characters, at most {MAX_KEY}"
+    found = _grammars.get(operation(key))
+    if found is None or found.fullmatch(key):
+        return None
+    return f"not the key of a {operation(key)}, or of one beyond any size"

@@ -1,0 +1,57 @@
+"""`pad_value`: what pads hold, as an element of the array's type."""
+
+from __future__ import annotations
+
+from numbers import Number
+from typing import Any
+
+import numpy as np
+
+
+def pad_element(value: Any, dtype: np.dtype, what: str) -> np.ndarray:
+    """`value` as an array of `dtype` without axes.
+
+    Integers must be in range, numbers with a fraction are no integers, and complex ones are not real; floats are
+    rounded to a float type that reaches as far. Types of other things than numbers take what is of their kind, and
+    0 for zero bytes.
+
+    Raises
+    ------
+    ValueError
+        The type does not have the value.
+    """
+    with np.errstate(all="ignore"):
+        try:
+            found = np.asarray(value)
+            element = None if found.ndim else _element(value, found, dtype)
+        except (TypeError, ValueError, OverflowError):  # a ragged list; an integer of a thousand digits as float64
+            element = None
+    if element is None:
+        raise ValueError(f"{what}: pad_value={value!r} is not a value of dtype {dtype}")
+    return element
+
+
+def _element(value: Any, found: np.ndarray, dtype: np.dtype) -> np.ndarray | None:
+    if not _is_number(dtype):
+        if type(value) is int and value == 0:
+            return np.zeros((), dtype)
+        element = found.astype(dtype) if found.dtype.kind == dtype.kind else None
+        if element is None:
+            return None
+        back = element.astype(found.dtype)
+        return element if back == found or (back != back and found != found) else None
+    if not (_is_number(found.dtype) or isinstance(value, Number)) or (found.dtype.kind == "c" != dtype.kind):
+        return None
+    element = found.astype(dtype)
+    if dtype.kind in "biu" or "int" in dtype.name:
+        return element if int(element) == value else None
+    wide = np.clongdouble if found.dtype.itemsize > 8 or dtype.itemsize > 8 else np.complex128
+    before, after = found.astype(wide), element.astype(wide)
+    if np.isfinite(before):
+        return element if np.isfinite(after) else None
+    return element if before == after or (np.isnan(before) and np.isnan(after)) else None
+
+
+def _is_number(dtype: np.dtype) -> bool:
+    """Whether the elements are numbers, those of ml_dtypes among them."""
+    return dtype.kind in "biufc" or (dtype.kind == "V" and dtype.type is not np.void)

@@ -1,0 +1,87 @@
+"""Spans: the bytes that a plan will touch, checked against those that its arrays have, before anything runs.
+
+A span counts bytes from the address of an array's first element. Plans are made of steps, each repeated a number of
+times at a stride; what they reach is the sum of what each step reaches on its own, exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+
+class PlanError(RuntimeError):
+    """A plan would touch memory outside of its arrays: a defect of layoutkit, found before anything was written."""
+
+
+class Span(NamedTuple):
+    """Bytes [lo, hi); empty if hi <= lo."""
+
+    lo: int
+    hi: int
+
+    def holds(self, other: Span) -> bool:
+        """Whether all of `other` lies inside."""
+        return other.hi <= other.lo or (self.lo <= other.lo and other.hi <= self.hi)
+
+    def at(self, offset: int) -> Span:
+        """The span of the same array, that begins `offset` bytes further."""
+        return Span(self.lo + offset, self.hi + offset)
+
+    def plus(self, other: Span) -> Span:
+        """What is reached by going as far as this span and then as far as the other."""
+        return Span(self.lo + other.lo, self.hi + other.hi)
+
+    def joined(self, other: Span) -> Span:
+        """The smallest span that holds both."""
+        if other.hi <= other.lo or self.hi <= self.lo:
+            return self if other.hi <= other.lo else other
+        return Span(min(self.lo, other.lo), max(self.hi, other.hi))
+
+
+NOTHING = Span(0, 0)
+
+
+def of_steps(steps: Iterable[tuple[int, int]], run: int) -> Span:
+    """What runs of `run` bytes reach that are repeated by `steps`: (count, stride) each; no count is no run."""
+    lo = hi = 0
+    for count, stride in steps:
+        if count < 1:
+            return NOTHING
+        far = (count - 1) * stride
+        lo, hi = lo + min(0, far), hi + max(0, far)
+    return Span(lo, hi + run)
+
+
+def of_ranges(steps: Iterable[tuple[int, int, int]], run: int) -> Span:
+    """As `of_steps`, of steps (first, last, stride); a step whose last is before its first is none."""
+    lo = hi = 0
+    for first, last, stride in steps:
+        if last < first:
+            return NOTHING
+        lo, hi = lo + min(first * stride, last * stride), hi + max(first * stride, last * stride)
+    return Span(lo, hi + run)
+
+
+def of_array(shape: Sequence[int], strides: Sequence[int], width: int) -> Span:
+    """What an array spans, of these sizes and byte strides, of elements of `width` bytes."""
+    return of_steps(zip(shape, strides), width)
+
+
+def overlaps_itself(shape: Sequence[int], strides: Sequence[int], width: int) -> bool:
+    """Whether two elements of an array of these strides may share a byte: not, if each axis steps over those inside."""
+    extent = width
+    for n, stride in sorted(zip(shape, map(abs, strides)), key=lambda axis: axis[1]):
+        if n > 1 and stride < extent:
+            return 0 not in shape
+        extent += (n - 1) * stride if n else 0
+    return False
+
+
+def check(touched: Span, has: Span, what: str) -> None:
+    """PlanError unless what is touched lies within what is there."""
+    if not has.holds(touched):
+        raise PlanError(
+            f"{what}: the plan would touch bytes {touched.lo} to {touched.hi} of memory that has bytes {has.lo} to "
+            f"{has.hi}; nothing was written. This is a defect of layoutkit: please report it"
+        )

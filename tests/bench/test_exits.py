@@ -1,0 +1,133 @@
+"""Commands whose reader goes away, or that are interrupted: what was measured is saved, nothing is complained of."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from layoutkit.bench.suites import SUITES
+from layoutkit.cost import CostTable
+
+BENCH = ["--suite", "tiny", "--quick", "--threads", "1", "--layouts", "NHWC"]
+EVERY = {case.key for case in SUITES["tiny"](["NHWC"], [1])}
+QUIET = (0, 141)
+
+# The command with a clock that no other work disturbs, and a hook: {before} runs before every problem that is
+# measured, with its number.
+PROGRAM = """
+import os, signal, sys
+from layoutkit import cost
+from layoutkit.bench import __main__, command
+from layoutkit.choosing import machine
+from layoutkit.exits import run
+machine.waited = lambda: 0.0
+measure, seen, write = command.measure_contest, [], cost.write
+def interrupt():
+    os.kill(os.getpid(), signal.SIGINT)
+def hooked(contest, seconds):
+    seen.append(contest)
+    {hook}
+    return measure(contest, 0.01)
+command.measure_contest = hooked
+command.QUICK = 1000.0
+{setup}
+sys.exit(run(command.main))
+"""
+
+
+def bench(*args, hook="pass", setup="", **streams):
+    """The command in a process of its own."""
+    program = PROGRAM.format(hook=hook, setup=setup)
+    command = [sys.executable, "-c", program, *BENCH, *args]
+    return subprocess.Popen(command, text=True, stderr=subprocess.PIPE, **streams)
+
+
+def leave(process, lines):
+    """Read so many lines of standard output and close it; what comes on standard error."""
+    with process:
+        for _ in range(lines):
+            assert process.stdout.readline()
+        process.stdout.close()
+        return process.stderr.read()
+
+
+@pytest.mark.parametrize("args", [[], ["--json", "-"], ["--json", "out.json"]])
+@pytest.mark.parametrize("reads", [0, 1, 3])
+def test_a_reader_that_goes_away(cache_dir, tmp_path, args, reads):
+    args = [str(tmp_path / a) if a == "out.json" else a for a in args]
+    process = bench(*args, stdout=subprocess.PIPE)
+    told = leave(process, reads)
+    assert process.returncode in QUIET
+    assert "Traceback" not in told and "Exception" not in told
+    assert set(CostTable().problems()) == EVERY
+    if str(tmp_path / "out.json") in args:
+        assert (tmp_path / "out.json").stat().st_size > 1000
+
+
+def test_a_pipe_that_is_closed_from_the_start(cache_dir):
+    reading, writing = os.pipe()
+    os.close(reading)
+    process = bench(stdout=writing)
+    os.close(writing)
+    assert process.communicate()[1] == "" and process.returncode == 141
+    assert set(CostTable().problems()) == EVERY
+
+
+@pytest.mark.parametrize("closed", ["1", "2", "1, 2"])
+def test_streams_that_are_not_there(cache_dir, closed):
+    program = f"""
+import os, sys
+for fd in ({closed},):
+    os.close(fd)
+os.execv(sys.executable, [sys.executable, "-m", "layoutkit.bench", *{BENCH}, "--time-budget", "0.5"])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0 and done.stderr == ""
+    assert ("1" in closed) == (done.stdout == "")
+
+
+@pytest.mark.parametrize("hook, saved", [
+    ("if len(seen) == 1: interrupt()", 0),
+    ("if len(seen) == 3: interrupt()", 2),
+    (f"if len(seen) == {len(EVERY) + 1}: interrupt()", len(EVERY)),
+])  # fmt: skip
+def test_ctrl_c_while_measuring(cache_dir, hook, saved):
+    process = bench(hook=hook, stdout=subprocess.PIPE)
+    said, told = process.communicate()
+    assert (process.returncode, told) == (130, "")
+    assert len(CostTable().problems()) == saved
+    assert f"{saved} problems measured" in said
+    assert (f"{len(EVERY) - saved} problems were left out: interrupted" in said) == (saved < len(EVERY))
+
+
+FIRST_SAVE = """
+def interrupted(*args):
+    cost.write = write
+    interrupt()
+cost.write = interrupted
+"""
+REPORT = "command.report.lines = lambda results: interrupt()"
+
+
+@pytest.mark.parametrize("setup", [FIRST_SAVE, REPORT])
+def test_ctrl_c_while_saving_or_printing(cache_dir, setup):
+    process = bench(setup=setup, stdout=subprocess.PIPE)
+    assert process.communicate()[1] == "" and process.returncode == 130
+    assert set(CostTable().problems()) == EVERY
+
+
+@pytest.mark.parametrize("args", [[], ["--json"], ["--help"]])
+@pytest.mark.parametrize("reads", [0, 1])
+def test_the_configuration_to_a_reader_that_goes_away(cache_dir, args, reads):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "layoutkit", *args], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert leave(process, reads) == "" and process.returncode in QUIET
+
+
+def test_the_configuration_to_a_full_disk(cache_dir):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([sys.executable, "-m", "layoutkit"], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1
+    assert "No space left" in done.stderr and "Traceback" not in done.stderr

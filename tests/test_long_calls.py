@@ -1,0 +1,62 @@
+"""Long calls answer signals in the middle: what was asked for later is not there yet."""
+
+import signal
+
+import numpy as np
+import pytest
+from conftest import using_isa
+
+import layoutkit as lk
+
+BROADCAST = np.broadcast_to(np.float32(1), (1, 1, 1, 1))
+
+
+class Signal(Exception):
+    """Raised by the handler."""
+
+
+@pytest.fixture
+def soon():
+    """A signal, some milliseconds after it is called."""
+
+    def handler(*_):
+        raise Signal
+
+    before = signal.signal(signal.SIGALRM, handler)
+    yield lambda: signal.setitimer(signal.ITIMER_REAL, 0.02)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(("src", "dst", "dtype"), [
+    ("ab", "ab", None), ("ab", "ba", None), ("ab", "aB16b", None), ("ab", "ba", "uint8"),
+])  # fmt: skip
+def test_a_long_reorder(src, dst, dtype, threads, soon):
+    x = np.broadcast_to(np.float32(1), (1 << 15, (1 << 13) + (1 << 11)))
+    out = lk.empty(x.shape, dst, dtype or np.float32)
+    out[-1] = 7
+    run = lk.plan(lk.reorder, x, src, dst, out=out, threads=threads).run if dtype is None else None
+    soon()
+    with pytest.raises(Signal):
+        if run is None:
+            lk.reorder(x, src, dst, out=out, dtype=dtype, threads=threads)
+        else:
+            run(x, out)
+    assert (out[-1] == 7).all()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("layouts", [("NHWC", "NHWC"), ("NHWC", "NCHW"), ("NCHW", "NCHW")])
+def test_a_long_convolution(layouts, threads, soon):
+    with using_isa("portable"):
+        op = lk.Conv2d(np.ones((128, 128, 5, 5), np.float32), layout=layouts[0], out_layout=layouts[1], padding=2,
+                       accuracy="strict", threads=threads)  # fmt: skip
+        x = np.ones((1, 128, 160, 160) if layouts[0] == "NCHW" else (1, 160, 160, 128), np.float32)
+        out = np.full((1, 128, 160, 160) if layouts[1] == "NCHW" else (1, 160, 160, 128), 7, np.float32)
+        op(x[:, :9, :9] if layouts[0] == "NHWC" else x[:, :, :9, :9])  # planned and packed before
+        op.plan((1, 128, 160, 160))
+        soon()
+        with pytest.raises(Signal):
+            op(x, out)
+    assert (out == 7).any()

@@ -1,0 +1,176 @@
+"""Threads that the system does not grant, and more than anyone needs: words or fewer threads, never the end."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+import layoutkit as lk
+from layoutkit._core import team
+from layoutkit.bench.listed import text_cases
+from layoutkit.threads import MOST
+
+X = np.ones((1, 64, 70, 66), np.float32)
+W = np.ones((8, 64, 3, 3), np.float32)
+
+
+def run(program, **env):
+    """A program in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=120,
+        env={k: v for k, v in (os.environ | env).items() if v},
+    )  # fmt: skip
+
+
+# ---- more than anyone needs
+
+
+@pytest.mark.parametrize("ask", [
+    lk.set_num_threads,
+    lambda n: lk.reorder(X, "NCHW", "NHWC", threads=n),
+    lambda n: lk.reorder(X, "NCHW", "NHWC", dtype="float64", threads=n),
+    lambda n: lk.conv2d(X, W, threads=n),
+    lambda n: lk.Conv2d(W, threads=n),
+    lambda n: lk.conv_transpose2d(X, W.swapaxes(0, 1), threads=n),
+    lambda n: lk.plan(lk.reorder, X, "NCHW", "NHWC", threads=n),
+    lambda n: text_cases([f"reorder 1x64x70x66 NCHW>NHWC x32 t{n}"], "listed", ["NHWC"], [1]),
+])  # fmt: skip
+@pytest.mark.parametrize("n", [MOST + 1, 10**9])
+def test_beyond_reason_is_refused_in_words(ask, n):
+    with pytest.raises(ValueError, match=rf"threads: expected 1 to {MOST} \(four times the cores .*, got {n}"):
+        ask(n)
+
+
+def test_at_the_limit_is_granted():
+    want = lk.reorder(X, "NCHW", "NHWC", threads=1)
+    np.testing.assert_array_equal(lk.reorder(X, "NCHW", "NHWC", threads=MOST), want)
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "two", "1.5", "²", "000", "9" * 5000])
+def test_the_environment_is_refused_as_other_nonsense_is(text):
+    done = run("import layoutkit", LAYOUTKIT_NUM_THREADS=text)
+    assert done.returncode == 1
+    assert f"ImportError: LAYOUTKIT_NUM_THREADS='{text}': expected a positive number" in done.stderr
+
+
+def test_the_environment_is_a_limit_of_any_size():
+    done = run("import layoutkit as lk; print(lk.get_num_threads())", LAYOUTKIT_NUM_THREADS="1024", OMP_NUM_THREADS="3")
+    assert done.stdout == f"{min(3, MOST)}\n"
+    assert f"RuntimeWarning: LAYOUTKIT_NUM_THREADS=1024: {MOST} are used at most" in done.stderr
+    assert run("import layoutkit", LAYOUTKIT_NUM_THREADS=str(MOST)).stderr == ""
+
+
+def test_what_openmp_allows_is_limited_too():
+    done = run("import layoutkit as lk; print(lk.get_num_threads())", OMP_NUM_THREADS="100000")
+    assert (done.stdout, done.stderr) == (f"{MOST}\n", "")
+
+
+# ---- what the system does not grant
+
+PROGRAM = """
+import os, resource, sys, threading
+import numpy as np, layoutkit as lk
+from layoutkit._core import team
+x, w = np.ones((1, 64, 70, 66), np.float32), np.ones((8, 64, 3, 3), np.float32)
+op, out = lk.Conv2d(w, threads={n}, algorithm="direct"), np.empty((1, 8, 68, 64), np.float32)
+moved, converted = np.empty((1, 70, 66, 64), np.float32), np.empty((1, 70, 66, 64), np.float64)
+plan = lk.plan(lk.reorder, x, "NCHW", "NHWC", threads={n}, out=moved)
+work = np.empty(op.workspace((1, 64, 70, 66)), np.uint8)
+
+def use():
+    op(x, out=out, workspace=work)
+    lk.reorder(x, "NCHW", "NHWC", threads={n}, out=moved)
+    lk.reorder(x, "NCHW", "NHWC", dtype="float64", threads={n}, out=converted)
+    plan.run(x, moved)
+    assert (out == 64 * 9).all() and (moved == 1).all() and (converted == 1).all()
+
+{limit}
+{then}
+print(team.refused())
+"""
+MEMORY = """
+pages = int(open("/proc/self/statm").read().split()[0])
+resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + {} * 2**20,) * 2)
+"""
+PROCESSES = """
+if os.getuid() == 0:
+    os.setuid(65534)  # the limit does not hold for root
+resource.setrlimit(resource.RLIMIT_NPROC, ({0}, {0}))
+"""
+
+
+def limited(limit, n, then="use()", **env):
+    """The smallest team that was refused."""
+    done = run(PROGRAM.format(n=n, limit=limit, then=then), **env)
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout)
+
+
+linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of Linux")
+
+
+@linux
+@pytest.mark.parametrize("limit", [MEMORY.format(12), MEMORY.format(4), PROCESSES.format(1)])
+@pytest.mark.parametrize("n", [2, MOST])
+def test_calls_run_on_what_is_granted(limit, n):
+    refused = limited(limit, n)
+    assert refused in (0, n)
+    if limit != MEMORY.format(12):
+        assert refused == n
+
+
+@linux
+def test_stacks_that_nobody_has():
+    assert limited("", 2, OMP_STACKSIZE="900G") == 2
+    assert limited("", 2, OMP_STACKSIZE="1M") == 0
+
+
+@linux
+@pytest.mark.parametrize("limit", [MEMORY.format(60), PROCESSES.format(14)])
+def test_many_threads_at_once_share_what_is_granted(limit):
+    then = f"""
+ready, failed = threading.Barrier(9), []
+def thread():
+    ready.wait()
+    try:
+        for _ in range(20):
+            team.granted(2)
+            team.granted({MOST})
+    except BaseException as error:
+        failed.append(error)
+    ready.wait()
+threads = [threading.Thread(target=thread) for _ in range(8)]
+for t in threads:
+    t.start()
+{limit}
+ready.wait()
+ready.wait()
+for t in threads:
+    t.join()
+assert not failed, failed
+"""
+    assert limited("", MOST, then) in (2, MOST)
+
+
+def test_teams_grow_and_shrink():
+    for n in (2, 3, 2, 1, 5, 1, 4):
+        assert team.granted(n) == n
+
+
+@pytest.mark.parametrize("texts, size", [
+    (("16M",), 16 << 20), ((" 512 ",), 512 << 10), (("4096b",), 4096), (("2G", "1M"), 2 << 30), ((None, "1m"), 1 << 20),
+    ((None, None), 0), (("x", ""), 0), (("-1M",), 0), (("9" * 30,), 0),
+])  # fmt: skip
+def test_sizes_of_stacks(texts, size):
+    assert team.stack_of(*texts) == size
+
+
+def test_a_refusal_is_told_with_the_configuration(monkeypatch, capsys):
+    lk.show_config()
+    assert "refused" not in capsys.readouterr().out or team.refused()
+    monkeypatch.setattr(team, "refused", lambda: 7)
+    lk.show_config()
+    assert "the system refused to start 7" in capsys.readouterr().out
