@@ -26,14 +26,16 @@ static int wrong(const lk_kernel *k, const char *what)
 
 static int lanes_of(const lk_kernel *k) { return k->isa == LK_PORTABLE ? 4 : k->isa == LK_AVX2 ? 8 : 16; }
 
-static int gemm(const lk_kernel *k, int rows, int cols, int taps, int blocks, int last, int masked, int accumulate)
+enum { ADD = 1, RESUME };
+
+static int gemm(const lk_kernel *k, int rows, int cols, int taps, int blocks, int last, int masked, int onto)
 {
     static _Alignas(64) float a[ROWS * 4 * DEPTH * 3], b[4 * DEPTH * 3 * COLS], c[ROWS * COLS], bias[COLS];
     static float zero[DEPTH];
     int64_t row[ROWS], c_row[ROWS], tap[4], c_col[COLS];
     uint32_t mask[4];
     double want[ROWS * COLS];
-    int depth = (blocks - 1) * DEPTH + last, pads = accumulate ? 0 : draw(cols);
+    int depth = (blocks - 1) * DEPTH + last, pads = onto == ADD ? 0 : draw(cols);
     for (size_t i = 0; i < sizeof a / 4; i++) a[i] = small();
     for (size_t i = 0; i < sizeof b / 4; i++) b[i] = small();
     for (int i = 0; i < ROWS * COLS; i++) c[i] = small();
@@ -43,7 +45,7 @@ static int gemm(const lk_kernel *k, int rows, int cols, int taps, int blocks, in
     for (int j = 0; j < COLS; j++) c_col[j] = 4 * j * lanes_of(k);
     for (int i = 0; i < rows; i++)
         for (int j = 0; j < COLS; j++) {
-            double sum = j < cols ? bias[j] + (accumulate ? c[i * COLS + j] : 0) : c[i * COLS + j];
+            double sum = j >= cols || onto == RESUME ? c[i * COLS + j] : bias[j] + (onto ? c[i * COLS + j] : 0);
             for (int t = 0; t < taps && j < cols; t++)
                 for (int q = 0; q < depth && mask[t] >> i & 1; q++)
                     sum += a[(row[i] + tap[t]) / 4 + q] * b[(t * depth + q) * COLS + j];
@@ -53,8 +55,8 @@ static int gemm(const lk_kernel *k, int rows, int cols, int taps, int blocks, in
         if (i % COLS < cols && i % COLS >= cols - pads) b[i] = INFINITY;
     lk_gemm g = {.a = (char *)a, .row = row, .tap = tap, .mask = masked ? mask : NULL, .zero = zero, .taps = taps,
                  .blocks = blocks, .block_stride = 4 * DEPTH, .kb = DEPTH, .kb_last = last, .b = b, .ldb = COLS,
-                 .bias_col = bias, .c = (char *)c, .c_row = c_row, .c_col = c_col, .accumulate = accumulate,
-                 .rows = rows, .cols = cols, .pads = pads};
+                 .bias_col = bias, .c = (char *)c, .c_row = c_row, .c_col = c_col, .accumulate = onto == ADD,
+                 .resume = onto == RESUME, .rows = rows, .cols = cols, .pads = pads};
     ((lk_gemm_fn)k->fn)(&g);
     for (int i = 0; i < rows * COLS; i++)
         if (c[i] != want[i]) return wrong(k, "wrong sum");
@@ -148,7 +150,7 @@ static int depthwise(const lk_kernel *k, int rows, int cols, int kw, int step, i
                             if (row < 0 || column < 0) continue;
                             if (each == 1) from = o;
                             sum += x[(row * W + column) * channels + from]
-                                   * w[(((o / lanes * TAPS + t) * each + c) * kw + b) * lanes + o % lanes];
+                                   * w[(((o / lanes * TAPS + t) * kw + b) * each + c) * lanes + o % lanes];
                         }
                 want[(r * 8 + j) * channels + o] = fminf(fmaxf(sum, limits[0]), limits[1]);
             }
@@ -324,8 +326,8 @@ static int check(const lk_kernel *k)
     case LK_GEMM:
         for (int rows = 1; rows <= k->mr; rows++)
             for (int cols = 1; cols <= k->nr; cols++)
-                for (int how = 0; how < 4; how++)
-                    bad += gemm(k, rows, cols, 1 + how % 4, 1 + how % 3, how ? 1 + draw(DEPTH) : DEPTH, how & 1, how > 1);
+                for (int how = 0; how < 6; how++)
+                    bad += gemm(k, rows, cols, 1 + how % 4, 1 + how % 3, how ? 1 + draw(DEPTH) : DEPTH, how & 1, how / 2);
         return bad;
     case LK_DEPTHWISE:
         for (int rows = 1; rows <= 2; rows++)

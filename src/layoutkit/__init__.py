@@ -25,6 +25,7 @@ from .memory import empty
 from .plan import SlowPathWarning, plan, tuning
 from .pool import memory_limit, release_memory
 from .reorder import reorder
+from .reproducible import reproducible
 from .tensor import UNDEFINED, Tensor
 from .threads import get_num_threads, set_num_threads
 from .transposed import (
@@ -49,5 +50,5 @@ __all__ = [
     "conv_transpose3d",
     # choosing
     "SlowPathWarning",
-    "cost_table", "get_include", "get_num_threads", "plan", "set_num_threads", "show_config", "tuning",
+    "cost_table", "get_include", "get_num_threads", "plan", "reproducible", "set_num_threads", "show_config", "tuning",
 ]  # fmt: skip

@@ -11,6 +11,7 @@ from ._core import registry, team
 from .choosing import machine
 from .cost import cost_table
 from .plan import mode
+from .reproducible import reproducible
 from .threads import get_num_threads
 
 
@@ -35,6 +36,7 @@ def config() -> dict[str, Any]:
         "caches": {f"L{level}": size for level, size in sorted(machine.caches().items())},
         "pools": [f"{p['user_api']}/{p['prefix']} {p['num_threads']}" for p in threadpool_info()],
         "tuning": mode(),
+        "reproducible": reproducible(),
         "cost_table": str(cost_table.path),
         "problems": len(cost_table.problems()),
     }
@@ -60,7 +62,8 @@ def show_config() -> None:
         "threads": f"{c['threads']}{refused}   (LAYOUTKIT_NUM_THREADS, OMP_NUM_THREADS)",
         "caches": ", ".join(f"{level} {size >> 10} KB" for level, size in c["caches"].items()),
         "pools": ", ".join(c["pools"]) or "none",
-        "tuning": c["tuning"],
+        "tuning": f"{c['tuning']}   (LAYOUTKIT_TUNING)",
+        "reproducible": f"{'yes' if c['reproducible'] else 'no'}   (LAYOUTKIT_REPRODUCIBLE)",
         "cost table": f"{c['cost_table']}, {c['problems']} problems   (LAYOUTKIT_CACHE_DIR)",
     }
     for name, value in rows.items():

@@ -120,6 +120,45 @@ def _inside(tap: int, size: int, out: int, stride: int, dilation: int, before: i
     return slice(lo, hi), slice(first + stride * lo, first + stride * (hi - 1) + 1, stride)
 
 
+def conv_in_order(x, w, bias, stride, padding, dilation, groups, by_channel: bool = False) -> np.ndarray:
+    """The same in float32, bit for bit what accuracy "reproducible" promises; see `layoutkit.convolution.order`.
+
+    By taps, then channels, or `by_channel` first; with padding no zero is negative.
+    """
+    n, oc = x.shape[0], w.shape[0]
+    x = np.pad(x, [(0, 0), (0, 0), *padding])
+    x = x.reshape(n, groups, 1, x.shape[1] // groups, *x.shape[2:])
+    w = w.reshape(groups, oc // groups, *w.shape[1:])
+    kernel = w.shape[3:]
+    size = [
+        (s - d * (k - 1) - 1) // t + 1 for s, d, k, t in zip(x.shape[4:], dilation, kernel, stride)
+    ]
+    ones = [1] * len(size)
+    begin = np.zeros(oc, np.float32) if bias is None else bias
+    y = np.broadcast_to(begin.reshape(groups, oc // groups, *ones), (n, groups, oc // groups, *size))
+    terms = list(itertools.product(itertools.product(*map(range, kernel)), range(w.shape[2])))
+    for k, c in sorted(terms, key=lambda term: term[1]) if by_channel else terms:
+        at = tuple(slice(d * i, d * i + t * (m - 1) + 1, t) for d, i, t, m in zip(dilation, k, stride, size))
+        y = fused(x[(slice(None),) * 3 + (c, *at)], w[(slice(None),) * 2 + (c, *k)].reshape(*w.shape[:2], *ones), y)
+    y = y.reshape(n, oc, *size)
+    return y + np.float32(0) if any(map(any, padding)) else y
+
+
+def fused(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """a * b + c of float32, rounded once."""
+    with np.errstate(all="ignore"):
+        product, c = a.astype(np.float64) * b, c.astype(np.float64)  # exact
+        total = product + c
+        part = total - product
+        rest = (product - (total - part)) + (c - part)  # what rounding left of it
+    # to odd: then rounding again to half the bits is as if there had been one rounding
+    bits = total.view(np.int64)
+    inexact = np.isfinite(rest) & (rest != 0) & (bits % 2 == 0)
+    odd = bits + np.where((rest > 0) == (total > 0), 1, -1)
+    with np.errstate(over="ignore"):
+        return np.where(inexact, odd, bits).view(np.float64).astype(np.float32)
+
+
 def conv_transpose(x, w, bias, stride, padding, output_padding, dilation, groups) -> np.ndarray:
     """Transposed convolution of logical x (N, C, *spatial) and w (C, O/groups, *kernel) in float64.
 

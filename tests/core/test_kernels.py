@@ -82,7 +82,7 @@ def one_gemm(kernel, lanes, rng, rows, cols, taps, blocks, kb, last, split, end)
     mask = rng.integers(0, 2**rows, taps).astype(np.uint32)
     bias_col, bias_row = floats(width), floats(rows)
     which = rng.integers(0, 3)
-    accumulate = not split and bool(rng.integers(0, 2))
+    accumulate, resume = (False, False) if split else ((False, False), (True, False), (False, True))[rng.integers(0, 3)]
     c = floats(rows, width)
     pads = int(rng.integers(0, cols)) if rng.integers(0, 2) else 0
     if accumulate:
@@ -93,11 +93,11 @@ def one_gemm(kernel, lanes, rng, rows, cols, taps, blocks, kb, last, split, end)
         for i in range(rows):
             if mask[t] >> i & 1:
                 want[i] += a[i, t].reshape(-1)[:depth] @ b[t]
-    if which == 1:
+    if which == 1 and not resume:
         want += bias_col
-    if which == 2:
+    if which == 2 and not resume:
         want += bias_row[:, None]
-    if accumulate:
+    if accumulate or resume:
         want += c
     clip = (-20, 30) if rng.integers(0, 2) else None
     if clip:
@@ -125,7 +125,7 @@ def one_gemm(kernel, lanes, rng, rows, cols, taps, blocks, kb, last, split, end)
         np.arange(taps, dtype=np.int64) * 4 * blocks * kb, mask, np.zeros(max(kb, last), np.float32),
         blocks, 4 * kb, kb, last, gb.address, width,
         gbc.address if which == 1 else 0, gbr.address if which == 2 else 0,
-        gc.address, c_row, c_col, split, accumulate, cols, clip, bool(rng.integers(0, 2)), pads,
+        gc.address, c_row, c_col, split, accumulate, cols, clip, bool(rng.integers(0, 2)), pads, resume,
     )  # fmt: skip
     got = gc.array.view(np.float32)
     if split:

@@ -1,10 +1,11 @@
 /* depthwise_<rows>x<columns>_f32: few input channels for each output channel; see lk_depthwise in kernels.h.
  *
- *   y[r][j] = bias + sum_t sum_c sum_b x[r][j][t][c][b] * w[t][c][b]        vectors of output channels
+ *   y[r][j] = bias + sum_t sum_b sum_c x[r][j][t][b][c] * w[t][b][c]        vectors of output channels
  *
  * Two output rows by up to MAX_COLS columns stay in registers until all taps are summed, the filter's taps of a
  * row of taps beside them. Where neighbouring columns read the same vectors (x_col is `step` taps), each is loaded
- * once for all of them. Small groups are the same with the lanes of x permuted: lane i reads channel c of its group.
+ * once for all of them. Small groups are the same with the lanes of x permuted: lane i reads channel c of its group; where
+ * three taps of a row read the same vectors, a channel after the other, so that their weights are in registers.
  * Regions: columns that touch the padding, and the last vector where it is ragged, load and store by masks; rows of
  * taps in the padding are left out, for each output row.
  */
@@ -92,59 +93,76 @@ LK_INLINE void square_of_taps(vf (*acc)[MAX_COLS], const lk_depthwise *d, const 
     }
 }
 
-/* One row of taps, any number of them at any distance. */
+/* One row of taps, any number of them at any distance, of channels [first, end). */
 LK_INLINE void any_taps(vf (*acc)[MAX_COLS], const lk_depthwise *d, const lk_depthwise_tile *at, const char *x,
-                        const float *w, uint32_t inside, const uint32_t lanes, const vi *order, const int cols,
-                        const int kind)
+                        const float *w, uint32_t inside, const int64_t first, const int64_t end, const int cols,
+                        const int kind, const int spread)
 {
     const int64_t mask_step = d->step ? d->step : d->kw;
-    for (int b = 0; b < d->kw; b++, x += d->x_tap) {
-        const vf wv = *(const vf *)(w + b * LK_LANES);
+    for (int b = 0; b < d->kw; b++, x += d->x_tap)
+        for (int64_t c = first; c < end; c++, w += LK_LANES) {
+            const vf wv = *(const vf *)w;
+            const vi order = spread ? *(const vi *)(d->order + c * LK_LANES) : (vi){};
+            const uint32_t lanes = d->x_lanes[c];
+            const char *from = x + (spread ? d->x_at[c] : 0);
 #pragma GCC unroll 2
-        for (int r = 0; r < 2; r++) {
-            if (!(inside >> r & 1))
-                continue;
-            const char *p = x + r * d->x_row;
+            for (int r = 0; r < 2; r++) {
+                if (!(inside >> r & 1))
+                    continue;
+                const char *p = from + r * d->x_row;
 #pragma GCC unroll 8
-            for (int j = 0; j < cols; j++, p += d->x_col) {
-                vf xv = kind == WHOLE ? *(const vf *)p : load_lanes(p, at->x_mask[j * mask_step + b] & lanes);
-                if (order)
-                    xv = shuffle_lanes(xv, *order);
-                LK_FMA(acc[r][j], xv, wv);
+                for (int j = 0; j < cols; j++, p += d->x_col) {
+                    vf xv = kind == WHOLE ? *(const vf *)p : load_lanes(p, at->x_mask[j * mask_step + b] & lanes);
+                    if (spread)
+                        xv = shuffle_lanes(xv, order);
+                    LK_FMA(acc[r][j], xv, wv);
+                }
             }
+        }
+}
+
+/* All rows of taps of channels [c, end). */
+LK_INLINE void all_taps(vf (*acc)[MAX_COLS], const lk_depthwise *d, const lk_depthwise_tile *at, const char *x,
+                        const float *w, const int64_t c, const int64_t end, const int cols, const int kw,
+                        const int step, const int kind, const int spread)
+{
+    const int64_t row = (end - c) * d->kw * LK_LANES; /* floats of the filter for a row of taps */
+    const vi lane = spread ? *(const vi *)(d->order + c * LK_LANES) : (vi){};
+    const vi *order = spread ? &lane : NULL;
+    for (int64_t t = 0; t < d->taps; t++, w += row) {
+        const char *from = x + d->tap[t] + (spread && kw ? d->x_at[c] : 0);
+        if (kw == 3 && step == 1 && LK_LANES == 16 && d->square && d->square[t]) {
+            square_of_taps(acc, d, at, from, w, row, d->x_lanes[c], order, cols, kind);
+            t += 2, w += 2 * row;
+        } else if (kw) {
+            row_of_taps(acc, d, at, from, w, d->inside[t], d->x_lanes[c], order, cols, kw, step, kind);
+        } else {
+            any_taps(acc, d, at, from, w, d->inside[t], c, end, cols, kind, spread);
         }
     }
 }
 
-LK_INLINE void tile(const lk_depthwise *d, const lk_depthwise_tile *at, const int v, const int cols, const int kw,
+LK_INLINE void tile(const lk_depthwise *d, const lk_depthwise_tile *at, const int64_t v, const int cols, const int kw,
                     const int step, const int kind, const int spread)
 {
     vf acc[2][MAX_COLS];
-    const uint32_t y_lanes = d->y_lanes[v], *inside = d->inside;
+    const uint32_t y_lanes = d->y_lanes[v];
     const char *x = d->x + at->x + (spread ? 0 : v * d->x_vector);
-    const int64_t row = d->kw * LK_LANES; /* floats of the filter for a row of taps */
-    const int depth = spread ? d->depth : 1;
-    const float *w = d->w + (int64_t)v * d->taps * depth * row;
+    const int64_t depth = spread ? d->depth : 1, first = v * depth, taps = d->taps * d->kw * LK_LANES;
+    const int64_t each = d->kw == 3 ? 1 : depth; /* channels at a time */
+    const float *w = d->w + first * taps;
     const vf bias = d->bias ? *(const vf *)(d->bias + v * LK_LANES) : (vf){};
 #pragma GCC unroll 8
     for (int j = 0; j < cols; j++)
         acc[0][j] = acc[1][j] = bias;
-    for (int64_t t = 0; t < d->taps; t++) {
-        const int square = kw == 3 && step == 1 && LK_LANES == 16 && d->square && d->square[t];
-        for (int c = v * depth; c < (v + 1) * depth; c++, w += row) {
-            const vi lane = spread ? *(const vi *)(d->order + (int64_t)c * LK_LANES) : (vi){};
-            const vi *order = spread ? &lane : NULL;
-            const char *from = x + d->tap[t] + (spread ? d->x_at[c] : 0);
-            if (square)
-                square_of_taps(acc, d, at, from, w, depth * row, d->x_lanes[c], order, cols, kind);
-            else if (kw)
-                row_of_taps(acc, d, at, from, w, inside[t], d->x_lanes[c], order, cols, kw, step, kind);
-            else
-                any_taps(acc, d, at, from, w, inside[t], d->x_lanes[c], order, cols, kind);
+    for (int64_t c = first; c < first + depth; c += each, w += each * taps)
+        all_taps(acc, d, at, x, w, c, c + each, cols, kw, step, kind, spread);
+    if (d->positive)
+#pragma GCC unroll 8
+        for (int j = 0; j < cols; j++) {
+            acc[0][j] = positive_zeros(acc[0][j]);
+            acc[1][j] = positive_zeros(acc[1][j]);
         }
-        if (square)
-            t += 2, w += 2 * depth * row;
-    }
     if (d->clip)
 #pragma GCC unroll 8
         for (int j = 0; j < cols; j++) {
@@ -185,7 +203,7 @@ LK_INLINE void tile(const lk_depthwise *d, const lk_depthwise_tile *at, const in
             const lk_depthwise_tile *at = d->tile + i; \
             const int cols = at->cols < MIN_COLS ? MIN_COLS : at->cols; \
             const int kind = at->cols < MIN_COLS ? MASKED : at->whole ? WHOLE : KW && at->edges ? EDGES : MASKED; \
-            for (int v = 0; v < d->vectors; v++) { \
+            for (int64_t v = 0; v < d->vectors; v++) { \
                 if (kind == MASKED || !d->full[v]) \
                     switch (cols) { CASES(KW, STEP, MASKED, SPREAD) } \
                 else if (KW && kind == EDGES) \

@@ -47,7 +47,8 @@ cdef class Depthwise(Executor):
     gathered : bool
         All channels lie together.
 
-    The packed filter is [vectors of channels][rows of taps][depth][kw][lanes] floats, the bias [vectors][lanes].
+    The packed filter is [vectors of channels][rows of taps][kw][depth][lanes] floats ([depth] before the taps
+    where kw is 3), the bias [vectors][lanes].
     """
 
     cdef int64_t x_stride[5]
@@ -207,7 +208,7 @@ cdef class Depthwise(Executor):
         d.tile, d.tiles, d.order, d.bias = self.tiles, self.count, NULL, NULL
         cdef float limits[2]
         cdef bint clip = clips(finish, NULL, limits, self.padded > self.channels)
-        d.clip = limits if clip else NULL
+        d.clip, d.positive = limits if clip else NULL, self.positive
         while task < end:
             pair, rest = task % self.pairs, task // self.pairs
             plane, rest = rest % g.out[0], rest // g.out[0]

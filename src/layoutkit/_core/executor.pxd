@@ -63,6 +63,7 @@ cdef class Executor:
     cdef int64_t ws_thread          # bytes of workspace per thread
     cdef readonly int threads
     cdef bint accumulates           # can add to what the output holds
+    cdef public bint positive       # zeros that come out are
 
     cdef void run(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
                   char *workspace, int64_t chunk, int64_t chunks) noexcept nogil

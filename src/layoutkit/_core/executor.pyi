@@ -8,6 +8,7 @@ class Footprint(NamedTuple):
 
 class Executor:
     threads: int
+    positive: bool
     def __init__(self, kernel: str, geometry: Any, threads: int) -> None: ...
     def footprint(self) -> Footprint: ...
 

@@ -115,7 +115,7 @@ cdef class Executor:
             r.row[i], r.c_row[i] = i * filter_step, i * channel_step
         r.tile.row, r.tile.c_row, r.tile.c_col = r.row, r.c_row, r.c_col
         r.tile.clip = r.limits if clip else NULL
-        r.tile.blocks, r.tile.accumulate = 1, onto
+        r.tile.blocks, r.tile.accumulate, r.tile.positive = 1, onto, self.positive
 
     cdef void channel_tile(self, ChannelRows *r, const char *y, int64_t channel) noexcept nogil:
         """Compute a tile that begins with output `channel`, and what follows it."""

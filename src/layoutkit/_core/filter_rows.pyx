@@ -29,23 +29,26 @@ cdef class FilterRows(Executor):
         Channels of a group.
     in_place : bool
         The input's pixels are the panel (1x1, stride 1, no padding, dense): nothing is gathered.
+    by_channel : bool
+        Sums go through channels first, and for each through the taps.
 
-    The filter is [groups][output channels][input channels][taps] floats, the bias [groups][output channels].
+    The filter is [groups][output channels][taps][input channels] floats (as summed), the bias [groups][output channels].
     """
 
     cdef int64_t x_stride[5]
     cdef int64_t y_stride[2]
     cdef int64_t ic, oc, depth, pixels, panels, tiles
-    cdef bint in_place
+    cdef bint in_place, by_channel
     cdef float zero
 
-    def __init__(self, str kernel, geometry, int threads, x_strides, y_strides, channels, bint in_place):
+    def __init__(self, str kernel, geometry, int threads, x_strides, y_strides, channels, bint in_place,
+                 bint by_channel):
         Executor.__init__(self, kernel, geometry, threads)
         for i in range(5):
             self.x_stride[i] = x_strides[i]
         self.y_stride[0], self.y_stride[1] = y_strides
         self.ic, self.oc = channels
-        self.in_place, self.accumulates = in_place, True
+        self.in_place, self.by_channel, self.accumulates = in_place, by_channel, True
         cdef Geometry *g = &self.g
         self.depth = self.ic * g.kernel[0] * g.kernel[1] * g.kernel[2]
         self.pixels = g.out[0] * g.out[1] * g.out[2]
@@ -100,14 +103,16 @@ cdef class FilterRows(Executor):
             task += 1
 
     cdef void gather_panel(self, const char *x, int64_t first, int64_t cols, float *panel) noexcept nogil:
-        """What output pixels [first, first + cols) read, a row of nr floats for every (channel, tap)."""
+        """What output pixels [first, first + cols) read, a row of nr floats for every tap and channel, as summed."""
         cdef const Geometry *g = &self.g
         cdef int64_t c, a, b, k, left, p, q, run, lo, hi, j
         cdef int64_t at[3]
         cdef int64_t o[3]
         cdef const char *src
-        cdef float *dst = panel
+        cdef int64_t step = self.nr if self.by_channel else self.ic * self.nr
+        cdef float *dst
         for c in range(self.ic):
+            dst = panel + c * (self.depth // self.ic if self.by_channel else 1) * self.nr
             for a in range(g.kernel[0]):
                 for b in range(g.kernel[1]):
                     for k in range(g.kernel[2]):
@@ -139,4 +144,4 @@ cdef class FilterRows(Executor):
                             q += run
                             p += run
                         memset(dst + cols, 0, 4 * (self.nr - cols))
-                        dst += self.nr
+                        dst += step

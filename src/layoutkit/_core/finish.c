@@ -13,6 +13,9 @@
 #include "kernels.h"
 #include "vector.h"
 
+/* What is fused is written so: the same bits on every instruction set that can. */
+#pragma GCC optimize("fp-contract=off")
+
 LK_INLINE vf splat(float x) { return x - (vf){}; }
 LK_INLINE vf choose(vi mask, vf yes, vf no) { return (vf)((mask & (vi)yes) | (~mask & (vi)no)); }
 
@@ -22,16 +25,16 @@ LK_INLINE vf choose(vi mask, vf yes, vf no) { return (vf)((mask & (vi)yes) | (~m
 LK_INLINE vf exponential_up(vf x, vf rest)
 {
     const vf magic = splat(12582912.0f); /* 1.5 * 2^23: adding it rounds to whole numbers */
-    const vf shifted = x * 1.44269504f + magic, n = shifted - magic;
-    const vf r = (x - n * 0.693359375f) + (n * 2.12194440e-4f + rest);
+    const vf shifted = fused(x, splat(1.44269504f), magic), n = shifted - magic;
+    const vf r = fused(n, splat(-0.693359375f), x) + fused(n, splat(2.12194440e-4f), rest);
     vf p = splat(1.0f / 5040);
-    p = p * r + 1.0f / 720;
-    p = p * r + 1.0f / 120;
-    p = p * r + 1.0f / 24;
-    p = p * r + 1.0f / 6;
-    p = p * r + 0.5f;
-    p = p * r + 1.0f;
-    p = p * r + 1.0f;
+    p = fused(p, r, splat(1.0f / 720));
+    p = fused(p, r, splat(1.0f / 120));
+    p = fused(p, r, splat(1.0f / 24));
+    p = fused(p, r, splat(1.0f / 6));
+    p = fused(p, r, splat(0.5f));
+    p = fused(p, r, splat(1.0f));
+    p = fused(p, r, splat(1.0f));
     return p * (vf)(((vi)shifted - 0x4B400000 + 127 + 64) << 23);
 }
 
@@ -42,7 +45,7 @@ LK_INLINE vf magnitude(vf x, float most) { return at_most((vf)((vi)x & 0x7ffffff
 LK_INLINE vf times_sigmoid(vf x, float most, vf up)
 {
     const vi negative = x < 0.0f;
-    const vf over = choose(negative, at_least(x, splat(-most)) * up, x) / (1.0f + up * DOWN);
+    const vf over = choose(negative, at_least(x, splat(-most)) * up, x) / fused(up, splat(DOWN), splat(1.0f));
     return choose(negative, over * DOWN, over);
 }
 
@@ -66,16 +69,16 @@ LK_INLINE vf gelu(const lk_finish *f, vf x, vf slope)
     (void)f, (void)slope;
     const vf v = magnitude(x, 15.4f), square = v * v;
     const vf up = exponential_up(-0.5f * square, -0.5f * left_of(v, v, square));
-    const vf t = 1.0f / (1.0f + 0.353553391f * v);
+    const vf t = 1.0f / fused(v, splat(0.353553391f), splat(1.0f));
     vf p = splat(-0.0295865145f);
-    p = p * t + 0.142541781f;
-    p = p * t - 0.244127408f;
-    p = p * t + 0.139638111f;
-    p = p * t - 0.0137300817f;
-    p = p * t + 0.10152033f;
-    p = p * t + 0.121507086f;
-    p = p * t + 0.141193822f;
-    p = p * t + 0.141042858f;
+    p = fused(p, t, splat(0.142541781f));
+    p = fused(p, t, splat(-0.244127408f));
+    p = fused(p, t, splat(0.139638111f));
+    p = fused(p, t, splat(-0.0137300817f));
+    p = fused(p, t, splat(0.10152033f));
+    p = fused(p, t, splat(0.121507086f));
+    p = fused(p, t, splat(0.141193822f));
+    p = fused(p, t, splat(0.141042858f));
     const vf half_up = p * t * up; /* erfc(z) / 2 * 2^64 */
     return choose(x < 0.0f, at_least(x, splat(-15.4f)) * half_up * DOWN, x * (1.0f - half_up * DOWN));
 }
@@ -86,9 +89,9 @@ LK_INLINE vf gelu_tanh(const lk_finish *f, vf x, vf slope)
     const float a = 1.59576917f, a_rest = -4.53406803e-08f, b = 0.0713548139f, b_rest = 2.3988324e-09f;
     const vf v = magnitude(x, 11.0f), square = v * v, cube = b * square, sum = a + cube, inner = v * sum;
     const vf back = sum - cube;
-    const vf sum_rest = (a - back) + (cube - (sum - back)) + (b * left_of(v, v, square) + b_rest * square)
+    const vf sum_rest = (a - back) + (cube - (sum - back)) + fused(splat(b), left_of(v, v, square), b_rest * square)
                       + (left_of(splat(b), square, cube) + a_rest);
-    return times_sigmoid(x, 11.0f, exponential_up(-inner, -(left_of(v, sum, inner) + v * sum_rest)));
+    return times_sigmoid(x, 11.0f, exponential_up(-inner, -fused(v, sum_rest, left_of(v, sum, inner))));
 }
 LK_INLINE vf hardswish(const lk_finish *f, vf x, vf slope)
 {

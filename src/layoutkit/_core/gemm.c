@@ -98,20 +98,119 @@ LK_INLINE void end_rows(vf *acc, const lk_gemm *g, const char *const *p, int64_t
     }
 }
 
+/* What the sums begin with. */
+LK_INLINE void begin(vf *acc, const lk_gemm *g, const int tail, const int mr, const int nv)
+{
+    if (g->resume)
+#pragma GCC unroll 32
+        for (int i = 0; i < mr; i++) {
+            const char *c = g->c + g->c_row[i];
+#pragma GCC unroll 8
+            for (int j = 0; j < nv; j++)
+                acc[i * nv + j] = tail && j == nv - 1 ? load_lanes(c + g->c_col[j], (1u << tail) - 1)
+                                                      : *(const vf *)(c + g->c_col[j]);
+        }
+    else
+#pragma GCC unroll 32
+        for (int i = 0; i < mr; i++)
+#pragma GCC unroll 8
+            for (int j = 0; j < nv; j++)
+                acc[i * nv + j] = g->bias_row   ? splat(g->bias_row[i])
+                                  : g->bias_col ? *(const vf *)(g->bias_col + j * LK_LANES)
+                                                : (vf){};
+}
+
+/* What follows the sums, and their stores. */
+LK_INLINE void end(vf *acc, const lk_gemm *g, const int tail, const int mr, const int nv)
+{
+    if (g->positive)
+#pragma GCC unroll 32
+        for (int i = 0; i < mr; i++)
+#pragma GCC unroll 8
+            for (int j = 0; j < nv; j++)
+                acc[i * nv + j] = positive_zeros(acc[i * nv + j]);
+    if (g->pads)
+#pragma GCC unroll 8
+        for (int j = 0; j < nv; j++)
+            if (g->cols - g->pads < (j + 1) * LK_LANES)
+#pragma GCC unroll 32
+                for (int i = 0; i < mr; i++)
+                    acc[i * nv + j] = first_lanes(acc[i * nv + j], g->cols - g->pads - j * LK_LANES);
+    if (g->clip && !g->accumulate)
+#pragma GCC unroll 32
+        for (int i = 0; i < mr; i++)
+#pragma GCC unroll 8
+            for (int j = 0; j < nv; j++)
+                acc[i * nv + j] = between(acc[i * nv + j], g->clip[0], g->clip[1]);
+    if (!g->c_split) {
+#pragma GCC unroll 32
+        for (int i = 0; i < mr; i++) {
+            char *c = g->c + g->c_row[i];
+            vf *const last = &acc[i * nv + nv - 1];
+            if (g->accumulate)
+#pragma GCC unroll 8
+                for (int j = 0; j < nv - 1; j++) {
+                    acc[i * nv + j] += *(vf *)(c + g->c_col[j]);
+                    if (g->clip)
+                        acc[i * nv + j] = between(acc[i * nv + j], g->clip[0], g->clip[1]);
+                }
+#pragma GCC unroll 8
+            for (int j = 0; j < nv - 1; j++)
+                *(vf *)(c + g->c_col[j]) = acc[i * nv + j];
+            if (g->accumulate && !tail) {
+                *last += *(vf *)(c + g->c_col[nv - 1]);
+                if (g->clip)
+                    *last = between(*last, g->clip[0], g->clip[1]);
+            }
+            if (tail && (g->accumulate || LK_VB < 64))
+                store(c, *last, g->c_col + nv - 1, tail, g);
+            else if (tail)
+                store_lanes(c + g->c_col[nv - 1], *last, (1u << tail) - 1);
+            else
+                *(vf *)(c + g->c_col[nv - 1]) = *last;
+        }
+        return;
+    }
+#pragma GCC unroll 32
+    for (int i = 0; i < mr; i++) {
+        char *c = g->c + g->c_row[i];
+#pragma GCC unroll 8
+        for (int j = 0; j < nv; j++)
+            store(c, acc[i * nv + j], g->c_col + 2 * j, j == nv - 1 ? tail : 0, g);
+    }
+}
+
+/* One tap, one block, every row inside, rows of B by b_row. */
+LK_INLINE void listed(const lk_gemm *g, const int mr, const int nv)
+{
+    const int tail = g->cols % LK_LANES;
+    const int64_t stop = g->kb_last;
+    vf acc[MAX_MR * 2];
+    const char *p[MAX_MR];
+    int64_t k = 0;
+    begin(acc, g, tail, mr, nv);
+#pragma GCC unroll 32
+    for (int i = 0; i < mr; i++)
+        p[i] = g->a + g->row[i] + g->tap[0];
+    for (; k <= stop - LK_UNROLL; k += LK_UNROLL) {
+        __asm__ volatile("" : "+r"(k)); /* as in tile */
+#pragma GCC unroll 4
+        for (int u = 0; u < LK_UNROLL; u++)
+            step(acc, p, 4 * (k + u), g->b + g->b_row[k + u], mr, nv);
+    }
+    for (; k < stop; k++)
+        step(acc, p, 4 * k, g->b + g->b_row[k], mr, nv);
+    end(acc, g, tail, mr, nv);
+}
+
 LK_INLINE void tile(const lk_gemm *g, const int mr, const int nv)
 {
     const int tail = g->cols % LK_LANES;
     /* the tap that ends by rows */
     const int64_t last_tap =
-        g->accumulate || g->c_split || tail || g->pads || g->kb_last < LK_UNROLL ? -1 : g->taps - 1;
+        g->accumulate || g->c_split || g->positive || tail || g->pads || g->kb_last < LK_UNROLL ? -1 : g->taps - 1;
     vf acc[MAX_MR * 2]; /* fixed sizes: arrays of variable size would stay in memory */
-#pragma GCC unroll 32
-    for (int i = 0; i < mr; i++)
-#pragma GCC unroll 8
-        for (int j = 0; j < nv; j++)
-            acc[i * nv + j] = g->bias_row   ? splat(g->bias_row[i])
-                              : g->bias_col ? *(const vf *)(g->bias_col + j * LK_LANES)
-                                            : (vf){};
+    begin(acc, g, tail, mr, nv);
     const float *b = g->b;
     const int64_t ldb = g->ldb;
     const char *ahead = g->ahead, *const ahead_end = ahead + g->ahead_bytes;
@@ -176,78 +275,42 @@ LK_INLINE void tile(const lk_gemm *g, const int mr, const int nv)
                 step(acc, p, k, b, mr, nv);
         }
     }
-    if (g->pads)
-#pragma GCC unroll 8
-        for (int j = 0; j < nv; j++)
-            if (g->cols - g->pads < (j + 1) * LK_LANES)
-#pragma GCC unroll 32
-                for (int i = 0; i < mr; i++)
-                    acc[i * nv + j] = first_lanes(acc[i * nv + j], g->cols - g->pads - j * LK_LANES);
-    if (g->clip && !g->accumulate)
-#pragma GCC unroll 32
-        for (int i = 0; i < mr; i++)
-#pragma GCC unroll 8
-            for (int j = 0; j < nv; j++)
-                acc[i * nv + j] = between(acc[i * nv + j], g->clip[0], g->clip[1]);
-    if (!g->c_split) {
-#pragma GCC unroll 32
-        for (int i = 0; i < mr; i++) {
-            char *c = g->c + g->c_row[i];
-            vf *const last = &acc[i * nv + nv - 1];
-            if (g->accumulate)
-#pragma GCC unroll 8
-                for (int j = 0; j < nv - 1; j++) {
-                    acc[i * nv + j] += *(vf *)(c + g->c_col[j]);
-                    if (g->clip)
-                        acc[i * nv + j] = between(acc[i * nv + j], g->clip[0], g->clip[1]);
-                }
-#pragma GCC unroll 8
-            for (int j = 0; j < nv - 1; j++)
-                *(vf *)(c + g->c_col[j]) = acc[i * nv + j];
-            if (g->accumulate && !tail) {
-                *last += *(vf *)(c + g->c_col[nv - 1]);
-                if (g->clip)
-                    *last = between(*last, g->clip[0], g->clip[1]);
-            }
-            if (tail && (g->accumulate || LK_VB < 64))
-                store(c, *last, g->c_col + nv - 1, tail, g);
-            else if (tail)
-                store_lanes(c + g->c_col[nv - 1], *last, (1u << tail) - 1);
-            else
-                *(vf *)(c + g->c_col[nv - 1]) = *last;
-        }
-        return;
-    }
-#pragma GCC unroll 32
-    for (int i = 0; i < mr; i++) {
-        char *c = g->c + g->c_row[i];
-#pragma GCC unroll 8
-        for (int j = 0; j < nv; j++)
-            store(c, acc[i * nv + j], g->c_col + 2 * j, j == nv - 1 ? tail : 0, g);
-    }
+    end(acc, g, tail, mr, nv);
 }
 
-#define CASE(MR, NV) case MR: tile(g, MR, NV); break;
-#define CASES4(NV) CASE(1, NV) CASE(2, NV) CASE(3, NV) CASE(4, NV)
-#define CASES6(NV) CASES4(NV) CASE(5, NV) CASE(6, NV)
-#define CASES12(NV) \
-    CASES6(NV) CASE(7, NV) CASE(8, NV) CASE(9, NV) CASE(10, NV) CASE(11, NV) CASE(12, NV)
-#define VECTORS(NV, CASES) \
+#define CASE(WAY, MR, NV) case MR: WAY(g, MR, NV); break;
+#define CASES4(WAY, NV) CASE(WAY, 1, NV) CASE(WAY, 2, NV) CASE(WAY, 3, NV) CASE(WAY, 4, NV)
+#define CASES6(WAY, NV) CASES4(WAY, NV) CASE(WAY, 5, NV) CASE(WAY, 6, NV)
+#define CASES12(WAY, NV) \
+    CASES6(WAY, NV) CASE(WAY, 7, NV) CASE(WAY, 8, NV) CASE(WAY, 9, NV) CASE(WAY, 10, NV) CASE(WAY, 11, NV) \
+    CASE(WAY, 12, NV)
+#define VECTORS(WAY, NV, CASES) \
     if (nv == NV) \
-        switch (g->rows) { CASES(NV) }
+        switch (g->rows) { CASES(WAY, NV) }
+
+/* A function of its own for each way: gcc 12 allots registers worse where both are in one. */
+#define KERNEL(STEM, SIZES) \
+    static __attribute__((noinline)) void STEM##_listed(const lk_gemm *g) \
+    { \
+        const int nv = (g->cols + LK_LANES - 1) / LK_LANES; \
+        SIZES(listed) \
+    } \
+    void LK_NAME(STEM)(const lk_gemm *g) \
+    { \
+        const int nv = (g->cols + LK_LANES - 1) / LK_LANES; \
+        if (g->b_row) { \
+            STEM##_listed(g); \
+            return; \
+        } \
+        SIZES(tile) \
+    }
 
 #if LK_VB == 64
-void LK_NAME(gemm_12x32_f32)(const lk_gemm *g)
-{
-    int nv = (g->cols + LK_LANES - 1) / LK_LANES;
-    VECTORS(2, CASES12) else VECTORS(1, CASES12)
-}
-
-void LK_NAME(gemm_6x64_f32)(const lk_gemm *g)
-{
-    int nv = (g->cols + LK_LANES - 1) / LK_LANES;
-    VECTORS(4, CASES6) else VECTORS(3, CASES6) else VECTORS(2, CASES6) else VECTORS(1, CASES6)
-}
+#define SIZES_12X32(WAY) VECTORS(WAY, 2, CASES12) else VECTORS(WAY, 1, CASES12)
+#define SIZES_6X64(WAY) \
+    VECTORS(WAY, 4, CASES6) else VECTORS(WAY, 3, CASES6) else VECTORS(WAY, 2, CASES6) else VECTORS(WAY, 1, CASES6)
+KERNEL(gemm_12x32_f32, SIZES_12X32)
+KERNEL(gemm_6x64_f32, SIZES_6X64)
 
 const lk_kernel LK_NAME(lk_rows_gemm)[] = {
     LK_ROW(LK_GEMM, gemm_12x32_f32, 32, 12, 32),
@@ -255,17 +318,10 @@ const lk_kernel LK_NAME(lk_rows_gemm)[] = {
     LK_LAST_ROW,
 };
 #elif LK_VB == 32
-void LK_NAME(gemm_4x24_f32)(const lk_gemm *g)
-{
-    int nv = (g->cols + LK_LANES - 1) / LK_LANES;
-    VECTORS(3, CASES4) else VECTORS(2, CASES4) else VECTORS(1, CASES4)
-}
-
-void LK_NAME(gemm_6x16_f32)(const lk_gemm *g)
-{
-    int nv = (g->cols + LK_LANES - 1) / LK_LANES;
-    VECTORS(2, CASES6) else VECTORS(1, CASES6)
-}
+#define SIZES_4X24(WAY) VECTORS(WAY, 3, CASES4) else VECTORS(WAY, 2, CASES4) else VECTORS(WAY, 1, CASES4)
+#define SIZES_6X16(WAY) VECTORS(WAY, 2, CASES6) else VECTORS(WAY, 1, CASES6)
+KERNEL(gemm_4x24_f32, SIZES_4X24)
+KERNEL(gemm_6x16_f32, SIZES_6X16)
 
 const lk_kernel LK_NAME(lk_rows_gemm)[] = {
     LK_ROW(LK_GEMM, gemm_4x24_f32, 32, 4, 24),
@@ -273,11 +329,8 @@ const lk_kernel LK_NAME(lk_rows_gemm)[] = {
     LK_LAST_ROW,
 };
 #else
-void LK_NAME(gemm_6x8_f32)(const lk_gemm *g)
-{
-    int nv = (g->cols + LK_LANES - 1) / LK_LANES;
-    VECTORS(2, CASES6) else VECTORS(1, CASES6)
-}
+#define SIZES_6X8(WAY) VECTORS(WAY, 2, CASES6) else VECTORS(WAY, 1, CASES6)
+KERNEL(gemm_6x8_f32, SIZES_6X8)
 
 const lk_kernel LK_NAME(lk_rows_gemm)[] = {
     LK_ROW(LK_GEMM, gemm_6x8_f32, 32, 6, 8),

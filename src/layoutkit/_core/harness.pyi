@@ -15,7 +15,8 @@ def gemm(
     name: str, a: int, row: np.ndarray, tap: np.ndarray, mask: np.ndarray | None, zero: np.ndarray, blocks: int,
     block_stride: int, kb: int, kb_last: int, b: int, ldb: int, bias_col: int, bias_row: int, c: int,
     c_row: np.ndarray, c_col: np.ndarray, split: bool, accumulate: bool, cols: int,
-    clip: Sequence[float] | None = None, ahead: bool = False, pads: int = 0,
+    clip: Sequence[float] | None = None, ahead: bool = False, pads: int = 0, resume: bool = False,
+    positive: bool = False, b_row: np.ndarray | None = None,
 ) -> None: ...  # fmt: skip
 def winograd_in(
     name: str, src: int, strides: Sequence[int], inside: Sequence[int], channels: int, block: int, block_stride: int,
@@ -30,5 +31,5 @@ def winograd_filter(
 ) -> None: ...  # fmt: skip
 def strips(
     name: str, x: int, x_strides: Sequence[int], w: int, bias: int, y: int, y_strides: Sequence[int], rows: int,
-    cols: int, step: int, left: int, right: int, top: int, bottom: int, vectors: int,
+    cols: int, step: int, left: int, right: int, top: int, bottom: int, vectors: int, positive: bool = False,
 ) -> None: ...  # fmt: skip

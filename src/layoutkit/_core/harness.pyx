@@ -45,7 +45,7 @@ def convert(str name, int src_type, int dst_type, size_t src, size_t dst, n, s0,
 def gemm(str name, size_t a, const int64_t[::1] row, const int64_t[::1] tap, mask, const float[::1] zero,
          blocks, block_stride, kb, kb_last, size_t b, ldb, size_t bias_col, size_t bias_row,
          size_t c, const int64_t[::1] c_row, const int64_t[::1] c_col, bint split, bint accumulate, int cols, clip=None,
-         ahead=False, int pads=0):
+         ahead=False, int pads=0, bint resume=False, bint positive=False, const int64_t[::1] b_row=None):
     """Run a gemm row; see lk_gemm in kernels.h. 0 for a bias: none; `ahead`: fetch C, to be written."""
     cdef const lk_kernel *kernel = row_named(name)
     cdef const uint32_t[::1] bits
@@ -56,11 +56,13 @@ def gemm(str name, size_t a, const int64_t[::1] row, const int64_t[::1] tap, mas
         bits = mask
         g.mask = &bits[0]
     g.taps, g.blocks, g.block_stride, g.kb, g.kb_last = tap.shape[0], blocks, block_stride, kb, kb_last
-    g.b, g.ldb, g.b_tap = <const float *>b, ldb, NULL
+    g.b, g.ldb, g.b_tap, g.b_row = <const float *>b, ldb, NULL, NULL
+    if b_row is not None:
+        g.b_row = &b_row[0]
     g.bias_col, g.bias_row = <const float *>bias_col, <const float *>bias_row
     g.c, g.c_row, g.c_col = <char *>c, &c_row[0], &c_col[0]
-    g.c_split, g.accumulate, g.rows, g.cols = split, accumulate, row.shape[0], cols
-    g.pads = pads
+    g.c_split, g.accumulate, g.resume, g.positive, g.pads = split, accumulate, resume, positive, pads
+    g.rows, g.cols = row.shape[0], cols
     cdef float limits[2]
     g.ahead, g.ahead_bytes, g.clip, g.next, g.next_row = NULL, 0, NULL, g.c, NULL
     if clip is not None:
@@ -72,7 +74,7 @@ def gemm(str name, size_t a, const int64_t[::1] row, const int64_t[::1] tap, mas
 
 
 def strips(str name, size_t x, x_strides, size_t w, size_t bias, size_t y, y_strides, rows, cols, step, left, right,
-           top, bottom, vectors):
+           top, bottom, vectors, bint positive=False):
     """Run a strips row; strides (row, col), 0 for the bias: none; see lk_strips in kernels.h."""
     cdef const lk_kernel *kernel = row_named(name)
     cdef lk_strips s
@@ -81,7 +83,7 @@ def strips(str name, size_t x, x_strides, size_t w, size_t bias, size_t y, y_str
     s.y_row, s.y_col = y_strides
     s.rows, s.cols, s.step, s.left, s.right = rows, cols, step, left, right
     s.top, s.bottom, s.vectors = top, bottom, vectors
-    s.clip = NULL
+    s.clip, s.positive = NULL, positive
     (<lk_strips_fn>kernel.fn)(&s)
 
 

@@ -16,8 +16,10 @@ enum { LK_PORTABLE, LK_AVX2, LK_AVX512, LK_AVX512_BF16, LK_ISA_COUNT };
  * A is read by broadcast, so its strides are free: element k of row i is the float at
  *   a + row[i] + tap[t] + q * block_stride + 4 * k          (bytes)
  * or 0 where bit i of mask[t] is clear; then `zero` is read, kb zeros. k < kb, in the last block k < kb_last.
- * B is packed or strided: its (t, q, k) rows lie ldb floats apart (those of a tap, if there is b_tap), whole vectors
- * are read.
+ * B is packed or strided: its (t, q, k) rows lie ldb floats apart (those of a tap, if there is b_tap), or, of one tap and
+ * block, at b + b_row[k]; whole vectors are read.
+ * A sum begins with the bias, or 0, and goes through taps, blocks and k in order, one FMA after another; if `positive`, a
+ * zero that comes out is.
  * C is stored once, whole vectors at c + c_row[i] + c_col[v], or, if c_split, half vectors at
  * c_col[2v] and c_col[2v + 1]; of the last vector only the first cols % lanes floats, if that is not 0
  * (half a vector if c_split). c_split excludes accumulate.
@@ -32,12 +34,15 @@ typedef struct {
     const float *b;
     int64_t ldb;
     const int64_t *b_tap; /* the rows of tap t begin at b + b_tap[t]; NULL: those of all taps follow one another */
+    const int64_t *b_row; /* or NULL */
     const float *bias_col; /* a value per column (whole vectors), or NULL */
     const float *bias_row; /* a value per row, or NULL */
     char *c;
     const int64_t *c_row, *c_col;
     int c_split;
     int accumulate; /* C is read and added to, the biases as well if they are given */
+    int resume; /* sums begin with what C holds, those over earlier taps, and no bias; excludes accumulate, c_split */
+    int positive;
     int rows, cols;
     int pads;          /* in the last so many columns zeros are stored, whatever was summed; a C that is added to has them */
     const float *clip; /* C is clipped to [clip[0], clip[1]] at last, a NaN stays; or NULL */
@@ -48,10 +53,12 @@ typedef struct {
 } lk_gemm;
 typedef void (*lk_gemm_fn)(const lk_gemm *);
 
-/* y[r][j] = bias + sum over rows of taps t, channels c, taps b of x[r][j][t][c][b] * w[t][c][b], r < rows (1 or 2):
- * vectors of output channels; each reads `depth` input channels, one if `order` is NULL.
+/* y[r][j] = bias + sum over rows of taps t, taps b, channels c of x[r][j][t][b][c] * w[t][b][c], r < rows (1 or 2): vectors
+ * of output channels; each reads `depth` input channels, one if `order` is NULL. A sum begins with the bias and goes
+ * through t, b, c in order, one FMA after another; if there are channels, and kw is 3, through c, t, b. If `positive`,
+ * a zero that comes out is.
  *
- * Columns j come in tiles of at most the kernel's. In a tile, x[r][j][t][c][b] is the vector at
+ * Columns j come in tiles of at most the kernel's. In a tile, x[r][j][t][b][c] is the vector at
  *   x + tile.x + r * x_row + tap[t] + j * x_col + b * x_tap + vector * x_vector          (bytes)
  * or 0 if bit r of inside[t] is clear; y[r][j] is stored at y + tile.y + r * y_row + j * y_col + vector * y_vector.
  * If step is not 0, x_col == step * x_tap. Of x, lanes are read whose bit in x_mask[j * (step ? step : kw) + b] is
@@ -75,18 +82,18 @@ typedef struct {
     const int64_t *tap;
     const uint32_t *inside, *square;
     const float *clip; /* y is clipped to [clip[0], clip[1]], a NaN stays; or NULL */
-    const float *w, *bias; /* [vectors][taps][depth][kw][lanes], [vectors][lanes] or NULL */
+    const float *w, *bias; /* [vectors][taps][kw][depth][lanes] (or as summed), [vectors][lanes] or NULL */
     char *y;
     int64_t y_row, y_col, y_vector;
     const lk_depthwise_tile *tile;
     const int32_t *order; /* [vectors][depth][lanes], or NULL */
     const int64_t *x_at;  /* [vectors][depth] */
     const uint32_t *x_lanes, *y_lanes, *full; /* [vectors][depth], [vectors], [vectors] */
-    int rows, tiles, vectors, taps, depth, kw, step;
+    int rows, tiles, vectors, taps, depth, kw, step, positive;
 } lk_depthwise;
 typedef void (*lk_depthwise_fn)(const lk_depthwise *);
 
-/* y[o][j] = bias + sum over a, b < 3 of x[step*o + a][step*j + b] * w[a][b], o < rows, j < cols: `vectors` of
+/* y[o][j] = bias + sum over a, b < 3 of x[step*o + a][step*j + b] * w[a][b], in this order, o < rows, j < cols: `vectors` of
  * channels that lie together, each of its own input channel. x[i][k] is the vector at x + i*x_row + k*x_col (bytes),
  * or 0 (and not read) if i is not in [top, bottom), if k is 0 and `left`, or the last and `right` (0 or 1 each).
  * step is 1 or 2, cols at most the kernel's and at least half of that. */
@@ -96,7 +103,7 @@ typedef struct {
     const float *w, *bias; /* [vectors][3][3][lanes], [vectors][lanes] or NULL */
     char *y;
     int64_t y_row, y_col, rows, top, bottom, vectors;
-    int cols, step, left, right;
+    int cols, step, left, right, positive;
     const float *clip; /* y is clipped to [clip[0], clip[1]], a NaN stays; or NULL */
 } lk_strips;
 typedef void (*lk_strips_fn)(const lk_strips *);

@@ -60,7 +60,7 @@ cdef class PixelRows(Executor):
     cdef bint gather, padded, split
     cdef bint fetches               # the output, to be written
     cdef int64_t taps, depth        # depth: elements summed per output
-    cdef int64_t tap_block           # taps whose filter panel stays in L2; C is summed over blocks of them
+    cdef int64_t tap_block           # taps whose filter panel stays in L2; C goes through them block by block
     cdef int64_t rows, tiles, row_blocks, panels
     cdef int64_t block_rows, block_tiles       # the most that a block of rows has
     cdef int64_t *tap
@@ -80,7 +80,6 @@ cdef class PixelRows(Executor):
             if self.y_block % self.lanes and self.y_block % (self.lanes // 2):
                 raise ValueError(f"output blocks of {self.y_block} channels with vectors of {self.lanes}")
             self.split = self.y_block % self.lanes != 0
-        self.accumulates = not self.split and self.cols == g.oc  # pads are written, whatever they held
         self.gather = gather
         self.taps = g.kernel[0] * g.kernel[1] * g.kernel[2]
         self.depth = self.taps * ((self.blocks - 1) * self.kb + self.kb_last)
@@ -88,6 +87,8 @@ cdef class PixelRows(Executor):
         if self.depth * self.nr * 4 > panel_bytes and not gather and not self.y_block % self.lanes:
             b = max(1, panel_bytes // max(1, self.depth // self.taps * self.nr * 4))
             self.tap_block = ceil_div(self.taps, ceil_div(self.taps, b))
+        # pads are written, whatever they held; sums over some taps are kept where the residual would be
+        self.accumulates = not self.split and self.cols == g.oc and self.tap_block >= self.taps
         self.rows = g.n * g.out[0] * g.out[1] * g.out[2]
         self.panels = ceil_div(self.cols, self.nr)
         self.fetches = 4 * self.rows * g.groups * self.cols > FETCHED
@@ -176,8 +177,8 @@ cdef class PixelRows(Executor):
         tile.kb, tile.kb_last = self.kb, self.kb_last
         if self.gather:
             tile.tap, tile.blocks, tile.kb, tile.kb_last = &zero_tap, 1, self.depth, self.depth
-        tile.ldb, tile.b_tap, tile.bias_row, tile.bias_col = self.nr, NULL, NULL, NULL
-        tile.c_split, tile.c_col = self.split, c_col
+        tile.ldb, tile.b_tap, tile.b_row, tile.bias_row, tile.bias_col = self.nr, NULL, NULL, NULL, NULL
+        tile.c_split, tile.c_col, tile.positive = self.split, c_col, self.positive
         while task < end:
             group, rest = task // per_group, task % per_group
             block = rest // self.panels * self.row_blocks // self.tiles
@@ -205,7 +206,7 @@ cdef class PixelRows(Executor):
             rows_end = share(self.rows, self.tiles, stop)
             tap = 0
             while tap < taps:
-                tile.taps, tile.accumulate = min(self.tap_block, taps - tap), onto or tap > 0
+                tile.taps, tile.accumulate, tile.resume = min(self.tap_block, taps - tap), onto, tap > 0
                 tile.clip = limits if clip and tap + tile.taps == taps else NULL
                 if not self.gather:
                     tile.tap = self.tap + tap
@@ -230,7 +231,6 @@ cdef class PixelRows(Executor):
                     tile.ahead += tile.ahead_bytes
                 tile.b += tile.taps * (self.depth // self.taps) * self.nr
                 tap += tile.taps
-                tile.bias_col = NULL  # the first block of taps has added it
             task += stop - t
 
     cdef void finish_tile(self, const lk_finish *finish, const lk_gemm *tile, int64_t group,

@@ -6,5 +6,5 @@ from .executor import Executor
 class Planes(Executor):
     def __init__(
         self, kernel: str, geometry: Any, threads: int, x_strides: Sequence[int], y_strides: Sequence[int], ic: int,
-        folds: bool,
+        folds: bool, by_channel: bool,
     ) -> None: ...  # fmt: skip

@@ -35,29 +35,32 @@ cdef class Planes(Executor):
     ic : int
         Input channels of a group.
     folds : bool
-        One group, whose channels lie a row apart and lines as many rows: what a tap of the width reads of all lines and
-        channels is one sum.
+        All taps and channels are one loop, by a list of the rows that they read: for few channels.
+    by_channel : bool
+        Sums go through channels first, and for each through the taps; it folds.
 
-    The packed filter is [groups][output channels][taps][input channels] floats, or [output channels][kd][kw][kh]
-    [input channels] if it folds, the bias [groups][output channels].
+    The packed filter is [groups][output channels][taps][input channels] floats (as summed), the bias [groups][output
+    channels].
     """
 
     cdef int64_t x_stride[4]
     cdef int64_t y_stride[4]
-    cdef int64_t ic, taps, tiles, vectors, panels, chunks
-    cdef int64_t run                 # what a tap sums
+    cdef int64_t ic, depth, taps, tiles, vectors, panels, chunks
+    cdef bint folds
     cdef bint fetches                # the output, to be written
     cdef int64_t *tap                # bytes from tap to tap of the filter
-    cdef int64_t *b_tap              # floats from the first tap's pixels
+    cdef int64_t *at                 # floats from the first pixel to those of a tap, or of a channel of one if it folds
 
-    def __init__(self, str kernel, geometry, int threads, x_strides, y_strides, int64_t ic, bint folds):
+    def __init__(self, str kernel, geometry, int threads, x_strides, y_strides, int64_t ic, bint folds,
+                 bint by_channel):
         Executor.__init__(self, kernel, geometry, threads)
         cdef const Geometry *g = &self.g
-        cdef int64_t i, a, b, c, t = 0, lines = 1 if folds else g.kernel[1]
+        cdef int64_t i, a, b, c, t = 0, each = ic if folds else 1, from_, k
         for i in range(4):
             self.x_stride[i], self.y_stride[i] = x_strides[i], y_strides[i]
-        self.ic, self.accumulates = ic, True
-        self.taps, self.run = g.kernel[0] * lines * g.kernel[2], ic * g.kernel[1] // lines
+        self.ic, self.accumulates, self.folds = ic, True, folds
+        self.taps = g.kernel[0] * g.kernel[1] * g.kernel[2]
+        self.depth = self.taps * ic
         self.tiles = ceil_div(g.oc, self.mr)
         self.vectors = ceil_div(g.out[2], self.lanes)
         self.panels = ceil_div(self.vectors, self.nr // self.lanes)
@@ -68,34 +71,37 @@ cdef class Planes(Executor):
         self.total *= self.chunks
         self.fetches = 4 * g.n * g.groups * g.oc * g.out[0] * g.out[1] * g.out[2] > FETCHED
         self.tap = <int64_t *>calloc(max(1, self.taps), sizeof(int64_t))
-        self.b_tap = <int64_t *>calloc(max(1, self.taps), sizeof(int64_t))
-        if self.tap == NULL or self.b_tap == NULL:
+        self.at = <int64_t *>calloc(max(1, self.taps * each), sizeof(int64_t))
+        if self.tap == NULL or self.at == NULL:
             raise MemoryError(f"convolution: tables of {self.taps} taps")
         for a in range(g.kernel[0]):
-            for b in range(lines):
+            for b in range(g.kernel[1]):
                 for c in range(g.kernel[2]):
-                    self.tap[t] = 4 * t * self.run
-                    self.b_tap[t] = (a * g.dilation[0] * self.x_stride[2] + b * g.dilation[1] * self.x_stride[3]) // 4
-                    self.b_tap[t] += c * g.dilation[2]
+                    self.tap[t] = 4 * t * ic
+                    from_ = (a * g.dilation[0] * self.x_stride[2] + b * g.dilation[1] * self.x_stride[3]) // 4
+                    for i in range(each):
+                        k = i * self.taps + t if by_channel else t * each + i
+                        self.at[k] = from_ + c * g.dilation[2] + i * self.x_stride[1] // 4
                     t += 1
 
     def __dealloc__(self):
         free(self.tap)
-        free(self.b_tap)
+        free(self.at)
 
     def footprint(self):
         if self.total == 0:
             return NOTHING
         g = self.g
-        taps = [4 * self.b_tap[i] for i in range(self.taps)]
+        channels = 1 if self.folds else self.ic  # of what a row of the list is, there is a list of all else
+        at = [4 * self.at[i] for i in range(self.taps * self.ic // max(1, channels))] or [0]
         reads = [(0, g.n - 1, self.x_stride[0]), (0, g.groups - 1, self.ic * self.x_stride[1]),
-                 (0, self.run - 1, self.x_stride[1]), (0, g.out[0] - 1, g.stride[0] * self.x_stride[2]),
-                 (0, g.out[1] - 1, g.stride[1] * self.x_stride[3]), (min(taps), max(taps), 1)]
+                 (0, channels - 1, self.x_stride[1]), (0, g.out[0] - 1, g.stride[0] * self.x_stride[2]),
+                 (0, g.out[1] - 1, g.stride[1] * self.x_stride[3]), (min(at), max(at), 1)]
         writes = [(0, g.n - 1, self.y_stride[0]), (0, g.groups * g.oc - 1, self.y_stride[1]),
                   (0, g.out[0] - 1, self.y_stride[2]), (0, g.out[1] - 1, self.y_stride[3])]
         filters = 4 * g.groups * g.oc
         return Footprint(((reads, 4 * self.vectors * self.lanes),), ((writes, 4 * g.out[2]),),
-                         filters * self.taps * self.run, filters)
+                         filters * self.depth, filters)
 
     cdef void part(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
                    char *workspace, int64_t task, int64_t end) noexcept nogil:
@@ -105,9 +111,12 @@ cdef class Planes(Executor):
         cdef char *to
         cdef ChannelRows rows
         cdef lk_gemm *tile = &rows.tile
-        self.channel_rows(&rows, finish, y, 4 * self.taps * self.run, self.y_stride[1])
-        tile.tap, tile.b_tap, tile.taps = self.tap, self.b_tap, self.taps
-        tile.kb, tile.kb_last, tile.ldb = self.run, self.run, self.x_stride[1] // 4
+        self.channel_rows(&rows, finish, y, 4 * self.depth, self.y_stride[1])
+        tile.tap, tile.taps, tile.kb, tile.kb_last, tile.ldb = self.tap, self.taps, self.ic, self.ic, self.x_stride[1] // 4
+        tile.b_tap = self.at
+        if self.folds:
+            tile.taps, tile.kb, tile.kb_last = 1, self.depth, self.depth
+            tile.b_tap, tile.b_row = NULL, self.at
         if self.fetches:
             tile.next_row = rows.c_row
         while task < end:
@@ -120,7 +129,7 @@ cdef class Planes(Executor):
                 o = share(g.oc, self.tiles, t)
                 tile.rows = <int>(share(g.oc, self.tiles, t + 1) - o)
                 o += group * g.oc
-                tile.a = <const char *>(w + o * self.taps * self.run)
+                tile.a = <const char *>(w + o * self.depth)
                 if bias != NULL:
                     tile.bias_row = bias + o
                 to = y + image * self.y_stride[0] + o * self.y_stride[1] + deep * self.y_stride[2]

@@ -11,12 +11,13 @@ cdef extern from "kernels.h" nogil:
         const float *b
         int64_t ldb
         const int64_t *b_tap
+        const int64_t *b_row
         const float *bias_col
         const float *bias_row
         char *c
         const int64_t *c_row
         const int64_t *c_col
-        int c_split, accumulate, rows, cols, pads
+        int c_split, accumulate, resume, positive, rows, cols, pads
         const float *clip
         const char *ahead
         int64_t ahead_bytes
@@ -46,7 +47,7 @@ cdef extern from "kernels.h" nogil:
         const uint32_t *x_lanes
         const uint32_t *y_lanes
         const uint32_t *full
-        int rows, tiles, vectors, taps, depth, kw, step
+        int rows, tiles, vectors, taps, depth, kw, step, positive
     ctypedef void (*lk_depthwise_fn)(const lk_depthwise *) noexcept nogil
 
     ctypedef struct lk_strips:
@@ -56,7 +57,7 @@ cdef extern from "kernels.h" nogil:
         const float *bias
         char *y
         int64_t y_row, y_col, rows, top, bottom, vectors
-        int cols, step, left, right
+        int cols, step, left, right, positive
         const float *clip
     ctypedef void (*lk_strips_fn)(const lk_strips *) noexcept nogil
 

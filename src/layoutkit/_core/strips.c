@@ -53,6 +53,10 @@ LK_INLINE void begin(vf *acc, const float *bias, const int cols)
 
 LK_INLINE void end(const lk_strips *s, char *y, vf *acc, const int cols)
 {
+    if (s->positive)
+#pragma GCC unroll 8
+        for (int j = 0; j < cols; j++)
+            acc[j] = positive_zeros(acc[j]);
     if (s->clip)
 #pragma GCC unroll 8
         for (int j = 0; j < cols; j++)

@@ -84,7 +84,7 @@ cdef class Strips(Executor):
         cdef float limits[2]
         cdef bint clip = clips(finish, NULL, limits, False)
         s.x_row, s.x_col, s.y_row, s.y_col = self.x_stride[2], self.x_stride[3], self.y_stride[2], self.y_stride[3]
-        s.clip, s.bias, s.step = limits if clip else NULL, NULL, <int>g.stride[2]
+        s.clip, s.bias, s.step, s.positive = limits if clip else NULL, NULL, <int>g.stride[2], self.positive
         while task < end:
             chunk, rest = task % self.chunks, task // self.chunks
             run, n = rest % self.runs, rest // self.runs

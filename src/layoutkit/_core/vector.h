@@ -42,6 +42,9 @@ static inline void store_lanes(char *p, vf v, uint32_t mask)
     _mm256_maskstore_ps((float *)p, lane_signs(mask), (__m256)v);
 }
 #else
+#if defined(__aarch64__)
+#include <arm_neon.h>
+#endif
 static inline vf load_lanes(const char *p, uint32_t mask)
 {
     vf v = {};
@@ -97,6 +100,24 @@ static inline vf left_of(vf a, vf b, vf product)
 #endif
 }
 
+/* v, its negative zeros positive. A sum that takes in padding's zeros and one that leaves them out differ in the sign of a
+ * zero at most (products underflow to either). */
+static inline vf positive_zeros(vf v) { return v + 0.0f; }
+
+/* a * b + c, rounded once where the instruction set can. */
+static inline vf fused(vf a, vf b, vf c)
+{
+#if defined(__AVX512F__)
+    return (vf)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif defined(__FMA__)
+    return (vf)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#elif defined(__aarch64__)
+    return (vf)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+#else
+    return a * b + c;
+#endif
+}
+
 /* The first n lanes of v, 0 in the others. */
 static inline vf first_lanes(vf v, int n)
 {
@@ -119,8 +140,8 @@ static inline vf shuffle_lanes(vf v, vi order) { return __builtin_shuffle(v, ord
 #define LK_FMA_AT(acc, a, at) __asm__ volatile("vfmadd231ps %2, %1, %0" : "+x"(acc) : "x"(a), "m"(*(const vf *)(at)))
 #else
 #define LK_PIN(x) ((void)0)
-#define LK_FMA(acc, a, b) ((acc) += (a) * (b))
-#define LK_FMA_AT(acc, a, at) ((acc) += (a) * *(const vf *)(at))
+#define LK_FMA(acc, a, b) ((acc) = fused(a, b, acc))
+#define LK_FMA_AT(acc, a, at) ((acc) = fused(a, *(const vf *)(at), acc))
 #endif
 #define LK_PIN_ADDRESS(x) __asm__ volatile("" : "+r"(x)) /* computed here, in a general register */
 

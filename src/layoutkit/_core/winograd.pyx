@@ -216,8 +216,9 @@ cdef class Winograd(Executor):
         for i in range(self.nr // self.lanes):
             c_col[i] = 4 * i * self.lanes
         g.row, g.c_row, g.c_col, g.tap, g.taps = row, c_row, c_col, &no_tap, 1
-        g.mask, g.zero, g.b_tap, g.bias_col, g.bias_row = NULL, NULL, NULL, NULL, NULL
-        g.blocks, g.block_stride, g.ldb, g.c_split, g.clip, g.next_row = 1, 0, self.nr, 0, NULL, NULL
+        g.mask, g.zero, g.b_tap, g.b_row, g.bias_col, g.bias_row = NULL, NULL, NULL, NULL, NULL, NULL
+        g.blocks, g.block_stride, g.ldb, g.c_split, g.resume, g.positive = 1, 0, self.nr, 0, 0, 0
+        g.clip = g.next_row = NULL
         g.ahead_bytes = 4 * depth * self.nr // (high * runs) // 64 * 64
         for t in range(self.products):
             for p in range(work.panel, work.stop):

@@ -20,7 +20,7 @@ from ..arrays import empty
 from ..layout import Layout
 from ..reorder import reorder
 from ..winograd import PAIRS
-from . import winograd_conv
+from . import order, winograd_conv
 from .geometry import (
     channels_innermost,
     contiguous_strides,
@@ -29,13 +29,13 @@ from .geometry import (
     spatial_strides,
     strides_of,
 )
+from .order import LANES
 from .problem import ConvProblem
 
 # Bytes of input that a block of rows may span: at least, and at most what stays in L2 beside a filter panel.
 ROW_BLOCK = 96 << 10, 384 << 10
 
 GFLOPS = {"portable": 16e9, "avx2": 120e9, "avx512": 240e9, "avx512_bf16": 240e9}
-LANES = {"portable": 4, "avx2": 8, "avx512": 16, "avx512_bf16": 16}
 PANEL = 300 << 10  # bytes of a filter panel past which the sum is split by taps
 
 
@@ -129,8 +129,9 @@ def filters_in_place(p: ConvProblem) -> bool:
 
 
 def filters_pack(p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
-    """Filter and bias as they are."""
-    return w, bias
+    """Filter (O, I/G, *k) -> [O][taps][I/G], or as it is where sums go by channel; the bias as it is."""
+    taps = prod(w.shape[2:])
+    return w if taps == 1 or order.by_channel(p) else reorder(w.reshape(*w.shape[:2], taps), "abc", "acb"), bias
 
 
 def filters_build(p: ConvProblem, kernel: Kernel, threads: int, x_strides, y_strides, gather: bool):
@@ -139,7 +140,7 @@ def filters_build(p: ConvProblem, kernel: Kernel, threads: int, x_strides, y_str
     return FilterRows(
         kernel.name, geometry(p), threads,
         (xs[0][0].stride, xs[1][0].stride, *spatial_strides(xs)), (ys[0][0].stride, ys[1][0].stride),
-        (p.ic // p.groups, p.oc // p.groups), not gather,
+        (p.ic // p.groups, p.oc // p.groups), not gather, order.by_channel(p),
     )  # fmt: skip
 
 
@@ -148,10 +149,6 @@ def filters_strides_ok(layout: Layout, strides: Sequence[int], shape: Sequence[i
     return (
         tuple(strides[2:]) == contiguous_strides(layout, shape)[2:] and all(s % 4 == 0 for s in strides)
     )
-
-
-def _strict(p: ConvProblem) -> str:
-    return "strict"
 
 
 @dataclass(frozen=True)
@@ -166,7 +163,7 @@ class Algorithm:
     build: Callable
     strides_ok: Callable
     packing: str  # filters packed alike are packed once
-    accuracy: Callable = _strict  # the strictest that allows it, for a problem
+    accuracy: Callable = order.reproducible  # the strictest that allows it, for a problem
     variant: str = ""  # one of several ways that share the name
     estimate: Callable | None = None  # seconds, where they are not those of the problem's flops
     packs: float = 1.0  # what packing takes, in reorders of the filter
@@ -192,11 +189,13 @@ def _winograd(m: int) -> Algorithm:
 
 
 ALGORITHMS = (
-    Algorithm("direct", False, "channels", rows_support, rows_pack, rows_build, rows_strides_ok, "rows"),
+    Algorithm("direct", False, "channels", rows_support, rows_pack, rows_build, rows_strides_ok, "rows",
+              order.by_taps),
     Algorithm("direct", False, "pixels", _filters_direct, filters_pack, filters_build, filters_strides_ok,
               "filters"),
-    Algorithm("im2col", True, "channels", rows_support, rows_pack, rows_build, rows_strides_ok, "rows"),
+    Algorithm("im2col", True, "channels", rows_support, rows_pack, rows_build, rows_strides_ok, "rows",
+              order.by_taps),
     Algorithm("im2col", True, "pixels", filters_support, filters_pack, filters_build, filters_strides_ok,
-              "filters"),
+              "planes"),
     *map(_winograd, PAIRS),
 )  # fmt: skip

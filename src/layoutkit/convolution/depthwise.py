@@ -20,13 +20,13 @@ from .._core import depthwise as core
 from .._core.registry import Kernel
 from ..arrays import empty
 from ..layout import Layout
-from .algorithms import LANES, Algorithm, rows_strides_ok
+from .algorithms import Algorithm, rows_strides_ok
 from .geometry import channels_innermost, geometry, spatial_strides, strides_of
+from .order import LANES, MOST, by_channel, reproducible, windows_of, within_vectors
 from .problem import ConvProblem
 
 RUN = 64  # channels that a task takes of an NHWC pixel: four lines, so that what the next row reads again is in L1
 RATE = 0.6, 0.7  # of the FMA peak, of depthwise and of groups: what the estimate expects
-MOST = 16  # channels of a group: with more, they fill the columns of the register tile
 
 
 def depthwise_support(p: ConvProblem) -> str | None:
@@ -57,7 +57,7 @@ def _support(p: ConvProblem) -> str | None:
         if p.oc != p.ic or block % (p.ic // p.groups):
             return f"{p.groups} groups of {p.ic} > {p.oc} channels do not keep to their blocks in {p.dst}"
         return None
-    if any(_windows(p, lanes, -(-p.oc // lanes), lanes) is None for lanes in set(LANES.values())):
+    if not within_vectors(p):
         return f"{p.oc} output channels in {p.groups} groups read channels farther apart than a vector"
     return None
 
@@ -90,21 +90,6 @@ def _count(p: ConvProblem, found: _Vectors) -> int:
     return -(-p.oc // found.run) * found.run // found.each
 
 
-def _windows(p: ConvProblem, each: int, vectors: int, lanes: int) -> np.ndarray | None:
-    """The input channel of the first lane, for each vector and each of the channels of a group: (vectors, depth).
-
-    One for all channels of a group where `lanes` reach that far, else one for each; None if not even that does.
-    """
-    depth, per_group = p.ic // p.groups, p.oc // p.groups
-    first = np.minimum(np.arange(vectors) * each, max(0, p.oc - 1)) // per_group * depth
-    last = np.minimum(np.arange(1, vectors + 1) * each - 1, max(0, p.oc - 1)) // per_group * depth
-    if (last - first >= lanes).any():
-        return None
-    if (last + depth - first <= lanes).all():
-        return np.repeat(first[:, None], depth, axis=1)
-    return first[:, None] + np.arange(depth)
-
-
 def _lanes(p: ConvProblem, found: _Vectors, lanes: int):
     """What each vector reads and writes, as `core.Depthwise` takes it."""
     depth, block, count = p.ic // p.groups, p.dst.block(1), _count(p, found)
@@ -122,7 +107,7 @@ def _lanes(p: ConvProblem, found: _Vectors, lanes: int):
         x_lanes = mask(used & (channel < p.oc))[:, None].copy()
         x_at = order = None
     else:
-        windows = _windows(p, found.each, count, lanes)
+        windows = windows_of(p, found.each, count, lanes)
         assert windows is not None  # or it would not be supported
         reads = channel[:, None] // (p.oc // p.groups) * depth + np.arange(depth)[:, None] - windows[..., None]
         valid = (used & (channel < p.oc))[:, None] & np.ones((depth, 1), bool)
@@ -139,9 +124,9 @@ def _lanes(p: ConvProblem, found: _Vectors, lanes: int):
 
 
 def pack(p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
-    """Filter (O, I/G, *k) -> [vectors][rows of taps][I/G][kw][lanes], bias -> [vectors][lanes] or None."""
+    """Filter (O, I/G, *k) -> [vectors][taps][I/G][lanes], as summed; bias -> [vectors][lanes] or None."""
     found, lanes = _vectors(p, kernel), LANES[kernel.isa]
-    vectors, inner = _count(p, found), (prod(p.kernel[:-1]), p.ic // p.groups, p.kernel[-1])
+    vectors, depth, taps = _count(p, found), p.ic // p.groups, prod(p.kernel)
 
     def by_lanes(values: np.ndarray) -> np.ndarray:
         padded = np.zeros((vectors * found.each, *values.shape[1:]), np.float32)
@@ -153,7 +138,8 @@ def pack(p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None)
             out[..., pixel * found.each : (pixel + 1) * found.each] = one
         return out
 
-    w = np.swapaxes(w.reshape(p.oc, inner[1], inner[0], inner[2]), 1, 2)
+    w = w.reshape(p.oc, depth, taps)
+    w = w if p.kernel[-1] == 3 else w.swapaxes(1, 2)
     return by_lanes(w), None if bias is None else by_lanes(bias)
 
 
@@ -184,8 +170,15 @@ def estimate(p: ConvProblem, kernel: Kernel, lanes: int, peak: float, threads: i
     return 2 * lanes * outputs * columns * prod(p.kernel) * (p.ic // p.groups) / rate
 
 
+def grouped_accuracy(p: ConvProblem) -> str:
+    """The strictest accuracy that allows it: the kernel goes by channel where rows have three taps."""
+    return reproducible(p) if by_channel(p) == (p.kernel[-1] == 3) else "strict"
+
+
 DEPTHWISE, GROUPED = (
-    Algorithm(name, False, "channels", support, pack, build, strides_ok, "depthwise", family="depthwise",
+    Algorithm(name, False, "channels", support, pack, build, strides_ok, "depthwise", accuracy, family="depthwise",
               estimate=estimate, detour=detour)
-    for name, support, detour in (("depthwise", depthwise_support, ""), ("grouped", grouped_support, "blocks"))
+    for name, support, accuracy, detour in (
+        ("depthwise", depthwise_support, reproducible, ""), ("grouped", grouped_support, grouped_accuracy, "blocks"),
+    )
 )  # fmt: skip

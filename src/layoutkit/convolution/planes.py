@@ -2,21 +2,20 @@
 
 Along the width one tap's pixels are the next one's, shifted: with stride 1 the rows of an image padded with zeros are
 the panel of the register tile for every tap, and output channels, however few or odd, are its rows. What is lost is
-what the last vector of a row lacks. Where channels are few, the copy has the rows of all of them beside one another for
-every line: the kh * C rows that a tap of the width reads follow one another, which makes its sum long enough.
+what the last vector of a row lacks. Where channels are few, a tap would be a short sum: then the copy has the rows of all
+channels beside one another for every line, and all that a tile sums is one loop by a list of the rows.
 """
 
 from __future__ import annotations
 
 from math import prod
 
-import numpy as np
-
 from .._core import planes as core
 from .._core.registry import Kernel
-from .algorithms import Algorithm, filters_strides_ok
+from .algorithms import Algorithm, filters_pack, filters_strides_ok
 from .folded import Room, padded_room
 from .geometry import geometry, pixels_innermost, spatial_strides, strides_of
+from .order import by_channel
 from .problem import ConvProblem
 
 LINE = 64  # bytes: rows of a copy that folds begin with one; the widest vector
@@ -51,16 +50,8 @@ def planes_room(p: ConvProblem, x_strides) -> Room:
 
 
 def _folds(p: ConvProblem) -> bool:
-    """The rows of a tap of the width follow one another: where few channels would make short sums."""
-    return p.groups == 1 and p.ic <= FEW and len(p.kernel) > 1 and p.dilation[-2] == 1
-
-
-def planes_pack(p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
-    """Filter (O, I/G, *k) -> [O][taps][I/G], or [O][kd][kw][kh][I] where rows fold; the bias as it is."""
-    if not _folds(p):
-        return np.ascontiguousarray(np.swapaxes(w.reshape(*w.shape[:2], prod(p.kernel)), 1, 2)), bias
-    w = w.reshape(*w.shape[:2], prod(p.kernel[:-2]), *p.kernel[-2:])
-    return np.ascontiguousarray(w.transpose(0, 2, 4, 3, 1)), bias
+    """All taps are one loop: few channels would make short sums."""
+    return p.ic // p.groups <= FEW
 
 
 def planes_build(p: ConvProblem, kernel: Kernel, threads: int, x_strides, y_strides, gather: bool):
@@ -70,7 +61,7 @@ def planes_build(p: ConvProblem, kernel: Kernel, threads: int, x_strides, y_stri
         kernel.name, geometry(p), threads,
         (xs[0][0].stride, xs[1][0].stride, *spatial_strides(xs)[:2]),
         (ys[0][0].stride, ys[1][0].stride, *spatial_strides(ys)[:2]), p.ic // p.groups,
-        _folds(p),
+        _folds(p), by_channel(p),
     )  # fmt: skip
 
 
@@ -82,5 +73,5 @@ def planes_estimate(p: ConvProblem, kernel: Kernel, lanes: int, flops: float, th
     return 2 * lanes * vectors * rows * steps / (0.95 * flops * threads)
 
 
-PLANES = Algorithm("planes", False, "pixels", planes_support, planes_pack, planes_build, filters_strides_ok, "planes",
+PLANES = Algorithm("planes", False, "pixels", planes_support, filters_pack, planes_build, filters_strides_ok, "planes",
                    estimate=planes_estimate, room=planes_room)  # fmt: skip

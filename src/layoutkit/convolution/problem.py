@@ -13,7 +13,7 @@ from ..choosing.keys import CHANNELS, LAYOUT, NUMBER, sizes
 from ..layout import Layout
 from ..notation import key
 
-ACCURACIES = ("strict", "standard", "fast")  # each allows what the ones before it allow
+ACCURACIES = ("reproducible", "strict", "standard", "fast")  # each allows what the ones before it allow
 
 MOST = 2**31 - 1  # what a kernel, stride, dilation, padding or number of groups may be
 MOST_BYTES = 2**62  # of an array, its padding included: offsets are 64 bits wide

@@ -97,6 +97,8 @@ class Route:
             y_bytes = prod(native.dst.physical_shape(p.dst_shape)) * 4
             y_strides = inner
         executor = algorithm.build(native, kernel, threads, x_strides, y_strides, algorithm.gather)
+        # without padding every way adds the same products, so that zeros have the same sign
+        executor.positive = p.accuracy == ACCURACIES[0] and any(map(any, p.padding))
         seconds = _estimate(p, self.native, algorithm, kernel, threads)
         self.run = core.Route(before, executor, after, residual, x_bytes, y_bytes, pool, seconds, pads)
         source = spans.of_array(native.src.physical_shape(p.src_shape), x_strides, 4).at(self.run.start)

@@ -1,0 +1,51 @@
+"""The order of a sum: what accuracy "reproducible" promises. It depends on the problem alone, not on its layouts.
+
+A sum begins with the bias and goes through the taps of the filter (depth, height, width), and for each of them through
+the input channels of its group; in small groups, with kernels three wide, through the channels, and for each of them
+through the taps: that is how vectors of such groups are fastest. One fused multiply-add follows another.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .problem import ConvProblem
+
+LANES = {"portable": 4, "avx2": 8, "avx512": 16, "avx512_bf16": 16}
+MOST = 16  # channels of a small group: with more, they fill the columns of the register tile
+
+
+def windows_of(p: ConvProblem, each: int, vectors: int, lanes: int) -> np.ndarray | None:
+    """The input channel of the first lane, for each vector and each of the channels of a group: (vectors, depth).
+
+    One for all channels of a group where `lanes` reach that far, else one for each; None if not even that does.
+    """
+    depth, per_group = p.ic // p.groups, p.oc // p.groups
+    first = np.minimum(np.arange(vectors) * each, max(0, p.oc - 1)) // per_group * depth
+    last = np.minimum(np.arange(1, vectors + 1) * each - 1, max(0, p.oc - 1)) // per_group * depth
+    if (last - first >= lanes).any():
+        return None
+    if (last + depth - first <= lanes).all():
+        return np.repeat(first[:, None], depth, axis=1)
+    return first[:, None] + np.arange(depth)
+
+
+def within_vectors(p: ConvProblem) -> bool:
+    """Whether the input channels of a vector of output channels lie within a vector, whatever its length."""
+    return all(windows_of(p, lanes, -(-p.oc // lanes), lanes) is not None for lanes in set(LANES.values()))
+
+
+def by_channel(p: ConvProblem) -> bool:
+    """Whether sums go through channels first, and for each through the taps."""
+    small = p.groups > 1 and 1 < p.ic // p.groups <= MOST
+    return small and p.kernel[-1] == 3 and within_vectors(p)
+
+
+def reproducible(p: ConvProblem) -> str:
+    """The strictest accuracy that allows what sums in the order of its problem."""
+    return "reproducible"
+
+
+def by_taps(p: ConvProblem) -> str:
+    """That of what always goes through taps first."""
+    return "strict" if by_channel(p) else "reproducible"
