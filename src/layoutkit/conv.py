@@ -232,9 +232,9 @@ def conv2d(
         Of the result; that of `x` by default. Pads are zeros.
     algorithm : {"auto", "direct", "im2col", "winograd", "folded", "planes", "depthwise", "grouped", "blas"}
         "auto" takes the route that the cost table thinks fastest.
-    accuracy : {"standard", "strict", "fast"}
-        What "auto" may choose from. "strict": direct summation only, an Inf or NaN reaches no other outputs than
-        those it is summed into. "standard": also Winograd's F(2x2, 3x3) and F(4x4, 3x3), "fast": also F(6x6, 3x3),
+    accuracy : {"standard", "reproducible", "strict", "fast"}
+        What "auto" may choose from. "reproducible": sums in one order, see `reproducible`. "strict": direct
+        summation only, an Inf or NaN reaches no other outputs than those it is summed into. "standard": also Winograd's F(2x2, 3x3) and F(4x4, 3x3), "fast": also F(6x6, 3x3),
         all within the bound of `layoutkit.winograd.error_bound`. Filters for which that does not hold are summed
         directly.
     activation : str or tuple, optional

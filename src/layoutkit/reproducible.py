@@ -17,7 +17,7 @@ _on = _MEANINGS[_text]
 def reproducible(on: bool | None = None) -> bool:
     """Let every convolution from now on be of accuracy "reproducible"; returns the mode before.
 
-    A result then has the same bits with any number of threads, any cost table and mode of tuning, on AVX2 and on AVX-512,
+    A result then has the same bits with any number of threads, any cost table and mode of tuning, on AVX2 and AVX-512,
     in any layout: it depends on the numbers alone. Every sum begins with the bias and goes through the filter's taps
     (depth, height, width) and for each of them through the input channels, one fused multiply-add after another; what
     may still be chosen are ways that do so. ``LAYOUTKIT_REPRODUCIBLE=1`` sets it from the start.

@@ -4,7 +4,7 @@
 
 Spatial axes are always three, depth height width; one that a problem does not have has size 1.
 All strides are in bytes. Work is one flat range of tiles that the threads share evenly, in one parallel
-region; a tile is always computed whole and by one thread, so results do not depend on their number.
+region; a tile is always computed whole and by one thread, so the results of a plan do not depend on their number.
 """
 
 from cython.parallel cimport parallel

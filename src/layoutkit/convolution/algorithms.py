@@ -29,7 +29,6 @@ from .geometry import (
     spatial_strides,
     strides_of,
 )
-from .order import LANES
 from .problem import ConvProblem
 
 # Bytes of input that a block of rows may span: at least, and at most what stays in L2 beside a filter panel.

@@ -2,8 +2,8 @@
 
 Along the width one tap's pixels are the next one's, shifted: with stride 1 the rows of an image padded with zeros are
 the panel of the register tile for every tap, and output channels, however few or odd, are its rows. What is lost is
-what the last vector of a row lacks. Where channels are few, a tap would be a short sum: then the copy has the rows of all
-channels beside one another for every line, and all that a tile sums is one loop by a list of the rows.
+what the last vector of a row lacks. Where channels are few, a tap would be a short sum: then the copy has the rows of
+all channels beside one another for every line, and all that a tile sums is one loop by a list of the rows.
 """
 
 from __future__ import annotations

@@ -33,11 +33,12 @@ from ..plan import Candidate, Choice, SlowPathWarning, Step, mode, rank
 from ..pool import pool
 from ..spans import PlanError, Span
 from . import algorithms, blas
-from .algorithms import GFLOPS, LANES, Algorithm
+from .algorithms import GFLOPS, Algorithm
 from .depthwise import DEPTHWISE, GROUPED
 from .folded import CHANNELS_LAST, FOLDED, padded_room
 from .footprint import check_executor
 from .geometry import contiguous_strides
+from .order import LANES
 from .planes import PLANES
 from .problem import ACCURACIES, KEY, ConvProblem, check_strides
 from .strips import STRIPS

@@ -12,8 +12,9 @@ import numpy as np
 
 from .._core import strips as core
 from .._core.registry import Kernel
-from .algorithms import LANES, Algorithm, rows_strides_ok
+from .algorithms import Algorithm, rows_strides_ok
 from .geometry import channels_innermost, geometry, spatial_strides, strides_of
+from .order import LANES
 from .problem import ConvProblem
 
 WHOLE = max(LANES.values())
