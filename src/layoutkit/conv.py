@@ -234,9 +234,9 @@ def conv2d(
         "auto" takes the route that the cost table thinks fastest.
     accuracy : {"standard", "reproducible", "strict", "fast"}
         What "auto" may choose from. "reproducible": sums in one order, see `reproducible`. "strict": direct
-        summation only, an Inf or NaN reaches no other outputs than those it is summed into. "standard": also Winograd's F(2x2, 3x3) and F(4x4, 3x3), "fast": also F(6x6, 3x3),
-        all within the bound of `layoutkit.winograd.error_bound`. Filters for which that does not hold are summed
-        directly.
+        summation only, an Inf or NaN reaches no other outputs than those it is summed into. "standard": also
+        Winograd's F(2x2, 3x3) and F(4x4, 3x3), "fast": also F(6x6, 3x3), all within the bound of
+        `layoutkit.winograd.error_bound`. Filters for which that does not hold are summed directly.
     activation : str or tuple, optional
         What follows the sum: "relu", "relu6", ("clip", lo, hi), ("leaky_relu", slope), ("prelu", slopes), "silu",
         "gelu" (by erf), "gelu_tanh", "hardswish".
