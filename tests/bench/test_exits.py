@@ -22,7 +22,7 @@ from layoutkit.bench import __main__, command
 from layoutkit.choosing import machine
 from layoutkit.exits import run
 machine.waited = lambda: 0.0
-measure, seen, write = command.measure_contest, [], cost.write
+measure, seen = command.measure_contest, []
 def interrupt():
     os.kill(os.getpid(), signal.SIGINT)
 def hooked(contest, seconds):
@@ -103,9 +103,9 @@ def test_ctrl_c_while_measuring(cache_dir, hook, saved):
 
 FIRST_SAVE = """
 def interrupted(*args):
-    cost.write = write
+    cost.files.replace = replace
     interrupt()
-cost.write = interrupted
+replace, cost.files.replace = cost.files.replace, interrupted
 """
 REPORT = "command.report.lines = lambda results: interrupt()"
 

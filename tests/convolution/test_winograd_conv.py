@@ -193,7 +193,7 @@ X, W = np.ones((1, 8, 9, 9), np.float32), np.ones((8, 8, 3, 3), np.float32)
         (dict(dilation=2), "winograd is for dilation 1, not (2, 2)"),
         (dict(w=np.ones((8, 8, 5, 5), np.float32)), "winograd is for kernels of 3 and 3x3, not of 5x5"),
         (dict(accuracy="strict"), "winograd F(2,3) is of accuracy 'standard' here, 'strict' was asked for"),
-        (dict(accuracy="exact"), "accuracy 'exact' is none of strict, standard, fast"),
+        (dict(accuracy="exact"), "accuracy 'exact' is none of reproducible, strict, standard, fast"),
     ],
 )
 def test_what_it_cannot_do(kwargs, says):

@@ -107,7 +107,11 @@ class Layer(NamedTuple):
 
     def check(self, text: str) -> None:
         """ValueError if there is no such convolution."""
-        if not self.problem("NCHW").fits:
+        try:
+            fits = self.problem("NCHW").fits
+        except ValueError as error:  # numbers that no convolution has
+            raise ValueError(f"not a layer: {text!r}; {error}") from None
+        if not fits:
             raise ValueError(f"not a layer: {text!r}; its numbers do not fit together")
 
     def __str__(self) -> str:
