@@ -169,7 +169,7 @@ def case(seed: int, index: int) -> str | None:
         wrong = _wrong(logical, want, exact_sums, given, attributes, name, add)
     if wrong:
         return f"{wrong}: {what}"
-    if not np.array_equal(got, reference.to_physical(logical, dst)):
+    if not np.array_equal(got, reference.to_physical(logical, dst), equal_nan=True):
         return f"pads are not zero: {what}"
     if out is not None and (got is not out.array or not out.untouched()):
         return f"written outside out: {what}"

@@ -100,8 +100,8 @@ cdef class Planes(Executor):
         writes = [(0, g.n - 1, self.y_stride[0]), (0, g.groups * g.oc - 1, self.y_stride[1]),
                   (0, g.out[0] - 1, self.y_stride[2]), (0, g.out[1] - 1, self.y_stride[3])]
         filters = 4 * g.groups * g.oc
-        return Footprint(((reads, 4 * self.vectors * self.lanes),), ((writes, 4 * g.out[2]),),
-                         filters * self.depth, filters)
+        source = ((reads, 4 * self.vectors * self.lanes),) if self.ic else ()
+        return Footprint(source, ((writes, 4 * g.out[2]),), filters * self.depth, filters)
 
     cdef void part(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
                    char *workspace, int64_t task, int64_t end) noexcept nogil:
