@@ -3,8 +3,8 @@
     python bench/reproducible.py [--shapes 60] [--seed 0] [--threads 2]
     python bench/reproducible.py --check 2000 [--seed 3] [--only 1234]
 
-Without --check: what a call takes with accuracy "reproducible" over what it takes with "strict", for ResNet-50's layers in
-three layouts and for shapes drawn at random. Both choose by measuring; they take turns, the medians' ratio is told.
+Without --check: what a call takes with accuracy "reproducible" over what it takes with "strict", for ResNet-50's layers
+in three layouts and for shapes drawn at random. Both choose by measuring; they take turns, the medians' ratio is told.
 
 With --check: random problems, each carried out on every instruction set that has fused multiply-adds, with other
 numbers of threads and tables of costs that were made up, so that any candidate may win: all bits are the same, and
@@ -46,7 +46,9 @@ MOST = 300_000  # elements of an array of a random problem
 MOST_SUMMED = 4_000_000  # products of one, which numpy adds up one after another
 WAYS = 3  # in which a random problem is carried out on each instruction set
 OPERATIONS = {
-    (rank, transposed): getattr(lk, f"Conv{'Transpose' * transposed}{rank}d") for rank in (1, 2, 3) for transposed in (0, 1)
+    (rank, transposed): getattr(lk, f"Conv{'Transpose' * transposed}{rank}d")
+    for rank in (1, 2, 3)
+    for transposed in (0, 1)
 }
 ROUNDS, TURN = 15, 2e-3  # seconds that a turn takes at least
 LIMIT = 1.10  # what "reproducible" may take, of "strict"
@@ -97,7 +99,8 @@ def ways(rng: np.random.Generator, count: int = WAYS) -> list[list[Way]]:
     alone = {"portable"} if platform.machine() == "x86_64" else set()
     groups = [[isa for isa in registry.isas() if isa not in alone], sorted(alone)]
     return [
-        [Way(isa, int(rng.integers(1, 5)), int(rng.integers(2**31)) if i else None) for isa in isas for i in range(count)]
+        [Way(isa, int(rng.integers(1, 5)), int(rng.integers(2**31)) if i else None)
+         for isa in isas for i in range(count)]
         for isas in groups if isas
     ]  # fmt: skip
 
@@ -231,7 +234,8 @@ def case(seed: int, index: int) -> Case:
         dst = src
     kind = str(rng.choice(("normal", "normal", "tiny", "wild")))
     x = values(rng, kind, n, ic, *size)
-    w = values(rng, "tiny" if kind == "tiny" else "normal", *((ic, oc // groups) if transposed else (oc, ic // groups)), *kernel)
+    shape = (ic, oc // groups) if transposed else (oc, ic // groups)
+    w = values(rng, "tiny" if kind == "tiny" else "normal", *shape, *kernel)
     bias = values(rng, kind, oc) * np.float32(kind != "tiny" or rng.integers(2)) if rng.integers(2) else None
     finish = dict(activation=None, scale=None)
     name = str(rng.choice(list(ACTIVATIONS)))
@@ -343,8 +347,8 @@ def cost(args: argparse.Namespace) -> int:
         print(f"{kind:18} {ratio:6.3f}  {str(p).removesuffix(' f32 standard'):70} {ways}", flush=True)
     for kind, ratios in by_kind.items():
         beyond = sum(r > LIMIT for r in ratios)
-        print(f"{kind:18} geometric mean {geomean(ratios):.3f}, median {np.median(ratios):.3f}, most {max(ratios):.3f}, "
-              f"{beyond} of {len(ratios)} beyond {LIMIT}")  # fmt: skip
+        print(f"{kind:18} geometric mean {geomean(ratios):.3f}, median {np.median(ratios):.3f}, most {max(ratios):.3f},"
+              f" {beyond} of {len(ratios)} beyond {LIMIT}")  # fmt: skip
     return sum(geomean(ratios) > LIMIT for ratios in by_kind.values())
 
 

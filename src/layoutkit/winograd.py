@@ -184,7 +184,7 @@ def error_bound(
     Parameters
     ----------
     x, w, bias : ndarray
-        Logical input (N, C, *spatial), filter (O, C / groups, *kernel), bias (O,).
+        Logical input ``(N, C, *spatial)``, filter ``(O, C / groups, *kernel)``, bias ``(O,)``.
     m : int
         2, 4 or 6. A kernel of 3 along the last two axes makes tiles of m x m outputs, 1 x 3 (or 3 in 1-D) of 1 x m.
     stride, padding, dilation, groups
@@ -193,7 +193,7 @@ def error_bound(
     Returns
     -------
     ndarray of float64
-        (N, O, *output).
+        ``(N, O, *output)``.
     """
     axes = x.ndim - 2
     lead = (1,) * (3 - axes)
