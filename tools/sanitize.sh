@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The tests on an extension built with AddressSanitizer and UndefinedBehaviorSanitizer:
 #   tools/sanitize.sh [python] [pytest arguments]
-# and then a share of bench/campaign.py, whose arguments SANITIZE_CASES may say.
+# and then, where SANITIZE_CASES has arguments for it, bench/campaign.py.
 # `python` has numpy, the build requirements (meson-python, ninja, cython) and the test requirements; nothing is
 # installed into it. torch and OpenCL are left out: their libraries do not run under the sanitizers.
 set -euo pipefail
@@ -29,4 +29,4 @@ fi
 # capture=sys: what a sanitizer writes before it ends the process is seen
 "$python" -m pytest -p no:cacheprovider --capture=sys "$@"
 # shellcheck disable=SC2086
-"$python" bench/campaign.py ${SANITIZE_CASES:---reorders 4000 --convolutions 1500 --transposed 50 --limits 100}
+[ -z "${SANITIZE_CASES:-}" ] || "$python" bench/campaign.py $SANITIZE_CASES
