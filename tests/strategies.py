@@ -68,8 +68,7 @@ def shapes(draw, rank, min_size=0, most=600):
 
 def fitted(layout, shape, most=20_000):
     """`layout`, without its innermost blocks where the array of `shape` would have more than `most` elements."""
-    while prod(layout.physical_shape(shape)) > most:
-        blocks = [k for k, f in enumerate(layout.factors) if f.size]
+    while (blocks := [k for k, f in enumerate(layout.factors) if f.size]) and prod(layout.physical_shape(shape)) > most:
         layout = Layout.from_factors(layout.factors[: blocks[-1]] + layout.factors[blocks[-1] + 1 :])
     return layout
 
