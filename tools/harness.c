@@ -150,7 +150,7 @@ static int depthwise(const lk_kernel *k, int rows, int cols, int kw, int step, i
                             if (row < 0 || column < 0) continue;
                             if (each == 1) from = o;
                             sum += x[(row * W + column) * channels + from]
-                                   * w[(((o / lanes * TAPS + t) * kw + b) * each + c) * lanes + o % lanes];
+                                   * w[(((o / lanes * each + c) * TAPS + t) * kw + b) * lanes + o % lanes];
                         }
                 want[(r * 8 + j) * channels + o] = fminf(fmaxf(sum, limits[0]), limits[1]);
             }

@@ -1,11 +1,10 @@
 /* depthwise_<rows>x<columns>_f32: few input channels for each output channel; see lk_depthwise in kernels.h.
  *
- *   y[r][j] = bias + sum_t sum_b sum_c x[r][j][t][b][c] * w[t][b][c]        vectors of output channels
+ *   y[r][j] = bias + sum_c sum_t sum_b x[r][j][c][t][b] * w[c][t][b]        vectors of output channels
  *
- * Two output rows by up to MAX_COLS columns stay in registers until all taps are summed, the filter's taps of a
- * row of taps beside them. Where neighbouring columns read the same vectors (x_col is `step` taps), each is loaded
- * once for all of them. Small groups are the same with the lanes of x permuted: lane i reads channel c of its group; where
- * three taps of a row read the same vectors, a channel after the other, so that their weights are in registers.
+ * Two output rows by up to MAX_COLS columns stay in registers until all channels and taps are summed, the filter's taps of
+ * a row of taps beside them. Where neighbouring columns read the same vectors (x_col is `step` taps), each is loaded
+ * once for all of them. Small groups are the same with the lanes of x permuted: lane i reads channel c of its group.
  * Regions: columns that touch the padding, and the last vector where it is ragged, load and store by masks; rows of
  * taps in the padding are left out, for each output row.
  */
@@ -38,8 +37,15 @@ LK_INLINE vf column(const char *p, const lk_depthwise_tile *at, const int i, con
     return *(const vf *)p;
 }
 
+/* Where the columns of a tile read: row of taps t of output row r begins at x + tap[t] * tap_bytes + r * row. */
+typedef struct {
+    const char *x;
+    const int64_t *tap;
+    int64_t tap_bytes, row, column; /* column: from one to the next that is read, where these lie together */
+} place;
+
 /* One row of taps of both output rows, each where it is inside. */
-LK_INLINE void row_of_taps(vf (*acc)[MAX_COLS], const lk_depthwise *d, const lk_depthwise_tile *at, const char *x,
+LK_INLINE void row_of_taps(vf (*acc)[MAX_COLS], const place *from, const lk_depthwise_tile *at, const char *x,
                            const float *w, uint32_t inside, const uint32_t lanes, const vi *order, const int cols,
                            const int kw, const int step, const int kind)
 {
@@ -52,9 +58,9 @@ LK_INLINE void row_of_taps(vf (*acc)[MAX_COLS], const lk_depthwise *d, const lk_
     for (int r = 0; r < 2; r++) {
         if (!(inside >> r & 1))
             continue;
-        const char *p = x + r * d->x_row;
+        const char *p = x + r * from->row;
 #pragma GCC unroll 32
-        for (int i = 0; i < count; i++, p += d->x_tap) {
+        for (int i = 0; i < count; i++, p += from->column) {
             vf xv = column(p, at, i, count, kw, kind, lanes);
             if (order)
                 xv = shuffle_lanes(xv, *order);
@@ -67,19 +73,18 @@ LK_INLINE void row_of_taps(vf (*acc)[MAX_COLS], const lk_depthwise *d, const lk_
 }
 
 /* 3 x 3 taps of both output rows, all inside: each vector is loaded once for all of them. */
-LK_INLINE void square_of_taps(vf (*acc)[MAX_COLS], const lk_depthwise *d, const lk_depthwise_tile *at, const char *x,
-                              const float *w, const int64_t w_row, const uint32_t lanes, const vi *order,
-                              const int cols, const int kind)
+LK_INLINE void square_of_taps(vf (*acc)[MAX_COLS], const place *from, const lk_depthwise_tile *at, const char *x,
+                              const float *w, const uint32_t lanes, const vi *order, const int cols, const int kind)
 {
     vf wv[3][3];
 #pragma GCC unroll 16
     for (int b = 0; b < 9; b++)
-        wv[b / 3][b % 3] = *(const vf *)(w + b / 3 * w_row + b % 3 * LK_LANES);
+        wv[b / 3][b % 3] = *(const vf *)(w + b * LK_LANES);
 #pragma GCC unroll 4
-    for (int y = 0; y < 4; y++, x += d->x_row) {
+    for (int y = 0; y < 4; y++, x += from->row) {
         const char *p = x;
 #pragma GCC unroll 32
-        for (int i = 0; i < cols + 2; i++, p += d->x_tap) {
+        for (int i = 0; i < cols + 2; i++, p += from->column) {
             vf xv = column(p, at, i, cols + 2, 3, kind, lanes);
             if (order)
                 xv = shuffle_lanes(xv, *order);
@@ -93,70 +98,77 @@ LK_INLINE void square_of_taps(vf (*acc)[MAX_COLS], const lk_depthwise *d, const 
     }
 }
 
-/* One row of taps, any number of them at any distance, of channels [first, end). */
+/* One row of taps, any number of them at any distance. */
 LK_INLINE void any_taps(vf (*acc)[MAX_COLS], const lk_depthwise *d, const lk_depthwise_tile *at, const char *x,
-                        const float *w, uint32_t inside, const int64_t first, const int64_t end, const int cols,
-                        const int kind, const int spread)
+                        const float *w, uint32_t inside, const uint32_t lanes, const vi *order, const int cols,
+                        const int kind)
 {
     const int64_t mask_step = d->step ? d->step : d->kw;
-    for (int b = 0; b < d->kw; b++, x += d->x_tap)
-        for (int64_t c = first; c < end; c++, w += LK_LANES) {
-            const vf wv = *(const vf *)w;
-            const vi order = spread ? *(const vi *)(d->order + c * LK_LANES) : (vi){};
-            const uint32_t lanes = d->x_lanes[c];
-            const char *from = x + (spread ? d->x_at[c] : 0);
+    for (int b = 0; b < d->kw; b++, x += d->x_tap) {
+        const vf wv = *(const vf *)(w + b * LK_LANES);
 #pragma GCC unroll 2
-            for (int r = 0; r < 2; r++) {
-                if (!(inside >> r & 1))
-                    continue;
-                const char *p = from + r * d->x_row;
+        for (int r = 0; r < 2; r++) {
+            if (!(inside >> r & 1))
+                continue;
+            const char *p = x + r * d->x_row;
 #pragma GCC unroll 8
-                for (int j = 0; j < cols; j++, p += d->x_col) {
-                    vf xv = kind == WHOLE ? *(const vf *)p : load_lanes(p, at->x_mask[j * mask_step + b] & lanes);
-                    if (spread)
-                        xv = shuffle_lanes(xv, order);
-                    LK_FMA(acc[r][j], xv, wv);
-                }
+            for (int j = 0; j < cols; j++, p += d->x_col) {
+                vf xv = kind == WHOLE ? *(const vf *)p : load_lanes(p, at->x_mask[j * mask_step + b] & lanes);
+                if (order)
+                    xv = shuffle_lanes(xv, *order);
+                LK_FMA(acc[r][j], xv, wv);
             }
-        }
-}
-
-/* All rows of taps of channels [c, end). */
-LK_INLINE void all_taps(vf (*acc)[MAX_COLS], const lk_depthwise *d, const lk_depthwise_tile *at, const char *x,
-                        const float *w, const int64_t c, const int64_t end, const int cols, const int kw,
-                        const int step, const int kind, const int spread)
-{
-    const int64_t row = (end - c) * d->kw * LK_LANES; /* floats of the filter for a row of taps */
-    const vi lane = spread ? *(const vi *)(d->order + c * LK_LANES) : (vi){};
-    const vi *order = spread ? &lane : NULL;
-    for (int64_t t = 0; t < d->taps; t++, w += row) {
-        const char *from = x + d->tap[t] + (spread && kw ? d->x_at[c] : 0);
-        if (kw == 3 && step == 1 && LK_LANES == 16 && d->square && d->square[t]) {
-            square_of_taps(acc, d, at, from, w, row, d->x_lanes[c], order, cols, kind);
-            t += 2, w += 2 * row;
-        } else if (kw) {
-            row_of_taps(acc, d, at, from, w, d->inside[t], d->x_lanes[c], order, cols, kw, step, kind);
-        } else {
-            any_taps(acc, d, at, from, w, d->inside[t], c, end, cols, kind, spread);
         }
     }
 }
 
-LK_INLINE void tile(const lk_depthwise *d, const lk_depthwise_tile *at, const int64_t v, const int cols, const int kw,
-                    const int step, const int kind, const int spread)
+/* What a vector's channels read in the columns of a tile, into `copy`; zeros for columns in the padding. */
+static __attribute__((noinline)) void copy_columns(const lk_depthwise *d, const lk_depthwise_tile *at, const char *x,
+                                                   const int count, const int padded)
+{
+    char *to = d->copy;
+    for (int i = 0; i < d->copies; i++) {
+        const char *from = x + d->copy_at[i];
+        if (!d->copy_inside[i]) { /* not read either */
+            to += count * d->copy_pixel;
+            continue;
+        }
+        for (int j = 0; j < count; j++, from += d->x_tap, to += d->copy_pixel) {
+            const int there = !padded || at->x_mask[j];
+            const int64_t last = d->copy_bytes - LK_VB;
+            for (int64_t k = 0; k < last; k += LK_VB)
+                *(vf *)(to + k) = there ? *(const vf *)(from + k) : (vf){};
+            *(vf *)(to + last) = there ? *(const vf *)(from + last) : (vf){};
+        }
+    }
+}
+
+LK_INLINE void tile(const lk_depthwise *d, const lk_depthwise_tile *at, const place *from, const int64_t v,
+                    const int cols, const int kw, const int step, const int kind, const int spread)
 {
     vf acc[2][MAX_COLS];
     const uint32_t y_lanes = d->y_lanes[v];
-    const char *x = d->x + at->x + (spread ? 0 : v * d->x_vector);
-    const int64_t depth = spread ? d->depth : 1, first = v * depth, taps = d->taps * d->kw * LK_LANES;
-    const int64_t each = d->kw == 3 ? 1 : depth; /* channels at a time */
-    const float *w = d->w + first * taps;
+    const int64_t depth = spread ? d->depth : 1, row = d->kw * LK_LANES; /* row: floats of the filter for a row of taps */
+    const float *w = d->w + v * depth * d->taps * row;
     const vf bias = d->bias ? *(const vf *)(d->bias + v * LK_LANES) : (vf){};
 #pragma GCC unroll 8
     for (int j = 0; j < cols; j++)
         acc[0][j] = acc[1][j] = bias;
-    for (int64_t c = first; c < first + depth; c += each, w += each * taps)
-        all_taps(acc, d, at, x, w, c, c + each, cols, kw, step, kind, spread);
+    for (int64_t c = v * depth; c < (v + 1) * depth; c++) {
+        const vi lane = spread ? *(const vi *)(d->order + c * LK_LANES) : (vi){};
+        const vi *order = spread ? &lane : NULL;
+        for (int64_t t = 0; t < d->taps; t++, w += row) {
+            const char *x = from->x + from->tap[t] * from->tap_bytes + (spread ? d->x_at[c] : v * d->x_vector);
+            if (kw == 3 && step == 1 && LK_LANES == 16 && d->square && d->square[t]) {
+                square_of_taps(acc, from, at, x, w, d->x_lanes[c], order, cols, kind);
+                t += 2, w += 2 * row;
+            } else if (kw) {
+                row_of_taps(acc, from, at, x, w, d->inside[t], d->x_lanes[c], order, cols, kw, step, kind);
+            } else {
+                any_taps(acc, d, at, x, w, d->inside[t], d->x_lanes[c], order, cols, kind);
+            }
+        }
+    }
     if (d->positive)
 #pragma GCC unroll 8
         for (int j = 0; j < cols; j++) {
@@ -185,7 +197,7 @@ LK_INLINE void tile(const lk_depthwise *d, const lk_depthwise_tile *at, const in
     }
 }
 
-#define CASE(COLS, KW, STEP, KIND, SPREAD) case COLS: tile(d, at, v, COLS, KW, STEP, KIND, SPREAD); break;
+#define CASE(COLS, KW, STEP, KIND, SPREAD) case COLS: tile(d, at, &from, v, COLS, KW, STEP, KIND, SPREAD); break;
 #if MAX_COLS == 8
 #define CASES(KW, STEP, KIND, SPREAD) \
     CASE(4, KW, STEP, KIND, SPREAD) CASE(5, KW, STEP, KIND, SPREAD) CASE(6, KW, STEP, KIND, SPREAD) \
@@ -203,13 +215,26 @@ LK_INLINE void tile(const lk_depthwise *d, const lk_depthwise_tile *at, const in
             const lk_depthwise_tile *at = d->tile + i; \
             const int cols = at->cols < MIN_COLS ? MIN_COLS : at->cols; \
             const int kind = at->cols < MIN_COLS ? MASKED : at->whole ? WHOLE : KW && at->edges ? EDGES : MASKED; \
+            const place there = {d->x + at->x, d->tap, 1, d->x_row, d->x_tap}; \
+            int64_t copied = -1; /* x_at of what the copy holds */ \
             for (int64_t v = 0; v < d->vectors; v++) { \
-                if (kind == MASKED || !d->full[v]) \
+                place from = there; \
+                if (kind == MASKED || !d->full[v]) { \
                     switch (cols) { CASES(KW, STEP, MASKED, SPREAD) } \
-                else if (KW && kind == EDGES) \
+                    continue; \
+                } \
+                if (SPREAD && KW && d->copy) { \
+                    const int64_t first = d->x_at[v * d->depth]; \
+                    const int count = (cols - 1) * STEP + KW; \
+                    if (copied != first) \
+                        copy_columns(d, at, there.x + first, count, kind == EDGES); \
+                    copied = first; \
+                    from = (place){d->copy - first, d->copy_tap, count * d->copy_pixel, count * d->copy_pixel, d->copy_pixel}; \
+                } else if (KW && kind == EDGES) { \
                     switch (cols) { CASES(KW, STEP, EDGES, SPREAD) } \
-                else \
-                    switch (cols) { CASES(KW, STEP, WHOLE, SPREAD) } \
+                    continue; \
+                } \
+                switch (cols) { CASES(KW, STEP, WHOLE, SPREAD) } \
             } \
         } \
     }

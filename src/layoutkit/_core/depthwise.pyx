@@ -12,6 +12,7 @@ padding are left out, row by row.
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.stdlib cimport calloc, free
+from libc.string cimport memset
 
 from .executor import NOTHING, Footprint
 
@@ -20,7 +21,8 @@ from .registry cimport lk_depthwise, lk_depthwise_fn, lk_depthwise_tile, lk_fini
 
 
 cdef enum:
-    HALF_PAGE = 2048   # bytes: lines so far apart share a set of L1 with every second one
+    WAY_BYTES = 4096   # of a way of L1: lines so far apart share a set
+    WAYS = 8           # that the columns of a tile may take
 
 
 cdef class Depthwise(Executor):
@@ -47,8 +49,7 @@ cdef class Depthwise(Executor):
     gathered : bool
         All channels lie together.
 
-    The packed filter is [vectors of channels][rows of taps][kw][depth][lanes] floats ([depth] before the taps
-    where kw is 3), the bias [vectors][lanes].
+    The packed filter is [vectors of channels][depth][taps][lanes] floats, the bias [vectors][lanes].
     """
 
     cdef int64_t x_stride[5]
@@ -56,6 +57,9 @@ cdef class Depthwise(Executor):
     cdef int64_t channels, padded, run_channels, each, runs, vectors, pixels, depth, taps, pairs
     cdef int64_t *tap
     cdef int64_t *pixel          # offsets of the outputs of two rows
+    cdef int64_t *copy_at        # rows of columns that are copied, and for each row of taps that of output row 0
+    cdef int64_t *copy_tap
+    cdef int64_t copies, copied_rows, copy_bytes, copy_pixel
     cdef lk_depthwise_tile *tiles
     cdef int count               # tiles of a row
     cdef uint32_t *mask
@@ -102,8 +106,11 @@ cdef class Depthwise(Executor):
             for b in range(g.out[2]):
                 self.pixel[a * g.out[2] + b] = a * self.y_stride[3] + b * self.y_stride[4]
         self.cut_columns()
+        self.lay_copy()
 
     def __dealloc__(self):
+        free(self.copy_at)
+        free(self.copy_tap)
         free(self.tap)
         free(self.pixel)
         free(self.tiles)
@@ -152,6 +159,34 @@ cdef class Depthwise(Executor):
             tile.edges = edges
         return 0
 
+    cdef int lay_copy(self) except -1:
+        """Copy the columns of a tile first, where they lie in few sets of L1 and are read again for each channel."""
+        cdef Geometry *g = &self.g
+        cdef int64_t columns = (self.nr - 1) * self.step + g.kernel[2], a, b, t = 0, apart = WAY_BYTES, i
+        cdef int64_t x_tap = abs(g.dilation[2] * self.x_stride[4])
+        cdef bint shared = g.stride[1] == g.dilation[1]  # the second output row reads what the next row of taps does
+        self.copied_rows = g.kernel[1] + 1 if shared else 2 * g.kernel[1]
+        while apart > 64 and x_tap % apart:
+            apart //= 2
+        if (not self.spread or self.step == 0 or g.kernel[2] != 3 or self.pixels > 1
+                or self.copied_rows * columns <= WAYS * WAY_BYTES // apart):
+            return 0
+        self.copies = g.kernel[0] * self.copied_rows
+        self.copy_bytes = self.x_at[0, self.depth - 1] - self.x_at[0, 0] + 4 * self.lanes
+        self.copy_pixel = ceil_div(self.copy_bytes, 4 * self.lanes) * 4 * self.lanes
+        self.ws_thread += aligned(4 * self.copies) + aligned(self.copies * columns * self.copy_pixel)
+        self.copy_at = <int64_t *>calloc(self.copies, sizeof(int64_t))
+        self.copy_tap = <int64_t *>calloc(self.taps, sizeof(int64_t))
+        if self.copy_at == NULL or self.copy_tap == NULL:
+            raise MemoryError(f"convolution: tables of {self.copies} rows")
+        for a in range(g.kernel[0]):
+            for b in range(g.kernel[1]):
+                self.copy_tap[t] = a * self.copied_rows + (b if shared else 2 * b)
+                for i in range(2):
+                    self.copy_at[self.copy_tap[t] + i] = self.tap[t] + i * g.stride[1] * self.x_stride[3]
+                t += 1
+        return 0
+
     def footprint(self):
         if self.total == 0:
             return NOTHING
@@ -194,14 +229,12 @@ cdef class Depthwise(Executor):
         cdef lk_depthwise d
         cdef uint32_t *inside = <uint32_t *>workspace
         cdef uint32_t *square = <uint32_t *>(workspace + aligned(4 * self.taps))
+        cdef uint32_t *copy_inside = <uint32_t *>(workspace + 2 * aligned(4 * self.taps))
         cdef bint joint = g.kernel[1] == 3 and g.stride[1] == g.dilation[1]
-        cdef int64_t n, run, plane, pair, rest, vector, first, width = self.depth * g.kernel[2] * self.lanes
+        cdef int64_t n, run, plane, pair, rest, vector, first, t, width = self.depth * g.kernel[2] * self.lanes
         d.x_row, d.y_row = g.stride[1] * self.x_stride[3], self.y_stride[3]
         d.x_col, d.y_col = self.pixels * g.stride[2] * self.x_stride[4], self.pixels * self.y_stride[4]
         d.x_tap, d.x_vector, d.y_vector = g.dilation[2] * self.x_stride[4], 4 * self.lanes, 4 * self.lanes
-        # four rows of columns, read again for each channel of a group, that fall into two sets of a cache push each other out
-        if self.spread and d.x_tap % HALF_PAGE == 0:
-            joint = False
         d.square = square if joint else NULL
         d.tap, d.inside, d.taps, d.depth = self.tap, inside, <int>self.taps, <int>self.depth
         d.kw, d.step = <int>g.kernel[2], self.step
@@ -209,6 +242,10 @@ cdef class Depthwise(Executor):
         cdef float limits[2]
         cdef bint clip = clips(finish, NULL, limits, self.padded > self.channels)
         d.clip, d.positive = limits if clip else NULL, self.positive
+        d.copy, d.copies, d.copy_at, d.copy_tap = NULL, <int>self.copies, self.copy_at, self.copy_tap
+        d.copy_inside, d.copy_bytes, d.copy_pixel = copy_inside, self.copy_bytes, self.copy_pixel
+        if self.copies:
+            d.copy = <char *>copy_inside + aligned(4 * self.copies)
         while task < end:
             pair, rest = task % self.pairs, task // self.pairs
             plane, rest = rest % g.out[0], rest // g.out[0]
@@ -229,6 +266,11 @@ cdef class Depthwise(Executor):
             if bias != NULL:
                 d.bias = bias + vector * self.lanes
             self.rows_inside(plane, 2 * pair, d.rows, inside, square)
+            if self.copies:
+                memset(copy_inside, 0, 4 * self.copies)
+                for t in range(self.taps):
+                    copy_inside[self.copy_tap[t]] |= inside[t] & 1
+                    copy_inside[self.copy_tap[t] + 1] |= inside[t] >> 1
             fn(&d)
             if finish != NULL and not clip:
                 first = run * self.run_channels

@@ -53,12 +53,11 @@ typedef struct {
 } lk_gemm;
 typedef void (*lk_gemm_fn)(const lk_gemm *);
 
-/* y[r][j] = bias + sum over rows of taps t, taps b, channels c of x[r][j][t][b][c] * w[t][b][c], r < rows (1 or 2): vectors
+/* y[r][j] = bias + sum over channels c, rows of taps t, taps b of x[r][j][c][t][b] * w[c][t][b], r < rows (1 or 2): vectors
  * of output channels; each reads `depth` input channels, one if `order` is NULL. A sum begins with the bias and goes
- * through t, b, c in order, one FMA after another; if there are channels, and kw is 3, through c, t, b. If `positive`,
- * a zero that comes out is.
+ * through c, t, b in order, one FMA after another. If `positive`, a zero that comes out is.
  *
- * Columns j come in tiles of at most the kernel's. In a tile, x[r][j][t][b][c] is the vector at
+ * Columns j come in tiles of at most the kernel's. In a tile, x[r][j][c][t][b] is the vector at
  *   x + tile.x + r * x_row + tap[t] + j * x_col + b * x_tap + vector * x_vector          (bytes)
  * or 0 if bit r of inside[t] is clear; y[r][j] is stored at y + tile.y + r * y_row + j * y_col + vector * y_vector.
  * If step is not 0, x_col == step * x_tap. Of x, lanes are read whose bit in x_mask[j * (step ? step : kw) + b] is
@@ -69,7 +68,9 @@ typedef void (*lk_gemm_fn)(const lk_gemm *);
  * square[t], if there is any: taps t .. t + 2 lie x_row apart and are inside for both output rows.
  *
  * With `order`, lane i of x[..][c] is lane order[vector][c][i] of what lies at x_at[vector][c] instead of
- * vector * x_vector.
+ * vector * x_vector. With `copy` as well, vectors that are read whole read a copy: of each column copy_bytes from
+ * x_at[vector][0] on, copy_pixel apart, of the `copies` rows at copy_at that are inside; output row r reads row
+ * copy_tap[t] + r. That is for columns that lie in few sets of the cache and would push each other out between channels.
  */
 typedef struct {
     int64_t x, y;
@@ -82,14 +83,18 @@ typedef struct {
     const int64_t *tap;
     const uint32_t *inside, *square;
     const float *clip; /* y is clipped to [clip[0], clip[1]], a NaN stays; or NULL */
-    const float *w, *bias; /* [vectors][taps][kw][depth][lanes] (or as summed), [vectors][lanes] or NULL */
+    const float *w, *bias; /* [vectors][depth][taps][kw][lanes], [vectors][lanes] or NULL */
     char *y;
     int64_t y_row, y_col, y_vector;
     const lk_depthwise_tile *tile;
     const int32_t *order; /* [vectors][depth][lanes], or NULL */
     const int64_t *x_at;  /* [vectors][depth] */
     const uint32_t *x_lanes, *y_lanes, *full; /* [vectors][depth], [vectors], [vectors] */
-    int rows, tiles, vectors, taps, depth, kw, step, positive;
+    char *copy; /* or NULL */
+    const int64_t *copy_at, *copy_tap; /* bytes, rows of the copy */
+    const uint32_t *copy_inside;
+    int64_t copy_pixel, copy_bytes;
+    int rows, tiles, vectors, taps, depth, kw, step, positive, copies;
 } lk_depthwise;
 typedef void (*lk_depthwise_fn)(const lk_depthwise *);
 

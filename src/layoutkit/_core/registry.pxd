@@ -47,7 +47,12 @@ cdef extern from "kernels.h" nogil:
         const uint32_t *x_lanes
         const uint32_t *y_lanes
         const uint32_t *full
-        int rows, tiles, vectors, taps, depth, kw, step, positive
+        char *copy
+        const int64_t *copy_at
+        const int64_t *copy_tap
+        const uint32_t *copy_inside
+        int64_t copy_pixel, copy_bytes
+        int rows, tiles, vectors, taps, depth, kw, step, positive, copies
     ctypedef void (*lk_depthwise_fn)(const lk_depthwise *) noexcept nogil
 
     ctypedef struct lk_strips:

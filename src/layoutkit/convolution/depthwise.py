@@ -22,7 +22,7 @@ from ..arrays import empty
 from ..layout import Layout
 from .algorithms import Algorithm, rows_strides_ok
 from .geometry import channels_innermost, geometry, spatial_strides, strides_of
-from .order import LANES, MOST, by_channel, reproducible, windows_of, within_vectors
+from .order import LANES, MOST, windows_of, within_vectors
 from .problem import ConvProblem
 
 RUN = 64  # channels that a task takes of an NHWC pixel: four lines, so that what the next row reads again is in L1
@@ -124,7 +124,7 @@ def _lanes(p: ConvProblem, found: _Vectors, lanes: int):
 
 
 def pack(p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
-    """Filter (O, I/G, *k) -> [vectors][taps][I/G][lanes], as summed; bias -> [vectors][lanes] or None."""
+    """Filter (O, I/G, *k) -> [vectors][I/G][taps][lanes]; bias -> [vectors][lanes] or None."""
     found, lanes = _vectors(p, kernel), LANES[kernel.isa]
     vectors, depth, taps = _count(p, found), p.ic // p.groups, prod(p.kernel)
 
@@ -138,9 +138,7 @@ def pack(p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None)
             out[..., pixel * found.each : (pixel + 1) * found.each] = one
         return out
 
-    w = w.reshape(p.oc, depth, taps)
-    w = w if p.kernel[-1] == 3 else w.swapaxes(1, 2)
-    return by_lanes(w), None if bias is None else by_lanes(bias)
+    return by_lanes(w.reshape(p.oc, depth, taps)), None if bias is None else by_lanes(bias)
 
 
 def build(p: ConvProblem, kernel: Kernel, threads: int, x_strides, y_strides, gather: bool):
@@ -170,15 +168,8 @@ def estimate(p: ConvProblem, kernel: Kernel, lanes: int, peak: float, threads: i
     return 2 * lanes * outputs * columns * prod(p.kernel) * (p.ic // p.groups) / rate
 
 
-def grouped_accuracy(p: ConvProblem) -> str:
-    """The strictest accuracy that allows it: the kernel goes by channel where rows have three taps."""
-    return reproducible(p) if by_channel(p) == (p.kernel[-1] == 3) else "strict"
-
-
 DEPTHWISE, GROUPED = (
-    Algorithm(name, False, "channels", support, pack, build, strides_ok, "depthwise", accuracy, family="depthwise",
+    Algorithm(name, False, "channels", support, pack, build, strides_ok, "depthwise", family="depthwise",
               estimate=estimate, detour=detour)
-    for name, support, accuracy, detour in (
-        ("depthwise", depthwise_support, reproducible, ""), ("grouped", grouped_support, grouped_accuracy, "blocks"),
-    )
+    for name, support, detour in (("depthwise", depthwise_support, ""), ("grouped", grouped_support, "blocks"))
 )  # fmt: skip

@@ -1,11 +1,13 @@
 """The order of a sum: what accuracy "reproducible" promises. It depends on the problem alone, not on its layouts.
 
 A sum begins with the bias and goes through the taps of the filter (depth, height, width), and for each of them through
-the input channels of its group; in small groups, with kernels three wide, through the channels, and for each of them
-through the taps: that is how vectors of such groups are fastest. One fused multiply-add follows another.
+the input channels of its group; in small groups through the channels, and for each of them through the taps: that is
+how vectors of such groups are fastest. One fused multiply-add follows another.
 """
 
 from __future__ import annotations
+
+from math import prod
 
 import numpy as np
 
@@ -38,7 +40,7 @@ def within_vectors(p: ConvProblem) -> bool:
 def by_channel(p: ConvProblem) -> bool:
     """Whether sums go through channels first, and for each through the taps."""
     small = p.groups > 1 and 1 < p.ic // p.groups <= MOST
-    return small and p.kernel[-1] == 3 and within_vectors(p)
+    return small and prod(p.kernel) > 1 and within_vectors(p)
 
 
 def reproducible(p: ConvProblem) -> str:
