@@ -105,16 +105,18 @@ static int panel(const lk_kernel *k, int w, int n0, int n1, int gap)
 }
 
 /* `cols` columns of `rows` output rows, three rows of kw taps, a column and a row of padding around the input; `each`
- * input channels of a group go to as many output channels. step: of output columns in taps; 0: taps lie 2 apart. */
-static int depthwise(const lk_kernel *k, int rows, int cols, int kw, int step, int each)
+ * input channels of a group go to as many output channels. step: of output columns in taps; 0: taps lie 2 apart.
+ * copied: the columns are copied first. */
+static int depthwise(const lk_kernel *k, int rows, int cols, int kw, int step, int each, int copied)
 {
     enum { H = 5, W = 40, C = 2 * 16, TAPS = 3, KW = 8 };
     static float x[H * W * C], w[2 * TAPS * 2 * KW * 16], y[2 * 8 * C], want[2 * 8 * C];
     static _Alignas(64) int32_t order[2 * 2 * 16];
+    static _Alignas(64) float copy[(TAPS + 1) * (7 * 2 + KW) * 16];
     int lanes = lanes_of(k), channels = 2 * lanes - (each > 1 ? 2 : 3), pixel = 4 * channels;
     int stride = step ? step : 1, apart = step ? 1 : 2, left = kw / 2 * apart, per = step ? step : kw;
-    int64_t tap[TAPS], x_at[4];
-    uint32_t inside[TAPS], square[TAPS] = {0}, x_mask[8 * KW + KW] = {0}, y_mask[8] = {0}, x_lanes[4], y_lanes[2], full[2];
+    int64_t tap[TAPS], x_at[4], copy_at[TAPS + 1], copy_tap[TAPS], copy_bytes[2] = {4 * lanes};
+    uint32_t copy_inside[TAPS + 1] = {0}, inside[TAPS], square[TAPS] = {0}, x_mask[8 * KW + KW] = {0}, y_mask[8] = {0}, x_lanes[4], y_lanes[2], full[2];
     float bias[32], limits[] = {-40, 40};
     lk_depthwise_tile at = {.x = -left * pixel - W * pixel, .cols = cols, .whole = 1, .x_mask = x_mask, .y_mask = y_mask};
     for (int i = 0; i < H * W * C; i++) x[i] = small();
@@ -124,6 +126,11 @@ static int depthwise(const lk_kernel *k, int rows, int cols, int kw, int step, i
     for (int t = 0; t < TAPS; t++) {
         tap[t] = t * W * pixel;
         inside[t] = (t ? 1 : 0) | (rows == 2) << 1; /* the input begins above the first tap's row */
+        copy_tap[t] = t;
+        for (int r = 0; r < 2; r++) {
+            copy_at[t + r] = (t + r) * W * pixel;
+            copy_inside[t + r] |= inside[t] >> r & 1;
+        }
     }
     for (int j = 0; j < cols; j++) {
         y_mask[j] = ~0u;
@@ -159,7 +166,9 @@ static int depthwise(const lk_kernel *k, int rows, int cols, int kw, int step, i
                       .bias = bias, .y = (char *)y, .y_row = 8 * pixel, .y_col = pixel, .y_vector = 4 * lanes,
                       .tile = &at, .order = each > 1 ? order : NULL, .x_at = x_at, .x_lanes = x_lanes,
                       .y_lanes = y_lanes, .full = full, .rows = rows, .tiles = 1, .vectors = 2, .taps = TAPS,
-                      .depth = each, .kw = kw, .step = step};
+                      .depth = each, .kw = kw, .step = step, .copy = copied ? (char *)copy : NULL, .copies = TAPS + 1,
+                      .copy_at = copy_at, .copy_tap = copy_tap, .copy_inside = copy_inside, .copy_pixel = 4 * lanes,
+                      .copy_bytes = copy_bytes};
     ((lk_depthwise_fn)k->fn)(&d);
     return memcmp(y, want, sizeof y) ? wrong(k, "wrong sum") : 0;
 }
@@ -334,7 +343,7 @@ static int check(const lk_kernel *k)
             for (int cols = 1; cols <= k->nr; cols++)
                 for (int kw = 2; kw <= 7; kw++)
                     for (int step = 0; step <= 2; step++)
-                        for (int each = 1; each <= 2; each++) bad += depthwise(k, rows, cols, kw, step, each);
+                        for (int how = 0; how < 3; how++) bad += depthwise(k, rows, cols, kw, step, how ? 2 : 1, how == 2);
         return bad;
     case LK_STRIPS:
         for (int cols = (k->nr + 1) / 2; cols <= k->nr; cols++)

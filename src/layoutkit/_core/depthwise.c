@@ -122,9 +122,9 @@ LK_INLINE void any_taps(vf (*acc)[MAX_COLS], const lk_depthwise *d, const lk_dep
     }
 }
 
-/* What a vector's channels read in the columns of a tile, into `copy`; zeros for columns in the padding. */
+/* Of the columns of a tile, `bytes` from x on into `copy`; zeros for columns in the padding. */
 static __attribute__((noinline)) void copy_columns(const lk_depthwise *d, const lk_depthwise_tile *at, const char *x,
-                                                   const int count, const int padded)
+                                                   const int64_t bytes, const int count, const int padded)
 {
     char *to = d->copy;
     for (int i = 0; i < d->copies; i++) {
@@ -135,7 +135,7 @@ static __attribute__((noinline)) void copy_columns(const lk_depthwise *d, const 
         }
         for (int j = 0; j < count; j++, from += d->x_tap, to += d->copy_pixel) {
             const int there = !padded || at->x_mask[j];
-            const int64_t last = d->copy_bytes - LK_VB;
+            const int64_t last = bytes - LK_VB;
             for (int64_t k = 0; k < last; k += LK_VB)
                 *(vf *)(to + k) = there ? *(const vf *)(from + k) : (vf){};
             *(vf *)(to + last) = there ? *(const vf *)(from + last) : (vf){};
@@ -216,7 +216,7 @@ LK_INLINE void tile(const lk_depthwise *d, const lk_depthwise_tile *at, const pl
             const int cols = at->cols < MIN_COLS ? MIN_COLS : at->cols; \
             const int kind = at->cols < MIN_COLS ? MASKED : at->whole ? WHOLE : KW && at->edges ? EDGES : MASKED; \
             const place there = {d->x + at->x, d->tap, 1, d->x_row, d->x_tap}; \
-            int64_t copied = -1; /* x_at of what the copy holds */ \
+            int64_t copied = 0, end = 0; /* what the copy holds, as x_at counts */ \
             for (int64_t v = 0; v < d->vectors; v++) { \
                 place from = there; \
                 if (kind == MASKED || !d->full[v]) { \
@@ -224,12 +224,13 @@ LK_INLINE void tile(const lk_depthwise *d, const lk_depthwise_tile *at, const pl
                     continue; \
                 } \
                 if (SPREAD && KW && d->copy) { \
-                    const int64_t first = d->x_at[v * d->depth]; \
+                    const int64_t first = d->x_at[v * d->depth], last = d->x_at[(v + 1) * d->depth - 1] + LK_VB; \
                     const int count = (cols - 1) * STEP + KW; \
-                    if (copied != first) \
-                        copy_columns(d, at, there.x + first, count, kind == EDGES); \
-                    copied = first; \
-                    from = (place){d->copy - first, d->copy_tap, count * d->copy_pixel, count * d->copy_pixel, d->copy_pixel}; \
+                    if (first < copied || last > end) { \
+                        copied = first, end = first + d->copy_bytes[v]; \
+                        copy_columns(d, at, there.x + first, end - first, count, kind == EDGES); \
+                    } \
+                    from = (place){d->copy - copied, d->copy_tap, count * d->copy_pixel, count * d->copy_pixel, d->copy_pixel}; \
                 } else if (KW && kind == EDGES) { \
                     switch (cols) { CASES(KW, STEP, EDGES, SPREAD) } \
                     continue; \

@@ -22,7 +22,8 @@ from .registry cimport lk_depthwise, lk_depthwise_fn, lk_depthwise_tile, lk_fini
 
 cdef enum:
     WAY_BYTES = 4096   # of a way of L1: lines so far apart share a set
-    WAYS = 8           # that the columns of a tile may take
+    WAYS = 12          # that the columns of a tile may take
+    COPIED = 128       # bytes of a column that are copied at a time: what several vectors read, at least
 
 
 cdef class Depthwise(Executor):
@@ -59,7 +60,8 @@ cdef class Depthwise(Executor):
     cdef int64_t *pixel          # offsets of the outputs of two rows
     cdef int64_t *copy_at        # rows of columns that are copied, and for each row of taps that of output row 0
     cdef int64_t *copy_tap
-    cdef int64_t copies, copied_rows, copy_bytes, copy_pixel
+    cdef int64_t *copy_bytes     # of each vector
+    cdef int64_t copies, copied_rows, copy_pixel
     cdef lk_depthwise_tile *tiles
     cdef int count               # tiles of a row
     cdef uint32_t *mask
@@ -111,6 +113,7 @@ cdef class Depthwise(Executor):
     def __dealloc__(self):
         free(self.copy_at)
         free(self.copy_tap)
+        free(self.copy_bytes)
         free(self.tap)
         free(self.pixel)
         free(self.tiles)
@@ -162,7 +165,7 @@ cdef class Depthwise(Executor):
     cdef int lay_copy(self) except -1:
         """Copy the columns of a tile first, where they lie in few sets of L1 and are read again for each channel."""
         cdef Geometry *g = &self.g
-        cdef int64_t columns = (self.nr - 1) * self.step + g.kernel[2], a, b, t = 0, apart = WAY_BYTES, i
+        cdef int64_t columns = (self.nr - 1) * self.step + g.kernel[2], a, b, t = 0, apart = WAY_BYTES, i, most
         cdef int64_t x_tap = abs(g.dilation[2] * self.x_stride[4])
         cdef bint shared = g.stride[1] == g.dilation[1]  # the second output row reads what the next row of taps does
         self.copied_rows = g.kernel[1] + 1 if shared else 2 * g.kernel[1]
@@ -172,13 +175,20 @@ cdef class Depthwise(Executor):
                 or self.copied_rows * columns <= WAYS * WAY_BYTES // apart):
             return 0
         self.copies = g.kernel[0] * self.copied_rows
-        self.copy_bytes = self.x_at[0, self.depth - 1] - self.x_at[0, 0] + 4 * self.lanes
-        self.copy_pixel = ceil_div(self.copy_bytes, 4 * self.lanes) * 4 * self.lanes
+        most = self.x_at[0, self.depth - 1] - self.x_at[0, 0] + 4 * self.lanes
+        self.copy_pixel = max(COPIED, ceil_div(most, 4 * self.lanes) * 4 * self.lanes)
         self.ws_thread += aligned(4 * self.copies) + aligned(self.copies * columns * self.copy_pixel)
         self.copy_at = <int64_t *>calloc(self.copies, sizeof(int64_t))
         self.copy_tap = <int64_t *>calloc(self.taps, sizeof(int64_t))
-        if self.copy_at == NULL or self.copy_tap == NULL:
+        self.copy_bytes = <int64_t *>calloc(self.x_at.shape[0], sizeof(int64_t))
+        if self.copy_at == NULL or self.copy_tap == NULL or self.copy_bytes == NULL:
             raise MemoryError(f"convolution: tables of {self.copies} rows")
+        for i in range(self.x_at.shape[0]):  # as far as the vectors of its run read, all of them whole
+            for a in range(i, min(self.x_at.shape[0], (i // self.vectors + 1) * self.vectors)):
+                b = self.x_at[a, self.depth - 1] + 4 * self.lanes - self.x_at[i, 0]
+                if not self.full[a] or b > self.copy_pixel or self.x_at[a, 0] < self.x_at[i, 0]:
+                    break
+                self.copy_bytes[i] = b
         for a in range(g.kernel[0]):
             for b in range(g.kernel[1]):
                 self.copy_tap[t] = a * self.copied_rows + (b if shared else 2 * b)
@@ -243,7 +253,7 @@ cdef class Depthwise(Executor):
         cdef bint clip = clips(finish, NULL, limits, self.padded > self.channels)
         d.clip, d.positive = limits if clip else NULL, self.positive
         d.copy, d.copies, d.copy_at, d.copy_tap = NULL, <int>self.copies, self.copy_at, self.copy_tap
-        d.copy_inside, d.copy_bytes, d.copy_pixel = copy_inside, self.copy_bytes, self.copy_pixel
+        d.copy_inside, d.copy_pixel = copy_inside, self.copy_pixel
         if self.copies:
             d.copy = <char *>copy_inside + aligned(4 * self.copies)
         while task < end:
@@ -255,6 +265,7 @@ cdef class Depthwise(Executor):
             d.x_lanes, d.y_lanes, d.full = &self.x_lanes[vector, 0], &self.y_lanes[vector], &self.full[vector]
             if self.spread:
                 d.order, d.x_at = &self.order[vector, 0, 0], &self.x_at[vector, 0]
+            d.copy_bytes = self.copy_bytes + vector
             d.rows = <int>min(2, g.out[1] - 2 * pair)
             d.x = (x + n * self.x_stride[0] + (plane * g.stride[0] - g.before[0]) * self.x_stride[2]
                    + (2 * pair * g.stride[1] - g.before[1]) * self.x_stride[3])

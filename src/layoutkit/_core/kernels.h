@@ -68,9 +68,10 @@ typedef void (*lk_gemm_fn)(const lk_gemm *);
  * square[t], if there is any: taps t .. t + 2 lie x_row apart and are inside for both output rows.
  *
  * With `order`, lane i of x[..][c] is lane order[vector][c][i] of what lies at x_at[vector][c] instead of
- * vector * x_vector. With `copy` as well, vectors that are read whole read a copy: of each column copy_bytes from
- * x_at[vector][0] on, copy_pixel apart, of the `copies` rows at copy_at that are inside; output row r reads row
- * copy_tap[t] + r. That is for columns that lie in few sets of the cache and would push each other out between channels.
+ * vector * x_vector. With `copy` as well, vectors that are read whole read a copy, of `copies` rows of columns that begin
+ * at copy_at and are made where copy_inside says so; output row r reads row copy_tap[t] + r. Columns lie copy_pixel
+ * apart in it, of each copy_bytes[vector] from x_at[vector][0] on, for the vectors that these suffice for. That is for
+ * columns that lie in few sets of the cache and would push each other out between channels.
  */
 typedef struct {
     int64_t x, y;
@@ -91,9 +92,9 @@ typedef struct {
     const int64_t *x_at;  /* [vectors][depth] */
     const uint32_t *x_lanes, *y_lanes, *full; /* [vectors][depth], [vectors], [vectors] */
     char *copy; /* or NULL */
-    const int64_t *copy_at, *copy_tap; /* bytes, rows of the copy */
+    const int64_t *copy_at, *copy_tap, *copy_bytes; /* bytes, rows of the copy, bytes */
     const uint32_t *copy_inside;
-    int64_t copy_pixel, copy_bytes;
+    int64_t copy_pixel;
     int rows, tiles, vectors, taps, depth, kw, step, positive, copies;
 } lk_depthwise;
 typedef void (*lk_depthwise_fn)(const lk_depthwise *);

@@ -50,8 +50,9 @@ cdef extern from "kernels.h" nogil:
         char *copy
         const int64_t *copy_at
         const int64_t *copy_tap
+        const int64_t *copy_bytes
         const uint32_t *copy_inside
-        int64_t copy_pixel, copy_bytes
+        int64_t copy_pixel
         int rows, tiles, vectors, taps, depth, kw, step, positive, copies
     ctypedef void (*lk_depthwise_fn)(const lk_depthwise *) noexcept nogil
 
