@@ -11,6 +11,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 from numpy cimport PyArray_DATA, import_array, ndarray
 
+from .pace cimport Pace, done, pace_of
 from .registry cimport (
     LK_BF16, LK_CONVERT, LK_F16, LK_F32, LK_F64, LK_GATHER, LK_S8, LK_S32, LK_TRANSPOSE, LK_U8, best_row,
     lk_convert, lk_convert_fn, lk_move, lk_move_fn
@@ -25,7 +26,7 @@ import_array()
 
 cdef enum:
     MAX_LOOPS = 32
-    CHUNK = 64 << 20    # elements between looks for signals: some tenths of a second at worst
+    CHUNK = 4 << 20    # elements between looks for signals: a tenth of a second at worst, into new pages
     SCRATCH = 40 << 10  # bytes of a buffer: a tile's 16 KB in the narrower type, and gaps between rows
 
 TYPES = {"f32": LK_F32, "f64": LK_F64, "f16": LK_F16, "bf16": LK_BF16, "s32": LK_S32, "s8": LK_S8, "u8": LK_U8}
@@ -118,8 +119,9 @@ cdef class Converter:
         cdef lk_convert tile
         cdef const char *s = <const char *>PyArray_DATA(src)
         cdef char *d = <char *>PyArray_DATA(dst)
-        cdef int64_t chunk
+        cdef int64_t chunk, chunks
         cdef int tid = 0, n = 1
+        cdef Pace pace = pace_of(self.chunks)
         memset(&tile, 0, sizeof(tile))
         tile.sub = NULL if sub is None else <const char *>PyArray_DATA(<ndarray?>sub)
         tile.mul = NULL if mul is None else <const char *>PyArray_DATA(<ndarray?>mul)
@@ -127,17 +129,21 @@ cdef class Converter:
         tile.add = NULL if add is None else <const char *>PyArray_DATA(<ndarray?>add)
         threads = team(threads)
         tile.alpha, tile.beta, tile.divide, tile.sum = alpha, beta, divide, self.sum
-        for chunk in range(self.chunks):
+        if self.chunks == 1:
+            pace.size = pace.end
+        while pace.at < pace.end:
+            chunk, chunks = pace.at // pace.size, pace.end // pace.size
             with nogil:
                 if threads <= 1:
-                    self.part(s, d, &tile, chunk, self.chunks)
+                    self.part(s, d, &tile, chunk, chunks)
                 else:
                     with parallel(num_threads=threads):
                         tid = openmp.omp_get_thread_num()
                         n = openmp.omp_get_num_threads()
-                        self.part(s, d, &tile, chunk * n + tid, self.chunks * n)
+                        self.part(s, d, &tile, chunk * n + tid, chunks * n)
             if self.chunks > 1:
                 PyErr_CheckSignals()
+            done(&pace)
 
     cdef void part(self, const char *src, char *dst, const lk_convert *given, int64_t share,
                    int64_t shares) noexcept nogil:

@@ -52,10 +52,11 @@ cdef class Executor:
 
     cdef void run(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
                   char *workspace, int64_t chunk, int64_t chunks) noexcept nogil:
-        """One of `chunks` that together are the whole."""
+        """One of `chunks` that together are the whole: each has a task for every thread, or none."""
         cdef int tid = 0, n = 1, threads = team(self.threads)
-        cdef int64_t first = share(self.total, chunks, chunk), count = share(self.total, chunks, chunk + 1) - first
-        if count == 0:
+        cdef int64_t rounds = ceil_div(self.total, threads), first = rounds * chunk // chunks * threads
+        cdef int64_t count = min(self.total, rounds * (chunk + 1) // chunks * threads) - first
+        if count <= 0:
             return
         if threads == 1:
             self.part(x, w, bias, finish, y, workspace, first, first + count)

@@ -12,6 +12,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 from numpy cimport PyArray_CheckExact, PyArray_DATA, PyArray_ISWRITEABLE, import_array, ndarray, npy_intp
 
+from .pace cimport Pace, done, pace_of
 from .registry cimport (
     LK_COPY, LK_FILL, LK_GATHER, LK_MAX_DIGITS, LK_MAX_LOOPS, LK_PANEL, LK_PANEL_BYTES, LK_PANEL_IN, LK_PANEL_OUT,
     LK_SLAB, LK_TRANSPOSE, best_row, lk_kernel, lk_move, lk_move_fn, lk_nest, lk_panel_fn
@@ -30,7 +31,7 @@ cdef extern from * nogil:
     char *panel_scratch
 
 cdef enum:
-    CHUNK_BYTES = 256 << 20  # moved between looks for signals: some tenths of a second at worst
+    CHUNK_BYTES = 64 << 20  # moved between looks for signals: a tenth of a second at worst, into new pages
 
 _FAMILY = {"copy": LK_COPY, "transpose": LK_TRANSPOSE, "gather": LK_GATHER, "fill": LK_FILL}
 
@@ -114,12 +115,17 @@ cdef class Program:
 
     cdef int call(self, const char *src, char *dst, int threads) except -1:
         """All of it, with the GIL: a signal is answered between chunks."""
-        cdef int64_t chunk
-        for chunk in range(self.chunks):
+        cdef Pace pace
+        if self.chunks == 1:
             with nogil:
-                self.run(src, dst, threads, chunk, self.chunks)
-            if self.chunks > 1:
-                PyErr_CheckSignals()
+                self.run(src, dst, threads)
+            return 0
+        pace = pace_of(self.chunks)
+        while pace.at < pace.end:
+            with nogil:
+                self.run(src, dst, threads, pace.at // pace.size, pace.end // pace.size)
+            done(&pace)
+            PyErr_CheckSignals()
         return 0
 
     cdef void run(self, const char *src, char *dst, int threads, int64_t chunk=0, int64_t chunks=1) noexcept nogil:

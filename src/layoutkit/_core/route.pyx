@@ -13,13 +13,14 @@ from .registry cimport (
     LK_CLIP, LK_FINISH, LK_GELU, LK_GELU_TANH, LK_HARDSWISH, LK_NOTHING, LK_PRELU, LK_SILU, lk_finish, lk_finish_fn,
     best_row,
 )
+from .pace cimport Pace, done, pace_of
 from .reorder cimport Program
 
 import_array()
 
-cdef double CHUNK_SECONDS = 0.1
+cdef double CHUNK_SECONDS = 0.02
 cdef enum:
-    MAX_CHUNKS = 1 << 30
+    MAX_CHUNKS = 1 << 16
 
 FINISHES = {
     "clip": LK_CLIP, "prelu": LK_PRELU, "silu": LK_SILU, "gelu": LK_GELU, "gelu_tanh": LK_GELU_TANH,
@@ -212,15 +213,18 @@ cdef class Route:
                   char *at) except -1:
         """As `run`, with the GIL: a signal is answered between chunks."""
         cdef char *inner = y if self.after is None else at + self.x_bytes
-        cdef int64_t chunk
+        cdef Pace pace
         if self.before is not None:
             self.before.call(x, at + self.start, self.executor.threads)
             x = at
             if self.images:
                 self.zeros(at)
-        for chunk in range(self.chunks):
+        pace = pace_of(self.chunks)
+        while pace.at < pace.end:
             with nogil:
-                self.executor.run(x, w, bias, finish, inner, at + self.x_bytes + self.y_bytes, chunk, self.chunks)
+                self.executor.run(x, w, bias, finish, inner, at + self.x_bytes + self.y_bytes, pace.at // pace.size,
+                                  pace.end // pace.size)
+            done(&pace)
             PyErr_CheckSignals()
         if self.after is not None:
             self.after.call(inner, y, self.executor.threads)

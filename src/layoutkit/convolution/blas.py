@@ -79,14 +79,16 @@ class BlasRoute:
     def __call__(self, x, w, bias, y, finish: Finish | None = None, add=None, workspace=None) -> None:
         p, native = self._p, NATIVE[self._p.src.rank]
         with limited(self._threads), np.errstate(all="ignore"):  # no other way warns of Inf
-            x = reorder(x, p.src, native, shape=p.src_shape, threads=self._threads)
             direct = p.dst == native and y.strides == contiguous_strides(native, p.dst_shape)
             out = y if direct and not (add is not None and np.may_share_memory(add, y)) else empty(
                 native.physical_shape(p.dst_shape), F32, NAME)  # fmt: skip
             pixels = out.reshape(self._rows, p.oc)
+            padded = inside = None
             if any(map(any, p.padding)):
-                inner, x = x, np.zeros(self._padded, np.float32)
-                x[(slice(None), *(slice(a, a + n) for n, (a, _) in zip(p.size, p.padding)))] = inner
+                padded = np.zeros(self._padded, np.float32)
+                inside = padded[(slice(None), *(slice(a, a + n) for n, (a, _) in zip(p.size, p.padding)))]
+            x = reorder(x, p.src, native, shape=p.src_shape, out=inside, threads=self._threads)
+            x = x if padded is None else padded
             for i in range(0, self._rows, self._chunk):
                 self._multiply(x, w, pixels, i, min(self._rows, i + self._chunk))
             if bias is not None:

@@ -55,6 +55,7 @@ NATIVE = {
 # What the estimate of a route not measured is made of; the table replaces it problem by problem.
 MOVE = 20e9  # bytes a second, read and written, of a reorder or a gather
 PACK = 10e9  # the same of packing a filter
+NEW_PAGES = 3e9  # the same where memory is touched for the first time: calls look for signals that often
 FILTER = f"filter o({NUMBER}) c({NUMBER}) k({sizes(3)}) g({NUMBER}) f32"  # a key of packing
 _FILTER = re.compile(FILTER)
 SMALL = 1 << 21  # flops below which a second thread costs more than it brings
@@ -100,7 +101,8 @@ class Route:
         executor = algorithm.build(native, kernel, threads, x_strides, y_strides, algorithm.gather)
         # without padding every way adds the same products, so that zeros have the same sign
         executor.positive = p.accuracy == ACCURACIES[0] and any(map(any, p.padding))
-        seconds = _estimate(p, self.native, algorithm, kernel, threads)
+        moved = 4 * (prod(p.src_shape) + prod(p.dst_shape))
+        seconds = max(_estimate(p, self.native, algorithm, kernel, threads), moved / NEW_PAGES)
         self.run = core.Route(before, executor, after, residual, x_bytes, y_bytes, pool, seconds, pads)
         source = spans.of_array(native.src.physical_shape(p.src_shape), x_strides, 4).at(self.run.start)
         target = spans.of_array(native.dst.physical_shape(p.dst_shape), y_strides, 4)

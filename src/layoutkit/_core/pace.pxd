@@ -1,0 +1,41 @@
+"""Long calls run in chunks, between which signals are answered.
+
+How long a chunk takes is estimated only (memory that is touched for the first time takes ten times as long, or more):
+the first ones are small, and they grow as long as they are quick.
+"""
+
+from libc.stdint cimport int64_t
+from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
+
+
+cdef enum:
+    FINE = 16  # the smallest parts of a chunk
+
+
+cdef struct Pace:
+    int64_t at, end, size  # parts done, all of them, those of the next chunk, which begins at a multiple of them
+    double since
+
+
+cdef inline double seconds() noexcept nogil:
+    cdef timespec now
+    clock_gettime(CLOCK_MONOTONIC, &now)
+    return now.tv_sec + 1e-9 * now.tv_nsec
+
+
+cdef inline Pace pace_of(int64_t chunks) noexcept nogil:
+    """That of a call which is expected to be worth so many chunks."""
+    cdef Pace pace
+    pace.at, pace.end, pace.size, pace.since = 0, chunks * FINE, 1, seconds()
+    return pace
+
+
+cdef inline void done(Pace *pace) noexcept nogil:
+    """A chunk is over, number at // size of end // size."""
+    cdef double now = seconds(), took = now - pace.since
+    pace.at += pace.size
+    pace.since = now
+    if took > 0.1 and pace.size > 1:
+        pace.size //= 2
+    elif took < 0.02 and pace.size < FINE and pace.at % (2 * pace.size) == 0:
+        pace.size *= 2
