@@ -19,6 +19,7 @@ import pytest
 import layoutkit as lk
 from layoutkit import api as module
 from layoutkit import embedding, reference
+from layoutkit._core import registry
 
 HEADER = (Path(lk.get_include()) / "layoutkit.h").read_text()
 OK, VALUE, TYPE, MEMORY, WORKSPACE, OTHER = range(6)
@@ -152,6 +153,24 @@ def test_convolution(layout, threads):
     assert run(plan, reference.to_physical(x, held), y) == OK, api.last_error()
     np.testing.assert_array_equal(y, want)
     api.free(plan)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_reproducible_convolution(threads):
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((1, 32, 20, 21), np.float32), rng.standard_normal((24, 32, 3, 3), np.float32)
+    spec = conv_spec(w, x=x.shape, threads=threads, accuracy=b"reproducible", before=int64s(0, 1, 1),
+                     after=int64s(0, 1, 1))  # fmt: skip
+    code, plan = planned(spec)
+    assert code == OK, api.last_error()
+    want = reference.conv_in_order(x, w, None, (1, 1), ((1, 1), (1, 1)), (1, 1), 1)
+    y = np.full_like(want, np.nan)
+    assert run(plan, x, y) == OK, api.last_error()
+    api.free(plan)
+    if registry.isa() == "portable":
+        np.testing.assert_allclose(y, want, rtol=1e-4, atol=1e-4)
+    else:
+        np.testing.assert_array_equal(y.view(np.int32), want.view(np.int32))
 
 
 @pytest.mark.parametrize("layout", ["abcD16d", "debcA4a", "nhwc:(4000,300,20,1)"])

@@ -57,6 +57,34 @@ def test_any_small_groups(c):
     np.testing.assert_array_equal(out, expected)
 
 
+@given(problems(), st.sampled_from([64, 128, 256, 512, 1024]), st.sampled_from([3, 3, (3, 3), (1, 3), (2, 3)]))
+@settings(max_examples=400, deadline=None)
+def test_columns_that_share_sets_of_the_cache(c, pitch, kernel):
+    """Pixels lie a multiple of `pitch` floats apart: then the kernel reads copies of them."""
+    c["kernel"] = (kernel, kernel) if kernel == 3 else kernel
+    c["groups"] *= 1 + c["depth"] % 3
+    spatial = zip(c["size"], c["padding"], c["dilation"], c["kernel"])
+    assume(all(s + sum(p) >= d * (k - 1) + 1 for s, p, d, k in spatial))
+    rng = np.random.default_rng(0)
+    channels = c["groups"] * c["depth"]
+    x = numbers(rng, c["n"], *c["size"], channels)
+    w = numbers(rng, c["groups"] * c["outputs"], c["depth"], *c["kernel"])
+    bias = numbers(rng, len(w)) if c["bias"] else None
+    attributes = {k: c[k] for k in ("stride", "padding", "dilation", "groups")}
+    want = np.moveaxis(reference.conv(np.moveaxis(x, -1, 1), w, bias, **attributes), 1, -1)
+    held = np.full((*x.shape[:-1], -(-channels // pitch) * pitch), np.nan, np.float32)
+    end = 0 if c["end"] == "low" else held.shape[-1] - channels
+    held = held[..., end : end + channels]
+    held[...] = x
+    with using_isa(c["isa"]):
+        try:
+            got = lk.conv2d(held, w, bias, layout="NHWC", algorithm="grouped", threads=c["threads"], **attributes)
+        except ValueError as error:
+            assert c["depth"] != c["outputs"] or c["depth"] not in (2, 4, 8, 16), error
+            return
+    np.testing.assert_array_equal(got, want)
+
+
 @pytest.mark.parametrize("layout", ["NHWC", "nChw16c"])
 def test_no_group_reaches_another(layout):
     rng = np.random.default_rng(0)

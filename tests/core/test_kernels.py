@@ -135,6 +135,49 @@ def one_gemm(kernel, lanes, rng, rows, cols, taps, blocks, kb, last, split, end)
         np.testing.assert_array_equal(got.reshape(rows, cols), want[:, :cols])
 
 
+def plain_gemm(kernel, a, b, c, bias, **how):
+    """C of one tap and one block: the rows of `a`, those of `b` in the order of b_row, if that is given."""
+    rows, depth, (width, cols) = len(a), a.shape[1], (b.shape[1], c.shape[1])
+    lanes = {"portable": 4, "avx2": 8}.get(kernel.isa, 16)
+    harness.gemm(
+        kernel.name, a.ctypes.data, np.arange(rows, dtype=np.int64) * 4 * depth, np.zeros(1, np.int64), None,
+        np.zeros(depth, np.float32), 1, 0, depth, depth, b.ctypes.data, width, bias.ctypes.data, 0,
+        c.ctypes.data, np.arange(rows, dtype=np.int64) * 4 * cols, np.arange(0, 4 * width, 4 * lanes, dtype=np.int64),
+        False, False, cols, **how,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("kernel", GEMMS, ids=lambda k: k.name)
+def test_gemm_with_rows_of_b_anywhere(kernel):
+    lanes = {"portable": 4, "avx2": 8}.get(kernel.isa, 16)
+    rng = np.random.default_rng(2)
+    for rows in range(1, kernel.mr + 1):
+        for cols in sorted({1, lanes, kernel.nr - 1, kernel.nr}):
+            for depth in (1, 3, 4, 5, 11):
+                width = -(-cols // lanes) * lanes
+                a, b, c, bias = (
+                    rng.integers(-4, 5, s).astype(np.float32)
+                    for s in ((rows, depth), (2 * depth, width), (rows, cols), width)
+                )
+                at, resume = rng.permutation(2 * depth)[:depth], bool(rng.integers(2))
+                want = (a @ b[at])[:, :cols] + (c if resume else bias[:cols])
+                limits = (-20, 30) if rng.integers(2) else None
+                plain_gemm(kernel, a, b, c, bias, resume=resume, clip=limits, b_row=at.astype(np.int64) * width)
+                np.testing.assert_array_equal(c, want if limits is None else want.clip(*limits))
+
+
+@pytest.mark.parametrize("listed", [False, True])
+@pytest.mark.parametrize("positive", [False, True])
+@pytest.mark.parametrize("kernel", GEMMS, ids=lambda k: k.name)
+def test_gemm_of_negative_zeros(kernel, positive, listed):
+    for cols in (1, kernel.nr - 1, kernel.nr):
+        a, b = np.full((kernel.mr, 9), -0.0, np.float32), np.ones((9, kernel.nr), np.float32)
+        c, bias = np.ones((kernel.mr, cols), np.float32), np.full(kernel.nr, -0.0, np.float32)
+        rows = np.arange(9, dtype=np.int64) * kernel.nr if listed else None
+        plain_gemm(kernel, a, b, c, bias, positive=positive, b_row=rows)
+        assert (c == 0).all() and (np.signbit(c) == (not positive)).all()
+
+
 @pytest.mark.parametrize("end", ["low", "high"])
 @pytest.mark.parametrize("isa", registry.isas())
 def test_extent(isa, end):

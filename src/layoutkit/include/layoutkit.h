@@ -64,7 +64,7 @@ typedef struct {
     const float *bias;              /* out_channels floats, or NULL */
     const int64_t *src_strides, *dst_strides; /* as of a reorder; both arrays begin at whole floats */
     const char *algorithm;          /* NULL: "auto" */
-    const char *accuracy;           /* NULL: "standard" */
+    const char *accuracy;           /* "reproducible", "strict", "fast"; NULL: "standard" */
     int threads;
 } layoutkit_convolution;
 

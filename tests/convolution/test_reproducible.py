@@ -1,0 +1,102 @@
+"""Accuracy "reproducible": who asks for it and how, and that nothing but the problem decides about a bit.
+
+Any layouts, threads, instruction sets and made-up tables are a kind of `bench/random_cases`, see test_campaign.py.
+"""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from conftest import using_isa
+from random_cases.reproducible import fused, same
+
+import layoutkit as lk
+from layoutkit import reference
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((2, 64, 13, 17), np.float32)
+DENSE, GROUPED = RNG.standard_normal((40, 64, 3, 3), np.float32), RNG.standard_normal((64, 8, 3, 3), np.float32)
+ATTRIBUTES = dict(stride=(1, 1), padding=((1, 1), (1, 1)), dilation=(1, 1))
+
+
+@pytest.fixture(autouse=True)
+def afterwards():
+    """The mode is that from before again."""
+    before = lk.reproducible()
+    yield
+    lk.reproducible(before)
+
+
+def in_order(w):
+    """What is promised for X."""
+    groups = 64 // w.shape[1]
+    return reference.conv_in_order(X, w, None, **ATTRIBUTES, groups=groups, by_channel=groups > 1)
+
+
+@pytest.mark.parametrize("w", [DENSE, GROUPED], ids=["dense", "groups"])
+@pytest.mark.parametrize("how", ["argument", "switch", "switch before fast"])
+def test_it_is_asked_for_in_several_ways(w, how):
+    accuracy = {"argument": "reproducible", "switch": "standard", "switch before fast": "fast"}[how]
+    if how != "argument":
+        assert lk.reproducible(True) is False
+    groups = 64 // w.shape[1]
+    for isa in fused():
+        with using_isa(isa):
+            got = lk.conv2d(X, w, padding=1, groups=groups, accuracy=accuracy)
+            kept = lk.Conv2d(w, padding=1, groups=groups, accuracy=accuracy, threads=2)(X)
+        assert same(got, in_order(w)) and same(kept, in_order(w))
+
+
+def test_an_object_that_is_there_follows_the_switch():
+    op = lk.Conv2d(DENSE, padding=1)
+    lk.reproducible(True)
+    with using_isa(fused()[-1]):
+        names = [c.candidate.name for c in op.plan(X.shape).choices]
+        assert same(op(X), in_order(DENSE))
+        assert names and not any("winograd" in name or "blas" in name for name in names)
+    assert lk.reproducible(False) is True
+    with using_isa(fused()[-1]):
+        assert any("winograd" in c.candidate.name for c in op.plan(X.shape).choices)
+
+
+@pytest.mark.parametrize("algorithm", ["winograd", "blas"])
+def test_what_has_another_order_is_refused(algorithm):
+    lk.reproducible(True)
+    out = np.full((2, 40, 13, 17), 7, np.float32)
+    with pytest.raises(ValueError, match="reproducible"):
+        lk.conv2d(X, DENSE, padding=1, algorithm=algorithm, out=out)
+    assert (out == 7).all()
+
+
+def test_measuring_changes_no_bit(cache_dir):
+    lk.reproducible(True)
+    for w in (DENSE, GROUPED):
+        groups = 64 // w.shape[1]
+        for layout in ("NCHW", "NHWC", "nChw8c"):
+            x = lk.reorder(X, "NCHW", layout)
+            results = []
+            for tuning in ("off", "measure", "estimate"):
+                before = lk.tuning(tuning, budget=0.2) if tuning == "measure" else lk.tuning(tuning)
+                try:
+                    for threads in (1, 2, 3):
+                        y = lk.conv2d(x, w, padding=1, groups=groups, layout=layout, threads=threads)
+                        results.append(lk.reorder(y, layout, "NCHW", shape=(2, len(w), 13, 17)))
+                finally:
+                    lk.tuning(before)
+            assert all(same(y, in_order(w)) for y in results)
+
+
+@pytest.mark.parametrize("wrong", [1, "yes", 0.0])
+def test_the_switch_takes_nothing_else(wrong):
+    with pytest.raises(TypeError, match="expected True or False"):
+        lk.reproducible(wrong)
+
+
+@pytest.mark.parametrize(("text", "printed"), [("1", "True"), ("0", "False"), ("", "False"), ("on", "expected 0 or 1")])
+def test_the_environment(text, printed):
+    done = subprocess.run([sys.executable, "-c", "import layoutkit as lk; print(lk.reproducible())"],
+                          env={**os.environ, "LAYOUTKIT_REPRODUCIBLE": text}, capture_output=True, text=True)  # fmt: skip
+    assert printed in done.stdout + done.stderr
+    assert (done.returncode == 0) == (text != "on")
