@@ -144,6 +144,8 @@ def check_strides(p: ConvProblem, x_strides: Sequence[int], y_strides: Sequence[
 
 def per_axis(value, rank: int, what: str, least: int) -> tuple[int, ...]:
     """`value` (an int, or one per spatial axis) as a tuple of `rank` ints of at least `least`."""
+    if type(value) is int and least <= value <= MOST:  # most
+        return (value,) * rank
     values = (value,) * rank if isinstance(value, (int, np.integer)) else value
     try:
         values = tuple(int(v) for v in values if int(v) == v)

@@ -122,7 +122,7 @@ class Route:
         """Filter in OIHW order and bias as this route reads them."""
         packed, biases = self.algorithm.pack(self.native, self.kernel, w, bias)
         for name, needed, held in zip(("filter", "bias"), self._needs, (packed, biases)):
-            if held is not None:
+            if held is not None and held.nbytes < needed:
                 spans.check(Span(0, needed), Span(0, held.nbytes), f"{self}: packed {name}")
         return packed, biases
 
@@ -280,7 +280,11 @@ def _plain(p: ConvProblem, threads: int, once: bool = False) -> list[Candidate]:
 @lru_cache(1024)
 def _choices(p, algorithm, threads, x_strides, y_strides, once, isa, generation) -> tuple[Choice, ...]:
     found = list(candidates(p, algorithm, threads, x_strides, y_strides, once))
-    return tuple(rank(route_key(p, threads), found))
+    ways = tuple(rank(route_key(p, threads), found))
+    if algorithm == "auto" and p not in _slow and (text := slowness(p, ways, threads)):
+        _slow.add(p)
+        warnings.warn(f"{p}: {text}", SlowPathWarning, stacklevel=7)
+    return ways
 
 
 @lru_cache(1024)
@@ -317,20 +321,11 @@ def slowness(p: ConvProblem, ways: Sequence[Choice], threads: int) -> str | None
     )
 
 
-def _warn_once(p: ConvProblem, ways: Sequence[Choice], threads: int) -> None:
-    if p not in _slow and (text := slowness(p, ways, threads)):
-        _slow.add(p)
-        warnings.warn(f"{p}: {text}", SlowPathWarning, stacklevel=6)
-
-
 def best_route(
     p: ConvProblem, algorithm: str, threads: int, x_strides, y_strides, once: bool = False, compiled: bool = False
 ) -> Route | blas.BlasRoute:
     """The route that a call takes; `compiled`: the best of those that run without Python."""
-    ways = choices(p, algorithm, threads, x_strides, y_strides, once)
-    if algorithm == "auto":
-        _warn_once(p, ways, threads)
-    found = [c.candidate.name for c in ways]
+    found = [c.candidate.name for c in choices(p, algorithm, threads, x_strides, y_strides, once)]
     if compiled:
         found = [name for name in found if name != blas.NAME]
         if not found:
