@@ -1,4 +1,4 @@
-"""Forks beside threads that allocate, compute and record: ``python bench/forks.py --forks 1000 --seconds 60``.
+"""Forks beside threads that allocate, compute and record: ``python bench/forks.py --forks 1000 --seconds 120``.
 
 Every child allocates, moves by a plan that was kept for two threads, convolves by an object that was kept for two,
 records in the cost table and saves it, all with the right result and on one thread. A child that has not ended after 20
@@ -138,7 +138,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the campaign that the command line says."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--forks", type=int, default=1000)
-    parser.add_argument("--seconds", type=float, default=60.0, help="end after that, with fewer forks")
+    parser.add_argument("--seconds", type=float, default=120.0, help="end after that, with fewer forks")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args(arguments)
     warnings.filterwarnings("ignore", "This process", DeprecationWarning)  # that it has threads and forks

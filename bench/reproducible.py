@@ -67,7 +67,7 @@ def turns(p: ConvProblem, args: argparse.Namespace) -> tuple[dict[str, list[floa
     calls: dict[str, Callable[[], object]] = {}
     chosen = {}
     now = time.thread_time if args.threads == 1 else time.perf_counter
-    y = lk.empty(p.dst.physical_shape(p.dst_shape), np.float32)
+    y = empty(p.dst.physical_shape(p.dst_shape), w.dtype, "y", x)
     for accuracy in ("strict", "reproducible"):
         op = lk.Conv2d(w, stride=p.stride, padding=p.padding, groups=p.groups, layout=p.src, threads=args.threads,
                        accuracy=accuracy)  # fmt: skip

@@ -19,8 +19,9 @@ def reproducible(on: bool | None = None) -> bool:
 
     A result then has the same bits with any number of threads, any cost table and mode of tuning, on AVX2 and AVX-512,
     in any layout: it depends on the numbers alone. Every sum begins with the bias and goes through the filter's taps
-    (depth, height, width) and for each of them through the input channels, one fused multiply-add after another; what
-    may still be chosen are ways that do so. ``LAYOUTKIT_REPRODUCIBLE=1`` sets it from the start.
+    (depth, height, width) and for each of them through the input channels (in groups of 2 to 16 channels through the
+    channels and for each of them through the taps), one fused multiply-add after another; what may still be chosen are
+    ways that do so. ``LAYOUTKIT_REPRODUCIBLE=1`` sets it from the start.
 
     Parameters
     ----------
