@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The tests on an extension built with AddressSanitizer and UndefinedBehaviorSanitizer:
 #   tools/sanitize.sh [python] [pytest arguments]
-# and then, where SANITIZE_CASES has arguments for it, bench/campaign.py.
+# and then, unless there are arguments of pytest's, a share of bench/campaign.py.
 # `python` has numpy, the build requirements (meson-python, ninja, cython) and the test requirements; nothing is
 # installed into it. torch and OpenCL are left out: their libraries do not run under the sanitizers.
 set -euo pipefail
@@ -20,7 +20,9 @@ export PATH="$(dirname "$(command -v "$python")"):$PATH"
 export PYTHONPATH="$PWD/$build/site" PYTHONMALLOC=malloc PYTHONDONTWRITEBYTECODE=1
 export LD_PRELOAD="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libubsan.so)"
 export ASAN_OPTIONS=detect_leaks=0,allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1,halt_on_error=1
+cases=
 if [ $# = 0 ]; then
+    cases="--reorders 4000 --convolutions 1500 --transposed 50 --limits 100 --reproducible 40"
     set -- tests/core/test_kernels.py tests/test_reorder.py tests/moves/test_panels.py tests/moves/test_slabs.py \
         tests/test_conv.py tests/convolution/test_paths.py tests/test_new_formats.py
 fi
@@ -29,4 +31,4 @@ fi
 # capture=sys: what a sanitizer writes before it ends the process is seen
 "$python" -m pytest -p no:cacheprovider --capture=sys "$@"
 # shellcheck disable=SC2086
-[ -z "${SANITIZE_CASES:-}" ] || "$python" bench/campaign.py $SANITIZE_CASES
+[ -z "$cases" ] || "$python" bench/campaign.py $cases
