@@ -112,7 +112,7 @@ static int depthwise(const lk_kernel *k, int rows, int cols, int kw, int step, i
     enum { H = 5, W = 40, C = 2 * 16, TAPS = 3, KW = 8 };
     static float x[H * W * C], w[2 * TAPS * 2 * KW * 16], y[2 * 8 * C], want[2 * 8 * C];
     static _Alignas(64) int32_t order[2 * 2 * 16];
-    static _Alignas(64) float copy[(TAPS + 1) * (7 * 2 + KW) * 16];
+    static _Alignas(64) float copy[(TAPS + 1) * 8 * KW * 16];
     int lanes = lanes_of(k), channels = 2 * lanes - (each > 1 ? 2 : 3), pixel = 4 * channels;
     int stride = step ? step : 1, apart = step ? 1 : 2, left = kw / 2 * apart, per = step ? step : kw;
     int64_t tap[TAPS], x_at[4], copy_at[TAPS + 1], copy_tap[TAPS], copy_bytes[2] = {4 * lanes};

@@ -9,7 +9,6 @@ from zlib import crc32
 import numpy as np
 
 import layoutkit as lk
-
 from layoutkit._core import registry
 from layoutkit.choosing.costfile import Cost
 from layoutkit.cost import cost_table

@@ -57,11 +57,14 @@ def test_any_small_groups(c):
     np.testing.assert_array_equal(out, expected)
 
 
-@given(problems(), st.sampled_from([64, 128, 256, 512, 1024]), st.sampled_from([3, 3, (3, 3), (1, 3), (2, 3)]))
+KERNELS = [(3, 3), (3, 3), (1, 3), (2, 3), (5, 5), (3, 2), (1, 7)]
+
+
+@given(problems(), st.sampled_from([64, 128, 256, 512, 1024]), st.sampled_from(KERNELS))
 @settings(max_examples=400, deadline=None)
 def test_columns_that_share_sets_of_the_cache(c, pitch, kernel):
     """Pixels lie a multiple of `pitch` floats apart: then the kernel reads copies of them."""
-    c["kernel"] = (kernel, kernel) if kernel == 3 else kernel
+    c["kernel"] = kernel
     c["groups"] *= 1 + c["depth"] % 3
     spatial = zip(c["size"], c["padding"], c["dilation"], c["kernel"])
     assume(all(s + sum(p) >= d * (k - 1) + 1 for s, p, d, k in spatial))

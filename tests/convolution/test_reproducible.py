@@ -96,7 +96,8 @@ def test_the_switch_takes_nothing_else(wrong):
 
 @pytest.mark.parametrize(("text", "printed"), [("1", "True"), ("0", "False"), ("", "False"), ("on", "expected 0 or 1")])
 def test_the_environment(text, printed):
-    done = subprocess.run([sys.executable, "-c", "import layoutkit as lk; print(lk.reproducible())"],
-                          env={**os.environ, "LAYOUTKIT_REPRODUCIBLE": text}, capture_output=True, text=True)  # fmt: skip
+    program = [sys.executable, "-c", "import layoutkit as lk; print(lk.reproducible())"]
+    env = {**os.environ, "LAYOUTKIT_REPRODUCIBLE": text}
+    done = subprocess.run(program, env=env, capture_output=True, text=True)
     assert printed in done.stdout + done.stderr
     assert (done.returncode == 0) == (text != "on")

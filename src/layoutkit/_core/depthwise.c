@@ -41,7 +41,7 @@ LK_INLINE vf column(const char *p, const lk_depthwise_tile *at, const int i, con
 typedef struct {
     const char *x;
     const int64_t *tap;
-    int64_t tap_bytes, row, column; /* column: from one to the next that is read, where these lie together */
+    int64_t tap_bytes, row, tap_step, column; /* tap_step: from a tap to the next; column: from an output's to the next */
 } place;
 
 /* One row of taps of both output rows, each where it is inside. */
@@ -60,7 +60,7 @@ LK_INLINE void row_of_taps(vf (*acc)[MAX_COLS], const place *from, const lk_dept
             continue;
         const char *p = x + r * from->row;
 #pragma GCC unroll 32
-        for (int i = 0; i < count; i++, p += from->column) {
+        for (int i = 0; i < count; i++, p += from->tap_step) {
             vf xv = column(p, at, i, count, kw, kind, lanes);
             if (order)
                 xv = shuffle_lanes(xv, *order);
@@ -84,7 +84,7 @@ LK_INLINE void square_of_taps(vf (*acc)[MAX_COLS], const place *from, const lk_d
     for (int y = 0; y < 4; y++, x += from->row) {
         const char *p = x;
 #pragma GCC unroll 32
-        for (int i = 0; i < cols + 2; i++, p += from->column) {
+        for (int i = 0; i < cols + 2; i++, p += from->tap_step) {
             vf xv = column(p, at, i, cols + 2, 3, kind, lanes);
             if (order)
                 xv = shuffle_lanes(xv, *order);
@@ -99,20 +99,20 @@ LK_INLINE void square_of_taps(vf (*acc)[MAX_COLS], const place *from, const lk_d
 }
 
 /* One row of taps, any number of them at any distance. */
-LK_INLINE void any_taps(vf (*acc)[MAX_COLS], const lk_depthwise *d, const lk_depthwise_tile *at, const char *x,
-                        const float *w, uint32_t inside, const uint32_t lanes, const vi *order, const int cols,
-                        const int kind)
+LK_INLINE void any_taps(vf (*acc)[MAX_COLS], const lk_depthwise *d, const place *from, const lk_depthwise_tile *at,
+                        const char *x, const float *w, uint32_t inside, const uint32_t lanes, const vi *order,
+                        const int cols, const int kind)
 {
     const int64_t mask_step = d->step ? d->step : d->kw;
-    for (int b = 0; b < d->kw; b++, x += d->x_tap) {
+    for (int b = 0; b < d->kw; b++, x += from->tap_step) {
         const vf wv = *(const vf *)(w + b * LK_LANES);
 #pragma GCC unroll 2
         for (int r = 0; r < 2; r++) {
             if (!(inside >> r & 1))
                 continue;
-            const char *p = x + r * d->x_row;
+            const char *p = x + r * from->row;
 #pragma GCC unroll 8
-            for (int j = 0; j < cols; j++, p += d->x_col) {
+            for (int j = 0; j < cols; j++, p += from->column) {
                 vf xv = kind == WHOLE ? *(const vf *)p : load_lanes(p, at->x_mask[j * mask_step + b] & lanes);
                 if (order)
                     xv = shuffle_lanes(xv, *order);
@@ -122,10 +122,11 @@ LK_INLINE void any_taps(vf (*acc)[MAX_COLS], const lk_depthwise *d, const lk_dep
     }
 }
 
-/* Of the columns of a tile, `bytes` from x on into `copy`; zeros for columns in the padding. */
+/* Of what a tile's columns read, in the order of x_mask, `bytes` from x on into `copy`; zeros where it is padding. */
 static __attribute__((noinline)) void copy_columns(const lk_depthwise *d, const lk_depthwise_tile *at, const char *x,
-                                                   const int64_t bytes, const int count, const int padded)
+                                                   const int64_t bytes, const int count)
 {
+    const int64_t turn = d->step ? count : d->kw, back = d->step ? 0 : d->x_col - d->kw * d->x_tap;
     char *to = d->copy;
     for (int i = 0; i < d->copies; i++) {
         const char *from = x + d->copy_at[i];
@@ -133,12 +134,14 @@ static __attribute__((noinline)) void copy_columns(const lk_depthwise *d, const 
             to += count * d->copy_pixel;
             continue;
         }
-        for (int j = 0; j < count; j++, from += d->x_tap, to += d->copy_pixel) {
-            const int there = !padded || at->x_mask[j];
+        for (int j = 0, b = 0; j < count; j++, from += d->x_tap, to += d->copy_pixel) {
+            const int there = at->x_mask[j] != 0;
             const int64_t last = bytes - LK_VB;
             for (int64_t k = 0; k < last; k += LK_VB)
                 *(vf *)(to + k) = there ? *(const vf *)(from + k) : (vf){};
             *(vf *)(to + last) = there ? *(const vf *)(from + last) : (vf){};
+            if (++b == turn) /* the next column's taps */
+                from += back, b = 0;
         }
     }
 }
@@ -165,7 +168,7 @@ LK_INLINE void tile(const lk_depthwise *d, const lk_depthwise_tile *at, const pl
             } else if (kw) {
                 row_of_taps(acc, from, at, x, w, d->inside[t], d->x_lanes[c], order, cols, kw, step, kind);
             } else {
-                any_taps(acc, d, at, x, w, d->inside[t], d->x_lanes[c], order, cols, kind);
+                any_taps(acc, d, from, at, x, w, d->inside[t], d->x_lanes[c], order, cols, kind);
             }
         }
     }
@@ -215,27 +218,26 @@ LK_INLINE void tile(const lk_depthwise *d, const lk_depthwise_tile *at, const pl
             const lk_depthwise_tile *at = d->tile + i; \
             const int cols = at->cols < MIN_COLS ? MIN_COLS : at->cols; \
             const int kind = at->cols < MIN_COLS ? MASKED : at->whole ? WHOLE : KW && at->edges ? EDGES : MASKED; \
-            const place there = {d->x + at->x, d->tap, 1, d->x_row, d->x_tap}; \
+            const place there = {d->x + at->x, d->tap, 1, d->x_row, d->x_tap, d->x_col}; \
             int64_t copied = 0, end = 0; /* what the copy holds, as x_at counts */ \
             for (int64_t v = 0; v < d->vectors; v++) { \
                 place from = there; \
-                if (kind == MASKED || !d->full[v]) { \
-                    switch (cols) { CASES(KW, STEP, MASKED, SPREAD) } \
-                    continue; \
-                } \
-                if (SPREAD && KW && d->copy) { \
+                if (SPREAD && d->copy && d->full[v] && at->cols >= MIN_COLS) { \
                     const int64_t first = d->x_at[v * d->depth], last = d->x_at[(v + 1) * d->depth - 1] + LK_VB; \
-                    const int count = (cols - 1) * STEP + KW; \
+                    const int count = d->step ? (cols - 1) * d->step + d->kw : cols * d->kw; \
                     if (first < copied || last > end) { \
                         copied = first, end = first + d->copy_bytes[v]; \
-                        copy_columns(d, at, there.x + first, end - first, count, kind == EDGES); \
+                        copy_columns(d, at, there.x + first, end - first, count); \
                     } \
-                    from = (place){d->copy - copied, d->copy_tap, count * d->copy_pixel, count * d->copy_pixel, d->copy_pixel}; \
-                } else if (KW && kind == EDGES) { \
+                    from = (place){d->copy - copied, d->copy_tap, count * d->copy_pixel, count * d->copy_pixel, \
+                                   d->copy_pixel, (d->step ? d->step : d->kw) * d->copy_pixel}; \
+                    switch (cols) { CASES(KW, STEP, WHOLE, SPREAD) } \
+                } else if (kind == MASKED || !d->full[v]) \
+                    switch (cols) { CASES(KW, STEP, MASKED, SPREAD) } \
+                else if (KW && kind == EDGES) \
                     switch (cols) { CASES(KW, STEP, EDGES, SPREAD) } \
-                    continue; \
-                } \
-                switch (cols) { CASES(KW, STEP, WHOLE, SPREAD) } \
+                else \
+                    switch (cols) { CASES(KW, STEP, WHOLE, SPREAD) } \
             } \
         } \
     }

@@ -23,6 +23,7 @@ from .registry cimport lk_depthwise, lk_depthwise_fn, lk_depthwise_tile, lk_fini
 cdef enum:
     WAY_BYTES = 4096   # of a way of L1: lines so far apart share a set
     WAYS = 12          # that the columns of a tile may take
+    LARGEST_COPY = 48 << 10  # bytes: it should stay in L1, most of it
     COPIED = 128       # bytes of a column that are copied at a time: what several vectors read, at least
 
 
@@ -165,18 +166,20 @@ cdef class Depthwise(Executor):
     cdef int lay_copy(self) except -1:
         """Copy the columns of a tile first, where they lie in few sets of L1 and are read again for each channel."""
         cdef Geometry *g = &self.g
-        cdef int64_t columns = (self.nr - 1) * self.step + g.kernel[2], a, b, t = 0, apart = WAY_BYTES, i, most
+        cdef int64_t columns = (self.nr - 1) * self.step + g.kernel[2] if self.step else self.nr * g.kernel[2]
+        cdef int64_t a, b, t = 0, apart = WAY_BYTES, i, most
         cdef int64_t x_tap = abs(g.dilation[2] * self.x_stride[4])
         cdef bint shared = g.stride[1] == g.dilation[1]  # the second output row reads what the next row of taps does
         self.copied_rows = g.kernel[1] + 1 if shared else 2 * g.kernel[1]
         while apart > 64 and x_tap % apart:
             apart //= 2
-        if (not self.spread or self.step == 0 or g.kernel[2] != 3 or self.pixels > 1
-                or self.copied_rows * columns <= WAYS * WAY_BYTES // apart):
+        if not self.spread or self.pixels > 1 or self.copied_rows * columns <= WAYS * WAY_BYTES // apart:
             return 0
-        self.copies = g.kernel[0] * self.copied_rows
         most = self.x_at[0, self.depth - 1] - self.x_at[0, 0] + 4 * self.lanes
         self.copy_pixel = max(COPIED, ceil_div(most, 4 * self.lanes) * 4 * self.lanes)
+        if g.kernel[0] * self.copied_rows * columns * self.copy_pixel > LARGEST_COPY:
+            return 0
+        self.copies = g.kernel[0] * self.copied_rows
         self.ws_thread += aligned(4 * self.copies) + aligned(self.copies * columns * self.copy_pixel)
         self.copy_at = <int64_t *>calloc(self.copies, sizeof(int64_t))
         self.copy_tap = <int64_t *>calloc(self.taps, sizeof(int64_t))

@@ -68,10 +68,11 @@ typedef void (*lk_gemm_fn)(const lk_gemm *);
  * square[t], if there is any: taps t .. t + 2 lie x_row apart and are inside for both output rows.
  *
  * With `order`, lane i of x[..][c] is lane order[vector][c][i] of what lies at x_at[vector][c] instead of
- * vector * x_vector. With `copy` as well, vectors that are read whole read a copy, of `copies` rows of columns that begin
- * at copy_at and are made where copy_inside says so; output row r reads row copy_tap[t] + r. Columns lie copy_pixel
- * apart in it, of each copy_bytes[vector] from x_at[vector][0] on, for the vectors that these suffice for. That is for
- * columns that lie in few sets of the cache and would push each other out between channels.
+ * vector * x_vector. With `copy` as well, vectors that are read whole read a copy, of `copies` rows of what the columns
+ * read that begin at copy_at and are made where copy_inside says so; output row r reads row copy_tap[t] + r. It is in the
+ * order of x_mask (no bit set: zeros), copy_pixel bytes each, copy_bytes[vector] of them from x_at[vector][0] on, for the
+ * vectors that these suffice for. That is for columns that lie in few sets of the cache and would push each other out
+ * between channels.
  */
 typedef struct {
     int64_t x, y;
