@@ -135,6 +135,8 @@ def reorder(
     out_strides = phase = None
     if plain_out:
         out_strides, phase = out.strides, address(out) % LINE
+    if type(shape) is list:
+        shape = tuple(shape)
     threads = check_threads(threads)
     key: tuple | None
     try:
@@ -143,7 +145,7 @@ def reorder(
             pad_value if type(pad_value) is int else None, threads, cost_table.generation, registry.isa(),
         )  # fmt: skip
         bound = _bound.get(key)
-    except TypeError:  # something given is no key: a list as shape, say
+    except TypeError:  # something given is no key: an array as shape, say
         key = bound = None
     if bound is None:
         bound = _bind(array, src, dst, shape, out, None, None, pad_value, threads)
