@@ -1,11 +1,16 @@
 import contextlib
 import os
+import signal
 import tempfile
 
 import pytest
 
 # Before layoutkit is imported: the tests neither read nor write this user's cost table.
 os.environ["LAYOUTKIT_CACHE_DIR"] = tempfile.mkdtemp(prefix="layoutkit-tests-")
+
+# A shell's background jobs ignore Ctrl-C, and what they start does: not so the tests that send it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @contextlib.contextmanager
