@@ -1,7 +1,7 @@
 """Forks beside threads that allocate, compute and record: ``python bench/forks.py --forks 1000 --seconds 120``.
 
-Every child allocates, moves by a plan that was kept for two threads, convolves by an object that was kept for two,
-records in the cost table and saves it, all with the right result and on one thread. A child that has not ended after 20
+Every child allocates, moves by a plan that was kept for two threads, convolves by an object that was kept for two and
+with a new filter, records in the cost table and saves it, all with the right result and on one thread. A child that has not ended after 20
 seconds hangs. Exit code 1 if one hangs or fails.
 """
 
@@ -40,6 +40,8 @@ class Work:
         self.kept = lk.plan(lk.reorder, self.x, "NCHW", "NHWC", threads=2).run
         self.op = lk.Conv2d(w, threads=2, algorithm="direct")
         self.moved, self.convolved = self.x.transpose(0, 2, 3, 1).copy(), self.op(self.x)
+        self.few = self.x[:, :16, :9, :8], w[:, :16]
+        self.summed = lk.conv2d(*self.few, padding=1, algorithm="direct")
 
     def allocate(self, i: int) -> None:
         """Large arrays and small ones, which the pool takes back."""
@@ -57,6 +59,12 @@ class Work:
         """By the kept object."""
         assert np.array_equal(self.op(self.x), self.convolved), "convolved wrong"
 
+    def convolve_once(self, i: int) -> None:
+        """With a filter that nothing is known of yet."""
+        (x, w), scale = self.few, np.float32(2.0 ** (i % 9))
+        y = lk.conv2d(x, w * scale, padding=1, algorithm="direct")
+        assert np.array_equal(y, self.summed * scale), "convolved wrong"
+
     def record(self, i: int) -> None:
         """A cost, looked up again and now and then saved."""
         lk.cost_table.record(f"p{i % 100}", f"c{i % 7}", COST)
@@ -66,7 +74,7 @@ class Work:
 
     def child(self, i: int) -> None:
         """All of it, once."""
-        for step in (self.allocate, self.move, self.convolve, self.record):
+        for step in (self.allocate, self.move, self.convolve, self.convolve_once, self.record):
             step(i)
         assert lk.get_num_threads() == len(os.listdir("/proc/self/task")) == 1, "more than one thread"
 
@@ -101,7 +109,7 @@ def campaign(forks: int, seconds: float) -> dict[str, int]:
             errors.append(error)
         rounds[0] += i
 
-    steps = work.allocate, work.move, work.convolve, work.record
+    steps = work.allocate, work.move, work.convolve, work.convolve_once, work.record
     threads = [threading.Thread(target=repeat, args=(step,)) for step in steps]
     for t in threads:
         t.start()

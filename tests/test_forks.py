@@ -1,13 +1,18 @@
 """Forks: in the child every call works, on one thread, whoever forked and whatever the parent's threads were doing."""
 
+import functools
+import importlib
 import json
 import os
+import pkgutil
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
 
 import pytest
+
+import layoutkit as lk
 
 BENCH = Path(__file__).parents[1] / "bench"
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
@@ -168,3 +173,13 @@ def test_a_convolution_that_another_thread_is_planning_does_not_hold_up_a_child(
         "os.fork",
     )
     assert out == ["0"]
+
+
+def test_no_attribute_is_cached_under_a_lock():
+    """Before Python 3.12 all objects of a class share the lock of a cached_property, which a child may find held."""
+    modules = [importlib.import_module(m.name) for m in pkgutil.walk_packages(lk.__path__, "layoutkit.")
+               if not m.name.endswith("__main__")]  # fmt: skip
+    classes = {c for module in modules for c in vars(module).values() if isinstance(c, type)}
+    cached = [f"{c.__qualname__}.{name}" for c in classes if c.__module__.startswith("layoutkit")
+              for name, value in vars(c).items() if isinstance(value, functools.cached_property)]  # fmt: skip
+    assert len(classes) > 50 and not cached

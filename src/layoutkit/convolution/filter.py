@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 
 import numpy as np
 
@@ -101,10 +100,13 @@ class Filter:
             raise ValueError(f"{self.what}: algorithm 'winograd' is not for this filter: {found.why_strict}")
         return "strict", zeros
 
-    @cached_property
+    @property
     def traits(self) -> Traits:
         """Of the whole filter."""
-        return traits(self.w)
+        found = self.__dict__.get("_traits")  # no cached_property: see `ConvProblem.out`
+        if found is None:
+            found = self.__dict__["_traits"] = traits(self.w)
+        return found
 
     def note(self, p: ConvProblem) -> str:
         """What the values of the filter changed about `p`, a line; "" if nothing."""
