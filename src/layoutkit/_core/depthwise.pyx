@@ -256,7 +256,7 @@ cdef class Depthwise(Executor):
         cdef bint clip = clips(finish, NULL, limits, self.padded > self.channels)
         d.clip, d.positive = limits if clip else NULL, self.positive
         d.copy, d.copies, d.copy_at, d.copy_tap = NULL, <int>self.copies, self.copy_at, self.copy_tap
-        d.copy_inside, d.copy_pixel = copy_inside, self.copy_pixel
+        d.copy_inside, d.copy_bytes, d.copy_pixel = copy_inside, NULL, self.copy_pixel
         if self.copies:
             d.copy = <char *>copy_inside + aligned(4 * self.copies)
         while task < end:
@@ -268,7 +268,8 @@ cdef class Depthwise(Executor):
             d.x_lanes, d.y_lanes, d.full = &self.x_lanes[vector, 0], &self.y_lanes[vector], &self.full[vector]
             if self.spread:
                 d.order, d.x_at = &self.order[vector, 0, 0], &self.x_at[vector, 0]
-            d.copy_bytes = self.copy_bytes + vector
+            if self.copies:
+                d.copy_bytes = self.copy_bytes + vector
             d.rows = <int>min(2, g.out[1] - 2 * pair)
             d.x = (x + n * self.x_stride[0] + (plane * g.stride[0] - g.before[0]) * self.x_stride[2]
                    + (2 * pair * g.stride[1] - g.before[1]) * self.x_stride[3])
