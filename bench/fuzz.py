@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import resource
 import sys
 import tempfile
 import time
@@ -222,7 +223,8 @@ def with_atheris(name: str, seconds: float) -> None:
         for key, value in list(vars(module).items()):
             if callable(value) and getattr(value, "__module__", "") == module.__name__ and hasattr(value, "__code__"):
                 setattr(module, key, atheris.instrument_func(value))
-    limits = [f"-max_total_time={int(seconds)}", "-timeout=10", "-rss_limit_mb=2000", "-print_final_stats=1"]
+    most = 2000 + (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)  # that of who started us counts as ours
+    limits = [f"-max_total_time={int(seconds)}", "-timeout=10", f"-rss_limit_mb={most}", "-print_final_stats=1"]
     atheris.Setup([sys.argv[0], *limits, f"-artifact_prefix={tempfile.gettempdir()}/"], lambda d: attempt(target, d))
     atheris.Fuzz()
 
