@@ -207,10 +207,7 @@ cdef class Depthwise(Executor):
         if self.pixels > 1 and (self.x_stride[4] != 4 * self.each or self.y_stride[4] != 4 * self.each):
             raise RuntimeError(f"depthwise: {self.pixels} pixels of {self.each} channels in a vector, that lie "
                                f"{self.x_stride[4]} and {self.y_stride[4]} bytes apart")
-        reads, writes = [(0, g.n - 1, self.x_stride[0])], [(0, g.n - 1, self.y_stride[0])]
-        for i, (first, last) in enumerate(self.positions(True)):
-            reads.append((first, last, self.x_stride[i + 2]))
-            writes.append((0, g.out[i] - 1, self.y_stride[i + 2]))
+        reads, writes = self.pixels_of(self.x_stride[0], self.x_stride + 2, self.y_stride[0], self.y_stride + 2, True)
         read, written = [], []  # bytes of each run of channels
         for run in range(self.runs):
             vectors = range(run * self.vectors, min((run + 1) * self.vectors, self.y_lanes.shape[0]))

@@ -70,6 +70,8 @@ cdef class Executor:
     cdef void part(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
                    char *workspace, int64_t task, int64_t end) noexcept nogil
     cdef list positions(self, bint leaves_out)
+    cdef tuple pixels_of(self, int64_t x_image, const int64_t *x_pixel, int64_t y_image, const int64_t *y_pixel,
+                         bint leaves_out)
     cdef void finish_rows(self, const lk_finish *finish, char *y, int64_t offset, const int64_t *row, int64_t rows,
                           int64_t channel, int64_t count) noexcept nogil
     cdef void channel_rows(self, ChannelRows *r, const lk_finish *finish, const char *y, int64_t filter_step,

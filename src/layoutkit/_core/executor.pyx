@@ -52,10 +52,13 @@ cdef class Executor:
 
     cdef void run(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
                   char *workspace, int64_t chunk, int64_t chunks) noexcept nogil:
-        """One of `chunks` that together are the whole: each has a task for every thread, or none."""
+        """One of `chunks` that together are the whole: each has a task for every thread, or none.
+
+        They are cut by the threads that the plan has, for those that are granted may change from chunk to chunk.
+        """
         cdef int tid = 0, n = 1, threads = team(self.threads)
-        cdef int64_t rounds = ceil_div(self.total, threads), first = rounds * chunk // chunks * threads
-        cdef int64_t count = min(self.total, rounds * (chunk + 1) // chunks * threads) - first
+        cdef int64_t rounds = ceil_div(self.total, self.threads), first = rounds * chunk // chunks * self.threads
+        cdef int64_t count = min(self.total, rounds * (chunk + 1) // chunks * self.threads) - first
         if count <= 0:
             return
         if threads == 1:
@@ -85,6 +88,15 @@ cdef class Executor:
                 first, last = max(first, 0), min(last, g.size[i] - 1)
             found.append((first, last))
         return found
+
+    cdef tuple pixels_of(self, int64_t x_image, const int64_t *x_pixel, int64_t y_image, const int64_t *y_pixel,
+                         bint leaves_out):
+        """The steps between the pixels that are read, and between those that are written, of these strides."""
+        reads, writes = [(0, self.g.n - 1, x_image)], [(0, self.g.n - 1, y_image)]
+        for i, (first, last) in enumerate(self.positions(leaves_out)):
+            reads.append((first, last, x_pixel[i]))
+            writes.append((0, self.g.out[i] - 1, y_pixel[i]))
+        return reads, writes
 
     cdef void finish_rows(self, const lk_finish *finish, char *y, int64_t offset, const int64_t *row, int64_t rows,
                           int64_t channel, int64_t count) noexcept nogil:

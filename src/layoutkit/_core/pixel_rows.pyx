@@ -125,11 +125,8 @@ cdef class PixelRows(Executor):
         if self.total == 0:
             return NOTHING
         g = self.g
-        reads = [(0, g.n - 1, self.x_stride[0]), (0, g.groups - 1, self.x_group)]
-        writes = [(0, g.n - 1, self.y_stride[0])]
-        for i, (first, last) in enumerate(self.positions(self.padded)):
-            reads.append((first, last, self.x_stride[i + 1]))
-            writes.append((0, g.out[i] - 1, self.y_stride[i + 1]))
+        reads, writes = self.pixels_of(self.x_stride[0], self.x_stride + 1, self.y_stride[0], self.y_stride + 1, self.padded)
+        reads.append((0, g.groups - 1, self.x_group))
         source = [([*reads, (self.blocks - 1, self.blocks - 1, self.block_stride)], 4 * self.kb_last)]
         if self.blocks > 1:
             source.append(([*reads, (0, self.blocks - 2, self.block_stride)], 4 * self.kb))

@@ -127,11 +127,8 @@ cdef class Winograd(Executor):
         if self.total == 0:
             return NOTHING
         g = self.g
-        reads = [(0, g.n - 1, self.x_stride[0]), (0, g.groups - 1, self.x_group)]
-        writes = [(0, g.n - 1, self.y_stride[0])]
-        for i, (first, last) in enumerate(self.positions(True)):
-            reads.append((first, last, self.x_stride[i + 1]))
-            writes.append((0, g.out[i] - 1, self.y_stride[i + 1]))
+        reads, writes = self.pixels_of(self.x_stride[0], self.x_stride + 1, self.y_stride[0], self.y_stride + 1, True)
+        reads.append((0, g.groups - 1, self.x_group))
         read, columns, written = self.x_channels, g.groups * self.cols, g.groups * self.cols
         if self.x_block < self.x_channels:
             reads.append((0, ceil_div(self.x_channels, self.x_block) - 1, self.x_block_stride))
