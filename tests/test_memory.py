@@ -8,7 +8,7 @@ import pytest
 
 import layoutkit as lk
 from layoutkit import pool as pools
-from layoutkit.pool import LARGE, Pool
+from layoutkit._core.pool import LARGE, Pool
 
 HUGE = 2 << 20
 

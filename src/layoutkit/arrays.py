@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from ._core.pool import LARGE
 from ._core.reorder import address
 from .families import check_names
 from .layout import Layout
-from .pool import HAS_MAPPINGS, LARGE, pool
+from .pool import HAS_MAPPINGS, pool
 from .spans import overlaps_itself
 
 MAX_BYTES = 2**63 - 1

@@ -13,10 +13,7 @@ from operator import index
 
 from ._core.pool import Pool
 
-LARGE = 4 << 20  # bytes from which on a block is a mapping of its own
 HAS_MAPPINGS = hasattr(mmap, "MAP_ANONYMOUS")
-
-
 MEMORY = "LAYOUTKIT_MEMORY"
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 

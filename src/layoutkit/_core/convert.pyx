@@ -129,8 +129,6 @@ cdef class Converter:
         tile.add = NULL if add is None else <const char *>PyArray_DATA(<ndarray?>add)
         threads = team(threads)
         tile.alpha, tile.beta, tile.divide, tile.sum = alpha, beta, divide, self.sum
-        if self.chunks == 1:
-            pace.size = pace.end
         while pace.at < pace.end:
             chunk, chunks = pace.at // pace.size, pace.end // pace.size
             with nogil:

@@ -24,9 +24,9 @@ cdef inline double seconds() noexcept nogil:
 
 
 cdef inline Pace pace_of(int64_t chunks) noexcept nogil:
-    """That of a call which is expected to be worth so many chunks."""
+    """That of a call which is expected to be worth so many chunks; one is done at once."""
     cdef Pace pace
-    pace.at, pace.end, pace.size, pace.since = 0, chunks * FINE, 1, seconds()
+    pace.at, pace.end, pace.size, pace.since = 0, chunks * FINE if chunks > 1 else 1, 1, seconds()
     return pace
 
 

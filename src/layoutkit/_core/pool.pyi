@@ -1,5 +1,7 @@
 import numpy as np
 
+LARGE: int
+
 class Pool:
     def __init__(self, bound: int) -> None: ...
     @property

@@ -16,7 +16,8 @@ from numpy cimport NPY_UINT8, PyArray_SimpleNewFromData, import_array, npy_intp,
 import_array()
 
 cdef size_t HUGE = 2 << 20   # bytes of a huge page
-cdef size_t LARGE = 4 << 20  # bytes from which on a workspace is a block of its own
+LARGE = 4 << 20  # bytes from which on an array or a workspace has a block of its own
+cdef size_t _large = LARGE
 cdef int SMALL = 8           # workspaces that are kept besides
 cdef double ROOM = 1.25  # a free block serves what takes at least 1 / ROOM of it
 
@@ -66,7 +67,7 @@ cdef class Pool:
 
         One after the other they all have the same: the last that came back, or a larger one in its place.
         """
-        if size >= LARGE:
+        if size >= _large:
             return self.take(size)
         try:
             found = self.small.pop()
@@ -75,7 +76,7 @@ cdef class Pool:
         return found if found is not None and found.nbytes >= size else empty(size, uint8)
 
     cdef object take_back(self, array):
-        if array.nbytes < LARGE and (len(self.small) + 1) * LARGE <= min(self.bound // 2, SMALL * LARGE):
+        if array.nbytes < _large and (len(self.small) + 1) * _large <= min(self.bound // 2, SMALL * _large):
             self.small.append(array)
 
     def take(self, size):

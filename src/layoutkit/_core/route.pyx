@@ -96,7 +96,7 @@ cdef class Route:
     pool : Pool
         Where calls without a workspace have theirs from.
     seconds : float
-        What the loop nest is expected to take: from some tenths of a second on, calls look for signals meanwhile.
+        What the loop nest is expected to take: a call of more than some hundredths looks for signals meanwhile.
     pads : (n, planes, rows, row), optional
         The reordered input is n images padded with zeros: (before, inside, after) planes, rows and bytes of a row.
     """
