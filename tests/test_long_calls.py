@@ -66,11 +66,8 @@ def test_a_long_convolution(layouts, threads, soon):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_fork_in_the_middle_of_a_call():
     """Parent and child both come to its end, the child on one thread from there on."""
-    with using_isa("portable"):
-        op = lk.Conv2d(np.ones((128, 128, 5, 5), np.float32), layout="NHWC", padding=2, accuracy="strict", threads=2)
-        x = np.random.default_rng(0).integers(-4, 5, (1, 160, 160, 128)).astype(np.float32)
-        want = op(x)
-    out, child = np.full_like(want, np.nan), -1
+    x = np.random.default_rng(0).integers(-4, 5, (1, 160, 160, 128)).astype(np.float32)
+    out, child = np.full_like(x, np.nan), -1
 
     def handler(*_):
         nonlocal child
@@ -80,17 +77,20 @@ def test_a_fork_in_the_middle_of_a_call():
             signal.alarm(60)
         assert unfinished
 
-    before = signal.signal(signal.SIGALRM, handler)
-    try:
-        signal.setitimer(signal.ITIMER_REAL, 0.1)
-        op(x, out)
-        right = np.array_equal(out, want)
-        if child == 0:
-            os._exit(not right)
-    finally:
-        if child == 0:
-            os._exit(2)
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+    with using_isa("portable"):  # slow enough on every machine
+        op = lk.Conv2d(np.ones((128, 128, 5, 5), np.float32), layout="NHWC", padding=2, accuracy="strict", threads=2)
+        want = op(x)
+        before = signal.signal(signal.SIGALRM, handler)
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.02)
+            op(x, out)
+            right = np.array_equal(out, want)
+            if child == 0:
+                os._exit(not right)
+        finally:
+            if child == 0:
+                os._exit(2)
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
     assert child > 0 and right
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
