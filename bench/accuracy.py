@@ -14,9 +14,9 @@ import numpy as np
 
 import layoutkit as lk
 from layoutkit import reference, winograd
-from layoutkit.convolution.geometry import contiguous_strides
-from layoutkit.convolution.problem import ConvProblem
-from layoutkit.convolution.routes import candidates
+from layoutkit.convolutions.geometry import contiguous_strides
+from layoutkit.convolutions.problem import ConvProblem
+from layoutkit.convolutions.routes import candidates
 
 PADDING = ((1, 1), (1, 1))
 ONES = (1, 1)

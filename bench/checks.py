@@ -13,8 +13,8 @@ os.environ["LAYOUTKIT_CACHE_DIR"] = os.devnull
 import numpy as np
 
 import layoutkit as lk
-from layoutkit.convolution import routes
-from layoutkit.moves import candidates
+from layoutkit.convolutions import routes
+from layoutkit.reorders import candidates
 
 ROUNDS = 15
 WIDE = np.ones((9, 2, 9, 8, 12), np.float32)

@@ -70,7 +70,7 @@ def ship() -> None:
     from layoutkit import cost_table
     from layoutkit.bench.suites import SUITES
     from layoutkit.choosing import machine
-    from layoutkit.cost import write
+    from layoutkit.choosing.table import write
 
     costs, known = {}, set(cost_table.problems())
     spread = [case for case in SUITES["spread"](LAYOUTS, [1, 2]) if case.key in known]
@@ -88,9 +88,10 @@ def loading() -> None:
     """Print what it takes to read tables, and to decide about a problem once it is known."""
     import timeit
 
-    from layoutkit import Layout, cost, cost_table
+    from layoutkit import Layout, cost_table
     from layoutkit.choosing import machine, model
-    from layoutkit.moves import candidates as moves
+    from layoutkit.choosing import table as cost
+    from layoutkit.reorders import candidates as moves
 
     def print_best(what: str, run, unit: str, number: int = 1) -> None:
         seconds = min(timeit.repeat(run, number=number, repeat=9)) / number
@@ -106,7 +107,7 @@ def loading() -> None:
 def judge(case) -> dict | None:
     """Costs of what would be picked, relative to the best; None where the machine was busy."""
     from layoutkit.choosing.measuring import FEW, timed
-    from layoutkit.plan import rank
+    from layoutkit.choosing.plan import rank
 
     contest = case.contest
     if len(contest.candidates) < 2:

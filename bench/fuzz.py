@@ -22,11 +22,10 @@ import hostile
 import numpy as np
 
 import layoutkit as lk
-from layoutkit import notation
 from layoutkit._core import registry
 from layoutkit.bench.listed import onnx_layers, text_cases
 from layoutkit.choosing import costfile, model
-from layoutkit.formats import strides
+from layoutkit.formats import notation
 from layoutkit.formats.affine import affine_map, parse_affine
 
 REFUSALS = (ValueError, TypeError, MemoryError)
@@ -43,20 +42,20 @@ def layout(data: bytes) -> None:
     found = lk.Layout(text)
     assert lk.Layout(str(found)) == found, "does not come back from its name"
     if found.is_dense:
-        assert parse_affine(affine_map(found)) == found, "does not come back from its map"
+        assert lk.Layout(affine_map(found)) == found, "does not come back from its map"
     shape = tuple(1 + b % 5 for b in data[: found.rank].ljust(found.rank))
     found.offset(tuple(n - 1 for n in shape), shape)
 
 
 def affine(data: bytes) -> None:
     """Any text as an affine map."""
-    found = parse_affine(data.decode(errors="replace"))
-    assert parse_affine(affine_map(found)) == found, "does not come back from its map"
+    found = lk.Layout.from_factors(*parse_affine(data.decode(errors="replace")))
+    assert lk.Layout(affine_map(found)) == found, "does not come back from its map"
 
 
 def spaced(data: bytes) -> None:
     """Any text as words with spaces."""
-    notation.parse_spaced(data.decode(errors="replace"))
+    lk.Layout.from_factors(*notation.parse_spaced(data.decode(errors="replace"))[0])
 
 
 def table(data: bytes) -> None:
@@ -106,7 +105,7 @@ def numbers(data: bytes) -> None:
     """Shapes and strides from numbers of any size."""
     values = [int.from_bytes(data[i : i + 1 + data[i] % 9], "little", signed=True) for i in range(0, len(data), 9)]
     half = len(values) // 2
-    strides.read(values[:half], values[half : 2 * half])
+    lk.read_strides(values[:half], values[half : 2 * half])
     lk.Layout("abcdefgh"[:half]).physical_shape(values[:half])
 
 
@@ -218,8 +217,8 @@ def with_atheris(name: str, seconds: float) -> None:
     import atheris
 
     target, _ = TARGETS[name]
-    later = (sys.modules[f"layoutkit.{name}"] for name in ("formats.affine", "layout"))
-    for module in (notation, costfile, strides, *later):
+    later = (sys.modules[f"layoutkit.{name}"] for name in ("formats.affine", "formats.layout", "formats.reading"))
+    for module in (notation, costfile, *later):
         for key, value in list(vars(module).items()):
             if callable(value) and getattr(value, "__module__", "") == module.__name__ and hasattr(value, "__code__"):
                 setattr(module, key, atheris.instrument_func(value))

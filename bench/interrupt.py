@@ -24,7 +24,7 @@ from random_cases.layouts import activation_layout, any_layout, fitting
 
 import layoutkit as lk
 from layoutkit._core import registry
-from layoutkit.convolution.filter import ALGORITHM_NAMES
+from layoutkit.convolutions.filter import ALGORITHM_NAMES
 
 LIMIT = 1.0  # seconds
 BYTES = 1 << 30  # of what a reorder writes

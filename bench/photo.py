@@ -43,7 +43,7 @@ def batch(size: int = 224) -> np.ndarray:
 
 def gabor(size: int, wavelength: float, angle: float, spread: float) -> np.ndarray:
     """A wave of `wavelength` pixels along `angle` under a Gaussian window."""
-    y, x = np.mgrid[: size, : size] - size // 2
+    y, x = np.mgrid[:size, :size] - size // 2
     along = x * np.cos(angle) + y * np.sin(angle)
     return np.exp(-(x**2 + y**2) / (2 * spread**2)) * np.cos(2 * np.pi * along / wavelength)
 

@@ -19,9 +19,9 @@ import numpy as np
 
 import layoutkit as lk
 from layoutkit._core import machine
-from layoutkit.arrays import empty
-from layoutkit.moves.candidates import candidates, program
-from layoutkit.moves.kinds import KINDS
+from layoutkit.memory.arrays import empty
+from layoutkit.reorders.candidates import candidates, program
+from layoutkit.reorders.kinds import KINDS
 
 LAYOUTS = ("NCHW", "NHWC", "CHWN", "HWCN", "nChw8c", "nChw16c")
 FILTERS = ("HWIO", "OHWI", "IHWO", "Oihw16o", "OIhw16i16o", "OIhw8i8o", "Ohwi16o", "Ohwi64o")

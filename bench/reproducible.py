@@ -17,11 +17,11 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 import layoutkit as lk
-from layoutkit.arrays import empty
 from layoutkit.bench.layers import NETWORKS
 from layoutkit.bench.report import geomean
-from layoutkit.convolution.problem import ConvProblem
-from layoutkit.cost import cost_table
+from layoutkit.choosing.table import cost_table
+from layoutkit.convolutions.problem import ConvProblem
+from layoutkit.memory.arrays import empty
 
 LAYOUTS = "NHWC", "nChw16c", "NCHW"
 ROUNDS, TURN = 15, 2e-3  # seconds that a turn takes at least

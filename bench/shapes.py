@@ -22,10 +22,10 @@ import numpy as np
 
 import layoutkit as lk
 from layoutkit._core import machine
-from layoutkit.arrays import empty
 from layoutkit.bench.layers import NETWORKS, Layer, with_axes
 from layoutkit.bench.report import geomean
-from layoutkit.convolution.problem import ACCURACIES
+from layoutkit.convolutions.problem import ACCURACIES
+from layoutkit.memory.arrays import empty
 
 ROUNDS, COLD_ROUNDS = 40, 5
 BURST = 200e-6  # seconds that a timing takes at least

@@ -15,10 +15,10 @@ import numpy as np
 
 from layoutkit import Layout
 from layoutkit._core.machine import fma_peak
-from layoutkit.arrays import empty
-from layoutkit.convolution.algorithms import contiguous_strides
-from layoutkit.convolution.problem import ACCURACIES, ConvProblem
-from layoutkit.convolution.routes import candidates
+from layoutkit.convolutions.algorithms.sums import contiguous_strides
+from layoutkit.convolutions.problem import ACCURACIES, ConvProblem
+from layoutkit.convolutions.routes import candidates
+from layoutkit.memory.arrays import empty
 
 LAYERS = [(64, 224), (64, 112), (64, 56), (128, 112), (128, 56), (128, 28), (256, 56), (256, 28), (256, 14),
           (512, 28), (512, 14), (512, 7)]  # fmt: skip

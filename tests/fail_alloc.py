@@ -113,9 +113,12 @@ OURS_AGAIN = 20  # sweeps of our own allocations: what leaks once must show
 
 
 def main():
-    sweeps = [(operation, known, ours)
-              for operation in (a_reorder, a_convolution, a_convolution_with_reorders, a_layout)
-              for known, ours in ((False, False), (True, False), (False, True)) if operation != a_layout or not ours]
+    sweeps = [
+        (operation, known, ours)
+        for operation in (a_reorder, a_convolution, a_convolution_with_reorders, a_layout)
+        for known, ours in ((False, False), (True, False), (False, True))
+        if operation != a_layout or not ours
+    ]
     for operation, known, ours in sweeps + [(a_table_that_is_read, True, False)]:
         sweep(operation, known, ours, 100)  # what is made once, as the traceback's own modules
         forget()

@@ -5,7 +5,7 @@ from guard import guarded
 
 import layoutkit as lk
 from layoutkit import reference
-from layoutkit.moves.candidates import program
+from layoutkit.reorders.candidates import program
 
 
 def values(shape, dtype):

@@ -6,7 +6,7 @@ from math import prod
 
 from hypothesis import strategies as st
 
-from layoutkit.layout import Layout
+from layoutkit.formats.layout import Layout
 
 BLOCKS = (1, 2, 3, 4, 5, 8, 16)
 

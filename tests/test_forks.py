@@ -97,7 +97,7 @@ def test_what_was_planned_for_two_threads_runs_on_one(fork):
 def test_locks_that_other_threads_hold_do_not_hold_up_a_child(fork, cache_dir):
     out = in_new_python(
         """
-        from layoutkit import cost
+        from layoutkit.choosing import table as cost
         from layoutkit.choosing.costfile import Cost
 
         held, forked = threading.Event(), threading.Event()
@@ -145,7 +145,7 @@ def test_a_share_of_the_campaign():
 def test_a_convolution_that_another_thread_is_planning_does_not_hold_up_a_child():
     out = in_new_python(
         """
-        from layoutkit.convolution.problem import ConvProblem
+        from layoutkit.convolutions.problem import ConvProblem
 
         held, forked = threading.Event(), threading.Event()
 

@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_info
 import layoutkit as lk
 from layoutkit.choosing import pools
 from layoutkit.choosing.costfile import Cost
-from layoutkit.cost import CostTable
+from layoutkit.choosing.table import CostTable
 
 OURS = str(Path(lk.__file__).parent)
 ONE = Cost(1.0, 1.0, 0.0, 1)

@@ -11,7 +11,7 @@ import pytest
 import layoutkit as lk
 from layoutkit._core import team
 from layoutkit.bench.listed import text_cases
-from layoutkit.threads import MOST
+from layoutkit.choosing.threads import MOST
 
 X = np.ones((1, 64, 70, 66), np.float32)
 W = np.ones((8, 64, 3, 3), np.float32)

@@ -10,8 +10,8 @@ import numpy as np
 
 import layoutkit as lk
 from layoutkit import reference, winograd
-from layoutkit.convolution.filter import ALGORITHM_NAMES
-from layoutkit.convolution.problem import ACCURACIES
+from layoutkit.convolutions.filter import ALGORITHM_NAMES
+from layoutkit.convolutions.problem import ACCURACIES
 
 from .deciding import any_instruction_set, instruction_set, let_one_decide
 from .layouts import activation_layout, any_layout, fitting

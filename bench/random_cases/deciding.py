@@ -11,7 +11,7 @@ import numpy as np
 import layoutkit as lk
 from layoutkit._core import registry
 from layoutkit.choosing.costfile import Cost
-from layoutkit.cost import cost_table
+from layoutkit.choosing.table import cost_table
 
 FORGET = 50  # decisions, after which the cost table is emptied: neighbours in it cost time
 _made = 0

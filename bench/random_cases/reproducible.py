@@ -16,9 +16,9 @@ import numpy as np
 import layoutkit as lk
 from layoutkit import reference
 from layoutkit._core import registry
-from layoutkit.convolution import order
-from layoutkit.convolution.activation import ACTIVATIONS
-from layoutkit.convolution.problem import ConvProblem
+from layoutkit.convolutions import order
+from layoutkit.convolutions.epilogue import ACTIVATIONS
+from layoutkit.convolutions.problem import ConvProblem
 
 from .convolutions import a_window, channels
 from .deciding import any_costs, instruction_set

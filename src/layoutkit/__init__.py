@@ -1,34 +1,21 @@
 """layoutkit: reorders between any tensor memory formats, and convolutions in whatever format the data has.
 
-    array + "NCHW" -> Layout --+
-            "nChw16c" -> Layout +-> problem -> candidates (kernel rows that support it) -> cost table -> plan
-                                                                                                          |
-    array ----------------------------------------------------------> execute (nogil, one parallel region) -> array
+array + "NCHW" -> Layout --+
+        "nChw16c" -> Layout +-> problem -> candidates (kernel rows that support it) -> cost table -> plan
+                                                                                                      |
+array ----------------------------------------------------------> execute (nogil, one parallel region) -> array
 """
 
-__version__ = "0.1.0"
+import sys
 
-from . import algebra, mace, torch_format, winograd
-from .compensation import compensation
+from . import winograd
+from .choosing.plan import SlowPathWarning, plan, tuning
+from .choosing.table import cost_table
+from .choosing.threads import get_num_threads, set_num_threads
 from .config import show_config
-from .conv import Conv1d, Conv2d, Conv3d, conv1d, conv2d, conv3d
-from .cost import cost_table
-from .descriptor import BYTE, Dim, DimsOrder, MemDim, MemShape, MemStrides, Shape, Strides
-from .embedding import get_include
-from .formats.stride_reqs import Aligned, Compact, Fixed, StrideReqs
-from .formats.strides import read as read_strides
-from .formats.view import explain as explain_view
-from .formats.view import is_view
-from .layout import Axis, Factor, Layout
-from .mace import Image
-from .memory import empty
-from .plan import SlowPathWarning, plan, tuning
-from .pool import memory_limit, release_memory
-from .reorder import reorder
-from .reproducible import reproducible
-from .tensor import UNDEFINED, Tensor
-from .threads import get_num_threads, set_num_threads
-from .transposed import (
+from .convolutions.conv import Conv1d, Conv2d, Conv3d, conv1d, conv2d, conv3d
+from .convolutions.reproducible import reproducible
+from .convolutions.transposed import (
     ConvTranspose1d,
     ConvTranspose2d,
     ConvTranspose3d,
@@ -36,6 +23,22 @@ from .transposed import (
     conv_transpose2d,
     conv_transpose3d,
 )
+from .embedding import get_include
+from .formats import algebra, torch_format
+from .formats.descriptor import BYTE, Dim, DimsOrder, MemDim, MemShape, MemStrides, Shape, Strides
+from .formats.layout import Axis, Factor, Layout
+from .formats.reading import read as read_strides
+from .formats.stride_reqs import Aligned, Compact, Fixed, StrideReqs
+from .formats.view import explain as explain_view
+from .formats.view import is_view
+from .memory import mace
+from .memory.empty import empty
+from .memory.mace import Image
+from .memory.pool import memory_limit, release_memory
+from .memory.tensor import UNDEFINED, Tensor
+from .reorders.compensation import compensation
+from .reorders.reorder import reorder
+from .version import __version__ as __version__
 
 __all__ = [
     # formats
@@ -52,3 +55,6 @@ __all__ = [
     "SlowPathWarning",
     "cost_table", "get_include", "get_num_threads", "plan", "reproducible", "set_num_threads", "show_config", "tuning",
 ]  # fmt: skip
+
+for _module in (algebra, mace, torch_format):  # public modules, to be imported by their public names
+    sys.modules[f"{__name__}.{_module.__name__.rpartition('.')[2]}"] = _module

@@ -7,8 +7,8 @@ import json
 import sys
 from collections.abc import Sequence
 
+from .bench.exits import run
 from .config import config, show_config
-from .exits import run
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -7,11 +7,11 @@ struct that holds on to its Python objects.
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from . import conv as _conv
-from .layout import Layout
-from .reorder import _bind
-from .spans import overlaps_itself
-from .threads import check_threads
+from .convolutions import conv as _conv
+from .formats.layout import Layout
+from .reorders.reorder import _bind
+from .memory.spans import overlaps_itself
+from .choosing.threads import check_threads
 
 from cpython.pycapsule cimport PyCapsule_New
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject

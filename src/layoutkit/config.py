@@ -9,17 +9,17 @@ import numpy as np
 
 from ._core import registry, team
 from .choosing import machine
-from .cost import cost_table
-from .plan import mode
-from .reproducible import reproducible
-from .threads import get_num_threads
+from .choosing.plan import mode
+from .choosing.table import cost_table
+from .choosing.threads import get_num_threads
+from .convolutions.reproducible import reproducible
 
 
 def config() -> dict[str, Any]:
     """The configuration as plain data."""
     from threadpoolctl import threadpool_info
 
-    from . import __version__
+    from .version import __version__
 
     return {
         "layoutkit": __version__,

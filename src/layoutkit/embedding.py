@@ -24,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """``layoutkit-config``: what a compiler needs to be told; returns the exit code."""
     import argparse
 
-    from . import __version__
+    from .version import __version__
 
     p = argparse.ArgumentParser(prog="layoutkit-config", description="What building on layoutkit needs.")
     p.add_argument("--cflags", action="store_true", help="flags of a C compiler: where layoutkit.h is")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .layout import Layout
+from .formats.layout import Layout
 
 
 def offsets(layout: Layout, shape: Sequence[int]) -> np.ndarray:
@@ -121,7 +121,7 @@ def _inside(tap: int, size: int, out: int, stride: int, dilation: int, before: i
 
 
 def conv_in_order(x, w, bias, stride, padding, dilation, groups, by_channel: bool = False) -> np.ndarray:
-    """The same in float32, bit for bit what accuracy "reproducible" promises; see `layoutkit.convolution.order`.
+    """The same in float32, bit for bit what accuracy "reproducible" promises; see `layoutkit.convolutions.order`.
 
     By taps, then channels, or `by_channel` first; with padding no zero is negative.
     """
@@ -130,9 +130,7 @@ def conv_in_order(x, w, bias, stride, padding, dilation, groups, by_channel: boo
     x = x.reshape(n, groups, 1, x.shape[1] // groups, *x.shape[2:])
     w = w.reshape(groups, oc // groups, *w.shape[1:])
     kernel = w.shape[3:]
-    size = [
-        (s - d * (k - 1) - 1) // t + 1 for s, d, k, t in zip(x.shape[4:], dilation, kernel, stride)
-    ]
+    size = [(s - d * (k - 1) - 1) // t + 1 for s, d, k, t in zip(x.shape[4:], dilation, kernel, stride)]
     ones = [1] * len(size)
     begin = np.zeros(oc, np.float32) if bias is None else bias
     y = np.broadcast_to(begin.reshape(groups, oc // groups, *ones), (n, groups, oc // groups, *size))

@@ -197,9 +197,7 @@ def error_bound(
     """
     axes = x.ndim - 2
     lead = (1,) * (3 - axes)
-    kernel, (s, _, _), (d, _, _) = (
-        (*lead, *(given or (1,) * axes)) for given in (w.shape[2:], stride, dilation)
-    )
+    kernel, (s, _, _), (d, _, _) = ((*lead, *(given or (1,) * axes)) for given in (w.shape[2:], stride, dilation))
     pads = ((0, 0),) * (3 - axes) + tuple(padding or ((0, 0),) * axes)
     most = np.abs(x, dtype=np.float64).reshape(x.shape[0], groups, x.shape[1] // groups, *lead, *x.shape[2:])
     most = np.pad(most.max(2, initial=0), ((0, 0), (0, 0), *pads))

@@ -18,7 +18,7 @@ from layoutkit.bench.suites import SUITES, ConvCase
 from layoutkit.choosing import machine
 from layoutkit.choosing.costfile import Cost
 from layoutkit.choosing.limits import Limits
-from layoutkit.cost import cost_table
+from layoutkit.choosing.table import cost_table
 
 TINY = ["--suite", "tiny", "--quick", "--threads", "1", "--layouts", "NHWC,nChw8c"]
 
@@ -288,8 +288,7 @@ def test_a_busy_machine_is_reported():
 
     assert list(report.busy([])) == list(report.busy([result(*[1e9] * 19, 7e8)])) == []
     assert list(report.busy([result(1e9, 1e9, 7e8, 5e8)])) == [
-        "the machine was busy: 2 of 4 times 2 threads had less than 80% of the FMA peak; "
-        "measure again when it is idle"
+        "the machine was busy: 2 of 4 times 2 threads had less than 80% of the FMA peak; measure again when it is idle"
     ]
 
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from layoutkit.bench.suites import SUITES
-from layoutkit.cost import CostTable
+from layoutkit.choosing.table import CostTable
 
 BENCH = ["--suite", "tiny", "--quick", "--threads", "1", "--layouts", "NHWC"]
 EVERY = {case.key for case in SUITES["tiny"](["NHWC"], [1])}
@@ -17,10 +17,10 @@ QUIET = (0, 141)
 # measured, with its number.
 PROGRAM = """
 import os, signal, sys
-from layoutkit import cost
+from layoutkit.choosing import table as cost
 from layoutkit.bench import __main__, command
 from layoutkit.choosing import machine
-from layoutkit.exits import run
+from layoutkit.bench.exits import run
 machine.waited = lambda: 0.0
 measure, seen = command.measure_contest, []
 def interrupt():

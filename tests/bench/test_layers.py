@@ -5,7 +5,7 @@ from math import prod
 import pytest
 
 from layoutkit.bench.layers import NETWORKS, Layer, spread, with_axes
-from layoutkit.layout import Layout
+from layoutkit.formats.layout import Layout
 
 # convolutions, distinct ones, multiply-adds and weights, as published (3-D U-Net: as it comes out)
 PUBLISHED = {

@@ -14,7 +14,7 @@ import pytest
 
 from layoutkit.choosing import files
 from layoutkit.choosing.costfile import Cost
-from layoutkit.cost import CostTable
+from layoutkit.choosing.table import CostTable
 
 ONE = Cost(1.0, 1.0, 0.0, 1)
 
@@ -133,7 +133,7 @@ def test_the_next_writer_removes_what_killed_ones_left_and_nothing_else(tmp_path
 KILLS = """
 import os, random, signal, sys, time
 from layoutkit.choosing.costfile import Cost
-from layoutkit.cost import CostTable
+from layoutkit.choosing.table import CostTable
 
 os.fsync = lambda handle: None  # a killed process loses nothing that the system has
 

@@ -8,9 +8,9 @@ from strategies import layouts
 import layoutkit as lk
 from layoutkit.bench.suites import SUITES
 from layoutkit.choosing import keys
-from layoutkit.convolution.problem import ACCURACIES, MOST, ConvProblem
-from layoutkit.convolution.routes import pack_key, route_key
-from layoutkit.moves.candidates import reorder_key
+from layoutkit.convolutions.problem import ACCURACIES, MOST, ConvProblem
+from layoutkit.convolutions.routes import pack_key, route_key
+from layoutkit.reorders.candidates import reorder_key
 
 sizes = st.integers(1, 9) | st.integers(1, 2**40)
 threads = st.integers(1, 4096)

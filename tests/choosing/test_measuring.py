@@ -13,10 +13,10 @@ import layoutkit as lk
 from layoutkit.choosing import machine, measuring
 from layoutkit.choosing.costfile import Cost
 from layoutkit.choosing.measuring import Contest, first_use, measure
-from layoutkit.cost import cost_table
-from layoutkit.plan import Candidate
+from layoutkit.choosing.plan import Candidate
+from layoutkit.choosing.table import cost_table
 
-plan = importlib.import_module("layoutkit.plan")  # lk.plan is the function
+plan = importlib.import_module("layoutkit.choosing.plan")  # lk.plan is the function
 keys = (f"test problem to measure {i}" for i in itertools.count())
 
 
@@ -145,6 +145,7 @@ def no_room():
 
 def fitting(m, key, names, builds=(), **estimates):
     """A contest on `m`; building those of `builds` fails."""
+
     def build(n):
         return no_room() if n in builds else n
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import layoutkit as lk
-from layoutkit import cost
 from layoutkit.choosing import model
+from layoutkit.choosing import table as cost
 from layoutkit.choosing.costfile import Cost
-from layoutkit.plan import Candidate, rank
+from layoutkit.choosing.plan import Candidate, rank
 
 # Problems "point 3.5": they lie on a line; candidates "slow" and "fast" are counted as 1 s everywhere.
 model.describes("point")(lambda key: ((float(key.split()[1]),), lambda: dict(slow=1.0, fast=1.0, other=1.0).get))

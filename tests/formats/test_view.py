@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from strategies import layouts, shapes
 
 from layoutkit import reference
+from layoutkit.formats.layout import Layout
 from layoutkit.formats.view import explain, is_view
-from layoutkit.layout import Layout
 
 many = settings(max_examples=250, deadline=None)
 

@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,13 @@ class Program:
 
 class Kept:
     def __new__(
-        cls, program: Program, dtype: np.dtype[Any], src: Any, dst: Any, threads: int, what: str
+        cls,
+        program: Program,
+        dtype: np.dtype[Any],
+        src: Any,
+        dst: Any,
+        threads: int,
+        what: str,
+        check: Callable[[Any, str], object],
     ) -> Kept: ...
     def __call__(self, array: np.ndarray, out: np.ndarray) -> None: ...

@@ -205,15 +205,17 @@ cdef class Kept:
     threads : int
     what : str
         The operation, for errors.
+    check : callable
+        Called with an array of a subclass of numpy's and `what`; raises TypeError if it has more than its elements.
     """
 
     cdef Program program
     cdef Extent src, dst
-    cdef object dtype, what
+    cdef object dtype, what, check
     cdef int threads
 
-    def __cinit__(self, Program program not None, dtype, src, dst, int threads, what):
-        self.program, self.dtype, self.threads, self.what = program, dtype, threads, what
+    def __cinit__(self, Program program not None, dtype, src, dst, int threads, what, check):
+        self.program, self.dtype, self.threads, self.what, self.check = program, dtype, threads, what, check
         take_extent(&self.src, src, dtype.itemsize)
         take_extent(&self.dst, dst, dtype.itemsize)
 
@@ -222,7 +224,8 @@ cdef class Kept:
         cdef const char *s = <const char *>PyArray_DATA(array)
         cdef char *d = <char *>PyArray_DATA(out)
         if not (PyArray_CheckExact(array) and PyArray_CheckExact(out)):
-            refuse_masks(self.what, array, out)
+            self.check(array, self.what)
+            self.check(out, self.what)
         if not (fits(array, &self.src, self.dtype) and fits(out, &self.dst, self.dtype)):
             raise ValueError(f"{self.what}: planned for {tell(&self.src)} to {tell(&self.dst)}, {self.dtype}; got "
                              f"{given(array)} to {given(out)}")
@@ -231,14 +234,6 @@ cdef class Kept:
         if s + self.src.lo < d + self.dst.hi and d + self.dst.lo < s + self.src.hi:
             raise ValueError(f"{self.what}: out overlaps the array")
         self.program.call(s, d, self.threads)
-
-
-cdef refuse_masks(what, array, out):
-    """TypeError of arrays that have more than their elements."""
-    from ..arrays import as_array
-
-    as_array(array, what)
-    as_array(out, what)
 
 
 cdef take_extent(Extent *e, of, itemsize):

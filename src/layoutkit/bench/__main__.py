@@ -2,8 +2,8 @@
 
 import sys
 
-from ..exits import run
 from .command import main
+from .exits import run
 
 if __name__ == "__main__":
     sys.exit(run(main))

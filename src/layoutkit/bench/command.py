@@ -16,11 +16,11 @@ from ..choosing import machine, pools
 from ..choosing.costfile import merge
 from ..choosing.limits import Limits
 from ..choosing.measuring import measure as measure_contest
-from ..cost import cost_table
-from ..exits import INTERRUPTED
-from ..layout import Layout
-from ..threads import MOST, check_threads, get_num_threads
+from ..choosing.table import cost_table
+from ..choosing.threads import MOST, check_threads, get_num_threads
+from ..formats.layout import Layout
 from . import comparison, page, report
+from .exits import INTERRUPTED
 from .listed import cases as listed_cases
 from .progress import track
 from .report import Result

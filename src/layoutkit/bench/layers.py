@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from math import prod
 from typing import NamedTuple
 
-from ..convolution.problem import ConvProblem
-from ..layout import Layout
+from ..convolutions.problem import ConvProblem
+from ..formats.layout import Layout
 
 Ints = int | tuple[int, ...]
 Pads = int | tuple[int | tuple[int, int], ...]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from ..convolution.problem import ConvProblem, pad_pairs
-from ..moves.candidates import parse_key
-from ..threads import check_threads
+from ..choosing.threads import check_threads
+from ..convolutions.problem import ConvProblem, pad_pairs
+from ..reorders.candidates import parse_key
 from .layers import Layer
 from .suites import Case, ConvCase, of_layers, reorders
 
@@ -23,9 +23,9 @@ def cases(path: str | Path, layouts: Sequence[str], threads: Sequence[int]) -> l
 def text_cases(lines: Iterable[str], where: str, layouts: Sequence[str], threads: Sequence[int]) -> list[Case]:
     """One problem a line, as reports and ``explain`` write them; empty lines and ``# ...`` aside.
 
-        3x3 64->128 @56 s2                           a layer, in each of the layouts; " *4": met four times
-        conv n1 c64 56x56 o64 k3x3 .. NHWC>NHWC f32  a convolution as the cost table knows it
-        reorder 1x64x56x56 NCHW>NHWC x32             a reorder, the same
+    3x3 64->128 @56 s2                           a layer, in each of the layouts; " *4": met four times
+    conv n1 c64 56x56 o64 k3x3 .. NHWC>NHWC f32  a convolution as the cost table knows it
+    reorder 1x64x56x56 NCHW>NHWC x32             a reorder, the same
     """
     layers: list[Layer] = []
     found: list[Case] = []

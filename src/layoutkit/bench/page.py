@@ -34,25 +34,43 @@ def write(data: dict, path: str | Path) -> None:
 def _sections():
     from . import plots
 
-    yield "Roofline", (
-        "Every convolution by its operations per byte (input, filter and output once each), under the FMA peak and the "
-        "copy bandwidth measured in this run."
-    ), plots.roofline
-    yield "Share of the limit", (
-        "Convolutions against the FMA peak, layer by layer, one mark a layout. Above 100 %: fewer operations than "
-        "counted (Winograd, padded taps left out)."
-    ), plots.shares
-    yield "Reorders", (
-        "Share of the bandwidth of a copy of the same bytes, geometric mean over the shapes, from the row's format to "
-        "the column's."
-    ), plots.heat
-    yield "What choosing gained", (
-        "How many times longer than the choice the second best candidate takes, the one candidate that is best over "
-        "all where it can run, and the slowest; the problems in order of gain."
-    ), plots.gains
-    yield "Filters met cold", (
-        "Time with the filter out of the caches, as it is in a network of many layers, to the time with a warm one."
-    ), plots.cold
+    yield (
+        "Roofline",
+        (
+            "Every convolution by its operations per byte (input, filter and output once each), under the FMA peak and the "
+            "copy bandwidth measured in this run."
+        ),
+        plots.roofline,
+    )
+    yield (
+        "Share of the limit",
+        (
+            "Convolutions against the FMA peak, layer by layer, one mark a layout. Above 100 %: fewer operations than "
+            "counted (Winograd, padded taps left out)."
+        ),
+        plots.shares,
+    )
+    yield (
+        "Reorders",
+        (
+            "Share of the bandwidth of a copy of the same bytes, geometric mean over the shapes, from the row's format to "
+            "the column's."
+        ),
+        plots.heat,
+    )
+    yield (
+        "What choosing gained",
+        (
+            "How many times longer than the choice the second best candidate takes, the one candidate that is best over "
+            "all where it can run, and the slowest; the problems in order of gain."
+        ),
+        plots.gains,
+    )
+    yield (
+        "Filters met cold",
+        ("Time with the filter out of the caches, as it is in a network of many layers, to the time with a warm one."),
+        plots.cold,
+    )
 
 
 def page(data: dict) -> str:

@@ -11,6 +11,7 @@ from typing import Protocol, TypeVar
 try:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
     HAS_RICH = True
 except ImportError:
     HAS_RICH = False

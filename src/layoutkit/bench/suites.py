@@ -12,11 +12,11 @@ from math import prod
 
 from .._core import registry
 from ..choosing.measuring import Contest
-from ..convolution.algorithms import rows_filter_layouts
-from ..convolution.problem import ConvProblem
-from ..convolution.routes import cold_seconds, pack_contest, pack_key, route_contest, route_key
-from ..layout import Layout
-from ..moves.candidates import reorder_contest, reorder_key, useful_threads
+from ..convolutions.algorithms.sums import rows_filter_layouts
+from ..convolutions.problem import ConvProblem
+from ..convolutions.routes import cold_seconds, pack_contest, pack_key, route_contest, route_key
+from ..formats.layout import Layout
+from ..reorders.candidates import reorder_contest, reorder_key, useful_threads
 from .layers import NETWORKS, Layer, spread, with_axes
 
 
@@ -138,9 +138,7 @@ Case = ConvCase | PackCase | ReorderCase
 Maker = Callable[[Sequence[str], Sequence[int]], list[Case]]
 
 
-def reorders(
-    moves: Iterable[tuple[Layout, Layout, tuple[int, ...], int, int]], threads: Sequence[int]
-) -> list[Case]:
+def reorders(moves: Iterable[tuple[Layout, Layout, tuple[int, ...], int, int]], threads: Sequence[int]) -> list[Case]:
     """Cases of (src, dst, shape, width, count), on as many threads as they would use."""
     found: list[Case] = []
     moves = list(moves)

@@ -1,1 +1,1 @@
-"""Choosing by measured cost: what the machine is, measuring, the table's text, the model for what it lacks."""
+"""Choosing by measured cost, whatever the operation: the machine, measuring, the table, the model for what it lacks."""

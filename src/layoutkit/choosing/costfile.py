@@ -148,7 +148,7 @@ class Book(Mapping[str, dict[str, Cost]]):
         self._text: dict[str, str] = {}
         self._known: dict[str, dict[str, Cost]] = {}
         problems = problems[:-3]
-        for chunk in problems.removeprefix("  ").split(",\n  \"") if problems else ():
+        for chunk in problems.removeprefix("  ").split(',\n  "') if problems else ():
             key, opening, value = chunk.removeprefix('"').partition('": {\n')  # no string has a line end in it
             if not opening:
                 raise ValueError(f"costs: expected a problem and its candidates, got {chunk[:80]!r}")

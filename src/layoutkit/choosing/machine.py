@@ -9,6 +9,10 @@ from functools import cache
 from pathlib import Path
 from resource import RUSAGE_SELF, getrusage
 
+from .._core import registry
+from ..version import __version__
+
+PACKAGE = Path(__file__).parents[1]
 _CPU0 = Path("/sys/devices/system/cpu/cpu0/cache")
 
 
@@ -51,17 +55,21 @@ def cpu_model() -> str:
 
 @cache
 def build() -> str:
-    """A checksum of the compiled modules: what they took says nothing about other ones."""
-    from .._core import depthwise, executor, filter_rows, pixel_rows, planes, registry, reorder, route, strips, winograd
-
-    loops = executor, pixel_rows, filter_rows, planes, depthwise, strips, winograd
+    """A checksum of all that decides how long something takes: the compiled modules, and the sources that plan."""
     total = 0
     try:
-        for module in (registry, reorder, route, *loops):
-            total = zlib.crc32(Path(str(module.__file__)).read_bytes(), total)
+        for path in _sources():
+            total = zlib.crc32(path.read_bytes(), total)
     except OSError:
         pass
     return f"{total:08x}"
+
+
+def _sources() -> list[Path]:
+    """Every compiled module and every source but those of the command line."""
+    compiled = Path(str(registry.__file__))
+    planning = (p for p in PACKAGE.rglob("*.py") if p.parent.name != "bench")
+    return [*sorted(compiled.parent.glob(f"*{compiled.suffix}")), *sorted(planning)]
 
 
 @cache
@@ -72,9 +80,6 @@ def cores() -> int:
 
 def identity() -> dict[str, object]:
     """What a measured cost holds for: CPU, caches, cores, instruction set, version and build."""
-    from .. import __version__
-    from .._core import registry
-
     return {
         "cpu": cpu_model(),
         "caches": [caches()[k] for k in sorted(caches())],

@@ -7,11 +7,11 @@ from collections.abc import Callable, Container, Sequence
 from math import inf
 from typing import Any, NamedTuple
 
-from ..cost import cost_table
-from ..plan import DOUBT, Candidate, Choice, budget, changes, mode, rank
 from . import machine
 from .costfile import Cost
+from .plan import DOUBT, Candidate, Choice, budget, changes, mode, rank
 from .pools import held
+from .table import cost_table
 
 MIN_TIMING = 30e-6  # seconds: shorter calls are timed in batches, the clock takes a tenth of a microsecond
 MIN_ROUNDS, MAX_ROUNDS = 3, 200

@@ -21,9 +21,9 @@ from pathlib import Path
 import numpy as np
 
 from .._core import registry
-from ..cost import cost_table, read
 from . import keys
 from .costfile import Cost
+from .table import cost_table, read
 
 REACH = 2.5
 PRIOR = 0.01

@@ -1,1 +1,1 @@
-"""Formats beside the algebra of `layout.py`: pads, strides and what they leave open, views, affine maps."""
+"""What a format is: layouts, every notation of them, what strides say, and the formats of other libraries."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from ..layout import Layout
+from .written import MAX_DIGITS, Factored, Written, bad, is_dense
 
 _MAP = re.compile(r"\s*(?:affine_map<)?\s*\(([\sd0-9,]*)\)\s*->\s*\((.*)\)\s*>?\s*", re.DOTALL)
 _TOKEN = re.compile(r"\s*(d[0-9]+|[0-9]+|floordiv|mod|[()])")
@@ -19,9 +19,9 @@ def looks_affine(text: str) -> bool:
     return re.match(r"\s*(affine_map|\(\s*(d[0-9]|\)\s*->))", text) is not None
 
 
-def affine_map(layout: Layout) -> str:
+def affine_map(layout: Factored) -> str:
     """The affine map of a dense layout; ValueError if it has explicit strides."""
-    if not layout.is_dense:
+    if not is_dense(layout):
         raise ValueError(f"layout {layout} has explicit strides, which a map of its axes does not say")
     results = []
     inner = [1] * layout.rank
@@ -36,10 +36,8 @@ def affine_map(layout: Layout) -> str:
     return f"affine_map<({dims}) -> ({', '.join(reversed(results))})>"
 
 
-def parse_affine(text: str) -> Layout:
+def parse_affine(text: str) -> Written:
     """The layout of an affine map; ValueError says what is wrong and where."""
-    from ..notation import bad
-
     match = _MAP.fullmatch(text)
     if not match or ("affine_map<" in text) != text.rstrip().endswith(">"):
         raise bad(text, "expected an affine map, such as '(d0, d1) -> (d1, d0)'")
@@ -62,13 +60,11 @@ def parse_affine(text: str) -> Layout:
     if any(wanted):
         missing = next(d for d, w in enumerate(wanted) if w)
         raise bad(text, f"what remains of d{missing} is no result")
-    return Layout.from_factors([(dim, extent) for dim, _, extent, _ in digits])
+    return Written([(dim, extent) for dim, _, extent, _ in digits])
 
 
 def _digit(text: str, part: str, at: int) -> tuple[int, int, int]:
     """(dimension, unit, extent or 0) of one result: x -> (x floordiv unit) mod extent."""
-    from ..notation import MAX_DIGITS, bad
-
     tokens: list[tuple[str, int]] = []
     i = 0
     while i < len(part.rstrip()):

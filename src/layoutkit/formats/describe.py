@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import TYPE_CHECKING
 
-from .. import notation
-from ..layout import Layout
+from . import notation
+
+if TYPE_CHECKING:
+    from .layout import Layout
 
 
 def describe(layout: Layout, shape: Sequence[int]) -> str:

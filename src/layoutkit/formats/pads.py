@@ -5,11 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Set
 from math import prod
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .. import algebra
-from ..layout import Layout
+from . import algebra
+
+if TYPE_CHECKING:
+    from .layout import Layout
 
 
 class Pads(Set):
@@ -57,10 +60,7 @@ class Pads(Set):
 
     def _walk(self) -> Iterator[int]:
         """The offset of every padded index outside the shape: those that leave it first in dimension d."""
-        offsets = [
-            [algebra.apply(m, i) for i in range(n)]
-            for m, n in zip(self.layout.modes(self.shape), self._full)
-        ]
+        offsets = [[algebra.apply(m, i) for i in range(n)] for m, n in zip(self.layout.modes(self.shape), self._full)]
         for d, inside in enumerate(self.shape):
             before = [x[:s] for x, s in zip(offsets[:d], self.shape)]
             for part in itertools.product(*before, offsets[d][inside:], *offsets[d + 1 :]):

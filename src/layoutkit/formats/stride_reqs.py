@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from math import gcd, lcm
 from typing import NamedTuple
 
-from ..descriptor import DimsOrder, MemDim, MemShape, MemStrides, Shape, Strides
+from .descriptor import DimsOrder, MemDim, MemShape, MemStrides, Shape, Strides
 
 
 class Req(NamedTuple):
@@ -141,9 +141,7 @@ class StrideReqs:
         _check_dim(dim)
         return StrideReqs({d: r for d, r in self._reqs.items() if d != dim})
 
-    def join(
-        self, other: StrideReqs, elem_size: int | None = None, mem_shape: MemShape | None = None
-    ) -> StrideReqs:
+    def join(self, other: StrideReqs, elem_size: int | None = None, mem_shape: MemShape | None = None) -> StrideReqs:
         """What both sets require: strides meet it exactly if they meet both.
 
         Raises
@@ -157,9 +155,7 @@ class StrideReqs:
             joined.calc_strides(elem_size, mem_shape)
         return joined
 
-    def calc_strides(
-        self, elem_size: int, shape: MemShape | Shape, order: DimsOrder | None = None
-    ) -> MemStrides:
+    def calc_strides(self, elem_size: int, shape: MemShape | Shape, order: DimsOrder | None = None) -> MemStrides:
         """The smallest strides that meet the requirements, from the innermost dimension outwards.
 
         Parameters
@@ -238,9 +234,7 @@ def _check_dim(dim: object) -> None:
         raise TypeError(f"StrideReqs is indexed by MemDim, not by {dim!r}")
 
 
-def _in_memory_order(
-    shape: MemShape | Shape, order: DimsOrder | None, reqs: StrideReqs, elem_size: int
-) -> MemShape:
+def _in_memory_order(shape: MemShape | Shape, order: DimsOrder | None, reqs: StrideReqs, elem_size: int) -> MemShape:
     """The physical shape, once all arguments are found to fit."""
     if elem_size < 1:
         raise ValueError(f"an element of {elem_size} bits: expected a positive number")

@@ -12,9 +12,9 @@ from functools import lru_cache
 from math import prod
 from typing import NamedTuple
 
-from .. import algebra
-from ..families import check_names
-from ..layout import Layout
+from . import algebra
+from .families import check_names
+from .layout import Layout
 
 
 class Move(NamedTuple):

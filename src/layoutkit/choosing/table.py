@@ -1,0 +1,303 @@
+"""The measured cost table: what every candidate of a problem took on this machine.
+
+One file (see `costfile`) per machine identity in the user's cache directory (``LAYOUTKIT_CACHE_DIR``), data only.
+Writers lock, merge with what others wrote, and replace the file whole. A file that is damaged or of another machine
+counts as empty and is said so once; one that the caller names is an error.
+What only a look-up or a save needs is imported there: importing layoutkit must stay cheap.
+"""
+
+from __future__ import annotations
+
+import atexit
+import errno
+import json
+import os
+import stat
+import warnings
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+
+from .._core import process
+from .._core.guard import Lock
+from . import files, machine
+from .costfile import MAX_BYTES, Book, Cost, Costs, dump_within, merge, shortened
+from .keys import fault
+
+READ_ONLY = "LAYOUTKIT_READ_ONLY"
+EXIT_SECONDS = 2.0  # that the end of a process waits for others that write the table
+
+
+@lru_cache(64)
+def _path(root: str, identity: str) -> Path:
+    import hashlib
+
+    key = hashlib.sha256(identity.encode()).hexdigest()[:12]
+    return Path(root) / f"costs-{key}.json"
+
+
+def _mine(path: Path) -> tuple[int, Path]:
+    """What this process records for the table at `path` is kept under."""
+    return process.forks(), path
+
+
+@lru_cache(1)
+def _cache_dir() -> str:
+    from platformdirs import user_cache_dir
+
+    return user_cache_dir("layoutkit", appauthor=False)
+
+
+def read(path: str | os.PathLike) -> Book:
+    """The table in a file; OSError or ValueError where there is none."""
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # a pipe must not make a decision wait
+    with open(handle, "rb") as f:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
+            raise ValueError("not a file")
+        if found.st_size > MAX_BYTES:
+            raise ValueError(f"{found.st_size / 2**20:.1f} MB, at most {MAX_BYTES >> 20} MB are read")
+        content = f.read(MAX_BYTES)
+    return Book(content.decode())
+
+
+def write(path: Path, costs: Mapping[str, Mapping[str, Cost]], identity: Mapping[str, object]) -> None:
+    """Put a table in place, whole or not at all."""
+    files.replace(path, _content(path, costs, identity))
+
+
+def _content(path: Path, costs: Mapping[str, Mapping[str, Cost]], identity: Mapping[str, object]) -> bytes:
+    """The file of a table, as it will be read."""
+    kept = {problem: found for problem, found in costs.items() if found and not fault(problem)}
+    try:
+        return dump_within(MAX_BYTES, kept, identity)
+    except ValueError as error:
+        raise OSError(errno.EFBIG, f"{error}, which is what tables may have", str(path)) from None
+
+
+class CostTable:
+    """The costs measured on this machine: read on first use, written by `save`.
+
+    Attributes
+    ----------
+    generation : int
+        Changes whenever a decision could: what plans made from the table are cached under.
+    loads : int
+        How often `load` has read a table: with each, what was known before may be gone.
+    read_only : bool
+        Nothing is ever written; ``LAYOUTKIT_READ_ONLY=1`` sets it from the start.
+    """
+
+    def __init__(self) -> None:
+        # By path: the instruction set in use and the cache directory may change while the process runs.
+        self._saved: dict[Path, Mapping[str, dict[str, Cost]]] = {}
+        # By process too: what a parent has not saved is the parent's to save, in its forked child it only counts.
+        self._new: dict[tuple[int, Path], Costs] = {}
+        self._doubtful: dict[Path, Costs] = {}
+        self._warned: set[Path] = set()
+        self._lock = Lock(again=True)
+        self._saves_at_exit = False
+        self.read_only = os.environ.get(READ_ONLY, "0") not in ("", "0")
+        self.generation = self.loads = 0
+
+    @property
+    def path(self) -> Path:
+        """Where the table of this machine and instruction set lives."""
+        root = os.environ.get("LAYOUTKIT_CACHE_DIR") or _cache_dir()
+        return _path(root, json.dumps(machine.identity()))
+
+    def load(self, path: str | os.PathLike | None = None) -> None:
+        """Read the table again, or the one in the file `path` in its place, for this process.
+
+        What was recorded since and not saved is kept.
+
+        Raises
+        ------
+        ValueError, OSError
+            `path` is given and is no table, or one of another machine or build.
+        """
+        with self._lock.held():
+            self._saved[self.path] = self._read(self.path) if path is None else self._foreign(path)
+            self.generation += 1
+            self.loads += 1
+
+    def merge(self, path: str | os.PathLike) -> None:
+        """Add what another table of this machine measured; `save` makes it last.
+
+        Raises
+        ------
+        ValueError, OSError
+            As `load`.
+        """
+        found = self._foreign(path)
+        with self._lock.held():
+            merge(self._new.setdefault(_mine(self.path), {}), found)
+            self.generation += 1
+
+    def export(self, path: str | os.PathLike) -> Path:
+        """Write all that is known to the file `path`, for `load` and `merge` on machines like this one."""
+        path = Path(path)
+        with self._lock.held():
+            costs = {p: self._measured(p) for p in self.problems()}
+        try:
+            write(path, costs, machine.identity())
+        except OSError as error:  # names the file that would have been renamed
+            raise OSError(error.errno, f"cost_table.export: {error.strerror}", str(path)) from None
+        return path
+
+    def save(self, timeout: float = 60.0) -> Path:
+        """Write what was recorded, merged with what other processes wrote; returns the path.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds to wait for other processes that write it.
+
+        Raises
+        ------
+        OSError
+            The table is read-only, its directory cannot be written, or (TimeoutError) others did not end writing.
+        """
+        path = self.path
+        if self.read_only:
+            raise PermissionError(f"cost table {path} is read-only here ({READ_ONLY} or cost_table.read_only)")
+        if not path.is_absolute():
+            raise OSError(f"cost table {path}: LAYOUTKIT_CACHE_DIR must be an absolute path")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        mine = _mine(path)
+        before: Mapping[str, dict[str, Cost]] | None = None
+        new: Costs = {}
+        costs: Costs = {}
+
+        def content() -> bytes:
+            nonlocal before, new, costs
+            found = self._read_whole(path)
+            with self._lock.held():
+                before, new = self._saved.get(path), self._new.get(mine, {})
+                merge(found, new)
+                # From here on a look-up sees what is being written.
+                self._saved[path] = costs = found
+                self._new[mine] = {}
+                self.generation += 1
+            return _content(path, costs, machine.identity())
+
+        try:
+            files.rewrite(path, content, timeout)
+        except BaseException:
+            with self._lock.held():
+                if self._saved.get(path) is costs:
+                    merge(self._new.setdefault(mine, {}), new)
+                    del self._saved[path]
+                    if before is not None:
+                        self._saved[path] = before
+            raise
+        return path
+
+    def save_at_exit(self) -> None:
+        """Save when the process ends, if anything is new then and the table is not read-only."""
+        with self._lock.held():
+            if not self._saves_at_exit:
+                self._saves_at_exit = True
+                atexit.register(self._at_exit)
+
+    def _at_exit(self) -> None:
+        path = self.path
+        new = self._new.get(_mine(path))
+        if new and not self.read_only:
+            try:
+                self.save(EXIT_SECONDS)
+            except (OSError, KeyboardInterrupt) as error:
+                what = f"{sum(map(len, new.values()))} costs of {len(new)} problems"
+                why = str(error) or "interrupted"
+                warnings.warn(f"cost table {path}: {what} are not saved: {why}", RuntimeWarning, stacklevel=2)
+
+    def _read(self, path: Path) -> Mapping[str, dict[str, Cost]]:
+        try:
+            if not path.is_absolute():
+                raise ValueError("LAYOUTKIT_CACHE_DIR must be an absolute path")
+            book = read(path)
+            book.check(machine.identity())
+        except (FileNotFoundError, NotADirectoryError):
+            return {}
+        except (OSError, ValueError) as error:
+            self._dismiss(path, error)
+            return {}
+        self._tell(path, book.complaint())
+        return book
+
+    def _read_whole(self, path: Path) -> Costs:
+        found = self._read(path)
+        if not isinstance(found, Book):
+            return dict(found)
+        costs = found.whole()
+        self._tell(path, found.complaint())
+        return costs
+
+    def _dismiss(self, path: Path, error: Exception) -> None:
+        if path not in self._warned:
+            self._warned.add(path)
+            warnings.warn(f"cost table {path} is not used: {shortened(str(error), 300)}", RuntimeWarning, stacklevel=5)
+
+    def _tell(self, path: Path, complaint: str) -> None:
+        """Warn once that a part of a table is not used, if it is so."""
+        if complaint and path not in self._warned:
+            self._warned.add(path)
+            warnings.warn(f"cost table {path}: {complaint}", RuntimeWarning, stacklevel=5)
+
+    def _foreign(self, path: str | os.PathLike) -> Costs:
+        try:
+            book = read(path)
+            book.check(machine.identity())
+        except ValueError as error:
+            raise ValueError(f"cost table {os.fspath(path)}: {error}") from None
+        costs = book.whole()
+        self._tell(Path(path), book.complaint())
+        return costs
+
+    def _loaded(self) -> Mapping[str, dict[str, Cost]]:
+        path = self.path
+        if path not in self._saved:
+            self.load()
+        return self._saved[path]
+
+    def _measured(self, problem: str) -> dict[str, Cost]:
+        path, saved = self.path, self._loaded()
+        found = {problem: dict(saved.get(problem, {}))}
+        if isinstance(saved, Book) and problem in saved.dropped:
+            self._tell(path, saved.complaint())
+        for (_, where), new in self._new.copy().items():
+            if where == path:
+                merge(found, {problem: new.get(problem, {})})
+        return found[problem]
+
+    def costs(self, problem: str) -> dict[str, Cost]:
+        """Measured candidates of a problem; empty where none was."""
+        with self._lock.held():
+            return self._measured(problem)
+
+    def doubtful(self, problem: str) -> dict[str, Cost]:
+        """Candidates of a problem that this process has only disturbed timings of: at most so much they take."""
+        with self._lock.held():
+            found = self._doubtful.get(self.path, {}).get(problem)
+            better = self._measured(problem) if found else ()
+            return {name: cost for name, cost in (found or {}).items() if name not in better}
+
+    def problems(self) -> list[str]:
+        """The problems that have measured candidates, doubtful ones aside."""
+        with self._lock.held():
+            new = [costs for (_, where), costs in self._new.copy().items() if where == self.path]
+            return sorted({*self._loaded()}.union(*new))
+
+    def record(self, problem: str, candidate: str, cost: Cost, doubtful: bool = False) -> None:
+        """Remember a measurement; `save` makes it last.
+
+        A doubtful one bounds what is estimated in this process, and is never saved: it decides nothing.
+        """
+        path = self.path
+        with self._lock.held():
+            into = self._doubtful.setdefault(path, {}) if doubtful else self._new.setdefault(_mine(path), {})
+            merge(into, {problem: {candidate: cost}})
+            self.generation += 1
+
+
+cost_table = CostTable()

@@ -1,0 +1,55 @@
+"""How many threads a call may use."""
+
+from __future__ import annotations
+
+import os
+import warnings
+
+import numpy as np
+
+from .._core import machine, process
+
+MOST = 4 * (os.cpu_count() or 1)  # threads: more of them only wait for one another
+_limit: int | None = None
+
+
+def set_num_threads(n: int | None) -> None:
+    """Let every call use at most `n` threads; None: as many as OpenMP allows (the default).
+
+    ``LAYOUTKIT_NUM_THREADS`` sets the default. A call's ``threads=`` goes before both. More than four times the cores
+    of the machine are refused.
+    """
+    global _limit
+    _limit = None if n is None else check_threads(n)
+
+
+def get_num_threads() -> int:
+    """Threads that a call may use now: the limit set, and never more than OpenMP (threadpoolctl) allows.
+
+    Where the system refuses to start so many, calls run on those that it grants. One in the child of a fork: what was
+    planned for more runs on one there too.
+    """
+    allowed = 1 if process.forks() else min(machine.omp_max_threads(), MOST)
+    return allowed if _limit is None else min(_limit, allowed)
+
+
+def check_threads(threads: int | None) -> int:
+    """`threads` as a positive number; None: get_num_threads()."""
+    if threads is None:
+        return get_num_threads()
+    if type(threads) is not int:
+        if not isinstance(threads, np.integer):
+            raise TypeError(f"threads: expected an int, got {threads!r}")
+        threads = int(threads)
+    if not 1 <= threads <= MOST:
+        raise ValueError(f"threads: expected 1 to {MOST} (four times the cores of this machine), got {threads}")
+    return 1 if process.forks() else threads
+
+
+if _text := os.environ.get("LAYOUTKIT_NUM_THREADS"):
+    if not (_text.isascii() and _text.isdigit()) or not _text.strip("0") or len(_text) > 9:
+        raise ImportError(f"LAYOUTKIT_NUM_THREADS={_text!r}: expected a positive number")
+    if int(_text) > MOST:  # set for several machines, maybe: it is a limit
+        why = f"{MOST} are used at most, four times the cores of this machine"
+        warnings.warn(f"LAYOUTKIT_NUM_THREADS={_text}: {why}", RuntimeWarning, stacklevel=2)
+    set_num_threads(min(int(_text), MOST))

@@ -1,1 +1,0 @@
-"""Planning a convolution: the problem, its filter, the algorithms, and the routes made of them."""

@@ -1,0 +1,1 @@
+"""Convolutions: the problem, its filter, the algorithms, and the routes made of them."""

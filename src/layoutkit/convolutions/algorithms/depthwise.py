@@ -1,0 +1,175 @@
+"""Depthwise convolutions and small groups: each output channel reads one input channel, or few.
+
+A vector of output channels reads input channels that lie within a vector: for channel c of the groups, lane i reads
+channel c of its group by a permutation. One channel a group that is its own needs none.
+
+Natively on channels innermost (NHWC, nChw16c, nChw8c). Vectors of the pixels of NCHW were tried: rows that begin and
+end in the middle of a vector, unaligned ones for every tap, and no use of a load for two taps made them two to four
+times slower than a reorder to NHWC and back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+from ..._core import depthwise as core
+from ..._core.registry import Kernel
+from ...formats.layout import Layout
+from ...memory.arrays import empty
+from ..geometry import channels_innermost, geometry, spatial_strides, strides_of
+from ..order import LANES, MOST, windows_of, within_vectors
+from ..problem import ConvProblem
+from .sums import Algorithm, rows_strides_ok
+
+RUN = 64  # channels that a task takes of an NHWC pixel: four lines, so that what the next row reads again is in L1
+RATE = 0.6, 0.7  # of the FMA peak, of depthwise and of groups: what the estimate expects
+
+
+def depthwise_support(p: ConvProblem) -> str | None:
+    """Why `p` cannot be convolved channel by channel; None if it can."""
+    if p.groups != p.ic:
+        return f"{p.ic} input channels in {p.groups} groups are not one channel a group"
+    return _support(p)
+
+
+def grouped_support(p: ConvProblem) -> str | None:
+    """Why the groups of `p` do not lie together in vectors; None if they do."""
+    depth = p.ic // p.groups
+    if not 1 < depth <= MOST or p.groups == 1:
+        return f"{p.groups} groups of {depth} input channels are not several of 2 to {MOST}"
+    return _support(p)
+
+
+def _support(p: ConvProblem) -> str | None:
+    for layout, side in ((p.src, "input"), (p.dst, "output")):
+        if not channels_innermost(layout):
+            return f"{side} layout {layout} does not have its channels innermost"
+    block = p.src.block(1)
+    if block != p.dst.block(1):
+        return f"input layout {p.src} and output layout {p.dst} have different blocks of channels"
+    if block > 1:
+        if block not in (8, 16, 32, 64):
+            return f"blocks of {block} channels are no whole vectors"
+        if p.oc != p.ic or block % (p.ic // p.groups):
+            return f"{p.groups} groups of {p.ic} > {p.oc} channels do not keep to their blocks in {p.dst}"
+        return None
+    if not within_vectors(p):
+        return f"{p.oc} output channels in {p.groups} groups read channels farther apart than a vector"
+    return None
+
+
+class _Vectors(NamedTuple):
+    """What a vector holds, and how many channels lie together."""
+
+    pixels: int
+    each: int  # channels
+    run: int
+
+
+def _vectors(p: ConvProblem, kernel: Kernel) -> _Vectors:
+    lanes, block = LANES[kernel.isa], p.dst.block(1)
+    if block == 1:
+        return _Vectors(1, lanes, RUN)
+    if block < lanes:
+        beside = p.stride[-1] == 1 and _columns_beside(p.src) and _columns_beside(p.dst)
+        return _Vectors(lanes // block if beside else 1, block, block)
+    return _Vectors(1, lanes, block)
+
+
+def _columns_beside(layout: Layout) -> bool:
+    """Whether the blocks of neighbours along the width follow one another, if the array is dense there."""
+    return layout.factors[-2].dim == layout.rank - 1
+
+
+def _count(p: ConvProblem, found: _Vectors) -> int:
+    """Vectors of output channels, whole runs."""
+    return -(-p.oc // found.run) * found.run // found.each
+
+
+def _lanes(p: ConvProblem, found: _Vectors, lanes: int):
+    """What each vector reads and writes, as `core.Depthwise` takes it."""
+    depth, block, count = p.ic // p.groups, p.dst.block(1), _count(p, found)
+    vectors, lane = np.arange(count)[:, None], np.arange(lanes)
+    used = lane < found.each * found.pixels
+    channel = vectors * found.each + lane % found.each
+    bits = np.uint32(1) << lane.astype(np.uint32)
+
+    def mask(which: np.ndarray) -> np.ndarray:
+        return np.ascontiguousarray((which * bits).sum(-1, dtype=np.uint32))
+
+    every = np.uint32((1 << lanes) - 1)
+    y_lanes = mask(used & (channel < -(-p.oc // block) * block))
+    if depth == 1 and p.oc == p.ic:
+        x_lanes = mask(used & (channel < p.oc))[:, None].copy()
+        x_at = order = None
+    else:
+        windows = windows_of(p, found.each, count, lanes)
+        assert windows is not None  # or it would not be supported
+        reads = channel[:, None] // (p.oc // p.groups) * depth + np.arange(depth)[:, None] - windows[..., None]
+        valid = (used & (channel < p.oc))[:, None] & np.ones((depth, 1), bool)
+        # a pad takes its own lane, which reads nothing: 0 times an Inf of another would not be 0
+        order = np.where(valid, reads + lane // found.each * found.each * (found.pixels > 1), lane).astype(np.int32)
+        at = lane % block if found.pixels > 1 else lane
+        there = (windows[..., None] + at < p.ic) & valid.any(-1, keepdims=True)
+        if block > 1:  # a run's channels, not the next block's
+            there &= (windows % block)[..., None] + at < block
+        x_lanes = mask(there)
+        x_at = np.ascontiguousarray(4 * (windows if block == 1 else windows % block), np.int64)
+    full = ((y_lanes == every) & (x_lanes == every).all(1)).astype(np.uint32)
+    return y_lanes, x_lanes, full, x_at, order
+
+
+def pack(p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
+    """Filter (O, I/G, *k) -> [vectors][I/G][taps][lanes]; bias -> [vectors][lanes] or None."""
+    found, lanes = _vectors(p, kernel), LANES[kernel.isa]
+    vectors, depth, taps = _count(p, found), p.ic // p.groups, prod(p.kernel)
+
+    def by_lanes(values: np.ndarray) -> np.ndarray:
+        padded = np.zeros((vectors * found.each, *values.shape[1:]), np.float32)
+        padded[: p.oc] = values
+        one = np.moveaxis(padded.reshape(vectors, found.each, *values.shape[1:]), 1, -1)
+        out = empty((*one.shape[:-1], lanes), np.dtype(np.float32), "filter")
+        out[...] = 0
+        for pixel in range(found.pixels):
+            out[..., pixel * found.each : (pixel + 1) * found.each] = one
+        return out
+
+    return by_lanes(w.reshape(p.oc, depth, taps)), None if bias is None else by_lanes(bias)
+
+
+def build(p: ConvProblem, kernel: Kernel, threads: int, x_strides, y_strides, gather: bool):
+    """Executor for input and output arrays of these byte strides."""
+    xs, ys = strides_of(p.src, p.src_shape, x_strides), strides_of(p.dst, p.dst_shape, y_strides)
+    found, block = _vectors(p, kernel), p.dst.block(1)
+    x_run, y_run = (xs[1][0].stride, ys[1][0].stride) if block > 1 else (4 * found.run,) * 2
+    return core.Depthwise(
+        kernel.name, geometry(p), threads,
+        (xs[0][0].stride, x_run, *spatial_strides(xs)), (ys[0][0].stride, y_run, *spatial_strides(ys)),
+        p.oc, -(-p.oc // block) * block, found.run, found.each, found.pixels,
+        _lanes(p, found, LANES[kernel.isa]), block == 1,
+    )  # fmt: skip
+
+
+def strides_ok(layout: Layout, strides: Sequence[int], shape: Sequence[int]) -> bool:
+    """Channels run dense, and so do the pixels of a row that share a vector; every other stride is whole floats."""
+    shared = 1 < layout.block(1) < max(LANES.values()) and _columns_beside(layout)
+    return (not shared or strides[-2] == 4 * layout.block(1)) and rows_strides_ok(layout, strides, shape)
+
+
+def estimate(p: ConvProblem, kernel: Kernel, lanes: int, peak: float, threads: int) -> float:
+    """Seconds, by counting multiplications with the lanes that go empty."""
+    found = _vectors(p, kernel)
+    columns, outputs = -(-p.out[-1] // found.pixels), p.n * prod(p.out[:-1]) * -(-p.oc // found.each)
+    rate = peak * threads * RATE[p.ic > p.groups] / (1 if found.pixels == 1 else 2)
+    return 2 * lanes * outputs * columns * prod(p.kernel) * (p.ic // p.groups) / rate
+
+
+DEPTHWISE, GROUPED = (
+    Algorithm(name, False, "channels", support, pack, build, strides_ok, "depthwise", family="depthwise",
+              estimate=estimate, detour=detour)
+    for name, support, detour in (("depthwise", depthwise_support, ""), ("grouped", grouped_support, "blocks"))
+)  # fmt: skip

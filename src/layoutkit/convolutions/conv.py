@@ -1,0 +1,310 @@
+"""Convolution: check, plan, execute."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._core.reorder import address
+from .._core.route import Finish
+from ..choosing.limits import peak_rate
+from ..choosing.plan import Plan, planner
+from ..choosing.table import cost_table
+from ..choosing.threads import check_threads
+from ..memory.arguments import hold, layout_for, target
+from ..memory.arrays import as_array, check_out, empty, overlap
+from ..memory.tensor import Tensor
+from .filter import Filter, check_f32
+from .geometry import contiguous_strides
+from .routes import best_route, choices, route_key, slowness
+
+F32 = np.dtype(np.float32)
+MAX_BOUND = 256  # kinds of input that one object remembers the decision for
+NOTHING = Finish()  # after the sums but the residual
+
+
+def residual(f: Filter, add, out: np.ndarray, shape: tuple[int, ...]) -> tuple[np.ndarray, bool]:
+    """`add`, a tensor like the result of logical `shape`; and whether it must be copied to `out` first."""
+    what = f"{f.what}: add"
+    add = hold(add, f.out_layout, shape, what).array if isinstance(add, Tensor) else as_array(add, what)
+    check_f32(add, what)
+    if add.shape != out.shape:
+        raise ValueError(f"{what} has shape {add.shape}, expected the result's {out.shape}")
+    if add.strides == out.strides:
+        if address(add) == address(out) or not overlap(add, out):
+            return add, False
+    elif not overlap(add, out):
+        return add, True
+    raise ValueError(f"{what} and out share memory without being the same array")
+
+
+class _Conv:
+    """A convolution with its filter packed once; see `conv2d` for the parameters."""
+
+    rank: int
+    _once = False  # whether the filter is packed for one call only
+
+    def __init__(self, w, bias=None, *, stride=1, padding=0, dilation=1, groups=1, layout=None,
+                 filter_layout=None, filter_shape=None, out_layout=None, algorithm="auto", accuracy="standard",
+                 activation=None, scale=None, threads=None):  # fmt: skip
+        f = self._take(
+            threads, w, bias, stride=stride, padding=padding, dilation=dilation, groups=groups, layout=layout,
+            filter_layout=filter_layout, filter_shape=filter_shape, out_layout=out_layout, algorithm=algorithm,
+            accuracy=accuracy, activation=activation, scale=scale,
+        )  # fmt: skip
+        f.w, f.bias = f.w.copy(), None if f.bias is None else f.bias.copy()
+
+    @classmethod
+    def _over(cls, w, bias, threads=None, **attributes) -> _Conv:
+        """A convolution over the caller's filter, not copied: for one call."""
+        self = object.__new__(cls)
+        self._once = True
+        self._take(threads, w, bias, **attributes)
+        return self
+
+    def _take(self, threads, w, bias, **attributes) -> Filter:
+        self._filter = Filter(f"conv{self.rank}d", self.rank, w, bias, **attributes)
+        check_threads(threads)
+        self._threads = threads
+        self._packed: dict[str, tuple[np.ndarray, np.ndarray | None]] = {}  # packing -> filter and bias
+        self._bound: dict = {}  # what a call's arrays look like -> what to run
+        return self._filter
+
+    def _bind(self, x: np.ndarray, out_strides: tuple[int, ...] | None, shape: tuple[int, ...] | None,
+              compiled: bool = False):  # fmt: skip
+        """Route, packed filter and bias, physical and logical shape of the output, for inputs like `x`; `compiled`: as
+        `best_route`."""
+        f = self._filter
+        p = f.problem(f.shape_of(x, shape))
+        physical = p.dst.physical_shape(p.dst_shape)
+        if out_strides is None:
+            out_strides = contiguous_strides(p.dst, p.dst_shape)
+        route = best_route(p, f.algorithm, check_threads(self._threads), x.strides, out_strides, self._once, compiled)
+        packed = self._packed.get(route.packing)
+        if packed is None:
+            packed = self._packed[route.packing] = route.pack(f.w, f.bias)
+        return route.run, *packed, physical, p.dst_shape
+
+    def __call__(self, x, out: np.ndarray | Tensor | None = None, add: np.ndarray | Tensor | None = None,
+                 workspace: np.ndarray | None = None, *, shape=None) -> Any:  # fmt: skip
+        """Convolve `x`, a float32 array in this object's layout; returns `out` or a new array.
+
+        `x` may be a `Tensor` in this layout; then the result is one. `shape` is the logical shape of `x` where other
+        dimensions than the channels are padded by blocks (a `Tensor` has its own). `add` is added before the
+        activation. With `out` and a `workspace` (contiguous, of the bytes that `workspace` asks for) nothing is
+        allocated.
+        """
+        if type(x) is not np.ndarray:
+            if isinstance(x, Tensor):
+                return self._tensor(x, out, add, workspace, shape)
+            x = as_array(x, f"{self._filter.what}: x")
+        if x.dtype != F32:
+            check_f32(x, f"{self._filter.what}: x")
+        if out is not None and type(out) is not np.ndarray:
+            return self._onto(x, out, add, workspace, shape)
+        if shape is not None:
+            shape = self._filter.layout.check_shape(shape)
+        threads = check_threads(self._threads)  # another one after a fork, or when the limits change
+        key = (x.shape, x.strides, None if out is None else out.strides, shape, cost_table.generation, threads)
+        bound = self._bound.get(key)
+        if bound is None:
+            bound = self._bind(x, key[2], shape)
+            if len(self._bound) >= MAX_BOUND:
+                self._bound.clear()
+            self._bound[key] = bound
+        run, w, bias, physical, y_shape = bound
+        if out is None:
+            out = empty(physical, F32, self._filter.what, x)
+        else:
+            f = self._filter
+            check_out(out, physical, F32, (x, f.w, f.bias) if self._once else (x,), f.what)  # a kept filter is our own
+        copied = False
+        if add is not None:
+            add, copied = residual(self._filter, add, out, y_shape)
+        if workspace is not None:
+            self._check_workspace(workspace, run, x, out, add, copied)
+        if copied:
+            out[...] = add
+            add = out
+        if out.size:
+            run(x, w, bias, out, self._filter.finish or (None if add is None else NOTHING), add, workspace)
+        return out
+
+    def workspace(self, shape, *, add: bool = False) -> int:
+        """Bytes of `workspace` for calls on contiguous inputs of logical `shape`, with `add` or without."""
+        f = self._filter
+        p = f.problem(f.layout.check_shape(shape))
+        x_strides, y_strides = contiguous_strides(p.src, p.src_shape), contiguous_strides(p.dst, p.dst_shape)
+        route = best_route(p, f.algorithm, check_threads(self._threads), x_strides, y_strides, self._once)
+        y = np.broadcast_to(np.float32(0), p.dst.physical_shape(p.dst_shape))
+        like = np.lib.stride_tricks.as_strided(y, y.shape, y_strides)  # never touched: its strides count
+        return route.run.needs(like, like if add else None)
+
+    def _check_workspace(self, workspace, run, x, out, add, copied: bool) -> None:
+        what = f"{self._filter.what}: workspace"
+        if not isinstance(workspace, np.ndarray) or not workspace.flags.c_contiguous or not workspace.flags.writeable:
+            raise TypeError(f"{what} must be a contiguous, writeable numpy array, got {type(workspace).__name__}")
+        needed = run.needs(out, out if copied else add)
+        if workspace.nbytes < needed:
+            raise ValueError(f"{what} of {workspace.nbytes} bytes, this call needs {needed}")
+        if any(overlap(workspace, a) for a in (x, out, add) if a is not None):
+            raise ValueError(f"{what} overlaps x, out or add")
+
+    def _tensor(self, x: Tensor, out, add, workspace, shape) -> Tensor:
+        f = self._filter
+        held = f.take(x, shape)
+        y = self(held.array, out, add, workspace, shape=held.shape)
+        return y if isinstance(y, Tensor) else Tensor(y, f.out_layout, f.problem(held.shape).dst_shape)
+
+    def _onto(self, x: np.ndarray, out, add, workspace, shape):
+        """A call that writes into a Tensor, or into an array of a subclass of numpy's."""
+        f = self._filter
+        y_shape = f.problem(f.shape_of(x, shape)).dst_shape
+        self(x, target(out, f.out_layout, y_shape, 0, f.what), add, workspace, shape=shape)
+        return out
+
+    def plan(self, shape) -> Plan:
+        """What a call on an input of logical `shape` would do."""
+        f = self._filter
+        p = f.problem(f.layout.check_shape(shape))
+        threads = check_threads(self._threads)
+        found = choices(p, f.algorithm, threads, once=self._once)
+
+        def note() -> str:
+            rate, peak = p.flops / found[0].seconds, peak_rate(threads)
+            then = "" if f.activation is None else f", then {f.activation}"
+            on = f"{peak / 1e9:.0f} GFLOP/s on {threads} thread{'s' * (threads > 1)}, measured now"
+            share = f"{rate / 1e9:.1f} GFLOP/s, {rate / peak:.0%} of the FMA peak ({on})"
+            slow = slowness(p, found, threads)
+            return "\n".join(filter(None, (f"{p.flops / 1e6:.3g} MFLOP, {share}{then}", slow, f.note(p))))
+
+        return Plan(route_key(p, threads), found, note)
+
+    def explain(self, shape) -> str:
+        """Why: the candidates for an input of logical `shape`, in order."""
+        return self.plan(shape).explain()
+
+
+class Conv1d(_Conv):
+    __doc__ = str(_Conv.__doc__).replace("conv2d", "conv1d")
+    rank = 1
+
+
+class Conv2d(_Conv):
+    __doc__ = _Conv.__doc__
+    rank = 2
+
+
+class Conv3d(_Conv):
+    __doc__ = str(_Conv.__doc__).replace("conv2d", "conv3d")
+    rank = 3
+
+
+def conv2d(
+    x, w, bias=None, *, stride=1, padding=0, dilation=1, groups=1, layout=None, shape=None, filter_layout=None,
+    filter_shape=None, out_layout=None, algorithm="auto", accuracy="standard", activation=None, scale=None, add=None,
+    out=None, threads=None,
+) -> Any:  # fmt: skip
+    """Two-dimensional convolution (cross-correlation, as in torch) in the layout that the data has.
+
+    Parameters
+    ----------
+    x : array_like of float32, or Tensor
+        Input; its axes are the physical axes of `layout`. Any strides. A `Tensor` brings its layout and shape.
+    w : array_like of float32, or Tensor
+        Filter, logically (O, I/groups, kernel height, kernel width); its axes are those of `filter_layout`. A `Tensor`
+        brings its layout and shape.
+    bias : array_like of float32, or Tensor, optional
+        (O,).
+    stride, dilation : int or pair of int
+    padding : int, pair of int, pair of (before, after) pairs, "same" or "valid"
+    groups : int
+    layout : str or Layout, optional
+        Of `x`: "NCHW", or that of a `Tensor`. In the names of activations or in abstract ones (``abcd``).
+    shape : sequence of int, optional
+        The logical shape of `x`, where blocks of other dimensions than the channels are padded. By default all of it.
+    filter_layout : str or Layout, optional
+        Of `w`: "OIHW", or that of a `Tensor`. In the names of filters or in abstract ones.
+    filter_shape : sequence of int, optional
+        The logical shape of `w`, where its blocks are padded. By default all of it.
+    out_layout : str or Layout, optional
+        Of the result; that of `x` by default. Pads are zeros.
+    algorithm : {"auto", "direct", "im2col", "winograd", "folded", "planes", "depthwise", "grouped", "blas"}
+        "auto" takes the route that the cost table thinks fastest.
+    accuracy : {"standard", "reproducible", "strict", "fast"}
+        What "auto" may choose from. "reproducible": sums in one order, see `reproducible`. "strict": direct
+        summation only, an Inf or NaN reaches no other outputs than those it is summed into. "standard": also
+        Winograd's F(2x2, 3x3) and F(4x4, 3x3), "fast": also F(6x6, 3x3), all within the bound of
+        `layoutkit.winograd.error_bound`. Filters for which that does not hold are summed directly.
+    activation : str or tuple, optional
+        What follows the sum: "relu", "relu6", ("clip", lo, hi), ("leaky_relu", slope), ("prelu", slopes), "silu",
+        "gelu" (by erf), "gelu_tanh", "hardswish".
+    scale : array_like of float32, optional
+        (O,): the filter of each output channel is multiplied by it.
+    add : array_like of float32, or Tensor, optional
+        Added before the activation: an array like the result, or `out` itself.
+    out : ndarray or Tensor, optional
+        Where to write; must not overlap `x`, `w` or `bias`, nor `add` unless it is `add`. A `Tensor` must be in
+        `out_layout`, of the shape of the result, and promise no other pads than zeros.
+    threads : int, optional
+        At most this many.
+
+    Returns
+    -------
+    ndarray of float32, or Tensor
+        The physical array of the result: `out`, or a new one; a `Tensor` if `x` is one.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Before anything is written: dtype, shapes, layouts, `out` or `algorithm` do not fit, or a `Tensor` is in another
+        layout or of another shape than an argument says.
+
+    Examples
+    --------
+    >>> import numpy as np, layoutkit as lk
+    >>> x = np.arange(9, dtype=np.float32).reshape(1, 3, 3, 1)       # N H W C
+    >>> w = np.ones((1, 1, 2, 2), np.float32)                        # O I H W
+    >>> lk.conv2d(x, w, layout="NHWC")[0, :, :, 0].tolist()
+    [[8.0, 12.0], [20.0, 24.0]]
+    """
+    return _once(
+        Conv2d, x, w, bias, add, out, threads, shape, stride=stride, padding=padding, dilation=dilation, groups=groups,
+        layout=layout, filter_layout=filter_layout, filter_shape=filter_shape, out_layout=out_layout,
+        algorithm=algorithm, accuracy=accuracy, activation=activation, scale=scale,
+    )  # fmt: skip
+
+
+def conv1d(x, w, bias=None, *, shape=None, add=None, out=None, threads=None, **attributes) -> Any:
+    """One-dimensional convolution: as `conv2d`, in layouts of N, C and W ("NCW" by default)."""
+    return _once(Conv1d, x, w, bias, add, out, threads, shape, **attributes)
+
+
+def conv3d(x, w, bias=None, *, shape=None, add=None, out=None, threads=None, **attributes) -> Any:
+    """Three-dimensional convolution: as `conv2d`, in layouts of N, C, D, H and W ("NCDHW" by default)."""
+    return _once(Conv3d, x, w, bias, add, out, threads, shape, **attributes)
+
+
+def _once(cls, x, w, bias, add, out, threads, shape, layout=None, **attributes) -> Any:
+    return cls._over(w, bias, threads, layout=layout_for(x, layout), **attributes)(x, out, add, shape=shape)
+
+
+@planner(conv1d)
+def _plan_conv1d(x, w, bias=None, **attributes) -> Plan:
+    return _plan(Conv1d, x, w, bias, **attributes)
+
+
+@planner(conv2d)
+def _plan_conv2d(x, w, bias=None, **attributes) -> Plan:
+    return _plan(Conv2d, x, w, bias, **attributes)
+
+
+@planner(conv3d)
+def _plan_conv3d(x, w, bias=None, **attributes) -> Plan:
+    return _plan(Conv3d, x, w, bias, **attributes)
+
+
+def _plan(cls, x, w, bias, add=None, out=None, threads=None, shape=None, layout=None, **attributes) -> Plan:
+    op = cls._over(w, bias, threads, layout=layout_for(x, layout), **attributes)
+    return op.plan(op._filter.take(x, shape).shape)

@@ -1,0 +1,41 @@
+"""Activations: what a convolution does to each output once it has been summed."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .._core.route import Finish
+from ..memory.arrays import as_array
+
+# name -> numbers that come with it
+ACTIVATIONS = {
+    "relu": 0, "relu6": 0, "clip": 2, "leaky_relu": 1, "prelu": 1, "silu": 0, "gelu": 0, "gelu_tanh": 0,
+    "hardswish": 0,
+}  # fmt: skip
+
+
+def parse(activation, channels: int, what: str) -> Finish | None:
+    """What a name of ACTIVATIONS, or (name, number, ..), means for so many output channels."""
+    if activation is None:
+        return None
+    name, *given = (activation,) if isinstance(activation, str) else activation
+    if name not in ACTIVATIONS or len(given) != ACTIVATIONS[name]:
+        known = ", ".join(n if not count else f"({n!r}{', number' * count})" for n, count in ACTIVATIONS.items())
+        raise ValueError(f"{what}: activation {activation!r} is none of {known}")
+    if name == "prelu":
+        slope = np.ascontiguousarray(as_array(np.asarray(given[0], np.float32), f"{what}: slope")).reshape(-1)
+        if slope.size not in (1, channels):
+            raise ValueError(f"{what}: prelu has {slope.size} slopes, expected 1 or {channels}")
+        return Finish("prelu", slope=slope.copy())
+    if name == "leaky_relu":
+        return Finish("prelu", slope=np.array(given, np.float32))
+    if name in ("relu", "relu6"):
+        return Finish("clip", 0.0, math.inf if name == "relu" else 6.0)
+    if name == "clip":
+        lo, hi = map(float, given)
+        if not lo <= hi:
+            raise ValueError(f"{what}: clip from {lo} to {hi} leaves nothing")
+        return Finish("clip", lo, hi)
+    return Finish(name)

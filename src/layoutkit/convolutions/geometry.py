@@ -1,0 +1,71 @@
+"""A problem as the executors read it: its spatial half on three axes, the strides of arrays, what lies innermost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ..formats.layout import Layout
+from ..reorders.nests import Digits, digits
+from .problem import ConvProblem
+
+
+class Geometry(NamedTuple):
+    """A problem's spatial half, always three axes: what the executors read."""
+
+    n: int
+    groups: int
+    oc: int  # output channels of a group
+    size: tuple[int, ...]
+    out: tuple[int, ...]
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    dilation: tuple[int, ...]
+    before: tuple[int, ...]
+
+
+def geometry(p: ConvProblem) -> Geometry:
+    """The geometry of `p`, missing axes of size 1 in front."""
+
+    def three(values: Sequence[int]) -> tuple[int, ...]:
+        return (1,) * (3 - len(values)) + tuple(values)
+
+    before = (0,) * (3 - len(p.size)) + tuple(a for a, _ in p.padding)
+    # A stride between no two outputs, or a dilation between no two taps, may be any: 1 reaches nowhere.
+    stride = [s if n > 1 else 1 for s, n in zip(p.stride, p.out)]
+    dilation = [d if k > 1 else 1 for d, k in zip(p.dilation, p.kernel)]
+    return Geometry(
+        p.n, p.groups, p.oc // p.groups, three(p.size), three(p.out), three(p.kernel), three(stride), three(dilation),
+        before,
+    )  # fmt: skip
+
+
+def strides_of(layout: Layout, shape: Sequence[int], strides: Sequence[int]) -> list[Digits]:
+    """Per logical dimension the digits of an array of `strides`."""
+    return digits(layout.axes(shape), strides, layout.rank)
+
+
+def contiguous_strides(layout: Layout, shape: Sequence[int], width: int = 4) -> tuple[int, ...]:
+    """Byte strides of the contiguous physical array of `shape`."""
+    return tuple(width * s for s in layout.axis_strides(shape))
+
+
+def spatial_strides(ds: list[Digits]) -> tuple[int, ...]:
+    """Strides of depth, height, width; 0 for the axes that there are not."""
+    values = [d[0].stride for d in ds[2:]]
+    return (0,) * (3 - len(values)) + tuple(values)
+
+
+def channels_innermost(layout: Layout) -> bool:
+    """Channels run innermost, whole or in one block, and nothing else is blocked (NHWC, nChw16c).
+
+    Not in blocks of one: `layout.block` does not tell those from whole ones.
+    """
+    blocks = [f for f in layout.factors if f.size]
+    return layout.factors[-1].dim == 1 and (not blocks or (len(blocks) == 1 and layout.block(1) > 1))
+
+
+def pixels_innermost(layout: Layout) -> bool:
+    """Plain, images and channels outside, pixels in logical order inside (NCHW, CNHW)."""
+    order = [f.dim for f in layout.factors]
+    return order[2:] == list(range(2, layout.rank)) and all(not f.size for f in layout.factors)

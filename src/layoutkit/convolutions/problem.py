@@ -1,0 +1,180 @@
+"""What a convolution is, before anything is decided about how: exact, hashable, checked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from ..choosing.keys import CHANNELS, LAYOUT, NUMBER, sizes
+from ..formats.layout import Layout
+from ..formats.notation import key
+
+ACCURACIES = ("reproducible", "strict", "standard", "fast")  # each allows what the ones before it allow
+
+MOST = 2**31 - 1  # what a kernel, stride, dilation, padding or number of groups may be
+MOST_BYTES = 2**62  # of an array, its padding included: offsets are 64 bits wide
+COPY = 64 << 20, 4  # bytes that a padded copy of the input may take, or how many times those of input and output
+
+Pairs = tuple[tuple[int, int], ...]
+_AXES, _PAD = sizes(3), r"-?[0-9]{1,18}\+-?[0-9]{1,18}"
+KEY = (  # of a convolution, without its threads
+    f"conv n({NUMBER}) c({CHANNELS}) ({_AXES}) o({CHANNELS}) k({_AXES}) s({_AXES}) p({_PAD}(?:,{_PAD}){{0,2}}) "
+    f"d({_AXES}) g({NUMBER}) ({LAYOUT})>({LAYOUT}) f32(?: ({'|'.join(ACCURACIES)}))?( zeros)?"
+)
+_KEY = re.compile(KEY)
+
+
+@dataclass(frozen=True)
+class ConvProblem:
+    """A convolution of exact shape between exact layouts. Spatial tuples have one entry per spatial axis."""
+
+    n: int
+    ic: int
+    oc: int
+    size: tuple[int, ...]
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: Pairs
+    dilation: tuple[int, ...]
+    groups: int
+    src: Layout
+    dst: Layout
+    accuracy: str = "standard"
+    zeros: bool = False  # padding is summed, not left out: the filter holds Inf or NaN, and 0 * Inf is NaN
+
+    def __post_init__(self) -> None:
+        pads = [n for pair in self.padding for n in pair]
+        for name, given, least in (("kernel", self.kernel, 1), ("stride", self.stride, 1), ("padding", pads, -MOST),
+                                   ("groups", (self.groups,), 1), ("dilation", self.dilation, 1)):  # fmt: skip
+            if given and not least <= min(given) <= max(given) <= MOST:
+                raise ValueError(f"convolution: {name} {getattr(self, name)} is not within {least} to {MOST}")
+        padded = tuple([max(n, n + a + b) for n, (a, b) in zip(self.size, self.padding)])
+        for layout, shape, what in ((self.src, (self.n, self.ic, *padded), "input with its padding"),
+                                    (self.dst, self.dst_shape, "output")):  # fmt: skip
+            blocks = [f.size for f in layout.factors if f.size]  # what they pad is less than a block in each dimension
+            if 4 * prod([max(1, n) for n in shape]) * prod(blocks) < MOST_BYTES:
+                continue
+            if 4 * prod([max(1, n) for n in layout.physical_shape([max(0, n) for n in shape])]) >= MOST_BYTES:
+                raise ValueError(f"convolution: an {what} of {shape} in {layout} is beyond 2**62 bytes")
+
+    def copy_fits(self, nbytes: int) -> bool:
+        """Whether a padded copy of the input, of so many bytes, is in proportion to what is convolved."""
+        return nbytes <= max(COPY[0], COPY[1] * 4 * (prod(self.src_shape) + prod(self.dst_shape)))
+
+    @property
+    def out(self) -> tuple[int, ...]:
+        """Spatial size of the output."""
+        # Before Python 3.12 cached_property takes a lock, which the child of a fork may find held for ever.
+        found = self.__dict__.get("_out")
+        if found is None:
+            found = self.__dict__["_out"] = tuple(
+                (i + a + b - d * (k - 1) - 1) // s + 1
+                for i, (a, b), k, s, d in zip(self.size, self.padding, self.kernel, self.stride, self.dilation)
+            )
+        return found
+
+    @property
+    def fits(self) -> bool:
+        """Whether there is such a convolution, with anything to compute."""
+        axes = (self.size, self.kernel, self.stride, self.dilation, self.padding)
+        if {len(x) for x in axes} != {self.src.rank - 2} or self.dst.rank != self.src.rank:
+            return False
+        values = (self.n, self.ic, self.oc, self.groups, *self.size, *self.kernel, *self.stride, *self.dilation)
+        return min(values) > 0 and not self.ic % self.groups and not self.oc % self.groups and min(self.out) > 0
+
+    @property
+    def src_shape(self) -> tuple[int, ...]:
+        """Logical shape of the input."""
+        return (self.n, self.ic, *self.size)
+
+    @property
+    def dst_shape(self) -> tuple[int, ...]:
+        """Logical shape of the output."""
+        return (self.n, self.oc, *self.out)
+
+    @property
+    def flops(self) -> int:
+        """Multiplications and additions, padded taps included."""
+        return 2 * self.n * self.oc * prod(self.out) * self.ic // self.groups * prod(self.kernel)
+
+    def __str__(self) -> str:
+        """The key that the cost table knows this problem by."""
+
+        def x(values: Sequence[int]) -> str:
+            return "x".join(map(str, values))
+
+        pads = ",".join(f"{a}+{b}" for a, b in self.padding)
+        return (
+            f"conv n{self.n} c{self.ic} {x(self.size)} o{self.oc} k{x(self.kernel)} s{x(self.stride)} "
+            f"p{pads} d{x(self.dilation)} g{self.groups} {key(self.src)}>{key(self.dst)} f32 "
+            f"{self.accuracy}{' zeros' * self.zeros}"
+        )
+
+    @classmethod
+    def parse(cls, text: str) -> ConvProblem:
+        """The problem whose key `text` is; ValueError if it is none, or one without work."""
+        found = _KEY.fullmatch(text)
+        if not found:
+            raise ValueError(f"not the key of a convolution: {text!r}")
+        n, ic, size, oc, kernel, stride, pads, dilation, groups, src, dst, accuracy, zeros = found.groups()
+
+        def x(values: str) -> tuple[int, ...]:
+            return tuple(map(int, values.split("x")))
+
+        padding = tuple((int(a), int(b)) for a, b in (pair.split("+") for pair in pads.split(",")))
+        p = cls(
+            int(n), int(ic), int(oc), x(size), x(kernel), x(stride), padding, x(dilation), int(groups),
+            Layout(src), Layout(dst), accuracy or "standard", bool(zeros),
+        )  # fmt: skip
+        if not p.fits:
+            raise ValueError(f"not a convolution: {text!r}; its numbers do not fit together")
+        return p
+
+
+def check_strides(p: ConvProblem, x_strides: Sequence[int], y_strides: Sequence[int]) -> None:
+    """ValueError unless all offsets into arrays of these byte strides fit 63 bits, those of the padding included."""
+    reach = max(n + abs(a) + abs(b) for n, (a, b) in zip(p.size, p.padding))
+    if reach * max(map(abs, (*x_strides, *y_strides)), default=0) >= MOST_BYTES:
+        raise ValueError(f"{p}: {reach} pixels at byte strides of {x_strides} and {y_strides} are beyond 2**62 bytes")
+
+
+def per_axis(value, rank: int, what: str, least: int) -> tuple[int, ...]:
+    """`value` (an int, or one per spatial axis) as a tuple of `rank` ints of at least `least`."""
+    if type(value) is int and least <= value <= MOST:  # most
+        return (value,) * rank
+    values = (value,) * rank if isinstance(value, (int, np.integer)) else value
+    try:
+        values = tuple(int(v) for v in values if int(v) == v)
+    except (TypeError, ValueError, OverflowError):
+        values = ()
+    if len(values) != rank or any(v < least for v in values):
+        raise ValueError(f"{what}: expected an int of at least {least}, or {rank} of them, got {value!r}")
+    if any(v > MOST for v in values):
+        raise ValueError(f"{what}: {value!r} is beyond {MOST}")
+    return values
+
+
+def pad_pairs(padding, size, kernel, stride, dilation) -> Pairs:
+    """`padding` in any of its forms as (before, after) pairs."""
+    rank = len(size)
+    if isinstance(padding, str) and padding == "valid":
+        return ((0, 0),) * rank
+    if isinstance(padding, str) and padding == "same":
+        total = [
+            max(0, (-(-i // s) - 1) * s + d * (k - 1) + 1 - i) for i, k, s, d in zip(size, kernel, stride, dilation)
+        ]
+        return tuple((t // 2, t - t // 2) for t in total)
+    if isinstance(padding, str):
+        raise ValueError(f"padding: expected 'same', 'valid' or numbers, got {padding!r}")
+    number = isinstance(padding, (int, np.integer)) or not (isinstance(padding, Sequence) or np.ndim(padding))
+    parts = () if number else tuple(padding)
+    if parts and all(isinstance(p, (Sequence, np.ndarray)) for p in parts):
+        pairs = [per_axis(p, 2, "padding", 0) for p in parts]
+        if len(pairs) != rank:
+            raise ValueError(f"padding: expected {rank} pairs, got {padding!r}")
+        return tuple((before, after) for before, after in pairs)
+    return tuple((p, p) for p in per_axis(padding, rank, "padding", 0))

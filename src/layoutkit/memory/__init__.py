@@ -1,0 +1,1 @@
+"""Arrays in and out: checks, memory and its reuse, tensors that know their layout."""

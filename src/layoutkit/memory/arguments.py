@@ -1,0 +1,83 @@
+"""What callers hand in as a tensor: an array with a layout and a shape beside it, or a `Tensor`, which brings both.
+
+What contradicts a Tensor is refused, never passed over: its array, read in another layout or as another shape, is
+another tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..formats.families import check_names
+from ..formats.layout import Layout
+from .arrays import as_array, as_out, check_pitches, held_shape
+from .tensor import UNDEFINED, Tensor, fulfils, text_of
+
+
+class Held(NamedTuple):
+    """A tensor in memory."""
+
+    array: np.ndarray  # one axis for each factor of the layout
+    layout: Layout
+    shape: tuple[int, ...]  # the logical one
+
+
+def hold(value: Any, layout: str | Layout | None, shape: Sequence[int] | None, what: str) -> Held:
+    """The tensor that an array holds in `layout`, of all its elements unless a logical `shape` is given; or a Tensor.
+
+    Raises
+    ------
+    TypeError, ValueError
+        No array; array, layout and shape do not fit; a Tensor is in another layout, or of another shape.
+    """
+    if isinstance(value, Tensor):
+        if layout is not None:
+            check_layout(value, Layout(layout), what)
+        if shape is not None and value.layout.check_shape(shape) != value.shape:
+            raise ValueError(f"{what} is a Tensor of shape {value.shape}, expected {tuple(shape)}")
+        return Held(value.array, value.layout, value.shape)
+    array = as_array(value, what)
+    if layout is None:
+        raise TypeError(f"{what} is an array: expected its layout too (a Tensor brings its own)")
+    layout = Layout(layout)
+    return Held(array, layout, held_shape(array, layout, shape, what))
+
+
+def layout_for(value: Any, layout: str | Layout | None) -> str | Layout | None:
+    """The layout that an operation on `value` is made for: the one given, or a Tensor's, or None."""
+    return value.layout if layout is None and isinstance(value, Tensor) else layout
+
+
+def check_layout(tensor: Tensor, layout: Layout, what: str) -> None:
+    """Raise ValueError unless `tensor` lies as `layout` says, in names that say nothing else."""
+    if tensor.layout.dense != layout.dense:
+        raise ValueError(f"{what} is a Tensor in {tensor.layout}, expected {layout}")
+    check_names(tensor.layout, layout, what)
+    check_pitches(tensor.array, layout, what)
+
+
+def logical(value: Any, what: str) -> np.ndarray:
+    """The logical array of what has one dimension or is a plain list of numbers: a bias, for example."""
+    return value.numpy() if isinstance(value, Tensor) else as_array(value, what)
+
+
+def target(out: Any, layout: Layout, shape: Sequence[int], pad_value: Any, what: str) -> np.ndarray:
+    """The array behind `out`, an array or a Tensor, for a result of logical `shape` in `layout`.
+
+    A Tensor must be in that layout, of that shape, and promise no other pads than `pad_value` (`UNDEFINED`: none are
+    written); whether the array fits is for `arrays.check_out`.
+    """
+    if not isinstance(out, Tensor):
+        return as_out(out, what)
+    check_layout(out, layout, f"{what}: out")
+    if out.shape != tuple(shape):
+        raise ValueError(f"{what}: out is a Tensor of shape {out.shape}, the result is of {tuple(shape)}")
+    if pad_value is not UNDEFINED and not fulfils(pad_value, out.pad_value) and layout.full_shape(shape) != out.shape:
+        raise ValueError(
+            f"{what}: out is a Tensor whose pads are {text_of(out.pad_value)}, those of the result are "
+            f"{text_of(pad_value)}"
+        )
+    return out.array

@@ -1,0 +1,186 @@
+"""Checks on the arrays that callers hand in, and the buffers that we hand out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from .._core.pool import LARGE
+from .._core.reorder import address
+from ..formats.families import check_names
+from ..formats.layout import Layout
+from .pool import HAS_MAPPINGS, pool
+from .spans import overlaps_itself
+
+MAX_BYTES = 2**63 - 1
+PAGE = 4096
+STAGGERED = 1 << 15  # bytes from which on an array may have pages of its own, all of which begin alike
+# How far apart in a page arrays begin that are used together: a load waits for a store before it that has the same
+# address within a page, so an input and an output of the same strides shall not begin alike (depthwise 3x3, 128
+# channels @28: a third faster).
+APART = 832
+_made = 0  # of such arrays so far, modulo 4
+
+
+def as_array(value: Any, what: str) -> np.ndarray:
+    """`value` as a numpy array of the same memory; TypeError names `what`.
+
+    Takes anything with DLPack, ``__array__``, ``__array_interface__`` or a buffer. numpy has no DLPack for
+    bfloat16: torch tensors of it come as `ml_dtypes.bfloat16` where that is installed, as uint16 elsewhere.
+    Of subclasses of numpy's array (memmap, ..) the plain array is taken, but a mask would be lost: those are refused.
+    """
+    if isinstance(value, np.ndarray):
+        return value if type(value) is np.ndarray else _plain(value, what)
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor) and value.dtype == torch.bfloat16:
+        bits = value.detach().view(torch.int16).numpy()
+        return bits.view(bfloat16() or np.uint16)
+    if hasattr(value, "__dlpack__"):
+        return np.from_dlpack(value)
+    if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
+        return np.asarray(value)
+    try:
+        return np.asarray(memoryview(value))
+    except TypeError:
+        raise TypeError(f"{what}: expected an array, got {type(value).__name__}") from None
+
+
+def as_out(out: Any, what: str) -> np.ndarray:
+    """The plain numpy array that `out` is or, being of a subclass, holds."""
+    if not isinstance(out, np.ndarray):
+        raise TypeError(f"{what}: out must be a numpy array or a Tensor, got {type(out).__name__}")
+    return out if type(out) is np.ndarray else _plain(out, f"{what}: out")
+
+
+def _plain(array: np.ndarray, what: str) -> np.ndarray:
+    masked = sys.modules.get("numpy.ma")
+    if masked is not None and isinstance(array, masked.MaskedArray):
+        raise TypeError(f"{what}: expected a plain array, got {type(array).__name__}, whose mask would be lost")
+    return array.view(np.ndarray)
+
+
+def bfloat16() -> np.dtype | None:
+    """The dtype of ml_dtypes, if that is installed."""
+    try:
+        from ml_dtypes import bfloat16
+    except ImportError:
+        return None
+    return np.dtype(bfloat16)
+
+
+def check_movable(array: np.ndarray, what: str) -> None:
+    """Raise unless the elements are plain bytes of a width that the kernels move."""
+    if array.dtype.hasobject or array.dtype.itemsize not in (1, 2, 4, 8, 16):
+        raise TypeError(f"{what}: dtype {array.dtype} has no elements of 1, 2, 4, 8 or 16 plain bytes")
+
+
+def check_held(array: np.ndarray, src: Layout, dst: Layout, shape: Sequence[int] | None, what: str) -> tuple[int, ...]:
+    """The logical shape that `array` holds in `src`, to go to `dst`; raise if they do not fit."""
+    if src.rank != dst.rank:
+        raise ValueError(f"{what}: layouts of {src.rank} and {dst.rank} dimensions")
+    check_names(src, dst, what)
+    return held_shape(array, src, shape, what)
+
+
+def held_shape(array: np.ndarray, layout: Layout, shape: Sequence[int] | None, what: str) -> tuple[int, ...]:
+    """The logical shape that `array` holds in `layout`: `shape`, or all of it; raise if they do not fit."""
+    try:
+        held = layout.padded_shape(array.shape)
+        shape = held if shape is None else layout.check_shape(shape)
+    except ValueError as e:
+        raise ValueError(f"{what}: {e}") from None
+    if shape != held and layout.physical_shape(shape) != array.shape:
+        raise ValueError(
+            f"{what}: shape {shape} in {layout} is held by an array of {layout.physical_shape(shape)}, "
+            f"got {array.shape}"
+        )
+    check_pitches(array, layout, what)
+    return shape
+
+
+def nbytes_of(shape: Sequence[int], dtype: np.dtype, what: str) -> int:
+    """Bytes of an array; ValueError where there can be none of so many."""
+    size = prod(shape) * dtype.itemsize
+    if size > MAX_BYTES:
+        raise ValueError(f"{what}: an array of shape {tuple(shape)} and dtype {dtype} is too large")
+    return size
+
+
+def empty(shape: Sequence[int], dtype: np.dtype, what: str, beside: np.ndarray | None = None) -> np.ndarray:
+    """A new array aligned to 64 bytes; large ones from the pool, others at changing places of their pages, or at
+    another than `beside`, which it is used with."""
+    size = nbytes_of(shape, dtype, what)
+    if size >= LARGE and HAS_MAPPINGS:
+        return np.ndarray(shape, dtype, pool.take(size))
+    if size >= STAGGERED:
+        raw = np.empty(size + PAGE, np.uint8)
+        if beside is None:
+            global _made
+            _made = (_made + 1) % 4
+            place = APART * (_made + 1)
+        else:
+            place = (address(beside) + APART) // 64 * 64
+        return np.ndarray(shape, dtype, raw, (place - address(raw)) % PAGE)
+    raw = np.empty(size + 64, np.uint8)
+    return np.ndarray(shape, dtype, raw, -address(raw) % 64)
+
+
+def has_pitches(array: np.ndarray, layout: Layout) -> bool:
+    """Whether the strides of a physical array are the explicit ones of its layout."""
+    given = zip(array.shape, array.strides, layout.pitches)
+    return all(n <= 1 or p is None or stride == p * array.itemsize for n, stride, p in given)
+
+
+def check_pitches(array: np.ndarray, layout: Layout, what: str) -> None:
+    """Raise unless a physical array has the explicit strides of its layout."""
+    if not layout.is_dense and not has_pitches(array, layout):
+        raise ValueError(
+            f"{what}: the array has byte strides {array.strides}, items of {array.itemsize}; its layout is {layout}"
+        )
+
+
+def lay_out(memory: np.ndarray, layout: Layout, shape: Sequence[int]) -> np.ndarray:
+    """The physical array of `layout` over memory that begins where the array `memory` does; unchecked."""
+    steps = [s * memory.itemsize for s in layout.axis_strides(shape)]
+    axes = layout.physical_shape(shape)
+    return np.lib.stride_tricks.as_strided(memory, axes, steps, writeable=memory.flags.writeable)
+
+
+def new(layout: Layout, shape: Sequence[int], dtype: np.dtype, what: str) -> np.ndarray:
+    """A new physical array of `layout`, with its explicit strides if it has any."""
+    physical = layout.physical_shape(shape)
+    if layout.is_dense:
+        return empty(physical, dtype, what)
+    if overlaps_itself(physical, layout.axis_strides(shape), 1):
+        raise ValueError(f"{what}: elements of {layout} overlap one another on shape {tuple(shape)}")
+    return lay_out(empty((layout.required_span_size(shape),), dtype, what), layout, shape)
+
+
+def check_out(out: object, shape: tuple[int, ...], dtype: np.dtype, sources: Sequence, what: str) -> np.ndarray:
+    """`out` if it can take the result: right shape and dtype, writeable, no element twice, no overlap."""
+    if type(out) is not np.ndarray:
+        out = as_out(out, what)
+    if out.shape != shape or out.dtype != dtype:
+        raise ValueError(f"{what}: out must have shape {shape} and dtype {dtype}, got {out.shape} and {out.dtype}")
+    if not out.flags.writeable:
+        raise ValueError(f"{what}: out is read-only")
+    if not out.flags.c_contiguous and overlaps_itself(out.shape, out.strides, out.itemsize):
+        raise ValueError(f"{what}: elements of out overlap one another (strides {out.strides})")
+    for source in sources:
+        if source is not None and overlap(out, source):
+            raise ValueError(f"{what}: out overlaps an input")
+    return out
+
+
+def overlap(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether two arrays have memory in common; True where that takes too long to find out."""
+    if not np.may_share_memory(a, b):
+        return False
+    try:
+        return np.shares_memory(a, b, max_work=10_000)  # type: ignore[arg-type]  # numpy's stub knows -1 and 0 only
+    except np.exceptions.TooHardError:
+        return True

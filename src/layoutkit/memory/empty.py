@@ -1,0 +1,50 @@
+"""Arrays to write into: `empty`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..formats.layout import Layout
+from .arrays import bfloat16, new
+
+
+def empty(shape: Sequence[int], layout: Any = None, dtype: Any = np.float32) -> np.ndarray:
+    """A new physical array for a tensor, its content undefined: for `out`, made once and used often.
+
+    Aligned to 64 bytes; from 4 MB on to huge pages, in memory that is advised to be such, and that a later array
+    of about the same size takes over when this one is gone (see `release_memory`).
+
+    Parameters
+    ----------
+    shape : sequence of int
+        The logical shape.
+    layout : str or Layout, optional
+        By default the logical order.
+    dtype : dtype-like, optional
+        float32 by default; ``"bfloat16"`` is that of ml_dtypes, or uint16 where that is not installed.
+
+    Returns
+    -------
+    ndarray
+        Of shape ``layout.physical_shape(shape)``.
+
+    Examples
+    --------
+    >>> import layoutkit as lk
+    >>> lk.empty((1, 20, 5, 5), "nChw16c").shape
+    (1, 2, 5, 5, 16)
+    """
+    layout = Layout.from_factors([(d, 0) for d in range(len(shape))]) if layout is None else Layout(layout)
+    what = f"empty in {layout}"
+    if isinstance(dtype, str) and dtype == "bfloat16":
+        dtype = bfloat16() or np.uint16
+    try:
+        found = np.dtype(dtype)
+    except TypeError:
+        raise TypeError(f"{what}: dtype {dtype!r} is none") from None
+    if found.hasobject:
+        raise TypeError(f"{what}: dtype {found} has no plain bytes")
+    return new(layout, shape, found, what)

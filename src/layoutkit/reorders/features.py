@@ -1,0 +1,53 @@
+"""Where reorders lie among one another, for the model of their costs."""
+
+from __future__ import annotations
+
+from math import prod
+
+from ..choosing.features import APART, log
+from ..formats.layout import Layout
+from .loops import Loop, merge
+from .nests import digits
+from .pieces import Side, pieces
+
+PIECES = 32  # of a reorder: past that it is like no other, and takes its time
+
+
+def loops_of(src: Layout, dst: Layout, shape: tuple[int, ...], width: int):
+    """The loops of the largest region of a reorder, outermost in the destination first.
+
+    Raises
+    ------
+    ValueError
+        It is cut into more than `PIECES`.
+    """
+    s = digits(src.axes(shape), [width * x for x in src.axis_strides(shape)], src.rank)
+    d = digits(dst.axes(shape), [width * x for x in dst.axis_strides(shape)], dst.rank)
+    found, left = [], PIECES
+    for n, a, b in zip(shape, s, d):
+        if n > 1:
+            parts = pieces(0, n, (Side(a), Side(b)), left)
+            left -= len(parts) - 1
+            largest = max(parts, key=lambda p: prod(n for n, _ in p.loops))
+            found += [Loop(n, *strides) for n, strides in largest.loops]
+    return merge(found)
+
+
+def reorder_features(src: Layout, dst: Layout, shape: tuple[int, ...], width: int, threads: int) -> tuple[float, ...]:
+    """Of a reorder of elements of `width` bytes on so many threads."""
+    loops = loops_of(src, dst, shape, width)
+    nbytes = width * prod(x.n for x in loops)
+    inner = next((x for x in loops[::-1] if x.dst == width), None)
+    along = next((x for x in loops if x.src == width), None)
+    dst_run = width * inner.n if inner else width
+    src_run = width * along.n if along else width
+    copies = inner is not None and inner is along
+    read_pitch = abs(inner.src) if inner else 0
+    write_pitch = abs(along.dst) if along else 0
+    return (
+        APART / 2 * (threads > 1), 2 * APART * copies, APART * (inner is None), APART * (along is None),
+        1.7 * log(nbytes), 0.5 * log(width), log(dst_run), log(src_run),
+        0.5 * log(read_pitch), 0.5 * log(write_pitch),
+        2.0 * (read_pitch % 4096 == 0), 2.0 * (write_pitch % 4096 == 0),
+        1.0 * (write_pitch % 64 == 0),
+    )  # fmt: skip

@@ -1,0 +1,67 @@
+"""Reorders within one memory: two dimensions of equal size change places.
+
+Pairs of square tiles are exchanged, one of them by way of a buffer that stays in L2. Other permutations would
+follow cycles through all of the memory, element by element: they are not worth it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from math import isqrt, prod
+
+import numpy as np
+
+from ..formats.layout import Layout
+from .box import Box
+from .loops import Loop, merge
+from .nests import regions
+
+BUFFER = 1 << 18  # bytes of a tile
+
+
+def reorder_in_place(
+    array: np.ndarray, out: np.ndarray, src: Layout, dst: Layout, shape: tuple[int, ...], copy: Callable, what: str
+) -> None:
+    """Make `array` into `out`, an array of the same memory, by `copy`, the reorder of separate arrays.
+
+    Raises
+    ------
+    ValueError
+        It is no exchange of two dimensions of equal size in the same contiguous memory.
+    """
+    same = array.ctypes.data == out.ctypes.data and array.flags.c_contiguous and out.flags.c_contiguous
+    loops = None
+    if same and src.full_shape(shape) == shape == dst.full_shape(shape):
+        found = regions(shape, *Box.all_of(shape).sides(src.dense, array.strides, dst.dense, out.strides))
+        if len(found) == 1:
+            loops = merge([Loop(n, *strides) for piece in found[0] for n, strides in piece.loops])
+    moving = [x for x in loops or () if x.src != x.dst]
+    a, b = moving if len(moving) == 2 else (None, None)
+    if loops is None or (moving and (a is None or b is None or a != Loop(b.n, b.dst, b.src))):
+        raise ValueError(
+            f"{what}: out overlaps an input: only two dimensions of equal size may change places within one memory; "
+            f"give another out, or none"
+        )
+    if a is not None and b is not None:
+        _exchange(array, a, b, [x for x in loops if x not in moving], copy)
+
+
+def _exchange(array: np.ndarray, a: Loop, b: Loop, still: list[Loop], copy: Callable) -> None:
+    """Let two loops change places; those inside both of them move along as rows."""
+    outer = [x for x in still if x.src > min(a.src, b.src)]
+    inner = [x for x in still if x.src < min(a.src, b.src)]
+    order = [*outer, a, b, *inner]
+    view = np.lib.stride_tricks.as_strided(array, [x.n for x in order], [x.src for x in order])
+    tile = max(1, isqrt(BUFFER // (array.itemsize * prod(x.n for x in inner))))
+    rest = [(d, 0) for d in range(2, 2 + len(inner))]
+    plain, turned = Layout.from_factors([(0, 0), (1, 0), *rest]), Layout.from_factors([(1, 0), (0, 0), *rest])
+    buffer = np.empty((min(tile, a.n), min(tile, a.n), *(x.n for x in inner)), array.dtype)
+    for at in itertools.product(*(range(x.n) for x in outer)):
+        for i, j in itertools.combinations_with_replacement(range(0, a.n, tile), 2):
+            one, other = view[at][i : i + tile, j : j + tile], view[at][j : j + tile, i : i + tile]
+            kept = buffer[: one.shape[0], : one.shape[1]]
+            copy(other, plain, turned, out=kept)
+            if i != j:
+                copy(one, plain, turned, out=other)
+            one[...] = kept

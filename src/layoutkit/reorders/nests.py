@@ -1,0 +1,103 @@
+"""From two layouts to rectangular loop nests: the planning half of a reorder, on plain integers.
+
+Both sides are written as digits of the logical index. Where their blocks do not line up (a ragged last
+block, 12 against 16) a dimension is cut into pieces on which both are affine; one piece of each dimension is a
+rectangular region, and `leaves.py` makes nests of it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+from .leaves import Blocking, Nest, Region, leaf_nests, pads_with, shared
+from .loops import ONE, Loop, merge
+from .pieces import Digit, Piece, Side, pieces
+
+Digits = tuple[Digit, ...]
+
+
+def digits(axes: Sequence, strides: Sequence[int], rank: int) -> list[Digits]:
+    """Per logical dimension the digits of an array with `axes` (Layout.axes) at `strides` bytes."""
+    return [tuple(Digit(a.unit, s) for a, s in zip(axes, strides) if a.dim == dim) for dim in range(rank)]
+
+
+def regions(shape: Sequence[int], src: Sequence[Side], dst: Sequence[Side]) -> list[list[Piece]]:
+    """The logical elements of `shape` in rectangles on which both sides are affine."""
+    return [list(r) for r in itertools.product(*(pieces(0, n, (s, d)) for n, s, d in zip(shape, src, dst)))]
+
+
+def is_ragged(shape: Sequence[int], src: Sequence[Side], dst: Sequence[Side]) -> bool:
+    """Whether there are several `regions`."""
+    return all(shape) and any(len(pieces(0, n, (s, d))) > 1 for n, s, d in zip(shape, src, dst))
+
+
+def _loops(parts: Sequence[Piece]) -> tuple[Loop, ...]:
+    return tuple(Loop(n, *strides) for p in parts for n, strides in p.loops)
+
+
+def _region(parts: Sequence[Piece], src: Sequence[Side], dst: Sequence[Side]) -> Region:
+    at, to = (sum(side.offset(p.start) for side, p in zip(sides, parts)) for sides in (src, dst))
+    return Region(_loops(parts), at, to)
+
+
+def copy_nests(
+    shape: Sequence[int],
+    src: Sequence[Side],
+    dst: Sequence[Side],
+    width: int,
+    vector: int,
+    blocking: Blocking,
+    whole: bool = True,
+) -> tuple[list[Nest], int | None]:
+    """Nests that move every logical element of `shape`; and, of a `whole` destination, the dimension whose pads
+    they write as well."""
+    found = regions(shape, src, dst)
+    dim = next((d for d, (ds, _) in enumerate(dst) if len(ds) == 2 and ds[1].stride == width), None)
+    if whole and dim is not None and shape[dim] % dst[dim].digits[0].unit:
+        padded = _with_pads(found, dim, shape[dim], src, dst, width, vector)
+        if padded is not None:
+            return [n for r in padded for n in leaf_nests(r, width, vector, blocking)], dim
+    plain = [_region(parts, src, dst) for parts in found]
+    return [n for r in plain for n in leaf_nests(r, width, vector, blocking)], None
+
+
+def _with_pads(found, dim: int, size: int, src, dst, width: int, vector: int) -> list[Region] | None:
+    """The regions, those at the end of `dim` with the pads of their block; None where a leaf cannot do that."""
+    unit = dst[dim].digits[0].unit
+    result = []
+    for parts in found:
+        last = parts[dim]
+        if last.start < size // unit * unit:
+            result.append(_region(parts, src, dst))
+            continue
+        if last.start % unit or len(last.loops) != 1 or last.loops[0][0] != size % unit:
+            return None
+        valid, (stride, _) = last.loops[0]
+        rest = _region([*parts[:dim], last._replace(loops=()), *parts[dim + 1 :]], src, dst)
+        region = rest._replace(block=Loop(unit, stride, width), valid=valid)
+        if not pads_with(region, width, vector):
+            return None
+        result.append(region)
+    return result
+
+
+def fill_nests(
+    shape: Sequence[int], padded: Sequence[int], dst: Sequence[Side], width: int, done: int | None = None
+) -> list[Nest]:
+    """Nests that write every pad of `dst`: its elements inside `padded` and outside the logical `shape`.
+
+    Those of dimension `done` beside logical elements of the other dimensions are written already.
+    """
+    nests = []
+    order = [d for d in range(len(shape)) if d != done] + ([] if done is None else [done])
+    for at, dim in enumerate(order if done is None else order[:-1]):
+        ranges = [(0, padded[d]) if order.index(d) > at else (0, shape[d]) for d in range(len(shape))]
+        ranges[dim] = (shape[dim], padded[dim])
+        for region in itertools.product(*(pieces(a, b, (d, d)) for (a, b), d in zip(ranges, dst))):
+            loops = merge(_loops(region))
+            while len(loops) < 2:
+                loops.insert(0, ONE)
+            start = sum(d.offset(p.start) for p, d in zip(region, dst))
+            nests += shared(Nest("fill", 8 * width, tuple(loops[:-2]), (loops[-2], loops[-1]), 0, start))
+    return nests

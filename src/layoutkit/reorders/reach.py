@@ -1,0 +1,75 @@
+"""What the nests of a reorder or a conversion will touch, counted from the nests themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ..memory import spans
+from ..memory.spans import Span
+from . import conversions
+from .leaves import Nest
+from .slabs import Slabs
+
+
+def of_nests(nests: Iterable[Nest]) -> tuple[Span, Span]:
+    """Source and destination of a reorder's nests."""
+    src = dst = spans.NOTHING
+    for nest in nests:
+        read, written = _of_nest(nest)
+        src, dst = src.joined(read), dst.joined(written)
+    return src, dst
+
+
+def _of_nest(nest: Nest) -> tuple[Span, Span]:
+    width = nest.bits // 8
+    first, second = nest.leaf
+    in0, out_d0, in1, out_s1 = nest.outer
+    loops = [(x.n, x.dst) for x in nest.loops]
+    written = spans.of_steps([*loops, (second.n, second.dst)], width)
+    written = _in_digits(written, first.n, first.dst, in0, out_d0).at(nest.dst)
+    if nest.family == "fill":
+        return spans.NOTHING, written
+    count, run = second.n, width
+    if nest.valid and width >= 16:  # one wide element, of which the source has some bytes
+        run = nest.valid
+    elif nest.valid:
+        count = nest.valid
+    read = spans.of_steps([*((x.n, x.src) for x in nest.loops), (first.n, first.src)], run)
+    return _in_digits(read, count, second.src, in1, out_s1).at(nest.src), written
+
+
+def _in_digits(span: Span, count: int, stride: int, inner: int, outer_stride: int) -> Span:
+    """`span`, repeated `count` times: index i lies at i * stride, or in two digits if `inner` is not 0."""
+    if not inner:
+        return spans.of_steps([(count, stride)], 0).plus(span)
+    whole, rest = divmod(count, inner)
+    found = spans.of_steps([(whole, outer_stride), (inner, stride)], 0).plus(span) if whole else spans.NOTHING
+    if rest:
+        found = found.joined(spans.of_steps([(rest, stride)], 0).at(whole * outer_stride).plus(span))
+    return found
+
+
+def of_slabs(slab: Slabs) -> tuple[Span, Span]:
+    """Where the slabs of a reorder begin in the source, and what they take of the destination."""
+    return (
+        spans.of_steps([(x.n, x.src) for x in slab.loops], 0),
+        spans.of_steps([(x.n, x.dst) for x in slab.loops], slab.bytes),
+    )
+
+
+def of_conversion(nests: Sequence[conversions.Nest], widths: conversions.Widths) -> tuple[Span, Span, Span]:
+    """Source, destination and parameters (elements) of a conversion's nests."""
+    src = dst = par = spans.NOTHING
+    for nest in nests:
+        convert, loops = nest.convert, nest.loops
+        read = [(convert.n[0], convert.s0), (convert.n[1], widths.src)]
+        if nest.before:
+            read = list(zip(nest.before.n, nest.before.s))
+        written = [(convert.n[0], convert.d0), (convert.n[1], widths.dst)]
+        if nest.after:
+            written = list(zip(nest.after.n, nest.after.d))
+        src = src.joined(spans.of_steps([*((x.n, x.src) for x in loops), *read], widths.src).at(nest.offsets[0]))
+        dst = dst.joined(spans.of_steps([*((x.n, x.dst) for x in loops), *written], widths.dst).at(nest.offsets[1]))
+        counted = [*((x.n, x.par) for x in loops), *zip(convert.n, convert.par)]
+        par = par.joined(spans.of_steps(counted, 1).at(nest.offsets[2]))
+    return src, dst, par

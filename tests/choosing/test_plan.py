@@ -1,0 +1,264 @@
+"""Plans: how candidates are measured, ranked and explained, with clocks that are made up."""
+
+import importlib
+import itertools
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import layoutkit as lk
+from layoutkit.choosing import machine
+from layoutkit.choosing.costfile import Cost
+from layoutkit.choosing.measuring import measure
+from layoutkit.choosing.plan import Candidate, Choice, Plan, rank
+from layoutkit.choosing.table import cost_table
+from layoutkit.convolutions.problem import ConvProblem
+from layoutkit.convolutions.routes import pack_contest, route_contest, route_key
+
+plan = importlib.import_module("layoutkit.choosing.plan")  # lk.plan is the function
+keys = (f"test problem {i}" for i in itertools.count())
+
+
+@pytest.fixture
+def key(cache_dir):
+    return next(keys)
+
+
+@pytest.fixture
+def tuning():
+    """lk.tuning, set back after the test."""
+    before = plan.mode()
+    yield lk.tuning
+    lk.tuning(before)
+
+
+def candidate(name, estimate=1.0):
+    return Candidate(name, estimate, lambda: name)
+
+
+@pytest.fixture
+def calm(monkeypatch):
+    """No other work on the machine, or none that is noticed."""
+    monkeypatch.setattr(machine, "waited", lambda: 0.0)
+
+
+# ---- ranking
+
+costs = st.dictionaries(st.sampled_from("abcdef"), st.floats(1e-9, 1.0), max_size=6)
+
+
+@given(costs.filter(bool), costs, st.sampled_from(plan.MODES))
+def test_measured_before_estimated_but_where_the_estimate_is_many_times_lower(estimates, measured, mode):
+    key = next(keys)
+    for name, seconds in measured.items():
+        cost_table.record(key, name, Cost(seconds, seconds, 0.0, 1))
+    before = lk.tuning(mode)
+    try:
+        found = rank(key, [candidate(*item) for item in estimates.items()])
+    finally:
+        lk.tuning(before)
+    known = {} if mode == "off" else measured
+    assert all(c.seconds == known.get(c.candidate.name, estimates[c.candidate.name]) for c in found)
+    assert all((c.source == "measured") == (c.candidate.name in known) for c in found)
+    for kind in ("measured", "estimated"):
+        seconds = [c.seconds for c in found if c.source == kind]
+        assert seconds == sorted(seconds)
+    for a, b in itertools.combinations(found, 2):
+        if a.source == "estimated" and b.source == "measured":
+            assert plan.DOUBT * a.seconds <= b.seconds
+        elif a.source == "measured" and b.source == "estimated":
+            assert a.seconds <= plan.DOUBT * b.seconds
+    assert sorted(c.candidate.name for c in found) == sorted(estimates)
+
+
+def test_a_measurement_that_cannot_be_true_does_not_decide(key):
+    """27 ms measured, in whatever moment, against 39 us that are thought."""
+    cost_table.record(key, "measured", Cost(27e-3, 27e-3, 0.0, 3))
+    ways = [candidate("measured", 40e-6), candidate("estimated", 39e-6), candidate("slow", 30e-3)]
+    assert [c.candidate.name for c in rank(key, ways)] == ["estimated", "measured", "slow"]
+    cost_table.record(key, "estimated", Cost(28e-3, 28e-3, 0.0, 3))
+    assert [c.candidate.name for c in rank(key, ways)] == ["measured", "estimated", "slow"], "now both are known"
+
+
+def test_disturbed_timings_bound_estimates_and_decide_nothing(key):
+    for name in "ab":
+        cost_table.record(key, name, Cost(2.0, 2.0, 0.0, 3), doubtful=True)
+    found = rank(key, [candidate("a", 9.0), candidate("b", 1.5), candidate("c", 1.9)])
+    assert [(c.candidate.name, c.seconds, c.source) for c in found] == [
+        ("b", 1.5, "estimated"), ("c", 1.9, "estimated"), ("a", 2.0, "estimated"),
+    ]  # fmt: skip
+    cost_table.record(key, "a", Cost(1.8, 1.8, 0.0, 3))
+    assert rank(key, [candidate("a", 9.0), candidate("b", 1.5)])[0].candidate.name == "a"
+
+
+def test_a_frozen_table_decides_alike(key):
+    ties = [candidate(n) for n in "cab"]
+    assert [c.candidate.name for c in rank(key, ties)] == ["c", "a", "b"]
+    for n in "abc":
+        cost_table.record(key, n, Cost(1.0, 2.0, 0.0, 3))
+    assert all(rank(key, ties) == rank(key, ties) for _ in range(10))
+
+
+def test_tuning_gives_the_mode_before_and_refuses_others(tuning):
+    before = tuning("off")
+    assert tuning(before) == "off"
+    with pytest.raises(ValueError, match="expected one of measure, estimate, off, got 'best'"):
+        tuning("best")
+    assert plan.mode() == before
+
+
+# ---- what is chosen
+
+
+def small_conv(oc=13):
+    x = np.ones((1, 5, 9, 9), np.float32)
+    w = np.ones((oc, 5, 3, 3), np.float32)
+    return x, w
+
+
+def test_tuning_by_measuring_measures_on_first_use(cache_dir, tuning, calm):
+    x, w = np.ones((1, 64, 30, 30), np.float32), np.ones((64, 64, 3, 3), np.float32)  # a call of it costs nothing
+    assert "decided by estimated cost" in lk.plan(lk.conv2d, x, w, threads=1).explain()
+    tuning("measure")
+    text = lk.plan(lk.conv2d, x, w, threads=1).explain()
+    assert "decided by measured cost" in text
+    tuning("estimate")
+    assert lk.plan(lk.conv2d, x, w, threads=1).explain() == text, "what was measured stays"
+    tuning("off")
+    assert "decided by estimated cost" in lk.plan(lk.conv2d, x, w, threads=1).explain()
+
+
+def conv_problem(oc):
+    L = lk.Layout("NCHW")
+    return ConvProblem(1, 5, oc, (9, 9), (3, 3), (1, 1), ((0, 0), (0, 0)), (1, 1), 1, L, L)
+
+
+def test_every_route_can_win_and_gives_the_same_result(cache_dir):
+    x, w = small_conv(oc=14)
+    found = measure(route_contest(conv_problem(14), 1), 0)
+    op = lk.Conv2d(w, threads=1)
+    want = op(x)
+    for i, name in enumerate(found):
+        cost_table.record(route_key(conv_problem(14), 1), name, Cost(1e-9 / (i + 1), 1.0, 0.0, 1))
+        assert op.plan(x.shape).choices[0].candidate.name == name
+        np.testing.assert_allclose(op(x), want, rtol=1e-6)
+
+
+def test_a_frozen_table_is_bit_identical(cache_dir, calm):
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((1, 5, 9, 9), np.float32), rng.standard_normal((15, 5, 3, 3), np.float32)
+    measure(route_contest(conv_problem(15), 1), 0)
+    measure(pack_contest(conv_problem(15)), 0)
+    cost_table.save()
+    want = lk.conv2d(x, w, threads=1)
+    program = f"""
+import numpy as np, layoutkit as lk
+rng = np.random.default_rng(0)
+x, w = rng.standard_normal((1, 5, 9, 9), np.float32), rng.standard_normal((15, 5, 3, 3), np.float32)
+assert "decided by measured cost" in lk.plan(lk.conv2d, x, w, threads=1).explain()
+assert lk.conv2d(x, w, threads=1).tobytes().hex() == "{want.tobytes().hex()}"
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize("small", [False, True])
+def test_a_reorder_is_explained_as_it_is_run(cache_dir, tuning, calm, small):
+    x = np.ones((1, 16, 8, 8) if small else (1, 64, 64, 64), np.float32)
+    tuning("measure")
+    lk.reorder(x, "NCHW", "NHWC", threads=2)
+    tuning("estimate")
+    text = lk.plan(lk.reorder, x, "NCHW", "NHWC", threads=2).explain()
+    assert "decided by measured cost" in text
+    assert f"x32 t{1 if small else 2}" in text
+
+
+# ---- explaining
+
+
+def test_explain_is_a_line_each_aligned():
+    found = [
+        Choice(candidate("short"), 1e-6, "measured", "7 timings +-0.5%"),
+        Choice(candidate("much longer"), 2.5e-6, "estimated", "nearest measured (1.0 away): x"),
+    ]
+    assert Plan("problem", found, lambda: "note").explain().splitlines() == [
+        "problem",
+        "-> short              1.0 us  measured    1.00x  7 timings +-0.5%",
+        "   much longer        2.5 us  estimated   2.50x",
+        "note",
+        "decided by measured cost",
+    ]
+    assert Plan("problem", found[:1]).explain().endswith("the only candidate")
+    assert Plan("problem", found[:0:-1] * 2).explain().endswith(
+        "decided by estimated cost, nearest measured (1.0 away): x")  # fmt: skip
+
+
+def test_explain_tells_the_limit_and_what_packing_costs(cache_dir):
+    x, w = small_conv()
+    text = lk.plan(lk.conv2d, x, w, threads=1).explain()
+    assert "of the FMA peak" in text and "packing the filter is part of the cost" in text
+    assert "packing" not in lk.Conv2d(w, threads=1).explain(x.shape)
+    text = lk.plan(lk.reorder, x, "NCHW", "NHWC").explain()
+    assert "0.00324 MB read and written" in text and "of a copy" in text
+
+
+def test_a_filter_met_once_is_packed_by_what_packs_fast(cache_dir):
+    x, w = small_conv(oc=16)
+    op = lk.Conv2d(w, threads=1)
+    for i, choice in enumerate(op.plan(x.shape).choices):
+        cost_table.record(op.plan(x.shape).title, choice.candidate.name, Cost(1e-3 + 1e-5 * i, 1.0, 0.0, 1))
+    kept = op.plan(x.shape).choices[0]
+    slow = next(c for c in lk.plan(lk.conv2d, x, w, threads=1).choices if c.candidate.name == kept.candidate.name)
+    (step,) = slow.candidate.steps
+    for c in lk.plan(lk.conv2d, x, w, threads=1).choices:
+        for other in c.candidate.steps:
+            cost_table.record(other.key, other.name, Cost(1.0 if other.name == step.name else 1e-6, 1.0, 0.0, 1))
+    once = lk.plan(lk.conv2d, x, w, threads=1).choices[0]
+    assert once.source == "measured" and once.candidate.steps[0].name != step.name
+    assert op.plan(x.shape).choices[0].candidate.name == kept.candidate.name
+
+
+def test_plan_names_what_it_can_plan():
+    with pytest.raises(TypeError, match=r"has no plans; those that have: conv1d, conv2d, conv3d, reorder"):
+        lk.plan(print)
+
+
+def test_a_kept_plan_moves_what_it_was_made_for():
+    x = np.arange(240, dtype=np.float32).reshape(2, 5, 4, 6)
+    plan = lk.plan(lk.reorder, x, "NCHW", "NHWC")
+    out = np.zeros((2, 4, 6, 5), np.float32)
+    plan.run(x, out)
+    np.testing.assert_array_equal(out, x.transpose(0, 2, 3, 1))
+    room = np.zeros((2, 4, 6, 10), np.float32)
+    lk.plan(lk.reorder, x, "NCHW", "NHWC", out=room[..., ::2]).run(x, room[..., ::2])
+    np.testing.assert_array_equal(room[..., ::2], out)
+    assert not room[..., 1::2].any()
+
+
+def test_a_kept_plan_refuses_other_arrays():
+    x = np.ones((2, 5, 4, 6), np.float32)
+    run, out = lk.plan(lk.reorder, x, "NCHW", "NHWC").run, np.zeros((2, 4, 6, 5), np.float32)
+    shared = np.zeros(300, np.float32)
+    fixed = out.copy()
+    fixed.flags.writeable = False
+    for a, b, match in [
+        (x[:, :4], out, "planned for"), (x.astype(np.float64), out, "float64"), (x[..., ::-1], out, "planned for"),
+        (x, out[..., ::-1], "planned for"), (x, fixed, "read-only"), (x, out[..., None], "planned for"),
+        (shared[:240].reshape(x.shape), shared[20:260].reshape(out.shape), "overlaps"),
+    ]:  # fmt: skip
+        with pytest.raises(ValueError, match=match):
+            run(a, b)
+    for a, b in [(None, out), (x, None), ([1], out)]:
+        with pytest.raises(TypeError):
+            run(a, b)
+    assert not out.any()
+
+
+def test_a_reorder_tells_its_nests():
+    x = np.zeros((4, 100, 56, 56), np.float32)
+    text = lk.plan(lk.reorder, x, "NCHW", "NHWC", threads=1).explain()
+    assert "read and written" in text and "of a copy" in text and "leaf" in text and "more, up to" in text
+    assert len(text.splitlines()) < 20

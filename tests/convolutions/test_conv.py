@@ -1,0 +1,234 @@
+import os
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from conftest import using_isa
+from guard import guarded
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from strategies import activations, in_proportion
+
+import layoutkit as lk
+from layoutkit import reference
+from layoutkit._core import registry
+
+LAYOUTS = ["NCHW", "NHWC", "nChw8c", "nChw16c", "CHWN", "nChw4c"]
+
+
+@st.composite
+def problems(draw):
+    def pair(lo, hi):
+        return draw(st.tuples(st.integers(lo, hi), st.integers(lo, hi)))
+
+    groups = draw(st.sampled_from([1, 1, 1, 2, 3]))
+    return dict(
+        n=draw(st.integers(1, 3)), ic=groups * draw(st.integers(0, 40)), oc=groups * draw(st.integers(1, 80)),
+        size=pair(1, 20), kernel=pair(1, 5), stride=pair(1, 3), dilation=pair(1, 2), groups=groups,
+        padding=(pair(0, 6), pair(0, 6)), bias=draw(st.booleans()), threads=draw(st.integers(1, 3)),
+        src=draw(activations(2)), dst=draw(activations(2)),
+        algorithm=draw(st.sampled_from(["auto", "direct", "im2col"])), isa=draw(st.sampled_from(registry.isas())),
+        end=draw(st.sampled_from(["low", "high"])),
+    )  # fmt: skip
+
+
+def attributes(c):
+    return {k: c[k] for k in ("stride", "padding", "dilation", "groups")}
+
+
+@given(problems())
+@settings(max_examples=500, deadline=None)
+def test_any_problem_in_any_layout(c):
+    assume(all(s + sum(p) >= d * (k - 1) + 1
+               for s, p, d, k in zip(c["size"], c["padding"], c["dilation"], c["kernel"])))  # fmt: skip
+    rng = np.random.default_rng(c["ic"] * 100 + c["oc"])
+    x = rng.standard_normal((c["n"], c["ic"], *c["size"]), np.float32)
+    w = rng.standard_normal((c["oc"], c["ic"] // c["groups"], *c["kernel"]), np.float32)
+    bias = rng.standard_normal(c["oc"], np.float32) if c["bias"] else None
+    src, dst = c["src"], c["dst"]
+    want = reference.conv(x, w, bias, **attributes(c))
+    assume(in_proportion(src, x) and in_proportion(dst, want))
+    stored = reference.to_physical(x, src, pad_value=np.nan)  # what pads hold must not matter
+    inside = guarded(stored.reshape(-1).view(np.uint8), c["end"]).array.view(np.float32).reshape(stored.shape)
+    with using_isa(c["isa"]):
+        got = lk.conv2d(inside, w, bias, layout=src, shape=x.shape, out_layout=dst, algorithm=c["algorithm"],
+                        accuracy="strict", threads=c["threads"], **attributes(c))  # fmt: skip
+    bound = reference.conv(abs(x), abs(w), None if bias is None else abs(bias), **attributes(c))
+    logical = reference.to_logical(got, dst, want.shape)
+    assert (abs(logical - want) <= 2**-24 * (w[0].size + 3) * bound + 1e-30).all()
+    np.testing.assert_array_equal(got, reference.to_physical(logical, dst))  # pads are zero
+
+
+@pytest.mark.parametrize("src", LAYOUTS)
+@pytest.mark.parametrize("dst", LAYOUTS)
+def test_threads_do_not_change_a_bit(src, dst):
+    rng = np.random.default_rng(0)
+    shape = (2, 48, 30, 31)
+    x = reference.to_physical(rng.standard_normal(shape, np.float32), lk.Layout(src))
+    w = rng.standard_normal((80, 48, 3, 3), np.float32)
+    for algorithm in ("direct", "im2col"):
+        one, *others = [
+            lk.conv2d(x, w, padding=1, layout=src, out_layout=dst, threads=t, algorithm=algorithm) for t in (1, 2, 3, 7)
+        ]
+        for other in others:
+            np.testing.assert_array_equal(one, other)
+
+
+def test_strided_arrays_and_filters_in_any_layout():
+    rng = np.random.default_rng(0)
+    big = rng.standard_normal((4, 40, 30, 24), np.float32)
+    w = rng.standard_normal((8, 6, 3, 3), np.float32)
+    x = big[::2, ::-1, 3:23, 1:13:2]  # an NHWC view: negative row stride, channels 8 bytes apart
+    want = reference.conv(x.transpose(0, 3, 1, 2), w, None, (1, 1), ((1, 1), (1, 1)), (1, 1), 1)
+    room = np.zeros((2, 40, 20, 16), np.float32)
+    for out in (None, room[..., :8], room[..., ::2]):
+        got = lk.conv2d(x, w, padding=1, layout="NHWC", out=out)
+        np.testing.assert_allclose(got.transpose(0, 3, 1, 2), want, rtol=1e-4, atol=1e-4)
+        assert out is None or got is out
+    for tag in ("HWIO", "OHWI", "Oihw16o", "OIhw4i8o"):
+        packed = lk.reorder(w, "OIHW", tag)
+        if packed.size == w.size:
+            got = lk.conv2d(x, packed, padding=1, layout="NHWC", filter_layout=tag)
+            np.testing.assert_allclose(got.transpose(0, 3, 1, 2), want, rtol=1e-4, atol=1e-4)
+
+
+def test_object_keeps_its_filter_and_serves_many_shapes():
+    rng = np.random.default_rng(0)
+
+    def whole(*shape):  # sums are exact: one way's order is another's
+        return rng.integers(-4, 5, shape).astype(np.float32)
+
+    w, bias = whole(16, 8, 3, 3), whole(16)
+    op = lk.Conv2d(w, bias, padding=1, layout="NHWC")
+    kept, kept_bias = w.copy(), bias.copy()
+    w[...] = bias[...] = np.nan
+    for size in ((1, 5, 6), (3, 20, 9), (1, 5, 6), (0, 4, 4)):
+        x = whole(*size, 8)
+        want = lk.conv2d(x, kept, kept_bias, padding=1, layout="NHWC")
+        np.testing.assert_array_equal(op(x), want)
+        out = np.full_like(want, np.nan)
+        assert op(x, out) is out
+        np.testing.assert_array_equal(out, want)
+
+
+@pytest.mark.parametrize("rank", [1, 3])
+def test_other_ranks(rank):
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((2, 5, 9, 8, 7)[: rank + 2], np.float32)
+    w = rng.standard_normal((6, 5, 3, 2, 3)[: rank + 2], np.float32)
+    want = reference.conv(x, w, None, (2,) * rank, ((1, 1),) * rank, (1,) * rank, 1)
+    cls = {1: lk.Conv1d, 3: lk.Conv3d}[rank]
+    letters = "NC" + "DHW"[3 - rank :]
+    for layout in (letters, "N" + letters[2:] + "C"):
+        op = cls(w, stride=2, padding=1, layout=layout)
+        got = lk.reorder(op(lk.reorder(x, letters, layout)), layout, letters)
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+
+
+def test_a_tensor_brings_its_layout_and_gets_one_back():
+    x = lk.Tensor.from_logical(np.random.default_rng(0).random((2, 20, 6, 7), np.float32), "nChw16c")
+    w = np.ones((5, 20, 3, 3), np.float32)
+    want = lk.conv2d(x.to("NCHW").array, w, padding=1)
+    for y in (lk.conv2d(x, w, padding=1), lk.Conv2d(w, padding=1, layout="nChw16c")(x)):
+        assert (y.layout, y.shape) == (lk.Layout("nChw16c"), (2, 5, 6, 7))
+        np.testing.assert_allclose(y.numpy(), want, rtol=1e-5)
+    with pytest.raises(ValueError, match="conv2d: x is a Tensor in nChw16c, expected NCHW"):
+        lk.Conv2d(w)(x)
+
+
+def test_padding_in_words():
+    x, w = np.ones((1, 1, 7, 8), np.float32), np.ones((1, 1, 3, 4), np.float32)
+    assert lk.conv2d(x, w, padding="same").shape == x.shape
+    assert lk.conv2d(x, w, padding="same", stride=2).shape == (1, 1, 4, 4)
+    assert lk.conv2d(x, w, padding="valid").shape == (1, 1, 5, 5)
+
+
+X, W = np.ones((1, 4, 5, 5), np.float32), np.ones((6, 4, 3, 3), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "error", "says"),
+    [
+        (dict(x=X.astype("f8")), TypeError, "conv2d: x: expected dtype float32, got float64"),
+        (dict(x="no"), TypeError, "x: expected an array, got str"),
+        (dict(w=W.astype("f2")), TypeError, "w: expected dtype float32"),
+        (dict(w=W[:, :3]), ValueError, "x of shape (1, 4, 5, 5) in layout NCHW has 4 channels, expected 3"),
+        (dict(w=W[0]), ValueError, "held by an array of 4 axes"),
+        (dict(w=W[:, :, :0]), ValueError, "empty kernel"),
+        (dict(bias=np.ones(5, np.float32)), ValueError, "bias has shape (5,), expected (6,)"),
+        (dict(groups=4), ValueError, "6 output channels do not divide into 4 groups"),
+        (dict(groups=0), ValueError, "groups: expected an int of at least 1"),
+        (dict(stride=0), ValueError, "stride: expected an int of at least 1, or 2 of them, got 0"),
+        (dict(stride=(1, 1, 1)), ValueError, "stride"),
+        (dict(dilation=3), ValueError, "does not fit into the input of (5, 5)"),
+        (dict(padding=-1), ValueError, "padding"),
+        (dict(padding="reflect"), ValueError, "expected 'same', 'valid' or numbers"),
+        (dict(padding=((1, 1),)), ValueError, "expected 2 pairs"),
+        (dict(layout="NHWC"), ValueError, "in layout NHWC has 5 channels, expected 4"),
+        (dict(layout="NCW"), ValueError, "layout NCW has 3 dimensions, expected 4"),
+        (dict(layout="nChw16c"), ValueError, "array of 5 axes"),
+        (dict(layout="NCWW"), ValueError, "'w' stands twice"),
+        (dict(out_layout="nchw:(999,99,9,1)"), ValueError, "has explicit strides"),
+        (dict(algorithm="fft"), ValueError, "algorithm 'fft' is none of auto, direct"),
+        (dict(threads=0), ValueError, f"threads: expected 1 to {4 * os.cpu_count()} (four times the cores"),
+        (dict(out=np.ones((1, 6, 3, 3))), ValueError, "out must have shape (1, 6, 3, 3) and dtype float32"),
+        (dict(out=np.ones((1, 6, 3, 4), np.float32)), ValueError, "out must have shape (1, 6, 3, 3)"),
+        (dict(out=[1.0]), TypeError, "out must be a numpy array"),
+        (dict(out=np.broadcast_to(np.float32(1), (1, 6, 3, 3))), ValueError, "read-only"),
+    ],
+)
+def test_bad_input(kwargs, error, says):
+    x, w = kwargs.pop("x", X), kwargs.pop("w", W)
+    with pytest.raises(error, match=re.escape(says)):
+        lk.conv2d(x, w, **kwargs)
+
+
+def test_out_may_not_overlap():
+    room = np.ones((2, 4, 5, 5), np.float32)
+    w = np.ones((4, 4, 1, 1), np.float32)
+    with pytest.raises(ValueError, match="overlaps an input"):
+        lk.conv2d(room[:1], w, out=room[:1])
+    doubled = np.lib.stride_tricks.as_strided(np.ones(200, np.float32), (1, 4, 5, 5), (4, 20, 20, 4))
+    with pytest.raises(ValueError, match="overlap one another"):
+        lk.conv2d(X, w, out=doubled)
+
+
+def test_forced_algorithm_that_cannot_says_why(monkeypatch):
+    from layoutkit.convolutions import routes
+    from layoutkit.convolutions.algorithms import sums as algorithms
+
+    rows = [a for a in algorithms.ALGORITHMS if a.packing == "filters"]
+    monkeypatch.setattr(routes, "ALGORITHMS", rows)
+    routes._choices.cache_clear()
+    with pytest.raises(ValueError, match=r"algorithm 'direct' cannot do it: only 1x1"):
+        lk.conv2d(X, W, algorithm="direct")
+
+
+def test_explain_and_plan():
+    op = lk.Conv2d(W, layout="NHWC")
+    text = op.explain((1, 4, 5, 5))
+    assert "conv n1 c4 5x5 o6 k3x3" in text and "estimated" in text and "->" in text
+    assert lk.plan(lk.conv2d, X, W, padding=1).explain().startswith("conv n1 c4 5x5 o6 k3x3 s1x1 p1+1,1+1")
+
+
+def test_environment_chooses_the_instruction_set():
+    code = "from layoutkit._core import registry; print(registry.isa())"
+    env = {"LAYOUTKIT_ISA": "portable", "PATH": "/usr/bin:/bin"}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "portable"
+    env["LAYOUTKIT_ISA"] = "mmx"
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+    assert done.returncode == 1 and "LAYOUTKIT_ISA='mmx': this machine runs portable" in done.stderr
+
+
+def test_a_bias_is_added_once_where_the_sum_is_split_by_taps():
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((1, 6, 6, 200), np.float32), rng.standard_normal((40, 200, 5, 5), np.float32)
+    bias = np.arange(40, dtype=np.float32) * 100
+    for isa in registry.isas():
+        with using_isa(isa):
+            got = lk.conv2d(x, w, bias, padding=2, layout="NHWC", algorithm="direct")
+        want = reference.conv(x.transpose(0, 3, 1, 2), w, bias, (1, 1), ((2, 2), (2, 2)), (1, 1), 1)
+        np.testing.assert_allclose(got.transpose(0, 3, 1, 2), want, rtol=1e-3, atol=1e-2)

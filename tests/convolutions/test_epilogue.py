@@ -1,0 +1,109 @@
+"""What follows the sums of a convolution: scale, residual, activation, in every layout and algorithm."""
+
+import re
+
+import numpy as np
+import pytest
+from conftest import using_isa
+from guard import guarded
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from strategies import activations, in_proportion
+
+import layoutkit as lk
+from layoutkit import reference
+from layoutkit._core import registry
+from layoutkit.convolutions.epilogue import ACTIVATIONS
+
+
+@st.composite
+def problems(draw):
+    algorithm = draw(st.sampled_from(["direct", "im2col", "winograd", "folded", "depthwise", "auto"]))
+    ic = draw(st.integers(1, 40))
+    multiplier = draw(st.sampled_from([1, 1, 2]))
+    return dict(
+        algorithm=algorithm, shape=(draw(st.integers(1, 2)), ic, draw(st.integers(3, 12)), draw(st.integers(3, 20))),
+        groups=ic if algorithm == "depthwise" else 1, stride=1 if algorithm == "winograd" else draw(st.integers(1, 2)),
+        oc=ic * multiplier if algorithm == "depthwise" else draw(st.integers(1, 70)),
+        src=draw(activations(2)), dst=draw(activations(2)),
+        activation=draw(st.sampled_from([None, *ACTIVATIONS])), bias=draw(st.booleans()), scale=draw(st.booleans()),
+        add=draw(st.sampled_from(["none", "other", "out", "strided"])), threads=draw(st.integers(1, 3)),
+        isa=draw(st.sampled_from(registry.isas())), end=draw(st.sampled_from(["low", "high"])),
+    )  # fmt: skip
+
+
+@given(problems())
+@settings(max_examples=500, deadline=None)
+def test_any_epilogue(c):
+    rng = np.random.default_rng(0)
+    groups, oc = c["groups"], c["oc"]
+    x = rng.standard_normal(c["shape"], np.float32)
+    w = rng.standard_normal((oc, c["shape"][1] // groups, 3, 3), np.float32)
+    bias, scale = (rng.standard_normal(oc, np.float32) if c[k] else None for k in ("bias", "scale"))
+    activation = c["activation"]
+    if activation and ACTIVATIONS[activation]:
+        numbers = {"clip": (0.3, 1.5), "leaky_relu": (0.1,), "prelu": (rng.standard_normal(oc, np.float32),)}
+        activation = (activation, *numbers[activation])
+    attributes = dict(stride=c["stride"], padding=1, groups=groups)
+    want = reference.conv(x, w * (1 if scale is None else scale[:, None, None, None]), bias, (c["stride"],) * 2,
+                          ((1, 1),) * 2, (1, 1), groups)  # fmt: skip
+    src, dst = lk.Layout(c["src"]), lk.Layout(c["dst"])
+    assume(in_proportion(src, x) and in_proportion(dst, want))
+    residual = rng.standard_normal(want.shape, np.float32)
+    stored = reference.to_physical(residual, dst, pad_value=np.nan)  # what pads hold must not matter
+    out = guarded(np.full(stored.size, np.nan, np.float32).view(np.uint8), c["end"]).array.view(np.float32)
+    out = out.reshape(stored.shape)
+    add = {"none": None, "other": stored, "out": out, "strided": np.repeat(stored, 2, -1)[..., ::2]}[c["add"]]
+    if add is out:
+        out[...] = stored
+    if add is not None:
+        want = want + residual
+    want = reference.activate(want, activation)
+    with using_isa(c["isa"]):
+        op = lk.Conv2d(w, bias, scale=scale, activation=activation, layout=src, out_layout=dst, accuracy="fast",
+                       algorithm=c["algorithm"], threads=c["threads"], **attributes)  # fmt: skip
+        got = op(reference.to_physical(x, src), out, add=add, shape=x.shape)
+    logical = reference.to_logical(got, dst, want.shape)
+    size = reference.conv(abs(x), abs(w), None, (c["stride"],) * 2, ((1, 1),) * 2, (1, 1), groups).max()
+    loose = (1 if scale is None else abs(scale).max()) * (50 if c["algorithm"] in ("winograd", "auto") else 1)
+    np.testing.assert_allclose(logical, want, rtol=1e-6, atol=3e-7 * (1 + size * loose))
+    np.testing.assert_array_equal(got, reference.to_physical(logical, dst))  # pads are zero
+
+
+def test_the_sum_over_blocks_of_taps_is_finished_once():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((1, 14, 14, 512), np.float32)  # a filter panel of more than 300 KB
+    w = rng.standard_normal((64, 512, 3, 3), np.float32)
+    plain = lk.conv2d(x, w, padding=1, layout="NHWC", algorithm="direct")
+    add = x[..., :64].copy()
+    want = np.maximum(plain + add, 0)
+    arguments = dict(padding=1, layout="NHWC", algorithm="direct", activation="relu", add=add)
+    np.testing.assert_array_equal(lk.conv2d(x, w, **arguments), want)
+    np.testing.assert_allclose(lk.conv2d(x, w, out=add, **arguments), want, rtol=0, atol=1e-3)  # sums onto it
+
+
+X, W = np.ones((1, 4, 5, 5), np.float32), np.ones((6, 4, 3, 3), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "says"),
+    [
+        (dict(activation="selu"), "activation 'selu' is none of relu"),
+        (dict(activation=("clip", 1)), "('clip', number, number)"),
+        (dict(activation=("clip", 2, 1)), "clip from 2.0 to 1.0 leaves nothing"),
+        (dict(activation=("prelu", [1, 2])), "prelu has 2 slopes, expected 1 or 6"),
+        (dict(scale=np.ones(5, np.float32)), "scale has shape (5,), expected (6,)"),
+        (dict(add=np.ones((1, 6, 3, 4), np.float32)), "add has shape (1, 6, 3, 4), expected the result's (1, 6, 3, 3)"),
+    ],
+)
+def test_bad_input(kwargs, says):
+    with pytest.raises(ValueError, match=re.escape(says)):
+        lk.conv2d(X, W, **kwargs)
+
+
+def test_add_may_be_out_but_not_overlap_it_otherwise():
+    room = np.ones((1, 6, 4, 3), np.float32)
+    with pytest.raises(ValueError, match="add and out share memory"):
+        lk.conv2d(X, W, out=room[:, :, :3], add=room[:, :, 1:])
+    op = lk.Conv2d(W, activation="relu")
+    assert "then relu" in op.explain(X.shape)

@@ -1,0 +1,88 @@
+"""Executors say what they touch; a route that would touch anything else never runs."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from layoutkit import Layout
+from layoutkit._core import registry
+from layoutkit.convolutions import routes
+from layoutkit.convolutions.geometry import contiguous_strides
+from layoutkit.convolutions.problem import ConvProblem
+from layoutkit.memory.spans import PlanError
+
+
+def problem(layout="NHWC", groups=1, channels=32, kernel=(3, 3)):
+    return ConvProblem(2, channels, channels, (12, 12), kernel, (1, 1), tuple((k // 2, k // 2) for k in kernel), (1, 1),
+                       groups, Layout(layout), Layout(layout), "fast")  # fmt: skip
+
+
+PROBLEMS = [
+    problem(), problem("NCHW"), problem("nChw16c"), problem("nChw8c"), problem("NCHW", kernel=(1, 1)), problem("CNHW"),
+    problem("NHWC", 32), problem("nChw8c", 32), problem("NHWC", 8), problem("NCHW", 32), problem("NHWC", channels=3),
+]  # fmt: skip
+
+
+def routes_of(p):
+    """Of every algorithm that takes `p` on its layouts, the route by its best kernel."""
+    for a in routes.ALGORITHMS:
+        if a.supports(p) is None:
+            yield a, lambda a=a: routes.Route(
+                p, p, a, registry.best(a.family, 32)[0], 1, contiguous_strides(p.src, p.src_shape),
+                contiguous_strides(p.dst, p.dst_shape),
+            )  # fmt: skip
+
+
+CASES = [(p, a, make) for p in PROBLEMS for a, make in routes_of(p)]
+IDS = [f"{a.name} {a.variant} {p.src} g{p.groups}" for p, a, _ in CASES]
+
+
+def test_every_algorithm_is_here():
+    assert {a for _, a, _ in CASES} == set(routes.ALGORITHMS)
+
+
+@pytest.mark.parametrize(("p", "a", "make"), CASES, ids=IDS)
+@pytest.mark.parametrize("side", ["input", "output"])
+def test_a_loop_nest_that_reaches_outside_is_an_error(p, a, make, side):
+    make()
+
+    def farther(p, kernel, threads, x_strides, y_strides, gather):
+        at = next(i for i, f in enumerate((p.src if side == "input" else p.dst).factors) if f.dim == 0)
+        strides = [list(x_strides), list(y_strides)]
+        strides[side == "output"][at] += 128
+        return a.build(p, kernel, threads, *map(tuple, strides), gather)
+
+    wrong = next(make for other, make in routes_of_one(p, replace(a, build=farther)))
+    with pytest.raises(PlanError, match=f"{a.name} by .*{side}: the plan would touch"):
+        wrong()
+
+
+def routes_of_one(p, a):
+    kernel = registry.best(a.family, 32)[0]
+    strides = contiguous_strides(p.src, p.src_shape), contiguous_strides(p.dst, p.dst_shape)
+    yield a, lambda: routes.Route(p, p, a, kernel, 1, *strides)
+
+
+@pytest.mark.parametrize(("p", "a", "make"), CASES, ids=IDS)
+def test_a_packed_filter_too_short_is_an_error(p, a, make):
+    w, bias = np.ones((p.oc, p.ic // p.groups, *p.kernel), np.float32), np.ones(p.oc, np.float32)
+    route = make()
+    route.pack(w, bias)
+    short = replace(a, pack=lambda *given: (a.pack(*given)[0].reshape(-1)[:-1], a.pack(*given)[1]))
+    _, wrong = next(routes_of_one(p, short))
+    with pytest.raises(PlanError, match="packed filter"):
+        wrong().pack(w, bias)
+
+
+def test_a_padded_copy_whose_elements_overlap_is_an_error():
+    p = problem("CNHW")
+    planes = next(a for a in routes.ALGORITHMS if a.name == "planes")
+
+    def overlapping(p, strides):
+        room = planes.room(p, strides)
+        return room._replace(strides=(room.strides[1], room.strides[1], *room.strides[2:]))
+
+    _, wrong = next(routes_of_one(p, replace(planes, room=overlapping)))
+    with pytest.raises(PlanError, match="overlap"):
+        wrong()

@@ -1,0 +1,115 @@
+"""Transposed convolution by phases, against the obvious sum and against torch."""
+
+import re
+
+import numpy as np
+import pytest
+from conftest import using_isa
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from strategies import activations, in_proportion
+
+import layoutkit as lk
+from layoutkit import reference
+from layoutkit._core import registry
+from layoutkit.convolutions.transposed import phases
+
+CLASSES = {1: lk.ConvTranspose1d, 2: lk.ConvTranspose2d, 3: lk.ConvTranspose3d}
+
+
+@st.composite
+def problems(draw):
+    rank = draw(st.sampled_from([1, 2, 2, 3]))
+
+    def each(lo, hi):
+        return tuple(draw(st.integers(lo, hi)) for _ in range(rank))
+
+    groups = draw(st.sampled_from([1, 1, 2, 8]))
+    stride, dilation = each(1, 4), each(1, 3)
+    return dict(
+        shape=(draw(st.integers(1, 2)), groups * draw(st.integers(0, 4)), *each(1, 7)), groups=groups,
+        outputs=draw(st.integers(1, 9)), kernel=each(1, 5), stride=stride, dilation=dilation,
+        padding=tuple(zip(each(0, 5), each(0, 5))), bias=draw(st.booleans()),
+        output_padding=tuple(draw(st.integers(0, max(s, d) - 1)) for s, d in zip(stride, dilation)),
+        src=draw(activations(rank)), dst=draw(activations(rank)),
+        isa=draw(st.sampled_from(registry.isas())), threads=draw(st.integers(1, 3)), add=draw(st.booleans()),
+        activation=draw(st.sampled_from([None, ("clip", -20, 30)])),
+    )  # fmt: skip
+
+
+@given(problems())
+@settings(max_examples=400, deadline=None)
+def test_any_transposed(c):
+    attributes = {k: c[k] for k in ("stride", "padding", "output_padding", "dilation")}
+    out = [(n - 1) * s - sum(p) + d * (k - 1) + e + 1 for n, s, p, d, k, e in
+           zip(c["shape"][2:], c["stride"], c["padding"], c["dilation"], c["kernel"], c["output_padding"])]  # fmt: skip
+    assume(min(out) >= 1)
+    rng = np.random.default_rng(0)
+    x = rng.integers(-4, 5, c["shape"]).astype(np.float32)  # sums are exact
+    w = rng.integers(-4, 5, (c["shape"][1], c["outputs"], *c["kernel"])).astype(np.float32)
+    bias = rng.integers(-4, 5, c["groups"] * c["outputs"]).astype(np.float32) if c["bias"] else None
+    want = reference.conv_transpose(x, w, bias, groups=c["groups"], **attributes)
+    add = rng.integers(-4, 5, want.shape).astype(np.float32)
+    if c["add"]:
+        want = want + add
+    want = reference.activate(want, c["activation"]).astype(np.float32)
+    src, dst = lk.Layout(c["src"]), lk.Layout(c["dst"])
+    assume(in_proportion(src, x) and in_proportion(dst, want))
+    with using_isa(c["isa"]):
+        op = CLASSES[x.ndim - 2](w, bias, groups=c["groups"], layout=src, out_layout=dst, accuracy="strict",
+                                 threads=c["threads"], activation=c["activation"], **attributes)  # fmt: skip
+        for _ in range(2):
+            got = op(reference.to_physical(x, src, np.nan), add=reference.to_physical(add, dst) if c["add"] else None,
+                     shape=x.shape)  # fmt: skip
+            np.testing.assert_array_equal(got, reference.to_physical(want, dst))
+
+
+def test_as_torch():
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((2, 6, 7, 5), np.float32), rng.standard_normal((6, 4, 4, 3), np.float32)
+    bias = rng.standard_normal(8, np.float32)
+    args = dict(stride=(2, 3), padding=(1, 2), output_padding=(1, 0), groups=2, dilation=(1, 2))
+    want = torch.nn.functional.conv_transpose2d(*map(torch.from_numpy, (x, w, bias)), **args).numpy()
+    got = lk.conv_transpose2d(x, w, bias, **args)
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+    out = np.zeros((*want.shape[:3], 2 * want.shape[3]), np.float32)[..., ::2]
+    assert lk.conv_transpose2d(x, w.transpose(2, 3, 1, 0).copy(), bias, filter_layout="HWOI", out=out, **args) is out
+    np.testing.assert_array_equal(out, got)
+
+
+def test_phases_cover_every_output_and_tap_once():
+    for stride in range(1, 5):
+        for dilation in range(1, 5):
+            for kernel in range(1, 6):
+                out = 5 * stride + dilation * (kernel - 1) + 1
+                found = phases(6, kernel, stride, dilation, 0, out)
+                assert [p.start for p in found] == list(range(min(stride, out)))
+                pairs = sorted(k for p in found for k in p.taps)
+                assert pairs == list(range(kernel))
+
+
+def test_an_empty_batch_and_a_tensor():
+    w = np.ones((4, 6, 4, 4), np.float32)
+    assert lk.conv_transpose2d(np.ones((0, 4, 5, 5), np.float32), w, stride=2, padding=1).shape == (0, 6, 10, 10)
+    x = lk.Tensor.from_logical(np.random.default_rng(0).random((1, 4, 5, 6), np.float32), "nChw8c")
+    y = lk.conv_transpose2d(x, w, stride=2, padding=1)
+    assert (y.layout, y.shape) == (lk.Layout("nChw8c"), (1, 6, 10, 12))
+    np.testing.assert_allclose(y.numpy(), lk.conv_transpose2d(x.numpy(), w, stride=2, padding=1), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "says"),
+    [
+        (dict(output_padding=2), "output_padding 2 is not below stride 2 or dilation 1"),
+        (dict(padding="same"), "padding 'same': expected numbers"),
+        (dict(padding=9), "has no output"),
+        (dict(groups=3), "4 input channels do not divide into 3 groups"),
+        (dict(layout="NCW"), "layout NCW has 3 dimensions, expected 4"),
+        (dict(w=np.ones((4, 6, 4), np.float32)), "conv_transpose2d: w: layout IOHW is held by an array of 4 axes"),
+    ],
+)
+def test_bad_input(kwargs, says):
+    w = kwargs.pop("w", np.ones((4, 6, 4, 4), np.float32))
+    with pytest.raises(ValueError, match=re.escape(says)):
+        lk.conv_transpose2d(np.ones((1, 4, 5, 5), np.float32), w, stride=2, **kwargs)

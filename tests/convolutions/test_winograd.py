@@ -1,0 +1,216 @@
+import re
+
+import numpy as np
+import pytest
+from conftest import using_isa
+from guard import guarded
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from strategies import activations, in_proportion
+
+import layoutkit as lk
+from layoutkit import reference, winograd
+from layoutkit._core import registry
+from layoutkit.convolutions.algorithms.sums import contiguous_strides
+from layoutkit.convolutions.problem import ConvProblem
+from layoutkit.convolutions.routes import candidates
+
+TILES = sorted(winograd.PAIRS)
+
+
+def routes(x_shape, w_shape, m, src, dst, padding, groups=1, threads=1, stride=None, dilation=None):
+    """Every route of F(m, 3)."""
+    rank = len(x_shape) - 2
+    p = ConvProblem(
+        x_shape[0], x_shape[1], w_shape[0], x_shape[2:], w_shape[2:], stride or (1,) * rank, padding,
+        dilation or (1,) * rank, groups, lk.Layout(src), lk.Layout(dst), "fast",
+    )  # fmt: skip
+    strides = contiguous_strides(p.src, p.src_shape), contiguous_strides(p.dst, p.dst_shape)
+    return p, [c.build() for c in candidates(p, "winograd", threads, *strides) if f"F({m},3)" in c.name]
+
+
+def run(p, route, x, w, bias=None, end=None):
+    """The logical result, and that its pads are zero; x between guard pages if `end` says where."""
+    stored = reference.to_physical(x, p.src, pad_value=np.nan)  # what pads hold must not matter
+    if end:
+        inside = guarded(stored.reshape(-1).view(np.uint8), end).array
+        stored = inside.view(np.float32).reshape(stored.shape)
+    shape = p.dst.physical_shape(p.dst_shape)
+    y = np.full(shape, np.nan, np.float32)
+    room = guarded(y.reshape(-1).view(np.uint8), end or "high")
+    y = room.array.view(np.float32).reshape(shape)
+    route.run(stored, *route.pack(w, bias), y)
+    logical = reference.to_logical(y, p.dst, p.dst_shape)
+    np.testing.assert_array_equal(y, reference.to_physical(logical, p.dst))
+    return logical
+
+
+@st.composite
+def problems(draw):
+    rank = draw(st.sampled_from([1, 2, 2, 2, 3]))
+    groups = draw(st.sampled_from([1, 1, 2, 3]))
+
+    def per_axis(lo, hi):
+        return tuple(draw(st.integers(lo, hi)) for _ in range(rank))
+
+    kernel = {1: (3,), 2: draw(st.sampled_from([(3, 3), (3, 3), (1, 3)])), 3: (draw(st.integers(1, 3)), 3, 3)}[rank]
+    return dict(
+        n=draw(st.integers(1, 3)), ic=groups * draw(st.integers(0, 40) | st.sampled_from([8, 16, 32])),
+        oc=groups * draw(st.integers(1, 80) | st.sampled_from([8, 16, 48, 64])),
+        size=per_axis(1, 20 if rank < 3 else 9), kernel=kernel, groups=groups, m=draw(st.sampled_from(TILES)),
+        padding=tuple(draw(st.tuples(st.integers(0, 5), st.integers(0, 5))) for _ in range(rank)),
+        stride=(draw(st.integers(1, 2)), 1, 1) if rank == 3 else (1,) * rank,
+        bias=draw(st.booleans()), threads=draw(st.integers(1, 3)), isa=draw(st.sampled_from(registry.isas())),
+        src=draw(activations(rank)), dst=draw(activations(rank)),
+        end=draw(st.sampled_from(["low", "high"])),
+    )  # fmt: skip
+
+
+@given(problems())
+@settings(max_examples=300, deadline=None)
+def test_any_problem_in_any_layout(c):
+    assume(all(s + sum(p) >= k for s, p, k in zip(c["size"], c["padding"], c["kernel"])))
+    rng = np.random.default_rng(c["ic"] * 100 + c["oc"])
+    x = rng.standard_normal((c["n"], c["ic"], *c["size"]), np.float32)
+    w = rng.standard_normal((c["oc"], c["ic"] // c["groups"], *c["kernel"]), np.float32)
+    b = rng.standard_normal(c["oc"], np.float32) if c["bias"] else None
+    want = reference.conv(x, w, b, c["stride"], c["padding"], (1,) * len(c["size"]), c["groups"])
+    assume(in_proportion(c["src"], x) and in_proportion(c["dst"], want))
+    with using_isa(c["isa"]):
+        p, found = routes(x.shape, w.shape, c["m"], c["src"], c["dst"], c["padding"], c["groups"], c["threads"],
+                          c["stride"])  # fmt: skip
+        allowed = winograd.error_bound(x, w, c["m"], bias=b, stride=c["stride"], padding=c["padding"],
+                                       groups=c["groups"])  # fmt: skip
+        for route in found:
+            assert (abs(run(p, route, x, w, b, c["end"]) - want) <= allowed).all()
+
+
+@pytest.mark.parametrize("isa", registry.isas())
+@pytest.mark.parametrize("m", TILES)
+def test_every_ragged_edge(m, isa):
+    rng = np.random.default_rng(0)
+    w = rng.standard_normal((20, 8, 3, 3), np.float32)
+    with using_isa(isa):
+        for height in range(1, 2 * m + 2):
+            for padding in (((1, 1), (1, 1)), ((0, 2), (2, 0)), ((2, 2), (7, 9))):
+                x = rng.standard_normal((1, 8, height, 2 * m + 3 - height), np.float32)
+                want = reference.conv(x, w, None, (1, 1), padding, (1, 1), 1)
+                p, found = routes(x.shape, w.shape, m, "NHWC", "nChw8c", padding)
+                got = run(p, found[0], x, w)
+                assert np.linalg.norm(got - want) <= 2e-6 * m * np.linalg.norm(want)
+
+
+@pytest.mark.parametrize(("ic", "size"), [(48, 30), (300, 9)])
+@pytest.mark.parametrize("m", TILES)
+@pytest.mark.parametrize("dst", ["NHWC", "nChw16c"])
+def test_threads_do_not_change_a_bit(m, dst, ic, size):
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((2, ic, size, size + 1), np.float32), rng.standard_normal((200, ic, 3, 3), np.float32)
+    results = []
+    for threads in (1, 2, 3, 7):
+        p, found = routes(x.shape, w.shape, m, "NHWC", dst, ((1, 1), (1, 1)), threads=threads)
+        results += [run(p, route, x, w) for route in found]
+    for other in results[1:]:
+        np.testing.assert_array_equal(results[0], other)
+
+
+@pytest.mark.parametrize("inputs", ["normal", "relu"])
+@pytest.mark.parametrize("ic", [32, 64, 128, 256, 512])
+def test_usual_numbers_round_little_more_than_directly(ic, inputs):
+    """What `bench/accuracy.py` tells of random numbers; of others only `winograd.error_bound` is promised."""
+    rng = np.random.default_rng(ic)
+    x = rng.standard_normal((1, ic, 24, 24), np.float32)
+    x = np.maximum(x, 0) if inputs == "relu" else x
+    w = rng.standard_normal((max(16, 2048 // ic), ic, 3, 3), np.float32)
+    padding = ((1, 1), (1, 1))
+    want = reference.conv(x, w, None, (1, 1), padding, (1, 1), 1)
+    direct = lk.conv2d(lk.reorder(x, "NCHW", "NHWC"), w, padding=1, layout="NHWC", out_layout="NCHW",
+                       algorithm="direct", accuracy="strict")  # fmt: skip
+    own = np.linalg.norm(direct - want)
+    for m, most in ((2, 2.5), (4, 2.5), (6, 12)):
+        p, found = routes(x.shape, w.shape, m, "NHWC", "NHWC", padding)
+        for route in found:
+            assert np.linalg.norm(run(p, route, x, w) - want) <= most * own
+
+
+@pytest.mark.parametrize("ic", [1, 2, 8, 16, 24])
+def test_standard_with_few_channels(ic):
+    """F(2,3) alone: there direct summation itself rounds little, on random numbers as well."""
+    rng = np.random.default_rng(ic)
+    x, w = rng.standard_normal((1, ic, 40, 40), np.float32), rng.standard_normal((64, ic, 3, 3), np.float32)
+    names = [c.candidate.name for c in lk.Conv2d(w).plan(x.shape).choices]
+    assert not any("F(4,3)" in n or "F(6,3)" in n for n in names) and any("F(2,3)" in n for n in names)
+    want = reference.conv(x, w, None, (1, 1), ((0, 0), (0, 0)), (1, 1), 1)
+    own = np.linalg.norm(lk.conv2d(x, w, accuracy="strict", algorithm="im2col") - want)
+    p, found = routes(x.shape, w.shape, 2, "NCHW", "NCHW", ((0, 0), (0, 0)))
+    assert np.linalg.norm(run(p, found[0], x, w) - want) <= 2.5 * own
+
+
+def names(accuracy, ic=64, **kwargs):
+    op = lk.Conv2d(np.ones((64, ic, 3, 3), np.float32), layout="NHWC", accuracy=accuracy, **kwargs)
+    return [c.candidate.name for c in op.plan((1, ic, 56, 56)).choices]
+
+
+def test_accuracy_says_what_may_be_chosen():
+    assert not any("winograd" in n for n in names("strict"))
+    assert {n.split()[1] for n in names("standard") if "winograd" in n} == {"F(2,3)", "F(4,3)"}
+    assert {n.split()[1] for n in names("fast") if "winograd" in n} == {"F(2,3)", "F(4,3)", "F(6,3)"}
+    assert {n.split()[1] for n in names("fast", 8) if "winograd" in n} == {"F(2,3)", "F(4,3)", "F(6,3)"}
+    keys = {lk.Conv2d(np.ones((64, 64, 3, 3), np.float32), accuracy=a).plan((1, 64, 9, 9)).title
+            for a in ("strict", "standard", "fast")}  # fmt: skip
+    assert len(keys) == 3
+
+
+@pytest.mark.parametrize("algorithm", ["auto", "direct", "im2col"])
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW", "nChw16c"])
+@pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
+def test_strict_keeps_what_is_not_finite_local(algorithm, layout, bad):
+    rng = np.random.default_rng(0)
+    x = rng.random((1, 32, 20, 21), np.float32) + 1
+    w = rng.random((48, 32, 3, 3), np.float32) + 1
+    x[0, 5, 9, 11] = bad
+    got = lk.conv2d(lk.reorder(x, "NCHW", layout), w, padding=1, layout=layout, out_layout="NCHW", accuracy="strict",
+                    algorithm=algorithm)  # fmt: skip
+    reached = np.zeros(got.shape, bool)
+    reached[:, :, 8:11, 10:13] = True
+    np.testing.assert_array_equal(np.isfinite(got), ~reached)
+    np.testing.assert_array_equal(got[reached], np.full(reached.sum(), bad, np.float32))
+
+
+def test_untuned_choice():
+    for size, tile in ((7, "F(2,3)"), (14, "F(4,3)"), (28, "F(4,3)"), (56, "F(4,3)"), (224, "F(4,3)")):
+        op = lk.Conv2d(np.ones((256, 256, 3, 3), np.float32), padding=1, layout="NHWC", threads=1)
+        assert f"winograd {tile}" in op.plan((1, 256, size, size)).choices[0].candidate.name
+
+
+X, W = np.ones((1, 8, 9, 9), np.float32), np.ones((8, 8, 3, 3), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "says"),
+    [
+        (dict(stride=2), "winograd is for stride 1, not (2, 2)"),
+        (dict(dilation=2), "winograd is for dilation 1, not (2, 2)"),
+        (dict(w=np.ones((8, 8, 5, 5), np.float32)), "winograd is for kernels of 3 and 3x3, not of 5x5"),
+        (dict(accuracy="strict"), "winograd F(2,3) is of accuracy 'standard' here, 'strict' was asked for"),
+        (dict(accuracy="exact"), "accuracy 'exact' is none of reproducible, strict, standard, fast"),
+    ],
+)
+def test_what_it_cannot_do(kwargs, says):
+    with pytest.raises(ValueError, match=re.escape(says)):
+        lk.conv2d(X, kwargs.pop("w", W), **({"algorithm": "winograd"} | kwargs))
+
+
+def test_a_single_call_counts_the_packing():
+    """Transforming the filter takes longer than such a convolution."""
+    x, w = np.ones((1, 7, 7, 256), np.float32), np.ones((256, 256, 3, 3), np.float32)
+    once = lk.plan(lk.conv2d, x, w, layout="NHWC", padding=1).choices[0].candidate.name
+    often = lk.Conv2d(w, layout="NHWC", padding=1).plan((1, 256, 7, 7)).choices[0].candidate.name
+    assert "winograd" not in once and "winograd" in often
+
+
+def test_forced():
+    w = np.ones((8, 8, 3, 3), np.float32)
+    assert all("winograd" in c.candidate.name for c in lk.Conv2d(w, algorithm="winograd").plan((1, 8, 9, 9)).choices)
+    np.testing.assert_allclose(lk.conv2d(X, w, padding=1, algorithm="winograd"), lk.conv2d(X, w, padding=1), rtol=1e-5)
+    assert lk.conv2d(X[:0], w, algorithm="winograd").shape == (0, 8, 7, 7)

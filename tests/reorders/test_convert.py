@@ -1,0 +1,318 @@
+import itertools
+import re
+
+import ml_dtypes
+import numpy as np
+import pytest
+from conftest import using_isa
+from guard import guarded
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import laid_out, layouts
+
+import layoutkit as lk
+from layoutkit import reference
+from layoutkit._core import harness, registry
+from layoutkit._core.convert import TYPES
+
+BF16 = np.dtype(ml_dtypes.bfloat16)
+DTYPES = {k: np.dtype(v) for k, v in dict(f32="f4", f64="f8", f16="f2", bf16=BF16, s32="i4", s8="i1", u8="u1").items()}
+INTEGERS = ("s32", "s8", "u8")
+PAIRS = list(itertools.product(DTYPES, DTYPES))
+ROWS = [k for k in registry.kernels("convert", all_isas=True) if k.isa in registry.isas()]
+
+
+def hard_values(kind):
+    """Every number of a type of 8 or 16 bits; of the others what is hard: ties, borders of all types, specials."""
+    dtype = DTYPES[kind]
+    if dtype.itemsize < 4:
+        return np.arange(2 ** (8 * dtype.itemsize), dtype=f"u{dtype.itemsize}").view(dtype)
+    rng = np.random.default_rng(1)
+    if kind == "s32":
+        near = [s * 2**k + d for k in range(31) for s in (-1, 1) for d in (-1, 0, 1)]
+        return np.array([*near, 2**31 - 1, -(2**31), *rng.integers(-(2**31), 2**31, 500)], np.int32)
+    ties = np.arange(-300, 300) / 2
+    halves = np.arange(0, 2**16, dtype=np.uint16)
+    with np.errstate(all="ignore"):
+        sixteen = np.concatenate([halves.view(np.float16)[::7].astype("f8"), halves.view(BF16)[::7].astype("f8")])
+        between = (sixteen[1:] + sixteen[:-1]) / 2  # ties of the narrow types
+        borders = np.array([127.5, 128.5, -128.5, 255.5, 2**31 - 1, 2.0**31, -(2.0**31) - 0.5, 65504, 65520, 65519.99])
+        special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, 5e-324, 3.4e38, 3.5e38, 1e300, -1e300])
+        many = np.concatenate([ties, sixteen, between, borders, special, rng.standard_normal(500) * 50])
+        around = np.concatenate([many, np.nextafter(many, np.inf), np.nextafter(many, -np.inf)])
+        return around.astype(dtype)
+
+
+def same(got, want):
+    """Equal bit for bit, any NaN for a NaN."""
+    assert got.dtype == want.dtype and got.shape == want.shape
+    bits = f"u{got.itemsize}"
+    wrong = got.view(bits) != want.view(bits)
+    if got.dtype.kind not in "iu":
+        with np.errstate(invalid="ignore"):
+            wrong &= ~(np.isnan(got) & np.isnan(want))
+    if wrong.any():
+        at = tuple(np.argwhere(wrong)[0])
+        raise AssertionError(f"{wrong.sum()} of {wrong.size}, first at {at}: {got[at]!r}, not {want[at]!r}")
+
+
+@pytest.mark.parametrize("isa", registry.isas())
+@pytest.mark.parametrize(("a", "b"), PAIRS)
+def test_every_hard_value(a, b, isa):
+    x = hard_values(a)
+    with using_isa(isa):
+        got = lk.reorder(x, "a", "a", dtype=("bfloat16" if a == "bf16" else x.dtype, DTYPES[b]), threads=1)
+    same(got, x if a == b else reference.convert(x, DTYPES[b]))
+
+
+@pytest.mark.parametrize("isa", registry.isas())
+@pytest.mark.parametrize(("a", "b"), PAIRS)
+def test_every_hard_value_scaled_and_summed(a, b, isa):
+    x = hard_values(a)
+    integer = a in INTEGERS or b in INTEGERS
+    old = np.random.default_rng(3).integers(0, 100, x.size).astype(DTYPES[b])
+    for scale, zero, alpha, beta in ((0.37, 3, 1, 0), (0.25, 0, 1, 0), (-3.3, 11, 0.7, 1), (None, 100, -1.5, 0.3)):
+        zero = zero if integer else None
+        out = old.copy()
+        with using_isa(isa):
+            got = lk.reorder(
+                x, "a", "a", dtype=DTYPES[b], scale=scale, zero_point=zero, alpha=alpha, beta=beta, out=out
+            )
+        assert got is out
+        same(got, reference.convert(x, DTYPES[b], scale, zero, 0, alpha, beta, old))
+
+
+@st.composite
+def cases(draw):
+    a, b = draw(st.sampled_from(PAIRS))
+    src, shape = draw(laid_out(min_rank=1, most=900))
+    rank = src.rank
+    axis = draw(st.integers(-rank, rank - 1))
+    channels = shape[axis]
+    rng = np.random.default_rng(draw(st.integers(0, 999)))
+
+    def parameter(values):
+        return draw(st.sampled_from([None, values[0], np.array(values[:channels])]))
+
+    zeros = rng.integers(0, 100, max(channels, 1))
+    return dict(
+        a=a, b=b, shape=shape, src=src, dst=draw(layouts(rank, rank, max_blocks=2)), axis=axis, rng=rng,
+        scale=parameter(list(rng.uniform(0.01, 3, max(channels, 1)))),
+        zero=parameter(list(map(int, zeros))) if a in INTEGERS or b in INTEGERS else None,
+        alpha=draw(st.sampled_from([1, 1, 0.5, -1.3])), beta=draw(st.sampled_from([0, 0, 1, 0.7])),
+        isa=draw(st.sampled_from(registry.isas())), threads=draw(st.integers(1, 3)),
+        end=draw(st.sampled_from(["low", "high"])), pad=draw(st.sampled_from([0, 5])),
+        steps=draw(st.lists(st.sampled_from([1, 1, 2, -1]), min_size=24, max_size=24)),
+    )  # fmt: skip
+
+
+def numbers(rng, shape, dtype):
+    x = rng.standard_normal(shape) * 60
+    return x.clip(0, 255).astype(dtype) if dtype == np.uint8 else x.clip(-128, 127).astype(dtype)
+
+
+def on_guard(array, end):
+    buffer = guarded(np.ascontiguousarray(array).reshape(-1).view(np.uint8), end)
+    return buffer.array.view(array.dtype).reshape(array.shape)
+
+
+def stepped(array, steps):
+    """The same values seen through steps on every axis of a larger array."""
+    steps = steps[: array.ndim]
+    room = np.zeros([n * abs(k) for n, k in zip(array.shape, steps)], array.dtype)
+    seen = room[tuple(slice(None, None, k) for k in steps)]
+    seen[...] = array
+    return seen
+
+
+def expected(c, x, old=None):
+    """The physical result, by way of the logical tensors."""
+    tensor = reference.to_logical(x, c["src"], c["shape"])
+    before = None if old is None else reference.to_logical(old, c["dst"], c["shape"])
+    made = reference.convert(
+        tensor, DTYPES[c["b"]], c["scale"], c["zero"], c["axis"] % c["src"].rank, c["alpha"], c["beta"], before
+    )
+    return reference.to_physical(made, c["dst"], c["pad"])
+
+
+@given(cases())
+@settings(max_examples=600, deadline=None)
+def test_any_type_in_any_layout_to_any_other(c):
+    x = reference.to_physical(numbers(c["rng"], c["shape"], DTYPES[c["a"]]), c["src"], 7)
+    old = numbers(c["rng"], c["dst"].physical_shape(c["shape"]), DTYPES[c["b"]])
+    want = expected(c, x, old)
+    given = dict(
+        shape=c["shape"], dtype=DTYPES[c["b"]], scale=c["scale"], zero_point=c["zero"], axis=c["axis"],
+        alpha=c["alpha"], beta=c["beta"], pad_value=c["pad"],
+    )  # fmt: skip
+    with using_isa(c["isa"]):
+        out = on_guard(old, c["end"])
+        same(lk.reorder(on_guard(x, c["end"]), c["src"], c["dst"], **given, threads=c["threads"], out=out), want)
+        out = stepped(old, c["steps"])
+        lk.reorder(stepped(x, c["steps"][12:]), c["src"], c["dst"], **given, out=out)
+        same(out.copy(), want)
+
+
+@pytest.mark.parametrize("isa", registry.isas())
+@pytest.mark.parametrize(("a", "b"), [("f32", "bf16"), ("bf16", "f32"), ("s8", "f32"), ("f32", "u8"), ("s32", "f16")])
+def test_tiles_of_every_size(a, b, isa):
+    """Whole tiles, ragged ones, and what two threads share, with a scale per channel."""
+    rng = np.random.default_rng(0)
+    for shape in ((2, 40, 33, 31), (1, 3, 90, 91), (1, 257, 9, 70)):
+        x = numbers(rng, shape, DTYPES[a])
+        scale = rng.uniform(0.1, 2, shape[1])
+        want = reference.convert(x, DTYPES[b], scale)
+        for src, dst in itertools.product(("NCHW", "NHWC", "nChw16c", "CHWN"), repeat=2):
+            with using_isa(isa):
+                held = reference.to_physical(x, lk.Layout(src))
+                got = lk.reorder(held, src, dst, shape=shape, dtype=DTYPES[b], scale=scale, threads=2)
+            same(got, reference.to_physical(want, lk.Layout(dst)))
+
+
+def test_streaming_stores(monkeypatch):
+    from layoutkit.reorders import convert
+
+    monkeypatch.setattr(convert, "last_level_cache", lambda: 0)
+    convert.converter.cache_clear()
+    for (a, b), isa in itertools.product([("f32", "bf16"), ("s8", "f32"), ("f64", "u8")], registry.isas()):
+        test_tiles_of_every_size(a, b, isa)
+    convert.converter.cache_clear()
+
+
+@pytest.mark.parametrize("end", ["low", "high"])
+@pytest.mark.parametrize("kernel", ROWS, ids=lambda k: k.name)
+def test_rows_touch_nothing_else(kernel, end):
+    known = [k for k in DTYPES if kernel.bits == 64 or k not in ("s32", "f64")]
+    real = np.dtype(f"f{kernel.bits // 8}")
+    for (a, b), n0, n1, gap in itertools.product(
+        itertools.product(known, known), (1, 3, 70), (1, 7, 16, 64, 1025), (0, 5)
+    ):
+        if n0 == 70 and n1 > 16:
+            continue
+        rng = np.random.default_rng(n0 * n1)
+        x = numbers(rng, (n0, n1 + gap), DTYPES[a])
+        room = numbers(rng, (n0, n1 + gap), DTYPES[b])
+        factor = rng.uniform(0.5, 2, n1).astype(real)
+        product = x[:, :n1].astype(real) * factor
+        want = room.copy()
+        if b in INTEGERS:
+            limits = np.iinfo(DTYPES[b])
+            want[:, :n1] = np.clip(np.rint(product), limits.min, limits.max)
+        else:
+            want[:, :n1] = reference.rounded(product, DTYPES[b])
+        last = (n0 - 1) * (n1 + gap) + n1  # behind it there is nothing
+        src = guarded(x.reshape(-1)[:last].view(np.uint8), end)
+        mul = guarded(factor.view(np.uint8), end)
+        for stream in (False, True):
+            dst = guarded(room.reshape(-1)[:last].view(np.uint8), end)
+            harness.convert(
+                kernel.name, TYPES[a], TYPES[b], src.address, dst.address, (n0, n1),
+                (n1 + gap) * x.itemsize, (n1 + gap) * room.itemsize, (0, 1), mul=mul.address, stream=stream,
+            )  # fmt: skip
+            same(dst.array.view(DTYPES[b]), want.reshape(-1)[:last])
+
+
+def test_threads_do_not_change_a_bit():
+    x = np.random.default_rng(0).standard_normal((2, 67, 40, 41), np.float32)
+    scale = np.random.default_rng(1).uniform(0.1, 1, 67)
+    one = lk.reorder(x, "NCHW", "NHWC", dtype="f2", scale=scale, threads=1)
+    same(lk.reorder(x, "NCHW", "NHWC", dtype="f2", scale=scale, threads=2), one)
+
+
+def test_bfloat16_bits_in_uint16():
+    x = np.random.default_rng(0).standard_normal((1, 4, 3, 3), np.float32)
+    bits = lk.reorder(x, "NCHW", "NHWC", dtype="bfloat16").view(np.uint16)
+    same(bits, x.transpose(0, 2, 3, 1).astype(BF16).view(np.uint16))
+    back = lk.reorder(bits, "NHWC", "NCHW", dtype=("bfloat16", np.float32))
+    same(back, x.astype(BF16).astype(np.float32))
+
+
+def test_onnx_quantize_linear():
+    """The example of the operator's own description: rounding to even, saturation, zero points per channel."""
+    x = np.array([0.0, 2.0, 4.0, 1000.0, -254.0, -1000.0], np.float32)
+    assert lk.reorder(x, "a", "a", dtype="u1", scale=2.0, zero_point=128).tolist() == [128, 129, 130, 255, 1, 0]
+    q = np.array([0, 3, 128, 255], np.uint8)
+    assert lk.reorder(q, "a", "a", dtype="f4", scale=2.0, zero_point=128).tolist() == [-256, -250, 0, 254]
+
+
+def test_explain():
+    said = lk.plan(lk.reorder, X, "NCHW", "nChw16c", dtype="i1", scale=0.5).explain()
+    assert said.startswith("reorder 1x20x4x5 NCHW>nChw16c f32>s8 t") and "convert f32 to s8" in said
+
+
+X = np.ones((1, 20, 4, 5), np.float32)
+OUT = np.ones((1, 4, 5, 20), np.int8)
+
+
+@pytest.mark.parametrize(
+    ("array", "given", "error", "says"),
+    [
+        (X, dict(dtype="i8"), TypeError, "converts float32, float64"),
+        (X.astype(">f4"), dict(dtype="i1"), TypeError, "byte order"),
+        (X.astype("u2"), dict(dtype="f4"), TypeError, 'dtype=("bfloat16", result)'),
+        (X, dict(dtype=("f8", "f4")), TypeError, "the array is of dtype float32, dtype= says f8"),
+        (X, dict(dtype="nonsense"), TypeError, "dtype 'nonsense' is none"),
+        (X, dict(dtype="i1", scale=0.0), ValueError, "scale must be finite and not 0"),
+        (X, dict(dtype="i1", scale=1e-60), ValueError, "not 0 as float32"),
+        (X, dict(dtype="i1", scale=np.inf), ValueError, "scale must be finite"),
+        (X, dict(dtype="i1", scale="x"), TypeError, "scale must be numbers"),
+        (X, dict(dtype="i1", scale=np.ones(19)), ValueError, "one number or 20, for dimension 1 of (1, 20, 4, 5)"),
+        (X, dict(dtype="i1", scale=np.ones(20), axis=4), ValueError, "axis must be one of 4 dimensions, got 4"),
+        (X, dict(dtype="i1", zero_point=128), ValueError, "integers of -128 to 127, got 128"),
+        (X, dict(dtype="i1", zero_point=1.0), ValueError, "integers of -128 to 127, got 1.0"),
+        (X, dict(dtype="f2", zero_point=1), ValueError, "neither type is one"),
+        (X, dict(dtype="i1", beta=1), ValueError, "beta=1 adds to out, and there is none"),
+        (X, dict(dtype="i1", alpha=np.nan), ValueError, "alpha must be a finite number"),
+        (X, dict(dtype="i1", out=OUT.astype("u1")), ValueError, "dtype int8, got"),
+        (X, dict(dtype="i1", out=OUT[:, :3]), ValueError, "shape (1, 4, 5, 20)"),
+    ],
+)
+def test_bad_input(array, given, error, says):
+    with pytest.raises(error, match=re.escape(says)):
+        lk.reorder(array, "NCHW", "NHWC", **given)
+
+
+def test_bad_out_leaves_it_alone():
+    room = np.ones(1600, np.float32)
+    x, out = room[:400].reshape(1, 20, 4, 5), room.view(np.int8)[400:800].reshape(1, 4, 5, 20)
+    with pytest.raises(ValueError, match="overlaps an input"):
+        lk.reorder(x, "NCHW", "NHWC", dtype="i1", out=out)
+    out = OUT.copy()
+    out.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        lk.reorder(X, "NCHW", "NHWC", dtype="i1", out=out)
+    assert (room == 1).all()
+
+
+@given(laid_out(min_rank=1), st.sampled_from(["i1", "u1"]), st.data())
+@settings(max_examples=100, deadline=None)
+def test_compensation(case, dtype, data):
+    layout, shape = case
+    axis = data.draw(st.integers(-layout.rank, layout.rank - 1))
+    w = numbers(np.random.default_rng(0), shape, np.dtype(dtype))
+    held = reference.to_physical(w, layout, 77)  # pads do not count
+    got = lk.compensation(held, layout, axis, shape=shape)
+    others = tuple(d for d in range(layout.rank) if d != axis % layout.rank)
+    same(got, w.astype(np.int32).sum(axis=others, dtype=np.int32))
+
+
+def test_compensation_takes_a_zero_point_out():
+    rng = np.random.default_rng(0)
+    x, w = rng.integers(0, 256, (1, 5, 6, 6)), rng.integers(-128, 128, (7, 5, 3, 3)).astype(np.int8)
+    args = None, (1, 1), [(0, 0), (0, 0)], (1, 1), 1
+    want = reference.conv(x - 31, w, *args)
+    sums = lk.compensation(lk.reorder(w, "OIHW", "OIhw4i8o4i"), "OIhw4i8o4i", shape=w.shape)
+    np.testing.assert_array_equal(reference.conv(x, w, *args) - 31 * sums.reshape(1, -1, 1, 1), want)
+
+
+@pytest.mark.parametrize(
+    ("w", "axis", "error", "says"),
+    [
+        (np.ones((2, 3, 1, 1), np.int32), 0, TypeError, "expected int8 or uint8, got int32"),
+        (np.ones((2, 3, 1, 1), np.int8), 4, ValueError, "axis must be one of 4 dimensions, got 4"),
+        (np.broadcast_to(np.int8(1), (1, 2**24, 1, 1)), 0, ValueError, "may not fit int32"),
+    ],
+)
+def test_compensation_of_what_has_none(w, axis, error, says):
+    with pytest.raises(error, match=says):
+        lk.compensation(w, axis=axis)

@@ -1,0 +1,71 @@
+"""What nests reach is what their elements touch, exactly; a plan that reaches further never runs."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import laid_out, layouts
+
+import layoutkit as lk
+from layoutkit import reference
+from layoutkit._core import registry
+from layoutkit.memory import spans
+from layoutkit.memory.spans import PlanError, Span
+from layoutkit.reorders import candidates, reach
+from layoutkit.reorders.box import Box
+from layoutkit.reorders.candidates import nests_of
+from layoutkit.reorders.kinds import KINDS
+
+
+def touched(layout, shape, strides, width, padded):
+    """The span of the elements of `shape`, and of the pads too if asked."""
+    physical = layout.physical_shape(shape)
+    places = sum(
+        (np.arange(n) * s).reshape([-1 if i == axis else 1 for i in range(len(physical))])
+        for axis, (n, s) in enumerate(zip(physical, strides))
+    )
+    places = np.broadcast_to(places, physical)
+    if not padded:
+        places = places.reshape(-1)[reference.offsets(layout, shape)]
+    return Span(int(places.min()), int(places.max()) + width) if places.size else spans.NOTHING
+
+
+@given(
+    laid_out(min_size=1, min_rank=1), st.data(), st.sampled_from([1, 2, 4, 8, 16]), st.sampled_from(list(KINDS)),
+    st.integers(0, 63), st.sampled_from(registry.isas()),
+)  # fmt: skip
+@settings(max_examples=300, deadline=None)
+def test_nests_reach_what_their_elements_touch(laid, data, width, kind, phase, isa):
+    src, shape = laid
+    dst = data.draw(layouts(src.rank, src.rank))
+    signs = data.draw(st.lists(st.sampled_from([1, 1, -1]), min_size=40, max_size=40))
+    steps = [[s * sign * width for s, sign in zip(x.axis_strides(shape), signs)] for x in (src, dst)]
+    nests, slab, fills = nests_of(src, dst, shape, width, *steps, kind, Box.all_of(shape), phase)
+    read, written = reach.of_nests(nests)
+    filled = reach.of_nests(fills)[1]
+    if slab:
+        assert written.joined(filled) == Span(0, slab.bytes)
+        begins, written = reach.of_slabs(slab)
+        read, filled = begins.plus(read), spans.NOTHING
+    assert read == touched(src, shape, steps[0], width, False)
+    assert written.joined(filled) == touched(dst, shape, steps[1], width, True)
+
+
+@pytest.mark.parametrize("which", ["source", "destination", "pads"])
+def test_a_plan_that_reaches_outside_is_an_error_before_anything_is_written(monkeypatch, which):
+    def wrong(*given):
+        nests, slab, fills = nests_of(*given)
+        first, last = nests[0], (fills or nests)[-1]
+        if which == "source":
+            return [first._replace(src=first.src - 4), *nests[1:]], slab, fills
+        if which == "destination":
+            return [first._replace(dst=first.dst - 4), *nests[1:]], slab, fills
+        return nests, slab, [*fills[:-1], last._replace(dst=last.dst + 4)]
+
+    monkeypatch.setattr(candidates, "nests_of", wrong)
+    candidates._program.cache_clear()
+    x, out = np.ones((1, 20, 3, 3), np.float32), np.full((1, 2, 3, 3, 16, 4), 7, np.float32)
+    with pytest.raises(PlanError, match=f"reorder NCHW -> .*{'destination' if which == 'pads' else which}"):
+        lk.reorder(x, "NCHW", "ABcd16b4a", out=out, pad_value=3)
+    assert (out == 7).all()
+    candidates._program.cache_clear()
