@@ -37,8 +37,8 @@ def _sections():
     yield (
         "Roofline",
         (
-            "Every convolution by its operations per byte (input, filter and output once each), under the FMA peak and the "
-            "copy bandwidth measured in this run."
+            "Every convolution by its operations per byte (input, filter and output once each), under the FMA peak and "
+            "the copy bandwidth measured in this run."
         ),
         plots.roofline,
     )
@@ -53,16 +53,16 @@ def _sections():
     yield (
         "Reorders",
         (
-            "Share of the bandwidth of a copy of the same bytes, geometric mean over the shapes, from the row's format to "
-            "the column's."
+            "Share of the bandwidth of a copy of the same bytes, geometric mean over the shapes, from the row's format "
+            "to the column's."
         ),
         plots.heat,
     )
     yield (
         "What choosing gained",
         (
-            "How many times longer than the choice the second best candidate takes, the one candidate that is best over "
-            "all where it can run, and the slowest; the problems in order of gain."
+            "How many times longer than the choice the second best candidate takes, the one candidate that is best "
+            "over all where it can run, and the slowest; the problems in order of gain."
         ),
         plots.gains,
     )
