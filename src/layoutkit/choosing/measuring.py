@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Container, Sequence
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any
 
-from . import machine
+from . import machine, tuning
 from .costfile import Cost
-from .plan import DOUBT, Candidate, Choice, budget, changes, mode, rank
 from .pools import held
+from .problem import Candidate, Choice, Problem
+from .ranking import DOUBT, candidates_of, rank
 from .table import cost_table
 
 MIN_TIMING = 30e-6  # seconds: shorter calls are timed in batches, the clock takes a tenth of a microsecond
@@ -24,28 +25,16 @@ RIVAL = 0.9  # of the best measured: what is thought to cost less than that is m
 SECOND_LOOK = 10  # times the best: what looked slower than that is not timed again
 
 
-class Contest(NamedTuple):
-    """A problem's candidates, ready to be measured against one another.
-
-    Attributes
-    ----------
-    key : str
-        What the cost table knows the problem by.
-    candidates : sequence of Candidate
-    prepare : callable
-        Makes what turns a built candidate into a call, on buffers that are already touched.
-    """
-
-    key: str
-    candidates: Sequence[Candidate]
-    prepare: Callable[[], Callable[[Any], Callable[[], object]]]
-
-
-def measure(contest: Contest, seconds: float = 0.2) -> dict[str, Cost]:
-    """Time the candidates and record them, those that are not trusted as doubtful.
+def measure(
+    problem: Problem,
+    seconds: float = 0.2,
+    candidates: Sequence[Candidate] | None = None,
+    runner: Callable[[Any], Callable[[], object]] | None = None,
+) -> dict[str, Cost]:
+    """Time the candidates of a problem, all or some, and record them, those that are not trusted as doubtful.
 
     Trusted is who has `MIN_ROUNDS` clean timings: ones during which its threads did not wait for a core. Fewer do for
-    who is out of the race.
+    who is out of the race. `runner` is what `problem.prepare` makes, where that is there already.
 
     Returns
     -------
@@ -53,14 +42,14 @@ def measure(contest: Contest, seconds: float = 0.2) -> dict[str, Cost]:
         What was measured now; nothing of what the memory does not suffice for.
     """
     try:
-        runner = contest.prepare()
+        runner = runner or problem.prepare()
     except MemoryError:
         return {}
-    found = timed(contest.candidates, runner, seconds)
+    found = timed(candidates_of(problem) if candidates is None else candidates, runner, seconds)
     limit = HOPELESS[-1][1] * min((t.best for t in found.values()), default=inf)
     for name, t in found.items():
         trusted = len(t.clean) >= (MIN_ROUNDS if t.best <= limit else 1)
-        cost_table.record(contest.key, name, t.cost, doubtful=not trusted)
+        cost_table.record(problem.key, name, t.cost, doubtful=not trusted)
     return {name: t.cost for name, t in found.items()}
 
 
@@ -90,31 +79,27 @@ MAX_SETTLED = 1 << 16
 
 
 def _state() -> tuple:
-    return changes(), cost_table.loads, cost_table.path
+    return tuning.changes(), cost_table.loads, cost_table.path
 
 
-def wanted(key: str) -> bool:
-    """Whether `first_use` may have anything to measure of a problem."""
-    return _settled.get(key) != _state()
-
-
-def first_use(contest: Contest) -> None:
+def first_use(problem: Problem) -> None:
     """Measure the most promising candidates of a problem that the table lacks, as far as the budget of tuning allows.
 
     The best `FEW` by estimate are measured; then those that are estimated to take less than the best of them took, a
     few at a time; last, those that took many times their estimate once more, for it may have been the moment.
     """
-    if mode() != "measure" or not wanted(contest.key):
+    key = problem.key
+    if tuning.mode() != "measure" or _settled.get(key) == _state():
         return
-    todo = _rivals(contest, known(contest.key))
+    todo = _rivals(problem, known(key))
     if len(_settled) >= MAX_SETTLED:
         _settled.clear()
-    _settled[contest.key] = _state()  # after a look at the table, which that may have loaded
-    if len(contest.candidates) < 2 or not todo or _needed(todo) > budget():
+    _settled[key] = _state()  # after a look at the table, which that may have loaded
+    if len(candidates_of(problem)) < 2 or not todo or _needed(todo) > tuning.budget():
         return
     cost_table.save_at_exit()
     try:
-        _Session(contest).run(todo)
+        _Session(problem).run(todo)
     except MemoryError:  # of the arrays: what is there is used as it is
         pass
 
@@ -124,11 +109,11 @@ def known(key: str) -> list[str]:
     return [*cost_table.costs(key), *cost_table.doubtful(key)]
 
 
-def _rivals(contest: Contest, tried: Container[str]) -> list[Choice]:
+def _rivals(problem: Problem, tried: Container[str]) -> list[Choice]:
     """The few untried ones that may beat the best that was measured; none where all measuring was disturbed."""
-    order = rank(contest.key, contest.candidates)
+    order = rank(problem)
     found = [c.seconds for c in order if c.source == "measured"]
-    if not found and cost_table.doubtful(contest.key):
+    if not found and cost_table.doubtful(problem.key):
         return []
     best = min(found, default=inf)
     return [c for c in order if c.candidate.name not in tried and c.seconds < RIVAL * best][:FEW]
@@ -137,35 +122,33 @@ def _rivals(contest: Contest, tried: Container[str]) -> list[Choice]:
 class _Session:
     """Measuring one problem on first use."""
 
-    def __init__(self, contest: Contest) -> None:
+    def __init__(self, problem: Problem) -> None:
         self._start = time.perf_counter()
-        runner = contest.prepare()
-        self._contest = contest._replace(prepare=lambda: runner)
-        order = rank(contest.key, contest.candidates)
-        self._thought = {c.candidate.name: c.seconds for c in order}  # before anything is measured
+        self._problem, self._runner = problem, problem.prepare()
+        self._thought = {c.candidate.name: c.seconds for c in rank(problem)}  # before anything is measured
 
     def run(self, todo: Sequence[Choice]) -> None:
-        tried, seconds = set(known(self._contest.key)), FIRST_USE
+        tried, seconds = set(known(self._problem.key)), FIRST_USE
         try:
             while todo and _needed(todo) <= self._left():
                 leader = self._measured()[:1]  # at this moment, too
                 self._measure([*todo, *leader], min(seconds, self._left() - _needed(todo)))
                 tried |= {c.candidate.name for c in todo}
-                todo, seconds = _rivals(self._contest, tried), FIRST_USE / 2
+                todo, seconds = _rivals(self._problem, tried), FIRST_USE / 2
             again = self._doubted()
             if again and _needed(again) <= self._left():
                 self._measure(again, FIRST_USE / 2)
         finally:
-            budget(time.perf_counter() - self._start)
+            tuning.budget(time.perf_counter() - self._start)
 
     def _measured(self) -> list[Choice]:
-        return [c for c in rank(self._contest.key, self._contest.candidates) if c.source == "measured"]
+        return [c for c in rank(self._problem) if c.source == "measured"]
 
     def _left(self) -> float:
-        return budget() - (time.perf_counter() - self._start)
+        return tuning.budget() - (time.perf_counter() - self._start)
 
     def _measure(self, choices: Sequence[Choice], seconds: float) -> None:
-        measure(self._contest._replace(candidates=[c.candidate for c in choices]), seconds)
+        measure(self._problem, seconds, [c.candidate for c in choices], self._runner)
 
     def _doubted(self) -> list[Choice]:
         """Those that would be the best if they took what was thought, and took many times that."""

@@ -23,6 +23,7 @@ import numpy as np
 from .._core import registry
 from . import keys
 from .costfile import Cost
+from .problem import Problem
 from .table import cost_table, read
 
 REACH = 2.5
@@ -33,41 +34,41 @@ OFF = 1e4  # times that an estimate may be off: what is off by more was not meas
 LOOKED_AT = 2048  # problems of a table and operation, at most: more tell little more, and take their time
 DATA = Path(__file__).parents[1] / "data"
 
-# Features of a problem, and what makes a function from candidates' names to estimates by counting (None: no such).
-Described = tuple[Sequence[float], Callable[[], Callable[[str], float | None]]]
-_describers: dict[str, Callable[[str], Described | None]] = {}
+_readers: dict[str, Callable[[str], Problem]] = {}
 
 
-def describes(operation: str, pattern: str = ".*"):
-    """Register the function that describes the problems whose keys begin with `operation`; it takes a key.
+def reads(operation: str, pattern: str = ".*"):
+    """Register the function that makes problems of keys that begin with `operation`, as tables hold them.
 
-    Tables may hold keys that match `pattern`. What it describes must be bounded: they may come from anywhere.
+    Tables may hold keys that match `pattern`. What they describe must be bounded: they may come from anywhere.
     """
 
-    def register(function: Callable[[str], Described | None]):
+    def register(function: Callable[[str], Problem]):
         keys.grammar(operation, pattern)
-        _describers[operation] = function
+        _readers[operation] = function
         return function
 
     return register
 
 
 @lru_cache(16 * LOOKED_AT)
-def _described(key: str, isa: str) -> Described | None:
-    function = _describers.get(keys.operation(key))
+def problem_of(key: str, isa: str) -> tuple[Problem, Sequence[float]] | None:
+    """The problem of a table's key, and its features; None if it has none."""
+    function = _readers.get(keys.operation(key))
     if function is None or keys.fault(key):
         return None
     try:
-        return function(key)
+        problem = function(key)
+        return problem, problem.features()
     except (ArithmeticError, ValueError):  # a key of another version, or nobody's
         return None
 
 
 @lru_cache(4096)
 def _estimates(key: str, isa: str) -> Callable[[str], float | None]:
-    described = _described(key, isa)
+    found = problem_of(key, isa)
     try:
-        return described[1]() if described else _none
+        return found[0].estimates() if found else _none
     except (ArithmeticError, ValueError):  # a key that is nobody's, in a table written by hand
         return _none
 
@@ -82,7 +83,7 @@ class Neighbours:
     def __init__(self, problems: Sequence[str], what: str, isa: str) -> None:
         some = [key for key in problems if keys.operation(key) == what]
         some = some[:: -(-len(some) // LOOKED_AT) or 1]
-        found = [(key, d[0]) for key in some if (d := _described(key, isa))]
+        found = [(key, d[1]) for key in some if (d := problem_of(key, isa))]
         self._keys = [key for key, _ in found]
         self._places = np.array([place for _, place in found])
 
@@ -121,20 +122,24 @@ def _own(operation: str, isa: str, path: Path, generation: int) -> Neighbours:
 Table = tuple[Neighbours, Callable[[str], Mapping[str, Cost]], float]  # what tells the costs of a key; its weight
 
 
-def corrections(key: str, own: bool = True) -> Corrections:
+def corrections(problem: Problem, own: bool = True) -> Corrections:
     """Per candidate of a problem the factor that its estimate is off by, as far as the tables tell.
 
     With `own` false only what comes with the package counts.
     """
-    isa = registry.isa()
-    described = _described(key, isa)
-    if described is None:
+    isa, key = registry.isa(), problem.key
+    try:
+        features = None if keys.fault(key) else problem.features()
+    except (ArithmeticError, ValueError):
+        features = None
+    if features is None:
         return Corrections({}, 1.0)
-    found: list[Table] = [(_packaged(keys.operation(key), isa), packaged(isa).__getitem__, 1.0)]
+    operation = keys.operation(key)
+    found: list[Table] = [(_packaged(operation, isa), packaged(isa).__getitem__, 1.0)]
     if own:
-        here = _own(keys.operation(key), isa, cost_table.path, cost_table.generation)
+        here = _own(operation, isa, cost_table.path, cost_table.generation)
         found.append((here, cost_table.costs, OWN))
-    return weigh(described[0], found, isa)
+    return weigh(features, found, isa)
 
 
 class Corrections(dict[str, float]):

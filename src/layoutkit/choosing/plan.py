@@ -1,132 +1,16 @@
-"""Plans: which candidate does a problem, and why. Every operation chooses here.
-
-A problem has a key (a string: what the cost table knows it by) and candidates. Each candidate names
-itself, estimates its seconds, and can be built into something that runs.
-"""
+"""Plans: what was decided about a problem, and why."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping, Sequence
-from math import inf
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
 
-from . import model
-from .costfile import Cost
-from .table import cost_table
+from .problem import Choice
 
 SHOWN = 8  # candidates that a plan tells of
-MODES = ("measure", "estimate", "off")
-MODE = "LAYOUTKIT_TUNING"
-DOUBT = 8.0  # times an estimate, past which a measured cost is doubted: few estimates are that far off
-_mode, _budget, _changes = os.environ.get(MODE) or "estimate", inf, 0
-if _mode not in MODES:
-    raise ImportError(f"{MODE}={_mode!r}: expected one of {', '.join(MODES)}")
 
 
 class SlowPathWarning(RuntimeWarning):
     """All ways to do a problem are slow for what it is: said once for each, and by every explanation of its plan."""
-
-
-class Step(NamedTuple):
-    """What a candidate does beside its own problem, a problem of its own: packing a filter that is met once."""
-
-    key: str
-    name: str
-    estimate: float  # seconds
-
-
-class Candidate(NamedTuple):
-    """One way to do a problem."""
-
-    name: str
-    estimate: float  # seconds, by counting
-    build: Callable[[], Any]
-    steps: tuple[Step, ...] = ()
-
-
-class Choice(NamedTuple):
-    """A candidate and what it is thought to cost, its steps included."""
-
-    candidate: Candidate
-    seconds: float
-    source: str  # "measured" or "estimated"
-    basis: str = ""  # what that rests on, in words
-
-
-def tuning(mode: str, budget: float | None = None) -> str:
-    """Set how plans are made from now on; returns the mode before. ``LAYOUTKIT_TUNING`` sets it from the start.
-
-    Parameters
-    ----------
-    mode : {"estimate", "measure", "off"}
-        "estimate" (the default) takes measured costs where the table has them and estimates elsewhere, from what
-        was measured nearby; "measure" measures the most promising candidates of problems that the table lacks, on
-        first use, and saves them when the process ends; "off" never looks at the table.
-    budget : float, optional
-        Seconds that "measure" may spend from now on, all problems together. A problem that would take more than is
-        left is estimated.
-    """
-    global _mode, _budget, _changes
-    if mode not in MODES:
-        raise ValueError(f"tuning: expected one of {', '.join(MODES)}, got {mode!r}")
-    if budget is not None and (mode != "measure" or not budget >= 0):
-        raise ValueError(f"tuning: budget is seconds for 'measure', got {budget!r} for {mode!r}")
-    before, _mode, _budget = _mode, mode, inf if budget is None else float(budget)
-    _changes += 1
-    cost_table.generation += 1
-    return before
-
-
-def mode() -> str:
-    """The mode of tuning."""
-    return _mode
-
-
-def changes() -> int:
-    """How often `tuning` has been called."""
-    return _changes
-
-
-def budget(spent: float = 0.0) -> float:
-    """Seconds left for measuring, after `spent` more."""
-    global _budget
-    _budget -= spent
-    return _budget
-
-
-def rank(key: str, candidates: Sequence[Candidate]) -> list[Choice]:
-    """Candidates in order, best first: measured ones before estimated ones.
-
-    But an estimate goes before a measured cost of more than `DOUBT` times as much: then one of the two is wrong, and
-    estimates are off by less than that, measurements that something disturbed unnoticed by more.
-    """
-    off = _mode == "off"
-    known: dict[str, Mapping[str, Cost]] = {}
-    doubtful: dict[str, Mapping[str, Cost]] = {}
-    factors: dict[str, model.Corrections] = {}
-
-    def cost(key: str, name: str, estimate: float) -> tuple[float, Cost | None]:
-        if key not in known:
-            known[key], doubtful[key] = ({}, {}) if off else (cost_table.costs(key), cost_table.doubtful(key))
-        if name in known[key]:
-            return known[key][name].min, known[key][name]
-        if key not in factors:
-            factors[key] = model.corrections(key, own=not off)
-        seconds = estimate * factors[key][name]
-        return min(seconds, doubtful[key][name].min) if name in doubtful[key] else seconds, None
-
-    choices = []
-    for c in candidates:
-        parts = [cost(key, c.name, c.estimate), *(cost(*step) for step in c.steps)]
-        seconds, measured = sum(part[0] for part in parts), parts[0][1]
-        if measured and all(part[1] for part in parts):
-            basis = f"{measured.count} timings +-{measured.spread / measured.median:.1%}"
-            choices.append(Choice(c, seconds, "measured", basis))
-        else:
-            basis = "its packing was not measured" if measured else factors[key].basis
-            choices.append(Choice(c, seconds, "estimated", basis))
-    return sorted(choices, key=lambda c: c.seconds if c.source == "measured" else DOUBT * c.seconds)
 
 
 class Plan:

@@ -13,13 +13,15 @@ from ..choosing.plan import Plan, planner
 from ..choosing.table import cost_table
 from ..choosing.threads import check_threads
 from ..memory.arguments import hold, layout_for, target
-from ..memory.arrays import as_array, check_out, empty, overlap
+from ..memory.arrays import as_array, check_out, contiguous_strides, empty, overlap
 from ..memory.tensor import Tensor
-from .filter import Filter, check_f32
-from .geometry import contiguous_strides
-from .routes import best_route, choices, route_key, slowness
+from .algorithms import AUTO, NAMES
+from .filter import Filter
+from .problem import ConvProblem
+from .route import Arrays
+from .task import ConvTask, best_route, contiguous, slowness, ways
+from .types import check_type
 
-F32 = np.dtype(np.float32)
 MAX_BOUND = 256  # kinds of input that one object remembers the decision for
 NOTHING = Finish()  # after the sums but the residual
 
@@ -28,7 +30,7 @@ def residual(f: Filter, add, out: np.ndarray, shape: tuple[int, ...]) -> tuple[n
     """`add`, a tensor like the result of logical `shape`; and whether it must be copied to `out` first."""
     what = f"{f.what}: add"
     add = hold(add, f.out_layout, shape, what).array if isinstance(add, Tensor) else as_array(add, what)
-    check_f32(add, what)
+    check_type(add, f.types.sum, what)
     if add.shape != out.shape:
         raise ValueError(f"{what} has shape {add.shape}, expected the result's {out.shape}")
     if add.strides == out.strides:
@@ -46,7 +48,7 @@ class _Conv:
     _once = False  # whether the filter is packed for one call only
 
     def __init__(self, w, bias=None, *, stride=1, padding=0, dilation=1, groups=1, layout=None,
-                 filter_layout=None, filter_shape=None, out_layout=None, algorithm="auto", accuracy="standard",
+                 filter_layout=None, filter_shape=None, out_layout=None, algorithm=AUTO, accuracy="standard",
                  activation=None, scale=None, threads=None):  # fmt: skip
         f = self._take(
             threads, w, bias, stride=stride, padding=padding, dilation=dilation, groups=groups, layout=layout,
@@ -79,12 +81,15 @@ class _Conv:
         p = f.problem(f.shape_of(x, shape))
         physical = p.dst.physical_shape(p.dst_shape)
         if out_strides is None:
-            out_strides = contiguous_strides(p.dst, p.dst_shape)
-        route = best_route(p, f.algorithm, check_threads(self._threads), x.strides, out_strides, self._once, compiled)
+            out_strides = contiguous_strides(p.dst, p.dst_shape, f.types.dst.itemsize)
+        route = best_route(self._task(p), Arrays(x.strides, out_strides), compiled)
         packed = self._packed.get(route.packing)
         if packed is None:
             packed = self._packed[route.packing] = route.pack(f.w, f.bias)
         return route.run, *packed, physical, p.dst_shape
+
+    def _task(self, p: ConvProblem) -> ConvTask:
+        return ConvTask(p, check_threads(self._threads), self._filter.algorithm, self._once)
 
     def __call__(self, x, out: np.ndarray | Tensor | None = None, add: np.ndarray | Tensor | None = None,
                  workspace: np.ndarray | None = None, *, shape=None) -> Any:  # fmt: skip
@@ -99,8 +104,9 @@ class _Conv:
             if isinstance(x, Tensor):
                 return self._tensor(x, out, add, workspace, shape)
             x = as_array(x, f"{self._filter.what}: x")
-        if x.dtype != F32:
-            check_f32(x, f"{self._filter.what}: x")
+        dtypes = self._filter.types
+        if x.dtype != dtypes.src:
+            check_type(x, dtypes.src, f"{self._filter.what}: x")
         if out is not None and type(out) is not np.ndarray:
             return self._onto(x, out, add, workspace, shape)
         if shape is not None:
@@ -115,10 +121,10 @@ class _Conv:
             self._bound[key] = bound
         run, w, bias, physical, y_shape = bound
         if out is None:
-            out = empty(physical, F32, self._filter.what, x)
+            out = empty(physical, dtypes.dst, self._filter.what, x)
         else:
             f = self._filter
-            check_out(out, physical, F32, (x, f.w, f.bias) if self._once else (x,), f.what)  # a kept filter is our own
+            check_out(out, physical, dtypes.dst, (x, f.w, f.bias) if self._once else (x,), f.what)  # a kept filter is our own
         copied = False
         if add is not None:
             add, copied = residual(self._filter, add, out, y_shape)
@@ -135,10 +141,10 @@ class _Conv:
         """Bytes of `workspace` for calls on contiguous inputs of logical `shape`, with `add` or without."""
         f = self._filter
         p = f.problem(f.layout.check_shape(shape))
-        x_strides, y_strides = contiguous_strides(p.src, p.src_shape), contiguous_strides(p.dst, p.dst_shape)
-        route = best_route(p, f.algorithm, check_threads(self._threads), x_strides, y_strides, self._once)
-        y = np.broadcast_to(np.float32(0), p.dst.physical_shape(p.dst_shape))
-        like = np.lib.stride_tricks.as_strided(y, y.shape, y_strides)  # never touched: its strides count
+        arrays = contiguous(p)
+        route = best_route(self._task(p), arrays)
+        y = np.broadcast_to(f.types.dst.type(0), p.dst.physical_shape(p.dst_shape))
+        like = np.lib.stride_tricks.as_strided(y, y.shape, arrays.y_strides)  # never touched: its strides count
         return route.run.needs(like, like if add else None)
 
     def _check_workspace(self, workspace, run, x, out, add, copied: bool) -> None:
@@ -168,18 +174,17 @@ class _Conv:
         """What a call on an input of logical `shape` would do."""
         f = self._filter
         p = f.problem(f.layout.check_shape(shape))
-        threads = check_threads(self._threads)
-        found = choices(p, f.algorithm, threads, once=self._once)
+        task = self._task(p)
+        found, threads = ways(task), task.threads
 
         def note() -> str:
-            rate, peak = p.flops / found[0].seconds, peak_rate(threads)
+            rate, peak = p.flops / found[0].seconds, peak_rate(threads, p.types.name)
             then = "" if f.activation is None else f", then {f.activation}"
             on = f"{peak / 1e9:.0f} GFLOP/s on {threads} thread{'s' * (threads > 1)}, measured now"
             share = f"{rate / 1e9:.1f} GFLOP/s, {rate / peak:.0%} of the FMA peak ({on})"
-            slow = slowness(p, found, threads)
-            return "\n".join(filter(None, (f"{p.flops / 1e6:.3g} MFLOP, {share}{then}", slow, f.note(p))))
+            return "\n".join(filter(None, (f"{p.flops / 1e6:.3g} MFLOP, {share}{then}", slowness(task, found), f.note(p))))
 
-        return Plan(route_key(p, threads), found, note)
+        return Plan(task.key, found, note)
 
     def explain(self, shape) -> str:
         """Why: the candidates for an input of logical `shape`, in order."""
@@ -203,7 +208,7 @@ class Conv3d(_Conv):
 
 def conv2d(
     x, w, bias=None, *, stride=1, padding=0, dilation=1, groups=1, layout=None, shape=None, filter_layout=None,
-    filter_shape=None, out_layout=None, algorithm="auto", accuracy="standard", activation=None, scale=None, add=None,
+    filter_shape=None, out_layout=None, algorithm=AUTO, accuracy="standard", activation=None, scale=None, add=None,
     out=None, threads=None,
 ) -> Any:  # fmt: skip
     """Two-dimensional convolution (cross-correlation, as in torch) in the layout that the data has.
@@ -230,7 +235,7 @@ def conv2d(
         The logical shape of `w`, where its blocks are padded. By default all of it.
     out_layout : str or Layout, optional
         Of the result; that of `x` by default. Pads are zeros.
-    algorithm : {"auto", "direct", "im2col", "winograd", "folded", "planes", "depthwise", "grouped", "blas"}
+    algorithm : {ALGORITHMS}
         "auto" takes the route that the cost table thinks fastest.
     accuracy : {"standard", "reproducible", "strict", "fast"}
         What "auto" may choose from. "reproducible": sums in one order, see `reproducible`. "strict": direct
@@ -274,6 +279,10 @@ def conv2d(
         layout=layout, filter_layout=filter_layout, filter_shape=filter_shape, out_layout=out_layout,
         algorithm=algorithm, accuracy=accuracy, activation=activation, scale=scale,
     )  # fmt: skip
+
+
+# The list stands once. Without docstrings (python -OO) there is nothing to say it in.
+conv2d.__doc__ = (conv2d.__doc__ or "").replace("ALGORITHMS", ", ".join(f'"{name}"' for name in NAMES))
 
 
 def conv1d(x, w, bias=None, *, shape=None, add=None, out=None, threads=None, **attributes) -> Any:

@@ -12,21 +12,20 @@ from ..memory.arguments import Held, hold, logical
 from ..memory.arrays import as_array, held_shape
 from ..memory.tensor import Tensor
 from ..reorders.reorder import reorder
+from .algorithms import AUTO, NAMES
 from .epilogue import parse
 from .problem import ACCURACIES, ConvProblem, Pairs, pad_pairs, per_axis
 from .reproducible import reproducible
 from .traits import Traits, traits
-
-ALGORITHM_NAMES = ("auto", "direct", "im2col", "winograd", "folded", "planes", "depthwise", "grouped", "blas")
-
+from .types import F32, check_type
 
 class Filter:
     """What every form of call gives, checked; see `conv2d` for the parameters."""
 
     def __init__(self, what, rank, w, bias=None, *, stride=1, padding=0, dilation=1, groups=1, layout=None,
-                 filter_layout=None, filter_shape=None, out_layout=None, algorithm="auto", accuracy="standard",
+                 filter_layout=None, filter_shape=None, out_layout=None, algorithm=AUTO, accuracy="standard",
                  activation=None, scale=None):  # fmt: skip
-        self.what = what
+        self.what, self.types = what, F32
         activations = meaning_of_activations(rank)
         self.given_layout = Layout(activations if layout is None else layout)
         self.layout = self.given_layout.dense  # strides are the arrays'
@@ -35,8 +34,8 @@ class Filter:
             raise ValueError(f"{what}: out_layout {self.out_layout} has explicit strides; give them by out=")
         for name, found in (("layout", self.layout), ("out_layout", self.out_layout)):
             check_role(found, activations, f"{what}: {name}")
-        if algorithm not in ALGORITHM_NAMES:
-            raise ValueError(f"{what}: algorithm {algorithm!r} is none of {', '.join(ALGORITHM_NAMES)}")
+        if algorithm not in NAMES:
+            raise ValueError(f"{what}: algorithm {algorithm!r} is none of {', '.join(NAMES)}")
         if accuracy not in ACCURACIES:
             raise ValueError(f"{what}: accuracy {accuracy!r} is none of {', '.join(ACCURACIES)}")
         self.algorithm, self._accuracy = algorithm, accuracy
@@ -75,7 +74,7 @@ class Filter:
         pads = pad_pairs(self.padding, size, self.kernel, self.stride, self.dilation)
         p = ConvProblem(
             shape[0], self.ic, self.oc, size, self.kernel, self.stride, pads, self.dilation, self.groups,
-            self.layout, self.out_layout, *self.allowed(self.w, pads),
+            self.layout, self.out_layout, *self.allowed(self.w, pads), self.types,
         )  # fmt: skip
         if any(n < 1 for n in p.out):
             raise ValueError(
@@ -88,7 +87,7 @@ class Filter:
         """Accuracy and `zeros` of a problem with filter `w`, this one or a part of it: what its values allow."""
         padded = any(map(any, pads))
         loose = ACCURACIES.index(self.accuracy) > ACCURACIES.index("strict")
-        winograd = loose and w.shape[-1] == 3 and self.algorithm in ("auto", "winograd")
+        winograd = loose and w.shape[-1] == 3 and self.algorithm in (AUTO, "winograd")
         if not padded and not winograd:
             return self.accuracy, False
         found = self.traits if w is self.w else traits(w)
@@ -116,7 +115,7 @@ class Filter:
     def per_channel(self, values, name: str) -> np.ndarray:
         """`values`, one for each output channel."""
         values = logical(values, f"{self.what}: {name}")
-        check_f32(values, f"{self.what}: {name}")
+        check_type(values, self.types.sum, f"{self.what}: {name}")
         if values.shape != (self.oc,):
             raise ValueError(f"{self.what}: {name} has shape {values.shape}, expected ({self.oc},)")
         return np.ascontiguousarray(values)
@@ -130,7 +129,7 @@ class Filter:
         else:
             array = as_array(x, what)
             held = Held(array, self.layout, self.shape_of(array, shape))
-        check_f32(held.array, what)
+        check_type(held.array, self.types.src, what)
         return held
 
     def shape_of(self, x: np.ndarray, shape: Sequence[int] | None = None) -> tuple[int, ...]:
@@ -157,7 +156,7 @@ def in_order(w, layout: str | Layout | None, shape: Sequence[int] | None, order:
         raise ValueError(f"{what}: filter_layout {layout} has {layout.rank} dimensions, expected {rank + 2}")
     w, layout, shape = hold(w, layout, shape, f"{what}: w")
     check_role(layout, filters, f"{what}: filter_layout")
-    check_f32(w, f"{what}: w")
+    check_type(w, F32.filter, f"{what}: w")
     return w if layout.dense == order else reorder(w, layout.dense, order, shape=shape)
 
 
@@ -166,9 +165,3 @@ def check_role(layout: Layout, meaning: str, what: str) -> None:
     if layout.rank != len(meaning):
         raise ValueError(f"{what} {layout} has {layout.rank} dimensions, expected {len(meaning)}")
     check_meaning(layout, meaning, what)
-
-
-def check_f32(array: np.ndarray, what: str) -> None:
-    """Raise unless `array` is one of float32."""
-    if array.dtype != np.float32:
-        raise TypeError(f"{what}: expected dtype float32, got {array.dtype}")

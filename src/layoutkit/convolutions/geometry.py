@@ -45,11 +45,6 @@ def strides_of(layout: Layout, shape: Sequence[int], strides: Sequence[int]) -> 
     return digits(layout.axes(shape), strides, layout.rank)
 
 
-def contiguous_strides(layout: Layout, shape: Sequence[int], width: int = 4) -> tuple[int, ...]:
-    """Byte strides of the contiguous physical array of `shape`."""
-    return tuple(width * s for s in layout.axis_strides(shape))
-
-
 def spatial_strides(ds: list[Digits]) -> tuple[int, ...]:
     """Strides of depth, height, width; 0 for the axes that there are not."""
     values = [d[0].stride for d in ds[2:]]

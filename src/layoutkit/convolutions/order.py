@@ -13,8 +13,8 @@ import numpy as np
 
 from .problem import ConvProblem
 
-LANES = {"portable": 4, "avx2": 8, "avx512": 16, "avx512_bf16": 16}
-MOST = 16  # channels of a small group: with more, they fill the columns of the register tile
+VECTOR_LANES = 4, 8, 16  # of all instruction sets: the order of a sum depends on none of them
+SMALL_GROUP_CHANNELS = 16  # with more, they fill the columns of the register tile
 
 
 def windows_of(p: ConvProblem, each: int, vectors: int, lanes: int) -> np.ndarray | None:
@@ -34,12 +34,12 @@ def windows_of(p: ConvProblem, each: int, vectors: int, lanes: int) -> np.ndarra
 
 def within_vectors(p: ConvProblem) -> bool:
     """Whether the input channels of a vector of output channels lie within a vector, whatever its length."""
-    return all(windows_of(p, lanes, -(-p.oc // lanes), lanes) is not None for lanes in set(LANES.values()))
+    return all(windows_of(p, lanes, -(-p.oc // lanes), lanes) is not None for lanes in VECTOR_LANES)
 
 
 def by_channel(p: ConvProblem) -> bool:
     """Whether sums go through channels first, and for each through the taps."""
-    small = p.groups > 1 and 1 < p.ic // p.groups <= MOST
+    small = p.groups > 1 and 1 < p.ic // p.groups <= SMALL_GROUP_CHANNELS
     return small and prod(p.kernel) > 1 and within_vectors(p)
 
 

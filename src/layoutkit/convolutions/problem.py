@@ -12,6 +12,7 @@ import numpy as np
 from ..choosing.keys import CHANNELS, LAYOUT, NUMBER, sizes
 from ..formats.layout import Layout
 from ..formats.notation import key
+from .types import F32, TYPES, ConvTypes
 
 ACCURACIES = ("reproducible", "strict", "standard", "fast")  # each allows what the ones before it allow
 
@@ -23,7 +24,7 @@ Pairs = tuple[tuple[int, int], ...]
 _AXES, _PAD = sizes(3), r"-?[0-9]{1,18}\+-?[0-9]{1,18}"
 KEY = (  # of a convolution, without its threads
     f"conv n({NUMBER}) c({CHANNELS}) ({_AXES}) o({CHANNELS}) k({_AXES}) s({_AXES}) p({_PAD}(?:,{_PAD}){{0,2}}) "
-    f"d({_AXES}) g({NUMBER}) ({LAYOUT})>({LAYOUT}) f32(?: ({'|'.join(ACCURACIES)}))?( zeros)?"
+    f"d({_AXES}) g({NUMBER}) ({LAYOUT})>({LAYOUT}) ({'|'.join(TYPES)})(?: ({'|'.join(ACCURACIES)}))?( zeros)?"
 )
 _KEY = re.compile(KEY)
 
@@ -45,6 +46,7 @@ class ConvProblem:
     dst: Layout
     accuracy: str = "standard"
     zeros: bool = False  # padding is summed, not left out: the filter holds Inf or NaN, and 0 * Inf is NaN
+    types: ConvTypes = F32
 
     def __post_init__(self) -> None:
         pads = [n for pair in self.padding for n in pair]
@@ -53,17 +55,19 @@ class ConvProblem:
             if given and not least <= min(given) <= max(given) <= MOST:
                 raise ValueError(f"convolution: {name} {getattr(self, name)} is not within {least} to {MOST}")
         padded = tuple([max(n, n + a + b) for n, (a, b) in zip(self.size, self.padding)])
-        for layout, shape, what in ((self.src, (self.n, self.ic, *padded), "input with its padding"),
-                                    (self.dst, self.dst_shape, "output")):  # fmt: skip
+        for layout, shape, width, what in (
+            (self.src, (self.n, self.ic, *padded), self.types.src.itemsize, "input with its padding"),
+            (self.dst, self.dst_shape, self.types.dst.itemsize, "output"),
+        ):
             blocks = [f.size for f in layout.factors if f.size]  # what they pad is less than a block in each dimension
-            if 4 * prod([max(1, n) for n in shape]) * prod(blocks) < MOST_BYTES:
+            if width * prod([max(1, n) for n in shape]) * prod(blocks) < MOST_BYTES:
                 continue
-            if 4 * prod([max(1, n) for n in layout.physical_shape([max(0, n) for n in shape])]) >= MOST_BYTES:
+            if width * prod([max(1, n) for n in layout.physical_shape([max(0, n) for n in shape])]) >= MOST_BYTES:
                 raise ValueError(f"convolution: an {what} of {shape} in {layout} is beyond 2**62 bytes")
 
     def copy_fits(self, nbytes: int) -> bool:
         """Whether a padded copy of the input, of so many bytes, is in proportion to what is convolved."""
-        return nbytes <= max(COPY[0], COPY[1] * 4 * (prod(self.src_shape) + prod(self.dst_shape)))
+        return nbytes <= max(COPY[0], COPY[1] * (self.src_bytes + self.dst_bytes))
 
     @property
     def out(self) -> tuple[int, ...]:
@@ -97,6 +101,31 @@ class ConvProblem:
         return (self.n, self.oc, *self.out)
 
     @property
+    def src_bytes(self) -> int:
+        """Of the input, without pads."""
+        return self.types.src.itemsize * prod(self.src_shape)
+
+    @property
+    def dst_bytes(self) -> int:
+        """Of the output, without pads."""
+        return self.types.dst.itemsize * prod(self.dst_shape)
+
+    @property
+    def taps(self) -> int:
+        """Of the filter."""
+        return prod(self.kernel)
+
+    @property
+    def pads(self) -> bool:
+        """Whether there is any padding."""
+        return any(map(any, self.padding))
+
+    @property
+    def filter_elements(self) -> int:
+        """Elements of the filter."""
+        return self.oc * self.ic // self.groups * prod(self.kernel)
+
+    @property
     def flops(self) -> int:
         """Multiplications and additions, padded taps included."""
         return 2 * self.n * self.oc * prod(self.out) * self.ic // self.groups * prod(self.kernel)
@@ -110,7 +139,7 @@ class ConvProblem:
         pads = ",".join(f"{a}+{b}" for a, b in self.padding)
         return (
             f"conv n{self.n} c{self.ic} {x(self.size)} o{self.oc} k{x(self.kernel)} s{x(self.stride)} "
-            f"p{pads} d{x(self.dilation)} g{self.groups} {key(self.src)}>{key(self.dst)} f32 "
+            f"p{pads} d{x(self.dilation)} g{self.groups} {key(self.src)}>{key(self.dst)} {self.types.name} "
             f"{self.accuracy}{' zeros' * self.zeros}"
         )
 
@@ -120,7 +149,7 @@ class ConvProblem:
         found = _KEY.fullmatch(text)
         if not found:
             raise ValueError(f"not the key of a convolution: {text!r}")
-        n, ic, size, oc, kernel, stride, pads, dilation, groups, src, dst, accuracy, zeros = found.groups()
+        n, ic, size, oc, kernel, stride, pads, dilation, groups, src, dst, types, accuracy, zeros = found.groups()
 
         def x(values: str) -> tuple[int, ...]:
             return tuple(map(int, values.split("x")))
@@ -128,18 +157,11 @@ class ConvProblem:
         padding = tuple((int(a), int(b)) for a, b in (pair.split("+") for pair in pads.split(",")))
         p = cls(
             int(n), int(ic), int(oc), x(size), x(kernel), x(stride), padding, x(dilation), int(groups),
-            Layout(src), Layout(dst), accuracy or "standard", bool(zeros),
+            Layout(src), Layout(dst), accuracy or "standard", bool(zeros), TYPES[types],
         )  # fmt: skip
         if not p.fits:
             raise ValueError(f"not a convolution: {text!r}; its numbers do not fit together")
         return p
-
-
-def check_strides(p: ConvProblem, x_strides: Sequence[int], y_strides: Sequence[int]) -> None:
-    """ValueError unless all offsets into arrays of these byte strides fit 63 bits, those of the padding included."""
-    reach = max(n + abs(a) + abs(b) for n, (a, b) in zip(p.size, p.padding))
-    if reach * max(map(abs, (*x_strides, *y_strides)), default=0) >= MOST_BYTES:
-        raise ValueError(f"{p}: {reach} pixels at byte strides of {x_strides} and {y_strides} are beyond 2**62 bytes")
 
 
 def per_axis(value, rank: int, what: str, least: int) -> tuple[int, ...]:

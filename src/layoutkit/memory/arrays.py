@@ -102,6 +102,11 @@ def held_shape(array: np.ndarray, layout: Layout, shape: Sequence[int] | None, w
     return shape
 
 
+def contiguous_strides(layout: Layout, shape: Sequence[int], width: int) -> tuple[int, ...]:
+    """Byte strides of the contiguous physical array of a logical shape, elements of `width` bytes."""
+    return tuple([width * s for s in layout.axis_strides(shape)])
+
+
 def nbytes_of(shape: Sequence[int], dtype: np.dtype, what: str) -> int:
     """Bytes of an array; ValueError where there can be none of so many."""
     size = prod(shape) * dtype.itemsize

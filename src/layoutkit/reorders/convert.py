@@ -7,26 +7,26 @@ kernels.h take, and layouts the nests of `conversions.py`.
 from __future__ import annotations
 
 import sys
-from functools import lru_cache
 from math import isfinite, prod
 from operator import index
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._core import registry
 from .._core.convert import Converter
 from .._core.reorder import Program
+from ..choosing.cache import plans
 from ..choosing.machine import last_level_cache
-from ..formats.layout import Layout
 from ..memory import spans
 from ..memory.arrays import bfloat16
 from ..memory.pad_value import pad_element
 from ..memory.spans import Span
 from . import reach
-from .box import Box
 from .conversions import Widths, nests
 from .nests import fill_nests
 from .pieces import Digit, Side
+from .program import Transfer
 
 NUMBERS = {"float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16", "int32": "s32", "int8": "s8",
            "uint8": "u8"}  # fmt: skip
@@ -178,26 +178,31 @@ def pad_bytes(value: Any, t: Types, what: str) -> bytes:
     return pad_element(value, t.dtype, what).tobytes()
 
 
-@lru_cache(4096)
-def converter(
-    src: Layout, dst: Layout, box: Box, t: Types, src_strides, dst_strides, pad: bytes, axis: int | None,
-    summed: bool, isa: str,
-) -> Converter:  # fmt: skip
-    """The conversion of arrays of exactly these strides; `axis`: that of parameters per channel."""
-    s, d = box.sides(src, src_strides, dst, dst_strides)
+def converter(move: Transfer, t: Types, pad: bytes, axis: int | None, summed: bool) -> Converter:
+    """The conversion of a transfer; `axis`: that of parameters per channel; `summed`: what is there is added.
+
+    The transfer's `width` is the destination's.
+    """
+    return plans.of(_converter, move, t, pad, axis, summed, registry.isa())
+
+
+def _converter(move: Transfer, t: Types, pad: bytes, axis: int | None, summed: bool, isa: str) -> Converter:
+    box = move.box
+    s, d = box.sides(move.src, move.src_strides, move.dst, move.dst_strides)
     widths = Widths(_WIDTH[t.src], _WIDTH[t.dst], summed)
-    parameter = [Side((Digit(1, int(dim == axis)),)) for dim in range(src.rank)]
+    parameter = [Side((Digit(1, int(dim == axis)),)) for dim in range(move.src.rank)]
     moved = prod(box.shape) * (widths.src + widths.dst)
     stream = moved > last_level_cache() and not summed
-    fills = fill_nests(box.shape, dst.full_shape(box.shape), d, widths.dst) if box.whole else []
+    fills = fill_nests(box.shape, move.dst.full_shape(box.shape), d, widths.dst) if box.whole else []
     fill = Program(fills, widths.dst, pad, stream) if fills else None
     found = nests(box.shape, list(zip(s, d, parameter)), widths)
-    what = f"reorder {src} -> {dst} of {box.shape}, {t.src} to {t.dst}"
+    what = f"{move}, {t.src} to {t.dst}"
     read, written, counted = reach.of_conversion(found, widths)
     written = written.joined(reach.of_nests(fills)[1])
-    spans.check(read, spans.of_array(src.physical_shape(box.src_shape), src_strides, widths.src), f"{what}: source")
-    has = spans.of_array(dst.physical_shape(box.dst_shape), dst_strides, widths.dst)
-    spans.check(written, has, f"{what}: destination")
+    source = spans.of_array(move.src.physical_shape(box.src_shape), move.src_strides, widths.src)
+    spans.check(read, source, f"{what}: source")
+    destination = spans.of_array(move.dst.physical_shape(box.dst_shape), move.dst_strides, widths.dst)
+    spans.check(written, destination, f"{what}: destination")
     spans.check(counted, Span(0, 1 if axis is None else box.shape[axis]), f"{what}: scales")
     return Converter(found, t[:2], 8 * np.dtype(t.real).itemsize, summed, fill, stream)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from math import prod
 from typing import Any, NamedTuple
@@ -12,23 +13,43 @@ import numpy as np
 
 from .._core import registry
 from .._core.reorder import Kept, address
+from ..choosing.best import choices
+from ..choosing.cache import plans
 from ..choosing.limits import copy_rate
 from ..choosing.machine import last_level_cache
-from ..choosing.plan import Candidate, Choice, Plan, planner
+from ..choosing.plan import Plan, planner
+from ..choosing.problem import Candidate, Choice
 from ..choosing.table import cost_table
 from ..choosing.threads import check_threads
 from ..formats.families import check_names
 from ..formats.layout import Layout
 from ..memory.arguments import Held, hold, target
-from ..memory.arrays import as_array, as_out, check_held, check_movable, check_out, empty, nbytes_of, new, overlap
+from ..memory.arrays import (
+    as_array,
+    as_out,
+    check_held,
+    check_movable,
+    check_out,
+    contiguous_strides,
+    empty,
+    nbytes_of,
+    new,
+    overlap,
+)
 from ..memory.pad_value import pad_element
 from ..memory.tensor import UNDEFINED, Tensor, moved_by
 from .box import Box, box_of
-from .candidates import CACHED, COPY, choices, nests_of, program, reorder_key, strides_of, suited, useful_threads
 from .convert import Types, converter, dimension, is_dtype, pad_bytes, parameters, token, types
 from .inplace import reorder_in_place
 from .kinds import KINDS, tell
 from .leaves import LINE
+from .problem import (
+    CACHE_BYTES_PER_SECOND,
+    MEMORY_BYTES_PER_SECOND,
+    ReorderProblem,
+    useful_threads,
+)
+from .program import Transfer, nests_of, program, suited
 
 
 def reorder(
@@ -126,12 +147,11 @@ def reorder(
     [[[[1], [4]], [[2], [5]]]]
     """
     plain_out = type(out) is np.ndarray
-    if type(array) is not np.ndarray or not (plain_out or out is None):
+    plain = type(array) is np.ndarray and (plain_out or out is None)
+    if not plain or not (dtype is scale is zero_point is region is at is None and alpha == 1 and beta == 0):
         numbers = Numbers(dtype, scale, zero_point, axis, alpha, beta)
-        return _unwrapped(array, src, dst, shape, out, region, at, pad_value, threads, numbers)
-    if not (dtype is scale is zero_point is region is at is None and alpha == 1 and beta == 0):
-        numbers = Numbers(dtype, scale, zero_point, axis, alpha, beta)
-        return _general(array, src, dst, shape, out, numbers, region, at, pad_value, check_threads(threads))
+        call = Call(array, src, dst, shape, out, numbers, region, at, pad_value, threads)
+        return _general(call._replace(threads=check_threads(threads))) if plain else _unwrapped(call)
     out_strides = phase = None
     if plain_out:
         out_strides, phase = out.strides, address(out) % LINE
@@ -144,64 +164,116 @@ def reorder(
             src, dst, array.shape, array.strides, array.dtype, shape, out_strides, phase,
             pad_value if type(pad_value) is int else None, threads, cost_table.generation, registry.isa(),
         )  # fmt: skip
-        bound = _bound.get(key)
+        bound = plans.get(key)
     except TypeError:  # something given is no key: an array as shape, say
         key = bound = None
     if bound is None:
-        bound = _bind(array, src, dst, shape, out, None, None, pad_value, threads)
+        bound = bind(Call(array, src, dst, shape, out, MOVED, None, None, pad_value, threads))
         if key is not None and type(pad_value) is int:
-            if len(_bound) >= MAX_BOUND:
-                _bound.clear()
-            _bound[key] = bound
-    move, physical, threads, what, pitched, layouts = bound
-    if layouts is not None:
-        _check_equal(src, dst, layouts)
+            plans.put(key, bound)
+    if bound.layouts is not None:
+        _check_equal(src, dst, bound.layouts)
     if out is None:
-        out = empty(physical, array.dtype, what) if pitched is None else new(pitched[0], pitched[1], array.dtype, what)
+        out = bound.new()
     else:
-        check_out(out, physical, array.dtype, (), what)
+        check_out(out, bound.physical, array.dtype, (), bound.what)
         if overlap(array, out):
             held, to = _format(src, "src"), _format(dst, "dst")
             shape = held.padded_shape(array.shape) if shape is None else held.check_shape(shape)
-            reorder_in_place(array, out, held, to, shape, partial(reorder, threads=threads), what)
+            reorder_in_place(array, out, held, to, shape, partial(reorder, threads=threads), bound.what)
             return out
-    if move is not None:
-        move(array, out, threads)
+    if bound.run is not None:
+        bound.run(array, out, bound.threads)
     return out
 
 
 moved_by(reorder)
-MAX_BOUND = 4096
-_bound: dict = {}  # what a call's arguments look like -> what to run
 
 
-def _unwrapped(array, src, dst, shape, out, region, at, pad_value, threads, numbers: Numbers):
+class Numbers(NamedTuple):
+    """What the caller says of the numbers, as given."""
+
+    dtype: Any
+    scale: Any
+    zero_point: Any
+    axis: Any
+    alpha: Any
+    beta: Any
+
+    def change(self, held: np.dtype) -> bool:
+        """Whether arrays of dtype `held` are converted, not moved."""
+        if self.scale is self.zero_point is None and self.alpha == 1 and self.beta == 0:
+            return self.dtype is not None and not is_dtype(self.dtype, held)
+        return True
+
+
+MOVED = Numbers(None, None, None, 1, 1, 0)  # as they are
+
+
+class Call(NamedTuple):
+    """The arguments of `reorder`, as given."""
+
+    array: Any
+    src: Any
+    dst: Any
+    shape: Any
+    out: Any
+    numbers: Numbers
+    region: Any
+    at: Any
+    pad_value: Any
+    threads: Any
+
+
+@dataclass(slots=True)
+class Bound:
+    """What to run on arrays like those of a call, and what its result is."""
+
+    run: Callable[..., None] | None  # None: there is nothing to move
+    physical: tuple[int, ...]  # shape of the result
+    dtype: np.dtype
+    threads: int  # that are used
+    what: str  # the operation, for errors
+    explicit: tuple[Layout, tuple[int, ...]] | None  # layout and shape of the result where it has explicit strides
+    layouts: tuple | None  # see `_check_equal`
+    parameters: tuple = ()  # of a conversion: what `run` takes beside arrays and threads
+
+    def new(self) -> np.ndarray:
+        """A new array for the result."""
+        if self.explicit is None:
+            return empty(self.physical, self.dtype, self.what)
+        return new(*self.explicit, self.dtype, self.what)
+
+
+def _unwrapped(call: Call):
     """`reorder` where a Tensor or another array than a plain one of numpy takes part."""
-    rest = dict(region=region, at=at, pad_value=pad_value, threads=threads, **numbers._asdict())
-    if not isinstance(array, Tensor) and not isinstance(out, Tensor):
-        to = None if out is None else as_out(out, "reorder")
-        y = reorder(as_array(array, "reorder"), src, dst, shape=shape, out=to, **rest)
-        return y if out is None else out
-    held, to, dst, box = _taken(array, src, dst, shape, out, region, at, pad_value)
+    rest = dict(region=call.region, at=call.at, pad_value=call.pad_value, threads=call.threads)
+    rest |= call.numbers._asdict()
+    if not isinstance(call.array, Tensor) and not isinstance(call.out, Tensor):
+        to = None if call.out is None else as_out(call.out, "reorder")
+        y = reorder(as_array(call.array, "reorder"), call.src, call.dst, shape=call.shape, out=to, **rest)
+        return y if call.out is None else call.out
+    held, to, dst, box = _taken(call)
     y = reorder(held.array, held.layout, dst, shape=held.shape, out=to, **rest)
-    if isinstance(out, Tensor):
-        return out
-    promised = _promise(pad_value, y.dtype, numbers.dtype)
-    return Tensor(y, dst if out is None else dst.dense, box.dst_shape, pad_value=promised)
+    if isinstance(call.out, Tensor):
+        return call.out
+    promised = _promise(call.pad_value, y.dtype, call.numbers.dtype)
+    return Tensor(y, dst if call.out is None else dst.dense, box.dst_shape, pad_value=promised)
 
 
-def _taken(array, src, dst, shape, out, region, at, pad_value) -> tuple[Held, np.ndarray | None, Layout, Box]:
+def _taken(call: Call) -> tuple[Held, np.ndarray | None, Layout, Box]:
     """What is read, the array that is written if there is one, its layout, and what moves."""
-    held, dst = hold(array, src, shape, "reorder: array"), _format(dst, "dst")
+    held, dst, out = hold(call.array, call.src, call.shape, "reorder: array"), _format(call.dst, "dst"), call.out
     what = f"reorder {held.layout} -> {dst}"
     if held.layout.rank != dst.rank:
         raise ValueError(f"{what}: layouts of {held.layout.rank} and {dst.rank} dimensions")
     to = None if out is None else as_out(out.array if isinstance(out, Tensor) else out, what)
     box = Box.all_of(held.shape)
-    if region is not None or at is not None:
-        box = box_of(held.shape, region, at, out.shape if isinstance(out, Tensor) else _shape_of(to, dst), what)
+    if call.region is not None or call.at is not None:
+        shape = out.shape if isinstance(out, Tensor) else _shape_of(to, dst)
+        box = box_of(held.shape, call.region, call.at, shape, what)
     if isinstance(out, Tensor):
-        target(out, dst, box.dst_shape, pad_value if box.whole else UNDEFINED, what)
+        target(out, dst, box.dst_shape, call.pad_value if box.whole else UNDEFINED, what)
     return held, to, dst, box
 
 
@@ -235,120 +307,90 @@ def _layouts(src, dst) -> tuple | None:
     return None if type(src) is type(dst) is str else (src, dst)
 
 
-def _bind(array, src, dst, shape, out, region, at, pad_value, threads: int):
-    """The program of arrays like these, the shape of its result, the threads it uses, its name, layout and shape of
-    the result if that has explicit strides, and what `_layouts` says."""
-    layouts = _layouts(src, dst)
-    src, dst = _format(src, "src"), _format(dst, "dst")
+def bind(call: Call) -> Bound:
+    """What to run for a call on plain arrays whose elements only move; an `out` that does not fit is left aside."""
+    src, dst, array = _format(call.src, "src"), _format(call.dst, "dst"), call.array
     check_movable(array, "reorder")
     what = f"reorder {src} -> {dst}"
-    box, physical, pitched = _place(array, src, dst, shape, out, region, at, what)
-    width, nbytes = array.itemsize, nbytes_of(physical, array.dtype, what)
-    pad = pad_element(pad_value, array.dtype, what).tobytes()
+    box, physical, explicit = _place(call, src, dst, what)
+    nbytes = nbytes_of(physical, array.dtype, what)
+    pad = pad_element(call.pad_value, array.dtype, what).tobytes()
+    bound = Bound(None, physical, array.dtype, 1, what, explicit, _layouts(call.src, call.dst))
     if not nbytes or (0 in box.shape and not box.whole):
-        return None, physical, 1, what, pitched, layouts
-    out_strides = out.strides if type(out) is np.ndarray else None
-    if out_strides is None or len(out_strides) != len(physical):  # the latter: not an out that will be used
-        out_strides = strides_of(dst, box.dst_shape, width)
-    threads = useful_threads(prod(box.shape) * width if at else nbytes, threads)
-    src, dst = src.dense, dst.dense
-    phase = _phase(out)
-    found = choices(src, dst, box.shape, width, threads)
-    given = src, dst, box.shape, width, array.strides, out_strides
-    move = program(*given, pad, suited(found, phase, given, box), box, phase)
-    return move, physical, threads, what, pitched, layouts
+        return bound
+    bound.threads = useful_threads(prod(box.shape) * array.itemsize if call.at else nbytes, call.threads)
+    move = _transfer(call, src, dst, box)
+    found = choices(ReorderProblem(move.src, move.dst, box.shape, move.width, bound.threads))
+    bound.run = program(move, suited(found, move), pad)
+    return bound
 
 
-def _phase(out) -> int:
-    """Bytes from the last whole line to where `out` begins."""
-    return address(out) % LINE if type(out) is np.ndarray else 0
+def _transfer(call: Call, src: Layout, dst: Layout, box: Box) -> Transfer:
+    """What moves between the arrays of a call."""
+    width, out = call.array.itemsize, call.out
+    strides, phase = contiguous_strides(dst, box.dst_shape, width), 0
+    if type(out) is np.ndarray and len(out.strides) == len(strides):
+        strides, phase = out.strides, address(out) % LINE
+    return Transfer(src.dense, dst.dense, width, call.array.strides, strides, box, phase)
 
 
-def _place(array, src, dst, shape, out, region, at, what):
+def _place(call: Call, src: Layout, dst: Layout, what: str):
     """What moves, the physical shape of the result, and its layout and shape if that has explicit strides."""
-    box = Box.all_of(check_held(array, src, dst, shape, what))
-    if region is not None or at is not None:
-        box = box_of(box.shape, region, at, _shape_of(out, dst), what)
+    box = Box.all_of(check_held(call.array, src, dst, call.shape, what))
+    if call.region is not None or call.at is not None:
+        box = box_of(box.shape, call.region, call.at, _shape_of(call.out, dst), what)
     return box, dst.physical_shape(box.dst_shape), None if dst.is_dense else (dst, box.dst_shape)
 
 
-class Numbers(NamedTuple):
-    """What the caller says of the numbers, as given."""
-
-    dtype: Any
-    scale: Any
-    zero_point: Any
-    axis: Any
-    alpha: Any
-    beta: Any
-
-    def change(self, held: np.dtype) -> bool:
-        """Whether arrays of dtype `held` are converted, not moved."""
-        if self.scale is self.zero_point is None and self.alpha == 1 and self.beta == 0:
-            return self.dtype is not None and not is_dtype(self.dtype, held)
-        return True
-
-
-def _general(array, src, dst, shape, out, numbers: Numbers, region, at, pad_value, threads):
+def _general(call: Call):
     """`reorder` of boxes, or with numbers that change."""
+    array, out = call.array, call.out
     key: tuple | None
     try:
         key = (
-            src, dst, array.shape, array.strides, array.dtype, shape, region, at,
-            (out.shape, out.strides) if isinstance(out, np.ndarray) else None, *map(token, numbers),
-            token(pad_value), threads, cost_table.generation, registry.isa(),
+            call.src, call.dst, array.shape, array.strides, array.dtype, call.shape, call.region, call.at,
+            (out.shape, out.strides) if isinstance(out, np.ndarray) else None, *map(token, call.numbers),
+            token(call.pad_value), call.threads, cost_table.generation, registry.isa(),
         )  # fmt: skip
-        bound = _bound.get(key)
+        bound = plans.get(key)
     except TypeError:  # something given is no key
         key = bound = None
     if bound is None:
-        bind = _bind_conversion if numbers.change(array.dtype) else _bind_box
-        bound = bind(array, src, dst, shape, out, numbers, region, at, pad_value, threads)
+        bound = (_bind_conversion if call.numbers.change(array.dtype) else bind)(call)
         if key is not None:
-            if len(_bound) >= MAX_BOUND:
-                _bound.clear()
-            _bound[key] = bound
-    run, given, physical, dtype, threads, what, pitched, layouts = bound
-    if layouts is not None:
-        _check_equal(src, dst, layouts)
-    if out is not None:
-        check_out(out, physical, dtype, (array,), what)
+            plans.put(key, bound)
+    if bound.layouts is not None:
+        _check_equal(call.src, call.dst, bound.layouts)
+    if out is None:
+        out = bound.new()
     else:
-        out = empty(physical, dtype, what) if pitched is None else new(pitched[0], pitched[1], dtype, what)
-    if run is not None:
-        run(array, out, threads, *given)
+        check_out(out, bound.physical, bound.dtype, (array,), bound.what)
+    if bound.run is not None:
+        bound.run(array, out, bound.threads, *bound.parameters)
     return out
 
 
-def _bind_box(array, src, dst, shape, out, numbers, region, at, pad_value, threads):
-    """As _bind_conversion, of a box whose elements only move."""
-    run, physical, *rest = _bind(array, src, dst, shape, out, region, at, pad_value, threads)
-    return run, (), physical, array.dtype, *rest
-
-
-def _bind_conversion(array, src, dst, shape, out, numbers, region, at, pad_value, threads):
-    """As _bind: the program, its parameters, shape and dtype of the result, threads, name, explicit strides."""
-    layouts = _layouts(src, dst)
-    src, dst = _format(src, "src"), _format(dst, "dst")
+def _bind_conversion(call: Call) -> Bound:
+    """What to run for a call on plain arrays whose numbers change."""
+    src, dst, array, out = _format(call.src, "src"), _format(call.dst, "dst"), call.array, call.out
     what = f"reorder {src} -> {dst}"
-    dtype, scale, zero_point, axis, alpha, beta = numbers
+    dtype, scale, zero_point, axis, alpha, beta = call.numbers
     t = types(array.dtype, dtype, what)
-    box, physical, pitched = _place(array, src, dst, shape, out, region, at, what)
+    box, physical, explicit = _place(call, src, dst, what)
     given = parameters(t, scale, zero_point, axis, alpha, beta, box.shape, what)
     if beta and out is None:
         raise ValueError(f"{what}: beta={beta} adds to out, and there is none")
-    pad = pad_bytes(pad_value, t, what)
+    pad = pad_bytes(call.pad_value, t, what)
+    bound = Bound(None, physical, t.dtype, 1, what, explicit, _layouts(call.src, call.dst), given)
     if not nbytes_of(physical, t.dtype, what) or (0 in box.shape and not box.whole):
-        return None, given, physical, t.dtype, 1, what, pitched, layouts
-    out_strides = strides_of(dst, box.dst_shape, t.dtype.itemsize)
+        return bound
+    strides = contiguous_strides(dst, box.dst_shape, t.dtype.itemsize)
     if out is not None:
-        out_strides = check_out(out, physical, t.dtype, (array,), what).strides
-    run = converter(
-        src.dense, dst.dense, box, t, array.strides, out_strides, pad,
-        dimension(axis, src.rank, what) if given.per_channel else None, beta != 0, registry.isa(),
-    )  # fmt: skip
-    nbytes = max(array.itemsize, t.dtype.itemsize) * prod(box.shape)
-    return run, given, physical, t.dtype, useful_threads(nbytes, threads), what, pitched, layouts
+        strides = check_out(out, physical, t.dtype, (array,), what).strides
+    move = Transfer(src.dense, dst.dense, t.dtype.itemsize, array.strides, strides, box)
+    bound.run = converter(move, t, pad, dimension(axis, src.rank, what) if given.per_channel else None, beta != 0)
+    bound.threads = useful_threads(max(array.itemsize, t.dtype.itemsize) * prod(box.shape), call.threads)
+    return bound
 
 
 @planner(reorder)
@@ -356,47 +398,51 @@ def _plan(
     array, src=None, dst=None, *, shape=None, out=None, dtype=None, scale=None, zero_point=None, axis=1, alpha=1,
     beta=0, region=None, at=None, pad_value=0, threads=None,
 ) -> Plan:  # fmt: skip
-    held, out, dst, _ = _taken(array, src, dst, shape, out, region, at, pad_value)
-    array, src, shape = held
-    what = f"reorder {src} -> {dst}"
-    box, physical, _ = _place(array, src, dst, shape, out, region, at, what)
-    threads = useful_threads(array.itemsize * prod(physical), check_threads(threads))
-    moved = 2 * array.itemsize * prod(box.shape)
-    title = reorder_key(src, dst, box.shape, array.itemsize, threads)
-    if Numbers(dtype, scale, zero_point, axis, alpha, beta).change(array.dtype):
+    numbers = Numbers(dtype, scale, zero_point, axis, alpha, beta)
+    call = Call(array, src, dst, shape, out, numbers, region, at, pad_value, check_threads(threads))
+    held, to, dst, _ = _taken(call)
+    call = call._replace(array=held.array, src=held.layout, dst=dst, shape=held.shape, out=to)
+    array, src, what = held.array, held.layout, f"reorder {held.layout} -> {dst}"
+    box, physical, _ = _place(call, src, dst, what)
+    threads = useful_threads(array.itemsize * prod(physical), call.threads)
+    problem = ReorderProblem(src, dst, box.shape, array.itemsize, threads)
+    title, moved = problem.key, problem.work
+    if numbers.change(array.dtype):
         t = types(array.dtype, dtype, what)
         moved = prod(box.shape) * (array.itemsize + t.dtype.itemsize * (2 if beta else 1))
-        seconds = moved / (COPY if moved > 2 * last_level_cache() else CACHED)
+        seconds = moved / (MEMORY_BYTES_PER_SECOND if moved > 2 * last_level_cache() else CACHE_BYTES_PER_SECOND)
         way = Candidate(f"convert {t.src} to {t.dst}", seconds, lambda: None)
         found: tuple[Choice, ...] = (Choice(way, seconds, "estimated"),)
         title = title.replace(f"x{8 * array.itemsize}", f"{t.src}>{t.dst}")
         lines, run = (), None
     else:
-        found = choices(src, dst, box.shape, array.itemsize, threads)
-        run, lines = _kept(array, src, dst, shape, out, region, at, pad_value, threads, found)
+        found = choices(problem)
+        run, lines = _kept(call._replace(threads=threads), found)
 
     def note() -> str:
         rate, copy = moved / found[0].seconds, copy_rate(moved, threads)
         said = "achieved" if found[0].source == "measured" else "predicted"
-        return "\n".join((*lines, f"{moved / 1e6:.3g} MB read and written, {rate / 1e9:.1f} GB/s {said}, "
-                           f"{rate / copy:.0%} of a copy ({copy / 1e9:.1f} GB/s, measured now)"))  # fmt: skip
+        share = f"{rate / copy:.0%} of a copy ({copy / 1e9:.1f} GB/s, measured now)"
+        return "\n".join((*lines, f"{moved / 1e6:.3g} MB read and written, {rate / 1e9:.1f} GB/s {said}, {share}"))
 
     return Plan(title, found, note, run)
 
 
-def _kept(array, src, dst, shape, out, region, at, pad_value, threads: int, found: tuple[Choice, ...]):
-    """What a plan runs, of arrays like these, and lines that tell its nests."""
-    move, physical, threads, what, pitched, _ = _bind(array, src, dst, shape, out, region, at, pad_value, threads)
-    if move is None:
+def _kept(call: Call, found: tuple[Choice, ...]):
+    """What a plan runs, of arrays like those of a call, and lines that tell its nests."""
+    bound, array, out = bind(call), call.array, call.out
+    if bound.run is None:
         return None, ()
+    src, dst = Layout(call.src), Layout(call.dst)
+    box, physical, _ = _place(call, src, dst, bound.what)
     if out is None:
-        strides = tuple(array.itemsize * s for s in (pitched[0] if pitched else dst).axis_strides(
-            pitched[1] if pitched else dst.padded_shape(physical)))  # fmt: skip
+        strides = contiguous_strides(dst, box.dst_shape, array.itemsize)
     else:
-        strides = check_out(out, physical, array.dtype, (array,), what).strides
-    box = _place(array, src, dst, shape, out, region, at, what)[0]
-    given, phase = (src.dense, dst.dense, box.shape, array.itemsize, array.strides, strides), _phase(out)
-    kind = suited(found, phase, given, box)
-    nests, slab, _ = nests_of(*given, kind, box, phase)
-    run = Kept(move, array.dtype, (array.shape, array.strides), (physical, strides), threads, what, as_array)
-    return run, tell(nests, KINDS[kind], slab)
+        strides = check_out(out, physical, array.dtype, (array,), bound.what).strides
+    move = _transfer(call, src, dst, box)
+    kind = suited(found, move)
+    nests = nests_of(move, kind)
+    run = Kept(
+        bound.run, array.dtype, (array.shape, array.strides), (physical, strides), bound.threads, bound.what, as_array
+    )
+    return run, tell(nests.moves, KINDS[kind], nests.slabs)

@@ -1,1 +1,21 @@
-"""The algorithms of convolution."""
+"""The algorithms of convolution: the list of them stands here, and nowhere else."""
+
+from __future__ import annotations
+
+from .base import Algorithm
+from .blas import Blas
+from .depthwise import Depthwise
+from .direct import DirectByFilters, DirectByPixels
+from .folded import Folded
+from .grouped import Grouped
+from .im2col import Im2colByFilters, Im2colByPixels
+from .planes import Planes
+from .strips import Strips
+from .winograd import WINOGRAD
+
+ALGORITHMS: tuple[Algorithm, ...] = (
+    DirectByPixels(), DirectByFilters(), Im2colByPixels(), Im2colByFilters(), *WINOGRAD, Folded(), Planes(), Strips(),
+    Depthwise(), Grouped(), Blas(),
+)  # fmt: skip
+AUTO = "auto"
+NAMES = (AUTO, *dict.fromkeys(a.name for a in ALGORITHMS))  # what `algorithm=` may be

@@ -11,64 +11,83 @@ from math import prod
 
 import numpy as np
 
+from ..._core.registry import Kernel
 from ..._core.route import Finish, finish_pixels
-from ...choosing.plan import Candidate, Step
 from ...choosing.pools import limited
 from ...formats.layout import Layout
 from ...memory.arrays import empty
 from ...reorders.reorder import reorder
-from ..geometry import contiguous_strides
-from ..problem import ACCURACIES, ConvProblem
+from ...memory.arrays import contiguous_strides
+from ..problem import ConvProblem
+from ..route import Arrays
+from .base import CHANNELS_LAST, Algorithm, flops_per_second
 
-NATIVE = {3: Layout("NWC"), 4: Layout("NHWC"), 5: Layout("NDHWC")}
-CHUNK = 8 << 20  # bytes of the matrix at a time
-CALL, SHARE, MOVE = 60e-6, 0.7, 8e9  # seconds of Python a call; of the peak; bytes a second of gathering
-NAME = "blas"
-F32 = np.dtype(np.float32)
-
-
-def blas_support(p: ConvProblem, threads: int) -> str | None:
-    """Why numpy's BLAS cannot do `p`; None if it can."""
-    needed = "standard" if threads == 1 else "fast"
-    if ACCURACIES.index(needed) > ACCURACIES.index(p.accuracy):
-        return f"{NAME} is of accuracy {needed!r} on {threads} thread(s), {p.accuracy!r} was asked for"
-    if any(n < 0 for pair in p.padding for n in pair):
-        return f"padding {p.padding} leaves out inputs"
-    copy = 4 * prod(_padded_shape(p))
-    if any(map(any, p.padding)) and not p.copy_fits(copy):
-        return f"its padded copy of the input would take {copy} bytes"
-    return None
+CHUNK_BYTES = 8 << 20  # of the matrix at a time
+PYTHON_SECONDS = 60e-6  # of a call
+SHARE = 0.7  # of the FMA peak
+GATHER_BYTES_PER_SECOND = 8e9
 
 
-def _padded_shape(p: ConvProblem) -> tuple[int, ...]:
+class Blas(Algorithm):
+    """One candidate, whatever the layouts: it reorders in Python, as it multiplies."""
+
+    name = filters = "blas"
+
+    def supports(self, p: ConvProblem) -> str | None:
+        if any(n < 0 for pair in p.padding for n in pair):
+            return f"padding {p.padding} leaves out inputs"
+        copy = p.types.src.itemsize * prod(padded_shape(p))
+        if p.pads and not p.copy_fits(copy):
+            return f"its padded copy of the input would take {copy} bytes"
+        return None
+
+    def accuracy(self, p: ConvProblem, threads: int) -> str:
+        return "standard" if threads == 1 else "fast"
+
+    def natives(self, p: ConvProblem) -> list[ConvProblem] | str:
+        return self.supports(p) or [p]
+
+    def kernels(self, p: ConvProblem) -> list[Kernel]:
+        return super().kernels(p)[:1]  # of which it has none: for the rate of the instruction set
+
+    def seconds(self, p: ConvProblem, native: ConvProblem, kernel: Kernel, threads: int) -> float:
+        matrix = p.types.src.itemsize * p.n * prod(p.out) * p.ic * p.taps
+        multiply = p.flops / (SHARE * flops_per_second(p, kernel) * threads)
+        return PYTHON_SECONDS + multiply + 2 * matrix / GATHER_BYTES_PER_SECOND
+
+    def packing(self, native: ConvProblem, kernel: Kernel) -> str:
+        return self.name
+
+    def route(self, p: ConvProblem, native: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> BlasRoute:
+        return BlasRoute(p, threads)
+
+    def describe(self, kernel: Kernel) -> str:
+        return self.name
+
+
+def padded_shape(p: ConvProblem) -> tuple[int, ...]:
+    """Of the padded input, channels last."""
     return p.n, *(a + n + b for n, (a, b) in zip(p.size, p.padding)), p.ic
 
 
 class BlasRoute:
-    """A convolution by numpy, as `routes.Route` is one by the kernels.
+    """A convolution by numpy: see `route.Runs`."""
 
-    Attributes
-    ----------
-    run : BlasRoute
-        Itself: called with what a `core.Route` is.
-    packing : str
-        Filters that were packed under an equal one fit this route.
-    """
-
-    packing = NAME
+    packing = Blas.name
 
     def __init__(self, p: ConvProblem, threads: int) -> None:
         self._p, self._threads, self.run = p, threads, self
+        self._native = Layout(CHANNELS_LAST[p.src.rank])
         self._rows = p.n * prod(p.out)
-        self._depth = p.ic // p.groups * prod(p.kernel)
-        self._plain = prod(p.kernel) == prod(p.stride) == p.groups == 1 and not any(map(any, p.padding))
-        self._padded = _padded_shape(p)
-        self._chunk = max(1, CHUNK // max(1, 4 * self._depth))
+        self._depth = p.ic // p.groups * p.taps
+        self._plain = p.taps == prod(p.stride) == p.groups == 1 and not p.pads
+        self._padded = padded_shape(p)
+        self._chunk = max(1, CHUNK_BYTES // max(1, p.types.src.itemsize * self._depth))
 
     def pack(self, w: np.ndarray, bias: np.ndarray | None):
         """Filter (O, I/G, *k) -> [G][taps * I/G][O/G]; the bias as it is."""
         p = self._p
-        by_group = w.reshape(p.groups, p.oc // p.groups, p.ic // p.groups, prod(p.kernel))
+        by_group = w.reshape(p.groups, p.oc // p.groups, p.ic // p.groups, p.taps)
         packed = np.ascontiguousarray(by_group.transpose(0, 3, 2, 1))
         return packed.reshape(p.groups, self._depth, p.oc // p.groups), bias
 
@@ -77,15 +96,15 @@ class BlasRoute:
         return 0
 
     def __call__(self, x, w, bias, y, finish: Finish | None = None, add=None, workspace=None) -> None:
-        p, native = self._p, NATIVE[self._p.src.rank]
+        p, native = self._p, self._native
         with limited(self._threads), np.errstate(all="ignore"):  # no other way warns of Inf
-            direct = p.dst == native and y.strides == contiguous_strides(native, p.dst_shape)
+            direct = p.dst == native and y.strides == contiguous_strides(native, p.dst_shape, y.itemsize)
             out = y if direct and not (add is not None and np.may_share_memory(add, y)) else empty(
-                native.physical_shape(p.dst_shape), F32, NAME)  # fmt: skip
+                native.physical_shape(p.dst_shape), p.types.dst, Blas.name)  # fmt: skip
             pixels = out.reshape(self._rows, p.oc)
             padded = inside = None
-            if any(map(any, p.padding)):
-                padded = np.zeros(self._padded, np.float32)
+            if p.pads:
+                padded = np.zeros(self._padded, p.types.src)
                 inside = padded[(slice(None), *(slice(a, a + n) for n, (a, _) in zip(p.size, p.padding)))]
             x = reorder(x, p.src, native, shape=p.src_shape, out=inside, threads=self._threads)
             x = x if padded is None else padded
@@ -119,10 +138,3 @@ class BlasRoute:
         for axis in range(len(p.size)):
             index.append(at[axis + 1][:, None] * p.stride[axis] + taps[axis][None] * p.dilation[axis])
         return x[tuple(index)]
-
-
-def blas_candidate(p: ConvProblem, threads: int, peak: float, once: Step | None) -> Candidate:
-    """The candidate of `p`, whose kernels do `peak` flops a second on one thread."""
-    matrix = 4 * p.n * prod(p.out) * p.ic * prod(p.kernel)
-    seconds = CALL + p.flops / (SHARE * peak * threads) + 2 * matrix / MOVE
-    return Candidate(NAME, seconds, lambda: BlasRoute(p, threads), (once,) if once else ())

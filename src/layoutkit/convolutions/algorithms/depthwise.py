@@ -21,45 +21,90 @@ from ..._core.registry import Kernel
 from ...formats.layout import Layout
 from ...memory.arrays import empty
 from ..geometry import channels_innermost, geometry, spatial_strides, strides_of
-from ..order import LANES, MOST, windows_of, within_vectors
+from ..order import within_vectors, windows_of
 from ..problem import ConvProblem
-from .sums import Algorithm, rows_strides_ok
+from ..route import Arrays
+from .base import Algorithm, flops_per_second
+from .sums import dense_channels
 
-RUN = 64  # channels that a task takes of an NHWC pixel: four lines, so that what the next row reads again is in L1
-RATE = 0.6, 0.7  # of the FMA peak, of depthwise and of groups: what the estimate expects
-
-
-def depthwise_support(p: ConvProblem) -> str | None:
-    """Why `p` cannot be convolved channel by channel; None if it can."""
-    if p.groups != p.ic:
-        return f"{p.ic} input channels in {p.groups} groups are not one channel a group"
-    return _support(p)
+RUN_CHANNELS = 64  # that a task takes of an NHWC pixel: four lines, so that what the next row reads again is in L1
+WIDEST_LANES = 16  # of the widest vectors: blocks of fewer channels may share one
 
 
-def grouped_support(p: ConvProblem) -> str | None:
-    """Why the groups of `p` do not lie together in vectors; None if they do."""
-    depth = p.ic // p.groups
-    if not 1 < depth <= MOST or p.groups == 1:
-        return f"{p.groups} groups of {depth} input channels are not several of 2 to {MOST}"
-    return _support(p)
+class ChannelVectors(Algorithm):
+    """What convolutions channel by channel and small groups have in common."""
 
+    family = filters = "depthwise"
+    share: float  # of the FMA peak: what the estimate expects
 
-def _support(p: ConvProblem) -> str | None:
-    for layout, side in ((p.src, "input"), (p.dst, "output")):
-        if not channels_innermost(layout):
-            return f"{side} layout {layout} does not have its channels innermost"
-    block = p.src.block(1)
-    if block != p.dst.block(1):
-        return f"input layout {p.src} and output layout {p.dst} have different blocks of channels"
-    if block > 1:
-        if block not in (8, 16, 32, 64):
-            return f"blocks of {block} channels are no whole vectors"
-        if p.oc != p.ic or block % (p.ic // p.groups):
-            return f"{p.groups} groups of {p.ic} > {p.oc} channels do not keep to their blocks in {p.dst}"
+    def supports(self, p: ConvProblem) -> str | None:
+        for layout, side in ((p.src, "input"), (p.dst, "output")):
+            if not channels_innermost(layout):
+                return f"{side} layout {layout} does not have its channels innermost"
+        block = p.src.block(1)
+        if block != p.dst.block(1):
+            return f"input layout {p.src} and output layout {p.dst} have different blocks of channels"
+        if block > 1:
+            if block not in (8, 16, 32, 64):
+                return f"blocks of {block} channels are no whole vectors"
+            if p.oc != p.ic or block % (p.ic // p.groups):
+                return f"{p.groups} groups of {p.ic} > {p.oc} channels do not keep to their blocks in {p.dst}"
+            return None
+        if not within_vectors(p):
+            return f"{p.oc} output channels in {p.groups} groups read channels farther apart than a vector"
         return None
-    if not within_vectors(p):
-        return f"{p.oc} output channels in {p.groups} groups read channels farther apart than a vector"
-    return None
+
+    def takes_strides(self, layout: Layout, shape: Sequence[int], strides: Sequence[int], width: int) -> bool:
+        """Channels run dense, and so do the pixels of a row that share a vector; every other stride is whole elements."""
+        shared = 1 < layout.block(1) < WIDEST_LANES and _columns_beside(layout)
+        return (not shared or strides[-2] == width * layout.block(1)) and dense_channels(strides, width)
+
+    def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
+        """By counting multiplications with the lanes that go empty."""
+        found = _vectors(p, kernel)
+        columns, outputs = -(-p.out[-1] // found.pixels), p.n * prod(p.out[:-1]) * -(-p.oc // found.each)
+        rate = flops_per_second(p, kernel) * threads * self.share / (1 if found.pixels == 1 else 2)
+        return 2 * kernel.lanes * outputs * columns * p.taps * (p.ic // p.groups) / rate
+
+    def pack(self, p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
+        """Filter (O, I/G, *k) -> [vectors][I/G][taps][lanes]; bias -> [vectors][lanes] or None."""
+        found = _vectors(p, kernel)
+        vectors = _count(p, found)
+
+        def by_lanes(values: np.ndarray) -> np.ndarray:
+            padded = np.zeros((vectors * found.each, *values.shape[1:]), values.dtype)
+            padded[: p.oc] = values
+            one = np.moveaxis(padded.reshape(vectors, found.each, *values.shape[1:]), 1, -1)
+            out = empty((*one.shape[:-1], kernel.lanes), values.dtype, "filter")
+            out[...] = 0
+            for pixel in range(found.pixels):
+                out[..., pixel * found.each : (pixel + 1) * found.each] = one
+            return out
+
+        return by_lanes(w.reshape(p.oc, p.ic // p.groups, p.taps)), None if bias is None else by_lanes(bias)
+
+    def build(self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> core.Depthwise:
+        xs, ys = strides_of(p.src, p.src_shape, arrays.x_strides), strides_of(p.dst, p.dst_shape, arrays.y_strides)
+        found, block = _vectors(p, kernel), p.dst.block(1)
+        whole = p.types.src.itemsize * found.run
+        x_run, y_run = (xs[1][0].stride, ys[1][0].stride) if block > 1 else (whole, whole)
+        return core.Depthwise(
+            kernel.name, geometry(p), threads,
+            (xs[0][0].stride, x_run, *spatial_strides(xs)), (ys[0][0].stride, y_run, *spatial_strides(ys)),
+            p.oc, -(-p.oc // block) * block, found.run, found.each, found.pixels,
+            _lanes(p, found, kernel.lanes), block == 1,
+        )  # fmt: skip
+
+
+class Depthwise(ChannelVectors):
+    """One input channel a group."""
+
+    name, share = "depthwise", 0.6
+
+    def supports(self, p: ConvProblem) -> str | None:
+        if p.groups != p.ic:
+            return f"{p.ic} input channels in {p.groups} groups are not one channel a group"
+        return super().supports(p)
 
 
 class _Vectors(NamedTuple):
@@ -71,9 +116,9 @@ class _Vectors(NamedTuple):
 
 
 def _vectors(p: ConvProblem, kernel: Kernel) -> _Vectors:
-    lanes, block = LANES[kernel.isa], p.dst.block(1)
+    lanes, block = kernel.lanes, p.dst.block(1)
     if block == 1:
-        return _Vectors(1, lanes, RUN)
+        return _Vectors(1, lanes, RUN_CHANNELS)
     if block < lanes:
         beside = p.stride[-1] == 1 and _columns_beside(p.src) and _columns_beside(p.dst)
         return _Vectors(lanes // block if beside else 1, block, block)
@@ -118,58 +163,6 @@ def _lanes(p: ConvProblem, found: _Vectors, lanes: int):
         if block > 1:  # a run's channels, not the next block's
             there &= (windows % block)[..., None] + at < block
         x_lanes = mask(there)
-        x_at = np.ascontiguousarray(4 * (windows if block == 1 else windows % block), np.int64)
+        x_at = np.ascontiguousarray(p.types.src.itemsize * (windows if block == 1 else windows % block), np.int64)
     full = ((y_lanes == every) & (x_lanes == every).all(1)).astype(np.uint32)
     return y_lanes, x_lanes, full, x_at, order
-
-
-def pack(p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
-    """Filter (O, I/G, *k) -> [vectors][I/G][taps][lanes]; bias -> [vectors][lanes] or None."""
-    found, lanes = _vectors(p, kernel), LANES[kernel.isa]
-    vectors, depth, taps = _count(p, found), p.ic // p.groups, prod(p.kernel)
-
-    def by_lanes(values: np.ndarray) -> np.ndarray:
-        padded = np.zeros((vectors * found.each, *values.shape[1:]), np.float32)
-        padded[: p.oc] = values
-        one = np.moveaxis(padded.reshape(vectors, found.each, *values.shape[1:]), 1, -1)
-        out = empty((*one.shape[:-1], lanes), np.dtype(np.float32), "filter")
-        out[...] = 0
-        for pixel in range(found.pixels):
-            out[..., pixel * found.each : (pixel + 1) * found.each] = one
-        return out
-
-    return by_lanes(w.reshape(p.oc, depth, taps)), None if bias is None else by_lanes(bias)
-
-
-def build(p: ConvProblem, kernel: Kernel, threads: int, x_strides, y_strides, gather: bool):
-    """Executor for input and output arrays of these byte strides."""
-    xs, ys = strides_of(p.src, p.src_shape, x_strides), strides_of(p.dst, p.dst_shape, y_strides)
-    found, block = _vectors(p, kernel), p.dst.block(1)
-    x_run, y_run = (xs[1][0].stride, ys[1][0].stride) if block > 1 else (4 * found.run,) * 2
-    return core.Depthwise(
-        kernel.name, geometry(p), threads,
-        (xs[0][0].stride, x_run, *spatial_strides(xs)), (ys[0][0].stride, y_run, *spatial_strides(ys)),
-        p.oc, -(-p.oc // block) * block, found.run, found.each, found.pixels,
-        _lanes(p, found, LANES[kernel.isa]), block == 1,
-    )  # fmt: skip
-
-
-def strides_ok(layout: Layout, strides: Sequence[int], shape: Sequence[int]) -> bool:
-    """Channels run dense, and so do the pixels of a row that share a vector; every other stride is whole floats."""
-    shared = 1 < layout.block(1) < max(LANES.values()) and _columns_beside(layout)
-    return (not shared or strides[-2] == 4 * layout.block(1)) and rows_strides_ok(layout, strides, shape)
-
-
-def estimate(p: ConvProblem, kernel: Kernel, lanes: int, peak: float, threads: int) -> float:
-    """Seconds, by counting multiplications with the lanes that go empty."""
-    found = _vectors(p, kernel)
-    columns, outputs = -(-p.out[-1] // found.pixels), p.n * prod(p.out[:-1]) * -(-p.oc // found.each)
-    rate = peak * threads * RATE[p.ic > p.groups] / (1 if found.pixels == 1 else 2)
-    return 2 * lanes * outputs * columns * prod(p.kernel) * (p.ic // p.groups) / rate
-
-
-DEPTHWISE, GROUPED = (
-    Algorithm(name, False, "channels", support, pack, build, strides_ok, "depthwise", family="depthwise",
-              estimate=estimate, detour=detour)
-    for name, support, detour in (("depthwise", depthwise_support, ""), ("grouped", grouped_support, "blocks"))
-)  # fmt: skip

@@ -2,80 +2,115 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 import numpy as np
 
 from ..._core import winograd as core
-from ..._core.registry import Kernel
+from ..._core.registry import Kernel, find
 from ...choosing import machine
+from ...formats.layout import Layout
 from ...memory.arrays import empty
-from ...winograd import as_array, kernel_table, paired
+from ...winograd import PAIRS, as_array, kernel_table, paired
 from ..geometry import channels_innermost, geometry, spatial_strides, strides_of
 from ..problem import ConvProblem
+from ..route import Arrays
+from .base import Algorithm, flops_per_second
+from .sums import TILE_STEPS, columns_of, dense_channels, padded_bias
 
-FEW_CHANNELS = 32
-GROUP = 24 * 36  # products times tiles of a group
-FEW = 12  # tiles: a group of fewer leaves rows of the gemm tile empty
-BLOCK = 128  # output channels
+FEW_CHANNELS = 32  # of a sum that rounds little done directly
+GROUP_PRODUCTS = 24 * 36  # products times tiles of a group
+FEW_TILES = 12  # a group of fewer leaves rows of the gemm tile empty
+BLOCK_CHANNELS = 128  # output channels of a block
 
 # Bytes a second: of a filter met in memory or in the last cache, of the transforms on one core.
-MEMORY, CACHE, L2 = 30e9, 35e9, 60e9
+MEMORY_BYTES_PER_SECOND, CACHE_BYTES_PER_SECOND, L2_BYTES_PER_SECOND = 30e9, 35e9, 60e9
 PACK = 0.7  # of a packed element, in reorders of one
+
+
+class Winograd(Algorithm):
+    """F(m x m, 3x3), and F(m, 3) for filters of one row."""
+
+    name = "winograd"
+
+    def __init__(self, m: int) -> None:
+        self.m, self.variant = m, f"F({m},3)"
+        self.filters = f"winograd {self.variant}"
+        self.packs = ((m + 2) / 3) ** 2 * PACK  # as many times the elements, and arithmetic
+
+    def supports(self, p: ConvProblem) -> str | None:
+        g = geometry(p)
+        kernel = "x".join(map(str, p.kernel))
+        if g.kernel[1:] not in ((3, 3), (1, 3)):
+            return f"winograd is for kernels of 3 and 3x3, not of {kernel}"
+        if g.stride[1:] != (1, 1):
+            return f"winograd is for stride 1, not {p.stride}"
+        if g.dilation[2] != 1 or g.dilation[1] != 1 < g.kernel[1]:
+            return f"winograd is for dilation 1, not {p.dilation}"
+        for layout, channels, side in ((p.src, p.ic, "input"), (p.dst, p.oc, "output")):
+            block = layout.block(1)
+            if not channels_innermost(layout) or (block > 1 and block % 8):
+                return f"{side} layout {layout} does not have its channels innermost, whole or in blocks of 8 or 16"
+            if p.groups > 1 and channels // p.groups % block:
+                return f"{channels // p.groups} {side} channels a group are no multiple of the block in {layout}"
+        return None
+
+    def accuracy(self, p: ConvProblem, threads: int) -> str:
+        """Direct summation over few channels rounds little, F(4,3) does not."""
+        if self.m == 2 or (self.m == 4 and p.ic // p.groups >= FEW_CHANNELS):
+            return "standard"
+        return "fast"
+
+    def takes_strides(self, layout: Layout, shape: Sequence[int], strides: Sequence[int], width: int) -> bool:
+        return dense_channels(strides, width)
+
+    def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
+        tiles, products, filter_bytes = _counts(p, self.m)
+        groups, _ = cut(p, self.m, kernel, threads)
+        depth, lanes = p.ic // p.groups * geometry(p).kernel[0], kernel.lanes
+        per_group = -(-columns_of(p) // lanes) * lanes
+        flops = 2 * products * tiles * p.groups * (depth + TILE_STEPS) * per_group
+        far = filter_bytes > machine.last_level_cache() // 2
+        stream = groups * filter_bytes / (MEMORY_BYTES_PER_SECOND if far else CACHE_BYTES_PER_SECOND)
+        outputs = prod(tile(p, self.m))
+        moved = p.types.sum.itemsize * (products + outputs) * tiles * p.groups * (depth + per_group)
+        multiply = flops / (flops_per_second(p, kernel) * threads)
+        return max(multiply, stream) + moved / (L2_BYTES_PER_SECOND * threads)
+
+    def pack(self, p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
+        """Filter (O, I/G, *k) -> [G][products][panels][depth][channels][nr]; bias -> [G][panels * nr] or None."""
+        g, panels = geometry(p), -(-columns_of(p) // kernel.nr)
+        gw = as_array(paired(self.m).G)
+        gh = gw if tile(p, self.m)[0] > 1 else np.ones((1, 1))
+        shape = (p.groups, len(gh) * len(gw), panels, g.kernel[0], w.shape[1], kernel.nr)
+        packed = empty(shape, p.types.filter, "filter")
+        core.pack(w.reshape(*w.shape[:2], *g.kernel), gh, gw, packed)
+        return packed, padded_bias(p, bias, panels * kernel.nr)
+
+    def build(self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> core.Winograd:
+        g = geometry(p)
+        xs, ys = strides_of(p.src, p.src_shape, arrays.x_strides), strides_of(p.dst, p.dst_shape, arrays.y_strides)
+        ic, block, columns, y_block = p.ic // p.groups, p.src.block(1), columns_of(p), p.dst.block(1)
+        held = -(-ic // block) * block
+        whole = max(1, columns)
+        rows = [find(f"winograd_{side}", p.types.name, kernel.isa, *tile(p, self.m)) for side in ("in", "out")]
+        return core.Winograd(
+            kernel.name, tuple(row.name for row in rows), [float(k) for k in kernel_table(self.m)], g, threads,
+            (xs[0][0].stride, *spatial_strides(xs)), ic,
+            (held, block if block > 1 else max(1, held), xs[1][0].stride, ic // block * xs[1][0].stride),
+            (ys[0][0].stride, *spatial_strides(ys)),
+            (columns, y_block, ys[1][0].stride) if y_block > 1 else (columns, whole, p.types.dst.itemsize * whole),
+            *cut(p, self.m, kernel, threads),
+        )  # fmt: skip
+
+
+WINOGRAD = tuple(map(Winograd, PAIRS))
 
 
 def tile(p: ConvProblem, m: int) -> tuple[int, int]:
     """The tile of outputs: m x m, or 1 x m where the filter is one row."""
     return (m if geometry(p).kernel[1] == 3 else 1), m
-
-
-def support(m: int, p: ConvProblem) -> str | None:
-    """Why F(m x m, 3x3) cannot do `p` on its layouts as they are; None if it can."""
-    g = geometry(p)
-    kernel = "x".join(map(str, p.kernel))
-    if g.kernel[1:] not in ((3, 3), (1, 3)):
-        return f"winograd is for kernels of 3 and 3x3, not of {kernel}"
-    if g.stride[1:] != (1, 1):
-        return f"winograd is for stride 1, not {p.stride}"
-    if g.dilation[2] != 1 or g.dilation[1] != 1 < g.kernel[1]:
-        return f"winograd is for dilation 1, not {p.dilation}"
-    for layout, channels, side in ((p.src, p.ic, "input"), (p.dst, p.oc, "output")):
-        block = layout.block(1)
-        if not channels_innermost(layout) or (block > 1 and block % 8):
-            return f"{side} layout {layout} does not have its channels innermost, whole or in blocks of 8 or 16"
-        if p.groups > 1 and channels // p.groups % block:
-            return f"{channels // p.groups} {side} channels a group are no multiple of the block in {layout}"
-    return None
-
-
-def accuracy(m: int, p: ConvProblem) -> str:
-    """The strictest accuracy that allows it: direct summation over few channels rounds little, F(4,3) does not."""
-    if m == 2 or (m == 4 and p.ic // p.groups >= FEW_CHANNELS):
-        return "standard"
-    return "fast"
-
-
-def columns(p: ConvProblem) -> int:
-    """Output channels of a group that are written, pads included."""
-    block = p.dst.block(1)
-    return -(-(p.oc // p.groups) // block) * block
-
-
-def pack(m: int, p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
-    """Filter (O, I/G, *k) -> [G][products][panels][depth][channels][nr]; bias -> [G][panels * nr] or None."""
-    g, per_group = geometry(p), p.oc // p.groups
-    panels = -(-columns(p) // kernel.nr)
-    mh, _ = tile(p, m)
-    gw = as_array(paired(m).G)
-    gh = gw if mh > 1 else np.ones((1, 1))
-    shape = (p.groups, len(gh) * len(gw), panels, g.kernel[0], w.shape[1], kernel.nr)
-    packed = empty(shape, np.dtype(np.float32), "filter")
-    core.pack(w.reshape(*w.shape[:2], *g.kernel), gh, gw, packed)
-    if bias is None:
-        return packed, None
-    padded = np.zeros((p.groups, panels * kernel.nr), np.float32)
-    padded[:, :per_group] = bias.reshape(p.groups, per_group)
-    return packed, padded
 
 
 def _counts(p: ConvProblem, m: int) -> tuple[int, int, int]:
@@ -84,7 +119,7 @@ def _counts(p: ConvProblem, m: int) -> tuple[int, int, int]:
     mh, mw = tile(p, m)
     tiles = p.n * g.out[0] * -(-g.out[1] // mh) * -(-g.out[2] // mw)
     products = (mh + 2 if mh > 1 else 1) * (mw + 2)
-    return tiles, products, 4 * products * p.ic * g.kernel[0] * (p.oc // p.groups)
+    return tiles, products, p.types.filter.itemsize * products * p.ic * g.kernel[0] * (p.oc // p.groups)
 
 
 def cut(p: ConvProblem, m: int, kernel: Kernel, threads: int) -> tuple[int, int]:
@@ -94,51 +129,15 @@ def cut(p: ConvProblem, m: int, kernel: Kernel, threads: int) -> tuple[int, int]
     small as keeps V and M in L2 beside it. Each thread shall have its share of the tasks.
     """
     tiles, products, filter_bytes = _counts(p, m)
-    panels = max(1, -(-columns(p) // kernel.nr))
-    rows = max(12, GROUP // products // 12 * 12)
+    panels = max(1, -(-columns_of(p) // kernel.nr))
+    rows = max(12, GROUP_PRODUCTS // products // 12 * 12)
     if filter_bytes > machine.last_level_cache() // 2:
         rows *= 2
-    groups, blocks = max(1, -(-tiles // rows)), max(1, panels * kernel.nr // BLOCK)
+    groups, blocks = max(1, -(-tiles // rows)), max(1, panels * kernel.nr // BLOCK_CHANNELS)
     if p.groups * groups * blocks % threads:
         even = -(-groups // threads) * threads
-        if tiles // even >= FEW or panels < threads:
+        if tiles // even >= FEW_TILES or panels < threads:
             groups = min(even, max(1, tiles))
         else:
             blocks = min(panels, -(-blocks // threads) * threads)
     return groups, blocks
-
-
-def estimate(m: int, p: ConvProblem, kernel: Kernel, lanes: int, flops: float, threads: int) -> float:
-    """Seconds on `threads` that do `flops` a second each, in vectors of `lanes`."""
-    tiles, products, filter_bytes = _counts(p, m)
-    groups, _ = cut(p, m, kernel, threads)
-    depth = p.ic // p.groups * geometry(p).kernel[0]
-    per_group = -(-columns(p) // lanes) * lanes
-    multiply = 2 * products * tiles * p.groups * (depth + 12) * per_group / (flops * threads)
-    far = filter_bytes > machine.last_level_cache() // 2
-    stream = groups * filter_bytes / (MEMORY if far else CACHE)
-    moved = 4 * (products + prod(tile(p, m))) * tiles * p.groups * (depth + per_group)
-    return max(multiply, stream) + moved / (L2 * threads)
-
-
-def packs(m: int) -> float:
-    """What `pack` takes, in reorders of the filter: as many times the elements, and arithmetic."""
-    return ((m + 2) / 3) ** 2 * PACK
-
-
-def build(m: int, p: ConvProblem, kernel: Kernel, threads: int, x_strides, y_strides, gather: bool):
-    """Executor for input and output arrays of these byte strides."""
-    g = geometry(p)
-    xs, ys = strides_of(p.src, p.src_shape, x_strides), strides_of(p.dst, p.dst_shape, y_strides)
-    ic, block, cols, y_block = p.ic // p.groups, p.src.block(1), columns(p), p.dst.block(1)
-    held = -(-ic // block) * block
-    mh, mw = tile(p, m)
-    names = tuple(f"winograd_{side}_{mh}x{mw}_f32_{kernel.isa}" for side in ("in", "out"))
-    return core.Winograd(
-        kernel.name, names, [float(k) for k in kernel_table(m)], g, threads,
-        (xs[0][0].stride, *spatial_strides(xs)), ic,
-        (held, block if block > 1 else max(1, held), xs[1][0].stride, ic // block * xs[1][0].stride),
-        (ys[0][0].stride, *spatial_strides(ys)),
-        (cols, y_block, ys[1][0].stride) if y_block > 1 else (cols, max(1, cols), 4 * max(1, cols)),
-        *cut(p, m, kernel, threads),
-    )  # fmt: skip

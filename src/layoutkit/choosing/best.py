@@ -1,0 +1,23 @@
+"""What does a problem best: decided once, and again when anything has changed that decides."""
+
+from __future__ import annotations
+
+from .._core import registry
+from . import tuning
+from .cache import plans
+from .measuring import first_use
+from .problem import Choice, Problem
+from .ranking import rank
+from .table import cost_table
+
+
+def choices(problem: Problem) -> tuple[Choice, ...]:
+    """The candidates of a problem, best first; where tuning measures, they are measured first."""
+    if tuning.mode() == "measure" and problem.work:
+        for part in problem.parts():
+            first_use(part)
+    return plans.of(_ranked, problem, registry.isa(), cost_table.generation)
+
+
+def _ranked(problem: Problem, isa: str, generation: int) -> tuple[Choice, ...]:
+    return tuple(rank(problem))

@@ -1,0 +1,74 @@
+"""Candidates in the order of what they cost: measured, or estimated and corrected by what was measured nearby."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from .._core import registry
+from . import model, tuning
+from .cache import plans
+from .costfile import Cost
+from .problem import Candidate, Choice, Problem
+from .table import cost_table
+
+DOUBT = 8.0  # times an estimate, past which a measured cost is doubted: few estimates are that far off
+
+
+def candidates_of(problem: Problem) -> Sequence[Candidate]:
+    """The candidates of a problem, made once."""
+    return plans.of(_candidates, problem, registry.isa())
+
+
+def _candidates(problem: Problem, isa: str) -> tuple[Candidate, ...]:
+    return tuple(problem.candidates())
+
+
+def rank(problem: Problem, candidates: Sequence[Candidate] | None = None) -> list[Choice]:
+    """Candidates of a problem, all or some, best first: measured ones before estimated ones.
+
+    But an estimate goes before a measured cost of more than `DOUBT` times as much: then one of the two is wrong, and
+    estimates are off by less than that, measurements that something disturbed unnoticed by more.
+    """
+    known: dict[Problem, _Known] = {}
+
+    def cost(problem: Problem, name: str, estimate: float) -> tuple[float, Cost | None]:
+        if problem not in known:
+            known[problem] = _Known(problem)
+        return known[problem].cost(name, estimate)
+
+    choices = []
+    for c in candidates_of(problem) if candidates is None else candidates:
+        parts = [cost(problem, c.name, c.estimate), *(cost(*step) for step in c.steps)]
+        seconds, measured = sum(part[0] for part in parts), parts[0][1]
+        if measured and all(part[1] for part in parts):
+            basis = f"{measured.count} timings +-{measured.spread / measured.median:.1%}"
+            choices.append(Choice(c, seconds, "measured", basis))
+        else:
+            basis = "its packing was not measured" if measured else known[problem].factors.basis
+            choices.append(Choice(c, seconds, "estimated", basis))
+    return sorted(choices, key=lambda c: c.seconds if c.source == "measured" else DOUBT * c.seconds)
+
+
+class _Known:
+    """What is known of the costs of a problem."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem, self._off = problem, tuning.mode() == "off"
+        key = problem.key
+        self._costs: Mapping[str, Cost] = {} if self._off else cost_table.costs(key)
+        self._doubtful: Mapping[str, Cost] = {} if self._off else cost_table.doubtful(key)
+        self._factors: model.Corrections | None = None
+
+    @property
+    def factors(self) -> model.Corrections:
+        """What estimates are off by; looked for where an estimate counts."""
+        if self._factors is None:
+            self._factors = model.corrections(self._problem, own=not self._off)
+        return self._factors
+
+    def cost(self, name: str, estimate: float) -> tuple[float, Cost | None]:
+        """Seconds of a candidate, and the measurement that says so, if one does."""
+        if name in self._costs:
+            return self._costs[name].min, self._costs[name]
+        seconds = estimate * self.factors[name]
+        return min(seconds, self._doubtful[name].min) if name in self._doubtful else seconds, None

@@ -1,0 +1,55 @@
+"""How plans are made: by measured costs, by measuring what the table lacks, or by estimates only."""
+
+from __future__ import annotations
+
+import os
+from math import inf
+
+from .table import cost_table
+
+MODES = ("measure", "estimate", "off")
+MODE = "LAYOUTKIT_TUNING"
+_mode, _budget, _changes = os.environ.get(MODE) or "estimate", inf, 0
+if _mode not in MODES:
+    raise ImportError(f"{MODE}={_mode!r}: expected one of {', '.join(MODES)}")
+
+
+def tuning(mode: str, budget: float | None = None) -> str:
+    """Set how plans are made from now on; returns the mode before. ``LAYOUTKIT_TUNING`` sets it from the start.
+
+    Parameters
+    ----------
+    mode : {"estimate", "measure", "off"}
+        "estimate" (the default) takes measured costs where the table has them and estimates elsewhere, from what
+        was measured nearby; "measure" measures the most promising candidates of problems that the table lacks, on
+        first use, and saves them when the process ends; "off" never looks at the table.
+    budget : float, optional
+        Seconds that "measure" may spend from now on, all problems together. A problem that would take more than is
+        left is estimated.
+    """
+    global _mode, _budget, _changes
+    if mode not in MODES:
+        raise ValueError(f"tuning: expected one of {', '.join(MODES)}, got {mode!r}")
+    if budget is not None and (mode != "measure" or not budget >= 0):
+        raise ValueError(f"tuning: budget is seconds for 'measure', got {budget!r} for {mode!r}")
+    before, _mode, _budget = _mode, mode, inf if budget is None else float(budget)
+    _changes += 1
+    cost_table.generation += 1
+    return before
+
+
+def mode() -> str:
+    """The mode of tuning."""
+    return _mode
+
+
+def changes() -> int:
+    """How often `tuning` has been called."""
+    return _changes
+
+
+def budget(spent: float = 0.0) -> float:
+    """Seconds left for measuring, after `spent` more."""
+    global _budget
+    _budget -= spent
+    return _budget

@@ -1,0 +1,156 @@
+"""What an algorithm of convolution is: one class each, which says what it takes, what that costs, and builds it.
+
+An algorithm works on native layouts and packs the filter its own way; what it does not take itself, a route reorders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..._core import registry
+from ..._core.executor import Executor
+from ..._core.registry import Kernel
+from ...formats.layout import Layout
+from ..order import reproducible
+from ..padded import PaddedInput, padded_input
+from ..problem import ConvProblem
+from ..route import MOVE_BYTES_PER_SECOND, Arrays, Route, Runs
+
+CHANNELS_LAST = {3: "NWC", 4: "NHWC", 5: "NDHWC"}
+NATIVE = {
+    "channels": CHANNELS_LAST,
+    "pixels": {3: "NCW", 4: "NCHW", 5: "NCDHW"},
+    "blocks": {3: "nCw16c", 4: "nChw16c", 5: "nCdhw16c"},
+}
+# What register tiles are estimated to do, for each instruction set and type.
+FLOPS_PER_SECOND = {("portable", "f32"): 16e9, ("avx2", "f32"): 120e9, ("avx512", "f32"): 240e9}
+CALL_SECONDS = 1e-6
+
+
+class Algorithm:
+    """One way to convolve. Subclasses say what differs.
+
+    Attributes
+    ----------
+    name : str
+        What forcing calls it.
+    variant : str
+        One of several ways that share the name.
+    family : str
+        Of the kernels it runs on.
+    via : str
+        Of `NATIVE`: the layout where a side has to be reordered.
+    detour : str
+        Of `NATIVE`: a layout that may be worth a reorder there and back, though it takes the problem's own.
+    filters : str
+        Packed filters of equal words, panels and blocks are the same.
+    packs : float
+        What packing takes, in reorders of the filter.
+    gather : bool
+        Whether taps are copied into a matrix first, with zeros for the padding.
+    reads_padded : bool
+        Whether it reads a padded input in any case.
+    """
+
+    name: str
+    filters: str
+    variant = ""
+    family = "gemm"
+    via = "channels"
+    detour = ""
+    packs = 1.0
+    gather = reads_padded = False
+
+    # What it takes
+
+    def supports(self, p: ConvProblem) -> str | None:
+        """Why it cannot do `p` on its layouts as they are; None if it can."""
+        raise NotImplementedError
+
+    def accuracy(self, p: ConvProblem, threads: int) -> str:
+        """The strictest accuracy that allows it."""
+        return reproducible(p)
+
+    def natives(self, p: ConvProblem) -> list[ConvProblem] | str:
+        """`p` on layouts that it takes, the fewest sides changed, and on those of its detour; or why on none."""
+        reason, via = self.supports(p), Layout(NATIVE[self.via][p.src.rank])
+        copies = self.lacks_padding(p) and not self.reads_padded  # the padded input is made in `via`
+        found = [p] if reason is None and not (copies and p.src != via) else []
+        if not found and (self.via == "channels" or self.reads_padded):
+            sides = [(via, p.dst), (via, via)] if copies else [(p.src, via), (via, p.dst), (via, via)]
+            changed = (replace(p, src=src, dst=dst) for src, dst in sides)
+            found += [native for native in changed if self.supports(native) is None][:1]
+        if self.detour and not copies:
+            blocks = Layout(NATIVE[self.detour][p.src.rank])
+            native = replace(p, src=blocks, dst=blocks)
+            if native not in found and self.supports(native) is None:
+                found.append(native)
+        if self.reads_padded and found:
+            padded = self.padded(found[0], None)
+            if padded and not p.copy_fits(padded.bytes):
+                return f"its padded copy of the input would take {padded.bytes} bytes"
+        return found or reason or ""
+
+    def redundant(self, p: ConvProblem) -> bool:
+        """Whether another algorithm does the same for less."""
+        return False
+
+    def kernels(self, p: ConvProblem) -> Sequence[Kernel]:
+        """The rows that could carry it out."""
+        return registry.best(self.family, p.types.name)
+
+    def takes_strides(self, layout: Layout, shape: Sequence[int], strides: Sequence[int], width: int) -> bool:
+        """Whether an array of these byte strides, of elements of `width` bytes, is read or written where it lies."""
+        raise NotImplementedError
+
+    def lacks_padding(self, p: ConvProblem) -> bool:
+        """Whether padding has to be there that is summed: register tiles may leave out some of it only."""
+        return p.zeros and p.pads and not self.gather
+
+    def padded(self, p: ConvProblem, x_strides: tuple[int, ...] | None) -> PaddedInput | None:
+        """The padded input that is read in place of one of these strides, if there has to be one."""
+        return padded_input(p, p.n, p.types.src.itemsize * p.ic) if self.lacks_padding(p) else None
+
+    # What it costs
+
+    def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
+        """Seconds of its loop nest, by counting what it would execute."""
+        raise NotImplementedError
+
+    def seconds(self, p: ConvProblem, native: ConvProblem, kernel: Kernel | None, threads: int) -> float:
+        """Seconds of a route: of its loop nest, and of the bytes that reorders move."""
+        assert kernel is not None
+        copied = native.src != p.src or self.reads_padded or self.lacks_padding(native)
+        moved = copied * p.src_bytes + (native.dst != p.dst) * p.dst_bytes
+        return self.estimate(native, kernel, threads) + 2 * moved / (MOVE_BYTES_PER_SECOND * threads) + CALL_SECONDS
+
+    # What runs
+
+    def packing(self, native: ConvProblem, kernel: Kernel) -> str:
+        """Filters packed under equal words are the same."""
+        return f"{self.filters} {kernel.nr} {native.dst.block(1)}"
+
+    def pack(self, p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None) -> Any:
+        """Filter (O, I/G, *k) and bias as the loop nest reads them."""
+        raise NotImplementedError
+
+    def build(self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> Executor:
+        """The loop nest between arrays of exact strides, in native layouts."""
+        raise NotImplementedError
+
+    def route(self, p: ConvProblem, native: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> Runs:
+        """All that a call runs."""
+        return Route(p, native, self, kernel, threads, arrays)
+
+    def describe(self, kernel: Kernel) -> str:
+        """What the cost table knows a candidate by, the layouts it goes through aside."""
+        return " ".join(filter(None, (self.name, self.variant, kernel.name)))
+
+
+def flops_per_second(p: ConvProblem, kernel: Kernel) -> float:
+    """What a register tile of the kernel's instruction set is estimated to do on one thread."""
+    return FLOPS_PER_SECOND[kernel.isa, p.types.name]

@@ -1,0 +1,21 @@
+"""im2col: the taps of a block of output pixels are gathered into a matrix, then multiplied by the filter."""
+
+from __future__ import annotations
+
+from ..problem import ConvProblem
+from .sums import FilterSums, PixelSums
+
+
+class Im2colByPixels(PixelSums):
+    """Where channels are innermost."""
+
+    name, gather = "im2col", True
+
+    def redundant(self, p: ConvProblem) -> bool:
+        return p.taps == 1  # the same as direct, and a copy
+
+
+class Im2colByFilters(FilterSums):
+    """Where pixels are innermost."""
+
+    name, filters, gather = "im2col", "planes", True

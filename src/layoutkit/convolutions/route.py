@@ -1,0 +1,121 @@
+"""Routes: everything between the caller's input and output. Reorder if need be, convolve, reorder if need be."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+
+from .._core import route as core
+from .._core.registry import Kernel
+from ..memory import spans
+from ..memory.pool import pool
+from ..memory.spans import PlanError, Span
+from ..reorders.problem import best_program
+from .footprint import check_executor
+from ..memory.arrays import contiguous_strides
+from .problem import ACCURACIES, ConvProblem
+
+if TYPE_CHECKING:
+    from .algorithms.base import Algorithm
+
+SMALL_FLOPS = 1 << 21  # below which a second thread costs more than it brings
+MOVE_BYTES_PER_SECOND = 20e9  # read and written by a reorder or a gather; the table replaces it problem by problem
+NEW_PAGE_BYTES_PER_SECOND = 3e9  # the same where memory is touched for the first time: calls look for signals that often
+
+
+class Arrays(NamedTuple):
+    """The arrays of a call, as far as a route depends on them: byte strides of input and output."""
+
+    x_strides: tuple[int, ...]
+    y_strides: tuple[int, ...]
+
+
+class Runs(Protocol):
+    """What a candidate of a convolution builds.
+
+    Attributes
+    ----------
+    run : callable
+        ``run(x, w, bias, y, finish=None, add=None, workspace=None)`` with a filter and bias that `pack` made, and
+        ``run.needs(y, add)``, bytes of workspace.
+    packing : str
+        Filters that were packed under an equal one fit.
+    """
+
+    run: Any
+    packing: str
+
+    def pack(self, w: np.ndarray, bias: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+        """Filter in OIHW order and bias as `run` reads them."""
+        ...
+
+
+class Route:
+    """A convolution by a compiled loop nest, ready to run on arrays of exact strides: see `Runs`.
+
+    Parameters
+    ----------
+    p, native : ConvProblem
+        What is asked for; and the same on layouts that the algorithm works on.
+    """
+
+    def __init__(
+        self, p: ConvProblem, native: ConvProblem, algorithm: Algorithm, kernel: Kernel, threads: int, arrays: Arrays
+    ) -> None:
+        self.algorithm, self.kernel, self.native = algorithm, kernel, native
+        self.packing = algorithm.packing(native, kernel)
+        threads = useful_threads(p, threads)
+        x_strides, y_strides = arrays
+        x_width, y_width = p.types.src.itemsize, p.types.dst.itemsize
+        before = after = residual = None
+        x_bytes = y_bytes = 0
+        pads = None
+        padded = algorithm.padded(native, x_strides if native.src == p.src else None)
+        if padded:
+            before = best_program(p.src, native.src, p.src_shape, x_width, x_strides, padded.strides)
+            x_strides, x_bytes, pads, native = padded.strides, padded.bytes, padded[2:6], padded.problem
+        elif native.src != p.src or not algorithm.takes_strides(p.src, p.src_shape, x_strides, x_width):
+            inner = contiguous_strides(native.src, p.src_shape, x_width)
+            before = best_program(p.src, native.src, p.src_shape, x_width, x_strides, inner)
+            x_bytes = prod(native.src.physical_shape(p.src_shape)) * x_width
+            x_strides = inner
+        if native.dst != p.dst or not algorithm.takes_strides(p.dst, p.dst_shape, y_strides, y_width):
+            inner = contiguous_strides(native.dst, p.dst_shape, y_width)
+            after = best_program(native.dst, p.dst, p.dst_shape, y_width, inner, y_strides)
+            residual = best_program(p.dst, native.dst, p.dst_shape, y_width, y_strides, inner)
+            y_bytes = prod(native.dst.physical_shape(p.dst_shape)) * y_width
+            y_strides = inner
+        executor = algorithm.build(native, kernel, threads, Arrays(x_strides, y_strides))
+        # without padding every way adds the same products, so that zeros have the same sign
+        executor.positive = p.accuracy == ACCURACIES[0] and p.pads
+        touched = (p.src_bytes + p.dst_bytes) / NEW_PAGE_BYTES_PER_SECOND
+        seconds = max(algorithm.seconds(p, self.native, kernel, threads), touched)
+        self.run = core.Route(before, executor, after, residual, x_bytes, y_bytes, pool, seconds, pads)
+        source = spans.of_array(native.src.physical_shape(p.src_shape), x_strides, x_width).at(self.run.start)
+        target = spans.of_array(native.dst.physical_shape(p.dst_shape), y_strides, y_width)
+        if before is not None:
+            if spans.overlaps_itself(native.src.physical_shape(p.src_shape), x_strides, x_width):
+                raise PlanError(f"{self}: elements of the reordered input overlap, strides {x_strides}")
+            spans.check(source, Span(0, x_bytes), f"{self}: reordered input")
+            source = Span(0, x_bytes)
+        if after is not None:
+            spans.check(target, Span(0, y_bytes), f"{self}: output to be reordered")
+        self._needs = check_executor(executor, source, target, str(self))
+
+    def __str__(self) -> str:
+        return f"{self.native}, {self.algorithm.name} by {self.kernel.name}"
+
+    def pack(self, w: np.ndarray, bias: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+        """Filter in OIHW order and bias as this route reads them."""
+        packed, biases = self.algorithm.pack(self.native, self.kernel, w, bias)
+        for name, needed, held in zip(("filter", "bias"), self._needs, (packed, biases)):
+            if held is not None and held.nbytes < needed:
+                spans.check(Span(0, needed), Span(0, held.nbytes), f"{self}: packed {name}")
+        return packed, biases
+
+
+def useful_threads(p: ConvProblem, threads: int) -> int:
+    """How many of `threads` a convolution uses."""
+    return threads if p.flops >= SMALL_FLOPS else 1

@@ -1,0 +1,289 @@
+"""Convolutions as problems that are chosen for: on so many threads, by any algorithm or a forced one.
+
+Candidates are routes; their costs are of the whole. Packing a filter that is met in one call only is a step of theirs.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from .._core import registry
+from .._core import route as core
+from .._core.registry import Kernel
+from ..choosing.best import choices
+from ..choosing.cache import plans
+from ..choosing.keys import NUMBER, THREADS, sizes
+from ..choosing.machine import last_level_cache
+from ..choosing.measuring import known
+from ..choosing.model import reads
+from ..choosing.plan import SlowPathWarning
+from ..choosing.problem import Candidate, Choice, Problem, Step
+from ..choosing.ranking import candidates_of
+from ..memory.arrays import contiguous_strides, empty
+from .algorithms import ALGORITHMS, AUTO, Algorithm
+from .algorithms.base import FLOPS_PER_SECOND
+from .features import conv_features, filter_features
+from .problem import ACCURACIES, KEY, MOST_BYTES, ConvProblem
+from .route import MOVE_BYTES_PER_SECOND, SMALL_FLOPS, Arrays, Runs
+from .types import F32, TYPES, ConvTypes
+
+PACK_BYTES_PER_SECOND, PACK_SECONDS = 10e9, 5e-6  # read and written by packing a filter; of a call of it
+FILTER_KEY = f"filter o({NUMBER}) c({NUMBER}) k({sizes(3)}) g({NUMBER}) ({'|'.join(TYPES)})"
+_FILTER = re.compile(f"{FILTER_KEY}")
+_PACKS = {a.filters: a.packs for a in ALGORITHMS}
+SLOW = 4.0  # times what its flops or bytes would take: a way that is slower is a fallback
+_slow: set[ConvProblem] = set()  # that has been warned of
+COLD_BYTES, COLD_COPIES = 64 << 20, 256
+
+
+def contiguous(p: ConvProblem) -> Arrays:
+    """Contiguous arrays of a problem."""
+    x, y = ((p.src, p.src_shape, p.types.src), (p.dst, p.dst_shape, p.types.dst))
+    return Arrays(*(contiguous_strides(layout, shape, dtype.itemsize) for layout, shape, dtype in (x, y)))
+
+
+@dataclass(frozen=True)
+class ConvTask(Problem):
+    """A convolution on so many threads.
+
+    `once`: the filter is met in this call only, packing it is part of the cost.
+    """
+
+    problem: ConvProblem
+    threads: int
+    algorithm: str = AUTO
+    once: bool = False
+
+    @property
+    def key(self) -> str:
+        """What the cost table knows it by, however it is asked for."""
+        return f"{self.problem} t{self.threads}"
+
+    @property
+    def work(self) -> int:
+        """Multiplications and additions."""
+        return self.problem.flops if all(self.problem.src_shape) and all(self.problem.dst_shape) else 0
+
+    @classmethod
+    def parse(cls, key: str) -> ConvTask:
+        """The task of a key."""
+        text, _, threads = key.rpartition(" t")
+        return cls(ConvProblem.parse(text), int(threads))
+
+    def features(self) -> tuple[float, ...]:
+        """Where it lies among other convolutions."""
+        return conv_features(self.problem, self.threads)
+
+    def candidates(self) -> Iterator[Candidate]:
+        """The routes; ValueError if there is none."""
+        p, reasons = self.problem, []
+        asked = [a for a in ALGORITHMS if self.algorithm in (AUTO, a.name)]
+        packing = PackTask.of(p) if self.once else None
+        for a in asked:
+            if self.algorithm == AUTO and a.redundant(p):
+                continue
+            natives = self._natives(a)
+            if isinstance(natives, str):
+                reasons.append(natives)
+                continue
+            for native, kernel in product(natives, a.kernels(p)):
+                via = "" if native == p else f" via {native.src}>{native.dst}"
+                yield Candidate(
+                    f"{a.describe(kernel)}{via}",
+                    a.seconds(p, native, kernel, self.threads),
+                    partial(self._build, native, a, kernel),
+                    (packing.step(a.packing(native, kernel)),) if packing else (),
+                )
+        if len(reasons) == len(asked):
+            why = "; ".join(dict.fromkeys(reasons))
+            raise ValueError(f"{p}: algorithm {self.algorithm!r} cannot do it: {why}")
+
+    def _natives(self, a: Algorithm) -> list[ConvProblem] | str:
+        """What an algorithm works on; or why it is no candidate."""
+        found = a.natives(self.problem)
+        needed = a.accuracy(self.problem, self.threads)
+        if isinstance(found, str) or ACCURACIES.index(needed) <= ACCURACIES.index(self.problem.accuracy):
+            return found
+        name = f"{a.name} {a.variant}".strip()
+        return f"{name} is of accuracy {needed!r} here, {self.problem.accuracy!r} was asked for"
+
+    def _build(self, native: ConvProblem, a: Algorithm, kernel: Kernel, arrays: Arrays | None = None) -> Runs:
+        return a.route(self.problem, native, kernel, self.threads, arrays or contiguous(self.problem))
+
+    def parts(self) -> Sequence[Problem]:
+        """Itself, by any algorithm, and packing its filter where that counts."""
+        whole = replace(self, algorithm=AUTO, once=False)
+        return (whole, PackTask.of(self.problem)) if self.once else (whole,)
+
+    def prepare(self) -> Callable[[Runs], Callable[[], object]]:
+        """Contiguous arrays, as what turns a route into a call on them."""
+        p = self.problem
+        x = np.ones(p.src.physical_shape(p.src_shape), p.types.src)
+        y = empty(p.dst.physical_shape(p.dst_shape), p.types.dst, "measure", x)  # as a call makes it
+        y[...] = 1
+        w = _filter(p)
+
+        def runner(route: Runs):
+            filter, bias = route.pack(w, None)
+            return partial(route.run, x, filter, bias, y)
+
+        return runner
+
+
+@dataclass(frozen=True)
+class PackTask(Problem):
+    """Packing a filter, on one thread. Its candidates are the distinct ways in which routes of `whole` want it."""
+
+    oc: int
+    ic: int
+    kernel: tuple[int, ...]
+    groups: int
+    types: ConvTypes = F32
+    whole: ConvProblem | None = None
+
+    @classmethod
+    def of(cls, p: ConvProblem) -> PackTask:
+        """The filter of a convolution."""
+        return cls(p.oc, p.ic, p.kernel, p.groups, p.types, p)
+
+    @classmethod
+    def parse(cls, key: str) -> PackTask:
+        """The task of a key, without candidates: what it would take can be estimated."""
+        found = _FILTER.fullmatch(key)
+        if not found:
+            raise ValueError(f"not a filter to pack: {key!r}")
+        oc, ic, kernel, groups, types = found.groups()
+        return cls(int(oc), int(ic), tuple(map(int, kernel.split("x"))), int(groups), TYPES[types])
+
+    @property
+    def key(self) -> str:
+        """What the cost table knows it by."""
+        return f"filter o{self.oc} c{self.ic} k{'x'.join(map(str, self.kernel))} g{self.groups} {self.types.name}"
+
+    @property
+    def elements(self) -> int:
+        """Of the filter."""
+        return self.oc * self.ic // self.groups * prod(self.kernel)
+
+    @property
+    def work(self) -> int:
+        """Bytes read and written, without pads."""
+        return 2 * self.types.filter.itemsize * self.elements
+
+    def features(self) -> tuple[float, ...]:
+        """Where it lies among other filters."""
+        return filter_features(self.oc, self.ic, prod(self.kernel), self.groups)
+
+    def candidates(self) -> Iterator[Candidate]:
+        """The distinct packings; of the routes that were measured, if any were."""
+        if self.whole is None:
+            return
+        found = candidates_of(ConvTask(self.whole, 1, once=True))
+        measured = known(ConvTask(self.whole, 1).key)
+        some = [c for c in found if c.name in measured] or found
+        ways = {step.name: (step, c) for c in some for step in c.steps}
+        for name, (step, c) in ways.items():
+            yield Candidate(name, step.estimate, c.build)
+
+    def estimates(self) -> Callable[[str], float | None]:
+        """Of packings by any name."""
+        return self.estimate
+
+    def estimate(self, packing: str) -> float:
+        """Seconds of a packing, by counting bytes."""
+        return PACK_SECONDS + self.work / PACK_BYTES_PER_SECOND * _PACKS.get(packing.rsplit(" ", 2)[0], 1.0)
+
+    def step(self, packing: str) -> Step:
+        """One of its ways, as a step of a route."""
+        return Step(self, packing, self.estimate(packing))
+
+    def prepare(self) -> Callable[[Runs], Callable[[], object]]:
+        """A filter, as what turns a route into a call that packs it."""
+        assert self.whole is not None
+        w = _filter(self.whole)
+        return lambda route: partial(route.pack, w, None)
+
+
+reads("conv", f"{KEY} {THREADS}")(ConvTask.parse)
+reads("filter", FILTER_KEY)(PackTask.parse)
+
+
+def _filter(p: ConvProblem) -> np.ndarray:
+    return np.ones((p.oc, p.ic // p.groups, *p.kernel), p.types.filter)
+
+
+def ways(task: ConvTask) -> tuple[Choice, ...]:
+    """The routes of a task, best first; a warning where all of them are slow."""
+    found = choices(task)
+    p = task.problem
+    if task.algorithm == AUTO and p not in _slow and (text := slowness(task, found)):
+        _slow.add(p)
+        warnings.warn(f"{p}: {text}", SlowPathWarning, stacklevel=7)
+    return found
+
+
+def best_route(task: ConvTask, arrays: Arrays, compiled: bool = False) -> Runs:
+    """The route that a call takes; `compiled`: the best of those that run without Python."""
+    check_strides(task.problem, arrays)
+    for choice in ways(task):
+        found = plans.of(_built, choice.candidate.build, arrays)
+        if not compiled or isinstance(found.run, core.Route):
+            return found
+    raise ValueError(f"{task.problem}: algorithm {task.algorithm!r} runs in Python only")
+
+
+def _built(build: Callable[[Arrays], Runs], arrays: Arrays) -> Runs:
+    return build(arrays)
+
+
+def check_strides(p: ConvProblem, arrays: Arrays) -> None:
+    """ValueError unless all offsets into arrays of these byte strides fit 63 bits, those of the padding included."""
+    reach = max(n + abs(a) + abs(b) for n, (a, b) in zip(p.size, p.padding))
+    if reach * max(map(abs, (*arrays.x_strides, *arrays.y_strides)), default=0) >= MOST_BYTES:
+        raise ValueError(
+            f"{p}: {reach} pixels at byte strides of {arrays.x_strides} and {arrays.y_strides} are beyond 2**62 bytes"
+        )
+
+
+def slowness(task: ConvTask, ways: Sequence[Choice]) -> str | None:
+    """What to tell of a problem of some size all of whose ways waste most of the machine; None if one does not."""
+    p = task.problem
+    if p.flops < SMALL_FLOPS:
+        return None
+    best = min((way.candidate for way in ways), key=lambda c: c.estimate)
+    flops = p.flops / FLOPS_PER_SECOND[registry.isa(), p.types.name]
+    floor = max(flops, 2 * (p.src_bytes + p.dst_bytes) / MOVE_BYTES_PER_SECOND) / task.threads
+    if best.estimate < SLOW * floor:
+        return None
+    return (
+        f"only slow ways: {best.name}, the best, is expected to take {best.estimate / floor:.0f} times as long as its "
+        f"arithmetic or its data would ({p.ic // p.groups} > {p.oc // p.groups} channels in each of {p.groups} groups)"
+    )
+
+
+def cold_seconds(task: ConvTask, name: str) -> float:
+    """What a route takes, the median, when each call has a filter that has left the caches since it was last used."""
+    p = task.problem
+    route = next(c for c in candidates_of(task) if c.name == name).build()
+    x = np.ones(p.src.physical_shape(p.src_shape), p.types.src)
+    y = np.ones(p.dst.physical_shape(p.dst_shape), p.types.dst)
+    w = _filter(p)
+    copies = max(2, min(COLD_COPIES, max(COLD_BYTES, 2 * last_level_cache()) // w.nbytes))
+    filters = [route.pack(w.copy(), None) for _ in range(copies)]
+    route.run(x, *filters[0], y)
+    timings = []
+    for filter, bias in filters:
+        start = time.perf_counter()
+        route.run(x, filter, bias, y)
+        timings.append(time.perf_counter() - start)
+    return sorted(timings)[copies // 2]

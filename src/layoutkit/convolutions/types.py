@@ -1,0 +1,28 @@
+"""The element types of convolutions: which are known, and the one place that refuses others."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class ConvTypes(NamedTuple):
+    """The types of a convolution, by numpy's dtypes; `name` is that of its kernels' rows, and part of its key."""
+
+    name: str
+    src: np.dtype
+    filter: np.dtype
+    sum: np.dtype  # what products are summed in, and bias and residual are of
+    dst: np.dtype
+
+
+_f32 = np.dtype(np.float32)
+F32 = ConvTypes("f32", _f32, _f32, _f32, _f32)
+TYPES = {t.name: t for t in (F32,)}
+
+
+def check_type(array: np.ndarray, expected: np.dtype, what: str) -> None:
+    """Raise TypeError unless `array` is of the type that a convolution expects there."""
+    if array.dtype != expected:
+        raise TypeError(f"{what}: expected dtype {expected}, got {array.dtype}")

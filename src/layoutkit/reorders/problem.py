@@ -1,0 +1,112 @@
+"""A reorder as a problem: between contiguous arrays of two layouts, on so many threads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from .._core.reorder import Program
+from ..choosing.best import choices
+from ..choosing.keys import LAYOUT, THREADS, sizes
+from ..choosing.machine import last_level_cache
+from ..choosing.model import reads
+from ..choosing.problem import Candidate, Problem
+from ..formats.layout import Layout
+from ..formats.notation import key
+from ..memory.arrays import contiguous_strides, empty
+from .box import Box
+from .features import reorder_features
+from .kinds import KINDS
+from .nests import is_ragged
+from .program import Transfer, program
+
+SMALL_BYTES = 1 << 18  # below which a second thread costs more than it brings
+# Bytes a second on a thread, read and written, where nothing was measured: in memory, in the caches.
+MEMORY_BYTES_PER_SECOND, CACHE_BYTES_PER_SECOND = 12e9, 30e9
+KEY = f"reorder ({sizes(15)}|) ({LAYOUT})>({LAYOUT}) x(8|16|32|64|128)"
+_KEY = re.compile(f"{KEY}(?: ({THREADS}))?")
+
+
+def useful_threads(nbytes: int, threads: int) -> int:
+    """How many of `threads` a reorder that writes `nbytes` uses."""
+    return threads if nbytes >= SMALL_BYTES else 1
+
+
+@dataclass(frozen=True)
+class ReorderProblem(Problem):
+    """A tensor of logical `shape`, elements of `width` bytes, from one dense layout to another."""
+
+    src: Layout
+    dst: Layout
+    shape: tuple[int, ...]
+    width: int
+    threads: int
+
+    def __str__(self) -> str:
+        extents = "x".join(map(str, self.shape))
+        return f"reorder {extents} {key(self.src)}>{key(self.dst)} x{8 * self.width}"
+
+    @property
+    def key(self) -> str:
+        """What the cost table knows it by."""
+        return f"{self} t{self.threads}"
+
+    @property
+    def work(self) -> int:
+        """Bytes read and written, without pads."""
+        return 2 * self.width * prod(self.shape)
+
+    @classmethod
+    def parse(cls, text: str) -> ReorderProblem:
+        """The problem whose key `text` is, on one thread if it says none; ValueError if it is none."""
+        found = _KEY.fullmatch(text)
+        if not found:
+            raise ValueError(f"not a reorder: {text!r}; expected one such as 'reorder 1x64x56x56 NCHW>NHWC x32'")
+        extents, src, dst, bits, threads = found.groups()
+        shape = tuple(map(int, filter(None, extents.split("x"))))
+        problem = cls(Layout(src), Layout(dst), shape, int(bits) // 8, int((threads or "t1")[1:]))
+        if not problem.src.rank == problem.dst.rank == len(shape):
+            raise ValueError(f"not a reorder: {text!r}; its shape and layouts do not fit together")
+        return problem
+
+    def features(self) -> tuple[float, ...]:
+        """Where it lies among other reorders."""
+        return reorder_features(self.src, self.dst, self.shape, self.width, self.threads)
+
+    def candidates(self) -> Iterator[Candidate]:
+        """The ways of `KINDS`."""
+        large = self.work > 2 * last_level_cache()
+        t = self._contiguous()
+        ragged = is_ragged(self.shape, *t.box.sides(t.src, t.src_strides, t.dst, t.dst_strides))
+        rate = MEMORY_BYTES_PER_SECOND if large else CACHE_BYTES_PER_SECOND
+        for i, (name, kind) in enumerate(KINDS.items()):
+            if not kind.slabs or ragged:
+                seconds = self.work / rate * (1 + (kind.stream != large) + i / 100)
+                yield Candidate(name, seconds, partial(program, t, name, bytes(self.width)))
+
+    def _contiguous(self) -> Transfer:
+        strides = [contiguous_strides(layout, self.shape, self.width) for layout in (self.src, self.dst)]
+        return Transfer(self.src, self.dst, self.width, strides[0], strides[1], Box.all_of(self.shape))
+
+    def prepare(self) -> Callable[[Any], Callable[[], object]]:
+        """Contiguous arrays, as what turns a program into a call on them."""
+        dtype = np.dtype(f"V{self.width}" if self.width == 16 else f"u{self.width}")
+        a, b = (empty(x.physical_shape(self.shape), dtype, "measure") for x in (self.src, self.dst))
+        for x in (a, b):  # made as `reorder` makes them, and touched
+            x[...] = np.ones((), dtype)
+        return lambda run: partial(run, a, b, self.threads)
+
+
+reads("reorder", f"{KEY} {THREADS}")(ReorderProblem.parse)
+
+
+def best_program(src: Layout, dst: Layout, shape: tuple[int, ...], width: int, src_strides, dst_strides) -> Program:
+    """The program of a whole tensor by the way that is best on one thread, for whoever reorders on the way."""
+    t = Transfer(src, dst, width, src_strides, dst_strides, Box.all_of(shape))
+    return program(t, choices(ReorderProblem(src, dst, shape, width, 1))[0].candidate.name, bytes(width))
