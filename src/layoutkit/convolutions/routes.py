@@ -195,7 +195,7 @@ def _estimate_sum(native: ConvProblem, algorithm: Algorithm, kernel: Kernel, thr
 
 @lru_cache(32)
 def _kernels(family: str, isa: str) -> list[Kernel]:
-    return registry.best(family, 32)
+    return registry.best(family, "f32")
 
 
 def candidates(

@@ -172,7 +172,7 @@ def suited(found: tuple[Choice, ...], phase: int, given: Given, box: Box) -> str
 def nests_of(src, dst, shape, width, src_strides, dst_strides, kind, box, phase=0):
     """The nests that move elements, the slabs that they make, if they do, and the nests that fill pads."""
     s, d = box.sides(src, src_strides, dst, dst_strides)
-    vector = registry.best("transpose", 32)[0].nr * 4
+    vector = registry.best("transpose", "x32")[0].nr * 4
     full = dst.full_shape(shape)
     slab = slabs(shape, full, s, d, width) if KINDS[kind].slabs and box.whole else None
     if slab:

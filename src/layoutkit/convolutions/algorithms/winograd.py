@@ -6,6 +6,7 @@ from math import prod
 
 import numpy as np
 
+from ..._core import registry
 from ..._core import winograd as core
 from ..._core.registry import Kernel
 from ...choosing import machine
@@ -133,7 +134,7 @@ def build(m: int, p: ConvProblem, kernel: Kernel, threads: int, x_strides, y_str
     ic, block, cols, y_block = p.ic // p.groups, p.src.block(1), columns(p), p.dst.block(1)
     held = -(-ic // block) * block
     mh, mw = tile(p, m)
-    names = tuple(f"winograd_{side}_{mh}x{mw}_f32_{kernel.isa}" for side in ("in", "out"))
+    names = tuple(registry.find(f, kernel.types, kernel.isa, mh, mw).name for f in ("winograd_in", "winograd_out"))
     return core.Winograd(
         kernel.name, names, [float(k) for k in kernel_table(m)], g, threads,
         (xs[0][0].stride, *spatial_strides(xs)), ic,
