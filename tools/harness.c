@@ -24,7 +24,8 @@ static int wrong(const lk_kernel *k, const char *what)
     return 1;
 }
 
-static int lanes_of(const lk_kernel *k) { return k->isa == LK_PORTABLE ? 4 : k->isa == LK_AVX2 ? 8 : 16; }
+/* Bytes of an element of a row that moves them. */
+static int width_of(const lk_kernel *k) { return atoi(k->types + 1) / 8; }
 
 enum { ADD = 1, RESUME };
 
@@ -42,7 +43,7 @@ static int gemm(const lk_kernel *k, int rows, int cols, int taps, int blocks, in
     for (int j = 0; j < COLS; j++) bias[j] = small();
     for (int i = 0; i < ROWS; i++) row[i] = 4 * i * 4 * DEPTH * 3, c_row[i] = 4 * i * COLS;
     for (int t = 0; t < 4; t++) tap[t] = 4 * t * DEPTH * 3, mask[t] = masked ? (uint32_t)draw(1 << 16) : ~0u;
-    for (int j = 0; j < COLS; j++) c_col[j] = 4 * j * lanes_of(k);
+    for (int j = 0; j < COLS; j++) c_col[j] = 4 * j * k->lanes;
     for (int i = 0; i < rows; i++)
         for (int j = 0; j < COLS; j++) {
             double sum = j >= cols || onto == RESUME ? c[i * COLS + j] : bias[j] + (onto ? c[i * COLS + j] : 0);
@@ -66,7 +67,7 @@ static int gemm(const lk_kernel *k, int rows, int cols, int taps, int blocks, in
 static int move(const lk_kernel *k, int n0, int n1, int stream)
 {
     static _Alignas(64) unsigned char src[1 << 20], dst[1 << 20], want[1 << 20];
-    int w = k->family == LK_COPY ? 1 : k->bits / 8;
+    int w = width_of(k);
     lk_move m = {.src = (char *)src, .dst = (char *)dst + 64, .n0 = n0, .n1 = n1, .stream = stream};
     m.s0 = (n1 + 3) * w, m.s1 = w, m.d0 = (n1 + 5) * w, m.d1 = w;
     if (k->family == LK_TRANSPOSE) m.s0 = w, m.s1 = (n0 + 3) * w, m.d0 = (n1 + 5) * w;
@@ -92,7 +93,7 @@ static int panel(const lk_kernel *k, int w, int n0, int n1, int gap)
     if ((int64_t)(n0 * w + 128) * n1 > LK_PANEL_IN || (64 + w) * n1 > LK_PANEL_OUT) return 0;
     for (const lk_kernel *const *all = lk_all_kernels(); *all; all++)
         for (const lk_kernel *r = *all; r->name; r++)
-            if (r->isa == k->isa && r->family == LK_TRANSPOSE && r->bits == 8 * w) nest.fn = (lk_move_fn)r->fn;
+            if (r->isa == k->isa && r->family == LK_TRANSPOSE && width_of(r) == w) nest.fn = (lk_move_fn)r->fn;
     for (size_t i = 0; i < sizeof src; i++) src[i] = (char)draw(256);
     memset(dst, 0x55, sizeof dst), memset(ready, 0x55, sizeof ready);
     for (int t = 0; t < 3; t++)
@@ -113,7 +114,7 @@ static int depthwise(const lk_kernel *k, int rows, int cols, int kw, int step, i
     static float x[H * W * C], w[2 * TAPS * 2 * KW * 16], y[2 * 8 * C], want[2 * 8 * C];
     static _Alignas(64) int32_t order[2 * 2 * 16];
     static _Alignas(64) float copy[(TAPS + 1) * 8 * KW * 16];
-    int lanes = lanes_of(k), channels = 2 * lanes - (each > 1 ? 2 : 3), pixel = 4 * channels;
+    int lanes = k->lanes, channels = 2 * lanes - (each > 1 ? 2 : 3), pixel = 4 * channels;
     int stride = step ? step : 1, apart = step ? 1 : 2, left = kw / 2 * apart, per = step ? step : kw;
     int64_t tap[TAPS], x_at[4], copy_at[TAPS + 1], copy_tap[TAPS], copy_bytes[2] = {4 * lanes};
     uint32_t copy_inside[TAPS + 1] = {0}, inside[TAPS], square[TAPS] = {0}, x_mask[8 * KW + KW] = {0}, y_mask[8] = {0}, x_lanes[4], y_lanes[2], full[2];
@@ -178,7 +179,7 @@ static int strips(const lk_kernel *k, int rows, int cols, int step, int outside)
 {
     enum { WIDE = 24 };
     static float x[WIDE * WIDE * 16], w[9 * 16], bias[16], y[8 * WIDE * 16], want[8 * WIDE * 16];
-    int lanes = lanes_of(k), high = (rows - 1) * step + 3, wide = (cols - 1) * step + 3;
+    int lanes = k->lanes, high = (rows - 1) * step + 3, wide = (cols - 1) * step + 3;
     lk_strips g = {.x = (char *)x, .x_row = 4 * WIDE * lanes, .x_col = 4 * lanes, .w = w, .bias = bias, .y = (char *)y,
                    .y_row = 4 * WIDE * lanes, .y_col = 4 * lanes, .rows = rows, .top = outside & 1,
                    .bottom = high - (outside >> 1 & 1), .cols = cols, .step = step, .left = outside >> 2 & 1,
@@ -269,6 +270,7 @@ static int convert(const lk_kernel *k, int src_type, int dst_type, int n0, int n
     static _Alignas(64) char src[ROOM], dst[ROOM], ready[ROOM];
     const float sub = 1, mul = 2;
     const double sub64 = 1, mul64 = 2;
+    int wide = !strcmp(k->types, "f64");
     int64_t s0 = (n1 + 3) * width[src_type], d0 = (n1 + 5) * width[dst_type];
     memset(dst, 0x55, sizeof dst), memset(ready, 0x55, sizeof ready);
     for (int i = 0; i < n0; i++)
@@ -281,7 +283,7 @@ static int convert(const lk_kernel *k, int src_type, int dst_type, int n0, int n
     lk_convert c = {.src = src, .dst = dst, .n0 = n0, .n1 = n1, .s0 = s0, .d0 = d0, .alpha = 1, .src_type = src_type,
                     .dst_type = dst_type, .stream = stream};
     if (scaled)
-        c.sub = k->bits == 32 ? (char *)&sub : (char *)&sub64, c.mul = k->bits == 32 ? (char *)&mul : (char *)&mul64;
+        c.sub = wide ? (char *)&sub64 : (char *)&sub, c.mul = wide ? (char *)&mul64 : (char *)&mul;
     ((lk_convert_fn)k->fn)(&c);
     return memcmp(dst, ready, sizeof dst) ? wrong(k, "wrong number") : 0;
 }
@@ -361,7 +363,7 @@ static int check(const lk_kernel *k)
         for (int from = 0; from < LK_TYPE_COUNT; from++)
             for (int to = 0; to < LK_TYPE_COUNT; to++) {
                 int wide = from == LK_F64 || to == LK_F64 || from == LK_S32 || to == LK_S32;
-                for (size_t i = 0; i < sizeof sizes / sizeof *sizes && (k->bits == 64 || !wide); i++)
+                for (size_t i = 0; i < sizeof sizes / sizeof *sizes && (!strcmp(k->types, "f64") || !wide); i++)
                     for (int how = 0; how < 4; how++)
                         bad += convert(k, from, to, sizes[i][0], sizes[i][1], how & 1, how > 1);
             }

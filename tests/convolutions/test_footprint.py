@@ -29,7 +29,7 @@ def routes_of(p):
     for a in routes.ALGORITHMS:
         if a.supports(p) is None:
             yield a, lambda a=a: routes.Route(
-                p, p, a, registry.best(a.family, 32)[0], 1, contiguous_strides(p.src, p.src_shape),
+                p, p, a, registry.best(a.family, "f32")[0], 1, contiguous_strides(p.src, p.src_shape),
                 contiguous_strides(p.dst, p.dst_shape),
             )  # fmt: skip
 
@@ -59,7 +59,7 @@ def test_a_loop_nest_that_reaches_outside_is_an_error(p, a, make, side):
 
 
 def routes_of_one(p, a):
-    kernel = registry.best(a.family, 32)[0]
+    kernel = registry.best(a.family, "f32")[0]
     strides = contiguous_strides(p.src, p.src_shape), contiguous_strides(p.dst, p.dst_shape)
     yield a, lambda: routes.Route(p, p, a, kernel, 1, *strides)
 

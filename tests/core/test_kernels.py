@@ -35,7 +35,7 @@ def test_every_instruction_set_has_every_family():
 @pytest.mark.parametrize("end", ["low", "high"])
 @pytest.mark.parametrize("kernel", MOVES, ids=lambda k: k.name)
 def test_move(kernel, end):
-    w = 1 if kernel.family == "copy" else kernel.bits // 8
+    w = int(kernel.types[1:]) // 8
     for n0, n1 in sizes(max(kernel.mr, kernel.nr)):
         for gap in (0, 3):  # elements between rows
             for stream in (False, True):
@@ -62,7 +62,7 @@ def test_move(kernel, end):
 @pytest.mark.parametrize("end", ["low", "high"])
 @pytest.mark.parametrize("kernel", GEMMS, ids=lambda k: k.name)
 def test_gemm(kernel, end):
-    lanes = {"portable": 4, "avx2": 8}.get(kernel.isa, 16)
+    lanes = kernel.lanes
     rng = np.random.default_rng(1)
     for rows in range(1, kernel.mr + 1):
         for cols in sorted({1, lanes, kernel.nr - 1, kernel.nr, max(1, kernel.nr - lanes)}):
@@ -138,7 +138,7 @@ def one_gemm(kernel, lanes, rng, rows, cols, taps, blocks, kb, last, split, end)
 def plain_gemm(kernel, a, b, c, bias, **how):
     """C of one tap and one block: the rows of `a`, those of `b` in the order of b_row, if that is given."""
     rows, depth, (width, cols) = len(a), a.shape[1], (b.shape[1], c.shape[1])
-    lanes = {"portable": 4, "avx2": 8}.get(kernel.isa, 16)
+    lanes = kernel.lanes
     harness.gemm(
         kernel.name, a.ctypes.data, np.arange(rows, dtype=np.int64) * 4 * depth, np.zeros(1, np.int64), None,
         np.zeros(depth, np.float32), 1, 0, depth, depth, b.ctypes.data, width, bias.ctypes.data, 0,
@@ -149,7 +149,7 @@ def plain_gemm(kernel, a, b, c, bias, **how):
 
 @pytest.mark.parametrize("kernel", GEMMS, ids=lambda k: k.name)
 def test_gemm_with_rows_of_b_anywhere(kernel):
-    lanes = {"portable": 4, "avx2": 8}.get(kernel.isa, 16)
+    lanes = kernel.lanes
     rng = np.random.default_rng(2)
     for rows in range(1, kernel.mr + 1):
         for cols in sorted({1, lanes, kernel.nr - 1, kernel.nr}):
@@ -207,7 +207,7 @@ def test_strips(kernel, end):
 
 
 def one_strip(kernel, rng, cols, step, rows, left, right, top, below, biased, end):
-    lanes = {"portable": 4, "avx2": 8}.get(kernel.isa, 16)
+    lanes = kernel.lanes
 
     def floats(*shape):
         return rng.integers(-4, 5, shape).astype(np.float32)  # sums are exact

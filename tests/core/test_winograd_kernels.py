@@ -40,7 +40,7 @@ def by_block(x, block):
 def test_in(kernel, end):
     (bh, bw), _, table = matrices(kernel)
     nh, nw = len(bh), len(bw)
-    lanes = {"portable": 4, "avx2": 8}.get(kernel.isa, 16)
+    lanes = kernel.lanes
     rng = np.random.default_rng(0)
     for channels, block in CHANNELS:
         for inside in (
@@ -68,7 +68,7 @@ def test_in(kernel, end):
 def test_out(kernel, end):
     _, (ah, aw), table = matrices(kernel)
     (mh, nh), (mw, nw) = ah.shape, aw.shape
-    lanes = {"portable": 4, "avx2": 8}.get(kernel.isa, 16)
+    lanes = kernel.lanes
     rng = np.random.default_rng(0)
     for channels, block in CHANNELS:
         for height, wide in {(mh, mw), (1, 1), (mh, mw - 1), (max(1, mh - 1), mw)}:

@@ -182,8 +182,8 @@ def test_streaming_stores(monkeypatch):
 @pytest.mark.parametrize("end", ["low", "high"])
 @pytest.mark.parametrize("kernel", ROWS, ids=lambda k: k.name)
 def test_rows_touch_nothing_else(kernel, end):
-    known = [k for k in DTYPES if kernel.bits == 64 or k not in ("s32", "f64")]
-    real = np.dtype(f"f{kernel.bits // 8}")
+    known = [k for k in DTYPES if kernel.types == "f64" or k not in ("s32", "f64")]
+    real = np.dtype({"f32": np.float32, "f64": np.float64}[kernel.types])
     for (a, b), n0, n1, gap in itertools.product(
         itertools.product(known, known), (1, 3, 70), (1, 7, 16, 64, 1025), (0, 5)
     ):

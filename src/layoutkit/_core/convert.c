@@ -349,7 +349,7 @@ STORE_NARROW(bf16)
 #include "convert_real.inc"
 
 const lk_kernel LK_NAME(lk_rows_convert)[] = {
-    LK_ROW(LK_CONVERT, convert_x32, 32, 0, 0),
-    LK_ROW(LK_CONVERT, convert_x64, 64, 0, 0),
+    LK_ROW(LK_CONVERT, convert_f32, "f32", LK_LANES, 0, 0),
+    LK_ROW(LK_CONVERT, convert_f64, "f64", LK_LANES / 2, 0, 0),
     LK_LAST_ROW,
 };

@@ -9,7 +9,7 @@ TYPES: dict[str, int]
 
 class Converter:
     def __new__(
-        cls, nests: Sequence[Any], types: Any, bits: int, sum: bool, fill: Program | None, stream: bool
+        cls, nests: Sequence[Any], types: Any, real: str, sum: bool, fill: Program | None, stream: bool
     ) -> Converter: ...
     def __call__(
         self, src: np.ndarray, dst: np.ndarray, threads: int, sub: np.ndarray | None = None,

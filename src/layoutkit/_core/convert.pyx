@@ -56,8 +56,8 @@ cdef class Converter:
     nests : sequence of layoutkit.conversions.Nest
     types : (str, str)
         Source and destination, of TYPES.
-    bits : int
-        Of the floats that are computed in.
+    real : str
+        What is computed in: "f32" or "f64".
     sum : bool
         Whether the destination is read.
     fill : Program or None
@@ -71,15 +71,15 @@ cdef class Converter:
     cdef lk_convert_fn fn
     cdef Program fill
     cdef bint sum
-    cdef int real  # bytes of what is computed in
+    cdef int real_bytes  # of a number of what is computed in
     cdef int64_t chunks  # between which a call looks for signals
 
-    def __cinit__(self, nests, types, int bits, bint sum, Program fill, bint stream):
+    def __cinit__(self, nests, types, str real, bint sum, Program fill, bint stream):
         cdef Nest *nest
         cdef double elements = 0
         cdef int i, j
-        self.fn = <lk_convert_fn>best_row(LK_CONVERT, bits).fn
-        self.fill, self.count, self.sum, self.real = fill, len(nests), sum, bits // 8
+        self.fn = <lk_convert_fn>best_row(LK_CONVERT, real).fn
+        self.fill, self.count, self.sum, self.real_bytes = fill, len(nests), sum, 8 if real == "f64" else 4
         self.nests = <Nest *>calloc(max(1, self.count), sizeof(Nest))
         if self.nests == NULL:
             raise MemoryError(f"reorder: {self.count} loop nests")
@@ -174,10 +174,10 @@ cdef class Converter:
                 d += at[j] * nest.d[j]
                 par += at[j] * nest.p[j]
             while True:
-                c.sub = NULL if given.sub == NULL else given.sub + par * self.real
-                c.mul = NULL if given.mul == NULL else given.mul + par * self.real
-                c.inv = NULL if given.inv == NULL else given.inv + par * self.real
-                c.add = NULL if given.add == NULL else given.add + par * self.real
+                c.sub = NULL if given.sub == NULL else given.sub + par * self.real_bytes
+                c.mul = NULL if given.mul == NULL else given.mul + par * self.real_bytes
+                c.inv = NULL if given.inv == NULL else given.inv + par * self.real_bytes
+                c.add = NULL if given.add == NULL else given.add + par * self.real_bytes
                 self.tile(nest, &c, s, d, scratch)
                 task += 1
                 if task == end:
@@ -215,7 +215,7 @@ cdef int set_step(Step *step, move) except -1:
     if move is None:
         return 0
     family, bits, n, s, d = move
-    step.fn = <lk_move_fn>best_row(_FAMILY[family], bits).fn
+    step.fn = <lk_move_fn>best_row(_FAMILY[family], f"x{bits}").fn
     step.move.n0, step.move.n1 = n
     step.move.s0, step.move.s1 = s
     step.move.d0, step.move.d1 = d

@@ -282,9 +282,9 @@ void LK_NAME(depthwise_2x4_f32)(const lk_depthwise *d) { run(d); }
 
 const lk_kernel LK_NAME(lk_rows_depthwise)[] = {
 #if LK_VB == 64
-    LK_ROW(LK_DEPTHWISE, depthwise_2x8_f32, 32, 2, 8),
+    LK_ROW(LK_DEPTHWISE, depthwise_2x8_f32, "f32", LK_LANES, 2, 8),
 #else
-    LK_ROW(LK_DEPTHWISE, depthwise_2x4_f32, 32, 2, 4),
+    LK_ROW(LK_DEPTHWISE, depthwise_2x4_f32, "f32", LK_LANES, 2, 4),
 #endif
     LK_LAST_ROW,
 };

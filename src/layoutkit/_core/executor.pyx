@@ -14,7 +14,7 @@ from libc.string cimport memset
 
 from typing import NamedTuple
 
-from .registry cimport lk_finish, lk_finish_fn, lk_gemm_fn, lk_kernel, row_named
+from .registry cimport LK_FINISH, lk_finish, lk_finish_fn, lk_gemm_fn, lk_kernel, row_named, row_of
 from .team cimport team
 
 
@@ -45,8 +45,8 @@ cdef class Executor:
     def __init__(self, str kernel, geometry, int threads):
         cdef const lk_kernel *row = row_named(kernel)
         self.tile, self.mr, self.nr = <lk_gemm_fn>row.fn, row.mr, row.nr
-        self.finish = <lk_finish_fn>row_named("finish_f32_" + kernel.rsplit("_f32_")[1]).fn
-        self.lanes = {"portable": 4, "avx2": 8}.get(kernel.rsplit("_f32_")[1], 16)
+        self.finish = <lk_finish_fn>row_of(LK_FINISH, row.types.decode(), row.isa).fn
+        self.lanes = row.lanes
         self.g = geometry_of(geometry)
         self.threads = threads
 

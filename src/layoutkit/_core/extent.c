@@ -49,6 +49,6 @@ void LK_NAME(extent_f32)(lk_extent *g)
 }
 
 const lk_kernel LK_NAME(lk_rows_extent)[] = {
-    LK_ROW(LK_EXTENT, extent_f32, 32, 0, 0),
+    LK_ROW(LK_EXTENT, extent_f32, "f32", LK_LANES, 0, 0),
     LK_LAST_ROW,
 };

@@ -148,6 +148,6 @@ void LK_NAME(finish_f32)(const lk_finish *f)
 }
 
 const lk_kernel LK_NAME(lk_rows_finish)[] = {
-    LK_ROW(LK_FINISH, finish_f32, 32, 0, 0),
+    LK_ROW(LK_FINISH, finish_f32, "f32", LK_LANES, 0, 0),
     LK_LAST_ROW,
 };

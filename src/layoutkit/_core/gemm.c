@@ -313,8 +313,8 @@ KERNEL(gemm_12x32_f32, SIZES_12X32)
 KERNEL(gemm_6x64_f32, SIZES_6X64)
 
 const lk_kernel LK_NAME(lk_rows_gemm)[] = {
-    LK_ROW(LK_GEMM, gemm_12x32_f32, 32, 12, 32),
-    LK_ROW(LK_GEMM, gemm_6x64_f32, 32, 6, 64),
+    LK_ROW(LK_GEMM, gemm_12x32_f32, "f32", LK_LANES, 12, 32),
+    LK_ROW(LK_GEMM, gemm_6x64_f32, "f32", LK_LANES, 6, 64),
     LK_LAST_ROW,
 };
 #elif LK_VB == 32
@@ -324,8 +324,8 @@ KERNEL(gemm_4x24_f32, SIZES_4X24)
 KERNEL(gemm_6x16_f32, SIZES_6X16)
 
 const lk_kernel LK_NAME(lk_rows_gemm)[] = {
-    LK_ROW(LK_GEMM, gemm_4x24_f32, 32, 4, 24),
-    LK_ROW(LK_GEMM, gemm_6x16_f32, 32, 6, 16),
+    LK_ROW(LK_GEMM, gemm_4x24_f32, "f32", LK_LANES, 4, 24),
+    LK_ROW(LK_GEMM, gemm_6x16_f32, "f32", LK_LANES, 6, 16),
     LK_LAST_ROW,
 };
 #else
@@ -333,7 +333,7 @@ const lk_kernel LK_NAME(lk_rows_gemm)[] = {
 KERNEL(gemm_6x8_f32, SIZES_6X8)
 
 const lk_kernel LK_NAME(lk_rows_gemm)[] = {
-    LK_ROW(LK_GEMM, gemm_6x8_f32, 32, 6, 8),
+    LK_ROW(LK_GEMM, gemm_6x8_f32, "f32", LK_LANES, 6, 8),
     LK_LAST_ROW,
 };
 #endif

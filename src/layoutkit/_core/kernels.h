@@ -239,7 +239,7 @@ enum { LK_F32, LK_F64, LK_F16, LK_BF16, LK_S32, LK_S8, LK_U8, LK_TYPE_COUNT };
  *   v   = (src - sub) * mul, or src / mul if `divide`
  *   v   = alpha * v, if `sum` + beta * (dst - add)
  *   dst = v rounded to the type of dst (nearest even), + add, saturated if an integer
- * Every operation is one of f32 or f64, the bits of the row, which must hold both types exactly. A NaN becomes the
+ * Every operation is one of f32 or f64, the type of the row, which must hold both types exactly. A NaN becomes the
  * integer 0 + add. sub, mul, add are NULL (0, 1, 0) or arrays of f32 or f64 of which element i0*p0 + i1*p1 counts.
  * `add` is for integers only. inv is NULL, or where dst is an integer and no |mul| beyond 2^60 or below 2^-60: 1 / mul. `stream` asks for stores that bypass the caches; the caller ends with a fence.
  * `ahead`, if not 0, asks for the source that many bytes further to be fetched meanwhile. */
@@ -255,7 +255,7 @@ typedef struct {
 } lk_convert;
 typedef void (*lk_convert_fn)(const lk_convert *);
 
-/* The machine's limits: `peak` does n rounds of independent FMAs and returns their flops. */
+/* The machine's limit: `peak` does n rounds of independent FMAs of the row's type and returns their flops. */
 typedef double (*lk_peak_fn)(int64_t n);
 
 enum {
@@ -266,8 +266,9 @@ enum {
 typedef struct {
     const char *name;
     int family, isa;
-    int bits;   /* element width */
-    int mr, nr; /* tile: rows x columns (0: any) */
+    const char *types; /* of the elements: "f32", ..; of a row that only moves them, their width in bits: "x8", "x16", .. */
+    int lanes;         /* elements of these types in a vector register; 0: an element is wider than one */
+    int mr, nr;        /* register tile: rows x columns; 0: any */
     void (*fn)(void);
 } lk_kernel;
 
@@ -282,9 +283,9 @@ int lk_isa_supported(int isa); /* this CPU and its operating system run it */
 #define LK_NAME(x) LK_PASTE(LK_PASTE(x, _), LK_ISA)
 #define LK_STR_(x) #x
 #define LK_STR(x) LK_STR_(x)
-#define LK_ROW(family, stem, bits, mr, nr) \
-    {#stem "_" LK_STR(LK_ISA), family, LK_ISA_ID, bits, mr, nr, (void (*)(void))LK_NAME(stem)}
-#define LK_LAST_ROW {0, 0, 0, 0, 0, 0, 0}
+#define LK_ROW(family, stem, types, lanes, mr, nr) \
+    {#stem "_" LK_STR(LK_ISA), family, LK_ISA_ID, types, lanes, mr, nr, (void (*)(void))LK_NAME(stem)}
+#define LK_LAST_ROW {0, 0, 0, 0, 0, 0, 0, 0}
 
 #define LK_INLINE static inline __attribute__((always_inline))
 

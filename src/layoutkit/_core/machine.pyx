@@ -20,9 +20,9 @@ cdef double now() noexcept nogil:
     return t.tv_sec + 1e-9 * t.tv_nsec
 
 
-def fma_peak(int threads=1, int64_t rounds=200_000):
-    """Flops per second of independent f32 FMAs on `threads` threads at once: one short burst."""
-    cdef const lk_kernel *row = best_row(LK_PEAK, 32)
+def fma_peak(int threads=1, int64_t rounds=200_000, str types="f32"):
+    """Flops per second of independent FMAs of `types` on `threads` threads, in the instruction set in use: one burst."""
+    cdef const lk_kernel *row = best_row(LK_PEAK, types)
     cdef lk_peak_fn fn = <lk_peak_fn>row.fn
     cdef double flops = 0, t
     threads = team(threads)
@@ -38,7 +38,7 @@ def fma_peak(int threads=1, int64_t rounds=200_000):
 
 def copy(const unsigned char[::1] src, unsigned char[::1] dst, int threads=1, bint stream=False):
     """Seconds to copy `src` to `dst` (equal sizes) by memcpy or by streaming stores on `threads` threads."""
-    cdef const lk_kernel *row = best_row(LK_COPY, 8)
+    cdef const lk_kernel *row = best_row(LK_COPY, "x8")
     cdef lk_move_fn fn = <lk_move_fn>row.fn
     cdef int64_t n = src.shape[0]
     cdef int tid = 0

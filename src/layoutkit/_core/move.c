@@ -230,26 +230,22 @@ void LK_NAME(fill_x128)(const lk_move *m)
             memcpy(m->dst + i * m->d0 + j * m->d1, &x, sizeof x);
 }
 
+#define ROW(FAMILY, STEM, BITS, TILE) LK_ROW(FAMILY, STEM##_x##BITS, "x" #BITS, 8 * LK_VB / BITS, TILE, TILE)
 #define ROWS(BITS) \
-    LK_ROW(LK_TRANSPOSE, transpose_x##BITS, BITS, tile_n##BITS, tile_n##BITS), \
-        LK_ROW(LK_GATHER, gather_x##BITS, BITS, 0, 0), LK_ROW(LK_FILL, fill_x##BITS, BITS, 0, 0)
+    ROW(LK_TRANSPOSE, transpose, BITS, tile_n##BITS), ROW(LK_GATHER, gather, BITS, 0), ROW(LK_FILL, fill, BITS, 0)
+#define WIDE_ROWS(BITS) ROW(LK_TRANSPOSE, transpose, BITS, 0), ROW(LK_GATHER, gather, BITS, 0)
 
 const lk_kernel LK_NAME(lk_rows_move)[] = {
-    LK_ROW(LK_COPY, copy_x8, 8, 0, 0),
+    ROW(LK_COPY, copy, 8, 0),
     ROWS(8),
     ROWS(16),
     ROWS(32),
     ROWS(64),
-    LK_ROW(LK_TRANSPOSE, transpose_x128, 128, 0, 0),
-    LK_ROW(LK_TRANSPOSE, transpose_x256, 256, 0, 0),
-    LK_ROW(LK_TRANSPOSE, transpose_x512, 512, 0, 0),
-    LK_ROW(LK_TRANSPOSE, transpose_x1024, 1024, 0, 0),
-    LK_ROW(LK_TRANSPOSE, transpose_x2048, 2048, 0, 0),
-    LK_ROW(LK_GATHER, gather_x128, 128, 0, 0),
-    LK_ROW(LK_GATHER, gather_x256, 256, 0, 0),
-    LK_ROW(LK_GATHER, gather_x512, 512, 0, 0),
-    LK_ROW(LK_GATHER, gather_x1024, 1024, 0, 0),
-    LK_ROW(LK_GATHER, gather_x2048, 2048, 0, 0),
-    LK_ROW(LK_FILL, fill_x128, 128, 0, 0),
+    WIDE_ROWS(128),
+    WIDE_ROWS(256),
+    WIDE_ROWS(512),
+    WIDE_ROWS(1024),
+    WIDE_ROWS(2048),
+    ROW(LK_FILL, fill, 128, 0),
     LK_LAST_ROW,
 };

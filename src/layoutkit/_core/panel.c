@@ -218,6 +218,6 @@ void LK_NAME(panel)(const lk_nest *nest, const char *src, char *dst, int64_t tas
 }
 
 const lk_kernel LK_NAME(lk_rows_panel)[] = {
-    LK_ROW(LK_PANEL, panel, 8, 0, 0),
+    LK_ROW(LK_PANEL, panel, "x8", LK_VB, 0, 0),
     LK_LAST_ROW,
 };

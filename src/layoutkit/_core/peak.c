@@ -26,6 +26,6 @@ double LK_NAME(peak_f32)(int64_t n)
 }
 
 const lk_kernel LK_NAME(lk_rows_peak)[] = {
-    LK_ROW(LK_PEAK, peak_f32, 32, 0, 0),
+    LK_ROW(LK_PEAK, peak_f32, "f32", LK_LANES, 0, 0),
     LK_LAST_ROW,
 };

@@ -163,7 +163,9 @@ cdef extern from "kernels.h" nogil:
 
     ctypedef struct lk_kernel:
         const char *name
-        int family, isa, bits, mr, nr
+        int family, isa
+        const char *types
+        int lanes, mr, nr
         void (*fn)() noexcept nogil
 
     const lk_kernel *const *lk_all_kernels()
@@ -171,4 +173,5 @@ cdef extern from "kernels.h" nogil:
     int lk_isa_supported(int isa)
 
 cdef const lk_kernel *row_named(str name) except NULL
-cdef const lk_kernel *best_row(int family, int bits) except NULL
+cdef const lk_kernel *best_row(int family, str types) except NULL
+cdef const lk_kernel *row_of(int family, str types, int isa) except NULL

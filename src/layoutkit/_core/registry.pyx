@@ -4,6 +4,8 @@ The instruction set is the best one that the CPU runs, or ``LAYOUTKIT_ISA``. A f
 instruction set has no row for falls through to the next lower one.
 """
 
+from libc.string cimport strcmp
+
 import os
 from typing import NamedTuple
 
@@ -15,12 +17,13 @@ FAMILIES = (
 
 
 class Kernel(NamedTuple):
-    """One row of the registry."""
+    """One row of the registry: `types` and `lanes` as in kernels.h."""
 
     name: str
     family: str
     isa: str
-    bits: int
+    types: str
+    lanes: int
     mr: int
     nr: int
 
@@ -52,7 +55,12 @@ def use_isa(str name):
     return before
 
 
-def kernels(family=None, bits=None, *, all_isas=False):
+cdef object kernel_of(const lk_kernel *row):
+    return Kernel(row.name.decode(), FAMILIES[row.family], lk_isa_name(row.isa).decode(), row.types.decode(), row.lanes,
+                  row.mr, row.nr)
+
+
+def kernels(family=None, types=None, *, all_isas=False):
     """Rows of the registry, best first: of the instruction set in use and those below it, or of all."""
     cdef const lk_kernel *const *arrays = lk_all_kernels()
     cdef const lk_kernel *row
@@ -60,20 +68,35 @@ def kernels(family=None, bits=None, *, all_isas=False):
     while arrays[0] != NULL:
         row = arrays[0]
         while row.name != NULL:
-            k = Kernel(row.name.decode(), FAMILIES[row.family], lk_isa_name(row.isa).decode(),
-                       row.bits, row.mr, row.nr)
+            k = kernel_of(row)
             _by_name[k.name] = <size_t>row
-            if ((all_isas or row.isa <= _active) and family in (None, k.family) and bits in (None, k.bits)):
+            if (all_isas or row.isa <= _active) and family in (None, k.family) and types in (None, k.types):
                 out.append(k)
             row += 1
         arrays += 1
     return out
 
 
-def best(family, bits):
-    """The rows of `family` and `bits` of the best instruction set in use that has any."""
-    rows = kernels(family, bits)
+def best(family, types):
+    """The rows of `family` and `types` of the best instruction set in use that has any."""
+    rows = kernels(family, types)
+    if not rows:
+        raise missing(family, types)
     return [k for k in rows if k.isa == rows[0].isa]
+
+
+def find(family, types, isa, mr=0, nr=0):
+    """The row of `family`, `types` and register tile mr x nr (0: any) of the instruction set `isa`, and of no other."""
+    for k in kernels(family, types, all_isas=True):
+        if k.isa == isa and mr in (0, k.mr) and nr in (0, k.nr):
+            return k
+    raise missing(family, types, f" with register tile {mr}x{nr} in {isa}" if mr or nr else f" in {isa}")
+
+
+cdef object missing(family, types, where=""):
+    """The error for a row that is not there: it names what there is."""
+    there = sorted({f"{k.types} {k.mr}x{k.nr} in {k.isa}" if where else k.types for k in kernels(family, all_isas=True)})
+    return ValueError(f"no {family} kernel for {types}{where}; there are {', '.join(there) or 'none'}")
 
 
 cdef const lk_kernel *row_named(str name) except NULL:
@@ -86,17 +109,35 @@ cdef const lk_kernel *row_named(str name) except NULL:
     return row
 
 
-cdef const lk_kernel *best_row(int family, int bits) except NULL:
+cdef const lk_kernel *first_row(int family, bytes types, int lowest, int highest) noexcept:
+    """The first row of an instruction set from `lowest` to `highest`, best first; NULL if there is none."""
     cdef const lk_kernel *const *arrays = lk_all_kernels()
     cdef const lk_kernel *row
+    cdef const char *wanted = types
     while arrays[0] != NULL:
         row = arrays[0]
         while row.name != NULL:
-            if row.family == family and row.bits == bits and row.isa <= _active:
+            if row.family == family and lowest <= row.isa <= highest and strcmp(row.types, wanted) == 0:
                 return row
             row += 1
         arrays += 1
-    raise ValueError(f"no {FAMILIES[family]} kernel for elements of {bits} bits")
+    return NULL
+
+
+cdef const lk_kernel *best_row(int family, str types) except NULL:
+    """The best row of `family` and `types` of the instruction set in use or a lower one."""
+    cdef const lk_kernel *row = first_row(family, types.encode(), 0, _active)
+    if row == NULL:
+        raise missing(FAMILIES[family], types)
+    return row
+
+
+cdef const lk_kernel *row_of(int family, str types, int isa) except NULL:
+    """The best row of `family` and `types` of one instruction set."""
+    cdef const lk_kernel *row = first_row(family, types.encode(), isa, isa)
+    if row == NULL:
+        raise missing(FAMILIES[family], types, f" in {lk_isa_name(isa).decode()}")
+    return row
 
 
 def _choose():

@@ -76,7 +76,7 @@ cdef class Program:
             raise MemoryError(f"reorder: {self.count} loop nests")
         for i, (family, bits, loops, leaf, src_offset, dst_offset, ahead, outer, valid) in enumerate(nests):
             nest = self.nests + i
-            row = best_row(_FAMILY[family], bits)
+            row = best_row(_FAMILY[family], f"x{bits}")
             nest.fn, nest.width = <lk_move_fn>row.fn, bits // 8
             nest.leaf.n0, nest.leaf.s0, nest.leaf.d0 = leaf[0][:3]
             nest.leaf.n1, nest.leaf.s1, nest.leaf.d1 = leaf[1][:3]
@@ -88,7 +88,7 @@ cdef class Program:
                 nest.leaf.src = self.pad
             take_loops(nest, loops)
             if panels and family == "transpose" and fits_panel(nest):
-                self.ways[i] = <lk_panel_fn>best_row(LK_PANEL, 8).fn
+                self.ways[i] = <lk_panel_fn>best_row(LK_PANEL, "x8").fn
             elif (nest.leaf.in0 and nest.leaf.n0 > LK_MAX_DIGITS) or (nest.leaf.in1 and nest.leaf.n1 > LK_MAX_DIGITS):
                 raise ValueError(f"reorder: a leaf of {leaf} in two digits, at most {LK_MAX_DIGITS}")
 
@@ -99,7 +99,7 @@ cdef class Program:
             if slabs[1] > LK_SLAB or panels:
                 raise ValueError(f"reorder: slabs of {slabs[1]} bytes, at most {LK_SLAB}, and without panels")
             take_loops(&self.slabs, slabs[0])
-            self.slab, self.copy = slabs[1], <lk_move_fn>best_row(LK_COPY, 8).fn
+            self.slab, self.copy = slabs[1], <lk_move_fn>best_row(LK_COPY, "x8").fn
             moved *= self.slabs.tasks
         self.chunks = 1 + <int64_t>(moved / CHUNK_BYTES)
 

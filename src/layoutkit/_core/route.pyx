@@ -45,7 +45,7 @@ cdef class Finish:
 def finish_pixels(Finish finish not None, ndarray y, ndarray add=None):
     """y = finish(y + add) on pixels (count, channels), both contiguous; `add` may be None."""
     cdef lk_finish f = finish.f
-    cdef lk_finish_fn fn = <lk_finish_fn>best_row(LK_FINISH, 32).fn
+    cdef lk_finish_fn fn = <lk_finish_fn>best_row(LK_FINISH, "f32").fn
     cdef int64_t i, start = 0, row = 4 * y.shape[1]
     cdef char *at = <char *>PyArray_DATA(y)
     f.add = NULL if add is None else <const char *>PyArray_DATA(add)

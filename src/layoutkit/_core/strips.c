@@ -183,9 +183,9 @@ void LK_NAME(strips_3x2_f32)(const lk_strips *s) { run(s); }
 
 const lk_kernel LK_NAME(lk_rows_strips)[] = {
 #if LK_VB == 64
-    LK_ROW(LK_STRIPS, strips_3x7_f32, 32, 3, 7),
+    LK_ROW(LK_STRIPS, strips_3x7_f32, "f32", LK_LANES, 3, 7),
 #else
-    LK_ROW(LK_STRIPS, strips_3x2_f32, 32, 3, 2),
+    LK_ROW(LK_STRIPS, strips_3x2_f32, "f32", LK_LANES, 3, 2),
 #endif
     LK_LAST_ROW,
 };

@@ -292,8 +292,8 @@ TILE(1, 4, 1, 6)
 TILE(1, 6, 1, 8)
 
 #define ROWS(MH, MW) \
-    LK_ROW(LK_WINOGRAD_IN, winograd_in_##MH##x##MW##_f32, 32, MH, MW), \
-    LK_ROW(LK_WINOGRAD_OUT, winograd_out_##MH##x##MW##_f32, 32, MH, MW)
+    LK_ROW(LK_WINOGRAD_IN, winograd_in_##MH##x##MW##_f32, "f32", LK_LANES, MH, MW), \
+    LK_ROW(LK_WINOGRAD_OUT, winograd_out_##MH##x##MW##_f32, "f32", LK_LANES, MH, MW)
 
 const lk_kernel LK_NAME(lk_rows_winograd)[] = {
     ROWS(2, 2),
@@ -302,6 +302,6 @@ const lk_kernel LK_NAME(lk_rows_winograd)[] = {
     ROWS(1, 2),
     ROWS(1, 4),
     ROWS(1, 6),
-    LK_ROW(LK_WINOGRAD_FILTER, winograd_filter_f32, 32, 0, 0),
+    LK_ROW(LK_WINOGRAD_FILTER, winograd_filter_f32, "f32", LK_LANES, 0, 0),
     LK_LAST_ROW,
 };

@@ -292,7 +292,7 @@ def pack(const float[:, :, :, :, ::1] w, const double[:, ::1] gh, const double[:
          float[:, :, :, :, :, ::1] u):
     """Filter (groups * outputs, channels, depth, rh, rw) into u [groups][products][panels][depth][channels][nr]."""
     cdef lk_winograd_filter f
-    cdef lk_winograd_filter_fn fn = <lk_winograd_filter_fn>best_row(LK_WINOGRAD_FILTER, 32).fn
+    cdef lk_winograd_filter_fn fn = <lk_winograd_filter_fn>best_row(LK_WINOGRAD_FILTER, "f32").fn
     cdef int64_t groups = u.shape[0], ic = w.shape[1], depth = w.shape[2], size = w.shape[3] * w.shape[4]
     cdef int64_t per_group = w.shape[0] // groups, group, panel, d, c
     if w.shape[0] == 0 or ic == 0:
@@ -314,7 +314,7 @@ def pack(const float[:, :, :, :, ::1] w, const double[:, ::1] gh, const double[:
 def extent(const float[:, ::1] w):
     """The least and the most of what rows of `w` have as largest magnitude; see lk_extent."""
     cdef lk_extent e
-    cdef lk_extent_fn fn = <lk_extent_fn>best_row(LK_EXTENT, 32).fn
+    cdef lk_extent_fn fn = <lk_extent_fn>best_row(LK_EXTENT, "f32").fn
     e.rows, e.count = w.shape[0], w.shape[1]
     if e.rows == 0 or e.count == 0:
         return 0.0, 0.0

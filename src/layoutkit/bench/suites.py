@@ -171,7 +171,7 @@ def of_layers(layers: Iterable[Layer], layouts: Sequence[str], threads: Sequence
         shapes[p.dst_shape] += n
         packs[pack_key(p)] += n
         shape = (p.groups, p.oc // p.groups, p.ic // p.groups, *p.kernel)
-        for kernel in registry.best("gemm", 32):
+        for kernel in registry.best("gemm", "f32"):
             src, dst = rows_filter_layouts(kernel, len(p.src_shape))
             filters[src, dst, shape] += n
     moves = [

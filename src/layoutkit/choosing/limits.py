@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from .._core import machine
+from .._core import machine, registry
 
 BURST = 1e-3  # seconds of one burst of FMAs
 REPEATS = 3  # of which the best is one sample
@@ -23,9 +23,9 @@ class Limits:
         self._rounds = max(1_000, int(20_000 * BURST / (time.perf_counter() - start)))
         self._src = self._dst = np.ones(0, np.uint8)
 
-    def fma(self, threads: int) -> float:
-        """Flops per second of `threads` threads: the best of a few bursts."""
-        return max(machine.fma_peak(threads, self._rounds) for _ in range(REPEATS))
+    def fma(self, threads: int, types: str = "f32") -> float:
+        """Flops per second of `threads` threads in the instruction set in use: the best of a few bursts."""
+        return max(machine.fma_peak(threads, self._rounds, types) for _ in range(REPEATS))
 
     def copy(self, moved: int, threads: int) -> float:
         """Bytes per second, read and written, of a copy of `moved` bytes, the best way up to `threads`."""
@@ -54,7 +54,11 @@ def copy_rate(moved: int, threads: int) -> float:
     return Limits().copy(min(moved, MOST), threads)
 
 
-@lru_cache(16)
-def peak_rate(threads: int) -> float:
-    """Flops per second of `threads` threads, measured once."""
-    return Limits().fma(threads)
+def peak_rate(threads: int, types: str = "f32") -> float:
+    """Flops per second of `threads` threads, measured once per instruction set and types."""
+    return _peak_rate(threads, types, registry.isa())
+
+
+@lru_cache(64)
+def _peak_rate(threads: int, types: str, isa: str) -> float:
+    return Limits().fma(threads, types)

@@ -204,7 +204,7 @@ def _converter(move: Transfer, t: Types, pad: bytes, axis: int | None, summed: b
     destination = spans.of_array(move.dst.physical_shape(box.dst_shape), move.dst_strides, widths.dst)
     spans.check(written, destination, f"{what}: destination")
     spans.check(counted, Span(0, 1 if axis is None else box.shape[axis]), f"{what}: scales")
-    return Converter(found, t[:2], 8 * np.dtype(t.real).itemsize, summed, fill, stream)
+    return Converter(found, t[:2], f"f{8 * np.dtype(t.real).itemsize}", summed, fill, stream)
 
 
 _WIDTH = {"f32": 4, "f64": 8, "f16": 2, "bf16": 2, "s32": 4, "s8": 1, "u8": 1}

@@ -1,0 +1,43 @@
+"""The registry: what rows state, and how they are looked up."""
+
+import pytest
+from conftest import using_isa
+
+from layoutkit._core import machine, registry
+from layoutkit.choosing import limits
+
+VECTOR_BYTES = {"portable": 16, "avx2": 32, "avx512": 64, "avx512_bf16": 64}
+
+
+@pytest.mark.parametrize("kernel", registry.kernels(all_isas=True), ids=lambda k: k.name)
+def test_lanes_are_the_elements_of_a_vector(kernel):
+    bits = int(kernel.types[1:])
+    assert kernel.types[0] in "fx" and bits % 8 == 0
+    assert kernel.lanes == 8 * VECTOR_BYTES[kernel.isa] // bits
+
+
+def test_rows_are_found_by_family_types_isa_and_tile():
+    for kernel in registry.kernels(all_isas=True):
+        found = registry.find(kernel.family, kernel.types, kernel.isa, kernel.mr, kernel.nr)
+        assert found == kernel
+    for isa in registry.isas():
+        with using_isa(isa):
+            assert {k.isa for k in registry.best("gemm", "f32")} == {isa}
+
+
+def test_a_row_that_is_not_there():
+    with pytest.raises(ValueError, match="no gemm kernel for f16; there are f32"):
+        registry.best("gemm", "f16")
+    with pytest.raises(ValueError, match=r"no gemm kernel for f32 with register tile 5x5 in portable; .* 6x8"):
+        registry.find("gemm", "f32", "portable", 5, 5)
+    with pytest.raises(ValueError, match="no peak kernel for s8; there are f32"):
+        machine.fma_peak(1, 1000, "s8")
+
+
+def test_the_peak_is_measured_once_per_instruction_set_and_types(monkeypatch):
+    monkeypatch.setattr(limits.Limits, "fma", lambda self, threads, types: (registry.isa(), threads, types))
+    limits._peak_rate.cache_clear()
+    for isa in registry.isas():
+        with using_isa(isa):
+            assert limits.peak_rate(1) == (isa, 1, "f32")
+    limits._peak_rate.cache_clear()
