@@ -9,9 +9,10 @@ array ----------------------------------------------------------> execute (nogil
 import sys
 
 from . import winograd
-from .choosing.plan import SlowPathWarning, plan, tuning
+from .choosing.plan import SlowPathWarning, plan
 from .choosing.table import cost_table
 from .choosing.threads import get_num_threads, set_num_threads
+from .choosing.tuning import tuning
 from .config import show_config
 from .convolutions.conv import Conv1d, Conv2d, Conv3d, conv1d, conv2d, conv3d
 from .convolutions.reproducible import reproducible

@@ -9,7 +9,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from .convolutions import conv as _conv
 from .formats.layout import Layout
-from .reorders.reorder import _bind
+from .reorders.reorder import MOVED, Call, bind
 from .memory.spans import overlaps_itself
 from .choosing.threads import check_threads
 
@@ -164,13 +164,13 @@ cdef int make_reorder(const layoutkit_reorder *s, layoutkit_plan **plan) except 
         pad = np.frombuffer((<const char *>s.pad)[:s.itemsize], dtype)[0]
     x, y = like(src, shape, dtype, s.src_strides), like(dst, shape, dtype, s.dst_strides)
     check_out_strides(y)
-    move, physical, threads, *_ = _bind(x, src, dst, shape, y, None, None, pad, check_threads(s.threads or None))
+    bound = bind(Call(x, src, dst, shape, y, MOVED, None, None, pad, check_threads(s.threads or None)))
     memset(&made, 0, sizeof(made))
-    if move is not None:
-        program = move
+    if bound.run is not None:
+        program = bound.run
         made.program = <void *>program
-    made.dst_bytes, made.threads = y.size * s.itemsize, threads
-    return new_plan(made, move, plan)
+    made.dst_bytes, made.threads = y.size * s.itemsize, bound.threads
+    return new_plan(made, bound.run, plan)
 
 
 cdef int plan_convolution(const layoutkit_convolution *spec, layoutkit_plan **plan) noexcept with gil:

@@ -9,9 +9,9 @@ import numpy as np
 
 from ._core import registry, team
 from .choosing import machine
-from .choosing.plan import mode
 from .choosing.table import cost_table
 from .choosing.threads import get_num_threads
+from .choosing.tuning import mode
 from .convolutions.reproducible import reproducible
 
 

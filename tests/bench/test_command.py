@@ -126,14 +126,14 @@ def test_interrupting_keeps_what_there_is(cache_dir, capsys, monkeypatch):
         cost_table.record(contest.key, "a", Cost(1.0, 1.0, 0.0, 1))
         return cost_table.costs(contest.key)
 
-    monkeypatch.setattr(bench, "measure_contest", measure)
+    monkeypatch.setattr(bench, "measure_task", measure)
     code, said = run(TINY, capsys)
     assert code == 130
     assert "2 problems measured" in said.out and "left out: interrupted" in said.out
 
 
 def test_what_does_not_fit_into_memory_is_left_out(cache_dir, capsys, monkeypatch):
-    real, calls = bench.measure_contest, []
+    real, calls = bench.measure_task, []
 
     def measure(contest, seconds):
         calls.append(contest.key)
@@ -144,7 +144,7 @@ def test_what_does_not_fit_into_memory_is_left_out(cache_dir, capsys, monkeypatc
     def cold(self, name):
         raise MemoryError
 
-    monkeypatch.setattr(bench, "measure_contest", measure)
+    monkeypatch.setattr(bench, "measure_task", measure)
     monkeypatch.setattr(ConvCase, "cold", cold)
     code, said = run(TINY, capsys)
     assert code == 0 and said.err == ""
@@ -253,7 +253,7 @@ def test_visits_are_merged(monkeypatch):
         {"a": Cost(2.0, 3.0, 0.0, 1), "b": Cost(4.0, 4.0, 0.0, 1)},
         {"a": Cost(1.0, 5.0, 0.0, 1), "b": Cost(9.0, 9.0, 0.0, 1)},
     ])  # fmt: skip
-    monkeypatch.setattr(bench, "measure_contest", lambda *_: next(costs))
+    monkeypatch.setattr(bench, "measure_task", lambda *_: next(costs))
     monkeypatch.setattr(ConvCase, "cold", lambda self, name: {"a": 3.0}[name])
     found = {}
     bench.measure([bench.Visit(case, 1.0)] * 2, FixedLimits(), found)

@@ -22,14 +22,14 @@ from layoutkit.bench import __main__, command
 from layoutkit.choosing import machine
 from layoutkit.bench.exits import run
 machine.waited = lambda: 0.0
-measure, seen = command.measure_contest, []
+measure, seen = command.measure_task, []
 def interrupt():
     os.kill(os.getpid(), signal.SIGINT)
 def hooked(contest, seconds):
     seen.append(contest)
     {hook}
     return measure(contest, 0.01)
-command.measure_contest = hooked
+command.measure_task = hooked
 command.QUICK = 1000.0
 {setup}
 sys.exit(run(command.main))

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from ..choosing import machine, pools
 from ..choosing.costfile import merge
 from ..choosing.limits import Limits
-from ..choosing.measuring import measure as measure_contest
+from ..choosing.measuring import measure as measure_task
 from ..choosing.table import cost_table
 from ..choosing.threads import MOST, check_threads, get_num_threads
 from ..formats.layout import Layout
@@ -147,7 +147,7 @@ def measure(
     for case, budget in todo:
         try:
             before = limits.sample(case.unit, case.work, case.threads)
-            costs = {case.key: measure_contest(case.contest, budget)}
+            costs = {case.key: measure_task(case.task, budget)}
         except MemoryError:
             costs = {case.key: {}}
         if not costs[case.key]:

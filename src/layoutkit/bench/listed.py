@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..choosing.threads import check_threads
 from ..convolutions.problem import ConvProblem, pad_pairs
-from ..reorders.candidates import parse_key
+from ..reorders.problem import ReorderProblem
 from .layers import Layer
 from .suites import Case, ConvCase, of_layers, reorders
 
@@ -53,8 +53,8 @@ def _exact(text: str, threads: Sequence[int]) -> Iterator[Case]:
         title = text.removeprefix("conv ").partition(f" {p.src}>")[0]
         yield from (ConvCase(p, title, f"{p.src}>{p.dst}", 1, t) for t in threads)
     else:
-        src, dst, shape, width = parse_key(text)
-        yield from reorders([(src, dst, shape, width, 1)], threads)
+        r = ReorderProblem.parse(text)
+        yield from reorders([(r.src, r.dst, r.shape, r.width, 1)], threads)
 
 
 def onnx_layers(path: Path) -> Iterator[Layer]:

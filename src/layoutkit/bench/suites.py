@@ -11,12 +11,11 @@ from itertools import permutations
 from math import prod
 
 from .._core import registry
-from ..choosing.measuring import Contest
-from ..convolutions.algorithms.sums import rows_filter_layouts
+from ..convolutions.algorithms.sums import filter_layouts
 from ..convolutions.problem import ConvProblem
-from ..convolutions.routes import cold_seconds, pack_contest, pack_key, route_contest, route_key
+from ..convolutions.task import ConvTask, PackTask, cold_seconds
 from ..formats.layout import Layout
-from ..reorders.candidates import reorder_contest, reorder_key, useful_threads
+from ..reorders.problem import ReorderProblem, useful_threads
 from .layers import NETWORKS, Layer, spread, with_axes
 
 
@@ -35,7 +34,7 @@ class ConvCase:
     @property
     def key(self) -> str:
         """What the cost table knows it by."""
-        return route_key(self.problem, self.threads)
+        return self.task.key
 
     @property
     def work(self) -> int:
@@ -50,13 +49,13 @@ class ConvCase:
         return 4 * (arrays + p.oc * p.ic // p.groups * prod(p.kernel))
 
     @property
-    def contest(self) -> Contest:
-        """The candidates, to be measured."""
-        return route_contest(self.problem, self.threads)
+    def task(self) -> ConvTask:
+        """What is measured."""
+        return ConvTask(self.problem, self.threads)
 
     def cold(self, name: str) -> float:
         """Seconds of a candidate that meets its filter for the first time in a while."""
-        return cold_seconds(self.problem, self.threads, name)
+        return cold_seconds(self.task, name)
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ class PackCase:
     @property
     def key(self) -> str:
         """What the cost table knows it by."""
-        return pack_key(self.problem)
+        return self.task.key
 
     @property
     def work(self) -> int:
@@ -90,9 +89,9 @@ class PackCase:
     nbytes = work
 
     @property
-    def contest(self) -> Contest:
-        """The candidates, to be measured."""
-        return pack_contest(self.problem)
+    def task(self) -> PackTask:
+        """What is measured."""
+        return PackTask.of(self.problem)
 
 
 @dataclass(frozen=True)
@@ -119,7 +118,7 @@ class ReorderCase:
     @property
     def key(self) -> str:
         """What the cost table knows it by."""
-        return reorder_key(self.src, self.dst, self.shape, self.width, self.threads)
+        return self.task.key
 
     @property
     def work(self) -> int:
@@ -129,9 +128,9 @@ class ReorderCase:
     nbytes = work
 
     @property
-    def contest(self) -> Contest:
-        """The candidates, to be measured."""
-        return reorder_contest(self.src, self.dst, self.shape, self.width, self.threads)
+    def task(self) -> ReorderProblem:
+        """What is measured."""
+        return ReorderProblem(self.src, self.dst, self.shape, self.width, self.threads)
 
 
 Case = ConvCase | PackCase | ReorderCase
@@ -169,10 +168,10 @@ def of_layers(layers: Iterable[Layer], layouts: Sequence[str], threads: Sequence
         p = layer.problem("NCHW")
         shapes[p.src_shape] += n
         shapes[p.dst_shape] += n
-        packs[pack_key(p)] += n
+        packs[PackTask.of(p).key] += n
         shape = (p.groups, p.oc // p.groups, p.ic // p.groups, *p.kernel)
         for kernel in registry.best("gemm", "f32"):
-            src, dst = rows_filter_layouts(kernel, len(p.src_shape))
+            src, dst = filter_layouts(kernel, len(p.src_shape))
             filters[src, dst, shape] += n
     moves = [
         (with_axes(a, len(shape) - 2), with_axes(b, len(shape) - 2), shape, 4, n)
@@ -181,7 +180,7 @@ def of_layers(layers: Iterable[Layer], layouts: Sequence[str], threads: Sequence
     ]
     moves += [(src, dst, shape, 4, n) for (src, dst, shape), n in sorted(filters.items(), key=str)]
     found += reorders(moves, threads)
-    one_each = {pack_key(layer.problem("NCHW")): layer.problem("NHWC") for layer in counts}
+    one_each = {PackTask.of(layer.problem("NCHW")).key: layer.problem("NHWC") for layer in counts}
     found += [PackCase(p, packs[key]) for key, p in one_each.items()]
     return list(dict.fromkeys(found))
 

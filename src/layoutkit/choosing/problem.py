@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 
@@ -49,7 +49,7 @@ class Problem(Protocol):
         """Where it lies among others of its operation; ValueError if it is like no other."""
         ...
 
-    def candidates(self) -> Sequence[Candidate]:
+    def candidates(self) -> Iterable[Candidate]:
         """The ways to do it, for the instruction set in use. Made once and kept by `choosing.best`."""
         ...
 

@@ -124,7 +124,8 @@ class _Conv:
             out = empty(physical, dtypes.dst, self._filter.what, x)
         else:
             f = self._filter
-            check_out(out, physical, dtypes.dst, (x, f.w, f.bias) if self._once else (x,), f.what)  # a kept filter is our own
+            inputs = (x, f.w, f.bias) if self._once else (x,)  # a kept filter is our own
+            check_out(out, physical, dtypes.dst, inputs, f.what)
         copied = False
         if add is not None:
             add, copied = residual(self._filter, add, out, y_shape)
@@ -182,7 +183,8 @@ class _Conv:
             then = "" if f.activation is None else f", then {f.activation}"
             on = f"{peak / 1e9:.0f} GFLOP/s on {threads} thread{'s' * (threads > 1)}, measured now"
             share = f"{rate / 1e9:.1f} GFLOP/s, {rate / peak:.0%} of the FMA peak ({on})"
-            return "\n".join(filter(None, (f"{p.flops / 1e6:.3g} MFLOP, {share}{then}", slowness(task, found), f.note(p))))
+            lines = f"{p.flops / 1e6:.3g} MFLOP, {share}{then}", slowness(task, found), f.note(p)
+            return "\n".join(filter(None, lines))
 
         return Plan(task.key, found, note)
 

@@ -19,6 +19,7 @@ from .reproducible import reproducible
 from .traits import Traits, traits
 from .types import F32, check_type
 
+
 class Filter:
     """What every form of call gives, checked; see `conv2d` for the parameters."""
 

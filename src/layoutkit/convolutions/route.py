@@ -10,11 +10,11 @@ import numpy as np
 from .._core import route as core
 from .._core.registry import Kernel
 from ..memory import spans
+from ..memory.arrays import contiguous_strides
 from ..memory.pool import pool
 from ..memory.spans import PlanError, Span
 from ..reorders.problem import best_program
 from .footprint import check_executor
-from ..memory.arrays import contiguous_strides
 from .problem import ACCURACIES, ConvProblem
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 SMALL_FLOPS = 1 << 21  # below which a second thread costs more than it brings
 MOVE_BYTES_PER_SECOND = 20e9  # read and written by a reorder or a gather; the table replaces it problem by problem
-NEW_PAGE_BYTES_PER_SECOND = 3e9  # the same where memory is touched for the first time: calls look for signals that often
+NEW_PAGE_BYTES_PER_SECOND = 3e9  # where memory is touched for the first time: so often calls look for signals
 
 
 class Arrays(NamedTuple):

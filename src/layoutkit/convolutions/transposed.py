@@ -25,11 +25,13 @@ from ..memory.arguments import layout_for, target
 from ..memory.arrays import check_out, empty
 from ..memory.tensor import Tensor
 from ..reorders.reorder import reorder
-from .conv import F32, MAX_BOUND, NOTHING, residual
+from .algorithms.base import NATIVE
+from .conv import MAX_BOUND, NOTHING, residual
 from .filter import Filter, in_order
 from .geometry import channels_innermost
 from .problem import ConvProblem, pad_pairs, per_axis
-from .routes import NATIVE, best_route
+from .route import Arrays
+from .task import ConvTask, best_route
 
 
 class Phase(NamedTuple):
@@ -130,9 +132,9 @@ class _ConvTranspose:
         f = self._filter
         physical = f.out_layout.physical_shape(y_shape)
         if out is None:
-            out = empty(physical, F32, f.what, x)
+            out = empty(physical, f.types.dst, f.what, x)
         else:
-            check_out(out, physical, F32, (x, f.w, f.bias), f.what)
+            check_out(out, physical, f.types.dst, (x, f.w, f.bias), f.what)
         if add is not None:
             add, copied = residual(f, add, out, y_shape)
             if copied:
@@ -146,7 +148,7 @@ class _ConvTranspose:
         if dst == f.out_layout:
             self._phases(x, out, add, shape, y_shape[2:], src, dst)
             return out
-        y = empty(dst.physical_shape(y_shape), F32, f.what)
+        y = empty(dst.physical_shape(y_shape), f.types.dst, f.what)
         if add is not None:
             reorder(add, f.out_layout, dst, out=y, shape=y_shape, threads=self._threads)
         self._phases(x, y, None if add is None else y, shape, y_shape[2:], src, dst)
@@ -191,7 +193,7 @@ class _ConvTranspose:
                 yield from self._tap_by_tap(p, w, every, x, y, threads)
                 continue
             outputs = _spatial(dst, every)
-            route = best_route(p, f.algorithm, threads, x.strides, y[outputs].strides)
+            route = best_route(ConvTask(p, threads, f.algorithm), Arrays(x.strides, y[outputs].strides))
             packed = self._packed.get((taps, route.packing))
             if packed is None:
                 packed = self._packed[taps, route.packing] = route.pack(w, f.bias)
@@ -206,11 +208,11 @@ class _ConvTranspose:
             pads = tuple((len(a), -n) if outside else (0, 0) for a, n in zip(outputs, size))
             part = replace(p, size=size, kernel=one, dilation=one, padding=pads)
             read, written = _spatial(p.src, inputs), _spatial(p.dst, outputs)
-            route = best_route(part, "auto", threads, x.strides, y[written].strides)
+            route = best_route(ConvTask(part, threads), Arrays(x.strides, y[written].strides))
             packed, bias = route.pack(np.ascontiguousarray(w), bias)
             return _Step(route.run, packed, bias, written, read, onto, finishes)
 
-        whole, nothing = [range(n) for n in p.size], np.zeros((*w.shape[:2], *one), F32)
+        whole, nothing = [range(n) for n in p.size], np.zeros((*w.shape[:2], *one), f.types.dst)
         yield step(nothing, f.bias, whole, every, True, False, False)
         for tap in itertools.product(*map(range, w.shape[2:])):
             at = [k * d - before for k, d, (before, _) in zip(tap, p.dilation, p.padding)]

@@ -98,7 +98,7 @@ def nests_of(t: Transfer, kind: str) -> Nests:
     box, width = t.box, t.width
     shape = box.shape
     s, d = box.sides(t.src, t.src_strides, t.dst, t.dst_strides)
-    vector = registry.best("transpose", 32)[0].nr * 4
+    vector = registry.best("transpose", "x32")[0].nr * 4
     full = t.dst.full_shape(shape)
     slab = slabs(shape, full, s, d, width) if KINDS[kind].slabs and box.whole else None
     if slab:

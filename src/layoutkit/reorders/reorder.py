@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -229,7 +229,7 @@ class Call(NamedTuple):
 class Bound:
     """What to run on arrays like those of a call, and what its result is."""
 
-    run: Callable[..., None] | None  # None: there is nothing to move
+    run: Any  # a Program or a Converter; None: there is nothing to move
     physical: tuple[int, ...]  # shape of the result
     dtype: np.dtype
     threads: int  # that are used

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ NATIVE = {
 }
 # What register tiles are estimated to do, for each instruction set and type.
 FLOPS_PER_SECOND = {("portable", "f32"): 16e9, ("avx2", "f32"): 120e9, ("avx512", "f32"): 240e9}
+FLOPS_PER_SECOND["avx512_bf16", "f32"] = 240e9
 CALL_SECONDS = 1e-6
 
 
@@ -101,7 +103,7 @@ class Algorithm:
 
     def kernels(self, p: ConvProblem) -> Sequence[Kernel]:
         """The rows that could carry it out."""
-        return registry.best(self.family, p.types.name)
+        return _rows(self.family, p.types.name, registry.isa())
 
     def takes_strides(self, layout: Layout, shape: Sequence[int], strides: Sequence[int], width: int) -> bool:
         """Whether an array of these byte strides, of elements of `width` bytes, is read or written where it lies."""
@@ -121,9 +123,8 @@ class Algorithm:
         """Seconds of its loop nest, by counting what it would execute."""
         raise NotImplementedError
 
-    def seconds(self, p: ConvProblem, native: ConvProblem, kernel: Kernel | None, threads: int) -> float:
+    def seconds(self, p: ConvProblem, native: ConvProblem, kernel: Kernel, threads: int) -> float:
         """Seconds of a route: of its loop nest, and of the bytes that reorders move."""
-        assert kernel is not None
         copied = native.src != p.src or self.reads_padded or self.lacks_padding(native)
         moved = copied * p.src_bytes + (native.dst != p.dst) * p.dst_bytes
         return self.estimate(native, kernel, threads) + 2 * moved / (MOVE_BYTES_PER_SECOND * threads) + CALL_SECONDS
@@ -149,6 +150,11 @@ class Algorithm:
     def describe(self, kernel: Kernel) -> str:
         """What the cost table knows a candidate by, the layouts it goes through aside."""
         return " ".join(filter(None, (self.name, self.variant, kernel.name)))
+
+
+@lru_cache(64)
+def _rows(family: str, types: str, isa: str) -> Sequence[Kernel]:
+    return tuple(registry.best(family, types))
 
 
 def flops_per_second(p: ConvProblem, kernel: Kernel) -> float:

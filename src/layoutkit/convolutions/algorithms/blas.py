@@ -7,6 +7,7 @@ bits: on more than one thread it is of accuracy "fast".
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 import numpy as np
@@ -15,9 +16,8 @@ from ..._core.registry import Kernel
 from ..._core.route import Finish, finish_pixels
 from ...choosing.pools import limited
 from ...formats.layout import Layout
-from ...memory.arrays import empty
+from ...memory.arrays import contiguous_strides, empty
 from ...reorders.reorder import reorder
-from ...memory.arrays import contiguous_strides
 from ..problem import ConvProblem
 from ..route import Arrays
 from .base import CHANNELS_LAST, Algorithm, flops_per_second
@@ -47,7 +47,7 @@ class Blas(Algorithm):
     def natives(self, p: ConvProblem) -> list[ConvProblem] | str:
         return self.supports(p) or [p]
 
-    def kernels(self, p: ConvProblem) -> list[Kernel]:
+    def kernels(self, p: ConvProblem) -> Sequence[Kernel]:
         return super().kernels(p)[:1]  # of which it has none: for the rate of the instruction set
 
     def seconds(self, p: ConvProblem, native: ConvProblem, kernel: Kernel, threads: int) -> float:

@@ -21,7 +21,7 @@ from ..._core.registry import Kernel
 from ...formats.layout import Layout
 from ...memory.arrays import empty
 from ..geometry import channels_innermost, geometry, spatial_strides, strides_of
-from ..order import within_vectors, windows_of
+from ..order import windows_of, within_vectors
 from ..problem import ConvProblem
 from ..route import Arrays
 from .base import Algorithm, flops_per_second
@@ -55,7 +55,7 @@ class ChannelVectors(Algorithm):
         return None
 
     def takes_strides(self, layout: Layout, shape: Sequence[int], strides: Sequence[int], width: int) -> bool:
-        """Channels run dense, and so do the pixels of a row that share a vector; every other stride is whole elements."""
+        """Channels run dense, and so do pixels of a row that share a vector; every other stride is whole elements."""
         shared = 1 < layout.block(1) < WIDEST_LANES and _columns_beside(layout)
         return (not shared or strides[-2] == width * layout.block(1)) and dense_channels(strides, width)
 

@@ -40,7 +40,8 @@ class Strips(Algorithm):
             return f"strips are for 3x3 with stride 1 or 2, not {p.kernel}, stride {p.stride}, dilation {p.dilation}"
         before, right = p.padding[1][0], (p.out[1] - 1) * p.stride[1] + 3 - p.padding[1][0] - p.size[1]
         if before > 1 or right > 1 or p.out[1] < NARROW_COLUMNS:
-            return f"strips are for {NARROW_COLUMNS} columns and more, padded by one at most, not {p.out[1]}, {p.padding}"
+            least = f"strips are for {NARROW_COLUMNS} columns and more, padded by one at most"
+            return f"{least}, not {p.out[1]}, {p.padding}"
         for layout, side in ((p.src, "input"), (p.dst, "output")):
             if not channels_innermost(layout):
                 return f"{side} layout {layout} does not have its channels innermost"
