@@ -14,9 +14,8 @@ import numpy as np
 
 import layoutkit as lk
 from layoutkit import reference, winograd
-from layoutkit.convolutions.geometry import contiguous_strides
 from layoutkit.convolutions.problem import ConvProblem
-from layoutkit.convolutions.routes import candidates
+from layoutkit.convolutions.task import ConvTask
 
 PADDING = ((1, 1), (1, 1))
 ONES = (1, 1)
@@ -55,8 +54,7 @@ KINDS: dict[str, tuple[Callable, Callable]] = {  # inputs, filters
 def run(algorithm: str, variant: str, x: np.ndarray, w: np.ndarray) -> np.ndarray:
     """The result of one algorithm, in N C H W."""
     p = ConvProblem(x.shape[0], x.shape[1], w.shape[0], x.shape[2:], (3, 3), ONES, PADDING, ONES, 1, NHWC, NHWC, "fast")
-    strides = contiguous_strides(p.src, p.src_shape), contiguous_strides(p.dst, p.dst_shape)
-    route = next(c for c in candidates(p, algorithm, 1, *strides) if variant in c.name).build()
+    route = next(c for c in ConvTask(p, 1, algorithm).candidates() if variant in c.name).build()
     y = np.empty(p.dst.physical_shape(p.dst_shape), np.float32)
     route.run(lk.reorder(x, "NCHW", "NHWC"), *route.pack(w, None), y)
     return y.transpose(0, 3, 1, 2)

@@ -13,8 +13,9 @@ os.environ["LAYOUTKIT_CACHE_DIR"] = os.devnull
 import numpy as np
 
 import layoutkit as lk
-from layoutkit.convolutions import routes
-from layoutkit.reorders import candidates
+from layoutkit.choosing.cache import plans
+from layoutkit.convolutions import route
+from layoutkit.reorders import program
 
 ROUNDS = 15
 WIDE = np.ones((9, 2, 9, 8, 12), np.float32)
@@ -33,18 +34,17 @@ W, DEPTHWISE = np.ones((32, 32, 3, 3), np.float32), np.ones((512, 1, 3, 3), np.f
 @contextmanager
 def unchecked():
     """Plans made inside are not checked."""
-    kept = candidates._check_reach, routes.check_executor
-    candidates._check_reach, routes.check_executor = (lambda *_: None), (lambda *_: (0, 0))
+    kept = program.check_reach, route.check_executor
+    program.check_reach, route.check_executor = (lambda *_: None), (lambda *_: (0, 0))
     try:
         yield
     finally:
-        candidates._check_reach, routes.check_executor = kept
+        program.check_reach, route.check_executor = kept
 
 
 def forget() -> None:
     """Nothing that was planned is known any more, but for the costs."""
-    for cached in (candidates._program, routes._build):
-        cached.cache_clear()
+    plans.clear()
     lk.cost_table.generation += 1
 
 

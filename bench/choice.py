@@ -57,7 +57,7 @@ def tune(threads: list[int], end: float) -> None:
         if time.perf_counter() > end:
             print(f"{len(todo) - done} problems left")
             break
-        measure(case.contest, 0.1 if case.kind == "conv" else 0.05)
+        measure(case.task, 0.1 if case.kind == "conv" else 0.05)
     cost_table.save()
     print(f"{cost_table.path}: {len(cost_table.problems())} problems")
 
@@ -91,7 +91,8 @@ def loading() -> None:
     from layoutkit import Layout, cost_table
     from layoutkit.choosing import machine, model
     from layoutkit.choosing import table as cost
-    from layoutkit.reorders import candidates as moves
+    from layoutkit.choosing.best import choices
+    from layoutkit.reorders.problem import ReorderProblem
 
     def print_best(what: str, run, unit: str, number: int = 1) -> None:
         seconds = min(timeit.repeat(run, number=number, repeat=9)) / number
@@ -100,22 +101,22 @@ def loading() -> None:
     print_best(f"reading the table, {len(cost_table.problems())} problems", cost_table.load, "ms")
     shipped = model.DATA / f"costs-{machine.identity()['isa']}.json"
     print_best(f"reading the package's, {len(cost.read(shipped))} problems", lambda: cost.read(shipped), "ms")
-    src, dst, shape = Layout("NCHW"), Layout("NHWC"), (1, 64, 56, 56)
-    print_best("deciding about a reorder that is known", lambda: moves.choices(src, dst, shape, 4, 1), "us", 10000)
+    known = ReorderProblem(Layout("NCHW"), Layout("NHWC"), (1, 64, 56, 56), 4, 1)
+    print_best("deciding about a reorder that is known", lambda: choices(known), "us", 10000)
 
 
 def judge(case) -> dict | None:
     """Costs of what would be picked, relative to the best; None where the machine was busy."""
     from layoutkit.choosing.measuring import FEW, timed
-    from layoutkit.choosing.plan import rank
+    from layoutkit.choosing.ranking import rank
 
-    contest = case.contest
-    if len(contest.candidates) < 2:
-        return None
+    problem = case.task
     start = time.perf_counter()
-    order = [c.candidate for c in rank(contest.key, contest.candidates)]
+    order = [c.candidate for c in rank(problem)]
     decided = time.perf_counter() - start
-    runner = contest.prepare()
+    if len(order) < 2:
+        return None
+    runner = problem.prepare()
     first = timed(order[:FEW], runner, 0.1)
     every = timed(order, runner, 0.15)
     picks = {

@@ -73,11 +73,12 @@ def table(data: bytes) -> None:
 def known(data: bytes) -> None:
     """Any text as what a cost table knows a problem by: the model looks at what problems it has."""
     key = data.decode(errors="replace")
-    described = model._described(key, registry.isa())
-    if described is None:
+    found = model.problem_of(key, registry.isa())
+    if found is None:
         raise ValueError("no problem of ours")
-    assert all(np.isfinite(described[0])), "lies nowhere"
-    assert all(np.isfinite(model.corrections(key)[name]) for name in ("direct", "a 0")), "no factor"
+    problem, features = found
+    assert all(np.isfinite(features)), "lies nowhere"
+    assert all(np.isfinite(model.corrections(problem)[name]) for name in ("direct", "a 0")), "no factor"
     estimate = model._estimates(key, registry.isa())("direct")
     assert estimate is None or estimate >= 0, "no time"
 

@@ -24,7 +24,7 @@ from random_cases.layouts import activation_layout, any_layout, fitting
 
 import layoutkit as lk
 from layoutkit._core import registry
-from layoutkit.convolutions.filter import ALGORITHM_NAMES
+from layoutkit.convolutions.algorithms import NAMES
 
 LIMIT = 1.0  # seconds
 BYTES = 1 << 30  # of what a reorder writes
@@ -75,7 +75,7 @@ def a_reorder(rng: np.random.Generator, threads: int) -> tuple[str, Callable[[],
 
 def a_convolution(rng: np.random.Generator, threads: int) -> tuple[str, Callable[[], object]]:
     """By one of the algorithms, on an instruction set; the first call, packing included."""
-    isa, algorithm = str(rng.choice(registry.isas())), str(rng.choice(ALGORITHM_NAMES))
+    isa, algorithm = str(rng.choice(registry.isas())), str(rng.choice(NAMES))
     groups, each = {"depthwise": (256, 1), "strips": (256, 1), "grouped": (32, 8)}.get(algorithm, (1, 128))
     channels, kernel = groups * each, 3
     if algorithm == "folded":

@@ -20,8 +20,10 @@ import numpy as np
 import layoutkit as lk
 from layoutkit._core import machine
 from layoutkit.memory.arrays import empty
-from layoutkit.reorders.candidates import candidates, program
+from layoutkit.reorders.box import Box
 from layoutkit.reorders.kinds import KINDS
+from layoutkit.reorders.problem import ReorderProblem
+from layoutkit.reorders.program import Transfer, program
 
 LAYOUTS = ("NCHW", "NHWC", "CHWN", "HWCN", "nChw8c", "nChw16c")
 FILTERS = ("HWIO", "OHWI", "IHWO", "Oihw16o", "OIhw16i16o", "OIhw8i8o", "Ohwi16o", "Ohwi64o")
@@ -64,10 +66,12 @@ def share(shape, src: str, dst: str, width: int, threads: int, rounds: int) -> t
     a, b = touched((work,), 1), touched((work,), 1)
     large = work > 8 << 20
     batch = 1 if large else max(1, (8 << 20) // work)
-    moves, ways = {}, {c.name for c in candidates(s, d, tuple(shape), width)}
+    moves, ways = {}, {c.name for c in ReorderProblem(s, d, tuple(shape), width, threads).candidates()}
     for kind in KINDS:
         if kind in ways and (large or not KINDS[kind].stream):
-            moves[kind] = program(s, d, tuple(shape), width, x.strides, y.strides, bytes(width), kind)
+            moves[kind] = program(
+                Transfer(s, d, width, x.strides, y.strides, Box.all_of(tuple(shape))), kind, bytes(width)
+            )
     best = dict.fromkeys(moves, math.inf)
     copy = math.inf
     for _ in range(rounds):

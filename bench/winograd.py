@@ -15,9 +15,8 @@ import numpy as np
 
 from layoutkit import Layout
 from layoutkit._core.machine import fma_peak
-from layoutkit.convolutions.algorithms.sums import contiguous_strides
 from layoutkit.convolutions.problem import ACCURACIES, ConvProblem
-from layoutkit.convolutions.routes import candidates
+from layoutkit.convolutions.task import ConvTask
 from layoutkit.memory.arrays import empty
 
 LAYERS = [(64, 224), (64, 112), (64, 56), (128, 112), (128, 56), (128, 28), (256, 56), (256, 28), (256, 14),
@@ -42,7 +41,7 @@ def shares(p: ConvProblem, threads: int, only: str) -> dict[str, float]:
     """Best share of the peak by algorithm."""
     x, y = filled(p.src.physical_shape(p.src_shape)), filled(p.dst.physical_shape(p.dst_shape))
     w = filled((p.oc, p.ic, 3, 3))
-    found = candidates(p, only, threads, contiguous_strides(p.src, p.src_shape), contiguous_strides(p.dst, p.dst_shape))
+    found = ConvTask(p, threads, only).candidates()
     least: dict[str, float] = {}
     peak = 0.0
     now = time.thread_time if threads == 1 else time.perf_counter  # not while other work has the core

@@ -17,6 +17,8 @@ import numpy as np
 import layoutkit as lk
 from layoutkit._core import registry
 from layoutkit.choosing import model
+from layoutkit.choosing.cache import plans
+from layoutkit.reorders.problem import ReorderProblem
 
 shim = ctypes.PyDLL(None)
 OURS = os.path.dirname(registry.__file__).encode()
@@ -41,9 +43,7 @@ def forget(known=KNOWN):
             for value in list(vars(module).values()):
                 if hasattr(value, "cache_clear"):
                     value.cache_clear()
-            bound = getattr(module, "_bound", None)
-            if isinstance(bound, dict):
-                bound.clear()
+    plans.clear()
 
 
 def disarm():
@@ -73,7 +73,7 @@ def a_layout():
 
 def a_table_that_is_read():
     forget(known={"layoutkit.choosing.machine"})
-    return str(sorted(model.corrections("reorder 1x64x56x56 NCHW>NHWC x32 t1").items()))
+    return str(sorted(model.corrections(ReorderProblem.parse("reorder 1x64x56x56 NCHW>NHWC x32 t1")).items()))
 
 
 def attempt(operation, n, ours):

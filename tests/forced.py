@@ -5,7 +5,8 @@ from guard import guarded
 
 import layoutkit as lk
 from layoutkit import reference
-from layoutkit.reorders.candidates import program
+from layoutkit.reorders.box import Box
+from layoutkit.reorders.program import Transfer, program
 
 
 def values(shape, dtype):
@@ -21,6 +22,7 @@ def check(shape, src, dst, dtype, kind, threads=1, end="low", offset=0):
     room = guarded(np.zeros(want.nbytes + offset, np.uint8), end).array
     out = room[offset:].view(dtype).reshape(want.shape)
     pad = np.asarray(3).astype(dtype).tobytes()
-    program(s, d, shape, x.itemsize, a.strides, out.strides, pad, kind, None, out.ctypes.data % 64)(a, out, threads)
+    move = Transfer(s, d, x.itemsize, a.strides, out.strides, Box.all_of(shape), out.ctypes.data % 64)
+    program(move, kind, pad)(a, out, threads)
     np.testing.assert_array_equal(out, want)
     assert not room[:offset].any()

@@ -10,7 +10,7 @@ import numpy as np
 
 import layoutkit as lk
 from layoutkit import reference, winograd
-from layoutkit.convolutions.filter import ALGORITHM_NAMES
+from layoutkit.convolutions.algorithms import NAMES
 from layoutkit.convolutions.problem import ACCURACIES
 
 from .deciding import any_instruction_set, instruction_set, let_one_decide
@@ -112,7 +112,7 @@ def case(seed: int, index: int) -> str | None:
     src = fitting(activation_layout(rng, rank + 2), given.x.shape)
     dst = fitting(activation_layout(rng, rank + 2), want.shape) if rng.integers(2) else fitting(src, want.shape)
     filter_layout = fitting(any_layout(rng, rank + 2), given.w.shape) if rng.integers(3) == 0 else None
-    algorithm = str(rng.choice(ALGORITHM_NAMES)) if rng.integers(2) else "auto"
+    algorithm = str(rng.choice(NAMES)) if rng.integers(2) else "auto"
     accuracy = str(rng.choice(ACCURACIES))
     activation = ACTIVATIONS[rng.integers(len(ACTIVATIONS))]
     threads, isa = int(rng.integers(1, 3)), any_instruction_set(rng)

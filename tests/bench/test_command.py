@@ -79,7 +79,7 @@ def test_measures_saves_and_tells(cache_dir, tmp_path, capsys):
 def test_a_second_process_takes_the_winner(cache_dir, capsys):
     # a machine on which the last candidate wins, not the one that is estimated to
     case = conv_case(Layer(8, 16, 8, 1))
-    names = [c.name for c in case.contest.candidates]
+    names = [c.name for c in case.task.candidates()]
     for i, name in enumerate(names):
         cost_table.record(case.key, name, Cost(1e-9 / (i + 1), 1.0, 0.0, 1))
     cost_table.save()
@@ -119,12 +119,12 @@ def test_the_time_budget_ends_it(cache_dir, capsys):
 def test_interrupting_keeps_what_there_is(cache_dir, capsys, monkeypatch):
     calls = []
 
-    def measure(contest, seconds):
-        calls.append(contest)
+    def measure(problem, seconds):
+        calls.append(problem)
         if len(calls) == 3:
             raise KeyboardInterrupt
-        cost_table.record(contest.key, "a", Cost(1.0, 1.0, 0.0, 1))
-        return cost_table.costs(contest.key)
+        cost_table.record(problem.key, "a", Cost(1.0, 1.0, 0.0, 1))
+        return cost_table.costs(problem.key)
 
     monkeypatch.setattr(bench, "measure_task", measure)
     code, said = run(TINY, capsys)
@@ -135,11 +135,11 @@ def test_interrupting_keeps_what_there_is(cache_dir, capsys, monkeypatch):
 def test_what_does_not_fit_into_memory_is_left_out(cache_dir, capsys, monkeypatch):
     real, calls = bench.measure_task, []
 
-    def measure(contest, seconds):
-        calls.append(contest.key)
-        if contest.key == calls[0]:
+    def measure(problem, seconds):
+        calls.append(problem.key)
+        if problem.key == calls[0]:
             raise MemoryError
-        return {} if contest.key == calls[1] else real(contest, seconds)
+        return {} if problem.key == calls[1] else real(problem, seconds)
 
     def cold(self, name):
         raise MemoryError

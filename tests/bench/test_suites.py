@@ -3,7 +3,7 @@
 import pytest
 
 from layoutkit.bench.suites import FIVE, FOUR, SUITES, spread_cases
-from layoutkit.choosing.model import _described, _estimates
+from layoutkit.choosing.model import problem_of
 
 
 def test_a_network_meets_convolutions_reorders_and_filters():
@@ -39,8 +39,8 @@ def test_the_model_sees_every_problem_as_its_candidates_are(name):
     every = SUITES[name](["NHWC", "nChw16c"], [1, 2])
     lengths = {}
     for case in every[:: max(1, len(every) // 40)]:
-        features, _ = _described(case.key, "any")
+        problem, features = problem_of(case.key, "any")
         assert lengths.setdefault(case.kind, len(features)) == len(features)
-        estimate = _estimates(case.key, "any")
-        for c in case.contest.candidates:
+        estimate = problem.estimates()
+        for c in case.task.candidates():
             assert c.estimate > 0 and estimate(c.name) == pytest.approx(c.estimate)

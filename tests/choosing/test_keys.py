@@ -9,8 +9,8 @@ import layoutkit as lk
 from layoutkit.bench.suites import SUITES
 from layoutkit.choosing import keys
 from layoutkit.convolutions.problem import ACCURACIES, MOST, ConvProblem
-from layoutkit.convolutions.routes import pack_key, route_key
-from layoutkit.reorders.candidates import reorder_key
+from layoutkit.convolutions.task import ConvTask, PackTask
+from layoutkit.reorders.problem import ReorderProblem
 
 sizes = st.integers(1, 9) | st.integers(1, 2**40)
 threads = st.integers(1, 4096)
@@ -26,7 +26,7 @@ def test_suites_have_keys_that_pass(name):
 def test_every_reorder_has_a_key_that_passes(data, src, width, t):
     dst = data.draw(layouts(src.rank, src.rank))
     shape = tuple(data.draw(st.lists(sizes, min_size=src.rank, max_size=src.rank)))
-    assert keys.fault(reorder_key(src, dst, shape, width, t)) is None
+    assert keys.fault(ReorderProblem(src, dst, shape, width, t).key) is None
 
 
 @given(st.data(), layouts(3, 5), threads)
@@ -47,7 +47,7 @@ def test_every_convolution_has_keys_that_pass(data, src, t):
     except ValueError as beyond:  # of 2**62 bytes
         assume("bytes" not in str(beyond))
         raise
-    assert keys.fault(route_key(p, t)) is None and keys.fault(pack_key(p)) is None
+    assert keys.fault(ConvTask(p, t).key) is None and keys.fault(PackTask.of(p).key) is None
 
 
 CONV = "conv n1 c8 9x9 o8 k3x3 s1x1 p0+0,0+0 d1x1 g1 NCHW>NHWC f32 standard t1"
@@ -82,4 +82,4 @@ def test_keys_of_no_operation_are_bounded_only():
 def test_a_layout_without_a_tag_passes():
     layout = lk.Layout("n c/16 h 16c w")
     assert " " in str(layout)
-    assert keys.fault(reorder_key(layout, layout, (1, 16, 2, 2), 4, 1)) is None
+    assert keys.fault(ReorderProblem(layout, layout, (1, 16, 2, 2), 4, 1).key) is None

@@ -1,6 +1,5 @@
 """Measuring: what timings count, how candidates take turns, when it ends; with clocks that are made up."""
 
-import importlib
 import itertools
 import os
 import subprocess
@@ -8,15 +7,16 @@ import sys
 import time
 
 import pytest
+from problems import Known
 
 import layoutkit as lk
 from layoutkit.choosing import machine, measuring
+from layoutkit.choosing import tuning as modes
 from layoutkit.choosing.costfile import Cost
-from layoutkit.choosing.measuring import Contest, first_use, measure
-from layoutkit.choosing.plan import Candidate
+from layoutkit.choosing.measuring import first_use, measure
+from layoutkit.choosing.problem import Candidate
 from layoutkit.choosing.table import cost_table
 
-plan = importlib.import_module("layoutkit.choosing.plan")  # lk.plan is the function
 keys = (f"test problem to measure {i}" for i in itertools.count())
 
 
@@ -53,7 +53,7 @@ class Machine:
         return run
 
     def measure(self, key, names, seconds):
-        return measure(Contest(key, [Candidate(n, 1.0, lambda n=n: n) for n in names], lambda: self.runner), seconds)
+        return measure(Known(key, [Candidate(n, 1.0, lambda n=n: n) for n in names], lambda: self.runner), seconds)
 
 
 def test_the_least_the_median_and_the_count(key, monkeypatch):
@@ -144,13 +144,13 @@ def no_room():
 
 
 def fitting(m, key, names, builds=(), **estimates):
-    """A contest on `m`; building those of `builds` fails."""
+    """A problem on `m`; building those of `builds` fails."""
 
     def build(n):
         return no_room() if n in builds else n
 
     ways = [Candidate(n, estimates.get(n, 1.0), lambda n=n: build(n)) for n in names]
-    return Contest(key, ways, lambda: m.runner)
+    return Known(key, ways, lambda: m.runner)
 
 
 def after(calls, m, name):
@@ -171,7 +171,7 @@ def test_nothing_may_fit_into_memory(key, monkeypatch):
     m = Machine(monkeypatch)
     m.seconds = {"a": no_room, "b": no_room}
     assert measure(fitting(m, key, "ab"), 20.0) == measure(fitting(m, key, "ab", "ab"), 20.0) == {}
-    assert measure(Contest(key, [Candidate("a", 1.0, lambda: "a")], no_room), 20.0) == {}
+    assert measure(Known(key, [Candidate("a", 1.0, lambda: "a")], no_room), 20.0) == {}
     assert cost_table.costs(key) == cost_table.doubtful(key) == {}
 
 
@@ -195,7 +195,7 @@ def tuning(monkeypatch):
 
 
 def use(m, key, **estimates):
-    first_use(Contest(key, [Candidate(n, s, lambda n=n: n) for n, s in estimates.items()], lambda: m.runner))
+    first_use(Known(key, [Candidate(n, s, lambda n=n: n) for n, s in estimates.items()], lambda: m.runner))
     return set(m.calls)
 
 
@@ -228,7 +228,7 @@ def test_as_many_as_may_win_are_measured_a_few_at_a_time(key, monkeypatch, tunin
     tuning("measure")
     m = Machine(monkeypatch, a=50.0, b=60.0, c=70.0, d=40.0, e=41.0, f=4.2, g=9.0)
     assert use(m, key, a=1.0, b=1.1, c=2.0, d=2.1, e=3.0, f=4.0, g=9.0) == set("abcdef")
-    assert measuring.rank(key, [Candidate(n, 1.0, None) for n in "abcdef"])[0].candidate.name == "f"
+    assert measuring.rank(Known(key, [Candidate(n, 1.0, None) for n in "abcdef"]))[0].candidate.name == "f"
 
 
 def test_one_that_took_many_times_what_was_thought_is_looked_at_again(key, monkeypatch, tuning):
@@ -250,7 +250,7 @@ def test_a_disturbed_first_use_decides_nothing(key, monkeypatch, tuning):
     m.disturbed = lambda: True
     assert use(m, key, a=3.0, b=2.0, c=1.0, d=4.0, e=5.0) == set("abc"), "and more of it would tell no more"
     ways = [Candidate(n, s, None) for n, s in dict(a=3.0, b=2.0, c=1.0).items()]
-    assert [(c.candidate.name, c.source) for c in measuring.rank(key, ways)] == [
+    assert [(c.candidate.name, c.source) for c in measuring.rank(Known(key, ways))] == [
         ("c", "estimated"), ("b", "estimated"), ("a", "estimated"),
     ]  # fmt: skip
     m.calls.clear()
@@ -275,13 +275,13 @@ def test_one_slow_measurement_in_the_table_does_not_stop_the_others(key, monkeyp
 def test_first_use_where_the_memory_does_not_suffice(key, monkeypatch, tuning, fails):
     tuning("measure")
     m = Machine(monkeypatch, a=1.0, b=2.0, c=3.0)
-    contest = fitting(m, key, "abc", fails)
-    first_use(contest)
+    problem = fitting(m, key, "abc", fails)
+    first_use(problem)
     assert set(cost_table.costs(key)) == set("abc") - set(fails)
     m.calls.clear()
-    first_use(contest)
+    first_use(problem)
     assert not m.calls
-    first_use(Contest(key + "'", contest.candidates, no_room))
+    first_use(Known(key + "'", problem.candidates(), no_room))
     assert not cost_table.costs(key + "'")
 
 
@@ -304,7 +304,7 @@ def test_the_budget_is_kept(key, monkeypatch, tuning):
     assert use(m, key, a=1.0, b=1.0) == set(), "five runs of each would take ten seconds"
     tuning("measure", budget=12.0)
     assert use(m, key, a=1.0, b=1.0) == {"a", "b"}
-    assert 0 <= plan.budget() < 5
+    assert 0 <= modes.budget() < 5
     assert use(m, key + "'", a=1.0, b=1.0) == {"a", "b"} and not cost_table.costs(key + "'")
     with pytest.raises(ValueError, match=r"budget is seconds for 'measure', got 1\.0 for 'estimate'"):
         tuning("estimate", budget=1.0)

@@ -5,16 +5,35 @@ import math
 
 import numpy as np
 import pytest
+from problems import Known
 
 import layoutkit as lk
+from layoutkit._core import registry
 from layoutkit.choosing import model
 from layoutkit.choosing import table as cost
 from layoutkit.choosing.costfile import Cost
-from layoutkit.choosing.plan import Candidate, rank
+from layoutkit.choosing.problem import Candidate
+from layoutkit.choosing.ranking import rank as ranked
 
 # Problems "point 3.5": they lie on a line; candidates "slow" and "fast" are counted as 1 s everywhere.
-model.describes("point")(lambda key: ((float(key.split()[1]),), lambda: dict(slow=1.0, fast=1.0, other=1.0).get))
 CANDIDATES = [Candidate(name, 1.0, lambda: None) for name in ("slow", "fast", "other")]
+
+
+@model.reads("point")
+def point(key):
+    return Known(key, CANDIDATES, features=(float(key.split()[1]),))
+
+
+def rank(key, ways):
+    return ranked(Known(key, ways, features=(float(key.split()[1]),)))
+
+
+def corrections(key, own=True):
+    """Of the problem that a table would have under `key`; none is off where it has none."""
+    found = model.problem_of(key, registry.isa())
+    return model.corrections(found[0] if found else Known(key, ()), own)
+
+
 table = cost.cost_table
 
 
@@ -33,10 +52,10 @@ def measured(at, **seconds):
 
 def test_nothing_measured_is_counted():
     assert [c.seconds for c in rank("point 1", CANDIDATES)] == [1.0] * 3
-    assert model.corrections("point 1")["slow"] == 1.0
-    assert model.corrections("never described")["x"] == 1.0
+    assert corrections("point 1")["slow"] == 1.0
+    assert corrections("never described")["x"] == 1.0
     for key in ("conv", "conv x t1", "filter", "reorder 1x2 ab>ba x32 tx", "reorder", "conv n1 t0"):
-        assert model.corrections(key)["x"] == 1.0, "nobody's key is no error"
+        assert corrections(key)["x"] == 1.0, "nobody's key is no error"
 
 
 SQUARE = "conv n1 c64 56x56 o64 k{} s{} p1+1,1+1 d1x1 g{} NHWC>NHWC f32 standard t{}"
@@ -54,7 +73,7 @@ def test_a_problem_that_cannot_be_does_not_count(foreign):
     best = lk.plan(lk.conv2d, x, w, padding=1, threads=1).choices[0]
     assert best.source == "estimated" and 0 < best.seconds < 1
     for key in (foreign, "filter o64 c16 k3x3 g0 f32", "filter o64 c16 k-3x3 g1 f32", "reorder 0x2 ab>ba x32 t0"):
-        assert model.corrections(key)["x"] > 0
+        assert corrections(key)["x"] > 0
 
 
 def test_the_nearest_decide():
@@ -69,23 +88,23 @@ def test_the_nearest_decide():
 
 def test_who_was_never_measured_is_off_by_what_the_others_are():
     measured(0.0, slow=8.0, fast=2.0)
-    assert model.corrections("point 0.5")["other"] == pytest.approx(math.sqrt(8.0 * 2.0))
+    assert corrections("point 0.5")["other"] == pytest.approx(math.sqrt(8.0 * 2.0))
 
 
 def test_in_between_is_in_between():
     measured(0.0, fast=1.0)
     measured(2.0, fast=4.0)
-    at = [model.corrections(f"point {x}")["fast"] for x in (0.25, 1.0, 1.75)]
+    at = [corrections(f"point {x}")["fast"] for x in (0.25, 1.0, 1.75)]
     assert 1.0 < at[0] < at[1] < at[2] < 4.0 and at[1] == pytest.approx(2.0, rel=0.01)
 
 
 def test_what_was_measured_here_outweighs_what_came_along(monkeypatch):
     monkeypatch.setattr(model, "packaged", lambda isa: {"point 0.0": {"fast": Cost(16.0, 16.0, 0.0, 1)}})
     model._packaged.cache_clear()
-    assert model.corrections("point 0.5")["fast"] == pytest.approx(16.0)
+    assert corrections("point 0.5")["fast"] == pytest.approx(16.0)
     measured(0.0, fast=1.0)
-    assert model.corrections("point 0.5")["fast"] == pytest.approx(16.0 ** (1 / (1 + model.OWN)))
-    assert model.corrections("point 0.5", own=False)["fast"] == pytest.approx(16.0)
+    assert corrections("point 0.5")["fast"] == pytest.approx(16.0 ** (1 / (1 + model.OWN)))
+    assert corrections("point 0.5", own=False)["fast"] == pytest.approx(16.0)
     before = lk.tuning("off")
     try:
         assert rank("point 0.5", CANDIDATES)[0].seconds == pytest.approx(16.0, rel=0.1)
@@ -99,7 +118,7 @@ def test_the_order_of_measuring_does_not_matter():
         table._new.clear()
         for at, seconds in order:
             measured(at, fast=seconds)
-        found.add(model.corrections("point 0.75")["fast"])
+        found.add(corrections("point 0.75")["fast"])
     assert len(found) == 1
 
 
@@ -118,4 +137,4 @@ def test_what_comes_along_is_of_problems_that_are_known():
         assert len(book) > 100 and file.name == f"costs-{book.machine['isa']}.json"
         assert file.stat().st_size < 1_000_000
         for key in list(book)[::20]:
-            assert model._described(key, book.machine["isa"]) and all(c.min > 0 for c in book[key].values())
+            assert model.problem_of(key, book.machine["isa"]) and all(c.min > 0 for c in book[key].values())

@@ -1,6 +1,5 @@
 """Plans: how candidates are measured, ranked and explained, with clocks that are made up."""
 
-import importlib
 import itertools
 import subprocess
 import sys
@@ -9,17 +8,21 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from problems import Known
 
 import layoutkit as lk
 from layoutkit.choosing import machine
+from layoutkit.choosing import tuning as modes
 from layoutkit.choosing.costfile import Cost
 from layoutkit.choosing.measuring import measure
-from layoutkit.choosing.plan import Candidate, Choice, Plan, rank
+from layoutkit.choosing.plan import Plan
+from layoutkit.choosing.problem import Candidate, Choice
+from layoutkit.choosing.ranking import DOUBT
+from layoutkit.choosing.ranking import rank as ranked
 from layoutkit.choosing.table import cost_table
 from layoutkit.convolutions.problem import ConvProblem
-from layoutkit.convolutions.routes import pack_contest, route_contest, route_key
+from layoutkit.convolutions.task import ConvTask, PackTask
 
-plan = importlib.import_module("layoutkit.choosing.plan")  # lk.plan is the function
 keys = (f"test problem {i}" for i in itertools.count())
 
 
@@ -31,9 +34,13 @@ def key(cache_dir):
 @pytest.fixture
 def tuning():
     """lk.tuning, set back after the test."""
-    before = plan.mode()
+    before = modes.mode()
     yield lk.tuning
     lk.tuning(before)
+
+
+def rank(key, ways):
+    return ranked(Known(key, ways))
 
 
 def candidate(name, estimate=1.0):
@@ -51,7 +58,7 @@ def calm(monkeypatch):
 costs = st.dictionaries(st.sampled_from("abcdef"), st.floats(1e-9, 1.0), max_size=6)
 
 
-@given(costs.filter(bool), costs, st.sampled_from(plan.MODES))
+@given(costs.filter(bool), costs, st.sampled_from(modes.MODES))
 def test_measured_before_estimated_but_where_the_estimate_is_many_times_lower(estimates, measured, mode):
     key = next(keys)
     for name, seconds in measured.items():
@@ -69,9 +76,9 @@ def test_measured_before_estimated_but_where_the_estimate_is_many_times_lower(es
         assert seconds == sorted(seconds)
     for a, b in itertools.combinations(found, 2):
         if a.source == "estimated" and b.source == "measured":
-            assert plan.DOUBT * a.seconds <= b.seconds
+            assert DOUBT * a.seconds <= b.seconds
         elif a.source == "measured" and b.source == "estimated":
-            assert a.seconds <= plan.DOUBT * b.seconds
+            assert a.seconds <= DOUBT * b.seconds
     assert sorted(c.candidate.name for c in found) == sorted(estimates)
 
 
@@ -108,7 +115,7 @@ def test_tuning_gives_the_mode_before_and_refuses_others(tuning):
     assert tuning(before) == "off"
     with pytest.raises(ValueError, match="expected one of measure, estimate, off, got 'best'"):
         tuning("best")
-    assert plan.mode() == before
+    assert modes.mode() == before
 
 
 # ---- what is chosen
@@ -139,11 +146,11 @@ def conv_problem(oc):
 
 def test_every_route_can_win_and_gives_the_same_result(cache_dir):
     x, w = small_conv(oc=14)
-    found = measure(route_contest(conv_problem(14), 1), 0)
+    found = measure(ConvTask(conv_problem(14), 1), 0)
     op = lk.Conv2d(w, threads=1)
     want = op(x)
     for i, name in enumerate(found):
-        cost_table.record(route_key(conv_problem(14), 1), name, Cost(1e-9 / (i + 1), 1.0, 0.0, 1))
+        cost_table.record(ConvTask(conv_problem(14), 1).key, name, Cost(1e-9 / (i + 1), 1.0, 0.0, 1))
         assert op.plan(x.shape).choices[0].candidate.name == name
         np.testing.assert_allclose(op(x), want, rtol=1e-6)
 
@@ -151,8 +158,8 @@ def test_every_route_can_win_and_gives_the_same_result(cache_dir):
 def test_a_frozen_table_is_bit_identical(cache_dir, calm):
     rng = np.random.default_rng(0)
     x, w = rng.standard_normal((1, 5, 9, 9), np.float32), rng.standard_normal((15, 5, 3, 3), np.float32)
-    measure(route_contest(conv_problem(15), 1), 0)
-    measure(pack_contest(conv_problem(15)), 0)
+    measure(ConvTask(conv_problem(15), 1), 0)
+    measure(PackTask.of(conv_problem(15)), 0)
     cost_table.save()
     want = lk.conv2d(x, w, threads=1)
     program = f"""
@@ -215,7 +222,9 @@ def test_a_filter_met_once_is_packed_by_what_packs_fast(cache_dir):
     (step,) = slow.candidate.steps
     for c in lk.plan(lk.conv2d, x, w, threads=1).choices:
         for other in c.candidate.steps:
-            cost_table.record(other.key, other.name, Cost(1.0 if other.name == step.name else 1e-6, 1.0, 0.0, 1))
+            cost_table.record(
+                other.problem.key, other.name, Cost(1.0 if other.name == step.name else 1e-6, 1.0, 0.0, 1)
+            )
     once = lk.plan(lk.conv2d, x, w, threads=1).choices[0]
     assert once.source == "measured" and once.candidate.steps[0].name != step.name
     assert op.plan(x.shape).choices[0].candidate.name == kept.candidate.name

@@ -14,6 +14,8 @@ from strategies import activations, in_proportion
 import layoutkit as lk
 from layoutkit import reference
 from layoutkit._core import registry
+from layoutkit.choosing.cache import plans
+from layoutkit.convolutions import task
 
 LAYOUTS = ["NCHW", "NHWC", "nChw8c", "nChw16c", "CHWN", "nChw4c"]
 
@@ -196,12 +198,8 @@ def test_out_may_not_overlap():
 
 
 def test_forced_algorithm_that_cannot_says_why(monkeypatch):
-    from layoutkit.convolutions import routes
-    from layoutkit.convolutions.algorithms import sums as algorithms
-
-    rows = [a for a in algorithms.ALGORITHMS if a.packing == "filters"]
-    monkeypatch.setattr(routes, "ALGORITHMS", rows)
-    routes._choices.cache_clear()
+    monkeypatch.setattr(task, "ALGORITHMS", [a for a in task.ALGORITHMS if a.filters == "filters"])
+    plans.clear()
     with pytest.raises(ValueError, match=r"algorithm 'direct' cannot do it: only 1x1"):
         lk.conv2d(X, W, algorithm="direct")
 

@@ -19,7 +19,7 @@ def decide(plan, candidate):
     """Let the table say that `candidate` is the fastest."""
     cost_table.record(plan.title, candidate.name, Cost(next(_less), 1.0, 0.0, 1))
     for step in candidate.steps:
-        cost_table.record(step.key, step.name, Cost(1e-12, 1.0, 0.0, 1))
+        cost_table.record(step.problem.key, step.name, Cost(1e-12, 1.0, 0.0, 1))
 
 
 _less = (1e-8 / (i + 1) for i in itertools.count())

@@ -11,8 +11,7 @@ import layoutkit as lk
 from layoutkit import reference
 from layoutkit._core import registry
 from layoutkit.convolutions.conv import NOTHING
-from layoutkit.convolutions.geometry import contiguous_strides
-from layoutkit.convolutions.routes import candidates
+from layoutkit.convolutions.task import ConvTask
 
 CONVS = {1: lk.Conv1d, 2: lk.Conv2d, 3: lk.Conv3d}
 TRANSPOSED = {1: lk.ConvTranspose1d, 2: lk.ConvTranspose2d, 3: lk.ConvTranspose3d}
@@ -92,8 +91,7 @@ def test_every_way_is_the_sum_over_zeros(c):
         f = op._filter
         p = f.problem(x.shape)
         finish = f.finish or (NOTHING if c["add"] else None)
-        strides = contiguous_strides(src, x.shape), contiguous_strides(dst, want.shape)
-        for found in candidates(p, "auto", c["threads"], *strides):
+        for found in ConvTask(p, c["threads"]).candidates():
             if "winograd" in found.name:
                 continue
             route = found.build()
@@ -151,8 +149,7 @@ def test_pads_stay_zero(layout, groups, depth, isa):
                                activation=activation)  # fmt: skip
                 f = op._filter
                 p = f.problem(x.shape)
-                strides = contiguous_strides(held, x.shape), contiguous_strides(held, p.dst_shape)
-                for found in candidates(p, "auto", 1, *strides):
+                for found in ConvTask(p, 1).candidates():
                     route = found.build()
                     got = np.full(held.physical_shape(p.dst_shape), np.nan, np.float32)
                     route.run(stored, *route.pack(f.w, f.bias), got, f.finish)

@@ -11,9 +11,8 @@ from strategies import activations, in_proportion
 import layoutkit as lk
 from layoutkit import reference, winograd
 from layoutkit._core import registry
-from layoutkit.convolutions.algorithms.sums import contiguous_strides
 from layoutkit.convolutions.problem import ConvProblem
-from layoutkit.convolutions.routes import candidates
+from layoutkit.convolutions.task import ConvTask
 
 TILES = sorted(winograd.PAIRS)
 
@@ -25,8 +24,7 @@ def routes(x_shape, w_shape, m, src, dst, padding, groups=1, threads=1, stride=N
         x_shape[0], x_shape[1], w_shape[0], x_shape[2:], w_shape[2:], stride or (1,) * rank, padding,
         dilation or (1,) * rank, groups, lk.Layout(src), lk.Layout(dst), "fast",
     )  # fmt: skip
-    strides = contiguous_strides(p.src, p.src_shape), contiguous_strides(p.dst, p.dst_shape)
-    return p, [c.build() for c in candidates(p, "winograd", threads, *strides) if f"F({m},3)" in c.name]
+    return p, [c.build() for c in ConvTask(p, threads, "winograd").candidates() if f"F({m},3)" in c.name]
 
 
 def run(p, route, x, w, bias=None, end=None):

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 import layoutkit as lk
 from layoutkit import reference, winograd
 from layoutkit._core import registry
-from layoutkit.convolutions.geometry import contiguous_strides
 from layoutkit.convolutions.problem import ConvProblem
-from layoutkit.convolutions.routes import candidates
+from layoutkit.convolutions.task import ConvTask
 from layoutkit.convolutions.traits import traits
 
 TILES = sorted(winograd.PAIRS)
@@ -30,9 +29,8 @@ def off(x, w, m, isa, padding=None, **attributes):
     layout = lk.Layout(LAST[rank])
     p = ConvProblem(x.shape[0], x.shape[1], w.shape[0], x.shape[2:], w.shape[2:], given["stride"], padding,
                     given["dilation"], given["groups"], layout, layout, "fast")  # fmt: skip
-    strides = contiguous_strides(layout, p.src_shape), contiguous_strides(layout, p.dst_shape)
     with using_isa(isa):
-        route = next(c for c in candidates(p, "winograd", 1, *strides) if f"F({m},3)" in c.name).build()
+        route = next(c for c in ConvTask(p, 1, "winograd").candidates() if f"F({m},3)" in c.name).build()
         y = np.empty(layout.physical_shape(p.dst_shape), np.float32)
         route.run(reference.to_physical(x, layout), *route.pack(w, None), y)
     want = reference.conv(x, w, None, given["stride"], padding, given["dilation"], given["groups"])
@@ -330,8 +328,7 @@ def test_whatever_the_filter_every_candidate_is_within_its_bound(data):
     want = reference.conv(x, w, None, (1, 1), padding, (1, 1), 1)
     sums = reference.conv(abs(x), abs(w), None, (1, 1), padding, (1, 1), 1)
     p = lk.Conv2d(w, padding=1, accuracy="fast")._filter.problem(x.shape)
-    strides = contiguous_strides(p.src, p.src_shape), contiguous_strides(p.dst, p.dst_shape)
-    for found in candidates(p, "auto", 1, *strides):
+    for found in ConvTask(p, 1).candidates():
         route = found.build()
         got = np.empty(want.shape, np.float32)
         route.run(x, *route.pack(w, None), got)

@@ -14,6 +14,7 @@ import layoutkit as lk
 from layoutkit import reference
 from layoutkit._core import harness, registry
 from layoutkit._core.convert import TYPES
+from layoutkit.choosing.cache import plans
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 DTYPES = {k: np.dtype(v) for k, v in dict(f32="f4", f64="f8", f16="f2", bf16=BF16, s32="i4", s8="i1", u8="u1").items()}
@@ -173,10 +174,10 @@ def test_streaming_stores(monkeypatch):
     from layoutkit.reorders import convert
 
     monkeypatch.setattr(convert, "last_level_cache", lambda: 0)
-    convert.converter.cache_clear()
+    plans.clear()
     for (a, b), isa in itertools.product([("f32", "bf16"), ("s8", "f32"), ("f64", "u8")], registry.isas()):
         test_tiles_of_every_size(a, b, isa)
-    convert.converter.cache_clear()
+    plans.clear()
 
 
 @pytest.mark.parametrize("end", ["low", "high"])

@@ -9,12 +9,13 @@ from strategies import laid_out, layouts
 import layoutkit as lk
 from layoutkit import reference
 from layoutkit._core import registry
+from layoutkit.choosing.cache import plans
 from layoutkit.memory import spans
 from layoutkit.memory.spans import PlanError, Span
-from layoutkit.reorders import candidates, reach
+from layoutkit.reorders import program, reach
 from layoutkit.reorders.box import Box
-from layoutkit.reorders.candidates import nests_of
 from layoutkit.reorders.kinds import KINDS
+from layoutkit.reorders.program import Nests, Transfer, nests_of
 
 
 def touched(layout, shape, strides, width, padded):
@@ -40,7 +41,8 @@ def test_nests_reach_what_their_elements_touch(laid, data, width, kind, phase, i
     dst = data.draw(layouts(src.rank, src.rank))
     signs = data.draw(st.lists(st.sampled_from([1, 1, -1]), min_size=40, max_size=40))
     steps = [[s * sign * width for s, sign in zip(x.axis_strides(shape), signs)] for x in (src, dst)]
-    nests, slab, fills = nests_of(src, dst, shape, width, *steps, kind, Box.all_of(shape), phase)
+    t = Transfer(src, dst, width, *map(tuple, steps), Box.all_of(shape), phase)
+    nests, slab, fills = nests_of(t, kind)
     read, written = reach.of_nests(nests)
     filled = reach.of_nests(fills)[1]
     if slab:
@@ -57,15 +59,15 @@ def test_a_plan_that_reaches_outside_is_an_error_before_anything_is_written(monk
         nests, slab, fills = nests_of(*given)
         first, last = nests[0], (fills or nests)[-1]
         if which == "source":
-            return [first._replace(src=first.src - 4), *nests[1:]], slab, fills
+            return Nests([first._replace(src=first.src - 4), *nests[1:]], slab, fills)
         if which == "destination":
-            return [first._replace(dst=first.dst - 4), *nests[1:]], slab, fills
-        return nests, slab, [*fills[:-1], last._replace(dst=last.dst + 4)]
+            return Nests([first._replace(dst=first.dst - 4), *nests[1:]], slab, fills)
+        return Nests(nests, slab, [*fills[:-1], last._replace(dst=last.dst + 4)])
 
-    monkeypatch.setattr(candidates, "nests_of", wrong)
-    candidates._program.cache_clear()
+    monkeypatch.setattr(program, "nests_of", wrong)
+    plans.clear()
     x, out = np.ones((1, 20, 3, 3), np.float32), np.full((1, 2, 3, 3, 16, 4), 7, np.float32)
     with pytest.raises(PlanError, match=f"reorder NCHW -> .*{'destination' if which == 'pads' else which}"):
         lk.reorder(x, "NCHW", "ABcd16b4a", out=out, pad_value=3)
     assert (out == 7).all()
-    candidates._program.cache_clear()
+    plans.clear()

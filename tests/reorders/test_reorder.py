@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 import layoutkit as lk
 from layoutkit import reference
 from layoutkit._core import registry
-from layoutkit.reorders.candidates import program
+from layoutkit.reorders.box import Box
 from layoutkit.reorders.kinds import KINDS
+from layoutkit.reorders.program import Transfer, program
 
 DTYPES = ["u1", "u2", "f4", "f8", "c16"]
 
@@ -61,8 +62,8 @@ def test_any_layout_to_any_layout(c):
         if x.size:  # every kind of store and panel, not only the one chosen
             out[...] = 0
             pad = np.asarray(3).astype(x.dtype).tobytes()
-            move = program(c["src"], c["dst"], c["shape"], x.itemsize, x.strides, out.strides, pad, c["kind"])
-            move(x, out, c["threads"])
+            move = Transfer(c["src"], c["dst"], x.itemsize, x.strides, out.strides, Box.all_of(c["shape"]))
+            program(move, c["kind"], pad)(x, out, c["threads"])
             np.testing.assert_array_equal(out, want)
 
 

@@ -60,13 +60,13 @@ def program(t: Transfer, kind: str, pad: bytes) -> Program:
 
 def _program(t: Transfer, kind: str, pad: bytes, isa: str) -> Program:
     found = nests_of(t, kind)
-    _check_reach(t, found)
+    check_reach(t, found)
     way, slab = KINDS[kind], found.slabs
     loops = slab and (slab.loops, slab.bytes)
     return Program(found.moves + found.fills, t.width, pad, way.stream and not slab, way.blocking.panel, loops)
 
 
-def _check_reach(t: Transfer, found: Nests) -> None:
+def check_reach(t: Transfer, found: Nests) -> None:
     """PlanError unless the nests stay within their arrays, and those of slabs within a slab."""
     read, written = reach.of_nests(found.moves)
     _, filled = reach.of_nests(found.fills)
