@@ -12,7 +12,7 @@ from strategies import activations, in_proportion
 import layoutkit as lk
 from layoutkit import reference
 from layoutkit._core import registry
-from layoutkit.convolutions.transposed import phases
+from layoutkit.convolutions.phases import phases
 
 CLASSES = {1: lk.ConvTranspose1d, 2: lk.ConvTranspose2d, 3: lk.ConvTranspose3d}
 
@@ -113,3 +113,74 @@ def test_bad_input(kwargs, says):
     w = kwargs.pop("w", np.ones((4, 6, 4, 4), np.float32))
     with pytest.raises(ValueError, match=re.escape(says)):
         lk.conv_transpose2d(np.ones((1, 4, 5, 5), np.float32), w, stride=2, **kwargs)
+
+
+LAYOUTS = [("NHWC", "NHWC"), ("NCHW", "NCHW"), ("nChw16c", "NCHW"), ("NCHW", "NHWC")]
+
+
+def drawn(layouts, **attributes):
+    """An object, an input and a residual for it."""
+    rng = np.random.default_rng(3)
+    x, w = rng.standard_normal((2, 8, 7, 6), np.float32), rng.standard_normal((8, 6, 3, 4), np.float32)
+    op = lk.ConvTranspose2d(w, stride=(2, 3), padding=1, layout=layouts[0], out_layout=layouts[1], **attributes)
+    add = rng.standard_normal((2, 6, 13, 17), np.float32)
+    return (
+        op,
+        x.shape,
+        reference.to_physical(x, lk.Layout(layouts[0])),
+        reference.to_physical(add, lk.Layout(layouts[1])),
+    )
+
+
+@pytest.mark.parametrize("layouts", LAYOUTS)
+@pytest.mark.parametrize("with_add", [False, True])
+@pytest.mark.parametrize("inf", [False, True])
+def test_with_a_workspace_it_is_the_same(layouts, with_add, inf):
+    op, shape, x, add = drawn(layouts, activation="relu")
+    if inf:  # every tap by itself
+        op._filter.w[0, 0, 0, 0] = np.inf
+    add = add if with_add else None
+    want = op(x, add=add)
+    workspace = np.empty(op.workspace(shape, add=with_add), np.uint8)
+    np.testing.assert_array_equal(op(x, add=add, workspace=workspace), want)
+    out = np.empty_like(want)
+    if with_add:
+        out[...] = add
+        np.testing.assert_array_equal(op(x, out, out, workspace), want)
+    with pytest.raises(ValueError, match=r"conv_transpose2d: workspace of 0 bytes, this call needs [0-9]+"):
+        op(x, add=add, workspace=workspace[:0])
+    with pytest.raises(ValueError, match="workspace overlaps"):
+        memory = np.zeros(1 << 16, np.uint8)
+        op(memory[: x.nbytes].view(np.float32).reshape(x.shape), workspace=memory)
+    with pytest.raises(TypeError, match="workspace must be a contiguous"):
+        op(x, workspace=[1])
+
+
+@pytest.mark.parametrize("layouts", LAYOUTS)
+def test_it_is_planned_and_explained(layouts, cache_dir):
+    op, shape, x, _ = drawn(layouts, threads=1)
+    plan = op.plan(shape)
+    assert plan.title.startswith("conv_transpose n2 c8 7x6 o6 13x17 k3x4 s2x3 p1+1,1+1 d1x1 g1 ")
+    assert plan.choices[0].candidate.name.startswith("phases")
+    text = plan.explain()
+    assert text.count("\nconv n2 c8 7x6 o6 ") == 6, "a line for each phase"
+    before = lk.tuning("measure")
+    try:
+        measured = op.plan(shape).explain()
+    finally:
+        lk.tuning(before)
+    assert measured.count(", measured") == 6
+    np.testing.assert_array_equal(op(x), op(x))
+
+
+def test_a_call_once_counts_packing():
+    w = np.ones((64, 64, 3, 3), np.float32)
+    x = np.ones((1, 64, 9, 9), np.float32)
+    once, kept = lk.plan(lk.conv_transpose2d, x, w, stride=2), lk.ConvTranspose2d(w, stride=2).plan(x.shape)
+    assert once.title == kept.title and once.choices[0].seconds > 1.5 * kept.choices[0].seconds
+
+
+def test_threads_are_those_asked_for():
+    w, x = np.ones((64, 64, 3, 3), np.float32), np.ones((1, 64, 9, 9), np.float32)
+    for threads in (1, 2):
+        assert lk.plan(lk.conv_transpose2d, x, w, stride=2, threads=threads).title.endswith(f" t{threads}")

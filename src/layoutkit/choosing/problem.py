@@ -57,6 +57,11 @@ class Problem(Protocol):
         """Contiguous arrays that are touched, as what turns that which a candidate has built into a call on them."""
         ...
 
+    @property
+    def depends(self) -> bool:
+        """Whether its candidates depend on what is decided about other problems."""
+        return False
+
     def estimates(self) -> Callable[[str], float | None]:
         """From candidates' names to estimates; None: no such candidate."""
         return {c.name: c.estimate for c in self.candidates()}.get

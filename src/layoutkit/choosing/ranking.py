@@ -16,10 +16,10 @@ DOUBT = 8.0  # times an estimate, past which a measured cost is doubted: few est
 
 def candidates_of(problem: Problem) -> Sequence[Candidate]:
     """The candidates of a problem, made once."""
-    return plans.of(_candidates, problem, registry.isa())
+    return plans.of(_candidates, problem, registry.isa(), cost_table.generation if problem.depends else None)
 
 
-def _candidates(problem: Problem, isa: str) -> tuple[Candidate, ...]:
+def _candidates(problem: Problem, isa: str, generation: int | None) -> tuple[Candidate, ...]:
     return tuple(problem.candidates())
 
 

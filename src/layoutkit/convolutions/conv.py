@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from .._core.reorder import address
-from .._core.route import Finish
 from ..choosing.limits import peak_rate
 from ..choosing.plan import Plan, planner
 from ..choosing.table import cost_table
 from ..choosing.threads import check_threads
-from ..memory.arguments import hold, layout_for, target
-from ..memory.arrays import as_array, check_out, contiguous_strides, empty, overlap
+from ..memory.arguments import layout_for, target
+from ..memory.arrays import as_array, check_out, contiguous_strides, empty
 from ..memory.tensor import Tensor
 from .algorithms import AUTO, NAMES
+from .arguments import check_workspace, residual
+from .epilogue import NOTHING
 from .filter import Filter
 from .problem import ConvProblem
 from .route import Arrays
@@ -23,22 +23,6 @@ from .task import ConvTask, best_route, contiguous, slowness, ways
 from .types import check_type
 
 MAX_BOUND = 256  # kinds of input that one object remembers the decision for
-NOTHING = Finish()  # after the sums but the residual
-
-
-def residual(f: Filter, add, out: np.ndarray, shape: tuple[int, ...]) -> tuple[np.ndarray, bool]:
-    """`add`, a tensor like the result of logical `shape`; and whether it must be copied to `out` first."""
-    what = f"{f.what}: add"
-    add = hold(add, f.out_layout, shape, what).array if isinstance(add, Tensor) else as_array(add, what)
-    check_type(add, f.types.sum, what)
-    if add.shape != out.shape:
-        raise ValueError(f"{what} has shape {add.shape}, expected the result's {out.shape}")
-    if add.strides == out.strides:
-        if address(add) == address(out) or not overlap(add, out):
-            return add, False
-    elif not overlap(add, out):
-        return add, True
-    raise ValueError(f"{what} and out share memory without being the same array")
 
 
 class _Conv:
@@ -130,7 +114,7 @@ class _Conv:
         if add is not None:
             add, copied = residual(self._filter, add, out, y_shape)
         if workspace is not None:
-            self._check_workspace(workspace, run, x, out, add, copied)
+            check_workspace(self._filter.what, workspace, run.needs(out, out if copied else add), (x, out, add))
         if copied:
             out[...] = add
             add = out
@@ -147,16 +131,6 @@ class _Conv:
         y = np.broadcast_to(f.types.dst.type(0), p.dst.physical_shape(p.dst_shape))
         like = np.lib.stride_tricks.as_strided(y, y.shape, arrays.y_strides)  # never touched: its strides count
         return route.run.needs(like, like if add else None)
-
-    def _check_workspace(self, workspace, run, x, out, add, copied: bool) -> None:
-        what = f"{self._filter.what}: workspace"
-        if not isinstance(workspace, np.ndarray) or not workspace.flags.c_contiguous or not workspace.flags.writeable:
-            raise TypeError(f"{what} must be a contiguous, writeable numpy array, got {type(workspace).__name__}")
-        needed = run.needs(out, out if copied else add)
-        if workspace.nbytes < needed:
-            raise ValueError(f"{what} of {workspace.nbytes} bytes, this call needs {needed}")
-        if any(overlap(workspace, a) for a in (x, out, add) if a is not None):
-            raise ValueError(f"{what} overlaps x, out or add")
 
     def _tensor(self, x: Tensor, out, add, workspace, shape) -> Tensor:
         f = self._filter

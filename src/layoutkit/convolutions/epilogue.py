@@ -9,6 +9,7 @@ import numpy as np
 from .._core.route import Finish
 from ..memory.arrays import as_array
 
+NOTHING = Finish()  # after the sums but the residual
 # name -> numbers that come with it
 ACTIVATIONS = {
     "relu": 0, "relu6": 0, "clip": 2, "leaky_relu": 1, "prelu": 1, "silu": 0, "gelu": 0, "gelu_tanh": 0,

@@ -179,6 +179,11 @@ class PackTask(Problem):
         """Bytes read and written, without pads."""
         return 2 * self.types.filter.itemsize * self.elements
 
+    @property
+    def depends(self) -> bool:
+        """On which routes are measured."""
+        return True
+
     def features(self) -> tuple[float, ...]:
         """Where it lies among other filters."""
         return filter_features(self.oc, self.ic, prod(self.kernel), self.groups)

@@ -1,0 +1,322 @@
+"""Transposed convolution by phases: each is a convolution of stride 1 that writes every s-th output.
+
+    y[n, o, q] = bias[o] + sum over i, k with stride*p + dilation*k - before == q of x[n, i, p] * w[i, o, k]
+
+Along an axis the outputs q = stride*m + r of one phase r read the taps k = k0 + step*j whose dilation*k leaves the
+remainder of r + before, and tap j reads p = m + first - apart*j: a convolution with the taps in reverse, `apart` as its
+dilation, and as its padding what makes the indices meet (less than none where inputs are left out). The phases of
+all axes together write disjoint strided views of the output.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import gcd, prod
+from typing import NamedTuple
+
+import numpy as np
+
+from ..choosing.best import choices
+from ..choosing.cache import plans
+from ..choosing.problem import Candidate, Problem
+from ..formats.layout import Layout
+from ..memory.arrays import contiguous_strides, empty
+from ..reorders.reorder import reorder
+from .algorithms import AUTO
+from .algorithms.base import NATIVE
+from .epilogue import NOTHING, Finish
+from .geometry import channels_innermost
+from .problem import ConvProblem, Pairs
+from .route import MOVE_BYTES_PER_SECOND, Arrays, Runs
+from .task import ConvTask, best_route, ways
+from .types import F32, ConvTypes
+
+
+class Phase(NamedTuple):
+    """Every `stride`-th output along one axis, from `start` on: the taps it reads and its convolution."""
+
+    start: int
+    taps: tuple[int, ...]
+    dilation: int
+    padding: tuple[int, int]
+
+
+def phases(size: int, kernel: int, stride: int, dilation: int, before: int, out: int) -> list[Phase]:
+    """The phases of one axis that have any output."""
+    step = stride // gcd(stride, dilation)
+    apart = dilation * step // stride
+    found = []
+    for r in range(min(stride, out)):
+        count = -(-(out - r) // stride)
+        taps = [k for k in range(kernel) if (r + before - dilation * k) % stride == 0]
+        if not taps:  # one tap that lies outside of the input
+            found.append(Phase(r, (), 1, (count, -size)))
+            continue
+        first = (r + before - dilation * taps[0]) // stride
+        lead = apart * (len(taps) - 1) - first
+        found.append(Phase(r, tuple(reversed(taps)), apart, (lead, count - size - lead + apart * (len(taps) - 1))))
+    return found
+
+
+class Part(NamedTuple):
+    """A convolution of stride 1 that a phase is made of."""
+
+    problem: ConvProblem
+    taps: tuple[tuple[int, ...], ...] | None  # of the filter, along each axis; None: one tap of zeros
+    outputs: tuple[slice, ...]  # of the physical array
+    inputs: tuple[slice, ...] = ()
+    bias: bool = True
+    onto: bool = False  # added to what the outputs hold
+    finishes: bool = True  # the epilogue follows it
+
+    def filter(self, w: np.ndarray) -> np.ndarray:
+        """Its part of a filter (O, I/G, *k)."""
+        if self.taps is None:
+            return np.zeros((*w.shape[:2], *self.problem.kernel), w.dtype)
+        return np.ascontiguousarray(w[np.ix_(range(w.shape[0]), range(w.shape[1]), *self.taps)])
+
+
+@dataclass(frozen=True)
+class TransposedTask(Problem):
+    """A transposed convolution of exact shape between exact layouts, on so many threads.
+
+    Its candidates go through all phases; what they cost is what the convolutions of the phases cost. `once` as of
+    `ConvTask`.
+    """
+
+    n: int
+    ic: int
+    oc: int
+    size: tuple[int, ...]
+    out: tuple[int, ...]
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: Pairs
+    dilation: tuple[int, ...]
+    groups: int
+    src: Layout
+    dst: Layout
+    allowed: tuple[tuple[str, bool], ...]  # of each phase, accuracy and `zeros`: what the values of its taps allow
+    threads: int
+    algorithm: str = AUTO
+    once: bool = False
+    finishes: bool = False  # an epilogue follows
+    types: ConvTypes = F32
+
+    @property
+    def key(self) -> str:
+        """What plans are titled by."""
+
+        def x(values: Sequence[int]) -> str:
+            return "x".join(map(str, values))
+
+        pads = ",".join(f"{a}+{b}" for a, b in self.padding)
+        return (
+            f"conv_transpose n{self.n} c{self.ic} {x(self.size)} o{self.oc} {x(self.out)} k{x(self.kernel)} "
+            f"s{x(self.stride)} p{pads} d{x(self.dilation)} g{self.groups} {self.src}>{self.dst} {self.types.name} "
+            f"t{self.threads}"
+        )
+
+    @property
+    def work(self) -> int:
+        """Multiplications and additions."""
+        return sum(part.problem.flops for part in self.convolutions) if prod(self.y_shape) and prod(self.x_shape) else 0
+
+    @property
+    def x_shape(self) -> tuple[int, ...]:
+        """Logical shape of the input."""
+        return self.n, self.ic, *self.size
+
+    @property
+    def y_shape(self) -> tuple[int, ...]:
+        """Logical shape of the output."""
+        return self.n, self.oc, *self.out
+
+    @property
+    def native(self) -> tuple[Layout, Layout]:
+        """What the phases work on: pixels of their own, so that each phase can write its own."""
+        src, dst = (
+            layout if channels_innermost(layout) else Layout(NATIVE["channels"][layout.rank])
+            for layout in (self.src, self.dst)
+        )
+        return src, dst
+
+    @property
+    def convolutions(self) -> tuple[Part, ...]:
+        """What the phases are made of, in the order in which they run."""
+        return plans.of(_convolutions, self)
+
+    def tasks(self) -> list[ConvTask]:
+        """The convolutions as problems of their own."""
+        return [
+            ConvTask(p.problem, self.threads, AUTO if p.inputs else self.algorithm, self.once)
+            for p in self.convolutions
+        ]
+
+    def parts(self) -> list[Problem]:
+        """The convolutions are measured, each for itself."""
+        return [part for task in self.tasks() for part in task.parts()]
+
+    @property
+    def depends(self) -> bool:
+        """On what is decided about its convolutions."""
+        return True
+
+    def features(self) -> tuple[float, ...]:
+        """None: what the phases are like is known."""
+        raise ValueError("a transposed convolution is as its phases are")
+
+    def candidates(self) -> Iterator[Candidate]:
+        """One: each phase by what is best for it."""
+        src, dst = self.native
+        x_bytes, y_bytes = (dtype.itemsize * prod(shape) for dtype, shape in (
+            (self.types.src, self.x_shape), (self.types.dst, self.y_shape)))  # fmt: skip
+        moved = (src != self.src) * x_bytes + (dst != self.dst) * y_bytes
+        seconds = sum(ways(task)[0].seconds for task in self.tasks())
+        via = "" if (src, dst) == (self.src, self.dst) else f" via {src}>{dst}"
+        yield Candidate(
+            f"phases{via}",
+            seconds + 2 * moved / (MOVE_BYTES_PER_SECOND * self.threads),
+            lambda arrays: TransposedRoute(self, arrays),
+        )
+
+    def prepare(self):
+        """Not measured: its convolutions are."""
+        raise NotImplementedError
+
+
+def _convolutions(task: TransposedTask) -> tuple[Part, ...]:
+    before = (a for a, _ in task.padding)
+    axes = [phases(*axis) for axis in zip(task.size, task.kernel, task.stride, task.dilation, before, task.out)]
+    found: list[Part] = []
+    src, dst = task.native
+    for phase, (accuracy, zeros) in zip(itertools.product(*axes), task.allowed):
+        taps = tuple(a.taps or (0,) for a in phase)
+        p = ConvProblem(
+            task.n, task.ic, task.oc, task.size, tuple(map(len, taps)), (1,) * len(task.size),
+            tuple(a.padding for a in phase), tuple(a.dilation for a in phase), task.groups, src, dst, accuracy,
+            types=task.types,
+        )  # fmt: skip
+        every = [range(a.start, n, s) for a, n, s in zip(phase, task.out, task.stride)]
+        found += _tap_by_tap(p, taps, every, task.finishes) if zeros else [Part(p, taps, _spatial(dst, every))]
+    return tuple(found)
+
+
+def phases_of(size, kernel, stride, dilation, padding, out) -> list[tuple[Phase, ...]]:
+    """The phases of all axes together, as `TransposedTask.allowed` counts them."""
+    before = (a for a, _ in padding)
+    return list(itertools.product(*(phases(*axis) for axis in zip(size, kernel, stride, dilation, before, out))))
+
+
+def _tap_by_tap(p: ConvProblem, taps, every: list[range], finishes: bool) -> Iterator[Part]:
+    """A phase whose filter holds Inf or NaN, each tap by itself: times zeros around the input they would be NaN."""
+    one = (1,) * len(taps)
+
+    def part(taps, inputs, outputs, outside: bool, **rest) -> Part:
+        size = tuple(map(len, inputs))
+        pads = tuple((len(a), -n) if outside else (0, 0) for a, n in zip(outputs, size))
+        problem = replace(p, size=size, kernel=one, dilation=one, padding=pads)
+        return Part(problem, taps, _spatial(p.dst, outputs), _spatial(p.src, inputs), **rest)
+
+    whole = [range(n) for n in p.size]
+    yield part(None, whole, every, True, finishes=False)
+    for tap in itertools.product(*map(range, p.kernel)):
+        at = [k * d - before for k, d, (before, _) in zip(tap, p.dilation, p.padding)]
+        inside = [range(max(0, -k), min(len(a), n - k)) for k, a, n in zip(at, every, p.size)]
+        if all(inside):
+            inputs = [range(a.start + k, a.stop + k) for k, a in zip(at, inside)]
+            outputs = [a[i.start : i.stop] for a, i in zip(every, inside)]
+            one_tap = tuple((t[k],) for t, k in zip(taps, tap))
+            yield part(one_tap, inputs, outputs, False, bias=False, onto=True, finishes=False)
+    if finishes:
+        yield part(None, whole, every, True, bias=False, onto=True)
+
+
+def _spatial(layout: Layout, ranges) -> tuple[slice, ...]:
+    """The elements of a physical array that these ranges of its spatial axes pick."""
+    at = {dim + 2: slice(r.start, r.stop, r.step) for dim, r in enumerate(ranges)}
+    return tuple(at.get(factor.dim, slice(None)) for factor in layout.factors)
+
+
+class TransposedRoute:
+    """The phases between the caller's arrays, ready to run on arrays of exact strides."""
+
+    def __init__(self, task: TransposedTask, arrays: Arrays) -> None:
+        self.task = task
+        src, dst = task.native
+        x_strides, y_strides = arrays
+        if src != task.src:
+            x_strides = contiguous_strides(src, task.x_shape, task.types.src.itemsize)
+        if dst != task.dst:
+            y_strides = contiguous_strides(dst, task.y_shape, task.types.dst.itemsize)
+        like = _like(dst.physical_shape(task.y_shape), task.types.dst, y_strides)
+        self.steps: list[tuple[Part, Runs]] = [
+            (part, best_route(choice, Arrays(x_strides, like[part.outputs].strides)))
+            for part, choice in zip(task.convolutions, task.tasks())
+        ]
+        self._native = like
+
+    def needs(self, add: bool) -> int:
+        """Bytes of workspace for a call, with `add` or without."""
+        task, (src, dst) = self.task, self.task.native
+        x_bytes = prod(src.physical_shape(task.x_shape)) * task.types.src.itemsize if src != task.src else 0
+        y_bytes = prod(dst.physical_shape(task.y_shape)) * task.types.dst.itemsize if dst != task.dst else 0
+        most = 0
+        for part, route in self.steps:
+            y = self._native[part.outputs]
+            most = max(most, route.run.needs(y, y if add or part.onto else None))
+        return _aligned(x_bytes) + _aligned(y_bytes) + most
+
+    def run(self, x, packed, y, finish: Finish | None, add, workspace: np.ndarray | None = None) -> None:
+        """Convolve `x` into `y` with filter and bias of each step; `add` has the strides of `y`, and may be it."""
+        task, (src, dst) = self.task, self.task.native
+        room = _Workspace(workspace)
+        if src != task.src:
+            held = room.array(src.physical_shape(task.x_shape), task.types.src)
+            x = reorder(x, task.src, src, shape=task.x_shape, out=held, threads=task.threads)
+        inner = y
+        if dst != task.dst:
+            inner = room.array(dst.physical_shape(task.y_shape), task.types.dst)
+            if add is not None:
+                add = reorder(add, task.dst, dst, out=inner, shape=task.y_shape, threads=task.threads)
+        for (part, route), (w, bias) in zip(self.steps, packed):
+            to = inner[part.outputs]
+            onto = to if part.onto else None if add is None else add[part.outputs]
+            then = (finish if part.finishes else None) or (None if onto is None else NOTHING)
+            route.run(x[part.inputs], w, bias, to, then, onto, room.rest)
+        if inner is not y:
+            reorder(inner, dst, task.dst, out=y, shape=task.y_shape, threads=task.threads)
+
+
+class _Workspace:
+    """Arrays in the memory that a caller gives, or new ones where it gives none."""
+
+    def __init__(self, given: np.ndarray | None) -> None:
+        self.rest = None if given is None else given.reshape(-1).view(np.uint8)
+
+    def array(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        if self.rest is None:
+            return empty(shape, dtype, "conv_transpose")
+        size = prod(shape) * dtype.itemsize
+        found, self.rest = self.rest[:size].view(dtype).reshape(shape), self.rest[_aligned(size) :]
+        return found
+
+
+def _aligned(nbytes: int) -> int:
+    return -(-nbytes // 64) * 64
+
+
+def _like(shape: tuple[int, ...], dtype: np.dtype, strides: tuple[int, ...]) -> np.ndarray:
+    """An array of this shape and these strides that is never touched."""
+    return np.lib.stride_tricks.as_strided(np.broadcast_to(dtype.type(0), shape), shape, strides)
+
+
+def best_phases(task: TransposedTask, arrays: Arrays) -> TransposedRoute:
+    """The route that a call takes."""
+    return plans.of(_built, choices(task)[0].candidate.build, arrays)
+
+
+def _built(build, arrays: Arrays) -> TransposedRoute:
+    return build(arrays)
