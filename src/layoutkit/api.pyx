@@ -215,7 +215,7 @@ cdef int make_convolution(const layoutkit_convolution *s, layoutkit_plan **plan)
         padding=list(zip(numbers(s.before, 3)[first:], numbers(s.after, 3)[first:])),
         threads=s.threads or None,
     )
-    f = op._filter
+    f = _conv.filter_of(op)
     p = f.problem((s.n, s.in_channels, *numbers(s.in_, 3)[first:]))
     x = like(f.given_layout, p.src_shape, w.dtype, s.src_strides)
     y = like(f.out_layout, p.dst_shape, w.dtype, s.dst_strides)
@@ -224,7 +224,7 @@ cdef int make_convolution(const layoutkit_convolution *s, layoutkit_plan **plan)
     made.dst_bytes, made.threads = y.size * 4, 1
     if not y.size:
         return new_plan(made, None, plan)
-    run, w, bias, *_ = op._bind(x, y.strides, p.src_shape, compiled=True)
+    run, w, bias = _conv.compiled(op, x, y, p.src_shape)
     route = run
     made.route = <void *>route
     made.filter = <const float *>PyArray_DATA(w)

@@ -13,13 +13,12 @@ from .choosing.table import cost_table
 from .choosing.threads import get_num_threads
 from .choosing.tuning import mode
 from .convolutions.reproducible import reproducible
+from .version import __version__
 
 
 def config() -> dict[str, Any]:
     """The configuration as plain data."""
     from threadpoolctl import threadpool_info
-
-    from .version import __version__
 
     return {
         "layoutkit": __version__,

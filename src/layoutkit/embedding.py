@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from .version import __version__
+
 _HERE = Path(__file__).parent
 
 
@@ -23,8 +25,6 @@ def get_include() -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     """``layoutkit-config``: what a compiler needs to be told; returns the exit code."""
     import argparse
-
-    from .version import __version__
 
     p = argparse.ArgumentParser(prog="layoutkit-config", description="What building on layoutkit needs.")
     p.add_argument("--cflags", action="store_true", help="flags of a C compiler: where layoutkit.h is")

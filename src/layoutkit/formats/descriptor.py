@@ -251,7 +251,7 @@ class DimsOrder:
         kind = _TO_MEMORY.get(type(values))
         if kind is None:
             raise TypeError(f"DimsOrder.to_memory_order takes Shape or Strides, got {values!r}")
-        self._check_count(values)
+        self.check_count(values)
         return kind(values[d] for d in self.to_permutation())
 
     @overload
@@ -265,10 +265,10 @@ class DimsOrder:
         kind = _TO_LOGICAL.get(type(values))
         if kind is None:
             raise TypeError(f"DimsOrder.to_logical_order takes MemShape or MemStrides, got {values!r}")
-        self._check_count(values)
+        self.check_count(values)
         return kind(values[self.to_mem_dim(Dim(i))] for i in range(self.num_dims))
 
-    def _check_count(self, values: _PerDim) -> None:
+    def check_count(self, values: _PerDim) -> None:
         if len(values) != self.num_dims:
             raise ValueError(f"{self!r} orders {self.num_dims} dimensions, got {values!r}")
 
@@ -319,7 +319,7 @@ def layout_of(order: DimsOrder, strides: MemStrides, elem_size: int) -> Layout:
     ValueError
         A stride is no multiple of the element.
     """
-    order._check_count(strides)
+    order.check_count(strides)
     if any(s % elem_size for s in strides):
         raise ValueError(f"{strides!r}: not all are multiples of an element of {elem_size} bits")
     pitches = [s // elem_size for s in strides]

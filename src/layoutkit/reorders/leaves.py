@@ -99,7 +99,7 @@ def _leaf_nests(region: Region, width: int, vector: int, blocking: Blocking) -> 
     along = next((x for x in rest if x.src == width), None)
     if along is not None and inner.dst == width:
         rest.remove(along)
-        return _transposes(rest, along, inner, src, dst, width, vector, blocking)
+        return _transposes(Transpose(rest, along, inner, src, dst, width), vector, blocking)
     return _gather(rest, inner, src, dst, width)
 
 
@@ -126,7 +126,7 @@ def _padded(rest: list[Loop], region: Region, block: Loop, width: int, vector: i
     along = next(x for x in rest if x.src == width)
     rest.remove(along)
     tiles = _panels if blocking.panel else _tiles
-    nests = tiles(rest, along, block, src, dst, width, blocking._replace(dst_run=0))
+    nests = tiles(Transpose(rest, along, block, src, dst, width), blocking._replace(dst_run=0))
     return [n._replace(valid=valid) for n in nests]
 
 
@@ -144,16 +144,29 @@ def _ordered(loops: Sequence[Loop], side: int) -> tuple[Loop, ...]:
     return tuple(sorted((x for x in loops if x.n > 1), key=lambda x: abs(x[side]), reverse=True))
 
 
-def _transposes(rest, along: Loop, inner: Loop, src: int, dst: int, width: int, vector: int, b: Blocking):
-    """The source runs along one loop, the destination along the other: tiles of both, in the order of one."""
+class Transpose(NamedTuple):
+    """Loops whose source runs along one of them and whose destination along another."""
+
+    rest: Sequence[Loop]
+    along: Loop  # the source's
+    inner: Loop  # the destination's
+    src: int
+    dst: int
+    width: int
+    whole: int = 0  # the side whose loop has two digits, and is not cut
+    digits: tuple[int, int, int, int] = (0, 0, 0, 0)
+
+
+def _transposes(t: Transpose, vector: int, b: Blocking) -> list[Nest]:
+    """Tiles of both loops, in the order of one."""
     if b.panel:
-        return _panels(rest, along, inner, src, dst, width, b)
-    tile = vector // width
-    for side, loop in sorted(((1, along), (2, inner)), key=lambda x: x[1].n):  # the shorter one gains most
-        beyond = _continued(loop, side, rest, width, tile)
+        return _panels(t, b)
+    tile = vector // t.width
+    for side, loop in sorted(((1, t.along), (2, t.inner)), key=lambda x: x[1].n):  # the shorter one gains most
+        beyond = _continued(loop, side, t.rest, t.width, tile)
         if beyond is not None:
-            return _two_digits(rest, along, inner, side, beyond, src, dst, width, b)
-    return _tiles(rest, along, inner, src, dst, width, b)
+            return _two_digits(t, side, beyond, b)
+    return _tiles(t, b)
 
 
 def _continued(loop: Loop, side: int, rest: Sequence[Loop], width: int, tile: int) -> Loop | None:
@@ -164,17 +177,17 @@ def _continued(loop: Loop, side: int, rest: Sequence[Loop], width: int, tile: in
     return found if found is not None and found.n * loop.n >= tile else None
 
 
-def _two_digits(rest, along, inner, side: int, beyond: Loop, src, dst, width, b: Blocking) -> list[Nest]:
+def _two_digits(t: Transpose, side: int, beyond: Loop, b: Blocking) -> list[Nest]:
     """A loop shorter than a tile taken together with a part of the one that continues it."""
-    loop = along if side == 1 else inner
+    loop = t.along if side == 1 else t.inner
     step = max(1, MAX_DIGITS // loop.n)  # of `beyond`, in one leaf
-    if (run := (b.src_run, b.dst_run)[side - 1]) and run // width > loop.n:
-        step = min(step, run // width // loop.n)
+    if (run := (b.src_run, b.dst_run)[side - 1]) and run // t.width > loop.n:
+        step = min(step, run // t.width // loop.n)
     nests = []
-    for e in _together(loop, side, beyond, step, rest, width):
-        columns, rows = (e.loop, inner) if side == 1 else (along, e.loop)
+    for e in _together(loop, side, beyond, step, t.rest, t.width):
+        columns, rows = (e.loop, t.inner) if side == 1 else (t.along, e.loop)
         digits = (*e.digit, 0, 0) if side == 1 else (0, 0, *e.digit)
-        nests += _tiles(e.rest, columns, rows, src + e.src, dst + e.dst, width, b, side, digits)
+        nests += _tiles(Transpose(e.rest, columns, rows, t.src + e.src, t.dst + e.dst, t.width, side, digits), b)
     return nests
 
 
@@ -184,10 +197,9 @@ def follows(along: Loop, inner: Loop, width: int) -> bool:
     return along.dst == run and (run <= LINE or (width >= 16 and run <= SHIFTED and run % LINE == 0))
 
 
-def _tiles(
-    rest, along: Loop, inner: Loop, src: int, dst: int, width: int, b: Blocking, whole: int = 0, digits=(0, 0, 0, 0)
-) -> list[Nest]:
-    """Nests over tiles of `along` x `inner`; the one of side `whole` has two digits and is not cut."""
+def _tiles(t: Transpose, b: Blocking) -> list[Nest]:
+    """Nests over tiles of `along` x `inner`."""
+    rest, along, inner, src, dst, width, whole, digits = t
     i_step, j_step = b.src_run // width or along.n, b.dst_run // width or inner.n
     if b.phase and follows(along, inner, width):
         i_step, j_step = min(along.n, max(1, SHIFTED // along.dst)), inner.n
@@ -213,8 +225,9 @@ def _tiles(
     return nests
 
 
-def _panels(rest, along: Loop, inner: Loop, src: int, dst: int, width: int, b: Blocking) -> list[Nest]:
+def _panels(t: Transpose, b: Blocking) -> list[Nest]:
     """Nests over panels: the source's runs as long as the caches hold, the destination's `dst_run` bytes or more."""
+    rest, along, inner, src, dst, width = t[:6]
     nests = []
     least = min(max(1, b.dst_run // width), MOST_ROWS) if b.dst_run else inner.n
     run = inner.n * width
