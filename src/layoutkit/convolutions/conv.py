@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._core.reorder import address
-from .._core.route import Finish
+from .._core.route import Epilogue
 from ..choosing.limits import peak_rate
 from ..choosing.plan import Plan, planner
 from ..choosing.table import cost_table
@@ -21,7 +21,7 @@ from .routes import best_route, choices, route_key, slowness
 
 F32 = np.dtype(np.float32)
 MAX_BOUND = 256  # kinds of input that one object remembers the decision for
-NOTHING = Finish()  # after the sums but the residual
+NOTHING = Epilogue()  # after the sums but the residual
 
 
 def residual(f: Filter, add, out: np.ndarray, shape: tuple[int, ...]) -> tuple[np.ndarray, bool]:

@@ -11,7 +11,7 @@ from math import prod
 
 import numpy as np
 
-from ..._core.route import Finish, finish_pixels
+from ..._core.route import Epilogue, epilogue_pixels
 from ...choosing.plan import Candidate, Step
 from ...choosing.pools import limited
 from ...formats.layout import Layout
@@ -76,7 +76,7 @@ class BlasRoute:
         """As of `core.Route`: numpy asks for its own memory, none of the caller's is used."""
         return 0
 
-    def __call__(self, x, w, bias, y, finish: Finish | None = None, add=None, workspace=None) -> None:
+    def __call__(self, x, w, bias, y, finish: Epilogue | None = None, add=None, workspace=None) -> None:
         p, native = self._p, NATIVE[self._p.src.rank]
         with limited(self._threads), np.errstate(all="ignore"):  # no other way warns of Inf
             direct = p.dst == native and y.strides == contiguous_strides(native, p.dst_shape)
@@ -96,7 +96,7 @@ class BlasRoute:
         if finish is not None:
             if add is not None:
                 add = np.ascontiguousarray(reorder(add, p.dst, native, shape=p.dst_shape)).reshape(pixels.shape)
-            finish_pixels(finish, pixels, add)
+            epilogue_pixels(finish, pixels, add)
         if out is not y:
             reorder(out, native, p.dst, out=y, shape=p.dst_shape, threads=self._threads)
 
