@@ -85,12 +85,12 @@ static int move(const lk_kernel *k, int n0, int n1, int stream)
 /* Three panels, the destination's rows side by side or with gaps. */
 static int panel(const lk_kernel *k, int w, int n0, int n1, int gap)
 {
-    enum { ROOM = 3 << 19 };
-    static _Alignas(64) char src[ROOM], dst[ROOM], ready[ROOM], scratch[LK_PANEL_BYTES];
+    enum { BYTES = 3 << 19 };
+    static _Alignas(64) char src[BYTES], dst[BYTES], ready[BYTES], scratch[LK_PANEL_BYTES];
     lk_nest nest = {.width = w, .loops = 1, .tasks = 3, .n = {3}, .src = w, .dst = 64 + w};
     nest.leaf = (lk_move){.n0 = n0, .n1 = n1, .s0 = w, .s1 = (n0 + 3) * w, .d0 = (n1 + gap) * w, .d1 = w};
     nest.s[0] = n1 * nest.leaf.s1, nest.d[0] = n0 * nest.leaf.d0 + gap;
-    if ((int64_t)(n0 * w + 128) * n1 > LK_PANEL_IN || (64 + w) * n1 > LK_PANEL_OUT) return 0;
+    if ((int64_t)(n0 * w + 128) * n1 > LK_PANEL_IN_BYTES || (64 + w) * n1 > LK_PANEL_OUT_BYTES) return 0;
     for (const lk_kernel *const *all = lk_all_kernels(); *all; all++)
         for (const lk_kernel *r = *all; r->name; r++)
             if (r->isa == k->isa && r->family == LK_TRANSPOSE && width_of(r) == w) nest.fn = (lk_move_fn)r->fn;
@@ -201,7 +201,7 @@ static int strips(const lk_kernel *k, int rows, int cols, int step, int outside)
     return memcmp(y, want, sizeof y) ? wrong(k, "wrong sum") : 0;
 }
 
-static int finish(const lk_kernel *k, int what, int count)
+static int epilogue(const lk_kernel *k, int activation, int count)
 {
     enum { WIDE = 40 };
     static float y[3 * WIDE], add[3 * WIDE], slope[WIDE];
@@ -211,7 +211,7 @@ static int finish(const lk_kernel *k, int what, int count)
     for (int i = 0; i < 3 * WIDE; i++) {
         y[i] = 0.37f * small(), add[i] = 0.5f * small();
         double v = (double)y[i] + add[i], wide = fmin(fmax(v + 3, 0), 6);
-        switch (what) {
+        switch (activation) {
         case LK_CLIP: v = fmin(fmax(v, -1), 2); break;
         case LK_PRELU: v = v < 0 ? v * slope[i % WIDE] : v; break;
         case LK_SILU: v /= 1 + exp(-v); break;
@@ -222,9 +222,9 @@ static int finish(const lk_kernel *k, int what, int count)
         want[i] = i % WIDE < count ? v : y[i];
     }
     for (int i = 0; i < 3; i++) row[i] = 4 * i * WIDE;
-    lk_finish f = {.y = (char *)y, .add = (char *)add, .row = row, .rows = 3, .count = count, .what = what, .lo = -1,
+    lk_epilogue f = {.y = (char *)y, .add = (char *)add, .row = row, .rows = 3, .count = count, .activation = activation, .lo = -1,
                    .hi = 2, .slope = slope, .slope_col = 1};
-    ((lk_finish_fn)k->fn)(&f);
+    ((lk_epilogue_fn)k->fn)(&f);
     for (int i = 0; i < 3 * WIDE; i++)
         if (!(fabs(y[i] - want[i]) < 2e-6)) return wrong(k, "wrong value");
     return 0;
@@ -266,8 +266,8 @@ static void put(char *at, int type, int64_t i, int value)
 
 static int convert(const lk_kernel *k, int src_type, int dst_type, int n0, int n1, int scaled, int stream)
 {
-    enum { ROOM = 8 * 64 * 64 };
-    static _Alignas(64) char src[ROOM], dst[ROOM], ready[ROOM];
+    enum { BYTES = 8 * 64 * 64 };
+    static _Alignas(64) char src[BYTES], dst[BYTES], ready[BYTES];
     const float sub = 1, mul = 2;
     const double sub64 = 1, mul64 = 2;
     int wide = !strcmp(k->types, "f64");
@@ -352,9 +352,9 @@ static int check(const lk_kernel *k)
             for (int rows = 1; rows <= 6; rows++)
                 for (int how = 0; how < 32; how++) bad += strips(k, rows, cols, 1 + (how >> 4), how & 15);
         return bad;
-    case LK_FINISH:
-        for (int what = LK_NOTHING; what <= LK_HARDSWISH; what++)
-            for (int count = 1; count <= 40; count++) bad += finish(k, what, count);
+    case LK_EPILOGUE:
+        for (int activation = LK_IDENTITY; activation <= LK_HARDSWISH; activation++)
+            for (int count = 1; count <= 40; count++) bad += epilogue(k, activation, count);
         return bad;
     case LK_EXTENT:
         for (int count = 1; count <= 80; count++) bad += extent(k, count);

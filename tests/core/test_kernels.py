@@ -11,7 +11,7 @@ from conftest import using_isa
 from guard import guarded
 
 from layoutkit._core import harness, registry
-from layoutkit._core.route import Finish, finish_pixels
+from layoutkit._core.route import Epilogue, epilogue_pixels
 from layoutkit._core.winograd import extent
 
 ROWS = [k for k in registry.kernels(all_isas=True) if k.isa in registry.isas()]
@@ -235,7 +235,7 @@ def one_strip(kernel, rng, cols, step, rows, left, right, top, below, biased, en
     np.testing.assert_array_equal(gy.array.view(np.float32).reshape(want.shape), want)
 
 
-FINISHED = {  # name: the function, in float64
+ACTIVATIONS = {  # name: the function, in float64
     "clip": lambda x, slope: np.clip(x, -1, 2),
     "prelu": lambda x, slope: np.where(x < 0, slope * x, x),
     "silu": lambda x, slope: x / (1 + np.exp(-x)),
@@ -247,8 +247,8 @@ FINISHED = {  # name: the function, in float64
 
 @pytest.mark.parametrize("end", ["low", "high"])
 @pytest.mark.parametrize("isa", registry.isas())
-@pytest.mark.parametrize("name", FINISHED)
-def test_finish(name, isa, end):
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_epilogue(name, isa, end):
     rng = np.random.default_rng(2)
     for count in (1, 3, 4, 15, 16, 17, 40):
         for residual in (False, True):
@@ -257,7 +257,7 @@ def test_finish(name, isa, end):
             buffers = [guarded(a.ravel().view(np.uint8), end) for a in (x, add)]
             y, onto = (b.array.view(np.float32).reshape(2, count) for b in buffers)
             with using_isa(isa):
-                finish_pixels(Finish(name, -1, 2, slope), y, onto if residual else None)
-            want = FINISHED[name](x.astype(np.float64) + (add if residual else 0), slope)
+                epilogue_pixels(Epilogue(name, -1, 2, slope), y, onto if residual else None)
+            want = ACTIVATIONS[name](x.astype(np.float64) + (add if residual else 0), slope)
             np.testing.assert_allclose(y, want, rtol=4e-6, atol=4e-6)
             np.testing.assert_array_equal(onto, add)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import layoutkit as lk
-from layoutkit._core.pool import LARGE, Pool
+from layoutkit._core.pool import LARGE_BYTES, Pool
 from layoutkit.memory import pool as pools
 
 HUGE = 2 << 20
@@ -37,7 +37,7 @@ def test_an_output_does_not_begin_as_its_input_does():
 
 def test_large_arrays_begin_at_a_huge_page_and_take_part_in_reorders():
     x = lk.empty((2, 64, 128, 128), "NHWC")
-    assert x.nbytes >= LARGE and x.ctypes.data % HUGE == 0 and x.flags.c_contiguous and x.flags.writeable
+    assert x.nbytes >= LARGE_BYTES and x.ctypes.data % HUGE == 0 and x.flags.c_contiguous and x.flags.writeable
     source = np.random.default_rng(0).random((2, 64, 128, 128), np.float32)
     assert lk.reorder(source, "NCHW", "NHWC", out=x) is x
     np.testing.assert_array_equal(x, source.transpose(0, 2, 3, 1))
@@ -69,34 +69,34 @@ def test_memory_is_used_again_once_nothing_sees_it():
 
 
 def test_a_pool_keeps_no_more_than_its_bound():
-    p = Pool(3 * (LARGE + HUGE))
-    held = [p.take(LARGE) for _ in range(6)]
+    p = Pool(3 * (LARGE_BYTES + HUGE))
+    held = [p.take(LARGE_BYTES) for _ in range(6)]
     assert p.held == 0
     held.clear()
-    assert p.held == 3 * (LARGE + HUGE)
-    large = p.take(2 * LARGE)  # nothing of that size is free: a new one
-    assert large.size == 2 * LARGE and p.held == 3 * (LARGE + HUGE)
-    assert p.release(LARGE + HUGE) == 2 * (LARGE + HUGE) and p.held == LARGE + HUGE
-    assert p.release() == LARGE + HUGE and p.held == 0 and p.release() == 0
+    assert p.held == 3 * (LARGE_BYTES + HUGE)
+    large = p.take(2 * LARGE_BYTES)  # nothing of that size is free: a new one
+    assert large.size == 2 * LARGE_BYTES and p.held == 3 * (LARGE_BYTES + HUGE)
+    assert p.release(LARGE_BYTES + HUGE) == 2 * (LARGE_BYTES + HUGE) and p.held == LARGE_BYTES + HUGE
+    assert p.release() == LARGE_BYTES + HUGE and p.held == 0 and p.release() == 0
 
 
 def test_a_much_larger_block_is_not_given_away():
     p = Pool(1 << 30)
-    p.take(20 * LARGE)
-    assert p.held == 20 * LARGE + HUGE
-    p.take(LARGE)
-    assert p.held == 21 * LARGE + 2 * HUGE
+    p.take(20 * LARGE_BYTES)
+    assert p.held == 20 * LARGE_BYTES + HUGE
+    p.take(LARGE_BYTES)
+    assert p.held == 21 * LARGE_BYTES + 2 * HUGE
 
 
 def test_threads_share_a_pool():
-    p = Pool(8 * (LARGE + HUGE))
+    p = Pool(8 * (LARGE_BYTES + HUGE))
     wrong = []
 
     def work(mark):
         for _ in range(60):
-            x = p.take(LARGE)
+            x = p.take(LARGE_BYTES)
             x[::4096] = mark
-            y = p.take(LARGE)
+            y = p.take(LARGE_BYTES)
             y[::4096] = mark + 1
             if (x[::4096] != mark).any():
                 wrong.append(mark)
@@ -113,12 +113,12 @@ def test_threads_share_a_pool():
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 @pytest.mark.filterwarnings("ignore:This process")
 def test_a_child_does_not_share_memory():
-    x = lk.empty((LARGE,), "a", "u1")
+    x = lk.empty((LARGE_BYTES,), "a", "u1")
     x[:] = 1
     child = os.fork()
     if child == 0:
         x[:] = 2
-        os._exit(int(lk.empty((LARGE,), "a", "u1").ctypes.data == x.ctypes.data))
+        os._exit(int(lk.empty((LARGE_BYTES,), "a", "u1").ctypes.data == x.ctypes.data))
     assert os.waitpid(child, 0)[1] == 0 and (x == 1).all()
 
 
@@ -139,7 +139,7 @@ def test_what_cannot_be_had(monkeypatch):
 
 def test_free_blocks_are_released_before_memory_is_said_to_be_short(monkeypatch):
     p = Pool(1 << 30)
-    p.take(LARGE)
+    p.take(LARGE_BYTES)
     real, calls = pools.mmap.mmap, []
 
     def short(*args, **kwargs):
@@ -149,4 +149,4 @@ def test_free_blocks_are_released_before_memory_is_said_to_be_short(monkeypatch)
         return real(*args, **kwargs)
 
     monkeypatch.setattr(pools.mmap, "mmap", short)
-    assert p.take(4 * LARGE).size == 4 * LARGE and calls == [LARGE + HUGE, 0]
+    assert p.take(4 * LARGE_BYTES).size == 4 * LARGE_BYTES and calls == [LARGE_BYTES + HUGE, 0]

@@ -26,7 +26,7 @@
  * what is not selected. */
 #pragma GCC optimize("fp-contract=off", "no-trapping-math")
 
-enum { CHUNK = 1024 }; /* elements: 4 or 8 KB a buffer, of which there are at most four */
+enum { CHUNK_ELEMENTS = 1024 }; /* elements: 4 or 8 KB a buffer, of which there are at most four */
 
 static const int8_t width[LK_TYPE_COUNT] = {4, 8, 2, 2, 4, 1, 1};
 typedef float f32 __attribute__((aligned(1), may_alias)); /* callers' arrays need not be aligned */
@@ -265,16 +265,16 @@ TO_S32(double, 64, -0x1p31, 0x1p31 - 1, 0x1.8p52)
 #define INTEGERS(T, type, lo, hi, BITS, REAL, whole_vectors) \
     static void store_##T##_f##BITS(char *restrict d, const REAL *restrict v, int64_t n) \
     { \
-        int32_t x[PART]; \
+        int32_t x[PART_ELEMENTS]; \
         type *restrict to = (type *)d; \
         for (int64_t at = whole_vectors, m; at < n; at += m) { \
-            m = n - at < PART ? n - at : PART; \
+            m = n - at < PART_ELEMENTS ? n - at : PART_ELEMENTS; \
             s32_of_f##BITS((s32 *)x, v + at, m); \
             for (int64_t i = 0; i < m; i++) \
                 to[at + i] = (type)(x[i] < lo ? lo : x[i] > hi ? hi : x[i]); \
         } \
     }
-enum { PART = 256 }; /* of a chunk, in the type between */
+enum { PART_ELEMENTS = 256 }; /* of a chunk, in the type between */
 INTEGERS(s8, int8_t, -128, 127, 32, float, vectors_s8(d, v, n))
 INTEGERS(u8, uint8_t, 0, 255, 32, float, vectors_u8(d, v, n))
 INTEGERS(s8, int8_t, -128, 127, 64, double, 0)
@@ -301,9 +301,9 @@ static void store_s32_f64(char *restrict d, const double *restrict v, int64_t n)
 #define LOAD_NARROW(T, W) \
     static void load_##T##_f64(double *restrict v, const char *restrict s, int64_t n) \
     { \
-        float x[PART]; \
-        for (int64_t at = 0; at < n; at += PART) { \
-            const int64_t m = n - at < PART ? n - at : PART; \
+        float x[PART_ELEMENTS]; \
+        for (int64_t at = 0; at < n; at += PART_ELEMENTS) { \
+            const int64_t m = n - at < PART_ELEMENTS ? n - at : PART_ELEMENTS; \
             load_##T##_f32(x, s + at * W, m); \
             for (int64_t i = 0; i < m; i++) \
                 v[at + i] = x[i]; \
@@ -312,9 +312,9 @@ static void store_s32_f64(char *restrict d, const double *restrict v, int64_t n)
 #define STORE_NARROW(T) \
     static void store_##T##_f64(char *restrict d, const double *restrict v, int64_t n) \
     { \
-        float x[PART]; \
-        for (int64_t at = 0; at < n; at += PART) { \
-            const int64_t m = n - at < PART ? n - at : PART; \
+        float x[PART_ELEMENTS]; \
+        for (int64_t at = 0; at < n; at += PART_ELEMENTS) { \
+            const int64_t m = n - at < PART_ELEMENTS ? n - at : PART_ELEMENTS; \
             for (int64_t i = 0; i < m; i++) \
                 x[i] = to_odd(v[at + i]); \
             store_##T##_f32(d + 2 * at, x, m); \

@@ -26,8 +26,8 @@ import_array()
 
 cdef enum:
     MAX_LOOPS = 32
-    CHUNK = 4 << 20    # elements between looks for signals: a tenth of a second at worst, into new pages
-    SCRATCH = 40 << 10  # bytes of a buffer: a tile's 16 KB in the narrower type, and gaps between rows
+    CHUNK_ELEMENTS = 4 << 20    # elements between looks for signals: a tenth of a second at worst, into new pages
+    SCRATCH_BYTES = 40 << 10  # bytes of a buffer: a tile's 16 KB in the narrower type, and gaps between rows
 
 TYPES = {"f32": LK_F32, "f64": LK_F64, "f16": LK_F16, "bf16": LK_BF16, "s32": LK_S32, "s8": LK_S8, "u8": LK_U8}
 _FAMILY = {"transpose": LK_TRANSPOSE, "gather": LK_GATHER}
@@ -83,7 +83,7 @@ cdef class Converter:
         self.nests = <Nest *>calloc(max(1, self.count), sizeof(Nest))
         if self.nests == NULL:
             raise MemoryError(f"reorder: {self.count} loop nests")
-        for i, (loops, before, convert, after, offsets, ahead) in enumerate(nests):
+        for i, (loops, before, convert, after, offsets, prefetch_bytes) in enumerate(nests):
             if len(loops) > MAX_LOOPS:
                 raise ValueError(f"reorder: {len(loops)} nested loops, at most {MAX_LOOPS}")
             nest = self.nests + i
@@ -96,16 +96,16 @@ cdef class Converter:
             nest.tile.stream = stream and after is None
             nest.after.move.stream = stream
             if before is None:
-                nest.tile.ahead = ahead
+                nest.tile.prefetch_bytes = prefetch_bytes
             else:
-                nest.before.move.ahead = ahead
+                nest.before.move.prefetch_bytes = prefetch_bytes
             nest.src_offset, nest.dst_offset, nest.par_offset = offsets
             nest.loops, nest.tasks = len(loops), 1
             for j, (n, s, d, p) in enumerate(loops):
                 nest.n[j], nest.s[j], nest.d[j], nest.p[j] = n, s, d, p
                 nest.tasks *= n
             elements += <double>nest.tasks * nest.tile.n0 * nest.tile.n1
-        self.chunks = 1 + <int64_t>(elements / CHUNK)
+        self.chunks = 1 + <int64_t>(elements / CHUNK_ELEMENTS)
 
     def __dealloc__(self):
         free(self.nests)
@@ -146,8 +146,8 @@ cdef class Converter:
     cdef void part(self, const char *src, char *dst, const lk_convert *given, int64_t share,
                    int64_t shares) noexcept nogil:
         cdef int64_t at[MAX_LOOPS]
-        cdef char first[SCRATCH]
-        cdef char second[SCRATCH]
+        cdef char first[SCRATCH_BYTES]
+        cdef char second[SCRATCH_BYTES]
         cdef char *scratch[2]
         cdef int64_t task, end, rest, par
         cdef const char *s

@@ -146,7 +146,7 @@ static __attribute__((noinline)) void copy_columns(const lk_depthwise *d, const 
     }
 }
 
-LK_INLINE void tile(const lk_depthwise *d, const lk_depthwise_tile *at, const place *from, const int64_t v,
+LK_INLINE void micro_kernel(const lk_depthwise *d, const lk_depthwise_tile *at, const place *from, const int64_t v,
                     const int cols, const int kw, const int step, const int kind, const int spread)
 {
     vf acc[2][MAX_COLS];
@@ -200,7 +200,7 @@ LK_INLINE void tile(const lk_depthwise *d, const lk_depthwise_tile *at, const pl
     }
 }
 
-#define CASE(COLS, KW, STEP, KIND, SPREAD) case COLS: tile(d, at, &from, v, COLS, KW, STEP, KIND, SPREAD); break;
+#define CASE(COLS, KW, STEP, KIND, SPREAD) case COLS: micro_kernel(d, at, &from, v, COLS, KW, STEP, KIND, SPREAD); break;
 #if MAX_COLS == 8
 #define CASES(KW, STEP, KIND, SPREAD) \
     CASE(4, KW, STEP, KIND, SPREAD) CASE(5, KW, STEP, KIND, SPREAD) CASE(6, KW, STEP, KIND, SPREAD) \
@@ -211,7 +211,7 @@ LK_INLINE void tile(const lk_depthwise *d, const lk_depthwise_tile *at, const pl
 #endif
 
 /* All tiles and vectors, with kw taps a row, columns `step` taps apart (0: any); SPREAD: by `order`. */
-#define WAY(NAME, KW, STEP, SPREAD) \
+#define VARIANT(NAME, KW, STEP, SPREAD) \
     static void NAME(const lk_depthwise *d) \
     { \
         for (int i = 0; i < d->tiles; i++) { \
@@ -242,15 +242,15 @@ LK_INLINE void tile(const lk_depthwise *d, const lk_depthwise_tile *at, const pl
         } \
     }
 
-WAY(k3s1, 3, 1, 0)
-WAY(k3s2, 3, 2, 0)
-WAY(k5s1, 5, 1, 0)
-WAY(k5s2, 5, 2, 0)
-WAY(k7s1, 7, 1, 0)
-WAY(any, 0, 0, 0)
-WAY(spread_k3s1, 3, 1, 1)
-WAY(spread_k3s2, 3, 2, 1)
-WAY(spread_any, 0, 0, 1)
+VARIANT(k3s1, 3, 1, 0)
+VARIANT(k3s2, 3, 2, 0)
+VARIANT(k5s1, 5, 1, 0)
+VARIANT(k5s2, 5, 2, 0)
+VARIANT(k7s1, 7, 1, 0)
+VARIANT(any, 0, 0, 0)
+VARIANT(spread_k3s1, 3, 1, 1)
+VARIANT(spread_k3s2, 3, 2, 1)
+VARIANT(spread_any, 0, 0, 1)
 
 LK_INLINE void run(const lk_depthwise *d)
 {

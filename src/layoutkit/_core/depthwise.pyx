@@ -17,14 +17,14 @@ from libc.string cimport memset
 from .executor import NOTHING, Footprint
 
 from .executor cimport Executor, Geometry, aligned, ceil_div, clips, share
-from .registry cimport lk_depthwise, lk_depthwise_fn, lk_depthwise_tile, lk_finish
+from .registry cimport lk_depthwise, lk_depthwise_fn, lk_depthwise_tile, lk_epilogue
 
 
 cdef enum:
     WAY_BYTES = 4096   # of a way of L1: lines so far apart share a set
-    WAYS = 12          # that the columns of a tile may take
-    LARGEST_COPY = 48 << 10  # bytes: it should stay in L1, most of it
-    COPIED = 128       # bytes of a column that are copied at a time: what several vectors read, at least
+    MAX_WAYS = 12          # that the columns of a tile may take
+    MAX_COPY_BYTES = 48 << 10  # bytes: it should stay in L1, most of it
+    COPIED_COLUMN_BYTES = 128       # bytes of a column that are copied at a time: what several vectors read, at least
 
 
 cdef class Depthwise(Executor):
@@ -173,11 +173,11 @@ cdef class Depthwise(Executor):
         self.copied_rows = g.kernel[1] + 1 if shared else 2 * g.kernel[1]
         while apart > 64 and x_tap % apart:
             apart //= 2
-        if not self.spread or self.pixels > 1 or self.copied_rows * columns <= WAYS * WAY_BYTES // apart:
+        if not self.spread or self.pixels > 1 or self.copied_rows * columns <= MAX_WAYS * WAY_BYTES // apart:
             return 0
         most = self.x_at[0, self.depth - 1] - self.x_at[0, 0] + 4 * self.lanes
-        self.copy_pixel = max(COPIED, ceil_div(most, 4 * self.lanes) * 4 * self.lanes)
-        if g.kernel[0] * self.copied_rows * columns * self.copy_pixel > LARGEST_COPY:
+        self.copy_pixel = max(COPIED_COLUMN_BYTES, ceil_div(most, 4 * self.lanes) * 4 * self.lanes)
+        if g.kernel[0] * self.copied_rows * columns * self.copy_pixel > MAX_COPY_BYTES:
             return 0
         self.copies = g.kernel[0] * self.copied_rows
         self.ws_thread += aligned(4 * self.copies) + aligned(self.copies * columns * self.copy_pixel)
@@ -232,10 +232,10 @@ cdef class Depthwise(Executor):
                 most = max(most, lane % lanes + 1)
         return begin + 4 * most if most else 0
 
-    cdef void part(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
+    cdef void part(self, const char *x, const float *w, const float *bias, const lk_epilogue *epilogue, char *y,
                    char *workspace, int64_t task, int64_t end) noexcept nogil:
         cdef const Geometry *g = &self.g
-        cdef lk_depthwise_fn fn = <lk_depthwise_fn>self.tile
+        cdef lk_depthwise_fn fn = <lk_depthwise_fn>self.micro_kernel
         cdef lk_depthwise d
         cdef uint32_t *inside = <uint32_t *>workspace
         cdef uint32_t *square = <uint32_t *>(workspace + aligned(4 * self.taps))
@@ -250,7 +250,7 @@ cdef class Depthwise(Executor):
         d.kw, d.step = <int>g.kernel[2], self.step
         d.tile, d.tiles, d.order, d.bias = self.tiles, self.count, NULL, NULL
         cdef float limits[2]
-        cdef bint clip = clips(finish, NULL, limits, self.padded > self.channels)
+        cdef bint clip = clips(epilogue, NULL, limits, self.padded > self.channels)
         d.clip, d.positive = limits if clip else NULL, self.positive
         d.copy, d.copies, d.copy_at, d.copy_tap = NULL, <int>self.copies, self.copy_at, self.copy_tap
         d.copy_inside, d.copy_bytes, d.copy_pixel = copy_inside, NULL, self.copy_pixel
@@ -284,9 +284,9 @@ cdef class Depthwise(Executor):
                     copy_inside[self.copy_tap[t]] |= inside[t] & 1
                     copy_inside[self.copy_tap[t] + 1] |= inside[t] >> 1
             fn(&d)
-            if finish != NULL and not clip:
+            if epilogue != NULL and not clip:
                 first = run * self.run_channels
-                self.finish_rows(finish, y, d.y - y, self.pixel, d.rows * g.out[2], first,
+                self.epilogue_rows(epilogue, y, d.y - y, self.pixel, d.rows * g.out[2], first,
                                  min(self.run_channels, self.channels - first))
             task += 1
 

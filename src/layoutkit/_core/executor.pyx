@@ -14,7 +14,7 @@ from libc.string cimport memset
 
 from typing import NamedTuple
 
-from .registry cimport LK_FINISH, lk_finish, lk_finish_fn, lk_gemm_fn, lk_kernel, row_named, row_of
+from .registry cimport LK_EPILOGUE, lk_epilogue, lk_epilogue_fn, lk_gemm_fn, lk_kernel, row_named, row_of
 from .team cimport team
 
 
@@ -44,13 +44,13 @@ cdef class Executor:
 
     def __init__(self, str kernel, geometry, int threads):
         cdef const lk_kernel *row = row_named(kernel)
-        self.tile, self.mr, self.nr = <lk_gemm_fn>row.fn, row.mr, row.nr
-        self.finish = <lk_finish_fn>row_of(LK_FINISH, row.types.decode(), row.isa).fn
+        self.micro_kernel, self.mr, self.nr = <lk_gemm_fn>row.fn, row.mr, row.nr
+        self.epilogue_kernel = <lk_epilogue_fn>row_of(LK_EPILOGUE, row.types.decode(), row.isa).fn
         self.lanes = row.lanes
         self.g = geometry_of(geometry)
         self.threads = threads
 
-    cdef void run(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
+    cdef void run(self, const char *x, const float *w, const float *bias, const lk_epilogue *epilogue, char *y,
                   char *workspace, int64_t chunk, int64_t chunks) noexcept nogil:
         """One of `chunks` that together are the whole: each has a task for every thread, or none.
 
@@ -62,15 +62,15 @@ cdef class Executor:
         if count <= 0:
             return
         if threads == 1:
-            self.part(x, w, bias, finish, y, workspace, first, first + count)
+            self.part(x, w, bias, epilogue, y, workspace, first, first + count)
         else:
             with parallel(num_threads=threads):
                 tid = openmp.omp_get_thread_num()
                 n = openmp.omp_get_num_threads()
-                self.part(x, w, bias, finish, y, workspace + tid * self.ws_thread,
+                self.part(x, w, bias, epilogue, y, workspace + tid * self.ws_thread,
                           first + count * tid // n, first + count * (tid + 1) // n)
 
-    cdef void part(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
+    cdef void part(self, const char *x, const float *w, const float *bias, const lk_epilogue *epilogue, char *y,
                    char *workspace, int64_t task, int64_t end) noexcept nogil:
         pass
 
@@ -98,30 +98,30 @@ cdef class Executor:
             writes.append((0, self.g.out[i] - 1, y_pixel[i]))
         return reads, writes
 
-    cdef void finish_rows(self, const lk_finish *finish, char *y, int64_t offset, const int64_t *row, int64_t rows,
+    cdef void epilogue_rows(self, const lk_epilogue *epilogue, char *y, int64_t offset, const int64_t *row, int64_t rows,
                           int64_t channel, int64_t count) noexcept nogil:
         """What follows the sums, on rows of `count` outputs at y + offset that begin with `channel`."""
-        cdef lk_finish f = finish[0]
+        cdef lk_epilogue f = epilogue[0]
         f.y, f.row, f.rows, f.count = y + offset, row, rows, count
         if f.add != NULL:
             f.add += offset
         if f.slope_col or f.slope_row:
             f.slope += channel
-        self.finish(&f)
+        self.epilogue_kernel(&f)
 
-    cdef void channel_rows(self, ChannelRows *r, const lk_finish *finish, const char *y, int64_t filter_step,
+    cdef void channel_rows(self, ChannelRows *r, const lk_epilogue *epilogue, const char *y, int64_t filter_step,
                            int64_t channel_step) noexcept nogil:
         """Set up a tile whose rows are output channels, `filter_step` and `channel_step` bytes apart."""
         cdef int i
-        cdef bint onto = finish != NULL and finish.add == y
-        cdef bint clip = clips(finish, y, r.limits, False)
+        cdef bint onto = epilogue != NULL and epilogue.add == y
+        cdef bint clip = clips(epilogue, y, r.limits, False)
         memset(&r.tile, 0, sizeof(r.tile))
-        r.finishes = finish != NULL and not clip
-        if finish != NULL:
-            r.finish = finish[0]
-            r.finish.slope_row, r.finish.slope_col = finish.slope_col, 0
+        r.has_epilogue = epilogue != NULL and not clip
+        if epilogue != NULL:
+            r.epilogue = epilogue[0]
+            r.epilogue.slope_row, r.epilogue.slope_col = epilogue.slope_col, 0
             if onto:
-                r.finish.add = NULL
+                r.epilogue.add = NULL
         for i in range(self.nr // self.lanes):
             r.c_col[i] = 4 * i * self.lanes
         for i in range(self.mr):
@@ -132,6 +132,6 @@ cdef class Executor:
 
     cdef void channel_tile(self, ChannelRows *r, const char *y, int64_t channel) noexcept nogil:
         """Compute a tile that begins with output `channel`, and what follows it."""
-        self.tile(&r.tile)
-        if r.finishes:
-            self.finish_rows(&r.finish, <char *>y, r.tile.c - y, r.c_row, r.tile.rows, channel, r.tile.cols)
+        self.micro_kernel(&r.tile)
+        if r.has_epilogue:
+            self.epilogue_rows(&r.epilogue, <char *>y, r.tile.c - y, r.c_row, r.tile.rows, channel, r.tile.cols)

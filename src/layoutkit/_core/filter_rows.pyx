@@ -11,7 +11,7 @@ from libc.string cimport memcpy, memset
 from .executor import NOTHING, Footprint
 
 from .executor cimport ChannelRows, Executor, Geometry, aligned, ceil_div, share
-from .registry cimport lk_finish, lk_gemm
+from .registry cimport lk_epilogue, lk_gemm
 
 
 cdef class FilterRows(Executor):
@@ -70,14 +70,14 @@ cdef class FilterRows(Executor):
         filters = 4 * g.groups * self.oc
         return Footprint(((reads, run),), ((writes, 4 * self.pixels),), filters * self.depth, filters)
 
-    cdef void part(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
+    cdef void part(self, const char *x, const float *w, const float *bias, const lk_epilogue *epilogue, char *y,
                    char *workspace, int64_t task, int64_t end) noexcept nogil:
         cdef float *panel = <float *>workspace
         cdef int64_t t, p, image, group, rest, o, at = -1, zero_tap = 0
         cdef const char *src
         cdef ChannelRows rows
         cdef lk_gemm *tile = &rows.tile
-        self.channel_rows(&rows, finish, y, 4 * self.depth, self.y_stride[1])
+        self.channel_rows(&rows, epilogue, y, 4 * self.depth, self.y_stride[1])
         tile.tap, tile.taps, tile.kb, tile.kb_last = &zero_tap, 1, self.depth, self.depth
         while task < end:
             t, rest = task % self.tiles, task // self.tiles

@@ -181,7 +181,7 @@ LK_INLINE void end(vf *acc, const lk_gemm *g, const int tail, const int mr, cons
 }
 
 /* One tap, one block, every row inside, rows of B by b_row. */
-LK_INLINE void listed(const lk_gemm *g, const int mr, const int nv)
+LK_INLINE void micro_kernel_by_rows(const lk_gemm *g, const int mr, const int nv)
 {
     const int tail = g->cols % LK_LANES;
     const int64_t stop = g->kb_last;
@@ -193,7 +193,7 @@ LK_INLINE void listed(const lk_gemm *g, const int mr, const int nv)
     for (int i = 0; i < mr; i++)
         p[i] = g->a + g->row[i] + g->tap[0];
     for (; k <= stop - LK_UNROLL; k += LK_UNROLL) {
-        __asm__ volatile("" : "+r"(k)); /* as in tile */
+        __asm__ volatile("" : "+r"(k)); /* as in micro_kernel */
 #pragma GCC unroll 4
         for (int u = 0; u < LK_UNROLL; u++)
             step(acc, p, 4 * (k + u), g->b + g->b_row[k + u], mr, nv);
@@ -203,7 +203,7 @@ LK_INLINE void listed(const lk_gemm *g, const int mr, const int nv)
     end(acc, g, tail, mr, nv);
 }
 
-LK_INLINE void tile(const lk_gemm *g, const int mr, const int nv)
+LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv)
 {
     const int tail = g->cols % LK_LANES;
     /* the tap that ends by rows */
@@ -213,8 +213,8 @@ LK_INLINE void tile(const lk_gemm *g, const int mr, const int nv)
     begin(acc, g, tail, mr, nv);
     const float *b = g->b;
     const int64_t ldb = g->ldb;
-    const char *ahead = g->ahead, *const ahead_end = ahead + g->ahead_bytes;
-    const int64_t *next = g->next_row, *const next_end = next ? next + mr : NULL;
+    const char *fetch = g->to_prefetch, *const fetch_end = fetch + g->to_prefetch_bytes;
+    const int64_t *next = g->next_c_row, *const next_end = next ? next + mr : NULL;
     const char *p[MAX_MR];
     int inside = 0; /* p holds rows that all read the input: then it fits every tap and block */
     for (int64_t t = 0; t < g->taps; t++) {
@@ -252,15 +252,15 @@ LK_INLINE void tile(const lk_gemm *g, const int mr, const int nv)
                 for (int u = 0; u < LK_UNROLL; u++)
                     step(acc, p, k + 4 * u, b + u * ldb, mr, nv);
                 b += LK_UNROLL * ldb;
-                if (ahead < ahead_end) {
+                if (fetch < fetch_end) {
                     for (int u = 0; u < LK_UNROLL; u++)
-                        __builtin_prefetch(ahead + 64 * u, 0, 2);
-                    ahead += 64 * LK_UNROLL;
+                        __builtin_prefetch(fetch + 64 * u, 0, 2);
+                    fetch += 64 * LK_UNROLL;
                 }
                 if (next < next_end) {
 #pragma GCC unroll 8
                     for (int j = 0; j < nv; j++)
-                        __builtin_prefetch(g->next + *next + g->c_col[j], 1, 3);
+                        __builtin_prefetch(g->next_c + *next + g->c_col[j], 1, 3);
                     next++;
                 }
             }
@@ -278,37 +278,37 @@ LK_INLINE void tile(const lk_gemm *g, const int mr, const int nv)
     end(acc, g, tail, mr, nv);
 }
 
-#define CASE(WAY, MR, NV) case MR: WAY(g, MR, NV); break;
-#define CASES4(WAY, NV) CASE(WAY, 1, NV) CASE(WAY, 2, NV) CASE(WAY, 3, NV) CASE(WAY, 4, NV)
-#define CASES6(WAY, NV) CASES4(WAY, NV) CASE(WAY, 5, NV) CASE(WAY, 6, NV)
-#define CASES12(WAY, NV) \
-    CASES6(WAY, NV) CASE(WAY, 7, NV) CASE(WAY, 8, NV) CASE(WAY, 9, NV) CASE(WAY, 10, NV) CASE(WAY, 11, NV) \
-    CASE(WAY, 12, NV)
-#define VECTORS(WAY, NV, CASES) \
+#define CASE(VARIANT, MR, NV) case MR: VARIANT(g, MR, NV); break;
+#define CASES4(VARIANT, NV) CASE(VARIANT, 1, NV) CASE(VARIANT, 2, NV) CASE(VARIANT, 3, NV) CASE(VARIANT, 4, NV)
+#define CASES6(VARIANT, NV) CASES4(VARIANT, NV) CASE(VARIANT, 5, NV) CASE(VARIANT, 6, NV)
+#define CASES12(VARIANT, NV) \
+    CASES6(VARIANT, NV) CASE(VARIANT, 7, NV) CASE(VARIANT, 8, NV) CASE(VARIANT, 9, NV) CASE(VARIANT, 10, NV) CASE(VARIANT, 11, NV) \
+    CASE(VARIANT, 12, NV)
+#define VECTORS(VARIANT, NV, CASES) \
     if (nv == NV) \
-        switch (g->rows) { CASES(WAY, NV) }
+        switch (g->rows) { CASES(VARIANT, NV) }
 
 /* A function of its own for each way: gcc 12 allots registers worse where both are in one. */
 #define KERNEL(STEM, SIZES) \
-    static __attribute__((noinline)) void STEM##_listed(const lk_gemm *g) \
+    static __attribute__((noinline)) void STEM##_by_rows(const lk_gemm *g) \
     { \
         const int nv = (g->cols + LK_LANES - 1) / LK_LANES; \
-        SIZES(listed) \
+        SIZES(micro_kernel_by_rows) \
     } \
     void LK_NAME(STEM)(const lk_gemm *g) \
     { \
         const int nv = (g->cols + LK_LANES - 1) / LK_LANES; \
         if (g->b_row) { \
-            STEM##_listed(g); \
+            STEM##_by_rows(g); \
             return; \
         } \
-        SIZES(tile) \
+        SIZES(micro_kernel) \
     }
 
 #if LK_VB == 64
-#define SIZES_12X32(WAY) VECTORS(WAY, 2, CASES12) else VECTORS(WAY, 1, CASES12)
-#define SIZES_6X64(WAY) \
-    VECTORS(WAY, 4, CASES6) else VECTORS(WAY, 3, CASES6) else VECTORS(WAY, 2, CASES6) else VECTORS(WAY, 1, CASES6)
+#define SIZES_12X32(VARIANT) VECTORS(VARIANT, 2, CASES12) else VECTORS(VARIANT, 1, CASES12)
+#define SIZES_6X64(VARIANT) \
+    VECTORS(VARIANT, 4, CASES6) else VECTORS(VARIANT, 3, CASES6) else VECTORS(VARIANT, 2, CASES6) else VECTORS(VARIANT, 1, CASES6)
 KERNEL(gemm_12x32_f32, SIZES_12X32)
 KERNEL(gemm_6x64_f32, SIZES_6X64)
 
@@ -318,8 +318,8 @@ const lk_kernel LK_NAME(lk_rows_gemm)[] = {
     LK_LAST_ROW,
 };
 #elif LK_VB == 32
-#define SIZES_4X24(WAY) VECTORS(WAY, 3, CASES4) else VECTORS(WAY, 2, CASES4) else VECTORS(WAY, 1, CASES4)
-#define SIZES_6X16(WAY) VECTORS(WAY, 2, CASES6) else VECTORS(WAY, 1, CASES6)
+#define SIZES_4X24(VARIANT) VECTORS(VARIANT, 3, CASES4) else VECTORS(VARIANT, 2, CASES4) else VECTORS(VARIANT, 1, CASES4)
+#define SIZES_6X16(VARIANT) VECTORS(VARIANT, 2, CASES6) else VECTORS(VARIANT, 1, CASES6)
 KERNEL(gemm_4x24_f32, SIZES_4X24)
 KERNEL(gemm_6x16_f32, SIZES_6X16)
 
@@ -329,7 +329,7 @@ const lk_kernel LK_NAME(lk_rows_gemm)[] = {
     LK_LAST_ROW,
 };
 #else
-#define SIZES_6X8(WAY) VECTORS(WAY, 2, CASES6) else VECTORS(WAY, 1, CASES6)
+#define SIZES_6X8(VARIANT) VECTORS(VARIANT, 2, CASES6) else VECTORS(VARIANT, 1, CASES6)
 KERNEL(gemm_6x8_f32, SIZES_6X8)
 
 const lk_kernel LK_NAME(lk_rows_gemm)[] = {

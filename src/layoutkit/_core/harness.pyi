@@ -4,18 +4,18 @@ import numpy as np
 
 def move(
     name: str, src: int, dst: int, n: Sequence[int], s: Sequence[int], d: Sequence[int], stream: bool = False,
-    ahead: int = 0, outer: Sequence[int] = (0, 0, 0, 0), valid: int = 0, pad: bytes | None = None,
+    prefetch_bytes: int = 0, outer: Sequence[int] = (0, 0, 0, 0), valid: int = 0, pad: bytes | None = None,
 ) -> None: ...  # fmt: skip
 def convert(
     name: str, src_type: int, dst_type: int, src: int, dst: int, n: Sequence[int], s0: int, d0: int,
     p: Sequence[int] = (0, 0), sub: int = 0, mul: int = 0, inv: int = 0, add: int = 0, divide: bool = False,
-    alpha: float = 1, beta: float | None = None, stream: bool = False, ahead: int = 0,
+    alpha: float = 1, beta: float | None = None, stream: bool = False, prefetch_bytes: int = 0,
 ) -> None: ...  # fmt: skip
 def gemm(
     name: str, a: int, row: np.ndarray, tap: np.ndarray, mask: np.ndarray | None, zero: np.ndarray, blocks: int,
     block_stride: int, kb: int, kb_last: int, b: int, ldb: int, bias_col: int, bias_row: int, c: int,
     c_row: np.ndarray, c_col: np.ndarray, split: bool, accumulate: bool, cols: int,
-    clip: Sequence[float] | None = None, ahead: bool = False, pads: int = 0, resume: bool = False,
+    clip: Sequence[float] | None = None, prefetch_c: bool = False, pads: int = 0, resume: bool = False,
     positive: bool = False, b_row: np.ndarray | None = None,
 ) -> None: ...  # fmt: skip
 def winograd_in(

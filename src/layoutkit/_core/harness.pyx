@@ -11,7 +11,7 @@ from .registry cimport (
 )
 
 
-def move(str name, size_t src, size_t dst, n, s, d, bint stream=False, ahead=0, outer=(0, 0, 0, 0), valid=0,
+def move(str name, size_t src, size_t dst, n, s, d, bint stream=False, prefetch_bytes=0, outer=(0, 0, 0, 0), valid=0,
          const unsigned char[::1] pad=None):
     """Run a copy, transpose, gather or fill row; n, s, d are pairs (i0, i1), strides in bytes.
 
@@ -23,14 +23,14 @@ def move(str name, size_t src, size_t dst, n, s, d, bint stream=False, ahead=0, 
     m.n0, m.n1 = n
     m.s0, m.s1 = s
     m.d0, m.d1 = d
-    m.stream, m.ahead, m.valid = stream, ahead, valid
+    m.stream, m.prefetch_bytes, m.valid = stream, prefetch_bytes, valid
     m.in0, m.out_d0, m.in1, m.out_s1 = outer
     m.pad = NULL if pad is None else <const char *>&pad[0]
     (<lk_move_fn>row.fn)(&m)
 
 
 def convert(str name, int src_type, int dst_type, size_t src, size_t dst, n, s0, d0, p=(0, 0), size_t sub=0,
-            size_t mul=0, size_t inv=0, size_t add=0, bint divide=False, alpha=1, beta=None, bint stream=False, ahead=0):
+            size_t mul=0, size_t inv=0, size_t add=0, bint divide=False, alpha=1, beta=None, bint stream=False, prefetch_bytes=0):
     """Run a convert row on elements of types of convert.TYPES; see lk_convert in kernels.h. 0: no parameter."""
     cdef const lk_kernel *row = row_named(name)
     cdef lk_convert c
@@ -38,15 +38,15 @@ def convert(str name, int src_type, int dst_type, size_t src, size_t dst, n, s0,
     (c.n0, c.n1), c.s0, c.d0, (c.p0, c.p1) = n, s0, d0, p
     c.sub, c.mul, c.inv, c.add = <const char *>sub, <const char *>mul, <const char *>inv, <const char *>add
     c.divide, c.alpha, c.sum, c.beta = divide, alpha, beta is not None, beta or 0
-    c.stream, c.ahead = stream, ahead
+    c.stream, c.prefetch_bytes = stream, prefetch_bytes
     (<lk_convert_fn>row.fn)(&c)
 
 
 def gemm(str name, size_t a, const int64_t[::1] row, const int64_t[::1] tap, mask, const float[::1] zero,
          blocks, block_stride, kb, kb_last, size_t b, ldb, size_t bias_col, size_t bias_row,
          size_t c, const int64_t[::1] c_row, const int64_t[::1] c_col, bint split, bint accumulate, int cols, clip=None,
-         ahead=False, int pads=0, bint resume=False, bint positive=False, const int64_t[::1] b_row=None):
-    """Run a gemm row; see lk_gemm in kernels.h. 0 for a bias: none; `ahead`: fetch C, to be written."""
+         prefetch_c=False, int pads=0, bint resume=False, bint positive=False, const int64_t[::1] b_row=None):
+    """Run a gemm row; see lk_gemm in kernels.h. 0 for a bias: none; `prefetch_c`: prefetch C for writing."""
     cdef const lk_kernel *kernel = row_named(name)
     cdef const uint32_t[::1] bits
     cdef lk_gemm g
@@ -64,12 +64,12 @@ def gemm(str name, size_t a, const int64_t[::1] row, const int64_t[::1] tap, mas
     g.c_split, g.accumulate, g.resume, g.positive, g.pads = split, accumulate, resume, positive, pads
     g.rows, g.cols = row.shape[0], cols
     cdef float limits[2]
-    g.ahead, g.ahead_bytes, g.clip, g.next, g.next_row = NULL, 0, NULL, g.c, NULL
+    g.to_prefetch, g.to_prefetch_bytes, g.clip, g.next_c, g.next_c_row = NULL, 0, NULL, g.c, NULL
     if clip is not None:
         limits[0], limits[1] = clip
         g.clip = limits
-    if ahead:
-        g.next_row = g.c_row
+    if prefetch_c:
+        g.next_c_row = g.c_row
     (<lk_gemm_fn>kernel.fn)(&g)
 
 

@@ -26,7 +26,7 @@ int lk_isa_supported(int isa)
 }
 
 /* One array a family and instruction set, best first. */
-#define FAMILIES(isa) ROWS(gemm, isa) ROWS(depthwise, isa) ROWS(strips, isa) ROWS(finish, isa) ROWS(move, isa) ROWS(panel, isa) ROWS(convert, isa) ROWS(peak, isa) ROWS(winograd, isa) ROWS(extent, isa)
+#define FAMILIES(isa) ROWS(gemm, isa) ROWS(depthwise, isa) ROWS(strips, isa) ROWS(epilogue, isa) ROWS(move, isa) ROWS(panel, isa) ROWS(convert, isa) ROWS(peak, isa) ROWS(winograd, isa) ROWS(extent, isa)
 #ifdef LK_X86
 #define ALL FAMILIES(avx512_bf16) FAMILIES(avx512) FAMILIES(avx2) FAMILIES(portable)
 #else

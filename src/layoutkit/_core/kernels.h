@@ -46,10 +46,10 @@ typedef struct {
     int rows, cols;
     int pads;          /* in the last so many columns zeros are stored, whatever was summed; a C that is added to has them */
     const float *clip; /* C is clipped to [clip[0], clip[1]] at last, a NaN stays; or NULL */
-    const char *ahead; /* fetched into L2 meanwhile, ahead_bytes of it: the filter that comes next */
-    int64_t ahead_bytes;
-    const char *next; /* so are, to be written, `rows` rows of C that come soon, at next + next_row[i] + c_col[v] */
-    const int64_t *next_row; /* or NULL */
+    const char *to_prefetch; /* fetched into L2 meanwhile, ahead_bytes of it: the filter that comes next */
+    int64_t to_prefetch_bytes;
+    const char *next_c; /* so are, to be written, `rows` rows of C that come soon, at next + next_row[i] + c_col[v] */
+    const int64_t *next_c_row; /* or NULL */
 } lk_gemm;
 typedef void (*lk_gemm_fn)(const lk_gemm *);
 
@@ -119,18 +119,18 @@ typedef void (*lk_strips_fn)(const lk_strips *);
  * NULL; they may be the same. `what` names f: clip to [lo, hi], prelu by slope[i * slope_row + j * slope_col] (0 or 1
  * each), ... A NaN stays one. clip is exact, prelu rounds once; hardswish is within 3 ulp, silu and gelu_tanh are
  * within 4, gelu within 7. At -Inf these four are -0, what they tend to. */
-enum { LK_NOTHING, LK_CLIP, LK_PRELU, LK_SILU, LK_GELU, LK_GELU_TANH, LK_HARDSWISH };
+enum { LK_IDENTITY, LK_CLIP, LK_PRELU, LK_SILU, LK_GELU, LK_GELU_TANH, LK_HARDSWISH };
 typedef struct {
     char *y;
     const char *add;
     const int64_t *row;
     int64_t rows, count;
-    int what;
+    int activation;
     float lo, hi;
     const float *slope;
     int slope_row, slope_col;
-} lk_finish;
-typedef void (*lk_finish_fn)(const lk_finish *);
+} lk_epilogue;
+typedef void (*lk_epilogue_fn)(const lk_epilogue *);
 
 /* dst[i0*d0 + i1*d1] = src[i0*s0 + i1*s1], i0 < n0, i1 < n1: elements of one width, strides in bytes.
  * copy:      s1 == d1 == width (runs of n1 elements)
@@ -152,7 +152,7 @@ typedef struct {
     int64_t in0, out_d0, in1, out_s1;
     int64_t valid;
     const char *pad;
-    int64_t ahead;
+    int64_t prefetch_bytes;
     int stream;
 } lk_move;
 enum { LK_MAX_DIGITS = 1024 };
@@ -170,10 +170,10 @@ typedef struct {
 } lk_nest;
 
 /* Tasks [task, end) of a nest around transposes, each as a panel: see panel.c. scratch: LK_PANEL_BYTES, aligned to 64;
- * of a leaf, (n0 * width + 128) * n1 is at most LK_PANEL_IN, and max(n0 * width, 64, width) * n1 at most LK_PANEL_OUT. */
-enum { LK_PANEL_IN = 192 << 10, LK_PANEL_OUT = 192 << 10, LK_PANEL_TAILS = 64 << 10 };
-enum { LK_PANEL_BYTES = 2 * LK_PANEL_IN + LK_PANEL_OUT + LK_PANEL_TAILS + (8 << 10) };
-enum { LK_SLAB = 128 << 10 }; /* bytes of the destination that are made in scratch */
+ * of a leaf, (n0 * width + 128) * n1 is at most LK_PANEL_IN_BYTES, and max(n0 * width, 64, width) * n1 at most LK_PANEL_OUT_BYTES. */
+enum { LK_PANEL_IN_BYTES = 192 << 10, LK_PANEL_OUT_BYTES = 192 << 10, LK_PANEL_TAILS_BYTES = 64 << 10 };
+enum { LK_PANEL_BYTES = 2 * LK_PANEL_IN_BYTES + LK_PANEL_OUT_BYTES + LK_PANEL_TAILS_BYTES + (8 << 10) };
+enum { LK_STAGING_BYTES = 128 << 10 }; /* bytes of the destination that are made in scratch */
 typedef void (*lk_panel_fn)(const lk_nest *, const char *src, char *dst, int64_t task, int64_t end, char *scratch);
 
 /* Winograd's transforms, tile by tile; F(m x m, 3 x 3) has n x n products, n = m + 2; 1 x m tiles transform along
@@ -250,7 +250,7 @@ typedef struct {
     const char *sub, *mul, *inv, *add;
     int64_t p0, p1;
     double alpha, beta;
-    int64_t ahead;
+    int64_t prefetch_bytes;
     int src_type, dst_type, divide, sum, stream;
 } lk_convert;
 typedef void (*lk_convert_fn)(const lk_convert *);
@@ -259,7 +259,7 @@ typedef void (*lk_convert_fn)(const lk_convert *);
 typedef double (*lk_peak_fn)(int64_t n);
 
 enum {
-    LK_GEMM, LK_DEPTHWISE, LK_STRIPS, LK_FINISH, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_PANEL, LK_CONVERT, LK_PEAK,
+    LK_GEMM, LK_DEPTHWISE, LK_STRIPS, LK_EPILOGUE, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_PANEL, LK_CONVERT, LK_PEAK,
     LK_WINOGRAD_IN, LK_WINOGRAD_OUT, LK_WINOGRAD_FILTER, LK_EXTENT, LK_FAMILY_COUNT
 };
 

@@ -31,8 +31,8 @@ void LK_NAME(copy_x8)(const lk_move *m)
                 copy_part(d + k, s + k, LK_VB);
             if (k < n)
                 copy_part(d + k, s + k, (int)(n - k));
-            if (m->ahead)
-                __builtin_prefetch(s + m->ahead);
+            if (m->prefetch_bytes)
+                __builtin_prefetch(s + m->prefetch_bytes);
         }
     } else {
         for (int64_t i = 0; i < m->n0; i++, s += m->s0, d += m->d0)
@@ -112,7 +112,7 @@ LK_INLINE __m512i line_of(const char *s, int64_t s1, const int bytes, __mmask64 
 enum { STORE, STREAM, SHIFT };
 LK_INLINE void rows_of_lines(const lk_move *m, const int bytes, const int how)
 {
-    const int64_t n0 = m->n0, n1 = m->n1, s0 = m->s0, s1 = m->s1, d0 = m->d0, ahead = m->ahead;
+    const int64_t n0 = m->n0, n1 = m->n1, s0 = m->s0, s1 = m->s1, d0 = m->d0, prefetch_bytes = m->prefetch_bytes;
     const int per = 64 / bytes, follow = d0 == n1 * bytes;
     const __mmask64 k = m->valid ? (1ull << m->valid) - 1 : ~0ull;
     const __m512i pad = m->valid ? _mm512_loadu_si512(m->pad) : _mm512_setzero_si512();
@@ -133,9 +133,9 @@ LK_INLINE void rows_of_lines(const lk_move *m, const int bytes, const int how)
                 _mm512_stream_si512((void *)(dst + j * bytes), line);
             else
                 _mm512_storeu_si512((void *)(dst + j * bytes), line);
-            if (ahead)
+            if (prefetch_bytes)
                 for (int e = 0; e < per; e++)
-                    __builtin_prefetch(s + e * s1 + ahead);
+                    __builtin_prefetch(s + e * s1 + prefetch_bytes);
         }
     }
     if (how == SHIFT)
@@ -209,8 +209,8 @@ LK_INLINE void move_wide(char *d, const char *s, const lk_move *m, const int byt
                     move_wide(d, s, m, BITS / 8, 1); \
                 else \
                     move_wide(d, s, m, BITS / 8, 0); \
-                if (m->ahead) \
-                    __builtin_prefetch(s + m->ahead); \
+                if (m->prefetch_bytes) \
+                    __builtin_prefetch(s + m->prefetch_bytes); \
             } \
         } \
     }

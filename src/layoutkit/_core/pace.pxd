@@ -9,7 +9,7 @@ from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 
 cdef enum:
-    FINE = 16  # the smallest parts of a chunk
+    PARTS_PER_CHUNK = 16  # the smallest parts of a chunk
 
 
 cdef struct Pace:
@@ -26,7 +26,7 @@ cdef inline double seconds() noexcept nogil:
 cdef inline Pace pace_of(int64_t chunks) noexcept nogil:
     """That of a call which is expected to be worth so many chunks; one is done at once."""
     cdef Pace pace
-    pace.at, pace.end, pace.size, pace.since = 0, chunks * FINE if chunks > 1 else 1, 1, seconds()
+    pace.at, pace.end, pace.size, pace.since = 0, chunks * PARTS_PER_CHUNK if chunks > 1 else 1, 1, seconds()
     return pace
 
 
@@ -37,5 +37,5 @@ cdef inline void done(Pace *pace) noexcept nogil:
     pace.since = now
     if took > 0.1 and pace.size > 1:
         pace.size //= 2
-    elif took < 0.02 and pace.size < FINE and pace.at % (2 * pace.size) == 0:
+    elif took < 0.02 and pace.size < PARTS_PER_CHUNK and pace.at % (2 * pace.size) == 0:
         pace.size *= 2

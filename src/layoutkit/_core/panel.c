@@ -3,7 +3,7 @@
  *   dst[i0*d0 + i1*width] = src[i0*width + i1*s1]        a panel: n1 rows of the source, n0 elements of each
  *
  * What memory likes, one row after another, is not what a tile wants, a line of each of its rows. So there are steps:
- *   fetch   the lines of the rows, one after another, AHEAD lines before
+ *   fetch   the lines of the rows, one after another, PREFETCH_LINES lines before
  *   in      they are copied to scratch, where rows lie at a pitch that fills all sets of the caches
  *   leaf    a block of the panel that is in, to the destination, or
  *   out     to scratch, and from there in whole lines to the destination, whatever its alignment
@@ -23,7 +23,7 @@
 
 #include <string.h>
 
-enum { AHEAD = 128, LINE = 64, PITCHED = 512, SHORT = 512, LONG = 8192 };
+enum { PREFETCH_LINES = 128, LINE_BYTES = 64, PITCHED_BYTES = 512, SHORT_BYTES = 512, LONG_BYTES = 8192 };
 
 /* The rows of a panel in the source and in scratch. */
 typedef struct {
@@ -50,13 +50,13 @@ LK_INLINE int64_t offset(const lk_nest *nest, const int64_t *step, int64_t task)
 LK_INLINE void fetch_line(const cursor *c, const shape *p)
 {
     __builtin_prefetch(c->row + c->at);
-    if (c->at + LINE >= p->bytes)
+    if (c->at + LINE_BYTES >= p->bytes)
         __builtin_prefetch(c->row + p->bytes - 1);
 }
 
 LK_INLINE void next_line(cursor *c, const shape *p, const lk_nest *nest, const char *src, int64_t end)
 {
-    c->at += LINE;
+    c->at += LINE_BYTES;
     if (c->at < p->bytes)
         return;
     c->at = 0;
@@ -86,30 +86,30 @@ LK_INLINE void come_in(cursor *in, cursor *fetch, int64_t task, int64_t n, char 
         }
         const char *s = in->row + in->at;
         char *d = to + in->to + in->at;
-        if (in->at + LINE <= p->bytes)
-            memcpy(d, s, LINE);
+        if (in->at + LINE_BYTES <= p->bytes)
+            memcpy(d, s, LINE_BYTES);
         else
             copy_line_part(d, s, (int)(p->bytes - in->at));
         next_line(in, p, nest, src, end);
     }
 }
 
-/* n >= LINE bytes of a string from scratch, with LINE bytes free before s. If `carried`, the bytes from the last whole
+/* n >= LINE_BYTES bytes of a string from scratch, with LINE_BYTES bytes free before s. If `carried`, the bytes from the last whole
  * line to d are the last ones of `tail`; if `more`, those from the last whole line on are left there. */
 LK_INLINE void put(char *d, char *s, int64_t n, char *tail, int carried, int more)
 {
-    const int64_t before = (intptr_t)d % LINE, end = more ? n - ((intptr_t)d + n) % LINE : n;
+    const int64_t before = (intptr_t)d % LINE_BYTES, end = more ? n - ((intptr_t)d + n) % LINE_BYTES : n;
     int64_t k = -before;
     if (carried) {
-        memcpy(s - LINE, tail, LINE);
+        memcpy(s - LINE_BYTES, tail, LINE_BYTES);
     } else if (before) {
-        k = LINE - before < n ? LINE - before : n;
+        k = LINE_BYTES - before < n ? LINE_BYTES - before : n;
         copy_line_part(d, s, (int)k);
     }
     for (; k + LK_VB <= end; k += LK_VB)
         stream_vector(d + k, s + k);
     if (more)
-        memcpy(tail, s + n - LINE, LINE);
+        memcpy(tail, s + n - LINE_BYTES, LINE_BYTES);
     else if (k < n)
         copy_part(d + k, s + k, (int)(n - k));
 }
@@ -119,19 +119,19 @@ void LK_NAME(panel)(const lk_nest *nest, const char *src, char *dst, int64_t tas
     const lk_move *leaf = &nest->leaf;
     const int64_t w = nest->width, n0 = leaf->n0, n1 = leaf->n1, run = n1 * w;
     shape p = {leaf->valid ? leaf->valid : n1, n0 * w, leaf->s1, leaf->in1, leaf->out_s1, 0};
-    p.pitch = (p.bytes + LINE - 1) / LINE * LINE + LINE;
+    p.pitch = (p.bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES + LINE_BYTES;
     int64_t pitch = p.pitch;
-    if (!p.in1 && p.s1 == p.bytes && p.bytes < PITCHED) { /* one run of memory */
+    if (!p.in1 && p.s1 == p.bytes && p.bytes < PITCHED_BYTES) { /* one run of memory */
         pitch = p.bytes;
         p.bytes *= p.rows;
         p.rows = 1;
     }
     const int64_t lower = leaf->in0 ? leaf->in0 : n0, upper = n0 / lower;
-    int64_t cols = w < LINE ? LINE / w : 1, rows = n1;
-    if (run <= LINE)
-        cols *= 1024 / LINE;
+    int64_t cols = w < LINE_BYTES ? LINE_BYTES / w : 1, rows = n1;
+    if (run <= LINE_BYTES)
+        cols *= 1024 / LINE_BYTES;
     else if (!leaf->valid)
-        rows = w < 2 ? LINE : 32;
+        rows = w < 2 ? LINE_BYTES : 32;
     if (cols > lower)
         cols = lower;
 
@@ -142,21 +142,21 @@ void LK_NAME(panel)(const lk_nest *nest, const char *src, char *dst, int64_t tas
     const int64_t string = one ? lower * long_run : whole ? long_run : follow ? lower * run : run;
     const int64_t strings = n0 * run / string;
     int64_t slot = whole ? long_run : run; /* of a destination row in scratch */
-    int carries = string >= LINE && strings <= LK_PANEL_TAILS / LINE;
+    int carries = string >= LINE_BYTES && strings <= LK_PANEL_TAILS_BYTES / LINE_BYTES;
     if (carries && !one && !follow) {
-        const int64_t padded = (slot + LINE - 1) / LINE * LINE + LINE;
-        if ((whole ? lower : cols) * padded <= LK_PANEL_OUT)
+        const int64_t padded = (slot + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES + LINE_BYTES;
+        if ((whole ? lower : cols) * padded <= LK_PANEL_OUT_BYTES)
             slot = padded;
         else
             carries = 0;
     }
 
-    char *now = scratch, *next = scratch + LK_PANEL_IN, *const tails = scratch + 2 * LK_PANEL_IN;
-    char *const out = tails + LK_PANEL_TAILS + LINE;
+    char *now = scratch, *next = scratch + LK_PANEL_IN_BYTES, *const tails = scratch + 2 * LK_PANEL_IN_BYTES;
+    char *const out = tails + LK_PANEL_TAILS_BYTES + LINE_BYTES;
     src += nest->src;
     dst += nest->dst;
     cursor in = {.row = src + offset(nest, nest->s, task), .task = task}, fetch = in;
-    for (int i = 0; i < AHEAD && fetch.task < end; i++) {
+    for (int i = 0; i < PREFETCH_LINES && fetch.task < end; i++) {
         fetch_line(&fetch, &p);
         next_line(&fetch, &p, nest, src, end);
     }
@@ -165,25 +165,25 @@ void LK_NAME(panel)(const lk_nest *nest, const char *src, char *dst, int64_t tas
     for (char *d = dst + offset(nest, nest->d, task), *then; task < end; task++, d = then) {
         then = dst + offset(nest, nest->d, task + 1);
         const int more = carries && task + 1 < end && then == d + string;
-        const int aligned = ((intptr_t)d | leaf->d0 | leaf->out_d0 | run) % LINE == 0;
+        const int aligned = ((intptr_t)d | leaf->d0 | leaf->out_d0 | run) % LINE_BYTES == 0;
         /* of a short run the ends would be most */
-        const int direct = aligned || (!whole && !follow && !carried && !more && run < SHORT);
+        const int direct = aligned || (!whole && !follow && !carried && !more && run < SHORT_BYTES);
         lk_move m = *leaf;
         m.in0 = m.in1 = 0;
         m.s1 = pitch;
         m.n0 = cols;
-        m.ahead = 0;
+        m.prefetch_bytes = 0;
         m.stream = aligned;
         m.d0 = direct ? leaf->d0 : slot;
         for (int64_t u = 0; u < upper; u++) {
-            char *const d_u = d + u * leaf->out_d0, *const tail = tails + (carries ? (follow ? u : u * lower) * LINE : 0);
+            char *const d_u = d + u * leaf->out_d0, *const tail = tails + (carries ? (follow ? u : u * lower) * LINE_BYTES : 0);
             for (int64_t i = 0, first = 0;;) { /* columns from `first` on wait in scratch, if they follow one another */
                 char *const at = direct ? d_u + i * leaf->d0
                                  : whole ? out + i * slot + u * run
                                          : out + (follow ? (i - first) * run : 0);
                 for (int64_t j = 0; j < n1; j += m.n1) {
                     m.n1 = n1 - j < rows + rows / 2 ? n1 - j : rows;
-                    come_in(&in, &fetch, task + 1, cols * m.n1 * w / LINE + 1, next, &p, nest, src, end);
+                    come_in(&in, &fetch, task + 1, cols * m.n1 * w / LINE_BYTES + 1, next, &p, nest, src, end);
                     m.src = now + (u * lower + i) * w + j * pitch;
                     m.dst = at + j * w;
                     nest->fn(&m);
@@ -191,13 +191,13 @@ void LK_NAME(panel)(const lk_nest *nest, const char *src, char *dst, int64_t tas
                 const int64_t reached = i + cols;
                 const int last = reached == lower;
                 if (!direct && follow) {
-                    if (last || ((reached - first) * run >= LONG && reached + cols <= lower)) {
+                    if (last || ((reached - first) * run >= LONG_BYTES && reached + cols <= lower)) {
                         put(d_u + first * run, out, (reached - first) * run, tail, carried || first, more || !last);
                         first = reached;
                     }
                 } else if (!direct && !whole) {
                     for (; first < reached; first++)
-                        put(d_u + first * leaf->d0, out + (first - i) * slot, run, tail + carries * first * LINE, carried, more);
+                        put(d_u + first * leaf->d0, out + (first - i) * slot, run, tail + carries * first * LINE_BYTES, carried, more);
                 }
                 if (last)
                     break;
@@ -208,7 +208,7 @@ void LK_NAME(panel)(const lk_nest *nest, const char *src, char *dst, int64_t tas
             put(d, out, string, tails, carried, more);
         else if (!direct && whole)
             for (int64_t i = 0; i < lower; i++)
-                put(d + i * leaf->d0, out + i * slot, string, tails + carries * i * LINE, carried, more);
+                put(d + i * leaf->d0, out + i * slot, string, tails + carries * i * LINE_BYTES, carried, more);
         come_in(&in, &fetch, task + 1, INT64_MAX, next, &p, nest, src, end);
         char *const swap = now;
         now = next;

@@ -12,8 +12,8 @@ from libc.string cimport memcpy, memset
 
 from .executor import NOTHING, Footprint
 
-from .executor cimport FETCHED, MAX_COLS, NEXT_TILES, Executor, Geometry, aligned, ceil_div, clips, share
-from .registry cimport lk_finish, lk_gemm
+from .executor cimport PREFETCH_FROM_BYTES, MAX_COLS, PREFETCH_TILES, Executor, Geometry, aligned, ceil_div, clips, share
+from .registry cimport lk_epilogue, lk_gemm
 
 
 cdef inline void taps_inside(const Geometry *g, int axis, int64_t at, int64_t *lo, int64_t *hi) noexcept nogil:
@@ -91,7 +91,7 @@ cdef class PixelRows(Executor):
         self.accumulates = not self.split and self.cols == g.oc and self.tap_block >= self.taps
         self.rows = g.n * g.out[0] * g.out[1] * g.out[2]
         self.panels = ceil_div(self.cols, self.nr)
-        self.fetches = 4 * self.rows * g.groups * self.cols > FETCHED
+        self.fetches = 4 * self.rows * g.groups * self.cols > PREFETCH_FROM_BYTES
         self.tiles = ceil_div(self.rows, self.mr)
         self.total = g.groups * self.panels * self.tiles
         a = max(1, row_block // max(1, 4 * self.mr * (self.depth if gather else self.depth // self.taps)))
@@ -143,7 +143,7 @@ cdef class PixelRows(Executor):
             return 4 * j
         return j // self.y_block * self.y_block_stride + j % self.y_block * 4
 
-    cdef void part(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
+    cdef void part(self, const char *x, const float *w, const float *bias, const lk_epilogue *epilogue, char *y,
                    char *workspace, int64_t task, int64_t end) noexcept nogil:
         cdef int64_t *x_row = <int64_t *>workspace
         cdef int64_t *y_row = <int64_t *>(workspace + aligned(8 * self.block_rows))
@@ -157,15 +157,15 @@ cdef class PixelRows(Executor):
         cdef int64_t tall = self.rows // self.tiles, extra = self.rows % self.tiles
         cdef int64_t taps = 1 if self.gather else self.taps, tap, stop, i, ahead, rows_end
         cdef bint masked = self.padded and not self.gather
-        cdef bint onto = finish != NULL and finish.add == y
+        cdef bint onto = epilogue != NULL and epilogue.add == y
         # pixels that follow one another, each read once: the next tile's are worth fetching, the first panel meets them
         cdef bint next_rows = (self.taps == 1 and self.blocks == 1 and not self.gather and not self.padded
                                and self.x_stride[3] * self.g.stride[2] == 4 * self.kb)
-        cdef lk_finish f
+        cdef lk_epilogue f
         cdef float limits[2]
-        cdef bint clip = clips(finish, y, limits, self.cols > self.g.oc)
-        if finish != NULL:
-            f = finish[0]
+        cdef bint clip = clips(epilogue, y, limits, self.cols > self.g.oc)
+        if epilogue != NULL:
+            f = epilogue[0]
             if onto:
                 f.add = NULL
         per_group = self.panels * self.tiles
@@ -196,7 +196,7 @@ cdef class PixelRows(Executor):
                 tile.bias_col = bias + (group * self.panels + panel) * self.nr
             tile.cols = <int>min(self.nr, self.cols - panel * self.nr)
             tile.pads = <int>min(tile.cols, max(0, panel * self.nr + tile.cols - self.g.oc))
-            tile.c = tile.next = y
+            tile.c = tile.next_c = y
             for j in range(ceil_div(tile.cols, self.lanes) * per_vector):
                 c_col[j] = self.column(group * self.cols + panel * self.nr + j * self.lanes // per_vector)
             stop = min(last, t + end - task)
@@ -209,34 +209,34 @@ cdef class PixelRows(Executor):
                     tile.tap = self.tap + tap
                 row = share(self.rows, self.tiles, t)
                 ahead = tile.taps * (self.depth // self.taps) * self.nr
-                tile.ahead_bytes = 4 * ahead // (stop - t) // 64 * 64
-                tile.ahead = <const char *>(tile.b + ahead)
+                tile.to_prefetch_bytes = 4 * ahead // (stop - t) // 64 * 64
+                tile.to_prefetch = <const char *>(tile.b + ahead)
                 if next_rows and panel == 0 and block > 0:
-                    tile.ahead_bytes = tall * 4 * self.kb
-                    tile.ahead = tile.a + x_row[row - row0] + (tall + (t < extra)) * 4 * self.kb
+                    tile.to_prefetch_bytes = tall * 4 * self.kb
+                    tile.to_prefetch = tile.a + x_row[row - row0] + (tall + (t < extra)) * 4 * self.kb
                 for i in range(t, stop):
                     tile.rows = <int>(tall + (i < extra))
                     tile.row, tile.c_row = x_row + (row - row0), y_row + (row - row0)
                     tile.mask = mask + (i - first) * self.taps + tap if masked else NULL
-                    tile.next_row = NULL
-                    if self.fetches and row + (NEXT_TILES + 1) * self.mr <= rows_end:
-                        tile.next_row = tile.c_row + NEXT_TILES * self.mr
-                    self.tile(&tile)
-                    if finish != NULL and not clip and tap + tile.taps == taps:
-                        self.finish_tile(&f, &tile, group, panel * self.nr)
+                    tile.next_c_row = NULL
+                    if self.fetches and row + (PREFETCH_TILES + 1) * self.mr <= rows_end:
+                        tile.next_c_row = tile.c_row + PREFETCH_TILES * self.mr
+                    self.micro_kernel(&tile)
+                    if epilogue != NULL and not clip and tap + tile.taps == taps:
+                        self.epilogue_tile(&f, &tile, group, panel * self.nr)
                     row += tile.rows
-                    tile.ahead += tile.ahead_bytes
+                    tile.to_prefetch += tile.to_prefetch_bytes
                 tile.b += tile.taps * (self.depth // self.taps) * self.nr
                 tap += tile.taps
             task += stop - t
 
-    cdef void finish_tile(self, const lk_finish *finish, const lk_gemm *tile, int64_t group,
+    cdef void epilogue_tile(self, const lk_epilogue *epilogue, const lk_gemm *tile, int64_t group,
                           int64_t first) noexcept nogil:
         """What follows the sums, on output channels [first, first + cols) of a tile but not on pads."""
         cdef int64_t j = first, end = min(first + tile.cols, self.g.oc), run
         while j < end:
             run = end - j if self.y_block == 0 else min(end - j, self.y_block - j % self.y_block)
-            self.finish_rows(finish, tile.c, self.column(group * self.cols + j), tile.c_row, tile.rows,
+            self.epilogue_rows(epilogue, tile.c, self.column(group * self.cols + j), tile.c_row, tile.rows,
                              group * self.g.oc + j, run)
             j += run
 

@@ -13,12 +13,12 @@ from libc.stdlib cimport calloc, free
 
 from .executor import NOTHING, Footprint
 
-from .executor cimport FETCHED, NEXT_TILES, ChannelRows, Executor, Geometry, ceil_div, share
-from .registry cimport lk_finish, lk_gemm
+from .executor cimport PREFETCH_FROM_BYTES, PREFETCH_TILES, ChannelRows, Executor, Geometry, ceil_div, share
+from .registry cimport lk_epilogue, lk_gemm
 
 
 cdef enum:
-    IN_CACHE = 256 << 10     # bytes that the rows of a task read
+    TASK_BYTES = 256 << 10     # bytes that the rows of a task read
 
 
 cdef class Planes(Executor):
@@ -65,11 +65,11 @@ cdef class Planes(Executor):
         self.vectors = ceil_div(g.out[2], self.lanes)
         self.panels = ceil_div(self.vectors, self.nr // self.lanes)
         self.total = g.n * g.groups * g.out[0]
-        self.chunks = ceil_div(g.out[1], max(1, IN_CACHE // max(1, ic * g.kernel[0] * g.stride[1] * self.x_stride[1])))
+        self.chunks = ceil_div(g.out[1], max(1, TASK_BYTES // max(1, ic * g.kernel[0] * g.stride[1] * self.x_stride[1])))
         if self.total < 4 * threads:
             self.chunks = max(self.chunks, min(g.out[1], 4 * threads))
         self.total *= self.chunks
-        self.fetches = 4 * g.n * g.groups * g.oc * g.out[0] * g.out[1] * g.out[2] > FETCHED
+        self.fetches = 4 * g.n * g.groups * g.oc * g.out[0] * g.out[1] * g.out[2] > PREFETCH_FROM_BYTES
         self.tap = <int64_t *>calloc(max(1, self.taps), sizeof(int64_t))
         self.at = <int64_t *>calloc(max(1, self.taps * each), sizeof(int64_t))
         if self.tap == NULL or self.at == NULL:
@@ -103,7 +103,7 @@ cdef class Planes(Executor):
         source = ((reads, 4 * self.vectors * self.lanes),) if self.ic else ()
         return Footprint(source, ((writes, 4 * g.out[2]),), filters * self.depth, filters)
 
-    cdef void part(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
+    cdef void part(self, const char *x, const float *w, const float *bias, const lk_epilogue *epilogue, char *y,
                    char *workspace, int64_t task, int64_t end) noexcept nogil:
         cdef const Geometry *g = &self.g
         cdef int64_t p, rest, high, deep, group, image, chunk, first, t, o
@@ -111,14 +111,14 @@ cdef class Planes(Executor):
         cdef char *to
         cdef ChannelRows rows
         cdef lk_gemm *tile = &rows.tile
-        self.channel_rows(&rows, finish, y, 4 * self.depth, self.y_stride[1])
+        self.channel_rows(&rows, epilogue, y, 4 * self.depth, self.y_stride[1])
         tile.tap, tile.taps, tile.kb, tile.kb_last, tile.ldb = self.tap, self.taps, self.ic, self.ic, self.x_stride[1] // 4
         tile.b_tap = self.at
         if self.folds:
             tile.taps, tile.kb, tile.kb_last = 1, self.depth, self.depth
             tile.b_tap, tile.b_row = NULL, self.at
         if self.fetches:
-            tile.next_row = rows.c_row
+            tile.next_c_row = rows.c_row
         while task < end:
             chunk, rest = task % self.chunks, task // self.chunks
             deep, rest = rest % g.out[0], rest // g.out[0]
@@ -139,6 +139,6 @@ cdef class Planes(Executor):
                         tile.cols = <int>(min(share(self.vectors, self.panels, p + 1) * self.lanes, g.out[2]) - first)
                         tile.b = <const float *>(from_ + high * g.stride[1] * self.x_stride[3] + 4 * first)
                         tile.c = to + high * self.y_stride[3] + 4 * first
-                        tile.next = tile.c + 4 * NEXT_TILES * self.nr
+                        tile.next_c = tile.c + 4 * PREFETCH_TILES * self.nr
                         self.channel_tile(&rows, y, o)
             task += 1

@@ -1,6 +1,6 @@
 import numpy as np
 
-LARGE: int
+LARGE_BYTES: int
 
 class Pool:
     def __init__(self, bound: int) -> None: ...

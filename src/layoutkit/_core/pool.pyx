@@ -15,11 +15,11 @@ from numpy cimport NPY_UINT8, PyArray_SimpleNewFromData, import_array, npy_intp,
 
 import_array()
 
-cdef size_t HUGE = 2 << 20   # bytes of a huge page
-LARGE = 4 << 20  # bytes from which on an array or a workspace has a block of its own
-cdef size_t _large = LARGE
-cdef int SMALL = 8           # workspaces that are kept besides
-cdef double ROOM = 1.25  # a free block serves what takes at least 1 / ROOM of it
+cdef size_t HUGE_PAGE_BYTES = 2 << 20   # bytes of a huge page
+LARGE_BYTES = 4 << 20  # bytes from which on an array or a workspace has a block of its own
+cdef size_t _large_bytes = LARGE_BYTES
+cdef int MAX_SMALL = 8           # workspaces that are kept besides
+cdef double MAX_SURPLUS = 1.25  # a free block serves what takes at least 1 / MAX_SURPLUS of it
 
 
 @cython.no_gc
@@ -67,7 +67,7 @@ cdef class Pool:
 
         One after the other they all have the same: the last that came back, or a larger one in its place.
         """
-        if size >= _large:
+        if size >= _large_bytes:
             return self.take(size)
         try:
             found = self.small.pop()
@@ -76,27 +76,27 @@ cdef class Pool:
         return found if found is not None and found.nbytes >= size else empty(size, uint8)
 
     cdef object take_back(self, array):
-        if array.nbytes < _large and (len(self.small) + 1) * _large <= min(self.bound // 2, SMALL * _large):
+        if array.nbytes < _large_bytes and (len(self.small) + 1) * _large_bytes <= min(self.bound // 2, MAX_SMALL * _large_bytes):
             self.small.append(array)
 
     def take(self, size):
         """An array of `size` bytes that begins with a huge page."""
         cdef npy_intp length = size
         cdef _Lease lease = _Lease.__new__(_Lease)
-        need = -(-size // HUGE) * HUGE
+        need = -(-size // HUGE_PAGE_BYTES) * HUGE_PAGE_BYTES
         block = self.found(need)
         if block is None:
-            block = self.new(need + HUGE)
+            block = self.new(need + HUGE_PAGE_BYTES)
         PyObject_GetBuffer(block, &lease.memory, PyBUF_WRITABLE)
         lease.pool, lease.block = self, block
         at = <char *>lease.memory.buf
-        array = PyArray_SimpleNewFromData(1, &length, NPY_UINT8, at + (-<uintptr_t>at & (HUGE - 1)))
+        array = PyArray_SimpleNewFromData(1, &length, NPY_UINT8, at + (-<uintptr_t>at & (HUGE_PAGE_BYTES - 1)))
         set_array_base(array, lease)
         return array
 
     cdef found(self, need):
         for key, block in self.free.copy().items():
-            if need <= len(block) - HUGE <= ROOM * need and self.free.pop(key, None) is not None:
+            if need <= len(block) - HUGE_PAGE_BYTES <= MAX_SURPLUS * need and self.free.pop(key, None) is not None:
                 return block
 
     cdef new(self, size):

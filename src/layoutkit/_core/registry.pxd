@@ -19,10 +19,10 @@ cdef extern from "kernels.h" nogil:
         const int64_t *c_col
         int c_split, accumulate, resume, positive, rows, cols, pads
         const float *clip
-        const char *ahead
-        int64_t ahead_bytes
-        const char *next
-        const int64_t *next_row
+        const char *to_prefetch
+        int64_t to_prefetch_bytes
+        const char *next_c
+        const int64_t *next_c_row
     ctypedef void (*lk_gemm_fn)(const lk_gemm *) noexcept nogil
 
     ctypedef struct lk_depthwise_tile:
@@ -68,17 +68,17 @@ cdef extern from "kernels.h" nogil:
     ctypedef void (*lk_strips_fn)(const lk_strips *) noexcept nogil
 
     enum:
-        LK_NOTHING, LK_CLIP, LK_PRELU, LK_SILU, LK_GELU, LK_GELU_TANH, LK_HARDSWISH
-    ctypedef struct lk_finish:
+        LK_IDENTITY, LK_CLIP, LK_PRELU, LK_SILU, LK_GELU, LK_GELU_TANH, LK_HARDSWISH
+    ctypedef struct lk_epilogue:
         char *y
         const char *add
         const int64_t *row
         int64_t rows, count
-        int what
+        int activation
         float lo, hi
         const float *slope
         int slope_row, slope_col
-    ctypedef void (*lk_finish_fn)(const lk_finish *) noexcept nogil
+    ctypedef void (*lk_epilogue_fn)(const lk_epilogue *) noexcept nogil
 
     ctypedef struct lk_move:
         const char *src
@@ -87,12 +87,12 @@ cdef extern from "kernels.h" nogil:
         int64_t in0, out_d0, in1, out_s1
         int64_t valid
         const char *pad
-        int64_t ahead
+        int64_t prefetch_bytes
         int stream
     ctypedef void (*lk_move_fn)(const lk_move *) noexcept nogil
 
     enum:
-        LK_MAX_DIGITS, LK_MAX_LOOPS, LK_PANEL_IN, LK_PANEL_OUT, LK_PANEL_BYTES, LK_SLAB
+        LK_MAX_DIGITS, LK_MAX_LOOPS, LK_PANEL_IN_BYTES, LK_PANEL_OUT_BYTES, LK_PANEL_BYTES, LK_STAGING_BYTES
     ctypedef struct lk_nest:
         lk_move_fn fn
         lk_move leaf
@@ -150,14 +150,14 @@ cdef extern from "kernels.h" nogil:
         const char *add
         int64_t p0, p1
         double alpha, beta
-        int64_t ahead
+        int64_t prefetch_bytes
         int src_type, dst_type, divide, sum, stream
     ctypedef void (*lk_convert_fn)(const lk_convert *) noexcept nogil
 
     ctypedef double (*lk_peak_fn)(int64_t) noexcept nogil
 
     enum:
-        LK_GEMM, LK_DEPTHWISE, LK_STRIPS, LK_FINISH, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_PANEL, LK_CONVERT, LK_PEAK, LK_WINOGRAD_IN,
+        LK_GEMM, LK_DEPTHWISE, LK_STRIPS, LK_EPILOGUE, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_PANEL, LK_CONVERT, LK_PEAK, LK_WINOGRAD_IN,
         LK_WINOGRAD_OUT, LK_WINOGRAD_FILTER, LK_EXTENT, LK_FAMILY_COUNT, LK_ISA_COUNT
         LK_F32, LK_F64, LK_F16, LK_BF16, LK_S32, LK_S8, LK_U8
 

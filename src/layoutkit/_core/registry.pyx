@@ -10,7 +10,7 @@ import os
 from typing import NamedTuple
 
 FAMILIES = (
-    "gemm", "depthwise", "strips", "finish", "copy", "transpose", "gather", "fill", "panel", "convert",
+    "gemm", "depthwise", "strips", "epilogue", "copy", "transpose", "gather", "fill", "panel", "convert",
     "peak",
     "winograd_in", "winograd_out", "winograd_filter", "extent",
 )

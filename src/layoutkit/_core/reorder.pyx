@@ -14,8 +14,8 @@ from numpy cimport PyArray_CheckExact, PyArray_DATA, PyArray_ISWRITEABLE, import
 
 from .pace cimport Pace, done, pace_of
 from .registry cimport (
-    LK_COPY, LK_FILL, LK_GATHER, LK_MAX_DIGITS, LK_MAX_LOOPS, LK_PANEL, LK_PANEL_BYTES, LK_PANEL_IN, LK_PANEL_OUT,
-    LK_SLAB, LK_TRANSPOSE, best_row, lk_kernel, lk_move, lk_move_fn, lk_nest, lk_panel_fn
+    LK_COPY, LK_FILL, LK_GATHER, LK_MAX_DIGITS, LK_MAX_LOOPS, LK_PANEL, LK_PANEL_BYTES, LK_PANEL_IN_BYTES, LK_PANEL_OUT_BYTES,
+    LK_STAGING_BYTES, LK_TRANSPOSE, best_row, lk_kernel, lk_move, lk_move_fn, lk_nest, lk_panel_fn
 )
 from .team cimport team
 
@@ -46,7 +46,7 @@ cdef class Program:
 
     Parameters
     ----------
-    nests : sequence of (family, bits, loops, leaf, src_offset, dst_offset, ahead, outer, valid)
+    nests : sequence of (family, bits, loops, leaf, src_offset, dst_offset, prefetch_bytes, outer, valid)
         `loops` and the two of `leaf` are (count, source stride, destination stride), strides in bytes.
     width : int
         Bytes of an element.
@@ -56,11 +56,11 @@ cdef class Program:
         Bypass the caches.
     panels : bool
         Transposes that fit go as panels.
-    slabs : (loops, bytes), optional
-        The nests make a slab, see slabs.py, of each step of the loops.
+    staged : (loops, bytes), optional
+        The nests make a run of the destination, a slab (see slabs.py), of each step of the loops in a staging buffer.
     """
 
-    def __cinit__(self, nests, int width, bytes pad, bint stream, bint panels=False, slabs=None):
+    def __cinit__(self, nests, int width, bytes pad, bint stream, bint panels=False, staged=None):
         cdef lk_nest *nest
         cdef const lk_kernel *row
         cdef double moved = 0  # bytes
@@ -71,10 +71,10 @@ cdef class Program:
             memcpy(&self.pad[i], <const char *>pad, width)
         self.count = len(nests)
         self.nests = <lk_nest *>calloc(max(1, self.count), sizeof(lk_nest))
-        self.ways = <lk_panel_fn *>calloc(max(1, self.count), sizeof(lk_panel_fn))
-        if self.nests == NULL or self.ways == NULL:
+        self.panels = <lk_panel_fn *>calloc(max(1, self.count), sizeof(lk_panel_fn))
+        if self.nests == NULL or self.panels == NULL:
             raise MemoryError(f"reorder: {self.count} loop nests")
-        for i, (family, bits, loops, leaf, src_offset, dst_offset, ahead, outer, valid) in enumerate(nests):
+        for i, (family, bits, loops, leaf, src_offset, dst_offset, prefetch_bytes, outer, valid) in enumerate(nests):
             nest = self.nests + i
             row = best_row(_FAMILY[family], f"x{bits}")
             nest.fn, nest.width = <lk_move_fn>row.fn, bits // 8
@@ -82,30 +82,30 @@ cdef class Program:
             nest.leaf.n1, nest.leaf.s1, nest.leaf.d1 = leaf[1][:3]
             nest.src, nest.dst = src_offset, dst_offset
             nest.leaf.stream = stream
-            nest.leaf.ahead, nest.leaf.valid, nest.leaf.pad = ahead, valid, self.pad
+            nest.leaf.prefetch_bytes, nest.leaf.valid, nest.leaf.pad = prefetch_bytes, valid, self.pad
             nest.leaf.in0, nest.leaf.out_d0, nest.leaf.in1, nest.leaf.out_s1 = outer
             if family == "fill":
                 nest.leaf.src = self.pad
             take_loops(nest, loops)
             if panels and family == "transpose" and fits_panel(nest):
-                self.ways[i] = <lk_panel_fn>best_row(LK_PANEL, "x8").fn
+                self.panels[i] = <lk_panel_fn>best_row(LK_PANEL, "x8").fn
             elif (nest.leaf.in0 and nest.leaf.n0 > LK_MAX_DIGITS) or (nest.leaf.in1 and nest.leaf.n1 > LK_MAX_DIGITS):
                 raise ValueError(f"reorder: a leaf of {leaf} in two digits, at most {LK_MAX_DIGITS}")
 
         for i in range(self.count):
             nest = self.nests + i
             moved += <double>nest.tasks * nest.leaf.n0 * nest.leaf.n1 * nest.width
-        if slabs:
-            if slabs[1] > LK_SLAB or panels:
-                raise ValueError(f"reorder: slabs of {slabs[1]} bytes, at most {LK_SLAB}, and without panels")
-            take_loops(&self.slabs, slabs[0])
-            self.slab, self.copy = slabs[1], <lk_move_fn>best_row(LK_COPY, "x8").fn
-            moved *= self.slabs.tasks
+        if staged:
+            if staged[1] > LK_STAGING_BYTES or panels:
+                raise ValueError(f"reorder: slabs of {staged[1]} bytes, at most {LK_STAGING_BYTES}, and without panels")
+            take_loops(&self.staged, staged[0])
+            self.staging_bytes, self.copy = staged[1], <lk_move_fn>best_row(LK_COPY, "x8").fn
+            moved *= self.staged.tasks
         self.chunks = 1 + <int64_t>(moved / CHUNK_BYTES)
 
     def __dealloc__(self):
         free(self.nests)
-        free(self.ways)
+        free(self.panels)
 
     def __call__(self, ndarray src, ndarray dst, int threads):
         """Move `src` to `dst`, arrays of the strides that this was planned for."""
@@ -145,37 +145,37 @@ cdef class Program:
         cdef lk_nest *nest
         cdef char *scratch
         cdef int i
-        if self.slab:
-            self.slab_part(src, dst, share, shares)
+        if self.staging_bytes:
+            self.staged_part(src, dst, share, shares)
             return
         for i in range(self.count):
             nest = self.nests + i
             task, end = nest.tasks * share // shares, nest.tasks * (share + 1) // shares
             if task == end:
                 continue
-            if self.ways[i] != NULL:
+            if self.panels[i] != NULL:
                 scratch = panel_scratch
-                self.ways[i](nest, src, dst, task, end, scratch + (-<uintptr_t>scratch & 63))
+                self.panels[i](nest, src, dst, task, end, scratch + (-<uintptr_t>scratch & 63))
             else:
-                run_nest(nest, src, dst, task, end, nest.leaf.ahead)
+                run_nest(nest, src, dst, task, end, nest.leaf.prefetch_bytes)
         stream_end()
 
 
-    cdef void slab_part(self, const char *src, char *dst, int64_t share, int64_t shares) noexcept nogil:
-        cdef int64_t task = self.slabs.tasks * share // shares, end = self.slabs.tasks * (share + 1) // shares
+    cdef void staged_part(self, const char *src, char *dst, int64_t share, int64_t shares) noexcept nogil:
+        cdef int64_t task = self.staged.tasks * share // shares, end = self.staged.tasks * (share + 1) // shares
         cdef char *scratch = panel_scratch
-        cdef int64_t s, d, at, ahead
+        cdef int64_t s, d, at, prefetch_bytes
         cdef lk_move m
         cdef int i
         memset(&m, 0, sizeof(m))
-        m.n0, m.n1, m.s1, m.d1, m.stream = 1, self.slab, 1, 1, 1
+        m.n0, m.n1, m.s1, m.d1, m.stream = 1, self.staging_bytes, 1, 1, 1
         scratch += -<uintptr_t>scratch & 63
         while task < end:
-            offsets(&self.slabs, task, &s, &d)
-            offsets(&self.slabs, task + 1, &ahead, &at)
-            ahead = ahead - s if task + 1 < self.slabs.tasks else 0  # the next slab's source is fetched
+            offsets(&self.staged, task, &s, &d)
+            offsets(&self.staged, task + 1, &prefetch_bytes, &at)
+            prefetch_bytes = prefetch_bytes - s if task + 1 < self.staged.tasks else 0  # the next slab's source is fetched
             for i in range(self.count):
-                run_nest(self.nests + i, src + s, scratch, 0, self.nests[i].tasks, ahead)
+                run_nest(self.nests + i, src + s, scratch, 0, self.nests[i].tasks, prefetch_bytes)
             m.src, m.dst = scratch, dst + d
             self.copy(&m)
             task += 1
@@ -288,20 +288,20 @@ cdef bint fits_panel(const lk_nest *nest):
     cdef const lk_move *m = &nest.leaf
     cdef int64_t w = nest.width
     return (
-        m.s0 == m.d1 == w and (m.n0 * w + 128) * m.n1 <= LK_PANEL_IN and max(64, w) * m.n1 <= LK_PANEL_OUT
-        and m.n0 * m.n1 * w <= LK_PANEL_OUT and not (m.valid and (w >= 16 or m.in1))
+        m.s0 == m.d1 == w and (m.n0 * w + 128) * m.n1 <= LK_PANEL_IN_BYTES and max(64, w) * m.n1 <= LK_PANEL_OUT_BYTES
+        and m.n0 * m.n1 * w <= LK_PANEL_OUT_BYTES and not (m.valid and (w >= 16 or m.in1))
     )
 
 
 cdef void run_nest(const lk_nest *nest, const char *src, char *dst, int64_t task, int64_t end,
-                   int64_t ahead) noexcept nogil:
+                   int64_t prefetch_bytes) noexcept nogil:
     """Tasks [task, end), one after another."""
     cdef int64_t at[LK_MAX_LOOPS]
     cdef int64_t rest = task
     cdef lk_move m = nest.leaf
     cdef bint fill = m.src != NULL
     cdef int j
-    m.dst, m.ahead = dst + nest.dst, ahead
+    m.dst, m.prefetch_bytes = dst + nest.dst, prefetch_bytes
     if not fill:
         m.src = src + nest.src
     for j in range(nest.loops - 1, -1, -1):

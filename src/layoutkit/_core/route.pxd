@@ -2,7 +2,7 @@ from libc.stdint cimport int64_t
 
 from .executor cimport Executor
 from .pool cimport Pool
-from .registry cimport lk_finish
+from .registry cimport lk_epilogue
 from .reorder cimport Program
 
 
@@ -17,9 +17,9 @@ cdef class Route:
     cdef int64_t chunks             # of the loop nest, between which a call looks for signals
     cdef bint whole                 # no part of a call takes long enough for that
     cdef readonly int64_t workspace  # bytes of scratch memory that a call needs
-    cdef void run(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
+    cdef void run(self, const char *x, const float *w, const float *bias, const lk_epilogue *epilogue, char *y,
                   char *at) noexcept nogil
-    cdef copied(self, x, w, bias, y, finish, add, workspace)
-    cdef int call(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
+    cdef copied(self, x, w, bias, y, epilogue, add, workspace)
+    cdef int call(self, const char *x, const float *w, const float *bias, const lk_epilogue *epilogue, char *y,
                   char *at) except -1
     cdef void zeros(self, char *at) noexcept nogil

@@ -6,9 +6,9 @@ from .executor import Executor
 from .pool import Pool
 from .reorder import Program
 
-FINISHES: dict[str, int]
+ACTIVATIONS: dict[str, int]
 
-class Finish:
+class Epilogue:
     def __init__(
         self, name: str | None = None, lo: float = 0, hi: float = 0, slope: np.ndarray | None = None
     ) -> None: ...
@@ -21,9 +21,9 @@ class Route:
         x_bytes: int, y_bytes: int, pool: Pool, seconds: float = 0, pads: Any = None,
     ) -> None: ...  # fmt: skip
     def __call__(
-        self, x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, y: np.ndarray, finish: Finish | None = None,
+        self, x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, y: np.ndarray, epilogue: Epilogue | None = None,
         add: np.ndarray | None = None, workspace: np.ndarray | None = None,
     ) -> None: ...  # fmt: skip
     def needs(self, y: np.ndarray, add: np.ndarray | None = None) -> int: ...
 
-def finish_pixels(finish: Finish, y: np.ndarray, add: np.ndarray | None = None) -> None: ...
+def epilogue_pixels(epilogue: Epilogue, y: np.ndarray, add: np.ndarray | None = None) -> None: ...

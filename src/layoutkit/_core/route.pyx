@@ -10,7 +10,7 @@ from numpy import ndarray as new_array
 
 from .executor cimport Executor, aligned
 from .registry cimport (
-    LK_CLIP, LK_FINISH, LK_GELU, LK_GELU_TANH, LK_HARDSWISH, LK_NOTHING, LK_PRELU, LK_SILU, lk_finish, lk_finish_fn,
+    LK_CLIP, LK_EPILOGUE, LK_GELU, LK_GELU_TANH, LK_HARDSWISH, LK_IDENTITY, LK_PRELU, LK_SILU, lk_epilogue, lk_epilogue_fn,
     best_row,
 )
 from .pace cimport Pace, done, pace_of
@@ -22,30 +22,30 @@ cdef double CHUNK_SECONDS = 0.02
 cdef enum:
     MAX_CHUNKS = 1 << 16
 
-FINISHES = {
+ACTIVATIONS = {
     "clip": LK_CLIP, "prelu": LK_PRELU, "silu": LK_SILU, "gelu": LK_GELU, "gelu_tanh": LK_GELU_TANH,
-    "hardswish": LK_HARDSWISH, None: LK_NOTHING,
+    "hardswish": LK_HARDSWISH, None: LK_IDENTITY,
 }
 
 
-cdef class Finish:
-    """What follows the sums: a function of FINISHES, `lo` and `hi` of a clip, slopes (1 or one a channel) of a prelu."""
+cdef class Epilogue:
+    """What follows the sums: a function of ACTIVATIONS, `lo` and `hi` of a clip, slopes (1 or one a channel) of a prelu."""
 
-    cdef lk_finish f
+    cdef lk_epilogue f
     cdef ndarray slope
 
     def __init__(self, name=None, float lo=0, float hi=0, ndarray slope=None):
-        self.f.what, self.f.lo, self.f.hi, self.slope = FINISHES[name], lo, hi, slope
+        self.f.activation, self.f.lo, self.f.hi, self.slope = ACTIVATIONS[name], lo, hi, slope
         self.f.add = NULL
         self.f.slope, self.f.slope_row, self.f.slope_col = NULL, 0, 0
         if slope is not None:
             self.f.slope, self.f.slope_col = <const float *>PyArray_DATA(slope), slope.size > 1
 
 
-def finish_pixels(Finish finish not None, ndarray y, ndarray add=None):
-    """y = finish(y + add) on pixels (count, channels), both contiguous; `add` may be None."""
-    cdef lk_finish f = finish.f
-    cdef lk_finish_fn fn = <lk_finish_fn>best_row(LK_FINISH, "f32").fn
+def epilogue_pixels(Epilogue epilogue not None, ndarray y, ndarray add=None):
+    """y = epilogue(y + add) on pixels (count, channels), both contiguous; `add` may be None."""
+    cdef lk_epilogue f = epilogue.f
+    cdef lk_epilogue_fn fn = <lk_epilogue_fn>best_row(LK_EPILOGUE, "f32").fn
     cdef int64_t i, start = 0, row = 4 * y.shape[1]
     cdef char *at = <char *>PyArray_DATA(y)
     f.add = NULL if add is None else <const char *>PyArray_DATA(add)
@@ -64,10 +64,10 @@ cdef span_of(y):
     return first, first + sum([s for s in steps if s > 0]) + y.itemsize
 
 
-cdef ndarray like(y, char *room):
-    """A copy of `y` with the same strides, in `room`."""
+cdef ndarray like(y, char *memory):
+    """A copy of `y` with the same strides, in `memory`."""
     first, size = span_of(y)
-    copied = new_array(y.shape, y.dtype, <unsigned char[:size]><unsigned char *>room, first, y.strides)
+    copied = new_array(y.shape, y.dtype, <unsigned char[:size]><unsigned char *>memory, first, y.strides)
     copied[...] = y
     return copied
 
@@ -75,9 +75,9 @@ cdef ndarray like(y, char *room):
 cdef ndarray at_whole_floats(a):
     """A copy of `a` with the same strides, that begins at a whole float."""
     first, size = span_of(a)
-    room = empty(size + sizeof(float), uint8)
-    shift = -(first + <size_t>PyArray_DATA(<ndarray>room)) % sizeof(float)
-    copied = new_array(a.shape, a.dtype, room, shift + first, a.strides)
+    memory = empty(size + sizeof(float), uint8)
+    shift = -(first + <size_t>PyArray_DATA(<ndarray>memory)) % sizeof(float)
+    copied = new_array(a.shape, a.dtype, memory, shift + first, a.strides)
     copied[...] = a
     return copied
 
@@ -128,16 +128,16 @@ cdef class Route:
             copied = aligned(span_of(y)[1])
         return self.workspace + copied + 64
 
-    def __call__(self, ndarray x, ndarray w, bias, ndarray y, Finish finish=None, ndarray add=None,
+    def __call__(self, ndarray x, ndarray w, bias, ndarray y, Epilogue epilogue=None, ndarray add=None,
                  ndarray workspace=None):
-        """Convolve `x` into `y` with a filter and bias packed for this route; y = finish(convolution + add).
+        """Convolve `x` into `y` with a filter and bias packed for this route; y = epilogue(convolution + add).
 
         `add` has the strides of `y`, and may be `y`. With a `workspace` of at least needs(y, add) bytes nothing is
         allocated, unless an array does not begin at a whole float: then it is copied.
         """
         if (<size_t>PyArray_DATA(x) | <size_t>PyArray_DATA(y)
                 | (<size_t>PyArray_DATA(add) if add is not None else 0)) & (sizeof(float) - 1):
-            self.copied(x, w, bias, y, finish, add, workspace)
+            self.copied(x, w, bias, y, epilogue, add, workspace)
             return
         cdef ndarray scratch = workspace
         cdef const char *px = <const char *>PyArray_DATA(x)
@@ -145,14 +145,14 @@ cdef class Route:
         cdef const float *pb = NULL
         cdef char *py = <char *>PyArray_DATA(y)
         cdef char *at
-        cdef lk_finish f
-        cdef const lk_finish *pf = NULL
+        cdef lk_epilogue f
+        cdef const lk_epilogue *pf = NULL
         cdef char *reordered = NULL
         cdef ndarray other = None, copied
         cdef bint onto = False
         f.add = NULL
-        if finish is not None:
-            f = finish.f
+        if epilogue is not None:
+            f = epilogue.f
             pf = &f
             if add is not None:
                 f.add = <const char *>PyArray_DATA(add)
@@ -185,15 +185,15 @@ cdef class Route:
             if other is not None:
                 self.pool.take_back(other)
 
-    cdef copied(self, x, w, bias, y, finish, add, workspace):
+    cdef copied(self, x, w, bias, y, epilogue, add, workspace):
         """As a call, of arrays that begin within a float: on copies that do not."""
         made = at_whole_floats(y)
         if add is not None:
             add = made if add is y else at_whole_floats(add)
-        self(at_whole_floats(x), w, bias, made, finish, add, workspace)
+        self(at_whole_floats(x), w, bias, made, epilogue, add, workspace)
         y[...] = made
 
-    cdef void run(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
+    cdef void run(self, const char *x, const float *w, const float *bias, const lk_epilogue *epilogue, char *y,
                   char *at) noexcept nogil:
         cdef char *work = at + self.x_bytes + self.y_bytes
         cdef char *inner = y
@@ -205,11 +205,11 @@ cdef class Route:
                 self.zeros(at)
         if self.after is not None:
             inner = at + self.x_bytes
-        self.executor.run(x, w, bias, finish, inner, work, 0, 1)
+        self.executor.run(x, w, bias, epilogue, inner, work, 0, 1)
         if self.after is not None:
             self.after.run(inner, y, threads)
 
-    cdef int call(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
+    cdef int call(self, const char *x, const float *w, const float *bias, const lk_epilogue *epilogue, char *y,
                   char *at) except -1:
         """As `run`, with the GIL: a signal is answered between chunks."""
         cdef char *inner = y if self.after is None else at + self.x_bytes
@@ -222,7 +222,7 @@ cdef class Route:
         pace = pace_of(self.chunks)
         while pace.at < pace.end:
             with nogil:
-                self.executor.run(x, w, bias, finish, inner, at + self.x_bytes + self.y_bytes, pace.at // pace.size,
+                self.executor.run(x, w, bias, epilogue, inner, at + self.x_bytes + self.y_bytes, pace.at // pace.size,
                                   pace.end // pace.size)
             done(&pace)
             PyErr_CheckSignals()

@@ -10,7 +10,7 @@ from libc.stdlib cimport calloc, free
 from .executor import NOTHING, Footprint
 
 from .executor cimport Executor, Geometry, ceil_div, clips, share
-from .registry cimport lk_finish, lk_strips, lk_strips_fn
+from .registry cimport lk_epilogue, lk_strips, lk_strips_fn
 
 
 cdef class Strips(Executor):
@@ -73,16 +73,16 @@ cdef class Strips(Executor):
             destination.append(([*writes, (0, last - 1, self.y_stride[1])], 4 * self.run_channels))
         return Footprint(tuple(source), tuple(destination), 36 * self.channels, 4 * self.channels)
 
-    cdef void part(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
+    cdef void part(self, const char *x, const float *w, const float *bias, const lk_epilogue *epilogue, char *y,
                    char *workspace, int64_t task, int64_t end) noexcept nogil:
         cdef const Geometry *g = &self.g
-        cdef lk_strips_fn fn = <lk_strips_fn>self.tile
+        cdef lk_strips_fn fn = <lk_strips_fn>self.micro_kernel
         cdef lk_strips s
         cdef int64_t n, run, chunk, rest, i, first, row, count
         cdef const char *from_
         cdef char *to
         cdef float limits[2]
-        cdef bint clip = clips(finish, NULL, limits, False)
+        cdef bint clip = clips(epilogue, NULL, limits, False)
         s.x_row, s.x_col, s.y_row, s.y_col = self.x_stride[2], self.x_stride[3], self.y_stride[2], self.y_stride[3]
         s.clip, s.bias, s.step, s.positive = limits if clip else NULL, NULL, <int>g.stride[2], self.positive
         while task < end:
@@ -108,8 +108,8 @@ cdef class Strips(Executor):
                     s.bias = bias + run * self.run_channels
                 s.vectors = count // self.lanes
                 fn(&s)
-            if finish != NULL and not clip:
+            if epilogue != NULL and not clip:
                 for i in range(s.rows):
-                    self.finish_rows(finish, y, to - y + i * s.y_row, self.pixel, g.out[2], run * self.run_channels,
+                    self.epilogue_rows(epilogue, y, to - y + i * s.y_row, self.pixel, g.out[2], run * self.run_channels,
                                      count)
             task += 1

@@ -14,12 +14,12 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-enum { LK_TEAM_ROOM = 1 << 20 }; /* bytes of memory that a thread must find beside its stack */
+enum { LK_TEAM_BYTES = 1 << 20 }; /* bytes of memory that a thread must find beside its stack */
 
 typedef struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    int waiting, without_room, leave;
+    int waiting, without_memory, leave;
 } lk_gate;
 
 static pthread_mutex_t lk_team_growing = PTHREAD_MUTEX_INITIALIZER;
@@ -28,16 +28,16 @@ static int lk_team_refused;                /* the size of the smallest team that
 
 static void *lk_wait_at(void *at) {
     lk_gate *gate = at;
-    void *room = mmap(NULL, LK_TEAM_ROOM, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON, -1, 0);
+    void *memory = mmap(NULL, LK_TEAM_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON, -1, 0);
     pthread_mutex_lock(&gate->lock);
     gate->waiting++;
-    gate->without_room += room == MAP_FAILED;
+    gate->without_memory += memory == MAP_FAILED;
     pthread_cond_broadcast(&gate->changed);
     while (!gate->leave)
         pthread_cond_wait(&gate->changed, &gate->lock);
     pthread_mutex_unlock(&gate->lock);
-    if (room != MAP_FAILED)
-        munmap(room, LK_TEAM_ROOM);
+    if (memory != MAP_FAILED)
+        munmap(memory, LK_TEAM_BYTES);
     return NULL;
 }
 
@@ -46,7 +46,7 @@ static int lk_startable(int wanted, size_t stack) {
     lk_gate gate = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0, 0};
     pthread_t *threads = malloc(wanted * sizeof(*threads));
     pthread_attr_t attr;
-    int n = 0, without_room;
+    int n = 0, without_memory;
     if (threads == NULL || pthread_attr_init(&attr)) {
         free(threads);
         return 0;
@@ -59,14 +59,14 @@ static int lk_startable(int wanted, size_t stack) {
     pthread_mutex_lock(&gate.lock);
     while (gate.waiting < n)
         pthread_cond_wait(&gate.changed, &gate.lock);
-    without_room = gate.without_room;
+    without_memory = gate.without_memory;
     gate.leave = 1;
     pthread_cond_broadcast(&gate.changed);
     pthread_mutex_unlock(&gate.lock);
     for (int i = 0; i < n; i++)
         pthread_join(threads[i], NULL);
     free(threads);
-    return n - without_room;
+    return n - without_memory;
 }
 
 /* The threads that this thread's next parallel region shall have: `wanted`, or as many as the system grants. */

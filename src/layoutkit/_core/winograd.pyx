@@ -20,19 +20,19 @@ from .executor import NOTHING, Footprint
 
 from .executor cimport Executor, Geometry, aligned, ceil_div, share
 from .registry cimport (
-    LK_EXTENT, LK_WINOGRAD_FILTER, best_row, lk_extent, lk_extent_fn, lk_finish, lk_gemm, lk_kernel,
+    LK_EXTENT, LK_WINOGRAD_FILTER, best_row, lk_extent, lk_extent_fn, lk_epilogue, lk_gemm, lk_kernel,
     lk_winograd_filter, lk_winograd_filter_fn, lk_winograd_in, lk_winograd_in_fn, lk_winograd_out, lk_winograd_out_fn, row_named,
 )
 
 cdef enum:
     MAX_ROWS = 32
     MAX_VECTORS = 16   # of a gemm tile's columns
-    MAX_TABLE = 32
-    MAX_RUN = 128      # channels summed in a register before the sum is added to M: rounding grows with them
-    MAX_TILE = 64      # outputs of a tile
-    SKEW = 16          # floats that keep rows and products off each other's cache sets
+    MAX_TABLE_FLOATS = 32
+    MAX_RUN_CHANNELS = 128      # channels summed in a register before the sum is added to M: rounding grows with them
+    MAX_TILE_PIXELS = 64      # outputs of a tile
+    SKEW_FLOATS = 16          # floats that keep rows and products off each other's cache sets
 
-RUN = MAX_RUN  # what winograd.py counts roundings by
+RUN = MAX_RUN_CHANNELS  # what winograd.py counts roundings by
 
 
 cdef struct Work:
@@ -73,7 +73,7 @@ cdef class Winograd(Executor):
 
     cdef lk_winograd_in_fn transform_in
     cdef lk_winograd_out_fn transform_out
-    cdef float table[MAX_TABLE]
+    cdef float table[MAX_TABLE_FLOATS]
     cdef int64_t x_stride[4]
     cdef int64_t y_stride[4]
     cdef int64_t ic, x_channels, x_block, x_block_stride, x_group
@@ -95,8 +95,8 @@ cdef class Winograd(Executor):
         self.transform_in, self.transform_out = <lk_winograd_in_fn>into.fn, <lk_winograd_out_fn>out_of.fn
         self.mh, self.mw = into.mr, into.nr
         self.nh, self.nw = self.mh + 2 if self.mh > 1 else 1, self.mw + 2
-        if len(table) > MAX_TABLE:
-            raise ValueError(f"{transforms[0]}: a table of {len(table)} numbers, expected {MAX_TABLE}")
+        if len(table) > MAX_TABLE_FLOATS:
+            raise ValueError(f"{transforms[0]}: a table of {len(table)} numbers, expected {MAX_TABLE_FLOATS}")
         for i in range(len(table)):
             self.table[i] = table[i]
         for i in range(4):
@@ -104,7 +104,7 @@ cdef class Winograd(Executor):
         self.ic = ic
         self.x_channels, self.x_block, self.x_block_stride, self.x_group = x_channels
         self.cols, self.y_block, self.y_block_stride = y_channels
-        self.run = ceil_div(ceil_div(max(1, ic), ceil_div(max(1, ic), MAX_RUN)), 4) * 4
+        self.run = ceil_div(ceil_div(max(1, ic), ceil_div(max(1, ic), MAX_RUN_CHANNELS)), 4) * 4
         self.products, self.taps = self.nh * self.nw, self.g.kernel[0]
         self.high, self.wide = ceil_div(self.g.out[1], self.mh), ceil_div(self.g.out[2], self.mw)
         self.tiles = self.g.n * self.g.out[0] * self.high * self.wide
@@ -116,11 +116,11 @@ cdef class Winograd(Executor):
         if self.tiles == 0 or self.panels == 0:
             self.total = 0
         tall = ceil_div(self.tiles, groups)
-        self.v_row = ceil_div(self.x_channels, self.lanes) * self.lanes + SKEW
-        self.v_product = tall * self.v_row + SKEW
+        self.v_row = ceil_div(self.x_channels, self.lanes) * self.lanes + SKEW_FLOATS
+        self.v_product = tall * self.v_row + SKEW_FLOATS
         self.v_tap = self.products * self.v_product
-        self.m_row = ceil_div(self.units, self.blocks) * self.unit * self.nr + SKEW
-        self.m_product = tall * self.m_row + SKEW
+        self.m_row = ceil_div(self.units, self.blocks) * self.unit * self.nr + SKEW_FLOATS
+        self.m_product = tall * self.m_row + SKEW_FLOATS
         self.ws_thread = (aligned(4 * self.taps * self.v_tap) + aligned(4 * self.products * self.m_product))
 
     def footprint(self):
@@ -140,7 +140,7 @@ cdef class Winograd(Executor):
         return Footprint(((reads, 4 * read),), ((writes, 4 * written),),
                          filters * self.products * self.taps * self.ic, filters)
 
-    cdef void part(self, const char *x, const float *w, const float *bias, const lk_finish *finish, char *y,
+    cdef void part(self, const char *x, const float *w, const float *bias, const lk_epilogue *epilogue, char *y,
                    char *workspace, int64_t task, int64_t end) noexcept nogil:
         cdef float *v = <float *>workspace
         cdef float *m = <float *>(workspace + aligned(4 * self.taps * self.v_tap))
@@ -161,8 +161,8 @@ cdef class Winograd(Executor):
                 self.inputs(&t, v)
             self.multiply(&t, w + group * self.products * self.panels * self.taps * self.ic * self.nr, v, m)
             self.outputs(&t, m, after(bias, (group * self.panels + t.panel) * self.nr))
-            if finish != NULL:
-                self.finish_group(&t, finish, y, group)
+            if epilogue != NULL:
+                self.epilogue_group(&t, epilogue, y, group)
             task += 1
 
     cdef inline int64_t column(self, int64_t j) noexcept nogil:
@@ -215,16 +215,16 @@ cdef class Winograd(Executor):
         g.row, g.c_row, g.c_col, g.tap, g.taps = row, c_row, c_col, &no_tap, 1
         g.mask, g.zero, g.b_tap, g.b_row, g.bias_col, g.bias_row = NULL, NULL, NULL, NULL, NULL, NULL
         g.blocks, g.block_stride, g.ldb, g.c_split, g.resume, g.positive = 1, 0, self.nr, 0, 0, 0
-        g.clip = g.next_row = NULL
-        g.ahead_bytes = 4 * depth * self.nr // (high * runs) // 64 * 64
+        g.clip = g.next_c_row = NULL
+        g.to_prefetch_bytes = 4 * depth * self.nr // (high * runs) // 64 * 64
         for t in range(self.products):
             for p in range(work.panel, work.stop):
                 g.b = u + (t * self.panels + p) * depth * self.nr
-                g.ahead = <const char *>(g.b + depth * self.nr)
+                g.to_prefetch = <const char *>(g.b + depth * self.nr)
                 if p + 1 == work.stop:
-                    g.ahead = <const char *>(u + ((t + 1) * self.panels + work.panel) * depth * self.nr)
+                    g.to_prefetch = <const char *>(u + ((t + 1) * self.panels + work.panel) * depth * self.nr)
                     if t + 1 == self.products:
-                        g.ahead_bytes = 0
+                        g.to_prefetch_bytes = 0
                 g.cols = <int>(ceil_div(min(self.nr, self.cols - p * self.nr), self.lanes) * self.lanes)
                 g.pads = 0
                 if self.cols > self.g.oc:
@@ -239,8 +239,8 @@ cdef class Winograd(Executor):
                         g.a = <const char *>(v + k // max(1, self.ic) * self.v_tap + t * self.v_product
                                              + at * self.v_row + k % max(1, self.ic))
                         g.c = <char *>(m + t * self.m_product + at * self.m_row + (p - work.panel) * self.nr)
-                        self.tile(&g)
-                        g.ahead += g.ahead_bytes
+                        self.micro_kernel(&g)
+                        g.to_prefetch += g.to_prefetch_bytes
                     g.b += g.kb * self.nr
                     k += g.kb
                     if k >= depth:
@@ -262,9 +262,9 @@ cdef class Winograd(Executor):
             t.m = m + (tile - work.first) * self.m_row
             self.transform_out(&t)
 
-    cdef void finish_group(self, const Work *work, const lk_finish *finish, char *y, int64_t group) noexcept nogil:
+    cdef void epilogue_group(self, const Work *work, const lk_epilogue *epilogue, char *y, int64_t group) noexcept nogil:
         """What follows the sums, on the tiles' outputs but not on pads."""
-        cdef int64_t row[MAX_TILE]
+        cdef int64_t row[MAX_TILE_PIXELS]
         cdef int64_t tile, i, j, first, end, run, count
         cdef Place p
         for tile in range(work.first, work.last):
@@ -279,7 +279,7 @@ cdef class Winograd(Executor):
             end = min(first + work.channels, self.g.oc)
             while first < end:
                 run = min(end - first, self.y_block - first % self.y_block)
-                self.finish_rows(finish, y, self.column(group * self.cols + first), row, count,
+                self.epilogue_rows(epilogue, y, self.column(group * self.cols + first), row, count,
                                  group * self.g.oc + first, run)
                 first += run
 

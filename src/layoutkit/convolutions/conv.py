@@ -119,7 +119,7 @@ class _Conv:
             out[...] = add
             add = out
         if out.size:
-            run(x, w, bias, out, self._filter.finish or (None if add is None else NOTHING), add, workspace)
+            run(x, w, bias, out, self._filter.epilogue or (None if add is None else NOTHING), add, workspace)
         return out
 
     def workspace(self, shape, *, add: bool = False) -> int:

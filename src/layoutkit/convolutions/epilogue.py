@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 
-from .._core.route import Finish
+from .._core.route import Epilogue
 from ..memory.arrays import as_array
 
-NOTHING = Finish()  # after the sums but the residual
+NOTHING = Epilogue()  # after the sums but the residual
 # name -> numbers that come with it
 ACTIVATIONS = {
     "relu": 0, "relu6": 0, "clip": 2, "leaky_relu": 1, "prelu": 1, "silu": 0, "gelu": 0, "gelu_tanh": 0,
@@ -17,7 +17,7 @@ ACTIVATIONS = {
 }  # fmt: skip
 
 
-def parse(activation, channels: int, what: str) -> Finish | None:
+def parse(activation, channels: int, what: str) -> Epilogue | None:
     """What a name of ACTIVATIONS, or (name, number, ..), means for so many output channels."""
     if activation is None:
         return None
@@ -29,14 +29,14 @@ def parse(activation, channels: int, what: str) -> Finish | None:
         slope = np.ascontiguousarray(as_array(np.asarray(given[0], np.float32), f"{what}: slope")).reshape(-1)
         if slope.size not in (1, channels):
             raise ValueError(f"{what}: prelu has {slope.size} slopes, expected 1 or {channels}")
-        return Finish("prelu", slope=slope.copy())
+        return Epilogue("prelu", slope=slope.copy())
     if name == "leaky_relu":
-        return Finish("prelu", slope=np.array(given, np.float32))
+        return Epilogue("prelu", slope=np.array(given, np.float32))
     if name in ("relu", "relu6"):
-        return Finish("clip", 0.0, math.inf if name == "relu" else 6.0)
+        return Epilogue("clip", 0.0, math.inf if name == "relu" else 6.0)
     if name == "clip":
         lo, hi = map(float, given)
         if not lo <= hi:
             raise ValueError(f"{what}: clip from {lo} to {hi} leaves nothing")
-        return Finish("clip", lo, hi)
-    return Finish(name)
+        return Epilogue("clip", lo, hi)
+    return Epilogue(name)

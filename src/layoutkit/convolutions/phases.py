@@ -26,7 +26,7 @@ from ..memory.arrays import contiguous_strides, empty
 from ..reorders.reorder import reorder
 from .algorithms import AUTO
 from .algorithms.base import NATIVE
-from .epilogue import NOTHING, Finish
+from .epilogue import NOTHING, Epilogue
 from .geometry import channels_innermost
 from .problem import ConvProblem, Pairs
 from .route import MOVE_BYTES_PER_SECOND, Arrays, Runs
@@ -69,7 +69,7 @@ class Part(NamedTuple):
     inputs: tuple[slice, ...] = ()
     bias: bool = True
     onto: bool = False  # added to what the outputs hold
-    finishes: bool = True  # the epilogue follows it
+    last: bool = True  # the epilogue follows it
 
     def filter(self, w: np.ndarray) -> np.ndarray:
         """Its part of a filter (O, I/G, *k)."""
@@ -102,7 +102,7 @@ class TransposedTask(Problem):
     threads: int
     algorithm: str = AUTO
     once: bool = False
-    finishes: bool = False  # an epilogue follows
+    last: bool = False  # an epilogue follows
     types: ConvTypes = F32
 
     @property
@@ -200,7 +200,7 @@ def _convolutions(task: TransposedTask) -> tuple[Part, ...]:
             types=task.types,
         )  # fmt: skip
         every = [range(a.start, n, s) for a, n, s in zip(phase, task.out, task.stride)]
-        found += _tap_by_tap(p, taps, every, task.finishes) if zeros else [Part(p, taps, _spatial(dst, every))]
+        found += _tap_by_tap(p, taps, every, task.last) if zeros else [Part(p, taps, _spatial(dst, every))]
     return tuple(found)
 
 
@@ -210,7 +210,7 @@ def phases_of(size, kernel, stride, dilation, padding, out) -> list[tuple[Phase,
     return list(itertools.product(*(phases(*axis) for axis in zip(size, kernel, stride, dilation, before, out))))
 
 
-def _tap_by_tap(p: ConvProblem, taps, every: list[range], finishes: bool) -> Iterator[Part]:
+def _tap_by_tap(p: ConvProblem, taps, every: list[range], last: bool) -> Iterator[Part]:
     """A phase whose filter holds Inf or NaN, each tap by itself: times zeros around the input they would be NaN."""
     one = (1,) * len(taps)
 
@@ -221,7 +221,7 @@ def _tap_by_tap(p: ConvProblem, taps, every: list[range], finishes: bool) -> Ite
         return Part(problem, taps, _spatial(p.dst, outputs), _spatial(p.src, inputs), **rest)
 
     whole = [range(n) for n in p.size]
-    yield part(None, whole, every, True, finishes=False)
+    yield part(None, whole, every, True, last=False)
     for tap in itertools.product(*map(range, p.kernel)):
         at = [k * d - before for k, d, (before, _) in zip(tap, p.dilation, p.padding)]
         inside = [range(max(0, -k), min(len(a), n - k)) for k, a, n in zip(at, every, p.size)]
@@ -229,8 +229,8 @@ def _tap_by_tap(p: ConvProblem, taps, every: list[range], finishes: bool) -> Ite
             inputs = [range(a.start + k, a.stop + k) for k, a in zip(at, inside)]
             outputs = [a[i.start : i.stop] for a, i in zip(every, inside)]
             one_tap = tuple((t[k],) for t, k in zip(taps, tap))
-            yield part(one_tap, inputs, outputs, False, bias=False, onto=True, finishes=False)
-    if finishes:
+            yield part(one_tap, inputs, outputs, False, bias=False, onto=True, last=False)
+    if last:
         yield part(None, whole, every, True, bias=False, onto=True)
 
 
@@ -269,7 +269,7 @@ class TransposedRoute:
             most = max(most, route.run.needs(y, y if add or part.onto else None))
         return _aligned(x_bytes) + _aligned(y_bytes) + most
 
-    def run(self, x, packed, y, finish: Finish | None, add, workspace: np.ndarray | None = None) -> None:
+    def run(self, x, packed, y, epilogue: Epilogue | None, add, workspace: np.ndarray | None = None) -> None:
         """Convolve `x` into `y` with filter and bias of each step; `add` has the strides of `y`, and may be it."""
         task, (src, dst) = self.task, self.task.native
         room = _Workspace(workspace)
@@ -284,7 +284,7 @@ class TransposedRoute:
         for (part, route), (w, bias) in zip(self.steps, packed):
             to = inner[part.outputs]
             onto = to if part.onto else None if add is None else add[part.outputs]
-            then = (finish if part.finishes else None) or (None if onto is None else NOTHING)
+            then = (epilogue if part.last else None) or (None if onto is None else NOTHING)
             route.run(x[part.inputs], w, bias, to, then, onto, room.rest)
         if inner is not y:
             reorder(inner, dst, task.dst, out=y, shape=task.y_shape, threads=task.threads)

@@ -38,7 +38,7 @@ class Runs(Protocol):
     Attributes
     ----------
     run : callable
-        ``run(x, w, bias, y, finish=None, add=None, workspace=None)`` with a filter and bias that `pack` made, and
+        ``run(x, w, bias, y, epilogue=None, add=None, workspace=None)`` with a filter and bias that `pack` made, and
         ``run.needs(y, add)``, bytes of workspace.
     packing : str
         Filters that were packed under an equal one fit.

@@ -93,7 +93,7 @@ class _ConvTranspose:
             allowed.append(f.allowed(w, tuple(a.padding for a in phase)))
         return TransposedTask(
             shape[0], f.ic, f.oc, size, out, f.kernel, f.stride, self._padding, f.dilation, f.groups, f.layout,
-            f.out_layout, tuple(allowed), check_threads(self._threads), f.algorithm, self._once, f.finish is not None,
+            f.out_layout, tuple(allowed), check_threads(self._threads), f.algorithm, self._once, f.epilogue is not None,
             f.types,
         )  # fmt: skip
 
@@ -135,7 +135,7 @@ class _ConvTranspose:
         if copied:
             out[...] = add
             add = out
-        route.run(x, packed, out, f.finish, add, workspace)
+        route.run(x, packed, out, f.epilogue, add, workspace)
         return out
 
     def _bind(self, x: np.ndarray, out: np.ndarray, shape) -> tuple[TransposedRoute, list]:

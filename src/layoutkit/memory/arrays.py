@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core.pool import LARGE
+from .._core.pool import LARGE_BYTES
 from .._core.reorder import address
 from ..formats.families import check_names
 from ..formats.layout import Layout
@@ -119,7 +119,7 @@ def empty(shape: Sequence[int], dtype: np.dtype, what: str, beside: np.ndarray |
     """A new array aligned to 64 bytes; large ones from the pool, others at changing places of their pages, or at
     another than `beside`, which it is used with."""
     size = nbytes_of(shape, dtype, what)
-    if size >= LARGE and HAS_MAPPINGS:
+    if size >= LARGE_BYTES and HAS_MAPPINGS:
         return np.ndarray(shape, dtype, pool.take(size))
     if size >= STAGGERED:
         raw = np.empty(size + PAGE, np.uint8)

@@ -13,7 +13,7 @@ from math import prod
 import numpy as np
 
 from ..._core.registry import Kernel
-from ..._core.route import Finish, finish_pixels
+from ..._core.route import Epilogue, epilogue_pixels
 from ...choosing.pools import limited
 from ...formats.layout import Layout
 from ...memory.arrays import contiguous_strides, empty
@@ -95,7 +95,7 @@ class BlasRoute:
         """As of `core.Route`: numpy asks for its own memory, none of the caller's is used."""
         return 0
 
-    def __call__(self, x, w, bias, y, finish: Finish | None = None, add=None, workspace=None) -> None:
+    def __call__(self, x, w, bias, y, epilogue: Epilogue | None = None, add=None, workspace=None) -> None:
         p, native = self._p, self._native
         with limited(self._threads), np.errstate(all="ignore"):  # no other way warns of Inf
             direct = p.dst == native and y.strides == contiguous_strides(native, p.dst_shape, y.itemsize)
@@ -112,10 +112,10 @@ class BlasRoute:
                 self._multiply(x, w, pixels, i, min(self._rows, i + self._chunk))
             if bias is not None:
                 pixels += bias
-        if finish is not None:
+        if epilogue is not None:
             if add is not None:
                 add = np.ascontiguousarray(reorder(add, p.dst, native, shape=p.dst_shape)).reshape(pixels.shape)
-            finish_pixels(finish, pixels, add)
+            epilogue_pixels(epilogue, pixels, add)
         if out is not y:
             reorder(out, native, p.dst, out=y, shape=p.dst_shape, threads=self._threads)
 

@@ -6,7 +6,7 @@ from conftest import using_isa
 
 from layoutkit import reference
 from layoutkit._core import registry
-from layoutkit._core.route import Finish, finish_pixels
+from layoutkit._core.route import Epilogue, epilogue_pixels
 
 ULPS = {"silu": 4, "gelu": 7, "gelu_tanh": 4, "hardswish": 3, "clip": 0.5, "prelu": 0.5}
 LIMITS = (-1.5, 2.25)
@@ -34,11 +34,11 @@ def numbers(seed):
     return np.concatenate([bits.view(np.float32), near, np.array([x for v in some for x in edges(v)], np.float32)])
 
 
-def finished(name, isa, x):
+def activated(name, isa, x):
     y = x.reshape(1, -1).copy()
     limits, slope = (LIMITS if name == "clip" else (0, 0)), np.array([0.3], np.float32) if name == "prelu" else None
     with using_isa(isa):
-        finish_pixels(Finish(name, *limits, slope), y)
+        epilogue_pixels(Epilogue(name, *limits, slope), y)
     return y.reshape(-1)
 
 
@@ -46,7 +46,7 @@ def finished(name, isa, x):
 @pytest.mark.parametrize("name", ULPS)
 def test_over_all_of_float32(name, isa, seed):
     x = numbers(seed)
-    got = finished(name, isa, x)
+    got = activated(name, isa, x)
     np.testing.assert_array_equal(np.isnan(got), np.isnan(x))
     x, got = x[~np.isnan(x)], got[~np.isnan(x)].astype(np.float64)
     with np.errstate(over="ignore"):
@@ -69,4 +69,4 @@ def arguments(name):
 def test_what_they_tend_to(isa):
     ends = np.array([-INF, -MOST, MOST, INF], np.float32)
     for name in ("silu", "gelu", "gelu_tanh", "hardswish"):
-        np.testing.assert_array_equal(finished(name, isa, ends), [0, 0, MOST, INF], err_msg=name)
+        np.testing.assert_array_equal(activated(name, isa, ends), [0, 0, MOST, INF], err_msg=name)

@@ -1,4 +1,4 @@
-/* finish_f32: what follows the sums of a convolution, on outputs that have just been stored; see lk_finish.
+/* epilogue_f32: what follows the sums of a convolution, on outputs that have just been stored; see lk_epilogue.
  *
  *   y = f(y + add)        f: clip, prelu, silu, gelu, gelu_tanh, hardswish
  *
@@ -49,22 +49,22 @@ LK_INLINE vf times_sigmoid(vf x, float most, vf up)
     return choose(negative, over * DOWN, over);
 }
 
-LK_INLINE vf clip(const lk_finish *f, vf x, vf slope)
+LK_INLINE vf clip(const lk_epilogue *f, vf x, vf slope)
 {
     (void)slope;
     return between(x, f->lo, f->hi);
 }
-LK_INLINE vf prelu(const lk_finish *f, vf x, vf slope)
+LK_INLINE vf prelu(const lk_epilogue *f, vf x, vf slope)
 {
     (void)f;
     return choose(x < 0.0f, x * slope, x);
 }
-LK_INLINE vf silu(const lk_finish *f, vf x, vf slope)
+LK_INLINE vf silu(const lk_epilogue *f, vf x, vf slope)
 {
     (void)f, (void)slope;
     return times_sigmoid(x, 120.0f, exponential_up(-magnitude(x, 120.0f), (vf){}));
 }
-LK_INLINE vf gelu(const lk_finish *f, vf x, vf slope)
+LK_INLINE vf gelu(const lk_epilogue *f, vf x, vf slope)
 {
     (void)f, (void)slope;
     const vf v = magnitude(x, 15.4f), square = v * v;
@@ -82,7 +82,7 @@ LK_INLINE vf gelu(const lk_finish *f, vf x, vf slope)
     const vf half_up = p * t * up; /* erfc(z) / 2 * 2^64 */
     return choose(x < 0.0f, at_least(x, splat(-15.4f)) * half_up * DOWN, x * (1.0f - half_up * DOWN));
 }
-LK_INLINE vf gelu_tanh(const lk_finish *f, vf x, vf slope)
+LK_INLINE vf gelu_tanh(const lk_epilogue *f, vf x, vf slope)
 {
     (void)f, (void)slope;
     /* |x| (a + b x^2) with a rest for each rounding */
@@ -93,20 +93,20 @@ LK_INLINE vf gelu_tanh(const lk_finish *f, vf x, vf slope)
                       + (left_of(splat(b), square, cube) + a_rest);
     return times_sigmoid(x, 11.0f, exponential_up(-inner, -fused(v, sum_rest, left_of(v, sum, inner))));
 }
-LK_INLINE vf hardswish(const lk_finish *f, vf x, vf slope)
+LK_INLINE vf hardswish(const lk_epilogue *f, vf x, vf slope)
 {
     (void)f, (void)slope;
     return at_least(x, splat(-3.0f)) * (between(x + 3.0f, 0.0f, 6.0f) * (1.0f / 6));
 }
-LK_INLINE vf nothing(const lk_finish *f, vf x, vf slope)
+LK_INLINE vf nothing(const lk_epilogue *f, vf x, vf slope)
 {
     (void)f, (void)slope;
     return x;
 }
 
-typedef vf (*function)(const lk_finish *, vf, vf);
+typedef vf (*function)(const lk_epilogue *, vf, vf);
 
-LK_INLINE void rows(const lk_finish *f, const function apply)
+LK_INLINE void rows(const lk_epilogue *f, const function apply)
 {
     const int tail = (int)(f->count % LK_LANES);
     const uint32_t lanes = (1u << tail) - 1;
@@ -134,9 +134,9 @@ LK_INLINE void rows(const lk_finish *f, const function apply)
     }
 }
 
-void LK_NAME(finish_f32)(const lk_finish *f)
+void LK_NAME(epilogue_f32)(const lk_epilogue *f)
 {
-    switch (f->what) {
+    switch (f->activation) {
     case LK_CLIP: rows(f, clip); break;
     case LK_PRELU: rows(f, prelu); break;
     case LK_SILU: rows(f, silu); break;
@@ -147,7 +147,7 @@ void LK_NAME(finish_f32)(const lk_finish *f)
     }
 }
 
-const lk_kernel LK_NAME(lk_rows_finish)[] = {
-    LK_ROW(LK_FINISH, finish_f32, "f32", LK_LANES, 0, 0),
+const lk_kernel LK_NAME(lk_rows_epilogue)[] = {
+    LK_ROW(LK_EPILOGUE, epilogue_f32, "f32", LK_LANES, 0, 0),
     LK_LAST_ROW,
 };
