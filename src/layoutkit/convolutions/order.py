@@ -13,7 +13,7 @@ import numpy as np
 
 from .problem import ConvProblem
 
-LANES = {"portable": 4, "avx2": 8, "avx512": 16, "avx512_bf16": 16}
+LANES = {"portable": 4, "avx2": 8, "avx512": 16}
 MOST = 16  # channels of a small group: with more, they fill the columns of the register tile
 
 

@@ -35,7 +35,7 @@ from . import winograd as winograd_conv
 # Bytes of input that a block of rows may span: at least, and at most what stays in L2 beside a filter panel.
 ROW_BLOCK = 96 << 10, 384 << 10
 
-GFLOPS = {"portable": 16e9, "avx2": 120e9, "avx512": 240e9, "avx512_bf16": 240e9}
+GFLOPS = {"portable": 16e9, "avx2": 120e9, "avx512": 240e9}
 PANEL = 300 << 10  # bytes of a filter panel past which the sum is split by taps
 
 
