@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from ..choosing.threads import check_threads
 from ..convolutions.problem import ConvProblem, pad_pairs
+from ..convolutions.routes import FILTER, pack_contest
 from ..reorders.candidates import parse_key
 from .layers import Layer
 from .suites import Case, ConvCase, of_layers, reorders
@@ -55,6 +57,24 @@ def _exact(text: str, threads: Sequence[int]) -> Iterator[Case]:
     else:
         src, dst, shape, width = parse_key(text)
         yield from reorders([(src, dst, shape, width, 1)], threads)
+
+
+def candidates(key: str) -> set[str]:
+    """Names of the candidates of a problem as the cost table knows it; of a filter those of any stride.
+
+    Raises
+    ------
+    ValueError
+        It is no key of a problem.
+    """
+    found = re.fullmatch(FILTER, key)
+    if not found:
+        return {c.name for case in _exact(key, ()) for c in case.contest.candidates}
+    oc, ic, groups = (int(found[i]) for i in (1, 2, 4))
+    kernel = tuple(map(int, found[3].split("x")))
+    size = tuple(k + 13 for k in kernel)
+    strided = [Layer(ic, oc, size, kernel, stride, groups=groups) for stride in (1, 2)]
+    return {c.name for layer in strided for c in pack_contest(layer.problem("NHWC")).candidates}
 
 
 def onnx_layers(path: Path) -> Iterator[Layer]:
