@@ -5,6 +5,8 @@
     python bench/choice.py --table DIR --loading         times reading the table, and decisions about what it knows
     python bench/choice.py --table DIR --ship            puts DIR's table into the package: what estimates of machines
                                                          without a table of their own rest on (once per LAYOUTKIT_ISA)
+    python bench/choice.py --ship FILE                   the same of a cost table's file; of one that comes with the
+                                                         package it leaves out what is no candidate any more
 
 Judging a problem: the table ranks its candidates; all of them are measured, beside the table, which learns nothing;
 then the pick, the pick among the few that measuring on first use would try, and the best of all are measured once
@@ -27,9 +29,10 @@ from pathlib import Path
 
 def arguments(argv=None) -> argparse.Namespace:
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    p.add_argument("--table", required=True, type=Path, help="directory of the cost table")
+    p.add_argument("--table", type=Path, help="directory of the cost table")
     p.add_argument("--tune", action="store_true", help="measure the spread into the table, what is missing")
-    p.add_argument("--ship", action="store_true", help="write the table into src/layoutkit/data")
+    p.add_argument("--ship", nargs="?", const=Path(), type=Path, metavar="FILE",
+                   help="write the table, or that in FILE, into src/layoutkit/data")  # fmt: skip
     p.add_argument("--loading", action="store_true", help="time reading the table and deciding what it knows")
     p.add_argument("--shipped", action="store_true", help="judge what comes with the package: ignore the table")
     p.add_argument("--seed", type=int, default=2, help="of the problems to judge by (the spread has 1)")
@@ -39,7 +42,10 @@ def arguments(argv=None) -> argparse.Namespace:
     p.add_argument("--json", type=Path, help="keep what was judged in this file, and go on from it")
     p.add_argument("--time-budget", type=float, default=1e9, metavar="S")
     p.add_argument("--worst", type=int, default=8)
-    return p.parse_args(argv)
+    args = p.parse_args(argv)
+    if not args.table and not (args.ship and args.ship.name):
+        p.error("--table DIR is needed, or --ship FILE")
+    return args
 
 
 LAYOUTS = ["NHWC", "NCHW", "nChw16c", "nChw8c"]
@@ -65,23 +71,53 @@ def tune(threads: list[int], end: float) -> None:
 SHIPPED = 600, 450, 200  # convolutions, reorders, packings
 
 
-def ship() -> None:
-    """Write a part of the table as the one that comes with the package."""
+def of_table() -> tuple[dict, dict]:
+    """A part of the table: its costs, and the machine."""
     from layoutkit import cost_table
     from layoutkit.bench.suites import SUITES
     from layoutkit.choosing import machine
-    from layoutkit.choosing.table import write
 
     costs, known = {}, set(cost_table.problems())
     spread = [case for case in SUITES["spread"](LAYOUTS, [1, 2]) if case.key in known]
     for kind, count in zip(("conv", "reorder", "pack"), SHIPPED):
         some = [case for case in spread if case.kind == kind][:count]
         costs |= {case.key: cost_table.costs(case.key) for case in some}
-    path = Path(__file__).parents[1] / "src" / "layoutkit" / "data" / f"costs-{machine.identity()['isa']}.json"
-    path.parent.mkdir(exist_ok=True)
-    write(path, costs, machine.identity())
-    path.chmod(0o644)
-    print(f"{path}: {len(costs)} problems, {path.stat().st_size >> 10} KB")
+    return costs, machine.identity()
+
+
+def of_file(path: Path) -> tuple[dict, dict]:
+    """All of a table's file, or of one that comes with the package."""
+    from layoutkit.choosing import shipped, table
+
+    found = shipped.read(path) if path.suffix == ".txt" else table.read(path)
+    return dict(found), found.machine
+
+
+def ship(path: Path) -> int:
+    """Write a table as the one that comes with the package: what the model can read of it."""
+    from layoutkit._core import registry
+    from layoutkit.bench.listed import candidates
+    from layoutkit.choosing import files, model, shipped
+
+    costs, machine = of_file(path) if path.name else of_table()
+    if machine["isa"] != registry.isa():
+        print(f"{path} is of LAYOUTKIT_ISA={machine['isa']}, this is {registry.isa()}", file=sys.stderr)
+        return 2
+    before = sum(map(len, costs.values()))
+    kept = {}
+    for key, found in costs.items():
+        names = candidates(key)
+        if some := {name: cost for name, cost in found.items() if name in names}:
+            kept[key] = some
+    to = Path(__file__).parents[1] / "src" / "layoutkit" / "data" / model.packaged_file(machine["isa"]).name
+    to.parent.mkdir(exist_ok=True)
+    files.replace(to, shipped.dump(kept, machine).encode())
+    to.chmod(0o644)
+    left = before - sum(map(len, kept.values()))
+    print(
+        f"{to}: {len(kept)} problems, {to.stat().st_size / 1e3:.0f} kB; {left} of {before} costs were of no candidate"
+    )
+    return 0
 
 
 def loading() -> None:
@@ -89,8 +125,8 @@ def loading() -> None:
     import timeit
 
     from layoutkit import Layout, cost_table
-    from layoutkit.choosing import machine, model
-    from layoutkit.choosing import table as cost
+    from layoutkit._core import registry
+    from layoutkit.choosing import model, shipped
     from layoutkit.choosing.best import choices
     from layoutkit.reorders.problem import ReorderProblem
 
@@ -99,8 +135,8 @@ def loading() -> None:
         print(f"{what:<52}{seconds * {'ms': 1e3, 'us': 1e6}[unit]:8.2f} {unit}")
 
     print_best(f"reading the table, {len(cost_table.problems())} problems", cost_table.load, "ms")
-    shipped = model.DATA / f"costs-{machine.identity()['isa']}.json"
-    print_best(f"reading the package's, {len(cost.read(shipped))} problems", lambda: cost.read(shipped), "ms")
+    path = model.packaged_file(registry.isa())
+    print_best(f"reading the package's, {len(shipped.read(path))} problems", lambda: shipped.read(path), "ms")
     known = ReorderProblem(Layout("NCHW"), Layout("NHWC"), (1, 64, 56, 56), 4, 1)
     print_best("deciding about a reorder that is known", lambda: choices(known), "us", 10000)
 
@@ -175,7 +211,8 @@ def show(judged: dict[str, dict], worst: int) -> None:
 
 def main(argv=None) -> int:
     args = arguments(argv)
-    os.environ["LAYOUTKIT_CACHE_DIR"] = str(args.table.resolve())
+    if args.table:
+        os.environ["LAYOUTKIT_CACHE_DIR"] = str(args.table.resolve())
     end = time.perf_counter() + args.time_budget
     threads = [int(t) for t in args.threads.split(",")]
     if args.tune:
@@ -184,8 +221,10 @@ def main(argv=None) -> int:
     from layoutkit import cost_table, tuning
     from layoutkit.bench.suites import spread_cases
 
-    if args.ship or args.loading:
-        ship() if args.ship else loading()
+    if args.ship:
+        return ship(args.ship)
+    if args.loading:
+        loading()
         return 0
     if args.shipped:
         tuning("off")

@@ -28,7 +28,7 @@ from layoutkit.convolutions.algorithms import NAMES
 
 LIMIT = 1.0  # seconds
 BYTES = 1 << 30  # of what a reorder writes
-FLOPS = {"portable": 4e10, "avx2": 2e11, "avx512": 4e11, "avx512_bf16": 4e11}  # of a convolution: seconds
+FLOPS = {"portable": 4e10, "avx2": 2e11, "avx512": 4e11}  # of a convolution: seconds
 WINDOW = 0.02, 0.5  # seconds after its beginning in which a call is interrupted
 
 

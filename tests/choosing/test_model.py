@@ -125,16 +125,7 @@ def test_the_order_of_measuring_does_not_matter():
 def test_a_damaged_table_of_the_package_is_said(monkeypatch, tmp_path):
     monkeypatch.undo()
     monkeypatch.setattr(model, "DATA", tmp_path)
-    (tmp_path / "costs-some.json").write_text("{}")
+    model.packaged_file("some").write_text("{}")
     assert model.packaged("none") == {}
     with pytest.warns(RuntimeWarning, match="is not used"):
         assert model.packaged("some") == {}
-
-
-def test_what_comes_along_is_of_problems_that_are_known():
-    for file in model.DATA.glob("costs-*.json"):
-        book = cost.read(file)
-        assert len(book) > 100 and file.name == f"costs-{book.machine['isa']}.json"
-        assert file.stat().st_size < 1_000_000
-        for key in list(book)[::20]:
-            assert model.problem_of(key, book.machine["isa"]) and all(c.min > 0 for c in book[key].values())

@@ -90,13 +90,13 @@ def test_every_way_is_the_sum_over_zeros(c):
         op = CONVS[x.ndim - 2](w, bias, layout=src, out_layout=dst, activation=c["activation"], **attributes)
         f = op._filter
         p = f.problem(x.shape)
-        finish = f.finish or (NOTHING if c["add"] else None)
+        epilogue = f.epilogue or (NOTHING if c["add"] else None)
         for found in ConvTask(p, c["threads"]).candidates():
             if "winograd" in found.name:
                 continue
             route = found.build()
             got = np.full(expected.shape, np.nan, np.float32)
-            route.run(stored, *route.pack(f.w, f.bias), got, finish, residual)
+            route.run(stored, *route.pack(f.w, f.bias), got, epilogue, residual)
             close(got, expected, c["activation"], found.name)
 
 
@@ -152,7 +152,7 @@ def test_pads_stay_zero(layout, groups, depth, isa):
                 for found in ConvTask(p, 1).candidates():
                     route = found.build()
                     got = np.full(held.physical_shape(p.dst_shape), np.nan, np.float32)
-                    route.run(stored, *route.pack(f.w, f.bias), got, f.finish)
+                    route.run(stored, *route.pack(f.w, f.bias), got, f.epilogue)
                     logical = reference.to_logical(got, held, p.dst_shape)
                     assert not np.isfinite(logical[:, :, (4 + stride - 1) // stride]).all()
                     np.testing.assert_array_equal(got, reference.to_physical(logical, held), err_msg=found.name)

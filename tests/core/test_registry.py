@@ -6,7 +6,7 @@ from conftest import using_isa
 from layoutkit._core import machine, registry
 from layoutkit.choosing import limits
 
-VECTOR_BYTES = {"portable": 16, "avx2": 32, "avx512": 64, "avx512_bf16": 64}
+VECTOR_BYTES = {"portable": 16, "avx2": 32, "avx512": 64}
 
 
 @pytest.mark.parametrize("kernel", registry.kernels(all_isas=True), ids=lambda k: k.name)

@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-static const char *const names[] = {"portable", "avx2", "avx512", "avx512_bf16"};
+static const char *const names[] = {"portable", "avx2", "avx512"};
 
 const char *lk_isa_name(int isa) { return isa >= 0 && isa < LK_ISA_COUNT ? names[isa] : NULL; }
 
@@ -17,9 +17,6 @@ int lk_isa_supported(int isa)
         return lk_isa_supported(LK_AVX2) && __builtin_cpu_supports("avx512f") &&
                __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
                __builtin_cpu_supports("avx512dq");
-    case LK_AVX512_BF16:
-        return lk_isa_supported(LK_AVX512) && __builtin_cpu_supports("avx512vnni") &&
-               __builtin_cpu_supports("avx512bf16");
 #endif
     }
     return 0;
@@ -28,7 +25,7 @@ int lk_isa_supported(int isa)
 /* One array a family and instruction set, best first. */
 #define FAMILIES(isa) ROWS(gemm, isa) ROWS(depthwise, isa) ROWS(strips, isa) ROWS(epilogue, isa) ROWS(move, isa) ROWS(panel, isa) ROWS(convert, isa) ROWS(peak, isa) ROWS(winograd, isa) ROWS(extent, isa)
 #ifdef LK_X86
-#define ALL FAMILIES(avx512_bf16) FAMILIES(avx512) FAMILIES(avx2) FAMILIES(portable)
+#define ALL FAMILIES(avx512) FAMILIES(avx2) FAMILIES(portable)
 #else
 #define ALL FAMILIES(portable)
 #endif

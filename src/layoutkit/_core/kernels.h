@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-enum { LK_PORTABLE, LK_AVX2, LK_AVX512, LK_AVX512_BF16, LK_ISA_COUNT };
+enum { LK_PORTABLE, LK_AVX2, LK_AVX512, LK_ISA_COUNT };
 
 /* C[i][j] (+)= sum over taps t, blocks q, k of A[t][q][i][k] * B[t][q][k][j], i < rows, j < cols.
  *

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ..choosing.threads import check_threads
 from ..convolutions.problem import ConvProblem, pad_pairs
+from ..convolutions.task import PackTask
 from ..reorders.problem import ReorderProblem
 from .layers import Layer
 from .suites import Case, ConvCase, of_layers, reorders
@@ -55,6 +56,22 @@ def _exact(text: str, threads: Sequence[int]) -> Iterator[Case]:
     else:
         r = ReorderProblem.parse(text)
         yield from reorders([(r.src, r.dst, r.shape, r.width, 1)], threads)
+
+
+def candidates(key: str) -> set[str]:
+    """Names of the candidates of a problem as the cost table knows it; of a filter those of any stride.
+
+    Raises
+    ------
+    ValueError
+        It is no key of a problem.
+    """
+    if not key.startswith("filter "):
+        return {c.name for case in _exact(key, ()) for c in case.task.candidates()}
+    f = PackTask.parse(key)
+    size = tuple(k + 13 for k in f.kernel)
+    strided = [Layer(f.ic, f.oc, size, f.kernel, stride, groups=f.groups) for stride in (1, 2)]
+    return {c.name for layer in strided for c in PackTask.of(layer.problem("NHWC")).candidates()}
 
 
 def onnx_layers(path: Path) -> Iterator[Layer]:

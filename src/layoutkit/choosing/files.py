@@ -12,6 +12,7 @@ import errno
 import fcntl
 import os
 import re
+import stat
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +24,18 @@ POLL = 0.002  # seconds between two attempts at a lock that another process has
 UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # of file systems without locks
 
 _writing = Lock(again=True)
+
+
+def text(path: str | os.PathLike, most: int) -> str:
+    """What a file says; OSError or ValueError where there is none, or one of more than `most` bytes."""
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # a pipe must not make a decision wait
+    with open(handle, "rb") as f:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
+            raise ValueError("not a file")
+        if found.st_size > most:
+            raise ValueError(f"{found.st_size / 2**20:.1f} MB, at most {most >> 20} MB are read")
+        return f.read(most).decode()
 
 
 def rewrite(path: Path, content: Callable[[], bytes], timeout: float) -> None:

@@ -21,10 +21,10 @@ from pathlib import Path
 import numpy as np
 
 from .._core import registry
-from . import keys
+from . import keys, shipped
 from .costfile import Cost
 from .problem import Problem
-from .table import cost_table, read
+from .table import cost_table
 
 REACH = 2.5
 PRIOR = 0.01
@@ -96,12 +96,17 @@ class Neighbours:
         return [(self._keys[i], float(distances[i])) for i in order]
 
 
+def packaged_file(isa: str) -> Path:
+    """Where the costs are that come with the package for an instruction set."""
+    return DATA / f"costs-{isa}.txt"
+
+
 @lru_cache(8)
 def packaged(isa: str) -> Mapping[str, Mapping[str, Cost]]:
     """The costs that come with the package for an instruction set, measured on another machine."""
-    path = DATA / f"costs-{isa}.json"
+    path = packaged_file(isa)
     try:
-        return read(path)
+        return shipped.read(path)
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:

@@ -12,7 +12,6 @@ import atexit
 import errno
 import json
 import os
-import stat
 import warnings
 from collections.abc import Mapping
 from functools import lru_cache
@@ -50,15 +49,7 @@ def _cache_dir() -> str:
 
 def read(path: str | os.PathLike) -> Book:
     """The table in a file; OSError or ValueError where there is none."""
-    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # a pipe must not make a decision wait
-    with open(handle, "rb") as f:
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode):
-            raise ValueError("not a file")
-        if found.st_size > MAX_BYTES:
-            raise ValueError(f"{found.st_size / 2**20:.1f} MB, at most {MAX_BYTES >> 20} MB are read")
-        content = f.read(MAX_BYTES)
-    return Book(content.decode())
+    return Book(files.text(path, MAX_BYTES))
 
 
 def write(path: Path, costs: Mapping[str, Mapping[str, Cost]], identity: Mapping[str, object]) -> None:

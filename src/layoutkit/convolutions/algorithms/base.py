@@ -29,7 +29,6 @@ NATIVE = {
 }
 # What register tiles are estimated to do, for each instruction set and type.
 FLOPS_PER_SECOND = {("portable", "f32"): 16e9, ("avx2", "f32"): 120e9, ("avx512", "f32"): 240e9}
-FLOPS_PER_SECOND["avx512_bf16", "f32"] = 240e9
 CALL_SECONDS = 1e-6
 
 

@@ -1,0 +1,129 @@
+"""The text of the tables that come with the package: the least time of each candidate, which is all the model reads.
+
+    layoutkit's shipped costs 1, in microseconds, of {"cpu": "..", "caches": [49152, 1048576], "isa": "avx2", ..}
+    0 store allx64
+    1 direct gemm_6x64_f32_avx512
+
+    filter o1 c1 k1 g1 f32 | 1:1.5
+    reorder 1x64x56x56 NCHW>NHWC x32 t1 | 0:18.3 2:44.2
+    crc32 3632233996
+
+A legend of the candidates' names, the commonest first, then a line a problem, best first, to three digits. The checksum
+covers every line above it. As in `costfile`, keys are checked when a table is read, costs when they are asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from . import files, keys
+from .costfile import MAX_SECONDS, Cost
+
+VERSION = 1
+MAX_BYTES = 1 << 20  # of a table that is read
+DIGITS = 3  # that a time is told to
+
+_TITLE = f"layoutkit's shipped costs {VERSION}, in microseconds, of "
+_BETWEEN = " | "  # a key and its costs
+_COST = re.compile("([0-9]{1,4}):([0-9.e-]{1,20})")
+
+
+def dump(costs: Mapping[str, Mapping[str, Cost]], identity: Mapping[str, object]) -> str:
+    """The table's text.
+
+    Raises
+    ------
+    ValueError
+        A key or a name is none that the text can hold.
+    """
+    counts = Counter(name for candidates in costs.values() for name in candidates)
+    names = sorted(counts, key=lambda name: (-counts[name], name))
+    numbers = {name: i for i, name in enumerate(names)}
+    lines = [_TITLE + json.dumps(identity), *(f"{i} {name}" for name, i in numbers.items()), ""]
+    for key in sorted(costs):
+        best_first = sorted((_rounded(1e6 * cost.min), numbers[name]) for name, cost in costs[key].items())
+        lines.append(f"{key}{_BETWEEN}{' '.join(f'{i}:{x:.15g}' for x, i in best_first)}")
+    body = "".join(f"{line}\n" for line in lines)
+    if body.count("\n") != len(lines) or any(map(keys.fault, costs)):
+        raise ValueError("a key that no table may hold, or a line end in a key or a name")
+    return f"{body}{_seal(body)}"
+
+
+def _rounded(x: float) -> float:
+    return float(f"{x:.{DIGITS}g}")
+
+
+def _seal(body: str) -> str:
+    return f"crc32 {zlib.crc32(body.encode())}\n"
+
+
+class Shipped(Mapping[str, dict[str, Cost]]):
+    """The costs of a text, problem by problem; each is parsed when it is first asked for.
+
+    Attributes
+    ----------
+    machine : dict
+        The identity that the text was measured on.
+
+    Raises
+    ------
+    ValueError
+        The text is not such a table, or damaged.
+    """
+
+    def __init__(self, text: str) -> None:
+        if not text.startswith(_TITLE):
+            raise ValueError(f"not a table of version {VERSION} of layoutkit's shipped costs")
+        end = text.rfind("\n", 0, -1) + 1
+        if text[end:] != _seal(text[:end]):
+            raise ValueError("its checksum does not fit: damaged, or changed by hand")
+        head, opening, problems = text[:end].partition("\n\n")
+        title, *legend = head.split("\n")
+        numbered = [line.partition(" ") for line in legend]
+        if not opening or [i for i, _, _ in numbered] != [str(i) for i in range(len(numbered))]:
+            raise ValueError("not laid out as a table of shipped costs is")
+        try:
+            self.machine = dict(json.loads(title.removeprefix(_TITLE)))
+        except (RecursionError, TypeError) as error:
+            raise ValueError(f"the machine's identity is none: {error}") from None
+        self._names = [name for _, _, name in numbered]
+        lines = (line.rpartition(_BETWEEN) for line in problems.split("\n"))
+        self._text = {key: costs for key, between, costs in lines if between and not keys.fault(key)}
+        self._known: dict[str, dict[str, Cost]] = {}
+
+    def __getitem__(self, problem: str) -> dict[str, Cost]:
+        """The costs of a problem; none where they are nonsense."""
+        found = self._known.get(problem)
+        if found is None:
+            try:
+                found = dict(map(self._cost, self._text[problem].split(" ")))
+            except (ValueError, IndexError):
+                found = {}
+            self._known[problem] = found
+        return found
+
+    def _cost(self, text: str) -> tuple[str, Cost]:
+        fields = _COST.fullmatch(text)
+        seconds = float(fields[2]) / 1e6 if fields else 0.0
+        if not fields or not 0 < seconds <= MAX_SECONDS:
+            raise ValueError(f"{text!r} is not the number of a candidate and a time")
+        return self._names[int(fields[1])], Cost(seconds, seconds, 0.0, 1)
+
+    def __contains__(self, problem: object) -> bool:
+        return problem in self._text
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._text)
+
+    def __len__(self) -> int:
+        return len(self._text)
+
+
+def read(path: Path) -> Shipped:
+    """The table in a file; OSError or ValueError where there is none."""
+    return Shipped(files.text(path, MAX_BYTES))

@@ -1,0 +1,132 @@
+"""The tables that come with the package: small, of candidates that there are, and a damaged one stops nothing."""
+
+import random
+import zlib
+
+import pytest
+from conftest import using_isa
+from hypothesis import given
+from hypothesis import strategies as st
+from tables import IDENTITY, TABLE
+
+from layoutkit._core import registry
+from layoutkit.bench.listed import candidates
+from layoutkit.choosing import keys, model, shipped
+from layoutkit.choosing.costfile import Cost
+from layoutkit.choosing.shipped import Shipped, dump
+
+MOST = 250_000  # bytes of one
+SOME = 150  # of a table's problems: drawn anew each time
+FILES = sorted(model.DATA.glob("costs-*"))
+
+
+def test_there_is_one_for_each_instruction_set():
+    assert {model.packaged_file(isa) for isa in registry.isas()} <= set(FILES)
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_it_is_small_and_whole(file):
+    assert file.stat().st_size < MOST
+    text = file.read_text()
+    found = Shipped(text)
+    assert file == model.packaged_file(found.machine["isa"])
+    assert len(found) == text.count(" | ") > 100, "every key is one"
+    assert all(found.values()), "every line is one"
+    assert dump(found, found.machine) == text
+
+
+@pytest.mark.parametrize("isa", registry.isas())
+def test_its_names_are_candidates(isa):
+    seed = random.randrange(2**32)
+    rng = random.Random(seed)
+    found = model.packaged(isa)
+    keys = rng.sample(list(found), len(found))
+    looked_at, met = [], set()
+    for key in keys:
+        if len(looked_at) < SOME or not found[key].keys() <= met:
+            looked_at.append(key)
+            met |= found[key].keys()
+    with using_isa(isa):
+        for key in looked_at:
+            assert model.problem_of(key, isa), key
+            unknown = found[key].keys() - candidates(key)
+            assert not unknown, f"{key}: {unknown}, seed {seed}; python bench/choice.py --ship .. leaves them out"
+
+
+@given(st.dictionaries(
+    st.text(st.characters(exclude_characters="\n", codec="utf-8"), max_size=20).filter(lambda key: not keys.fault(key)),
+    st.dictionaries(st.text("a >(,)7|\\", max_size=9), st.floats(1e-12, 1e6), min_size=1, max_size=5), max_size=5,
+))  # fmt: skip
+def test_what_is_written_is_read(seconds):
+    costs = {key: {name: Cost(s, 2 * s, s, 7) for name, s in some.items()} for key, some in seconds.items()}
+    text = dump(costs, IDENTITY)
+    found = Shipped(text)
+    assert found.machine == IDENTITY and found.keys() == costs.keys()
+    for key, some in costs.items():
+        assert found[key].keys() == some.keys()
+        for name, cost in some.items():
+            assert found[key][name].min == pytest.approx(cost.min, rel=0.0051)
+    assert dump(found, IDENTITY) == text
+
+
+def test_people_can_read_it():
+    assert dump(TABLE, IDENTITY).splitlines()[1:-1] == [
+        "0 direct",
+        "1 im2col",
+        "2 store",
+        "",
+        "filter o1 c1 k1 g1 f32 | 0:1.5 1:2.5",
+        "reorder 2x3 ab>ba x32 t1 | 2:0.1",
+    ]
+
+
+@pytest.mark.parametrize("costs", [{"a\nb": {"x": 1}}, {"a": {"x\ny": 1}}, {"conv nonsense": {"x": 1}}])
+def test_what_no_text_can_hold_is_not_written(costs):
+    with pytest.raises(ValueError, match="a key"):
+        dump({key: {name: Cost(s, s, 0.0, 1) for name, s in some.items()} for key, some in costs.items()}, IDENTITY)
+
+
+def sealed(body: str) -> str:
+    return f"{body}crc32 {zlib.crc32(body.encode())}\n"
+
+
+BODY = dump(TABLE, IDENTITY).rpartition("crc32")[0]
+
+
+@pytest.mark.parametrize("text", [
+    "", "\n", "{}", BODY, sealed(BODY)[:-5], sealed(BODY).replace("2.5", "3.5"), sealed(BODY).replace("2.5", "\ud800"),
+    sealed(BODY.replace("costs 1", "costs 2")), sealed(BODY.replace("1 im2col", "2 im2col")),
+    sealed(BODY.replace("\n\n", "\n")), sealed(BODY.replace('{"cpu"', "{cpu")),
+    sealed(BODY.replace("{", "[" * 9999 + "{")), sealed(BODY.splitlines()[0].partition("{")[0] + "3\n\n"),
+])  # fmt: skip
+def test_what_is_damaged_is_refused(text):
+    with pytest.raises(ValueError):
+        Shipped(text)
+
+
+@given(st.integers(0, len(BODY) - 1), st.characters(codec="utf-8"))
+def test_what_is_changed_is_refused(at, c):
+    if BODY[at] != c:
+        with pytest.raises(ValueError):
+            Shipped(sealed(BODY).replace(BODY, BODY[:at] + c + BODY[at + 1 :]))
+
+
+NONE = ["2:0", "2:-1", "3:1", "-1:1", "2:nan", "2:1e999", "2:1e13", "2:.", "2", "2:1,2:1", "", " "]
+
+
+@pytest.mark.parametrize("line", NONE)
+def test_costs_that_are_none_are_left_out(line):
+    found = Shipped(sealed(BODY.replace("2:0.1", line)))
+    assert found["reorder 2x3 ab>ba x32 t1"] == {} and len(found["filter o1 c1 k1 g1 f32"]) == 2
+
+
+def test_keys_that_are_none_are_left_out():
+    found = Shipped(sealed(BODY.replace("reorder 2x3", "reorder 0x3") + "no line of a table\n"))
+    assert list(found) == ["filter o1 c1 k1 g1 f32"] and "reorder 0x3 ab>ba x32 t1" not in found
+
+
+def test_a_file_that_cannot_be_is_not_read(tmp_path):
+    (tmp_path / "large").write_bytes(bytes(shipped.MAX_BYTES + 1))
+    for path in (tmp_path, tmp_path / "large", tmp_path / "none"):
+        with pytest.raises((OSError, ValueError)):
+            shipped.read(path)
