@@ -1,10 +1,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-from .executor import Executor
+from .executor import Executor, LoopNest
 
 class Depthwise(Executor):
     def __init__(
-        self, kernel: str, geometry: Any, threads: int, x_strides: Sequence[int], y_strides: Sequence[int],
-        channels: int, padded: int, run: int, each: int, pixels: int, lanes: Sequence[Any], gathered: bool,
+        self, nest: LoopNest, channels: int, padded: int, run: int, each: int, pixels: int, lanes: Sequence[Any],
+        gathered: bool,
     ) -> None: ...  # fmt: skip

@@ -32,12 +32,8 @@ cdef class Depthwise(Executor):
 
     Parameters
     ----------
-    kernel : str
-        Name of a depthwise row.
-    geometry, threads
-        As of PixelRows.
-    x_strides, y_strides : (n, run, d, h, w)
-        Byte strides of an image, a run of channels, a pixel.
+    nest : LoopNest
+        Strides (n, run, d, h, w) of an image, a run of channels, a pixel; a depthwise row.
     channels, padded : int
         Output channels, and with the pads that are to be written as well.
     run, each : int
@@ -74,9 +70,10 @@ cdef class Depthwise(Executor):
     cdef bint spread, gathered
     cdef int step
 
-    def __init__(self, str kernel, geometry, int threads, x_strides, y_strides, int64_t channels, int64_t padded,
-                 int64_t run, int64_t each, int64_t pixels, lanes, bint gathered):
-        Executor.__init__(self, kernel, geometry, threads)
+    def __init__(self, nest, int64_t channels, int64_t padded, int64_t run, int64_t each, int64_t pixels, lanes,
+                 bint gathered):
+        Executor.__init__(self, nest)
+        x_strides, y_strides = nest.x_strides, nest.y_strides
         cdef Geometry *g = &self.g
         cdef int64_t i, a, b, at = 0
         for i in range(5):

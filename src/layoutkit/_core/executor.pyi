@@ -1,5 +1,12 @@
 from typing import Any, NamedTuple
 
+class LoopNest(NamedTuple):
+    kernel: str
+    geometry: Any
+    threads: int
+    x_strides: tuple[int, ...]
+    y_strides: tuple[int, ...]
+
 class Footprint(NamedTuple):
     source: tuple[Any, ...]
     destination: tuple[Any, ...]
@@ -9,7 +16,7 @@ class Footprint(NamedTuple):
 class Executor:
     threads: int
     positive: bool
-    def __init__(self, kernel: str, geometry: Any, threads: int) -> None: ...
+    def __init__(self, nest: LoopNest) -> None: ...
     def footprint(self) -> Footprint: ...
 
 NOTHING: Footprint

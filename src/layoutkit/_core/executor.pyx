@@ -27,6 +27,27 @@ cdef Geometry geometry_of(g) except *:
     return c
 
 
+class LoopNest(NamedTuple):
+    """What every executor is made for.
+
+    Attributes
+    ----------
+    kernel : str
+        Name of a row of the executor's family.
+    geometry
+        n, groups, size, out, kernel, stride, dilation, before.
+    threads : int
+    x_strides, y_strides : tuple of int
+        Byte strides of input and output; of what, each executor says.
+    """
+
+    kernel: str
+    geometry: tuple
+    threads: int
+    x_strides: tuple
+    y_strides: tuple
+
+
 class Footprint(NamedTuple):
     """What a run touches, in bytes. Source and destination: of each part its steps, (first, last, stride), and its run."""
 
@@ -42,13 +63,13 @@ NOTHING = Footprint((), (), 0, 0)
 cdef class Executor:
     """What both ways share: the tile, the geometry, a workspace per thread."""
 
-    def __init__(self, str kernel, geometry, int threads):
-        cdef const lk_kernel *row = row_named(kernel)
+    def __init__(self, nest):
+        cdef const lk_kernel *row = row_named(nest.kernel)
         self.micro_kernel, self.mr, self.nr = <lk_gemm_fn>row.fn, row.mr, row.nr
         self.epilogue_kernel = <lk_epilogue_fn>row_of(LK_EPILOGUE, row.types.decode(), row.isa).fn
         self.lanes = row.lanes
-        self.g = geometry_of(geometry)
-        self.threads = threads
+        self.g = geometry_of(nest.geometry)
+        self.threads = nest.threads
 
     cdef void run(self, const char *x, const float *w, const float *bias, const lk_epilogue *epilogue, char *y,
                   char *workspace, int64_t chunk, int64_t chunks) noexcept nogil:

@@ -1,10 +1,8 @@
 from collections.abc import Sequence
-from typing import Any
 
-from .executor import Executor
+from .executor import Executor, LoopNest
 
 class FilterRows(Executor):
     def __init__(
-        self, kernel: str, geometry: Any, threads: int, x_strides: Sequence[int], y_strides: Sequence[int],
-        channels: Sequence[int], in_place: bool, by_channel: bool,
+        self, nest: LoopNest, channels: Sequence[int], in_place: bool, by_channel: bool,
     ) -> None: ...  # fmt: skip

@@ -19,12 +19,8 @@ cdef class FilterRows(Executor):
 
     Parameters
     ----------
-    kernel, geometry, threads
-        As of PixelRows.
-    x_strides : (n, c, d, h, w)
-        Byte strides of the input.
-    y_strides : (n, c)
-        Byte strides of the output, whose pixels lie dense.
+    nest : LoopNest
+        Strides (n, c, d, h, w) of the input and (n, c) of the output, whose pixels lie dense; a gemm row.
     channels : (input, output)
         Channels of a group.
     in_place : bool
@@ -41,9 +37,9 @@ cdef class FilterRows(Executor):
     cdef bint in_place, by_channel
     cdef float zero
 
-    def __init__(self, str kernel, geometry, int threads, x_strides, y_strides, channels, bint in_place,
-                 bint by_channel):
-        Executor.__init__(self, kernel, geometry, threads)
+    def __init__(self, nest, channels, bint in_place, bint by_channel):
+        Executor.__init__(self, nest)
+        x_strides, y_strides = nest.x_strides, nest.y_strides
         for i in range(5):
             self.x_stride[i] = x_strides[i]
         self.y_stride[0], self.y_stride[1] = y_strides

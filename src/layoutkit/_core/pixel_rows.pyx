@@ -33,12 +33,8 @@ cdef class PixelRows(Executor):
 
     Parameters
     ----------
-    kernel : str
-        Name of a gemm row.
-    geometry
-        n, groups, size, out, kernel, stride, dilation, before.
-    x_strides, y_strides : (n, d, h, w)
-        Byte strides of an image and a pixel.
+    nest : LoopNest
+        Strides (n, d, h, w) of an image and a pixel; a gemm row.
     x_channels : (blocks, block_stride, kb, kb_last, group_stride)
         The input channels of a group: `blocks` runs of `kb` floats, the last of `kb_last`.
     y_channels : (count, block, block_stride)
@@ -66,10 +62,9 @@ cdef class PixelRows(Executor):
     cdef int64_t *tap
     cdef float *zero
 
-    def __init__(self, str kernel, geometry, int threads, x_strides, x_channels, y_strides, y_channels,
-                 bint gather, int64_t row_block,
-                 int64_t panel_bytes):
-        Executor.__init__(self, kernel, geometry, threads)
+    def __init__(self, nest, x_channels, y_channels, bint gather, int64_t row_block, int64_t panel_bytes):
+        Executor.__init__(self, nest)
+        x_strides, y_strides = nest.x_strides, nest.y_strides
         cdef Geometry *g = &self.g
         cdef int64_t t = 0, a, b, c, lo, hi
         for i in range(4):

@@ -26,12 +26,8 @@ cdef class Planes(Executor):
 
     Parameters
     ----------
-    kernel, geometry, threads
-        As of PixelRows; up to a vector may be read behind the input.
-    x_strides : (n, c, d, h)
-        Byte strides of the input, whose rows lie dense.
-    y_strides : (n, c, d, h)
-        Those of the output, the same.
+    nest : LoopNest
+        Strides (n, c, d, h), rows lie dense; a gemm row. Up to a vector may be read behind the input.
     ic : int
         Input channels of a group.
     folds : bool
@@ -51,9 +47,9 @@ cdef class Planes(Executor):
     cdef int64_t *tap                # bytes from tap to tap of the filter
     cdef int64_t *at                 # floats from the first pixel to those of a tap, or of a channel of one if it folds
 
-    def __init__(self, str kernel, geometry, int threads, x_strides, y_strides, int64_t ic, bint folds,
-                 bint by_channel):
-        Executor.__init__(self, kernel, geometry, threads)
+    def __init__(self, nest, int64_t ic, bint folds, bint by_channel):
+        Executor.__init__(self, nest)
+        x_strides, y_strides = nest.x_strides, nest.y_strides
         cdef const Geometry *g = &self.g
         cdef int64_t i, a, b, c, t = 0, each = ic if folds else 1, from_, k
         for i in range(4):
@@ -66,8 +62,8 @@ cdef class Planes(Executor):
         self.panels = ceil_div(self.vectors, self.nr // self.lanes)
         self.total = g.n * g.groups * g.out[0]
         self.chunks = ceil_div(g.out[1], max(1, TASK_BYTES // max(1, ic * g.kernel[0] * g.stride[1] * self.x_stride[1])))
-        if self.total < 4 * threads:
-            self.chunks = max(self.chunks, min(g.out[1], 4 * threads))
+        if self.total < 4 * self.threads:
+            self.chunks = max(self.chunks, min(g.out[1], 4 * self.threads))
         self.total *= self.chunks
         self.fetches = 4 * g.n * g.groups * g.oc * g.out[0] * g.out[1] * g.out[2] > PREFETCH_FROM_BYTES
         self.tap = <int64_t *>calloc(max(1, self.taps), sizeof(int64_t))

@@ -1,10 +1,6 @@
-from collections.abc import Sequence
-from typing import Any
-
-from .executor import Executor
+from .executor import Executor, LoopNest
 
 class Strips(Executor):
     def __init__(
-        self, kernel: str, geometry: Any, threads: int, x_strides: Sequence[int], y_strides: Sequence[int],
-        channels: int, run: int, chunks: int,
+        self, nest: LoopNest, channels: int, run: int, chunks: int,
     ) -> None: ...  # fmt: skip

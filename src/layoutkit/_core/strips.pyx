@@ -18,12 +18,9 @@ cdef class Strips(Executor):
 
     Parameters
     ----------
-    kernel : str
-        Name of a strips row.
-    geometry, threads
-        As of PixelRows; kernel (1, 3, 3), stride 1 or 2, dilation 1, at most one column of padding on either side.
-    x_strides, y_strides : (n, run, h, w)
-        Byte strides of an image, a run of channels, a pixel.
+    nest : LoopNest
+        Strides (n, run, h, w) of an image, a run of channels, a pixel; a strips row. Kernel (1, 3, 3), stride 1 or 2,
+        dilation 1, at most one column of padding on either side.
     channels, run : int
         Channels, and how many of them a task takes: they lie together.
     chunks : int
@@ -37,9 +34,9 @@ cdef class Strips(Executor):
     cdef int64_t channels, run_channels, runs, chunks, strips
     cdef int64_t *pixel          # offsets of the outputs of a row
 
-    def __init__(self, str kernel, geometry, int threads, x_strides, y_strides, int64_t channels, int64_t run,
-                 int64_t chunks):
-        Executor.__init__(self, kernel, geometry, threads)
+    def __init__(self, nest, int64_t channels, int64_t run, int64_t chunks):
+        Executor.__init__(self, nest)
+        x_strides, y_strides = nest.x_strides, nest.y_strides
         cdef int64_t i
         for i in range(4):
             self.x_stride[i], self.y_stride[i] = x_strides[i], y_strides[i]

@@ -3,14 +3,13 @@ from typing import Any
 
 import numpy as np
 
-from .executor import Executor
+from .executor import Executor, LoopNest
 
 RUN: int
 
 class Winograd(Executor):
     def __init__(
-        self, kernel: str, transforms: Sequence[str], table: Any, geometry: Any, threads: int,
-        x_strides: Sequence[int], ic: int, x_channels: Sequence[int], y_strides: Sequence[int],
+        self, nest: LoopNest, transforms: Sequence[str], table: Any, ic: int, x_channels: Sequence[int],
         y_channels: Sequence[int], groups: int, blocks: int,
     ) -> None: ...  # fmt: skip
 

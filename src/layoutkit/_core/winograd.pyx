@@ -51,16 +51,12 @@ cdef class Winograd(Executor):
 
     Parameters
     ----------
-    kernel : str
-        Name of a gemm row.
+    nest : LoopNest
+        Strides (n, d, h, w) of an image and a pixel; a gemm row. Kernel (any, 3, 3), or (any, 1, 3) for 1 x m tiles.
     transforms : (str, str)
         Names of the winograd_in and winograd_out rows.
     table : sequence of float
         What the transforms read, see kernels.h.
-    geometry
-        n, groups, size, out, kernel, stride, dilation, before; kernel (any, 3, 3), or (any, 1, 3) for 1 x m tiles.
-    x_strides, y_strides : (n, d, h, w)
-        Byte strides of an image and a pixel.
     x_channels : (count, block, block_stride, group_stride)
         Channels of a group, pads included, in runs of `block` floats.
     y_channels : (count, block, block_stride)
@@ -86,9 +82,9 @@ cdef class Winograd(Executor):
     cdef int64_t v_row, v_product, v_tap            # floats from tile to tile, product to product, tap to tap
     cdef int64_t m_row, m_product
 
-    def __init__(self, str kernel, transforms, table, geometry, int threads, x_strides, int64_t ic, x_channels,
-                 y_strides, y_channels, int64_t groups, int64_t blocks):
-        Executor.__init__(self, kernel, geometry, threads)
+    def __init__(self, nest, transforms, table, int64_t ic, x_channels, y_channels, int64_t groups, int64_t blocks):
+        Executor.__init__(self, nest)
+        x_strides, y_strides = nest.x_strides, nest.y_strides
         cdef const lk_kernel *into = row_named(transforms[0])
         cdef const lk_kernel *out_of = row_named(transforms[1])
         cdef int64_t tall

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._core import depthwise as core
+from ..._core.executor import LoopNest
 from ..._core.registry import Kernel
 from ...formats.layout import Layout
 from ...memory.arrays import empty
@@ -88,11 +89,10 @@ class ChannelVectors(Algorithm):
         found, block = _vectors(p, kernel), p.dst.block(1)
         whole = p.types.src.itemsize * found.run
         x_run, y_run = (xs[1][0].stride, ys[1][0].stride) if block > 1 else (whole, whole)
+        x_strides, y_strides = ((s[0][0].stride, r, *spatial_strides(s)) for s, r in ((xs, x_run), (ys, y_run)))
         return core.Depthwise(
-            kernel.name, geometry(p), threads,
-            (xs[0][0].stride, x_run, *spatial_strides(xs)), (ys[0][0].stride, y_run, *spatial_strides(ys)),
-            p.oc, -(-p.oc // block) * block, found.run, found.each, found.pixels,
-            _lanes(p, found, kernel.lanes), block == 1,
+            LoopNest(kernel.name, geometry(p), threads, x_strides, y_strides), p.oc, -(-p.oc // block) * block,
+            found.run, found.each, found.pixels, _lanes(p, found, kernel.lanes), block == 1,
         )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from math import prod
 import numpy as np
 
 from ..._core import planes as core
+from ..._core.executor import LoopNest
 from ..._core.registry import Kernel
 from ..geometry import geometry, pixels_innermost, spatial_strides, strides_of
 from ..order import by_channel, reproducible
@@ -72,12 +73,9 @@ class Planes(FilterSums):
 
     def build(self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> core.Planes:  # type: ignore[override]
         xs, ys = strides_of(p.src, p.src_shape, arrays.x_strides), strides_of(p.dst, p.dst_shape, arrays.y_strides)
-        return core.Planes(
-            kernel.name, geometry(p), threads,
-            (xs[0][0].stride, xs[1][0].stride, *spatial_strides(xs)[:2]),
-            (ys[0][0].stride, ys[1][0].stride, *spatial_strides(ys)[:2]), p.ic // p.groups,
-            _folds(p), by_channel(p),
-        )  # fmt: skip
+        strides = [(s[0][0].stride, s[1][0].stride, *spatial_strides(s)[:2]) for s in (xs, ys)]
+        nest = LoopNest(kernel.name, geometry(p), threads, *strides)
+        return core.Planes(nest, p.ic // p.groups, _folds(p), by_channel(p))
 
 
 def _folds(p: ConvProblem) -> bool:

@@ -12,6 +12,7 @@ from math import gcd, prod
 import numpy as np
 
 from ..._core import strips as core
+from ..._core.executor import LoopNest
 from ..._core.registry import Kernel
 from ...formats.layout import Layout
 from ..geometry import channels_innermost, geometry, spatial_strides, strides_of
@@ -74,7 +75,6 @@ class Strips(Algorithm):
         def strides(ds, block: int, width: int) -> tuple[int, ...]:
             return (ds[0][0].stride, ds[1][0].stride if block > 1 else width * run, *spatial_strides(ds)[1:])
 
-        return core.Strips(
-            kernel.name, geometry(p), threads, strides(xs, blocks[0], p.types.src.itemsize),
-            strides(ys, blocks[1], p.types.dst.itemsize), p.oc, run, chunks,
-        )  # fmt: skip
+        x_strides = strides(xs, blocks[0], p.types.src.itemsize)
+        y_strides = strides(ys, blocks[1], p.types.dst.itemsize)
+        return core.Strips(LoopNest(kernel.name, geometry(p), threads, x_strides, y_strides), p.oc, run, chunks)

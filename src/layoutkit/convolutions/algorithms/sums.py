@@ -7,6 +7,7 @@ from math import prod
 
 import numpy as np
 
+from ..._core.executor import LoopNest
 from ..._core.filter_rows import FilterRows
 from ..._core.pixel_rows import PixelRows
 from ..._core.registry import Kernel
@@ -119,11 +120,9 @@ class PixelSums(_Sums):
         y_channels = columns_of(p), p.dst.block(1) if p.dst.block(1) > 1 else 0, ys[1][0].stride
         panel_bytes = p.types.filter.itemsize * kernel.nr * ic * p.taps
         row_block_bytes = min(max(panel_bytes, ROW_BLOCK_BYTES[0]), ROW_BLOCK_BYTES[1])
-        return PixelRows(
-            kernel.name, geometry(p), threads,
-            (xs[0][0].stride, *spatial_strides(xs)), x_channels, (ys[0][0].stride, *spatial_strides(ys)), y_channels,
-            self.gather, row_block_bytes, PANEL_BYTES,
-        )  # fmt: skip
+        strides = [(s[0][0].stride, *spatial_strides(s)) for s in (xs, ys)]
+        nest = LoopNest(kernel.name, geometry(p), threads, *strides)
+        return PixelRows(nest, x_channels, y_channels, self.gather, row_block_bytes, PANEL_BYTES)
 
 
 def filter_layouts(kernel: Kernel, rank: int) -> tuple[Layout, Layout]:
@@ -170,11 +169,9 @@ class FilterSums(_Sums):
 
     def build(self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> FilterRows:
         xs, ys = strides_of(p.src, p.src_shape, arrays.x_strides), strides_of(p.dst, p.dst_shape, arrays.y_strides)
-        return FilterRows(
-            kernel.name, geometry(p), threads,
-            (xs[0][0].stride, xs[1][0].stride, *spatial_strides(xs)), (ys[0][0].stride, ys[1][0].stride),
-            (p.ic // p.groups, p.oc // p.groups), not self.gather, order.by_channel(p),
-        )  # fmt: skip
+        x_strides = xs[0][0].stride, xs[1][0].stride, *spatial_strides(xs)
+        nest = LoopNest(kernel.name, geometry(p), threads, x_strides, (ys[0][0].stride, ys[1][0].stride))
+        return FilterRows(nest, (p.ic // p.groups, p.oc // p.groups), not self.gather, order.by_channel(p))
 
 
 def filter_by_taps(p: ConvProblem, w: np.ndarray) -> np.ndarray:

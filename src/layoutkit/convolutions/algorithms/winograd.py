@@ -8,6 +8,7 @@ from math import prod
 import numpy as np
 
 from ..._core import winograd as core
+from ..._core.executor import LoopNest
 from ..._core.registry import Kernel, find
 from ...choosing import machine
 from ...formats.layout import Layout
@@ -95,11 +96,10 @@ class Winograd(Algorithm):
         held = -(-ic // block) * block
         whole = max(1, columns)
         rows = [find(f"winograd_{side}", p.types.name, kernel.isa, *tile(p, self.m)) for side in ("in", "out")]
+        nest = LoopNest(kernel.name, g, threads, *((s[0][0].stride, *spatial_strides(s)) for s in (xs, ys)))
         return core.Winograd(
-            kernel.name, tuple(row.name for row in rows), [float(k) for k in kernel_table(self.m)], g, threads,
-            (xs[0][0].stride, *spatial_strides(xs)), ic,
+            nest, tuple(row.name for row in rows), [float(k) for k in kernel_table(self.m)], ic,
             (held, block if block > 1 else max(1, held), xs[1][0].stride, ic // block * xs[1][0].stride),
-            (ys[0][0].stride, *spatial_strides(ys)),
             (columns, y_block, ys[1][0].stride) if y_block > 1 else (columns, whole, p.types.dst.itemsize * whole),
             *cut(p, self.m, kernel, threads),
         )  # fmt: skip
