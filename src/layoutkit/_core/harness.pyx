@@ -1,13 +1,14 @@
-"""Runs one kernel row on raw addresses: what the tests and the kernel benchmark drive, nothing else.
+"""Runs one kernel row on raw addresses, for the tests only.
 
-The caller vouches for every address, size and stride.
+The caller is responsible for every address, size and stride.
 """
 
 from libc.stdint cimport int64_t, uint32_t
 
 from .registry cimport (
     lk_convert, lk_convert_fn, lk_gemm, lk_gemm_fn, lk_kernel, lk_move, lk_move_fn, lk_strips, lk_strips_fn,
-    lk_winograd_filter, lk_winograd_filter_fn, lk_winograd_in, lk_winograd_in_fn, lk_winograd_out, lk_winograd_out_fn, row_named,
+    lk_winograd_filter, lk_winograd_filter_fn, lk_winograd_in, lk_winograd_in_fn, lk_winograd_out, lk_winograd_out_fn,
+    row_named,
 )
 
 
@@ -30,7 +31,8 @@ def move(str name, size_t src, size_t dst, n, s, d, bint stream=False, prefetch_
 
 
 def convert(str name, int src_type, int dst_type, size_t src, size_t dst, n, s0, d0, p=(0, 0), size_t sub=0,
-            size_t mul=0, size_t inv=0, size_t add=0, bint divide=False, alpha=1, beta=None, bint stream=False, prefetch_bytes=0):
+            size_t mul=0, size_t inv=0, size_t add=0, bint divide=False, alpha=1, beta=None, bint stream=False,
+            prefetch_bytes=0):
     """Run a convert row on elements of types of convert.TYPES; see lk_convert in kernels.h. 0: no parameter."""
     cdef const lk_kernel *row = row_named(name)
     cdef lk_convert c
