@@ -1,7 +1,8 @@
-/* Every row of the registry that this machine runs, against plain loops: for machines that Python is not on (see
- * aarch64.sh). tests/core/test_kernels.py asks more; this asks of another compiler and another instruction set the same.
+/* Checks every row of the registry that this machine runs against plain loops, on machines that have no Python (see
+ * aarch64.sh). tests/core/test_kernels.py checks more; this is for other compilers and other instruction sets.
  *
- * Winograd's rows are taken together: filter, input and output transforms around plain products are a convolution.
+ * The rows of Winograd are checked together: input, filter and output transforms around plain products are a
+ * convolution.
  */
 #include "kernels.h"
 
@@ -24,7 +25,7 @@ static int wrong(const lk_kernel *k, const char *what)
     return 1;
 }
 
-/* Bytes of an element of a row that moves them. */
+/* The bytes of an element, of a row that only moves elements. */
 static int width_of(const lk_kernel *k) { return atoi(k->types + 1) / 8; }
 
 enum { ADD = 1, RESUME };
@@ -82,7 +83,7 @@ static int move(const lk_kernel *k, int n0, int n1, int stream)
     return memcmp(dst, want, sizeof dst) ? wrong(k, "wrong bytes") : 0;
 }
 
-/* Three panels, the destination's rows side by side or with gaps. */
+/* Three panels; the rows of the destination are contiguous or have gaps between them. */
 static int panel(const lk_kernel *k, int w, int n0, int n1, int gap)
 {
     enum { BYTES = 3 << 19 };
@@ -105,9 +106,9 @@ static int panel(const lk_kernel *k, int w, int n0, int n1, int gap)
     return memcmp(dst, ready, sizeof dst) ? wrong(k, "wrong bytes") : 0;
 }
 
-/* `cols` columns of `rows` output rows, three rows of kw taps, a column and a row of padding around the input; `each`
- * input channels of a group go to as many output channels. step: of output columns in taps; 0: taps lie 2 apart.
- * copied: the columns are copied first. */
+/* `cols` columns of `rows` output rows, three rows of kw taps, the input padded before its first column and row. Groups
+ * have `each` input and output channels. step: the distance of output columns in taps; 0: taps are 2 columns apart.
+ * copied: with a local copy of the columns. */
 static int depthwise(const lk_kernel *k, int rows, int cols, int kw, int step, int each, int copied)
 {
     enum { H = 5, W = 40, C = 2 * 16, TAPS = 3, KW = 8 };
@@ -117,16 +118,18 @@ static int depthwise(const lk_kernel *k, int rows, int cols, int kw, int step, i
     int lanes = k->lanes, channels = 2 * lanes - (each > 1 ? 2 : 3), pixel = 4 * channels;
     int stride = step ? step : 1, apart = step ? 1 : 2, left = kw / 2 * apart, per = step ? step : kw;
     int64_t tap[TAPS], x_at[4], copy_at[TAPS + 1], copy_tap[TAPS], copy_bytes[2] = {4 * lanes};
-    uint32_t copy_inside[TAPS + 1] = {0}, inside[TAPS], square[TAPS] = {0}, x_mask[8 * KW + KW] = {0}, y_mask[8] = {0}, x_lanes[4], y_lanes[2], full[2];
+    uint32_t copy_inside[TAPS + 1] = {0}, inside[TAPS], square[TAPS] = {0}, x_mask[8 * KW + KW] = {0}, y_mask[8] = {0};
+    uint32_t x_lanes[4], y_lanes[2], full[2];
     float bias[32], limits[] = {-40, 40};
-    lk_depthwise_tile at = {.x = -left * pixel - W * pixel, .cols = cols, .whole = 1, .x_mask = x_mask, .y_mask = y_mask};
+    lk_depthwise_tile at = {.x = -left * pixel - W * pixel, .cols = cols, .whole = 1, .x_mask = x_mask,
+                            .y_mask = y_mask};
     for (int i = 0; i < H * W * C; i++) x[i] = small();
     for (size_t i = 0; i < sizeof w / 4; i++) w[i] = small();
     for (int i = 0; i < 32; i++) bias[i] = small();
     for (size_t i = 0; i < sizeof y / 4; i++) y[i] = want[i] = small();
     for (int t = 0; t < TAPS; t++) {
         tap[t] = t * W * pixel;
-        inside[t] = (t ? 1 : 0) | (rows == 2) << 1; /* the input begins above the first tap's row */
+        inside[t] = (t ? 1 : 0) | (rows == 2) << 1; /* the first row of taps of output row 0 is padding */
         copy_tap[t] = t;
         for (int r = 0; r < 2; r++) {
             copy_at[t + r] = (t + r) * W * pixel;
@@ -174,7 +177,8 @@ static int depthwise(const lk_kernel *k, int rows, int cols, int kw, int step, i
     return memcmp(y, want, sizeof y) ? wrong(k, "wrong sum") : 0;
 }
 
-/* 3 x 3 taps of one vector of channels; `outside` bits: a row above, one below, a column before, one behind. */
+/* 3 x 3 taps of one vector of channels; bits of `outside`: padding above, below, before the first and after the last
+ * column. */
 static int strips(const lk_kernel *k, int rows, int cols, int step, int outside)
 {
     enum { WIDE = 24 };
@@ -222,8 +226,8 @@ static int epilogue(const lk_kernel *k, int activation, int count)
         want[i] = i % WIDE < count ? v : y[i];
     }
     for (int i = 0; i < 3; i++) row[i] = 4 * i * WIDE;
-    lk_epilogue f = {.y = (char *)y, .add = (char *)add, .row = row, .rows = 3, .count = count, .activation = activation, .lo = -1,
-                   .hi = 2, .slope = slope, .slope_col = 1};
+    lk_epilogue f = {.y = (char *)y, .add = (char *)add, .row = row, .rows = 3, .count = count,
+                     .activation = activation, .lo = -1, .hi = 2, .slope = slope, .slope_col = 1};
     ((lk_epilogue_fn)k->fn)(&f);
     for (int i = 0; i < 3 * WIDE; i++)
         if (!(fabs(y[i] - want[i]) < 2e-6)) return wrong(k, "wrong value");
@@ -250,7 +254,7 @@ static int extent(const lk_kernel *k, int count)
 
 static const int width[LK_TYPE_COUNT] = {4, 8, 2, 2, 4, 1, 1};
 
-/* Element i of an array of a type, small whole numbers: every type holds them. */
+/* Sets element i of an array of a type to a small integer, which every type can hold. */
 static void put(char *at, int type, int64_t i, int value)
 {
     static const uint16_t f16[] = {0, 0x3c00, 0x4000, 0x4200, 0x4400, 0x4500, 0x4600, 0x4700, 0x4800};
@@ -292,7 +296,8 @@ static const lk_kernel *partner(const lk_kernel *k, int family)
 {
     for (const lk_kernel *const *all = lk_all_kernels(); *all; all++)
         for (const lk_kernel *r = *all; r->name; r++)
-            if (r->isa == k->isa && r->family == family && (family == LK_WINOGRAD_FILTER || (r->mr == k->mr && r->nr == k->nr)))
+            if (r->isa == k->isa && r->family == family &&
+                (family == LK_WINOGRAD_FILTER || (r->mr == k->mr && r->nr == k->nr)))
                 return r;
     return NULL;
 }
@@ -338,14 +343,16 @@ static int check(const lk_kernel *k)
         for (int rows = 1; rows <= k->mr; rows++)
             for (int cols = 1; cols <= k->nr; cols++)
                 for (int how = 0; how < 6; how++)
-                    bad += gemm(k, rows, cols, 1 + how % 4, 1 + how % 3, how ? 1 + draw(DEPTH) : DEPTH, how & 1, how / 2);
+                    bad += gemm(k, rows, cols, 1 + how % 4, 1 + how % 3, how ? 1 + draw(DEPTH) : DEPTH, how & 1,
+                                how / 2);
         return bad;
     case LK_DEPTHWISE:
         for (int rows = 1; rows <= 2; rows++)
             for (int cols = 1; cols <= k->nr; cols++)
                 for (int kw = 2; kw <= 7; kw++)
                     for (int step = 0; step <= 2; step++)
-                        for (int how = 0; how < 3; how++) bad += depthwise(k, rows, cols, kw, step, how ? 2 : 1, how == 2);
+                        for (int how = 0; how < 3; how++)
+                            bad += depthwise(k, rows, cols, kw, step, how ? 2 : 1, how == 2);
         return bad;
     case LK_STRIPS:
         for (int cols = (k->nr + 1) / 2; cols <= k->nr; cols++)
@@ -376,7 +383,7 @@ static int check(const lk_kernel *k)
         return bad;
     case LK_PEAK: return ((lk_peak_fn)k->fn)(100) > 0 ? 0 : wrong(k, "no flops");
     case LK_WINOGRAD_IN: return winograd(k);
-    case LK_WINOGRAD_OUT: case LK_WINOGRAD_FILTER: return 0; /* with the input's */
+    case LK_WINOGRAD_OUT: case LK_WINOGRAD_FILTER: return 0; /* checked with the input transform */
     case LK_COPY: case LK_TRANSPOSE: case LK_GATHER: case LK_FILL:
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
             for (int stream = 0; stream < 2; stream++) bad += move(k, sizes[i][0], sizes[i][1], stream);

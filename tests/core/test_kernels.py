@@ -55,7 +55,7 @@ def test_move(kernel, end):
                         at = 0 if kernel.family == "fill" else i * s[0] + j * s[1]
                         to = i * d[0] + j * d[1]
                         want[to : to + w] = src.array[at : at + w]
-                harness.move(kernel.name, src.address, dst.address, (n0, n1), s, d, stream)
+                harness.move(kernel.name, src.address, dst.address, (n0, n1), s, d, stream=stream)
                 np.testing.assert_array_equal(dst.array, want)
 
 
@@ -121,11 +121,12 @@ def one_gemm(kernel, lanes, rng, rows, cols, taps, blocks, kb, last, split, end)
     c_row = np.arange(rows, dtype=np.int64) * 4 * (width if split else cols)
     size = 4 * taps * blocks * kb
     harness.gemm(
-        kernel.name, ga.address, np.arange(rows - 1, -1, -1, dtype=np.int64) * size,
-        np.arange(taps, dtype=np.int64) * 4 * blocks * kb, mask, np.zeros(max(kb, last), np.float32),
-        blocks, 4 * kb, kb, last, gb.address, width,
-        gbc.address if which == 1 else 0, gbr.address if which == 2 else 0,
-        gc.address, c_row, c_col, split, accumulate, cols, clip, bool(rng.integers(0, 2)), pads, resume,
+        kernel.name, a=ga.address, row=np.arange(rows - 1, -1, -1, dtype=np.int64) * size,
+        tap=np.arange(taps, dtype=np.int64) * 4 * blocks * kb, mask=mask, zero=np.zeros(max(kb, last), np.float32),
+        blocks=blocks, block_stride=4 * kb, kb=kb, kb_last=last, b=gb.address, ldb=width,
+        bias_col=gbc.address if which == 1 else 0, bias_row=gbr.address if which == 2 else 0,
+        c=gc.address, c_row=c_row, c_col=c_col, c_split=split, accumulate=accumulate, cols=cols, clip=clip,
+        prefetch_c=bool(rng.integers(0, 2)), pads=pads, resume=resume,
     )  # fmt: skip
     got = gc.array.view(np.float32)
     if split:
@@ -140,10 +141,10 @@ def plain_gemm(kernel, a, b, c, bias, **how):
     rows, depth, (width, cols) = len(a), a.shape[1], (b.shape[1], c.shape[1])
     lanes = kernel.lanes
     harness.gemm(
-        kernel.name, a.ctypes.data, np.arange(rows, dtype=np.int64) * 4 * depth, np.zeros(1, np.int64), None,
-        np.zeros(depth, np.float32), 1, 0, depth, depth, b.ctypes.data, width, bias.ctypes.data, 0,
-        c.ctypes.data, np.arange(rows, dtype=np.int64) * 4 * cols, np.arange(0, 4 * width, 4 * lanes, dtype=np.int64),
-        False, False, cols, **how,
+        kernel.name, a=a.ctypes.data, row=np.arange(rows, dtype=np.int64) * 4 * depth, tap=np.zeros(1, np.int64),
+        zero=np.zeros(depth, np.float32), kb=depth, kb_last=depth, b=b.ctypes.data, ldb=width,
+        bias_col=bias.ctypes.data, c=c.ctypes.data, c_row=np.arange(rows, dtype=np.int64) * 4 * cols,
+        c_col=np.arange(0, 4 * width, 4 * lanes, dtype=np.int64), cols=cols, **how,
     )  # fmt: skip
 
 
@@ -228,9 +229,9 @@ def one_strip(kernel, rng, cols, step, rows, left, right, top, below, biased, en
     pixel = 4 * lanes * vectors
     row = pixel * inner.shape[1]  # nothing lies around what is inside
     harness.strips(
-        kernel.name, gx.address - top * row - left * pixel, (row, pixel), gw.address,
-        gb.address if biased else 0, gy.address, (pixel * cols, pixel), rows, cols, step, left, right, top,
-        bottom, vectors,
+        kernel.name, x=gx.address - top * row - left * pixel, x_strides=(row, pixel), w=gw.address,
+        bias=gb.address if biased else 0, y=gy.address, y_strides=(pixel * cols, pixel), rows=rows, cols=cols,
+        step=step, left=left, right=right, top=top, bottom=bottom, vectors=vectors,
     )  # fmt: skip
     np.testing.assert_array_equal(gy.array.view(np.float32).reshape(want.shape), want)
 

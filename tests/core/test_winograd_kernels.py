@@ -54,8 +54,9 @@ def test_in(kernel, end):
             v = guarded(np.full(nh * nw * width, np.nan, np.float32).view(np.uint8), end)
             at = stored.address - r0 * row - c0 * col
             harness.winograd_in(
-                kernel.name, at % 2**64, (row, col), inside, channels, block, gap, v.address, width, table
-            )
+                kernel.name, src=at % 2**64, strides=(row, col), inside=inside, channels=channels, block=block,
+                block_stride=gap, v=v.address, v_stride=width, table=table,
+            )  # fmt: skip
             d = np.zeros((nh, nw, channels))
             d[r0:r1, c0:c1] = image
             got = v.array.view(np.float32).reshape(nh, nw, width)[..., :channels]
@@ -80,8 +81,9 @@ def test_out(kernel, end):
                 gb = guarded(bias.view(np.uint8), end)
                 y = guarded(np.full(height * wide * channels, np.nan, np.float32).view(np.uint8), end)
                 harness.winograd_out(
-                    kernel.name, gm.address, width, y.address, (4 * block * wide, 4 * block), height, wide, channels,
-                    block, 4 * block * wide * height, gb.address if with_bias else 0, table,
+                    kernel.name, m=gm.address, m_stride=width, dst=y.address, strides=(4 * block * wide, 4 * block),
+                    rows=height, cols=wide, channels=channels, block=block, block_stride=4 * block * wide * height,
+                    bias=gb.address if with_bias else 0, table=table,
                 )  # fmt: skip
                 m = m[..., :channels].astype(np.float64)
                 b = bias * float(with_bias)
@@ -102,7 +104,9 @@ def test_filter(kernel, end):
             w = rng.standard_normal((count, taps)).astype(np.float32)
             gw = guarded(w.reshape(-1).view(np.uint8), end)
             u = guarded(np.full(len(gh) * len(g) * 16, np.nan, np.float32).view(np.uint8), end)
-            harness.winograd_filter(kernel.name, gw.address, taps, count, 16, gh, g, u.address, 16)
+            harness.winograd_filter(
+                kernel.name, w=gw.address, w_stride=taps, count=count, width=16, gh=gh, gw=g, u=u.address, u_stride=16
+            )
             want = np.zeros((len(gh), len(g), 16))
             want[..., :count] = sandwich(gh, w.reshape(count, gh.shape[1], 3).transpose(1, 2, 0).astype(float), g)
             np.testing.assert_array_max_ulp(u.array.view(np.float32), want.astype(np.float32).reshape(-1), 1)

@@ -208,7 +208,7 @@ def test_rows_touch_nothing_else(kernel, end):
             dst = guarded(room.reshape(-1)[:last].view(np.uint8), end)
             harness.convert(
                 kernel.name, TYPES[a], TYPES[b], src.address, dst.address, (n0, n1),
-                (n1 + gap) * x.itemsize, (n1 + gap) * room.itemsize, (0, 1), mul=mul.address, stream=stream,
+                (n1 + gap) * x.itemsize, (n1 + gap) * room.itemsize, p=(0, 1), mul=mul.address, stream=stream,
             )  # fmt: skip
             same(dst.array.view(DTYPES[b]), want.reshape(-1)[:last])
 

@@ -6,12 +6,12 @@
  *   v   = round(v) + add
  *   dst = store(v)                                     rounded to nearest even, saturated
  *
- * Chunks of a tile go through buffers that stay in L1; a run that needs no arithmetic, from or to the type that is
- * computed in, skips a buffer. f32 is computed in where both types are exact in it, f64 where f64 or s32 takes part.
- * Loads and stores of one type stand here, what is done in between in convert_real.inc, once per type of v.
+ * A tile is converted in chunks, through buffers that stay in L1. A run that needs no arithmetic, from or to the type
+ * of v, skips a buffer. v is f32 where both types are exact in it, f64 where f64 or s32 takes part.
+ * Loads and stores of each type are here; the arithmetic between them is in convert_real.inc, once per type of v.
  *
- * Loops are for gcc to vectorise: without branches, conditions as selections. Rounding to whole numbers adds
- * and takes away 1.5 * 2^23 (2^52), after saturation: every instruction set has it, and it rounds to nearest even.
+ * gcc vectorizes the loops: they have no branches, only selections. Rounding to an integer adds and subtracts 1.5 *
+ * 2^23 (2^52), after saturation: every instruction set can do that, and it rounds to nearest even.
  */
 #include "kernels.h"
 #include "stream.h"
@@ -22,8 +22,8 @@
 #include <immintrin.h>
 #endif
 
-/* alpha * v + beta * d is two roundings and one more, the same on every instruction set; a selection may compare
- * what is not selected. */
+/* No contraction: alpha * v + beta * d is rounded three times, the same on every instruction set. No trapping math: the
+ * comparison of a value that is not selected in the end may be done all the same. */
 #pragma GCC optimize("fp-contract=off", "no-trapping-math")
 
 enum { CHUNK_ELEMENTS = 1024 }; /* elements: 4 or 8 KB a buffer, of which there are at most four */
@@ -51,7 +51,7 @@ LK_INLINE float float_of(uint32_t u)
 
 /* ---- to and from f32: f16, bf16, s8, u8 */
 
-/* Bits 0x7fff shifted up lack 112 in the exponent; a product puts that right for denormals too. */
+/* A half shifted to the place of a float has an exponent 112 too small; a product corrects that, denormals included. */
 LK_INLINE float from_f16(uint16_t h)
 {
     const uint32_t magnitude = (uint32_t)(h & 0x7fff) << 13;
@@ -63,7 +63,7 @@ LK_INLINE float from_f16(uint16_t h)
 LK_INLINE uint16_t to_f16(float x)
 {
     const uint32_t u = bits_of(x), magnitude = u & 0x7fffffff;
-    /* of a denormal: the addition rounds at its last bit */
+    /* a denormal result: the addition rounds at its last bit */
     const uint32_t small = bits_of(float_of(magnitude) + 0.5f) - 0x3f000000;
     const uint32_t normal = (magnitude - 0x38000000 + 0xfff + (magnitude >> 13 & 1)) >> 13;
     uint32_t h = magnitude < 0x38800000 ? small : normal;
@@ -164,7 +164,7 @@ static void store_bf16_f32(char *restrict d, const float *restrict v, int64_t n)
         } \
     }
 
-/* Whole vectors; what is far below becomes the least integer by itself. Returns how many numbers that were. */
+/* Converts whole vectors; the instruction makes what is far too small the least integer. Returns how many numbers. */
 #if defined(__AVX512F__)
 #define TO_S32_VECTORS(d, v, n, BITS) vectors_f##BITS(d, v, n)
 LK_INLINE __m512i rounded_x32(const float *v)
@@ -261,7 +261,7 @@ VECTORS(u8, _mm256_packus_epi16)
 TO_S32(float, 32, -0x1p20f, 0x1p20f, 0x1.8p23f)
 TO_S32(double, 64, -0x1p31, 0x1p31 - 1, 0x1.8p52)
 
-/* n numbers by way of s32. f32 is only stored to narrow integers. */
+/* Stores n numbers through s32. f32 is stored only to narrow integers. */
 #define INTEGERS(T, type, lo, hi, BITS, REAL, whole_vectors) \
     static void store_##T##_f##BITS(char *restrict d, const REAL *restrict v, int64_t n) \
     { \
@@ -274,15 +274,15 @@ TO_S32(double, 64, -0x1p31, 0x1p31 - 1, 0x1.8p52)
                 to[at + i] = (type)(x[i] < lo ? lo : x[i] > hi ? hi : x[i]); \
         } \
     }
-enum { PART_ELEMENTS = 256 }; /* of a chunk, in the type between */
+enum { PART_ELEMENTS = 256 }; /* of a chunk, in the intermediate type */
 INTEGERS(s8, int8_t, -128, 127, 32, float, vectors_s8(d, v, n))
 INTEGERS(u8, uint8_t, 0, 255, 32, float, vectors_u8(d, v, n))
 INTEGERS(s8, int8_t, -128, 127, 64, double, 0)
 INTEGERS(u8, uint8_t, 0, 255, 64, double, 0)
 
-/* ---- to and from f64: f64, f32, s32; the narrow types by way of f32, in which all of them are exact */
+/* ---- to and from f64: f64, f32, s32; the narrow types through f32, in which all of them are exact */
 
-/* x as f32 such that rounding it once more gives what rounding x itself would: to the odd neighbour if inexact. */
+/* x rounded to f32, to the odd neighbour if inexact: rounding that again gives what rounding x at once would. */
 LK_INLINE float to_odd(double x)
 {
     const float f = (float)x;

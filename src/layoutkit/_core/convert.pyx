@@ -1,6 +1,6 @@
-"""Executes a conversion: loop nests as of a reorder, around tiles that move, convert and move.
+"""Executes a conversion: loop nests as those of a reorder, around tiles that move, convert and move again.
 
-What a tile does is planned in layoutkit.conversions; scales and zero points come with the call.
+What a tile does is planned in layoutkit.reorders.conversions. Scales and zero points are given with each call.
 """
 
 from cython.parallel cimport parallel
@@ -26,8 +26,8 @@ import_array()
 
 cdef enum:
     MAX_LOOPS = 32
-    CHUNK_ELEMENTS = 4 << 20    # elements between looks for signals: a tenth of a second at worst, into new pages
-    SCRATCH_BYTES = 40 << 10  # bytes of a buffer: a tile's 16 KB in the narrower type, and gaps between rows
+    CHUNK_ELEMENTS = 4 << 20  # between checks for signals: at worst a tenth of a second, into new pages
+    SCRATCH_BYTES = 40 << 10  # a tile takes 16 KB in the narrower type, and there are gaps between rows
 
 TYPES = {"f32": LK_F32, "f64": LK_F64, "f16": LK_F16, "bf16": LK_BF16, "s32": LK_S32, "s8": LK_S8, "u8": LK_U8}
 _FAMILY = {"transpose": LK_TRANSPOSE, "gather": LK_GATHER}
@@ -37,7 +37,7 @@ cdef struct Step:
     lk_move move
 
 cdef struct Nest:
-    Step before, fetch, after  # fetch: what the destination holds, into the buffer that `after` empties
+    Step before, fetch, after  # fetch: loads what the destination holds into the buffer that `after` stores
     lk_convert tile
     int64_t src_offset, dst_offset, par_offset
     int loops
@@ -49,21 +49,21 @@ cdef struct Nest:
 
 
 cdef class Converter:
-    """Nests ready to run.
+    """A conversion ready to run: its nests.
 
     Parameters
     ----------
-    nests : sequence of layoutkit.conversions.Nest
+    nests : sequence of layoutkit.reorders.conversions.Nest
     types : (str, str)
-        Source and destination, of TYPES.
+        Source and destination, keys of TYPES.
     real : str
-        What is computed in: "f32" or "f64".
+        The type that is computed in: "f32" or "f64".
     sum : bool
-        Whether the destination is read.
+        Whether the result is added to what the destination holds.
     fill : Program or None
-        What writes the pads.
+        Writes the pads.
     stream : bool
-        Bypass the caches.
+        Stores bypass the caches.
     """
 
     cdef Nest *nests
@@ -71,8 +71,8 @@ cdef class Converter:
     cdef lk_convert_fn fn
     cdef Program fill
     cdef bint sum
-    cdef int real_bytes  # of a number of what is computed in
-    cdef int64_t chunks  # between which a call looks for signals
+    cdef int real_bytes  # size of the type that is computed in
+    cdef int64_t chunks  # between which a call checks for signals
 
     def __cinit__(self, nests, types, str real, bint sum, Program fill, bint stream):
         cdef Nest *nest
@@ -114,7 +114,7 @@ cdef class Converter:
                  bint divide=False, double alpha=1, double beta=0):
         """Convert `src` to `dst`, arrays of the strides that this was planned for.
 
-        `sub`, `mul`, `inv` and `add` are contiguous arrays of what is computed in, or None: see lk_convert in kernels.h.
+        `sub`, `mul`, `inv`, `add`: contiguous arrays of type `real`, or None; see lk_convert in kernels.h.
         """
         cdef lk_convert tile
         cdef const char *s = <const char *>PyArray_DATA(src)

@@ -1,12 +1,13 @@
-/* depthwise_<rows>x<columns>_f32: few input channels for each output channel; see lk_depthwise in kernels.h.
+/* depthwise_<rows>x<columns>_f32: depthwise convolution and that of small groups; see lk_depthwise in kernels.h.
  *
  *   y[r][j] = bias + sum_c sum_t sum_b x[r][j][c][t][b] * w[c][t][b]        vectors of output channels
  *
- * Two output rows by up to MAX_COLS columns stay in registers until all channels and taps are summed, the filter's taps of
- * a row of taps beside them. Where neighbouring columns read the same vectors (x_col is `step` taps), each is loaded
- * once for all of them. Small groups are the same with the lanes of x permuted: lane i reads channel c of its group.
- * Regions: columns that touch the padding, and the last vector where it is ragged, load and store by masks; rows of
- * taps in the padding are left out, for each output row.
+ * The register tile is two output rows by up to MAX_COLS columns. It stays in registers until all channels and taps are
+ * summed, beside the filter's taps of one row of taps. Where neighbouring columns read the same vectors (x_col is
+ * `step` taps), each vector is loaded once for all of them. Small groups are the same with the lanes of x permuted:
+ * lane i reads channel c of its group.
+ * Edges: columns that touch the padding, and a partial last vector, load and store by masks; rows of taps in the
+ * padding are skipped, for each output row.
  */
 #include "kernels.h"
 #include "vector.h"
@@ -26,7 +27,7 @@ enum { WHOLE, EDGES, MASKED };
 
 static const float zeros[LK_LANES];
 
-/* Column i of a row of vectors that begins at p: with EDGES, the first and last ones may be padding. */
+/* Loads column i of a row of vectors, at p. With EDGES the first and last columns may be padding. */
 LK_INLINE vf column(const char *p, const lk_depthwise_tile *at, const int i, const int count, const int kw,
                     const int kind, const uint32_t lanes)
 {
@@ -37,14 +38,15 @@ LK_INLINE vf column(const char *p, const lk_depthwise_tile *at, const int i, con
     return *(const vf *)p;
 }
 
-/* Where the columns of a tile read: row of taps t of output row r begins at x + tap[t] * tap_bytes + r * row. */
+/* Where the columns of a tile read: row of taps t of output row r begins at x + tap[t] * tap_bytes + r * row. tap_step
+ * is the bytes from one tap to the next, `column` those from one output column to the next. */
 typedef struct {
     const char *x;
     const int64_t *tap;
-    int64_t tap_bytes, row, tap_step, column; /* tap_step: from a tap to the next; column: from an output's to the next */
+    int64_t tap_bytes, row, tap_step, column;
 } place;
 
-/* One row of taps of both output rows, each where it is inside. */
+/* Adds one row of taps to those of the two output rows for which it is inside the input. */
 LK_INLINE void row_of_taps(vf (*acc)[MAX_COLS], const place *from, const lk_depthwise_tile *at, const char *x,
                            const float *w, uint32_t inside, const uint32_t lanes, const vi *order, const int cols,
                            const int kw, const int step, const int kind)
@@ -72,7 +74,7 @@ LK_INLINE void row_of_taps(vf (*acc)[MAX_COLS], const place *from, const lk_dept
     }
 }
 
-/* 3 x 3 taps of both output rows, all inside: each vector is loaded once for all of them. */
+/* Adds 3 x 3 taps that are inside for both output rows: each vector is loaded once for all of them. */
 LK_INLINE void square_of_taps(vf (*acc)[MAX_COLS], const place *from, const lk_depthwise_tile *at, const char *x,
                               const float *w, const uint32_t lanes, const vi *order, const int cols, const int kind)
 {
@@ -98,7 +100,7 @@ LK_INLINE void square_of_taps(vf (*acc)[MAX_COLS], const place *from, const lk_d
     }
 }
 
-/* One row of taps, any number of them at any distance. */
+/* Adds one row of taps: any number of them, at any distance. */
 LK_INLINE void any_taps(vf (*acc)[MAX_COLS], const lk_depthwise *d, const place *from, const lk_depthwise_tile *at,
                         const char *x, const float *w, uint32_t inside, const uint32_t lanes, const vi *order,
                         const int cols, const int kind)
@@ -122,7 +124,7 @@ LK_INLINE void any_taps(vf (*acc)[MAX_COLS], const lk_depthwise *d, const place 
     }
 }
 
-/* Of what a tile's columns read, in the order of x_mask, `bytes` from x on into `copy`; zeros where it is padding. */
+/* Copies what the columns of a tile read, in the order of x_mask: `bytes` of each pixel from x on, zeros for padding */
 static __attribute__((noinline)) void copy_columns(const lk_depthwise *d, const lk_depthwise_tile *at, const char *x,
                                                    const int64_t bytes, const int count)
 {
@@ -130,7 +132,7 @@ static __attribute__((noinline)) void copy_columns(const lk_depthwise *d, const 
     char *to = d->copy;
     for (int i = 0; i < d->copies; i++) {
         const char *from = x + d->copy_at[i];
-        if (!d->copy_inside[i]) { /* not read either */
+        if (!d->copy_inside[i]) { /* never read */
             to += count * d->copy_pixel;
             continue;
         }
@@ -151,7 +153,7 @@ LK_INLINE void micro_kernel(const lk_depthwise *d, const lk_depthwise_tile *at, 
 {
     vf acc[2][MAX_COLS];
     const uint32_t y_lanes = d->y_lanes[v];
-    const int64_t depth = spread ? d->depth : 1, row = d->kw * LK_LANES; /* row: floats of the filter for a row of taps */
+    const int64_t depth = spread ? d->depth : 1, row = d->kw * LK_LANES; /* row: floats of the filter's row of taps */
     const float *w = d->w + v * depth * d->taps * row;
     const vf bias = d->bias ? *(const vf *)(d->bias + v * LK_LANES) : (vf){};
 #pragma GCC unroll 8
@@ -200,7 +202,8 @@ LK_INLINE void micro_kernel(const lk_depthwise *d, const lk_depthwise_tile *at, 
     }
 }
 
-#define CASE(COLS, KW, STEP, KIND, SPREAD) case COLS: micro_kernel(d, at, &from, v, COLS, KW, STEP, KIND, SPREAD); break;
+#define CASE(COLS, KW, STEP, KIND, SPREAD) \
+    case COLS: micro_kernel(d, at, &from, v, COLS, KW, STEP, KIND, SPREAD); break;
 #if MAX_COLS == 8
 #define CASES(KW, STEP, KIND, SPREAD) \
     CASE(4, KW, STEP, KIND, SPREAD) CASE(5, KW, STEP, KIND, SPREAD) CASE(6, KW, STEP, KIND, SPREAD) \
@@ -210,7 +213,7 @@ LK_INLINE void micro_kernel(const lk_depthwise *d, const lk_depthwise_tile *at, 
     CASE(2, KW, STEP, KIND, SPREAD) CASE(3, KW, STEP, KIND, SPREAD) CASE(4, KW, STEP, KIND, SPREAD)
 #endif
 
-/* All tiles and vectors, with kw taps a row, columns `step` taps apart (0: any); SPREAD: by `order`. */
+/* A variant does all tiles and vectors: KW taps a row, columns STEP taps apart (0: any); SPREAD: lanes by `order`. */
 #define VARIANT(NAME, KW, STEP, SPREAD) \
     static void NAME(const lk_depthwise *d) \
     { \
@@ -219,7 +222,7 @@ LK_INLINE void micro_kernel(const lk_depthwise *d, const lk_depthwise_tile *at, 
             const int cols = at->cols < MIN_COLS ? MIN_COLS : at->cols; \
             const int kind = at->cols < MIN_COLS ? MASKED : at->whole ? WHOLE : KW && at->edges ? EDGES : MASKED; \
             const place there = {d->x + at->x, d->tap, 1, d->x_row, d->x_tap, d->x_col}; \
-            int64_t copied = 0, end = 0; /* what the copy holds, as x_at counts */ \
+            int64_t copied = 0, end = 0; /* the bytes that the copy holds, counted as in x_at */ \
             for (int64_t v = 0; v < d->vectors; v++) { \
                 place from = there; \
                 if (SPREAD && d->copy && d->full[v] && at->cols >= MIN_COLS) { \

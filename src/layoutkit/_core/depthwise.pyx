@@ -1,13 +1,13 @@
-"""Depthwise convolution and that of small groups: the loop nest around the tiles of depthwise.c.
+"""Depthwise convolution and that of small groups: the loop nest around the micro-kernels of depthwise.c.
 
     y[n, o, p] = bias[o] + sum over c, k of x[n, first(o) + c, stride*p + dilation*k - before] * w[o, c, k]
 
-A vector holds channels of one pixel (NHWC, nChw16c), or, where fewer channels than lanes lie together, those of
+A vector holds channels of one pixel (NHWC, nChw16c) or, where fewer channels than lanes are contiguous, those of
 `pixels` neighbouring output pixels (nChw8c with 16 lanes: 2).
 
-A task is one or two output rows of a run of channels: what a thread reads again for the next one lies in L1 or L2.
-Output columns are cut evenly into tiles once, with masks for those that reach into the padding; rows of taps in the
-padding are left out, row by row.
+A task is one or two output rows of a run of channels: what a thread reads again for the next task is in L1 or L2.
+Output columns are cut evenly into tiles once, with masks for those that reach into the padding. Rows of taps in the
+padding are skipped, for each output row.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
@@ -21,10 +21,10 @@ from .registry cimport lk_depthwise, lk_depthwise_fn, lk_depthwise_tile, lk_epil
 
 
 cdef enum:
-    WAY_BYTES = 4096   # of a way of L1: lines so far apart share a set
-    MAX_WAYS = 12          # that the columns of a tile may take
-    MAX_COPY_BYTES = 48 << 10  # bytes: it should stay in L1, most of it
-    COPIED_COLUMN_BYTES = 128       # bytes of a column that are copied at a time: what several vectors read, at least
+    WAY_BYTES = 4096           # of one way of L1: lines this far apart share a set
+    MAX_WAYS = 12              # of L1 that the columns of a tile may occupy
+    MAX_COPY_BYTES = 48 << 10  # most of a local copy should stay in L1
+    MIN_COPIED_BYTES = 128     # of each column in a local copy: what several vectors read
 
 
 cdef class Depthwise(Executor):
@@ -35,17 +35,17 @@ cdef class Depthwise(Executor):
     nest : LoopNest
         Strides (n, run, d, h, w) of an image, a run of channels, a pixel; a depthwise row.
     channels, padded : int
-        Output channels, and with the pads that are to be written as well.
+        Output channels, without and with the pads, which are written as well.
     run, each : int
-        Output channels that lie together (a task's), and of a vector.
+        Output channels that are contiguous, and are those of a task; output channels of a vector.
     pixels : int
         Output pixels in a vector.
     lanes : (y_lanes, x_lanes, full, x_at, order)
-        What each vector of channels reads and writes, see lk_depthwise; the last two None if every output channel
-        reads the input channel of its own number. x_at counts from the first channel of a run, or of all of them
-        where these lie together.
+        What each vector of channels reads and writes, see lk_depthwise. The last two are None if every output channel
+        reads the input channel of the same index. x_at is relative to the first channel of a run or, if `gathered`, of
+        all channels.
     gathered : bool
-        All channels lie together.
+        All channels of a pixel are contiguous.
 
     The packed filter is [vectors of channels][depth][taps][lanes] floats, the bias [vectors][lanes].
     """
@@ -55,9 +55,9 @@ cdef class Depthwise(Executor):
     cdef int64_t channels, padded, run_channels, each, runs, vectors, pixels, depth, taps, pairs
     cdef int64_t *tap
     cdef int64_t *pixel          # offsets of the outputs of two rows
-    cdef int64_t *copy_at        # rows of columns that are copied, and for each row of taps that of output row 0
-    cdef int64_t *copy_tap
-    cdef int64_t *copy_bytes     # of each vector
+    cdef int64_t *copy_at        # of each row of the local copy: where it is copied from
+    cdef int64_t *copy_tap       # of each row of taps: the row of the copy that output row 0 reads
+    cdef int64_t *copy_bytes     # of each vector: bytes of a column that are copied
     cdef int64_t copies, copied_rows, copy_pixel
     cdef lk_depthwise_tile *tiles
     cdef int count               # tiles of a row
@@ -92,7 +92,7 @@ cdef class Depthwise(Executor):
         self.ws_thread = 2 * aligned(4 * self.taps)
         self.total = g.n * self.runs * g.out[0] * self.pairs
         self.step = 0
-        if pixels * g.stride[2] in (g.dilation[2], 2 * g.dilation[2]):  # those that kernels know
+        if pixels * g.stride[2] in (g.dilation[2], 2 * g.dilation[2]):  # the steps that kernels have
             self.step = pixels * g.stride[2] // g.dilation[2]
         self.tap = <int64_t *>calloc(self.taps, sizeof(int64_t))
         self.pixel = <int64_t *>calloc(max(1, 2 * g.out[2]), sizeof(int64_t))
@@ -118,7 +118,7 @@ cdef class Depthwise(Executor):
         free(self.mask)
 
     cdef int cut_columns(self) except -1:
-        """The tiles of a row, and the lanes that each of their vectors reads and writes."""
+        """Cut a row into tiles, and set the lanes that each of their vectors reads and writes."""
         cdef Geometry *g = &self.g
         cdef int64_t columns = ceil_div(g.out[2], self.pixels), first, j, b, wide, each, t
         cdef int64_t step = self.step or g.kernel[2], unit = self.lanes // self.pixels, lane, pixel, at, last
@@ -161,7 +161,7 @@ cdef class Depthwise(Executor):
         return 0
 
     cdef int lay_copy(self) except -1:
-        """Copy the columns of a tile first, where they lie in few sets of L1 and are read again for each channel."""
+        """Plan a local copy of the columns of a tile if they lie in few sets of L1 and several channels read them."""
         cdef Geometry *g = &self.g
         cdef int64_t columns = (self.nr - 1) * self.step + g.kernel[2] if self.step else self.nr * g.kernel[2]
         cdef int64_t a, b, t = 0, apart = WAY_BYTES, i, most
@@ -173,7 +173,7 @@ cdef class Depthwise(Executor):
         if not self.spread or self.pixels > 1 or self.copied_rows * columns <= MAX_WAYS * WAY_BYTES // apart:
             return 0
         most = self.x_at[0, self.depth - 1] - self.x_at[0, 0] + 4 * self.lanes
-        self.copy_pixel = max(COPIED_COLUMN_BYTES, ceil_div(most, 4 * self.lanes) * 4 * self.lanes)
+        self.copy_pixel = max(MIN_COPIED_BYTES, ceil_div(most, 4 * self.lanes) * 4 * self.lanes)
         if g.kernel[0] * self.copied_rows * columns * self.copy_pixel > MAX_COPY_BYTES:
             return 0
         self.copies = g.kernel[0] * self.copied_rows
@@ -183,7 +183,7 @@ cdef class Depthwise(Executor):
         self.copy_bytes = <int64_t *>calloc(self.x_at.shape[0], sizeof(int64_t))
         if self.copy_at == NULL or self.copy_tap == NULL or self.copy_bytes == NULL:
             raise MemoryError(f"convolution: tables of {self.copies} rows")
-        for i in range(self.x_at.shape[0]):  # as far as the vectors of its run read, all of them whole
+        for i in range(self.x_at.shape[0]):  # up to the end of what the full vectors of its run read
             for a in range(i, min(self.x_at.shape[0], (i // self.vectors + 1) * self.vectors)):
                 b = self.x_at[a, self.depth - 1] + 4 * self.lanes - self.x_at[i, 0]
                 if not self.full[a] or b > self.copy_pixel or self.x_at[a, 0] < self.x_at[i, 0]:
@@ -205,7 +205,7 @@ cdef class Depthwise(Executor):
             raise RuntimeError(f"depthwise: {self.pixels} pixels of {self.each} channels in a vector, that lie "
                                f"{self.x_stride[4]} and {self.y_stride[4]} bytes apart")
         reads, writes = self.pixels_of(self.x_stride[0], self.x_stride + 2, self.y_stride[0], self.y_stride + 2, True)
-        read, written = [], []  # bytes of each run of channels
+        read, written = [], []  # the bytes of each run of channels
         for run in range(self.runs):
             vectors = range(run * self.vectors, min((run + 1) * self.vectors, self.y_lanes.shape[0]))
             read.append(max([self.lanes_end(self.vector_begins(v, c), self.x_lanes[v, c])
@@ -218,11 +218,11 @@ cdef class Depthwise(Executor):
         return Footprint(tuple(source), tuple(destination), filters * self.taps * self.depth * g.kernel[2], filters)
 
     cdef int64_t vector_begins(self, int64_t vector, int64_t channel):
-        """Bytes from the run's first channel, or that of all, to what a vector reads."""
+        """The offset of what a vector reads, relative to the first channel of its run, or of all channels."""
         return self.x_at[vector, channel] if self.spread else vector % self.vectors * 4 * self.lanes
 
     cdef int64_t lanes_end(self, int64_t begin, uint32_t mask):
-        """Where the last channel in `mask` ends of a vector that begins at `begin`, of any of its pixels; 0: none."""
+        """The end of the last channel in `mask`, of any pixel of a vector that begins at `begin`; 0: there is none."""
         cdef int64_t lane, most = 0, lanes = self.each if self.pixels > 1 else self.lanes
         for lane in range(32):
             if mask >> lane & 1:
@@ -284,12 +284,12 @@ cdef class Depthwise(Executor):
             if epilogue != NULL and not clip:
                 first = run * self.run_channels
                 self.epilogue_rows(epilogue, y, d.y - y, self.pixel, d.rows * g.out[2], first,
-                                 min(self.run_channels, self.channels - first))
+                                   min(self.run_channels, self.channels - first))
             task += 1
 
     cdef inline void rows_inside(self, int64_t plane, int64_t row, int rows, uint32_t *inside,
                                  uint32_t *square) noexcept nogil:
-        """Which rows of taps lie inside the input, a bit for each of `rows` output rows; where three do for both."""
+        """Which rows of taps are inside the input, a bit per output row; which begin three that are so for both."""
         cdef const Geometry *g = &self.g
         cdef int64_t a, b, r, t = 0, depth, height
         for a in range(g.kernel[0]):

@@ -1,19 +1,19 @@
-/* epilogue_f32: what follows the sums of a convolution, on outputs that have just been stored; see lk_epilogue.
+/* epilogue_f32: residual and activation, applied to outputs that have just been stored; see lk_epilogue in kernels.h.
  *
  *   y = f(y + add)        f: clip, prelu, silu, gelu, gelu_tanh, hardswish
  *
- * e^x = 2^n e^r with n = round(x / ln 2), e^r by its Taylor polynomial to the seventh power. x comes as a sum of two
- * floats where it is a rounded product (an absolute error of x is a relative one of e^x), and the result is carried 2^64
- * times as large until the last product, the only one that may be denormal. So the functions keep their relative
- * accuracy down to where they vanish. Beyond that, and at -Inf, they are -0, what they tend to; a NaN stays one.
- * gelu is x times the normal distribution: its erfc(z) is e^(-z^2) times a polynomial in 1 / (1 + z/2), fitted to a
- * relative 4e-8.
- * Region: the last vector of a row where it is ragged, by masks.
+ * e^x = 2^n e^r with n = round(x / ln 2), e^r by its Taylor polynomial of degree seven. An absolute error of x is a
+ * relative error of e^x, so an x that is a rounded product is passed as a sum of two floats. The result is kept scaled
+ * by 2^64 until the last product, the only one that may be denormal. So the functions keep their relative accuracy down
+ * to where they underflow. Beyond that, and at -Inf, they give -0, their limit. NaN stays NaN.
+ * gelu is x times the normal distribution function, whose erfc(z) is e^(-z^2) times a polynomial in 1 / (1 + z/2),
+ * fitted to a relative error of 4e-8.
+ * Edges: a partial last vector of a row is loaded and stored by masks.
  */
 #include "kernels.h"
 #include "vector.h"
 
-/* What is fused is written so: the same bits on every instruction set that can. */
+/* Multiply-adds are fused only where `fused` is written: the same bits on every instruction set that has FMA. */
 #pragma GCC optimize("fp-contract=off")
 
 LK_INLINE vf splat(float x) { return x - (vf){}; }
@@ -24,7 +24,7 @@ LK_INLINE vf choose(vi mask, vf yes, vf no) { return (vf)((mask & (vi)yes) | (~m
 /* e^(x + rest) * 2^64, -120 <= x <= 0 */
 LK_INLINE vf exponential_up(vf x, vf rest)
 {
-    const vf magic = splat(12582912.0f); /* 1.5 * 2^23: adding it rounds to whole numbers */
+    const vf magic = splat(12582912.0f); /* 1.5 * 2^23: adding it rounds to an integer */
     const vf shifted = fused(x, splat(1.44269504f), magic), n = shifted - magic;
     const vf r = fused(n, splat(-0.693359375f), x) + fused(n, splat(2.12194440e-4f), rest);
     vf p = splat(1.0f / 5040);
@@ -38,10 +38,10 @@ LK_INLINE vf exponential_up(vf x, vf rest)
     return p * (vf)(((vi)shifted - 0x4B400000 + 127 + 64) << 23);
 }
 
-/* |x|, but at most `most`, where the function has vanished on the negative side */
+/* |x|, but at most `most`, where the function has underflowed on the negative side */
 LK_INLINE vf magnitude(vf x, float most) { return at_most((vf)((vi)x & 0x7fffffff), splat(most)); }
 
-/* x / (1 + e^-v), v having the sign of x, where up = e^-|v| * 2^64; at -most it has vanished. */
+/* x / (1 + e^-v), v having the sign of x, given up = e^-|v| * 2^64; at -most it has underflowed. */
 LK_INLINE vf times_sigmoid(vf x, float most, vf up)
 {
     const vi negative = x < 0.0f;
@@ -85,7 +85,7 @@ LK_INLINE vf gelu(const lk_epilogue *f, vf x, vf slope)
 LK_INLINE vf gelu_tanh(const lk_epilogue *f, vf x, vf slope)
 {
     (void)f, (void)slope;
-    /* |x| (a + b x^2) with a rest for each rounding */
+    /* |x| (a + b x^2), with the remainder of each rounding */
     const float a = 1.59576917f, a_rest = -4.53406803e-08f, b = 0.0713548139f, b_rest = 2.3988324e-09f;
     const vf v = magnitude(x, 11.0f), square = v * v, cube = b * square, sum = a + cube, inner = v * sum;
     const vf back = sum - cube;

@@ -1,16 +1,14 @@
-"""What every convolution's loop nest is made of: the geometry, shares of work, the executor they all extend."""
+"""What the loop nests of all convolutions share: geometry, division of work, and the class that they extend."""
 
 from libc.stdint cimport int64_t
 
 from .registry cimport LK_CLIP, lk_epilogue, lk_epilogue_fn, lk_gemm, lk_gemm_fn
 
 cdef enum:
-    MAX_COLS = 64    # columns of the widest tile
-    MAX_ROWS = 32    # rows of the tallest: a mask has a bit for each
-    # An output of more bytes than this is not in L2, or will not be: lines of it are fetched before they are written,
-    # so many tiles before.
-    PREFETCH_FROM_BYTES = 512 << 10
-    PREFETCH_TILES = 4
+    MAX_COLS = 64    # columns of the widest register tile
+    MAX_ROWS = 32    # rows of the tallest register tile: a mask has a bit for each
+    PREFETCH_FROM_BYTES = 512 << 10  # a larger output is not in L2: its lines are prefetched before they are written
+    PREFETCH_TILES = 4               # prefetch distance of the output, in tiles
 
 
 cdef struct Geometry:
@@ -33,11 +31,12 @@ cdef inline int64_t share(int64_t total, int64_t parts, int64_t i) noexcept nogi
 
 
 cdef inline int64_t aligned(int64_t n) noexcept nogil:
+    """n bytes, rounded up to whole cache lines."""
     return (n + 63) // 64 * 64
 
 
 cdef inline bint clips(const lk_epilogue *epilogue, const char *y, float *limits, bint pads) noexcept nogil:
-    """Whether all that follows the sums is a clip that a kernel can do before it stores; its limits."""
+    """Whether the epilogue is only a clip, which a micro-kernel can do before it stores; sets its limits."""
     if epilogue == NULL or epilogue.activation != LK_CLIP or (epilogue.add != NULL and epilogue.add != y):
         return False
     limits[0], limits[1] = epilogue.lo, epilogue.hi
@@ -48,7 +47,7 @@ cdef struct ChannelRows:
     lk_gemm tile
     lk_epilogue epilogue
     float limits[2]
-    bint has_epilogue           # something follows that the tile does not do itself
+    bint has_epilogue       # there is one, and the micro-kernel does not do it itself
     int64_t row[MAX_ROWS]
     int64_t c_row[MAX_ROWS]
     int64_t c_col[MAX_COLS]
@@ -59,11 +58,11 @@ cdef class Executor:
     cdef lk_epilogue_fn epilogue_kernel
     cdef Geometry g
     cdef int mr, nr, lanes
-    cdef int64_t total              # tiles in all
+    cdef int64_t total              # tasks in all
     cdef int64_t ws_thread          # bytes of workspace per thread
     cdef readonly int threads
-    cdef bint accumulates           # can add to what the output holds
-    cdef public bint positive       # zeros that come out are
+    cdef bint accumulates           # can add to what the output holds: a residual that is the output itself
+    cdef public bint positive       # results of -0 become +0
 
     cdef void run(self, const char *x, const float *w, const float *bias, const lk_epilogue *epilogue, char *y,
                   char *workspace, int64_t chunk, int64_t chunks) noexcept nogil
@@ -72,8 +71,8 @@ cdef class Executor:
     cdef list positions(self, bint leaves_out)
     cdef tuple pixels_of(self, int64_t x_image, const int64_t *x_pixel, int64_t y_image, const int64_t *y_pixel,
                          bint leaves_out)
-    cdef void epilogue_rows(self, const lk_epilogue *epilogue, char *y, int64_t offset, const int64_t *row, int64_t rows,
-                          int64_t channel, int64_t count) noexcept nogil
+    cdef void epilogue_rows(self, const lk_epilogue *epilogue, char *y, int64_t offset, const int64_t *row,
+                            int64_t rows, int64_t channel, int64_t count) noexcept nogil
     cdef void channel_rows(self, ChannelRows *r, const lk_epilogue *epilogue, const char *y, int64_t filter_step,
                            int64_t channel_step) noexcept nogil
     cdef void channel_tile(self, ChannelRows *r, const char *y, int64_t channel) noexcept nogil

@@ -1,10 +1,10 @@
-"""What every convolution's loop nest is made of: its geometry, a tile, a workspace per thread.
+"""What the loop nests of all convolutions share: geometry, a micro-kernel, a workspace per thread.
 
     y[n, o, p] = bias[o] + sum over c, k of x[n, c, stride*p + dilation*k - before] * w[o, c, k]
 
-Spatial axes are always three, depth height width; one that a problem does not have has size 1.
-All strides are in bytes. Work is one flat range of tiles that the threads share evenly, in one parallel
-region; a tile is always computed whole and by one thread, so the results of a plan do not depend on their number.
+There are always three spatial axes: depth, height, width; an axis that a problem does not have has size 1.
+All strides are in bytes. The work is one flat range of tasks that the threads share evenly, in one parallel region.
+A tile is computed by one thread, in one piece, so the results of a plan do not depend on the number of threads.
 """
 
 from cython.parallel cimport parallel
@@ -49,7 +49,11 @@ class LoopNest(NamedTuple):
 
 
 class Footprint(NamedTuple):
-    """What a run touches, in bytes. Source and destination: of each part its steps, (first, last, stride), and its run."""
+    """The memory that a run touches.
+
+    Source and destination are parts: of each the steps (first index, last index, byte stride), and the contiguous bytes
+    at every step. Filter and bias are counts of bytes.
+    """
 
     source: tuple
     destination: tuple
@@ -61,7 +65,7 @@ NOTHING = Footprint((), (), 0, 0)
 
 
 cdef class Executor:
-    """What both ways share: the tile, the geometry, a workspace per thread."""
+    """The base class: a micro-kernel, the geometry, a workspace per thread. A subclass implements `part`."""
 
     def __init__(self, nest):
         cdef const lk_kernel *row = row_named(nest.kernel)
@@ -73,9 +77,9 @@ cdef class Executor:
 
     cdef void run(self, const char *x, const float *w, const float *bias, const lk_epilogue *epilogue, char *y,
                   char *workspace, int64_t chunk, int64_t chunks) noexcept nogil:
-        """One of `chunks` that together are the whole: each has a task for every thread, or none.
+        """Run one of `chunks`, which together are all the work: each has a task for every thread, or none.
 
-        They are cut by the threads that the plan has, for those that are granted may change from chunk to chunk.
+        Chunks are cut by the plan's number of threads, since the number that the system grants may change meanwhile.
         """
         cdef int tid = 0, n = 1, threads = team(self.threads)
         cdef int64_t rounds = ceil_div(self.total, self.threads), first = rounds * chunk // chunks * self.threads
@@ -96,11 +100,11 @@ cdef class Executor:
         pass
 
     def footprint(self):
-        """What a run touches, from the fields that it reads: see `Footprint`."""
+        """The memory that a run touches, computed from the fields that `part` reads: see `Footprint`."""
         raise NotImplementedError
 
     cdef list positions(self, bint leaves_out):
-        """The first and last input position along each axis; those outside if taps there are not left out."""
+        """The first and last input position read along each axis; if `leaves_out`, without those in the padding."""
         cdef Geometry *g = &self.g
         found = []
         for i in range(3):
@@ -112,16 +116,16 @@ cdef class Executor:
 
     cdef tuple pixels_of(self, int64_t x_image, const int64_t *x_pixel, int64_t y_image, const int64_t *y_pixel,
                          bint leaves_out):
-        """The steps between the pixels that are read, and between those that are written, of these strides."""
+        """The steps of the pixels that are read, and of those that are written, given their strides."""
         reads, writes = [(0, self.g.n - 1, x_image)], [(0, self.g.n - 1, y_image)]
         for i, (first, last) in enumerate(self.positions(leaves_out)):
             reads.append((first, last, x_pixel[i]))
             writes.append((0, self.g.out[i] - 1, y_pixel[i]))
         return reads, writes
 
-    cdef void epilogue_rows(self, const lk_epilogue *epilogue, char *y, int64_t offset, const int64_t *row, int64_t rows,
-                          int64_t channel, int64_t count) noexcept nogil:
-        """What follows the sums, on rows of `count` outputs at y + offset that begin with `channel`."""
+    cdef void epilogue_rows(self, const lk_epilogue *epilogue, char *y, int64_t offset, const int64_t *row,
+                            int64_t rows, int64_t channel, int64_t count) noexcept nogil:
+        """Apply the epilogue to rows of `count` outputs, at y + offset + row[i], the first of them of `channel`."""
         cdef lk_epilogue f = epilogue[0]
         f.y, f.row, f.rows, f.count = y + offset, row, rows, count
         if f.add != NULL:
@@ -132,7 +136,7 @@ cdef class Executor:
 
     cdef void channel_rows(self, ChannelRows *r, const lk_epilogue *epilogue, const char *y, int64_t filter_step,
                            int64_t channel_step) noexcept nogil:
-        """Set up a tile whose rows are output channels, `filter_step` and `channel_step` bytes apart."""
+        """Set up a tile whose rows are output channels: the byte steps from one to the next in the filter and in y."""
         cdef int i
         cdef bint onto = epilogue != NULL and epilogue.add == y
         cdef bint clip = clips(epilogue, y, r.limits, False)
@@ -152,7 +156,7 @@ cdef class Executor:
         r.tile.blocks, r.tile.accumulate, r.tile.positive = 1, onto, self.positive
 
     cdef void channel_tile(self, ChannelRows *r, const char *y, int64_t channel) noexcept nogil:
-        """Compute a tile that begins with output `channel`, and what follows it."""
+        """Compute a tile whose first row is output `channel`, and apply its epilogue."""
         self.micro_kernel(&r.tile)
         if r.has_epilogue:
             self.epilogue_rows(&r.epilogue, <char *>y, r.tile.c - y, r.c_row, r.tile.rows, channel, r.tile.cols)

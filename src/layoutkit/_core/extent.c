@@ -1,9 +1,9 @@
-/* extent_f32: how large and how small the rows of a filter get, and whether all is finite; see lk_extent in kernels.h.
+/* extent_f32: the range of magnitudes of a filter, and whether all of it is finite; see lk_extent in kernels.h.
  *
  *   most = max_i m[i]      least = min_{i: m[i] > 0} m[i]      m[i] = max_j |w[i][j]|
  *
- * Magnitudes are compared as their bits, in whose order Inf and NaN come last.
- * Region: the last vector of a row, by masks.
+ * Magnitudes are compared by their bits, an order in which Inf and NaN come last.
+ * Edges: a partial last vector of a row is loaded by a mask.
  */
 #include "kernels.h"
 #include "vector.h"

@@ -1,8 +1,8 @@
-"""Convolution by the shared register tile where pixels are innermost (NCHW): rows of the tile are output channels.
+"""Convolution as a GEMM where pixels are innermost (NCHW): rows of the register tile are output channels.
 
     C[i][j] = sum A[i][k] B[k][j]    i: output channels; j: output pixels of one image
 
-The pixels are packed into panels unless they already lie as one (1x1). planes.pyx reads them where they lie.
+The pixels are packed into panels, unless they are one already (1x1). planes.pyx reads them in place.
 """
 
 from libc.stdint cimport int64_t
@@ -15,20 +15,21 @@ from .registry cimport lk_epilogue, lk_gemm
 
 
 cdef class FilterRows(Executor):
-    """Rows of the tile are output channels, columns are output pixels of one image.
+    """Rows of the register tile are output channels, columns are output pixels of one image.
 
     Parameters
     ----------
     nest : LoopNest
-        Strides (n, c, d, h, w) of the input and (n, c) of the output, whose pixels lie dense; a gemm row.
+        Strides (n, c, d, h, w) of the input and (n, c) of the output, whose pixels are contiguous; a gemm row.
     channels : (input, output)
         Channels of a group.
     in_place : bool
-        The input's pixels are the panel (1x1, stride 1, no padding, dense): nothing is gathered.
+        The input's pixels are the panel (1x1, stride 1, no padding, contiguous): nothing is packed.
     by_channel : bool
-        Sums go through channels first, and for each through the taps.
+        Sums go through channels, and for each channel through the taps.
 
-    The filter is [groups][output channels][taps][input channels] floats (as summed), the bias [groups][output channels].
+    The filter is [groups][output channels][taps][input channels] floats (as summed), the bias [groups][output
+    channels].
     """
 
     cdef int64_t x_stride[5]
@@ -99,7 +100,7 @@ cdef class FilterRows(Executor):
             task += 1
 
     cdef void gather_panel(self, const char *x, int64_t first, int64_t cols, float *panel) noexcept nogil:
-        """What output pixels [first, first + cols) read, a row of nr floats for every tap and channel, as summed."""
+        """Pack what output pixels [first, first + cols) read: nr floats per tap and channel, in order of summation."""
         cdef const Geometry *g = &self.g
         cdef int64_t c, a, b, k, left, p, q, run, lo, hi, j
         cdef int64_t at[3]

@@ -1,10 +1,11 @@
-/* gemm_<mr>x<nr>_f32: the register tile that computes almost everything; see lk_gemm in kernels.h.
+/* gemm_<mr>x<nr>_f32: the micro-kernel that computes almost everything; see lk_gemm in kernels.h.
  *
  *   C[i][j] (+)= sum_t sum_q sum_k A[t][q][i][k] * B[t][q][k][j]
  *
- * mr rows x nv vectors of C stay in registers until all taps are summed. Row pointers live on the stack,
- * read once per 4 k: more rows than general registers cost nothing that way.
- * Regions: rows < mr and vectors < nv are tiles of their own; of a ragged last vector lanes are stored by masks.
+ * The register tile, mr rows x nv vectors of C, stays in registers until all taps are summed. Row pointers are kept on
+ * the stack and read once per 4 k, so there may be more rows than general registers at no cost.
+ * Edges: fewer rows than mr or vectors than nv have micro-kernels of their own; a partial last vector is stored by
+ *    masks.
  */
 #include "kernels.h"
 #include "vector.h"
@@ -17,7 +18,7 @@
 
 LK_INLINE vf splat(float x) { return x - (vf){}; }
 
-/* One vector of C where something is to be heeded: a ragged end, halves, a sum of the last vector. */
+/* Stores one vector of C in the cases that need care: a partial vector, halves, accumulation. */
 static __attribute__((noinline)) void store(char *c, vf v, const int64_t *col, int tail, const lk_gemm *g)
 {
     if (g->accumulate) {
@@ -51,12 +52,12 @@ LK_INLINE void step(vf *acc, const char *const *p, int64_t k, const float *b, co
     }
 }
 
-/* The last LK_UNROLL steps row by row, each stored at once: stores between multiplications cost nothing, but of more
- * than a dozen in a row the rest hold up those of the next tile (24: 35 cycles on Zen 5). */
+/* The last LK_UNROLL steps, row by row, each row stored as soon as it is complete. Stores among multiplications cost
+ * nothing, but a run of more than a dozen delays the stores of the next tile (24 in a row: 35 cycles on Zen 5). */
 LK_INLINE void end_rows(vf *acc, const lk_gemm *g, const char *const *p, int64_t k, const float *b, const int mr,
                         const int nv, const int clip)
 {
-    const int kept = LK_VB == 64 && nv <= 2 ? 2 : 1; /* rows of B that registers have room for */
+    const int kept = LK_VB == 64 && nv <= 2 ? 2 : 1; /* rows of B that fit in registers */
     const vf lo = clip ? splat(g->clip[0]) : (vf){}, hi = clip ? splat(g->clip[1]) : (vf){};
     const int64_t *const row = g->c_row;
     const float *bu[LK_UNROLL];
@@ -98,7 +99,7 @@ LK_INLINE void end_rows(vf *acc, const lk_gemm *g, const char *const *p, int64_t
     }
 }
 
-/* What the sums begin with. */
+/* The initial value of each sum: the bias, 0, or what C holds. */
 LK_INLINE void begin(vf *acc, const lk_gemm *g, const int tail, const int mr, const int nv)
 {
     if (g->resume)
@@ -120,7 +121,7 @@ LK_INLINE void begin(vf *acc, const lk_gemm *g, const int tail, const int mr, co
                                                 : (vf){};
 }
 
-/* What follows the sums, and their stores. */
+/* Everything after the sums: signs of zero, pads, clip, accumulation, stores. */
 LK_INLINE void end(vf *acc, const lk_gemm *g, const int tail, const int mr, const int nv)
 {
     if (g->positive)
@@ -180,7 +181,7 @@ LK_INLINE void end(vf *acc, const lk_gemm *g, const int tail, const int mr, cons
     }
 }
 
-/* One tap, one block, every row inside, rows of B by b_row. */
+/* One tap and one block, no row in the padding, rows of B at b_row. */
 LK_INLINE void micro_kernel_by_rows(const lk_gemm *g, const int mr, const int nv)
 {
     const int tail = g->cols % LK_LANES;
@@ -206,20 +207,20 @@ LK_INLINE void micro_kernel_by_rows(const lk_gemm *g, const int mr, const int nv
 LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv)
 {
     const int tail = g->cols % LK_LANES;
-    /* the tap that ends by rows */
+    /* the tap whose last steps end_rows does; -1: none */
     const int64_t last_tap =
         g->accumulate || g->c_split || g->positive || tail || g->pads || g->kb_last < LK_UNROLL ? -1 : g->taps - 1;
-    vf acc[MAX_MR * 2]; /* fixed sizes: arrays of variable size would stay in memory */
+    vf acc[MAX_MR * 2]; /* a constant size: gcc keeps variable-length arrays in memory */
     begin(acc, g, tail, mr, nv);
     const float *b = g->b;
     const int64_t ldb = g->ldb;
     const char *fetch = g->to_prefetch, *const fetch_end = fetch + g->to_prefetch_bytes;
     const int64_t *next = g->next_c_row, *const next_end = next ? next + mr : NULL;
     const char *p[MAX_MR];
-    int inside = 0; /* p holds rows that all read the input: then it fits every tap and block */
+    int inside = 0; /* p points to rows that are all inside the input: valid for every tap and block */
     for (int64_t t = 0; t < g->taps; t++) {
         const uint32_t mask = g->mask ? g->mask[t] << (32 - mr) : ~0u << (32 - mr);
-        if (!mask) { /* padding under every row */
+        if (!mask) { /* every row is in the padding */
             b += ((g->blocks - 1) * g->kb + g->kb_last) * ldb;
             continue;
         }
@@ -242,11 +243,11 @@ LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv)
             }
             const int64_t stop = k + 4 * (q + 1 < g->blocks ? g->kb : g->kb_last);
             const int last = t == last_tap && q + 1 == g->blocks;
-            if (last) /* what the unrolled loop leaves over, beforehand */
+            if (last) /* the remainder of the unrolled loop goes first */
                 for (; (stop - k) % (4 * LK_UNROLL); k += 4, b += ldb)
                     step(acc, p, k, b, mr, nv);
             for (const int64_t end = stop - 4 * (last ? 2 * LK_UNROLL : LK_UNROLL); k <= end; k += 4 * LK_UNROLL) {
-                /* keeps gcc from turning mr stack slots into mr induction variables */
+                /* keeps gcc from making mr induction variables of mr stack slots */
                 __asm__ volatile("" : "+r"(k));
 #pragma GCC unroll 4
                 for (int u = 0; u < LK_UNROLL; u++)
@@ -282,13 +283,13 @@ LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv)
 #define CASES4(VARIANT, NV) CASE(VARIANT, 1, NV) CASE(VARIANT, 2, NV) CASE(VARIANT, 3, NV) CASE(VARIANT, 4, NV)
 #define CASES6(VARIANT, NV) CASES4(VARIANT, NV) CASE(VARIANT, 5, NV) CASE(VARIANT, 6, NV)
 #define CASES12(VARIANT, NV) \
-    CASES6(VARIANT, NV) CASE(VARIANT, 7, NV) CASE(VARIANT, 8, NV) CASE(VARIANT, 9, NV) CASE(VARIANT, 10, NV) CASE(VARIANT, 11, NV) \
-    CASE(VARIANT, 12, NV)
+    CASES6(VARIANT, NV) CASE(VARIANT, 7, NV) CASE(VARIANT, 8, NV) CASE(VARIANT, 9, NV) CASE(VARIANT, 10, NV) \
+    CASE(VARIANT, 11, NV) CASE(VARIANT, 12, NV)
 #define VECTORS(VARIANT, NV, CASES) \
     if (nv == NV) \
         switch (g->rows) { CASES(VARIANT, NV) }
 
-/* A function of its own for each way: gcc 12 allots registers worse where both are in one. */
+/* One function per variant: gcc 12 allocates registers worse when both are in one function. */
 #define KERNEL(STEM, SIZES) \
     static __attribute__((noinline)) void STEM##_by_rows(const lk_gemm *g) \
     { \
@@ -308,7 +309,8 @@ LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv)
 #if LK_VB == 64
 #define SIZES_12X32(VARIANT) VECTORS(VARIANT, 2, CASES12) else VECTORS(VARIANT, 1, CASES12)
 #define SIZES_6X64(VARIANT) \
-    VECTORS(VARIANT, 4, CASES6) else VECTORS(VARIANT, 3, CASES6) else VECTORS(VARIANT, 2, CASES6) else VECTORS(VARIANT, 1, CASES6)
+    VECTORS(VARIANT, 4, CASES6) else VECTORS(VARIANT, 3, CASES6) else VECTORS(VARIANT, 2, CASES6) \
+    else VECTORS(VARIANT, 1, CASES6)
 KERNEL(gemm_12x32_f32, SIZES_12X32)
 KERNEL(gemm_6x64_f32, SIZES_6X64)
 
@@ -318,7 +320,8 @@ const lk_kernel LK_NAME(lk_rows_gemm)[] = {
     LK_LAST_ROW,
 };
 #elif LK_VB == 32
-#define SIZES_4X24(VARIANT) VECTORS(VARIANT, 3, CASES4) else VECTORS(VARIANT, 2, CASES4) else VECTORS(VARIANT, 1, CASES4)
+#define SIZES_4X24(VARIANT) \
+    VECTORS(VARIANT, 3, CASES4) else VECTORS(VARIANT, 2, CASES4) else VECTORS(VARIANT, 1, CASES4)
 #define SIZES_6X16(VARIANT) VECTORS(VARIANT, 2, CASES6) else VECTORS(VARIANT, 1, CASES6)
 KERNEL(gemm_4x24_f32, SIZES_4X24)
 KERNEL(gemm_6x16_f32, SIZES_6X16)

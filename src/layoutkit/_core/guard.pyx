@@ -1,8 +1,9 @@
-"""Locks and undone changes that neither a signal nor a fork loses.
+"""Locks, and changes that are undone, safe against signals and forks.
 
-What a signal's handler raises, KeyboardInterrupt first of all, may come between any two steps of Python: after a lock was
-taken and before `try`, at the first step of an ``__exit__``, and in Python 3.14 after the ``__enter__`` of a `with`
-too. It does not come here: compiled code has no such steps. What a `with` has not left is left when its object dies.
+The exception of a signal handler, such as KeyboardInterrupt, may be raised between any two Python instructions: after a
+lock was taken and before `try`, at the first instruction of an ``__exit__``, in Python 3.14 also after the
+``__enter__`` of a `with`. Compiled code is not interrupted like that. A `with` that was not left is left when its
+object dies.
 """
 
 from threading import Lock as _Lock
@@ -13,7 +14,7 @@ cimport cython
 from .process cimport forks
 
 cdef enum:
-    ATTEMPTS = 1000  # to undo, each of them cut short by a signal
+    MAX_ATTEMPTS = 1000  # to undo a change, each of them interrupted by a signal
 
 
 @cython.no_gc
@@ -38,12 +39,12 @@ cdef class _Held:
 
 
 cdef class Lock:
-    """A lock of each process: the child of a fork, in which nobody would release its parent's, has its own.
+    """A lock per process: the child of a fork has its own, since nobody there would release that of its parent.
 
     Parameters
     ----------
     again : bool
-        Whether a thread that has it may take it again.
+        Whether the thread that holds it may take it again.
     """
 
     cdef dict locks  # by forks()
@@ -53,7 +54,7 @@ cdef class Lock:
         self.kind, self.locks = _RLock if again else _Lock, {}
 
     def held(self, double timeout=-1):
-        """``with lock.held():``; TimeoutError if it is not free within `timeout` seconds, which are endless if negative."""
+        """``with lock.held():``; TimeoutError if it is not free within `timeout` seconds; negative: no limit."""
         cdef _Held held = _Held.__new__(_Held)
         cdef int process = forks()
         held.lock = self.locks.get(process)
@@ -64,9 +65,10 @@ cdef class Lock:
 
 
 cdef class Undone:
-    """``with Undone(do, undo):`` a change that is undone whatever comes.
+    """``with Undone(do, undo):`` a change that is undone in any case.
 
-    A signal may cut both short: `undo` is called until it has come to its end, also if `do` has not, and must bear that.
+    A signal may interrupt `do` and `undo`. `undo` is called again until it completes, also if `do` did not complete: it
+    must allow for both.
     """
 
     cdef object do, undo
@@ -95,7 +97,7 @@ cdef class Undone:
         if not self.entered:
             return
         self.entered = False
-        for i in range(ATTEMPTS):
+        for i in range(MAX_ATTEMPTS):
             try:
                 self.undo()
                 break

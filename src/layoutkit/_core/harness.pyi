@@ -3,33 +3,35 @@ from collections.abc import Sequence
 import numpy as np
 
 def move(
-    name: str, src: int, dst: int, n: Sequence[int], s: Sequence[int], d: Sequence[int], stream: bool = False,
-    prefetch_bytes: int = 0, outer: Sequence[int] = (0, 0, 0, 0), valid: int = 0, pad: bytes | None = None,
+    name: str, src: int, dst: int, n: Sequence[int], s: Sequence[int], d: Sequence[int], *,
+    stream: bool = False, prefetch_bytes: int = 0, outer: Sequence[int] = (0, 0, 0, 0), valid: int = 0,
+    pad: bytes | None = None,
 ) -> None: ...  # fmt: skip
 def convert(
-    name: str, src_type: int, dst_type: int, src: int, dst: int, n: Sequence[int], s0: int, d0: int,
+    name: str, src_type: int, dst_type: int, src: int, dst: int, n: Sequence[int], s0: int, d0: int, *,
     p: Sequence[int] = (0, 0), sub: int = 0, mul: int = 0, inv: int = 0, add: int = 0, divide: bool = False,
     alpha: float = 1, beta: float | None = None, stream: bool = False, prefetch_bytes: int = 0,
 ) -> None: ...  # fmt: skip
 def gemm(
-    name: str, a: int, row: np.ndarray, tap: np.ndarray, mask: np.ndarray | None, zero: np.ndarray, blocks: int,
-    block_stride: int, kb: int, kb_last: int, b: int, ldb: int, bias_col: int, bias_row: int, c: int,
-    c_row: np.ndarray, c_col: np.ndarray, split: bool, accumulate: bool, cols: int,
+    name: str, *, a: int, row: np.ndarray, tap: np.ndarray, zero: np.ndarray, kb: int, kb_last: int, b: int, ldb: int,
+    c: int, c_row: np.ndarray, c_col: np.ndarray, cols: int, mask: np.ndarray | None = None, blocks: int = 1,
+    block_stride: int = 0, bias_col: int = 0, bias_row: int = 0, c_split: bool = False, accumulate: bool = False,
     clip: Sequence[float] | None = None, prefetch_c: bool = False, pads: int = 0, resume: bool = False,
     positive: bool = False, b_row: np.ndarray | None = None,
 ) -> None: ...  # fmt: skip
 def winograd_in(
-    name: str, src: int, strides: Sequence[int], inside: Sequence[int], channels: int, block: int, block_stride: int,
-    v: int, v_stride: int, table: np.ndarray,
+    name: str, *, src: int, strides: Sequence[int], inside: Sequence[int], channels: int, block: int,
+    block_stride: int, v: int, v_stride: int, table: np.ndarray,
 ) -> None: ...  # fmt: skip
 def winograd_out(
-    name: str, m: int, m_stride: int, dst: int, strides: Sequence[int], rows: int, cols: int, channels: int,
+    name: str, *, m: int, m_stride: int, dst: int, strides: Sequence[int], rows: int, cols: int, channels: int,
     block: int, block_stride: int, bias: int, table: np.ndarray,
 ) -> None: ...  # fmt: skip
 def winograd_filter(
-    name: str, w: int, w_stride: int, count: int, width: int, gh: np.ndarray, gw: np.ndarray, u: int, u_stride: int,
+    name: str, *, w: int, w_stride: int, count: int, width: int, gh: np.ndarray, gw: np.ndarray, u: int,
+    u_stride: int,
 ) -> None: ...  # fmt: skip
 def strips(
-    name: str, x: int, x_strides: Sequence[int], w: int, bias: int, y: int, y_strides: Sequence[int], rows: int,
+    name: str, *, x: int, x_strides: Sequence[int], w: int, bias: int, y: int, y_strides: Sequence[int], rows: int,
     cols: int, step: int, left: int, right: int, top: int, bottom: int, vectors: int, positive: bool = False,
 ) -> None: ...  # fmt: skip

@@ -1,18 +1,19 @@
-"""Runs one kernel row on raw addresses: what the tests and the kernel benchmark drive, nothing else.
+"""Runs one kernel row on raw addresses, for the tests only.
 
-The caller vouches for every address, size and stride.
+The caller is responsible for every address, size and stride. Keywords are fields of the structures in kernels.h.
 """
 
 from libc.stdint cimport int64_t, uint32_t
 
 from .registry cimport (
     lk_convert, lk_convert_fn, lk_gemm, lk_gemm_fn, lk_kernel, lk_move, lk_move_fn, lk_strips, lk_strips_fn,
-    lk_winograd_filter, lk_winograd_filter_fn, lk_winograd_in, lk_winograd_in_fn, lk_winograd_out, lk_winograd_out_fn, row_named,
+    lk_winograd_filter, lk_winograd_filter_fn, lk_winograd_in, lk_winograd_in_fn, lk_winograd_out, lk_winograd_out_fn,
+    row_named,
 )
 
 
-def move(str name, size_t src, size_t dst, n, s, d, bint stream=False, prefetch_bytes=0, outer=(0, 0, 0, 0), valid=0,
-         const unsigned char[::1] pad=None):
+def move(str name, size_t src, size_t dst, n, s, d, *, bint stream=False, prefetch_bytes=0, outer=(0, 0, 0, 0),
+         valid=0, const unsigned char[::1] pad=None):
     """Run a copy, transpose, gather or fill row; n, s, d are pairs (i0, i1), strides in bytes.
 
     `outer` is (in0, out_d0, in1, out_s1), `pad` 64 bytes; see lk_move in kernels.h.
@@ -29,8 +30,9 @@ def move(str name, size_t src, size_t dst, n, s, d, bint stream=False, prefetch_
     (<lk_move_fn>row.fn)(&m)
 
 
-def convert(str name, int src_type, int dst_type, size_t src, size_t dst, n, s0, d0, p=(0, 0), size_t sub=0,
-            size_t mul=0, size_t inv=0, size_t add=0, bint divide=False, alpha=1, beta=None, bint stream=False, prefetch_bytes=0):
+def convert(str name, int src_type, int dst_type, size_t src, size_t dst, n, s0, d0, *, p=(0, 0),
+            size_t sub=0, size_t mul=0, size_t inv=0, size_t add=0, bint divide=False, alpha=1, beta=None,
+            bint stream=False, prefetch_bytes=0):
     """Run a convert row on elements of types of convert.TYPES; see lk_convert in kernels.h. 0: no parameter."""
     cdef const lk_kernel *row = row_named(name)
     cdef lk_convert c
@@ -42,11 +44,11 @@ def convert(str name, int src_type, int dst_type, size_t src, size_t dst, n, s0,
     (<lk_convert_fn>row.fn)(&c)
 
 
-def gemm(str name, size_t a, const int64_t[::1] row, const int64_t[::1] tap, mask, const float[::1] zero,
-         blocks, block_stride, kb, kb_last, size_t b, ldb, size_t bias_col, size_t bias_row,
-         size_t c, const int64_t[::1] c_row, const int64_t[::1] c_col, bint split, bint accumulate, int cols, clip=None,
-         prefetch_c=False, int pads=0, bint resume=False, bint positive=False, const int64_t[::1] b_row=None):
-    """Run a gemm row; see lk_gemm in kernels.h. 0 for a bias: none; `prefetch_c`: prefetch C for writing."""
+def gemm(str name, *, size_t a, const int64_t[::1] row, const int64_t[::1] tap, const float[::1] zero, kb, kb_last,
+         size_t b, ldb, size_t c, const int64_t[::1] c_row, const int64_t[::1] c_col, int cols, mask=None, blocks=1,
+         block_stride=0, size_t bias_col=0, size_t bias_row=0, bint c_split=False, bint accumulate=False, clip=None,
+         bint prefetch_c=False, int pads=0, bint resume=False, bint positive=False, const int64_t[::1] b_row=None):
+    """Run a gemm row; see lk_gemm. 0 for a bias: none; `prefetch_c`: prefetch C for writing."""
     cdef const lk_kernel *kernel = row_named(name)
     cdef const uint32_t[::1] bits
     cdef lk_gemm g
@@ -61,7 +63,7 @@ def gemm(str name, size_t a, const int64_t[::1] row, const int64_t[::1] tap, mas
         g.b_row = &b_row[0]
     g.bias_col, g.bias_row = <const float *>bias_col, <const float *>bias_row
     g.c, g.c_row, g.c_col = <char *>c, &c_row[0], &c_col[0]
-    g.c_split, g.accumulate, g.resume, g.positive, g.pads = split, accumulate, resume, positive, pads
+    g.c_split, g.accumulate, g.resume, g.positive, g.pads = c_split, accumulate, resume, positive, pads
     g.rows, g.cols = row.shape[0], cols
     cdef float limits[2]
     g.to_prefetch, g.to_prefetch_bytes, g.clip, g.next_c, g.next_c_row = NULL, 0, NULL, g.c, NULL
@@ -73,8 +75,8 @@ def gemm(str name, size_t a, const int64_t[::1] row, const int64_t[::1] tap, mas
     (<lk_gemm_fn>kernel.fn)(&g)
 
 
-def strips(str name, size_t x, x_strides, size_t w, size_t bias, size_t y, y_strides, rows, cols, step, left, right,
-           top, bottom, vectors, bint positive=False):
+def strips(str name, *, size_t x, x_strides, size_t w, size_t bias, size_t y, y_strides, rows, cols, step, left,
+           right, top, bottom, vectors, bint positive=False):
     """Run a strips row; strides (row, col), 0 for the bias: none; see lk_strips in kernels.h."""
     cdef const lk_kernel *kernel = row_named(name)
     cdef lk_strips s
@@ -87,7 +89,7 @@ def strips(str name, size_t x, x_strides, size_t w, size_t bias, size_t y, y_str
     (<lk_strips_fn>kernel.fn)(&s)
 
 
-def winograd_in(str name, size_t src, strides, inside, channels, block, block_stride, size_t v, v_stride,
+def winograd_in(str name, *, size_t src, strides, inside, channels, block, block_stride, size_t v, v_stride,
                 const float[::1] table):
     """Run a winograd_in row; strides (row, col), inside (row0, row1, col0, col1); see lk_winograd_in in kernels.h."""
     cdef const lk_kernel *kernel = row_named(name)
@@ -99,7 +101,7 @@ def winograd_in(str name, size_t src, strides, inside, channels, block, block_st
     (<lk_winograd_in_fn>kernel.fn)(&g)
 
 
-def winograd_out(str name, size_t m, m_stride, size_t dst, strides, rows, cols, channels, block, block_stride,
+def winograd_out(str name, *, size_t m, m_stride, size_t dst, strides, rows, cols, channels, block, block_stride,
                  size_t bias, const float[::1] table):
     """Run a winograd_out row; strides (row, col); 0 for the bias: none; see lk_winograd_out in kernels.h."""
     cdef const lk_kernel *kernel = row_named(name)
@@ -111,8 +113,8 @@ def winograd_out(str name, size_t m, m_stride, size_t dst, strides, rows, cols, 
     (<lk_winograd_out_fn>kernel.fn)(&g)
 
 
-def winograd_filter(str name, size_t w, w_stride, count, width, const double[:, ::1] gh, const double[:, ::1] gw,
-                    size_t u, u_stride):
+def winograd_filter(str name, *, size_t w, w_stride, count, width, const double[:, ::1] gh,
+                    const double[:, ::1] gw, size_t u, u_stride):
     """Run a winograd_filter row; see lk_winograd_filter in kernels.h."""
     cdef const lk_kernel *kernel = row_named(name)
     cdef lk_winograd_filter g

@@ -1,4 +1,4 @@
-/* Which instruction sets were compiled, which of them this CPU runs, and all their rows. */
+/* The instruction sets that were compiled, which of them this CPU runs, and all rows. */
 #include "kernels.h"
 
 #include <stddef.h>
@@ -22,8 +22,10 @@ int lk_isa_supported(int isa)
     return 0;
 }
 
-/* One array a family and instruction set, best first. */
-#define FAMILIES(isa) ROWS(gemm, isa) ROWS(depthwise, isa) ROWS(strips, isa) ROWS(epilogue, isa) ROWS(move, isa) ROWS(panel, isa) ROWS(convert, isa) ROWS(peak, isa) ROWS(winograd, isa) ROWS(extent, isa)
+/* One array of rows per family and instruction set, best instruction set first. */
+#define FAMILIES(isa) \
+    ROWS(gemm, isa) ROWS(depthwise, isa) ROWS(strips, isa) ROWS(epilogue, isa) ROWS(move, isa) ROWS(panel, isa) \
+    ROWS(convert, isa) ROWS(peak, isa) ROWS(winograd, isa) ROWS(extent, isa)
 #ifdef LK_X86
 #define ALL FAMILIES(avx512) FAMILIES(avx2) FAMILIES(portable)
 #else

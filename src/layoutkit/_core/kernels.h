@@ -1,8 +1,8 @@
-/* The contracts of every kernel, and the row that registers one.
+/* The contract of every family of micro-kernels, and the row that registers a kernel.
  *
- * A kernel does one tile on one thread; loops, blocking, packing and threads live outside, in Cython.
- * Each family is one source, compiled once per instruction set (see meson.build); it ends with its rows.
- * To add a kernel: write the function, add its row. Dispatch, tests, benchmark and tuning read the rows.
+ * A micro-kernel computes one tile on one thread. Loops, blocking, packing and threads are Cython and live elsewhere.
+ * Each family is one source file, compiled once per instruction set (see meson.build). It ends with its rows.
+ * To add a kernel, write the function and add its row: dispatch, tests, benchmarks and tuning read the rows.
  */
 #ifndef LAYOUTKIT_KERNELS_H
 #define LAYOUTKIT_KERNELS_H
@@ -13,16 +13,17 @@ enum { LK_PORTABLE, LK_AVX2, LK_AVX512, LK_ISA_COUNT };
 
 /* C[i][j] (+)= sum over taps t, blocks q, k of A[t][q][i][k] * B[t][q][k][j], i < rows, j < cols.
  *
- * A is read by broadcast, so its strides are free: element k of row i is the float at
- *   a + row[i] + tap[t] + q * block_stride + 4 * k          (bytes)
- * or 0 where bit i of mask[t] is clear; then `zero` is read, kb zeros. k < kb, in the last block k < kb_last.
- * B is packed or strided: its (t, q, k) rows lie ldb floats apart (those of a tap, if there is b_tap), or, of one tap and
- * block, at b + b_row[k]; whole vectors are read.
- * A sum begins with the bias, or 0, and goes through taps, blocks and k in order, one FMA after another; if `positive`, a
- * zero that comes out is.
- * C is stored once, whole vectors at c + c_row[i] + c_col[v], or, if c_split, half vectors at
- * c_col[2v] and c_col[2v + 1]; of the last vector only the first cols % lanes floats, if that is not 0
- * (half a vector if c_split). c_split excludes accumulate.
+ * A: elements are read one by one and broadcast, so A may have any strides. Element k of row i is the float at
+ *      a + row[i] + tap[t] + q * block_stride + 4 * k          (bytes)
+ *    Where bit i of mask[t] is clear, that row is padding at that tap: `zero`, kb zeros, is read instead.
+ *    A block has kb elements, the last one kb_last.
+ * B: packed or strided. Rows (t, q, k) follow one another, ldb floats apart; with b_tap only those of one tap do. With
+ *    b_row, which allows one tap and one block, row k is at b + b_row[k]. Whole vectors are read.
+ * Sums: each begins with its bias, or 0, and goes through taps, blocks and k in this order, one FMA after another. If
+ *    `positive`, a result of -0 becomes +0.
+ * C: vector v of row i is at c + c_row[i] + c_col[v]. With c_split each vector is stored as two halves, at c_col[2v]
+ *    and c_col[2v + 1]. C is stored once, in whole vectors, except that only the first cols % lanes floats of the last
+ *    vector are stored if that is not 0 (half a vector if c_split). c_split and accumulate exclude each other.
  */
 typedef struct {
     const char *a;
@@ -33,46 +34,52 @@ typedef struct {
     int64_t taps, blocks, block_stride, kb, kb_last;
     const float *b;
     int64_t ldb;
-    const int64_t *b_tap; /* the rows of tap t begin at b + b_tap[t]; NULL: those of all taps follow one another */
+    const int64_t *b_tap; /* rows of tap t begin at b + b_tap[t]; NULL: the rows of all taps follow one another */
     const int64_t *b_row; /* or NULL */
-    const float *bias_col; /* a value per column (whole vectors), or NULL */
-    const float *bias_row; /* a value per row, or NULL */
+    const float *bias_col; /* one value per column, whole vectors are read; or NULL */
+    const float *bias_row; /* one value per row; or NULL */
     char *c;
     const int64_t *c_row, *c_col;
     int c_split;
-    int accumulate; /* C is read and added to, the biases as well if they are given */
-    int resume; /* sums begin with what C holds, those over earlier taps, and no bias; excludes accumulate, c_split */
+    int accumulate; /* the result, bias included, is added to what C holds */
+    int resume;     /* sums go on from what C holds, those over earlier taps; no bias, accumulate or c_split */
     int positive;
     int rows, cols;
-    int pads;          /* in the last so many columns zeros are stored, whatever was summed; a C that is added to has them */
-    const float *clip; /* C is clipped to [clip[0], clip[1]] at last, a NaN stays; or NULL */
-    const char *to_prefetch; /* fetched into L2 meanwhile, ahead_bytes of it: the filter that comes next */
+    int pads;          /* the last so many columns are stored as 0, whatever was summed; accumulate: C holds 0 there */
+    const float *clip; /* at last C is clipped to [clip[0], clip[1]], NaN stays NaN; or NULL */
+    const char *to_prefetch; /* prefetched into L2 during the computation: usually the part of the filter used next */
     int64_t to_prefetch_bytes;
-    const char *next_c; /* so are, to be written, `rows` rows of C that come soon, at next + next_row[i] + c_col[v] */
-    const int64_t *next_c_row; /* or NULL */
+    const char *next_c;        /* rows of C written soon, prefetched for writing: next_c + next_c_row[i] + c_col[v] */
+    const int64_t *next_c_row; /* `rows` of them; NULL: none */
 } lk_gemm;
 typedef void (*lk_gemm_fn)(const lk_gemm *);
 
-/* y[r][j] = bias + sum over channels c, rows of taps t, taps b of x[r][j][c][t][b] * w[c][t][b], r < rows (1 or 2): vectors
- * of output channels; each reads `depth` input channels, one if `order` is NULL. A sum begins with the bias and goes
- * through c, t, b in order, one FMA after another. If `positive`, a zero that comes out is.
+/* Depthwise convolution and that of small groups, for one or two output rows (r < rows) of vectors of output channels:
  *
- * Columns j come in tiles of at most the kernel's. In a tile, x[r][j][c][t][b] is the vector at
+ *   y[r][j] = bias + sum over channels c, rows of taps t, taps b of x[r][j][c][t][b] * w[c][t][b]
+ *
+ * Each output channel reads `depth` input channels; one, its own, if `order` is NULL. A sum begins with the bias and
+ * goes through c, t, b in this order, one FMA after another. If `positive`, a result of -0 becomes +0.
+ *
+ * Tiles: columns j come in tiles of at most the kernel's width. In a tile x[r][j][c][t][b] is the vector at
  *   x + tile.x + r * x_row + tap[t] + j * x_col + b * x_tap + vector * x_vector          (bytes)
- * or 0 if bit r of inside[t] is clear; y[r][j] is stored at y + tile.y + r * y_row + j * y_col + vector * y_vector.
- * If step is not 0, x_col == step * x_tap. Of x, lanes are read whose bit in x_mask[j * (step ? step : kw) + b] is
- * set, the others are 0; of y, those in y_mask[j] are written; `whole` says that all of both are set, `edges`
- * that all of y_mask are, and of x_mask all but some of the kw / 2 + 1 first and last ones, which are 0. The masks
- * reach as far as the kernel's widest tile would. Of each vector only x_lanes are read and y_lanes written;
- * `full` says that these are all.
- * square[t], if there is any: taps t .. t + 2 lie x_row apart and are inside for both output rows.
+ * or 0 if bit r of inside[t] is clear, and y[r][j] is stored at y + tile.y + r * y_row + j * y_col + vector * y_vector.
+ * A `step` other than 0 states that x_col == step * x_tap: columns share vectors of x.
  *
- * With `order`, lane i of x[..][c] is lane order[vector][c][i] of what lies at x_at[vector][c] instead of
- * vector * x_vector. With `copy` as well, vectors that are read whole read a copy, of `copies` rows of what the columns
- * read that begin at copy_at and are made where copy_inside says so; output row r reads row copy_tap[t] + r. It is in the
- * order of x_mask (no bit set: zeros), copy_pixel bytes each, copy_bytes[vector] of them from x_at[vector][0] on, for the
- * vectors that these suffice for. That is for columns that lie in few sets of the cache and would push each other out
- * between channels.
+ * Masks, a bit per lane: of x those of x_mask[j * (step ? step : kw) + b] are read, the others are 0; of y those of
+ * y_mask[j] are written. They are as long as the kernel's widest tile needs. `whole`: all bits of both are set.
+ * `edges`: all bits of y_mask are set, and those of x_mask too but for some of the first and last kw / 2 + 1, which are
+ * 0. Beside that, vector v reads only the lanes x_lanes[v] and writes only y_lanes[v]; `full[v]`: these are all lanes.
+ *
+ * square[t], where it is set: taps t .. t + 2 lie x_row apart and are inside the input for both output rows.
+ *
+ * Small groups (`order` given): lane i of x[..][c] is lane order[vector][c][i] of the vector at x_at[vector][c], which
+ * takes the place of vector * x_vector.
+ * Local copy (`copy` given as well): columns that lie in few sets of the cache would evict each other between channels.
+ * So full vectors read a copy of what the columns of a tile read: `copies` rows, row i from copy_at[i] on, made only
+ * where copy_inside[i] says so. Output row r reads row copy_tap[t] + r of the copy. A row has the pixels in the order
+ * of x_mask (zeros where no bit is set), copy_pixel bytes each, of which copy_bytes[vector] are filled, from
+ * x_at[vector][0] on. A copy serves the following vectors too, as far as its bytes suffice.
  */
 typedef struct {
     int64_t x, y;
@@ -84,7 +91,7 @@ typedef struct {
     int64_t x_row, x_col, x_tap, x_vector;
     const int64_t *tap;
     const uint32_t *inside, *square;
-    const float *clip; /* y is clipped to [clip[0], clip[1]], a NaN stays; or NULL */
+    const float *clip;     /* y is clipped to [clip[0], clip[1]], NaN stays NaN; or NULL */
     const float *w, *bias; /* [vectors][depth][taps][kw][lanes], [vectors][lanes] or NULL */
     char *y;
     int64_t y_row, y_col, y_vector;
@@ -100,10 +107,13 @@ typedef struct {
 } lk_depthwise;
 typedef void (*lk_depthwise_fn)(const lk_depthwise *);
 
-/* y[o][j] = bias + sum over a, b < 3 of x[step*o + a][step*j + b] * w[a][b], in this order, o < rows, j < cols: `vectors` of
- * channels that lie together, each of its own input channel. x[i][k] is the vector at x + i*x_row + k*x_col (bytes),
- * or 0 (and not read) if i is not in [top, bottom), if k is 0 and `left`, or the last and `right` (0 or 1 each).
- * step is 1 or 2, cols at most the kernel's and at least half of that. */
+/* Depthwise 3x3 down a strip of columns, for `vectors` of channels that lie together:
+ *
+ *   y[o][j] = bias + sum over a, b < 3 of x[step*o + a][step*j + b] * w[a][b], in this order, o < rows, j < cols
+ *
+ * x[i][k] is the vector at x + i*x_row + k*x_col (bytes). It is padding, 0 and not read, if i is not in [top, bottom),
+ * if `left` and k is 0, or if `right` and k is the last column read. step is 1 or 2; cols is at most the kernel's and
+ * at least half of that. */
 typedef struct {
     const char *x;
     int64_t x_row, x_col;
@@ -111,14 +121,16 @@ typedef struct {
     char *y;
     int64_t y_row, y_col, rows, top, bottom, vectors;
     int cols, step, left, right, positive;
-    const float *clip; /* y is clipped to [clip[0], clip[1]], a NaN stays; or NULL */
+    const float *clip; /* y is clipped to [clip[0], clip[1]], NaN stays NaN; or NULL */
 } lk_strips;
 typedef void (*lk_strips_fn)(const lk_strips *);
 
-/* y[i][j] = f(y[i][j] + add[i][j]), i < rows, j < count: rows of floats at y + row[i], and at add + row[i] unless add is
- * NULL; they may be the same. `what` names f: clip to [lo, hi], prelu by slope[i * slope_row + j * slope_col] (0 or 1
- * each), ... A NaN stays one. clip is exact, prelu rounds once; hardswish is within 3 ulp, silu and gelu_tanh are
- * within 4, gelu within 7. At -Inf these four are -0, what they tend to. */
+/* The epilogue, residual and activation: y[i][j] = f(y[i][j] + add[i][j]), i < rows, j < count.
+ *
+ * Row i is floats at y + row[i], and at add + row[i] unless add is NULL; the two may be the same memory. The activation
+ * f is one of the enumeration: clip to [lo, hi], prelu by slope[i * slope_row + j * slope_col] (strides 0 or 1), ..
+ * NaN stays NaN. clip is exact and prelu rounds once; hardswish is within 3 ulp, silu and gelu_tanh within 4, gelu
+ * within 7. At -Inf these four give -0, their limit. */
 enum { LK_IDENTITY, LK_CLIP, LK_PRELU, LK_SILU, LK_GELU, LK_GELU_TANH, LK_HARDSWISH };
 typedef struct {
     char *y;
@@ -134,17 +146,17 @@ typedef void (*lk_epilogue_fn)(const lk_epilogue *);
 
 /* dst[i0*d0 + i1*d1] = src[i0*s0 + i1*s1], i0 < n0, i1 < n1: elements of one width, strides in bytes.
  * copy:      s1 == d1 == width (runs of n1 elements)
- * transpose: s0 == d1 == width (the source runs along i0, the destination along i1)
+ * transpose: s0 == d1 == width (the source is contiguous along i0, the destination along i1)
  * gather:    any strides
  * fill:      src is one element, its strides are not read
  *
- * A transpose may have loops of two digits, so that it moves whole vectors where a block is shorter than one:
- * if in0 is not 0, i0 = a*in0 + b lies at a*out_d0 + b*d0 in the destination; likewise i1 with in1, out_s1 in the
- * source. Then n0 and n1 are at most LK_MAX_DIGITS.
- * If valid is not 0, only the first `valid` of n1 source elements exist (of an element of 128 bits and more: the
- * first `valid` bytes); the rest of the destination becomes `pad`, 64 bytes of repeated pad elements.
- * `stream` asks for stores that bypass the caches; `ahead`, if not 0, for the source that many bytes further
- * to be fetched meanwhile. A kernel may decline both. */
+ * Either loop of a transpose may be split in two digits, so that whole vectors are moved where a block is shorter than
+ * a vector. If in0 is not 0, i0 = a*in0 + b is at a*out_d0 + b*d0 in the destination; likewise in1 and out_s1 for i1 in
+ * the source. Then n0 and n1 are at most LK_MAX_DIGITS.
+ * If `valid` is not 0, the source has only the first `valid` of the n1 elements (of an element of 128 bits and more:
+ * the first `valid` bytes). The rest of the destination becomes `pad`, 64 bytes of repeated pad elements.
+ * `stream` asks for stores that bypass the caches. prefetch_bytes is the prefetch distance, from where the source is
+ * read to what is prefetched; 0: none. A kernel may ignore both. */
 typedef struct {
     const char *src;
     char *dst;
@@ -158,8 +170,9 @@ typedef struct {
 enum { LK_MAX_DIGITS = 1024 };
 typedef void (*lk_move_fn)(const lk_move *);
 
-/* `loops` around a leaf on elements of `width` bytes, outermost first: n steps of s and d bytes; `src`, `dst`: where
- * they begin. The loops make one range of `tasks`, which threads share. */
+/* A nest: `loops`, outermost first, around a leaf, one call of a kernel on elements of `width` bytes. Loop i has n[i]
+ * steps of s[i] bytes in the source and d[i] in the destination; `src` and `dst` are the offsets of the first element.
+ * The loops are flattened into one range of `tasks`, which threads share. */
 enum { LK_MAX_LOOPS = 32 };
 typedef struct {
     lk_move_fn fn;
@@ -169,24 +182,26 @@ typedef struct {
     int64_t n[LK_MAX_LOOPS], s[LK_MAX_LOOPS], d[LK_MAX_LOOPS];
 } lk_nest;
 
-/* Tasks [task, end) of a nest around transposes, each as a panel: see panel.c. scratch: LK_PANEL_BYTES, aligned to 64;
- * of a leaf, (n0 * width + 128) * n1 is at most LK_PANEL_IN_BYTES, and max(n0 * width, 64, width) * n1 at most LK_PANEL_OUT_BYTES. */
+/* Tasks [task, end) of a nest around transposes, each moved as a panel, see panel.c. scratch: LK_PANEL_BYTES, aligned
+ * to 64 bytes. A leaf fits if (n0 * width + 128) * n1 <= LK_PANEL_IN_BYTES and max(n0 * width, 64, width) * n1 <=
+ * LK_PANEL_OUT_BYTES. */
 enum { LK_PANEL_IN_BYTES = 192 << 10, LK_PANEL_OUT_BYTES = 192 << 10, LK_PANEL_TAILS_BYTES = 64 << 10 };
 enum { LK_PANEL_BYTES = 2 * LK_PANEL_IN_BYTES + LK_PANEL_OUT_BYTES + LK_PANEL_TAILS_BYTES + (8 << 10) };
-enum { LK_STAGING_BYTES = 128 << 10 }; /* bytes of the destination that are made in scratch */
+enum { LK_STAGING_BYTES = 128 << 10 }; /* of a staging buffer: a run of the destination made there and then copied */
 typedef void (*lk_panel_fn)(const lk_nest *, const char *src, char *dst, int64_t task, int64_t end, char *scratch);
 
-/* Winograd's transforms, tile by tile; F(m x m, 3 x 3) has n x n products, n = m + 2; 1 x m tiles transform along
- * the width only. The points are 0, +-p[0], +-p[1], .., infinity; `k` holds, as winograd.py derives them,
- *   e[0..P-1]                 of the product of all (x^2 - p^2), P pairs, without the leading 1
- *   f[0..P-2], p, p^2 .. p^(m-1)   for each pair: the same product without it, without the leading 1; its powers
- * Row 0 of BT is the former in even columns, so it and row 0 of G have the sign that makes column n - 2 a 1.
+/* The transforms of Winograd, tile by tile. F(m x m, 3 x 3) has n x n products, n = m + 2; 1 x m tiles are transformed
+ * along the width only. The points are 0, +-p[0], +-p[1], .., infinity. The table `k`, derived in winograd.py, holds
+ *   e[0..P-1]                      coefficients of the product of all (x^2 - p^2), P pairs, without the leading 1
+ *   f[0..P-2], p, p^2 .. p^(m-1)   for each pair: the same product without its own factor, and the powers of p
+ * Row 0 of BT is the first of these polynomials in even columns. So row 0 of BT and of G carry the sign that makes
+ * column n - 2 of BT a 1.
  *
  * in:     v[t * v_stride + c] = (BT d B)[t], d[i][j] the float c at src + i*row + j*col (bytes), 0 outside
- *         [row0, row1) x [col0, col1). Whole vectors are written: up to `channels`, and past it up to the next one.
- * out:    y[i][j] at dst + i*row + j*col = bias + (AT m A)[i][j], i < rows, j < cols; m read as v was written.
- * Channels lie in runs of `block` floats, block_stride bytes apart, whole runs; block >= channels: one run, exactly
- * `channels` floats long. Blocks are whole vectors or half ones. */
+ *         [row0, row1) x [col0, col1). Whole vectors are written, so up to a vector past `channels`.
+ * out:    y[i][j] at dst + i*row + j*col = bias + (AT m A)[i][j], i < rows, j < cols; m is laid out as v.
+ * Channels lie in whole runs of `block` floats, block_stride bytes apart. block >= channels: one run of exactly
+ * `channels` floats. A block is a multiple of a vector, or half a vector. */
 typedef struct {
     const char *src;
     int64_t row, col;
@@ -210,8 +225,8 @@ typedef struct {
 } lk_winograd_out;
 typedef void (*lk_winograd_out_fn)(const lk_winograd_out *);
 
-/* u[t * u_stride + o] = (G w_o G^T)[t], o < count, 0 up to `width` (whole vectors); computed in double.
- * w_o: rh x rw floats at w + o * w_stride, dense. G: nh x rh and nw x rw. */
+/* The filter's transform: u[t * u_stride + o] = (G w_o G^T)[t] for o < count, 0 for the rest up to `width`, which is
+ * whole vectors. Computed in double. w_o: rh x rw contiguous floats at w + o * w_stride. gh: nh x rh, gw: nw x rw. */
 typedef struct {
     const float *w;
     int64_t w_stride;
@@ -223,8 +238,8 @@ typedef struct {
 } lk_winograd_filter;
 typedef void (*lk_winograd_filter_fn)(const lk_winograd_filter *);
 
-/* Of rows of `count` floats that follow one another, their largest magnitudes, as bits: the most of them, and the least
- * of those that are not 0; 0 if there is none. Inf has 0x7f800000, a NaN more. */
+/* Of each of `rows` contiguous rows of `count` floats the largest magnitude is taken. `most` is the largest of these,
+ * `least` the smallest that is not 0 (0: there is none), both as the bits of a float: Inf is 0x7f800000, a NaN more. */
 typedef struct {
     const float *w;
     int64_t rows, count;
@@ -232,17 +247,19 @@ typedef struct {
 } lk_extent;
 typedef void (*lk_extent_fn)(lk_extent *);
 
-/* The types that conversions know, and which bits mean what. */
+/* The element types of conversions. */
 enum { LK_F32, LK_F64, LK_F16, LK_BF16, LK_S32, LK_S8, LK_U8, LK_TYPE_COUNT };
 
-/* dst[i0*d0 + i1*(its width)] = the number src[i0*s0 + i1*(its width)], i0 < n0, i1 < n1; strides in bytes:
+/* Converts n0 rows of n1 contiguous elements; s0 and d0 are the bytes from row to row. Each element:
  *   v   = (src - sub) * mul, or src / mul if `divide`
- *   v   = alpha * v, if `sum` + beta * (dst - add)
- *   dst = v rounded to the type of dst (nearest even), + add, saturated if an integer
- * Every operation is one of f32 or f64, the type of the row, which must hold both types exactly. A NaN becomes the
- * integer 0 + add. sub, mul, add are NULL (0, 1, 0) or arrays of f32 or f64 of which element i0*p0 + i1*p1 counts.
- * `add` is for integers only. inv is NULL, or where dst is an integer and no |mul| beyond 2^60 or below 2^-60: 1 / mul. `stream` asks for stores that bypass the caches; the caller ends with a fence.
- * `ahead`, if not 0, asks for the source that many bytes further to be fetched meanwhile. */
+ *   v   = alpha * v, and + beta * (dst - add) if `sum`
+ *   dst = v rounded to the type of dst (to nearest even), + add, saturated if that is an integer type
+ * All of it is computed in the row's type, f32 or f64, in which the values of both types must be exact. NaN becomes the
+ * integer 0 + add.
+ * sub, mul and add are NULL (0, 1, 0) or arrays of the row's type, of which element i0*p0 + i1*p1 applies to (i0, i1).
+ * add is for integer destinations only. inv is NULL or 1 / mul, allowed where dst is an integer and 2^-60 <= |mul| <=
+ * 2^60. `stream` asks for stores that bypass the caches; the caller ends with a fence. prefetch_bytes is the prefetch
+ * distance in the source; 0: none. */
 typedef struct {
     const char *src;
     char *dst;
@@ -259,15 +276,15 @@ typedef void (*lk_convert_fn)(const lk_convert *);
 typedef double (*lk_peak_fn)(int64_t n);
 
 enum {
-    LK_GEMM, LK_DEPTHWISE, LK_STRIPS, LK_EPILOGUE, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_PANEL, LK_CONVERT, LK_PEAK,
-    LK_WINOGRAD_IN, LK_WINOGRAD_OUT, LK_WINOGRAD_FILTER, LK_EXTENT, LK_FAMILY_COUNT
+    LK_GEMM, LK_DEPTHWISE, LK_STRIPS, LK_EPILOGUE, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_PANEL, LK_CONVERT,
+    LK_PEAK, LK_WINOGRAD_IN, LK_WINOGRAD_OUT, LK_WINOGRAD_FILTER, LK_EXTENT, LK_FAMILY_COUNT
 };
 
 typedef struct {
     const char *name;
     int family, isa;
-    const char *types; /* of the elements: "f32", ..; of a row that only moves them, their width in bits: "x8", "x16", .. */
-    int lanes;         /* elements of these types in a vector register; 0: an element is wider than one */
+    const char *types; /* of the elements: "f32", ..; where they are only moved, their width in bits: "x8", "x16", .. */
+    int lanes;         /* elements of these types in a vector register; 0: one element is wider than that */
     int mr, nr;        /* register tile: rows x columns; 0: any */
     void (*fn)(void);
 } lk_kernel;
@@ -275,9 +292,9 @@ typedef struct {
 /* Every compiled row, best instruction set first; ends with name == NULL. */
 const lk_kernel *const *lk_all_kernels(void); /* NULL-terminated list of row arrays */
 const char *lk_isa_name(int isa);
-int lk_isa_supported(int isa); /* this CPU and its operating system run it */
+int lk_isa_supported(int isa); /* whether this CPU and operating system run it */
 
-/* How a family's source names what it defines, given -DLK_ISA=.. and -DLK_ISA_ID=.. */
+/* Names in a family's source carry the instruction set, which -DLK_ISA=.. and -DLK_ISA_ID=.. state. */
 #define LK_PASTE_(a, b) a##b
 #define LK_PASTE(a, b) LK_PASTE_(a, b)
 #define LK_NAME(x) LK_PASTE(LK_PASTE(x, _), LK_ISA)

@@ -1,4 +1,4 @@
-"""The machine's limits, measured: FMA peak and copy bandwidth."""
+"""Measures the machine's limits: peak rate of FMAs and copy bandwidth."""
 
 from cython.parallel cimport parallel
 cimport openmp
@@ -21,7 +21,7 @@ cdef double now() noexcept nogil:
 
 
 def fma_peak(int threads=1, int64_t rounds=200_000, str types="f32"):
-    """Flops per second of independent FMAs of `types` on `threads` threads, in the instruction set in use: one burst."""
+    """Flops per second of one short burst of FMAs of `types` on `threads` threads, in the instruction set in use."""
     cdef const lk_kernel *row = best_row(LK_PEAK, types)
     cdef lk_peak_fn fn = <lk_peak_fn>row.fn
     cdef double flops = 0, t
@@ -71,5 +71,5 @@ cdef void copy_part(lk_move_fn fn, const char *s, char *d, int64_t lo, int64_t h
 
 
 def omp_max_threads():
-    """What OpenMP would start a team of now; 1 in the child of a fork."""
+    """The number of threads that OpenMP would use now; 1 in the child of a fork."""
     return 1 if forks() else openmp.omp_get_max_threads()

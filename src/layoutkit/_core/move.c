@@ -2,8 +2,8 @@
  *
  *   dst[i0*d0 + i1*d1] = src[i0*s0 + i1*s1]
  *
- * The movers of one width, transposes above all, stand in move_width.inc.
- * copy: Regions: the head up to the first aligned vector; streamed vectors; the rest.
+ * The kernels of one width, transposes above all, are in move_width.inc.
+ * Edges of a streamed copy: the bytes up to the first aligned vector, then streamed vectors, then the rest.
  */
 #include "kernels.h"
 #include "stream.h"
@@ -45,7 +45,7 @@ void LK_NAME(copy_x8)(const lk_move *m)
 #if LK_VB > 16
 typedef long long vl __attribute__((vector_size(LK_VB)));
 
-/* A vector of 16 bytes each from p, p + step, .., or where `at` says that rows r = 0, per, .. lie from at[0] on. */
+/* Loads a vector of 16 bytes each from p, p + step, ..; given `at`, from p + at[0] - at[0], p + at[per] - at[0], .. */
 LK_INLINE vl gather_lanes(const char *p, const int64_t *at, const int per, int64_t step)
 {
 #define LANE(l) _mm_loadu_si128((const void *)(p + (at ? at[(l) * per] - at[0] : (l) * step)))
@@ -60,7 +60,7 @@ LK_INLINE vl gather_lanes(const char *p, const int64_t *at, const int per, int64
 #undef LANE
 }
 
-/* And back. */
+/* Stores a vector to the places that gather_lanes loads from. */
 LK_INLINE void scatter_lanes(char *p, const int64_t *at, const int per, int64_t step, vl v)
 {
 #define LANE(l) (void *)(p + (at ? at[(l) * per] - at[0] : (l) * step))
@@ -91,14 +91,15 @@ LK_INLINE void scatter_lanes(char *p, const int64_t *at, const int per, int64_t 
 #undef BITS
 
 #if defined(__AVX512BW__)
-/* A line of elements of `bytes`, s1 apart, of each of which the first k bytes are there. */
+/* Loads a cache line of elements of `bytes`, s1 apart; of each only the bytes in k, the others are those of `pad`. */
 LK_INLINE __m512i line_of(const char *s, int64_t s1, const int bytes, __mmask64 k, __m512i pad)
 {
     if (bytes == 64)
         return _mm512_mask_loadu_epi8(pad, k, s);
     if (bytes == 32) {
         const __m256i p = _mm512_castsi512_si256(pad);
-        const __m256i a = _mm256_mask_loadu_epi8(p, (__mmask32)k, s), b = _mm256_mask_loadu_epi8(p, (__mmask32)k, s + s1);
+        const __m256i a = _mm256_mask_loadu_epi8(p, (__mmask32)k, s);
+        const __m256i b = _mm256_mask_loadu_epi8(p, (__mmask32)k, s + s1);
         return _mm512_inserti64x4(_mm512_castsi256_si512(a), b, 1);
     }
     const __m128i p = _mm512_castsi512_si128(pad);
@@ -108,7 +109,7 @@ LK_INLINE __m512i line_of(const char *s, int64_t s1, const int bytes, __mmask64 
     return _mm512_inserti32x4(v, _mm_mask_loadu_epi8(p, (__mmask16)k, s + 3 * s1), 3);
 }
 
-/* Rows of whole lines, each line stored as `how` says; SHIFT: rows that follow one another, or long ones. */
+/* Moves rows of whole cache lines, stored as `how` says. SHIFT: unaligned rows, contiguous or long. */
 enum { STORE, STREAM, SHIFT };
 LK_INLINE void rows_of_lines(const lk_move *m, const int bytes, const int how)
 {
@@ -142,7 +143,7 @@ LK_INLINE void rows_of_lines(const lk_move *m, const int bytes, const int how)
         shifted_end(&out);
 }
 
-/* Whether the destination is rows of as many bytes as whole lines, and they were written so. */
+/* Moves by whole lines if the rows of the destination are as long as whole lines. Returns whether it did. */
 LK_INLINE int write_lines(const lk_move *m, const int bytes, const int64_t d1)
 {
     const int64_t run = m->n1 * bytes;
@@ -163,7 +164,7 @@ LK_INLINE int write_lines(const lk_move *m, const int bytes, const int64_t d1)
 #define WRITE_LINES(BITS, d1)
 #endif
 
-/* Elements of a whole vector or a part of one: blocks of blocked layouts, moved as they are or padded. */
+/* Moves one wide element, a block of a blocked layout, as it is or padded. */
 LK_INLINE void move_wide(char *d, const char *s, const lk_move *m, const int bytes, const int stream)
 {
     char whole[64];

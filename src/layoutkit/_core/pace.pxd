@@ -1,7 +1,7 @@
-"""Long calls run in chunks, between which signals are answered.
+"""Long calls run in chunks, between which they check for signals.
 
-How long a chunk takes is estimated only (memory that is touched for the first time takes ten times as long, or more):
-the first ones are small, and they grow as long as they are quick.
+The time of a chunk is only estimated: memory that is touched for the first time takes ten times as long, or more. So
+the first chunks are small, and they grow as long as they are quick.
 """
 
 from libc.stdint cimport int64_t
@@ -9,11 +9,11 @@ from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 
 cdef enum:
-    PARTS_PER_CHUNK = 16  # the smallest parts of a chunk
+    PARTS_PER_CHUNK = 16  # a chunk may be as small as one part
 
 
 cdef struct Pace:
-    int64_t at, end, size  # parts done, all of them, those of the next chunk, which begins at a multiple of them
+    int64_t at, end, size  # parts: done, in all, in the next chunk; `at` is a multiple of `size`
     double since
 
 
@@ -24,14 +24,14 @@ cdef inline double seconds() noexcept nogil:
 
 
 cdef inline Pace pace_of(int64_t chunks) noexcept nogil:
-    """That of a call which is expected to be worth so many chunks; one is done at once."""
+    """The pace of a call that is expected to take so many chunks; a single chunk is not divided."""
     cdef Pace pace
     pace.at, pace.end, pace.size, pace.since = 0, chunks * PARTS_PER_CHUNK if chunks > 1 else 1, 1, seconds()
     return pace
 
 
 cdef inline void done(Pace *pace) noexcept nogil:
-    """A chunk is over, number at // size of end // size."""
+    """Note that a chunk is done, number at // size of end // size, and set the size of the next one."""
     cdef double now = seconds(), took = now - pace.since
     pace.at += pace.size
     pace.since = now

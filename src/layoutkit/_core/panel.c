@@ -1,21 +1,22 @@
-/* Panels: a transpose from memory to memory whose reads and writes both come in long runs.
+/* Panels: a transpose from memory to memory whose reads and writes are both long runs.
  *
  *   dst[i0*d0 + i1*width] = src[i0*width + i1*s1]        a panel: n1 rows of the source, n0 elements of each
  *
- * What memory likes, one row after another, is not what a tile wants, a line of each of its rows. So there are steps:
- *   fetch   the lines of the rows, one after another, PREFETCH_LINES lines before
- *   in      they are copied to scratch, where rows lie at a pitch that fills all sets of the caches
- *   leaf    a block of the panel that is in, to the destination, or
- *   out     to scratch, and from there in whole lines to the destination, whatever its alignment
- * After each block as many lines of the next panel are fetched and come in as the block had: loads from memory, shuffles
- * and stores overlap.
+ * Memory is fastest when read row after row, but a register tile needs one cache line of each of its rows. So a panel
+ * goes through these steps:
+ *   fetch   prefetch the cache lines of the rows, in their order, PREFETCH_LINES lines before they are copied
+ *   in      copy them to scratch, with a pitch between rows that uses all sets of the caches
+ *   leaf    transpose a block of the panel, to the destination directly, or
+ *   out     to scratch, and from there to the destination in whole cache lines, whatever its alignment
+ * After each block as many lines of the next panel are prefetched and copied in as the block has: so loads from memory,
+ * shuffles and stores overlap.
  *
- * What goes out is strings: parts of the panel that are one run of the destination each. A store to a part of a line
- * that is not cached holds up those behind it for as long as memory takes. So where the next panel goes on where the
- * strings end (loops in the order of the destination), the tail of each string waits for the rest of its line.
+ * The output consists of strings: parts of the panel that are one contiguous run of the destination each. A store to a
+ * part of an uncached line stalls the stores behind it for a memory latency. So where the next panel continues the
+ * strings (loops in the order of the destination), the last partial line of each string waits until it is complete.
  *
- * Regions: blocks of `cols` columns, within one upper digit, and `rows` rows; the last columns are a block shifted back
- * to end at the edge, the last rows join the block before them. The first panel comes in with nothing to overlap.
+ * Edges: blocks are `cols` columns, within one upper digit, by `rows` rows. The last columns are a block shifted back
+ * to end at the edge; the last rows are joined to the block before them. The first panel has nothing to overlap with.
  */
 #include "kernels.h"
 #include "stream.h"
@@ -23,7 +24,13 @@
 
 #include <string.h>
 
-enum { PREFETCH_LINES = 128, LINE_BYTES = 64, PITCHED_BYTES = 512, SHORT_BYTES = 512, LONG_BYTES = 8192 };
+enum {
+    PREFETCH_LINES = 128,
+    LINE_BYTES = 64,
+    PITCHED_BYTES = 512, /* rows of at least so many bytes get a pitch in scratch, even if they are contiguous */
+    SHORT_BYTES = 512,   /* shorter runs of the destination are written directly */
+    LONG_BYTES = 8192,   /* runs are written out of scratch when they have grown so long */
+};
 
 /* The rows of a panel in the source and in scratch. */
 typedef struct {
@@ -46,7 +53,7 @@ LK_INLINE int64_t offset(const lk_nest *nest, const int64_t *step, int64_t task)
     return sum;
 }
 
-/* Fetch the next line; of the last step of a row that begins within a line, both that it touches. */
+/* Prefetches the next line. The end of a row may touch two lines if the row is not aligned: both. */
 LK_INLINE void fetch_line(const cursor *c, const shape *p)
 {
     __builtin_prefetch(c->row + c->at);
@@ -74,10 +81,10 @@ LK_INLINE void next_line(cursor *c, const shape *p, const lk_nest *nest, const c
         c->row = src + offset(nest, nest->s, c->task);
 }
 
-/* Up to n lines of panel `task` to scratch, one by one: fetches that follow one another closely take the place of the
- * leaf's loads in what the core keeps track of. */
-LK_INLINE void come_in(cursor *in, cursor *fetch, int64_t task, int64_t n, char *to, const shape *p, const lk_nest *nest,
-                       const char *src, int64_t end)
+/* Copies up to n lines of panel `task` to scratch, one prefetch per line: many prefetches at once would take the fill
+ * buffers that the leaf's loads need. */
+LK_INLINE void come_in(cursor *in, cursor *fetch, int64_t task, int64_t n, char *to, const shape *p,
+                       const lk_nest *nest, const char *src, int64_t end)
 {
     for (; n > 0 && in->task == task && task < end; n--) {
         if (fetch->task < end) {
@@ -94,8 +101,8 @@ LK_INLINE void come_in(cursor *in, cursor *fetch, int64_t task, int64_t n, char 
     }
 }
 
-/* n >= LINE_BYTES bytes of a string from scratch, with LINE_BYTES bytes free before s. If `carried`, the bytes from the last whole
- * line to d are the last ones of `tail`; if `more`, those from the last whole line on are left there. */
+/* Writes n >= LINE_BYTES bytes of a string from scratch; the LINE_BYTES bytes before s are free. If `carried`, the part
+ * of d's first line before d is at the end of `tail`; if `more`, the partial last line is left in `tail` instead. */
 LK_INLINE void put(char *d, char *s, int64_t n, char *tail, int carried, int more)
 {
     const int64_t before = (intptr_t)d % LINE_BYTES, end = more ? n - ((intptr_t)d + n) % LINE_BYTES : n;
@@ -121,7 +128,7 @@ void LK_NAME(panel)(const lk_nest *nest, const char *src, char *dst, int64_t tas
     shape p = {leaf->valid ? leaf->valid : n1, n0 * w, leaf->s1, leaf->in1, leaf->out_s1, 0};
     p.pitch = (p.bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES + LINE_BYTES;
     int64_t pitch = p.pitch;
-    if (!p.in1 && p.s1 == p.bytes && p.bytes < PITCHED_BYTES) { /* one run of memory */
+    if (!p.in1 && p.s1 == p.bytes && p.bytes < PITCHED_BYTES) { /* the rows are one run of memory */
         pitch = p.bytes;
         p.bytes *= p.rows;
         p.rows = 1;
@@ -136,12 +143,12 @@ void LK_NAME(panel)(const lk_nest *nest, const char *src, char *dst, int64_t tas
         cols = lower;
 
     const int whole = upper > 1 && leaf->out_d0 == run; /* upper digits are one run of the destination */
-    const int follow = !whole && leaf->d0 == run;       /* columns are */
+    const int follow = !whole && leaf->d0 == run;       /* columns are one run of the destination */
     const int64_t long_run = upper * run;
-    const int one = whole && leaf->d0 == long_run; /* both are */
+    const int one = whole && leaf->d0 == long_run; /* the whole panel is */
     const int64_t string = one ? lower * long_run : whole ? long_run : follow ? lower * run : run;
     const int64_t strings = n0 * run / string;
-    int64_t slot = whole ? long_run : run; /* of a destination row in scratch */
+    int64_t slot = whole ? long_run : run; /* pitch of destination rows in scratch */
     int carries = string >= LINE_BYTES && strings <= LK_PANEL_TAILS_BYTES / LINE_BYTES;
     if (carries && !one && !follow) {
         const int64_t padded = (slot + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES + LINE_BYTES;
@@ -166,7 +173,7 @@ void LK_NAME(panel)(const lk_nest *nest, const char *src, char *dst, int64_t tas
         then = dst + offset(nest, nest->d, task + 1);
         const int more = carries && task + 1 < end && then == d + string;
         const int aligned = ((intptr_t)d | leaf->d0 | leaf->out_d0 | run) % LINE_BYTES == 0;
-        /* of a short run the ends would be most */
+        /* a short run would be little but its ends */
         const int direct = aligned || (!whole && !follow && !carried && !more && run < SHORT_BYTES);
         lk_move m = *leaf;
         m.in0 = m.in1 = 0;
@@ -176,8 +183,9 @@ void LK_NAME(panel)(const lk_nest *nest, const char *src, char *dst, int64_t tas
         m.stream = aligned;
         m.d0 = direct ? leaf->d0 : slot;
         for (int64_t u = 0; u < upper; u++) {
-            char *const d_u = d + u * leaf->out_d0, *const tail = tails + (carries ? (follow ? u : u * lower) * LINE_BYTES : 0);
-            for (int64_t i = 0, first = 0;;) { /* columns from `first` on wait in scratch, if they follow one another */
+            char *const d_u = d + u * leaf->out_d0;
+            char *const tail = tails + (carries ? (follow ? u : u * lower) * LINE_BYTES : 0);
+            for (int64_t i = 0, first = 0;;) { /* if `follow`: columns from `first` on wait in scratch */
                 char *const at = direct ? d_u + i * leaf->d0
                                  : whole ? out + i * slot + u * run
                                          : out + (follow ? (i - first) * run : 0);
@@ -197,7 +205,8 @@ void LK_NAME(panel)(const lk_nest *nest, const char *src, char *dst, int64_t tas
                     }
                 } else if (!direct && !whole) {
                     for (; first < reached; first++)
-                        put(d_u + first * leaf->d0, out + (first - i) * slot, run, tail + carries * first * LINE_BYTES, carried, more);
+                        put(d_u + first * leaf->d0, out + (first - i) * slot, run,
+                            tail + carries * first * LINE_BYTES, carried, more);
                 }
                 if (last)
                     break;

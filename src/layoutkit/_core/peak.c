@@ -1,8 +1,8 @@
-/* peak_f32: independent FMAs and nothing else, the limit that convolutions are measured against. */
+/* peak_f32: independent FMAs and nothing else, the peak rate that convolutions are measured against. */
 #include "kernels.h"
 #include "vector.h"
 
-#define CHAINS 12 /* latency 4, two a cycle: at least 8 */
+#define CHAINS 12 /* independent sums: a latency of 4 cycles and two FMAs a cycle need at least 8 */
 
 double LK_NAME(peak_f32)(int64_t n)
 {

@@ -1,9 +1,9 @@
-"""Convolution by the shared register tile where channels are innermost: rows of the tile are output pixels.
+"""Convolution as an implicit GEMM where channels are innermost: rows of the register tile are output pixels.
 
-    C[i][j] = sum A[i][k] B[k][j]    i: pixels, read where they lie through row pointers; j: output channels
+    C[i][j] = sum A[i][k] B[k][j]    i: pixels, read in place through row pointers; j: output channels
 
-For layouts whose channels lie whole (NHWC) or in blocks (nChw16c). A tap that an output pixel at the border does not have
-is masked: the tile reads zeros in its place.
+For layouts whose channels are contiguous, all of them (NHWC) or in blocks (nChw16c). The taps of a border pixel that
+are in the padding are masked: the micro-kernel reads zeros in their place.
 """
 
 from libc.stdint cimport int64_t, uint32_t
@@ -12,12 +12,14 @@ from libc.string cimport memcpy, memset
 
 from .executor import NOTHING, Footprint
 
-from .executor cimport PREFETCH_FROM_BYTES, MAX_COLS, PREFETCH_TILES, Executor, Geometry, aligned, ceil_div, clips, share
+from .executor cimport (
+    MAX_COLS, PREFETCH_FROM_BYTES, PREFETCH_TILES, Executor, Geometry, aligned, ceil_div, clips, share,
+)
 from .registry cimport lk_epilogue, lk_gemm
 
 
 cdef inline void taps_inside(const Geometry *g, int axis, int64_t at, int64_t *lo, int64_t *hi) noexcept nogil:
-    """The taps [lo, hi) along `axis` that output position `at` reads inside the input."""
+    """The taps [lo, hi) along `axis` with which output position `at` reads inside the input."""
     cdef int64_t first = at * g.stride[axis] - g.before[axis], d = g.dilation[axis]
     if first >= 0 and first + (g.kernel[axis] - 1) * d < g.size[axis]:  # most: no divisions
         lo[0], hi[0] = 0, g.kernel[axis]
@@ -29,7 +31,7 @@ cdef inline void taps_inside(const Geometry *g, int axis, int64_t at, int64_t *l
 
 
 cdef class PixelRows(Executor):
-    """Rows of the tile are output pixels, columns are output channels.
+    """Rows of the register tile are output pixels, columns are output channels.
 
     Parameters
     ----------
@@ -38,13 +40,13 @@ cdef class PixelRows(Executor):
     x_channels : (blocks, block_stride, kb, kb_last, group_stride)
         The input channels of a group: `blocks` runs of `kb` floats, the last of `kb_last`.
     y_channels : (count, block, block_stride)
-        Output channels of a group, pads included, in blocks; `block` 0: one run.
+        Output channels of a group, pads included, in blocks; `block` 0: one contiguous run.
     gather : bool
-        Copy the taps of a block of pixels into rows of a matrix first (im2col).
+        Copy the taps of a block of pixels into rows of a matrix first: explicit im2col.
     row_block : int
-        Bytes of input that a block of rows may span: it should stay in L2.
+        Bytes of input that a block of rows may span, so that it stays in L2.
     panel_bytes : int
-        Bytes of a filter panel past which the sum is split by taps.
+        Largest filter panel, in bytes, whose sums are not split by taps.
 
     The packed filter is [groups][panels][taps][channels][nr] floats, the bias [groups][panels][nr].
     """
@@ -54,11 +56,11 @@ cdef class PixelRows(Executor):
     cdef int64_t blocks, block_stride, kb, kb_last, x_group
     cdef int64_t cols, y_block, y_block_stride
     cdef bint gather, padded, split
-    cdef bint fetches               # the output, to be written
-    cdef int64_t taps, depth        # depth: elements summed per output
-    cdef int64_t tap_block           # taps whose filter panel stays in L2; C goes through them block by block
+    cdef bint prefetches            # the output is prefetched for writing
+    cdef int64_t taps, depth        # depth: products summed per output
+    cdef int64_t tap_block          # taps whose filter panel stays in L2; sums go through taps block by block
     cdef int64_t rows, tiles, row_blocks, panels
-    cdef int64_t block_rows, block_tiles       # the most that a block of rows has
+    cdef int64_t block_rows, block_tiles       # the largest size of a block of rows
     cdef int64_t *tap
     cdef float *zero
 
@@ -82,11 +84,11 @@ cdef class PixelRows(Executor):
         if self.depth * self.nr * 4 > panel_bytes and not gather and not self.y_block % self.lanes:
             b = max(1, panel_bytes // max(1, self.depth // self.taps * self.nr * 4))
             self.tap_block = ceil_div(self.taps, ceil_div(self.taps, b))
-        # pads are written, whatever they held; sums over some taps are kept where the residual would be
+        # not with pads, which are written as 0, nor with tap blocks, whose partial sums are kept where the residual is
         self.accumulates = not self.split and self.cols == g.oc and self.tap_block >= self.taps
         self.rows = g.n * g.out[0] * g.out[1] * g.out[2]
         self.panels = ceil_div(self.cols, self.nr)
-        self.fetches = 4 * self.rows * g.groups * self.cols > PREFETCH_FROM_BYTES
+        self.prefetches = 4 * self.rows * g.groups * self.cols > PREFETCH_FROM_BYTES
         self.tiles = ceil_div(self.rows, self.mr)
         self.total = g.groups * self.panels * self.tiles
         a = max(1, row_block // max(1, 4 * self.mr * (self.depth if gather else self.depth // self.taps)))
@@ -120,7 +122,8 @@ cdef class PixelRows(Executor):
         if self.total == 0:
             return NOTHING
         g = self.g
-        reads, writes = self.pixels_of(self.x_stride[0], self.x_stride + 1, self.y_stride[0], self.y_stride + 1, self.padded)
+        reads, writes = self.pixels_of(self.x_stride[0], self.x_stride + 1, self.y_stride[0], self.y_stride + 1,
+                                       self.padded)
         reads.append((0, g.groups - 1, self.x_group))
         source = [([*reads, (self.blocks - 1, self.blocks - 1, self.block_stride)], 4 * self.kb_last)]
         if self.blocks > 1:
@@ -150,10 +153,10 @@ cdef class PixelRows(Executor):
         cdef int j
         cdef lk_gemm tile
         cdef int64_t tall = self.rows // self.tiles, extra = self.rows % self.tiles
-        cdef int64_t taps = 1 if self.gather else self.taps, tap, stop, i, ahead, rows_end
+        cdef int64_t taps = 1 if self.gather else self.taps, tap, stop, i, floats, rows_end
         cdef bint masked = self.padded and not self.gather
         cdef bint onto = epilogue != NULL and epilogue.add == y
-        # pixels that follow one another, each read once: the next tile's are worth fetching, the first panel meets them
+        # contiguous pixels that are read once: the first panel prefetches those of the next tile instead of the filter
         cdef bint next_rows = (self.taps == 1 and self.blocks == 1 and not self.gather and not self.padded
                                and self.x_stride[3] * self.g.stride[2] == 4 * self.kb)
         cdef lk_epilogue f
@@ -203,9 +206,9 @@ cdef class PixelRows(Executor):
                 if not self.gather:
                     tile.tap = self.tap + tap
                 row = share(self.rows, self.tiles, t)
-                ahead = tile.taps * (self.depth // self.taps) * self.nr
-                tile.to_prefetch_bytes = 4 * ahead // (stop - t) // 64 * 64
-                tile.to_prefetch = <const char *>(tile.b + ahead)
+                floats = tile.taps * (self.depth // self.taps) * self.nr
+                tile.to_prefetch_bytes = 4 * floats // (stop - t) // 64 * 64
+                tile.to_prefetch = <const char *>(tile.b + floats)
                 if next_rows and panel == 0 and block > 0:
                     tile.to_prefetch_bytes = tall * 4 * self.kb
                     tile.to_prefetch = tile.a + x_row[row - row0] + (tall + (t < extra)) * 4 * self.kb
@@ -214,7 +217,7 @@ cdef class PixelRows(Executor):
                     tile.row, tile.c_row = x_row + (row - row0), y_row + (row - row0)
                     tile.mask = mask + (i - first) * self.taps + tap if masked else NULL
                     tile.next_c_row = NULL
-                    if self.fetches and row + (PREFETCH_TILES + 1) * self.mr <= rows_end:
+                    if self.prefetches and row + (PREFETCH_TILES + 1) * self.mr <= rows_end:
                         tile.next_c_row = tile.c_row + PREFETCH_TILES * self.mr
                     self.micro_kernel(&tile)
                     if epilogue != NULL and not clip and tap + tile.taps == taps:
@@ -226,18 +229,18 @@ cdef class PixelRows(Executor):
             task += stop - t
 
     cdef void epilogue_tile(self, const lk_epilogue *epilogue, const lk_gemm *tile, int64_t group,
-                          int64_t first) noexcept nogil:
-        """What follows the sums, on output channels [first, first + cols) of a tile but not on pads."""
+                            int64_t first) noexcept nogil:
+        """Apply the epilogue to output channels [first, first + cols) of a tile, without the pads."""
         cdef int64_t j = first, end = min(first + tile.cols, self.g.oc), run
         while j < end:
             run = end - j if self.y_block == 0 else min(end - j, self.y_block - j % self.y_block)
             self.epilogue_rows(epilogue, tile.c, self.column(group * self.cols + j), tile.c_row, tile.rows,
-                             group * self.g.oc + j, run)
+                               group * self.g.oc + j, run)
             j += run
 
     cdef void tables(self, int64_t first, int64_t last, int64_t *x_row, int64_t *y_row,
                      uint32_t *mask) noexcept nogil:
-        """Where each output pixel of tiles [first, last) reads and writes, and which taps lie inside."""
+        """The offsets where each output pixel of tiles [first, last) reads and writes, and which taps are inside."""
         cdef const Geometry *g = &self.g
         cdef int64_t row = share(self.rows, self.tiles, first), end, i = 0, a, b, c, rest
         cdef int64_t p[4]
@@ -253,7 +256,7 @@ cdef class PixelRows(Executor):
             rest //= g.out[axis]
         p[0] = rest
         while first < last:
-            first = first + 1 if self.padded else last  # without masks one tile is like the next
+            first = first + 1 if self.padded else last  # without masks all tiles are done at once
             end = share(self.rows, self.tiles, first)
             bit, whole = 1, 0
             if self.padded:
@@ -264,7 +267,7 @@ cdef class PixelRows(Executor):
                     for axis in range(3):
                         x_at += (p[axis + 1] * g.stride[axis] - g.before[axis]) * self.x_stride[axis + 1]
                         y_at += p[axis + 1] * self.y_stride[axis + 1]
-                if not self.padded:  # the rest of this row of pixels
+                if not self.padded:  # the rest of this row of pixels at once
                     rest = min(end - row, g.out[2] - p[3])
                     for a in range(rest):
                         x_row[i + a], y_row[i + a] = x_at + a * x_step, y_at + a * self.y_stride[3]
@@ -310,7 +313,7 @@ cdef class PixelRows(Executor):
 
     cdef void gather_rows(self, const char *x, int64_t first, int64_t last, int64_t *x_row,
                           const uint32_t *mask, float *matrix) noexcept nogil:
-        """Copy what the pixels of tiles [first, last) read into rows of `matrix`; x_row then points there."""
+        """Copy what the pixels of tiles [first, last) read into rows of `matrix`, and point x_row there."""
         cdef int64_t row0 = share(self.rows, self.tiles, first), row = row0, t, tap, q, run, end, at
         cdef const char *src
         cdef float *dst = matrix

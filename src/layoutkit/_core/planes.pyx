@@ -1,11 +1,11 @@
-"""Convolution of planes of pixels (NCHW) where they lie: rows of the tile are output channels, columns are pixels.
+"""Convolution of planes of pixels (NCHW) in place: rows of the register tile are output channels, columns are pixels.
 
     y[o, j] = bias[o] + sum over taps t, channels c of w[o, t, c] * x[c, j + t]
 
-The input is padded with zeros, so that what a tap reads of a row of output pixels is a row of floats: a panel of the
-tile whose rows lie a plane or a row apart. A task is some rows of a group: what they read stays in L2 while a tile's
-output channels are written row after row, then the next ones. To write all channels of a few pixels first, as many lines
-a plane apart, is several times slower.
+The padded input holds its zeros, so for each tap a row of output pixels reads a contiguous row of floats: a panel of B
+whose rows are a plane or a row apart. A task is some rows of a group: what they read stays in L2. It is written tile by
+tile of output channels, row after row. To write all channels of a few pixels first would be several times slower: that
+is as many cache lines, each a plane apart.
 """
 
 from libc.stdint cimport int64_t
@@ -18,22 +18,22 @@ from .registry cimport lk_epilogue, lk_gemm
 
 
 cdef enum:
-    TASK_BYTES = 256 << 10     # bytes that the rows of a task read
+    TASK_BYTES = 256 << 10   # read by the rows of a task: it stays in L2
 
 
 cdef class Planes(Executor):
-    """Stride 1 along the width, no padding: the input holds its zeros.
+    """Stride 1 along the width, no padding: the padded input holds its zeros.
 
     Parameters
     ----------
     nest : LoopNest
-        Strides (n, c, d, h), rows lie dense; a gemm row. Up to a vector may be read behind the input.
+        Strides (n, c, d, h); rows are contiguous. A gemm row. Up to a vector past the end of the input may be read.
     ic : int
         Input channels of a group.
     folds : bool
-        All taps and channels are one loop, by a list of the rows that they read: for few channels.
+        Folded: taps and channels are one loop, over a list of the rows that they read. For few channels.
     by_channel : bool
-        Sums go through channels first, and for each through the taps; it folds.
+        Sums go through channels, and for each channel through the taps; requires `folds`.
 
     The packed filter is [groups][output channels][taps][input channels] floats (as summed), the bias [groups][output
     channels].
@@ -43,9 +43,9 @@ cdef class Planes(Executor):
     cdef int64_t y_stride[4]
     cdef int64_t ic, depth, taps, tiles, vectors, panels, chunks
     cdef bint folds
-    cdef bint fetches                # the output, to be written
-    cdef int64_t *tap                # bytes from tap to tap of the filter
-    cdef int64_t *at                 # floats from the first pixel to those of a tap, or of a channel of one if it folds
+    cdef bint prefetches             # the output is prefetched for writing
+    cdef int64_t *tap                # offset of each tap in the filter, bytes
+    cdef int64_t *at                 # offset of what each tap reads, floats; if folded, of each channel of each tap
 
     def __init__(self, nest, int64_t ic, bint folds, bint by_channel):
         Executor.__init__(self, nest)
@@ -61,11 +61,12 @@ cdef class Planes(Executor):
         self.vectors = ceil_div(g.out[2], self.lanes)
         self.panels = ceil_div(self.vectors, self.nr // self.lanes)
         self.total = g.n * g.groups * g.out[0]
-        self.chunks = ceil_div(g.out[1], max(1, TASK_BYTES // max(1, ic * g.kernel[0] * g.stride[1] * self.x_stride[1])))
+        k = max(1, ic * g.kernel[0] * g.stride[1] * self.x_stride[1])  # bytes that a row of a task reads
+        self.chunks = ceil_div(g.out[1], max(1, TASK_BYTES // k))
         if self.total < 4 * self.threads:
             self.chunks = max(self.chunks, min(g.out[1], 4 * self.threads))
         self.total *= self.chunks
-        self.fetches = 4 * g.n * g.groups * g.oc * g.out[0] * g.out[1] * g.out[2] > PREFETCH_FROM_BYTES
+        self.prefetches = 4 * g.n * g.groups * g.oc * g.out[0] * g.out[1] * g.out[2] > PREFETCH_FROM_BYTES
         self.tap = <int64_t *>calloc(max(1, self.taps), sizeof(int64_t))
         self.at = <int64_t *>calloc(max(1, self.taps * each), sizeof(int64_t))
         if self.tap == NULL or self.at == NULL:
@@ -88,7 +89,7 @@ cdef class Planes(Executor):
         if self.total == 0:
             return NOTHING
         g = self.g
-        channels = 1 if self.folds else self.ic  # of what a row of the list is, there is a list of all else
+        channels = 1 if self.folds else self.ic  # for each entry of `at`
         at = [4 * self.at[i] for i in range(self.taps * self.ic // max(1, channels))] or [0]
         reads = [(0, g.n - 1, self.x_stride[0]), (0, g.groups - 1, self.ic * self.x_stride[1]),
                  (0, channels - 1, self.x_stride[1]), (0, g.out[0] - 1, g.stride[0] * self.x_stride[2]),
@@ -108,12 +109,13 @@ cdef class Planes(Executor):
         cdef ChannelRows rows
         cdef lk_gemm *tile = &rows.tile
         self.channel_rows(&rows, epilogue, y, 4 * self.depth, self.y_stride[1])
-        tile.tap, tile.taps, tile.kb, tile.kb_last, tile.ldb = self.tap, self.taps, self.ic, self.ic, self.x_stride[1] // 4
+        tile.tap, tile.taps, tile.kb, tile.kb_last = self.tap, self.taps, self.ic, self.ic
+        tile.ldb = self.x_stride[1] // 4
         tile.b_tap = self.at
         if self.folds:
             tile.taps, tile.kb, tile.kb_last = 1, self.depth, self.depth
             tile.b_tap, tile.b_row = NULL, self.at
-        if self.fetches:
+        if self.prefetches:
             tile.next_c_row = rows.c_row
         while task < end:
             chunk, rest = task % self.chunks, task // self.chunks

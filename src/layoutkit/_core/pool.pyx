@@ -1,8 +1,8 @@
-"""Blocks of large memory that arrays leave to later ones, and the workspaces of calls.
+"""A pool of large blocks of memory, which new arrays reuse, and the workspaces of calls.
 
-Nothing here holds a lock, nor counts: a free block is a key of one dictionary, and whoever gets it out has it. Arrays
-die anywhere, in a garbage collection in the middle of `take` too; no thread that a fork leaves behind, and no signal
-(whose handlers do not run inside compiled code), can leave more behind than a block that nobody has: freed.
+There are no locks and no reference counts: a free block is an entry of one dictionary, and whoever removes it owns it.
+Arrays may die anywhere, also in a garbage collection in the middle of `take`. A fork while another thread is in here,
+or a signal (whose handlers do not run inside compiled code), can at worst lose a block, which is then freed.
 """
 
 import mmap
@@ -15,16 +15,16 @@ from numpy cimport NPY_UINT8, PyArray_SimpleNewFromData, import_array, npy_intp,
 
 import_array()
 
-cdef size_t HUGE_PAGE_BYTES = 2 << 20   # bytes of a huge page
-LARGE_BYTES = 4 << 20  # bytes from which on an array or a workspace has a block of its own
+cdef size_t HUGE_PAGE_BYTES = 2 << 20
+LARGE_BYTES = 4 << 20  # arrays and workspaces of at least this size have a block of their own
 cdef size_t _large_bytes = LARGE_BYTES
-cdef int MAX_SMALL = 8           # workspaces that are kept besides
-cdef double MAX_SURPLUS = 1.25  # a free block serves what takes at least 1 / MAX_SURPLUS of it
+cdef int MAX_SMALL = 8  # small workspaces that are kept
+cdef double MAX_SURPLUS = 1.25  # a free block may be this many times as large as what it is used for
 
 
 @cython.no_gc
 cdef class _Lease:
-    """What the array over a block holds: the block goes back when the last view of it is gone."""
+    """The base of an array over a block: returns the block when the last view of the array is gone."""
 
     cdef Pool pool
     cdef object block
@@ -37,12 +37,12 @@ cdef class _Lease:
 
 
 cdef class Pool:
-    """Free blocks, the longest unused given up first.
+    """Free blocks; the one unused for longest is released first.
 
     Parameters
     ----------
     bound : int
-        Bytes that are kept at most, small workspaces included.
+        Bytes that are kept at most, those of small workspaces included.
     """
 
     def __init__(self, bound):
@@ -63,9 +63,9 @@ cdef class Pool:
         self.release(bound)
 
     cdef object lend(self, size):
-        """A workspace of at least `size` bytes; a large one goes back with its last view, others by `take_back`.
+        """A workspace of at least `size` bytes; a large one returns with its last view, others by `take_back`.
 
-        One after the other they all have the same: the last that came back, or a larger one in its place.
+        Calls that follow one another share one: the workspace that was returned last, or a larger one in its place.
         """
         if size >= _large_bytes:
             return self.take(size)
@@ -76,11 +76,12 @@ cdef class Pool:
         return found if found is not None and found.nbytes >= size else empty(size, uint8)
 
     cdef object take_back(self, array):
-        if array.nbytes < _large_bytes and (len(self.small) + 1) * _large_bytes <= min(self.bound // 2, MAX_SMALL * _large_bytes):
+        most = min(self.bound // 2, MAX_SMALL * _large_bytes)
+        if array.nbytes < _large_bytes and (len(self.small) + 1) * _large_bytes <= most:
             self.small.append(array)
 
     def take(self, size):
-        """An array of `size` bytes that begins with a huge page."""
+        """An array of `size` bytes that begins at a huge page."""
         cdef npy_intp length = size
         cdef _Lease lease = _Lease.__new__(_Lease)
         need = -(-size // HUGE_PAGE_BYTES) * HUGE_PAGE_BYTES
@@ -112,7 +113,7 @@ cdef class Pool:
             try:
                 block.madvise(mmap.MADV_HUGEPAGE)
             except OSError:
-                pass  # a kernel without them
+                pass  # an operating system without huge pages
         return block
 
     cdef mapped(self, size):
@@ -123,7 +124,7 @@ cdef class Pool:
         self.release(self.bound)
 
     def release(self, keep=0):
-        """Give memory back to the system until at most `keep` bytes are left; returns how many bytes went."""
+        """Return memory to the system until at most `keep` bytes are left; returns how many bytes that were."""
         released = 0
         free = self.free.copy()
         held = sum([len(block) for block in free.values()]) + self.held_small()
@@ -136,7 +137,7 @@ cdef class Pool:
         while held > keep and self.small:
             try:
                 size = self.small.pop().nbytes
-            except IndexError:  # another thread has it
+            except IndexError:  # another thread took it
                 break
             held, released = held - size, released + size
         return released

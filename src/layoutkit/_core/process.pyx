@@ -1,10 +1,11 @@
 """Which process this is: the one that imported layoutkit, or a fork of it.
 
-Forks are counted by a handler of pthread_atfork, which runs for fork(2) too, where Python is not told.
+Forks are counted by a handler of pthread_atfork, which runs for fork(2) too; Python does not learn of that.
 """
 
 cdef extern from "<pthread.h>" nogil:
-    int pthread_atfork(void (*prepare)() noexcept nogil, void (*parent)() noexcept nogil, void (*child)() noexcept nogil)
+    int pthread_atfork(void (*prepare)() noexcept nogil, void (*parent)() noexcept nogil,
+                       void (*child)() noexcept nogil)
 
 cdef int _forks = 0
 
@@ -19,8 +20,8 @@ if pthread_atfork(NULL, NULL, in_child):
 
 
 cpdef int forks() noexcept nogil:
-    """How many forks lie between the process that imported layoutkit and this one.
+    """The number of forks between the process that imported layoutkit and this one.
 
-    What belongs to one process and not to its children is kept under this number.
+    State that belongs to one process and not to its children is kept under this number.
     """
     return _forks

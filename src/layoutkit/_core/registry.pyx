@@ -1,7 +1,7 @@
 """The registry of kernels: every compiled row, and which of them this process uses.
 
-The instruction set is the best one that the CPU runs, or ``LAYOUTKIT_ISA``. A family that the
-instruction set has no row for falls through to the next lower one.
+The instruction set is the best one that the CPU runs, or ``LAYOUTKIT_ISA``. If it has no row of a family, the next
+lower one is used for that family.
 """
 
 from libc.string cimport strcmp
@@ -95,8 +95,10 @@ def find(family, types, isa, mr=0, nr=0):
 
 cdef object missing(family, types, where=""):
     """The error for a row that is not there: it names what there is."""
-    there = sorted({f"{k.types} {k.mr}x{k.nr} in {k.isa}" if where else k.types for k in kernels(family, all_isas=True)})
-    return ValueError(f"no {family} kernel for {types}{where}; there are {', '.join(there) or 'none'}")
+    there = set()
+    for k in kernels(family, all_isas=True):
+        there.add(f"{k.types} {k.mr}x{k.nr} in {k.isa}" if where else k.types)
+    return ValueError(f"no {family} kernel for {types}{where}; there are {', '.join(sorted(there)) or 'none'}")
 
 
 cdef const lk_kernel *row_named(str name) except NULL:

@@ -5,13 +5,13 @@ from .registry cimport lk_move_fn, lk_nest, lk_panel_fn
 
 cdef class Program:
     cdef lk_nest *nests
-    cdef lk_panel_fn *panels  # NULL: leaf by leaf
+    cdef lk_panel_fn *panels  # of each nest; NULL: it is moved leaf by leaf
     cdef int count
-    cdef lk_nest staged
-    cdef int64_t staging_bytes  # bytes; 0: nests write to the destination
+    cdef lk_nest staged         # loops over the runs of the destination that are made in the staging buffer
+    cdef int64_t staging_bytes  # size of the staging buffer; 0: nests write to the destination
     cdef lk_move_fn copy
     cdef char pad[64]
-    cdef int64_t chunks  # between which a call looks for signals
+    cdef int64_t chunks  # between which a call checks for signals
     cdef int call(self, const char *src, char *dst, int threads) except -1
     cdef void run(self, const char *src, char *dst, int threads, int64_t chunk=*, int64_t chunks=*) noexcept nogil
     cdef void part(self, const char *src, char *dst, int64_t share, int64_t shares) noexcept nogil

@@ -1,7 +1,7 @@
-"""Executes a reorder: a list of rectangular loop nests, each around one leaf kernel.
+"""Executes a reorder: a list of rectangular loop nests, each around one leaf, a call of a kernel.
 
-A nest's outer loops are flattened into one range that the threads share evenly; nests follow one another
-without a barrier, for they write disjoint elements. Nests of panels go through scratch memory, see panel.c.
+The outer loops of a nest are flattened into one range that the threads share evenly. There is no barrier between nests,
+since they write disjoint elements. Nests of panels go through scratch memory, see panel.c.
 """
 
 from cython.parallel cimport parallel
@@ -14,8 +14,8 @@ from numpy cimport PyArray_CheckExact, PyArray_DATA, PyArray_ISWRITEABLE, import
 
 from .pace cimport Pace, done, pace_of
 from .registry cimport (
-    LK_COPY, LK_FILL, LK_GATHER, LK_MAX_DIGITS, LK_MAX_LOOPS, LK_PANEL, LK_PANEL_BYTES, LK_PANEL_IN_BYTES, LK_PANEL_OUT_BYTES,
-    LK_STAGING_BYTES, LK_TRANSPOSE, best_row, lk_kernel, lk_move, lk_move_fn, lk_nest, lk_panel_fn
+    LK_COPY, LK_FILL, LK_GATHER, LK_MAX_DIGITS, LK_MAX_LOOPS, LK_PANEL, LK_PANEL_BYTES, LK_PANEL_IN_BYTES,
+    LK_PANEL_OUT_BYTES, LK_STAGING_BYTES, LK_TRANSPOSE, best_row, lk_kernel, lk_move, lk_move_fn, lk_nest, lk_panel_fn
 )
 from .team cimport team
 
@@ -26,41 +26,43 @@ cdef extern from "stream.h" nogil:
 
 cdef extern from * nogil:
     """
-    static _Thread_local char panel_scratch[LK_PANEL_BYTES + 64];  /* of threads that move panels: kept */
+    static _Thread_local char panel_scratch[LK_PANEL_BYTES + 64];  /* one per thread, kept */
     """
     char *panel_scratch
 
 cdef enum:
-    CHUNK_BYTES = 64 << 20  # moved between looks for signals: a tenth of a second at worst, into new pages
+    CHUNK_BYTES = 64 << 20  # moved between checks for signals: at worst a tenth of a second, into new pages
 
 _FAMILY = {"copy": LK_COPY, "transpose": LK_TRANSPOSE, "gather": LK_GATHER, "fill": LK_FILL}
 
 
 def address(ndarray array):
-    """Where the first element of `array` lies."""
+    """The address of the first element of `array`."""
     return <size_t>PyArray_DATA(array)
 
 
 cdef class Program:
-    """Nests ready to run.
+    """A reorder ready to run: its nests.
 
     Parameters
     ----------
     nests : sequence of (family, bits, loops, leaf, src_offset, dst_offset, prefetch_bytes, outer, valid)
-        `loops` and the two of `leaf` are (count, source stride, destination stride), strides in bytes.
+        `loops` and the two of `leaf` are (count, source stride, destination stride), strides in bytes. prefetch_bytes
+        is the prefetch distance, `outer` the upper digits (in0, out_d0, in1, out_s1) of lk_move.
     width : int
         Bytes of an element.
     pad : bytes
-        The element that fills write.
+        The element that pads are filled with.
     stream : bool
-        Bypass the caches.
+        Stores bypass the caches.
     panels : bool
-        Transposes that fit go as panels.
-    staged : (loops, bytes), optional
-        The nests make a run of the destination, a slab (see slabs.py), of each step of the loops in a staging buffer.
+        Transposes that fit are moved as panels.
+    staging : (loops, bytes), optional
+        Each step of the loops makes one run of the destination, a slab (see slabs.py): the nests write it to a staging
+        buffer of so many bytes, which is then copied.
     """
 
-    def __cinit__(self, nests, int width, bytes pad, bint stream, bint panels=False, staged=None):
+    def __cinit__(self, nests, int width, bytes pad, bint stream, bint panels=False, staging=None):
         cdef lk_nest *nest
         cdef const lk_kernel *row
         cdef double moved = 0  # bytes
@@ -95,11 +97,12 @@ cdef class Program:
         for i in range(self.count):
             nest = self.nests + i
             moved += <double>nest.tasks * nest.leaf.n0 * nest.leaf.n1 * nest.width
-        if staged:
-            if staged[1] > LK_STAGING_BYTES or panels:
-                raise ValueError(f"reorder: slabs of {staged[1]} bytes, at most {LK_STAGING_BYTES}, and without panels")
-            take_loops(&self.staged, staged[0])
-            self.staging_bytes, self.copy = staged[1], <lk_move_fn>best_row(LK_COPY, "x8").fn
+        if staging:
+            if staging[1] > LK_STAGING_BYTES or panels:
+                raise ValueError(f"reorder: a staging buffer of {staging[1]} bytes{' and panels' * panels}, "
+                                 f"expected at most {LK_STAGING_BYTES} and no panels")
+            take_loops(&self.staged, staging[0])
+            self.staging_bytes, self.copy = staging[1], <lk_move_fn>best_row(LK_COPY, "x8").fn
             moved *= self.staged.tasks
         self.chunks = 1 + <int64_t>(moved / CHUNK_BYTES)
 
@@ -114,7 +117,7 @@ cdef class Program:
         self.call(s, d, threads)
 
     cdef int call(self, const char *src, char *dst, int threads) except -1:
-        """All of it, with the GIL: a signal is answered between chunks."""
+        """Run all of it, with the GIL held: signals are checked for between chunks."""
         cdef Pace pace
         if self.chunks == 1:
             with nogil:
@@ -129,7 +132,7 @@ cdef class Program:
         return 0
 
     cdef void run(self, const char *src, char *dst, int threads, int64_t chunk=0, int64_t chunks=1) noexcept nogil:
-        """One of `chunks` that together are the whole."""
+        """Run one of `chunks`, which together are all of it."""
         cdef int tid = 0, n = 1
         threads = team(threads)
         if threads <= 1:
@@ -160,11 +163,11 @@ cdef class Program:
                 run_nest(nest, src, dst, task, end, nest.leaf.prefetch_bytes)
         stream_end()
 
-
     cdef void staged_part(self, const char *src, char *dst, int64_t share, int64_t shares) noexcept nogil:
+        """As `part`, through the staging buffer."""
         cdef int64_t task = self.staged.tasks * share // shares, end = self.staged.tasks * (share + 1) // shares
         cdef char *scratch = panel_scratch
-        cdef int64_t s, d, at, prefetch_bytes
+        cdef int64_t s, d, next_s, next_d, prefetch_bytes
         cdef lk_move m
         cdef int i
         memset(&m, 0, sizeof(m))
@@ -172,8 +175,8 @@ cdef class Program:
         scratch += -<uintptr_t>scratch & 63
         while task < end:
             offsets(&self.staged, task, &s, &d)
-            offsets(&self.staged, task + 1, &prefetch_bytes, &at)
-            prefetch_bytes = prefetch_bytes - s if task + 1 < self.staged.tasks else 0  # the next slab's source is fetched
+            offsets(&self.staged, task + 1, &next_s, &next_d)
+            prefetch_bytes = next_s - s if task + 1 < self.staged.tasks else 0  # the source of the next slab
             for i in range(self.count):
                 run_nest(self.nests + i, src + s, scratch, 0, self.nests[i].tasks, prefetch_bytes)
             m.src, m.dst = scratch, dst + d
@@ -193,20 +196,20 @@ cdef struct Extent:
 
 
 cdef class Kept:
-    """A move from arrays of one shape, strides and dtype to such of others: checks that it is given them, and runs.
+    """A reorder for arrays of fixed shapes, strides and dtype: checks that it is given such arrays, and runs.
 
     Parameters
     ----------
     program : Program
     dtype : dtype
-        Of both.
+        Of both arrays.
     src, dst : (shape, strides)
         Strides in bytes.
     threads : int
     what : str
         The operation, for errors.
     check : callable
-        Called with an array of a subclass of numpy's and `what`; raises TypeError if it has more than its elements.
+        Called with `what` and an array of a subclass of ndarray; raises TypeError if that is more than its elements.
     """
 
     cdef Program program
@@ -275,7 +278,7 @@ cdef take_loops(lk_nest *nest, loops):
 
 
 cdef void offsets(const lk_nest *nest, int64_t task, int64_t *src, int64_t *dst) noexcept nogil:
-    """Where a task begins, from where its nest does."""
+    """The offsets of a task from the beginning of its nest."""
     cdef int j
     src[0] = dst[0] = 0
     for j in range(nest.loops - 1, -1, -1):
@@ -295,7 +298,7 @@ cdef bint fits_panel(const lk_nest *nest):
 
 cdef void run_nest(const lk_nest *nest, const char *src, char *dst, int64_t task, int64_t end,
                    int64_t prefetch_bytes) noexcept nogil:
-    """Tasks [task, end), one after another."""
+    """Run tasks [task, end) of a nest."""
     cdef int64_t at[LK_MAX_LOOPS]
     cdef int64_t rest = task
     cdef lk_move m = nest.leaf

@@ -11,11 +11,11 @@ cdef class Route:
     cdef Executor executor
     cdef int64_t x_bytes, y_bytes
     cdef int64_t images
-    cdef readonly int64_t start     # bytes from the padded copy to the input in it
+    cdef readonly int64_t start     # offset of the first input pixel in the padded input, bytes
     cdef int64_t pads[3][3]
     cdef Pool pool                  # of workspaces
-    cdef int64_t chunks             # of the loop nest, between which a call looks for signals
-    cdef bint whole                 # no part of a call takes long enough for that
+    cdef int64_t chunks             # of the loop nest, between which a call checks for signals
+    cdef bint whole                 # a call is too short for that
     cdef readonly int64_t workspace  # bytes of scratch memory that a call needs
     cdef void run(self, const char *x, const float *w, const float *bias, const lk_epilogue *epilogue, char *y,
                   char *at) noexcept nogil

@@ -1,4 +1,4 @@
-"""A convolution between the caller's arrays: the reorders around its loop nest, and what follows the sums."""
+"""A convolution on the caller's arrays: its loop nest, the reorders around it, and its epilogue."""
 
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t
@@ -10,15 +10,15 @@ from numpy import ndarray as new_array
 
 from .executor cimport Executor, aligned
 from .registry cimport (
-    LK_CLIP, LK_EPILOGUE, LK_GELU, LK_GELU_TANH, LK_HARDSWISH, LK_IDENTITY, LK_PRELU, LK_SILU, lk_epilogue, lk_epilogue_fn,
-    best_row,
+    LK_CLIP, LK_EPILOGUE, LK_GELU, LK_GELU_TANH, LK_HARDSWISH, LK_IDENTITY, LK_PRELU, LK_SILU, best_row, lk_epilogue,
+    lk_epilogue_fn,
 )
 from .pace cimport Pace, done, pace_of
 from .reorder cimport Program
 
 import_array()
 
-cdef double CHUNK_SECONDS = 0.02
+cdef double CHUNK_SECONDS = 0.02  # between checks for signals
 cdef enum:
     MAX_CHUNKS = 1 << 16
 
@@ -29,7 +29,7 @@ ACTIVATIONS = {
 
 
 cdef class Epilogue:
-    """What follows the sums: a function of ACTIVATIONS, `lo` and `hi` of a clip, slopes (1 or one a channel) of a prelu."""
+    """The epilogue: an activation, `lo` and `hi` of a clip, the slopes of a prelu (one, or one per channel)."""
 
     cdef lk_epilogue f
     cdef ndarray slope
@@ -43,7 +43,7 @@ cdef class Epilogue:
 
 
 def epilogue_pixels(Epilogue epilogue not None, ndarray y, ndarray add=None):
-    """y = epilogue(y + add) on pixels (count, channels), both contiguous; `add` may be None."""
+    """y = epilogue(y + add) on pixels of shape (count, channels), both contiguous; `add` may be None."""
     cdef lk_epilogue f = epilogue.f
     cdef lk_epilogue_fn fn = <lk_epilogue_fn>best_row(LK_EPILOGUE, "f32").fn
     cdef int64_t i, start = 0, row = 4 * y.shape[1]
@@ -58,14 +58,14 @@ def epilogue_pixels(Epilogue epilogue not None, ndarray y, ndarray add=None):
 
 
 cdef span_of(y):
-    """Bytes of what an array spans before its first element, and in all."""
+    """Where the memory of an array begins, in bytes from its first element (0 or less), and its length."""
     steps = [(n - 1) * s for n, s in zip(y.shape, y.strides)]
     first = -sum([s for s in steps if s < 0])
     return first, first + sum([s for s in steps if s > 0]) + y.itemsize
 
 
 cdef ndarray like(y, char *memory):
-    """A copy of `y` with the same strides, in `memory`."""
+    """A copy of `y` with the same strides, made in `memory`."""
     first, size = span_of(y)
     copied = new_array(y.shape, y.dtype, <unsigned char[:size]><unsigned char *>memory, first, y.strides)
     copied[...] = y
@@ -73,7 +73,7 @@ cdef ndarray like(y, char *memory):
 
 
 cdef ndarray at_whole_floats(a):
-    """A copy of `a` with the same strides, that begins at a whole float."""
+    """A copy of `a` with the same strides whose first element is aligned to a float."""
     first, size = span_of(a)
     memory = empty(size + sizeof(float), uint8)
     shift = -(first + <size_t>PyArray_DATA(<ndarray>memory)) % sizeof(float)
@@ -83,22 +83,23 @@ cdef ndarray at_whole_floats(a):
 
 
 cdef class Route:
-    """Everything between the caller's arrays: reorder if need be, convolve, reorder if need be.
+    """All of a call: reorder the input if need be, convolve, reorder the output if need be.
 
     Parameters
     ----------
     before, after : Program or None
         Reorders from the caller's input and to the caller's output.
     residual : Program or None
-        Reorder from the layout of the caller's output to that of the one before `after`.
+        Reorder of the residual, from the layout of the caller's output to the layout that the loop nest writes.
     x_bytes, y_bytes : int
-        What the reordered input and output take of the workspace.
+        Bytes of the workspace that the reordered input and output take.
     pool : Pool
-        Where calls without a workspace have theirs from.
+        Gives workspaces to calls that bring none.
     seconds : float
-        What the loop nest is expected to take: a call of more than some hundredths looks for signals meanwhile.
+        Expected time of the loop nest: a call longer than CHUNK_SECONDS checks for signals meanwhile.
     pads : (n, planes, rows, row), optional
-        The reordered input is n images padded with zeros: (before, inside, after) planes, rows and bytes of a row.
+        The reordered input is a padded input, n images with zeros around them: (before, inside, after) planes, rows,
+        and bytes of a row.
     """
 
     def __init__(self, Program before, Executor executor, Program after, Program residual, int64_t x_bytes,
@@ -120,7 +121,7 @@ cdef class Route:
             self.whole &= program is None or (<Program>program).chunks == 1
 
     def needs(self, ndarray y, add=None):
-        """Bytes of workspace for a call that writes `y`, with `add` or without."""
+        """Bytes of workspace that a call needs which writes `y`, with `add` or without."""
         cdef int64_t copied = 0
         if add is not None and self.residual is not None:
             copied = self.y_bytes
@@ -133,7 +134,7 @@ cdef class Route:
         """Convolve `x` into `y` with a filter and bias packed for this route; y = epilogue(convolution + add).
 
         `add` has the strides of `y`, and may be `y`. With a `workspace` of at least needs(y, add) bytes nothing is
-        allocated, unless an array does not begin at a whole float: then it is copied.
+        allocated, except copies of the arrays if one of them is not aligned to a float.
         """
         if (<size_t>PyArray_DATA(x) | <size_t>PyArray_DATA(y)
                 | (<size_t>PyArray_DATA(add) if add is not None else 0)) & (sizeof(float) - 1):
@@ -162,7 +163,7 @@ cdef class Route:
         if workspace is None:
             scratch = self.pool.lend(self.workspace + 64)
         at = <char *>aligned(<int64_t>PyArray_DATA(scratch))
-        if onto or (f.add != NULL and self.residual is not None):  # a copy of the residual
+        if onto or (f.add != NULL and self.residual is not None):  # the residual is copied
             if workspace is None:
                 other = self.pool.lend(self.needs(y, add) - self.workspace)
                 reordered = <char *>aligned(<int64_t>PyArray_DATA(other))
@@ -186,7 +187,7 @@ cdef class Route:
                 self.pool.take_back(other)
 
     cdef copied(self, x, w, bias, y, epilogue, add, workspace):
-        """As a call, of arrays that begin within a float: on copies that do not."""
+        """As a call, on aligned copies of arrays that are not aligned to a float."""
         made = at_whole_floats(y)
         if add is not None:
             add = made if add is y else at_whole_floats(add)
@@ -211,7 +212,7 @@ cdef class Route:
 
     cdef int call(self, const char *x, const float *w, const float *bias, const lk_epilogue *epilogue, char *y,
                   char *at) except -1:
-        """As `run`, with the GIL: a signal is answered between chunks."""
+        """As `run`, with the GIL held: signals are checked for between chunks."""
         cdef char *inner = y if self.after is None else at + self.x_bytes
         cdef Pace pace
         if self.before is not None:
@@ -231,7 +232,7 @@ cdef class Route:
         return 0
 
     cdef void zeros(self, char *at) noexcept nogil:
-        """Write what lies around the reordered input."""
+        """Write the zeros of the padded input."""
         cdef int64_t *planes = self.pads[0]
         cdef int64_t *rows = self.pads[1]
         cdef int64_t *row = self.pads[2]

@@ -1,4 +1,4 @@
-/* Stores of parts of vectors, and stores that bypass the caches: those are in order for other threads after stream_end. */
+/* Stores of partial vectors, and streaming stores, which bypass the caches; stream_end makes those visible in order. */
 #ifndef LAYOUTKIT_STREAM_H
 #define LAYOUTKIT_STREAM_H
 
@@ -10,7 +10,7 @@
 #include <immintrin.h>
 #endif
 
-/* Stores n = 16, 32 or 64 bytes past the caches; p aligned to n, n at most a vector. */
+/* Streams n = 16, 32 or 64 bytes, at most a vector; p is aligned to n. */
 LK_INLINE void stream_part(char *p, const char *v, const int n __attribute__((unused)))
 {
 #if defined(__AVX512F__)
@@ -34,7 +34,7 @@ LK_INLINE void stream_part(char *p, const char *v, const int n __attribute__((un
 
 LK_INLINE void stream_vector(char *p, const char *v) { stream_part(p, v, LK_VB); }
 
-/* n <= LK_VB bytes, nothing behind them touched. */
+/* Copies n <= LK_VB bytes; memory behind them is not touched. */
 LK_INLINE void copy_part(char *d, const char *s, int n)
 {
 #if defined(__AVX512BW__)
@@ -58,7 +58,7 @@ LK_INLINE void copy_part(char *d, const char *s, int n)
 #endif
 }
 
-/* n < 64 bytes. */
+/* Copies n < 64 bytes. */
 LK_INLINE void copy_line_part(char *d, const char *s, int n)
 {
     for (; n > LK_VB; n -= LK_VB, d += LK_VB, s += LK_VB)
@@ -66,7 +66,7 @@ LK_INLINE void copy_line_part(char *d, const char *s, int n)
     copy_part(d, s, n);
 }
 
-/* n bytes: a head up to the first aligned vector, streamed vectors, the rest. */
+/* Streams n bytes: plain stores up to the first aligned vector and for the rest after the last one. */
 LK_INLINE void stream_run(char *d, const char *s, int64_t n)
 {
     int64_t k = -(intptr_t)d & (LK_VB - 1);
@@ -81,8 +81,8 @@ LK_INLINE void stream_run(char *d, const char *s, int64_t n)
 }
 
 #if LK_VB > 16
-/* One run of the destination in vectors that come one after another, written in whole lines though it begins within
- * one, at a multiple of 4 bytes: two vectors shuffled give a line. */
+/* Streams a run of vectors to an unaligned destination (at a multiple of 4 bytes): each aligned vector that is stored
+ * is shuffled from two consecutive vectors of the run. */
 typedef struct {
     char *at;
     vi before, order;
@@ -91,8 +91,8 @@ typedef struct {
 
 LK_INLINE int can_shift(const char *d) { return (intptr_t)d % 4 == 0 && (intptr_t)d % LK_VB; }
 
-/* Another run of the same phase, n bytes from d on. The line in which it ends is fetched: a store to a part of one that
- * is not cached holds up those behind it for as long as memory takes. */
+/* Begins another run of the same alignment, n bytes from d on. Prefetches the line in which it ends: a store to a part
+ * of an uncached line stalls the stores behind it for a memory latency. */
 LK_INLINE void shifted_next(lk_shifted *l, char *d, int64_t n)
 {
     l->at = d - l->phase;

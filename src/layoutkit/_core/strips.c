@@ -2,11 +2,11 @@
  *
  *   y[o][j] = bias + sum_a sum_b x[step*o + a][step*j + b] * w[a][b]        vectors of channels
  *
- * The nine weights stay in registers all the way down, and the sums of every output row that the current input row is
- * part of: three with stride 1, two with stride 2. Each input is loaded once per strip for up to nine multiplications,
- * a third of what tiles of two rows load: where channels lie a power of two apart, and a cache holds few of the lines
- * of a column, that is what counts.
- * Regions: the first and last column of taps may be padding, which is left out (left, right); so are rows of it.
+ * The nine weights stay in registers all the way down the strip, and so do the sums of every output row that the
+ * current input row contributes to: three with stride 1, two with stride 2. Each input is loaded once per strip for up
+ * to nine multiplications, a third of the loads of tiles of two rows. That decides where pixels lie a power of two
+ * apart, because then few lines of a column fit in the cache at once.
+ * Edges: padding in the first or last column (left, right) and rows of padding are skipped.
  */
 #include "kernels.h"
 #include "vector.h"
@@ -19,7 +19,7 @@
 #define MAX_COLS 2
 #endif
 
-/* What one input row adds to the sums of up to three output rows (NULL: none), by its row of taps. */
+/* Adds one input row to the sums of up to three output rows, whose first, second and last tap it is; NULL: none. */
 LK_INLINE void add_row(vf *first, vf *second, vf *last, const vf (*w)[3], const char *x, const int64_t x_col,
                        const int cols, const int step, const int left, const int right)
 {
@@ -66,12 +66,12 @@ LK_INLINE void end(const lk_strips *s, char *y, vf *acc, const int cols)
         *(vf *)y = acc[j];
 }
 
-/* Sums of output rows that the strip does not have are not made: those before the first, after the last. */
+/* Output rows before the first and after the last of the strip are not computed. */
 #define ADD(FIRST, SECOND, LAST) \
     add_row(FIRST, SECOND, LAST, (const vf(*)[3])w, x, s->x_col, cols, step, left, right)
 
-/* Input row i, i % 3 == P: the first of output row i, the second of i - 1, the last of i - 2. With 3n + 1 rows, none
- * is multiplied in vain. */
+/* Input row i, i % 3 == P: the first tap of output row i, the second of i - 1, the last of i - 2. With 3n + 1 rows no
+ * multiplication is wasted. */
 #define ROW1(P) \
     { \
         if (i == rows) \
@@ -96,7 +96,7 @@ LK_INLINE void end(const lk_strips *s, char *y, vf *acc, const int cols)
         i++, x += s->x_row; \
     }
 
-/* Input rows i = 2o and 2o + 1, o % 2 == P: the first and second of output row o, the former the last of o - 1. */
+/* Input rows i = 2o and 2o + 1, o % 2 == P: the first and second tap of output row o; row 2o is the last of o - 1. */
 #define ROWS2(P) \
     { \
         begin(acc[P], bias, cols); \

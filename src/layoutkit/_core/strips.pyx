@@ -1,7 +1,7 @@
-"""Depthwise 3x3 down strips of columns: the loop nest around strips.c.
+"""Depthwise 3x3 down strips of columns: the loop nest around the micro-kernels of strips.c.
 
-A task is a run of channels of some rows of an image: all strips of columns, of each the vectors of channels, from its
-first row to its last. Rows are cut only where there are not enough tasks for the threads otherwise.
+A task is a run of channels of some rows of an image: it goes strip by strip, in each of them vector by vector of
+channels, from the first row to the last. Rows are cut only where there are too few tasks for the threads otherwise.
 """
 
 from libc.stdint cimport int64_t
@@ -14,7 +14,7 @@ from .registry cimport lk_epilogue, lk_strips, lk_strips_fn
 
 
 cdef class Strips(Executor):
-    """Each output channel reads its own input channel, whole vectors of them.
+    """Each output channel reads its own input channel; channels come in whole vectors.
 
     Parameters
     ----------
@@ -22,9 +22,9 @@ cdef class Strips(Executor):
         Strides (n, run, h, w) of an image, a run of channels, a pixel; a strips row. Kernel (1, 3, 3), stride 1 or 2,
         dilation 1, at most one column of padding on either side.
     channels, run : int
-        Channels, and how many of them a task takes: they lie together.
+        All channels, and those of a task, which are contiguous.
     chunks : int
-        Into how many the rows are cut.
+        The number of parts into which the rows are cut.
 
     The packed filter is [vectors of channels][3][3][lanes] floats, the bias [vectors][lanes].
     """
@@ -107,6 +107,6 @@ cdef class Strips(Executor):
                 fn(&s)
             if epilogue != NULL and not clip:
                 for i in range(s.rows):
-                    self.epilogue_rows(epilogue, y, to - y + i * s.y_row, self.pixel, g.out[2], run * self.run_channels,
-                                     count)
+                    self.epilogue_rows(epilogue, y, to - y + i * s.y_row, self.pixel, g.out[2],
+                                       run * self.run_channels, count)
             task += 1

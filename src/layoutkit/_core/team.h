@@ -1,10 +1,10 @@
-/* How many threads a parallel region may have, found out before OpenMP is asked for them: libgomp ends the process where
- * the system refuses it one (a limit on processes or on memory).
+/* How many threads a parallel region may have. This is tested before OpenMP is asked for them, because libgomp ends the
+ * process when the system refuses it a thread (a limit on processes or on memory).
  *
- * The threads of a region belong to the thread that leads it and stay for its next one, as many as the last one had. So
- * only a region that is larger than the leader's last one starts threads. Before that, as many are started here, with
- * the stack that OpenMP gives them and some memory to work with, all at once; those that could be are what the region
- * gets. OpenMP then starts its own before anyone else of us may.
+ * The threads of a region belong to the thread that leads it and are kept for its next region, as many as the last one
+ * had. So only a region larger than the leader's last one starts threads. Before that, as many threads are started
+ * here, all at once, with the stack that OpenMP gives its own and some memory to work with; the region gets as many as
+ * could be started. OpenMP then starts its threads before any other thread of ours may test.
  */
 #ifndef LK_TEAM_H
 #define LK_TEAM_H
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-enum { LK_TEAM_BYTES = 1 << 20 }; /* bytes of memory that a thread must find beside its stack */
+enum { LK_TEAM_BYTES = 1 << 20 }; /* memory that must be available to each thread besides its stack */
 
 typedef struct {
     pthread_mutex_t lock;
@@ -24,7 +24,7 @@ typedef struct {
 
 static pthread_mutex_t lk_team_growing = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local int lk_team_size = 1; /* of this thread's last region */
-static int lk_team_refused;                /* the size of the smallest team that could not be had; 0: all could */
+static int lk_team_refused;                /* the size of the smallest team that was refused; 0: none */
 
 static void *lk_wait_at(void *at) {
     lk_gate *gate = at;
@@ -41,7 +41,7 @@ static void *lk_wait_at(void *at) {
     return NULL;
 }
 
-/* How many of `wanted` threads can be there at once. */
+/* How many of `wanted` threads can exist at once. */
 static int lk_startable(int wanted, size_t stack) {
     lk_gate gate = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0, 0};
     pthread_t *threads = malloc(wanted * sizeof(*threads));
@@ -69,7 +69,7 @@ static int lk_startable(int wanted, size_t stack) {
     return n - without_memory;
 }
 
-/* The threads that this thread's next parallel region shall have: `wanted`, or as many as the system grants. */
+/* The size of this thread's next parallel region: `wanted`, or as many threads as the system grants. */
 static int lk_team(int wanted, size_t stack) {
     if (wanted > lk_team_size) {
         pthread_mutex_lock(&lk_team_growing);
@@ -79,11 +79,11 @@ static int lk_team(int wanted, size_t stack) {
         wanted = n;
         if (n > 1) {
 #pragma omp parallel num_threads(n)
-            __asm__ volatile(""); /* an empty region would be left out */
+            __asm__ volatile(""); /* the compiler would drop an empty region */
         }
         pthread_mutex_unlock(&lk_team_growing);
     }
-    if (wanted > 1) /* a region of one thread leaves the others where they are */
+    if (wanted > 1) /* a region of one thread keeps the threads of the last one */
         lk_team_size = wanted;
     return wanted;
 }

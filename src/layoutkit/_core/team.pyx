@@ -1,7 +1,7 @@
 """How many threads a parallel region may have, see team.h; every region of ours asks.
 
-One in the child of a fork: an OpenMP runtime does not survive that. Its threads stay in the parent, and a child that asks
-for a team waits for them for ever.
+In the child of a fork it is one, because an OpenMP runtime does not survive a fork: its threads stay in the parent, and
+a child that asks for a team waits for them for ever.
 """
 
 import os
@@ -17,7 +17,8 @@ _UNITS = {"B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 def stack_of(*texts):
-    """Bytes of the first of `texts` that says how large OpenMP's stacks are, such as ``"16M"``; 0: as others are."""
+    """The size in bytes that the first valid one of `texts` gives to OpenMP's stacks, such as ``"16M"``; 0: the
+    default."""
     for text in texts:
         found = re.fullmatch(r"\s*([0-9]{1,12})\s*([bkmgBKMG]?)\s*", text or "")
         if found:
@@ -33,10 +34,10 @@ cdef int team(int wanted) noexcept nogil:
 
 
 def granted(int wanted):
-    """How many of `wanted` threads a region of the calling thread gets."""
+    """The number of threads that a region of the calling thread gets if it wants `wanted`."""
     return team(wanted)
 
 
 def refused():
-    """The smallest number of threads that the system has refused so far; 0 if none."""
+    """The smallest number of threads that the system has refused so far; 0: none."""
     return lk_team_refused

@@ -1,4 +1,4 @@
-/* Vectors of the instruction set that this source is compiled for, by GCC's vector extensions. */
+/* Vectors of the instruction set that a source is compiled for, in GCC's vector extensions. */
 #ifndef LAYOUTKIT_VECTOR_H
 #define LAYOUTKIT_VECTOR_H
 
@@ -13,13 +13,13 @@
 
 #include <stdint.h>
 
-/* Callers' arrays are aligned to their elements only. */
+/* Callers' arrays are aligned only to their elements. */
 typedef float vf __attribute__((vector_size(LK_VB), aligned(4), may_alias));
 typedef float hf __attribute__((vector_size(LK_VB / 2), aligned(4), may_alias));
 
 typedef int32_t vi __attribute__((vector_size(LK_VB), aligned(4), may_alias));
 
-/* Lanes whose bit in `mask` is set; memory of the others is not touched and they load as 0. */
+/* Only lanes whose bit in `mask` is set are loaded or stored; the others load as 0. */
 #if defined(__AVX512F__)
 #include <immintrin.h>
 static inline vf load_lanes(const char *p, uint32_t mask) { return (vf)_mm512_maskz_loadu_ps((__mmask16)mask, p); }
@@ -61,7 +61,7 @@ static inline void store_lanes(char *p, vf v, uint32_t mask)
 }
 #endif
 
-/* v, or lo if it is less, or hi if it is more; a NaN stays one. */
+/* v limited below by lo, above by hi; NaN stays NaN. */
 static inline vf at_least(vf v, vf lo)
 {
 #if defined(__AVX512F__)
@@ -87,7 +87,7 @@ static inline vf at_most(vf v, vf hi)
 static inline vf clipped(vf v, vf lo, vf hi) { return at_most(at_least(v, lo), hi); }
 static inline vf between(vf v, float lo, float hi) { return clipped(v, lo - (vf){}, hi - (vf){}); }
 
-/* What rounding left of a * b: exactly a * b - product, where that is no denormal number. */
+/* The rounding error of product = a * b: exactly a * b - product, unless that is denormal. */
 static inline vf left_of(vf a, vf b, vf product)
 {
 #if defined(__AVX512F__)
@@ -100,11 +100,11 @@ static inline vf left_of(vf a, vf b, vf product)
 #endif
 }
 
-/* v, its negative zeros positive. A sum that takes in padding's zeros and one that leaves them out differ in the sign of a
- * zero at most (products underflow to either). */
+/* v with every -0 made +0. A sum that includes the zeros of the padding and one that skips them differ at most in the
+ * sign of a zero (products may underflow to either). */
 static inline vf positive_zeros(vf v) { return v + 0.0f; }
 
-/* a * b + c, rounded once where the instruction set can. */
+/* a * b + c, rounded once if the instruction set has FMA. */
 static inline vf fused(vf a, vf b, vf c)
 {
 #if defined(__AVX512F__)
@@ -118,7 +118,7 @@ static inline vf fused(vf a, vf b, vf c)
 #endif
 }
 
-/* The first n lanes of v, 0 in the others. */
+/* The first n lanes of v, 0 in the rest. */
 static inline vf first_lanes(vf v, int n)
 {
     static const int32_t numbers[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
@@ -128,8 +128,8 @@ static inline vf first_lanes(vf v, int n)
 /* Lane i of the result is lane order[i] of v. */
 static inline vf shuffle_lanes(vf v, vi order) { return __builtin_shuffle(v, order); }
 
-/* acc += a * b in acc's own register, in the order written. Left to itself gcc 12 hoists loads across the
- * unrolled steps of a full tile, accumulates into the broadcast's register, and spills. LK_FMA_AT reads b there. */
+/* acc += a * b in the register of acc, in the order written; LK_FMA_AT has b in memory. Without this gcc 12 hoists
+ * loads across the unrolled steps of a full register tile, accumulates into the broadcast's register, and spills. */
 #if defined(__AVX512F__)
 #define LK_PIN(x) __asm__ volatile("" : "+v"(x))
 #define LK_FMA(acc, a, b) __asm__ volatile("vfmadd231ps %2, %1, %0" : "+v"(acc) : "v"(a), "v"(b))
@@ -143,6 +143,6 @@ static inline vf shuffle_lanes(vf v, vi order) { return __builtin_shuffle(v, ord
 #define LK_FMA(acc, a, b) ((acc) = fused(a, b, acc))
 #define LK_FMA_AT(acc, a, at) ((acc) = fused(a, *(const vf *)(at), acc))
 #endif
-#define LK_PIN_ADDRESS(x) __asm__ volatile("" : "+r"(x)) /* computed here, in a general register */
+#define LK_PIN_ADDRESS(x) __asm__ volatile("" : "+r"(x)) /* forces x to be computed here, in a general register */
 
 #endif

@@ -1,21 +1,21 @@
 /* winograd_{in,out}_<m>x<m>_f32, winograd_filter_f32: the transforms of F(m x m, 3 x 3); see kernels.h.
  *
- *   V = BT d B      M = V * U, summed over channels (the gemm tile)      y = AT M A      U = G w G^T
+ *   V = BT d B      M = V * U, summed over channels (by gemm)      y = AT M A      U = G w G^T
  *
- * The points come in pairs +-p, so a pair's two rows share an even and an odd half:
+ * The points come in pairs +-p, whose two rows share an even and an odd half:
  *   (BT x)[+-p] = E +- p O     E = sum f[i] x[2 + 2i]     O = sum f[i] x[1 + 2i]
  *   (AT x)[k]   = sum over pairs of p^k (x[+p] + x[-p]), k even; of p^k (x[+p] - x[-p]), k odd
- * A vector holds channels of one pixel. Columns first, then rows, through n x m vectors on the stack: a whole tile
- * is more than the registers hold.
- * Regions: tiles over the image's edge; half vectors (blocks of 8 channels); the last channels, which are done as
- * a whole vector that ends with them, or, where there are fewer, through a buffer.
+ * A vector holds channels of one pixel. Columns are transformed first, then rows, with n x m vectors on the stack
+ * between them, since a whole tile does not fit in the registers.
+ * Edges: tiles that reach over the image's edge; half vectors (blocks of 8 channels); the last channels, done as a
+ * whole vector that ends with them or, if there are fewer than a vector, through a buffer.
  */
 #include "kernels.h"
 #include "vector.h"
 
 #include <string.h>
 
-enum { WHOLE, SPLIT, PART }; /* a vector of channels: dense; two half ones; fewer than a vector */
+enum { WHOLE, SPLIT, PART }; /* a vector of channels: contiguous; two halves; fewer than a vector */
 
 #define MAX_N 8
 #define MAX_K 24
@@ -23,7 +23,7 @@ typedef double vd __attribute__((vector_size(LK_VB)));
 
 LK_INLINE vf splat(float x) { return x - (vf){}; }
 
-/* Where the coefficients of pair q begin, and how many there are in all: see kernels.h. */
+/* The index of the coefficients of pair q; of the pair past the last one: how many there are. See kernels.h. */
 LK_INLINE int pair_at(const int n, const int q) { return n / 2 - 1 + q * (n / 2 - 2 + n - 3); }
 
 LK_INLINE void in_1d(vf *x, const vf *k, const int n)
@@ -108,12 +108,12 @@ LK_INLINE void store(char *lo, char *hi, vf x, const int kind, int64_t count)
     }
 }
 
-/* One vector of channels of one tile; `inside`: no part of it is outside the image. */
+/* Transforms one vector of channels of one tile. `inside`: the tile is completely inside the image. */
 LK_INLINE void in_vector(const lk_winograd_in *g, const char *lo, const char *hi, float *v, const vf *k,
                          const int nh, const int nw, const int kind, const int inside)
-{ /* The next tile's pixels are fetched meanwhile: two of its columns are this one's. */
+{ /* Prefetches the next tile's pixels: two of its columns are shared with this one. */
     vf t[MAX_N * MAX_N], x[MAX_N];
-    const int64_t gap = hi ? hi - lo : 0; /* 0 too where a broadcast input's blocks are one */
+    const int64_t gap = hi ? hi - lo : 0; /* 0 as well for a broadcast input, all of whose blocks are the same memory */
 #pragma GCC unroll 1
     for (int j = 0; j < nw; j++, lo += g->col) {
         const int some = inside || (j >= g->col0 && j < g->col1);
@@ -253,7 +253,7 @@ LK_INLINE void out(const lk_winograd_out *g, const int nh, const int nw)
     }
 }
 
-/* Vectors of filters, gathered; the few of a filter's taps and products stay in cache. */
+/* Gathers a vector of filters at a time; the taps and products of so few filters stay in cache. */
 void LK_NAME(winograd_filter_f32)(const lk_winograd_filter *g)
 {
     enum { LANES = LK_VB / 8 };

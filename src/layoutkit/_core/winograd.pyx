@@ -1,15 +1,15 @@
-"""Winograd convolution: the loop nest around the transforms of winograd.c and the register tile of gemm.c.
+"""Winograd convolution: the loop nest around the transforms of winograd.c and the micro-kernels of gemm.c.
 
     y = AT [ sum over channels (and taps along depth) of (BT x B) * (G w G^T) ] A + bias
 
-The output is cut into tiles of mh x mw; each comes from nh x nw = (mh + 2) x (mw + 2) inputs (1 x m tiles: of
-1 x (m + 2)). A task is a group of tiles times a block of output channels: the tiles are transformed into V (kept
-while the following tasks are of the same group), every one of the nh * nw products is a matrix product
-V [tiles, channels] U [channels, outputs] by the tile of gemm.c into M, and M is transformed into the output.
-V and M stay in L2; U, transformed when it was packed, is read once per group of tiles.
+The output is cut into tiles of mh x mw, each computed from nh x nw = (mh + 2) x (mw + 2) inputs (1 x m tiles: from
+1 x (m + 2)). A task is a group of tiles times a block of output channels. The tiles are transformed into V, which is
+kept while the following tasks belong to the same group. Each of the nh * nw products is a matrix product
+V [tiles, channels] U [channels, outputs] into M, by a micro-kernel of gemm.c. M is transformed into the output.
+V and M stay in L2. U, the filter, was transformed when it was packed and is read once per group of tiles.
 
-Depth, if there is any, is convolved directly: V is made for each of the taps and the products sum over them.
-Threads take equal shares of the tasks. Where one group is cut between threads each transforms it for itself.
+Depth, if there is any, is convolved directly: V is made for each tap along it, and the products sum over these taps.
+Threads take equal shares of the tasks. A group that is shared by several threads is transformed by each of them.
 """
 
 from libc.stdint cimport int64_t
@@ -21,23 +21,24 @@ from .executor import NOTHING, Footprint
 from .executor cimport Executor, Geometry, aligned, ceil_div, share
 from .registry cimport (
     LK_EXTENT, LK_WINOGRAD_FILTER, best_row, lk_extent, lk_extent_fn, lk_epilogue, lk_gemm, lk_kernel,
-    lk_winograd_filter, lk_winograd_filter_fn, lk_winograd_in, lk_winograd_in_fn, lk_winograd_out, lk_winograd_out_fn, row_named,
+    lk_winograd_filter, lk_winograd_filter_fn, lk_winograd_in, lk_winograd_in_fn, lk_winograd_out, lk_winograd_out_fn,
+    row_named,
 )
 
 cdef enum:
     MAX_ROWS = 32
-    MAX_VECTORS = 16   # of a gemm tile's columns
+    MAX_VECTORS = 16        # of a row of the register tile
     MAX_TABLE_FLOATS = 32
-    MAX_RUN_CHANNELS = 128      # channels summed in a register before the sum is added to M: rounding grows with them
-    MAX_TILE_PIXELS = 64      # outputs of a tile
-    SKEW_FLOATS = 16          # floats that keep rows and products off each other's cache sets
+    MAX_RUN_CHANNELS = 128  # summed in a register before the sum is added to M: rounding errors grow with it
+    MAX_TILE_PIXELS = 64    # of the output in a tile
+    SKEW_FLOATS = 16        # between rows and between products, which would share sets of the cache otherwise
 
-RUN = MAX_RUN_CHANNELS  # what winograd.py counts roundings by
+RUN = MAX_RUN_CHANNELS  # winograd.py counts roundings with it
 
 
 cdef struct Work:
     int64_t first, last            # tiles
-    int64_t panel, stop, channels  # panels of output channels, the channels in them
+    int64_t panel, stop, channels  # panels of output channels, and the channels in them
     const char *x                  # the group's first channel
     char *y                        # the first of the output channels
 
@@ -56,13 +57,13 @@ cdef class Winograd(Executor):
     transforms : (str, str)
         Names of the winograd_in and winograd_out rows.
     table : sequence of float
-        What the transforms read, see kernels.h.
+        The constants of the transforms, see kernels.h.
     x_channels : (count, block, block_stride, group_stride)
         Channels of a group, pads included, in runs of `block` floats.
     y_channels : (count, block, block_stride)
         Output channels of a group, pads included, in runs of `block` floats.
     groups, blocks : int
-        Into how many groups the tiles of the image are cut, and into how many blocks the output channels.
+        The number of groups into which tiles are cut, and of blocks into which output channels are.
 
     The packed filter is [groups][products][panels][depth taps][channels][nr] floats, the bias [groups][panels * nr].
     """
@@ -77,7 +78,7 @@ cdef class Winograd(Executor):
     cdef int mh, mw, nh, nw
     cdef int64_t products, taps, high, wide         # tiles of an image along height and width
     cdef int64_t tiles, groups, blocks, panels
-    cdef int64_t units, unit                        # panels that end where a run of output channels does
+    cdef int64_t units, unit                        # units of panels that end where a run of output channels does
     cdef int64_t run                                # channels summed at a time
     cdef int64_t v_row, v_product, v_tap            # floats from tile to tile, product to product, tap to tap
     cdef int64_t m_row, m_product
@@ -162,7 +163,7 @@ cdef class Winograd(Executor):
             task += 1
 
     cdef inline int64_t column(self, int64_t j) noexcept nogil:
-        """Byte offset of output channel j of a pixel, the first of a run."""
+        """Byte offset of output channel j of a pixel; j is the first of a run."""
         return j // self.y_block * self.y_block_stride + j % self.y_block * 4
 
     cdef inline Place place(self, int64_t tile) noexcept nogil:
@@ -174,7 +175,7 @@ cdef class Winograd(Executor):
         return p
 
     cdef void inputs(self, const Work *work, float *v) noexcept nogil:
-        """V of the tiles."""
+        """Transform the input of the tiles into V."""
         cdef const Geometry *g = &self.g
         cdef lk_winograd_in t
         cdef Place p
@@ -197,7 +198,7 @@ cdef class Winograd(Executor):
                 self.transform_in(&t)
 
     cdef void multiply(self, const Work *work, const float *u, const float *v, float *m) noexcept nogil:
-        """M = V U, a product after the other, each summed over runs of channels of one tap."""
+        """M = V U, one product after another, each summed over runs of channels of one tap."""
         cdef lk_gemm g
         cdef int64_t row[MAX_ROWS]
         cdef int64_t c_row[MAX_ROWS]
@@ -243,7 +244,7 @@ cdef class Winograd(Executor):
                         break
 
     cdef void outputs(self, const Work *work, const float *m, const float *bias) noexcept nogil:
-        """Output of the tiles from M."""
+        """Transform M into the output of the tiles."""
         cdef const Geometry *g = &self.g
         cdef lk_winograd_out t
         cdef Place p
@@ -258,8 +259,9 @@ cdef class Winograd(Executor):
             t.m = m + (tile - work.first) * self.m_row
             self.transform_out(&t)
 
-    cdef void epilogue_group(self, const Work *work, const lk_epilogue *epilogue, char *y, int64_t group) noexcept nogil:
-        """What follows the sums, on the tiles' outputs but not on pads."""
+    cdef void epilogue_group(self, const Work *work, const lk_epilogue *epilogue, char *y,
+                             int64_t group) noexcept nogil:
+        """Apply the epilogue to the outputs of the tiles, without the pads."""
         cdef int64_t row[MAX_TILE_PIXELS]
         cdef int64_t tile, i, j, first, end, run, count
         cdef Place p
@@ -276,7 +278,7 @@ cdef class Winograd(Executor):
             while first < end:
                 run = min(end - first, self.y_block - first % self.y_block)
                 self.epilogue_rows(epilogue, y, self.column(group * self.cols + first), row, count,
-                                 group * self.g.oc + first, run)
+                                   group * self.g.oc + first, run)
                 first += run
 
 
@@ -308,7 +310,7 @@ def pack(const float[:, :, :, :, ::1] w, const double[:, ::1] gh, const double[:
 
 
 def extent(const float[:, ::1] w):
-    """The least and the most of what rows of `w` have as largest magnitude; see lk_extent."""
+    """The least (but 0) and the largest of the largest magnitudes of the rows of `w`; see lk_extent in kernels.h."""
     cdef lk_extent e
     cdef lk_extent_fn fn = <lk_extent_fn>best_row(LK_EXTENT, "f32").fn
     e.rows, e.count = w.shape[0], w.shape[1]
