@@ -1,9 +1,12 @@
 """layoutkit: reorders between any tensor memory formats, and convolutions in whatever format the data has.
 
-array + "NCHW" -> Layout --+
-        "nChw16c" -> Layout +-> problem -> candidates (kernel rows that support it) -> cost table -> plan
-                                                                                                      |
-array ----------------------------------------------------------> execute (nogil, one parallel region) -> array
+array + "NCHW"   -> Layout --+
+        "nChw16c" -> Layout -+-> problem -> candidates -> choosing by measured cost -> plan
+                                                                                         |
+array ---------------------------------> run (nogil, one parallel region) -> micro-kernels -> array
+
+The rooms, each of which imports only those before it: `formats`, `memory`, `choosing`, `reorders`, `convolutions`,
+`bench`; `_core`, the compiled half, stands beside them.
 """
 
 import sys
