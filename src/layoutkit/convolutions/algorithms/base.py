@@ -106,7 +106,7 @@ class Algorithm:
 
     def takes_strides(self, layout: Layout, shape: Sequence[int], strides: Sequence[int], width: int) -> bool:
         """Whether an array of these byte strides, of elements of `width` bytes, is read or written where it lies."""
-        raise NotImplementedError
+        return strides[-1] == width and all(s % width == 0 for s in strides)  # dense channels, whole elements
 
     def lacks_padding(self, p: ConvProblem) -> bool:
         """Whether padding has to be there that is summed: register tiles may leave out some of it only."""

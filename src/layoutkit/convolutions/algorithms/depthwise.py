@@ -26,7 +26,6 @@ from ..order import windows_of, within_vectors
 from ..problem import ConvProblem
 from ..route import Arrays
 from .base import Algorithm, flops_per_second
-from .sums import dense_channels
 
 RUN_CHANNELS = 64  # that a task takes of an NHWC pixel: four lines, so that what the next row reads again is in L1
 WIDEST_LANES = 16  # of the widest vectors: blocks of fewer channels may share one
@@ -58,7 +57,9 @@ class ChannelVectors(Algorithm):
     def takes_strides(self, layout: Layout, shape: Sequence[int], strides: Sequence[int], width: int) -> bool:
         """Channels run dense, and so do pixels of a row that share a vector; every other stride is whole elements."""
         shared = 1 < layout.block(1) < WIDEST_LANES and _columns_beside(layout)
-        return (not shared or strides[-2] == width * layout.block(1)) and dense_channels(strides, width)
+        return (not shared or strides[-2] == width * layout.block(1)) and super().takes_strides(
+            layout, shape, strides, width
+        )
 
     def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
         """By counting multiplications with the lanes that go empty."""

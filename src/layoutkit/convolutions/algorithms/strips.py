@@ -6,7 +6,6 @@ The fast way to do the usual depthwise convolution; what it does not take (other
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import gcd, prod
 
 import numpy as np
@@ -14,13 +13,11 @@ import numpy as np
 from ..._core import strips as core
 from ..._core.executor import LoopNest
 from ..._core.registry import Kernel
-from ...formats.layout import Layout
 from ..geometry import channels_innermost, geometry, spatial_strides, strides_of
 from ..problem import ConvProblem
 from ..route import Arrays
 from .base import Algorithm, flops_per_second
 from .depthwise import WIDEST_LANES
-from .sums import dense_channels
 
 NARROW_COLUMNS = 4  # of the narrowest strip
 SHARE = 0.75  # of the FMA peak: what the estimate expects
@@ -50,9 +47,6 @@ class Strips(Algorithm):
         if len(blocks) > 1 or any(b % WIDEST_LANES for b in blocks) or p.ic % max([WIDEST_LANES, *blocks]):
             return f"{p.ic} channels are no whole vectors in {p.src} and {p.dst}"
         return None
-
-    def takes_strides(self, layout: Layout, shape: Sequence[int], strides: Sequence[int], width: int) -> bool:
-        return dense_channels(strides, width)
 
     def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
         return 18 * p.n * p.oc * prod(p.out) / (flops_per_second(p, kernel) * threads * SHARE)

@@ -39,11 +39,6 @@ def columns_of(p: ConvProblem) -> int:
     return -(-(p.oc // p.groups) // block) * block
 
 
-def dense_channels(strides: Sequence[int], width: int) -> bool:
-    """Channels run dense; every other stride is whole elements."""
-    return strides[-1] == width and all(s % width == 0 for s in strides)
-
-
 class _Sums(Algorithm):
     """What both have in common: the estimate."""
 
@@ -78,9 +73,6 @@ class PixelSums(_Sums):
 
     def accuracy(self, p: ConvProblem, threads: int) -> str:
         return order.by_taps(p)
-
-    def takes_strides(self, layout: Layout, shape: Sequence[int], strides: Sequence[int], width: int) -> bool:
-        return dense_channels(strides, width)
 
     def run_of(self, p: ConvProblem) -> int:
         """Elements that a tap of the sum runs along."""

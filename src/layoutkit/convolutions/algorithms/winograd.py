@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
 
 import numpy as np
@@ -11,14 +10,13 @@ from ..._core import winograd as core
 from ..._core.executor import LoopNest
 from ..._core.registry import Kernel, find
 from ...choosing import machine
-from ...formats.layout import Layout
 from ...memory.arrays import empty
 from ...winograd import PAIRS, as_array, kernel_table, paired
 from ..geometry import channels_innermost, geometry, spatial_strides, strides_of
 from ..problem import ConvProblem
 from ..route import Arrays
 from .base import Algorithm, flops_per_second
-from .sums import TILE_STEPS, columns_of, dense_channels, padded_bias
+from .sums import TILE_STEPS, columns_of, padded_bias
 
 FEW_CHANNELS = 32  # of a sum that rounds little done directly
 GROUP_PRODUCTS = 24 * 36  # products times tiles of a group
@@ -62,9 +60,6 @@ class Winograd(Algorithm):
         if self.m == 2 or (self.m == 4 and p.ic // p.groups >= FEW_CHANNELS):
             return "standard"
         return "fast"
-
-    def takes_strides(self, layout: Layout, shape: Sequence[int], strides: Sequence[int], width: int) -> bool:
-        return dense_channels(strides, width)
 
     def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
         tiles, products, filter_bytes = _counts(p, self.m)
