@@ -9,6 +9,7 @@ import numpy as np
 
 from ._core import registry, team
 from .choosing import machine
+from .choosing.cache import plans
 from .choosing.table import cost_table
 from .choosing.threads import get_num_threads
 from .choosing.tuning import mode
@@ -34,6 +35,7 @@ def config() -> dict[str, Any]:
         "cores": machine.identity()["cores"],
         "caches": {f"L{level}": size for level, size in sorted(machine.caches().items())},
         "pools": [f"{p['user_api']}/{p['prefix']} {p['num_threads']}" for p in threadpool_info()],
+        "plans": {"kept": len(plans), "most": plans.most, "made": plans.made, "dropped": plans.dropped},
         "tuning": mode(),
         "reproducible": reproducible(),
         "cost_table": str(cost_table.path),
@@ -61,6 +63,7 @@ def show_config() -> None:
         "threads": f"{c['threads']}{refused}   (LAYOUTKIT_NUM_THREADS, OMP_NUM_THREADS)",
         "caches": ", ".join(f"{level} {size >> 10} KB" for level, size in c["caches"].items()),
         "pools": ", ".join(c["pools"]) or "none",
+        "plans": f"{c['plans']['kept']} of at most {c['plans']['most']} kept, {c['plans']['made']} made",
         "tuning": f"{c['tuning']}   (LAYOUTKIT_TUNING)",
         "reproducible": f"{'yes' if c['reproducible'] else 'no'}   (LAYOUTKIT_REPRODUCIBLE)",
         "cost table": f"{c['cost_table']}, {c['problems']} problems   (LAYOUTKIT_CACHE_DIR)",
