@@ -12,7 +12,6 @@ this machine counts `OWN` times what comes with the package, which was measured 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from math import exp, log
@@ -25,6 +24,7 @@ from . import keys, shipped
 from .costfile import Cost
 from .problem import Problem
 from .table import cost_table
+from .warn import warn
 
 REACH = 2.5
 PRIOR = 0.01
@@ -110,7 +110,7 @@ def packaged(isa: str) -> Mapping[str, Mapping[str, Cost]]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        warnings.warn(f"cost table {path} is not used: {error}", RuntimeWarning, stacklevel=2)
+        warn(f"cost table {path} is not used: {error}")
         return {}
 
 

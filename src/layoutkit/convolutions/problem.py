@@ -121,11 +121,6 @@ class ConvProblem:
         return any(map(any, self.padding))
 
     @property
-    def filter_elements(self) -> int:
-        """Elements of the filter."""
-        return self.oc * self.ic // self.groups * prod(self.kernel)
-
-    @property
     def flops(self) -> int:
         """Multiplications and additions, padded taps included."""
         return 2 * self.n * self.oc * prod(self.out) * self.ic // self.groups * prod(self.kernel)

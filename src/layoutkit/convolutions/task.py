@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import time
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,7 +19,7 @@ from .._core import registry
 from .._core import route as core
 from .._core.registry import Kernel
 from ..choosing.best import choices
-from ..choosing.cache import plans
+from ..choosing.cache import Cache, plans
 from ..choosing.keys import NUMBER, THREADS, sizes
 from ..choosing.machine import last_level_cache
 from ..choosing.measuring import known
@@ -28,6 +27,7 @@ from ..choosing.model import reads
 from ..choosing.plan import SlowPathWarning
 from ..choosing.problem import Candidate, Choice, Problem, Step
 from ..choosing.ranking import candidates_of
+from ..choosing.warn import warn
 from ..memory.arrays import contiguous_strides, empty
 from .algorithms import ALGORITHMS, AUTO, Algorithm
 from .algorithms.base import FLOPS_PER_SECOND
@@ -41,7 +41,8 @@ FILTER_KEY = f"filter o({NUMBER}) c({NUMBER}) k({sizes(3)}) g({NUMBER}) ({'|'.jo
 _FILTER = re.compile(f"{FILTER_KEY}")
 _PACKS = {a.filters: a.packs for a in ALGORITHMS}
 SLOW = 4.0  # times what its flops or bytes would take: a way that is slower is a fallback
-_slow: set[ConvProblem] = set()  # that has been warned of
+MOST_WARNED = 1024  # problems that are remembered for that they were warned of
+_warned = Cache(MOST_WARNED)
 COLD_BYTES, COLD_COPIES = 64 << 20, 256
 
 
@@ -230,9 +231,9 @@ def ways(task: ConvTask) -> tuple[Choice, ...]:
     """The routes of a task, best first; a warning where all of them are slow."""
     found = choices(task)
     p = task.problem
-    if task.algorithm == AUTO and p not in _slow and (text := slowness(task, found)):
-        _slow.add(p)
-        warnings.warn(f"{p}: {text}", SlowPathWarning, stacklevel=7)
+    if task.algorithm == AUTO and p not in _warned and (text := slowness(task, found)):
+        _warned.put(p, text)
+        warn(f"{p}: {text}", SlowPathWarning)
     return found
 
 

@@ -76,13 +76,18 @@ class BlasRoute:
     packing = Blas.name
 
     def __init__(self, p: ConvProblem, threads: int) -> None:
-        self._p, self._threads, self.run = p, threads, self
+        self._p, self._threads = p, threads
         self._native = Layout(CHANNELS_LAST[p.src.rank])
         self._rows = p.n * prod(p.out)
         self._depth = p.ic // p.groups * p.taps
         self._plain = p.taps == prod(p.stride) == p.groups == 1 and not p.pads
         self._padded = padded_shape(p)
         self._chunk = max(1, CHUNK_BYTES // max(1, p.types.src.itemsize * self._depth))
+
+    @property
+    def run(self) -> BlasRoute:
+        """Itself."""
+        return self
 
     def pack(self, w: np.ndarray, bias: np.ndarray | None):
         """Filter (O, I/G, *k) -> [G][taps * I/G][O/G]; the bias as it is."""

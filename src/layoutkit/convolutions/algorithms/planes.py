@@ -16,7 +16,7 @@ from ..._core import planes as core
 from ..._core.executor import LoopNest
 from ..._core.registry import Kernel
 from ..geometry import geometry, pixels_innermost, spatial_strides, strides_of
-from ..order import by_channel, reproducible
+from ..order import by_channel
 from ..padded import PaddedInput, padded_input
 from ..problem import ConvProblem
 from ..route import Arrays
@@ -45,9 +45,6 @@ class Planes(FilterSums):
         if any(n < 0 for pair in p.padding for n in pair):
             return f"padding {p.padding} leaves out inputs"
         return None
-
-    def accuracy(self, p: ConvProblem, threads: int) -> str:
-        return reproducible(p)
 
     def padded(self, p: ConvProblem, x_strides: tuple[int, ...] | None) -> PaddedInput:
         """Always one, for whole vectors of its rows are read; [n][depth][height][C][width] if it folds."""
