@@ -17,7 +17,7 @@ from layoutkit.choosing.costfile import Cost
 from layoutkit.choosing.measuring import measure
 from layoutkit.choosing.plan import Plan
 from layoutkit.choosing.problem import Candidate, Choice
-from layoutkit.choosing.ranking import DOUBT
+from layoutkit.choosing.ranking import DOUBT_RATIO
 from layoutkit.choosing.ranking import rank as ranked
 from layoutkit.choosing.table import cost_table
 from layoutkit.convolutions.problem import ConvProblem
@@ -76,9 +76,9 @@ def test_measured_before_estimated_but_where_the_estimate_is_many_times_lower(es
         assert seconds == sorted(seconds)
     for a, b in itertools.combinations(found, 2):
         if a.source == "estimated" and b.source == "measured":
-            assert DOUBT * a.seconds <= b.seconds
+            assert DOUBT_RATIO * a.seconds <= b.seconds
         elif a.source == "measured" and b.source == "estimated":
-            assert a.seconds <= DOUBT * b.seconds
+            assert a.seconds <= DOUBT_RATIO * b.seconds
     assert sorted(c.candidate.name for c in found) == sorted(estimates)
 
 

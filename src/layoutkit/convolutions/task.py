@@ -40,7 +40,7 @@ PACK_BYTES_PER_SECOND, PACK_SECONDS = 10e9, 5e-6  # read and written by packing 
 FILTER_KEY = f"filter o({NUMBER}) c({NUMBER}) k({sizes(3)}) g({NUMBER}) ({'|'.join(TYPES)})"
 _FILTER = re.compile(f"{FILTER_KEY}")
 _PACKS = {a.filters: a.packs for a in ALGORITHMS}
-SLOW = 4.0  # times what its flops or bytes would take: a way that is slower is a fallback
+SLOW_RATIO = 4.0  # times what its flops or bytes would take: a way that is slower is a fallback
 MOST_WARNED = 1024  # problems that are remembered for that they were warned of
 _warned = Cache(MOST_WARNED)
 COLD_BYTES, COLD_COPIES = 64 << 20, 256
@@ -268,7 +268,7 @@ def slowness(task: ConvTask, ways: Sequence[Choice]) -> str | None:
     best = min((way.candidate for way in ways), key=lambda c: c.estimate)
     flops = p.flops / FLOPS_PER_SECOND[registry.isa(), p.types.name]
     floor = max(flops, 2 * (p.src_bytes + p.dst_bytes) / MOVE_BYTES_PER_SECOND) / task.threads
-    if best.estimate < SLOW * floor:
+    if best.estimate < SLOW_RATIO * floor:
         return None
     return (
         f"only slow ways: {best.name}, the best, is expected to take {best.estimate / floor:.0f} times as long as its "

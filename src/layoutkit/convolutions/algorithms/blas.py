@@ -24,7 +24,7 @@ from .base import CHANNELS_LAST, Algorithm, flops_per_second
 
 CHUNK_BYTES = 8 << 20  # of the matrix at a time
 PYTHON_SECONDS = 60e-6  # of a call
-SHARE = 0.7  # of the FMA peak
+PEAK_SHARE = 0.7  # of the FMA peak
 GATHER_BYTES_PER_SECOND = 8e9
 
 
@@ -52,7 +52,7 @@ class Blas(Algorithm):
 
     def seconds(self, p: ConvProblem, native: ConvProblem, kernel: Kernel, threads: int) -> float:
         matrix = p.types.src.itemsize * p.n * prod(p.out) * p.ic * p.taps
-        multiply = p.flops / (SHARE * flops_per_second(p, kernel) * threads)
+        multiply = p.flops / (PEAK_SHARE * flops_per_second(p, kernel) * threads)
         return PYTHON_SECONDS + multiply + 2 * matrix / GATHER_BYTES_PER_SECOND
 
     def packing(self, native: ConvProblem, kernel: Kernel) -> str:

@@ -26,7 +26,7 @@ from .sums import TILE_STEPS, FilterSums, filter_by_taps
 LINE_BYTES = 64  # rows of a copy that folds begin with one; the widest vector
 FEW_CHANNELS = 32  # for whose sake it does
 TAP_STEPS = 0.5  # what a tap takes, in steps of its sum
-SHARE = 0.95  # of the FMA peak
+PEAK_SHARE = 0.95  # of the FMA peak
 
 
 class Planes(FilterSums):
@@ -63,7 +63,7 @@ class Planes(FilterSums):
         lanes, rows = kernel.lanes, p.n * prod(p.out[:-1]) * p.oc
         vectors, depth = -(-p.out[-1] // lanes), max(1, p.ic // p.groups)
         steps = depth * p.taps + TILE_STEPS + TAP_STEPS * p.taps
-        return 2 * lanes * vectors * rows * steps / (SHARE * flops_per_second(p, kernel) * threads)
+        return 2 * lanes * vectors * rows * steps / (PEAK_SHARE * flops_per_second(p, kernel) * threads)
 
     def pack(self, p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
         return filter_by_taps(p, w), bias
