@@ -143,7 +143,7 @@ def loading() -> None:
 
 def judge(case) -> dict | None:
     """Costs of what would be picked, relative to the best; None where the machine was busy."""
-    from layoutkit.choosing.measuring import FEW, timed
+    from layoutkit.choosing.measuring import FIRST_USE_CANDIDATES, timed
     from layoutkit.choosing.ranking import rank
 
     problem = case.task
@@ -153,12 +153,12 @@ def judge(case) -> dict | None:
     if len(order) < 2:
         return None
     runner = problem.prepare()
-    first = timed(order[:FEW], runner, 0.1)
+    first = timed(order[:FIRST_USE_CANDIDATES], runner, 0.1)
     every = timed(order, runner, 0.15)
     picks = {
         "counted": min(order, key=lambda c: c.estimate),
         "estimate": order[0],
-        "measured": min(order[:FEW], key=lambda c: first[c.name].best),
+        "measured": min(order[:FIRST_USE_CANDIDATES], key=lambda c: first[c.name].best),
         "best": min(order, key=lambda c: every[c.name].best),
     }
     again = timed(list({c.name: c for c in picks.values()}.values()), runner, 0.1)

@@ -11,7 +11,7 @@ import pytest
 import layoutkit as lk
 from layoutkit._core import team
 from layoutkit.bench.listed import text_cases
-from layoutkit.choosing.threads import MOST
+from layoutkit.choosing.threads import MOST_THREADS
 
 X = np.ones((1, 64, 70, 66), np.float32)
 W = np.ones((8, 64, 3, 3), np.float32)
@@ -38,15 +38,15 @@ def run(program, **env):
     lambda n: lk.plan(lk.reorder, X, "NCHW", "NHWC", threads=n),
     lambda n: text_cases([f"reorder 1x64x70x66 NCHW>NHWC x32 t{n}"], "listed", ["NHWC"], [1]),
 ])  # fmt: skip
-@pytest.mark.parametrize("n", [MOST + 1, 10**9])
+@pytest.mark.parametrize("n", [MOST_THREADS + 1, 10**9])
 def test_beyond_reason_is_refused_in_words(ask, n):
-    with pytest.raises(ValueError, match=rf"threads: expected 1 to {MOST} \(four times the cores .*, got {n}"):
+    with pytest.raises(ValueError, match=rf"threads: expected 1 to {MOST_THREADS} \(four times the cores .*, got {n}"):
         ask(n)
 
 
 def test_at_the_limit_is_granted():
     want = lk.reorder(X, "NCHW", "NHWC", threads=1)
-    np.testing.assert_array_equal(lk.reorder(X, "NCHW", "NHWC", threads=MOST), want)
+    np.testing.assert_array_equal(lk.reorder(X, "NCHW", "NHWC", threads=MOST_THREADS), want)
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "two", "1.5", "²", "000", "9" * 5000])
@@ -58,14 +58,14 @@ def test_the_environment_is_refused_as_other_nonsense_is(text):
 
 def test_the_environment_is_a_limit_of_any_size():
     done = run("import layoutkit as lk; print(lk.get_num_threads())", LAYOUTKIT_NUM_THREADS="1024", OMP_NUM_THREADS="3")
-    assert done.stdout == f"{min(3, MOST)}\n"
-    assert f"RuntimeWarning: LAYOUTKIT_NUM_THREADS=1024: {MOST} are used at most" in done.stderr
-    assert run("import layoutkit", LAYOUTKIT_NUM_THREADS=str(MOST)).stderr == ""
+    assert done.stdout == f"{min(3, MOST_THREADS)}\n"
+    assert f"RuntimeWarning: LAYOUTKIT_NUM_THREADS=1024: {MOST_THREADS} are used at most" in done.stderr
+    assert run("import layoutkit", LAYOUTKIT_NUM_THREADS=str(MOST_THREADS)).stderr == ""
 
 
 def test_what_openmp_allows_is_limited_too():
     done = run("import layoutkit as lk; print(lk.get_num_threads())", OMP_NUM_THREADS="100000")
-    assert (done.stdout, done.stderr) == (f"{MOST}\n", "")
+    assert (done.stdout, done.stderr) == (f"{MOST_THREADS}\n", "")
 
 
 # ---- what the system does not grant
@@ -114,7 +114,7 @@ linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits 
 
 @linux
 @pytest.mark.parametrize("limit", [MEMORY.format(12), MEMORY.format(4), PROCESSES.format(1)])
-@pytest.mark.parametrize("n", [2, MOST])
+@pytest.mark.parametrize("n", [2, MOST_THREADS])
 def test_calls_run_on_what_is_granted(limit, n):
     refused = limited(limit, n)
     assert refused in (0, n)
@@ -138,7 +138,7 @@ def thread():
     try:
         for _ in range(20):
             team.granted(2)
-            team.granted({MOST})
+            team.granted({MOST_THREADS})
     except BaseException as error:
         failed.append(error)
     ready.wait()
@@ -152,7 +152,7 @@ for t in threads:
     t.join()
 assert not failed, failed
 """
-    assert limited("", MOST, then) in (2, MOST)
+    assert limited("", MOST_THREADS, then) in (2, MOST_THREADS)
 
 
 def test_teams_grow_and_shrink():

@@ -182,7 +182,7 @@ def test_problems_from_a_file_and_several_suites(cache_dir, tmp_path, capsys):
 
 
 def test_what_was_measured_is_saved_on_the_way(cache_dir, capsys, monkeypatch):
-    monkeypatch.setattr(bench, "SAVE_EVERY", 0.0)
+    monkeypatch.setattr(bench, "SAVE_EVERY_SECONDS", 0.0)
     saved = []
     monkeypatch.setattr(type(cost_table), "save", lambda self: saved.append(len(self.problems())) or self.path)
     run(TINY, capsys)

@@ -30,7 +30,7 @@ def hooked(contest, seconds):
     {hook}
     return measure(contest, 0.01)
 command.measure_task = hooked
-command.QUICK = 1000.0
+command.QUICK_SECONDS = 1000.0
 {setup}
 sys.exit(run(command.main))
 """

@@ -96,7 +96,11 @@ def test_short_calls_are_timed_in_batches(key, monkeypatch):
     m = Machine(monkeypatch, a=1e-6)
     found = m.measure(key, "a", seconds=0)
     assert found["a"].min == pytest.approx(1e-6)
-    assert found["a"].count * measuring.MIN_TIMING / 1e-6 <= len(m.calls) <= 5 * measuring.MIN_TIMING / 1e-6
+    assert (
+        found["a"].count * measuring.MIN_TIMING_SECONDS / 1e-6
+        <= len(m.calls)
+        <= 5 * measuring.MIN_TIMING_SECONDS / 1e-6
+    )
 
 
 def test_disturbed_timings_do_not_count(key, monkeypatch):
@@ -132,7 +136,7 @@ def test_fewer_clean_timings_than_it_takes_are_doubtful(key, monkeypatch):
 
 def test_timings_that_are_far_apart_are_followed_by_more(key, monkeypatch):
     m = Machine(monkeypatch, a=[1e-3, 3e-3, 3e-3, 1e-3] + [3e-3] * 30 + [1e-3])
-    monkeypatch.setattr(measuring, "PATIENCE", 1.0)
+    monkeypatch.setattr(measuring, "PATIENCE_SECONDS", 1.0)
     apart = m.measure(key, "a", seconds=0)["a"]
     assert apart.median < 1.5e-3 and apart.count > 60
     m = Machine(monkeypatch, a=3e-3)
@@ -200,7 +204,7 @@ def use(m, key, **estimates):
 
 
 def test_the_best_few_are_measured_once_and_only_where_asked(key, monkeypatch, tuning):
-    monkeypatch.setattr(measuring, "FEW", 3)
+    monkeypatch.setattr(measuring, "FIRST_USE_CANDIDATES", 3)
     m = Machine(monkeypatch, a=1.0, b=2.0, c=3.0, d=4.0, e=5.0)
     estimates = dict(e=5.0, d=4.0, c=3.0, b=2.0, a=1.0)
     assert use(m, key, **estimates) == set()
@@ -213,7 +217,7 @@ def test_the_best_few_are_measured_once_and_only_where_asked(key, monkeypatch, t
 
 
 def test_what_may_beat_the_best_few_is_measured_too(key, monkeypatch, tuning):
-    monkeypatch.setattr(measuring, "FEW", 3)
+    monkeypatch.setattr(measuring, "FIRST_USE_CANDIDATES", 3)
     tuning("measure")
     m = Machine(monkeypatch, a=10.0, b=20.0, c=30.0, d=9.0, e=90.0)
     assert use(m, key, a=1.0, b=2.0, c=3.0, d=4.0, e=11.0) == set("abcd"), "e is thought to take longer than a took"
@@ -224,7 +228,7 @@ def test_what_may_beat_the_best_few_is_measured_too(key, monkeypatch, tuning):
 
 
 def test_as_many_as_may_win_are_measured_a_few_at_a_time(key, monkeypatch, tuning):
-    monkeypatch.setattr(measuring, "FEW", 2)
+    monkeypatch.setattr(measuring, "FIRST_USE_CANDIDATES", 2)
     tuning("measure")
     m = Machine(monkeypatch, a=50.0, b=60.0, c=70.0, d=40.0, e=41.0, f=4.2, g=9.0)
     assert use(m, key, a=1.0, b=1.1, c=2.0, d=2.1, e=3.0, f=4.0, g=9.0) == set("abcdef")
@@ -244,7 +248,7 @@ def test_one_that_took_many_times_what_was_thought_is_looked_at_again(key, monke
 
 
 def test_a_disturbed_first_use_decides_nothing(key, monkeypatch, tuning):
-    monkeypatch.setattr(measuring, "FEW", 3)
+    monkeypatch.setattr(measuring, "FIRST_USE_CANDIDATES", 3)
     tuning("measure")
     m = Machine(monkeypatch, a=1.0, b=2.0, c=3.0)
     m.disturbed = lambda: True

@@ -103,7 +103,7 @@ def test_what_was_measured_here_outweighs_what_came_along(monkeypatch):
     model._packaged.cache_clear()
     assert corrections("point 0.5")["fast"] == pytest.approx(16.0)
     measured(0.0, fast=1.0)
-    assert corrections("point 0.5")["fast"] == pytest.approx(16.0 ** (1 / (1 + model.OWN)))
+    assert corrections("point 0.5")["fast"] == pytest.approx(16.0 ** (1 / (1 + model.OWN_WEIGHT)))
     assert corrections("point 0.5", own=False)["fast"] == pytest.approx(16.0)
     before = lk.tuning("off")
     try:

@@ -6,8 +6,6 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from problems import Known
 
 import layoutkit as lk
@@ -17,7 +15,6 @@ from layoutkit.choosing.costfile import Cost
 from layoutkit.choosing.measuring import measure
 from layoutkit.choosing.plan import Plan
 from layoutkit.choosing.problem import Candidate, Choice
-from layoutkit.choosing.ranking import DOUBT
 from layoutkit.choosing.ranking import rank as ranked
 from layoutkit.choosing.table import cost_table
 from layoutkit.convolutions.problem import ConvProblem
@@ -53,61 +50,7 @@ def calm(monkeypatch):
     monkeypatch.setattr(machine, "waited", lambda: 0.0)
 
 
-# ---- ranking
-
-costs = st.dictionaries(st.sampled_from("abcdef"), st.floats(1e-9, 1.0), max_size=6)
-
-
-@given(costs.filter(bool), costs, st.sampled_from(modes.MODES))
-def test_measured_before_estimated_but_where_the_estimate_is_many_times_lower(estimates, measured, mode):
-    key = next(keys)
-    for name, seconds in measured.items():
-        cost_table.record(key, name, Cost(seconds, seconds, 0.0, 1))
-    before = lk.tuning(mode)
-    try:
-        found = rank(key, [candidate(*item) for item in estimates.items()])
-    finally:
-        lk.tuning(before)
-    known = {} if mode == "off" else measured
-    assert all(c.seconds == known.get(c.candidate.name, estimates[c.candidate.name]) for c in found)
-    assert all((c.source == "measured") == (c.candidate.name in known) for c in found)
-    for kind in ("measured", "estimated"):
-        seconds = [c.seconds for c in found if c.source == kind]
-        assert seconds == sorted(seconds)
-    for a, b in itertools.combinations(found, 2):
-        if a.source == "estimated" and b.source == "measured":
-            assert DOUBT * a.seconds <= b.seconds
-        elif a.source == "measured" and b.source == "estimated":
-            assert a.seconds <= DOUBT * b.seconds
-    assert sorted(c.candidate.name for c in found) == sorted(estimates)
-
-
-def test_a_measurement_that_cannot_be_true_does_not_decide(key):
-    """27 ms measured, in whatever moment, against 39 us that are thought."""
-    cost_table.record(key, "measured", Cost(27e-3, 27e-3, 0.0, 3))
-    ways = [candidate("measured", 40e-6), candidate("estimated", 39e-6), candidate("slow", 30e-3)]
-    assert [c.candidate.name for c in rank(key, ways)] == ["estimated", "measured", "slow"]
-    cost_table.record(key, "estimated", Cost(28e-3, 28e-3, 0.0, 3))
-    assert [c.candidate.name for c in rank(key, ways)] == ["measured", "estimated", "slow"], "now both are known"
-
-
-def test_disturbed_timings_bound_estimates_and_decide_nothing(key):
-    for name in "ab":
-        cost_table.record(key, name, Cost(2.0, 2.0, 0.0, 3), doubtful=True)
-    found = rank(key, [candidate("a", 9.0), candidate("b", 1.5), candidate("c", 1.9)])
-    assert [(c.candidate.name, c.seconds, c.source) for c in found] == [
-        ("b", 1.5, "estimated"), ("c", 1.9, "estimated"), ("a", 2.0, "estimated"),
-    ]  # fmt: skip
-    cost_table.record(key, "a", Cost(1.8, 1.8, 0.0, 3))
-    assert rank(key, [candidate("a", 9.0), candidate("b", 1.5)])[0].candidate.name == "a"
-
-
-def test_a_frozen_table_decides_alike(key):
-    ties = [candidate(n) for n in "cab"]
-    assert [c.candidate.name for c in rank(key, ties)] == ["c", "a", "b"]
-    for n in "abc":
-        cost_table.record(key, n, Cost(1.0, 2.0, 0.0, 3))
-    assert all(rank(key, ties) == rank(key, ties) for _ in range(10))
+# ---- the mode of tuning
 
 
 def test_tuning_gives_the_mode_before_and_refuses_others(tuning):

@@ -112,3 +112,18 @@ def test_what_is_not_depthwise_says_why(oc, ic, groups, says):
     with pytest.raises(ValueError, match=f"algorithm 'depthwise' cannot do it: .*{says}"):
         lk.conv2d(np.ones((1, ic, 9, 9), np.float32), np.ones((oc, ic // groups, 3, 3), np.float32), groups=groups,
                   algorithm="depthwise")  # fmt: skip
+
+
+@pytest.mark.parametrize("groups", [1, 8, 40])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_a_kept_filter_is_packed_anew_for_another_instruction_set(groups, transposed):
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((1, 9, 9, 40), np.float32), rng.standard_normal((40, 40 // groups, 3, 3), np.float32)
+    kind = lk.ConvTranspose2d if transposed else lk.Conv2d
+    op, found = kind(w, groups=groups, layout="NHWC"), []
+    for isa in (*registry.isas(), *registry.isas()):
+        with using_isa(isa):
+            lk.tuning(lk.tuning("estimate"))  # what was decided is decided again
+            found.append(op(x))
+    for y in found[1:]:
+        np.testing.assert_allclose(y, found[0], atol=2e-3)

@@ -17,7 +17,7 @@ from ..choosing.costfile import merge
 from ..choosing.limits import Limits
 from ..choosing.measuring import measure as measure_task
 from ..choosing.table import cost_table
-from ..choosing.threads import MOST, check_threads, get_num_threads
+from ..choosing.threads import MOST_THREADS, check_threads, get_num_threads
 from ..formats.layout import Layout
 from . import comparison, page, report
 from .exits import INTERRUPTED
@@ -26,18 +26,18 @@ from .progress import track
 from .report import Result
 from .suites import SUITES, Case, ConvCase
 
-QUICK = 78.0  # seconds that --quick gives to measuring: with all around it, it ends within 90
-CAPS = {"conv": (0.4, 0.12), "reorder": (0.1, 0.03), "pack": (0.1, 0.02)}  # seconds a visit: full, quick
+QUICK_SECONDS = 78.0  # seconds that --quick gives to measuring: with all around it, it ends within 90
+VISIT_SECONDS = {"conv": (0.4, 0.12), "reorder": (0.1, 0.03), "pack": (0.1, 0.02)}  # seconds a visit: full, quick
 VISITS = 2  # to every problem, far apart: a neighbour's burst of work spoils one of them, not both
-WARM = 0.9  # of the time; the rest is for filters met cold
-SAVE_EVERY = 20.0  # seconds: what an interruption may lose
+WARM_SHARE = 0.9  # of the time; the rest is for filters met cold
+SAVE_EVERY_SECONDS = 20.0  # seconds: what an interruption may lose
 
 
 def _threads(text: str) -> list[int]:
     try:
         found = [check_threads(int(t)) for t in text.split(",")]
     except ValueError:
-        raise argparse.ArgumentTypeError(f"expected numbers of 1 to {MOST} such as 1,2, got {text!r}") from None
+        raise argparse.ArgumentTypeError(f"expected numbers of 1 to {MOST_THREADS} such as 1,2, got {text!r}") from None
     return list(dict.fromkeys(found))
 
 
@@ -158,7 +158,7 @@ def measure(
             merge(costs, {case.key: earlier.costs})
             samples += earlier.limits
         results[case] = Result(case, costs[case.key], tuple(samples))
-        if save and time.perf_counter() > saved + SAVE_EVERY:
+        if save and time.perf_counter() > saved + SAVE_EVERY_SECONDS:
             cost_table.save()
             saved = time.perf_counter()
     for case, r in results.items():
@@ -187,13 +187,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         found = find(args)
     except (ValueError, OSError) as error:
         command.error(f"argument --suite: {error}")
-    seconds = args.time_budget or (QUICK if args.quick else None)
-    caps = {kind: cap[args.quick] for kind, cap in CAPS.items()}
+    seconds = args.time_budget or (QUICK_SECONDS if args.quick else None)
+    caps = {kind: cap[args.quick] for kind, cap in VISIT_SECONDS.items()}
     measured: dict[Case, Result | None] = {}
     ended = Ended()
     try:
         end = None if seconds is None else start + seconds
-        todo = track(visits(found, caps, seconds and start + WARM * seconds), VISITS * len(found))
+        todo = track(visits(found, caps, seconds and start + WARM_SHARE * seconds), VISITS * len(found))
         measure(todo, Limits(), measured, end, not args.no_save)
     except KeyboardInterrupt:
         ended = Ended(INTERRUPTED, "interrupted")

@@ -197,7 +197,7 @@ def pairs(names: Sequence[str], shapes: Sequence[tuple[int, ...]], layouts, thre
     return reorders(((a, b, shape, 4, 1) for shape in shapes for a, b in permutations(formats, 2)), threads)
 
 
-MAX_MOVED, MIN_MOVED = 128 << 20, 1 << 12  # bytes of a tensor of the spread
+MAX_MOVED_BYTES, MIN_MOVED_BYTES = 128 << 20, 1 << 12  # bytes of a tensor of the spread
 
 
 def spread_moves(count: int, seed: int) -> Iterator[tuple[Layout, Layout, tuple[int, ...], int, int]]:
@@ -215,7 +215,7 @@ def spread_moves(count: int, seed: int) -> Iterator[tuple[Layout, Layout, tuple[
         channels = rng.choice((3, 16 * about(1, 32), 8 * about(1, 64), about(4, 500)))
         shape = (rng.choice((1, 1, 2, 8, 32)), channels, *(about(3, 112) for _ in range(src.rank - 2)))
         width = rng.choice((4, 4, 4, 4, 2, 1, 8))
-        if src != dst and MIN_MOVED < width * prod(shape) < MAX_MOVED:
+        if src != dst and MIN_MOVED_BYTES < width * prod(shape) < MAX_MOVED_BYTES:
             found += 1
             yield src, dst, shape, width, 1
 

@@ -1,4 +1,4 @@
-"""What does a problem best: decided once, and again when anything has changed that decides."""
+"""The best candidate of a problem: decided once, and again when anything that the decision depends on has changed."""
 
 from __future__ import annotations
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
+
+from .._core.guard import Lock
 
 MOST_PLANS = 8192
 
 
-class Cache(OrderedDict[Any, Any]):
+class Cache(dict[Any, Any]):
     """A dictionary of at most `most` entries: the oldest ones go first. A look-up is that of a dictionary.
+
+    Threads look up freely and take turns to `put`. What several of them make for one key at the same time is kept
+    once, and all of them get that.
 
     Attributes
     ----------
@@ -23,21 +27,22 @@ class Cache(OrderedDict[Any, Any]):
     def __init__(self, most: int) -> None:
         super().__init__()
         self.most, self.made, self.dropped = most, 0, 0
+        self._lock = Lock(again=True)  # a key's own __eq__ may get here again
 
     def put(self, key: Any, value: Any) -> Any:
-        """Keep `value`, and return it."""
-        while len(self) >= self.most:
-            try:
-                self.popitem(last=False)
+        """Keep `value` unless another thread has put something there since; returns what is kept."""
+        with self._lock.held():
+            if key in self:
+                return self[key]
+            while len(self) >= self.most:
+                del self[next(iter(self))]
                 self.dropped += 1
-            except KeyError:  # another thread has emptied it
-                break
-        self.made += 1
-        self[key] = value
+            self[key] = value
+            self.made += 1
         return value
 
     def of(self, make: Callable[..., Any], *given: Any) -> Any:
-        """``make(*given)``, made once; what is given must be hashable."""
+        """``make(*given)``, made once; what is given must be hashable, what is made not None."""
         found = self.get((make, *given))
         return self.put((make, *given), make(*given)) if found is None else found
 

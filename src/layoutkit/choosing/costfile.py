@@ -25,11 +25,11 @@ from . import keys
 
 VERSION = 2
 MAX_BYTES = 8 << 20  # of a table's text; tables are a few hundred KB
-MAX_SECONDS = 1e6  # of a cost: beyond any timing, and its sums stay finite
+MAX_SECONDS = 1e6  # of a cost: longer than any timing, and sums stay finite
 MIN_SECONDS = 1e-12
 MAX_COUNT = 2**53
-SHOWN = 200  # characters of a table's text in an error
-DIGITS = 4  # that a cost is known to: what is in memory is what the file says
+SHOWN_CHARACTERS = 200  # of a table's text in an error
+DIGITS = 4  # significant ones of a cost: memory and file hold the same number
 
 _FIELDS = ' "microseconds": ["least", "median", "spread", "count"],'
 
@@ -205,7 +205,7 @@ class Book(Mapping[str, dict[str, Cost]]):
             raise ValueError(f"measured on another machine or build: {why}")
 
 
-def shortened(text: str, most: int = SHOWN) -> str:
+def shortened(text: str, most: int = SHOWN_CHARACTERS) -> str:
     """As much of `text` as an error shows."""
     return text if len(text) <= most else f"{text[:most]}.."
 

@@ -1,12 +1,12 @@
-"""Where problems lie among one another, for the model: in powers of two, one apart is as far as twice the size."""
+"""The space of features in which the model looks for neighbours: logarithmic, one apart is twice the size."""
 
 from __future__ import annotations
 
 from math import log2
 
-APART = 4.0  # what differs in kind lies as far apart as sixteen times the size
+APART = 4.0  # octaves: what differs in kind lies as far apart as sixteen times the size
 
 
 def log(n: float) -> float:
-    """The power of two that `n` is, of at least 1."""
+    """The base-2 logarithm of `n`; 0 below 1."""
     return log2(max(n, 1))

@@ -20,7 +20,7 @@ from typing import IO
 
 from .._core.guard import Lock
 
-POLL = 0.002  # seconds between two attempts at a lock that another process has
+POLL_SECONDS = 0.002  # between two attempts at a lock that another process has
 UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # of file systems without locks
 
 _writing = Lock(again=True)
@@ -51,7 +51,7 @@ def rewrite(path: Path, content: Callable[[], bytes], timeout: float) -> None:
         while not _lock(f):
             if time.monotonic() >= end:
                 raise TimeoutError(f"another process has held {f.name} for {timeout:g} s")
-            time.sleep(POLL)
+            time.sleep(POLL_SECONDS)
         replace(path, content())
 
 
@@ -68,7 +68,7 @@ def _replaced(path: Path, content: bytes) -> bool:
     with open(temporary, "xb") as f:
         try:
             while not _lock(f):
-                time.sleep(POLL)
+                time.sleep(POLL_SECONDS)
             if not os.fstat(f.fileno()).st_nlink:
                 return False  # another process took it for abandoned before it was locked
             f.write(content)

@@ -1,4 +1,4 @@
-"""The machine's limits as measured between problems: what a share of peak is a share of."""
+"""The machine's limits, FMA peak and copy bandwidth, measured between problems: rates are given as shares of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from .._core import machine, registry
 
-BURST = 1e-3  # seconds of one burst of FMAs
+BURST_SECONDS = 1e-3  # of FMAs
 REPEATS = 3  # of which the best is one sample
 
 
@@ -20,7 +20,7 @@ class Limits:
         machine.fma_peak(1, 20_000)
         start = time.perf_counter()
         machine.fma_peak(1, 20_000)
-        self._rounds = max(1_000, int(20_000 * BURST / (time.perf_counter() - start)))
+        self._rounds = max(1_000, int(20_000 * BURST_SECONDS / (time.perf_counter() - start)))
         self._src = self._dst = np.ones(0, np.uint8)
 
     def fma(self, threads: int, types: str = "f32") -> float:
@@ -45,13 +45,13 @@ class Limits:
         return [self.fma(threads) if unit == "GFLOP/s" else self.copy(work, threads) for _ in range(2)]
 
 
-MOST = 64 << 20  # bytes that a copy moves to learn its bandwidth: what is larger goes no faster
+MOST_COPY_BYTES = 64 << 20  # moved to measure the bandwidth of a copy: larger copies are no faster
 
 
 @lru_cache(256)
 def copy_rate(moved: int, threads: int) -> float:
     """Bytes per second, read and written, of a copy of `moved` bytes, measured once."""
-    return Limits().copy(min(moved, MOST), threads)
+    return Limits().copy(min(moved, MOST_COPY_BYTES), threads)
 
 
 def peak_rate(threads: int, types: str = "f32") -> float:

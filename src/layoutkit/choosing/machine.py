@@ -1,4 +1,4 @@
-"""What this machine is: its identity for the cost table, and the size of its caches."""
+"""This machine: its identity in the cost table, and the sizes of its caches."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _size(text: str) -> int:
 
 @cache
 def caches() -> dict[int, int]:
-    """Bytes of the data caches by level, as the system tells; a common size where it does not."""
+    """Bytes of the data caches by level, as the system reports them; common sizes where it does not."""
     found = {1: 32 << 10, 2: 1 << 20}
     try:
         for index in sorted(_CPU0.glob("index*")):
@@ -55,7 +55,7 @@ def cpu_model() -> str:
 
 @cache
 def build() -> str:
-    """A checksum of all that decides how long something takes: the compiled modules, and the sources that plan."""
+    """A checksum of all code that run times depend on: the compiled modules, and the sources that plan."""
     total = 0
     try:
         for path in _sources():
@@ -93,8 +93,8 @@ def identity() -> dict[str, object]:
 def waited() -> float:
     """Seconds that threads of this process have been ready to run without getting a core.
 
-    Grows while other work has the cores that a timing needs. Where the system does not tell, every core that
-    was taken away counts as a second.
+    It grows while other work occupies the cores that a timing needs. Where the system does not report it, every
+    involuntary context switch counts as a second.
     """
     total = 0
     try:

@@ -11,18 +11,18 @@ from . import machine, tuning
 from .costfile import Cost
 from .pools import held
 from .problem import Candidate, Choice, Problem
-from .ranking import DOUBT, candidates_of, rank
+from .ranking import DOUBT_RATIO, candidates_of, rank
 from .table import cost_table
 
-MIN_TIMING = 30e-6  # seconds: shorter calls are timed in batches, the clock takes a tenth of a microsecond
+MIN_TIMING_SECONDS = 30e-6  # shorter calls are timed in batches: reading the clock takes a tenth of a microsecond
 MIN_ROUNDS, MAX_ROUNDS = 3, 200
-TOLERANCE = 0.01  # of a timing that threads may have waited for a core
-STEADY = 1.5  # times its least, that the median of timings may be before more are taken
-PATIENCE = 0.3  # seconds to go on for at least, while other work on the machine spoils the timings
-HOPELESS = ((1, 3.0), (2, 2.0), (4, 1.5), (8, 1.2))  # after so many rounds, this many times the best
-FEW, FIRST_USE = 5, 0.15  # candidates that are measured on first use, and seconds for their rounds
-RIVAL = 0.9  # of the best measured: what is thought to cost less than that is measured after all
-SECOND_LOOK = 10  # times the best: what looked slower than that is not timed again
+WAITED_SHARE = 0.01  # of a clean timing, at most, its threads waited for a core
+STEADY_RATIO = 1.5  # of the median of timings to the least: above it, more timings are taken
+PATIENCE_SECONDS = 0.3  # to go on for at least, while other work on the machine spoils the timings
+HOPELESS = ((1, 3.0), (2, 2.0), (4, 1.5), (8, 1.2))  # (rounds, ratio to the best): slower after them is out
+FIRST_USE_CANDIDATES, FIRST_USE_SECONDS = 5, 0.15  # measured on first use, and the time for their rounds
+RIVAL_SHARE = 0.9  # of the best measured cost: candidates estimated below it are measured after all
+SECOND_LOOK_RATIO = 10  # candidates that took more times the best than this are not timed again
 
 
 def measure(
@@ -31,15 +31,15 @@ def measure(
     candidates: Sequence[Candidate] | None = None,
     runner: Callable[[Any], Callable[[], object]] | None = None,
 ) -> dict[str, Cost]:
-    """Time the candidates of a problem, all or some, and record them, those that are not trusted as doubtful.
+    """Time the candidates of a problem, all or some, and record them; those that are not trusted as doubtful.
 
-    Trusted is who has `MIN_ROUNDS` clean timings: ones during which its threads did not wait for a core. Fewer do for
-    who is out of the race. `runner` is what `problem.prepare` makes, where that is there already.
+    A candidate is trusted if it has `MIN_ROUNDS` clean timings: ones during which its threads did not wait for a core.
+    One is enough for candidates that are far behind. `runner` is what `problem.prepare` returned, if it was called.
 
     Returns
     -------
     dict of str to Cost
-        What was measured now; nothing of what the memory does not suffice for.
+        What was measured now, without candidates that ran out of memory.
     """
     try:
         runner = runner or problem.prepare()
@@ -56,12 +56,11 @@ def measure(
 def timed(candidates: Sequence[Candidate], runner: Callable, seconds: float) -> dict[str, Timings]:
     """Timings of candidates by name.
 
-    They alternate round by round, each round starting with another one, so that a noisy moment and what the one
-    before left in the caches meet them all. Those that are hopelessly slower than the best are left where they are,
-    and the time goes to those that could win. Rounds take `seconds`; but each candidate that is not hopeless gets
-    three timings whatever they take, and where its threads had to wait for a core or its timings are far apart, more
-    of them, until three are clean and near each other or patience ends. One that the memory does not suffice for is
-    left out.
+    They take turns round by round, each round starting with another one, so that a noisy moment, and what the previous
+    candidate left in the caches, meets all of them alike. Candidates that are hopelessly slower than the best drop out,
+    and the time goes to those that could win. Rounds take `seconds`; but each candidate still in the race gets three
+    timings however long they take, and more while its threads have to wait for a core or its timings are far apart,
+    until three are clean and near each other or `PATIENCE_SECONDS` are over. One that runs out of memory is left out.
     """
     timings = {}
     for c in candidates:
@@ -74,8 +73,8 @@ def timed(candidates: Sequence[Candidate], runner: Callable, seconds: float) -> 
     return {name: t for name, t in timings.items() if t.fits}
 
 
-_settled: dict[str, tuple] = {}  # problems that were looked at, and in which state of things
-MAX_SETTLED = 1 << 16
+_settled: dict[str, tuple] = {}  # by key, the `_state` in which a problem was last looked at
+MAX_SETTLED = 1 << 16  # problems
 
 
 def _state() -> tuple:
@@ -85,8 +84,9 @@ def _state() -> tuple:
 def first_use(problem: Problem) -> None:
     """Measure the most promising candidates of a problem that the table lacks, as far as the budget of tuning allows.
 
-    The best `FEW` by estimate are measured; then those that are estimated to take less than the best of them took, a
-    few at a time; last, those that took many times their estimate once more, for it may have been the moment.
+    First the best `FIRST_USE_CANDIDATES` by estimate; then candidates that are estimated to take less than the best of
+    those took, a few at a time; last, once more, candidates that took many times their estimate: it may have been a
+    bad moment.
     """
     key = problem.key
     if tuning.mode() != "measure" or _settled.get(key) == _state():
@@ -94,13 +94,13 @@ def first_use(problem: Problem) -> None:
     todo = _rivals(problem, known(key))
     if len(_settled) >= MAX_SETTLED:
         _settled.clear()
-    _settled[key] = _state()  # after a look at the table, which that may have loaded
+    _settled[key] = _state()  # after `known`, which may have loaded the table
     if len(candidates_of(problem)) < 2 or not todo or _needed(todo) > tuning.budget():
         return
     cost_table.save_at_exit()
     try:
         _Session(problem).run(todo)
-    except MemoryError:  # of the arrays: what is there is used as it is
+    except MemoryError:  # no memory for the arrays: the estimates decide
         pass
 
 
@@ -110,13 +110,13 @@ def known(key: str) -> list[str]:
 
 
 def _rivals(problem: Problem, tried: Container[str]) -> list[Choice]:
-    """The few untried ones that may beat the best that was measured; none where all measuring was disturbed."""
+    """A few untried candidates that may beat the best measured one; none where all timings were disturbed."""
     order = rank(problem)
     found = [c.seconds for c in order if c.source == "measured"]
     if not found and cost_table.doubtful(problem.key):
         return []
     best = min(found, default=inf)
-    return [c for c in order if c.candidate.name not in tried and c.seconds < RIVAL * best][:FEW]
+    return [c for c in order if c.candidate.name not in tried and c.seconds < RIVAL_SHARE * best][:FIRST_USE_CANDIDATES]
 
 
 class _Session:
@@ -128,16 +128,16 @@ class _Session:
         self._thought = {c.candidate.name: c.seconds for c in rank(problem)}  # before anything is measured
 
     def run(self, todo: Sequence[Choice]) -> None:
-        tried, seconds = set(known(self._problem.key)), FIRST_USE
+        tried, seconds = set(known(self._problem.key)), FIRST_USE_SECONDS
         try:
             while todo and _needed(todo) <= self._left():
-                leader = self._measured()[:1]  # at this moment, too
+                leader = self._measured()[:1]  # timed again beside the others, under the same conditions
                 self._measure([*todo, *leader], min(seconds, self._left() - _needed(todo)))
                 tried |= {c.candidate.name for c in todo}
-                todo, seconds = _rivals(self._problem, tried), FIRST_USE / 2
+                todo, seconds = _rivals(self._problem, tried), FIRST_USE_SECONDS / 2
             again = self._doubted()
             if again and _needed(again) <= self._left():
-                self._measure(again, FIRST_USE / 2)
+                self._measure(again, FIRST_USE_SECONDS / 2)
         finally:
             tuning.budget(time.perf_counter() - self._start)
 
@@ -151,10 +151,10 @@ class _Session:
         measure(self._problem, seconds, [c.candidate for c in choices], self._runner)
 
     def _doubted(self) -> list[Choice]:
-        """Those that would be the best if they took what was thought, and took many times that."""
+        """Candidates that would be the best by their estimate, but took many times that."""
         found = [(c, self._thought[c.candidate.name]) for c in self._measured()]
         best = min((c.seconds for c, _ in found), default=inf)
-        return [c for c, thought in found if thought < best and DOUBT * thought < c.seconds]
+        return [c for c, thought in found if thought < best and DOUBT_RATIO * thought < c.seconds]
 
 
 def _needed(choices: Sequence[Choice]) -> float:
@@ -169,7 +169,7 @@ def _take_turns(every: Sequence[Timings], seconds: float) -> None:
     alive = list(every)
     for rounds in range(1, MAX_ROUNDS):
         spent = time.perf_counter() - start
-        calm = all(t.steady for t in alive) or spent >= max(2 * seconds, PATIENCE)
+        calm = all(t.steady for t in alive) or spent >= max(2 * seconds, PATIENCE_SECONDS)
         if rounds >= MIN_ROUNDS and spent >= seconds and calm:
             break
         factor = [f for after, f in HOPELESS if rounds >= after][-1]
@@ -181,20 +181,20 @@ def _take_turns(every: Sequence[Timings], seconds: float) -> None:
         for t in alive[first:] + alive[:first]:
             t.add()
     best = min((t.best for t in every), default=inf)
-    for t in every:  # left behind after one or two timings, which something else may have met: once more
+    for t in every:  # those that dropped out after one or two timings, which may have been disturbed, get more
         for _ in range(MIN_ROUNDS - len(t.clean)):
-            if not t.fits or t.best > SECOND_LOOK * best or t.add() > HOPELESS[-1][1] * best:
+            if not t.fits or t.best > SECOND_LOOK_RATIO * best or t.add() > HOPELESS[-1][1] * best:
                 break
             best = min(best, t.best)
 
 
 class Timings:
-    """The timings of one candidate; those during which its threads had to wait for a core are held apart.
+    """The timings of one candidate; those during which its threads had to wait for a core are kept apart.
 
     Attributes
     ----------
     fits : bool
-        Whether the memory has sufficed so far; it is not run again where it has not.
+        False once it ran out of memory; it is not run again then.
     """
 
     def __init__(self, run: Callable[[], object]) -> None:
@@ -210,14 +210,14 @@ class Timings:
 
     @property
     def best(self) -> float:
-        """The least time so far, a clean one if there is any; infinite of one that does not fit."""
+        """The least time so far, a clean one if there is any; infinite if it does not fit."""
         return min(self.clean or self.spoilt) if self.fits else inf
 
     @property
     def steady(self) -> bool:
         """Whether there are clean timings enough, and near each other."""
         n = len(self.clean)
-        return n >= MIN_ROUNDS and sorted(self.clean)[n // 2] <= STEADY * self.best
+        return n >= MIN_ROUNDS and sorted(self.clean)[n // 2] <= STEADY_RATIO * self.best
 
     def warm_up(self) -> None:
         """Touch scratch memory, wake the threads, learn how many calls make a timing; take the first one."""
@@ -229,13 +229,13 @@ class Timings:
         self.add()
         if not self.clean:
             self.add()
-        if self.best < MIN_TIMING:
-            self._calls += int(MIN_TIMING / self.best)
+        if self.best < MIN_TIMING_SECONDS:
+            self._calls += int(MIN_TIMING_SECONDS / self.best)
             self.clean, self.spoilt = [], []
             self.add()
 
     def add(self) -> float:
-        """Take one more timing, and return it; infinite where the memory does not suffice."""
+        """Take one more timing, and return it; infinite if memory runs out."""
         before = machine.waited()
         start = time.perf_counter()
         try:
@@ -245,9 +245,9 @@ class Timings:
             self._give_up()
             return inf
         seconds = max(time.perf_counter() - start, 1e-9)
-        clean = machine.waited() - before <= TOLERANCE * seconds
+        clean = machine.waited() - before <= WAITED_SHARE * seconds
         (self.clean if clean else self.spoilt).append(seconds / self._calls)
         return seconds / self._calls
 
     def _give_up(self) -> None:
-        self.fits, self._run = False, lambda: None  # what it held goes to those that fit
+        self.fits, self._run = False, lambda: None  # frees what it held for the others

@@ -1,18 +1,17 @@
-"""The model: what a candidate would take that nobody has measured here.
+"""The model: the expected time of a candidate that was not measured here.
 
 Every candidate comes with an estimate by counting: operations, bytes, tiles. The model corrects it by how far such
 estimates were off for the same candidate on the nearest problems that were measured,
 
-    log correction = sum of w log(measured / estimate) / sum of w        w = exp(-distance / REACH)
+    log correction = sum of w log(measured / estimate) / sum of w        w = exp(-distance / REACH_OCTAVES)
 
-over the `NEAREST` of each table; a problem's place is its features, in powers of two. With the weight `PRIOR` counts
-what all candidates have in common there: it decides about those that were never measured near. What was measured on
-this machine counts `OWN` times what comes with the package, which was measured on another one.
+over the `NEAREST_PROBLEMS` of each table, distances being sums over the logarithmic features. The mean correction of
+all candidates there enters with weight `PRIOR_WEIGHT`: it decides for candidates that were never measured nearby. Costs
+measured on this machine weigh `OWN_WEIGHT` times those that come with the package, which were measured on another one.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from math import exp, log
@@ -25,13 +24,13 @@ from . import keys, shipped
 from .costfile import Cost
 from .problem import Problem
 from .table import cost_table
+from .warn import warn
 
-REACH = 2.5
-PRIOR = 0.01
-NEAREST = 32
-OWN = 4.0
-OFF = 1e4  # times that an estimate may be off: what is off by more was not measured of that problem
-LOOKED_AT = 2048  # problems of a table and operation, at most: more tell little more, and take their time
+REACH_OCTAVES = 2.5
+PRIOR_WEIGHT, OWN_WEIGHT = 0.01, 4.0
+NEAREST_PROBLEMS = 32
+OFF_RATIO = 1e4  # an estimate that is off by more belongs to another problem: the pair is ignored
+MOST_PROBLEMS = 2048  # considered of a table and operation: more add little, and the search takes longer
 DATA = Path(__file__).parents[1] / "data"
 
 _readers: dict[str, Callable[[str], Problem]] = {}
@@ -51,9 +50,9 @@ def reads(operation: str, pattern: str = ".*"):
     return register
 
 
-@lru_cache(16 * LOOKED_AT)
+@lru_cache(16 * MOST_PROBLEMS)
 def problem_of(key: str, isa: str) -> tuple[Problem, Sequence[float]] | None:
-    """The problem of a table's key, and its features; None if it has none."""
+    """The problem that a table's key names, and its features; None if the key names none."""
     function = _readers.get(keys.operation(key))
     if function is None or keys.fault(key):
         return None
@@ -78,11 +77,11 @@ def _none(name: str) -> None:
 
 
 class Neighbours:
-    """The problems of one operation among `problems`, by their features: at most `LOOKED_AT`, evenly drawn."""
+    """The problems of one operation among `problems`, by their features: at most `MOST_PROBLEMS`, evenly drawn."""
 
     def __init__(self, problems: Sequence[str], what: str, isa: str) -> None:
         some = [key for key in problems if keys.operation(key) == what]
-        some = some[:: -(-len(some) // LOOKED_AT) or 1]
+        some = some[:: -(-len(some) // MOST_PROBLEMS) or 1]
         found = [(key, d[1]) for key in some if (d := problem_of(key, isa))]
         self._keys = [key for key, _ in found]
         self._places = np.array([place for _, place in found])
@@ -92,7 +91,7 @@ class Neighbours:
         if not self._keys:
             return []
         distances = np.abs(self._places - np.array(features)).sum(1)
-        order = np.argsort(distances, kind="stable")[:NEAREST]
+        order = np.argsort(distances, kind="stable")[:NEAREST_PROBLEMS]
         return [(self._keys[i], float(distances[i])) for i in order]
 
 
@@ -110,7 +109,7 @@ def packaged(isa: str) -> Mapping[str, Mapping[str, Cost]]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        warnings.warn(f"cost table {path} is not used: {error}", RuntimeWarning, stacklevel=2)
+        warn(f"cost table {path} is not used: {error}")
         return {}
 
 
@@ -124,13 +123,13 @@ def _own(operation: str, isa: str, path: Path, generation: int) -> Neighbours:
     return Neighbours(cost_table.problems(), operation, isa)
 
 
-Table = tuple[Neighbours, Callable[[str], Mapping[str, Cost]], float]  # what tells the costs of a key; its weight
+Table = tuple[Neighbours, Callable[[str], Mapping[str, Cost]], float]  # neighbours, the costs of a key, its weight
 
 
 def corrections(problem: Problem, own: bool = True) -> Corrections:
-    """Per candidate of a problem the factor that its estimate is off by, as far as the tables tell.
+    """By candidate, the factor that its estimate is off by, as far as the tables tell.
 
-    With `own` false only what comes with the package counts.
+    With `own` false only the table that comes with the package counts.
     """
     isa, key = registry.isa(), problem.key
     try:
@@ -143,12 +142,12 @@ def corrections(problem: Problem, own: bool = True) -> Corrections:
     found: list[Table] = [(_packaged(operation, isa), packaged(isa).__getitem__, 1.0)]
     if own:
         here = _own(operation, isa, cost_table.path, cost_table.generation)
-        found.append((here, cost_table.costs, OWN))
+        found.append((here, cost_table.costs, OWN_WEIGHT))
     return weigh(features, found, isa)
 
 
 class Corrections(dict[str, float]):
-    """Factors by candidate; `common` of those that none is known for; `basis`: what they rest on, in words."""
+    """Factors by candidate; `common` for candidates without one; `basis`: what they rest on, in words."""
 
     def __init__(self, factors: Mapping[str, float], common: float, basis: str = "") -> None:
         super().__init__(factors)
@@ -159,21 +158,22 @@ class Corrections(dict[str, float]):
 
 
 def weigh(features: Sequence[float], tables: Sequence[Table], isa: str) -> Corrections:
-    """Corrections from `tables`: neighbours, what tells the costs of a key, weight."""
+    """Corrections from `tables`, for a problem of these features."""
     sums: dict[str, list[float]] = {}
     first = None
     for neighbours, costs, weight in tables:
         for near, distance in neighbours.nearest(features):
-            w = weight * exp(-distance / REACH)
+            w = weight * exp(-distance / REACH_OCTAVES)
             first = min(first or (distance, near), (distance, near))
             estimate = _estimates(near, isa)
             for name, cost in costs(near).items():
                 counted = estimate(name)
-                if counted and 1 / OFF < cost.min / counted < OFF:
+                if counted and 1 / OFF_RATIO < cost.min / counted < OFF_RATIO:
                     s = sums.setdefault(name, [0.0, 0.0])
                     s[0] += w * log(cost.min / counted)
                     s[1] += w
     total = sum(w for _, w in sums.values())
     common = sum(s for s, _ in sums.values()) / total if total else 0.0
-    return Corrections({name: exp((s + PRIOR * common) / (w + PRIOR)) for name, (s, w) in sums.items()}, exp(common),
-                       f"nearest measured ({first[0]:.1f} away): {first[1]}" if first else "")  # fmt: skip
+    factors = {name: exp((s + PRIOR_WEIGHT * common) / (w + PRIOR_WEIGHT)) for name, (s, w) in sums.items()}
+    basis = f"nearest measured ({first[0]:.1f} away): {first[1]}" if first else ""
+    return Corrections(factors, exp(common), basis)

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 
 from .problem import Choice
 
-SHOWN = 8  # candidates that a plan tells of
+SHOWN_CANDIDATES = 8  # by `explain`
 
 
 class SlowPathWarning(RuntimeWarning):
-    """All ways to do a problem are slow for what it is: said once for each, and by every explanation of its plan."""
+    """All candidates of a problem waste most of the machine. Warned of once a problem; `explain` always says so."""
 
 
 class Plan:
@@ -40,18 +40,18 @@ class Plan:
 
     def explain(self) -> str:
         """The candidates in order and what decided, in aligned lines."""
-        name = max(len(c.candidate.name) for c in self.choices[:SHOWN])
+        name = max(len(c.candidate.name) for c in self.choices[:SHOWN_CANDIDATES])
         best = self.choices[0]
         lines = [self.title]
-        for i, c in enumerate(self.choices[:SHOWN]):
+        for i, c in enumerate(self.choices[:SHOWN_CANDIDATES]):
             line = (
                 f"{'->' if i == 0 else '  '} {c.candidate.name:<{name}} {c.seconds * 1e6:10.1f} us"
                 f"  {c.source:<9} {c.seconds / best.seconds:6.2f}x  {c.basis if c.source == 'measured' else ''}"
             )
             lines.append(line.rstrip())
-        if len(self.choices) > SHOWN:
+        if len(self.choices) > SHOWN_CANDIDATES:
             last = self.choices[-1].seconds / best.seconds
-            lines.append(f"   and {len(self.choices) - SHOWN} more, up to {last:.2f}x")
+            lines.append(f"   and {len(self.choices) - SHOWN_CANDIDATES} more, up to {last:.2f}x")
         if any(c.candidate.steps for c in self.choices):
             lines.append("packing the filter is part of the cost: a convolution object packs it once")
         decided = "the only candidate" if len(self.choices) == 1 else f"decided by {best.source} cost"

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 
 class Step(NamedTuple):
-    """What a candidate does beside its own problem, a problem of its own: packing a filter that is met once."""
+    """Work of a candidate that is a problem of its own: packing a filter that is used in one call only."""
 
     problem: Problem
     name: str
@@ -24,12 +24,12 @@ class Candidate(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """A candidate and what it is thought to cost, its steps included."""
+    """A candidate and its expected cost, steps included."""
 
     candidate: Candidate
     seconds: float
     source: str  # "measured" or "estimated"
-    basis: str = ""  # what that rests on, in words
+    basis: str = ""  # what the cost rests on, in words
 
 
 class Problem(Protocol):
@@ -42,30 +42,30 @@ class Problem(Protocol):
 
     @property
     def work(self) -> int:
-        """Operations or bytes, of its own measure; 0 if there is nothing to do."""
+        """Operations, or bytes moved, whichever the operation is measured in; 0 if there is nothing to do."""
         ...
 
     def features(self) -> Sequence[float]:
-        """Where it lies among others of its operation; ValueError if it is like no other."""
+        """Its place in the space where the model looks for neighbours; ValueError if it has none."""
         ...
 
     def candidates(self) -> Iterable[Candidate]:
-        """The ways to do it, for the instruction set in use. Made once and kept by `choosing.best`."""
+        """The ways to do it, for the instruction set in use. Called once: `ranking.candidates_of` keeps them."""
         ...
 
     def prepare(self) -> Callable[[Any], Callable[[], object]]:
-        """Contiguous arrays that are touched, as what turns that which a candidate has built into a call on them."""
+        """Allocate contiguous arrays, touched; returns a function from what a candidate built to a call on them."""
         ...
 
     @property
     def depends(self) -> bool:
-        """Whether its candidates depend on what is decided about other problems."""
+        """Whether its candidates depend on decisions about other problems, and so have to be made anew with those."""
         return False
 
     def estimates(self) -> Callable[[str], float | None]:
-        """From candidates' names to estimates; None: no such candidate."""
+        """A function from candidates' names to estimates; None for no such candidate."""
         return {c.name: c.estimate for c in self.candidates()}.get
 
     def parts(self) -> Sequence[Problem]:
-        """The problems that are measured where this one is to be."""
+        """The problems to measure in order to know the cost of this one."""
         return (self,)

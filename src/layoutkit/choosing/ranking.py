@@ -1,4 +1,4 @@
-"""Candidates in the order of what they cost: measured, or estimated and corrected by what was measured nearby."""
+"""Candidates in the order of their cost: measured, or estimated and corrected by what was measured nearby."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .costfile import Cost
 from .problem import Candidate, Choice, Problem
 from .table import cost_table
 
-DOUBT = 8.0  # times an estimate, past which a measured cost is doubted: few estimates are that far off
+DOUBT_RATIO = 8.0  # a measured cost of so many times an estimate is doubted: few estimates are that far off
 
 
 def candidates_of(problem: Problem) -> Sequence[Candidate]:
@@ -26,8 +26,8 @@ def _candidates(problem: Problem, isa: str, generation: int | None) -> tuple[Can
 def rank(problem: Problem, candidates: Sequence[Candidate] | None = None) -> list[Choice]:
     """Candidates of a problem, all or some, best first: measured ones before estimated ones.
 
-    But an estimate goes before a measured cost of more than `DOUBT` times as much: then one of the two is wrong, and
-    estimates are off by less than that, measurements that something disturbed unnoticed by more.
+    But an estimate goes before a measured cost of more than `DOUBT_RATIO` times as much. One of the two must be wrong:
+    estimates are off by less than that, a measurement that was disturbed unnoticed may be off by more.
     """
     known: dict[Problem, _Known] = {}
 
@@ -46,7 +46,7 @@ def rank(problem: Problem, candidates: Sequence[Candidate] | None = None) -> lis
         else:
             basis = "its packing was not measured" if measured else known[problem].factors.basis
             choices.append(Choice(c, seconds, "estimated", basis))
-    return sorted(choices, key=lambda c: c.seconds if c.source == "measured" else DOUBT * c.seconds)
+    return sorted(choices, key=lambda c: c.seconds if c.source == "measured" else DOUBT_RATIO * c.seconds)
 
 
 class _Known:
@@ -61,7 +61,7 @@ class _Known:
 
     @property
     def factors(self) -> model.Corrections:
-        """What estimates are off by; looked for where an estimate counts."""
+        """How far estimates are off; looked up only where an estimate is needed."""
         if self._factors is None:
             self._factors = model.corrections(self._problem, own=not self._off)
         return self._factors

@@ -22,6 +22,7 @@ from .._core.guard import Lock
 from . import files, machine
 from .costfile import MAX_BYTES, Book, Cost, Costs, dump_within, merge, shortened
 from .keys import fault
+from .warn import warn
 
 READ_ONLY = "LAYOUTKIT_READ_ONLY"
 EXIT_SECONDS = 2.0  # that the end of a process waits for others that write the table
@@ -227,13 +228,13 @@ class CostTable:
     def _dismiss(self, path: Path, error: Exception) -> None:
         if path not in self._warned:
             self._warned.add(path)
-            warnings.warn(f"cost table {path} is not used: {shortened(str(error), 300)}", RuntimeWarning, stacklevel=5)
+            warn(f"cost table {path} is not used: {shortened(str(error), 300)}")
 
     def _tell(self, path: Path, complaint: str) -> None:
         """Warn once that a part of a table is not used, if it is so."""
         if complaint and path not in self._warned:
             self._warned.add(path)
-            warnings.warn(f"cost table {path}: {complaint}", RuntimeWarning, stacklevel=5)
+            warn(f"cost table {path}: {complaint}")
 
     def _foreign(self, path: str | os.PathLike) -> Costs:
         try:

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._core import machine, process
 
-MOST = 4 * (os.cpu_count() or 1)  # threads: more of them only wait for one another
+MOST_THREADS = 4 * (os.cpu_count() or 1)  # more only wait for one another
 _limit: int | None = None
 
 
@@ -29,7 +29,7 @@ def get_num_threads() -> int:
     Where the system refuses to start so many, calls run on those that it grants. One in the child of a fork: what was
     planned for more runs on one there too.
     """
-    allowed = 1 if process.forks() else min(machine.omp_max_threads(), MOST)
+    allowed = 1 if process.forks() else min(machine.omp_max_threads(), MOST_THREADS)
     return allowed if _limit is None else min(_limit, allowed)
 
 
@@ -41,15 +41,15 @@ def check_threads(threads: int | None) -> int:
         if not isinstance(threads, np.integer):
             raise TypeError(f"threads: expected an int, got {threads!r}")
         threads = int(threads)
-    if not 1 <= threads <= MOST:
-        raise ValueError(f"threads: expected 1 to {MOST} (four times the cores of this machine), got {threads}")
+    if not 1 <= threads <= MOST_THREADS:
+        raise ValueError(f"threads: expected 1 to {MOST_THREADS} (four times the cores of this machine), got {threads}")
     return 1 if process.forks() else threads
 
 
 if _text := os.environ.get("LAYOUTKIT_NUM_THREADS"):
     if not (_text.isascii() and _text.isdigit()) or not _text.strip("0") or len(_text) > 9:
         raise ImportError(f"LAYOUTKIT_NUM_THREADS={_text!r}: expected a positive number")
-    if int(_text) > MOST:  # set for several machines, maybe: it is a limit
-        why = f"{MOST} are used at most, four times the cores of this machine"
+    if int(_text) > MOST_THREADS:  # it may be set for several machines: taken as a limit
+        why = f"{MOST_THREADS} are used at most, four times the cores of this machine"
         warnings.warn(f"LAYOUTKIT_NUM_THREADS={_text}: {why}", RuntimeWarning, stacklevel=2)
-    set_num_threads(min(int(_text), MOST))
+    set_num_threads(min(int(_text), MOST_THREADS))

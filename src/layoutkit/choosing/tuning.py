@@ -1,4 +1,4 @@
-"""How plans are made: by measured costs, by measuring what the table lacks, or by estimates only."""
+"""The mode of tuning: measured costs, measuring what the table lacks, or estimates only."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def changes() -> int:
 
 
 def budget(spent: float = 0.0) -> float:
-    """Seconds left for measuring, after `spent` more."""
+    """Charge `spent` seconds to the budget of measuring; returns the seconds left."""
     global _budget
     _budget -= spent
     return _budget

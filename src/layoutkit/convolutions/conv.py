@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .._core import registry
 from ..choosing.limits import peak_rate
 from ..choosing.plan import Plan, planner
 from ..choosing.table import cost_table
@@ -53,7 +54,8 @@ class _Conv:
         self._filter = Filter(f"conv{self.rank}d", self.rank, w, bias, **attributes)
         check_threads(threads)
         self._threads = threads
-        self._packed: dict[str, tuple[np.ndarray, np.ndarray | None]] = {}  # packing -> filter and bias
+        # Filter and bias by instruction set and packing: vectors are of other lengths elsewhere.
+        self._packed: dict[tuple[str, str], tuple[np.ndarray, np.ndarray | None]] = {}
         self._bound: dict = {}  # what a call's arrays look like -> what to run
         return self._filter
 
@@ -67,9 +69,10 @@ class _Conv:
         if out_strides is None:
             out_strides = contiguous_strides(p.dst, p.dst_shape, f.types.dst.itemsize)
         route = best_route(self._task(p), Arrays(x.strides, out_strides), compiled)
-        packed = self._packed.get(route.packing)
+        key = registry.isa(), route.packing
+        packed = self._packed.get(key)
         if packed is None:
-            packed = self._packed[route.packing] = route.pack(f.w, f.bias)
+            packed = self._packed[key] = route.pack(f.w, f.bias)
         return route.run, *packed, physical, p.dst_shape
 
     def _task(self, p: ConvProblem) -> ConvTask:

@@ -8,13 +8,13 @@ from ..choosing.features import APART, log
 from ..formats.layout import Layout
 from .problem import ConvProblem
 
-CHANNELS = 1 << 17  # of a convolution: past that it is like no other, and takes its time
+MOST_CHANNELS = 1 << 17  # of a convolution: past that it is like no other, and takes its time
 
 
 def conv_features(p: ConvProblem, threads: int) -> tuple[float, ...]:
-    """Of a convolution on so many threads; ValueError if it has more than `CHANNELS`."""
-    if max(p.ic, p.oc) > CHANNELS:
-        raise ValueError(f"{p.ic} > {p.oc} channels, at most {CHANNELS} are looked at")
+    """Of a convolution on so many threads; ValueError if it has more than `MOST_CHANNELS`."""
+    if max(p.ic, p.oc) > MOST_CHANNELS:
+        raise ValueError(f"{p.ic} > {p.oc} channels, at most {MOST_CHANNELS} are looked at")
     ic, oc, taps, pixels = p.ic // p.groups, p.oc // p.groups, prod(p.kernel), prod(p.out)
     in_place = taps == 1 and max(p.stride) == 1 and not any(map(any, p.padding))
     (src_last, src_block), (dst_last, dst_block) = _kind(p.src), _kind(p.dst)

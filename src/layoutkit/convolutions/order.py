@@ -43,11 +43,6 @@ def by_channel(p: ConvProblem) -> bool:
     return small and prod(p.kernel) > 1 and within_vectors(p)
 
 
-def reproducible(p: ConvProblem) -> str:
-    """The strictest accuracy that allows what sums in the order of its problem."""
-    return "reproducible"
-
-
 def by_taps(p: ConvProblem) -> str:
     """That of what always goes through taps first."""
     return "strict" if by_channel(p) else "reproducible"

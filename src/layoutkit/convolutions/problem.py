@@ -18,7 +18,7 @@ ACCURACIES = ("reproducible", "strict", "standard", "fast")  # each allows what 
 
 MOST = 2**31 - 1  # what a kernel, stride, dilation, padding or number of groups may be
 MOST_BYTES = 2**62  # of an array, its padding included: offsets are 64 bits wide
-COPY = 64 << 20, 4  # bytes that a padded copy of the input may take, or how many times those of input and output
+COPY_BYTES, COPY_RATIO = 64 << 20, 4  # a padded copy of the input may take so much, or so many times input and output
 
 Pairs = tuple[tuple[int, int], ...]
 _AXES, _PAD = sizes(3), r"-?[0-9]{1,18}\+-?[0-9]{1,18}"
@@ -67,7 +67,7 @@ class ConvProblem:
 
     def copy_fits(self, nbytes: int) -> bool:
         """Whether a padded copy of the input, of so many bytes, is in proportion to what is convolved."""
-        return nbytes <= max(COPY[0], COPY[1] * (self.src_bytes + self.dst_bytes))
+        return nbytes <= max(COPY_BYTES, COPY_RATIO * (self.src_bytes + self.dst_bytes))
 
     @property
     def out(self) -> tuple[int, ...]:
@@ -119,11 +119,6 @@ class ConvProblem:
     def pads(self) -> bool:
         """Whether there is any padding."""
         return any(map(any, self.padding))
-
-    @property
-    def filter_elements(self) -> int:
-        """Elements of the filter."""
-        return self.oc * self.ic // self.groups * prod(self.kernel)
 
     @property
     def flops(self) -> int:

@@ -44,8 +44,10 @@ class Runs(Protocol):
         Filters that were packed under an equal one fit.
     """
 
-    run: Any
     packing: str
+
+    @property
+    def run(self) -> Any: ...
 
     def pack(self, w: np.ndarray, bias: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
         """Filter in OIHW order and bias as `run` reads them."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import time
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,7 +19,7 @@ from .._core import registry
 from .._core import route as core
 from .._core.registry import Kernel
 from ..choosing.best import choices
-from ..choosing.cache import plans
+from ..choosing.cache import Cache, plans
 from ..choosing.keys import NUMBER, THREADS, sizes
 from ..choosing.machine import last_level_cache
 from ..choosing.measuring import known
@@ -28,6 +27,7 @@ from ..choosing.model import reads
 from ..choosing.plan import SlowPathWarning
 from ..choosing.problem import Candidate, Choice, Problem, Step
 from ..choosing.ranking import candidates_of
+from ..choosing.warn import warn
 from ..memory.arrays import contiguous_strides, empty
 from .algorithms import ALGORITHMS, AUTO, Algorithm
 from .algorithms.base import FLOPS_PER_SECOND
@@ -40,8 +40,9 @@ PACK_BYTES_PER_SECOND, PACK_SECONDS = 10e9, 5e-6  # read and written by packing 
 FILTER_KEY = f"filter o({NUMBER}) c({NUMBER}) k({sizes(3)}) g({NUMBER}) ({'|'.join(TYPES)})"
 _FILTER = re.compile(f"{FILTER_KEY}")
 _PACKS = {a.filters: a.packs for a in ALGORITHMS}
-SLOW = 4.0  # times what its flops or bytes would take: a way that is slower is a fallback
-_slow: set[ConvProblem] = set()  # that has been warned of
+SLOW_RATIO = 4.0  # times what its flops or bytes would take: a way that is slower is a fallback
+MOST_WARNED = 1024  # problems that are remembered for that they were warned of
+_warned = Cache(MOST_WARNED)
 COLD_BYTES, COLD_COPIES = 64 << 20, 256
 
 
@@ -230,9 +231,9 @@ def ways(task: ConvTask) -> tuple[Choice, ...]:
     """The routes of a task, best first; a warning where all of them are slow."""
     found = choices(task)
     p = task.problem
-    if task.algorithm == AUTO and p not in _slow and (text := slowness(task, found)):
-        _slow.add(p)
-        warnings.warn(f"{p}: {text}", SlowPathWarning, stacklevel=7)
+    if task.algorithm == AUTO and p not in _warned and (text := slowness(task, found)):
+        _warned.put(p, text)
+        warn(f"{p}: {text}", SlowPathWarning)
     return found
 
 
@@ -267,7 +268,7 @@ def slowness(task: ConvTask, ways: Sequence[Choice]) -> str | None:
     best = min((way.candidate for way in ways), key=lambda c: c.estimate)
     flops = p.flops / FLOPS_PER_SECOND[registry.isa(), p.types.name]
     floor = max(flops, 2 * (p.src_bytes + p.dst_bytes) / MOVE_BYTES_PER_SECOND) / task.threads
-    if best.estimate < SLOW * floor:
+    if best.estimate < SLOW_RATIO * floor:
         return None
     return (
         f"only slow ways: {best.name}, the best, is expected to take {best.estimate / floor:.0f} times as long as its "

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .._core import registry
 from ..choosing.best import choices
 from ..choosing.limits import peak_rate
 from ..choosing.plan import Plan, planner
@@ -58,7 +59,8 @@ class _ConvTranspose:
                 raise ValueError(f"{what}: output_padding {extra} is not below stride {s} or dilation {d}")
         check_threads(threads)
         self._threads = threads
-        self._packed: dict[tuple, tuple[np.ndarray, np.ndarray | None]] = {}  # (taps, packing) -> filter and bias
+        # Filter and bias by instruction set, taps and packing.
+        self._packed: dict[tuple, tuple[np.ndarray, np.ndarray | None]] = {}
         self._bound: dict = {}  # what a call's arrays look like -> what to run
 
     @classmethod
@@ -152,7 +154,7 @@ class _ConvTranspose:
         return bound
 
     def _pack(self, part, step) -> tuple[np.ndarray, np.ndarray | None]:
-        key = part.taps, part.bias, step.packing
+        key = registry.isa(), part.taps, part.bias, step.packing
         packed = self._packed.get(key)
         if packed is None:
             packed = step.pack(part.filter(self._filter.w), self._filter.bias if part.bias else None)

@@ -24,7 +24,7 @@ from .base import CHANNELS_LAST, Algorithm, flops_per_second
 
 CHUNK_BYTES = 8 << 20  # of the matrix at a time
 PYTHON_SECONDS = 60e-6  # of a call
-SHARE = 0.7  # of the FMA peak
+PEAK_SHARE = 0.7  # of the FMA peak
 GATHER_BYTES_PER_SECOND = 8e9
 
 
@@ -52,7 +52,7 @@ class Blas(Algorithm):
 
     def seconds(self, p: ConvProblem, native: ConvProblem, kernel: Kernel, threads: int) -> float:
         matrix = p.types.src.itemsize * p.n * prod(p.out) * p.ic * p.taps
-        multiply = p.flops / (SHARE * flops_per_second(p, kernel) * threads)
+        multiply = p.flops / (PEAK_SHARE * flops_per_second(p, kernel) * threads)
         return PYTHON_SECONDS + multiply + 2 * matrix / GATHER_BYTES_PER_SECOND
 
     def packing(self, native: ConvProblem, kernel: Kernel) -> str:
@@ -76,13 +76,18 @@ class BlasRoute:
     packing = Blas.name
 
     def __init__(self, p: ConvProblem, threads: int) -> None:
-        self._p, self._threads, self.run = p, threads, self
+        self._p, self._threads = p, threads
         self._native = Layout(CHANNELS_LAST[p.src.rank])
         self._rows = p.n * prod(p.out)
         self._depth = p.ic // p.groups * p.taps
         self._plain = p.taps == prod(p.stride) == p.groups == 1 and not p.pads
         self._padded = padded_shape(p)
         self._chunk = max(1, CHUNK_BYTES // max(1, p.types.src.itemsize * self._depth))
+
+    @property
+    def run(self) -> BlasRoute:
+        """Itself."""
+        return self
 
     def pack(self, w: np.ndarray, bias: np.ndarray | None):
         """Filter (O, I/G, *k) -> [G][taps * I/G][O/G]; the bias as it is."""

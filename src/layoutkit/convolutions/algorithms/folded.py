@@ -12,7 +12,6 @@ from dataclasses import replace
 from ..._core.pixel_rows import PixelRows
 from ..._core.registry import Kernel
 from ...formats.layout import Layout
-from ..order import reproducible
 from ..padded import PaddedInput, padded_input
 from ..problem import ConvProblem
 from ..route import Arrays
@@ -35,9 +34,6 @@ class Folded(PixelSums):
         if p.src != Layout(CHANNELS_LAST[p.src.rank]):
             return f"input layout {p.src} is not {CHANNELS_LAST[p.src.rank]}"
         return super().supports(p)
-
-    def accuracy(self, p: ConvProblem, threads: int) -> str:
-        return reproducible(p)
 
     def padded(self, p: ConvProblem, x_strides: tuple[int, ...] | None) -> PaddedInput | None:
         width = p.types.src.itemsize

@@ -16,7 +16,7 @@ from ..._core import planes as core
 from ..._core.executor import LoopNest
 from ..._core.registry import Kernel
 from ..geometry import geometry, pixels_innermost, spatial_strides, strides_of
-from ..order import by_channel, reproducible
+from ..order import by_channel
 from ..padded import PaddedInput, padded_input
 from ..problem import ConvProblem
 from ..route import Arrays
@@ -26,7 +26,7 @@ from .sums import TILE_STEPS, FilterSums, filter_by_taps
 LINE_BYTES = 64  # rows of a copy that folds begin with one; the widest vector
 FEW_CHANNELS = 32  # for whose sake it does
 TAP_STEPS = 0.5  # what a tap takes, in steps of its sum
-SHARE = 0.95  # of the FMA peak
+PEAK_SHARE = 0.95  # of the FMA peak
 
 
 class Planes(FilterSums):
@@ -46,9 +46,6 @@ class Planes(FilterSums):
             return f"padding {p.padding} leaves out inputs"
         return None
 
-    def accuracy(self, p: ConvProblem, threads: int) -> str:
-        return reproducible(p)
-
     def padded(self, p: ConvProblem, x_strides: tuple[int, ...] | None) -> PaddedInput:
         """Always one, for whole vectors of its rows are read; [n][depth][height][C][width] if it folds."""
         width, folds = p.types.src.itemsize, _folds(p)
@@ -66,7 +63,7 @@ class Planes(FilterSums):
         lanes, rows = kernel.lanes, p.n * prod(p.out[:-1]) * p.oc
         vectors, depth = -(-p.out[-1] // lanes), max(1, p.ic // p.groups)
         steps = depth * p.taps + TILE_STEPS + TAP_STEPS * p.taps
-        return 2 * lanes * vectors * rows * steps / (SHARE * flops_per_second(p, kernel) * threads)
+        return 2 * lanes * vectors * rows * steps / (PEAK_SHARE * flops_per_second(p, kernel) * threads)
 
     def pack(self, p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
         return filter_by_taps(p, w), bias

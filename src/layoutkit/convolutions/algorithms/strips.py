@@ -20,7 +20,7 @@ from .base import Algorithm, flops_per_second
 from .depthwise import WIDEST_LANES
 
 NARROW_COLUMNS = 4  # of the narrowest strip
-SHARE = 0.75  # of the FMA peak: what the estimate expects
+PEAK_SHARE = 0.75  # of the FMA peak: what the estimate expects
 PAGE_BYTES = 4096  # after which the sets of the first cache begin anew
 FEW_SETS = 4  # do not hold the lines of a strip of many rows: its stores wait for one another
 SHARED_ROWS = 7  # of a task where there are too few for the threads: 3n + 1 waste nothing
@@ -49,7 +49,7 @@ class Strips(Algorithm):
         return None
 
     def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
-        return 18 * p.n * p.oc * prod(p.out) / (flops_per_second(p, kernel) * threads * SHARE)
+        return 18 * p.n * p.oc * prod(p.out) / (flops_per_second(p, kernel) * threads * PEAK_SHARE)
 
     def pack(self, p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
         """Filter (C, 1, 3, 3) -> [vectors][3][3][lanes]; the bias as it is."""

@@ -26,8 +26,8 @@ from ..problem import ConvProblem
 from ..route import MOVE_BYTES_PER_SECOND, Arrays
 from .base import Algorithm, flops_per_second
 
-# Input that a block of rows may span: at least, and at most what stays in L2 beside a filter panel.
-ROW_BLOCK_BYTES = 96 << 10, 384 << 10
+# The input that a block of rows spans: no less than the first, no more than what stays in L2 beside a filter panel.
+MIN_ROW_BLOCK_BYTES, MAX_ROW_BLOCK_BYTES = 96 << 10, 384 << 10
 PANEL_BYTES = 300 << 10  # of a filter panel, past which the sum is split by taps
 TILE_STEPS = 12  # what a tile's prologue and stores take, in steps of its sum
 TAP_STEPS = 1.5  # and what a tap takes
@@ -111,7 +111,7 @@ class PixelSums(_Sums):
         x_channels = blocks, x_block, run, ic - (blocks - 1) * run, ic // block * x_block
         y_channels = columns_of(p), p.dst.block(1) if p.dst.block(1) > 1 else 0, ys[1][0].stride
         panel_bytes = p.types.filter.itemsize * kernel.nr * ic * p.taps
-        row_block_bytes = min(max(panel_bytes, ROW_BLOCK_BYTES[0]), ROW_BLOCK_BYTES[1])
+        row_block_bytes = min(max(panel_bytes, MIN_ROW_BLOCK_BYTES), MAX_ROW_BLOCK_BYTES)
         strides = [(s[0][0].stride, *spatial_strides(s)) for s in (xs, ys)]
         nest = LoopNest(kernel.name, geometry(p), threads, *strides)
         return PixelRows(nest, x_channels, y_channels, self.gather, row_block_bytes, PANEL_BYTES)

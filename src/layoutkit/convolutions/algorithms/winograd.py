@@ -25,7 +25,7 @@ BLOCK_CHANNELS = 128  # output channels of a block
 
 # Bytes a second: of a filter met in memory or in the last cache, of the transforms on one core.
 MEMORY_BYTES_PER_SECOND, CACHE_BYTES_PER_SECOND, L2_BYTES_PER_SECOND = 30e9, 35e9, 60e9
-PACK = 0.7  # of a packed element, in reorders of one
+PACK_RATIO = 0.7  # of a packed element, in reorders of one
 
 
 class Winograd(Algorithm):
@@ -36,7 +36,7 @@ class Winograd(Algorithm):
     def __init__(self, m: int) -> None:
         self.m, self.variant = m, f"F({m},3)"
         self.filters = f"winograd {self.variant}"
-        self.packs = ((m + 2) / 3) ** 2 * PACK  # as many times the elements, and arithmetic
+        self.packs = ((m + 2) / 3) ** 2 * PACK_RATIO  # as many times the elements, and arithmetic
 
     def supports(self, p: ConvProblem) -> str | None:
         g = geometry(p)

@@ -1,0 +1,56 @@
+"""The order of sums: which channels a vector reads, counted one by one."""
+
+import numpy as np
+from conv_problems import conv_problems
+from hypothesis import given
+from hypothesis import strategies as st
+
+from layoutkit.convolutions import order
+
+PROBLEMS = conv_problems(per_group=(1, 24))
+
+
+def channels_of(p, each, vector):
+    """The input channels that each output channel of a vector reads; of none past the last, those of the last."""
+    depth, per_group = p.ic // p.groups, p.oc // p.groups
+    for lane in range(each):
+        group = min(vector * each + lane, p.oc - 1) // per_group
+        yield [group * depth + c for c in range(depth)]
+
+
+def windows(p, each, vectors, lanes):
+    """As `order.windows_of`, by trying."""
+    read = [list(channels_of(p, each, v)) for v in range(vectors)]
+    if all(max(map(max, r)) - min(map(min, r)) < lanes for r in read):
+        return [[r[0][0]] * len(r[0]) for r in read]  # all channels of a vector's groups lie within one
+    found = []
+    for r in read:
+        columns = list(zip(*r))  # one channel of each group
+        if any(max(column) - min(column) >= lanes for column in columns):
+            return None
+        found.append([min(column) for column in columns])
+    return found
+
+
+@given(PROBLEMS, st.sampled_from([(4, 4), (8, 8), (16, 16), (8, 16)]))
+def test_windows_are_where_a_vector_reads(p, vectors):
+    each, lanes = vectors
+    count = -(-p.oc // each)
+    found, want = order.windows_of(p, each, count, lanes), windows(p, each, count, lanes)
+    assert (found is None) == (want is None)
+    if want is not None:
+        np.testing.assert_array_equal(found, want)
+
+
+@given(PROBLEMS)
+def test_within_vectors_of_every_instruction_set(p):
+    want = all(windows(p, lanes, -(-p.oc // lanes), lanes) is not None for lanes in (4, 8, 16))
+    assert order.within_vectors(p) == want
+
+
+@given(PROBLEMS)
+def test_small_groups_are_summed_by_channel(p):
+    small = p.groups > 1 and 2 <= p.ic // p.groups <= 16 and p.taps > 1
+    within = all(windows(p, lanes, -(-p.oc // lanes), lanes) is not None for lanes in (4, 8, 16))
+    assert order.by_channel(p) == (small and within)
+    assert order.by_taps(p) == ("strict" if small and within else "reproducible")

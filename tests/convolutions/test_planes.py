@@ -1,0 +1,100 @@
+"""Planes: which rows of the padded input a tap sums, and when taps and channels fold into one loop."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from conftest import using_isa
+from conv_problems import conv_problems
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from whole import numbers
+
+import layoutkit as lk
+from layoutkit import Layout, reference
+from layoutkit._core import registry
+from layoutkit.convolutions.algorithms.planes import FEW_CHANNELS, LINE_BYTES, Planes
+
+PIXELS = {
+    1: [Layout("NCW"), Layout("bac")], 2: [Layout("NCHW"), Layout("bacd")], 3: [Layout("NCDHW"), Layout("bacde")],
+}  # fmt: skip
+CLASSES = {1: lk.Conv1d, 2: lk.Conv2d, 3: lk.Conv3d}
+
+
+def run(p, x, w, isa="", threads=1):
+    with using_isa(isa or registry.isa()):
+        op = CLASSES[len(p.size)](
+            w, stride=p.stride, padding=p.padding, dilation=p.dilation, groups=p.groups, layout=p.src, out_layout=p.dst,
+            algorithm="planes", threads=threads,
+        )  # fmt: skip
+        return reference.to_logical(op(reference.to_physical(x, p.src)), p.dst, p.dst_shape)
+
+
+def supported(p):
+    """`p` with what planes ask for: a stride of 1 along the width, more than one tap."""
+    p = replace(p, stride=(*p.stride[:-1], 1), accuracy="standard", zeros=False)
+    return replace(p, kernel=(*p.kernel[:-1], 2), dilation=(*p.dilation[:-1], 1)) if p.taps == 1 else p
+
+
+@given(conv_problems(layouts=PIXELS, per_group=(1, 40)), st.sampled_from(registry.isas()), st.integers(1, 3), st.data())
+@settings(deadline=None, max_examples=60)
+def test_a_tap_sums_the_rows_that_it_reads(p, isa, threads, data):
+    """Filters of a single 1 show the padded input, shifted: which rows, of which channel, and zeros for the padding."""
+    p = supported(p)
+    if not p.fits:
+        return
+    assert Planes().supports(p) is None
+    x = numbers(np.random.default_rng(0), *p.src_shape)
+    depth, per_group = p.ic // p.groups, p.oc // p.groups
+    w = np.zeros((p.oc, depth, *p.kernel), np.float32)
+    chosen = [(data.draw(st.integers(0, depth - 1)), *(data.draw(st.integers(0, k - 1)) for k in p.kernel))
+              for _ in range(min(p.oc, 6))]  # fmt: skip
+    padded = np.pad(x, ((0, 0), (0, 0), *p.padding))
+    want = np.zeros(p.dst_shape, np.float32)
+    for o in range(p.oc):
+        c, *taps = chosen[o % len(chosen)]
+        w[(o, c, *taps)] = 1
+        reads = (slice(k * d, k * d + (n - 1) * s + 1, s) for k, d, n, s in zip(taps, p.dilation, p.out, p.stride))
+        want[:, o] = padded[(slice(None), o // per_group * depth + c, *reads)]
+    np.testing.assert_array_equal(run(p, x, w, isa, threads), want)
+
+
+@pytest.mark.parametrize("channels", [1, FEW_CHANNELS, FEW_CHANNELS + 1])
+def test_few_channels_fold(channels):
+    """Rows of all channels lie beside one another, each begins with a line, and the sums are the same."""
+    p = lk.convolutions.problem.ConvProblem(
+        2, channels, 5, (6, 7), (3, 3), (1, 1), ((1, 2), (0, 1)), (1, 1), 1, Layout("NCHW"), Layout("NCHW")
+    )
+    found = Planes().padded(p, None)
+    images, high, wide = 2 * channels, 9, 8
+    if channels <= FEW_CHANNELS:
+        images, pitch = 2, -(-4 * wide // LINE_BYTES) * LINE_BYTES
+        assert sum(found.row) == pitch and found.rows == (channels, 6 * channels, 2 * channels)
+        assert found.strides == (9 * channels * pitch, pitch, channels * pitch, 4)
+    else:
+        assert found.strides == (4 * channels * high * wide, 4 * high * wide, 4 * wide, 4)
+        assert found.rows == (1, 6, 2) and found.row == (0, 28, 4)
+    assert (found.n, found.behind) == (images, LINE_BYTES)
+    rng = np.random.default_rng(0)
+    x, w = numbers(rng, *p.src_shape), numbers(rng, 5, channels, 3, 3)
+    want = reference.conv(x, w, None, p.stride, p.padding, p.dilation, 1)
+    np.testing.assert_array_equal(run(p, x, w), want)
+
+
+@given(conv_problems(layouts=PIXELS))
+def test_a_padded_input_is_read_in_any_case(p):
+    found = Planes().padded(supported(p), None)
+    assert found is not None and found.behind == LINE_BYTES
+
+
+@pytest.mark.parametrize(("change", "why"), [
+    (dict(stride=(1, 2)), "not consecutive"), (dict(kernel=(1, 1)), "one tap"),
+    (dict(padding=((0, 0), (-1, 0))), "leaves out inputs"), (dict(src=Layout("NHWC")), "input layout"),
+    (dict(dst=Layout("nChw8c")), "output layout"),
+])  # fmt: skip
+def test_what_planes_do_not_take_says_why(change, why):
+    p = lk.convolutions.problem.ConvProblem(
+        1, 8, 8, (6, 7), (3, 3), (1, 1), ((0, 0), (0, 0)), (1, 1), 1, Layout("NCHW"), Layout("NCHW")
+    )
+    assert Planes().supports(p) is None
+    assert why in Planes().supports(replace(p, **change))
