@@ -92,7 +92,7 @@ class ConvTask(Problem):
             if self.algorithm == AUTO and a.redundant(p):
                 continue
             kernels = a.kernels(p)
-            natives = self._natives(a) if kernels else f"{a.name} has no {a.family} kernel for {p.types.name}"
+            natives = self._natives(a) if kernels else f"{a.name} is not for {p.types.name}"
             if isinstance(natives, str):
                 reasons.append(natives)
                 continue
@@ -266,7 +266,7 @@ def slowness(task: ConvTask, ways: Sequence[Choice]) -> str | None:
     if p.flops < SMALL_FLOPS:
         return None
     best = min((way.candidate for way in ways), key=lambda c: c.estimate)
-    flops = p.flops / flops_per_second(rows_of("gemm", p.types.name, registry.isa())[0])
+    flops = p.flops / flops_per_second(rows_of("gemm", F32.name, registry.isa())[0])
     floor = max(flops, 2 * (p.src_bytes + p.dst_bytes) / MOVE_BYTES_PER_SECOND) / task.threads
     if best.estimate < SLOW * floor:
         return None

@@ -1,0 +1,33 @@
+"""Element types: which algorithms take them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from layoutkit.convolutions.algorithms import ALGORITHMS, NAMES
+from layoutkit.convolutions.problem import ConvProblem
+from layoutkit.convolutions.task import ConvTask
+from layoutkit.convolutions.types import F32, TYPES, ConvTypes, types_of
+
+DOUBLE = np.dtype(np.float64)
+F64 = ConvTypes("f64", DOUBLE, DOUBLE, DOUBLE, DOUBLE)
+
+
+def test_no_algorithm_is_a_candidate_for_types_that_it_does_not_go_over():
+    p = ConvProblem.parse("conv n1 c8 9x9 o8 k3x3 s1x1 p1+1,1+1 d1x1 g1 NHWC>NHWC f32 standard")
+    assert any(ConvTask(p, 1).candidates())
+    others = replace(p, types=F64)
+    for name in NAMES:
+        with pytest.raises(ValueError, match=f"algorithm '{name}' cannot do it: .* is not for f64"):
+            list(ConvTask(others, 1, name).candidates())
+
+
+def test_every_algorithm_goes_over_types_that_are_known():
+    assert all(a.types and set(a.types) <= set(TYPES) for a in ALGORITHMS)
+
+
+def test_the_filter_decides():
+    assert types_of(np.ones(3, np.float32), "w") is F32
+    with pytest.raises(TypeError, match="w: expected dtype float32, got float64"):
+        types_of(np.ones(3), "w")
