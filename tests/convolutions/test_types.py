@@ -8,6 +8,7 @@ import pytest
 from layoutkit.convolutions.algorithms import ALGORITHMS, NAMES
 from layoutkit.convolutions.problem import ConvProblem
 from layoutkit.convolutions.task import ConvTask
+from layoutkit.convolutions.traits import traits
 from layoutkit.convolutions.types import F32, TYPES, ConvTypes, types_of
 
 DOUBLE = np.dtype(np.float64)
@@ -31,3 +32,13 @@ def test_the_filter_decides():
     assert types_of(np.ones(3, np.float32), "w") is F32
     with pytest.raises(TypeError, match="w: expected dtype float32, got float64"):
         types_of(np.ones(3), "w")
+
+
+def test_traits_of_filters_of_any_type():
+    rng = np.random.default_rng(0)
+    for fill in (0.0, 3.0, np.inf, -np.inf, np.nan):
+        w = rng.standard_normal((4, 3, 2, 2)).astype(np.float32)
+        w[1], w[2, 1, 0, 1] = 0, fill
+        np.testing.assert_equal(traits(w.astype(np.float64)), traits(w))
+    assert traits(np.int8([[-128, 1], [0, 0], [3, 2]])) == (3, 128, 2)
+    assert traits(np.ones((0, 3))) == traits(np.ones((0, 3), np.float32))
