@@ -12,10 +12,12 @@ done
 out=build/aarch64 core=src/layoutkit/_core
 mkdir -p $out
 "${1:-python3}" tools/tables.py >$out/tables.h
-families=$(sed -n "s/^families = files(\(.*\))/\1/p" meson.build | tr -d "',/" | sed 's/core //g')
-for file in $families; do
-    $CC -std=gnu11 -O3 -Wall -Wextra -Wno-maybe-uninitialized -I$core -DLK_ISA=portable -DLK_ISA_ID=LK_PORTABLE -c $core/$file -o $out/$file.o &
+families=$(sed -n "s/^families = \[\(.*\)\]/\1/p" meson.build | tr -d "',")
+# shellcheck disable=SC2086
+{ printf '#define LK_ROW_ARRAYS(X)' && printf ' X(%s, portable)' $families; } >$out/row_arrays.h
+for family in $families; do
+    $CC -std=gnu11 -O3 -Wall -Wextra -Wno-maybe-uninitialized -I$core -DLK_ISA=portable -DLK_ISA_ID=LK_PORTABLE -c $core/$family.c -o $out/$family.o &
 done
 wait
-$CC -std=gnu11 -O2 -Wall -Wextra -I$core -I$out -o $out/harness tools/harness.c $core/isa.c $out/*.c.o -lm
+$CC -std=gnu11 -O2 -Wall -Wextra -I$core -I$out -o $out/harness tools/harness.c $core/isa.c $(printf "$out/%s.o " $families) -lm
 $RUN $out/harness

@@ -1,10 +1,16 @@
-"""Element types: one error for those that convolutions do not have, whatever argument brings them."""
+"""Element types: which algorithms take them, and one error for those that convolutions do not have."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import layoutkit as lk
-from layoutkit.convolutions.types import F32, TYPES, check_type
+from layoutkit.convolutions.algorithms import ALGORITHMS, NAMES
+from layoutkit.convolutions.problem import ConvProblem
+from layoutkit.convolutions.task import ConvTask
+from layoutkit.convolutions.traits import traits
+from layoutkit.convolutions.types import F32, TYPES, ConvTypes, check_type, types_of
 
 OTHERS = ["f2", "f8", "i1", "i4", "u1", "c8", "?", ">f4"]
 
@@ -43,3 +49,36 @@ def test_a_type_is_known_by_its_name():
     assert {name: t.name for name, t in TYPES.items()} == {name: name for name in TYPES}
     assert TYPES["f32"] is F32
     check_type(np.ones(3, np.float32), F32.src, "x")
+
+
+DOUBLE = np.dtype(np.float64)
+F64 = ConvTypes("f64", DOUBLE, DOUBLE, DOUBLE, DOUBLE)
+
+
+def test_no_algorithm_is_a_candidate_for_types_that_it_does_not_go_over():
+    p = ConvProblem.parse("conv n1 c8 9x9 o8 k3x3 s1x1 p1+1,1+1 d1x1 g1 NHWC>NHWC f32 standard")
+    assert any(ConvTask(p, 1).candidates())
+    others = replace(p, types=F64)
+    for name in NAMES:
+        with pytest.raises(ValueError, match=f"algorithm '{name}' cannot do it: .* is not for f64"):
+            list(ConvTask(others, 1, name).candidates())
+
+
+def test_every_algorithm_goes_over_types_that_are_known():
+    assert all(a.types and set(a.types) <= set(TYPES) for a in ALGORITHMS)
+
+
+def test_the_filter_decides():
+    assert types_of(np.ones(3, np.float32), "w") is F32
+    with pytest.raises(TypeError, match="w: expected dtype float32, got float64"):
+        types_of(np.ones(3), "w")
+
+
+def test_traits_of_filters_of_any_type():
+    rng = np.random.default_rng(0)
+    for fill in (0.0, 3.0, np.inf, -np.inf, np.nan):
+        w = rng.standard_normal((4, 3, 2, 2)).astype(np.float32)
+        w[1], w[2, 1, 0, 1] = 0, fill
+        np.testing.assert_equal(traits(w.astype(np.float64)), traits(w))
+    assert traits(np.int8([[-128, 1], [0, 0], [3, 2]])) == (3, 128, 2)
+    assert traits(np.ones((0, 3))) == traits(np.ones((0, 3), np.float32))

@@ -70,3 +70,10 @@ def test_what_they_tend_to(isa):
     ends = np.array([-INF, -MOST, MOST, INF], np.float32)
     for name in ("silu", "gelu", "gelu_tanh", "hardswish"):
         np.testing.assert_array_equal(activated(name, isa, ends), [0, 0, MOST, INF], err_msg=name)
+
+
+def test_pixels_of_another_type_are_refused():
+    y, add = np.zeros((2, 3)), np.zeros((2, 3), np.float32)
+    for arrays in ((y,), (y, add), (add, y)):
+        with pytest.raises(TypeError, match=r"epilogue: expected float32, got .*float64"):
+            epilogue_pixels(Epilogue("clip", 0, 1), *arrays)

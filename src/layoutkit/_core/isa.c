@@ -3,9 +3,14 @@
 
 #include <stddef.h>
 
-static const char *const names[] = {"portable", "avx2", "avx512"};
+#include "row_arrays.h" /* LK_ROW_ARRAYS(X): X(source, instruction set) for all that was compiled, best set first */
 
-const char *lk_isa_name(int isa) { return isa >= 0 && isa < LK_ISA_COUNT ? names[isa] : NULL; }
+#define NAME(upper, lower) #lower,
+static const char *const isa_names[] = {LK_ISAS(NAME)};
+static const char *const family_names[] = {LK_FAMILIES(NAME)};
+
+const char *lk_isa_name(int isa) { return isa >= 0 && isa < LK_ISA_COUNT ? isa_names[isa] : NULL; }
+const char *lk_family_name(int family) { return family >= 0 && family < LK_FAMILY_COUNT ? family_names[family] : NULL; }
 
 int lk_isa_supported(int isa)
 {
@@ -22,20 +27,9 @@ int lk_isa_supported(int isa)
     return 0;
 }
 
-/* One array of rows per family and instruction set, best instruction set first. */
-#define FAMILIES(isa) \
-    ROWS(gemm, isa) ROWS(depthwise, isa) ROWS(strips, isa) ROWS(epilogue, isa) ROWS(move, isa) ROWS(panel, isa) \
-    ROWS(convert, isa) ROWS(peak, isa) ROWS(winograd, isa) ROWS(extent, isa)
-#ifdef LK_X86
-#define ALL FAMILIES(avx512) FAMILIES(avx2) FAMILIES(portable)
-#else
-#define ALL FAMILIES(portable)
-#endif
-
-#define ROWS(family, isa) extern const lk_kernel lk_rows_##family##_##isa[];
-ALL
-#undef ROWS
-#define ROWS(family, isa) lk_rows_##family##_##isa,
-static const lk_kernel *const all[] = {ALL NULL};
+#define DECLARE(source, isa) extern const lk_kernel lk_rows_##source##_##isa[];
+LK_ROW_ARRAYS(DECLARE)
+#define LIST(source, isa) lk_rows_##source##_##isa,
+static const lk_kernel *const all[] = {LK_ROW_ARRAYS(LIST) NULL};
 
 const lk_kernel *const *lk_all_kernels(void) { return all; }

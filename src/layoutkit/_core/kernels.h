@@ -9,7 +9,10 @@
 
 #include <stdint.h>
 
-enum { LK_PORTABLE, LK_AVX2, LK_AVX512, LK_ISA_COUNT };
+/* The instruction sets, lowest first: enumerators and names. */
+#define LK_ISAS(X) X(PORTABLE, portable) X(AVX2, avx2) X(AVX512, avx512)
+#define LK_ENUMERATOR(upper, lower) LK_##upper,
+enum { LK_ISAS(LK_ENUMERATOR) LK_ISA_COUNT };
 
 /* C[i][j] (+)= sum over taps t, blocks q, k of A[t][q][i][k] * B[t][q][k][j], i < rows, j < cols.
  *
@@ -275,10 +278,12 @@ typedef void (*lk_convert_fn)(const lk_convert *);
 /* The machine's limit: `peak` does n rounds of independent FMAs of the row's type and returns their flops. */
 typedef double (*lk_peak_fn)(int64_t n);
 
-enum {
-    LK_GEMM, LK_DEPTHWISE, LK_STRIPS, LK_EPILOGUE, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_PANEL, LK_CONVERT,
-    LK_PEAK, LK_WINOGRAD_IN, LK_WINOGRAD_OUT, LK_WINOGRAD_FILTER, LK_EXTENT, LK_FAMILY_COUNT
-};
+/* The families: enumerators and names. */
+#define LK_FAMILIES(X) \
+    X(GEMM, gemm) X(DEPTHWISE, depthwise) X(STRIPS, strips) X(EPILOGUE, epilogue) X(COPY, copy) X(TRANSPOSE, transpose) \
+    X(GATHER, gather) X(FILL, fill) X(PANEL, panel) X(CONVERT, convert) X(PEAK, peak) X(WINOGRAD_IN, winograd_in) \
+    X(WINOGRAD_OUT, winograd_out) X(WINOGRAD_FILTER, winograd_filter) X(EXTENT, extent)
+enum { LK_FAMILIES(LK_ENUMERATOR) LK_FAMILY_COUNT };
 
 typedef struct {
     const char *name;
@@ -291,8 +296,9 @@ typedef struct {
 
 /* Every compiled row, best instruction set first; ends with name == NULL. */
 const lk_kernel *const *lk_all_kernels(void); /* NULL-terminated list of row arrays */
-const char *lk_isa_name(int isa);
-int lk_isa_supported(int isa); /* whether this CPU and operating system run it */
+const char *lk_isa_name(int isa);       /* NULL: there is no such set, or family */
+const char *lk_family_name(int family);
+int lk_isa_supported(int isa); /* this CPU and its operating system run it */
 
 /* Names in a family's source carry the instruction set, which -DLK_ISA=.. and -DLK_ISA_ID=.. state. */
 #define LK_PASTE_(a, b) a##b

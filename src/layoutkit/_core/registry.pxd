@@ -170,6 +170,7 @@ cdef extern from "kernels.h" nogil:
 
     const lk_kernel *const *lk_all_kernels()
     const char *lk_isa_name(int isa)
+    const char *lk_family_name(int family)
     int lk_isa_supported(int isa)
 
 cdef const lk_kernel *row_named(str name) except NULL

@@ -9,11 +9,7 @@ from libc.string cimport strcmp
 import os
 from typing import NamedTuple
 
-FAMILIES = (
-    "gemm", "depthwise", "strips", "epilogue", "copy", "transpose", "gather", "fill", "panel", "convert",
-    "peak",
-    "winograd_in", "winograd_out", "winograd_filter", "extent",
-)
+FAMILIES = tuple(lk_family_name(i).decode() for i in range(LK_FAMILY_COUNT))
 
 
 class Kernel(NamedTuple):

@@ -3,7 +3,7 @@
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t
 from libc.string cimport memset
-from numpy cimport PyArray_DATA, import_array, ndarray
+from numpy cimport NPY_FLOAT32, PyArray_DATA, PyArray_TYPE, import_array, ndarray
 
 from numpy import empty, uint8
 from numpy import ndarray as new_array
@@ -44,6 +44,8 @@ cdef class Epilogue:
 
 def epilogue_pixels(Epilogue epilogue not None, ndarray y, ndarray add=None):
     """y = epilogue(y + add) on pixels of shape (count, channels), both contiguous; `add` may be None."""
+    if PyArray_TYPE(y) != NPY_FLOAT32 or add is not None and PyArray_TYPE(add) != NPY_FLOAT32:
+        raise TypeError(f"epilogue: expected float32, got {y.dtype} and {None if add is None else add.dtype}")
     cdef lk_epilogue f = epilogue.f
     cdef lk_epilogue_fn fn = <lk_epilogue_fn>best_row(LK_EPILOGUE, "f32").fn
     cdef int64_t i, start = 0, row = 4 * y.shape[1]

@@ -17,7 +17,7 @@ from .epilogue import parse
 from .problem import ACCURACIES, ConvProblem, Pairs, pad_pairs, per_axis
 from .reproducible import reproducible
 from .traits import Traits, traits
-from .types import F32, check_type
+from .types import check_type, types_of
 
 
 class Filter:
@@ -26,7 +26,7 @@ class Filter:
     def __init__(self, what, rank, w, bias=None, *, stride=1, padding=0, dilation=1, groups=1, layout=None,
                  filter_layout=None, filter_shape=None, out_layout=None, algorithm=AUTO, accuracy="standard",
                  activation=None, scale=None):  # fmt: skip
-        self.what, self.types = what, F32
+        self.what = what
         activations = meaning_of_activations(rank)
         self.given_layout = Layout(activations if layout is None else layout)
         self.layout = self.given_layout.dense  # strides are the arrays'
@@ -41,6 +41,7 @@ class Filter:
             raise ValueError(f"{what}: accuracy {accuracy!r} is none of {', '.join(ACCURACIES)}")
         self.algorithm, self._accuracy = algorithm, accuracy
         self.w = np.ascontiguousarray(in_order(w, filter_layout, filter_shape, Layout("abcde"[: rank + 2]), what))
+        self.types = types_of(self.w, f"{what}: w")
         shape = self.w.shape
         self.oc, self.kernel = shape[0], shape[2:]
         if not all(self.kernel):
@@ -157,7 +158,7 @@ def in_order(w, layout: str | Layout | None, shape: Sequence[int] | None, order:
         raise ValueError(f"{what}: filter_layout {layout} has {layout.rank} dimensions, expected {rank + 2}")
     w, layout, shape = hold(w, layout, shape, f"{what}: w")
     check_role(layout, filters, f"{what}: filter_layout")
-    check_type(w, F32.filter, f"{what}: w")
+    types_of(w, f"{what}: w")  # raises early
     return w if layout.dense == order else reorder(w, layout.dense, order, shape=shape)
 
 

@@ -30,7 +30,7 @@ from ..choosing.ranking import candidates_of
 from ..choosing.warn import warn
 from ..memory.arrays import contiguous_strides, empty
 from .algorithms import ALGORITHMS, AUTO, Algorithm
-from .algorithms.base import FLOPS_PER_SECOND
+from .algorithms.base import flops_per_second, rows_of
 from .features import conv_features, filter_features
 from .problem import ACCURACIES, KEY, MOST_BYTES, ConvProblem
 from .route import MOVE_BYTES_PER_SECOND, SMALL_FLOPS, Arrays, Runs
@@ -92,11 +92,12 @@ class ConvTask(Problem):
         for a in asked:
             if self.algorithm == AUTO and a.redundant(p):
                 continue
-            natives = self._natives(a)
+            kernels = a.kernels(p)
+            natives = self._natives(a) if kernels else f"{a.name} is not for {p.types.name}"
             if isinstance(natives, str):
                 reasons.append(natives)
                 continue
-            for native, kernel in product(natives, a.kernels(p)):
+            for native, kernel in product(natives, kernels):
                 via = "" if native == p else f" via {native.src}>{native.dst}"
                 yield Candidate(
                     f"{a.describe(kernel)}{via}",
@@ -266,7 +267,7 @@ def slowness(task: ConvTask, ways: Sequence[Choice]) -> str | None:
     if p.flops < SMALL_FLOPS:
         return None
     best = min((way.candidate for way in ways), key=lambda c: c.estimate)
-    flops = p.flops / FLOPS_PER_SECOND[registry.isa(), p.types.name]
+    flops = p.flops / flops_per_second(rows_of("gemm", F32.name, registry.isa())[0])
     floor = max(flops, 2 * (p.src_bytes + p.dst_bytes) / MOVE_BYTES_PER_SECOND) / task.threads
     if best.estimate < SLOW_RATIO * floor:
         return None

@@ -22,6 +22,15 @@ F32 = ConvTypes("f32", _f32, _f32, _f32, _f32)
 TYPES = {t.name: t for t in (F32,)}
 
 
+def types_of(w: np.ndarray, what: str) -> ConvTypes:
+    """The types of a convolution whose filter is `w`; TypeError if there are none."""
+    for types in TYPES.values():
+        if w.dtype == types.filter:
+            return types
+    known = " or ".join(str(types.filter) for types in TYPES.values())
+    raise TypeError(f"{what}: expected dtype {known}, got {w.dtype}")
+
+
 def check_type(array: np.ndarray, expected: np.dtype, what: str) -> None:
     """Raise TypeError unless `array` is of the type that a convolution expects there."""
     if array.dtype != expected:

@@ -19,6 +19,7 @@ from ...formats.layout import Layout
 from ..padded import PaddedInput, padded_input
 from ..problem import ConvProblem
 from ..route import MOVE_BYTES_PER_SECOND, Arrays, Route, Runs
+from ..types import F32
 
 CHANNELS_LAST = {3: "NWC", 4: "NHWC", 5: "NDHWC"}
 NATIVE = {
@@ -26,8 +27,8 @@ NATIVE = {
     "pixels": {3: "NCW", 4: "NCHW", 5: "NCDHW"},
     "blocks": {3: "nCw16c", 4: "nChw16c", 5: "nCdhw16c"},
 }
-# What register tiles are estimated to do, for each instruction set and type.
-FLOPS_PER_SECOND = {("portable", "f32"): 16e9, ("avx2", "f32"): 120e9, ("avx512", "f32"): 240e9}
+# What a lane of a register tile is estimated to do, in flops per second.
+LANE, PORTABLE_LANE = 15e9, 4e9
 CALL_SECONDS = 1e-6
 
 
@@ -42,6 +43,8 @@ class Algorithm:
         One of several ways that share the name.
     family : str
         Of the kernels it runs on.
+    types : tuple of str
+        Of `TYPES`: those whose elements it goes over.
     via : str
         Of `NATIVE`: the layout where a side has to be reordered.
     detour : str
@@ -60,6 +63,7 @@ class Algorithm:
     filters: str
     variant = ""
     family = "gemm"
+    types: tuple[str, ...] = (F32.name,)
     via = "channels"
     detour = ""
     packs = 1.0
@@ -100,8 +104,8 @@ class Algorithm:
         return False
 
     def kernels(self, p: ConvProblem) -> Sequence[Kernel]:
-        """The rows that could carry it out."""
-        return _rows(self.family, p.types.name, registry.isa())
+        """The rows that could carry it out; none if it is not for the types."""
+        return rows_of(self.family, p.types.name, registry.isa()) if p.types.name in self.types else ()
 
     def takes_strides(self, layout: Layout, shape: Sequence[int], strides: Sequence[int], width: int) -> bool:
         """Whether an array of these byte strides, of elements of `width` bytes, is read or written where it lies."""
@@ -151,10 +155,12 @@ class Algorithm:
 
 
 @lru_cache(64)
-def _rows(family: str, types: str, isa: str) -> Sequence[Kernel]:
-    return tuple(registry.best(family, types))
+def rows_of(family: str, types: str, isa: str) -> Sequence[Kernel]:
+    """The rows of a family for these types, of the best instruction set that has any; `isa` is the one in use."""
+    rows = registry.kernels(family, types)
+    return tuple(k for k in rows if k.isa == rows[0].isa)
 
 
-def flops_per_second(p: ConvProblem, kernel: Kernel) -> float:
-    """What a register tile of the kernel's instruction set is estimated to do on one thread."""
-    return FLOPS_PER_SECOND[kernel.isa, p.types.name]
+def flops_per_second(kernel: Kernel) -> float:
+    """What a register tile of the kernel's instruction set and types is estimated to do on one thread."""
+    return kernel.lanes * (PORTABLE_LANE if kernel.isa == "portable" else LANE)

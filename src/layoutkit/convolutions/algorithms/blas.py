@@ -52,7 +52,7 @@ class Blas(Algorithm):
 
     def seconds(self, p: ConvProblem, native: ConvProblem, kernel: Kernel, threads: int) -> float:
         matrix = p.types.src.itemsize * p.n * prod(p.out) * p.ic * p.taps
-        multiply = p.flops / (PEAK_SHARE * flops_per_second(p, kernel) * threads)
+        multiply = p.flops / (PEAK_SHARE * flops_per_second(kernel) * threads)
         return PYTHON_SECONDS + multiply + 2 * matrix / GATHER_BYTES_PER_SECOND
 
     def packing(self, native: ConvProblem, kernel: Kernel) -> str:

@@ -65,7 +65,7 @@ class ChannelVectors(Algorithm):
         """By counting multiplications with the lanes that go empty."""
         found = _vectors(p, kernel)
         columns, outputs = -(-p.out[-1] // found.pixels), p.n * prod(p.out[:-1]) * -(-p.oc // found.each)
-        rate = flops_per_second(p, kernel) * threads * self.share / (1 if found.pixels == 1 else 2)
+        rate = flops_per_second(kernel) * threads * self.share / (1 if found.pixels == 1 else 2)
         return 2 * kernel.lanes * outputs * columns * p.taps * (p.ic // p.groups) / rate
 
     def pack(self, p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):

@@ -63,7 +63,7 @@ class Planes(FilterSums):
         lanes, rows = kernel.lanes, p.n * prod(p.out[:-1]) * p.oc
         vectors, depth = -(-p.out[-1] // lanes), max(1, p.ic // p.groups)
         steps = depth * p.taps + TILE_STEPS + TAP_STEPS * p.taps
-        return 2 * lanes * vectors * rows * steps / (PEAK_SHARE * flops_per_second(p, kernel) * threads)
+        return 2 * lanes * vectors * rows * steps / (PEAK_SHARE * flops_per_second(kernel) * threads)
 
     def pack(self, p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
         return filter_by_taps(p, w), bias

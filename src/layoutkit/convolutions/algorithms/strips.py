@@ -49,7 +49,7 @@ class Strips(Algorithm):
         return None
 
     def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
-        return 18 * p.n * p.oc * prod(p.out) / (flops_per_second(p, kernel) * threads * PEAK_SHARE)
+        return 18 * p.n * p.oc * prod(p.out) / (flops_per_second(kernel) * threads * PEAK_SHARE)
 
     def pack(self, p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
         """Filter (C, 1, 3, 3) -> [vectors][3][3][lanes]; the bias as it is."""

@@ -45,7 +45,7 @@ class _Sums(Algorithm):
     def work(self, p: ConvProblem, kernel: Kernel, rows: int, columns: int, waste: float) -> tuple[float, float]:
         """Seconds of the multiplications on one thread, with the lanes and rows that go empty; steps of a sum."""
         waste *= 1 + 0.02 * (kernel.mr * -(-rows // kernel.mr) / max(1, rows) - 1)
-        return p.flops * waste / flops_per_second(p, kernel), p.ic // p.groups * p.taps
+        return p.flops * waste / flops_per_second(kernel), p.ic // p.groups * p.taps
 
     def gathering(self, p: ConvProblem) -> float:
         """Seconds of copying taps into a matrix, on one thread."""

@@ -71,7 +71,7 @@ class Winograd(Algorithm):
         stream = groups * filter_bytes / (MEMORY_BYTES_PER_SECOND if far else CACHE_BYTES_PER_SECOND)
         outputs = prod(tile(p, self.m))
         moved = p.types.sum.itemsize * (products + outputs) * tiles * p.groups * (depth + per_group)
-        multiply = flops / (flops_per_second(p, kernel) * threads)
+        multiply = flops / (flops_per_second(kernel) * threads)
         return max(multiply, stream) + moved / (L2_BYTES_PER_SECOND * threads)
 
     def pack(self, p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
