@@ -20,4 +20,6 @@ def choices(problem: Problem) -> tuple[Choice, ...]:
 
 
 def _ranked(problem: Problem, isa: str, generation: int) -> tuple[Choice, ...]:
-    return tuple(rank(problem))
+    found = tuple(rank(problem))
+    problem.decided(found)
+    return found

@@ -66,6 +66,10 @@ class Problem(Protocol):
         """A function from candidates' names to estimates; None for no such candidate."""
         return {c.name: c.estimate for c in self.candidates()}.get
 
+    def decided(self, choices: Sequence[Choice]) -> None:
+        """Called once with what was decided, best first: for a problem that has something to say to that."""
+        return None
+
     def parts(self) -> Sequence[Problem]:
         """The problems to measure in order to know the cost of this one."""
         return (self,)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._core import registry
+from ..choosing.best import choices
 from ..choosing.limits import peak_rate
 from ..choosing.plan import Plan, planner
 from ..choosing.table import cost_table
@@ -20,7 +21,7 @@ from .epilogue import NOTHING
 from .filter import Filter
 from .problem import ConvProblem
 from .route import Arrays
-from .task import ConvTask, best_route, contiguous, slowness, ways
+from .task import ConvTask, best_route, contiguous, slowness
 from .types import check_type
 
 MAX_BOUND = 256  # kinds of input that one object remembers the decision for
@@ -153,7 +154,7 @@ class _Conv:
         f = self._filter
         p = f.problem(f.layout.check_shape(shape))
         task = self._task(p)
-        found, threads = ways(task), task.threads
+        found, threads = choices(task), task.threads
 
         def note() -> str:
             rate, peak = p.flops / found[0].seconds, peak_rate(threads, p.types.name)

@@ -30,7 +30,7 @@ from .epilogue import NOTHING, Epilogue
 from .geometry import channels_innermost
 from .problem import ConvProblem, Pairs
 from .route import MOVE_BYTES_PER_SECOND, Arrays, Runs
-from .task import ConvTask, best_route, ways
+from .task import ConvTask, best_route
 from .types import F32, ConvTypes
 
 
@@ -174,7 +174,7 @@ class TransposedTask(Problem):
         x_bytes, y_bytes = (dtype.itemsize * prod(shape) for dtype, shape in (
             (self.types.src, self.x_shape), (self.types.dst, self.y_shape)))  # fmt: skip
         moved = (src != self.src) * x_bytes + (dst != self.dst) * y_bytes
-        seconds = sum(ways(task)[0].seconds for task in self.tasks())
+        seconds = sum(choices(task)[0].seconds for task in self.tasks())
         via = "" if (src, dst) == (self.src, self.dst) else f" via {src}>{dst}"
         yield Candidate(
             f"phases{via}",

@@ -121,6 +121,13 @@ class ConvTask(Problem):
     def _build(self, native: ConvProblem, a: Algorithm, kernel: Kernel, arrays: Arrays | None = None) -> Runs:
         return a.route(self.problem, native, kernel, self.threads, arrays or contiguous(self.problem))
 
+    def decided(self, choices: Sequence[Choice]) -> None:
+        """Warn where all routes are slow, once."""
+        p = self.problem
+        if self.algorithm == AUTO and p not in _warned and (text := slowness(self, choices)):
+            _warned.put(p, text)
+            warn(f"{p}: {text}", SlowPathWarning)
+
     def parts(self) -> Sequence[Problem]:
         """Itself, by any algorithm, and packing its filter where that counts."""
         whole = replace(self, algorithm=AUTO, once=False)
@@ -228,20 +235,10 @@ def _filter(p: ConvProblem) -> np.ndarray:
     return np.ones((p.oc, p.ic // p.groups, *p.kernel), p.types.filter)
 
 
-def ways(task: ConvTask) -> tuple[Choice, ...]:
-    """The routes of a task, best first; a warning where all of them are slow."""
-    found = choices(task)
-    p = task.problem
-    if task.algorithm == AUTO and p not in _warned and (text := slowness(task, found)):
-        _warned.put(p, text)
-        warn(f"{p}: {text}", SlowPathWarning)
-    return found
-
-
 def best_route(task: ConvTask, arrays: Arrays, compiled: bool = False) -> Runs:
     """The route that a call takes; `compiled`: the best of those that run without Python."""
     check_strides(task.problem, arrays)
-    for choice in ways(task):
+    for choice in choices(task):
         found = plans.of(_built, choice.candidate.build, arrays)
         if not compiled or isinstance(found.run, core.Route):
             return found

@@ -22,7 +22,6 @@ from .filter import Filter, in_order
 from .phases import TransposedRoute, TransposedTask, best_phases, phases_of
 from .problem import pad_pairs, per_axis
 from .route import Arrays
-from .task import ways
 
 MAX_BOUND = 256  # kinds of input that one object remembers the decision for
 
@@ -182,7 +181,7 @@ class _ConvTranspose:
             then = "" if f.activation is None else f", then {f.activation}"
             lines = [f"{task.work / 1e6:.3g} MFLOP, {rate / 1e9:.1f} GFLOP/s, {rate / peak:.0%} of the FMA peak{then}"]
             for part, one in zip(task.convolutions, task.tasks()):
-                best = ways(one)[0]
+                best = choices(one)[0]
                 lines.append(f"{part.problem}: {best.candidate.name}, {best.seconds * 1e6:.1f} us, {best.source}")
             return "\n".join(lines)
 

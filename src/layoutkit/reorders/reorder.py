@@ -164,7 +164,7 @@ def reorder(
             src, dst, array.shape, array.strides, array.dtype, shape, out_strides, phase,
             pad_value if type(pad_value) is int else None, threads, cost_table.generation, registry.isa(),
         )  # fmt: skip
-        bound = plans.get(key)
+        bound = _kept_for(key)
     except TypeError:  # something given is no key: an array as shape, say
         key = bound = None
     if bound is None:
@@ -188,6 +188,7 @@ def reorder(
 
 
 moved_by(reorder)
+_kept_for = plans.get
 
 
 class Numbers(NamedTuple):
