@@ -50,7 +50,7 @@ def as_array(value: Any, what: str) -> np.ndarray:
 
 
 def as_out(out: Any, what: str) -> np.ndarray:
-    """The plain numpy array that `out` is or, being of a subclass, holds."""
+    """`out` as a plain numpy array of the same memory; TypeError if it is no numpy array."""
     if not isinstance(out, np.ndarray):
         raise TypeError(f"{what}: out must be a numpy array or a Tensor, got {type(out).__name__}")
     return out if type(out) is np.ndarray else _plain(out, f"{what}: out")

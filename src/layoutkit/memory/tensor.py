@@ -208,7 +208,7 @@ class Tensor:
         return Tensor(array, dst, self.shape, pad_value=contract)
 
     def logical(self) -> np.ndarray | None:
-        """The logical array as a view of the same memory; None where no strides say it (blocks)."""
+        """The logical array as a view of the same memory; None where strides cannot express it (blocks)."""
         if self.layout.is_plain:
             return self.array.transpose(np.argsort(order_of(self.layout)))
         stored = self.stored
@@ -223,7 +223,7 @@ class Tensor:
         return np.lib.stride_tricks.as_strided(self.array, self.shape, steps, writeable=writeable)
 
     def numpy(self) -> np.ndarray:
-        """The logical array: a view where strides can say it, else a copy in logical order."""
+        """The logical array: a view where strides can express it, else a copy in logical order."""
         found = self.logical()
         if found is not None:
             return found
@@ -243,14 +243,14 @@ class Tensor:
             raise ValueError(f"{self!r}: pad {at} holds {values[first]}; {wrong.sum()} pads are wrong")
 
     def fill_padding(self, value: object = 0) -> None:
-        """Write `value` to all pads, in place, and promise it from now on.
+        """Write `value` to all pads, in place; it becomes the padding contract.
 
-        Other Tensors over the same memory promise what they did: `check_padding` tells whether it still holds.
+        The contracts of other Tensors over the same memory do not change: `check_padding` tells if they still hold.
 
         Raises
         ------
         ValueError
-            The dtype does not have the value, the memory is read-only, or elements lie in one another's place.
+            The dtype does not have the value, the memory is read-only, or elements overlap.
         """
         element = pad_element(value, self.dtype, f"{self!r}: fill_padding")
         pads, array = pad_mask(self.layout, self.shape), self.array

@@ -26,12 +26,12 @@ class Box(NamedTuple):
 
     @classmethod
     def all_of(cls, shape: tuple[int, ...]) -> Box:
-        """A whole tensor to a whole tensor."""
+        """The box of a whole tensor that becomes a whole tensor."""
         zero = (0,) * len(shape)
         return cls(shape, shape, zero, shape, zero, True)
 
     def sides(self, src: Layout, src_strides, dst: Layout, dst_strides) -> tuple[list[Side], list[Side]]:
-        """How both arrays are walked in each dimension; strides in bytes."""
+        """The sides of source and destination in each dimension; strides in bytes."""
         s = digits(src.axes(self.src_shape), src_strides, src.rank)
         d = digits(dst.axes(self.dst_shape), dst_strides, dst.rank)
         return list(map(Side, s, self.src_at)), list(map(Side, d, self.dst_at))

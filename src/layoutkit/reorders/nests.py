@@ -18,12 +18,12 @@ Digits = tuple[Digit, ...]
 
 
 def digits(axes: Sequence, strides: Sequence[int], rank: int) -> list[Digits]:
-    """Per logical dimension the digits of an array with `axes` (Layout.axes) at `strides` bytes."""
+    """The digits of each logical dimension of an array with `axes` (see Layout.axes) and byte strides `strides`."""
     return [tuple(Digit(a.unit, s) for a, s in zip(axes, strides) if a.dim == dim) for dim in range(rank)]
 
 
 def regions(shape: Sequence[int], src: Sequence[Side], dst: Sequence[Side]) -> list[list[Piece]]:
-    """The logical elements of `shape` in rectangles on which both sides are affine."""
+    """Rectangles of pieces, on which both sides are affine, that cover the logical elements of `shape`."""
     return [list(r) for r in itertools.product(*(pieces(0, n, (s, d)) for n, s, d in zip(shape, src, dst)))]
 
 
