@@ -21,9 +21,9 @@ import layoutkit as lk
 from layoutkit._core import machine
 from layoutkit.memory.arrays import empty
 from layoutkit.reorders.box import Box
-from layoutkit.reorders.kinds import KINDS
 from layoutkit.reorders.problem import ReorderProblem
 from layoutkit.reorders.program import Transfer, program
+from layoutkit.reorders.variants import VARIANTS
 
 LAYOUTS = ("NCHW", "NHWC", "CHWN", "HWCN", "nChw8c", "nChw16c")
 FILTERS = ("HWIO", "OHWI", "IHWO", "Oihw16o", "OIhw16i16o", "OIhw8i8o", "Ohwi16o", "Ohwi64o")
@@ -66,24 +66,24 @@ def share(shape, src: str, dst: str, width: int, threads: int, rounds: int) -> t
     a, b = touched((work,), 1), touched((work,), 1)
     large = work > 8 << 20
     batch = 1 if large else max(1, (8 << 20) // work)
-    moves, ways = {}, {c.name for c in ReorderProblem(s, d, tuple(shape), width, threads).candidates()}
-    for kind in KINDS:
-        if kind in ways and (large or not KINDS[kind].stream):
-            moves[kind] = program(
-                Transfer(s, d, width, x.strides, y.strides, Box.all_of(tuple(shape))), kind, bytes(width)
+    moves, candidates = {}, {c.name for c in ReorderProblem(s, d, tuple(shape), width, threads).candidates()}
+    for variant in VARIANTS:
+        if variant in candidates and (large or not VARIANTS[variant].stream):
+            moves[variant] = program(
+                Transfer(s, d, width, x.strides, y.strides, Box.all_of(tuple(shape))), variant, bytes(width)
             )
     best = dict.fromkeys(moves, math.inf)
     copy = math.inf
     for _ in range(rounds):
         for stream in (False, True):
             copy = min(copy, *(machine.copy(a, b, threads, stream) for _ in range(batch)))
-        for kind, move in moves.items():
-            if best[kind] > 3 * min(best.values()) and best[kind] < math.inf:
+        for variant, move in moves.items():
+            if best[variant] > 3 * min(best.values()) and best[variant] < math.inf:
                 continue
             start = time.perf_counter()
             for _ in range(batch):
                 move(x, y, threads)
-            best[kind] = min(best[kind], (time.perf_counter() - start) / batch)
+            best[variant] = min(best[variant], (time.perf_counter() - start) / batch)
     winner = min(best, key=best.get)
     return copy / best[winner], (x.nbytes + y.nbytes) / best[winner] / 1e9, winner
 

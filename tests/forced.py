@@ -1,4 +1,4 @@
-"""A reorder carried out in one way, whatever the cost table thinks, between guard pages."""
+"""A reorder carried out by one variant, whatever the cost table says, between guard pages."""
 
 import numpy as np
 from guard import guarded
@@ -14,7 +14,7 @@ def values(shape, dtype):
     return (np.arange(n) % 251 + 1).astype(np.uint8).view(np.uint8).astype(dtype).reshape(shape)
 
 
-def check(shape, src, dst, dtype, kind, threads=1, end="low", offset=0):
+def check(shape, src, dst, dtype, variant, threads=1, end="low", offset=0):
     s, d = lk.Layout(src), lk.Layout(dst)
     x = reference.to_physical(values(shape, dtype), s, pad_value=7)
     want = reference.reorder(x, s, d, shape, pad_value=3)
@@ -23,6 +23,6 @@ def check(shape, src, dst, dtype, kind, threads=1, end="low", offset=0):
     out = room[offset:].view(dtype).reshape(want.shape)
     pad = np.asarray(3).astype(dtype).tobytes()
     move = Transfer(s, d, x.itemsize, a.strides, out.strides, Box.all_of(shape), out.ctypes.data % 64)
-    program(move, kind, pad)(a, out, threads)
+    program(move, variant, pad)(a, out, threads)
     np.testing.assert_array_equal(out, want)
     assert not room[:offset].any()

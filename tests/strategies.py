@@ -79,3 +79,14 @@ def laid_out(draw, min_size=0, most=600, **kinds):
     layout = draw(layouts(**kinds))
     shape = draw(shapes(layout.rank, min_size, most))
     return fitted(layout, shape), shape
+
+
+@st.composite
+def strided_pairs(draw, min_size=0):
+    """(source, destination, shape, bytes of an element, byte strides of both): two layouts, strides of either sign."""
+    src, shape = draw(laid_out(min_size=min_size, min_rank=1))
+    dst = draw(layouts(src.rank, src.rank, max_blocks=2))
+    width = draw(st.sampled_from([1, 2, 4, 8, 16]))
+    signs = st.sampled_from([1, 1, 1, -1])
+    strides = [tuple(width * s * draw(signs) for s in x.axis_strides(shape)) for x in (src, dst)]
+    return src, dst, shape, width, strides

@@ -213,5 +213,5 @@ def test_a_kept_plan_refuses_other_arrays():
 def test_a_reorder_tells_its_nests():
     x = np.zeros((4, 100, 56, 56), np.float32)
     text = lk.plan(lk.reorder, x, "NCHW", "NHWC", threads=1).explain()
-    assert "read and written" in text and "of a copy" in text and "leaf" in text and "more, up to" in text
+    assert "read and written" in text and "of a copy" in text and "tile" in text and "more, up to" in text
     assert len(text.splitlines()) < 20

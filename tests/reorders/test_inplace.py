@@ -25,12 +25,12 @@ def test_equal_dimensions_change_places(case, n, k, dtype, buffer, threads):
     shape = shape(n, k)
     x = np.random.default_rng(n).integers(0, 250, shape).astype(dtype)
     want = lk.reorder(x, src, dst)
-    before, inplace.BUFFER = inplace.BUFFER, buffer
+    before, inplace.BUFFER_BYTES = inplace.BUFFER_BYTES, buffer
     try:
         out = x.reshape(want.shape)
         assert lk.reorder(x, src, dst, out=out, threads=threads) is out
     finally:
-        inplace.BUFFER = before
+        inplace.BUFFER_BYTES = before
     np.testing.assert_array_equal(x.reshape(want.shape), want)
 
 

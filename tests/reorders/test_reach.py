@@ -14,8 +14,8 @@ from layoutkit.memory import spans
 from layoutkit.memory.spans import PlanError, Span
 from layoutkit.reorders import program, reach
 from layoutkit.reorders.box import Box
-from layoutkit.reorders.kinds import KINDS
 from layoutkit.reorders.program import Nests, Transfer, nests_of
+from layoutkit.reorders.variants import VARIANTS
 
 
 def touched(layout, shape, strides, width, padded):
@@ -32,22 +32,22 @@ def touched(layout, shape, strides, width, padded):
 
 
 @given(
-    laid_out(min_size=1, min_rank=1), st.data(), st.sampled_from([1, 2, 4, 8, 16]), st.sampled_from(list(KINDS)),
+    laid_out(min_size=1, min_rank=1), st.data(), st.sampled_from([1, 2, 4, 8, 16]), st.sampled_from(list(VARIANTS)),
     st.integers(0, 63), st.sampled_from(registry.isas()),
 )  # fmt: skip
 @settings(max_examples=300, deadline=None)
-def test_nests_reach_what_their_elements_touch(laid, data, width, kind, phase, isa):
+def test_nests_reach_what_their_elements_touch(laid, data, width, variant, phase, isa):
     src, shape = laid
     dst = data.draw(layouts(src.rank, src.rank))
     signs = data.draw(st.lists(st.sampled_from([1, 1, -1]), min_size=40, max_size=40))
     steps = [[s * sign * width for s, sign in zip(x.axis_strides(shape), signs)] for x in (src, dst)]
     t = Transfer(src, dst, width, *map(tuple, steps), Box.all_of(shape), phase)
-    nests, slab, fills = nests_of(t, kind)
+    nests, staging, fills = nests_of(t, variant)
     read, written = reach.of_nests(nests)
     filled = reach.of_nests(fills)[1]
-    if slab:
-        assert written.joined(filled) == Span(0, slab.bytes)
-        begins, written = reach.of_slabs(slab)
+    if staging:
+        assert written.joined(filled) == Span(0, staging.bytes)
+        begins, written = reach.of_staging(staging)
         read, filled = begins.plus(read), spans.NOTHING
     assert read == touched(src, shape, steps[0], width, False)
     assert written.joined(filled) == touched(dst, shape, steps[1], width, True)
@@ -56,13 +56,13 @@ def test_nests_reach_what_their_elements_touch(laid, data, width, kind, phase, i
 @pytest.mark.parametrize("which", ["source", "destination", "pads"])
 def test_a_plan_that_reaches_outside_is_an_error_before_anything_is_written(monkeypatch, which):
     def wrong(*given):
-        nests, slab, fills = nests_of(*given)
+        nests, staging, fills = nests_of(*given)
         first, last = nests[0], (fills or nests)[-1]
         if which == "source":
-            return Nests([first._replace(src=first.src - 4), *nests[1:]], slab, fills)
+            return Nests([first._replace(src=first.src - 4), *nests[1:]], staging, fills)
         if which == "destination":
-            return Nests([first._replace(dst=first.dst - 4), *nests[1:]], slab, fills)
-        return Nests(nests, slab, [*fills[:-1], last._replace(dst=last.dst + 4)])
+            return Nests([first._replace(dst=first.dst - 4), *nests[1:]], staging, fills)
+        return Nests(nests, staging, [*fills[:-1], last._replace(dst=last.dst + 4)])
 
     monkeypatch.setattr(program, "nests_of", wrong)
     plans.clear()

@@ -11,8 +11,8 @@ import layoutkit as lk
 from layoutkit import reference
 from layoutkit._core import registry
 from layoutkit.reorders.box import Box
-from layoutkit.reorders.kinds import KINDS
 from layoutkit.reorders.program import Transfer, program
+from layoutkit.reorders.variants import VARIANTS
 
 DTYPES = ["u1", "u2", "f4", "f8", "c16"]
 
@@ -36,7 +36,7 @@ def cases(draw):
                                   min_size=rank, max_size=rank))),
         src=draw(layouts(rank)), dst=draw(layouts(rank)), dtype=draw(st.sampled_from(DTYPES)),
         threads=draw(st.integers(1, 3)), isa=draw(st.sampled_from(registry.isas())),
-        kind=draw(st.sampled_from(list(KINDS))), end=draw(st.sampled_from(["low", "high"])),
+        variant=draw(st.sampled_from(list(VARIANTS))), end=draw(st.sampled_from(["low", "high"])),
     )  # fmt: skip
 
 
@@ -59,11 +59,11 @@ def test_any_layout_to_any_layout(c):
     with using_isa(c["isa"]):
         got = lk.reorder(x, c["src"], c["dst"], shape=c["shape"], pad_value=3, threads=c["threads"], out=out)
         np.testing.assert_array_equal(got, want)
-        if x.size:  # every kind of store and panel, not only the one chosen
+        if x.size:  # every variant, not only the one chosen
             out[...] = 0
             pad = np.asarray(3).astype(x.dtype).tobytes()
             move = Transfer(c["src"], c["dst"], x.itemsize, x.strides, out.strides, Box.all_of(c["shape"]))
-            program(move, c["kind"], pad)(x, out, c["threads"])
+            program(move, c["variant"], pad)(x, out, c["threads"])
             np.testing.assert_array_equal(out, want)
 
 

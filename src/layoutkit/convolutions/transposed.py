@@ -34,7 +34,7 @@ class _ConvTranspose:
 
     def __init__(self, w, bias=None, *, stride=1, padding=0, output_padding=0, groups=1, dilation=1, layout=None,
                  filter_layout=None, filter_shape=None, out_layout=None, algorithm=AUTO, accuracy="standard",
-                 activation=None, scale=None, threads=None):  # fmt: skip
+                 activation=None, scale=None, threads=None) -> None:  # fmt: skip
         rank, what = self.rank, f"conv_transpose{self.rank}d"
         if filter_layout is None and not isinstance(w, Tensor):
             filter_layout = "IO" + "DHW"[3 - rank :]

@@ -1,7 +1,6 @@
-"""What callers hand in as a tensor: an array with a layout and a shape beside it, or a `Tensor`, which brings both.
+"""Tensors as arguments: an array with its layout and shape as further arguments, or a `Tensor`, which has both.
 
-What contradicts a Tensor is refused, never passed over: its array, read in another layout or as another shape, is
-another tensor.
+Arguments that contradict a Tensor are errors: its array, read in another layout or shape, would be another tensor.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ class Held(NamedTuple):
 
 
 def hold(value: Any, layout: str | Layout | None, shape: Sequence[int] | None, what: str) -> Held:
-    """The tensor that an array holds in `layout`, of all its elements unless a logical `shape` is given; or a Tensor.
+    """The tensor of an argument: a Tensor, or an array in `layout`, of all its elements unless a `shape` is given.
 
     Raises
     ------
@@ -47,12 +46,12 @@ def hold(value: Any, layout: str | Layout | None, shape: Sequence[int] | None, w
 
 
 def layout_for(value: Any, layout: str | Layout | None) -> str | Layout | None:
-    """The layout that an operation on `value` is made for: the one given, or a Tensor's, or None."""
+    """The layout given, else that of `value` if it is a Tensor, else None."""
     return value.layout if layout is None and isinstance(value, Tensor) else layout
 
 
 def check_layout(tensor: Tensor, layout: Layout, what: str) -> None:
-    """Raise ValueError unless `tensor` lies as `layout` says, in names that say nothing else."""
+    """Raise ValueError unless `tensor` is in `layout`, its dimensions of the same names."""
     if tensor.layout.dense != layout.dense:
         raise ValueError(f"{what} is a Tensor in {tensor.layout}, expected {layout}")
     check_names(tensor.layout, layout, what)
@@ -60,15 +59,15 @@ def check_layout(tensor: Tensor, layout: Layout, what: str) -> None:
 
 
 def logical(value: Any, what: str) -> np.ndarray:
-    """The logical array of what has one dimension or is a plain list of numbers: a bias, for example."""
+    """The logical array of an argument of one dimension, such as a bias."""
     return value.numpy() if isinstance(value, Tensor) else as_array(value, what)
 
 
 def target(out: Any, layout: Layout, shape: Sequence[int], pad_value: Any, what: str) -> np.ndarray:
     """The array behind `out`, an array or a Tensor, for a result of logical `shape` in `layout`.
 
-    A Tensor must be in that layout, of that shape, and promise no other pads than `pad_value` (`UNDEFINED`: none are
-    written); whether the array fits is for `arrays.check_out`.
+    A Tensor must be in that layout, of that shape, and its padding contract must allow `pad_value` (`UNDEFINED`: no
+    pads are written). Whether the array fits is checked by `arrays.check_out`.
     """
     if not isinstance(out, Tensor):
         return as_out(out, what)

@@ -1,4 +1,4 @@
-"""Checks on the arrays that callers hand in, and the buffers that we hand out."""
+"""Checks of the arrays that callers pass in, and allocation of those that operations return."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ..formats.layout import Layout
 from .pool import HAS_MAPPINGS, pool
 from .spans import overlaps_itself
 
-MAX_BYTES = 2**63 - 1
-PAGE = 4096
-STAGGERED = 1 << 15  # bytes from which on an array may have pages of its own, all of which begin alike
-# How far apart in a page arrays begin that are used together: a load waits for a store before it that has the same
-# address within a page, so an input and an output of the same strides shall not begin alike (depthwise 3x3, 128
-# channels @28: a third faster).
-APART = 832
-_made = 0  # of such arrays so far, modulo 4
+MAX_BYTES = 2**63 - 1  # of an array
+PAGE_BYTES = 4096
+MIN_STAGGERED_BYTES = 1 << 15  # from this size on the allocator may place all arrays alike within their pages
+# Arrays begin this far apart within their pages, modulo a page. A load waits for an earlier store to the same address
+# within a page (4K aliasing), so an input and an output of the same strides must not begin alike: a depthwise 3x3
+# convolution of 128 channels @28 is a third faster.
+STAGGER_BYTES = 832
+_made = 0  # staggered arrays so far, modulo 4
 
 
 def as_array(value: Any, what: str) -> np.ndarray:
@@ -50,7 +50,7 @@ def as_array(value: Any, what: str) -> np.ndarray:
 
 
 def as_out(out: Any, what: str) -> np.ndarray:
-    """The plain numpy array that `out` is or, being of a subclass, holds."""
+    """`out` as a plain numpy array of the same memory; TypeError if it is no numpy array."""
     if not isinstance(out, np.ndarray):
         raise TypeError(f"{what}: out must be a numpy array or a Tensor, got {type(out).__name__}")
     return out if type(out) is np.ndarray else _plain(out, f"{what}: out")
@@ -79,7 +79,7 @@ def check_movable(array: np.ndarray, what: str) -> None:
 
 
 def check_held(array: np.ndarray, src: Layout, dst: Layout, shape: Sequence[int] | None, what: str) -> tuple[int, ...]:
-    """The logical shape that `array` holds in `src`, to go to `dst`; raise if they do not fit."""
+    """The logical shape of what `array` holds in `src`; raise if array and layouts do not fit together."""
     if src.rank != dst.rank:
         raise ValueError(f"{what}: layouts of {src.rank} and {dst.rank} dimensions")
     check_names(src, dst, what)
@@ -87,7 +87,7 @@ def check_held(array: np.ndarray, src: Layout, dst: Layout, shape: Sequence[int]
 
 
 def held_shape(array: np.ndarray, layout: Layout, shape: Sequence[int] | None, what: str) -> tuple[int, ...]:
-    """The logical shape that `array` holds in `layout`: `shape`, or all of it; raise if they do not fit."""
+    """The logical shape of what `array` holds in `layout`: `shape`, or all of it; raise if they do not fit."""
     try:
         held = layout.padded_shape(array.shape)
         shape = held if shape is None else layout.check_shape(shape)
@@ -108,7 +108,7 @@ def contiguous_strides(layout: Layout, shape: Sequence[int], width: int) -> tupl
 
 
 def nbytes_of(shape: Sequence[int], dtype: np.dtype, what: str) -> int:
-    """Bytes of an array; ValueError where there can be none of so many."""
+    """Bytes of an array; ValueError if no array can have so many."""
     size = prod(shape) * dtype.itemsize
     if size > MAX_BYTES:
         raise ValueError(f"{what}: an array of shape {tuple(shape)} and dtype {dtype} is too large")
@@ -116,20 +116,23 @@ def nbytes_of(shape: Sequence[int], dtype: np.dtype, what: str) -> int:
 
 
 def empty(shape: Sequence[int], dtype: np.dtype, what: str, beside: np.ndarray | None = None) -> np.ndarray:
-    """A new array aligned to 64 bytes; large ones from the pool, others at changing places of their pages, or at
-    another than `beside`, which it is used with."""
+    """A new array aligned to 64 bytes.
+
+    Large ones come from the pool. Others are staggered: they begin at different offsets within their pages, and at
+    another one than `beside`, an array that is used together with this one.
+    """
     size = nbytes_of(shape, dtype, what)
     if size >= LARGE_BYTES and HAS_MAPPINGS:
         return np.ndarray(shape, dtype, pool.take(size))
-    if size >= STAGGERED:
-        raw = np.empty(size + PAGE, np.uint8)
+    if size >= MIN_STAGGERED_BYTES:
+        raw = np.empty(size + PAGE_BYTES, np.uint8)
         if beside is None:
             global _made
             _made = (_made + 1) % 4
-            place = APART * (_made + 1)
+            place = STAGGER_BYTES * (_made + 1)
         else:
-            place = (address(beside) + APART) // 64 * 64
-        return np.ndarray(shape, dtype, raw, (place - address(raw)) % PAGE)
+            place = (address(beside) + STAGGER_BYTES) // 64 * 64
+        return np.ndarray(shape, dtype, raw, (place - address(raw)) % PAGE_BYTES)
     raw = np.empty(size + 64, np.uint8)
     return np.ndarray(shape, dtype, raw, -address(raw) % 64)
 
@@ -149,7 +152,7 @@ def check_pitches(array: np.ndarray, layout: Layout, what: str) -> None:
 
 
 def lay_out(memory: np.ndarray, layout: Layout, shape: Sequence[int]) -> np.ndarray:
-    """The physical array of `layout` over memory that begins where the array `memory` does; unchecked."""
+    """The physical array of `layout` over the memory of `memory`, from its first element on; not checked."""
     steps = [s * memory.itemsize for s in layout.axis_strides(shape)]
     axes = layout.physical_shape(shape)
     return np.lib.stride_tricks.as_strided(memory, axes, steps, writeable=memory.flags.writeable)
@@ -166,7 +169,7 @@ def new(layout: Layout, shape: Sequence[int], dtype: np.dtype, what: str) -> np.
 
 
 def check_out(out: object, shape: tuple[int, ...], dtype: np.dtype, sources: Sequence, what: str) -> np.ndarray:
-    """`out` if it can take the result: right shape and dtype, writeable, no element twice, no overlap."""
+    """`out` if it can take the result: right shape and dtype, writeable, no overlap of elements or with `sources`."""
     if type(out) is not np.ndarray:
         out = as_out(out, what)
     if out.shape != shape or out.dtype != dtype:
@@ -182,7 +185,7 @@ def check_out(out: object, shape: tuple[int, ...], dtype: np.dtype, sources: Seq
 
 
 def overlap(a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether two arrays have memory in common; True where that takes too long to find out."""
+    """Whether two arrays share memory; True also where it would take too long to find out."""
     if not np.may_share_memory(a, b):
         return False
     try:

@@ -1,4 +1,4 @@
-"""Arrays to write into: `empty`."""
+"""`empty`: new arrays for results."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from .arrays import bfloat16, new
 
 
 def empty(shape: Sequence[int], layout: Any = None, dtype: Any = np.float32) -> np.ndarray:
-    """A new physical array for a tensor, its content undefined: for `out`, made once and used often.
+    """A new physical array for a tensor, its content undefined. As `out` it can be used for many results.
 
-    Aligned to 64 bytes; from 4 MB on to huge pages, in memory that is advised to be such, and that a later array
-    of about the same size takes over when this one is gone (see `release_memory`).
+    It is aligned to 64 bytes. From 4 MB on it lies in huge pages where the system has them, and when it is gone its
+    memory is kept for a later array of about the same size (see `release_memory`).
 
     Parameters
     ----------

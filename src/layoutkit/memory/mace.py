@@ -177,7 +177,7 @@ def winograd_to_image(filters: Tensor, m: int) -> np.ndarray:
 
 
 def winograd_from_image(image: np.ndarray, m: int, shape: Sequence[int]) -> Tensor:
-    """The filters of logical `shape` (O, I, 3, 3) back from an image; MACE leaves them transformed."""
+    """The filters of logical `shape` (O, I, 3, 3), restored from an image; MACE itself never transforms them back."""
     if len(shape) != 4 or tuple(shape[2:]) != (3, 3):
         raise ValueError(f"a Winograd image holds filters (O, I, 3, 3), not {tuple(shape)}")
     u = Image("winograd_filter").to_tensor(image, ((m + 2) ** 2, shape[0], shape[1]))

@@ -1,4 +1,4 @@
-"""`pad_value`: what pads hold, as an element of the array's type."""
+"""`pad_value`: the value of pads, as an element of the array's type."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ import numpy as np
 def pad_element(value: Any, dtype: np.dtype, what: str) -> np.ndarray:
     """`value` as an array of `dtype` without axes.
 
-    Integers must be in range, numbers with a fraction are no integers, and complex ones are not real; floats are
-    rounded to a float type that reaches as far. Types of other things than numbers take what is of their kind, and
-    0 for zero bytes.
+    Integer types take integers in their range, real types no complex numbers; floats are rounded, and must not
+    overflow. Types that are not numbers take values of their own kind, and 0 for zero bytes.
 
     Raises
     ------
@@ -24,7 +23,7 @@ def pad_element(value: Any, dtype: np.dtype, what: str) -> np.ndarray:
         try:
             found = np.asarray(value)
             element = None if found.ndim else _element(value, found, dtype)
-        except (TypeError, ValueError, OverflowError):  # a ragged list; an integer of a thousand digits as float64
+        except (TypeError, ValueError, OverflowError):  # for example a ragged list, or an integer too large for float64
             element = None
     if element is None:
         raise ValueError(f"{what}: pad_value={value!r} is not a value of dtype {dtype}")

@@ -1,8 +1,8 @@
-"""Memory of arrays that are handed out: aligned, in huge pages where large, and used again.
+"""The memory of results: aligned, in huge pages if large, and used again.
 
-New pages cost about as much as the copy that fills them. Large blocks therefore come from mappings of their own,
-advised to be huge pages, and return to a pool when the last array that sees them is gone: `release_memory` and a
-bound give them back to the system.
+New pages cost about as much as the copy that fills them. Large blocks therefore have mappings of their own, advised to
+be huge pages, and return to a pool when the last array over them is gone. `release_memory` gives them back to the
+system, and so does the pool past its limit.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 def _bound() -> int:
-    """What ``LAYOUTKIT_MEMORY`` says, or a sixteenth of the memory, at most 1 GB."""
+    """The pool's first limit in bytes: ``LAYOUTKIT_MEMORY``, or a sixteenth of the machine's memory, at most 1 GB."""
     if text := os.environ.get(MEMORY, "").strip().upper():
         number, unit = (text[:-1], text[-1]) if text[-1] in UNITS else (text, "")
         if not number.isdecimal():
@@ -35,7 +35,7 @@ pool = Pool(_bound())
 
 
 def memory_limit(nbytes: int | None = None) -> int:
-    """Set how much memory that nobody uses is kept for later: large arrays and workspaces; returns the limit before.
+    """Set how much unused memory is kept for later large arrays and workspaces; returns the limit before.
 
     Memory that is in use does not count. One limit holds for the process: all arrays, plans and threads share what
     is kept. ``LAYOUTKIT_MEMORY`` (bytes, or with K, M or G) sets it from the start; by default it is a sixteenth of
@@ -68,7 +68,7 @@ def _bytes(value: int, what: str) -> int:
 
 
 def release_memory(keep: int = 0) -> int:
-    """Give memory that no array uses any more back to the system.
+    """Give unused memory back to the system.
 
     Large arrays that operations have returned, those of `empty`, and the workspaces of convolutions leave their memory
     to later ones; `memory_limit` says how much of it is kept.

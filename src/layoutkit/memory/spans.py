@@ -1,7 +1,7 @@
 """Spans: the bytes that a plan will touch, checked against those that its arrays have, before anything runs.
 
-A span counts bytes from the address of an array's first element. Plans are made of steps, each repeated a number of
-times at a stride; what they reach is the sum of what each step reaches on its own, exactly.
+A span counts bytes from the address of an array's first element. A plan is made of loops, each with a count and a
+stride; as loops are independent of one another, the bytes they reach together are the sum of what each one reaches.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class Span(NamedTuple):
         return other.hi <= other.lo or (self.lo <= other.lo and other.hi <= self.hi)
 
     def at(self, offset: int) -> Span:
-        """The span of the same array, that begins `offset` bytes further."""
+        """The span, moved by `offset` bytes."""
         return Span(self.lo + offset, self.hi + offset)
 
     def plus(self, other: Span) -> Span:
-        """What is reached by going as far as this span and then as far as the other."""
+        """The bytes reached by an offset within this span plus one within the other."""
         return Span(self.lo + other.lo, self.hi + other.hi)
 
     def joined(self, other: Span) -> Span:
@@ -43,7 +43,7 @@ NOTHING = Span(0, 0)
 
 
 def of_steps(steps: Iterable[tuple[int, int]], run: int) -> Span:
-    """What runs of `run` bytes reach that are repeated by `steps`: (count, stride) each; no count is no run."""
+    """The bytes reached by a run of `run` bytes, repeated by loops (count, stride); none if a count is 0."""
     lo = hi = 0
     for count, stride in steps:
         if count < 1:
@@ -54,7 +54,7 @@ def of_steps(steps: Iterable[tuple[int, int]], run: int) -> Span:
 
 
 def of_ranges(steps: Iterable[tuple[int, int, int]], run: int) -> Span:
-    """As `of_steps`, of steps (first, last, stride); a step whose last is before its first is none."""
+    """As `of_steps`, for loops (first, last, stride) over the indices first to last; none if one of them is empty."""
     lo = hi = 0
     for first, last, stride in steps:
         if last < first:
@@ -64,12 +64,13 @@ def of_ranges(steps: Iterable[tuple[int, int, int]], run: int) -> Span:
 
 
 def of_array(shape: Sequence[int], strides: Sequence[int], width: int) -> Span:
-    """What an array spans, of these sizes and byte strides, of elements of `width` bytes."""
+    """The bytes of an array of these sizes and byte strides, with elements of `width` bytes."""
     return of_steps(zip(shape, strides), width)
 
 
 def overlaps_itself(shape: Sequence[int], strides: Sequence[int], width: int) -> bool:
-    """Whether two elements of an array of these strides may share a byte: not, if each axis steps over those inside."""
+    """Whether two elements of an array may share a byte. They do not where each axis steps over all axes of smaller
+    strides; other arrays count as overlapping."""
     extent = width
     for n, stride in sorted(zip(shape, map(abs, strides)), key=lambda axis: axis[1]):
         if n > 1 and stride < extent:
@@ -79,7 +80,7 @@ def overlaps_itself(shape: Sequence[int], strides: Sequence[int], width: int) ->
 
 
 def check(touched: Span, has: Span, what: str) -> None:
-    """PlanError unless what is touched lies within what is there."""
+    """PlanError unless the bytes `touched` lie within those that the memory `has`."""
     if not has.holds(touched):
         raise PlanError(
             f"{what}: the plan would touch bytes {touched.lo} to {touched.hi} of memory that has bytes {has.lo} to "

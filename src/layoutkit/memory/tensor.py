@@ -24,7 +24,7 @@ Reorder = Callable[..., np.ndarray]  # `layoutkit.reorder`
 
 
 def moved_by(reorder: Reorder) -> None:
-    """Let tensors be copied by `reorder`: a layer above this one, which says so when it is imported."""
+    """Make tensors copy by `reorder`. It belongs to a package that imports this one, and registers itself here."""
     global _reorder
     _reorder = reorder
 
@@ -33,14 +33,14 @@ _reorder: Reorder
 UNDEFINED = None  # the padding contract that promises nothing
 _KEEP = object()
 _set = object.__setattr__
-_FLAGS = tuple(map(int, np.__version__.split(".")[:2])) >= (2, 1)  # whether numpy's DLPack tells read-only and copied
+_FLAGS = tuple(map(int, np.__version__.split(".")[:2])) >= (2, 1)  # numpy's DLPack has flags: read-only, copied
 
 
 class Tensor:
-    """A logical tensor in memory of any layout. It never copies unless it must, and says why when asked.
+    """A logical tensor in memory of any layout. It copies only where it must, and `explain` says why.
 
-    Operations that are given one go by its layout and its logical shape, and refuse arguments that contradict them.
-    It is frozen: its attributes stay as they were checked; the elements of its array may change.
+    Operations use its layout and logical shape, and refuse arguments that contradict them. It is frozen: attributes
+    cannot be assigned; the elements of its array may change.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class Tensor:
         The logical shape, in logical order. By default the largest that the array holds, no pads.
     pad_value : scalar or None
         The padding contract: what the pads hold, a value of the array's type. 0 by default, as everywhere; None
-        (`UNDEFINED`) promises nothing. It is believed, carried along and kept by `to`; `check_padding` looks.
+        (`UNDEFINED`) promises nothing. It is believed, and kept by `to`; `check_padding` checks it.
 
     Raises
     ------
@@ -208,7 +208,7 @@ class Tensor:
         return Tensor(array, dst, self.shape, pad_value=contract)
 
     def logical(self) -> np.ndarray | None:
-        """The logical array as a view of the same memory; None where no strides say it (blocks)."""
+        """The logical array as a view of the same memory; None where strides cannot express it (blocks)."""
         if self.layout.is_plain:
             return self.array.transpose(np.argsort(order_of(self.layout)))
         stored = self.stored
@@ -223,7 +223,7 @@ class Tensor:
         return np.lib.stride_tricks.as_strided(self.array, self.shape, steps, writeable=writeable)
 
     def numpy(self) -> np.ndarray:
-        """The logical array: a view where strides can say it, else a copy in logical order."""
+        """The logical array: a view where strides can express it, else a copy in logical order."""
         found = self.logical()
         if found is not None:
             return found
@@ -243,14 +243,14 @@ class Tensor:
             raise ValueError(f"{self!r}: pad {at} holds {values[first]}; {wrong.sum()} pads are wrong")
 
     def fill_padding(self, value: object = 0) -> None:
-        """Write `value` to all pads, in place, and promise it from now on.
+        """Write `value` to all pads, in place; it becomes the padding contract.
 
-        Other Tensors over the same memory promise what they did: `check_padding` tells whether it still holds.
+        The contracts of other Tensors over the same memory do not change: `check_padding` tells if they still hold.
 
         Raises
         ------
         ValueError
-            The dtype does not have the value, the memory is read-only, or elements lie in one another's place.
+            The dtype does not have the value, the memory is read-only, or elements overlap.
         """
         element = pad_element(value, self.dtype, f"{self!r}: fill_padding")
         pads, array = pad_mask(self.layout, self.shape), self.array
@@ -266,7 +266,7 @@ class Tensor:
         text = f"Tensor of shape {self.shape} in {self.layout}, {self.dtype}"
         return text + (f", pads {text_of(self.pad_value)}" if len(self.layout.pads(self.shape)) else "")
 
-    # What others ask of an array
+    # Protocols of arrays
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
         found = self.logical()
@@ -295,8 +295,8 @@ class Tensor:
     def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
         """The logical tensor, without a copy unless one is asked for.
 
-        Read-only memory goes to those only who are told so (DLPack 1.0 has a flag for it: ``max_version=(1, 0)``).
-        Negative strides are refused, for they end the process of those who do not expect them, as torch.
+        Read-only memory is exported only to consumers that know the flag for it (DLPack 1.0, ``max_version=(1, 0)``).
+        Negative strides are refused, as consumers that do not expect them crash, torch among them.
         """
         found = self._plain("DLPack")
         if not copy:
@@ -315,7 +315,7 @@ class Tensor:
         Raises
         ------
         BufferError
-            It is blocked, has negative strides, or is read-only: torch tensors are none of that.
+            It is blocked, has negative strides, or is read-only: torch tensors cannot be any of these.
         """
         import torch
 
@@ -332,7 +332,7 @@ def _restored(array: np.ndarray, layout: Layout, shape: tuple[int, ...], pad_val
 
 
 def _checked(pad_value: object, dtype: np.dtype, what: str) -> object:
-    """A padding contract as it is; ValueError if the dtype does not have the value."""
+    """`pad_value`, unchanged; ValueError if it is no value of the dtype."""
     if pad_value is not UNDEFINED and not (type(pad_value) is int and pad_value == 0):
         pad_element(pad_value, dtype, what)
     return pad_value
@@ -343,14 +343,14 @@ def text_of(contract: object) -> str:
 
 
 def fulfils(contract: object, wanted: object) -> bool:
-    """Whether pads under one contract are as another wants them."""
+    """Whether pads that meet the first padding contract meet the second too."""
     if contract is UNDEFINED or wanted is UNDEFINED:
         return wanted is UNDEFINED
     return bool(contract == wanted or (contract != contract and wanted != wanted))
 
 
 def _over_memory(memory: np.ndarray, layout: Layout, shape: tuple[int, ...]) -> np.ndarray:
-    """The physical array over one-dimensional memory, checked; an array that already is one, as it is."""
+    """The physical array over one-dimensional memory, checked; `memory` itself if it is that array already."""
     if memory.shape == layout.physical_shape(shape) and has_pitches(memory, layout):
         return memory
     need = layout.required_span_size(shape)

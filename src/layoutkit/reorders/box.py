@@ -12,9 +12,9 @@ from .pieces import Side
 
 
 class Box(NamedTuple):
-    """What moves: `shape`, from a tensor of `src_shape` at `src_at` to one of `dst_shape` at `dst_at`.
+    """What moves: a box of `shape`, from index `src_at` of a tensor of `src_shape` to `dst_at` in one of `dst_shape`.
 
-    `whole`: the box is all of the destination, whose pads are then written too.
+    `whole`: the box fills the destination, so its pads are written too.
     """
 
     shape: tuple[int, ...]
@@ -26,19 +26,19 @@ class Box(NamedTuple):
 
     @classmethod
     def all_of(cls, shape: tuple[int, ...]) -> Box:
-        """A whole tensor to a whole tensor."""
+        """The box of a whole tensor that becomes a whole tensor."""
         zero = (0,) * len(shape)
         return cls(shape, shape, zero, shape, zero, True)
 
     def sides(self, src: Layout, src_strides, dst: Layout, dst_strides) -> tuple[list[Side], list[Side]]:
-        """How both arrays are walked in each dimension; strides in bytes."""
+        """The sides of source and destination in each dimension; strides in bytes."""
         s = digits(src.axes(self.src_shape), src_strides, src.rank)
         d = digits(dst.axes(self.dst_shape), dst_strides, dst.rank)
         return list(map(Side, s, self.src_at)), list(map(Side, d, self.dst_at))
 
 
 def box_of(src_shape: tuple[int, ...], region: Any, at: Any, out_shape: tuple[int, ...] | None, what: str) -> Box:
-    """The box that the arguments `region` and `at` of a reorder say; `out_shape`: that of the tensor in `out`."""
+    """The box of the arguments `region` and `at` of a reorder; `out_shape`: the shape of the tensor in `out`."""
     rank = len(src_shape)
     starts, shape = [0] * rank, list(src_shape)
     if region is not None:

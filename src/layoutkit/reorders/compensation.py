@@ -1,4 +1,4 @@
-"""What a zero point adds to an integer convolution, taken out again: sums of its filters."""
+"""Compensation of a zero point: the filter sums by which it shifts the result of an integer convolution."""
 
 from __future__ import annotations
 

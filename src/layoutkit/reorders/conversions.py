@@ -1,8 +1,8 @@
 """From loops with two element widths to nests around a tile that converts: the planning half of a conversion.
 
-A tile is up to three steps: bring the source into a scratch buffer in the order of the destination, convert run by
-run, put what was converted in place. Runs that lie dense on both sides need the second only; a transpose needs one
-of the others, in the narrower of the two types.
+A tile takes up to three steps: move the source into a scratch buffer in the order of the destination, convert it run by
+run, move the result from a scratch buffer to the destination. Runs that are contiguous on both sides are only
+converted; a transpose needs one of the moves, and does it in the narrower of the two types.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from .loops import LINE, ONE, Loop, cut, merge
+from .loops import LINE_BYTES, ONE, Loop, cut, merge
 from .pieces import Side, pieces
 
-RUN = 1 << 16  # bytes of one run at most: threads share long ones
-TILE = 1 << 15  # bytes of a scratch buffer that a tile takes: it stays in L1, with its other side
+MAX_RUN_BYTES = 1 << 16  # longer runs are cut, so that threads can share them
+TILE_SCRATCH_BYTES = 1 << 15  # the scratch buffer of a tile: it fits L1 together with the tile's other side
 
 
 class Move(NamedTuple):
-    """One step of a tile that moves: what lk_move in kernels.h says."""
+    """A step of a tile that moves elements: see lk_move in kernels.h."""
 
     family: str
     bits: int
@@ -29,7 +29,7 @@ class Move(NamedTuple):
 
 
 class Convert(NamedTuple):
-    """The step that converts: what lk_convert in kernels.h says."""
+    """The step that converts: see lk_convert in kernels.h."""
 
     n: tuple[int, int]
     s0: int
@@ -41,22 +41,22 @@ Tile = tuple[Move | None, Convert, Move | None]
 
 
 class Nest(NamedTuple):
-    """Loops, outermost first, around a tile; offsets from the three arrays' beginnings."""
+    """Loops, outermost first, around a tile; the offsets are those in source, destination and parameters."""
 
     loops: tuple[Loop, ...]
     before: Move | None
     convert: Convert
     after: Move | None
     offsets: tuple[int, int, int]
-    ahead: int = 0  # bytes from what a tile reads to what it fetches for a later one
+    prefetch_bytes: int = 0  # prefetch distance: from what a tile reads to what it fetches for a later one
 
 
 class Widths(NamedTuple):
-    """Bytes of an element; and whether the destination is read too."""
+    """Bytes of an element of source and destination."""
 
     src: int
     dst: int
-    sum: bool
+    sum: bool  # whether the result is added to the destination, which is read too
 
 
 def nests(shape: Sequence[int], sides: Sequence[Sequence[Side]], widths: Widths) -> list[Nest]:
@@ -67,16 +67,16 @@ def nests(shape: Sequence[int], sides: Sequence[Sequence[Side]], widths: Widths)
         starts = [p.start for p in region]
         offsets = tuple(sum(s[k].offset(i) for s, i in zip(sides, starts)) for k in range(3))
         loops = merge([Loop(n, *strides) for p in region for n, strides in p.loops])
-        found += _leaf(loops, offsets, widths)
+        found += _region_nests(loops, offsets, widths)
     return found
 
 
-def _leaf(rest: list[Loop], offsets, w: Widths) -> list[Nest]:
+def _region_nests(rest: list[Loop], offsets, w: Widths) -> list[Nest]:
     inner = rest.pop() if rest else Loop(1, w.src, w.dst)
     along = next((x for x in rest if x.src == w.src), None)
     if inner.src == w.src and inner.dst == w.dst:
         second = rest.pop() if rest else ONE
-        i_step, j_step = max(1, RUN // (inner.n * max(w[:2]))), RUN // max(w[:2])
+        i_step, j_step = max(1, MAX_RUN_BYTES // (inner.n * max(w[:2]))), MAX_RUN_BYTES // max(w[:2])
         tile = _run
     elif inner.dst == w.dst and along is not None:
         rest.remove(along)
@@ -95,30 +95,31 @@ def _leaf(rest: list[Loop], offsets, w: Widths) -> list[Nest]:
             outer = [x for x in (*rest, i_outer, j_outer) if x.n > 1]
             outer.sort(key=lambda x: abs(x.src), reverse=True)
             at = tuple(o + i_first * a + j_first * b for o, a, b in zip(offsets, second[1:], inner[1:]))
-            ahead = outer[-1].src if tile is _transpose and outer else 0
+            prefetch_bytes = outer[-1].src if tile is _transpose and outer else 0
             before, convert, after = tile(i, j, w)
-            found.append(Nest(tuple(outer), before, convert, after, at, ahead))
+            found.append(Nest(tuple(outer), before, convert, after, at, prefetch_bytes))
     return found
 
 
 def _steps(i: int, j: int, w: Widths, width: int) -> tuple[int, int]:
-    """A tile of i x j that fits a scratch of elements of `width`: four lines of the wider type along the source at
-    least, else long destination runs."""
-    room = TILE // width
-    least = min(i, 4 * LINE // max(w[:2]))
+    """The size of a tile of at most i x j elements that fits the scratch buffer, in elements of `width` bytes. At least
+    four lines of the wider type go along i, the source's runs; the rest goes to j, the destination's."""
+    room = TILE_SCRATCH_BYTES // width
+    least = min(i, 4 * LINE_BYTES // max(w[:2]))
     j_step = _lines(min(j, room // least), j, w.dst)
     return _lines(min(i, room // j_step), i, w.src), j_step
 
 
 def _lines(n: int, most: int, width: int) -> int:
-    """`n` elements cut down to whole lines, if that leaves any."""
-    line = LINE // width
+    """`n` elements, rounded down to whole lines where they are a part of `most` and at least one line."""
+    line = LINE_BYTES // width
     return n if n == most or n < line else n // line * line
 
 
 def _pitch(n: int, width: int) -> int:
-    """Bytes from row to row of a scratch buffer: long rows do not all begin in the same set of the cache."""
-    return n * width + (LINE if n * width >= 512 else 0)
+    """Bytes from row to row of a scratch buffer. Long rows get a line more, so that they do not all begin in the same
+    cache set."""
+    return n * width + (LINE_BYTES if n * width >= 512 else 0)
 
 
 def _run(i: Loop, j: Loop, w: Widths) -> Tile:
@@ -126,7 +127,7 @@ def _run(i: Loop, j: Loop, w: Widths) -> Tile:
 
 
 def _transpose(i: Loop, j: Loop, w: Widths) -> Tile:
-    """The source runs along i, the destination along j."""
+    """i is contiguous in the source, j in the destination."""
     if w.src <= w.dst or w.sum:
         pitch = _pitch(j.n, w.src)
         move = Move("transpose", 8 * w.src, (i.n, j.n), (w.src, j.src), (pitch, w.src))

@@ -1,7 +1,7 @@
-"""Conversions on the way: the numbers of a tensor as another type, scaled, saturated, summed into what is there.
+"""Reorders that convert: the numbers of a tensor in another type, scaled, saturated, added to the destination.
 
-`layoutkit.reorder` documents the meaning; reference.convert is it. Here arguments become what the tiles of
-kernels.h take, and layouts the nests of `conversions.py`.
+`layoutkit.reorder` documents the meaning, and `reference.convert` computes it. Here arguments become the parameters
+that lk_convert of kernels.h takes, and layouts become the nests of `conversions.py`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ INTEGERS = set(LIMITS)
 
 
 class Types(NamedTuple):
-    """What is read and what is written; and the dtype of the array that is written."""
+    """The types of source and destination, as the kernels name them, and the dtype of the array that is written."""
 
     src: str
     dst: str
@@ -44,12 +44,12 @@ class Types(NamedTuple):
 
     @property
     def real(self) -> type:
-        """The float type that is computed in."""
+        """The float type of the arithmetic."""
         return np.float64 if WIDE & {self.src, self.dst} else np.float32
 
 
 class Parameters(NamedTuple):
-    """Scales, zero points and the sum, as the tiles take them: see lk_convert in kernels.h."""
+    """Scales, zero points, alpha and beta, as lk_convert in kernels.h takes them."""
 
     sub: np.ndarray | None
     mul: np.ndarray | None
@@ -61,7 +61,7 @@ class Parameters(NamedTuple):
 
     @property
     def per_channel(self) -> bool:
-        """Whether they are arrays of one value per channel."""
+        """Whether any of them has one value for each channel."""
         return any(p is not None and p.size > 1 for p in self[:4])
 
 
@@ -103,7 +103,7 @@ def _number(dtype: np.dtype, what: str) -> str:
 def parameters(
     t: Types, scale: Any, zero_point: Any, axis: Any, alpha: Any, beta: Any, shape: tuple[int, ...], what: str
 ) -> Parameters:
-    """The arguments checked and in the terms of a tile."""
+    """The arguments, checked, as the parameters of lk_convert."""
     for name, value in (("alpha", alpha), ("beta", beta)):
         if not isinstance(value, (int, float, np.number)) or not isfinite(value):
             raise ValueError(f"{what}: {name} must be a finite number, got {value!r}")
@@ -164,14 +164,14 @@ def dimension(axis: Any, rank: int, what: str) -> int:
 
 
 def token(value: Any) -> Any:
-    """What a parameter is known by, equal for equal ones only; TypeError if that would take long."""
+    """A hashable stand-in for an argument, equal for equal arguments only; TypeError where comparing takes long."""
     if isinstance(value, np.ndarray) and value.nbytes < 1 << 16 and not value.dtype.hasobject:
         return value.dtype, value.shape, value.tobytes()
     return type(value), repr(value) if type(value) is float else value  # 0.0 == -0.0
 
 
 def pad_bytes(value: Any, t: Types, what: str) -> bytes:
-    """The element that pads hold."""
+    """The bytes of the element that pads hold."""
     if t.dst == "bf16" and t.dtype == np.uint16:
         bits = int(pad_element(value, np.dtype(np.float32), what).view(np.uint32))
         return (min(bits + 0x7FFF + (bits >> 16 & 1), 0xFFFFFFFF) >> 16).to_bytes(2, sys.byteorder)
@@ -179,9 +179,9 @@ def pad_bytes(value: Any, t: Types, what: str) -> bytes:
 
 
 def converter(move: Transfer, t: Types, pad: bytes, axis: int | None, summed: bool) -> Converter:
-    """The conversion of a transfer; `axis`: that of parameters per channel; `summed`: what is there is added.
+    """The converter of a transfer, whose `width` is that of the destination's elements.
 
-    The transfer's `width` is the destination's.
+    `axis`: the dimension of parameters per channel; `summed`: whether the result is added to the destination.
     """
     return plans.of(_converter, move, t, pad, axis, summed, registry.isa())
 
@@ -189,7 +189,7 @@ def converter(move: Transfer, t: Types, pad: bytes, axis: int | None, summed: bo
 def _converter(move: Transfer, t: Types, pad: bytes, axis: int | None, summed: bool, isa: str) -> Converter:
     box = move.box
     s, d = box.sides(move.src, move.src_strides, move.dst, move.dst_strides)
-    widths = Widths(_WIDTH[t.src], _WIDTH[t.dst], summed)
+    widths = Widths(_ELEMENT_BYTES[t.src], _ELEMENT_BYTES[t.dst], summed)
     parameter = [Side((Digit(1, int(dim == axis)),)) for dim in range(move.src.rank)]
     moved = prod(box.shape) * (widths.src + widths.dst)
     stream = moved > last_level_cache() and not summed
@@ -207,4 +207,4 @@ def _converter(move: Transfer, t: Types, pad: bytes, axis: int | None, summed: b
     return Converter(found, t[:2], f"f{8 * np.dtype(t.real).itemsize}", summed, fill, stream)
 
 
-_WIDTH = {"f32": 4, "f64": 8, "f16": 2, "bf16": 2, "s32": 4, "s8": 1, "u8": 1}
+_ELEMENT_BYTES = {"f32": 4, "f64": 8, "f16": 2, "bf16": 2, "s32": 4, "s8": 1, "u8": 1}

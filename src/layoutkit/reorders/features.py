@@ -1,4 +1,4 @@
-"""Where reorders lie among one another, for the model of their costs."""
+"""Features of reorders for the cost model: reorders of similar cost have similar ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .loops import Loop, merge
 from .nests import digits
 from .pieces import Side, pieces
 
-PIECES = 32  # of a reorder: past that it is like no other, and takes its time
+MAX_PIECES = 32  # of a reorder; one of more pieces has no features, as its cost is like no other's
 
 
 def loops_of(src: Layout, dst: Layout, shape: tuple[int, ...], width: int):
@@ -19,11 +19,11 @@ def loops_of(src: Layout, dst: Layout, shape: tuple[int, ...], width: int):
     Raises
     ------
     ValueError
-        It is cut into more than `PIECES`.
+        It is cut into more than `MAX_PIECES`.
     """
     s = digits(src.axes(shape), [width * x for x in src.axis_strides(shape)], src.rank)
     d = digits(dst.axes(shape), [width * x for x in dst.axis_strides(shape)], dst.rank)
-    found, left = [], PIECES
+    found, left = [], MAX_PIECES
     for n, a, b in zip(shape, s, d):
         if n > 1:
             parts = pieces(0, n, (Side(a), Side(b)), left)
@@ -34,7 +34,7 @@ def loops_of(src: Layout, dst: Layout, shape: tuple[int, ...], width: int):
 
 
 def reorder_features(src: Layout, dst: Layout, shape: tuple[int, ...], width: int, threads: int) -> tuple[float, ...]:
-    """Of a reorder of elements of `width` bytes on so many threads."""
+    """The features of a reorder of elements of `width` bytes."""
     loops = loops_of(src, dst, shape, width)
     nbytes = width * prod(x.n for x in loops)
     inner = next((x for x in loops[::-1] if x.dst == width), None)

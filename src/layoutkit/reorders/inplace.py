@@ -1,7 +1,7 @@
-"""Reorders within one memory: two dimensions of equal size change places.
+"""Reorders in place: two dimensions of equal size change places.
 
-Pairs of square tiles are exchanged, one of them by way of a buffer that stays in L2. Other permutations would
-follow cycles through all of the memory, element by element: they are not worth it.
+Pairs of square tiles are exchanged through a buffer that stays in L2. Other permutations would have to follow cycles
+through all of the memory, element by element, which is slower than a second array.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from .box import Box
 from .loops import Loop, merge
 from .nests import regions
 
-BUFFER = 1 << 18  # bytes of a tile
+BUFFER_BYTES = 1 << 18  # holds one tile
 
 
 def reorder_in_place(
     array: np.ndarray, out: np.ndarray, src: Layout, dst: Layout, shape: tuple[int, ...], copy: Callable, what: str
 ) -> None:
-    """Make `array` into `out`, an array of the same memory, by `copy`, the reorder of separate arrays.
+    """Reorder `array` into `out`, which has the same memory. `copy` is the reorder between separate arrays.
 
     Raises
     ------
     ValueError
-        It is no exchange of two dimensions of equal size in the same contiguous memory.
+        Something else happens than two dimensions of equal size changing places in the same contiguous memory.
     """
     same = array.ctypes.data == out.ctypes.data and array.flags.c_contiguous and out.flags.c_contiguous
     loops = None
@@ -48,12 +48,12 @@ def reorder_in_place(
 
 
 def _exchange(array: np.ndarray, a: Loop, b: Loop, still: list[Loop], copy: Callable) -> None:
-    """Let two loops change places; those inside both of them move along as rows."""
+    """Exchange the loops `a` and `b`; the loops inside both of them are rows that move as a whole."""
     outer = [x for x in still if x.src > min(a.src, b.src)]
     inner = [x for x in still if x.src < min(a.src, b.src)]
     order = [*outer, a, b, *inner]
     view = np.lib.stride_tricks.as_strided(array, [x.n for x in order], [x.src for x in order])
-    tile = max(1, isqrt(BUFFER // (array.itemsize * prod(x.n for x in inner))))
+    tile = max(1, isqrt(BUFFER_BYTES // (array.itemsize * prod(x.n for x in inner))))
     rest = [(d, 0) for d in range(2, 2 + len(inner))]
     plain, turned = Layout.from_factors([(0, 0), (1, 0), *rest]), Layout.from_factors([(1, 0), (0, 0), *rest])
     buffer = np.empty((min(tile, a.n), min(tile, a.n), *(x.n for x in inner)), array.dtype)

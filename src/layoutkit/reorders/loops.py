@@ -1,11 +1,11 @@
-"""The loops that nests are made of, of moves and of conversions."""
+"""The loops that the nests of moves and of conversions are made of."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-LINE = 64  # bytes
+LINE_BYTES = 64  # of a cache line
 
 
 class Loop(NamedTuple):
@@ -14,14 +14,15 @@ class Loop(NamedTuple):
     n: int
     src: int
     dst: int
-    par: int = 0  # elements in a conversion's arrays of parameters
+    par: int = 0  # elements per step in a conversion's arrays of scales and zero points
 
 
 ONE = Loop(1, 0, 0)
 
 
 def merge(loops: Sequence[Loop]) -> list[Loop]:
-    """Outermost first by destination stride, size-1 loops dropped, adjacent neighbours made one."""
+    """The same steps in fewer loops, outermost in the destination first: loops of one step are dropped, and two loops
+    become one where the outer continues the inner on all sides."""
     out: list[Loop] = []
     for loop in sorted((x for x in loops if x.n != 1), key=lambda x: (abs(x.dst), abs(x.src)), reverse=True):
         if out and out[-1][1:] == (loop.n * loop.src, loop.n * loop.dst, loop.n * loop.par):
@@ -32,7 +33,8 @@ def merge(loops: Sequence[Loop]) -> list[Loop]:
 
 
 def cut(loop: Loop, step: int, head: int = 0) -> list[tuple[Loop, Loop, int]]:
-    """`loop` as its `head`, steps of `step` and what is left: (outer, inner, first index) of each."""
+    """`loop` in parts: its first `head` indices, blocks of `step`, and the rest. Each part is (outer loop, inner loop,
+    first index)."""
     n = loop.n - head
     step = max(1, min(step, n))
     cuts = [(ONE, loop._replace(n=head), 0)] if head else []

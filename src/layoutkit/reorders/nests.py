@@ -1,8 +1,8 @@
 """From two layouts to rectangular loop nests: the planning half of a reorder, on plain integers.
 
-Both sides are written as digits of the logical index. Where their blocks do not line up (a ragged last
-block, 12 against 16) a dimension is cut into pieces on which both are affine; one piece of each dimension is a
-rectangular region, and `leaves.py` makes nests of it.
+Both sides are written as digits of the logical index. Where their blocks do not line up (a ragged last block, blocks
+of 12 and of 16) a dimension is cut into pieces on which both are affine. One piece of each dimension makes a
+rectangular region, and `tiles.py` makes nests of it.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from .leaves import Blocking, Nest, Region, leaf_nests, pads_with, shared
 from .loops import ONE, Loop, merge
 from .pieces import Digit, Piece, Side, pieces
+from .tiles import Blocking, Nest, Region, pads_with, region_nests, shared
 
 Digits = tuple[Digit, ...]
 
 
 def digits(axes: Sequence, strides: Sequence[int], rank: int) -> list[Digits]:
-    """Per logical dimension the digits of an array with `axes` (Layout.axes) at `strides` bytes."""
+    """The digits of each logical dimension of an array with `axes` (see Layout.axes) and byte strides `strides`."""
     return [tuple(Digit(a.unit, s) for a, s in zip(axes, strides) if a.dim == dim) for dim in range(rank)]
 
 
 def regions(shape: Sequence[int], src: Sequence[Side], dst: Sequence[Side]) -> list[list[Piece]]:
-    """The logical elements of `shape` in rectangles on which both sides are affine."""
+    """Rectangles of pieces, on which both sides are affine, that cover the logical elements of `shape`."""
     return [list(r) for r in itertools.product(*(pieces(0, n, (s, d)) for n, s, d in zip(shape, src, dst)))]
 
 
@@ -50,20 +50,22 @@ def copy_nests(
     blocking: Blocking,
     whole: bool = True,
 ) -> tuple[list[Nest], int | None]:
-    """Nests that move every logical element of `shape`; and, of a `whole` destination, the dimension whose pads
-    they write as well."""
+    """Nests that move every logical element of `shape`; and the dimension whose pads they write as well, if any.
+
+    Pads are written only where the destination is `whole`, not a box within a larger tensor.
+    """
     found = regions(shape, src, dst)
     dim = next((d for d, (ds, _) in enumerate(dst) if len(ds) == 2 and ds[1].stride == width), None)
     if whole and dim is not None and shape[dim] % dst[dim].digits[0].unit:
         padded = _with_pads(found, dim, shape[dim], src, dst, width, vector)
         if padded is not None:
-            return [n for r in padded for n in leaf_nests(r, width, vector, blocking)], dim
+            return [n for r in padded for n in region_nests(r, width, vector, blocking)], dim
     plain = [_region(parts, src, dst) for parts in found]
-    return [n for r in plain for n in leaf_nests(r, width, vector, blocking)], None
+    return [n for r in plain for n in region_nests(r, width, vector, blocking)], None
 
 
 def _with_pads(found, dim: int, size: int, src, dst, width: int, vector: int) -> list[Region] | None:
-    """The regions, those at the end of `dim` with the pads of their block; None where a leaf cannot do that."""
+    """The regions, those at the end of `dim` with the pads of their block; None where tiles cannot write them."""
     unit = dst[dim].digits[0].unit
     result = []
     for parts in found:
@@ -87,7 +89,7 @@ def fill_nests(
 ) -> list[Nest]:
     """Nests that write every pad of `dst`: its elements inside `padded` and outside the logical `shape`.
 
-    Those of dimension `done` beside logical elements of the other dimensions are written already.
+    Pads along `done` whose other indices are logical are skipped: `copy_nests` writes them with the elements.
     """
     nests = []
     order = [d for d in range(len(shape)) if d != done] + ([] if done is None else [done])

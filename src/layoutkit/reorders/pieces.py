@@ -1,7 +1,7 @@
-"""Pieces of a dimension on which memory is affine, on any number of sides at once.
+"""Pieces of a dimension on which the offset is affine in the index, on any number of sides at once.
 
-A side is an array that the dimension is walked in: source, destination, scales per channel. Its digits say where
-an index lies, its shift where the walk begins in it: sides of different shifts are boxes in larger tensors.
+A side is an array that the dimension is walked in: source, destination, scales per channel. Its digits give the
+offset of an index; its shift is the index at which the walk begins, not 0 for a box within a larger tensor.
 """
 
 from __future__ import annotations
@@ -15,20 +15,21 @@ TOO_MANY = "blocks that do not line up cut a dimension into more pieces than all
 
 
 class Digit(NamedTuple):
-    """Logical index // unit, times stride; the digits of a dimension go outermost first to unit 1."""
+    """Adds (index // unit) * stride to the offset, the outer digits taken off the index before. The digits of a
+    dimension are ordered outermost first; the last one has unit 1."""
 
     unit: int
     stride: int
 
 
 class Side(NamedTuple):
-    """Step i of the walk is index ``i + shift``."""
+    """One array's view of a dimension: step i of the walk is index ``i + shift``."""
 
     digits: tuple[Digit, ...]
     shift: int = 0
 
     def offset(self, step: int) -> int:
-        """Where a step lies."""
+        """The offset of a step."""
         index, total = step + self.shift, 0
         for unit, stride in self.digits:
             total += index // unit * stride
@@ -49,7 +50,7 @@ def pieces(lo: int, hi: int, sides: Sequence[Side], most: float = inf) -> list[P
     Raises
     ------
     ValueError
-        They are more than `most`; found out in time that `most` bounds.
+        They are more than `most`. This takes time in proportion to `most`, not to the number of pieces.
     """
     if lo >= hi:
         return []
@@ -59,7 +60,7 @@ def pieces(lo: int, hi: int, sides: Sequence[Side], most: float = inf) -> list[P
     if all(len(s.digits) == 1 for s in sides):
         return [Piece(lo, ((hi - lo, tuple(s.digits[0].stride for s in sides)),))]
     period = lcm(*(s.digits[0].unit for s in sides))
-    blocked = next(s for s in reversed(sides) if len(s.digits) > 1)  # begins where a block of it does
+    blocked = next(s for s in reversed(sides) if len(s.digits) > 1)  # the period begins at a block of this side
     first = lo + -(lo + blocked.shift) % period
     count = (hi - first) // period
     if count < 1:
@@ -74,7 +75,7 @@ def pieces(lo: int, hi: int, sides: Sequence[Side], most: float = inf) -> list[P
 
 
 def _inside(side: Side, lo: int, hi: int) -> Side:
-    """The side without the outer digits that are constant: they are part of the offset of the start."""
+    """The side without the outer digits that are constant on [lo, hi): they only add to the offset of the start."""
     digits, shift = side
     while len(digits) > 1 and (lo + shift) // digits[0].unit == (hi - 1 + shift) // digits[0].unit:
         digits = digits[1:]
@@ -82,7 +83,7 @@ def _inside(side: Side, lo: int, hi: int) -> Side:
 
 
 def _cut(lo: int, hi: int, sides: Sequence[Side], most: float) -> list[Piece]:
-    """As pieces, where no whole period fits: cut where an outermost digit changes."""
+    """`pieces` where no whole period fits: cut wherever an outermost digit changes."""
     if any(len(digits) > 1 and (hi - lo) // digits[0].unit > most for digits, _ in sides):
         raise ValueError(TOO_MANY)
     cuts = {lo, hi}

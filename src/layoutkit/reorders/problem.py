@@ -22,12 +22,12 @@ from ..formats.notation import key
 from ..memory.arrays import contiguous_strides, empty
 from .box import Box
 from .features import reorder_features
-from .kinds import KINDS
 from .nests import is_ragged
 from .program import Transfer, program
+from .variants import VARIANTS
 
-SMALL_BYTES = 1 << 18  # below which a second thread costs more than it brings
-# Bytes a second on a thread, read and written, where nothing was measured: in memory, in the caches.
+SMALL_BYTES = 1 << 18  # below this a second thread costs more than it gains
+# Read and written on one thread, assumed where nothing was measured: from memory, from the caches.
 MEMORY_BYTES_PER_SECOND, CACHE_BYTES_PER_SECOND = 12e9, 30e9
 KEY = f"reorder ({sizes(15)}|) ({LAYOUT})>({LAYOUT}) x(8|16|32|64|128)"
 _KEY = re.compile(f"{KEY}(?: ({THREADS}))?")
@@ -54,12 +54,12 @@ class ReorderProblem(Problem):
 
     @property
     def key(self) -> str:
-        """What the cost table knows it by."""
+        """Its key in the cost table."""
         return f"{self} t{self.threads}"
 
     @property
     def work(self) -> int:
-        """Bytes read and written, without pads."""
+        """Bytes read and written, pads excluded."""
         return 2 * self.width * prod(self.shape)
 
     @classmethod
@@ -76,18 +76,18 @@ class ReorderProblem(Problem):
         return problem
 
     def features(self) -> tuple[float, ...]:
-        """Where it lies among other reorders."""
+        """Its coordinates among other reorders, for the cost model."""
         return reorder_features(self.src, self.dst, self.shape, self.width, self.threads)
 
     def candidates(self) -> Iterator[Candidate]:
-        """The ways of `KINDS`."""
+        """The variants; the staged one only where the reorder is cut into several regions."""
         large = self.work > 2 * last_level_cache()
         t = self._contiguous()
         ragged = is_ragged(self.shape, *t.box.sides(t.src, t.src_strides, t.dst, t.dst_strides))
         rate = MEMORY_BYTES_PER_SECOND if large else CACHE_BYTES_PER_SECOND
-        for i, (name, kind) in enumerate(KINDS.items()):
-            if not kind.slabs or ragged:
-                seconds = self.work / rate * (1 + (kind.stream != large) + i / 100)
+        for i, (name, variant) in enumerate(VARIANTS.items()):
+            if not variant.staged or ragged:
+                seconds = self.work / rate * (1 + (variant.stream != large) + i / 100)
                 yield Candidate(name, seconds, partial(program, t, name, bytes(self.width)))
 
     def _contiguous(self) -> Transfer:
@@ -95,10 +95,10 @@ class ReorderProblem(Problem):
         return Transfer(self.src, self.dst, self.width, strides[0], strides[1], Box.all_of(self.shape))
 
     def prepare(self) -> Callable[[Any], Callable[[], object]]:
-        """Contiguous arrays, as what turns a program into a call on them."""
+        """A function that turns a program into a call on contiguous arrays, which are allocated here."""
         dtype = np.dtype(f"V{self.width}" if self.width == 16 else f"u{self.width}")
         a, b = (empty(x.physical_shape(self.shape), dtype, "measure") for x in (self.src, self.dst))
-        for x in (a, b):  # made as `reorder` makes them, and touched
+        for x in (a, b):  # written once, so that their pages exist
             x[...] = np.ones((), dtype)
         return lambda run: partial(run, a, b, self.threads)
 
@@ -107,6 +107,7 @@ reads("reorder", f"{KEY} {THREADS}")(ReorderProblem.parse)
 
 
 def best_program(src: Layout, dst: Layout, shape: tuple[int, ...], width: int, src_strides, dst_strides) -> Program:
-    """The program of a whole tensor by the way that is best on one thread, for whoever reorders on the way."""
+    """The program of a whole tensor by the best variant on one thread, for operations that reorder as a part of their
+    work."""
     t = Transfer(src, dst, width, src_strides, dst_strides, Box.all_of(shape))
     return program(t, choices(ReorderProblem(src, dst, shape, width, 1))[0].candidate.name, bytes(width))

@@ -1,4 +1,4 @@
-"""Programs: a reorder between arrays of exact strides, as one of the ways carries it out."""
+"""Programs: a reorder between arrays of exact strides, carried out by one variant."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from ..memory import spans
 from ..memory.spans import Span
 from . import reach
 from .box import Box
-from .kinds import KINDS
-from .leaves import Nest, follows
 from .nests import copy_nests, fill_nests
-from .slabs import Slabs, slabs
+from .staging import Staging, staging_of
+from .tiles import Nest, follows
+from .variants import VARIANTS
 
 
 class Transfer(NamedTuple):
     """What moves between two arrays: their layouts, byte strides and bytes of an element, and the box of it.
 
-    `phase`: bytes from the last whole line to where the destination begins, where it is known.
+    `phase`: bytes from a line boundary to where the destination begins, if that is known; else 0.
     """
 
     src: Layout
@@ -46,62 +46,65 @@ class Transfer(NamedTuple):
 
 
 class Nests(NamedTuple):
-    """What a program is made of: nests that move, the slabs that they make, if they do, and nests that fill pads."""
+    """What a program is made of: nests that move elements, the staging buffer that they write to, if any, and nests
+    that fill pads."""
 
     moves: list[Nest]
-    slabs: Slabs | None
+    staging: Staging | None
     fills: list[Nest]
 
 
-def program(t: Transfer, kind: str, pad: bytes) -> Program:
-    """The program of a transfer, ready to run; pads are filled with the element `pad`."""
-    return plans.of(_program, t, kind, pad, registry.isa())
+def program(t: Transfer, name: str, pad: bytes) -> Program:
+    """The program of a transfer by the variant `name`, ready to run; pads are filled with the element `pad`."""
+    return plans.of(_program, t, name, pad, registry.isa())
 
 
-def _program(t: Transfer, kind: str, pad: bytes, isa: str) -> Program:
-    found = nests_of(t, kind)
+def _program(t: Transfer, name: str, pad: bytes, isa: str) -> Program:
+    found = nests_of(t, name)
     check_reach(t, found)
-    way, slab = KINDS[kind], found.slabs
-    loops = slab and (slab.loops, slab.bytes)
-    return Program(found.moves + found.fills, t.width, pad, way.stream and not slab, way.blocking.panel, loops)
+    variant, staging = VARIANTS[name], found.staging
+    staged = staging and (staging.loops, staging.bytes)
+    stream = variant.stream and not staging  # the staging buffer stays in the caches and is streamed out itself
+    return Program(found.moves + found.fills, t.width, pad, stream, variant.blocking.panel, staged)
 
 
 def check_reach(t: Transfer, found: Nests) -> None:
-    """PlanError unless the nests stay within their arrays, and those of slabs within a slab."""
+    """PlanError unless the nests stay within their arrays, and those that write to a staging buffer within that."""
     read, written = reach.of_nests(found.moves)
     _, filled = reach.of_nests(found.fills)
-    if found.slabs:
-        spans.check(written.joined(filled), Span(0, found.slabs.bytes), f"{t}: slab")
-        begins, written = reach.of_slabs(found.slabs)
+    if found.staging:
+        spans.check(written.joined(filled), Span(0, found.staging.bytes), f"{t}: staging buffer")
+        begins, written = reach.of_staging(found.staging)
         read, filled = begins.plus(read), spans.NOTHING
     t.check(read, written.joined(filled))
 
 
 def suited(found: tuple[Choice, ...], t: Transfer) -> str:
-    """The first of `found` that writes whole lines where the destination begins `t.phase` bytes past one, by name.
+    """The name of the first of `found` that suits a destination which begins `t.phase` bytes past a line boundary.
 
-    What they cost is known for destinations that begin with a line.
+    The choices are ranked by their costs on destinations that begin at a line boundary. On others, a variant that
+    streams must join rows to whole lines, or partial lines make it slow.
     """
     for choice in found if t.phase else ():
         name = choice.candidate.name
-        kind = KINDS[name]
-        if not kind.stream or kind.slabs or kind.blocking.panel:
+        variant = VARIANTS[name]
+        if not variant.stream or variant.staged or variant.blocking.panel:
             return name
         moves = nests_of(t, name).moves
-        if all(n.family == "copy" or follows(n.leaf[0], n.leaf[1], n.bits // 8) for n in moves):
+        if all(n.family == "copy" or follows(*n.tile, n.bits // 8) for n in moves):
             return name
     return found[0].candidate.name
 
 
-def nests_of(t: Transfer, kind: str) -> Nests:
-    """The nests of a transfer by the way that is named `kind`."""
-    box, width = t.box, t.width
+def nests_of(t: Transfer, name: str) -> Nests:
+    """The nests of a transfer by the variant `name`."""
+    variant, box, width = VARIANTS[name], t.box, t.width
     shape = box.shape
     s, d = box.sides(t.src, t.src_strides, t.dst, t.dst_strides)
     vector = registry.best("transpose", "x32")[0].nr * 4
     full = t.dst.full_shape(shape)
-    slab = slabs(shape, full, s, d, width) if KINDS[kind].slabs and box.whole else None
-    if slab:
-        shape, full = slab.shape, t.dst.full_shape(slab.shape)
-    moves, done = copy_nests(shape, s, d, width, vector, KINDS[kind].blocking._replace(phase=t.phase), box.whole)
-    return Nests(moves, slab, fill_nests(shape, full, d, width, done) if box.whole else [])
+    staging = staging_of(shape, full, s, d, width) if variant.staged and box.whole else None
+    if staging:
+        shape, full = staging.shape, t.dst.full_shape(staging.shape)
+    moves, done = copy_nests(shape, s, d, width, vector, variant.blocking._replace(phase=t.phase), box.whole)
+    return Nests(moves, staging, fill_nests(shape, full, d, width, done) if box.whole else [])

@@ -1,4 +1,4 @@
-"""What the nests of a reorder or a conversion will touch, counted from the nests themselves."""
+"""The bytes that the nests of a reorder or a conversion will touch, counted from the nests themselves."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from ..memory import spans
 from ..memory.spans import Span
 from . import conversions
-from .leaves import Nest
-from .slabs import Slabs
+from .staging import Staging
+from .tiles import Nest
 
 
 def of_nests(nests: Iterable[Nest]) -> tuple[Span, Span]:
@@ -22,7 +22,7 @@ def of_nests(nests: Iterable[Nest]) -> tuple[Span, Span]:
 
 def _of_nest(nest: Nest) -> tuple[Span, Span]:
     width = nest.bits // 8
-    first, second = nest.leaf
+    first, second = nest.tile
     in0, out_d0, in1, out_s1 = nest.outer
     loops = [(x.n, x.dst) for x in nest.loops]
     written = spans.of_steps([*loops, (second.n, second.dst)], width)
@@ -39,7 +39,8 @@ def _of_nest(nest: Nest) -> tuple[Span, Span]:
 
 
 def _in_digits(span: Span, count: int, stride: int, inner: int, outer_stride: int) -> Span:
-    """`span`, repeated `count` times: index i lies at i * stride, or in two digits if `inner` is not 0."""
+    """`span`, repeated `count` times: index i at i * stride, or, if `inner` is not 0, at
+    (i // inner) * outer_stride + (i % inner) * stride."""
     if not inner:
         return spans.of_steps([(count, stride)], 0).plus(span)
     whole, rest = divmod(count, inner)
@@ -49,11 +50,12 @@ def _in_digits(span: Span, count: int, stride: int, inner: int, outer_stride: in
     return found
 
 
-def of_slabs(slab: Slabs) -> tuple[Span, Span]:
-    """Where the slabs of a reorder begin in the source, and what they take of the destination."""
+def of_staging(staging: Staging) -> tuple[Span, Span]:
+    """Where the parts that go through the staging buffer begin in the source, and the bytes they write to the
+    destination."""
     return (
-        spans.of_steps([(x.n, x.src) for x in slab.loops], 0),
-        spans.of_steps([(x.n, x.dst) for x in slab.loops], slab.bytes),
+        spans.of_steps([(x.n, x.src) for x in staging.loops], 0),
+        spans.of_steps([(x.n, x.dst) for x in staging.loops], staging.bytes),
     )
 
 

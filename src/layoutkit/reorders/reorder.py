@@ -41,8 +41,7 @@ from ..memory.tensor import UNDEFINED, Tensor, moved_by
 from .box import Box, box_of
 from .convert import Types, converter, dimension, is_dtype, pad_bytes, parameters, token, types
 from .inplace import reorder_in_place
-from .kinds import KINDS, tell
-from .leaves import LINE
+from .loops import LINE_BYTES
 from .problem import (
     CACHE_BYTES_PER_SECOND,
     MEMORY_BYTES_PER_SECOND,
@@ -50,6 +49,7 @@ from .problem import (
     useful_threads,
 )
 from .program import Transfer, nests_of, program, suited
+from .variants import VARIANTS, tell
 
 
 def reorder(
@@ -154,7 +154,7 @@ def reorder(
         return _general(call._replace(threads=check_threads(threads))) if plain else _unwrapped(call)
     out_strides = phase = None
     if plain_out:
-        out_strides, phase = out.strides, address(out) % LINE
+        out_strides, phase = out.strides, address(out) % LINE_BYTES
     if type(shape) is list:
         shape = tuple(shape)
     threads = check_threads(threads)
@@ -165,7 +165,7 @@ def reorder(
             pad_value if type(pad_value) is int else None, threads, cost_table.generation, registry.isa(),
         )  # fmt: skip
         bound = _kept_for(key)
-    except TypeError:  # something given is no key: an array as shape, say
+    except TypeError:  # an argument is not hashable: an array as shape, say
         key = bound = None
     if bound is None:
         bound = bind(Call(array, src, dst, shape, out, MOVED, None, None, pad_value, threads))
@@ -192,7 +192,7 @@ _kept_for = plans.get
 
 
 class Numbers(NamedTuple):
-    """What the caller says of the numbers, as given."""
+    """The arguments of `reorder` that change numbers, as given."""
 
     dtype: Any
     scale: Any
@@ -208,7 +208,7 @@ class Numbers(NamedTuple):
         return True
 
 
-MOVED = Numbers(None, None, None, 1, 1, 0)  # as they are
+MOVED = Numbers(None, None, None, 1, 1, 0)  # no number changes
 
 
 class Call(NamedTuple):
@@ -233,11 +233,11 @@ class Bound:
     run: Any  # a Program or a Converter; None: there is nothing to move
     physical: tuple[int, ...]  # shape of the result
     dtype: np.dtype
-    threads: int  # that are used
+    threads: int  # how many are used
     what: str  # the operation, for errors
     explicit: tuple[Layout, tuple[int, ...]] | None  # layout and shape of the result where it has explicit strides
     layouts: tuple | None  # see `_check_equal`
-    parameters: tuple = ()  # of a conversion: what `run` takes beside arrays and threads
+    parameters: tuple = ()  # what `run` of a conversion takes beside arrays and threads
 
     def new(self) -> np.ndarray:
         """A new array for the result."""
@@ -247,7 +247,7 @@ class Bound:
 
 
 def _unwrapped(call: Call):
-    """`reorder` where a Tensor or another array than a plain one of numpy takes part."""
+    """`reorder` where an array is a Tensor, or is no plain numpy array."""
     rest = dict(region=call.region, at=call.at, pad_value=call.pad_value, threads=call.threads)
     rest |= call.numbers._asdict()
     if not isinstance(call.array, Tensor) and not isinstance(call.out, Tensor):
@@ -263,7 +263,7 @@ def _unwrapped(call: Call):
 
 
 def _taken(call: Call) -> tuple[Held, np.ndarray | None, Layout, Box]:
-    """What is read, the array that is written if there is one, its layout, and what moves."""
+    """The tensor that is read, the array that is written (None: a new one), its layout, and the box that moves."""
     held, dst, out = hold(call.array, call.src, call.shape, "reorder: array"), _format(call.dst, "dst"), call.out
     what = f"reorder {held.layout} -> {dst}"
     if held.layout.rank != dst.rank:
@@ -289,7 +289,7 @@ def _shape_of(out: np.ndarray | None, dst: Layout) -> tuple[int, ...] | None:
 
 
 def _promise(pad_value, held: np.dtype, asked):
-    """What the pads of a result of dtype `held` hold, as a value of it: bfloat16 may be bits in uint16."""
+    """What the pads of a result of dtype `held` hold, as a value of that dtype: bfloat16 may be bits in uint16."""
     src, dst = asked if isinstance(asked, tuple) else (None, asked)
     if held != np.uint16 or not (dst == "bfloat16" or (dst is None and src == "bfloat16")):
         return pad_value
@@ -297,19 +297,22 @@ def _promise(pad_value, held: np.dtype, asked):
 
 
 def _check_equal(src, dst, layouts: tuple) -> None:
-    """Raise ValueError unless layouts, equal to ones that one tensor can have both of, are such too: names are no part
-    of equality."""
+    """Raise ValueError unless `src` and `dst` name the same dimensions.
+
+    `layouts`, which the plan was made for, are equal to them and do; but names take no part in equality.
+    """
     if src is not layouts[0] or dst is not layouts[1]:
         check_names(Layout(src), Layout(dst), "reorder")
 
 
 def _layouts(src, dst) -> tuple | None:
-    """What `_check_equal` takes; None of texts, which are equal if they are the same."""
+    """What `_check_equal` compares with; None for texts, as equal texts have equal names."""
     return None if type(src) is type(dst) is str else (src, dst)
 
 
 def bind(call: Call) -> Bound:
-    """What to run for a call on plain arrays whose elements only move; an `out` that does not fit is left aside."""
+    """What to run for a call on plain arrays whose elements only move. An `out` that does not fit is not looked at: the
+    caller checks it."""
     src, dst, array = _format(call.src, "src"), _format(call.dst, "dst"), call.array
     check_movable(array, "reorder")
     what = f"reorder {src} -> {dst}"
@@ -327,16 +330,16 @@ def bind(call: Call) -> Bound:
 
 
 def _transfer(call: Call, src: Layout, dst: Layout, box: Box) -> Transfer:
-    """What moves between the arrays of a call."""
+    """The transfer between the arrays of a call."""
     width, out = call.array.itemsize, call.out
     strides, phase = contiguous_strides(dst, box.dst_shape, width), 0
     if type(out) is np.ndarray and len(out.strides) == len(strides):
-        strides, phase = out.strides, address(out) % LINE
+        strides, phase = out.strides, address(out) % LINE_BYTES
     return Transfer(src.dense, dst.dense, width, call.array.strides, strides, box, phase)
 
 
 def _place(call: Call, src: Layout, dst: Layout, what: str):
-    """What moves, the physical shape of the result, and its layout and shape if that has explicit strides."""
+    """The box that moves, the physical shape of the result, and its layout and shape if it has explicit strides."""
     box = Box.all_of(check_held(call.array, src, dst, call.shape, what))
     if call.region is not None or call.at is not None:
         box = box_of(box.shape, call.region, call.at, _shape_of(call.out, dst), what)
@@ -344,7 +347,7 @@ def _place(call: Call, src: Layout, dst: Layout, what: str):
 
 
 def _general(call: Call):
-    """`reorder` of boxes, or with numbers that change."""
+    """`reorder` of plain arrays where only a box moves, or where numbers change."""
     array, out = call.array, call.out
     key: tuple | None
     try:
@@ -354,7 +357,7 @@ def _general(call: Call):
             token(call.pad_value), call.threads, cost_table.generation, registry.isa(),
         )  # fmt: skip
         bound = plans.get(key)
-    except TypeError:  # something given is no key
+    except TypeError:  # an argument is not hashable
         key = bound = None
     if bound is None:
         bound = (_bind_conversion if call.numbers.change(array.dtype) else bind)(call)
@@ -412,8 +415,8 @@ def _plan(
         t = types(array.dtype, dtype, what)
         moved = prod(box.shape) * (array.itemsize + t.dtype.itemsize * (2 if beta else 1))
         seconds = moved / (MEMORY_BYTES_PER_SECOND if moved > 2 * last_level_cache() else CACHE_BYTES_PER_SECOND)
-        way = Candidate(f"convert {t.src} to {t.dst}", seconds, lambda: None)
-        found: tuple[Choice, ...] = (Choice(way, seconds, "estimated"),)
+        only = Candidate(f"convert {t.src} to {t.dst}", seconds, lambda: None)
+        found: tuple[Choice, ...] = (Choice(only, seconds, "estimated"),)
         title = title.replace(f"x{8 * array.itemsize}", f"{t.src}>{t.dst}")
         lines, run = (), None
     else:
@@ -430,7 +433,7 @@ def _plan(
 
 
 def _kept(call: Call, found: tuple[Choice, ...]):
-    """What a plan runs, of arrays like those of a call, and lines that tell its nests."""
+    """What a plan runs on arrays like those of a call, and lines that describe its nests."""
     bound, array, out = bind(call), call.array, call.out
     if bound.run is None:
         return None, ()
@@ -441,9 +444,9 @@ def _kept(call: Call, found: tuple[Choice, ...]):
     else:
         strides = check_out(out, physical, array.dtype, (array,), bound.what).strides
     move = _transfer(call, src, dst, box)
-    kind = suited(found, move)
-    nests = nests_of(move, kind)
+    name = suited(found, move)
+    nests = nests_of(move, name)
     run = Kept(
         bound.run, array.dtype, (array.shape, array.strides), (physical, strides), bound.threads, bound.what, as_array
     )
-    return run, tell(nests.moves, KINDS[kind], nests.slabs)
+    return run, tell(nests.moves, VARIANTS[name], nests.staging)

@@ -1,0 +1,339 @@
+"""From the loops of one rectangular region to nests around tiles, blocked for caches and threads.
+
+A tile is what one call of a micro-kernel moves: two loops. Where source and destination are contiguous along
+different loops, runs cannot be long on both sides; a `Blocking` says how long they are, and whether to prefetch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import NamedTuple
+
+from .loops import LINE_BYTES, ONE, Loop, cut, merge
+
+
+class Nest(NamedTuple):
+    """Loops, outermost first, around a tile; see lk_move in kernels.h, which the tile becomes."""
+
+    family: str  # of the micro-kernel
+    bits: int  # of an element; copies have elements of 8 bits
+    loops: tuple[Loop, ...]
+    tile: tuple[Loop, Loop]
+    src: int  # bytes from the address of the source
+    dst: int  # bytes from the address of the destination
+    prefetch_bytes: int = 0  # prefetch distance: from what a tile reads to what it fetches for a later one
+    outer: tuple[int, int, int, int] = (0, 0, 0, 0)  # in0, out_d0, in1, out_s1 of a tile with loops of two digits
+    valid: int = 0  # how much of a padded block exists in the source; 0: all of it
+
+
+class Blocking(NamedTuple):
+    """How long the runs of a tile are, in which order the tiles come, and how they are moved."""
+
+    src_run: int  # bytes of a run of the source; 0: the whole loop
+    dst_run: int  # bytes of a run of the destination; 0: the whole loop
+    prefetch: bool  # whether a tile fetches what a later one reads
+    order: int  # the side whose memory order the tiles follow: 1 source, 2 destination
+    panel: bool = False  # whether transposes pack panels in scratch: dst_run is then the least, where there is as much
+    phase: int = 0  # bytes from a line boundary to where the destination begins
+
+
+CHUNK_BYTES = 1 << 16  # longer runs are copied in chunks of this size, so that threads can share them
+MIN_TASKS = 8  # a nest of fewer tiles is cut further, so that threads can share it
+MAX_TILE_BYTES = 32 << 20  # a long call can be interrupted between tiles only
+MAX_DIGITS = 1024  # elements of a loop of two digits: LK_MAX_DIGITS of kernels.h
+MIN_PREFETCH_BYTES = 8192  # enough to hide the latency of memory
+MAX_PREFETCH_STRIDE_BYTES = MIN_PREFETCH_BYTES // 32  # gathers of longer strides skip most lines: prefetch is wasted
+WIDE_RUN_BYTES = (2, 4, 8, 16, 32, 64, 128, 256)  # runs that the transposes and gathers can move as one element
+MAX_PANEL_BYTES = 1 << 17  # scratch of one panel
+PANEL_ROW_EXTRA_BYTES = 128  # scratch of a panel's row beside its elements: see LK_PANEL_IN_BYTES in kernels.h
+MAX_PANEL_ROWS = 256  # where rows are added to lengthen the runs of the destination
+LONG_RUN_BYTES = 2048  # runs of the source in a panel are extended to this length
+MIN_HEADED_RUN_LINES = 64  # shorter runs of the destination are not worth a nest of their own for an unaligned head
+MAX_SHIFTED_ROWS_BYTES = 1 << 17  # rows of an unaligned destination that one tile makes into whole lines
+
+
+class Region(NamedTuple):
+    """One rectangle of elements: its loops, in any order, and the byte offsets at which it begins on both sides."""
+
+    loops: tuple[Loop, ...]
+    src: int
+    dst: int
+    block: Loop | None = None  # the destination's innermost block, if its pads are written with it
+    valid: int = 0  # how many elements of that block exist in the source
+
+
+def region_nests(region: Region, width: int, vector: int, blocking: Blocking) -> list[Nest]:
+    """Nests of one region whose elements are `width` bytes, for kernels with vectors of `vector` bytes."""
+    return [part for nest in _region_nests(region, width, vector, blocking) for part in shared(nest)]
+
+
+def shared(nest: Nest) -> list[Nest]:
+    """`nest` with its tile cut where it is too large, or where there are too few tiles for threads to share."""
+    tasks, size = prod(x.n for x in nest.loops), prod(x.n for x in nest.tile) * nest.bits // 8
+    parts = -(-size // MAX_TILE_BYTES)
+    if nest.family in ("gather", "fill") and size >= CHUNK_BYTES:
+        parts = max(parts, -(-MIN_TASKS // tasks))
+    if parts == 1 or any(nest.outer):  # tiles of two digits are small
+        return [nest]
+    at = 0 if nest.valid or nest.tile[0].n >= nest.tile[1].n else 1
+    loop, found = nest.tile[at], []
+    for outer, part, first in cut(loop, -(-loop.n // parts)):
+        loops = (outer, *nest.loops) if outer.n > 1 else nest.loops
+        tile = (part, nest.tile[1]) if at == 0 else (nest.tile[0], part)
+        src, dst = nest.src + first * loop.src, nest.dst + first * loop.dst
+        found.append(nest._replace(loops=loops, tile=tile, src=src, dst=dst))
+    return found
+
+
+def _region_nests(region: Region, width: int, vector: int, blocking: Blocking) -> list[Nest]:
+    src, dst = region.src, region.dst
+    rest = merge(region.loops)
+    if region.block is not None:
+        return _padded(rest, region, region.block, width, vector, blocking)
+    inner = rest.pop() if rest else Loop(1, width, width)
+    if inner.src == inner.dst == width:  # runs are moved whole, blocks of blocked layouts as one wide element
+        run = inner.n * width
+        if run not in WIDE_RUN_BYTES or run == width or not rest or rest[-1].dst != run:
+            return _copies(rest, run, src, dst)
+        width, inner = run, rest.pop()
+    along = next((x for x in rest if x.src == width), None)
+    if along is not None and inner.dst == width:
+        rest.remove(along)
+        return _transposes(Transpose(rest, along, inner, src, dst, width), vector, blocking)
+    return _gather(rest, inner, src, dst, width)
+
+
+def _gather(rest: list[Loop], inner: Loop, src: int, dst: int, width: int, valid: int = 0) -> list[Nest]:
+    second = min(rest, key=lambda x: abs(x.src), default=ONE)
+    others = tuple(x for x in rest if x is not second)
+    prefetch_bytes = MIN_PREFETCH_BYTES if 0 < inner.src <= MAX_PREFETCH_STRIDE_BYTES else 0
+    nests = []
+    for outer, part, first in cut(second, -(-second.n // MIN_TASKS)):
+        at = src + first * second.src, dst + first * second.dst
+        nests.append(Nest("gather", 8 * width, (*others, outer), (part, inner), *at, prefetch_bytes, valid=valid))
+    return nests
+
+
+def _padded(rest: list[Loop], region: Region, block: Loop, width: int, vector: int, blocking: Blocking) -> list[Nest]:
+    """Nests of a padded block, whose tiles write the pads together with the elements."""
+    valid, src, dst = region.valid, region.src, region.dst
+    if block.src == width:  # as one wide element
+        wide = block.n * width
+        near = next((x for x in rest if x.dst == wide), None) or (rest[-1] if rest else ONE)
+        if near in rest:
+            rest.remove(near)
+        return _gather(rest, near, src, dst, wide, valid * width)
+    along = next(x for x in rest if x.src == width)
+    rest.remove(along)
+    tiles = _panels if blocking.panel else _tiles
+    nests = tiles(Transpose(rest, along, block, src, dst, width), blocking._replace(dst_run=0))
+    return [n._replace(valid=valid) for n in nests]
+
+
+def pads_with(region: Region, width: int, vector: int) -> bool:
+    """Whether a tile can write the padded block of `region` with its pads."""
+    block = region.block
+    if block is None:
+        return False
+    if block.src == width:
+        return block.n * width in WIDE_RUN_BYTES and 16 <= block.n * width <= LINE_BYTES
+    return width < 16 and block.n * width <= vector and any(x.src == width and x.n > 1 for x in region.loops)
+
+
+def _ordered(loops: Sequence[Loop], side: int) -> tuple[Loop, ...]:
+    return tuple(sorted((x for x in loops if x.n > 1), key=lambda x: abs(x[side]), reverse=True))
+
+
+class Transpose(NamedTuple):
+    """Loops of which one is contiguous in the source and another one in the destination."""
+
+    rest: Sequence[Loop]
+    along: Loop  # contiguous in the source
+    inner: Loop  # contiguous in the destination
+    src: int
+    dst: int
+    width: int
+    whole: int = 0  # the side whose loop has two digits and is not cut: 1 source, 2 destination, 0 none
+    digits: tuple[int, int, int, int] = (0, 0, 0, 0)  # `Nest.outer`
+
+
+def _transposes(t: Transpose, vector: int, b: Blocking) -> list[Nest]:
+    """Nests of a transpose: in panels, or over tiles of `along` x `inner`."""
+    if b.panel:
+        return _panels(t, b)
+    lanes = vector // t.width  # rows and columns of a register tile
+    for side, loop in sorted(((1, t.along), (2, t.inner)), key=lambda x: x[1].n):  # the shorter loop gains most
+        beyond = _continued(loop, side, t.rest, t.width, lanes)
+        if beyond is not None:
+            return _two_digits(t, side, beyond, b)
+    return _tiles(t, b)
+
+
+def _continued(loop: Loop, side: int, rest: Sequence[Loop], width: int, lanes: int) -> Loop | None:
+    """The loop along which `side` continues where `loop` is too short to fill a register tile."""
+    if width > 8 or loop.n > lanes:
+        return None
+    found = next((x for x in rest if x[side] == loop.n * width), None)
+    return found if found is not None and found.n * loop.n >= lanes else None
+
+
+def _two_digits(t: Transpose, side: int, beyond: Loop, b: Blocking) -> list[Nest]:
+    """Nests where a loop shorter than a register tile is joined to a part of `beyond`, the loop that continues it: a
+    loop of two digits."""
+    loop = t.along if side == 1 else t.inner
+    step = max(1, MAX_DIGITS // loop.n)  # steps of `beyond` in one tile
+    if (run := (b.src_run, b.dst_run)[side - 1]) and run // t.width > loop.n:
+        step = min(step, run // t.width // loop.n)
+    nests = []
+    for e in _together(loop, side, beyond, step, t.rest, t.width):
+        columns, rows = (e.loop, t.inner) if side == 1 else (t.along, e.loop)
+        digits = (*e.digit, 0, 0) if side == 1 else (0, 0, *e.digit)
+        nests += _tiles(Transpose(e.rest, columns, rows, t.src + e.src, t.dst + e.dst, t.width, side, digits), b)
+    return nests
+
+
+def follows(along: Loop, inner: Loop, width: int) -> bool:
+    """Whether rows of the destination follow one another in memory, so that a transpose can join them to whole lines
+    even where they begin within lines."""
+    run = inner.n * width
+    lines = width >= 16 and run <= MAX_SHIFTED_ROWS_BYTES and run % LINE_BYTES == 0
+    return along.dst == run and (run <= LINE_BYTES or lines)
+
+
+def _tiles(t: Transpose, b: Blocking) -> list[Nest]:
+    """Nests over tiles of `along` x `inner`."""
+    rest, along, inner, src, dst, width, whole, digits = t
+    i_step, j_step = b.src_run // width or along.n, b.dst_run // width or inner.n
+    if b.phase and follows(along, inner, width):
+        i_step, j_step = min(along.n, max(1, MAX_SHIFTED_ROWS_BYTES // along.dst)), inner.n
+    enough = max(1, MIN_TASKS // prod(x.n for x in rest))
+    if -(-along.n // i_step) * -(-inner.n // j_step) < enough:  # too few for threads to share: cut the longer loop
+        if along.n > inner.n:
+            i_step = _shares(along.n, enough, width)
+        else:
+            j_step = _shares(inner.n, enough, width)
+    if whole:  # the micro-kernel has a table of MAX_DIGITS offsets
+        i_step, j_step = (along.n, min(j_step, MAX_DIGITS)) if whole == 1 else (min(i_step, MAX_DIGITS), inner.n)
+    nests = []
+    for i_outer, i, i_first in cut(along, i_step):
+        for j_outer, j, j_first in cut(inner, j_step):
+            outer = _ordered([*rest, i_outer, j_outer], b.order)
+            prefetch_bytes = 0
+            if b.prefetch and outer:  # whole tiles ahead along the innermost loop, at least MIN_PREFETCH_BYTES of them
+                tiles = -(-MIN_PREFETCH_BYTES // (i.n * j.n * width))
+                prefetch_bytes = min(tiles, outer[-1].n - 1) * outer[-1].src
+            src_at = src + i_first * along.src + j_first * inner.src
+            dst_at = dst + i_first * along.dst + j_first * inner.dst
+            nests.append(Nest("transpose", 8 * width, outer, (i, j), src_at, dst_at, prefetch_bytes, digits))
+    return nests
+
+
+def _panels(t: Transpose, b: Blocking) -> list[Nest]:
+    """Nests over panels: runs of the source as long as the scratch holds, runs of the destination of `dst_run` bytes or
+    more."""
+    rest, along, inner, src, dst, width = t[:6]
+    nests = []
+    least = min(max(1, b.dst_run // width), MAX_PANEL_ROWS) if b.dst_run else inner.n
+    run = inner.n * width
+    if run <= LONG_RUN_BYTES and any(x.dst == run for x in (along, *rest)):  # rows follow one another in memory
+        least = max(least, inner.n)
+    longest = MAX_PANEL_BYTES // max(LINE_BYTES // width, least) - PANEL_ROW_EXTRA_BYTES  # that fits the scratch
+    long = min(LONG_RUN_BYTES, longest) // width - along.n
+    for columns in _extended(along, 1, long, rest, width):
+        for rows in _extended(inner, 2, least, columns.rest, width):
+            i_step, j_step = _panel(columns, rows, least, width)
+            at = dst + columns.dst + rows.dst + b.phase
+            head = _head(columns, rows, j_step, at, width) if b.dst_run else 0  # blocks with pads stay whole
+            # In the destination's order a panel continues the line that the one before it could not fill.
+            order = 2 if not head and _ragged(columns, rows, at) else b.order
+            for i_outer, i, i_first in cut(columns.loop, i_step):
+                for j_outer, j, j_first in cut(rows.loop, j_step, head):
+                    outer = _ordered([*rows.rest, i_outer, j_outer], order)
+                    s = src + columns.src + rows.src + i_first * i.src + j_first * j.src
+                    d = dst + columns.dst + rows.dst + i_first * i.dst + j_first * j.dst
+                    digits = (*columns.digit, *rows.digit)
+                    nests.append(Nest("transpose", 8 * width, outer, (i, j), s, d, 0, digits))
+    return nests
+
+
+def _head(columns: Extended, rows: Extended, step: int, at: int, width: int) -> int:
+    """How many rows come before the first whole line of every run of the destination, which begins at address `at`
+    modulo a line; 0 also where runs are too short for a head, or where panels continue one another's lines."""
+    head, run = -at % LINE_BYTES, rows.loop.n * width
+    follow = step * width in (columns.loop.dst, columns.digit[1])
+    if head % width or follow or rows.digit[0] or run < MIN_HEADED_RUN_LINES * LINE_BYTES or _ragged(columns, rows, 0):
+        return 0
+    return head // width
+
+
+def _ragged(columns: Extended, rows: Extended, at: int) -> bool:
+    """Whether runs of the destination, the first one at address `at` modulo a line, begin within lines."""
+    strides = columns.loop.dst, columns.digit[1], *(x.dst for x in rows.rest)
+    return any(s % LINE_BYTES for s in (at, *strides))
+
+
+def _panel(columns: Extended, rows: Extended, least: int, width: int) -> tuple[int, int]:
+    """Columns and rows of one panel; loops of two digits have their size already."""
+    j = rows.loop.n if rows.digit[0] else min(rows.loop.n, least)
+    i = columns.loop.n
+    if not columns.digit[0]:
+        most = max(1, (MAX_PANEL_BYTES // j - PANEL_ROW_EXTRA_BYTES) // width)
+        parts = -(-i // most)
+        i = min(i, _shares(i, parts, width))  # equal parts of whole lines
+    if not rows.digit[0] and i == columns.loop.n:
+        most = max(j, MAX_PANEL_BYTES // (i * width + PANEL_ROW_EXTRA_BYTES))
+        most = min(most, MAX_PANEL_BYTES // max(LINE_BYTES, width))
+        j = min(rows.loop.n, _shares(rows.loop.n, -(-rows.loop.n // most), width))
+    return i, j
+
+
+class Extended(NamedTuple):
+    """A loop joined to a part of the loop that continues it: a loop of two digits."""
+
+    rest: Sequence[Loop]  # the other loops
+    loop: Loop
+    digit: tuple[int, int]  # size of the lower digit, and the other side's stride of the upper one; 0: one digit only
+    src: int  # where this part begins, bytes
+    dst: int
+
+
+def _extended(loop: Loop, side: int, least: int, rest: Sequence[Loop], width: int) -> list[Extended]:
+    """`loop`, contiguous on `side`, extended to `least` elements if another loop continues it."""
+    beyond = next((x for x in rest if x[side] == loop.n * width), None) if loop.n < least else None
+    if beyond is None:
+        return [Extended(rest, loop, (0, 0), 0, 0)]
+    return _together(loop, side, beyond, -(-least // loop.n), rest, width)
+
+
+def _together(loop: Loop, side: int, beyond: Loop, step: int, rest: Sequence[Loop], width: int) -> list[Extended]:
+    others, found = [x for x in rest if x is not beyond], []
+    for over, part, first in cut(beyond, step):
+        n = part.n * loop.n
+        both = Loop(n, width, loop.dst) if side == 1 else Loop(n, loop.src, width)
+        digit = loop.n, beyond.dst if side == 1 else beyond.src
+        found.append(Extended([*others, over], both, digit, first * beyond.src, first * beyond.dst))
+    return found
+
+
+def _shares(n: int, parts: int, width: int) -> int:
+    """The step that cuts `n` elements into about `parts` parts of whole lines."""
+    line = LINE_BYTES // width or 1
+    return max(line, -(-n // parts // line) * line)
+
+
+def _copies(rest: list[Loop], run: int, src: int, dst: int) -> list[Nest]:
+    """Nests that copy runs of `run` bytes, contiguous on both sides."""
+    nests = []
+    whole = run // CHUNK_BYTES
+    if whole > 1:
+        chunk = Loop(whole, CHUNK_BYTES, CHUNK_BYTES)
+        nests.append(Nest("copy", 8, (*rest, chunk), (ONE, Loop(CHUNK_BYTES, 1, 1)), src, dst))
+        run, src, dst = run - whole * CHUNK_BYTES, src + whole * CHUNK_BYTES, dst + whole * CHUNK_BYTES
+    if run:
+        near = rest[-1] if rest else ONE
+        for outer, inner, first in cut(near, max(1, -(-near.n // MIN_TASKS)) if len(rest) == 1 else near.n):
+            tile = inner, Loop(run, 1, 1)
+            loops = tuple(x for x in (*rest[:-1], outer) if x.n > 1)
+            nests.append(Nest("copy", 8, loops, tile, src + first * near.src, dst + first * near.dst))
+    return nests

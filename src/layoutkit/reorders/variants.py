@@ -1,0 +1,73 @@
+"""The variants of a reorder: how it can be carried out. The cost table chooses between them, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from .staging import Staging
+from .tiles import Blocking, Nest
+
+MAX_TOLD_NESTS = 3
+
+
+class Variant(NamedTuple):
+    """One way to carry out a reorder."""
+
+    stream: bool  # whether stores bypass the caches
+    blocking: Blocking
+    staged: bool = False  # whether the destination goes through a staging buffer where it is cut into many pieces
+
+    @property
+    def name(self) -> str:
+        """Its key in the cost table. Stored tables hold these names: they never change."""
+        b = self.blocking
+        if self.staged:
+            return "slabs"
+        if b.panel:
+            return f"panels x{b.dst_run}{' by destination' * (b.order == 2)}"
+        runs = f"{b.src_run or 'all'}x{b.dst_run or 'all'}"
+        prefetch, order = " ahead" * b.prefetch, " by destination" * (b.order == 2)
+        return f"{'stream' if self.stream else 'store'} {runs}{prefetch}{order}"
+
+
+_BLOCKINGS = (
+    Blocking(0, 64, False, 1),
+    Blocking(0, 0, False, 1),
+    Blocking(128, 512, True, 1),
+    Blocking(0, 64, True, 1),
+    Blocking(0, 1024, True, 1),
+    Blocking(0, 4096, True, 1),
+    Blocking(1024, 0, True, 1),
+    Blocking(0, 64, True, 2),
+)
+_PANELS = (
+    Blocking(0, 128, False, 1, True),
+    Blocking(0, 256, False, 1, True),
+    Blocking(0, 1024, False, 1, True),
+    Blocking(0, 256, False, 2, True),
+)
+VARIANTS = {
+    v.name: v
+    for v in (
+        *(Variant(stream, b) for stream in (False, True) for b in _BLOCKINGS),
+        *(Variant(True, b) for b in _PANELS),
+        Variant(True, Blocking(0, 64, False, 1), staged=True),
+    )
+}
+
+
+def tell(nests: Sequence[Nest], variant: Variant, staging: Staging | None) -> tuple[str, ...]:
+    """A line for each of the first nests of a reorder: its tile and its loops, outermost first; a loop is written as
+    count(source stride>destination stride), in bytes."""
+
+    def loops(of) -> str:
+        return " ".join(f"{x.n}({x.src}>{x.dst})" for x in of if x.n > 1) or "once"
+
+    lines = [f"staging buffers of {staging.bytes} bytes, loops {loops(staging.loops)}"] if staging else []
+    for nest in nests[:MAX_TOLD_NESTS]:
+        panel = " in panels" if variant.blocking.panel and nest.family == "transpose" else ""
+        lines.append(f"{nest.family} x{nest.bits}{panel}, tile {loops(nest.tile)}, loops {loops(nest.loops)}")
+    if len(nests) > MAX_TOLD_NESTS:
+        lines.append(f"and {len(nests) - MAX_TOLD_NESTS} more")
+    return tuple(lines)

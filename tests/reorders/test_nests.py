@@ -1,0 +1,59 @@
+"""Nests: what two layouts are cut into covers every element once, and pads once."""
+
+import numpy as np
+from hypothesis import given, settings
+from strategies import strided_pairs
+from walks import PAD, bytes_expected, bytes_moved, offsets_of, places, sides
+
+import layoutkit as lk
+from layoutkit.reorders.loops import Loop
+from layoutkit.reorders.nests import copy_nests, fill_nests, is_ragged, regions
+from layoutkit.reorders.tiles import Blocking
+
+
+@given(strided_pairs())
+@settings(max_examples=200, deadline=None)
+def test_regions_cover_every_element_once(case):
+    src, dst, shape, _, strides = case
+    s, d = sides(src, dst, shape, strides)
+    found = regions(shape, s, d)
+    seen = []
+    for pieces in found:
+        begin = [sum(side.offset(p.start) for side, p in zip(x, pieces)) for x in (s, d)]
+        loops = [Loop(n, *steps) for p in pieces for n, steps in p.loops]
+        seen += (offsets_of(loops) + begin).tolist()
+    read, written = places(src, shape, strides[0])[1], places(dst, shape, strides[1])[1]
+    assert sorted(seen) == sorted(np.stack([read.reshape(-1), written.reshape(-1)], -1).tolist())
+    assert is_ragged(shape, s, d) == (len(found) > 1)
+
+
+@given(strided_pairs(min_size=1))
+@settings(max_examples=200, deadline=None)
+def test_fills_cover_every_pad_once_and_nothing_else(case):
+    src, dst, shape, width, strides = case
+    _, d = sides(src, dst, shape, strides)
+    every, written = places(dst, shape, strides[1])
+    pads = np.setdiff1d(every, written)
+    filled = bytes_moved(fill_nests(shape, dst.full_shape(shape), d, width))
+    assert (filled[:, 0] == PAD).all()
+    np.testing.assert_array_equal(filled[:, 1], np.sort((pads[:, None] + np.arange(width)).reshape(-1)))
+
+
+def with_pads(src, dst, shape, width=4):
+    """The bytes that are moved and filled, and the dimension whose pads are moved along."""
+    src, dst = lk.Layout(src), lk.Layout(dst)
+    strides = [tuple(width * s for s in x.axis_strides(shape)) for x in (src, dst)]
+    s, d = sides(src, dst, shape, strides)
+    moves, done = copy_nests(shape, s, d, width, 64, Blocking(0, 64, False, 1))
+    nests = moves + fill_nests(shape, dst.full_shape(shape), d, width, done)
+    np.testing.assert_array_equal(bytes_moved(nests), bytes_expected(src, dst, shape, width, *strides))
+    return done
+
+
+def test_pads_are_written_with_the_elements_where_a_tile_can():
+    assert with_pads("NCHW", "nChw16c", (2, 20, 3, 3)) == 1
+    assert with_pads("NHWC", "nChw16c", (2, 20, 3, 3)) == 1
+    assert with_pads("NHWC", "nChw16c", (2, 32, 3, 3)) is None  # no pads
+    assert with_pads("nChw6c", "nChw16c", (2, 20, 3, 3)) is None  # the last block comes from two
+    assert with_pads("NCHW", "nChw32c", (2, 20, 3, 3)) is None  # longer than a vector
+    assert with_pads("NCHW", "NChw8n16c", (3, 20, 3, 3)) == 1  # those of N are filled

@@ -1,0 +1,52 @@
+"""Programs: which variant suits a destination that does not begin at a line boundary."""
+
+import pytest
+
+import layoutkit as lk
+from layoutkit.choosing.problem import Candidate, Choice
+from layoutkit.reorders.box import Box
+from layoutkit.reorders.program import Transfer, suited
+from layoutkit.reorders.variants import VARIANTS
+
+
+def transfer(src, dst, phase, shape=(4, 32, 9, 11), width=4):
+    src, dst = lk.Layout(src), lk.Layout(dst)
+    strides = [tuple(width * s for s in x.axis_strides(shape)) for x in (src, dst)]
+    return Transfer(src, dst, width, *strides, Box.all_of(shape), phase)
+
+
+def choices(*names):
+    return tuple(Choice(Candidate(name, k, lambda: None), k, "estimated") for k, name in enumerate(names))
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_the_first_one_suits_a_destination_that_begins_with_a_line(name):
+    assert suited(choices(name, "store allx64"), transfer("NCHW", "NHWC", 0)) == name
+
+
+@pytest.mark.parametrize("name", [n for n, v in VARIANTS.items() if v.stream and not v.staged and not v.blocking.panel])
+def test_streams_that_write_parts_of_lines_are_passed_over(name):
+    plain = transfer("NCHW", "NHWC", 4)
+    assert suited(choices(name, "store allxall", "panels x128"), plain) == "store allxall"
+    assert suited(choices(name, "panels x128", "store allxall"), plain) == "panels x128"
+    assert suited(choices(name, "slabs", "store allxall"), plain) == "slabs"
+    assert suited(choices(name, "stream allx64"), plain) == name  # none suits: the fastest one
+
+
+@pytest.mark.parametrize("name", ["stream allx64", "stream allx4096 ahead"])
+@pytest.mark.parametrize(("src", "dst"), [("NCHW", "NCHW"), ("NCHW", "nChw16c"), ("NHWC", "HWNC")])
+def test_streams_that_join_rows_to_lines_and_copies_suit_any_destination(name, src, dst):
+    assert suited(choices(name, "store allxall"), transfer(src, dst, 4)) == name
+
+
+def test_blocks_of_one_line_suit_and_longer_ones_do_not():
+    found = choices("stream allx64", "store allxall")
+    assert suited(found, transfer("NCHW", "nChw16c", 4)) == "stream allx64"
+    assert suited(found, transfer("NCHW", "nChw32c", 4)) == "store allxall"
+
+
+def test_one_nest_that_writes_parts_of_lines_is_enough():
+    t = transfer("NCHW", "nChw16c", 4, (4, 36, 9, 11))
+    assert suited(choices("stream allx64", "store allxall"), t) == "stream allx64"  # pads complete the last block
+    box = t._replace(box=t.box._replace(whole=False))  # 4 channels of it are written, and nothing else
+    assert suited(choices("stream allx64", "store allxall"), box) == "store allxall"

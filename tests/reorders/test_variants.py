@@ -1,0 +1,55 @@
+"""Variants: their names are the keys of stored cost tables, so that none may change or come to mean another one."""
+
+from layoutkit.reorders.loops import Loop
+from layoutkit.reorders.staging import Staging
+from layoutkit.reorders.tiles import Blocking, Nest
+from layoutkit.reorders.variants import VARIANTS, Variant, tell
+
+NAMES = {  # and what they mean: stream, src_run, dst_run, prefetch, order, panel, staged
+    "store allx64": (False, 0, 64, False, 1, False, False),
+    "store allxall": (False, 0, 0, False, 1, False, False),
+    "store 128x512 ahead": (False, 128, 512, True, 1, False, False),
+    "store allx64 ahead": (False, 0, 64, True, 1, False, False),
+    "store allx1024 ahead": (False, 0, 1024, True, 1, False, False),
+    "store allx4096 ahead": (False, 0, 4096, True, 1, False, False),
+    "store 1024xall ahead": (False, 1024, 0, True, 1, False, False),
+    "store allx64 ahead by destination": (False, 0, 64, True, 2, False, False),
+    "stream allx64": (True, 0, 64, False, 1, False, False),
+    "stream allxall": (True, 0, 0, False, 1, False, False),
+    "stream 128x512 ahead": (True, 128, 512, True, 1, False, False),
+    "stream allx64 ahead": (True, 0, 64, True, 1, False, False),
+    "stream allx1024 ahead": (True, 0, 1024, True, 1, False, False),
+    "stream allx4096 ahead": (True, 0, 4096, True, 1, False, False),
+    "stream 1024xall ahead": (True, 1024, 0, True, 1, False, False),
+    "stream allx64 ahead by destination": (True, 0, 64, True, 2, False, False),
+    "panels x128": (True, 0, 128, False, 1, True, False),
+    "panels x256": (True, 0, 256, False, 1, True, False),
+    "panels x1024": (True, 0, 1024, False, 1, True, False),
+    "panels x256 by destination": (True, 0, 256, False, 2, True, False),
+    "slabs": (True, 0, 64, False, 1, False, True),
+}
+
+
+def test_names_are_stable():
+    assert {name: (v.stream, *v.blocking[:5], v.staged) for name, v in VARIANTS.items()} == NAMES
+    assert list(VARIANTS) == list(NAMES)  # estimates prefer earlier ones
+    assert all(v.blocking.phase == 0 for v in VARIANTS.values())
+
+
+def test_each_variant_has_a_name_of_its_own():
+    assert all(v.name == name for name, v in VARIANTS.items())
+    for at, other in (("src_run", 4096), ("dst_run", 2048), ("prefetch", None), ("order", 2)):
+        b = Blocking(0, 64, False, 1)
+        changed = b._replace(**{at: not getattr(b, at) if other is None else other})
+        for stream in (False, True):
+            assert Variant(stream, changed).name != Variant(stream, b).name
+
+
+def test_what_a_plan_tells_of_its_nests():
+    nest = Nest("transpose", 32, (Loop(3, 8, 4000),), (Loop(5, 4, 64), Loop(16, 200, 4)), 0, 0)
+    line = "transpose x32, tile 5(4>64) 16(200>4), loops 3(8>4000)"
+    assert tell([nest] * 3, VARIANTS["store allx64"], None) == (line,) * 3
+    assert tell([nest] * 5, VARIANTS["store allx64"], None) == (*(line,) * 3, "and 2 more")
+    assert tell([nest], VARIANTS["panels x128"], None) == (line.replace("x32,", "x32 in panels,"),)
+    staging = Staging((Loop(7, 10, 4096),), (1, 2), 4096)
+    assert tell([nest], VARIANTS["slabs"], staging) == ("staging buffers of 4096 bytes, loops 7(10>4096)", line)
