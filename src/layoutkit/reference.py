@@ -1,4 +1,4 @@
-"""The obvious numpy truth of every operation: slow, short, and what the kernels are tested against."""
+"""The reference of every operation in plain numpy: slow and short; the kernels are tested against it."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def reorder(array: np.ndarray, src: Layout, dst: Layout, shape: Sequence[int], p
 def convert(
     x: np.ndarray, dtype, scale=None, zero_point=None, axis: int = 1, alpha: float = 1, beta: float = 0, old=None
 ) -> np.ndarray:
-    """The numbers of the logical tensor `x` as `dtype`; see `layoutkit.reorder`. `old`: what is added to.
+    """The numbers of the logical tensor `x` as `dtype`; see `layoutkit.reorder`. `old`, times `beta`, is added.
 
     Computed in float32, or float64 where float64 or int32 takes part; every step is rounded once.
     """
@@ -111,7 +111,7 @@ def conv(x, w, bias, stride, padding, dilation, groups) -> np.ndarray:
 
 
 def _inside(tap: int, size: int, out: int, stride: int, dilation: int, before: int) -> tuple[slice, slice]:
-    """Along one axis: the outputs that read inside the input by `tap`, and what they read."""
+    """Along one axis: the outputs whose `tap` reads inside the input, and the inputs that they read."""
     first = dilation * tap - before  # what the first output reads
     lo = min(out, max(0, -(first // stride)))
     hi = max(lo, min(out, (size - 1 - first) // stride + 1))
@@ -149,7 +149,7 @@ def fused(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
         total = product + c
         part = total - product
         rest = (product - (total - part)) + (c - part)  # what rounding left of it
-    # to odd: then rounding again to half the bits is as if there had been one rounding
+    # Round to odd: then rounding again, to half the bits, gives what a single rounding would.
     bits = total.view(np.int64)
     inexact = np.isfinite(rest) & (rest != 0) & (bits % 2 == 0)
     odd = bits + np.where((rest > 0) == (total > 0), 1, -1)
@@ -176,11 +176,11 @@ def conv_transpose(x, w, bias, stride, padding, output_padding, dilation, groups
     return y if bias is None else y + np.asarray(bias, np.float64).reshape(-1, *[1] * rank)
 
 
-VANISHING = ("silu", "gelu", "gelu_tanh", "hardswish")  # towards -Inf
+VANISHING = ("silu", "gelu", "gelu_tanh", "hardswish")  # activations that tend to 0 towards -Inf
 
 
 def activate(y: np.ndarray, activation) -> np.ndarray:
-    """The activation of logical y (N, C, *spatial) in float64; see `activation.ACTIVATIONS`. At -Inf: its limit."""
+    """The activation of logical y (N, C, *spatial) in float64; see `epilogue.ACTIVATIONS`. At -Inf: its limit."""
     name, *given = (activation,) if isinstance(activation, str) or activation is None else activation
     if name == "prelu":
         given = [np.asarray(given[0], np.float64).reshape(-1, *[1] * (y.ndim - 2))]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Matrix = tuple[tuple[Fraction, ...], ...]
 
-# Taken in turn as F(m, r) needs them: small, and in pairs whose sums and differences are shared.
+# F(m, r) takes as many as it needs: small, and in pairs whose sums and differences are shared.
 POINTS = tuple(Fraction(p) for p in ("0", "1", "-1", "2", "-2", "1/2", "-1/2", "4", "-4", "1/4", "-1/4"))
 
 # The pairs +-p beside 0 and infinity that round best for r = 3, found by trying. Those of F(4, 3) have a product of 1:
@@ -144,7 +144,7 @@ def kernel_table(m: int) -> tuple[Fraction, ...]:
 
 
 def growth(m: int, axes: int = 2) -> float:
-    """How much larger the numbers of F(m, 3) along so many axes can be than what they amount to.
+    """How much larger the intermediate numbers of F(m, 3) along so many axes can be than the result they cancel to.
 
     Output i gets of tap k, through all products t, at most the sum of AT[i][t] G[t][k] b[t], all absolute, times the
     largest input, where b[t] is the sum of the absolute values of row t of BT. The most of these, once for each axis.
@@ -174,7 +174,7 @@ def error_factor(m: int, channels: int, taps: int = 1, axes: int = 2) -> float:
 def error_bound(
     x: np.ndarray, w: np.ndarray, m: int, *, bias=None, stride=None, padding=None, dilation=None, groups: int = 1
 ) -> np.ndarray:
-    """What a convolution by F(m, 3) may be off at most, output by output.
+    """The largest error that a convolution by F(m, 3) may have, output by output.
 
     Of each output, the result is within ``c * sum(abs(w)) * max(abs(x))`` of the exact one: the sum over all weights of
     its channel, the maximum over all inputs that its tile reads, c of `error_factor`. Numbers below the smallest normal

@@ -26,11 +26,11 @@ from .progress import track
 from .report import Result
 from .suites import SUITES, Case, ConvCase
 
-QUICK_SECONDS = 78.0  # seconds that --quick gives to measuring: with all around it, it ends within 90
-VISIT_SECONDS = {"conv": (0.4, 0.12), "reorder": (0.1, 0.03), "pack": (0.1, 0.02)}  # seconds a visit: full, quick
+QUICK_SECONDS = 78.0  # of measuring with --quick: with all else it ends within 90
+VISIT_SECONDS = {"conv": (0.4, 0.12), "reorder": (0.1, 0.03), "pack": (0.1, 0.02)}  # of a visit: full, quick
 VISITS = 2  # to every problem, far apart: a neighbour's burst of work spoils one of them, not both
-WARM_SHARE = 0.9  # of the time; the rest is for filters met cold
-SAVE_EVERY_SECONDS = 20.0  # seconds: what an interruption may lose
+WARM_SHARE = 0.9  # of the time; the rest is for filters out of the caches
+SAVE_EVERY_SECONDS = 20.0  # an interruption loses no more than that
 
 
 def _threads(text: str) -> list[int]:
@@ -120,7 +120,7 @@ class Visit(NamedTuple):
 
 
 def visits(found: Sequence[Case], caps: Mapping[str, float], end: float | None) -> Iterator[Visit]:
-    """Every case as often as it shall be measured; none any more after `end` (of time.perf_counter)."""
+    """Every case `VISITS` times, round by round; none after `end` (of time.perf_counter)."""
     left = VISITS * sum(caps[case.kind] for case in found)
     for case in [*found] * VISITS:
         cap = caps[case.kind]

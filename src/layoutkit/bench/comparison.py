@@ -11,7 +11,7 @@ from .report import geomean
 
 FIELDS = ("problem", "kind", "group", "title", "threads", "count", "unit", "work", "bytes", "share", "rate", "limit",
           "seconds", "lead", "winner", "candidates")  # fmt: skip
-NOISE = 1.05  # ratios nearer to one than this are not told one by one
+NOISE_RATIO = 1.05  # changes by less are not listed one by one
 
 
 def read(path: str) -> dict:
@@ -43,7 +43,7 @@ def lines(a: dict, b: dict) -> Iterator[str]:
     for x, y in both:
         ratio = y["share"] / x["share"]
         ratios[x["kind"], x["threads"], x["group"]].append((ratio, x["seconds"] / y["seconds"]))
-        if max(ratio, 1 / ratio) > NOISE:
+        if max(ratio, 1 / ratio) > NOISE_RATIO:
             changed.append((ratio, x, y))
     if changed:
         yield f"\n{'B/A':>6}   {'share':>15}   winner, problem"

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from .report import geomean
+from .report import geomean, on_threads
 
 COLOURS = ("#2563eb", "#d97706", "#059669", "#c026d3", "#64748b", "#dc2626")
 MARKS = "osD^vP"
@@ -46,10 +46,6 @@ def _groups(results: Sequence[dict]) -> dict[str, tuple[str, str]]:
     return {name: (COLOURS[i % len(COLOURS)], MARKS[i % len(MARKS)]) for i, name in enumerate(names)}
 
 
-def _threads(n: int) -> str:
-    return f"{n} thread{'s' * (n > 1)}"
-
-
 def roofline(results: Sequence[dict]) -> str | None:
     """Rate against operations a byte, under peak and bandwidth."""
     convs = _convs(results)
@@ -77,7 +73,7 @@ def roofline(results: Sequence[dict]) -> str | None:
         low = min(r["rate"] for r in found)
         ax.set(xscale="log", yscale="log", xlim=ends, ylim=(low / 1.5, 1.6 * max([peak, *(r["rate"] for r in found)])))
         ax.set_xlabel("operations per byte")
-        ax.set_title(_threads(threads), fontsize=10, loc="left")
+        ax.set_title(on_threads(threads), fontsize=10, loc="left")
     axes[0].set_ylabel("GFLOP/s")
     axes[-1].legend(frameon=False, fontsize=8, loc="lower right")
     return _svg(figure)
@@ -105,7 +101,7 @@ def shares(results: Sequence[dict]) -> str | None:
         ax.axvline(100, color="#1d2530", linewidth=1)
         ax.set_xlim(left=0)
         ax.set_xlabel("% of FMA peak")
-        ax.set_title(_threads(threads), fontsize=10, loc="left")
+        ax.set_title(on_threads(threads), fontsize=10, loc="left")
         ax.set_ylim(-0.7, len(titles) - 0.3)
     axes[0].set_yticks(range(len(titles)), titles[::-1], fontsize=7.5)
     axes[-1].legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
@@ -136,7 +132,7 @@ def heat(results: Sequence[dict]) -> str | None:
                     ax.text(j, i, f"{value:.0f}", ha="center", va="center", fontsize=9)
         ax.set_xticks(range(len(names)), names, rotation=45, ha="right", fontsize=8)
         ax.set_yticks(range(len(names)), names, fontsize=8)
-        ax.set_title(f"{rank}-D, {_threads(threads)}: % of a copy", fontsize=9, loc="left")
+        ax.set_title(f"{rank}-D, {on_threads(threads)}: % of a copy", fontsize=9, loc="left")
     figure.tight_layout()
     return _svg(figure)
 
@@ -198,7 +194,7 @@ def cold(results: Sequence[dict]) -> str | None:
         mean = geomean(r["cold"] / r["seconds"] for r in found)
         ax.axhline(1, color="#1d2530", linewidth=1)
         ax.set(xscale="log", xlabel="operations per byte")
-        ax.set_title(f"{_threads(threads)}: {mean:.2f} (geomean)", fontsize=10, loc="left")
+        ax.set_title(f"{on_threads(threads)}: {mean:.2f} (geomean)", fontsize=10, loc="left")
     axes[0].set_ylabel("cold / warm")
     axes[-1].legend(frameon=False, fontsize=8)
     return _svg(figure)

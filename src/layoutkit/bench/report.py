@@ -127,7 +127,7 @@ def lines(results: Sequence[Result]) -> Iterator[str]:
     found = totals(results)
     for total in found:
         case = total.results[0].case
-        yield f"\n{case.kind} {case.group}, {_threads(case.threads)}"
+        yield f"\n{case.kind} {case.group}, {on_threads(case.threads)}"
         yield (f"  {'':<{width}}     n  {'winner':<{name}} {'us':>9} {'lead':>7} {case.unit:>8}"
                f"   of {UNITS[case.unit]}" + "   cold filter" * any(r.cold for r in total.results))  # fmt: skip
         for r in total.results:
@@ -139,7 +139,7 @@ def lines(results: Sequence[Result]) -> Iterator[str]:
     yield f"\n{'all together':<{groups + 19}}   problems  met     ms    rate          share  lead (geomeans)"
     for t in found:
         case = t.results[0].case
-        yield (f"{case.kind:<8}{case.group:<{groups}}  {_threads(case.threads):<9}   {len(t.results):>8} "
+        yield (f"{case.kind:<8}{case.group:<{groups}}  {on_threads(case.threads):<9}   {len(t.results):>8} "
                f"{t.count:>4} {t.seconds * 1e3:6.1f} {t.rate / 1e9:7.1f} {case.unit:<7} {t.share:6.1%} "
                f"{t.lead:5.2f}x")  # fmt: skip
 
@@ -150,9 +150,10 @@ def busy(results: Sequence[Result]) -> Iterator[str]:
         peaks = [x for r in results if r.case.kind == "conv" and r.case.threads == threads for x in r.limits]
         low = sum(x < 0.8 * max(peaks) for x in peaks)
         if low > len(peaks) / 10:
-            yield (f"the machine was busy: {low} of {len(peaks)} times {_threads(threads)} had less than 80% of "
+            yield (f"the machine was busy: {low} of {len(peaks)} times {on_threads(threads)} had less than 80% of "
                    "the FMA peak; measure again when it is idle")  # fmt: skip
 
 
-def _threads(n: int) -> str:
+def on_threads(n: int) -> str:
+    """A number of threads, in words."""
     return f"{n} thread{'s' * (n > 1)}"

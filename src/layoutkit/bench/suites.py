@@ -45,8 +45,8 @@ class ConvCase:
     def nbytes(self) -> int:
         """Of input, filter and output, each once."""
         p = self.problem
-        arrays = prod(p.src.physical_shape(p.src_shape)) + prod(p.dst.physical_shape(p.dst_shape))
-        return 4 * (arrays + p.oc * p.ic // p.groups * prod(p.kernel))
+        src, dst = prod(p.src.physical_shape(p.src_shape)), prod(p.dst.physical_shape(p.dst_shape))
+        return p.types.src.itemsize * src + p.types.dst.itemsize * dst + PackTask.of(p).work // 2
 
     @property
     def task(self) -> ConvTask:
@@ -54,7 +54,7 @@ class ConvCase:
         return ConvTask(self.problem, self.threads)
 
     def cold(self, name: str) -> float:
-        """Seconds of a candidate that meets its filter for the first time in a while."""
+        """Seconds of a candidate whose filter has left the caches."""
         return cold_seconds(self.task, name)
 
 
@@ -83,8 +83,7 @@ class PackCase:
     @property
     def work(self) -> int:
         """Bytes read and written, without pads."""
-        p = self.problem
-        return 8 * p.oc * p.ic // p.groups * prod(p.kernel)
+        return self.task.work
 
     nbytes = work
 

@@ -1,4 +1,4 @@
-"""What calls of every convolution are given beside their input: a residual, a workspace."""
+"""Arguments that the calls of all convolutions share: the residual, the workspace."""
 
 from __future__ import annotations
 

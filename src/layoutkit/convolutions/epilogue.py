@@ -1,4 +1,4 @@
-"""Activations: what a convolution does to each output once it has been summed."""
+"""Epilogues: the residual and the activation, applied to each output after its sum."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 from .._core.route import Epilogue
 from ..memory.arrays import as_array
 
-NOTHING = Epilogue()  # after the sums but the residual
-# name -> numbers that come with it
+NOTHING = Epilogue()  # no activation: only the residual is added
+# By name, how many numbers come with it.
 ACTIVATIONS = {
     "relu": 0, "relu6": 0, "clip": 2, "leaky_relu": 1, "prelu": 1, "silu": 0, "gelu": 0, "gelu_tanh": 0,
     "hardswish": 0,

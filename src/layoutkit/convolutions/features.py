@@ -1,4 +1,4 @@
-"""Where convolutions and filters lie among one another, for the model of their costs."""
+"""Features of convolutions and filters, by which the model finds their neighbours."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..choosing.features import APART, log
 from ..formats.layout import Layout
 from .problem import ConvProblem
 
-MOST_CHANNELS = 1 << 17  # of a convolution: past that it is like no other, and takes its time
+MOST_CHANNELS = 1 << 17  # with more, a convolution has no features: planning it would take long
 
 
 def conv_features(p: ConvProblem, threads: int) -> tuple[float, ...]:
@@ -28,7 +28,7 @@ def conv_features(p: ConvProblem, threads: int) -> tuple[float, ...]:
 
 
 def _empty(n: int, block: int) -> float:
-    """What `n` in whole blocks is above `n`, in powers of two."""
+    """How much larger `n` in whole blocks is than `n`, in powers of two."""
     return log(-(-n // block) * block / max(n, 1))
 
 

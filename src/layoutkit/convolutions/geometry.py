@@ -1,4 +1,4 @@
-"""A problem as the executors read it: its spatial half on three axes, the strides of arrays, what lies innermost."""
+"""A problem as executors read it: its spatial part on three axes, strides of arrays, which dimension is innermost."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .problem import ConvProblem
 
 
 class Geometry(NamedTuple):
-    """A problem's spatial half, always three axes: what the executors read."""
+    """The spatial part of a problem on three axes, as the executors read it."""
 
     n: int
     groups: int
@@ -31,7 +31,7 @@ def geometry(p: ConvProblem) -> Geometry:
         return (1,) * (3 - len(values)) + tuple(values)
 
     before = (0,) * (3 - len(p.size)) + tuple(a for a, _ in p.padding)
-    # A stride between no two outputs, or a dilation between no two taps, may be any: 1 reaches nowhere.
+    # The stride of a single output and the dilation of a single tap do not matter: with 1 no offset overflows.
     stride = [s if n > 1 else 1 for s, n in zip(p.stride, p.out)]
     dilation = [d if k > 1 else 1 for d, k in zip(p.dilation, p.kernel)]
     return Geometry(
@@ -46,7 +46,7 @@ def strides_of(layout: Layout, shape: Sequence[int], strides: Sequence[int]) -> 
 
 
 def spatial_strides(ds: list[Digits]) -> tuple[int, ...]:
-    """Strides of depth, height, width; 0 for the axes that there are not."""
+    """Strides of depth, height, width; 0 for missing axes."""
     values = [d[0].stride for d in ds[2:]]
     return (0,) * (3 - len(values)) + tuple(values)
 

@@ -44,5 +44,5 @@ def by_channel(p: ConvProblem) -> bool:
 
 
 def by_taps(p: ConvProblem) -> str:
-    """That of what always goes through taps first."""
+    """The strictest accuracy of algorithms that always sum tap by tap."""
     return "strict" if by_channel(p) else "reproducible"

@@ -1,4 +1,4 @@
-"""The padded input: a copy of it with zeros around, where an algorithm or a filter needs padding to be there."""
+"""The padded input: a copy with zeros around it, for algorithms and filters that have to read the padding."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from .problem import ConvProblem
 
 
 class PaddedInput(NamedTuple):
-    """A copy of an input padded with zeros: where everything lies that is not the input's."""
+    """A copy of an input with zeros around it: its strides, and where the padding lies."""
 
     problem: ConvProblem  # on the copy
     strides: tuple[int, ...]  # of its physical axes, in bytes
     n: int
-    planes: tuple[int, int, int]  # along the depth: before, the input's, after
+    planes: tuple[int, int, int]  # along the depth: zeros, the input, zeros
     rows: tuple[int, int, int]  # along the height
-    row: tuple[int, int, int]  # bytes of a row
-    behind: int = 0  # bytes that vectors read behind it
+    row: tuple[int, int, int]  # along the width, in bytes
+    behind: int = 0  # bytes past the end that vectors may read
 
     @property
     def bytes(self) -> int:
@@ -27,7 +27,7 @@ class PaddedInput(NamedTuple):
 
 
 def padded_input(p: ConvProblem, images: int, pixel_bytes: int) -> PaddedInput:
-    """The copy of an input padded on all sides: so many images, pixels of so many bytes."""
+    """The copy of an input padded on all sides: of `images` images, pixels of `pixel_bytes` bytes."""
     padded = [(a, n, b) for n, (a, b) in zip(p.size, p.padding)]
     size = tuple(map(sum, padded))
     planes, rows, (first, inner, last) = [(0, 1, 0)] * (3 - len(padded)) + padded

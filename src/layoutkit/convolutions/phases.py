@@ -107,7 +107,7 @@ class TransposedTask(Problem):
 
     @property
     def key(self) -> str:
-        """What plans are titled by."""
+        """The title of its plans; the cost table has only its convolutions."""
 
         def x(values: Sequence[int]) -> str:
             return "x".join(map(str, values))
@@ -136,7 +136,7 @@ class TransposedTask(Problem):
 
     @property
     def native(self) -> tuple[Layout, Layout]:
-        """What the phases work on: pixels of their own, so that each phase can write its own."""
+        """Layouts with channels innermost, where the outputs of a phase are a strided view."""
         src, dst = (
             layout if channels_innermost(layout) else Layout(NATIVE["channels"][layout.rank])
             for layout in (self.src, self.dst)
@@ -161,11 +161,11 @@ class TransposedTask(Problem):
 
     @property
     def depends(self) -> bool:
-        """On what is decided about its convolutions."""
+        """Yes: on the decisions about its convolutions."""
         return True
 
     def features(self) -> tuple[float, ...]:
-        """None: what the phases are like is known."""
+        """It has none: the model knows its phases."""
         raise ValueError("a transposed convolution is as its phases are")
 
     def candidates(self) -> Iterator[Candidate]:
@@ -211,7 +211,7 @@ def phases_of(size, kernel, stride, dilation, padding, out) -> list[tuple[Phase,
 
 
 def _tap_by_tap(p: ConvProblem, taps, every: list[range], last: bool) -> Iterator[Part]:
-    """A phase whose filter holds Inf or NaN, each tap by itself: times zeros around the input they would be NaN."""
+    """A phase whose filter holds Inf or NaN, one tap at a time: times the zeros of padding such a weight gives NaN."""
     one = (1,) * len(taps)
 
     def part(taps, inputs, outputs, outside: bool, **rest) -> Part:
@@ -235,7 +235,7 @@ def _tap_by_tap(p: ConvProblem, taps, every: list[range], last: bool) -> Iterato
 
 
 def _spatial(layout: Layout, ranges) -> tuple[slice, ...]:
-    """The elements of a physical array that these ranges of its spatial axes pick."""
+    """Slices of a physical array that select these ranges of its spatial axes."""
     at = {dim + 2: slice(r.start, r.stop, r.step) for dim, r in enumerate(ranges)}
     return tuple(at.get(factor.dim, slice(None)) for factor in layout.factors)
 

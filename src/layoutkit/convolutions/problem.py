@@ -1,4 +1,4 @@
-"""What a convolution is, before anything is decided about how: exact, hashable, checked."""
+"""A convolution as a problem: exact, hashable, checked. How to do it is decided elsewhere."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class ConvProblem:
             (self.src, (self.n, self.ic, *padded), self.types.src.itemsize, "input with its padding"),
             (self.dst, self.dst_shape, self.types.dst.itemsize, "output"),
         ):
-            blocks = [f.size for f in layout.factors if f.size]  # what they pad is less than a block in each dimension
+            blocks = [f.size for f in layout.factors if f.size]  # padding adds less than a block in each dimension
             if width * prod([max(1, n) for n in shape]) * prod(blocks) < MOST_BYTES:
                 continue
             if width * prod([max(1, n) for n in layout.physical_shape([max(0, n) for n in shape])]) >= MOST_BYTES:
@@ -161,7 +161,7 @@ class ConvProblem:
 
 def per_axis(value, rank: int, what: str, least: int) -> tuple[int, ...]:
     """`value` (an int, or one per spatial axis) as a tuple of `rank` ints of at least `least`."""
-    if type(value) is int and least <= value <= MOST:  # most
+    if type(value) is int and least <= value <= MOST:  # the usual case
         return (value,) * rank
     values = (value,) * rank if isinstance(value, (int, np.integer)) else value
     try:

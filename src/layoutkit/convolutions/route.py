@@ -1,4 +1,4 @@
-"""Routes: everything between the caller's input and output. Reorder if need be, convolve, reorder if need be."""
+"""Routes: all that a call runs. Reorder the input if need be, convolve, reorder the output if need be."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from .algorithms.base import Algorithm
 
 SMALL_FLOPS = 1 << 21  # below which a second thread costs more than it brings
-MOVE_BYTES_PER_SECOND = 20e9  # read and written by a reorder or a gather; the table replaces it problem by problem
-NEW_PAGE_BYTES_PER_SECOND = 3e9  # where memory is touched for the first time: so often calls look for signals
+MOVE_BYTES_PER_SECOND = 20e9  # read and written by a reorder or a gather, for estimates
+NEW_PAGE_BYTES_PER_SECOND = 3e9  # of memory touched for the first time: for how often a call checks for signals
 
 
 class Arrays(NamedTuple):
@@ -41,7 +41,7 @@ class Runs(Protocol):
         ``run(x, w, bias, y, epilogue=None, add=None, workspace=None)`` with a filter and bias that `pack` made, and
         ``run.needs(y, add)``, bytes of workspace.
     packing : str
-        Filters that were packed under an equal one fit.
+        Routes of equal packing read the same packed filter.
     """
 
     packing: str
@@ -90,7 +90,7 @@ class Route:
             y_bytes = prod(native.dst.physical_shape(p.dst_shape)) * y_width
             y_strides = inner
         executor = algorithm.build(native, kernel, threads, Arrays(x_strides, y_strides))
-        # without padding every way adds the same products, so that zeros have the same sign
+        # Without padding all algorithms add the same products, and zeros get the same sign in any case.
         executor.positive = p.accuracy == ACCURACIES[0] and p.pads
         touched = (p.src_bytes + p.dst_bytes) / NEW_PAGE_BYTES_PER_SECOND
         seconds = max(algorithm.seconds(p, self.native, kernel, threads), touched)

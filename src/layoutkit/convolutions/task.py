@@ -1,6 +1,7 @@
 """Convolutions as problems that are chosen for: on so many threads, by any algorithm or a forced one.
 
-Candidates are routes; their costs are of the whole. Packing a filter that is met in one call only is a step of theirs.
+Candidates are routes, and a cost is that of the whole route. Where a filter is used in one call only, packing it is a
+step of each candidate.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ from .problem import ACCURACIES, KEY, MOST_BYTES, ConvProblem
 from .route import MOVE_BYTES_PER_SECOND, SMALL_FLOPS, Arrays, Runs
 from .types import F32, TYPES, ConvTypes
 
-PACK_BYTES_PER_SECOND, PACK_SECONDS = 10e9, 5e-6  # read and written by packing a filter; of a call of it
+PACK_BYTES_PER_SECOND, PACK_CALL_SECONDS = 10e9, 5e-6  # read and written; overhead of packing a filter
 FILTER_KEY = f"filter o({NUMBER}) c({NUMBER}) k({sizes(3)}) g({NUMBER}) ({'|'.join(TYPES)})"
 _FILTER = re.compile(f"{FILTER_KEY}")
 _PACKS = {a.filters: a.packs for a in ALGORITHMS}
-SLOW_RATIO = 4.0  # times what its flops or bytes would take: a way that is slower is a fallback
-MOST_WARNED = 1024  # problems that are remembered for that they were warned of
+SLOW_RATIO = 4.0  # of an estimate to what the flops or bytes need: above it a candidate is slow
+MOST_WARNED = 1024  # problems that are remembered as warned of
 _warned = Cache(MOST_WARNED)
-COLD_BYTES, COLD_COPIES = 64 << 20, 256
+COLD_BYTES, COLD_COPIES = 64 << 20, 256  # of filters that take turns: enough to leave the caches; at most
 
 
 def contiguous(p: ConvProblem) -> Arrays:
@@ -56,7 +57,7 @@ def contiguous(p: ConvProblem) -> Arrays:
 class ConvTask(Problem):
     """A convolution on so many threads.
 
-    `once`: the filter is met in this call only, packing it is part of the cost.
+    `once`: the filter is used in one call only, so packing it is part of the cost.
     """
 
     problem: ConvProblem
@@ -66,7 +67,7 @@ class ConvTask(Problem):
 
     @property
     def key(self) -> str:
-        """What the cost table knows it by, however it is asked for."""
+        """Its key in the cost table, the same whichever algorithm is asked for."""
         return f"{self.problem} t{self.threads}"
 
     @property
@@ -81,7 +82,7 @@ class ConvTask(Problem):
         return cls(ConvProblem.parse(text), int(threads))
 
     def features(self) -> tuple[float, ...]:
-        """Where it lies among other convolutions."""
+        """Its place among other convolutions, for the model."""
         return conv_features(self.problem, self.threads)
 
     def candidates(self) -> Iterator[Candidate]:
@@ -110,7 +111,7 @@ class ConvTask(Problem):
             raise ValueError(f"{p}: algorithm {self.algorithm!r} cannot do it: {why}")
 
     def _natives(self, a: Algorithm) -> list[ConvProblem] | str:
-        """What an algorithm works on; or why it is no candidate."""
+        """The problem on layouts that an algorithm works on; or why it is no candidate."""
         found = a.natives(self.problem)
         needed = a.accuracy(self.problem, self.threads)
         if isinstance(found, str) or ACCURACIES.index(needed) <= ACCURACIES.index(self.problem.accuracy):
@@ -134,7 +135,7 @@ class ConvTask(Problem):
         return (whole, PackTask.of(self.problem)) if self.once else (whole,)
 
     def prepare(self) -> Callable[[Runs], Callable[[], object]]:
-        """Contiguous arrays, as what turns a route into a call on them."""
+        """Allocate contiguous arrays; returns a function from a route to a call on them."""
         p = self.problem
         x = np.ones(p.src.physical_shape(p.src_shape), p.types.src)
         y = empty(p.dst.physical_shape(p.dst_shape), p.types.dst, "measure", x)  # as a call makes it
@@ -150,7 +151,7 @@ class ConvTask(Problem):
 
 @dataclass(frozen=True)
 class PackTask(Problem):
-    """Packing a filter, on one thread. Its candidates are the distinct ways in which routes of `whole` want it."""
+    """Packing a filter, on one thread. Its candidates are the distinct packings that routes of `whole` read."""
 
     oc: int
     ic: int
@@ -190,15 +191,15 @@ class PackTask(Problem):
 
     @property
     def depends(self) -> bool:
-        """On which routes are measured."""
+        """Yes: its candidates depend on which routes were measured."""
         return True
 
     def features(self) -> tuple[float, ...]:
-        """Where it lies among other filters."""
+        """Its place among other filters, for the model."""
         return filter_features(self.oc, self.ic, prod(self.kernel), self.groups)
 
     def candidates(self) -> Iterator[Candidate]:
-        """The distinct packings; of the routes that were measured, if any were."""
+        """The distinct packings: those of the routes that were measured, or of all routes if none was."""
         if self.whole is None:
             return
         found = candidates_of(ConvTask(self.whole, 1, once=True))
@@ -209,19 +210,19 @@ class PackTask(Problem):
             yield Candidate(name, step.estimate, c.build)
 
     def estimates(self) -> Callable[[str], float | None]:
-        """Of packings by any name."""
+        """The estimate of a packing by its name."""
         return self.estimate
 
     def estimate(self, packing: str) -> float:
         """Seconds of a packing, by counting bytes."""
-        return PACK_SECONDS + self.work / PACK_BYTES_PER_SECOND * _PACKS.get(packing.rsplit(" ", 2)[0], 1.0)
+        return PACK_CALL_SECONDS + self.work / PACK_BYTES_PER_SECOND * _PACKS.get(packing.rsplit(" ", 2)[0], 1.0)
 
     def step(self, packing: str) -> Step:
         """One of its ways, as a step of a route."""
         return Step(self, packing, self.estimate(packing))
 
     def prepare(self) -> Callable[[Runs], Callable[[], object]]:
-        """A filter, as what turns a route into a call that packs it."""
+        """Make a filter; returns a function from a route to a call that packs it."""
         assert self.whole is not None
         w = _filter(self.whole)
         return lambda route: partial(route.pack, w, None)
@@ -259,7 +260,7 @@ def check_strides(p: ConvProblem, arrays: Arrays) -> None:
 
 
 def slowness(task: ConvTask, ways: Sequence[Choice]) -> str | None:
-    """What to tell of a problem of some size all of whose ways waste most of the machine; None if one does not."""
+    """What to say of a problem, not a small one, all of whose candidates waste most of the machine; else None."""
     p = task.problem
     if p.flops < SMALL_FLOPS:
         return None
@@ -275,7 +276,7 @@ def slowness(task: ConvTask, ways: Sequence[Choice]) -> str | None:
 
 
 def cold_seconds(task: ConvTask, name: str) -> float:
-    """What a route takes, the median, when each call has a filter that has left the caches since it was last used."""
+    """Median seconds of a route where the filter has left the caches before every call."""
     p = task.problem
     route = next(c for c in candidates_of(task) if c.name == name).build()
     x = np.ones(p.src.physical_shape(p.src_shape), p.types.src)

@@ -1,6 +1,6 @@
-"""What an algorithm of convolution is: one class each, which says what it takes, what that costs, and builds it.
+"""The base of all algorithms of convolution: a class each, which says what it supports and costs, and builds it.
 
-An algorithm works on native layouts and packs the filter its own way; what it does not take itself, a route reorders.
+An algorithm works on native layouts and packs the filter in its own way; a route reorders what it does not take.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ NATIVE = {
     "pixels": {3: "NCW", 4: "NCHW", 5: "NCDHW"},
     "blocks": {3: "nCw16c", 4: "nChw16c", 5: "nCdhw16c"},
 }
-# What a lane of a register tile is estimated to do, in flops per second.
-LANE, PORTABLE_LANE = 15e9, 4e9
+# Estimated rate of a lane of a register tile on one core; without fused multiply-adds in the second place.
+LANE_FLOPS_PER_SECOND, PORTABLE_LANE_FLOPS_PER_SECOND = 15e9, 4e9
 CALL_SECONDS = 1e-6
 
 
@@ -38,7 +38,7 @@ class Algorithm:
     Attributes
     ----------
     name : str
-        What forcing calls it.
+        The name that `algorithm=` forces it by.
     variant : str
         One of several ways that share the name.
     family : str
@@ -50,9 +50,9 @@ class Algorithm:
     detour : str
         Of `NATIVE`: a layout that may be worth a reorder there and back, though it takes the problem's own.
     filters : str
-        Packed filters of equal words, panels and blocks are the same.
+        The kind of packing: with equal panels and blocks, filters of the same kind are packed alike.
     packs : float
-        What packing takes, in reorders of the filter.
+        The cost of packing, in reorders of the filter.
     gather : bool
         Whether taps are copied into a matrix first, with zeros for the padding.
     reads_padded : bool
@@ -112,11 +112,11 @@ class Algorithm:
         return strides[-1] == width and all(s % width == 0 for s in strides)  # dense channels, whole elements
 
     def lacks_padding(self, p: ConvProblem) -> bool:
-        """Whether padding has to be there that is summed: register tiles may leave out some of it only."""
+        """Whether it needs a padded input: all padding is to be summed, and register tiles skip some of it."""
         return p.zeros and p.pads and not self.gather
 
     def padded(self, p: ConvProblem, x_strides: tuple[int, ...] | None) -> PaddedInput | None:
-        """The padded input that is read in place of one of these strides, if there has to be one."""
+        """The padded input that it reads in place of an array of these strides; None if it reads the array."""
         return padded_input(p, p.n, p.types.src.itemsize * p.ic) if self.lacks_padding(p) else None
 
     # What it costs
@@ -134,7 +134,7 @@ class Algorithm:
     # What runs
 
     def packing(self, native: ConvProblem, kernel: Kernel) -> str:
-        """Filters packed under equal words are the same."""
+        """The name of its packing: filters packed under the same name are the same."""
         return f"{self.filters} {kernel.nr} {native.dst.block(1)}"
 
     def pack(self, p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None) -> Any:
@@ -150,7 +150,7 @@ class Algorithm:
         return Route(p, native, self, kernel, threads, arrays)
 
     def describe(self, kernel: Kernel) -> str:
-        """What the cost table knows a candidate by, the layouts it goes through aside."""
+        """The name of a candidate in the cost table, without the layouts that it goes through."""
         return " ".join(filter(None, (self.name, self.variant, kernel.name)))
 
 
@@ -163,4 +163,4 @@ def rows_of(family: str, types: str, isa: str) -> Sequence[Kernel]:
 
 def flops_per_second(kernel: Kernel) -> float:
     """What a register tile of the kernel's instruction set and types is estimated to do on one thread."""
-    return kernel.lanes * (PORTABLE_LANE if kernel.isa == "portable" else LANE)
+    return kernel.lanes * (PORTABLE_LANE_FLOPS_PER_SECOND if kernel.isa == "portable" else LANE_FLOPS_PER_SECOND)

@@ -1,8 +1,8 @@
 """im2col and numpy's own matrix product: whatever BLAS numpy was built with, its threads held to those of the call.
 
 Where a vendor's library wins, the table finds out. Rows of the matrix are cut into chunks of bounded size, the same
-for any number of threads. How such a library cuts its sums between threads is its own affair, and so may change
-bits: on more than one thread it is of accuracy "fast".
+for any number of threads. How a library cuts its sums between threads is not known and may
+change the bits of a result: on more than one thread it is of accuracy "fast".
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Blas(Algorithm):
         return self.supports(p) or [p]
 
     def kernels(self, p: ConvProblem) -> Sequence[Kernel]:
-        return super().kernels(p)[:1]  # of which it has none: for the rate of the instruction set
+        return super().kernels(p)[:1]  # it runs none: this one tells the rate of the instruction set
 
     def seconds(self, p: ConvProblem, native: ConvProblem, kernel: Kernel, threads: int) -> float:
         matrix = p.types.src.itemsize * p.n * prod(p.out) * p.ic * p.taps

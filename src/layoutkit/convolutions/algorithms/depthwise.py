@@ -27,12 +27,12 @@ from ..problem import ConvProblem
 from ..route import Arrays
 from .base import Algorithm, flops_per_second
 
-RUN_CHANNELS = 64  # that a task takes of an NHWC pixel: four lines, so that what the next row reads again is in L1
+RUN_CHANNELS = 64  # of an NHWC pixel in a task: four cache lines, so that rows that are read again stay in L1
 WIDEST_LANES = 16  # of the widest vectors: blocks of fewer channels may share one
 
 
 class ChannelVectors(Algorithm):
-    """What convolutions channel by channel and small groups have in common."""
+    """What depthwise convolutions and those of small groups share."""
 
     family = filters = "depthwise"
     share: float  # of the FMA peak: what the estimate expects

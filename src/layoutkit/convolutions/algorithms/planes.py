@@ -1,9 +1,9 @@
 """Pixels innermost, in place: a convolution of NCHW whose input is only padded, neither gathered nor reordered.
 
 Along the width one tap's pixels are the next one's, shifted: with stride 1 the rows of an image padded with zeros are
-the panel of the register tile for every tap, and output channels, however few or odd, are its rows. What is lost is
-what the last vector of a row lacks. Where channels are few, a tap would be a short sum: then the copy has the rows of
-all channels beside one another for every line, and all that a tile sums is one loop by a list of the rows.
+the panel of the register tile for every tap, and output channels, however few or odd, are its rows. Only the last
+vector of a row may have unused lanes. With few channels the sum of a tap would be short: then the copy keeps the rows
+of all channels side by side, and a tile sums over all taps and channels in one loop along a list of rows.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from ..route import Arrays
 from .base import flops_per_second
 from .sums import TILE_STEPS, FilterSums, filter_by_taps
 
-LINE_BYTES = 64  # rows of a copy that folds begin with one; the widest vector
-FEW_CHANNELS = 32  # for whose sake it does
-TAP_STEPS = 0.5  # what a tap takes, in steps of its sum
+LINE_BYTES = 64  # a cache line and the widest vector: rows of a folded copy are aligned to it
+FEW_CHANNELS = 32  # of a group: up to so many, taps and channels are folded into one loop
+TAP_STEPS = 0.5  # overhead of a tap, in steps of its sum
 PEAK_SHARE = 0.95  # of the FMA peak
 
 
@@ -47,7 +47,7 @@ class Planes(FilterSums):
         return None
 
     def padded(self, p: ConvProblem, x_strides: tuple[int, ...] | None) -> PaddedInput:
-        """Always one, for whole vectors of its rows are read; [n][depth][height][C][width] if it folds."""
+        """Always one, as whole vectors of rows are read; [n][depth][height][C][width] if it is folded."""
         width, folds = p.types.src.itemsize, _folds(p)
         found = padded_input(p, p.n if folds else p.n * p.ic, width)._replace(behind=LINE_BYTES)
         if not folds:
@@ -76,5 +76,5 @@ class Planes(FilterSums):
 
 
 def _folds(p: ConvProblem) -> bool:
-    """All taps are one loop: few channels would make short sums."""
+    """Whether all taps and channels are one loop: few channels make short sums."""
     return p.ic // p.groups <= FEW_CHANNELS

@@ -21,9 +21,9 @@ from .depthwise import WIDEST_LANES
 
 NARROW_COLUMNS = 4  # of the narrowest strip
 PEAK_SHARE = 0.75  # of the FMA peak: what the estimate expects
-PAGE_BYTES = 4096  # after which the sets of the first cache begin anew
-FEW_SETS = 4  # do not hold the lines of a strip of many rows: its stores wait for one another
-SHARED_ROWS = 7  # of a task where there are too few for the threads: 3n + 1 waste nothing
+PAGE_BYTES = 4096  # the period of the sets of L1: addresses so far apart share a set
+FEW_SETS = 4  # of L1: a strip whose lines fall into so few evicts itself, and is cut into fewer rows
+SHARED_ROWS = 7  # of a task, where whole strips are too few for the threads; 3n + 1 rows waste nothing
 
 
 class Strips(Algorithm):

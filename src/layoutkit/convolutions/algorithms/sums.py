@@ -29,8 +29,8 @@ from .base import Algorithm, flops_per_second
 # The input that a block of rows spans: no less than the first, no more than what stays in L2 beside a filter panel.
 MIN_ROW_BLOCK_BYTES, MAX_ROW_BLOCK_BYTES = 96 << 10, 384 << 10
 PANEL_BYTES = 300 << 10  # of a filter panel, past which the sum is split by taps
-TILE_STEPS = 12  # what a tile's prologue and stores take, in steps of its sum
-TAP_STEPS = 1.5  # and what a tap takes
+TILE_STEPS = 12  # overhead of a tile, its prologue and stores, in steps of its sum
+TAP_STEPS = 1.5  # overhead of a tap, in the same
 
 
 def columns_of(p: ConvProblem) -> int:
@@ -40,7 +40,7 @@ def columns_of(p: ConvProblem) -> int:
 
 
 class _Sums(Algorithm):
-    """What both have in common: the estimate."""
+    """What both kinds share: parts of the estimate."""
 
     def work(self, p: ConvProblem, kernel: Kernel, rows: int, columns: int, waste: float) -> tuple[float, float]:
         """Seconds of the multiplications on one thread, with the lanes and rows that go empty; steps of a sum."""
@@ -83,7 +83,7 @@ class PixelSums(_Sums):
         waste = -(-columns // lanes) * lanes / columns if columns else 1.0
         seconds, steps = self.work(p, kernel, p.n * prod(p.out), columns, waste)
         vectors = max(1, -(-min(kernel.nr, columns) // lanes))
-        loads = 1 / kernel.mr + 1 / vectors  # for an FMA: more than one for every two take their time
+        loads = 1 / kernel.mr + 1 / vectors  # per FMA: above one for every two, loads limit the rate
         overhead = 1 + TILE_STEPS / max(1, steps) + TAP_STEPS / max(1, self.run_of(p))
         overhead *= 1 + 1.2 * max(0.0, loads - 0.58) + 1 / (kernel.mr * vectors)
         return (seconds * overhead + self.gathering(p)) / threads

@@ -18,14 +18,14 @@ from ..route import Arrays
 from .base import Algorithm, flops_per_second
 from .sums import TILE_STEPS, columns_of, padded_bias
 
-FEW_CHANNELS = 32  # of a sum that rounds little done directly
+FEW_CHANNELS = 32  # below so many, direct summation rounds far less than F(4,3)
 GROUP_PRODUCTS = 24 * 36  # products times tiles of a group
 FEW_TILES = 12  # a group of fewer leaves rows of the gemm tile empty
 BLOCK_CHANNELS = 128  # output channels of a block
 
-# Bytes a second: of a filter met in memory or in the last cache, of the transforms on one core.
+# Rates of reading the filter from memory and from the last-level cache, and of the transforms on one core.
 MEMORY_BYTES_PER_SECOND, CACHE_BYTES_PER_SECOND, L2_BYTES_PER_SECOND = 30e9, 35e9, 60e9
-PACK_RATIO = 0.7  # of a packed element, in reorders of one
+PACK_RATIO = 0.7  # cost of packing an element, in reorders of one
 
 
 class Winograd(Algorithm):
