@@ -89,8 +89,8 @@ static int panel(const lk_kernel *k, int w, int n0, int n1, int gap)
     enum { BYTES = 3 << 19 };
     static _Alignas(64) char src[BYTES], dst[BYTES], ready[BYTES], scratch[LK_PANEL_BYTES];
     lk_nest nest = {.width = w, .loops = 1, .tasks = 3, .n = {3}, .src = w, .dst = 64 + w};
-    nest.leaf = (lk_move){.n0 = n0, .n1 = n1, .s0 = w, .s1 = (n0 + 3) * w, .d0 = (n1 + gap) * w, .d1 = w};
-    nest.s[0] = n1 * nest.leaf.s1, nest.d[0] = n0 * nest.leaf.d0 + gap;
+    nest.tile = (lk_move){.n0 = n0, .n1 = n1, .s0 = w, .s1 = (n0 + 3) * w, .d0 = (n1 + gap) * w, .d1 = w};
+    nest.s[0] = n1 * nest.tile.s1, nest.d[0] = n0 * nest.tile.d0 + gap;
     if ((int64_t)(n0 * w + 128) * n1 > LK_PANEL_IN_BYTES || (64 + w) * n1 > LK_PANEL_OUT_BYTES) return 0;
     for (const lk_kernel *const *all = lk_all_kernels(); *all; all++)
         for (const lk_kernel *r = *all; r->name; r++)
@@ -100,8 +100,8 @@ static int panel(const lk_kernel *k, int w, int n0, int n1, int gap)
     for (int t = 0; t < 3; t++)
         for (int i = 0; i < n0; i++)
             for (int j = 0; j < n1; j++)
-                memcpy(ready + nest.dst + t * nest.d[0] + i * nest.leaf.d0 + j * w,
-                       src + nest.src + t * nest.s[0] + j * nest.leaf.s1 + i * w, (size_t)w);
+                memcpy(ready + nest.dst + t * nest.d[0] + i * nest.tile.d0 + j * w,
+                       src + nest.src + t * nest.s[0] + j * nest.tile.s1 + i * w, (size_t)w);
     ((lk_panel_fn)k->fn)(&nest, src, dst, 0, 3, scratch);
     return memcmp(dst, ready, sizeof dst) ? wrong(k, "wrong bytes") : 0;
 }

@@ -173,20 +173,20 @@ typedef struct {
 enum { LK_MAX_DIGITS = 1024 };
 typedef void (*lk_move_fn)(const lk_move *);
 
-/* A nest: `loops`, outermost first, around a leaf, one call of a kernel on elements of `width` bytes. Loop i has n[i]
+/* A nest: `loops`, outermost first, around a tile, one call of a kernel on elements of `width` bytes. Loop i has n[i]
  * steps of s[i] bytes in the source and d[i] in the destination; `src` and `dst` are the offsets of the first element.
  * The loops are flattened into one range of `tasks`, which threads share. */
 enum { LK_MAX_LOOPS = 32 };
 typedef struct {
     lk_move_fn fn;
-    lk_move leaf;
+    lk_move tile;
     int64_t src, dst, tasks;
     int width, loops;
     int64_t n[LK_MAX_LOOPS], s[LK_MAX_LOOPS], d[LK_MAX_LOOPS];
 } lk_nest;
 
 /* Tasks [task, end) of a nest around transposes, each moved as a panel, see panel.c. scratch: LK_PANEL_BYTES, aligned
- * to 64 bytes. A leaf fits if (n0 * width + 128) * n1 <= LK_PANEL_IN_BYTES and max(n0 * width, 64, width) * n1 <=
+ * to 64 bytes. A tile fits if (n0 * width + 128) * n1 <= LK_PANEL_IN_BYTES and max(n0 * width, 64, width) * n1 <=
  * LK_PANEL_OUT_BYTES. */
 enum { LK_PANEL_IN_BYTES = 192 << 10, LK_PANEL_OUT_BYTES = 192 << 10, LK_PANEL_TAILS_BYTES = 64 << 10 };
 enum { LK_PANEL_BYTES = 2 * LK_PANEL_IN_BYTES + LK_PANEL_OUT_BYTES + LK_PANEL_TAILS_BYTES + (8 << 10) };

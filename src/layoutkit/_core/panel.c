@@ -6,7 +6,7 @@
  * goes through these steps:
  *   fetch   prefetch the cache lines of the rows, in their order, PREFETCH_LINES lines before they are copied
  *   in      copy them to scratch, with a pitch between rows that uses all sets of the caches
- *   leaf    transpose a block of the panel, to the destination directly, or
+ *   tile    transpose a block of the panel, to the destination directly, or
  *   out     to scratch, and from there to the destination in whole cache lines, whatever its alignment
  * After each block as many lines of the next panel are prefetched and copied in as the block has: so loads from memory,
  * shuffles and stores overlap.
@@ -82,7 +82,7 @@ LK_INLINE void next_line(cursor *c, const shape *p, const lk_nest *nest, const c
 }
 
 /* Copies up to n lines of panel `task` to scratch, one prefetch per line: many prefetches at once would take the fill
- * buffers that the leaf's loads need. */
+ * buffers that the tile's loads need. */
 LK_INLINE void come_in(cursor *in, cursor *fetch, int64_t task, int64_t n, char *to, const shape *p,
                        const lk_nest *nest, const char *src, int64_t end)
 {
@@ -123,9 +123,9 @@ LK_INLINE void put(char *d, char *s, int64_t n, char *tail, int carried, int mor
 
 void LK_NAME(panel)(const lk_nest *nest, const char *src, char *dst, int64_t task, int64_t end, char *scratch)
 {
-    const lk_move *leaf = &nest->leaf;
-    const int64_t w = nest->width, n0 = leaf->n0, n1 = leaf->n1, run = n1 * w;
-    shape p = {leaf->valid ? leaf->valid : n1, n0 * w, leaf->s1, leaf->in1, leaf->out_s1, 0};
+    const lk_move *tile = &nest->tile;
+    const int64_t w = nest->width, n0 = tile->n0, n1 = tile->n1, run = n1 * w;
+    shape p = {tile->valid ? tile->valid : n1, n0 * w, tile->s1, tile->in1, tile->out_s1, 0};
     p.pitch = (p.bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES + LINE_BYTES;
     int64_t pitch = p.pitch;
     if (!p.in1 && p.s1 == p.bytes && p.bytes < PITCHED_BYTES) { /* the rows are one run of memory */
@@ -133,19 +133,19 @@ void LK_NAME(panel)(const lk_nest *nest, const char *src, char *dst, int64_t tas
         p.bytes *= p.rows;
         p.rows = 1;
     }
-    const int64_t lower = leaf->in0 ? leaf->in0 : n0, upper = n0 / lower;
+    const int64_t lower = tile->in0 ? tile->in0 : n0, upper = n0 / lower;
     int64_t cols = w < LINE_BYTES ? LINE_BYTES / w : 1, rows = n1;
     if (run <= LINE_BYTES)
         cols *= 1024 / LINE_BYTES;
-    else if (!leaf->valid)
+    else if (!tile->valid)
         rows = w < 2 ? LINE_BYTES : 32;
     if (cols > lower)
         cols = lower;
 
-    const int whole = upper > 1 && leaf->out_d0 == run; /* upper digits are one run of the destination */
-    const int follow = !whole && leaf->d0 == run;       /* columns are one run of the destination */
+    const int whole = upper > 1 && tile->out_d0 == run; /* upper digits are one run of the destination */
+    const int follow = !whole && tile->d0 == run;       /* columns are one run of the destination */
     const int64_t long_run = upper * run;
-    const int one = whole && leaf->d0 == long_run; /* the whole panel is */
+    const int one = whole && tile->d0 == long_run; /* the whole panel is */
     const int64_t string = one ? lower * long_run : whole ? long_run : follow ? lower * run : run;
     const int64_t strings = n0 * run / string;
     int64_t slot = whole ? long_run : run; /* pitch of destination rows in scratch */
@@ -172,21 +172,21 @@ void LK_NAME(panel)(const lk_nest *nest, const char *src, char *dst, int64_t tas
     for (char *d = dst + offset(nest, nest->d, task), *then; task < end; task++, d = then) {
         then = dst + offset(nest, nest->d, task + 1);
         const int more = carries && task + 1 < end && then == d + string;
-        const int aligned = ((intptr_t)d | leaf->d0 | leaf->out_d0 | run) % LINE_BYTES == 0;
+        const int aligned = ((intptr_t)d | tile->d0 | tile->out_d0 | run) % LINE_BYTES == 0;
         /* a short run would be little but its ends */
         const int direct = aligned || (!whole && !follow && !carried && !more && run < SHORT_BYTES);
-        lk_move m = *leaf;
+        lk_move m = *tile;
         m.in0 = m.in1 = 0;
         m.s1 = pitch;
         m.n0 = cols;
         m.prefetch_bytes = 0;
         m.stream = aligned;
-        m.d0 = direct ? leaf->d0 : slot;
+        m.d0 = direct ? tile->d0 : slot;
         for (int64_t u = 0; u < upper; u++) {
-            char *const d_u = d + u * leaf->out_d0;
+            char *const d_u = d + u * tile->out_d0;
             char *const tail = tails + (carries ? (follow ? u : u * lower) * LINE_BYTES : 0);
             for (int64_t i = 0, first = 0;;) { /* if `follow`: columns from `first` on wait in scratch */
-                char *const at = direct ? d_u + i * leaf->d0
+                char *const at = direct ? d_u + i * tile->d0
                                  : whole ? out + i * slot + u * run
                                          : out + (follow ? (i - first) * run : 0);
                 for (int64_t j = 0; j < n1; j += m.n1) {
@@ -205,7 +205,7 @@ void LK_NAME(panel)(const lk_nest *nest, const char *src, char *dst, int64_t tas
                     }
                 } else if (!direct && !whole) {
                     for (; first < reached; first++)
-                        put(d_u + first * leaf->d0, out + (first - i) * slot, run,
+                        put(d_u + first * tile->d0, out + (first - i) * slot, run,
                             tail + carries * first * LINE_BYTES, carried, more);
                 }
                 if (last)
@@ -217,7 +217,7 @@ void LK_NAME(panel)(const lk_nest *nest, const char *src, char *dst, int64_t tas
             put(d, out, string, tails, carried, more);
         else if (!direct && whole)
             for (int64_t i = 0; i < lower; i++)
-                put(d + i * leaf->d0, out + i * slot, string, tails + carries * i * LINE_BYTES, carried, more);
+                put(d + i * tile->d0, out + i * slot, string, tails + carries * i * LINE_BYTES, carried, more);
         come_in(&in, &fetch, task + 1, INT64_MAX, next, &p, nest, src, end);
         char *const swap = now;
         now = next;

@@ -95,7 +95,7 @@ cdef extern from "kernels.h" nogil:
         LK_MAX_DIGITS, LK_MAX_LOOPS, LK_PANEL_IN_BYTES, LK_PANEL_OUT_BYTES, LK_PANEL_BYTES, LK_STAGING_BYTES
     ctypedef struct lk_nest:
         lk_move_fn fn
-        lk_move leaf
+        lk_move tile
         int64_t src, dst, tasks
         int width, loops
         int64_t n[32]

@@ -1,4 +1,4 @@
-"""Executes a reorder: a list of rectangular loop nests, each around one leaf, a call of a kernel.
+"""Executes a reorder: a list of rectangular loop nests, each around one tile, a call of a kernel.
 
 The outer loops of a nest are flattened into one range that the threads share evenly. There is no barrier between nests,
 since they write disjoint elements. Nests of panels go through scratch memory, see panel.c.
@@ -46,8 +46,8 @@ cdef class Program:
 
     Parameters
     ----------
-    nests : sequence of (family, bits, loops, leaf, src_offset, dst_offset, prefetch_bytes, outer, valid)
-        `loops` and the two of `leaf` are (count, source stride, destination stride), strides in bytes. prefetch_bytes
+    nests : sequence of (family, bits, loops, tile, src_offset, dst_offset, prefetch_bytes, outer, valid)
+        `loops` and the two of `tile` are (count, source stride, destination stride), strides in bytes. prefetch_bytes
         is the prefetch distance, `outer` the upper digits (in0, out_d0, in1, out_s1) of lk_move.
     width : int
         Bytes of an element.
@@ -58,8 +58,8 @@ cdef class Program:
     panels : bool
         Transposes that fit are moved as panels.
     staging : (loops, bytes), optional
-        Each step of the loops makes one run of the destination, a slab (see slabs.py): the nests write it to a staging
-        buffer of so many bytes, which is then copied.
+        Each step of the loops makes one run of the destination: the nests write it to a staging buffer of so many
+        bytes, which is then copied. See reorders/staging.py.
     """
 
     def __cinit__(self, nests, int width, bytes pad, bint stream, bint panels=False, staging=None):
@@ -76,27 +76,27 @@ cdef class Program:
         self.panels = <lk_panel_fn *>calloc(max(1, self.count), sizeof(lk_panel_fn))
         if self.nests == NULL or self.panels == NULL:
             raise MemoryError(f"reorder: {self.count} loop nests")
-        for i, (family, bits, loops, leaf, src_offset, dst_offset, prefetch_bytes, outer, valid) in enumerate(nests):
+        for i, (family, bits, loops, tile, src_offset, dst_offset, prefetch_bytes, outer, valid) in enumerate(nests):
             nest = self.nests + i
             row = best_row(_FAMILY[family], f"x{bits}")
             nest.fn, nest.width = <lk_move_fn>row.fn, bits // 8
-            nest.leaf.n0, nest.leaf.s0, nest.leaf.d0 = leaf[0][:3]
-            nest.leaf.n1, nest.leaf.s1, nest.leaf.d1 = leaf[1][:3]
+            nest.tile.n0, nest.tile.s0, nest.tile.d0 = tile[0][:3]
+            nest.tile.n1, nest.tile.s1, nest.tile.d1 = tile[1][:3]
             nest.src, nest.dst = src_offset, dst_offset
-            nest.leaf.stream = stream
-            nest.leaf.prefetch_bytes, nest.leaf.valid, nest.leaf.pad = prefetch_bytes, valid, self.pad
-            nest.leaf.in0, nest.leaf.out_d0, nest.leaf.in1, nest.leaf.out_s1 = outer
+            nest.tile.stream = stream
+            nest.tile.prefetch_bytes, nest.tile.valid, nest.tile.pad = prefetch_bytes, valid, self.pad
+            nest.tile.in0, nest.tile.out_d0, nest.tile.in1, nest.tile.out_s1 = outer
             if family == "fill":
-                nest.leaf.src = self.pad
+                nest.tile.src = self.pad
             take_loops(nest, loops)
             if panels and family == "transpose" and fits_panel(nest):
                 self.panels[i] = <lk_panel_fn>best_row(LK_PANEL, "x8").fn
-            elif (nest.leaf.in0 and nest.leaf.n0 > LK_MAX_DIGITS) or (nest.leaf.in1 and nest.leaf.n1 > LK_MAX_DIGITS):
-                raise ValueError(f"reorder: a leaf of {leaf} in two digits, at most {LK_MAX_DIGITS}")
+            elif (nest.tile.in0 and nest.tile.n0 > LK_MAX_DIGITS) or (nest.tile.in1 and nest.tile.n1 > LK_MAX_DIGITS):
+                raise ValueError(f"reorder: a tile of {tile} in two digits, at most {LK_MAX_DIGITS}")
 
         for i in range(self.count):
             nest = self.nests + i
-            moved += <double>nest.tasks * nest.leaf.n0 * nest.leaf.n1 * nest.width
+            moved += <double>nest.tasks * nest.tile.n0 * nest.tile.n1 * nest.width
         if staging:
             if staging[1] > LK_STAGING_BYTES or panels:
                 raise ValueError(f"reorder: a staging buffer of {staging[1]} bytes{' and panels' * panels}, "
@@ -160,7 +160,7 @@ cdef class Program:
                 scratch = panel_scratch
                 self.panels[i](nest, src, dst, task, end, scratch + (-<uintptr_t>scratch & 63))
             else:
-                run_nest(nest, src, dst, task, end, nest.leaf.prefetch_bytes)
+                run_nest(nest, src, dst, task, end, nest.tile.prefetch_bytes)
         stream_end()
 
     cdef void staged_part(self, const char *src, char *dst, int64_t share, int64_t shares) noexcept nogil:
@@ -176,7 +176,7 @@ cdef class Program:
         while task < end:
             offsets(&self.staged, task, &s, &d)
             offsets(&self.staged, task + 1, &next_s, &next_d)
-            prefetch_bytes = next_s - s if task + 1 < self.staged.tasks else 0  # the source of the next slab
+            prefetch_bytes = next_s - s if task + 1 < self.staged.tasks else 0  # the source of what is staged next
             for i in range(self.count):
                 run_nest(self.nests + i, src + s, scratch, 0, self.nests[i].tasks, prefetch_bytes)
             m.src, m.dst = scratch, dst + d
@@ -288,7 +288,7 @@ cdef void offsets(const lk_nest *nest, int64_t task, int64_t *src, int64_t *dst)
 
 
 cdef bint fits_panel(const lk_nest *nest):
-    cdef const lk_move *m = &nest.leaf
+    cdef const lk_move *m = &nest.tile
     cdef int64_t w = nest.width
     return (
         m.s0 == m.d1 == w and (m.n0 * w + 128) * m.n1 <= LK_PANEL_IN_BYTES and max(64, w) * m.n1 <= LK_PANEL_OUT_BYTES
@@ -301,7 +301,7 @@ cdef void run_nest(const lk_nest *nest, const char *src, char *dst, int64_t task
     """Run tasks [task, end) of a nest."""
     cdef int64_t at[LK_MAX_LOOPS]
     cdef int64_t rest = task
-    cdef lk_move m = nest.leaf
+    cdef lk_move m = nest.tile
     cdef bint fill = m.src != NULL
     cdef int j
     m.dst, m.prefetch_bytes = dst + nest.dst, prefetch_bytes
