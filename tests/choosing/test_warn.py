@@ -27,7 +27,7 @@ SLOW = dict(groups=4, accuracy="strict", stride=2, padding=((2, 1), (1, 2)))
 
 @pytest.mark.parametrize("way", ["function", "object", "plan", "tensor", "workspace"])
 def test_a_slow_problem_is_told_where_it_was_asked_for(way):
-    x, w = np.ones((1, 132, 63, 63), np.float32), np.ones((4, 33, 5, 5), np.float32)
+    x, w = np.ones((1, 132, 64, 63), np.float32), np.ones((4, 33, 5, 5), np.float32)
     task._warned.clear()
     with using_isa(registry.isas()[-1]), warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
