@@ -10,6 +10,8 @@ from conftest import using_isa
 import layoutkit as lk
 from layoutkit import reference
 from layoutkit._core import registry
+from layoutkit.choosing.cache import plans
+from layoutkit.convolutions import task
 
 LAYOUTS = ["NCHW", "NHWC", "CHWN", "nChw8c", "nChw16c"]
 KINDS = {  # filter, attributes
@@ -116,6 +118,8 @@ def test_without_elements(layout, n, ic, oc, algorithm):
 
 
 def test_slow_ways_are_told_once():
+    task._warned.clear()
+    plans.clear()
     with using_isa(registry.isas()[-1]):
         w = np.ones((4, 33, 5, 5), np.float32)  # groups of 33 channels, an output channel each
         x = np.ones((1, 132, 63, 63), np.float32)

@@ -9,6 +9,7 @@ from conftest import using_isa
 
 import layoutkit as lk
 from layoutkit._core import registry
+from layoutkit.choosing.cache import plans
 from layoutkit.choosing.warn import warn
 from layoutkit.convolutions import task
 
@@ -29,6 +30,7 @@ SLOW = dict(groups=4, accuracy="strict", stride=2, padding=((2, 1), (1, 2)))
 def test_a_slow_problem_is_told_where_it_was_asked_for(way):
     x, w = np.ones((1, 132, 64, 63), np.float32), np.ones((4, 33, 5, 5), np.float32)
     task._warned.clear()
+    plans.clear()
     with using_isa(registry.isas()[-1]), warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         line = inspect.currentframe().f_lineno + 1
