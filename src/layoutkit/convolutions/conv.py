@@ -55,6 +55,7 @@ class _Conv:
         self._filter = Filter(f"conv{self.rank}d", self.rank, w, bias, **attributes)
         check_threads(threads)
         self._threads = threads
+        self._src_dtype, self._dst_dtype = self._filter.types.src, self._filter.types.dst
         # Filter and bias by instruction set and packing: vectors are of other lengths elsewhere.
         self._packed: dict[tuple[str, str], tuple[np.ndarray, np.ndarray | None]] = {}
         self._bound: dict = {}  # what a call's arrays look like -> what to run
@@ -92,9 +93,8 @@ class _Conv:
             if isinstance(x, Tensor):
                 return self._tensor(x, out, add, workspace, shape)
             x = as_array(x, f"{self._filter.what}: x")
-        dtypes = self._filter.types
-        if x.dtype != dtypes.src:
-            check_type(x, dtypes.src, f"{self._filter.what}: x")
+        if x.dtype is not self._src_dtype:
+            check_type(x, self._src_dtype, f"{self._filter.what}: x")
         if out is not None and type(out) is not np.ndarray:
             return self._onto(x, out, add, workspace, shape)
         if shape is not None:
@@ -109,11 +109,11 @@ class _Conv:
             self._bound[key] = bound
         run, w, bias, physical, y_shape = bound
         if out is None:
-            out = empty(physical, dtypes.dst, self._filter.what, x)
+            out = empty(physical, self._dst_dtype, self._filter.what, x)
         else:
             f = self._filter
             inputs = (x, f.w, f.bias) if self._once else (x,)  # a kept filter is our own
-            check_out(out, physical, dtypes.dst, inputs, f.what)
+            check_out(out, physical, self._dst_dtype, inputs, f.what)
         copied = False
         if add is not None:
             add, copied = residual(self._filter, add, out, y_shape)
