@@ -86,15 +86,17 @@ def call_of(kind: str, *problem) -> Callable[[], object] | None:
 
 def timed(call: Callable[[], object]) -> float:
     """Seconds of a call, the least of some timings."""
-    found = []
+    found: list[float] = []
     repeat = 1
-    for _ in range(ROUNDS + 1):
+    for i in range(ROUNDS + 1):
         start = time.thread_time()
         for _ in range(repeat):
             call()
-        found.append((time.thread_time() - start) / repeat)
-        if repeat == 1:
-            repeat += int(TURN / max(found.pop(), 1e-7))
+        seconds = (time.thread_time() - start) / repeat
+        if i:
+            found.append(seconds)
+        else:  # wakes everything up, and tells how many calls make a timing
+            repeat += int(TURN / max(seconds, 1e-7))
     return min(found)
 
 
