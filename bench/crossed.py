@@ -1,7 +1,8 @@
 """The Python modules that a first call goes through: ``python bench/crossed.py``.
 
-Of a first ``lk.conv2d`` and a first ``lk.reorder``: how many modules of the package run any code, and how often a call
-goes from a room to one above it (a climb), by the order of the rooms in pyproject.toml.
+Of a first ``lk.conv2d`` and a first ``lk.reorder``: how many modules of the package run any code, and between which
+modules calls go up, from a room to one above it by the order of pyproject.toml: all of them should be `choosing` asking
+a problem about itself.
 """
 
 from __future__ import annotations
@@ -29,27 +30,26 @@ def module_of(frame) -> str | None:
     return ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
 
 
-def crossed(call) -> tuple[list[str], int]:
-    """The modules that a call runs, in the order in which they are met, and its climbs."""
+def crossed(call) -> tuple[list[str], list[str]]:
+    """The modules that a call runs, in the order in which they are met, and the pairs between which it goes up."""
     met: dict[str, None] = {}
-    climbs = 0
+    up: dict[str, None] = {}
 
     def profile(frame, event, _):
-        nonlocal climbs
         if event != "call" or (callee := module_of(frame)) is None:
             return
         met[callee] = None
         caller = frame.f_back and module_of(frame.f_back)
         rooms = [name.partition(".")[0] for name in (caller or "", callee)]
         if all(room in ROOMS for room in rooms) and ROOMS.index(rooms[0]) < ROOMS.index(rooms[1]):
-            climbs += 1
+            up[f"{caller} > {callee}"] = None
 
     sys.setprofile(profile)
     try:
         call()
     finally:
         sys.setprofile(None)
-    return list(met), climbs
+    return list(met), list(up)
 
 
 def main() -> int:
@@ -58,8 +58,9 @@ def main() -> int:
         ("lk.reorder", lambda: lk.reorder(X, "NCHW", "NHWC", threads=1)),
         ("lk.conv2d", lambda: lk.conv2d(X, W, padding=1, threads=1)),
     ):
-        met, climbs = crossed(call)
-        print(f"{name}: {len(met)} modules, {climbs} climbs: {', '.join(met)}")
+        met, up = crossed(call)
+        print(f"{name}: {len(met)} modules: {', '.join(met)}")
+        print(f"  up: {', '.join(up) or 'never'}")
     return 0
 
 
