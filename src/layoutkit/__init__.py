@@ -9,7 +9,7 @@ The rooms, each of which imports only those before it: `formats`, `memory`, `cho
 `bench`; `_core`, the compiled half, stands beside them.
 """
 
-import sys
+import sys as _sys
 
 from . import winograd
 from .choosing.plan import SlowPathWarning, plan
@@ -61,4 +61,4 @@ __all__ = [
 ]  # fmt: skip
 
 for _module in (algebra, mace, torch_format):  # public modules, to be imported by their public names
-    sys.modules[f"{__name__}.{_module.__name__.rpartition('.')[2]}"] = _module
+    _sys.modules[f"{__name__}.{_module.__name__.rpartition('.')[2]}"] = _module

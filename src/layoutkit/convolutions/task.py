@@ -117,7 +117,8 @@ class ConvTask(Problem):
         if isinstance(found, str) or ACCURACIES.index(needed) <= ACCURACIES.index(self.problem.accuracy):
             return found
         name = f"{a.name} {a.variant}".strip()
-        return f"{name} is of accuracy {needed!r} here, {self.problem.accuracy!r} was asked for"
+        where = f"on {self.threads} thread{'s' * (self.threads > 1)}"
+        return f"{name} is of accuracy {needed!r} here {where}, {self.problem.accuracy!r} was asked for"
 
     def _build(self, native: ConvProblem, a: Algorithm, kernel: Kernel, arrays: Arrays | None = None) -> Runs:
         return a.route(self.problem, native, kernel, self.threads, arrays or contiguous(self.problem))
