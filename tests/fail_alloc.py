@@ -120,7 +120,8 @@ def main():
         if operation != a_layout or not ours
     ]
     for operation, known, ours in sweeps + [(a_table_that_is_read, True, False)]:
-        sweep(operation, known, ours, 100)  # what is made once, as the traceback's own modules
+        for _ in range(OURS_AGAIN if ours else 1):  # what is made once, as the traceback's own modules
+            sweep(operation, known, ours, MOST // 10 if operation is a_table_that_is_read else min(MOST, 1000))
         forget()
         operation()
         gc.collect()

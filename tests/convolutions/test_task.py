@@ -146,6 +146,7 @@ def test_strides_beyond_63_bits_are_refused():
             check_strides(p, far)
 
 
+@pytest.mark.filterwarnings("ignore:.*only slow ways")
 def test_slow_is_what_wastes_most_of_the_machine():
     with using_isa(registry.isas()[-1]):
         p = problem(c=132, o=4, k=5, groups=4, size=63, accuracy="strict")

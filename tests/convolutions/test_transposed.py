@@ -39,6 +39,7 @@ def problems(draw):
 
 @given(problems())
 @settings(max_examples=400, deadline=None)
+@pytest.mark.filterwarnings("ignore:.*only slow ways")  # which some that are drawn have
 def test_any_transposed(c):
     attributes = {k: c[k] for k in ("stride", "padding", "output_padding", "dilation")}
     out = [(n - 1) * s - sum(p) + d * (k - 1) + e + 1 for n, s, p, d, k, e in
