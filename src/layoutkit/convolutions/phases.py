@@ -11,7 +11,7 @@ all axes together write disjoint strided views of the output.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import gcd, prod
 from typing import NamedTuple
@@ -28,7 +28,7 @@ from .algorithms import AUTO
 from .algorithms.base import NATIVE
 from .epilogue import NOTHING, Epilogue
 from .geometry import channels_innermost
-from .problem import ConvProblem, Pairs
+from .problem import ConvProblem, Pairs, pads_text, sizes_text
 from .route import MOVE_BYTES_PER_SECOND, Arrays, Runs
 from .task import ConvTask, best_route
 from .types import F32, ConvTypes
@@ -108,15 +108,11 @@ class TransposedTask(Problem):
     @property
     def key(self) -> str:
         """The title of its plans; the cost table has only its convolutions."""
-
-        def x(values: Sequence[int]) -> str:
-            return "x".join(map(str, values))
-
-        pads = ",".join(f"{a}+{b}" for a, b in self.padding)
+        x = sizes_text
         return (
             f"conv_transpose n{self.n} c{self.ic} {x(self.size)} o{self.oc} {x(self.out)} k{x(self.kernel)} "
-            f"s{x(self.stride)} p{pads} d{x(self.dilation)} g{self.groups} {self.src}>{self.dst} {self.types.name} "
-            f"t{self.threads}"
+            f"s{x(self.stride)} p{pads_text(self.padding)} d{x(self.dilation)} g{self.groups} {self.src}>{self.dst} "
+            f"{self.types.name} t{self.threads}"
         )
 
     @property
@@ -188,11 +184,10 @@ class TransposedTask(Problem):
 
 
 def _convolutions(task: TransposedTask) -> tuple[Part, ...]:
-    before = (a for a, _ in task.padding)
-    axes = [phases(*axis) for axis in zip(task.size, task.kernel, task.stride, task.dilation, before, task.out)]
     found: list[Part] = []
     src, dst = task.native
-    for phase, (accuracy, zeros) in zip(itertools.product(*axes), task.allowed):
+    every_phase = phases_of(task.size, task.kernel, task.stride, task.dilation, task.padding, task.out)
+    for phase, (accuracy, zeros) in zip(every_phase, task.allowed):
         taps = tuple(a.taps or (0,) for a in phase)
         p = ConvProblem(
             task.n, task.ic, task.oc, task.size, tuple(map(len, taps)), (1,) * len(task.size),

@@ -127,11 +127,7 @@ class ConvProblem:
 
     def __str__(self) -> str:
         """The key that the cost table knows this problem by."""
-
-        def x(values: Sequence[int]) -> str:
-            return "x".join(map(str, values))
-
-        pads = ",".join(f"{a}+{b}" for a, b in self.padding)
+        x, pads = sizes_text, pads_text(self.padding)
         return (
             f"conv n{self.n} c{self.ic} {x(self.size)} o{self.oc} k{x(self.kernel)} s{x(self.stride)} "
             f"p{pads} d{x(self.dilation)} g{self.groups} {key(self.src)}>{key(self.dst)} {self.types.name} "
@@ -157,6 +153,16 @@ class ConvProblem:
         if not p.fits:
             raise ValueError(f"not a convolution: {text!r}; its numbers do not fit together")
         return p
+
+
+def sizes_text(values: Sequence[int]) -> str:
+    """Sizes as keys have them: 3x3."""
+    return "x".join(map(str, values))
+
+
+def pads_text(padding: Pairs) -> str:
+    """Padding as keys have it: 1+1,0+2."""
+    return ",".join(f"{before}+{after}" for before, after in padding)
 
 
 def per_axis(value, rank: int, what: str, least: int) -> tuple[int, ...]:

@@ -409,7 +409,7 @@ def _plan(
     array, src, what = held.array, held.layout, f"reorder {held.layout} -> {dst}"
     box, physical, _ = _place(call, src, dst, what)
     threads = useful_threads(array.itemsize * prod(physical), call.threads)
-    problem = ReorderProblem(src, dst, box.shape, array.itemsize, threads)
+    problem = ReorderProblem(src.dense, dst.dense, box.shape, array.itemsize, threads)  # as `bind` has it
     title, moved = problem.key, problem.work
     if numbers.change(array.dtype):
         t = types(array.dtype, dtype, what)
