@@ -329,7 +329,6 @@ STORE_NARROW(bf16)
 
 /* ---- tiles */
 
-#define MIN(a, b) ((a) < (b) ? (a) : (b))
 #define BITS 32
 #define REAL float
 #define FMA __builtin_fmaf

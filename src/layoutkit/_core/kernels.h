@@ -193,6 +193,38 @@ enum { LK_PANEL_BYTES = 2 * LK_PANEL_IN_BYTES + LK_PANEL_OUT_BYTES + LK_PANEL_TA
 enum { LK_STAGING_BYTES = 128 << 10 }; /* of a staging buffer: a run of the destination made there and then copied */
 typedef void (*lk_panel_fn)(const lk_nest *, const char *src, char *dst, int64_t task, int64_t end, char *scratch);
 
+/* A loop whose index has several digits, the lowest first: index i is at the sum of step[k] times digit k of i, bytes. */
+enum { LK_MAX_FUSED = 16 };
+typedef struct {
+    int digits;
+    int64_t count, n[LK_MAX_FUSED], step[LK_MAX_FUSED];
+} lk_fused_loop;
+
+/* Tasks [task, end) of fused transposes, see fused.c:
+ *
+ *   dst[to(i) + j*width] = src[i*width + from(j)]     i < columns.count, j < rows.count
+ *
+ * Columns are contiguous in the source, rows in the destination, however many digits they have: to(i) and from(j) are
+ * those of the two loops. The loops of the nest are around that; its tile says only whether to stream. A task is `unit`
+ * rows of a panel of `panel` columns; those of one panel follow one another. scratch: LK_FUSED_BYTES, aligned to 64. */
+typedef struct {
+    lk_fused_loop columns, rows;
+    int64_t valid; /* if not 0, only the first `valid` columns of every columns.n[0] exist */
+    int64_t panel, unit;
+} lk_fused;
+enum { LK_MAX_FUSED_PANEL = 1024, LK_FUSED_BYTES = 2 * LK_MAX_FUSED_PANEL * 64 };
+typedef void (*lk_fused_fn)(const lk_nest *, const lk_fused *, const char *src, char *dst, int64_t task, int64_t end,
+                            char *scratch);
+
+/* Tasks of joined transposes, see joined.c: columns follow one another in the destination, to(i) = i * rows.count *
+ * width. A task is `unit` columns. rows.count is at most LK_MAX_JOINED_ROWS, `panel` is not read. scratch: 
+ * LK_JOINED_BYTES, aligned to 64 bytes, for rows of at most LK_MAX_JOINED_RUN_BYTES together. */
+enum { LK_MAX_JOINED_ROWS = 1024, LK_MAX_JOINED_RUN_BYTES = 2048, LK_JOINED_BYTES = 64 * LK_MAX_JOINED_RUN_BYTES + 8192 };
+
+/* Tasks of runs, see runs.c: those of columns.count bytes follow one another in the destination. A task is `unit` of
+ * them; `panel` is not read. A run has at least LK_MIN_RUN_BYTES. scratch: LK_RUNS_BYTES, aligned to 64 bytes. */
+enum { LK_MIN_RUN_BYTES = 64, LK_RUNS_BYTES = 8192 };
+
 /* The transforms of Winograd, tile by tile. F(m x m, 3 x 3) has n x n products, n = m + 2; 1 x m tiles are transformed
  * along the width only. The points are 0, +-p[0], +-p[1], .., infinity. The table `k`, derived in winograd.py, holds
  *   e[0..P-1]                      coefficients of the product of all (x^2 - p^2), P pairs, without the leading 1
@@ -281,7 +313,8 @@ typedef double (*lk_peak_fn)(int64_t n);
 /* The families: enumerators and names. */
 #define LK_FAMILIES(X) \
     X(GEMM, gemm) X(DEPTHWISE, depthwise) X(STRIPS, strips) X(EPILOGUE, epilogue) X(COPY, copy) X(TRANSPOSE, transpose) \
-    X(GATHER, gather) X(FILL, fill) X(PANEL, panel) X(CONVERT, convert) X(PEAK, peak) X(WINOGRAD_IN, winograd_in) \
+    X(GATHER, gather) X(FILL, fill) X(PANEL, panel) X(FUSED, fused) X(JOINED, joined) X(RUNS, runs) \
+    X(CONVERT, convert) X(PEAK, peak) X(WINOGRAD_IN, winograd_in) \
     X(WINOGRAD_OUT, winograd_out) X(WINOGRAD_FILTER, winograd_filter) X(EXTENT, extent)
 enum { LK_FAMILIES(LK_ENUMERATOR) LK_FAMILY_COUNT };
 

@@ -40,8 +40,6 @@ void LK_NAME(copy_x8)(const lk_move *m)
     }
 }
 
-#define MIN(a, b) ((a) < (b) ? (a) : (b))
-#define LOG2(n) (31 - __builtin_clz(n))
 #if LK_VB > 16
 typedef long long vl __attribute__((vector_size(LK_VB)));
 

@@ -103,6 +103,23 @@ cdef extern from "kernels.h" nogil:
         int64_t d[32]
     ctypedef void (*lk_panel_fn)(const lk_nest *, const char *, char *, int64_t, int64_t, char *) noexcept nogil
 
+    enum:
+        LK_MAX_FUSED
+        LK_MAX_FUSED_PANEL
+        LK_MAX_JOINED_ROWS
+        LK_MAX_JOINED_RUN_BYTES
+        LK_MIN_RUN_BYTES
+    ctypedef struct lk_fused_loop:
+        int digits
+        int64_t count
+        int64_t n[16]
+        int64_t step[16]
+    ctypedef struct lk_fused:
+        lk_fused_loop columns, rows
+        int64_t valid, panel, unit
+    ctypedef void (*lk_fused_fn)(const lk_nest *, const lk_fused *, const char *, char *, int64_t, int64_t,
+                                 char *) noexcept nogil
+
     ctypedef struct lk_winograd_in:
         const char *src
         int64_t row, col
@@ -157,7 +174,7 @@ cdef extern from "kernels.h" nogil:
     ctypedef double (*lk_peak_fn)(int64_t) noexcept nogil
 
     enum:
-        LK_GEMM, LK_DEPTHWISE, LK_STRIPS, LK_EPILOGUE, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_PANEL, LK_CONVERT,
+        LK_GEMM, LK_DEPTHWISE, LK_STRIPS, LK_EPILOGUE, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_PANEL, LK_FUSED, LK_JOINED, LK_RUNS, LK_CONVERT,
         LK_PEAK, LK_WINOGRAD_IN, LK_WINOGRAD_OUT, LK_WINOGRAD_FILTER, LK_EXTENT, LK_FAMILY_COUNT, LK_ISA_COUNT
         LK_F32, LK_F64, LK_F16, LK_BF16, LK_S32, LK_S8, LK_U8
 

@@ -1,11 +1,13 @@
 from libc.stdint cimport int64_t
 
-from .registry cimport lk_move_fn, lk_nest, lk_panel_fn
+from .registry cimport lk_fused, lk_fused_fn, lk_move_fn, lk_nest, lk_panel_fn
 
 
 cdef class Program:
     cdef lk_nest *nests
     cdef lk_panel_fn *panels  # of each nest; NULL: it is moved tile by tile
+    cdef lk_fused *fused      # of each nest, where it is of fused transposes
+    cdef lk_fused_fn *fused_kernels  # or NULL
     cdef int count
     cdef lk_nest staged         # loops over the runs of the destination that are made in the staging buffer
     cdef int64_t staging_bytes  # size of the staging buffer; 0: nests write to the destination

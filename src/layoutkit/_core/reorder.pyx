@@ -14,8 +14,10 @@ from numpy cimport PyArray_CheckExact, PyArray_DATA, PyArray_ISWRITEABLE, import
 
 from .pace cimport Pace, done, pace_of
 from .registry cimport (
-    LK_COPY, LK_FILL, LK_GATHER, LK_MAX_DIGITS, LK_MAX_LOOPS, LK_PANEL, LK_PANEL_BYTES, LK_PANEL_IN_BYTES,
-    LK_PANEL_OUT_BYTES, LK_STAGING_BYTES, LK_TRANSPOSE, best_row, lk_kernel, lk_move, lk_move_fn, lk_nest, lk_panel_fn
+    LK_COPY, LK_FILL, LK_FUSED, LK_GATHER, LK_JOINED, LK_MAX_DIGITS, LK_MAX_FUSED, LK_MAX_FUSED_PANEL, LK_MAX_JOINED_ROWS,
+    LK_MAX_JOINED_RUN_BYTES, LK_MAX_LOOPS, LK_MIN_RUN_BYTES, LK_PANEL,
+    LK_PANEL_BYTES, LK_PANEL_IN_BYTES, LK_PANEL_OUT_BYTES, LK_RUNS, LK_STAGING_BYTES, LK_TRANSPOSE, best_row, lk_fused,
+    lk_fused_fn, lk_fused_loop, lk_kernel, lk_move, lk_move_fn, lk_nest, lk_panel_fn,
 )
 from .team cimport team
 
@@ -33,7 +35,8 @@ cdef extern from * nogil:
 cdef enum:
     CHUNK_BYTES = 64 << 20  # moved between checks for signals: at worst a tenth of a second, into new pages
 
-_FAMILY = {"copy": LK_COPY, "transpose": LK_TRANSPOSE, "gather": LK_GATHER, "fill": LK_FILL}
+_FAMILY = {"copy": LK_COPY, "transpose": LK_TRANSPOSE, "gather": LK_GATHER, "fill": LK_FILL, "fused": LK_FUSED,
+           "joined": LK_JOINED, "runs": LK_RUNS}
 
 
 def address(ndarray array):
@@ -46,9 +49,10 @@ cdef class Program:
 
     Parameters
     ----------
-    nests : sequence of (family, bits, loops, tile, src_offset, dst_offset, prefetch_bytes, outer, valid)
+    nests : sequence of (family, bits, loops, tile, src_offset, dst_offset, prefetch_bytes, outer, valid, fused)
         `loops` and the two of `tile` are (count, source stride, destination stride), strides in bytes. prefetch_bytes
-        is the prefetch distance, `outer` the upper digits (in0, out_d0, in1, out_s1) of lk_move.
+        is the prefetch distance, `outer` the upper digits (in0, out_d0, in1, out_s1) of lk_move. fused: the digits
+        (count, step) of columns and rows, and further fields of lk_fused.
     width : int
         Bytes of an element.
     pad : bytes
@@ -74,9 +78,12 @@ cdef class Program:
         self.count = len(nests)
         self.nests = <lk_nest *>calloc(max(1, self.count), sizeof(lk_nest))
         self.panels = <lk_panel_fn *>calloc(max(1, self.count), sizeof(lk_panel_fn))
-        if self.nests == NULL or self.panels == NULL:
+        self.fused = <lk_fused *>calloc(max(1, self.count), sizeof(lk_fused))
+        self.fused_kernels = <lk_fused_fn *>calloc(max(1, self.count), sizeof(lk_fused_fn))
+        if self.nests == NULL or self.panels == NULL or self.fused == NULL or self.fused_kernels == NULL:
             raise MemoryError(f"reorder: {self.count} loop nests")
-        for i, (family, bits, loops, tile, src_offset, dst_offset, prefetch_bytes, outer, valid) in enumerate(nests):
+        for i, nest_of in enumerate(nests):
+            family, bits, loops, tile, src_offset, dst_offset, prefetch_bytes, outer, valid, fused = nest_of
             nest = self.nests + i
             row = best_row(_FAMILY[family], f"x{bits}")
             nest.fn, nest.width = <lk_move_fn>row.fn, bits // 8
@@ -89,14 +96,17 @@ cdef class Program:
             if family == "fill":
                 nest.tile.src = self.pad
             take_loops(nest, loops)
-            if panels and family == "transpose" and fits_panel(nest):
+            if fused:
+                self.fused_kernels[i] = <lk_fused_fn>row.fn
+                take_fused(self.fused + i, nest, fused, family)
+            elif panels and family == "transpose" and fits_panel(nest):
                 self.panels[i] = <lk_panel_fn>best_row(LK_PANEL, "x8").fn
             elif (nest.tile.in0 and nest.tile.n0 > LK_MAX_DIGITS) or (nest.tile.in1 and nest.tile.n1 > LK_MAX_DIGITS):
                 raise ValueError(f"reorder: a tile of {tile} in two digits, at most {LK_MAX_DIGITS}")
 
         for i in range(self.count):
             nest = self.nests + i
-            moved += <double>nest.tasks * nest.tile.n0 * nest.tile.n1 * nest.width
+            moved += <double>steps(nest) * nest.tile.n0 * nest.tile.n1 * nest.width
         if staging:
             if staging[1] > LK_STAGING_BYTES or panels:
                 raise ValueError(f"reorder: a staging buffer of {staging[1]} bytes{' and panels' * panels}, "
@@ -109,6 +119,8 @@ cdef class Program:
     def __dealloc__(self):
         free(self.nests)
         free(self.panels)
+        free(self.fused)
+        free(self.fused_kernels)
 
     def __call__(self, ndarray src, ndarray dst, int threads):
         """Move `src` to `dst`, arrays of the strides that this was planned for."""
@@ -156,9 +168,13 @@ cdef class Program:
             task, end = nest.tasks * share // shares, nest.tasks * (share + 1) // shares
             if task == end:
                 continue
-            if self.panels[i] != NULL:
+            if self.panels[i] != NULL or self.fused_kernels[i] != NULL:
                 scratch = panel_scratch
-                self.panels[i](nest, src, dst, task, end, scratch + (-<uintptr_t>scratch & 63))
+                scratch += -<uintptr_t>scratch & 63
+            if self.panels[i] != NULL:
+                self.panels[i](nest, src, dst, task, end, scratch)
+            elif self.fused_kernels[i] != NULL:
+                self.fused_kernels[i](nest, self.fused + i, src, dst, task, end, scratch)
             else:
                 run_nest(nest, src, dst, task, end, nest.tile.prefetch_bytes)
         stream_end()
@@ -275,6 +291,48 @@ cdef take_loops(lk_nest *nest, loops):
     for j, (n, s, d, *_) in enumerate(loops):
         nest.n[j], nest.s[j], nest.d[j] = n, s, d
         nest.tasks *= n
+
+
+cdef double steps(const lk_nest *nest):
+    """Steps of the loops of a nest."""
+    cdef double n = 1
+    for j in range(nest.loops):
+        n *= nest.n[j]
+    return n
+
+
+cdef take_fused(lk_fused *f, lk_nest *nest, fused, family):
+    """Take the digits of a fused or joined transpose; its tasks are parts of panels, or of columns."""
+    columns, rows, f.valid, f.panel, f.unit = fused
+    take_digits(&f.columns, columns)
+    take_digits(&f.rows, rows)
+    if f.valid:
+        f.columns.count -= f.columns.n[0] - f.valid
+    if f.unit <= 0:
+        raise ValueError(f"reorder: tasks of {f.unit} rows or columns")
+    if family == "runs":
+        if f.columns.count < LK_MIN_RUN_BYTES:
+            raise ValueError(f"reorder: runs of {f.columns.count} bytes, expected at least {LK_MIN_RUN_BYTES}")
+        nest.tasks *= (f.rows.count + f.unit - 1) // f.unit
+        return
+    if family == "joined":
+        run = f.rows.count * nest.width
+        if f.rows.count > LK_MAX_JOINED_ROWS or run > LK_MAX_JOINED_RUN_BYTES or f.columns.step[0] != run:
+            raise ValueError(f"reorder: joined columns of {run} bytes, {f.columns.step[0]} apart")
+        nest.tasks *= (f.columns.count + f.unit - 1) // f.unit
+        return
+    if not 0 < f.panel <= LK_MAX_FUSED_PANEL:
+        raise ValueError(f"reorder: panels of {f.panel} columns, expected at most {LK_MAX_FUSED_PANEL}")
+    nest.tasks *= ((f.columns.count + f.panel - 1) // f.panel) * ((f.rows.count + f.unit - 1) // f.unit)
+
+
+cdef take_digits(lk_fused_loop *loop, digits):
+    if not 0 < len(digits) <= LK_MAX_FUSED:
+        raise ValueError(f"reorder: a loop of {len(digits)} digits, expected 1 to {LK_MAX_FUSED}")
+    loop.digits, loop.count = len(digits), 1
+    for k, (n, step) in enumerate(digits):
+        loop.n[k], loop.step[k] = n, step
+        loop.count *= n
 
 
 cdef void offsets(const lk_nest *nest, int64_t task, int64_t *src, int64_t *dst) noexcept nogil:

@@ -130,6 +130,28 @@ LK_INLINE void shifted_end(const lk_shifted *l)
 }
 #endif
 
+/* The vector that begins `phase` bytes before `now`, which follows `before`. */
+LK_INLINE vi shifted(vi before, vi now, int phase)
+{
+#if LK_VB > 16
+    const int at = LK_LANES - (phase + 3) / 4, bits = 8 * (-phase & 3);
+    vi order;
+    for (int i = 0; i < LK_LANES; i++)
+        order[i] = at + i;
+    const vi low = __builtin_shuffle(before, now, order);
+    if (!bits)
+        return low;
+    typedef uint32_t vu __attribute__((vector_size(LK_VB)));
+    const vi high = __builtin_shuffle(before, now, order + 1);
+    return (vi)((vu)low >> bits | (vu)high << (32 - bits));
+#else
+    char both[2 * LK_VB] __attribute__((aligned(LK_VB)));
+    memcpy(both, &before, LK_VB);
+    memcpy(both + LK_VB, &now, LK_VB);
+    return *(const vi *)(both + LK_VB - phase);
+#endif
+}
+
 LK_INLINE void stream_end(void)
 {
 #ifdef __SSE2__

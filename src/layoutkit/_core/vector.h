@@ -11,6 +11,9 @@
 #endif
 #define LK_LANES (LK_VB / 4)
 
+#define MIN(a, b) ((a) < (b) ? (a) : (b))
+#define LOG2(n) (31 - __builtin_clz(n))
+
 #include <stdint.h>
 
 /* Callers' arrays are aligned only to their elements. */

@@ -23,6 +23,12 @@ def of_nests(nests: Iterable[Nest]) -> tuple[Span, Span]:
 def _of_nest(nest: Nest) -> tuple[Span, Span]:
     width = nest.bits // 8
     first, second = nest.tile
+    if nest.fused:
+        f = nest.fused
+        columns = ((f.valid or f.columns[0][0], f.columns[0][1]), *f.columns[1:])
+        read = spans.of_steps([(first.n, width), *f.rows, *((x.n, x.src) for x in nest.loops)], width)
+        written = spans.of_steps([*columns, (second.n, second.dst), *((x.n, x.dst) for x in nest.loops)], width)
+        return read.at(nest.src), written.at(nest.dst)
     in0, out_d0, in1, out_s1 = nest.outer
     loops = [(x.n, x.dst) for x in nest.loops]
     written = spans.of_steps([*loops, (second.n, second.dst)], width)

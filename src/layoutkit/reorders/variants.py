@@ -24,6 +24,10 @@ class Variant(NamedTuple):
         b = self.blocking
         if self.staged:
             return "slabs"
+        if b.fused and not b.dst_run:
+            return "joined"
+        if b.fused:
+            return f"fused x{b.src_run}"
         if b.panel:
             return f"panels x{b.dst_run}{' by destination' * (b.order == 2)}"
         runs = f"{b.src_run or 'all'}x{b.dst_run or 'all'}"
@@ -47,9 +51,12 @@ _PANELS = (
     Blocking(0, 1024, False, 1, True),
     Blocking(0, 256, False, 2, True),
 )
+_FUSED = tuple(Blocking(run, 16384, False, 1, fused=True) for run in (64, 256, 1024))
 VARIANTS = {
     v.name: v
     for v in (
+        *(Variant(True, b) for b in _FUSED),
+        Variant(True, Blocking(0, 0, False, 2, fused=True)),
         *(Variant(stream, b) for stream in (False, True) for b in _BLOCKINGS),
         *(Variant(True, b) for b in _PANELS),
         Variant(True, Blocking(0, 64, False, 1), staged=True),

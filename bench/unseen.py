@@ -1,0 +1,143 @@
+"""Reorders that nobody tuned: ``python bench/unseen.py [--seed N] [--count 60] [--threads 1] [--exhaustive]``.
+
+Problems are drawn with a fresh seed unless one is given. Distribution: 30 to 70 MB (log-uniform) of elements of 4 bytes
+(two thirds), 1, 2 or 8; three to five dimensions, each extent log-uniform from 2 to 400 and then scaled so that the
+bytes fit; source and destination differ in their order of dimensions or in their blocks. A fifth have 3, 20, 24 or 100
+channels. Layouts: random permutations (half), named formats (a quarter), random blocks of 4, 8 or 16 on one or two
+dimensions (a quarter).
+
+Each problem runs by what a fresh installation picks, in turns with a copy of as many bytes as source and destination
+have on average, the better of memcpy and streaming stores; a share is copy time over reorder time, least of the rounds
+each. With `--exhaustive` every candidate runs as well, and the pick's time over the best one's is told. With `--peers`
+numpy (assignment of the transposed view) and torch, if it is there, run in the same turns where they can do the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import random
+import sys
+import tempfile
+import time
+
+os.environ.setdefault("LAYOUTKIT_CACHE_DIR", tempfile.mkdtemp())
+
+import numpy as np
+
+import layoutkit as lk
+from layoutkit._core import machine
+from layoutkit.choosing.best import choices
+from layoutkit.memory.arrays import contiguous_strides, empty
+from layoutkit.reorders.box import Box
+from layoutkit.reorders.problem import ReorderProblem
+from layoutkit.reorders.program import Transfer, program
+
+NAMED = {3: ("NCW", "NWC", "nCw16c", "WNC"), 4: ("NCHW", "NHWC", "CHWN", "HWCN", "nChw8c", "nChw16c"),
+         5: ("NCDHW", "NDHWC", "nCdhw8c", "nCdhw16c")}  # fmt: skip
+ABANDON = 3.0  # candidates that take so many times the best are not timed again
+
+
+def drawn(rng: random.Random) -> tuple[lk.Layout, lk.Layout, tuple[int, ...], int]:
+    """Source, destination, logical shape and bytes of an element."""
+    while True:
+        rank, width = rng.choice((3, 4, 4, 4, 5)), rng.choice((4, 4, 4, 4, 1, 2, 8)[: 7])
+        sizes = [math.exp(rng.uniform(math.log(2), math.log(400))) for _ in range(rank)]
+        few = rng.random() < 0.2
+        if few:
+            sizes[1] = rng.choice((3, 20, 24, 100))
+        target = math.exp(rng.uniform(math.log(30e6), math.log(70e6))) / width
+        free = [d for d in range(rank) if not (few and d == 1)]
+        scale = (target / math.prod(sizes)) ** (1 / len(free))
+        shape = tuple(max(1, round(n * scale)) if d in free else int(n) for d, n in enumerate(sizes))
+        src, dst = _layout(rng, rank), _layout(rng, rank)
+        stored = max(math.prod(x.physical_shape(shape)) for x in (src, dst)) * width
+        if 25e6 < math.prod(shape) * width < 80e6 and stored < 90e6 and not lk.is_view(src, dst, shape):
+            return src, dst, shape, width
+
+
+def _layout(rng: random.Random, rank: int) -> lk.Layout:
+    which = rng.random()
+    if which < 0.25:
+        return lk.Layout(rng.choice(NAMED[rank]))
+    order = rng.sample("abcde"[:rank], rank)
+    if which < 0.75:
+        return lk.Layout("".join(order))
+    blocked = rng.sample(order, rng.choice((1, 1, 2)))
+    outer = "".join(d.upper() if d in blocked else d for d in order)
+    return lk.Layout(outer + "".join(f"{rng.choice((4, 8, 16))}{d}" for d in blocked))
+
+
+def touched(shape, width: int) -> np.ndarray:
+    """A contiguous aligned array whose pages exist."""
+    array = empty(shape, np.dtype(f"u{width}"), "bench")
+    array[...] = 1
+    return array
+
+
+def judged(problem, threads: int, rounds: int, exhaustive: bool) -> dict:
+    """The share of a problem, and the pick's time over the best candidate's."""
+    src, dst, shape, width = problem
+    x, y = touched(src.physical_shape(shape), width), touched(dst.physical_shape(shape), width)
+    n = (x.nbytes + y.nbytes) // 2
+    a, b = touched((n,), 1), touched((n,), 1)
+    asked = ReorderProblem(src, dst, shape, width, threads)
+    strides = [contiguous_strides(layout, shape, width) for layout in (src, dst)]
+    transfer = Transfer(src, dst, width, *strides, Box.all_of(shape))
+    found = choices(asked)
+    names = [c.candidate.name for c in found] if exhaustive else [found[0].candidate.name]
+    moves = {name: program(transfer, name, bytes(width)) for name in names}
+    best, copy = dict.fromkeys(names, math.inf), math.inf
+    for _ in range(rounds):
+        copy = min(copy, *(machine.copy(a, b, threads, stream) for stream in (False, True)))
+        for name, move in moves.items():
+            if best[name] < math.inf and best[name] > ABANDON * min(best.values()) and name != names[0]:
+                continue
+            start = time.perf_counter()
+            move(x, y, threads)
+            best[name] = min(best[name], time.perf_counter() - start)
+    winner = min(best, key=lambda name: best[name])
+    return {"problem": str(asked), "share": copy / best[names[0]], "best": copy / best[winner], "pick": names[0],
+            "winner": winner, "candidates": {k: copy / v for k, v in best.items()}}  # fmt: skip
+
+
+def geomean(values) -> float:
+    """Geometric mean."""
+    values = list(values)
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
+def main(argv=None) -> int:
+    """Run; returns the exit code."""
+    p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    p.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31))
+    p.add_argument("--count", type=int, default=60)
+    p.add_argument("--threads", type=int, default=1)
+    p.add_argument("--rounds", type=int, default=5)
+    p.add_argument("--exhaustive", action="store_true", help="time every candidate")
+    p.add_argument("--json", metavar="FILE")
+    args = p.parse_args(argv)
+    rng = random.Random(args.seed)
+    rows = []
+    for _ in range(args.count):
+        row = judged(drawn(rng), args.threads, args.rounds, args.exhaustive)
+        rows.append(row)
+        told = f", best {row['best']:.2f} by {row['winner']}" if args.exhaustive else ""
+        print(f"{row['problem']:<60} {row['share']:.2f} by {row['pick']}{told}", flush=True)
+    shares = [r["share"] for r in rows]
+    print(f"{len(rows)} reorders, seed {args.seed}, {args.threads} thread(s): {geomean(shares):.2f} of a copy, "
+          f"least {min(shares):.2f}")  # fmt: skip
+    if args.exhaustive:
+        lost = [r["best"] / r["share"] for r in rows]
+        print(f"best of all candidates {geomean(r['best'] for r in rows):.2f}, least {min(r['best'] for r in rows):.2f}; "
+              f"the pick takes {geomean(lost):.2f} of the best one's time, {max(lost):.2f} at most")  # fmt: skip
+    if args.json:
+        with open(args.json, "w", encoding="utf-8") as f:
+            json.dump(rows, f, indent=1)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

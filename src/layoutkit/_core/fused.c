@@ -1,0 +1,122 @@
+/* Fused transposes: both loops of a transpose may have several digits, so that short or odd dimensions do not end a run.
+ *
+ *   dst[to(i) + j*width] = src[i*width + from(j)]
+ *
+ * The destination of a column is one long run of memory. It is written in blocks of rows, LINES cache lines of every
+ * column of a panel at a time, from registers: N rows of N elements are loaded, transposed and stored as whole aligned
+ * vectors. While a block is moved, the rows of a later one are prefetched: those that are at least AHEAD_BYTES ahead.
+ *
+ * Where columns begin at different places of their vectors, each stored vector is shuffled from the last two that the
+ * column got; `before` has the one before, in scratch. So only the two ends of a run are stores of partial vectors, and
+ * where a column ends in the vector in which the next one begins, that is stored once, too.
+ *
+ * Edges: the last tile of columns is shifted back to end at the edge, and what it overlaps is not stored again; with
+ * fewer than N columns, or at the ends of a run, tiles are partial.
+ */
+#include "fused.h"
+#include "stream.h"
+
+#include <string.h>
+
+enum { LINES = 2, LINE_BYTES = 64, AHEAD_BYTES = 8192, RING = 8 };
+enum { STORE, STREAM, SHIFT }; /* how vectors are stored: anywhere, aligned and streamed, or shuffled before that */
+
+#define NOWHERE INT64_MIN
+
+/* Where the columns from `first` on go. */
+LK_INLINE void places(const lk_fused *f, int64_t first, int count, int64_t *to)
+{
+    walk w = walk_to(&f->columns, first);
+    walk_on(&f->columns, &w, to, count);
+    if (f->valid)
+        for (int i = 0; i < count; i++)
+            if ((first + i) % f->columns.n[0] >= f->valid)
+                to[i] = NOWHERE;
+}
+
+/* Columns that are moved together. */
+typedef struct {
+    char *dst;         /* where the first row of the run goes */
+    const int64_t *to; /* of the columns */
+    int cols;
+    int64_t bytes; /* of the run */
+    int follow;    /* a column begins where the one before ends */
+    char *before;  /* SHIFT: a vector per column, the one stored last; and the first one if columns follow */
+    char *heads;
+} panel;
+
+/* The bits of the places of columns in their vectors: 0 if all begin with a vector. */
+LK_INLINE int64_t phases_of(const panel *p)
+{
+    int64_t bits = 0;
+    for (int i = 0; i < p->cols; i++)
+        bits |= p->to[i] == NOWHERE ? 0 : (intptr_t)p->dst + p->to[i];
+    return bits & (LK_VB - 1);
+}
+
+LK_INLINE int follows(const panel *p)
+{
+    int yes = p->bytes > LINES * LINE_BYTES; /* so that all heads are there before the first column ends */
+    for (int i = 1; i < p->cols; i++)
+        yes &= p->to[i - 1] != NOWHERE && p->to[i] == p->to[i - 1] + p->bytes;
+    return yes;
+}
+
+/* A walk over the blocks of rows of tasks: rows [j, j + count) of a panel whose columns begin with `column`, in a step of
+ * the nest's loops. A run are rows [first, stop) of one panel. */
+typedef struct {
+    int64_t task, step, column, first, stop, j;
+    int count, begins, ends;
+    walk rows;
+} blocks;
+
+LK_INLINE int next_block(blocks *b, const lk_nest *nest, const lk_fused *f, int64_t end, int most)
+{
+    (void)nest;
+    b->j += b->count;
+    b->begins = b->j == b->stop;
+    if (b->begins) {
+        if (b->task == end)
+            return 0;
+        const int64_t units = (f->rows.count + f->unit - 1) / f->unit;
+        const int64_t panels = (f->columns.count + f->panel - 1) / f->panel;
+        const int64_t unit = b->task % units, last = MIN(units, unit + end - b->task);
+        b->column = b->task / units % panels * f->panel;
+        b->step = b->task / units / panels;
+        b->first = b->j = unit * f->unit;
+        b->stop = MIN(f->rows.count, last * f->unit);
+        b->task += last - unit;
+    }
+    b->count = (int)MIN(most, b->stop - b->j);
+    b->ends = b->j + b->count == b->stop;
+    return 1;
+}
+
+/* The addresses of the rows of a block in its first column; rows that it lacks are those of its last one. */
+LK_INLINE void rows_of(blocks *b, const lk_nest *nest, const lk_fused *f, const char *src, int width, int most,
+                       const char **from)
+{
+    int64_t offsets[LINES * LINE_BYTES];
+    if (b->begins)
+        b->rows = walk_to(&f->rows, b->j);
+    walk_on(&f->rows, &b->rows, offsets, b->count);
+    src += nest->src + offset(nest, nest->s, b->step) + b->column * width;
+    for (int r = 0; r < most; r++)
+        from[r] = src + offsets[MIN(r, b->count - 1)];
+}
+
+#define BITS 8
+#include "fused_width.inc"
+#undef BITS
+#define BITS 16
+#include "fused_width.inc"
+#undef BITS
+#define BITS 32
+#include "fused_width.inc"
+#undef BITS
+#define BITS 64
+#include "fused_width.inc"
+#undef BITS
+
+#define ROW(BITS) LK_ROW(LK_FUSED, fused_x##BITS, "x" #BITS, 8 * LK_VB / BITS, tile_n##BITS, tile_n##BITS)
+const lk_kernel LK_NAME(lk_rows_fused)[] = {ROW(8), ROW(16), ROW(32), ROW(64), LK_LAST_ROW};

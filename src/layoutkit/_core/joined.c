@@ -1,0 +1,33 @@
+/* Joined transposes: columns that follow one another in the destination are put together before they are written.
+ *
+ *   dst[i*run + j*width] = src[i*width + from(j)]     run: bytes of all rows
+ *
+ * Where a column of the destination is short, or no multiple of a cache line, neighbouring columns share lines. So tiles
+ * go to a buffer that stays in L1, in the order of the destination, and whole lines are streamed out of it. What is left
+ * of the last line waits for the next columns, also for those of the next step of the nest's loops if they follow. While
+ * a tile is moved, those that are at least AHEAD_BYTES ahead are prefetched.
+ *
+ * Edges: the last tile of rows is shifted back to end at the edge. With fewer than N rows, vectors are stored in the
+ * order of their columns, and the next one overwrites what one stored too much. With fewer than N columns, rows are
+ * loaded in part.
+ */
+#include "fused.h"
+#include "lines.h"
+
+enum { AHEAD_BYTES = 8192 };
+
+#define BITS 8
+#include "joined_width.inc"
+#undef BITS
+#define BITS 16
+#include "joined_width.inc"
+#undef BITS
+#define BITS 32
+#include "joined_width.inc"
+#undef BITS
+#define BITS 64
+#include "joined_width.inc"
+#undef BITS
+
+#define ROW(BITS) LK_ROW(LK_JOINED, joined_x##BITS, "x" #BITS, 8 * LK_VB / BITS, tile_n##BITS, tile_n##BITS)
+const lk_kernel LK_NAME(lk_rows_joined)[] = {ROW(8), ROW(16), ROW(32), ROW(64), LK_LAST_ROW};

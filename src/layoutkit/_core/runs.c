@@ -1,0 +1,72 @@
+/* Runs of the source that follow one another in the destination.
+ *
+ *   dst[j*run + k] = src[from(j) + k]     k < run, bytes
+ *
+ * Short runs are put together in a buffer that stays in L1; of long ones the whole aligned vectors of the destination
+ * are loaded where they lie in the source. So only the two ends of all runs are stores of partial lines. The lines of
+ * runs that are at least AHEAD_BYTES ahead are prefetched.
+ */
+#include "fused.h"
+#include "lines.h"
+
+enum { AHEAD_BYTES = 8192, MAX_FETCHED_BYTES = 4096, LONG_BYTES = 1024 };
+
+/* Appends a run of n bytes, at least a vector. */
+LK_INLINE void append(buffer *b, const char *s, int64_t n)
+{
+    char *const d = b->at + b->fill;
+    for (int64_t k = 0; k + LK_VB <= n; k += LK_VB)
+        memcpy(d + k, s + k, LK_VB);
+    memcpy(d + n - LK_VB, s + n - LK_VB, LK_VB);
+    b->fill += n;
+    if (b->fill >= BUFFER_BYTES)
+        put_lines(b);
+}
+
+/* Appends a long run: what ends the line that was begun, and what begins the last one, goes through the buffer. */
+LK_INLINE void append_long(buffer *b, const char *s, int64_t n)
+{
+    int64_t k = 0;
+    if (b->fill) {
+        k = LINE_BYTES - b->fill;
+        copy_line_part(b->at + b->fill, s, (int)k);
+        b->fill = LINE_BYTES;
+        put_lines(b);
+    }
+    for (; k + LINE_BYTES <= n; k += LINE_BYTES, b->line += LINE_BYTES)
+        for (int v = 0; v < LINE_BYTES; v += LK_VB)
+            stream_vector(b->line + v, s + k + v);
+    copy_line_part(b->at, s + k, (int)(n - k));
+    b->fill = n - k;
+}
+
+void LK_NAME(runs_x8)(const lk_nest *nest, const lk_fused *f, const char *src, char *dst, int64_t task, int64_t end,
+                      char *scratch)
+{
+    const int64_t run = f->columns.count, rows = f->rows.count, units = (rows + f->unit - 1) / f->unit;
+    const int64_t ahead = AHEAD_BYTES / run + 1, fetched = MIN(run, MAX_FETCHED_BYTES);
+    buffer b = {.at = scratch};
+    while (task < end) {
+        const int64_t unit = task % units, step = task / units, last = MIN(units, unit + end - task);
+        const int64_t first = unit * f->unit, stop = MIN(rows, last * f->unit);
+        const char *const s = src + nest->src + offset(nest, nest->s, step);
+        go_to(&b, dst + nest->dst + offset(nest, nest->d, step) + first * run);
+        walk w = walk_to(&f->rows, first), later = walk_to(&f->rows, MIN(first + ahead, rows - 1));
+        for (int64_t j = first; j < stop; j++) {
+            const char *const fetch = s + later.offset;
+            for (int64_t k = 0; k < fetched; k += LINE_BYTES)
+                __builtin_prefetch(fetch + k);
+            __builtin_prefetch(fetch + run - 1);
+            if (run < LONG_BYTES)
+                append(&b, s + w.offset, run);
+            else
+                append_long(&b, s + w.offset, run);
+            walk_next(&f->rows, &w);
+            walk_next(&f->rows, &later); /* past the end it begins again, which is harmless */
+        }
+        task += last - unit;
+    }
+    put_rest(&b);
+}
+
+const lk_kernel LK_NAME(lk_rows_runs)[] = {LK_ROW(LK_RUNS, runs_x8, "x8", LK_VB, 0, 0), LK_LAST_ROW};
