@@ -1,15 +1,14 @@
 """Reorders that nobody tuned: ``python bench/unseen.py [--seed N] [--count 60] [--threads 1] [--exhaustive]``.
 
 Problems are drawn with a fresh seed unless one is given. Distribution: 30 to 70 MB (log-uniform) of elements of 4 bytes
-(two thirds), 1, 2 or 8; three to five dimensions, each extent log-uniform from 2 to 400 and then scaled so that the
+(four in seven), 1, 2 or 8; three to five dimensions, each extent log-uniform from 2 to 400 and then scaled so that the
 bytes fit; source and destination differ in their order of dimensions or in their blocks. A fifth have 3, 20, 24 or 100
 channels. Layouts: random permutations (half), named formats (a quarter), random blocks of 4, 8 or 16 on one or two
 dimensions (a quarter).
 
 Each problem runs by what a fresh installation picks, in turns with a copy of as many bytes as source and destination
 have on average, the better of memcpy and streaming stores; a share is copy time over reorder time, least of the rounds
-each. With `--exhaustive` every candidate runs as well, and the pick's time over the best one's is told. With `--peers`
-numpy (assignment of the transposed view) and torch, if it is there, run in the same turns where they can do the same.
+each. With `--exhaustive` every candidate runs as well, and the pick's time over the best one's is told.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ ABANDON = 3.0  # candidates that take so many times the best are not timed again
 def drawn(rng: random.Random) -> tuple[lk.Layout, lk.Layout, tuple[int, ...], int]:
     """Source, destination, logical shape and bytes of an element."""
     while True:
-        rank, width = rng.choice((3, 4, 4, 4, 5)), rng.choice((4, 4, 4, 4, 1, 2, 8)[: 7])
+        rank, width = rng.choice((3, 4, 4, 4, 5)), rng.choice((4, 4, 4, 4, 1, 2, 8)[:7])
         sizes = [math.exp(rng.uniform(math.log(2), math.log(400))) for _ in range(rank)]
         few = rng.random() < 0.2
         if few:
@@ -131,8 +130,9 @@ def main(argv=None) -> int:
           f"least {min(shares):.2f}")  # fmt: skip
     if args.exhaustive:
         lost = [r["best"] / r["share"] for r in rows]
-        print(f"best of all candidates {geomean(r['best'] for r in rows):.2f}, least {min(r['best'] for r in rows):.2f}; "
-              f"the pick takes {geomean(lost):.2f} of the best one's time, {max(lost):.2f} at most")  # fmt: skip
+        best = [r["best"] for r in rows]
+        print(f"best of all candidates: {geomean(best):.2f} of a copy, least {min(best):.2f}; the pick takes "
+              f"{geomean(lost):.2f} of its time, {max(lost):.2f} at most")  # fmt: skip
     if args.json:
         with open(args.json, "w", encoding="utf-8") as f:
             json.dump(rows, f, indent=1)

@@ -106,6 +106,48 @@ static int panel(const lk_kernel *k, int w, int n0, int n1, int gap)
     return memcmp(dst, ready, sizeof dst) ? wrong(k, "wrong bytes") : 0;
 }
 
+/* Fused and joined transposes and runs: two steps around rows and columns of two digits each, in tasks of a few rows.
+ * gap: bytes between the columns of the destination, and pads of the source that are left out. */
+static int fused(const lk_kernel *k, int n0, int n1, int gap)
+{
+    enum { BYTES = 1 << 19, STEPS = 2 };
+    static _Alignas(64) char src[BYTES], dst[BYTES], ready[BYTES], scratch[LK_FUSED_BYTES + LK_JOINED_BYTES];
+    int w = k->family == LK_RUNS ? 1 : width_of(k), whole = 2 * n0, rows = 2 * n1;
+    int follow = k->family != LK_FUSED, valid = follow || n0 < 3 ? 0 : n0 - gap % 2;
+    int64_t run = (int64_t)rows * w, row = whole * w + 8;
+    lk_nest nest = {.width = w, .loops = 1, .n = {STEPS}, .src = w, .dst = 64 + w, .tile = {.stream = 1}};
+    lk_fused f = {.panel = whole > 20 ? whole / 2 : whole, .unit = 5, .valid = valid};
+    f.columns = (lk_fused_loop){.digits = 2, .count = whole, .n = {n0, 2}, .step = {run + gap * w, n0 * (run + gap * w)}};
+    f.rows = (lk_fused_loop){.digits = 2, .count = rows, .n = {n1, 2}, .step = {row, (n1 + 1) * row}};
+    if (valid) f.columns.count -= n0 - valid;
+    if (k->family == LK_JOINED)
+        f.columns = (lk_fused_loop){.digits = 1, .count = whole, .n = {whole}, .step = {run}}, f.unit = 2 * k->nr;
+    if (k->family == LK_RUNS) /* rows are copied whole, one after another */
+        whole = (int)(f.columns.count = f.columns.n[0] = LK_MIN_RUN_BYTES + n0), row = whole + 8,
+        f.rows.step[0] = row, f.rows.step[1] = (n1 + 1) * row, f.columns.digits = 1;
+    if (k->family == LK_JOINED && (rows > LK_MAX_JOINED_ROWS || run > LK_MAX_JOINED_RUN_BYTES)) return 0;
+    nest.s[0] = (2 * n1 + 3) * row, nest.d[0] = whole * (run + gap * w) + gap * w;
+    if (STEPS * nest.s[0] + 64 > BYTES || STEPS * nest.d[0] + 256 > BYTES) return 0;
+    int64_t units = (rows + f.unit - 1) / f.unit, panels = (f.columns.count + f.panel - 1) / f.panel;
+    int64_t tasks = k->family == LK_JOINED ? (whole + f.unit - 1) / f.unit : k->family == LK_RUNS ? units : units * panels;
+    for (size_t i = 0; i < sizeof src; i++) src[i] = (char)draw(256);
+    memset(dst, 0x55, sizeof dst), memset(ready, 0x55, sizeof ready);
+    for (int t = 0; t < STEPS; t++)
+        for (int i = 0; i < f.columns.count; i++)
+            for (int j = 0; j < rows; j++) {
+                int64_t to = k->family == LK_RUNS ? (int64_t)j * whole + i
+                             : i % f.columns.n[0] * f.columns.step[0] + i / f.columns.n[0] * f.columns.step[1] + j * w;
+                if (!valid || i % n0 < valid)
+                    memcpy(ready + nest.dst + t * nest.d[0] + to,
+                           src + nest.src + t * nest.s[0] + j % n1 * f.rows.step[0] + j / n1 * f.rows.step[1] + i * w,
+                           (size_t)w);
+            }
+    nest.tasks = STEPS * tasks;
+    ((lk_fused_fn)k->fn)(&nest, &f, src, dst, 0, nest.tasks / 2 + 1, scratch); /* by two threads */
+    ((lk_fused_fn)k->fn)(&nest, &f, src, dst, nest.tasks / 2 + 1, nest.tasks, scratch);
+    return memcmp(dst, ready, sizeof dst) ? wrong(k, "wrong bytes") : 0;
+}
+
 /* `cols` columns of `rows` output rows, three rows of kw taps, the input padded before its first column and row. Groups
  * have `each` input and output channels. step: the distance of output columns in taps; 0: taps are 2 columns apart.
  * copied: with a local copy of the columns. */
@@ -380,6 +422,10 @@ static int check(const lk_kernel *k)
             for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
                 for (int how = 0; how < 4; how++)
                     bad += panel(k, w, sizes[i][0] << (how & 2), sizes[i][1] << (how & 2), how & 1 ? 5 : 0);
+        return bad;
+    case LK_FUSED: case LK_JOINED: case LK_RUNS:
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+            for (int gap = 0; gap < 6; gap++) bad += fused(k, sizes[i][0], sizes[i][1], gap);
         return bad;
     case LK_PEAK: return ((lk_peak_fn)k->fn)(100) > 0 ? 0 : wrong(k, "no flops");
     case LK_WINOGRAD_IN: return winograd(k);

@@ -7,8 +7,8 @@ from walks import PAD, bytes_expected, bytes_moved, offsets_of, places, sides
 
 import layoutkit as lk
 from layoutkit.reorders.loops import Loop
+from layoutkit.reorders.nest import Blocking
 from layoutkit.reorders.nests import copy_nests, fill_nests, is_ragged, regions
-from layoutkit.reorders.tiles import Blocking
 
 
 @given(strided_pairs())

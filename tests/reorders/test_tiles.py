@@ -12,8 +12,9 @@ from walks import bytes_expected, bytes_moved, sides
 
 from layoutkit.reorders import tiles
 from layoutkit.reorders.loops import Loop
+from layoutkit.reorders.nest import Blocking, Nest, Transpose
 from layoutkit.reorders.nests import copy_nests, fill_nests
-from layoutkit.reorders.tiles import Blocking, Nest, Region, Transpose, follows, pads_with, region_nests, shared
+from layoutkit.reorders.tiles import Region, follows, pads_with, region_nests, shared
 
 RUNS = (0, 64, 128, 512)
 BLOCKINGS = st.builds(

@@ -1,8 +1,8 @@
 """Variants: their names are the keys of stored cost tables, so that none may change or come to mean another one."""
 
 from layoutkit.reorders.loops import Loop
+from layoutkit.reorders.nest import Blocking, Nest
 from layoutkit.reorders.staging import Staging
-from layoutkit.reorders.tiles import Blocking, Nest
 from layoutkit.reorders.variants import VARIANTS, Variant, tell
 
 NAMES = {  # and what they mean: stream, src_run, dst_run, prefetch, order, panel, staged

@@ -42,3 +42,14 @@ def cut(loop: Loop, step: int, head: int = 0) -> list[tuple[Loop, Loop, int]]:
     if n % step:
         cuts.append((ONE, loop._replace(n=n % step), head + n // step * step))
     return cuts
+
+
+def ordered(loops: Sequence[Loop], side: int) -> tuple[Loop, ...]:
+    """`loops` in the memory order of a side: 1 source, 2 destination; those of one step are dropped."""
+    return tuple(sorted((x for x in loops if x.n > 1), key=lambda x: abs(x[side]), reverse=True))
+
+
+def shares(n: int, parts: int, width: int) -> int:
+    """The step that cuts `n` elements into about `parts` parts of whole lines."""
+    line = LINE_BYTES // width or 1
+    return max(line, -(-n // parts // line) * line)

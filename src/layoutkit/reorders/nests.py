@@ -11,8 +11,9 @@ import itertools
 from collections.abc import Sequence
 
 from .loops import ONE, Loop, merge
+from .nest import Blocking, Nest
 from .pieces import Digit, Piece, Side, pieces
-from .tiles import Blocking, Nest, Region, pads_with, region_nests, shared
+from .tiles import Region, pads_with, region_nests, shared
 
 Digits = tuple[Digit, ...]
 

@@ -21,7 +21,8 @@ from ..formats.layout import Layout
 from ..formats.notation import key
 from ..memory.arrays import contiguous_strides, empty
 from .box import Box
-from .features import reorder_features
+from .estimate import streamed_seconds
+from .features import loops_of, reorder_features
 from .nests import is_ragged
 from .program import Transfer, program
 from .variants import VARIANTS
@@ -84,10 +85,17 @@ class ReorderProblem(Problem):
         large = self.work > 2 * last_level_cache()
         t = self._contiguous()
         ragged = is_ragged(self.shape, *t.box.sides(t.src, t.src_strides, t.dst, t.dst_strides))
+        try:
+            loops = loops_of(self.src, self.dst, self.shape, self.width)
+        except ValueError:  # of too many pieces
+            loops = []
         rate = MEMORY_BYTES_PER_SECOND if large else CACHE_BYTES_PER_SECOND
         for i, (name, variant) in enumerate(VARIANTS.items()):
             if not variant.staged or ragged:
-                seconds = self.work / rate * (1 + (variant.stream != large) + i / 100)
+                if loops and large and not variant.staged:
+                    seconds = streamed_seconds(loops, self.width, variant) / min(self.threads, 1.5)
+                else:
+                    seconds = self.work / rate * (1 + (variant.stream != large) + i / 100)
                 yield Candidate(name, seconds, partial(program, t, name, bytes(self.width)))
 
     def _contiguous(self) -> Transfer:

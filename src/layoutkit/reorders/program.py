@@ -13,9 +13,10 @@ from ..memory import spans
 from ..memory.spans import Span
 from . import reach
 from .box import Box
+from .nest import Nest
 from .nests import copy_nests, fill_nests
 from .staging import Staging, staging_of
-from .tiles import Nest, follows
+from .tiles import follows
 from .variants import VARIANTS
 
 

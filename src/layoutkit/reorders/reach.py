@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from ..memory import spans
 from ..memory.spans import Span
 from . import conversions
+from .nest import Nest
 from .staging import Staging
-from .tiles import Nest
 
 
 def of_nests(nests: Iterable[Nest]) -> tuple[Span, Span]:

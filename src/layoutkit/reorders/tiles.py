@@ -10,54 +10,13 @@ from collections.abc import Sequence
 from math import prod
 from typing import NamedTuple
 
-from .loops import LINE_BYTES, ONE, Loop, cut, merge
-
-
-class Nest(NamedTuple):
-    """Loops, outermost first, around a tile; see lk_move in kernels.h, which the tile becomes."""
-
-    family: str  # of the micro-kernel
-    bits: int  # of an element; copies have elements of 8 bits
-    loops: tuple[Loop, ...]
-    tile: tuple[Loop, Loop]
-    src: int  # bytes from the address of the source
-    dst: int  # bytes from the address of the destination
-    prefetch_bytes: int = 0  # prefetch distance: from what a tile reads to what it fetches for a later one
-    outer: tuple[int, int, int, int] = (0, 0, 0, 0)  # in0, out_d0, in1, out_s1 of a tile with loops of two digits
-    valid: int = 0  # how much of a padded block exists in the source; 0: all of it
-    fused: Fused | None = None
-
-
-class Fused(NamedTuple):
-    """The digits (count, step) of a fused transpose, lowest first: steps of columns are bytes in the destination, those
-    of rows in the source. See lk_fused in kernels.h."""
-
-    columns: tuple[tuple[int, int], ...]
-    rows: tuple[tuple[int, int], ...]
-    valid: int  # if not 0, only so many columns of every columns[0][0] exist: the others are pads of the source
-    panel: int  # columns
-    unit: int  # rows of a task
-
-
-class Blocking(NamedTuple):
-    """How long the runs of a tile are, in which order the tiles come, and how they are moved."""
-
-    src_run: int  # bytes of a run of the source; 0: the whole loop
-    dst_run: int  # bytes of a run of the destination; 0: the whole loop
-    prefetch: bool  # whether a tile fetches what a later one reads
-    order: int  # the side whose memory order the tiles follow: 1 source, 2 destination
-    panel: bool = False  # whether transposes pack panels in scratch: dst_run is then the least, where there is as much
-    phase: int = 0  # bytes from a line boundary to where the destination begins
-    fused: bool = False  # whether transposes are fused: src_run are then the bytes of a panel, dst_run those of a run
-
+from . import fused
+from .loops import LINE_BYTES, ONE, Loop, cut, merge, ordered, shares
+from .nest import Blocking, Nest, Transpose
 
 CHUNK_BYTES = 1 << 16  # longer runs are copied in chunks of this size, so that threads can share them
 MIN_TASKS = 8  # a nest of fewer tiles is cut further, so that threads can share it
 MAX_TILE_BYTES = 32 << 20  # a long call can be interrupted between tiles only
-MAX_JOINED_ROWS, MAX_JOINED_RUN_BYTES = 1024, 2048  # LK_MAX_JOINED_ROWS and _RUN_BYTES of kernels.h
-MIN_RUN_BYTES = 64  # LK_MIN_RUN_BYTES of kernels.h
-MAX_PADDED_RUN = 4  # pads between runs of the source are read as well if the runs are not further apart, in runs
-UNIT_BYTES = 4096  # of the destination of a column in one task of a fused transpose
 MAX_DIGITS = 1024  # elements of a loop of two digits: LK_MAX_DIGITS of kernels.h
 MIN_PREFETCH_BYTES = 8192  # enough to hide the latency of memory
 MAX_PREFETCH_STRIDE_BYTES = MIN_PREFETCH_BYTES // 32  # gathers of longer strides skip most lines: prefetch is wasted
@@ -111,8 +70,8 @@ def _region_nests(region: Region, width: int, vector: int, blocking: Blocking) -
     inner = rest.pop() if rest else Loop(1, width, width)
     if inner.src == inner.dst == width:  # runs are moved whole, blocks of blocked layouts as one wide element
         run = inner.n * width
-        if blocking.fused and run >= MIN_RUN_BYTES and rest and rest[-1].dst == run:
-            return _runs(rest, run, src, dst)
+        if blocking.fused and run >= fused.MIN_RUN_BYTES and rest and rest[-1].dst == run:
+            return fused.runs(rest, run, src, dst)
         if run not in WIDE_RUN_BYTES or run == width or not rest or rest[-1].dst != run:
             return _copies(rest, run, src, dst)
         width, inner = run, rest.pop()
@@ -160,27 +119,10 @@ def pads_with(region: Region, width: int, vector: int) -> bool:
     return width < 16 and block.n * width <= vector and any(x.src == width and x.n > 1 for x in region.loops)
 
 
-def _ordered(loops: Sequence[Loop], side: int) -> tuple[Loop, ...]:
-    return tuple(sorted((x for x in loops if x.n > 1), key=lambda x: abs(x[side]), reverse=True))
-
-
-class Transpose(NamedTuple):
-    """Loops of which one is contiguous in the source and another one in the destination."""
-
-    rest: Sequence[Loop]
-    along: Loop  # contiguous in the source
-    inner: Loop  # contiguous in the destination
-    src: int
-    dst: int
-    width: int
-    whole: int = 0  # the side whose loop has two digits and is not cut: 1 source, 2 destination, 0 none
-    digits: tuple[int, int, int, int] = (0, 0, 0, 0)  # `Nest.outer`
-
-
 def _transposes(t: Transpose, vector: int, b: Blocking) -> list[Nest]:
     """Nests of a transpose: in panels, or over tiles of `along` x `inner`."""
     if b.fused and t.width <= 8 and not t.whole:
-        return b.dst_run == 0 and _joined(t) or _fused(t, b)
+        return fused.transposes(t, b)
     if b.panel:
         return _panels(t, b)
     lanes = vector // t.width  # rows and columns of a register tile
@@ -214,66 +156,6 @@ def _two_digits(t: Transpose, side: int, beyond: Loop, b: Blocking) -> list[Nest
     return nests
 
 
-def _fused(t: Transpose, b: Blocking) -> list[Nest]:
-    """A nest of fused transposes: both loops take the loops that continue them, the one that lacks more first."""
-    rest, width, period = list(t.rest), t.width, 0
-    pads = min((x for x in rest if t.along.n * width < x.src <= MAX_PADDED_RUN * t.along.n * width), default=None, key=lambda x: x.src)
-    if pads and t.along.n * width < (b.src_run or 1024) and not pads.src % width and all(x.src != t.along.n * width for x in rest):
-        period = pads.src // width
-    along = t.along._replace(n=period or t.along.n)
-    sides = {1: ([along], b.src_run or 1024), 2: ([t.inner], b.dst_run or 16384)}
-    while True:
-        found = []
-        for side, (loops, least) in sides.items():
-            run = width * prod(x.n for x in loops)
-            found += [(run / least, side, x) for x in rest if x[side] == run and run < least][:1]
-        if not found:
-            break
-        _, side, loop = min(found, key=lambda f: f[0])
-        sides[side][0].append(loop)
-        rest.remove(loop)
-    columns, rows = sides[1][0], sides[2][0]
-    n0, n1 = (prod(x.n for x in loops) for loops in (columns, rows))
-    n0 -= period and period - t.along.n
-    panel = min(_shares(n0, -(-n0 * width // (b.src_run or 1024)), width), n0)
-    fused = Fused(tuple((x.n, x.dst) for x in columns), tuple((x.n, x.src) for x in rows), period and t.along.n, panel, UNIT_BYTES // width)
-    tile = Loop(n0, width, columns[0].dst), Loop(n1, rows[0].src, width)
-    return [Nest("fused", 8 * width, _ordered(rest, b.order), tile, t.src, t.dst, fused=fused)]
-
-
-def _runs(rest: list[Loop], run: int, src: int, dst: int) -> list[Nest]:
-    """A nest of runs of `run` bytes, as many as follow one another in the destination."""
-    rows, bytes_ = [], run
-    while rest and rest[-1].dst == bytes_:
-        rows.append(rest.pop())
-        bytes_ *= rows[-1].n
-    fused = Fused(((run, 1),), tuple((x.n, x.src) for x in rows), 0, 1, max(1, UNIT_BYTES // run))
-    return [Nest("runs", 8, tuple(rest), (Loop(run, 1, 1), Loop(bytes_ // run, rows[0].src, run)), src, dst, fused=fused)]
-
-
-def _joined(t: Transpose) -> list[Nest]:
-    """A nest of joined transposes; none where columns do not follow one another in the destination."""
-    rest, width, rows = list(t.rest), t.width, [t.inner]
-    while True:
-        run = width * prod(x.n for x in rows)
-        if run > MAX_JOINED_RUN_BYTES:
-            return []
-        if t.along.dst == run:
-            break
-        beyond = next((x for x in rest if x.dst == run), None)
-        if beyond is None:
-            return []
-        rows.append(beyond)
-        rest.remove(beyond)
-    n1, lanes = run // width, LINE_BYTES // width
-    unit = max(1, UNIT_BYTES // run // lanes) * lanes
-    if n1 > MAX_JOINED_ROWS:
-        return []
-    fused = Fused(((t.along.n, t.along.dst),), tuple((x.n, x.src) for x in rows), 0, 1, unit)
-    tile = t.along, Loop(n1, rows[0].src, width)
-    return [Nest("joined", 8 * width, _ordered(rest, 2), tile, t.src, t.dst, fused=fused)]
-
-
 def follows(along: Loop, inner: Loop, width: int) -> bool:
     """Whether rows of the destination follow one another in memory, so that a transpose can join them to whole lines
     even where they begin within lines."""
@@ -291,15 +173,15 @@ def _tiles(t: Transpose, b: Blocking) -> list[Nest]:
     enough = max(1, MIN_TASKS // prod(x.n for x in rest))
     if -(-along.n // i_step) * -(-inner.n // j_step) < enough:  # too few for threads to share: cut the longer loop
         if along.n > inner.n:
-            i_step = _shares(along.n, enough, width)
+            i_step = shares(along.n, enough, width)
         else:
-            j_step = _shares(inner.n, enough, width)
+            j_step = shares(inner.n, enough, width)
     if whole:  # the micro-kernel has a table of MAX_DIGITS offsets
         i_step, j_step = (along.n, min(j_step, MAX_DIGITS)) if whole == 1 else (min(i_step, MAX_DIGITS), inner.n)
     nests = []
     for i_outer, i, i_first in cut(along, i_step):
         for j_outer, j, j_first in cut(inner, j_step):
-            outer = _ordered([*rest, i_outer, j_outer], b.order)
+            outer = ordered([*rest, i_outer, j_outer], b.order)
             prefetch_bytes = 0
             if b.prefetch and outer:  # whole tiles ahead along the innermost loop, at least MIN_PREFETCH_BYTES of them
                 tiles = -(-MIN_PREFETCH_BYTES // (i.n * j.n * width))
@@ -330,7 +212,7 @@ def _panels(t: Transpose, b: Blocking) -> list[Nest]:
             order = 2 if not head and _ragged(columns, rows, at) else b.order
             for i_outer, i, i_first in cut(columns.loop, i_step):
                 for j_outer, j, j_first in cut(rows.loop, j_step, head):
-                    outer = _ordered([*rows.rest, i_outer, j_outer], order)
+                    outer = ordered([*rows.rest, i_outer, j_outer], order)
                     s = src + columns.src + rows.src + i_first * i.src + j_first * j.src
                     d = dst + columns.dst + rows.dst + i_first * i.dst + j_first * j.dst
                     digits = (*columns.digit, *rows.digit)
@@ -361,11 +243,11 @@ def _panel(columns: Extended, rows: Extended, least: int, width: int) -> tuple[i
     if not columns.digit[0]:
         most = max(1, (MAX_PANEL_BYTES // j - PANEL_ROW_EXTRA_BYTES) // width)
         parts = -(-i // most)
-        i = min(i, _shares(i, parts, width))  # equal parts of whole lines
+        i = min(i, shares(i, parts, width))  # equal parts of whole lines
     if not rows.digit[0] and i == columns.loop.n:
         most = max(j, MAX_PANEL_BYTES // (i * width + PANEL_ROW_EXTRA_BYTES))
         most = min(most, MAX_PANEL_BYTES // max(LINE_BYTES, width))
-        j = min(rows.loop.n, _shares(rows.loop.n, -(-rows.loop.n // most), width))
+        j = min(rows.loop.n, shares(rows.loop.n, -(-rows.loop.n // most), width))
     return i, j
 
 
@@ -395,12 +277,6 @@ def _together(loop: Loop, side: int, beyond: Loop, step: int, rest: Sequence[Loo
         digit = loop.n, beyond.dst if side == 1 else beyond.src
         found.append(Extended([*others, over], both, digit, first * beyond.src, first * beyond.dst))
     return found
-
-
-def _shares(n: int, parts: int, width: int) -> int:
-    """The step that cuts `n` elements into about `parts` parts of whole lines."""
-    line = LINE_BYTES // width or 1
-    return max(line, -(-n // parts // line) * line)
 
 
 def _copies(rest: list[Loop], run: int, src: int, dst: int) -> list[Nest]:

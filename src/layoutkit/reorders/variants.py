@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from .nest import Blocking, Nest
 from .staging import Staging
-from .tiles import Blocking, Nest
 
 MAX_TOLD_NESTS = 3
 
@@ -24,7 +24,7 @@ class Variant(NamedTuple):
         b = self.blocking
         if self.staged:
             return "slabs"
-        if b.fused and not b.dst_run:
+        if b.joined:
             return "joined"
         if b.fused:
             return f"fused x{b.src_run}"
@@ -56,7 +56,7 @@ VARIANTS = {
     v.name: v
     for v in (
         *(Variant(True, b) for b in _FUSED),
-        Variant(True, Blocking(0, 0, False, 2, fused=True)),
+        Variant(True, Blocking(1024, 16384, False, 1, fused=True, joined=True)),
         *(Variant(stream, b) for stream in (False, True) for b in _BLOCKINGS),
         *(Variant(True, b) for b in _PANELS),
         Variant(True, Blocking(0, 64, False, 1), staged=True),

@@ -1,0 +1,56 @@
+"""What a variant of a reorder costs beyond the caches, by counting cache lines.
+
+    seconds = lines read and written * LINE + partial lines written * PARTIAL + pieces of the source * PIECE
+
+A piece is what is read of a run of the source before another run is read: where pieces are short, lines are read more
+than once, and neither prefetchers nor the pages of memory are used well. Partial lines are written where a run of the
+destination ends within a line and nothing is joined to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from .fused import MIN_RUN_BYTES, fused_digits, joined_digits
+from .loops import LINE_BYTES, Loop
+from .variants import Variant
+
+# Seconds on one core: of a line that is read or written whole, of a partial line, of a piece.
+LINE_SECONDS, PARTIAL_SECONDS, PIECE_SECONDS = 1.2e-9, 20e-9, 4e-9
+PANEL_PASSES = 1.9  # a panel is copied once more, within the caches
+STORE_PASSES = 2.8  # a line that is not streamed is read before it is written
+
+
+def streamed_seconds(loops: Sequence[Loop], width: int, variant: Variant) -> float:
+    """Seconds of a reorder of these loops (of `merge`) on one thread, its arrays in memory."""
+    nbytes = width * prod(x.n for x in loops)
+    lines = nbytes / LINE_BYTES
+    inner = next((x for x in loops if x.dst == width), None)
+    along = next((x for x in loops if x.src == width), None)
+    if inner is None or along is None:
+        return 8 * lines * LINE_SECONDS + nbytes / width * 1e-9
+    b, rest = variant.blocking, [x for x in loops if x not in (inner, along)]
+    aligned = all(x.dst % LINE_BYTES == 0 for x in loops if x is not inner)
+    read, written = along.n * width, inner.n * width
+    if inner is along:
+        if b.fused and written >= MIN_RUN_BYTES:
+            written = nbytes
+    elif b.joined and joined_digits(rest, along, inner, width):
+        written = nbytes
+    elif b.fused:
+        read, written = fused_digits(rest, along, inner, width, b).runs(width)
+        read = min(read, b.src_run)
+    elif b.panel:
+        read, written = max(read, 1024), max(written, b.dst_run)
+    else:
+        read = min(read, b.src_run or read)
+    if aligned and written % LINE_BYTES == 0:
+        written = nbytes
+    pieces = nbytes / read
+    seconds = (2 * lines + pieces) * LINE_SECONDS + pieces * PIECE_SECONDS
+    if written < nbytes:
+        seconds += 2 * nbytes / written * PARTIAL_SECONDS
+    if b.panel:
+        seconds *= PANEL_PASSES
+    return seconds if variant.stream else seconds * STORE_PASSES

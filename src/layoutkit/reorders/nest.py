@@ -1,0 +1,60 @@
+"""What nests are made of: the loops around a tile, how they are blocked, and transposes on their way to tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from .loops import Loop
+
+
+class Nest(NamedTuple):
+    """Loops, outermost first, around a tile; see lk_move in kernels.h, which the tile becomes."""
+
+    family: str  # of the micro-kernel
+    bits: int  # of an element; copies have elements of 8 bits
+    loops: tuple[Loop, ...]
+    tile: tuple[Loop, Loop]
+    src: int  # bytes from the address of the source
+    dst: int  # bytes from the address of the destination
+    prefetch_bytes: int = 0  # prefetch distance: from what a tile reads to what it fetches for a later one
+    outer: tuple[int, int, int, int] = (0, 0, 0, 0)  # in0, out_d0, in1, out_s1 of a tile with loops of two digits
+    valid: int = 0  # how much of a padded block exists in the source; 0: all of it
+    fused: Fused | None = None  # the digits of its tile, if both loops may have several
+
+
+class Fused(NamedTuple):
+    """The digits (count, step) of the loops of a tile, lowest first: steps of columns are bytes in the destination,
+    those of rows in the source. See lk_fused in kernels.h."""
+
+    columns: tuple[tuple[int, int], ...]
+    rows: tuple[tuple[int, int], ...]
+    valid: int  # if not 0, only so many columns of every columns[0][0] exist: the others are pads of the source
+    panel: int  # columns
+    unit: int  # rows of a task
+
+
+class Blocking(NamedTuple):
+    """How long the runs of a tile are, in which order the tiles come, and how they are moved."""
+
+    src_run: int  # bytes of a run of the source; 0: the whole loop
+    dst_run: int  # bytes of a run of the destination; 0: the whole loop
+    prefetch: bool  # whether a tile fetches what a later one reads
+    order: int  # the side whose memory order the tiles follow: 1 source, 2 destination
+    panel: bool = False  # whether transposes pack panels in scratch: dst_run is then the least, where there is as much
+    phase: int = 0  # bytes from a line boundary to where the destination begins
+    fused: bool = False  # whether transposes are fused: src_run are the bytes of a panel, dst_run those of a long run
+    joined: bool = False  # whether fused transposes are joined where columns follow one another
+
+
+class Transpose(NamedTuple):
+    """Loops of which one is contiguous in the source and another one in the destination."""
+
+    rest: Sequence[Loop]
+    along: Loop  # contiguous in the source
+    inner: Loop  # contiguous in the destination
+    src: int
+    dst: int
+    width: int
+    whole: int = 0  # the side whose loop has two digits and is not cut: 1 source, 2 destination, 0 none
+    digits: tuple[int, int, int, int] = (0, 0, 0, 0)  # `Nest.outer`
