@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from layoutkit import reference
@@ -22,6 +24,8 @@ def offsets_of(loops, fields=(1, 2)):
 def tile_offsets(nest):
     """The same for the elements of a tile, whose loops may have two digits, with PAD for what the source lacks."""
     (a, b), (in0, out_d0, in1, out_s1), width = nest.tile, nest.outer, nest.bits // 8
+    if nest.fused:
+        return fused_offsets(nest)
 
     def digits(index, stride, inner, outer):
         return index // inner * outer + index % inner * stride if inner else index * stride
@@ -35,6 +39,27 @@ def tile_offsets(nest):
         exists = byte < nest.valid if width >= 16 else j < nest.valid
         src = np.where(exists, src, PAD)
     return np.stack(np.broadcast_arrays(src, dst), -1).reshape(-1, 2)
+
+
+def fused_offsets(nest):
+    """The same for a tile whose loops have any number of digits."""
+    (columns, rows), width = nest.tile, nest.bits // 8
+    assert rows.n == prod(n for n, _ in nest.fused.rows)
+
+    def places(digits, count):
+        found, step = np.zeros(count, np.int64), 1
+        for n, stride in digits:
+            found += np.arange(count) // step % n * stride
+            step *= n
+        return found
+
+    i = np.arange(columns.n)
+    if nest.fused.valid:
+        i = i[i % nest.fused.columns[0][0] < nest.fused.valid]
+    to, j = places(nest.fused.columns, columns.n)[i][:, None, None], np.arange(rows.n)[:, None]
+    byte = np.arange(width)
+    src = i[:, None, None] * columns.src + places(nest.fused.rows, rows.n)[:, None] + byte
+    return np.stack(np.broadcast_arrays(src, to + j * rows.dst + byte), -1).reshape(-1, 2)
 
 
 def bytes_moved(nests):

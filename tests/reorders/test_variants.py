@@ -27,6 +27,10 @@ NAMES = {  # and what they mean: stream, src_run, dst_run, prefetch, order, pane
     "panels x1024": (True, 0, 1024, False, 1, True, False),
     "panels x256 by destination": (True, 0, 256, False, 2, True, False),
     "slabs": (True, 0, 64, False, 1, False, True),
+    "fused x64": (True, 64, 16384, False, 1, False, False),
+    "fused x256": (True, 256, 16384, False, 1, False, False),
+    "fused x1024": (True, 1024, 16384, False, 1, False, False),
+    "joined": (True, 1024, 16384, False, 1, False, False),
 }
 
 
@@ -34,6 +38,8 @@ def test_names_are_stable():
     assert {name: (v.stream, *v.blocking[:5], v.staged) for name, v in VARIANTS.items()} == NAMES
     assert list(VARIANTS) == list(NAMES)  # estimates prefer earlier ones
     assert all(v.blocking.phase == 0 for v in VARIANTS.values())
+    assert [n for n, v in VARIANTS.items() if v.blocking.fused] == list(NAMES)[-4:]
+    assert [n for n, v in VARIANTS.items() if v.blocking.joined] == ["joined"]
 
 
 def test_each_variant_has_a_name_of_its_own():

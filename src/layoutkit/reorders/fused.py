@@ -13,6 +13,7 @@ from typing import NamedTuple
 from .loops import LINE_BYTES, Loop, ordered, shares
 from .nest import Blocking, Fused, Nest, Transpose
 
+MAX_PANEL_COLUMNS = 1024  # LK_MAX_FUSED_PANEL of kernels.h, as are those of the next line
 MAX_JOINED_ROWS, MAX_JOINED_RUN_BYTES = 1024, 2048  # LK_MAX_JOINED_ROWS and _RUN_BYTES of kernels.h
 MIN_RUN_BYTES = 64  # LK_MIN_RUN_BYTES of kernels.h
 MAX_PADDED_RUNS = (
@@ -46,7 +47,8 @@ def fused_digits(rest: Sequence[Loop], along: Loop, inner: Loop, width: int, b: 
         found = []
         for side, (loops, least) in sides.items():
             run = width * prod(x.n for x in loops)
-            found += [(run / least, side, x) for x in rest if x[side] == run and run < least][:1]
+            if run < least:
+                found += [(run / least, side, x) for x in rest if x[side] == run][:1]
         if not found:
             return Digits(sides[1][0], sides[2][0], rest, valid)
         _, side, loop = min(found, key=lambda f: f[0])
@@ -77,7 +79,8 @@ def transposes(t: Transpose, b: Blocking) -> list[Nest]:
     if found.valid:
         count -= found.columns[0].n - found.valid
     lines = LINE_BYTES // t.width
-    panel = min(count, shares(count, -(-count * t.width // b.src_run), t.width))
+    most = min(MAX_PANEL_COLUMNS, (b.src_run or count * t.width) // t.width)
+    panel = min(count, shares(count, -(-count // most), t.width))
     unit = max(1, UNIT_BYTES // run // lines) * lines if joined else UNIT_BYTES // t.width
     columns = tuple((x.n, x.dst) for x in found.columns)
     digits = Fused(columns, tuple((x.n, x.src) for x in found.rows), found.valid, panel, unit)

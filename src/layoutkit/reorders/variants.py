@@ -55,11 +55,11 @@ _FUSED = tuple(Blocking(run, 16384, False, 1, fused=True) for run in (64, 256, 1
 VARIANTS = {
     v.name: v
     for v in (
-        *(Variant(True, b) for b in _FUSED),
-        Variant(True, Blocking(1024, 16384, False, 1, fused=True, joined=True)),
         *(Variant(stream, b) for stream in (False, True) for b in _BLOCKINGS),
         *(Variant(True, b) for b in _PANELS),
         Variant(True, Blocking(0, 64, False, 1), staged=True),
+        *(Variant(True, b) for b in _FUSED),
+        Variant(True, Blocking(1024, 16384, False, 1, fused=True, joined=True)),
     )
 }
 
