@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core.reorder import address
+from .._core.arrays import address
 from ..memory.arguments import hold
 from ..memory.arrays import as_array, overlap
 from ..memory.tensor import Tensor

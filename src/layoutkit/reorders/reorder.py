@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._core import registry
-from .._core.reorder import Kept, address
+from .._core.arrays import address, form, meet, takes
+from .._core.registry import isa
+from .._core.reorder import Kept
 from ..choosing.best import choices
 from ..choosing.cache import plans
 from ..choosing.limits import copy_rate
@@ -146,38 +147,33 @@ def reorder(
     >>> lk.reorder(image, "NHWC", "NCHW", region=(None, (1, 3), None, None)).tolist()
     [[[[1], [4]], [[2], [5]]]]
     """
-    plain_out = type(out) is np.ndarray
-    plain = type(array) is np.ndarray and (plain_out or out is None)
+    plain = type(array) is np.ndarray and (out is None or type(out) is np.ndarray)
     if not plain or not (dtype is scale is zero_point is region is at is None and alpha == 1 and beta == 0):
         numbers = Numbers(dtype, scale, zero_point, axis, alpha, beta)
         call = Call(array, src, dst, shape, out, numbers, region, at, pad_value, threads)
         return _general(call._replace(threads=check_threads(threads))) if plain else _unwrapped(call)
-    out_strides = phase = None
-    if plain_out:
-        out_strides, phase = out.strides, address(out) % LINE_BYTES
     if type(shape) is list:
         shape = tuple(shape)
     threads = check_threads(threads)
+    pad = pad_value if type(pad_value) is int else None
     key: tuple | None
     try:
-        key = (
-            src, dst, array.shape, array.strides, array.dtype, shape, out_strides, phase,
-            pad_value if type(pad_value) is int else None, threads, cost_table.generation, registry.isa(),
-        )  # fmt: skip
+        key = src, dst, form(array, out), array.dtype, shape, pad, threads, cost_table.generation, isa()
         bound = _kept_for(key)
     except TypeError:  # an argument is not hashable: an array as shape, say
         key = bound = None
     if bound is None:
         bound = bind(Call(array, src, dst, shape, out, MOVED, None, None, pad_value, threads))
-        if key is not None and type(pad_value) is int:
+        if key is not None and pad is not None:
             plans.put(key, bound)
     if bound.layouts is not None:
         _check_equal(src, dst, bound.layouts)
     if out is None:
         out = bound.new()
     else:
-        check_out(out, bound.physical, array.dtype, (), bound.what)
-        if overlap(array, out):
+        if not takes(out, bound.physical, bound.dtype):
+            check_out(out, bound.physical, bound.dtype, (), bound.what)
+        if meet(array, out) and overlap(array, out):
             held, to = _format(src, "src"), _format(dst, "dst")
             shape = held.padded_shape(array.shape) if shape is None else held.check_shape(shape)
             reorder_in_place(array, out, held, to, shape, partial(reorder, threads=threads), bound.what)
@@ -354,7 +350,7 @@ def _general(call: Call):
         key = (
             call.src, call.dst, array.shape, array.strides, array.dtype, call.shape, call.region, call.at,
             (out.shape, out.strides) if isinstance(out, np.ndarray) else None, *map(token, call.numbers),
-            token(call.pad_value), call.threads, cost_table.generation, registry.isa(),
+            token(call.pad_value), call.threads, cost_table.generation, isa(),
         )  # fmt: skip
         bound = plans.get(key)
     except TypeError:  # an argument is not hashable
