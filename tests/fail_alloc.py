@@ -103,7 +103,7 @@ def sweep(operation, planned, ours, most=MOST):
             forget()
         got, raised, _ = attempt(operation, n, ours)
         if raised:
-            came["MemoryError" if raised is MemoryError else "other"] += 1
+            came["MemoryError" if issubclass(raised, MemoryError) else "other"] += 1
         else:
             came["right" if np.array_equal(got, want) else "wrong"] += 1
     return {"allocations": len(points), **came}

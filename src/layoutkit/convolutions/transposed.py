@@ -16,9 +16,10 @@ from ..formats.layout import Layout
 from ..memory.arguments import layout_for, target
 from ..memory.arrays import check_out, contiguous_strides, empty
 from ..memory.tensor import Tensor
+from ..reorders.reorder import reorder
 from .algorithms import AUTO
 from .arguments import check_workspace, residual
-from .filter import Filter, in_order
+from .filter import Filter, hold_filter
 from .phases import TransposedRoute, TransposedTask, best_phases, phases_of
 from .problem import pad_pairs, per_axis
 from .route import Arrays
@@ -38,7 +39,10 @@ class _ConvTranspose:
         rank, what = self.rank, f"conv_transpose{self.rank}d"
         if filter_layout is None and not isinstance(w, Tensor):
             filter_layout = "IO" + "DHW"[3 - rank :]
-        w = in_order(w, filter_layout, filter_shape, Layout("bacde"[: rank + 2]), what)
+        held = hold_filter(w, filter_layout, filter_shape, rank, what)
+        w, filter_layout, order = held.array, held.layout.dense, Layout("bacde"[: rank + 2])
+        if filter_layout != order:
+            w = reorder(w, filter_layout, order, shape=held.shape)
         (groups,) = per_axis(groups, 1, f"{what}: groups", 1)
         if w.shape[0] % groups:
             raise ValueError(f"{what}: {w.shape[0]} input channels do not divide into {groups} groups")

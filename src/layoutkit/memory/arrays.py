@@ -116,23 +116,27 @@ def nbytes_of(shape: Sequence[int], dtype: np.dtype, what: str) -> int:
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype, what: str, beside: np.ndarray | None = None) -> np.ndarray:
-    """A new array aligned to 64 bytes.
+    """A new array aligned to 64 bytes; see `allocate`."""
+    return allocate(shape, dtype, nbytes_of(shape, dtype, what), beside)
+
+
+def allocate(shape: tuple[int, ...], dtype: np.dtype, nbytes: int, beside: np.ndarray | None = None) -> np.ndarray:
+    """A new array of `nbytes` bytes, aligned to 64.
 
     Large ones come from the pool. Others are staggered: they begin at different offsets within their pages, and at
     another one than `beside`, an array that is used together with this one.
     """
-    size = nbytes_of(shape, dtype, what)
-    if size >= LARGE_BYTES and HAS_MAPPINGS:
-        return np.ndarray(shape, dtype, pool.take(size))
-    if size >= MIN_STAGGERED_BYTES:
-        if beside is None:
-            global _made
-            _made = (_made + 1) % 4
-            place = STAGGER_BYTES * (_made + 1)
-        else:
-            place = (address(beside) + STAGGER_BYTES) // 64 * 64
-        return aligned(shape, dtype, size, place, PAGE_BYTES)
-    return aligned(shape, dtype, size)
+    if nbytes >= LARGE_BYTES and HAS_MAPPINGS:
+        return np.ndarray(shape, dtype, pool.take(nbytes))
+    if nbytes < MIN_STAGGERED_BYTES:
+        return aligned(shape, dtype, nbytes)
+    if beside is None:
+        global _made
+        _made = (_made + 1) % 4
+        place = STAGGER_BYTES * (_made + 1)
+    else:
+        place = (address(beside) + STAGGER_BYTES) // 64 * 64
+    return aligned(shape, dtype, nbytes, place, PAGE_BYTES)
 
 
 def has_pitches(array: np.ndarray, layout: Layout) -> bool:

@@ -26,13 +26,13 @@ from ..formats.families import check_names
 from ..formats.layout import Layout
 from ..memory.arguments import Held, hold, target
 from ..memory.arrays import (
+    allocate,
     as_array,
     as_out,
     check_held,
     check_movable,
     check_out,
     contiguous_strides,
-    empty,
     nbytes_of,
     new,
     overlap,
@@ -229,6 +229,7 @@ class Bound:
     run: Any  # a Program or a Converter; None: there is nothing to move
     physical: tuple[int, ...]  # shape of the result
     dtype: np.dtype
+    nbytes: int
     threads: int  # how many are used
     what: str  # the operation, for errors
     explicit: tuple[Layout, tuple[int, ...]] | None  # layout and shape of the result where it has explicit strides
@@ -238,7 +239,7 @@ class Bound:
     def new(self) -> np.ndarray:
         """A new array for the result."""
         if self.explicit is None:
-            return empty(self.physical, self.dtype, self.what)
+            return allocate(self.physical, self.dtype, self.nbytes)
         return new(*self.explicit, self.dtype, self.what)
 
 
@@ -315,7 +316,7 @@ def bind(call: Call) -> Bound:
     box, physical, explicit = _place(call, src, dst, what)
     nbytes = nbytes_of(physical, array.dtype, what)
     pad = pad_element(call.pad_value, array.dtype, what).tobytes()
-    bound = Bound(None, physical, array.dtype, 1, what, explicit, _layouts(call.src, call.dst))
+    bound = Bound(None, physical, array.dtype, nbytes, 1, what, explicit, _layouts(call.src, call.dst))
     if not nbytes or (0 in box.shape and not box.whole):
         return bound
     bound.threads = useful_threads(prod(box.shape) * array.itemsize if call.at else nbytes, call.threads)
@@ -381,8 +382,9 @@ def _bind_conversion(call: Call) -> Bound:
     if beta and out is None:
         raise ValueError(f"{what}: beta={beta} adds to out, and there is none")
     pad = pad_bytes(call.pad_value, t, what)
-    bound = Bound(None, physical, t.dtype, 1, what, explicit, _layouts(call.src, call.dst), given)
-    if not nbytes_of(physical, t.dtype, what) or (0 in box.shape and not box.whole):
+    nbytes = nbytes_of(physical, t.dtype, what)
+    bound = Bound(None, physical, t.dtype, nbytes, 1, what, explicit, _layouts(call.src, call.dst), given)
+    if not nbytes or (0 in box.shape and not box.whole):
         return bound
     strides = contiguous_strides(dst, box.dst_shape, t.dtype.itemsize)
     if out is not None:
