@@ -27,6 +27,19 @@ def sizes(most: int) -> str:
     return f"{NUMBER}(?:x{NUMBER}){{0,{most - 1}}}"
 
 
+def parts(key: str, pattern: re.Pattern[str], what: str) -> tuple[str, ...]:
+    """The groups of a pattern that `key` matches, whole; ValueError that it is not `what`."""
+    found = pattern.fullmatch(key)
+    if not found:
+        raise ValueError(f"not {what}: {key!r}")
+    return found.groups()
+
+
+def numbers(text: str) -> tuple[int, ...]:
+    """The sizes of 1x64x56."""
+    return tuple(map(int, text.split("x")))
+
+
 def grammar(operation: str, pattern: str) -> None:
     """Keys that begin with `operation` must match `pattern`, whole."""
     _grammars[operation] = re.compile(pattern)

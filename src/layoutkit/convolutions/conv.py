@@ -8,9 +8,7 @@ import numpy as np
 
 from .._core import registry
 from .._core.arrays import form
-from ..choosing.best import choices
 from ..choosing.cache import plans
-from ..choosing.limits import peak_rate
 from ..choosing.plan import Plan, planner
 from ..choosing.table import cost_table
 from ..choosing.threads import check_threads
@@ -18,7 +16,7 @@ from ..memory.arguments import layout_for, target
 from ..memory.arrays import allocate, as_array, check_out, contiguous_strides, nbytes_of
 from ..memory.tensor import Tensor
 from .algorithms import AUTO, NAMES
-from .arguments import check_workspace, residual
+from .calls import check_workspace, plan_of, residual
 from .epilogue import NOTHING
 from .filter import Filter
 from .problem import ConvProblem
@@ -170,17 +168,7 @@ class _Conv:
         f = self._filter
         p = f.problem(f.layout.check_shape(shape))
         task = self._task(p)
-        found, threads = choices(task), task.threads
-
-        def note() -> str:
-            rate, peak = p.flops / found[0].seconds, peak_rate(threads, p.types.name)
-            then = "" if f.activation is None else f", then {f.activation}"
-            on = f"{peak / 1e9:.0f} GFLOP/s on {threads} thread{'s' * (threads > 1)}, measured now"
-            share = f"{rate / 1e9:.1f} GFLOP/s, {rate / peak:.0%} of the FMA peak ({on})"
-            lines = f"{p.flops / 1e6:.3g} MFLOP, {share}{then}", slowness(task, found), f.note(p)
-            return "\n".join(filter(None, lines))
-
-        return Plan(task.key, found, note)
+        return plan_of(task, f, lambda found: (slowness(task, found), f.note(p)))
 
     def explain(self, shape) -> str:
         """Why: the candidates for an input of logical `shape`, in order."""

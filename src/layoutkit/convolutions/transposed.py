@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from .._core import registry
+from .._core.arrays import form
 from ..choosing.best import choices
-from ..choosing.limits import peak_rate
 from ..choosing.plan import Plan, planner
 from ..choosing.table import cost_table
 from ..choosing.threads import check_threads
@@ -18,7 +19,7 @@ from ..memory.arrays import check_out, contiguous_strides, empty
 from ..memory.tensor import Tensor
 from ..reorders.reorder import reorder
 from .algorithms import AUTO
-from .arguments import check_workspace, residual
+from .calls import check_workspace, plan_of, residual
 from .filter import Filter, hold_filter
 from .phases import TransposedRoute, TransposedTask, best_phases, phases_of
 from .problem import pad_pairs, per_axis
@@ -146,14 +147,14 @@ class _ConvTranspose:
     def _bind(self, x: np.ndarray, out: np.ndarray, shape) -> tuple[TransposedRoute, list]:
         """The route of arrays like these, and its packed filters and biases."""
         threads = check_threads(self._threads)
-        key = (x.shape, x.strides, out.shape, out.strides, shape, threads)
-        bound = self._bound.get((*key, cost_table.generation))
+        key = form(x, out), shape, threads, cost_table.generation, registry.isa()
+        bound = self._bound.get(key)
         if bound is None:
             route = best_phases(self._task(shape), Arrays(x.strides, out.strides))
             bound = route, [self._pack(part, step) for part, step in route.steps]
             if len(self._bound) >= MAX_BOUND:
                 self._bound.clear()
-            self._bound[(*key, cost_table.generation)] = bound  # measuring changes it
+            self._bound[key] = bound
         return bound
 
     def _pack(self, part, step) -> tuple[np.ndarray, np.ndarray | None]:
@@ -176,20 +177,14 @@ class _ConvTranspose:
 
     def plan(self, shape) -> Plan:
         """What a call on an input of logical `shape` would do."""
-        f = self._filter
-        task = self._task(f.layout.check_shape(shape))
-        found = choices(task)
+        task = self._task(self._filter.layout.check_shape(shape))
 
-        def note() -> str:
-            rate, peak = task.work / found[0].seconds, peak_rate(task.threads, task.types.name)
-            then = "" if f.activation is None else f", then {f.activation}"
-            lines = [f"{task.work / 1e6:.3g} MFLOP, {rate / 1e9:.1f} GFLOP/s, {rate / peak:.0%} of the FMA peak{then}"]
+        def told(_) -> Iterator[str]:
             for part, one in zip(task.convolutions, task.tasks()):
                 best = choices(one)[0]
-                lines.append(f"{part.problem}: {best.candidate.name}, {best.seconds * 1e6:.1f} us, {best.source}")
-            return "\n".join(lines)
+                yield f"{part.problem}: {best.candidate.name}, {best.seconds * 1e6:.1f} us, {best.source}"
 
-        return Plan(task.key, found, note)
+        return plan_of(task, self._filter, told)
 
     def explain(self, shape) -> str:
         """Why: the phases for an input of logical `shape`, and what does them."""
