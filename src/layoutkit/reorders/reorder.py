@@ -310,6 +310,11 @@ def _layouts(src, dst) -> tuple | None:
 def bind(call: Call) -> Bound:
     """What to run for a call on plain arrays whose elements only move. An `out` that does not fit is not looked at: the
     caller checks it."""
+    return _decide(call)[0]
+
+
+def _decide(call: Call) -> tuple[Bound, Transfer | None, str]:
+    """As `bind`; and the transfer with the variant that carries it out, if anything moves."""
     src, dst, array = _format(call.src, "src"), _format(call.dst, "dst"), call.array
     check_movable(array, "reorder")
     what = f"reorder {src} -> {dst}"
@@ -318,12 +323,12 @@ def bind(call: Call) -> Bound:
     pad = pad_element(call.pad_value, array.dtype, what).tobytes()
     bound = Bound(None, physical, array.dtype, nbytes, 1, what, explicit, _layouts(call.src, call.dst))
     if not nbytes or (0 in box.shape and not box.whole):
-        return bound
+        return bound, None, ""
     bound.threads = useful_threads(prod(box.shape) * array.itemsize if call.at else nbytes, call.threads)
     move = _transfer(call, src, dst, box)
-    found = choices(ReorderProblem(move.src, move.dst, box.shape, move.width, bound.threads))
-    bound.run = program(move, suited(found, move), pad)
-    return bound
+    name = suited(choices(ReorderProblem(move.src, move.dst, box.shape, move.width, bound.threads)), move)
+    bound.run = program(move, name, pad)
+    return bound, move, name
 
 
 def _transfer(call: Call, src: Layout, dst: Layout, box: Box) -> Transfer:
@@ -419,7 +424,7 @@ def _plan(
         lines, run = (), None
     else:
         found = choices(problem)
-        run, lines = _kept(call._replace(threads=threads), found)
+        run, lines = _kept(call)
 
     def note() -> str:
         rate, copy = moved / found[0].seconds, copy_rate(moved, threads)
@@ -430,21 +435,15 @@ def _plan(
     return Plan(title, found, note, run)
 
 
-def _kept(call: Call, found: tuple[Choice, ...]):
+def _kept(call: Call):
     """What a plan runs on arrays like those of a call, and lines that describe its nests."""
-    bound, array, out = bind(call), call.array, call.out
-    if bound.run is None:
+    bound, move, name = _decide(call)
+    if move is None:
         return None, ()
-    src, dst = Layout(call.src), Layout(call.dst)
-    box, physical, _ = _place(call, src, dst, bound.what)
-    if out is None:
-        strides = contiguous_strides(dst, box.dst_shape, array.itemsize)
-    else:
-        strides = check_out(out, physical, array.dtype, (array,), bound.what).strides
-    move = _transfer(call, src, dst, box)
-    name = suited(found, move)
+    array, what = call.array, bound.what
+    if call.out is not None:
+        check_out(call.out, bound.physical, bound.dtype, (array,), what)
+    src, dst = (array.shape, array.strides), (bound.physical, move.dst_strides)
     nests = nests_of(move, name)
-    run = Kept(
-        bound.run, array.dtype, (array.shape, array.strides), (physical, strides), bound.threads, bound.what, as_array
-    )
+    run = Kept(bound.run, bound.dtype, src, dst, bound.threads, what, as_array)
     return run, tell(nests.moves, VARIANTS[name], nests.staging)
