@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import prod
 from typing import Any, NamedTuple
@@ -222,8 +221,7 @@ class Call(NamedTuple):
     threads: Any
 
 
-@dataclass(slots=True)
-class Bound:
+class Bound(NamedTuple):
     """What to run on arrays like those of a call, and what its result is."""
 
     run: Any  # a Program or a Converter; None: there is nothing to move
@@ -324,11 +322,10 @@ def _decide(call: Call) -> tuple[Bound, Transfer | None, str]:
     bound = Bound(None, physical, array.dtype, nbytes, 1, what, explicit, _layouts(call.src, call.dst))
     if not nbytes or (0 in box.shape and not box.whole):
         return bound, None, ""
-    bound.threads = useful_threads(prod(box.shape) * array.itemsize if call.at else nbytes, call.threads)
+    threads = useful_threads(prod(box.shape) * array.itemsize if call.at else nbytes, call.threads)
     move = _transfer(call, src, dst, box)
-    name = suited(choices(ReorderProblem(move.src, move.dst, box.shape, move.width, bound.threads)), move)
-    bound.run = program(move, name, pad)
-    return bound, move, name
+    name = suited(choices(ReorderProblem(move.src, move.dst, box.shape, move.width, threads)), move)
+    return bound._replace(run=program(move, name, pad), threads=threads), move, name
 
 
 def _transfer(call: Call, src: Layout, dst: Layout, box: Box) -> Transfer:
@@ -395,9 +392,9 @@ def _bind_conversion(call: Call) -> Bound:
     if out is not None:
         strides = check_out(out, physical, t.dtype, (array,), what).strides
     move = Transfer(src.dense, dst.dense, t.dtype.itemsize, array.strides, strides, box)
-    bound.run = converter(move, t, pad, dimension(axis, src.rank, what) if given.per_channel else None, beta != 0)
-    bound.threads = useful_threads(max(array.itemsize, t.dtype.itemsize) * prod(box.shape), call.threads)
-    return bound
+    run = converter(move, t, pad, dimension(axis, src.rank, what) if given.per_channel else None, beta != 0)
+    threads = useful_threads(max(array.itemsize, t.dtype.itemsize) * prod(box.shape), call.threads)
+    return bound._replace(run=run, threads=threads)
 
 
 @planner(reorder)
