@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._core import registry
-from .._core.arrays import form
+from .._core.arrays import form, meet, takes
 from ..choosing.cache import plans
 from ..choosing.plan import Plan, planner
 from ..choosing.table import cost_table
@@ -124,7 +124,7 @@ class _Conv:
         run, w, bias, physical, nbytes, y_shape = bound
         if out is None:
             out = allocate(physical, self._dst_dtype, nbytes, x)
-        else:
+        elif self._once or not takes(out, physical, self._dst_dtype) or meet(out, x):
             f = self._filter
             inputs = (x, f.w, f.bias) if self._once else (x,)  # a kept filter is our own
             check_out(out, physical, self._dst_dtype, inputs, f.what)
