@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
@@ -26,7 +25,6 @@ KEY = (  # of a convolution, without its threads
     f"conv n({NUMBER}) c({CHANNELS}) ({_AXES}) o({CHANNELS}) k({_AXES}) s({_AXES}) p({_PAD}(?:,{_PAD}){{0,2}}) "
     f"d({_AXES}) g({NUMBER}) ({LAYOUT})>({LAYOUT}) ({'|'.join(TYPES)})(?: ({'|'.join(ACCURACIES)}))?( zeros)?"
 )
-_KEY = re.compile(KEY)
 
 
 @dataclass(frozen=True)
@@ -137,7 +135,7 @@ class ConvProblem:
     @classmethod
     def parse(cls, text: str) -> ConvProblem:
         """The problem whose key `text` is; ValueError if it is none, or one without work."""
-        found = parts(text, _KEY, "the key of a convolution")
+        found = parts(text, KEY, "the key of a convolution")
         n, ic, size, oc, kernel, stride, pads, dilation, groups, src, dst, types, accuracy, zeros = found
         padding = tuple((int(a), int(b)) for a, b in (pair.split("+") for pair in pads.split(",")))
         p = cls(

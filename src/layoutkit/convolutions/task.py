@@ -6,7 +6,6 @@ step of each candidate.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -40,7 +39,6 @@ from .types import F32, TYPES, ConvTypes
 
 PACK_BYTES_PER_SECOND, PACK_CALL_SECONDS = 10e9, 5e-6  # read and written; overhead of packing a filter
 FILTER_KEY = f"filter o({NUMBER}) c({NUMBER}) k({sizes(3)}) g({NUMBER}) ({'|'.join(TYPES)})"
-_FILTER = re.compile(f"{FILTER_KEY}")
 _PACKS = {a.filters: a.packs for a in ALGORITHMS}
 SLOW_RATIO = 4.0  # of an estimate to what the flops or bytes need: above it a candidate is slow
 MOST_WARNED = 1024  # problems that are remembered as warned of
@@ -171,7 +169,7 @@ class PackTask(Problem):
     @classmethod
     def parse(cls, key: str) -> PackTask:
         """The task of a key, without candidates: what it would take can be estimated."""
-        oc, ic, kernel, groups, types = parts(key, _FILTER, "a filter to pack")
+        oc, ic, kernel, groups, types = parts(key, FILTER_KEY, "a filter to pack")
         return cls(int(oc), int(ic), numbers(kernel), int(groups), TYPES[types])
 
     @property
