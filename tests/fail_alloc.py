@@ -109,7 +109,7 @@ def sweep(operation, planned, ours, most=MOST):
     return {"allocations": len(points), **came}
 
 
-OURS_AGAIN = 20  # sweeps of our own allocations: what leaks once must show
+OURS_AGAIN, WARM = 20, 80  # sweeps of our own allocations: what leaks once must show, caches have grown before
 
 
 def main():
@@ -120,7 +120,7 @@ def main():
         if operation != a_layout or not ours
     ]
     for operation, known, ours in sweeps + [(a_table_that_is_read, True, False)]:
-        for _ in range(OURS_AGAIN if ours else 1):  # what is made once, as the traceback's own modules
+        for _ in range(WARM if ours else 1):  # what is made once, as the traceback's own modules
             sweep(operation, known, ours, MOST // 10 if operation is a_table_that_is_read else min(MOST, 1000))
         forget()
         operation()
