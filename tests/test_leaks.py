@@ -35,7 +35,7 @@ def test_every_allocation_fails_in_turn(tmp_path):
             assert s["MemoryError"] == s["allocations"] > 0, s
             assert s["left"] <= 4096, s  # free lists and dictionaries breathe
         else:
-            assert s["allocations"] > 10, s
+            assert s["allocations"] > (3 if s["known"] else 10), s
             assert s["MemoryError"] + s["right"] >= 0.9 * s["allocations"], s
             assert s["left"] <= 40_000 + 100 * s["allocations"], s  # what Python itself forgets; arrays are larger
 

@@ -18,7 +18,7 @@ from .choosing.threads import get_num_threads, set_num_threads
 from .choosing.tuning import tuning
 from .config import show_config
 from .convolutions.conv import Conv1d, Conv2d, Conv3d, conv1d, conv2d, conv3d
-from .convolutions.reproducible import reproducible
+from .convolutions.order import reproducible
 from .convolutions.transposed import (
     ConvTranspose1d,
     ConvTranspose2d,

@@ -13,7 +13,7 @@ from .choosing.cache import plans
 from .choosing.table import cost_table
 from .choosing.threads import get_num_threads
 from .choosing.tuning import mode
-from .convolutions.reproducible import reproducible
+from .convolutions.order import reproducible
 from .version import __version__
 
 

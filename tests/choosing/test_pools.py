@@ -106,7 +106,7 @@ def test_two_openmp_runtimes_are_told(count, monkeypatch):
             one = {"user_api": "openmp", "prefix": "libgomp", "num_threads": 2}
             return [one] * count + [{"user_api": "blas", "prefix": "libopenblas", "num_threads": 2}]
 
-    monkeypatch.setattr(pools, "ThreadpoolController", Controller)
+    monkeypatch.setattr(pools, "libraries", Controller)
     notes = pools.notes()
     assert len(notes) == (count == 2)
     assert count < 2 or "2 OpenMP runtimes: libgomp (2 threads), libgomp (2 threads)" in notes[0]

@@ -230,3 +230,42 @@ def test_a_bias_is_added_once_where_the_sum_is_split_by_taps():
             got = lk.conv2d(x, w, bias, padding=2, layout="NHWC", algorithm="direct")
         want = reference.conv(x.transpose(0, 3, 1, 2), w, bias, (1, 1), ((2, 2), (2, 2)), (1, 1), 1)
         np.testing.assert_allclose(got.transpose(0, 3, 1, 2), want, rtol=1e-3, atol=1e-2)
+
+
+def test_calls_that_look_alike_differ_by_their_numbers():
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((1, 4, 6, 6), np.float32)
+    filters = [rng.standard_normal((4, 4, 3, 3), np.float32) for _ in range(3)]
+    filters[1][2, 1, 0, 0] = np.inf  # its padding is summed
+    filters[2][:] *= 1e30  # beyond the range of Winograd's bound
+    same = dict(stride=(1, 1), padding=((1, 1), (1, 1)), dilation=(1, 1), groups=1)
+    for w in filters + filters[::-1]:
+        for bias, activation in ((None, None), (np.ones(4, np.float32), "relu")):
+            with np.errstate(invalid="ignore"):
+                want = reference.conv(x, w, bias, **same)
+                want = want if activation is None else np.maximum(want, 0)
+            got = lk.conv2d(x, w, bias, padding=1, activation=activation)
+            np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-3 * np.nanmax(abs(w[np.isfinite(w)])))
+
+
+def test_calls_that_look_alike_are_checked_all_the_same():
+    x, w = np.ones((1, 4, 6, 6), np.float32), np.ones((4, 4, 3, 3), np.float32)
+    lk.conv2d(x, w, layout=lk.Layout("abcd"), filter_layout=lk.Layout("abcd"))
+    for name, wrong in (("layout", "OIHW"), ("filter_layout", "NCHW")):
+        with pytest.raises(ValueError, match=name):
+            lk.conv2d(x, w, **{"layout": "abcd", "filter_layout": "abcd"} | {name: lk.Layout(wrong)})
+    for wrong in (np.ones((1, 4, 6, 6)), np.ones((1, 5, 6, 6), np.float32), np.ones((1, 4, 2, 6), np.float32)):
+        with pytest.raises((TypeError, ValueError)):
+            lk.conv2d(wrong, w)
+    with pytest.raises(TypeError, match="float64"):
+        lk.conv2d(x, w.astype(np.float64))
+    with pytest.raises(ValueError, match="out overlaps"):
+        lk.conv2d(x, w, out=np.lib.stride_tricks.as_strided(x, (1, 4, 4, 4)))
+
+
+def test_an_object_follows_the_instruction_set():
+    x, op = np.ones((1, 16, 6, 6), np.float32), lk.Conv2d(np.ones((16, 16, 3, 3), np.float32), algorithm="direct")
+    for isa in registry.isas() + registry.isas()[::-1]:
+        with using_isa(isa):
+            np.testing.assert_array_equal(op(x), np.full((1, 16, 4, 4), 144))
+    assert {isa for isa, _ in op._packed} == set(registry.isas())

@@ -7,9 +7,9 @@ import pytest
 
 import layoutkit as lk
 from layoutkit.convolutions.algorithms import ALGORITHMS, NAMES
+from layoutkit.convolutions.filter import traits
 from layoutkit.convolutions.problem import ConvProblem
 from layoutkit.convolutions.task import ConvTask
-from layoutkit.convolutions.traits import traits
 from layoutkit.convolutions.types import F32, TYPES, ConvTypes, check_type, types_of
 
 OTHERS = ["f2", "f8", "i1", "i4", "u1", "c8", "?", ">f4"]

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 import layoutkit as lk
 from layoutkit import reference, winograd
 from layoutkit._core import registry
+from layoutkit.convolutions.filter import traits
 from layoutkit.convolutions.problem import ConvProblem
 from layoutkit.convolutions.task import ConvTask
-from layoutkit.convolutions.traits import traits
 
 TILES = sorted(winograd.PAIRS)
 LAST = {1: "NWC", 2: "NHWC", 3: "NDHWC"}

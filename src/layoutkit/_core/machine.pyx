@@ -68,8 +68,3 @@ cdef void copy_part(lk_move_fn fn, const char *s, char *d, int64_t lo, int64_t h
     m.src, m.dst, m.n0, m.n1, m.s1, m.d1, m.stream = s + lo, d + lo, 1, hi - lo, 1, 1, 1
     fn(&m)
     stream_end()
-
-
-def omp_max_threads():
-    """The number of threads that OpenMP would use now; 1 in the child of a fork."""
-    return 1 if forks() else openmp.omp_get_max_threads()

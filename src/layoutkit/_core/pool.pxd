@@ -2,7 +2,9 @@ cdef class Pool:
     cdef readonly object bound
     cdef dict free      # by identity, in the order in which they came back
     cdef list small     # workspaces
-    cdef object lend(self, size)
+    cdef int most_small # how many of them are kept
+    cdef set_bound(self, bound)
+    cdef object lend(self, size_t size)
     cdef object take_back(self, array)
     cdef found(self, need)
     cdef new(self, size)

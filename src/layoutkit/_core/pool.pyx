@@ -11,14 +11,16 @@ cimport cython
 from cpython.buffer cimport PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport uintptr_t
 from numpy import empty, uint8
-from numpy cimport NPY_UINT8, PyArray_SimpleNewFromData, import_array, npy_intp, set_array_base
+from numpy cimport (
+    NPY_UINT8, PyArray_NBYTES, PyArray_SimpleNewFromData, import_array, ndarray, npy_intp, set_array_base
+)
 
 import_array()
 
 cdef size_t HUGE_PAGE_BYTES = 2 << 20
 LARGE_BYTES = 4 << 20  # arrays and workspaces of at least this size have a block of their own
 cdef size_t _large_bytes = LARGE_BYTES
-cdef int MAX_SMALL = 8  # small workspaces that are kept
+cdef int MAX_SMALL = 8  # small workspaces that are kept, if they cannot fill more than half of what a pool may hold
 cdef double MAX_SURPLUS = 1.25  # a free block may be this many times as large as what it is used for
 
 
@@ -46,7 +48,11 @@ cdef class Pool:
     """
 
     def __init__(self, bound):
-        self.bound, self.free, self.small = bound, {}, []
+        self.free, self.small = {}, []
+        self.set_bound(bound)
+
+    cdef set_bound(self, bound):
+        self.bound, self.most_small = bound, min(bound // 2 // _large_bytes, MAX_SMALL)
 
     @property
     def held(self):
@@ -59,10 +65,10 @@ cdef class Pool:
 
     def limit(self, bound):
         """Keep at most `bound` bytes from now on."""
-        self.bound = bound
+        self.set_bound(bound)
         self.release(bound)
 
-    cdef object lend(self, size):
+    cdef object lend(self, size_t size):
         """A workspace of at least `size` bytes; a large one returns with its last view, others by `take_back`.
 
         Calls that follow one another share one: the workspace that was returned last, or a larger one in its place.
@@ -73,11 +79,10 @@ cdef class Pool:
             found = self.small.pop()
         except IndexError:
             found = None
-        return found if found is not None and found.nbytes >= size else empty(size, uint8)
+        return found if found is not None and <size_t>PyArray_NBYTES(<ndarray>found) >= size else empty(size, uint8)
 
     cdef object take_back(self, array):
-        most = min(self.bound // 2, MAX_SMALL * _large_bytes)
-        if array.nbytes < _large_bytes and (len(self.small) + 1) * _large_bytes <= most:
+        if len(self.small) < self.most_small and <size_t>PyArray_NBYTES(<ndarray>array) < _large_bytes:
             self.small.append(array)
 
     def take(self, size):

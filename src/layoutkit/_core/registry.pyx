@@ -25,6 +25,7 @@ class Kernel(NamedTuple):
 
 
 cdef int _active = 0
+cdef str _active_name = ""
 _by_name = {}  # name -> address of its lk_kernel
 
 
@@ -36,18 +37,18 @@ def isas():
 
 def isa():
     """Name of the instruction set in use."""
-    return lk_isa_name(_active).decode()
+    return _active_name
 
 
 def use_isa(str name):
     """Use instruction set `name` for plans made from now on; returns the one used before."""
-    global _active
-    before = isa()
+    global _active, _active_name
+    before = _active_name
     if name not in isas():
         raise ValueError(f"instruction set {name!r} is not one of this machine's: {', '.join(isas())}")
     for i in range(LK_ISA_COUNT):
         if lk_isa_name(i).decode() == name:
-            _active = i
+            _active, _active_name = i, name
     return before
 
 

@@ -3,8 +3,6 @@ from typing import Any
 
 import numpy as np
 
-def address(array: np.ndarray) -> int: ...
-
 class Program:
     def __new__(
         cls, nests: Sequence[Any], width: int, pad: bytes, stream: bool, panels: bool = ..., staging: Any = ...

@@ -10,7 +10,7 @@ from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t, uintptr_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
-from numpy cimport PyArray_CheckExact, PyArray_DATA, PyArray_ISWRITEABLE, import_array, ndarray, npy_intp
+from numpy cimport PyArray_CheckExact, PyArray_DATA, PyArray_DESCR, PyArray_ISWRITEABLE, import_array, ndarray, npy_intp
 
 from .pace cimport Pace, done, pace_of
 from .registry cimport (
@@ -37,11 +37,6 @@ cdef enum:
 
 _FAMILY = {"copy": LK_COPY, "transpose": LK_TRANSPOSE, "gather": LK_GATHER, "fill": LK_FILL, "fused": LK_FUSED,
            "joined": LK_JOINED, "runs": LK_RUNS}
-
-
-def address(ndarray array):
-    """The address of the first element of `array`."""
-    return <size_t>PyArray_DATA(array)
 
 
 cdef class Program:
@@ -267,7 +262,7 @@ cdef take_extent(Extent *e, of, itemsize):
 
 cdef bint fits(ndarray array, const Extent *e, dtype):
     cdef int i
-    if array.ndim != e.ndim or (array.dtype is not dtype and array.dtype != dtype):
+    if array.ndim != e.ndim or (<void *>PyArray_DESCR(array) != <void *>dtype and array.dtype != dtype):
         return False
     for i in range(e.ndim):
         if array.shape[i] != e.shape[i] or (array.strides[i] != e.strides[i] and e.shape[i] > 1):

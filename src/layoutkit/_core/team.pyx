@@ -4,6 +4,8 @@ In the child of a fork it is one, because an OpenMP runtime does not survive a f
 a child that asks for a team waits for them for ever.
 """
 
+cimport openmp
+
 import os
 import re
 
@@ -41,3 +43,8 @@ def granted(int wanted):
 def refused():
     """The smallest number of threads that the system has refused so far; 0: none."""
     return lk_team_refused
+
+
+def allowed(int most):
+    """How many threads a call may use: as many as OpenMP allows, at most `most`; in the child of a fork one."""
+    return 1 if forks() else min(openmp.omp_get_max_threads(), most)

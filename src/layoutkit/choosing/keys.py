@@ -19,7 +19,7 @@ _TAG = "[A-Za-z]{1,15}(?:[0-9]{1,9}[A-Za-z]){0,16}"
 _WORD = "[0-9]{0,9}[a-z](?:/[0-9]{1,18})?"
 LAYOUT = f"(?:{_TAG}|{_WORD}(?: {_WORD}){{0,30}})"  # as `notation.key` writes it, a space only where no tag can say it
 
-_grammars: dict[str, re.Pattern[str]] = {}
+_grammars: dict[str, str] = {}  # patterns, which `re` compiles when they are first used, and keeps
 
 
 def sizes(most: int) -> str:
@@ -27,9 +27,22 @@ def sizes(most: int) -> str:
     return f"{NUMBER}(?:x{NUMBER}){{0,{most - 1}}}"
 
 
+def parts(key: str, pattern: str, what: str) -> tuple[str, ...]:
+    """The groups of a pattern that `key` matches, whole; ValueError that it is not `what`."""
+    found = re.fullmatch(pattern, key)
+    if not found:
+        raise ValueError(f"not {what}: {key!r}")
+    return found.groups()
+
+
+def numbers(text: str) -> tuple[int, ...]:
+    """The sizes of 1x64x56."""
+    return tuple(map(int, text.split("x")))
+
+
 def grammar(operation: str, pattern: str) -> None:
     """Keys that begin with `operation` must match `pattern`, whole."""
-    _grammars[operation] = re.compile(pattern)
+    _grammars[operation] = pattern
 
 
 def operation(key: str) -> str:
@@ -42,6 +55,6 @@ def fault(key: str) -> str | None:
     if len(key) > MAX_KEY:
         return f"a key of {len(key)} characters, at most {MAX_KEY}"
     found = _grammars.get(operation(key))
-    if found is None or found.fullmatch(key):
+    if found is None or re.fullmatch(found, key):
         return None
     return f"not the key of a {operation(key)}, or of one beyond any size"

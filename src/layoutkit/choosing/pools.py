@@ -6,10 +6,15 @@ import threading
 from functools import partial
 from typing import Any
 
-from threadpoolctl import ThreadpoolController
-
 from .._core import process
 from .._core.guard import Lock, Undone
+
+
+def libraries() -> Any:
+    """The libraries of the process that have threads of their own, as threadpoolctl finds them."""
+    from threadpoolctl import ThreadpoolController  # not before it is needed: few calls of few programs ask
+
+    return ThreadpoolController()
 
 
 class _Ask:
@@ -34,7 +39,7 @@ class _Limit:
 
     def find(self) -> None:
         """Look which libraries the process has loaded."""
-        self._libraries = ThreadpoolController().select(user_api="blas").lib_controllers
+        self._libraries = libraries().select(user_api="blas").lib_controllers
 
     def enter(self, ask: _Ask) -> None:
         """Hold to what `ask` wants."""
@@ -100,7 +105,7 @@ def held() -> Undone:
 
 def notes() -> list[str]:
     """What about the process's thread pools makes measurements doubtful."""
-    runtimes = [p for p in ThreadpoolController().info() if p["user_api"] == "openmp"]
+    runtimes = [p for p in libraries().info() if p["user_api"] == "openmp"]
     if len(runtimes) < 2:
         return []
     names = ", ".join(f"{p['prefix']} ({p['num_threads']} threads)" for p in runtimes)

@@ -7,10 +7,11 @@ import warnings
 
 import numpy as np
 
-from .._core import machine, process
+from .._core import process
+from .._core.team import allowed
 
 MOST_THREADS = 4 * (os.cpu_count() or 1)  # more only wait for one another
-_limit: int | None = None
+_most = MOST_THREADS  # of a call that asks for none
 
 
 def set_num_threads(n: int | None) -> None:
@@ -19,8 +20,8 @@ def set_num_threads(n: int | None) -> None:
     ``LAYOUTKIT_NUM_THREADS`` sets the default. A call's ``threads=`` goes before both. More than four times the cores
     of the machine are refused.
     """
-    global _limit
-    _limit = None if n is None else check_threads(n)
+    global _most
+    _most = MOST_THREADS if n is None else check_threads(n)
 
 
 def get_num_threads() -> int:
@@ -29,14 +30,13 @@ def get_num_threads() -> int:
     Where the system refuses to start so many, calls run on those that it grants. One in the child of a fork: what was
     planned for more runs on one there too.
     """
-    allowed = 1 if process.forks() else min(machine.omp_max_threads(), MOST_THREADS)
-    return allowed if _limit is None else min(_limit, allowed)
+    return allowed(_most)
 
 
 def check_threads(threads: int | None) -> int:
     """`threads` as a positive number; None: get_num_threads()."""
     if threads is None:
-        return get_num_threads()
+        return allowed(_most)
     if type(threads) is not int:
         if not isinstance(threads, np.integer):
             raise TypeError(f"threads: expected an int, got {threads!r}")

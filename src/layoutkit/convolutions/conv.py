@@ -7,20 +7,20 @@ from typing import Any
 import numpy as np
 
 from .._core import registry
-from ..choosing.best import choices
-from ..choosing.limits import peak_rate
+from .._core.arrays import form, meet, takes
+from ..choosing.cache import plans
 from ..choosing.plan import Plan, planner
 from ..choosing.table import cost_table
 from ..choosing.threads import check_threads
 from ..memory.arguments import layout_for, target
-from ..memory.arrays import as_array, check_out, contiguous_strides, empty
+from ..memory.arrays import allocate, as_array, check_out, contiguous_strides, nbytes_of
 from ..memory.tensor import Tensor
 from .algorithms import AUTO, NAMES
-from .arguments import check_workspace, residual
+from .calls import check_workspace, plan_of, residual
 from .epilogue import NOTHING
 from .filter import Filter
 from .problem import ConvProblem
-from .route import Arrays
+from .route import Arrays, Runs
 from .task import ConvTask, best_route, contiguous, slowness
 from .types import check_type
 
@@ -36,46 +36,60 @@ class _Conv:
     def __init__(self, w, bias=None, *, stride=1, padding=0, dilation=1, groups=1, layout=None,
                  filter_layout=None, filter_shape=None, out_layout=None, algorithm=AUTO, accuracy="standard",
                  activation=None, scale=None, threads=None):  # fmt: skip
-        f = self._take(
-            threads, w, bias, stride=stride, padding=padding, dilation=dilation, groups=groups, layout=layout,
-            filter_layout=filter_layout, filter_shape=filter_shape, out_layout=out_layout, algorithm=algorithm,
-            accuracy=accuracy, activation=activation, scale=scale,
+        f = Filter(
+            f"conv{self.rank}d", self.rank, w, bias, stride=stride, padding=padding, dilation=dilation, groups=groups,
+            layout=layout, filter_layout=filter_layout, filter_shape=filter_shape, out_layout=out_layout,
+            algorithm=algorithm, accuracy=accuracy, activation=activation, scale=scale,
         )  # fmt: skip
         f.w, f.bias = f.w.copy(), None if f.bias is None else f.bias.copy()
+        self._take(f, threads)
 
     @classmethod
-    def _over(cls, w, bias, threads=None, **attributes) -> _Conv:
+    def _over(cls, f: Filter, threads) -> _Conv:
         """A convolution over the caller's filter, not copied: for one call."""
         self = object.__new__(cls)
         self._once = True
-        self._take(threads, w, bias, **attributes)
+        self._take(f, threads)
         return self
 
-    def _take(self, threads, w, bias, **attributes) -> Filter:
-        self._filter = Filter(f"conv{self.rank}d", self.rank, w, bias, **attributes)
+    def _take(self, f: Filter, threads) -> None:
         check_threads(threads)
-        self._threads = threads
-        self._src_dtype, self._dst_dtype = self._filter.types.src, self._filter.types.dst
+        self._filter, self._threads = f, threads
+        self._src_dtype, self._dst_dtype = f.types.src, f.types.dst
         # Filter and bias by instruction set and packing: vectors are of other lengths elsewhere.
         self._packed: dict[tuple[str, str], tuple[np.ndarray, np.ndarray | None]] = {}
         self._bound: dict = {}  # what a call's arrays look like -> what to run
-        return self._filter
 
-    def _bind(self, x: np.ndarray, out_strides: tuple[int, ...] | None, shape: tuple[int, ...] | None,
-              compiled: bool = False):  # fmt: skip
-        """Route, packed filter and bias, physical and logical shape of the output, for inputs like `x`; `compiled`: as
-        `best_route`."""
+    def _bind(self, x: np.ndarray, out: np.ndarray | None, shape: tuple[int, ...] | None, key: tuple) -> tuple:
+        """Route, packed filter and bias, and the output's physical shape, bytes and logical shape, for arrays of this
+        `key`."""
+        f = self._filter
+        decided = None
+        if f.attributes is not None:
+            key = f.attributes, f.values, self._once, *key
+            decided = plans.get(key)
+        if decided is None:
+            decided = self._decide(x, out, shape)
+            if f.attributes is not None:
+                plans.put(key, decided)
+        return decided[0].run, *self._pack(decided[0]), *decided[1:]
+
+    def _decide(self, x: np.ndarray, out: np.ndarray | None, shape: tuple[int, ...] | None, compiled: bool = False):
+        """Route, and the output's physical shape, bytes and logical shape; `compiled`: as `best_route`."""
         f = self._filter
         p = f.problem(f.shape_of(x, shape))
+        strides = contiguous_strides(p.dst, p.dst_shape, f.types.dst.itemsize) if out is None else out.strides
+        route = best_route(self._task(p), Arrays(x.strides, strides), compiled)
         physical = p.dst.physical_shape(p.dst_shape)
-        if out_strides is None:
-            out_strides = contiguous_strides(p.dst, p.dst_shape, f.types.dst.itemsize)
-        route = best_route(self._task(p), Arrays(x.strides, out_strides), compiled)
+        return route, physical, nbytes_of(physical, f.types.dst, f.what), p.dst_shape
+
+    def _pack(self, route: Runs) -> tuple[np.ndarray, np.ndarray | None]:
+        """Filter and bias as a route reads them."""
         key = registry.isa(), route.packing
         packed = self._packed.get(key)
         if packed is None:
-            packed = self._packed[key] = route.pack(f.w, f.bias)
-        return route.run, *packed, physical, p.dst_shape
+            packed = self._packed[key] = route.pack(self._filter.w, self._filter.bias)
+        return packed
 
     def _task(self, p: ConvProblem) -> ConvTask:
         return ConvTask(p, check_threads(self._threads), self._filter.algorithm, self._once)
@@ -100,17 +114,17 @@ class _Conv:
         if shape is not None:
             shape = self._filter.layout.check_shape(shape)
         threads = check_threads(self._threads)  # another one after a fork, or when the limits change
-        key = (x.shape, x.strides, None if out is None else out.strides, shape, cost_table.generation, threads)
+        key = form(x, out), shape, threads, cost_table.generation, registry.isa()
         bound = self._bound.get(key)
         if bound is None:
-            bound = self._bind(x, key[2], shape)
+            bound = self._bind(x, out, shape, key)
             if len(self._bound) >= MAX_BOUND:
                 self._bound.clear()
             self._bound[key] = bound
-        run, w, bias, physical, y_shape = bound
+        run, w, bias, physical, nbytes, y_shape = bound
         if out is None:
-            out = empty(physical, self._dst_dtype, self._filter.what, x)
-        else:
+            out = allocate(physical, self._dst_dtype, nbytes, x)
+        elif self._once or not takes(out, physical, self._dst_dtype) or meet(out, x):
             f = self._filter
             inputs = (x, f.w, f.bias) if self._once else (x,)  # a kept filter is our own
             check_out(out, physical, self._dst_dtype, inputs, f.what)
@@ -154,17 +168,7 @@ class _Conv:
         f = self._filter
         p = f.problem(f.layout.check_shape(shape))
         task = self._task(p)
-        found, threads = choices(task), task.threads
-
-        def note() -> str:
-            rate, peak = p.flops / found[0].seconds, peak_rate(threads, p.types.name)
-            then = "" if f.activation is None else f", then {f.activation}"
-            on = f"{peak / 1e9:.0f} GFLOP/s on {threads} thread{'s' * (threads > 1)}, measured now"
-            share = f"{rate / 1e9:.1f} GFLOP/s, {rate / peak:.0%} of the FMA peak ({on})"
-            lines = f"{p.flops / 1e6:.3g} MFLOP, {share}{then}", slowness(task, found), f.note(p)
-            return "\n".join(filter(None, lines))
-
-        return Plan(task.key, found, note)
+        return plan_of(task, f, lambda found: (slowness(task, found), f.note(p)))
 
     def explain(self, shape) -> str:
         """Why: the candidates for an input of logical `shape`, in order."""
@@ -173,7 +177,8 @@ class _Conv:
 
 def compiled(op: _Conv, x: np.ndarray, y: np.ndarray, shape: tuple[int, ...]):
     """The route of arrays like these that runs without Python, its packed filter and bias."""
-    return op._bind(x, y.strides, shape, compiled=True)[:3]
+    route = op._decide(x, y, shape, compiled=True)[0]
+    return route.run, *op._pack(route)
 
 
 def filter_of(op: _Conv) -> Filter:
@@ -264,11 +269,12 @@ def conv2d(
     >>> lk.conv2d(x, w, layout="NHWC")[0, :, :, 0].tolist()
     [[8.0, 12.0], [20.0, 24.0]]
     """
-    return _once(
-        Conv2d, x, w, bias, add, out, threads, shape, stride=stride, padding=padding, dilation=dilation, groups=groups,
-        layout=layout, filter_layout=filter_layout, filter_shape=filter_shape, out_layout=out_layout,
+    f = Filter(
+        "conv2d", 2, w, bias, stride=stride, padding=padding, dilation=dilation, groups=groups,
+        layout=layout_for(x, layout), filter_layout=filter_layout, filter_shape=filter_shape, out_layout=out_layout,
         algorithm=algorithm, accuracy=accuracy, activation=activation, scale=scale,
     )  # fmt: skip
+    return Conv2d._over(f, threads)(x, out, add, shape=shape)
 
 
 # The list stands once. Without docstrings (python -OO) there is nothing to say it in.
@@ -285,8 +291,12 @@ def conv3d(x, w, bias=None, *, shape=None, add=None, out=None, threads=None, **a
     return _once(Conv3d, x, w, bias, add, out, threads, shape, **attributes)
 
 
-def _once(cls, x, w, bias, add, out, threads, shape, layout=None, **attributes) -> Any:
-    return cls._over(w, bias, threads, layout=layout_for(x, layout), **attributes)(x, out, add, shape=shape)
+def _once(cls, x, w, bias, add, out, threads, shape, **attributes) -> Any:
+    return _over(cls, x, w, bias, threads, **attributes)(x, out, add, shape=shape)
+
+
+def _over(cls, x, w, bias, threads=None, layout=None, **attributes) -> _Conv:
+    return cls._over(Filter(f"conv{cls.rank}d", cls.rank, w, bias, layout=layout_for(x, layout), **attributes), threads)
 
 
 @planner(conv1d)
@@ -304,6 +314,6 @@ def _plan_conv3d(x, w, bias=None, **attributes) -> Plan:
     return _plan(Conv3d, x, w, bias, **attributes)
 
 
-def _plan(cls, x, w, bias, add=None, out=None, threads=None, shape=None, layout=None, **attributes) -> Plan:
-    op = cls._over(w, bias, threads, layout=layout_for(x, layout), **attributes)
+def _plan(cls, x, w, bias, add=None, out=None, shape=None, **attributes) -> Plan:
+    op = _over(cls, x, w, bias, **attributes)
     return op.plan(op._filter.take(x, shape).shape)

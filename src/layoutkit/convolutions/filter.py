@@ -1,31 +1,47 @@
-"""A filter, its bias and the attributes of a convolution: checked, in OIHW order."""
+"""A filter, its bias and the attributes of a convolution: checked, in OIHW order; what its values allow."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._core.arrays import form
+from .._core.winograd import extent
+from ..choosing.cache import plans
 from ..formats.families import check_meaning, meaning_of_activations, meaning_of_filters
 from ..formats.layout import Layout
 from ..memory.arguments import Held, hold, logical
 from ..memory.arrays import as_array, held_shape
 from ..memory.tensor import Tensor
 from ..reorders.reorder import reorder
+from ..winograd import LARGEST_SUM, SMALLEST_WEIGHT
 from .algorithms import AUTO, NAMES
 from .epilogue import parse
+from .order import reproducible
 from .problem import ACCURACIES, ConvProblem, Pairs, pad_pairs, per_axis
-from .reproducible import reproducible
-from .traits import Traits, traits
 from .types import check_type, types_of
 
+_OIHW = {rank: Layout("abcde"[: rank + 2]) for rank in (1, 2, 3)}  # the order that packing takes filters in
 
-class Filter:
-    """What every form of call gives, checked; see `conv2d` for the parameters."""
 
-    def __init__(self, what, rank, w, bias=None, *, stride=1, padding=0, dilation=1, groups=1, layout=None,
-                 filter_layout=None, filter_shape=None, out_layout=None, algorithm=AUTO, accuracy="standard",
-                 activation=None, scale=None):  # fmt: skip
+class Attributes:
+    """What a convolution is, but for its numbers: checked once for all calls that give the same.
+
+    Parameters
+    ----------
+    what : str
+        The operation, for errors.
+    rank : int
+        How many spatial axes it has.
+    w : Held
+        A filter of such convolutions: its type, layout and shape count.
+    """
+
+    def __init__(self, what: str, rank: int, w: Held, layout, out_layout, stride, padding, dilation, groups, algorithm,
+                 accuracy) -> None:  # fmt: skip
         self.what = what
         activations = meaning_of_activations(rank)
         self.given_layout = Layout(activations if layout is None else layout)
@@ -40,25 +56,66 @@ class Filter:
         if accuracy not in ACCURACIES:
             raise ValueError(f"{what}: accuracy {accuracy!r} is none of {', '.join(ACCURACIES)}")
         self.algorithm, self._accuracy = algorithm, accuracy
-        self.w = np.ascontiguousarray(in_order(w, filter_layout, filter_shape, Layout("abcde"[: rank + 2]), what))
-        self.types = types_of(self.w, f"{what}: w")
-        shape = self.w.shape
-        self.oc, self.kernel = shape[0], shape[2:]
+        self.types = types_of(w.array, f"{what}: w")
+        self.held_as, self.shape = w.layout.dense, w.shape
+        self.in_order = self.held_as == _OIHW[rank]
+        self.oc, self.kernel = w.shape[0], w.shape[2:]
         if not all(self.kernel):
-            raise ValueError(f"{what}: w of shape {shape} has an empty kernel")
+            raise ValueError(f"{what}: w of shape {w.shape} has an empty kernel")
         (self.groups,) = per_axis(groups, 1, f"{what}: groups", 1)
         if self.oc % self.groups:
             raise ValueError(f"{what}: {self.oc} output channels do not divide into {self.groups} groups")
-        self.ic = shape[1] * self.groups
+        self.ic = w.shape[1] * self.groups
+        self.stride = per_axis(stride, rank, f"{what}: stride", 1)
+        self.dilation = per_axis(dilation, rank, f"{what}: dilation", 1)
+        self.padding = padding
+        pads = pad_pairs(padding, self.kernel, self.kernel, self.stride, self.dilation)  # raises early
+        same = isinstance(padding, str) and padding == "same"
+        self.by_values = self.kernel[-1] == 3 or same or any(map(any, pads))
+
+
+def attributes_of(what: str, rank: int, w, filter_layout, filter_shape, layout, out_layout, *given):
+    """The attributes of a convolution, the array of its filter, and whether other calls share the attributes."""
+    key = None
+    if type(w) is np.ndarray and filter_shape is None:
+        layouts = _named(filter_layout), _named(layout), _named(out_layout)
+        key = Attributes, what, form(w), w.dtype, layouts, given, tuple(map(type, given))  # 2.0 == 2, but is refused
+        try:
+            found = plans.get(key)
+            if found is not None:
+                return found, w, True
+        except TypeError:  # an argument is not hashable: a list of pads, say
+            key = None
+    held = hold_filter(w, filter_layout, filter_shape, rank, what)
+    found = Attributes(what, rank, held, layout, out_layout, *given)
+    return found if key is None else plans.put(key, found), held.array, key is not None
+
+
+def _named(layout: str | Layout | None) -> Any:
+    """A layout with its names, which take no part in its equality."""
+    return (layout, layout.family) if type(layout) is Layout else layout
+
+
+class Filter(Attributes):
+    """What every form of call gives, checked; see `conv2d` for the parameters."""
+
+    def __init__(self, what, rank, w, bias=None, *, stride=1, padding=0, dilation=1, groups=1, layout=None,
+                 filter_layout=None, filter_shape=None, out_layout=None, algorithm=AUTO, accuracy="standard",
+                 activation=None, scale=None):  # fmt: skip
+        attributes, array, shared = attributes_of(
+            what, rank, w, filter_layout, filter_shape, layout, out_layout,
+            stride, padding, dilation, groups, algorithm, accuracy,
+        )  # fmt: skip
+        self.__dict__.update(attributes.__dict__)
+        self.attributes = attributes if shared else None
+        if not self.in_order:
+            array = reorder(array, self.held_as, _OIHW[rank], shape=self.shape)
+        self.w = np.ascontiguousarray(array)
         self.bias = None if bias is None else self.per_channel(bias, "bias")
         if scale is not None:
             self.w = self.w * self.per_channel(scale, "scale").reshape(-1, *[1] * (rank + 1))
         self.activation = activation
         self.epilogue = parse(activation, self.oc, what)
-        self.stride = per_axis(stride, rank, f"{what}: stride", 1)
-        self.dilation = per_axis(dilation, rank, f"{what}: dilation", 1)
-        self.padding = padding
-        pad_pairs(padding, self.kernel, self.kernel, self.stride, self.dilation)  # raises early
 
     @property
     def accuracy(self) -> str:
@@ -108,6 +165,14 @@ class Filter:
             found = self.__dict__["_traits"] = traits(self.w)
         return found
 
+    @property
+    def values(self) -> tuple[bool, bool] | None:
+        """What the values of the filter may change about a problem, see `allowed`; None if nothing."""
+        if not self.by_values:
+            return None
+        found = self.traits
+        return found.finite, found.why_strict is None
+
     def note(self, p: ConvProblem) -> str:
         """What the values of the filter changed about `p`, a line; "" if nothing."""
         if p.accuracy == self.accuracy and not p.zeros:
@@ -148,18 +213,54 @@ class Filter:
         return found
 
 
-def in_order(w, layout: str | Layout | None, shape: Sequence[int] | None, order: Layout, what: str) -> np.ndarray:
-    """A filter as an array whose axes are in `order`, a plain layout; copied where it must be."""
-    rank = order.rank - 2
+class Traits(NamedTuple):
+    """What the values of a filter allow: Winograd within the range of its bound, padding left out if all are finite.
+
+    Of the largest magnitudes of its output channels `least` is the least that is not 0, `most` the most. It is looked
+    at once, before anything is planned: one pass, a tenth of the cheapest packing at most.
+    """
+
+    least: float
+    most: float
+    weights: int  # of an output channel
+
+    @property
+    def finite(self) -> bool:
+        """Neither Inf nor NaN."""
+        return self.most < inf
+
+    @property
+    def why_strict(self) -> str | None:
+        """Why Winograd's bound would not hold; None if it does."""
+        if not self.finite:
+            return "it holds Inf or NaN"
+        if self.most * self.weights > LARGEST_SUM:
+            return f"it holds {self.most:.2g}, sums of {self.weights} such are beyond {LARGEST_SUM:.2g}"
+        if 0 < self.least < SMALLEST_WEIGHT:
+            return f"an output channel holds {self.least:.2g} at most, below {SMALLEST_WEIGHT:.2g}"
+        return None
+
+
+def traits(w: np.ndarray) -> Traits:
+    """The traits of a filter (O, ...), contiguous."""
+    by_channel = w.reshape(len(w), -1) if w.size else w.reshape(0, 1)
+    if w.dtype != np.float32:
+        peaks = abs(by_channel.astype(np.float64)).max(1, initial=0)
+        return Traits(min(peaks[peaks > 0], default=0.0), peaks.max(initial=0), by_channel.shape[1])
+    return Traits(*extent(by_channel), by_channel.shape[1])
+
+
+def hold_filter(w, layout: str | Layout | None, shape: Sequence[int] | None, rank: int, what: str) -> Held:
+    """A filter with so many spatial axes as it was given."""
     filters = meaning_of_filters(rank)
     if layout is None:
         layout = None if isinstance(w, Tensor) else filters
     elif (layout := Layout(layout)).rank != rank + 2:
         raise ValueError(f"{what}: filter_layout {layout} has {layout.rank} dimensions, expected {rank + 2}")
-    w, layout, shape = hold(w, layout, shape, f"{what}: w")
-    check_role(layout, filters, f"{what}: filter_layout")
-    types_of(w, f"{what}: w")  # raises early
-    return w if layout.dense == order else reorder(w, layout.dense, order, shape=shape)
+    held = hold(w, layout, shape, f"{what}: w")
+    check_role(held.layout, filters, f"{what}: filter_layout")
+    types_of(held.array, f"{what}: w")  # raises early
+    return held
 
 
 def check_role(layout: Layout, meaning: str, what: str) -> None:

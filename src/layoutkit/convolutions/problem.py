@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
-from ..choosing.keys import CHANNELS, LAYOUT, NUMBER, sizes
+from ..choosing.keys import CHANNELS, LAYOUT, NUMBER, numbers, parts, sizes
 from ..formats.layout import Layout
 from ..formats.notation import key
 from .types import F32, TYPES, ConvTypes
@@ -26,7 +25,6 @@ KEY = (  # of a convolution, without its threads
     f"conv n({NUMBER}) c({CHANNELS}) ({_AXES}) o({CHANNELS}) k({_AXES}) s({_AXES}) p({_PAD}(?:,{_PAD}){{0,2}}) "
     f"d({_AXES}) g({NUMBER}) ({LAYOUT})>({LAYOUT}) ({'|'.join(TYPES)})(?: ({'|'.join(ACCURACIES)}))?( zeros)?"
 )
-_KEY = re.compile(KEY)
 
 
 @dataclass(frozen=True)
@@ -137,18 +135,12 @@ class ConvProblem:
     @classmethod
     def parse(cls, text: str) -> ConvProblem:
         """The problem whose key `text` is; ValueError if it is none, or one without work."""
-        found = _KEY.fullmatch(text)
-        if not found:
-            raise ValueError(f"not the key of a convolution: {text!r}")
-        n, ic, size, oc, kernel, stride, pads, dilation, groups, src, dst, types, accuracy, zeros = found.groups()
-
-        def x(values: str) -> tuple[int, ...]:
-            return tuple(map(int, values.split("x")))
-
+        found = parts(text, KEY, "the key of a convolution")
+        n, ic, size, oc, kernel, stride, pads, dilation, groups, src, dst, types, accuracy, zeros = found
         padding = tuple((int(a), int(b)) for a, b in (pair.split("+") for pair in pads.split(",")))
         p = cls(
-            int(n), int(ic), int(oc), x(size), x(kernel), x(stride), padding, x(dilation), int(groups),
-            Layout(src), Layout(dst), accuracy or "standard", bool(zeros), TYPES[types],
+            int(n), int(ic), int(oc), numbers(size), numbers(kernel), numbers(stride), padding, numbers(dilation),
+            int(groups), Layout(src), Layout(dst), accuracy or "standard", bool(zeros), TYPES[types],
         )  # fmt: skip
         if not p.fits:
             raise ValueError(f"not a convolution: {text!r}; its numbers do not fit together")

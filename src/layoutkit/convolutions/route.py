@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from .._core import route as core
+from .._core.executor import Executor
 from .._core.registry import Kernel
 from ..memory import spans
 from ..memory.arrays import contiguous_strides
 from ..memory.pool import pool
 from ..memory.spans import PlanError, Span
 from ..reorders.problem import best_program
-from .footprint import check_executor
 from .problem import ACCURACIES, ConvProblem
 
 if TYPE_CHECKING:
@@ -121,3 +121,20 @@ class Route:
 def useful_threads(p: ConvProblem, threads: int) -> int:
     """How many of `threads` a convolution uses."""
     return threads if p.flops >= SMALL_FLOPS else 1
+
+
+def check_executor(executor: Executor, source: Span, destination: Span, what: str) -> tuple[int, int]:
+    """PlanError unless the loop nest stays within both; the bytes of filter and bias that it reads."""
+    found = executor.footprint()
+    spans.check(_span_of(found.source), source, f"{what}: input")
+    spans.check(_span_of(found.destination), destination, f"{what}: output")
+    return found.filter, found.bias
+
+
+def _span_of(parts) -> Span:
+    """The span of an executor's parts: see `Footprint` in executor.pyx."""
+    found = spans.NOTHING
+    for steps, run in parts:
+        if run:  # of no channels there is nothing to read
+            found = found.joined(spans.of_ranges(steps, run))
+    return found

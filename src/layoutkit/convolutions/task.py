@@ -6,7 +6,6 @@ step of each candidate.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +20,8 @@ from .._core import route as core
 from .._core.registry import Kernel
 from ..choosing.best import choices
 from ..choosing.cache import Cache, plans
-from ..choosing.keys import NUMBER, THREADS, sizes
+from ..choosing.features import APART, log
+from ..choosing.keys import NUMBER, THREADS, numbers, parts, sizes
 from ..choosing.machine import last_level_cache
 from ..choosing.measuring import known
 from ..choosing.model import reads
@@ -29,21 +29,21 @@ from ..choosing.plan import SlowPathWarning
 from ..choosing.problem import Candidate, Choice, Problem, Step
 from ..choosing.ranking import candidates_of
 from ..choosing.warn import warn
+from ..formats.layout import Layout
 from ..memory.arrays import contiguous_strides, empty
 from .algorithms import ALGORITHMS, AUTO, Algorithm
 from .algorithms.base import flops_per_second, rows_of
-from .features import conv_features, filter_features
-from .problem import ACCURACIES, KEY, MOST_BYTES, ConvProblem
+from .problem import ACCURACIES, KEY, MOST_BYTES, ConvProblem, sizes_text
 from .route import MOVE_BYTES_PER_SECOND, SMALL_FLOPS, Arrays, Runs
 from .types import F32, TYPES, ConvTypes
 
 PACK_BYTES_PER_SECOND, PACK_CALL_SECONDS = 10e9, 5e-6  # read and written; overhead of packing a filter
 FILTER_KEY = f"filter o({NUMBER}) c({NUMBER}) k({sizes(3)}) g({NUMBER}) ({'|'.join(TYPES)})"
-_FILTER = re.compile(f"{FILTER_KEY}")
 _PACKS = {a.filters: a.packs for a in ALGORITHMS}
 SLOW_RATIO = 4.0  # of an estimate to what the flops or bytes need: above it a candidate is slow
 MOST_WARNED = 1024  # problems that are remembered as warned of
 _warned = Cache(MOST_WARNED)
+MOST_CHANNELS = 1 << 17  # with more, a convolution has no features: planning it would take long
 COLD_BYTES, COLD_COPIES = 64 << 20, 256  # of filters that take turns: enough to leave the caches; at most
 
 
@@ -169,16 +169,13 @@ class PackTask(Problem):
     @classmethod
     def parse(cls, key: str) -> PackTask:
         """The task of a key, without candidates: what it would take can be estimated."""
-        found = _FILTER.fullmatch(key)
-        if not found:
-            raise ValueError(f"not a filter to pack: {key!r}")
-        oc, ic, kernel, groups, types = found.groups()
-        return cls(int(oc), int(ic), tuple(map(int, kernel.split("x"))), int(groups), TYPES[types])
+        oc, ic, kernel, groups, types = parts(key, FILTER_KEY, "a filter to pack")
+        return cls(int(oc), int(ic), numbers(kernel), int(groups), TYPES[types])
 
     @property
     def key(self) -> str:
         """What the cost table knows it by."""
-        return f"filter o{self.oc} c{self.ic} k{'x'.join(map(str, self.kernel))} g{self.groups} {self.types.name}"
+        return f"filter o{self.oc} c{self.ic} k{sizes_text(self.kernel)} g{self.groups} {self.types.name}"
 
     @property
     def elements(self) -> int:
@@ -292,3 +289,34 @@ def cold_seconds(task: ConvTask, name: str) -> float:
         route.run(x, filter, bias, y)
         timings.append(time.perf_counter() - start)
     return sorted(timings)[copies // 2]
+
+
+def conv_features(p: ConvProblem, threads: int) -> tuple[float, ...]:
+    """Of a convolution on so many threads; ValueError if it has more than `MOST_CHANNELS`."""
+    if max(p.ic, p.oc) > MOST_CHANNELS:
+        raise ValueError(f"{p.ic} > {p.oc} channels, at most {MOST_CHANNELS} are looked at")
+    ic, oc, taps, pixels = p.ic // p.groups, p.oc // p.groups, prod(p.kernel), prod(p.out)
+    in_place = taps == 1 and max(p.stride) == 1 and not any(map(any, p.padding))
+    (src_last, src_block), (dst_last, dst_block) = _kind(p.src), _kind(p.dst)
+    return (
+        APART * (threads > 1), APART * src_last, APART / 4 * src_block, APART / 2 * dst_last, APART * dst_block,
+        log(ic), log(oc), 2 * log(p.groups), 0.25 * log(pixels), log(p.out[-1]), 0.25 * log(prod(p.size)),
+        0.5 * log(taps), APART * (max(p.stride) > 1), 0.5 * len(p.size), APART / 2 * any(map(any, p.padding)),
+        APART * in_place, APART * (not src_last and taps == 1), 0.25 * log(p.flops),
+        APART / 2 * (oc % 32 > 0), APART / 4 * (ic % 16 > 0), APART * _empty(oc, 64), APART / 2 * _empty(pixels, 16),
+    )  # fmt: skip
+
+
+def _empty(n: int, block: int) -> float:
+    """How much larger `n` in whole blocks is than `n`, in powers of two."""
+    return log(-(-n // block) * block / max(n, 1))
+
+
+def _kind(layout: Layout) -> tuple[float, float]:
+    """Whether channels run innermost, and how many of them before something else."""
+    return float(layout.factors[-1].dim == 1), log(layout.block(1)) / 4
+
+
+def filter_features(oc: int, ic: int, taps: int, groups: int) -> tuple[float, ...]:
+    """Of packing a filter."""
+    return (log(oc), log(ic // groups), log(taps), log(groups))

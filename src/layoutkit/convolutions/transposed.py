@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from .._core import registry
+from .._core.arrays import form
 from ..choosing.best import choices
-from ..choosing.limits import peak_rate
 from ..choosing.plan import Plan, planner
 from ..choosing.table import cost_table
 from ..choosing.threads import check_threads
@@ -16,9 +17,10 @@ from ..formats.layout import Layout
 from ..memory.arguments import layout_for, target
 from ..memory.arrays import check_out, contiguous_strides, empty
 from ..memory.tensor import Tensor
+from ..reorders.reorder import reorder
 from .algorithms import AUTO
-from .arguments import check_workspace, residual
-from .filter import Filter, in_order
+from .calls import check_workspace, plan_of, residual
+from .filter import Filter, hold_filter
 from .phases import TransposedRoute, TransposedTask, best_phases, phases_of
 from .problem import pad_pairs, per_axis
 from .route import Arrays
@@ -38,7 +40,10 @@ class _ConvTranspose:
         rank, what = self.rank, f"conv_transpose{self.rank}d"
         if filter_layout is None and not isinstance(w, Tensor):
             filter_layout = "IO" + "DHW"[3 - rank :]
-        w = in_order(w, filter_layout, filter_shape, Layout("bacde"[: rank + 2]), what)
+        held = hold_filter(w, filter_layout, filter_shape, rank, what)
+        w, filter_layout, order = held.array, held.layout.dense, Layout("bacde"[: rank + 2])
+        if filter_layout != order:
+            w = reorder(w, filter_layout, order, shape=held.shape)
         (groups,) = per_axis(groups, 1, f"{what}: groups", 1)
         if w.shape[0] % groups:
             raise ValueError(f"{what}: {w.shape[0]} input channels do not divide into {groups} groups")
@@ -142,14 +147,14 @@ class _ConvTranspose:
     def _bind(self, x: np.ndarray, out: np.ndarray, shape) -> tuple[TransposedRoute, list]:
         """The route of arrays like these, and its packed filters and biases."""
         threads = check_threads(self._threads)
-        key = (x.shape, x.strides, out.shape, out.strides, shape, threads)
-        bound = self._bound.get((*key, cost_table.generation))
+        key = form(x, out), shape, threads, cost_table.generation, registry.isa()
+        bound = self._bound.get(key)
         if bound is None:
             route = best_phases(self._task(shape), Arrays(x.strides, out.strides))
             bound = route, [self._pack(part, step) for part, step in route.steps]
             if len(self._bound) >= MAX_BOUND:
                 self._bound.clear()
-            self._bound[(*key, cost_table.generation)] = bound  # measuring changes it
+            self._bound[key] = bound
         return bound
 
     def _pack(self, part, step) -> tuple[np.ndarray, np.ndarray | None]:
@@ -172,20 +177,14 @@ class _ConvTranspose:
 
     def plan(self, shape) -> Plan:
         """What a call on an input of logical `shape` would do."""
-        f = self._filter
-        task = self._task(f.layout.check_shape(shape))
-        found = choices(task)
+        task = self._task(self._filter.layout.check_shape(shape))
 
-        def note() -> str:
-            rate, peak = task.work / found[0].seconds, peak_rate(task.threads, task.types.name)
-            then = "" if f.activation is None else f", then {f.activation}"
-            lines = [f"{task.work / 1e6:.3g} MFLOP, {rate / 1e9:.1f} GFLOP/s, {rate / peak:.0%} of the FMA peak{then}"]
+        def told(_) -> Iterator[str]:
             for part, one in zip(task.convolutions, task.tasks()):
                 best = choices(one)[0]
-                lines.append(f"{part.problem}: {best.candidate.name}, {best.seconds * 1e6:.1f} us, {best.source}")
-            return "\n".join(lines)
+                yield f"{part.problem}: {best.candidate.name}, {best.seconds * 1e6:.1f} us, {best.source}"
 
-        return Plan(task.key, found, note)
+        return plan_of(task, self._filter, told)
 
     def explain(self, shape) -> str:
         """Why: the phases for an input of logical `shape`, and what does them."""

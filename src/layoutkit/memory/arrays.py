@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from .._core.arrays import address, aligned, meet, takes
 from .._core.pool import LARGE_BYTES
-from .._core.reorder import address
 from ..formats.families import check_names
 from ..formats.layout import Layout
 from .pool import HAS_MAPPINGS, pool
@@ -115,26 +115,28 @@ def nbytes_of(shape: Sequence[int], dtype: np.dtype, what: str) -> int:
     return size
 
 
-def empty(shape: Sequence[int], dtype: np.dtype, what: str, beside: np.ndarray | None = None) -> np.ndarray:
-    """A new array aligned to 64 bytes.
+def empty(shape: tuple[int, ...], dtype: np.dtype, what: str, beside: np.ndarray | None = None) -> np.ndarray:
+    """A new array aligned to 64 bytes; see `allocate`."""
+    return allocate(shape, dtype, nbytes_of(shape, dtype, what), beside)
+
+
+def allocate(shape: tuple[int, ...], dtype: np.dtype, nbytes: int, beside: np.ndarray | None = None) -> np.ndarray:
+    """A new array of `nbytes` bytes, aligned to 64.
 
     Large ones come from the pool. Others are staggered: they begin at different offsets within their pages, and at
     another one than `beside`, an array that is used together with this one.
     """
-    size = nbytes_of(shape, dtype, what)
-    if size >= LARGE_BYTES and HAS_MAPPINGS:
-        return np.ndarray(shape, dtype, pool.take(size))
-    if size >= MIN_STAGGERED_BYTES:
-        raw = np.empty(size + PAGE_BYTES, np.uint8)
-        if beside is None:
-            global _made
-            _made = (_made + 1) % 4
-            place = STAGGER_BYTES * (_made + 1)
-        else:
-            place = (address(beside) + STAGGER_BYTES) // 64 * 64
-        return np.ndarray(shape, dtype, raw, (place - address(raw)) % PAGE_BYTES)
-    raw = np.empty(size + 64, np.uint8)
-    return np.ndarray(shape, dtype, raw, -address(raw) % 64)
+    if nbytes >= LARGE_BYTES and HAS_MAPPINGS:
+        return np.ndarray(shape, dtype, pool.take(nbytes))
+    if nbytes < MIN_STAGGERED_BYTES:
+        return aligned(shape, dtype, nbytes)
+    if beside is None:
+        global _made
+        _made = (_made + 1) % 4
+        place = STAGGER_BYTES * (_made + 1)
+    else:
+        place = (address(beside) + STAGGER_BYTES) // 64 * 64
+    return aligned(shape, dtype, nbytes, place, PAGE_BYTES)
 
 
 def has_pitches(array: np.ndarray, layout: Layout) -> bool:
@@ -172,21 +174,26 @@ def check_out(out: object, shape: tuple[int, ...], dtype: np.dtype, sources: Seq
     """`out` if it can take the result: right shape and dtype, writeable, no overlap of elements or with `sources`."""
     if type(out) is not np.ndarray:
         out = as_out(out, what)
-    if out.shape != shape or out.dtype != dtype:
-        raise ValueError(f"{what}: out must have shape {shape} and dtype {dtype}, got {out.shape} and {out.dtype}")
-    if not out.flags.writeable:
-        raise ValueError(f"{what}: out is read-only")
-    if not out.flags.c_contiguous and overlaps_itself(out.shape, out.strides, out.itemsize):
-        raise ValueError(f"{what}: elements of out overlap one another (strides {out.strides})")
+    if not takes(out, shape, dtype):
+        _check_out(out, shape, dtype, what)
     for source in sources:
         if source is not None and overlap(out, source):
             raise ValueError(f"{what}: out overlaps an input")
     return out
 
 
+def _check_out(out: np.ndarray, shape: tuple[int, ...], dtype: np.dtype, what: str) -> None:
+    if out.shape != shape or out.dtype != dtype:
+        raise ValueError(f"{what}: out must have shape {shape} and dtype {dtype}, got {out.shape} and {out.dtype}")
+    if not out.flags.writeable:
+        raise ValueError(f"{what}: out is read-only")
+    if not out.flags.c_contiguous and overlaps_itself(out.shape, out.strides, out.itemsize):
+        raise ValueError(f"{what}: elements of out overlap one another (strides {out.strides})")
+
+
 def overlap(a: np.ndarray, b: np.ndarray) -> bool:
     """Whether two arrays share memory; True also where it would take too long to find out."""
-    if not np.may_share_memory(a, b):
+    if not meet(a, b):
         return False
     try:
         return np.shares_memory(a, b, max_work=10_000)  # type: ignore[arg-type]  # numpy's stub knows -1 and 0 only

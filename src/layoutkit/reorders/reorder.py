@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._core import registry
-from .._core.reorder import Kept, address
+from .._core.arrays import address, form, meet, takes
+from .._core.registry import isa
+from .._core.reorder import Kept
 from ..choosing.best import choices
 from ..choosing.cache import plans
 from ..choosing.limits import copy_rate
@@ -25,13 +25,13 @@ from ..formats.families import check_names
 from ..formats.layout import Layout
 from ..memory.arguments import Held, hold, target
 from ..memory.arrays import (
+    allocate,
     as_array,
     as_out,
     check_held,
     check_movable,
     check_out,
     contiguous_strides,
-    empty,
     nbytes_of,
     new,
     overlap,
@@ -146,38 +146,33 @@ def reorder(
     >>> lk.reorder(image, "NHWC", "NCHW", region=(None, (1, 3), None, None)).tolist()
     [[[[1], [4]], [[2], [5]]]]
     """
-    plain_out = type(out) is np.ndarray
-    plain = type(array) is np.ndarray and (plain_out or out is None)
+    plain = type(array) is np.ndarray and (out is None or type(out) is np.ndarray)
     if not plain or not (dtype is scale is zero_point is region is at is None and alpha == 1 and beta == 0):
         numbers = Numbers(dtype, scale, zero_point, axis, alpha, beta)
         call = Call(array, src, dst, shape, out, numbers, region, at, pad_value, threads)
         return _general(call._replace(threads=check_threads(threads))) if plain else _unwrapped(call)
-    out_strides = phase = None
-    if plain_out:
-        out_strides, phase = out.strides, address(out) % LINE_BYTES
     if type(shape) is list:
         shape = tuple(shape)
     threads = check_threads(threads)
+    pad = pad_value if type(pad_value) is int else None
     key: tuple | None
     try:
-        key = (
-            src, dst, array.shape, array.strides, array.dtype, shape, out_strides, phase,
-            pad_value if type(pad_value) is int else None, threads, cost_table.generation, registry.isa(),
-        )  # fmt: skip
+        key = src, dst, form(array, out), array.dtype, shape, pad, threads, cost_table.generation, isa()
         bound = _kept_for(key)
     except TypeError:  # an argument is not hashable: an array as shape, say
         key = bound = None
     if bound is None:
         bound = bind(Call(array, src, dst, shape, out, MOVED, None, None, pad_value, threads))
-        if key is not None and type(pad_value) is int:
+        if key is not None and pad is not None:
             plans.put(key, bound)
     if bound.layouts is not None:
         _check_equal(src, dst, bound.layouts)
     if out is None:
         out = bound.new()
     else:
-        check_out(out, bound.physical, array.dtype, (), bound.what)
-        if overlap(array, out):
+        if not takes(out, bound.physical, bound.dtype):
+            check_out(out, bound.physical, bound.dtype, (), bound.what)
+        if meet(array, out) and overlap(array, out):
             held, to = _format(src, "src"), _format(dst, "dst")
             shape = held.padded_shape(array.shape) if shape is None else held.check_shape(shape)
             reorder_in_place(array, out, held, to, shape, partial(reorder, threads=threads), bound.what)
@@ -226,13 +221,13 @@ class Call(NamedTuple):
     threads: Any
 
 
-@dataclass(slots=True)
-class Bound:
+class Bound(NamedTuple):
     """What to run on arrays like those of a call, and what its result is."""
 
     run: Any  # a Program or a Converter; None: there is nothing to move
     physical: tuple[int, ...]  # shape of the result
     dtype: np.dtype
+    nbytes: int
     threads: int  # how many are used
     what: str  # the operation, for errors
     explicit: tuple[Layout, tuple[int, ...]] | None  # layout and shape of the result where it has explicit strides
@@ -242,7 +237,7 @@ class Bound:
     def new(self) -> np.ndarray:
         """A new array for the result."""
         if self.explicit is None:
-            return empty(self.physical, self.dtype, self.what)
+            return allocate(self.physical, self.dtype, self.nbytes)
         return new(*self.explicit, self.dtype, self.what)
 
 
@@ -313,20 +308,24 @@ def _layouts(src, dst) -> tuple | None:
 def bind(call: Call) -> Bound:
     """What to run for a call on plain arrays whose elements only move. An `out` that does not fit is not looked at: the
     caller checks it."""
+    return _decide(call)[0]
+
+
+def _decide(call: Call) -> tuple[Bound, Transfer | None, str]:
+    """As `bind`; and the transfer with the variant that carries it out, if anything moves."""
     src, dst, array = _format(call.src, "src"), _format(call.dst, "dst"), call.array
     check_movable(array, "reorder")
     what = f"reorder {src} -> {dst}"
     box, physical, explicit = _place(call, src, dst, what)
     nbytes = nbytes_of(physical, array.dtype, what)
     pad = pad_element(call.pad_value, array.dtype, what).tobytes()
-    bound = Bound(None, physical, array.dtype, 1, what, explicit, _layouts(call.src, call.dst))
+    bound = Bound(None, physical, array.dtype, nbytes, 1, what, explicit, _layouts(call.src, call.dst))
     if not nbytes or (0 in box.shape and not box.whole):
-        return bound
-    bound.threads = useful_threads(prod(box.shape) * array.itemsize if call.at else nbytes, call.threads)
+        return bound, None, ""
+    threads = useful_threads(prod(box.shape) * array.itemsize if call.at else nbytes, call.threads)
     move = _transfer(call, src, dst, box)
-    found = choices(ReorderProblem(move.src, move.dst, box.shape, move.width, bound.threads))
-    bound.run = program(move, suited(found, move), pad)
-    return bound
+    name = suited(choices(ReorderProblem(move.src, move.dst, box.shape, move.width, threads)), move)
+    return bound._replace(run=program(move, name, pad), threads=threads), move, name
 
 
 def _transfer(call: Call, src: Layout, dst: Layout, box: Box) -> Transfer:
@@ -354,7 +353,7 @@ def _general(call: Call):
         key = (
             call.src, call.dst, array.shape, array.strides, array.dtype, call.shape, call.region, call.at,
             (out.shape, out.strides) if isinstance(out, np.ndarray) else None, *map(token, call.numbers),
-            token(call.pad_value), call.threads, cost_table.generation, registry.isa(),
+            token(call.pad_value), call.threads, cost_table.generation, isa(),
         )  # fmt: skip
         bound = plans.get(key)
     except TypeError:  # an argument is not hashable
@@ -385,16 +384,17 @@ def _bind_conversion(call: Call) -> Bound:
     if beta and out is None:
         raise ValueError(f"{what}: beta={beta} adds to out, and there is none")
     pad = pad_bytes(call.pad_value, t, what)
-    bound = Bound(None, physical, t.dtype, 1, what, explicit, _layouts(call.src, call.dst), given)
-    if not nbytes_of(physical, t.dtype, what) or (0 in box.shape and not box.whole):
+    nbytes = nbytes_of(physical, t.dtype, what)
+    bound = Bound(None, physical, t.dtype, nbytes, 1, what, explicit, _layouts(call.src, call.dst), given)
+    if not nbytes or (0 in box.shape and not box.whole):
         return bound
     strides = contiguous_strides(dst, box.dst_shape, t.dtype.itemsize)
     if out is not None:
         strides = check_out(out, physical, t.dtype, (array,), what).strides
     move = Transfer(src.dense, dst.dense, t.dtype.itemsize, array.strides, strides, box)
-    bound.run = converter(move, t, pad, dimension(axis, src.rank, what) if given.per_channel else None, beta != 0)
-    bound.threads = useful_threads(max(array.itemsize, t.dtype.itemsize) * prod(box.shape), call.threads)
-    return bound
+    run = converter(move, t, pad, dimension(axis, src.rank, what) if given.per_channel else None, beta != 0)
+    threads = useful_threads(max(array.itemsize, t.dtype.itemsize) * prod(box.shape), call.threads)
+    return bound._replace(run=run, threads=threads)
 
 
 @planner(reorder)
@@ -421,7 +421,7 @@ def _plan(
         lines, run = (), None
     else:
         found = choices(problem)
-        run, lines = _kept(call._replace(threads=threads), found)
+        run, lines = _kept(call)
 
     def note() -> str:
         rate, copy = moved / found[0].seconds, copy_rate(moved, threads)
@@ -432,21 +432,15 @@ def _plan(
     return Plan(title, found, note, run)
 
 
-def _kept(call: Call, found: tuple[Choice, ...]):
+def _kept(call: Call):
     """What a plan runs on arrays like those of a call, and lines that describe its nests."""
-    bound, array, out = bind(call), call.array, call.out
-    if bound.run is None:
+    bound, move, name = _decide(call)
+    if move is None:
         return None, ()
-    src, dst = Layout(call.src), Layout(call.dst)
-    box, physical, _ = _place(call, src, dst, bound.what)
-    if out is None:
-        strides = contiguous_strides(dst, box.dst_shape, array.itemsize)
-    else:
-        strides = check_out(out, physical, array.dtype, (array,), bound.what).strides
-    move = _transfer(call, src, dst, box)
-    name = suited(found, move)
+    array, what = call.array, bound.what
+    if call.out is not None:
+        check_out(call.out, bound.physical, bound.dtype, (array,), what)
+    src, dst = (array.shape, array.strides), (bound.physical, move.dst_strides)
     nests = nests_of(move, name)
-    run = Kept(
-        bound.run, array.dtype, (array.shape, array.strides), (physical, strides), bound.threads, bound.what, as_array
-    )
+    run = Kept(bound.run, bound.dtype, src, dst, bound.threads, what, as_array)
     return run, tell(nests.moves, VARIANTS[name], nests.staging)

@@ -1,17 +1,23 @@
-"""Arguments that the calls of all convolutions share: the residual, the workspace."""
+"""What all convolutions share, transposed ones too: residual and workspace of a call, what a plan tells."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from .._core.reorder import address
+from .._core.arrays import address
+from ..choosing.best import choices
+from ..choosing.limits import peak_rate
+from ..choosing.plan import Plan
+from ..choosing.problem import Choice
 from ..memory.arguments import hold
 from ..memory.arrays import as_array, overlap
 from ..memory.tensor import Tensor
 from .filter import Filter
+from .phases import TransposedTask
+from .task import ConvTask
 from .types import check_type
 
 
@@ -39,3 +45,19 @@ def check_workspace(what: str, workspace: Any, needed: int, arrays: Iterable[np.
         raise ValueError(f"{what} of {workspace.nbytes} bytes, this call needs {needed}")
     if any(overlap(workspace, a) for a in arrays if a is not None):
         raise ValueError(f"{what} overlaps x, out or add")
+
+
+def plan_of(
+    task: ConvTask | TransposedTask, f: Filter, told: Callable[[Sequence[Choice]], Iterable[str | None]]
+) -> Plan:
+    """The plan of a problem: its rate, and lines that `told` makes of the choices."""
+    found, threads = choices(task), task.threads
+
+    def note() -> str:
+        rate, peak = task.work / found[0].seconds, peak_rate(threads, f.types.name)
+        on = f"{peak / 1e9:.0f} GFLOP/s on {threads} thread{'s' * (threads > 1)}, measured now"
+        then = "" if f.activation is None else f", then {f.activation}"
+        share = f"{rate / 1e9:.1f} GFLOP/s, {rate / peak:.0%} of the FMA peak ({on})"
+        return "\n".join(filter(None, (f"{task.work / 1e6:.3g} MFLOP, {share}{then}", *told(found))))
+
+    return Plan(task.key, found, note)
