@@ -24,7 +24,10 @@ def test_the_first_one_suits_a_destination_that_begins_with_a_line(name):
     assert suited(choices(name, "store allx64"), transfer("NCHW", "NHWC", 0)) == name
 
 
-@pytest.mark.parametrize("name", [n for n, v in VARIANTS.items() if v.stream and not v.staged and not v.blocking.panel])
+STREAMS = [n for n, v in VARIANTS.items() if v.stream and not (v.staged or v.blocking.panel or v.blocking.fused)]
+
+
+@pytest.mark.parametrize("name", STREAMS)
 def test_streams_that_write_parts_of_lines_are_passed_over(name):
     plain = transfer("NCHW", "NHWC", 4)
     assert suited(choices(name, "store allxall", "panels x128"), plain) == "store allxall"
@@ -37,6 +40,12 @@ def test_streams_that_write_parts_of_lines_are_passed_over(name):
 @pytest.mark.parametrize(("src", "dst"), [("NCHW", "NCHW"), ("NCHW", "nChw16c"), ("NHWC", "HWNC")])
 def test_streams_that_join_rows_to_lines_and_copies_suit_any_destination(name, src, dst):
     assert suited(choices(name, "store allxall"), transfer(src, dst, 4)) == name
+
+
+@pytest.mark.parametrize("name", [n for n, v in VARIANTS.items() if v.blocking.fused])
+def test_fused_loops_suit_any_destination_but_wide_elements_do_not(name):
+    assert suited(choices(name, "store allxall"), transfer("NCHW", "NHWC", 4)) == name
+    assert suited(choices(name, "store allxall"), transfer("NCHW", "NHWC", 16, width=16)) == "store allxall"
 
 
 def test_blocks_of_one_line_suit_and_longer_ones_do_not():

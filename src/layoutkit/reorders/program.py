@@ -92,7 +92,7 @@ def suited(found: tuple[Choice, ...], t: Transfer) -> str:
         if not variant.stream or variant.staged or variant.blocking.panel:
             return name
         moves = nests_of(t, name).moves
-        if all(n.family == "copy" or follows(*n.tile, n.bits // 8) for n in moves):
+        if all(n.fused or n.family == "copy" or follows(*n.tile, n.bits // 8) for n in moves):
             return name
     return found[0].candidate.name
 
