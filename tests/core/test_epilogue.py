@@ -36,9 +36,8 @@ def numbers(seed):
 
 def activated(name, isa, x):
     y = x.reshape(1, -1).copy()
-    limits, slope = (LIMITS if name == "clip" else (0, 0)), np.array([0.3], np.float32) if name == "prelu" else None
     with using_isa(isa):
-        epilogue_pixels(Epilogue(name, *limits, slope), y)
+        epilogue_pixels("f32", Epilogue(name, np.array(arguments(name), np.float32)), y)
     return y.reshape(-1)
 
 
@@ -75,5 +74,5 @@ def test_what_they_tend_to(isa):
 def test_pixels_of_another_type_are_refused():
     y, add = np.zeros((2, 3)), np.zeros((2, 3), np.float32)
     for arrays in ((y,), (y, add), (add, y)):
-        with pytest.raises(TypeError, match=r"epilogue: expected float32, got .*float64"):
-            epilogue_pixels(Epilogue("clip", 0, 1), *arrays)
+        with pytest.raises(TypeError, match=r"epilogue: expected f32, got .*float64"):
+            epilogue_pixels("f32", Epilogue("clip", np.float32((0, 1))), *arrays)

@@ -16,7 +16,7 @@
 /* Multiply-adds are fused only where `fused` is written: the same bits on every instruction set that has FMA. */
 #pragma GCC optimize("fp-contract=off")
 
-LK_INLINE vf splat(float x) { return x - (vf){}; }
+LK_INLINE vf splat(real x) { return x - (vf){}; }
 LK_INLINE vf choose(vi mask, vf yes, vf no) { return (vf)((mask & (vi)yes) | (~mask & (vi)no)); }
 
 #define DOWN 0x1p-64f
@@ -52,7 +52,7 @@ LK_INLINE vf times_sigmoid(vf x, float most, vf up)
 LK_INLINE vf clip(const lk_epilogue *f, vf x, vf slope)
 {
     (void)slope;
-    return between(x, f->lo, f->hi);
+    return between_limits(x, f->numbers);
 }
 LK_INLINE vf prelu(const lk_epilogue *f, vf x, vf slope)
 {
@@ -113,23 +113,23 @@ LK_INLINE void rows(const lk_epilogue *f, const function apply)
     for (int64_t i = 0; i < f->rows; i++) {
         char *y = f->y + f->row[i];
         const char *add = f->add ? f->add + f->row[i] : 0;
-        const float *slope = f->slope ? f->slope + i * f->slope_row : 0;
+        const real *slope = f->activation == LK_PRELU ? (const real *)f->numbers + i * f->slope_row : 0;
         int64_t j = 0;
         for (; j <= f->count - LK_LANES; j += LK_LANES) {
-            vf v = *(vf *)(y + 4 * j);
+            vf v = *(vf *)(y + LK_ITEM * j);
             if (add)
-                v += *(const vf *)(add + 4 * j);
+                v += *(const vf *)(add + LK_ITEM * j);
             const vf s = !slope ? (vf){} : f->slope_col ? *(const vf *)(slope + j) : splat(*slope);
-            *(vf *)(y + 4 * j) = apply(f, v, s);
+            *(vf *)(y + LK_ITEM * j) = apply(f, v, s);
         }
         if (tail) {
-            vf v = load_lanes(y + 4 * j, lanes);
+            vf v = load_lanes(y + LK_ITEM * j, lanes);
             if (add)
-                v += load_lanes(add + 4 * j, lanes);
+                v += load_lanes(add + LK_ITEM * j, lanes);
             const vf s = !slope           ? (vf){}
                          : f->slope_col ? load_lanes((const char *)(slope + j), lanes)
                                         : splat(*slope);
-            store_lanes(y + 4 * j, apply(f, v, s), lanes);
+            store_lanes(y + LK_ITEM * j, apply(f, v, s), lanes);
         }
     }
 }

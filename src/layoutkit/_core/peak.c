@@ -6,7 +6,7 @@
 
 double LK_NAME(peak_f32)(int64_t n)
 {
-    volatile float half = 0.5f;
+    volatile real half = 0.5f;
     const vf a = half - (vf){}, b = a;
     vf acc[CHAINS];
 #pragma GCC unroll 12

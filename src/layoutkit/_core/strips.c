@@ -43,9 +43,9 @@ LK_INLINE void add_row(vf *first, vf *second, vf *last, const vf (*w)[3], const 
     }
 }
 
-LK_INLINE void begin(vf *acc, const float *bias, const int cols)
+LK_INLINE void begin(vf *acc, const vf *bias, const int cols)
 {
-    const vf v = bias ? *(const vf *)bias : (vf){};
+    const vf v = bias ? *bias : (vf){};
 #pragma GCC unroll 8
     for (int j = 0; j < cols; j++)
         acc[j] = v;
@@ -60,7 +60,7 @@ LK_INLINE void end(const lk_strips *s, char *y, vf *acc, const int cols)
     if (s->clip)
 #pragma GCC unroll 8
         for (int j = 0; j < cols; j++)
-            acc[j] = between(acc[j], s->clip[0], s->clip[1]);
+            acc[j] = between_limits(acc[j], s->clip);
 #pragma GCC unroll 8
     for (int j = 0; j < cols; j++, y += s->y_col)
         *(vf *)y = acc[j];
@@ -126,12 +126,12 @@ LK_INLINE void strip(const lk_strips *s, const int64_t v, const int cols, const 
     vf w[3][3], acc[3][MAX_COLS] = {};
     const char *x = s->x + v * LK_VB;
     char *y = s->y + v * LK_VB;
-    const float *const bias = s->bias ? s->bias + v * LK_LANES : NULL;
+    const vf *const bias = s->bias ? (const vf *)s->bias + v : NULL;
     const int64_t rows = (s->rows - 1) * step + 3;
     int64_t i = 0;
 #pragma GCC unroll 16
     for (int b = 0; b < 9; b++) {
-        w[b / 3][b % 3] = *(const vf *)(s->w + (9 * v + b) * LK_LANES);
+        w[b / 3][b % 3] = ((const vf *)s->w)[9 * v + b];
         LK_PIN(w[b / 3][b % 3]); /* in registers, not read again for every row */
     }
     if (step == 1)

@@ -9,13 +9,14 @@
 #else
 #define LK_VB 16
 #endif
-#define LK_LANES (LK_VB / 4)
-
 #include <stdint.h>
 
+typedef float real; /* of lanes, and of elements in memory */
+enum { LK_ITEM = sizeof(real), LK_LANES = LK_VB / LK_ITEM };
+
 /* Callers' arrays are aligned only to their elements. */
-typedef float vf __attribute__((vector_size(LK_VB), aligned(4), may_alias));
-typedef float hf __attribute__((vector_size(LK_VB / 2), aligned(4), may_alias));
+typedef real vf __attribute__((vector_size(LK_VB), aligned(LK_ITEM), may_alias));
+typedef real hf __attribute__((vector_size(LK_VB / 2), aligned(LK_ITEM), may_alias));
 
 typedef int32_t vi __attribute__((vector_size(LK_VB), aligned(4), may_alias));
 
@@ -85,7 +86,11 @@ static inline vf at_most(vf v, vf hi)
 #endif
 }
 static inline vf clipped(vf v, vf lo, vf hi) { return at_most(at_least(v, lo), hi); }
-static inline vf between(vf v, float lo, float hi) { return clipped(v, lo - (vf){}, hi - (vf){}); }
+static inline vf between(vf v, real lo, real hi) { return clipped(v, lo - (vf){}, hi - (vf){}); }
+static inline vf between_limits(vf v, const void *limits)
+{
+    return between(v, ((const real *)limits)[0], ((const real *)limits)[1]);
+}
 
 /* The rounding error of product = a * b: exactly a * b - product, unless that is denormal. */
 static inline vf left_of(vf a, vf b, vf product)

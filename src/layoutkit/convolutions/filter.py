@@ -54,7 +54,7 @@ class Filter:
         if scale is not None:
             self.w = self.w * self.per_channel(scale, "scale").reshape(-1, *[1] * (rank + 1))
         self.activation = activation
-        self.epilogue = parse(activation, self.oc, what)
+        self.epilogue = parse(activation, self.oc, self.types.sum, what)
         self.stride = per_axis(stride, rank, f"{what}: stride", 1)
         self.dilation = per_axis(dilation, rank, f"{what}: dilation", 1)
         self.padding = padding
