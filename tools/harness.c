@@ -138,7 +138,8 @@ static int depthwise(const lk_kernel *k, int rows, int cols, int kw, int step, i
     static double x[H * W * C], w[2 * TAPS * 2 * KW * 16], y[2 * 8 * C], want[2 * 8 * C];
     static _Alignas(64) int32_t order[2 * 2 * 16];
     static _Alignas(64) double copy[(TAPS + 1) * 8 * KW * 16];
-    int lanes = k->lanes, item = item_of(k), channels = 2 * lanes - (each > 1 ? 2 : 3), pixel = item * channels;
+    int lanes = k->lanes, item = item_of(k), gone = lanes > 2 ? (each > 1 ? 2 : 3) : each == 1;
+    int channels = 2 * lanes - gone, pixel = item * channels;
     int stride = step ? step : 1, apart = step ? 1 : 2, left = kw / 2 * apart, per = step ? step : kw;
     int64_t tap[TAPS], x_at[4], copy_at[TAPS + 1], copy_tap[TAPS], copy_bytes[2] = {item * lanes};
     uint32_t copy_inside[TAPS + 1] = {0}, inside[TAPS], square[TAPS] = {0}, x_mask[8 * KW + KW] = {0}, y_mask[8] = {0};

@@ -1,4 +1,4 @@
-/* depthwise_<rows>x<columns>_f32: depthwise convolution and that of small groups; see lk_depthwise in kernels.h.
+/* depthwise_<rows>x<columns>_<type>: depthwise convolution and that of small groups; see lk_depthwise in kernels.h.
  *
  *   y[r][j] = bias + sum_c sum_t sum_b x[r][j][c][t][b] * w[c][t][b]        vectors of output channels
  *
@@ -160,7 +160,7 @@ LK_INLINE void micro_kernel(const lk_depthwise *d, const lk_depthwise_tile *at, 
     for (int j = 0; j < cols; j++)
         acc[0][j] = acc[1][j] = bias;
     for (int64_t c = v * depth; c < (v + 1) * depth; c++) {
-        const vi lane = spread ? *(const vi *)(d->order + c * LK_LANES) : (vi){};
+        const vi lane = spread ? lane_order(d->order + c * LK_LANES) : (vi){};
         const vi *order = spread ? &lane : NULL;
         for (int64_t t = 0; t < d->taps; t++, w += row) {
             const char *x = from->x + from->tap[t] * from->tap_bytes + (spread ? d->x_at[c] : v * d->x_vector);
@@ -278,16 +278,16 @@ LK_INLINE void run(const lk_depthwise *d)
 }
 
 #if LK_VB == 64
-void LK_NAME(depthwise_2x8_f32)(const lk_depthwise *d) { run(d); }
+void LK_NAME(LK_TYPED(depthwise_2x8))(const lk_depthwise *d) { run(d); }
 #else
-void LK_NAME(depthwise_2x4_f32)(const lk_depthwise *d) { run(d); }
+void LK_NAME(LK_TYPED(depthwise_2x4))(const lk_depthwise *d) { run(d); }
 #endif
 
-const lk_kernel LK_NAME(lk_rows_depthwise)[] = {
+const lk_kernel LK_ROWS(depthwise)[] = {
 #if LK_VB == 64
-    LK_ROW(LK_DEPTHWISE, depthwise_2x8_f32, "f32", LK_LANES, 2, 8),
+    LK_ROW(LK_DEPTHWISE, LK_TYPED(depthwise_2x8), LK_STR(LK_REAL), LK_LANES, 2, 8),
 #else
-    LK_ROW(LK_DEPTHWISE, depthwise_2x4_f32, "f32", LK_LANES, 2, 4),
+    LK_ROW(LK_DEPTHWISE, LK_TYPED(depthwise_2x4), LK_STR(LK_REAL), LK_LANES, 2, 4),
 #endif
     LK_LAST_ROW,
 };

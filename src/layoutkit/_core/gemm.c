@@ -1,4 +1,4 @@
-/* gemm_<mr>x<nr>_f32: the micro-kernel that computes almost everything; see lk_gemm in kernels.h.
+/* gemm_<mr>x<nr>_<type>: the micro-kernel that computes almost everything; see lk_gemm in kernels.h.
  *
  *   C[i][j] (+)= sum_t sum_q sum_k A[t][q][i][k] * B[t][q][k][j]
  *
@@ -309,37 +309,32 @@ LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv)
         SIZES(micro_kernel) \
     }
 
+#define SIZES_6X2(VARIANT) VECTORS(VARIANT, 2, CASES6) else VECTORS(VARIANT, 1, CASES6)
 #if LK_VB == 64
-#define SIZES_12X32(VARIANT) VECTORS(VARIANT, 2, CASES12) else VECTORS(VARIANT, 1, CASES12)
-#define SIZES_6X64(VARIANT) \
-    VECTORS(VARIANT, 4, CASES6) else VECTORS(VARIANT, 3, CASES6) else VECTORS(VARIANT, 2, CASES6) \
-    else VECTORS(VARIANT, 1, CASES6)
-KERNEL(gemm_12x32_f32, SIZES_12X32)
-KERNEL(gemm_6x64_f32, SIZES_6X64)
-
-const lk_kernel LK_NAME(lk_rows_gemm)[] = {
-    LK_ROW(LK_GEMM, gemm_12x32_f32, "f32", LK_LANES, 12, 32),
-    LK_ROW(LK_GEMM, gemm_6x64_f32, "f32", LK_LANES, 6, 64),
-    LK_LAST_ROW,
-};
-#elif LK_VB == 32
-#define SIZES_4X24(VARIANT) \
-    VECTORS(VARIANT, 3, CASES4) else VECTORS(VARIANT, 2, CASES4) else VECTORS(VARIANT, 1, CASES4)
-#define SIZES_6X16(VARIANT) VECTORS(VARIANT, 2, CASES6) else VECTORS(VARIANT, 1, CASES6)
-KERNEL(gemm_4x24_f32, SIZES_4X24)
-KERNEL(gemm_6x16_f32, SIZES_6X16)
-
-const lk_kernel LK_NAME(lk_rows_gemm)[] = {
-    LK_ROW(LK_GEMM, gemm_4x24_f32, "f32", LK_LANES, 4, 24),
-    LK_ROW(LK_GEMM, gemm_6x16_f32, "f32", LK_LANES, 6, 16),
-    LK_LAST_ROW,
-};
+#define SIZES_12X2(VARIANT) VECTORS(VARIANT, 2, CASES12) else VECTORS(VARIANT, 1, CASES12)
+#define SIZES_6X4(VARIANT) VECTORS(VARIANT, 4, CASES6) else VECTORS(VARIANT, 3, CASES6) else SIZES_6X2(VARIANT)
 #else
-#define SIZES_6X8(VARIANT) VECTORS(VARIANT, 2, CASES6) else VECTORS(VARIANT, 1, CASES6)
-KERNEL(gemm_6x8_f32, SIZES_6X8)
-
-const lk_kernel LK_NAME(lk_rows_gemm)[] = {
-    LK_ROW(LK_GEMM, gemm_6x8_f32, "f32", LK_LANES, 6, 8),
-    LK_LAST_ROW,
-};
+#define SIZES_4X3(VARIANT) \
+    VECTORS(VARIANT, 3, CASES4) else VECTORS(VARIANT, 2, CASES4) else VECTORS(VARIANT, 1, CASES4)
 #endif
+
+/* The register tiles: rows x columns, and rows by vectors. */
+#if LK_VB == 64 && LK_BITS == 64
+#define TILES(X) X(gemm_12x16_f64, 12, 16, SIZES_12X2) X(gemm_6x32_f64, 6, 32, SIZES_6X4)
+#elif LK_VB == 64
+#define TILES(X) X(gemm_12x32_f32, 12, 32, SIZES_12X2) X(gemm_6x64_f32, 6, 64, SIZES_6X4)
+#elif LK_VB == 32 && LK_BITS == 64
+#define TILES(X) X(gemm_4x12_f64, 4, 12, SIZES_4X3) X(gemm_6x8_f64, 6, 8, SIZES_6X2)
+#elif LK_VB == 32
+#define TILES(X) X(gemm_4x24_f32, 4, 24, SIZES_4X3) X(gemm_6x16_f32, 6, 16, SIZES_6X2)
+#elif LK_BITS == 64
+#define TILES(X) X(gemm_6x4_f64, 6, 4, SIZES_6X2)
+#else
+#define TILES(X) X(gemm_6x8_f32, 6, 8, SIZES_6X2)
+#endif
+
+#define TILE_KERNEL(STEM, MR, NR, SIZES) KERNEL(STEM, SIZES)
+TILES(TILE_KERNEL)
+
+#define TILE_ROW(STEM, MR, NR, SIZES) LK_ROW(LK_GEMM, STEM, LK_STR(LK_REAL), LK_LANES, MR, NR),
+const lk_kernel LK_ROWS(gemm)[] = {TILES(TILE_ROW) LK_LAST_ROW};

@@ -17,7 +17,7 @@ enum { LK_ELEMENTS(LK_ELEMENT) LK_TYPE_COUNT };
 
 /* The types of rows that convolve: their name, and the elements of source, filter, sums (with bias, residual, slopes)
  * and destination. Strides, workspaces, packings and estimates follow. Structs say "elements" of what they point to. */
-#define LK_TYPES(X) X(f32, F32, F32, F32, F32)
+#define LK_TYPES(X) X(f32, F32, F32, F32, F32) X(f64, F64, F64, F64, F64)
 
 /* The instruction sets, lowest first: enumerators and names. */
 #define LK_ISAS(X) X(PORTABLE, portable) X(AVX2, avx2) X(AVX512, avx512)
@@ -322,7 +322,7 @@ int lk_isa_supported(int isa); /* this CPU and its operating system run it */
 #define LK_STR_(x) #x
 #define LK_STR(x) LK_STR_(x)
 #define LK_ROW(family, stem, types, lanes, mr, nr) \
-    {#stem "_" LK_STR(LK_ISA), family, LK_ISA_ID, types, lanes, mr, nr, (void (*)(void))LK_NAME(stem)}
+    {LK_STR(LK_NAME(stem)), family, LK_ISA_ID, types, lanes, mr, nr, (void (*)(void))LK_NAME(stem)}
 #define LK_LAST_ROW {0, 0, 0, 0, 0, 0, 0, 0}
 
 #define LK_INLINE static inline __attribute__((always_inline))

@@ -1,4 +1,4 @@
-/* strips_3x<columns>_f32: 3x3 depthwise, stride 1 or 2, down a strip of columns; see lk_strips in kernels.h.
+/* strips_3x<columns>_<type>: 3x3 depthwise, stride 1 or 2, down a strip of columns; see lk_strips in kernels.h.
  *
  *   y[o][j] = bias + sum_a sum_b x[step*o + a][step*j + b] * w[a][b]        vectors of channels
  *
@@ -176,16 +176,16 @@ LK_INLINE void run(const lk_strips *s)
 }
 
 #if LK_VB == 64
-void LK_NAME(strips_3x7_f32)(const lk_strips *s) { run(s); }
+void LK_NAME(LK_TYPED(strips_3x7))(const lk_strips *s) { run(s); }
 #else
-void LK_NAME(strips_3x2_f32)(const lk_strips *s) { run(s); }
+void LK_NAME(LK_TYPED(strips_3x2))(const lk_strips *s) { run(s); }
 #endif
 
-const lk_kernel LK_NAME(lk_rows_strips)[] = {
+const lk_kernel LK_ROWS(strips)[] = {
 #if LK_VB == 64
-    LK_ROW(LK_STRIPS, strips_3x7_f32, "f32", LK_LANES, 3, 7),
+    LK_ROW(LK_STRIPS, LK_TYPED(strips_3x7), LK_STR(LK_REAL), LK_LANES, 3, 7),
 #else
-    LK_ROW(LK_STRIPS, strips_3x2_f32, "f32", LK_LANES, 3, 2),
+    LK_ROW(LK_STRIPS, LK_TYPED(strips_3x2), LK_STR(LK_REAL), LK_LANES, 3, 2),
 #endif
     LK_LAST_ROW,
 };
