@@ -33,7 +33,7 @@ LK_INLINE vf choose(vi mask, vf yes, vf no) { return (vf)((mask & (vi)yes) | (~m
 #define GELU 39.0
 #define GELU_TANH 21.75
 #define T_STEP 0.25
-#define moved(t) fused(t, splat(2.2051282051282053), splat(-1.205128205128205))
+#define moved(t) fused(t, splat(2.2051282051282053), splat(-1.2051282051282053))
 static const real log2_e = 1.4426950408889634, ln2 = 0x1.62e42fee00000p-1, ln2_rest = 1.9082149292705877e-10;
 static const real tanh_a = 1.5957691216057308, tanh_a_rest = -9.96930880911092e-17;
 static const real tanh_b = 0.07135481627260025, tanh_b_rest = -6.175149918155315e-19;

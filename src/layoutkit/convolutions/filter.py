@@ -13,6 +13,7 @@ from ..memory.arrays import as_array, held_shape
 from ..memory.tensor import Tensor
 from ..reorders.reorder import reorder
 from .algorithms import AUTO, NAMES
+from .algorithms.winograd import has_transforms
 from .epilogue import parse
 from .problem import ACCURACIES, ConvProblem, Pairs, pad_pairs, per_axis
 from .reproducible import reproducible
@@ -89,7 +90,7 @@ class Filter:
         """Accuracy and `zeros` of a problem with filter `w`, this one or a part of it: what its values allow."""
         padded = any(map(any, pads))
         loose = ACCURACIES.index(self.accuracy) > ACCURACIES.index("strict")
-        winograd = loose and w.shape[-1] == 3 and self.algorithm in (AUTO, "winograd")
+        winograd = loose and w.shape[-1] == 3 and self.algorithm in (AUTO, "winograd") and has_transforms(self.types)
         if not padded and not winograd:
             return self.accuracy, False
         found = self.traits if w is self.w else traits(w)

@@ -42,6 +42,6 @@ def traits(w: np.ndarray) -> Traits:
     """The traits of a filter (O, ...), contiguous."""
     by_channel = w.reshape(len(w), -1) if w.size else w.reshape(0, 1)
     if w.dtype != np.float32:
-        peaks = abs(by_channel.astype(np.float64)).max(1, initial=0)
+        peaks = abs(by_channel.astype(np.float64, copy=False)).max(1, initial=0)
         return Traits(min(peaks[peaks > 0], default=0.0), peaks.max(initial=0), by_channel.shape[1])
     return Traits(*extent(by_channel), by_channel.shape[1])

@@ -17,6 +17,7 @@ from ...winograd import PAIRS, as_array, kernel_table, paired
 from ..geometry import channels_innermost, geometry, spatial_strides, strides_of
 from ..problem import ConvProblem
 from ..route import Arrays
+from ..types import ConvTypes
 from .base import Algorithm, flops_per_second, rows_of
 from .sums import TILE_STEPS, columns_of, padded_bias
 
@@ -64,7 +65,7 @@ class Winograd(Algorithm):
         return "fast"
 
     def kernels(self, p: ConvProblem) -> Sequence[Kernel]:
-        return super().kernels(p) if rows_of("winograd_in", p.types.name, registry.isa()) else ()
+        return super().kernels(p) if has_transforms(p.types) else ()
 
     def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
         tiles, products, filter_bytes = _counts(p, self.m)
@@ -106,6 +107,11 @@ class Winograd(Algorithm):
 
 
 WINOGRAD = tuple(map(Winograd, PAIRS))
+
+
+def has_transforms(types: ConvTypes) -> bool:
+    """Whether there are kernels that transform tiles of these types."""
+    return bool(rows_of("winograd_in", types.name, registry.isa()))
 
 
 def tile(p: ConvProblem, m: int) -> tuple[int, int]:
