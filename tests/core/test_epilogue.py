@@ -1,4 +1,4 @@
-"""Activations over the whole range of float32 against float64, of float64 against decimals, on every instruction set."""
+"""Activations over all of float32 against float64, over that of float64 against decimals, on every instruction set."""
 
 from decimal import Decimal
 

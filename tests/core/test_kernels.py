@@ -137,7 +137,8 @@ def one_gemm(kernel, lanes, rng, rows, cols, taps, blocks, kb, last, split, end)
         tap=np.arange(taps, dtype=np.int64) * item * blocks * kb, mask=mask, zero=zero.ctypes.data,
         blocks=blocks, block_stride=item * kb, kb=kb, kb_last=last, b=gb.address, ldb=width,
         bias_col=gbc.address if which == 1 else 0, bias_row=gbr.address if which == 2 else 0,
-        c=gc.address, c_row=c_row, c_col=c_col, c_split=split, accumulate=accumulate, cols=cols, clip=None if clip is None else clip.ctypes.data,
+        c=gc.address, c_row=c_row, c_col=c_col, c_split=split, accumulate=accumulate, cols=cols,
+        clip=None if clip is None else clip.ctypes.data,
         prefetch_c=bool(rng.integers(0, 2)), pads=pads, resume=resume,
     )  # fmt: skip
     got = gc.array.view(real)
