@@ -130,7 +130,10 @@ def case(seed: int, index: int) -> str | None:
     if rng.integers(4) == 0:
         finish["scale"] = rng.standard_normal(oc, dtype)
     cls = (TRANSPOSED if transposed else CONVOLUTIONS)[rank]
-    what = f"{cls.__name__} {x_shape} {w.shape} {attributes} bias {bias is not None} add {add is not None} {finish} {kind} {dtype}"
+    what = (
+        f"{cls.__name__} {dtype} {x_shape} {w.shape} {attributes} bias {bias is not None} add {add is not None} "
+        f"{finish} {kind}"
+    )
     everything = attributes | finish
     for isas in (fused(), [isa for isa in registry.isas() if isa not in fused()]):
         first = None

@@ -121,7 +121,7 @@ def _inside(tap: int, size: int, out: int, stride: int, dilation: int, before: i
 
 
 def conv_in_order(x, w, bias, stride, padding, dilation, groups, by_channel: bool = False) -> np.ndarray:
-    """The same in the type of `x`, bit for bit what accuracy "reproducible" promises; see `layoutkit.convolutions.order`.
+    """The same in the type of `x`, as accuracy "reproducible" promises bit for bit; see `layoutkit.convolutions.order`.
 
     By taps, then channels, or `by_channel` first; with padding no zero is negative.
     """
