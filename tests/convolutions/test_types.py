@@ -46,6 +46,33 @@ def test_tensors_of_other_types_are_the_same_error(transposed, name):
         (lk.conv_transpose2d if transposed else lk.conv2d)(**given)
 
 
+@pytest.mark.parametrize("name", ["x", "bias", "scale", "add"])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_types_are_not_mixed(transposed, name):
+    given = {k: v.astype(np.float64) for k, v in made(transposed).items()}
+    function = lk.conv_transpose2d if transposed else lk.conv2d
+    assert function(**given).dtype == np.float64
+    given[name] = given[name].astype(np.float32)
+    with pytest.raises(TypeError, match=f": {name}: expected dtype float64, got float32$"):
+        function(**given)
+    with pytest.raises(ValueError, match="dtype float64"):
+        function(given["x"].astype(np.float64), given["w"], out=np.zeros(given["add"].shape, np.float32))
+
+
+def test_a_plan_says_the_type():
+    x, w = np.ones((1, 8, 20, 20)), np.ones((8, 8, 3, 3))
+    text = lk.plan(lk.conv2d, x, w, padding=1).explain()
+    assert (
+        " f64 standard" in text and "_f64_" in text and "of the FMA peak" in text and "_f32_" not in text.split("\n")[1]
+    )
+
+
+def test_winograd_says_that_it_has_no_kernels_for_doubles():
+    for fill in (1.0, 1e-200, np.inf):  # whatever the filter holds
+        with pytest.raises(ValueError, match="winograd is not for f64"):
+            lk.conv2d(np.ones((1, 8, 20, 20)), np.full((8, 8, 3, 3), fill), padding=1, algorithm="winograd")
+
+
 def test_a_type_is_known_by_its_name():
     assert {name: t.name for name, t in TYPES.items()} == {name: name for name in TYPES}
     assert TYPES["f32"] is F32
