@@ -1,13 +1,14 @@
-/* epilogue_<type>: residual and activation, applied to outputs that have just been stored; see lk_epilogue in kernels.h.
+/* epilogue_<type>: residual and activation, applied to outputs that have just been stored; see lk_epilogue in
+ * kernels.h.
  *
  *   y = f(y + add)        f: clip, prelu, silu, gelu, gelu_tanh, hardswish
  *
- * e^x = 2^n e^r with n = round(x / ln 2), e^r by its Taylor polynomial. An absolute error of x is a
- * relative error of e^x, so an x that is a rounded product is passed as a sum of two numbers. The result is kept scaled
- * by 2^UP until the last product, the only one that may be denormal. So the functions keep their relative accuracy down
- * to where they underflow. Beyond that, and at -Inf, they give -0, their limit. NaN stays NaN.
- * gelu is x times the normal distribution function, whose erfc(z) is e^(-z^2) times t times a polynomial in t = 1 / (1 +
- * cz), fitted to a relative error of 4e-8, or of 1e-17 in f64.
+ * e^x = 2^n e^r with n = round(x / ln 2), e^r by its Taylor polynomial. An absolute error of x is a relative error of
+ * e^x, so an x that is a rounded product is passed as a sum of two numbers. The result is kept scaled by 2^UP until the
+ * last product, the only one that may be denormal. So the functions keep their relative accuracy down to where they
+ * underflow. Beyond that, and at -Inf, they give -0, their limit. NaN stays NaN.
+ * gelu is x times the normal distribution function, whose erfc(z) is e^(-z^2) times t times a polynomial in
+ * t = 1 / (1 + cz), fitted to a relative error of 4e-8, or of 1e-17 in f64.
  * Edges: a partial last vector of a row is loaded and stored by masks.
  */
 #include "kernels.h"
@@ -19,10 +20,12 @@
 LK_INLINE vf splat(real x) { return x - (vf){}; }
 LK_INLINE vf choose(vi mask, vf yes, vf no) { return (vf)((mask & (vi)yes) | (~mask & (vi)no)); }
 
-/* What differs between the types. UP: the exponent that e^x is scaled by. MAGIC: 1.5 times the power of two above which
- * there are integers only; adding it rounds to an integer. SILU, GELU, GELU_TANH: magnitudes where they have underflowed
- * on the negative side. inverse_factorial: of the Taylor polynomial; its error is below half a bit for |r| <= ln(2) / 2.
- * erfc_series: the polynomial of gelu, in t or, where there are many terms, in t moved to [-1, 1]. */
+/* What differs between the types.
+ * UP                     the exponent that e^x is scaled by
+ * MAGIC                  1.5 times the number above which there are integers only: adding it rounds to an integer
+ * SILU, GELU, GELU_TANH  magnitudes where they have underflowed on the negative side
+ * inverse_factorial      of the Taylor polynomial; its error is below half a bit for |r| <= ln(2) / 2
+ * erfc_series            the polynomial of gelu in moved(t): t itself, or where there are many terms, t in [-1, 1] */
 #if LK_BITS == 64
 #define UP 128
 #define DOWN 0x1p-128

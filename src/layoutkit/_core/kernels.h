@@ -30,13 +30,13 @@ enum { LK_ISAS(LK_ENUMERATOR) LK_ISA_COUNT };
  *      a + row[i] + tap[t] + q * block_stride          (bytes)
  *    Where bit i of mask[t] is clear, that row is padding at that tap: `zero`, kb zeros, is read instead.
  *    A block has kb elements, the last one kb_last.
- * B: packed or strided. Rows (t, q, k) follow one another, ldb elements apart; with b_tap only those of one tap do. With
- *    b_row, which allows one tap and one block, row k is at b + b_row[k]. Whole vectors are read.
+ * B: packed or strided. Rows (t, q, k) follow one another, ldb elements apart; with b_tap only those of one tap do.
+ *    With b_row, which allows one tap and one block, row k is at b + b_row[k]. Whole vectors are read.
  * Sums: each begins with its bias, or 0, and goes through taps, blocks and k in this order, one FMA after another. If
  *    `positive`, a result of -0 becomes +0.
  * C: vector v of row i is at c + c_row[i] + c_col[v]. With c_split each vector is stored as two halves, at c_col[2v]
- *    and c_col[2v + 1]. C is stored once, in whole vectors, except that only the first cols % lanes elements of the last
- *    vector are stored if that is not 0 (half a vector if c_split). c_split and accumulate exclude each other.
+ *    and c_col[2v + 1]. C is stored once, in whole vectors, except that only the first cols % lanes elements of the
+ *    last vector are stored if that is not 0 (half a vector if c_split). c_split and accumulate exclude each other.
  */
 typedef struct {
     const char *a;
@@ -47,8 +47,8 @@ typedef struct {
     int64_t taps, blocks, block_stride, kb, kb_last;
     const char *b;
     int64_t ldb;
-    const int64_t *b_tap; /* elements: rows of tap t begin at b + b_tap[t]; NULL: the rows of all taps follow one another */
-    const int64_t *b_row; /* elements; or NULL */
+    const int64_t *b_tap; /* of elements: rows of tap t begin at b + b_tap[t]; NULL: those of all taps follow one another */
+    const int64_t *b_row; /* of elements; or NULL */
     const void *bias_col; /* one value per column, whole vectors are read; or NULL */
     const void *bias_row; /* one value per row; or NULL */
     char *c;
@@ -140,9 +140,9 @@ typedef void (*lk_strips_fn)(const lk_strips *);
 
 /* The epilogue, residual and activation: y[i][j] = f(y[i][j] + add[i][j]), i < rows, j < count.
  *
- * Row i is elements at y + row[i], and at add + row[i] unless add is NULL; the two may be the same memory. The activation
- * f is one of the enumeration: clip to numbers[0] and numbers[1], prelu by the slope numbers[i * slope_row + j *
- * slope_col] (strides 0 or 1), .. `keeps_zero`: it is a clip, of 0 to 0.
+ * Row i is elements at y + row[i], and at add + row[i] unless add is NULL; the two may be the same memory. The
+ * activation f is one of the enumeration: clip to numbers[0] and numbers[1], prelu by the slope numbers[i * slope_row +
+ * j * slope_col] (strides 0 or 1), .. `keeps_zero`: it is a clip, of 0 to 0.
  * NaN stays NaN. clip is exact and prelu rounds once; hardswish is within 3 ulp, silu and gelu_tanh within 4, gelu
  * within 7. At -Inf these four give -0, their limit. */
 enum { LK_IDENTITY, LK_CLIP, LK_PRELU, LK_SILU, LK_GELU, LK_GELU_TANH, LK_HARDSWISH };

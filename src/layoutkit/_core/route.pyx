@@ -42,6 +42,8 @@ cdef class Epilogue:
         self.f.add = self.f.numbers = NULL
         self.f.slope_row = self.f.slope_col = 0
         if name in ("clip", "prelu"):
+            if numbers is None:
+                raise TypeError(f"epilogue: {name} without its numbers")
             self.f.numbers = <const char *>PyArray_DATA(numbers)
         if name == "clip":
             self.f.keeps_zero = numbers[0] <= 0 <= numbers[1]

@@ -168,14 +168,15 @@ static inline vi lane_order(const int32_t *order)
 
 /* acc += a * b in the register of acc, in the order written; LK_FMA_AT has b in memory. Without this gcc 12 hoists
  * loads across the unrolled steps of a full register tile, accumulates into the broadcast's register, and spills. */
+#define LK_FMA_NAME "vfmadd231" LK_STR(LK_SUFFIX)
 #if defined(__AVX512F__)
 #define LK_PIN(x) __asm__ volatile("" : "+v"(x))
-#define LK_FMA(acc, a, b) __asm__ volatile("vfmadd231" LK_STR(LK_SUFFIX) " %2, %1, %0" : "+v"(acc) : "v"(a), "v"(b))
-#define LK_FMA_AT(acc, a, at) __asm__ volatile("vfmadd231" LK_STR(LK_SUFFIX) " %2, %1, %0" : "+v"(acc) : "v"(a), "m"(*(const vf *)(at)))
+#define LK_FMA(acc, a, b) __asm__ volatile(LK_FMA_NAME " %2, %1, %0" : "+v"(acc) : "v"(a), "v"(b))
+#define LK_FMA_AT(acc, a, at) __asm__ volatile(LK_FMA_NAME " %2, %1, %0" : "+v"(acc) : "v"(a), "m"(*(const vf *)(at)))
 #elif defined(__FMA__)
 #define LK_PIN(x) __asm__ volatile("" : "+x"(x))
-#define LK_FMA(acc, a, b) __asm__ volatile("vfmadd231" LK_STR(LK_SUFFIX) " %2, %1, %0" : "+x"(acc) : "x"(a), "x"(b))
-#define LK_FMA_AT(acc, a, at) __asm__ volatile("vfmadd231" LK_STR(LK_SUFFIX) " %2, %1, %0" : "+x"(acc) : "x"(a), "m"(*(const vf *)(at)))
+#define LK_FMA(acc, a, b) __asm__ volatile(LK_FMA_NAME " %2, %1, %0" : "+x"(acc) : "x"(a), "x"(b))
+#define LK_FMA_AT(acc, a, at) __asm__ volatile(LK_FMA_NAME " %2, %1, %0" : "+x"(acc) : "x"(a), "m"(*(const vf *)(at)))
 #else
 #define LK_PIN(x) ((void)0)
 #define LK_FMA(acc, a, b) ((acc) = fused(a, b, acc))
