@@ -47,7 +47,7 @@ typedef struct {
     int64_t taps, blocks, block_stride, kb, kb_last;
     const char *b;
     int64_t ldb;
-    const int64_t *b_tap; /* of elements: rows of tap t begin at b + b_tap[t]; NULL: those of all taps follow one another */
+    const int64_t *b_tap; /* of elements: rows of tap t begin at b + b_tap[t]; NULL: of all taps, they follow on */
     const int64_t *b_row; /* of elements; or NULL */
     const void *bias_col; /* one value per column, whole vectors are read; or NULL */
     const void *bias_row; /* one value per row; or NULL */
