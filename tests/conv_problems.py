@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from strategies import activations
 
 from layoutkit.convolutions.problem import ACCURACIES, ConvProblem
+from layoutkit.convolutions.types import TYPES
 
 
 @st.composite
@@ -25,6 +26,7 @@ def conv_problems(draw, layouts=None, kernel=(1, 4), padding=(0, 3), stride=(1, 
         draw(st.integers(1, 3)), groups * draw(st.integers(*per_group)), groups * draw(st.integers(1, 20)),
         each(1, 9), each(*kernel), each(*stride), tuple(zip(each(*padding), each(*padding))), each(*dilation), groups,
         layout(), layout(), draw(st.sampled_from(ACCURACIES)), draw(st.booleans()),
+        draw(st.sampled_from(list(TYPES.values()))),
     )  # fmt: skip
     assume(p.fits)
     return p

@@ -6,9 +6,15 @@ from math import prod
 
 from hypothesis import strategies as st
 
+from layoutkit.convolutions.types import TYPES
 from layoutkit.formats.layout import Layout
 
 BLOCKS = (1, 2, 3, 4, 5, 8, 16)
+
+
+def conv_dtypes():
+    """The dtypes that convolutions are of."""
+    return st.sampled_from([types.filter for types in TYPES.values()])
 
 
 @st.composite

@@ -6,19 +6,19 @@ from guard import guarded
 from layoutkit import reference
 
 
-def numbers(rng, *shape):
-    """float32 numbers of -4 to 4."""
-    return rng.integers(-4, 5, shape).astype(np.float32)
+def numbers(rng, *shape, dtype=np.float32):
+    """Numbers of -4 to 4."""
+    return rng.integers(-4, 5, shape).astype(dtype)
 
 
 def inside(x, layout, end):
     """The physical array of `x`; what its pads hold must not matter."""
     stored = reference.to_physical(x, layout, pad_value=np.nan)
-    return guarded(stored.reshape(-1).view(np.uint8), end).array.view(np.float32).reshape(stored.shape)
+    return guarded(stored.reshape(-1).view(np.uint8), end).array.view(x.dtype).reshape(stored.shape)
 
 
-def outside(want, layout, end):
+def outside(want, layout, end, dtype=np.float32):
     """An array to write into, and what it must hold then: pads are zero."""
-    expected = reference.to_physical(want.astype(np.float32), layout)
-    out = guarded(np.full(expected.size, np.nan, np.float32).view(np.uint8), end).array.view(np.float32)
+    expected = reference.to_physical(want.astype(dtype), layout)
+    out = guarded(np.full(expected.size, np.nan, dtype).view(np.uint8), end).array.view(dtype)
     return out.reshape(expected.shape), expected

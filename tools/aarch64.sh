@@ -12,12 +12,18 @@ done
 out=build/aarch64 core=src/layoutkit/_core
 mkdir -p $out
 "${1:-python3}" tools/tables.py >$out/tables.h
-families=$(sed -n "s/^families = \[\(.*\)\]/\1/p" meson.build | tr -d "',")
-# shellcheck disable=SC2086
-{ printf '#define LK_ROW_ARRAYS(X)' && printf ' X(%s, portable)' $families; } >$out/row_arrays.h
-for family in $families; do
-    $CC -std=gnu11 -O3 -Wall -Wextra -Wno-maybe-uninitialized -I$core -DLK_ISA=portable -DLK_ISA_ID=LK_PORTABLE -c $core/$family.c -o $out/$family.o &
+listed() { sed -n "s/^$1 = \[\(.*\)\]/\1/p" meson.build | tr -d "',"; }
+rows=
+compile() { # source, name of its rows, flags
+    $CC -std=gnu11 -O3 -Wall -Wextra -Wno-maybe-uninitialized -I$core -DLK_ISA=portable -DLK_ISA_ID=LK_PORTABLE $3 -c $core/$1.c -o $out/$2.o &
+    rows="$rows $2"
+}
+for family in $(listed families); do compile $family $family ""; done
+for family in $(listed families_of_reals); do
+    for bits in $(listed bits_of_reals); do compile $family ${family}_f$bits -DLK_BITS=$bits; done
 done
 wait
-$CC -std=gnu11 -O2 -Wall -Wextra -I$core -I$out -o $out/harness tools/harness.c $core/isa.c $(printf "$out/%s.o " $families) -lm
+# shellcheck disable=SC2086
+{ printf '#define LK_ROW_ARRAYS(X)' && printf ' X(%s, portable)' $rows; } >$out/row_arrays.h
+$CC -std=gnu11 -O2 -Wall -Wextra -I$core -I$out -o $out/harness tools/harness.c $core/isa.c $(printf "$out/%s.o " $rows) -lm
 $RUN $out/harness

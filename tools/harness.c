@@ -28,40 +28,63 @@ static int wrong(const lk_kernel *k, const char *what)
 /* The bytes of an element, of a row that only moves elements. */
 static int width_of(const lk_kernel *k) { return atoi(k->types + 1) / 8; }
 
+/* The bytes of an element, of a row that convolves; all its elements are of one type, float or double. */
+static int item_of(const lk_kernel *k)
+{
+    for (const lk_types *t = lk_all_types(); t->name; t++)
+        if (!strcmp(t->name, k->types)) return lk_element_bytes(t->src);
+    return 0;
+}
+
+static double get(const lk_kernel *k, const void *at, int64_t i)
+{
+    return item_of(k) == 8 ? ((const double *)at)[i] : (double)((const float *)at)[i];
+}
+
+static void set(const lk_kernel *k, void *at, int64_t i, double value)
+{
+    if (item_of(k) == 8) ((double *)at)[i] = value;
+    else ((float *)at)[i] = (float)value;
+}
+
+static void fill(const lk_kernel *k, void *at, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) set(k, at, i, small());
+}
+
 enum { ADD = 1, RESUME };
 
 static int gemm(const lk_kernel *k, int rows, int cols, int taps, int blocks, int last, int masked, int onto)
 {
-    static _Alignas(64) float a[ROWS * 4 * DEPTH * 3], b[4 * DEPTH * 3 * COLS], c[ROWS * COLS], bias[COLS];
-    static float zero[DEPTH];
+    enum { A = ROWS * 4 * DEPTH * 3, B = 4 * DEPTH * 3 * COLS };
+    static _Alignas(64) double a[A], b[B], c[ROWS * COLS], bias[COLS];
+    static const double zero[DEPTH];
     int64_t row[ROWS], c_row[ROWS], tap[4], c_col[COLS];
     uint32_t mask[4];
     double want[ROWS * COLS];
-    int depth = (blocks - 1) * DEPTH + last, pads = onto == ADD ? 0 : draw(cols);
-    for (size_t i = 0; i < sizeof a / 4; i++) a[i] = small();
-    for (size_t i = 0; i < sizeof b / 4; i++) b[i] = small();
-    for (int i = 0; i < ROWS * COLS; i++) c[i] = small();
-    for (int j = 0; j < COLS; j++) bias[j] = small();
-    for (int i = 0; i < ROWS; i++) row[i] = 4 * i * 4 * DEPTH * 3, c_row[i] = 4 * i * COLS;
-    for (int t = 0; t < 4; t++) tap[t] = 4 * t * DEPTH * 3, mask[t] = masked ? (uint32_t)draw(1 << 16) : ~0u;
-    for (int j = 0; j < COLS; j++) c_col[j] = 4 * j * k->lanes;
+    int depth = (blocks - 1) * DEPTH + last, pads = onto == ADD ? 0 : draw(cols), item = item_of(k);
+    fill(k, a, A), fill(k, b, B), fill(k, c, ROWS * COLS), fill(k, bias, COLS);
+    for (int i = 0; i < ROWS; i++) row[i] = item * i * 4 * DEPTH * 3, c_row[i] = item * i * COLS;
+    for (int t = 0; t < 4; t++) tap[t] = item * t * DEPTH * 3, mask[t] = masked ? (uint32_t)draw(1 << 16) : ~0u;
+    for (int j = 0; j < COLS; j++) c_col[j] = item * j * k->lanes;
     for (int i = 0; i < rows; i++)
         for (int j = 0; j < COLS; j++) {
-            double sum = j >= cols || onto == RESUME ? c[i * COLS + j] : bias[j] + (onto ? c[i * COLS + j] : 0);
+            double old = get(k, c, i * COLS + j);
+            double sum = j >= cols || onto == RESUME ? old : get(k, bias, j) + (onto ? old : 0);
             for (int t = 0; t < taps && j < cols; t++)
                 for (int q = 0; q < depth && mask[t] >> i & 1; q++)
-                    sum += a[(row[i] + tap[t]) / 4 + q] * b[(t * depth + q) * COLS + j];
+                    sum += get(k, a, (row[i] + tap[t]) / item + q) * get(k, b, (t * depth + q) * COLS + j);
             want[i * COLS + j] = j < cols && j >= cols - pads ? 0 : sum;
         }
     for (int i = 0; i < taps * depth * COLS; i++)
-        if (i % COLS < cols && i % COLS >= cols - pads) b[i] = INFINITY;
+        if (i % COLS < cols && i % COLS >= cols - pads) set(k, b, i, INFINITY);
     lk_gemm g = {.a = (char *)a, .row = row, .tap = tap, .mask = masked ? mask : NULL, .zero = zero, .taps = taps,
-                 .blocks = blocks, .block_stride = 4 * DEPTH, .kb = DEPTH, .kb_last = last, .b = b, .ldb = COLS,
+                 .blocks = blocks, .block_stride = item * DEPTH, .kb = DEPTH, .kb_last = last, .b = (char *)b, .ldb = COLS,
                  .bias_col = bias, .c = (char *)c, .c_row = c_row, .c_col = c_col, .accumulate = onto == ADD,
                  .resume = onto == RESUME, .rows = rows, .cols = cols, .pads = pads};
     ((lk_gemm_fn)k->fn)(&g);
     for (int i = 0; i < rows * COLS; i++)
-        if (c[i] != want[i]) return wrong(k, "wrong sum");
+        if (get(k, c, i) != want[i]) return wrong(k, "wrong sum");
     return 0;
 }
 
@@ -154,21 +177,21 @@ static int fused(const lk_kernel *k, int n0, int n1, int gap)
 static int depthwise(const lk_kernel *k, int rows, int cols, int kw, int step, int each, int copied)
 {
     enum { H = 5, W = 40, C = 2 * 16, TAPS = 3, KW = 8 };
-    static float x[H * W * C], w[2 * TAPS * 2 * KW * 16], y[2 * 8 * C], want[2 * 8 * C];
+    static double x[H * W * C], w[2 * TAPS * 2 * KW * 16], y[2 * 8 * C], want[2 * 8 * C];
     static _Alignas(64) int32_t order[2 * 2 * 16];
-    static _Alignas(64) float copy[(TAPS + 1) * 8 * KW * 16];
-    int lanes = k->lanes, channels = 2 * lanes - (each > 1 ? 2 : 3), pixel = 4 * channels;
+    static _Alignas(64) double copy[(TAPS + 1) * 8 * KW * 16];
+    int lanes = k->lanes, item = item_of(k), gone = lanes > 2 ? (each > 1 ? 2 : 3) : each == 1;
+    int channels = 2 * lanes - gone, pixel = item * channels;
     int stride = step ? step : 1, apart = step ? 1 : 2, left = kw / 2 * apart, per = step ? step : kw;
-    int64_t tap[TAPS], x_at[4], copy_at[TAPS + 1], copy_tap[TAPS], copy_bytes[2] = {4 * lanes};
+    int64_t tap[TAPS], x_at[4], copy_at[TAPS + 1], copy_tap[TAPS], copy_bytes[2] = {item * lanes};
     uint32_t copy_inside[TAPS + 1] = {0}, inside[TAPS], square[TAPS] = {0}, x_mask[8 * KW + KW] = {0}, y_mask[8] = {0};
     uint32_t x_lanes[4], y_lanes[2], full[2];
-    float bias[32], limits[] = {-40, 40};
+    double bias[32], limits[2];
     lk_depthwise_tile at = {.x = -left * pixel - W * pixel, .cols = cols, .whole = 1, .x_mask = x_mask,
                             .y_mask = y_mask};
-    for (int i = 0; i < H * W * C; i++) x[i] = small();
-    for (size_t i = 0; i < sizeof w / 4; i++) w[i] = small();
-    for (int i = 0; i < 32; i++) bias[i] = small();
-    for (size_t i = 0; i < sizeof y / 4; i++) y[i] = want[i] = small();
+    fill(k, x, H * W * C), fill(k, w, 2 * TAPS * 2 * KW * 16), fill(k, bias, 32), fill(k, y, 2 * 8 * C);
+    memcpy(want, y, sizeof y);
+    set(k, limits, 0, -40), set(k, limits, 1, 40);
     for (int t = 0; t < TAPS; t++) {
         tap[t] = t * W * pixel;
         inside[t] = (t ? 1 : 0) | (rows == 2) << 1; /* the first row of taps of output row 0 is padding */
@@ -188,32 +211,32 @@ static int depthwise(const lk_kernel *k, int rows, int cols, int kw, int step, i
     for (int v = 0; v < 2; v++) {
         y_lanes[v] = (uint32_t)((1ull << (v ? channels - lanes : lanes)) - 1), full[v] = !v;
         for (int c = 0; c < each; c++) {
-            x_lanes[v * each + c] = y_lanes[v], x_at[v * each + c] = 4 * v * lanes;
+            x_lanes[v * each + c] = y_lanes[v], x_at[v * each + c] = item * v * lanes;
             for (int i = 0; i < lanes; i++) order[(v * each + c) * lanes + i] = i / each * each + c;
         }
     }
     for (int r = 0; r < rows; r++)
         for (int j = 0; j < cols; j++)
             for (int o = 0; o < channels; o++) {
-                float sum = bias[o];
+                double sum = get(k, bias, o);
                 for (int t = 0; t < TAPS; t++)
                     for (int c = 0; c < each; c++)
                         for (int b = 0; b < kw; b++) {
                             int row = r + t - 1, column = j * stride + b * apart - left, from = o / each * each + c;
                             if (row < 0 || column < 0) continue;
                             if (each == 1) from = o;
-                            sum += x[(row * W + column) * channels + from]
-                                   * w[(((o / lanes * each + c) * TAPS + t) * kw + b) * lanes + o % lanes];
+                            sum += get(k, x, (row * W + column) * channels + from)
+                                   * get(k, w, (((o / lanes * each + c) * TAPS + t) * kw + b) * lanes + o % lanes);
                         }
-                want[(r * 8 + j) * channels + o] = fminf(fmaxf(sum, limits[0]), limits[1]);
+                set(k, want, (r * 8 + j) * channels + o, fmin(fmax(sum, -40), 40));
             }
     lk_depthwise d = {.x = (char *)x, .x_row = W * pixel, .x_col = stride * pixel, .x_tap = apart * pixel,
-                      .x_vector = 4 * lanes, .tap = tap, .inside = inside, .square = square, .clip = limits, .w = w,
-                      .bias = bias, .y = (char *)y, .y_row = 8 * pixel, .y_col = pixel, .y_vector = 4 * lanes,
+                      .x_vector = item * lanes, .tap = tap, .inside = inside, .square = square, .clip = limits, .w = w,
+                      .bias = bias, .y = (char *)y, .y_row = 8 * pixel, .y_col = pixel, .y_vector = item * lanes,
                       .tile = &at, .order = each > 1 ? order : NULL, .x_at = x_at, .x_lanes = x_lanes,
                       .y_lanes = y_lanes, .full = full, .rows = rows, .tiles = 1, .vectors = 2, .taps = TAPS,
                       .depth = each, .kw = kw, .step = step, .copy = copied ? (char *)copy : NULL, .copies = TAPS + 1,
-                      .copy_at = copy_at, .copy_tap = copy_tap, .copy_inside = copy_inside, .copy_pixel = 4 * lanes,
+                      .copy_at = copy_at, .copy_tap = copy_tap, .copy_inside = copy_inside, .copy_pixel = item * lanes,
                       .copy_bytes = copy_bytes};
     ((lk_depthwise_fn)k->fn)(&d);
     return memcmp(y, want, sizeof y) ? wrong(k, "wrong sum") : 0;
@@ -224,24 +247,23 @@ static int depthwise(const lk_kernel *k, int rows, int cols, int kw, int step, i
 static int strips(const lk_kernel *k, int rows, int cols, int step, int outside)
 {
     enum { WIDE = 24 };
-    static float x[WIDE * WIDE * 16], w[9 * 16], bias[16], y[8 * WIDE * 16], want[8 * WIDE * 16];
-    int lanes = k->lanes, high = (rows - 1) * step + 3, wide = (cols - 1) * step + 3;
-    lk_strips g = {.x = (char *)x, .x_row = 4 * WIDE * lanes, .x_col = 4 * lanes, .w = w, .bias = bias, .y = (char *)y,
-                   .y_row = 4 * WIDE * lanes, .y_col = 4 * lanes, .rows = rows, .top = outside & 1,
+    static double x[WIDE * WIDE * 16], w[9 * 16], bias[16], y[8 * WIDE * 16], want[8 * WIDE * 16];
+    int lanes = k->lanes, vector = item_of(k) * lanes, high = (rows - 1) * step + 3, wide = (cols - 1) * step + 3;
+    lk_strips g = {.x = (char *)x, .x_row = WIDE * vector, .x_col = vector, .w = w, .bias = bias, .y = (char *)y,
+                   .y_row = WIDE * vector, .y_col = vector, .rows = rows, .top = outside & 1,
                    .bottom = high - (outside >> 1 & 1), .cols = cols, .step = step, .left = outside >> 2 & 1,
                    .right = outside >> 3 & 1, .vectors = 1};
-    for (size_t i = 0; i < sizeof x / 4; i++) x[i] = small();
-    for (int i = 0; i < 9 * lanes; i++) w[i] = small();
-    for (size_t i = 0; i < sizeof y / 4; i++) y[i] = want[i] = small();
+    fill(k, x, WIDE * WIDE * 16), fill(k, w, 9 * 16), fill(k, bias, 16), fill(k, y, 8 * WIDE * 16);
+    memcpy(want, y, sizeof y);
     for (int i = 0; i < rows * cols * lanes; i++) {
         int o = i / (cols * lanes), j = i / lanes % cols, c = i % lanes;
-        float sum = bias[c] = (float)(c % 5);
+        double sum = get(k, bias, c);
         for (int t = 0; t < 9; t++) {
             int row = step * o + t / 3, column = step * j + t % 3;
             if (row >= g.top && row < g.bottom && column >= g.left && column < wide - g.right)
-                sum += x[(row * WIDE + column) * lanes + c] * w[t * lanes + c];
+                sum += get(k, x, (row * WIDE + column) * lanes + c) * get(k, w, t * lanes + c);
         }
-        want[(o * WIDE + j) * lanes + c] = sum;
+        set(k, want, (o * WIDE + j) * lanes + c, sum);
     }
     ((lk_strips_fn)k->fn)(&g);
     return memcmp(y, want, sizeof y) ? wrong(k, "wrong sum") : 0;
@@ -250,29 +272,30 @@ static int strips(const lk_kernel *k, int rows, int cols, int step, int outside)
 static int epilogue(const lk_kernel *k, int activation, int count)
 {
     enum { WIDE = 40 };
-    static float y[3 * WIDE], add[3 * WIDE], slope[WIDE];
+    static double y[3 * WIDE], add[3 * WIDE], slope[WIDE], limits[2];
     double want[3 * WIDE];
     int64_t row[3];
-    for (int i = 0; i < WIDE; i++) slope[i] = 0.25f * small();
+    for (int i = 0; i < WIDE; i++) set(k, slope, i, 0.25 * small());
+    set(k, limits, 0, -1), set(k, limits, 1, 2);
     for (int i = 0; i < 3 * WIDE; i++) {
-        y[i] = 0.37f * small(), add[i] = 0.5f * small();
-        double v = (double)y[i] + add[i], wide = fmin(fmax(v + 3, 0), 6);
+        set(k, y, i, 0.37 * small()), set(k, add, i, 0.5 * small());
+        double v = get(k, y, i) + get(k, add, i), wide = fmin(fmax(v + 3, 0), 6);
         switch (activation) {
         case LK_CLIP: v = fmin(fmax(v, -1), 2); break;
-        case LK_PRELU: v = v < 0 ? v * slope[i % WIDE] : v; break;
+        case LK_PRELU: v = v < 0 ? v * get(k, slope, i % WIDE) : v; break;
         case LK_SILU: v /= 1 + exp(-v); break;
         case LK_GELU: v *= 0.5 * (1 + erf(v / sqrt(2))); break;
-        case LK_GELU_TANH: v *= 0.5 * (1 + tanh(sqrt(2 / 3.14159265358979) * (v + 0.044715 * v * v * v))); break;
+        case LK_GELU_TANH: v *= 0.5 * (1 + tanh(sqrt(2 / M_PI) * (v + 0.044715 * v * v * v))); break;
         case LK_HARDSWISH: v *= wide / 6; break;
         }
-        want[i] = i % WIDE < count ? v : y[i];
+        want[i] = i % WIDE < count ? v : get(k, y, i);
     }
-    for (int i = 0; i < 3; i++) row[i] = 4 * i * WIDE;
+    for (int i = 0; i < 3; i++) row[i] = item_of(k) * i * WIDE;
     lk_epilogue f = {.y = (char *)y, .add = (char *)add, .row = row, .rows = 3, .count = count,
-                     .activation = activation, .lo = -1, .hi = 2, .slope = slope, .slope_col = 1};
+                     .activation = activation, .numbers = (char *)(activation == LK_CLIP ? limits : slope), .slope_col = 1};
     ((lk_epilogue_fn)k->fn)(&f);
     for (int i = 0; i < 3 * WIDE; i++)
-        if (!(fabs(y[i] - want[i]) < 2e-6)) return wrong(k, "wrong value");
+        if (!(fabs(get(k, y, i) - want[i]) < (item_of(k) == 8 ? 8e-15 : 2e-6))) return wrong(k, "wrong value");
     return 0;
 }
 
@@ -294,8 +317,6 @@ static int extent(const lk_kernel *k, int count)
     return g.most < 0x7f800000 ? wrong(k, "Inf or NaN is passed over") : 0;
 }
 
-static const int width[LK_TYPE_COUNT] = {4, 8, 2, 2, 4, 1, 1};
-
 /* Sets element i of an array of a type to a small integer, which every type can hold. */
 static void put(char *at, int type, int64_t i, int value)
 {
@@ -307,7 +328,7 @@ static void put(char *at, int type, int64_t i, int value)
     memcpy(&bits, &f, 4);
     uint16_t half = type == LK_BF16 ? (uint16_t)(bits >> 16) : f16[value < 0 ? -value : value] | (value < 0) << 15;
     const void *from[] = {&f, &d, &half, &half, &value, &narrow, &narrow};
-    memcpy(at + i * width[type], from[type], (size_t)width[type]);
+    memcpy(at + i * lk_element_bytes(type), from[type], (size_t)lk_element_bytes(type));
 }
 
 static int convert(const lk_kernel *k, int src_type, int dst_type, int n0, int n1, int scaled, int stream)
@@ -317,7 +338,7 @@ static int convert(const lk_kernel *k, int src_type, int dst_type, int n0, int n
     const float sub = 1, mul = 2;
     const double sub64 = 1, mul64 = 2;
     int wide = !strcmp(k->types, "f64");
-    int64_t s0 = (n1 + 3) * width[src_type], d0 = (n1 + 5) * width[dst_type];
+    int64_t s0 = (n1 + 3) * lk_element_bytes(src_type), d0 = (n1 + 5) * lk_element_bytes(dst_type);
     memset(dst, 0x55, sizeof dst), memset(ready, 0x55, sizeof ready);
     for (int i = 0; i < n0; i++)
         for (int j = 0; j < n1; j++) {

@@ -10,6 +10,7 @@ import numpy as np
 
 import layoutkit as lk
 from layoutkit import reference, winograd
+from layoutkit.convolutions import types as known
 from layoutkit.convolutions.algorithms import NAMES
 from layoutkit.convolutions.problem import ACCURACIES
 
@@ -24,8 +25,7 @@ ACTIVATIONS = (
     "hardswish",
 )  # fmt: skip
 EXACT = (None, "relu", "relu6", "clip", "leaky_relu")  # of whole numbers, as long as slopes are powers of two
-F32 = np.dtype("f4")
-EPS = 2.0**-24
+TYPES = [types.filter for types in known.TYPES.values()]
 WORK = 3_000_000  # multiplications of a case
 SANE = 100.0  # inputs that share bytes may be anything; those below make sums that can be judged
 CANNOT = "cannot do it"  # what the refusal of a forced algorithm says
@@ -73,13 +73,23 @@ def channels(rng: np.random.Generator) -> tuple[int, int, int]:
             return groups, groups * int(rng.choice((1, 2, 4, 5, 8, 16))), groups * int(rng.choice((1, 2, 4, 5, 8, 16)))
 
 
-def numbers(rng: np.random.Generator, x_shape, w_shape) -> Numbers:
+def any_type(rng: np.random.Generator) -> np.dtype:
+    """Of what convolutions are of: mostly float32."""
+    return TYPES[rng.integers(len(TYPES))] if rng.integers(3) == 0 else TYPES[0]
+
+
+def rounding(dtype: np.dtype) -> float:
+    """The error of an operation, relative; twice as much where the reference rounds as well."""
+    return float(np.finfo(dtype).eps) / (2 if dtype.itemsize < 8 else 1)
+
+
+def numbers(rng: np.random.Generator, x_shape, w_shape, dtype: np.dtype) -> Numbers:
     """Half of the time whole ones, all of whose sums are exact in float32; of the others some with an Inf or a NaN."""
     biased = rng.integers(2)
     if rng.integers(2):
-        x, w, b = (rng.integers(-8, 9, s).astype(F32) for s in (x_shape, w_shape, w_shape[0]))
+        x, w, b = (rng.integers(-8, 9, s).astype(dtype) for s in (x_shape, w_shape, w_shape[0]))
         return Numbers(x, w, b if biased else None, True)
-    x, w, b = (rng.standard_normal(s, F32) for s in (x_shape, w_shape, w_shape[0]))
+    x, w, b = (rng.standard_normal(s, dtype) for s in (x_shape, w_shape, w_shape[0]))
     if rng.integers(8) == 0:
         for array in (x, w):
             if array.size and rng.integers(2):
@@ -104,7 +114,8 @@ def case(seed: int, index: int) -> str | None:
     work = prod(kernel) * prod(s + sum(p) for s, p in zip(size, padding))
     while work * n * oc * (ic // groups) > WORK and oc > groups:
         oc, ic = max(1, oc // groups // 2) * groups, max(1, ic // groups // 2) * groups
-    given = numbers(rng, (n, ic, *size), (oc, ic // groups, *kernel))
+    dtype = any_type(rng)
+    given = numbers(rng, (n, ic, *size), (oc, ic // groups, *kernel), dtype)
     geometry: dict[str, Any] = dict(stride=stride, padding=padding, dilation=dilation, groups=groups)
     attributes = dict(geometry)
     with np.errstate(all="ignore"):
@@ -128,18 +139,18 @@ def case(seed: int, index: int) -> str | None:
             w = lk.Tensor(w, filter_layout, given.w.shape)
         else:
             attributes |= dict(filter_layout=filter_layout, filter_shape=given.w.shape)
-    add = rng.integers(-8, 9, want.shape).astype(F32) if rng.integers(4) == 0 else None
+    add = rng.integers(-8, 9, want.shape).astype(dtype) if rng.integers(4) == 0 else None
     with np.errstate(all="ignore"):
         exact_sums = reference.conv(given.x, given.w, given.bias, **geometry)
         want = activated(exact_sums if add is None else exact_sums + add, activation)
     physical = dst.physical_shape(want.shape)
-    out = room(rng, physical, F32) if rng.integers(3) else None
+    out = room(rng, physical, dtype) if rng.integers(3) else None
     residual = None if add is None else reference.to_physical(add, dst)
     if add is not None and out is not None and rng.integers(2):
         bits(out.array)[...] = bits(residual)
         residual = out.array
     what = (
-        f"{given.x.shape} {given.w.shape} {geometry} {src} -> {dst}, filter {filter_layout}, bias "
+        f"{dtype} {given.x.shape} {given.w.shape} {geometry} {src} -> {dst}, filter {filter_layout}, bias "
         f"{given.bias is not None} {activation} add {add is not None} strides {x.array.strides} "
         f"{None if out is None else out.array.strides} {algorithm} {accuracy} {isa} t{threads}"
     )
@@ -206,9 +217,10 @@ def _wrong(got, want, sums, given: Numbers, attributes, name: str, add) -> str |
         return None if np.array_equal(got, want) else f"off by {abs(got - want).max()}, whole numbers"
     geometry = {k: attributes[k] for k in ("stride", "padding", "dilation", "groups")}
     sizes = reference.conv(abs(given.x), abs(given.w), None if given.bias is None else abs(given.bias), **geometry)
-    bound = EPS * (given.w[0].size + 3) * sizes + 4 * EPS * (abs(sums) + (0 if add is None else abs(add)))
+    eps = rounding(given.w.dtype)
+    bound = eps * (given.w[0].size + 3) * sizes + 4 * eps * (abs(sums) + (0 if add is None else abs(add)))
     if tile:
         allowed = winograd.error_bound(given.x, given.w, int(tile[1]), bias=given.bias, **geometry)
         bound += allowed[tuple(map(slice, want.shape))]  # where there is one output, the stride may be any
-    bound = 1.2 * bound + 8 * EPS * abs(want) + 1e-30  # no activation is steeper
+    bound = 1.2 * bound + 8 * eps * abs(want) + 1e-30  # no activation is steeper
     return None if (abs(got - want) <= bound).all() else f"off by {abs(got - want).max()}"

@@ -19,11 +19,12 @@ from layoutkit._core import registry
 from layoutkit.convolutions import order
 from layoutkit.convolutions.epilogue import ACTIVATIONS
 from layoutkit.convolutions.problem import ConvProblem
+from layoutkit.convolutions.types import types_of
 
-from .convolutions import a_window, channels
+from .convolutions import a_window, any_type, channels
 from .deciding import any_costs, instruction_set
 from .layouts import activation_layout, fitting
-from .memory import held
+from .memory import bits, held
 
 CONVOLUTIONS = {1: lk.Conv1d, 2: lk.Conv2d, 3: lk.Conv3d}
 TRANSPOSED = {1: lk.ConvTranspose1d, 2: lk.ConvTranspose2d, 3: lk.ConvTranspose3d}
@@ -51,18 +52,18 @@ def fused() -> list[str]:
 
 def same(a: np.ndarray, b: np.ndarray) -> bool:
     """Whether the floats have the same bits; those of NaNs do not matter."""
-    return bool(((a.view(np.int32) == b.view(np.int32)) | (np.isnan(a) & np.isnan(b))).all())
+    return bool(((bits(a) == bits(b)) | (np.isnan(a) & np.isnan(b))).all())
 
 
-def numbers(rng: np.random.Generator, kind: str, *shape: int) -> np.ndarray:
+def numbers(rng: np.random.Generator, dtype: np.dtype, kind: str, *shape: int) -> np.ndarray:
     """Numbers of a kind: normal ones; such whose products underflow, with zeros of either sign; with Inf and NaN."""
-    x = rng.standard_normal(shape, np.float32)
+    x = rng.standard_normal(shape, dtype)
     if kind == "tiny":
-        x *= np.float32(2.0 ** -rng.integers(60, 80))
+        x *= dtype.type(2.0 ** -rng.integers(60, 80))
         x[rng.random(shape) < 0.4] = 0
         np.copysign(x, rng.choice((-1.0, 1.0), shape), out=x)
     if kind == "wild":
-        x *= np.exp2(rng.integers(-30, 30, shape)).astype(np.float32)
+        x *= np.exp2(rng.integers(-30, 30, shape)).astype(dtype)
         x[rng.random(shape) < 0.01] = np.inf
         x[rng.random(shape) < 0.01] = np.nan
     return x
@@ -116,20 +117,22 @@ def case(seed: int, index: int) -> str | None:
                for m, p, d, k, s in zip(size, padding, dilation, kernel, stride)]  # fmt: skip
     y_shape = (x_shape[0], oc, *out)
     kind = str(rng.choice(("normal", "normal", "tiny", "wild")))
-    x = numbers(rng, kind, *x_shape)
+    dtype = any_type(rng)
+    x = numbers(rng, dtype, kind, *x_shape)
     w_shape = (ic, oc // groups) if transposed else (oc, ic // groups)
-    w = numbers(rng, "tiny" if kind == "tiny" else "normal", *w_shape, *kernel)
-    bias = numbers(rng, kind, oc) if rng.integers(2) else None
-    add = numbers(rng, kind, *y_shape) if rng.integers(3) == 0 else None
+    w = numbers(rng, dtype, "tiny" if kind == "tiny" else "normal", *w_shape, *kernel)
+    bias = numbers(rng, dtype, kind, oc) if rng.integers(2) else None
+    add = numbers(rng, dtype, kind, *y_shape) if rng.integers(3) == 0 else None
     finish: dict[str, Any] = {}
     if rng.integers(2):
         name = str(rng.choice([name for name in ACTIVATIONS if name != "prelu"]))
         finish["activation"] = (name, *PARAMETERS.get(name, ()))
     if rng.integers(4) == 0:
-        finish["scale"] = rng.standard_normal(oc, np.float32)
+        finish["scale"] = rng.standard_normal(oc, dtype)
     cls = (TRANSPOSED if transposed else CONVOLUTIONS)[rank]
     what = (
-        f"{cls.__name__} {x_shape} {w.shape} {attributes} bias {bias is not None} add {add is not None} {finish} {kind}"
+        f"{cls.__name__} {dtype} {x_shape} {w.shape} {attributes} bias {bias is not None} add {add is not None} "
+        f"{finish} {kind}"
     )
     everything = attributes | finish
     for isas in (fused(), [isa for isa in registry.isas() if isa not in fused()]):
@@ -142,7 +145,8 @@ def case(seed: int, index: int) -> str | None:
                 return f"{by} and {way} differ: {what}"
         if first is not None and not transposed and add is None and not finish and isas == fused():
             nchw = lk.Layout("abcde"[: rank + 2])
-            p = ConvProblem(x_shape[0], ic, oc, size, kernel, stride, padding, dilation, groups, nchw, nchw)
+            numbers_of = x_shape[0], ic, oc, size, kernel, stride, padding, dilation, groups
+            p = ConvProblem(*numbers_of, nchw, nchw, types=types_of(w, ""))
             want = reference.conv_in_order(x, w, bias, **attributes, by_channel=order.by_channel(p))
             if not same(first, want):
                 return f"{by} differs from the reference: {what}"

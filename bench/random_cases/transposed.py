@@ -10,7 +10,7 @@ import numpy as np
 import layoutkit as lk
 from layoutkit import reference
 
-from .convolutions import EPS, F32, SANE, numbers
+from .convolutions import SANE, any_type, numbers, rounding
 from .deciding import any_instruction_set, instruction_set
 from .layouts import activation_layout, fitting
 from .memory import held, room
@@ -41,8 +41,9 @@ def case(seed: int, index: int) -> str | None:
     n = int(rng.integers(1, 3))
     while n * ic * oc // groups * prod(size) * prod(kernel) > WORK and ic > groups:
         ic = groups * max(1, ic // groups // 2)
-    given = numbers(rng, (n, ic, *size), (ic, oc // groups, *kernel))
-    bias = None if given.bias is None else rng.integers(-8, 9, oc).astype(F32)
+    dtype = any_type(rng)
+    given = numbers(rng, (n, ic, *size), (ic, oc // groups, *kernel), dtype)
+    bias = None if given.bias is None else rng.integers(-8, 9, oc).astype(dtype)
     attributes: dict[str, Any] = dict(
         stride=stride, padding=tuple(zip(before, after)), output_padding=extra, dilation=dilation, groups=groups
     )
@@ -57,15 +58,15 @@ def case(seed: int, index: int) -> str | None:
         want = reference.conv_transpose(stored, given.w, bias, **attributes)
     sizes = reference.conv_transpose(*sane, None if bias is None else abs(bias), **attributes)
     dst = fitting(activation_layout(rng, rank + 2), want.shape) if rng.integers(2) else fitting(src, want.shape)
-    out = room(rng, dst.physical_shape(want.shape), F32) if rng.integers(3) else None
+    out = room(rng, dst.physical_shape(want.shape), dtype) if rng.integers(3) else None
     threads, isa = int(rng.integers(1, 3)), any_instruction_set(rng)
-    what = f"{stored.shape} {given.w.shape} {attributes} {src} -> {dst} {x.array.strides} {isa} t{threads}"
+    what = f"{dtype} {stored.shape} {given.w.shape} {attributes} {src} -> {dst} {x.array.strides} {isa} t{threads}"
     with instruction_set(isa):
         attributes |= dict(layout=src, out_layout=dst, accuracy="strict", threads=threads)
         op = OPERATIONS[rank](given.w, bias, **attributes)
         got = op(lk.Tensor(x.array, src, stored.shape), None if out is None else out.array)
     logical = reference.to_logical(got.array, dst, want.shape)
-    bound = 0.0 if whole else EPS * (ic // groups * prod(kernel) + 3) * sizes + 1e-30
+    bound = 0.0 if whole else rounding(dtype) * (ic // groups * prod(kernel) + 3) * sizes + 1e-30
     odd = ~np.isfinite(want)
     if not np.array_equal(logical[odd], want[odd], equal_nan=True):
         return f"an Inf or a NaN is not where it should be: {what}"

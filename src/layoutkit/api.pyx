@@ -34,7 +34,7 @@ cdef extern from *:
         PyObject *owner; /* of what the pointers below point to */
         void *program;   /* a reorder's, or NULL */
         void *route;     /* a convolution's, or NULL; both NULL: there is nothing to do */
-        const float *filter, *bias;
+        const char *filter, *bias;
         int64_t workspace, dst_bytes;
         int threads;
     };
@@ -44,13 +44,13 @@ cdef extern from *:
         PyObject *owner
         void *program
         void *route
-        const float *filter
-        const float *bias
+        const char *filter
+        const char *bias
         int64_t workspace, dst_bytes
         int threads
 
 ctypedef void (*run_program)(void *, const char *, char *, int) noexcept nogil
-ctypedef void (*run_route)(void *, const char *, const float *, const float *, char *, char *) noexcept nogil
+ctypedef void (*run_route)(void *, const char *, const char *, const char *, char *, char *) noexcept nogil
 
 cdef enum:
     ALIGNMENT = 64
@@ -186,7 +186,6 @@ cdef int plan_convolution(const layoutkit_convolution *spec, layoutkit_plan **pl
 cdef int make_convolution(const layoutkit_convolution *s, layoutkit_plan **plan) except -1:
     cdef Plan made
     cdef Route route
-    cdef const float[::1] values
     if s.spatial not in (1, 2, 3):
         raise ValueError(f"plan_convolution: {s.spatial} spatial axes; expected 1, 2 or 3")
     if s.filter == NULL:
@@ -201,11 +200,11 @@ cdef int make_convolution(const layoutkit_convolution *s, layoutkit_plan **plan)
     count = int(np.prod(filter_layout.physical_shape(shape), dtype=object))
     w = np.empty(filter_layout.physical_shape(shape), np.float32)
     if count:
-        memcpy(PyArray_DATA(w), s.filter, 4 * count)
+        memcpy(PyArray_DATA(w), s.filter, w.nbytes)
     bias = None
     if s.bias != NULL:
         bias = np.empty(s.out_channels, np.float32)
-        memcpy(PyArray_DATA(bias), s.bias, 4 * s.out_channels)
+        memcpy(PyArray_DATA(bias), s.bias, bias.nbytes)
     layout = text_of(s.layout, "NC" + letters)
     op = {1: _conv.Conv1d, 2: _conv.Conv2d, 3: _conv.Conv3d}[s.spatial](
         w, bias, groups=groups, layout=layout, filter_layout=filter_layout, filter_shape=shape,
@@ -221,14 +220,14 @@ cdef int make_convolution(const layoutkit_convolution *s, layoutkit_plan **plan)
     y = like(f.out_layout, p.dst_shape, w.dtype, s.dst_strides)
     check_out_strides(y)
     memset(&made, 0, sizeof(made))
-    made.dst_bytes, made.threads = y.size * 4, 1
+    made.dst_bytes, made.threads = y.nbytes, 1
     if not y.size:
         return new_plan(made, None, plan)
     run, w, bias = _conv.compiled(op, x, y, p.src_shape)
     route = run
     made.route = <void *>route
-    made.filter = <const float *>PyArray_DATA(w)
-    made.bias = NULL if bias is None else <const float *>PyArray_DATA(bias)
+    made.filter = <const char *>PyArray_DATA(w)
+    made.bias = NULL if bias is None else <const char *>PyArray_DATA(bias)
     made.workspace = route.workspace + ALIGNMENT if route.workspace else 0
     made.threads = route.executor.threads
     return new_plan(made, (run, w, bias), plan)
@@ -263,7 +262,7 @@ cdef void call_program(Program program, const char *src, char *dst, int threads)
     program.run(src, dst, threads)
 
 
-cdef void call_route(Route route, const char *x, const float *w, const float *bias, char *y,
+cdef void call_route(Route route, const char *x, const char *w, const char *bias, char *y,
                      char *workspace) noexcept nogil:
     route.run(x, w, bias, NULL, y, workspace)
 

@@ -121,7 +121,7 @@ def _inside(tap: int, size: int, out: int, stride: int, dilation: int, before: i
 
 
 def conv_in_order(x, w, bias, stride, padding, dilation, groups, by_channel: bool = False) -> np.ndarray:
-    """The same in float32, bit for bit what accuracy "reproducible" promises; see `layoutkit.convolutions.order`.
+    """The same in the type of `x`, as accuracy "reproducible" promises bit for bit; see `layoutkit.convolutions.order`.
 
     By taps, then channels, or `by_channel` first; with padding no zero is negative.
     """
@@ -132,29 +132,58 @@ def conv_in_order(x, w, bias, stride, padding, dilation, groups, by_channel: boo
     kernel = w.shape[3:]
     size = [(s - d * (k - 1) - 1) // t + 1 for s, d, k, t in zip(x.shape[4:], dilation, kernel, stride)]
     ones = [1] * len(size)
-    begin = np.zeros(oc, np.float32) if bias is None else bias
+    begin = np.zeros(oc, x.dtype) if bias is None else bias
     y = np.broadcast_to(begin.reshape(groups, oc // groups, *ones), (n, groups, oc // groups, *size))
     terms = list(itertools.product(itertools.product(*map(range, kernel)), range(w.shape[2])))
     for k, c in sorted(terms, key=lambda term: term[1]) if by_channel else terms:
         at = tuple(slice(d * i, d * i + t * (m - 1) + 1, t) for d, i, t, m in zip(dilation, k, stride, size))
         y = fused(x[(slice(None),) * 3 + (c, *at)], w[(slice(None),) * 2 + (c, *k)].reshape(*w.shape[:2], *ones), y)
     y = y.reshape(n, oc, *size)
-    return y + np.float32(0) if any(map(any, padding)) else y
+    return y + x.dtype.type(0) if any(map(any, padding)) else y
 
 
 def fused(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-    """a * b + c of float32, rounded once."""
+    """a * b + c of float32, or of float64 where no part of the product is denormal, rounded once."""
+    if a.dtype == np.float64:
+        return _fused_doubles(a, b, c)
     with np.errstate(all="ignore"):
-        product, c = a.astype(np.float64) * b, c.astype(np.float64)  # exact
-        total = product + c
-        part = total - product
-        rest = (product - (total - part)) + (c - part)  # what rounding left of it
-    # Round to odd: then rounding again, to half the bits, gives what a single rounding would.
+        total, rest = _sum_of(a.astype(np.float64) * b, c.astype(np.float64))  # the product is exact
+        return _to_odd(total, rest).astype(np.float32)
+
+
+def _fused_doubles(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """Boldo and Melquiond: what the product and the sum leave is rounded to odd before it is added."""
+    with np.errstate(all="ignore"):
+        plain = a * b + c
+        product = a * b
+        (a0, a1), (b0, b1) = _halves(a), _halves(b)
+        left = ((a0 * b0 - product) + a0 * b1 + a1 * b0) + a1 * b1
+        below, lowest = _sum_of(c, left)
+        total, rest = _sum_of(product, below)
+        found = total + _to_odd(*_sum_of(rest, lowest))
+    return np.where(np.isfinite(found) & (found != 0), found, plain)  # of exact zeros the sign is that of the plain sum
+
+
+def _halves(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Two numbers of half the bits, whose sum is `a` (Dekker)."""
+    far = a * (2.0**27 + 1)
+    upper = far - (far - a)
+    return upper, a - upper
+
+
+def _sum_of(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """a + b, and what rounding left of it."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)
+
+
+def _to_odd(total: np.ndarray, rest: np.ndarray) -> np.ndarray:
+    """total + rest rounded to odd: then rounding once more, to fewer bits, gives what a single rounding would."""
     bits = total.view(np.int64)
     inexact = np.isfinite(rest) & (rest != 0) & (bits % 2 == 0)
     odd = bits + np.where((rest > 0) == (total > 0), 1, -1)
-    with np.errstate(over="ignore"):
-        return np.where(inexact, odd, bits).view(np.float64).astype(np.float32)
+    return np.where(inexact, odd, bits).view(np.float64)
 
 
 def conv_transpose(x, w, bias, stride, padding, output_padding, dilation, groups) -> np.ndarray:

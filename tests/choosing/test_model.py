@@ -129,3 +129,20 @@ def test_a_damaged_table_of_the_package_is_said(monkeypatch, tmp_path):
     assert model.packaged("none") == {}
     with pytest.warns(RuntimeWarning, match="is not used"):
         assert model.packaged("some") == {}
+
+
+def test_a_candidate_of_another_kernel_goes_by_those_that_differ_in_that_only():
+    isa = registry.isa()
+    ways = [Candidate(name, 1.0, lambda: None) for name in (f"slow a_{isa}", f"slow b_{isa} via x", f"fast a_{isa}")]
+
+    @model.reads("kin")
+    def kin(key):
+        return Known(key, ways, features=(0.0,))
+
+    for c, seconds in zip(ways, (8.0, 4.0, 0.5)):
+        table.record("kin 1", c.name, Cost(seconds, seconds, 0.0, 1))
+    found = corrections("kin 1")
+    for name, of in (("slow c", 8.0), ("slow c via x", 4.0), ("fast c", 0.5)):
+        first, _, rest = name.partition(" c")
+        assert found[f"{first} c_{isa}{rest}"] == pytest.approx(of, rel=0.05)
+    assert found[f"other c_{isa}"] == pytest.approx(16 ** (1 / 3)), "what is known of all"

@@ -5,7 +5,7 @@ import pytest
 from conftest import using_isa
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from strategies import activations, in_proportion
+from strategies import activations, conv_dtypes, in_proportion
 from whole import inside, numbers, outside
 
 import layoutkit as lk
@@ -28,6 +28,7 @@ def problems(draw):
         padding=draw(st.just(((1, 1), (1, 1))) | st.just((pair(0, 4), pair(0, 4)))), bias=draw(st.booleans()),
         src=src, dst=draw(st.just(src) | activations(2)), threads=draw(st.integers(1, 3)),
         isa=draw(st.sampled_from(registry.isas())), end=draw(st.sampled_from(["low", "high"])),
+        dtype=draw(conv_dtypes()),
     )  # fmt: skip
 
 
@@ -38,15 +39,15 @@ def test_any_small_groups(c):
     assume(all(s + sum(p) >= d * (k - 1) + 1 for s, p, d, k in spatial))
     rng = np.random.default_rng(0)
     groups = c["groups"]
-    x = numbers(rng, c["n"], groups * c["depth"], *c["size"])
-    w = numbers(rng, groups * c["outputs"], c["depth"], *c["kernel"])
-    bias = numbers(rng, len(w)) if c["bias"] else None
+    x = numbers(rng, c["n"], groups * c["depth"], *c["size"], dtype=c["dtype"])
+    w = numbers(rng, groups * c["outputs"], c["depth"], *c["kernel"], dtype=c["dtype"])
+    bias = numbers(rng, len(w), dtype=c["dtype"]) if c["bias"] else None
     attributes = {k: c[k] for k in ("stride", "padding", "dilation", "groups")}
     want = reference.conv(x, w, bias, **attributes)
     src, dst = lk.Layout(c["src"]), lk.Layout(c["dst"])
     assume(in_proportion(src, x) and in_proportion(dst, want))
     held = inside(x, src, c["end"])
-    out, expected = outside(want, dst, c["end"])
+    out, expected = outside(want, dst, c["end"], c["dtype"])
     with using_isa(c["isa"]):
         try:
             op = lk.Conv2d(w, bias, layout=src, out_layout=dst, algorithm="grouped", threads=c["threads"], **attributes)
@@ -63,19 +64,19 @@ KERNELS = [(3, 3), (3, 3), (1, 3), (2, 3), (5, 5), (3, 2), (1, 7)]
 @given(problems(), st.sampled_from([64, 128, 256, 512, 1024]), st.sampled_from(KERNELS))
 @settings(max_examples=400, deadline=None)
 def test_columns_that_share_sets_of_the_cache(c, pitch, kernel):
-    """Pixels lie a multiple of `pitch` floats apart: then the kernel reads copies of them."""
+    """Pixels lie a multiple of `pitch` elements apart: then the kernel reads copies of them."""
     c["kernel"] = kernel
     c["groups"] *= 1 + c["depth"] % 3
     spatial = zip(c["size"], c["padding"], c["dilation"], c["kernel"])
     assume(all(s + sum(p) >= d * (k - 1) + 1 for s, p, d, k in spatial))
     rng = np.random.default_rng(0)
     channels = c["groups"] * c["depth"]
-    x = numbers(rng, c["n"], *c["size"], channels)
-    w = numbers(rng, c["groups"] * c["outputs"], c["depth"], *c["kernel"])
-    bias = numbers(rng, len(w)) if c["bias"] else None
+    x = numbers(rng, c["n"], *c["size"], channels, dtype=c["dtype"])
+    w = numbers(rng, c["groups"] * c["outputs"], c["depth"], *c["kernel"], dtype=c["dtype"])
+    bias = numbers(rng, len(w), dtype=c["dtype"]) if c["bias"] else None
     attributes = {k: c[k] for k in ("stride", "padding", "dilation", "groups")}
     want = np.moveaxis(reference.conv(np.moveaxis(x, -1, 1), w, bias, **attributes), 1, -1)
-    held = np.full((*x.shape[:-1], -(-channels // pitch) * pitch), np.nan, np.float32)
+    held = np.full((*x.shape[:-1], -(-channels // pitch) * pitch), np.nan, c["dtype"])
     end = 0 if c["end"] == "low" else held.shape[-1] - channels
     held = held[..., end : end + channels]
     held[...] = x

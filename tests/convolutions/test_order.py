@@ -10,6 +10,11 @@ from layoutkit.convolutions import order
 PROBLEMS = conv_problems(per_group=(1, 24))
 
 
+def every_length(p):
+    """The elements of a vector, of each instruction set."""
+    return [width // p.types.sum.itemsize for width in (16, 32, 64)]
+
+
 def channels_of(p, each, vector):
     """The input channels that each output channel of a vector reads; of none past the last, those of the last."""
     depth, per_group = p.ic // p.groups, p.oc // p.groups
@@ -44,13 +49,13 @@ def test_windows_are_where_a_vector_reads(p, vectors):
 
 @given(PROBLEMS)
 def test_within_vectors_of_every_instruction_set(p):
-    want = all(windows(p, lanes, -(-p.oc // lanes), lanes) is not None for lanes in (4, 8, 16))
+    want = all(windows(p, lanes, -(-p.oc // lanes), lanes) is not None for lanes in every_length(p))
     assert order.within_vectors(p) == want
 
 
 @given(PROBLEMS)
 def test_small_groups_are_summed_by_channel(p):
     small = p.groups > 1 and 2 <= p.ic // p.groups <= 16 and p.taps > 1
-    within = all(windows(p, lanes, -(-p.oc // lanes), lanes) is not None for lanes in (4, 8, 16))
+    within = all(windows(p, lanes, -(-p.oc // lanes), lanes) is not None for lanes in every_length(p))
     assert order.by_channel(p) == (small and within)
     assert order.by_taps(p) == ("strict" if small and within else "reproducible")

@@ -21,7 +21,7 @@ PIXELS = {
 def check(p, found):
     """`found` holds the input where numpy.pad has it, and zeros in every other place that is read."""
     rng = np.random.default_rng(0)
-    x = rng.integers(1, 99, p.src_shape).astype(np.float32)
+    x = rng.integers(1, 99, p.src_shape).astype(p.types.src)
     blocks = np.full((found.n, sum(found.planes), sum(found.rows), sum(found.row)), 255, np.uint8)
     own = (slice(None), *(slice(pads[0], pads[0] + pads[1]) for pads in (found.planes, found.rows, found.row)))
     padding = np.ones(blocks.shape, bool)
@@ -31,20 +31,21 @@ def check(p, found):
     memory = np.concatenate([blocks.reshape(-1), np.zeros(found.behind, np.uint8)])
     assert memory.nbytes == found.bytes
     first = (found.planes[0] * sum(found.rows) + found.rows[0]) * sum(found.row) + found.row[0]
-    held = memory[first:].view(np.float32)
+    held = memory[first:].view(x.dtype)
     as_strided(held, p.src.physical_shape(p.src_shape), found.strides)[...] = reference.to_physical(x, p.src)
     padded = np.pad(x, ((0, 0), (0, 0), *p.padding))
     q = found.problem
     assert q.src_shape == padded.shape and not q.pads and q.out == p.out
-    got = as_strided(memory.view(np.float32), q.src.physical_shape(q.src_shape), found.strides)
+    got = as_strided(memory.view(x.dtype), q.src.physical_shape(q.src_shape), found.strides)
     np.testing.assert_array_equal(got, reference.to_physical(padded, q.src))
 
 
 @given(conv_problems(layouts=CHANNELS))
 def test_channels_last(p):
-    found = padded_input(p, p.n, 4 * p.ic)
+    item = p.types.src.itemsize
+    found = padded_input(p, p.n, item * p.ic)
     check(p, found)
-    assert found.behind == 0 and found.bytes == 4 * p.n * p.ic * prod(found.problem.size)
+    assert found.behind == 0 and found.bytes == item * p.n * p.ic * prod(found.problem.size)
 
 
 @given(conv_problems(layouts=PIXELS, per_group=(1, 40)))
@@ -54,5 +55,5 @@ def test_planes_of_pixels(p):
 
 @given(conv_problems(layouts=PIXELS), st.integers(1, 4))
 def test_bytes_of_pixels_count_once_an_image(p, images):
-    one, many = (padded_input(p, n, 4) for n in (1, images))
-    assert many.bytes == images * one.bytes == 4 * images * prod(one.problem.size)
+    one, many = (padded_input(p, n, p.types.src.itemsize) for n in (1, images))
+    assert many.bytes == images * one.bytes == p.types.src.itemsize * images * prod(one.problem.size)

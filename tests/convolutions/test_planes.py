@@ -44,9 +44,9 @@ def test_a_tap_sums_the_rows_that_it_reads(p, isa, threads, data):
     if not p.fits:
         return
     assert Planes().supports(p) is None
-    x = numbers(np.random.default_rng(0), *p.src_shape)
+    x = numbers(np.random.default_rng(0), *p.src_shape, dtype=p.types.src)
     depth, per_group = p.ic // p.groups, p.oc // p.groups
-    w = np.zeros((p.oc, depth, *p.kernel), np.float32)
+    w = np.zeros((p.oc, depth, *p.kernel), p.types.filter)
     chosen = [(data.draw(st.integers(0, depth - 1)), *(data.draw(st.integers(0, k - 1)) for k in p.kernel))
               for _ in range(min(p.oc, 6))]  # fmt: skip
     padded = np.pad(x, ((0, 0), (0, 0), *p.padding))

@@ -6,6 +6,7 @@ Any layouts, threads, instruction sets and made-up tables are a kind of `bench/r
 import os
 import subprocess
 import sys
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -103,3 +104,11 @@ def test_the_environment(text, printed):
     done = subprocess.run(program, env=env, capture_output=True, text=True)
     assert printed in done.stdout + done.stderr
     assert (done.returncode == 0) == (text != "on")
+
+
+def test_the_references_multiplication_of_doubles_rounds_once():
+    rng = np.random.default_rng(0)
+    a, b, c = rng.standard_normal((3, 3000)) * np.exp2(rng.integers(-40, 40, (3, 3000)))
+    c[::3] = -(a * b)[::3] * (1 + rng.integers(-2, 3, 1000) * 2.0**-52)
+    want = [float(Fraction(x) * Fraction(y) + Fraction(z)) for x, y, z in zip(*np.stack((a, b, c)).tolist())]
+    np.testing.assert_array_equal(reference.fused(a, b, c), want)

@@ -47,7 +47,10 @@ def test_a_filters_key_is_read_back(p):
     again = PackTask.parse(task.key)
     assert again == replace(task, whole=None) and again.key == task.key
     assert list(again.candidates()) == [], "what it is packed for is not known"
-    assert (again.elements, again.work) == (p.oc * p.ic // p.groups * np.prod(p.kernel), 8 * again.elements)
+    assert (again.elements, again.work) == (
+        p.oc * p.ic // p.groups * np.prod(p.kernel),
+        2 * p.types.filter.itemsize * again.elements,
+    )
     assert all(again.estimate(c.name) == c.estimate for c in task.candidates())
 
 

@@ -7,7 +7,7 @@ import pytest
 from conftest import using_isa
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from strategies import activations, in_proportion
+from strategies import activations, conv_dtypes, in_proportion
 
 import layoutkit as lk
 from layoutkit import reference
@@ -33,7 +33,7 @@ def problems(draw):
         output_padding=tuple(draw(st.integers(0, max(s, d) - 1)) for s, d in zip(stride, dilation)),
         src=draw(activations(rank)), dst=draw(activations(rank)),
         isa=draw(st.sampled_from(registry.isas())), threads=draw(st.integers(1, 3)), add=draw(st.booleans()),
-        activation=draw(st.sampled_from([None, ("clip", -20, 30)])),
+        activation=draw(st.sampled_from([None, ("clip", -20, 30)])), dtype=draw(conv_dtypes()),
     )  # fmt: skip
 
 
@@ -46,14 +46,14 @@ def test_any_transposed(c):
            zip(c["shape"][2:], c["stride"], c["padding"], c["dilation"], c["kernel"], c["output_padding"])]  # fmt: skip
     assume(min(out) >= 1)
     rng = np.random.default_rng(0)
-    x = rng.integers(-4, 5, c["shape"]).astype(np.float32)  # sums are exact
-    w = rng.integers(-4, 5, (c["shape"][1], c["outputs"], *c["kernel"])).astype(np.float32)
-    bias = rng.integers(-4, 5, c["groups"] * c["outputs"]).astype(np.float32) if c["bias"] else None
+    x = rng.integers(-4, 5, c["shape"]).astype(c["dtype"])  # sums are exact
+    w = rng.integers(-4, 5, (c["shape"][1], c["outputs"], *c["kernel"])).astype(c["dtype"])
+    bias = rng.integers(-4, 5, c["groups"] * c["outputs"]).astype(c["dtype"]) if c["bias"] else None
     want = reference.conv_transpose(x, w, bias, groups=c["groups"], **attributes)
-    add = rng.integers(-4, 5, want.shape).astype(np.float32)
+    add = rng.integers(-4, 5, want.shape).astype(c["dtype"])
     if c["add"]:
         want = want + add
-    want = reference.activate(want, c["activation"]).astype(np.float32)
+    want = reference.activate(want, c["activation"]).astype(c["dtype"])
     src, dst = lk.Layout(c["src"]), lk.Layout(c["dst"])
     assume(in_proportion(src, x) and in_proportion(dst, want))
     with using_isa(c["isa"]):

@@ -1,5 +1,8 @@
-"""Activations over the whole range of float32 against float64, on every instruction set."""
+"""Activations over all of float32 against float64, over that of float64 against decimals, on every instruction set."""
 
+from decimal import Decimal
+
+import exact
 import numpy as np
 import pytest
 from conftest import using_isa
@@ -36,9 +39,8 @@ def numbers(seed):
 
 def activated(name, isa, x):
     y = x.reshape(1, -1).copy()
-    limits, slope = (LIMITS if name == "clip" else (0, 0)), np.array([0.3], np.float32) if name == "prelu" else None
     with using_isa(isa):
-        epilogue_pixels(Epilogue(name, *limits, slope), y)
+        epilogue_pixels(f"f{8 * x.itemsize}", Epilogue(name, np.array(arguments(name), x.dtype)), y)
     return y.reshape(-1)
 
 
@@ -65,15 +67,38 @@ def arguments(name):
     return {"clip": LIMITS, "prelu": (np.float32(0.3),)}.get(name, ())
 
 
+UNDERFLOW = {"silu": -770, "gelu": -40, "gelu_tanh": -22.5, "hardswish": -4}  # everything below is -0
+
+
 @pytest.mark.parametrize("isa", registry.isas())
-def test_what_they_tend_to(isa):
-    ends = np.array([-INF, -MOST, MOST, INF], np.float32)
-    for name in ("silu", "gelu", "gelu_tanh", "hardswish"):
-        np.testing.assert_array_equal(activated(name, isa, ends), [0, 0, MOST, INF], err_msg=name)
+@pytest.mark.parametrize("name", exact.FUNCTIONS)
+def test_over_all_of_float64(name, isa):
+    rng = np.random.default_rng(0)
+    small = rng.standard_normal(400) * 10.0 ** rng.integers(-320, 0, 400)
+    near = rng.uniform(UNDERFLOW[name], 40, 1500), rng.uniform(-4, 4, 1000), [0.0, 5e-324, -5e-324, 3, -3, 0.5, -0.5]
+    x = np.concatenate([small, *near])
+    got, want = activated(name, isa, x), exact.activated(name, x)
+    rounded = np.array([float(v) for v in want])
+    np.testing.assert_array_equal(np.signbit(got), np.signbit(x))
+    ulp = np.exp2(np.maximum(np.frexp(rounded)[1] - 53, -1074.0))
+    off = np.array([float(abs(Decimal(float(y)) - v) / Decimal(float(u))) for y, v, u in zip(got, want, ulp)])
+    worst = off.argmax()
+    assert off[worst] <= ULPS[name], f"{off[worst]:.1f} ulp at {x[worst]!r}"
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("isa", registry.isas())
+def test_what_they_tend_to(isa, dtype):
+    most = np.finfo(dtype).max
+    ends = np.array([-INF, -most, most, INF, np.nan], dtype)
+    for name in exact.FUNCTIONS:
+        got = activated(name, isa, ends)
+        np.testing.assert_array_equal(got, [0, 0, most, INF, np.nan], err_msg=name)
+        assert np.signbit(got[:2]).all()
 
 
 def test_pixels_of_another_type_are_refused():
     y, add = np.zeros((2, 3)), np.zeros((2, 3), np.float32)
     for arrays in ((y,), (y, add), (add, y)):
-        with pytest.raises(TypeError, match=r"epilogue: expected float32, got .*float64"):
-            epilogue_pixels(Epilogue("clip", 0, 1), *arrays)
+        with pytest.raises(TypeError, match=r"epilogue: expected f32, got .*float64"):
+            epilogue_pixels("f32", Epilogue("clip", np.float32((0, 1))), *arrays)

@@ -18,6 +18,14 @@ ROWS = [k for k in registry.kernels(all_isas=True) if k.isa in registry.isas()]
 MOVES = [k for k in ROWS if k.family in ("transpose", "gather", "fill", "copy")]
 GEMMS = [k for k in ROWS if k.family == "gemm"]
 STRIPS = [k for k in ROWS if k.family == "strips"]
+EPILOGUES = [k for k in ROWS if k.family == "epilogue"]
+REAL = {"f32": np.float32, "f64": np.float64}
+
+
+def reals(kernel):
+    """The type of all elements of a row that convolves."""
+    (element,) = set(registry.TYPES[kernel.types])
+    return REAL[element]
 
 
 def sizes(tile):
@@ -72,8 +80,11 @@ def test_gemm(kernel, end):
 
 
 def one_gemm(kernel, lanes, rng, rows, cols, taps, blocks, kb, last, split, end):
+    real = reals(kernel)
+    item = np.dtype(real).itemsize
+
     def floats(*shape):
-        return rng.integers(-4, 5, shape).astype(np.float32)  # sums are exact
+        return rng.integers(-4, 5, shape).astype(real)  # sums are exact
 
     a = floats(rows, taps, blocks, kb)
     depth = (blocks - 1) * kb + last
@@ -99,12 +110,12 @@ def one_gemm(kernel, lanes, rng, rows, cols, taps, blocks, kb, last, split, end)
         want += bias_row[:, None]
     if accumulate or resume:
         want += c
-    clip = (-20, 30) if rng.integers(0, 2) else None
-    if clip:
+    clip = np.array((-20, 30), real) if rng.integers(0, 2) else None
+    if clip is not None:
         want = want.clip(*clip)
     want[:, cols - pads :] = 0
     b[..., cols - pads : cols] = rng.choice([1, np.inf, np.nan], pads)  # whatever is summed there
-    want = np.where(np.arange(width) < cols, want, c).astype(np.float32)
+    want = np.where(np.arange(width) < cols, want, c).astype(real)
 
     # rows in memory last to first; behind the last block there is nothing that may be read
     ga = guarded(a[::-1].reshape(-1)[: a.size - (kb - last)].view(np.uint8), end)
@@ -114,21 +125,23 @@ def one_gemm(kernel, lanes, rng, rows, cols, taps, blocks, kb, last, split, end)
         halves = np.arange(width // step)[::-1]
         stored = c.reshape(rows, -1, step)[:, halves]
         gc = guarded(np.ascontiguousarray(stored).reshape(-1).view(np.uint8), end)
-        c_col = np.array([4 * step * h for h in halves], np.int64)
+        c_col = np.array([item * step * h for h in halves], np.int64)
     else:
         gc = guarded(np.ascontiguousarray(c[:, :cols]).reshape(-1).view(np.uint8), end)
-        c_col = np.arange(0, 4 * width, 4 * lanes, dtype=np.int64)
-    c_row = np.arange(rows, dtype=np.int64) * 4 * (width if split else cols)
-    size = 4 * taps * blocks * kb
+        c_col = np.arange(0, item * width, item * lanes, dtype=np.int64)
+    c_row = np.arange(rows, dtype=np.int64) * item * (width if split else cols)
+    size = item * taps * blocks * kb
+    zero = np.zeros(max(kb, last), real)
     harness.gemm(
         kernel.name, a=ga.address, row=np.arange(rows - 1, -1, -1, dtype=np.int64) * size,
-        tap=np.arange(taps, dtype=np.int64) * 4 * blocks * kb, mask=mask, zero=np.zeros(max(kb, last), np.float32),
-        blocks=blocks, block_stride=4 * kb, kb=kb, kb_last=last, b=gb.address, ldb=width,
+        tap=np.arange(taps, dtype=np.int64) * item * blocks * kb, mask=mask, zero=zero.ctypes.data,
+        blocks=blocks, block_stride=item * kb, kb=kb, kb_last=last, b=gb.address, ldb=width,
         bias_col=gbc.address if which == 1 else 0, bias_row=gbr.address if which == 2 else 0,
-        c=gc.address, c_row=c_row, c_col=c_col, c_split=split, accumulate=accumulate, cols=cols, clip=clip,
+        c=gc.address, c_row=c_row, c_col=c_col, c_split=split, accumulate=accumulate, cols=cols,
+        clip=None if clip is None else clip.ctypes.data,
         prefetch_c=bool(rng.integers(0, 2)), pads=pads, resume=resume,
     )  # fmt: skip
-    got = gc.array.view(np.float32)
+    got = gc.array.view(real)
     if split:
         got = got.reshape(rows, -1, step)[:, np.argsort(halves)].reshape(rows, width)
         np.testing.assert_array_equal(got, want)
@@ -139,12 +152,12 @@ def one_gemm(kernel, lanes, rng, rows, cols, taps, blocks, kb, last, split, end)
 def plain_gemm(kernel, a, b, c, bias, **how):
     """C of one tap and one block: the rows of `a`, those of `b` in the order of b_row, if that is given."""
     rows, depth, (width, cols) = len(a), a.shape[1], (b.shape[1], c.shape[1])
-    lanes = kernel.lanes
+    lanes, item, zero = kernel.lanes, a.itemsize, np.zeros(depth, a.dtype)
     harness.gemm(
-        kernel.name, a=a.ctypes.data, row=np.arange(rows, dtype=np.int64) * 4 * depth, tap=np.zeros(1, np.int64),
-        zero=np.zeros(depth, np.float32), kb=depth, kb_last=depth, b=b.ctypes.data, ldb=width,
-        bias_col=bias.ctypes.data, c=c.ctypes.data, c_row=np.arange(rows, dtype=np.int64) * 4 * cols,
-        c_col=np.arange(0, 4 * width, 4 * lanes, dtype=np.int64), cols=cols, **how,
+        kernel.name, a=a.ctypes.data, row=np.arange(rows, dtype=np.int64) * item * depth, tap=np.zeros(1, np.int64),
+        zero=zero.ctypes.data, kb=depth, kb_last=depth, b=b.ctypes.data, ldb=width,
+        bias_col=bias.ctypes.data, c=c.ctypes.data, c_row=np.arange(rows, dtype=np.int64) * item * cols,
+        c_col=np.arange(0, item * width, item * lanes, dtype=np.int64), cols=cols, **how,
     )  # fmt: skip
 
 
@@ -157,13 +170,14 @@ def test_gemm_with_rows_of_b_anywhere(kernel):
             for depth in (1, 3, 4, 5, 11):
                 width = -(-cols // lanes) * lanes
                 a, b, c, bias = (
-                    rng.integers(-4, 5, s).astype(np.float32)
+                    rng.integers(-4, 5, s).astype(reals(kernel))
                     for s in ((rows, depth), (2 * depth, width), (rows, cols), width)
                 )
                 at, resume = rng.permutation(2 * depth)[:depth], bool(rng.integers(2))
                 want = (a @ b[at])[:, :cols] + (c if resume else bias[:cols])
-                limits = (-20, 30) if rng.integers(2) else None
-                plain_gemm(kernel, a, b, c, bias, resume=resume, clip=limits, b_row=at.astype(np.int64) * width)
+                limits = np.array((-20, 30), a.dtype) if rng.integers(2) else None
+                clip = None if limits is None else limits.ctypes.data
+                plain_gemm(kernel, a, b, c, bias, resume=resume, clip=clip, b_row=at.astype(np.int64) * width)
                 np.testing.assert_array_equal(c, want if limits is None else want.clip(*limits))
 
 
@@ -172,8 +186,9 @@ def test_gemm_with_rows_of_b_anywhere(kernel):
 @pytest.mark.parametrize("kernel", GEMMS, ids=lambda k: k.name)
 def test_gemm_of_negative_zeros(kernel, positive, listed):
     for cols in (1, kernel.nr - 1, kernel.nr):
-        a, b = np.full((kernel.mr, 9), -0.0, np.float32), np.ones((9, kernel.nr), np.float32)
-        c, bias = np.ones((kernel.mr, cols), np.float32), np.full(kernel.nr, -0.0, np.float32)
+        real = reals(kernel)
+        a, b = np.full((kernel.mr, 9), -0.0, real), np.ones((9, kernel.nr), real)
+        c, bias = np.ones((kernel.mr, cols), real), np.full(kernel.nr, -0.0, real)
         rows = np.arange(9, dtype=np.int64) * kernel.nr if listed else None
         plain_gemm(kernel, a, b, c, bias, positive=positive, b_row=rows)
         assert (c == 0).all() and (np.signbit(c) == (not positive)).all()
@@ -208,10 +223,10 @@ def test_strips(kernel, end):
 
 
 def one_strip(kernel, rng, cols, step, rows, left, right, top, below, biased, end):
-    lanes = kernel.lanes
+    lanes, real = kernel.lanes, reals(kernel)
 
     def floats(*shape):
-        return rng.integers(-4, 5, shape).astype(np.float32)  # sums are exact
+        return rng.integers(-4, 5, shape).astype(real)  # sums are exact
 
     high, wide = (rows - 1) * step + 3, (cols - 1) * step + 3
     vectors = int(rng.integers(1, 4))
@@ -219,21 +234,21 @@ def one_strip(kernel, rng, cols, step, rows, left, right, top, below, biased, en
     bottom = max(top, high - below)
     x[:top] = x[bottom:] = x[:, :left] = x[:, wide - right :] = 0
     inner = x[top:bottom, left : wide - right]
-    want = np.zeros((rows, cols, vectors * lanes), np.float32) + (bias if biased else 0)
+    want = np.zeros((rows, cols, vectors * lanes), real) + (bias if biased else 0)
     for a in range(3):
         for b in range(3):
             want += x[a : a + (rows - 1) * step + 1 : step, b : b + (cols - 1) * step + 1 : step] * w[a, b]
     w = np.moveaxis(w.reshape(3, 3, vectors, lanes), 2, 0)
     gx, gw, gb = (guarded(np.ascontiguousarray(v).reshape(-1).view(np.uint8), end) for v in (inner, w, bias))
     gy = guarded(np.full(want.nbytes, 0xA5, np.uint8), end)
-    pixel = 4 * lanes * vectors
+    pixel = x.itemsize * lanes * vectors
     row = pixel * inner.shape[1]  # nothing lies around what is inside
     harness.strips(
         kernel.name, x=gx.address - top * row - left * pixel, x_strides=(row, pixel), w=gw.address,
         bias=gb.address if biased else 0, y=gy.address, y_strides=(pixel * cols, pixel), rows=rows, cols=cols,
         step=step, left=left, right=right, top=top, bottom=bottom, vectors=vectors,
     )  # fmt: skip
-    np.testing.assert_array_equal(gy.array.view(np.float32).reshape(want.shape), want)
+    np.testing.assert_array_equal(gy.array.view(real).reshape(want.shape), want)
 
 
 ACTIVATIONS = {  # name: the function, in float64
@@ -247,18 +262,19 @@ ACTIVATIONS = {  # name: the function, in float64
 
 
 @pytest.mark.parametrize("end", ["low", "high"])
-@pytest.mark.parametrize("isa", registry.isas())
+@pytest.mark.parametrize("kernel", EPILOGUES, ids=lambda k: k.name)
 @pytest.mark.parametrize("name", ACTIVATIONS)
-def test_epilogue(name, isa, end):
-    rng = np.random.default_rng(2)
+def test_epilogue(name, kernel, end):
+    rng, real = np.random.default_rng(2), reals(kernel)
+    allowed = 32 * np.finfo(real).eps
     for count in (1, 3, 4, 15, 16, 17, 40):
         for residual in (False, True):
-            x, add = (rng.normal(0, 3, (2, count)).astype(np.float32) for _ in range(2))
-            slope = rng.random(count, np.float32) if name == "prelu" else None
+            x, add = (rng.normal(0, 3, (2, count)).astype(real) for _ in range(2))
+            slope = rng.random(count, real) if name == "prelu" else np.array((-1, 2), real)
             buffers = [guarded(a.ravel().view(np.uint8), end) for a in (x, add)]
-            y, onto = (b.array.view(np.float32).reshape(2, count) for b in buffers)
-            with using_isa(isa):
-                epilogue_pixels(Epilogue(name, -1, 2, slope), y, onto if residual else None)
+            y, onto = (b.array.view(real).reshape(2, count) for b in buffers)
+            with using_isa(kernel.isa):
+                epilogue_pixels(kernel.types, Epilogue(name, slope), y, onto if residual else None)
             want = ACTIVATIONS[name](x.astype(np.float64) + (add if residual else 0), slope)
-            np.testing.assert_allclose(y, want, rtol=4e-6, atol=4e-6)
+            np.testing.assert_allclose(y, want, rtol=allowed, atol=allowed)
             np.testing.assert_array_equal(onto, add)

@@ -55,7 +55,7 @@ def test_in(kernel, end):
             at = stored.address - r0 * row - c0 * col
             harness.winograd_in(
                 kernel.name, src=at % 2**64, strides=(row, col), inside=inside, channels=channels, block=block,
-                block_stride=gap, v=v.address, v_stride=width, table=table,
+                block_stride=gap, v=v.address, v_stride=width, table=table.ctypes.data,
             )  # fmt: skip
             d = np.zeros((nh, nw, channels))
             d[r0:r1, c0:c1] = image
@@ -83,7 +83,7 @@ def test_out(kernel, end):
                 harness.winograd_out(
                     kernel.name, m=gm.address, m_stride=width, dst=y.address, strides=(4 * block * wide, 4 * block),
                     rows=height, cols=wide, channels=channels, block=block, block_stride=4 * block * wide * height,
-                    bias=gb.address if with_bias else 0, table=table,
+                    bias=gb.address if with_bias else 0, table=table.ctypes.data,
                 )  # fmt: skip
                 m = m[..., :channels].astype(np.float64)
                 b = bias * float(with_bias)

@@ -1,4 +1,4 @@
-/* depthwise_<rows>x<columns>_f32: depthwise convolution and that of small groups; see lk_depthwise in kernels.h.
+/* depthwise_<rows>x<columns>_<type>: depthwise convolution and that of small groups; see lk_depthwise in kernels.h.
  *
  *   y[r][j] = bias + sum_c sum_t sum_b x[r][j][c][t][b] * w[c][t][b]        vectors of output channels
  *
@@ -25,7 +25,7 @@
 
 enum { WHOLE, EDGES, MASKED };
 
-static const float zeros[LK_LANES];
+static const real zeros[LK_LANES];
 
 /* Loads column i of a row of vectors, at p. With EDGES the first and last columns may be padding. */
 LK_INLINE vf column(const char *p, const lk_depthwise_tile *at, const int i, const int count, const int kw,
@@ -48,7 +48,7 @@ typedef struct {
 
 /* Adds one row of taps to those of the two output rows for which it is inside the input. */
 LK_INLINE void row_of_taps(vf (*acc)[MAX_COLS], const place *from, const lk_depthwise_tile *at, const char *x,
-                           const float *w, uint32_t inside, const uint32_t lanes, const vi *order, const int cols,
+                           const real *w, uint32_t inside, const uint32_t lanes, const vi *order, const int cols,
                            const int kw, const int step, const int kind)
 {
     const int count = (cols - 1) * step + kw;
@@ -76,7 +76,7 @@ LK_INLINE void row_of_taps(vf (*acc)[MAX_COLS], const place *from, const lk_dept
 
 /* Adds 3 x 3 taps that are inside for both output rows: each vector is loaded once for all of them. */
 LK_INLINE void square_of_taps(vf (*acc)[MAX_COLS], const place *from, const lk_depthwise_tile *at, const char *x,
-                              const float *w, const uint32_t lanes, const vi *order, const int cols, const int kind)
+                              const real *w, const uint32_t lanes, const vi *order, const int cols, const int kind)
 {
     vf wv[3][3];
 #pragma GCC unroll 16
@@ -102,7 +102,7 @@ LK_INLINE void square_of_taps(vf (*acc)[MAX_COLS], const place *from, const lk_d
 
 /* Adds one row of taps: any number of them, at any distance. */
 LK_INLINE void any_taps(vf (*acc)[MAX_COLS], const lk_depthwise *d, const place *from, const lk_depthwise_tile *at,
-                        const char *x, const float *w, uint32_t inside, const uint32_t lanes, const vi *order,
+                        const char *x, const real *w, uint32_t inside, const uint32_t lanes, const vi *order,
                         const int cols, const int kind)
 {
     const int64_t mask_step = d->step ? d->step : d->kw;
@@ -153,18 +153,18 @@ LK_INLINE void micro_kernel(const lk_depthwise *d, const lk_depthwise_tile *at, 
 {
     vf acc[2][MAX_COLS];
     const uint32_t y_lanes = d->y_lanes[v];
-    const int64_t depth = spread ? d->depth : 1, row = d->kw * LK_LANES; /* row: floats of the filter's row of taps */
-    const float *w = d->w + v * depth * d->taps * row;
-    const vf bias = d->bias ? *(const vf *)(d->bias + v * LK_LANES) : (vf){};
+    const int64_t depth = spread ? d->depth : 1, row = d->kw * LK_LANES; /* row: elements of the filter's row of taps */
+    const real *w = (const real *)d->w + v * depth * d->taps * row;
+    const vf bias = d->bias ? ((const vf *)d->bias)[v] : (vf){};
 #pragma GCC unroll 8
     for (int j = 0; j < cols; j++)
         acc[0][j] = acc[1][j] = bias;
     for (int64_t c = v * depth; c < (v + 1) * depth; c++) {
-        const vi lane = spread ? *(const vi *)(d->order + c * LK_LANES) : (vi){};
+        const vi lane = spread ? lane_order(d->order + c * LK_LANES) : (vi){};
         const vi *order = spread ? &lane : NULL;
         for (int64_t t = 0; t < d->taps; t++, w += row) {
             const char *x = from->x + from->tap[t] * from->tap_bytes + (spread ? d->x_at[c] : v * d->x_vector);
-            if (kw == 3 && step == 1 && LK_LANES == 16 && d->square && d->square[t]) {
+            if (kw == 3 && step == 1 && LK_VB == 64 && d->square && d->square[t]) {
                 square_of_taps(acc, from, at, x, w, d->x_lanes[c], order, cols, kind);
                 t += 2, w += 2 * row;
             } else if (kw) {
@@ -183,8 +183,8 @@ LK_INLINE void micro_kernel(const lk_depthwise *d, const lk_depthwise_tile *at, 
     if (d->clip)
 #pragma GCC unroll 8
         for (int j = 0; j < cols; j++) {
-            acc[0][j] = between(acc[0][j], d->clip[0], d->clip[1]);
-            acc[1][j] = between(acc[1][j], d->clip[0], d->clip[1]);
+            acc[0][j] = between_limits(acc[0][j], d->clip);
+            acc[1][j] = between_limits(acc[1][j], d->clip);
         }
     char *y = d->y + at->y + v * d->y_vector;
 #pragma GCC unroll 2
@@ -278,16 +278,16 @@ LK_INLINE void run(const lk_depthwise *d)
 }
 
 #if LK_VB == 64
-void LK_NAME(depthwise_2x8_f32)(const lk_depthwise *d) { run(d); }
+void LK_NAME(LK_TYPED(depthwise_2x8))(const lk_depthwise *d) { run(d); }
 #else
-void LK_NAME(depthwise_2x4_f32)(const lk_depthwise *d) { run(d); }
+void LK_NAME(LK_TYPED(depthwise_2x4))(const lk_depthwise *d) { run(d); }
 #endif
 
-const lk_kernel LK_NAME(lk_rows_depthwise)[] = {
+const lk_kernel LK_ROWS(depthwise)[] = {
 #if LK_VB == 64
-    LK_ROW(LK_DEPTHWISE, depthwise_2x8_f32, "f32", LK_LANES, 2, 8),
+    LK_ROW(LK_DEPTHWISE, LK_TYPED(depthwise_2x8), LK_STR(LK_REAL), LK_LANES, 2, 8),
 #else
-    LK_ROW(LK_DEPTHWISE, depthwise_2x4_f32, "f32", LK_LANES, 2, 4),
+    LK_ROW(LK_DEPTHWISE, LK_TYPED(depthwise_2x4), LK_STR(LK_REAL), LK_LANES, 2, 4),
 #endif
     LK_LAST_ROW,
 };

@@ -16,7 +16,7 @@ from libc.string cimport memset
 
 from .executor import NOTHING, Footprint
 
-from .executor cimport Executor, Geometry, aligned, ceil_div, clips, share
+from .executor cimport Executor, Geometry, aligned, ceil_div, clip_of, share
 from .registry cimport lk_depthwise, lk_depthwise_fn, lk_depthwise_tile, lk_epilogue
 
 
@@ -47,7 +47,7 @@ cdef class Depthwise(Executor):
     gathered : bool
         All channels of a pixel are contiguous.
 
-    The packed filter is [vectors of channels][depth][taps][lanes] floats, the bias [vectors][lanes].
+    The packed filter is [vectors of channels][depth][taps][lanes], the bias [vectors][lanes].
     """
 
     cdef int64_t x_stride[5]
@@ -89,7 +89,7 @@ cdef class Depthwise(Executor):
         self.vectors = ceil_div(run, each)
         self.pairs = ceil_div(g.out[1], 2)
         self.taps = g.kernel[0] * g.kernel[1]
-        self.ws_thread = 2 * aligned(4 * self.taps)
+        self.ws_thread = 2 * aligned(sizeof(uint32_t) * self.taps)
         self.total = g.n * self.runs * g.out[0] * self.pairs
         self.step = 0
         if pixels * g.stride[2] in (g.dilation[2], 2 * g.dilation[2]):  # the steps that kernels have
@@ -164,7 +164,7 @@ cdef class Depthwise(Executor):
         """Plan a local copy of the columns of a tile if they lie in few sets of L1 and several channels read them."""
         cdef Geometry *g = &self.g
         cdef int64_t columns = (self.nr - 1) * self.step + g.kernel[2] if self.step else self.nr * g.kernel[2]
-        cdef int64_t a, b, t = 0, apart = WAY_BYTES, i, most
+        cdef int64_t a, b, t = 0, apart = WAY_BYTES, i, most, vector = self.x_item * self.lanes
         cdef int64_t x_tap = abs(g.dilation[2] * self.x_stride[4])
         cdef bint shared = g.stride[1] == g.dilation[1]  # the second output row reads what the next row of taps does
         self.copied_rows = g.kernel[1] + 1 if shared else 2 * g.kernel[1]
@@ -172,12 +172,12 @@ cdef class Depthwise(Executor):
             apart //= 2
         if not self.spread or self.pixels > 1 or self.copied_rows * columns <= MAX_WAYS * WAY_BYTES // apart:
             return 0
-        most = self.x_at[0, self.depth - 1] - self.x_at[0, 0] + 4 * self.lanes
-        self.copy_pixel = max(MIN_COPIED_BYTES, ceil_div(most, 4 * self.lanes) * 4 * self.lanes)
+        most = self.x_at[0, self.depth - 1] - self.x_at[0, 0] + vector
+        self.copy_pixel = max(MIN_COPIED_BYTES, ceil_div(most, vector) * vector)
         if g.kernel[0] * self.copied_rows * columns * self.copy_pixel > MAX_COPY_BYTES:
             return 0
         self.copies = g.kernel[0] * self.copied_rows
-        self.ws_thread += aligned(4 * self.copies) + aligned(self.copies * columns * self.copy_pixel)
+        self.ws_thread += aligned(sizeof(uint32_t) * self.copies) + aligned(self.copies * columns * self.copy_pixel)
         self.copy_at = <int64_t *>calloc(self.copies, sizeof(int64_t))
         self.copy_tap = <int64_t *>calloc(self.taps, sizeof(int64_t))
         self.copy_bytes = <int64_t *>calloc(self.x_at.shape[0], sizeof(int64_t))
@@ -185,7 +185,7 @@ cdef class Depthwise(Executor):
             raise MemoryError(f"convolution: tables of {self.copies} rows")
         for i in range(self.x_at.shape[0]):  # up to the end of what the full vectors of its run read
             for a in range(i, min(self.x_at.shape[0], (i // self.vectors + 1) * self.vectors)):
-                b = self.x_at[a, self.depth - 1] + 4 * self.lanes - self.x_at[i, 0]
+                b = self.x_at[a, self.depth - 1] + vector - self.x_at[i, 0]
                 if not self.full[a] or b > self.copy_pixel or self.x_at[a, 0] < self.x_at[i, 0]:
                     break
                 self.copy_bytes[i] = b
@@ -201,58 +201,60 @@ cdef class Depthwise(Executor):
         if self.total == 0:
             return NOTHING
         g = self.g
-        if self.pixels > 1 and (self.x_stride[4] != 4 * self.each or self.y_stride[4] != 4 * self.each):
+        if self.pixels > 1 and (self.x_stride[4] != self.x_item * self.each or self.y_stride[4] != self.y_item * self.each):
             raise RuntimeError(f"depthwise: {self.pixels} pixels of {self.each} channels in a vector, that lie "
                                f"{self.x_stride[4]} and {self.y_stride[4]} bytes apart")
         reads, writes = self.pixels_of(self.x_stride[0], self.x_stride + 2, self.y_stride[0], self.y_stride + 2, True)
         read, written = [], []  # the bytes of each run of channels
         for run in range(self.runs):
             vectors = range(run * self.vectors, min((run + 1) * self.vectors, self.y_lanes.shape[0]))
-            read.append(max([self.lanes_end(self.vector_begins(v, c), self.x_lanes[v, c])
+            read.append(max([self.lanes_end(self.vector_begins(v, c), self.x_lanes[v, c], self.x_item)
                              for v in vectors for c in range(self.depth)]))
-            written.append(max([self.lanes_end(v % self.vectors * 4 * self.lanes, self.y_lanes[v]) for v in vectors]))
+            written.append(max([self.lanes_end(v % self.vectors * self.y_item * self.lanes, self.y_lanes[v],
+                                               self.y_item) for v in vectors]))
         source = [([*reads, (run, run, 0 if self.spread and self.gathered else self.x_stride[1])], read[run])
                   for run in range(self.runs)]
         destination = [([*writes, (run, run, self.y_stride[1])], written[run]) for run in range(self.runs)]
-        filters = 4 * self.y_lanes.shape[0] * self.lanes
-        return Footprint(tuple(source), tuple(destination), filters * self.taps * self.depth * g.kernel[2], filters)
+        filters = self.y_lanes.shape[0] * self.lanes
+        weights = filters * self.taps * self.depth * g.kernel[2]
+        return Footprint(tuple(source), tuple(destination), self.w_item * weights, self.sum_item * filters)
 
     cdef int64_t vector_begins(self, int64_t vector, int64_t channel):
         """The offset of what a vector reads, relative to the first channel of its run, or of all channels."""
-        return self.x_at[vector, channel] if self.spread else vector % self.vectors * 4 * self.lanes
+        return self.x_at[vector, channel] if self.spread else vector % self.vectors * self.x_item * self.lanes
 
-    cdef int64_t lanes_end(self, int64_t begin, uint32_t mask):
+    cdef int64_t lanes_end(self, int64_t begin, uint32_t mask, int item):
         """The end of the last channel in `mask`, of any pixel of a vector that begins at `begin`; 0: there is none."""
         cdef int64_t lane, most = 0, lanes = self.each if self.pixels > 1 else self.lanes
         for lane in range(32):
             if mask >> lane & 1:
                 most = max(most, lane % lanes + 1)
-        return begin + 4 * most if most else 0
+        return begin + item * most if most else 0
 
-    cdef void part(self, const char *x, const float *w, const float *bias, const lk_epilogue *epilogue, char *y,
+    cdef void part(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
                    char *workspace, int64_t task, int64_t end) noexcept nogil:
         cdef const Geometry *g = &self.g
         cdef lk_depthwise_fn fn = <lk_depthwise_fn>self.micro_kernel
         cdef lk_depthwise d
         cdef uint32_t *inside = <uint32_t *>workspace
-        cdef uint32_t *square = <uint32_t *>(workspace + aligned(4 * self.taps))
-        cdef uint32_t *copy_inside = <uint32_t *>(workspace + 2 * aligned(4 * self.taps))
+        cdef uint32_t *square = <uint32_t *>(workspace + aligned(sizeof(uint32_t) * self.taps))
+        cdef uint32_t *copy_inside = <uint32_t *>(workspace + 2 * aligned(sizeof(uint32_t) * self.taps))
         cdef bint joint = g.kernel[1] == 3 and g.stride[1] == g.dilation[1]
-        cdef int64_t n, run, plane, pair, rest, vector, first, t, width = self.depth * g.kernel[2] * self.lanes
+        cdef int64_t n, run, plane, pair, rest, vector, first, t
+        cdef int64_t vector_bytes = self.depth * self.taps * g.kernel[2] * self.lanes * self.w_item  # of the filter
         d.x_row, d.y_row = g.stride[1] * self.x_stride[3], self.y_stride[3]
         d.x_col, d.y_col = self.pixels * g.stride[2] * self.x_stride[4], self.pixels * self.y_stride[4]
-        d.x_tap, d.x_vector, d.y_vector = g.dilation[2] * self.x_stride[4], 4 * self.lanes, 4 * self.lanes
+        d.x_tap, d.x_vector, d.y_vector = g.dilation[2] * self.x_stride[4], self.x_item * self.lanes, self.y_item * self.lanes
         d.square = square if joint else NULL
         d.tap, d.inside, d.taps, d.depth = self.tap, inside, <int>self.taps, <int>self.depth
         d.kw, d.step = <int>g.kernel[2], self.step
         d.tile, d.tiles, d.order, d.bias = self.tiles, self.count, NULL, NULL
-        cdef float limits[2]
-        cdef bint clip = clips(epilogue, NULL, limits, self.padded > self.channels)
-        d.clip, d.positive = limits if clip else NULL, self.positive
+        cdef const void *clip = clip_of(epilogue, NULL, self.padded > self.channels)
+        d.clip, d.positive = clip, self.positive
         d.copy, d.copies, d.copy_at, d.copy_tap = NULL, <int>self.copies, self.copy_at, self.copy_tap
         d.copy_inside, d.copy_bytes, d.copy_pixel = copy_inside, NULL, self.copy_pixel
         if self.copies:
-            d.copy = <char *>copy_inside + aligned(4 * self.copies)
+            d.copy = <char *>copy_inside + aligned(sizeof(uint32_t) * self.copies)
         while task < end:
             pair, rest = task % self.pairs, task // self.pairs
             plane, rest = rest % g.out[0], rest // g.out[0]
@@ -271,17 +273,17 @@ cdef class Depthwise(Executor):
                 d.x += run * self.x_stride[1]
             d.y = (y + n * self.y_stride[0] + run * self.y_stride[1] + plane * self.y_stride[2]
                    + 2 * pair * self.y_stride[3])
-            d.w = w + vector * self.taps * width
+            d.w = w + vector * vector_bytes
             if bias != NULL:
-                d.bias = bias + vector * self.lanes
+                d.bias = bias + vector * self.lanes * self.sum_item
             self.rows_inside(plane, 2 * pair, d.rows, inside, square)
             if self.copies:
-                memset(copy_inside, 0, 4 * self.copies)
+                memset(copy_inside, 0, sizeof(uint32_t) * self.copies)
                 for t in range(self.taps):
                     copy_inside[self.copy_tap[t]] |= inside[t] & 1
                     copy_inside[self.copy_tap[t] + 1] |= inside[t] >> 1
             fn(&d)
-            if epilogue != NULL and not clip:
+            if epilogue != NULL and clip == NULL:
                 first = run * self.run_channels
                 self.epilogue_rows(epilogue, y, d.y - y, self.pixel, d.rows * g.out[2], first,
                                    min(self.run_channels, self.channels - first))

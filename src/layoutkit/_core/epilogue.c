@@ -1,13 +1,14 @@
-/* epilogue_f32: residual and activation, applied to outputs that have just been stored; see lk_epilogue in kernels.h.
+/* epilogue_<type>: residual and activation, applied to outputs that have just been stored; see lk_epilogue in
+ * kernels.h.
  *
  *   y = f(y + add)        f: clip, prelu, silu, gelu, gelu_tanh, hardswish
  *
- * e^x = 2^n e^r with n = round(x / ln 2), e^r by its Taylor polynomial of degree seven. An absolute error of x is a
- * relative error of e^x, so an x that is a rounded product is passed as a sum of two floats. The result is kept scaled
- * by 2^64 until the last product, the only one that may be denormal. So the functions keep their relative accuracy down
- * to where they underflow. Beyond that, and at -Inf, they give -0, their limit. NaN stays NaN.
- * gelu is x times the normal distribution function, whose erfc(z) is e^(-z^2) times a polynomial in 1 / (1 + z/2),
- * fitted to a relative error of 4e-8.
+ * e^x = 2^n e^r with n = round(x / ln 2), e^r by its Taylor polynomial. An absolute error of x is a relative error of
+ * e^x, so an x that is a rounded product is passed as a sum of two numbers. The result is kept scaled by 2^UP until the
+ * last product, the only one that may be denormal. So the functions keep their relative accuracy down to where they
+ * underflow. Beyond that, and at -Inf, they give -0, their limit. NaN stays NaN.
+ * gelu is x times the normal distribution function, whose erfc(z) is e^(-z^2) times t times a polynomial in
+ * t = 1 / (1 + cz), fitted to a relative error of 4e-8, or of 1e-17 in f64.
  * Edges: a partial last vector of a row is loaded and stored by masks.
  */
 #include "kernels.h"
@@ -16,87 +17,136 @@
 /* Multiply-adds are fused only where `fused` is written: the same bits on every instruction set that has FMA. */
 #pragma GCC optimize("fp-contract=off")
 
-LK_INLINE vf splat(float x) { return x - (vf){}; }
+LK_INLINE vf splat(real x) { return x - (vf){}; }
 LK_INLINE vf choose(vi mask, vf yes, vf no) { return (vf)((mask & (vi)yes) | (~mask & (vi)no)); }
 
+/* What differs between the types.
+ * UP                     the exponent that e^x is scaled by
+ * MAGIC                  1.5 times the number above which there are integers only: adding it rounds to an integer
+ * SILU, GELU, GELU_TANH  magnitudes where they have underflowed on the negative side
+ * inverse_factorial      of the Taylor polynomial; its error is below half a bit for |r| <= ln(2) / 2
+ * erfc_series            the polynomial of gelu in moved(t): t itself, or where there are many terms, t in [-1, 1] */
+#if LK_BITS == 64
+#define UP 128
+#define DOWN 0x1p-128
+#define MANTISSA_BITS 52
+#define EXPONENT_BIAS 1023
+#define MAGIC 0x1.8p52
+#define SILU 760.0
+#define GELU 39.0
+#define GELU_TANH 21.75
+#define T_STEP 0.25
+#define moved(t) fused(t, splat(2.2051282051282053), splat(-1.2051282051282053))
+static const real log2_e = 1.4426950408889634, ln2 = 0x1.62e42fee00000p-1, ln2_rest = 1.9082149292705877e-10;
+static const real tanh_a = 1.5957691216057308, tanh_a_rest = -9.96930880911092e-17;
+static const real tanh_b = 0.07135481627260025, tanh_b_rest = -6.175149918155315e-19;
+static const real inverse_factorial[] = {
+    1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320, 1.0 / 5040, 1.0 / 720,
+    1.0 / 120, 1.0 / 24, 1.0 / 6, 0.5, 1, 1,
+};
+static const real erfc_series[] = {
+    1.921909095157675e-11, -2.825244481756455e-11, -1.7661105557781176e-10, 4.208933507268504e-10,
+    6.683562916592422e-10, -3.444757982787629e-09, 4.2943659033375706e-10, 2.097568622368539e-08,
+    -2.8467235285326984e-08, -1.0885076116928931e-07, 3.032869979240628e-07, 5.460055016951827e-07,
+    -2.615903719498998e-06, -3.4055735605665425e-06, 2.211752515079877e-05, 3.6802015814358027e-05,
+    -0.00018435522002990175, -0.0006253647641938236, 0.000814711547263758, 0.010726581694236112, 0.039092488866995456,
+    0.09097668420675963, 0.15531102555618123, 0.2038345992106292,
+};
+#else
+#define UP 64
 #define DOWN 0x1p-64f
+#define MANTISSA_BITS 23
+#define EXPONENT_BIAS 127
+#define MAGIC 0x1.8p23f
+#define SILU 120.0f
+#define GELU 15.4f
+#define GELU_TANH 11.0f
+#define T_STEP 0.353553391f
+#define moved(t) (t)
+static const real log2_e = 1.44269504f, ln2 = 0.693359375f, ln2_rest = -2.12194440e-4f;
+static const real tanh_a = 1.59576917f, tanh_a_rest = -4.53406803e-08f;
+static const real tanh_b = 0.0713548139f, tanh_b_rest = 2.3988324e-09f;
+static const real inverse_factorial[] = {1.0f / 5040, 1.0f / 720, 1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f, 1, 1};
+static const real erfc_series[] = {
+    -0.0295865145f, 0.142541781f, -0.244127408f, 0.139638111f, -0.0137300817f, 0.10152033f, 0.121507086f, 0.141193822f,
+    0.141042858f,
+};
+#endif
+enum { EXP_TERMS = sizeof inverse_factorial / sizeof(real), ERFC_TERMS = sizeof erfc_series / sizeof(real) };
 
-/* e^(x + rest) * 2^64, -120 <= x <= 0 */
+/* The sum of terms[i] * x^(terms - 1 - i) */
+LK_INLINE vf polynomial(const real *term, const int terms, vf x)
+{
+    vf p = splat(term[0]);
+#pragma GCC unroll 32
+    for (int i = 1; i < terms; i++)
+        p = fused(p, x, splat(term[i]));
+    return p;
+}
+
+/* e^(x + rest) * 2^UP, -SILU <= x <= 0 */
 LK_INLINE vf exponential_up(vf x, vf rest)
 {
-    const vf magic = splat(12582912.0f); /* 1.5 * 2^23: adding it rounds to an integer */
-    const vf shifted = fused(x, splat(1.44269504f), magic), n = shifted - magic;
-    const vf r = fused(n, splat(-0.693359375f), x) + fused(n, splat(2.12194440e-4f), rest);
-    vf p = splat(1.0f / 5040);
-    p = fused(p, r, splat(1.0f / 720));
-    p = fused(p, r, splat(1.0f / 120));
-    p = fused(p, r, splat(1.0f / 24));
-    p = fused(p, r, splat(1.0f / 6));
-    p = fused(p, r, splat(0.5f));
-    p = fused(p, r, splat(1.0f));
-    p = fused(p, r, splat(1.0f));
-    return p * (vf)(((vi)shifted - 0x4B400000 + 127 + 64) << 23);
+    const vf magic = splat(MAGIC), shifted = fused(x, splat(log2_e), magic), n = shifted - magic;
+    const vf r = fused(n, splat(-ln2), x) + fused(n, splat(-ln2_rest), rest);
+    const vi exponent = (vi)shifted - (vi)magic + EXPONENT_BIAS + UP;
+    return polynomial(inverse_factorial, EXP_TERMS, r) * (vf)(exponent << MANTISSA_BITS);
 }
 
 /* |x|, but at most `most`, where the function has underflowed on the negative side */
-LK_INLINE vf magnitude(vf x, float most) { return at_most((vf)((vi)x & 0x7fffffff), splat(most)); }
-
-/* x / (1 + e^-v), v having the sign of x, given up = e^-|v| * 2^64; at -most it has underflowed. */
-LK_INLINE vf times_sigmoid(vf x, float most, vf up)
+LK_INLINE vf magnitude(vf x, real most)
 {
-    const vi negative = x < 0.0f;
-    const vf over = choose(negative, at_least(x, splat(-most)) * up, x) / fused(up, splat(DOWN), splat(1.0f));
+    const lane_integer sign = (lane_integer)1 << (LK_BITS - 1);
+    return at_most((vf)((vi)x & ~sign), splat(most));
+}
+
+/* x / (1 + e^-v), v having the sign of x, given up = e^-|v| * 2^UP; at -most it has underflowed. */
+LK_INLINE vf times_sigmoid(vf x, real most, vf up)
+{
+    const vi negative = x < (real)0;
+    const vf over = choose(negative, at_least(x, splat(-most)) * up, x) / fused(up, splat(DOWN), splat(1));
     return choose(negative, over * DOWN, over);
 }
 
 LK_INLINE vf clip(const lk_epilogue *f, vf x, vf slope)
 {
     (void)slope;
-    return between(x, f->lo, f->hi);
+    return between_limits(x, f->numbers);
 }
 LK_INLINE vf prelu(const lk_epilogue *f, vf x, vf slope)
 {
     (void)f;
-    return choose(x < 0.0f, x * slope, x);
+    return choose(x < (real)0, x * slope, x);
 }
 LK_INLINE vf silu(const lk_epilogue *f, vf x, vf slope)
 {
     (void)f, (void)slope;
-    return times_sigmoid(x, 120.0f, exponential_up(-magnitude(x, 120.0f), (vf){}));
+    return times_sigmoid(x, SILU, exponential_up(-magnitude(x, SILU), (vf){}));
 }
 LK_INLINE vf gelu(const lk_epilogue *f, vf x, vf slope)
 {
     (void)f, (void)slope;
-    const vf v = magnitude(x, 15.4f), square = v * v;
-    const vf up = exponential_up(-0.5f * square, -0.5f * left_of(v, v, square));
-    const vf t = 1.0f / fused(v, splat(0.353553391f), splat(1.0f));
-    vf p = splat(-0.0295865145f);
-    p = fused(p, t, splat(0.142541781f));
-    p = fused(p, t, splat(-0.244127408f));
-    p = fused(p, t, splat(0.139638111f));
-    p = fused(p, t, splat(-0.0137300817f));
-    p = fused(p, t, splat(0.10152033f));
-    p = fused(p, t, splat(0.121507086f));
-    p = fused(p, t, splat(0.141193822f));
-    p = fused(p, t, splat(0.141042858f));
-    const vf half_up = p * t * up; /* erfc(z) / 2 * 2^64 */
-    return choose(x < 0.0f, at_least(x, splat(-15.4f)) * half_up * DOWN, x * (1.0f - half_up * DOWN));
+    const vf v = magnitude(x, GELU), square = v * v;
+    const vf up = exponential_up((real)-0.5 * square, (real)-0.5 * left_of(v, v, square));
+    const vf t = (real)1 / fused(v, splat(T_STEP), splat(1));
+    const vf half_up = polynomial(erfc_series, ERFC_TERMS, moved(t)) * t * up; /* erfc(z) / 2 * 2^UP */
+    return choose(x < (real)0, at_least(x, splat(-GELU)) * half_up * DOWN, x * ((real)1 - half_up * DOWN));
 }
 LK_INLINE vf gelu_tanh(const lk_epilogue *f, vf x, vf slope)
 {
     (void)f, (void)slope;
     /* |x| (a + b x^2), with the remainder of each rounding */
-    const float a = 1.59576917f, a_rest = -4.53406803e-08f, b = 0.0713548139f, b_rest = 2.3988324e-09f;
-    const vf v = magnitude(x, 11.0f), square = v * v, cube = b * square, sum = a + cube, inner = v * sum;
+    const real a = tanh_a, a_rest = tanh_a_rest, b = tanh_b, b_rest = tanh_b_rest; /* in two parts */
+    const vf v = magnitude(x, GELU_TANH), square = v * v, cube = b * square, sum = a + cube, inner = v * sum;
     const vf back = sum - cube;
     const vf sum_rest = (a - back) + (cube - (sum - back)) + fused(splat(b), left_of(v, v, square), b_rest * square)
                       + (left_of(splat(b), square, cube) + a_rest);
-    return times_sigmoid(x, 11.0f, exponential_up(-inner, -fused(v, sum_rest, left_of(v, sum, inner))));
+    return times_sigmoid(x, GELU_TANH, exponential_up(-inner, -fused(v, sum_rest, left_of(v, sum, inner))));
 }
 LK_INLINE vf hardswish(const lk_epilogue *f, vf x, vf slope)
 {
     (void)f, (void)slope;
-    return at_least(x, splat(-3.0f)) * (between(x + 3.0f, 0.0f, 6.0f) * (1.0f / 6));
+    return at_least(x, splat(-3)) * (between(x + (real)3, 0, 6) * ((real)1 / 6));
 }
 LK_INLINE vf nothing(const lk_epilogue *f, vf x, vf slope)
 {
@@ -113,28 +163,28 @@ LK_INLINE void rows(const lk_epilogue *f, const function apply)
     for (int64_t i = 0; i < f->rows; i++) {
         char *y = f->y + f->row[i];
         const char *add = f->add ? f->add + f->row[i] : 0;
-        const float *slope = f->slope ? f->slope + i * f->slope_row : 0;
+        const real *slope = f->activation == LK_PRELU ? (const real *)f->numbers + i * f->slope_row : 0;
         int64_t j = 0;
         for (; j <= f->count - LK_LANES; j += LK_LANES) {
-            vf v = *(vf *)(y + 4 * j);
+            vf v = *(vf *)(y + LK_ITEM * j);
             if (add)
-                v += *(const vf *)(add + 4 * j);
+                v += *(const vf *)(add + LK_ITEM * j);
             const vf s = !slope ? (vf){} : f->slope_col ? *(const vf *)(slope + j) : splat(*slope);
-            *(vf *)(y + 4 * j) = apply(f, v, s);
+            *(vf *)(y + LK_ITEM * j) = apply(f, v, s);
         }
         if (tail) {
-            vf v = load_lanes(y + 4 * j, lanes);
+            vf v = load_lanes(y + LK_ITEM * j, lanes);
             if (add)
-                v += load_lanes(add + 4 * j, lanes);
+                v += load_lanes(add + LK_ITEM * j, lanes);
             const vf s = !slope           ? (vf){}
                          : f->slope_col ? load_lanes((const char *)(slope + j), lanes)
                                         : splat(*slope);
-            store_lanes(y + 4 * j, apply(f, v, s), lanes);
+            store_lanes(y + LK_ITEM * j, apply(f, v, s), lanes);
         }
     }
 }
 
-void LK_NAME(epilogue_f32)(const lk_epilogue *f)
+void LK_NAME(LK_TYPED(epilogue))(const lk_epilogue *f)
 {
     switch (f->activation) {
     case LK_CLIP: rows(f, clip); break;
@@ -147,7 +197,7 @@ void LK_NAME(epilogue_f32)(const lk_epilogue *f)
     }
 }
 
-const lk_kernel LK_NAME(lk_rows_epilogue)[] = {
-    LK_ROW(LK_EPILOGUE, epilogue_f32, "f32", LK_LANES, 0, 0),
+const lk_kernel LK_ROWS(epilogue)[] = {
+    LK_ROW(LK_EPILOGUE, LK_TYPED(epilogue), LK_STR(LK_REAL), LK_LANES, 0, 0),
     LK_LAST_ROW,
 };

@@ -35,18 +35,16 @@ cdef inline int64_t aligned(int64_t n) noexcept nogil:
     return (n + 63) // 64 * 64
 
 
-cdef inline bint clips(const lk_epilogue *epilogue, const char *y, float *limits, bint pads) noexcept nogil:
-    """Whether the epilogue is only a clip, which a micro-kernel can do before it stores; sets its limits."""
+cdef inline const void *clip_of(const lk_epilogue *epilogue, const char *y, bint pads) noexcept nogil:
+    """The limits of an epilogue that is only a clip, which a micro-kernel can do before it stores; else NULL."""
     if epilogue == NULL or epilogue.activation != LK_CLIP or (epilogue.add != NULL and epilogue.add != y):
-        return False
-    limits[0], limits[1] = epilogue.lo, epilogue.hi
-    return not pads or epilogue.lo <= 0 <= epilogue.hi  # pads stay 0
+        return NULL
+    return epilogue.numbers if not pads or epilogue.keeps_zero else NULL  # pads stay 0
 
 
 cdef struct ChannelRows:
     lk_gemm tile
     lk_epilogue epilogue
-    float limits[2]
     bint has_epilogue       # there is one, and the micro-kernel does not do it itself
     int64_t row[MAX_ROWS]
     int64_t c_row[MAX_ROWS]
@@ -58,15 +56,16 @@ cdef class Executor:
     cdef lk_epilogue_fn epilogue_kernel
     cdef Geometry g
     cdef int mr, nr, lanes
+    cdef int x_item, w_item, sum_item, y_item  # bytes of an element of input, filter, sums (bias, residual), output
     cdef int64_t total              # tasks in all
     cdef int64_t ws_thread          # bytes of workspace per thread
     cdef readonly int threads
     cdef bint accumulates           # can add to what the output holds: a residual that is the output itself
     cdef public bint positive       # results of -0 become +0
 
-    cdef void run(self, const char *x, const float *w, const float *bias, const lk_epilogue *epilogue, char *y,
+    cdef void run(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
                   char *workspace, int64_t chunk, int64_t chunks) noexcept nogil
-    cdef void part(self, const char *x, const float *w, const float *bias, const lk_epilogue *epilogue, char *y,
+    cdef void part(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
                    char *workspace, int64_t task, int64_t end) noexcept nogil
     cdef list positions(self, bint leaves_out)
     cdef tuple pixels_of(self, int64_t x_image, const int64_t *x_pixel, int64_t y_image, const int64_t *y_pixel,

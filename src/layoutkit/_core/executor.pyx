@@ -14,7 +14,10 @@ from libc.string cimport memset
 
 from typing import NamedTuple
 
-from .registry cimport LK_EPILOGUE, lk_epilogue, lk_epilogue_fn, lk_gemm_fn, lk_kernel, row_named, row_of
+from .registry cimport (
+    LK_EPILOGUE, element_bytes, lk_epilogue, lk_epilogue_fn, lk_gemm_fn, lk_kernel, lk_types, row_named, row_of,
+    types_of,
+)
 from .team cimport team
 
 
@@ -69,13 +72,16 @@ cdef class Executor:
 
     def __init__(self, nest):
         cdef const lk_kernel *row = row_named(nest.kernel)
+        cdef const lk_types *types = types_of(row)
         self.micro_kernel, self.mr, self.nr = <lk_gemm_fn>row.fn, row.mr, row.nr
         self.epilogue_kernel = <lk_epilogue_fn>row_of(LK_EPILOGUE, row.types.decode(), row.isa).fn
         self.lanes = row.lanes
+        self.x_item, self.w_item = element_bytes(types.src), element_bytes(types.filter)
+        self.sum_item, self.y_item = element_bytes(types.sum), element_bytes(types.dst)
         self.g = geometry_of(nest.geometry)
         self.threads = nest.threads
 
-    cdef void run(self, const char *x, const float *w, const float *bias, const lk_epilogue *epilogue, char *y,
+    cdef void run(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
                   char *workspace, int64_t chunk, int64_t chunks) noexcept nogil:
         """Run one of `chunks`, which together are all the work: each has a task for every thread, or none.
 
@@ -95,7 +101,7 @@ cdef class Executor:
                 self.part(x, w, bias, epilogue, y, workspace + tid * self.ws_thread,
                           first + count * tid // n, first + count * (tid + 1) // n)
 
-    cdef void part(self, const char *x, const float *w, const float *bias, const lk_epilogue *epilogue, char *y,
+    cdef void part(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
                    char *workspace, int64_t task, int64_t end) noexcept nogil:
         pass
 
@@ -131,7 +137,7 @@ cdef class Executor:
         if f.add != NULL:
             f.add += offset
         if f.slope_col or f.slope_row:
-            f.slope += channel
+            f.numbers += channel * self.sum_item
         self.epilogue_kernel(&f)
 
     cdef void channel_rows(self, ChannelRows *r, const lk_epilogue *epilogue, const char *y, int64_t filter_step,
@@ -139,20 +145,20 @@ cdef class Executor:
         """Set up a tile whose rows are output channels: the byte steps from one to the next in the filter and in y."""
         cdef int i
         cdef bint onto = epilogue != NULL and epilogue.add == y
-        cdef bint clip = clips(epilogue, y, r.limits, False)
+        cdef const void *clip = clip_of(epilogue, y, False)
         memset(&r.tile, 0, sizeof(r.tile))
-        r.has_epilogue = epilogue != NULL and not clip
+        r.has_epilogue = epilogue != NULL and clip == NULL
         if epilogue != NULL:
             r.epilogue = epilogue[0]
             r.epilogue.slope_row, r.epilogue.slope_col = epilogue.slope_col, 0
             if onto:
                 r.epilogue.add = NULL
         for i in range(self.nr // self.lanes):
-            r.c_col[i] = 4 * i * self.lanes
+            r.c_col[i] = i * self.lanes * self.y_item
         for i in range(self.mr):
             r.row[i], r.c_row[i] = i * filter_step, i * channel_step
         r.tile.row, r.tile.c_row, r.tile.c_col = r.row, r.c_row, r.c_col
-        r.tile.clip = r.limits if clip else NULL
+        r.tile.clip = clip
         r.tile.blocks, r.tile.accumulate, r.tile.positive = 1, onto, self.positive
 
     cdef void channel_tile(self, ChannelRows *r, const char *y, int64_t channel) noexcept nogil:

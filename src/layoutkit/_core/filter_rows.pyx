@@ -5,13 +5,29 @@
 The pixels are packed into panels, unless they are one already (1x1). planes.pyx reads them in place.
 """
 
-from libc.stdint cimport int64_t
+from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy, memset
 
 from .executor import NOTHING, Footprint
 
 from .executor cimport ChannelRows, Executor, Geometry, aligned, ceil_div, share
 from .registry cimport lk_epilogue, lk_gemm
+
+
+cdef inline void copy_apart(char *dst, const char *src, int64_t n, int64_t apart, int64_t item) noexcept nogil:
+    """Copy n elements of `item` bytes, which are `apart` bytes from one another in the source."""
+    cdef int64_t j
+    if apart == item:
+        memcpy(dst, src, n * item)
+    elif item == 4:
+        for j in range(n):
+            (<int32_t *>dst)[j] = (<const int32_t *>(src + j * apart))[0]
+    elif item == 8:
+        for j in range(n):
+            (<int64_t *>dst)[j] = (<const int64_t *>(src + j * apart))[0]
+    else:
+        for j in range(n):
+            memcpy(dst + j * item, src + j * apart, item)
 
 
 cdef class FilterRows(Executor):
@@ -28,7 +44,7 @@ cdef class FilterRows(Executor):
     by_channel : bool
         Sums go through channels, and for each channel through the taps.
 
-    The filter is [groups][output channels][taps][input channels] floats (as summed), the bias [groups][output
+    The filter is [groups][output channels][taps][input channels] (as summed), the bias [groups][output
     channels].
     """
 
@@ -36,7 +52,6 @@ cdef class FilterRows(Executor):
     cdef int64_t y_stride[2]
     cdef int64_t ic, oc, depth, pixels, panels, tiles
     cdef bint in_place, by_channel
-    cdef float zero
 
     def __init__(self, nest, channels, bint in_place, bint by_channel):
         Executor.__init__(self, nest)
@@ -52,7 +67,7 @@ cdef class FilterRows(Executor):
         self.panels = ceil_div(self.pixels, self.nr)
         self.tiles = ceil_div(self.oc, self.mr)
         self.total = g.n * g.groups * self.panels * self.tiles
-        self.ws_thread = aligned(4 * self.depth * self.nr)
+        self.ws_thread = aligned(self.x_item * self.depth * self.nr)
 
     def footprint(self):
         if self.total == 0:
@@ -60,21 +75,22 @@ cdef class FilterRows(Executor):
         g = self.g
         reads = [(0, g.n - 1, self.x_stride[0]), (0, g.groups * self.ic - 1, self.x_stride[1])]
         writes = [(0, g.n - 1, self.y_stride[0]), (0, g.groups * self.oc - 1, self.y_stride[1])]
-        run = 4 * self.pixels
+        run = self.x_item * self.pixels
         if not self.in_place:
-            run = 4
+            run = self.x_item
             reads += [(first, last, self.x_stride[i + 2]) for i, (first, last) in enumerate(self.positions(True))]
-        filters = 4 * g.groups * self.oc
-        return Footprint(((reads, run),), ((writes, 4 * self.pixels),), filters * self.depth, filters)
+        filters = g.groups * self.oc
+        return Footprint(((reads, run),), ((writes, self.y_item * self.pixels),), self.w_item * filters * self.depth,
+                         self.sum_item * filters)
 
-    cdef void part(self, const char *x, const float *w, const float *bias, const lk_epilogue *epilogue, char *y,
+    cdef void part(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
                    char *workspace, int64_t task, int64_t end) noexcept nogil:
-        cdef float *panel = <float *>workspace
+        cdef int64_t filter_step = self.depth * self.w_item
         cdef int64_t t, p, image, group, rest, o, at = -1, zero_tap = 0
         cdef const char *src
         cdef ChannelRows rows
         cdef lk_gemm *tile = &rows.tile
-        self.channel_rows(&rows, epilogue, y, 4 * self.depth, self.y_stride[1])
+        self.channel_rows(&rows, epilogue, y, filter_step, self.y_stride[1])
         tile.tap, tile.taps, tile.kb, tile.kb_last = &zero_tap, 1, self.depth, self.depth
         while task < end:
             t, rest = task % self.tiles, task // self.tiles
@@ -85,31 +101,32 @@ cdef class FilterRows(Executor):
                 at = task // self.tiles
                 src = x + image * self.x_stride[0] + group * self.ic * self.x_stride[1]
                 if self.in_place and tile.cols == self.nr:
-                    tile.b, tile.ldb = <const float *>(src + 4 * p * self.nr), self.x_stride[1] // 4
+                    tile.b, tile.ldb = src + p * self.nr * self.x_item, self.x_stride[1] // self.x_item
                 else:
-                    self.gather_panel(src, p * self.nr, tile.cols, panel)
-                    tile.b, tile.ldb = panel, self.nr
+                    self.gather_panel(src, p * self.nr, tile.cols, workspace)
+                    tile.b, tile.ldb = workspace, self.nr
             o = share(self.oc, self.tiles, t)
             tile.rows = <int>(share(self.oc, self.tiles, t + 1) - o)
             o += group * self.oc
-            tile.a = <const char *>(w + o * self.depth)
+            tile.a = w + o * filter_step
             if bias != NULL:
-                tile.bias_row = bias + o
-            tile.c = y + image * self.y_stride[0] + o * self.y_stride[1] + 4 * p * self.nr
+                tile.bias_row = bias + o * self.sum_item
+            tile.c = y + image * self.y_stride[0] + o * self.y_stride[1] + p * self.nr * self.y_item
             self.channel_tile(&rows, y, o)
             task += 1
 
-    cdef void gather_panel(self, const char *x, int64_t first, int64_t cols, float *panel) noexcept nogil:
-        """Pack what output pixels [first, first + cols) read: nr floats per tap and channel, in order of summation."""
+    cdef void gather_panel(self, const char *x, int64_t first, int64_t cols, char *panel) noexcept nogil:
+        """Pack what output pixels [first, first + cols) read: nr elements per tap and channel, in order of summation.
+        """
         cdef const Geometry *g = &self.g
-        cdef int64_t c, a, b, k, left, p, q, run, lo, hi, j
+        cdef int64_t c, a, b, k, p, q, run, lo, hi, apart = g.stride[2] * self.x_stride[4]
         cdef int64_t at[3]
         cdef int64_t o[3]
         cdef const char *src
-        cdef int64_t step = self.nr if self.by_channel else self.ic * self.nr
-        cdef float *dst
+        cdef int64_t item = self.x_item, row = self.nr * item, step = row if self.by_channel else self.ic * row
+        cdef char *dst
         for c in range(self.ic):
-            dst = panel + c * (self.depth // self.ic if self.by_channel else 1) * self.nr
+            dst = panel + c * (self.depth // self.ic if self.by_channel else 1) * row
             for a in range(g.kernel[0]):
                 for b in range(g.kernel[1]):
                     for k in range(g.kernel[2]):
@@ -123,7 +140,7 @@ cdef class FilterRows(Executor):
                             at[1] = o[1] * g.stride[1] - g.before[1] + b * g.dilation[1]
                             at[2] = o[2] * g.stride[2] - g.before[2] + k * g.dilation[2]
                             if not (0 <= at[0] < g.size[0] and 0 <= at[1] < g.size[1]):
-                                memset(dst + q, 0, 4 * run)
+                                memset(dst + q * item, 0, run * item)
                             else:
                                 lo = min(run, ceil_div(-at[2], g.stride[2])) if at[2] < 0 else 0
                                 hi = run
@@ -131,14 +148,10 @@ cdef class FilterRows(Executor):
                                     hi = max(lo, ceil_div(g.size[2] - at[2], g.stride[2]))
                                 src = (x + c * self.x_stride[1] + at[0] * self.x_stride[2]
                                        + at[1] * self.x_stride[3] + at[2] * self.x_stride[4])
-                                memset(dst + q, 0, 4 * lo)
-                                if g.stride[2] == 1 and self.x_stride[4] == 4:
-                                    memcpy(dst + q + lo, src + 4 * lo, 4 * (hi - lo))
-                                else:
-                                    for j in range(lo, hi):
-                                        dst[q + j] = (<const float *>(src + j * g.stride[2] * self.x_stride[4]))[0]
-                                memset(dst + q + hi, 0, 4 * (run - hi))
+                                memset(dst + q * item, 0, lo * item)
+                                copy_apart(dst + (q + lo) * item, src + lo * apart, hi - lo, apart, item)
+                                memset(dst + (q + hi) * item, 0, (run - hi) * item)
                             q += run
                             p += run
-                        memset(dst + cols, 0, 4 * (self.nr - cols))
+                        memset(dst + cols * item, 0, row - cols * item)
                         dst += step

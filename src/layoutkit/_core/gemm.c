@@ -1,4 +1,4 @@
-/* gemm_<mr>x<nr>_f32: the micro-kernel that computes almost everything; see lk_gemm in kernels.h.
+/* gemm_<mr>x<nr>_<type>: the micro-kernel that computes almost everything; see lk_gemm in kernels.h.
  *
  *   C[i][j] (+)= sum_t sum_q sum_k A[t][q][i][k] * B[t][q][k][j]
  *
@@ -16,7 +16,7 @@
 #define MAX_MR 12
 #define MAX_NV 4
 
-LK_INLINE vf splat(float x) { return x - (vf){}; }
+LK_INLINE vf splat(real x) { return x - (vf){}; }
 
 /* Stores one vector of C in the cases that need care: a partial vector, halves, accumulation. */
 static __attribute__((noinline)) void store(char *c, vf v, const int64_t *col, int tail, const lk_gemm *g)
@@ -24,7 +24,7 @@ static __attribute__((noinline)) void store(char *c, vf v, const int64_t *col, i
     if (g->accumulate) {
         v += tail ? load_lanes(c + col[0], (1u << tail) - 1) : *(const vf *)(c + col[0]);
         if (g->clip)
-            v = between(v, g->clip[0], g->clip[1]);
+            v = between_limits(v, g->clip);
     }
     if (tail) {
         store_lanes(c + col[0], v, (1u << tail) - 1);
@@ -36,7 +36,7 @@ static __attribute__((noinline)) void store(char *c, vf v, const int64_t *col, i
     }
 }
 
-LK_INLINE void step(vf *acc, const char *const *p, int64_t k, const float *b, const int mr, const int nv)
+LK_INLINE void step(vf *acc, const char *const *p, int64_t k, const real *b, const int mr, const int nv)
 {
     vf bv[MAX_NV];
 #pragma GCC unroll 8
@@ -44,7 +44,7 @@ LK_INLINE void step(vf *acc, const char *const *p, int64_t k, const float *b, co
         bv[j] = *(const vf *)(b + j * LK_LANES);
 #pragma GCC unroll 32
     for (int i = 0; i < mr; i++) {
-        vf a = splat(*(const float *)(p[i] + k));
+        vf a = splat(*(const real *)(p[i] + k));
 #pragma GCC unroll 8
         for (int j = 0; j < nv; j++) {
             LK_FMA(acc[i * nv + j], a, bv[j]);
@@ -54,13 +54,14 @@ LK_INLINE void step(vf *acc, const char *const *p, int64_t k, const float *b, co
 
 /* The last LK_UNROLL steps, row by row, each row stored as soon as it is complete. Stores among multiplications cost
  * nothing, but a run of more than a dozen delays the stores of the next tile (24 in a row: 35 cycles on Zen 5). */
-LK_INLINE void end_rows(vf *acc, const lk_gemm *g, const char *const *p, int64_t k, const float *b, const int mr,
+LK_INLINE void end_rows(vf *acc, const lk_gemm *g, const char *const *p, int64_t k, const real *b, const int mr,
                         const int nv, const int clip)
 {
     const int kept = LK_VB == 64 && nv <= 2 ? 2 : 1; /* rows of B that fit in registers */
-    const vf lo = clip ? splat(g->clip[0]) : (vf){}, hi = clip ? splat(g->clip[1]) : (vf){};
+    const real *const limit = (const real *)g->clip;
+    const vf lo = clip ? splat(limit[0]) : (vf){}, hi = clip ? splat(limit[1]) : (vf){};
     const int64_t *const row = g->c_row;
-    const float *bu[LK_UNROLL];
+    const real *bu[LK_UNROLL];
     int64_t col[MAX_NV];
     vf bv[2 * MAX_NV];
 #pragma GCC unroll 4
@@ -84,7 +85,7 @@ LK_INLINE void end_rows(vf *acc, const lk_gemm *g, const char *const *p, int64_t
         LK_PIN_ADDRESS(c);
 #pragma GCC unroll 4
         for (int u = 0; u < LK_UNROLL; u++) {
-            const vf a = splat(*(const float *)(pi + 4 * u));
+            const vf a = splat(*(const real *)(pi + LK_ITEM * u));
 #pragma GCC unroll 8
             for (int j = 0; j < nv; j++) {
                 if (u < kept)
@@ -116,8 +117,8 @@ LK_INLINE void begin(vf *acc, const lk_gemm *g, const int tail, const int mr, co
         for (int i = 0; i < mr; i++)
 #pragma GCC unroll 8
             for (int j = 0; j < nv; j++)
-                acc[i * nv + j] = g->bias_row   ? splat(g->bias_row[i])
-                                  : g->bias_col ? *(const vf *)(g->bias_col + j * LK_LANES)
+                acc[i * nv + j] = g->bias_row   ? splat(((const real *)g->bias_row)[i])
+                                  : g->bias_col ? ((const vf *)g->bias_col)[j]
                                                 : (vf){};
 }
 
@@ -142,7 +143,7 @@ LK_INLINE void end(vf *acc, const lk_gemm *g, const int tail, const int mr, cons
         for (int i = 0; i < mr; i++)
 #pragma GCC unroll 8
             for (int j = 0; j < nv; j++)
-                acc[i * nv + j] = between(acc[i * nv + j], g->clip[0], g->clip[1]);
+                acc[i * nv + j] = between_limits(acc[i * nv + j], g->clip);
     if (!g->c_split) {
 #pragma GCC unroll 32
         for (int i = 0; i < mr; i++) {
@@ -153,7 +154,7 @@ LK_INLINE void end(vf *acc, const lk_gemm *g, const int tail, const int mr, cons
                 for (int j = 0; j < nv - 1; j++) {
                     acc[i * nv + j] += *(vf *)(c + g->c_col[j]);
                     if (g->clip)
-                        acc[i * nv + j] = between(acc[i * nv + j], g->clip[0], g->clip[1]);
+                        acc[i * nv + j] = between_limits(acc[i * nv + j], g->clip);
                 }
 #pragma GCC unroll 8
             for (int j = 0; j < nv - 1; j++)
@@ -161,7 +162,7 @@ LK_INLINE void end(vf *acc, const lk_gemm *g, const int tail, const int mr, cons
             if (g->accumulate && !tail) {
                 *last += *(vf *)(c + g->c_col[nv - 1]);
                 if (g->clip)
-                    *last = between(*last, g->clip[0], g->clip[1]);
+                    *last = between_limits(*last, g->clip);
             }
             if (tail && (g->accumulate || LK_VB < 64))
                 store(c, *last, g->c_col + nv - 1, tail, g);
@@ -186,6 +187,7 @@ LK_INLINE void micro_kernel_by_rows(const lk_gemm *g, const int mr, const int nv
 {
     const int tail = g->cols % LK_LANES;
     const int64_t stop = g->kb_last;
+    const real *const b = (const real *)g->b;
     vf acc[MAX_MR * 2];
     const char *p[MAX_MR];
     int64_t k = 0;
@@ -197,10 +199,10 @@ LK_INLINE void micro_kernel_by_rows(const lk_gemm *g, const int mr, const int nv
         __asm__ volatile("" : "+r"(k)); /* as in micro_kernel */
 #pragma GCC unroll 4
         for (int u = 0; u < LK_UNROLL; u++)
-            step(acc, p, 4 * (k + u), g->b + g->b_row[k + u], mr, nv);
+            step(acc, p, LK_ITEM * (k + u), b + g->b_row[k + u], mr, nv);
     }
     for (; k < stop; k++)
-        step(acc, p, 4 * k, g->b + g->b_row[k], mr, nv);
+        step(acc, p, LK_ITEM * k, b + g->b_row[k], mr, nv);
     end(acc, g, tail, mr, nv);
 }
 
@@ -212,7 +214,7 @@ LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv)
         g->accumulate || g->c_split || g->positive || tail || g->pads || g->kb_last < LK_UNROLL ? -1 : g->taps - 1;
     vf acc[MAX_MR * 2]; /* a constant size: gcc keeps variable-length arrays in memory */
     begin(acc, g, tail, mr, nv);
-    const float *b = g->b;
+    const real *b = (const real *)g->b;
     const int64_t ldb = g->ldb;
     const char *fetch = g->to_prefetch, *const fetch_end = fetch + g->to_prefetch_bytes;
     const int64_t *next = g->next_c_row, *const next_end = next ? next + mr : NULL;
@@ -225,7 +227,7 @@ LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv)
             continue;
         }
         if (g->b_tap)
-            b = g->b + g->b_tap[t];
+            b = (const real *)g->b + g->b_tap[t];
         for (int64_t q = 0; q < g->blocks; q++) {
             int64_t k = g->tap[t] + q * g->block_stride;
             if (mask == ~0u << (32 - mr)) {
@@ -241,17 +243,18 @@ LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv)
                 for (int i = 0; i < mr; i++) /* no branch */
                     p[i] = zero + (-(int64_t)(mask >> (32 - mr + i) & 1) & (g->a + g->row[i] - zero));
             }
-            const int64_t stop = k + 4 * (q + 1 < g->blocks ? g->kb : g->kb_last);
+            const int64_t stop = k + LK_ITEM * (q + 1 < g->blocks ? g->kb : g->kb_last);
             const int last = t == last_tap && q + 1 == g->blocks;
             if (last) /* the remainder of the unrolled loop goes first */
-                for (; (stop - k) % (4 * LK_UNROLL); k += 4, b += ldb)
+                for (; (stop - k) % (LK_ITEM * LK_UNROLL); k += LK_ITEM, b += ldb)
                     step(acc, p, k, b, mr, nv);
-            for (const int64_t end = stop - 4 * (last ? 2 * LK_UNROLL : LK_UNROLL); k <= end; k += 4 * LK_UNROLL) {
+            const int64_t end = stop - LK_ITEM * (last ? 2 * LK_UNROLL : LK_UNROLL);
+            for (; k <= end; k += LK_ITEM * LK_UNROLL) {
                 /* keeps gcc from making mr induction variables of mr stack slots */
                 __asm__ volatile("" : "+r"(k));
 #pragma GCC unroll 4
                 for (int u = 0; u < LK_UNROLL; u++)
-                    step(acc, p, k + 4 * u, b + u * ldb, mr, nv);
+                    step(acc, p, k + LK_ITEM * u, b + u * ldb, mr, nv);
                 b += LK_UNROLL * ldb;
                 if (fetch < fetch_end) {
                     for (int u = 0; u < LK_UNROLL; u++)
@@ -272,7 +275,7 @@ LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv)
                     end_rows(acc, g, p, k, b, mr, nv, 0);
                 return;
             }
-            for (; k < stop; k += 4, b += ldb)
+            for (; k < stop; k += LK_ITEM, b += ldb)
                 step(acc, p, k, b, mr, nv);
         }
     }
@@ -306,37 +309,32 @@ LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv)
         SIZES(micro_kernel) \
     }
 
+#define SIZES_6X2(VARIANT) VECTORS(VARIANT, 2, CASES6) else VECTORS(VARIANT, 1, CASES6)
 #if LK_VB == 64
-#define SIZES_12X32(VARIANT) VECTORS(VARIANT, 2, CASES12) else VECTORS(VARIANT, 1, CASES12)
-#define SIZES_6X64(VARIANT) \
-    VECTORS(VARIANT, 4, CASES6) else VECTORS(VARIANT, 3, CASES6) else VECTORS(VARIANT, 2, CASES6) \
-    else VECTORS(VARIANT, 1, CASES6)
-KERNEL(gemm_12x32_f32, SIZES_12X32)
-KERNEL(gemm_6x64_f32, SIZES_6X64)
-
-const lk_kernel LK_NAME(lk_rows_gemm)[] = {
-    LK_ROW(LK_GEMM, gemm_12x32_f32, "f32", LK_LANES, 12, 32),
-    LK_ROW(LK_GEMM, gemm_6x64_f32, "f32", LK_LANES, 6, 64),
-    LK_LAST_ROW,
-};
-#elif LK_VB == 32
-#define SIZES_4X24(VARIANT) \
-    VECTORS(VARIANT, 3, CASES4) else VECTORS(VARIANT, 2, CASES4) else VECTORS(VARIANT, 1, CASES4)
-#define SIZES_6X16(VARIANT) VECTORS(VARIANT, 2, CASES6) else VECTORS(VARIANT, 1, CASES6)
-KERNEL(gemm_4x24_f32, SIZES_4X24)
-KERNEL(gemm_6x16_f32, SIZES_6X16)
-
-const lk_kernel LK_NAME(lk_rows_gemm)[] = {
-    LK_ROW(LK_GEMM, gemm_4x24_f32, "f32", LK_LANES, 4, 24),
-    LK_ROW(LK_GEMM, gemm_6x16_f32, "f32", LK_LANES, 6, 16),
-    LK_LAST_ROW,
-};
+#define SIZES_12X2(VARIANT) VECTORS(VARIANT, 2, CASES12) else VECTORS(VARIANT, 1, CASES12)
+#define SIZES_6X4(VARIANT) VECTORS(VARIANT, 4, CASES6) else VECTORS(VARIANT, 3, CASES6) else SIZES_6X2(VARIANT)
 #else
-#define SIZES_6X8(VARIANT) VECTORS(VARIANT, 2, CASES6) else VECTORS(VARIANT, 1, CASES6)
-KERNEL(gemm_6x8_f32, SIZES_6X8)
-
-const lk_kernel LK_NAME(lk_rows_gemm)[] = {
-    LK_ROW(LK_GEMM, gemm_6x8_f32, "f32", LK_LANES, 6, 8),
-    LK_LAST_ROW,
-};
+#define SIZES_4X3(VARIANT) \
+    VECTORS(VARIANT, 3, CASES4) else VECTORS(VARIANT, 2, CASES4) else VECTORS(VARIANT, 1, CASES4)
 #endif
+
+/* The register tiles: rows x columns, and rows by vectors. */
+#if LK_VB == 64 && LK_BITS == 64
+#define TILES(X) X(gemm_12x16_f64, 12, 16, SIZES_12X2) X(gemm_6x32_f64, 6, 32, SIZES_6X4)
+#elif LK_VB == 64
+#define TILES(X) X(gemm_12x32_f32, 12, 32, SIZES_12X2) X(gemm_6x64_f32, 6, 64, SIZES_6X4)
+#elif LK_VB == 32 && LK_BITS == 64
+#define TILES(X) X(gemm_4x12_f64, 4, 12, SIZES_4X3) X(gemm_6x8_f64, 6, 8, SIZES_6X2)
+#elif LK_VB == 32
+#define TILES(X) X(gemm_4x24_f32, 4, 24, SIZES_4X3) X(gemm_6x16_f32, 6, 16, SIZES_6X2)
+#elif LK_BITS == 64
+#define TILES(X) X(gemm_6x4_f64, 6, 4, SIZES_6X2)
+#else
+#define TILES(X) X(gemm_6x8_f32, 6, 8, SIZES_6X2)
+#endif
+
+#define TILE_KERNEL(STEM, MR, NR, SIZES) KERNEL(STEM, SIZES)
+TILES(TILE_KERNEL)
+
+#define TILE_ROW(STEM, MR, NR, SIZES) LK_ROW(LK_GEMM, STEM, LK_STR(LK_REAL), LK_LANES, MR, NR),
+const lk_kernel LK_ROWS(gemm)[] = {TILES(TILE_ROW) LK_LAST_ROW};

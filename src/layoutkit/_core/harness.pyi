@@ -13,19 +13,19 @@ def convert(
     alpha: float = 1, beta: float | None = None, stream: bool = False, prefetch_bytes: int = 0,
 ) -> None: ...  # fmt: skip
 def gemm(
-    name: str, *, a: int, row: np.ndarray, tap: np.ndarray, zero: np.ndarray, kb: int, kb_last: int, b: int, ldb: int,
+    name: str, *, a: int, row: np.ndarray, tap: np.ndarray, zero: int, kb: int, kb_last: int, b: int, ldb: int,
     c: int, c_row: np.ndarray, c_col: np.ndarray, cols: int, mask: np.ndarray | None = None, blocks: int = 1,
     block_stride: int = 0, bias_col: int = 0, bias_row: int = 0, c_split: bool = False, accumulate: bool = False,
-    clip: Sequence[float] | None = None, prefetch_c: bool = False, pads: int = 0, resume: bool = False,
+    clip: int | None = None, prefetch_c: bool = False, pads: int = 0, resume: bool = False,
     positive: bool = False, b_row: np.ndarray | None = None,
 ) -> None: ...  # fmt: skip
 def winograd_in(
     name: str, *, src: int, strides: Sequence[int], inside: Sequence[int], channels: int, block: int,
-    block_stride: int, v: int, v_stride: int, table: np.ndarray,
+    block_stride: int, v: int, v_stride: int, table: int,
 ) -> None: ...  # fmt: skip
 def winograd_out(
     name: str, *, m: int, m_stride: int, dst: int, strides: Sequence[int], rows: int, cols: int, channels: int,
-    block: int, block_stride: int, bias: int, table: np.ndarray,
+    block: int, block_stride: int, bias: int, table: int,
 ) -> None: ...  # fmt: skip
 def winograd_filter(
     name: str, *, w: int, w_stride: int, count: int, width: int, gh: np.ndarray, gw: np.ndarray, u: int,

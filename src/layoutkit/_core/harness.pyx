@@ -44,7 +44,7 @@ def convert(str name, int src_type, int dst_type, size_t src, size_t dst, n, s0,
     (<lk_convert_fn>row.fn)(&c)
 
 
-def gemm(str name, *, size_t a, const int64_t[::1] row, const int64_t[::1] tap, const float[::1] zero, kb, kb_last,
+def gemm(str name, *, size_t a, const int64_t[::1] row, const int64_t[::1] tap, size_t zero, kb, kb_last,
          size_t b, ldb, size_t c, const int64_t[::1] c_row, const int64_t[::1] c_col, int cols, mask=None, blocks=1,
          block_stride=0, size_t bias_col=0, size_t bias_row=0, bint c_split=False, bint accumulate=False, clip=None,
          bint prefetch_c=False, int pads=0, bint resume=False, bint positive=False, const int64_t[::1] b_row=None):
@@ -52,24 +52,22 @@ def gemm(str name, *, size_t a, const int64_t[::1] row, const int64_t[::1] tap, 
     cdef const lk_kernel *kernel = row_named(name)
     cdef const uint32_t[::1] bits
     cdef lk_gemm g
-    g.a, g.row, g.tap, g.zero = <const char *>a, &row[0], &tap[0], &zero[0]
+    g.a, g.row, g.tap, g.zero = <const char *>a, &row[0], &tap[0], <const void *>zero
     g.mask = NULL
     if mask is not None:
         bits = mask
         g.mask = &bits[0]
     g.taps, g.blocks, g.block_stride, g.kb, g.kb_last = tap.shape[0], blocks, block_stride, kb, kb_last
-    g.b, g.ldb, g.b_tap, g.b_row = <const float *>b, ldb, NULL, NULL
+    g.b, g.ldb, g.b_tap, g.b_row = <const char *>b, ldb, NULL, NULL
     if b_row is not None:
         g.b_row = &b_row[0]
-    g.bias_col, g.bias_row = <const float *>bias_col, <const float *>bias_row
+    g.bias_col, g.bias_row = <const void *>bias_col, <const void *>bias_row
     g.c, g.c_row, g.c_col = <char *>c, &c_row[0], &c_col[0]
     g.c_split, g.accumulate, g.resume, g.positive, g.pads = c_split, accumulate, resume, positive, pads
     g.rows, g.cols = row.shape[0], cols
-    cdef float limits[2]
     g.to_prefetch, g.to_prefetch_bytes, g.clip, g.next_c, g.next_c_row = NULL, 0, NULL, g.c, NULL
     if clip is not None:
-        limits[0], limits[1] = clip
-        g.clip = limits
+        g.clip = <const void *><size_t>clip
     if prefetch_c:
         g.next_c_row = g.c_row
     (<lk_gemm_fn>kernel.fn)(&g)
@@ -80,7 +78,7 @@ def strips(str name, *, size_t x, x_strides, size_t w, size_t bias, size_t y, y_
     """Run a strips row; strides (row, col), 0 for the bias: none; see lk_strips in kernels.h."""
     cdef const lk_kernel *kernel = row_named(name)
     cdef lk_strips s
-    s.x, s.w, s.bias, s.y = <const char *>x, <const float *>w, <const float *>bias, <char *>y
+    s.x, s.w, s.bias, s.y = <const char *>x, <const void *>w, <const void *>bias, <char *>y
     s.x_row, s.x_col = x_strides
     s.y_row, s.y_col = y_strides
     s.rows, s.cols, s.step, s.left, s.right = rows, cols, step, left, right
@@ -90,11 +88,11 @@ def strips(str name, *, size_t x, x_strides, size_t w, size_t bias, size_t y, y_
 
 
 def winograd_in(str name, *, size_t src, strides, inside, channels, block, block_stride, size_t v, v_stride,
-                const float[::1] table):
+                size_t table):
     """Run a winograd_in row; strides (row, col), inside (row0, row1, col0, col1); see lk_winograd_in in kernels.h."""
     cdef const lk_kernel *kernel = row_named(name)
     cdef lk_winograd_in g
-    g.src, g.v, g.v_stride, g.k = <const char *>src, <float *>v, v_stride, &table[0]
+    g.src, g.v, g.v_stride, g.k = <const char *>src, <void *>v, v_stride, <const void *>table
     g.row, g.col = strides
     g.row0, g.row1, g.col0, g.col1 = inside
     g.channels, g.block, g.block_stride = channels, block, block_stride
@@ -102,13 +100,13 @@ def winograd_in(str name, *, size_t src, strides, inside, channels, block, block
 
 
 def winograd_out(str name, *, size_t m, m_stride, size_t dst, strides, rows, cols, channels, block, block_stride,
-                 size_t bias, const float[::1] table):
+                 size_t bias, size_t table):
     """Run a winograd_out row; strides (row, col); 0 for the bias: none; see lk_winograd_out in kernels.h."""
     cdef const lk_kernel *kernel = row_named(name)
     cdef lk_winograd_out g
-    g.m, g.m_stride, g.dst, g.k = <const float *>m, m_stride, <char *>dst, &table[0]
+    g.m, g.m_stride, g.dst, g.k = <const void *>m, m_stride, <char *>dst, <const void *>table
     g.row, g.col = strides
-    g.rows, g.cols, g.bias = rows, cols, <const float *>bias
+    g.rows, g.cols, g.bias = rows, cols, <const void *>bias
     g.channels, g.block, g.block_stride = channels, block, block_stride
     (<lk_winograd_out_fn>kernel.fn)(&g)
 
@@ -118,7 +116,7 @@ def winograd_filter(str name, *, size_t w, w_stride, count, width, const double[
     """Run a winograd_filter row; see lk_winograd_filter in kernels.h."""
     cdef const lk_kernel *kernel = row_named(name)
     cdef lk_winograd_filter g
-    g.w, g.w_stride, g.count, g.width = <const float *>w, w_stride, count, width
+    g.w, g.w_stride, g.count, g.width = <const void *>w, w_stride, count, width
     g.nh, g.rh, g.nw, g.rw = gh.shape[0], gh.shape[1], gw.shape[0], gw.shape[1]
-    g.gh, g.gw, g.u, g.u_stride = &gh[0, 0], &gw[0, 0], <float *>u, u_stride
+    g.gh, g.gw, g.u, g.u_stride = &gh[0, 0], &gw[0, 0], <void *>u, u_stride
     (<lk_winograd_filter_fn>kernel.fn)(&g)

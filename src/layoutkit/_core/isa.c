@@ -1,4 +1,4 @@
-/* The instruction sets that were compiled, which of them this CPU runs, and all rows. */
+/* The instruction sets that were compiled, which of them this CPU runs, all rows, and the types of their elements. */
 #include "kernels.h"
 
 #include <stddef.h>
@@ -33,3 +33,14 @@ LK_ROW_ARRAYS(DECLARE)
 static const lk_kernel *const all[] = {LK_ROW_ARRAYS(LIST) NULL};
 
 const lk_kernel *const *lk_all_kernels(void) { return all; }
+
+#define ELEMENT_NAME(upper, lower, bytes) #lower,
+#define ELEMENT_BYTES(upper, lower, bytes) bytes,
+static const char *const element_names[] = {LK_ELEMENTS(ELEMENT_NAME)};
+static const int element_bytes[] = {LK_ELEMENTS(ELEMENT_BYTES)};
+#define TYPES(name, src, filter, sum, dst) {#name, LK_##src, LK_##filter, LK_##sum, LK_##dst},
+static const lk_types types[] = {LK_TYPES(TYPES){0}};
+
+const char *lk_element_name(int e) { return e >= 0 && e < LK_TYPE_COUNT ? element_names[e] : NULL; }
+int lk_element_bytes(int e) { return e >= 0 && e < LK_TYPE_COUNT ? element_bytes[e] : 0; }
+const lk_types *lk_all_types(void) { return types; }

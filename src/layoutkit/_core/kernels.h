@@ -9,6 +9,16 @@
 
 #include <stdint.h>
 
+/* The element types: enumerators, names, bytes. */
+#define LK_ELEMENTS(X) \
+    X(F32, f32, 4) X(F64, f64, 8) X(F16, f16, 2) X(BF16, bf16, 2) X(S32, s32, 4) X(S8, s8, 1) X(U8, u8, 1)
+#define LK_ELEMENT(upper, lower, bytes) LK_##upper,
+enum { LK_ELEMENTS(LK_ELEMENT) LK_TYPE_COUNT };
+
+/* The types of rows that convolve: their name, and the elements of source, filter, sums (with bias, residual, slopes)
+ * and destination. Strides, workspaces, packings and estimates follow. Structs say "elements" of what they point to. */
+#define LK_TYPES(X) X(f32, F32, F32, F32, F32) X(f64, F64, F64, F64, F64)
+
 /* The instruction sets, lowest first: enumerators and names. */
 #define LK_ISAS(X) X(PORTABLE, portable) X(AVX2, avx2) X(AVX512, avx512)
 #define LK_ENUMERATOR(upper, lower) LK_##upper,
@@ -16,31 +26,31 @@ enum { LK_ISAS(LK_ENUMERATOR) LK_ISA_COUNT };
 
 /* C[i][j] (+)= sum over taps t, blocks q, k of A[t][q][i][k] * B[t][q][k][j], i < rows, j < cols.
  *
- * A: elements are read one by one and broadcast, so A may have any strides. Element k of row i is the float at
- *      a + row[i] + tap[t] + q * block_stride + 4 * k          (bytes)
+ * A: elements are read one by one and broadcast, so A may have any strides. Row i begins at
+ *      a + row[i] + tap[t] + q * block_stride          (bytes)
  *    Where bit i of mask[t] is clear, that row is padding at that tap: `zero`, kb zeros, is read instead.
  *    A block has kb elements, the last one kb_last.
- * B: packed or strided. Rows (t, q, k) follow one another, ldb floats apart; with b_tap only those of one tap do. With
- *    b_row, which allows one tap and one block, row k is at b + b_row[k]. Whole vectors are read.
+ * B: packed or strided. Rows (t, q, k) follow one another, ldb elements apart; with b_tap only those of one tap do.
+ *    With b_row, which allows one tap and one block, row k is at b + b_row[k]. Whole vectors are read.
  * Sums: each begins with its bias, or 0, and goes through taps, blocks and k in this order, one FMA after another. If
  *    `positive`, a result of -0 becomes +0.
  * C: vector v of row i is at c + c_row[i] + c_col[v]. With c_split each vector is stored as two halves, at c_col[2v]
- *    and c_col[2v + 1]. C is stored once, in whole vectors, except that only the first cols % lanes floats of the last
- *    vector are stored if that is not 0 (half a vector if c_split). c_split and accumulate exclude each other.
+ *    and c_col[2v + 1]. C is stored once, in whole vectors, except that only the first cols % lanes elements of the
+ *    last vector are stored if that is not 0 (half a vector if c_split). c_split and accumulate exclude each other.
  */
 typedef struct {
     const char *a;
     const int64_t *row;
     const int64_t *tap;
     const uint32_t *mask; /* NULL: every row reads every tap */
-    const float *zero;
+    const void *zero;
     int64_t taps, blocks, block_stride, kb, kb_last;
-    const float *b;
+    const char *b;
     int64_t ldb;
-    const int64_t *b_tap; /* rows of tap t begin at b + b_tap[t]; NULL: the rows of all taps follow one another */
-    const int64_t *b_row; /* or NULL */
-    const float *bias_col; /* one value per column, whole vectors are read; or NULL */
-    const float *bias_row; /* one value per row; or NULL */
+    const int64_t *b_tap; /* of elements: rows of tap t begin at b + b_tap[t]; NULL: of all taps, they follow on */
+    const int64_t *b_row; /* of elements; or NULL */
+    const void *bias_col; /* one value per column, whole vectors are read; or NULL */
+    const void *bias_row; /* one value per row; or NULL */
     char *c;
     const int64_t *c_row, *c_col;
     int c_split;
@@ -49,7 +59,7 @@ typedef struct {
     int positive;
     int rows, cols;
     int pads;          /* the last so many columns are stored as 0, whatever was summed; accumulate: C holds 0 there */
-    const float *clip; /* at last C is clipped to [clip[0], clip[1]], NaN stays NaN; or NULL */
+    const void *clip; /* two limits: at last C is clipped to them, NaN stays NaN; or NULL */
     const char *to_prefetch; /* prefetched into L2 during the computation: usually the part of the filter used next */
     int64_t to_prefetch_bytes;
     const char *next_c;        /* rows of C written soon, prefetched for writing: next_c + next_c_row[i] + c_col[v] */
@@ -94,8 +104,8 @@ typedef struct {
     int64_t x_row, x_col, x_tap, x_vector;
     const int64_t *tap;
     const uint32_t *inside, *square;
-    const float *clip;     /* y is clipped to [clip[0], clip[1]], NaN stays NaN; or NULL */
-    const float *w, *bias; /* [vectors][depth][taps][kw][lanes], [vectors][lanes] or NULL */
+    const void *clip;     /* two limits: y is clipped to them, NaN stays NaN; or NULL */
+    const void *w, *bias; /* [vectors][depth][taps][kw][lanes], [vectors][lanes] or NULL */
     char *y;
     int64_t y_row, y_col, y_vector;
     const lk_depthwise_tile *tile;
@@ -120,18 +130,19 @@ typedef void (*lk_depthwise_fn)(const lk_depthwise *);
 typedef struct {
     const char *x;
     int64_t x_row, x_col;
-    const float *w, *bias; /* [vectors][3][3][lanes], [vectors][lanes] or NULL */
+    const void *w, *bias; /* [vectors][3][3][lanes], [vectors][lanes] or NULL */
     char *y;
     int64_t y_row, y_col, rows, top, bottom, vectors;
     int cols, step, left, right, positive;
-    const float *clip; /* y is clipped to [clip[0], clip[1]], NaN stays NaN; or NULL */
+    const void *clip; /* two limits: y is clipped to them, NaN stays NaN; or NULL */
 } lk_strips;
 typedef void (*lk_strips_fn)(const lk_strips *);
 
 /* The epilogue, residual and activation: y[i][j] = f(y[i][j] + add[i][j]), i < rows, j < count.
  *
- * Row i is floats at y + row[i], and at add + row[i] unless add is NULL; the two may be the same memory. The activation
- * f is one of the enumeration: clip to [lo, hi], prelu by slope[i * slope_row + j * slope_col] (strides 0 or 1), ..
+ * Row i is elements at y + row[i], and at add + row[i] unless add is NULL; the two may be the same memory. The
+ * activation f is one of the enumeration: clip to numbers[0] and numbers[1], prelu by the slope numbers[i * slope_row +
+ * j * slope_col] (strides 0 or 1), .. `keeps_zero`: it is a clip, of 0 to 0.
  * NaN stays NaN. clip is exact and prelu rounds once; hardswish is within 3 ulp, silu and gelu_tanh within 4, gelu
  * within 7. At -Inf these four give -0, their limit. */
 enum { LK_IDENTITY, LK_CLIP, LK_PRELU, LK_SILU, LK_GELU, LK_GELU_TANH, LK_HARDSWISH };
@@ -140,9 +151,8 @@ typedef struct {
     const char *add;
     const int64_t *row;
     int64_t rows, count;
-    int activation;
-    float lo, hi;
-    const float *slope;
+    int activation, keeps_zero;
+    const char *numbers;
     int slope_row, slope_col;
 } lk_epilogue;
 typedef void (*lk_epilogue_fn)(const lk_epilogue *);
@@ -232,43 +242,43 @@ enum { LK_MIN_RUN_BYTES = 64, LK_RUNS_BYTES = 8192 };
  * Row 0 of BT is the first of these polynomials in even columns. So row 0 of BT and of G carry the sign that makes
  * column n - 2 of BT a 1.
  *
- * in:     v[t * v_stride + c] = (BT d B)[t], d[i][j] the float c at src + i*row + j*col (bytes), 0 outside
+ * in:     v[t * v_stride + c] = (BT d B)[t], d[i][j] the element c at src + i*row + j*col (bytes), 0 outside
  *         [row0, row1) x [col0, col1). Whole vectors are written, so up to a vector past `channels`.
  * out:    y[i][j] at dst + i*row + j*col = bias + (AT m A)[i][j], i < rows, j < cols; m is laid out as v.
- * Channels lie in whole runs of `block` floats, block_stride bytes apart. block >= channels: one run of exactly
- * `channels` floats. A block is a multiple of a vector, or half a vector. */
+ * Channels lie in whole runs of `block` elements, block_stride bytes apart. block >= channels: one run of exactly
+ * `channels` elements. A block is a multiple of a vector, or half a vector. */
 typedef struct {
     const char *src;
     int64_t row, col;
     int row0, row1, col0, col1;
     int64_t channels, block, block_stride;
-    float *v;
+    void *v;
     int64_t v_stride;
-    const float *k;
+    const void *k;
 } lk_winograd_in;
 typedef void (*lk_winograd_in_fn)(const lk_winograd_in *);
 
 typedef struct {
-    const float *m;
+    const void *m;
     int64_t m_stride;
     char *dst;
     int64_t row, col;
     int rows, cols;
     int64_t channels, block, block_stride;
-    const float *bias; /* `channels` floats, or NULL */
-    const float *k;
+    const void *bias; /* `channels` elements, or NULL */
+    const void *k;
 } lk_winograd_out;
 typedef void (*lk_winograd_out_fn)(const lk_winograd_out *);
 
 /* The filter's transform: u[t * u_stride + o] = (G w_o G^T)[t] for o < count, 0 for the rest up to `width`, which is
- * whole vectors. Computed in double. w_o: rh x rw contiguous floats at w + o * w_stride. gh: nh x rh, gw: nw x rw. */
+ * whole vectors. Computed in double. w_o: rh x rw contiguous elements at w + o * w_stride. gh: nh x rh, gw: nw x rw. */
 typedef struct {
-    const float *w;
+    const void *w;
     int64_t w_stride;
     int count, width;
     int nh, nw, rh, rw;
     const double *gh, *gw;
-    float *u;
+    void *u;
     int64_t u_stride;
 } lk_winograd_filter;
 typedef void (*lk_winograd_filter_fn)(const lk_winograd_filter *);
@@ -281,9 +291,6 @@ typedef struct {
     int32_t least, most;
 } lk_extent;
 typedef void (*lk_extent_fn)(lk_extent *);
-
-/* The element types of conversions. */
-enum { LK_F32, LK_F64, LK_F16, LK_BF16, LK_S32, LK_S8, LK_U8, LK_TYPE_COUNT };
 
 /* Converts n0 rows of n1 contiguous elements; s0 and d0 are the bytes from row to row. Each element:
  *   v   = (src - sub) * mul, or src / mul if `divide`
@@ -327,6 +334,14 @@ typedef struct {
     void (*fn)(void);
 } lk_kernel;
 
+typedef struct {
+    const char *name;
+    int src, filter, sum, dst; /* elements */
+} lk_types;
+const lk_types *lk_all_types(void);      /* ends with name == NULL */
+const char *lk_element_name(int element); /* NULL: there is no such element */
+int lk_element_bytes(int element);
+
 /* Every compiled row, best instruction set first; ends with name == NULL. */
 const lk_kernel *const *lk_all_kernels(void); /* NULL-terminated list of row arrays */
 const char *lk_isa_name(int isa);       /* NULL: there is no such set, or family */
@@ -340,7 +355,7 @@ int lk_isa_supported(int isa); /* this CPU and its operating system run it */
 #define LK_STR_(x) #x
 #define LK_STR(x) LK_STR_(x)
 #define LK_ROW(family, stem, types, lanes, mr, nr) \
-    {#stem "_" LK_STR(LK_ISA), family, LK_ISA_ID, types, lanes, mr, nr, (void (*)(void))LK_NAME(stem)}
+    {LK_STR(LK_NAME(stem)), family, LK_ISA_ID, types, lanes, mr, nr, (void (*)(void))LK_NAME(stem)}
 #define LK_LAST_ROW {0, 0, 0, 0, 0, 0, 0, 0}
 
 #define LK_INLINE static inline __attribute__((always_inline))

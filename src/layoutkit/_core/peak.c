@@ -1,12 +1,12 @@
-/* peak_f32: independent FMAs and nothing else, the peak rate that convolutions are measured against. */
+/* peak_<type>: independent FMAs and nothing else, the peak rate that convolutions are measured against. */
 #include "kernels.h"
 #include "vector.h"
 
 #define CHAINS 12 /* independent sums: a latency of 4 cycles and two FMAs a cycle need at least 8 */
 
-double LK_NAME(peak_f32)(int64_t n)
+double LK_NAME(LK_TYPED(peak))(int64_t n)
 {
-    volatile float half = 0.5f;
+    volatile real half = 0.5f;
     const vf a = half - (vf){}, b = a;
     vf acc[CHAINS];
 #pragma GCC unroll 12
@@ -25,7 +25,7 @@ double LK_NAME(peak_f32)(int64_t n)
     return 2.0 * CHAINS * LK_LANES * n + (sum[0] < 0); /* never true: keeps the sums alive */
 }
 
-const lk_kernel LK_NAME(lk_rows_peak)[] = {
-    LK_ROW(LK_PEAK, peak_f32, "f32", LK_LANES, 0, 0),
+const lk_kernel LK_ROWS(peak)[] = {
+    LK_ROW(LK_PEAK, LK_TYPED(peak), LK_STR(LK_REAL), LK_LANES, 0, 0),
     LK_LAST_ROW,
 };

@@ -13,7 +13,7 @@ from libc.string cimport memcpy, memset
 from .executor import NOTHING, Footprint
 
 from .executor cimport (
-    MAX_COLS, PREFETCH_FROM_BYTES, PREFETCH_TILES, Executor, Geometry, aligned, ceil_div, clips, share,
+    MAX_COLS, PREFETCH_FROM_BYTES, PREFETCH_TILES, Executor, Geometry, aligned, ceil_div, clip_of, share,
 )
 from .registry cimport lk_epilogue, lk_gemm
 
@@ -38,7 +38,7 @@ cdef class PixelRows(Executor):
     nest : LoopNest
         Strides (n, d, h, w) of an image and a pixel; a gemm row.
     x_channels : (blocks, block_stride, kb, kb_last, group_stride)
-        The input channels of a group: `blocks` runs of `kb` floats, the last of `kb_last`.
+        The input channels of a group: `blocks` runs of `kb` elements, the last of `kb_last`.
     y_channels : (count, block, block_stride)
         Output channels of a group, pads included, in blocks; `block` 0: one contiguous run.
     gather : bool
@@ -48,7 +48,7 @@ cdef class PixelRows(Executor):
     panel_bytes : int
         Largest filter panel, in bytes, whose sums are not split by taps.
 
-    The packed filter is [groups][panels][taps][channels][nr] floats, the bias [groups][panels][nr].
+    The packed filter is [groups][panels][taps][channels][nr], the bias [groups][panels][nr].
     """
 
     cdef int64_t x_stride[4]
@@ -62,7 +62,7 @@ cdef class PixelRows(Executor):
     cdef int64_t rows, tiles, row_blocks, panels
     cdef int64_t block_rows, block_tiles       # the largest size of a block of rows
     cdef int64_t *tap
-    cdef float *zero
+    cdef void *zero
 
     def __init__(self, nest, x_channels, y_channels, bint gather, int64_t row_block, int64_t panel_bytes):
         Executor.__init__(self, nest)
@@ -81,17 +81,20 @@ cdef class PixelRows(Executor):
         self.taps = g.kernel[0] * g.kernel[1] * g.kernel[2]
         self.depth = self.taps * ((self.blocks - 1) * self.kb + self.kb_last)
         self.tap_block = self.taps
-        if self.depth * self.nr * 4 > panel_bytes and not gather and not self.y_block % self.lanes:
-            b = max(1, panel_bytes // max(1, self.depth // self.taps * self.nr * 4))
+        a = self.depth // self.taps * self.nr * self.w_item  # bytes of a tap's panel
+        # the output keeps the sums over some taps: as they are, in whole vectors
+        if (self.taps * a > panel_bytes and not gather and self.y_item == self.sum_item
+                and not self.y_block % self.lanes):
+            b = max(1, panel_bytes // max(1, a))
             self.tap_block = ceil_div(self.taps, ceil_div(self.taps, b))
         # not with pads, which are written as 0, nor with tap blocks, whose partial sums are kept where the residual is
         self.accumulates = not self.split and self.cols == g.oc and self.tap_block >= self.taps
         self.rows = g.n * g.out[0] * g.out[1] * g.out[2]
         self.panels = ceil_div(self.cols, self.nr)
-        self.prefetches = 4 * self.rows * g.groups * self.cols > PREFETCH_FROM_BYTES
+        self.prefetches = self.y_item * self.rows * g.groups * self.cols > PREFETCH_FROM_BYTES
         self.tiles = ceil_div(self.rows, self.mr)
         self.total = g.groups * self.panels * self.tiles
-        a = max(1, row_block // max(1, 4 * self.mr * (self.depth if gather else self.depth // self.taps)))
+        a = max(1, row_block // max(1, self.x_item * self.mr * (self.depth if gather else self.depth // self.taps)))
         self.row_blocks = max(1, ceil_div(self.tiles, a))
         self.block_tiles = ceil_div(self.tiles, self.row_blocks) + 1
         self.block_rows = self.block_tiles * self.mr
@@ -100,11 +103,12 @@ cdef class PixelRows(Executor):
             for a in (0, g.out[i] - 1):
                 taps_inside(g, i, a, &lo, &hi)
                 self.padded |= lo > 0 or hi < g.kernel[i]
-        self.ws_thread = 2 * aligned(8 * self.block_rows) + aligned(4 * self.block_tiles * self.taps)
+        self.ws_thread = (2 * aligned(sizeof(int64_t) * self.block_rows)
+                          + aligned(sizeof(uint32_t) * self.block_tiles * self.taps))
         if gather:
-            self.ws_thread += aligned(4 * self.block_rows * self.depth)
+            self.ws_thread += aligned(self.x_item * self.block_rows * self.depth)
         self.tap = <int64_t *>calloc(max(1, self.taps), sizeof(int64_t))
-        self.zero = <float *>calloc(max(1, self.kb, self.kb_last), sizeof(float))
+        self.zero = calloc(max(1, self.kb, self.kb_last), self.x_item)
         if self.tap == NULL or self.zero == NULL:
             raise MemoryError(f"convolution: tables of {self.taps} taps and {self.kb} channels")
         for a in range(g.kernel[0]):
@@ -125,43 +129,44 @@ cdef class PixelRows(Executor):
         reads, writes = self.pixels_of(self.x_stride[0], self.x_stride + 1, self.y_stride[0], self.y_stride + 1,
                                        self.padded)
         reads.append((0, g.groups - 1, self.x_group))
-        source = [([*reads, (self.blocks - 1, self.blocks - 1, self.block_stride)], 4 * self.kb_last)]
+        source = [([*reads, (self.blocks - 1, self.blocks - 1, self.block_stride)], self.x_item * self.kb_last)]
         if self.blocks > 1:
-            source.append(([*reads, (0, self.blocks - 2, self.block_stride)], 4 * self.kb))
-        columns, run = g.groups * self.cols, 4 * g.groups * self.cols
+            source.append(([*reads, (0, self.blocks - 2, self.block_stride)], self.x_item * self.kb))
+        columns, run = g.groups * self.cols, self.y_item * g.groups * self.cols
         if self.y_block:
             writes.append((0, columns // self.y_block - 1, self.y_block_stride))
-            run = 4 * self.y_block
-        filters = 4 * g.groups * self.panels * self.nr
-        return Footprint(tuple(source), ((writes, run),), filters * self.depth, filters)
+            run = self.y_item * self.y_block
+        filters = g.groups * self.panels * self.nr
+        return Footprint(tuple(source), ((writes, run),), self.w_item * filters * self.depth, self.sum_item * filters)
 
     cdef inline int64_t column(self, int64_t j) noexcept nogil:
         """Byte offset of output channel j of a pixel."""
         if self.y_block == 0:
-            return 4 * j
-        return j // self.y_block * self.y_block_stride + j % self.y_block * 4
+            return j * self.y_item
+        return j // self.y_block * self.y_block_stride + j % self.y_block * self.y_item
 
-    cdef void part(self, const char *x, const float *w, const float *bias, const lk_epilogue *epilogue, char *y,
+    cdef void part(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
                    char *workspace, int64_t task, int64_t end) noexcept nogil:
         cdef int64_t *x_row = <int64_t *>workspace
-        cdef int64_t *y_row = <int64_t *>(workspace + aligned(8 * self.block_rows))
-        cdef uint32_t *mask = <uint32_t *>(workspace + 2 * aligned(8 * self.block_rows))
-        cdef float *matrix = <float *>(<char *>mask + aligned(4 * self.block_tiles * self.taps))
+        cdef int64_t *y_row = <int64_t *>(workspace + aligned(sizeof(int64_t) * self.block_rows))
+        cdef uint32_t *mask = <uint32_t *>(workspace + 2 * aligned(sizeof(int64_t) * self.block_rows))
+        cdef char *matrix = <char *>mask + aligned(sizeof(uint32_t) * self.block_tiles * self.taps)
         cdef int64_t c_col[MAX_COLS]
         cdef int64_t group, block, panel, t, first, last, row0, row, rest, per_group, at = -1, zero_tap = 0
         cdef int64_t per_vector = 2 if self.split else 1
         cdef int j
         cdef lk_gemm tile
         cdef int64_t tall = self.rows // self.tiles, extra = self.rows % self.tiles
-        cdef int64_t taps = 1 if self.gather else self.taps, tap, stop, i, floats, rows_end
+        cdef int64_t taps = 1 if self.gather else self.taps, tap, stop, i, ahead, rows_end
+        cdef int64_t run_bytes = self.kb * self.x_item, tap_bytes = self.depth // self.taps * self.nr * self.w_item
+        cdef int64_t panel_bytes = self.taps * tap_bytes
         cdef bint masked = self.padded and not self.gather
         cdef bint onto = epilogue != NULL and epilogue.add == y
         # contiguous pixels that are read once: the first panel prefetches those of the next tile instead of the filter
         cdef bint next_rows = (self.taps == 1 and self.blocks == 1 and not self.gather and not self.padded
-                               and self.x_stride[3] * self.g.stride[2] == 4 * self.kb)
+                               and self.x_stride[3] * self.g.stride[2] == run_bytes)
         cdef lk_epilogue f
-        cdef float limits[2]
-        cdef bint clip = clips(epilogue, y, limits, self.cols > self.g.oc)
+        cdef const void *clip = clip_of(epilogue, y, self.cols > self.g.oc)
         if epilogue != NULL:
             f = epilogue[0]
             if onto:
@@ -188,10 +193,10 @@ cdef class PixelRows(Executor):
                 self.tables(first, last, x_row, y_row, mask)
                 if self.gather:
                     self.gather_rows(x + group * self.x_group, first, last, x_row, mask, matrix)
-            tile.a = <const char *>matrix if self.gather else x + group * self.x_group
-            tile.b = w + (group * self.panels + panel) * self.depth * self.nr
+            tile.a = matrix if self.gather else x + group * self.x_group
+            tile.b = w + (group * self.panels + panel) * panel_bytes
             if bias != NULL:
-                tile.bias_col = bias + (group * self.panels + panel) * self.nr
+                tile.bias_col = bias + (group * self.panels + panel) * self.nr * self.sum_item
             tile.cols = <int>min(self.nr, self.cols - panel * self.nr)
             tile.pads = <int>min(tile.cols, max(0, panel * self.nr + tile.cols - self.g.oc))
             tile.c = tile.next_c = y
@@ -202,16 +207,16 @@ cdef class PixelRows(Executor):
             tap = 0
             while tap < taps:
                 tile.taps, tile.accumulate, tile.resume = min(self.tap_block, taps - tap), onto, tap > 0
-                tile.clip = limits if clip and tap + tile.taps == taps else NULL
+                tile.clip = clip if tap + tile.taps == taps else NULL
                 if not self.gather:
                     tile.tap = self.tap + tap
                 row = share(self.rows, self.tiles, t)
-                floats = tile.taps * (self.depth // self.taps) * self.nr
-                tile.to_prefetch_bytes = 4 * floats // (stop - t) // 64 * 64
-                tile.to_prefetch = <const char *>(tile.b + floats)
+                ahead = tile.taps * tap_bytes
+                tile.to_prefetch_bytes = ahead // (stop - t) // 64 * 64
+                tile.to_prefetch = tile.b + ahead
                 if next_rows and panel == 0 and block > 0:
-                    tile.to_prefetch_bytes = tall * 4 * self.kb
-                    tile.to_prefetch = tile.a + x_row[row - row0] + (tall + (t < extra)) * 4 * self.kb
+                    tile.to_prefetch_bytes = tall * run_bytes
+                    tile.to_prefetch = tile.a + x_row[row - row0] + (tall + (t < extra)) * run_bytes
                 for i in range(t, stop):
                     tile.rows = <int>(tall + (i < extra))
                     tile.row, tile.c_row = x_row + (row - row0), y_row + (row - row0)
@@ -220,11 +225,11 @@ cdef class PixelRows(Executor):
                     if self.prefetches and row + (PREFETCH_TILES + 1) * self.mr <= rows_end:
                         tile.next_c_row = tile.c_row + PREFETCH_TILES * self.mr
                     self.micro_kernel(&tile)
-                    if epilogue != NULL and not clip and tap + tile.taps == taps:
+                    if epilogue != NULL and clip == NULL and tap + tile.taps == taps:
                         self.epilogue_tile(&f, &tile, group, panel * self.nr)
                     row += tile.rows
                     tile.to_prefetch += tile.to_prefetch_bytes
-                tile.b += tile.taps * (self.depth // self.taps) * self.nr
+                tile.b += ahead
                 tap += tile.taps
             task += stop - t
 
@@ -260,7 +265,7 @@ cdef class PixelRows(Executor):
             end = share(self.rows, self.tiles, first)
             bit, whole = 1, 0
             if self.padded:
-                memset(mask, 0, 4 * self.taps)
+                memset(mask, 0, sizeof(uint32_t) * self.taps)
             while row < end:
                 if turned:
                     x_at, y_at = p[0] * self.x_stride[0], p[0] * self.y_stride[0]
@@ -312,25 +317,26 @@ cdef class PixelRows(Executor):
             mask += self.taps
 
     cdef void gather_rows(self, const char *x, int64_t first, int64_t last, int64_t *x_row,
-                          const uint32_t *mask, float *matrix) noexcept nogil:
+                          const uint32_t *mask, char *matrix) noexcept nogil:
         """Copy what the pixels of tiles [first, last) read into rows of `matrix`, and point x_row there."""
         cdef int64_t row0 = share(self.rows, self.tiles, first), row = row0, t, tap, q, run, end, at
         cdef const char *src
-        cdef float *dst = matrix
+        cdef char *dst = matrix
+        cdef int64_t tap_bytes = self.depth // self.taps * self.x_item
         cdef int bit
         for t in range(first, last):
             end, bit = share(self.rows, self.tiles, t + 1), 0
             while row < end:
-                at = <char *>dst - <char *>matrix
+                at = dst - matrix
                 for tap in range(self.taps):
                     if self.padded and not mask[tap] >> bit & 1:
-                        memset(dst, 0, 4 * (self.depth // self.taps))
-                        dst += self.depth // self.taps
+                        memset(dst, 0, tap_bytes)
+                        dst += tap_bytes
                         continue
                     src = x + x_row[row - row0] + self.tap[tap]
                     for q in range(self.blocks):
-                        run = self.kb if q + 1 < self.blocks else self.kb_last
-                        memcpy(dst, src + q * self.block_stride, 4 * run)
+                        run = (self.kb if q + 1 < self.blocks else self.kb_last) * self.x_item
+                        memcpy(dst, src + q * self.block_stride, run)
                         dst += run
                 x_row[row - row0] = at
                 row += 1

@@ -2,7 +2,7 @@
 
     y[o, j] = bias[o] + sum over taps t, channels c of w[o, t, c] * x[c, j + t]
 
-The padded input holds its zeros, so for each tap a row of output pixels reads a contiguous row of floats: a panel of B
+The padded input holds its zeros, so for each tap a row of output pixels reads a contiguous row of them: a panel of B
 whose rows are a plane or a row apart. A task is some rows of a group: what they read stays in L2. It is written tile by
 tile of output channels, row after row. To write all channels of a few pixels first would be several times slower: that
 is as many cache lines, each a plane apart.
@@ -35,7 +35,7 @@ cdef class Planes(Executor):
     by_channel : bool
         Sums go through channels, and for each channel through the taps; requires `folds`.
 
-    The packed filter is [groups][output channels][taps][input channels] floats (as summed), the bias [groups][output
+    The packed filter is [groups][output channels][taps][input channels] (as summed), the bias [groups][output
     channels].
     """
 
@@ -45,7 +45,7 @@ cdef class Planes(Executor):
     cdef bint folds
     cdef bint prefetches             # the output is prefetched for writing
     cdef int64_t *tap                # offset of each tap in the filter, bytes
-    cdef int64_t *at                 # offset of what each tap reads, floats; if folded, of each channel of each tap
+    cdef int64_t *at                 # offset of what each tap reads, elements; if folded, of each channel of each tap
 
     def __init__(self, nest, int64_t ic, bint folds, bint by_channel):
         Executor.__init__(self, nest)
@@ -66,7 +66,7 @@ cdef class Planes(Executor):
         if self.total < 4 * self.threads:
             self.chunks = max(self.chunks, min(g.out[1], 4 * self.threads))
         self.total *= self.chunks
-        self.prefetches = 4 * g.n * g.groups * g.oc * g.out[0] * g.out[1] * g.out[2] > PREFETCH_FROM_BYTES
+        self.prefetches = self.y_item * g.n * g.groups * g.oc * g.out[0] * g.out[1] * g.out[2] > PREFETCH_FROM_BYTES
         self.tap = <int64_t *>calloc(max(1, self.taps), sizeof(int64_t))
         self.at = <int64_t *>calloc(max(1, self.taps * each), sizeof(int64_t))
         if self.tap == NULL or self.at == NULL:
@@ -74,11 +74,11 @@ cdef class Planes(Executor):
         for a in range(g.kernel[0]):
             for b in range(g.kernel[1]):
                 for c in range(g.kernel[2]):
-                    self.tap[t] = 4 * t * ic
-                    from_ = (a * g.dilation[0] * self.x_stride[2] + b * g.dilation[1] * self.x_stride[3]) // 4
+                    self.tap[t] = t * ic * self.w_item
+                    from_ = (a * g.dilation[0] * self.x_stride[2] + b * g.dilation[1] * self.x_stride[3]) // self.x_item
                     for i in range(each):
                         k = i * self.taps + t if by_channel else t * each + i
-                        self.at[k] = from_ + c * g.dilation[2] + i * self.x_stride[1] // 4
+                        self.at[k] = from_ + c * g.dilation[2] + i * self.x_stride[1] // self.x_item
                     t += 1
 
     def __dealloc__(self):
@@ -90,27 +90,28 @@ cdef class Planes(Executor):
             return NOTHING
         g = self.g
         channels = 1 if self.folds else self.ic  # for each entry of `at`
-        at = [4 * self.at[i] for i in range(self.taps * self.ic // max(1, channels))] or [0]
+        at = [self.x_item * self.at[i] for i in range(self.taps * self.ic // max(1, channels))] or [0]
         reads = [(0, g.n - 1, self.x_stride[0]), (0, g.groups - 1, self.ic * self.x_stride[1]),
                  (0, channels - 1, self.x_stride[1]), (0, g.out[0] - 1, g.stride[0] * self.x_stride[2]),
                  (0, g.out[1] - 1, g.stride[1] * self.x_stride[3]), (min(at), max(at), 1)]
         writes = [(0, g.n - 1, self.y_stride[0]), (0, g.groups * g.oc - 1, self.y_stride[1]),
                   (0, g.out[0] - 1, self.y_stride[2]), (0, g.out[1] - 1, self.y_stride[3])]
-        filters = 4 * g.groups * g.oc
-        source = ((reads, 4 * self.vectors * self.lanes),) if self.ic else ()
-        return Footprint(source, ((writes, 4 * g.out[2]),), filters * self.depth, filters)
+        filters = g.groups * g.oc
+        source = ((reads, self.x_item * self.vectors * self.lanes),) if self.ic else ()
+        return Footprint(source, ((writes, self.y_item * g.out[2]),), self.w_item * filters * self.depth,
+                         self.sum_item * filters)
 
-    cdef void part(self, const char *x, const float *w, const float *bias, const lk_epilogue *epilogue, char *y,
+    cdef void part(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
                    char *workspace, int64_t task, int64_t end) noexcept nogil:
         cdef const Geometry *g = &self.g
-        cdef int64_t p, rest, high, deep, group, image, chunk, first, t, o
+        cdef int64_t p, rest, high, deep, group, image, chunk, first, t, o, filter_step = self.depth * self.w_item
         cdef const char *from_
         cdef char *to
         cdef ChannelRows rows
         cdef lk_gemm *tile = &rows.tile
-        self.channel_rows(&rows, epilogue, y, 4 * self.depth, self.y_stride[1])
+        self.channel_rows(&rows, epilogue, y, filter_step, self.y_stride[1])
         tile.tap, tile.taps, tile.kb, tile.kb_last = self.tap, self.taps, self.ic, self.ic
-        tile.ldb = self.x_stride[1] // 4
+        tile.ldb = self.x_stride[1] // self.x_item
         tile.b_tap = self.at
         if self.folds:
             tile.taps, tile.kb, tile.kb_last = 1, self.depth, self.depth
@@ -127,16 +128,16 @@ cdef class Planes(Executor):
                 o = share(g.oc, self.tiles, t)
                 tile.rows = <int>(share(g.oc, self.tiles, t + 1) - o)
                 o += group * g.oc
-                tile.a = <const char *>(w + o * self.depth)
+                tile.a = w + o * filter_step
                 if bias != NULL:
-                    tile.bias_row = bias + o
+                    tile.bias_row = bias + o * self.sum_item
                 to = y + image * self.y_stride[0] + o * self.y_stride[1] + deep * self.y_stride[2]
                 for high in range(share(g.out[1], self.chunks, chunk), share(g.out[1], self.chunks, chunk + 1)):
                     for p in range(self.panels):
                         first = share(self.vectors, self.panels, p) * self.lanes
                         tile.cols = <int>(min(share(self.vectors, self.panels, p + 1) * self.lanes, g.out[2]) - first)
-                        tile.b = <const float *>(from_ + high * g.stride[1] * self.x_stride[3] + 4 * first)
-                        tile.c = to + high * self.y_stride[3] + 4 * first
-                        tile.next_c = tile.c + 4 * PREFETCH_TILES * self.nr
+                        tile.b = from_ + high * g.stride[1] * self.x_stride[3] + first * self.x_item
+                        tile.c = to + high * self.y_stride[3] + first * self.y_item
+                        tile.next_c = tile.c + PREFETCH_TILES * self.nr * self.y_item
                         self.channel_tile(&rows, y, o)
             task += 1

@@ -6,19 +6,19 @@ cdef extern from "kernels.h" nogil:
         const int64_t *row
         const int64_t *tap
         const uint32_t *mask
-        const float *zero
+        const void *zero
         int64_t taps, blocks, block_stride, kb, kb_last
-        const float *b
+        const char *b
         int64_t ldb
         const int64_t *b_tap
         const int64_t *b_row
-        const float *bias_col
-        const float *bias_row
+        const void *bias_col
+        const void *bias_row
         char *c
         const int64_t *c_row
         const int64_t *c_col
         int c_split, accumulate, resume, positive, rows, cols, pads
-        const float *clip
+        const void *clip
         const char *to_prefetch
         int64_t to_prefetch_bytes
         const char *next_c
@@ -36,9 +36,9 @@ cdef extern from "kernels.h" nogil:
         const int64_t *tap
         const uint32_t *inside
         const uint32_t *square
-        const float *clip
-        const float *w
-        const float *bias
+        const void *clip
+        const void *w
+        const void *bias
         char *y
         int64_t y_row, y_col, y_vector
         const lk_depthwise_tile *tile
@@ -59,12 +59,12 @@ cdef extern from "kernels.h" nogil:
     ctypedef struct lk_strips:
         const char *x
         int64_t x_row, x_col
-        const float *w
-        const float *bias
+        const void *w
+        const void *bias
         char *y
         int64_t y_row, y_col, rows, top, bottom, vectors
         int cols, step, left, right, positive
-        const float *clip
+        const void *clip
     ctypedef void (*lk_strips_fn)(const lk_strips *) noexcept nogil
 
     enum:
@@ -74,9 +74,8 @@ cdef extern from "kernels.h" nogil:
         const char *add
         const int64_t *row
         int64_t rows, count
-        int activation
-        float lo, hi
-        const float *slope
+        int activation, keeps_zero
+        const char *numbers
         int slope_row, slope_col
     ctypedef void (*lk_epilogue_fn)(const lk_epilogue *) noexcept nogil
 
@@ -125,29 +124,29 @@ cdef extern from "kernels.h" nogil:
         int64_t row, col
         int row0, row1, col0, col1
         int64_t channels, block, block_stride
-        float *v
+        void *v
         int64_t v_stride
-        const float *k
+        const void *k
     ctypedef void (*lk_winograd_in_fn)(const lk_winograd_in *) noexcept nogil
 
     ctypedef struct lk_winograd_out:
-        const float *m
+        const void *m
         int64_t m_stride
         char *dst
         int64_t row, col
         int rows, cols
         int64_t channels, block, block_stride
-        const float *bias
-        const float *k
+        const void *bias
+        const void *k
     ctypedef void (*lk_winograd_out_fn)(const lk_winograd_out *) noexcept nogil
 
     ctypedef struct lk_winograd_filter:
-        const float *w
+        const void *w
         int64_t w_stride
         int count, width, nh, nw, rh, rw
         const double *gh
         const double *gw
-        float *u
+        void *u
         int64_t u_stride
     ctypedef void (*lk_winograd_filter_fn)(const lk_winograd_filter *) noexcept nogil
 
@@ -185,6 +184,13 @@ cdef extern from "kernels.h" nogil:
         int lanes, mr, nr
         void (*fn)() noexcept nogil
 
+    ctypedef struct lk_types:
+        const char *name
+        int src, filter, sum, dst
+    const lk_types *lk_all_types()
+    const char *lk_element_name(int element)
+    int lk_element_bytes(int element)
+
     const lk_kernel *const *lk_all_kernels()
     const char *lk_isa_name(int isa)
     const char *lk_family_name(int family)
@@ -193,3 +199,5 @@ cdef extern from "kernels.h" nogil:
 cdef const lk_kernel *row_named(str name) except NULL
 cdef const lk_kernel *best_row(int family, str types) except NULL
 cdef const lk_kernel *row_of(int family, str types, int isa) except NULL
+cdef const lk_types *types_of(const lk_kernel *row) except NULL
+cdef int element_bytes(int element) noexcept

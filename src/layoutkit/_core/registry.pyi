@@ -1,6 +1,7 @@
 from typing import NamedTuple
 
 FAMILIES: tuple[str, ...]
+TYPES: dict[str, tuple[str, str, str, str]]
 
 class Kernel(NamedTuple):
     name: str

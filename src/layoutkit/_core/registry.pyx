@@ -10,6 +10,7 @@ import os
 from typing import NamedTuple
 
 FAMILIES = tuple(lk_family_name(i).decode() for i in range(LK_FAMILY_COUNT))
+TYPES = {}  # of rows that convolve: name -> names of the elements of source, filter, sums and destination
 
 
 class Kernel(NamedTuple):
@@ -139,6 +140,28 @@ cdef const lk_kernel *row_of(int family, str types, int isa) except NULL:
     return row
 
 
+cdef const lk_types *types_of(const lk_kernel *row) except NULL:
+    """The elements of a row that convolves."""
+    cdef const lk_types *found = lk_all_types()
+    while found.name != NULL:
+        if strcmp(found.name, row.types) == 0:
+            return found
+        found += 1
+    raise ValueError(f"kernel {row.name.decode()!r} is for {row.types.decode()}, not for {', '.join(TYPES)}")
+
+
+cdef int element_bytes(int element) noexcept:
+    return lk_element_bytes(element)
+
+
+cdef _take_types():
+    cdef const lk_types *found = lk_all_types()
+    while found.name != NULL:
+        elements = found.src, found.filter, found.sum, found.dst
+        TYPES[found.name.decode()] = tuple([lk_element_name(e).decode() for e in elements])
+        found += 1
+
+
 def _choose():
     wanted = os.environ.get("LAYOUTKIT_ISA")
     kernels()
@@ -147,4 +170,5 @@ def _choose():
     use_isa(wanted or isas()[-1])
 
 
+_take_types()
 _choose()

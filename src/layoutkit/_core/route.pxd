@@ -17,9 +17,9 @@ cdef class Route:
     cdef int64_t chunks             # of the loop nest, between which a call checks for signals
     cdef bint whole                 # a call is too short for that
     cdef readonly int64_t workspace  # bytes of scratch memory that a call needs
-    cdef void run(self, const char *x, const float *w, const float *bias, const lk_epilogue *epilogue, char *y,
+    cdef void run(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
                   char *at) noexcept nogil
     cdef copied(self, x, w, bias, y, epilogue, add, workspace)
-    cdef int call(self, const char *x, const float *w, const float *bias, const lk_epilogue *epilogue, char *y,
+    cdef int call(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
                   char *at) except -1
     cdef void zeros(self, char *at) noexcept nogil

@@ -9,9 +9,7 @@ from .reorder import Program
 ACTIVATIONS: dict[str, int]
 
 class Epilogue:
-    def __init__(
-        self, name: str | None = None, lo: float = 0, hi: float = 0, slope: np.ndarray | None = None
-    ) -> None: ...
+    def __init__(self, name: str | None = None, numbers: np.ndarray | None = None) -> None: ...
 
 class Route:
     start: int
@@ -26,4 +24,4 @@ class Route:
     ) -> None: ...  # fmt: skip
     def needs(self, y: np.ndarray, add: np.ndarray | None = None) -> int: ...
 
-def epilogue_pixels(epilogue: Epilogue, y: np.ndarray, add: np.ndarray | None = None) -> None: ...
+def epilogue_pixels(types: str, epilogue: Epilogue, y: np.ndarray, add: np.ndarray | None = None) -> None: ...

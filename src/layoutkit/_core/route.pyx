@@ -3,15 +3,15 @@
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t
 from libc.string cimport memset
-from numpy cimport NPY_FLOAT32, PyArray_DATA, PyArray_TYPE, import_array, ndarray
+from numpy cimport PyArray_DATA, import_array, ndarray
 
 from numpy import empty, uint8
 from numpy import ndarray as new_array
 
 from .executor cimport Executor, aligned
 from .registry cimport (
-    LK_CLIP, LK_EPILOGUE, LK_GELU, LK_GELU_TANH, LK_HARDSWISH, LK_IDENTITY, LK_PRELU, LK_SILU, best_row, lk_epilogue,
-    lk_epilogue_fn,
+    LK_CLIP, LK_EPILOGUE, LK_GELU, LK_GELU_TANH, LK_HARDSWISH, LK_IDENTITY, LK_PRELU, LK_SILU, best_row,
+    element_bytes, lk_epilogue, lk_epilogue_fn, lk_kernel, lk_types, types_of,
 )
 from .pace cimport Pace, done, pace_of
 from .reorder cimport Program
@@ -29,26 +29,38 @@ ACTIVATIONS = {
 
 
 cdef class Epilogue:
-    """The epilogue: an activation, `lo` and `hi` of a clip, the slopes of a prelu (one, or one per channel)."""
+    """The epilogue: an activation, and its numbers, of the type of the sums.
+
+    They are the two limits of a clip, or the slopes of a prelu (one, or one per channel).
+    """
 
     cdef lk_epilogue f
-    cdef ndarray slope
+    cdef ndarray numbers
 
-    def __init__(self, name=None, float lo=0, float hi=0, ndarray slope=None):
-        self.f.activation, self.f.lo, self.f.hi, self.slope = ACTIVATIONS[name], lo, hi, slope
-        self.f.add = NULL
-        self.f.slope, self.f.slope_row, self.f.slope_col = NULL, 0, 0
-        if slope is not None:
-            self.f.slope, self.f.slope_col = <const float *>PyArray_DATA(slope), slope.size > 1
+    def __init__(self, name=None, ndarray numbers=None):
+        self.f.activation, self.f.keeps_zero, self.numbers = ACTIVATIONS[name], False, numbers
+        self.f.add = self.f.numbers = NULL
+        self.f.slope_row = self.f.slope_col = 0
+        if name in ("clip", "prelu"):
+            if numbers is None:
+                raise TypeError(f"epilogue: {name} without its numbers")
+            self.f.numbers = <const char *>PyArray_DATA(numbers)
+        if name == "clip":
+            self.f.keeps_zero = numbers[0] <= 0 <= numbers[1]
+        elif name == "prelu":
+            self.f.slope_col = numbers.size > 1
 
 
-def epilogue_pixels(Epilogue epilogue not None, ndarray y, ndarray add=None):
-    """y = epilogue(y + add) on pixels of shape (count, channels), both contiguous; `add` may be None."""
-    if PyArray_TYPE(y) != NPY_FLOAT32 or add is not None and PyArray_TYPE(add) != NPY_FLOAT32:
-        raise TypeError(f"epilogue: expected float32, got {y.dtype} and {None if add is None else add.dtype}")
+def epilogue_pixels(str types, Epilogue epilogue not None, ndarray y, ndarray add=None):
+    """y = epilogue(y + add) by the row of `types`, on pixels of shape (count, channels), both contiguous; `add` may be
+    None."""
     cdef lk_epilogue f = epilogue.f
-    cdef lk_epilogue_fn fn = <lk_epilogue_fn>best_row(LK_EPILOGUE, "f32").fn
-    cdef int64_t i, start = 0, row = 4 * y.shape[1]
+    cdef const lk_kernel *kernel = best_row(LK_EPILOGUE, types)
+    cdef lk_epilogue_fn fn = <lk_epilogue_fn>kernel.fn
+    cdef int64_t i, start = 0, row = y.itemsize * y.shape[1]
+    cdef const lk_types *found = types_of(kernel)
+    if y.itemsize != element_bytes(found.dst) or add is not None and add.itemsize != element_bytes(found.sum):
+        raise TypeError(f"epilogue: expected {types}, got {y.dtype} and {None if add is None else add.dtype}")
     cdef char *at = <char *>PyArray_DATA(y)
     f.add = NULL if add is None else <const char *>PyArray_DATA(add)
     f.row, f.rows, f.count = &start, 1, y.shape[1]
@@ -74,11 +86,11 @@ cdef ndarray like(y, char *memory):
     return copied
 
 
-cdef ndarray at_whole_floats(a):
-    """A copy of `a` with the same strides whose first element is aligned to a float."""
+cdef ndarray at_whole_elements(a):
+    """A copy of `a` with the same strides whose first element is aligned to its size."""
     first, size = span_of(a)
-    memory = empty(size + sizeof(float), uint8)
-    shift = -(first + <size_t>PyArray_DATA(<ndarray>memory)) % sizeof(float)
+    memory = empty(size + a.itemsize, uint8)
+    shift = -(first + <size_t>PyArray_DATA(<ndarray>memory)) % a.itemsize
     copied = new_array(a.shape, a.dtype, memory, shift + first, a.strides)
     copied[...] = a
     return copied
@@ -136,16 +148,16 @@ cdef class Route:
         """Convolve `x` into `y` with a filter and bias packed for this route; y = epilogue(convolution + add).
 
         `add` has the strides of `y`, and may be `y`. With a `workspace` of at least needs(y, add) bytes nothing is
-        allocated, except copies of the arrays if one of them is not aligned to a float.
+        allocated, except copies of the arrays if one of them is not aligned to its elements.
         """
-        if (<size_t>PyArray_DATA(x) | <size_t>PyArray_DATA(y)
-                | (<size_t>PyArray_DATA(add) if add is not None else 0)) & (sizeof(float) - 1):
+        cdef size_t written = <size_t>PyArray_DATA(y) | (<size_t>PyArray_DATA(add) if add is not None else 0)
+        if <size_t>PyArray_DATA(x) & (self.executor.x_item - 1) or written & (self.executor.y_item - 1):
             self.copied(x, w, bias, y, epilogue, add, workspace)
             return
         cdef ndarray scratch = workspace
         cdef const char *px = <const char *>PyArray_DATA(x)
-        cdef const float *pw = <const float *>PyArray_DATA(w)
-        cdef const float *pb = NULL
+        cdef const char *pw = <const char *>PyArray_DATA(w)
+        cdef const char *pb = NULL
         cdef char *py = <char *>PyArray_DATA(y)
         cdef char *at
         cdef lk_epilogue f
@@ -161,7 +173,7 @@ cdef class Route:
                 f.add = <const char *>PyArray_DATA(add)
                 onto = f.add == py and self.residual is None and not self.executor.accumulates
         if bias is not None:
-            pb = <const float *>PyArray_DATA(<ndarray?>bias)
+            pb = <const char *>PyArray_DATA(<ndarray?>bias)
         if workspace is None:
             scratch = self.pool.lend(self.workspace + 64)
         at = <char *>aligned(<int64_t>PyArray_DATA(scratch))
@@ -189,14 +201,14 @@ cdef class Route:
                 self.pool.take_back(other)
 
     cdef copied(self, x, w, bias, y, epilogue, add, workspace):
-        """As a call, on aligned copies of arrays that are not aligned to a float."""
-        made = at_whole_floats(y)
+        """As a call, on aligned copies of the arrays, one of which is not aligned to its elements."""
+        made = at_whole_elements(y)
         if add is not None:
-            add = made if add is y else at_whole_floats(add)
-        self(at_whole_floats(x), w, bias, made, epilogue, add, workspace)
+            add = made if add is y else at_whole_elements(add)
+        self(at_whole_elements(x), w, bias, made, epilogue, add, workspace)
         y[...] = made
 
-    cdef void run(self, const char *x, const float *w, const float *bias, const lk_epilogue *epilogue, char *y,
+    cdef void run(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
                   char *at) noexcept nogil:
         cdef char *work = at + self.x_bytes + self.y_bytes
         cdef char *inner = y
@@ -212,7 +224,7 @@ cdef class Route:
         if self.after is not None:
             self.after.run(inner, y, threads)
 
-    cdef int call(self, const char *x, const float *w, const float *bias, const lk_epilogue *epilogue, char *y,
+    cdef int call(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
                   char *at) except -1:
         """As `run`, with the GIL held: signals are checked for between chunks."""
         cdef char *inner = y if self.after is None else at + self.x_bytes

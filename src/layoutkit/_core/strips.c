@@ -1,4 +1,4 @@
-/* strips_3x<columns>_f32: 3x3 depthwise, stride 1 or 2, down a strip of columns; see lk_strips in kernels.h.
+/* strips_3x<columns>_<type>: 3x3 depthwise, stride 1 or 2, down a strip of columns; see lk_strips in kernels.h.
  *
  *   y[o][j] = bias + sum_a sum_b x[step*o + a][step*j + b] * w[a][b]        vectors of channels
  *
@@ -43,9 +43,9 @@ LK_INLINE void add_row(vf *first, vf *second, vf *last, const vf (*w)[3], const 
     }
 }
 
-LK_INLINE void begin(vf *acc, const float *bias, const int cols)
+LK_INLINE void begin(vf *acc, const vf *bias, const int cols)
 {
-    const vf v = bias ? *(const vf *)bias : (vf){};
+    const vf v = bias ? *bias : (vf){};
 #pragma GCC unroll 8
     for (int j = 0; j < cols; j++)
         acc[j] = v;
@@ -60,7 +60,7 @@ LK_INLINE void end(const lk_strips *s, char *y, vf *acc, const int cols)
     if (s->clip)
 #pragma GCC unroll 8
         for (int j = 0; j < cols; j++)
-            acc[j] = between(acc[j], s->clip[0], s->clip[1]);
+            acc[j] = between_limits(acc[j], s->clip);
 #pragma GCC unroll 8
     for (int j = 0; j < cols; j++, y += s->y_col)
         *(vf *)y = acc[j];
@@ -126,12 +126,12 @@ LK_INLINE void strip(const lk_strips *s, const int64_t v, const int cols, const 
     vf w[3][3], acc[3][MAX_COLS] = {};
     const char *x = s->x + v * LK_VB;
     char *y = s->y + v * LK_VB;
-    const float *const bias = s->bias ? s->bias + v * LK_LANES : NULL;
+    const vf *const bias = s->bias ? (const vf *)s->bias + v : NULL;
     const int64_t rows = (s->rows - 1) * step + 3;
     int64_t i = 0;
 #pragma GCC unroll 16
     for (int b = 0; b < 9; b++) {
-        w[b / 3][b % 3] = *(const vf *)(s->w + (9 * v + b) * LK_LANES);
+        w[b / 3][b % 3] = ((const vf *)s->w)[9 * v + b];
         LK_PIN(w[b / 3][b % 3]); /* in registers, not read again for every row */
     }
     if (step == 1)
@@ -176,16 +176,16 @@ LK_INLINE void run(const lk_strips *s)
 }
 
 #if LK_VB == 64
-void LK_NAME(strips_3x7_f32)(const lk_strips *s) { run(s); }
+void LK_NAME(LK_TYPED(strips_3x7))(const lk_strips *s) { run(s); }
 #else
-void LK_NAME(strips_3x2_f32)(const lk_strips *s) { run(s); }
+void LK_NAME(LK_TYPED(strips_3x2))(const lk_strips *s) { run(s); }
 #endif
 
-const lk_kernel LK_NAME(lk_rows_strips)[] = {
+const lk_kernel LK_ROWS(strips)[] = {
 #if LK_VB == 64
-    LK_ROW(LK_STRIPS, strips_3x7_f32, "f32", LK_LANES, 3, 7),
+    LK_ROW(LK_STRIPS, LK_TYPED(strips_3x7), LK_STR(LK_REAL), LK_LANES, 3, 7),
 #else
-    LK_ROW(LK_STRIPS, strips_3x2_f32, "f32", LK_LANES, 3, 2),
+    LK_ROW(LK_STRIPS, LK_TYPED(strips_3x2), LK_STR(LK_REAL), LK_LANES, 3, 2),
 #endif
     LK_LAST_ROW,
 };

@@ -9,7 +9,7 @@ from libc.stdlib cimport calloc, free
 
 from .executor import NOTHING, Footprint
 
-from .executor cimport Executor, Geometry, ceil_div, clips, share
+from .executor cimport Executor, Geometry, ceil_div, clip_of, share
 from .registry cimport lk_epilogue, lk_strips, lk_strips_fn
 
 
@@ -26,7 +26,7 @@ cdef class Strips(Executor):
     chunks : int
         The number of parts into which the rows are cut.
 
-    The packed filter is [vectors of channels][3][3][lanes] floats, the bias [vectors][lanes].
+    The packed filter is [vectors of channels][3][3][lanes], the bias [vectors][lanes].
     """
 
     cdef int64_t x_stride[4]
@@ -62,15 +62,16 @@ cdef class Strips(Executor):
         reads = [(0, g.n - 1, self.x_stride[0]), (*rows, self.x_stride[2]), (*columns, self.x_stride[3])]
         writes = [(0, g.n - 1, self.y_stride[0]), (0, g.out[1] - 1, self.y_stride[2]),
                   (0, g.out[2] - 1, self.y_stride[3])]
-        run = 4 * (self.channels - last * self.run_channels)
-        source = [([*reads, (last, last, self.x_stride[1])], run)]
-        destination = [([*writes, (last, last, self.y_stride[1])], run)]
+        run = self.channels - last * self.run_channels
+        source = [([*reads, (last, last, self.x_stride[1])], self.x_item * run)]
+        destination = [([*writes, (last, last, self.y_stride[1])], self.y_item * run)]
         if last:
-            source.append(([*reads, (0, last - 1, self.x_stride[1])], 4 * self.run_channels))
-            destination.append(([*writes, (0, last - 1, self.y_stride[1])], 4 * self.run_channels))
-        return Footprint(tuple(source), tuple(destination), 36 * self.channels, 4 * self.channels)
+            source.append(([*reads, (0, last - 1, self.x_stride[1])], self.x_item * self.run_channels))
+            destination.append(([*writes, (0, last - 1, self.y_stride[1])], self.y_item * self.run_channels))
+        return Footprint(tuple(source), tuple(destination), 9 * self.w_item * self.channels,
+                         self.sum_item * self.channels)
 
-    cdef void part(self, const char *x, const float *w, const float *bias, const lk_epilogue *epilogue, char *y,
+    cdef void part(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
                    char *workspace, int64_t task, int64_t end) noexcept nogil:
         cdef const Geometry *g = &self.g
         cdef lk_strips_fn fn = <lk_strips_fn>self.micro_kernel
@@ -78,10 +79,9 @@ cdef class Strips(Executor):
         cdef int64_t n, run, chunk, rest, i, first, row, count
         cdef const char *from_
         cdef char *to
-        cdef float limits[2]
-        cdef bint clip = clips(epilogue, NULL, limits, False)
+        cdef const void *clip = clip_of(epilogue, NULL, False)
         s.x_row, s.x_col, s.y_row, s.y_col = self.x_stride[2], self.x_stride[3], self.y_stride[2], self.y_stride[3]
-        s.clip, s.bias, s.step, s.positive = limits if clip else NULL, NULL, <int>g.stride[2], self.positive
+        s.clip, s.bias, s.step, s.positive = clip, NULL, <int>g.stride[2], self.positive
         while task < end:
             chunk, rest = task % self.chunks, task // self.chunks
             run, n = rest % self.runs, rest // self.runs
@@ -100,12 +100,12 @@ cdef class Strips(Executor):
                 s.right = (first + s.cols - 1) * g.stride[2] + 2 - g.before[2] >= g.size[2]
                 s.x = from_ + (first * g.stride[2] - g.before[2]) * s.x_col
                 s.y = to + first * s.y_col
-                s.w = w + run * self.run_channels * 9
+                s.w = w + run * self.run_channels * 9 * self.w_item
                 if bias != NULL:
-                    s.bias = bias + run * self.run_channels
+                    s.bias = bias + run * self.run_channels * self.sum_item
                 s.vectors = count // self.lanes
                 fn(&s)
-            if epilogue != NULL and not clip:
+            if epilogue != NULL and clip == NULL:
                 for i in range(s.rows):
                     self.epilogue_rows(epilogue, y, to - y + i * s.y_row, self.pixel, g.out[2],
                                        run * self.run_channels, count)

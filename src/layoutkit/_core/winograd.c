@@ -151,7 +151,7 @@ LK_INLINE void in_channels(const lk_winograd_in *g, const int nh, const int nw, 
     vf k[MAX_K];
     splats(k, g->k, nw);
     const int64_t channels = g->channels, block = g->block, gap = g->block_stride;
-    float *v = g->v;
+    float *v = (float *)g->v;
     if (block >= channels) {
         int64_t c = 0;
         for (; c <= channels - LK_LANES; c += LK_LANES)
@@ -221,8 +221,8 @@ LK_INLINE void out(const lk_winograd_out *g, const int nh, const int nw)
     vf k[MAX_K];
     splats(k, g->k, nw);
     const int64_t channels = g->channels, block = g->block, gap = g->block_stride;
-    const float *m = g->m;
-#define BIAS(c) g->bias ? *(const vf *)(g->bias + (c)) : (vf){}
+    const float *m = (const float *)g->m;
+#define BIAS(c) g->bias ? *(const vf *)((const float *)g->bias + (c)) : (vf){}
     if (block >= channels) {
         int64_t c = 0;
         for (; c <= channels - LK_LANES; c += LK_LANES)
@@ -247,7 +247,7 @@ LK_INLINE void out(const lk_winograd_out *g, const int nh, const int nw)
             char *hi = c + block < channels ? dst + gap : NULL;
             vf bias = {};
             if (g->bias)
-                memcpy(&bias, g->bias + c, hi ? LK_VB : LK_VB / 2);
+                memcpy(&bias, (const float *)g->bias + c, hi ? LK_VB : LK_VB / 2);
             out_vector(g, m + c, bias, dst, hi, k, nh, nw, SPLIT);
         }
     }
@@ -262,7 +262,7 @@ void LK_NAME(winograd_filter_f32)(const lk_winograd_filter *g)
         for (int a = 0; a < g->rh * g->rw; a++) {
             w[a] = (vd){};
             for (int i = 0; i < LANES && o + i < g->count; i++)
-                w[a][i] = g->w[(o + i) * g->w_stride + a];
+                w[a][i] = ((const float *)g->w)[(o + i) * g->w_stride + a];
         }
         for (int i = 0; i < g->nh; i++)
             for (int b = 0; b < g->rw; b++) {
@@ -275,7 +275,7 @@ void LK_NAME(winograd_filter_f32)(const lk_winograd_filter *g)
                 vd x = {};
                 for (int b = 0; b < g->rw; b++)
                     x += g->gw[j * g->rw + b] * t[i * g->rw + b];
-                *(hf *)(g->u + (i * g->nw + j) * g->u_stride + o) = __builtin_convertvector(x, hf);
+                *(hf *)((float *)g->u + (i * g->nw + j) * g->u_stride + o) = __builtin_convertvector(x, hf);
             }
     }
 }

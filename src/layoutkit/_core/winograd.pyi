@@ -1,5 +1,4 @@
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -9,9 +8,9 @@ RUN: int
 
 class Winograd(Executor):
     def __init__(
-        self, nest: LoopNest, transforms: Sequence[str], table: Any, ic: int, x_channels: Sequence[int],
+        self, nest: LoopNest, transforms: Sequence[str], table: np.ndarray, ic: int, x_channels: Sequence[int],
         y_channels: Sequence[int], groups: int, blocks: int,
     ) -> None: ...  # fmt: skip
 
 def extent(w: np.ndarray) -> tuple[float, float]: ...
-def pack(w: np.ndarray, gh: np.ndarray, gw: np.ndarray, u: np.ndarray) -> None: ...
+def pack(types: str, w: np.ndarray, gh: np.ndarray, gw: np.ndarray, u: np.ndarray) -> None: ...

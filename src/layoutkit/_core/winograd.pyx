@@ -13,6 +13,7 @@ Threads take equal shares of the tasks. A group that is shared by several thread
 """
 
 from libc.stdint cimport int64_t
+from numpy cimport PyArray_DATA, import_array, ndarray
 
 from math import lcm
 
@@ -25,13 +26,14 @@ from .registry cimport (
     row_named,
 )
 
+import_array()
+
 cdef enum:
     MAX_ROWS = 32
     MAX_VECTORS = 16        # of a row of the register tile
-    MAX_TABLE_FLOATS = 32
     MAX_RUN_CHANNELS = 128  # summed in a register before the sum is added to M: rounding errors grow with it
     MAX_TILE_PIXELS = 64    # of the output in a tile
-    SKEW_FLOATS = 16        # between rows and between products, which would share sets of the cache otherwise
+    SKEW_BYTES = 64         # between rows and between products, which would share sets of the cache otherwise
 
 RUN = MAX_RUN_CHANNELS  # winograd.py counts roundings with it
 
@@ -56,12 +58,12 @@ cdef class Winograd(Executor):
         Strides (n, d, h, w) of an image and a pixel; a gemm row. Kernel (any, 3, 3), or (any, 1, 3) for 1 x m tiles.
     transforms : (str, str)
         Names of the winograd_in and winograd_out rows.
-    table : sequence of float
-        The constants of the transforms, see kernels.h.
+    table : ndarray
+        The constants of the transforms, of the type of the sums, see kernels.h.
     x_channels : (count, block, block_stride, group_stride)
-        Channels of a group, pads included, in runs of `block` floats.
+        Channels of a group, pads included, in runs of `block` elements.
     y_channels : (count, block, block_stride)
-        Output channels of a group, pads included, in runs of `block` floats.
+        Output channels of a group, pads included, in runs of `block` elements.
     groups, blocks : int
         The number of groups into which tiles are cut, and of blocks into which output channels are.
 
@@ -70,7 +72,8 @@ cdef class Winograd(Executor):
 
     cdef lk_winograd_in_fn transform_in
     cdef lk_winograd_out_fn transform_out
-    cdef float table[MAX_TABLE_FLOATS]
+    cdef ndarray table
+    cdef const void *k              # its numbers
     cdef int64_t x_stride[4]
     cdef int64_t y_stride[4]
     cdef int64_t ic, x_channels, x_block, x_block_stride, x_group
@@ -80,10 +83,10 @@ cdef class Winograd(Executor):
     cdef int64_t tiles, groups, blocks, panels
     cdef int64_t units, unit                        # units of panels that end where a run of output channels does
     cdef int64_t run                                # channels summed at a time
-    cdef int64_t v_row, v_product, v_tap            # floats from tile to tile, product to product, tap to tap
+    cdef int64_t v_row, v_product, v_tap            # elements from tile to tile, product to product, tap to tap
     cdef int64_t m_row, m_product
 
-    def __init__(self, nest, transforms, table, int64_t ic, x_channels, y_channels, int64_t groups, int64_t blocks):
+    def __init__(self, nest, transforms, ndarray table, int64_t ic, x_channels, y_channels, int64_t groups, int64_t blocks):
         Executor.__init__(self, nest)
         x_strides, y_strides = nest.x_strides, nest.y_strides
         cdef const lk_kernel *into = row_named(transforms[0])
@@ -92,10 +95,7 @@ cdef class Winograd(Executor):
         self.transform_in, self.transform_out = <lk_winograd_in_fn>into.fn, <lk_winograd_out_fn>out_of.fn
         self.mh, self.mw = into.mr, into.nr
         self.nh, self.nw = self.mh + 2 if self.mh > 1 else 1, self.mw + 2
-        if len(table) > MAX_TABLE_FLOATS:
-            raise ValueError(f"{transforms[0]}: a table of {len(table)} numbers, expected {MAX_TABLE_FLOATS}")
-        for i in range(len(table)):
-            self.table[i] = table[i]
+        self.table, self.k = table, PyArray_DATA(table)
         for i in range(4):
             self.x_stride[i], self.y_stride[i] = x_strides[i], y_strides[i]
         self.ic = ic
@@ -113,12 +113,13 @@ cdef class Winograd(Executor):
         if self.tiles == 0 or self.panels == 0:
             self.total = 0
         tall = ceil_div(self.tiles, groups)
-        self.v_row = ceil_div(self.x_channels, self.lanes) * self.lanes + SKEW_FLOATS
-        self.v_product = tall * self.v_row + SKEW_FLOATS
+        self.v_row = ceil_div(self.x_channels, self.lanes) * self.lanes + SKEW_BYTES // self.x_item
+        self.v_product = tall * self.v_row + SKEW_BYTES // self.x_item
         self.v_tap = self.products * self.v_product
-        self.m_row = ceil_div(self.units, self.blocks) * self.unit * self.nr + SKEW_FLOATS
-        self.m_product = tall * self.m_row + SKEW_FLOATS
-        self.ws_thread = (aligned(4 * self.taps * self.v_tap) + aligned(4 * self.products * self.m_product))
+        self.m_row = ceil_div(self.units, self.blocks) * self.unit * self.nr + SKEW_BYTES // self.sum_item
+        self.m_product = tall * self.m_row + SKEW_BYTES // self.sum_item
+        self.ws_thread = (aligned(self.x_item * self.taps * self.v_tap)
+                          + aligned(self.sum_item * self.products * self.m_product))
 
     def footprint(self):
         if self.total == 0:
@@ -133,14 +134,15 @@ cdef class Winograd(Executor):
         if self.y_block < columns:
             writes.append((0, ceil_div(columns, self.y_block) - 1, self.y_block_stride))
             written = self.y_block
-        filters = 4 * g.groups * self.panels * self.nr
-        return Footprint(((reads, 4 * read),), ((writes, 4 * written),),
-                         filters * self.products * self.taps * self.ic, filters)
+        filters = g.groups * self.panels * self.nr
+        return Footprint(((reads, self.x_item * read),), ((writes, self.y_item * written),),
+                         self.w_item * filters * self.products * self.taps * self.ic, self.sum_item * filters)
 
-    cdef void part(self, const char *x, const float *w, const float *bias, const lk_epilogue *epilogue, char *y,
+    cdef void part(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
                    char *workspace, int64_t task, int64_t end) noexcept nogil:
-        cdef float *v = <float *>workspace
-        cdef float *m = <float *>(workspace + aligned(4 * self.taps * self.v_tap))
+        cdef char *v = workspace
+        cdef char *m = workspace + aligned(self.x_item * self.taps * self.v_tap)
+        cdef int64_t group_bytes = self.products * self.panels * self.taps * self.ic * self.nr * self.w_item
         cdef Work t
         cdef int64_t block, group, rest, at = -1
         while task < end:
@@ -156,15 +158,15 @@ cdef class Winograd(Executor):
             if at != rest:
                 at = rest
                 self.inputs(&t, v)
-            self.multiply(&t, w + group * self.products * self.panels * self.taps * self.ic * self.nr, v, m)
-            self.outputs(&t, m, after(bias, (group * self.panels + t.panel) * self.nr))
+            self.multiply(&t, w + group * group_bytes, v, m)
+            self.outputs(&t, m, after(bias, (group * self.panels + t.panel) * self.nr * self.sum_item))
             if epilogue != NULL:
                 self.epilogue_group(&t, epilogue, y, group)
             task += 1
 
     cdef inline int64_t column(self, int64_t j) noexcept nogil:
         """Byte offset of output channel j of a pixel; j is the first of a run."""
-        return j // self.y_block * self.y_block_stride + j % self.y_block * 4
+        return j // self.y_block * self.y_block_stride + j % self.y_block * self.y_item
 
     cdef inline Place place(self, int64_t tile) noexcept nogil:
         """Where a tile of the output begins."""
@@ -174,7 +176,7 @@ cdef class Winograd(Executor):
         p.d, p.n = tile % self.g.out[0], tile // self.g.out[0]
         return p
 
-    cdef void inputs(self, const Work *work, float *v) noexcept nogil:
+    cdef void inputs(self, const Work *work, char *v) noexcept nogil:
         """Transform the input of the tiles into V."""
         cdef const Geometry *g = &self.g
         cdef lk_winograd_in t
@@ -182,7 +184,7 @@ cdef class Winograd(Executor):
         cdef int64_t tile, tap, depth, row1
         t.row, t.col = self.x_stride[2], self.x_stride[3]
         t.channels, t.block, t.block_stride = self.x_channels, self.x_block, self.x_block_stride
-        t.v_stride, t.k = self.v_product, self.table
+        t.v_stride, t.k = self.v_product, self.k
         for tile in range(work.first, work.last):
             p = self.place(tile)
             p.i, p.j = p.i - g.before[1], p.j - g.before[2]
@@ -194,10 +196,10 @@ cdef class Winograd(Executor):
                 t.row1 = <int>row1 if 0 <= depth < g.size[0] else 0
                 t.src = (work.x + p.n * self.x_stride[0] + depth * self.x_stride[1]
                          + p.i * self.x_stride[2] + p.j * self.x_stride[3])
-                t.v = v + tap * self.v_tap + (tile - work.first) * self.v_row
+                t.v = v + (tap * self.v_tap + (tile - work.first) * self.v_row) * self.x_item
                 self.transform_in(&t)
 
-    cdef void multiply(self, const Work *work, const float *u, const float *v, float *m) noexcept nogil:
+    cdef void multiply(self, const Work *work, const char *u, const char *v, char *m) noexcept nogil:
         """M = V U, one product after another, each summed over runs of channels of one tap."""
         cdef lk_gemm g
         cdef int64_t row[MAX_ROWS]
@@ -205,21 +207,22 @@ cdef class Winograd(Executor):
         cdef int64_t c_col[MAX_VECTORS]
         cdef int64_t t, p, i, k, at, tiles = work.last - work.first, high = ceil_div(tiles, self.mr), no_tap = 0
         cdef int64_t depth = self.taps * self.ic, runs = max(1, self.taps * ceil_div(self.ic, self.run))
+        cdef int64_t panel_bytes = depth * self.nr * self.w_item
         for i in range(self.mr):
-            row[i], c_row[i] = 4 * i * self.v_row, 4 * i * self.m_row
+            row[i], c_row[i] = i * self.v_row * self.x_item, i * self.m_row * self.sum_item
         for i in range(self.nr // self.lanes):
-            c_col[i] = 4 * i * self.lanes
+            c_col[i] = i * self.lanes * self.sum_item
         g.row, g.c_row, g.c_col, g.tap, g.taps = row, c_row, c_col, &no_tap, 1
         g.mask, g.zero, g.b_tap, g.b_row, g.bias_col, g.bias_row = NULL, NULL, NULL, NULL, NULL, NULL
         g.blocks, g.block_stride, g.ldb, g.c_split, g.resume, g.positive = 1, 0, self.nr, 0, 0, 0
         g.clip = g.next_c_row = NULL
-        g.to_prefetch_bytes = 4 * depth * self.nr // (high * runs) // 64 * 64
+        g.to_prefetch_bytes = panel_bytes // (high * runs) // 64 * 64
         for t in range(self.products):
             for p in range(work.panel, work.stop):
-                g.b = u + (t * self.panels + p) * depth * self.nr
-                g.to_prefetch = <const char *>(g.b + depth * self.nr)
+                g.b = u + (t * self.panels + p) * panel_bytes
+                g.to_prefetch = g.b + panel_bytes
                 if p + 1 == work.stop:
-                    g.to_prefetch = <const char *>(u + ((t + 1) * self.panels + work.panel) * depth * self.nr)
+                    g.to_prefetch = u + ((t + 1) * self.panels + work.panel) * panel_bytes
                     if t + 1 == self.products:
                         g.to_prefetch_bytes = 0
                 g.cols = <int>(ceil_div(min(self.nr, self.cols - p * self.nr), self.lanes) * self.lanes)
@@ -233,30 +236,31 @@ cdef class Winograd(Executor):
                     for i in range(high):
                         at = share(tiles, high, i)
                         g.rows = <int>(share(tiles, high, i + 1) - at)
-                        g.a = <const char *>(v + k // max(1, self.ic) * self.v_tap + t * self.v_product
-                                             + at * self.v_row + k % max(1, self.ic))
-                        g.c = <char *>(m + t * self.m_product + at * self.m_row + (p - work.panel) * self.nr)
+                        g.a = v + self.x_item * (k // max(1, self.ic) * self.v_tap + t * self.v_product
+                                                 + at * self.v_row + k % max(1, self.ic))
+                        g.c = m + self.sum_item * (t * self.m_product + at * self.m_row
+                                                   + (p - work.panel) * self.nr)
                         self.micro_kernel(&g)
                         g.to_prefetch += g.to_prefetch_bytes
-                    g.b += g.kb * self.nr
+                    g.b += g.kb * self.nr * self.w_item
                     k += g.kb
                     if k >= depth:
                         break
 
-    cdef void outputs(self, const Work *work, const float *m, const float *bias) noexcept nogil:
+    cdef void outputs(self, const Work *work, const char *m, const char *bias) noexcept nogil:
         """Transform M into the output of the tiles."""
         cdef const Geometry *g = &self.g
         cdef lk_winograd_out t
         cdef Place p
         cdef int64_t tile
-        t.m_stride, t.row, t.col, t.k = self.m_product, self.y_stride[2], self.y_stride[3], self.table
+        t.m_stride, t.row, t.col, t.k = self.m_product, self.y_stride[2], self.y_stride[3], self.k
         t.channels, t.block, t.block_stride, t.bias = work.channels, self.y_block, self.y_block_stride, bias
         for tile in range(work.first, work.last):
             p = self.place(tile)
             t.rows, t.cols = <int>min(self.mh, g.out[1] - p.i), <int>min(self.mw, g.out[2] - p.j)
             t.dst = (work.y + p.n * self.y_stride[0] + p.d * self.y_stride[1] + p.i * self.y_stride[2]
                      + p.j * self.y_stride[3])
-            t.m = m + (tile - work.first) * self.m_row
+            t.m = m + (tile - work.first) * self.m_row * self.sum_item
             self.transform_out(&t)
 
     cdef void epilogue_group(self, const Work *work, const lk_epilogue *epilogue, char *y,
@@ -282,30 +286,36 @@ cdef class Winograd(Executor):
                 first += run
 
 
-cdef inline const float *after(const float *bias, int64_t at) noexcept nogil:
+cdef inline const char *after(const char *bias, int64_t at) noexcept nogil:
     return NULL if bias == NULL else bias + at
 
 
-def pack(const float[:, :, :, :, ::1] w, const double[:, ::1] gh, const double[:, ::1] gw,
-         float[:, :, :, :, :, ::1] u):
-    """Filter (groups * outputs, channels, depth, rh, rw) into u [groups][products][panels][depth][channels][nr]."""
+def pack(str types, ndarray w, const double[:, ::1] gh, const double[:, ::1] gw, ndarray u):
+    """Filter (groups * outputs, channels, depth, rh, rw) into u [groups][products][panels][depth][channels][nr].
+
+    Both are contiguous arrays of the filter's element of `types`.
+    """
     cdef lk_winograd_filter f
-    cdef lk_winograd_filter_fn fn = <lk_winograd_filter_fn>best_row(LK_WINOGRAD_FILTER, "f32").fn
+    cdef lk_winograd_filter_fn fn = <lk_winograd_filter_fn>best_row(LK_WINOGRAD_FILTER, types).fn
+    cdef const char *from_ = <const char *>PyArray_DATA(w)
+    cdef char *to = <char *>PyArray_DATA(u)
+    cdef int64_t item = w.itemsize, u_group = u.strides[0], u_panel = u.strides[2], u_depth = u.strides[3]
+    cdef int64_t u_channel = u.strides[4], panels = u.shape[2]
     cdef int64_t groups = u.shape[0], ic = w.shape[1], depth = w.shape[2], size = w.shape[3] * w.shape[4]
     cdef int64_t per_group = w.shape[0] // groups, group, panel, d, c
     if w.shape[0] == 0 or ic == 0:
         return
-    f.w_stride, f.width, f.u_stride = ic * depth * size, <int>u.shape[5], u.strides[1] // 4
+    f.w_stride, f.width, f.u_stride = ic * depth * size, <int>u.shape[5], u.strides[1] // item
     f.nh, f.nw, f.rh, f.rw = <int>gh.shape[0], <int>gw.shape[0], <int>gh.shape[1], <int>gw.shape[1]
     f.gh, f.gw = &gh[0, 0], &gw[0, 0]
     with nogil:
         for group in range(groups):
-            for panel in range(u.shape[2]):
+            for panel in range(panels):
                 f.count = <int>max(0, min(f.width, per_group - panel * f.width))
                 for d in range(depth):
                     for c in range(ic):
-                        f.w = &w[0, 0, 0, 0, 0] + (((group * per_group + panel * f.width) * ic + c) * depth + d) * size
-                        f.u = &u[group, 0, panel, d, c, 0]
+                        f.w = from_ + (((group * per_group + panel * f.width) * ic + c) * depth + d) * size * item
+                        f.u = to + group * u_group + panel * u_panel + d * u_depth + c * u_channel
                         fn(&f)
 
 

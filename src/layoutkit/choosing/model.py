@@ -6,8 +6,9 @@ estimates were off for the same candidate on the nearest problems that were meas
     log correction = sum of w log(measured / estimate) / sum of w        w = exp(-distance / REACH_OCTAVES)
 
 over the `NEAREST_PROBLEMS` of each table, distances being sums over the logarithmic features. The mean correction of
-all candidates there enters with weight `PRIOR_WEIGHT`: it decides for candidates that were never measured nearby. Costs
-measured on this machine weigh `OWN_WEIGHT` times those that come with the package, which were measured on another one.
+all candidates there enters with weight `PRIOR_WEIGHT`: it decides for candidates that were never measured nearby,
+unless some were that differ from them in the kernel only, as those of another element type do. Costs measured on this
+machine weigh `OWN_WEIGHT` times those that come with the package, which were measured on another one.
 """
 
 from __future__ import annotations
@@ -147,14 +148,27 @@ def corrections(problem: Problem, own: bool = True) -> Corrections:
 
 
 class Corrections(dict[str, float]):
-    """Factors by candidate; `common` for candidates without one; `basis`: what they rest on, in words."""
+    """Factors by candidate; of one without, that of its `way`, else `common`; `basis`: what they rest on, in words."""
 
-    def __init__(self, factors: Mapping[str, float], common: float, basis: str = "") -> None:
+    def __init__(
+        self, factors: Mapping[str, float], common: float, basis: str = "", ways: Mapping[str, float] | None = None
+    ) -> None:
         super().__init__(factors)
-        self.common, self.basis = common, basis
+        self.common, self.basis, self._ways = common, basis, ways or {}
 
     def __missing__(self, name: str) -> float:
-        return self.common
+        return self._ways.get(way(name), self.common)
+
+
+@lru_cache(4096)
+def way(name: str) -> str:
+    """The name of a candidate without that of its kernel: what candidates of several kernels or types share."""
+    return " ".join(word for word in name.split() if word.rpartition("_")[2] not in _isas())
+
+
+@lru_cache(1)
+def _isas() -> frozenset[str]:
+    return frozenset(registry.isas())
 
 
 def weigh(features: Sequence[float], tables: Sequence[Table], isa: str) -> Corrections:
@@ -174,6 +188,14 @@ def weigh(features: Sequence[float], tables: Sequence[Table], isa: str) -> Corre
                     s[1] += w
     total = sum(w for _, w in sums.values())
     common = sum(s for s, _ in sums.values()) / total if total else 0.0
-    factors = {name: exp((s + PRIOR_WEIGHT * common) / (w + PRIOR_WEIGHT)) for name, (s, w) in sums.items()}
+    by_way: dict[str, list[float]] = {}
+    for name, (of_name, weight) in sums.items():
+        shared = by_way.setdefault(way(name), [0.0, 0.0])
+        shared[0] += of_name
+        shared[1] += weight
+    factors, ways = (
+        {name: exp((s + PRIOR_WEIGHT * common) / (w + PRIOR_WEIGHT)) for name, (s, w) in summed.items()}
+        for summed in (sums, by_way)
+    )
     basis = f"nearest measured ({first[0]:.1f} away): {first[1]}" if first else ""
-    return Corrections(factors, exp(common), basis)
+    return Corrections(factors, exp(common), basis, ways)

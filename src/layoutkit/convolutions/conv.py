@@ -96,7 +96,7 @@ class _Conv:
 
     def __call__(self, x, out: np.ndarray | Tensor | None = None, add: np.ndarray | Tensor | None = None,
                  workspace: np.ndarray | None = None, *, shape=None) -> Any:  # fmt: skip
-        """Convolve `x`, a float32 array in this object's layout; returns `out` or a new array.
+        """Convolve `x`, an array of the filter's type in this object's layout; returns `out` or a new array.
 
         `x` may be a `Tensor` in this layout; then the result is one. `shape` is the logical shape of `x` where other
         dimensions than the channels are padded by blocks (a `Tensor` has its own). `add` is added before the
@@ -210,12 +210,12 @@ def conv2d(
 
     Parameters
     ----------
-    x : array_like of float32, or Tensor
+    x : array_like of the type of `w`, or Tensor
         Input; its axes are the physical axes of `layout`. Any strides. A `Tensor` brings its layout and shape.
-    w : array_like of float32, or Tensor
+    w : array_like of float32 or float64, or Tensor
         Filter, logically (O, I/groups, kernel height, kernel width); its axes are those of `filter_layout`. A `Tensor`
         brings its layout and shape.
-    bias : array_like of float32, or Tensor, optional
+    bias : array_like of the type of `w`, or Tensor, optional
         (O,).
     stride, dilation : int or pair of int
     padding : int, pair of int, pair of (before, after) pairs, "same" or "valid"
@@ -240,9 +240,9 @@ def conv2d(
     activation : str or tuple, optional
         What follows the sum: "relu", "relu6", ("clip", lo, hi), ("leaky_relu", slope), ("prelu", slopes), "silu",
         "gelu" (by erf), "gelu_tanh", "hardswish".
-    scale : array_like of float32, optional
+    scale : array_like of the type of `w`, optional
         (O,): the filter of each output channel is multiplied by it.
-    add : array_like of float32, or Tensor, optional
+    add : array_like of the type of `w`, or Tensor, optional
         Added before the activation: an array like the result, or `out` itself.
     out : ndarray or Tensor, optional
         Where to write; must not overlap `x`, `w` or `bias`, nor `add` unless it is `add`. A `Tensor` must be in
@@ -252,7 +252,7 @@ def conv2d(
 
     Returns
     -------
-    ndarray of float32, or Tensor
+    ndarray of the type of `w`, or Tensor
         The physical array of the result: `out`, or a new one; a `Tensor` if `x` is one.
 
     Raises

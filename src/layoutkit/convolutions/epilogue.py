@@ -17,8 +17,8 @@ ACTIVATIONS = {
 }  # fmt: skip
 
 
-def parse(activation, channels: int, what: str) -> Epilogue | None:
-    """What a name of ACTIVATIONS, or (name, number, ..), means for so many output channels."""
+def parse(activation, channels: int, dtype: np.dtype, what: str) -> Epilogue | None:
+    """What a name of ACTIVATIONS, or (name, number, ..), means for so many output channels, summed in `dtype`."""
     if activation is None:
         return None
     name, *given = (activation,) if isinstance(activation, str) else activation
@@ -26,17 +26,17 @@ def parse(activation, channels: int, what: str) -> Epilogue | None:
         known = ", ".join(n if not count else f"({n!r}{', number' * count})" for n, count in ACTIVATIONS.items())
         raise ValueError(f"{what}: activation {activation!r} is none of {known}")
     if name == "prelu":
-        slope = np.ascontiguousarray(as_array(np.asarray(given[0], np.float32), f"{what}: slope")).reshape(-1)
+        slope = np.ascontiguousarray(as_array(np.asarray(given[0], dtype), f"{what}: slope")).reshape(-1)
         if slope.size not in (1, channels):
             raise ValueError(f"{what}: prelu has {slope.size} slopes, expected 1 or {channels}")
-        return Epilogue("prelu", slope=slope.copy())
+        return Epilogue("prelu", slope.copy())
     if name == "leaky_relu":
-        return Epilogue("prelu", slope=np.array(given, np.float32))
+        return Epilogue("prelu", np.array(given, dtype))
     if name in ("relu", "relu6"):
-        return Epilogue("clip", 0.0, math.inf if name == "relu" else 6.0)
+        return Epilogue("clip", np.array((0, math.inf if name == "relu" else 6), dtype))
     if name == "clip":
         lo, hi = map(float, given)
         if not lo <= hi:
             raise ValueError(f"{what}: clip from {lo} to {hi} leaves nothing")
-        return Epilogue("clip", lo, hi)
+        return Epilogue("clip", np.array((lo, hi), dtype))
     return Epilogue(name)

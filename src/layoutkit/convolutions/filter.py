@@ -19,6 +19,7 @@ from ..memory.tensor import Tensor
 from ..reorders.reorder import reorder
 from ..winograd import LARGEST_SUM, SMALLEST_WEIGHT
 from .algorithms import AUTO, NAMES
+from .algorithms.winograd import has_transforms
 from .epilogue import parse
 from .order import reproducible
 from .problem import ACCURACIES, ConvProblem, Pairs, pad_pairs, per_axis
@@ -115,7 +116,7 @@ class Filter(Attributes):
         if scale is not None:
             self.w = self.w * self.per_channel(scale, "scale").reshape(-1, *[1] * (rank + 1))
         self.activation = activation
-        self.epilogue = parse(activation, self.oc, what)
+        self.epilogue = parse(activation, self.oc, self.types.sum, what)
 
     @property
     def accuracy(self) -> str:
@@ -146,7 +147,7 @@ class Filter(Attributes):
         """Accuracy and `zeros` of a problem with filter `w`, this one or a part of it: what its values allow."""
         padded = any(map(any, pads))
         loose = ACCURACIES.index(self.accuracy) > ACCURACIES.index("strict")
-        winograd = loose and w.shape[-1] == 3 and self.algorithm in (AUTO, "winograd")
+        winograd = loose and w.shape[-1] == 3 and self.algorithm in (AUTO, "winograd") and has_transforms(self.types)
         if not padded and not winograd:
             return self.accuracy, False
         found = self.traits if w is self.w else traits(w)
@@ -245,7 +246,7 @@ def traits(w: np.ndarray) -> Traits:
     """The traits of a filter (O, ...), contiguous."""
     by_channel = w.reshape(len(w), -1) if w.size else w.reshape(0, 1)
     if w.dtype != np.float32:
-        peaks = abs(by_channel.astype(np.float64)).max(1, initial=0)
+        peaks = abs(by_channel.astype(np.float64, copy=False)).max(1, initial=0)
         return Traits(min(peaks[peaks > 0], default=0.0), peaks.max(initial=0), by_channel.shape[1])
     return Traits(*extent(by_channel), by_channel.shape[1])
 

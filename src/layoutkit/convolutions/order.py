@@ -9,14 +9,16 @@ follows another.
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 from math import prod
 
 import numpy as np
 
+from .._core import registry
 from ..choosing.table import cost_table
 from .problem import ConvProblem
 
-VECTOR_LANES = 4, 8, 16  # of all instruction sets: the order of a sum depends on none of them
+VECTOR_BYTES = 16, 32, 64  # of all instruction sets: the order of a sum depends on none of them
 SMALL_GROUP_CHANNELS = 16  # with more, they fill the columns of the register tile
 REPRODUCIBLE = "LAYOUTKIT_REPRODUCIBLE"
 _MEANINGS = {"": False, "0": False, "1": True}
@@ -43,13 +45,20 @@ def windows_of(p: ConvProblem, each: int, vectors: int, lanes: int) -> np.ndarra
 
 def within_vectors(p: ConvProblem) -> bool:
     """Whether the input channels of a vector of output channels lie within a vector, whatever its length."""
-    return all(windows_of(p, lanes, -(-p.oc // lanes), lanes) is not None for lanes in VECTOR_LANES)
+    lengths = [width // p.types.sum.itemsize for width in VECTOR_BYTES]
+    return all(windows_of(p, lanes, -(-p.oc // lanes), lanes) is not None for lanes in lengths)
+
+
+@lru_cache
+def _has_vectors(types: str) -> bool:
+    """Whether any instruction set has kernels that go over vectors of channels."""
+    return bool(registry.kernels("depthwise", types, all_isas=True))
 
 
 def by_channel(p: ConvProblem) -> bool:
     """Whether sums go through channels first, and for each through the taps."""
     small = p.groups > 1 and 1 < p.ic // p.groups <= SMALL_GROUP_CHANNELS
-    return small and prod(p.kernel) > 1 and within_vectors(p)
+    return small and prod(p.kernel) > 1 and _has_vectors(p.types.name) and within_vectors(p)
 
 
 def by_taps(p: ConvProblem) -> str:

@@ -263,7 +263,7 @@ def slowness(task: ConvTask, ways: Sequence[Choice]) -> str | None:
     if p.flops < SMALL_FLOPS:
         return None
     best = min((way.candidate for way in ways), key=lambda c: c.estimate)
-    flops = p.flops / flops_per_second(rows_of("gemm", F32.name, registry.isa())[0])
+    flops = p.flops / flops_per_second(rows_of("gemm", p.types.name, registry.isa())[0])
     floor = max(flops, 2 * (p.src_bytes + p.dst_bytes) / MOVE_BYTES_PER_SECOND) / task.threads
     if best.estimate < SLOW_RATIO * floor:
         return None

@@ -105,7 +105,7 @@ class _ConvTranspose:
 
     def __call__(self, x, out: np.ndarray | Tensor | None = None, add: np.ndarray | Tensor | None = None,
                  workspace: np.ndarray | None = None, *, shape=None) -> Any:  # fmt: skip
-        """Convolve `x`, a float32 array in this object's layout; returns `out` or a new array.
+        """Convolve `x`, an array of the filter's type in this object's layout; returns `out` or a new array.
 
         `x` may be a `Tensor` in this layout; then the result is one. `shape` is the logical shape of `x` where other
         dimensions than the channels are padded by blocks (a `Tensor` has its own). `add` is added before the
@@ -213,7 +213,7 @@ def conv_transpose2d(x, w, bias=None, *, shape=None, add=None, out=None, **attri
     ----------
     x, bias, layout, shape, out_layout, algorithm, accuracy, activation, scale, add, out, threads
         As of `conv2d`.
-    w : array_like of float32, or Tensor
+    w : array_like of float32 or float64, or Tensor
         Filter; its axes are those of `filter_layout`. A `Tensor` brings its layout and shape.
     stride, padding, output_padding, dilation : int or pair of int
         The output has ``(size - 1)*stride - 2*padding + dilation*(kernel - 1) + output_padding + 1`` pixels along each
@@ -227,7 +227,7 @@ def conv_transpose2d(x, w, bias=None, *, shape=None, add=None, out=None, **attri
 
     Returns
     -------
-    ndarray of float32, or Tensor
+    ndarray of the type of `w`, or Tensor
         The physical array of the result: `out`, or a new one; a `Tensor` if `x` is one.
 
     Examples

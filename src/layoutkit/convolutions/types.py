@@ -6,6 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._core import registry
+from ..reorders.convert import NUMBERS
+
 
 class ConvTypes(NamedTuple):
     """The types of a convolution, by numpy's dtypes; `name` is that of its kernels' rows, and part of its key."""
@@ -17,9 +20,10 @@ class ConvTypes(NamedTuple):
     dst: np.dtype
 
 
-_f32 = np.dtype(np.float32)
-F32 = ConvTypes("f32", _f32, _f32, _f32, _f32)
-TYPES = {t.name: t for t in (F32,)}
+_DTYPES = {element: name for name, element in NUMBERS.items()}
+# The table is LK_TYPES of kernels.h.
+TYPES = {name: ConvTypes(name, *(np.dtype(_DTYPES[e]) for e in elements)) for name, elements in registry.TYPES.items()}
+F32 = TYPES["f32"]
 
 
 def types_of(w: np.ndarray, what: str) -> ConvTypes:

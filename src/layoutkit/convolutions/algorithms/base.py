@@ -19,7 +19,6 @@ from ...formats.layout import Layout
 from ..padded import PaddedInput, padded_input
 from ..problem import ConvProblem
 from ..route import MOVE_BYTES_PER_SECOND, Arrays, Route, Runs
-from ..types import F32
 
 CHANNELS_LAST = {3: "NWC", 4: "NHWC", 5: "NDHWC"}
 NATIVE = {
@@ -43,8 +42,6 @@ class Algorithm:
         One of several ways that share the name.
     family : str
         Of the kernels it runs on.
-    types : tuple of str
-        Of `TYPES`: those whose elements it goes over.
     via : str
         Of `NATIVE`: the layout where a side has to be reordered.
     detour : str
@@ -63,7 +60,6 @@ class Algorithm:
     filters: str
     variant = ""
     family = "gemm"
-    types: tuple[str, ...] = (F32.name,)
     via = "channels"
     detour = ""
     packs = 1.0
@@ -104,8 +100,8 @@ class Algorithm:
         return False
 
     def kernels(self, p: ConvProblem) -> Sequence[Kernel]:
-        """The rows that could carry it out; none if it is not for the types."""
-        return rows_of(self.family, p.types.name, registry.isa()) if p.types.name in self.types else ()
+        """The rows that could carry it out; none if there are none for the types."""
+        return rows_of(self.family, p.types.name, registry.isa())
 
     def takes_strides(self, layout: Layout, shape: Sequence[int], strides: Sequence[int], width: int) -> bool:
         """Whether an array of these byte strides, of elements of `width` bytes, is read or written where it lies."""

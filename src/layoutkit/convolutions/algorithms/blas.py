@@ -120,7 +120,7 @@ class BlasRoute:
         if epilogue is not None:
             if add is not None:
                 add = np.ascontiguousarray(reorder(add, p.dst, native, shape=p.dst_shape)).reshape(pixels.shape)
-            epilogue_pixels(epilogue, pixels, add)
+            epilogue_pixels(p.types.name, epilogue, pixels, add)
         if out is not y:
             reorder(out, native, p.dst, out=y, shape=p.dst_shape, threads=self._threads)
 

@@ -22,13 +22,13 @@ from ..._core.registry import Kernel
 from ...formats.layout import Layout
 from ...memory.arrays import empty
 from ..geometry import channels_innermost, geometry, spatial_strides, strides_of
-from ..order import windows_of, within_vectors
+from ..order import VECTOR_BYTES, windows_of, within_vectors
 from ..problem import ConvProblem
 from ..route import Arrays
 from .base import Algorithm, flops_per_second
 
-RUN_CHANNELS = 64  # of an NHWC pixel in a task: four cache lines, so that rows that are read again stay in L1
-WIDEST_LANES = 16  # of the widest vectors: blocks of fewer channels may share one
+RUN_BYTES = 256  # of an NHWC pixel in a task: four cache lines, so that rows that are read again stay in L1
+WIDEST_BYTES = VECTOR_BYTES[-1]  # of vectors: blocks of fewer channels may share one
 
 
 class ChannelVectors(Algorithm):
@@ -56,7 +56,7 @@ class ChannelVectors(Algorithm):
 
     def takes_strides(self, layout: Layout, shape: Sequence[int], strides: Sequence[int], width: int) -> bool:
         """Channels run dense, and so do pixels of a row that share a vector; every other stride is whole elements."""
-        shared = 1 < layout.block(1) < WIDEST_LANES and _columns_beside(layout)
+        shared = 1 < layout.block(1) < WIDEST_BYTES // width and _columns_beside(layout)
         return (not shared or strides[-2] == width * layout.block(1)) and super().takes_strides(
             layout, shape, strides, width
         )
@@ -119,7 +119,7 @@ class _Vectors(NamedTuple):
 def _vectors(p: ConvProblem, kernel: Kernel) -> _Vectors:
     lanes, block = kernel.lanes, p.dst.block(1)
     if block == 1:
-        return _Vectors(1, lanes, RUN_CHANNELS)
+        return _Vectors(1, lanes, RUN_BYTES // p.types.src.itemsize)
     if block < lanes:
         beside = p.stride[-1] == 1 and _columns_beside(p.src) and _columns_beside(p.dst)
         return _Vectors(lanes // block if beside else 1, block, block)

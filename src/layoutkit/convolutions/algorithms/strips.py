@@ -17,7 +17,7 @@ from ..geometry import channels_innermost, geometry, spatial_strides, strides_of
 from ..problem import ConvProblem
 from ..route import Arrays
 from .base import Algorithm, flops_per_second
-from .depthwise import WIDEST_LANES
+from .depthwise import WIDEST_BYTES
 
 NARROW_COLUMNS = 4  # of the narrowest strip
 PEAK_SHARE = 0.75  # of the FMA peak: what the estimate expects
@@ -44,7 +44,8 @@ class Strips(Algorithm):
             if not channels_innermost(layout):
                 return f"{side} layout {layout} does not have its channels innermost"
         blocks = {p.src.block(1), p.dst.block(1)} - {1}
-        if len(blocks) > 1 or any(b % WIDEST_LANES for b in blocks) or p.ic % max([WIDEST_LANES, *blocks]):
+        lanes = WIDEST_BYTES // p.types.sum.itemsize
+        if len(blocks) > 1 or any(b % lanes for b in blocks) or p.ic % max([lanes, *blocks]):
             return f"{p.ic} channels are no whole vectors in {p.src} and {p.dst}"
         return None
 
@@ -61,7 +62,7 @@ class Strips(Algorithm):
         run = max(blocks) if max(blocks) > 1 else p.oc
         tasks = max(1, p.n * -(-p.oc // run))
         sets = PAGE_BYTES // gcd(PAGE_BYTES, xs[3][0].stride, ys[3][0].stride)  # that a vector's pixels fall into
-        rows = max(2, sets) if run > WIDEST_LANES and sets <= FEW_SETS else p.out[0]
+        rows = max(2, sets) if run * p.types.src.itemsize > WIDEST_BYTES and sets <= FEW_SETS else p.out[0]
         if tasks * -(-p.out[0] // rows) % threads:
             rows = min(rows, SHARED_ROWS)
         chunks = -(-p.out[0] // rows)

@@ -67,8 +67,9 @@ class PixelSums(_Sums):
             block = layout.block(1)
             if p.groups > 1 and channels // p.groups % block:
                 return f"{channels // p.groups} {side} channels a group are no multiple of the block in {layout}"
-        if p.dst.block(1) > 1 and p.dst.block(1) % 8:
-            return f"output blocks of {p.dst.block(1)} channels are no multiple of 8"
+        half = order.VECTOR_BYTES[-1] // p.types.dst.itemsize // 2
+        if p.dst.block(1) > 1 and p.dst.block(1) % half:
+            return f"output blocks of {p.dst.block(1)} channels are no multiple of {half}, half a vector"
         return None
 
     def accuracy(self, p: ConvProblem, threads: int) -> str:

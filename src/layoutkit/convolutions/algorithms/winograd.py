@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 import numpy as np
 
+from ..._core import registry
 from ..._core import winograd as core
 from ..._core.executor import LoopNest
 from ..._core.registry import Kernel, find
@@ -15,7 +17,8 @@ from ...winograd import PAIRS, as_array, kernel_table, paired
 from ..geometry import channels_innermost, geometry, spatial_strides, strides_of
 from ..problem import ConvProblem
 from ..route import Arrays
-from .base import Algorithm, flops_per_second
+from ..types import ConvTypes
+from .base import Algorithm, flops_per_second, rows_of
 from .sums import TILE_STEPS, columns_of, padded_bias
 
 FEW_CHANNELS = 32  # below so many, direct summation rounds far less than F(4,3)
@@ -61,6 +64,9 @@ class Winograd(Algorithm):
             return "standard"
         return "fast"
 
+    def kernels(self, p: ConvProblem) -> Sequence[Kernel]:
+        return super().kernels(p) if has_transforms(p.types) else ()
+
     def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
         tiles, products, filter_bytes = _counts(p, self.m)
         groups, _ = cut(p, self.m, kernel, threads)
@@ -81,7 +87,7 @@ class Winograd(Algorithm):
         gh = gw if tile(p, self.m)[0] > 1 else np.ones((1, 1))
         shape = (p.groups, len(gh) * len(gw), panels, g.kernel[0], w.shape[1], kernel.nr)
         packed = empty(shape, p.types.filter, "filter")
-        core.pack(w.reshape(*w.shape[:2], *g.kernel), gh, gw, packed)
+        core.pack(p.types.name, w.reshape(*w.shape[:2], *g.kernel), gh, gw, packed)
         return packed, padded_bias(p, bias, panels * kernel.nr)
 
     def build(self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> core.Winograd:
@@ -93,7 +99,7 @@ class Winograd(Algorithm):
         rows = [find(f"winograd_{side}", p.types.name, kernel.isa, *tile(p, self.m)) for side in ("in", "out")]
         nest = LoopNest(kernel.name, g, threads, *((s[0][0].stride, *spatial_strides(s)) for s in (xs, ys)))
         return core.Winograd(
-            nest, tuple(row.name for row in rows), [float(k) for k in kernel_table(self.m)], ic,
+            nest, tuple(row.name for row in rows), np.array([float(k) for k in kernel_table(self.m)], p.types.sum), ic,
             (held, block if block > 1 else max(1, held), xs[1][0].stride, ic // block * xs[1][0].stride),
             (columns, y_block, ys[1][0].stride) if y_block > 1 else (columns, whole, p.types.dst.itemsize * whole),
             *cut(p, self.m, kernel, threads),
@@ -101,6 +107,11 @@ class Winograd(Algorithm):
 
 
 WINOGRAD = tuple(map(Winograd, PAIRS))
+
+
+def has_transforms(types: ConvTypes) -> bool:
+    """Whether there are kernels that transform tiles of these types."""
+    return bool(rows_of("winograd_in", types.name, registry.isa()))
 
 
 def tile(p: ConvProblem, m: int) -> tuple[int, int]:
