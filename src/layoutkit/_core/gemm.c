@@ -282,59 +282,47 @@ LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv)
     end(acc, g, tail, mr, nv);
 }
 
-#define CASE(VARIANT, MR, NV) case MR: VARIANT(g, MR, NV); break;
-#define CASES4(VARIANT, NV) CASE(VARIANT, 1, NV) CASE(VARIANT, 2, NV) CASE(VARIANT, 3, NV) CASE(VARIANT, 4, NV)
-#define CASES6(VARIANT, NV) CASES4(VARIANT, NV) CASE(VARIANT, 5, NV) CASE(VARIANT, 6, NV)
-#define CASES12(VARIANT, NV) \
-    CASES6(VARIANT, NV) CASE(VARIANT, 7, NV) CASE(VARIANT, 8, NV) CASE(VARIANT, 9, NV) CASE(VARIANT, 10, NV) \
-    CASE(VARIANT, 11, NV) CASE(VARIANT, 12, NV)
-#define VECTORS(VARIANT, NV, CASES) \
-    if (nv == NV) \
-        switch (g->rows) { CASES(VARIANT, NV) }
+/* One function for each size of a tile, rows x vectors, and each variant: in larger ones gcc 12 allocates registers
+ * worse, and takes much longer. */
+#define TILE(MR, NV) \
+    static void tile_##MR##x##NV(const lk_gemm *g) { micro_kernel(g, MR, NV); } \
+    static void tile_by_rows_##MR##x##NV(const lk_gemm *g) { micro_kernel_by_rows(g, MR, NV); }
+#define SIZES_4(X, NV) X(1, NV) X(2, NV) X(3, NV) X(4, NV)
+#define SIZES_6(X, NV) SIZES_4(X, NV) X(5, NV) X(6, NV)
+#define SIZES_12(X, NV) SIZES_6(X, NV) X(7, NV) X(8, NV) X(9, NV) X(10, NV) X(11, NV) X(12, NV)
+#if LK_VB == 64
+#define SIZES(X) SIZES_12(X, 1) SIZES_12(X, 2) SIZES_6(X, 3) SIZES_6(X, 4)
+#elif LK_VB == 32
+#define SIZES(X) SIZES_6(X, 1) SIZES_6(X, 2) SIZES_4(X, 3)
+#else
+#define SIZES(X) SIZES_6(X, 1) SIZES_6(X, 2)
+#endif
+SIZES(TILE)
 
-/* One function per variant: gcc 12 allocates registers worse when both are in one function. */
-#define KERNEL(STEM, SIZES) \
-    static __attribute__((noinline)) void STEM##_by_rows(const lk_gemm *g) \
-    { \
-        const int nv = (g->cols + LK_LANES - 1) / LK_LANES; \
-        SIZES(micro_kernel_by_rows) \
-    } \
+#define ENTRY(MR, NV) [0][NV - 1][MR - 1] = tile_##MR##x##NV, [1][NV - 1][MR - 1] = tile_by_rows_##MR##x##NV,
+static const lk_gemm_fn tiles[2][4][12] = {SIZES(ENTRY)};
+
+/* The register tiles: rows x columns. */
+#if LK_VB == 64 && LK_BITS == 64
+#define TILES(X) X(gemm_12x16_f64, 12, 16) X(gemm_6x32_f64, 6, 32)
+#elif LK_VB == 64
+#define TILES(X) X(gemm_12x32_f32, 12, 32) X(gemm_6x64_f32, 6, 64)
+#elif LK_VB == 32 && LK_BITS == 64
+#define TILES(X) X(gemm_4x12_f64, 4, 12) X(gemm_6x8_f64, 6, 8)
+#elif LK_VB == 32
+#define TILES(X) X(gemm_4x24_f32, 4, 24) X(gemm_6x16_f32, 6, 16)
+#elif LK_BITS == 64
+#define TILES(X) X(gemm_6x4_f64, 6, 4)
+#else
+#define TILES(X) X(gemm_6x8_f32, 6, 8)
+#endif
+
+#define KERNEL(STEM, MR, NR) \
     void LK_NAME(STEM)(const lk_gemm *g) \
     { \
-        const int nv = (g->cols + LK_LANES - 1) / LK_LANES; \
-        if (g->b_row) { \
-            STEM##_by_rows(g); \
-            return; \
-        } \
-        SIZES(micro_kernel) \
+        tiles[g->b_row != 0][(g->cols + LK_LANES - 1) / LK_LANES - 1][g->rows - 1](g); \
     }
+TILES(KERNEL)
 
-#define SIZES_6X2(VARIANT) VECTORS(VARIANT, 2, CASES6) else VECTORS(VARIANT, 1, CASES6)
-#if LK_VB == 64
-#define SIZES_12X2(VARIANT) VECTORS(VARIANT, 2, CASES12) else VECTORS(VARIANT, 1, CASES12)
-#define SIZES_6X4(VARIANT) VECTORS(VARIANT, 4, CASES6) else VECTORS(VARIANT, 3, CASES6) else SIZES_6X2(VARIANT)
-#else
-#define SIZES_4X3(VARIANT) \
-    VECTORS(VARIANT, 3, CASES4) else VECTORS(VARIANT, 2, CASES4) else VECTORS(VARIANT, 1, CASES4)
-#endif
-
-/* The register tiles: rows x columns, and rows by vectors. */
-#if LK_VB == 64 && LK_BITS == 64
-#define TILES(X) X(gemm_12x16_f64, 12, 16, SIZES_12X2) X(gemm_6x32_f64, 6, 32, SIZES_6X4)
-#elif LK_VB == 64
-#define TILES(X) X(gemm_12x32_f32, 12, 32, SIZES_12X2) X(gemm_6x64_f32, 6, 64, SIZES_6X4)
-#elif LK_VB == 32 && LK_BITS == 64
-#define TILES(X) X(gemm_4x12_f64, 4, 12, SIZES_4X3) X(gemm_6x8_f64, 6, 8, SIZES_6X2)
-#elif LK_VB == 32
-#define TILES(X) X(gemm_4x24_f32, 4, 24, SIZES_4X3) X(gemm_6x16_f32, 6, 16, SIZES_6X2)
-#elif LK_BITS == 64
-#define TILES(X) X(gemm_6x4_f64, 6, 4, SIZES_6X2)
-#else
-#define TILES(X) X(gemm_6x8_f32, 6, 8, SIZES_6X2)
-#endif
-
-#define TILE_KERNEL(STEM, MR, NR, SIZES) KERNEL(STEM, SIZES)
-TILES(TILE_KERNEL)
-
-#define TILE_ROW(STEM, MR, NR, SIZES) LK_ROW(LK_GEMM, STEM, LK_STR(LK_REAL), LK_LANES, MR, NR),
+#define TILE_ROW(STEM, MR, NR) LK_ROW(LK_GEMM, STEM, LK_STR(LK_REAL), LK_LANES, MR, NR),
 const lk_kernel LK_ROWS(gemm)[] = {TILES(TILE_ROW) LK_LAST_ROW};

@@ -34,6 +34,13 @@ LK_INLINE void stream_part(char *p, const char *v, const int n __attribute__((un
 
 LK_INLINE void stream_vector(char *p, const char *v) { stream_part(p, v, LK_VB); }
 
+/* Whether parts of vectors are loaded and stored by masks; otherwise they are slow. */
+#ifdef __AVX512BW__
+enum { MASKED = 1 };
+#else
+enum { MASKED = 0 };
+#endif
+
 /* Copies n <= LK_VB bytes; memory behind them is not touched. */
 LK_INLINE void copy_part(char *d, const char *s, int n)
 {
