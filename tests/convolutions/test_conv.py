@@ -43,6 +43,7 @@ def attributes(c):
 
 @given(problems())
 @settings(max_examples=500, deadline=None)
+@pytest.mark.filterwarnings("ignore:.*only slow ways")  # which some that are drawn have
 def test_any_problem_in_any_layout(c):
     assume(all(s + sum(p) >= d * (k - 1) + 1
                for s, p, d, k in zip(c["size"], c["padding"], c["dilation"], c["kernel"])))  # fmt: skip

@@ -35,6 +35,7 @@ def problems(draw):
 
 @given(problems())
 @settings(max_examples=500, deadline=None)
+@pytest.mark.filterwarnings("ignore:.*only slow ways")  # which some that are drawn have
 def test_any_epilogue(c):
     rng = np.random.default_rng(0)
     groups, oc = c["groups"], c["oc"]

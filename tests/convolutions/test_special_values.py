@@ -72,6 +72,7 @@ def followed(c, y, add):
 
 @given(problems())
 @settings(max_examples=600, deadline=None)
+@pytest.mark.filterwarnings("ignore:.*only slow ways")  # which some that are drawn have
 def test_every_way_is_the_sum_over_zeros(c):
     assume(all(n + sum(p) > d * (k - 1)
                for n, p, d, k in zip(c["shape"][2:], c["padding"], c["dilation"], c["kernel"])))  # fmt: skip
@@ -107,6 +108,7 @@ def close(got, expected, activation, what):
 
 @given(problems())
 @settings(max_examples=200, deadline=None)
+@pytest.mark.filterwarnings("ignore:.*only slow ways")  # which some that are drawn have
 def test_transposed_sums_what_there_is(c):
     """No zeros lie around the input of a transposed convolution: Inf weights reach the outputs that sum them."""
     c["shape"] = (*c["shape"][:2], *(min(n, 7) for n in c["shape"][2:]))
