@@ -34,6 +34,8 @@ LK_INLINE void places(const lk_fused *f, int64_t first, int count, int64_t *to)
                 to[i] = NOWHERE;
 }
 
+_Static_assert(LK_FUSED_BYTES <= (int)LK_PANEL_BYTES, "a thread has scratch for panels");
+
 /* Columns that are moved together. */
 typedef struct {
     char *dst;         /* where the first row of the run goes */
@@ -54,6 +56,7 @@ LK_INLINE int64_t phases_of(const panel *p)
     return bits & (LK_VB - 1);
 }
 
+/* Whether every column begins where the one before ends. */
 LK_INLINE int follows(const panel *p)
 {
     int yes = p->bytes > LINES * LINE_BYTES; /* so that all heads are there before the first column ends */
@@ -62,17 +65,17 @@ LK_INLINE int follows(const panel *p)
     return yes;
 }
 
-/* A walk over the blocks of rows of tasks: rows [j, j + count) of a panel whose columns begin with `column`, in a step of
- * the nest's loops. A run are rows [first, stop) of one panel. */
+/* A walk over the blocks of tasks: rows [j, j + count) of the panel that begins with `column`, in a step of the nest's
+ * loops. Rows [first, stop) of the panel are one run. */
 typedef struct {
     int64_t task, step, column, first, stop, j;
     int count, begins, ends;
     walk rows;
 } blocks;
 
-LK_INLINE int next_block(blocks *b, const lk_nest *nest, const lk_fused *f, int64_t end, int most)
+/* Goes to the next block, of at most `most` rows; returns whether there is one before task `end`. */
+LK_INLINE int next_block(blocks *b, const lk_fused *f, int64_t end, int most)
 {
-    (void)nest;
     b->j += b->count;
     b->begins = b->j == b->stop;
     if (b->begins) {

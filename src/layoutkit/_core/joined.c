@@ -15,6 +15,7 @@
 #include "lines.h"
 
 enum { AHEAD_BYTES = 8192 };
+_Static_assert(LK_JOINED_BYTES <= (int)LK_PANEL_BYTES, "a thread has scratch for panels");
 
 #define BITS 8
 #include "joined_width.inc"

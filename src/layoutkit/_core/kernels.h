@@ -203,7 +203,8 @@ enum { LK_PANEL_BYTES = 2 * LK_PANEL_IN_BYTES + LK_PANEL_OUT_BYTES + LK_PANEL_TA
 enum { LK_STAGING_BYTES = 128 << 10 }; /* of a staging buffer: a run of the destination made there and then copied */
 typedef void (*lk_panel_fn)(const lk_nest *, const char *src, char *dst, int64_t task, int64_t end, char *scratch);
 
-/* A loop whose index has several digits, the lowest first: index i is at the sum of step[k] times digit k of i, bytes. */
+/* A loop whose index has several digits, the lowest first, of n[k] values each: index i is at the sum of step[k] bytes
+ * times its digit k. */
 enum { LK_MAX_FUSED = 16 };
 typedef struct {
     int digits;
@@ -227,7 +228,7 @@ typedef void (*lk_fused_fn)(const lk_nest *, const lk_fused *, const char *src, 
                             char *scratch);
 
 /* Tasks of joined transposes, see joined.c: columns follow one another in the destination, to(i) = i * rows.count *
- * width. A task is `unit` columns. rows.count is at most LK_MAX_JOINED_ROWS, `panel` is not read. scratch: 
+ * width. A task is `unit` columns. rows.count is at most LK_MAX_JOINED_ROWS, `panel` is not read. scratch:
  * LK_JOINED_BYTES, aligned to 64 bytes, for rows of at most LK_MAX_JOINED_RUN_BYTES together. */
 enum { LK_MAX_JOINED_ROWS = 1024, LK_MAX_JOINED_RUN_BYTES = 2048, LK_JOINED_BYTES = 64 * LK_MAX_JOINED_RUN_BYTES + 8192 };
 

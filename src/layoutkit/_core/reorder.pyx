@@ -1,7 +1,8 @@
 """Executes a reorder: a list of rectangular loop nests, each around one tile, a call of a kernel.
 
 The outer loops of a nest are flattened into one range that the threads share evenly. There is no barrier between nests,
-since they write disjoint elements. Nests of panels go through scratch memory, see panel.c.
+since they write disjoint elements. Nests of panels go through scratch memory, see panel.c; fused nests are moved by one
+kernel call for each thread, see fused.c, joined.c and runs.c.
 """
 
 from cython.parallel cimport parallel
@@ -15,9 +16,9 @@ from numpy cimport PyArray_CheckExact, PyArray_DATA, PyArray_DESCR, PyArray_ISWR
 from .pace cimport Pace, done, pace_of
 from .registry cimport (
     LK_COPY, LK_FILL, LK_FUSED, LK_GATHER, LK_JOINED, LK_MAX_DIGITS, LK_MAX_FUSED, LK_MAX_FUSED_PANEL, LK_MAX_JOINED_ROWS,
-    LK_MAX_JOINED_RUN_BYTES, LK_MAX_LOOPS, LK_MIN_RUN_BYTES, LK_PANEL,
-    LK_PANEL_BYTES, LK_PANEL_IN_BYTES, LK_PANEL_OUT_BYTES, LK_RUNS, LK_STAGING_BYTES, LK_TRANSPOSE, best_row, lk_fused,
-    lk_fused_fn, lk_fused_loop, lk_kernel, lk_move, lk_move_fn, lk_nest, lk_panel_fn,
+    LK_MAX_JOINED_RUN_BYTES, LK_MAX_LOOPS, LK_MIN_RUN_BYTES, LK_PANEL, LK_PANEL_BYTES, LK_PANEL_IN_BYTES,
+    LK_PANEL_OUT_BYTES, LK_RUNS, LK_STAGING_BYTES, LK_TRANSPOSE, best_row, lk_fused, lk_fused_fn, lk_fused_loop, lk_kernel,
+    lk_move, lk_move_fn, lk_nest, lk_panel_fn,
 )
 from .team cimport team
 
@@ -101,7 +102,7 @@ cdef class Program:
 
         for i in range(self.count):
             nest = self.nests + i
-            moved += <double>steps(nest) * nest.tile.n0 * nest.tile.n1 * nest.width
+            moved += steps(nest) * nest.tile.n0 * nest.tile.n1 * nest.width
         if staging:
             if staging[1] > LK_STAGING_BYTES or panels:
                 raise ValueError(f"reorder: a staging buffer of {staging[1]} bytes{' and panels' * panels}, "

@@ -30,6 +30,7 @@ from .variants import VARIANTS
 SMALL_BYTES = 1 << 18  # below this a second thread costs more than it gains
 # Read and written on one thread, assumed where nothing was measured: from memory, from the caches.
 MEMORY_BYTES_PER_SECOND, CACHE_BYTES_PER_SECOND = 12e9, 30e9
+MEMORY_THREADS = 1.5  # more threads do not make memory faster than this
 KEY = f"reorder ({sizes(15)}|) ({LAYOUT})>({LAYOUT}) x(8|16|32|64|128)"
 _KEY = re.compile(f"{KEY}(?: ({THREADS}))?")
 
@@ -81,7 +82,8 @@ class ReorderProblem(Problem):
         return reorder_features(self.src, self.dst, self.shape, self.width, self.threads)
 
     def candidates(self) -> Iterator[Candidate]:
-        """The variants; the staged one only where the reorder is cut into several regions."""
+        """The variants; the staged one only where the reorder is cut into several regions. Beyond the caches, lines are
+        counted."""
         large = self.work > 2 * last_level_cache()
         t = self._contiguous()
         ragged = is_ragged(self.shape, *t.box.sides(t.src, t.src_strides, t.dst, t.dst_strides))
@@ -93,7 +95,7 @@ class ReorderProblem(Problem):
         for i, (name, variant) in enumerate(VARIANTS.items()):
             if not variant.staged or ragged:
                 if loops and large and not variant.staged:
-                    seconds = streamed_seconds(loops, self.width, variant) / min(self.threads, 1.5)
+                    seconds = streamed_seconds(loops, self.width, variant) / min(self.threads, MEMORY_THREADS)
                 else:
                     seconds = self.work / rate * (1 + (variant.stream != large) + i / 100)
                 yield Candidate(name, seconds, partial(program, t, name, bytes(self.width)))
