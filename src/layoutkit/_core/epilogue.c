@@ -96,8 +96,8 @@ LK_INLINE vf exponential_up(vf x, vf rest)
 /* |x|, but at most `most`, where the function has underflowed on the negative side */
 LK_INLINE vf magnitude(vf x, real most)
 {
-    const lane_integer sign = (lane_integer)1 << (LK_BITS - 1);
-    return at_most((vf)((vi)x & ~sign), splat(most));
+    const lane_integer all_but_sign = (lane_integer)(((uint64_t)1 << (LK_BITS - 1)) - 1);
+    return at_most((vf)((vi)x & all_but_sign), splat(most));
 }
 
 /* x / (1 + e^-v), v having the sign of x, given up = e^-|v| * 2^UP; at -most it has underflowed. */

@@ -40,15 +40,23 @@ typedef real hf __attribute__((vector_size(LK_VB / 2), aligned(LK_ITEM), may_ali
 
 typedef lane_integer vi __attribute__((vector_size(LK_VB), aligned(LK_ITEM), may_alias));
 
-/* Intrinsics of the real type: LK_OP(max) is _mm512_max_ps, .. */
+/* Intrinsics of the real type and their vectors: LK_OP(max) is _mm512_max_ps, .. */
 #if defined(__AVX512F__)
 #include <immintrin.h>
 #define LK_OP(name) LK_PASTE(LK_PASTE(_mm512_, name), LK_PASTE(_, LK_SUFFIX))
-typedef __typeof__(LK_OP(setzero)()) native;
+#if LK_BITS == 64
+typedef __m512d native;
+#else
+typedef __m512 native;
+#endif
 #elif defined(__AVX2__)
 #include <immintrin.h>
 #define LK_OP(name) LK_PASTE(LK_PASTE(_mm256_, name), LK_PASTE(_, LK_SUFFIX))
-typedef __typeof__(LK_OP(setzero)()) native;
+#if LK_BITS == 64
+typedef __m256d native;
+#else
+typedef __m256 native;
+#endif
 #endif
 
 /* Only lanes whose bit in `mask` is set are loaded or stored; the others load as 0. */
