@@ -79,8 +79,10 @@ LK_INLINE int next_block(blocks *b, const lk_fused *f, int64_t end, int most)
     b->j += b->count;
     b->begins = b->j == b->stop;
     if (b->begins) {
-        if (b->task == end)
+        if (b->task == end) {
+            b->count = 0; /* there is none the next time either */
             return 0;
+        }
         const int64_t units = (f->rows.count + f->unit - 1) / f->unit;
         const int64_t panels = (f->columns.count + f->panel - 1) / f->panel;
         const int64_t unit = b->task % units, last = MIN(units, unit + end - b->task);
