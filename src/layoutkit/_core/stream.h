@@ -155,7 +155,9 @@ LK_INLINE vi shifted(vi before, vi now, int phase)
     char both[2 * LK_VB] __attribute__((aligned(LK_VB)));
     memcpy(both, &before, LK_VB);
     memcpy(both + LK_VB, &now, LK_VB);
-    return *(const vi *)(both + LK_VB - phase);
+    vi v;
+    memcpy(&v, both + LK_VB - phase, LK_VB);
+    return v;
 #endif
 }
 
