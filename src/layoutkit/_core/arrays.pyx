@@ -36,13 +36,15 @@ def form(ndarray array not None, ndarray out=None):
     cdef npy_intp *end = found + 1
     cdef int n = PyArray_NDIM(array)
     found[0] = n
-    memcpy(end, PyArray_DIMS(array), n * sizeof(npy_intp))
-    memcpy(end + n, PyArray_STRIDES(array), n * sizeof(npy_intp))
+    if n:  # numpy has no arrays of no sizes
+        memcpy(end, PyArray_DIMS(array), n * sizeof(npy_intp))
+        memcpy(end + n, PyArray_STRIDES(array), n * sizeof(npy_intp))
     end += 2 * n
     if out is not None:
         n = PyArray_NDIM(out)
         end[0] = <size_t>PyArray_DATA(out) % LINE_BYTES
-        memcpy(end + 1, PyArray_STRIDES(out), n * sizeof(npy_intp))
+        if n:
+            memcpy(end + 1, PyArray_STRIDES(out), n * sizeof(npy_intp))
         end += 1 + n
     return PyBytes_FromStringAndSize(<char *>found, <char *>end - <char *>found)
 
