@@ -24,12 +24,12 @@ import time
 
 os.environ.setdefault("LAYOUTKIT_CACHE_DIR", tempfile.mkdtemp())
 
-import numpy as np
+from reorder import geomean, touched
 
 import layoutkit as lk
 from layoutkit._core import machine
 from layoutkit.choosing.best import choices
-from layoutkit.memory.arrays import contiguous_strides, empty
+from layoutkit.memory.arrays import contiguous_strides
 from layoutkit.reorders.box import Box
 from layoutkit.reorders.problem import ReorderProblem
 from layoutkit.reorders.program import Transfer, program
@@ -69,13 +69,6 @@ def _layout(rng: random.Random, rank: int) -> lk.Layout:
     return lk.Layout(outer + "".join(f"{rng.choice((4, 8, 16))}{d}" for d in blocked))
 
 
-def touched(shape, width: int) -> np.ndarray:
-    """A contiguous aligned array whose pages exist."""
-    array = empty(shape, np.dtype(f"u{width}"), "bench")
-    array[...] = 1
-    return array
-
-
 def judged(problem, threads: int, rounds: int, exhaustive: bool) -> dict:
     """The share of a problem, and the pick's time over the best candidate's."""
     src, dst, shape, width = problem
@@ -100,12 +93,6 @@ def judged(problem, threads: int, rounds: int, exhaustive: bool) -> dict:
     winner = min(best, key=lambda name: best[name])
     return {"problem": str(asked), "share": copy / best[names[0]], "best": copy / best[winner], "pick": names[0],
             "winner": winner, "candidates": {k: copy / v for k, v in best.items()}}  # fmt: skip
-
-
-def geomean(values) -> float:
-    """Geometric mean."""
-    values = list(values)
-    return math.exp(sum(map(math.log, values)) / len(values))
 
 
 def main(argv=None) -> int:

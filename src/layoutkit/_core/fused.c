@@ -13,7 +13,7 @@
  * Edges: the last tile of columns is shifted back to end at the edge, and what it overlaps is not stored again; with
  * fewer than N columns, or at the ends of a run, tiles are partial.
  */
-#include "fused.h"
+#include "loops.h"
 #include "stream.h"
 
 #include <string.h>
@@ -110,18 +110,8 @@ LK_INLINE void rows_of(blocks *b, const lk_nest *nest, const lk_fused *f, const 
         from[r] = src + offsets[MIN(r, b->count - 1)];
 }
 
-#define BITS 8
-#include "fused_width.inc"
-#undef BITS
-#define BITS 16
-#include "fused_width.inc"
-#undef BITS
-#define BITS 32
-#include "fused_width.inc"
-#undef BITS
-#define BITS 64
-#include "fused_width.inc"
-#undef BITS
+#define PER_WIDTH "fused_width.inc"
+#include "widths.inc"
 
 #define ROW(BITS) LK_ROW(LK_FUSED, fused_x##BITS, "x" #BITS, 8 * LK_VB / BITS, tile_n##BITS, tile_n##BITS)
 const lk_kernel LK_NAME(lk_rows_fused)[] = {ROW(8), ROW(16), ROW(32), ROW(64), LK_LAST_ROW};

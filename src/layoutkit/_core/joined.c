@@ -11,24 +11,14 @@
  * order of their columns, and the next one overwrites what one stored too much. With fewer than N columns, rows are
  * loaded in part.
  */
-#include "fused.h"
+#include "loops.h"
 #include "lines.h"
 
 enum { AHEAD_BYTES = 8192 };
 _Static_assert(LK_JOINED_BYTES <= (int)LK_PANEL_BYTES, "a thread has scratch for panels");
 
-#define BITS 8
-#include "joined_width.inc"
-#undef BITS
-#define BITS 16
-#include "joined_width.inc"
-#undef BITS
-#define BITS 32
-#include "joined_width.inc"
-#undef BITS
-#define BITS 64
-#include "joined_width.inc"
-#undef BITS
+#define PER_WIDTH "joined_width.inc"
+#include "widths.inc"
 
 #define ROW(BITS) LK_ROW(LK_JOINED, joined_x##BITS, "x" #BITS, 8 * LK_VB / BITS, tile_n##BITS, tile_n##BITS)
 const lk_kernel LK_NAME(lk_rows_joined)[] = {ROW(8), ROW(16), ROW(32), ROW(64), LK_LAST_ROW};

@@ -75,18 +75,8 @@ LK_INLINE void scatter_lanes(char *p, const int64_t *at, const int per, int64_t 
 }
 #endif
 
-#define BITS 8
-#include "move_width.inc"
-#undef BITS
-#define BITS 16
-#include "move_width.inc"
-#undef BITS
-#define BITS 32
-#include "move_width.inc"
-#undef BITS
-#define BITS 64
-#include "move_width.inc"
-#undef BITS
+#define PER_WIDTH "move_width.inc"
+#include "widths.inc"
 
 #if defined(__AVX512BW__)
 /* Loads a cache line of elements of `bytes`, s1 apart; of each only the bytes in k, the others are those of `pad`. */

@@ -18,9 +18,8 @@
  * Edges: blocks are `cols` columns, within one upper digit, by `rows` rows. The last columns are a block shifted back
  * to end at the edge; the last rows are joined to the block before them. The first panel has nothing to overlap with.
  */
-#include "kernels.h"
+#include "loops.h"
 #include "stream.h"
-#include "vector.h"
 
 #include <string.h>
 
@@ -42,16 +41,6 @@ typedef struct {
     const char *row;
     int64_t task, r, b, at, to;
 } cursor;
-
-LK_INLINE int64_t offset(const lk_nest *nest, const int64_t *step, int64_t task)
-{
-    int64_t sum = 0;
-    for (int i = nest->loops - 1; i >= 0; i--) {
-        sum += task % nest->n[i] * step[i];
-        task /= nest->n[i];
-    }
-    return sum;
-}
 
 /* Prefetches the next line. The end of a row may touch two lines if the row is not aligned: both. */
 LK_INLINE void fetch_line(const cursor *c, const shape *p)

@@ -298,7 +298,7 @@ cdef double steps(const lk_nest *nest):
 
 
 cdef take_fused(lk_fused *f, lk_nest *nest, fused, family):
-    """Take the digits of a fused or joined transpose; its tasks are parts of panels, or of columns."""
+    """Take the digits of fused or joined transposes or of runs; tasks are parts of panels, columns, or runs."""
     columns, rows, f.valid, f.panel, f.unit = fused
     take_digits(&f.columns, columns)
     take_digits(&f.rows, rows)

@@ -6,7 +6,7 @@
  * are loaded where they lie in the source. So only the two ends of all runs are stores of partial lines. The lines of
  * runs that are at least AHEAD_BYTES ahead are prefetched.
  */
-#include "fused.h"
+#include "loops.h"
 #include "lines.h"
 
 enum { AHEAD_BYTES = 8192, MAX_FETCHED_BYTES = 4096, LONG_BYTES = 1024 };

@@ -18,6 +18,8 @@ from .variants import Variant
 
 # Seconds on one core: of a line that is read or written whole, of a partial line, of a piece.
 LINE_SECONDS, PARTIAL_SECONDS, PIECE_SECONDS = 1.2e-9, 20e-9, 4e-9
+ELEMENT_SECONDS = 2e-9  # of one that is gathered by itself
+PANEL_READ_BYTES = 1024  # pieces that panels are read in, about
 PANEL_PASSES = 1.9  # a panel is copied once more, within the caches
 STORE_PASSES = 2.8  # a line that is not streamed is read before it is written
 
@@ -29,7 +31,7 @@ def streamed_seconds(loops: Sequence[Loop], width: int, variant: Variant) -> flo
     inner = next((x for x in loops if x.dst == width), None)
     along = next((x for x in loops if x.src == width), None)
     if inner is None or along is None:
-        return 8 * lines * LINE_SECONDS + nbytes / width * 1e-9
+        return 2 * lines * LINE_SECONDS + nbytes / width * ELEMENT_SECONDS
     b, rest = variant.blocking, [x for x in loops if x not in (inner, along)]
     aligned = all(x.dst % LINE_BYTES == 0 for x in loops if x is not inner)
     read, written = along.n * width, inner.n * width
@@ -42,7 +44,7 @@ def streamed_seconds(loops: Sequence[Loop], width: int, variant: Variant) -> flo
         read, written = fused_digits(rest, along, inner, width, b).runs(width)
         read = min(read, b.src_run)
     elif b.panel:
-        read, written = max(read, 1024), max(written, b.dst_run)
+        read, written = max(read, PANEL_READ_BYTES), max(written, b.dst_run)
     else:
         read = min(read, b.src_run or read)
     if aligned and written % LINE_BYTES == 0:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -13,7 +12,7 @@ import numpy as np
 
 from .._core.reorder import Program
 from ..choosing.best import choices
-from ..choosing.keys import LAYOUT, THREADS, sizes
+from ..choosing.keys import LAYOUT, THREADS, numbers, parts, sizes
 from ..choosing.machine import last_level_cache
 from ..choosing.model import reads
 from ..choosing.problem import Candidate, Problem
@@ -32,7 +31,7 @@ SMALL_BYTES = 1 << 18  # below this a second thread costs more than it gains
 MEMORY_BYTES_PER_SECOND, CACHE_BYTES_PER_SECOND = 12e9, 30e9
 MEMORY_THREADS = 1.5  # more threads do not make memory faster than this
 KEY = f"reorder ({sizes(15)}|) ({LAYOUT})>({LAYOUT}) x(8|16|32|64|128)"
-_KEY = re.compile(f"{KEY}(?: ({THREADS}))?")
+_KEY = f"{KEY}(?: ({THREADS}))?"
 
 
 def useful_threads(nbytes: int, threads: int) -> int:
@@ -67,11 +66,8 @@ class ReorderProblem(Problem):
     @classmethod
     def parse(cls, text: str) -> ReorderProblem:
         """The problem whose key `text` is, on one thread if it says none; ValueError if it is none."""
-        found = _KEY.fullmatch(text)
-        if not found:
-            raise ValueError(f"not a reorder: {text!r}; expected one such as 'reorder 1x64x56x56 NCHW>NHWC x32'")
-        extents, src, dst, bits, threads = found.groups()
-        shape = tuple(map(int, filter(None, extents.split("x"))))
+        extents, src, dst, bits, threads = parts(text, _KEY, "a reorder, such as 'reorder 1x64x56x56 NCHW>NHWC x32'")
+        shape = numbers(extents) if extents else ()
         problem = cls(Layout(src), Layout(dst), shape, int(bits) // 8, int((threads or "t1")[1:]))
         if not problem.src.rank == problem.dst.rank == len(shape):
             raise ValueError(f"not a reorder: {text!r}; its shape and layouts do not fit together")

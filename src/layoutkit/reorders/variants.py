@@ -51,7 +51,8 @@ _PANELS = (
     Blocking(0, 1024, False, 1, True),
     Blocking(0, 256, False, 2, True),
 )
-_FUSED = tuple(Blocking(run, 16384, False, 1, fused=True) for run in (64, 256, 1024))
+_RUN = 1 << 14  # bytes of the destination that fused loops make one run of, where there are as many
+_FUSED = tuple(Blocking(panel, _RUN, False, 1, fused=True) for panel in (64, 256, 1024))
 VARIANTS = {
     v.name: v
     for v in (
@@ -59,7 +60,7 @@ VARIANTS = {
         *(Variant(True, b) for b in _PANELS),
         Variant(True, Blocking(0, 64, False, 1), staged=True),
         *(Variant(True, b) for b in _FUSED),
-        Variant(True, Blocking(1024, 16384, False, 1, fused=True, joined=True)),
+        Variant(True, Blocking(1024, _RUN, False, 1, fused=True, joined=True)),
     )
 }
 

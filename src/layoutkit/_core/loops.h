@@ -1,6 +1,7 @@
-/* Loops whose index has several digits, and the steps of a nest: what fused and joined transposes share. */
-#ifndef LAYOUTKIT_FUSED_H
-#define LAYOUTKIT_FUSED_H
+/* Where the loops of a nest are at a step, and those whose index has several digits: what panels, fused and joined
+ * transposes and runs share. */
+#ifndef LAYOUTKIT_LOOPS_H
+#define LAYOUTKIT_LOOPS_H
 
 #include "kernels.h"
 #include "vector.h"
