@@ -95,6 +95,10 @@ X, W = np.ones((1, 4, 5, 5), np.float32), np.ones((6, 4, 3, 3), np.float32)
         (dict(activation="selu"), "activation 'selu' is none of relu"),
         (dict(activation=("clip", 1)), "('clip', number, number)"),
         (dict(activation=("clip", 2, 1)), "clip from 2.0 to 1.0 leaves nothing"),
+        (dict(activation=np.tanh), "activation <ufunc 'tanh'> is none of relu"),
+        (dict(activation=()), "activation () is none of relu"),
+        (dict(activation=("leaky_relu", [0.1, 0.2])), "expected numbers, not sequences of them"),  # slopes are read
+        (dict(activation=("clip", [0, 1], 2)), "expected numbers, not sequences of them"),
         (dict(activation=("prelu", [1, 2])), "prelu has 2 slopes, expected 1 or 6"),
         (dict(scale=np.ones(5, np.float32)), "scale has shape (5,), expected (6,)"),
         (dict(add=np.ones((1, 6, 3, 4), np.float32)), "add has shape (1, 6, 3, 4), expected the result's (1, 6, 3, 3)"),
@@ -103,6 +107,11 @@ X, W = np.ones((1, 4, 5, 5), np.float32), np.ones((6, 4, 3, 3), np.float32)
 def test_bad_input(kwargs, says):
     with pytest.raises(ValueError, match=re.escape(says)):
         lk.conv2d(X, W, **kwargs)
+
+
+def test_activations_of_other_things_than_numbers():
+    with pytest.raises(TypeError, match=r"conv2d: activation \('leaky_relu', 'x'\): expected numbers"):
+        lk.conv2d(X, W, activation=("leaky_relu", "x"))
 
 
 def test_add_may_be_out_but_not_overlap_it_otherwise():

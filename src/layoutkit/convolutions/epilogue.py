@@ -7,7 +7,6 @@ import math
 import numpy as np
 
 from .._core.route import Epilogue
-from ..memory.arrays import as_array
 
 NOTHING = Epilogue()  # no activation: only the residual is added
 # By name, how many numbers come with it.
@@ -21,15 +20,21 @@ def parse(activation, channels: int, dtype: np.dtype, what: str) -> Epilogue | N
     """What a name of ACTIVATIONS, or (name, number, ..), means for so many output channels, summed in `dtype`."""
     if activation is None:
         return None
-    name, *given = (activation,) if isinstance(activation, str) else activation
-    if name not in ACTIVATIONS or len(given) != ACTIVATIONS[name]:
+    name, *given = activation if isinstance(activation, (tuple, list)) and activation else (activation,)
+    if not isinstance(name, str) or ACTIVATIONS.get(name) != len(given):
         known = ", ".join(n if not count else f"({n!r}{', number' * count})" for n, count in ACTIVATIONS.items())
         raise ValueError(f"{what}: activation {activation!r} is none of {known}")
+    try:
+        given = [np.array(value, dtype, order="C") for value in given]
+    except (TypeError, ValueError):
+        raise TypeError(f"{what}: activation {activation!r}: expected numbers") from None
     if name == "prelu":
-        slope = np.ascontiguousarray(as_array(np.asarray(given[0], dtype), f"{what}: slope")).reshape(-1)
+        slope = given[0].reshape(-1)
         if slope.size not in (1, channels):
             raise ValueError(f"{what}: prelu has {slope.size} slopes, expected 1 or {channels}")
-        return Epilogue("prelu", slope.copy())
+        return Epilogue("prelu", slope)
+    if any(value.ndim for value in given):
+        raise ValueError(f"{what}: activation {activation!r}: expected numbers, not sequences of them")
     if name == "leaky_relu":
         return Epilogue("prelu", np.array(given, dtype))
     if name in ("relu", "relu6"):
