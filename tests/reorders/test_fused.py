@@ -62,6 +62,14 @@ def test_runs_take_all_that_follow_them():
     assert len(rest) == 3
 
 
+def test_runs_have_no_more_digits_than_the_kernel_takes():
+    shape, width = (2,) * 17, 64
+    steps = [width << k for k in range(17)]
+    rest = [Loop(n, src, dst) for n, src, dst in zip(shape, steps, reversed(steps))]
+    (nest,) = fused.runs(rest, width, 0, 0)
+    assert len(nest.fused.rows) == fused.MAX_DIGITS and nest.loops == (rest[0],)
+
+
 def test_estimates_tell_what_lines_tell():
     def seconds(name, loops, width=4):
         return streamed_seconds(loops, width, VARIANTS[name])

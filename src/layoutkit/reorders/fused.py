@@ -16,6 +16,7 @@ from .nest import Blocking, Fused, Nest, Transpose
 MAX_PANEL_COLUMNS = 1024  # LK_MAX_FUSED_PANEL of kernels.h, as are those of the next line
 MAX_JOINED_ROWS, MAX_JOINED_RUN_BYTES = 1024, 2048  # LK_MAX_JOINED_ROWS and _RUN_BYTES of kernels.h
 MIN_RUN_BYTES = 64  # LK_MIN_RUN_BYTES of kernels.h
+MAX_DIGITS = 16  # of one loop: LK_MAX_FUSED of kernels.h; only runs have no other limit that is lower
 MAX_PADDED_RUNS = (
     4  # the pads between runs of the source are read as well if they are not longer than so many runs less 1
 )
@@ -91,8 +92,9 @@ def transposes(t: Transpose, b: Blocking) -> list[Nest]:
 
 def runs(rest: list[Loop], run: int, src: int, dst: int) -> list[Nest]:
     """A nest of runs of `run` bytes, as many as follow one another in the destination."""
-    rest, rows, size = list(rest), [], run
-    while rest and rest[-1].dst == size:
+    rest, size = list(rest), run
+    rows: list[Loop] = []
+    while rest and rest[-1].dst == size and len(rows) < MAX_DIGITS:
         rows.append(rest.pop())
         size *= rows[-1].n
     digits = Fused(((run, 1),), tuple((x.n, x.src) for x in rows), 0, 1, max(1, UNIT_BYTES // run))
