@@ -177,6 +177,8 @@ def test_plan_names_what_it_can_plan():
     known = "conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d, reorder"
     with pytest.raises(TypeError, match=f"has no plans; those that have: {known}"):
         lk.plan(print)
+    with pytest.raises(TypeError, match=r"plan: reorder\(\) missing 1 required positional argument: 'array'"):
+        lk.plan(lk.reorder)
 
 
 def test_a_kept_plan_moves_what_it_was_made_for():

@@ -269,6 +269,24 @@ def test_shapes_that_do_not_fit():
         layout.strides((1, 20, 4, 4))
     with pytest.raises(ValueError, match="5 physical axes, ab orders 2"):
         layout.compose("ab")
+    for index in (0, (0, 0, 0, 0.5)):
+        with pytest.raises(TypeError, match="nChw16c: expected an index of integers, got"):
+            layout.offset(index, (1, 2, 3, 4))
+    with pytest.raises(TypeError, match="nChw16c: expected a physical shape of integers, got None"):
+        layout.padded_shape(None)
+
+
+@pytest.mark.parametrize("factors", [None, "ab", [0, 1], [(0, 0.0)], [(0, 0, 0)]])
+def test_factors_of_other_things_than_pairs_of_integers(factors):
+    with pytest.raises(TypeError, match="expected factors as pairs of integers"):
+        Layout.from_factors(factors)
+
+
+def test_strides_of_other_things_than_integers():
+    with pytest.raises(TypeError, match="strides that are integers or None, got"):
+        Layout.from_factors([(0, 0)], ["1"])
+    with pytest.raises(TypeError, match="expected a shape and strides of integers, got"):
+        Layout.from_strides((1, 2), (2, "1"))
 
 
 def test_a_layout_is_no_other_thing():

@@ -128,6 +128,7 @@ def test_result_is_aligned_and_new():
 
 
 X = np.ones((1, 20, 4, 5), np.float32)
+MANY = lk.Layout.from_factors([(dim, 0) for dim in range(17)])
 
 
 @pytest.mark.parametrize(
@@ -151,6 +152,8 @@ X = np.ones((1, 20, 4, 5), np.float32)
         ((X.astype(object), "NCHW", "NHWC"), {}, TypeError, "plain bytes"),
         ((np.ones((1, 2, 3, 4), "V3"), "NCHW", "NHWC"), {}, TypeError, "1, 2, 4, 8 or 16"),
         ((object(), "NCHW", "NHWC"), {}, TypeError, "expected an array, got object"),
+        (([[1, 2]], "ab", "ba"), {}, TypeError, "expected an array, got list (numpy.asarray makes one)"),
+        ((np.ones((1,) * 17), MANY, MANY), {}, ValueError, "has 17 dimensions; operations plan at most"),
     ],
 )
 def test_bad_input(args, kwargs, error, says):
@@ -174,7 +177,7 @@ def test_too_large_is_an_error_not_a_crash():
     x = np.broadcast_to(np.uint8(1), (2**58, 1, 1, 1))
     with pytest.raises(ValueError, match="too large"):
         lk.reorder(x, "NCHW", "nChw64c")
-    with pytest.raises(MemoryError):
+    with pytest.raises(MemoryError, match=r"an array of shape .* and dtype uint8"):
         lk.reorder(x, "NCHW", "NHWC")
 
 

@@ -73,6 +73,7 @@ def planner(operation: Callable) -> Callable:
 
     def register(function: Callable[..., Plan]) -> Callable[..., Plan]:
         _planners[operation] = function
+        function.__qualname__ = f"plan: {operation.__name__}"  # in errors about missing and unknown arguments
         return function
 
     return register

@@ -70,7 +70,9 @@ class Attributes:
         self.stride = per_axis(stride, rank, f"{what}: stride", 1)
         self.dilation = per_axis(dilation, rank, f"{what}: dilation", 1)
         self.padding = padding
-        pads = pad_pairs(padding, self.kernel, self.kernel, self.stride, self.dilation)  # raises early
+        pads = pad_pairs(
+            padding, self.kernel, self.kernel, self.stride, self.dilation, f"{what}: padding"
+        )  # raises early
         same = isinstance(padding, str) and padding == "same"
         self.by_values = self.kernel[-1] == 3 or same or any(map(any, pads))
 

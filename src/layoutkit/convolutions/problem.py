@@ -173,8 +173,8 @@ def per_axis(value, rank: int, what: str, least: int) -> tuple[int, ...]:
     return values
 
 
-def pad_pairs(padding, size, kernel, stride, dilation) -> Pairs:
-    """`padding` in any of its forms as (before, after) pairs."""
+def pad_pairs(padding, size, kernel, stride, dilation, what: str = "padding") -> Pairs:
+    """`padding` in any of its forms as (before, after) pairs. `what`: the argument, for errors."""
     rank = len(size)
     if isinstance(padding, str) and padding == "valid":
         return ((0, 0),) * rank
@@ -184,12 +184,12 @@ def pad_pairs(padding, size, kernel, stride, dilation) -> Pairs:
         ]
         return tuple((t // 2, t - t // 2) for t in total)
     if isinstance(padding, str):
-        raise ValueError(f"padding: expected 'same', 'valid' or numbers, got {padding!r}")
+        raise ValueError(f"{what}: expected 'same', 'valid' or numbers, got {padding!r}")
     number = isinstance(padding, (int, np.integer)) or not (isinstance(padding, Sequence) or np.ndim(padding))
     parts = () if number else tuple(padding)
     if parts and all(isinstance(p, (Sequence, np.ndarray)) for p in parts):
-        pairs = [per_axis(p, 2, "padding", 0) for p in parts]
+        pairs = [per_axis(p, 2, what, 0) for p in parts]
         if len(pairs) != rank:
-            raise ValueError(f"padding: expected {rank} pairs, got {padding!r}")
+            raise ValueError(f"{what}: expected {rank} pairs, got {padding!r}")
         return tuple((before, after) for before, after in pairs)
-    return tuple((p, p) for p in per_axis(padding, rank, "padding", 0))
+    return tuple((p, p) for p in per_axis(padding, rank, what, 0))

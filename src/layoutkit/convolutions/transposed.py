@@ -56,7 +56,7 @@ class _ConvTranspose:
         f.w, f.bias = f.w.copy(), None if f.bias is None else f.bias.copy()
         if isinstance(padding, str):
             raise ValueError(f"{what}: padding {padding!r}: expected numbers")
-        self._padding = pad_pairs(padding, f.kernel, f.kernel, f.stride, f.dilation)
+        self._padding = pad_pairs(padding, f.kernel, f.kernel, f.stride, f.dilation, f"{what}: padding")
         self._output_padding = per_axis(output_padding, rank, f"{what}: output_padding", 0)
         for extra, s, d in zip(self._output_padding, f.stride, f.dilation):
             if extra >= max(s, d):

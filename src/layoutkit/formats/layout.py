@@ -90,7 +90,10 @@ class Layout:
         `named`: whether `dims` say what the dimensions are; else they are for people only.
         """
         self = object.__new__(cls)
-        fs = tuple(Factor(int(d), int(s)) for d, s in factors)
+        try:
+            fs = tuple(Factor(index(d), index(s)) for d, s in factors)
+        except (TypeError, ValueError):
+            raise TypeError(f"Layout: expected factors as pairs of integers (dim, size), got {factors!r}") from None
         rank = 1 + max((f.dim for f in fs), default=-1)
         whole = sorted(f.dim for f in fs if f.size == 0)
         if whole != list(range(rank)):
@@ -104,7 +107,10 @@ class Layout:
             elif f.dim not in seen_whole:
                 raise ValueError(f"Layout: a block of dimension {f.dim} lies outside the dimension itself")
         given = (None,) * len(fs) if pitches is None else tuple(pitches)
-        given = tuple(None if p is None else int(p) for p in given)
+        try:
+            given = tuple(None if p is None else index(p) for p in given)
+        except TypeError:
+            raise TypeError(f"Layout: expected strides that are integers or None, got {given}") from None
         if len(given) != len(fs):
             raise ValueError(f"Layout: {len(given)} strides given for {len(fs)} physical axes")
         if any(p is not None and p < 0 for p in given):
@@ -218,15 +224,18 @@ class Layout:
 
     def check_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
         """`shape` as a tuple of ints, or an error naming this layout."""
-        try:
-            shape = tuple(map(index, shape))
-        except TypeError:
-            raise TypeError(f"layout {self}: expected a shape of integers, got {shape!r}") from None
+        shape = self._integers(shape, "a shape")
         if len(shape) != self.rank:
             raise ValueError(f"layout {self} has {self.rank} dimensions, shape {shape} has {len(shape)}")
         if shape and min(shape) < 0:
             raise ValueError(f"layout {self}: negative size in shape {shape}")
         return shape
+
+    def _integers(self, values: Sequence[int], name: str) -> tuple[int, ...]:
+        try:
+            return tuple(map(index, values))
+        except TypeError:
+            raise TypeError(f"layout {self}: expected {name} of integers, got {values!r}") from None
 
     def axes(self, shape: Sequence[int]) -> tuple[Axis, ...]:
         """The factors on an exact logical shape, outermost first."""
@@ -258,7 +267,7 @@ class Layout:
 
     def padded_shape(self, physical: Sequence[int]) -> tuple[int, ...]:
         """The largest logical shape that an array of shape `physical` holds."""
-        physical = tuple(map(int, physical))
+        physical = self._integers(physical, "a physical shape")
         if len(physical) != len(self.factors):
             raise ValueError(f"layout {self} is held by an array of {len(self.factors)} axes, got shape {physical}")
         shape = [1] * self.rank
@@ -301,10 +310,10 @@ class Layout:
 
     def offset(self, at: Sequence[int], shape: Sequence[int]) -> int:
         """Element offset of the logical index `at`; ValueError if it lies outside `shape`."""
-        shape, at = self.check_shape(shape), tuple(at)
+        shape, at = self.check_shape(shape), self._integers(at, "an index")
         if len(at) != self.rank or any(not 0 <= i < s for i, s in zip(at, shape)):
             raise ValueError(f"layout {self}: index {at} lies outside shape {shape}")
-        return sum(algebra.apply(m, index(i)) for m, i in zip(self.modes(shape), at))
+        return sum(algebra.apply(m, i) for m, i in zip(self.modes(shape), at))
 
     def index(self, offset: int, shape: Sequence[int]) -> tuple[int, ...] | None:
         """The logical index at element `offset`, or None where there is none: a pad, a gap, beyond the end.
@@ -315,7 +324,7 @@ class Layout:
         axes = self.axes(shape)
         steps = [(0, a.extent - 1, s) for a, s in zip(axes, self.axis_strides(shape))]
         found = []
-        for digits in algebra.solutions(steps, int(offset)):
+        for digits in algebra.solutions(steps, index(offset)):
             at = [0] * self.rank
             for (dim, unit, _), digit in zip(axes, digits):
                 at[dim] += unit * digit

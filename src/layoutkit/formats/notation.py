@@ -218,6 +218,8 @@ def name(layout: Factored, dims: str | None = None) -> str:
 
 def key(layout: Factored) -> str:
     """The one name that layouts of equal meaning share: as activations are called, where the rank has names."""
+    if layout.rank > MAX_RANK:
+        raise ValueError(f"layout {spaced(layout)} has {layout.rank} dimensions; operations plan at most {MAX_RANK}")
     return name(layout, {3: "ncw", 4: "nchw", 5: "ncdhw"}.get(layout.rank, ALPHABET[: layout.rank]))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from operator import index
 
 from .written import Written
 
@@ -16,7 +17,10 @@ def of_strides(shape: Sequence[int], strides: Sequence[int]) -> tuple[Written, t
     ValueError
         Their lengths differ, or one is negative.
     """
-    shape, strides = tuple(int(s) for s in shape), tuple(int(s) for s in strides)
+    try:
+        shape, strides = tuple(map(index, shape)), tuple(map(index, strides))
+    except TypeError:
+        raise TypeError(f"expected a shape and strides of integers, got {shape!r} and {strides!r}") from None
     if len(shape) != len(strides):
         raise ValueError(f"{len(shape)} sizes {shape} but {len(strides)} strides {strides}")
     if any(x < 0 for x in shape + strides):

@@ -46,7 +46,8 @@ def as_array(value: Any, what: str) -> np.ndarray:
     try:
         return np.asarray(memoryview(value))
     except TypeError:
-        raise TypeError(f"{what}: expected an array, got {type(value).__name__}") from None
+        hint = " (numpy.asarray makes one)" if isinstance(value, (list, tuple)) else ""
+        raise TypeError(f"{what}: expected an array, got {type(value).__name__}{hint}") from None
 
 
 def as_out(out: Any, what: str) -> np.ndarray:
@@ -127,7 +128,10 @@ def allocate(shape: tuple[int, ...], dtype: np.dtype, nbytes: int, beside: np.nd
     another one than `beside`, an array that is used together with this one.
     """
     if nbytes >= LARGE_BYTES and HAS_MAPPINGS:
-        return np.ndarray(shape, dtype, pool.take(nbytes))
+        try:
+            return np.ndarray(shape, dtype, pool.take(nbytes))
+        except MemoryError as error:
+            raise MemoryError(f"{error}: an array of shape {shape} and dtype {dtype}") from None
     if nbytes < MIN_STAGGERED_BYTES:
         return aligned(shape, dtype, nbytes)
     if beside is None:
