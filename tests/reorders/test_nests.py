@@ -57,3 +57,15 @@ def test_pads_are_written_with_the_elements_where_a_tile_can():
     assert with_pads("nChw6c", "nChw16c", (2, 20, 3, 3)) is None  # the last block comes from two
     assert with_pads("NCHW", "nChw32c", (2, 20, 3, 3)) is None  # longer than a vector
     assert with_pads("NCHW", "NChw8n16c", (3, 20, 3, 3)) == 1  # those of N are filled
+
+
+def test_the_stride_of_a_single_element_is_never_stepped():
+    shape, width = (2, 1, 5, 7), 4
+    src, dst = lk.Layout("NCHW"), lk.Layout("nChw16c")
+    strides = (4 * 35, 2**62, 4 * 7, 4), tuple(4 * x for x in dst.axis_strides(shape))
+    s, d = sides(src, dst, shape, strides)
+    for blocking in (Blocking(0, 64, False, 1), Blocking(0, 256, False, 1, True)):
+        nests, padded = copy_nests(shape, s, d, width, 64, blocking)
+        assert padded == 1
+        for nest in nests:
+            assert all(abs(loop.src) < 1000 for loop in (*nest.loops, *nest.tile))

@@ -77,6 +77,8 @@ def _with_pads(found, dim: int, size: int, src, dst, width: int, vector: int) ->
         if last.start % unit or len(last.loops) != 1 or last.loops[0][0] != size % unit:
             return None
         valid, (stride, _) = last.loops[0]
+        if valid == 1 and stride != width:
+            stride = 0  # that of a single element may be anything, and steps of it overflow
         rest = _region([*parts[:dim], last._replace(loops=()), *parts[dim + 1 :]], src, dst)
         region = rest._replace(block=Loop(unit, stride, width), valid=valid)
         if not pads_with(region, width, vector):
