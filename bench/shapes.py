@@ -4,6 +4,8 @@
     python bench/shapes.py [--only depthwise]
     python bench/shapes.py --only overhead
 
+`--json FILE` writes the shares, `--quick` measures every fourth layer in a few rounds.
+
 Each figure is the best of several rounds, on one thread in time that the thread had a core; the peak is measured
 between them, on as many threads. With `--cold` every
 call has a filter of its own that has left the caches since it was last used, as in a network, and a round is the
@@ -13,6 +15,7 @@ median of its calls. Means over a network count every layer as often as the netw
 from __future__ import annotations
 
 import argparse
+import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -27,7 +30,7 @@ from layoutkit.bench.report import geomean
 from layoutkit.convolutions.problem import ACCURACIES
 from layoutkit.memory.arrays import empty
 
-ROUNDS, COLD_ROUNDS = 40, 5
+ROUNDS, COLD_ROUNDS, QUICK_ROUNDS = 40, 5, 2
 BURST = 200e-6  # seconds that a timing takes at least
 COLD_BYTES, COLD_COPIES = 96 << 20, 4096  # filters that are met in turn
 EVERY = "NHWC", "nChw16c", "NCHW"
@@ -112,7 +115,7 @@ def share(kind: str, layer: Layer, name: str, args: argparse.Namespace) -> float
     now = clock(args.threads)
     calls = 1 + int(BURST / burst(1, ops, x, y, now))
     best, peak = float("inf"), 0.0
-    for _ in range(COLD_ROUNDS if args.cold else ROUNDS):
+    for _ in range(QUICK_ROUNDS if args.quick else COLD_ROUNDS if args.cold else ROUNDS):
         peak = max(peak, *(machine.fma_peak(args.threads, 20_000) for _ in range(3)))
         best = min(best, tour(ops, x, y, now) if args.cold else burst(calls, ops, x, y, now))
     return flops / best / peak
@@ -126,8 +129,8 @@ def overhead() -> float:
     return min(burst(2000, [op], x, y, clock(1)) for _ in range(ROUNDS))
 
 
-def show(kind: str, layout: str, layers: Counter[Layer], args: argparse.Namespace) -> None:
-    """A line a layer, and what they are together."""
+def show(kind: str, layout: str, layers: Counter[Layer], args: argparse.Namespace) -> list[dict]:
+    """Prints a line a layer and what they are together; returns a row a layer."""
     found: dict[Layer, float] = {}
     for layer in layers:
         found[layer] = share(kind, layer, layout, args)
@@ -135,6 +138,10 @@ def show(kind: str, layout: str, layers: Counter[Layer], args: argparse.Namespac
     worst = min(found, key=found.get)
     mean = geomean(found[layer] for layer in layers.elements())
     print(f"{kind:13} {layout:8} geometric mean {mean:.3f}, least {found[worst]:.3f} ({worst})", flush=True)
+    return [
+        {"kind": kind, "layout": layout, "layer": str(layer), "count": layers[layer], "share": found[layer]}
+        for layer in found
+    ]
 
 
 def main() -> None:
@@ -147,16 +154,24 @@ def main() -> None:
     parser.add_argument("--accuracy", choices=ACCURACIES, default="strict")
     parser.add_argument("--cold", action="store_true", help="a filter of its own for every call")
     parser.add_argument("--tuning", choices=("measure", "estimate", "off"), default="measure")
+    parser.add_argument("--quick", action="store_true", help="every fourth layer, few rounds")
+    parser.add_argument("--json", metavar="FILE", help="write the shares of the layers to FILE")
     args = parser.parse_args()
     lk.tuning(args.tuning)
+    rows: list[dict] = []
     kinds: Iterator[str] = iter([args.only] if args.only else CASES)
     for kind in kinds:
         if kind == "overhead":
             print(f"a call of a kept Conv2d: {overhead() * 1e6:.2f} us")
             continue
         layouts, layers = layers_of(kind)
+        if args.quick:
+            layers = Counter({layer: n for i, (layer, n) in enumerate(layers.items()) if i % 4 == 0})
         for layout in [args.layout] if args.layout else layouts:
-            show(kind, layout, layers, args)
+            rows += show(kind, layout, layers, args)
+    if args.json:
+        with open(args.json, "w", encoding="utf-8") as f:
+            json.dump(rows, f, indent=1)
 
 
 if __name__ == "__main__":

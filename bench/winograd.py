@@ -8,6 +8,7 @@ of the bursts of FMAs the best counts.
 from __future__ import annotations
 
 import argparse
+import json
 import time
 from math import exp, log
 
@@ -37,7 +38,7 @@ def filled(shape) -> np.ndarray:
     return a
 
 
-def shares(p: ConvProblem, threads: int, only: str) -> dict[str, float]:
+def shares(p: ConvProblem, threads: int, only: str, visits: int) -> dict[str, float]:
     """Best share of the peak by algorithm."""
     x, y = filled(p.src.physical_shape(p.src_shape)), filled(p.dst.physical_shape(p.dst_shape))
     w = filled((p.oc, p.ic, 3, 3))
@@ -49,7 +50,7 @@ def shares(p: ConvProblem, threads: int, only: str) -> dict[str, float]:
         route = c.build()
         filter, bias = route.pack(w, None)
         name = c.name.split(" gemm")[0]
-        for _ in range(VISITS):
+        for _ in range(visits):
             route.run(x, filter, bias, y)
             end = time.perf_counter() + SECONDS
             while time.perf_counter() < end:
@@ -67,17 +68,23 @@ def main() -> None:
     parser.add_argument("--layout", type=Layout, default=Layout("NHWC"))
     parser.add_argument("--accuracy", choices=ACCURACIES, default="standard")
     parser.add_argument("--algorithm", default="auto")
+    parser.add_argument("--quick", action="store_true", help="every fourth layer, one visit")
+    parser.add_argument("--json", metavar="FILE", help="write the shares to FILE")
     args = parser.parse_args()
-    best = {}
+    best, rows = {}, []
     print(f"shares of the peak, {args.layout}, batch {args.batch}, {args.threads} thread(s), {args.accuracy}")
-    for channels, size in LAYERS:
+    for channels, size in LAYERS[::-4] if args.quick else LAYERS:
         p = problem(channels, size, args.batch, args.layout, args.accuracy)
-        found = shares(p, args.threads, args.algorithm)
+        found = shares(p, args.threads, args.algorithm, 1 if args.quick else VISITS)
         best[channels, size] = max(found.values())
+        rows.append({"channels": channels, "size": size, "share": best[channels, size], "algorithms": found})
         row = "  ".join(f"{name} {share:.2f}" for name, share in found.items())
         print(f"{channels:4} channels @{size:<4} {best[channels, size]:5.2f}   {row}", flush=True)
     large = [share for (_, size), share in best.items() if size >= 14]
     print(f"geometric mean from 14x14 on: {exp(sum(map(log, large)) / len(large)):.2f}")
+    if args.json:
+        with open(args.json, "w", encoding="utf-8") as f:
+            json.dump(rows, f, indent=1)
 
 
 if __name__ == "__main__":

@@ -16,14 +16,14 @@ MARKS = "osD^vP"
 GRID = dict(color="#e4e7ec", linewidth=0.8, zorder=0)
 
 
-def _svg(figure: Figure) -> str:
+def svg_text(figure: Figure) -> str:
     text = io.StringIO()
     FigureCanvasSVG(figure)
     figure.savefig(text, format="svg", bbox_inches="tight", metadata={"Date": None})
     return text.getvalue().partition("<svg")[1] + text.getvalue().partition("<svg")[2]
 
 
-def _figure(width: float, height: float, columns: int = 1, **kwargs):
+def new_figure(width: float, height: float, columns: int = 1, **kwargs):
     figure = Figure(figsize=(width, height))
     axes = figure.subplots(1, columns, squeeze=False, **kwargs)[0]
     for ax in axes:
@@ -52,7 +52,7 @@ def roofline(results: Sequence[dict]) -> str | None:
     if not convs:
         return None
     style = _groups([r for rs in convs.values() for r in rs])
-    figure, axes = _figure(11, 4.4, len(convs), sharey=True)
+    figure, axes = new_figure(11, 4.4, len(convs), sharey=True)
     for ax, (threads, found) in zip(axes, convs.items()):
         peak = max(r["limit"] for r in found)
         moves = [r for r in results if r["kind"] == "reorder" and r["threads"] == threads]
@@ -76,7 +76,7 @@ def roofline(results: Sequence[dict]) -> str | None:
         ax.set_title(on_threads(threads), fontsize=10, loc="left")
     axes[0].set_ylabel("GFLOP/s")
     axes[-1].legend(frameon=False, fontsize=8, loc="lower right")
-    return _svg(figure)
+    return svg_text(figure)
 
 
 def shares(results: Sequence[dict]) -> str | None:
@@ -87,7 +87,7 @@ def shares(results: Sequence[dict]) -> str | None:
     style = _groups([r for rs in convs.values() for r in rs])
     titles = list(dict.fromkeys(r["title"] for rs in convs.values() for r in rs))[:80]
     row = {title: len(titles) - 1 - i for i, title in enumerate(titles)}
-    figure, axes = _figure(11, 0.8 + 0.21 * len(titles), len(convs), sharey=True)
+    figure, axes = new_figure(11, 0.8 + 0.21 * len(titles), len(convs), sharey=True)
     for ax, (threads, found) in zip(axes, convs.items()):
         spans = defaultdict(list)
         for name, (colour, mark) in style.items():
@@ -105,7 +105,7 @@ def shares(results: Sequence[dict]) -> str | None:
         ax.set_ylim(-0.7, len(titles) - 0.3)
     axes[0].set_yticks(range(len(titles)), titles[::-1], fontsize=7.5)
     axes[-1].legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
-    return _svg(figure)
+    return svg_text(figure)
 
 
 def heat(results: Sequence[dict]) -> str | None:
@@ -119,7 +119,7 @@ def heat(results: Sequence[dict]) -> str | None:
     if not found:
         return None
     widest = max(len({x for pair in cells for x in pair}) for cells in found.values())
-    figure, axes = _figure(min(11, 2.2 + len(found) * (1.2 + 0.62 * widest)), 1.6 + 0.5 * widest, len(found))
+    figure, axes = new_figure(min(11, 2.2 + len(found) * (1.2 + 0.62 * widest)), 1.6 + 0.5 * widest, len(found))
     for ax, ((threads, rank), cells) in zip(axes, found.items()):
         names = list(dict.fromkeys(x for pair in cells for x in pair))
         grid = [[100 * geomean(cells[a, b]) if (a, b) in cells else float("nan") for b in names] for a in names]
@@ -134,7 +134,7 @@ def heat(results: Sequence[dict]) -> str | None:
         ax.set_yticks(range(len(names)), names, fontsize=8)
         ax.set_title(f"{rank}-D, {on_threads(threads)}: % of a copy", fontsize=9, loc="left")
     figure.tight_layout()
-    return _svg(figure)
+    return svg_text(figure)
 
 
 def one_path(results: Sequence[dict]) -> str:
@@ -155,7 +155,7 @@ def gains(results: Sequence[dict]) -> str | None:
     kinds = [(kind, found) for kind in ("conv", "reorder") if (found := [r for r in chosen if r["kind"] == kind])]
     if not kinds:
         return None
-    figure, axes = _figure(11, 3.8, len(kinds))
+    figure, axes = new_figure(11, 3.8, len(kinds))
     for ax, (kind, found) in zip(axes, kinds):
         same = one_path(found)
         lines = {
@@ -175,7 +175,7 @@ def gains(results: Sequence[dict]) -> str | None:
         ax.set_xlabel("% of the problems")
         ax.set_title(f"{kind}: times as long as the choice (geomean)", fontsize=10, loc="left")
         ax.legend(frameon=False, fontsize=8, loc="upper left")
-    return _svg(figure)
+    return svg_text(figure)
 
 
 def cold(results: Sequence[dict]) -> str | None:
@@ -185,7 +185,7 @@ def cold(results: Sequence[dict]) -> str | None:
     if not convs:
         return None
     style = _groups([r for rs in convs.values() for r in rs])
-    figure, axes = _figure(11, 3.4, len(convs), sharey=True)
+    figure, axes = new_figure(11, 3.4, len(convs), sharey=True)
     for ax, (threads, found) in zip(axes, convs.items()):
         for name, (colour, mark) in style.items():
             points = [(r["work"] / r["bytes"], r["cold"] / r["seconds"]) for r in found if r["group"] == name]
@@ -197,4 +197,4 @@ def cold(results: Sequence[dict]) -> str | None:
         ax.set_title(f"{on_threads(threads)}: {mean:.2f} (geomean)", fontsize=10, loc="left")
     axes[0].set_ylabel("cold / warm")
     axes[-1].legend(frameon=False, fontsize=8)
-    return _svg(figure)
+    return svg_text(figure)
