@@ -58,6 +58,8 @@ def test_tuning_gives_the_mode_before_and_refuses_others(tuning):
     assert tuning(before) == "off"
     with pytest.raises(ValueError, match="expected one of measure, estimate, off, got 'best'"):
         tuning("best")
+    with pytest.raises(ValueError, match="budget is seconds for 'measure', got 'much'"):
+        tuning("measure", budget="much")
     assert modes.mode() == before
 
 
@@ -177,6 +179,8 @@ def test_plan_names_what_it_can_plan():
     known = "conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d, reorder"
     with pytest.raises(TypeError, match=f"has no plans; those that have: {known}"):
         lk.plan(print)
+    with pytest.raises(TypeError, match=r"plan: \[\] has no plans"):
+        lk.plan([])
     with pytest.raises(TypeError, match=r"plan: reorder\(\) missing 1 required positional argument: 'array'"):
         lk.plan(lk.reorder)
 

@@ -141,6 +141,8 @@ def test_an_image_that_mace_does_not_have_costs_a_text():
 def test_what_is_no_image(text):
     with pytest.raises(ValueError):
         Image(text)
+    with pytest.raises(TypeError, match=r"expected a text such as .*, got int"):
+        Image(5)
 
 
 def test_sizes_that_do_not_fit():

@@ -89,7 +89,7 @@ def plan(operation: Callable, *args, **kwargs) -> Plan:
     >>> print(lk.plan(lk.reorder, x, "NCHW", "NHWC").explain())    # doctest: +ELLIPSIS
     reorder 1x64x56x56 NCHW>NHWC x32 t...
     """
-    if operation not in _planners:
+    if not callable(operation) or operation not in _planners:
         known = ", ".join(sorted(f.__name__ for f in _planners))
         raise TypeError(f"plan: {operation!r} has no plans; those that have: {known}")
     return _planners[operation](*args, **kwargs)

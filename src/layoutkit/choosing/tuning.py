@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from math import inf
+from numbers import Real
 
 from .table import cost_table
 
@@ -30,7 +31,7 @@ def tuning(mode: str, budget: float | None = None) -> str:
     global _mode, _budget, _changes
     if mode not in MODES:
         raise ValueError(f"tuning: expected one of {', '.join(MODES)}, got {mode!r}")
-    if budget is not None and (mode != "measure" or not budget >= 0):
+    if budget is not None and (mode != "measure" or not isinstance(budget, Real) or not budget >= 0):
         raise ValueError(f"tuning: budget is seconds for 'measure', got {budget!r} for {mode!r}")
     before, _mode, _budget = _mode, mode, inf if budget is None else float(budget)
     _changes += 1

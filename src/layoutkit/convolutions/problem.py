@@ -163,11 +163,12 @@ def per_axis(value, rank: int, what: str, least: int) -> tuple[int, ...]:
         return (value,) * rank
     values = (value,) * rank if isinstance(value, (int, np.integer)) else value
     try:
-        values = tuple(int(v) for v in values if int(v) == v)
+        values = () if isinstance(value, (set, dict)) else tuple(int(v) for v in values if int(v) == v)
     except (TypeError, ValueError, OverflowError):
         values = ()
     if len(values) != rank or any(v < least for v in values):
-        raise ValueError(f"{what}: expected an int of at least {least}, or {rank} of them, got {value!r}")
+        several = f", or {rank} of them" * (rank > 1)
+        raise ValueError(f"{what}: expected an int of at least {least}{several}, got {value!r}")
     if any(v > MOST for v in values):
         raise ValueError(f"{what}: {value!r} is beyond {MOST}")
     return values

@@ -71,6 +71,8 @@ class Image:
     def __new__(cls, text: str | Image) -> Image:
         if isinstance(text, Image):
             return text
+        if not isinstance(text, str):
+            raise TypeError(f"Image: expected a text such as '(n h) (c w) 4c', got {type(text).__name__}")
         given = text.removeprefix(_PREFIX)
         spelled = NAMES.get(_PREFIX + given, given)
         written, groups = parse_spaced(spelled)
