@@ -11,6 +11,7 @@ from guard import guarded
 CANARY = 0xA5
 MARGIN = 192  # bytes of canaries on either side
 GAPS = (0, 0, 0, 0, 1, 2, 3, 16)  # elements between neighbours beyond those inside
+WILD = (0, 7, 2**62, -(2**62), 2**63 - 1, -(2**63))  # strides of axes of one index: they mean nothing
 
 
 class Room(NamedTuple):
@@ -83,6 +84,15 @@ def room(rng: np.random.Generator, shape: Sequence[int], dtype: np.dtype, shared
     if 0 in shape:
         return Room(memory, np.ndarray(shape, dtype, inside, 0), keeper)
     return Room(memory, np.ndarray(shape, dtype, inside, before, strides), keeper)
+
+
+def wild(rng: np.random.Generator, array: np.ndarray) -> np.ndarray:
+    """The same elements, the strides of some axes of one index any."""
+    strides = [
+        WILD[rng.integers(len(WILD))] if n == 1 and rng.integers(6) == 0 else s
+        for n, s in zip(array.shape, array.strides)
+    ]
+    return np.lib.stride_tricks.as_strided(array, array.shape, strides)
 
 
 def held(rng: np.random.Generator, values: np.ndarray, shared: bool = False) -> Room:

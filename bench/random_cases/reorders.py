@@ -12,7 +12,7 @@ from layoutkit import reference
 
 from .deciding import any_instruction_set, instruction_set, let_one_decide
 from .layouts import any_layout, fitting, with_strides_of
-from .memory import bits, held, room
+from .memory import CANARY, Room, bits, held, room, wild
 
 MOVED = ("u1", "i2", "f4", "f8", "c16", "bool", "V4", "f2", "u8", "M8[s]")
 CONVERTED = ("f4", "f8", "f2", "i4", "i1", "u1")
@@ -76,6 +76,18 @@ def a_region(rng: np.random.Generator, shape: tuple[int, ...]) -> tuple[tuple[in
     return tuple((a, int(rng.integers(a, n + 1))) for a, n in zip(starts, shape))
 
 
+def inside_of(rng: np.random.Generator, dst: lk.Layout, want: np.ndarray) -> tuple[Room, tuple[int, ...], np.ndarray]:
+    """A larger tensor in `dst`, full of canaries, a place in it, and what it holds once `want` was written there."""
+    at = tuple(int(n) for n in rng.integers(0, 3, want.ndim))
+    larger = dst.full_shape(tuple(a + n + int(rng.integers(3)) for a, n in zip(at, want.shape)))
+    physical = dst.physical_shape(larger)
+    out = room(rng, physical, want.dtype)
+    before = np.full(prod(physical) * want.itemsize, CANARY, np.uint8).view(want.dtype).reshape(physical)
+    tensor = reference.to_logical(before, dst, larger)
+    tensor[tuple(slice(a, a + n) for a, n in zip(at, want.shape))] = want
+    return out, at, reference.to_physical(tensor, dst)
+
+
 def pad_of(rng: np.random.Generator, dtype: np.dtype) -> Any:
     """A value that `dtype` holds."""
     return 0 if dtype.kind in "VM" else bool(rng.integers(2)) if dtype.kind == "b" else int(rng.integers(100))
@@ -92,21 +104,27 @@ def case(seed: int, index: int) -> str | None:
     keywords, tensor, want = drawn.keywords, drawn.tensor, drawn.want
     pad = pad_of(rng, drawn.dtype)
     given = held(rng, reference.to_physical(tensor, src, pad_value=_any_pad(tensor)), shared=not keywords).array
+    given = wild(rng, given)
     if not keywords:
         tensor = want = reference.to_logical(given, src, shape)
     keywords |= {"threads": int(rng.integers(1, 3)), "pad_value": pad, "shape": shape}
-    if rng.integers(8) == 0 and "scale" not in keywords:
+    if rng.integers(8) == 0 and np.ndim(keywords.get("scale", 0)) == 0:
         keywords["region"] = region = a_region(rng, shape)
         want = want[tuple(slice(a, b) for a, b in region)]
-    want_physical = reference.to_physical(want, dst, pad_value=np.asarray(pad).astype(drawn.dtype))
-    out = room(rng, want_physical.shape, drawn.dtype) if rng.integers(4) else None
+    if shape and rng.integers(8) == 0:
+        out, keywords["at"], want_physical = inside_of(rng, dst, want)
+    else:
+        want_physical = reference.to_physical(want, dst, pad_value=np.asarray(pad).astype(drawn.dtype))
+        out = room(rng, want_physical.shape, drawn.dtype) if rng.integers(4) else None
     src_given, dst_given = src, dst
     if rng.integers(8) == 0:
         src_given = with_strides_of(src, given) or src
     if out is not None and rng.integers(8) == 0:
         dst_given = with_strides_of(dst, out.array) or dst
-        if rng.integers(2):
+        if rng.integers(2) and "at" not in keywords:
             out = None
+    if out is not None:
+        out = out._replace(array=wild(rng, out.array))
     isa = any_instruction_set(rng)
     strides = given.strides, None if out is None else out.array.strides
     told = {k: v if np.ndim(v) == 0 or k in ("shape", "region") else "per index" for k, v in keywords.items()}
