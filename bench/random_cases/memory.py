@@ -62,6 +62,8 @@ def any_strides(rng: np.random.Generator, shape: Sequence[int], width: int, shar
             stride = int(rng.choice((0, width, 2 * width)))
         strides[axis] = -stride if rng.integers(6) == 0 else stride
         extent = max(extent, stride * max(1, shape[axis]))
+        if shape[axis] == 1 and rng.integers(6) == 0:
+            strides[axis] = WILD[rng.integers(len(WILD))]
     return tuple(strides)
 
 
@@ -84,15 +86,6 @@ def room(rng: np.random.Generator, shape: Sequence[int], dtype: np.dtype, shared
     if 0 in shape:
         return Room(memory, np.ndarray(shape, dtype, inside, 0), keeper)
     return Room(memory, np.ndarray(shape, dtype, inside, before, strides), keeper)
-
-
-def wild(rng: np.random.Generator, array: np.ndarray) -> np.ndarray:
-    """The same elements, the strides of some axes of one index any."""
-    strides = [
-        WILD[rng.integers(len(WILD))] if n == 1 and rng.integers(6) == 0 else s
-        for n, s in zip(array.shape, array.strides)
-    ]
-    return np.lib.stride_tricks.as_strided(array, array.shape, strides)
 
 
 def held(rng: np.random.Generator, values: np.ndarray, shared: bool = False) -> Room:

@@ -149,6 +149,18 @@ def test_padding_in_words():
     assert lk.conv2d(x, w, padding="valid").shape == (1, 1, 5, 5)
 
 
+@pytest.mark.parametrize(("layout", "channels"), [("NCHW", 5), ("NHWC", 1)])
+def test_the_stride_of_an_axis_of_one_index_may_be_anything(layout, channels):
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((1, 5, 1, 1), np.float32), rng.standard_normal((1, channels, 3, 3), np.float32)
+    want = lk.conv2d(x, w, padding=1, layout=layout)
+    for stride in (2**62, -(2**63), 2**63 - 1):
+        strides = [stride if n == 1 else s for n, s in zip(x.shape, x.strides)]
+        wild = np.lib.stride_tricks.as_strided(x, x.shape, strides)
+        out = np.lib.stride_tricks.as_strided(np.zeros_like(want), want.shape, [stride, *want.strides[1:]])
+        np.testing.assert_array_equal(lk.conv2d(wild, w, padding=1, layout=layout, out=out), want)
+
+
 X, W = np.ones((1, 4, 5, 5), np.float32), np.ones((6, 4, 3, 3), np.float32)
 
 

@@ -44,6 +44,7 @@ SLOW_RATIO = 4.0  # of an estimate to what the flops or bytes need: above it a c
 MOST_WARNED = 1024  # problems that are remembered as warned of
 _warned = Cache(MOST_WARNED)
 MOST_CHANNELS = 1 << 17  # with more, a convolution has no features: planning it would take long
+LONGEST_STRIDE_BYTES = 1 << 48  # of arrays in an address space
 COLD_BYTES, COLD_COPIES = 64 << 20, 256  # of filters that take turns: enough to leave the caches; at most
 
 
@@ -236,12 +237,23 @@ def _filter(p: ConvProblem) -> np.ndarray:
 
 def best_route(task: ConvTask, arrays: Arrays, compiled: bool = False) -> Runs:
     """The route that a call takes; `compiled`: the best of those that run without Python."""
-    check_strides(task.problem, arrays)
+    p = task.problem
+    arrays = Arrays(
+        _steps(p.src.physical_shape(p.src_shape), arrays.x_strides),
+        _steps(p.dst.physical_shape(p.dst_shape), arrays.y_strides),
+    )
+    check_strides(p, arrays)
     for choice in choices(task):
         found = plans.of(_built, choice.candidate.build, arrays)
         if not compiled or isinstance(found.run, core.Route):
             return found
     raise ValueError(f"{task.problem}: algorithm {task.algorithm!r} runs in Python only")
+
+
+def _steps(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
+    """`strides`, but 0 where an axis of one index has one that no array has: it is never stepped, and offsets of the
+    padding would overflow."""
+    return tuple(0 if n == 1 and abs(s) >= LONGEST_STRIDE_BYTES else s for n, s in zip(shape, strides))
 
 
 def _built(build: Callable[[Arrays], Runs], arrays: Arrays) -> Runs:
