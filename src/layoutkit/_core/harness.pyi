@@ -33,5 +33,6 @@ def winograd_filter(
 ) -> None: ...  # fmt: skip
 def strips(
     name: str, *, x: int, x_strides: Sequence[int], w: int, bias: int, y: int, y_strides: Sequence[int], rows: int,
-    cols: int, step: int, left: int, right: int, top: int, bottom: int, vectors: int, positive: bool = False,
+    cols: int, step: int, inside: int, top: int, bottom: int, vectors: int, x_lanes: int = 0, y_lanes: int = 0,
+    positive: bool = False,
 ) -> None: ...  # fmt: skip

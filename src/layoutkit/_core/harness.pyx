@@ -73,15 +73,16 @@ def gemm(str name, *, size_t a, const int64_t[::1] row, const int64_t[::1] tap, 
     (<lk_gemm_fn>kernel.fn)(&g)
 
 
-def strips(str name, *, size_t x, x_strides, size_t w, size_t bias, size_t y, y_strides, rows, cols, step, left,
-           right, top, bottom, vectors, bint positive=False):
+def strips(str name, *, size_t x, x_strides, size_t w, size_t bias, size_t y, y_strides, rows, cols, step, inside,
+           top, bottom, vectors, x_lanes=0, y_lanes=0, bint positive=False):
     """Run a strips row; strides (row, col), 0 for the bias: none; see lk_strips in kernels.h."""
     cdef const lk_kernel *kernel = row_named(name)
     cdef lk_strips s
     s.x, s.w, s.bias, s.y = <const char *>x, <const void *>w, <const void *>bias, <char *>y
     s.x_row, s.x_col = x_strides
     s.y_row, s.y_col = y_strides
-    s.rows, s.cols, s.step, s.left, s.right = rows, cols, step, left, right
+    s.rows, s.cols, s.step = rows, cols, step
+    s.inside, s.x_lanes, s.y_lanes = inside, x_lanes, y_lanes
     s.top, s.bottom, s.vectors = top, bottom, vectors
     s.clip, s.positive = NULL, positive
     (<lk_strips_fn>kernel.fn)(&s)

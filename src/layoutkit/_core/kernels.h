@@ -120,20 +120,22 @@ typedef struct {
 } lk_depthwise;
 typedef void (*lk_depthwise_fn)(const lk_depthwise *);
 
-/* Depthwise 3x3 down a strip of columns, for `vectors` of channels that lie together:
+/* Depthwise k x k down a strip of columns, for `vectors` of channels that lie together; a row's mr is k:
  *
- *   y[o][j] = bias + sum over a, b < 3 of x[step*o + a][step*j + b] * w[a][b], in this order, o < rows, j < cols
+ *   y[o][j] = bias + sum over a, b < k of x[step*o + a][step*j + b] * w[a][b], in this order, o < rows, j < cols
  *
- * x[i][k] is the vector at x + i*x_row + k*x_col (bytes). It is padding, 0 and not read, if i is not in [top, bottom),
- * if `left` and k is 0, or if `right` and k is the last column read. step is 1 or 2; cols is at most the kernel's and
- * at least half of that. */
+ * x[i][c] is the vector at x + i*x_row + c*x_col (bytes). It is padding, 0 and not read, if i is not in [top, bottom)
+ * or bit c of `inside` is clear: of 3x3 only the first and the last may be. step is 1 or 2; cols is at most the kernel's,
+ * and of 3x3 at least half of that. If x_lanes is not 0, the last vector is partial: of x those lanes are read, the
+ * others are 0, and of y those of y_lanes are written. */
 typedef struct {
     const char *x;
     int64_t x_row, x_col;
-    const void *w, *bias; /* [vectors][3][3][lanes], [vectors][lanes] or NULL */
+    const void *w, *bias; /* [vectors][k][k][lanes], [vectors][lanes] or NULL */
     char *y;
     int64_t y_row, y_col, rows, top, bottom, vectors;
-    int cols, step, left, right, positive;
+    uint32_t inside, x_lanes, y_lanes;
+    int cols, step, positive;
     const void *clip; /* two limits: y is clipped to them, NaN stays NaN; or NULL */
 } lk_strips;
 typedef void (*lk_strips_fn)(const lk_strips *);

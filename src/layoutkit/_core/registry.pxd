@@ -63,7 +63,8 @@ cdef extern from "kernels.h" nogil:
         const void *bias
         char *y
         int64_t y_row, y_col, rows, top, bottom, vectors
-        int cols, step, left, right, positive
+        uint32_t inside, x_lanes, y_lanes
+        int cols, step, positive
         const void *clip
     ctypedef void (*lk_strips_fn)(const lk_strips *) noexcept nogil
 

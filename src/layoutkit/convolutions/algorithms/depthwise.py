@@ -26,6 +26,7 @@ from ..order import VECTOR_BYTES, windows_of, within_vectors
 from ..problem import ConvProblem
 from ..route import Arrays
 from .base import Algorithm, flops_per_second
+from .strips import Strips
 
 RUN_BYTES = 256  # of an NHWC pixel in a task: four cache lines, so that rows that are read again stay in L1
 WIDEST_BYTES = VECTOR_BYTES[-1]  # of vectors: blocks of fewer channels may share one
@@ -106,6 +107,11 @@ class Depthwise(ChannelVectors):
         if p.groups != p.ic:
             return f"{p.ic} input channels in {p.groups} groups are not one channel a group"
         return super().supports(p)
+
+    def redundant(self, p: ConvProblem) -> bool:
+        """Where strips take the same layouts, but of 3x3: there it depends."""
+        own, strips = self.natives(p), Strips().natives(p)
+        return p.taps > 9 and own == strips and not isinstance(own, str)
 
 
 class _Vectors(NamedTuple):
