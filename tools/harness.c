@@ -272,6 +272,39 @@ static int strips(const lk_kernel *k, int rows, int cols, int step, int outside)
     return memcmp(y, want, sizeof y) ? wrong(k, "wrong sum") : 0;
 }
 
+/* k x k taps of a plane, `wide` pixels along the width; bits of `outside`: padding above, below, before and after. */
+static int plane_strips(const lk_kernel *k, int rows, int wide, int outside)
+{
+    enum { WIDE = 96 };
+    static double x[24 * WIDE], w[49], bias[1], y[16 * WIDE], want[16 * WIDE];
+    uint32_t lanes[8 * 7] = {0};
+    int size = k->mr, first = outside >> 2 & 1, last = wide + size - 1 - (outside >> 3 & 1), all = 1;
+    int vectors = (wide + k->lanes - 1) / k->lanes, row_bytes = WIDE * item_of(k);
+    lk_plane_strips g = {.x = (char *)x, .x_row = row_bytes, .w = w, .bias = bias, .y = (char *)y, .y_row = row_bytes,
+                         .rows = rows, .top = outside & 1, .bottom = rows + size - 1 - (outside >> 1 & 1),
+                         .x_lanes = lanes, .y_lanes = (1u << ((wide - 1) % k->lanes + 1)) - 1, .vectors = vectors};
+    fill(k, x, 24 * WIDE), fill(k, w, 49), fill(k, bias, 1), fill(k, y, 16 * WIDE);
+    memcpy(want, y, sizeof y);
+    for (int j = 0; j < vectors * k->lanes; j++)
+        for (int b = 0; b < size; b++) {
+            int inside = j < wide && j + b >= first && j + b < last;
+            lanes[j / k->lanes * size + b] |= (uint32_t)inside << j % k->lanes, all &= inside;
+        }
+    g.masked = !all;
+    for (int o = 0; o < rows; o++)
+        for (int j = 0; j < wide; j++) {
+            double sum = get(k, bias, 0);
+            for (int t = 0; t < size * size; t++) {
+                int row = o + t / size, column = j + t % size;
+                if (row >= g.top && row < g.bottom && column >= first && column < last)
+                    sum += get(k, x, row * WIDE + column) * get(k, w, t);
+            }
+            set(k, want, o * WIDE + j, sum);
+        }
+    ((lk_plane_strips_fn)k->fn)(&g);
+    return memcmp(y, want, sizeof y) ? wrong(k, "wrong sum") : 0;
+}
+
 static int epilogue(const lk_kernel *k, int activation, int count)
 {
     enum { WIDE = 40 };
@@ -424,6 +457,11 @@ static int check(const lk_kernel *k)
         for (int cols = (k->nr + 1) / 2; cols <= k->nr; cols++)
             for (int rows = 1; rows <= 6; rows++)
                 for (int how = 0; how < 64; how++) bad += strips(k, rows, cols, 1 + (how >> 5), how & 31);
+        return bad;
+    case LK_PLANE_STRIPS:
+        for (int wide = 1; wide <= k->nr; wide++)
+            for (int rows = 1; rows <= 9; rows++)
+                for (int how = 0; how < 16; how++) bad += plane_strips(k, rows, wide, how);
         return bad;
     case LK_EPILOGUE:
         for (int activation = LK_IDENTITY; activation <= LK_HARDSWISH; activation++)

@@ -140,6 +140,27 @@ typedef struct {
 } lk_strips;
 typedef void (*lk_strips_fn)(const lk_strips *);
 
+/* Depthwise k x k of a plane of pixels, stride 1, down a strip of `vectors` of them along the width; a row's mr is k, its
+ * nr the pixels of its widest strip:
+ *
+ *   y[o][j] = bias + sum over a, b < k of x[o + a][j + b] * w[a][b], in this order, o < rows, j < vectors * lanes
+ *
+ * x[i][c] is the element at x + i*x_row + c*item (bytes). It is padding, 0 and not read, if i is not in [top, bottom) or
+ * if the bit of lane j % lanes of x_lanes[j / lanes][c - j] is clear; `masked`: any of these is. Of the last vector only
+ * the lanes y_lanes are written. */
+typedef struct {
+    const char *x;
+    int64_t x_row;
+    const void *w, *bias; /* [k][k], one element or NULL */
+    char *y;
+    int64_t y_row, rows, top, bottom;
+    const uint32_t *x_lanes; /* [vectors][k] */
+    uint32_t y_lanes;
+    int vectors, masked, positive;
+    const void *clip; /* two limits: y is clipped to them, NaN stays NaN; or NULL */
+} lk_plane_strips;
+typedef void (*lk_plane_strips_fn)(const lk_plane_strips *);
+
 /* The epilogue, residual and activation: y[i][j] = f(y[i][j] + add[i][j]), i < rows, j < count.
  *
  * Row i is elements at y + row[i], and at add + row[i] unless add is NULL; the two may be the same memory. The
@@ -322,7 +343,7 @@ typedef double (*lk_peak_fn)(int64_t n);
 
 /* The families: enumerators and names. */
 #define LK_FAMILIES(X) \
-    X(GEMM, gemm) X(DEPTHWISE, depthwise) X(STRIPS, strips) X(EPILOGUE, epilogue) X(COPY, copy) X(TRANSPOSE, transpose) \
+    X(GEMM, gemm) X(DEPTHWISE, depthwise) X(STRIPS, strips) X(PLANE_STRIPS, plane_strips) X(EPILOGUE, epilogue) X(COPY, copy) X(TRANSPOSE, transpose) \
     X(GATHER, gather) X(FILL, fill) X(PANEL, panel) X(FUSED, fused) X(JOINED, joined) X(RUNS, runs) \
     X(CONVERT, convert) X(PEAK, peak) X(WINOGRAD_IN, winograd_in) \
     X(WINOGRAD_OUT, winograd_out) X(WINOGRAD_FILTER, winograd_filter) X(EXTENT, extent)

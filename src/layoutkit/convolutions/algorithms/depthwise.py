@@ -3,9 +3,7 @@
 A vector of output channels reads input channels that lie within a vector: for channel c of the groups, lane i reads
 channel c of its group by a permutation. One channel a group that is its own needs none.
 
-Natively on channels innermost (NHWC, nChw16c, nChw8c). Vectors of the pixels of NCHW were tried: rows that begin and
-end in the middle of a vector, unaligned ones for every tap, and no use of a load for two taps made them two to four
-times slower than a reorder to NHWC and back.
+Natively on channels innermost (NHWC, nChw16c, nChw8c); `plane_strips` does vectors of the pixels of NCHW.
 """
 
 from __future__ import annotations
