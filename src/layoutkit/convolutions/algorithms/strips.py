@@ -15,7 +15,7 @@ from ..._core import strips as core
 from ..._core.executor import LoopNest
 from ..._core.registry import Kernel
 from ...memory.arrays import empty
-from ..geometry import channels_innermost, geometry, spatial_strides, strides_of
+from ..geometry import channels_innermost, geometry, pixels_innermost, spatial_strides, strides_of
 from ..order import VECTOR_BYTES
 from ..problem import ConvProblem
 from ..route import Arrays
@@ -32,6 +32,7 @@ class Strips(Algorithm):
     """Depthwise of square kernels."""
 
     name, variant, family, filters = "depthwise", "strips", "strips", "strips"
+    detour = "blocks"
 
     def supports(self, p: ConvProblem) -> str | None:
         if p.groups != p.ic or p.oc != p.ic:
@@ -53,6 +54,13 @@ class Strips(Algorithm):
         if len(blocks) > 1 or any(b % lanes for b in blocks):
             return f"the blocks of {p.src} and {p.dst} are no whole vectors, or differ"
         return None
+
+    def natives(self, p: ConvProblem) -> list[ConvProblem] | str:
+        """Of NCHW by way of blocks of channels as well, which most often is faster than NHWC; of others it never is."""
+        found = super().natives(p)
+        if isinstance(found, str) or (pixels_innermost(p.src) and pixels_innermost(p.dst)):
+            return found
+        return found[:1]
 
     def kernels(self, p: ConvProblem) -> Sequence[Kernel]:
         """Those of the problem's taps."""
