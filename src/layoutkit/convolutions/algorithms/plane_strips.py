@@ -19,6 +19,7 @@ from ..route import Arrays
 from .base import Algorithm, flops_per_second
 
 VECTOR_SECONDS = 0.6e-9  # of each vector of each row, beside its multiplications
+FEW_PLANES = 8  # for each thread: of more, an uneven share does not matter
 LONE_RATIO = 1.6  # of the time of rows of one vector, which wait for their own sums, to that of others
 
 
@@ -56,5 +57,6 @@ class PlaneStrips(Algorithm):
     def build(self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> core.PlaneStrips:
         xs, ys = strides_of(p.src, p.src_shape, arrays.x_strides), strides_of(p.dst, p.dst_shape, arrays.y_strides)
         x_strides, y_strides = ((s[0][0].stride, s[1][0].stride, spatial_strides(s)[1]) for s in (xs, ys))
-        chunks = min(p.out[0], threads) if p.n * p.oc % threads else 1
+        planes = p.n * p.oc
+        chunks = min(p.out[0], threads) if planes < FEW_PLANES * threads and planes % threads else 1
         return core.PlaneStrips(LoopNest(kernel.name, geometry(p), threads, x_strides, y_strides), p.oc, chunks)

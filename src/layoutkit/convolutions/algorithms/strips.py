@@ -25,7 +25,7 @@ NARROW_COLUMNS = 4  # of the narrowest strip of 3x3
 PEAK_SHARE = 0.75  # of the FMA peak: what the estimate expects
 PAGE_BYTES = 4096  # the period of the sets of L1: addresses so far apart share a set
 FEW_SETS = 4  # of L1: a strip whose lines fall into so few evicts itself; that of 3x3 is cut into fewer rows
-SHARED_ROWS = 7  # of a task, where whole strips are too few for the threads
+SHARED_ROWS = 7  # of a task of 3x3, where whole strips are no even share for the threads; 3n + 1 waste nothing
 
 
 class Strips(Algorithm):
@@ -93,7 +93,7 @@ class Strips(Algorithm):
         several = run * p.types.src.itemsize > VECTOR_BYTES[-1]  # vectors of a pixel
         rows = max(2, sets) if p.taps == 9 and several and sets <= FEW_SETS else p.out[0]
         if tasks * -(-p.out[0] // rows) % threads:
-            rows = min(rows, SHARED_ROWS)
+            rows = min(rows, SHARED_ROWS if p.taps == 9 else -(-p.out[0] // threads))
         chunks = -(-p.out[0] // rows)
 
         def strides(ds, block: int, width: int) -> tuple[int, ...]:
