@@ -17,7 +17,8 @@
 
 LK_INLINE vf splat(real x) { return x - (vf){}; }
 
-/* Adds an input row to the sums of all output rows that it meets: acc[m] with its row of taps m. */
+/* Adds an input row to the sums of all output rows that it meets: acc[m] with its row of taps m. Vector v loads by
+ * masks if bit v of `masked` is set. */
 LK_INLINE void add_row(vf (*acc)[MAX_VECTORS], const lk_plane_strips *s, const char *x, const int k,
                        const int vectors, const int masked)
 {
@@ -28,7 +29,7 @@ LK_INLINE void add_row(vf (*acc)[MAX_VECTORS], const lk_plane_strips *s, const c
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; v++) {
             const char *p = x + b * LK_ITEM + v * LK_VB;
-            xv[v] = masked ? load_lanes(p, s->x_lanes[v * k + b]) : *(const vf *)p;
+            xv[v] = masked >> v & 1 ? load_lanes(p, s->x_lanes[v * k + b]) : *(const vf *)p;
         }
 #pragma GCC unroll 8
         for (int m = 0; m < k; m++) {
@@ -113,10 +114,16 @@ LK_INLINE void strip(const lk_plane_strips *s, const int k, const int vectors, c
 #define STRIP(K, VECTORS) \
     static void strip_##K##x##VECTORS(const lk_plane_strips *s) \
     { \
-        if (s->masked) \
-            strip(s, K, VECTORS, 1); \
-        else \
+        const int ends = 1 | 1 << (VECTORS - 1); \
+        int some = 0; \
+        for (int i = 0; i < VECTORS * K; i++) \
+            some |= (s->x_lanes[i] != (1u << LK_LANES) - 1) << i / K; \
+        if (!s->masked) \
             strip(s, K, VECTORS, 0); \
+        else if (VECTORS > 2 && !(some & ~ends)) \
+            strip(s, K, VECTORS, ends); \
+        else \
+            strip(s, K, VECTORS, ~0); \
     }
 #define KERNEL(STEM, ...) \
     void LK_NAME(LK_TYPED(STEM))(const lk_plane_strips *s) \
