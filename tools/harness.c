@@ -242,30 +242,66 @@ static int depthwise(const lk_kernel *k, int rows, int cols, int kw, int step, i
     return memcmp(y, want, sizeof y) ? wrong(k, "wrong sum") : 0;
 }
 
-/* 3 x 3 taps of one vector of channels; bits of `outside`: padding above, below, before the first and after the last
- * column. */
+/* k x k taps of one vector of channels; bits of `outside`: padding above, below, before the first and after the last
+ * column, and fewer channels than lanes. */
 static int strips(const lk_kernel *k, int rows, int cols, int step, int outside)
 {
     enum { WIDE = 24 };
-    static double x[WIDE * WIDE * 16], w[9 * 16], bias[16], y[8 * WIDE * 16], want[8 * WIDE * 16];
-    int lanes = k->lanes, vector = item_of(k) * lanes, high = (rows - 1) * step + 3, wide = (cols - 1) * step + 3;
+    static double x[WIDE * WIDE * 16], w[49 * 16], bias[16], y[8 * WIDE * 16], want[8 * WIDE * 16];
+    int size = k->mr, lanes = k->lanes, vector = item_of(k) * lanes, high = (rows - 1) * step + size,
+        wide = (cols - 1) * step + size, used = outside >> 4 & 1 ? lanes - 1 : lanes;
+    uint32_t inside = ((1u << wide) - 1) & ~(outside >> 2 & 1u) & ~((outside >> 3 & 1u) << (wide - 1));
     lk_strips g = {.x = (char *)x, .x_row = WIDE * vector, .x_col = vector, .w = w, .bias = bias, .y = (char *)y,
                    .y_row = WIDE * vector, .y_col = vector, .rows = rows, .top = outside & 1,
-                   .bottom = high - (outside >> 1 & 1), .cols = cols, .step = step, .left = outside >> 2 & 1,
-                   .right = outside >> 3 & 1, .vectors = 1};
-    fill(k, x, WIDE * WIDE * 16), fill(k, w, 9 * 16), fill(k, bias, 16), fill(k, y, 8 * WIDE * 16);
+                   .bottom = high - (outside >> 1 & 1), .cols = cols, .step = step, .inside = inside, .vectors = 1,
+                   .x_lanes = used < lanes ? (1u << used) - 1 : 0, .y_lanes = (1u << used) - 1};
+    fill(k, x, WIDE * WIDE * 16), fill(k, w, 49 * 16), fill(k, bias, 16), fill(k, y, 8 * WIDE * 16);
     memcpy(want, y, sizeof y);
     for (int i = 0; i < rows * cols * lanes; i++) {
         int o = i / (cols * lanes), j = i / lanes % cols, c = i % lanes;
         double sum = get(k, bias, c);
-        for (int t = 0; t < 9; t++) {
-            int row = step * o + t / 3, column = step * j + t % 3;
-            if (row >= g.top && row < g.bottom && column >= g.left && column < wide - g.right)
+        if (c >= used) continue;
+        for (int t = 0; t < size * size; t++) {
+            int row = step * o + t / size, column = step * j + t % size;
+            if (row >= g.top && row < g.bottom && (inside >> column & 1))
                 sum += get(k, x, (row * WIDE + column) * lanes + c) * get(k, w, t * lanes + c);
         }
         set(k, want, (o * WIDE + j) * lanes + c, sum);
     }
     ((lk_strips_fn)k->fn)(&g);
+    return memcmp(y, want, sizeof y) ? wrong(k, "wrong sum") : 0;
+}
+
+/* k x k taps of a plane, `wide` pixels along the width; bits of `outside`: padding above, below, before and after. */
+static int plane_strips(const lk_kernel *k, int rows, int wide, int outside)
+{
+    enum { WIDE = 96 };
+    static double x[24 * WIDE], w[49], bias[1], y[16 * WIDE], want[16 * WIDE];
+    uint32_t lanes[8 * 7] = {0};
+    int size = k->mr, first = outside >> 2 & 1, last = wide + size - 1 - (outside >> 3 & 1), all = 1;
+    int vectors = (wide + k->lanes - 1) / k->lanes, row_bytes = WIDE * item_of(k);
+    lk_plane_strips g = {.x = (char *)x, .x_row = row_bytes, .w = w, .bias = bias, .y = (char *)y, .y_row = row_bytes,
+                         .rows = rows, .top = outside & 1, .bottom = rows + size - 1 - (outside >> 1 & 1),
+                         .x_lanes = lanes, .y_lanes = (1u << ((wide - 1) % k->lanes + 1)) - 1, .vectors = vectors};
+    fill(k, x, 24 * WIDE), fill(k, w, 49), fill(k, bias, 1), fill(k, y, 16 * WIDE);
+    memcpy(want, y, sizeof y);
+    for (int j = 0; j < vectors * k->lanes; j++)
+        for (int b = 0; b < size; b++) {
+            int inside = j < wide && j + b >= first && j + b < last;
+            lanes[j / k->lanes * size + b] |= (uint32_t)inside << j % k->lanes, all &= inside;
+        }
+    g.masked = !all;
+    for (int o = 0; o < rows; o++)
+        for (int j = 0; j < wide; j++) {
+            double sum = get(k, bias, 0);
+            for (int t = 0; t < size * size; t++) {
+                int row = o + t / size, column = j + t % size;
+                if (row >= g.top && row < g.bottom && column >= first && column < last)
+                    sum += get(k, x, row * WIDE + column) * get(k, w, t);
+            }
+            set(k, want, o * WIDE + j, sum);
+        }
+    ((lk_plane_strips_fn)k->fn)(&g);
     return memcmp(y, want, sizeof y) ? wrong(k, "wrong sum") : 0;
 }
 
@@ -420,7 +456,12 @@ static int check(const lk_kernel *k)
     case LK_STRIPS:
         for (int cols = (k->nr + 1) / 2; cols <= k->nr; cols++)
             for (int rows = 1; rows <= 6; rows++)
-                for (int how = 0; how < 32; how++) bad += strips(k, rows, cols, 1 + (how >> 4), how & 15);
+                for (int how = 0; how < 64; how++) bad += strips(k, rows, cols, 1 + (how >> 5), how & 31);
+        return bad;
+    case LK_PLANE_STRIPS:
+        for (int wide = 1; wide <= k->nr; wide++)
+            for (int rows = 1; rows <= 9; rows++)
+                for (int how = 0; how < 16; how++) bad += plane_strips(k, rows, wide, how);
         return bad;
     case LK_EPILOGUE:
         for (int activation = LK_IDENTITY; activation <= LK_HARDSWISH; activation++)

@@ -23,10 +23,11 @@ def problems(draw):
         return tuple(draw(values) for _ in range(rank))
 
     src = draw(activations(rank))
+    wide = draw(st.just(()) | st.tuples(st.integers(30, 140))) if rank < 3 else ()  # several vectors of pixels
     square = draw(st.sampled_from([None, 3, 3, 3, 5, 7]))
     return dict(
         shape=(draw(st.integers(1, 2)), draw(st.integers(1, 40) | st.integers(60, 80)),
-               *each(st.integers(1, 20 if rank < 3 else 9))),
+               *(each(st.integers(1, 20 if rank < 3 else 9))[: rank - len(wide)] + wide)),
         multiplier=draw(st.sampled_from([1, 1, 1, 2, 3, 17])),
         kernel=(square,) * rank if square else each(st.integers(1, 4)),
         stride=draw(st.just((1,) * rank) | st.just((2,) * rank) | st.just(each(st.integers(1, 3)))),

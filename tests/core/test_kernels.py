@@ -18,6 +18,7 @@ ROWS = [k for k in registry.kernels(all_isas=True) if k.isa in registry.isas()]
 MOVES = [k for k in ROWS if k.family in ("transpose", "gather", "fill", "copy")]
 GEMMS = [k for k in ROWS if k.family == "gemm"]
 STRIPS = [k for k in ROWS if k.family == "strips"]
+PLANE_STRIPS = [k for k in ROWS if k.family == "plane_strips"]
 EPILOGUES = [k for k in ROWS if k.family == "epilogue"]
 REAL = {"f32": np.float32, "f64": np.float64}
 
@@ -216,37 +217,89 @@ def test_extent(isa, end):
 @pytest.mark.parametrize("kernel", STRIPS, ids=lambda k: k.name)
 def test_strips(kernel, end):
     rng = np.random.default_rng(1)
-    for cols in range((kernel.nr + 1) // 2, kernel.nr + 1):
-        for step, rows in ((1, 1), (1, 2), (1, 4), (1, 6), (2, 1), (2, 2), (2, 5)):
-            for left, right, top, below, biased in ((0, 0, 0, 0, 1), (1, 0, 1, 0, 0), (0, 1, 0, 1, 1), (1, 1, 1, 1, 0)):
-                one_strip(kernel, rng, cols, step, rows, left, right, top, below, biased, end)
+    most = 1 if kernel.mr == 3 else kernel.mr
+    for cols in range((kernel.nr + 1) // 2 if kernel.mr == 3 else 1, kernel.nr + 1):
+        for step, rows in ((1, 1), (1, 2), (1, 4), (1, 9), (2, 1), (2, 2), (2, 5)):
+            for left, right, top, below in ((0, 0, 0, 0), (1, 0, 1, 0), (0, 1, 0, 1), (1, 1, 1, 1), (most, most, 3, 2)):
+                one_strip(kernel, rng, cols, step, rows, left, right, top, below, end)
 
 
-def one_strip(kernel, rng, cols, step, rows, left, right, top, below, biased, end):
-    lanes, real = kernel.lanes, reals(kernel)
+def one_strip(kernel, rng, cols, step, rows, left, right, top, below, end):
+    lanes, real, k = kernel.lanes, reals(kernel), kernel.mr
 
     def floats(*shape):
         return rng.integers(-4, 5, shape).astype(real)  # sums are exact
 
-    high, wide = (rows - 1) * step + 3, (cols - 1) * step + 3
-    vectors = int(rng.integers(1, 4))
-    x, w, bias = (floats(*shape, vectors * lanes) for shape in ((high, wide), (3, 3), ()))
+    high, wide = (rows - 1) * step + k, (cols - 1) * step + k
+    left, right = min(left, wide), min(right, max(0, wide - left))
+    channels, biased = int(rng.integers(1, 3 * lanes + 1)), rng.integers(2)
+    vectors, pads = -(-channels // lanes), int(rng.integers(2))  # the lanes behind the last channel: written or not
+    held = vectors * lanes if pads else channels
+    x, w, bias = floats(high, wide, channels), floats(k, k, vectors * lanes), floats(vectors * lanes)
+    w[..., channels:] = bias[channels:] = 0
     bottom = max(top, high - below)
     x[:top] = x[bottom:] = x[:, :left] = x[:, wide - right :] = 0
     inner = x[top:bottom, left : wide - right]
-    want = np.zeros((rows, cols, vectors * lanes), real) + (bias if biased else 0)
-    for a in range(3):
-        for b in range(3):
-            want += x[a : a + (rows - 1) * step + 1 : step, b : b + (cols - 1) * step + 1 : step] * w[a, b]
-    w = np.moveaxis(w.reshape(3, 3, vectors, lanes), 2, 0)
+    want = np.zeros((rows, cols, held), real) + (bias[:held] if biased else 0)
+    for a in range(k):
+        for b in range(k):
+            part = x[a : a + (rows - 1) * step + 1 : step, b : b + (cols - 1) * step + 1 : step]
+            want[..., :channels] += part * w[a, b, :channels]
+    w = np.moveaxis(w.reshape(k, k, vectors, lanes), 2, 0)
     gx, gw, gb = (guarded(np.ascontiguousarray(v).reshape(-1).view(np.uint8), end) for v in (inner, w, bias))
     gy = guarded(np.full(want.nbytes, 0xA5, np.uint8), end)
-    pixel = x.itemsize * lanes * vectors
-    row = pixel * inner.shape[1]  # nothing lies around what is inside
+    x_pixel, y_pixel = x.itemsize * channels, x.itemsize * held
+    row = x_pixel * inner.shape[1]  # nothing lies around what is inside
+    tail = channels % lanes
     harness.strips(
-        kernel.name, x=gx.address - top * row - left * pixel, x_strides=(row, pixel), w=gw.address,
-        bias=gb.address if biased else 0, y=gy.address, y_strides=(pixel * cols, pixel), rows=rows, cols=cols,
-        step=step, left=left, right=right, top=top, bottom=bottom, vectors=vectors,
+        kernel.name, x=gx.address - top * row - left * x_pixel, x_strides=(row, x_pixel), w=gw.address,
+        bias=gb.address if biased else 0, y=gy.address, y_strides=(y_pixel * cols, y_pixel), rows=rows, cols=cols,
+        step=step, inside=sum(1 << i for i in range(left, wide - right)), top=top, bottom=bottom, vectors=vectors,
+        x_lanes=(1 << tail) - 1, y_lanes=(1 << (lanes if pads else tail)) - 1,
+    )  # fmt: skip
+    np.testing.assert_array_equal(gy.array.view(real).reshape(want.shape), want)
+
+
+@pytest.mark.parametrize("end", ["low", "high"])
+@pytest.mark.parametrize("kernel", PLANE_STRIPS, ids=lambda k: k.name)
+def test_plane_strips(kernel, end):
+    rng = np.random.default_rng(1)
+    for wide in {1, kernel.lanes - 1, kernel.lanes, kernel.lanes + 1, kernel.nr - 1, kernel.nr}:
+        for rows in (1, 2, kernel.mr, kernel.mr + 3):
+            for left, right, top, below in ((0, 0, 0, 0), (1, 2, 1, 0), (0, 1, 0, 1), (kernel.mr, kernel.mr, 3, 2)):
+                one_plane(kernel, rng, wide, rows, left, right, top, below, end)
+
+
+def one_plane(kernel, rng, wide, rows, left, right, top, below, end):
+    lanes, real, k = kernel.lanes, reals(kernel), kernel.mr
+
+    def floats(*shape):
+        return rng.integers(-4, 5, shape).astype(real)  # sums are exact
+
+    x, w, bias = floats(rows + k - 1, wide + k - 1), floats(k, k), floats(1)
+    high, across = x.shape
+    left = min(left, across - 1)
+    right = min(right, across - 1 - left)
+    top = min(top, high)
+    bottom = max(top, high - below)
+    x[:top] = x[bottom:] = x[:, :left] = x[:, across - right :] = 0
+    biased, inner = rng.integers(2), x[top:bottom, left : across - right]
+    want = np.zeros((rows, wide), real) + (bias if biased else 0)
+    for a in range(k):
+        for b in range(k):
+            want += x[a : a + rows, b : b + wide] * w[a, b]
+    vectors = -(-wide // lanes)
+    column = np.arange(vectors * lanes).reshape(vectors, 1, lanes)
+    read = column + np.arange(k)[:, None]
+    there = (column < wide) & (left <= read) & (read < across - right)
+    masks = (there << np.arange(lanes)).sum(-1).astype(np.uint32)
+    gx, gw, gb = (guarded(np.ascontiguousarray(v).reshape(-1).view(np.uint8), end) for v in (inner, w, bias))
+    gy = guarded(np.full(want.nbytes, 0xA5, np.uint8), end)
+    row = x.itemsize * inner.shape[1]  # nothing lies around what is inside
+    harness.plane_strips(
+        kernel.name, x=gx.address - top * row - left * x.itemsize, x_row=row, w=gw.address,
+        bias=gb.address if biased else 0, y=gy.address, y_row=x.itemsize * wide, rows=rows, top=top, bottom=bottom,
+        x_lanes=masks, y_lanes=(1 << (wide - 1) % lanes + 1) - 1, masked=not there.all(),
     )  # fmt: skip
     np.testing.assert_array_equal(gy.array.view(real).reshape(want.shape), want)
 

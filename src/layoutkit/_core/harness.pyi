@@ -33,5 +33,10 @@ def winograd_filter(
 ) -> None: ...  # fmt: skip
 def strips(
     name: str, *, x: int, x_strides: Sequence[int], w: int, bias: int, y: int, y_strides: Sequence[int], rows: int,
-    cols: int, step: int, left: int, right: int, top: int, bottom: int, vectors: int, positive: bool = False,
+    cols: int, step: int, inside: int, top: int, bottom: int, vectors: int, x_lanes: int = 0, y_lanes: int = 0,
+    positive: bool = False,
+) -> None: ...  # fmt: skip
+def plane_strips(
+    name: str, *, x: int, x_row: int, w: int, bias: int, y: int, y_row: int, rows: int, top: int, bottom: int,
+    x_lanes: np.ndarray, y_lanes: int, masked: bool, positive: bool = False,
 ) -> None: ...  # fmt: skip

@@ -6,7 +6,8 @@ The caller is responsible for every address, size and stride. Keywords are field
 from libc.stdint cimport int64_t, uint32_t
 
 from .registry cimport (
-    lk_convert, lk_convert_fn, lk_gemm, lk_gemm_fn, lk_kernel, lk_move, lk_move_fn, lk_strips, lk_strips_fn,
+    lk_convert, lk_convert_fn, lk_gemm, lk_gemm_fn, lk_kernel, lk_move, lk_move_fn, lk_plane_strips, lk_plane_strips_fn,
+    lk_strips, lk_strips_fn,
     lk_winograd_filter, lk_winograd_filter_fn, lk_winograd_in, lk_winograd_in_fn, lk_winograd_out, lk_winograd_out_fn,
     row_named,
 )
@@ -73,18 +74,31 @@ def gemm(str name, *, size_t a, const int64_t[::1] row, const int64_t[::1] tap, 
     (<lk_gemm_fn>kernel.fn)(&g)
 
 
-def strips(str name, *, size_t x, x_strides, size_t w, size_t bias, size_t y, y_strides, rows, cols, step, left,
-           right, top, bottom, vectors, bint positive=False):
+def strips(str name, *, size_t x, x_strides, size_t w, size_t bias, size_t y, y_strides, rows, cols, step, inside,
+           top, bottom, vectors, x_lanes=0, y_lanes=0, bint positive=False):
     """Run a strips row; strides (row, col), 0 for the bias: none; see lk_strips in kernels.h."""
     cdef const lk_kernel *kernel = row_named(name)
     cdef lk_strips s
     s.x, s.w, s.bias, s.y = <const char *>x, <const void *>w, <const void *>bias, <char *>y
     s.x_row, s.x_col = x_strides
     s.y_row, s.y_col = y_strides
-    s.rows, s.cols, s.step, s.left, s.right = rows, cols, step, left, right
+    s.rows, s.cols, s.step = rows, cols, step
+    s.inside, s.x_lanes, s.y_lanes = inside, x_lanes, y_lanes
     s.top, s.bottom, s.vectors = top, bottom, vectors
     s.clip, s.positive = NULL, positive
     (<lk_strips_fn>kernel.fn)(&s)
+
+
+def plane_strips(str name, *, size_t x, x_row, size_t w, size_t bias, size_t y, y_row, rows, top, bottom,
+                 const uint32_t[:, ::1] x_lanes, y_lanes, bint masked, bint positive=False):
+    """Run a plane_strips row; 0 for the bias: none; see lk_plane_strips in kernels.h."""
+    cdef const lk_kernel *kernel = row_named(name)
+    cdef lk_plane_strips s
+    s.x, s.w, s.bias, s.y = <const char *>x, <const void *>w, <const void *>bias, <char *>y
+    s.x_row, s.y_row, s.rows, s.top, s.bottom = x_row, y_row, rows, top, bottom
+    s.x_lanes, s.y_lanes, s.vectors = &x_lanes[0, 0], y_lanes, <int>x_lanes.shape[0]
+    s.masked, s.positive, s.clip = masked, positive, NULL
+    (<lk_plane_strips_fn>kernel.fn)(&s)
 
 
 def winograd_in(str name, *, size_t src, strides, inside, channels, block, block_stride, size_t v, v_stride,

@@ -120,23 +120,46 @@ typedef struct {
 } lk_depthwise;
 typedef void (*lk_depthwise_fn)(const lk_depthwise *);
 
-/* Depthwise 3x3 down a strip of columns, for `vectors` of channels that lie together:
+/* Depthwise k x k down a strip of columns, for `vectors` of channels that lie together; a row's mr is k:
  *
- *   y[o][j] = bias + sum over a, b < 3 of x[step*o + a][step*j + b] * w[a][b], in this order, o < rows, j < cols
+ *   y[o][j] = bias + sum over a, b < k of x[step*o + a][step*j + b] * w[a][b], in this order, o < rows, j < cols
  *
- * x[i][k] is the vector at x + i*x_row + k*x_col (bytes). It is padding, 0 and not read, if i is not in [top, bottom),
- * if `left` and k is 0, or if `right` and k is the last column read. step is 1 or 2; cols is at most the kernel's and
- * at least half of that. */
+ * x[i][c] is the vector at x + i*x_row + c*x_col (bytes). It is padding, 0 and not read, if i is not in [top, bottom)
+ * or bit c of `inside` is clear: of 3x3 only the first and the last may be. step is 1 or 2; cols is at most the kernel's,
+ * and of 3x3 at least half of that. If x_lanes is not 0, the last vector is partial: of x those lanes are read, the
+ * others are 0, and of y those of y_lanes are written. */
 typedef struct {
     const char *x;
     int64_t x_row, x_col;
-    const void *w, *bias; /* [vectors][3][3][lanes], [vectors][lanes] or NULL */
+    const void *w, *bias; /* [vectors][k][k][lanes], [vectors][lanes] or NULL */
     char *y;
     int64_t y_row, y_col, rows, top, bottom, vectors;
-    int cols, step, left, right, positive;
+    uint32_t inside, x_lanes, y_lanes;
+    int cols, step, positive;
     const void *clip; /* two limits: y is clipped to them, NaN stays NaN; or NULL */
 } lk_strips;
 typedef void (*lk_strips_fn)(const lk_strips *);
+
+/* Depthwise k x k of a plane of pixels, stride 1, down a strip of `vectors` of them along the width; a row's mr is k, its
+ * nr the pixels of its widest strip:
+ *
+ *   y[o][j] = bias + sum over a, b < k of x[o + a][j + b] * w[a][b], in this order, o < rows, j < vectors * lanes
+ *
+ * x[i][c] is the element at x + i*x_row + c*item (bytes). It is padding, 0 and not read, if i is not in [top, bottom) or
+ * if the bit of lane j % lanes of x_lanes[j / lanes][c - j] is clear; `masked`: any of these is. Of the last vector only
+ * the lanes y_lanes are written. */
+typedef struct {
+    const char *x;
+    int64_t x_row;
+    const void *w, *bias; /* [k][k], one element or NULL */
+    char *y;
+    int64_t y_row, rows, top, bottom;
+    const uint32_t *x_lanes; /* [vectors][k] */
+    uint32_t y_lanes;
+    int vectors, masked, positive;
+    const void *clip; /* two limits: y is clipped to them, NaN stays NaN; or NULL */
+} lk_plane_strips;
+typedef void (*lk_plane_strips_fn)(const lk_plane_strips *);
 
 /* The epilogue, residual and activation: y[i][j] = f(y[i][j] + add[i][j]), i < rows, j < count.
  *
@@ -320,7 +343,7 @@ typedef double (*lk_peak_fn)(int64_t n);
 
 /* The families: enumerators and names. */
 #define LK_FAMILIES(X) \
-    X(GEMM, gemm) X(DEPTHWISE, depthwise) X(STRIPS, strips) X(EPILOGUE, epilogue) X(COPY, copy) X(TRANSPOSE, transpose) \
+    X(GEMM, gemm) X(DEPTHWISE, depthwise) X(STRIPS, strips) X(PLANE_STRIPS, plane_strips) X(EPILOGUE, epilogue) X(COPY, copy) X(TRANSPOSE, transpose) \
     X(GATHER, gather) X(FILL, fill) X(PANEL, panel) X(FUSED, fused) X(JOINED, joined) X(RUNS, runs) \
     X(CONVERT, convert) X(PEAK, peak) X(WINOGRAD_IN, winograd_in) \
     X(WINOGRAD_OUT, winograd_out) X(WINOGRAD_FILTER, winograd_filter) X(EXTENT, extent)

@@ -3,7 +3,8 @@
     C[i][j] = sum A[i][k] B[k][j]    i: pixels, read in place through row pointers; j: output channels
 
 For layouts whose channels are contiguous, all of them (NHWC) or in blocks (nChw16c). The taps of a border pixel that
-are in the padding are masked: the micro-kernel reads zeros in their place.
+are in the padding are masked: the micro-kernel reads zeros in their place, and leaves out the taps that are padding for
+all rows of a tile. So the pixels of small images come in an order that puts those with the same taps together.
 """
 
 from libc.stdint cimport int64_t, uint32_t
@@ -16,6 +17,10 @@ from .executor cimport (
     MAX_COLS, PREFETCH_FROM_BYTES, PREFETCH_TILES, Executor, Geometry, aligned, ceil_div, clip_of, share,
 )
 from .registry cimport lk_epilogue, lk_gemm
+
+
+cdef enum:
+    MAX_ORDERED = 1024  # pixels of a small image: of larger ones few are at the border
 
 
 cdef inline void taps_inside(const Geometry *g, int axis, int64_t at, int64_t *lo, int64_t *hi) noexcept nogil:
@@ -62,6 +67,7 @@ cdef class PixelRows(Executor):
     cdef int64_t rows, tiles, row_blocks, panels
     cdef int64_t block_rows, block_tiles       # the largest size of a block of rows
     cdef int64_t *tap
+    cdef int64_t *order             # the pixels of a plane, those with the same taps together; NULL: as they come
     cdef void *zero
 
     def __init__(self, nest, x_channels, y_channels, bint gather, int64_t row_block, int64_t panel_bytes):
@@ -118,8 +124,30 @@ cdef class PixelRows(Executor):
                                    + c * g.dilation[2] * self.x_stride[3])
                     t += 1
 
+        if self.padded and not gather and g.out[1] * g.out[2] <= MAX_ORDERED:
+            self.order_pixels()
+
+    cdef int order_pixels(self) except -1:
+        """Sort the pixels of a plane by the taps with which they read inside the input."""
+        cdef const Geometry *g = &self.g
+        cdef int64_t lo, hi, i
+        self.order = <int64_t *>calloc(max(1, g.out[1] * g.out[2]), sizeof(int64_t))
+        if self.order == NULL:
+            raise MemoryError(f"convolution: a table of {g.out[1] * g.out[2]} pixels")
+        inside = []
+        for axis in (1, 2):
+            inside.append([])
+            for i in range(g.out[axis]):
+                taps_inside(g, axis, i, &lo, &hi)
+                inside[-1].append((lo, hi))
+        pixels = [(v, h) for v in inside[0] for h in inside[1]]
+        for i, pixel in enumerate(sorted(range(len(pixels)), key=pixels.__getitem__)):
+            self.order[i] = pixel
+        return 0
+
     def __dealloc__(self):
         free(self.tap)
+        free(self.order)
         free(self.zero)
 
     def footprint(self):
@@ -253,6 +281,7 @@ cdef class PixelRows(Executor):
         cdef int64_t hi[3]
         cdef uint32_t bit, whole
         cdef int64_t x_at = 0, y_at = 0, x_step = g.stride[2] * self.x_stride[3]
+        cdef int64_t high, wide, pixel
         cdef bint inside, turned = True
         cdef int axis
         rest = row
@@ -283,10 +312,17 @@ cdef class PixelRows(Executor):
                     x_row[i], y_row[i] = x_at, y_at
                     x_at += x_step
                     y_at += self.y_stride[3]
-                    if turned:
+                    high, wide = p[2], p[3]
+                    if self.order != NULL:
+                        pixel = self.order[p[2] * g.out[2] + p[3]]
+                        high, wide = pixel // g.out[2], pixel % g.out[2]
+                        x_row[i] += ((high - p[2]) * g.stride[1] * self.x_stride[2]
+                                     + (wide - p[3]) * g.stride[2] * self.x_stride[3])
+                        y_row[i] += (high - p[2]) * self.y_stride[2] + (wide - p[3]) * self.y_stride[3]
+                    if turned or self.order != NULL:
                         taps_inside(g, 0, p[1], &lo[0], &hi[0])
-                        taps_inside(g, 1, p[2], &lo[1], &hi[1])
-                    taps_inside(g, 2, p[3], &lo[2], &hi[2])
+                        taps_inside(g, 1, high, &lo[1], &hi[1])
+                    taps_inside(g, 2, wide, &lo[2], &hi[2])
                     inside = True
                     for axis in range(3):
                         inside &= hi[axis] - lo[axis] == g.kernel[axis]

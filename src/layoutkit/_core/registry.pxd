@@ -63,9 +63,23 @@ cdef extern from "kernels.h" nogil:
         const void *bias
         char *y
         int64_t y_row, y_col, rows, top, bottom, vectors
-        int cols, step, left, right, positive
+        uint32_t inside, x_lanes, y_lanes
+        int cols, step, positive
         const void *clip
     ctypedef void (*lk_strips_fn)(const lk_strips *) noexcept nogil
+
+    ctypedef struct lk_plane_strips:
+        const char *x
+        int64_t x_row
+        const void *w
+        const void *bias
+        char *y
+        int64_t y_row, rows, top, bottom
+        const uint32_t *x_lanes
+        uint32_t y_lanes
+        int vectors, masked, positive
+        const void *clip
+    ctypedef void (*lk_plane_strips_fn)(const lk_plane_strips *) noexcept nogil
 
     enum:
         LK_IDENTITY, LK_CLIP, LK_PRELU, LK_SILU, LK_GELU, LK_GELU_TANH, LK_HARDSWISH
@@ -173,7 +187,7 @@ cdef extern from "kernels.h" nogil:
     ctypedef double (*lk_peak_fn)(int64_t) noexcept nogil
 
     enum:
-        LK_GEMM, LK_DEPTHWISE, LK_STRIPS, LK_EPILOGUE, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_PANEL, LK_FUSED, LK_JOINED, LK_RUNS, LK_CONVERT,
+        LK_GEMM, LK_DEPTHWISE, LK_STRIPS, LK_PLANE_STRIPS, LK_EPILOGUE, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_PANEL, LK_FUSED, LK_JOINED, LK_RUNS, LK_CONVERT,
         LK_PEAK, LK_WINOGRAD_IN, LK_WINOGRAD_OUT, LK_WINOGRAD_FILTER, LK_EXTENT, LK_FAMILY_COUNT, LK_ISA_COUNT
         LK_F32, LK_F64, LK_F16, LK_BF16, LK_S32, LK_S8, LK_U8
 

@@ -1,11 +1,12 @@
-"""Depthwise 3x3 down strips of columns: the loop nest around the micro-kernels of strips.c.
+"""Depthwise k x k down strips of columns: the loop nest around the micro-kernels of strips.c.
 
 A task is a run of channels of some rows of an image: it goes strip by strip, in each of them vector by vector of
 channels, from the first row to the last. Rows are cut only where there are too few tasks for the threads otherwise.
 """
 
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint32_t
 from libc.stdlib cimport calloc, free
+from libc.string cimport memset
 
 from .executor import NOTHING, Footprint
 
@@ -14,33 +15,36 @@ from .registry cimport lk_epilogue, lk_strips, lk_strips_fn
 
 
 cdef class Strips(Executor):
-    """Each output channel reads its own input channel; channels come in whole vectors.
+    """Each output channel reads its own input channel.
 
     Parameters
     ----------
     nest : LoopNest
-        Strides (n, run, h, w) of an image, a run of channels, a pixel; a strips row. Kernel (1, 3, 3), stride 1 or 2,
-        dilation 1, at most one column of padding on either side.
-    channels, run : int
-        All channels, and those of a task, which are contiguous.
+        Strides (n, run, h, w) of an image, a run of channels, a pixel; a strips row. Kernel (1, k, k) of that row,
+        stride 1 or 2, dilation 1.
+    channels, padded : int
+        Output channels, without and with the pads, which are written as well.
+    run : int
+        Channels of a task, which are contiguous: whole vectors, but for the last run.
     chunks : int
         The number of parts into which the rows are cut.
 
-    The packed filter is [vectors of channels][3][3][lanes], the bias [vectors][lanes].
+    The packed filter is [vectors of channels][k][k][lanes], the bias [vectors][lanes].
     """
 
     cdef int64_t x_stride[4]
     cdef int64_t y_stride[4]
-    cdef int64_t channels, run_channels, runs, chunks, strips
+    cdef int64_t channels, padded, run_channels, runs, chunks, strips, taps
     cdef int64_t *pixel          # offsets of the outputs of a row
 
-    def __init__(self, nest, int64_t channels, int64_t run, int64_t chunks):
+    def __init__(self, nest, int64_t channels, int64_t padded, int64_t run, int64_t chunks):
         Executor.__init__(self, nest)
         x_strides, y_strides = nest.x_strides, nest.y_strides
         cdef int64_t i
         for i in range(4):
             self.x_stride[i], self.y_stride[i] = x_strides[i], y_strides[i]
-        self.channels, self.run_channels, self.chunks = channels, run, chunks
+        self.channels, self.padded, self.run_channels, self.chunks = channels, padded, run, chunks
+        self.taps = self.g.kernel[1] * self.g.kernel[2]
         self.runs = ceil_div(channels, run)
         self.strips = ceil_div(self.g.out[2], self.nr)
         self.total = self.g.n * self.runs * chunks
@@ -62,24 +66,24 @@ cdef class Strips(Executor):
         reads = [(0, g.n - 1, self.x_stride[0]), (*rows, self.x_stride[2]), (*columns, self.x_stride[3])]
         writes = [(0, g.n - 1, self.y_stride[0]), (0, g.out[1] - 1, self.y_stride[2]),
                   (0, g.out[2] - 1, self.y_stride[3])]
-        run = self.channels - last * self.run_channels
-        source = [([*reads, (last, last, self.x_stride[1])], self.x_item * run)]
-        destination = [([*writes, (last, last, self.y_stride[1])], self.y_item * run)]
+        read, written = self.channels - last * self.run_channels, self.padded - last * self.run_channels
+        source = [([*reads, (last, last, self.x_stride[1])], self.x_item * read)]
+        destination = [([*writes, (last, last, self.y_stride[1])], self.y_item * written)]
         if last:
             source.append(([*reads, (0, last - 1, self.x_stride[1])], self.x_item * self.run_channels))
             destination.append(([*writes, (0, last - 1, self.y_stride[1])], self.y_item * self.run_channels))
-        return Footprint(tuple(source), tuple(destination), 9 * self.w_item * self.channels,
-                         self.sum_item * self.channels)
+        filters = ceil_div(self.channels, self.lanes) * self.lanes
+        return Footprint(tuple(source), tuple(destination), self.taps * self.w_item * filters, self.sum_item * filters)
 
     cdef void part(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
                    char *workspace, int64_t task, int64_t end) noexcept nogil:
         cdef const Geometry *g = &self.g
         cdef lk_strips_fn fn = <lk_strips_fn>self.micro_kernel
         cdef lk_strips s
-        cdef int64_t n, run, chunk, rest, i, first, row, count
+        cdef int64_t n, run, chunk, rest, i, j, first, row, count, at, column, pads
         cdef const char *from_
         cdef char *to
-        cdef const void *clip = clip_of(epilogue, NULL, False)
+        cdef const void *clip = clip_of(epilogue, NULL, self.padded > self.channels)
         s.x_row, s.x_col, s.y_row, s.y_col = self.x_stride[2], self.x_stride[3], self.y_stride[2], self.y_stride[3]
         s.clip, s.bias, s.step, s.positive = clip, NULL, <int>g.stride[2], self.positive
         while task < end:
@@ -87,26 +91,35 @@ cdef class Strips(Executor):
             run, n = rest % self.runs, rest // self.runs
             row = share(g.out[1], self.chunks, chunk)
             s.rows = share(g.out[1], self.chunks, chunk + 1) - row
-            count = min(self.run_channels, self.channels - run * self.run_channels)
+            at = run * self.run_channels
+            count = min(self.run_channels, self.channels - at)
+            s.vectors = ceil_div(count, self.lanes)
+            s.x_lanes = (<uint32_t>1 << count % self.lanes) - 1
+            s.y_lanes = (<uint32_t>1 << min(self.lanes, self.padded - at - count // self.lanes * self.lanes)) - 1
             s.top = g.before[1] - row * g.stride[1]
             s.bottom = s.top + g.size[1]
             from_ = (x + n * self.x_stride[0] + run * self.x_stride[1]
                      + (row * g.stride[1] - g.before[1]) * self.x_stride[2])
             to = y + n * self.y_stride[0] + run * self.y_stride[1] + row * self.y_stride[2]
+            s.w = w + at * self.taps * self.w_item
+            if bias != NULL:
+                s.bias = bias + at * self.sum_item
             for i in range(self.strips):
                 first = share(g.out[2], self.strips, i)
                 s.cols = <int>(share(g.out[2], self.strips, i + 1) - first)
-                s.left = first * g.stride[2] < g.before[2]
-                s.right = (first + s.cols - 1) * g.stride[2] + 2 - g.before[2] >= g.size[2]
-                s.x = from_ + (first * g.stride[2] - g.before[2]) * s.x_col
+                column = first * g.stride[2] - g.before[2]
+                s.inside = 0
+                for j in range((s.cols - 1) * g.stride[2] + g.kernel[2]):
+                    s.inside |= <uint32_t>(0 <= column + j < g.size[2]) << j
+                s.x = from_ + column * s.x_col
                 s.y = to + first * s.y_col
-                s.w = w + run * self.run_channels * 9 * self.w_item
-                if bias != NULL:
-                    s.bias = bias + run * self.run_channels * self.sum_item
-                s.vectors = count // self.lanes
                 fn(&s)
+            pads = min(self.run_channels, self.padded - at) - s.vectors * self.lanes  # in vectors of nothing else
+            if pads > 0:
+                for i in range(s.rows * g.out[2]):
+                    memset(to + i // g.out[2] * s.y_row + i % g.out[2] * s.y_col + s.vectors * self.lanes * self.y_item,
+                           0, pads * self.y_item)
             if epilogue != NULL and clip == NULL:
                 for i in range(s.rows):
-                    self.epilogue_rows(epilogue, y, to - y + i * s.y_row, self.pixel, g.out[2],
-                                       run * self.run_channels, count)
+                    self.epilogue_rows(epilogue, y, to - y + i * s.y_row, self.pixel, g.out[2], at, count)
             task += 1

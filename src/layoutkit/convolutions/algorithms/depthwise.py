@@ -3,9 +3,7 @@
 A vector of output channels reads input channels that lie within a vector: for channel c of the groups, lane i reads
 channel c of its group by a permutation. One channel a group that is its own needs none.
 
-Natively on channels innermost (NHWC, nChw16c, nChw8c). Vectors of the pixels of NCHW were tried: rows that begin and
-end in the middle of a vector, unaligned ones for every tap, and no use of a load for two taps made them two to four
-times slower than a reorder to NHWC and back.
+Natively on channels innermost (NHWC, nChw16c, nChw8c); `plane_strips` does vectors of the pixels of NCHW.
 """
 
 from __future__ import annotations
@@ -26,6 +24,7 @@ from ..order import VECTOR_BYTES, windows_of, within_vectors
 from ..problem import ConvProblem
 from ..route import Arrays
 from .base import Algorithm, flops_per_second
+from .strips import Strips
 
 RUN_BYTES = 256  # of an NHWC pixel in a task: four cache lines, so that rows that are read again stay in L1
 WIDEST_BYTES = VECTOR_BYTES[-1]  # of vectors: blocks of fewer channels may share one
@@ -106,6 +105,11 @@ class Depthwise(ChannelVectors):
         if p.groups != p.ic:
             return f"{p.ic} input channels in {p.groups} groups are not one channel a group"
         return super().supports(p)
+
+    def redundant(self, p: ConvProblem) -> bool:
+        """Where strips take the same layouts, but of 3x3: there it depends."""
+        own, strips = self.natives(p), Strips().natives(p)
+        return p.taps > 9 and isinstance(own, list) and isinstance(strips, list) and own[0] in strips
 
 
 class _Vectors(NamedTuple):

@@ -1,0 +1,62 @@
+"""Depthwise k x k of NCHW where it lies: vectors of pixels along the width, down strips of them.
+
+Every tap reads its own vector, from the middle of one cache line into the next; but each is used for a whole column of
+the filter, so that this beats reorders to channels innermost and back, unless rows fill their last vector badly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..._core import plane_strips as core
+from ..._core.executor import LoopNest
+from ..._core.registry import Kernel
+from ..geometry import geometry, pixels_innermost, spatial_strides, strides_of
+from ..problem import ConvProblem
+from ..route import Arrays
+from .base import Algorithm, flops_per_second
+
+VECTOR_SECONDS = 0.6e-9  # of each vector of each row, beside its multiplications
+FEW_PLANES = 8  # for each thread: of more, an uneven share does not matter
+LONE_RATIO = 1.6  # of the time of rows of one vector, which wait for their own sums, to that of others
+
+
+class PlaneStrips(Algorithm):
+    """Depthwise of square kernels, stride 1, pixels innermost."""
+
+    name, variant, family, filters, via = "depthwise", "planes", "plane_strips", "plane strips", "pixels"
+
+    def supports(self, p: ConvProblem) -> str | None:
+        if p.groups != p.ic or p.oc != p.ic:
+            return f"{p.ic} > {p.oc} channels in {p.groups} groups are not one channel a group"
+        sizes = [k.mr for k in super().kernels(p)]
+        if p.kernel not in [(k, k) for k in sizes] or p.dilation != (1, 1) or p.stride != (1, 1):
+            squares = " or ".join(f"{k}x{k}" for k in sizes)
+            return (f"strips of planes are for {squares} with stride 1, not {p.kernel}, stride {p.stride}, "
+                    f"dilation {p.dilation}")  # fmt: skip
+        for layout, side in ((p.src, "input"), (p.dst, "output")):
+            if not pixels_innermost(layout):
+                return f"{side} layout {layout} does not have its pixels innermost, in order"
+        return None
+
+    def kernels(self, p: ConvProblem) -> Sequence[Kernel]:
+        """Those of the problem's taps."""
+        return tuple(k for k in super().kernels(p) if k.mr == p.kernel[-1])
+
+    def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
+        each = -(-p.out[-1] // kernel.lanes)  # vectors of a row
+        seconds = 2 * p.taps * kernel.lanes / flops_per_second(kernel) + VECTOR_SECONDS
+        return p.n * p.oc * p.out[0] * each * seconds * (LONE_RATIO if each == 1 else 1) / threads
+
+    def pack(self, p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
+        """Filter and bias as they are."""
+        return np.ascontiguousarray(w), bias
+
+    def build(self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> core.PlaneStrips:
+        xs, ys = strides_of(p.src, p.src_shape, arrays.x_strides), strides_of(p.dst, p.dst_shape, arrays.y_strides)
+        x_strides, y_strides = ((s[0][0].stride, s[1][0].stride, spatial_strides(s)[1]) for s in (xs, ys))
+        planes = p.n * p.oc
+        chunks = min(p.out[0], threads) if planes < FEW_PLANES * threads and planes % threads else 1
+        return core.PlaneStrips(LoopNest(kernel.name, geometry(p), threads, x_strides, y_strides), p.oc, chunks)
