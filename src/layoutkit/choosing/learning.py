@@ -2,7 +2,8 @@
 
 The first calls run the pick, the candidate that is expected to be the best, and are timed. Later ones try others: each
 in growing parts, so that one which is slower is given up early; then the best one known does all of the work again.
-When nothing is left to try, the pick and the best of the others are timed until both are known well enough.
+Each is compared with a call shortly before, since caches and other work make all calls faster or slower in time. When
+nothing is left to try, the pick and the best of the others take turns until both are known well enough.
 
 What this loses, beside calls of the pick only, is counted, and stays below a tenth of what ten calls of the pick take,
 or as many as there have been: the next trial waits until it fits. Calls into new memory are not compared with others,
@@ -34,6 +35,7 @@ MAX_TRIALS, MAX_CALLS = 8, 1000
 GAIN_RATIO = 0.97  # of the pick's time: candidates that take more do not replace it
 SCRATCH_FAULTS = 256  # that the first use of a kernel makes: its code, its scratch memory
 ENOUGH_TIMINGS = 3  # of the pick and of the best of the others, to decide between them
+RECENT_CALLS = 3  # before a trial, in which the one that it is compared with was timed
 MAX_LEARNT = 1024  # problems that the table is told of in one process
 
 _THREAD = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)
@@ -65,29 +67,19 @@ def learns(found: Sequence[Choice]) -> bool:
 
 
 class Tried:
-    """A candidate that ran, and its timings.
+    """A candidate that ran.
 
     Attributes
     ----------
     seconds : list of float
-        The timings during which no thread is known to have waited for a core.
+        Its timings, of whole calls during which no thread is known to have waited for a core.
     ratio : float
-        How many times the pick's time it was expected to take when it was given up; 0: it was not.
+        Of its time to the pick's, as calls next to each other showed; of one that was given up, as it was expected.
     """
 
     def __init__(self, name: str, run: Way) -> None:
-        self.name, self.run, self.ratio = name, run, 0.0
+        self.name, self.run, self.ratio = name, run, 1.0
         self.seconds: list[float] = []
-
-    @property
-    def best(self) -> float:
-        """The least time; infinite if there is none."""
-        return min(self.seconds, default=inf)
-
-    @property
-    def count(self) -> int:
-        """How many timings there are."""
-        return len(self.seconds)
 
 
 class Timing(NamedTuple):
@@ -151,12 +143,13 @@ class Learner:
         self._untried = [c.candidate.name for c in choices]
         self._build, self._problem = build, problem
         self._watch, self._build_seconds = Watch(threads), 0.0
-        self._pick = self._leader = self._first()
+        self._pick = self._leader = self._first()  # leader: the best so far
         self._build_seconds = max(self._build_seconds, BUILD_SECONDS)
         self._tried = [self._pick]
         self._again: set[str] = set()  # tried in vain once: their timing said nothing
-        self._trials = self._calls = 0
-        self._loss = 0.0
+        self._trials = self._calls = self._timed = 0
+        self._least = self._recent = inf  # seconds of the pick at best, and of the leader in the call number `_timed`
+        self._loss, self._deciding = 0.0, False
         self._calm = True  # the machine was, when it was last looked at
         self._turns = [True]  # one thread at a time takes it
         self.best, self.over = self._pick.run, False
@@ -184,12 +177,12 @@ class Learner:
     def report(self) -> str:
         """What was tried, in words."""
         verb = "learnt" if self.over else "learning"
-        p = self._pick
-        if not p.count:
+        if self._least == inf:
             return f"{verb} by use: nothing yet"
-        told = [f"{p.name} {p.best * 1e6:.1f} us"]
-        for t in self._tried[1:]:
-            told.append(f"{t.name} {t.best / p.best:.2f}x" if t.count else f"{t.name} given up at {t.ratio:.1f}x")
+        told = [f"{self._pick.name} {self._least * 1e6:.1f} us"]
+        told += [
+            f"{t.name} {t.ratio:.2f}x" if t.seconds else f"{t.name} given up at {t.ratio:.1f}x" for t in self._tried[1:]
+        ]
         return f"{verb} by use in {self._calls} calls: {', '.join(told)}"
 
     def _first(self) -> Tried:
@@ -213,13 +206,15 @@ class Learner:
         if trial is not None:
             ran = self._attempt(trial, call)
         else:
-            self._end_if_done()
-            ran = self._time(call) if self._wants_timings() else self._run_best(call)
+            self._advance()
+            ran = self._time(call) if self._wants_timing() else self._run_best(call)
         self._loss += self._watch.now() - start - ran
 
-    def _wants_timings(self) -> bool:
-        few = min(self._pick.count, self._leader.count) < ENOUGH_TIMINGS
-        return not self.over and (few or not self._calm)
+    def _wants_timing(self) -> bool:
+        return not self.over and (self._deciding or (not self._is_recent() and self._is_affordable()))
+
+    def _is_recent(self) -> bool:
+        return self._calm and self._recent < inf and self._calls - self._timed <= RECENT_CALLS
 
     def _run_best(self, call: tuple) -> float:
         start = self._watch.now()
@@ -227,50 +222,55 @@ class Learner:
         return self._watch.now() - start
 
     def _time(self, call: tuple) -> float:
-        """Run the pick or the best of the others, whichever has fewer timings; returns the seconds that it ran."""
-        one = min((self._leader, self._pick), key=lambda t: t.count)
+        """Run the best one so far; in the end that and the pick in turns. Returns the seconds that it ran."""
+        one = self._leader
+        if self._deciding and len(self._pick.seconds) < len(one.seconds):
+            one = self._pick
         timing, _ = self._watch.time(one.run, *call)
         self._calm = timing.clean
-        if not timing.faults and one is not self._pick:
-            self._loss += timing.seconds - self._pick.best
+        if one is not self._pick and not timing.faults:
+            self._loss += timing.seconds - self._least
         if timing.clean and not timing.faults:
             one.seconds.append(timing.seconds)
-            self._compare()
+            self._recent, self._timed = timing.seconds, self._calls
+            if one is self._pick:
+                self._least = min(self._least, timing.seconds)
         return timing.seconds
 
     def _attempt(self, trial: Tried, call: tuple) -> float:
         """Try a candidate; returns the seconds of all that ran."""
         self._trials += 1
-        limit = self._leader.best
+        limit = self._recent
         timing, (seconds, share) = self._watch.time(trial.run.attempt, *call, limit, SLACK_SECONDS, *RATIOS)
         ran, slower = timing.seconds, share < 1 or timing.seconds > limit
+        self._calm = timing.clean
         if share < 1:
             ran += self._run_best(call)
             self._loss += timing.seconds
-            trial.ratio = seconds / share / self._pick.best
+            trial.ratio = self._leader.ratio * seconds / share / limit
         else:
-            self._loss += timing.seconds - self._pick.best
+            self._loss += timing.seconds - self._least
+            trial.ratio = self._leader.ratio * timing.seconds / limit
             if timing.clean and timing.faults <= SCRATCH_FAULTS:
                 trial.seconds.append(timing.seconds)
-        self._calm = timing.clean
         if trial.name not in self._again and slower and (timing.faults or not timing.clean):
             self._again.add(trial.name)
             self._untried.append(trial.name)
-        elif trial.count or trial.ratio:
+        elif trial.seconds or share < 1:
             self._tried.append(trial)
-            self._compare()
+            if trial.seconds and trial.ratio < min(GAIN_RATIO, self._leader.ratio):
+                self._recent, self._timed = timing.seconds, self._calls
+                self._lead(trial)
         return ran
 
-    def _compare(self) -> None:
-        best = min(self._tried, key=lambda t: t.best)
-        self._leader = best if best.best < GAIN_RATIO * self._pick.best else self._pick
-        self.best = self._leader.run
+    def _lead(self, one: Tried) -> None:
+        self._leader, self.best = one, one.run
 
     def _trial(self) -> Tried | None:
         """The next candidate to try, if it may be tried now."""
-        if not self._pick.count or not self._calm:
+        if self._deciding or not self._is_recent():
             return None
-        while self._affordable() and (name := self._next()) is not None:
+        while self._is_affordable() and (name := self._next()) is not None:
             self._untried.remove(name)
             run = self._built(name)
             self._loss += self._build_seconds
@@ -278,9 +278,11 @@ class Learner:
                 return Tried(name, run)
         return None
 
-    def _affordable(self) -> bool:
-        lost = self._loss + RISK * self._pick.best + self._build_seconds
-        return lost <= LOSS_SHARE * self._pick.best * max(FIRST_CALLS, self._calls)
+    def _is_affordable(self) -> bool:
+        if self._least == inf:
+            return True
+        lost = self._loss + RISK * self._least + self._build_seconds
+        return lost <= LOSS_SHARE * self._least * max(FIRST_CALLS, self._calls)
 
     def _next(self) -> str | None:
         """One of each way first, by their estimates; then others of the way that is the best; then what said nothing
@@ -297,14 +299,25 @@ class Learner:
     def _again_left(self) -> list[str]:
         return [name for name in self._untried if name in self._again]
 
-    def _end_if_done(self) -> None:
-        p = self._pick
-        waiting = not p.count or self._next() is not None or (self._leader is not p and self._wants_timings())
-        if self.over or (waiting and p.best >= MIN_SECONDS and self._calls < MAX_CALLS):
+    def _advance(self) -> None:
+        """Begin to decide, or end, if it is time to."""
+        late = self._calls > MAX_CALLS or self._least < MIN_SECONDS
+        if self.over or not (late or self._deciding or (self._least < inf and self._next() is None)):
             return
+        if not late and not self._deciding and self._leader is not self._pick:
+            self._deciding = True
+            self._pick.seconds, self._leader.seconds = [], []
+        pick, leader = self._pick, self._leader
+        if self._deciding:
+            if not late and min(len(pick.seconds), len(leader.seconds)) < ENOUGH_TIMINGS:
+                return
+            if pick.seconds and leader.seconds:
+                leader.ratio = min(leader.seconds) / min(pick.seconds)
+            if leader.ratio >= GAIN_RATIO:
+                self._lead(pick)
         self.over = True
-        if self._problem is not None and p.best >= MIN_SECONDS:
-            _record(self._problem, self._tried)
+        if self._problem is not None and pick.seconds and self._least >= MIN_SECONDS:
+            _record(self._problem, pick, self._tried[1:])
         for t in self._tried:
             t.run = self.best  # the others are not needed any more
 
@@ -314,11 +327,13 @@ def _way(name: str) -> str:
     return name.partition(" ")[0]
 
 
-def _record(problem: Problem, tried: Sequence[Tried]) -> None:
-    """Tell the cost table of those that were timed."""
-    if len(cost_table.learnt) >= MAX_LEARNT or len([t for t in tried if t.count]) < 2:
+def _record(problem: Problem, pick: Tried, others: Sequence[Tried]) -> None:
+    """Tell the cost table of whole calls: what they took when the pick took what it does now."""
+    others = [t for t in others if t.seconds]
+    if not others or len(cost_table.learnt) >= MAX_LEARNT:
         return
-    for t in tried:
-        if t.count:
-            cost_table.learn(problem.key, t.name, Cost.of(t.seconds))
+    cost_table.learn(problem.key, pick.name, Cost.of(pick.seconds))
+    for t in others:
+        scale = t.ratio * min(pick.seconds) / min(t.seconds)
+        cost_table.learn(problem.key, t.name, Cost.of(scale * x for x in t.seconds))
     reconsider(problem)
