@@ -302,7 +302,8 @@ class Learner:
     def _advance(self) -> None:
         """Begin to decide, or end, if it is time to."""
         late = self._calls > MAX_CALLS or self._least < MIN_SECONDS
-        if self.over or not (late or self._deciding or (self._least < inf and self._next() is None)):
+        exhausted = self._least < inf and self._is_affordable() and self._next() is None
+        if self.over or not (late or self._deciding or exhausted):
             return
         if not late and not self._deciding and self._leader is not self._pick:
             self._deciding = True
