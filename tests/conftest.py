@@ -5,8 +5,9 @@ import tempfile
 
 import pytest
 
-# Before layoutkit is imported: the tests neither read nor write this user's cost table.
+# Before layoutkit is imported: the tests neither read nor write this user's cost table, nor learn by use.
 os.environ["LAYOUTKIT_CACHE_DIR"] = tempfile.mkdtemp(prefix="layoutkit-tests-")
+os.environ.setdefault("LAYOUTKIT_TUNING", "estimate")  # decisions do not depend on what else the machine does
 
 # A shell's background jobs ignore Ctrl-C, and what they start does: not so the tests that send it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -14,6 +14,7 @@ cdef class Program:
     cdef lk_move_fn copy
     cdef char pad[64]
     cdef int64_t chunks  # between which a call checks for signals
+    cdef double share(self, int64_t part, int64_t parts)
     cdef int call(self, const char *src, char *dst, int threads) except -1
     cdef void run(self, const char *src, char *dst, int threads, int64_t chunk=*, int64_t chunks=*) noexcept nogil
     cdef void part(self, const char *src, char *dst, int64_t share, int64_t shares) noexcept nogil

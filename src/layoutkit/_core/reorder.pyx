@@ -11,6 +11,7 @@ from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t, uintptr_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
+from posix.time cimport CLOCK_MONOTONIC, CLOCK_THREAD_CPUTIME_ID, clock_gettime, timespec
 from numpy cimport PyArray_CheckExact, PyArray_DATA, PyArray_DESCR, PyArray_ISWRITEABLE, import_array, ndarray, npy_intp
 
 from .pace cimport Pace, done, pace_of
@@ -38,6 +39,13 @@ cdef enum:
 
 _FAMILY = {"copy": LK_COPY, "transpose": LK_TRANSPOSE, "gather": LK_GATHER, "fill": LK_FILL, "fused": LK_FUSED,
            "joined": LK_JOINED, "runs": LK_RUNS}
+
+
+cdef double now(int threads) noexcept nogil:
+    """Seconds; for one thread those that it has had a core."""
+    cdef timespec t
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID if threads == 1 else CLOCK_MONOTONIC, &t)
+    return t.tv_sec + 1e-9 * t.tv_nsec
 
 
 cdef class Program:
@@ -123,6 +131,51 @@ cdef class Program:
         cdef const char *s = <const char *>PyArray_DATA(src)
         cdef char *d = <char *>PyArray_DATA(dst)
         self.call(s, d, threads)
+
+    def attempt(self, ndarray src, ndarray dst, int threads, double limit, double slack, *ratios):
+        """Move `src` to `dst` unless it shows that this takes much more than `limit` seconds.
+
+        A first part is run, then as much again, and so on, until all is done. `ratios` says for each part but the last
+        when to give up: if what has been run took more than the ratio times its share of `limit`, and `slack` seconds.
+
+        Returns
+        -------
+        seconds : float
+            On one thread without what it waited for its core.
+        share : float
+            How much has been moved, 1 if all has.
+        """
+        cdef const char *s = <const char *>PyArray_DATA(src)
+        cdef char *d = <char *>PyArray_DATA(dst)
+        cdef int64_t parts = 1 << <int>len(ratios), at = 0, pieces, piece
+        cdef double start = now(threads), took, share
+        for ratio in (*ratios, 0):
+            pieces = 1 + self.chunks // parts
+            for piece in range(pieces):
+                with nogil:
+                    self.run(s, d, threads, at * pieces + piece, parts * pieces)
+                if pieces > 1:
+                    PyErr_CheckSignals()
+            took, share = now(threads) - start, self.share(at + 1, parts)
+            if ratio and share and took > ratio * share * limit + slack:
+                return took, share
+            parts //= 1 if at == 0 else 2
+            at = 1
+        return now(threads) - start, 1.0
+
+    cdef double share(self, int64_t part, int64_t parts):
+        """How much of the work the first `part` of `parts` are."""
+        cdef double done = 0, work = 0, bytes_of
+        cdef lk_nest *nest = &self.staged
+        cdef int i
+        if self.staging_bytes:
+            return <double>(nest.tasks * part // parts) / nest.tasks
+        for i in range(self.count):
+            nest = self.nests + i
+            bytes_of = steps(nest) * nest.tile.n0 * nest.tile.n1 * nest.width
+            work += bytes_of
+            done += bytes_of * (nest.tasks * part // parts) / nest.tasks
+        return done / work
 
     cdef int call(self, const char *src, char *dst, int threads) except -1:
         """Run all of it, with the GIL held: signals are checked for between chunks."""

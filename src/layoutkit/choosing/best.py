@@ -19,6 +19,11 @@ def choices(problem: Problem) -> tuple[Choice, ...]:
     return plans.of(_ranked, problem, registry.isa(), cost_table.generation)
 
 
+def reconsider(problem: Problem) -> None:
+    """Decide about this problem once more."""
+    plans.pop((_ranked, problem, registry.isa(), cost_table.generation), None)
+
+
 def _ranked(problem: Problem, isa: str, generation: int) -> tuple[Choice, ...]:
     found = tuple(rank(problem))
     problem.decided(found)

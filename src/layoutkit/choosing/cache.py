@@ -41,6 +41,12 @@ class Cache(dict[Any, Any]):
             self.made += 1
         return value
 
+    def replace(self, key: Any, value: Any) -> None:
+        """Keep `value` in place of what is kept there, if anything still is."""
+        with self._lock.held():
+            if key in self:
+                self[key] = value
+
     def of(self, make: Callable[..., Any], *given: Any) -> Any:
         """``make(*given)``, made once; what is given must be hashable, what is made not None."""
         found = self.get((make, *given))

@@ -42,6 +42,7 @@ def rank(problem: Problem, candidates: Sequence[Candidate] | None = None) -> lis
         seconds, measured = sum(part[0] for part in parts), parts[0][1]
         if measured and all(part[1] for part in parts):
             basis = f"{measured.count} timings +-{measured.spread / measured.median:.1%}"
+            basis += ", learnt by use" * ((problem.key, c.name) in cost_table.learnt)
             choices.append(Choice(c, seconds, "measured", basis))
         else:
             basis = "its packing was not measured" if measured else known[problem].factors.basis

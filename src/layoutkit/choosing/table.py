@@ -76,6 +76,8 @@ class CostTable:
         Changes whenever a decision could: what plans made from the table are cached under.
     loads : int
         How often `load` has read a table: with each, what was known before may be gone.
+    learnt : set of (str, str)
+        Problems and candidates whose costs were learnt by use in this process.
     read_only : bool
         Nothing is ever written; ``LAYOUTKIT_READ_ONLY=1`` sets it from the start.
     """
@@ -91,6 +93,7 @@ class CostTable:
         self._saves_at_exit = False
         self.read_only = os.environ.get(READ_ONLY, "0") not in ("", "0")
         self.generation = self.loads = 0
+        self.learnt: set[tuple[str, str]] = set()
 
     @property
     def path(self) -> Path:
@@ -290,6 +293,12 @@ class CostTable:
             into = self._doubtful.setdefault(path, {}) if doubtful else self._new.setdefault(_mine(path), {})
             merge(into, {problem: {candidate: cost}})
             self.generation += 1
+
+    def learn(self, problem: str, candidate: str, cost: Cost) -> None:
+        """Remember what calls showed; `save` makes it last. Other decisions stay as they are."""
+        with self._lock.held():
+            merge(self._new.setdefault(_mine(self.path), {}), {problem: {candidate: cost}})
+            self.learnt.add((problem, candidate))
 
 
 cost_table = CostTable()

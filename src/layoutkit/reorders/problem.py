@@ -81,7 +81,7 @@ class ReorderProblem(Problem):
         """The variants; the staged one only where the reorder is cut into several regions. Beyond the caches, lines are
         counted."""
         large = self.work > 2 * last_level_cache()
-        t = self._contiguous()
+        t = self.contiguous()
         ragged = is_ragged(self.shape, *t.box.sides(t.src, t.src_strides, t.dst, t.dst_strides))
         try:
             loops = loops_of(self.src, self.dst, self.shape, self.width)
@@ -96,7 +96,8 @@ class ReorderProblem(Problem):
                     seconds = self.work / rate * (1 + (variant.stream != large) + i / 100)
                 yield Candidate(name, seconds, partial(program, t, name, bytes(self.width)))
 
-    def _contiguous(self) -> Transfer:
+    def contiguous(self) -> Transfer:
+        """Between contiguous arrays, as it is measured."""
         strides = [contiguous_strides(layout, self.shape, self.width) for layout in (self.src, self.dst)]
         return Transfer(self.src, self.dst, self.width, strides[0], strides[1], Box.all_of(self.shape))
 

@@ -66,7 +66,12 @@ def _program(t: Transfer, name: str, pad: bytes, isa: str) -> Program:
     variant, staging = VARIANTS[name], found.staging
     staged = staging and (staging.loops, staging.bytes)
     stream = variant.stream and not staging  # the staging buffer stays in the caches and is streamed out itself
-    return Program(found.moves + found.fills, t.width, pad, stream, variant.blocking.panel, staged)
+    # Variants that are the same nests here are one program.
+    return plans.of(_made, (*found.moves, *found.fills), t.width, pad, stream, variant.blocking.panel, staged, isa)
+
+
+def _made(nests: tuple[Nest, ...], width: int, pad: bytes, stream: bool, panels: bool, staged, isa: str) -> Program:
+    return Program(nests, width, pad, stream, panels, staged)
 
 
 def check_reach(t: Transfer, found: Nests) -> None:
@@ -86,15 +91,16 @@ def suited(found: tuple[Choice, ...], t: Transfer) -> str:
     The choices are ranked by their costs on destinations that begin at a line boundary. On others, a variant that
     streams must join rows to whole lines, or partial lines make it slow.
     """
-    for choice in found if t.phase else ():
-        name = choice.candidate.name
-        variant = VARIANTS[name]
-        if not variant.stream or variant.staged or variant.blocking.panel:
-            return name
-        moves = nests_of(t, name).moves
-        if all(n.fused or n.family == "copy" or follows(*n.tile, n.bits // 8) for n in moves):
-            return name
-    return found[0].candidate.name
+    return next((c.candidate.name for c in found if suits(c.candidate.name, t)), found[0].candidate.name)
+
+
+def suits(name: str, t: Transfer) -> bool:
+    """Whether the variant `name` suits the place of the destination."""
+    variant = VARIANTS[name]
+    if not t.phase or not variant.stream or variant.staged or variant.blocking.panel:
+        return True
+    moves = nests_of(t, name).moves
+    return all(n.fused or n.family == "copy" or follows(*n.tile, n.bits // 8) for n in moves)
 
 
 def nests_of(t: Transfer, name: str) -> Nests:

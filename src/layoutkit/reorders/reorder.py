@@ -15,6 +15,7 @@ from .._core.registry import isa
 from .._core.reorder import Kept
 from ..choosing.best import choices
 from ..choosing.cache import plans
+from ..choosing.learning import Learner, learns
 from ..choosing.limits import copy_rate
 from ..choosing.machine import last_level_cache
 from ..choosing.plan import Plan, planner
@@ -41,6 +42,7 @@ from ..memory.tensor import UNDEFINED, Tensor, moved_by
 from .box import Box, box_of
 from .convert import Types, converter, dimension, is_dtype, pad_bytes, parameters, token, types
 from .inplace import reorder_in_place
+from .learning import InUse, learner_of
 from .loops import LINE_BYTES
 from .problem import (
     CACHE_BYTES_PER_SECOND,
@@ -162,8 +164,9 @@ def reorder(
     except TypeError:  # an argument is not hashable: an array as shape, say
         key = bound = None
     if bound is None:
-        bound = bind(Call(array, src, dst, shape, out, MOVED, None, None, pad_value, threads))
-        if key is not None and pad is not None:
+        key = None if pad is None else key
+        bound = bind(Call(array, src, dst, shape, out, MOVED, None, None, pad_value, threads), key)
+        if key is not None:
             plans.put(key, bound)
     if bound.layouts is not None:
         _check_equal(src, dst, bound.layouts)
@@ -224,7 +227,7 @@ class Call(NamedTuple):
 class Bound(NamedTuple):
     """What to run on arrays like those of a call, and what its result is."""
 
-    run: Any  # a Program or a Converter; None: there is nothing to move
+    run: Any  # a Program, a Converter, or what learns; None: there is nothing to move
     physical: tuple[int, ...]  # shape of the result
     dtype: np.dtype
     nbytes: int
@@ -305,14 +308,26 @@ def _layouts(src, dst) -> tuple | None:
     return None if type(src) is type(dst) is str else (src, dst)
 
 
-def bind(call: Call) -> Bound:
-    """What to run for a call on plain arrays whose elements only move. An `out` that does not fit is not looked at: the
-    caller checks it."""
-    return _decide(call)[0]
+def bind(call: Call, key: tuple | None) -> Bound:
+    """What to run for a call on plain arrays whose elements only move, to be kept under `key` if that is not None. An
+    `out` that does not fit is not looked at: the caller checks it."""
+    decided = _decide(call)
+    bound, learner = decided.bound, decided.learner
+    if key is None or learner is None or learner.over:
+        return bound
+    return bound._replace(run=InUse(learner, lambda best: plans.replace(key, bound._replace(run=best))))
 
 
-def _decide(call: Call) -> tuple[Bound, Transfer | None, str]:
-    """As `bind`; and the transfer with the variant that carries it out, if anything moves."""
+class Decided(NamedTuple):
+    """What to run for a call, how, and what learns from such calls; nothing to move: no more than `bound`."""
+
+    bound: Bound
+    move: Transfer | None = None
+    variant: str = ""
+    learner: Learner | None = None
+
+
+def _decide(call: Call) -> Decided:
     src, dst, array = _format(call.src, "src"), _format(call.dst, "dst"), call.array
     check_movable(array, "reorder")
     what = f"reorder {src} -> {dst}"
@@ -321,11 +336,14 @@ def _decide(call: Call) -> tuple[Bound, Transfer | None, str]:
     pad = pad_element(call.pad_value, array.dtype, what).tobytes()
     bound = Bound(None, physical, array.dtype, nbytes, 1, what, explicit, _layouts(call.src, call.dst))
     if not nbytes or (0 in box.shape and not box.whole):
-        return bound, None, ""
+        return Decided(bound)
     threads = useful_threads(prod(box.shape) * array.itemsize if call.at else nbytes, call.threads)
     move = _transfer(call, src, dst, box)
-    name = suited(choices(ReorderProblem(move.src, move.dst, box.shape, move.width, threads)), move)
-    return bound._replace(run=program(move, name, pad), threads=threads), move, name
+    problem = ReorderProblem(move.src, move.dst, box.shape, move.width, threads)
+    found = choices(problem)
+    learner = learner_of(problem, found, move, pad)
+    name = learner.name if learner and learns(found) else suited(found, move)
+    return Decided(bound._replace(run=program(move, name, pad), threads=threads), move, name, learner)
 
 
 def _transfer(call: Call, src: Layout, dst: Layout, box: Box) -> Transfer:
@@ -359,7 +377,7 @@ def _general(call: Call):
     except TypeError:  # an argument is not hashable
         key = bound = None
     if bound is None:
-        bound = (_bind_conversion if call.numbers.change(array.dtype) else bind)(call)
+        bound = _bind_conversion(call) if call.numbers.change(array.dtype) else bind(call, key)
         if key is not None:
             plans.put(key, bound)
     if bound.layouts is not None:
@@ -420,8 +438,8 @@ def _plan(
         title = title.replace(f"x{8 * array.itemsize}", f"{t.src}>{t.dst}")
         lines, run = (), None
     else:
-        found = choices(problem)
-        run, lines = _kept(call)
+        run, name, lines = _kept(call)
+        found = tuple(sorted(choices(problem), key=lambda c: c.candidate.name != name))  # what runs goes first
 
     def note() -> str:
         rate, copy = moved / found[0].seconds, copy_rate(moved, threads)
@@ -433,14 +451,15 @@ def _plan(
 
 
 def _kept(call: Call):
-    """What a plan runs on arrays like those of a call, and lines that describe its nests."""
-    bound, move, name = _decide(call)
+    """What a plan runs on arrays like those of a call, the name of its variant, and lines that describe its nests."""
+    bound, move, name, learner = _decide(call)
     if move is None:
-        return None, ()
+        return None, "", ()
     array, what = call.array, bound.what
     if call.out is not None:
         check_out(call.out, bound.physical, bound.dtype, (array,), what)
     src, dst = (array.shape, array.strides), (bound.physical, move.dst_strides)
     nests = nests_of(move, name)
     run = Kept(bound.run, bound.dtype, src, dst, bound.threads, what, as_array)
-    return run, tell(nests.moves, VARIANTS[name], nests.staging)
+    learnt = (learner.report(),) if learner else ()
+    return run, name, (*tell(nests.moves, VARIANTS[name], nests.staging), *learnt)

@@ -1,0 +1,340 @@
+"""Learning by use: the calls of a problem try its candidates, where all of them give the same bits.
+
+The first calls run the pick, the candidate that is expected to be the best, and are timed. Later ones try others: each
+in growing parts, so that one which is slower is given up early; then the best one known does all of the work again.
+Each is compared with a call shortly before, since caches and other work make all calls faster or slower in time. When
+nothing is left to try, the pick and the best of the others take turns until both are known well enough.
+
+What this loses, beside calls of the pick only, is counted, and stays below a tenth of what ten calls of the pick take,
+or as many as there have been: the next trial waits until it fits. Calls into new memory are not compared with others,
+since the system's work for new pages is a part of their time.
+"""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Callable, Sequence
+from math import inf
+from typing import Any, NamedTuple, Protocol
+
+from . import tuning
+from .best import reconsider
+from .costfile import Cost
+from .problem import Choice, Problem
+from .table import cost_table
+
+MIN_EXPECTED_SECONDS = 20e-6  # of the pick, for calls to learn: estimates may be several times too low
+MIN_SECONDS = 100e-6  # of a call of the pick: shorter ones gain too little
+LOSS_SHARE, FIRST_CALLS = 0.07, 10  # what may be lost, as a share of so many calls of the pick or of all so far
+RISK = 0.3  # of a call of the pick: what a trial is expected to lose at most
+BUILD_SECONDS = 0.5e-3  # at least expected of the first candidate that is built after the pick
+RATIOS = (8.0, 5.0, 3.0, 2.0, 1.3, 1.5, 2.5)  # a trial is given up when it is so many times slower after 1/128, .., 1/2
+SLACK_SECONDS = 10e-6  # in which it is not: caches are cold, threads have to wake
+MAX_TRIALS, MAX_CALLS = 8, 1000
+GAIN_RATIO = 0.97  # of the pick's time: candidates that take more do not replace it
+SCRATCH_FAULTS = 256  # that the first use of a kernel makes: its code, its scratch memory
+ENOUGH_TIMINGS = 3  # of the pick and of the best of the others, to decide between them
+RECENT_CALLS = 3  # before a trial, in which the one that it is compared with was timed
+MAX_LEARNT = 1024  # problems that the table is told of in one process
+
+_THREAD = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)
+
+
+class Way(Protocol):
+    """What a candidate built."""
+
+    def __call__(self, *call: Any) -> object:
+        """Carry out a call."""
+        ...
+
+    def attempt(self, *call: Any) -> tuple[float, float]:
+        """Carry out a call unless it takes too long: as `Program.attempt`, whose arguments follow those of the call.
+
+        Returns seconds, and how much was done.
+        """
+        ...
+
+
+def learns(found: Sequence[Choice]) -> bool:
+    """Whether calls that `found` was decided for learn."""
+    return (
+        tuning.mode() == "learn"
+        and len(found) > 1
+        and found[0].source == "estimated"
+        and found[0].seconds >= MIN_EXPECTED_SECONDS
+    )
+
+
+class Tried:
+    """A candidate that ran.
+
+    Attributes
+    ----------
+    seconds : list of float
+        Its timings, of whole calls during which no thread is known to have waited for a core.
+    ratio : float
+        Of its time to the pick's, as calls next to each other showed; of one that was given up, as it was expected.
+    """
+
+    def __init__(self, name: str, run: Way) -> None:
+        self.name, self.run, self.ratio = name, run, 1.0
+        self.seconds: list[float] = []
+
+
+class Timing(NamedTuple):
+    """Seconds that something took, and what happened meanwhile."""
+
+    seconds: float
+    faults: int  # pages that were touched for the first time
+    clean: bool  # the thread did not wait for its core, as far as `seconds` show
+
+
+class Watch:
+    """Takes timings of calls on so many threads.
+
+    On one thread the seconds are those that it has a core: what it waits for one is no part of them.
+    """
+
+    def __init__(self, threads: int) -> None:
+        self._alone = threads == 1
+        self.now = time.thread_time if threads == 1 else time.perf_counter
+
+    def time(self, run: Callable[..., Any], *call: Any) -> tuple[Timing, Any]:
+        """A timing of `run`, and what it returned."""
+        before, start = resource.getrusage(_THREAD), self.now()
+        result = run(*call)
+        seconds, after = self.now() - start, resource.getrusage(_THREAD)
+        faults = after.ru_minflt - before.ru_minflt + after.ru_majflt - before.ru_majflt
+        return Timing(seconds, faults, self._alone or before.ru_nivcsw == after.ru_nivcsw), result
+
+
+class Learner:
+    """Runs the calls of one problem, and learns from them which candidate is the best.
+
+    Threads may call at once: one of them learns, the others run what is the best so far.
+
+    Parameters
+    ----------
+    choices : sequence of Choice
+        The candidates, best first.
+    build : callable
+        What runs a candidate of that name; None if it is unfit, the same object where two do the same.
+    threads : int
+        That calls run on.
+    problem : Problem, optional
+        What the cost table is told about: calls are as the problem is measured.
+
+    Attributes
+    ----------
+    best : Way
+        The best one so far.
+    over : bool
+        Nothing more will be learnt.
+    """
+
+    def __init__(
+        self,
+        choices: Sequence[Choice],
+        build: Callable[[str], Way | None],
+        threads: int,
+        problem: Problem | None = None,
+    ) -> None:
+        self._untried = [c.candidate.name for c in choices]
+        self._build, self._problem = build, problem
+        self._watch, self._build_seconds = Watch(threads), 0.0
+        self._pick = self._leader = self._first()  # leader: the best so far
+        self._build_seconds = max(self._build_seconds, BUILD_SECONDS)
+        self._tried = [self._pick]
+        self._again: set[str] = set()  # tried in vain once: their timing said nothing
+        self._trials = self._calls = self._timed = 0
+        self._least = self._recent = inf  # seconds of the pick at best, and of the leader in the call number `_timed`
+        self._loss, self._deciding = 0.0, False
+        self._calm = True  # the machine was, when it was last looked at
+        self._turns = [True]  # one thread at a time takes it
+        self.best, self.over = self._pick.run, False
+
+    @property
+    def name(self) -> str:
+        """The name of the best one so far."""
+        return self._leader.name
+
+    def __call__(self, *call: Any) -> None:
+        """Carry out a call."""
+        if self.over:
+            self.best(*call)
+            return
+        try:
+            turn = self._turns.pop()
+        except IndexError:
+            self.best(*call)
+            return
+        try:
+            self._learn(call)
+        finally:
+            self._turns.append(turn)
+
+    def report(self) -> str:
+        """What was tried, in words."""
+        verb = "learnt" if self.over else "learning"
+        if self._least == inf:
+            return f"{verb} by use: nothing yet"
+        told = [f"{self._pick.name} {self._least * 1e6:.1f} us"]
+        told += [
+            f"{t.name} {t.ratio:.2f}x" if t.seconds else f"{t.name} given up at {t.ratio:.1f}x" for t in self._tried[1:]
+        ]
+        return f"{verb} by use in {self._calls} calls: {', '.join(told)}"
+
+    def _first(self) -> Tried:
+        while self._untried:
+            name = self._untried.pop(0)
+            run = self._built(name)
+            if run is not None:
+                return Tried(name, run)
+        raise ValueError("no candidate is fit")
+
+    def _built(self, name: str) -> Way | None:
+        start = self._watch.now()
+        run = self._build(name)
+        self._build_seconds = self._watch.now() - start
+        return run
+
+    def _learn(self, call: tuple) -> None:
+        self._calls += 1
+        trial = self._trial()
+        start = self._watch.now()
+        if trial is not None:
+            ran = self._attempt(trial, call)
+        else:
+            self._advance()
+            ran = self._time(call) if self._wants_timing() else self._run_best(call)
+        self._loss += self._watch.now() - start - ran
+
+    def _wants_timing(self) -> bool:
+        return not self.over and (self._deciding or (not self._is_recent() and self._is_affordable()))
+
+    def _is_recent(self) -> bool:
+        return self._calm and self._recent < inf and self._calls - self._timed <= RECENT_CALLS
+
+    def _run_best(self, call: tuple) -> float:
+        start = self._watch.now()
+        self.best(*call)
+        return self._watch.now() - start
+
+    def _time(self, call: tuple) -> float:
+        """Run the best one so far; in the end that and the pick in turns. Returns the seconds that it ran."""
+        one = self._leader
+        if self._deciding and len(self._pick.seconds) < len(one.seconds):
+            one = self._pick
+        timing, _ = self._watch.time(one.run, *call)
+        self._calm = timing.clean
+        if one is not self._pick and not timing.faults:
+            self._loss += timing.seconds - self._least
+        if timing.clean and not timing.faults:
+            one.seconds.append(timing.seconds)
+            self._recent, self._timed = timing.seconds, self._calls
+            if one is self._pick:
+                self._least = min(self._least, timing.seconds)
+        return timing.seconds
+
+    def _attempt(self, trial: Tried, call: tuple) -> float:
+        """Try a candidate; returns the seconds of all that ran."""
+        self._trials += 1
+        limit = self._recent
+        timing, (seconds, share) = self._watch.time(trial.run.attempt, *call, limit, SLACK_SECONDS, *RATIOS)
+        ran, slower = timing.seconds, share < 1 or timing.seconds > limit
+        self._calm = timing.clean
+        if share < 1:
+            ran += self._run_best(call)
+            self._loss += timing.seconds
+            trial.ratio = self._leader.ratio * seconds / share / limit
+        else:
+            self._loss += timing.seconds - self._least
+            trial.ratio = self._leader.ratio * timing.seconds / limit
+            if timing.clean and timing.faults <= SCRATCH_FAULTS:
+                trial.seconds.append(timing.seconds)
+        if trial.name not in self._again and slower and (timing.faults or not timing.clean):
+            self._again.add(trial.name)
+            self._untried.append(trial.name)
+        elif trial.seconds or share < 1:
+            self._tried.append(trial)
+            if trial.seconds and trial.ratio < min(GAIN_RATIO, self._leader.ratio):
+                self._recent, self._timed = timing.seconds, self._calls
+                self._lead(trial)
+        return ran
+
+    def _lead(self, one: Tried) -> None:
+        self._leader, self.best = one, one.run
+
+    def _trial(self) -> Tried | None:
+        """The next candidate to try, if it may be tried now."""
+        if self._deciding or not self._is_recent():
+            return None
+        while self._is_affordable() and (name := self._next()) is not None:
+            self._untried.remove(name)
+            run = self._built(name)
+            self._loss += self._build_seconds
+            if run is not None and not any(run is t.run for t in self._tried):
+                return Tried(name, run)
+        return None
+
+    def _is_affordable(self) -> bool:
+        if self._least == inf:
+            return True
+        lost = self._loss + RISK * self._least + self._build_seconds
+        return lost <= LOSS_SHARE * self._least * max(FIRST_CALLS, self._calls)
+
+    def _next(self) -> str | None:
+        """One of each way first, by their estimates; then others of the way that is the best; then what said nothing
+        when it was tried."""
+        if self.over or self._trials >= MAX_TRIALS:
+            return None
+        new = [name for name in self._untried if name not in self._again]
+        ways = {_way(t.name) for t in self._tried} | {_way(name) for name in self._again}
+        for name in new:
+            if _way(name) not in ways:
+                return name
+        return next((n for n in new if _way(n) == _way(self._leader.name)), next(iter(self._again_left()), None))
+
+    def _again_left(self) -> list[str]:
+        return [name for name in self._untried if name in self._again]
+
+    def _advance(self) -> None:
+        """Begin to decide, or end, if it is time to."""
+        late = self._calls > MAX_CALLS or self._least < MIN_SECONDS
+        exhausted = self._least < inf and self._is_affordable() and self._next() is None
+        if self.over or not (late or self._deciding or exhausted):
+            return
+        if not late and not self._deciding and self._leader is not self._pick:
+            self._deciding = True
+            self._pick.seconds, self._leader.seconds = [], []
+        pick, leader = self._pick, self._leader
+        if self._deciding:
+            if not late and min(len(pick.seconds), len(leader.seconds)) < ENOUGH_TIMINGS:
+                return
+            if pick.seconds and leader.seconds:
+                leader.ratio = min(leader.seconds) / min(pick.seconds)
+            if leader.ratio >= GAIN_RATIO:
+                self._lead(pick)
+        self.over = True
+        if self._problem is not None and pick.seconds and self._least >= MIN_SECONDS:
+            _record(self._problem, pick, self._tried[1:])
+        for t in self._tried:
+            t.run = self.best  # the others are not needed any more
+
+
+def _way(name: str) -> str:
+    """Candidates of one way begin with the same word."""
+    return name.partition(" ")[0]
+
+
+def _record(problem: Problem, pick: Tried, others: Sequence[Tried]) -> None:
+    """Tell the cost table of whole calls: what they took when the pick took what it does now."""
+    others = [t for t in others if t.seconds]
+    if not others or len(cost_table.learnt) >= MAX_LEARNT:
+        return
+    cost_table.learn(problem.key, pick.name, Cost.of(pick.seconds))
+    for t in others:
+        scale = t.ratio * min(pick.seconds) / min(t.seconds)
+        cost_table.learn(problem.key, t.name, Cost.of(scale * x for x in t.seconds))
+    reconsider(problem)

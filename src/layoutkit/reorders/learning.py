@@ -1,0 +1,44 @@
+"""Reorders whose calls learn: all variants of a reorder give the same bits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from .._core.registry import isa
+from .._core.reorder import Program
+from ..choosing import tuning
+from ..choosing.cache import plans
+from ..choosing.learning import Learner, Way, learns
+from ..choosing.problem import Choice
+from ..choosing.table import cost_table
+from .problem import ReorderProblem
+from .program import Transfer, program, suits
+
+
+def learner_of(problem: ReorderProblem, found: Sequence[Choice], move: Transfer, pad: bytes) -> Learner | None:
+    """What learns, or has learnt, from the calls that move `move`, one for all of them; None if they do not learn."""
+    key = learner_of, move, pad, problem.threads, isa(), tuning.changes(), cost_table.loads
+    kept = plans.get(key)
+    if kept is not None or not learns(found):
+        return kept
+
+    def build(name: str) -> Program | None:
+        return program(move, name, pad) if suits(name, move) else None
+
+    as_measured = move == problem.contiguous()
+    return plans.put(key, Learner(found, build, problem.threads, problem if as_measured else None))
+
+
+class InUse:
+    """What a kept call runs while it learns; `done` takes what it is to run from then on."""
+
+    def __init__(self, learner: Learner, done: Callable[[Way], None]) -> None:
+        self._learner, self._done = learner, done
+
+    def __call__(self, array: np.ndarray, out: np.ndarray, threads: int) -> None:
+        """Move `array` to `out`."""
+        self._learner(array, out, threads)
+        if self._learner.over:
+            self._done(self._learner.best)
