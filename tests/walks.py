@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import prod
-
 import numpy as np
 
 from layoutkit import reference
@@ -43,23 +41,37 @@ def tile_offsets(nest):
 
 def fused_offsets(nest):
     """The same for a tile whose loops have any number of digits."""
-    (columns, rows), width = nest.tile, nest.bits // 8
-    assert rows.n == prod(n for n, _ in nest.fused.rows)
+    (columns, rows), width, f = nest.tile, nest.bits // 8, nest.fused
 
-    def places(digits, count):
-        found, step = np.zeros(count, np.int64), 1
-        for n, stride in digits:
-            found += np.arange(count) // step % n * stride
-            step *= n
+    def places(loop):
+        found, index = np.zeros(loop.indices, np.int64), np.arange(loop.indices)
+        for k, (n, stride) in enumerate(loop.digits):
+            table = np.array([PAD if x is None else x for x in loop.table]) if loop.table and k == 0 else None
+            found += index % n * stride if table is None else table[index % n]
+            index //= n
         return found
 
+    row = places(f.rows)
+    if f.sizes:
+        assert rows.n * columns.n == loops_bytes(f)
+        src = [
+            np.arange(n) + at if at > PAD // 2 else np.full(n, PAD) for at, n in zip(row, np.resize(f.sizes, row.size))
+        ]
+        src = np.concatenate(src)
+        return np.stack([src, np.arange(src.size)], -1)
+    assert rows.n == f.rows.indices
     i = np.arange(columns.n)
-    if nest.fused.valid:
-        i = i[i % nest.fused.columns[0][0] < nest.fused.valid]
-    to, j = places(nest.fused.columns, columns.n)[i][:, None, None], np.arange(rows.n)[:, None]
-    byte = np.arange(width)
-    src = i[:, None, None] * columns.src + places(nest.fused.rows, rows.n)[:, None] + byte
+    to = places(f.columns)[i]
+    i, to = i[to > PAD // 2, None, None], to[to > PAD // 2, None, None]
+    j, byte = np.arange(rows.n)[:, None], np.arange(width)
+    row = row[:, None]
+    src = np.where(row > PAD // 2, i * columns.src + row + byte, PAD)
     return np.stack(np.broadcast_arrays(src, to + j * rows.dst + byte), -1).reshape(-1, 2)
+
+
+def loops_bytes(f):
+    """The bytes of all runs of given sizes."""
+    return sum(f.sizes) * f.rows.indices // len(f.sizes)
 
 
 def bytes_moved(nests):

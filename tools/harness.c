@@ -130,24 +130,38 @@ static int panel(const lk_kernel *k, int w, int n0, int n1, int gap)
 }
 
 /* Fused and joined transposes and runs: two steps around rows and columns of two digits each, in tasks of a few rows.
- * gap: bytes between the columns of the destination, and pads of the source that are left out. */
+ * gap: bytes between the columns of the destination; if it is odd, the last value of the first digit of columns is a pad
+ * of the source; from 3 on rows have a table, whose last row is of pads, and runs have sizes. */
 static int fused(const lk_kernel *k, int n0, int n1, int gap)
 {
     enum { BYTES = 1 << 19, STEPS = 2 };
     static _Alignas(64) char src[BYTES], dst[BYTES], ready[BYTES], scratch[LK_FUSED_BYTES + LK_JOINED_BYTES];
+    static int64_t to_table[LK_MAX_FUSED_TABLE], from_table[LK_MAX_FUSED_TABLE], sizes[LK_MAX_FUSED_TABLE];
+    static char pad[64];
     int w = k->family == LK_RUNS ? 1 : width_of(k), whole = 2 * n0, rows = 2 * n1;
-    int follow = k->family != LK_FUSED, valid = follow || n0 < 3 ? 0 : n0 - gap % 2;
+    int follow = k->family != LK_FUSED, valid = follow || n0 < 3 ? 0 : n0 - gap % 2, table = gap > 2;
     int64_t run = (int64_t)rows * w, row = whole * w + 8;
     lk_nest nest = {.width = w, .loops = 1, .n = {STEPS}, .src = w, .dst = 64 + w, .tile = {.stream = 1}};
-    lk_fused f = {.panel = whole > 20 ? whole / 2 : whole, .unit = 5, .valid = valid};
+    lk_fused f = {.panel = whole > 20 ? whole / 2 : whole, .unit = 5, .pad = pad};
     f.columns = (lk_fused_loop){.digits = 2, .count = whole, .n = {n0, 2}, .step = {run + gap * w, n0 * (run + gap * w)}};
     f.rows = (lk_fused_loop){.digits = 2, .count = rows, .n = {n1, 2}, .step = {row, (n1 + 1) * row}};
-    if (valid) f.columns.count -= n0 - valid;
+    if (valid) {
+        f.columns.count -= n0 - valid, f.columns.table = to_table;
+        for (int i = 0; i < n0; i++) to_table[i] = i < valid ? i * f.columns.step[0] : LK_NOWHERE;
+    }
     if (k->family == LK_JOINED)
         f.columns = (lk_fused_loop){.digits = 1, .count = whole, .n = {whole}, .step = {run}}, f.unit = 2 * k->nr;
     if (k->family == LK_RUNS) /* rows are copied whole, one after another */
-        whole = (int)(f.columns.count = f.columns.n[0] = LK_MIN_RUN_BYTES + n0), row = whole + 8,
+        whole = (int)(f.columns.count = f.columns.n[0] = 40 + n0), row = whole + 8,
         f.rows.step[0] = row, f.rows.step[1] = (n1 + 1) * row, f.columns.digits = 1;
+    memset(pad, 'p', sizeof pad);
+    for (int j = 0; table && j < n1; j++) from_table[j] = j == n1 - 1 ? LK_NOWHERE : j * f.rows.step[0];
+    if (table) f.rows.table = from_table;
+    int64_t last_run = whole; /* of runs with sizes, in bytes */
+    if (k->family == LK_RUNS && table) {
+        f.sizes = sizes, f.unit = n1, last_run = 7;
+        for (int j = 0; j < n1; j++) f.period += sizes[j] = j == n1 - 1 ? last_run : whole;
+    }
     if (k->family == LK_JOINED && (rows > LK_MAX_JOINED_ROWS || run > LK_MAX_JOINED_RUN_BYTES)) return 0;
     nest.s[0] = (2 * n1 + 3) * row, nest.d[0] = whole * (run + gap * w) + gap * w;
     if (STEPS * nest.s[0] + 64 > BYTES || STEPS * nest.d[0] + 256 > BYTES) return 0;
@@ -158,11 +172,14 @@ static int fused(const lk_kernel *k, int n0, int n1, int gap)
     for (int t = 0; t < STEPS; t++)
         for (int i = 0; i < f.columns.count; i++)
             for (int j = 0; j < rows; j++) {
-                int64_t to = k->family == LK_RUNS ? (int64_t)j * whole + i
+                int pads = table && j % n1 == n1 - 1;
+                if (k->family == LK_RUNS && pads && i >= last_run) continue;
+                int64_t to = k->family == LK_RUNS ? (int64_t)j * whole + i - j / n1 * (whole - last_run)
                              : i % f.columns.n[0] * f.columns.step[0] + i / f.columns.n[0] * f.columns.step[1] + j * w;
                 if (!valid || i % n0 < valid)
                     memcpy(ready + nest.dst + t * nest.d[0] + to,
-                           src + nest.src + t * nest.s[0] + j % n1 * f.rows.step[0] + j / n1 * f.rows.step[1] + i * w,
+                           pads ? pad
+                                : src + nest.src + t * nest.s[0] + j % n1 * f.rows.step[0] + j / n1 * f.rows.step[1] + i * w,
                            (size_t)w);
             }
     nest.tasks = STEPS * tasks;

@@ -1,6 +1,7 @@
 """Nests: what two layouts are cut into covers every element once, and pads once."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from strategies import strided_pairs
 from walks import PAD, bytes_expected, bytes_moved, offsets_of, places, sides
@@ -39,24 +40,57 @@ def test_fills_cover_every_pad_once_and_nothing_else(case):
     np.testing.assert_array_equal(filled[:, 1], np.sort((pads[:, None] + np.arange(width)).reshape(-1)))
 
 
-def with_pads(src, dst, shape, width=4):
-    """The bytes that are moved and filled, and the dimension whose pads are moved along."""
+TILES = Blocking(0, 64, False, 1)
+
+
+def with_pads(src, dst, shape, width=4, blocking=TILES):
+    """The bytes that are moved and filled, and the dimensions whose pads are moved along."""
     src, dst = lk.Layout(src), lk.Layout(dst)
     strides = [tuple(width * s for s in x.axis_strides(shape)) for x in (src, dst)]
     s, d = sides(src, dst, shape, strides)
-    moves, done = copy_nests(shape, s, d, width, 64, Blocking(0, 64, False, 1))
+    moves, done = copy_nests(shape, s, d, width, 64, blocking)
     nests = moves + fill_nests(shape, dst.full_shape(shape), d, width, done)
     np.testing.assert_array_equal(bytes_moved(nests), bytes_expected(src, dst, shape, width, *strides))
     return done
 
 
 def test_pads_are_written_with_the_elements_where_a_tile_can():
-    assert with_pads("NCHW", "nChw16c", (2, 20, 3, 3)) == 1
-    assert with_pads("NHWC", "nChw16c", (2, 20, 3, 3)) == 1
-    assert with_pads("NHWC", "nChw16c", (2, 32, 3, 3)) is None  # no pads
-    assert with_pads("nChw6c", "nChw16c", (2, 20, 3, 3)) is None  # the last block comes from two
-    assert with_pads("NCHW", "nChw32c", (2, 20, 3, 3)) is None  # longer than a vector
-    assert with_pads("NCHW", "NChw8n16c", (3, 20, 3, 3)) == 1  # those of N are filled
+    assert with_pads("NCHW", "nChw16c", (2, 20, 3, 3)) == {1}
+    assert with_pads("NHWC", "nChw16c", (2, 20, 3, 3)) == {1}
+    assert with_pads("NHWC", "nChw16c", (2, 32, 3, 3)) == set()  # no pads
+    assert with_pads("nChw6c", "nChw16c", (2, 20, 3, 3)) == set()  # the last block comes from two
+    assert with_pads("NCHW", "nChw32c", (2, 20, 3, 3)) == set()  # longer than a vector
+    assert with_pads("NCHW", "NChw8n16c", (3, 20, 3, 3)) == {1}  # those of N are filled
+
+
+FUSED = Blocking(256, 1 << 14, False, 1, fused=True)
+
+
+@pytest.mark.parametrize(
+    ("src", "dst", "shape", "dims"),
+    [
+        ("NCHW", "nChw16c", (2, 20, 3, 3), {1}),
+        ("NHWC", "nChw16c", (2, 20, 3, 3), {1}),
+        ("NHWC", "nChw32c", (2, 20, 3, 3), {1}),
+        ("NCHW", "NChw8n16c", (3, 20, 3, 3), {0, 1}),
+        ("nChw6c", "nChw16c", (2, 20, 3, 3), {1}),  # the last block comes from two
+        ("nChw16c", "NHWC", (2, 47, 3, 5), set()),
+        ("nChw16c", "NHWC", (2, 5000, 3, 1), set()),  # no table holds so many channels
+        ("hNcw8n", "NHWC", (13, 7, 3, 5), set()),
+    ],
+)
+def test_pads_and_cut_dimensions_are_taken_in_as_tables(src, dst, shape, dims):
+    for blocking in (FUSED, FUSED._replace(joined=True)):
+        assert with_pads(src, dst, shape, blocking=blocking) == dims
+
+
+def test_a_dimension_that_is_cut_becomes_one_nest():
+    src, dst, shape = lk.Layout("nChw16c"), lk.Layout("NHWC"), (2, 47, 3, 5)
+    strides = [tuple(4 * s for s in x.axis_strides(shape)) for x in (src, dst)]
+    (nest,), _ = copy_nests(shape, *sides(src, dst, shape, strides), 4, 64, FUSED)
+    assert nest.family == "runs" and set(nest.fused.sizes) == {64, 60}
+    cut, _ = copy_nests(shape, *sides(src, dst, shape, strides), 4, 64, Blocking(0, 64, False, 1))
+    assert len(cut) > 1
 
 
 def test_the_stride_of_a_single_element_is_never_stepped():
@@ -66,6 +100,6 @@ def test_the_stride_of_a_single_element_is_never_stepped():
     s, d = sides(src, dst, shape, strides)
     for blocking in (Blocking(0, 64, False, 1), Blocking(0, 256, False, 1, True)):
         nests, padded = copy_nests(shape, s, d, width, 64, blocking)
-        assert padded == 1
+        assert padded == {1}
         for nest in nests:
             assert all(abs(loop.src) < 1000 for loop in (*nest.loops, *nest.tile))

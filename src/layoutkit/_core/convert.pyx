@@ -101,7 +101,7 @@ cdef class Converter:
                 nest.before.move.prefetch_bytes = prefetch_bytes
             nest.src_offset, nest.dst_offset, nest.par_offset = offsets
             nest.loops, nest.tasks = len(loops), 1
-            for j, (n, s, d, p) in enumerate(loops):
+            for j, (n, s, d, p, _) in enumerate(loops):
                 nest.n[j], nest.s[j], nest.d[j], nest.p[j] = n, s, d, p
                 nest.tasks *= n
             elements += <double>nest.tasks * nest.tile.n0 * nest.tile.n1

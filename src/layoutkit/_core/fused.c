@@ -21,19 +21,6 @@
 enum { LINES = 2, LINE_BYTES = 64, AHEAD_BYTES = 8192, RING = 8 };
 enum { STORE, STREAM, SHIFT }; /* how vectors are stored: anywhere, aligned and streamed, or shuffled before that */
 
-#define NOWHERE INT64_MIN
-
-/* Where the columns from `first` on go. */
-LK_INLINE void places(const lk_fused *f, int64_t first, int count, int64_t *to)
-{
-    walk w = walk_to(&f->columns, first);
-    walk_on(&f->columns, &w, to, count);
-    if (f->valid)
-        for (int i = 0; i < count; i++)
-            if ((first + i) % f->columns.n[0] >= f->valid)
-                to[i] = NOWHERE;
-}
-
 _Static_assert(LK_FUSED_BYTES <= (int)LK_PANEL_BYTES, "a thread has scratch for panels");
 
 /* Columns that are moved together. */
@@ -42,7 +29,7 @@ typedef struct {
     const int64_t *to; /* of the columns */
     int cols;
     int64_t bytes; /* of the run */
-    int follow;    /* a column begins where the one before ends */
+    int follow;    /* if not 0, a column begins where the one so many columns before ends */
     char *before;  /* SHIFT: a vector per column, the one stored last; and the first one if columns follow */
     char *heads;
 } panel;
@@ -52,17 +39,22 @@ LK_INLINE int64_t phases_of(const panel *p)
 {
     int64_t bits = 0;
     for (int i = 0; i < p->cols; i++)
-        bits |= p->to[i] == NOWHERE ? 0 : (intptr_t)p->dst + p->to[i];
+        bits |= p->to[i] == LK_NOWHERE ? 0 : (intptr_t)p->dst + p->to[i];
     return bits & (LK_VB - 1);
 }
 
-/* Whether every column begins where the one before ends. */
+/* How many columns after each one that follows it begins; 0 if there is no such number. */
 LK_INLINE int follows(const panel *p)
 {
-    int yes = p->bytes > LINES * LINE_BYTES; /* so that all heads are there before the first column ends */
-    for (int i = 1; i < p->cols; i++)
-        yes &= p->to[i - 1] != NOWHERE && p->to[i] == p->to[i - 1] + p->bytes;
-    return yes;
+    int by = 1;
+    if (p->to[0] == LK_NOWHERE || p->bytes <= LINES * LINE_BYTES) /* all heads come before the first column ends */
+        return 0;
+    while (by < p->cols && p->to[by] != p->to[0] + p->bytes)
+        by++;
+    for (int i = by; i < p->cols; i++)
+        if (p->to[i - by] == LK_NOWHERE || p->to[i] != p->to[i - by] + p->bytes)
+            return 0;
+    return by < p->cols ? by : 0;
 }
 
 /* A walk over the blocks of tasks: rows [j, j + count) of the panel that begins with `column`, in a step of the nest's
@@ -97,17 +89,20 @@ LK_INLINE int next_block(blocks *b, const lk_fused *f, int64_t end, int most)
     return 1;
 }
 
-/* The addresses of the rows of a block in its first column; rows that it lacks are those of its last one. */
-LK_INLINE void rows_of(blocks *b, const lk_nest *nest, const lk_fused *f, const char *src, int width, int most,
-                       const char **from)
+/* The addresses of the rows of a block in its first column; rows that it lacks are those of its last one. `pads`: as
+ * many bytes of pad elements as a panel has. */
+LK_INLINE void rows_of(blocks *b, const lk_nest *nest, const lk_fused *f, const char *src, const char *pads, int width,
+                       int most, const char **from)
 {
     int64_t offsets[LINES * LINE_BYTES];
     if (b->begins)
         b->rows = walk_to(&f->rows, b->j);
     walk_on(&f->rows, &b->rows, offsets, b->count);
     src += nest->src + offset(nest, nest->s, b->step) + b->column * width;
-    for (int r = 0; r < most; r++)
-        from[r] = src + offsets[MIN(r, b->count - 1)];
+    for (int r = 0; r < most; r++) {
+        const int64_t at = offsets[MIN(r, b->count - 1)];
+        from[r] = at == LK_NOWHERE ? pads : src + at;
+    }
 }
 
 #define PER_WIDTH "fused_width.inc"

@@ -17,6 +17,12 @@
 enum { AHEAD_BYTES = 8192 };
 _Static_assert(LK_JOINED_BYTES <= (int)LK_PANEL_BYTES, "a thread has scratch for panels");
 
+/* Where a row is; one that is nowhere is `pads`, as many bytes of them as a tile has. */
+LK_INLINE const char *row_at(const char *s, int64_t offset, const char *pads)
+{
+    return offset == LK_NOWHERE ? pads : s + offset;
+}
+
 #define PER_WIDTH "joined_width.inc"
 #include "widths.inc"
 

@@ -227,11 +227,14 @@ enum { LK_STAGING_BYTES = 128 << 10 }; /* of a staging buffer: a run of the dest
 typedef void (*lk_panel_fn)(const lk_nest *, const char *src, char *dst, int64_t task, int64_t end, char *scratch);
 
 /* A loop whose index has several digits, the lowest first, of n[k] values each: index i is at the sum of step[k] bytes
- * times its digit k. */
-enum { LK_MAX_FUSED = 16 };
+ * times its digit k; but value v of the first digit is at table[v] bytes, if there is a table. LK_NOWHERE in a table is
+ * a pad of the other array. */
+enum { LK_MAX_FUSED = 16, LK_MAX_FUSED_TABLE = 4096 };
+#define LK_NOWHERE INT64_MIN
 typedef struct {
     int digits;
     int64_t count, n[LK_MAX_FUSED], step[LK_MAX_FUSED];
+    const int64_t *table; /* or NULL */
 } lk_fused_loop;
 
 /* Tasks [task, end) of fused transposes, see fused.c:
@@ -239,25 +242,32 @@ typedef struct {
  *   dst[to(i) + j*width] = src[i*width + from(j)]     i < columns.count, j < rows.count
  *
  * Columns are contiguous in the source, rows in the destination, however many digits they have: to(i) and from(j) are
- * those of the two loops. The loops of the nest are around that; its tile says only whether to stream. A task is `unit`
- * rows of a panel of `panel` columns; those of one panel follow one another. scratch: LK_FUSED_BYTES, aligned to 64. */
+ * those of the two loops. Columns that are nowhere, pads of the source, are skipped; rows that are nowhere become `pad`,
+ * 64 bytes of repeated pad elements. The loops of the nest are around that; its tile says only whether to stream. A task
+ * is `unit` rows of a panel of `panel` columns; those of one panel follow one another. scratch: LK_FUSED_BYTES, aligned
+ * to 64. */
 typedef struct {
     lk_fused_loop columns, rows;
-    int64_t valid; /* if not 0, only the first `valid` columns of every columns.n[0] exist */
-    int64_t panel, unit;
+    const int64_t *sizes; /* of runs, or NULL */
+    int64_t period, panel, unit;
+    const char *pad;
 } lk_fused;
-enum { LK_MAX_FUSED_PANEL = 1024, LK_FUSED_BYTES = 2 * LK_MAX_FUSED_PANEL * 64 };
+enum { LK_MAX_FUSED_PANEL = 1024, LK_PANEL_PAD_BYTES = LK_MAX_FUSED_PANEL * 8 + 128 };
+enum { LK_FUSED_BYTES = 2 * LK_MAX_FUSED_PANEL * 64 + LK_PANEL_PAD_BYTES };
 typedef void (*lk_fused_fn)(const lk_nest *, const lk_fused *, const char *src, char *dst, int64_t task, int64_t end,
                             char *scratch);
 
 /* Tasks of joined transposes, see joined.c: columns follow one another in the destination, to(i) = i * rows.count *
  * width. A task is `unit` columns. rows.count is at most LK_MAX_JOINED_ROWS, `panel` is not read. scratch:
  * LK_JOINED_BYTES, aligned to 64 bytes, for rows of at most LK_MAX_JOINED_RUN_BYTES together. */
-enum { LK_MAX_JOINED_ROWS = 1024, LK_MAX_JOINED_RUN_BYTES = 2048, LK_JOINED_BYTES = 64 * LK_MAX_JOINED_RUN_BYTES + 8192 };
+enum { LK_MAX_JOINED_ROWS = 1024, LK_MAX_JOINED_RUN_BYTES = 2048, LK_JOINED_PAD_BYTES = 256 };
+enum { LK_JOINED_BYTES = 64 * LK_MAX_JOINED_RUN_BYTES + 8192 + LK_JOINED_PAD_BYTES };
 
-/* Tasks of runs, see runs.c: those of columns.count bytes follow one another in the destination. A task is `unit` of
- * them; `panel` is not read. A run has at least LK_MIN_RUN_BYTES. scratch: LK_RUNS_BYTES, aligned to 64 bytes. */
-enum { LK_MIN_RUN_BYTES = 64, LK_RUNS_BYTES = 8192 };
+/* Tasks of runs, see runs.c: run j, from(j) in the source, follows run j - 1 in the destination; one that is nowhere is
+ * of pads. It has columns.count bytes; but if there are `sizes`, those of the value of its first digit, of which all
+ * rows.n[0] together have `period` bytes. A task is `unit` runs, with sizes a multiple of rows.n[0]; `panel` is not
+ * read. scratch: LK_RUNS_BYTES, aligned to 64 bytes. */
+enum { LK_RUNS_BYTES = 8192 };
 
 /* The transforms of Winograd, tile by tile. F(m x m, 3 x 3) has n x n products, n = m + 2; 1 x m tiles are transformed
  * along the width only. The points are 0, +-p[0], +-p[1], .., infinity. The table `k`, derived in winograd.py, holds

@@ -6,35 +6,42 @@
 #include "kernels.h"
 #include "vector.h"
 
-/* Where in a loop an index is. */
+#include <string.h>
+
+/* Where in a loop an index is: its digits, and the offset of all but the first one. */
 typedef struct {
-    int64_t at[LK_MAX_FUSED], offset;
+    int64_t at[LK_MAX_FUSED], upper;
 } walk;
 
 LK_INLINE walk walk_to(const lk_fused_loop *l, int64_t index)
 {
-    walk w = {.offset = 0};
+    walk w = {.upper = 0};
     for (int k = 0; k < l->digits; k++) {
         w.at[k] = index % l->n[k];
-        w.offset += w.at[k] * l->step[k];
+        w.upper += k ? w.at[k] * l->step[k] : 0;
         index /= l->n[k];
     }
     return w;
 }
 
-/* Goes to the next index. */
-LK_INLINE void walk_next(const lk_fused_loop *l, walk *w)
+/* The offset of the index, or LK_NOWHERE. */
+LK_INLINE int64_t walk_offset(const lk_fused_loop *l, const walk *w)
 {
-    w->offset += l->step[0];
-    if (__builtin_expect(++w->at[0] < l->n[0], 1))
-        return;
+    const int64_t first = l->table ? l->table[w->at[0]] : w->at[0] * l->step[0];
+    return first == LK_NOWHERE ? LK_NOWHERE : w->upper + first;
+}
+
+/* Goes on by n indices, at most to the next value of the second digit. After the last index comes the first one. */
+LK_INLINE void walk_by(const lk_fused_loop *l, walk *w, int64_t n)
+{
+    w->at[0] += n;
     for (int k = 0; w->at[k] == l->n[k]; k++) {
-        w->offset -= w->at[k] * l->step[k];
+        w->upper -= k ? w->at[k] * l->step[k] : 0;
         w->at[k] = 0;
         if (k + 1 == l->digits)
             break;
         w->at[k + 1]++;
-        w->offset += l->step[k + 1];
+        w->upper += l->step[k + 1];
     }
 }
 
@@ -43,13 +50,23 @@ LK_INLINE void walk_on(const lk_fused_loop *l, walk *w, int64_t *offset, int64_t
 {
     while (count) {
         const int64_t run = MIN(count, l->n[0] - w->at[0]), step = l->step[0];
-        for (int64_t i = 0; i < run; i++)
-            *offset++ = w->offset + i * step;
+        if (l->table)
+            for (int64_t i = w->at[0]; i < w->at[0] + run; i++)
+                *offset++ = l->table[i] == LK_NOWHERE ? LK_NOWHERE : w->upper + l->table[i];
+        else
+            for (int64_t i = w->at[0]; i < w->at[0] + run; i++)
+                *offset++ = w->upper + i * step;
         count -= run;
-        w->at[0] += run - 1;
-        w->offset += (run - 1) * step;
-        walk_next(l, w);
+        walk_by(l, w, run);
     }
+}
+
+/* Fills `bytes` of scratch with pad elements, if rows may be pads. */
+LK_INLINE const char *pads_in(char *scratch, const lk_fused *f, int64_t bytes)
+{
+    for (int64_t i = 0; f->rows.table && i < bytes; i += 64)
+        memcpy(scratch + i, f->pad, 64);
+    return scratch;
 }
 
 /* The offset of a step of a nest's loops on the side of `by`. */

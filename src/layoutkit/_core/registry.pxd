@@ -121,15 +121,19 @@ cdef extern from "kernels.h" nogil:
         LK_MAX_FUSED_PANEL
         LK_MAX_JOINED_ROWS
         LK_MAX_JOINED_RUN_BYTES
-        LK_MIN_RUN_BYTES
+        LK_MAX_FUSED_TABLE
+    int64_t LK_NOWHERE
     ctypedef struct lk_fused_loop:
         int digits
         int64_t count
         int64_t n[16]
         int64_t step[16]
+        const int64_t *table
     ctypedef struct lk_fused:
         lk_fused_loop columns, rows
-        int64_t valid, panel, unit
+        const int64_t *sizes
+        int64_t period, panel, unit
+        const char *pad
     ctypedef void (*lk_fused_fn)(const lk_nest *, const lk_fused *, const char *, char *, int64_t, int64_t,
                                  char *) noexcept nogil
 

@@ -1,6 +1,6 @@
 from libc.stdint cimport int64_t
 
-from .registry cimport lk_fused, lk_fused_fn, lk_move_fn, lk_nest, lk_panel_fn
+from .registry cimport lk_fused, lk_fused_fn, lk_fused_loop, lk_move_fn, lk_nest, lk_panel_fn
 
 
 cdef class Program:
@@ -8,6 +8,7 @@ cdef class Program:
     cdef lk_panel_fn *panels  # of each nest; NULL: it is moved tile by tile
     cdef lk_fused *fused      # of each nest, where it is of fused transposes
     cdef lk_fused_fn *fused_kernels  # or NULL
+    cdef list tables  # of the fused nests
     cdef int count
     cdef lk_nest staged         # loops over the runs of the destination that are made in the staging buffer
     cdef int64_t staging_bytes  # size of the staging buffer; 0: nests write to the destination
@@ -17,5 +18,8 @@ cdef class Program:
     cdef double share(self, int64_t part, int64_t parts)
     cdef int call(self, const char *src, char *dst, int threads) except -1
     cdef void run(self, const char *src, char *dst, int threads, int64_t chunk=*, int64_t chunks=*) noexcept nogil
+    cdef take_fused(self, lk_fused *f, lk_nest *nest, fused, family)
+    cdef take_digits(self, lk_fused_loop *loop, of)
+    cdef const int64_t *keep(self, numbers)
     cdef void part(self, const char *src, char *dst, int64_t share, int64_t shares) noexcept nogil
     cdef void staged_part(self, const char *src, char *dst, int64_t share, int64_t shares) noexcept nogil

@@ -14,10 +14,12 @@ from libc.string cimport memcpy, memset
 from posix.time cimport CLOCK_MONOTONIC, CLOCK_THREAD_CPUTIME_ID, clock_gettime, timespec
 from numpy cimport PyArray_CheckExact, PyArray_DATA, PyArray_DESCR, PyArray_ISWRITEABLE, import_array, ndarray, npy_intp
 
+import numpy as np
+
 from .pace cimport Pace, done, pace_of
 from .registry cimport (
-    LK_COPY, LK_FILL, LK_FUSED, LK_GATHER, LK_JOINED, LK_MAX_DIGITS, LK_MAX_FUSED, LK_MAX_FUSED_PANEL, LK_MAX_JOINED_ROWS,
-    LK_MAX_JOINED_RUN_BYTES, LK_MAX_LOOPS, LK_MIN_RUN_BYTES, LK_PANEL, LK_PANEL_BYTES, LK_PANEL_IN_BYTES,
+    LK_COPY, LK_FILL, LK_FUSED, LK_GATHER, LK_JOINED, LK_MAX_DIGITS, LK_MAX_FUSED, LK_MAX_FUSED_PANEL, LK_MAX_FUSED_TABLE,
+    LK_MAX_JOINED_ROWS, LK_MAX_JOINED_RUN_BYTES, LK_MAX_LOOPS, LK_NOWHERE, LK_PANEL, LK_PANEL_BYTES, LK_PANEL_IN_BYTES,
     LK_PANEL_OUT_BYTES, LK_RUNS, LK_STAGING_BYTES, LK_TRANSPOSE, best_row, lk_fused, lk_fused_fn, lk_fused_loop, lk_kernel,
     lk_move, lk_move_fn, lk_nest, lk_panel_fn,
 )
@@ -56,7 +58,7 @@ cdef class Program:
     nests : sequence of (family, bits, loops, tile, src_offset, dst_offset, prefetch_bytes, outer, valid, fused)
         `loops` and the two of `tile` are (count, source stride, destination stride), strides in bytes. prefetch_bytes
         is the prefetch distance, `outer` the upper digits (in0, out_d0, in1, out_s1) of lk_move. fused: the digits
-        (count, step) of columns and rows, and further fields of lk_fused.
+        (count, step) and the tables of columns and rows, and further fields of lk_fused.
     width : int
         Bytes of an element.
     pad : bytes
@@ -79,7 +81,7 @@ cdef class Program:
             raise ValueError(f"pad of {len(pad)} bytes for elements of {width}")
         for i in range(0, sizeof(self.pad), width):
             memcpy(&self.pad[i], <const char *>pad, width)
-        self.count = len(nests)
+        self.count, self.tables = len(nests), []
         self.nests = <lk_nest *>calloc(max(1, self.count), sizeof(lk_nest))
         self.panels = <lk_panel_fn *>calloc(max(1, self.count), sizeof(lk_panel_fn))
         self.fused = <lk_fused *>calloc(max(1, self.count), sizeof(lk_fused))
@@ -102,7 +104,7 @@ cdef class Program:
             take_loops(nest, loops)
             if fused:
                 self.fused_kernels[i] = <lk_fused_fn>row.fn
-                take_fused(self.fused + i, nest, fused, family)
+                self.take_fused(self.fused + i, nest, fused, family)
             elif panels and family == "transpose" and fits_panel(nest):
                 self.panels[i] = <lk_panel_fn>best_row(LK_PANEL, "x8").fn
             elif (nest.tile.in0 and nest.tile.n0 > LK_MAX_DIGITS) or (nest.tile.in1 and nest.tile.n1 > LK_MAX_DIGITS):
@@ -119,6 +121,52 @@ cdef class Program:
             self.staging_bytes, self.copy = staging[1], <lk_move_fn>best_row(LK_COPY, "x8").fn
             moved *= self.staged.tasks
         self.chunks = 1 + <int64_t>(moved / CHUNK_BYTES)
+
+    cdef take_fused(self, lk_fused *f, lk_nest *nest, fused, family):
+        """Take the loops of fused or joined transposes or of runs; tasks are parts of panels, columns, or runs."""
+        columns, rows, f.panel, f.unit, sizes = fused
+        self.take_digits(&f.columns, columns)
+        self.take_digits(&f.rows, rows)
+        f.pad = self.pad
+        while f.columns.table != NULL and f.columns.table[(f.columns.count - 1) % f.columns.n[0]] == LK_NOWHERE:
+            f.columns.count -= 1  # pads at the end
+        if f.unit <= 0 or not f.columns.count or not f.rows.count:
+            raise ValueError(f"reorder: tasks of {f.unit} rows or columns, {f.columns.count} x {f.rows.count} of them")
+        if family == "runs":
+            if sizes:
+                if len(sizes) != f.rows.n[0] or min(sizes) <= 0 or f.unit % len(sizes):
+                    raise ValueError(f"reorder: {len(sizes)} sizes of {f.rows.n[0]} runs, the least {min(sizes)}")
+                f.sizes, f.period = self.keep(sizes), sum(sizes)
+            nest.tasks *= (f.rows.count + f.unit - 1) // f.unit
+            return
+        if family == "joined":
+            run = f.rows.count * nest.width
+            if f.rows.count > LK_MAX_JOINED_ROWS or run > LK_MAX_JOINED_RUN_BYTES or f.columns.step[0] != run:
+                raise ValueError(f"reorder: joined columns of {run} bytes, {f.columns.step[0]} apart")
+            nest.tasks *= (f.columns.count + f.unit - 1) // f.unit
+            return
+        if not 0 < f.panel <= LK_MAX_FUSED_PANEL:
+            raise ValueError(f"reorder: panels of {f.panel} columns, expected at most {LK_MAX_FUSED_PANEL}")
+        nest.tasks *= ((f.columns.count + f.panel - 1) // f.panel) * ((f.rows.count + f.unit - 1) // f.unit)
+
+    cdef take_digits(self, lk_fused_loop *loop, of):
+        digits, table = of
+        if not 0 < len(digits) <= LK_MAX_FUSED:
+            raise ValueError(f"reorder: a loop of {len(digits)} digits, expected 1 to {LK_MAX_FUSED}")
+        loop.digits, loop.count = len(digits), 1
+        for k, (n, step) in enumerate(digits):
+            loop.n[k], loop.step[k] = n, step
+            loop.count *= n
+        if table:
+            if len(table) != loop.n[0] or len(table) > LK_MAX_FUSED_TABLE or not any(x is not None for x in table):
+                raise ValueError(f"reorder: a table of {len(table)} values for a digit of {loop.n[0]}")
+            loop.table = self.keep([LK_NOWHERE if x is None else x for x in table])
+
+    cdef const int64_t *keep(self, numbers):
+        """The numbers as an array that lives as long as the program."""
+        cdef ndarray kept = np.array(numbers, np.int64)
+        self.tables.append(kept)
+        return <const int64_t *>PyArray_DATA(kept)
 
     def __dealloc__(self):
         free(self.nests)
@@ -348,40 +396,6 @@ cdef double steps(const lk_nest *nest):
     for j in range(nest.loops):
         n *= nest.n[j]
     return n
-
-
-cdef take_fused(lk_fused *f, lk_nest *nest, fused, family):
-    """Take the digits of fused or joined transposes or of runs; tasks are parts of panels, columns, or runs."""
-    columns, rows, f.valid, f.panel, f.unit = fused
-    take_digits(&f.columns, columns)
-    take_digits(&f.rows, rows)
-    if f.valid:
-        f.columns.count -= f.columns.n[0] - f.valid
-    if f.unit <= 0:
-        raise ValueError(f"reorder: tasks of {f.unit} rows or columns")
-    if family == "runs":
-        if f.columns.count < LK_MIN_RUN_BYTES:
-            raise ValueError(f"reorder: runs of {f.columns.count} bytes, expected at least {LK_MIN_RUN_BYTES}")
-        nest.tasks *= (f.rows.count + f.unit - 1) // f.unit
-        return
-    if family == "joined":
-        run = f.rows.count * nest.width
-        if f.rows.count > LK_MAX_JOINED_ROWS or run > LK_MAX_JOINED_RUN_BYTES or f.columns.step[0] != run:
-            raise ValueError(f"reorder: joined columns of {run} bytes, {f.columns.step[0]} apart")
-        nest.tasks *= (f.columns.count + f.unit - 1) // f.unit
-        return
-    if not 0 < f.panel <= LK_MAX_FUSED_PANEL:
-        raise ValueError(f"reorder: panels of {f.panel} columns, expected at most {LK_MAX_FUSED_PANEL}")
-    nest.tasks *= ((f.columns.count + f.panel - 1) // f.panel) * ((f.rows.count + f.unit - 1) // f.unit)
-
-
-cdef take_digits(lk_fused_loop *loop, digits):
-    if not 0 < len(digits) <= LK_MAX_FUSED:
-        raise ValueError(f"reorder: a loop of {len(digits)} digits, expected 1 to {LK_MAX_FUSED}")
-    loop.digits, loop.count = len(digits), 1
-    for k, (n, step) in enumerate(digits):
-        loop.n[k], loop.step[k] = n, step
-        loop.count *= n
 
 
 cdef void offsets(const lk_nest *nest, int64_t task, int64_t *src, int64_t *dst) noexcept nogil:

@@ -66,7 +66,7 @@ def nests(shape: Sequence[int], sides: Sequence[Sequence[Side]], widths: Widths)
     for region in itertools.product(*(pieces(0, n, s) for n, s in zip(shape, sides))):
         starts = [p.start for p in region]
         offsets = tuple(sum(s[k].offset(i) for s, i in zip(sides, starts)) for k in range(3))
-        loops = merge([Loop(n, *strides) for p in region for n, strides in p.loops])
+        loops = merge([Loop(n, s, d, par) for p in region for n, (s, d, par) in p.loops])
         found += _region_nests(loops, offsets, widths)
     return found
 
@@ -94,7 +94,7 @@ def _region_nests(rest: list[Loop], offsets, w: Widths) -> list[Nest]:
         for j_outer, j, j_first in cut(inner, j_step):
             outer = [x for x in (*rest, i_outer, j_outer) if x.n > 1]
             outer.sort(key=lambda x: abs(x.src), reverse=True)
-            at = tuple(o + i_first * a + j_first * b for o, a, b in zip(offsets, second[1:], inner[1:]))
+            at = tuple(o + i_first * a + j_first * b for o, a, b in zip(offsets, second[1:4], inner[1:4]))
             prefetch_bytes = outer[-1].src if tile is _transpose and outer else 0
             before, convert, after = tile(i, j, w)
             found.append(Nest(tuple(outer), before, convert, after, at, prefetch_bytes))

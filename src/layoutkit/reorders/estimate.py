@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from .fused import MIN_RUN_BYTES, fused_digits, joined_digits
+from .fused import MIN_RUN_BYTES, fused_loops, joined_loops
 from .loops import LINE_BYTES, Loop
 from .variants import Variant
 
@@ -38,10 +38,10 @@ def streamed_seconds(loops: Sequence[Loop], width: int, variant: Variant) -> flo
     if inner is along:
         if b.fused and written >= MIN_RUN_BYTES:
             written = nbytes
-    elif b.joined and joined_digits(rest, along, inner, width):
+    elif b.joined and joined_loops(rest, along, inner, width):
         written = nbytes
     elif b.fused:
-        read, written = fused_digits(rest, along, inner, width, b).runs(width)
+        read, written = fused_loops(rest, along, inner, width, b).runs(width)
         read = min(read, b.src_run)
     elif b.panel:
         read, written = max(read, PANEL_READ_BYTES), max(written, b.dst_run)

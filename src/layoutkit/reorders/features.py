@@ -29,7 +29,7 @@ def loops_of(src: Layout, dst: Layout, shape: tuple[int, ...], width: int):
             parts = pieces(0, n, (Side(a), Side(b)), left)
             left -= len(parts) - 1
             largest = max(parts, key=lambda p: prod(n for n, _ in p.loops))
-            found += [Loop(n, *strides) for n, strides in largest.loops]
+            found += [Loop(n, s, d) for n, (s, d) in largest.loops]
     return merge(found)
 
 

@@ -1,7 +1,8 @@
 """Nests whose loops have several digits: fused and joined transposes, and runs. See lk_fused in kernels.h.
 
 A loop of a transpose goes on in another loop where that begins where the first one ends in memory. Taking it in, so
-that both count as one, makes runs long however short a single dimension is.
+that both count as one, makes runs long however short a single dimension is. Loops without a stride in the source are
+taken in as tables.
 """
 
 from __future__ import annotations
@@ -10,33 +11,34 @@ from collections.abc import Sequence
 from math import prod
 from typing import NamedTuple
 
-from .loops import LINE_BYTES, Loop, ordered, shares
-from .nest import Blocking, Fused, Nest, Transpose
+from .loops import LINE_BYTES, Loop, merge, ordered, shares
+from .nest import Blocking, Digits, Fused, Nest, Transpose
 
-MAX_PANEL_COLUMNS = 1024  # LK_MAX_FUSED_PANEL of kernels.h, as are those of the next line
-MAX_JOINED_ROWS, MAX_JOINED_RUN_BYTES = 1024, 2048  # LK_MAX_JOINED_ROWS and _RUN_BYTES of kernels.h
-MIN_RUN_BYTES = 64  # LK_MIN_RUN_BYTES of kernels.h
-MAX_DIGITS = 16  # of one loop: LK_MAX_FUSED of kernels.h; only runs have no other limit that is lower
+MAX_PANEL_COLUMNS = 1024  # LK_MAX_FUSED_PANEL of kernels.h, as are those of the next lines
+MAX_JOINED_ROWS, MAX_JOINED_RUN_BYTES = 1024, 2048  # LK_MAX_JOINED_ROWS and _RUN_BYTES
+MAX_TABLE = 4096  # LK_MAX_FUSED_TABLE
+MAX_DIGITS = 15  # of one loop beside a table: LK_MAX_FUSED less 1; only runs have no other limit that is lower
+MIN_RUN_BYTES = 16  # shorter runs of one size are moved as elements
 MAX_PADDED_RUNS = (
     4  # the pads between runs of the source are read as well if they are not longer than so many runs less 1
 )
 UNIT_BYTES = 4096  # of the destination of a column in one task
 
 
-class Digits(NamedTuple):
+class Taken(NamedTuple):
     """The loops of a fused transpose: columns are contiguous in the source, rows in the destination."""
 
     columns: Sequence[Loop]
     rows: Sequence[Loop]
     rest: Sequence[Loop]
-    valid: int  # as in `Fused`
+    valid: int = 0  # if not 0, only so many of the first loop of the columns exist: the others are pads of the source
 
     def runs(self, width: int) -> tuple[int, int]:
         """Bytes of a run of the source and of one of the destination."""
         return width * prod(x.n for x in self.columns), width * prod(x.n for x in self.rows)
 
 
-def fused_digits(rest: Sequence[Loop], along: Loop, inner: Loop, width: int, b: Blocking) -> Digits:
+def fused_loops(rest: Sequence[Loop], along: Loop, inner: Loop, width: int, b: Blocking) -> Taken:
     """Both loops take in those that they go on in until they are as long as `b` asks; the one that lacks more first."""
     rest, valid = list(rest), 0
     run = along.n * width
@@ -49,20 +51,25 @@ def fused_digits(rest: Sequence[Loop], along: Loop, inner: Loop, width: int, b: 
         for side, (loops, least) in sides.items():
             run = width * prod(x.n for x in loops)
             if run < least:
-                found += [(run / least, side, x) for x in rest if x[side] == run][:1]
+                found += [(run / least, side, x) for x in rest if x[side] == run and _fits(loops, x)][:1]
         if not found:
-            return Digits(sides[1][0], sides[2][0], rest, valid)
+            return Taken(sides[1][0], sides[2][0], rest, valid)
         _, side, loop = min(found, key=lambda f: f[0])
         sides[side][0].append(loop)
         rest.remove(loop)
 
 
-def joined_digits(rest: Sequence[Loop], along: Loop, inner: Loop, width: int) -> Digits | None:
+def _fits(loops: Sequence[Loop], loop: Loop) -> bool:
+    """Whether a table holds `loops` with another one, if there has to be a table."""
+    return not loop.offsets or prod(x.n for x in loops) * loop.n <= MAX_TABLE
+
+
+def joined_loops(rest: Sequence[Loop], along: Loop, inner: Loop, width: int) -> Taken | None:
     """The rows take in loops until the columns follow one another in the destination; None if they never do."""
     rest, rows, run = list(rest), [inner], inner.n * width
     while run <= MAX_JOINED_RUN_BYTES and run <= MAX_JOINED_ROWS * width:
         if along.dst == run:
-            return Digits([along], rows, rest, 0)
+            return Taken([along], rows, rest)
         beyond = next((x for x in rest if x.dst == run), None)
         if beyond is None:
             return None
@@ -74,29 +81,91 @@ def joined_digits(rest: Sequence[Loop], along: Loop, inner: Loop, width: int) ->
 
 def transposes(t: Transpose, b: Blocking) -> list[Nest]:
     """A nest of joined transposes, if `b` asks for them and there are any, or of fused ones."""
-    joined = joined_digits(t.rest, t.along, t.inner, t.width) if b.joined else None
-    found = joined or fused_digits(t.rest, t.along, t.inner, t.width, b)
+    joined = joined_loops(t.rest, t.along, t.inner, t.width) if b.joined else None
+    found = joined or fused_loops(t.rest, t.along, t.inner, t.width, b)
     count, run = prod(x.n for x in found.columns), found.runs(t.width)[1]
+    first = found.columns[0]
+    columns = Digits(tuple((x.n, x.dst) for x in found.columns))
     if found.valid:
-        count -= found.columns[0].n - found.valid
+        table = *(i * first.dst for i in range(found.valid)), *[None] * (first.n - found.valid)
+        columns = columns._replace(table=table)
+        count -= first.n - found.valid
     lines = LINE_BYTES // t.width
     most = min(MAX_PANEL_COLUMNS, (b.src_run or count * t.width) // t.width)
     panel = min(count, shares(count, -(-count // most), t.width))
     unit = max(1, UNIT_BYTES // run // lines) * lines if joined else UNIT_BYTES // t.width
-    columns = tuple((x.n, x.dst) for x in found.columns)
-    digits = Fused(columns, tuple((x.n, x.src) for x in found.rows), found.valid, panel, unit)
-    tile = Loop(count, t.width, found.columns[0].dst), Loop(run // t.width, found.rows[0].src, t.width)
+    digits = Fused(columns, _in_source(found.rows), panel, unit)
+    tile = Loop(count, t.width, first.dst), Loop(run // t.width, found.rows[0].src, t.width)
     loops = ordered(found.rest, 2 if joined else b.order)
     return [Nest("joined" if joined else "fused", 8 * t.width, loops, tile, t.src, t.dst, fused=digits)]
 
 
-def runs(rest: list[Loop], run: int, src: int, dst: int) -> list[Nest]:
-    """A nest of runs of `run` bytes, as many as follow one another in the destination."""
-    rest, size = list(rest), run
+def _in_source(loops: Sequence[Loop]) -> Digits:
+    """Where the indices of all loops together, lowest first, are in the source."""
+    last = max((k for k, x in enumerate(loops) if x.offsets), default=-1)
+    table: list[int | None] = [0]
+    for x in loops[: last + 1]:
+        steps = x.offsets or [i * x.src for i in range(x.n)]
+        table = [None if a is None or s is None else a + s for s in steps for a in table]
+    upper = tuple((x.n, x.src) for x in loops[last + 1 :])
+    return Digits(((len(table), 0), *upper), tuple(table)) if last >= 0 else Digits(upper)
+
+
+def runs(rest: Sequence[Loop], inner: Loop, width: int, src: int, dst: int) -> list[Nest]:
+    """A nest of the runs that `inner` is made of, and of as many as follow one another in the destination."""
+    rest = list(rest)
+    pieces = _pieces(inner, width) if inner.offsets else [(0, inner.n * width)]
     rows: list[Loop] = []
-    while rest and rest[-1].dst == size and len(rows) < MAX_DIGITS:
+    size = inner.n * width
+    while rest and rest[-1].dst == size and len(pieces) * prod(x.n for x in rows) * rest[-1].n <= MAX_TABLE:
+        if len(rows) == MAX_DIGITS:
+            break
         rows.append(rest.pop())
         size *= rows[-1].n
-    digits = Fused(((run, 1),), tuple((x.n, x.src) for x in rows), 0, 1, max(1, UNIT_BYTES // run))
-    tile = Loop(run, 1, 1), Loop(size // run, rows[0].src, run)
+    while rest and rest[-1].dst == size and not rest[-1].offsets and len(rows) < MAX_DIGITS:
+        rows.append(rest.pop())
+        size *= rows[-1].n
+    sizes: tuple[int, ...] = ()
+    found = _in_source(rows) if rows else Digits(((1, 0),))
+    if len(pieces) == 1 and pieces[0][0] is not None:
+        run = pieces[0][1]
+    else:  # the table begins with the pieces
+        table, upper = (found.table, found.digits[1:]) if found.table else ((0,), found.digits)
+        table = tuple(None if a is None or at is None else a + at for at in table for a, _ in pieces)
+        sizes = tuple(n for _, n in pieces) * (len(table) // len(pieces))
+        found, run = Digits(((len(table), 0), *upper), table), sum(sizes)
+    unit = max(1, UNIT_BYTES // run) * max(1, len(sizes))
+    digits = Fused(Digits(((run, 1),)), found, 1, unit, sizes)
+    tile = Loop(run, 1, 1), Loop(size // run, 0, run)
     return [Nest("runs", 8, tuple(rest), tile, src, dst, fused=digits)]
+
+
+def _pieces(loop: Loop, width: int) -> list[tuple[int | None, int]]:
+    """The runs of the source that a loop without a stride is made of: offset and bytes; the offset of pads is None."""
+    found: list[tuple[int | None, int]] = []
+    for at in loop.offsets:
+        before, n = found[-1] if found else (0, 0)
+        if n and at == (None if before is None else before + n):
+            found[-1] = before, n + width
+        else:
+            found.append((at, width))
+    return found
+
+
+def ragged_nests(loops: Sequence[Loop], width: int, src: int, dst: int, b: Blocking) -> list[Nest]:
+    """Nests of loops some of which have no stride in the source; such loops that no nest takes in are among its
+    `loops`."""
+    rest = merge(loops)
+    inner = rest.pop() if rest else Loop(1, width, width)
+    if not inner.offsets and inner.src == inner.dst == width:
+        run = inner.n * width
+        if run not in (2, 4, 8) or not rest or rest[-1].dst != run:
+            return runs(rest, inner, width, src, dst)
+        width, inner = run, rest.pop()
+    along = next((x for x in rest if x.src == width and not x.offsets), None)
+    if along is not None and inner.dst == width and width <= 8:
+        rest.remove(along)
+        return transposes(Transpose(rest, along, inner, src, dst, width), b)
+    if inner.offsets and inner.dst == width:
+        return runs(rest, inner, width, src, dst)
+    return [Nest("gather", 8 * width, (*rest, inner), (inner, inner), src, dst)]

@@ -15,6 +15,8 @@ class Loop(NamedTuple):
     src: int
     dst: int
     par: int = 0  # elements per step in a conversion's arrays of scales and zero points
+    # If given, the offsets of the steps in the source, which have no stride then; None: a pad of the destination.
+    offsets: tuple[int | None, ...] = ()
 
 
 ONE = Loop(1, 0, 0)
@@ -24,8 +26,10 @@ def merge(loops: Sequence[Loop]) -> list[Loop]:
     """The same steps in fewer loops, outermost in the destination first: loops of one step are dropped, and two loops
     become one where the outer continues the inner on all sides."""
     out: list[Loop] = []
-    for loop in sorted((x for x in loops if x.n != 1), key=lambda x: (abs(x.dst), abs(x.src)), reverse=True):
-        if out and out[-1][1:] == (loop.n * loop.src, loop.n * loop.dst, loop.n * loop.par):
+    some = (x for x in loops if x.n != 1 or x.offsets)
+    for loop in sorted(some, key=lambda x: (abs(x.dst), abs(x.src)), reverse=True):
+        continued = (loop.n * loop.src, loop.n * loop.dst, loop.n * loop.par, ())
+        if out and not loop.offsets and out[-1][1:] == continued:
             out[-1] = loop._replace(n=out[-1].n * loop.n)
         else:
             out.append(loop)
@@ -46,7 +50,7 @@ def cut(loop: Loop, step: int, head: int = 0) -> list[tuple[Loop, Loop, int]]:
 
 def ordered(loops: Sequence[Loop], side: int) -> tuple[Loop, ...]:
     """`loops` in the memory order of a side: 1 source, 2 destination; those of one step are dropped."""
-    return tuple(sorted((x for x in loops if x.n > 1), key=lambda x: abs(x[side]), reverse=True))
+    return tuple(sorted((x for x in loops if x.n > 1), key=lambda x: abs((x.src, x.dst)[side - 1]), reverse=True))
 
 
 def shares(n: int, parts: int, width: int) -> int:

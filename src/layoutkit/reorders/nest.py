@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import NamedTuple
 
 from .loops import Loop
@@ -23,15 +24,27 @@ class Nest(NamedTuple):
     fused: Fused | None = None  # the digits of its tile, if both loops may have several
 
 
-class Fused(NamedTuple):
-    """The digits (count, step) of the loops of a tile, lowest first: steps of columns are bytes in the destination,
-    those of rows in the source. See lk_fused in kernels.h."""
+class Digits(NamedTuple):
+    """A loop whose index has several digits (count, step), lowest first; see lk_fused_loop in kernels.h."""
 
-    columns: tuple[tuple[int, int], ...]
-    rows: tuple[tuple[int, int], ...]
-    valid: int  # if not 0, only so many columns of every columns[0][0] exist: the others are pads of the source
+    digits: tuple[tuple[int, int], ...]
+    table: tuple[int | None, ...] = ()  # if given, where the values of the first digit are; None: nowhere
+
+    @property
+    def indices(self) -> int:
+        """How many indices there are."""
+        return prod(n for n, _ in self.digits)
+
+
+class Fused(NamedTuple):
+    """The loops of a tile: steps of columns are bytes in the destination, those of rows in the source. See lk_fused in
+    kernels.h."""
+
+    columns: Digits
+    rows: Digits
     panel: int  # columns
     unit: int  # rows of a task
+    sizes: tuple[int, ...] = ()  # of runs, by the first digit of the rows
 
 
 class Blocking(NamedTuple):

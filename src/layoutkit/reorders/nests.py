@@ -8,8 +8,10 @@ rectangular region, and `tiles.py` makes nests of it.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
+from .fused import MAX_TABLE, ragged_nests
 from .loops import ONE, Loop, merge
 from .nest import Blocking, Nest
 from .pieces import Digit, Piece, Side, pieces
@@ -34,7 +36,7 @@ def is_ragged(shape: Sequence[int], src: Sequence[Side], dst: Sequence[Side]) ->
 
 
 def _loops(parts: Sequence[Piece]) -> tuple[Loop, ...]:
-    return tuple(Loop(n, *strides) for p in parts for n, strides in p.loops)
+    return tuple(Loop(n, s, d) for p in parts for n, (s, d) in p.loops)
 
 
 def _region(parts: Sequence[Piece], src: Sequence[Side], dst: Sequence[Side]) -> Region:
@@ -50,19 +52,66 @@ def copy_nests(
     vector: int,
     blocking: Blocking,
     whole: bool = True,
-) -> tuple[list[Nest], int | None]:
-    """Nests that move every logical element of `shape`; and the dimension whose pads they write as well, if any.
+) -> tuple[list[Nest], set[int]]:
+    """Nests that move every logical element of `shape`; and the dimensions whose pads they write as well.
 
     Pads are written only where the destination is `whole`, not a box within a larger tensor.
     """
+    if blocking.fused and (tabled := _with_tables(shape, src, dst, width, vector, blocking, whole)):
+        return tabled
     found = regions(shape, src, dst)
     dim = next((d for d, (ds, _) in enumerate(dst) if len(ds) == 2 and ds[1].stride == width), None)
     if whole and dim is not None and shape[dim] % dst[dim].digits[0].unit:
         padded = _with_pads(found, dim, shape[dim], src, dst, width, vector)
         if padded is not None:
-            return [n for r in padded for n in region_nests(r, width, vector, blocking)], dim
+            return [n for r in padded for n in region_nests(r, width, vector, blocking)], {dim}
     plain = [_region(parts, src, dst) for parts in found]
-    return [n for r in plain for n in region_nests(r, width, vector, blocking)], None
+    return [n for r in plain for n in region_nests(r, width, vector, blocking)], set()
+
+
+def _with_tables(shape, src, dst, width: int, vector: int, blocking: Blocking, whole: bool):
+    """As `copy_nests`, with dimensions as loops without a stride where they would be cut into pieces, or where their
+    last block has pads: so that they do not end a run of the destination. None if no nest takes such a loop in."""
+    cut = [[Part(p.start, _loops([p])) for p in pieces(0, n, (s, d))] for n, s, d in zip(shape, src, dst)]
+    padded, tables = set(), {}
+    for dim, (n, s, d, parts) in enumerate(zip(shape, src, dst, cut)):
+        if len(d.digits) == 1 and 1 < len(parts) and n <= MAX_TABLE:
+            tables[dim] = [_table(s, d, 0, n, n)]
+        elif whole and len(d.digits) == 2 and n % d.digits[0].unit and d.digits[0].unit <= MAX_TABLE:
+            unit = d.digits[0].unit
+            start = n // unit * unit
+            tables[dim] = [*(p for p in parts if p.start < start), _table(s, d, start, n, unit)]
+            padded.add(dim)
+    while tables:
+        nests, left = [], set()
+        for chosen in itertools.product(*(tables.get(dim, parts) for dim, parts in enumerate(cut))):
+            at, to = (sum(side.offset(p.start) for side, p in zip(sides, chosen)) for sides in (src, dst))
+            region = Region(tuple(x for p in chosen for x in p.loops), at, to)
+            if any(x.offsets for x in region.loops):
+                nests += ragged_nests(region.loops, width, at, to, blocking)
+            else:
+                nests += region_nests(region, width, vector, blocking)
+            taken = {x for nest in nests for x in nest.loops if x.offsets}
+            left |= {dim for dim in tables if taken.intersection(chosen[dim].loops)}
+        if not left:
+            return nests, padded & tables.keys()
+        for dim in left:
+            del tables[dim]
+    return None
+
+
+class Part(NamedTuple):
+    """A part of a dimension: its first index, and loops."""
+
+    start: int
+    loops: tuple[Loop, ...]
+
+
+def _table(src: Side, dst: Side, start: int, stop: int, n: int) -> Part:
+    """The indices from `start` on as a loop of `n` steps without a stride in the source; those from `stop` on are
+    pads."""
+    offsets = [src.offset(i) - src.offset(start) for i in range(start, stop)]
+    return Part(start, (Loop(n, 0, dst.digits[-1].stride, 0, (*offsets, *[None] * (n - stop + start))),))
 
 
 def _with_pads(found, dim: int, size: int, src, dst, width: int, vector: int) -> list[Region] | None:
@@ -88,15 +137,16 @@ def _with_pads(found, dim: int, size: int, src, dst, width: int, vector: int) ->
 
 
 def fill_nests(
-    shape: Sequence[int], padded: Sequence[int], dst: Sequence[Side], width: int, done: int | None = None
+    shape: Sequence[int], padded: Sequence[int], dst: Sequence[Side], width: int, done: Collection[int] = ()
 ) -> list[Nest]:
     """Nests that write every pad of `dst`: its elements inside `padded` and outside the logical `shape`.
 
-    Pads along `done` whose other indices are logical are skipped: `copy_nests` writes them with the elements.
+    Pads along the dimensions `done` whose other indices are logical are skipped: `copy_nests` writes them with the
+    elements.
     """
     nests = []
-    order = [d for d in range(len(shape)) if d != done] + ([] if done is None else [done])
-    for at, dim in enumerate(order if done is None else order[:-1]):
+    order = sorted(range(len(shape)), key=lambda d: d in done)
+    for at, dim in enumerate(order[: len(shape) - len(done)]):
         ranges = [(0, padded[d]) if order.index(d) > at else (0, shape[d]) for d in range(len(shape))]
         ranges[dim] = (shape[dim], padded[dim])
         for region in itertools.product(*(pieces(a, b, (d, d)) for (a, b), d in zip(ranges, dst))):

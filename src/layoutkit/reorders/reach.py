@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from ..memory import spans
 from ..memory.spans import Span
 from . import conversions
-from .nest import Nest
+from .nest import Digits, Nest
 from .staging import Staging
 
 
@@ -25,9 +25,11 @@ def _of_nest(nest: Nest) -> tuple[Span, Span]:
     first, second = nest.tile
     if nest.fused:
         f = nest.fused
-        columns = ((f.valid or f.columns[0][0], f.columns[0][1]), *f.columns[1:])
-        read = spans.of_steps([(first.n, width), *f.rows, *((x.n, x.src) for x in nest.loops)], width)
-        written = spans.of_steps([*columns, (second.n, second.dst), *((x.n, x.dst) for x in nest.loops)], width)
+        read = spans.of_steps([(x.n, x.src) for x in nest.loops], 0).plus(
+            _in_table(f.rows, f.sizes or (width * first.n,))
+        )
+        written = spans.of_steps([*((x.n, x.dst) for x in nest.loops)], 0)
+        written = written.plus(_in_table(f.columns, ((second.n - 1) * second.dst + width,)))
         return read.at(nest.src), written.at(nest.dst)
     in0, out_d0, in1, out_s1 = nest.outer
     loops = [(x.n, x.dst) for x in nest.loops]
@@ -42,6 +44,19 @@ def _of_nest(nest: Nest) -> tuple[Span, Span]:
         count = nest.valid
     read = spans.of_steps([*((x.n, x.src) for x in nest.loops), (first.n, first.src)], run)
     return _in_digits(read, count, second.src, in1, out_s1).at(nest.src), written
+
+
+def _in_table(loop: Digits, runs: Sequence[int]) -> Span:
+    """The bytes reached by a run at every index of a loop: runs[v] bytes where the first digit is v, or all of one
+    size."""
+    (n, step), *upper = loop.digits
+    table = loop.table or (0, (n - 1) * step)
+    sizes = runs if len(runs) == len(table) else [runs[0]] * len(table)
+    found = spans.NOTHING
+    for at, size in zip(table, sizes):
+        if at is not None:
+            found = found.joined(Span(at, at + size))
+    return found.plus(spans.of_steps(upper, 0))
 
 
 def _in_digits(span: Span, count: int, stride: int, inner: int, outer_stride: int) -> Span:

@@ -71,7 +71,7 @@ def _region_nests(region: Region, width: int, vector: int, blocking: Blocking) -
     if inner.src == inner.dst == width:  # runs are moved whole, blocks of blocked layouts as one wide element
         run = inner.n * width
         if blocking.fused and run >= fused.MIN_RUN_BYTES and rest and rest[-1].dst == run:
-            return fused.runs(rest, run, src, dst)
+            return fused.runs(rest, inner, width, src, dst)
         if run not in WIDE_RUN_BYTES or run == width or not rest or rest[-1].dst != run:
             return _copies(rest, run, src, dst)
         width, inner = run, rest.pop()
