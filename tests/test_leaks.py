@@ -25,7 +25,7 @@ def test_every_allocation_fails_in_turn(tmp_path):
     subprocess.run(["gcc", "-O1", "-shared", "-fPIC", "-o", str(shim), str(source)], check=True)
     done = subprocess.run(
         [sys.executable, str(HERE / "fail_alloc.py")], capture_output=True, text=True, check=True,
-        env=os.environ | {"LD_PRELOAD": str(shim), "PYTHONMALLOC": "malloc"},
+        env=os.environ | {"LD_PRELOAD": str(shim), "PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "0"},
     )  # fmt: skip
     sweeps = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(sweeps) == 12

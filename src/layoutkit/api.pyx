@@ -164,7 +164,7 @@ cdef int make_reorder(const layoutkit_reorder *s, layoutkit_plan **plan) except 
         pad = np.frombuffer((<const char *>s.pad)[:s.itemsize], dtype)[0]
     x, y = like(src, shape, dtype, s.src_strides), like(dst, shape, dtype, s.dst_strides)
     check_out_strides(y)
-    bound = bind(Call(x, src, dst, shape, y, MOVED, None, None, pad, check_threads(s.threads or None)))
+    bound = bind(Call(x, src, dst, shape, y, MOVED, None, None, pad, check_threads(s.threads or None)), None)
     memset(&made, 0, sizeof(made))
     if bound.run is not None:
         program = bound.run

@@ -33,6 +33,7 @@ RATIOS = (8.0, 5.0, 3.0, 2.0, 1.3, 1.5, 2.5)  # a trial is given up when it is s
 SLACK_SECONDS = 10e-6  # in which it is not: caches are cold, threads have to wake
 MAX_TRIALS, MAX_CALLS = 8, 1000
 GAIN_RATIO = 0.97  # of the pick's time: candidates that take more do not replace it
+EVEN_RATIO = 1.001  # of a candidate to the best one, at least, in the cost table
 SCRATCH_FAULTS = 256  # that the first use of a kernel makes: its code, its scratch memory
 ENOUGH_TIMINGS = 3  # of the pick and of the best of the others, to decide between them
 RECENT_CALLS = 3  # before a trial, in which the one that it is compared with was timed
@@ -318,7 +319,7 @@ class Learner:
                 self._lead(pick)
         self.over = True
         if self._problem is not None and pick.seconds and self._least >= MIN_SECONDS:
-            _record(self._problem, pick, self._tried[1:])
+            _record(self._problem, pick, self._leader, self._tried[1:])
         for t in self._tried:
             t.run = self.best  # the others are not needed any more
 
@@ -328,13 +329,15 @@ def _way(name: str) -> str:
     return name.partition(" ")[0]
 
 
-def _record(problem: Problem, pick: Tried, others: Sequence[Tried]) -> None:
-    """Tell the cost table of whole calls: what they took when the pick took what it does now."""
+def _record(problem: Problem, pick: Tried, best: Tried, others: Sequence[Tried]) -> None:
+    """Tell the cost table of whole calls: what they took when the pick took what it does now. One that was not better by
+    enough to be the best is not told to be better."""
     others = [t for t in others if t.seconds]
     if not others or len(cost_table.learnt) >= MAX_LEARNT:
         return
     cost_table.learn(problem.key, pick.name, Cost.of(pick.seconds))
     for t in others:
-        scale = t.ratio * min(pick.seconds) / min(t.seconds)
+        ratio = t.ratio if t is best else max(t.ratio, EVEN_RATIO * best.ratio)
+        scale = ratio * min(pick.seconds) / min(t.seconds)
         cost_table.learn(problem.key, t.name, Cost.of(scale * x for x in t.seconds))
     reconsider(problem)
