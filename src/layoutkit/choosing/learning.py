@@ -330,8 +330,8 @@ def _way(name: str) -> str:
 
 
 def _record(problem: Problem, pick: Tried, best: Tried, others: Sequence[Tried]) -> None:
-    """Tell the cost table of whole calls: what they took when the pick took what it does now. One that was not better by
-    enough to be the best is not told to be better."""
+    """Tell the cost table of whole calls: what they took when the pick took what it does now. One that was not better
+    by enough to be the best is not told to be better."""
     others = [t for t in others if t.seconds]
     if not others or len(cost_table.learnt) >= MAX_LEARNT:
         return
