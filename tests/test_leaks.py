@@ -33,7 +33,8 @@ def test_every_allocation_fails_in_turn(tmp_path):
         assert s["wrong"] == 0, s
         if s["ours"]:
             assert s["MemoryError"] == s["allocations"] > 0, s
-            assert s["left"] <= 4096, s  # free lists and dictionaries breathe
+            # The heap of what planning makes breathes, by less than what 80 structs of our own would take.
+            assert s["left"] <= 32768, s
         else:
             assert s["allocations"] > (3 if s["known"] else 10), s
             assert s["MemoryError"] + s["right"] >= 0.9 * s["allocations"], s

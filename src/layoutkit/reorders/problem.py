@@ -80,7 +80,7 @@ class ReorderProblem(Problem):
     def candidates(self) -> Iterator[Candidate]:
         """The variants; the staged one only where the reorder is cut into several regions. Beyond the caches, lines are
         counted."""
-        large = self.work > 2 * last_level_cache()
+        large = self.work > last_level_cache()  # source and destination together
         t = self.contiguous()
         ragged = is_ragged(self.shape, *t.box.sides(t.src, t.src_strides, t.dst, t.dst_strides))
         try:
