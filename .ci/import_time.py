@@ -4,7 +4,7 @@ import statistics
 import subprocess
 import sys
 
-LIMIT = 1.0
+LIMIT = 1.25
 PROGRAM = """
 from time import process_time
 start = process_time()
