@@ -25,7 +25,8 @@ def test_every_allocation_fails_in_turn(tmp_path):
     subprocess.run(["gcc", "-O1", "-shared", "-fPIC", "-o", str(shim), str(source)], check=True)
     done = subprocess.run(
         [sys.executable, str(HERE / "fail_alloc.py")], capture_output=True, text=True, check=True,
-        env=os.environ | {"LD_PRELOAD": str(shim), "PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "0"},
+        env=os.environ | {"LD_PRELOAD": str(shim), "PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "0"}
+        | {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"},  # what lies in its caches counts as used
     )  # fmt: skip
     sweeps = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(sweeps) == 12
@@ -33,8 +34,7 @@ def test_every_allocation_fails_in_turn(tmp_path):
         assert s["wrong"] == 0, s
         if s["ours"]:
             assert s["MemoryError"] == s["allocations"] > 0, s
-            # The heap of what planning makes breathes, by less than what 80 structs of our own would take.
-            assert s["left"] <= 32768, s
+            assert s["left"] <= 4096, s  # free lists and dictionaries breathe
         else:
             assert s["allocations"] > (3 if s["known"] else 10), s
             assert s["MemoryError"] + s["right"] >= 0.9 * s["allocations"], s
