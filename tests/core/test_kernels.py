@@ -16,6 +16,7 @@ from layoutkit._core.winograd import extent
 
 ROWS = [k for k in registry.kernels(all_isas=True) if k.isa in registry.isas()]
 MOVES = [k for k in ROWS if k.family in ("transpose", "gather", "fill", "copy")]
+SUMS = (1, 1, 7, 7), (3, 2, 4, 3), (2, 1, 8, 8), (1, 3, 16, 1), (3, 1, 2, 2), (1, 1, 21, 21)  # taps, blocks, kb, last
 GEMMS = [k for k in ROWS if k.family == "gemm"]
 STRIPS = [k for k in ROWS if k.family == "strips"]
 PLANE_STRIPS = [k for k in ROWS if k.family == "plane_strips"]
@@ -75,7 +76,7 @@ def test_gemm(kernel, end):
     rng = np.random.default_rng(1)
     for rows in range(1, kernel.mr + 1):
         for cols in sorted({1, lanes, kernel.nr - 1, kernel.nr, max(1, kernel.nr - lanes)}):
-            for taps, blocks, kb, last in ((1, 1, 7, 7), (3, 2, 4, 3), (2, 1, 8, 8), (1, 3, 16, 1)):
+            for taps, blocks, kb, last in SUMS:
                 for split in {False, cols % (lanes // 2) == 0}:
                     one_gemm(kernel, lanes, rng, rows, cols, taps, blocks, kb, last, split, end)
 
@@ -168,7 +169,7 @@ def test_gemm_with_rows_of_b_anywhere(kernel):
     rng = np.random.default_rng(2)
     for rows in range(1, kernel.mr + 1):
         for cols in sorted({1, lanes, kernel.nr - 1, kernel.nr}):
-            for depth in (1, 3, 4, 5, 11):
+            for depth in (1, 2, 3, 4, 5, 6, 8, 11):
                 width = -(-cols // lanes) * lanes
                 a, b, c, bias = (
                     rng.integers(-4, 5, s).astype(reals(kernel))

@@ -10,11 +10,20 @@
 #include "kernels.h"
 #include "vector.h"
 
+#include <math.h>
 #include <string.h>
 
 #define LK_UNROLL 4
 #define MAX_MR 12
 #define MAX_NV 4
+#define END_STEPS 3 /* that end_rows does, and how much of B it holds in registers: rows, vectors of columns */
+#if LK_VB == 64
+#define END_HELD 3
+#define END_COLS 2
+#else
+#define END_HELD 1
+#define END_COLS 3
+#endif
 
 LK_INLINE vf splat(real x) { return x - (vf){}; }
 
@@ -52,52 +61,94 @@ LK_INLINE void step(vf *acc, const char *const *p, int64_t k, const real *b, con
     }
 }
 
-/* The last LK_UNROLL steps, row by row, each row stored as soon as it is complete. Stores among multiplications cost
- * nothing, but a run of more than a dozen delays the stores of the next tile (24 in a row: 35 cycles on Zen 5). */
-LK_INLINE void end_rows(vf *acc, const lk_gemm *g, const char *const *p, int64_t k, const real *b, const int mr,
-                        const int nv, const int clip)
+/* The last END_STEPS steps, row by row, each row stored as soon as it is complete. Stores among multiplications cost
+ * nothing, but a run of more than a dozen delays the stores of the next tile (24 in a row: 35 cycles on Zen 5). Rows of
+ * B at bu are held in registers, of END_COLS vectors of columns at a time: read again for every row of C, half of them
+ * across two cache lines, they would take longer than the multiplications.
+ * `plain`: the sums are stored as they are. */
+LK_INLINE void end_rows(vf *acc, const lk_gemm *g, const char *const *p, int64_t k, const real *const *bu,
+                        const int tail, const int mr, const int nv, const int plain)
 {
-    const int kept = LK_VB == 64 && nv <= 2 ? 2 : 1; /* rows of B that fit in registers */
     const real *const limit = (const real *)g->clip;
-    const vf lo = clip ? splat(limit[0]) : (vf){}, hi = clip ? splat(limit[1]) : (vf){};
+    const vf lo = splat(limit ? limit[0] : (real)-INFINITY), hi = splat(limit ? limit[1] : (real)INFINITY);
+    const vf zero = splat(g->positive ? (real)0 : (real)-0.0);
     const int64_t *const row = g->c_row;
-    const real *bu[LK_UNROLL];
     int64_t col[MAX_NV];
-    vf bv[2 * MAX_NV];
-#pragma GCC unroll 4
-    for (int u = 0; u < LK_UNROLL; u++) {
-        bu[u] = b + u * g->ldb;
-        LK_PIN_ADDRESS(bu[u]);
-    }
+    vf bv[END_HELD * END_COLS];
 #pragma GCC unroll 8
     for (int j = 0; j < nv; j++) {
         col[j] = g->c_col[j];
         LK_PIN_ADDRESS(col[j]);
     }
-#pragma GCC unroll 16
-    for (int j = 0; j < kept * nv; j++)
-        bv[j] = *(const vf *)(bu[j / nv] + j % nv * LK_LANES);
-#pragma GCC unroll 32
-    for (int i = 0; i < mr; i++) {
-        const char *pi = p[i] + k;
-        char *c = g->c + row[i];
-        LK_PIN_ADDRESS(pi);
-        LK_PIN_ADDRESS(c);
 #pragma GCC unroll 4
-        for (int u = 0; u < LK_UNROLL; u++) {
-            const vf a = splat(*(const real *)(pi + LK_ITEM * u));
+    for (int first = 0; first < nv; first += END_COLS) {
+        const int cols = MIN(END_COLS, nv - first);
+#pragma GCC unroll 16
+        for (int j = 0; j < END_HELD * cols; j++) {
+            bv[j] = *(const vf *)(bu[j / cols] + (first + j % cols) * LK_LANES);
+            LK_PIN(bv[j]);
+        }
+#pragma GCC unroll 32
+        for (int i = 0; i < mr; i++) {
+            const char *pi = p[i] + k;
+            char *c = g->c + row[i];
+            vf *const sums = acc + i * nv + first;
+            LK_PIN_ADDRESS(pi);
+            LK_PIN_ADDRESS(c);
+#pragma GCC unroll 4
+            for (int u = 0; u < END_STEPS; u++) {
+                const vf a = splat(*(const real *)(pi + LK_ITEM * u));
 #pragma GCC unroll 8
-            for (int j = 0; j < nv; j++) {
-                if (u < kept)
-                    LK_FMA(acc[i * nv + j], a, bv[u * nv + j]);
+                for (int j = 0; j < cols; j++) {
+                    if (u < END_HELD)
+                        LK_FMA(sums[j], a, bv[u * cols + j]);
+                    else
+                        LK_FMA_AT(sums[j], a, bu[u] + (first + j) * LK_LANES);
+                }
+            }
+#pragma GCC unroll 8
+            for (int j = 0; j < cols; j++) {
+                const vf v = plain ? sums[j] : clipped(sums[j] + zero, lo, hi);
+                if (!plain && tail && first + j == nv - 1)
+                    store_lanes(c + col[nv - 1], v, (1u << tail) - 1);
                 else
-                    LK_FMA_AT(acc[i * nv + j], a, bu[u] + j * LK_LANES);
+                    *(vf *)(c + col[first + j]) = v;
             }
         }
-#pragma GCC unroll 8
-        for (int j = 0; j < nv; j++)
-            *(vf *)(c + col[j]) = clip ? clipped(acc[i * nv + j], lo, hi) : acc[i * nv + j];
     }
+}
+
+/* The same, in the variant that the tile needs. */
+LK_INLINE void last_steps(vf *acc, const lk_gemm *g, const char *const *p, int64_t k, const real *const *bu,
+                          const int tail, const int mr, const int nv)
+{
+    if (tail || g->clip || g->positive)
+        end_rows(acc, g, p, k, bu, tail, mr, nv, 0);
+    else
+        end_rows(acc, g, p, k, bu, tail, mr, nv, 1);
+}
+
+/* Whether end_rows can do the last steps of the last run of k, kb of them. */
+LK_INLINE int ends_by_rows(const lk_gemm *g, const int tail, const int64_t kb)
+{
+    return !(g->accumulate || g->c_split || (tail && LK_VB < 64) || g->pads) && kb >= END_STEPS;
+}
+
+/* Prefetches a row of what is written soon. */
+LK_INLINE void prefetch_row(const lk_gemm *g, const int64_t *row, const int nv)
+{
+#pragma GCC unroll 8
+    for (int j = 0; j < nv; j++)
+        __builtin_prefetch(g->next_c + *row + g->c_col[j], 1, 3);
+}
+
+/* All of them at once, for short sums. */
+LK_INLINE void prefetch_rows(const lk_gemm *g, const int mr, const int nv)
+{
+    if (g->next_c_row)
+#pragma GCC unroll 32
+        for (int i = 0; i < mr; i++)
+            prefetch_row(g, g->next_c_row + i, nv);
 }
 
 /* The initial value of each sum: the bias, 0, or what C holds. */
@@ -182,27 +233,49 @@ LK_INLINE void end(vf *acc, const lk_gemm *g, const int tail, const int mr, cons
     }
 }
 
+/* A step on row b: gcc would compute its address once for each vector. */
+LK_INLINE void step_at(vf *acc, const char *const *p, int64_t k, const real *b, const int mr, const int nv)
+{
+    LK_PIN_ADDRESS(b);
+    step(acc, p, LK_ITEM * k, b, mr, nv);
+}
+
 /* One tap and one block, no row in the padding, rows of B at b_row. */
 LK_INLINE void micro_kernel_by_rows(const lk_gemm *g, const int mr, const int nv)
 {
     const int tail = g->cols % LK_LANES;
     const int64_t stop = g->kb_last;
-    const real *const b = (const real *)g->b;
+    const int last = ends_by_rows(g, tail, stop);
+    const int64_t *row = g->b_row;
+    const real *const b = (const real *)g->b, *bu[END_STEPS];
     vf acc[MAX_MR * 2];
     const char *p[MAX_MR];
     int64_t k = 0;
+    prefetch_rows(g, mr, nv);
     begin(acc, g, tail, mr, nv);
 #pragma GCC unroll 32
     for (int i = 0; i < mr; i++)
         p[i] = g->a + g->row[i] + g->tap[0];
-    for (; k <= stop - LK_UNROLL; k += LK_UNROLL) {
+    if (last)
+        for (; (stop - k - END_STEPS) % LK_UNROLL; k++)
+            step_at(acc, p, k, b + *row++, mr, nv);
+    for (; k <= stop - LK_UNROLL - (last ? END_STEPS : 0); k += LK_UNROLL, row += LK_UNROLL) {
         __asm__ volatile("" : "+r"(k)); /* as in micro_kernel */
 #pragma GCC unroll 4
         for (int u = 0; u < LK_UNROLL; u++)
-            step(acc, p, LK_ITEM * (k + u), b + g->b_row[k + u], mr, nv);
+            step_at(acc, p, k + u, b + row[u], mr, nv);
+    }
+    if (last) {
+#pragma GCC unroll 4
+        for (int u = 0; u < END_STEPS; u++) {
+            bu[u] = b + row[u];
+            LK_PIN_ADDRESS(bu[u]);
+        }
+        last_steps(acc, g, p, LK_ITEM * k, bu, tail, mr, nv);
+        return;
     }
     for (; k < stop; k++)
-        step(acc, p, LK_ITEM * k, b + g->b_row[k], mr, nv);
+        step_at(acc, p, k, b + *row++, mr, nv);
     end(acc, g, tail, mr, nv);
 }
 
@@ -210,14 +283,17 @@ LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv)
 {
     const int tail = g->cols % LK_LANES;
     /* the tap whose last steps end_rows does; -1: none */
-    const int64_t last_tap =
-        g->accumulate || g->c_split || g->positive || tail || g->pads || g->kb_last < LK_UNROLL ? -1 : g->taps - 1;
+    const int64_t last_tap = ends_by_rows(g, tail, g->kb_last) ? g->taps - 1 : -1;
     vf acc[MAX_MR * 2]; /* a constant size: gcc keeps variable-length arrays in memory */
+    /* whether there are LK_UNROLL steps for every row that is prefetched */
+    const int long_sum = g->taps * ((g->blocks - 1) * g->kb + g->kb_last) >= LK_UNROLL * mr;
+    if (!long_sum)
+        prefetch_rows(g, mr, nv);
     begin(acc, g, tail, mr, nv);
     const real *b = (const real *)g->b;
     const int64_t ldb = g->ldb;
     const char *fetch = g->to_prefetch, *const fetch_end = fetch + g->to_prefetch_bytes;
-    const int64_t *next = g->next_c_row, *const next_end = next ? next + mr : NULL;
+    const int64_t *next = long_sum ? g->next_c_row : NULL, *const next_end = next ? next + mr : NULL;
     const char *p[MAX_MR];
     int inside = 0; /* p points to rows that are all inside the input: valid for every tap and block */
     for (int64_t t = 0; t < g->taps; t++) {
@@ -246,9 +322,9 @@ LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv)
             const int64_t stop = k + LK_ITEM * (q + 1 < g->blocks ? g->kb : g->kb_last);
             const int last = t == last_tap && q + 1 == g->blocks;
             if (last) /* the remainder of the unrolled loop goes first */
-                for (; (stop - k) % (LK_ITEM * LK_UNROLL); k += LK_ITEM, b += ldb)
+                for (; (stop - k - LK_ITEM * END_STEPS) % (LK_ITEM * LK_UNROLL); k += LK_ITEM, b += ldb)
                     step(acc, p, k, b, mr, nv);
-            const int64_t end = stop - LK_ITEM * (last ? 2 * LK_UNROLL : LK_UNROLL);
+            const int64_t end = stop - LK_ITEM * (last ? LK_UNROLL + END_STEPS : LK_UNROLL);
             for (; k <= end; k += LK_ITEM * LK_UNROLL) {
                 /* keeps gcc from making mr induction variables of mr stack slots */
                 __asm__ volatile("" : "+r"(k));
@@ -261,18 +337,17 @@ LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv)
                         __builtin_prefetch(fetch + 64 * u, 0, 2);
                     fetch += 64 * LK_UNROLL;
                 }
-                if (next < next_end) {
-#pragma GCC unroll 8
-                    for (int j = 0; j < nv; j++)
-                        __builtin_prefetch(g->next_c + *next + g->c_col[j], 1, 3);
-                    next++;
-                }
+                if (next < next_end)
+                    prefetch_row(g, next++, nv);
             }
             if (last) {
-                if (g->clip)
-                    end_rows(acc, g, p, k, b, mr, nv, 1);
-                else
-                    end_rows(acc, g, p, k, b, mr, nv, 0);
+                const real *bu[END_STEPS];
+#pragma GCC unroll 4
+                for (int u = 0; u < END_STEPS; u++) {
+                    bu[u] = b + u * ldb;
+                    LK_PIN_ADDRESS(bu[u]);
+                }
+                last_steps(acc, g, p, k, bu, tail, mr, nv);
                 return;
             }
             for (; k < stop; k += LK_ITEM, b += ldb)
