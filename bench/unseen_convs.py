@@ -140,8 +140,8 @@ def judged(layer: Layer, layout: str, accuracy: str, threads: int, rounds: int, 
     pick, now = found[0].name, clock(threads)
     runs: dict[str, Callable] = {pick: op}
     if exhaustive:
-        prepared = task.prepare()
-        runs |= {c.name: partial(_ignoring, prepared(c.build())) for c in found[1:]}
+        prepared = task.prepare()  # all on the same arrays: those of the pick alone would be evicted by the others
+        runs = {c.name: partial(_ignoring, prepared(c.build())) for c in found}
     calls = {name: 1 + int(BURST / burst(2, [run], x, y, now)) for name, run in runs.items()}
     best, peak = dict.fromkeys(runs, math.inf), 0.0
     for _ in range(rounds):

@@ -3,6 +3,8 @@
     C[i][j] = sum A[i][k] B[k][j]    i: output channels; j: output pixels of one image
 
 The pixels are packed into panels, unless they are one already (1x1). planes.pyx reads them in place.
+A task is some output channels of a chunk of panels, which stays in L2: so a few planes are written at a time, each line
+after line. To write all channels of one panel first would be as many lines, each a plane apart.
 """
 
 from libc.stdint cimport int32_t, int64_t
@@ -10,8 +12,14 @@ from libc.string cimport memcpy, memset
 
 from .executor import NOTHING, Footprint
 
-from .executor cimport ChannelRows, Executor, Geometry, aligned, ceil_div, share
+from .executor cimport (
+    PREFETCH_FROM_BYTES, PREFETCH_TILES, ChannelRows, Executor, Geometry, aligned, ceil_div, share,
+)
 from .registry cimport lk_epilogue, lk_gemm
+
+
+cdef enum:
+    CHUNK_BYTES = 256 << 10  # of panels that stay in L2
 
 
 cdef inline void copy_apart(char *dst, const char *src, int64_t n, int64_t apart, int64_t item) noexcept nogil:
@@ -50,8 +58,9 @@ cdef class FilterRows(Executor):
 
     cdef int64_t x_stride[5]
     cdef int64_t y_stride[2]
-    cdef int64_t ic, oc, depth, pixels, panels, tiles
+    cdef int64_t ic, oc, depth, pixels, panels, tiles, chunks, panel_bytes
     cdef bint in_place, by_channel
+    cdef bint prefetches             # the output is prefetched for writing
 
     def __init__(self, nest, channels, bint in_place, bint by_channel):
         Executor.__init__(self, nest)
@@ -66,8 +75,12 @@ cdef class FilterRows(Executor):
         self.pixels = g.out[0] * g.out[1] * g.out[2]
         self.panels = ceil_div(self.pixels, self.nr)
         self.tiles = ceil_div(self.oc, self.mr)
-        self.total = g.n * g.groups * self.panels * self.tiles
-        self.ws_thread = aligned(self.x_item * self.depth * self.nr)
+        self.panel_bytes = self.x_item * self.depth * self.nr
+        self.chunks = ceil_div(self.panels, max(1, CHUNK_BYTES // max(1, self.panel_bytes)))
+        self.chunks = max(self.chunks, min(self.panels, self.threads))
+        self.total = g.n * g.groups * self.chunks * self.tiles
+        self.prefetches = self.y_item * g.n * g.groups * self.oc * self.pixels > PREFETCH_FROM_BYTES
+        self.ws_thread = aligned(self.panel_bytes * (1 if in_place else ceil_div(self.panels, max(1, self.chunks))))
 
     def footprint(self):
         if self.total == 0:
@@ -86,34 +99,50 @@ cdef class FilterRows(Executor):
     cdef void part(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
                    char *workspace, int64_t task, int64_t end) noexcept nogil:
         cdef int64_t filter_step = self.depth * self.w_item
-        cdef int64_t t, p, image, group, rest, o, at = -1, zero_tap = 0
-        cdef const char *src
+        cdef int64_t t, p, chunk, first, last, image, group, rest, o, at = -1, zero_tap = 0
+        cdef const char *src = NULL
+        cdef char *dst
         cdef ChannelRows rows
         cdef lk_gemm *tile = &rows.tile
         self.channel_rows(&rows, epilogue, y, filter_step, self.y_stride[1])
         tile.tap, tile.taps, tile.kb, tile.kb_last = &zero_tap, 1, self.depth, self.depth
+        if self.prefetches:
+            tile.next_c_row = rows.c_row
         while task < end:
             t, rest = task % self.tiles, task // self.tiles
-            p, rest = rest % self.panels, rest // self.panels
+            chunk, rest = rest % self.chunks, rest // self.chunks
             group, image = rest % self.g.groups, rest // self.g.groups
-            tile.cols = <int>min(self.nr, self.pixels - p * self.nr)
+            first, last = share(self.panels, self.chunks, chunk), share(self.panels, self.chunks, chunk + 1)
             if at != task // self.tiles:
                 at = task // self.tiles
                 src = x + image * self.x_stride[0] + group * self.ic * self.x_stride[1]
-                if self.in_place and tile.cols == self.nr:
-                    tile.b, tile.ldb = src + p * self.nr * self.x_item, self.x_stride[1] // self.x_item
-                else:
-                    self.gather_panel(src, p * self.nr, tile.cols, workspace)
-                    tile.b, tile.ldb = workspace, self.nr
+                dst = workspace
+                for p in range(first, last):
+                    if not self.reads_in_place(p):
+                        self.gather_panel(src, p * self.nr, min(self.nr, self.pixels - p * self.nr), dst)
+                        dst += self.panel_bytes
             o = share(self.oc, self.tiles, t)
             tile.rows = <int>(share(self.oc, self.tiles, t + 1) - o)
             o += group * self.oc
             tile.a = w + o * filter_step
             if bias != NULL:
                 tile.bias_row = bias + o * self.sum_item
-            tile.c = y + image * self.y_stride[0] + o * self.y_stride[1] + p * self.nr * self.y_item
-            self.channel_tile(&rows, y, o)
+            dst = workspace
+            for p in range(first, last):
+                tile.cols = <int>min(self.nr, self.pixels - p * self.nr)
+                tile.b, tile.ldb = dst, self.nr
+                if self.reads_in_place(p):
+                    tile.b, tile.ldb = src + p * self.nr * self.x_item, self.x_stride[1] // self.x_item
+                else:
+                    dst += self.panel_bytes
+                tile.c = y + image * self.y_stride[0] + o * self.y_stride[1] + p * self.nr * self.y_item
+                tile.next_c = tile.c + PREFETCH_TILES * self.nr * self.y_item
+                self.channel_tile(&rows, y, o)
             task += 1
+
+    cdef inline bint reads_in_place(self, int64_t panel) noexcept nogil:
+        """Whether a panel's pixels are read where they are: whole vectors of them lie inside the plane."""
+        return self.in_place and (panel + 1) * self.nr <= self.pixels
 
     cdef void gather_panel(self, const char *x, int64_t first, int64_t cols, char *panel) noexcept nogil:
         """Pack what output pixels [first, first + cols) read: nr elements per tap and channel, in order of summation.

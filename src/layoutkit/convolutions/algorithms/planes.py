@@ -20,13 +20,10 @@ from ..order import by_channel
 from ..padded import PaddedInput, padded_input
 from ..problem import ConvProblem
 from ..route import Arrays
-from .base import flops_per_second
-from .sums import TILE_STEPS, FilterSums, filter_by_taps
+from .sums import FilterSums, filter_by_taps, seconds_of, tile_cycles
 
 LINE_BYTES = 64  # a cache line and the widest vector: rows of a folded copy are aligned to it
 FEW_CHANNELS = 32  # of a group: up to so many, taps and channels are folded into one loop
-TAP_STEPS = 0.5  # overhead of a tap, in steps of its sum
-PEAK_SHARE = 0.95  # of the FMA peak
 
 
 class Planes(FilterSums):
@@ -60,10 +57,12 @@ class Planes(FilterSums):
         return found._replace(strides=tuple(by_dim[f.dim] for f in p.src.factors), rows=rows, row=row)
 
     def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
-        lanes, rows = kernel.lanes, p.n * prod(p.out[:-1]) * p.oc
-        vectors, depth = -(-p.out[-1] // lanes), max(1, p.ic // p.groups)
-        steps = depth * p.taps + TILE_STEPS + TAP_STEPS * p.taps
-        return 2 * lanes * vectors * rows * steps / (PEAK_SHARE * flops_per_second(kernel) * threads)
+        steps, rows = p.ic // p.groups * p.taps, p.oc // p.groups
+        vectors, tiles = -(-p.out[-1] // kernel.lanes), -(-rows // kernel.mr)
+        panels = -(-vectors * kernel.lanes // kernel.nr)
+        lines = 2 - 1 / p.kernel[-1]  # shifted by a tap, a vector lies on two cache lines
+        each = tile_cycles(rows / tiles, vectors / panels, steps, steps if _folds(p) else p.ic // p.groups, lines)
+        return seconds_of(p.n * p.groups * prod(p.out[:-1]) * panels * tiles * each, kernel) / threads
 
     def pack(self, p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
         return filter_by_taps(p, w), bias

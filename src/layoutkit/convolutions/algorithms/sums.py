@@ -30,7 +30,9 @@ from .base import Algorithm, flops_per_second
 MIN_ROW_BLOCK_BYTES, MAX_ROW_BLOCK_BYTES = 96 << 10, 384 << 10
 PANEL_BYTES = 300 << 10  # of a filter panel, past which the sum is split by taps
 TILE_STEPS = 12  # overhead of a tile, its prologue and stores, in steps of its sum
-TAP_STEPS = 1.5  # overhead of a tap, in the same
+# Of a register tile, in cycles of two multiplications of vectors and two loads: its prologue and stores, and those of
+# each row; the least of a step, which waits for the one before it. Runs of fewer steps than that cost extra.
+TILE_CYCLES, ROW_CYCLES, STEP_CYCLES, SHORT_RUN = 24, 2, 4, 6
 
 
 def columns_of(p: ConvProblem) -> int:
@@ -39,13 +41,31 @@ def columns_of(p: ConvProblem) -> int:
     return -(-(p.oc // p.groups) // block) * block
 
 
+def tile_cycles(rows: float, vectors: float, steps: int, run: int, lines: float = 1.0) -> float:
+    """Cycles of a register tile of so many rows and vectors of columns: a sum of `steps`, in runs of `run`.
+
+    A step multiplies, and loads an element of each row and each vector of columns, which lies on `lines` cache lines.
+    """
+    step = max(rows * vectors / 2, (rows + vectors * lines) / 2, STEP_CYCLES)
+    turn = 2 * rows * max(0.0, 1 - run / SHORT_RUN)
+    return TILE_CYCLES + ROW_CYCLES * rows + steps * (step + turn / max(1, run))
+
+
+def tiles_cycles(kernel: Kernel, rows: int, columns: int, steps: int, run: int, lines: float = 1.0) -> float:
+    """Cycles of rows x columns in tiles: rows in even shares, columns in whole panels and a rest."""
+    tiles = -(-rows // kernel.mr)
+    whole, rest = divmod(columns, kernel.nr)
+    counts = ((whole, kernel.nr // kernel.lanes), (1, -(-rest // kernel.lanes)))
+    return sum(n * tiles * tile_cycles(rows / tiles, v, steps, run, lines) for n, v in counts if n and v and tiles)
+
+
+def seconds_of(cycles: float, kernel: Kernel) -> float:
+    """Seconds of so many cycles on one thread."""
+    return cycles * 4 * kernel.lanes / flops_per_second(kernel)
+
+
 class _Sums(Algorithm):
     """What both kinds share: parts of the estimate."""
-
-    def work(self, p: ConvProblem, kernel: Kernel, rows: int, columns: int, waste: float) -> tuple[float, float]:
-        """Seconds of the multiplications on one thread, with the lanes and rows that go empty; steps of a sum."""
-        waste *= 1 + 0.02 * (kernel.mr * -(-rows // kernel.mr) / max(1, rows) - 1)
-        return p.flops * waste / flops_per_second(kernel), p.ic // p.groups * p.taps
 
     def gathering(self, p: ConvProblem) -> float:
         """Seconds of copying taps into a matrix, on one thread."""
@@ -76,18 +96,15 @@ class PixelSums(_Sums):
         return order.by_taps(p)
 
     def run_of(self, p: ConvProblem) -> int:
-        """Elements that a tap of the sum runs along."""
-        return p.ic // p.groups * (p.taps if self.gather else 1)
+        """Consecutive elements that a sum goes through at a time."""
+        if self.gather:
+            return p.ic // p.groups * p.taps
+        return min(p.ic // p.groups, p.src.block(1)) if p.src.block(1) > 1 else p.ic // p.groups
 
     def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
-        columns, lanes = p.oc // p.groups, kernel.lanes
-        waste = -(-columns // lanes) * lanes / columns if columns else 1.0
-        seconds, steps = self.work(p, kernel, p.n * prod(p.out), columns, waste)
-        vectors = max(1, -(-min(kernel.nr, columns) // lanes))
-        loads = 1 / kernel.mr + 1 / vectors  # per FMA: above one for every two, loads limit the rate
-        overhead = 1 + TILE_STEPS / max(1, steps) + TAP_STEPS / max(1, self.run_of(p))
-        overhead *= 1 + 1.2 * max(0.0, loads - 0.58) + 1 / (kernel.mr * vectors)
-        return (seconds * overhead + self.gathering(p)) / threads
+        steps = p.ic // p.groups * p.taps
+        cycles = p.groups * tiles_cycles(kernel, p.n * prod(p.out), p.oc // p.groups, steps, self.run_of(p))
+        return (seconds_of(cycles, kernel) + self.gathering(p)) / threads
 
     def pack(self, p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
         """Filter (O, I/G, *k) -> [G][panels][taps][channels][nr]; bias -> [G][panels][nr] or None."""
@@ -113,6 +130,8 @@ class PixelSums(_Sums):
         y_channels = columns_of(p), p.dst.block(1) if p.dst.block(1) > 1 else 0, ys[1][0].stride
         panel_bytes = p.types.filter.itemsize * kernel.nr * ic * p.taps
         row_block_bytes = min(max(panel_bytes, MIN_ROW_BLOCK_BYTES), MAX_ROW_BLOCK_BYTES)
+        if p.groups > 1:  # all of which read and write parts of the same lines
+            row_block_bytes = MAX_ROW_BLOCK_BYTES
         strides = [(s[0][0].stride, *spatial_strides(s)) for s in (xs, ys)]
         nest = LoopNest(kernel.name, geometry(p), threads, *strides)
         return PixelRows(nest, x_channels, y_channels, self.gather, row_block_bytes, PANEL_BYTES)
@@ -151,10 +170,9 @@ class FilterSums(_Sums):
         return dense and all(s % width == 0 for s in strides)
 
     def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
-        columns = prod(p.out)
-        waste = -(-columns // kernel.nr) * kernel.nr / max(1, columns)
-        seconds, steps = self.work(p, kernel, p.oc // p.groups, columns, waste)
-        return (seconds * (1 + TILE_STEPS / max(1, steps)) + self.gathering(p)) / threads
+        steps, lines = p.ic // p.groups * p.taps, 1 if self.gather else 2
+        cycles = p.n * p.groups * tiles_cycles(kernel, p.oc // p.groups, prod(p.out), steps, steps, lines)
+        return (seconds_of(cycles, kernel) + self.gathering(p)) / threads
 
     def pack(self, p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
         """Filter (O, I/G, *k) -> [O][taps][I/G], or as it is where sums go by channel; the bias as it is."""
