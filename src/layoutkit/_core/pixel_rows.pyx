@@ -66,6 +66,7 @@ cdef class PixelRows(Executor):
     cdef int64_t tap_block          # taps whose filter panel stays in L2; sums go through taps block by block
     cdef int64_t rows, tiles, row_blocks, panels
     cdef int64_t block_rows, block_tiles       # the largest size of a block of rows
+    cdef int64_t inside[2]          # along the width, the outputs [first, last) that read no padding
     cdef int64_t *tap
     cdef int64_t *order             # the pixels of a plane, those with the same taps together; NULL: as they come
     cdef void *zero
@@ -110,6 +111,9 @@ cdef class PixelRows(Executor):
             for a in (0, g.out[i] - 1):
                 taps_inside(g, i, a, &lo, &hi)
                 self.padded |= lo > 0 or hi < g.kernel[i]
+        self.inside[0] = ceil_div(max(0, g.before[2]), g.stride[2])
+        a = g.size[2] + g.before[2] - (g.kernel[2] - 1) * g.dilation[2]  # positions of the first tap
+        self.inside[1] = max(self.inside[0], min(g.out[2], ceil_div(max(0, a), g.stride[2])))
         self.ws_thread = (2 * aligned(sizeof(int64_t) * self.block_rows)
                           + aligned(sizeof(uint32_t) * self.block_tiles * self.taps))
         if gather:
@@ -283,10 +287,11 @@ cdef class PixelRows(Executor):
         cdef uint32_t bit, whole
         cdef int64_t x_at = 0, y_at = 0, x_step = g.stride[2] * self.x_stride[3]
         cdef int64_t high, wide, pixel
-        cdef bint inside, turned = True
+        cdef bint inside, row_inside = not self.padded, turned = True
         cdef int axis
         rest = row
         for axis in range(2, -1, -1):
+            lo[axis] = hi[axis] = 0
             p[axis + 1] = rest % g.out[axis]
             rest //= g.out[axis]
         p[0] = rest
@@ -302,8 +307,15 @@ cdef class PixelRows(Executor):
                     for axis in range(3):
                         x_at += (p[axis + 1] * g.stride[axis] - g.before[axis]) * self.x_stride[axis + 1]
                         y_at += p[axis + 1] * self.y_stride[axis + 1]
-                if not self.padded:  # the rest of this row of pixels at once
-                    rest = min(end - row, g.out[2] - p[3])
+                    if self.padded and self.order == NULL:
+                        taps_inside(g, 0, p[1], &lo[0], &hi[0])
+                        taps_inside(g, 1, p[2], &lo[1], &hi[1])
+                        row_inside = hi[0] - lo[0] == g.kernel[0] and hi[1] - lo[1] == g.kernel[1]
+                if row_inside and (not self.padded or self.inside[0] <= p[3] < self.inside[1]):  # a run of pixels
+                    rest = min(end - row, (self.inside[1] if self.padded else g.out[2]) - p[3])
+                    if self.padded:
+                        whole |= ((<uint32_t>1 << rest) - 1) * bit
+                        bit <<= rest
                     for a in range(rest):
                         x_row[i + a], y_row[i + a] = x_at + a * x_step, y_at + a * self.y_stride[3]
                     x_at += rest * x_step
@@ -320,7 +332,7 @@ cdef class PixelRows(Executor):
                         x_row[i] += ((high - p[2]) * g.stride[1] * self.x_stride[2]
                                      + (wide - p[3]) * g.stride[2] * self.x_stride[3])
                         y_row[i] += (high - p[2]) * self.y_stride[2] + (wide - p[3]) * self.y_stride[3]
-                    if turned or self.order != NULL:
+                    if self.order != NULL:
                         taps_inside(g, 0, p[1], &lo[0], &hi[0])
                         taps_inside(g, 1, high, &lo[1], &hi[1])
                     taps_inside(g, 2, wide, &lo[2], &hi[2])

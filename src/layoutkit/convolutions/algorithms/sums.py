@@ -23,7 +23,7 @@ from ..geometry import (
     strides_of,
 )
 from ..problem import ConvProblem
-from ..route import MOVE_BYTES_PER_SECOND, Arrays
+from ..route import Arrays
 from .base import Algorithm, flops_per_second
 
 # The input that a block of rows spans: no less than the first, no more than what stays in L2 beside a filter panel.
@@ -33,6 +33,9 @@ TILE_STEPS = 12  # overhead of a tile, its prologue and stores, in steps of its 
 # Of a register tile, in cycles of two multiplications of vectors and two loads: its prologue and stores, and those of
 # each row; the least of a step, which waits for the one before it. Runs of fewer steps than that cost extra.
 TILE_CYCLES, ROW_CYCLES, STEP_CYCLES, SHORT_RUN = 24, 2, 4, 6
+# Of a gather: read and written in L2; overhead of a run; pixels of a row of NCHW in a run, and those apart that take as
+# long as one.
+CACHED_BYTES_PER_SECOND, RUN_SECONDS, RUN_PIXELS, PIXELS_APART = 50e9, 4e-9, 32, 8
 
 
 def columns_of(p: ConvProblem) -> int:
@@ -65,14 +68,19 @@ def seconds_of(cycles: float, kernel: Kernel) -> float:
 
 
 class _Sums(Algorithm):
-    """What both kinds share: parts of the estimate."""
+    """What both kinds share: a part of the estimate."""
 
     def gathering(self, p: ConvProblem) -> float:
         """Seconds of copying taps into a matrix, on one thread."""
         if not self.gather:
             return 0.0
-        moved = 2 * p.types.src.itemsize * p.ic * p.taps * p.n * prod(p.out)
-        return moved / MOVE_BYTES_PER_SECOND
+        pixels, elements = p.n * prod(p.out), p.ic * p.taps
+        seconds = 2 * elements * p.types.src.itemsize / CACHED_BYTES_PER_SECOND + self.gathered_runs(p) * RUN_SECONDS
+        return pixels * seconds
+
+    def gathered_runs(self, p: ConvProblem) -> float:
+        """Runs that are copied for a pixel."""
+        raise NotImplementedError
 
 
 class PixelSums(_Sums):
@@ -95,11 +103,17 @@ class PixelSums(_Sums):
     def accuracy(self, p: ConvProblem, threads: int) -> str:
         return order.by_taps(p)
 
+    def gathered_runs(self, p: ConvProblem) -> float:
+        return p.taps * p.ic / self.run_in_memory(p)
+
     def run_of(self, p: ConvProblem) -> int:
         """Consecutive elements that a sum goes through at a time."""
-        if self.gather:
-            return p.ic // p.groups * p.taps
-        return min(p.ic // p.groups, p.src.block(1)) if p.src.block(1) > 1 else p.ic // p.groups
+        return p.ic // p.groups * p.taps if self.gather else self.run_in_memory(p)
+
+    def run_in_memory(self, p: ConvProblem) -> int:
+        """Consecutive input channels of a group."""
+        ic, block = max(1, p.ic // p.groups), p.src.block(1)
+        return min(ic, block) if block > 1 else ic
 
     def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
         steps = p.ic // p.groups * p.taps
@@ -163,6 +177,9 @@ class FilterSums(_Sums):
             if not pixels_innermost(layout):
                 return f"{side} layout {layout} does not have its pixels innermost, in order"
         return None
+
+    def gathered_runs(self, p: ConvProblem) -> float:
+        return p.ic * p.taps / (min(max(1, p.out[-1]), RUN_PIXELS) if p.stride[-1] == 1 else PIXELS_APART)
 
     def takes_strides(self, layout: Layout, shape: Sequence[int], strides: Sequence[int], width: int) -> bool:
         """Pixels lie dense; every other stride is whole elements."""
