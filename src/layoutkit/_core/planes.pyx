@@ -22,7 +22,7 @@ cdef enum:
 
 
 cdef class Planes(Executor):
-    """Stride 1 along the width, no padding: the padded input holds its zeros.
+    """The padded input holds the zeros of the padding; outputs of a row read pixels that are side by side.
 
     Parameters
     ----------
@@ -30,6 +30,8 @@ cdef class Planes(Executor):
         Strides (n, c, d, h); rows are contiguous. A gemm row. Up to a vector past the end of the input may be read.
     ic : int
         Input channels of a group.
+    columns : tuple of int
+        Where the first output of a row reads, for each tap along the width: elements.
     folds : bool
         Folded: taps and channels are one loop, over a list of the rows that they read. For few channels.
     by_channel : bool
@@ -47,7 +49,7 @@ cdef class Planes(Executor):
     cdef int64_t *tap                # offset of each tap in the filter, bytes
     cdef int64_t *at                 # offset of what each tap reads, elements; if folded, of each channel of each tap
 
-    def __init__(self, nest, int64_t ic, bint folds, bint by_channel):
+    def __init__(self, nest, int64_t ic, columns, bint folds, bint by_channel):
         Executor.__init__(self, nest)
         x_strides, y_strides = nest.x_strides, nest.y_strides
         cdef const Geometry *g = &self.g
@@ -61,7 +63,7 @@ cdef class Planes(Executor):
         self.vectors = ceil_div(g.out[2], self.lanes)
         self.panels = ceil_div(self.vectors, self.nr // self.lanes)
         self.total = g.n * g.groups * g.out[0]
-        k = max(1, ic * g.kernel[0] * g.stride[1] * self.x_stride[1])  # bytes that a row of a task reads
+        k = max(1, (1 if folds else ic) * g.kernel[0] * g.stride[1] * self.x_stride[3])  # bytes that a row of a task reads
         self.chunks = ceil_div(g.out[1], max(1, TASK_BYTES // k))
         if self.total < 4 * self.threads:
             self.chunks = max(self.chunks, min(g.out[1], 4 * self.threads))
@@ -78,7 +80,7 @@ cdef class Planes(Executor):
                     from_ = (a * g.dilation[0] * self.x_stride[2] + b * g.dilation[1] * self.x_stride[3]) // self.x_item
                     for i in range(each):
                         k = i * self.taps + t if by_channel else t * each + i
-                        self.at[k] = from_ + c * g.dilation[2] + i * self.x_stride[1] // self.x_item
+                        self.at[k] = from_ + <int64_t>columns[c] + i * self.x_stride[1] // self.x_item
                     t += 1
 
     def __dealloc__(self):

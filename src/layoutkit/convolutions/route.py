@@ -76,7 +76,7 @@ class Route:
         pads = None
         padded = algorithm.padded(native, x_strides if native.src == p.src else None)
         if padded:
-            before = best_program(p.src, native.src, p.src_shape, x_width, x_strides, padded.strides)
+            before = best_program(p.src, padded.problem.src, p.src_shape, x_width, x_strides, padded.strides)
             x_strides, x_bytes, pads, native = padded.strides, padded.bytes, padded[2:6], padded.problem
         elif native.src != p.src or not algorithm.takes_strides(p.src, p.src_shape, x_strides, x_width):
             inner = contiguous_strides(native.src, p.src_shape, x_width)

@@ -2,12 +2,14 @@
 
 Along the width one tap's pixels are the next one's, shifted: with stride 1 the rows of an image padded with zeros are
 the panel of the register tile for every tap, and output channels, however few or odd, are its rows. Only the last
-vector of a row may have unused lanes. With few channels the sum of a tap would be short: then the copy keeps the rows
-of all channels side by side, and a tile sums over all taps and channels in one loop along a list of rows.
+vector of a row may have unused lanes. With a stride of s the copy holds every s-th pixel of a row side by side, phase
+after phase, and a tap reads one of them. With few channels the sum of a tap would be short: then the copy keeps the
+rows of all channels side by side, and a tile sums over all taps and channels in one loop along a list of rows.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -15,6 +17,7 @@ import numpy as np
 from ..._core import planes as core
 from ..._core.executor import LoopNest
 from ..._core.registry import Kernel
+from ...formats.layout import Layout
 from ..geometry import geometry, pixels_innermost, spatial_strides, strides_of
 from ..order import by_channel
 from ..padded import PaddedInput, padded_input
@@ -35,8 +38,6 @@ class Planes(FilterSums):
         for layout, side in ((p.src, "input"), (p.dst, "output")):
             if not pixels_innermost(layout):
                 return f"{side} layout {layout} does not have its pixels innermost, in order"
-        if p.stride[-1] != 1:
-            return f"stride {p.stride}: the pixels of a row that a tap reads are not consecutive"
         if prod(p.kernel) == 1:
             return "a kernel of one tap reads every pixel once, unpadded"
         if any(n < 0 for pair in p.padding for n in pair):
@@ -44,17 +45,34 @@ class Planes(FilterSums):
         return None
 
     def padded(self, p: ConvProblem, x_strides: tuple[int, ...] | None) -> PaddedInput:
-        """Always one, as whole vectors of rows are read; [n][depth][height][C][width] if it is folded."""
-        width, folds = p.types.src.itemsize, _folds(p)
-        found = padded_input(p, p.n if folds else p.n * p.ic, width)._replace(behind=LINE_BYTES)
-        if not folds:
-            return found
-        row = (*found.row[:2], found.row[2] + -sum(found.row) % LINE_BYTES)
-        above, inside, below = (p.ic * n for n in found.rows)
-        rows = above, inside, below
-        high, deep = p.ic * sum(row), sum(rows) * sum(row)
-        by_dim = (sum(found.planes) * deep, sum(row), *(deep, high, width)[3 - len(p.size) :])
-        return found._replace(strides=tuple(by_dim[f.dim] for f in p.src.factors), rows=rows, row=row)
+        """Always one, as whole vectors of rows are read: [n][C][depth][height][phase][width], or
+        [n][depth][height][C][phase][width] if it is folded. A phase begins with whole steps of the stride: of the
+        zeros before a row, those that are too many are left out by padding less than 0."""
+        width, folds, phases = p.types.src.itemsize, _folds(p), _phases(p)
+        found = padded_input(p, p.n if folds else p.n * p.ic, width)
+        before, inside = (-(-n // phases) for n in (p.padding[-1][0], p.size[-1]))
+        left_out = before * phases - p.padding[-1][0]
+        reach = left_out + (p.out[-1] - 1) * phases + (p.kernel[-1] - 1) * p.dilation[-1] + 1
+        behind = max(0, -(-reach // phases) - before - inside)
+        columns = before + inside + behind
+        problem = replace(
+            found.problem,
+            size=(*found.problem.size[:-1], columns * phases),
+            padding=(*found.problem.padding[:-1], (-left_out, reach - columns * phases)),
+            src=_in_phases(p.src, phases),
+        )
+        fill = -(width * columns) % LINE_BYTES if folds else 0
+        row = width * before, width * inside, width * behind + fill
+        each = p.ic * phases if folds else phases  # rows of the copy for one of the input
+        above, within, below = (each * n for n in found.rows)
+        rows = above, within, below
+        phase, high = sum(row), each * sum(row)
+        deep = sum(rows) * phase
+        plane = sum(found.planes) * deep
+        image, channel = (plane, phases * phase) if folds else (p.ic * plane, plane)
+        by_dim = image, channel, *(deep, high, width)[3 - len(p.size) :]
+        strides = tuple(by_dim[f.dim] for f in p.src.factors) + (phase,) * (phases > 1)
+        return found._replace(problem=problem, strides=strides, rows=rows, row=row, behind=LINE_BYTES)
 
     def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
         steps, rows = p.ic // p.groups * p.taps, p.oc // p.groups
@@ -71,7 +89,23 @@ class Planes(FilterSums):
         xs, ys = strides_of(p.src, p.src_shape, arrays.x_strides), strides_of(p.dst, p.dst_shape, arrays.y_strides)
         strides = [(s[0][0].stride, s[1][0].stride, *spatial_strides(s)[:2]) for s in (xs, ys)]
         nest = LoopNest(kernel.name, geometry(p), threads, *strides)
-        return core.Planes(nest, p.ic // p.groups, _folds(p), by_channel(p))
+        step, apart = _phases(p), arrays.x_strides[-1] // p.types.src.itemsize
+        at = (k * p.dilation[-1] - p.padding[-1][0] for k in range(p.kernel[-1]))
+        columns = tuple(i // step + i % step * apart for i in at)
+        return core.Planes(nest, p.ic // p.groups, columns, _folds(p), by_channel(p))
+
+
+def _phases(p: ConvProblem) -> int:
+    """Phases of a row; the stride of a single output does not matter."""
+    return p.stride[-1] if p.out[-1] > 1 else 1
+
+
+def _in_phases(layout: Layout, phases: int) -> Layout:
+    """A layout of pixels, every `phases`-th column side by side."""
+    if phases == 1:
+        return layout
+    *outer, last = ("abcde"[f.dim] for f in layout.factors)
+    return Layout(f"{''.join(outer)}{last.upper()}{phases}{last}")
 
 
 def _folds(p: ConvProblem) -> bool:
