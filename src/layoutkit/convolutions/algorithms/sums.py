@@ -30,9 +30,9 @@ from .base import Algorithm, flops_per_second
 MIN_ROW_BLOCK_BYTES, MAX_ROW_BLOCK_BYTES = 96 << 10, 384 << 10
 PANEL_BYTES = 300 << 10  # of a filter panel, past which the sum is split by taps
 TILE_STEPS = 12  # overhead of a tile, its prologue and stores, in steps of its sum
-# Of a register tile, in cycles of two multiplications of vectors: its prologue and stores, and those of
-# each row; a load; the least of a step, which waits for the one before it. Runs of fewer steps than that cost extra.
-TILE_CYCLES, ROW_CYCLES, LOAD_CYCLES, STEP_CYCLES, SHORT_RUN = 24, 2, 0.55, 4, 6
+# Of a register tile, in cycles of two multiplications of vectors: its call, prologue and stores, and those of each row;
+# a load; loading the pointer of a row again; the least of a step, which waits for the one before it.
+TILE_CYCLES, ROW_CYCLES, LOAD_CYCLES, POINTER_CYCLES, STEP_CYCLES = 40, 2, 0.55, 2, 4
 # Of a gather: read and written in L2; overhead of a run; pixels of a row of NCHW in a run, and those apart that take as
 # long as one.
 CACHED_BYTES_PER_SECOND, RUN_SECONDS, RUN_PIXELS, PIXELS_APART = 50e9, 4e-9, 32, 8
@@ -48,10 +48,10 @@ def tile_cycles(rows: float, vectors: float, steps: int, run: int, lines: float 
     """Cycles of a register tile of so many rows and vectors of columns: a sum of `steps`, in runs of `run`.
 
     A step multiplies, and loads an element of each row and each vector of columns, which lies on `lines` cache lines.
+    A run loads the rows' pointers, beside multiplications that leave time for it.
     """
-    step = max(rows * vectors / 2, (rows + vectors * lines) * LOAD_CYCLES, STEP_CYCLES)
-    turn = 2 * rows * max(0.0, 1 - run / SHORT_RUN)
-    return TILE_CYCLES + ROW_CYCLES * rows + steps * (step + turn / max(1, run))
+    loads = (rows + vectors * lines) * LOAD_CYCLES + rows * POINTER_CYCLES / max(1, run)
+    return TILE_CYCLES + ROW_CYCLES * rows + steps * max(rows * vectors / 2, loads, STEP_CYCLES)
 
 
 def tiles_cycles(kernel: Kernel, rows: int, columns: int, steps: int, run: int, lines: float = 1.0) -> float:

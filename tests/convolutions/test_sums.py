@@ -1,0 +1,55 @@
+"""Estimates of sums by register tiles: no less than the arithmetic, and never less for more work."""
+
+from dataclasses import replace
+
+import pytest
+from conv_problems import conv_problems
+from hypothesis import given
+from hypothesis import strategies as st
+
+from layoutkit._core import registry
+from layoutkit.convolutions.algorithms import ALGORITHMS
+from layoutkit.convolutions.algorithms.base import flops_per_second
+from layoutkit.convolutions.algorithms.sums import FilterSums, PixelSums, tile_cycles
+
+SUMS = [a for a in ALGORITHMS if isinstance(a, (FilterSums, PixelSums))]
+KERNELS = registry.kernels("gemm", "f32", all_isas=True)
+
+
+def every_estimate(p, threads):
+    """Each way's estimate of `p`, where it supports it."""
+    return {(a, k): a.estimate(p, k, threads) for a in SUMS if a.supports(p) is None for k in KERNELS}
+
+
+@given(conv_problems(), st.integers(1, 4))
+def test_no_sum_is_faster_than_its_multiplications(p, threads):
+    for (_, kernel), seconds in every_estimate(p, threads).items():
+        assert seconds * threads * flops_per_second(kernel) >= 0.999 * p.flops
+
+
+@given(conv_problems(), st.integers(1, 4), st.sampled_from(["oc", "ic", "n", "size"]))
+def test_more_work_takes_longer(p, threads, what):
+    if what == "size":
+        more = replace(p, size=tuple(2 * n + 4 for n in p.size))
+    elif what == "n":
+        more = replace(p, n=p.n + 1)
+    else:
+        more = replace(p, **{what: 2 * getattr(p, what)})
+    longer = every_estimate(more, threads)
+    for way, seconds in every_estimate(p, threads).items():
+        assert way not in longer or longer[way] >= 0.999 * seconds
+
+
+@pytest.mark.parametrize(("tile", "other"), [
+    ((12, 2, 64, 64), (11, 2, 64, 64)), ((6, 4, 64, 64), (6, 3, 64, 64)), ((6, 4, 64, 64), (6, 4, 63, 63)),
+    ((12, 1, 64, 8), (12, 1, 64, 64)), ((12, 1, 64, 64, 2), (12, 1, 64, 64, 1)),
+])  # fmt: skip
+def test_a_tile_with_less_in_it_takes_less(tile, other):
+    assert tile_cycles(*tile) > tile_cycles(*other)
+
+
+@pytest.mark.parametrize(("wide", "narrow"), [((12, 2), (12, 1)), ((6, 4), (6, 1)), ((12, 2), (3, 2))])
+def test_small_tiles_waste_time(wide, narrow):
+    """Each of their multiplications costs more: of loads, and of waiting."""
+    each = [tile_cycles(*tile, 64, 64) / (tile[0] * tile[1]) for tile in (narrow, wide)]
+    assert each[0] > 1.05 * each[1]
