@@ -77,7 +77,8 @@ cdef class FilterRows(Executor):
         self.tiles = ceil_div(self.oc, self.mr)
         self.panel_bytes = self.x_item * self.depth * self.nr
         self.chunks = ceil_div(self.panels, max(1, CHUNK_BYTES // max(1, self.panel_bytes)))
-        self.chunks = max(self.chunks, min(self.panels, self.threads))
+        if self.threads > 1:  # many, as one may have a panel more than another
+            self.chunks = max(self.chunks, min(self.panels, 8 * self.threads))
         self.total = g.n * g.groups * self.chunks * self.tiles
         self.prefetches = self.y_item * g.n * g.groups * self.oc * self.pixels > PREFETCH_FROM_BYTES
         self.ws_thread = aligned(self.panel_bytes * (1 if in_place else ceil_div(self.panels, max(1, self.chunks))))
