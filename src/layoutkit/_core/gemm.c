@@ -16,11 +16,13 @@
 #define LK_UNROLL 4
 #define MAX_MR 12
 #define MAX_NV 4
-#define END_STEPS 3 /* that end_rows does, and how much of B it holds in registers: rows, vectors of columns */
+/* Steps that end_rows does, and what of their B it holds in registers: rows, vectors of columns. */
 #if LK_VB == 64
+#define END_STEPS 3
 #define END_HELD 3
 #define END_COLS 2
 #else
+#define END_STEPS 4
 #define END_HELD 1
 #define END_COLS 3
 #endif
@@ -86,7 +88,8 @@ LK_INLINE void end_rows(vf *acc, const lk_gemm *g, const char *const *p, int64_t
 #pragma GCC unroll 16
         for (int j = 0; j < END_HELD * cols; j++) {
             bv[j] = *(const vf *)(bu[j / cols] + (first + j % cols) * LK_LANES);
-            LK_PIN(bv[j]);
+            if (LK_VB == 64)
+                LK_PIN(bv[j]);
         }
 #pragma GCC unroll 32
         for (int i = 0; i < mr; i++) {
@@ -245,13 +248,14 @@ LK_INLINE void micro_kernel_by_rows(const lk_gemm *g, const int mr, const int nv
 {
     const int tail = g->cols % LK_LANES;
     const int64_t stop = g->kb_last;
-    const int last = ends_by_rows(g, tail, stop);
+    const int last = LK_VB == 64 && ends_by_rows(g, tail, stop); /* not where end_rows reads B, unaligned, once a row */
     const int64_t *row = g->b_row;
     const real *const b = (const real *)g->b, *bu[END_STEPS];
     vf acc[MAX_MR * 2];
     const char *p[MAX_MR];
     int64_t k = 0;
-    prefetch_rows(g, mr, nv);
+    if (LK_VB == 64) /* as in micro_kernel */
+        prefetch_rows(g, mr, nv);
     begin(acc, g, tail, mr, nv);
 #pragma GCC unroll 32
     for (int i = 0; i < mr; i++)
@@ -285,8 +289,9 @@ LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv)
     /* the tap whose last steps end_rows does; -1: none */
     const int64_t last_tap = ends_by_rows(g, tail, g->kb_last) ? g->taps - 1 : -1;
     vf acc[MAX_MR * 2]; /* a constant size: gcc keeps variable-length arrays in memory */
-    /* whether there are LK_UNROLL steps for every row that is prefetched */
-    const int long_sum = g->taps * ((g->blocks - 1) * g->kb + g->kb_last) >= LK_UNROLL * mr;
+    /* whether there are LK_UNROLL steps for every row that is prefetched; those of shorter vectors take so long that the
+     * hardware keeps up */
+    const int long_sum = LK_VB < 64 || g->taps * ((g->blocks - 1) * g->kb + g->kb_last) >= LK_UNROLL * mr;
     if (!long_sum)
         prefetch_rows(g, mr, nv);
     begin(acc, g, tail, mr, nv);
