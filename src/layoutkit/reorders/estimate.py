@@ -14,11 +14,14 @@ from math import prod
 
 from .fused import MIN_RUN_BYTES, fused_loops, joined_loops
 from .loops import LINE_BYTES, Loop
+from .slabs import Slab
 from .variants import Variant
 
 # Seconds on one core: of a line that is read or written whole, of a partial line, of a piece.
 LINE_SECONDS, PARTIAL_SECONDS, PIECE_SECONDS = 1.2e-9, 20e-9, 4e-9
 ELEMENT_SECONDS = 2e-9  # of one that is gathered by itself
+LEAF_SECONDS = 2e-9  # of a piece that a slab is made of
+SLAB_PASSES = 2.0  # a slab is read, and then written
 PANEL_READ_BYTES = 1024  # pieces that panels are read in, about
 PANEL_PASSES = 1.9  # a panel is copied once more, within the caches
 STORE_PASSES = 2.8  # a line that is not streamed is read before it is written
@@ -56,3 +59,14 @@ def streamed_seconds(loops: Sequence[Loop], width: int, variant: Variant) -> flo
     if b.panel:
         seconds *= PANEL_PASSES
     return seconds if variant.stream else seconds * STORE_PASSES
+
+
+def slab_seconds(loops: Sequence[Loop], width: int, slab: Slab) -> float:
+    """As `streamed_seconds`, of slabs like this one."""
+    nbytes = width * prod(x.n for x in loops)
+    leaf = min(next((x.n for x in loops if x[side] == width), 1) for side in (1, 2)) * width
+    written = slab.out.tile[1].n
+    seconds = 2 * nbytes / LINE_BYTES * LINE_SECONDS * SLAB_PASSES + nbytes / slab.reads.bytes * PIECE_SECONDS
+    if written % LINE_BYTES or any(x.dst % LINE_BYTES for x in slab.out.loops):
+        seconds += 2 * nbytes / written * PARTIAL_SECONDS
+    return seconds + nbytes / min(leaf, LINE_BYTES) * LEAF_SECONDS

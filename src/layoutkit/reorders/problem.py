@@ -20,10 +20,11 @@ from ..formats.layout import Layout
 from ..formats.notation import key
 from ..memory.arrays import contiguous_strides, empty
 from .box import Box
-from .estimate import streamed_seconds
+from .estimate import slab_seconds, streamed_seconds
 from .features import loops_of, reorder_features
 from .nests import is_ragged
 from .program import Transfer, program
+from .slabs import slabs_of
 from .variants import VARIANTS
 
 SMALL_BYTES = 1 << 18  # below this a second thread costs more than it gains
@@ -78,23 +79,31 @@ class ReorderProblem(Problem):
         return reorder_features(self.src, self.dst, self.shape, self.width, self.threads)
 
     def candidates(self) -> Iterator[Candidate]:
-        """The variants; the staged one only where the reorder is cut into several regions. Beyond the caches, lines are
-        counted."""
+        """The variants; slabs only where there are any, and beyond the caches, or where the reorder is cut into several
+        regions. Beyond the caches, lines are counted."""
         large = self.work > last_level_cache()  # source and destination together
         t = self.contiguous()
-        ragged = is_ragged(self.shape, *t.box.sides(t.src, t.src_strides, t.dst, t.dst_strides))
+        sides = t.box.sides(t.src, t.src_strides, t.dst, t.dst_strides)
+        slabs = slabs_of(self.shape, self.dst.full_shape(self.shape), *sides, self.width)
+        if not large and not is_ragged(self.shape, *sides):
+            slabs = []
         try:
             loops = loops_of(self.src, self.dst, self.shape, self.width)
         except ValueError:  # of too many pieces
             loops = []
         rate = MEMORY_BYTES_PER_SECOND if large else CACHE_BYTES_PER_SECOND
         for i, (name, variant) in enumerate(VARIANTS.items()):
-            if not variant.staged or ragged:
-                if loops and large and not variant.staged:
-                    seconds = streamed_seconds(loops, self.width, variant) / min(self.threads, MEMORY_THREADS)
+            if variant.slabs and not slabs:
+                continue
+            if not loops or not large:
+                seconds = self.work / rate * (1 + (variant.stream != large) + i / 100)
+            else:
+                if variant.slabs:
+                    seconds = slab_seconds(loops, self.width, slabs[0])
                 else:
-                    seconds = self.work / rate * (1 + (variant.stream != large) + i / 100)
-                yield Candidate(name, seconds, partial(program, t, name, bytes(self.width)))
+                    seconds = streamed_seconds(loops, self.width, variant)
+                seconds /= min(self.threads, MEMORY_THREADS)
+            yield Candidate(name, seconds, partial(program, t, name, bytes(self.width)))
 
     def contiguous(self) -> Transfer:
         """Between contiguous arrays, as it is measured."""
