@@ -16,6 +16,7 @@ from ..choosing.keys import LAYOUT, THREADS, numbers, parts, sizes
 from ..choosing.machine import last_level_cache
 from ..choosing.model import reads
 from ..choosing.problem import Candidate, Problem
+from ..choosing.profile import scale
 from ..formats.layout import Layout
 from ..formats.notation import key
 from ..memory.arrays import contiguous_strides, empty
@@ -91,7 +92,9 @@ class ReorderProblem(Problem):
             loops = loops_of(self.src, self.dst, self.shape, self.width)
         except ValueError:  # of too many pieces
             loops = []
-        rate = MEMORY_BYTES_PER_SECOND if large else CACHE_BYTES_PER_SECOND
+        by = scale()
+        rate = MEMORY_BYTES_PER_SECOND / by.copy_memory if large else CACHE_BYTES_PER_SECOND / by.copy_l2
+        threads = min(self.threads, max(1.0, MEMORY_THREADS * by.stream / by.copy_all))
         for i, (name, variant) in enumerate(VARIANTS.items()):
             if variant.slabs and not slabs:
                 continue
@@ -102,7 +105,7 @@ class ReorderProblem(Problem):
                     seconds = slab_seconds(loops, self.width, slabs[0])
                 else:
                     seconds = streamed_seconds(loops, self.width, variant)
-                seconds /= min(self.threads, MEMORY_THREADS)
+                seconds /= threads
             yield Candidate(name, seconds, partial(program, t, name, bytes(self.width)))
 
     def contiguous(self) -> Transfer:
