@@ -11,6 +11,7 @@ from ..._core.executor import LoopNest
 from ..._core.filter_rows import FilterRows
 from ..._core.pixel_rows import PixelRows
 from ..._core.registry import Kernel
+from ...choosing.profile import scale
 from ...formats.layout import Layout
 from ...memory.arrays import contiguous_strides, empty
 from ...reorders.reorder import reorder
@@ -74,9 +75,8 @@ class _Sums(Algorithm):
         """Seconds of copying taps into a matrix, on one thread."""
         if not self.gather:
             return 0.0
-        pixels, elements = p.n * prod(p.out), p.ic * p.taps
-        seconds = 2 * elements * p.types.src.itemsize / CACHED_BYTES_PER_SECOND + self.gathered_runs(p) * RUN_SECONDS
-        return pixels * seconds
+        copied = 2 * p.types.src.itemsize * p.ic * p.taps / CACHED_BYTES_PER_SECOND * scale().copy_l2
+        return p.n * prod(p.out) * (copied + self.gathered_runs(p) * RUN_SECONDS * scale().run)
 
     def gathered_runs(self, p: ConvProblem) -> float:
         """Runs that are copied for a pixel."""
