@@ -101,8 +101,7 @@ cdef class PixelRows(Executor):
         self.prefetches = self.y_item * self.rows * g.groups * self.cols > PREFETCH_FROM_BYTES
         self.tiles = ceil_div(self.rows, self.mr)
         self.total = g.groups * self.panels * self.tiles
-        a = self.depth if gather else self.depth // self.taps * g.groups  # elements of a row
-        a = max(1, row_block // max(1, self.x_item * self.mr * a))
+        a = max(1, row_block // max(1, self.x_item * self.mr * (self.depth if gather else self.depth // self.taps)))
         self.row_blocks = max(1, ceil_div(self.tiles, a))
         self.block_tiles = ceil_div(self.tiles, self.row_blocks) + 1
         self.block_rows = self.block_tiles * self.mr
@@ -185,8 +184,7 @@ cdef class PixelRows(Executor):
         cdef uint32_t *mask = <uint32_t *>(workspace + 2 * aligned(sizeof(int64_t) * self.block_rows))
         cdef char *matrix = <char *>mask + aligned(sizeof(uint32_t) * self.block_tiles * self.taps)
         cdef int64_t c_col[MAX_COLS]
-        cdef int64_t group, block, panel, t, first, last, row0, row, rest, at = -1, of = -1, zero_tap = 0
-        cdef int64_t panels = self.g.groups * self.panels  # in a block, so that groups share lines of pixels while in L2
+        cdef int64_t group, block, panel, t, first, last, row0, row, rest, per_group, at = -1, of = -1, zero_tap = 0
         cdef int64_t per_vector = 2 if self.split else 1
         cdef int j
         cdef lk_gemm tile
@@ -205,6 +203,7 @@ cdef class PixelRows(Executor):
             f = epilogue[0]
             if onto:
                 f.add = NULL
+        per_group = self.panels * self.tiles
         tile.tap, tile.zero = self.tap, self.zero
         tile.blocks, tile.block_stride = self.blocks, self.block_stride
         tile.kb, tile.kb_last = self.kb, self.kb_last
@@ -213,13 +212,13 @@ cdef class PixelRows(Executor):
         tile.ldb, tile.b_tap, tile.b_row, tile.bias_row, tile.bias_col = self.nr, NULL, NULL, NULL, NULL
         tile.c_split, tile.c_col, tile.positive = self.split, c_col, self.positive
         while task < end:
-            block = task // panels * self.row_blocks // self.tiles
-            while self.tiles * (block + 1) // self.row_blocks * panels <= task:
+            group, rest = task // per_group, task % per_group
+            block = rest // self.panels * self.row_blocks // self.tiles
+            while self.tiles * (block + 1) // self.row_blocks * self.panels <= rest:
                 block += 1
             first, last = self.tiles * block // self.row_blocks, self.tiles * (block + 1) // self.row_blocks
-            rest = task - first * panels
+            rest -= first * self.panels
             panel, t = rest // (last - first), first + rest % (last - first)
-            group, panel = panel // self.panels, panel % self.panels
             row0 = share(self.rows, self.tiles, first)
             if at != block or (self.gather and of != group):  # rows of a matrix take the place of those of the input
                 at, of = block, group

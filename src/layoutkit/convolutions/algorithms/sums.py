@@ -144,7 +144,7 @@ class PixelSums(_Sums):
         y_channels = columns_of(p), p.dst.block(1) if p.dst.block(1) > 1 else 0, ys[1][0].stride
         panel_bytes = p.types.filter.itemsize * kernel.nr * ic * p.taps
         row_block_bytes = min(max(panel_bytes, MIN_ROW_BLOCK_BYTES), MAX_ROW_BLOCK_BYTES)
-        if p.groups > 1:  # all of which read and write parts of the same lines
+        if p.groups > 1:  # tables of a block are made again for every group, unless it is the only one
             row_block_bytes = MAX_ROW_BLOCK_BYTES
         strides = [(s[0][0].stride, *spatial_strides(s)) for s in (xs, ys)]
         nest = LoopNest(kernel.name, geometry(p), threads, *strides)
