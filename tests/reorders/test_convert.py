@@ -15,6 +15,7 @@ from layoutkit import reference
 from layoutkit._core import harness, registry
 from layoutkit._core.convert import TYPES
 from layoutkit.choosing.cache import plans
+from layoutkit.reorders import convert
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 DTYPES = {k: np.dtype(v) for k, v in dict(f32="f4", f64="f8", f16="f2", bf16=BF16, s32="i4", s8="i1", u8="u1").items()}
@@ -72,15 +73,19 @@ def test_every_hard_value_scaled_and_summed(a, b, isa):
     x = hard_values(a)
     integer = a in INTEGERS or b in INTEGERS
     old = np.random.default_rng(3).integers(0, 100, x.size).astype(DTYPES[b])
-    for scale, zero, alpha, beta in ((0.37, 3, 1, 0), (0.25, 0, 1, 0), (-3.3, 11, 0.7, 1), (None, 100, -1.5, 0.3)):
+    for scale, zero, offset, alpha, beta in (
+        (0.37, 3, None, 1, 0), (0.25, 0, 0.1, 1, 0), (-3.3, 11, -7.3, 0.7, 1), (None, 100, 0.5, -1.5, 0.3),
+        (1 / 3, 0, 1e-3, 1, 0), (None, 0, -0.0, 1, 0),
+    ):  # fmt: skip
         zero = zero if integer else None
         out = old.copy()
         with using_isa(isa):
             got = lk.reorder(
-                x, "a", "a", dtype=DTYPES[b], scale=scale, zero_point=zero, alpha=alpha, beta=beta, out=out
-            )
+                x, "a", "a", dtype=DTYPES[b], scale=scale, zero_point=zero, offset=offset, alpha=alpha, beta=beta,
+                out=out,
+            )  # fmt: skip
         assert got is out
-        same(got, reference.convert(x, DTYPES[b], scale, zero, 0, alpha, beta, old))
+        same(got, reference.convert(x, DTYPES[b], scale, zero, 0, alpha, beta, old, offset))
 
 
 @st.composite
@@ -100,6 +105,7 @@ def cases(draw):
         a=a, b=b, shape=shape, src=src, dst=draw(layouts(rank, rank, max_blocks=2)), axis=axis, rng=rng,
         scale=parameter(list(rng.uniform(0.01, 3, max(channels, 1)))),
         zero=parameter(list(map(int, zeros))) if a in INTEGERS or b in INTEGERS else None,
+        offset=parameter(list(rng.uniform(-9, 9, max(channels, 1)))),
         alpha=draw(st.sampled_from([1, 1, 0.5, -1.3])), beta=draw(st.sampled_from([0, 0, 1, 0.7])),
         isa=draw(st.sampled_from(registry.isas())), threads=draw(st.integers(1, 3)),
         end=draw(st.sampled_from(["low", "high"])), pad=draw(st.sampled_from([0, 5])),
@@ -131,8 +137,9 @@ def expected(c, x, old=None):
     tensor = reference.to_logical(x, c["src"], c["shape"])
     before = None if old is None else reference.to_logical(old, c["dst"], c["shape"])
     made = reference.convert(
-        tensor, DTYPES[c["b"]], c["scale"], c["zero"], c["axis"] % c["src"].rank, c["alpha"], c["beta"], before
-    )
+        tensor, DTYPES[c["b"]], c["scale"], c["zero"], c["axis"] % c["src"].rank, c["alpha"], c["beta"], before,
+        c["offset"],
+    )  # fmt: skip
     return reference.to_physical(made, c["dst"], c["pad"])
 
 
@@ -143,8 +150,8 @@ def test_any_type_in_any_layout_to_any_other(c):
     old = numbers(c["rng"], c["dst"].physical_shape(c["shape"]), DTYPES[c["b"]])
     want = expected(c, x, old)
     given = dict(
-        shape=c["shape"], dtype=DTYPES[c["b"]], scale=c["scale"], zero_point=c["zero"], axis=c["axis"],
-        alpha=c["alpha"], beta=c["beta"], pad_value=c["pad"],
+        shape=c["shape"], dtype=DTYPES[c["b"]], scale=c["scale"], zero_point=c["zero"], offset=c["offset"],
+        axis=c["axis"], alpha=c["alpha"], beta=c["beta"], pad_value=c["pad"],
     )  # fmt: skip
     with using_isa(c["isa"]):
         out = on_guard(old, c["end"])
@@ -152,6 +159,51 @@ def test_any_type_in_any_layout_to_any_other(c):
         out = stepped(old, c["steps"])
         lk.reorder(stepped(x, c["steps"][12:]), c["src"], c["dst"], **given, out=out)
         same(out.copy(), want)
+
+
+@st.composite
+def pictures(draw):
+    """A batch of images of few channels, the numbers of (x / 255 - mean) / std, and what runs where."""
+    rng = np.random.default_rng(draw(st.integers(0, 999)))
+    shape = draw(st.integers(1, 3)), draw(st.integers(1, 40)), draw(st.integers(1, 90)), draw(st.integers(1, 6))
+    mean, std = rng.uniform(0.3, 0.6, shape[3]), rng.uniform(0.1, 0.4, shape[3])
+    return dict(
+        image=rng.integers(0, 256, shape, np.uint8), scale=1 / (255 * std), offset=-mean / std,
+        real=draw(st.sampled_from([np.float32, np.float32, np.float16, BF16])),
+        isa=draw(st.sampled_from(registry.isas())), threads=draw(st.integers(1, 3)),
+        start=draw(st.integers(0, 70)), streams=draw(st.booleans()),
+    )  # fmt: skip
+
+
+def begins(array, start):
+    """A copy of `array` that begins `start` elements past a line."""
+    room = lk.empty((array.size + start,), "a", array.dtype)[start:]
+    room[...] = array.reshape(-1)
+    return room.reshape(array.shape)
+
+
+@given(pictures())
+@settings(max_examples=400, deadline=None)
+def test_pictures_to_planes_and_back(c):
+    """One call each way, in whatever memory; rounded after the product and after the sum, the same as numpy."""
+    image, scale, offset = c["image"], np.float32(c["scale"]), np.float32(c["offset"])
+    planes = np.ascontiguousarray((image.astype(np.float32) * scale + offset).transpose(0, 3, 1, 2))
+    want, how = reference.rounded(planes, c["real"]), dict(scale=c["scale"], offset=c["offset"], threads=c["threads"])
+    with pytest.MonkeyPatch.context() as patch, using_isa(c["isa"]):
+        if c["streams"]:
+            patch.setattr(convert, "last_level_cache", lambda: 0)
+            plans.clear()
+        out = begins(np.zeros(want.shape, want.dtype), c["start"])
+        same(lk.reorder(begins(image, c["start"]), "NHWC", "NCHW", dtype=c["real"], out=out, **how), want)
+        back = begins(np.zeros_like(image), c["start"])
+        lk.reorder(begins(planes, c["start"]), "NCHW", "NHWC", dtype=np.uint8, out=back, **how)
+        same(back, image)
+        noisy = planes + np.random.default_rng(0).standard_normal(planes.shape, np.float32)
+        got = lk.reorder(noisy, "NCHW", "NHWC", dtype=np.uint8, **how)
+        steps = (noisy.transpose(0, 2, 3, 1) - offset) / scale
+        same(got, np.rint(steps).clip(0, 255).astype(np.uint8))
+        if c["streams"]:
+            plans.clear()
 
 
 @pytest.mark.parametrize("isa", registry.isas())
@@ -171,8 +223,6 @@ def test_tiles_of_every_size(a, b, isa):
 
 
 def test_streaming_stores(monkeypatch):
-    from layoutkit.reorders import convert
-
     monkeypatch.setattr(convert, "last_level_cache", lambda: 0)
     plans.clear()
     for (a, b), isa in itertools.product([("f32", "bf16"), ("s8", "f32"), ("f64", "u8")], registry.isas()):
@@ -193,8 +243,8 @@ def test_rows_touch_nothing_else(kernel, end):
         rng = np.random.default_rng(n0 * n1)
         x = numbers(rng, (n0, n1 + gap), DTYPES[a])
         room = numbers(rng, (n0, n1 + gap), DTYPES[b])
-        factor = rng.uniform(0.5, 2, n1).astype(real)
-        product = x[:, :n1].astype(real) * factor
+        factor, shift = rng.uniform(0.5, 2, n1).astype(real), rng.uniform(-2, 2, n1).astype(real)
+        product = x[:, :n1].astype(real) * factor + shift
         want = room.copy()
         if b in INTEGERS:
             limits = np.iinfo(DTYPES[b])
@@ -203,12 +253,13 @@ def test_rows_touch_nothing_else(kernel, end):
             want[:, :n1] = reference.rounded(product, DTYPES[b])
         last = (n0 - 1) * (n1 + gap) + n1  # behind it there is nothing
         src = guarded(x.reshape(-1)[:last].view(np.uint8), end)
-        mul = guarded(factor.view(np.uint8), end)
+        mul, off = guarded(factor.view(np.uint8), end), guarded(shift.view(np.uint8), end)
         for stream in (False, True):
             dst = guarded(room.reshape(-1)[:last].view(np.uint8), end)
             harness.convert(
                 kernel.name, TYPES[a], TYPES[b], src.address, dst.address, (n0, n1),
-                (n1 + gap) * x.itemsize, (n1 + gap) * room.itemsize, p=(0, 1), mul=mul.address, stream=stream,
+                (n1 + gap) * x.itemsize, (n1 + gap) * room.itemsize, p=(0, 1), mul=mul.address, off=off.address,
+                stream=stream,
             )  # fmt: skip
             same(dst.array.view(DTYPES[b]), want.reshape(-1)[:last])
 
@@ -262,6 +313,8 @@ OUT = np.ones((1, 4, 5, 20), np.int8)
         (X, dict(dtype="i1", zero_point=128), ValueError, "integers of -128 to 127, got 128"),
         (X, dict(dtype="i1", zero_point=1.0), ValueError, "integers of -128 to 127, got 1.0"),
         (X, dict(dtype="f2", zero_point=1), ValueError, "neither type is one"),
+        (X, dict(offset=np.nan), ValueError, "offset must be finite as float32"),
+        (X, dict(dtype="i1", offset=np.ones(3)), ValueError, "offset must be one number or 20"),
         (X, dict(dtype="i1", beta=1), ValueError, "beta=1 adds to out, and there is none"),
         (X, dict(dtype="i1", alpha=np.nan), ValueError, "alpha must be a finite number"),
         (X, dict(dtype="i1", out=OUT.astype("u1")), ValueError, "dtype int8, got"),

@@ -1,14 +1,15 @@
 /* Conversions of runs of numbers; see lk_convert in kernels.h.
  *
  *   v   = load(src)                                    exact: a run of any type as a run of f32 or f64
- *   v   = (v - sub) * mul        or  v / mul           where the tile asks for it
+ *   v   = (v - sub) * mul + off  or  (v - sub) / mul   where the tile asks for it
  *   v   = alpha * v + beta * (load(dst) - add)
  *   v   = round(v) + add
  *   dst = store(v)                                     rounded to nearest even, saturated
  *
- * A tile is converted in chunks, through buffers that stay in L1. A run that needs no arithmetic, from or to the type
- * of v, skips a buffer. v is f32 where both types are exact in it, f64 where f64 or s32 takes part.
- * Loads and stores of each type are here; the arithmetic between them is in convert_real.inc, once per type of v.
+ * v is f32 where both types are exact in it, f64 where f64 or s32 takes part. A tile is converted in chunks. Where v is
+ * f32 and nothing is summed, runs stay in registers from load to store: see convert_runs.inc. Other chunks go through
+ * buffers that stay in L1; a run that needs no arithmetic, from or to the type of v, skips a buffer. Loads and stores of
+ * each type are here; the arithmetic between them is in convert_real.inc, once per type of v.
  *
  * gcc vectorizes the loops: they have no branches, only selections. Rounding to an integer adds and subtracts 1.5 *
  * 2^23 (2^52), after saturation: every instruction set can do that, and it rounds to nearest even.
@@ -328,6 +329,8 @@ STORE_NARROW(f16)
 STORE_NARROW(bf16)
 
 /* ---- tiles */
+
+#include "convert_runs.inc"
 
 #define BITS 32
 #define REAL float

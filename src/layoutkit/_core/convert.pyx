@@ -110,11 +110,11 @@ cdef class Converter:
     def __dealloc__(self):
         free(self.nests)
 
-    def __call__(self, ndarray src, ndarray dst, int threads, sub=None, mul=None, inv=None, add=None,
+    def __call__(self, ndarray src, ndarray dst, int threads, sub=None, mul=None, inv=None, off=None, add=None,
                  bint divide=False, double alpha=1, double beta=0):
         """Convert `src` to `dst`, arrays of the strides that this was planned for.
 
-        `sub`, `mul`, `inv`, `add`: contiguous arrays of type `real`, or None; see lk_convert in kernels.h.
+        `sub`, `mul`, `inv`, `off`, `add`: contiguous arrays of type `real`, or None; see lk_convert in kernels.h.
         """
         cdef lk_convert tile
         cdef const char *s = <const char *>PyArray_DATA(src)
@@ -126,6 +126,7 @@ cdef class Converter:
         tile.sub = NULL if sub is None else <const char *>PyArray_DATA(<ndarray?>sub)
         tile.mul = NULL if mul is None else <const char *>PyArray_DATA(<ndarray?>mul)
         tile.inv = NULL if inv is None else <const char *>PyArray_DATA(<ndarray?>inv)
+        tile.off = NULL if off is None else <const char *>PyArray_DATA(<ndarray?>off)
         tile.add = NULL if add is None else <const char *>PyArray_DATA(<ndarray?>add)
         threads = team(threads)
         tile.alpha, tile.beta, tile.divide, tile.sum = alpha, beta, divide, self.sum
@@ -177,6 +178,7 @@ cdef class Converter:
                 c.sub = NULL if given.sub == NULL else given.sub + par * self.real_bytes
                 c.mul = NULL if given.mul == NULL else given.mul + par * self.real_bytes
                 c.inv = NULL if given.inv == NULL else given.inv + par * self.real_bytes
+                c.off = NULL if given.off == NULL else given.off + par * self.real_bytes
                 c.add = NULL if given.add == NULL else given.add + par * self.real_bytes
                 self.tile(nest, &c, s, d, scratch)
                 task += 1

@@ -327,20 +327,20 @@ typedef struct {
 typedef void (*lk_extent_fn)(lk_extent *);
 
 /* Converts n0 rows of n1 contiguous elements; s0 and d0 are the bytes from row to row. Each element:
- *   v   = (src - sub) * mul, or src / mul if `divide`
+ *   v   = (src - sub) * mul + off, or (src - sub) / mul if `divide`
  *   v   = alpha * v, and + beta * (dst - add) if `sum`
  *   dst = v rounded to the type of dst (to nearest even), + add, saturated if that is an integer type
  * All of it is computed in the row's type, f32 or f64, in which the values of both types must be exact. NaN becomes the
  * integer 0 + add.
- * sub, mul and add are NULL (0, 1, 0) or arrays of the row's type, of which element i0*p0 + i1*p1 applies to (i0, i1).
- * add is for integer destinations only. inv is NULL or 1 / mul, allowed where dst is an integer and 2^-60 <= |mul| <=
+ * sub, mul, off and add are NULL (left out) or arrays of the row's type, of which element i0*p0 + i1*p1 applies to
+ * (i0, i1). add is for integer destinations only. inv is NULL or 1 / mul, allowed where dst is an integer and 2^-60 <= |mul| <=
  * 2^60. `stream` asks for stores that bypass the caches; the caller ends with a fence. prefetch_bytes is the prefetch
  * distance in the source; 0: none. */
 typedef struct {
     const char *src;
     char *dst;
     int64_t n0, n1, s0, d0;
-    const char *sub, *mul, *inv, *add;
+    const char *sub, *mul, *inv, *off, *add;
     int64_t p0, p1;
     double alpha, beta;
     int64_t prefetch_bytes;

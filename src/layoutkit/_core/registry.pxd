@@ -181,6 +181,7 @@ cdef extern from "kernels.h" nogil:
         const char *sub
         const char *mul
         const char *inv
+        const char *off
         const char *add
         int64_t p0, p1
         double alpha, beta

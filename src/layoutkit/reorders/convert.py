@@ -49,11 +49,12 @@ class Types(NamedTuple):
 
 
 class Parameters(NamedTuple):
-    """Scales, zero points, alpha and beta, as lk_convert in kernels.h takes them."""
+    """Scales, zero points, offsets, alpha and beta, as lk_convert in kernels.h takes them."""
 
     sub: np.ndarray | None
     mul: np.ndarray | None
     inv: np.ndarray | None
+    off: np.ndarray | None
     add: np.ndarray | None
     divide: bool
     alpha: float
@@ -62,7 +63,7 @@ class Parameters(NamedTuple):
     @property
     def per_channel(self) -> bool:
         """Whether any of them has one value for each channel."""
-        return any(p is not None and p.size > 1 for p in self[:4])
+        return any(p is not None and p.size > 1 for p in self[:5])
 
 
 def types(held: np.dtype, asked: Any, what: str) -> Types:
@@ -101,8 +102,9 @@ def _number(dtype: np.dtype, what: str) -> str:
 
 
 def parameters(
-    t: Types, scale: Any, zero_point: Any, axis: Any, alpha: Any, beta: Any, shape: tuple[int, ...], what: str
-) -> Parameters:
+    t: Types, scale: Any, zero_point: Any, offset: Any, axis: Any, alpha: Any, beta: Any, shape: tuple[int, ...],
+    what: str,
+) -> Parameters:  # fmt: skip
     """The arguments, checked, as the parameters of lk_convert."""
     for name, value in (("alpha", alpha), ("beta", beta)):
         if not isinstance(value, (int, float, np.number)) or not isfinite(value):
@@ -110,6 +112,9 @@ def parameters(
     mul: np.ndarray | None = None if scale is None else _values(scale, "scale", axis, shape, what).astype(t.real)
     if mul is not None and not (np.isfinite(mul).all() and mul.all()):
         raise ValueError(f"{what}: scale must be finite and not 0 as {np.dtype(t.real)}, got {scale!r}")
+    shift: np.ndarray | None = None if offset is None else _values(offset, "offset", axis, shape, what).astype(t.real)
+    if shift is not None and not np.isfinite(shift).all():
+        raise ValueError(f"{what}: offset must be finite as {np.dtype(t.real)}, got {offset!r}")
     zero: np.ndarray | None = None
     if zero_point is not None:
         zero = _values(zero_point, "zero_point", axis, shape, what)
@@ -120,11 +125,11 @@ def parameters(
         if (zero.size and zero.dtype.kind not in "iu") or (zero < limits.min).any() or (zero > limits.max).any():
             raise ValueError(f"{what}: zero_point must be integers of {limits.min} to {limits.max}, got {zero_point!r}")
         zero = zero.astype(t.real)
-    n = next((p.size for p in (mul, zero) if p is not None and p.size != 1), 1)
-    mul, zero = _repeated(mul, n), _repeated(zero, n)
+    n = next((p.size for p in (mul, zero, shift) if p is not None and p.size != 1), 1)
+    mul, zero, shift = _repeated(mul, n), _repeated(zero, n), _repeated(shift, n)
     inv: np.ndarray | None = None
-    divide = False
-    if mul is not None and t.dst in INTEGERS and t.src not in INTEGERS:
+    divide, quantizes = False, t.dst in INTEGERS and t.src not in INTEGERS
+    if mul is not None and quantizes:
         mantissa, exponent = np.frexp(mul)
         inverse = np.divide(1, mul).astype(t.real)
         if (np.abs(mantissa) == 0.5).all() and (np.abs(exponent) < 100).all():
@@ -132,7 +137,8 @@ def parameters(
         else:
             divide, inv = True, inverse if (np.abs(exponent) < 60).all() else None
     sub, add = (None, zero) if t.dst in INTEGERS else (zero, None)
-    return Parameters(sub, mul, inv, add, divide, float(alpha), float(beta))
+    sub, off = (shift, None) if quantizes else (sub, shift)
+    return Parameters(sub, mul, inv, off, add, divide, float(alpha), float(beta))
 
 
 def _repeated(values: np.ndarray | None, n: int) -> np.ndarray | None:
