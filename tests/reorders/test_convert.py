@@ -113,6 +113,14 @@ def cases(draw):
     )  # fmt: skip
 
 
+def stored(real, kind):
+    """Finite numbers, rounded and saturated."""
+    if kind not in INTEGERS:
+        return reference.rounded(real, DTYPES[kind])
+    limits = np.iinfo(DTYPES[kind])
+    return np.clip(np.rint(real), limits.min, limits.max).astype(DTYPES[kind])
+
+
 def numbers(rng, shape, dtype):
     x = rng.standard_normal(shape) * 60
     return x.clip(0, 255).astype(dtype) if dtype == np.uint8 else x.clip(-128, 127).astype(dtype)
@@ -246,11 +254,7 @@ def test_rows_touch_nothing_else(kernel, end):
         factor, shift = rng.uniform(0.5, 2, n1).astype(real), rng.uniform(-2, 2, n1).astype(real)
         product = x[:, :n1].astype(real) * factor + shift
         want = room.copy()
-        if b in INTEGERS:
-            limits = np.iinfo(DTYPES[b])
-            want[:, :n1] = np.clip(np.rint(product), limits.min, limits.max)
-        else:
-            want[:, :n1] = reference.rounded(product, DTYPES[b])
+        want[:, :n1] = stored(product, b)
         last = (n0 - 1) * (n1 + gap) + n1  # behind it there is nothing
         src = guarded(x.reshape(-1)[:last].view(np.uint8), end)
         mul, off = guarded(factor.view(np.uint8), end), guarded(shift.view(np.uint8), end)
@@ -258,10 +262,45 @@ def test_rows_touch_nothing_else(kernel, end):
             dst = guarded(room.reshape(-1)[:last].view(np.uint8), end)
             harness.convert(
                 kernel.name, TYPES[a], TYPES[b], src.address, dst.address, (n0, n1),
-                (n1 + gap) * x.itemsize, (n1 + gap) * room.itemsize, p=(0, 1), mul=mul.address, off=off.address,
-                stream=stream,
+                ((n1 + gap) * x.itemsize, x.itemsize), ((n1 + gap) * room.itemsize, room.itemsize), p=(0, 1),
+                mul=mul.address, off=off.address, stream=stream,
             )  # fmt: skip
             same(dst.array.view(DTYPES[b]), want.reshape(-1)[:last])
+
+
+@pytest.mark.parametrize("end", ["low", "high"])
+@pytest.mark.parametrize("kernel", ROWS, ids=lambda k: k.name)
+def test_rows_of_interleaved_sides(kernel, end):
+    """Pixels to planes and back, gaps between pixels and between planes, blocks of every length."""
+    known = [k for k in DTYPES if kernel.types == "f64" or k not in ("s32", "f64")]
+    real = np.dtype({"f32": np.float32, "f64": np.float64}[kernel.types])
+    for (a, b), n0, n1, gap in itertools.product(
+        itertools.product(known, known), (1, 3, 4, 16), (2, 17, 200, 1500), (0, 3)
+    ):
+        if n1 == 1500 and (a, b) not in (("u8", "f32"), ("f32", "u8"), ("f64", "u8"), ("f32", "bf16"), ("s8", "f64")):
+            continue
+        rng = np.random.default_rng(n0 * n1)
+        factor = rng.uniform(0.5, 2, n0).astype(real)
+        mul = guarded(factor.view(np.uint8), end)
+        for planes_first, stream in itertools.product((False, True), repeat=2):
+            x = numbers(rng, (n0, n1 + gap) if planes_first else (n1, n0 + gap), DTYPES[a])
+            room = numbers(rng, (n1, n0 + gap) if planes_first else (n0, n1 + gap), DTYPES[b])
+            rows = x[:, :n1] if planes_first else x[:, :n0].T
+            made = stored(rows.astype(real) * factor[:, None], b)
+            want = room.copy()
+            if planes_first:
+                want[:, :n0] = made.T
+            else:
+                want[:, :n1] = made
+            src = guarded(np.ascontiguousarray(x).reshape(-1)[: x.size - gap].view(np.uint8), end)
+            dst = guarded(room.reshape(-1)[: room.size - gap].view(np.uint8), end)
+            s, d = (array.strides if first else array.strides[::-1]
+                    for array, first in ((x, planes_first), (room, not planes_first)))  # fmt: skip
+            harness.convert(
+                kernel.name, TYPES[a], TYPES[b], src.address, dst.address, (n0, n1), s, d, p=(1, 0), mul=mul.address,
+                stream=stream,
+            )  # fmt: skip
+            same(dst.array.view(DTYPES[b]), want.reshape(-1)[: want.size - gap])
 
 
 def test_threads_do_not_change_a_bit():

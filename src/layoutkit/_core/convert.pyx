@@ -91,7 +91,8 @@ cdef class Converter:
             set_step(&nest.after, after)
             if after is not None and sum:
                 set_step(&nest.fetch, ("gather", after.bits, after.n, after.d, after.s))
-            (nest.tile.n0, nest.tile.n1), nest.tile.s0, nest.tile.d0, (nest.tile.p0, nest.tile.p1) = convert
+            (nest.tile.n0, nest.tile.n1), s, d, (nest.tile.p0, nest.tile.p1) = convert
+            (nest.tile.s0, nest.tile.s1), (nest.tile.d0, nest.tile.d1) = s, d
             nest.tile.src_type, nest.tile.dst_type = TYPES[types[0]], TYPES[types[1]]
             nest.tile.stream = stream and after is None
             nest.after.move.stream = stream

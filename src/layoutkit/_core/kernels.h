@@ -326,7 +326,9 @@ typedef struct {
 } lk_extent;
 typedef void (*lk_extent_fn)(lk_extent *);
 
-/* Converts n0 rows of n1 contiguous elements; s0 and d0 are the bytes from row to row. Each element:
+/* Converts n0 rows of n1 elements; s0 and d0 are the bytes from row to row, s1 and d1 those from element to element.
+ * Elements of a row are contiguous; on one side rows may be interleaved instead: then s0 or d0 is the width of an
+ * element, s1 or d1 is not, n0 is at most LK_MAX_INTERLEAVED, and nothing is summed. Each element:
  *   v   = (src - sub) * mul + off, or (src - sub) / mul if `divide`
  *   v   = alpha * v, and + beta * (dst - add) if `sum`
  *   dst = v rounded to the type of dst (to nearest even), + add, saturated if that is an integer type
@@ -339,13 +341,14 @@ typedef void (*lk_extent_fn)(lk_extent *);
 typedef struct {
     const char *src;
     char *dst;
-    int64_t n0, n1, s0, d0;
+    int64_t n0, n1, s0, s1, d0, d1;
     const char *sub, *mul, *inv, *off, *add;
     int64_t p0, p1;
     double alpha, beta;
     int64_t prefetch_bytes;
     int src_type, dst_type, divide, sum, stream;
 } lk_convert;
+enum { LK_MAX_INTERLEAVED = 16 };
 typedef void (*lk_convert_fn)(const lk_convert *);
 
 /* The machine's limit: `peak` does n rounds of independent FMAs of the row's type and returns their flops. */
