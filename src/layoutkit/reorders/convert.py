@@ -171,6 +171,8 @@ def dimension(axis: Any, rank: int, what: str) -> int:
 
 def token(value: Any) -> Any:
     """A hashable stand-in for an argument, equal for equal arguments only; TypeError where comparing takes long."""
+    if value is None or type(value) is int or type(value) is str:
+        return value
     if isinstance(value, np.ndarray) and value.nbytes < 1 << 16 and not value.dtype.hasobject:
         return value.dtype, value.shape, value.tobytes()
     return type(value), repr(value) if type(value) is float else value  # 0.0 == -0.0

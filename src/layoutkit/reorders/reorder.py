@@ -164,8 +164,8 @@ def reorder(
     plain = type(array) is np.ndarray and (out is None or type(out) is np.ndarray)
     if not plain or not (dtype is scale is zero_point is offset is region is at is None and alpha == 1 and beta == 0):
         numbers = Numbers(dtype, scale, zero_point, offset, axis, alpha, beta)
-        call = Call(array, src, dst, shape, out, numbers, region, at, pad_value, threads)
-        return _general(call._replace(threads=check_threads(threads))) if plain else _unwrapped(call)
+        given = array, src, dst, shape, out, numbers, region, at, pad_value
+        return _general(Call(*given, check_threads(threads))) if plain else _unwrapped(Call(*given, threads))
     if type(shape) is list:
         shape = tuple(shape)
     threads = check_threads(threads)
@@ -379,13 +379,12 @@ def _place(call: Call, src: Layout, dst: Layout, what: str):
 
 def _general(call: Call):
     """`reorder` of plain arrays where only a box moves, or where numbers change."""
-    array, out = call.array, call.out
+    array, src, dst, shape, out, numbers, region, at, pad, threads = call
     key: tuple | None
     try:
         key = (
-            call.src, call.dst, array.shape, array.strides, array.dtype, call.shape, call.region, call.at,
-            (out.shape, out.strides) if isinstance(out, np.ndarray) else None, *map(token, call.numbers),
-            token(call.pad_value), call.threads, cost_table.generation, isa(),
+            src, dst, form(array, out), None if out is None else out.shape, array.dtype, shape, region, at,
+            *map(token, numbers), token(pad), threads, cost_table.generation, isa(),
         )  # fmt: skip
         bound = plans.get(key)
     except TypeError:  # an argument is not hashable
@@ -395,7 +394,7 @@ def _general(call: Call):
         if key is not None:
             plans.put(key, bound)
     if bound.layouts is not None:
-        _check_equal(call.src, call.dst, bound.layouts)
+        _check_equal(src, dst, bound.layouts)
     if out is None:
         out = bound.new()
     else:
