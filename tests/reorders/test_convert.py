@@ -169,11 +169,44 @@ def test_any_type_in_any_layout_to_any_other(c):
         same(out.copy(), want)
 
 
+@pytest.mark.parametrize("isa", registry.isas())
+@pytest.mark.parametrize(("dtype", "zero"), [(np.uint8, 0), (np.uint8, 255), (np.int8, -128), (np.int8, 7)])
+def test_halves_of_any_scale(isa, dtype, zero):
+    """Quotients next to a half, by scales of all kinds: they decide to which integer a number rounds."""
+    rng = np.random.default_rng(5)
+    hard = np.array([2**23 + d for d in (1, 2, 3, 5, 2**15 + 1, 2**22 + 1)] + [3, 5, 7, 2**24 - 1])
+    scales = np.concatenate([
+        rng.uniform(1, 2, 300) * 2.0 ** rng.integers(-20, 20, 300), hard * 2.0**-30, -hard / 256, 1 / np.arange(3, 60),
+    ]).astype(np.float32)  # fmt: skip
+    halves = np.concatenate([np.arange(257) + 0.5, -np.arange(257) - 0.5])
+    x = (halves * scales[:, None]).astype(np.float32)
+    near = [x]
+    for towards in (-np.inf, np.inf):
+        moved = x
+        for _ in range(2):
+            moved = np.nextafter(moved, np.float32(towards))
+            near.append(moved)
+    special = np.float32([np.nan, np.inf, -np.inf, 3e38, -3e38, 1e-40, 0.0, -0.0])
+    x = np.concatenate([*near, np.broadcast_to(special, (len(x), 8))], 1)
+    by_products = [convert._products_decide(scale) for scale in scales[:, None]]
+    assert any(by_products) and not all(by_products)
+    for alone in (True, False):
+        rows = np.flatnonzero(np.array(by_products) == alone)
+        how = dict(scale=scales[rows], zero_point=zero)
+        want = reference.convert(x[rows], dtype, **how, axis=0)
+        with using_isa(isa):
+            same(lk.reorder(x[rows], "ab", "ab", dtype=dtype, axis=0, **how), want)
+            same(lk.reorder(x[rows[:3]], "ab", "ba", dtype=dtype, axis=0, scale=scales[rows[:3]], zero_point=zero),
+                 np.ascontiguousarray(want[:3].T))  # fmt: skip
+            same(lk.reorder(x[rows].T.copy(), "ba", "ba", dtype=dtype, axis=0, **how), np.ascontiguousarray(want.T))
+
+
 @st.composite
 def pictures(draw):
     """A batch of images of few channels, the numbers of (x / 255 - mean) / std, and what runs where."""
     rng = np.random.default_rng(draw(st.integers(0, 999)))
-    shape = draw(st.integers(1, 3)), draw(st.integers(1, 40)), draw(st.integers(1, 90)), draw(st.integers(1, 6))
+    height = draw(st.one_of(st.integers(1, 40), st.just(300)))  # the latter of several tiles
+    shape = draw(st.integers(1, 3)), height, draw(st.integers(1, 90)), draw(st.integers(1, 6))
     mean, std = rng.uniform(0.3, 0.6, shape[3]), rng.uniform(0.1, 0.4, shape[3])
     return dict(
         image=rng.integers(0, 256, shape, np.uint8), scale=1 / (255 * std), offset=-mean / std,

@@ -112,10 +112,10 @@ cdef class Converter:
         free(self.nests)
 
     def __call__(self, ndarray src, ndarray dst, int threads, sub=None, mul=None, inv=None, off=None, add=None,
-                 bint divide=False, double alpha=1, double beta=0):
+                 high=None, low=None, bint divide=False, double alpha=1, double beta=0):
         """Convert `src` to `dst`, arrays of the strides that this was planned for.
 
-        `sub`, `mul`, `inv`, `off`, `add`: contiguous arrays of type `real`, or None; see lk_convert in kernels.h.
+        `sub`, `mul`, `inv`, `off`, `add`, `high`, `low`: contiguous arrays of type `real`, or None; see lk_convert in kernels.h.
         """
         cdef lk_convert tile
         cdef const char *s = <const char *>PyArray_DATA(src)
@@ -129,6 +129,8 @@ cdef class Converter:
         tile.inv = NULL if inv is None else <const char *>PyArray_DATA(<ndarray?>inv)
         tile.off = NULL if off is None else <const char *>PyArray_DATA(<ndarray?>off)
         tile.add = NULL if add is None else <const char *>PyArray_DATA(<ndarray?>add)
+        tile.high = NULL if high is None else <const char *>PyArray_DATA(<ndarray?>high)
+        tile.low = NULL if low is None else <const char *>PyArray_DATA(<ndarray?>low)
         threads = team(threads)
         tile.alpha, tile.beta, tile.divide, tile.sum = alpha, beta, divide, self.sum
         while pace.at < pace.end:
@@ -181,6 +183,8 @@ cdef class Converter:
                 c.inv = NULL if given.inv == NULL else given.inv + par * self.real_bytes
                 c.off = NULL if given.off == NULL else given.off + par * self.real_bytes
                 c.add = NULL if given.add == NULL else given.add + par * self.real_bytes
+                c.high = NULL if given.high == NULL else given.high + par * self.real_bytes
+                c.low = NULL if given.low == NULL else given.low + par * self.real_bytes
                 self.tile(nest, &c, s, d, scratch)
                 task += 1
                 if task == end:

@@ -336,13 +336,14 @@ typedef void (*lk_extent_fn)(lk_extent *);
  * integer 0 + add.
  * sub, mul, off and add are NULL (left out) or arrays of the row's type, of which element i0*p0 + i1*p1 applies to
  * (i0, i1). add is for integer destinations only. inv is NULL or 1 / mul, allowed where dst is an integer and 2^-60 <= |mul| <=
- * 2^60. `stream` asks for stores that bypass the caches; the caller ends with a fence. prefetch_bytes is the prefetch
+ * 2^60. high and low are NULL or, where inv is allowed and only for narrow integers, numbers of the sign of mul whose sum
+ * is 1 / mul within 2^-45 of it: x * high + x * low, rounded once, becomes the same integer as x / mul. `stream` asks for stores that bypass the caches; the caller ends with a fence. prefetch_bytes is the prefetch
  * distance in the source; 0: none. */
 typedef struct {
     const char *src;
     char *dst;
     int64_t n0, n1, s0, s1, d0, d1;
-    const char *sub, *mul, *inv, *off, *add;
+    const char *sub, *mul, *inv, *off, *add, *high, *low;
     int64_t p0, p1;
     double alpha, beta;
     int64_t prefetch_bytes;

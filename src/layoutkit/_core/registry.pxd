@@ -182,6 +182,8 @@ cdef extern from "kernels.h" nogil:
         const char *mul
         const char *inv
         const char *off
+        const char *high
+        const char *low
         const char *add
         int64_t p0, p1
         double alpha, beta

@@ -56,6 +56,8 @@ class Parameters(NamedTuple):
     inv: np.ndarray | None
     off: np.ndarray | None
     add: np.ndarray | None
+    high: np.ndarray | None
+    low: np.ndarray | None
     divide: bool
     alpha: float
     beta: float
@@ -63,7 +65,7 @@ class Parameters(NamedTuple):
     @property
     def per_channel(self) -> bool:
         """Whether any of them has one value for each channel."""
-        return any(p is not None and p.size > 1 for p in self[:5])
+        return any(p is not None and p.size > 1 for p in self[:7])
 
 
 def types(held: np.dtype, asked: Any, what: str) -> Types:
@@ -128,6 +130,7 @@ def parameters(
     n = next((p.size for p in (mul, zero, shift) if p is not None and p.size != 1), 1)
     mul, zero, shift = _repeated(mul, n), _repeated(zero, n), _repeated(shift, n)
     inv: np.ndarray | None = None
+    high, low = None, None
     divide, quantizes = False, t.dst in INTEGERS and t.src not in INTEGERS
     if mul is not None and quantizes:
         mantissa, exponent = np.frexp(mul)
@@ -136,9 +139,34 @@ def parameters(
             mul = inverse  # exact: the product is the quotient
         else:
             divide, inv = True, inverse if (np.abs(exponent) < 60).all() else None
+            if inv is not None and t.real is np.float32 and _products_decide(mul):
+                high, low = _in_two(mul)
     sub, add = (None, zero) if t.dst in INTEGERS else (zero, None)
     sub, off = (shift, None) if quantizes else (sub, shift)
-    return Parameters(sub, mul, inv, off, add, divide, float(alpha), float(beta))
+    return Parameters(sub, mul, inv, off, add, high, low, divide, float(alpha), float(beta))
+
+
+def _products_decide(scale: np.ndarray) -> bool:
+    """Whether a quotient by `scale` within 2^-45 of the exact one rounds to the same integer of 8 bits as that rounded
+    to float32.
+
+    Both are on the same side of a half unless the exact quotient is that near to the middle between the half and the
+    next float32: so the float32 next to scale * middle is tried, for all halves that tell integers of 8 bits apart.
+    """
+    halves = np.arange(257, dtype=np.float32) + np.float32(0.5)
+    beside = np.concatenate([np.nextafter(halves, np.float32(0)), np.nextafter(halves, np.float32(np.inf))])
+    middles = (np.concatenate([halves, halves]).astype(np.float64) + beside) / 2
+    exact = np.abs(scale.astype(np.float64))[:, None] * middles  # 24 and 25 bits: no rounding
+    return bool((np.abs(exact.astype(np.float32) - exact) > 2.0**-44 * exact).all())
+
+
+def _in_two(scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The inverse of `scale` as a sum of two float32 of one sign, neither 0."""
+    inverse = 1 / scale.astype(np.float64)
+    high = inverse.astype(np.float32)
+    high = np.where(np.abs(high) > np.abs(inverse), np.nextafter(high, np.float32(0)), high)
+    low = (inverse - high).astype(np.float32)
+    return high, np.where(low == 0, high * np.float32(2.0**-60), low)
 
 
 def _repeated(values: np.ndarray | None, n: int) -> np.ndarray | None:
