@@ -1,13 +1,14 @@
 """Pictures to planes and back, the first and the last step of programs that see: shares of a copy of the wider side.
 
-``python bench/images.py [--seed N] [--count 8] [--threads 1] [--rounds 7] [--cache | --memory]``. Drawn with a fresh seed
-unless one is given: 1 to 8 images of 3 channels (half), 4, 1 or 2, width and height log-uniform and odd as they come, so
-that the wider side has 20 to 80 MB (`--memory`) or both sides are 60 to 600 KB, which L2 holds (`--cache`).
+``python bench/images.py [--seed N] [--count 8] [--threads 1] [--rounds 7] [--cache | --memory]``. Drawn with a fresh
+seed unless one is given: 1 to 8 images of 3 channels (half), 4, 1 or 2, sizes log-uniform and odd as they come, so that
+the wider side has 20 to 80 MB (`--memory`), or that both sides are 60 to 600 KB together, which L2 holds (`--cache`).
 
 Each way is one call of `lk.reorder`, ``(x / 255 - mean) / std`` or its inverse. It runs in turns with a copy of as many
 bytes as the wider side has, the better of memcpy and streaming stores; a share is copy time over reorder time, least of
 the rounds each. In memory the caches are swept before each. In the caches a call's overhead, the time of the same call
-on one pixel, is taken off and told by itself, and so is the share of a loop that loads and stores the same lines.
+on one pixel, is taken off and told by itself, and so is the share of a loop that loads and stores the same lines, a
+vector at a time, where the destination is not the narrower side.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from reorder import geomean
+from reorder import geomean, lines
 
 import layoutkit as lk
-from layoutkit._core import harness, machine, registry
+from layoutkit._core import machine
 from layoutkit.choosing.machine import last_level_cache
 
 # The types of source and destination, their layouts, and whether numbers are normalised.
@@ -73,15 +74,6 @@ def seconds(call: Callable[[], object], batch: int, sweep: np.ndarray | None) ->
     return (time.perf_counter() - start) / batch
 
 
-def lines(src: np.ndarray, dst: np.ndarray) -> Callable[[], object]:
-    """A loop that loads the lines of `src` and stores those of `dst`, a vector at a time."""
-    run, row = 256, registry.best("copy", "x8")[0].name
-    rows = dst.nbytes // run
-    step = max(64, min(run, src.nbytes // rows // 64 * 64)) if src.nbytes < dst.nbytes else run
-    rows = min(rows, (src.nbytes - run) // step)
-    return partial(harness.move, row, src.ctypes.data, dst.ctypes.data, (rows, run), (step, 1), (run, 1))
-
-
 def main() -> None:
     """Run and print."""
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -110,20 +102,23 @@ def main() -> None:
                 batch = max(1, 4_000_000 // wide)
                 copies = [partial(machine.copy, a, b, args.threads, stream) for stream in (False, True)]
                 tiny, _, _ = call_of(way, (1, shape[1], 1, 1), 1)
-                calls = [call, *copies, lines(a[:read], b[:written]), tiny]
+                calls = [(call, batch), *((copy, batch) for copy in copies), (tiny, 200)]
+                if cache and read <= written:
+                    calls.append((lines(read, written, batch), 1))
                 best = [math.inf] * len(calls)
                 for i in (*range(len(calls)), *list(range(len(calls))) * args.rounds):
-                    took = seconds(calls[i], 200 if i == 4 else batch, sweep if i < 3 else None)
-                    best[i] = min(best[i], took)
-                took = best[0] - best[4] if cache else best[0]
+                    best[i] = min(best[i], seconds(*calls[i], sweep if i < 3 else None))
+                took = best[0] - best[3] if cache else best[0]
                 shares[way].append(min(best[1:3]) / took)
-                of_lines[way].append(best[3] / took)
-                told.append(f"{shares[way][-1]:.2f}" + f" ({best[4] * 1e6:.1f} us)" * cache)
+                if len(best) > 4:
+                    of_lines[way].append(best[4] / batch / took)
+                told.append(f"{shares[way][-1]:.2f}" + f" ({best[3] * 1e6:.1f} us)" * cache)
             print(f"{'x'.join(map(str, shape)):<18} {'  '.join(told)}", flush=True)
         for way in WAYS:
-            more = f"; {geomean(of_lines[way]):.2f} of a loop over the same lines" if cache else ""
-            print(f"{'cache' if cache else 'memory':<7}{way:<22} {geomean(shares[way]):.2f} of a copy of the wider side, "
-                  f"least {min(shares[way]):.2f}{more}")  # fmt: skip
+            told = f"{geomean(shares[way]):.2f} of a copy of the wider side, least {min(shares[way]):.2f}"
+            if of_lines[way]:
+                told += f"; {geomean(of_lines[way]):.2f} of a loop over the same lines"
+            print(f"{'cache' if cache else 'memory':<7}{way:<22} {told}")
         print(f"seed {args.seed}, {args.threads} thread(s)")
 
 

@@ -1,15 +1,16 @@
-"""Reorders that nobody tuned: ``python bench/unseen.py [--seed N] [--count 60] [--threads 1] [--cache] [--exhaustive]``.
+"""Reorders that nobody tuned: ``python bench/unseen.py [--seed N] [--count 60] [--threads 1] [--cache]``.
 
 Problems are drawn with a fresh seed unless one is given. Distribution: 30 to 70 MB (log-uniform; 30 to 400 KB with
-`--cache`, so that L2 holds both sides) of elements of 4 bytes (four in seven), 1, 2 or 8; three to five dimensions, each extent log-uniform from 2 to 400 and then scaled so that the
-bytes fit; source and destination differ in their order of dimensions or in their blocks. A fifth have 3, 20, 24 or 100
-channels. Layouts: random permutations (half), named formats (a quarter), random blocks of 4, 8 or 16 on one or two
-dimensions (a quarter).
+`--cache`, so that L2 holds both sides) of elements of 4 bytes (four in seven), 1, 2 or 8; three to five dimensions,
+each extent log-uniform from 2 to 400 and then scaled so that the bytes fit; source and destination differ in their
+order of dimensions or in their blocks. A fifth have 3, 20, 24 or 100 channels. Layouts: random permutations (half),
+named formats (a quarter), random blocks of 4, 8 or 16 on one or two dimensions (a quarter).
 
 Each problem runs by what a fresh installation picks, in turns with a copy of as many bytes as source and destination
 have on average, the better of memcpy and streaming stores; a share is copy time over reorder time, least of the rounds
-each. With `--cache` the copy is a loop that loads and stores a vector at a time, which moves the same lines as the
-reorder (memcpy moves them by an instruction of its own, whose share is told beside). With `--exhaustive` every candidate runs as well, and the pick's time over the best one's is told.
+each. With `--cache` the copy is a loop that loads and stores a vector at a time, as a reorder has to (memcpy moves
+lines by an instruction of its own, and is told beside). With `--exhaustive` every candidate runs as well, and the
+pick's time over the best one's is told.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ from functools import partial
 
 os.environ.setdefault("LAYOUTKIT_CACHE_DIR", tempfile.mkdtemp())
 
-from reorder import geomean, touched
+from reorder import geomean, lines, touched
 
 import layoutkit as lk
-from layoutkit._core import harness, machine, registry
+from layoutkit._core import machine
 from layoutkit.choosing.best import choices
 from layoutkit.memory.arrays import contiguous_strides
 from layoutkit.reorders.box import Box
@@ -74,15 +75,14 @@ def _layout(rng: random.Random, rank: int) -> lk.Layout:
     return lk.Layout(outer + "".join(f"{rng.choice((4, 8, 16))}{d}" for d in blocked))
 
 
-def copies(a, b, threads: int, cache: bool) -> list[Callable[[], object]]:
-    """What a reorder is held against, the first of them; the others are told."""
+def copies(n: int, threads: int, cache: bool, batch: int) -> list[Callable[[], float]]:
+    """What gives the seconds of a copy of n bytes that a reorder is held against; then of others, which are told."""
+    a, b = touched((n,), 1), touched((n,), 1)
     by = [partial(machine.copy, a, b, threads, stream) for stream in (False, True)]
     if not cache:
         return [lambda: min(copy() for copy in by)]
-    run, row = 256, registry.best("copy", "x8")[0].name
-    rows = a.nbytes // run
-    lines = partial(harness.move, row, a.ctypes.data, b.ctypes.data, (rows, run), (run, 1), (run, 1))
-    return [lines, by[0]]
+    loop = lines(n, n, batch)
+    return [lambda: seconds(loop, 1) / batch, lambda: seconds(by[0], batch)]
 
 
 def seconds(call: Callable[[], object], batch: int) -> float:
@@ -98,8 +98,8 @@ def judged(problem, threads: int, rounds: int, exhaustive: bool, cache: bool) ->
     src, dst, shape, width = problem
     x, y = touched(src.physical_shape(shape), width), touched(dst.physical_shape(shape), width)
     n = (x.nbytes + y.nbytes) // 2
-    held = copies(touched((n,), 1), touched((n,), 1), threads, cache)
     batch = max(1, 4_000_000 // n)
+    held = copies(n, threads, cache, batch)
     asked = ReorderProblem(src, dst, shape, width, threads)
     strides = [contiguous_strides(layout, shape, width) for layout in (src, dst)]
     transfer = Transfer(src, dst, width, *strides, Box.all_of(shape))
@@ -108,7 +108,7 @@ def judged(problem, threads: int, rounds: int, exhaustive: bool, cache: bool) ->
     moves = {name: program(transfer, name, bytes(width)) for name in names}
     best, copy = dict.fromkeys(names, math.inf), [math.inf] * len(held)
     for _ in range(rounds):
-        copy = [min(c, seconds(h, batch) if cache else h()) for c, h in zip(copy, held)]
+        copy = [min(c, h()) for c, h in zip(copy, held)]
         for name, move in moves.items():
             if best[name] < math.inf and best[name] > ABANDON * min(best.values()) and name != names[0]:
                 continue
@@ -139,8 +139,9 @@ def main(argv=None) -> int:
         told += f", best {row['best']:.2f} by {row['winner']}" if args.exhaustive else ""
         print(f"{row['problem']:<60} {row['share']:.2f} by {row['pick']}{told}", flush=True)
     shares = [r["share"] for r in rows]
+    memcpy = f"; {geomean(r['memcpy'] for r in rows):.2f} of memcpy" * args.cache
     print(f"{len(rows)} reorders, seed {args.seed}, {args.threads} thread(s): {geomean(shares):.2f} of a copy, "
-          f"least {min(shares):.2f}" + f"; {geomean(r['memcpy'] for r in rows):.2f} of memcpy" * args.cache)  # fmt: skip
+          f"least {min(shares):.2f}{memcpy}")  # fmt: skip
     if args.exhaustive:
         lost = [r["best"] / r["share"] for r in rows]
         best = [r["best"] for r in rows]
