@@ -11,6 +11,7 @@ have on average, the better of memcpy and streaming stores; a share is copy time
 each. With `--cache` the copy is a loop that loads and stores a vector at a time, as a reorder has to (memcpy moves
 lines by an instruction of its own, and is told beside). With `--exhaustive` every candidate runs as well, and the
 pick's time over the best one's is told.
+`--table portable` or `--table none` estimates as on a machine of another kind, `--profile` by a profile of this one.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from functools import partial
 
 os.environ.setdefault("LAYOUTKIT_CACHE_DIR", tempfile.mkdtemp())
 
+import tables
 from reorder import geomean, lines, touched
 
 import layoutkit as lk
@@ -129,7 +131,9 @@ def main(argv=None) -> int:
     p.add_argument("--cache", action="store_true", help="small ones, which L2 holds")
     p.add_argument("--exhaustive", action="store_true", help="time every candidate")
     p.add_argument("--json", metavar="FILE")
+    tables.arguments(p)
     args = p.parse_args(argv)
+    tables.take(args)
     rng = random.Random(args.seed)
     rows = []
     for _ in range(args.count):

@@ -12,6 +12,7 @@ from ..._core import winograd as core
 from ..._core.executor import LoopNest
 from ..._core.registry import Kernel, find
 from ...choosing import machine
+from ...choosing.profile import scale
 from ...memory.arrays import empty
 from ...winograd import PAIRS, as_array, kernel_table, paired
 from ..geometry import channels_innermost, geometry, spatial_strides, strides_of
@@ -74,11 +75,12 @@ class Winograd(Algorithm):
         per_group = -(-columns_of(p) // lanes) * lanes
         flops = 2 * products * tiles * p.groups * (depth + TILE_STEPS) * per_group
         far = filter_bytes > machine.last_level_cache() // 2
-        stream = groups * filter_bytes / (MEMORY_BYTES_PER_SECOND if far else CACHE_BYTES_PER_SECOND)
+        rate = MEMORY_BYTES_PER_SECOND / scale().copy_memory if far else CACHE_BYTES_PER_SECOND / scale().copy_l3
+        stream = groups * filter_bytes / rate
         outputs = prod(tile(p, self.m))
         moved = p.types.sum.itemsize * (products + outputs) * tiles * p.groups * (depth + per_group)
         multiply = flops / (flops_per_second(kernel) * threads)
-        return max(multiply, stream) + moved / (L2_BYTES_PER_SECOND * threads)
+        return max(multiply, stream) + moved / (L2_BYTES_PER_SECOND * threads) * scale().copy_l2
 
     def pack(self, p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
         """Filter (O, I/G, *k) -> [G][products][panels][depth][channels][nr]; bias -> [G][panels * nr] or None."""
