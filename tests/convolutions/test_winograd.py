@@ -55,7 +55,7 @@ def problems(draw):
     return dict(
         n=draw(st.integers(1, 3)), ic=groups * draw(st.integers(0, 40) | st.sampled_from([8, 16, 32])),
         oc=groups * draw(st.integers(1, 80) | st.sampled_from([8, 16, 48, 64])),
-        size=per_axis(1, 20 if rank < 3 else 9), kernel=kernel, groups=groups, m=draw(st.sampled_from(TILES)),
+        size=per_axis(1, 40 if rank < 3 else 9), kernel=kernel, groups=groups, m=draw(st.sampled_from(TILES)),
         padding=tuple(draw(st.tuples(st.integers(0, 5), st.integers(0, 5))) for _ in range(rank)),
         stride=(draw(st.integers(1, 2)), 1, 1) if rank == 3 else (1,) * rank,
         bias=draw(st.booleans()), threads=draw(st.integers(1, 3)), isa=draw(st.sampled_from(registry.isas())),
@@ -98,7 +98,7 @@ def test_every_ragged_edge(m, isa):
                 assert np.linalg.norm(got - want) <= 2e-6 * m * np.linalg.norm(want)
 
 
-@pytest.mark.parametrize(("ic", "size"), [(48, 30), (300, 9)])
+@pytest.mark.parametrize(("ic", "size"), [(48, 30), (300, 9), (32, 37)])
 @pytest.mark.parametrize("m", TILES)
 @pytest.mark.parametrize("dst", ["NHWC", "nChw16c"])
 def test_threads_do_not_change_a_bit(m, dst, ic, size):

@@ -13,7 +13,7 @@ from ..._core.executor import LoopNest
 from ..._core.registry import Kernel, find
 from ...choosing import machine
 from ...memory.arrays import empty
-from ...winograd import PAIRS, as_array, kernel_table, paired
+from ...winograd import PAIRS, as_array, kernel_table, paired, tiling
 from ..geometry import channels_innermost, geometry, spatial_strides, strides_of
 from ..problem import ConvProblem
 from ..route import Arrays
@@ -72,11 +72,10 @@ class Winograd(Algorithm):
         groups, _ = cut(p, self.m, kernel, threads)
         depth, lanes = p.ic // p.groups * geometry(p).kernel[0], kernel.lanes
         per_group = -(-columns_of(p) // lanes) * lanes
-        flops = 2 * products * tiles * p.groups * (depth + TILE_STEPS) * per_group
+        flops = 2 * products * p.groups * (depth + TILE_STEPS) * per_group
         far = filter_bytes > machine.last_level_cache() // 2
         stream = groups * filter_bytes / (MEMORY_BYTES_PER_SECOND if far else CACHE_BYTES_PER_SECOND)
-        outputs = prod(tile(p, self.m))
-        moved = p.types.sum.itemsize * (products + outputs) * tiles * p.groups * (depth + per_group)
+        moved = p.types.sum.itemsize * (products + tiles * prod(tile(p, self.m))) * p.groups * (depth + per_group)
         multiply = flops / (flops_per_second(kernel) * threads)
         return max(multiply, stream) + moved / (L2_BYTES_PER_SECOND * threads)
 
@@ -102,7 +101,7 @@ class Winograd(Algorithm):
             nest, tuple(row.name for row in rows), np.array([float(k) for k in kernel_table(self.m)], p.types.sum), ic,
             (held, block if block > 1 else max(1, held), xs[1][0].stride, ic // block * xs[1][0].stride),
             (columns, y_block, ys[1][0].stride) if y_block > 1 else (columns, whole, p.types.dst.itemsize * whole),
-            *cut(p, self.m, kernel, threads),
+            *tilings(p, self.m), *cut(p, self.m, kernel, threads),
         )  # fmt: skip
 
 
@@ -119,13 +118,23 @@ def tile(p: ConvProblem, m: int) -> tuple[int, int]:
     return (m if geometry(p).kernel[1] == 3 else 1), m
 
 
+def tilings(p: ConvProblem, m: int) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Whole and short tiles along height and along width."""
+    (_, high, wide), (mh, mw) = geometry(p).out, tile(p, m)
+    return tiling(high, mh), tiling(wide, mw)
+
+
 def _counts(p: ConvProblem, m: int) -> tuple[int, int, int]:
-    """Tiles of the output, products of a tile, bytes of the packed filter but for its tails."""
+    """Tiles of the output, products of all of them, bytes of the packed filter but for its tails."""
     g = geometry(p)
-    mh, mw = tile(p, m)
-    tiles = p.n * g.out[0] * -(-g.out[1] // mh) * -(-g.out[2] // mw)
-    products = (mh + 2 if mh > 1 else 1) * (mw + 2)
-    return tiles, products, p.types.filter.itemsize * products * p.ic * g.kernel[0] * (p.oc // p.groups)
+    tiles = products = p.n * g.out[0]
+    all_products = 1
+    for (whole, short), outputs in zip(tilings(p, m), tile(p, m)):
+        n = outputs + 2 if outputs > 1 else 1
+        tiles *= whole + short
+        products *= whole * n + short * (n - 1)
+        all_products *= n
+    return tiles, products, p.types.filter.itemsize * all_products * p.ic * g.kernel[0] * (p.oc // p.groups)
 
 
 def cut(p: ConvProblem, m: int, kernel: Kernel, threads: int) -> tuple[int, int]:
@@ -136,7 +145,7 @@ def cut(p: ConvProblem, m: int, kernel: Kernel, threads: int) -> tuple[int, int]
     """
     tiles, products, filter_bytes = _counts(p, m)
     panels = max(1, -(-columns_of(p) // kernel.nr))
-    rows = max(12, GROUP_PRODUCTS // products // 12 * 12)
+    rows = max(12, GROUP_PRODUCTS * tiles // max(1, products) // 12 * 12)
     if filter_bytes > machine.last_level_cache() // 2:
         rows *= 2
     groups, blocks = max(1, -(-tiles // rows)), max(1, panels * kernel.nr // BLOCK_CHANNELS)
