@@ -3,20 +3,21 @@
     y = AT [ sum over channels (and taps along depth) of (BT x B) * (G w G^T) ] A + bias
 
 The output is cut into tiles of mh x mw, each computed from nh x nw = (mh + 2) x (mw + 2) inputs (1 x m tiles: from
-1 x (m + 2)). Where these do not fit, the last tiles of an axis are short, by an output that alone takes the axis' last
-product, that of the point at infinity: short tiles leave it out. Tiles are in such an order, by kinds, that those of any
-product follow one another.
+1 x (m + 2)). Where these do not fit, the last tiles of an axis are short, by an output that alone takes the last product
+of the axis, that of the point at infinity: short tiles leave it out. Tiles are ordered by kind, so that those which have
+a product follow one another.
 
 A task is a group of tiles times a block of output channels. The tiles are transformed into V, which is kept while the
 following tasks belong to the same group. Each of the nh * nw products is a matrix product V [tiles, channels]
-U [channels, outputs] into M, by a micro-kernel of gemm.c. M is transformed into the output. V and M stay in L2. U, the
-filter, was transformed when it was packed and is read once per group of tiles. Groups have equal shares of the products.
+U [channels, outputs] into M, by a micro-kernel of gemm.c. M is transformed into the output. V and M stay near L2. U,
+the filter, was transformed when it was packed and is read once per group. Groups have equal shares of all products.
 
 Depth, if there is any, is convolved directly: V is made for each tap along it, and the products sum over these taps.
 Threads take equal shares of the tasks. A group that is shared by several threads is transformed by each of them.
 """
 
 from libc.stdint cimport int64_t
+from libc.string cimport memset
 from numpy cimport PyArray_DATA, import_array, ndarray
 
 from math import lcm
@@ -38,6 +39,7 @@ cdef enum:
     MAX_RUN_CHANNELS = 128  # summed in a register before the sum is added to M: rounding errors grow with it
     MAX_TILE_PIXELS = 64    # of the output in a tile
     SKEW_BYTES = 64         # between rows and between products, which would share sets of the cache otherwise
+    FAR_BYTES = 16 << 20    # a larger filter is not in a cache when it is read again
     KINDS = 4               # of tiles: low, whole, narrow, low and narrow
 
 RUN = MAX_RUN_CHANNELS  # winograd.py counts roundings with it
@@ -254,33 +256,39 @@ cdef class Winograd(Executor):
                 self.transform_in(&t)
 
     cdef void multiply(self, const Work *work, const char *u, const char *v, char *m) noexcept nogil:
-        """M = V U, product by product, of the tiles that have it, each summed over runs of channels of one tap."""
+        """M = V U, product by product, of the tiles that have it, each summed over runs of channels of one tap.
+
+        Where a single register tile holds all rows, a prefetch of the next panel costs more than it saves: the hardware
+        sees that the filter is read in order. Not so from memory.
+        """
         cdef lk_gemm g
         cdef int64_t row[MAX_ROWS]
         cdef int64_t c_row[MAX_ROWS]
         cdef int64_t c_col[MAX_VECTORS]
-        cdef int64_t p, i, k, at, first, tiles, high, following, t = self.product(work, 0), no_tap = 0
-        cdef int64_t depth = self.taps * self.ic, runs = max(1, self.taps * ceil_div(self.ic, self.run))
-        cdef int64_t panel_bytes = depth * self.nr * self.w_item
+        cdef int64_t t, p, i, k, at, first, tiles, high, no_tap = 0
+        cdef int64_t depth = self.taps * self.ic, panel_bytes = depth * self.nr * self.w_item
+        cdef int64_t runs = max(1, self.taps * ceil_div(self.ic, self.run))
+        cdef bint bottom, right, far = self.products * self.panels * panel_bytes > FAR_BYTES
+        memset(&g, 0, sizeof(g))
         for i in range(self.mr):
             row[i], c_row[i] = i * self.v_row * self.x_item, i * self.m_row * self.sum_item
         for i in range(self.nr // self.lanes):
             c_col[i] = i * self.lanes * self.sum_item
-        g.row, g.c_row, g.c_col, g.tap, g.taps = row, c_row, c_col, &no_tap, 1
-        g.mask, g.zero, g.b_tap, g.b_row, g.bias_col, g.bias_row = NULL, NULL, NULL, NULL, NULL, NULL
-        g.blocks, g.block_stride, g.ldb, g.c_split, g.resume, g.positive = 1, 0, self.nr, 0, 0, 0
-        g.clip = g.next_c_row = NULL
-        while t < self.products:
-            following = self.product(work, t + 1)
-            first, tiles = self.tiles_of(work, t)
-            high = ceil_div(tiles, self.mr)
-            g.to_prefetch_bytes = panel_bytes // (high * runs) // 64 * 64
+        g.row, g.c_row, g.c_col, g.tap, g.taps, g.blocks, g.ldb = row, c_row, c_col, &no_tap, 1, 1, self.nr
+        for t in range(self.products):
+            bottom, right = t // self.nw == self.nh - 1, t % self.nw == self.nw - 1
+            first = max(work.first, self.first[bottom])
+            tiles = min(work.last, self.first[2 if right else KINDS - bottom]) - first
+            if tiles <= 0:
+                continue
+            first, high = first - work.first, ceil_div(tiles, self.mr)
+            g.to_prefetch_bytes = panel_bytes // (high * runs) // 64 * 64 if high > 1 or far else 0
             for p in range(work.panel, work.stop):
                 g.b = u + (t * self.panels + p) * panel_bytes
                 g.to_prefetch = g.b + panel_bytes
                 if p + 1 == work.stop:
-                    g.to_prefetch = u + (following * self.panels + work.panel) * panel_bytes
-                    if following == self.products:
+                    g.to_prefetch = u + ((t + 1) * self.panels + work.panel) * panel_bytes
+                    if t + 1 == self.products:
                         g.to_prefetch_bytes = 0
                 g.cols = <int>(ceil_div(min(self.nr, self.cols - p * self.nr), self.lanes) * self.lanes)
                 g.pads = 0
@@ -303,19 +311,6 @@ cdef class Winograd(Executor):
                     k += g.kb
                     if k >= depth:
                         break
-            t = following
-
-    cdef inline (int64_t, int64_t) tiles_of(self, const Work *work, int64_t t) noexcept nogil:
-        """The tiles of a group that have product t: the first, counted from the group's own, and how many."""
-        cdef bint bottom = t // self.nw == self.nh - 1, right = t % self.nw == self.nw - 1
-        cdef int64_t first = max(work.first, self.first[bottom])
-        return first - work.first, min(work.last, self.first[2 if right else KINDS - bottom]) - first
-
-    cdef inline int64_t product(self, const Work *work, int64_t t) noexcept nogil:
-        """The first product, from t on, that any tile of a group has."""
-        while t < self.products and self.tiles_of(work, t)[1] <= 0:
-            t += 1
-        return t
 
     cdef void outputs(self, const Work *work, const char *m, const char *bias) noexcept nogil:
         """Transform M into the output of the tiles."""
