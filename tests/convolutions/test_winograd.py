@@ -11,6 +11,7 @@ from strategies import activations, in_proportion
 import layoutkit as lk
 from layoutkit import reference, winograd
 from layoutkit._core import registry
+from layoutkit.convolutions.algorithms import winograd as algorithm
 from layoutkit.convolutions.problem import ConvProblem
 from layoutkit.convolutions.task import ConvTask
 
@@ -112,6 +113,41 @@ def test_threads_do_not_change_a_bit(m, dst, ic, size):
         np.testing.assert_array_equal(results[0], other)
 
 
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_any_cut_gives_the_same_bits(data):
+    """Groups of any number of tiles, none among them, and blocks of any number of panels."""
+    draw = data.draw
+    m, kernel = draw(st.sampled_from(TILES)), draw(st.sampled_from([(3, 3), (1, 3)]))
+    n, ic, oc, high, wide = (draw(st.integers(1, most)) for most in (3, 20, 200, 20, 30))
+    rng = np.random.default_rng(ic)
+    x = rng.standard_normal((n, ic, high, wide), np.float32)
+    w = rng.standard_normal((oc, ic, *kernel), np.float32)
+    padding = ((kernel[0] // 2,) * 2, (1, 1))
+    bits = []
+    for threads in (1, draw(st.integers(1, 3))):
+        counts = (1, 1) if not bits else (draw(st.integers(1, n * high * wide)), draw(st.integers(1, 8)))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(algorithm, "cut", lambda *_, counts=counts: counts)
+            p, found = routes(x.shape, w.shape, m, "NHWC", "NHWC", padding, threads=threads)
+            bits.append([run(p, route, x, w) for route in found])
+    np.testing.assert_array_equal(*bits)
+
+
+@pytest.mark.parametrize("columns", [1, 16, 40, 64, 65, 130, 400])
+@pytest.mark.parametrize("size", [3, 7, 13, 20, 57])
+def test_threads_share_the_work_evenly(size, columns):
+    """By the estimate, which counts what the busiest one does: more are never slower, two nearly halve it."""
+    one = ConvProblem(1, 64, columns, (size,) * 2, (3, 3), (1, 1), ((1, 1),) * 2, (1, 1), 1, lk.Layout("NHWC"),
+                      lk.Layout("NHWC"), "fast")  # fmt: skip
+    for a in algorithm.WINOGRAD:
+        for kernel in a.kernels(one):
+            alone = a.estimate(one, kernel, 1)
+            for threads in (2, 3, 4):
+                assert a.estimate(one, kernel, threads) <= alone * (1 + 1e-9)
+            assert size < 20 or a.estimate(one, kernel, 2) <= 0.6 * alone
+
+
 @pytest.mark.parametrize("inputs", ["normal", "relu"])
 @pytest.mark.parametrize("ic", [32, 64, 128, 256, 512])
 def test_usual_numbers_round_little_more_than_directly(ic, inputs):
@@ -176,9 +212,10 @@ def test_strict_keeps_what_is_not_finite_local(algorithm, layout, bad):
 
 
 def test_untuned_choice():
-    for size, tile in ((7, "F(2,3)"), (14, "F(4,3)"), (28, "F(4,3)"), (56, "F(4,3)"), (224, "F(4,3)")):
-        op = lk.Conv2d(np.ones((256, 256, 3, 3), np.float32), padding=1, layout="NHWC", threads=1)
-        assert f"winograd {tile}" in op.plan((1, 256, size, size)).choices[0].candidate.name
+    """F(4,3), but for few tiles where its filter does not fit in a cache."""
+    for c, size, tile in ((512, 7, 2), (256, 9, 4), (256, 14, 4), (256, 28, 4), (256, 56, 4), (256, 224, 4)):
+        op = lk.Conv2d(np.ones((c, c, 3, 3), np.float32), padding=1, layout="NHWC", threads=1)
+        assert f"winograd F({tile},3)" in op.plan((1, c, size, size)).choices[0].candidate.name
 
 
 X, W = np.ones((1, 8, 9, 9), np.float32), np.ones((8, 8, 3, 3), np.float32)

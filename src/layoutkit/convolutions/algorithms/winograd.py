@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from math import prod
 
 import numpy as np
@@ -19,15 +20,20 @@ from ..problem import ConvProblem
 from ..route import Arrays
 from ..types import ConvTypes
 from .base import Algorithm, flops_per_second, rows_of
-from .sums import TILE_STEPS, columns_of, padded_bias
+from .sums import columns_of, padded_bias
 
 FEW_CHANNELS = 32  # below so many, direct summation rounds far less than F(4,3)
-GROUP_PRODUCTS = 24 * 36  # products times tiles of a group
-FEW_TILES = 12  # a group of fewer leaves rows of the gemm tile empty
+GROUP_PRODUCTS = 36 * 36  # products times tiles of a group
 BLOCK_CHANNELS = 128  # output channels of a block
+READING_TILES = 3.0  # that take as long as reading the filter does for a group, beside its multiplications
+TILE_STEPS = 6.0  # overhead of a register tile, in steps of its sum
+FREE_LOADS, LOAD_COST = 0.42, 0.25  # loads per FMA that cost nothing, and what one more does
+CHAINS = 8  # sums that a register tile needs to hide the latency of FMAs
+INPUT_COLUMNS = 8  # output channels that take as long as transforming the input
+EVICTED = 2  # bytes of a filter that are read from memory for each that does not fit half of the last-level cache
 
 # Rates of reading the filter from memory and from the last-level cache, and of the transforms on one core.
-MEMORY_BYTES_PER_SECOND, CACHE_BYTES_PER_SECOND, L2_BYTES_PER_SECOND = 30e9, 35e9, 60e9
+MEMORY_BYTES_PER_SECOND, CACHE_BYTES_PER_SECOND, L2_BYTES_PER_SECOND = 30e9, 70e9, 80e9
 PACK_RATIO = 0.7  # cost of packing an element, in reorders of one
 
 
@@ -69,15 +75,16 @@ class Winograd(Algorithm):
 
     def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
         tiles, products, filter_bytes = _counts(p, self.m)
-        groups, _ = cut(p, self.m, kernel, threads)
-        depth, lanes = p.ic // p.groups * geometry(p).kernel[0], kernel.lanes
-        per_group = -(-columns_of(p) // lanes) * lanes
-        flops = 2 * products * p.groups * (depth + TILE_STEPS) * per_group
-        far = filter_bytes > machine.last_level_cache() // 2
-        stream = groups * filter_bytes / (MEMORY_BYTES_PER_SECOND if far else CACHE_BYTES_PER_SECOND)
-        moved = p.types.sum.itemsize * (products + tiles * prod(tile(p, self.m))) * p.groups * (depth + per_group)
-        multiply = flops / (flops_per_second(kernel) * threads)
-        return max(multiply, stream) + moved / (L2_BYTES_PER_SECOND * threads)
+        groups, blocks = cut(p, self.m, kernel, threads)
+        depth, columns, lanes = p.ic // p.groups * geometry(p).kernel[0], columns_of(p), kernel.lanes
+        flops = 2 * products * p.groups * (depth + TILE_STEPS) * lanes * _vectors(columns, kernel)
+        beyond = max(0, filter_bytes - machine.last_level_cache() // 2)
+        far = min(filter_bytes, EVICTED * beyond)
+        stream = groups * (far / MEMORY_BYTES_PER_SECOND + (filter_bytes - far) / CACHE_BYTES_PER_SECOND)
+        moved = p.types.sum.itemsize * (products + tiles * prod(tile(p, self.m))) * p.groups * (depth + columns)
+        multiply = flops * (1 + READING_TILES * groups / max(1, tiles)) / flops_per_second(kernel)
+        most = _busiest(p, kernel, threads, groups, blocks) / max(1, p.groups * groups * (columns + INPUT_COLUMNS))
+        return most * max(multiply, stream) + most * moved / L2_BYTES_PER_SECOND
 
     def pack(self, p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
         """Filter (O, I/G, *k) -> [G][products][panels][depth][channels][nr]; bias -> [G][panels * nr] or None."""
@@ -137,22 +144,52 @@ def _counts(p: ConvProblem, m: int) -> tuple[int, int, int]:
     return tiles, products, p.types.filter.itemsize * all_products * p.ic * g.kernel[0] * (p.oc // p.groups)
 
 
+def _vectors(columns: int, kernel: Kernel) -> float:
+    """Vectors of output channels, those counted more that take more loads per FMA or leave FMAs waiting."""
+    most, total = kernel.nr // kernel.lanes, 0.0
+    vectors = -(-columns // kernel.lanes)
+    for v, panels in ((most, vectors // most), (vectors % most, 1)):
+        if v:
+            loads = max(0.0, 1 / v + 1 / kernel.mr - FREE_LOADS)
+            total += panels * v * max(1 + LOAD_COST * loads, CHAINS / (kernel.mr * v))
+    return total
+
+
+def _busiest(p: ConvProblem, kernel: Kernel, threads: int, groups: int, blocks: int) -> int:
+    """Output channels of groups of tiles that the thread with the most computes, plus the inputs that it transforms."""
+    columns = columns_of(p)
+    panels, tasks = -(-columns // kernel.nr), p.groups * groups * blocks
+
+    def before(task: int) -> int:
+        group, block = divmod(task, blocks)
+        return group * columns + min(columns, (panels // blocks * block + min(block, panels % blocks)) * kernel.nr)
+
+    ends = [tasks * t // threads for t in range(threads + 1)]
+    return max(before(end) - before(start) + INPUT_COLUMNS * (-(-end // blocks) - start // blocks)
+               for start, end in pairwise(ends))  # fmt: skip
+
+
 def cut(p: ConvProblem, m: int, kernel: Kernel, threads: int) -> tuple[int, int]:
     """Into how many groups the tiles are cut, and into how many blocks the output channels.
 
-    The filter is read once per group, from the cache that holds it: groups are as large as hides that, and as
-    small as keeps V and M in L2 beside it. Each thread shall have its share of the tasks.
+    The filter is read once per group, from the cache that holds it: groups are as large as hides that, and as small as
+    keeps V and M near. With several threads either are more, if that gives the busiest one less to do.
     """
     tiles, products, filter_bytes = _counts(p, m)
     panels = max(1, -(-columns_of(p) // kernel.nr))
-    rows = max(12, GROUP_PRODUCTS * tiles // max(1, products) // 12 * 12)
+    rows = max(12, GROUP_PRODUCTS * tiles // max(1, products))
     if filter_bytes > machine.last_level_cache() // 2:
         rows *= 2
     groups, blocks = max(1, -(-tiles // rows)), max(1, panels * kernel.nr // BLOCK_CHANNELS)
-    if p.groups * groups * blocks % threads:
-        even = -(-groups // threads) * threads
-        if tiles // even >= FEW_TILES or panels < threads:
-            groups = min(even, max(1, tiles))
-        else:
-            blocks = min(panels, -(-blocks // threads) * threads)
-    return groups, blocks
+    choices = {(g, b) for g in (groups, min(_multiple(groups, threads), max(1, tiles)))
+               for b in (min(blocks, panels), min(_multiple(blocks, threads), panels))}  # fmt: skip
+
+    def cost(choice: tuple[int, int]) -> tuple[float, int, int]:
+        g, b = choice
+        return _busiest(p, kernel, threads, g, b) / g * (1 + READING_TILES * g / max(1, tiles)), g * b, g
+
+    return min(choices, key=cost)
+
+
+def _multiple(n: int, of: int) -> int:
+    return -(-n // of) * of
