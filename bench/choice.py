@@ -97,7 +97,7 @@ def ship(path: Path) -> int:
     """Write a table as the one that comes with the package: what the model can read of it."""
     from layoutkit._core import registry
     from layoutkit.bench.listed import candidates
-    from layoutkit.choosing import files, model, shipped
+    from layoutkit.choosing import files, model, profile, shipped
 
     costs, machine = of_file(path) if path.name else of_table()
     if machine["isa"] != registry.isa():
@@ -111,6 +111,8 @@ def ship(path: Path) -> int:
             kept[key] = some
     to = Path(__file__).parents[1] / "src" / "layoutkit" / "data" / model.packaged_file(machine["isa"]).name
     to.parent.mkdir(exist_ok=True)
+    if "profile" not in machine:  # only this machine's own table, measured here, has none
+        machine = machine | {"profile": {k: round(x, 3) for k, x in profile.measure()._asdict().items()}}
     files.replace(to, shipped.dump(kept, machine).encode())
     to.chmod(0o644)
     left = before - sum(map(len, kept.values()))

@@ -9,6 +9,7 @@ dimensions (a quarter).
 Each problem runs by what a fresh installation picks, in turns with a copy of as many bytes as source and destination
 have on average, the better of memcpy and streaming stores; a share is copy time over reorder time, least of the rounds
 each. With `--exhaustive` every candidate runs as well, and the pick's time over the best one's is told.
+`--table portable` or `--table none` estimates as on a machine of another kind, `--profile` by a profile of this one.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import time
 
 os.environ.setdefault("LAYOUTKIT_CACHE_DIR", tempfile.mkdtemp())
 
+import tables
 from reorder import geomean, touched
 
 import layoutkit as lk
@@ -104,7 +106,9 @@ def main(argv=None) -> int:
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--exhaustive", action="store_true", help="time every candidate")
     p.add_argument("--json", metavar="FILE")
+    tables.arguments(p)
     args = p.parse_args(argv)
+    tables.take(args)
     rng = random.Random(args.seed)
     rows = []
     for _ in range(args.count):

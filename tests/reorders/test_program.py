@@ -24,7 +24,7 @@ def test_the_first_one_suits_a_destination_that_begins_with_a_line(name):
     assert suited(choices(name, "store allx64"), transfer("NCHW", "NHWC", 0)) == name
 
 
-STREAMS = [n for n, v in VARIANTS.items() if v.stream and not (v.staged or v.blocking.panel or v.blocking.fused)]
+STREAMS = [n for n, v in VARIANTS.items() if v.stream and not (v.slabs or v.blocking.panel or v.blocking.fused)]
 
 
 @pytest.mark.parametrize("name", STREAMS)

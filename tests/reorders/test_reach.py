@@ -14,7 +14,7 @@ from layoutkit.memory import spans
 from layoutkit.memory.spans import PlanError, Span
 from layoutkit.reorders import program, reach
 from layoutkit.reorders.box import Box
-from layoutkit.reorders.program import Nests, Transfer, nests_of
+from layoutkit.reorders.program import Transfer, stages_of
 from layoutkit.reorders.variants import VARIANTS
 
 
@@ -42,29 +42,31 @@ def test_nests_reach_what_their_elements_touch(laid, data, width, variant, phase
     signs = data.draw(st.lists(st.sampled_from([1, 1, -1]), min_size=40, max_size=40))
     steps = [[s * sign * width for s, sign in zip(x.axis_strides(shape), signs)] for x in (src, dst)]
     t = Transfer(src, dst, width, *map(tuple, steps), Box.all_of(shape), phase)
-    nests, staging, fills = nests_of(t, variant)
-    read, written = reach.of_nests(nests)
-    filled = reach.of_nests(fills)[1]
-    if staging:
-        assert written.joined(filled) == Span(0, staging.bytes)
-        begins, written = reach.of_staging(staging)
-        read, filled = begins.plus(read), spans.NOTHING
+    read = written = spans.NOTHING
+    for moves, fills, slab in stages_of(t, variant):
+        reads, writes = reach.of_nests(moves)
+        writes = writes.joined(reach.of_nests(fills)[1])
+        if slab:
+            assert writes == Span(0, slab.bytes)
+            writes = reach.of_nests([slab.out])[1]
+            reads, writes = (x.plus(y) for x, y in zip(reach.of_slabs(slab), (reads, writes)))
+        read, written = read.joined(reads), written.joined(writes)
     assert read == touched(src, shape, steps[0], width, False)
-    assert written.joined(filled) == touched(dst, shape, steps[1], width, True)
+    assert written == touched(dst, shape, steps[1], width, True)
 
 
 @pytest.mark.parametrize("which", ["source", "destination", "pads"])
 def test_a_plan_that_reaches_outside_is_an_error_before_anything_is_written(monkeypatch, which):
     def wrong(*given):
-        nests, staging, fills = nests_of(*given)
-        first, last = nests[0], (fills or nests)[-1]
-        if which == "source":
-            return Nests([first._replace(src=first.src - 4), *nests[1:]], staging, fills)
-        if which == "destination":
-            return Nests([first._replace(dst=first.dst - 4), *nests[1:]], staging, fills)
-        return Nests(nests, staging, [*fills[:-1], last._replace(dst=last.dst + 4)])
+        [stage] = stages_of(*given)
+        if which == "pads":
+            last = stage.fills[-1]
+            return [stage._replace(fills=[*stage.fills[:-1], last._replace(dst=last.dst + 4)])]
+        first = stage.moves[0]
+        side = "src" if which == "source" else "dst"
+        return [stage._replace(moves=[first._replace(**{side: getattr(first, side) - 4}), *stage.moves[1:]])]
 
-    monkeypatch.setattr(program, "nests_of", wrong)
+    monkeypatch.setattr(program, "stages_of", wrong)
     plans.clear()
     x, out = np.ones((1, 20, 3, 3), np.float32), np.full((1, 2, 3, 3, 16, 4), 7, np.float32)
     with pytest.raises(PlanError, match=f"reorder NCHW -> .*{'destination' if which == 'pads' else which}"):

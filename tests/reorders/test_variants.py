@@ -2,10 +2,10 @@
 
 from layoutkit.reorders.loops import Loop
 from layoutkit.reorders.nest import Blocking, Nest
-from layoutkit.reorders.staging import Staging
+from layoutkit.reorders.slabs import Runs, Slab
 from layoutkit.reorders.variants import VARIANTS, Variant, tell
 
-NAMES = {  # and what they mean: stream, src_run, dst_run, prefetch, order, panel, staged
+NAMES = {  # and what they mean: stream, src_run, dst_run, prefetch, order, panel, slabs
     "store allx64": (False, 0, 64, False, 1, False, False),
     "store allxall": (False, 0, 0, False, 1, False, False),
     "store 128x512 ahead": (False, 128, 512, True, 1, False, False),
@@ -35,7 +35,7 @@ NAMES = {  # and what they mean: stream, src_run, dst_run, prefetch, order, pane
 
 
 def test_names_are_stable():
-    assert {name: (v.stream, *v.blocking[:5], v.staged) for name, v in VARIANTS.items()} == NAMES
+    assert {name: (v.stream, *v.blocking[:5], v.slabs) for name, v in VARIANTS.items()} == NAMES
     assert list(VARIANTS) == list(NAMES)  # estimates prefer earlier ones
     assert all(v.blocking.phase == 0 for v in VARIANTS.values())
     assert [n for n, v in VARIANTS.items() if v.blocking.fused] == list(NAMES)[-4:]
@@ -57,5 +57,5 @@ def test_what_a_plan_tells_of_its_nests():
     assert tell([nest] * 3, VARIANTS["store allx64"], None) == (line,) * 3
     assert tell([nest] * 5, VARIANTS["store allx64"], None) == (*(line,) * 3, "and 2 more")
     assert tell([nest], VARIANTS["panels x128"], None) == (line.replace("x32,", "x32 in panels,"),)
-    staging = Staging((Loop(7, 10, 4096),), (1, 2), 4096)
-    assert tell([nest], VARIANTS["slabs"], staging) == ("staging buffers of 4096 bytes, loops 7(10>4096)", line)
+    slab = Slab((1, 2), (1, 2), (Loop(7, 10, 4096),), 0, 0, (), (), 4096, nest, Runs(64, ()))
+    assert tell([nest], VARIANTS["slabs"], slab) == ("slabs of 4096 bytes, loops 7(10>4096)", line)

@@ -223,7 +223,7 @@ typedef struct {
  * LK_PANEL_OUT_BYTES. */
 enum { LK_PANEL_IN_BYTES = 192 << 10, LK_PANEL_OUT_BYTES = 192 << 10, LK_PANEL_TAILS_BYTES = 64 << 10 };
 enum { LK_PANEL_BYTES = 2 * LK_PANEL_IN_BYTES + LK_PANEL_OUT_BYTES + LK_PANEL_TAILS_BYTES + (8 << 10) };
-enum { LK_STAGING_BYTES = 128 << 10 }; /* of a staging buffer: a run of the destination made there and then copied */
+enum { LK_SLAB_BYTES = 96 << 10 }; /* of the buffer of a slab, which the scratch of a thread begins with */
 typedef void (*lk_panel_fn)(const lk_nest *, const char *src, char *dst, int64_t task, int64_t end, char *scratch);
 
 /* A loop whose index has several digits, the lowest first, of n[k] values each: index i is at the sum of step[k] bytes

@@ -1,6 +1,12 @@
 from libc.stdint cimport int64_t
 
-from .registry cimport lk_fused, lk_fused_fn, lk_fused_loop, lk_move_fn, lk_nest, lk_panel_fn
+from .registry cimport lk_fused, lk_fused_fn, lk_fused_loop, lk_nest, lk_panel_fn
+
+
+cdef struct Slab:
+    lk_nest boxes  # loops over the slabs of one shape
+    lk_nest reads  # loops over the runs of the source of a slab; the tile's n1 is their bytes
+    int first, last  # of the nests: those before the last one write to the buffer, which that one copies
 
 
 cdef class Program:
@@ -10,16 +16,19 @@ cdef class Program:
     cdef lk_fused_fn *fused_kernels  # or NULL
     cdef list tables  # of the fused nests
     cdef int count
-    cdef lk_nest staged         # loops over the runs of the destination that are made in the staging buffer
-    cdef int64_t staging_bytes  # size of the staging buffer; 0: nests write to the destination
-    cdef lk_move_fn copy
+    cdef Slab *slabs  # what the nests belong to, if there are any
+    cdef int slab_count
     cdef char pad[64]
     cdef int64_t chunks  # between which a call checks for signals
     cdef double share(self, int64_t part, int64_t parts)
     cdef int call(self, const char *src, char *dst, int threads) except -1
     cdef void run(self, const char *src, char *dst, int threads, int64_t chunk=*, int64_t chunks=*) noexcept nogil
+    cdef take_slab(self, Slab *s, slab, int last)
     cdef take_fused(self, lk_fused *f, lk_nest *nest, fused, family)
     cdef take_digits(self, lk_fused_loop *loop, of)
     cdef const int64_t *keep(self, numbers)
     cdef void part(self, const char *src, char *dst, int64_t share, int64_t shares) noexcept nogil
-    cdef void staged_part(self, const char *src, char *dst, int64_t share, int64_t shares) noexcept nogil
+    cdef void move(self, int i, const char *src, char *dst, int64_t task, int64_t end, char *scratch,
+                   int64_t prefetch_bytes) noexcept nogil
+    cdef void slab(self, const Slab *slab, const char *src, char *dst, int64_t task, int64_t end,
+                   char *buffer) noexcept nogil

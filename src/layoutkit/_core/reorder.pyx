@@ -10,9 +10,11 @@ cimport openmp
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t, uintptr_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy
 from posix.time cimport CLOCK_MONOTONIC, CLOCK_THREAD_CPUTIME_ID, clock_gettime, timespec
 from numpy cimport PyArray_CheckExact, PyArray_DATA, PyArray_DESCR, PyArray_ISWRITEABLE, import_array, ndarray, npy_intp
+
+import itertools
 
 import numpy as np
 
@@ -20,7 +22,7 @@ from .pace cimport Pace, done, pace_of
 from .registry cimport (
     LK_COPY, LK_FILL, LK_FUSED, LK_GATHER, LK_JOINED, LK_MAX_DIGITS, LK_MAX_FUSED, LK_MAX_FUSED_PANEL, LK_MAX_FUSED_TABLE,
     LK_MAX_JOINED_ROWS, LK_MAX_JOINED_RUN_BYTES, LK_MAX_LOOPS, LK_NOWHERE, LK_PANEL, LK_PANEL_BYTES, LK_PANEL_IN_BYTES,
-    LK_PANEL_OUT_BYTES, LK_RUNS, LK_STAGING_BYTES, LK_TRANSPOSE, best_row, lk_fused, lk_fused_fn, lk_fused_loop, lk_kernel,
+    LK_PANEL_OUT_BYTES, LK_RUNS, LK_SLAB_BYTES, LK_TRANSPOSE, best_row, lk_fused, lk_fused_fn, lk_fused_loop, lk_kernel,
     lk_move, lk_move_fn, lk_nest, lk_panel_fn,
 )
 from .team cimport team
@@ -29,6 +31,7 @@ import_array()
 
 cdef extern from "stream.h" nogil:
     void stream_end()
+    void prefetch_l2(const char *)
 
 cdef extern from * nogil:
     """
@@ -37,6 +40,7 @@ cdef extern from * nogil:
     char *panel_scratch
 
 cdef enum:
+    FETCH_BYTES = 4096  # moved between prefetches
     CHUNK_BYTES = 64 << 20  # moved between checks for signals: at worst a tenth of a second, into new pages
 
 _FAMILY = {"copy": LK_COPY, "transpose": LK_TRANSPOSE, "gather": LK_GATHER, "fill": LK_FILL, "fused": LK_FUSED,
@@ -67,16 +71,17 @@ cdef class Program:
         Stores bypass the caches.
     panels : bool
         Transposes that fit are moved as panels.
-    staging : (loops, bytes), optional
-        Each step of the loops makes one run of the destination: the nests write it to a staging buffer of so many
-        bytes, which is then copied. See reorders/staging.py.
+    slabs : sequence of (loops, src_offset, dst_offset, bytes, reads, count)
+        The nests belong to slabs, `count` of them to each in turn: at every step of its loops all but the last one write
+        to a buffer of so many bytes, and the last one copies that to the destination. See reorders/slabs.py.
     """
 
-    def __cinit__(self, nests, int width, bytes pad, bint stream, bint panels=False, staging=None):
+    def __cinit__(self, nests, int width, bytes pad, bint stream, bint panels=False, slabs=()):
         cdef lk_nest *nest
         cdef const lk_kernel *row
         cdef double moved = 0  # bytes
         cdef int i
+        lasts = [n - 1 for n in itertools.accumulate(slab[5] for slab in slabs)]
         if len(pad) != width or width > 16:
             raise ValueError(f"pad of {len(pad)} bytes for elements of {width}")
         for i in range(0, sizeof(self.pad), width):
@@ -96,7 +101,7 @@ cdef class Program:
             nest.tile.n0, nest.tile.s0, nest.tile.d0 = tile[0][:3]
             nest.tile.n1, nest.tile.s1, nest.tile.d1 = tile[1][:3]
             nest.src, nest.dst = src_offset, dst_offset
-            nest.tile.stream = stream
+            nest.tile.stream = stream and (not slabs or i in lasts)  # buffers stay in the caches
             nest.tile.prefetch_bytes, nest.tile.valid, nest.tile.pad = prefetch_bytes, valid, self.pad
             nest.tile.in0, nest.tile.out_d0, nest.tile.in1, nest.tile.out_s1 = outer
             if family == "fill":
@@ -110,17 +115,28 @@ cdef class Program:
             elif (nest.tile.in0 and nest.tile.n0 > LK_MAX_DIGITS) or (nest.tile.in1 and nest.tile.n1 > LK_MAX_DIGITS):
                 raise ValueError(f"reorder: a tile of {tile} in two digits, at most {LK_MAX_DIGITS}")
 
+        self.slabs = <Slab *>calloc(max(1, len(slabs)), sizeof(Slab))
+        if self.slabs == NULL:
+            raise MemoryError(f"reorder: {len(slabs)} slabs")
+        for i, (slab, last) in enumerate(zip(slabs, lasts)):
+            self.take_slab(self.slabs + i, slab, last)
+        if slabs and (panels or lasts[-1] != self.count - 1):
+            raise ValueError(f"reorder: slabs of {lasts[-1] + 1} nests{' and panels' * panels}, there are {self.count}")
+        self.slab_count = len(slabs)
         for i in range(self.count):
-            nest = self.nests + i
-            moved += steps(nest) * nest.tile.n0 * nest.tile.n1 * nest.width
-        if staging:
-            if staging[1] > LK_STAGING_BYTES or panels:
-                raise ValueError(f"reorder: a staging buffer of {staging[1]} bytes{' and panels' * panels}, "
-                                 f"expected at most {LK_STAGING_BYTES} and no panels")
-            take_loops(&self.staged, staging[0])
-            self.staging_bytes, self.copy = staging[1], <lk_move_fn>best_row(LK_COPY, "x8").fn
-            moved *= self.staged.tasks
+            moved += bytes_of(self.nests + i)
+        for i in range(self.slab_count):
+            moved += slab_bytes(self.slabs + i, self.nests)
         self.chunks = 1 + <int64_t>(moved / CHUNK_BYTES)
+
+    cdef take_slab(self, Slab *s, slab, int last):
+        loops, src_offset, dst_offset, nbytes, (run, read), count = slab
+        if nbytes > LK_SLAB_BYTES or count < 1:
+            raise ValueError(f"reorder: a slab of {nbytes} bytes and {count} nests, expected at most {LK_SLAB_BYTES}")
+        take_loops(&s.boxes, loops)
+        take_loops(&s.reads, [(n, stride, 0) for n, stride in read])
+        s.reads.tile.n1 = run
+        s.boxes.src, s.boxes.dst, s.first, s.last = src_offset, dst_offset, last + 1 - count, last
 
     cdef take_fused(self, lk_fused *f, lk_nest *nest, fused, family):
         """Take the loops of fused or joined transposes or of runs; tasks are parts of panels, columns, or runs."""
@@ -173,6 +189,7 @@ cdef class Program:
         free(self.panels)
         free(self.fused)
         free(self.fused_kernels)
+        free(self.slabs)
 
     def __call__(self, ndarray src, ndarray dst, int threads):
         """Move `src` to `dst`, arrays of the strides that this was planned for."""
@@ -213,16 +230,14 @@ cdef class Program:
 
     cdef double share(self, int64_t part, int64_t parts):
         """How much of the work the first `part` of `parts` are."""
-        cdef double done = 0, work = 0, bytes_of
-        cdef lk_nest *nest = &self.staged
-        cdef int i
-        if self.staging_bytes:
-            return <double>(nest.tasks * part // parts) / nest.tasks
-        for i in range(self.count):
-            nest = self.nests + i
-            bytes_of = steps(nest) * nest.tile.n0 * nest.tile.n1 * nest.width
-            work += bytes_of
-            done += bytes_of * (nest.tasks * part // parts) / nest.tasks
+        cdef double done = 0, work = 0, nbytes
+        cdef const lk_nest *nest
+        cdef int i, count = self.slab_count or self.count
+        for i in range(count):
+            nest = &self.slabs[i].boxes if self.slab_count else self.nests + i
+            nbytes = slab_bytes(self.slabs + i, self.nests) if self.slab_count else bytes_of(nest)
+            work += nbytes
+            done += nbytes * (nest.tasks * part // parts) / nest.tasks
         return done / work
 
     cdef int call(self, const char *src, char *dst, int threads) except -1:
@@ -253,49 +268,58 @@ cdef class Program:
                 self.part(src, dst, chunk * n + tid, chunks * n)
 
     cdef void part(self, const char *src, char *dst, int64_t share, int64_t shares) noexcept nogil:
-        cdef int64_t task, end
-        cdef lk_nest *nest
-        cdef char *scratch
+        cdef int64_t tasks
+        cdef char *scratch = panel_scratch
         cdef int i
-        if self.staging_bytes:
-            self.staged_part(src, dst, share, shares)
-            return
-        for i in range(self.count):
-            nest = self.nests + i
-            task, end = nest.tasks * share // shares, nest.tasks * (share + 1) // shares
-            if task == end:
-                continue
-            if self.panels[i] != NULL or self.fused_kernels[i] != NULL:
-                scratch = panel_scratch
-                scratch += -<uintptr_t>scratch & 63
-            if self.panels[i] != NULL:
-                self.panels[i](nest, src, dst, task, end, scratch)
-            elif self.fused_kernels[i] != NULL:
-                self.fused_kernels[i](nest, self.fused + i, src, dst, task, end, scratch)
-            else:
-                run_nest(nest, src, dst, task, end, nest.tile.prefetch_bytes)
+        scratch += -<uintptr_t>scratch & 63
+        for i in range(self.slab_count):
+            tasks = self.slabs[i].boxes.tasks
+            self.slab(self.slabs + i, src, dst, tasks * share // shares, tasks * (share + 1) // shares, scratch)
+        for i in range(0 if self.slab_count else self.count):
+            tasks = self.nests[i].tasks
+            self.move(i, src, dst, tasks * share // shares, tasks * (share + 1) // shares, scratch,
+                      self.nests[i].tile.prefetch_bytes)
         stream_end()
 
-    cdef void staged_part(self, const char *src, char *dst, int64_t share, int64_t shares) noexcept nogil:
-        """As `part`, through the staging buffer."""
-        cdef int64_t task = self.staged.tasks * share // shares, end = self.staged.tasks * (share + 1) // shares
-        cdef char *scratch = panel_scratch
-        cdef int64_t s, d, next_s, next_d, prefetch_bytes
-        cdef lk_move m
+    cdef void move(self, int i, const char *src, char *dst, int64_t task, int64_t end, char *scratch,
+                   int64_t prefetch_bytes) noexcept nogil:
+        """Run tasks [task, end) of a nest."""
+        cdef const lk_nest *nest = self.nests + i
+        if task == end:
+            return
+        if self.panels[i] != NULL:
+            self.panels[i](nest, src, dst, task, end, scratch)
+        elif self.fused_kernels[i] != NULL:
+            self.fused_kernels[i](nest, self.fused + i, src, dst, task, end, scratch)
+        else:
+            run_nest(nest, src, dst, task, end, prefetch_bytes)
+
+    cdef void slab(self, const Slab *slab, const char *src, char *dst, int64_t task, int64_t end, char *buffer) noexcept nogil:
+        """Make slabs [task, end) of those of one shape; meanwhile the source of the next one is fetched."""
+        cdef int64_t s = 0, d = 0, next_s = 0, next_d = 0, part, parts, done, tasks
+        cdef int64_t lines = slab.reads.tasks * (1 + slab.reads.tile.n1 // 64), fetched
+        cdef char *scratch = buffer + LK_SLAB_BYTES
+        cdef double work = 0
         cdef int i
-        memset(&m, 0, sizeof(m))
-        m.n0, m.n1, m.s1, m.d1, m.stream = 1, self.staging_bytes, 1, 1, 1
-        scratch += -<uintptr_t>scratch & 63
+        for i in range(slab.first, slab.last + 1):
+            work += bytes_of(self.nests + i)
+        src += slab.boxes.src
+        offsets(&slab.boxes, task, &next_s, &next_d)
         while task < end:
-            offsets(&self.staged, task, &s, &d)
-            offsets(&self.staged, task + 1, &next_s, &next_d)
-            prefetch_bytes = next_s - s if task + 1 < self.staged.tasks else 0  # the source of what is staged next
-            for i in range(self.count):
-                run_nest(self.nests + i, src + s, scratch, 0, self.nests[i].tasks, prefetch_bytes)
-            m.src, m.dst = scratch, dst + d
-            self.copy(&m)
-            task += 1
-        stream_end()
+            s, d, task = next_s, next_d, task + 1
+            if task < end:
+                offsets(&slab.boxes, task, &next_s, &next_d)
+            fetched = 0
+            for i in range(slab.first, slab.last + 1):
+                tasks = self.nests[i].tasks
+                parts = min(tasks, 1 + <int64_t>(bytes_of(self.nests + i) / FETCH_BYTES))
+                for part in range(parts):
+                    self.move(i, src + s if i < slab.last else buffer, buffer if i < slab.last else dst + slab.boxes.dst + d,
+                              tasks * part // parts, tasks * (part + 1) // parts, scratch, 0)
+                    done = <int64_t>(lines * bytes_of(self.nests + i) / work / parts)
+                    if task < end:
+                        fetch(&slab.reads, src + next_s, fetched, min(lines, fetched + done + 1))
+                    fetched = min(lines, fetched + done + 1)
 
 
 cdef enum:
@@ -390,12 +414,32 @@ cdef take_loops(lk_nest *nest, loops):
         nest.tasks *= n
 
 
-cdef double steps(const lk_nest *nest):
+cdef double steps(const lk_nest *nest) noexcept nogil:
     """Steps of the loops of a nest."""
     cdef double n = 1
     for j in range(nest.loops):
         n *= nest.n[j]
     return n
+
+
+cdef void fetch(const lk_nest *reads, const char *src, int64_t line, int64_t end) noexcept nogil:
+    """Prefetch lines [line, end) of runs."""
+    cdef int64_t per = 1 + reads.tile.n1 // 64, s = 0, d = 0, k
+    while line < end:
+        offsets(reads, line // per, &s, &d)
+        for k in range(line % per, min(per, line % per + end - line)):
+            prefetch_l2(src + s + k * 64)
+        line += per - line % per
+
+
+cdef double bytes_of(const lk_nest *nest) noexcept nogil:
+    """Bytes that a nest moves."""
+    return steps(nest) * nest.tile.n0 * nest.tile.n1 * nest.width
+
+
+cdef double slab_bytes(const Slab *slab, const lk_nest *nests) noexcept nogil:
+    """Bytes that all slabs of one shape copy to the destination."""
+    return slab.boxes.tasks * bytes_of(nests + slab.last)
 
 
 cdef void offsets(const lk_nest *nest, int64_t task, int64_t *src, int64_t *dst) noexcept nogil:

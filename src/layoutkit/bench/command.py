@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from ..choosing import machine, pools
+from ..choosing import machine, pools, profile
 from ..choosing.costfile import merge
 from ..choosing.limits import Limits
 from ..choosing.measuring import measure as measure_task
@@ -30,6 +30,7 @@ QUICK_SECONDS = 78.0  # of measuring with --quick: with all else it ends within 
 VISIT_SECONDS = {"conv": (0.4, 0.12), "reorder": (0.1, 0.03), "pack": (0.1, 0.02)}  # of a visit: full, quick
 VISITS = 2  # to every problem, far apart: a neighbour's burst of work spoils one of them, not both
 WARM_SHARE = 0.9  # of the time; the rest is for filters out of the caches
+PROFILE_BUDGET_SECONDS = 10.0  # of a run that measures the machine profile as well, which takes one
 SAVE_EVERY_SECONDS = 20.0  # an interruption loses no more than that
 
 
@@ -200,6 +201,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         ended = Ended(_cannot_save(error), "the cost table cannot be saved")
     saved = "" if args.no_save else _save()  # before anything is printed: whoever reads it may have gone
+    long = seconds is None or seconds >= PROFILE_BUDGET_SECONDS
+    told = _profile() if saved and long and not ended.code else ""
     known = set(cost_table.problems())
     results = [r for r in measured.values() if r and r.case.key in known]
     identity = machine.identity()
@@ -223,7 +226,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for line in report.lines(results):
         print(line, file=text)
     print(f"\n{len(results)} problems measured in {took:.0f} s", file=text)
-    for line in [*notes, *filter(None, [saved])]:
+    for line in [*notes, *filter(None, [told, saved])]:
         print(line, file=text)
     if args.json == "-":
         print(json.dumps(data, indent=1))
@@ -249,6 +252,16 @@ def _write(data: dict, args: argparse.Namespace) -> int:
         print(f"layoutkit.bench: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def _profile() -> str:
+    """Measure the machine profile, for estimates, and save it; what to tell of it."""
+    path = profile.path(cost_table.path)
+    try:
+        profile.save(path, profile.measure())
+    except (MemoryError, OSError) as error:
+        return f"no machine profile: {error}"
+    return f"machine profile: {path}"
 
 
 def _save() -> str | None:

@@ -6,7 +6,9 @@ from .._core import registry
 from . import tuning
 from .cache import plans
 from .measuring import first_use
+from .model import this_machine
 from .problem import Choice, Problem
+from .profile import scaled
 from .ranking import rank
 from .table import cost_table
 
@@ -26,5 +28,6 @@ def reconsider(problem: Problem) -> None:
 
 def _ranked(problem: Problem, isa: str, generation: int) -> tuple[Choice, ...]:
     found = tuple(rank(problem))
-    problem.decided(found)
+    with scaled(this_machine()):
+        problem.decided(found)
     return found

@@ -124,8 +124,8 @@ class _Session:
 
     def __init__(self, problem: Problem) -> None:
         self._start = time.perf_counter()
-        self._problem, self._runner = problem, problem.prepare()
         self._thought = {c.candidate.name: c.seconds for c in rank(problem)}  # before anything is measured
+        self._problem, self._runner = problem, problem.prepare()
 
     def run(self, todo: Sequence[Choice]) -> None:
         tried, seconds = set(known(self._problem.key)), FIRST_USE_SECONDS

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from .._core import registry
-from . import keys, shipped
+from . import keys, profile, shipped, tuning
 from .costfile import Cost
 from .problem import Problem
 from .table import cost_table
@@ -64,8 +64,18 @@ def problem_of(key: str, isa: str) -> tuple[Problem, Sequence[float]] | None:
         return None
 
 
+def this_machine() -> profile.Profile:
+    """The scale of this machine: its profile over that of the machine which the shipped costs were measured on.
+
+    All figures are 1 while one of the two is unknown, and where the cost table does not count.
+    """
+    here = None if tuning.mode() == "off" else profile.read(profile.path(cost_table.path))
+    theirs = profile.Profile.of(getattr(packaged(registry.isa()), "machine", {}).get("profile")) if here else None
+    return here.over(theirs) if here and theirs else profile.SAME
+
+
 @lru_cache(4096)
-def _estimates(key: str, isa: str) -> Callable[[str], float | None]:
+def _estimates(key: str, isa: str, scale: profile.Profile) -> Callable[[str], float | None]:
     found = problem_of(key, isa)
     try:
         return found[0].estimates() if found else _none
@@ -85,13 +95,16 @@ class Neighbours:
         some = some[:: -(-len(some) // MOST_PROBLEMS) or 1]
         found = [(key, d[1]) for key in some if (d := problem_of(key, isa))]
         self._keys = [key for key, _ in found]
-        self._places = np.array([place for _, place in found])
+        # A column at a time: numpy 2 crashes where there is no memory for the buffer of an operation on rows.
+        self._columns = [np.array(column, float) for column in zip(*(place for _, place in found))]
 
     def nearest(self, features: Sequence[float]) -> list[tuple[str, float]]:
         """Keys and distances."""
         if not self._keys:
             return []
-        distances = np.abs(self._places - np.array(features)).sum(1)
+        distances = np.zeros(len(self._keys))
+        for column, x in zip(self._columns, features):
+            distances += np.abs(column - float(x))
         order = np.argsort(distances, kind="stable")[:NEAREST_PROBLEMS]
         return [(self._keys[i], float(distances[i])) for i in order]
 
@@ -124,7 +137,8 @@ def _own(operation: str, isa: str, path: Path, generation: int) -> Neighbours:
     return Neighbours(cost_table.problems(), operation, isa)
 
 
-Table = tuple[Neighbours, Callable[[str], Mapping[str, Cost]], float]  # neighbours, the costs of a key, its weight
+# Neighbours, the costs of a key, the weight of the table, and the scale of the machine that it was measured on.
+Table = tuple[Neighbours, Callable[[str], Mapping[str, Cost]], float, profile.Profile]
 
 
 def corrections(problem: Problem, own: bool = True) -> Corrections:
@@ -140,10 +154,10 @@ def corrections(problem: Problem, own: bool = True) -> Corrections:
     if features is None:
         return Corrections({}, 1.0)
     operation = keys.operation(key)
-    found: list[Table] = [(_packaged(operation, isa), packaged(isa).__getitem__, 1.0)]
+    found: list[Table] = [(_packaged(operation, isa), packaged(isa).__getitem__, 1.0, profile.SAME)]
     if own:
         here = _own(operation, isa, cost_table.path, cost_table.generation)
-        found.append((here, cost_table.costs, OWN_WEIGHT))
+        found.append((here, cost_table.costs, OWN_WEIGHT, this_machine()))
     return weigh(features, found, isa)
 
 
@@ -175,13 +189,15 @@ def weigh(features: Sequence[float], tables: Sequence[Table], isa: str) -> Corre
     """Corrections from `tables`, for a problem of these features."""
     sums: dict[str, list[float]] = {}
     first = None
-    for neighbours, costs, weight in tables:
+    for neighbours, costs, weight, scale in tables:
         for near, distance in neighbours.nearest(features):
             w = weight * exp(-distance / REACH_OCTAVES)
             first = min(first or (distance, near), (distance, near))
-            estimate = _estimates(near, isa)
+            with profile.scaled(scale):
+                estimate = _estimates(near, isa, scale)
+                estimates = {name: estimate(name) for name in costs(near)}
             for name, cost in costs(near).items():
-                counted = estimate(name)
+                counted = estimates[name]
                 if counted and 1 / OFF_RATIO < cost.min / counted < OFF_RATIO:
                     s = sums.setdefault(name, [0.0, 0.0])
                     s[0] += w * log(cost.min / counted)

@@ -9,6 +9,7 @@ from . import model, tuning
 from .cache import plans
 from .costfile import Cost
 from .problem import Candidate, Choice, Problem
+from .profile import Profile, scaled
 from .table import cost_table
 
 DOUBT_RATIO = 8.0  # a measured cost of so many times an estimate is doubted: few estimates are that far off
@@ -16,11 +17,13 @@ DOUBT_RATIO = 8.0  # a measured cost of so many times an estimate is doubted: fe
 
 def candidates_of(problem: Problem) -> Sequence[Candidate]:
     """The candidates of a problem, made once."""
-    return plans.of(_candidates, problem, registry.isa(), cost_table.generation if problem.depends else None)
+    depends = cost_table.generation if problem.depends else None
+    return plans.of(_candidates, problem, registry.isa(), depends, model.this_machine())
 
 
-def _candidates(problem: Problem, isa: str, generation: int | None) -> tuple[Candidate, ...]:
-    return tuple(problem.candidates())
+def _candidates(problem: Problem, isa: str, generation: int | None, scale: Profile) -> tuple[Candidate, ...]:
+    with scaled(scale):
+        return tuple(problem.candidates())
 
 
 def rank(problem: Problem, candidates: Sequence[Candidate] | None = None) -> list[Choice]:

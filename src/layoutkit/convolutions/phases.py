@@ -29,7 +29,7 @@ from .algorithms.base import NATIVE
 from .epilogue import NOTHING, Epilogue
 from .geometry import channels_innermost
 from .problem import ConvProblem, Pairs, pads_text, sizes_text
-from .route import MOVE_BYTES_PER_SECOND, Arrays, Runs
+from .route import Arrays, Runs, move_seconds
 from .task import ConvTask, best_route
 from .types import F32, ConvTypes
 
@@ -174,7 +174,7 @@ class TransposedTask(Problem):
         via = "" if (src, dst) == (self.src, self.dst) else f" via {src}>{dst}"
         yield Candidate(
             f"phases{via}",
-            seconds + 2 * moved / (MOVE_BYTES_PER_SECOND * self.threads),
+            seconds + move_seconds(2 * moved) / self.threads,
             lambda arrays: TransposedRoute(self, arrays),
         )
 

@@ -10,6 +10,7 @@ import numpy as np
 from .._core import route as core
 from .._core.executor import Executor
 from .._core.registry import Kernel
+from ..choosing.profile import scale
 from ..memory import spans
 from ..memory.arrays import contiguous_strides
 from ..memory.pool import pool
@@ -21,8 +22,13 @@ if TYPE_CHECKING:
     from .algorithms.base import Algorithm
 
 SMALL_FLOPS = 1 << 21  # below which a second thread costs more than it brings
-MOVE_BYTES_PER_SECOND = 20e9  # read and written by a reorder or a gather, for estimates
+MOVE_BYTES_PER_SECOND = 20e9  # read and written by a reorder or a gather
 NEW_PAGE_BYTES_PER_SECOND = 3e9  # of memory touched for the first time: for how often a call checks for signals
+
+
+def move_seconds(nbytes: float) -> float:
+    """Estimated seconds in which a reorder or a gather reads and writes so many bytes on one thread."""
+    return nbytes / MOVE_BYTES_PER_SECOND * scale().copy_l3
 
 
 class Arrays(NamedTuple):

@@ -27,6 +27,7 @@ from ..choosing.measuring import known
 from ..choosing.model import reads
 from ..choosing.plan import SlowPathWarning
 from ..choosing.problem import Candidate, Choice, Problem, Step
+from ..choosing.profile import scale
 from ..choosing.ranking import candidates_of
 from ..choosing.warn import warn
 from ..formats.layout import Layout
@@ -34,7 +35,7 @@ from ..memory.arrays import contiguous_strides, empty
 from .algorithms import ALGORITHMS, AUTO, Algorithm
 from .algorithms.base import flops_per_second, rows_of
 from .problem import ACCURACIES, KEY, MOST_BYTES, ConvProblem, sizes_text
-from .route import MOVE_BYTES_PER_SECOND, SMALL_FLOPS, Arrays, Runs
+from .route import SMALL_FLOPS, Arrays, Runs, move_seconds
 from .types import F32, TYPES, ConvTypes
 
 PACK_BYTES_PER_SECOND, PACK_CALL_SECONDS = 10e9, 5e-6  # read and written; overhead of packing a filter
@@ -214,7 +215,9 @@ class PackTask(Problem):
 
     def estimate(self, packing: str) -> float:
         """Seconds of a packing, by counting bytes."""
-        return PACK_CALL_SECONDS + self.work / PACK_BYTES_PER_SECOND * _PACKS.get(packing.rsplit(" ", 2)[0], 1.0)
+        return PACK_CALL_SECONDS + self.work / PACK_BYTES_PER_SECOND * scale().copy_l3 * _PACKS.get(
+            packing.rsplit(" ", 2)[0], 1.0
+        )
 
     def step(self, packing: str) -> Step:
         """One of its ways, as a step of a route."""
@@ -276,7 +279,7 @@ def slowness(task: ConvTask, ways: Sequence[Choice]) -> str | None:
         return None
     best = min((way.candidate for way in ways), key=lambda c: c.estimate)
     flops = p.flops / flops_per_second(rows_of("gemm", p.types.name, registry.isa())[0])
-    floor = max(flops, 2 * (p.src_bytes + p.dst_bytes) / MOVE_BYTES_PER_SECOND) / task.threads
+    floor = max(flops, move_seconds(2 * (p.src_bytes + p.dst_bytes))) / task.threads
     if best.estimate < SLOW_RATIO * floor:
         return None
     return (

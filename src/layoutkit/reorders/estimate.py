@@ -12,13 +12,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+from ..choosing.profile import scale
 from .fused import MIN_RUN_BYTES, fused_loops, joined_loops
 from .loops import LINE_BYTES, Loop
+from .slabs import Slab
 from .variants import Variant
 
-# Seconds on one core: of a line that is read or written whole, of a partial line, of a piece.
+# Seconds on one core of the machine that `scale` is 1 for: of a line that is read or written whole, of a partial line,
+# of a piece.
 LINE_SECONDS, PARTIAL_SECONDS, PIECE_SECONDS = 1.2e-9, 20e-9, 4e-9
 ELEMENT_SECONDS = 2e-9  # of one that is gathered by itself
+LEAF_SECONDS = 2e-9  # of a piece that a slab is made of
+SLAB_PASSES = 2.0  # a slab is read, and then written
 PANEL_READ_BYTES = 1024  # pieces that panels are read in, about
 PANEL_PASSES = 1.9  # a panel is copied once more, within the caches
 STORE_PASSES = 2.8  # a line that is not streamed is read before it is written
@@ -26,12 +31,15 @@ STORE_PASSES = 2.8  # a line that is not streamed is read before it is written
 
 def streamed_seconds(loops: Sequence[Loop], width: int, variant: Variant) -> float:
     """Seconds of a reorder of these loops (of `merge`) on one thread, its arrays in memory."""
+    by = scale()
+    line = LINE_SECONDS * (by.stream if variant.stream else by.copy_memory)
+    piece, partial = PIECE_SECONDS * by.piece, PARTIAL_SECONDS * by.partial
     nbytes = width * prod(x.n for x in loops)
     lines = nbytes / LINE_BYTES
     inner = next((x for x in loops if x.dst == width), None)
     along = next((x for x in loops if x.src == width), None)
     if inner is None or along is None:
-        return 2 * lines * LINE_SECONDS + nbytes / width * ELEMENT_SECONDS
+        return 2 * lines * line + nbytes / width * ELEMENT_SECONDS * by.element
     b, rest = variant.blocking, [x for x in loops if x not in (inner, along)]
     aligned = all(x.dst % LINE_BYTES == 0 for x in loops if x is not inner)
     read, written = along.n * width, inner.n * width
@@ -50,9 +58,22 @@ def streamed_seconds(loops: Sequence[Loop], width: int, variant: Variant) -> flo
     if aligned and written % LINE_BYTES == 0:
         written = nbytes
     pieces = nbytes / read
-    seconds = (2 * lines + pieces) * LINE_SECONDS + pieces * PIECE_SECONDS
+    seconds = (2 * lines + pieces) * line + pieces * piece
     if written < nbytes:
-        seconds += 2 * nbytes / written * PARTIAL_SECONDS
+        seconds += 2 * nbytes / written * partial
     if b.panel:
         seconds *= PANEL_PASSES
     return seconds if variant.stream else seconds * STORE_PASSES
+
+
+def slab_seconds(loops: Sequence[Loop], width: int, slab: Slab) -> float:
+    """As `streamed_seconds`, of slabs like this one."""
+    nbytes = width * prod(x.n for x in loops)
+    leaf = min(next((x.n for x in loops if x[side] == width), 1) for side in (1, 2)) * width
+    written = slab.out.tile[1].n
+    by = scale()
+    seconds = 2 * nbytes / LINE_BYTES * LINE_SECONDS * SLAB_PASSES * by.stream
+    seconds += nbytes / slab.reads.bytes * PIECE_SECONDS * by.piece
+    if written % LINE_BYTES or any(x.dst % LINE_BYTES for x in slab.out.loops):
+        seconds += 2 * nbytes / written * PARTIAL_SECONDS * by.partial
+    return seconds + nbytes / min(leaf, LINE_BYTES) * LEAF_SECONDS * by.run

@@ -7,7 +7,7 @@ taken in as tables.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from math import prod
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ MAX_TABLE = 4096  # LK_MAX_FUSED_TABLE
 MAX_DIGITS = 15  # of one loop beside a table: LK_MAX_FUSED less 1; only runs have no other limit that is lower
 MIN_RUN_BYTES = 16  # shorter runs of one size are moved as elements
 MAX_PADDED_RUNS = (
-    4  # the pads between runs of the source are read as well if they are not longer than so many runs less 1
+    4  # pads between runs of the source are read as well if a run and its pads are as long as so many runs
 )
 UNIT_BYTES = 4096  # of the destination of a column in one task
 
@@ -117,12 +117,9 @@ def runs(rest: Sequence[Loop], inner: Loop, width: int, src: int, dst: int) -> l
     pieces = _pieces(inner, width) if inner.offsets else [(0, inner.n * width)]
     rows: list[Loop] = []
     size = inner.n * width
-    while rest and rest[-1].dst == size and len(pieces) * prod(x.n for x in rows) * rest[-1].n <= MAX_TABLE:
-        if len(rows) == MAX_DIGITS:
+    while rest and rest[-1].dst == size and len(rows) < MAX_DIGITS:
+        if rest[-1].offsets and len(pieces) * prod(x.n for x in (*rows, rest[-1])) > MAX_TABLE:
             break
-        rows.append(rest.pop())
-        size *= rows[-1].n
-    while rest and rest[-1].dst == size and not rest[-1].offsets and len(rows) < MAX_DIGITS:
         rows.append(rest.pop())
         size *= rows[-1].n
     sizes: tuple[int, ...] = ()
@@ -152,9 +149,17 @@ def _pieces(loop: Loop, width: int) -> list[tuple[int | None, int]]:
     return found
 
 
-def ragged_nests(loops: Sequence[Loop], width: int, src: int, dst: int, b: Blocking) -> list[Nest]:
-    """Nests of loops some of which have no stride in the source; such loops that no nest takes in are among its
-    `loops`."""
+def ragged_nests(
+    loops: Sequence[Loop], width: int, src: int, dst: int, b: Blocking
+) -> tuple[list[Nest], Collection[Loop]]:
+    """Nests of loops some of which have no stride in the source, and such loops as these nests cannot take in: with
+    any, the nests are none."""
+    nests = _ragged_nests(loops, width, src, dst, b)
+    left = {x for nest in nests for x in nest.loops if x.offsets} if nests else {x for x in loops if x.offsets}
+    return ([] if left else nests), left
+
+
+def _ragged_nests(loops: Sequence[Loop], width: int, src: int, dst: int, b: Blocking) -> list[Nest]:
     rest = merge(loops)
     inner = rest.pop() if rest else Loop(1, width, width)
     if not inner.offsets and inner.src == inner.dst == width:
@@ -168,4 +173,4 @@ def ragged_nests(loops: Sequence[Loop], width: int, src: int, dst: int, b: Block
         return transposes(Transpose(rest, along, inner, src, dst, width), b)
     if inner.offsets and inner.dst == width:
         return runs(rest, inner, width, src, dst)
-    return [Nest("gather", 8 * width, (*rest, inner), (inner, inner), src, dst)]
+    return []

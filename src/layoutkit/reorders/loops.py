@@ -50,7 +50,7 @@ def cut(loop: Loop, step: int, head: int = 0) -> list[tuple[Loop, Loop, int]]:
 
 def ordered(loops: Sequence[Loop], side: int) -> tuple[Loop, ...]:
     """`loops` in the memory order of a side: 1 source, 2 destination; those of one step are dropped."""
-    return tuple(sorted((x for x in loops if x.n > 1), key=lambda x: abs((x.src, x.dst)[side - 1]), reverse=True))
+    return tuple(sorted((x for x in loops if x.n > 1), key=lambda x: abs(x.src if side == 1 else x.dst), reverse=True))
 
 
 def shares(n: int, parts: int, width: int) -> int:

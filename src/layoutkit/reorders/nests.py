@@ -83,16 +83,17 @@ def _with_tables(shape, src, dst, width: int, vector: int, blocking: Blocking, w
             tables[dim] = [*(p for p in parts if p.start < start), _table(s, d, start, n, unit)]
             padded.add(dim)
     while tables:
-        nests, left = [], set()
+        nests: list[Nest] = []
+        left: set[int] = set()
         for chosen in itertools.product(*(tables.get(dim, parts) for dim, parts in enumerate(cut))):
             at, to = (sum(side.offset(p.start) for side, p in zip(sides, chosen)) for sides in (src, dst))
             region = Region(tuple(x for p in chosen for x in p.loops), at, to)
             if any(x.offsets for x in region.loops):
-                nests += ragged_nests(region.loops, width, at, to, blocking)
+                found, without = ragged_nests(region.loops, width, at, to, blocking)
+                left |= {dim for dim in tables if set(without).intersection(chosen[dim].loops)}
             else:
-                nests += region_nests(region, width, vector, blocking)
-            taken = {x for nest in nests for x in nest.loops if x.offsets}
-            left |= {dim for dim in tables if taken.intersection(chosen[dim].loops)}
+                found = region_nests(region, width, vector, blocking)
+            nests += found
         if not left:
             return nests, padded & tables.keys()
         for dim in left:

@@ -16,14 +16,16 @@ from ..choosing.keys import LAYOUT, THREADS, numbers, parts, sizes
 from ..choosing.machine import last_level_cache
 from ..choosing.model import reads
 from ..choosing.problem import Candidate, Problem
+from ..choosing.profile import scale
 from ..formats.layout import Layout
 from ..formats.notation import key
 from ..memory.arrays import contiguous_strides, empty
 from .box import Box
-from .estimate import streamed_seconds
+from .estimate import slab_seconds, streamed_seconds
 from .features import loops_of, reorder_features
 from .nests import is_ragged
 from .program import Transfer, program
+from .slabs import slabs_of
 from .variants import VARIANTS
 
 SMALL_BYTES = 1 << 18  # below this a second thread costs more than it gains
@@ -78,23 +80,33 @@ class ReorderProblem(Problem):
         return reorder_features(self.src, self.dst, self.shape, self.width, self.threads)
 
     def candidates(self) -> Iterator[Candidate]:
-        """The variants; the staged one only where the reorder is cut into several regions. Beyond the caches, lines are
-        counted."""
+        """The variants; slabs only where there are any, and beyond the caches, or where the reorder is cut into several
+        regions. Beyond the caches, lines are counted."""
         large = self.work > last_level_cache()  # source and destination together
         t = self.contiguous()
-        ragged = is_ragged(self.shape, *t.box.sides(t.src, t.src_strides, t.dst, t.dst_strides))
+        sides = t.box.sides(t.src, t.src_strides, t.dst, t.dst_strides)
+        slabs = slabs_of(self.shape, self.dst.full_shape(self.shape), *sides, self.width)
+        if not large and not is_ragged(self.shape, *sides):
+            slabs = []
         try:
             loops = loops_of(self.src, self.dst, self.shape, self.width)
         except ValueError:  # of too many pieces
             loops = []
-        rate = MEMORY_BYTES_PER_SECOND if large else CACHE_BYTES_PER_SECOND
+        by = scale()
+        rate = MEMORY_BYTES_PER_SECOND / by.copy_memory if large else CACHE_BYTES_PER_SECOND / by.copy_l2
+        threads = min(self.threads, max(1.0, MEMORY_THREADS * by.stream / by.copy_all))
         for i, (name, variant) in enumerate(VARIANTS.items()):
-            if not variant.staged or ragged:
-                if loops and large and not variant.staged:
-                    seconds = streamed_seconds(loops, self.width, variant) / min(self.threads, MEMORY_THREADS)
+            if variant.slabs and not slabs:
+                continue
+            if not loops or not large:
+                seconds = self.work / rate * (1 + (variant.stream != large) + i / 100)
+            else:
+                if variant.slabs:
+                    seconds = slab_seconds(loops, self.width, slabs[0])
                 else:
-                    seconds = self.work / rate * (1 + (variant.stream != large) + i / 100)
-                yield Candidate(name, seconds, partial(program, t, name, bytes(self.width)))
+                    seconds = streamed_seconds(loops, self.width, variant)
+                seconds /= threads
+            yield Candidate(name, seconds, partial(program, t, name, bytes(self.width)))
 
     def contiguous(self) -> Transfer:
         """Between contiguous arrays, as it is measured."""

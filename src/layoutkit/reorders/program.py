@@ -15,7 +15,7 @@ from . import reach
 from .box import Box
 from .nest import Nest
 from .nests import copy_nests, fill_nests
-from .staging import Staging, staging_of
+from .slabs import Slab, slabs_of
 from .tiles import follows
 from .variants import VARIANTS
 
@@ -46,13 +46,17 @@ class Transfer(NamedTuple):
         spans.check(written, has, f"{self}: destination")
 
 
-class Nests(NamedTuple):
-    """What a program is made of: nests that move elements, the staging buffer that they write to, if any, and nests
-    that fill pads."""
+class Stage(NamedTuple):
+    """What moves a reorder, or all slabs of one shape: nests that move elements, and nests that fill pads."""
 
     moves: list[Nest]
-    staging: Staging | None
     fills: list[Nest]
+    slab: Slab | None = None
+
+    @property
+    def nests(self) -> list[Nest]:
+        """All of them."""
+        return [*self.moves, *self.fills, *([self.slab.out] if self.slab else [])]
 
 
 def program(t: Transfer, name: str, pad: bytes) -> Program:
@@ -61,28 +65,30 @@ def program(t: Transfer, name: str, pad: bytes) -> Program:
 
 
 def _program(t: Transfer, name: str, pad: bytes, isa: str) -> Program:
-    found = nests_of(t, name)
+    found = stages_of(t, name)
     check_reach(t, found)
-    variant, staging = VARIANTS[name], found.staging
-    staged = staging and (staging.loops, staging.bytes)
-    stream = variant.stream and not staging  # the staging buffer stays in the caches and is streamed out itself
+    variant = VARIANTS[name]
+    nests = tuple(nest for stage in found for nest in stage.nests)
+    slabs = tuple((*x.slab[2:5], x.slab.bytes, x.slab.reads, len(x.nests)) for x in found if x.slab)
     # Variants that are the same nests here are one program.
-    return plans.of(_made, (*found.moves, *found.fills), t.width, pad, stream, variant.blocking.panel, staged, isa)
+    return plans.of(_made, nests, t.width, pad, variant.stream, variant.blocking.panel, slabs, isa)
 
 
-def _made(nests: tuple[Nest, ...], width: int, pad: bytes, stream: bool, panels: bool, staged, isa: str) -> Program:
-    return Program(nests, width, pad, stream, panels, staged)
+def _made(nests: tuple[Nest, ...], width: int, pad: bytes, stream: bool, panels: bool, slabs, isa: str) -> Program:
+    return Program(nests, width, pad, stream, panels, slabs)
 
 
-def check_reach(t: Transfer, found: Nests) -> None:
-    """PlanError unless the nests stay within their arrays, and those that write to a staging buffer within that."""
-    read, written = reach.of_nests(found.moves)
-    _, filled = reach.of_nests(found.fills)
-    if found.staging:
-        spans.check(written.joined(filled), Span(0, found.staging.bytes), f"{t}: staging buffer")
-        begins, written = reach.of_staging(found.staging)
-        read, filled = begins.plus(read), spans.NOTHING
-    t.check(read, written.joined(filled))
+def check_reach(t: Transfer, found: list[Stage]) -> None:
+    """PlanError unless the nests stay within their arrays, and those that write to the buffer of a slab within that."""
+    for stage in found:
+        read, written = reach.of_nests(stage.moves)
+        _, filled = reach.of_nests(stage.fills)
+        written = written.joined(filled)
+        if stage.slab:
+            copied, out = reach.of_nests([stage.slab.out])
+            spans.check(written.joined(copied), Span(0, stage.slab.bytes), f"{t}: buffer of a slab")
+            read, written = (x.plus(y) for x, y in zip(reach.of_slabs(stage.slab), (read, out)))
+        t.check(read, written)
 
 
 def suited(found: tuple[Choice, ...], t: Transfer) -> str:
@@ -97,21 +103,23 @@ def suited(found: tuple[Choice, ...], t: Transfer) -> str:
 def suits(name: str, t: Transfer) -> bool:
     """Whether the variant `name` suits the place of the destination."""
     variant = VARIANTS[name]
-    if not t.phase or not variant.stream or variant.staged or variant.blocking.panel:
+    if not t.phase or not variant.stream or variant.slabs or variant.blocking.panel:
         return True
-    moves = nests_of(t, name).moves
+    moves = [nest for stage in stages_of(t, name) for nest in stage.moves]
     return all(n.fused or n.family == "copy" or follows(*n.tile, n.bits // 8) for n in moves)
 
 
-def nests_of(t: Transfer, name: str) -> Nests:
-    """The nests of a transfer by the variant `name`."""
+def stages_of(t: Transfer, name: str) -> list[Stage]:
+    """The nests of a transfer by the variant `name`; those of slabs, if there are any, by their shapes."""
     variant, box, width = VARIANTS[name], t.box, t.width
-    shape = box.shape
     s, d = box.sides(t.src, t.src_strides, t.dst, t.dst_strides)
     vector = registry.best("transpose", "x32")[0].nr * 4
-    full = t.dst.full_shape(shape)
-    staging = staging_of(shape, full, s, d, width) if variant.staged and box.whole else None
-    if staging:
-        shape, full = staging.shape, t.dst.full_shape(staging.shape)
-    moves, done = copy_nests(shape, s, d, width, vector, variant.blocking._replace(phase=t.phase), box.whole)
-    return Nests(moves, staging, fill_nests(shape, full, d, width, done) if box.whole else [])
+    blocking, full = variant.blocking._replace(phase=t.phase), t.dst.full_shape(box.shape)
+    found = []
+    for slab in slabs_of(box.shape, full, s, d, width) if variant.slabs and box.whole else ():
+        moves, done = copy_nests(slab.shape, slab.source, slab.buffer, width, vector, variant.blocking)
+        found.append(Stage(moves, fill_nests(slab.shape, slab.full, slab.buffer, width, done), slab))
+    if found:
+        return found
+    moves, done = copy_nests(box.shape, s, d, width, vector, blocking, box.whole)
+    return [Stage(moves, fill_nests(box.shape, full, d, width, done) if box.whole else [])]

@@ -8,7 +8,7 @@ from ..memory import spans
 from ..memory.spans import Span
 from . import conversions
 from .nest import Digits, Nest
-from .staging import Staging
+from .slabs import Slab
 
 
 def of_nests(nests: Iterable[Nest]) -> tuple[Span, Span]:
@@ -28,7 +28,7 @@ def _of_nest(nest: Nest) -> tuple[Span, Span]:
         read = spans.of_steps([(x.n, x.src) for x in nest.loops], 0).plus(
             _in_table(f.rows, f.sizes or (width * first.n,))
         )
-        written = spans.of_steps([*((x.n, x.dst) for x in nest.loops)], 0)
+        written = spans.of_steps([(x.n, x.dst) for x in nest.loops], 0)
         written = written.plus(_in_table(f.columns, ((second.n - 1) * second.dst + width,)))
         return read.at(nest.src), written.at(nest.dst)
     in0, out_d0, in1, out_s1 = nest.outer
@@ -71,13 +71,10 @@ def _in_digits(span: Span, count: int, stride: int, inner: int, outer_stride: in
     return found
 
 
-def of_staging(staging: Staging) -> tuple[Span, Span]:
-    """Where the parts that go through the staging buffer begin in the source, and the bytes they write to the
-    destination."""
-    return (
-        spans.of_steps([(x.n, x.src) for x in staging.loops], 0),
-        spans.of_steps([(x.n, x.dst) for x in staging.loops], staging.bytes),
-    )
+def of_slabs(slab: Slab) -> tuple[Span, Span]:
+    """Where slabs begin in the source and in the destination."""
+    read = spans.of_steps([(x.n, x.src) for x in slab.loops], 0)
+    return read.at(slab.src), spans.of_steps([(x.n, x.dst) for x in slab.loops], 0).at(slab.dst)
 
 
 def of_conversion(nests: Sequence[conversions.Nest], widths: conversions.Widths) -> tuple[Span, Span, Span]:

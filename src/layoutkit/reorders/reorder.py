@@ -50,7 +50,7 @@ from .problem import (
     ReorderProblem,
     useful_threads,
 )
-from .program import Transfer, nests_of, program, suited
+from .program import Transfer, program, stages_of, suited
 from .variants import VARIANTS, tell
 
 
@@ -459,7 +459,8 @@ def _kept(call: Call):
     if call.out is not None:
         check_out(call.out, bound.physical, bound.dtype, (array,), what)
     src, dst = (array.shape, array.strides), (bound.physical, move.dst_strides)
-    nests = nests_of(move, name)
+    stages = stages_of(move, name)
+    moves = [nest for stage in stages for nest in stage.moves]
     run = Kept(bound.run, bound.dtype, src, dst, bound.threads, what, as_array)
     learnt = (learner.report(),) if learner else ()
-    return run, name, (*tell(nests.moves, VARIANTS[name], nests.staging), *learnt)
+    return run, name, (*tell(moves, VARIANTS[name], stages[0].slab), *learnt)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from .nest import Blocking, Nest
-from .staging import Staging
+from .slabs import Slab
 
 MAX_TOLD_NESTS = 3
 
@@ -16,13 +16,13 @@ class Variant(NamedTuple):
 
     stream: bool  # whether stores bypass the caches
     blocking: Blocking
-    staged: bool = False  # whether the destination goes through a staging buffer where it is cut into many pieces
+    slabs: bool = False  # whether the destination is put together in slabs
 
     @property
     def name(self) -> str:
         """Its key in the cost table. Stored tables hold these names: they never change."""
         b = self.blocking
-        if self.staged:
+        if self.slabs:
             return "slabs"
         if b.joined:
             return "joined"
@@ -58,21 +58,21 @@ VARIANTS = {
     for v in (
         *(Variant(stream, b) for stream in (False, True) for b in _BLOCKINGS),
         *(Variant(True, b) for b in _PANELS),
-        Variant(True, Blocking(0, 64, False, 1), staged=True),
+        Variant(True, Blocking(0, 64, False, 1), slabs=True),
         *(Variant(True, b) for b in _FUSED),
         Variant(True, Blocking(1024, _RUN, False, 1, fused=True, joined=True)),
     )
 }
 
 
-def tell(nests: Sequence[Nest], variant: Variant, staging: Staging | None) -> tuple[str, ...]:
+def tell(nests: Sequence[Nest], variant: Variant, slab: Slab | None) -> tuple[str, ...]:
     """A line for each of the first nests of a reorder: its tile and its loops, outermost first; a loop is written as
     count(source stride>destination stride), in bytes."""
 
     def loops(of) -> str:
         return " ".join(f"{x.n}({x.src}>{x.dst})" for x in of if x.n > 1) or "once"
 
-    lines = [f"staging buffers of {staging.bytes} bytes, loops {loops(staging.loops)}"] if staging else []
+    lines = [f"slabs of {slab.bytes} bytes, loops {loops(slab.loops)}"] if slab else []
     for nest in nests[:MAX_TOLD_NESTS]:
         panel = " in panels" if variant.blocking.panel and nest.family == "transpose" else ""
         lines.append(f"{nest.family} x{nest.bits}{panel}, tile {loops(nest.tile)}, loops {loops(nest.loops)}")

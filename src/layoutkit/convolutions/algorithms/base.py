@@ -15,10 +15,11 @@ import numpy as np
 from ..._core import registry
 from ..._core.executor import Executor
 from ..._core.registry import Kernel
+from ...choosing.profile import scale
 from ...formats.layout import Layout
 from ..padded import PaddedInput, padded_input
 from ..problem import ConvProblem
-from ..route import MOVE_BYTES_PER_SECOND, Arrays, Route, Runs
+from ..route import Arrays, Route, Runs, move_seconds
 
 CHANNELS_LAST = {3: "NWC", 4: "NHWC", 5: "NDHWC"}
 NATIVE = {
@@ -125,7 +126,7 @@ class Algorithm:
         """Seconds of a route: of its loop nest, and of the bytes that reorders move."""
         copied = native.src != p.src or self.reads_padded or self.lacks_padding(native)
         moved = copied * p.src_bytes + (native.dst != p.dst) * p.dst_bytes
-        return self.estimate(native, kernel, threads) + 2 * moved / (MOVE_BYTES_PER_SECOND * threads) + CALL_SECONDS
+        return self.estimate(native, kernel, threads) + move_seconds(2 * moved) / threads + CALL_SECONDS
 
     # What runs
 
@@ -159,4 +160,5 @@ def rows_of(family: str, types: str, isa: str) -> Sequence[Kernel]:
 
 def flops_per_second(kernel: Kernel) -> float:
     """What a register tile of the kernel's instruction set and types is estimated to do on one thread."""
-    return kernel.lanes * (PORTABLE_LANE_FLOPS_PER_SECOND if kernel.isa == "portable" else LANE_FLOPS_PER_SECOND)
+    rate = PORTABLE_LANE_FLOPS_PER_SECOND if kernel.isa == "portable" else LANE_FLOPS_PER_SECOND
+    return kernel.lanes * rate / (scale().fma_f64 if kernel.types == "f64" else scale().fma_f32)

@@ -15,6 +15,7 @@ import numpy as np
 from ..._core.registry import Kernel
 from ..._core.route import Epilogue, epilogue_pixels
 from ...choosing.pools import limited
+from ...choosing.profile import scale
 from ...formats.layout import Layout
 from ...memory.arrays import contiguous_strides, empty
 from ...reorders.reorder import reorder
@@ -53,7 +54,7 @@ class Blas(Algorithm):
     def seconds(self, p: ConvProblem, native: ConvProblem, kernel: Kernel, threads: int) -> float:
         matrix = p.types.src.itemsize * p.n * prod(p.out) * p.ic * p.taps
         multiply = p.flops / (PEAK_SHARE * flops_per_second(kernel) * threads)
-        return PYTHON_SECONDS + multiply + 2 * matrix / GATHER_BYTES_PER_SECOND
+        return PYTHON_SECONDS + multiply + 2 * matrix / GATHER_BYTES_PER_SECOND * scale().copy_l3
 
     def packing(self, native: ConvProblem, kernel: Kernel) -> str:
         return self.name

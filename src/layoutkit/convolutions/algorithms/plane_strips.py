@@ -13,6 +13,7 @@ import numpy as np
 from ..._core import plane_strips as core
 from ..._core.executor import LoopNest
 from ..._core.registry import Kernel
+from ...choosing.profile import scale
 from ..geometry import geometry, pixels_innermost, spatial_strides, strides_of
 from ..problem import ConvProblem
 from ..route import Arrays
@@ -47,7 +48,7 @@ class PlaneStrips(Algorithm):
 
     def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
         each = -(-p.out[-1] // kernel.lanes)  # vectors of a row
-        seconds = 2 * p.taps * kernel.lanes / flops_per_second(kernel) + VECTOR_SECONDS
+        seconds = 2 * p.taps * kernel.lanes / flops_per_second(kernel) + VECTOR_SECONDS * scale().fma_f32
         return p.n * p.oc * p.out[0] * each * seconds * (LONE_RATIO if each == 1 else 1) / threads
 
     def pack(self, p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):

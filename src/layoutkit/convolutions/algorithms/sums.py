@@ -23,7 +23,7 @@ from ..geometry import (
     strides_of,
 )
 from ..problem import ConvProblem
-from ..route import MOVE_BYTES_PER_SECOND, Arrays
+from ..route import Arrays, move_seconds
 from .base import Algorithm, flops_per_second
 
 # The input that a block of rows spans: no less than the first, no more than what stays in L2 beside a filter panel.
@@ -51,8 +51,7 @@ class _Sums(Algorithm):
         """Seconds of copying taps into a matrix, on one thread."""
         if not self.gather:
             return 0.0
-        moved = 2 * p.types.src.itemsize * p.ic * p.taps * p.n * prod(p.out)
-        return moved / MOVE_BYTES_PER_SECOND
+        return move_seconds(2 * p.types.src.itemsize * p.ic * p.taps * p.n * prod(p.out))
 
 
 class PixelSums(_Sums):

@@ -13,6 +13,7 @@ from ..._core import winograd as core
 from ..._core.executor import LoopNest
 from ..._core.registry import Kernel, find
 from ...choosing import machine
+from ...choosing.profile import scale
 from ...memory.arrays import empty
 from ...winograd import PAIRS, as_array, kernel_table, paired, tiling
 from ..geometry import channels_innermost, geometry, spatial_strides, strides_of
@@ -80,11 +81,14 @@ class Winograd(Algorithm):
         flops = 2 * products * p.groups * (depth + TILE_STEPS) * lanes * _vectors(columns, kernel)
         beyond = max(0, filter_bytes - machine.last_level_cache() // 2)
         far = min(filter_bytes, EVICTED * beyond)
-        stream = groups * (far / MEMORY_BYTES_PER_SECOND + (filter_bytes - far) / CACHE_BYTES_PER_SECOND)
+        stream = groups * (
+            far / MEMORY_BYTES_PER_SECOND * scale().copy_memory
+            + (filter_bytes - far) / CACHE_BYTES_PER_SECOND * scale().copy_l3
+        )
         moved = p.types.sum.itemsize * (products + tiles * prod(tile(p, self.m))) * p.groups * (depth + columns)
         multiply = flops * (1 + READING_TILES * groups / max(1, tiles)) / flops_per_second(kernel)
         most = _busiest(p, kernel, threads, groups, blocks) / max(1, p.groups * groups * (columns + INPUT_COLUMNS))
-        return most * max(multiply, stream) + most * moved / L2_BYTES_PER_SECOND
+        return most * (max(multiply, stream) + moved / L2_BYTES_PER_SECOND * scale().copy_l2)
 
     def pack(self, p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
         """Filter (O, I/G, *k) -> [G][products][panels][depth][channels][nr]; bias -> [G][panels * nr] or None."""

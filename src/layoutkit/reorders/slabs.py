@@ -1,0 +1,170 @@
+"""Slabs: boxes of indices that are long runs of memory on both sides, each put together in a buffer and streamed out.
+
+Where blocks of both sides have few elements in common, or rows are short and odd, no tile reads and writes whole lines.
+A slab has as many indices of each dimension as make its runs long in the source and in the destination. Its buffer has
+the order of the destination, with the pads, and stays in the second-level cache.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from math import lcm, prod
+from typing import NamedTuple
+
+from .loops import LINE_BYTES, ONE, Loop
+from .nest import Nest
+from .pieces import Digit, Side
+
+MIN_SLAB_BYTES = 2 << 10  # smaller ones are not worth a second copy
+MAX_SLAB_BYTES = 64 << 10
+MAX_BUFFER_BYTES = 96 << 10  # with gaps between runs: LK_SLAB_BYTES of kernels.h
+RUN_BYTES = 4 << 10  # longer runs gain nothing
+
+
+class Runs(NamedTuple):
+    """What a slab reads: runs of so many bytes, at the steps of loops (count, stride), outermost first."""
+
+    bytes: int
+    loops: tuple[tuple[int, int], ...]
+
+
+class Slab(NamedTuple):
+    """All slabs of one shape: a slab is a step of `loops`, and the first one begins at offset `src` and `dst`."""
+
+    shape: tuple[int, ...]
+    full: tuple[int, ...]  # with pads of the destination
+    loops: tuple[Loop, ...]
+    src: int
+    dst: int
+    source: tuple[Side, ...]  # from where a slab begins
+    buffer: tuple[Side, ...]
+    bytes: int  # of the buffer
+    out: Nest  # copies the buffer to the destination
+    reads: Runs
+
+
+class _Step(NamedTuple):
+    """A digit of a dimension, of which a box has `n` of `of` values."""
+
+    stride: int
+    n: int
+    of: int
+    dim: int
+    level: int
+
+
+def slabs_of(
+    shape: Sequence[int], full: Sequence[int], src: Sequence[Side], dst: Sequence[Side], width: int
+) -> list[Slab]:
+    """Slabs that make up a destination; none if there are no such boxes, or if one is everything.
+
+    `full`: the sizes of the destination with its pads.
+    """
+    if not all(shape) or any(side.shift for side in dst):
+        return []
+    if any(digit.stride < 0 for side in dst for digit in side.digits):
+        return []  # a run would begin before its first element
+    box = _box(shape, full, src, dst, width)
+    if box is None or box == list(shape):
+        return []
+    cuts = [[(0, n // e, e), (n // e * e, 1, n % e)][: 1 + (n % e > 0)] for n, e in zip(shape, box)]
+    found = [_slab(parts, shape, full, src, dst, width) for parts in itertools.product(*cuts)]
+    return found if all(slab.bytes <= MAX_BUFFER_BYTES for slab in found) else []
+
+
+def _box(shape, full, src: Sequence[Side], dst: Sequence[Side], width: int) -> list[int] | None:
+    """The sizes of a slab: from the least ones that blocks of both sides allow on, what ends the shorter of both runs
+    grows."""
+    units = [_unit(*of) for of in zip(src, dst, shape)]
+    box, growing = list(units), {1, 2}
+    if prod(box) * width > MAX_SLAB_BYTES:
+        return None
+    while growing:
+        padded = [f if e == n else e for e, n, f in zip(box, shape, full)]
+        runs = {1: _run(_steps(src, box, shape), width), 2: _run(_steps(dst, padded, full), width)}
+        side = min(growing, key=lambda k: runs[k][0])
+        run, dim = runs[side]
+        size = 0
+        if dim is not None and run < RUN_BYTES:
+            unit, most = units[dim], MAX_SLAB_BYTES // width // (prod(box) // box[dim])
+            size = min(shape[dim], max(2, 2 * box[dim] // unit) * unit)
+            size = size if size <= most else most // unit * unit
+        if dim is None or size <= box[dim]:
+            growing.remove(side)
+        else:
+            box[dim] = size
+    even = [min(n, -(-n // -(-n // e) // unit) * unit) for n, e, unit in zip(shape, box, units)]
+    return even if prod(even) * width >= MIN_SLAB_BYTES else None
+
+
+def _unit(src: Side, dst: Side, n: int) -> int:
+    """The least number of indices that begin blocks of both sides, or all of them."""
+    unit = lcm(src.digits[0].unit, dst.digits[0].unit)
+    return n if unit > n or src.shift % src.digits[0].unit else unit
+
+
+def _steps(sides: Sequence[Side], box: Sequence[int], shape: Sequence[int]) -> list[_Step]:
+    """The digits of a box of a tensor of `shape`, innermost first."""
+    found = []
+    for dim, (side, n, of) in enumerate(zip(sides, box, shape)):
+        for level, (unit, stride) in enumerate(side.digits):
+            found.append(_Step(stride, -(-n // unit), -(-of // unit), dim, level))
+            n, of = min(n, unit), min(of, unit)
+    return sorted(found, key=lambda x: abs(x.stride))
+
+
+def _run(steps: Sequence[_Step], width: int) -> tuple[int, int | None]:
+    """Bytes of a run of a box, and the dimension that ends it, if a larger box would have longer ones."""
+    run = width
+    for x in steps:
+        if x.of > 1 and x.stride:
+            if x.stride != run:
+                return run, None
+            run *= x.n
+            if x.n < x.of:
+                return run, x.dim
+    return run, None
+
+
+def _slab(parts, shape, full, src: Sequence[Side], dst: Sequence[Side], width: int) -> Slab:
+    """The slabs of one shape: of every dimension the index at which they begin, how many there are, and their size."""
+    starts, counts, box = zip(*parts)
+    padded = [f - at if at + n == size else n for at, n, size, f in zip(starts, box, shape, full)]
+    steps = [(s.offset(n) - s.offset(0), d.offset(n)) for s, d, n in zip(src, dst, box)]
+    loops = [Loop(count, *step) for count, step in zip(counts, steps) if count > 1]
+    source = tuple(Side(side.digits, side.shift % side.digits[0].unit) for side in src)
+    at = sum(side.offset(i) - begin.offset(0) for side, begin, i in zip(src, source, starts))
+    to = sum(side.offset(i) for side, i in zip(dst, starts))
+    buffer, size, out = _buffer(dst, padded, width)
+    reads = _reads(_steps(src, box, shape), width)
+    loops.sort(key=lambda x: x.dst, reverse=True)
+    return Slab(box, tuple(padded), tuple(loops), at, to, source, buffer, size, out, reads)
+
+
+def _buffer(dst: Sequence[Side], box: Sequence[int], width: int) -> tuple[tuple[Side, ...], int, Nest]:
+    """The sides of a buffer for a box, its bytes, and the nest that copies it to the destination."""
+    strides: dict[tuple[int, int], int] = {}
+    size, run = width, 0
+    loops: list[Loop] = []
+    for x in _steps(dst, box, box):
+        if x.n > 1 and (run or x.stride != size):
+            run = run or size
+            size = (-(-size // LINE_BYTES) | 1) * LINE_BYTES  # an odd number of lines apart: in all sets of a cache
+            loops.append(Loop(x.n, size, x.stride))
+        strides[x.dim, x.level] = size
+        size *= x.n
+    sides = (Side(tuple(Digit(x.unit, strides[dim, k]) for k, x in enumerate(d.digits))) for dim, d in enumerate(dst))
+    return tuple(sides), size, Nest("copy", 8, tuple(loops[::-1]), (ONE, Loop(run or size, 1, 1)), 0, 0)
+
+
+def _reads(steps: Sequence[_Step], width: int) -> Runs:
+    loops: list[tuple[int, int]] = []
+    run = width
+    for x in steps:
+        if x.n > 1 and x.stride:
+            if x.stride == run and not loops:
+                run *= x.n
+            else:
+                loops.append((x.n, x.stride))
+    return Runs(run, tuple(loops[::-1]))

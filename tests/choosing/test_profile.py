@@ -1,0 +1,114 @@
+"""The machine profile: measured, kept beside the cost table, and what estimates make of it."""
+
+import json
+import math
+
+import pytest
+
+import layoutkit as lk
+from layoutkit._core import registry
+from layoutkit.choosing import model, profile
+from layoutkit.choosing.costfile import Cost
+from layoutkit.choosing.profile import MAX_RATIO, SAME, Profile
+from layoutkit.choosing.ranking import rank
+from layoutkit.choosing.table import cost_table
+from layoutkit.convolutions.task import ConvTask
+from layoutkit.reorders.problem import ReorderProblem
+
+LARGE = ReorderProblem.parse("reorder 20x47x129x75 NWCH>nChw8c x32 t1")
+EVEN = ReorderProblem.parse("reorder 64x256x32x32 NCHW>NHWC x32 t1")
+CONV = ConvTask.parse("conv n1 c64 56x56 o64 k1x1 s1x1 p0+0,0+0 d1x1 g1 NHWC>NHWC f32 standard t1")
+
+
+@pytest.fixture
+def kept(cache_dir):
+    """Keeps a profile as that of this machine: factors on that of the shipped costs."""
+
+    def keep(**factors):
+        there = Profile.of(model.packaged(registry.isa()).machine["profile"])
+        here = there._replace(**{name: getattr(there, name) * factor for name, factor in factors.items()})
+        profile.save(profile.path(cost_table.path), here)
+
+    return keep
+
+
+def seconds(problem):
+    return {c.candidate.name: c.seconds for c in rank(problem)}
+
+
+def test_every_figure_is_measured(monkeypatch):
+    monkeypatch.setattr(profile, "FIGURE_SECONDS", 1e-3)
+    found = profile.measure()
+    assert all(0 < x < 1e7 and math.isfinite(x) for x in found)
+    assert found.copy_l2 < 3 * found.copy_memory  # within the caches it is not slower, whatever else runs
+
+
+def test_it_is_kept_beside_the_table(cache_dir):
+    file = profile.path(cost_table.path)
+    assert file.parent == cost_table.path.parent and file != cost_table.path
+    assert profile.read(file) is None
+    made = Profile(*(1.5 + i for i in range(len(SAME))))
+    profile.save(file, made)
+    assert profile.read(file) == made
+    assert json.loads(file.read_text())["profile"]["fma_f32"] == 1.5
+
+
+GOOD = {"profile": dict.fromkeys(Profile._fields, 1.0)}
+
+
+@pytest.mark.parametrize("text", [
+    "", "[]", "{}", '{"profile": 3}', '{"profile": []}', '{"profile": {}}', "[" * 100_000, "x" * 100_000,
+    json.dumps({"profile": GOOD["profile"] | {"more": 1}}),
+    *(json.dumps({"profile": GOOD["profile"] | {"run": x}}) for x in (0, -1, math.inf, math.nan, "a", [], 10**400)),
+])  # fmt: skip
+def test_files_that_hold_none_do_not_count(cache_dir, text):
+    file = profile.path(cost_table.path)
+    file.write_text(json.dumps(GOOD))
+    assert profile.read(file) is not None
+    profile.read.cache_clear()
+    file.write_text(text)
+    assert profile.read(file) is None
+    profile.read.cache_clear()
+    assert model.this_machine() == SAME
+
+
+def test_the_scale_is_of_this_machine_over_the_shipped_one(kept):
+    assert model.this_machine() == SAME
+    kept(stream=2.0, partial=1e9)
+    assert model.this_machine() == pytest.approx(SAME._replace(stream=2.0, partial=MAX_RATIO))
+    before = lk.tuning("off")
+    assert model.this_machine() == SAME  # the same choice every time, whatever was measured
+    lk.tuning(before)
+
+
+def test_a_machine_of_half_the_speed_takes_twice_as_long(kept):
+    before = seconds(LARGE), seconds(CONV)
+    kept(**dict.fromkeys(Profile._fields, 2.0))
+    after = seconds(LARGE), seconds(CONV)
+    for old, new in zip(before, after):
+        assert list(old) == list(new)
+        assert all(1.5 < new[name] / old[name] < 2.001 for name in old)
+
+
+@pytest.mark.parametrize(("figure", "problem"), [("fma_f32", CONV), ("stream", LARGE), ("copy_memory", EVEN)])
+def test_a_figure_enters_the_estimates(kept, figure, problem):
+    before = seconds(problem)
+    kept(**{figure: 3.0})
+    after = seconds(problem)
+    assert all(after[name] >= before[name] for name in before)
+    assert any(after[name] > 1.2 * before[name] for name in before)
+
+
+def test_costs_measured_here_are_corrected_by_the_scale_of_here(kept):
+    """Another problem's measured cost says the same of this one, whatever the profile says of the machine."""
+    near = ReorderProblem.parse("reorder 20x47x129x76 NWCH>nChw8c x32 t1")
+    isa, costs = registry.isa(), {"joined": Cost(1.0, 1.0, 0.0, 3)}
+    found = []
+    for factor in (1.0, 2.0):
+        kept(**dict.fromkeys(Profile._fields, factor))
+        here = model.this_machine()
+        known = model.Neighbours([LARGE.key], "reorder", isa), lambda key: costs, 1.0, here
+        correction = model.weigh(near.features(), [known], isa)["joined"]
+        with profile.scaled(here):
+            found.append(near.estimates()("joined") * correction)
+    assert found[0] == pytest.approx(found[1])
