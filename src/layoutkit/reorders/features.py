@@ -25,6 +25,8 @@ def loops_of(src: Layout, dst: Layout, shape: tuple[int, ...], width: int):
     d = digits(dst.axes(shape), [width * x for x in dst.axis_strides(shape)], dst.rank)
     found, left = [], MAX_PIECES
     for n, a, b in zip(shape, s, d):
+        if len(a) == 1 and len(b) == 2:
+            n = max(n, b[0].unit)  # the pads of a single block are written with its elements
         if n > 1:
             parts = pieces(0, n, (Side(a), Side(b)), left)
             left -= len(parts) - 1
