@@ -7,9 +7,9 @@
  * of the last line waits for the next columns, also for those of the next step of the nest's loops if they follow. While
  * a tile is moved, those that are at least AHEAD_BYTES ahead are prefetched.
  *
- * Edges: the last tile of rows is shifted back to end at the edge. With fewer than N rows, vectors are stored in the
- * order of their columns, and the next one overwrites what one stored too much. With fewer than N columns, rows are
- * loaded in part.
+ * Edges: the last tile of rows is shifted back to end at the edge. Few rows go by lanes, of which each is a part of a
+ * column. With fewer rows than that, vectors or lanes are stored in the order of their columns, and the next one
+ * overwrites what one stored too much. With fewer than N columns, rows are loaded in part.
  */
 #include "loops.h"
 #include "lines.h"
