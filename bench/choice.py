@@ -1,6 +1,7 @@
 """How well the cost table chooses on problems that it has never met.
 
     python bench/choice.py --table DIR --tune            measures the spread (layoutkit.suites) into DIR's table
+        --large 500                                      and that many reorders beyond the caches, drawn at random
     python bench/choice.py --table DIR                   judges by other problems, and prints
     python bench/choice.py --table DIR --loading         times reading the table, and decisions about what it knows
     python bench/choice.py --table DIR --ship            puts DIR's table into the package: what estimates of machines
@@ -31,6 +32,7 @@ def arguments(argv=None) -> argparse.Namespace:
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("--table", type=Path, help="directory of the cost table")
     p.add_argument("--tune", action="store_true", help="measure the spread into the table, what is missing")
+    p.add_argument("--large", type=int, default=0, metavar="N", help="with --tune: large reorders drawn at random, too")
     p.add_argument("--ship", nargs="?", const=Path(), type=Path, metavar="FILE",
                    help="write the table, or that in FILE, into src/layoutkit/data")  # fmt: skip
     p.add_argument("--loading", action="store_true", help="time reading the table and deciding what it knows")
@@ -51,19 +53,41 @@ def arguments(argv=None) -> argparse.Namespace:
 LAYOUTS = ["NHWC", "NCHW", "nChw16c", "nChw8c"]
 
 
-def tune(threads: list[int], end: float) -> None:
-    """Measure what the table lacks of the spread."""
+LARGE_SEED = 1
+
+
+def large(count: int, threads: list[int]) -> list:
+    """Reorders beyond the caches: a third among named formats, the others as `unseen.py` draws them; the first ones on
+    one thread for the most part."""
+    import random
+
+    import unseen
+
+    from layoutkit.reorders.problem import ReorderProblem
+
+    rng, found = random.Random(LARGE_SEED), []
+    while len(found) < count:
+        src, dst, shape, width = unseen.drawn(rng)
+        if len(found) % 3 or all(str(x) in unseen.NAMED.get(len(shape), ()) for x in (src, dst)):
+            found.append(ReorderProblem(src, dst, shape, width, threads[-1] if len(found) % 4 == 3 else threads[0]))
+    return found
+
+
+def tune(threads: list[int], end: float, count: int) -> None:
+    """Measure what the table lacks of the spread, and `count` large reorders."""
     from layoutkit import cost_table
     from layoutkit.bench.suites import SUITES
     from layoutkit.choosing.measuring import measure
 
     known = set(cost_table.problems())
-    todo = [case for case in SUITES["spread"](LAYOUTS, threads) if case.key not in known]
-    for done, case in enumerate(todo):
+    todo = [(case.task, 0.1 if case.kind == "conv" else 0.05) for case in SUITES["spread"](LAYOUTS, threads)]
+    todo = [(task, seconds) for task, seconds in todo if task.key not in known]
+    todo[:0] = [(problem, 0.3) for problem in large(count, threads) if problem.key not in known]
+    for done, (task, seconds) in enumerate(todo):
         if time.perf_counter() > end:
             print(f"{len(todo) - done} problems left")
             break
-        measure(case.task, 0.1 if case.kind == "conv" else 0.05)
+        measure(task, seconds)
     cost_table.save()
     print(f"{cost_table.path}: {len(cost_table.problems())} problems")
 
@@ -82,7 +106,16 @@ def of_table() -> tuple[dict, dict]:
     for kind, count in zip(("conv", "reorder", "pack"), SHIPPED):
         some = [case for case in spread if case.kind == kind][:count]
         costs |= {case.key: cost_table.costs(case.key) for case in some}
+    costs |= {key: cost_table.costs(key) for key in known - costs.keys() if is_large(key)}
     return costs, machine.identity()
+
+
+def is_large(key: str) -> bool:
+    """Whether a key is of a reorder beyond the caches."""
+    from layoutkit.choosing.machine import last_level_cache
+    from layoutkit.reorders.problem import ReorderProblem
+
+    return key.startswith("reorder ") and ReorderProblem.parse(key).work > last_level_cache()
 
 
 def of_file(path: Path) -> tuple[dict, dict]:
@@ -218,7 +251,7 @@ def main(argv=None) -> int:
     end = time.perf_counter() + args.time_budget
     threads = [int(t) for t in args.threads.split(",")]
     if args.tune:
-        tune(threads, end)
+        tune(threads, end, args.large)
         return 0
     from layoutkit import cost_table, tuning
     from layoutkit.bench.suites import spread_cases

@@ -15,13 +15,17 @@ import json
 import math
 import sys
 import time
+from collections.abc import Callable
 
 import numpy as np
 
 import layoutkit as lk
 from layoutkit._core import machine
+from layoutkit._core.reorder import Program
 from layoutkit.memory.arrays import empty
 from layoutkit.reorders.box import Box
+from layoutkit.reorders.loops import Loop
+from layoutkit.reorders.nest import Nest
 from layoutkit.reorders.problem import ReorderProblem
 from layoutkit.reorders.program import Transfer, program
 from layoutkit.reorders.variants import VARIANTS
@@ -57,6 +61,17 @@ def touched(shape, width: int) -> np.ndarray:
     array = empty(shape, np.dtype(f"u{width}"), "bench")
     array[...] = 1
     return array
+
+
+def lines(read: int, written: int, passes: int) -> Callable[[], object]:
+    """What loads the lines of `read` bytes and stores those of `written`, not fewer, a vector at a time, so many times:
+    a reorder cannot move them faster, memcpy can, by an instruction of its own."""
+    run = 256
+    rows, step = written // run, run * read // written
+    src, dst = touched((read + run,), 1), touched((written,), 1)
+    tile = (Loop(rows, step, run), Loop(run, 1, 1))
+    loop = Program([Nest("copy", 8, (Loop(passes, 0, 0),), tile, 0, 0)], 1, bytes(1), False)
+    return lambda: loop(src, dst, 1)
 
 
 def share(shape, src: str, dst: str, width: int, threads: int, rounds: int) -> tuple[float, float, str]:

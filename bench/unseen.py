@@ -1,14 +1,16 @@
-"""Reorders that nobody tuned: ``python bench/unseen.py [--seed N] [--count 60] [--threads 1] [--exhaustive]``.
+"""Reorders that nobody tuned: ``python bench/unseen.py [--seed N] [--count 60] [--threads 1] [--cache]``.
 
-Problems are drawn with a fresh seed unless one is given. Distribution: 30 to 70 MB (log-uniform) of elements of 4 bytes
-(four in seven), 1, 2 or 8; three to five dimensions, each extent log-uniform from 2 to 400 and then scaled so that the
-bytes fit; source and destination differ in their order of dimensions or in their blocks. A fifth have 3, 20, 24 or 100
-channels. Layouts: random permutations (half), named formats (a quarter), random blocks of 4, 8 or 16 on one or two
-dimensions (a quarter).
+Problems are drawn with a fresh seed unless one is given. Distribution: 30 to 70 MB (log-uniform; 30 to 400 KB with
+`--cache`, so that L2 holds both sides) of elements of 4 bytes (four in seven), 1, 2 or 8; three to five dimensions,
+each extent log-uniform from 2 to 400 and then scaled so that the bytes fit; source and destination differ in their
+order of dimensions or in their blocks. A fifth have 3, 20, 24 or 100 channels. Layouts: random permutations (half),
+named formats (a quarter), random blocks of 4, 8 or 16 on one or two dimensions (a quarter).
 
 Each problem runs by what a fresh installation picks, in turns with a copy of as many bytes as source and destination
 have on average, the better of memcpy and streaming stores; a share is copy time over reorder time, least of the rounds
-each. With `--exhaustive` every candidate runs as well, and the pick's time over the best one's is told.
+each. With `--cache` the copy is a loop that loads and stores a vector at a time, as a reorder has to (memcpy moves
+lines by an instruction of its own, and is told beside). With `--exhaustive` every candidate runs as well, and the
+pick's time over the best one's is told.
 `--table portable` or `--table none` estimates as on a machine of another kind, `--profile` by a profile of this one.
 """
 
@@ -22,11 +24,13 @@ import random
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from functools import partial
 
 os.environ.setdefault("LAYOUTKIT_CACHE_DIR", tempfile.mkdtemp())
 
 import tables
-from reorder import geomean, touched
+from reorder import geomean, lines, touched
 
 import layoutkit as lk
 from layoutkit._core import machine
@@ -41,7 +45,7 @@ NAMED = {3: ("NCW", "NWC", "nCw16c", "WNC"), 4: ("NCHW", "NHWC", "CHWN", "HWCN",
 ABANDON = 3.0  # candidates that take so many times the best are not timed again
 
 
-def drawn(rng: random.Random) -> tuple[lk.Layout, lk.Layout, tuple[int, ...], int]:
+def drawn(rng: random.Random, cache: bool = False) -> tuple[lk.Layout, lk.Layout, tuple[int, ...], int]:
     """Source, destination, logical shape and bytes of an element."""
     while True:
         rank, width = rng.choice((3, 4, 4, 4, 5)), rng.choice((4, 4, 4, 4, 1, 2, 8)[:7])
@@ -49,13 +53,15 @@ def drawn(rng: random.Random) -> tuple[lk.Layout, lk.Layout, tuple[int, ...], in
         few = rng.random() < 0.2
         if few:
             sizes[1] = rng.choice((3, 20, 24, 100))
-        target = math.exp(rng.uniform(math.log(30e6), math.log(70e6))) / width
+        low, high = (30e3, 400e3) if cache else (30e6, 70e6)
+        target = math.exp(rng.uniform(math.log(low), math.log(high))) / width
         free = [d for d in range(rank) if not (few and d == 1)]
         scale = (target / math.prod(sizes)) ** (1 / len(free))
         shape = tuple(max(1, round(n * scale)) if d in free else int(n) for d, n in enumerate(sizes))
         src, dst = _layout(rng, rank), _layout(rng, rank)
         stored = max(math.prod(x.physical_shape(shape)) for x in (src, dst)) * width
-        if 25e6 < math.prod(shape) * width < 80e6 and stored < 90e6 and not lk.is_view(src, dst, shape):
+        fits = 0.8 * low < math.prod(shape) * width < 1.15 * high and stored < 1.3 * high
+        if fits and not lk.is_view(src, dst, shape):
             return src, dst, shape, width
 
 
@@ -71,30 +77,48 @@ def _layout(rng: random.Random, rank: int) -> lk.Layout:
     return lk.Layout(outer + "".join(f"{rng.choice((4, 8, 16))}{d}" for d in blocked))
 
 
-def judged(problem, threads: int, rounds: int, exhaustive: bool) -> dict:
+def copies(n: int, threads: int, cache: bool, batch: int) -> list[Callable[[], float]]:
+    """What gives the seconds of a copy of n bytes that a reorder is held against; then of others, which are told."""
+    a, b = touched((n,), 1), touched((n,), 1)
+    by = [partial(machine.copy, a, b, threads, stream) for stream in (False, True)]
+    if not cache:
+        return [lambda: min(copy() for copy in by)]
+    loop = lines(n, n, batch)
+    return [lambda: seconds(loop, 1) / batch, lambda: seconds(by[0], batch)]
+
+
+def seconds(call: Callable[[], object], batch: int) -> float:
+    """Seconds of a call, on average over a batch."""
+    start = time.perf_counter()
+    for _ in range(batch):
+        call()
+    return (time.perf_counter() - start) / batch
+
+
+def judged(problem, threads: int, rounds: int, exhaustive: bool, cache: bool) -> dict:
     """The share of a problem, and the pick's time over the best candidate's."""
     src, dst, shape, width = problem
     x, y = touched(src.physical_shape(shape), width), touched(dst.physical_shape(shape), width)
     n = (x.nbytes + y.nbytes) // 2
-    a, b = touched((n,), 1), touched((n,), 1)
+    batch = max(1, 4_000_000 // n)
+    held = copies(n, threads, cache, batch)
     asked = ReorderProblem(src, dst, shape, width, threads)
     strides = [contiguous_strides(layout, shape, width) for layout in (src, dst)]
     transfer = Transfer(src, dst, width, *strides, Box.all_of(shape))
     found = choices(asked)
     names = [c.candidate.name for c in found] if exhaustive else [found[0].candidate.name]
     moves = {name: program(transfer, name, bytes(width)) for name in names}
-    best, copy = dict.fromkeys(names, math.inf), math.inf
+    best, copy = dict.fromkeys(names, math.inf), [math.inf] * len(held)
     for _ in range(rounds):
-        copy = min(copy, *(machine.copy(a, b, threads, stream) for stream in (False, True)))
+        copy = [min(c, h()) for c, h in zip(copy, held)]
         for name, move in moves.items():
             if best[name] < math.inf and best[name] > ABANDON * min(best.values()) and name != names[0]:
                 continue
-            start = time.perf_counter()
-            move(x, y, threads)
-            best[name] = min(best[name], time.perf_counter() - start)
+            best[name] = min(best[name], seconds(partial(move, x, y, threads), batch))
     winner = min(best, key=lambda name: best[name])
-    return {"problem": str(asked), "share": copy / best[names[0]], "best": copy / best[winner], "pick": names[0],
-            "winner": winner, "candidates": {k: copy / v for k, v in best.items()}}  # fmt: skip
+    return {"problem": str(asked), "share": copy[0] / best[names[0]], "best": copy[0] / best[winner], "pick": names[0],
+            "winner": winner, "memcpy": copy[-1] / best[names[0]],
+            "candidates": {k: copy[0] / v for k, v in best.items()}}  # fmt: skip
 
 
 def main(argv=None) -> int:
@@ -104,6 +128,7 @@ def main(argv=None) -> int:
     p.add_argument("--count", type=int, default=60)
     p.add_argument("--threads", type=int, default=1)
     p.add_argument("--rounds", type=int, default=5)
+    p.add_argument("--cache", action="store_true", help="small ones, which L2 holds")
     p.add_argument("--exhaustive", action="store_true", help="time every candidate")
     p.add_argument("--json", metavar="FILE")
     tables.arguments(p)
@@ -112,13 +137,15 @@ def main(argv=None) -> int:
     rng = random.Random(args.seed)
     rows = []
     for _ in range(args.count):
-        row = judged(drawn(rng), args.threads, args.rounds, args.exhaustive)
+        row = judged(drawn(rng, args.cache), args.threads, args.rounds, args.exhaustive, args.cache)
         rows.append(row)
-        told = f", best {row['best']:.2f} by {row['winner']}" if args.exhaustive else ""
+        told = f" ({row['memcpy']:.2f} of memcpy)" * args.cache
+        told += f", best {row['best']:.2f} by {row['winner']}" if args.exhaustive else ""
         print(f"{row['problem']:<60} {row['share']:.2f} by {row['pick']}{told}", flush=True)
     shares = [r["share"] for r in rows]
+    memcpy = f"; {geomean(r['memcpy'] for r in rows):.2f} of memcpy" * args.cache
     print(f"{len(rows)} reorders, seed {args.seed}, {args.threads} thread(s): {geomean(shares):.2f} of a copy, "
-          f"least {min(shares):.2f}")  # fmt: skip
+          f"least {min(shares):.2f}{memcpy}")  # fmt: skip
     if args.exhaustive:
         lost = [r["best"] / r["share"] for r in rows]
         best = [r["best"] for r in rows]

@@ -36,6 +36,22 @@ def test_it_computes_the_correlation_exactly(t, data):
     assert y == [sum(g[k] * d[i + k] for k in range(t.r)) for i in range(t.m)]
 
 
+@pytest.mark.parametrize("m", sorted(winograd.PAIRS))
+def test_short_tiles_take_no_product_at_infinity(m):
+    """Neither does another output read it, nor another product what only the last output does."""
+    t = winograd.paired(m)
+    assert [row[-1] for row in t.AT] == [0] * (m - 1) + [1]
+    assert [row[-1] for row in t.BT] == [0] * (m + 1) + [1]
+
+
+@given(st.integers(0, 10_000), st.sampled_from([1, *winograd.PAIRS]))
+def test_tiles_cover_an_axis(outputs, m):
+    whole, short = winograd.tiling(outputs, m)
+    beyond = whole * m + short * (m - 1) - outputs
+    assert whole + short == -(-outputs // m) and min(whole, short, beyond) >= 0
+    assert not (whole and beyond)  # tiles reach over the edge only if all of them are short
+
+
 @settings(max_examples=50, deadline=None)
 @given(transforms(), st.integers(0, 2**32))
 def test_filters_come_back_exactly(t, seed):

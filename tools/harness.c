@@ -400,8 +400,9 @@ static int convert(const lk_kernel *k, int src_type, int dst_type, int n0, int n
             put(src + i * s0, src_type, j, value);
             put(ready + i * d0, dst_type, j, scaled ? 2 * (value - 1) : value);
         }
-    lk_convert c = {.src = src, .dst = dst, .n0 = n0, .n1 = n1, .s0 = s0, .d0 = d0, .alpha = 1, .src_type = src_type,
-                    .dst_type = dst_type, .stream = stream};
+    lk_convert c = {.src = src, .dst = dst, .n0 = n0, .n1 = n1, .s0 = s0, .d0 = d0, .s1 = lk_element_bytes(src_type),
+                    .d1 = lk_element_bytes(dst_type), .alpha = 1, .src_type = src_type, .dst_type = dst_type,
+                    .stream = stream};
     if (scaled)
         c.sub = wide ? (char *)&sub64 : (char *)&sub, c.mul = wide ? (char *)&mul64 : (char *)&mul;
     ((lk_convert_fn)k->fn)(&c);

@@ -45,12 +45,15 @@ def values(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype, nu
 
 
 def conversion(rng: np.random.Generator, tensor: np.ndarray, dtype: np.dtype) -> dict[str, Any]:
-    """A scale and a zero point, for all or by index of a dimension, where the types have a place for them."""
+    """A scale, an offset, a zero point, for all or by index of a dimension, where the types have a place for them."""
     keywords: dict[str, Any] = {"dtype": dtype}
     axis = int(rng.integers(tensor.ndim))
     counts: list[Any] = [(), tensor.shape[axis]]
     if rng.integers(2):
         keywords["scale"] = rng.uniform(0.01, 4, counts[rng.integers(2)])
+        keywords["axis"] = axis
+    if rng.integers(4) == 0:
+        keywords["offset"] = rng.uniform(-9, 9, counts[rng.integers(2)])
         keywords["axis"] = axis
     if (tensor.dtype.kind in "iu") != (dtype.kind in "iu") and rng.integers(2):
         whole = tensor.dtype if tensor.dtype.kind in "iu" else dtype
@@ -107,7 +110,7 @@ def case(seed: int, index: int) -> str | None:
     if not keywords:
         tensor = want = reference.to_logical(given, src, shape)
     keywords |= {"threads": int(rng.integers(1, 3)), "pad_value": pad, "shape": shape}
-    if rng.integers(8) == 0 and np.ndim(keywords.get("scale", 0)) == 0:
+    if rng.integers(8) == 0 and all(np.ndim(keywords.get(k, 0)) == 0 for k in ("scale", "offset")):
         keywords["region"] = region = a_region(rng, shape)
         want = want[tuple(slice(a, b) for a, b in region)]
     if shape and rng.integers(8) == 0:

@@ -43,8 +43,9 @@ def reorder(array: np.ndarray, src: Layout, dst: Layout, shape: Sequence[int], p
 
 
 def convert(
-    x: np.ndarray, dtype, scale=None, zero_point=None, axis: int = 1, alpha: float = 1, beta: float = 0, old=None
-) -> np.ndarray:
+    x: np.ndarray, dtype, scale=None, zero_point=None, axis: int = 1, alpha: float = 1, beta: float = 0, old=None,
+    offset=None,
+) -> np.ndarray:  # fmt: skip
     """The numbers of the logical tensor `x` as `dtype`; see `layoutkit.reorder`. `old`, times `beta`, is added.
 
     Computed in float32, or float64 where float64 or int32 takes part; every step is rounded once.
@@ -58,13 +59,19 @@ def convert(
         return parameter.reshape([-1 if d == axis else 1 for d in range(x.ndim)] if parameter.ndim else ())
 
     scale = None if scale is None else along(scale)
+    offset = None if offset is None else along(offset)
     zero = along(0 if zero_point is None else zero_point)
+    quantizes = x.dtype.kind not in "iu" and dtype.kind in "iu"
     with np.errstate(all="ignore"):
         v = x.astype(real)
         if x.dtype.kind in "iu" and dtype.kind not in "iu":
             v = v - zero
+        if offset is not None and quantizes:
+            v = v - offset
         if scale is not None:
-            v = v / scale if x.dtype.kind not in "iu" and dtype.kind in "iu" else v * scale
+            v = v / scale if quantizes else v * scale
+        if offset is not None and not quantizes:
+            v = v + offset
         if alpha != 1:
             v = real(alpha) * v
         if beta:

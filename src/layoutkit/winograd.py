@@ -143,6 +143,17 @@ def kernel_table(m: int) -> tuple[Fraction, ...]:
     return tuple(table)
 
 
+def tiling(outputs: int, m: int) -> tuple[int, int]:
+    """How many tiles of m outputs an axis is cut into, and how many of m - 1 follow; the last may reach over the edge.
+
+    The last output of a tile is the only one that takes the product of the point at infinity: tiles of m - 1 outputs
+    are those of m without it.
+    """
+    tiles = -(-outputs // m)
+    short = min(tiles, tiles * m - outputs)
+    return tiles - short, short
+
+
 def growth(m: int, axes: int = 2) -> float:
     """How much larger the intermediate numbers of F(m, 3) along so many axes can be than the result they cancel to.
 
@@ -215,11 +226,13 @@ def error_bound(
 
 
 def _over_tiles(x: np.ndarray, axis: int, m: int, taps: int) -> np.ndarray:
-    """For each output along `axis`, the most of what its tile of m outputs reads."""
+    """For each output along `axis`, the most of what its tile reads."""
     out = x.shape[axis] - taps + 1
     x = np.moveaxis(x, axis, 0)
-    tiles = [x[i : i + m + taps - 1].max(0) for i in range(0, out, m)]
-    return np.moveaxis(np.repeat(tiles, m, 0)[:out], 0, axis)
+    whole, short = tiling(out, m)
+    sizes = [m] * whole + [m - 1] * short
+    tiles = [x[end - size : end + taps - 1].max(0) for size, end in zip(sizes, np.cumsum(sizes, dtype=int))]
+    return np.moveaxis(np.repeat(tiles, sizes, 0)[:out], 0, axis)
 
 
 def left_inverse(a: Matrix) -> Matrix:

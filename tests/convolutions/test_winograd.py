@@ -11,6 +11,7 @@ from strategies import activations, in_proportion
 import layoutkit as lk
 from layoutkit import reference, winograd
 from layoutkit._core import registry
+from layoutkit.convolutions.algorithms import winograd as algorithm
 from layoutkit.convolutions.problem import ConvProblem
 from layoutkit.convolutions.task import ConvTask
 
@@ -55,7 +56,7 @@ def problems(draw):
     return dict(
         n=draw(st.integers(1, 3)), ic=groups * draw(st.integers(0, 40) | st.sampled_from([8, 16, 32])),
         oc=groups * draw(st.integers(1, 80) | st.sampled_from([8, 16, 48, 64])),
-        size=per_axis(1, 20 if rank < 3 else 9), kernel=kernel, groups=groups, m=draw(st.sampled_from(TILES)),
+        size=per_axis(1, 40 if rank < 3 else 9), kernel=kernel, groups=groups, m=draw(st.sampled_from(TILES)),
         padding=tuple(draw(st.tuples(st.integers(0, 5), st.integers(0, 5))) for _ in range(rank)),
         stride=(draw(st.integers(1, 2)), 1, 1) if rank == 3 else (1,) * rank,
         bias=draw(st.booleans()), threads=draw(st.integers(1, 3)), isa=draw(st.sampled_from(registry.isas())),
@@ -98,7 +99,7 @@ def test_every_ragged_edge(m, isa):
                 assert np.linalg.norm(got - want) <= 2e-6 * m * np.linalg.norm(want)
 
 
-@pytest.mark.parametrize(("ic", "size"), [(48, 30), (300, 9)])
+@pytest.mark.parametrize(("ic", "size"), [(48, 30), (300, 9), (32, 37)])
 @pytest.mark.parametrize("m", TILES)
 @pytest.mark.parametrize("dst", ["NHWC", "nChw16c"])
 def test_threads_do_not_change_a_bit(m, dst, ic, size):
@@ -110,6 +111,41 @@ def test_threads_do_not_change_a_bit(m, dst, ic, size):
         results += [run(p, route, x, w) for route in found]
     for other in results[1:]:
         np.testing.assert_array_equal(results[0], other)
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_any_cut_gives_the_same_bits(data):
+    """Groups of any number of tiles, none among them, and blocks of any number of panels."""
+    draw = data.draw
+    m, kernel = draw(st.sampled_from(TILES)), draw(st.sampled_from([(3, 3), (1, 3)]))
+    n, ic, oc, high, wide = (draw(st.integers(1, most)) for most in (3, 20, 200, 20, 30))
+    rng = np.random.default_rng(ic)
+    x = rng.standard_normal((n, ic, high, wide), np.float32)
+    w = rng.standard_normal((oc, ic, *kernel), np.float32)
+    padding = ((kernel[0] // 2,) * 2, (1, 1))
+    bits = []
+    for threads in (1, draw(st.integers(1, 3))):
+        counts = (1, 1) if not bits else (draw(st.integers(1, n * high * wide)), draw(st.integers(1, 8)))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(algorithm, "cut", lambda *_, counts=counts: counts)
+            p, found = routes(x.shape, w.shape, m, "NHWC", "NHWC", padding, threads=threads)
+            bits.append([run(p, route, x, w) for route in found])
+    np.testing.assert_array_equal(*bits)
+
+
+@pytest.mark.parametrize("columns", [1, 16, 40, 64, 65, 130, 400])
+@pytest.mark.parametrize("size", [3, 7, 13, 20, 57])
+def test_threads_share_the_work_evenly(size, columns):
+    """By the estimate, which counts what the busiest one does: more are never slower, two nearly halve it."""
+    one = ConvProblem(1, 64, columns, (size,) * 2, (3, 3), (1, 1), ((1, 1),) * 2, (1, 1), 1, lk.Layout("NHWC"),
+                      lk.Layout("NHWC"), "fast")  # fmt: skip
+    for a in algorithm.WINOGRAD:
+        for kernel in a.kernels(one):
+            alone = a.estimate(one, kernel, 1)
+            for threads in (2, 3, 4):
+                assert a.estimate(one, kernel, threads) <= alone * (1 + 1e-9)
+            assert size < 20 or a.estimate(one, kernel, 2) <= 0.6 * alone
 
 
 @pytest.mark.parametrize("inputs", ["normal", "relu"])
@@ -176,9 +212,10 @@ def test_strict_keeps_what_is_not_finite_local(algorithm, layout, bad):
 
 
 def test_untuned_choice():
-    for size, tile in ((7, "F(2,3)"), (14, "F(4,3)"), (28, "F(4,3)"), (56, "F(4,3)"), (224, "F(4,3)")):
-        op = lk.Conv2d(np.ones((256, 256, 3, 3), np.float32), padding=1, layout="NHWC", threads=1)
-        assert f"winograd {tile}" in op.plan((1, 256, size, size)).choices[0].candidate.name
+    """F(4,3), but for few tiles where its filter does not fit in a cache."""
+    for c, size, tile in ((512, 7, 2), (256, 9, 4), (256, 14, 4), (256, 28, 4), (256, 56, 4), (256, 224, 4)):
+        op = lk.Conv2d(np.ones((c, c, 3, 3), np.float32), padding=1, layout="NHWC", threads=1)
+        assert f"winograd F({tile},3)" in op.plan((1, c, size, size)).choices[0].candidate.name
 
 
 X, W = np.ones((1, 8, 9, 9), np.float32), np.ones((8, 8, 3, 3), np.float32)

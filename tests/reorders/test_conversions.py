@@ -34,8 +34,13 @@ def through(move, width, scratch):
 def tile_of(nest, widths):
     """(source, destination, parameter) offsets of the elements of a tile."""
     convert = nest.convert
-    src = steps(convert.n, (convert.s0, widths.src)).reshape(-1).tolist()
-    dst = steps(convert.n, (convert.d0, widths.dst)).reshape(-1).tolist()
+    contiguous = convert.s[1] == widths.src, convert.d[1] == widths.dst
+    if not all(contiguous):  # rows are interleaved on one side
+        assert any(contiguous) and convert.n[0] <= conversions.MAX_INTERLEAVED and not widths.sum
+        side = contiguous.index(False)
+        assert (convert.s, convert.d)[side][0] == widths[side]
+    src = steps(convert.n, convert.s).reshape(-1).tolist()
+    dst = steps(convert.n, convert.d).reshape(-1).tolist()
     if nest.before:
         assert 8 * widths.src == nest.before.bits
         at = through(nest.before, widths.src, "d")

@@ -15,6 +15,7 @@ from layoutkit import reference
 from layoutkit._core import harness, registry
 from layoutkit._core.convert import TYPES
 from layoutkit.choosing.cache import plans
+from layoutkit.reorders import convert
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 DTYPES = {k: np.dtype(v) for k, v in dict(f32="f4", f64="f8", f16="f2", bf16=BF16, s32="i4", s8="i1", u8="u1").items()}
@@ -72,15 +73,19 @@ def test_every_hard_value_scaled_and_summed(a, b, isa):
     x = hard_values(a)
     integer = a in INTEGERS or b in INTEGERS
     old = np.random.default_rng(3).integers(0, 100, x.size).astype(DTYPES[b])
-    for scale, zero, alpha, beta in ((0.37, 3, 1, 0), (0.25, 0, 1, 0), (-3.3, 11, 0.7, 1), (None, 100, -1.5, 0.3)):
+    for scale, zero, offset, alpha, beta in (
+        (0.37, 3, None, 1, 0), (0.25, 0, 0.1, 1, 0), (-3.3, 11, -7.3, 0.7, 1), (None, 100, 0.5, -1.5, 0.3),
+        (1 / 3, 0, 1e-3, 1, 0), (None, 0, -0.0, 1, 0),
+    ):  # fmt: skip
         zero = zero if integer else None
         out = old.copy()
         with using_isa(isa):
             got = lk.reorder(
-                x, "a", "a", dtype=DTYPES[b], scale=scale, zero_point=zero, alpha=alpha, beta=beta, out=out
-            )
+                x, "a", "a", dtype=DTYPES[b], scale=scale, zero_point=zero, offset=offset, alpha=alpha, beta=beta,
+                out=out,
+            )  # fmt: skip
         assert got is out
-        same(got, reference.convert(x, DTYPES[b], scale, zero, 0, alpha, beta, old))
+        same(got, reference.convert(x, DTYPES[b], scale, zero, 0, alpha, beta, old, offset))
 
 
 @st.composite
@@ -100,11 +105,20 @@ def cases(draw):
         a=a, b=b, shape=shape, src=src, dst=draw(layouts(rank, rank, max_blocks=2)), axis=axis, rng=rng,
         scale=parameter(list(rng.uniform(0.01, 3, max(channels, 1)))),
         zero=parameter(list(map(int, zeros))) if a in INTEGERS or b in INTEGERS else None,
+        offset=parameter(list(rng.uniform(-9, 9, max(channels, 1)))),
         alpha=draw(st.sampled_from([1, 1, 0.5, -1.3])), beta=draw(st.sampled_from([0, 0, 1, 0.7])),
         isa=draw(st.sampled_from(registry.isas())), threads=draw(st.integers(1, 3)),
         end=draw(st.sampled_from(["low", "high"])), pad=draw(st.sampled_from([0, 5])),
         steps=draw(st.lists(st.sampled_from([1, 1, 2, -1]), min_size=24, max_size=24)),
     )  # fmt: skip
+
+
+def stored(real, kind):
+    """Finite numbers, rounded and saturated."""
+    if kind not in INTEGERS:
+        return reference.rounded(real, DTYPES[kind])
+    limits = np.iinfo(DTYPES[kind])
+    return np.clip(np.rint(real), limits.min, limits.max).astype(DTYPES[kind])
 
 
 def numbers(rng, shape, dtype):
@@ -131,8 +145,9 @@ def expected(c, x, old=None):
     tensor = reference.to_logical(x, c["src"], c["shape"])
     before = None if old is None else reference.to_logical(old, c["dst"], c["shape"])
     made = reference.convert(
-        tensor, DTYPES[c["b"]], c["scale"], c["zero"], c["axis"] % c["src"].rank, c["alpha"], c["beta"], before
-    )
+        tensor, DTYPES[c["b"]], c["scale"], c["zero"], c["axis"] % c["src"].rank, c["alpha"], c["beta"], before,
+        c["offset"],
+    )  # fmt: skip
     return reference.to_physical(made, c["dst"], c["pad"])
 
 
@@ -143,8 +158,8 @@ def test_any_type_in_any_layout_to_any_other(c):
     old = numbers(c["rng"], c["dst"].physical_shape(c["shape"]), DTYPES[c["b"]])
     want = expected(c, x, old)
     given = dict(
-        shape=c["shape"], dtype=DTYPES[c["b"]], scale=c["scale"], zero_point=c["zero"], axis=c["axis"],
-        alpha=c["alpha"], beta=c["beta"], pad_value=c["pad"],
+        shape=c["shape"], dtype=DTYPES[c["b"]], scale=c["scale"], zero_point=c["zero"], offset=c["offset"],
+        axis=c["axis"], alpha=c["alpha"], beta=c["beta"], pad_value=c["pad"],
     )  # fmt: skip
     with using_isa(c["isa"]):
         out = on_guard(old, c["end"])
@@ -152,6 +167,84 @@ def test_any_type_in_any_layout_to_any_other(c):
         out = stepped(old, c["steps"])
         lk.reorder(stepped(x, c["steps"][12:]), c["src"], c["dst"], **given, out=out)
         same(out.copy(), want)
+
+
+@pytest.mark.parametrize("isa", registry.isas())
+@pytest.mark.parametrize(("dtype", "zero"), [(np.uint8, 0), (np.uint8, 255), (np.int8, -128), (np.int8, 7)])
+def test_halves_of_any_scale(isa, dtype, zero):
+    """Quotients next to a half, by scales of all kinds: they decide to which integer a number rounds."""
+    rng = np.random.default_rng(5)
+    hard = np.array([2**23 + d for d in (1, 2, 3, 5, 2**15 + 1, 2**22 + 1)] + [3, 5, 7, 2**24 - 1])
+    scales = np.concatenate([
+        rng.uniform(1, 2, 300) * 2.0 ** rng.integers(-20, 20, 300), hard * 2.0**-30, -hard / 256, 1 / np.arange(3, 60),
+    ]).astype(np.float32)  # fmt: skip
+    halves = np.concatenate([np.arange(257) + 0.5, -np.arange(257) - 0.5])
+    x = (halves * scales[:, None]).astype(np.float32)
+    near = [x]
+    for towards in (-np.inf, np.inf):
+        moved = x
+        for _ in range(2):
+            moved = np.nextafter(moved, np.float32(towards))
+            near.append(moved)
+    special = np.float32([np.nan, np.inf, -np.inf, 3e38, -3e38, 1e-40, 0.0, -0.0])
+    x = np.concatenate([*near, np.broadcast_to(special, (len(x), 8))], 1)
+    by_products = [convert._products_decide(scale) for scale in scales[:, None]]
+    assert any(by_products) and not all(by_products)
+    for alone in (True, False):
+        rows = np.flatnonzero(np.array(by_products) == alone)
+        how = dict(scale=scales[rows], zero_point=zero)
+        want = reference.convert(x[rows], dtype, **how, axis=0)
+        with using_isa(isa):
+            same(lk.reorder(x[rows], "ab", "ab", dtype=dtype, axis=0, **how), want)
+            same(lk.reorder(x[rows[:3]], "ab", "ba", dtype=dtype, axis=0, scale=scales[rows[:3]], zero_point=zero),
+                 np.ascontiguousarray(want[:3].T))  # fmt: skip
+            same(lk.reorder(x[rows].T.copy(), "ba", "ba", dtype=dtype, axis=0, **how), np.ascontiguousarray(want.T))
+
+
+@st.composite
+def pictures(draw):
+    """A batch of images of few channels, the numbers of (x / 255 - mean) / std, and what runs where."""
+    rng = np.random.default_rng(draw(st.integers(0, 999)))
+    height = draw(st.one_of(st.integers(1, 40), st.just(300)))  # the latter of several tiles
+    shape = draw(st.integers(1, 3)), height, draw(st.integers(1, 90)), draw(st.integers(1, 6))
+    mean, std = rng.uniform(0.3, 0.6, shape[3]), rng.uniform(0.1, 0.4, shape[3])
+    return dict(
+        image=rng.integers(0, 256, shape, np.uint8), scale=1 / (255 * std), offset=-mean / std,
+        real=draw(st.sampled_from([np.float32, np.float32, np.float16, BF16])),
+        isa=draw(st.sampled_from(registry.isas())), threads=draw(st.integers(1, 3)),
+        start=draw(st.integers(0, 70)), streams=draw(st.booleans()),
+    )  # fmt: skip
+
+
+def begins(array, start):
+    """A copy of `array` that begins `start` elements past a line."""
+    room = lk.empty((array.size + start,), "a", array.dtype)[start:]
+    room[...] = array.reshape(-1)
+    return room.reshape(array.shape)
+
+
+@given(pictures())
+@settings(max_examples=400, deadline=None)
+def test_pictures_to_planes_and_back(c):
+    """One call each way, in whatever memory; rounded after the product and after the sum, the same as numpy."""
+    image, scale, offset = c["image"], np.float32(c["scale"]), np.float32(c["offset"])
+    planes = np.ascontiguousarray((image.astype(np.float32) * scale + offset).transpose(0, 3, 1, 2))
+    want, how = reference.rounded(planes, c["real"]), dict(scale=c["scale"], offset=c["offset"], threads=c["threads"])
+    with pytest.MonkeyPatch.context() as patch, using_isa(c["isa"]):
+        if c["streams"]:
+            patch.setattr(convert, "last_level_cache", lambda: 0)
+            plans.clear()
+        out = begins(np.zeros(want.shape, want.dtype), c["start"])
+        same(lk.reorder(begins(image, c["start"]), "NHWC", "NCHW", dtype=c["real"], out=out, **how), want)
+        back = begins(np.zeros_like(image), c["start"])
+        lk.reorder(begins(planes, c["start"]), "NCHW", "NHWC", dtype=np.uint8, out=back, **how)
+        same(back, image)
+        noisy = planes + np.random.default_rng(0).standard_normal(planes.shape, np.float32)
+        got = lk.reorder(noisy, "NCHW", "NHWC", dtype=np.uint8, **how)
+        steps = (noisy.transpose(0, 2, 3, 1) - offset) / scale
+        same(got, np.rint(steps).clip(0, 255).astype(np.uint8))
+        if c["streams"]:
+            plans.clear()
 
 
 @pytest.mark.parametrize("isa", registry.isas())
@@ -171,8 +264,6 @@ def test_tiles_of_every_size(a, b, isa):
 
 
 def test_streaming_stores(monkeypatch):
-    from layoutkit.reorders import convert
-
     monkeypatch.setattr(convert, "last_level_cache", lambda: 0)
     plans.clear()
     for (a, b), isa in itertools.product([("f32", "bf16"), ("s8", "f32"), ("f64", "u8")], registry.isas()):
@@ -193,24 +284,56 @@ def test_rows_touch_nothing_else(kernel, end):
         rng = np.random.default_rng(n0 * n1)
         x = numbers(rng, (n0, n1 + gap), DTYPES[a])
         room = numbers(rng, (n0, n1 + gap), DTYPES[b])
-        factor = rng.uniform(0.5, 2, n1).astype(real)
-        product = x[:, :n1].astype(real) * factor
+        factor, shift = rng.uniform(0.5, 2, n1).astype(real), rng.uniform(-2, 2, n1).astype(real)
+        product = x[:, :n1].astype(real) * factor + shift
         want = room.copy()
-        if b in INTEGERS:
-            limits = np.iinfo(DTYPES[b])
-            want[:, :n1] = np.clip(np.rint(product), limits.min, limits.max)
-        else:
-            want[:, :n1] = reference.rounded(product, DTYPES[b])
+        want[:, :n1] = stored(product, b)
         last = (n0 - 1) * (n1 + gap) + n1  # behind it there is nothing
         src = guarded(x.reshape(-1)[:last].view(np.uint8), end)
-        mul = guarded(factor.view(np.uint8), end)
+        mul, off = guarded(factor.view(np.uint8), end), guarded(shift.view(np.uint8), end)
         for stream in (False, True):
             dst = guarded(room.reshape(-1)[:last].view(np.uint8), end)
             harness.convert(
                 kernel.name, TYPES[a], TYPES[b], src.address, dst.address, (n0, n1),
-                (n1 + gap) * x.itemsize, (n1 + gap) * room.itemsize, p=(0, 1), mul=mul.address, stream=stream,
+                ((n1 + gap) * x.itemsize, x.itemsize), ((n1 + gap) * room.itemsize, room.itemsize), p=(0, 1),
+                mul=mul.address, off=off.address, stream=stream,
             )  # fmt: skip
             same(dst.array.view(DTYPES[b]), want.reshape(-1)[:last])
+
+
+@pytest.mark.parametrize("end", ["low", "high"])
+@pytest.mark.parametrize("kernel", ROWS, ids=lambda k: k.name)
+def test_rows_of_interleaved_sides(kernel, end):
+    """Pixels to planes and back, gaps between pixels and between planes, blocks of every length."""
+    known = [k for k in DTYPES if kernel.types == "f64" or k not in ("s32", "f64")]
+    real = np.dtype({"f32": np.float32, "f64": np.float64}[kernel.types])
+    for (a, b), n0, n1, gap in itertools.product(
+        itertools.product(known, known), (1, 3, 4, 16), (2, 17, 200, 1500), (0, 3)
+    ):
+        if n1 == 1500 and (a, b) not in (("u8", "f32"), ("f32", "u8"), ("f64", "u8"), ("f32", "bf16"), ("s8", "f64")):
+            continue
+        rng = np.random.default_rng(n0 * n1)
+        factor = rng.uniform(0.5, 2, n0).astype(real)
+        mul = guarded(factor.view(np.uint8), end)
+        for planes_first, stream in itertools.product((False, True), repeat=2):
+            x = numbers(rng, (n0, n1 + gap) if planes_first else (n1, n0 + gap), DTYPES[a])
+            room = numbers(rng, (n1, n0 + gap) if planes_first else (n0, n1 + gap), DTYPES[b])
+            rows = x[:, :n1] if planes_first else x[:, :n0].T
+            made = stored(rows.astype(real) * factor[:, None], b)
+            want = room.copy()
+            if planes_first:
+                want[:, :n0] = made.T
+            else:
+                want[:, :n1] = made
+            src = guarded(np.ascontiguousarray(x).reshape(-1)[: x.size - gap].view(np.uint8), end)
+            dst = guarded(room.reshape(-1)[: room.size - gap].view(np.uint8), end)
+            s, d = (array.strides if first else array.strides[::-1]
+                    for array, first in ((x, planes_first), (room, not planes_first)))  # fmt: skip
+            harness.convert(
+                kernel.name, TYPES[a], TYPES[b], src.address, dst.address, (n0, n1), s, d, p=(1, 0), mul=mul.address,
+                stream=stream,
+            )  # fmt: skip
+            same(dst.array.view(DTYPES[b]), want.reshape(-1)[: want.size - gap])
 
 
 def test_threads_do_not_change_a_bit():
@@ -262,6 +385,8 @@ OUT = np.ones((1, 4, 5, 20), np.int8)
         (X, dict(dtype="i1", zero_point=128), ValueError, "integers of -128 to 127, got 128"),
         (X, dict(dtype="i1", zero_point=1.0), ValueError, "integers of -128 to 127, got 1.0"),
         (X, dict(dtype="f2", zero_point=1), ValueError, "neither type is one"),
+        (X, dict(offset=np.nan), ValueError, "offset must be finite as float32"),
+        (X, dict(dtype="i1", offset=np.ones(3)), ValueError, "offset must be one number or 20"),
         (X, dict(dtype="i1", beta=1), ValueError, "beta=1 adds to out, and there is none"),
         (X, dict(dtype="i1", alpha=np.nan), ValueError, "alpha must be a finite number"),
         (X, dict(dtype="i1", out=OUT.astype("u1")), ValueError, "dtype int8, got"),

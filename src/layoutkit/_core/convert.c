@@ -1,19 +1,22 @@
 /* Conversions of runs of numbers; see lk_convert in kernels.h.
  *
  *   v   = load(src)                                    exact: a run of any type as a run of f32 or f64
- *   v   = (v - sub) * mul        or  v / mul           where the tile asks for it
+ *   v   = (v - sub) * mul + off  or  (v - sub) / mul   where the tile asks for it
  *   v   = alpha * v + beta * (load(dst) - add)
  *   v   = round(v) + add
  *   dst = store(v)                                     rounded to nearest even, saturated
  *
- * A tile is converted in chunks, through buffers that stay in L1. A run that needs no arithmetic, from or to the type
- * of v, skips a buffer. v is f32 where both types are exact in it, f64 where f64 or s32 takes part.
- * Loads and stores of each type are here; the arithmetic between them is in convert_real.inc, once per type of v.
+ * v is f32 where both types are exact in it, f64 where f64 or s32 takes part. A tile is converted in chunks. Where v is
+ * f32 and nothing is summed, runs stay in registers from load to store: see convert_runs.inc. Other chunks go through
+ * buffers that stay in L1; a run that needs no arithmetic, from or to the type of v, skips a buffer. Loads and stores of
+ * each type are here; the arithmetic between them is in convert_real.inc, once per type of v.
  *
  * gcc vectorizes the loops: they have no branches, only selections. Rounding to an integer adds and subtracts 1.5 *
  * 2^23 (2^52), after saturation: every instruction set can do that, and it rounds to nearest even.
  */
+#include "bytes.h"
 #include "kernels.h"
+#include "lines.h"
 #include "stream.h"
 #include "vector.h"
 
@@ -34,6 +37,10 @@ typedef int32_t s32 __attribute__((aligned(1), may_alias));
 typedef uint16_t u16 __attribute__((aligned(1), may_alias));
 
 void LK_NAME(copy_x8)(const lk_move *);
+void LK_NAME(transpose_x8)(const lk_move *);
+void LK_NAME(transpose_x16)(const lk_move *);
+void LK_NAME(transpose_x32)(const lk_move *);
+void LK_NAME(transpose_x64)(const lk_move *);
 
 LK_INLINE uint32_t bits_of(float x)
 {
@@ -328,6 +335,34 @@ STORE_NARROW(f16)
 STORE_NARROW(bf16)
 
 /* ---- tiles */
+
+#include "convert_runs.inc"
+#if LK_VB > 16
+#include "convert_pixels.inc"
+#else
+#define pixels(c, rows) 0
+#endif
+
+/* Of interleaved rows so many elements are taken apart or put together at once that they stay in L1. */
+enum { BLOCK_BYTES = 16 << 10, BLOCK_ELEMENTS = 4096 };
+_Static_assert(BLOCK_BYTES / LK_MAX_INTERLEAVED >= 2 * 64 * 8, "blocks are longer than a line of any type");
+
+static int64_t block_of(int64_t rows, int64_t bytes)
+{
+    return MIN(BLOCK_ELEMENTS, BLOCK_BYTES / (rows * bytes) / 64 * 64);
+}
+
+/* d[i*d0 + j] = s[i + j*s1], i < n0, j < n1, elements of w bytes. */
+static void turn(char *d, int64_t d0, const char *s, int64_t s1, int64_t n0, int64_t n1, int64_t w)
+{
+    const lk_move m = {.src = s, .dst = d, .n0 = n0, .n1 = n1, .s0 = w, .s1 = s1, .d0 = d0, .d1 = w};
+    switch (w) {
+    case 1: LK_NAME(transpose_x8)(&m); break;
+    case 2: LK_NAME(transpose_x16)(&m); break;
+    case 4: LK_NAME(transpose_x32)(&m); break;
+    default: LK_NAME(transpose_x64)(&m);
+    }
+}
 
 #define BITS 32
 #define REAL float

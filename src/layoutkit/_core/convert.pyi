@@ -13,6 +13,7 @@ class Converter:
     ) -> Converter: ...
     def __call__(
         self, src: np.ndarray, dst: np.ndarray, threads: int, sub: np.ndarray | None = None,
-        mul: np.ndarray | None = None, add: np.ndarray | None = None, divide: bool = False, alpha: float = 1,
-        beta: float = 0,
+        mul: np.ndarray | None = None, inv: np.ndarray | None = None, off: np.ndarray | None = None,
+        add: np.ndarray | None = None, high: np.ndarray | None = None, low: np.ndarray | None = None,
+        divide: bool = False, alpha: float = 1, beta: float = 0,
     ) -> None: ...  # fmt: skip

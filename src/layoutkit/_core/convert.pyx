@@ -91,7 +91,8 @@ cdef class Converter:
             set_step(&nest.after, after)
             if after is not None and sum:
                 set_step(&nest.fetch, ("gather", after.bits, after.n, after.d, after.s))
-            (nest.tile.n0, nest.tile.n1), nest.tile.s0, nest.tile.d0, (nest.tile.p0, nest.tile.p1) = convert
+            (nest.tile.n0, nest.tile.n1), s, d, (nest.tile.p0, nest.tile.p1) = convert
+            (nest.tile.s0, nest.tile.s1), (nest.tile.d0, nest.tile.d1) = s, d
             nest.tile.src_type, nest.tile.dst_type = TYPES[types[0]], TYPES[types[1]]
             nest.tile.stream = stream and after is None
             nest.after.move.stream = stream
@@ -110,11 +111,11 @@ cdef class Converter:
     def __dealloc__(self):
         free(self.nests)
 
-    def __call__(self, ndarray src, ndarray dst, int threads, sub=None, mul=None, inv=None, add=None,
-                 bint divide=False, double alpha=1, double beta=0):
+    def __call__(self, ndarray src, ndarray dst, int threads, sub=None, mul=None, inv=None, off=None, add=None,
+                 high=None, low=None, bint divide=False, double alpha=1, double beta=0):
         """Convert `src` to `dst`, arrays of the strides that this was planned for.
 
-        `sub`, `mul`, `inv`, `add`: contiguous arrays of type `real`, or None; see lk_convert in kernels.h.
+        `sub`, `mul`, `inv`, `off`, `add`, `high`, `low`: contiguous arrays of type `real`, or None; see lk_convert in kernels.h.
         """
         cdef lk_convert tile
         cdef const char *s = <const char *>PyArray_DATA(src)
@@ -126,7 +127,10 @@ cdef class Converter:
         tile.sub = NULL if sub is None else <const char *>PyArray_DATA(<ndarray?>sub)
         tile.mul = NULL if mul is None else <const char *>PyArray_DATA(<ndarray?>mul)
         tile.inv = NULL if inv is None else <const char *>PyArray_DATA(<ndarray?>inv)
+        tile.off = NULL if off is None else <const char *>PyArray_DATA(<ndarray?>off)
         tile.add = NULL if add is None else <const char *>PyArray_DATA(<ndarray?>add)
+        tile.high = NULL if high is None else <const char *>PyArray_DATA(<ndarray?>high)
+        tile.low = NULL if low is None else <const char *>PyArray_DATA(<ndarray?>low)
         threads = team(threads)
         tile.alpha, tile.beta, tile.divide, tile.sum = alpha, beta, divide, self.sum
         while pace.at < pace.end:
@@ -177,7 +181,10 @@ cdef class Converter:
                 c.sub = NULL if given.sub == NULL else given.sub + par * self.real_bytes
                 c.mul = NULL if given.mul == NULL else given.mul + par * self.real_bytes
                 c.inv = NULL if given.inv == NULL else given.inv + par * self.real_bytes
+                c.off = NULL if given.off == NULL else given.off + par * self.real_bytes
                 c.add = NULL if given.add == NULL else given.add + par * self.real_bytes
+                c.high = NULL if given.high == NULL else given.high + par * self.real_bytes
+                c.low = NULL if given.low == NULL else given.low + par * self.real_bytes
                 self.tile(nest, &c, s, d, scratch)
                 task += 1
                 if task == end:

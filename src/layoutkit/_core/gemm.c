@@ -338,9 +338,9 @@ LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv)
                     step(acc, p, k + LK_ITEM * u, b + u * ldb, mr, nv);
                 b += LK_UNROLL * ldb;
                 if (fetch < fetch_end) {
-                    for (int u = 0; u < LK_UNROLL; u++)
+                    for (int u = 0; u < 2 * LK_UNROLL; u++)
                         __builtin_prefetch(fetch + 64 * u, 0, 2);
-                    fetch += 64 * LK_UNROLL;
+                    fetch += 128 * LK_UNROLL;
                 }
                 if (next < next_end)
                     prefetch_row(g, next++, nv);

@@ -8,9 +8,10 @@ def move(
     pad: bytes | None = None,
 ) -> None: ...  # fmt: skip
 def convert(
-    name: str, src_type: int, dst_type: int, src: int, dst: int, n: Sequence[int], s0: int, d0: int, *,
-    p: Sequence[int] = (0, 0), sub: int = 0, mul: int = 0, inv: int = 0, add: int = 0, divide: bool = False,
-    alpha: float = 1, beta: float | None = None, stream: bool = False, prefetch_bytes: int = 0,
+    name: str, src_type: int, dst_type: int, src: int, dst: int, n: Sequence[int], s: Sequence[int],
+    d: Sequence[int], *, p: Sequence[int] = (0, 0), sub: int = 0, mul: int = 0, inv: int = 0, off: int = 0,
+    add: int = 0, high: int = 0, low: int = 0, divide: bool = False, alpha: float = 1, beta: float | None = None,
+    stream: bool = False, prefetch_bytes: int = 0,
 ) -> None: ...  # fmt: skip
 def gemm(
     name: str, *, a: int, row: np.ndarray, tap: np.ndarray, zero: int, kb: int, kb_last: int, b: int, ldb: int,

@@ -31,15 +31,17 @@ def move(str name, size_t src, size_t dst, n, s, d, *, bint stream=False, prefet
     (<lk_move_fn>row.fn)(&m)
 
 
-def convert(str name, int src_type, int dst_type, size_t src, size_t dst, n, s0, d0, *, p=(0, 0),
-            size_t sub=0, size_t mul=0, size_t inv=0, size_t add=0, bint divide=False, alpha=1, beta=None,
+def convert(str name, int src_type, int dst_type, size_t src, size_t dst, n, s, d, *, p=(0, 0),
+            size_t sub=0, size_t mul=0, size_t inv=0, size_t off=0, size_t add=0,
+            size_t high=0, size_t low=0, bint divide=False, alpha=1, beta=None,
             bint stream=False, prefetch_bytes=0):
     """Run a convert row on elements of types of convert.TYPES; see lk_convert in kernels.h. 0: no parameter."""
     cdef const lk_kernel *row = row_named(name)
     cdef lk_convert c
     c.src, c.dst, c.src_type, c.dst_type = <const char *>src, <char *>dst, src_type, dst_type
-    (c.n0, c.n1), c.s0, c.d0, (c.p0, c.p1) = n, s0, d0, p
-    c.sub, c.mul, c.inv, c.add = <const char *>sub, <const char *>mul, <const char *>inv, <const char *>add
+    (c.n0, c.n1), (c.s0, c.s1), (c.d0, c.d1), (c.p0, c.p1) = n, s, d, p
+    c.sub, c.mul, c.inv = <const char *>sub, <const char *>mul, <const char *>inv
+    c.off, c.add, c.high, c.low = <const char *>off, <const char *>add, <const char *>high, <const char *>low
     c.divide, c.alpha, c.sum, c.beta = divide, alpha, beta is not None, beta or 0
     c.stream, c.prefetch_bytes = stream, prefetch_bytes
     (<lk_convert_fn>row.fn)(&c)

@@ -5,6 +5,7 @@
  * The kernels of one width, transposes above all, are in move_width.inc.
  * Edges of a streamed copy: the bytes up to the first aligned vector, then streamed vectors, then the rest.
  */
+#include "bytes.h"
 #include "kernels.h"
 #include "stream.h"
 #include "vector.h"

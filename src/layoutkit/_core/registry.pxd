@@ -177,10 +177,13 @@ cdef extern from "kernels.h" nogil:
     ctypedef struct lk_convert:
         const char *src
         char *dst
-        int64_t n0, n1, s0, d0
+        int64_t n0, n1, s0, s1, d0, d1
         const char *sub
         const char *mul
         const char *inv
+        const char *off
+        const char *high
+        const char *low
         const char *add
         int64_t p0, p1
         double alpha, beta

@@ -40,6 +40,7 @@ cdef extern from * nogil:
     char *panel_scratch
 
 cdef enum:
+    LINE_BYTES = 64
     FETCH_BYTES = 4096  # moved between prefetches
     CHUNK_BYTES = 64 << 20  # moved between checks for signals: at worst a tenth of a second, into new pages
 
@@ -294,32 +295,34 @@ cdef class Program:
         else:
             run_nest(nest, src, dst, task, end, prefetch_bytes)
 
-    cdef void slab(self, const Slab *slab, const char *src, char *dst, int64_t task, int64_t end, char *buffer) noexcept nogil:
+    cdef void slab(self, const Slab *slab, const char *src, char *dst, int64_t task, int64_t end,
+                   char *buffer) noexcept nogil:
         """Make slabs [task, end) of those of one shape; meanwhile the source of the next one is fetched."""
-        cdef int64_t s = 0, d = 0, next_s = 0, next_d = 0, part, parts, done, tasks
-        cdef int64_t lines = slab.reads.tasks * (1 + slab.reads.tile.n1 // 64), fetched
+        cdef int64_t s = 0, d = 0, next_s = 0, next_d = 0, part, parts, tasks, fetched, more
+        cdef int64_t lines = slab.reads.tasks * lines_of_run(&slab.reads)
         cdef char *scratch = buffer + LK_SLAB_BYTES
+        cdef const char *read
+        cdef char *written
         cdef double work = 0
         cdef int i
+        src, dst = src + slab.boxes.src, dst + slab.boxes.dst
         for i in range(slab.first, slab.last + 1):
             work += bytes_of(self.nests + i)
-        src += slab.boxes.src
         offsets(&slab.boxes, task, &next_s, &next_d)
         while task < end:
-            s, d, task = next_s, next_d, task + 1
-            if task < end:
-                offsets(&slab.boxes, task, &next_s, &next_d)
-            fetched = 0
+            s, d, task, fetched = next_s, next_d, task + 1, 0
+            offsets(&slab.boxes, task, &next_s, &next_d)
             for i in range(slab.first, slab.last + 1):
+                read = buffer if i == slab.last else src + s
+                written = dst + d if i == slab.last else buffer
                 tasks = self.nests[i].tasks
                 parts = min(tasks, 1 + <int64_t>(bytes_of(self.nests + i) / FETCH_BYTES))
+                more = 1 + <int64_t>(lines * bytes_of(self.nests + i) / work / parts)
                 for part in range(parts):
-                    self.move(i, src + s if i < slab.last else buffer, buffer if i < slab.last else dst + slab.boxes.dst + d,
-                              tasks * part // parts, tasks * (part + 1) // parts, scratch, 0)
-                    done = <int64_t>(lines * bytes_of(self.nests + i) / work / parts)
+                    self.move(i, read, written, tasks * part // parts, tasks * (part + 1) // parts, scratch, 0)
                     if task < end:
-                        fetch(&slab.reads, src + next_s, fetched, min(lines, fetched + done + 1))
-                    fetched = min(lines, fetched + done + 1)
+                        fetch(&slab.reads, src + next_s, fetched, min(lines, fetched + more))
+                        fetched += more
 
 
 cdef enum:
@@ -422,14 +425,19 @@ cdef double steps(const lk_nest *nest) noexcept nogil:
     return n
 
 
+cdef int64_t lines_of_run(const lk_nest *reads) noexcept nogil:
+    return 1 + reads.tile.n1 // LINE_BYTES
+
+
 cdef void fetch(const lk_nest *reads, const char *src, int64_t line, int64_t end) noexcept nogil:
-    """Prefetch lines [line, end) of runs."""
-    cdef int64_t per = 1 + reads.tile.n1 // 64, s = 0, d = 0, k
+    """Prefetch lines [line, end) of the runs of a slab."""
+    cdef int64_t each = lines_of_run(reads), s = 0, d = 0, stop, k
     while line < end:
-        offsets(reads, line // per, &s, &d)
-        for k in range(line % per, min(per, line % per + end - line)):
-            prefetch_l2(src + s + k * 64)
-        line += per - line % per
+        offsets(reads, line // each, &s, &d)
+        stop = min(each, line % each + end - line)
+        for k in range(line % each, stop):
+            prefetch_l2(src + s + k * LINE_BYTES)
+        line += stop - line % each
 
 
 cdef double bytes_of(const lk_nest *nest) noexcept nogil:

@@ -113,19 +113,20 @@ LK_INLINE void in_vector(const lk_winograd_in *g, const char *lo, const char *hi
                          const int nh, const int nw, const int kind, const int inside)
 { /* Prefetches the next tile's pixels: two of its columns are shared with this one. */
     vf t[MAX_N * MAX_N], x[MAX_N];
+    const int64_t stride = g->v_stride, row = g->row, col = g->col;
     const int64_t gap = hi ? hi - lo : 0; /* 0 as well for a broadcast input, all of whose blocks are the same memory */
 #pragma GCC unroll 1
-    for (int j = 0; j < nw; j++, lo += g->col) {
+    for (int j = 0; j < nw; j++, lo += col) {
         const int some = inside || (j >= g->col0 && j < g->col1);
         const char *at = lo;
 #pragma GCC unroll 8
-        for (int i = 0; i < nh; i++, at += g->row)
+        for (int i = 0; i < nh; i++, at += row)
             x[i] = some && (inside || (i >= g->row0 && i < g->row1))
                        ? load(at, hi ? at + gap : NULL, kind, g->channels) : (vf){};
         if (j >= 2) {
-            at = lo + (nw - 2) * g->col;
+            at = lo + (nw - 2) * col;
 #pragma GCC unroll 8
-            for (int i = 0; i < nh; i++, at += g->row)
+            for (int i = 0; i < nh; i++, at += row)
                 __builtin_prefetch(at);
         }
         if (nh > 1)
@@ -135,14 +136,14 @@ LK_INLINE void in_vector(const lk_winograd_in *g, const char *lo, const char *hi
             t[i * nw + j] = x[i];
     }
 #pragma GCC unroll 1
-    for (int i = 0; i < nh; i++) {
+    for (int i = 0; i < nh; i++, v += nw * stride) {
 #pragma GCC unroll 8
         for (int j = 0; j < nw; j++)
             x[j] = t[i * nw + j];
         in_1d(x, k, nw);
 #pragma GCC unroll 8
-        for (int j = 0; j < nw; j++, v += g->v_stride)
-            *(vf *)v = x[j];
+        for (int j = 0; j < nw; j++)
+            *(vf *)(v + j * stride) = x[j];
     }
 }
 
@@ -184,12 +185,13 @@ LK_INLINE void out_vector(const lk_winograd_out *g, const float *m, vf bias, cha
                           const int nh, const int nw, const int kind)
 {
     const int mh = nh > 1 ? nh - 2 : 1, mw = nw - 2, rows = g->rows, cols = g->cols;
+    const int64_t stride = g->m_stride, row = g->row, col = g->col;
     vf t[MAX_N * MAX_N], x[MAX_N];
 #pragma GCC unroll 1
     for (int j = 0; j < nw; j++) {
-        const float *at = m + j * g->m_stride;
+        const float *at = m + j * stride;
 #pragma GCC unroll 8
-        for (int i = 0; i < nh; i++, at += nw * g->m_stride)
+        for (int i = 0; i < nh; i++, at += nw * stride)
             x[i] = *(const vf *)at;
         if (nh > 1)
             out_1d(x, k, nh);
@@ -199,18 +201,18 @@ LK_INLINE void out_vector(const lk_winograd_out *g, const float *m, vf bias, cha
     }
     const int64_t gap = hi ? hi - lo : 0;
 #pragma GCC unroll 1
-    for (int i = 0; i < rows; i++, lo += g->row) {
+    for (int i = 0; i < rows; i++, lo += row) {
 #pragma GCC unroll 8
         for (int j = 0; j < nw; j++)
             x[j] = t[i * nw + j];
         out_1d(x, k, nw);
         char *at = lo;
 #pragma GCC unroll 8
-        for (int j = 0; j < mw; j++, at += g->col)
-            __builtin_prefetch(at + mw * g->col, 1);
+        for (int j = 0; j < mw; j++, at += col)
+            __builtin_prefetch(at + mw * col, 1);
         at = lo;
 #pragma GCC unroll 8
-        for (int j = 0; j < mw; j++, at += g->col)
+        for (int j = 0; j < mw; j++, at += col)
             if (j < cols)
                 store(at, gap ? at + gap : NULL, x[j] + bias, kind, g->channels);
     }

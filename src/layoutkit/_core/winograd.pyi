@@ -9,7 +9,7 @@ RUN: int
 class Winograd(Executor):
     def __init__(
         self, nest: LoopNest, transforms: Sequence[str], table: np.ndarray, ic: int, x_channels: Sequence[int],
-        y_channels: Sequence[int], groups: int, blocks: int,
+        y_channels: Sequence[int], high: tuple[int, int], wide: tuple[int, int], groups: int, blocks: int,
     ) -> None: ...  # fmt: skip
 
 def extent(w: np.ndarray) -> tuple[float, float]: ...

@@ -3,16 +3,21 @@
     y = AT [ sum over channels (and taps along depth) of (BT x B) * (G w G^T) ] A + bias
 
 The output is cut into tiles of mh x mw, each computed from nh x nw = (mh + 2) x (mw + 2) inputs (1 x m tiles: from
-1 x (m + 2)). A task is a group of tiles times a block of output channels. The tiles are transformed into V, which is
-kept while the following tasks belong to the same group. Each of the nh * nw products is a matrix product
-V [tiles, channels] U [channels, outputs] into M, by a micro-kernel of gemm.c. M is transformed into the output.
-V and M stay in L2. U, the filter, was transformed when it was packed and is read once per group of tiles.
+1 x (m + 2)). Where these do not fit, the last tiles of an axis are short, by an output that alone takes the last product
+of the axis, that of the point at infinity: short tiles leave it out. Tiles are ordered by kind, so that those which have
+a product follow one another.
+
+A task is a group of tiles times a block of output channels. The tiles are transformed into V, which is kept while the
+following tasks belong to the same group. Each of the nh * nw products is a matrix product V [tiles, channels]
+U [channels, outputs] into M, by a micro-kernel of gemm.c. M is transformed into the output. V and M stay near L2. U,
+the filter, was transformed when it was packed and is read once per group. Groups have equal shares of all products.
 
 Depth, if there is any, is convolved directly: V is made for each tap along it, and the products sum over these taps.
 Threads take equal shares of the tasks. A group that is shared by several threads is transformed by each of them.
 """
 
 from libc.stdint cimport int64_t
+from libc.string cimport memset
 from numpy cimport PyArray_DATA, import_array, ndarray
 
 from math import lcm
@@ -34,6 +39,8 @@ cdef enum:
     MAX_RUN_CHANNELS = 128  # summed in a register before the sum is added to M: rounding errors grow with it
     MAX_TILE_PIXELS = 64    # of the output in a tile
     SKEW_BYTES = 64         # between rows and between products, which would share sets of the cache otherwise
+    FAR_BYTES = 16 << 20    # a larger filter is not in a cache when it is read again
+    KINDS = 4               # of tiles: low, whole, narrow, low and narrow
 
 RUN = MAX_RUN_CHANNELS  # winograd.py counts roundings with it
 
@@ -47,6 +54,17 @@ cdef struct Work:
 
 cdef struct Place:
     int64_t n, d, i, j
+    int rows, cols        # outputs that are stored
+
+
+cdef inline bint low(int64_t kind) noexcept nogil:
+    """Whether tiles of a kind lack the last output along the height."""
+    return kind == 0 or kind == 3
+
+
+cdef inline bint narrow(int64_t kind) noexcept nogil:
+    """Whether tiles of a kind lack the last output along the width."""
+    return kind >= 2
 
 
 cdef class Winograd(Executor):
@@ -64,6 +82,8 @@ cdef class Winograd(Executor):
         Channels of a group, pads included, in runs of `block` elements.
     y_channels : (count, block, block_stride)
         Output channels of a group, pads included, in runs of `block` elements.
+    high, wide : (int, int)
+        Tiles of m outputs along height and width, and tiles of m - 1 that follow them.
     groups, blocks : int
         The number of groups into which tiles are cut, and of blocks into which output channels are.
 
@@ -79,14 +99,19 @@ cdef class Winograd(Executor):
     cdef int64_t ic, x_channels, x_block, x_block_stride, x_group
     cdef int64_t cols, y_block, y_block_stride
     cdef int mh, mw, nh, nw
-    cdef int64_t products, taps, high, wide         # tiles of an image along height and width
-    cdef int64_t tiles, groups, blocks, panels
+    cdef int64_t products, taps
+    cdef int64_t high[2]            # tiles of an image along height: whole ones, short ones
+    cdef int64_t wide[2]            # along width
+    cdef int64_t first[KINDS + 1]   # tile of each kind
+    cdef int64_t work[KINDS + 1]    # products of all tiles before it
+    cdef int64_t groups, blocks, panels
     cdef int64_t units, unit                        # units of panels that end where a run of output channels does
     cdef int64_t run                                # channels summed at a time
     cdef int64_t v_row, v_product, v_tap            # elements from tile to tile, product to product, tap to tap
     cdef int64_t m_row, m_product
 
-    def __init__(self, nest, transforms, ndarray table, int64_t ic, x_channels, y_channels, int64_t groups, int64_t blocks):
+    def __init__(self, nest, transforms, ndarray table, int64_t ic, x_channels, y_channels, high, wide, int64_t groups,
+                 int64_t blocks):
         Executor.__init__(self, nest)
         x_strides, y_strides = nest.x_strides, nest.y_strides
         cdef const lk_kernel *into = row_named(transforms[0])
@@ -103,16 +128,20 @@ cdef class Winograd(Executor):
         self.cols, self.y_block, self.y_block_stride = y_channels
         self.run = ceil_div(ceil_div(max(1, ic), ceil_div(max(1, ic), MAX_RUN_CHANNELS)), 4) * 4
         self.products, self.taps = self.nh * self.nw, self.g.kernel[0]
-        self.high, self.wide = ceil_div(self.g.out[1], self.mh), ceil_div(self.g.out[2], self.mw)
-        self.tiles = self.g.n * self.g.out[0] * self.high * self.wide
+        self.high, self.wide = high, wide
+        self.first[0] = self.work[0] = 0
+        for i in range(KINDS):
+            tall = self.g.n * self.g.out[0] * self.high[low(i)] * self.wide[narrow(i)]
+            self.first[i + 1] = self.first[i] + tall
+            self.work[i + 1] = self.work[i] + tall * self.products_of(i)
         self.panels = ceil_div(self.cols, self.nr)
         self.unit = lcm(self.nr, self.y_block) // self.nr if self.y_block < self.cols else 1
         self.units = ceil_div(self.panels, self.unit)
         self.groups, self.blocks = groups, min(blocks, max(1, self.units))
         self.total = self.g.groups * self.groups * self.blocks
-        if self.tiles == 0 or self.panels == 0:
+        if self.first[KINDS] == 0 or self.panels == 0:
             self.total = 0
-        tall = ceil_div(self.tiles, groups)
+        tall = self.most_tiles()
         self.v_row = ceil_div(self.x_channels, self.lanes) * self.lanes + SKEW_BYTES // self.x_item
         self.v_product = tall * self.v_row + SKEW_BYTES // self.x_item
         self.v_tap = self.products * self.v_product
@@ -148,8 +177,7 @@ cdef class Winograd(Executor):
         while task < end:
             block, rest = task % self.blocks, task // self.blocks
             group = rest // self.groups
-            t.first = share(self.tiles, self.groups, rest % self.groups)
-            t.last = share(self.tiles, self.groups, rest % self.groups + 1)
+            t.first, t.last = self.start(rest % self.groups), self.start(rest % self.groups + 1)
             t.panel = share(self.units, self.blocks, block) * self.unit
             t.stop = min(self.panels, share(self.units, self.blocks, block + 1) * self.unit)
             t.channels = min(t.stop * self.nr, self.cols) - t.panel * self.nr
@@ -168,12 +196,40 @@ cdef class Winograd(Executor):
         """Byte offset of output channel j of a pixel; j is the first of a run."""
         return j // self.y_block * self.y_block_stride + j % self.y_block * self.y_item
 
+    cdef inline int64_t products_of(self, int64_t kind) noexcept nogil:
+        """Products of a tile of a kind."""
+        return max(1, self.nh - low(kind)) * (self.nw - narrow(kind))  # 1 x m tiles are never low
+
+    cdef inline int64_t start(self, int64_t group) noexcept nogil:
+        """The first tile of a group."""
+        cdef int64_t work = share(self.work[KINDS], self.groups, group)
+        cdef int kind = 0
+        while kind + 1 < KINDS and work > self.work[kind + 1]:
+            kind += 1
+        return self.first[kind] + ceil_div(work - self.work[kind], self.products_of(kind))
+
+    cdef int64_t most_tiles(self):
+        """No group has more: so many as there are of the fewest products, all but the last within a group's share."""
+        cdef int64_t left = ceil_div(self.work[KINDS], self.groups) - 1, count, tiles = 1
+        for kind in (3, 2, 0, 1):
+            count = min(self.first[kind + 1] - self.first[kind], left // self.products_of(kind))
+            tiles, left = tiles + count, left - count * self.products_of(kind)
+        return tiles
+
     cdef inline Place place(self, int64_t tile) noexcept nogil:
         """Where a tile of the output begins."""
         cdef Place p
-        p.j, tile = tile % self.wide * self.mw, tile // self.wide
-        p.i, tile = tile % self.high * self.mh, tile // self.high
+        cdef int kind = 0
+        cdef int64_t high, wide
+        while tile >= self.first[kind + 1]:
+            kind += 1
+        tile -= self.first[kind]
+        high, wide = self.high[low(kind)], self.wide[narrow(kind)]
+        p.j, tile = tile % wide * (self.mw - narrow(kind)) + narrow(kind) * self.wide[0] * self.mw, tile // wide
+        p.i, tile = tile % high * (self.mh - low(kind)) + low(kind) * self.high[0] * self.mh, tile // high
         p.d, p.n = tile % self.g.out[0], tile // self.g.out[0]
+        p.rows = <int>min(self.mh - low(kind), self.g.out[1] - p.i)
+        p.cols = <int>min(self.mw - narrow(kind), self.g.out[2] - p.j)
         return p
 
     cdef void inputs(self, const Work *work, char *v) noexcept nogil:
@@ -200,24 +256,33 @@ cdef class Winograd(Executor):
                 self.transform_in(&t)
 
     cdef void multiply(self, const Work *work, const char *u, const char *v, char *m) noexcept nogil:
-        """M = V U, one product after another, each summed over runs of channels of one tap."""
+        """M = V U, product by product, of the tiles that have it, each summed over runs of channels of one tap.
+
+        Where a single register tile holds all rows, a prefetch of the next panel costs more than it saves: the hardware
+        sees that the filter is read in order. Not so from memory.
+        """
         cdef lk_gemm g
         cdef int64_t row[MAX_ROWS]
         cdef int64_t c_row[MAX_ROWS]
         cdef int64_t c_col[MAX_VECTORS]
-        cdef int64_t t, p, i, k, at, tiles = work.last - work.first, high = ceil_div(tiles, self.mr), no_tap = 0
-        cdef int64_t depth = self.taps * self.ic, runs = max(1, self.taps * ceil_div(self.ic, self.run))
-        cdef int64_t panel_bytes = depth * self.nr * self.w_item
+        cdef int64_t t, p, i, k, at, first, tiles, high, no_tap = 0
+        cdef int64_t depth = self.taps * self.ic, panel_bytes = depth * self.nr * self.w_item
+        cdef int64_t runs = max(1, self.taps * ceil_div(self.ic, self.run))
+        cdef bint bottom, right, far = self.products * self.panels * panel_bytes > FAR_BYTES
+        memset(&g, 0, sizeof(g))
         for i in range(self.mr):
             row[i], c_row[i] = i * self.v_row * self.x_item, i * self.m_row * self.sum_item
         for i in range(self.nr // self.lanes):
             c_col[i] = i * self.lanes * self.sum_item
-        g.row, g.c_row, g.c_col, g.tap, g.taps = row, c_row, c_col, &no_tap, 1
-        g.mask, g.zero, g.b_tap, g.b_row, g.bias_col, g.bias_row = NULL, NULL, NULL, NULL, NULL, NULL
-        g.blocks, g.block_stride, g.ldb, g.c_split, g.resume, g.positive = 1, 0, self.nr, 0, 0, 0
-        g.clip = g.next_c_row = NULL
-        g.to_prefetch_bytes = panel_bytes // (high * runs) // 64 * 64
+        g.row, g.c_row, g.c_col, g.tap, g.taps, g.blocks, g.ldb = row, c_row, c_col, &no_tap, 1, 1, self.nr
         for t in range(self.products):
+            bottom, right = t // self.nw == self.nh - 1, t % self.nw == self.nw - 1
+            first = max(work.first, self.first[bottom])
+            tiles = min(work.last, self.first[2 if right else KINDS - bottom]) - first
+            if tiles <= 0:
+                continue
+            first, high = first - work.first, ceil_div(tiles, self.mr)
+            g.to_prefetch_bytes = panel_bytes // (high * runs) // 64 * 64 if high > 1 or far else 0
             for p in range(work.panel, work.stop):
                 g.b = u + (t * self.panels + p) * panel_bytes
                 g.to_prefetch = g.b + panel_bytes
@@ -234,8 +299,8 @@ cdef class Winograd(Executor):
                     g.kb = g.kb_last = min(self.run, self.ic - k % max(1, self.ic))
                     g.accumulate = k > 0
                     for i in range(high):
-                        at = share(tiles, high, i)
-                        g.rows = <int>(share(tiles, high, i + 1) - at)
+                        at = first + share(tiles, high, i)
+                        g.rows = <int>(first + share(tiles, high, i + 1) - at)
                         g.a = v + self.x_item * (k // max(1, self.ic) * self.v_tap + t * self.v_product
                                                  + at * self.v_row + k % max(1, self.ic))
                         g.c = m + self.sum_item * (t * self.m_product + at * self.m_row
@@ -249,7 +314,6 @@ cdef class Winograd(Executor):
 
     cdef void outputs(self, const Work *work, const char *m, const char *bias) noexcept nogil:
         """Transform M into the output of the tiles."""
-        cdef const Geometry *g = &self.g
         cdef lk_winograd_out t
         cdef Place p
         cdef int64_t tile
@@ -257,7 +321,7 @@ cdef class Winograd(Executor):
         t.channels, t.block, t.block_stride, t.bias = work.channels, self.y_block, self.y_block_stride, bias
         for tile in range(work.first, work.last):
             p = self.place(tile)
-            t.rows, t.cols = <int>min(self.mh, g.out[1] - p.i), <int>min(self.mw, g.out[2] - p.j)
+            t.rows, t.cols = p.rows, p.cols
             t.dst = (work.y + p.n * self.y_stride[0] + p.d * self.y_stride[1] + p.i * self.y_stride[2]
                      + p.j * self.y_stride[3])
             t.m = m + (tile - work.first) * self.m_row * self.sum_item
@@ -272,8 +336,8 @@ cdef class Winograd(Executor):
         for tile in range(work.first, work.last):
             p = self.place(tile)
             count = 0
-            for i in range(p.i, min(p.i + self.mh, self.g.out[1])):
-                for j in range(p.j, min(p.j + self.mw, self.g.out[2])):
+            for i in range(p.i, p.i + p.rows):
+                for j in range(p.j, p.j + p.cols):
                     row[count] = (p.n * self.y_stride[0] + p.d * self.y_stride[1] + i * self.y_stride[2]
                                   + j * self.y_stride[3])
                     count += 1

@@ -2,7 +2,8 @@
 
 A tile takes up to three steps: move the source into a scratch buffer in the order of the destination, convert it run by
 run, move the result from a scratch buffer to the destination. Runs that are contiguous on both sides are only
-converted; a transpose needs one of the moves, and does it in the narrower of the two types.
+converted, and so are a few rows that are interleaved on one side, pixels to planes and back; another transpose needs
+one of the moves, and does it in the narrower of the two types.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from .loops import LINE_BYTES, ONE, Loop, cut, merge
+from .loops import LINE_BYTES, ONE, Loop, cut, merge, shares
 from .pieces import Side, pieces
 
 MAX_RUN_BYTES = 1 << 16  # longer runs are cut, so that threads can share them
+MAX_INTERLEAVED = 16  # rows that are converted as they are interleaved: LK_MAX_INTERLEAVED of kernels.h
 TILE_SCRATCH_BYTES = 1 << 15  # the scratch buffer of a tile: it fits L1 together with the tile's other side
 
 
@@ -32,8 +34,8 @@ class Convert(NamedTuple):
     """The step that converts: see lk_convert in kernels.h."""
 
     n: tuple[int, int]
-    s0: int
-    d0: int
+    s: tuple[int, int]
+    d: tuple[int, int]
     par: tuple[int, int]
 
 
@@ -83,6 +85,9 @@ def _region_nests(rest: list[Loop], offsets, w: Widths) -> list[Nest]:
         second = along
         i_step, j_step = _steps(second.n, inner.n, w, w.src if w.sum else min(w[:2]))
         tile = _transpose
+        if not w.sum and min(second.n, inner.n) <= MAX_INTERLEAVED:
+            i_step, j_step = (max(1, shares(x.n, -(-x.n * max(w[:2]) // MAX_RUN_BYTES), 1)) for x in (second, inner))
+            tile = _interleaved
     else:
         second = min(rest, key=lambda x: abs(x.src), default=ONE)
         if second in rest:
@@ -123,7 +128,14 @@ def _pitch(n: int, width: int) -> int:
 
 
 def _run(i: Loop, j: Loop, w: Widths) -> Tile:
-    return None, Convert((i.n, j.n), i.src, i.dst, (i.par, j.par)), None
+    return None, Convert((i.n, j.n), (i.src, w.src), (i.dst, w.dst), (i.par, j.par)), None
+
+
+def _interleaved(i: Loop, j: Loop, w: Widths) -> Tile:
+    """i is contiguous in the source, j in the destination, and one of them is short."""
+    rows, along = (i, j) if i.n <= j.n else (j, i)
+    s, d = (rows.src, along.src), (rows.dst, along.dst)
+    return None, Convert((rows.n, along.n), s, d, (rows.par, along.par)), None
 
 
 def _transpose(i: Loop, j: Loop, w: Widths) -> Tile:
@@ -131,10 +143,10 @@ def _transpose(i: Loop, j: Loop, w: Widths) -> Tile:
     if w.src <= w.dst or w.sum:
         pitch = _pitch(j.n, w.src)
         move = Move("transpose", 8 * w.src, (i.n, j.n), (w.src, j.src), (pitch, w.src))
-        return move, Convert((i.n, j.n), pitch, i.dst, (i.par, j.par)), None
+        return move, Convert((i.n, j.n), (pitch, w.src), (i.dst, w.dst), (i.par, j.par)), None
     pitch = _pitch(i.n, w.dst)
     move = Move("transpose", 8 * w.dst, (i.n, j.n), (w.dst, pitch), (i.dst, w.dst))
-    return None, Convert((j.n, i.n), j.src, pitch, (j.par, i.par)), move
+    return None, Convert((j.n, i.n), (j.src, w.src), (pitch, w.dst), (j.par, i.par)), move
 
 
 def _gather(i: Loop, j: Loop, w: Widths) -> Tile:
@@ -146,4 +158,4 @@ def _gather(i: Loop, j: Loop, w: Widths) -> Tile:
     if j.dst != w.dst:
         d0 = j.n * w.dst
         after = Move("gather", 8 * w.dst, (i.n, j.n), (d0, w.dst), (i.dst, j.dst))
-    return before, Convert((i.n, j.n), s0, d0, (i.par, j.par)), after
+    return before, Convert((i.n, j.n), (s0, w.src), (d0, w.dst), (i.par, j.par)), after

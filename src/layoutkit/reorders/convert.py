@@ -49,12 +49,15 @@ class Types(NamedTuple):
 
 
 class Parameters(NamedTuple):
-    """Scales, zero points, alpha and beta, as lk_convert in kernels.h takes them."""
+    """Scales, zero points, offsets, alpha and beta, as lk_convert in kernels.h takes them."""
 
     sub: np.ndarray | None
     mul: np.ndarray | None
     inv: np.ndarray | None
+    off: np.ndarray | None
     add: np.ndarray | None
+    high: np.ndarray | None
+    low: np.ndarray | None
     divide: bool
     alpha: float
     beta: float
@@ -62,7 +65,7 @@ class Parameters(NamedTuple):
     @property
     def per_channel(self) -> bool:
         """Whether any of them has one value for each channel."""
-        return any(p is not None and p.size > 1 for p in self[:4])
+        return any(p is not None and p.size > 1 for p in self[:7])
 
 
 def types(held: np.dtype, asked: Any, what: str) -> Types:
@@ -101,8 +104,9 @@ def _number(dtype: np.dtype, what: str) -> str:
 
 
 def parameters(
-    t: Types, scale: Any, zero_point: Any, axis: Any, alpha: Any, beta: Any, shape: tuple[int, ...], what: str
-) -> Parameters:
+    t: Types, scale: Any, zero_point: Any, offset: Any, axis: Any, alpha: Any, beta: Any, shape: tuple[int, ...],
+    what: str,
+) -> Parameters:  # fmt: skip
     """The arguments, checked, as the parameters of lk_convert."""
     for name, value in (("alpha", alpha), ("beta", beta)):
         if not isinstance(value, (int, float, np.number)) or not isfinite(value):
@@ -110,6 +114,9 @@ def parameters(
     mul: np.ndarray | None = None if scale is None else _values(scale, "scale", axis, shape, what).astype(t.real)
     if mul is not None and not (np.isfinite(mul).all() and mul.all()):
         raise ValueError(f"{what}: scale must be finite and not 0 as {np.dtype(t.real)}, got {scale!r}")
+    shift: np.ndarray | None = None if offset is None else _values(offset, "offset", axis, shape, what).astype(t.real)
+    if shift is not None and not np.isfinite(shift).all():
+        raise ValueError(f"{what}: offset must be finite as {np.dtype(t.real)}, got {offset!r}")
     zero: np.ndarray | None = None
     if zero_point is not None:
         zero = _values(zero_point, "zero_point", axis, shape, what)
@@ -120,19 +127,46 @@ def parameters(
         if (zero.size and zero.dtype.kind not in "iu") or (zero < limits.min).any() or (zero > limits.max).any():
             raise ValueError(f"{what}: zero_point must be integers of {limits.min} to {limits.max}, got {zero_point!r}")
         zero = zero.astype(t.real)
-    n = next((p.size for p in (mul, zero) if p is not None and p.size != 1), 1)
-    mul, zero = _repeated(mul, n), _repeated(zero, n)
+    n = next((p.size for p in (mul, zero, shift) if p is not None and p.size != 1), 1)
+    mul, zero, shift = _repeated(mul, n), _repeated(zero, n), _repeated(shift, n)
     inv: np.ndarray | None = None
-    divide = False
-    if mul is not None and t.dst in INTEGERS and t.src not in INTEGERS:
+    high, low = None, None
+    divide, quantizes = False, t.dst in INTEGERS and t.src not in INTEGERS
+    if mul is not None and quantizes:
         mantissa, exponent = np.frexp(mul)
         inverse = np.divide(1, mul).astype(t.real)
         if (np.abs(mantissa) == 0.5).all() and (np.abs(exponent) < 100).all():
             mul = inverse  # exact: the product is the quotient
         else:
             divide, inv = True, inverse if (np.abs(exponent) < 60).all() else None
+            if inv is not None and t.real is np.float32 and _products_decide(mul):
+                high, low = _in_two(mul)
     sub, add = (None, zero) if t.dst in INTEGERS else (zero, None)
-    return Parameters(sub, mul, inv, add, divide, float(alpha), float(beta))
+    sub, off = (shift, None) if quantizes else (sub, shift)
+    return Parameters(sub, mul, inv, off, add, high, low, divide, float(alpha), float(beta))
+
+
+def _products_decide(scale: np.ndarray) -> bool:
+    """Whether a quotient by `scale` within 2^-45 of the exact one rounds to the same integer of 8 bits as that rounded
+    to float32.
+
+    Both are on the same side of a half unless the exact quotient is that near to the middle between the half and the
+    next float32: so the float32 next to scale * middle is tried, for all halves that tell integers of 8 bits apart.
+    """
+    halves = np.arange(257, dtype=np.float32) + np.float32(0.5)
+    beside = np.concatenate([np.nextafter(halves, np.float32(0)), np.nextafter(halves, np.float32(np.inf))])
+    middles = (np.concatenate([halves, halves]).astype(np.float64) + beside) / 2
+    exact = np.abs(scale.astype(np.float64))[:, None] * middles  # 24 and 25 bits: no rounding
+    return bool((np.abs(exact.astype(np.float32) - exact) > 2.0**-44 * exact).all())
+
+
+def _in_two(scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The inverse of `scale` as a sum of two float32 of one sign, neither 0."""
+    inverse = 1 / scale.astype(np.float64)
+    high = inverse.astype(np.float32)
+    high = np.where(np.abs(high) > np.abs(inverse), np.nextafter(high, np.float32(0)), high)
+    low = (inverse - high).astype(np.float32)
+    return high, np.where(low == 0, high * np.float32(2.0**-60), low)
 
 
 def _repeated(values: np.ndarray | None, n: int) -> np.ndarray | None:
@@ -165,6 +199,8 @@ def dimension(axis: Any, rank: int, what: str) -> int:
 
 def token(value: Any) -> Any:
     """A hashable stand-in for an argument, equal for equal arguments only; TypeError where comparing takes long."""
+    if value is None or type(value) is int or type(value) is str:
+        return value
     if isinstance(value, np.ndarray) and value.nbytes < 1 << 16 and not value.dtype.hasobject:
         return value.dtype, value.shape, value.tobytes()
     return type(value), repr(value) if type(value) is float else value  # 0.0 == -0.0

@@ -82,10 +82,10 @@ def of_conversion(nests: Sequence[conversions.Nest], widths: conversions.Widths)
     src = dst = par = spans.NOTHING
     for nest in nests:
         convert, loops = nest.convert, nest.loops
-        read = [(convert.n[0], convert.s0), (convert.n[1], widths.src)]
+        read = list(zip(convert.n, convert.s))
         if nest.before:
             read = list(zip(nest.before.n, nest.before.s))
-        written = [(convert.n[0], convert.d0), (convert.n[1], widths.dst)]
+        written = list(zip(convert.n, convert.d))
         if nest.after:
             written = list(zip(nest.after.n, nest.after.d))
         src = src.joined(spans.of_steps([*((x.n, x.src) for x in loops), *read], widths.src).at(nest.offsets[0]))

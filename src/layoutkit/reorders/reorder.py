@@ -64,6 +64,7 @@ def reorder(
     dtype=None,
     scale=None,
     zero_point=None,
+    offset=None,
     axis: int = 1,
     alpha: float = 1,
     beta: float = 0,
@@ -94,7 +95,7 @@ def reorder(
         Type of the result; by default that of `array`. Other than moves, conversions know float32, float64,
         float16, bfloat16 (of ml_dtypes), int32, int8, uint8. A pair names the type of `array` too:
         ``("bfloat16", "float32")`` reads uint16 as bfloat16, ``"bfloat16"`` without ml_dtypes gives such.
-    scale, zero_point : number or sequence of them, optional
+    scale, zero_point, offset : number or sequence of them, optional
         One for all, or one for each index of dimension `axis`. What they do is said below.
     axis : int, optional
         The logical dimension of scales per channel: 1 for activations (the default), 0 or 1 for filters.
@@ -124,18 +125,19 @@ def reorder(
 
     Notes
     -----
-    With a `dtype` or a scale, an element q or x becomes
+    With a `dtype`, a scale or an offset, an element q or x becomes
 
-    - integer to float: ``(q - zero_point) * scale``
-    - float to integer: ``saturate(round(x / scale) + zero_point)``, as QuantizeLinear of ONNX
-    - integer to integer: ``saturate(round(q * scale) + zero_point)``
-    - float to float: ``x * scale``
+    - integer to float: ``(q - zero_point) * scale + offset``
+    - float to integer: ``saturate(round((x - offset) / scale) + zero_point)``, as QuantizeLinear of ONNX
+    - integer to integer: ``saturate(round(q * scale + offset) + zero_point)``
+    - float to float: ``x * scale + offset``
 
     and with alpha and beta, where ``real`` is that before rounding: ``alpha * real + beta * out`` for floats,
     ``saturate(round(alpha * real + beta * (out - zero_point)) + zero_point)`` for integers.
 
     All of it is computed in float32, or in float64 where float64 or int32 takes part: parameters are rounded to
-    that, each operation is, to nearest even, and none is fused with another; the result is rounded to its type,
+    that, each operation is, to nearest even, and none is fused with another (product and sum are two roundings, as
+    numpy's are); the result is rounded to its type,
     to nearest even, once. Integers saturate; NaN counts as 0 there, and stays NaN in floats. Floats overflow to
     infinity and keep denormals. Pads are not converted: they hold `pad_value`, a value of the result's type.
 
@@ -147,12 +149,23 @@ def reorder(
     [[[[0], [3]], [[1], [4]], [[2], [5]]]]
     >>> lk.reorder(image, "NHWC", "NCHW", region=(None, (1, 3), None, None)).tolist()
     [[[[1], [4]], [[2], [5]]]]
+
+    Pictures as networks of ImageNet take them, ``(x / 255 - mean) / std`` by channel, and back:
+
+    >>> mean, std = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
+    >>> how = dict(scale=1 / (255 * std), offset=-mean / std)
+    >>> image = image.astype(np.uint8)
+    >>> x = lk.reorder(image, "NHWC", "NCHW", dtype="float32", **how)
+    >>> bool(np.allclose(x, ((image / 255 - mean) / std).transpose(0, 3, 1, 2)))
+    True
+    >>> bool((lk.reorder(x, "NCHW", "NHWC", dtype="uint8", **how) == image).all())
+    True
     """
     plain = type(array) is np.ndarray and (out is None or type(out) is np.ndarray)
-    if not plain or not (dtype is scale is zero_point is region is at is None and alpha == 1 and beta == 0):
-        numbers = Numbers(dtype, scale, zero_point, axis, alpha, beta)
-        call = Call(array, src, dst, shape, out, numbers, region, at, pad_value, threads)
-        return _general(call._replace(threads=check_threads(threads))) if plain else _unwrapped(call)
+    if not plain or not (dtype is scale is zero_point is offset is region is at is None and alpha == 1 and beta == 0):
+        numbers = Numbers(dtype, scale, zero_point, offset, axis, alpha, beta)
+        given = array, src, dst, shape, out, numbers, region, at, pad_value
+        return _general(Call(*given, check_threads(threads))) if plain else _unwrapped(Call(*given, threads))
     if type(shape) is list:
         shape = tuple(shape)
     threads = check_threads(threads)
@@ -195,18 +208,19 @@ class Numbers(NamedTuple):
     dtype: Any
     scale: Any
     zero_point: Any
+    offset: Any
     axis: Any
     alpha: Any
     beta: Any
 
     def change(self, held: np.dtype) -> bool:
         """Whether arrays of dtype `held` are converted, not moved."""
-        if self.scale is self.zero_point is None and self.alpha == 1 and self.beta == 0:
+        if self.scale is self.zero_point is self.offset is None and self.alpha == 1 and self.beta == 0:
             return self.dtype is not None and not is_dtype(self.dtype, held)
         return True
 
 
-MOVED = Numbers(None, None, None, 1, 1, 0)  # no number changes
+MOVED = Numbers(None, None, None, None, 1, 1, 0)  # no number changes
 
 
 class Call(NamedTuple):
@@ -365,13 +379,12 @@ def _place(call: Call, src: Layout, dst: Layout, what: str):
 
 def _general(call: Call):
     """`reorder` of plain arrays where only a box moves, or where numbers change."""
-    array, out = call.array, call.out
+    array, src, dst, shape, out, numbers, region, at, pad, threads = call
     key: tuple | None
     try:
         key = (
-            call.src, call.dst, array.shape, array.strides, array.dtype, call.shape, call.region, call.at,
-            (out.shape, out.strides) if isinstance(out, np.ndarray) else None, *map(token, call.numbers),
-            token(call.pad_value), call.threads, cost_table.generation, isa(),
+            src, dst, form(array, out), None if out is None else out.shape, array.dtype, shape, region, at,
+            *map(token, numbers), token(pad), threads, cost_table.generation, isa(),
         )  # fmt: skip
         bound = plans.get(key)
     except TypeError:  # an argument is not hashable
@@ -381,7 +394,7 @@ def _general(call: Call):
         if key is not None:
             plans.put(key, bound)
     if bound.layouts is not None:
-        _check_equal(call.src, call.dst, bound.layouts)
+        _check_equal(src, dst, bound.layouts)
     if out is None:
         out = bound.new()
     else:
@@ -395,10 +408,10 @@ def _bind_conversion(call: Call) -> Bound:
     """What to run for a call on plain arrays whose numbers change."""
     src, dst, array, out = _format(call.src, "src"), _format(call.dst, "dst"), call.array, call.out
     what = f"reorder {src} -> {dst}"
-    dtype, scale, zero_point, axis, alpha, beta = call.numbers
+    dtype, scale, zero_point, offset, axis, alpha, beta = call.numbers
     t = types(array.dtype, dtype, what)
     box, physical, explicit = _place(call, src, dst, what)
-    given = parameters(t, scale, zero_point, axis, alpha, beta, box.shape, what)
+    given = parameters(t, scale, zero_point, offset, axis, alpha, beta, box.shape, what)
     if beta and out is None:
         raise ValueError(f"{what}: beta={beta} adds to out, and there is none")
     pad = pad_bytes(call.pad_value, t, what)
@@ -417,10 +430,10 @@ def _bind_conversion(call: Call) -> Bound:
 
 @planner(reorder)
 def _plan(
-    array, src=None, dst=None, *, shape=None, out=None, dtype=None, scale=None, zero_point=None, axis=1, alpha=1,
-    beta=0, region=None, at=None, pad_value=0, threads=None,
+    array, src=None, dst=None, *, shape=None, out=None, dtype=None, scale=None, zero_point=None, offset=None, axis=1,
+    alpha=1, beta=0, region=None, at=None, pad_value=0, threads=None,
 ) -> Plan:  # fmt: skip
-    numbers = Numbers(dtype, scale, zero_point, axis, alpha, beta)
+    numbers = Numbers(dtype, scale, zero_point, offset, axis, alpha, beta)
     call = Call(array, src, dst, shape, out, numbers, region, at, pad_value, check_threads(threads))
     held, to, dst, _ = _taken(call)
     call = call._replace(array=held.array, src=held.layout, dst=dst, shape=held.shape, out=to)

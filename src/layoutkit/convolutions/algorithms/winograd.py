@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from math import prod
 
 import numpy as np
@@ -14,21 +15,26 @@ from ..._core.registry import Kernel, find
 from ...choosing import machine
 from ...choosing.profile import scale
 from ...memory.arrays import empty
-from ...winograd import PAIRS, as_array, kernel_table, paired
+from ...winograd import PAIRS, as_array, kernel_table, paired, tiling
 from ..geometry import channels_innermost, geometry, spatial_strides, strides_of
 from ..problem import ConvProblem
 from ..route import Arrays
 from ..types import ConvTypes
 from .base import Algorithm, flops_per_second, rows_of
-from .sums import TILE_STEPS, columns_of, padded_bias
+from .sums import columns_of, padded_bias
 
 FEW_CHANNELS = 32  # below so many, direct summation rounds far less than F(4,3)
-GROUP_PRODUCTS = 24 * 36  # products times tiles of a group
-FEW_TILES = 12  # a group of fewer leaves rows of the gemm tile empty
+GROUP_PRODUCTS = 36 * 36  # products times tiles of a group
 BLOCK_CHANNELS = 128  # output channels of a block
+READING_TILES = 3.0  # that take as long as reading the filter does for a group, beside its multiplications
+TILE_STEPS = 6.0  # overhead of a register tile, in steps of its sum
+FREE_LOADS, LOAD_COST = 0.42, 0.25  # loads per FMA that cost nothing, and what one more does
+CHAINS = 8  # sums that a register tile needs to hide the latency of FMAs
+INPUT_COLUMNS = 8  # output channels that take as long as transforming the input
+EVICTED = 2  # bytes of a filter that are read from memory for each that does not fit half of the last-level cache
 
 # Rates of reading the filter from memory and from the last-level cache, and of the transforms on one core.
-MEMORY_BYTES_PER_SECOND, CACHE_BYTES_PER_SECOND, L2_BYTES_PER_SECOND = 30e9, 35e9, 60e9
+MEMORY_BYTES_PER_SECOND, CACHE_BYTES_PER_SECOND, L2_BYTES_PER_SECOND = 30e9, 70e9, 80e9
 PACK_RATIO = 0.7  # cost of packing an element, in reorders of one
 
 
@@ -70,17 +76,19 @@ class Winograd(Algorithm):
 
     def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
         tiles, products, filter_bytes = _counts(p, self.m)
-        groups, _ = cut(p, self.m, kernel, threads)
-        depth, lanes = p.ic // p.groups * geometry(p).kernel[0], kernel.lanes
-        per_group = -(-columns_of(p) // lanes) * lanes
-        flops = 2 * products * tiles * p.groups * (depth + TILE_STEPS) * per_group
-        far = filter_bytes > machine.last_level_cache() // 2
-        rate = MEMORY_BYTES_PER_SECOND / scale().copy_memory if far else CACHE_BYTES_PER_SECOND / scale().copy_l3
-        stream = groups * filter_bytes / rate
-        outputs = prod(tile(p, self.m))
-        moved = p.types.sum.itemsize * (products + outputs) * tiles * p.groups * (depth + per_group)
-        multiply = flops / (flops_per_second(kernel) * threads)
-        return max(multiply, stream) + moved / (L2_BYTES_PER_SECOND * threads) * scale().copy_l2
+        groups, blocks = cut(p, self.m, kernel, threads)
+        depth, columns, lanes = p.ic // p.groups * geometry(p).kernel[0], columns_of(p), kernel.lanes
+        flops = 2 * products * p.groups * (depth + TILE_STEPS) * lanes * _vectors(columns, kernel)
+        beyond = max(0, filter_bytes - machine.last_level_cache() // 2)
+        far = min(filter_bytes, EVICTED * beyond)
+        stream = groups * (
+            far / MEMORY_BYTES_PER_SECOND * scale().copy_memory
+            + (filter_bytes - far) / CACHE_BYTES_PER_SECOND * scale().copy_l3
+        )
+        moved = p.types.sum.itemsize * (products + tiles * prod(tile(p, self.m))) * p.groups * (depth + columns)
+        multiply = flops * (1 + READING_TILES * groups / max(1, tiles)) / flops_per_second(kernel)
+        most = _busiest(p, kernel, threads, groups, blocks) / max(1, p.groups * groups * (columns + INPUT_COLUMNS))
+        return most * (max(multiply, stream) + moved / L2_BYTES_PER_SECOND * scale().copy_l2)
 
     def pack(self, p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
         """Filter (O, I/G, *k) -> [G][products][panels][depth][channels][nr]; bias -> [G][panels * nr] or None."""
@@ -104,7 +112,7 @@ class Winograd(Algorithm):
             nest, tuple(row.name for row in rows), np.array([float(k) for k in kernel_table(self.m)], p.types.sum), ic,
             (held, block if block > 1 else max(1, held), xs[1][0].stride, ic // block * xs[1][0].stride),
             (columns, y_block, ys[1][0].stride) if y_block > 1 else (columns, whole, p.types.dst.itemsize * whole),
-            *cut(p, self.m, kernel, threads),
+            *tilings(p, self.m), *cut(p, self.m, kernel, threads),
         )  # fmt: skip
 
 
@@ -121,31 +129,71 @@ def tile(p: ConvProblem, m: int) -> tuple[int, int]:
     return (m if geometry(p).kernel[1] == 3 else 1), m
 
 
+def tilings(p: ConvProblem, m: int) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Whole and short tiles along height and along width."""
+    (_, high, wide), (mh, mw) = geometry(p).out, tile(p, m)
+    return tiling(high, mh), tiling(wide, mw)
+
+
 def _counts(p: ConvProblem, m: int) -> tuple[int, int, int]:
-    """Tiles of the output, products of a tile, bytes of the packed filter but for its tails."""
+    """Tiles of the output, products of all of them, bytes of the packed filter but for its tails."""
     g = geometry(p)
-    mh, mw = tile(p, m)
-    tiles = p.n * g.out[0] * -(-g.out[1] // mh) * -(-g.out[2] // mw)
-    products = (mh + 2 if mh > 1 else 1) * (mw + 2)
-    return tiles, products, p.types.filter.itemsize * products * p.ic * g.kernel[0] * (p.oc // p.groups)
+    tiles = products = p.n * g.out[0]
+    all_products = 1
+    for (whole, short), outputs in zip(tilings(p, m), tile(p, m)):
+        n = outputs + 2 if outputs > 1 else 1
+        tiles *= whole + short
+        products *= whole * n + short * (n - 1)
+        all_products *= n
+    return tiles, products, p.types.filter.itemsize * all_products * p.ic * g.kernel[0] * (p.oc // p.groups)
+
+
+def _vectors(columns: int, kernel: Kernel) -> float:
+    """Vectors of output channels, those counted more that take more loads per FMA or leave FMAs waiting."""
+    most, total = kernel.nr // kernel.lanes, 0.0
+    vectors = -(-columns // kernel.lanes)
+    for v, panels in ((most, vectors // most), (vectors % most, 1)):
+        if v:
+            loads = max(0.0, 1 / v + 1 / kernel.mr - FREE_LOADS)
+            total += panels * v * max(1 + LOAD_COST * loads, CHAINS / (kernel.mr * v))
+    return total
+
+
+def _busiest(p: ConvProblem, kernel: Kernel, threads: int, groups: int, blocks: int) -> int:
+    """Output channels of groups of tiles that the thread with the most computes, plus the inputs that it transforms."""
+    columns = columns_of(p)
+    panels, tasks = -(-columns // kernel.nr), p.groups * groups * blocks
+
+    def before(task: int) -> int:
+        group, block = divmod(task, blocks)
+        return group * columns + min(columns, (panels // blocks * block + min(block, panels % blocks)) * kernel.nr)
+
+    ends = [tasks * t // threads for t in range(threads + 1)]
+    return max(before(end) - before(start) + INPUT_COLUMNS * (-(-end // blocks) - start // blocks)
+               for start, end in pairwise(ends))  # fmt: skip
 
 
 def cut(p: ConvProblem, m: int, kernel: Kernel, threads: int) -> tuple[int, int]:
     """Into how many groups the tiles are cut, and into how many blocks the output channels.
 
-    The filter is read once per group, from the cache that holds it: groups are as large as hides that, and as
-    small as keeps V and M in L2 beside it. Each thread shall have its share of the tasks.
+    The filter is read once per group, from the cache that holds it: groups are as large as hides that, and as small as
+    keeps V and M near. With several threads either are more, if that gives the busiest one less to do.
     """
     tiles, products, filter_bytes = _counts(p, m)
     panels = max(1, -(-columns_of(p) // kernel.nr))
-    rows = max(12, GROUP_PRODUCTS // products // 12 * 12)
+    rows = max(12, GROUP_PRODUCTS * tiles // max(1, products))
     if filter_bytes > machine.last_level_cache() // 2:
         rows *= 2
     groups, blocks = max(1, -(-tiles // rows)), max(1, panels * kernel.nr // BLOCK_CHANNELS)
-    if p.groups * groups * blocks % threads:
-        even = -(-groups // threads) * threads
-        if tiles // even >= FEW_TILES or panels < threads:
-            groups = min(even, max(1, tiles))
-        else:
-            blocks = min(panels, -(-blocks // threads) * threads)
-    return groups, blocks
+    choices = {(g, b) for g in (groups, min(_multiple(groups, threads), max(1, tiles)))
+               for b in (min(blocks, panels), min(_multiple(blocks, threads), panels))}  # fmt: skip
+
+    def cost(choice: tuple[int, int]) -> tuple[float, int, int]:
+        g, b = choice
+        return _busiest(p, kernel, threads, g, b) / g * (1 + READING_TILES * g / max(1, tiles)), g * b, g
+
+    return min(choices, key=cost)
+
+
+def _multiple(n: int, of: int) -> int:
+    return -(-n // of) * of
