@@ -30,7 +30,6 @@ from .base import Algorithm, flops_per_second
 # The input that a block of rows spans: no less than the first, no more than what stays in L2 beside a filter panel.
 MIN_ROW_BLOCK_BYTES, MAX_ROW_BLOCK_BYTES = 96 << 10, 384 << 10
 PANEL_BYTES = 300 << 10  # of a filter panel, past which the sum is split by taps
-TILE_STEPS = 12  # overhead of a tile, its prologue and stores, in steps of its sum
 # Of a register tile, in cycles of two multiplications of vectors: its call, prologue and stores, and those of each row;
 # a load; loading the pointer of a row again; the least of a step, which waits for the one before it.
 TILE_CYCLES, ROW_CYCLES, LOAD_CYCLES, POINTER_CYCLES, STEP_CYCLES = 40, 2, 0.55, 2, 4
