@@ -62,6 +62,10 @@ def _unseen(threads: int):
     return lambda rows: _means(rows, lambda r: name, COPY)
 
 
+def _unseen_convs(rows: Sequence[dict]) -> Iterator[Figure]:
+    return _means(rows, lambda r: f"convolutions drawn at random, {r['group']}", PEAK)
+
+
 def _reproducible(ratios: dict[str, list[float]]) -> Iterator[Figure]:
     for kind, found in ratios.items():
         yield Figure(f'"reproducible" over "strict", {kind}', geomean(found), LONGER, max(found))
@@ -111,6 +115,9 @@ def parts(seed: int | None = None) -> dict[str, Part]:
         "reorder-threads": _of_reorders(2),
         "unseen": _of_unseen(1, seed),
         "unseen-threads": _of_unseen(2, seed),
+        "unseen-convs": Part(
+            ("unseen_convs.py", "--count", "12", "--seed", str(seed)), ("--rounds", "1"), _unseen_convs
+        ),
         "reproducible": Part(("reproducible.py",), ("--quick", "--shapes", "8"), _reproducible),
         **{f"torch-{suite}": _of_torch(suite) for suite in NETWORKS},
         "numpy": Part(("compare.py", "--quick", "--cases", "reorder"), ("--rounds", "1"), _compared("reorders")),
