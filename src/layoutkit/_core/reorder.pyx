@@ -31,7 +31,7 @@ import_array()
 
 cdef extern from "stream.h" nogil:
     void stream_end()
-    void prefetch_l2(const char *)
+    void prefetch(const char *)
 
 cdef extern from * nogil:
     """
@@ -41,7 +41,7 @@ cdef extern from * nogil:
 
 cdef enum:
     LINE_BYTES = 64
-    FETCH_BYTES = 4096  # moved between prefetches
+    FETCH_BYTES = 1024  # moved between prefetches
     CHUNK_BYTES = 64 << 20  # moved between checks for signals: at worst a tenth of a second, into new pages
 
 _FAMILY = {"copy": LK_COPY, "transpose": LK_TRANSPOSE, "gather": LK_GATHER, "fill": LK_FILL, "fused": LK_FUSED,
@@ -301,28 +301,25 @@ cdef class Program:
         cdef int64_t s = 0, d = 0, next_s = 0, next_d = 0, part, parts, tasks, fetched, more
         cdef int64_t lines = slab.reads.tasks * lines_of_run(&slab.reads)
         cdef char *scratch = buffer + LK_SLAB_BYTES
-        cdef const char *read
-        cdef char *written
         cdef double work = 0
         cdef int i
         src, dst = src + slab.boxes.src, dst + slab.boxes.dst
-        for i in range(slab.first, slab.last + 1):
+        for i in range(slab.first, slab.last):
             work += bytes_of(self.nests + i)
         offsets(&slab.boxes, task, &next_s, &next_d)
         while task < end:
             s, d, task, fetched = next_s, next_d, task + 1, 0
             offsets(&slab.boxes, task, &next_s, &next_d)
-            for i in range(slab.first, slab.last + 1):
-                read = buffer if i == slab.last else src + s
-                written = dst + d if i == slab.last else buffer
+            for i in range(slab.first, slab.last):
                 tasks = self.nests[i].tasks
                 parts = min(tasks, 1 + <int64_t>(bytes_of(self.nests + i) / FETCH_BYTES))
                 more = 1 + <int64_t>(lines * bytes_of(self.nests + i) / work / parts)
                 for part in range(parts):
-                    self.move(i, read, written, tasks * part // parts, tasks * (part + 1) // parts, scratch, 0)
+                    self.move(i, src + s, buffer, tasks * part // parts, tasks * (part + 1) // parts, scratch, 0)
                     if task < end:
                         fetch(&slab.reads, src + next_s, fetched, min(lines, fetched + more))
                         fetched += more
+            self.move(slab.last, buffer, dst + d, 0, self.nests[slab.last].tasks, scratch, 0)
 
 
 cdef enum:
@@ -436,7 +433,7 @@ cdef void fetch(const lk_nest *reads, const char *src, int64_t line, int64_t end
         offsets(reads, line // each, &s, &d)
         stop = min(each, line % each + end - line)
         for k in range(line % each, stop):
-            prefetch_l2(src + s + k * LINE_BYTES)
+            prefetch(src + s + k * LINE_BYTES)
         line += stop - line % each
 
 

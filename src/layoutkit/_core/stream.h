@@ -32,8 +32,8 @@ LK_INLINE void stream_part(char *p, const char *v, const int n __attribute__((un
 #endif
 }
 
-/* Prefetches a line into the second-level cache. */
-LK_INLINE void prefetch_l2(const char *p) { __builtin_prefetch(p, 0, 2); }
+/* Prefetches the line of p, for Cython. */
+LK_INLINE void prefetch(const char *p) { __builtin_prefetch(p); }
 
 LK_INLINE void stream_vector(char *p, const char *v) { stream_part(p, v, LK_VB); }
 
