@@ -93,6 +93,7 @@ def tune(threads: list[int], end: float, count: int) -> None:
 
 
 SHIPPED = 600, 450, 200  # convolutions, reorders, packings
+MOST_LARGE = 250  # large reorders: 600 choose as well, within 1 %
 
 
 def of_table() -> tuple[dict, dict]:
@@ -106,7 +107,8 @@ def of_table() -> tuple[dict, dict]:
     for kind, count in zip(("conv", "reorder", "pack"), SHIPPED):
         some = [case for case in spread if case.kind == kind][:count]
         costs |= {case.key: cost_table.costs(case.key) for case in some}
-    costs |= {key: cost_table.costs(key) for key in known - costs.keys() if is_large(key)}
+    large = sorted(key for key in known - costs.keys() if is_large(key))
+    costs |= {key: cost_table.costs(key) for key in large[:: -(-len(large) // MOST_LARGE) or 1]}
     return costs, machine.identity()
 
 

@@ -79,7 +79,7 @@ def known(data: bytes) -> None:
     problem, features = found
     assert all(np.isfinite(features)), "lies nowhere"
     assert all(np.isfinite(model.corrections(problem)[name]) for name in ("direct", "a 0")), "no factor"
-    estimate = model._estimates(key, registry.isa())("direct")
+    estimate = problem.estimates()("direct")
     assert estimate is None or estimate >= 0, "no time"
 
 

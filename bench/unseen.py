@@ -29,7 +29,7 @@ from functools import partial
 
 os.environ.setdefault("LAYOUTKIT_CACHE_DIR", tempfile.mkdtemp())
 
-import tables
+import costs_of
 from reorder import geomean, lines, touched
 
 import layoutkit as lk
@@ -131,9 +131,9 @@ def main(argv=None) -> int:
     p.add_argument("--cache", action="store_true", help="small ones, which L2 holds")
     p.add_argument("--exhaustive", action="store_true", help="time every candidate")
     p.add_argument("--json", metavar="FILE")
-    tables.arguments(p)
+    costs_of.arguments(p)
     args = p.parse_args(argv)
-    tables.take(args)
+    costs_of.take(args)
     rng = random.Random(args.seed)
     rows = []
     for _ in range(args.count):

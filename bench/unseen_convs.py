@@ -35,8 +35,8 @@ os.environ.setdefault("LAYOUTKIT_CACHE_DIR", tempfile.mkdtemp())
 
 from dataclasses import replace
 
+import costs_of
 import numpy as np
-import tables
 from shapes import BURST, burst, clock
 
 import layoutkit as lk
@@ -171,9 +171,9 @@ def main(argv=None) -> int:
     p.add_argument("--rounds", type=int, default=ROUNDS)
     p.add_argument("--exhaustive", action="store_true", help="time every candidate")
     p.add_argument("--json", metavar="FILE")
-    tables.arguments(p)
+    costs_of.arguments(p)
     args = p.parse_args(argv)
-    tables.take(args)
+    costs_of.take(args)
     print(f"seed {args.seed}, {args.threads} thread(s): shares of the FMA peak")
     rows = []
     for group in args.only.split(","):

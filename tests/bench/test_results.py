@@ -28,6 +28,10 @@ WRITTEN = {  # what the commands write, shortened; and the first figure that is 
         ("100 MB", 0.6, COPY, 0.4),
     ),
     "unseen.py": ([{"share": 0.9}, {"share": 0.1}], ("drawn at random", 0.3, COPY, 0.1)),
+    "unseen_convs.py": (
+        [{"group": group, "share": s} for group, s in (("dense", 0.9), ("dense", 0.1), ("3x3", 2.0))],
+        ("drawn at random, dense", 0.3, PEAK, 0.1),
+    ),
     "reproducible.py": ({"resnet50 NHWC": [1.0, 1.21], "random": [1.0]}, ("resnet50 NHWC", 1.1, LONGER, 1.21)),
     "compare.py": (COMPARED, ("lk NHWC / torch NHWC", 2.0, FASTER, 1.0)),
 }

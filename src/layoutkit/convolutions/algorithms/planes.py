@@ -79,6 +79,8 @@ class Planes(FilterSums):
         vectors, tiles = -(-p.out[-1] // kernel.lanes), -(-rows // kernel.mr)
         panels = -(-vectors * kernel.lanes // kernel.nr)
         lines = 2 - 1 / p.kernel[-1]  # shifted by a tap, a vector lies on two cache lines
+        if not tiles * panels * steps:
+            return 0.0
         each = tile_cycles(rows / tiles, vectors / panels, steps, steps if _folds(p) else p.ic // p.groups, lines)
         return seconds_of(p.n * p.groups * prod(p.out[:-1]) * panels * tiles * each, kernel) / threads
 
