@@ -103,6 +103,7 @@ def test_a_padded_input_is_read_in_any_case(p):
     (dict(kernel=(1, 1)), "one tap"),
     (dict(padding=((0, 0), (-1, 0))), "leaves out inputs"), (dict(src=Layout("NHWC")), "input layout"),
     (dict(dst=Layout("nChw8c")), "output layout"),
+    ({"stride": (1, 65), "padding": ((0, 0), (70, 70))}, "a stride of 65 along the width"),
 ])  # fmt: skip
 def test_what_planes_do_not_take_says_why(change, why):
     p = lk.convolutions.problem.ConvProblem(
