@@ -23,7 +23,14 @@ from pathlib import Path
 CHUNK = 400  # cases of a process
 SHOWN = 20  # failures that are printed in full
 PATIENCE = 120.0  # seconds that a case may take
-COUNTS = {"reorders": 100_000, "convolutions": 20_000, "transposed": 1_000, "limits": 2_000, "reproducible": 1_000}
+COUNTS = {
+    "reorders": 100_000,
+    "convolutions": 20_000,
+    "integers": 10_000,
+    "transposed": 1_000,
+    "limits": 2_000,
+    "reproducible": 1_000,
+}
 
 
 def run(kind: str, seed: int, first: int, last: int, at: mmap.mmap | None = None) -> Iterator[str]:

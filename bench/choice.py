@@ -1,7 +1,8 @@
 """How well the cost table chooses on problems that it has never met.
 
     python bench/choice.py --table DIR --tune            measures the spread (layoutkit.suites) into DIR's table
-        --large 500                                      and that many reorders beyond the caches, drawn at random
+        --large 500 --small 200                          and that many reorders beyond the caches and within the second
+                                                         one, drawn at random
     python bench/choice.py --table DIR                   judges by other problems, and prints
     python bench/choice.py --table DIR --loading         times reading the table, and decisions about what it knows
     python bench/choice.py --table DIR --ship            puts DIR's table into the package: what estimates of machines
@@ -33,6 +34,7 @@ def arguments(argv=None) -> argparse.Namespace:
     p.add_argument("--table", type=Path, help="directory of the cost table")
     p.add_argument("--tune", action="store_true", help="measure the spread into the table, what is missing")
     p.add_argument("--large", type=int, default=0, metavar="N", help="with --tune: large reorders drawn at random, too")
+    p.add_argument("--small", type=int, default=0, metavar="N", help="with --tune: small ones likewise")
     p.add_argument("--ship", nargs="?", const=Path(), type=Path, metavar="FILE",
                    help="write the table, or that in FILE, into src/layoutkit/data")  # fmt: skip
     p.add_argument("--loading", action="store_true", help="time reading the table and deciding what it knows")
@@ -53,28 +55,29 @@ def arguments(argv=None) -> argparse.Namespace:
 LAYOUTS = ["NHWC", "NCHW", "nChw16c", "nChw8c"]
 
 
-LARGE_SEED = 1
+SEED = 1
 
 
-def large(count: int, threads: list[int]) -> list:
-    """Reorders beyond the caches: a third among named formats, the others as `unseen.py` draws them; the first ones on
-    one thread for the most part."""
+def drawn(count: int, threads: list[int], cache: bool) -> list:
+    """Reorders beyond the caches, or in one: a third among named formats, the others as `unseen.py` draws them; large
+    ones on one thread for the most part, small ones always."""
     import random
 
     import unseen
 
     from layoutkit.reorders.problem import ReorderProblem
 
-    rng, found = random.Random(LARGE_SEED), []
+    rng, found = random.Random(SEED), []
     while len(found) < count:
-        src, dst, shape, width = unseen.drawn(rng)
+        src, dst, shape, width = unseen.drawn(rng, cache)
         if len(found) % 3 or all(str(x) in unseen.NAMED.get(len(shape), ()) for x in (src, dst)):
-            found.append(ReorderProblem(src, dst, shape, width, threads[-1] if len(found) % 4 == 3 else threads[0]))
+            many = len(found) % 4 == 3 and not cache
+            found.append(ReorderProblem(src, dst, shape, width, threads[-1] if many else threads[0]))
     return found
 
 
-def tune(threads: list[int], end: float, count: int) -> None:
-    """Measure what the table lacks of the spread, and `count` large reorders."""
+def tune(threads: list[int], end: float, large: int, small: int) -> None:
+    """Measure what the table lacks of the spread, and so many large and small reorders."""
     from layoutkit import cost_table
     from layoutkit.bench.suites import SUITES
     from layoutkit.choosing.measuring import measure
@@ -82,7 +85,8 @@ def tune(threads: list[int], end: float, count: int) -> None:
     known = set(cost_table.problems())
     todo = [(case.task, 0.1 if case.kind == "conv" else 0.05) for case in SUITES["spread"](LAYOUTS, threads)]
     todo = [(task, seconds) for task, seconds in todo if task.key not in known]
-    todo[:0] = [(problem, 0.3) for problem in large(count, threads) if problem.key not in known]
+    reorders = [*drawn(large, threads, False), *drawn(small, threads, True)]
+    todo[:0] = [(problem, 0.3 if is_large(problem.key) else 0.1) for problem in reorders if problem.key not in known]
     for done, (task, seconds) in enumerate(todo):
         if time.perf_counter() > end:
             print(f"{len(todo) - done} problems left")
@@ -92,8 +96,8 @@ def tune(threads: list[int], end: float, count: int) -> None:
     print(f"{cost_table.path}: {len(cost_table.problems())} problems")
 
 
-SHIPPED = 600, 450, 200  # convolutions, reorders, packings
-MOST_LARGE = 250  # large reorders: 600 choose as well, within 1 %
+SHIPPED = 600, 300, 200  # convolutions, reorders, packings
+MOST_DRAWN = 250, 150  # reorders drawn at random, large and small: 600 large ones choose as well, within 1 %
 
 
 def of_table() -> tuple[dict, dict]:
@@ -107,8 +111,10 @@ def of_table() -> tuple[dict, dict]:
     for kind, count in zip(("conv", "reorder", "pack"), SHIPPED):
         some = [case for case in spread if case.kind == kind][:count]
         costs |= {case.key: cost_table.costs(case.key) for case in some}
-    large = sorted(key for key in known - costs.keys() if is_large(key))
-    costs |= {key: cost_table.costs(key) for key in large[:: -(-len(large) // MOST_LARGE) or 1]}
+    drawn = [key for key in sorted(known - costs.keys()) if key.startswith("reorder ")]
+    for most, size in zip(MOST_DRAWN, (True, False)):
+        some = [key for key in drawn if is_large(key) == size]
+        costs |= {key: cost_table.costs(key) for key in some[:: -(-len(some) // most) or 1]}
     return costs, machine.identity()
 
 
@@ -253,7 +259,7 @@ def main(argv=None) -> int:
     end = time.perf_counter() + args.time_budget
     threads = [int(t) for t in args.threads.split(",")]
     if args.tune:
-        tune(threads, end, args.large)
+        tune(threads, end, args.large, args.small)
         return 0
     from layoutkit import cost_table, tuning
     from layoutkit.bench.suites import spread_cases

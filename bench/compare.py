@@ -65,19 +65,19 @@ class Contender:
         self.process.wait()
 
 
-def conv_cases(quick: bool, suite: str, batch: int) -> Iterator[dict]:
+def conv_cases(quick: bool, suite: str, batch: int, dtype: str) -> Iterator[dict]:
     """A network's distinct convolutions."""
     for i, layer in enumerate(dict.fromkeys(NETWORKS[suite]())):
         if not quick or i % 4 == 0:
             p = layer._replace(n=batch).problem("NCHW")
             yield {
                 "kind": "conv", "title": str(layer), "batch": batch, "work": p.flops, "ic": p.ic, "oc": p.oc,
-                "groups": p.groups, "size": p.size, "kernel": p.kernel, "stride": p.stride,
+                "dtype": dtype, "groups": p.groups, "size": p.size, "kernel": p.kernel, "stride": p.stride,
                 "padding": [a for a, _ in p.padding],
             }  # fmt: skip
 
 
-def reorder_cases(quick: bool, suite: str, batch: int) -> Iterator[dict]:
+def reorder_cases(quick: bool, suite: str, batch: int, dtype: str) -> Iterator[dict]:
     """Each move beyond the cache and inside it."""
     for shape in (IN_CACHE, BEYOND_CACHE) if not quick else (IN_CACHE, (4, *BEYOND_CACHE[1:])):
         for (src, dst), (view, order) in MOVES.items():
@@ -89,7 +89,11 @@ def reorder_cases(quick: bool, suite: str, batch: int) -> Iterator[dict]:
             }  # fmt: skip
 
 
-CASES: dict[str, Callable[[bool, str, int], Iterator[dict]]] = {"conv": conv_cases, "reorder": reorder_cases}
+CASES: dict[str, Callable[[bool, str, int, str], Iterator[dict]]] = {"conv": conv_cases, "reorder": reorder_cases}
+
+
+# How far results may be apart: of int8 one, where a product is rounded otherwise.
+TOLERANCES = {"float32": 1e-4, "float64": 1e-12, "bfloat16": 2e-2, "float16": 2e-3, "int8": 1 / 255}
 
 
 def check(case: dict, digests: dict[str, list[float]]) -> None:
@@ -97,7 +101,7 @@ def check(case: dict, digests: dict[str, list[float]]) -> None:
     first, want = next(iter(digests.items()))
     scale = max(1.0, *map(abs, want))
     for way, got in digests.items():
-        tolerance = 1e-4 * scale if case["kind"] == "conv" else 0
+        tolerance = TOLERANCES[case["dtype"]] * scale if case["kind"] == "conv" else 0
         if len(got) != len(want) or any(abs(a - b) > tolerance for a, b in zip(got, want)):
             raise SystemExit(f"compare.py: {case['title']}: {way} and {first} do not agree")
 
@@ -202,6 +206,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     p.add_argument("--cases", type=cases_of, default=list(CASES), metavar="conv,reorder")
     p.add_argument("--suite", choices=NETWORKS, default="resnet50", help="whose convolutions, default %(default)s")
     p.add_argument("--batch", type=number, default=1, help="of the convolutions, default %(default)s")
+    p.add_argument("--dtype", choices=TOLERANCES, default="float32", help="of the convolutions, default %(default)s")
     p.add_argument("--quick", action="store_true", help="fewer layers, smaller arrays, fewer rounds")
     p.add_argument("--tuning", choices=("estimate", "measure"), default="estimate",
                    help="layoutkit's: estimate takes what the cost table has (default), measure fills it")  # fmt: skip
@@ -216,13 +221,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"compare.py: without {c.name}: {c.missing} (pip install {c.name})", file=sys.stderr)
     contenders = [c for c in everyone if not c.missing]
     versions = [c.version for c in contenders[1:]]
-    what = f"{args.suite}, batch {args.batch}, f32, warm filters, {rounds} rounds"
+    what = f"{args.suite}, batch {args.batch}, {args.dtype}, warm filters, {rounds} rounds"
     print(f"{', '.join(versions)}; {args.threads} thread(s), {what}")
     print(f"{machine.cpu_model()}, {machine.identity()['isa']}")
     results: list[dict] = []
     for kind in args.cases:
         rows = []
-        for case in CASES[kind](args.quick, args.suite, args.batch):
+        for case in CASES[kind](args.quick, args.suite, args.batch, args.dtype):
             if sys.stderr.isatty():
                 print(f"\r{case['title']:<60}\r", end="", file=sys.stderr, flush=True)
             rows.append(play(case, contenders, rounds, 0.005 if args.quick else 0.01))

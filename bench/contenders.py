@@ -21,11 +21,17 @@ Call = Callable[[], object]
 Ways = dict[str, Call]
 
 
+QUANTIZED = 0.02, 100, 0.005, 0.3, 110  # of int8: scale and zero point of x, scale of w, scale and zero point of y
+
+
 def conv_data(case: dict) -> tuple[np.ndarray, np.ndarray]:
-    """Input (NCHW) and filter (OIHW): the same in every process."""
+    """Input (NCHW) and filter (OIHW): the same in every process. Of int8 uint8 and int8, else float32."""
     rng = np.random.default_rng(0)
-    x = rng.standard_normal((case["batch"], case["ic"], *case["size"]), np.float32)
-    return x, rng.standard_normal((case["oc"], case["ic"] // case["groups"], *case["kernel"]), np.float32)
+    x_shape = (case["batch"], case["ic"], *case["size"])
+    w_shape = (case["oc"], case["ic"] // case["groups"], *case["kernel"])
+    if case["dtype"] == "int8":  # so small that torch's kernels, which may saturate sums of pairs at int16, do not
+        return rng.integers(0, 128, x_shape, np.uint8), rng.integers(-64, 64, w_shape, np.int8)
+    return rng.standard_normal(x_shape, np.float32), rng.standard_normal(w_shape, np.float32)
 
 
 def reorder_data(case: dict) -> np.ndarray:
@@ -41,7 +47,7 @@ class Numpy:
 
     def conv(self, case: dict) -> Ways:
         x, w = conv_data(case)
-        if case["groups"] > 1 or len(case["size"]) != 2:
+        if case["groups"] > 1 or len(case["size"]) != 2 or case["dtype"] != "float32":
             return {}
         (sh, sw), (ph, pw) = case["stride"], case["padding"]
 
@@ -79,6 +85,9 @@ class Torch:
     def conv(self, case: dict) -> Ways:
         torch = self.torch
         x, w = map(torch.from_numpy, conv_data(case))
+        if case["dtype"] == "int8":
+            return self.quantized(case, x, w)
+        x, w = (a.to(getattr(torch, case["dtype"])) for a in (x, w))
         s, p, groups, rank = case["stride"], case["padding"], case["groups"], len(case["size"])
         last = torch.channels_last if rank == 2 else torch.channels_last_3d
         x_last, w_last = x.to(memory_format=last), w.to(memory_format=last)
@@ -87,6 +96,8 @@ class Torch:
             "torch NCHW": lambda: conv(x, w, stride=s, padding=p, groups=groups),
             "torch NHWC": lambda: conv(x_last, w_last, stride=s, padding=p, groups=groups),
         }
+        if case["dtype"] != "float32":
+            return ways
         try:
             ops, apart = torch.ops.mkldnn, [1] * rank
             packed = ops._reorder_convolution_weight(w, p, s, apart, groups, list(x.shape))
@@ -105,6 +116,20 @@ class Torch:
             print(f"torch without packed filters: {error}", file=sys.stderr)
         return ways
 
+    def quantized(self, case: dict, x, w) -> Ways:
+        """torch's own quantized convolution, its filter packed beforehand."""
+        torch, (x_scale, x_zero, w_scale, y_scale, y_zero) = self.torch, QUANTIZED
+        q = torch._make_per_tensor_quantized_tensor
+        last = torch.channels_last if len(case["size"]) == 2 else torch.channels_last_3d
+        given = q(x, x_scale, x_zero), q(x.to(memory_format=last), x_scale, x_zero)
+        rank, apart = len(case["size"]), [1] * len(case["size"])
+        ops = torch.ops.quantized
+        prepack, conv = getattr(ops, f"conv{rank}d_prepack"), getattr(ops, f"conv{rank}d")
+        held = prepack(q(w, w_scale, 0), None, case["stride"], case["padding"], apart, case["groups"])
+        return {
+            f"torch {layout}": lambda x=x: conv(x, held, y_scale, y_zero) for layout, x in zip(("NCHW", "NHWC"), given)
+        }
+
     def reorder(self, case: dict) -> Ways:
         x = self.torch.from_numpy(reorder_data(case))
         view = x.reshape(case["view"]).permute(case["order"])
@@ -112,7 +137,9 @@ class Torch:
         return {"torch new": view.contiguous, "torch out": lambda: out.copy_(view)}
 
     def to_numpy(self, way: str, result) -> np.ndarray:
-        return (result.to_dense() if result.layout != self.torch.strided else result).numpy()
+        if result.is_quantized:
+            return result.int_repr().contiguous().numpy()
+        return (result.to_dense() if result.layout != self.torch.strided else result).float().contiguous().numpy()
 
 
 class Layoutkit:
@@ -132,11 +159,21 @@ class Layoutkit:
         ways, self.rank = {}, len(case["size"])
         for layout in ("NCHW", "NHWC", "nChw16c"):
             held = with_axes(layout, self.rank)
+            numbers: dict = {}
+            physical = self.lk.reorder(x, with_axes("NCHW", self.rank), held)
+            if case["dtype"] == "int8":
+                x_scale, x_zero, w_scale, y_scale, y_zero = QUANTIZED
+                numbers = dict(dtype=("uint8", "uint8"), zero_point=x_zero, out_zero_point=y_zero,
+                               scale=np.float32(x_scale * w_scale / y_scale))  # fmt: skip
+            elif case["dtype"] != "float32":
+                plain = "abcde"[: w.ndim]
+                physical = self.lk.reorder(physical, held, held, shape=x.shape, dtype=case["dtype"])
+                w = self.lk.reorder(w, plain, plain, dtype=case["dtype"]) if w.dtype == np.float32 else w
+                numbers = dict(dtype=(case["dtype"], case["dtype"]))
             op = getattr(self.lk, f"Conv{self.rank}d")(
                 w, stride=case["stride"], padding=case["padding"], groups=case["groups"], layout=held,
-                threads=self.threads,
+                threads=self.threads, **numbers,
             )  # fmt: skip
-            physical = self.lk.reorder(x, with_axes("NCHW", self.rank), held)
             ways[f"lk {layout}"] = lambda op=op, physical=physical: op(physical)
             self.decided[f"lk {layout}"] = op.plan(x.shape).choices[0].source
         self.oc = case["oc"]
@@ -162,6 +199,11 @@ class Layoutkit:
 
         held = with_axes(layout, self.rank)
         shape = held.padded_shape(result.shape)
+        if result.dtype.itemsize == 2:
+            named = "bfloat16" if result.dtype.name in ("bfloat16", "uint16") else "float16"
+            result = self.lk.reorder(
+                result, held, held, shape=(shape[0], self.oc, *shape[2:]), dtype=(named, "float32")
+            )
         return self.lk.reorder(result, held, with_axes("NCHW", self.rank), shape=(shape[0], self.oc, *shape[2:]))
 
 
@@ -169,14 +211,17 @@ class Machine:
     """The limits: FMA peak, and a copy of as many bytes."""
 
     def __init__(self, threads: int) -> None:
+        from layoutkit._core import registry
         from layoutkit.choosing.limits import Limits
 
+        self.units = {kernel.types for kernel in registry.kernels("peak")}
         self.limits, self.threads, self.version = Limits(), threads, "limits"
 
     def rate(self, case: dict) -> float:
         """Flops, or bytes, a second."""
         if case["kind"] == "conv":
-            return self.limits.fma(self.threads)
+            unit = {"bfloat16": "bf16", "int8": "u8s8", "float64": "f64"}.get(case["dtype"], "f32")
+            return self.limits.fma(self.threads, unit if unit in self.units else "f32")
         return self.limits.copy(case["work"], self.threads)
 
 

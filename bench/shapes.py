@@ -1,12 +1,14 @@
 """Shares of the FMA peak: ResNet-50's layers, and the shapes where libraries are weak.
 
     python bench/shapes.py --only resnet50 --layout NHWC [--batch 16] [--cold] [--threads 2]
+    python bench/shapes.py --only resnet50 --dtype bfloat16        (or float16, float64, int8: uint8 in and out)
     python bench/shapes.py [--only depthwise]
     python bench/shapes.py --only overhead
 
 `--json FILE` writes the shares, `--quick` measures every fourth layer in a few rounds.
 
-Each figure is the best of several rounds, on one thread in time that the thread had a core; the peak is measured
+The peak is that of the type's multiply-adds (of float16 those of float32, which it is widened to). Each figure is the
+best of several rounds, on one thread in time that the thread had a core; the peak is measured
 between them, on as many threads. With `--cold` every
 call has a filter of its own that has left the caches since it was last used, as in a network, and a round is the
 median of its calls. Means over a network count every layer as often as the network has it.
@@ -24,11 +26,10 @@ from math import prod
 import numpy as np
 
 import layoutkit as lk
-from layoutkit._core import machine
+from layoutkit._core import machine, registry
 from layoutkit.bench.layers import NETWORKS, Layer, with_axes
 from layoutkit.bench.report import geomean
 from layoutkit.convolutions.problem import ACCURACIES
-from layoutkit.memory.arrays import empty
 
 ROUNDS, COLD_ROUNDS, QUICK_ROUNDS = 40, 5, 2
 BURST = 200e-6  # seconds that a timing takes at least
@@ -57,6 +58,23 @@ CASES: dict[str, tuple[tuple[str, ...], tuple[Layer, ...]]] = {  # kind: layouts
 }  # fmt: skip
 
 
+# Of --dtype: types of the filter, the input and the result, and what the peak is measured in where there is such.
+DTYPES = {
+    "float32": ("float32", "float32", "float32", "f32"), "float64": ("float64", "float64", "float64", "f64"),
+    "float16": ("float16", "float16", "float16", "f32"), "bfloat16": ("bfloat16", "bfloat16", "bfloat16", "bf16"),
+    "int8": ("int8", "uint8", "uint8", "u8s8"),
+}  # fmt: skip
+
+
+def numbers(shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    """Normally distributed, or integers of all that the type holds."""
+    rng = np.random.default_rng(0)
+    if dtype.endswith("int8"):
+        limits = np.iinfo(dtype)
+        return rng.integers(limits.min, limits.max, shape, dtype, endpoint=True)
+    return lk.reorder(rng.standard_normal(shape, np.float32), "abcde"[: len(shape)], "abcde"[: len(shape)], dtype=dtype)
+
+
 def layers_of(kind: str) -> tuple[tuple[str, ...], Counter[Layer]]:
     """The layouts and the layers of a kind, and how often each counts."""
     if kind in CASES:
@@ -70,7 +88,8 @@ def operation(kind: str, layer: Layer, layout: lk.Layout, w: np.ndarray, args: a
     name = "ConvTranspose" if kind == "transposed" else "Conv"
     return getattr(lk, f"{name}{layer.rank}d")(
         w, stride=layer.stride, padding=layer.padding, groups=layer.groups, layout=layout, threads=args.threads,
-        accuracy=args.accuracy,
+        accuracy=args.accuracy, dtype=DTYPES[args.dtype][1:3],
+        **(dict(scale=np.float32(1e-4)) if args.dtype == "int8" else {}),
     )  # fmt: skip
 
 
@@ -103,11 +122,12 @@ def share(kind: str, layer: Layer, name: str, args: argparse.Namespace) -> float
     p, layout = layer.problem(name), with_axes(name, layer.rank)
     transposed = kind == "transposed"
     shape = (p.ic, p.oc, *p.kernel) if transposed else (p.oc, p.ic // p.groups, *p.kernel)
-    w = np.random.default_rng(0).standard_normal(shape, np.float32)
+    of_w, of_x, _, unit = DTYPES[args.dtype]
+    w = numbers(shape, of_w)
+    unit = unit if registry.kernels("peak", unit) else "f32"
     copies = max(2, min(COLD_COPIES, COLD_BYTES // w.nbytes)) if args.cold else 1
     ops = [operation(kind, layer, layout, w, args) for _ in range(copies)]
-    x = empty(layout.physical_shape(p.src_shape), w.dtype, "x")
-    x[...] = 1
+    x = numbers(layout.physical_shape(p.src_shape), of_x)
     y = ops[0](x)
     for op in ops:
         op(x, y)
@@ -116,7 +136,7 @@ def share(kind: str, layer: Layer, name: str, args: argparse.Namespace) -> float
     calls = 1 + int(BURST / burst(1, ops, x, y, now))
     best, peak = float("inf"), 0.0
     for _ in range(QUICK_ROUNDS if args.quick else COLD_ROUNDS if args.cold else ROUNDS):
-        peak = max(peak, *(machine.fma_peak(args.threads, 20_000) for _ in range(3)))
+        peak = max(peak, *(machine.fma_peak(args.threads, 20_000, unit) for _ in range(3)))
         best = min(best, tour(ops, x, y, now) if args.cold else burst(calls, ops, x, y, now))
     return flops / best / peak
 
@@ -152,6 +172,7 @@ def main() -> None:
     parser.add_argument("--layout", help="only this one")
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--accuracy", choices=ACCURACIES, default="strict")
+    parser.add_argument("--dtype", choices=DTYPES, default="float32")
     parser.add_argument("--cold", action="store_true", help="a filter of its own for every call")
     parser.add_argument("--tuning", choices=("measure", "estimate", "off"), default="measure")
     parser.add_argument("--quick", action="store_true", help="every fourth layer, few rounds")

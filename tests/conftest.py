@@ -9,6 +9,11 @@ import pytest
 os.environ["LAYOUTKIT_CACHE_DIR"] = tempfile.mkdtemp(prefix="layoutkit-tests-")
 os.environ.setdefault("LAYOUTKIT_TUNING", "estimate")  # decisions do not depend on what else the machine does
 
+from layoutkit._core import registry
+
+# Instruction sets with rows of every family; the others only add units of narrow numbers to the one below.
+WHOLE_ISAS = [isa for isa in registry.isas() if any(k.isa == isa for k in registry.kernels("copy", all_isas=True))]
+
 # A shell's background jobs ignore Ctrl-C, and what they start does: not so the tests that send it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -17,13 +22,19 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 @contextlib.contextmanager
 def using_isa(name):
     """Plans made inside use instruction set `name`."""
-    from layoutkit._core import registry
-
     before = registry.use_isa(name)
     try:
         yield
     finally:
         registry.use_isa(before)
+
+
+@pytest.fixture(autouse=True)
+def no_profile(monkeypatch):
+    """Saving costs does not take the second that a machine profile takes."""
+    from layoutkit.choosing import profile
+
+    monkeypatch.setattr(profile, "measure_once", lambda table: False)
 
 
 @pytest.fixture

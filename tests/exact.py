@@ -3,6 +3,7 @@
 from decimal import Decimal, localcontext
 
 DIGITS = 70
+DIGITS_BESIDE_1 = 400  # where 1 is added to denormals and taken away again
 PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803482534211706798")
 FAR = 6  # from where the continued fraction of erfc converges fast; below, 1 - erf keeps enough digits
 
@@ -23,16 +24,47 @@ def erfc(z):
     return 1 - 2 / PI.sqrt() * (-z * z).exp() * total
 
 
+def softplus(x):
+    """ln(1 + e^x)."""
+    return x + (1 + (-x).exp()).ln() if x > 0 else (1 + x.exp()).ln()
+
+
+def power(x, alpha, beta):
+    """alpha x^beta for a whole beta, or a positive x."""
+    if not x:
+        return Decimal("Infinity") if beta < 0 else x
+    sign = -1 if x < 0 and beta % 2 else 1
+    return alpha * sign * (beta * abs(x).ln()).exp()
+
+
+def tanh(x):
+    """The hyperbolic tangent."""
+    return 1 - 2 / (1 + (2 * x).exp())
+
+
 FUNCTIONS = {
     "silu": lambda x: x / (1 + (-x).exp()),
     "gelu": lambda x: x * erfc(-x / Decimal(2).sqrt()) / 2,
     "gelu_tanh": lambda x: x / (1 + (-2 * (2 / PI).sqrt() * (x + Decimal("0.044715") * x**3)).exp()),
     "hardswish": lambda x: x * min(max(x + 3, Decimal(0)), Decimal(6)) / 6,
+    "elu": lambda x, alpha: alpha * (x.exp() - 1) if x < 0 else x,
+    "tanh": tanh,
+    "sigmoid": lambda x: 1 / (1 + (-x).exp()),
+    "softplus": softplus,
+    "exp": lambda x: x.exp(),
+    "log": lambda x: x.ln() if x >= 0 else Decimal("NaN"),
+    "pow": power,
+    "mish": lambda x: x * tanh(softplus(x)),
+    "swish": lambda x, alpha: x / (1 + (-alpha * x).exp()),
+    "hardsigmoid": lambda x, alpha, beta: min(max(alpha * x + beta, Decimal(0)), Decimal(1)),
+    "hardswish_of": lambda x, alpha, beta: x * min(max(alpha * x + beta, Decimal(0)), Decimal(1)),
+    "linear": lambda x, alpha, beta: alpha * x + beta,
 }
 
 
-def activated(name, x):
-    """The activation of each float of `x`, as Decimals."""
+def activated(name, x, *numbers):
+    """The activation of each float of `x`, with its numbers, as Decimals."""
     with localcontext() as context:
-        context.prec = DIGITS
-        return [FUNCTIONS[name](Decimal(float(v))) for v in x]
+        context.prec = DIGITS_BESIDE_1 if name in ("elu", "tanh", "softplus", "mish") else DIGITS
+        numbers = [Decimal(float(v)) for v in numbers]
+        return [FUNCTIONS[name](Decimal(float(v)), *numbers) for v in x]

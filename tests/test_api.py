@@ -40,7 +40,9 @@ class Convolution(ctypes.Structure):
         ("groups", c_int64), ("in_", c_int64 * 3), ("kernel", c_int64 * 3), ("stride", c_int64 * 3),
         ("dilation", c_int64 * 3), ("before", c_int64 * 3), ("after", c_int64 * 3), ("filter", POINTER(c_float)),
         ("bias", POINTER(c_float)), ("src_strides", POINTER(c_int64)), ("dst_strides", POINTER(c_int64)),
-        ("algorithm", c_char_p), ("accuracy", c_char_p), ("threads", c_int),
+        ("algorithm", c_char_p), ("accuracy", c_char_p), ("threads", c_int), ("dtype", c_char_p),
+        ("out_dtype", c_char_p),
+        ("scale", POINTER(c_float)), ("zero_point", c_int), ("out_zero_point", c_int), ("out_scale", c_float),
     ]  # fmt: skip
 
 
@@ -153,6 +155,49 @@ def test_convolution(layout, threads):
     assert run(plan, reference.to_physical(x, held), y) == OK, api.last_error()
     np.testing.assert_array_equal(y, want)
     api.free(plan)
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC", "nChw16c"])
+@pytest.mark.parametrize(("dtype", "out"), [
+    ("float64", None), ("bfloat16", None), ("bfloat16", "float32"), ("float16", None), ("uint8", None),
+    ("int8", "uint8"), ("uint8", "float32"),
+])  # fmt: skip
+def test_convolution_of_other_types(dtype, out, layout):
+    rng = np.random.default_rng(0)
+    whole = dtype.endswith("int8")
+    stored = {"bfloat16": "u2", "uint8": "u1", "int8": "i1"}.get(dtype, dtype)
+    if whole:
+        limits = np.iinfo(stored)
+        x = rng.integers(limits.min, limits.max, (2, 5, 9, 8), endpoint=True).astype(stored)
+        w, bias = rng.integers(-128, 128, (18, 5, 3, 3)).astype("i1"), rng.integers(-99, 99, 18).astype("i4")
+    else:
+        x, w = (lk.reorder(rng.standard_normal(s, np.float32), "abcd", "abcd", dtype=dtype).view(stored)
+                for s in ((2, 5, 9, 8), (18, 5, 3, 3)))  # fmt: skip
+        bias = rng.standard_normal(18).astype("f8" if dtype == "float64" else "f4")
+    numbers = {}
+    if whole:
+        numbers["zero_point"] = 7
+    if out == "uint8":
+        numbers |= dict(out_zero_point=3, out_scale=0.5)
+    scale = np.linspace(0.001, 0.01, 18, dtype="f4") if out and whole else None
+    spec = conv_spec(w, bias, x.shape, before=int64s(0, 1, 1), after=int64s(0, 1, 1), layout=layout.encode(),
+                     accuracy=b"reproducible", dtype=dtype.encode(), out_dtype=out and out.encode(),
+                     scale=None if scale is None else scale.ctypes.data_as(POINTER(c_float)), **numbers)  # fmt: skip
+    code, plan = planned(spec)
+    assert code == OK, api.last_error()
+    held = reference.to_physical(x, lk.Layout(layout))
+    results = dtype, out or ("int32" if whole else dtype)
+    want = lk.conv2d(held, w, bias, padding=1, layout=layout, shape=x.shape, scale=scale, threads=1,
+                     accuracy="reproducible", dtype=results, **numbers)  # fmt: skip
+    y = np.zeros_like(want)
+    assert run(plan, held, y) == OK, api.last_error()
+    np.testing.assert_array_equal(y, want)
+    api.free(plan)
+
+
+def test_a_type_that_convolutions_do_not_have():
+    spec = conv_spec(np.ones((18, 5, 3, 3), np.float32), None, (2, 5, 9, 8), dtype=b"complex64")
+    assert planned(spec)[0] == TYPE and b"dtype 'complex64' is none of float32" in api.last_error()
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
@@ -383,6 +428,6 @@ def test_arrays_within_a_float_are_refused():
     room = np.zeros(404, np.uint8)
     assert code == OK
     x = np.zeros(100, np.float32)
-    assert run(plan, x, room[1:]) == VALUE and b"whole floats" in api.last_error()
+    assert run(plan, x, room[1:]) == VALUE and b"whole elements" in api.last_error()
     assert run(plan, room[1:], x) == VALUE
     api.free(plan)

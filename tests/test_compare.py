@@ -46,7 +46,7 @@ def test_without_torch_it_says_so_and_goes_on(tmp_path, cache_dir):
 
 
 def test_what_differs_is_not_compared():
-    conv, move = {"kind": "conv", "title": "c"}, {"kind": "reorder", "title": "r"}
+    conv, move = {"kind": "conv", "title": "c", "dtype": "float32"}, {"kind": "reorder", "title": "r"}
     compare.check(conv, {"a": [1.0, 100.0], "b": [1.001, 100.0]})
     compare.check(move, {"a": [5], "b": [5]})
     for case, other in ((conv, [1.1, 100.0]), (conv, [1.0]), (move, [6])):

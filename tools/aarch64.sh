@@ -22,6 +22,8 @@ for family in $(listed families); do compile $family $family ""; done
 for family in $(listed families_of_reals); do
     for bits in $(listed bits_of_reals); do compile $family ${family}_f$bits -DLK_BITS=$bits; done
 done
+compile gemm gemm_u8s8 "-DLK_NARROW=u8s8 -DLK_UNIT=4"
+compile peak peak_u8s8 "-DLK_NARROW=u8s8 -DLK_UNIT=4"
 wait
 # shellcheck disable=SC2086
 { printf '#define LK_ROW_ARRAYS(X)' && printf ' X(%s, portable)' $rows; } >$out/row_arrays.h

@@ -5,6 +5,7 @@
  * convolution.
  */
 #include "kernels.h"
+#include "windows.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -28,7 +29,7 @@ static int wrong(const lk_kernel *k, const char *what)
 /* The bytes of an element, of a row that only moves elements. */
 static int width_of(const lk_kernel *k) { return atoi(k->types + 1) / 8; }
 
-/* The bytes of an element, of a row that convolves; all its elements are of one type, float or double. */
+/* The bytes of an element, of a row that convolves; its sums are float, or of doubles double. */
 static int item_of(const lk_kernel *k)
 {
     for (const lk_types *t = lk_all_types(); t->name; t++)
@@ -85,6 +86,38 @@ static int gemm(const lk_kernel *k, int rows, int cols, int taps, int blocks, in
     ((lk_gemm_fn)k->fn)(&g);
     for (int i = 0; i < rows * COLS; i++)
         if (get(k, c, i) != want[i]) return wrong(k, "wrong sum");
+    return 0;
+}
+
+/* Units of four: u8, or s8 with its sign flipped, times s8. */
+static int units(const lk_kernel *k, int rows, int cols, int taps, int depth, int masked, int flipped)
+{
+    enum { A = ROWS * 4 * DEPTH, B = 4 * DEPTH * COLS };
+    static _Alignas(64) uint8_t a[4 * A], zero[4 * DEPTH];
+    static _Alignas(64) int8_t b[4 * B];
+    static _Alignas(64) int32_t c[ROWS * COLS], bias[COLS];
+    int64_t row[ROWS], c_row[ROWS], tap[4], c_col[COLS];
+    uint32_t mask[4];
+    for (int i = 0; i < 4 * A; i++) a[i] = (uint8_t)(draw(4) ? draw(256) : 255 * draw(2));
+    for (int i = 0; i < 4 * B; i++) b[i] = (int8_t)(draw(4) ? draw(256) - 128 : 255 * draw(2) - 128);
+    for (int j = 0; j < COLS; j++) bias[j] = draw(9999), c_col[j] = 4 * j * k->lanes;
+    for (int i = 0; i < ROWS; i++) row[i] = i * 16 * DEPTH, c_row[i] = 4 * i * COLS;
+    for (int t = 0; t < 4; t++) tap[t] = t * 4 * DEPTH, mask[t] = masked ? (uint32_t)draw(1 << 16) : ~0u;
+    memset(zero, 3, sizeof zero);
+    lk_gemm g = {.a = (char *)a, .row = row, .tap = tap, .mask = masked ? mask : NULL, .zero = zero, .taps = taps,
+                 .blocks = 1, .kb = depth, .kb_last = depth, .b = (char *)b, .ldb = COLS, .bias_col = bias, .c = (char *)c,
+                 .c_row = c_row, .c_col = c_col, .rows = rows, .cols = cols, .flip = flipped ? 0x80808080 : 0};
+    ((lk_gemm_fn)k->fn)(&g);
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < cols; j++) {
+            int32_t sum = bias[j];
+            for (int t = 0; t < taps; t++)
+                for (int q = 0; q < 4 * depth; q++) {
+                    int x = mask[t] >> i & 1 ? a[row[i] + tap[t] + q] : zero[q];
+                    sum += (flipped ? x ^ 128 : x) * b[((t * depth + q / 4) * COLS + j) * 4 + q % 4];
+                }
+            if (c[i * COLS + j] != sum) return wrong(k, "wrong sum");
+        }
     return 0;
 }
 
@@ -185,6 +218,43 @@ static int fused(const lk_kernel *k, int n0, int n1, int gap)
     nest.tasks = STEPS * tasks;
     ((lk_fused_fn)k->fn)(&nest, &f, src, dst, 0, nest.tasks / 2 + 1, scratch); /* by two threads */
     ((lk_fused_fn)k->fn)(&nest, &f, src, dst, nest.tasks / 2 + 1, nest.tasks, scratch);
+    return memcmp(dst, ready, sizeof dst) ? wrong(k, "wrong bytes") : 0;
+}
+
+/* Windows: two loops of steps around a table of `n` elements, of which some are pads; span: how many elements of the
+ * source it reaches. */
+static int windows(const lk_kernel *k, int n, int span, int pads)
+{
+    enum { BYTES = 1 << 15, STEPS = 7, UPPER = 3 };
+    static _Alignas(64) char src[BYTES], dst[BYTES], ready[BYTES];
+    static int64_t table[256], ends[256], at[2048];
+    static uint64_t takes[2048];
+    static int8_t kinds[256];
+    static _Alignas(64) char orders[2048 * 64], firsts[256 * 64];
+    static char pad[64];
+    int w = width_of(k), step = span / 2 + 1;
+    lk_nest nest = {.width = w, .loops = 2, .n = {UPPER, STEPS}, .s = {STEPS * step * w, step * w}, .tasks = UPPER * STEPS,
+                    .d = {STEPS * (n + 1) * w, (n + 1) * w}, .src = w, .dst = 64 + w};
+    lk_fused f = {.rows = {.digits = 1, .count = n, .n = {n}, .table = table}, .pad = pad};
+    lk_windows *const made = &f.windows;
+    memset(pad, 'p', sizeof pad), memset(firsts, 0, sizeof firsts), memset(orders, 0, sizeof orders);
+    for (int j = 0; j < n; j++) table[j] = pads && draw(5) == 0 ? LK_NOWHERE : draw(span) * w;
+    table[draw(n)] = (span - 1) * w;
+    int64_t count = windows_of(made, table, n, w, k->nr, k->mr, pad);
+    if (count > 4 * (n + k->nr)) return wrong(k, "more windows than elements");
+    *made = (lk_windows){.ends = ends, .at = at,  .takes = takes, .kinds = kinds, .orders = orders, .firsts = pads ? firsts : NULL};
+    windows_of(made, table, n, w, k->nr, k->mr, pad);
+    int64_t last = (UPPER * STEPS - 1) * step * w; /* the source ends with what the last step reaches */
+    char *const begin = src + BYTES - (nest.src + last + (int64_t)span * w);
+    if (begin < src || nest.dst + UPPER * nest.d[0] > BYTES) return 0;
+    for (size_t i = 0; i < sizeof src; i++) src[i] = (char)draw(256);
+    memset(dst, 0x55, sizeof dst), memset(ready, 0x55, sizeof ready);
+    for (int t = 0; t < UPPER * STEPS; t++)
+        for (int j = 0; j < n; j++)
+            memcpy(ready + nest.dst + t * nest.d[1] + j * w,
+                   table[j] == LK_NOWHERE ? pad : begin + nest.src + t * nest.s[1] + table[j], (size_t)w);
+    ((lk_fused_fn)k->fn)(&nest, &f, begin, dst, 0, 5, NULL); /* by two threads */
+    ((lk_fused_fn)k->fn)(&nest, &f, begin, dst, 5, nest.tasks, NULL);
     return memcmp(dst, ready, sizeof dst) ? wrong(k, "wrong bytes") : 0;
 }
 
@@ -289,18 +359,21 @@ static int strips(const lk_kernel *k, int rows, int cols, int step, int outside)
     return memcmp(y, want, sizeof y) ? wrong(k, "wrong sum") : 0;
 }
 
-/* k x k taps of a plane, `wide` pixels along the width; bits of `outside`: padding above, below, before and after. */
-static int plane_strips(const lk_kernel *k, int rows, int wide, int outside)
+/* k x k taps of planes, `wide` pixels along the width; bits of `outside`: padding above, below, before and after. */
+static int plane_strips(const lk_kernel *k, int planes, int rows, int wide, int outside)
 {
-    enum { WIDE = 96 };
-    static double x[24 * WIDE], w[49], bias[1], y[16 * WIDE], want[16 * WIDE];
+    enum { WIDE = 96, IN = 24 * WIDE, OUT = 16 * WIDE };
+    static double x[2 * IN], w[2 * 49], bias[2], y[2 * OUT], want[2 * OUT];
     uint32_t lanes[8 * 7] = {0};
     int size = k->mr, first = outside >> 2 & 1, last = wide + size - 1 - (outside >> 3 & 1), all = 1;
     int vectors = (wide + k->lanes - 1) / k->lanes, row_bytes = WIDE * item_of(k);
     lk_plane_strips g = {.x = (char *)x, .x_row = row_bytes, .w = w, .bias = bias, .y = (char *)y, .y_row = row_bytes,
                          .rows = rows, .top = outside & 1, .bottom = rows + size - 1 - (outside >> 1 & 1),
+                         .x_plane = IN * item_of(k), .y_plane = OUT * item_of(k), .planes = planes,
                          .x_lanes = lanes, .y_lanes = (1u << ((wide - 1) % k->lanes + 1)) - 1, .vectors = vectors};
-    fill(k, x, 24 * WIDE), fill(k, w, 49), fill(k, bias, 1), fill(k, y, 16 * WIDE);
+    if (planes == 2 && vectors > 1)
+        return 0;
+    fill(k, x, 2 * IN), fill(k, w, 2 * 49), fill(k, bias, 2), fill(k, y, 2 * OUT);
     memcpy(want, y, sizeof y);
     for (int j = 0; j < vectors * k->lanes; j++)
         for (int b = 0; b < size; b++) {
@@ -308,48 +381,159 @@ static int plane_strips(const lk_kernel *k, int rows, int wide, int outside)
             lanes[j / k->lanes * size + b] |= (uint32_t)inside << j % k->lanes, all &= inside;
         }
     g.masked = !all;
-    for (int o = 0; o < rows; o++)
-        for (int j = 0; j < wide; j++) {
-            double sum = get(k, bias, 0);
-            for (int t = 0; t < size * size; t++) {
-                int row = o + t / size, column = j + t % size;
-                if (row >= g.top && row < g.bottom && column >= first && column < last)
-                    sum += get(k, x, row * WIDE + column) * get(k, w, t);
+    for (int plane = 0; plane < planes; plane++)
+        for (int o = 0; o < rows; o++)
+            for (int j = 0; j < wide; j++) {
+                double sum = get(k, bias, plane);
+                for (int t = 0; t < size * size; t++) {
+                    int row = o + t / size, column = j + t % size;
+                    if (row >= g.top && row < g.bottom && column >= first && column < last)
+                        sum += get(k, x, plane * IN + row * WIDE + column) * get(k, w, plane * size * size + t);
+                }
+                set(k, want, plane * OUT + o * WIDE + j, sum);
             }
-            set(k, want, o * WIDE + j, sum);
-        }
     ((lk_plane_strips_fn)k->fn)(&g);
     return memcmp(y, want, sizeof y) ? wrong(k, "wrong sum") : 0;
 }
 
-static int epilogue(const lk_kernel *k, int activation, int count)
+/* What a step makes of v, with numbers a and operand b; see LK_STEPS. */
+static double stepped(int step, double v, const double *a, double b)
+{
+    double share = fmin(fmax(a[0] * v + a[1], 0), 1), e = exp(-fabs(v));
+    switch (step) {
+    case LK_STEP_CLIP: return fmin(fmax(v, a[0]), a[1]);
+    case LK_STEP_PRELU: return v < 0 ? v * b : v;
+    case LK_STEP_SILU: return v / (1 + exp(-v));
+    case LK_STEP_GELU: return v * 0.5 * (1 + erf(v / sqrt(2)));
+    case LK_STEP_GELU_TANH: return v * 0.5 * (1 + tanh(sqrt(2 / M_PI) * (v + 0.044715 * v * v * v)));
+    case LK_STEP_HARDSWISH: return v * fmin(fmax(v + 3, 0), 6) / 6;
+    case LK_STEP_ELU: return v < 0 ? a[0] * expm1(v) : v;
+    case LK_STEP_TANH: return tanh(v);
+    case LK_STEP_SIGMOID: return 1 / (1 + exp(-v));
+    case LK_STEP_SOFTPLUS: return fmax(v, 0) + log1p(e);
+    case LK_STEP_ABS: return fabs(v);
+    case LK_STEP_SQUARE: return v * v;
+    case LK_STEP_SQRT: return sqrt(v);
+    case LK_STEP_EXP: return exp(v);
+    case LK_STEP_LOG: return log(v);
+    case LK_STEP_POW: return a[0] * pow(v, a[1]);
+    case LK_STEP_ROUND: return rint(v);
+    case LK_STEP_MISH: return v * tanh(fmax(v, 0) + log1p(e));
+    case LK_STEP_SWISH: return v / (1 + exp(-a[0] * v));
+    case LK_STEP_HARDSIGMOID: return share;
+    case LK_STEP_HARDSWISH_OF: return v * share;
+    case LK_STEP_LINEAR: return a[0] * v + a[1];
+    case LK_STEP_SUM: return v + a[0] * b;
+    case LK_STEP_ADD: return v + b;
+    case LK_STEP_MUL: return v * b;
+    case LK_STEP_MAX: return fmax(v, b);
+    case LK_STEP_MIN: return fmin(v, b);
+    }
+    return NAN;
+}
+
+/* A number of a row's destination; narrow ones are normal here. */
+static double number(const lk_kernel *k, const void *at, int64_t i)
+{
+    if (item_of(k) != 2) return get(k, at, i);
+    int h = ((const uint16_t *)at)[i], bits = strcmp(k->types, "bf16") ? 10 : 7, exponent = (h & 0x7fff) >> bits;
+    double v = exponent ? ldexp((h & ((1 << bits) - 1)) + (1 << bits), exponent - bits - (bits == 10 ? 15 : 127)) : 0;
+    return h >> 15 ? -v : v;
+}
+
+/* The nearest narrow number of a multiple of 1/4 below 4. */
+static void set_number(const lk_kernel *k, void *at, int64_t i, double value)
+{
+    if (item_of(k) != 2) {
+        set(k, at, i, value);
+        return;
+    }
+    int bits = strcmp(k->types, "bf16") ? 10 : 7, exponent;
+    double fraction = frexp(fabs(value), &exponent); /* in [1/2, 1) */
+    int h = value == 0 ? 0 : (int)ldexp(fraction, bits + 1) + ((exponent - 2 + (bits == 10 ? 15 : 127)) << bits);
+    ((uint16_t *)at)[i] = (uint16_t)(h | (value < 0) << 15);
+}
+
+/* A step after a residual, and maybe before another one. */
+static int epilogue(const lk_kernel *k, int step, int kind, int chain, int count)
 {
     enum { WIDE = 40 };
-    static double y[3 * WIDE], add[3 * WIDE], slope[WIDE], limits[2];
-    double want[3 * WIDE];
+    static double y[3 * WIDE], sums[3 * WIDE], add[3 * WIDE], operand[3 * WIDE], numbers[4], limits[2];
+    double want[3 * WIDE], a[4] = {step == LK_STEP_CLIP ? -1 : 0.5, 2, 1, 1};
     int64_t row[3];
-    for (int i = 0; i < WIDE; i++) set(k, slope, i, 0.25 * small());
-    set(k, limits, 0, -1), set(k, limits, 1, 2);
+    int narrow = item_of(k) == 2, positive = step == LK_STEP_SQRT || step == LK_STEP_LOG;
+    for (int i = 0; i < 4; i++) set(k, numbers, i, a[i]);
+    set(k, limits, 0, -8), set(k, limits, 1, 8);
     for (int i = 0; i < 3 * WIDE; i++) {
-        set(k, y, i, 0.37 * small()), set(k, add, i, 0.5 * small());
-        double v = get(k, y, i) + get(k, add, i), wide = fmin(fmax(v + 3, 0), 6);
-        switch (activation) {
-        case LK_CLIP: v = fmin(fmax(v, -1), 2); break;
-        case LK_PRELU: v = v < 0 ? v * get(k, slope, i % WIDE) : v; break;
-        case LK_SILU: v /= 1 + exp(-v); break;
-        case LK_GELU: v *= 0.5 * (1 + erf(v / sqrt(2))); break;
-        case LK_GELU_TANH: v *= 0.5 * (1 + tanh(sqrt(2 / M_PI) * (v + 0.044715 * v * v * v))); break;
-        case LK_HARDSWISH: v *= wide / 6; break;
-        }
-        want[i] = i % WIDE < count ? v : get(k, y, i);
+        double x = 0.375 * small(), r = 0.5 * small(), b = 0.25 * small();
+        if (positive) x = fabs(x) + 0.25, r = fabs(r);
+        double *held = narrow ? sums : y;
+        set(k, held, i, x);
+        set_number(k, add, i, r);
+        if (kind == LK_TENSOR) set_number(k, operand, i, b);
+        else set(k, operand, i, b);
+    }
+    for (int i = 0; i < 3 * WIDE; i++) {
+        int of = kind == LK_TENSOR ? i : kind == LK_PER_CHANNEL ? i % WIDE : 0;
+        double x = get(k, narrow ? sums : y, i);
+        double b = kind == LK_TENSOR ? number(k, operand, of) : get(k, operand, of);
+        double v = stepped(step, x + number(k, add, i), a, b);
+        want[i] = i % WIDE < count ? (chain ? fmin(fmax(v, -8), 8) : v) : narrow ? number(k, y, i) : x;
     }
     for (int i = 0; i < 3; i++) row[i] = item_of(k) * i * WIDE;
-    lk_epilogue f = {.y = (char *)y, .add = (char *)add, .row = row, .rows = 3, .count = count,
-                     .activation = activation, .numbers = (char *)(activation == LK_CLIP ? limits : slope), .slope_col = 1};
+    lk_step steps[2] = {{step, kind, (char *)numbers, (char *)operand}, {LK_STEP_CLIP, LK_NUMBER, (char *)limits, 0}};
+    lk_epilogue f = {.y = (char *)y, .add = (char *)add, .sums = (char *)sums, .sums_row = 4 * WIDE, .row = row, .rows = 3,
+                     .count = count, .channel_col = 1, .steps = 1 + chain, .step = steps};
     ((lk_epilogue_fn)k->fn)(&f);
+    double allowed = item_of(k) == 8 ? 8e-15 : 4e-6;
     for (int i = 0; i < 3 * WIDE; i++)
-        if (!(fabs(get(k, y, i) - want[i]) < (item_of(k) == 8 ? 8e-15 : 2e-6))) return wrong(k, "wrong value");
+        if (!(fabs(number(k, y, i) - want[i]) <= allowed * (1 + fabs(want[i])) + (narrow ? fabs(want[i]) / 128 : 0)))
+            return wrong(k, lk_step_name(step));
     return 0;
+}
+
+static void put(char *at, int type, int64_t i, int value);
+
+/* Sums rounded to narrow numbers: quarters, which are exact but where integers are made of them. */
+static int rounded(const lk_kernel *k, int count, int clipped)
+{
+    enum { WIDE = 40 };
+    static union { float real[2 * WIDE]; int32_t whole[2 * WIDE]; } sums;
+    static float mul[WIDE], off[WIDE];
+    static const float limits[2] = {-1.5f, 2};
+    static char y[4 * 2 * WIDE], add[4 * 2 * WIDE], want[4 * 2 * WIDE];
+    int whole = !strncmp(k->types, "s32_", 4), element = LK_TYPE_COUNT;
+    for (int e = 0; e < LK_TYPE_COUNT; e++)
+        if (!strcmp(lk_element_name(e), k->types + 4 * whole)) element = e;
+    int item = lk_element_bytes(element), integer = element == LK_U8 || element == LK_S8;
+    int64_t row[2] = {0, item * WIDE};
+    const lk_step clip = {.step = LK_STEP_CLIP, .numbers = (const char *)limits};
+    lk_epilogue f = {.y = y, .add = add, .sums = (char *)&sums, .sums_row = 4 * WIDE, .row = row, .rows = 2, .count = count,
+                     .mul = mul, .off = off, .scale = 0.5f, .zero = 5, .channel_col = 1, .steps = clipped, .step = &clip};
+    for (int i = 0; i < 2 * WIDE; i++) {
+        int j = i % WIDE, more = draw(9);
+        if (i < WIDE) mul[i] = 0.25f * (1 + draw(3)), off[i] = small();
+        if (whole) sums.whole[i] = draw(9) - 4;
+        else sums.real[i] = 0.25f * small();
+        put(add, element, i, more);
+        float v = whole ? (float)sums.whole[i] * mul[j] + off[j] : sums.real[i];
+        v += integer ? (float)(more - 5) * 0.5f : (float)more;
+        if (clipped) v = fminf(fmaxf(v, -1.5f), 2);
+        if (integer) v = fminf(fmaxf(rintf(v / 0.5f) + 5, element == LK_U8 ? 0 : -128), element == LK_U8 ? 255 : 127);
+        put(y, element, i, 7), put(want, element, i, 7);
+        if (j >= count) continue;
+        int quarters = (int)(4 * v);
+        if (element == LK_F32) ((float *)want)[i] = v;
+        else if (integer) want[i] = (char)(int)v;
+        else { /* bf16, f16: of quarters below 16, a sign, an exponent and few bits */
+            uint32_t u;
+            memcpy(&u, &v, 4);
+            ((uint16_t *)want)[i] = (uint16_t)(element == LK_BF16 ? u >> 16
+                : !quarters ? 0 : (u >> 16 & 0x8000) | ((u & 0x7fffffff) - 0x38000000) >> 13);
+        }
+    }
+    ((lk_epilogue_fn)k->fn)(&f);
+    return memcmp(y, want, (size_t)(2 * WIDE * item)) ? wrong(k, "wrong value") : 0;
 }
 
 static int extent(const lk_kernel *k, int count)
@@ -457,6 +641,13 @@ static int check(const lk_kernel *k)
     int bad = 0;
     switch (k->family) {
     case LK_GEMM:
+        if (k->unit == 4) {
+            for (int rows = 1; rows <= k->mr; rows++)
+                for (int cols = 1; cols <= k->nr; cols++)
+                    for (int how = 0; how < 4; how++)
+                        bad += units(k, rows, cols, 1 + how % 4, 1 + draw(DEPTH), how & 1, how & 2);
+            return bad;
+        }
         for (int rows = 1; rows <= k->mr; rows++)
             for (int cols = 1; cols <= k->nr; cols++)
                 for (int how = 0; how < 6; how++)
@@ -479,11 +670,15 @@ static int check(const lk_kernel *k)
     case LK_PLANE_STRIPS:
         for (int wide = 1; wide <= k->nr; wide++)
             for (int rows = 1; rows <= 9; rows++)
-                for (int how = 0; how < 16; how++) bad += plane_strips(k, rows, wide, how);
+                for (int how = 0; how < 32; how++) bad += plane_strips(k, 1 + (how >> 4), rows, wide, how & 15);
         return bad;
     case LK_EPILOGUE:
-        for (int activation = LK_IDENTITY; activation <= LK_HARDSWISH; activation++)
-            for (int count = 1; count <= 40; count++) bad += epilogue(k, activation, count);
+        if (strcmp(k->types, "f32") && strcmp(k->types, "f64"))
+            for (int count = 1; count <= 40; count++) bad += rounded(k, count, 0) + rounded(k, count, 1);
+        if (!strncmp(k->types, "s32_", 4)) return bad;
+        for (int step = 0; step < LK_STEP_COUNT; step++)
+            for (int kind = LK_NUMBER; kind <= LK_TENSOR; kind++)
+                for (int count = 1; count <= 40; count++) bad += epilogue(k, step, kind, count & 1, count);
         return bad;
     case LK_EXTENT:
         for (int count = 1; count <= 80; count++) bad += extent(k, count);
@@ -506,6 +701,10 @@ static int check(const lk_kernel *k)
     case LK_FUSED: case LK_JOINED: case LK_RUNS:
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
             for (int gap = 0; gap < 6; gap++) bad += fused(k, sizes[i][0], sizes[i][1], gap);
+        return bad;
+    case LK_WINDOWS:
+        for (int n = 1; n < 200; n += 1 + n / 8)
+            for (int span = 1; span < 300; span += 1 + span / 3) bad += windows(k, n, span, 0) + windows(k, n, span, 1);
         return bad;
     case LK_PEAK: return ((lk_peak_fn)k->fn)(100) > 0 ? 0 : wrong(k, "no flops");
     case LK_WINOGRAD_IN: return winograd(k);

@@ -22,9 +22,10 @@ export LD_PRELOAD="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=lib
 export ASAN_OPTIONS=detect_leaks=0,allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1,halt_on_error=1
 cases=
 if [ $# = 0 ]; then
-    cases="--reorders 4000 --convolutions 1500 --transposed 50 --limits 100 --reproducible 40"
+    cases="--reorders 4000 --convolutions 1000 --integers 400 --transposed 50 --limits 100 --reproducible 40"
     set -- tests/core/test_kernels.py tests/reorders/test_reorder.py tests/reorders/test_panels.py tests/reorders/test_slabs.py \
-        tests/convolutions/test_conv.py tests/convolutions/test_paths.py tests/formats/test_new_formats.py
+        tests/convolutions/test_conv.py tests/convolutions/test_paths.py tests/convolutions/test_chains.py \
+        tests/formats/test_new_formats.py
 fi
 "$python" -c 'from layoutkit._core import registry as r; print(r.__file__)' | grep "^$PYTHONPATH/" ||
     { echo "another layoutkit is in the way" >&2; exit 1; }

@@ -3,11 +3,12 @@
 Everything that a signature accepts is drawn. A case is a function that returns None or says what is wrong.
 """
 
-from . import convolutions, limits, reorders, reproducible, transposed
+from . import convolutions, integers, limits, reorders, reproducible, transposed
 
 CASES = {
     "reorders": reorders.case,
     "convolutions": convolutions.case,
+    "integers": integers.case,
     "transposed": transposed.case,
     "limits": limits.case,
     "reproducible": reproducible.case,

@@ -10,22 +10,25 @@ import numpy as np
 
 import layoutkit as lk
 from layoutkit import reference, winograd
-from layoutkit.convolutions import types as known
 from layoutkit.convolutions.algorithms import NAMES
 from layoutkit.convolutions.problem import ACCURACIES
+from layoutkit.convolutions.types import ConvTypes
 
 from .deciding import any_instruction_set, instruction_set, let_one_decide
 from .layouts import activation_layout, any_layout, fitting
 from .memory import bits, buffer, held, room
+from .numbers import any_types, exact, normal, of_result, of_sums, result
 
 OPERATIONS = {1: lk.Conv1d, 2: lk.Conv2d, 3: lk.Conv3d}
 ONE_SHOT = {1: lk.conv1d, 2: lk.conv2d, 3: lk.conv3d}
 ACTIVATIONS = (
     None, None, None, "relu", "relu6", ("clip", -1.5, 2.5), ("leaky_relu", 0.125), "silu", "gelu", "gelu_tanh",
-    "hardswish",
+    "hardswish", ("hardswish", 0.25, 0.5), ("hardsigmoid", 0.25, 0.5), ("elu", 0.75), "tanh", "sigmoid", "softplus",
+    "mish", ("swish", 0.875), "abs", ("linear", 0.5, -2.0), ["abs", ("linear", 0.5, 1.0), ("min", 30.0), ("add", -2.0)],
+    [("mul", 0.5), "relu", ("max", 1.0)],
 )  # fmt: skip
-EXACT = (None, "relu", "relu6", "clip", "leaky_relu")  # of whole numbers, as long as slopes are powers of two
-TYPES = [types.filter for types in known.TYPES.values()]
+# Of whole numbers, as long as slopes are powers of two.
+EXACT = (None, "relu", "relu6", "clip", "leaky_relu", "abs", "linear", "hardsigmoid", "chain")
 WORK = 3_000_000  # multiplications of a case
 SANE = 100.0  # inputs that share bytes may be anything; those below make sums that can be judged
 CANNOT = "cannot do it"  # what the refusal of a forced algorithm says
@@ -73,23 +76,15 @@ def channels(rng: np.random.Generator) -> tuple[int, int, int]:
             return groups, groups * int(rng.choice((1, 2, 4, 5, 8, 16))), groups * int(rng.choice((1, 2, 4, 5, 8, 16)))
 
 
-def any_type(rng: np.random.Generator) -> np.dtype:
-    """Of what convolutions are of: mostly float32."""
-    return TYPES[rng.integers(len(TYPES))] if rng.integers(3) == 0 else TYPES[0]
-
-
-def rounding(dtype: np.dtype) -> float:
-    """The error of an operation, relative; twice as much where the reference rounds as well."""
-    return float(np.finfo(dtype).eps) / (2 if dtype.itemsize < 8 else 1)
-
-
-def numbers(rng: np.random.Generator, x_shape, w_shape, dtype: np.dtype) -> Numbers:
+def numbers(rng: np.random.Generator, x_shape, w_shape, types: ConvTypes) -> Numbers:
     """Half of the time whole ones, all of whose sums are exact in float32; of the others some with an Inf or a NaN."""
     biased = rng.integers(2)
     if rng.integers(2):
-        x, w, b = (rng.integers(-8, 9, s).astype(dtype) for s in (x_shape, w_shape, w_shape[0]))
+        x, w, b = (rng.integers(-8, 9, s).astype(types.src) for s in (x_shape, w_shape, w_shape[0]))
         return Numbers(x, w, b if biased else None, True)
-    x, w, b = (rng.standard_normal(s, dtype) for s in (x_shape, w_shape, w_shape[0]))
+    x, w, b = (normal(rng, s, types.src) for s in (x_shape, w_shape, w_shape[0]))
+    if rng.integers(2):
+        b = b.astype(types.sum)
     if rng.integers(8) == 0:
         for array in (x, w):
             if array.size and rng.integers(2):
@@ -99,7 +94,7 @@ def numbers(rng: np.random.Generator, x_shape, w_shape, dtype: np.dtype) -> Numb
 
 def activated(y: np.ndarray, activation) -> np.ndarray:
     """What follows the sums."""
-    return reference.activate(y, activation)
+    return reference.epilogue(y, activation)
 
 
 def case(seed: int, index: int) -> str | None:
@@ -114,8 +109,8 @@ def case(seed: int, index: int) -> str | None:
     work = prod(kernel) * prod(s + sum(p) for s, p in zip(size, padding))
     while work * n * oc * (ic // groups) > WORK and oc > groups:
         oc, ic = max(1, oc // groups // 2) * groups, max(1, ic // groups // 2) * groups
-    dtype = any_type(rng)
-    given = numbers(rng, (n, ic, *size), (oc, ic // groups, *kernel), dtype)
+    types = any_types(rng)
+    given = numbers(rng, (n, ic, *size), (oc, ic // groups, *kernel), types)
     geometry: dict[str, Any] = dict(stride=stride, padding=padding, dilation=dilation, groups=groups)
     attributes = dict(geometry)
     with np.errstate(all="ignore"):
@@ -128,39 +123,41 @@ def case(seed: int, index: int) -> str | None:
     activation = ACTIVATIONS[rng.integers(len(ACTIVATIONS))]
     threads, isa = int(rng.integers(1, 3)), any_instruction_set(rng)
     x = held(rng, reference.to_physical(given.x, src, pad_value=np.nan), shared=rng.integers(4) == 0)
-    stored = reference.to_logical(x.array, src, given.x.shape)  # not what was given, where places are shared
-    if not np.array_equal(stored, given.x, equal_nan=True) and not (abs(stored) < SANE).all():
+    stored = exact(reference.to_logical(x.array, src, given.x.shape))  # not what was given, where places are shared
+    if not np.array_equal(stored, exact(given.x), equal_nan=True) and not (abs(stored) < SANE).all():
         return None
-    given = given._replace(x=stored, whole=given.whole and bool((stored == np.rint(stored)).all()))
     w: Any = given.w
+    bias = given.bias
+    whole = given.whole and bool((stored == np.rint(stored)).all())
+    given = Numbers(stored, exact(given.w), exact(given.bias), whole)
     if filter_layout is not None:
-        w = reference.to_physical(given.w, filter_layout, pad_value=np.nan)
+        w = reference.to_physical(w, filter_layout, pad_value=np.nan)
         if rng.integers(2):
             w = lk.Tensor(w, filter_layout, given.w.shape)
         else:
             attributes |= dict(filter_layout=filter_layout, filter_shape=given.w.shape)
-    add = rng.integers(-8, 9, want.shape).astype(dtype) if rng.integers(4) == 0 else None
+    add = rng.integers(-8, 9, want.shape).astype(types.sum) if rng.integers(4) == 0 else None
     with np.errstate(all="ignore"):
         exact_sums = reference.conv(given.x, given.w, given.bias, **geometry)
         want = activated(exact_sums if add is None else exact_sums + add, activation)
     physical = dst.physical_shape(want.shape)
-    out = room(rng, physical, dtype) if rng.integers(3) else None
-    residual = None if add is None else reference.to_physical(add, dst)
+    out = room(rng, physical, types.dst) if rng.integers(3) else None
+    residual = None if add is None else reference.to_physical(add.astype(types.dst), dst)
     if add is not None and out is not None and rng.integers(2):
         bits(out.array)[...] = bits(residual)
         residual = out.array
     what = (
-        f"{dtype} {given.x.shape} {given.w.shape} {geometry} {src} -> {dst}, filter {filter_layout}, bias "
+        f"{types.name} {given.x.shape} {given.w.shape} {geometry} {src} -> {dst}, filter {filter_layout}, bias "
         f"{given.bias is not None} {activation} add {add is not None} strides {x.array.strides} "
         f"{None if out is None else out.array.strides} {algorithm} {accuracy} {isa} t{threads}"
     )
     attributes |= dict(layout=src, out_layout=dst, algorithm=algorithm, accuracy=accuracy, activation=activation,
-                       threads=threads)  # fmt: skip
+                       threads=threads, dtype=types.dst)  # fmt: skip
     tensors = bool(rng.integers(2))
     tensor = lk.Tensor(x.array, src, given.x.shape) if tensors else x.array
     shape = None if tensors else given.x.shape
     with instruction_set(isa):
-        op = OPERATIONS[rank](w, given.bias, **attributes)
+        op = OPERATIONS[rank](w, bias, **attributes)
         try:
             plan = op.plan(given.x.shape)
         except ValueError as error:
@@ -177,7 +174,7 @@ def case(seed: int, index: int) -> str | None:
     got = got.array if tensors else got
     logical = reference.to_logical(got, dst, want.shape)
     with np.errstate(all="ignore"):
-        wrong = _wrong(logical, want, exact_sums, given, attributes, name, add)
+        wrong = _wrong(exact(logical), want, exact_sums, given, attributes, name, add, types)
     if wrong:
         return f"{wrong}: {what}"
     if not np.array_equal(got, reference.to_physical(logical, dst), equal_nan=True):
@@ -200,10 +197,11 @@ def _needed(op, x, out, add, shape) -> int:
     return 0
 
 
-def _wrong(got, want, sums, given: Numbers, attributes, name: str, add) -> str | None:
+def _wrong(got, want, sums, given: Numbers, attributes, name: str, add, types: ConvTypes) -> str | None:
     """What is wrong with the numbers."""
     activation = attributes["activation"]
     kind = activation if isinstance(activation, str) or activation is None else activation[0]
+    kind = "chain" if isinstance(activation, list) else kind
     tile = re.match(r"winograd F\((\d),3\)", name)
     if tile and not (np.isfinite(given.x).all() and np.isfinite(want).all()):
         return None  # in its whole tiles, also from inputs that no output reads
@@ -214,13 +212,14 @@ def _wrong(got, want, sums, given: Numbers, attributes, name: str, add) -> str |
         got, want, sums = (np.where(odd, 0, a) for a in (got, want, sums))
         given = given._replace(x=np.nan_to_num(given.x, posinf=1, neginf=1, nan=1), w=np.nan_to_num(given.w, posinf=1))
     if given.whole and kind in EXACT and not tile:
+        want = result(want, types)
         return None if np.array_equal(got, want) else f"off by {abs(got - want).max()}, whole numbers"
     geometry = {k: attributes[k] for k in ("stride", "padding", "dilation", "groups")}
     sizes = reference.conv(abs(given.x), abs(given.w), None if given.bias is None else abs(given.bias), **geometry)
-    eps = rounding(given.w.dtype)
+    eps = of_sums(types)
     bound = eps * (given.w[0].size + 3) * sizes + 4 * eps * (abs(sums) + (0 if add is None else abs(add)))
     if tile:
         allowed = winograd.error_bound(given.x, given.w, int(tile[1]), bias=given.bias, **geometry)
         bound += allowed[tuple(map(slice, want.shape))]  # where there is one output, the stride may be any
-    bound = 1.2 * bound + 8 * eps * abs(want) + 1e-30  # no activation is steeper
+    bound = 1.2 * bound + 8 * eps * abs(want) + 1e-30 + of_result(types, want)  # no activation is steeper
     return None if (abs(got - want) <= bound).all() else f"off by {abs(got - want).max()}"

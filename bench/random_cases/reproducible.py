@@ -19,19 +19,22 @@ from layoutkit._core import registry
 from layoutkit.convolutions import order
 from layoutkit.convolutions.epilogue import ACTIVATIONS
 from layoutkit.convolutions.problem import ConvProblem
-from layoutkit.convolutions.types import types_of
 
-from .convolutions import a_window, any_type, channels
+from .convolutions import a_window, channels
 from .deciding import any_costs, instruction_set
 from .layouts import activation_layout, fitting
 from .memory import bits, held
+from .numbers import any_types, exact
 
 CONVOLUTIONS = {1: lk.Conv1d, 2: lk.Conv2d, 3: lk.Conv3d}
 TRANSPOSED = {1: lk.ConvTranspose1d, 2: lk.ConvTranspose2d, 3: lk.ConvTranspose3d}
 WAYS = 3
 WORK = 1_000_000  # multiplications of a case
 LONGEST = {1: 60, 2: 20, 3: 8}
-PARAMETERS = {"clip": (-0.5, 0.7), "leaky_relu": (0.1,)}
+PARAMETERS = {
+    "clip": (-0.5, 0.7), "leaky_relu": (0.1,), "elu": (0.7,), "swish": (1.3,), "hardsigmoid": (0.2, 0.5),
+    "linear": (0.3, -1.0), "pow": (0.5, 3),
+}  # fmt: skip
 
 
 class Way(NamedTuple):
@@ -57,6 +60,9 @@ def same(a: np.ndarray, b: np.ndarray) -> bool:
 
 def numbers(rng: np.random.Generator, dtype: np.dtype, kind: str, *shape: int) -> np.ndarray:
     """Numbers of a kind: normal ones; such whose products underflow, with zeros of either sign; with Inf and NaN."""
+    if dtype.itemsize < 4:
+        with np.errstate(over="ignore"):
+            return numbers(rng, np.dtype(np.float32), kind, *shape).astype(dtype)
     x = rng.standard_normal(shape, dtype)
     if kind == "tiny":
         x *= dtype.type(2.0 ** -rng.integers(60, 80))
@@ -117,21 +123,22 @@ def case(seed: int, index: int) -> str | None:
                for m, p, d, k, s in zip(size, padding, dilation, kernel, stride)]  # fmt: skip
     y_shape = (x_shape[0], oc, *out)
     kind = str(rng.choice(("normal", "normal", "tiny", "wild")))
-    dtype = any_type(rng)
+    types = any_types(rng)
+    dtype = types.src
     x = numbers(rng, dtype, kind, *x_shape)
     w_shape = (ic, oc // groups) if transposed else (oc, ic // groups)
     w = numbers(rng, dtype, "tiny" if kind == "tiny" else "normal", *w_shape, *kernel)
-    bias = numbers(rng, dtype, kind, oc) if rng.integers(2) else None
-    add = numbers(rng, dtype, kind, *y_shape) if rng.integers(3) == 0 else None
-    finish: dict[str, Any] = {}
+    bias = numbers(rng, types.sum, kind, oc) if rng.integers(2) else None
+    add = numbers(rng, types.dst, kind, *y_shape) if rng.integers(3) == 0 else None
+    finish: dict[str, Any] = dict(dtype=types.dst)
     if rng.integers(2):
-        name = str(rng.choice([name for name in ACTIVATIONS if name != "prelu"]))
+        name = str(rng.choice([name for name, (row, *_) in ACTIVATIONS.items() if row.operand in ("", "number")]))
         finish["activation"] = (name, *PARAMETERS.get(name, ()))
     if rng.integers(4) == 0:
-        finish["scale"] = rng.standard_normal(oc, dtype)
+        finish["scale"] = rng.standard_normal(oc, types.sum)
     cls = (TRANSPOSED if transposed else CONVOLUTIONS)[rank]
     what = (
-        f"{cls.__name__} {dtype} {x_shape} {w.shape} {attributes} bias {bias is not None} add {add is not None} "
+        f"{cls.__name__} {types.name} {x_shape} {w.shape} {attributes} bias {bias is not None} add {add is not None} "
         f"{finish} {kind}"
     )
     everything = attributes | finish
@@ -143,11 +150,13 @@ def case(seed: int, index: int) -> str | None:
                 first, by = got, way
             elif not same(got, first):
                 return f"{by} and {way} differ: {what}"
-        if first is not None and not transposed and add is None and not finish and isas == fused():
+        if first is not None and not transposed and add is None and len(finish) == 1 and isas == fused():
             nchw = lk.Layout("abcde"[: rank + 2])
             numbers_of = x_shape[0], ic, oc, size, kernel, stride, padding, dilation, groups
-            p = ConvProblem(*numbers_of, nchw, nchw, types=types_of(w, ""))
-            want = reference.conv_in_order(x, w, bias, **attributes, by_channel=order.by_channel(p))
+            p = ConvProblem(*numbers_of, nchw, nchw, types=types)
+            sums = reference.conv_in_order(exact(x), exact(w), bias, **attributes, by_channel=order.by_channel(p))
+            with np.errstate(over="ignore"):
+                want = sums.astype(types.dst)
             if not same(first, want):
                 return f"{by} differs from the reference: {what}"
     return None

@@ -10,10 +10,11 @@ import numpy as np
 import layoutkit as lk
 from layoutkit import reference
 
-from .convolutions import SANE, any_type, numbers, rounding
+from .convolutions import SANE, numbers
 from .deciding import any_instruction_set, instruction_set
 from .layouts import activation_layout, fitting
 from .memory import held, room
+from .numbers import any_types, exact, of_result, of_sums, result
 
 OPERATIONS = {1: lk.ConvTranspose1d, 2: lk.ConvTranspose2d, 3: lk.ConvTranspose3d}
 WORK = 2_000_000  # multiplications of a case
@@ -41,33 +42,37 @@ def case(seed: int, index: int) -> str | None:
     n = int(rng.integers(1, 3))
     while n * ic * oc // groups * prod(size) * prod(kernel) > WORK and ic > groups:
         ic = groups * max(1, ic // groups // 2)
-    dtype = any_type(rng)
-    given = numbers(rng, (n, ic, *size), (ic, oc // groups, *kernel), dtype)
-    bias = None if given.bias is None else rng.integers(-8, 9, oc).astype(dtype)
+    types = any_types(rng)
+    given = numbers(rng, (n, ic, *size), (ic, oc // groups, *kernel), types)
+    bias = None if given.bias is None else rng.integers(-8, 9, oc).astype(types.sum)
     attributes: dict[str, Any] = dict(
         stride=stride, padding=tuple(zip(before, after)), output_padding=extra, dilation=dilation, groups=groups
     )
     src = fitting(activation_layout(rng, rank + 2), given.x.shape)
     x = held(rng, reference.to_physical(given.x, src, pad_value=np.nan), shared=rng.integers(4) == 0)
-    stored = reference.to_logical(x.array, src, given.x.shape)
-    if not np.array_equal(stored, given.x, equal_nan=True) and not (abs(stored) < SANE).all():
+    stored = exact(reference.to_logical(x.array, src, given.x.shape))
+    if not np.array_equal(stored, exact(given.x), equal_nan=True) and not (abs(stored) < SANE).all():
         return None
     whole = given.whole and bool((stored == np.rint(stored)).all())
-    sane = [np.nan_to_num(abs(a), nan=1, posinf=1) for a in (stored, given.w)]
+    sane = [np.nan_to_num(abs(a), nan=1, posinf=1) for a in (stored, exact(given.w))]
     with np.errstate(all="ignore"):
-        want = reference.conv_transpose(stored, given.w, bias, **attributes)
+        want = reference.conv_transpose(stored, exact(given.w), bias, **attributes)
     sizes = reference.conv_transpose(*sane, None if bias is None else abs(bias), **attributes)
     dst = fitting(activation_layout(rng, rank + 2), want.shape) if rng.integers(2) else fitting(src, want.shape)
-    out = room(rng, dst.physical_shape(want.shape), dtype) if rng.integers(3) else None
+    out = room(rng, dst.physical_shape(want.shape), types.dst) if rng.integers(3) else None
     threads, isa = int(rng.integers(1, 3)), any_instruction_set(rng)
-    what = f"{dtype} {stored.shape} {given.w.shape} {attributes} {src} -> {dst} {x.array.strides} {isa} t{threads}"
+    what = f"{types.name} {stored.shape} {given.w.shape} {attributes} {src} -> {dst} {x.array.strides} {isa} t{threads}"
     with instruction_set(isa):
-        attributes |= dict(layout=src, out_layout=dst, accuracy="strict", threads=threads)
+        attributes |= dict(layout=src, out_layout=dst, accuracy="strict", threads=threads, dtype=types.dst)
         op = OPERATIONS[rank](given.w, bias, **attributes)
         got = op(lk.Tensor(x.array, src, stored.shape), None if out is None else out.array)
-    logical = reference.to_logical(got.array, dst, want.shape)
-    bound = 0.0 if whole else rounding(dtype) * (ic // groups * prod(kernel) + 3) * sizes + 1e-30
+    logical = exact(reference.to_logical(got.array, dst, want.shape))
+    bound = 0.0 if whole else of_sums(types) * (ic // groups * prod(kernel) + 3) * sizes + 1e-30
     odd = ~np.isfinite(want)
+    if whole:
+        want = np.where(odd, want, result(want, types))
+    else:
+        bound = bound + of_result(types, np.where(odd, 0, want))
     if not np.array_equal(logical[odd], want[odd], equal_nan=True):
         return f"an Inf or a NaN is not where it should be: {what}"
     off = np.where(odd, 0, logical) - np.where(odd, 0, want)

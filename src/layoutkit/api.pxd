@@ -41,13 +41,18 @@ cdef extern from "layoutkit.h" nogil:
         int64_t dilation[3]
         int64_t before[3]
         int64_t after[3]
-        const float *filter
-        const float *bias
+        const void *filter
+        const void *bias
         const int64_t *src_strides
         const int64_t *dst_strides
         const char *algorithm
         const char *accuracy
         int threads
+        const char *dtype
+        const char *out_dtype
+        const float *scale
+        int zero_point, out_zero_point
+        float out_scale
 
     ctypedef struct layoutkit_api:
         size_t size

@@ -22,21 +22,24 @@ from numpy cimport PyArray_DATA, import_array, ndarray
 
 from ._core.process cimport forks
 from ._core.reorder cimport Program
-from ._core.route cimport Route
+from ._core.registry cimport lk_epilogue
+from ._core.route cimport Epilogue, Route
 
 import_array()
 
 cdef extern from *:
     """
     #include <string.h>
+    #include "kernels.h"
     static _Thread_local char layoutkit_message[1024];
     struct layoutkit_plan {
         PyObject *owner; /* of what the pointers below point to */
         void *program;   /* a reorder's, or NULL */
         void *route;     /* a convolution's, or NULL; both NULL: there is nothing to do */
         const char *filter, *bias;
+        const lk_epilogue *epilogue; /* or NULL */
         int64_t workspace, dst_bytes;
-        int threads;
+        int threads, src_item, dst_item;
     };
     """
     char layoutkit_message[1024]
@@ -46,11 +49,13 @@ cdef extern from *:
         void *route
         const char *filter
         const char *bias
+        const lk_epilogue *epilogue
         int64_t workspace, dst_bytes
-        int threads
+        int threads, src_item, dst_item
 
 ctypedef void (*run_program)(void *, const char *, char *, int) noexcept nogil
-ctypedef void (*run_route)(void *, const char *, const char *, const char *, char *, char *) noexcept nogil
+ctypedef void (*run_route)(void *, const char *, const char *, const char *, const lk_epilogue *, char *,
+                           char *) noexcept nogil
 
 cdef enum:
     ALIGNMENT = 64
@@ -183,9 +188,25 @@ cdef int plan_convolution(const layoutkit_convolution *spec, layoutkit_plan **pl
         return failed(error)
 
 
+# Of src: the types of filter and bias as arrays have them.
+cdef dict TYPES = {
+    "float32": ("f4", "f4"), "float64": ("f8", "f8"), "float16": ("f2", "f4"), "bfloat16": ("u2", "f4"),
+    "uint8": ("i1", "i4"), "int8": ("i1", "i4"),
+}
+
+
+cdef ndarray copy_of(const void *numbers, shape, dtype):
+    """An array of what the caller has."""
+    made = np.empty(shape, dtype)
+    if made.size:
+        memcpy(PyArray_DATA(made), numbers, made.nbytes)
+    return made
+
+
 cdef int make_convolution(const layoutkit_convolution *s, layoutkit_plan **plan) except -1:
     cdef Plan made
     cdef Route route
+    cdef Epilogue epilogue
     if s.spatial not in (1, 2, 3):
         raise ValueError(f"plan_convolution: {s.spatial} spatial axes; expected 1, 2 or 3")
     if s.filter == NULL:
@@ -197,14 +218,14 @@ cdef int make_convolution(const layoutkit_convolution *s, layoutkit_plan **plan)
                          f"in {groups} groups")
     filter_layout = Layout(text_of(s.filter_layout, "OI" + letters))
     shape = filter_layout.check_shape((s.out_channels, s.in_channels // groups, *numbers(s.kernel, 3)[first:]))
-    count = int(np.prod(filter_layout.physical_shape(shape), dtype=object))
-    w = np.empty(filter_layout.physical_shape(shape), np.float32)
-    if count:
-        memcpy(PyArray_DATA(w), s.filter, w.nbytes)
-    bias = None
-    if s.bias != NULL:
-        bias = np.empty(s.out_channels, np.float32)
-        memcpy(PyArray_DATA(bias), s.bias, bias.nbytes)
+    src_type = text_of(s.dtype, "float32")
+    dst_type = text_of(s.out_dtype, "int32" if src_type in ("uint8", "int8") else src_type)
+    if src_type not in TYPES:
+        raise TypeError(f"plan_convolution: dtype {src_type!r} is none of {', '.join(TYPES)}")
+    of_filter, of_bias = TYPES[src_type]
+    w = copy_of(s.filter, filter_layout.physical_shape(shape), of_filter)
+    bias = None if s.bias == NULL else copy_of(s.bias, s.out_channels, of_bias)
+    scale = None if s.scale == NULL else copy_of(s.scale, s.out_channels, "f4")
     layout = text_of(s.layout, "NC" + letters)
     op = {1: _conv.Conv1d, 2: _conv.Conv2d, 3: _conv.Conv3d}[s.spatial](
         w, bias, groups=groups, layout=layout, filter_layout=filter_layout, filter_shape=shape,
@@ -212,15 +233,16 @@ cdef int make_convolution(const layoutkit_convolution *s, layoutkit_plan **plan)
         stride=[or_one(k) for k in numbers(s.stride, 3)[first:]],
         dilation=[or_one(k) for k in numbers(s.dilation, 3)[first:]],
         padding=list(zip(numbers(s.before, 3)[first:], numbers(s.after, 3)[first:])),
-        threads=s.threads or None,
+        threads=s.threads or None, dtype=(src_type, dst_type), scale=scale, zero_point=s.zero_point,
+        out_scale=s.out_scale or 1.0, out_zero_point=s.out_zero_point,
     )
     f = _conv.filter_of(op)
     p = f.problem((s.n, s.in_channels, *numbers(s.in_, 3)[first:]))
-    x = like(f.given_layout, p.src_shape, w.dtype, s.src_strides)
-    y = like(f.out_layout, p.dst_shape, w.dtype, s.dst_strides)
+    x = like(f.given_layout, p.src_shape, f.src_dtype, s.src_strides)
+    y = like(f.out_layout, p.dst_shape, f.dst_dtype, s.dst_strides)
     check_out_strides(y)
     memset(&made, 0, sizeof(made))
-    made.dst_bytes, made.threads = y.nbytes, 1
+    made.dst_bytes, made.threads, made.src_item, made.dst_item = y.nbytes, 1, x.itemsize, y.itemsize
     if not y.size:
         return new_plan(made, None, plan)
     run, w, bias = _conv.compiled(op, x, y, p.src_shape)
@@ -228,9 +250,12 @@ cdef int make_convolution(const layoutkit_convolution *s, layoutkit_plan **plan)
     made.route = <void *>route
     made.filter = <const char *>PyArray_DATA(w)
     made.bias = NULL if bias is None else <const char *>PyArray_DATA(bias)
+    if f.epilogue is not None:
+        epilogue = f.epilogue
+        made.epilogue = &epilogue.f
     made.workspace = route.workspace + ALIGNMENT if route.workspace else 0
     made.threads = route.executor.threads
-    return new_plan(made, (run, w, bias), plan)
+    return new_plan(made, (run, w, bias, f.epilogue), plan)
 
 
 cdef void free_plan(layoutkit_plan *plan) noexcept with gil:
@@ -262,9 +287,9 @@ cdef void call_program(Program program, const char *src, char *dst, int threads)
     program.run(src, dst, threads)
 
 
-cdef void call_route(Route route, const char *x, const char *w, const char *bias, char *y,
+cdef void call_route(Route route, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
                      char *workspace) noexcept nogil:
-    route.run(x, w, bias, NULL, y, workspace)
+    route.run(x, w, bias, epilogue, y, workspace)
 
 
 cdef int execute(const layoutkit_plan *plan, const void *src, void *dst, void *workspace,
@@ -277,8 +302,8 @@ cdef int execute(const layoutkit_plan *plan, const void *src, void *dst, void *w
         return LAYOUTKIT_OK
     if dst == NULL or src == NULL:
         return fail(LAYOUTKIT_ERROR_VALUE, b"execute: src or dst is NULL")
-    if p.route != NULL and (<size_t>src | <size_t>dst) & (sizeof(float) - 1):
-        return fail(LAYOUTKIT_ERROR_VALUE, b"execute: src and dst must begin at whole floats")
+    if p.route != NULL and ((<size_t>src & (p.src_item - 1)) or (<size_t>dst & (p.dst_item - 1))):
+        return fail(LAYOUTKIT_ERROR_VALUE, b"execute: src and dst must begin at whole elements")
     if p.workspace and (workspace == NULL or workspace_bytes < p.workspace):
         return fail(LAYOUTKIT_ERROR_WORKSPACE, b"execute: the workspace is smaller than the plan asks for")
     # Through pointers: an object's counter of references is not to be touched without the GIL.
@@ -286,7 +311,8 @@ cdef int execute(const layoutkit_plan *plan, const void *src, void *dst, void *w
         (<run_program><void *>call_program)(p.program, <const char *>src, <char *>dst, p.threads)
     else:
         at = (at + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
-        (<run_route><void *>call_route)(p.route, <const char *>src, p.filter, p.bias, <char *>dst, <char *>at)
+        (<run_route><void *>call_route)(p.route, <const char *>src, p.filter, p.bias, p.epilogue, <char *>dst,
+                                        <char *>at)
     return LAYOUTKIT_OK
 
 

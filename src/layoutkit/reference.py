@@ -117,6 +117,30 @@ def conv(x, w, bias, stride, padding, dilation, groups) -> np.ndarray:
     return y if bias is None else y + np.asarray(bias, np.float64).reshape(-1, *[1] * len(out))
 
 
+def requantized(
+    sums: np.ndarray, bias, dtype, scale=1.0, activation=None, add=None, out_scale: float = 1.0, out_zero_point: int = 0
+) -> np.ndarray:  # fmt: skip
+    """What follows the exact sums (N, O, ..) of a convolution of integers, as `layoutkit.conv2d` documents it."""
+    f32, ones = np.float32, [1] * (sums.ndim - 2)
+    bias = None if bias is None else bias.reshape(-1, *ones)
+    whole = sums if bias is None or bias.dtype != np.int32 else sums + bias
+    whole = whole.astype(np.int64).astype(np.int32)  # wraps around
+    if dtype == np.int32:
+        return whole
+    v = whole.astype(f32) * np.broadcast_to(f32(scale), len(whole[0])).reshape(-1, *ones)
+    if bias is not None and bias.dtype == f32:
+        v = v + bias
+    quantized = dtype != f32
+    if add is not None:
+        v = v + ((add.astype(f32) - f32(out_zero_point)) * f32(out_scale) if quantized else add)
+    v = activate(v, activation).astype(f32)
+    if not quantized:
+        return v
+    limits = np.iinfo(dtype)
+    v = np.clip(v if out_scale == 1 else v / f32(out_scale), f32(-(2**20)), f32(2**20))
+    return np.clip(np.rint(v) + out_zero_point, limits.min, limits.max).astype(dtype)
+
+
 def _inside(tap: int, size: int, out: int, stride: int, dilation: int, before: int) -> tuple[slice, slice]:
     """Along one axis: the outputs whose `tap` reads inside the input, and the inputs that they read."""
     first = dilation * tap - before  # what the first output reads
@@ -212,9 +236,6 @@ def conv_transpose(x, w, bias, stride, padding, output_padding, dilation, groups
     return y if bias is None else y + np.asarray(bias, np.float64).reshape(-1, *[1] * rank)
 
 
-VANISHING = ("silu", "gelu", "gelu_tanh", "hardswish")  # activations that tend to 0 towards -Inf
-
-
 def activate(y: np.ndarray, activation) -> np.ndarray:
     """The activation of logical y (N, C, *spatial) in float64; see `epilogue.ACTIVATIONS`. At -Inf: its limit."""
     name, *given = (activation,) if isinstance(activation, str) or activation is None else activation
@@ -227,11 +248,71 @@ def activate(y: np.ndarray, activation) -> np.ndarray:
         "clip": lambda v, lo, hi: np.clip(v, lo, hi),
         "leaky_relu": lambda v, slope: np.where(v < 0, v * slope, v),
         "prelu": lambda v, slope: np.where(v < 0, v * slope, v),
-        "silu": lambda v: v / (1 + np.exp(-v)),
-        "gelu": lambda v: v * np.vectorize(math.erfc, [float])(-v / math.sqrt(2)) / 2,
-        "gelu_tanh": lambda v: v / (1 + np.exp(-2 * math.sqrt(2 / math.pi) * (v + 0.044715 * v**3))),
-        "hardswish": lambda v: v * np.clip(v + 3, 0, 6) / 6,
+        "silu": lambda v: _share(v, sigmoid(v)),
+        "gelu": lambda v: _share(v, np.vectorize(math.erfc, [float])(-v / math.sqrt(2)) / 2),
+        "gelu_tanh": lambda v: _share(v, sigmoid(2 * math.sqrt(2 / math.pi) * (v + 0.044715 * v**3))),
+        "hardswish": lambda v: _share(v, np.clip(v + 3, 0, 6) / 6),
+        "elu": lambda v, alpha: np.where(v < 0, alpha * np.expm1(np.minimum(v, 0)), v),
+        "tanh": np.tanh,
+        "sigmoid": sigmoid,
+        "softplus": lambda v: np.logaddexp(0, v),
+        "abs": np.abs,
+        "square": np.square,
+        "sqrt": np.sqrt,
+        "exp": np.exp,
+        "log": np.log,
+        "pow": lambda v, alpha, beta: alpha * np.power(v, np.full_like(v, beta)),
+        "round": np.rint,
+        "mish": lambda v: _share(v, _mish_share(v)),
+        "swish": lambda v, alpha: _share(v, sigmoid(alpha * v)),
+        "hardsigmoid": lambda v, alpha, beta: np.clip(alpha * v + beta, 0, 1),
+        "linear": lambda v, alpha, beta: alpha * v + beta,
     }
-    with np.errstate(over="ignore", invalid="ignore"):
-        found = functions[name](y, *given)
-    return np.where(np.isneginf(y), -0.0, found) if name in VANISHING else found
+    if (name, len(given)) == ("hardswish", 2):
+        name, functions = "hardswish_of", {"hardswish_of": lambda v, a, b: _share(v, np.clip(a * v + b, 0, 1))}
+    with np.errstate(all="ignore"):
+        return functions[name](y, *given)
+
+
+BINARY: dict[str, Callable[..., np.ndarray]] = {
+    "add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum,
+    "prelu": lambda v, slopes: np.where(v < 0, v * slopes, v),
+}  # fmt: skip
+
+
+def epilogue(y: np.ndarray, activation, add: np.ndarray | None = None) -> np.ndarray:
+    """What follows the sums y (N, C, *spatial), in float64: the steps of an activation one after another.
+
+    The residual is first, unless a step says where it is summed. Operands are numbers, (C,) or logical tensors like y.
+    """
+    chain = activation if isinstance(activation, list) else [activation]
+    steps = [tuple(step) if isinstance(step, (tuple, list)) else (step,) for step in chain]
+    if add is not None and not any(name == "sum" for name, *_ in steps):
+        y = y + add
+    for name, *given in steps:
+        with np.errstate(all="ignore"):
+            if name == "sum":
+                y = y + (given[0] if given else 1) * np.asarray(add)
+            elif name in BINARY:
+                operand = np.asarray(given[0], np.float64)
+                y = BINARY[name](y, operand.reshape(-1, *[1] * (y.ndim - 2)) if operand.ndim == 1 else operand)
+            else:
+                y = activate(y, (name, *given))
+    return y
+
+
+def sigmoid(v: np.ndarray) -> np.ndarray:
+    """1 / (1 + e^-v), its relative error small for any v."""
+    e = np.exp(-abs(v))
+    return np.where(v < 0, e, 1) / (1 + e)
+
+
+def _mish_share(v: np.ndarray) -> np.ndarray:
+    """The hyperbolic tangent of ln(1 + e^v)."""
+    e = np.exp(-abs(v))
+    return np.where(v < 0, e * (e + 2) / (e * (e + 2) + 2), (1 + 2 * e) / (1 + 2 * e * (1 + e)))
+
+
+def _share(v: np.ndarray, share: np.ndarray) -> np.ndarray:
+    """v times its share, 0 of the sign of v where that is 0: the limit at Inf."""
+    return np.where(share == 0, np.copysign(0.0, v), v * share)

@@ -217,6 +217,47 @@ def test_a_kept_plan_refuses_other_arrays():
     assert not out.any()
 
 
+NUMBERS = [
+    dict(dtype="float32"), dict(dtype="float64", pad_value=3), dict(dtype="int8", zero_point=3, scale=0.7),
+    dict(dtype="float16", scale=np.arange(1, 6) / 7, offset=np.arange(5.0)), dict(dtype="uint8", alpha=2),
+    dict(dtype="float32", scale=0.5, region=(None, (1, 4), None, None)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("numbers", NUMBERS, ids=str)
+@pytest.mark.parametrize("dst", ["NHWC", "nChw8c", "NCHW"])
+def test_a_kept_plan_converts(numbers, dst):
+    x = np.random.default_rng(3).integers(-100, 100, (2, 5, 4, 6)).astype(np.int8)
+    want = lk.reorder(x, "NCHW", dst, **numbers)
+    plan, out = lk.plan(lk.reorder, x, "NCHW", dst, **numbers), np.zeros_like(want)
+    for other in (x, -x):  # any arrays of these shapes
+        plan.run(other, out)
+        np.testing.assert_array_equal(out, lk.reorder(other, "NCHW", dst, **numbers))
+    with pytest.raises(ValueError, match=r"planned for .* int8 to"):
+        plan.run(x.astype(np.float32), out)
+    with pytest.raises(ValueError, match="planned for"):
+        plan.run(x, out[:1])
+    with pytest.raises(ValueError, match="overlaps"):
+        plan.run(out.view(np.int8).reshape(-1)[: x.size].reshape(x.shape), out)
+
+
+def test_a_kept_plan_adds_to_what_is_there():
+    x, out = np.arange(240, dtype=np.int32).reshape(2, 5, 4, 6), np.ones((2, 4, 6, 10), np.float32)[..., ::2]
+    run = lk.plan(lk.reorder, x, "NCHW", "NHWC", dtype="float32", beta=2, out=out).run
+    for times, ones in ((1, 2), (3, 4)):
+        run(x, out)
+        np.testing.assert_array_equal(out, times * x.transpose(0, 2, 3, 1) + ones)
+    assert lk.plan(lk.reorder, x, "NCHW", "NHWC", dtype="float32", beta=2).run is None  # nothing to add to
+
+
+def test_a_kept_plan_of_halves_that_numpy_does_not_know():
+    x = np.arange(0x3F80, 0x3F80 + 24, dtype=np.uint16).reshape(2, 3, 2, 2)
+    how = dict(dtype=("bfloat16", "float32"))
+    out = np.zeros((2, 2, 2, 3), np.float32)
+    lk.plan(lk.reorder, x, "NCHW", "NHWC", **how).run(x, out)
+    np.testing.assert_array_equal(out, lk.reorder(x, "NCHW", "NHWC", **how))
+
+
 def test_a_reorder_tells_its_nests():
     x = np.zeros((4, 100, 56, 56), np.float32)
     text = lk.plan(lk.reorder, x, "NCHW", "NHWC", threads=1).explain()

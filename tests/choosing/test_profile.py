@@ -2,6 +2,10 @@
 
 import json
 import math
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +19,7 @@ from layoutkit.choosing.table import cost_table
 from layoutkit.convolutions.task import ConvTask
 from layoutkit.reorders.problem import ReorderProblem
 
+measure_once = profile.measure_once  # what tests/conftest.py takes away
 LARGE = ReorderProblem.parse("reorder 20x47x129x75 NWCH>nChw8c x32 t1")
 EVEN = ReorderProblem.parse("reorder 64x256x32x32 NCHW>NHWC x32 t1")
 CONV = ConvTask.parse("conv n1 c64 56x56 o64 k1x1 s1x1 p0+0,0+0 d1x1 g1 NHWC>NHWC f32 standard t1")
@@ -51,6 +56,70 @@ def test_it_is_kept_beside_the_table(cache_dir):
     profile.save(file, made)
     assert profile.read(file) == made
     assert json.loads(file.read_text())["profile"]["fma_f32"] == 1.5
+
+
+def test_the_first_save_measures_it_and_no_other(cache_dir, monkeypatch):
+    made = []
+
+    def measure():
+        made.append(Profile(*(2.0 + len(made) for _ in SAME)))
+        return made[-1]
+
+    monkeypatch.setattr(profile, "measure_once", measure_once)
+    monkeypatch.setattr(profile, "measure", measure)
+    cost_table.record("reorder 1x64x56x56 NCHW>NHWC x32 t1", "store allx64", Cost(1.0, 1.0, 0.0, 3))
+    assert not made
+    generation = cost_table.generation
+    file = profile.path(cost_table.save())
+    assert len(made) == 1 and profile.read(file) == made[0] and cost_table.generation > generation + 1
+    cost_table.save()
+    assert len(made) == 1 and not measure_once(cost_table.path)
+    file.write_text("damaged")
+    assert measure_once(cost_table.path) and profile.read(file) == made[1]
+
+
+def test_another_process_that_measures_is_left_alone(cache_dir, monkeypatch):
+    monkeypatch.setattr(profile, "measure", lambda: pytest.fail("measured"))
+    file = profile.path(cost_table.path)
+    script = (
+        "import fcntl, sys; f = open(sys.argv[1], 'ab'); fcntl.lockf(f, fcntl.LOCK_EX); print(1, flush=True); input()"
+    )
+    with subprocess.Popen([sys.executable, "-c", script, f"{file}.lock"], stdin=-1, stdout=-1, text=True) as other:
+        other.stdout.readline()
+        assert not measure_once(cost_table.path) and not file.exists()
+        other.stdin.close()
+
+
+def test_what_prevents_it_only_leaves_estimates_as_they_are(cache_dir, monkeypatch):
+    def nothing():
+        raise MemoryError
+
+    monkeypatch.setattr(profile, "measure", nothing)
+    assert not measure_once(cost_table.path)
+    assert not measure_once(cache_dir / "gone" / "costs-1.json")
+    assert model.this_machine() == SAME
+
+
+@pytest.mark.parametrize(("mode", "measures"), [("measure", True), ("learn", False), ("estimate", False)])
+def test_a_process_that_measures_on_first_use_measures_it_when_it_ends(cache_dir, mode, measures):
+    """Only there was saving asked for; importing does not measure, nor does a call."""
+    script = """
+import numpy as np, layoutkit as lk
+from layoutkit.choosing import profile
+from layoutkit.choosing.table import cost_table
+lk.reorder(np.ones((1, 8, 9, 9), np.float32), "NCHW", "NHWC")
+assert not profile.path(cost_table.path).exists()
+print(profile.path(cost_table.path))
+"""
+    env = os.environ | {"LAYOUTKIT_TUNING": mode}
+    found = []
+    for _ in range(2):
+        told = subprocess.run([sys.executable, "-c", script.replace("assert", "assert 1 or" if found else "assert")],
+                              env=env, capture_output=True, text=True, check=True)  # fmt: skip
+        file = Path(told.stdout.strip())
+        assert file.exists() == measures and told.stderr == ""
+        found.append(file.stat().st_mtime_ns if measures else 0)
+    assert found[0] == found[1]
 
 
 GOOD = {"profile": dict.fromkeys(Profile._fields, 1.0)}

@@ -9,8 +9,8 @@ from conftest import using_isa
 from guard import guarded
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from random_cases.convolutions import rounding
-from strategies import activations, conv_dtypes, in_proportion
+from random_cases.numbers import exact, normal, of_result, of_sums
+from strategies import activations, conv_types, in_proportion
 
 import layoutkit as lk
 from layoutkit import reference
@@ -33,7 +33,7 @@ def problems(draw):
         padding=(pair(0, 6), pair(0, 6)), bias=draw(st.booleans()), threads=draw(st.integers(1, 3)),
         src=draw(activations(2)), dst=draw(activations(2)),
         algorithm=draw(st.sampled_from(["auto", "direct", "im2col"])), isa=draw(st.sampled_from(registry.isas())),
-        end=draw(st.sampled_from(["low", "high"])), dtype=draw(conv_dtypes()),
+        end=draw(st.sampled_from(["low", "high"])), types=draw(conv_types()),
     )  # fmt: skip
 
 
@@ -47,21 +47,23 @@ def attributes(c):
 def test_any_problem_in_any_layout(c):
     assume(all(s + sum(p) >= d * (k - 1) + 1
                for s, p, d, k in zip(c["size"], c["padding"], c["dilation"], c["kernel"])))  # fmt: skip
-    rng = np.random.default_rng(c["ic"] * 100 + c["oc"])
-    x = rng.standard_normal((c["n"], c["ic"], *c["size"]), c["dtype"])
-    w = rng.standard_normal((c["oc"], c["ic"] // c["groups"], *c["kernel"]), c["dtype"])
-    bias = rng.standard_normal(c["oc"], c["dtype"]) if c["bias"] else None
+    rng, types = np.random.default_rng(c["ic"] * 100 + c["oc"]), c["types"]
+    x = normal(rng, (c["n"], c["ic"], *c["size"]), types.src)
+    w = normal(rng, (c["oc"], c["ic"] // c["groups"], *c["kernel"]), types.filter)
+    bias = normal(rng, c["oc"], types.sum) if c["bias"] else None
     src, dst = c["src"], c["dst"]
     want = reference.conv(x, w, bias, **attributes(c))
     assume(in_proportion(src, x) and in_proportion(dst, want))
     stored = reference.to_physical(x, src, pad_value=np.nan)  # what pads hold must not matter
-    inside = guarded(stored.reshape(-1).view(np.uint8), c["end"]).array.view(c["dtype"]).reshape(stored.shape)
+    inside = guarded(stored.reshape(-1).view(np.uint8), c["end"]).array.view(types.src).reshape(stored.shape)
     with using_isa(c["isa"]):
         got = lk.conv2d(inside, w, bias, layout=src, shape=x.shape, out_layout=dst, algorithm=c["algorithm"],
-                        accuracy="strict", threads=c["threads"], **attributes(c))  # fmt: skip
+                        accuracy="strict", dtype=types.dst, threads=c["threads"], **attributes(c))  # fmt: skip
     bound = reference.conv(abs(x), abs(w), None if bias is None else abs(bias), **attributes(c))
     logical = reference.to_logical(got, dst, want.shape)
-    assert (abs(logical - want) <= rounding(c["dtype"]) * (w[0].size + 3) * bound + 1e-30).all()
+    assert got.dtype == types.dst
+    allowed = of_sums(types) * (w[0].size + 3) * bound + 1e-30 + of_result(types, want)
+    assert (abs(exact(logical) - want) <= allowed).all()
     np.testing.assert_array_equal(got, reference.to_physical(logical, dst))  # pads are zero
 
 
@@ -169,7 +171,7 @@ X, W = np.ones((1, 4, 5, 5), np.float32), np.ones((6, 4, 3, 3), np.float32)
     [
         (dict(x=X.astype("f8")), TypeError, "conv2d: x: expected dtype float32, got float64"),
         (dict(x="no"), TypeError, "x: expected an array, got str"),
-        (dict(w=W.astype("f2")), TypeError, "w: expected dtype float32"),
+        (dict(w=W.astype("i2")), TypeError, "w: expected dtype float32"),
         (dict(w=W[:, :3]), ValueError, "x of shape (1, 4, 5, 5) in layout NCHW has 4 channels, expected 3"),
         (dict(w=W[0]), ValueError, "held by an array of 4 axes"),
         (dict(w=W[:, :, :0]), ValueError, "empty kernel"),

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from conftest import using_isa
+from conftest import WHOLE_ISAS, using_isa
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from strategies import activations, conv_dtypes, in_proportion
+from strategies import activations, conv_types, in_proportion
 from whole import inside, numbers, outside
 
 import layoutkit as lk
@@ -35,7 +35,7 @@ def problems(draw):
         padding=draw(st.just(((1, 1),) * rank) | st.just(tuple(zip(each(st.integers(0, 5)), each(st.integers(0, 5)))))),
         src=src, dst=draw(st.just(src) | activations(rank)), bias=draw(st.booleans()),
         isa=draw(st.sampled_from(registry.isas())), threads=draw(st.integers(1, 3)),
-        end=draw(st.sampled_from(["low", "high"])), dtype=draw(conv_dtypes()),
+        end=draw(st.sampled_from(["low", "high"])), types=draw(conv_types()),
     )  # fmt: skip
 
 
@@ -46,22 +46,22 @@ def test_any_depthwise(c):
     assume(all(s + sum(p) >= d * (k - 1) + 1 for s, p, d, k in spatial))
     rng = np.random.default_rng(0)
     channels = c["shape"][1]
-    x = numbers(rng, *c["shape"], dtype=c["dtype"])
-    w = numbers(rng, channels * c["multiplier"], 1, *c["kernel"], dtype=c["dtype"])
-    bias = numbers(rng, len(w), dtype=c["dtype"]) if c["bias"] else None
+    x = numbers(rng, *c["shape"], dtype=c["types"].src)
+    w = numbers(rng, channels * c["multiplier"], 1, *c["kernel"], dtype=c["types"].src)
+    bias = numbers(rng, len(w), dtype=c["types"].src) if c["bias"] else None
     attributes = {k: c[k] for k in ("stride", "padding", "dilation")}
     want = reference.conv(x, w, bias, groups=channels, **attributes)
     src, dst = lk.Layout(c["src"]), lk.Layout(c["dst"])
     assume(in_proportion(src, x) and in_proportion(dst, want))
     held = inside(x, src, c["end"])
-    out, expected = outside(want, dst, c["end"], c["dtype"])
+    out, expected = outside(want, dst, c["end"], c["types"].dst)
     with using_isa(c["isa"]):
         op = CLASSES[x.ndim - 2](w, bias, groups=channels, layout=src, out_layout=dst, algorithm="depthwise",
-                                 threads=c["threads"], **attributes)  # fmt: skip
+                                 threads=c["threads"], dtype=c["types"].dst, **attributes)  # fmt: skip
         np.testing.assert_array_equal(op(held, out, shape=x.shape), expected)
 
 
-@pytest.mark.parametrize("isa", registry.isas())
+@pytest.mark.parametrize("isa", WHOLE_ISAS)
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC", "nChw16c", "nChw8c"])
 def test_threads_do_not_change_a_bit_and_no_channel_reaches_another(layout, isa):
     rng = np.random.default_rng(0)

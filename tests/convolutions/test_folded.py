@@ -6,7 +6,7 @@ from conftest import using_isa
 from guard import guarded
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from strategies import activations, conv_dtypes, in_proportion
+from strategies import activations, conv_types, in_proportion
 
 import layoutkit as lk
 from layoutkit import reference
@@ -30,7 +30,7 @@ def problems(draw):
         padding=tuple(zip(each(0, 4), each(0, 4))), dilation=(*each(1, 2)[1:], 1),
         src=draw(activations(rank)), dst=draw(activations(rank)),
         isa=draw(st.sampled_from(registry.isas())), threads=draw(st.integers(1, 3)), flip=draw(st.booleans()),
-        end=draw(st.sampled_from(["low", "high"])), dtype=draw(conv_dtypes()),
+        end=draw(st.sampled_from(["low", "high"])), types=draw(conv_types()),
     )  # fmt: skip
 
 
@@ -40,22 +40,22 @@ def test_any_first_layer(c):
     spatial = zip(c["shape"][2:], c["padding"], c["dilation"], c["kernel"])
     assume(all(s + sum(p) >= d * (k - 1) + 1 for s, p, d, k in spatial))
     rng = np.random.default_rng(0)
-    x = rng.integers(-4, 5, c["shape"]).astype(c["dtype"])  # sums are exact
-    w = rng.integers(-4, 5, (c["oc"], c["shape"][1], *c["kernel"])).astype(c["dtype"])
-    bias = rng.integers(-4, 5, c["oc"]).astype(c["dtype"])
+    x = rng.integers(-4, 5, c["shape"]).astype(c["types"].src)  # sums are exact
+    w = rng.integers(-4, 5, (c["oc"], c["shape"][1], *c["kernel"])).astype(c["types"].src)
+    bias = rng.integers(-4, 5, c["oc"]).astype(c["types"].src)
     attributes = {k: c[k] for k in ("stride", "padding", "dilation")}
     want = reference.conv(x, w, bias, groups=1, **attributes)
     assume(in_proportion(c["src"], x) and in_proportion(c["dst"], want))
     stored = reference.to_physical(x, c["src"], pad_value=np.nan)
     memory = stored[..., ::-1] if c["flip"] else stored
-    inside = guarded(np.ascontiguousarray(memory).reshape(-1).view(np.uint8), c["end"]).array.view(c["dtype"])
+    inside = guarded(np.ascontiguousarray(memory).reshape(-1).view(np.uint8), c["end"]).array.view(c["types"].src)
     inside = inside.reshape(stored.shape)[..., ::-1] if c["flip"] else inside.reshape(stored.shape)
     with using_isa(c["isa"]):
         op = CLASSES[x.ndim - 2](w, bias, layout=c["src"], out_layout=c["dst"], algorithm=c["algorithm"],
-                                 threads=c["threads"], **attributes)  # fmt: skip
+                                 threads=c["threads"], dtype=c["types"].dst, **attributes)  # fmt: skip
         for _ in range(2):  # the second time in scratch memory that was used before
             got = op(inside, shape=x.shape)
-            np.testing.assert_array_equal(got, reference.to_physical(want.astype(c["dtype"]), c["dst"]))
+            np.testing.assert_array_equal(got, reference.to_physical(want.astype(c["types"].dst), c["dst"]))
 
 
 def test_a_first_layer_folds_untuned():

@@ -5,7 +5,7 @@ import pytest
 from conftest import using_isa
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from strategies import activations, conv_dtypes, in_proportion
+from strategies import activations, conv_types, in_proportion
 from whole import inside, numbers, outside
 
 import layoutkit as lk
@@ -28,7 +28,7 @@ def problems(draw):
         padding=draw(st.just(((1, 1), (1, 1))) | st.just((pair(0, 4), pair(0, 4)))), bias=draw(st.booleans()),
         src=src, dst=draw(st.just(src) | activations(2)), threads=draw(st.integers(1, 3)),
         isa=draw(st.sampled_from(registry.isas())), end=draw(st.sampled_from(["low", "high"])),
-        dtype=draw(conv_dtypes()),
+        types=draw(conv_types()),
     )  # fmt: skip
 
 
@@ -39,18 +39,19 @@ def test_any_small_groups(c):
     assume(all(s + sum(p) >= d * (k - 1) + 1 for s, p, d, k in spatial))
     rng = np.random.default_rng(0)
     groups = c["groups"]
-    x = numbers(rng, c["n"], groups * c["depth"], *c["size"], dtype=c["dtype"])
-    w = numbers(rng, groups * c["outputs"], c["depth"], *c["kernel"], dtype=c["dtype"])
-    bias = numbers(rng, len(w), dtype=c["dtype"]) if c["bias"] else None
+    x = numbers(rng, c["n"], groups * c["depth"], *c["size"], dtype=c["types"].src)
+    w = numbers(rng, groups * c["outputs"], c["depth"], *c["kernel"], dtype=c["types"].src)
+    bias = numbers(rng, len(w), dtype=c["types"].src) if c["bias"] else None
     attributes = {k: c[k] for k in ("stride", "padding", "dilation", "groups")}
     want = reference.conv(x, w, bias, **attributes)
     src, dst = lk.Layout(c["src"]), lk.Layout(c["dst"])
     assume(in_proportion(src, x) and in_proportion(dst, want))
     held = inside(x, src, c["end"])
-    out, expected = outside(want, dst, c["end"], c["dtype"])
+    out, expected = outside(want, dst, c["end"], c["types"].dst)
     with using_isa(c["isa"]):
         try:
-            op = lk.Conv2d(w, bias, layout=src, out_layout=dst, algorithm="grouped", threads=c["threads"], **attributes)
+            op = lk.Conv2d(w, bias, layout=src, out_layout=dst, algorithm="grouped", threads=c["threads"],
+                           dtype=c["types"].dst, **attributes)  # fmt: skip
             op(held, out, shape=x.shape)
         except ValueError as error:
             assert c["depth"] != c["outputs"] or c["depth"] not in (2, 4, 8, 16), error
@@ -71,22 +72,23 @@ def test_columns_that_share_sets_of_the_cache(c, pitch, kernel):
     assume(all(s + sum(p) >= d * (k - 1) + 1 for s, p, d, k in spatial))
     rng = np.random.default_rng(0)
     channels = c["groups"] * c["depth"]
-    x = numbers(rng, c["n"], *c["size"], channels, dtype=c["dtype"])
-    w = numbers(rng, c["groups"] * c["outputs"], c["depth"], *c["kernel"], dtype=c["dtype"])
-    bias = numbers(rng, len(w), dtype=c["dtype"]) if c["bias"] else None
+    x = numbers(rng, c["n"], *c["size"], channels, dtype=c["types"].src)
+    w = numbers(rng, c["groups"] * c["outputs"], c["depth"], *c["kernel"], dtype=c["types"].src)
+    bias = numbers(rng, len(w), dtype=c["types"].src) if c["bias"] else None
     attributes = {k: c[k] for k in ("stride", "padding", "dilation", "groups")}
     want = np.moveaxis(reference.conv(np.moveaxis(x, -1, 1), w, bias, **attributes), 1, -1)
-    held = np.full((*x.shape[:-1], -(-channels // pitch) * pitch), np.nan, c["dtype"])
+    held = np.full((*x.shape[:-1], -(-channels // pitch) * pitch), np.nan, c["types"].src)
     end = 0 if c["end"] == "low" else held.shape[-1] - channels
     held = held[..., end : end + channels]
     held[...] = x
     with using_isa(c["isa"]):
         try:
-            got = lk.conv2d(held, w, bias, layout="NHWC", algorithm="grouped", threads=c["threads"], **attributes)
+            got = lk.conv2d(held, w, bias, layout="NHWC", algorithm="grouped", threads=c["threads"],
+                            dtype=c["types"].dst, **attributes)  # fmt: skip
         except ValueError as error:
             assert c["depth"] != c["outputs"] or c["depth"] not in (2, 4, 8, 16), error
             return
-    np.testing.assert_array_equal(got, want)
+    np.testing.assert_array_equal(got, want.astype(got.dtype))
 
 
 @pytest.mark.parametrize("layout", ["NHWC", "nChw16c"])

@@ -14,6 +14,7 @@ import layoutkit as lk
 from layoutkit import Layout, reference
 from layoutkit._core import registry
 from layoutkit.convolutions.algorithms.planes import FEW_CHANNELS, LINE_BYTES, Planes
+from layoutkit.convolutions.types import F32
 
 PIXELS = {
     1: [Layout("NCW"), Layout("bac")], 2: [Layout("NCHW"), Layout("bacd")], 3: [Layout("NCDHW"), Layout("bacde")],
@@ -32,7 +33,7 @@ def run(p, x, w, isa="", threads=1):
 
 def supported(p):
     """`p` with what planes ask for: more than one tap."""
-    p = replace(p, accuracy="standard", zeros=False)
+    p = replace(p, accuracy="standard", zeros=False, types=F32 if p.types.integers else p.types.wide)
     return replace(p, kernel=(*p.kernel[:-1], 2), dilation=(*p.dilation[:-1], 1)) if p.taps == 1 else p
 
 

@@ -55,7 +55,7 @@ def test_a_filters_key_is_read_back(p):
 
 
 @pytest.mark.parametrize(
-    "key", ["", "conv", "conv n1 t1", "filter o1", "filter o0 c1 k1 g1 f32", "filter o1 c1 k1 g1 f16"]
+    "key", ["", "conv", "conv n1 t1", "filter o1", "filter o0 c1 k1 g1 f32", "filter o1 c1 k1 g1 f8"]
 )
 def test_what_is_no_key_is_refused(key):
     with pytest.raises(ValueError, match="not "):

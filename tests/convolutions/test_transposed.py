@@ -7,7 +7,8 @@ import pytest
 from conftest import using_isa
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from strategies import activations, conv_dtypes, in_proportion
+from random_cases.numbers import exact
+from strategies import activations, conv_types, in_proportion
 
 import layoutkit as lk
 from layoutkit import reference
@@ -33,7 +34,7 @@ def problems(draw):
         output_padding=tuple(draw(st.integers(0, max(s, d) - 1)) for s, d in zip(stride, dilation)),
         src=draw(activations(rank)), dst=draw(activations(rank)),
         isa=draw(st.sampled_from(registry.isas())), threads=draw(st.integers(1, 3)), add=draw(st.booleans()),
-        activation=draw(st.sampled_from([None, ("clip", -20, 30)])), dtype=draw(conv_dtypes()),
+        activation=draw(st.sampled_from([None, ("clip", -20, 30)])), types=draw(conv_types()),
     )  # fmt: skip
 
 
@@ -46,19 +47,20 @@ def test_any_transposed(c):
            zip(c["shape"][2:], c["stride"], c["padding"], c["dilation"], c["kernel"], c["output_padding"])]  # fmt: skip
     assume(min(out) >= 1)
     rng = np.random.default_rng(0)
-    x = rng.integers(-4, 5, c["shape"]).astype(c["dtype"])  # sums are exact
-    w = rng.integers(-4, 5, (c["shape"][1], c["outputs"], *c["kernel"])).astype(c["dtype"])
-    bias = rng.integers(-4, 5, c["groups"] * c["outputs"]).astype(c["dtype"]) if c["bias"] else None
+    x = rng.integers(-4, 5, c["shape"]).astype(c["types"].src)  # sums are exact
+    w = rng.integers(-4, 5, (c["shape"][1], c["outputs"], *c["kernel"])).astype(c["types"].src)
+    bias = rng.integers(-4, 5, c["groups"] * c["outputs"]).astype(c["types"].src) if c["bias"] else None
     want = reference.conv_transpose(x, w, bias, groups=c["groups"], **attributes)
-    add = rng.integers(-4, 5, want.shape).astype(c["dtype"])
+    add = rng.integers(-4, 5, want.shape).astype(c["types"].dst)
     if c["add"]:
-        want = want + add
-    want = reference.activate(want, c["activation"]).astype(c["dtype"])
+        want = want + exact(add)
+    want = reference.activate(want, c["activation"]).astype(c["types"].dst)
     src, dst = lk.Layout(c["src"]), lk.Layout(c["dst"])
     assume(in_proportion(src, x) and in_proportion(dst, want))
     with using_isa(c["isa"]):
         op = CLASSES[x.ndim - 2](w, bias, groups=c["groups"], layout=src, out_layout=dst, accuracy="strict",
-                                 threads=c["threads"], activation=c["activation"], **attributes)  # fmt: skip
+                                 threads=c["threads"], activation=c["activation"], dtype=c["types"].dst,
+                                 **attributes)  # fmt: skip
         for _ in range(2):
             got = op(reference.to_physical(x, src, np.nan), add=reference.to_physical(add, dst) if c["add"] else None,
                      shape=x.shape)  # fmt: skip

@@ -1,5 +1,7 @@
 """Element types: which algorithms take them, and one error for those that convolutions do not have."""
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +14,7 @@ from layoutkit.convolutions.problem import ConvProblem
 from layoutkit.convolutions.task import ConvTask
 from layoutkit.convolutions.types import F32, TYPES, ConvTypes, check_type, types_of
 
-OTHERS = ["f2", "i1", "i4", "u1", "c8", "?", ">f4"]
+OTHERS = ["i4", "u1", "u2", "c8", "?", ">f4"]
 
 
 def made(transposed):
@@ -29,8 +31,8 @@ def test_other_types_are_one_error(transposed, name, dtype):
     function, kind = getattr(lk, what), lk.ConvTranspose2d if transposed else lk.Conv2d
     given = made(transposed)
     given[name] = given[name].astype(dtype)
-    known = "float32 or float64" if name == "w" else "float32"
-    want = f"^{what}: {name}: expected dtype {known}, got {np.dtype(dtype)}$"
+    known = "float32, float64, bfloat16, float16 or int8" if name == "w" else "float32"
+    want = f"^{what}: {name}: expected dtype {known}, got {np.dtype(dtype)}(; bfloat16 bits in uint16 are said by .*)?$"
     with pytest.raises(TypeError, match=want):
         function(**given)
     with pytest.raises(TypeError, match=want):
@@ -77,24 +79,67 @@ def test_a_type_is_known_by_its_name():
     check_type(np.ones(3, np.float32), F32.src, "x")
 
 
-WHOLE = np.dtype(np.int32)
-S32 = ConvTypes("s32", WHOLE, WHOLE, WHOLE, WHOLE)
+S8 = ConvTypes("s8", ("s8",) * 4)
 
 
-def test_no_algorithm_is_a_candidate_for_types_that_it_does_not_go_over():
+def test_no_algorithm_is_a_candidate_for_types_that_it_does_not_go_over(monkeypatch):
+    monkeypatch.setitem(TYPES, "s8", S8)
     p = ConvProblem.parse("conv n1 c8 9x9 o8 k3x3 s1x1 p1+1,1+1 d1x1 g1 NHWC>NHWC f32 standard")
     assert any(ConvTask(p, 1).candidates())
-    others = replace(p, types=S32)
+    others = replace(p, types=S8)
     for name in NAMES:
-        with pytest.raises(ValueError, match=f"algorithm '{name}' cannot do it: .* is not for s32"):
+        with pytest.raises(ValueError, match=f"algorithm '{name}' cannot do it: .* is not for s8"):
             list(ConvTask(others, 1, name).candidates())
 
 
-def test_the_filter_decides():
+def test_the_filter_and_the_result_decide():
     for types in TYPES.values():
-        assert types_of(np.ones(3, types.filter), "w") is types
-    with pytest.raises(TypeError, match="w: expected dtype float32 or float64, got float16"):
-        types_of(np.ones(3, np.float16), "w")
+        assert types_of(np.ones(3, types.filter), (types.src, types.dst), "conv") == (types, types.src, types.dst)
+        if types.dst == types.filter and not types.integers:
+            assert types_of(np.ones(3, types.filter), None, "conv").types is types
+    bits = np.ones(3, np.uint16)
+    for result in ("bfloat16", "float32"):
+        found = types_of(bits, ("bfloat16", result), "conv")
+        assert (found.src, found.dst) == (bits.dtype, bits.dtype if result == "bfloat16" else np.float32)
+    for w, asked, want in (
+        (bits, None, "w: expected dtype .*, got uint16; bfloat16 bits in uint16 are said by dtype=.*"),
+        (np.ones(3, "f4"), "f2", "dtype: the result of a filter of float32 is float32, not f2"),
+        (np.ones(3, "f2"), "f8", "dtype: the result of a filter of float16 is float16 or float32, not f8"),
+        (np.ones(3, "f4"), ("bfloat16", "f4"), "w is of dtype float32, dtype= says bfloat16 for x"),
+        (np.ones(3, "f4"), "no such", "dtype 'no such' is none"),
+    ):
+        with pytest.raises(TypeError, match=f"^conv: {want}$"):
+            types_of(w, asked, "conv")
+
+
+def test_bits_of_bfloat16_in_uint16():
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    rng = np.random.default_rng(0)
+    x, w = (rng.integers(-4, 5, s).astype(ml_dtypes.bfloat16) for s in ((1, 6, 9, 9), (8, 6, 3, 3)))
+    want, wide = lk.conv2d(x, w), lk.conv2d(x, w, dtype="f4")
+    held = [a.view(np.uint16) for a in (x, w)]
+    got = lk.conv2d(*held, dtype=("bfloat16", "bfloat16"))
+    np.testing.assert_array_equal(got.view(ml_dtypes.bfloat16), want)
+    assert got.dtype == np.uint16 and wide.dtype == np.float32
+    np.testing.assert_array_equal(lk.conv2d(*held, dtype=("bfloat16", "float32")), wide)
+    with pytest.raises(TypeError, match="x: expected dtype uint16, got bfloat16"):
+        lk.conv2d(x, held[1], dtype=("bfloat16", "bfloat16"))
+
+
+def test_bias_and_scale_of_the_filter_s_type_or_of_the_sums():
+    rng = np.random.default_rng(0)
+    x, w, b = (rng.integers(-4, 5, s).astype(np.float16) for s in ((1, 6, 9, 9), (8, 6, 3, 3), 8))
+    want = lk.conv2d(x, w, b.astype(np.float32), scale=b.astype(np.float32))
+    np.testing.assert_array_equal(lk.conv2d(x, w, b, scale=b), want)
+    assert want.dtype == np.float16
+
+
+def test_narrow_results_are_rounded_once():
+    """The residual and the activation come before."""
+    x, w = np.ones((1, 1, 1, 2), np.float16), np.full((1, 1, 1, 1), 2048, np.float16)
+    add = np.float16([[[[1, -2047]]]])
+    np.testing.assert_array_equal(lk.conv2d(x, w, add=add), np.float16([[[[2048, 1]]]]))
+    np.testing.assert_array_equal(lk.conv2d(x, w, np.float32([0.75]), add=add), np.float16([[[[2050, 1.75]]]]))
 
 
 def test_traits_of_filters_of_any_type():
@@ -105,3 +150,17 @@ def test_traits_of_filters_of_any_type():
         np.testing.assert_equal(traits(w.astype(np.float64)), traits(w))
     assert traits(np.int8([[-128, 1], [0, 0], [3, 2]])) == (3, 128, 2)
     assert traits(np.ones((0, 3))) == traits(np.ones((0, 3), np.float32))
+
+
+def test_bfloat16_without_ml_dtypes():
+    text = """
+import sys
+sys.modules["ml_dtypes"] = None
+import numpy as np, layoutkit as lk
+x, w = np.full((1, 6, 5, 5), 0x3F80, "u2"), np.full((8, 6, 3, 3), 0x4000, "u2")
+y = lk.conv2d(x, w, np.ones(8, "f4"), dtype=("bfloat16", "bfloat16"), scale=np.full(8, 0.5, "f4"))
+assert y.dtype == np.uint16 and (y == 0x425C).all(), y
+assert (lk.conv_transpose2d(x, w[:6], dtype=("bfloat16", "float32")).max() == 108)
+lk.Conv2d(w, dtype=("bfloat16", "float32")).explain(x.shape)
+"""
+    subprocess.run([sys.executable, "-c", text], check=True)

@@ -2,7 +2,7 @@ import re
 
 import numpy as np
 import pytest
-from conftest import using_isa
+from conftest import WHOLE_ISAS, using_isa
 from guard import guarded
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -84,7 +84,7 @@ def test_any_problem_in_any_layout(c):
             assert (abs(run(p, route, x, w, b, c["end"]) - want) <= allowed).all()
 
 
-@pytest.mark.parametrize("isa", registry.isas())
+@pytest.mark.parametrize("isa", WHOLE_ISAS)
 @pytest.mark.parametrize("m", TILES)
 def test_every_ragged_edge(m, isa):
     rng = np.random.default_rng(0)

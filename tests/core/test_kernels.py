@@ -3,31 +3,40 @@
 Buffers end at a page that cannot be touched, and begin after one: no kernel reads or writes outside.
 """
 
-import math
-
 import numpy as np
 import pytest
-from conftest import using_isa
+from conftest import WHOLE_ISAS, using_isa
 from guard import guarded
+from random_cases.numbers import exact, of_result
 
+from layoutkit import reference
 from layoutkit._core import harness, registry
-from layoutkit._core.route import Epilogue, epilogue_pixels
+from layoutkit._core.route import TENSOR, Epilogue, epilogue_pixels
 from layoutkit._core.winograd import extent
+from layoutkit.convolutions.types import TYPES
 
 ROWS = [k for k in registry.kernels(all_isas=True) if k.isa in registry.isas()]
 MOVES = [k for k in ROWS if k.family in ("transpose", "gather", "fill", "copy")]
 SUMS = (1, 1, 7, 7), (3, 2, 4, 3), (2, 1, 8, 8), (1, 3, 16, 1), (3, 1, 2, 2), (1, 1, 21, 21)  # taps, blocks, kb, last
-GEMMS = [k for k in ROWS if k.family == "gemm"]
+GEMMS = [k for k in ROWS if k.family == "gemm" and k.unit < 4]  # those of integers: test_integers.py, tools/harness.c
 STRIPS = [k for k in ROWS if k.family == "strips"]
 PLANE_STRIPS = [k for k in ROWS if k.family == "plane_strips"]
-EPILOGUES = [k for k in ROWS if k.family == "epilogue"]
+EPILOGUES = [k for k in ROWS if k.family == "epilogue" and not k.types.startswith("s32_")]  # those: test_integers.py
 REAL = {"f32": np.float32, "f64": np.float64}
 
 
 def reals(kernel):
-    """The type of all elements of a row that convolves."""
-    (element,) = set(registry.TYPES[kernel.types])
-    return REAL[element]
+    """The type of the sums of a row that convolves; of whole units, where it has such, they are the bytes."""
+    return REAL[registry.TYPES[kernel.types][2]]
+
+
+def units(kernel, numbers):
+    """What a row multiplies, of numbers (.., unit): floats, or narrow numbers side by side in the bytes of one."""
+    if kernel.unit == 1:
+        return numbers[..., 0].astype(reals(kernel))
+    assert kernel.types == "bf16"
+    bits = numbers.astype(np.float32).view(np.uint32) >> 16
+    return np.ascontiguousarray(bits.astype(np.uint16)).view(np.float32)[..., 0]
 
 
 def sizes(tile):
@@ -36,10 +45,12 @@ def sizes(tile):
     return [(t, t), (2 * t, 3 * t), (1, 2 * t), (2 * t, 1), (1, 1), (t + 1, 2 * t - 1), (3 * t - 1, t + 3)]
 
 
-def test_every_instruction_set_has_every_family():
+def test_every_instruction_set_has_every_family_or_adds_units_to_one_that_has():
     for isa in registry.isas():
         have = {k.family for k in ROWS if k.isa == isa}
-        assert have == set(registry.FAMILIES)
+        adds = 1 not in {k.unit for k in ROWS if k.isa == isa and k.family == "gemm"}
+        assert have == ({"gemm", "peak"} if adds else set(registry.FAMILIES))
+        assert adds == (isa not in WHOLE_ISAS)
 
 
 @pytest.mark.parametrize("end", ["low", "high"])
@@ -88,10 +99,11 @@ def one_gemm(kernel, lanes, rng, rows, cols, taps, blocks, kb, last, split, end)
     def floats(*shape):
         return rng.integers(-4, 5, shape).astype(real)  # sums are exact
 
-    a = floats(rows, taps, blocks, kb)
     depth = (blocks - 1) * kb + last
     width = -(-cols // lanes) * lanes
-    b = floats(taps, depth, width)
+    a_numbers = rng.integers(-4, 5, (rows, taps, blocks, kb, kernel.unit))
+    b_numbers = rng.integers(-4, 5, (taps, depth, width, kernel.unit))
+    a, b = units(kernel, a_numbers), units(kernel, b_numbers)
     mask = rng.integers(0, 2**rows, taps).astype(np.uint32)
     bias_col, bias_row = floats(width), floats(rows)
     which = rng.integers(0, 3)
@@ -105,7 +117,7 @@ def one_gemm(kernel, lanes, rng, rows, cols, taps, blocks, kb, last, split, end)
     for t in range(taps):
         for i in range(rows):
             if mask[t] >> i & 1:
-                want[i] += a[i, t].reshape(-1)[:depth] @ b[t]
+                want[i] += np.einsum("ku,kju->j", a_numbers[i, t].reshape(-1, kernel.unit)[:depth], b_numbers[t])
     if which == 1 and not resume:
         want += bias_col
     if which == 2 and not resume:
@@ -165,18 +177,20 @@ def plain_gemm(kernel, a, b, c, bias, **how):
 
 @pytest.mark.parametrize("kernel", GEMMS, ids=lambda k: k.name)
 def test_gemm_with_rows_of_b_anywhere(kernel):
+    if kernel.unit > 1:
+        return  # nobody asks it for that
     lanes = kernel.lanes
     rng = np.random.default_rng(2)
     for rows in range(1, kernel.mr + 1):
         for cols in sorted({1, lanes, kernel.nr - 1, kernel.nr}):
             for depth in (1, 2, 3, 4, 5, 6, 8, 11):
                 width = -(-cols // lanes) * lanes
-                a, b, c, bias = (
-                    rng.integers(-4, 5, s).astype(reals(kernel))
-                    for s in ((rows, depth), (2 * depth, width), (rows, cols), width)
-                )
+                numbers = [rng.integers(-4, 5, (*s, kernel.unit)) for s in ((rows, depth), (2 * depth, width))]
+                a, b = (units(kernel, x) for x in numbers)
+                c, bias = (rng.integers(-4, 5, s).astype(reals(kernel)) for s in ((rows, cols), width))
                 at, resume = rng.permutation(2 * depth)[:depth], bool(rng.integers(2))
-                want = (a @ b[at])[:, :cols] + (c if resume else bias[:cols])
+                sums = np.einsum("iku,kju->ij", numbers[0], numbers[1][at])[:, :cols]
+                want = sums + (c if resume else bias[:cols])
                 limits = np.array((-20, 30), a.dtype) if rng.integers(2) else None
                 clip = None if limits is None else limits.ctypes.data
                 plain_gemm(kernel, a, b, c, bias, resume=resume, clip=clip, b_row=at.astype(np.int64) * width)
@@ -189,15 +203,17 @@ def test_gemm_with_rows_of_b_anywhere(kernel):
 def test_gemm_of_negative_zeros(kernel, positive, listed):
     for cols in (1, kernel.nr - 1, kernel.nr):
         real = reals(kernel)
-        a, b = np.full((kernel.mr, 9), -0.0, real), np.ones((9, kernel.nr), real)
+        a, b = (
+            units(kernel, np.full((*s, kernel.unit), x)) for s, x in (((kernel.mr, 9), -0.0), ((9, kernel.nr), 1.0))
+        )
         c, bias = np.ones((kernel.mr, cols), real), np.full(kernel.nr, -0.0, real)
-        rows = np.arange(9, dtype=np.int64) * kernel.nr if listed else None
+        rows = np.arange(9, dtype=np.int64) * kernel.nr if listed and kernel.unit == 1 else None
         plain_gemm(kernel, a, b, c, bias, positive=positive, b_row=rows)
         assert (c == 0).all() and (np.signbit(c) == (not positive)).all()
 
 
 @pytest.mark.parametrize("end", ["low", "high"])
-@pytest.mark.parametrize("isa", registry.isas())
+@pytest.mark.parametrize("isa", WHOLE_ISAS)
 def test_extent(isa, end):
     rng = np.random.default_rng(1)
     for rows in (1, 2, 7):
@@ -268,27 +284,28 @@ def test_plane_strips(kernel, end):
     for wide in {1, kernel.lanes - 1, kernel.lanes, kernel.lanes + 1, kernel.nr - 1, kernel.nr}:
         for rows in (1, 2, kernel.mr, kernel.mr + 3):
             for left, right, top, below in ((0, 0, 0, 0), (1, 2, 1, 0), (0, 1, 0, 1), (kernel.mr, kernel.mr, 3, 2)):
-                one_plane(kernel, rng, wide, rows, left, right, top, below, end)
+                for planes in (1, 2) if wide <= kernel.lanes else (1,):
+                    some_planes(kernel, rng, planes, wide, rows, left, right, top, below, end)
 
 
-def one_plane(kernel, rng, wide, rows, left, right, top, below, end):
+def some_planes(kernel, rng, planes, wide, rows, left, right, top, below, end):
     lanes, real, k = kernel.lanes, reals(kernel), kernel.mr
 
     def floats(*shape):
         return rng.integers(-4, 5, shape).astype(real)  # sums are exact
 
-    x, w, bias = floats(rows + k - 1, wide + k - 1), floats(k, k), floats(1)
-    high, across = x.shape
+    x, w, bias = floats(planes, rows + k - 1, wide + k - 1), floats(planes, k, k), floats(planes, 1, 1)
+    _, high, across = x.shape
     left = min(left, across - 1)
     right = min(right, across - 1 - left)
     top = min(top, high)
     bottom = max(top, high - below)
-    x[:top] = x[bottom:] = x[:, :left] = x[:, across - right :] = 0
-    biased, inner = rng.integers(2), x[top:bottom, left : across - right]
-    want = np.zeros((rows, wide), real) + (bias if biased else 0)
+    x[:, :top] = x[:, bottom:] = x[..., :left] = x[..., across - right :] = 0
+    biased, inner = rng.integers(2), x[:, top:bottom, left : across - right]
+    want = np.zeros((planes, rows, wide), real) + (bias if biased else 0)
     for a in range(k):
         for b in range(k):
-            want += x[a : a + rows, b : b + wide] * w[a, b]
+            want += x[:, a : a + rows, b : b + wide] * w[:, a, b, None, None]
     vectors = -(-wide // lanes)
     column = np.arange(vectors * lanes).reshape(vectors, 1, lanes)
     read = column + np.arange(k)[:, None]
@@ -296,39 +313,96 @@ def one_plane(kernel, rng, wide, rows, left, right, top, below, end):
     masks = (there << np.arange(lanes)).sum(-1).astype(np.uint32)
     gx, gw, gb = (guarded(np.ascontiguousarray(v).reshape(-1).view(np.uint8), end) for v in (inner, w, bias))
     gy = guarded(np.full(want.nbytes, 0xA5, np.uint8), end)
-    row = x.itemsize * inner.shape[1]  # nothing lies around what is inside
+    row = x.itemsize * inner.shape[2]  # nothing lies around what is inside
     harness.plane_strips(
-        kernel.name, x=gx.address - top * row - left * x.itemsize, x_row=row, w=gw.address,
-        bias=gb.address if biased else 0, y=gy.address, y_row=x.itemsize * wide, rows=rows, top=top, bottom=bottom,
-        x_lanes=masks, y_lanes=(1 << (wide - 1) % lanes + 1) - 1, masked=not there.all(),
+        kernel.name, x=gx.address - top * row - left * x.itemsize, x_strides=(row * inner.shape[1], row), w=gw.address,
+        bias=gb.address if biased else 0, y=gy.address, y_strides=(x.itemsize * wide * rows, x.itemsize * wide),
+        planes=planes, rows=rows, top=top, bottom=bottom, x_lanes=masks,
+        y_lanes=(1 << (wide - 1) % lanes + 1) - 1, masked=not there.all(),
     )  # fmt: skip
     np.testing.assert_array_equal(gy.array.view(real).reshape(want.shape), want)
 
 
-ACTIVATIONS = {  # name: the function, in float64
-    "clip": lambda x, slope: np.clip(x, -1, 2),
-    "prelu": lambda x, slope: np.where(x < 0, slope * x, x),
-    "silu": lambda x, slope: x / (1 + np.exp(-x)),
-    "gelu": lambda x, slope: x * np.array([0.5 * math.erfc(-v / math.sqrt(2)) for v in x.ravel()]).reshape(x.shape),
-    "gelu_tanh": lambda x, slope: x * 0.5 * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
-    "hardswish": lambda x, slope: x * np.clip(x + 3, 0, 6) / 6,
-}
+# Chains of steps: names, their numbers, what their operand is.
+CHAINS = [
+    [(name, numbers, None)] for name, numbers in (
+        ("clip", (-1, 2)), ("silu", ()), ("gelu", ()), ("gelu_tanh", ()), ("hardswish", ()), ("elu", (0.5,)),
+        ("tanh", ()), ("sigmoid", ()), ("softplus", ()), ("abs", ()), ("square", ()), ("exp", ()), ("round", ()),
+        ("mish", ()), ("swish", (1.25,)), ("hardsigmoid", (0.25, 0.5)), ("hardswish_of", (0.25, 0.5)),
+        ("linear", (0.25, -0.5)), ("pow", (0.5, 2, 1, 1)),
+    )
+] + [
+    [(name, numbers, kind)] for name, numbers in (
+        ("prelu", ()), ("add", ()), ("mul", ()), ("max", ()), ("min", ()), ("sum", (0.5,)),
+    ) for kind in ("number", "channel", TENSOR)
+] + [
+    [("abs", (), None), ("sqrt", (), None), ("linear", (1, 0.5), None), ("log", (), None)],
+    [("add", (), TENSOR), ("clip", (-2, 3), None), ("mul", (), "channel"),
+     ("sum", (2,), TENSOR), ("max", (), "number")],
+]  # fmt: skip
+
+
+def stepped(step, operand, x):
+    """A step of an epilogue on x (.., channels), in float64."""
+    name, numbers, _ = step
+    binary = {"prelu": lambda: np.where(x < 0, x * operand, x), "add": lambda: x + operand, "mul": lambda: x * operand,
+              "max": lambda: np.maximum(x, operand), "min": lambda: np.minimum(x, operand),
+              "sum": lambda: x + numbers[0] * operand}  # fmt: skip
+    if name in binary:
+        return binary[name]()
+    if name == "pow":
+        numbers = numbers[:2]
+    form = (name.removesuffix("_of"), *numbers)
+    return reference.activate(x.reshape(1, 1, -1), form).reshape(x.shape)
 
 
 @pytest.mark.parametrize("end", ["low", "high"])
 @pytest.mark.parametrize("kernel", EPILOGUES, ids=lambda k: k.name)
-@pytest.mark.parametrize("name", ACTIVATIONS)
-def test_epilogue(name, kernel, end):
-    rng, real = np.random.default_rng(2), reals(kernel)
+@pytest.mark.parametrize("chain", CHAINS, ids=lambda c: "-".join(f"{name}{of or ''}" for name, _, of in c))
+def test_epilogue(chain, kernel, end):
+    rng, real, types = np.random.default_rng(2), reals(kernel), TYPES[kernel.types]
     allowed = 32 * np.finfo(real).eps
     for count in (1, 3, 4, 15, 16, 17, 40):
         for residual in (False, True):
-            x, add = (rng.normal(0, 3, (2, count)).astype(real) for _ in range(2))
-            slope = rng.random(count, real) if name == "prelu" else np.array((-1, 2), real)
-            buffers = [guarded(a.ravel().view(np.uint8), end) for a in (x, add)]
-            y, onto = (b.array.view(real).reshape(2, count) for b in buffers)
+            x = rng.normal(0, 3, (2, count)).astype(real)
+            add = rng.normal(0, 3, (2, count)).astype(types.dst)
+            inputs = [guarded(a.ravel().view(np.uint8), end) for a in (x, add)]
+            sums, onto = (b.array.view(a.dtype).reshape(2, count) for b, a in zip(inputs, (x, add)))
+            y = guarded(np.zeros(2 * count, types.dst).view(np.uint8), end).array.view(types.dst).reshape(2, count)
+            narrow = types.dst != real
+            steps, tensors = [], []
+            want = x.astype(np.float64) + (exact(add) if residual else 0)
+            for step in chain:
+                name, numbers, kind = step
+                shape, of = {"number": (1, real), "channel": (count, real), TENSOR: ((2, count), types.dst)}.get(
+                    kind, (0, real))  # fmt: skip
+                made = rng.normal(0, 1, shape).astype(of)
+                operand = guarded(made.ravel().view(np.uint8), end).array.view(of).reshape(shape)
+                if kind == TENSOR:
+                    tensors.append(operand)
+                steps.append((name, np.array(numbers, real), TENSOR if kind == TENSOR else operand if kind else None))
+                want = stepped(step, exact(operand), want)
             with using_isa(kernel.isa):
-                epilogue_pixels(kernel.types, Epilogue(name, slope), y, onto if residual else None)
-            want = ACTIVATIONS[name](x.astype(np.float64) + (add if residual else 0), slope)
-            np.testing.assert_allclose(y, want, rtol=allowed, atol=allowed)
+                args = (y, onto if residual else None, sums) if narrow else (sums, onto if residual else None)
+                epilogue_pixels(kernel.types, Epilogue(steps, tensors), *args)
+            got = exact(y) if narrow else sums
+            assert (abs(got - want) <= allowed * (1 + abs(want)) + of_result(types, want)).all()
             np.testing.assert_array_equal(onto, add)
+
+
+@pytest.mark.parametrize("kernel", [k for k in EPILOGUES if k.types in ("f16", "bf16")], ids=lambda k: k.name)
+def test_every_narrow_number_and_those_between_are_rounded_to_nearest_even(kernel):
+    types = TYPES[kernel.types]
+    held = np.arange(1 << 16, dtype=np.uint16).view(types.dst)
+    with np.errstate(all="ignore"):
+        wide = exact(held)
+        steps = wide.view(np.uint32)[:, None] + np.uint32([0, 1, 0xFFF, 0x1000, 0x1001, 0x7FFF, 0x8000, 0x8001])
+        sums = steps.astype(np.uint32).view(np.float32)
+        y = np.zeros(sums.shape, types.dst)
+        with using_isa(kernel.isa):
+            epilogue_pixels(kernel.types, Epilogue(), y, None, sums)
+        np.testing.assert_array_equal(exact(y), exact(sums.astype(types.dst)))
+        onto = np.zeros((1, held.size), types.dst)
+        with using_isa(kernel.isa):  # the residual is widened
+            epilogue_pixels(kernel.types, Epilogue(), onto, held[None], np.zeros(onto.shape, np.float32))
+        np.testing.assert_array_equal(exact(onto)[0], wide)

@@ -4,7 +4,7 @@ import re
 import ml_dtypes
 import numpy as np
 import pytest
-from conftest import using_isa
+from conftest import WHOLE_ISAS, using_isa
 from guard import guarded
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -58,7 +58,7 @@ def same(got, want):
         raise AssertionError(f"{wrong.sum()} of {wrong.size}, first at {at}: {got[at]!r}, not {want[at]!r}")
 
 
-@pytest.mark.parametrize("isa", registry.isas())
+@pytest.mark.parametrize("isa", WHOLE_ISAS)
 @pytest.mark.parametrize(("a", "b"), PAIRS)
 def test_every_hard_value(a, b, isa):
     x = hard_values(a)
@@ -67,7 +67,7 @@ def test_every_hard_value(a, b, isa):
     same(got, x if a == b else reference.convert(x, DTYPES[b]))
 
 
-@pytest.mark.parametrize("isa", registry.isas())
+@pytest.mark.parametrize("isa", WHOLE_ISAS)
 @pytest.mark.parametrize(("a", "b"), PAIRS)
 def test_every_hard_value_scaled_and_summed(a, b, isa):
     x = hard_values(a)
@@ -169,7 +169,7 @@ def test_any_type_in_any_layout_to_any_other(c):
         same(out.copy(), want)
 
 
-@pytest.mark.parametrize("isa", registry.isas())
+@pytest.mark.parametrize("isa", WHOLE_ISAS)
 @pytest.mark.parametrize(("dtype", "zero"), [(np.uint8, 0), (np.uint8, 255), (np.int8, -128), (np.int8, 7)])
 def test_halves_of_any_scale(isa, dtype, zero):
     """Quotients next to a half, by scales of all kinds: they decide to which integer a number rounds."""
@@ -247,7 +247,7 @@ def test_pictures_to_planes_and_back(c):
             plans.clear()
 
 
-@pytest.mark.parametrize("isa", registry.isas())
+@pytest.mark.parametrize("isa", WHOLE_ISAS)
 @pytest.mark.parametrize(("a", "b"), [("f32", "bf16"), ("bf16", "f32"), ("s8", "f32"), ("f32", "u8"), ("s32", "f16")])
 def test_tiles_of_every_size(a, b, isa):
     """Whole tiles, ragged ones, and what two threads share, with a scale per channel."""

@@ -3,9 +3,9 @@
 import pytest
 
 from layoutkit.reorders import fused
-from layoutkit.reorders.estimate import streamed_seconds
+from layoutkit.reorders.estimate import streamed_seconds, tile_seconds
 from layoutkit.reorders.loops import Loop
-from layoutkit.reorders.nest import Blocking, Transpose
+from layoutkit.reorders.nest import Blocking, Nest, Transpose
 from layoutkit.reorders.variants import VARIANTS
 
 FUSED = Blocking(256, 1 << 14, False, 1, fused=True)
@@ -83,3 +83,13 @@ def test_estimates_tell_what_lines_tell():
     followed = [Loop(300, 4, 292), Loop(73, 1200, 4)]
     assert seconds("joined", followed) < seconds("fused x1024", followed)
     assert seconds("store allx64", aligned) > seconds("stream allx64", aligned)
+
+
+def test_within_the_caches_tiles_that_are_filled_in_part_cost_as_whole_ones():
+    def seconds(columns, rows, tasks=1):
+        tile = Loop(columns, 4, 1 << 20), Loop(rows, 1 << 20, 4)
+        return tile_seconds([Nest("transpose", 32, (Loop(tasks, 64, 64),), tile, 0, 0)], 64)
+
+    assert seconds(16, 16) == seconds(9, 16) == seconds(16, 3)
+    assert seconds(16, 16, 4) > 1.2 * seconds(32, 32)  # calls
+    assert seconds(17, 16) > 1.5 * seconds(16, 16)

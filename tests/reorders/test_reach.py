@@ -59,7 +59,7 @@ def test_nests_reach_what_their_elements_touch(laid, data, width, variant, phase
 def test_a_plan_that_reaches_outside_is_an_error_before_anything_is_written(monkeypatch, which):
     def wrong(*given):
         [stage] = stages_of(*given)
-        if which == "pads":
+        if which == "pads" and stage.fills:
             last = stage.fills[-1]
             return [stage._replace(fills=[*stage.fills[:-1], last._replace(dst=last.dst + 4)])]
         first = stage.moves[0]

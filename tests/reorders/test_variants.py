@@ -31,6 +31,7 @@ NAMES = {  # and what they mean: stream, src_run, dst_run, prefetch, order, pane
     "fused x256": (True, 256, 16384, False, 1, False, False),
     "fused x1024": (True, 1024, 16384, False, 1, False, False),
     "joined": (True, 1024, 16384, False, 1, False, False),
+    "windows": (False, 0, 64, False, 1, False, False),
 }
 
 
@@ -38,8 +39,9 @@ def test_names_are_stable():
     assert {name: (v.stream, *v.blocking[:5], v.slabs) for name, v in VARIANTS.items()} == NAMES
     assert list(VARIANTS) == list(NAMES)  # estimates prefer earlier ones
     assert all(v.blocking.phase == 0 for v in VARIANTS.values())
-    assert [n for n, v in VARIANTS.items() if v.blocking.fused] == list(NAMES)[-4:]
+    assert [n for n, v in VARIANTS.items() if v.blocking.fused] == list(NAMES)[-5:-1]
     assert [n for n, v in VARIANTS.items() if v.blocking.joined] == ["joined"]
+    assert [n for n, v in VARIANTS.items() if v.windows] == ["windows"]
 
 
 def test_each_variant_has_a_name_of_its_own():

@@ -3,11 +3,11 @@ from typing import Any
 
 import numpy as np
 
-from .reorder import Program
+from .reorder import Program, Reordering
 
 TYPES: dict[str, int]
 
-class Converter:
+class Converter(Reordering):
     def __new__(
         cls, nests: Sequence[Any], types: Any, real: str, sum: bool, fill: Program | None, stream: bool
     ) -> Converter: ...
@@ -17,3 +17,8 @@ class Converter:
         add: np.ndarray | None = None, high: np.ndarray | None = None, low: np.ndarray | None = None,
         divide: bool = False, alpha: float = 1, beta: float = 0,
     ) -> None: ...  # fmt: skip
+
+class Conversion(Reordering):
+    def __new__(
+        cls, converter: Converter, *arrays: np.ndarray | None, divide: bool, alpha: float, beta: float
+    ) -> Conversion: ...

@@ -16,7 +16,7 @@ from .registry cimport (
     LK_BF16, LK_CONVERT, LK_F16, LK_F32, LK_F64, LK_GATHER, LK_S8, LK_S32, LK_TRANSPOSE, LK_U8, best_row,
     lk_convert, lk_convert_fn, lk_move, lk_move_fn
 )
-from .reorder cimport Program
+from .reorder cimport Program, Reordering
 from .team cimport team
 
 cdef extern from "stream.h" nogil:
@@ -48,7 +48,7 @@ cdef struct Nest:
     int64_t p[MAX_LOOPS]
 
 
-cdef class Converter:
+cdef class Converter(Reordering):
     """A conversion ready to run: its nests.
 
     Parameters
@@ -72,7 +72,6 @@ cdef class Converter:
     cdef Program fill
     cdef bint sum
     cdef int real_bytes  # size of the type that is computed in
-    cdef int64_t chunks  # between which a call checks for signals
 
     def __cinit__(self, nests, types, str real, bint sum, Program fill, bint stream):
         cdef Nest *nest
@@ -117,38 +116,41 @@ cdef class Converter:
 
         `sub`, `mul`, `inv`, `off`, `add`, `high`, `low`: contiguous arrays of type `real`, or None; see lk_convert in kernels.h.
         """
-        cdef lk_convert tile
-        cdef const char *s = <const char *>PyArray_DATA(src)
-        cdef char *d = <char *>PyArray_DATA(dst)
+        cdef lk_convert given
+        take_parameters(&given, (sub, mul, inv, off, add, high, low), divide, alpha, beta)
+        self.all_of(<const char *>PyArray_DATA(src), <char *>PyArray_DATA(dst), &given, threads)
+
+    cdef int all_of(self, const char *s, char *d, lk_convert *given, int threads) except -1:
+        """Convert by the parameters of `given`, with the GIL held: signals are checked for between chunks."""
         cdef int64_t chunk, chunks
         cdef int tid = 0, n = 1
         cdef Pace pace = pace_of(self.chunks)
-        memset(&tile, 0, sizeof(tile))
-        tile.sub = NULL if sub is None else <const char *>PyArray_DATA(<ndarray?>sub)
-        tile.mul = NULL if mul is None else <const char *>PyArray_DATA(<ndarray?>mul)
-        tile.inv = NULL if inv is None else <const char *>PyArray_DATA(<ndarray?>inv)
-        tile.off = NULL if off is None else <const char *>PyArray_DATA(<ndarray?>off)
-        tile.add = NULL if add is None else <const char *>PyArray_DATA(<ndarray?>add)
-        tile.high = NULL if high is None else <const char *>PyArray_DATA(<ndarray?>high)
-        tile.low = NULL if low is None else <const char *>PyArray_DATA(<ndarray?>low)
         threads = team(threads)
-        tile.alpha, tile.beta, tile.divide, tile.sum = alpha, beta, divide, self.sum
+        given.sum = self.sum
         while pace.at < pace.end:
             chunk, chunks = pace.at // pace.size, pace.end // pace.size
             with nogil:
                 if threads <= 1:
-                    self.part(s, d, &tile, chunk, chunks)
+                    self.convert(s, d, given, chunk, chunks)
                 else:
                     with parallel(num_threads=threads):
                         tid = openmp.omp_get_thread_num()
                         n = openmp.omp_get_num_threads()
-                        self.part(s, d, &tile, chunk * n + tid, chunks * n)
+                        self.convert(s, d, given, chunk * n + tid, chunks * n)
             if self.chunks > 1:
                 PyErr_CheckSignals()
             done(&pace)
+        return 0
 
-    cdef void part(self, const char *src, char *dst, const lk_convert *given, int64_t share,
-                   int64_t shares) noexcept nogil:
+    cdef void part(self, const char *src, char *dst, int64_t share, int64_t shares) noexcept nogil:
+        """Convert the numbers as they are."""
+        cdef lk_convert given
+        memset(&given, 0, sizeof(given))
+        given.alpha = 1
+        self.convert(src, dst, &given, share, shares)
+
+    cdef void convert(self, const char *src, char *dst, const lk_convert *given, int64_t share,
+                      int64_t shares) noexcept nogil:
         cdef int64_t at[MAX_LOOPS]
         cdef char first[SCRATCH_BYTES]
         cdef char second[SCRATCH_BYTES]
@@ -216,6 +218,36 @@ cdef class Converter:
         self.fn(c)
         if nest.after.fn != NULL:
             run_step(&nest.after, scratch[1], d)
+
+
+cdef class Conversion(Reordering):
+    """A converter with its parameters: those of its call, after `threads`."""
+
+    cdef Converter converter
+    cdef lk_convert given
+    cdef tuple arrays  # that `given` points into
+
+    def __cinit__(self, Converter converter not None, *arrays, bint divide, double alpha, double beta):
+        self.converter, self.arrays = converter, arrays
+        take_parameters(&self.given, arrays, divide, alpha, beta)
+        self.given.sum, self.chunks = converter.sum, converter.chunks
+
+    cdef void part(self, const char *src, char *dst, int64_t share, int64_t shares) noexcept nogil:
+        self.converter.convert(src, dst, &self.given, share, shares)
+
+
+cdef int take_parameters(lk_convert *given, arrays, bint divide, double alpha, double beta) except -1:
+    """What a call gives to all tiles: arrays (sub, mul, inv, off, add, high, low), or None in their place."""
+    sub, mul, inv, off, add, high, low = arrays
+    memset(given, 0, sizeof(lk_convert))
+    given.sub, given.mul, given.inv, given.off = data_of(sub), data_of(mul), data_of(inv), data_of(off)
+    given.add, given.high, given.low = data_of(add), data_of(high), data_of(low)
+    given.alpha, given.beta, given.divide = alpha, beta, divide
+    return 0
+
+
+cdef const char *data_of(object array) except? NULL:
+    return NULL if array is None else <const char *>PyArray_DATA(<ndarray?>array)
 
 
 cdef int set_step(Step *step, move) except -1:

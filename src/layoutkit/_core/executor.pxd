@@ -1,8 +1,8 @@
 """What the loop nests of all convolutions share: geometry, division of work, and the class that they extend."""
 
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint32_t
 
-from .registry cimport LK_CLIP, lk_epilogue, lk_epilogue_fn, lk_gemm, lk_gemm_fn
+from .registry cimport LK_STEP_CLIP, lk_epilogue, lk_epilogue_fn, lk_gemm, lk_gemm_fn
 
 cdef enum:
     MAX_COLS = 64    # columns of the widest register tile
@@ -21,6 +21,9 @@ cdef struct Geometry:
     int64_t before[3]      # padding
 
 
+cdef Geometry geometry_of(g) except *
+
+
 cdef inline int64_t ceil_div(int64_t a, int64_t b) noexcept nogil:
     return (a + b - 1) // b
 
@@ -30,6 +33,12 @@ cdef inline int64_t share(int64_t total, int64_t parts, int64_t i) noexcept nogi
     return total // parts * i + min(i, total % parts)
 
 
+cdef inline int64_t share_of(int64_t total, int64_t parts, int64_t at) noexcept nogil:
+    """Which of `parts` even shares of `total` has `at`."""
+    cdef int64_t least = total // parts, larger = total % parts * (least + 1)
+    return at // (least + 1) if at < larger else total % parts + (at - larger) // least
+
+
 cdef inline int64_t aligned(int64_t n) noexcept nogil:
     """n bytes, rounded up to whole cache lines."""
     return (n + 63) // 64 * 64
@@ -37,9 +46,11 @@ cdef inline int64_t aligned(int64_t n) noexcept nogil:
 
 cdef inline const void *clip_of(const lk_epilogue *epilogue, const char *y, bint pads) noexcept nogil:
     """The limits of an epilogue that is only a clip, which a micro-kernel can do before it stores; else NULL."""
-    if epilogue == NULL or epilogue.activation != LK_CLIP or (epilogue.add != NULL and epilogue.add != y):
+    if epilogue == NULL or epilogue.steps != 1 or epilogue.step.step != LK_STEP_CLIP:
         return NULL
-    return epilogue.numbers if not pads or epilogue.keeps_zero else NULL  # pads stay 0
+    if epilogue.add != NULL and epilogue.add != y:
+        return NULL
+    return epilogue.step.numbers if not pads or epilogue.keeps_zero else NULL  # pads stay 0
 
 
 cdef struct ChannelRows:
@@ -55,8 +66,11 @@ cdef class Executor:
     cdef lk_gemm_fn micro_kernel
     cdef lk_epilogue_fn epilogue_kernel
     cdef Geometry g
-    cdef int mr, nr, lanes
+    cdef int mr, nr, lanes, unit
     cdef int x_item, w_item, sum_item, y_item  # bytes of an element of input, filter, sums (bias, residual), output
+    cdef bint rounding              # sums are of another type than the output, to which they are rounded
+    cdef bint integers              # numbers and sums are integers
+    cdef uint32_t flip              # as of lk_gemm
     cdef int64_t total              # tasks in all
     cdef int64_t ws_thread          # bytes of workspace per thread
     cdef readonly int threads
@@ -65,6 +79,7 @@ cdef class Executor:
 
     cdef void run(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
                   char *workspace, int64_t chunk, int64_t chunks) noexcept nogil
+    cdef int64_t cut(self, int64_t first, int64_t end, int64_t part, int64_t parts) noexcept nogil
     cdef void part(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
                    char *workspace, int64_t task, int64_t end) noexcept nogil
     cdef list positions(self, bint leaves_out)

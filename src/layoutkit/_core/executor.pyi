@@ -6,6 +6,7 @@ class LoopNest(NamedTuple):
     threads: int
     x_strides: tuple[int, ...]
     y_strides: tuple[int, ...]
+    types: str = ""
 
 class Footprint(NamedTuple):
     source: tuple[Any, ...]

@@ -15,8 +15,8 @@ from libc.string cimport memset
 from typing import NamedTuple
 
 from .registry cimport (
-    LK_EPILOGUE, element_bytes, lk_epilogue, lk_epilogue_fn, lk_gemm_fn, lk_kernel, lk_types, row_named, row_of,
-    types_of,
+    LK_EPILOGUE, LK_S8, LK_S32, element_bytes, element_name, lk_epilogue, lk_epilogue_fn, lk_gemm_fn, lk_kernel,
+    lk_types, row_named, row_of, types_named,
 )
 from .team cimport team
 
@@ -42,6 +42,8 @@ class LoopNest(NamedTuple):
     threads : int
     x_strides, y_strides : tuple of int
         Byte strides of input and output; of what, each executor says.
+    types : str
+        The types of the convolution; "": those of the row.
     """
 
     kernel: str
@@ -49,6 +51,7 @@ class LoopNest(NamedTuple):
     threads: int
     x_strides: tuple
     y_strides: tuple
+    types: str = ""
 
 
 class Footprint(NamedTuple):
@@ -72,10 +75,14 @@ cdef class Executor:
 
     def __init__(self, nest):
         cdef const lk_kernel *row = row_named(nest.kernel)
-        cdef const lk_types *types = types_of(row)
+        cdef const lk_types *types = types_named(nest.types or row.types.decode())
         self.micro_kernel, self.mr, self.nr = <lk_gemm_fn>row.fn, row.mr, row.nr
-        self.epilogue_kernel = <lk_epilogue_fn>row_of(LK_EPILOGUE, row.types.decode(), row.isa).fn
-        self.lanes = row.lanes
+        self.integers, self.rounding = types.sum == LK_S32, types.dst != types.sum
+        self.flip = 0x80808080 if types.src == LK_S8 else 0
+        if self.rounding or not self.integers:  # sums of integers may come out as they are
+            name = f"s32_{element_name(types.dst)}" if self.integers else element_name(types.dst)
+            self.epilogue_kernel = <lk_epilogue_fn>row_of(LK_EPILOGUE, name, row.isa).fn
+        self.lanes, self.unit = row.lanes, row.unit
         self.x_item, self.w_item = element_bytes(types.src), element_bytes(types.filter)
         self.sum_item, self.y_item = element_bytes(types.sum), element_bytes(types.dst)
         self.g = geometry_of(nest.geometry)
@@ -99,7 +106,11 @@ cdef class Executor:
                 tid = openmp.omp_get_thread_num()
                 n = openmp.omp_get_num_threads()
                 self.part(x, w, bias, epilogue, y, workspace + tid * self.ws_thread,
-                          first + count * tid // n, first + count * (tid + 1) // n)
+                          self.cut(first, first + count, tid, n), self.cut(first, first + count, tid + 1, n))
+
+    cdef int64_t cut(self, int64_t first, int64_t end, int64_t part, int64_t parts) noexcept nogil:
+        """Where share `part` of tasks [first, end) begins, of `parts` shares; share `parts` would begin at `end`."""
+        return first + share(end - first, parts, part)
 
     cdef void part(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
                    char *workspace, int64_t task, int64_t end) noexcept nogil:
@@ -133,11 +144,7 @@ cdef class Executor:
                             int64_t rows, int64_t channel, int64_t count) noexcept nogil:
         """Apply the epilogue to rows of `count` outputs, at y + offset + row[i], the first of them of `channel`."""
         cdef lk_epilogue f = epilogue[0]
-        f.y, f.row, f.rows, f.count = y + offset, row, rows, count
-        if f.add != NULL:
-            f.add += offset
-        if f.slope_col or f.slope_row:
-            f.numbers += channel * self.sum_item
+        f.y, f.offset, f.row, f.rows, f.count, f.channel = y, offset, row, rows, count, channel
         self.epilogue_kernel(&f)
 
     cdef void channel_rows(self, ChannelRows *r, const lk_epilogue *epilogue, const char *y, int64_t filter_step,
@@ -150,7 +157,7 @@ cdef class Executor:
         r.has_epilogue = epilogue != NULL and clip == NULL
         if epilogue != NULL:
             r.epilogue = epilogue[0]
-            r.epilogue.slope_row, r.epilogue.slope_col = epilogue.slope_col, 0
+            r.epilogue.channel_row, r.epilogue.channel_col = 1, 0
             if onto:
                 r.epilogue.add = NULL
         for i in range(self.nr // self.lanes):

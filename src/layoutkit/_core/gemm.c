@@ -47,15 +47,34 @@ static __attribute__((noinline)) void store(char *c, vf v, const int64_t *col, i
     }
 }
 
-LK_INLINE void step(vf *acc, const char *const *p, int64_t k, const real *b, const int mr, const int nv)
+/* An element of A; a unit is aligned only to its numbers. */
+typedef real a_unit __attribute__((aligned(LK_ITEM / LK_UNIT), may_alias));
+
+/* One in every lane. */
+LK_INLINE vf spread(const char *a, const vf flip)
+{
+#if LK_UNIT == 4
+    vf v = splat(*(const a_unit *)a);
+    LK_PIN(v); /* gcc would flip it in a general register, which takes longer to get from there to a vector */
+    return v ^ flip;
+#else
+    (void)flip;
+    return splat(*(const a_unit *)a);
+#endif
+}
+
+LK_INLINE void step(vf *acc, const char *const *p, int64_t k, const real *b, const int mr, const int nv, const vf flip)
 {
     vf bv[MAX_NV];
 #pragma GCC unroll 8
-    for (int j = 0; j < nv; j++)
+    for (int j = 0; j < nv; j++) {
         bv[j] = *(const vf *)(b + j * LK_LANES);
+        if (LK_VB == 64)
+            LK_PIN(bv[j]); /* gcc would load it again for every row of a low tile */
+    }
 #pragma GCC unroll 32
     for (int i = 0; i < mr; i++) {
-        vf a = splat(*(const real *)(p[i] + k));
+        vf a = spread(p[i] + k, flip);
 #pragma GCC unroll 8
         for (int j = 0; j < nv; j++) {
             LK_FMA(acc[i * nv + j], a, bv[j]);
@@ -69,10 +88,10 @@ LK_INLINE void step(vf *acc, const char *const *p, int64_t k, const real *b, con
  * across two cache lines, they would take longer than the multiplications.
  * `plain`: the sums are stored as they are. */
 LK_INLINE void end_rows(vf *acc, const lk_gemm *g, const char *const *p, int64_t k, const real *const *bu,
-                        const int tail, const int mr, const int nv, const int plain)
+                        const int tail, const int mr, const int nv, const int plain, const vf flip)
 {
     const real *const limit = (const real *)g->clip;
-    const vf lo = splat(limit ? limit[0] : (real)-INFINITY), hi = splat(limit ? limit[1] : (real)INFINITY);
+    const vf lo = splat(limit ? limit[0] : LK_LEAST), hi = splat(limit ? limit[1] : LK_MOST);
     const vf zero = splat(g->positive ? (real)0 : (real)-0.0);
     const int64_t *const row = g->c_row;
     int64_t col[MAX_NV];
@@ -100,7 +119,7 @@ LK_INLINE void end_rows(vf *acc, const lk_gemm *g, const char *const *p, int64_t
             LK_PIN_ADDRESS(c);
 #pragma GCC unroll 4
             for (int u = 0; u < END_STEPS; u++) {
-                const vf a = splat(*(const real *)(pi + LK_ITEM * u));
+                const vf a = spread(pi + LK_ITEM * u, flip);
 #pragma GCC unroll 8
                 for (int j = 0; j < cols; j++) {
                     if (u < END_HELD)
@@ -123,12 +142,12 @@ LK_INLINE void end_rows(vf *acc, const lk_gemm *g, const char *const *p, int64_t
 
 /* The same, in the variant that the tile needs. */
 LK_INLINE void last_steps(vf *acc, const lk_gemm *g, const char *const *p, int64_t k, const real *const *bu,
-                          const int tail, const int mr, const int nv)
+                          const int tail, const int mr, const int nv, const vf flip)
 {
     if (tail || g->clip || g->positive)
-        end_rows(acc, g, p, k, bu, tail, mr, nv, 0);
+        end_rows(acc, g, p, k, bu, tail, mr, nv, 0, flip);
     else
-        end_rows(acc, g, p, k, bu, tail, mr, nv, 1);
+        end_rows(acc, g, p, k, bu, tail, mr, nv, 1, flip);
 }
 
 /* Whether end_rows can do the last steps of the last run of k, kb of them. */
@@ -236,11 +255,12 @@ LK_INLINE void end(vf *acc, const lk_gemm *g, const int tail, const int mr, cons
     }
 }
 
+#if LK_UNIT == 1
 /* A step on row b: gcc would compute its address once for each vector. */
 LK_INLINE void step_at(vf *acc, const char *const *p, int64_t k, const real *b, const int mr, const int nv)
 {
     LK_PIN_ADDRESS(b);
-    step(acc, p, LK_ITEM * k, b, mr, nv);
+    step(acc, p, LK_ITEM * k, b, mr, nv, (vf){});
 }
 
 /* One tap and one block, no row in the padding, rows of B at b_row. */
@@ -275,17 +295,23 @@ LK_INLINE void micro_kernel_by_rows(const lk_gemm *g, const int mr, const int nv
             bu[u] = b + row[u];
             LK_PIN_ADDRESS(bu[u]);
         }
-        last_steps(acc, g, p, LK_ITEM * k, bu, tail, mr, nv);
+        last_steps(acc, g, p, LK_ITEM * k, bu, tail, mr, nv, (vf){});
         return;
     }
     for (; k < stop; k++)
         step_at(acc, p, k, b + *row++, mr, nv);
     end(acc, g, tail, mr, nv);
 }
+#endif
 
 LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv)
 {
     const int tail = g->cols % LK_LANES;
+#if LK_UNIT == 4
+    const vf flip = splat((real)g->flip);
+#else
+    const vf flip = {};
+#endif
     /* the tap whose last steps end_rows does; -1: none */
     const int64_t last_tap = ends_by_rows(g, tail, g->kb_last) ? g->taps - 1 : -1;
     vf acc[MAX_MR * 2]; /* a constant size: gcc keeps variable-length arrays in memory */
@@ -303,7 +329,7 @@ LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv)
     int inside = 0; /* p points to rows that are all inside the input: valid for every tap and block */
     for (int64_t t = 0; t < g->taps; t++) {
         const uint32_t mask = g->mask ? g->mask[t] << (32 - mr) : ~0u << (32 - mr);
-        if (!mask) { /* every row is in the padding */
+        if (!mask && LK_UNIT != 4) { /* every row is in the padding */
             b += ((g->blocks - 1) * g->kb + g->kb_last) * ldb;
             continue;
         }
@@ -328,14 +354,18 @@ LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv)
             const int last = t == last_tap && q + 1 == g->blocks;
             if (last) /* the remainder of the unrolled loop goes first */
                 for (; (stop - k - LK_ITEM * END_STEPS) % (LK_ITEM * LK_UNROLL); k += LK_ITEM, b += ldb)
-                    step(acc, p, k, b, mr, nv);
+                    step(acc, p, k, b, mr, nv, flip);
             const int64_t end = stop - LK_ITEM * (last ? LK_UNROLL + END_STEPS : LK_UNROLL);
             for (; k <= end; k += LK_ITEM * LK_UNROLL) {
                 /* keeps gcc from making mr induction variables of mr stack slots */
                 __asm__ volatile("" : "+r"(k));
 #pragma GCC unroll 4
-                for (int u = 0; u < LK_UNROLL; u++)
-                    step(acc, p, k + LK_ITEM * u, b + u * ldb, mr, nv);
+                for (int u = 0; u < LK_UNROLL; u++) {
+                    const real *bu = b + u * ldb;
+                    if (LK_VB == 64)
+                        LK_PIN_ADDRESS(bu);
+                    step(acc, p, k + LK_ITEM * u, bu, mr, nv, flip);
+                }
                 b += LK_UNROLL * ldb;
                 if (fetch < fetch_end) {
                     for (int u = 0; u < 2 * LK_UNROLL; u++)
@@ -352,11 +382,11 @@ LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv)
                     bu[u] = b + u * ldb;
                     LK_PIN_ADDRESS(bu[u]);
                 }
-                last_steps(acc, g, p, k, bu, tail, mr, nv);
+                last_steps(acc, g, p, k, bu, tail, mr, nv, flip);
                 return;
             }
             for (; k < stop; k += LK_ITEM, b += ldb)
-                step(acc, p, k, b, mr, nv);
+                step(acc, p, k, b, mr, nv, flip);
         }
     }
     end(acc, g, tail, mr, nv);
@@ -365,7 +395,8 @@ LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv)
 /* One function for each size of a tile, rows x vectors, and each variant: in larger ones gcc 12 allocates registers
  * worse, and takes much longer. */
 #define TILE(MR, NV) \
-    static void tile_##MR##x##NV(const lk_gemm *g) { micro_kernel(g, MR, NV); } \
+    static void tile_##MR##x##NV(const lk_gemm *g) { micro_kernel(g, MR, NV); }
+#define TILE_BY_ROWS(MR, NV) \
     static void tile_by_rows_##MR##x##NV(const lk_gemm *g) { micro_kernel_by_rows(g, MR, NV); }
 #define SIZES_4(X, NV) X(1, NV) X(2, NV) X(3, NV) X(4, NV)
 #define SIZES_6(X, NV) SIZES_4(X, NV) X(5, NV) X(6, NV)
@@ -378,31 +409,39 @@ LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv)
 #define SIZES(X) SIZES_6(X, 1) SIZES_6(X, 2)
 #endif
 SIZES(TILE)
-
+#if LK_UNIT == 1
+SIZES(TILE_BY_ROWS)
 #define ENTRY(MR, NV) [0][NV - 1][MR - 1] = tile_##MR##x##NV, [1][NV - 1][MR - 1] = tile_by_rows_##MR##x##NV,
+#else
+#define ENTRY(MR, NV) [0][NV - 1][MR - 1] = tile_##MR##x##NV,
+#endif
 static const lk_gemm_fn tiles[2][4][12] = {SIZES(ENTRY)};
 
 /* The register tiles: rows x columns. */
 #if LK_VB == 64 && LK_BITS == 64
-#define TILES(X) X(gemm_12x16_f64, 12, 16) X(gemm_6x32_f64, 6, 32)
+#define TILES(X) X(12, 16) X(6, 32)
 #elif LK_VB == 64
-#define TILES(X) X(gemm_12x32_f32, 12, 32) X(gemm_6x64_f32, 6, 64)
+#define TILES(X) X(12, 32) X(6, 64)
 #elif LK_VB == 32 && LK_BITS == 64
-#define TILES(X) X(gemm_4x12_f64, 4, 12) X(gemm_6x8_f64, 6, 8)
+#define TILES(X) X(4, 12) X(6, 8)
+#elif LK_VB == 32 && LK_UNIT == 4 && !defined(__AVXVNNI__)
+#define TILES(X) X(4, 16)
+#elif LK_VB == 32 && LK_UNIT == 4
+#define TILES(X) X(6, 16)
 #elif LK_VB == 32
-#define TILES(X) X(gemm_4x24_f32, 4, 24) X(gemm_6x16_f32, 6, 16)
+#define TILES(X) X(4, 24) X(6, 16)
 #elif LK_BITS == 64
-#define TILES(X) X(gemm_6x4_f64, 6, 4)
+#define TILES(X) X(6, 4)
 #else
-#define TILES(X) X(gemm_6x8_f32, 6, 8)
+#define TILES(X) X(6, 8)
 #endif
 
-#define KERNEL(STEM, MR, NR) \
-    void LK_NAME(STEM)(const lk_gemm *g) \
+#define KERNEL(MR, NR) \
+    void LK_NAME(LK_TYPED(gemm_##MR##x##NR))(const lk_gemm *g) \
     { \
         tiles[g->b_row != 0][(g->cols + LK_LANES - 1) / LK_LANES - 1][g->rows - 1](g); \
     }
 TILES(KERNEL)
 
-#define TILE_ROW(STEM, MR, NR) LK_ROW(LK_GEMM, STEM, LK_STR(LK_REAL), LK_LANES, MR, NR),
+#define TILE_ROW(MR, NR) LK_ROW(LK_GEMM, LK_TYPED(gemm_##MR##x##NR), LK_STR(LK_KIND), LK_LANES, MR, NR),
 const lk_kernel LK_ROWS(gemm)[] = {TILES(TILE_ROW) LK_LAST_ROW};

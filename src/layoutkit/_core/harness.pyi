@@ -38,6 +38,7 @@ def strips(
     positive: bool = False,
 ) -> None: ...  # fmt: skip
 def plane_strips(
-    name: str, *, x: int, x_row: int, w: int, bias: int, y: int, y_row: int, rows: int, top: int, bottom: int,
-    x_lanes: np.ndarray, y_lanes: int, masked: bool, positive: bool = False,
+    name: str, *, x: int, x_strides: tuple[int, int], w: int, bias: int, y: int, y_strides: tuple[int, int],
+    planes: int, rows: int, top: int, bottom: int, x_lanes: np.ndarray, y_lanes: int, masked: bool,
+    positive: bool = False,
 ) -> None: ...  # fmt: skip

@@ -91,13 +91,15 @@ def strips(str name, *, size_t x, x_strides, size_t w, size_t bias, size_t y, y_
     (<lk_strips_fn>kernel.fn)(&s)
 
 
-def plane_strips(str name, *, size_t x, x_row, size_t w, size_t bias, size_t y, y_row, rows, top, bottom,
-                 const uint32_t[:, ::1] x_lanes, y_lanes, bint masked, bint positive=False):
+def plane_strips(str name, *, size_t x, x_strides, size_t w, size_t bias, size_t y, y_strides, int planes, rows, top,
+                 bottom, const uint32_t[:, ::1] x_lanes, y_lanes, bint masked, bint positive=False):
     """Run a plane_strips row; 0 for the bias: none; see lk_plane_strips in kernels.h."""
     cdef const lk_kernel *kernel = row_named(name)
     cdef lk_plane_strips s
     s.x, s.w, s.bias, s.y = <const char *>x, <const void *>w, <const void *>bias, <char *>y
-    s.x_row, s.y_row, s.rows, s.top, s.bottom = x_row, y_row, rows, top, bottom
+    s.x_plane, s.x_row = x_strides
+    s.y_plane, s.y_row = y_strides
+    s.planes, s.rows, s.top, s.bottom = planes, rows, top, bottom
     s.x_lanes, s.y_lanes, s.vectors = &x_lanes[0, 0], y_lanes, <int>x_lanes.shape[0]
     s.masked, s.positive, s.clip = masked, positive, NULL
     (<lk_plane_strips_fn>kernel.fn)(&s)

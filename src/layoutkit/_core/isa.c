@@ -8,9 +8,15 @@
 #define NAME(upper, lower) #lower,
 static const char *const isa_names[] = {LK_ISAS(NAME)};
 static const char *const family_names[] = {LK_FAMILIES(NAME)};
+#define STEP_NAME(upper, lower, operand, ulps) #lower,
+#define STEP_ULPS(upper, lower, operand, ulps) ulps,
+static const char *const step_names[] = {LK_STEPS(STEP_NAME)};
+static const double step_ulps[] = {LK_STEPS(STEP_ULPS)};
 
 const char *lk_isa_name(int isa) { return isa >= 0 && isa < LK_ISA_COUNT ? isa_names[isa] : NULL; }
 const char *lk_family_name(int family) { return family >= 0 && family < LK_FAMILY_COUNT ? family_names[family] : NULL; }
+const char *lk_step_name(int step) { return step >= 0 && step < LK_STEP_COUNT ? step_names[step] : NULL; }
+double lk_step_ulps(int step) { return step >= 0 && step < LK_STEP_COUNT ? step_ulps[step] : 0; }
 
 int lk_isa_supported(int isa)
 {
@@ -18,10 +24,13 @@ int lk_isa_supported(int isa)
     case LK_PORTABLE: return 1;
 #ifdef LK_X86
     case LK_AVX2: return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    case LK_AVX2_VNNI: return lk_isa_supported(LK_AVX2) && __builtin_cpu_supports("avxvnni");
     case LK_AVX512:
         return lk_isa_supported(LK_AVX2) && __builtin_cpu_supports("avx512f") &&
                __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
                __builtin_cpu_supports("avx512dq");
+    case LK_AVX512_VNNI: return lk_isa_supported(LK_AVX512) && __builtin_cpu_supports("avx512vnni");
+    case LK_AVX512_BF16: return lk_isa_supported(LK_AVX512_VNNI) && __builtin_cpu_supports("avx512bf16");
 #endif
     }
     return 0;

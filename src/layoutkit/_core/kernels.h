@@ -15,16 +15,30 @@
 #define LK_ELEMENT(upper, lower, bytes) LK_##upper,
 enum { LK_ELEMENTS(LK_ELEMENT) LK_TYPE_COUNT };
 
-/* The types of rows that convolve: their name, and the elements of source, filter, sums (with bias, residual, slopes)
- * and destination. Strides, workspaces, packings and estimates follow. Structs say "elements" of what they point to. */
-#define LK_TYPES(X) X(f32, F32, F32, F32, F32) X(f64, F64, F64, F64, F64)
+/* The types of convolutions: their name, and the elements of source, filter, sums (with bias and slopes) and destination
+ * (with the residual). Strides, workspaces, packings and estimates follow. Structs say "elements" of what they point to.
+ * Rows that multiply are registered by the source; those of the epilogue by the destination, or by the sums where it is
+ * one of them. */
+#define LK_TYPES(X) \
+    X(f32, F32, F32, F32, F32) X(f64, F64, F64, F64, F64) \
+    X(bf16, BF16, BF16, F32, BF16) X(bf16_f32, BF16, BF16, F32, F32) \
+    X(f16, F16, F16, F32, F16) X(f16_f32, F16, F16, F32, F32) \
+    X(u8s8_s32, U8, S8, S32, S32) X(u8s8_f32, U8, S8, S32, F32) X(u8s8_u8, U8, S8, S32, U8) X(u8s8_s8, U8, S8, S32, S8) \
+    X(s8s8_s32, S8, S8, S32, S32) X(s8s8_f32, S8, S8, S32, F32) X(s8s8_u8, S8, S8, S32, U8) X(s8s8_s8, S8, S8, S32, S8)
 
 /* The instruction sets, lowest first: enumerators and names. */
-#define LK_ISAS(X) X(PORTABLE, portable) X(AVX2, avx2) X(AVX512, avx512)
+#define LK_ISAS(X) \
+    X(PORTABLE, portable) X(AVX2, avx2) X(AVX2_VNNI, avx2_vnni) X(AVX512, avx512) X(AVX512_VNNI, avx512_vnni) \
+    X(AVX512_BF16, avx512_bf16)
 #define LK_ENUMERATOR(upper, lower) LK_##upper,
 enum { LK_ISAS(LK_ENUMERATOR) LK_ISA_COUNT };
 
 /* C[i][j] (+)= sum over taps t, blocks q, k of A[t][q][i][k] * B[t][q][k][j], i < rows, j < cols.
+ *
+ * Where the row's `unit` is not 1, each A[..][k] and B[..][k][j] is that many narrow elements, multiplied in pairs and
+ * summed with the rest in one step: a unit takes the bytes of a sum, and C, bias and clip are of the sums' type. Of units of four
+ * A is u8, B is s8, sums are s32 that wrap around; where `flip` is set, its bits of each unit of A are flipped first, as
+ * makes u8 of s8. These leave out no tap in the padding, `zero` is what it holds; b_row is only for units of one.
  *
  * A: elements are read one by one and broadcast, so A may have any strides. Row i begins at
  *      a + row[i] + tap[t] + q * block_stride          (bytes)
@@ -58,6 +72,7 @@ typedef struct {
     int resume;     /* sums go on from what C holds, those over earlier taps; no bias, accumulate or c_split */
     int positive;
     int rows, cols;
+    uint32_t flip;
     int pads;          /* the last so many columns are stored as 0, whatever was summed; accumulate: C holds 0 there */
     const void *clip; /* two limits: at last C is clipped to them, NaN stays NaN; or NULL */
     const char *to_prefetch; /* prefetched into L2 during the computation: usually the part of the filter used next */
@@ -140,8 +155,9 @@ typedef struct {
 } lk_strips;
 typedef void (*lk_strips_fn)(const lk_strips *);
 
-/* Depthwise k x k of a plane of pixels, stride 1, down a strip of `vectors` of them along the width; a row's mr is k, its
- * nr the pixels of its widest strip:
+/* Depthwise k x k of planes of pixels, stride 1, down a strip of `vectors` of them along the width; a row's mr is k, its
+ * nr the pixels of its widest strip. Of one plane, or, where a strip has one vector, of two that are x_plane and y_plane
+ * bytes apart:
  *
  *   y[o][j] = bias + sum over a, b < k of x[o + a][j + b] * w[a][b], in this order, o < rows, j < vectors * lanes
  *
@@ -151,32 +167,71 @@ typedef void (*lk_strips_fn)(const lk_strips *);
 typedef struct {
     const char *x;
     int64_t x_row;
-    const void *w, *bias; /* [k][k], one element or NULL */
+    const void *w, *bias; /* [planes][k][k], [planes] or NULL */
     char *y;
-    int64_t y_row, rows, top, bottom;
+    int64_t y_row, rows, top, bottom, x_plane, y_plane;
     const uint32_t *x_lanes; /* [vectors][k] */
     uint32_t y_lanes;
-    int vectors, masked, positive;
+    int vectors, planes, masked, positive;
     const void *clip; /* two limits: y is clipped to them, NaN stays NaN; or NULL */
 } lk_plane_strips;
 typedef void (*lk_plane_strips_fn)(const lk_plane_strips *);
 
-/* The epilogue, residual and activation: y[i][j] = f(y[i][j] + add[i][j]), i < rows, j < count.
+/* The steps of an epilogue: enumerators and names, whether a step has an operand b, and the error in ulp over all of the
+ * type (0.5: rounded once, 0: exact). a is a step's numbers. These are errors with FMA, where linear, hardsigmoid,
+ * hardswish_of and sum round a * x + b once; without it the product is rounded too.
  *
- * Row i is elements at y + row[i], and at add + row[i] unless add is NULL; the two may be the same memory. The
- * activation f is one of the enumeration: clip to numbers[0] and numbers[1], prelu by the slope numbers[i * slope_row +
- * j * slope_col] (strides 0 or 1), .. `keeps_zero`: it is a clip, of 0 to 0.
- * NaN stays NaN. clip is exact and prelu rounds once; hardswish is within 3 ulp, silu and gelu_tanh within 4, gelu
- * within 7. At -Inf these four give -0, their limit. */
-enum { LK_IDENTITY, LK_CLIP, LK_PRELU, LK_SILU, LK_GELU, LK_GELU_TANH, LK_HARDSWISH };
+ *   clip   x limited to a0 .. a1                 elu       x < 0 ? a0 (e^x - 1) : x      square  x x
+ *   prelu  x < 0 ? x b : x                       softplus  ln(1 + e^x)                   linear  a0 x + a1
+ *   silu   x s, s = sigmoid = 1 / (1 + e^-x)     mish      x tanh(softplus(x))           round   to the nearest, even
+ *   gelu   x/2 erfc(-x / sqrt 2)                 swish     x sigmoid(a0 x)               sum     x + a0 b
+ *   gelu_tanh  its approximation                 hardsigmoid   a0 x + a1 limited to 0 .. 1
+ *   hardswish  x/6 (x + 3 limited to 0 .. 6)     hardswish_of  x times that
+ *   pow    a0 |x|^a1, times a2 where x < 0, or times a3 where it is -0 or -Inf: 1, -1 or NaN
+ *
+ * NaN stays NaN, but a0 x^0 is a0. At -Inf silu, gelu, gelu_tanh, hardswish and mish give -0, their limit; swish and
+ * hardswish_of give 0 of the sign of x where their factor is 0. */
+#define LK_STEPS(X) \
+    X(CLIP, clip, 0, 0) X(PRELU, prelu, 1, 0.5) X(SILU, silu, 0, 4) X(GELU, gelu, 0, 7) X(GELU_TANH, gelu_tanh, 0, 4) \
+    X(HARDSWISH, hardswish, 0, 3) X(ELU, elu, 0, 2) X(TANH, tanh, 0, 3) X(SIGMOID, sigmoid, 0, 3) \
+    X(SOFTPLUS, softplus, 0, 2) X(ABS, abs, 0, 0) X(SQUARE, square, 0, 0.5) X(SQRT, sqrt, 0, 0.5) X(EXP, exp, 0, 1.5) \
+    X(LOG, log, 0, 1) X(POW, pow, 0, 3) X(ROUND, round, 0, 0) X(MISH, mish, 0, 5) X(SWISH, swish, 0, 3) \
+    X(HARDSIGMOID, hardsigmoid, 0, 0.5) X(HARDSWISH_OF, hardswish_of, 0, 1.5) X(LINEAR, linear, 0, 0.5) \
+    X(SUM, sum, 1, 0.5) X(ADD, add, 1, 0.5) X(MUL, mul, 1, 0.5) X(MAX, max, 1, 0) X(MIN, min, 1, 0)
+#define LK_STEP(upper, lower, operand, ulps) LK_STEP_##upper,
+enum { LK_STEPS(LK_STEP) LK_STEP_COUNT };
+
+/* The operand of a step: one number, or one for each channel, of the type of the sums; or elements that lie as y does. */
+enum { LK_NUMBER, LK_PER_CHANNEL, LK_TENSOR };
+typedef struct {
+    int step, kind;
+    const char *numbers; /* of the type of the sums, or NULL */
+    const char *operand; /* or NULL */
+} lk_step;
+
+/* The epilogue: y[i][j] = steps(sum[i][j] + add[i][j]), i < rows, j < count, one step after another.
+ *
+ * Row i is elements at y + offset + row[i], and of operands and add, unless that is NULL, at the same place; add and y
+ * may be the same memory. The sums are what y holds; but where y has other elements, which the last values are rounded to
+ * (to nearest even), sums + i * sums_row, which are overwritten. Output (i, j) is of channel
+ * c = channel + i * channel_row + j * channel_col (steps of 0 or 1). `keeps_zero`: the only step is a clip, of 0 to 0.
+ * Sums of s32 become float(sum) * mul[c] + off[c] (off may be NULL), their channels lie along the columns; what is added
+ * to them and rounded to integers is meant as (q - zero) * scale, saturated, operands that are tensors too. */
+enum { LK_MAX_STEPS = 32 };
 typedef struct {
     char *y;
     const char *add;
+    char *sums;
+    int64_t sums_row;
+    const float *mul, *off;
+    float scale;
+    int zero;
+    int x_zero; /* of a convolution of integers, what its padding holds */
     const int64_t *row;
-    int64_t rows, count;
-    int activation, keeps_zero;
-    const char *numbers;
-    int slope_row, slope_col;
+    int64_t offset, rows, count, channel;
+    int channel_row, channel_col;
+    int steps, keeps_zero;
+    const lk_step *step;
 } lk_epilogue;
 typedef void (*lk_epilogue_fn)(const lk_epilogue *);
 
@@ -247,10 +302,22 @@ typedef struct {
  * is `unit` rows of a panel of `panel` columns; those of one panel follow one another. scratch: LK_FUSED_BYTES, aligned
  * to 64. */
 typedef struct {
+    int64_t vectors;
+    const int64_t *ends;   /* of each vector, the number of the first window that is not its own */
+    const int64_t *at;     /* of each window, where it begins in the source */
+    const uint64_t *takes; /* bit e: element e of the vector comes from this window */
+    const char *orders;    /* a vector for each window: which of its elements go where; that of others has all bits set */
+    const int8_t *kinds;   /* of each vector: 0, or of how many registers of four lanes of 16 bytes it is: windows.h */
+    const char *firsts;    /* a vector for each one: pads where elements are pads, else 0; NULL: there are none */
+    int64_t stop;          /* the end of what the table reaches in the source */
+    int part;              /* whether windows reach beyond that, or a vector beyond the destination */
+} lk_windows;
+typedef struct {
     lk_fused_loop columns, rows;
     const int64_t *sizes; /* of runs, or NULL */
     int64_t period, panel, unit;
     const char *pad;
+    lk_windows windows;
 } lk_fused;
 enum { LK_MAX_FUSED_PANEL = 1024, LK_PANEL_PAD_BYTES = LK_MAX_FUSED_PANEL * 8 + 128 };
 enum { LK_FUSED_BYTES = 2 * LK_MAX_FUSED_PANEL * 64 + LK_PANEL_PAD_BYTES };
@@ -268,6 +335,11 @@ enum { LK_JOINED_BYTES = 64 * LK_MAX_JOINED_RUN_BYTES + 8192 + LK_JOINED_PAD_BYT
  * rows.n[0] together have `period` bytes. A task is `unit` runs, with sizes a multiple of rows.n[0]; `panel` is not
  * read. scratch: LK_RUNS_BYTES, aligned to 64 bytes. */
 enum { LK_RUNS_BYTES = 8192 };
+
+/* Tasks of windows, see windows.c: the steps of the nest's loops. At each, rows.count elements that follow one another
+ * in the destination come from where the table of `rows` says, or are `pad`. windows_of (windows.h) makes the windows of
+ * this table. `columns`, `panel` and `unit` are not read, there is no scratch. Of a row of the kernel, nr is how many
+ * elements a vector has, mr the bytes of an element of its orders. */
 
 /* The transforms of Winograd, tile by tile. F(m x m, 3 x 3) has n x n products, n = m + 2; 1 x m tiles are transformed
  * along the width only. The points are 0, +-p[0], +-p[1], .., infinity. The table `k`, derived in winograd.py, holds
@@ -352,13 +424,13 @@ typedef struct {
 enum { LK_MAX_INTERLEAVED = 16 };
 typedef void (*lk_convert_fn)(const lk_convert *);
 
-/* The machine's limit: `peak` does n rounds of independent FMAs of the row's type and returns their flops. */
+/* The machine's limit: `peak` does n rounds of independent FMAs, or steps, of the row's type and returns their flops. */
 typedef double (*lk_peak_fn)(int64_t n);
 
 /* The families: enumerators and names. */
 #define LK_FAMILIES(X) \
     X(GEMM, gemm) X(DEPTHWISE, depthwise) X(STRIPS, strips) X(PLANE_STRIPS, plane_strips) X(EPILOGUE, epilogue) X(COPY, copy) X(TRANSPOSE, transpose) \
-    X(GATHER, gather) X(FILL, fill) X(PANEL, panel) X(FUSED, fused) X(JOINED, joined) X(RUNS, runs) \
+    X(GATHER, gather) X(FILL, fill) X(PANEL, panel) X(FUSED, fused) X(JOINED, joined) X(RUNS, runs) X(WINDOWS, windows) \
     X(CONVERT, convert) X(PEAK, peak) X(WINOGRAD_IN, winograd_in) \
     X(WINOGRAD_OUT, winograd_out) X(WINOGRAD_FILTER, winograd_filter) X(EXTENT, extent)
 enum { LK_FAMILIES(LK_ENUMERATOR) LK_FAMILY_COUNT };
@@ -369,6 +441,7 @@ typedef struct {
     const char *types; /* of the elements: "f32", ..; where they are only moved, their width in bits: "x8", "x16", .. */
     int lanes;         /* elements of these types in a vector register; 0: one element is wider than that */
     int mr, nr;        /* register tile: rows x columns; 0: any */
+    int unit;          /* elements that a lane multiplies and sums in a step */
     void (*fn)(void);
 } lk_kernel;
 
@@ -384,6 +457,8 @@ int lk_element_bytes(int element);
 const lk_kernel *const *lk_all_kernels(void); /* NULL-terminated list of row arrays */
 const char *lk_isa_name(int isa);       /* NULL: there is no such set, or family */
 const char *lk_family_name(int family);
+const char *lk_step_name(int step);
+double lk_step_ulps(int step);
 int lk_isa_supported(int isa); /* this CPU and its operating system run it */
 
 /* Names in a family's source carry the instruction set, which -DLK_ISA=.. and -DLK_ISA_ID=.. state. */
@@ -393,8 +468,11 @@ int lk_isa_supported(int isa); /* this CPU and its operating system run it */
 #define LK_STR_(x) #x
 #define LK_STR(x) LK_STR_(x)
 #define LK_ROW(family, stem, types, lanes, mr, nr) \
-    {LK_STR(LK_NAME(stem)), family, LK_ISA_ID, types, lanes, mr, nr, (void (*)(void))LK_NAME(stem)}
-#define LK_LAST_ROW {0, 0, 0, 0, 0, 0, 0, 0}
+    {LK_STR(LK_NAME(stem)), family, LK_ISA_ID, types, lanes, mr, nr, LK_UNIT, (void (*)(void))LK_NAME(stem)}
+#define LK_LAST_ROW {0, 0, 0, 0, 0, 0, 0, 0, 0}
+#ifndef LK_UNIT
+#define LK_UNIT 1
+#endif
 
 #define LK_INLINE static inline __attribute__((always_inline))
 

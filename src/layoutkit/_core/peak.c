@@ -1,4 +1,4 @@
-/* peak_<type>: independent FMAs and nothing else, the peak rate that convolutions are measured against. */
+/* peak_<type>: independent FMAs, or steps of units, and nothing else, the peak rate that convolutions are measured against. */
 #include "kernels.h"
 #include "vector.h"
 
@@ -15,17 +15,23 @@ double LK_NAME(LK_TYPED(peak))(int64_t n)
     for (int64_t k = 0; k < n; k++)
 #pragma GCC unroll 12
         for (int i = 0; i < CHAINS; i++) {
-            acc[i] = acc[i] * a + b;
+#if LK_UNIT == 1
+            acc[i] = acc[i] * a + b; /* not a product that could be formed once */
             LK_PIN(acc[i]);
+#elif LK_UNIT == 4 && !defined(__AVX512VNNI__) && !defined(__AVXVNNI__)
+            acc[i] = fused(acc[i], b, acc[i]);
+#else
+            LK_FMA(acc[i], a, b);
+#endif
         }
     vf sum = a;
 #pragma GCC unroll 12
     for (int i = 0; i < CHAINS; i++)
         sum += acc[i];
-    return 2.0 * CHAINS * LK_LANES * n + (sum[0] < 0); /* never true: keeps the sums alive */
+    return 2.0 * CHAINS * LK_LANES * LK_UNIT * n + (sum[0] < 0); /* never true: keeps the sums alive */
 }
 
 const lk_kernel LK_ROWS(peak)[] = {
-    LK_ROW(LK_PEAK, LK_TYPED(peak), LK_STR(LK_REAL), LK_LANES, 0, 0),
+    LK_ROW(LK_PEAK, LK_TYPED(peak), LK_STR(LK_KIND), LK_LANES, 0, 0),
     LK_LAST_ROW,
 };

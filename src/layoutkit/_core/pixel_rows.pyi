@@ -1,9 +1,10 @@
 from collections.abc import Sequence
 
 from .executor import Executor, LoopNest
+from .pixel_tiles import PixelTiles
 
 class PixelRows(Executor):
     def __init__(
-        self, nest: LoopNest, x_channels: Sequence[int], y_channels: Sequence[int], gather: bool, row_block: int,
+        self, nest: LoopNest, x_channels: Sequence[int], y_channels: Sequence[int], gather: bool, tiles: PixelTiles,
         panel_bytes: int,
     ) -> None: ...  # fmt: skip

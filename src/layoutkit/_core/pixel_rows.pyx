@@ -4,35 +4,20 @@
 
 For layouts whose channels are contiguous, all of them (NHWC) or in blocks (nChw16c). The taps of a border pixel that
 are in the padding are masked: the micro-kernel reads zeros in their place, and leaves out the taps that are padding for
-all rows of a tile. So the pixels of small images come in an order that puts those with the same taps together.
+all rows of a tile. Which pixels are a tile, pixel_tiles.pyx says.
 """
 
-from libc.stdint cimport int64_t, uint32_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
 from .executor import NOTHING, Footprint
 
 from .executor cimport (
-    MAX_COLS, PREFETCH_FROM_BYTES, PREFETCH_TILES, Executor, Geometry, aligned, ceil_div, clip_of, share,
+    MAX_COLS, MAX_ROWS, PREFETCH_FROM_BYTES, PREFETCH_TILES, Executor, Geometry, aligned, ceil_div, clip_of,
 )
+from .pixel_tiles cimport PixelTiles, pads, taps_inside
 from .registry cimport lk_epilogue, lk_gemm
-
-
-cdef enum:
-    MAX_ORDERED = 1024  # pixels of a small image: of larger ones few are at the border
-
-
-cdef inline void taps_inside(const Geometry *g, int axis, int64_t at, int64_t *lo, int64_t *hi) noexcept nogil:
-    """The taps [lo, hi) along `axis` with which output position `at` reads inside the input."""
-    cdef int64_t first = at * g.stride[axis] - g.before[axis], d = g.dilation[axis]
-    if first >= 0 and first + (g.kernel[axis] - 1) * d < g.size[axis]:  # most: no divisions
-        lo[0], hi[0] = 0, g.kernel[axis]
-        return
-    lo[0] = 0 if first >= 0 else min(g.kernel[axis], ceil_div(-first, d))
-    hi[0] = min(g.kernel[axis], ceil_div(g.size[axis] - first, d)) if first < g.size[axis] else 0
-    if hi[0] < lo[0]:
-        hi[0] = lo[0]
 
 
 cdef class PixelRows(Executor):
@@ -43,17 +28,19 @@ cdef class PixelRows(Executor):
     nest : LoopNest
         Strides (n, d, h, w) of an image and a pixel; a gemm row.
     x_channels : (blocks, block_stride, kb, kb_last, group_stride)
-        The input channels of a group: `blocks` runs of `kb` elements, the last of `kb_last`.
+        The input channels of a group: `blocks` runs of `kb` elements, the last of `kb_last`. Unless they are gathered,
+        these are whole units of the kernel.
     y_channels : (count, block, block_stride)
         Output channels of a group, pads included, in blocks; `block` 0: one contiguous run.
     gather : bool
         Copy the taps of a block of pixels into rows of a matrix first: explicit im2col.
-    row_block : int
-        Bytes of input that a block of rows may span, so that it stays in L2.
+    tiles : PixelTiles
+        Of blocks whose input stays in L2.
     panel_bytes : int
         Largest filter panel, in bytes, whose sums are not split by taps.
 
-    The packed filter is [groups][panels][taps][channels][nr], the bias [groups][panels][nr].
+    The packed filter is [groups][panels][taps][channels][nr], of units [groups][panels][taps][units][nr][unit], where
+    zeros fill the last unit of a tap; the bias [groups][panels][nr].
     """
 
     cdef int64_t x_stride[4]
@@ -62,61 +49,65 @@ cdef class PixelRows(Executor):
     cdef int64_t cols, y_block, y_block_stride
     cdef bint gather, padded, split
     cdef bint prefetches            # the output is prefetched for writing
-    cdef int64_t taps, depth        # depth: products summed per output
+    cdef int64_t taps, depth        # depth: units summed per output
+    cdef int64_t unit_bytes
     cdef int64_t tap_block          # taps whose filter panel stays in L2; sums go through taps block by block
-    cdef int64_t rows, tiles, row_blocks, panels
+    cdef int64_t rows, panels
+    cdef PixelTiles tiles
     cdef int64_t block_rows, block_tiles       # the largest size of a block of rows
     cdef int64_t inside[2]          # along the width, the outputs [first, last) that read no padding
     cdef int64_t *tap
-    cdef int64_t *order             # the pixels of a plane, those with the same taps together; NULL: as they come
+    cdef int64_t *x_row             # tables of a period, see `tables`, where pixels are listed
+    cdef int64_t *y_row
+    cdef uint32_t *mask
     cdef void *zero
 
-    def __init__(self, nest, x_channels, y_channels, bint gather, int64_t row_block, int64_t panel_bytes):
+    def __init__(self, nest, x_channels, y_channels, bint gather, PixelTiles tiles, int64_t panel_bytes):
         Executor.__init__(self, nest)
         x_strides, y_strides = nest.x_strides, nest.y_strides
         cdef Geometry *g = &self.g
-        cdef int64_t t = 0, a, b, c, lo, hi
+        cdef int64_t t = 0, a, b, c
         for i in range(4):
             self.x_stride[i], self.y_stride[i] = x_strides[i], y_strides[i]
         self.blocks, self.block_stride, self.kb, self.kb_last, self.x_group = x_channels
         self.cols, self.y_block, self.y_block_stride = y_channels
-        if self.y_block:
+        if self.y_block and not self.rounding:
             if self.y_block % self.lanes and self.y_block % (self.lanes // 2):
                 raise ValueError(f"output blocks of {self.y_block} channels with vectors of {self.lanes}")
             self.split = self.y_block % self.lanes != 0
         self.gather = gather
         self.taps = g.kernel[0] * g.kernel[1] * g.kernel[2]
-        self.depth = self.taps * ((self.blocks - 1) * self.kb + self.kb_last)
+        if not gather and (self.kb % self.unit or self.kb_last % self.unit):
+            raise ValueError(f"runs of {self.kb} and {self.kb_last} channels, expected multiples of {self.unit}")
+        self.unit_bytes = self.unit * self.x_item
+        self.depth = self.taps * ceil_div((self.blocks - 1) * self.kb + self.kb_last, self.unit)
         self.tap_block = self.taps
-        a = self.depth // self.taps * self.nr * self.w_item  # bytes of a tap's panel
+        a = self.depth // self.taps * self.nr * self.unit * self.w_item  # bytes of a tap's panel
         # the output keeps the sums over some taps: as they are, in whole vectors
-        if (self.taps * a > panel_bytes and not gather and self.y_item == self.sum_item
-                and not self.y_block % self.lanes):
+        if self.taps * a > panel_bytes and not gather and not self.rounding and not self.y_block % self.lanes:
             b = max(1, panel_bytes // max(1, a))
             self.tap_block = ceil_div(self.taps, ceil_div(self.taps, b))
         # not with pads, which are written as 0, nor with tap blocks, whose partial sums are kept where the residual is
-        self.accumulates = not self.split and self.cols == g.oc and self.tap_block >= self.taps
+        self.accumulates = not self.split and self.cols == g.oc and self.tap_block >= self.taps or self.rounding
         self.rows = g.n * g.out[0] * g.out[1] * g.out[2]
         self.panels = ceil_div(self.cols, self.nr)
         self.prefetches = self.y_item * self.rows * g.groups * self.cols > PREFETCH_FROM_BYTES
-        self.tiles = ceil_div(self.rows, self.mr)
-        self.total = g.groups * self.panels * self.tiles
-        a = max(1, row_block // max(1, self.x_item * self.mr * (self.depth if gather else self.depth // self.taps)))
-        self.row_blocks = max(1, ceil_div(self.tiles, a))
-        self.block_tiles = ceil_div(self.tiles, self.row_blocks) + 1
+        self.tiles = tiles
+        self.total = g.groups * self.panels * tiles.tiles
+        self.block_tiles = ceil_div(tiles.period_tiles, tiles.period_blocks)
         self.block_rows = self.block_tiles * self.mr
-        self.padded = False
-        for i in range(3):
-            for a in (0, g.out[i] - 1):
-                taps_inside(g, i, a, &lo, &hi)
-                self.padded |= lo > 0 or hi < g.kernel[i]
+        self.padded = pads(g)
         self.inside[0] = ceil_div(max(0, g.before[2]), g.stride[2])
         a = g.size[2] + g.before[2] - (g.kernel[2] - 1) * g.dilation[2]  # positions of the first tap
         self.inside[1] = max(self.inside[0], min(g.out[2], ceil_div(max(0, a), g.stride[2])))
         self.ws_thread = (2 * aligned(sizeof(int64_t) * self.block_rows)
                           + aligned(sizeof(uint32_t) * self.block_tiles * self.taps))
+        if self.rounding:
+            self.ws_thread += aligned(self.sum_item * self.mr * self.nr)
+        if self.integers:
+            self.ws_thread += aligned(max(self.kb, self.kb_last) + self.unit)
         if gather:
-            self.ws_thread += aligned(self.x_item * self.block_rows * self.depth)
+            self.ws_thread += aligned(self.unit_bytes * self.block_rows * self.depth)
         self.tap = <int64_t *>calloc(max(1, self.taps), sizeof(int64_t))
         self.zero = calloc(max(1, self.kb, self.kb_last), self.x_item)
         if self.tap == NULL or self.zero == NULL:
@@ -128,30 +119,40 @@ cdef class PixelRows(Executor):
                                    + c * g.dilation[2] * self.x_stride[3])
                     t += 1
 
-        if self.padded and not gather and g.out[1] * g.out[2] <= MAX_ORDERED:
-            self.order_pixels()
+        if tiles.listed:
+            self.list_pixels()
 
-    cdef int order_pixels(self) except -1:
-        """Sort the pixels of a plane by the taps with which they read inside the input."""
+    cdef int list_pixels(self) except -1:
+        """Make the tables of a period."""
         cdef const Geometry *g = &self.g
-        cdef int64_t lo, hi, i
-        self.order = <int64_t *>calloc(max(1, g.out[1] * g.out[2]), sizeof(int64_t))
-        if self.order == NULL:
-            raise MemoryError(f"convolution: a table of {g.out[1] * g.out[2]} pixels")
-        inside = []
-        for axis in (1, 2):
-            inside.append([])
-            for i in range(g.out[axis]):
-                taps_inside(g, axis, i, &lo, &hi)
-                inside[-1].append((lo, hi))
-        pixels = [(v, h) for v in inside[0] for h in inside[1]]
-        for i, pixel in enumerate(sorted(range(len(pixels)), key=pixels.__getitem__)):
-            self.order[i] = pixel
+        cdef PixelTiles tiles = self.tiles
+        cdef int64_t n = tiles.period_rows, i, t = 0, tap, image
+        cdef int64_t at[3]
+        cdef const uint64_t *bits
+        self.x_row = <int64_t *>calloc(n, sizeof(int64_t))
+        self.y_row = <int64_t *>calloc(n, sizeof(int64_t))
+        self.mask = <uint32_t *>calloc(tiles.period_tiles * self.taps, sizeof(uint32_t))
+        if self.x_row == NULL or self.y_row == NULL or self.mask == NULL:
+            raise MemoryError(f"convolution: tables of {n} pixels")
+        for i, (image, *pixel) in enumerate(tiles.pixels()):
+            self.x_row[i], self.y_row[i] = image * self.x_stride[0], image * self.y_stride[0]
+            for axis in range(3):
+                at[axis] = pixel[axis]
+                self.x_row[i] += (at[axis] * g.stride[axis] - g.before[axis]) * self.x_stride[axis + 1]
+                self.y_row[i] += at[axis] * self.y_stride[axis + 1]
+            if i == tiles.first[t + 1]:
+                t += 1
+            bits = tiles.inside + tiles.kind[i] * tiles.words
+            for tap in range(self.taps):
+                if bits[tap // 64] >> (tap % 64) & 1:
+                    self.mask[t * self.taps + tap] |= <uint32_t>1 << (i - tiles.first[t])
         return 0
 
     def __dealloc__(self):
         free(self.tap)
-        free(self.order)
+        free(self.x_row)
+        free(self.y_row)
+        free(self.mask)
         free(self.zero)
 
     def footprint(self):
@@ -169,7 +170,11 @@ cdef class PixelRows(Executor):
             writes.append((0, columns // self.y_block - 1, self.y_block_stride))
             run = self.y_item * self.y_block
         filters = g.groups * self.panels * self.nr
-        return Footprint(tuple(source), ((writes, run),), self.w_item * filters * self.depth, self.sum_item * filters)
+        weights = filters * self.depth * self.unit
+        return Footprint(tuple(source), ((writes, run),), self.w_item * weights, self.sum_item * filters)
+
+    cdef int64_t cut(self, int64_t first, int64_t end, int64_t part, int64_t parts) noexcept nogil:
+        return self.tiles.cut(first, end, part, parts)
 
     cdef inline int64_t column(self, int64_t j) noexcept nogil:
         """Byte offset of output channel j of a pixel."""
@@ -182,110 +187,155 @@ cdef class PixelRows(Executor):
         cdef int64_t *x_row = <int64_t *>workspace
         cdef int64_t *y_row = <int64_t *>(workspace + aligned(sizeof(int64_t) * self.block_rows))
         cdef uint32_t *mask = <uint32_t *>(workspace + 2 * aligned(sizeof(int64_t) * self.block_rows))
-        cdef char *matrix = <char *>mask + aligned(sizeof(uint32_t) * self.block_tiles * self.taps)
+        cdef char *sums = <char *>mask + aligned(sizeof(uint32_t) * self.block_tiles * self.taps)
+        cdef char *zeros = sums + (aligned(self.sum_item * self.mr * self.nr) if self.rounding else 0)
+        cdef char *matrix = zeros + (aligned(max(self.kb, self.kb_last) + self.unit) if self.integers else 0)
+        cdef int64_t sums_row[MAX_ROWS]
         cdef int64_t c_col[MAX_COLS]
-        cdef int64_t group, block, panel, t, first, last, row0, row, rest, per_group, at = -1, of = -1, zero_tap = 0
+        cdef int64_t group, block, panel, t, first, last, row0, row, period, at = -1, of = -1, zero_tap = 0
+        cdef int64_t x_from = 0, y_from = 0
         cdef int64_t per_vector = 2 if self.split else 1
         cdef int j
         cdef lk_gemm tile
-        cdef int64_t tall = self.rows // self.tiles, extra = self.rows % self.tiles
         cdef int64_t taps = 1 if self.gather else self.taps, tap, stop, i, ahead, rows_end
-        cdef int64_t run_bytes = self.kb * self.x_item, tap_bytes = self.depth // self.taps * self.nr * self.w_item
+        cdef int64_t run_bytes = self.kb * self.x_item
+        cdef int64_t tap_bytes = self.depth // self.taps * self.nr * self.unit * self.w_item
         cdef int64_t panel_bytes = self.taps * tap_bytes
         cdef bint masked = self.padded and not self.gather
-        cdef bint onto = epilogue != NULL and epilogue.add == y
+        cdef bint onto = epilogue != NULL and epilogue.add == y and not self.rounding
+        cdef int x_zero = epilogue.x_zero if self.integers else 0
         # contiguous pixels that are read once: the first panel prefetches those of the next tile instead of the filter
         cdef bint next_rows = (self.taps == 1 and self.blocks == 1 and not self.gather and not self.padded
                                and self.x_stride[3] * self.g.stride[2] == run_bytes)
         cdef lk_epilogue f
-        cdef const void *clip = clip_of(epilogue, y, self.cols > self.g.oc)
+        cdef const void *clip = clip_of(epilogue, y, self.cols > self.g.oc and not self.rounding)
+        if self.rounding and epilogue != NULL and (epilogue.add != NULL or self.integers):
+            clip = NULL
         if epilogue != NULL:
             f = epilogue[0]
             if onto:
                 f.add = NULL
-        per_group = self.panels * self.tiles
-        tile.tap, tile.zero = self.tap, self.zero
+        tile.tap, tile.zero, tile.flip = self.tap, self.zero, self.flip
+        if self.integers:  # an epilogue says what the padding holds
+            memset(zeros, epilogue.x_zero, max(self.kb, self.kb_last) + self.unit)
+            tile.zero = zeros
+            if not self.rounding:
+                epilogue = NULL
         tile.blocks, tile.block_stride = self.blocks, self.block_stride
-        tile.kb, tile.kb_last = self.kb, self.kb_last
+        tile.kb, tile.kb_last = self.kb // self.unit, self.kb_last // self.unit
+        if self.rounding:
+            if epilogue == NULL or clip != NULL:
+                f.add, f.steps = NULL, 0
+            f.sums, f.sums_row = sums, self.nr * self.sum_item
+            for j in range(self.mr):
+                sums_row[j] = j * f.sums_row
         if self.gather:
             tile.tap, tile.blocks, tile.kb, tile.kb_last = &zero_tap, 1, self.depth, self.depth
         tile.ldb, tile.b_tap, tile.b_row, tile.bias_row, tile.bias_col = self.nr, NULL, NULL, NULL, NULL
         tile.c_split, tile.c_col, tile.positive = self.split, c_col, self.positive
         while task < end:
-            group, rest = task // per_group, task % per_group
-            block = rest // self.panels * self.row_blocks // self.tiles
-            while self.tiles * (block + 1) // self.row_blocks * self.panels <= rest:
-                block += 1
-            first, last = self.tiles * block // self.row_blocks, self.tiles * (block + 1) // self.row_blocks
-            rest -= first * self.panels
-            panel, t = rest // (last - first), first + rest % (last - first)
-            row0 = share(self.rows, self.tiles, first)
+            self.tiles.find(task, &group, &block, &panel, &t)
+            first, last = self.tiles.block(block), self.tiles.block(block + 1)
+            row0 = self.tiles.row(first)
             if at != block or (self.gather and of != group):  # rows of a matrix take the place of those of the input
                 at, of = block, group
-                self.tables(first, last, x_row, y_row, mask)
+                if self.tiles.listed:
+                    i = first // self.tiles.period_tiles
+                    x_row, y_row = self.x_row + row0, self.y_row + row0
+                    mask = self.mask + (first - i * self.tiles.period_tiles) * self.taps
+                    x_from, y_from = i * self.tiles.period_images * self.x_stride[0], i * self.tiles.period_images * self.y_stride[0]
+                else:
+                    self.tables(first, last, x_row, y_row, mask)
                 if self.gather:
-                    self.gather_rows(x + group * self.x_group, first, last, x_row, mask, matrix)
-            tile.a = matrix if self.gather else x + group * self.x_group
+                    self.gather_rows(x + group * self.x_group, first, last, x_row, mask, matrix, x_zero)
+            tile.a = matrix if self.gather else x + group * self.x_group + x_from
             tile.b = w + (group * self.panels + panel) * panel_bytes
             if bias != NULL:
                 tile.bias_col = bias + (group * self.panels + panel) * self.nr * self.sum_item
             tile.cols = <int>min(self.nr, self.cols - panel * self.nr)
             tile.pads = <int>min(tile.cols, max(0, panel * self.nr + tile.cols - self.g.oc))
-            tile.c = tile.next_c = y
-            for j in range(ceil_div(tile.cols, self.lanes) * per_vector):
-                c_col[j] = self.column(group * self.cols + panel * self.nr + j * self.lanes // per_vector)
+            tile.c = tile.next_c = y + y_from
+            if self.rounding:
+                tile.c, tile.pads = sums, 0
+                for j in range(ceil_div(tile.cols, self.lanes)):
+                    c_col[j] = j * self.lanes * self.sum_item
+            else:
+                for j in range(ceil_div(tile.cols, self.lanes) * per_vector):
+                    c_col[j] = self.column(group * self.cols + panel * self.nr + j * self.lanes // per_vector)
             stop = min(last, t + end - task)
-            rows_end = share(self.rows, self.tiles, stop)
+            rows_end = self.tiles.row(stop - 1) + self.tiles.height(stop - 1)
             tap = 0
             while tap < taps:
                 tile.taps, tile.accumulate, tile.resume = min(self.tap_block, taps - tap), onto, tap > 0
                 tile.clip = clip if tap + tile.taps == taps else NULL
                 if not self.gather:
                     tile.tap = self.tap + tap
-                row = share(self.rows, self.tiles, t)
+                row = self.tiles.row(t)
                 ahead = tile.taps * tap_bytes
                 tile.to_prefetch_bytes = ahead // (stop - t) // 64 * 64
                 tile.to_prefetch = tile.b + ahead
                 if next_rows and panel == 0 and block > 0:
-                    tile.to_prefetch_bytes = tall * run_bytes
-                    tile.to_prefetch = tile.a + x_row[row - row0] + (tall + (t < extra)) * run_bytes
+                    i = self.tiles.height(t) * run_bytes
+                    tile.to_prefetch_bytes, tile.to_prefetch = i, tile.a + x_row[row - row0] + i
                 for i in range(t, stop):
-                    tile.rows = <int>(tall + (i < extra))
+                    tile.rows = <int>self.tiles.height(i)
                     tile.row, tile.c_row = x_row + (row - row0), y_row + (row - row0)
                     tile.mask = mask + (i - first) * self.taps + tap if masked else NULL
                     tile.next_c_row = NULL
-                    if self.prefetches and row + (PREFETCH_TILES + 1) * self.mr <= rows_end:
+                    if self.rounding:
+                        tile.c_row = sums_row
+                    elif self.prefetches and row + (PREFETCH_TILES + 1) * self.mr <= rows_end:
                         tile.next_c_row = tile.c_row + PREFETCH_TILES * self.mr
                     self.micro_kernel(&tile)
-                    if epilogue != NULL and clip == NULL and tap + tile.taps == taps:
-                        self.epilogue_tile(&f, &tile, group, panel * self.nr)
+                    if self.rounding:
+                        self.round_tile(&f, &tile, y, y_from, y_row + (row - row0), group, panel * self.nr)
+                    elif epilogue != NULL and clip == NULL and tap + tile.taps == taps:
+                        self.epilogue_tile(&f, &tile, y, group, panel * self.nr)
                     row += tile.rows
                     tile.to_prefetch += tile.to_prefetch_bytes
                 tile.b += ahead
                 tap += tile.taps
             task += stop - t
 
-    cdef void epilogue_tile(self, const lk_epilogue *epilogue, const lk_gemm *tile, int64_t group,
+    cdef void epilogue_tile(self, const lk_epilogue *epilogue, const lk_gemm *tile, char *y, int64_t group,
                             int64_t first) noexcept nogil:
         """Apply the epilogue to output channels [first, first + cols) of a tile, without the pads."""
         cdef int64_t j = first, end = min(first + tile.cols, self.g.oc), run
         while j < end:
             run = end - j if self.y_block == 0 else min(end - j, self.y_block - j % self.y_block)
-            self.epilogue_rows(epilogue, tile.c, self.column(group * self.cols + j), tile.c_row, tile.rows,
+            self.epilogue_rows(epilogue, y, tile.c - y + self.column(group * self.cols + j), tile.c_row, tile.rows,
                                group * self.g.oc + j, run)
             j += run
+
+    cdef void round_tile(self, lk_epilogue *epilogue, const lk_gemm *tile, char *y, int64_t y_from,
+                         const int64_t *y_row, int64_t group, int64_t first) noexcept nogil:
+        """Apply the epilogue to the sums of a tile, of output channels [first, first + cols), and round them to the
+        output, whose pads become 0."""
+        cdef char *sums = epilogue.sums
+        cdef int64_t j = first, end = first + tile.cols, stop, run, i
+        while j < end:
+            stop = min(end, self.g.oc) if j < self.g.oc else end
+            run = stop - j if self.y_block == 0 else min(stop - j, self.y_block - j % self.y_block)
+            if j < self.g.oc:
+                self.epilogue_rows(epilogue, y, y_from + self.column(group * self.cols + j), y_row, tile.rows,
+                                   group * self.g.oc + j, run)
+            else:
+                for i in range(tile.rows):
+                    memset(y + y_from + y_row[i] + self.column(group * self.cols + j), 0, run * self.y_item)
+            epilogue.sums += run * self.sum_item
+            j += run
+        epilogue.sums = sums
 
     cdef void tables(self, int64_t first, int64_t last, int64_t *x_row, int64_t *y_row,
                      uint32_t *mask) noexcept nogil:
         """The offsets where each output pixel of tiles [first, last) reads and writes, and which taps are inside."""
         cdef const Geometry *g = &self.g
-        cdef int64_t row = share(self.rows, self.tiles, first), end, i = 0, a, b, c, rest
+        cdef int64_t row = self.tiles.row(first), end, i = 0, a, b, c, rest
         cdef int64_t p[4]
         cdef int64_t lo[3]
         cdef int64_t hi[3]
         cdef uint32_t bit, whole
         cdef int64_t x_at = 0, y_at = 0, x_step = g.stride[2] * self.x_stride[3]
-        cdef int64_t high, wide, pixel
         cdef bint inside, row_inside = not self.padded, turned = True
         cdef int axis
         rest = row
@@ -296,7 +346,7 @@ cdef class PixelRows(Executor):
         p[0] = rest
         while first < last:
             first = first + 1 if self.padded else last  # without masks all tiles are done at once
-            end = share(self.rows, self.tiles, first)
+            end = self.tiles.row(first)
             bit, whole = 1, 0
             if self.padded:
                 memset(mask, 0, sizeof(uint32_t) * self.taps)
@@ -306,7 +356,7 @@ cdef class PixelRows(Executor):
                     for axis in range(3):
                         x_at += (p[axis + 1] * g.stride[axis] - g.before[axis]) * self.x_stride[axis + 1]
                         y_at += p[axis + 1] * self.y_stride[axis + 1]
-                    if self.padded and self.order == NULL:
+                    if self.padded:
                         taps_inside(g, 0, p[1], &lo[0], &hi[0])
                         taps_inside(g, 1, p[2], &lo[1], &hi[1])
                         row_inside = hi[0] - lo[0] == g.kernel[0] and hi[1] - lo[1] == g.kernel[1]
@@ -324,17 +374,7 @@ cdef class PixelRows(Executor):
                     x_row[i], y_row[i] = x_at, y_at
                     x_at += x_step
                     y_at += self.y_stride[3]
-                    high, wide = p[2], p[3]
-                    if self.order != NULL:
-                        pixel = self.order[p[2] * g.out[2] + p[3]]
-                        high, wide = pixel // g.out[2], pixel % g.out[2]
-                        x_row[i] += ((high - p[2]) * g.stride[1] * self.x_stride[2]
-                                     + (wide - p[3]) * g.stride[2] * self.x_stride[3])
-                        y_row[i] += (high - p[2]) * self.y_stride[2] + (wide - p[3]) * self.y_stride[3]
-                    if self.order != NULL:
-                        taps_inside(g, 0, p[1], &lo[0], &hi[0])
-                        taps_inside(g, 1, high, &lo[1], &hi[1])
-                    taps_inside(g, 2, wide, &lo[2], &hi[2])
+                    taps_inside(g, 2, p[3], &lo[2], &hi[2])
                     inside = True
                     for axis in range(3):
                         inside &= hi[axis] - lo[axis] == g.kernel[axis]
@@ -365,20 +405,21 @@ cdef class PixelRows(Executor):
             mask += self.taps
 
     cdef void gather_rows(self, const char *x, int64_t first, int64_t last, int64_t *x_row,
-                          const uint32_t *mask, char *matrix) noexcept nogil:
+                          const uint32_t *mask, char *matrix, int x_zero) noexcept nogil:
         """Copy what the pixels of tiles [first, last) read into rows of `matrix`, and point x_row there."""
-        cdef int64_t row0 = share(self.rows, self.tiles, first), row = row0, t, tap, q, run, end, at
+        cdef int64_t row = self.tiles.row(first), row0 = row, t, tap, q, run, end, at
         cdef const char *src
         cdef char *dst = matrix
-        cdef int64_t tap_bytes = self.depth // self.taps * self.x_item
+        cdef int64_t tap_bytes = self.depth // self.taps * self.unit_bytes
+        cdef int64_t rest = tap_bytes - ((self.blocks - 1) * self.kb + self.kb_last) * self.x_item
         cdef int bit
         for t in range(first, last):
-            end, bit = share(self.rows, self.tiles, t + 1), 0
+            end, bit = self.tiles.row(t + 1), 0
             while row < end:
                 at = dst - matrix
                 for tap in range(self.taps):
                     if self.padded and not mask[tap] >> bit & 1:
-                        memset(dst, 0, tap_bytes)
+                        memset(dst, x_zero, tap_bytes)
                         dst += tap_bytes
                         continue
                     src = x + x_row[row - row0] + self.tap[tap]
@@ -386,6 +427,9 @@ cdef class PixelRows(Executor):
                         run = (self.kb if q + 1 < self.blocks else self.kb_last) * self.x_item
                         memcpy(dst, src + q * self.block_stride, run)
                         dst += run
+                    if rest:  # of the last unit
+                        memset(dst, 0, rest)
+                        dst += rest
                 x_row[row - row0] = at
                 row += 1
                 bit += 1

@@ -1,7 +1,7 @@
 """Depthwise k x k of planes of pixels (NCHW) in place: the loop nest around the micro-kernels of plane_strips.c.
 
 A task is a plane, or some of its rows where there are too few planes for the threads: it goes strip by strip, in each
-of them from the first row to the last.
+of them from the first row to the last. Planes whose rows are one vector go two at a time.
 """
 
 from libc.stdint cimport int64_t, uint32_t
@@ -78,14 +78,17 @@ cdef class PlaneStrips(Executor):
         cdef lk_plane_strips s
         cdef lk_epilogue f
         cdef int64_t n, c, chunk, rest, i, j, first, row, k = g.kernel[2]
+        cdef bint pairs = self.chunks == 1 and self.vectors == 1
         cdef uint32_t every = (<uint32_t>1 << self.lanes) - 1
         cdef const char *from_
         cdef char *to
         cdef const void *clip = clip_of(epilogue, NULL, False)
         s.x_row, s.y_row, s.clip, s.bias, s.positive = self.x_stride[2], self.y_stride[2], clip, NULL, self.positive
+        s.x_plane, s.y_plane = self.x_stride[1], self.y_stride[1]
         while task < end:
             chunk, rest = task % self.chunks, task // self.chunks
             c, n = rest % self.channels, rest // self.channels
+            s.planes = 2 if pairs and c + 1 < self.channels and task + 1 < end else 1
             row = share(g.out[1], self.chunks, chunk)
             s.rows = share(g.out[1], self.chunks, chunk + 1) - row
             s.top = g.before[1] - row
@@ -109,9 +112,8 @@ cdef class PlaneStrips(Executor):
                     s.masked |= s.x_lanes[j] != every
                 fn(&s)
             if epilogue != NULL and clip == NULL:
-                f = epilogue[0]
-                if f.slope_col:
-                    f.numbers += c * self.sum_item
-                f.slope_row = f.slope_col = 0
-                self.epilogue_rows(&f, y, to - y, self.row, s.rows, c, g.out[2])
-            task += 1
+                for i in range(s.planes):
+                    f = epilogue[0]
+                    f.channel_row = f.channel_col = 0
+                    self.epilogue_rows(&f, y, to - y + i * s.y_plane, self.row, s.rows, c + i, g.out[2])
+            task += s.planes

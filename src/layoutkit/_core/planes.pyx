@@ -3,9 +3,9 @@
     y[o, j] = bias[o] + sum over taps t, channels c of w[o, t, c] * x[c, j + t]
 
 The padded input holds its zeros, so for each tap a row of output pixels reads a contiguous row of them: a panel of B
-whose rows are a plane or a row apart. A task is some rows of a group: what they read stays in L2. It is written tile by
-tile of output channels, row after row. To write all channels of a few pixels first would be several times slower: that
-is as many cache lines, each a plane apart.
+whose rows are a plane or a row apart. A task is a tile of output channels of some rows: what these read stays in L2 for
+the tasks of the other channels. It is written row after row. To write all channels of a few pixels first would be
+several times slower: that is as many cache lines, each a plane apart.
 """
 
 from libc.stdint cimport int64_t
@@ -19,6 +19,7 @@ from .registry cimport lk_epilogue, lk_gemm
 
 cdef enum:
     TASK_BYTES = 256 << 10   # read by the rows of a task: it stays in L2
+    EVEN_TASKS = 8           # of a thread, at least, where there are rows enough
 
 
 cdef class Planes(Executor):
@@ -62,12 +63,12 @@ cdef class Planes(Executor):
         self.tiles = ceil_div(g.oc, self.mr)
         self.vectors = ceil_div(g.out[2], self.lanes)
         self.panels = ceil_div(self.vectors, self.nr // self.lanes)
-        self.total = g.n * g.groups * g.out[0]
         k = max(1, (1 if folds else ic) * g.kernel[0] * g.stride[1] * self.x_stride[3])  # bytes that a row of a task reads
         self.chunks = ceil_div(g.out[1], max(1, TASK_BYTES // k))
-        if self.total < 4 * self.threads:
-            self.chunks = max(self.chunks, min(g.out[1], 4 * self.threads))
-        self.total *= self.chunks
+        self.total = g.n * g.groups * g.out[0] * self.chunks * self.tiles
+        if self.threads > 1 and self.total < EVEN_TASKS * self.threads:  # finer, as not all take the same
+            k = min(g.out[1], self.chunks * ceil_div(EVEN_TASKS * self.threads, max(1, self.total)))
+            self.total, self.chunks = self.total // max(1, self.chunks) * k, k
         self.prefetches = self.y_item * g.n * g.groups * g.oc * g.out[0] * g.out[1] * g.out[2] > PREFETCH_FROM_BYTES
         self.tap = <int64_t *>calloc(max(1, self.taps), sizeof(int64_t))
         self.at = <int64_t *>calloc(max(1, self.taps * each), sizeof(int64_t))
@@ -121,25 +122,25 @@ cdef class Planes(Executor):
         if self.prefetches:
             tile.next_c_row = rows.c_row
         while task < end:
-            chunk, rest = task % self.chunks, task // self.chunks
+            t, rest = task % self.tiles, task // self.tiles
+            chunk, rest = rest % self.chunks, rest // self.chunks
             deep, rest = rest % g.out[0], rest // g.out[0]
             group, image = rest % g.groups, rest // g.groups
+            o = share(g.oc, self.tiles, t)
+            tile.rows = <int>(share(g.oc, self.tiles, t + 1) - o)
+            o += group * g.oc
             from_ = (x + image * self.x_stride[0] + group * self.ic * self.x_stride[1]
                      + deep * g.stride[0] * self.x_stride[2])
-            for t in range(self.tiles):
-                o = share(g.oc, self.tiles, t)
-                tile.rows = <int>(share(g.oc, self.tiles, t + 1) - o)
-                o += group * g.oc
-                tile.a = w + o * filter_step
-                if bias != NULL:
-                    tile.bias_row = bias + o * self.sum_item
-                to = y + image * self.y_stride[0] + o * self.y_stride[1] + deep * self.y_stride[2]
-                for high in range(share(g.out[1], self.chunks, chunk), share(g.out[1], self.chunks, chunk + 1)):
-                    for p in range(self.panels):
-                        first = share(self.vectors, self.panels, p) * self.lanes
-                        tile.cols = <int>(min(share(self.vectors, self.panels, p + 1) * self.lanes, g.out[2]) - first)
-                        tile.b = from_ + high * g.stride[1] * self.x_stride[3] + first * self.x_item
-                        tile.c = to + high * self.y_stride[3] + first * self.y_item
-                        tile.next_c = tile.c + PREFETCH_TILES * self.nr * self.y_item
-                        self.channel_tile(&rows, y, o)
+            tile.a = w + o * filter_step
+            if bias != NULL:
+                tile.bias_row = bias + o * self.sum_item
+            to = y + image * self.y_stride[0] + o * self.y_stride[1] + deep * self.y_stride[2]
+            for high in range(share(g.out[1], self.chunks, chunk), share(g.out[1], self.chunks, chunk + 1)):
+                for p in range(self.panels):
+                    first = share(self.vectors, self.panels, p) * self.lanes
+                    tile.cols = <int>(min(share(self.vectors, self.panels, p + 1) * self.lanes, g.out[2]) - first)
+                    tile.b = from_ + high * g.stride[1] * self.x_stride[3] + first * self.x_item
+                    tile.c = to + high * self.y_stride[3] + first * self.y_item
+                    tile.next_c = tile.c + PREFETCH_TILES * self.nr * self.y_item
+                    self.channel_tile(&rows, y, o)
             task += 1

@@ -1,4 +1,4 @@
-from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint32_t, uint64_t
 
 cdef extern from "kernels.h" nogil:
     ctypedef struct lk_gemm:
@@ -18,6 +18,7 @@ cdef extern from "kernels.h" nogil:
         const int64_t *c_row
         const int64_t *c_col
         int c_split, accumulate, resume, positive, rows, cols, pads
+        uint32_t flip
         const void *clip
         const char *to_prefetch
         int64_t to_prefetch_bytes
@@ -74,23 +75,33 @@ cdef extern from "kernels.h" nogil:
         const void *w
         const void *bias
         char *y
-        int64_t y_row, rows, top, bottom
+        int64_t y_row, rows, top, bottom, x_plane, y_plane
         const uint32_t *x_lanes
         uint32_t y_lanes
-        int vectors, masked, positive
+        int vectors, planes, masked, positive
         const void *clip
     ctypedef void (*lk_plane_strips_fn)(const lk_plane_strips *) noexcept nogil
 
     enum:
-        LK_IDENTITY, LK_CLIP, LK_PRELU, LK_SILU, LK_GELU, LK_GELU_TANH, LK_HARDSWISH
+        LK_STEP_CLIP, LK_STEP_SUM, LK_STEP_COUNT, LK_MAX_STEPS, LK_NUMBER, LK_PER_CHANNEL, LK_TENSOR
+    ctypedef struct lk_step:
+        int step, kind
+        const char *numbers
+        const char *operand
     ctypedef struct lk_epilogue:
         char *y
         const char *add
+        char *sums
+        int64_t sums_row
+        const float *mul
+        const float *off
+        float scale
+        int zero, x_zero
         const int64_t *row
-        int64_t rows, count
-        int activation, keeps_zero
-        const char *numbers
-        int slope_row, slope_col
+        int64_t offset, rows, count, channel
+        int channel_row, channel_col
+        int steps, keeps_zero
+        const lk_step *step
     ctypedef void (*lk_epilogue_fn)(const lk_epilogue *) noexcept nogil
 
     ctypedef struct lk_move:
@@ -129,11 +140,20 @@ cdef extern from "kernels.h" nogil:
         int64_t n[16]
         int64_t step[16]
         const int64_t *table
+    ctypedef struct lk_windows:
+        int64_t vectors
+        const int64_t *ends
+        const int64_t *at
+        const uint64_t *takes
+        const char *orders
+        const int8_t *kinds
+        const char *firsts
     ctypedef struct lk_fused:
         lk_fused_loop columns, rows
         const int64_t *sizes
         int64_t period, panel, unit
         const char *pad
+        lk_windows windows
     ctypedef void (*lk_fused_fn)(const lk_nest *, const lk_fused *, const char *, char *, int64_t, int64_t,
                                  char *) noexcept nogil
 
@@ -194,7 +214,7 @@ cdef extern from "kernels.h" nogil:
     ctypedef double (*lk_peak_fn)(int64_t) noexcept nogil
 
     enum:
-        LK_GEMM, LK_DEPTHWISE, LK_STRIPS, LK_PLANE_STRIPS, LK_EPILOGUE, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_PANEL, LK_FUSED, LK_JOINED, LK_RUNS, LK_CONVERT,
+        LK_GEMM, LK_DEPTHWISE, LK_STRIPS, LK_PLANE_STRIPS, LK_EPILOGUE, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_PANEL, LK_FUSED, LK_JOINED, LK_RUNS, LK_WINDOWS, LK_CONVERT,
         LK_PEAK, LK_WINOGRAD_IN, LK_WINOGRAD_OUT, LK_WINOGRAD_FILTER, LK_EXTENT, LK_FAMILY_COUNT, LK_ISA_COUNT
         LK_F32, LK_F64, LK_F16, LK_BF16, LK_S32, LK_S8, LK_U8
 
@@ -202,7 +222,7 @@ cdef extern from "kernels.h" nogil:
         const char *name
         int family, isa
         const char *types
-        int lanes, mr, nr
+        int lanes, mr, nr, unit
         void (*fn)() noexcept nogil
 
     ctypedef struct lk_types:
@@ -215,10 +235,13 @@ cdef extern from "kernels.h" nogil:
     const lk_kernel *const *lk_all_kernels()
     const char *lk_isa_name(int isa)
     const char *lk_family_name(int family)
+    const char *lk_step_name(int step)
+    double lk_step_ulps(int step)
     int lk_isa_supported(int isa)
 
 cdef const lk_kernel *row_named(str name) except NULL
 cdef const lk_kernel *best_row(int family, str types) except NULL
 cdef const lk_kernel *row_of(int family, str types, int isa) except NULL
-cdef const lk_types *types_of(const lk_kernel *row) except NULL
+cdef const lk_types *types_named(str name) except NULL
 cdef int element_bytes(int element) noexcept
+cdef str element_name(int element)

@@ -1,6 +1,7 @@
 from typing import NamedTuple
 
 FAMILIES: tuple[str, ...]
+STEPS: dict[str, float]
 TYPES: dict[str, tuple[str, str, str, str]]
 
 class Kernel(NamedTuple):
@@ -11,6 +12,7 @@ class Kernel(NamedTuple):
     lanes: int
     mr: int
     nr: int
+    unit: int
 
 def isas() -> list[str]: ...
 def isa() -> str: ...

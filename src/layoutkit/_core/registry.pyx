@@ -10,11 +10,12 @@ import os
 from typing import NamedTuple
 
 FAMILIES = tuple(lk_family_name(i).decode() for i in range(LK_FAMILY_COUNT))
+STEPS = {lk_step_name(i).decode(): lk_step_ulps(i) for i in range(LK_STEP_COUNT)}  # of epilogues -> error, in ulp
 TYPES = {}  # of rows that convolve: name -> names of the elements of source, filter, sums and destination
 
 
 class Kernel(NamedTuple):
-    """One row of the registry: `types` and `lanes` as in kernels.h."""
+    """One row of the registry: `types`, `lanes` and `unit` as in kernels.h."""
 
     name: str
     family: str
@@ -23,6 +24,7 @@ class Kernel(NamedTuple):
     lanes: int
     mr: int
     nr: int
+    unit: int
 
 
 cdef int _active = 0
@@ -55,7 +57,7 @@ def use_isa(str name):
 
 cdef object kernel_of(const lk_kernel *row):
     return Kernel(row.name.decode(), FAMILIES[row.family], lk_isa_name(row.isa).decode(), row.types.decode(), row.lanes,
-                  row.mr, row.nr)
+                  row.mr, row.nr, row.unit)
 
 
 def kernels(family=None, types=None, *, all_isas=False):
@@ -68,7 +70,7 @@ def kernels(family=None, types=None, *, all_isas=False):
         while row.name != NULL:
             k = kernel_of(row)
             _by_name[k.name] = <size_t>row
-            if (all_isas or row.isa <= _active) and family in (None, k.family) and types in (None, k.types):
+            if (all_isas or (row.isa <= _active and lk_isa_supported(row.isa))) and family in (None, k.family) and types in (None, k.types):
                 out.append(k)
             row += 1
         arrays += 1
@@ -117,7 +119,8 @@ cdef const lk_kernel *first_row(int family, bytes types, int lowest, int highest
     while arrays[0] != NULL:
         row = arrays[0]
         while row.name != NULL:
-            if row.family == family and lowest <= row.isa <= highest and strcmp(row.types, wanted) == 0:
+            if (row.family == family and lowest <= row.isa <= highest and strcmp(row.types, wanted) == 0
+                    and lk_isa_supported(row.isa)):
                 return row
             row += 1
         arrays += 1
@@ -133,25 +136,30 @@ cdef const lk_kernel *best_row(int family, str types) except NULL:
 
 
 cdef const lk_kernel *row_of(int family, str types, int isa) except NULL:
-    """The best row of `family` and `types` of one instruction set."""
-    cdef const lk_kernel *row = first_row(family, types.encode(), isa, isa)
+    """The best row of `family` and `types` of an instruction set or a lower one."""
+    cdef const lk_kernel *row = first_row(family, types.encode(), 0, isa)
     if row == NULL:
         raise missing(FAMILIES[family], types, f" in {lk_isa_name(isa).decode()}")
     return row
 
 
-cdef const lk_types *types_of(const lk_kernel *row) except NULL:
-    """The elements of a row that convolves."""
+cdef const lk_types *types_named(str name) except NULL:
+    """The elements of a convolution of these types."""
     cdef const lk_types *found = lk_all_types()
+    cdef bytes wanted = name.encode()
     while found.name != NULL:
-        if strcmp(found.name, row.types) == 0:
+        if strcmp(found.name, wanted) == 0:
             return found
         found += 1
-    raise ValueError(f"kernel {row.name.decode()!r} is for {row.types.decode()}, not for {', '.join(TYPES)}")
+    raise ValueError(f"no convolution has the types {name}; there are {', '.join(TYPES)}")
 
 
 cdef int element_bytes(int element) noexcept:
     return lk_element_bytes(element)
+
+
+cdef str element_name(int element):
+    return lk_element_name(element).decode()
 
 
 cdef _take_types():

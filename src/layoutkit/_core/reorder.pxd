@@ -1,6 +1,7 @@
 from libc.stdint cimport int64_t
+from numpy cimport ndarray
 
-from .registry cimport lk_fused, lk_fused_fn, lk_fused_loop, lk_nest, lk_panel_fn
+from .registry cimport lk_fused, lk_fused_fn, lk_fused_loop, lk_kernel, lk_nest, lk_panel_fn
 
 
 cdef struct Slab:
@@ -9,7 +10,14 @@ cdef struct Slab:
     int first, last  # of the nests: those before the last one write to the buffer, which that one copies
 
 
-cdef class Program:
+cdef class Reordering:
+    cdef int64_t chunks  # between which a call checks for signals
+    cdef int call(self, const char *src, char *dst, int threads) except -1
+    cdef void run(self, const char *src, char *dst, int threads, int64_t chunk=*, int64_t chunks=*) noexcept nogil
+    cdef void part(self, const char *src, char *dst, int64_t share, int64_t shares) noexcept nogil
+
+
+cdef class Program(Reordering):
     cdef lk_nest *nests
     cdef lk_panel_fn *panels  # of each nest; NULL: it is moved tile by tile
     cdef lk_fused *fused      # of each nest, where it is of fused transposes
@@ -19,15 +27,13 @@ cdef class Program:
     cdef Slab *slabs  # what the nests belong to, if there are any
     cdef int slab_count
     cdef char pad[64]
-    cdef int64_t chunks  # between which a call checks for signals
     cdef double share(self, int64_t part, int64_t parts)
-    cdef int call(self, const char *src, char *dst, int threads) except -1
-    cdef void run(self, const char *src, char *dst, int threads, int64_t chunk=*, int64_t chunks=*) noexcept nogil
     cdef take_slab(self, Slab *s, slab, int last)
     cdef take_fused(self, lk_fused *f, lk_nest *nest, fused, family)
+    cdef take_windows(self, lk_fused *f, int width, const lk_kernel *row)
     cdef take_digits(self, lk_fused_loop *loop, of)
     cdef const int64_t *keep(self, numbers)
-    cdef void part(self, const char *src, char *dst, int64_t share, int64_t shares) noexcept nogil
+    cdef void *kept(self, ndarray array)
     cdef void move(self, int i, const char *src, char *dst, int64_t task, int64_t end, char *scratch,
                    int64_t prefetch_bytes) noexcept nogil
     cdef void slab(self, const Slab *slab, const char *src, char *dst, int64_t task, int64_t end,

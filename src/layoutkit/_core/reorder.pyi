@@ -3,7 +3,9 @@ from typing import Any
 
 import numpy as np
 
-class Program:
+class Reordering: ...
+
+class Program(Reordering):
     def __new__(
         cls, nests: Sequence[Any], width: int, pad: bytes, stream: bool, panels: bool = ..., staging: Any = ...
     ) -> Program: ...
@@ -15,8 +17,8 @@ class Program:
 class Kept:
     def __new__(
         cls,
-        program: Program,
-        dtype: np.dtype[Any],
+        moves: Reordering,
+        dtypes: tuple[np.dtype[Any], np.dtype[Any]],
         src: Any,
         dst: Any,
         threads: int,

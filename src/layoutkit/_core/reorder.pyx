@@ -1,14 +1,14 @@
 """Executes a reorder: a list of rectangular loop nests, each around one tile, a call of a kernel.
 
 The outer loops of a nest are flattened into one range that the threads share evenly. There is no barrier between nests,
-since they write disjoint elements. Nests of panels go through scratch memory, see panel.c; fused nests are moved by one
-kernel call for each thread, see fused.c, joined.c and runs.c.
+since they write disjoint elements. Nests of panels go through scratch memory, see panel.c; fused nests and windows are
+moved by one kernel call for each thread, see fused.c, joined.c, runs.c and windows.c.
 """
 
 from cython.parallel cimport parallel
 cimport openmp
 from cpython.exc cimport PyErr_CheckSignals
-from libc.stdint cimport int64_t, uintptr_t
+from libc.stdint cimport int8_t, int64_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 from posix.time cimport CLOCK_MONOTONIC, CLOCK_THREAD_CPUTIME_ID, clock_gettime, timespec
@@ -22,8 +22,8 @@ from .pace cimport Pace, done, pace_of
 from .registry cimport (
     LK_COPY, LK_FILL, LK_FUSED, LK_GATHER, LK_JOINED, LK_MAX_DIGITS, LK_MAX_FUSED, LK_MAX_FUSED_PANEL, LK_MAX_FUSED_TABLE,
     LK_MAX_JOINED_ROWS, LK_MAX_JOINED_RUN_BYTES, LK_MAX_LOOPS, LK_NOWHERE, LK_PANEL, LK_PANEL_BYTES, LK_PANEL_IN_BYTES,
-    LK_PANEL_OUT_BYTES, LK_RUNS, LK_SLAB_BYTES, LK_TRANSPOSE, best_row, lk_fused, lk_fused_fn, lk_fused_loop, lk_kernel,
-    lk_move, lk_move_fn, lk_nest, lk_panel_fn,
+    LK_PANEL_OUT_BYTES, LK_RUNS, LK_SLAB_BYTES, LK_TRANSPOSE, LK_WINDOWS, best_row, lk_fused, lk_fused_fn, lk_fused_loop,
+    lk_kernel, lk_move, lk_move_fn, lk_nest, lk_panel_fn, lk_windows,
 )
 from .team cimport team
 
@@ -33,6 +33,9 @@ cdef extern from "stream.h" nogil:
     void stream_end()
     void prefetch(const char *)
 
+cdef extern from "windows.h" nogil:
+    int64_t windows_of(lk_windows *, const int64_t *, int64_t, int, int, int, const char *)
+
 cdef extern from * nogil:
     """
     static _Thread_local char panel_scratch[LK_PANEL_BYTES + 64];  /* one per thread, kept */
@@ -41,11 +44,11 @@ cdef extern from * nogil:
 
 cdef enum:
     LINE_BYTES = 64
-    FETCH_BYTES = 1024  # moved between prefetches
+    FETCH_BYTES = 1024  # moved between prefetches; more where a kernel call has to get ready
     CHUNK_BYTES = 64 << 20  # moved between checks for signals: at worst a tenth of a second, into new pages
 
 _FAMILY = {"copy": LK_COPY, "transpose": LK_TRANSPOSE, "gather": LK_GATHER, "fill": LK_FILL, "fused": LK_FUSED,
-           "joined": LK_JOINED, "runs": LK_RUNS}
+           "joined": LK_JOINED, "runs": LK_RUNS, "windows": LK_WINDOWS}
 
 
 cdef double now(int threads) noexcept nogil:
@@ -55,7 +58,41 @@ cdef double now(int threads) noexcept nogil:
     return t.tv_sec + 1e-9 * t.tv_nsec
 
 
-cdef class Program:
+cdef class Reordering:
+    """What writes an array from another one in parts: elements that move (`Program`), or numbers that are converted."""
+
+    cdef int call(self, const char *src, char *dst, int threads) except -1:
+        """Run all of it, with the GIL held: signals are checked for between chunks."""
+        cdef Pace pace
+        if self.chunks == 1:
+            with nogil:
+                self.run(src, dst, threads)
+            return 0
+        pace = pace_of(self.chunks)
+        while pace.at < pace.end:
+            with nogil:
+                self.run(src, dst, threads, pace.at // pace.size, pace.end // pace.size)
+            done(&pace)
+            PyErr_CheckSignals()
+        return 0
+
+    cdef void run(self, const char *src, char *dst, int threads, int64_t chunk=0, int64_t chunks=1) noexcept nogil:
+        """Run one of `chunks`, which together are all of it."""
+        cdef int tid = 0, n = 1
+        threads = team(threads)
+        if threads <= 1:
+            self.part(src, dst, chunk, chunks)
+        else:
+            with parallel(num_threads=threads):
+                tid = openmp.omp_get_thread_num()
+                n = openmp.omp_get_num_threads()
+                self.part(src, dst, chunk * n + tid, chunks * n)
+
+    cdef void part(self, const char *src, char *dst, int64_t share, int64_t shares) noexcept nogil:
+        """Run one of `shares`, which together are all of it, on one thread."""
+
+
+cdef class Program(Reordering):
     """A reorder ready to run: its nests.
 
     Parameters
@@ -111,6 +148,8 @@ cdef class Program:
             if fused:
                 self.fused_kernels[i] = <lk_fused_fn>row.fn
                 self.take_fused(self.fused + i, nest, fused, family)
+                if family == "windows":
+                    self.take_windows(self.fused + i, nest.width, row)
             elif panels and family == "transpose" and fits_panel(nest):
                 self.panels[i] = <lk_panel_fn>best_row(LK_PANEL, "x8").fn
             elif (nest.tile.in0 and nest.tile.n0 > LK_MAX_DIGITS) or (nest.tile.in1 and nest.tile.n1 > LK_MAX_DIGITS):
@@ -149,6 +188,10 @@ cdef class Program:
             f.columns.count -= 1  # pads at the end
         if f.unit <= 0 or not f.columns.count or not f.rows.count:
             raise ValueError(f"reorder: tasks of {f.unit} rows or columns, {f.columns.count} x {f.rows.count} of them")
+        if family == "windows":
+            if f.rows.table == NULL or f.rows.digits != 1:
+                raise ValueError("reorder: windows are of a table")
+            return
         if family == "runs":
             if sizes:
                 if len(sizes) != f.rows.n[0] or min(sizes) <= 0 or f.unit % len(sizes):
@@ -166,6 +209,23 @@ cdef class Program:
             raise ValueError(f"reorder: panels of {f.panel} columns, expected at most {LK_MAX_FUSED_PANEL}")
         nest.tasks *= ((f.columns.count + f.panel - 1) // f.panel) * ((f.rows.count + f.unit - 1) // f.unit)
 
+    cdef take_windows(self, lk_fused *f, int width, const lk_kernel *row):
+        """Make the windows of the table of a nest, for a row of their kernel."""
+        cdef lk_windows *w = &f.windows
+        cdef int64_t n = f.rows.count
+        cdef int64_t count = windows_of(w, f.rows.table, n, width, row.nr, row.mr, f.pad)
+        cdef int64_t i, vector = width * row.nr
+        w.at = <const int64_t *>self.kept(np.zeros(count, np.int64))
+        w.takes = <const uint64_t *>self.kept(np.zeros(count, np.uint64))
+        w.ends = <const int64_t *>self.kept(np.zeros(w.vectors, np.int64))
+        w.kinds = <const int8_t *>self.kept(np.zeros(w.vectors, np.int8))
+        w.orders = <const char *>self.kept(np.zeros(count * vector, np.uint8))
+        for i in range(n):
+            if f.rows.table[i] == LK_NOWHERE:
+                w.firsts = <const char *>self.kept(np.zeros(w.vectors * vector, np.uint8))
+                break
+        windows_of(w, f.rows.table, n, width, row.nr, row.mr, f.pad)
+
     cdef take_digits(self, lk_fused_loop *loop, of):
         digits, table = of
         if not 0 < len(digits) <= LK_MAX_FUSED:
@@ -181,9 +241,12 @@ cdef class Program:
 
     cdef const int64_t *keep(self, numbers):
         """The numbers as an array that lives as long as the program."""
-        cdef ndarray kept = np.array(numbers, np.int64)
-        self.tables.append(kept)
-        return <const int64_t *>PyArray_DATA(kept)
+        return <const int64_t *>self.kept(np.array(numbers, np.int64))
+
+    cdef void *kept(self, ndarray array):
+        """The elements of an array, which from now on lives as long as the program."""
+        self.tables.append(array)
+        return PyArray_DATA(array)
 
     def __dealloc__(self):
         free(self.nests)
@@ -241,33 +304,6 @@ cdef class Program:
             done += nbytes * (nest.tasks * part // parts) / nest.tasks
         return done / work
 
-    cdef int call(self, const char *src, char *dst, int threads) except -1:
-        """Run all of it, with the GIL held: signals are checked for between chunks."""
-        cdef Pace pace
-        if self.chunks == 1:
-            with nogil:
-                self.run(src, dst, threads)
-            return 0
-        pace = pace_of(self.chunks)
-        while pace.at < pace.end:
-            with nogil:
-                self.run(src, dst, threads, pace.at // pace.size, pace.end // pace.size)
-            done(&pace)
-            PyErr_CheckSignals()
-        return 0
-
-    cdef void run(self, const char *src, char *dst, int threads, int64_t chunk=0, int64_t chunks=1) noexcept nogil:
-        """Run one of `chunks`, which together are all of it."""
-        cdef int tid = 0, n = 1
-        threads = team(threads)
-        if threads <= 1:
-            self.part(src, dst, chunk, chunks)
-        else:
-            with parallel(num_threads=threads):
-                tid = openmp.omp_get_thread_num()
-                n = openmp.omp_get_num_threads()
-                self.part(src, dst, chunk * n + tid, chunks * n)
-
     cdef void part(self, const char *src, char *dst, int64_t share, int64_t shares) noexcept nogil:
         cdef int64_t tasks
         cdef char *scratch = panel_scratch
@@ -312,7 +348,7 @@ cdef class Program:
             offsets(&slab.boxes, task, &next_s, &next_d)
             for i in range(slab.first, slab.last):
                 tasks = self.nests[i].tasks
-                parts = min(tasks, 1 + <int64_t>(bytes_of(self.nests + i) / FETCH_BYTES))
+                parts = min(tasks, 1 + <int64_t>(bytes_of(self.nests + i) / (FETCH_BYTES * (4 if self.fused[i].windows.vectors else 1))))
                 more = 1 + <int64_t>(lines * bytes_of(self.nests + i) / work / parts)
                 for part in range(parts):
                     self.move(i, src + s, buffer, tasks * part // parts, tasks * (part + 1) // parts, scratch, 0)
@@ -333,13 +369,13 @@ cdef struct Extent:
 
 
 cdef class Kept:
-    """A reorder for arrays of fixed shapes, strides and dtype: checks that it is given such arrays, and runs.
+    """A reorder for arrays of fixed shapes, strides and dtypes: checks that it is given such arrays, and runs.
 
     Parameters
     ----------
-    program : Program
-    dtype : dtype
-        Of both arrays.
+    moves : Reordering
+    dtypes : (dtype, dtype)
+        Of the array and of what is written.
     src, dst : (shape, strides)
         Strides in bytes.
     threads : int
@@ -349,15 +385,16 @@ cdef class Kept:
         Called with `what` and an array of a subclass of ndarray; raises TypeError if that is more than its elements.
     """
 
-    cdef Program program
+    cdef Reordering moves
     cdef Extent src, dst
-    cdef object dtype, what, check
+    cdef object held, written, what, check
     cdef int threads
 
-    def __cinit__(self, Program program not None, dtype, src, dst, int threads, what, check):
-        self.program, self.dtype, self.threads, self.what, self.check = program, dtype, threads, what, check
-        take_extent(&self.src, src, dtype.itemsize)
-        take_extent(&self.dst, dst, dtype.itemsize)
+    def __cinit__(self, Reordering moves not None, dtypes, src, dst, int threads, what, check):
+        self.moves, self.threads, self.what, self.check = moves, threads, what, check
+        self.held, self.written = dtypes
+        take_extent(&self.src, src, self.held.itemsize)
+        take_extent(&self.dst, dst, self.written.itemsize)
 
     def __call__(self, ndarray array not None, ndarray out not None):
         """Move `array` to `out`."""
@@ -366,14 +403,14 @@ cdef class Kept:
         if not (PyArray_CheckExact(array) and PyArray_CheckExact(out)):
             self.check(array, self.what)
             self.check(out, self.what)
-        if not (fits(array, &self.src, self.dtype) and fits(out, &self.dst, self.dtype)):
-            raise ValueError(f"{self.what}: planned for {tell(&self.src)} to {tell(&self.dst)}, {self.dtype}; got "
-                             f"{given(array)} to {given(out)}")
+        if not (fits(array, &self.src, self.held) and fits(out, &self.dst, self.written)):
+            raise ValueError(f"{self.what}: planned for {tell(&self.src)} {self.held} to {tell(&self.dst)} "
+                             f"{self.written}; got {given(array)} to {given(out)}")
         if not PyArray_ISWRITEABLE(out):
             raise ValueError(f"{self.what}: out is read-only")
         if s + self.src.lo < d + self.dst.hi and d + self.dst.lo < s + self.src.hi:
             raise ValueError(f"{self.what}: out overlaps the array")
-        self.program.call(s, d, self.threads)
+        self.moves.call(s, d, self.threads)
 
 
 cdef take_extent(Extent *e, of, itemsize):

@@ -1,13 +1,22 @@
 from libc.stdint cimport int64_t
+from numpy cimport ndarray
 
 from .executor cimport Executor
 from .pool cimport Pool
-from .registry cimport lk_epilogue
-from .reorder cimport Program
+from .registry cimport LK_MAX_STEPS, lk_epilogue, lk_step
+from .reorder cimport Reordering
+
+
+cdef class Epilogue:
+    cdef lk_epilogue f
+    cdef lk_step step[LK_MAX_STEPS]
+    cdef readonly tuple steps, tensors
+    cdef dict meaning
 
 
 cdef class Route:
-    cdef Program before, after, residual
+    cdef Reordering before, after, residual
+    cdef int x_item, y_item         # bytes of an element of the caller's input and output
     cdef Executor executor
     cdef int64_t x_bytes, y_bytes
     cdef int64_t images
@@ -17,9 +26,13 @@ cdef class Route:
     cdef int64_t chunks             # of the loop nest, between which a call checks for signals
     cdef bint whole                 # a call is too short for that
     cdef readonly int64_t workspace  # bytes of scratch memory that a call needs
+    cdef int64_t count_copies(self, ndarray y, ndarray add, Epilogue epilogue)
+    cdef int64_t copy_bytes(self, ndarray y)
+    cdef bint copies(self, ndarray tensor, ndarray y, bint accumulates)
+    cdef const char *held(self, ndarray tensor, ndarray y, char *memory) except NULL
     cdef void run(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
                   char *at) noexcept nogil
     cdef copied(self, x, w, bias, y, epilogue, add, workspace)
     cdef int call(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
                   char *at) except -1
-    cdef void zeros(self, char *at) noexcept nogil
+    cdef void surround(self, char *at, int zero) noexcept nogil

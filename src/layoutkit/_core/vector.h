@@ -11,16 +11,24 @@
 #endif
 
 #define MIN(a, b) ((a) < (b) ? (a) : (b))
+#define MAX(a, b) ((a) > (b) ? (a) : (b))
 #define LOG2(n) (31 - __builtin_clz(n))
 
 #include <stdint.h>
 
-/* The type of lanes, and of elements in memory: LK_BITS=64 is double. LK_TYPED(x) carries its name, and LK_ROWS(family)
- * is the array of rows of a source that is compiled for both. */
+/* The type of lanes, and of elements in memory: LK_BITS=64 is double. Where LK_UNIT is not 1, an element in memory is that
+ * many numbers of LK_NARROW, in the bits of a lane. LK_TYPED(x) carries the name of what is multiplied, and
+ * LK_ROWS(family) is the array of rows of a source that is compiled for several. */
 #ifndef LK_BITS
 #define LK_BITS 32
 #endif
-#if LK_BITS == 64
+#if LK_UNIT == 4
+typedef int32_t real;
+typedef int32_t lane_integer;
+#define LK_SUFFIX epi32
+#define LK_LEAST INT32_MIN
+#define LK_MOST INT32_MAX
+#elif LK_BITS == 64
 typedef double real;
 typedef int64_t lane_integer;
 #define LK_SUFFIX pd
@@ -29,8 +37,17 @@ typedef float real;
 typedef int32_t lane_integer;
 #define LK_SUFFIX ps
 #endif
+#ifndef LK_LEAST
+#define LK_LEAST ((real)-INFINITY)
+#define LK_MOST ((real)INFINITY)
+#endif
 #define LK_REAL LK_PASTE(f, LK_BITS)
-#define LK_TYPED(x) LK_PASTE(LK_PASTE(x, _), LK_REAL)
+#ifdef LK_NARROW
+#define LK_KIND LK_NARROW
+#else
+#define LK_KIND LK_REAL
+#endif
+#define LK_TYPED(x) LK_PASTE(LK_PASTE(x, _), LK_KIND)
 #define LK_ROWS(family) LK_NAME(LK_TYPED(lk_rows_##family))
 enum { LK_ITEM = sizeof(real), LK_LANES = LK_VB / LK_ITEM };
 
@@ -44,7 +61,9 @@ typedef lane_integer vi __attribute__((vector_size(LK_VB), aligned(LK_ITEM), may
 #if defined(__AVX512F__)
 #include <immintrin.h>
 #define LK_OP(name) LK_PASTE(LK_PASTE(_mm512_, name), LK_PASTE(_, LK_SUFFIX))
-#if LK_BITS == 64
+#if LK_UNIT == 4
+typedef __m512i native;
+#elif LK_BITS == 64
 typedef __m512d native;
 #else
 typedef __m512 native;
@@ -52,7 +71,9 @@ typedef __m512 native;
 #elif defined(__AVX2__)
 #include <immintrin.h>
 #define LK_OP(name) LK_PASTE(LK_PASTE(_mm256_, name), LK_PASTE(_, LK_SUFFIX))
-#if LK_BITS == 64
+#if LK_UNIT == 4
+typedef __m256i native;
+#elif LK_BITS == 64
 typedef __m256d native;
 #else
 typedef __m256 native;
@@ -126,6 +147,11 @@ static inline vf between_limits(vf v, const void *limits)
     return between(v, ((const real *)limits)[0], ((const real *)limits)[1]);
 }
 
+/* v with every -0 made +0. A sum that includes the zeros of the padding and one that skips them differ at most in the
+ * sign of a zero (products may underflow to either). */
+static inline vf positive_zeros(vf v) { return v + (real)0; }
+
+#if LK_UNIT != 4
 /* The rounding error of product = a * b: exactly a * b - product, unless that is denormal; of doubles without FMA the
  * last bit of it may be wrong. */
 static inline vf left_of(vf a, vf b, vf product)
@@ -138,10 +164,6 @@ static inline vf left_of(vf a, vf b, vf product)
     return ((a0 * b0 - product) + (a0 * b1 + a1 * b0)) + a1 * b1;
 #endif
 }
-
-/* v with every -0 made +0. A sum that includes the zeros of the padding and one that skips them differ at most in the
- * sign of a zero (products may underflow to either). */
-static inline vf positive_zeros(vf v) { return v + (real)0; }
 
 /* a * b + c, rounded once if the instruction set has FMA. */
 static inline vf fused(vf a, vf b, vf c)
@@ -156,6 +178,28 @@ static inline vf fused(vf a, vf b, vf c)
     return a * b + c;
 #endif
 }
+
+#else
+/* c plus, lane by lane, the products of four u8 of a and s8 of b. Halves of s16, whose sums of two cannot overflow: those
+ * of u8 and s8 at once (vpmaddubsw) would saturate. */
+static inline vf fused(vf a, vf b, vf c)
+{
+#if defined(__AVX2__)
+    typedef int16_t halves __attribute__((vector_size(LK_VB)));
+    const vf even = (vf)((halves)b << 8 >> 8), odd = (vf)((halves)b >> 8);
+#if LK_VB == 64
+    c += (vf)_mm512_madd_epi16((native)(a & 0xff00ff), (native)even);
+    return c + (vf)_mm512_madd_epi16((native)(a >> 8 & 0xff00ff), (native)odd);
+#else
+    c += (vf)_mm256_madd_epi16((native)(a & 0xff00ff), (native)even);
+    return c + (vf)_mm256_madd_epi16((native)(a >> 8 & 0xff00ff), (native)odd);
+#endif
+#else
+    c += (a & 255) * (b << 24 >> 24) + (a >> 8 & 255) * (b << 16 >> 24);
+    return c + ((a >> 16 & 255) * (b << 8 >> 24) + (a >> 24 & 255) * (b >> 24));
+#endif
+}
+#endif
 
 /* The first n lanes of v, 0 in the rest. */
 static inline vf first_lanes(vf v, int n)
@@ -178,10 +222,23 @@ static inline vi lane_order(const int32_t *order)
 #endif
 }
 
-/* acc += a * b in the register of acc, in the order written; LK_FMA_AT has b in memory. Without this gcc 12 hoists
- * loads across the unrolled steps of a full register tile, accumulates into the broadcast's register, and spills. */
+/* acc += a * b, of units the sum of their products, in the register of acc, in the order written; LK_FMA_AT has b in
+ * memory. Without this gcc 12 hoists loads across the unrolled steps of a full register tile, accumulates into the
+ * broadcast's register, and spills. */
+#if LK_UNIT == 4 && LK_VB == 64
+#define LK_FMA_NAME "vpdpbusd"
+#elif LK_UNIT == 4
+#define LK_FMA_NAME "%{vex%} vpdpbusd"
+#elif LK_UNIT == 2
+#define LK_FMA_NAME "vdpbf16ps"
+#else
 #define LK_FMA_NAME "vfmadd231" LK_STR(LK_SUFFIX)
-#if defined(__AVX512F__)
+#endif
+#if LK_UNIT == 4 && !defined(__AVX512VNNI__) && !defined(__AVXVNNI__)
+#define LK_PIN(x) ((void)0)
+#define LK_FMA(acc, a, b) ((acc) = fused(a, b, acc))
+#define LK_FMA_AT(acc, a, at) ((acc) = fused(a, *(const vf *)(at), acc))
+#elif defined(__AVX512F__)
 #define LK_PIN(x) __asm__ volatile("" : "+v"(x))
 #define LK_FMA(acc, a, b) __asm__ volatile(LK_FMA_NAME " %2, %1, %0" : "+v"(acc) : "v"(a), "v"(b))
 #define LK_FMA_AT(acc, a, at) __asm__ volatile(LK_FMA_NAME " %2, %1, %0" : "+v"(acc) : "v"(a), "m"(*(const vf *)(at)))

@@ -192,6 +192,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     caps = {kind: cap[args.quick] for kind, cap in VISIT_SECONDS.items()}
     measured: dict[Case, Result | None] = {}
     ended = Ended()
+    began = time.time()
     try:
         end = None if seconds is None else start + seconds
         todo = track(visits(found, caps, seconds and start + WARM_SHARE * seconds), VISITS * len(found))
@@ -202,7 +203,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         ended = Ended(_cannot_save(error), "the cost table cannot be saved")
     saved = "" if args.no_save else _save()  # before anything is printed: whoever reads it may have gone
     long = seconds is None or seconds >= PROFILE_BUDGET_SECONDS
-    told = _profile() if saved and long and not ended.code else ""
+    told = _profile(began) if saved and long and not ended.code else ""
     known = set(cost_table.problems())
     results = [r for r in measured.values() if r and r.case.key in known]
     identity = machine.identity()
@@ -254,11 +255,13 @@ def _write(data: dict, args: argparse.Namespace) -> int:
     return 0
 
 
-def _profile() -> str:
-    """Measure the machine profile, for estimates, and save it; what to tell of it."""
+def _profile(began: float) -> str:
+    """Measure the machine profile, for estimates, and save it, unless saving costs has since the time `began`; what to
+    tell of it."""
     path = profile.path(cost_table.path)
     try:
-        profile.save(path, profile.measure())
+        if not path.exists() or path.stat().st_mtime < began:
+            profile.save(path, profile.measure())
     except (MemoryError, OSError) as error:
         return f"no machine profile: {error}"
     return f"machine profile: {path}"

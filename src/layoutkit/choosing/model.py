@@ -110,8 +110,11 @@ class Neighbours:
 
 
 def packaged_file(isa: str) -> Path:
-    """Where the costs are that come with the package for an instruction set."""
-    return DATA / f"costs-{isa}.txt"
+    """Where the costs are that come with the package for an instruction set: one that only adds rows for narrow numbers
+    has those of the set that it adds to."""
+    own = DATA / f"costs-{isa}.txt"
+    added_to = DATA / f"costs-{isa.rpartition('_')[0]}.txt"
+    return added_to if not own.exists() and added_to.exists() else own
 
 
 @lru_cache(8)
@@ -177,12 +180,13 @@ class Corrections(dict[str, float]):
 @lru_cache(4096)
 def way(name: str) -> str:
     """The name of a candidate without that of its kernel: what candidates of several kernels or types share."""
-    return " ".join(word for word in name.split() if word.rpartition("_")[2] not in _isas())
+    return " ".join(word for word in name.split() if not word.endswith(_isas()))
 
 
 @lru_cache(1)
-def _isas() -> frozenset[str]:
-    return frozenset(registry.isas())
+def _isas() -> tuple[str, ...]:
+    """What the names of kernels end with."""
+    return tuple(f"_{isa}" for isa in registry.isas())
 
 
 def weigh(features: Sequence[float], tables: Sequence[Table], isa: str) -> Corrections:

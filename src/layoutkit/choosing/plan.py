@@ -26,7 +26,7 @@ class Plan:
         Makes lines about the best one when the plan is explained.
     run : callable, optional
         Does it: ``run(array, out)`` for arrays of the shapes, strides and dtypes that were planned, in a fraction of
-        a microsecond above the work. Of moves only; a kept convolution is `lk.Conv2d`.
+        a microsecond above the work. Of reorders; a kept convolution is `lk.Conv2d`.
     """
 
     def __init__(

@@ -1,17 +1,17 @@
 """The machine profile: what a core and its memory take for the simple things that estimates are made of.
 
-Constants of estimates are those of the machine that the shipped costs were measured on. Its profile comes with them,
-and `python -m layoutkit.bench` measures that of this machine, in a second, and saves it beside the cost table.
-`scale` is one divided by the other, figure by figure: how many times as long everything takes here. So a table corrects
-only what is left when both machines are accounted for.
+Constants of estimates are those of the machine that the shipped costs were measured on. Its profile comes with them.
+That of this machine is measured in a second and kept beside its cost table: by `python -m layoutkit.bench`, or by the
+first process that saves costs there. `scale` is one divided by the other, figure by figure: how many times as long
+everything takes here. So a table corrects only what is left when both machines are accounted for.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
 from math import inf, isfinite
@@ -29,6 +29,7 @@ from .machine import caches, cores, identity
 
 LINE_BYTES = 64
 FIGURE_SECONDS = 0.06  # of measuring, each
+LOCK_SECONDS = 0.01  # to wait for another process that measures
 MAX_BYTES = 1 << 16  # of a file that is read
 MAX_RATIO = 1000.0  # of figures of two machines; others are nonsense
 ROUNDS = 20_000  # of FMAs in a burst
@@ -75,7 +76,7 @@ def scale() -> Profile:
     return SAME if found is None else found
 
 
-@contextmanager
+@contextlib.contextmanager
 def scaled(by: Profile) -> Iterator[None]:
     """Estimates are made for a machine of this scale."""
     token = _scale.set(by)
@@ -102,9 +103,36 @@ def read(file: Path) -> Profile | None:
 def save(file: Path, profile: Profile) -> None:
     """Put a profile in place; OSError if that cannot be."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps({"machine": identity(), "profile": profile._asdict()}, indent=1)
-    files.replace(file, text.encode())
+    files.replace(file, _content(profile))
     read.cache_clear()
+
+
+def _content(profile: Profile) -> bytes:
+    return json.dumps({"machine": identity(), "profile": profile._asdict()}, indent=1).encode()
+
+
+def measure_once(table: Path) -> bool:
+    """Measure this machine and keep its profile beside its cost table, unless there is one, or some process is at it.
+
+    Returns whether it was; what prevents it only leaves estimates as they are.
+    """
+    file, measured = path(table), False
+
+    def found() -> Profile | None:
+        read.cache_clear()  # others may have been here
+        return read(file)
+
+    def content() -> bytes:
+        nonlocal measured
+        before = found()
+        measured = before is None
+        return _content(before or measure())
+
+    if found() is None:
+        with contextlib.suppress(MemoryError, OSError):
+            files.rewrite(file, content, LOCK_SECONDS)
+            return found() is not None and measured
+    return False
 
 
 def measure() -> Profile:

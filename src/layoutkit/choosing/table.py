@@ -9,6 +9,7 @@ What only a look-up or a save needs is imported there: importing layoutkit must 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import errno
 import json
 import os
@@ -143,6 +144,8 @@ class CostTable:
     def save(self, timeout: float = 60.0) -> Path:
         """Write what was recorded, merged with what other processes wrote; returns the path.
 
+        Where this machine has no profile yet, it is measured then, which takes a second.
+
         Parameters
         ----------
         timeout : float, optional
@@ -153,6 +156,19 @@ class CostTable:
         OSError
             The table is read-only, its directory cannot be written, or (TimeoutError) others did not end writing.
         """
+        path = self._write(timeout)
+        self._measure_profile(path)
+        return path
+
+    def _measure_profile(self, path: Path) -> None:
+        """Measure the profile of this machine, beside the table, unless some process has."""
+        from . import profile
+
+        if profile.measure_once(path):
+            with self._lock.held():
+                self.generation += 1
+
+    def _write(self, timeout: float) -> Path:
         path = self.path
         if self.read_only:
             raise PermissionError(f"cost table {path} is read-only here ({READ_ONLY} or cost_table.read_only)")
@@ -189,7 +205,8 @@ class CostTable:
         return path
 
     def save_at_exit(self) -> None:
-        """Save when the process ends, if anything is new then and the table is not read-only."""
+        """Save when the process ends, if anything is new then and the table is not read-only; then measure the profile
+        of this machine if there is none."""
         with self._lock.held():
             if not self._saves_at_exit:
                 self._saves_at_exit = True
@@ -200,11 +217,14 @@ class CostTable:
         new = self._new.get(_mine(path))
         if new and not self.read_only:
             try:
-                self.save(EXIT_SECONDS)
+                self._write(EXIT_SECONDS)
             except (OSError, KeyboardInterrupt) as error:
                 what = f"{sum(map(len, new.values()))} costs of {len(new)} problems"
                 why = str(error) or "interrupted"
                 warnings.warn(f"cost table {path}: {what} are not saved: {why}", RuntimeWarning, stacklevel=2)
+            else:
+                with contextlib.suppress(KeyboardInterrupt):
+                    self._measure_profile(path)
 
     def _read(self, path: Path) -> Mapping[str, dict[str, Cost]]:
         try:

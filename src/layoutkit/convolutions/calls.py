@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._core.arrays import address
+from .._core.route import Epilogue, laid_out_as
 from ..choosing.best import choices
 from ..choosing.limits import peak_rate
 from ..choosing.plan import Plan
@@ -15,6 +16,7 @@ from ..choosing.problem import Choice
 from ..memory.arguments import hold
 from ..memory.arrays import as_array, overlap
 from ..memory.tensor import Tensor
+from .epilogue import NOTHING, Operand, in_words
 from .filter import Filter
 from .phases import TransposedTask
 from .task import ConvTask
@@ -24,10 +26,7 @@ from .types import check_type
 def residual(f: Filter, add, out: np.ndarray, shape: tuple[int, ...]) -> tuple[np.ndarray, bool]:
     """`add`, a tensor like the result of logical `shape`; and whether it must be copied to `out` first."""
     what = f"{f.what}: add"
-    add = hold(add, f.out_layout, shape, what).array if isinstance(add, Tensor) else as_array(add, what)
-    check_type(add, f.types.sum, what)
-    if add.shape != out.shape:
-        raise ValueError(f"{what} has shape {add.shape}, expected the result's {out.shape}")
+    add = _like_result(f, add, out, shape, what)
     if add.strides == out.strides:
         if address(add) == address(out) or not overlap(add, out):
             return add, False
@@ -36,14 +35,64 @@ def residual(f: Filter, add, out: np.ndarray, shape: tuple[int, ...]) -> tuple[n
     raise ValueError(f"{what} and out share memory without being the same array")
 
 
-def check_workspace(what: str, workspace: Any, needed: int, arrays: Iterable[np.ndarray | None]) -> None:
+def _like_result(f: Filter, value, out: np.ndarray, shape: tuple[int, ...], what: str) -> np.ndarray:
+    """The array of a tensor like the result, of logical `shape`; raise if it is not."""
+    array = hold(value, f.out_layout, shape, what).array if isinstance(value, Tensor) else as_array(value, what)
+    check_type(array, f.dst_dtype, what)
+    if array.shape != out.shape:
+        raise ValueError(f"{what} has shape {array.shape}, expected the result's {out.shape}")
+    return array
+
+
+def finish(f: Filter, add, out: np.ndarray, shape: tuple[int, ...]) -> tuple[Epilogue, np.ndarray | None, bool]:
+    """The epilogue of a call with its tensors, `add` unless it is one of them, and whether that must be copied to `out`
+    first."""
+    if f.sums and add is None:
+        raise ValueError(f"{f.what}: activation {in_words(f.activation)} sums up with add, which was not given")
+    epilogue, copied = f.epilogue or NOTHING, False
+    if f.operands:
+        epilogue = epilogue.over([_tensor(f, operand, add, out, shape) for operand in f.operands])
+    if any(operand.value is None for operand in f.operands):
+        add = None
+    if add is not None:
+        add, copied = residual(f, add, out, shape)
+    return epilogue, add, copied
+
+
+def _tensor(f: Filter, operand: Operand, add, out: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """A tensor that takes part in the epilogue, with the strides of `out`."""
+    value, what = operand.value, f"{f.what}: {operand.name}"
+    if value is None:
+        value, what = add, f"{f.what}: add"
+    array = _like_result(f, value, out, shape, what)
+    same = array.strides == out.strides
+    if operand.value is None and same and address(array) == address(out):
+        return array
+    if overlap(array, out):
+        raise ValueError(f"{what} and out share memory" + " without being the same array" * (operand.value is None))
+    return array if same or not out.size else laid_out_as(array, out)
+
+
+def imagined(f: Filter, y: np.ndarray, add: bool) -> tuple[np.ndarray | None, Epilogue | None]:
+    """For how much workspace a call needs: `add`, which may be `y`, and an epilogue with its tensors."""
+    if not f.operands:
+        return y if add else None, f.epilogue
+    other = np.lib.stride_tricks.as_strided(np.broadcast_to(y.dtype.type(0), y.shape), y.shape, y.strides)
+    epilogue = (f.epilogue or NOTHING).over([y if operand.value is None else other for operand in f.operands])
+    return y if add and all(operand.value is not None for operand in f.operands) else None, epilogue
+
+
+def check_workspace(
+    what: str, workspace: Any, needed: int, arrays: Iterable[np.ndarray | None], epilogue: Epilogue | None
+) -> None:
     """Raise unless `workspace` has the bytes that a call needs, apart from its arrays."""
     what = f"{what}: workspace"
     if not isinstance(workspace, np.ndarray) or not workspace.flags.c_contiguous or not workspace.flags.writeable:
         raise TypeError(f"{what} must be a contiguous, writeable numpy array, got {type(workspace).__name__}")
     if workspace.nbytes < needed:
         raise ValueError(f"{what} of {workspace.nbytes} bytes, this call needs {needed}")
-    if any(overlap(workspace, a) for a in arrays if a is not None):
+    tensors = () if epilogue is None else epilogue.tensors
+    if any(overlap(workspace, a) for a in (*arrays, *tensors) if a is not None):
         raise ValueError(f"{what} overlaps x, out or add")
 
 
@@ -54,9 +103,9 @@ def plan_of(
     found, threads = choices(task), task.threads
 
     def note() -> str:
-        rate, peak = task.work / found[0].seconds, peak_rate(threads, f.types.name)
+        rate, peak = task.work / found[0].seconds, peak_rate(threads, f.types.rows_or_wide("peak"))
         on = f"{peak / 1e9:.0f} GFLOP/s on {threads} thread{'s' * (threads > 1)}, measured now"
-        then = "" if f.activation is None else f", then {f.activation}"
+        then = "" if f.activation is None else f", then {in_words(f.activation)}"
         share = f"{rate / 1e9:.1f} GFLOP/s, {rate / peak:.0%} of the FMA peak ({on})"
         return "\n".join(filter(None, (f"{task.work / 1e6:.3g} MFLOP, {share}{then}", *told(found))))
 

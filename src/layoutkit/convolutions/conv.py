@@ -16,13 +16,12 @@ from ..memory.arguments import layout_for, target
 from ..memory.arrays import allocate, as_array, check_out, contiguous_strides, nbytes_of
 from ..memory.tensor import Tensor
 from .algorithms import AUTO, NAMES
-from .calls import check_workspace, plan_of, residual
-from .epilogue import NOTHING
+from .calls import check_workspace, finish, imagined, plan_of
 from .filter import Filter
 from .problem import ConvProblem
 from .route import Arrays, Runs
 from .task import ConvTask, best_route, contiguous, slowness
-from .types import check_type
+from .types import asked_of, check_type
 
 MAX_BOUND = 256  # kinds of input that one object remembers the decision for
 
@@ -35,13 +34,15 @@ class _Conv:
 
     def __init__(self, w, bias=None, *, stride=1, padding=0, dilation=1, groups=1, layout=None,
                  filter_layout=None, filter_shape=None, out_layout=None, algorithm=AUTO, accuracy="standard",
-                 activation=None, scale=None, threads=None):  # fmt: skip
+                 activation=None, scale=None, dtype=None, zero_point=0, out_scale=1.0, out_zero_point=0,
+                 threads=None):  # fmt: skip
         f = Filter(
             f"conv{self.rank}d", self.rank, w, bias, stride=stride, padding=padding, dilation=dilation, groups=groups,
             layout=layout, filter_layout=filter_layout, filter_shape=filter_shape, out_layout=out_layout,
-            algorithm=algorithm, accuracy=accuracy, activation=activation, scale=scale,
+            algorithm=algorithm, accuracy=accuracy, activation=activation, scale=scale, dtype=dtype,
+            zero_point=zero_point, out_scale=out_scale, out_zero_point=out_zero_point,
         )  # fmt: skip
-        f.w, f.bias = f.w.copy(), None if f.bias is None else f.bias.copy()
+        f.own()
         self._take(f, threads)
 
     @classmethod
@@ -55,7 +56,7 @@ class _Conv:
     def _take(self, f: Filter, threads) -> None:
         check_threads(threads)
         self._filter, self._threads = f, threads
-        self._src_dtype, self._dst_dtype = f.types.src, f.types.dst
+        self._src_dtype, self._dst_dtype = f.src_dtype, f.dst_dtype
         # Filter and bias by instruction set and packing: vectors are of other lengths elsewhere.
         self._packed: dict[tuple[str, str], tuple[np.ndarray, np.ndarray | None]] = {}
         self._bound: dict = {}  # what a call's arrays look like -> what to run
@@ -128,16 +129,17 @@ class _Conv:
             f = self._filter
             inputs = (x, f.w, f.bias) if self._once else (x,)  # a kept filter is our own
             check_out(out, physical, self._dst_dtype, inputs, f.what)
-        copied = False
-        if add is not None:
-            add, copied = residual(self._filter, add, out, y_shape)
+        epilogue, copied = self._filter.epilogue, False
+        if add is not None or self._filter.sums or self._filter.operands:
+            epilogue, add, copied = finish(self._filter, add, out, y_shape)
         if workspace is not None:
-            check_workspace(self._filter.what, workspace, run.needs(out, out if copied else add), (x, out, add))
+            needed = run.needs(out, out if copied else add, epilogue)
+            check_workspace(self._filter.what, workspace, needed, (x, out, add), epilogue)
         if copied:
             out[...] = add
             add = out
         if out.size:
-            run(x, w, bias, out, self._filter.epilogue or (None if add is None else NOTHING), add, workspace)
+            run(x, w, bias, out, epilogue, add, workspace)
         return out
 
     def workspace(self, shape, *, add: bool = False) -> int:
@@ -148,7 +150,7 @@ class _Conv:
         route = best_route(self._task(p), arrays)
         y = np.broadcast_to(f.types.dst.type(0), p.dst.physical_shape(p.dst_shape))
         like = np.lib.stride_tricks.as_strided(y, y.shape, arrays.y_strides)  # never touched: its strides count
-        return route.run.needs(like, like if add else None)
+        return route.run.needs(like, *imagined(f, like, add))
 
     def _tensor(self, x: Tensor, out, add, workspace, shape) -> Tensor:
         f = self._filter
@@ -203,20 +205,21 @@ class Conv3d(_Conv):
 
 def conv2d(
     x, w, bias=None, *, stride=1, padding=0, dilation=1, groups=1, layout=None, shape=None, filter_layout=None,
-    filter_shape=None, out_layout=None, algorithm=AUTO, accuracy="standard", activation=None, scale=None, add=None,
-    out=None, threads=None,
+    filter_shape=None, out_layout=None, algorithm=AUTO, accuracy="standard", activation=None, scale=None, dtype=None,
+    zero_point=0, out_scale=1.0, out_zero_point=0, add=None, out=None, threads=None,
 ) -> Any:  # fmt: skip
     """Two-dimensional convolution (cross-correlation, as in torch) in the layout that the data has.
 
     Parameters
     ----------
-    x : array_like of the type of `w`, or Tensor
+    x : array_like of the type of `w`, with a filter of int8 of uint8 or int8, or Tensor
         Input; its axes are the physical axes of `layout`. Any strides. A `Tensor` brings its layout and shape.
-    w : array_like of float32 or float64, or Tensor
+    w : array_like of float32, float64, float16, bfloat16 (of ml_dtypes) or int8, or Tensor
         Filter, logically (O, I/groups, kernel height, kernel width); its axes are those of `filter_layout`. A `Tensor`
         brings its layout and shape.
-    bias : array_like of the type of `w`, or Tensor, optional
-        (O,).
+    bias : array_like of the type of `w` or of the sums, or Tensor, optional
+        (O,). Sums are float32; of float64 float64; of int8 int32, of which the bias is, unless it is of float32 and
+        added after `scale`.
     stride, dilation : int or pair of int
     padding : int, pair of int, pair of (before, after) pairs, "same" or "valid"
     groups : int
@@ -237,13 +240,28 @@ def conv2d(
         summation only, an Inf or NaN reaches no other outputs than those it is summed into. "standard": also
         Winograd's F(2x2, 3x3) and F(4x4, 3x3), "fast": also F(6x6, 3x3), all within the bound of
         `layoutkit.winograd.error_bound`. Filters for which that does not hold are summed directly.
-    activation : str or tuple, optional
-        What follows the sum: "relu", "relu6", ("clip", lo, hi), ("leaky_relu", slope), ("prelu", slopes), "silu",
-        "gelu" (by erf), "gelu_tanh", "hardswish".
-    scale : array_like of the type of `w`, optional
-        (O,): the filter of each output channel is multiplied by it.
-    add : array_like of the type of `w`, or Tensor, optional
-        Added before the activation: an array like the result, or `out` itself.
+    activation : str, tuple or list of them, optional
+        What follows the sum: "relu", "relu6", ("clip", lo, hi), ("leaky_relu", slope), ("prelu", slopes),
+        ("elu", alpha), "silu", ("swish", alpha), "mish", "gelu" (by erf), "gelu_tanh", "hardswish",
+        ("hardswish", alpha, beta), ("hardsigmoid", alpha, beta), "sigmoid", "tanh", "softplus", "exp", "log", "sqrt",
+        "square", "abs", "round" (to nearest even), ("linear", alpha, beta), ("pow", alpha, beta).
+        A list is applied one after another. Then there are also ("add", b), ("mul", b), ("max", b), ("min", b), and
+        "sum" or ("sum", scale), where `add` is added rather than first. b and slopes are a number, (O,), or a tensor
+        like the result, of its type: an array or a `Tensor`, which must not overlap `out`.
+    scale : array_like of the type of `w` or of the sums, optional
+        (O,): the filter of each output channel is multiplied by it, and rounded to its type. With a filter of int8: a
+        number or float32 (O,) by which the sums are multiplied.
+    dtype : dtype, str or pair of them, optional
+        Of the result: that of `w` by default; of float16 and bfloat16 also float32; with a filter of int8 int32 by
+        default, also float32, uint8 and int8. A pair names the type of `x` too: ``("bfloat16", "bfloat16")`` takes
+        uint16 as bfloat16, ``("int8", "int8")`` is for a kept object, which otherwise expects uint8.
+    zero_point : int, optional
+        Of `x`, with a filter of int8; the padding holds it.
+    out_scale, out_zero_point : float and int, optional
+        Results of uint8 and int8 are ``round(v / out_scale) + out_zero_point``, saturated, and so is `add`.
+    add : array_like of the type of the result, or Tensor, optional
+        Added before the activation, unless that says where, and before the result is rounded to its type: an array like
+        the result, or `out` itself.
     out : ndarray or Tensor, optional
         Where to write; must not overlap `x`, `w` or `bias`, nor `add` unless it is `add`. A `Tensor` must be in
         `out_layout`, of the shape of the result, and promise no other pads than zeros.
@@ -252,7 +270,7 @@ def conv2d(
 
     Returns
     -------
-    ndarray of the type of `w`, or Tensor
+    ndarray of the type of `w` or `dtype`, or Tensor
         The physical array of the result: `out`, or a new one; a `Tensor` if `x` is one.
 
     Raises
@@ -272,7 +290,8 @@ def conv2d(
     f = Filter(
         "conv2d", 2, w, bias, stride=stride, padding=padding, dilation=dilation, groups=groups,
         layout=layout_for(x, layout), filter_layout=filter_layout, filter_shape=filter_shape, out_layout=out_layout,
-        algorithm=algorithm, accuracy=accuracy, activation=activation, scale=scale,
+        algorithm=algorithm, accuracy=accuracy, activation=activation, scale=scale, dtype=asked_of(dtype, x, w),
+        zero_point=zero_point, out_scale=out_scale, out_zero_point=out_zero_point,
     )  # fmt: skip
     return Conv2d._over(f, threads)(x, out, add, shape=shape)
 
@@ -295,7 +314,8 @@ def _once(cls, x, w, bias, add, out, threads, shape, **attributes) -> Any:
     return _over(cls, x, w, bias, threads, **attributes)(x, out, add, shape=shape)
 
 
-def _over(cls, x, w, bias, threads=None, layout=None, **attributes) -> _Conv:
+def _over(cls, x, w, bias, threads=None, layout=None, dtype=None, **attributes) -> _Conv:
+    attributes["dtype"] = asked_of(dtype, x, w)
     return cls._over(Filter(f"conv{cls.rank}d", cls.rank, w, bias, layout=layout_for(x, layout), **attributes), threads)
 
 

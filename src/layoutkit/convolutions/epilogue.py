@@ -3,45 +3,195 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._core.route import Epilogue
+from .._core.route import TENSOR, Epilogue
+from ..memory.arrays import as_array
+from ..memory.tensor import Tensor
 
 NOTHING = Epilogue()  # no activation: only the residual is added
-# By name, how many numbers come with it.
-ACTIVATIONS = {
-    "relu": 0, "relu6": 0, "clip": 2, "leaky_relu": 1, "prelu": 1, "silu": 0, "gelu": 0, "gelu_tanh": 0,
-    "hardswish": 0,
-}  # fmt: skip
+SPATIAL_FROM = 3  # axes of an array that may be a tensor like the result
 
 
-def parse(activation, channels: int, dtype: np.dtype, what: str) -> Epilogue | None:
-    """What a name of ACTIVATIONS, or (name, number, ..), means for so many output channels, summed in `dtype`."""
+class Activation(NamedTuple):
+    """What a name with so many numbers is done by."""
+
+    numbers: int
+    kernel: str  # one of registry.STEPS
+    make: Callable[..., tuple] = lambda *given: given  # its numbers
+    operand: str = ""  # "number", "any" (its one number may be an array), or "add": the residual; "": it has none
+
+
+# By name: what it is without numbers, or with as many as it has; in the order in which errors list them.
+ACTIVATIONS: dict[str, tuple[Activation, ...]] = {
+    "relu": (Activation(0, "clip", lambda: (0, math.inf)),),
+    "relu6": (Activation(0, "clip", lambda: (0, 6)),),
+    "clip": (Activation(2, "clip"),),
+    "leaky_relu": (Activation(1, "prelu", operand="number"),),
+    "prelu": (Activation(1, "prelu", operand="any"),),
+    "elu": (Activation(1, "elu"),),
+    "silu": (Activation(0, "silu"),),
+    "swish": (Activation(1, "swish"),),
+    "mish": (Activation(0, "mish"),),
+    "gelu": (Activation(0, "gelu"),),
+    "gelu_tanh": (Activation(0, "gelu_tanh"),),
+    "hardswish": (Activation(0, "hardswish"), Activation(2, "hardswish_of")),
+    "hardsigmoid": (Activation(2, "hardsigmoid"),),
+    "sigmoid": (Activation(0, "sigmoid"),),
+    "tanh": (Activation(0, "tanh"),),
+    "softplus": (Activation(0, "softplus"),),
+    "exp": (Activation(0, "exp"),),
+    "log": (Activation(0, "log"),),
+    "sqrt": (Activation(0, "sqrt"),),
+    "square": (Activation(0, "square"),),
+    "abs": (Activation(0, "abs"),),
+    "round": (Activation(0, "round"),),
+    "linear": (Activation(2, "linear"),),
+    "pow": (Activation(2, "pow", lambda alpha, beta: (alpha, beta, *mirrors(float(beta)))),),
+    "add": (Activation(1, "add", operand="any"),),
+    "mul": (Activation(1, "mul", operand="any"),),
+    "max": (Activation(1, "max", operand="any"),),
+    "min": (Activation(1, "min", operand="any"),),
+    "sum": (Activation(0, "sum", lambda: (1,), operand="add"), Activation(1, "sum", operand="add")),
+}
+
+
+class Operand(NamedTuple):
+    """A tensor that takes part in a step: an array or Tensor, None: the residual."""
+
+    name: str
+    value: np.ndarray | Tensor | None
+
+
+class Chain(NamedTuple):
+    """What an activation means.
+
+    Attributes
+    ----------
+    epilogue : Epilogue or None
+        Its steps, without a first sum of scale 1: that is what a residual does by itself.
+    operands : tuple of Operand
+        The tensors that these steps want.
+    sums : bool
+        It names the residual, so there must be one.
+    """
+
+    epilogue: Epilogue | None = None
+    operands: tuple[Operand, ...] = ()
+    sums: bool = False
+
+
+def mirrors(beta: float) -> tuple[float, float]:
+    """What |x|^beta is multiplied by where x is negative, and where it is -0 or -Inf."""
+    whole = not math.isfinite(beta) or beta == math.floor(beta)
+    odd = -1.0 if math.isfinite(beta) and beta % 2 == 1 else 1.0
+    return odd if whole else math.nan, odd
+
+
+def parse(activation: Any, channels: int, dtype: np.dtype, what: str, **meaning: Any) -> Chain:
+    """What a name of ACTIVATIONS, (name, number, ..), or a list of such means for so many output channels, computed in
+    `dtype`.
+
+    `meaning`: what sums of integers mean, see `core.route.Epilogue`.
+    """
     if activation is None:
-        return None
-    name, *given = activation if isinstance(activation, (tuple, list)) and activation else (activation,)
-    if not isinstance(name, str) or ACTIVATIONS.get(name) != len(given):
-        known = ", ".join(n if not count else f"({n!r}{', number' * count})" for n, count in ACTIVATIONS.items())
-        raise ValueError(f"{what}: activation {activation!r} is none of {known}")
+        return Chain(Epilogue(**meaning) if meaning else None)
+    steps: list[tuple[str, np.ndarray | None, Any]] = []
+    operands: list[Operand] = []
+    sums = False
+    for number, written in enumerate(chain_of(activation)):
+        name, step, value = _step(written, channels, dtype, what)
+        named = step[0] == "sum"
+        sums |= named
+        if named and number == 0 and step[1] == 1:
+            continue
+        steps.append(step)
+        if step[2] is TENSOR:
+            operands.append(Operand(name, value))
+    return Chain(Epilogue(steps, **meaning), tuple(operands), sums)
+
+
+def owned(operand: Operand) -> Operand:
+    """The same with an array of its own."""
+    value = operand.value
+    if isinstance(value, Tensor):
+        return operand._replace(value=Tensor(value.array.copy(), value.layout, value.shape))
+    return operand if value is None else operand._replace(value=value.copy())
+
+
+def chain_of(activation: Any) -> list:
+    """The steps of an activation as they were written."""
+    if isinstance(activation, list) and activation and all(map(_is_step, activation)):
+        return activation
+    return [activation]
+
+
+def in_words(activation: Any) -> str:
+    """An activation in few words."""
+
+    def one(written: Any) -> str:
+        if not isinstance(written, (tuple, list)):
+            return str(written)
+        name, *given = written
+        texts = [str(v) if np.ndim(v) == 0 and not isinstance(v, Tensor) else f"array of {np.shape(v)}" for v in given]
+        return f"{name}({', '.join(texts)})" if texts else name
+
+    return ", ".join(map(one, chain_of(activation)))
+
+
+def _is_step(written: Any) -> bool:
+    """Whether this is written as a step of a chain is, rather than a number or array of one."""
+    return isinstance(written, str) or (
+        isinstance(written, (tuple, list)) and bool(written) and isinstance(written[0], str)
+    )
+
+
+def _step(written: Any, channels: int, dtype: np.dtype, what: str) -> tuple[str, tuple, Any]:
+    """Name and step of what is written, and the tensor that it wants."""
+    name, *given = written if isinstance(written, (tuple, list)) and written else (written,)
+    rows = ACTIVATIONS.get(name, ()) if isinstance(name, str) else ()
+    found = next((row for row in rows if row.numbers == len(given)), None)
+    if found is None:
+        raise ValueError(f"{what}: activation {written!r} is none of {', '.join(_forms())}")
+    if found.operand == "any" and _is_tensor(given[0], channels):
+        value = given[0] if isinstance(given[0], Tensor) else as_array(given[0], f"{what}: {name}")
+        return name, (found.kernel, None, TENSOR), value
     try:
         given = [np.array(value, dtype, order="C") for value in given]
     except (TypeError, ValueError):
-        raise TypeError(f"{what}: activation {activation!r}: expected numbers") from None
-    if name == "prelu":
-        slope = given[0].reshape(-1)
-        if slope.size not in (1, channels):
-            raise ValueError(f"{what}: prelu has {slope.size} slopes, expected 1 or {channels}")
-        return Epilogue("prelu", slope)
+        raise TypeError(f"{what}: activation {written!r}: expected numbers") from None
+    if found.operand == "any":
+        operand = given[0].reshape(-1)
+        if operand.size not in (1, channels):
+            numbers = "slopes" if name == "prelu" else "numbers"
+            raise ValueError(
+                f"{what}: {name} has {operand.size} {numbers}, expected 1 or {channels}, or a tensor like the result"
+            )
+        return name, (found.kernel, None, operand), None
     if any(value.ndim for value in given):
-        raise ValueError(f"{what}: activation {activation!r}: expected numbers, not sequences of them")
-    if name == "leaky_relu":
-        return Epilogue("prelu", np.array(given, dtype))
-    if name in ("relu", "relu6"):
-        return Epilogue("clip", np.array((0, math.inf if name == "relu" else 6), dtype))
-    if name == "clip":
-        lo, hi = map(float, given)
-        if not lo <= hi:
-            raise ValueError(f"{what}: clip from {lo} to {hi} leaves nothing")
-        return Epilogue("clip", np.array((lo, hi), dtype))
-    return Epilogue(name)
+        raise ValueError(f"{what}: activation {written!r}: expected numbers, not sequences of them")
+    if found.operand == "number":
+        return name, (found.kernel, None, np.array(given, dtype)), None
+    if name == "clip" and not given[0] <= given[1]:
+        raise ValueError(f"{what}: clip from {given[0]} to {given[1]} leaves nothing")
+    return name, (found.kernel, np.array(found.make(*given), dtype), TENSOR if found.operand else None), None
+
+
+def _is_tensor(value: Any, channels: int) -> bool:
+    """Whether an operand is a tensor like the result: not one number, nor one for each channel."""
+    if isinstance(value, Tensor):
+        return True
+    shape = np.shape(value)
+    size = math.prod(shape)
+    return len(shape) >= SPATIAL_FROM and not (size in (1, channels) and max(shape) == size)
+
+
+def _forms() -> Iterator[str]:
+    """How activations are written."""
+    for name, rows in ACTIVATIONS.items():
+        for row in rows:
+            given = ", array" if row.operand == "any" else ", number" * row.numbers
+            yield f"({name!r}{given})" if row.numbers else name

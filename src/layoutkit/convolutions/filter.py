@@ -16,14 +16,15 @@ from ..formats.layout import Layout
 from ..memory.arguments import Held, hold, logical
 from ..memory.arrays import as_array, held_shape
 from ..memory.tensor import Tensor
+from ..reorders.convert import LIMITS
 from ..reorders.reorder import reorder
 from ..winograd import LARGEST_SUM, SMALLEST_WEIGHT
 from .algorithms import AUTO, NAMES
 from .algorithms.winograd import has_transforms
-from .epilogue import parse
+from .epilogue import owned, parse
 from .order import reproducible
 from .problem import ACCURACIES, ConvProblem, Pairs, pad_pairs, per_axis
-from .types import check_type, types_of
+from .types import check_type, converted, types_of
 
 _OIHW = {rank: Layout("abcde"[: rank + 2]) for rank in (1, 2, 3)}  # the order that packing takes filters in
 
@@ -42,7 +43,7 @@ class Attributes:
     """
 
     def __init__(self, what: str, rank: int, w: Held, layout, out_layout, stride, padding, dilation, groups, algorithm,
-                 accuracy) -> None:  # fmt: skip
+                 accuracy, dtype) -> None:  # fmt: skip
         self.what = what
         activations = meaning_of_activations(rank)
         self.given_layout = Layout(activations if layout is None else layout)
@@ -57,7 +58,7 @@ class Attributes:
         if accuracy not in ACCURACIES:
             raise ValueError(f"{what}: accuracy {accuracy!r} is none of {', '.join(ACCURACIES)}")
         self.algorithm, self._accuracy = algorithm, accuracy
-        self.types = types_of(w.array, f"{what}: w")
+        self.types, self.src_dtype, self.dst_dtype = types_of(w.array, dtype, what)
         self.held_as, self.shape = w.layout.dense, w.shape
         self.in_order = self.held_as == _OIHW[rank]
         self.oc, self.kernel = w.shape[0], w.shape[2:]
@@ -104,21 +105,68 @@ class Filter(Attributes):
 
     def __init__(self, what, rank, w, bias=None, *, stride=1, padding=0, dilation=1, groups=1, layout=None,
                  filter_layout=None, filter_shape=None, out_layout=None, algorithm=AUTO, accuracy="standard",
-                 activation=None, scale=None):  # fmt: skip
+                 activation=None, scale=None, dtype=None, zero_point=0, out_scale=1.0, out_zero_point=0):  # fmt: skip
         attributes, array, shared = attributes_of(
             what, rank, w, filter_layout, filter_shape, layout, out_layout,
-            stride, padding, dilation, groups, algorithm, accuracy,
+            stride, padding, dilation, groups, algorithm, accuracy, dtype,
         )  # fmt: skip
         self.__dict__.update(attributes.__dict__)
         self.attributes = attributes if shared else None
         if not self.in_order:
             array = reorder(array, self.held_as, _OIHW[rank], shape=self.shape)
         self.w = np.ascontiguousarray(array)
+        self.activation = activation
+        if self.types.integers:
+            self.bias, meaning = self._meaning(bias, scale, zero_point, out_scale, out_zero_point)
+            self.epilogue, self.operands, self.sums = parse(activation, self.oc, self.types.real, what, **meaning)
+            return
+        for name, given, plain in (("zero_point", zero_point, 0), ("out_scale", out_scale, 1),
+                                   ("out_zero_point", out_zero_point, 0)):  # fmt: skip
+            if np.ndim(given) or given != plain:
+                raise ValueError(f"{what}: {name} is of convolutions of integers, w is of {self.types.filter}")
         self.bias = None if bias is None else self.per_channel(bias, "bias")
         if scale is not None:
-            self.w = self.w * self.per_channel(scale, "scale").reshape(-1, *[1] * (rank + 1))
-        self.activation = activation
-        self.epilogue = parse(activation, self.oc, self.types.sum, what)
+            wide = self.widened(self.w) * self.per_channel(scale, "scale").reshape(-1, *[1] * (rank + 1))
+            self.w = converted(wide, self.types.elements[2], self.types.elements[1])
+        self.epilogue, self.operands, self.sums = parse(activation, self.oc, self.types.sum, what)
+
+    def own(self) -> None:
+        """Copy what is the caller's: filter, bias, and the tensors of the epilogue."""
+        self.w, self.bias = self.w.copy(), None if self.bias is None else self.bias.copy()
+        self.operands = tuple(map(owned, self.operands))
+
+    def _meaning(self, bias, scale, zero_point, out_scale, out_zero_point):
+        """Of a convolution of integers: what is added to its sums of s32, and how they become results."""
+        src, dst = (e if e in LIMITS else "s32" for e in (self.types.elements[0], self.types.elements[3]))
+        zero = _integer(zero_point, src, f"{self.what}: zero_point")
+        out_zero = _integer(out_zero_point, dst, f"{self.what}: out_zero_point")
+        if not isinstance(out_scale, (int, float, np.number)) or not 0 < np.float32(out_scale) < np.inf:
+            raise ValueError(f"{self.what}: out_scale must be a finite number above 0, got {out_scale!r}")
+        plain = self.activation is None and scale is None and out_scale == 1 and not out_zero_point
+        if self.types.elements[3] == "s32" and not plain:
+            raise ValueError(f"{self.what}: results of int32 are the sums: no scale, activation or zero point follows")
+        if self.types.elements[3] == "f32" and (out_scale != 1 or out_zero):
+            raise ValueError(f"{self.what}: results of float32 have no out_scale and out_zero_point")
+        begin, off = np.zeros(self.oc, np.int64), None
+        if bias is not None:
+            given = logical(bias, f"{self.what}: bias")
+            if given.dtype == np.float32 and self.types.elements[3] != "s32":
+                off = self._of_channels(given, "bias")
+            else:
+                check_type(given, self.types.sum, f"{self.what}: bias")
+                begin += self._of_channels(given, "bias")
+        added = zero + (128 if self.types.elements[0] == "s8" else 0)  # to every number, before it is multiplied
+        begin -= added * self.w.reshape(self.oc, -1).sum(1, dtype=np.int64)
+        mul = np.ones(self.oc, np.float32)
+        if scale is not None:
+            if not isinstance(scale, (int, float)):
+                scale = logical(scale, f"{self.what}: scale")
+                check_type(scale, mul.dtype, f"{self.what}: scale")
+            mul[...] = self._of_channels(scale, "scale") if np.ndim(scale) else scale
+            if not np.isfinite(mul).all():
+                raise ValueError(f"{self.what}: scale must be finite, got {scale!r}")
+        meaning = dict(mul=mul, off=off, scale=float(np.float32(out_scale)), zero=out_zero, x_zero=zero)
+        return begin.astype(np.int32), meaning  # sums wrap around, as those of the kernels
 
     @property
     def accuracy(self) -> str:
@@ -149,10 +197,12 @@ class Filter(Attributes):
         """Accuracy and `zeros` of a problem with filter `w`, this one or a part of it: what its values allow."""
         padded = any(map(any, pads))
         loose = ACCURACIES.index(self.accuracy) > ACCURACIES.index("strict")
-        winograd = loose and w.shape[-1] == 3 and self.algorithm in (AUTO, "winograd") and has_transforms(self.types)
+        winograd = (
+            loose and w.shape[-1] == 3 and self.algorithm in (AUTO, "winograd") and has_transforms(self.types.wide)
+        )
         if not padded and not winograd:
             return self.accuracy, False
-        found = self.traits if w is self.w else traits(w)
+        found = self.traits if w is self.w else traits(self.widened(w))
         zeros = padded and not found.finite
         if not winograd or found.why_strict is None:
             return self.accuracy, zeros
@@ -165,7 +215,7 @@ class Filter(Attributes):
         """Of the whole filter."""
         found = self.__dict__.get("_traits")  # no cached_property: see `ConvProblem.out`
         if found is None:
-            found = self.__dict__["_traits"] = traits(self.w)
+            found = self.__dict__["_traits"] = traits(self.widened(self.w))
         return found
 
     @property
@@ -182,10 +232,19 @@ class Filter(Attributes):
             return ""
         return f"filter: {self.traits.why_strict}: {p.accuracy}" + ", its padding is summed" * p.zeros
 
+    def widened(self, numbers: np.ndarray) -> np.ndarray:
+        """Numbers of the filter's type, contiguous, in that of the sums."""
+        return converted(numbers, self.types.elements[1], self.types.elements[2])
+
     def per_channel(self, values, name: str) -> np.ndarray:
-        """`values`, one for each output channel."""
+        """`values`, one for each output channel, of the type of the sums or of the filter."""
         values = logical(values, f"{self.what}: {name}")
+        if values.dtype == self.src_dtype != self.types.sum:
+            values = self.widened(np.ascontiguousarray(values))
         check_type(values, self.types.sum, f"{self.what}: {name}")
+        return self._of_channels(values, name)
+
+    def _of_channels(self, values: np.ndarray, name: str) -> np.ndarray:
         if values.shape != (self.oc,):
             raise ValueError(f"{self.what}: {name} has shape {values.shape}, expected ({self.oc},)")
         return np.ascontiguousarray(values)
@@ -199,7 +258,7 @@ class Filter(Attributes):
         else:
             array = as_array(x, what)
             held = Held(array, self.layout, self.shape_of(array, shape))
-        check_type(held.array, self.types.src, what)
+        check_type(held.array, self.src_dtype, what)
         return held
 
     def shape_of(self, x: np.ndarray, shape: Sequence[int] | None = None) -> tuple[int, ...]:
@@ -214,6 +273,14 @@ class Filter(Attributes):
                 f"expected {self.ic} (w has {self.ic // self.groups} in {self.groups} groups)"
             )
         return found
+
+
+def _integer(value, element: str, what: str) -> int:
+    """An integer that an element holds."""
+    limits = LIMITS[element]
+    if not isinstance(value, (int, np.integer)) or not limits.min <= value <= limits.max:
+        raise ValueError(f"{what} must be an integer of {limits.min} to {limits.max}, got {value!r}")
+    return int(value)
 
 
 class Traits(NamedTuple):
@@ -262,7 +329,6 @@ def hold_filter(w, layout: str | Layout | None, shape: Sequence[int] | None, ran
         raise ValueError(f"{what}: filter_layout {layout} has {layout.rank} dimensions, expected {rank + 2}")
     held = hold(w, layout, shape, f"{what}: w")
     check_role(held.layout, filters, f"{what}: filter_layout")
-    types_of(held.array, f"{what}: w")  # raises early
     return held
 
 

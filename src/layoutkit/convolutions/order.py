@@ -58,7 +58,7 @@ def _has_vectors(types: str) -> bool:
 def by_channel(p: ConvProblem) -> bool:
     """Whether sums go through channels first, and for each through the taps."""
     small = p.groups > 1 and 1 < p.ic // p.groups <= SMALL_GROUP_CHANNELS
-    return small and prod(p.kernel) > 1 and _has_vectors(p.types.name) and within_vectors(p)
+    return small and prod(p.kernel) > 1 and _has_vectors(p.types.wide.rows) and within_vectors(p)
 
 
 def by_taps(p: ConvProblem) -> str:

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._core.arrays import address
 from ..choosing.best import choices
 from ..choosing.cache import plans
 from ..choosing.problem import Candidate, Problem
@@ -31,7 +32,7 @@ from .geometry import channels_innermost
 from .problem import ConvProblem, Pairs, pads_text, sizes_text
 from .route import Arrays, Runs, move_seconds
 from .task import ConvTask, best_route
-from .types import F32, ConvTypes
+from .types import F32, ConvTypes, conversion_of, converted, dtype_of
 
 
 class Phase(NamedTuple):
@@ -140,6 +141,11 @@ class TransposedTask(Problem):
         return src, dst
 
     @property
+    def inner(self) -> ConvTypes:
+        """The types of its convolutions: wide ones where a phase is summed tap by tap, so that it is rounded once."""
+        return self.types.wide if any(zeros for _, zeros in self.allowed) else self.types
+
+    @property
     def convolutions(self) -> tuple[Part, ...]:
         """What the phases are made of, in the order in which they run."""
         return plans.of(_convolutions, self)
@@ -192,7 +198,7 @@ def _convolutions(task: TransposedTask) -> tuple[Part, ...]:
         p = ConvProblem(
             task.n, task.ic, task.oc, task.size, tuple(map(len, taps)), (1,) * len(task.size),
             tuple(a.padding for a in phase), tuple(a.dilation for a in phase), task.groups, src, dst, accuracy,
-            types=task.types,
+            types=task.inner,
         )  # fmt: skip
         every = [range(a.start, n, s) for a, n, s in zip(phase, task.out, task.stride)]
         found += _tap_by_tap(p, taps, every, task.last) if zeros else [Part(p, taps, _spatial(dst, every))]
@@ -242,47 +248,75 @@ class TransposedRoute:
         self.task = task
         src, dst = task.native
         x_strides, y_strides = arrays
-        if src != task.src:
-            x_strides = contiguous_strides(src, task.x_shape, task.types.src.itemsize)
-        if dst != task.dst:
-            y_strides = contiguous_strides(dst, task.y_shape, task.types.dst.itemsize)
-        like = _like(dst.physical_shape(task.y_shape), task.types.dst, y_strides)
+        self._x_moves, self._y_moves = (
+            a != b or task.inner != task.types for a, b in ((src, task.src), (dst, task.dst))
+        )
+        if self._x_moves:
+            x_strides = contiguous_strides(src, task.x_shape, task.inner.src.itemsize)
+        if self._y_moves:
+            y_strides = contiguous_strides(dst, task.y_shape, task.inner.dst.itemsize)
+        like = _like(dst.physical_shape(task.y_shape), task.inner.dst, y_strides)
         self.steps: list[tuple[Part, Runs]] = [
             (part, best_route(choice, Arrays(x_strides, like[part.outputs].strides)))
             for part, choice in zip(task.convolutions, task.tasks())
         ]
-        self._native = like
+        self.native = like  # the output that the phases write: never touched
 
-    def needs(self, add: bool) -> int:
-        """Bytes of workspace for a call, with `add` or without."""
+    def needs(self, add: bool, epilogue: Epilogue | None = None) -> int:
+        """Bytes of workspace for a call, with `add` and the tensors of `epilogue`."""
         task, (src, dst) = self.task, self.task.native
-        x_bytes = prod(src.physical_shape(task.x_shape)) * task.types.src.itemsize if src != task.src else 0
-        y_bytes = prod(dst.physical_shape(task.y_shape)) * task.types.dst.itemsize if dst != task.dst else 0
+        x_bytes = prod(src.physical_shape(task.x_shape)) * task.inner.src.itemsize if self._x_moves else 0
+        y_bytes = prod(dst.physical_shape(task.y_shape)) * task.inner.dst.itemsize if self._y_moves else 0
+        tensors = 0 if epilogue is None else len(epilogue.tensors)
         most = 0
         for part, route in self.steps:
-            y = self._native[part.outputs]
-            most = max(most, route.run.needs(y, y if add or part.onto else None))
-        return _aligned(x_bytes) + _aligned(y_bytes) + most
+            y = self.native[part.outputs]
+            then = epilogue.over([y] * tensors) if epilogue is not None and tensors and part.last else None
+            most = max(most, route.run.needs(y, y if add or part.onto else None, then))
+        return _aligned(x_bytes) + (1 + tensors) * _aligned(y_bytes) + most
+
+    def pack(self, part: Part, step: Runs, w: np.ndarray, bias: np.ndarray | None):
+        """Its part of a filter and a bias, as a step reads them."""
+        elements = self.task.types.elements[1], self.task.inner.elements[1]
+        return step.pack(converted(part.filter(w), *elements), bias if part.bias else None)
 
     def run(self, x, packed, y, epilogue: Epilogue | None, add, workspace: np.ndarray | None = None) -> None:
         """Convolve `x` into `y` with filter and bias of each step; `add` has the strides of `y`, and may be it."""
         task, (src, dst) = self.task, self.task.native
         room = _Workspace(workspace)
-        if src != task.src:
-            held = room.array(src.physical_shape(task.x_shape), task.types.src)
-            x = reorder(x, task.src, src, shape=task.x_shape, out=held, threads=task.threads)
+        given, held = task.types.elements, task.inner.elements
+
+        def moved(a, layouts, shape, elements, out):
+            dtype = conversion_of(elements)
+            to = out.view(dtype_of(elements[1])) if dtype else out
+            reorder(a, *layouts, shape=shape, out=to, dtype=dtype, threads=task.threads)
+            return out
+
+        if self._x_moves:
+            to = room.array(src.physical_shape(task.x_shape), task.inner.src if given != held else x.dtype)
+            x = moved(x, (task.src, src), task.x_shape, (given[0], held[0]), to)
         inner = y
-        if dst != task.dst:
-            inner = room.array(dst.physical_shape(task.y_shape), task.types.dst)
+        if self._y_moves:
+            inner = room.array(dst.physical_shape(task.y_shape), task.inner.dst if given != held else y.dtype)
             if add is not None:
-                add = reorder(add, task.dst, dst, out=inner, shape=task.y_shape, threads=task.threads)
+                add = moved(add, (task.dst, dst), task.y_shape, (given[3], held[3]), inner)
+        tensors = [] if epilogue is None else list(epilogue.tensors)
+        if inner is not y:
+            tensors = [
+                moved(t, (task.dst, dst), task.y_shape, (given[3], held[3]), room.array(inner.shape, inner.dtype))
+                for t in tensors
+            ]
+        elif any(part.onto for part, _ in self.steps):  # sums of parts stand where a tensor may be
+            tensors = [t.copy() if address(t) == address(y) else t for t in tensors]
         for (part, route), (w, bias) in zip(self.steps, packed):
             to = inner[part.outputs]
             onto = to if part.onto else None if add is None else add[part.outputs]
             then = (epilogue if part.last else None) or (None if onto is None else NOTHING)
+            if tensors and part.last and then is not None:
+                then = then.over([t[part.outputs] for t in tensors])
             route.run(x[part.inputs], w, bias, to, then, onto, room.rest)
         if inner is not y:
-            reorder(inner, dst, task.dst, out=y, shape=task.y_shape, threads=task.threads)
+            moved(inner, (dst, task.dst), task.y_shape, (held[3], given[3]), y)
 
 
 class _Workspace:

@@ -1,4 +1,7 @@
-"""Routes: all that a call runs. Reorder the input if need be, convolve, reorder the output if need be."""
+"""Routes: all that a call runs. Reorder the input if need be, convolve, reorder the output if need be.
+
+Numbers are converted on the way where the loop nest goes over others than the caller's.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,15 @@ from .._core import route as core
 from .._core.executor import Executor
 from .._core.registry import Kernel
 from ..choosing.profile import scale
+from ..formats.layout import Layout
 from ..memory import spans
 from ..memory.arrays import contiguous_strides
 from ..memory.pool import pool
 from ..memory.spans import PlanError, Span
+from ..reorders.convert import conversion
 from ..reorders.problem import best_program
 from .problem import ACCURACIES, ConvProblem
+from .types import converted, dtype_of
 
 if TYPE_CHECKING:
     from .algorithms.base import Algorithm
@@ -66,7 +72,7 @@ class Route:
     Parameters
     ----------
     p, native : ConvProblem
-        What is asked for; and the same on layouts that the algorithm works on.
+        What is asked for; and the same on layouts and in types that the algorithm works on.
     """
 
     def __init__(
@@ -76,23 +82,26 @@ class Route:
         self.packing = algorithm.packing(native, kernel)
         threads = useful_threads(p, threads)
         x_strides, y_strides = arrays
-        x_width, y_width = p.types.src.itemsize, p.types.dst.itemsize
+        given, held = p.types.elements, native.types.elements
+        x_width, y_width = native.types.src.itemsize, native.types.dst.itemsize
+        same = native.types == p.types
         before = after = residual = None
         x_bytes = y_bytes = 0
         pads = None
-        padded = algorithm.padded(native, x_strides if native.src == p.src else None)
+        padded = algorithm.padded(native, x_strides if same and native.src == p.src else None)
+        x_types = given[0], held[0]
         if padded:
-            before = best_program(p.src, padded.problem.src, p.src_shape, x_width, x_strides, padded.strides)
+            before = _moves(p.src, padded.problem.src, p.src_shape, x_types, x_strides, padded.strides)
             x_strides, x_bytes, pads, native = padded.strides, padded.bytes, padded[2:6], padded.problem
-        elif native.src != p.src or not algorithm.takes_strides(p.src, p.src_shape, x_strides, x_width):
+        elif not same or native.src != p.src or not algorithm.takes_strides(p.src, p.src_shape, x_strides, x_width):
             inner = contiguous_strides(native.src, p.src_shape, x_width)
-            before = best_program(p.src, native.src, p.src_shape, x_width, x_strides, inner)
+            before = _moves(p.src, native.src, p.src_shape, x_types, x_strides, inner)
             x_bytes = prod(native.src.physical_shape(p.src_shape)) * x_width
             x_strides = inner
-        if native.dst != p.dst or not algorithm.takes_strides(p.dst, p.dst_shape, y_strides, y_width):
+        if not same or native.dst != p.dst or not algorithm.takes_strides(p.dst, p.dst_shape, y_strides, y_width):
             inner = contiguous_strides(native.dst, p.dst_shape, y_width)
-            after = best_program(native.dst, p.dst, p.dst_shape, y_width, inner, y_strides)
-            residual = best_program(p.dst, native.dst, p.dst_shape, y_width, y_strides, inner)
+            after = _moves(native.dst, p.dst, p.dst_shape, (held[3], given[3]), inner, y_strides)
+            residual = _moves(p.dst, native.dst, p.dst_shape, (given[3], held[3]), y_strides, inner)
             y_bytes = prod(native.dst.physical_shape(p.dst_shape)) * y_width
             y_strides = inner
         executor = algorithm.build(native, kernel, threads, Arrays(x_strides, y_strides))
@@ -100,7 +109,9 @@ class Route:
         executor.positive = p.accuracy == ACCURACIES[0] and p.pads
         touched = (p.src_bytes + p.dst_bytes) / NEW_PAGE_BYTES_PER_SECOND
         seconds = max(algorithm.seconds(p, self.native, kernel, threads), touched)
-        self.run = core.Route(before, executor, after, residual, x_bytes, y_bytes, pool, seconds, pads)
+        items = p.types.src.itemsize, p.types.dst.itemsize
+        self.run = core.Route(before, executor, after, residual, x_bytes, y_bytes, pool, seconds, pads, items)
+        self._widens = (given[1], held[1])
         source = spans.of_array(native.src.physical_shape(p.src_shape), x_strides, x_width).at(self.run.start)
         target = spans.of_array(native.dst.physical_shape(p.dst_shape), y_strides, y_width)
         if before is not None:
@@ -117,11 +128,18 @@ class Route:
 
     def pack(self, w: np.ndarray, bias: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
         """Filter in OIHW order and bias as this route reads them."""
-        packed, biases = self.algorithm.pack(self.native, self.kernel, w, bias)
+        packed, biases = self.algorithm.pack(self.native, self.kernel, converted(w, *self._widens), bias)
         for name, needed, held in zip(("filter", "bias"), self._needs, (packed, biases)):
             if held is not None and held.nbytes < needed:
                 spans.check(Span(0, needed), Span(0, held.nbytes), f"{self}: packed {name}")
         return packed, biases
+
+
+def _moves(src: Layout, dst: Layout, shape: tuple[int, ...], elements: tuple[str, str], src_strides, dst_strides):
+    """What moves a tensor from one array to another, and converts its numbers if they are of other elements there."""
+    if elements[0] != elements[1]:
+        return conversion(src, dst, shape, elements, src_strides, dst_strides)
+    return best_program(src, dst, shape, dtype_of(elements[0]).itemsize, src_strides, dst_strides)
 
 
 def useful_threads(p: ConvProblem, threads: int) -> int:

@@ -18,6 +18,7 @@ import numpy as np
 from .._core import registry
 from .._core import route as core
 from .._core.registry import Kernel
+from .._core.route import Epilogue
 from ..choosing.best import choices
 from ..choosing.cache import Cache, plans
 from ..choosing.features import APART, log
@@ -36,7 +37,7 @@ from .algorithms import ALGORITHMS, AUTO, Algorithm
 from .algorithms.base import flops_per_second, rows_of
 from .problem import ACCURACIES, KEY, MOST_BYTES, ConvProblem, sizes_text
 from .route import SMALL_FLOPS, Arrays, Runs, move_seconds
-from .types import F32, TYPES, ConvTypes
+from .types import F32, TYPES, ConvTypes, ones
 
 PACK_BYTES_PER_SECOND, PACK_CALL_SECONDS = 10e9, 5e-6  # read and written; overhead of packing a filter
 FILTER_KEY = f"filter o({NUMBER}) c({NUMBER}) k({sizes(3)}) g({NUMBER}) ({'|'.join(TYPES)})"
@@ -95,15 +96,14 @@ class ConvTask(Problem):
         for a in asked:
             if self.algorithm == AUTO and a.redundant(p):
                 continue
-            kernels = a.kernels(p)
-            natives = self._natives(a) if kernels else f"{a.name} is not for {p.types.name}"
-            if isinstance(natives, str):
-                reasons.append(natives)
-                continue
-            for native, kernel in product(natives, kernels):
-                via = "" if native == p else f" via {native.src}>{native.dst}"
+            ways, why = self._ways(a)
+            if not ways:
+                reasons.append(why)
+            for native, kernel in ways:
+                via = "" if (native.src, native.dst) == (p.src, p.dst) else f" via {native.src}>{native.dst}"
+                wide = "" if native.types == p.types else f" as {native.types.name}"
                 yield Candidate(
-                    f"{a.describe(kernel)}{via}",
+                    f"{a.describe(kernel)}{via}{wide}",
                     a.seconds(p, native, kernel, self.threads),
                     partial(self._build, native, a, kernel),
                     (packing.step(a.packing(native, kernel)),) if packing else (),
@@ -112,15 +112,31 @@ class ConvTask(Problem):
             why = "; ".join(dict.fromkeys(reasons))
             raise ValueError(f"{p}: algorithm {self.algorithm!r} cannot do it: {why}")
 
-    def _natives(self, a: Algorithm) -> list[ConvProblem] | str:
-        """The problem on layouts that an algorithm works on; or why it is no candidate."""
-        found = a.natives(self.problem)
-        needed = a.accuracy(self.problem, self.threads)
-        if isinstance(found, str) or ACCURACIES.index(needed) <= ACCURACIES.index(self.problem.accuracy):
+    def _ways(self, a: Algorithm) -> tuple[list[tuple[ConvProblem, Kernel]], str]:
+        """The problem on layouts and in types that an algorithm works on, with kernels; or why it is no candidate."""
+        p, ways, why = self.problem, [], f"{a.name} is not for {self.problem.types.name}"
+        for types in dict.fromkeys((p.types, p.types.wide)):
+            native = replace(p, types=types)
+            if not (kernels := a.kernels(native)) or (types != p.types and not a.widens):
+                continue
+            natives = self._natives(a, native)
+            if isinstance(natives, str):
+                why = natives
+            else:
+                fit = [(native, kernel) for native, kernel in product(natives, kernels) if a.fits(native, kernel)]
+                why = why if fit else f"{a.name} has no kernel for runs of such channels, or of such accuracy"
+                ways += fit
+        return ways, why
+
+    def _natives(self, a: Algorithm, p: ConvProblem) -> list[ConvProblem] | str:
+        """A problem on layouts that an algorithm works on; or why it is no candidate."""
+        found = a.natives(p)
+        needed = a.accuracy(p, self.threads)
+        if isinstance(found, str) or ACCURACIES.index(needed) <= ACCURACIES.index(p.accuracy):
             return found
         name = f"{a.name} {a.variant}".strip()
         where = f"on {self.threads} thread{'s' * (self.threads > 1)}"
-        return f"{name} is of accuracy {needed!r} here {where}, {self.problem.accuracy!r} was asked for"
+        return f"{name} is of accuracy {needed!r} here {where}, {p.accuracy!r} was asked for"
 
     def _build(self, native: ConvProblem, a: Algorithm, kernel: Kernel, arrays: Arrays | None = None) -> Runs:
         return a.route(self.problem, native, kernel, self.threads, arrays or contiguous(self.problem))
@@ -140,14 +156,14 @@ class ConvTask(Problem):
     def prepare(self) -> Callable[[Runs], Callable[[], object]]:
         """Allocate contiguous arrays; returns a function from a route to a call on them."""
         p = self.problem
-        x = np.ones(p.src.physical_shape(p.src_shape), p.types.src)
+        x = ones(p.src.physical_shape(p.src_shape), p.types.elements[0])
         y = empty(p.dst.physical_shape(p.dst_shape), p.types.dst, "measure", x)  # as a call makes it
         y[...] = 1
         w = _filter(p)
 
         def runner(route: Runs):
             filter, bias = route.pack(w, None)
-            return partial(route.run, x, filter, bias, y)
+            return partial(route.run, x, filter, bias, y, neutral(p))
 
         return runner
 
@@ -234,8 +250,13 @@ reads("conv", f"{KEY} {THREADS}")(ConvTask.parse)
 reads("filter", FILTER_KEY)(PackTask.parse)
 
 
+def neutral(p: ConvProblem) -> Epilogue | None:
+    """What follows the sums where nothing does: of integers it says what they mean."""
+    return Epilogue(mul=np.ones(p.oc, np.float32)) if p.types.integers else None
+
+
 def _filter(p: ConvProblem) -> np.ndarray:
-    return np.ones((p.oc, p.ic // p.groups, *p.kernel), p.types.filter)
+    return ones((p.oc, p.ic // p.groups, *p.kernel), p.types.elements[1])
 
 
 def best_route(task: ConvTask, arrays: Arrays, compiled: bool = False) -> Runs:
@@ -278,7 +299,8 @@ def slowness(task: ConvTask, ways: Sequence[Choice]) -> str | None:
     if p.flops < SMALL_FLOPS:
         return None
     best = min((way.candidate for way in ways), key=lambda c: c.estimate)
-    flops = p.flops / flops_per_second(rows_of("gemm", p.types.name, registry.isa())[0])
+    kernel = rows_of("gemm", p.types.rows_or_wide("gemm"), registry.isa())[0]
+    flops = p.flops / (kernel.unit * flops_per_second(kernel))
     floor = max(flops, move_seconds(2 * (p.src_bytes + p.dst_bytes))) / task.threads
     if best.estimate < SLOW_RATIO * floor:
         return None
@@ -292,16 +314,16 @@ def cold_seconds(task: ConvTask, name: str) -> float:
     """Median seconds of a route where the filter has left the caches before every call."""
     p = task.problem
     route = next(c for c in candidates_of(task) if c.name == name).build()
-    x = np.ones(p.src.physical_shape(p.src_shape), p.types.src)
-    y = np.ones(p.dst.physical_shape(p.dst_shape), p.types.dst)
+    x = ones(p.src.physical_shape(p.src_shape), p.types.elements[0])
+    y = ones(p.dst.physical_shape(p.dst_shape), p.types.elements[3])
     w = _filter(p)
     copies = max(2, min(COLD_COPIES, max(COLD_BYTES, 2 * last_level_cache()) // w.nbytes))
-    filters = [route.pack(w.copy(), None) for _ in range(copies)]
-    route.run(x, *filters[0], y)
+    filters, then = [route.pack(w.copy(), None) for _ in range(copies)], neutral(p)
+    route.run(x, *filters[0], y, then)
     timings = []
     for filter, bias in filters:
         start = time.perf_counter()
-        route.run(x, filter, bias, y)
+        route.run(x, filter, bias, y, then)
         timings.append(time.perf_counter() - start)
     return sorted(timings)[copies // 2]
 

@@ -19,7 +19,7 @@ from ..memory.arrays import check_out, contiguous_strides, empty
 from ..memory.tensor import Tensor
 from ..reorders.reorder import reorder
 from .algorithms import AUTO
-from .calls import check_workspace, plan_of, residual
+from .calls import check_workspace, finish, imagined, plan_of
 from .filter import Filter, hold_filter
 from .phases import TransposedRoute, TransposedTask, best_phases, phases_of
 from .problem import pad_pairs, per_axis
@@ -36,7 +36,7 @@ class _ConvTranspose:
 
     def __init__(self, w, bias=None, *, stride=1, padding=0, output_padding=0, groups=1, dilation=1, layout=None,
                  filter_layout=None, filter_shape=None, out_layout=None, algorithm=AUTO, accuracy="standard",
-                 activation=None, scale=None, threads=None) -> None:  # fmt: skip
+                 activation=None, scale=None, dtype=None, threads=None) -> None:  # fmt: skip
         rank, what = self.rank, f"conv_transpose{self.rank}d"
         if filter_layout is None and not isinstance(w, Tensor):
             filter_layout = "IO" + "DHW"[3 - rank :]
@@ -52,8 +52,11 @@ class _ConvTranspose:
         self._filter = f = Filter(
             what, rank, w, bias, stride=stride, dilation=dilation, groups=groups, layout=layout,
             out_layout=out_layout, algorithm=algorithm, accuracy=accuracy, activation=activation, scale=scale,
+            dtype=dtype,
         )  # fmt: skip
-        f.w, f.bias = f.w.copy(), None if f.bias is None else f.bias.copy()
+        if f.types.integers:
+            raise TypeError(f"{what}: w: integers are not convolved transposed, got {f.types.filter}")
+        f.own()
         if isinstance(padding, str):
             raise ValueError(f"{what}: padding {padding!r}: expected numbers")
         self._padding = pad_pairs(padding, f.kernel, f.kernel, f.stride, f.dilation, f"{what}: padding")
@@ -127,21 +130,22 @@ class _ConvTranspose:
         f = self._filter
         physical = f.out_layout.physical_shape(y_shape)
         if out is None:
-            out = empty(physical, f.types.dst, f.what, x)
+            out = empty(physical, f.dst_dtype, f.what, x)
         else:
-            check_out(out, physical, f.types.dst, (x, f.w, f.bias), f.what)
-        copied = False
-        if add is not None:
-            add, copied = residual(f, add, out, y_shape)
+            check_out(out, physical, f.dst_dtype, (x, f.w, f.bias), f.what)
+        epilogue, copied = f.epilogue, False
+        if add is not None or f.sums or f.operands:
+            epilogue, add, copied = finish(f, add, out, y_shape)
         if not out.size:
             return out
         route, packed = self._bind(x, out, shape)
         if workspace is not None:
-            check_workspace(f.what, workspace, route.needs(add is not None), (x, out, add))
+            needed = route.needs(add is not None, epilogue)
+            check_workspace(f.what, workspace, needed, (x, out, add), epilogue)
         if copied:
             out[...] = add
             add = out
-        route.run(x, packed, out, f.epilogue, add, workspace)
+        route.run(x, packed, out, epilogue, add, workspace)
         return out
 
     def _bind(self, x: np.ndarray, out: np.ndarray, shape) -> tuple[TransposedRoute, list]:
@@ -151,23 +155,25 @@ class _ConvTranspose:
         bound = self._bound.get(key)
         if bound is None:
             route = best_phases(self._task(shape), Arrays(x.strides, out.strides))
-            bound = route, [self._pack(part, step) for part, step in route.steps]
+            bound = route, [self._pack(route, part, step) for part, step in route.steps]
             if len(self._bound) >= MAX_BOUND:
                 self._bound.clear()
             self._bound[key] = bound
         return bound
 
-    def _pack(self, part, step) -> tuple[np.ndarray, np.ndarray | None]:
+    def _pack(self, route: TransposedRoute, part, step) -> tuple[np.ndarray, np.ndarray | None]:
         key = registry.isa(), part.taps, part.bias, step.packing
         packed = self._packed.get(key)
         if packed is None:
-            packed = step.pack(part.filter(self._filter.w), self._filter.bias if part.bias else None)
+            packed = route.pack(part, step, self._filter.w, self._filter.bias)
             self._packed[key] = packed
         return packed
 
     def workspace(self, shape, *, add: bool = False) -> int:
         """Bytes of `workspace` for calls on contiguous inputs of logical `shape`, with `add` or without."""
-        return self._route(self._task(self._filter.layout.check_shape(shape))).needs(add)
+        route = self._route(self._task(self._filter.layout.check_shape(shape)))
+        residual, epilogue = imagined(self._filter, route.native, add)
+        return route.needs(residual is not None, epilogue)
 
     def _route(self, task: TransposedTask) -> TransposedRoute:
         """Of contiguous arrays."""
@@ -211,9 +217,9 @@ def conv_transpose2d(x, w, bias=None, *, shape=None, add=None, out=None, **attri
 
     Parameters
     ----------
-    x, bias, layout, shape, out_layout, algorithm, accuracy, activation, scale, add, out, threads
+    x, bias, layout, shape, out_layout, algorithm, accuracy, activation, scale, dtype, add, out, threads
         As of `conv2d`.
-    w : array_like of float32 or float64, or Tensor
+    w : array_like of float32, float64, float16 or bfloat16 (of ml_dtypes), or Tensor
         Filter; its axes are those of `filter_layout`. A `Tensor` brings its layout and shape.
     stride, padding, output_padding, dilation : int or pair of int
         The output has ``(size - 1)*stride - 2*padding + dilation*(kernel - 1) + output_padding + 1`` pixels along each
@@ -227,7 +233,7 @@ def conv_transpose2d(x, w, bias=None, *, shape=None, add=None, out=None, **attri
 
     Returns
     -------
-    ndarray of the type of `w`, or Tensor
+    ndarray of the type of `w` or `dtype`, or Tensor
         The physical array of the result: `out`, or a new one; a `Tensor` if `x` is one.
 
     Examples

@@ -2,40 +2,164 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._core import registry
+from ..memory.arrays import bfloat16
 from ..reorders.convert import NUMBERS
+from ..reorders.reorder import reorder
+
+_DTYPES = {element: name for name, element in NUMBERS.items()}
+BITS = np.dtype(np.uint16)  # what holds bfloat16 where ml_dtypes is not installed, or where the caller says so
+
+
+@lru_cache
+def dtype_of(element: str) -> np.dtype:
+    """The dtype of an element that kernels.h names."""
+    return bfloat16() or BITS if element == "bf16" else np.dtype(_DTYPES[element])
 
 
 class ConvTypes(NamedTuple):
-    """The types of a convolution, by numpy's dtypes; `name` is that of its kernels' rows, and part of its key."""
+    """The types of a convolution; `name` is part of its key."""
 
     name: str
-    src: np.dtype
-    filter: np.dtype
-    sum: np.dtype  # what products are summed in, and bias and residual are of
-    dst: np.dtype
+    elements: tuple[str, str, str, str]  # of source, filter, sums and destination, as kernels.h names them
+
+    @property
+    def src(self) -> np.dtype:
+        """Of the input."""
+        return dtype_of(self.elements[0])
+
+    @property
+    def filter(self) -> np.dtype:
+        """Of the filter."""
+        return dtype_of(self.elements[1])
+
+    @property
+    def sum(self) -> np.dtype:
+        """What products are summed in, and the bias is of."""
+        return dtype_of(self.elements[2])
+
+    @property
+    def dst(self) -> np.dtype:
+        """Of the result and the residual."""
+        return dtype_of(self.elements[3])
+
+    @property
+    def integers(self) -> bool:
+        """Whether integers are summed."""
+        return self.elements[2] == "s32"
+
+    @property
+    def real(self) -> np.dtype:
+        """Of what is done with the sums: of integers float32."""
+        return F32.sum if self.integers else self.sum
+
+    @property
+    def wide(self) -> ConvTypes:
+        """The same with every number in the type of the sums: what a convolution of narrow numbers can be done in; of
+        integers they are."""
+        return self if self.integers else TYPES[self.elements[2]]
+
+    @property
+    def narrow(self) -> bool:
+        """Whether numbers are narrower than their sums."""
+        return self.elements[0] != self.elements[2]
+
+    @property
+    def rows(self) -> str:
+        """What rows of kernels that multiply are registered for."""
+        return "u8s8" if self.integers else self.elements[0]
+
+    def rows_or_wide(self, family: str) -> str:
+        """The same, or that of the wide types where this machine has no such rows of a family."""
+        return self.rows if registry.kernels(family, self.rows) else self.wide.rows
 
 
-_DTYPES = {element: name for name, element in NUMBERS.items()}
 # The table is LK_TYPES of kernels.h.
-TYPES = {name: ConvTypes(name, *(np.dtype(_DTYPES[e]) for e in elements)) for name, elements in registry.TYPES.items()}
+TYPES = {name: ConvTypes(name, elements) for name, elements in registry.TYPES.items()}
 F32 = TYPES["f32"]
 
 
-def types_of(w: np.ndarray, what: str) -> ConvTypes:
-    """The types of a convolution whose filter is `w`; TypeError if there are none."""
-    for types in TYPES.values():
-        if w.dtype == types.filter:
-            return types
-    known = " or ".join(str(types.filter) for types in TYPES.values())
-    raise TypeError(f"{what}: expected dtype {known}, got {w.dtype}")
+class Given(NamedTuple):
+    """The types of a convolution as the caller's arrays have them: bfloat16 may be bits in uint16."""
+
+    types: ConvTypes
+    src: np.dtype
+    dst: np.dtype
+
+
+def types_of(w: np.ndarray, asked: Any, what: str) -> Given:
+    """The types of a convolution with filter `w` whose result is `asked`: a dtype, None, or a pair, the type of the
+    input's numbers and that of the result; TypeError if there are none.
+
+    Without it, the input and the result are of the filter's type; with a filter of int8 uint8 and int32.
+    """
+    held, result = asked if isinstance(asked, tuple) and len(asked) == 2 else (None, asked)
+    element = NUMBERS.get(w.dtype.name) if w.dtype.isnative else None
+    src = None if held is None else _element(held, what)
+    if src == "bf16" and w.dtype == BITS:
+        element = src
+    if src is None:
+        src = "u8" if element == "s8" else element
+    found = {t.elements[3]: t for t in TYPES.values() if t.elements[:2] == (src, element)}
+    if not found and held is not None and any(t.elements[1] == element for t in TYPES.values()):
+        raise TypeError(f"{what}: w is of dtype {w.dtype}, dtype= says {held} for x")
+    if not found:
+        known = [_DTYPES[e] for e in dict.fromkeys(t.elements[1] for t in TYPES.values())]
+        hint = '; bfloat16 bits in uint16 are said by dtype=("bfloat16", result)' if w.dtype == BITS else ""
+        raise TypeError(f"{what}: w: expected dtype {', '.join(known[:-1])} or {known[-1]}, got {w.dtype}{hint}")
+    wanted = ("s32" if element == "s8" else element) if result is None else _element(result, what)
+    if wanted not in found:
+        results = " or ".join(_DTYPES[e] for e in found)
+        raise TypeError(f"{what}: dtype: the result of a filter of {_DTYPES[str(element)]} is {results}, not {result}")
+    types = found[wanted]
+    bits = src == "bf16" and w.dtype == BITS
+    return Given(types, BITS if bits else types.src, BITS if bits and wanted == "bf16" else types.dst)
+
+
+def asked_of(asked: Any, x: Any, w: Any) -> Any:
+    """`asked` of `types_of`, of a call that has the input too: with a filter of int8 it says what the source is."""
+    if isinstance(asked, tuple) or str(getattr(w, "dtype", None)) != "int8":
+        return asked
+    given = str(getattr(x, "dtype", None))
+    return (given, "int32" if asked is None else asked) if given in ("int8", "uint8") else asked
+
+
+def _element(dtype: Any, what: str) -> str:
+    """The element that the caller means by a dtype or its name."""
+    if isinstance(dtype, str) and dtype == "bfloat16":
+        return "bf16"
+    try:
+        found = np.dtype(dtype)
+    except TypeError:
+        raise TypeError(f"{what}: dtype {dtype!r} is none") from None
+    return NUMBERS.get(found.name, found.name)
 
 
 def check_type(array: np.ndarray, expected: np.dtype, what: str) -> None:
     """Raise TypeError unless `array` is of the type that a convolution expects there."""
     if array.dtype != expected:
         raise TypeError(f"{what}: expected dtype {expected}, got {array.dtype}")
+
+
+def conversion_of(elements: tuple[str, str]) -> Any:
+    """What `reorder` is told as dtype= of numbers of one element that become another; None: they stay."""
+    if elements[0] == elements[1]:
+        return None
+    return tuple("bfloat16" if e == "bf16" else dtype_of(e) for e in elements)
+
+
+def converted(array: np.ndarray, from_: str, to: str) -> np.ndarray:
+    """The numbers of a contiguous array of one element as another."""
+    dtype = conversion_of((from_, to))
+    return array if dtype is None else reorder(array.reshape(-1), "a", "a", dtype=dtype).reshape(array.shape)
+
+
+def ones(shape: tuple[int, ...], element: str) -> np.ndarray:
+    """An array of ones."""
+    dtype = dtype_of(element)
+    return np.full(shape, 0x3F80 if element == "bf16" and dtype == BITS else 1, dtype)

@@ -50,7 +50,7 @@ typedef struct {
     int threads;     /* at most, up to four times the cores; 0: as many as layoutkit would use */
 } layoutkit_reorder;
 
-/* Convolves float32 tensors. Spatial numbers are given for the last `spatial` of depth, height, width. */
+/* Convolves tensors, of float32 unless `dtype` says otherwise. Spatial numbers are given for the last `spatial` of depth, height, width. */
 typedef struct {
     size_t size;                               /* sizeof(layoutkit_convolution) */
     int spatial;                               /* 1, 2 or 3 */
@@ -60,12 +60,18 @@ typedef struct {
     int64_t in[3], kernel[3];
     int64_t stride[3], dilation[3]; /* 0: 1 */
     int64_t before[3], after[3];    /* padding */
-    const float *filter;            /* contiguous in filter_layout; packed, not kept */
-    const float *bias;              /* out_channels floats, or NULL */
-    const int64_t *src_strides, *dst_strides; /* as of a reorder; both arrays begin at whole floats */
+    const void *filter;             /* contiguous in filter_layout; packed, not kept; of integers int8_t */
+    const void *bias;               /* out_channels numbers of the sums (float, double, int32_t), or NULL */
+    const int64_t *src_strides, *dst_strides; /* as of a reorder; both arrays begin at whole elements */
     const char *algorithm;          /* NULL: "auto" */
     const char *accuracy;           /* "reproducible", "strict", "fast"; NULL: "standard" */
     int threads;
+    /* Of src, and of the filter unless it is of integers: "float32", "float64", "bfloat16", "float16", "uint8", "int8";
+     * of dst these or "int32". NULL: float32; as src, of integers int32. */
+    const char *dtype, *out_dtype;
+    const float *scale; /* out_channels floats, by which sums of integers are multiplied; or NULL */
+    int zero_point, out_zero_point; /* of integers: of src, which is also its padding, and of dst */
+    float out_scale;                /* of dst; 0: 1 */
 } layoutkit_convolution;
 
 typedef struct {

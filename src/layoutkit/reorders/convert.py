@@ -18,11 +18,13 @@ from .._core.convert import Converter
 from .._core.reorder import Program
 from ..choosing.cache import plans
 from ..choosing.machine import last_level_cache
+from ..formats.layout import Layout
 from ..memory import spans
 from ..memory.arrays import bfloat16
 from ..memory.pad_value import pad_element
 from ..memory.spans import Span
 from . import reach
+from .box import Box
 from .conversions import Widths, nests
 from .nests import fill_nests
 from .pieces import Digit, Side
@@ -220,6 +222,15 @@ def converter(move: Transfer, t: Types, pad: bytes, axis: int | None, summed: bo
     `axis`: the dimension of parameters per channel; `summed`: whether the result is added to the destination.
     """
     return plans.of(_converter, move, t, pad, axis, summed, registry.isa())
+
+
+def conversion(
+    src: Layout, dst: Layout, shape: tuple[int, ...], elements: tuple[str, str], src_strides, dst_strides
+) -> Converter:
+    """What converts a whole tensor from one element to another, for operations that do so as a part of their work."""
+    dtype = np.dtype(f"u{_ELEMENT_BYTES[elements[1]]}")  # of as many bytes: the pads are zeros
+    move = Transfer(src, dst, dtype.itemsize, src_strides, dst_strides, Box.all_of(shape))
+    return converter(move, Types(*elements, dtype), bytes(dtype.itemsize), None, False)
 
 
 def _converter(move: Transfer, t: Types, pad: bytes, axis: int | None, summed: bool, isa: str) -> Converter:

@@ -1,4 +1,4 @@
-"""What a variant of a reorder costs beyond the caches, by counting cache lines.
+"""What a variant of a reorder costs: beyond the caches by counting cache lines, within them by counting tiles.
 
     seconds = lines read and written * LINE + partial lines written * PARTIAL + pieces of the source * PIECE
 
@@ -15,6 +15,7 @@ from math import prod
 from ..choosing.profile import scale
 from .fused import MIN_RUN_BYTES, fused_loops, joined_loops
 from .loops import LINE_BYTES, Loop
+from .nest import Nest
 from .slabs import Slab
 from .variants import Variant
 
@@ -24,6 +25,9 @@ LINE_SECONDS, PARTIAL_SECONDS, PIECE_SECONDS = 1.2e-9, 20e-9, 4e-9
 ELEMENT_SECONDS = 2e-9  # of one that is gathered by itself
 LEAF_SECONDS = 2e-9  # of a piece that a slab is made of
 SLAB_PASSES = 2.0  # a slab is read, and then written
+# Within the caches: of a call of a kernel, of an element or a short run that is moved, of a line of a longer one, of a
+# shuffle.
+CALL_SECONDS, MOVE_SECONDS, MOVED_LINE_SECONDS, SHUFFLE_SECONDS = 8e-9, 1e-9, 0.6e-9, 0.3e-9
 PANEL_READ_BYTES = 1024  # pieces that panels are read in, about
 PANEL_PASSES = 1.9  # a panel is copied once more, within the caches
 STORE_PASSES = 2.8  # a line that is not streamed is read before it is written
@@ -77,3 +81,23 @@ def slab_seconds(loops: Sequence[Loop], width: int, slab: Slab) -> float:
     if written % LINE_BYTES or any(x.dst % LINE_BYTES for x in slab.out.loops):
         seconds += 2 * nbytes / written * PARTIAL_SECONDS * by.partial
     return seconds + nbytes / min(leaf, LINE_BYTES) * LEAF_SECONDS * by.run
+
+
+def tile_seconds(nests: Sequence[Nest], vector: int) -> float:
+    """Seconds of nests of tiles within the caches, for kernels with vectors of `vector` bytes: where blocks cut
+    dimensions into small pieces, most of it are calls and tiles that are filled in part."""
+    return sum(prod(x.n for x in nest.loops) * (CALL_SECONDS + _tile(nest, vector)) for nest in nests) * scale().copy_l2
+
+
+def _tile(nest: Nest, vector: int) -> float:
+    (n0, *_), (n1, *_) = nest.tile
+    width = nest.bits // 8
+    if nest.family == "copy":
+        return n0 * (MOVE_SECONDS + n1 / LINE_BYTES * MOVED_LINE_SECONDS)
+    if nest.family != "transpose" or width > 8:
+        return n0 * n1 * MOVE_SECONDS
+    lanes = max(1, vector // width)
+    if width <= 2 and min(n0, n1) < lanes:  # by tiles of one lane of 16 bytes each way
+        lanes = 16 // width
+    rounds = lanes.bit_length() - 1
+    return -(-n0 // lanes) * -(-n1 // lanes) * lanes * rounds * SHUFFLE_SECONDS

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from math import prod
+from math import inf, prod
 from typing import Any
 
 import numpy as np
 
+from .._core import registry
 from .._core.reorder import Program
 from ..choosing.best import choices
 from ..choosing.keys import LAYOUT, THREADS, numbers, parts, sizes
@@ -21,12 +22,14 @@ from ..formats.layout import Layout
 from ..formats.notation import key
 from ..memory.arrays import contiguous_strides, empty
 from .box import Box
-from .estimate import slab_seconds, streamed_seconds
+from .estimate import slab_seconds, streamed_seconds, tile_seconds
 from .features import loops_of, reorder_features
-from .nests import is_ragged
-from .program import Transfer, program
+from .nests import copy_nests, is_ragged
+from .pieces import Side
+from .program import Transfer, program, vector_bytes
 from .slabs import slabs_of
 from .variants import VARIANTS
+from .windows import window_seconds
 
 SMALL_BYTES = 1 << 18  # below this a second thread costs more than it gains
 # Read and written on one thread, assumed where nothing was measured: from memory, from the caches.
@@ -81,25 +84,31 @@ class ReorderProblem(Problem):
 
     def candidates(self) -> Iterator[Candidate]:
         """The variants; slabs only where there are any, and beyond the caches, or where the reorder is cut into several
-        regions. Beyond the caches, lines are counted."""
+        regions; windows within the caches. Beyond the caches, lines are counted."""
         large = self.work > last_level_cache()  # source and destination together
         t = self.contiguous()
         sides = t.box.sides(t.src, t.src_strides, t.dst, t.dst_strides)
-        slabs = slabs_of(self.shape, self.dst.full_shape(self.shape), *sides, self.width)
-        if not large and not is_ragged(self.shape, *sides):
-            slabs = []
+        slabs = []
+        if large or is_ragged(self.shape, *sides):
+            slabs = slabs_of(self.shape, self.dst.full_shape(self.shape), *sides, self.width)
         try:
             loops = loops_of(self.src, self.dst, self.shape, self.width)
         except ValueError:  # of too many pieces
             loops = []
+        windows = inf if large or not loops else window_seconds(self.shape, *sides, self.width)
         by = scale()
         rate = MEMORY_BYTES_PER_SECOND / by.copy_memory if large else CACHE_BYTES_PER_SECOND / by.copy_l2
+        moved = self.work / rate
+        tiles = max(moved, self._tiles(*sides)) if loops and not large else moved
         threads = min(self.threads, max(1.0, MEMORY_THREADS * by.stream / by.copy_all))
         for i, (name, variant) in enumerate(VARIANTS.items()):
-            if variant.slabs and not slabs:
+            if (variant.slabs and not slabs) or (variant.windows and windows == inf):
                 continue
-            if not loops or not large:
-                seconds = self.work / rate * (1 + (variant.stream != large) + i / 100)
+            if variant.windows:
+                seconds = windows / threads
+            elif not loops or not large:
+                seconds = moved if variant.slabs or variant.blocking.fused else tiles
+                seconds *= 1 + (variant.stream != large) + i / 100
             else:
                 if variant.slabs:
                     seconds = slab_seconds(loops, self.width, slabs[0])
@@ -107,6 +116,12 @@ class ReorderProblem(Problem):
                     seconds = streamed_seconds(loops, self.width, variant)
                 seconds /= threads
             yield Candidate(name, seconds, partial(program, t, name, bytes(self.width)))
+
+    def _tiles(self, src: list[Side], dst: list[Side]) -> float:
+        """Seconds by tiles, within the caches."""
+        vector = vector_bytes(registry.isa())
+        nests, _ = copy_nests(self.shape, src, dst, self.width, vector, VARIANTS["store allxall"].blocking)
+        return tile_seconds(nests, vector)
 
     def contiguous(self) -> Transfer:
         """Between contiguous arrays, as it is measured."""

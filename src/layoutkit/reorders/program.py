@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 from .._core import registry
@@ -18,6 +19,7 @@ from .nests import copy_nests, fill_nests
 from .slabs import Slab, slabs_of
 from .tiles import follows
 from .variants import VARIANTS
+from .windows import scattered, window_nests
 
 
 class Transfer(NamedTuple):
@@ -109,17 +111,27 @@ def suits(name: str, t: Transfer) -> bool:
     return all(n.fused or n.family == "copy" or follows(*n.tile, n.bits // 8) for n in moves)
 
 
+@lru_cache(8)
+def vector_bytes(isa: str) -> int:
+    """Bytes of a vector of the kernels that transpose."""
+    return registry.best("transpose", "x32")[0].nr * 4
+
+
 def stages_of(t: Transfer, name: str) -> list[Stage]:
     """The nests of a transfer by the variant `name`; those of slabs, if there are any, by their shapes."""
     variant, box, width = VARIANTS[name], t.box, t.width
     s, d = box.sides(t.src, t.src_strides, t.dst, t.dst_strides)
-    vector = registry.best("transpose", "x32")[0].nr * 4
+    vector = vector_bytes(registry.isa())
     blocking, full = variant.blocking._replace(phase=t.phase), t.dst.full_shape(box.shape)
     found = []
     for slab in slabs_of(box.shape, full, s, d, width) if variant.slabs and box.whole else ():
-        moves, done = copy_nests(slab.shape, slab.source, slab.buffer, width, vector, variant.blocking)
+        tabled = window_nests(slab.shape, slab.source, slab.buffer, width)
+        if not (tabled and scattered(tabled[0][0])):
+            tabled = None
+        moves, done = tabled or copy_nests(slab.shape, slab.source, slab.buffer, width, vector, variant.blocking)
         found.append(Stage(moves, fill_nests(slab.shape, slab.full, slab.buffer, width, done), slab))
     if found:
         return found
-    moves, done = copy_nests(box.shape, s, d, width, vector, blocking, box.whole)
+    tabled = window_nests(box.shape, s, d, width, box.whole) if variant.windows else None
+    moves, done = tabled or copy_nests(box.shape, s, d, width, vector, blocking, box.whole)
     return [Stage(moves, fill_nests(box.shape, full, d, width, done) if box.whole else [])]

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._core.arrays import address, form, meet, takes
+from .._core.convert import Conversion
 from .._core.registry import isa
 from .._core.reorder import Kept
 from ..choosing.best import choices
@@ -449,7 +450,7 @@ def _plan(
         only = Candidate(f"convert {t.src} to {t.dst}", seconds, lambda: None)
         found: tuple[Choice, ...] = (Choice(only, seconds, "estimated"),)
         title = title.replace(f"x{8 * array.itemsize}", f"{t.src}>{t.dst}")
-        lines, run = (), None
+        lines, run = (), None if beta and to is None else _kept_conversion(call)
     else:
         run, name, lines = _kept(call)
         found = tuple(sorted(choices(problem), key=lambda c: c.candidate.name != name))  # what runs goes first
@@ -474,6 +475,20 @@ def _kept(call: Call):
     src, dst = (array.shape, array.strides), (bound.physical, move.dst_strides)
     stages = stages_of(move, name)
     moves = [nest for stage in stages for nest in stage.moves]
-    run = Kept(bound.run, bound.dtype, src, dst, bound.threads, what, as_array)
+    run = Kept(bound.run, (bound.dtype, bound.dtype), src, dst, bound.threads, what, as_array)
     learnt = (learner.report(),) if learner else ()
     return run, name, (*tell(moves, VARIANTS[name], stages[0].slab), *learnt)
+
+
+def _kept_conversion(call: Call) -> Kept | None:
+    """What a plan runs on arrays like those of a call whose numbers change; None: there is nothing to move."""
+    bound, array, out = _bind_conversion(call), call.array, call.out
+    if bound.run is None:
+        return None
+    *arrays, divide, alpha, beta = bound.parameters
+    moves = Conversion(bound.run, *arrays, divide=divide, alpha=alpha, beta=beta)
+    dst = _format(call.dst, "dst")
+    box, _, _ = _place(call, _format(call.src, "src"), dst, bound.what)
+    strides = contiguous_strides(dst, box.dst_shape, bound.dtype.itemsize) if out is None else out.strides
+    read, written = (array.shape, array.strides), (bound.physical, strides)
+    return Kept(moves, (array.dtype, bound.dtype), read, written, bound.threads, bound.what, as_array)

@@ -17,6 +17,7 @@ class Variant(NamedTuple):
     stream: bool  # whether stores bypass the caches
     blocking: Blocking
     slabs: bool = False  # whether the destination is put together in slabs
+    windows: bool = False  # whether its elements are taken from windows of the source, where that can be
 
     @property
     def name(self) -> str:
@@ -24,6 +25,8 @@ class Variant(NamedTuple):
         b = self.blocking
         if self.slabs:
             return "slabs"
+        if self.windows:
+            return "windows"
         if b.joined:
             return "joined"
         if b.fused:
@@ -61,6 +64,7 @@ VARIANTS = {
         Variant(True, Blocking(0, 64, False, 1), slabs=True),
         *(Variant(True, b) for b in _FUSED),
         Variant(True, Blocking(1024, _RUN, False, 1, fused=True, joined=True)),
+        Variant(False, Blocking(0, 64, False, 1), windows=True),
     )
 }
 

@@ -55,6 +55,9 @@ class Algorithm:
         Whether taps are copied into a matrix first, with zeros for the padding.
     reads_padded : bool
         Whether it reads a padded input in any case.
+    narrow, widens : bool
+        Whether its loop nest takes numbers narrower than their sums; whether it may be handed such in the type of the
+        sums: routes convert them on the way.
     """
 
     name: str
@@ -64,7 +67,8 @@ class Algorithm:
     via = "channels"
     detour = ""
     packs = 1.0
-    gather = reads_padded = False
+    gather = reads_padded = narrow = False
+    widens = True
 
     # What it takes
 
@@ -102,7 +106,12 @@ class Algorithm:
 
     def kernels(self, p: ConvProblem) -> Sequence[Kernel]:
         """The rows that could carry it out; none if there are none for the types."""
-        return rows_of(self.family, p.types.name, registry.isa())
+        given = self.narrow or not p.types.narrow
+        return rows_of(self.family, p.types.rows, registry.isa()) if given else ()
+
+    def fits(self, p: ConvProblem, kernel: Kernel) -> bool:
+        """Whether a row sums `p`, on layouts that this takes, as its accuracy wants it."""
+        return kernel.unit == 1 or p.types.integers or p.accuracy != "reproducible"
 
     def takes_strides(self, layout: Layout, shape: Sequence[int], strides: Sequence[int], width: int) -> bool:
         """Whether an array of these byte strides, of elements of `width` bytes, is read or written where it lies."""
@@ -124,15 +133,18 @@ class Algorithm:
 
     def seconds(self, p: ConvProblem, native: ConvProblem, kernel: Kernel, threads: int) -> float:
         """Seconds of a route: of its loop nest, and of the bytes that reorders move."""
-        copied = native.src != p.src or self.reads_padded or self.lacks_padding(native)
-        moved = copied * p.src_bytes + (native.dst != p.dst) * p.dst_bytes
-        return self.estimate(native, kernel, threads) + move_seconds(2 * moved) / threads + CALL_SECONDS
+        sides = (native.src, native.types.elements[0]), (native.dst, native.types.elements[3])
+        given = (p.src, p.types.elements[0]), (p.dst, p.types.elements[3])
+        copied = sides[0] != given[0] or self.reads_padded or self.lacks_padding(native)
+        moved = copied * (p.src_bytes + native.src_bytes) + (sides[1] != given[1]) * (p.dst_bytes + native.dst_bytes)
+        return self.estimate(native, kernel, threads) + move_seconds(moved) / threads + CALL_SECONDS
 
     # What runs
 
     def packing(self, native: ConvProblem, kernel: Kernel) -> str:
         """The name of its packing: filters packed under the same name are the same."""
-        return f"{self.filters} {kernel.nr} {native.dst.block(1)}"
+        kind = self.filters if kernel.unit == 1 else f"{self.filters} of {kernel.unit}"
+        return f"{kind} {kernel.nr} {native.dst.block(1)}"
 
     def pack(self, p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None) -> Any:
         """Filter (O, I/G, *k) and bias as the loop nest reads them."""

@@ -33,6 +33,7 @@ class Blas(Algorithm):
     """One candidate, whatever the layouts: it reorders in Python, as it multiplies."""
 
     name = filters = "blas"
+    widens = False
 
     def supports(self, p: ConvProblem) -> str | None:
         if any(n < 0 for pair in p.padding for n in pair):
@@ -97,7 +98,7 @@ class BlasRoute:
         packed = np.ascontiguousarray(by_group.transpose(0, 3, 2, 1))
         return packed.reshape(p.groups, self._depth, p.oc // p.groups), bias
 
-    def needs(self, y: np.ndarray, add: np.ndarray | None = None) -> int:
+    def needs(self, y: np.ndarray, add: np.ndarray | None = None, epilogue: Epilogue | None = None) -> int:
         """As of `core.Route`: numpy asks for its own memory, none of the caller's is used."""
         return 0
 
@@ -105,7 +106,8 @@ class BlasRoute:
         p, native = self._p, self._native
         with limited(self._threads), np.errstate(all="ignore"):  # no other way warns of Inf
             direct = p.dst == native and y.strides == contiguous_strides(native, p.dst_shape, y.itemsize)
-            out = y if direct and not (add is not None and np.may_share_memory(add, y)) else empty(
+            parts = [] if epilogue is None else [*epilogue.tensors, *([] if add is None else [add])]
+            out = y if direct and not any(np.may_share_memory(part, y) for part in parts) else empty(
                 native.physical_shape(p.dst_shape), p.types.dst, Blas.name)  # fmt: skip
             pixels = out.reshape(self._rows, p.oc)
             padded = inside = None
@@ -119,8 +121,12 @@ class BlasRoute:
             if bias is not None:
                 pixels += bias
         if epilogue is not None:
+            parts = [np.ascontiguousarray(reorder(t, p.dst, native, shape=p.dst_shape)).reshape(pixels.shape)
+                     for t in parts]  # fmt: skip
             if add is not None:
-                add = np.ascontiguousarray(reorder(add, p.dst, native, shape=p.dst_shape)).reshape(pixels.shape)
+                add = parts.pop()
+            if parts:
+                epilogue = epilogue.over(parts)
             epilogue_pixels(p.types.name, epilogue, pixels, add)
         if out is not y:
             reorder(out, native, p.dst, out=y, shape=p.dst_shape, threads=self._threads)

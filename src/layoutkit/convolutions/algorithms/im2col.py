@@ -12,7 +12,7 @@ class Im2colByPixels(PixelSums):
     name, gather = "im2col", True
 
     def redundant(self, p: ConvProblem) -> bool:
-        return p.taps == 1  # the same as direct, and a copy
+        return p.taps == 1 and not p.types.narrow  # the same as direct, and a copy; which may have to fill up units
 
 
 class Im2colByFilters(FilterSums):

@@ -19,9 +19,8 @@ from ..problem import ConvProblem
 from ..route import Arrays
 from .base import Algorithm, flops_per_second
 
-VECTOR_SECONDS = 0.6e-9  # of each vector of each row, beside its multiplications
+VECTOR_SECONDS, ROW_SECONDS = 0.6e-9, 1e-9  # of each vector of a row beside its multiplications, and of each row
 FEW_PLANES = 8  # for each thread: of more, an uneven share does not matter
-LONE_RATIO = 1.6  # of the time of rows of one vector, which wait for their own sums, to that of others
 
 
 class PlaneStrips(Algorithm):
@@ -48,8 +47,8 @@ class PlaneStrips(Algorithm):
 
     def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
         each = -(-p.out[-1] // kernel.lanes)  # vectors of a row
-        seconds = 2 * p.taps * kernel.lanes / flops_per_second(kernel) + VECTOR_SECONDS * scale().fma_f32
-        return p.n * p.oc * p.out[0] * each * seconds * (LONE_RATIO if each == 1 else 1) / threads
+        vector = 2 * p.taps * kernel.lanes / flops_per_second(kernel) + VECTOR_SECONDS * scale().fma_f32
+        return p.n * p.oc * p.out[0] * (each * vector + ROW_SECONDS * scale().fma_f32) / threads
 
     def pack(self, p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
         """Filter and bias as they are."""

@@ -10,6 +10,7 @@ import numpy as np
 from ..._core.executor import LoopNest
 from ..._core.filter_rows import FilterRows
 from ..._core.pixel_rows import PixelRows
+from ..._core.pixel_tiles import PixelTiles, tile_cycles
 from ..._core.registry import Kernel
 from ...choosing.profile import scale
 from ...formats.layout import Layout
@@ -30,9 +31,6 @@ from .base import Algorithm, flops_per_second
 # The input that a block of rows spans: no less than the first, no more than what stays in L2 beside a filter panel.
 MIN_ROW_BLOCK_BYTES, MAX_ROW_BLOCK_BYTES = 96 << 10, 384 << 10
 PANEL_BYTES = 300 << 10  # of a filter panel, past which the sum is split by taps
-# Of a register tile, in cycles of two multiplications of vectors: its call, prologue and stores, and those of each row;
-# a load; loading the pointer of a row again; the least of a step, which waits for the one before it.
-TILE_CYCLES, ROW_CYCLES, LOAD_CYCLES, POINTER_CYCLES, STEP_CYCLES = 40, 2, 0.55, 2, 4
 # Of a gather: read and written in L2; overhead of a run; pixels of a row of NCHW in a run, and those apart that take as
 # long as one.
 CACHED_BYTES_PER_SECOND, RUN_SECONDS, RUN_PIXELS, PIXELS_APART = 50e9, 4e-9, 32, 8
@@ -42,16 +40,6 @@ def columns_of(p: ConvProblem) -> int:
     """Output channels of a group that are written, pads included."""
     block = p.dst.block(1)
     return -(-(p.oc // p.groups) // block) * block
-
-
-def tile_cycles(rows: float, vectors: float, steps: int, run: int, lines: float = 1.0) -> float:
-    """Cycles of a register tile of so many rows and vectors of columns: a sum of `steps`, in runs of `run`.
-
-    A step multiplies, and loads an element of each row and each vector of columns, which lies on `lines` cache lines.
-    A run loads the rows' pointers, beside multiplications that leave time for it.
-    """
-    loads = (rows + vectors * lines) * LOAD_CYCLES + rows * POINTER_CYCLES / max(1, run)
-    return TILE_CYCLES + ROW_CYCLES * rows + steps * max(rows * vectors / 2, loads, STEP_CYCLES)
 
 
 def tiles_cycles(kernel: Kernel, rows: int, columns: int, steps: int, run: int, lines: float = 1.0) -> float:
@@ -85,7 +73,7 @@ class _Sums(Algorithm):
 class PixelSums(_Sums):
     """Rows of the tile are output pixels: channels innermost on both sides."""
 
-    filters = "rows"
+    filters, narrow = "rows", True
 
     def supports(self, p: ConvProblem) -> str | None:
         for layout, channels, side in ((p.src, p.ic, "input"), (p.dst, p.oc, "output")):
@@ -94,8 +82,8 @@ class PixelSums(_Sums):
             block = layout.block(1)
             if p.groups > 1 and channels // p.groups % block:
                 return f"{channels // p.groups} {side} channels a group are no multiple of the block in {layout}"
-        half = order.VECTOR_BYTES[-1] // p.types.dst.itemsize // 2
-        if p.dst.block(1) > 1 and p.dst.block(1) % half:
+        half = order.VECTOR_BYTES[-1] // p.types.sum.itemsize // 2
+        if p.types.dst == p.types.sum and p.dst.block(1) > 1 and p.dst.block(1) % half:
             return f"output blocks of {p.dst.block(1)} channels are no multiple of {half}, half a vector"
         return None
 
@@ -104,6 +92,13 @@ class PixelSums(_Sums):
 
     def gathered_runs(self, p: ConvProblem) -> float:
         return p.taps * p.ic / self.run_in_memory(p)
+
+    def fits(self, p: ConvProblem, kernel: Kernel) -> bool:
+        return super().fits(p, kernel) and not any(n % kernel.unit for n in self.unit_runs(p))
+
+    def unit_runs(self, p: ConvProblem) -> tuple[int, ...]:
+        """Runs of elements that have to be whole units; the last run of a group is of what is left."""
+        return () if self.gather else (self.run_in_memory(p), p.ic // p.groups)
 
     def run_of(self, p: ConvProblem) -> int:
         """Consecutive elements that a sum goes through at a time."""
@@ -114,18 +109,32 @@ class PixelSums(_Sums):
         ic, block = max(1, p.ic // p.groups), p.src.block(1)
         return min(ic, block) if block > 1 else ic
 
+    def tiles(self, p: ConvProblem, kernel: Kernel, threads: int) -> PixelTiles:
+        """The tiles of its pixels, in blocks whose input stays in L2 beside a filter panel."""
+        ic = p.ic // p.groups
+        units, run = -(-ic // kernel.unit), -(-self.run_of(p) // kernel.unit)
+        row_bytes = p.types.src.itemsize * units * kernel.unit * (p.taps if self.gather else 1)
+        panel_bytes = p.types.filter.itemsize * kernel.nr * ic * p.taps
+        block_bytes = min(max(panel_bytes, MIN_ROW_BLOCK_BYTES), MAX_ROW_BLOCK_BYTES)
+        if p.groups > 1:  # tables of a block are made again for every group, unless it is the only one
+            block_bytes = MAX_ROW_BLOCK_BYTES
+        most = block_bytes // max(1, row_bytes * kernel.mr)
+        leaves_out = not self.gather and not self.lacks_padding(p) and not p.types.integers
+        channels = columns_of(p), units, run
+        return PixelTiles(geometry(p), (kernel.mr, kernel.nr, kernel.lanes), channels, leaves_out, most, threads)
+
     def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
-        steps = p.ic // p.groups * p.taps
-        cycles = p.groups * tiles_cycles(kernel, p.n * prod(p.out), p.oc // p.groups, steps, self.run_of(p))
-        return (seconds_of(cycles, kernel) + self.gathering(p)) / threads
+        return seconds_of(self.tiles(p, kernel, threads).cycles, kernel) + self.gathering(p) / threads
 
     def pack(self, p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
-        """Filter (O, I/G, *k) -> [G][panels][taps][channels][nr]; bias -> [G][panels][nr] or None."""
+        """Filter (O, I/G, *k) -> [G][panels][taps][channels][nr], of units [..][taps][units][nr][unit]; bias ->
+        [G][panels][nr] or None."""
         columns, per_group = columns_of(p), p.oc // p.groups
         panels = -(-columns // kernel.nr)
         plain, layout = filter_layouts(kernel, w.ndim)
         w = w.reshape(p.groups, per_group, *w.shape[1:])
-        packed = empty((p.groups, panels, prod(w.shape[2:]), kernel.nr), w.dtype, "filter")
+        units = -(-w.shape[2] // kernel.unit) * prod(w.shape[3:])
+        packed = empty((p.groups, panels, units, kernel.nr * kernel.unit), w.dtype, "filter")
         held = layout.physical_shape(w.shape)
         if held[1] < panels:  # whole panels of pads only
             packed[:, held[1] :] = 0
@@ -137,23 +146,20 @@ class PixelSums(_Sums):
         xs, ys = strides_of(p.src, p.src_shape, arrays.x_strides), strides_of(p.dst, p.dst_shape, arrays.y_strides)
         ic, block = p.ic // p.groups, p.src.block(1)
         blocks = max(1, -(-ic // block)) if block > 1 else 1
-        run = block if block > 1 else ic
+        run = min(block, ic) if block > 1 else ic
         x_block = xs[1][0].stride
         x_channels = blocks, x_block, run, ic - (blocks - 1) * run, ic // block * x_block
         y_channels = columns_of(p), p.dst.block(1) if p.dst.block(1) > 1 else 0, ys[1][0].stride
-        panel_bytes = p.types.filter.itemsize * kernel.nr * ic * p.taps
-        row_block_bytes = min(max(panel_bytes, MIN_ROW_BLOCK_BYTES), MAX_ROW_BLOCK_BYTES)
-        if p.groups > 1:  # tables of a block are made again for every group, unless it is the only one
-            row_block_bytes = MAX_ROW_BLOCK_BYTES
         strides = [(s[0][0].stride, *spatial_strides(s)) for s in (xs, ys)]
-        nest = LoopNest(kernel.name, geometry(p), threads, *strides)
-        return PixelRows(nest, x_channels, y_channels, self.gather, row_block_bytes, PANEL_BYTES)
+        nest = LoopNest(kernel.name, geometry(p), threads, strides[0], strides[1], p.types.name)
+        return PixelRows(nest, x_channels, y_channels, self.gather, self.tiles(p, kernel, threads), PANEL_BYTES)
 
 
 def filter_layouts(kernel: Kernel, rank: int) -> tuple[Layout, Layout]:
     """Layouts of a filter (G, O, I, *k) as it comes and as rows of pixels read it; `rank` is that of an OIHW."""
     spatial = "defgh"[: rank - 2]
-    return Layout(f"abc{spatial}"), Layout(f"aB{spatial}c{kernel.nr}b")
+    units = f"C{kernel.nr}b{kernel.unit}c" if kernel.unit > 1 else f"c{kernel.nr}b"
+    return Layout(f"abc{spatial}"), Layout(f"aB{spatial}{units}")
 
 
 def padded_bias(p: ConvProblem, bias: np.ndarray | None, columns: int) -> np.ndarray | None:

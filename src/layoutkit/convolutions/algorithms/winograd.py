@@ -107,7 +107,8 @@ class Winograd(Algorithm):
         held = -(-ic // block) * block
         whole = max(1, columns)
         rows = [find(f"winograd_{side}", p.types.name, kernel.isa, *tile(p, self.m)) for side in ("in", "out")]
-        nest = LoopNest(kernel.name, g, threads, *((s[0][0].stride, *spatial_strides(s)) for s in (xs, ys)))
+        strides = [(s[0][0].stride, *spatial_strides(s)) for s in (xs, ys)]
+        nest = LoopNest(kernel.name, g, threads, strides[0], strides[1])
         return core.Winograd(
             nest, tuple(row.name for row in rows), np.array([float(k) for k in kernel_table(self.m)], p.types.sum), ic,
             (held, block if block > 1 else max(1, held), xs[1][0].stride, ic // block * xs[1][0].stride),
@@ -121,7 +122,7 @@ WINOGRAD = tuple(map(Winograd, PAIRS))
 
 def has_transforms(types: ConvTypes) -> bool:
     """Whether there are kernels that transform tiles of these types."""
-    return bool(rows_of("winograd_in", types.name, registry.isa()))
+    return bool(rows_of("winograd_in", types.rows, registry.isa()))
 
 
 def tile(p: ConvProblem, m: int) -> tuple[int, int]:

@@ -1,0 +1,145 @@
+/* Vectors of reals from and to numbers in memory, of f32 also narrow ones: widened exactly, rounded to nearest even. NaN
+ * stays NaN, as an integer it is 0. LK_OWN is the element of the reals themselves. */
+#ifndef LAYOUTKIT_NUMBERS_H
+#define LAYOUTKIT_NUMBERS_H
+
+#include "kernels.h"
+#include "vector.h"
+
+#include <string.h>
+
+/* n reals, at most a vector; the rest of it is 0. */
+LK_INLINE vf load_reals(const char *p, int n) { return n == LK_LANES ? *(const vf *)p : load_lanes(p, (1u << n) - 1); }
+LK_INLINE void store_reals(char *p, vf v, int n)
+{
+    if (n == LK_LANES)
+        *(vf *)p = v;
+    else
+        store_lanes(p, v, (1u << n) - 1);
+}
+
+#if LK_BITS == 64
+#define LK_OWN LK_F64
+LK_INLINE vf load_numbers(const char *p, int n, const int element) { return (void)element, load_reals(p, n); }
+LK_INLINE void store_numbers(char *p, vf v, int n, const int element) { (void)element, store_reals(p, v, n); }
+#else
+#define LK_OWN LK_F32
+
+typedef uint16_t narrow_16 __attribute__((vector_size(LK_VB / 2), aligned(2), may_alias));
+typedef uint32_t bits_32 __attribute__((vector_size(LK_VB), aligned(4), may_alias));
+
+LK_INLINE bits_32 select_32(bits_32 mask, bits_32 yes, bits_32 no) { return (mask & yes) | (~mask & no); }
+
+LK_INLINE vf from_bf16(narrow_16 h) { return (vf)(__builtin_convertvector(h, bits_32) << 16); }
+
+LK_INLINE narrow_16 to_bf16(vf x)
+{
+#if defined(__AVX512BW__)
+    const __m512i u = (__m512i)x, odd = _mm512_and_epi32(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
+    __m512i r = _mm512_add_epi32(_mm512_add_epi32(u, _mm512_set1_epi32(0x7fff)), odd);
+    const __mmask16 nan = _mm512_cmp_ps_mask((__m512)x, (__m512)x, _CMP_UNORD_Q);
+    r = _mm512_mask_or_epi32(r, nan, u, _mm512_set1_epi32(0x400000));
+    return (narrow_16)_mm512_cvtepi32_epi16(_mm512_srli_epi32(r, 16));
+#else
+    const bits_32 u = (bits_32)x, rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16;
+    const bits_32 nan = (bits_32)((u & 0x7fffffff) > 0x7f800000);
+    return __builtin_convertvector(select_32(nan, u >> 16 | 0x40, rounded), narrow_16);
+#endif
+}
+
+#if defined(__AVX512F__)
+LK_INLINE vf from_f16(narrow_16 h) { return (vf)_mm512_cvtph_ps((__m256i)h); }
+LK_INLINE narrow_16 to_f16(vf x) { return (narrow_16)_mm512_cvtps_ph((__m512)x, _MM_FROUND_TO_NEAREST_INT); }
+#elif defined(__F16C__)
+LK_INLINE vf from_f16(narrow_16 h) { return (vf)_mm256_cvtph_ps((__m128i)h); }
+LK_INLINE narrow_16 to_f16(vf x) { return (narrow_16)_mm256_cvtps_ph((__m256)x, _MM_FROUND_TO_NEAREST_INT); }
+#else
+/* A half shifted to the place of a float has an exponent 112 too small; a product corrects that, denormals included. */
+LK_INLINE vf from_f16(narrow_16 h)
+{
+    const bits_32 u = __builtin_convertvector(h, bits_32), magnitude = (u & 0x7fff) << 13;
+    const bits_32 number = (bits_32)((vf)magnitude * 0x1p112f), special = magnitude | 0x7f800000;
+    return (vf)(select_32((bits_32)(magnitude >= 0x0f800000), special, number) | (u & 0x8000) << 16);
+}
+
+/* A denormal result: an addition rounds at its last bit. */
+LK_INLINE narrow_16 to_f16(vf x)
+{
+    const bits_32 u = (bits_32)x, magnitude = u & 0x7fffffff;
+    const bits_32 small = (bits_32)((vf)magnitude + 0.5f) - 0x3f000000;
+    const bits_32 normal = (magnitude - 0x38000000 + 0xfff + (magnitude >> 13 & 1)) >> 13;
+    bits_32 h = select_32((bits_32)(magnitude < 0x38800000), small, normal);
+    h = select_32((bits_32)(magnitude >= 0x477ff000), (bits_32){} + 0x7c00, h);
+    h = select_32((bits_32)(magnitude > 0x7f800000), (bits_32){} + 0x7e00, h);
+    return __builtin_convertvector(h | (u >> 16 & 0x8000), narrow_16);
+}
+#endif
+
+typedef uint8_t narrow_u8 __attribute__((vector_size(LK_LANES), aligned(1), may_alias));
+typedef int8_t narrow_s8 __attribute__((vector_size(LK_LANES), aligned(1), may_alias));
+
+/* x rounded to integers (NaN to 0), plus `zero`, saturated to u8 or s8. */
+LK_INLINE narrow_u8 to_bytes(vf x, int zero, const int element)
+{
+#if defined(__AVX512F__)
+    const __mmask16 number = _mm512_cmp_ps_mask((__m512)x, (__m512)x, _CMP_ORD_Q);
+    __m512i q = _mm512_cvtps_epi32(_mm512_maskz_min_ps(number, (__m512)x, _mm512_set1_ps(0x1p30f)));
+    q = _mm512_add_epi32(_mm512_max_epi32(q, _mm512_set1_epi32(-(1 << 30))), _mm512_set1_epi32(zero));
+    if (element == LK_S8)
+        return (narrow_u8)_mm512_cvtsepi32_epi8(q);
+    return (narrow_u8)_mm512_cvtusepi32_epi8(_mm512_max_epi32(q, _mm512_setzero_si512()));
+#else
+    const float lo = element == LK_U8 ? 0 : -128, hi = element == LK_U8 ? 255 : 127;
+    x = (vf)((bits_32)(x == x) & (bits_32)x);
+    x = (between(x, -0x1p20f, 0x1p20f) + 0x1.8p23f) - 0x1.8p23f;
+    return __builtin_convertvector(__builtin_convertvector(between(x + (float)zero, lo, hi), vi), narrow_u8);
+#endif
+}
+
+/* The first n numbers of `element` at p, which may be LK_F32 or LK_S32; the rest of the vector is 0. */
+LK_INLINE vf load_numbers(const char *p, int n, const int element)
+{
+    narrow_16 h = {};
+    if (element == LK_F32)
+        return load_reals(p, n);
+    if (element == LK_S32)
+        return __builtin_convertvector((vi)load_reals(p, n), vf);
+    if (element == LK_U8 || element == LK_S8) {
+        narrow_u8 q = {};
+        if (n == LK_LANES)
+            q = *(const narrow_u8 *)p;
+        else
+            memcpy(&q, p, (size_t)n);
+        const vi whole = element == LK_U8 ? __builtin_convertvector(q, vi) : __builtin_convertvector((narrow_s8)q, vi);
+        return __builtin_convertvector(whole, vf);
+    }
+    if (n == LK_LANES)
+        h = *(const narrow_16 *)p;
+    else
+        memcpy(&h, p, 2 * (size_t)n);
+    return element == LK_BF16 ? from_bf16(h) : from_f16(h);
+}
+
+LK_INLINE void store_numbers(char *p, vf v, int n, const int element)
+{
+    if (element == LK_F32) {
+        store_reals(p, v, n);
+        return;
+    }
+    const narrow_16 h = element == LK_BF16 ? to_bf16(v) : to_f16(v);
+    if (n == LK_LANES)
+        *(narrow_16 *)p = h;
+    else
+        memcpy(p, &h, 2 * (size_t)n);
+}
+
+LK_INLINE void store_bytes(char *p, narrow_u8 q, int n)
+{
+    if (n == LK_LANES)
+        *(narrow_u8 *)p = q;
+    else
+        memcpy(p, &q, (size_t)n);
+}
+#endif
+
+#endif

@@ -1,0 +1,103 @@
+"""Convolutions of integers: equal to the bit, whatever is drawn; what is refused; ONNX's own cases."""
+
+import numpy as np
+import pytest
+from conftest import using_isa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_cases.integers import case
+
+import layoutkit as lk
+from layoutkit import reference
+from layoutkit._core import registry
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=150, deadline=None)
+@pytest.mark.filterwarnings("ignore:.*only slow ways")
+def test_any_convolution_of_integers(seed):
+    assert case(seed, 0) is None
+
+
+@pytest.mark.parametrize("isa", registry.isas())
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+def test_products_of_the_largest_numbers_do_not_saturate(isa, dtype):
+    """Pairs of them are beyond int16, where vpmaddubsw stops."""
+    limits = np.iinfo(dtype)
+    for value in (limits.min, limits.max):
+        for weight in (-128, 127):
+            x, w = np.full((1, 3, 3, 64), value, dtype), np.full((40, 64, 3, 3), weight, np.int8)
+            with using_isa(isa):
+                y = lk.conv2d(x, w, layout="NHWC", padding=1, zero_point=value)
+                assert (y == 0).all()
+                assert (lk.conv2d(x, w, layout="NHWC") == 9 * 64 * value * weight).all()
+
+
+X, W = np.ones((1, 4, 5, 5), np.uint8), np.ones((6, 4, 3, 3), np.int8)
+
+
+@pytest.mark.parametrize(("given", "error", "match"), [
+    (dict(x=X.astype("f4")), TypeError, "conv2d: x: expected dtype uint8, got float32"),
+    (dict(x=X.astype("i1"), dtype=("uint8", "int32")), TypeError, "conv2d: x: expected dtype uint8, got int8"),
+    (dict(zero_point=256), ValueError, "conv2d: zero_point must be an integer of 0 to 255, got 256"),
+    (dict(zero_point=0.5), ValueError, "conv2d: zero_point must be an integer of 0 to 255, got 0.5"),
+    (dict(scale=np.ones(6, "f4")), ValueError, "results of int32 are the sums: no scale, activation or zero point"),
+    (dict(activation="relu"), ValueError, "results of int32 are the sums"),
+    (dict(dtype="f4", out_scale=2), ValueError, "results of float32 have no out_scale and out_zero_point"),
+    (dict(dtype="u1", out_scale=0), ValueError, "out_scale must be a finite number above 0, got 0"),
+    (dict(dtype="i1", out_zero_point=128), ValueError, "out_zero_point must be an integer of -128 to 127, got 128"),
+    (dict(dtype="i1", scale=np.ones(5, "f4")), ValueError, r"scale has shape \(5,\), expected \(6,\)"),
+    (dict(dtype="i1", scale=np.ones(6)), TypeError, "scale: expected dtype float32, got float64"),
+    (dict(dtype="i1", scale=float("nan")), ValueError, "scale must be finite, got nan"),
+    (dict(bias=np.ones(6, "f4")), TypeError, "bias: expected dtype int32, got float32"),
+    (dict(dtype="f8"), TypeError, "the result of a filter of int8 is int32 or float32 or uint8 or int8, not f8"),
+    (dict(w=W.astype("f4"), x=X.astype("f4"), zero_point=1), ValueError, "zero_point is of convolutions of integers"),
+    (dict(w=W.astype("f4"), x=X.astype("f4"), zero_point=[0, 0]), ValueError, "zero_point is of convolutions of"),
+])  # fmt: skip
+def test_bad_input(given, error, match):
+    arguments = dict(x=X, w=W) | given
+    with pytest.raises(error, match=match):
+        lk.conv2d(**arguments)
+
+
+def test_transposed_convolutions_of_integers_are_refused():
+    with pytest.raises(TypeError, match="conv_transpose2d: w: integers are not convolved transposed, got int8"):
+        lk.conv_transpose2d(X, W.swapaxes(0, 1), dtype=("uint8", "int32"))
+
+
+def test_a_kept_object_says_its_types():
+    op = lk.Conv2d(W, dtype=("int8", "uint8"), scale=np.float32(0.5), out_zero_point=3, padding=1, zero_point=-1)
+    y = op(X.astype(np.int8))
+    sums = reference.conv(np.full(X.shape, 2), W, None, (1, 1), ((1, 1), (1, 1)), (1, 1), 1)
+    np.testing.assert_array_equal(y, reference.requantized(sums, None, np.uint8, 0.5, out_zero_point=3))
+    assert "s8s8_u8" in op.explain(X.shape)
+
+
+ONNX_SCALES = np.float32(0.00369204697), np.float32(0.00172794575), np.float32(0.00162681262)
+
+
+def test_qlinearconv_of_onnx():
+    """A node case of the standard. Its filter of uint8, 0 with zero point 255, is -255: here two channels of int8."""
+    x = np.array([
+        [255, 174, 162, 25, 203, 168, 58], [15, 59, 237, 95, 129, 0, 64], [56, 242, 153, 221, 168, 12, 166],
+        [232, 178, 186, 195, 237, 162, 237], [188, 39, 124, 77, 80, 102, 43], [127, 230, 21, 83, 41, 40, 134],
+        [255, 154, 92, 141, 42, 148, 247],
+    ], np.uint8).reshape(1, 1, 7, 7)  # fmt: skip
+    x_scale, w_scale, y_scale = ONNX_SCALES
+    w = np.array([-128, -127], np.int8).reshape(1, 2, 1, 1)
+    y = lk.conv2d(np.repeat(x, 2, 1), w, dtype="u1", zero_point=132, scale=np.float32(x_scale * w_scale / y_scale),
+                  out_zero_point=123)  # fmt: skip
+    want = np.array([
+        [0, 81, 93, 230, 52, 87, 197], [240, 196, 18, 160, 126, 255, 191], [199, 13, 102, 34, 87, 243, 89],
+        [23, 77, 69, 60, 18, 93, 18], [67, 216, 131, 178, 175, 153, 212], [128, 25, 234, 172, 214, 215, 121],
+        [0, 101, 163, 114, 213, 107, 8],
+    ], np.uint8)  # fmt: skip
+    np.testing.assert_array_equal(y[0, 0], want)
+
+
+def test_convinteger_of_onnx():
+    x = np.arange(2, 11, dtype=np.uint8).reshape(1, 1, 3, 3)
+    w = np.ones((1, 1, 2, 2), np.int8)
+    np.testing.assert_array_equal(lk.conv2d(x, w, zero_point=1)[0, 0], [[12, 16], [24, 28]])
+    padded = [[1, 3, 5, 3], [5, 12, 16, 9], [11, 24, 28, 15], [7, 15, 17, 9]]
+    np.testing.assert_array_equal(lk.conv2d(x, w, zero_point=1, padding=1)[0, 0], padded)

@@ -1,0 +1,72 @@
+"""Windows: which elements of the destination make a pattern, and where they come from."""
+
+import numpy as np
+import pytest
+
+from layoutkit import Layout
+from layoutkit.memory.arrays import contiguous_strides
+from layoutkit.reorders import windows
+from layoutkit.reorders.box import Box
+from layoutkit.reorders.loops import ONE
+from layoutkit.reorders.program import Transfer, program
+from layoutkit.reorders.windows import line_seconds, scattered, window_nests
+
+
+def nests_of(src, dst, shape, width=4, box=None):
+    src, dst, box = Layout(src), Layout(dst), box or Box.all_of(shape)
+    strides = [contiguous_strides(x, of, width) for x, of in ((src, box.src_shape), (dst, box.dst_shape))]
+    return window_nests(shape, *box.sides(src, strides[0], dst, strides[1]), width, box.whole)
+
+
+def test_a_pattern_is_whole_lines_where_it_can_be():
+    (nest,), padded = nests_of("NWC", "NCW", (3, 12, 10))  # 10 elements a row of the destination
+    assert not padded
+    n = len(nest.fused.rows.table)
+    assert windows.LEAST_BYTES <= 4 * n <= windows.MOST_BYTES and n % 10 == 0
+    assert nest.fused.rows.table[:12] == (*range(0, 480, 48), 4, 52)
+    assert np.prod([x.n for x in nest.loops]) * n == 360
+
+
+def test_what_is_left_of_a_digit_is_a_nest_of_its_own():
+    nests, _ = nests_of("ab", "ba", (2, 1031))
+    assert len(nests) == 2
+    assert sum(len(x.fused.rows.table) * np.prod([y.n for y in x.loops or (ONE,)]) for x in nests) == 2062
+
+
+def test_pads_are_a_part_of_the_pattern():
+    nests, padded = nests_of("NCHW", "nChw16c", (2, 19, 5, 7))
+    assert padded == {1}
+    assert all(x.fused.rows.table.count(None) in (0, len(x.fused.rows.table) * 13 // 16) for x in nests)
+
+
+def test_there_is_none():
+    assert nests_of("ab", "ba", (4, 4), 16) is None  # elements wider than those of any kernel
+    assert nests_of("ab", "ba", (0, 4)) is None
+    box = Box((2, 19), (2, 19), (0, 0), (2, 40), (0, 3), False)
+    assert nests_of("ab", "aB16b", (2, 19), box=box) is None  # blocks that begin elsewhere
+    assert nests_of("ab", "aB16b", (2, 19), box=box._replace(dst_at=(0, 0))) is None  # it must not write pads
+
+
+def test_what_it_takes_goes_by_how_far_apart_elements_are():
+    def seconds(src, rows):
+        """Of `rows` rows of the source an element each follow one another in the destination."""
+        return line_seconds(nests_of(src, "ab", (1000, rows))[0][0])
+
+    copied, *others = seconds("ab", 64), *(seconds("ba", rows) for rows in (2, 8, 16))
+    assert copied == min(copied, *others) and others == sorted(others)
+    assert not scattered(nests_of("ab", "ab", (1000, 64))[0][0])
+
+
+@pytest.mark.parametrize("width", [1, 2, 4, 8])
+@pytest.mark.parametrize("shape", [(3, 5, 7, 9), (1, 37, 2, 3), (2, 16, 1, 33), (1, 1, 1, 2)])
+@pytest.mark.parametrize("pair", [("NHWC", "NCHW"), ("Hncw8h", "nChw16c"), ("NCHW", "CwHn8h4c"), ("ChNw4n16c", "HNCW")])
+def test_every_byte_is_that_of_other_variants(pair, shape, width):
+    src, dst = map(Layout, pair)
+    x = np.random.default_rng(1).integers(0, 256, (*src.physical_shape(shape), width)).astype(np.uint8)
+    x = x.view(f"u{width}")[..., 0]
+    strides = [contiguous_strides(layout, shape, width) for layout in (src, dst)]
+    t = Transfer(src, dst, width, *strides, Box.all_of(shape))
+    found = [np.full(dst.physical_shape(shape), 85, x.dtype) for _ in range(2)]
+    for name, out in zip(("windows", "store allx64"), found):
+        program(t, name, bytes([7] * width))(x, out, 1)
+    assert (found[0] == found[1]).all()
