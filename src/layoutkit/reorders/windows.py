@@ -1,0 +1,253 @@
+"""Nests of windows: the elements of a run of the destination, wherever they come from. See windows.c.
+
+The run is a pattern: its elements come from places that only move on from step to step of the loops around it. It takes
+in the digits of the destination that follow one another in memory. A dimension with digits in the pattern is walked in
+blocks of as many indices as the pattern has of it; within a block a table says where they are, so neither blocks of the
+source that do not line up nor pads end a run.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from math import inf, prod
+from typing import NamedTuple
+
+import numpy as np
+
+from .._core import registry
+from ..choosing.profile import scale
+from .loops import LINE_BYTES, Loop, merge, ordered
+from .nest import Digits, Fused, Nest
+from .pieces import Digit, Piece, Side, pieces
+
+# A pattern has as many bytes, if the destination has; longer ones gain nothing, their tables leave L1.
+LEAST_BYTES, MOST_BYTES = 256, 1024
+UNALIGNED_STORES, REST_STORES = 1.3, 2.0  # what one costs that crosses a line, and what is left at the end of a digit
+MAX_NESTS = 64
+# Of a vector, of each of its windows, and of one that is put together of lanes in so many registers.
+VECTOR_SECONDS, WINDOW_SECONDS, LANES_SECONDS = 0.6e-9, 0.5e-9, {1: 1.1e-9, 2: 1.9e-9, 3: 3.2e-9, 4: 5.2e-9}
+LANE_BYTES = 16
+FAST_SECONDS = 2.5e-9  # of a line
+MAX_FOLLOWING = 0.75  # of elements that are followed by the same one on both sides
+SAMPLED_VECTORS = 4
+NOWHERE = np.iinfo(np.int64).min
+
+
+class Taken(NamedTuple):
+    """A digit of the destination of which the pattern has `n` values, each of `unit` indices of dimension `dim`."""
+
+    dim: int
+    unit: int
+    n: int
+
+
+class Part(NamedTuple):
+    """A part of a dimension: loops, where it begins on both sides, and where the indices of the pattern are from there
+    in the source; NOWHERE: pads."""
+
+    loops: tuple[Loop, ...]
+    src: int
+    dst: int
+    table: np.ndarray
+
+
+def window_nests(
+    shape: Sequence[int], src: Sequence[Side], dst: Sequence[Side], width: int, whole: bool = True
+) -> tuple[list[Nest], set[int]] | None:
+    """As `copy_nests`; None where there is no pattern."""
+    pattern, parts, padded = _planned(shape, src, dst, width, whole)
+    if not pattern:
+        return None
+    return [_nest(chosen, pattern, width) for chosen in itertools.product(*parts)], padded
+
+
+def window_seconds(shape: Sequence[int], src: Sequence[Side], dst: Sequence[Side], width: int) -> float:
+    """Seconds of a reorder by `window_nests` within the caches, as by the first of them; infinitely many if there is
+    none."""
+    pattern, parts, _ = _planned(shape, src, dst, width, True)
+    if not pattern:
+        return inf
+    lines = width * prod(shape) / LINE_BYTES
+    return lines * line_seconds(_nest([part[0] for part in parts], pattern, width)) * scale().copy_l2
+
+
+def _planned(
+    shape: Sequence[int], src: Sequence[Side], dst: Sequence[Side], width: int, whole: bool
+) -> tuple[list[Taken], list[list[Part]], set[int]]:
+    """The pattern, no digits where there is none, the parts of every dimension, and the dimensions whose pads are in
+    the pattern."""
+    none: tuple[list[Taken], list[list[Part]], set[int]] = [], [], set()
+    if width > 8 or not all(shape) or any(d.stride % width for side in src for d in side.digits):
+        return none
+    pattern = _pattern(shape, dst, width)
+    parts, padded = [], set()
+    for dim, (n, s, d) in enumerate(zip(shape, src, dst)):
+        block = prod(x.n for x in pattern if x.dim == dim)
+        full = -(-n // d.digits[0].unit) * d.digits[0].unit if len(d.digits) > 1 else n
+        if block > 1 and full > n:
+            if not whole or block % d.digits[0].unit:
+                return none
+            padded.add(dim)
+        found = _parts(n, full, s, d, block)
+        if found is None:
+            return none
+        parts.append(found)
+    return none if prod(map(len, parts)) > MAX_NESTS else (pattern, parts, padded)
+
+
+def _pattern(shape: Sequence[int], dst: Sequence[Side], width: int) -> list[Taken]:
+    """The digits that follow one another in the destination, innermost first: as many as make a pattern long enough."""
+    found: list[Taken] = []
+    run, taken = width, [1] * len(shape)
+    for stride, dim, unit, count, outermost in sorted(_digits(shape, dst)):
+        if count == 1:
+            continue
+        if stride != run or unit != taken[dim] or run >= LEAST_BYTES:
+            break
+        n = _share(run, count, outermost)
+        if n > 1:
+            found.append(Taken(dim, unit, n))
+        if n < count:
+            break
+        run *= n
+        taken[dim] = unit * n
+    return found
+
+
+def _share(run: int, count: int, any_number: bool) -> int:
+    """How many values of a digit that goes on after `run` bytes a pattern has; only a divisor of `count` unless it may
+    be `any_number`: all if it is not long then, else what takes the fewest vectors."""
+    if run * count <= LEAST_BYTES:
+        return count
+    least, most = -(-LEAST_BYTES // run), min(count, max(1, MOST_BYTES // run))
+    some = [n for n in range(min(least, most), most + 1) if any_number or count % n == 0]
+    return min(some or [1], key=lambda n: _vectors(run, count, n))
+
+
+def _vectors(run: int, count: int, n: int) -> float:
+    """What patterns of n of `count` values of a digit take, in stores of whole lines."""
+    rest = run * (count % n)
+    lines = count // n * -(-run * n // LINE_BYTES) * (1 if run * n % LINE_BYTES == 0 else UNALIGNED_STORES)
+    return lines + (-(-rest // LINE_BYTES) * UNALIGNED_STORES + REST_STORES if rest else 0)
+
+
+def _digits(shape: Sequence[int], dst: Sequence[Side]) -> Iterator[tuple[int, int, int, int, bool]]:
+    """Stride, dimension, unit, number of values of every digit, and whether it is the outermost one."""
+    for dim, (n, side) in enumerate(zip(shape, dst)):
+        above = None
+        for unit, stride in side.digits:
+            yield stride, dim, unit, -(-n // unit) if above is None else above // unit, above is None
+            above = unit
+
+
+def _parts(n: int, full: int, src: Side, dst: Side, block: int) -> list[Part] | None:
+    """A dimension of n indices, of `full` with its pads, in blocks; None where they do not fit the digits."""
+    if block == 1:
+        one = np.zeros(1, np.int64)
+        return [Part(_loops(p), src.offset(p.start), dst.offset(p.start), one) for p in pieces(0, n, (src, dst))]
+    whole = n // block
+    found = []
+    if len(dst.digits) > 1 and dst.shift % min(block, dst.digits[0].unit):
+        return None  # the pattern would go on in another block
+    if whole:
+        sides = [blocks for side in (src, dst) if (blocks := _of_blocks(side, block, whole))]
+        if len(sides) < 2:
+            return None
+        table = _table(src, 0, block, block)
+        for p in pieces(0, whole, sides):
+            at = p.start * block
+            found.append(Part(_loops(p), src.offset(at), dst.offset(at), table))
+    if n % block:
+        at = whole * block
+        found.append(Part((), src.offset(at), dst.offset(at), _table(src, at, n - at, min(block, full - at))))
+    return found
+
+
+def _loops(piece: Piece) -> tuple[Loop, ...]:
+    return tuple(Loop(n, s, d) for n, (s, d) in piece.loops)
+
+
+def _of_blocks(side: Side, block: int, count: int) -> Side | None:
+    """`side` walked in blocks of so many indices; None where these are not the same."""
+    if count == 1:
+        return Side((Digit(1, 0),))
+    if len(side.digits) > 1 and side.shift % side.digits[0].unit:
+        return None
+    digits = []
+    for unit, stride in side.digits:
+        if unit > block and unit % block == 0:
+            digits.append(Digit(unit // block, stride))
+        elif block % unit == 0:
+            digits.append(Digit(1, block // unit * stride))
+            break
+        else:
+            return None
+    shift = side.shift // block if len(digits) > 1 else 0
+    return Side(tuple(digits), shift) if len(digits) == 1 or side.shift % block == 0 else None
+
+
+def _table(src: Side, start: int, n: int, size: int) -> np.ndarray:
+    """Where the n indices from `start` on are from there, and pads up to `size`."""
+    index, found = np.arange(start, start + n) + src.shift, np.zeros(n, np.int64)
+    for unit, stride in src.digits:
+        found += index // unit * stride
+        index %= unit
+    return np.concatenate([found - found[0], np.full(size - n, NOWHERE)])
+
+
+def _nest(parts: Sequence[Part], pattern: Sequence[Taken], width: int) -> Nest:
+    """The nest of one part of each dimension."""
+    n, index = 1, dict.fromkeys((x.dim for x in pattern), np.zeros(1, np.int64))
+    for x in pattern:
+        values = min(x.n, -(-len(parts[x.dim].table) // x.unit))
+        for dim, below in index.items():
+            index[dim] = np.tile(below, values)
+        index[x.dim] += np.repeat(np.arange(values) * x.unit, n)
+        n *= values
+    from_each = [parts[dim].table[i] for dim, i in index.items()]
+    at = np.where(np.minimum.reduce(from_each) == NOWHERE, NOWHERE, sum(from_each))
+    table = tuple(None if x == NOWHERE else x for x in at.tolist())
+    loops = ordered(merge([x for part in parts for x in part.loops]), 2)
+    src, dst = sum(part.src for part in parts), sum(part.dst for part in parts)
+    digits = Fused(Digits(((1, 0),)), Digits(((n, 0),), table), 1, n)
+    return Nest("windows", 8 * width, loops, (Loop(1, 0, 0), Loop(n, 0, width)), src, dst, fused=digits)
+
+
+@lru_cache(64)
+def _kernel(width: int, isa: str) -> tuple[int, bool]:
+    """Bytes of a vector of the kernel of windows, and whether it knows lanes."""
+    row = registry.best("windows", f"x{8 * width}")[0]
+    return row.nr * width, row.nr * width == 4 * LANE_BYTES
+
+
+def line_seconds(nest: Nest) -> float:
+    """Seconds of a line that a nest writes within the caches, on average over its first vectors."""
+    width = nest.bits // 8
+    vector, lanes = _kernel(width, registry.isa())
+    per, found = vector // width, []
+    table = nest.fused.rows.table if nest.fused else ()
+    for first in range(0, min(len(table), SAMPLED_VECTORS * per), per):
+        places = sorted(x for x in table[first : first + per] if x is not None)
+        seconds = VECTOR_SECONDS + WINDOW_SECONDS * _spans(places, vector, width)
+        registers = -(-_spans(places, LANE_BYTES, width) // 4)
+        found.append(min(seconds, LANES_SECONDS.get(registers, inf) if lanes else inf))
+    return sum(found) / len(found) * LINE_BYTES / vector
+
+
+def _spans(places: Sequence[int], size: int, width: int) -> int:
+    """How many runs of `size` bytes have all elements at `places`, which are in order."""
+    count, stop = 0, -inf
+    for at in places:
+        if at + width > stop:
+            count, stop = count + 1, at + size
+    return count
+
+
+def scattered(nest: Nest) -> bool:
+    """Whether hardly any elements of a nest follow one another on both sides, and windows are fast: where moving them
+    by tiles or by runs is slow."""
+    table, width = nest.fused.rows.table if nest.fused else (), nest.bits // 8
+    follow = sum(a is not None and b == a + width for a, b in itertools.pairwise(table))
+    return follow < MAX_FOLLOWING * len(table) and line_seconds(nest) <= FAST_SECONDS
