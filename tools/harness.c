@@ -82,7 +82,8 @@ static int gemm(const lk_kernel *k, int rows, int cols, int taps, int blocks, in
     lk_gemm g = {.a = (char *)a, .row = row, .tap = tap, .mask = masked ? mask : NULL, .zero = zero, .taps = taps,
                  .blocks = blocks, .block_stride = item * DEPTH, .kb = DEPTH, .kb_last = last, .b = (char *)b, .ldb = COLS,
                  .bias_col = bias, .c = (char *)c, .c_row = c_row, .c_col = c_col, .accumulate = onto == ADD,
-                 .resume = onto == RESUME, .rows = rows, .cols = cols, .pads = pads};
+                 .resume = onto == RESUME, .rows = rows, .cols = cols, .pads = pads, .chunk = 1 + draw(2 * DEPTH),
+                 .period = 1 + draw(3 * DEPTH)};
     ((lk_gemm_fn)k->fn)(&g);
     for (int i = 0; i < rows * COLS; i++)
         if (get(k, c, i) != want[i]) return wrong(k, "wrong sum");

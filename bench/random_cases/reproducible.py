@@ -154,7 +154,8 @@ def case(seed: int, index: int) -> str | None:
             nchw = lk.Layout("abcde"[: rank + 2])
             numbers_of = x_shape[0], ic, oc, size, kernel, stride, padding, dilation, groups
             p = ConvProblem(*numbers_of, nchw, nchw, types=types)
-            sums = reference.conv_in_order(exact(x), exact(w), bias, **attributes, by_channel=order.by_channel(p))
+            how = dict(by_channel=order.by_channel(p), chunks=order.chunks(p))
+            sums = reference.conv_in_order(exact(x), exact(w), bias, **attributes, **how)
             with np.errstate(over="ignore"):
                 want = sums.astype(types.dst)
             if not same(first, want):

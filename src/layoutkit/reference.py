@@ -151,10 +151,11 @@ def _inside(tap: int, size: int, out: int, stride: int, dilation: int, before: i
     return slice(lo, hi), slice(first + stride * lo, first + stride * (hi - 1) + 1, stride)
 
 
-def conv_in_order(x, w, bias, stride, padding, dilation, groups, by_channel: bool = False) -> np.ndarray:
+def conv_in_order(x, w, bias, stride, padding, dilation, groups, by_channel: bool = False, chunks=None) -> np.ndarray:
     """The same in the type of `x`, as accuracy "reproducible" promises bit for bit; see `layoutkit.convolutions.order`.
 
-    By taps, then channels, or `by_channel` first; with padding no zero is negative.
+    By taps, then channels, or `by_channel` first; in `chunks` (steps of one, steps after which they begin anew), or in
+    one piece. With padding no zero is negative.
     """
     n, oc = x.shape[0], w.shape[0]
     x = np.pad(x, [(0, 0), (0, 0), *padding])
@@ -166,10 +167,14 @@ def conv_in_order(x, w, bias, stride, padding, dilation, groups, by_channel: boo
     begin = np.zeros(oc, x.dtype) if bias is None else bias
     y = np.broadcast_to(begin.reshape(groups, oc // groups, *ones), (n, groups, oc // groups, *size))
     terms = list(itertools.product(itertools.product(*map(range, kernel)), range(w.shape[2])))
-    for k, c in sorted(terms, key=lambda term: term[1]) if by_channel else terms:
+    chunk, period = chunks or (max(1, len(terms)),) * 2
+    total = None
+    for i, (k, c) in enumerate(sorted(terms, key=lambda term: term[1]) if by_channel else terms):
+        if i and i % period % chunk == 0:
+            total, y = y if total is None else total + y, np.zeros_like(y)
         at = tuple(slice(d * i, d * i + t * (m - 1) + 1, t) for d, i, t, m in zip(dilation, k, stride, size))
         y = fused(x[(slice(None),) * 3 + (c, *at)], w[(slice(None),) * 2 + (c, *k)].reshape(*w.shape[:2], *ones), y)
-    y = y.reshape(n, oc, *size)
+    y = (y if total is None else total + y).reshape(n, oc, *size)
     return y + x.dtype.type(0) if any(map(any, padding)) else y
 
 

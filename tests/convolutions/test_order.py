@@ -1,10 +1,13 @@
 """The order of sums: which channels a vector reads, counted one by one."""
 
 import numpy as np
+import pytest
 from conv_problems import conv_problems
 from hypothesis import given
 from hypothesis import strategies as st
 
+import layoutkit as lk
+from layoutkit import reference
 from layoutkit.convolutions import order
 
 PROBLEMS = conv_problems(per_group=(1, 24))
@@ -59,3 +62,31 @@ def test_small_groups_are_summed_by_channel(p):
     within = all(windows(p, lanes, -(-p.oc // lanes), lanes) is not None for lanes in every_length(p))
     assert order.by_channel(p) == (small and within)
     assert order.by_taps(p) == ("strict" if small and within else "reproducible")
+
+
+@given(PROBLEMS)
+def test_chunks_are_whole_taps_or_parts_of_one(p):
+    chunk, period = order.chunks(p)
+    channels = p.ic // p.groups
+    if not channels or p.types.integers or order.by_channel(p):
+        assert chunk == period > 2**60
+    elif channels <= order.MAX_CHUNK:
+        assert chunk == period <= order.MAX_CHUNK < chunk + channels
+        assert chunk % channels == 0
+    else:
+        assert period == channels
+        assert chunk <= order.MAX_CHUNK and chunk % order.WHOLE == 0
+
+
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW", "nChw16c"])
+@pytest.mark.parametrize(("channels", "kernel"), [(2048, 1), (1000, 1), (207, 3), (300, 3), (5, 21)])
+def test_errors_of_long_sums_are_those_of_a_chunk(channels, kernel, layout):
+    """A sum in one piece is three times as far off, and more."""
+    rng = np.random.default_rng(0)
+    shape = (1, channels, 23, 22)
+    x, w = (rng.standard_normal(s, np.float32) for s in (shape, (12, channels, kernel, kernel)))
+    want = reference.conv(x, w, None, (1, 1), ((0, 0), (0, 0)), (1, 1), 1)
+    got = lk.conv2d(lk.reorder(x, "NCHW", layout), w, layout=layout, accuracy="strict")
+    got = lk.reorder(got, layout, "NCHW", shape=want.shape)
+    bound = 0.4 * np.sqrt(order.MAX_CHUNK) * 2.0**-24
+    assert np.linalg.norm(got - want) <= bound * np.linalg.norm(want)

@@ -153,7 +153,7 @@ def one_gemm(kernel, lanes, rng, rows, cols, taps, blocks, kb, last, split, end)
         bias_col=gbc.address if which == 1 else 0, bias_row=gbr.address if which == 2 else 0,
         c=gc.address, c_row=c_row, c_col=c_col, c_split=split, accumulate=accumulate, cols=cols,
         clip=None if clip is None else clip.ctypes.data,
-        prefetch_c=bool(rng.integers(0, 2)), pads=pads, resume=resume,
+        prefetch_c=bool(rng.integers(0, 2)), pads=pads, resume=resume, chunks=rng.integers(1, taps * depth + 2, 2),
     )  # fmt: skip
     got = gc.array.view(real)
     if split:
@@ -193,7 +193,8 @@ def test_gemm_with_rows_of_b_anywhere(kernel):
                 want = sums + (c if resume else bias[:cols])
                 limits = np.array((-20, 30), a.dtype) if rng.integers(2) else None
                 clip = None if limits is None else limits.ctypes.data
-                plain_gemm(kernel, a, b, c, bias, resume=resume, clip=clip, b_row=at.astype(np.int64) * width)
+                plain_gemm(kernel, a, b, c, bias, resume=resume, clip=clip, b_row=at.astype(np.int64) * width,
+                           chunks=rng.integers(1, depth + 2, 2))  # fmt: skip
                 np.testing.assert_array_equal(c, want if limits is None else want.clip(*limits))
 
 

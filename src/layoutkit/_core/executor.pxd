@@ -71,6 +71,7 @@ cdef class Executor:
     cdef bint rounding              # sums are of another type than the output, to which they are rounded
     cdef bint integers              # numbers and sums are integers
     cdef uint32_t flip              # as of lk_gemm
+    cdef int64_t chunk, period      # as of lk_gemm
     cdef int64_t total              # tasks in all
     cdef int64_t ws_thread          # bytes of workspace per thread
     cdef readonly int threads

@@ -1,5 +1,7 @@
 from typing import Any, NamedTuple
 
+NEVER: int
+
 class LoopNest(NamedTuple):
     kernel: str
     geometry: Any
@@ -7,6 +9,7 @@ class LoopNest(NamedTuple):
     x_strides: tuple[int, ...]
     y_strides: tuple[int, ...]
     types: str = ""
+    chunks: tuple[int, int] = ...
 
 class Footprint(NamedTuple):
     source: tuple[Any, ...]

@@ -30,6 +30,9 @@ cdef Geometry geometry_of(g) except *:
     return c
 
 
+NEVER = 1 << 62  # chunks end
+
+
 class LoopNest(NamedTuple):
     """What every executor is made for.
 
@@ -44,6 +47,8 @@ class LoopNest(NamedTuple):
         Byte strides of input and output; of what, each executor says.
     types : str
         The types of the convolution; "": those of the row.
+    chunks : (chunk, period)
+        Of lk_gemm.
     """
 
     kernel: str
@@ -52,6 +57,7 @@ class LoopNest(NamedTuple):
     x_strides: tuple
     y_strides: tuple
     types: str = ""
+    chunks: tuple = (NEVER, NEVER)
 
 
 class Footprint(NamedTuple):
@@ -87,6 +93,7 @@ cdef class Executor:
         self.sum_item, self.y_item = element_bytes(types.sum), element_bytes(types.dst)
         self.g = geometry_of(nest.geometry)
         self.threads = nest.threads
+        self.chunk, self.period = nest.chunks
 
     cdef void run(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
                   char *workspace, int64_t chunk, int64_t chunks) noexcept nogil:
@@ -167,6 +174,7 @@ cdef class Executor:
         r.tile.row, r.tile.c_row, r.tile.c_col = r.row, r.c_row, r.c_col
         r.tile.clip = clip
         r.tile.blocks, r.tile.accumulate, r.tile.positive = 1, onto, self.positive
+        r.tile.chunk, r.tile.period = self.chunk, self.period
 
     cdef void channel_tile(self, ChannelRows *r, const char *y, int64_t channel) noexcept nogil:
         """Compute a tile whose first row is output `channel`, and apply its epilogue."""

@@ -2,8 +2,9 @@
  *
  *   C[i][j] (+)= sum_t sum_q sum_k A[t][q][i][k] * B[t][q][k][j]
  *
- * The register tile, mr rows x nv vectors of C, stays in registers until all taps are summed. Row pointers are kept on
- * the stack and read once per 4 k, so there may be more rows than general registers at no cost.
+ * The register tile, mr rows x nv vectors of C, stays in registers until all taps are summed; long sums are taken in
+ * chunks, and added up on the stack. Row pointers are kept there too and read once per 4 k, so there may be more rows than
+ * general registers at no cost.
  * Edges: fewer rows than mr or vectors than nv have micro-kernels of their own; a partial last vector is stored by
  *    masks.
  */
@@ -86,13 +87,12 @@ LK_INLINE void step(vf *acc, const char *const *p, int64_t k, const real *b, con
  * nothing, but a run of more than a dozen delays the stores of the next tile (24 in a row: 35 cycles on Zen 5). Rows of
  * B at bu are held in registers, of END_COLS vectors of columns at a time: read again for every row of C, half of them
  * across two cache lines, they would take longer than the multiplications.
- * `plain`: the sums are stored as they are. */
-LK_INLINE void end_rows(vf *acc, const lk_gemm *g, const char *const *p, int64_t k, const real *const *bu,
-                        const int tail, const int mr, const int nv, const int plain, const vf flip)
+ * `plain`: the sums are stored as they are; else `total` is added first. */
+LK_INLINE void end_rows(vf *acc, const vf *total, const lk_gemm *g, const char *const *p, int64_t k,
+                        const real *const *bu, const int tail, const int mr, const int nv, const int plain, const vf flip)
 {
     const real *const limit = (const real *)g->clip;
     const vf lo = splat(limit ? limit[0] : LK_LEAST), hi = splat(limit ? limit[1] : LK_MOST);
-    const vf zero = splat(g->positive ? (real)0 : (real)-0.0);
     const int64_t *const row = g->c_row;
     int64_t col[MAX_NV];
     vf bv[END_HELD * END_COLS];
@@ -130,7 +130,7 @@ LK_INLINE void end_rows(vf *acc, const lk_gemm *g, const char *const *p, int64_t
             }
 #pragma GCC unroll 8
             for (int j = 0; j < cols; j++) {
-                const vf v = plain ? sums[j] : clipped(sums[j] + zero, lo, hi);
+                const vf v = plain ? sums[j] : clipped(total[i * nv + first + j] + sums[j], lo, hi);
                 if (!plain && tail && first + j == nv - 1)
                     store_lanes(c + col[nv - 1], v, (1u << tail) - 1);
                 else
@@ -141,13 +141,13 @@ LK_INLINE void end_rows(vf *acc, const lk_gemm *g, const char *const *p, int64_t
 }
 
 /* The same, in the variant that the tile needs. */
-LK_INLINE void last_steps(vf *acc, const lk_gemm *g, const char *const *p, int64_t k, const real *const *bu,
-                          const int tail, const int mr, const int nv, const vf flip)
+LK_INLINE void last_steps(vf *acc, const vf *total, const int adds, const lk_gemm *g, const char *const *p, int64_t k,
+                          const real *const *bu, const int tail, const int mr, const int nv, const vf flip)
 {
-    if (tail || g->clip || g->positive)
-        end_rows(acc, g, p, k, bu, tail, mr, nv, 0, flip);
+    if (adds)
+        end_rows(acc, total, g, p, k, bu, tail, mr, nv, 0, flip);
     else
-        end_rows(acc, g, p, k, bu, tail, mr, nv, 1, flip);
+        end_rows(acc, total, g, p, k, bu, tail, mr, nv, 1, flip);
 }
 
 /* Whether end_rows can do the last steps of the last run of k, kb of them. */
@@ -173,17 +173,72 @@ LK_INLINE void prefetch_rows(const lk_gemm *g, const int mr, const int nv)
             prefetch_row(g, g->next_c_row + i, nv);
 }
 
-/* The initial value of each sum: the bias, 0, or what C holds. */
-LK_INLINE void begin(vf *acc, const lk_gemm *g, const int tail, const int mr, const int nv)
+/* Where a sum of chunks is, in steps. */
+typedef struct {
+    int64_t left;   /* in this chunk */
+    int64_t behind; /* in the period, after this chunk */
+    int due;        /* a chunk has ended, and is not yet in the total */
+} chunks;
+
+LK_INLINE void next_chunk(chunks *s, const lk_gemm *g)
 {
+    if (!s->behind)
+        s->behind = g->period;
+    s->left = MIN(g->chunk, s->behind);
+    s->behind -= s->left;
+}
+
+/* Goes n steps on; none of them begins another chunk but where they are left out. */
+LK_INLINE void go_on(chunks *s, const lk_gemm *g, int64_t n)
+{
+    for (; n >= s->left; s->due = 1) {
+        n -= s->left;
+        next_chunk(s, g);
+    }
+    s->left -= n;
+}
+
+/* The totals of a tile. In memory: gcc would make 24 variables of them, and allocate registers for those as well. */
+#define TOTAL(name) \
+    vf name##_held[MAX_MR * 2] __attribute__((aligned(LK_VB))); \
+    vf *name = name##_held; \
+    LK_PIN_ADDRESS(name)
+
+/* Adds what a chunk came to. */
+LK_INLINE void add_up(vf *acc, vf *total, const int mr, const int nv)
+{
+#pragma GCC unroll 32
+    for (int i = 0; i < mr * nv; i++) {
+        total[i] += acc[i];
+        acc[i] = (vf){};
+    }
+}
+
+/* Whether the sums of a tile go by chunks. */
+LK_INLINE int by_chunks(const lk_gemm *g, int64_t steps) { return LK_UNIT != 4 && (g->resume || steps > g->chunk); }
+
+/* The initial value of each sum: the bias, or 0; and of its total, if there is one: 0, or what C holds. */
+LK_INLINE void begin(vf *acc, vf *total, const int adds, const lk_gemm *g, const int tail, const int mr, const int nv)
+{
+    if (adds) {
+        const vf zero = splat(g->positive ? (real)0 : (real)-0.0);
+#pragma GCC unroll 32
+        for (int i = 0; i < mr * nv; i++)
+            total[i] = zero;
+    }
     if (g->resume)
 #pragma GCC unroll 32
         for (int i = 0; i < mr; i++) {
             const char *c = g->c + g->c_row[i];
 #pragma GCC unroll 8
-            for (int j = 0; j < nv; j++)
-                acc[i * nv + j] = tail && j == nv - 1 ? load_lanes(c + g->c_col[j], (1u << tail) - 1)
-                                                      : *(const vf *)(c + g->c_col[j]);
+            for (int j = 0; j < nv; j++) {
+                const vf held = tail && j == nv - 1 ? load_lanes(c + g->c_col[j], (1u << tail) - 1)
+                                                    : *(const vf *)(c + g->c_col[j]);
+                if (LK_UNIT == 4)
+                    acc[i * nv + j] = held;
+                else
+                    acc[i * nv + j] = (vf){}, total[i * nv + j] = held;
+            }
         }
     else
 #pragma GCC unroll 32
@@ -195,10 +250,14 @@ LK_INLINE void begin(vf *acc, const lk_gemm *g, const int tail, const int mr, co
                                                 : (vf){};
 }
 
-/* Everything after the sums: signs of zero, pads, clip, accumulation, stores. */
-LK_INLINE void end(vf *acc, const lk_gemm *g, const int tail, const int mr, const int nv)
+/* Everything after the sums: their total, signs of zero, pads, clip, accumulation, stores. */
+LK_INLINE void end(vf *acc, const vf *total, const int chunked, const lk_gemm *g, const int tail, const int mr, const int nv)
 {
-    if (g->positive)
+    if (chunked)
+#pragma GCC unroll 32
+        for (int i = 0; i < mr * nv; i++)
+            acc[i] = total[i] + acc[i];
+    else if (g->positive)
 #pragma GCC unroll 32
         for (int i = 0; i < mr; i++)
 #pragma GCC unroll 8
@@ -268,39 +327,50 @@ LK_INLINE void micro_kernel_by_rows(const lk_gemm *g, const int mr, const int nv
 {
     const int tail = g->cols % LK_LANES;
     const int64_t stop = g->kb_last;
-    const int last = LK_VB == 64 && ends_by_rows(g, tail, stop); /* not where end_rows reads B, unaligned, once a row */
+    const int chunked = by_chunks(g, stop), adds = chunked || tail || g->clip || g->positive;
     const int64_t *row = g->b_row;
     const real *const b = (const real *)g->b, *bu[END_STEPS];
     vf acc[MAX_MR * 2];
+    TOTAL(total);
     const char *p[MAX_MR];
+    chunks sum = {0};
     int64_t k = 0;
     if (LK_VB == 64) /* as in micro_kernel */
         prefetch_rows(g, mr, nv);
-    begin(acc, g, tail, mr, nv);
+    begin(acc, total, adds, g, tail, mr, nv);
+    next_chunk(&sum, g);
 #pragma GCC unroll 32
     for (int i = 0; i < mr; i++)
         p[i] = g->a + g->row[i] + g->tap[0];
-    if (last)
-        for (; (stop - k - END_STEPS) % LK_UNROLL; k++)
-            step_at(acc, p, k, b + *row++, mr, nv);
-    for (; k <= stop - LK_UNROLL - (last ? END_STEPS : 0); k += LK_UNROLL, row += LK_UNROLL) {
-        __asm__ volatile("" : "+r"(k)); /* as in micro_kernel */
+    for (;;) {
+        const int64_t part = chunked ? MIN(stop, k + sum.left) : stop;
+        const int last = LK_VB == 64 && part == stop && ends_by_rows(g, tail, part - k); /* as it reads B once a row */
+        if (last)
+            for (; (part - k - END_STEPS) % LK_UNROLL; k++)
+                step_at(acc, p, k, b + *row++, mr, nv);
+        for (; k <= part - LK_UNROLL - (last ? END_STEPS : 0); k += LK_UNROLL, row += LK_UNROLL) {
+            __asm__ volatile("" : "+r"(k)); /* as in micro_kernel */
 #pragma GCC unroll 4
-        for (int u = 0; u < LK_UNROLL; u++)
-            step_at(acc, p, k + u, b + row[u], mr, nv);
-    }
-    if (last) {
-#pragma GCC unroll 4
-        for (int u = 0; u < END_STEPS; u++) {
-            bu[u] = b + row[u];
-            LK_PIN_ADDRESS(bu[u]);
+            for (int u = 0; u < LK_UNROLL; u++)
+                step_at(acc, p, k + u, b + row[u], mr, nv);
         }
-        last_steps(acc, g, p, LK_ITEM * k, bu, tail, mr, nv, (vf){});
-        return;
+        if (last) {
+#pragma GCC unroll 4
+            for (int u = 0; u < END_STEPS; u++) {
+                bu[u] = b + row[u];
+                LK_PIN_ADDRESS(bu[u]);
+            }
+            last_steps(acc, total, adds, g, p, LK_ITEM * k, bu, tail, mr, nv, (vf){});
+            return;
+        }
+        for (; k < part; k++)
+            step_at(acc, p, k, b + *row++, mr, nv);
+        if (k == stop)
+            break;
+        add_up(acc, total, mr, nv);
+        next_chunk(&sum, g);
     }
-    for (; k < stop; k++)
-        step_at(acc, p, k, b + *row++, mr, nv);
-    end(acc, g, tail, mr, nv);
+    end(acc, total, chunked, g, tail, mr, nv);
 }
 #endif
 
@@ -315,12 +385,17 @@ LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv)
     /* the tap whose last steps end_rows does; -1: none */
     const int64_t last_tap = ends_by_rows(g, tail, g->kb_last) ? g->taps - 1 : -1;
     vf acc[MAX_MR * 2]; /* a constant size: gcc keeps variable-length arrays in memory */
+    TOTAL(total);
+    const int64_t of_tap = (g->blocks - 1) * g->kb + g->kb_last;
+    const int chunked = by_chunks(g, g->taps * of_tap), adds = chunked || tail || g->clip || g->positive;
     /* whether there are LK_UNROLL steps for every row that is prefetched; those of shorter vectors take so long that the
      * hardware keeps up */
-    const int long_sum = LK_VB < 64 || g->taps * ((g->blocks - 1) * g->kb + g->kb_last) >= LK_UNROLL * mr;
+    const int long_sum = LK_VB < 64 || g->taps * of_tap >= LK_UNROLL * mr;
+    chunks sum = {0};
     if (!long_sum)
         prefetch_rows(g, mr, nv);
-    begin(acc, g, tail, mr, nv);
+    begin(acc, total, adds, g, tail, mr, nv);
+    next_chunk(&sum, g);
     const real *b = (const real *)g->b;
     const int64_t ldb = g->ldb;
     const char *fetch = g->to_prefetch, *const fetch_end = fetch + g->to_prefetch_bytes;
@@ -330,7 +405,9 @@ LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv)
     for (int64_t t = 0; t < g->taps; t++) {
         const uint32_t mask = g->mask ? g->mask[t] << (32 - mr) : ~0u << (32 - mr);
         if (!mask && LK_UNIT != 4) { /* every row is in the padding */
-            b += ((g->blocks - 1) * g->kb + g->kb_last) * ldb;
+            b += of_tap * ldb;
+            if (chunked)
+                go_on(&sum, g, of_tap);
             continue;
         }
         if (g->b_tap)
@@ -351,45 +428,55 @@ LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv)
                     p[i] = zero + (-(int64_t)(mask >> (32 - mr + i) & 1) & (g->a + g->row[i] - zero));
             }
             const int64_t stop = k + LK_ITEM * (q + 1 < g->blocks ? g->kb : g->kb_last);
-            const int last = t == last_tap && q + 1 == g->blocks;
-            if (last) /* the remainder of the unrolled loop goes first */
-                for (; (stop - k - LK_ITEM * END_STEPS) % (LK_ITEM * LK_UNROLL); k += LK_ITEM, b += ldb)
+            do {
+                int64_t part = stop; /* of the run, that is of one chunk */
+                if (chunked) {
+                    if (sum.due)
+                        add_up(acc, total, mr, nv);
+                    sum.due = 0;
+                    part = MIN(stop, k + LK_ITEM * sum.left);
+                    go_on(&sum, g, (part - k) / LK_ITEM);
+                }
+                const int last = t == last_tap && q + 1 == g->blocks && part == stop && part - k >= LK_ITEM * END_STEPS;
+                if (last) /* the remainder of the unrolled loop goes first */
+                    for (; (part - k - LK_ITEM * END_STEPS) % (LK_ITEM * LK_UNROLL); k += LK_ITEM, b += ldb)
+                        step(acc, p, k, b, mr, nv, flip);
+                const int64_t end = part - LK_ITEM * (last ? LK_UNROLL + END_STEPS : LK_UNROLL);
+                for (; k <= end; k += LK_ITEM * LK_UNROLL) {
+                    /* keeps gcc from making mr induction variables of mr stack slots */
+                    __asm__ volatile("" : "+r"(k));
+#pragma GCC unroll 4
+                    for (int u = 0; u < LK_UNROLL; u++) {
+                        const real *bu = b + u * ldb;
+                        if (LK_VB == 64)
+                            LK_PIN_ADDRESS(bu);
+                        step(acc, p, k + LK_ITEM * u, bu, mr, nv, flip);
+                    }
+                    b += LK_UNROLL * ldb;
+                    if (fetch < fetch_end) {
+                        for (int u = 0; u < 2 * LK_UNROLL; u++)
+                            __builtin_prefetch(fetch + 64 * u, 0, 2);
+                        fetch += 128 * LK_UNROLL;
+                    }
+                    if (next < next_end)
+                        prefetch_row(g, next++, nv);
+                }
+                if (last) {
+                    const real *bu[END_STEPS];
+#pragma GCC unroll 4
+                    for (int u = 0; u < END_STEPS; u++) {
+                        bu[u] = b + u * ldb;
+                        LK_PIN_ADDRESS(bu[u]);
+                    }
+                    last_steps(acc, total, adds, g, p, k, bu, tail, mr, nv, flip);
+                    return;
+                }
+                for (; k < part; k += LK_ITEM, b += ldb)
                     step(acc, p, k, b, mr, nv, flip);
-            const int64_t end = stop - LK_ITEM * (last ? LK_UNROLL + END_STEPS : LK_UNROLL);
-            for (; k <= end; k += LK_ITEM * LK_UNROLL) {
-                /* keeps gcc from making mr induction variables of mr stack slots */
-                __asm__ volatile("" : "+r"(k));
-#pragma GCC unroll 4
-                for (int u = 0; u < LK_UNROLL; u++) {
-                    const real *bu = b + u * ldb;
-                    if (LK_VB == 64)
-                        LK_PIN_ADDRESS(bu);
-                    step(acc, p, k + LK_ITEM * u, bu, mr, nv, flip);
-                }
-                b += LK_UNROLL * ldb;
-                if (fetch < fetch_end) {
-                    for (int u = 0; u < 2 * LK_UNROLL; u++)
-                        __builtin_prefetch(fetch + 64 * u, 0, 2);
-                    fetch += 128 * LK_UNROLL;
-                }
-                if (next < next_end)
-                    prefetch_row(g, next++, nv);
-            }
-            if (last) {
-                const real *bu[END_STEPS];
-#pragma GCC unroll 4
-                for (int u = 0; u < END_STEPS; u++) {
-                    bu[u] = b + u * ldb;
-                    LK_PIN_ADDRESS(bu[u]);
-                }
-                last_steps(acc, g, p, k, bu, tail, mr, nv, flip);
-                return;
-            }
-            for (; k < stop; k += LK_ITEM, b += ldb)
-                step(acc, p, k, b, mr, nv, flip);
+            } while (k < stop);
         }
     }
-    end(acc, g, tail, mr, nv);
+    end(acc, total, chunked, g, tail, mr, nv);
 }
 
 /* One function for each size of a tile, rows x vectors, and each variant: in larger ones gcc 12 allocates registers

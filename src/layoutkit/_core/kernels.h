@@ -46,8 +46,9 @@ enum { LK_ISAS(LK_ENUMERATOR) LK_ISA_COUNT };
  *    A block has kb elements, the last one kb_last.
  * B: packed or strided. Rows (t, q, k) follow one another, ldb elements apart; with b_tap only those of one tap do.
  *    With b_row, which allows one tap and one block, row k is at b + b_row[k]. Whole vectors are read.
- * Sums: each begins with its bias, or 0, and goes through taps, blocks and k in this order, one FMA after another. If
- *    `positive`, a result of -0 becomes +0.
+ * Sums: each begins with its bias, or 0, and goes through taps, blocks and k in this order, one FMA after another. After
+ *    each `chunk` steps, and where a `period` ends, at which chunks begin anew, what they came to is added to a total, and
+ *    the next step adds to 0: rounding errors grow as the root of a chunk. If `positive`, a result of -0 becomes +0.
  * C: vector v of row i is at c + c_row[i] + c_col[v]. With c_split each vector is stored as two halves, at c_col[2v]
  *    and c_col[2v + 1]. C is stored once, in whole vectors, except that only the first cols % lanes elements of the
  *    last vector are stored if that is not 0 (half a vector if c_split). c_split and accumulate exclude each other.
@@ -59,6 +60,7 @@ typedef struct {
     const uint32_t *mask; /* NULL: every row reads every tap */
     const void *zero;
     int64_t taps, blocks, block_stride, kb, kb_last;
+    int64_t chunk, period; /* in steps of k, positive */
     const char *b;
     int64_t ldb;
     const int64_t *b_tap; /* of elements: rows of tap t begin at b + b_tap[t]; NULL: of all taps, they follow on */
@@ -69,7 +71,7 @@ typedef struct {
     const int64_t *c_row, *c_col;
     int c_split;
     int accumulate; /* the result, bias included, is added to what C holds */
-    int resume;     /* sums go on from what C holds, those over earlier taps; no bias, accumulate or c_split */
+    int resume;     /* C holds the total of earlier taps, of whole periods; no bias, accumulate or c_split */
     int positive;
     int rows, cols;
     uint32_t flip;

@@ -11,6 +11,8 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
+from math import gcd
+
 from .executor import NOTHING, Footprint
 
 from .executor cimport (
@@ -87,6 +89,10 @@ cdef class PixelRows(Executor):
         if self.taps * a > panel_bytes and not gather and not self.rounding and not self.y_block % self.lanes:
             b = max(1, panel_bytes // max(1, a))
             self.tap_block = ceil_div(self.taps, ceil_div(self.taps, b))
+            a = self.depth // self.taps
+            if self.taps * a > self.chunk:  # whole periods
+                b = self.period // gcd(self.period, a)
+                self.tap_block = min(self.taps, ceil_div(self.tap_block, b) * b)
         # not with pads, which are written as 0, nor with tap blocks, whose partial sums are kept where the residual is
         self.accumulates = not self.split and self.cols == g.oc and self.tap_block >= self.taps or self.rounding
         self.rows = g.n * g.out[0] * g.out[1] * g.out[2]
@@ -223,6 +229,7 @@ cdef class PixelRows(Executor):
                 epilogue = NULL
         tile.blocks, tile.block_stride = self.blocks, self.block_stride
         tile.kb, tile.kb_last = self.kb // self.unit, self.kb_last // self.unit
+        tile.chunk, tile.period = self.chunk, self.period
         if self.rounding:
             if epilogue == NULL or clip != NULL:
                 f.add, f.steps = NULL, 0

@@ -7,7 +7,7 @@ cdef extern from "kernels.h" nogil:
         const int64_t *tap
         const uint32_t *mask
         const void *zero
-        int64_t taps, blocks, block_stride, kb, kb_last
+        int64_t taps, blocks, block_stride, kb, kb_last, chunk, period
         const char *b
         int64_t ldb
         const int64_t *b_tap

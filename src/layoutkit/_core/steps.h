@@ -164,11 +164,11 @@ LK_INLINE vf exponential_less_1(vf x)
     return fused(power, less_1, power - (real)1);
 }
 
-/* x = 2^e (1 + f), x a positive number; denormals too */
+/* x = 2^e (1 + f), x a positive number; denormals too. Of others the result is anything. */
 LK_INLINE vf parts(vf x, vf *e)
 {
     const vi small = x < (real)LEAST_NORMAL;
-    const vi bits = (vi)choose(small, x * (real)((uint64_t)1 << MANTISSA_BITS), x);
+    const vi bits = (vi)choose(small, x * (real)((uint64_t)1 << MANTISSA_BITS), x) & ~SIGN; /* no overflow below */
     const vi exponent = (bits - (vi)splat(sqrt_half)) >> MANTISSA_BITS;
     *e = (vf)(exponent - (small & MANTISSA_BITS) + (vi)splat(MAGIC)) - (real)MAGIC;
     return (vf)(bits - (exponent << MANTISSA_BITS)) - (real)1;

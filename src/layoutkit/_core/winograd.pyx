@@ -270,6 +270,7 @@ cdef class Winograd(Executor):
         cdef int64_t runs = max(1, self.taps * ceil_div(self.ic, self.run))
         cdef bint bottom, right, far = self.products * self.panels * panel_bytes > FAR_BYTES
         memset(&g, 0, sizeof(g))
+        g.chunk, g.period = self.chunk, self.period
         for i in range(self.mr):
             row[i], c_row[i] = i * self.v_row * self.x_item, i * self.m_row * self.sum_item
         for i in range(self.nr // self.lanes):

@@ -1,9 +1,12 @@
 """The order of a sum: what accuracy "reproducible" promises, and whether all convolutions are held to it.
 
 The order depends on the problem alone, not on its layouts. A sum begins with the bias and goes through the taps of the
-filter (depth, height, width), and for each of them through the input channels of its group; in small groups through the
-channels, and for each of them through the taps: that is how vectors of such groups are fastest. One fused multiply-add
-follows another.
+filter (depth, height, width), and for each of them through the input channels of its group, one fused multiply-add
+after another. It does so in chunks of taps, or of a part of a tap where there are many channels (`chunks`): what each
+comes to is added to the total of those before. So rounding errors grow as the root of a chunk, not of the whole sum.
+
+In small groups a sum goes through the channels, and for each of them through the taps, in one piece: that is how
+vectors of such groups are fastest.
 """
 
 from __future__ import annotations
@@ -15,10 +18,12 @@ from math import prod
 import numpy as np
 
 from .._core import registry
+from .._core.executor import NEVER
 from ..choosing.table import cost_table
 from .problem import ConvProblem
 
 VECTOR_BYTES = 16, 32, 64  # of all instruction sets: the order of a sum depends on none of them
+MAX_CHUNK, WHOLE = 224, 16  # products; parts of a tap are whole blocks of channels
 SMALL_GROUP_CHANNELS = 16  # with more, they fill the columns of the register tile
 REPRODUCIBLE = "LAYOUTKIT_REPRODUCIBLE"
 _MEANINGS = {"": False, "0": False, "1": True}
@@ -61,6 +66,20 @@ def by_channel(p: ConvProblem) -> bool:
     return small and prod(p.kernel) > 1 and _has_vectors(p.types.wide.rows) and within_vectors(p)
 
 
+def chunks(p: ConvProblem, unit: int = 1) -> tuple[int, int]:
+    """The steps of a chunk, each of `unit` input channels, and after how many chunks begin anew; see lk_gemm.
+
+    The whole taps that have at most MAX_CHUNK channels together; of a tap with more than that, even parts.
+    """
+    steps, most = -(-p.ic // p.groups // unit), MAX_CHUNK // unit
+    if not steps or p.types.integers or by_channel(p):
+        return NEVER, NEVER
+    if steps <= most:
+        return most // steps * steps, most // steps * steps
+    parts = -(-steps // most)
+    return -(-steps // parts // WHOLE) * WHOLE, steps
+
+
 def by_taps(p: ConvProblem) -> str:
     """The strictest accuracy of algorithms that always sum tap by tap."""
     return "strict" if by_channel(p) else "reproducible"
@@ -72,7 +91,8 @@ def reproducible(on: bool | None = None) -> bool:
     A result then has the same bits with any number of threads, any cost table and mode of tuning, on AVX2 and AVX-512,
     in any layout: it depends on the numbers alone. Every sum begins with the bias and goes through the filter's taps
     (depth, height, width) and for each of them through the input channels (in groups of 2 to 16 channels through the
-    channels and for each of them through the taps), one fused multiply-add after another; what may still be chosen are
+    channels and for each of them through the taps), one fused multiply-add after another, long ones in chunks of at
+    most 224 whose totals are added; what may still be chosen are
     ways that do so. ``LAYOUTKIT_REPRODUCIBLE=1`` sets it from the start.
 
     Parameters

@@ -17,6 +17,7 @@ import numpy as np
 from ..._core.pixel_rows import PixelRows
 from ..._core.registry import Kernel
 from ...formats.layout import Layout
+from ..order import chunks
 from ..padded import PaddedInput, padded_input
 from ..problem import ConvProblem
 from ..route import Arrays
@@ -81,7 +82,7 @@ class Folded(PixelSums):
         folded = _folded(p, kernel.unit)
         if p.src != folded.src:
             arrays = arrays._replace(x_strides=(*arrays.x_strides[:-2], arrays.x_strides[-1]))
-        return super().build(folded, kernel, threads, arrays)
+        return self.rows_of(folded, kernel, threads, arrays, chunks(p, kernel.unit))
 
 
 def _folded(p: ConvProblem, unit: int) -> ConvProblem:

@@ -20,7 +20,7 @@ from ..._core.pixel_tiles import tile_cycles
 from ..._core.registry import Kernel
 from ...formats.layout import Layout
 from ..geometry import geometry, pixels_innermost, spatial_strides, strides_of
-from ..order import by_channel
+from ..order import by_channel, chunks
 from ..padded import PaddedInput, padded_input
 from ..problem import ConvProblem
 from ..route import Arrays
@@ -94,7 +94,7 @@ class Planes(FilterSums):
     def build(self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> core.Planes:  # type: ignore[override]
         xs, ys = strides_of(p.src, p.src_shape, arrays.x_strides), strides_of(p.dst, p.dst_shape, arrays.y_strides)
         strides = [(s[0][0].stride, s[1][0].stride, *spatial_strides(s)[:2]) for s in (xs, ys)]
-        nest = LoopNest(kernel.name, geometry(p), threads, strides[0], strides[1])
+        nest = LoopNest(kernel.name, geometry(p), threads, strides[0], strides[1], chunks=chunks(p))
         step, apart = _phases(p), arrays.x_strides[-1] // p.types.src.itemsize
         at = (k * p.dilation[-1] - p.padding[-1][0] for k in range(p.kernel[-1]))
         columns = tuple(i // step + i % step * apart for i in at)

@@ -143,6 +143,12 @@ class PixelSums(_Sums):
         return packed, padded_bias(p, bias, panels * kernel.nr)
 
     def build(self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> PixelRows:
+        return self.rows_of(p, kernel, threads, arrays, order.chunks(p, kernel.unit))
+
+    def rows_of(
+        self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays, chunks: tuple[int, int]
+    ) -> PixelRows:
+        """What sums `p`, in such chunks."""
         xs, ys = strides_of(p.src, p.src_shape, arrays.x_strides), strides_of(p.dst, p.dst_shape, arrays.y_strides)
         ic, block = p.ic // p.groups, p.src.block(1)
         blocks = max(1, -(-ic // block)) if block > 1 else 1
@@ -151,7 +157,7 @@ class PixelSums(_Sums):
         x_channels = blocks, x_block, run, ic - (blocks - 1) * run, ic // block * x_block
         y_channels = columns_of(p), p.dst.block(1) if p.dst.block(1) > 1 else 0, ys[1][0].stride
         strides = [(s[0][0].stride, *spatial_strides(s)) for s in (xs, ys)]
-        nest = LoopNest(kernel.name, geometry(p), threads, strides[0], strides[1], p.types.name)
+        nest = LoopNest(kernel.name, geometry(p), threads, strides[0], strides[1], p.types.name, chunks)
         return PixelRows(nest, x_channels, y_channels, self.gather, self.tiles(p, kernel, threads), PANEL_BYTES)
 
 
@@ -203,7 +209,9 @@ class FilterSums(_Sums):
     def build(self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> FilterRows:
         xs, ys = strides_of(p.src, p.src_shape, arrays.x_strides), strides_of(p.dst, p.dst_shape, arrays.y_strides)
         x_strides = xs[0][0].stride, xs[1][0].stride, *spatial_strides(xs)
-        nest = LoopNest(kernel.name, geometry(p), threads, x_strides, (ys[0][0].stride, ys[1][0].stride))
+        nest = LoopNest(
+            kernel.name, geometry(p), threads, x_strides, (ys[0][0].stride, ys[1][0].stride), chunks=order.chunks(p)
+        )
         return FilterRows(nest, (p.ic // p.groups, p.oc // p.groups), not self.gather, order.by_channel(p))
 
 
