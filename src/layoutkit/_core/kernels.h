@@ -406,8 +406,8 @@ typedef void (*lk_extent_fn)(lk_extent *);
  *   v   = (src - sub) * mul + off, or (src - sub) / mul + off if `divide`
  *   v   = alpha * v, and + beta * (dst - add) if `sum`
  *   dst = v rounded to an integer (to nearest even) if the type of dst is one, + add, rounded or saturated to that type
- * All of it is computed in the row's type, f32 or f64, in which the values of both types must be exact; but f64 rounds s64,
- * unless it and another integer are only shifted, by integers sub and add of s32. NaN becomes the integer 0 + add.
+ * All of it is computed in the row's type, f32 or f64, in which the values of both types must be exact. f64 rounds s64,
+ * but not integers that are only shifted, by sub and add that are numbers of s32. NaN becomes the integer 0 + add.
  * sub, mul, off and add are NULL (left out) or arrays of the row's type, of which element i0*p0 + i1*p1 applies to
  * (i0, i1). inv is NULL or 1 / mul, allowed where dst is an integer but s64, src none, off NULL and 2^-60 <= |mul| <=
  * 2^60. high and low are NULL or, where inv is allowed and only for narrow integers, numbers of the sign of mul whose sum
