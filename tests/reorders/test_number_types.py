@@ -165,6 +165,29 @@ def test_two_sided_scales_in_blocks_of_any_dimensions(a, data):
     same_bits(reference.to_logical(got, lk.Layout(dst), shape), want)
 
 
+@pytest.mark.parametrize("isa", WHOLE_ISAS)
+@pytest.mark.parametrize("of_channels", [False, True], ids=["one for all", "per channel"])
+def test_every_choice_of_parameters(of_channels, isa):
+    """All subsets of the parameters, with alpha and beta and without, between types of every kind."""
+    rng = np.random.default_rng(0)
+    shape, count = (3, 130), (3,) if of_channels else ()
+    drawn = dict(
+        scale=rng.uniform(0.1, 2, count), offset=rng.uniform(-9, 9, count), out_scale=rng.uniform(0.1, 2, count),
+        zero_point=rng.integers(-8, 8, count), out_zero_point=rng.integers(-8, 8, count),
+    )  # fmt: skip
+    dtypes = [np.dtype(t) for t in ("f4", "f2", "f8", "i1", "u1", "i2", "i4", "i8", "?")]
+    for a, b in itertools.product(dtypes, dtypes):
+        x, old = (reference.convert(rng.standard_normal(shape) * 60, t) for t in (a, b))
+        for chosen in itertools.product((False, True), repeat=len(drawn)):
+            how = {name: value for (name, value), taken in zip(drawn.items(), chosen) if taken}
+            for alpha, beta in ((1, 0), (0.7, 0.3)):
+                want = reference.convert(x, b, **how, axis=0, alpha=alpha, beta=beta, old=old)
+                with using_isa(isa):
+                    out = old.copy()
+                    lk.reorder(x, "ab", "ab", dtype=(a, b), axis=0, alpha=alpha, beta=beta, out=out, **how)
+                same_bits(out, want)
+
+
 def test_dequantize_linear_of_onnx_in_blocks():
     """The formula of the operator: a scale and a zero point for every `block_size` elements along an axis."""
     rng = np.random.default_rng(0)
