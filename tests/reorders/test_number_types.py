@@ -201,6 +201,17 @@ def test_dequantize_linear_of_onnx_in_blocks():
     np.testing.assert_array_equal(lk.reorder(want, "ab", "ab", dtype="u1", **how), q)  # and QuantizeLinear
 
 
+def test_parameters_of_narrow_types():
+    """Scales of f8 and zero points of four bits, as models in blocks of four bits have them."""
+    rng = np.random.default_rng(0)
+    q = rng.integers(0, 16, (2, 32)).astype(ml_dtypes.uint4)
+    scale, zero = rng.uniform(0.1, 9, (2, 2)).astype(F8[0]), rng.integers(0, 16, (2, 2)).astype(ml_dtypes.uint4)
+    each = np.arange(32) // 16
+    want = (q.astype("f4") - zero.astype("f4")[:, each]) * scale.astype("f4")[:, each]
+    how = dict(axis=(0, 1), block_size=(1, 16), scale=scale, zero_point=zero)
+    np.testing.assert_array_equal(lk.reorder(q, "ab", "ab", dtype="f4", **how), want)
+
+
 def test_requantization_from_one_scale_to_another():
     """round((q - zero_point) * scale / out_scale) + out_zero_point, by channel, and added to `out` in its steps."""
     rng = np.random.default_rng(0)
@@ -228,6 +239,9 @@ def test_requantization_from_one_scale_to_another():
         (dict(scale=np.ones(2), axis=1, block_size=2.5), "got 2.5"),
         (dict(scale=np.ones(2), axis=1, block_size=(2, 2)), "got (2, 2)"),
         (dict(scale=np.ones((4, 2)), axis=(0, 1), block_size=4), "for each axis of (0, 1), got 4"),
+        (dict(scale=np.ones(2), axis=(), dtype="i1"), "of shape (), for axis (); got (2,)"),
+        (dict(scale=np.ones(2), axis=1, block_size=2**61), "one number or 1, for axis 1 in blocks of 23058430"),
+        (dict(scale=np.ones(2), axis=1, block_size=2**70), "block_size must be one integer above 0"),
         (dict(out_scale=0.0), "out_scale must be finite and not 0"),
         (dict(out_scale=1e30, scale=1e-30), "scale / out_scale must be finite and not 0"),
         (dict(out_scale=1e-30, offset=1e30), "offset / out_scale must be finite"),

@@ -282,13 +282,15 @@ def _repeated(values: np.ndarray | None, n: int) -> np.ndarray | None:
 def _values(given: Any, name: str, numbers: Numbers, along: Along | None, what: str) -> np.ndarray:
     """A parameter as an array of one number, or of one along each dimension."""
     found = np.asarray(given)
-    if found.dtype.kind not in "iuf" and found.dtype.name != "bfloat16":
+    if found.dtype.name in OF_ML_DTYPES:
+        found = found.astype(np.int8 if "int" in found.dtype.name else np.float32)
+    if found.dtype.kind not in "iuf":
         raise TypeError(f"{what}: {name} must be numbers, got {given!r}")
     if found.ndim == 0 or along is None:
         return found.reshape(1)
     if found.shape != along.counts:
         counts = along.counts[0] if len(along.counts) == 1 else f"of shape {along.counts}"
-        blocks = "" if set(along.blocks) == {1} else f" in blocks of {numbers.block_size}"
+        blocks = "" if set(along.blocks) <= {1} else f" in blocks of {numbers.block_size}"
         raise ValueError(
             f"{what}: {name} must be one number or {counts}, for axis {numbers.axis}{blocks}; got {found.shape}"
         )
