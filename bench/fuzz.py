@@ -131,7 +131,8 @@ def converted(data: bytes) -> None:
     rng = random.Random(data)
     kinds = ["f4", "i1", "u2", "i8", "?", "nonsense", None, ("f4", "i4"), ("f4",), 3, "V3", "c8", ">f4"]
     anything = [None, 0, 1, -1, 7, 2**31, 2**63, 2**70, 0.5, np.inf, np.nan, "x", True, [], [1, 2], [[1.0] * 3] * 2,
-                [2.0] * 3, [1] * 6, (), (0, 1), (1, 0), (1, 1), (0, 9), (3, 2), np.ones((2, 3), np.uint8), 1j, b"1"]  # fmt: skip
+                [2.0] * 3, [1] * 6, (), (0, 1), (1, 0), (1, 1), (0, 9), (3, 2), np.ones((2, 3), np.uint8),
+                1j, b"1"]  # fmt: skip
     names = ("scale", "zero_point", "offset", "out_scale", "out_zero_point", "axis", "block_size", "alpha", "beta")
     how = {name: rng.choice(anything) for name in names if rng.randrange(3) == 0}
     x = np.arange(6).astype(rng.choice(["f4", "f8", "i1", "u2", "i8", "?"])).reshape(2, 3)
