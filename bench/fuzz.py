@@ -126,6 +126,22 @@ def move(data: bytes) -> None:
     np.testing.assert_array_equal(lk.Tensor(back, src, shape).numpy(), values)
 
 
+def converted(data: bytes) -> None:
+    """A conversion with parameters, axes and blocks of any kind and size: what is taken has the result's type."""
+    rng = random.Random(data)
+    kinds = ["f4", "i1", "u2", "i8", "?", "nonsense", None, ("f4", "i4"), ("f4",), 3, "V3", "c8", ">f4"]
+    anything = [None, 0, 1, -1, 7, 2**31, 2**63, 2**70, 0.5, np.inf, np.nan, "x", True, [], [1, 2], [[1.0] * 3] * 2,
+                [2.0] * 3, [1] * 6, (), (0, 1), (1, 0), (1, 1), (0, 9), (3, 2), np.ones((2, 3), np.uint8),
+                1j, b"1"]  # fmt: skip
+    names = ("scale", "zero_point", "offset", "out_scale", "out_zero_point", "axis", "block_size", "alpha", "beta")
+    how = {name: rng.choice(anything) for name in names if rng.randrange(3) == 0}
+    x = np.arange(6).astype(rng.choice(["f4", "f8", "i1", "u2", "i8", "?"])).reshape(2, 3)
+    dtype = rng.choice(kinds)
+    found = lk.reorder(x, "ab", rng.choice(["ba", "ab", "aB2b"]), dtype=dtype, **how)
+    wanted = dtype[-1] if isinstance(dtype, tuple) else dtype
+    assert found.dtype == (x.dtype if wanted is None else np.dtype(wanted)), "of another type"
+
+
 def _models() -> tuple[bytes, ...]:
     """Models of one convolution; none where onnx is not installed."""
     try:
@@ -158,6 +174,7 @@ TARGETS: dict[str, tuple[Callable[[bytes], None], tuple[str | bytes, ...]]] = {
     "listed": (listed, ("3x3 64->128 @56 s2 *4", "3 8->9 @7x8 p1x0+2 d2 g4 # text", _CONV, "reorder 2x3x4 abc>cab x8")),
     "onnx": (onnx_model, _models()),
     "numbers": (numbers, ("\x03\x01\x00\x00", "\x08" * 40, "\x7f\xff" * 30)),
+    "converted": (converted, tuple("0123456789")),
     "move": (move, (
         "NCHW>NHWC", "aBc4b>cab", "ab>ba", "nChw16c>NHWC", "abcd>dcba", "ab:(9,2)>ba:(3,*)", "aBc4b:(*,*,40,1)>cab",
     )),

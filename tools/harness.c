@@ -565,7 +565,13 @@ static void put(char *at, int type, int64_t i, int value)
     uint32_t bits;
     memcpy(&bits, &f, 4);
     uint16_t half = type == LK_BF16 ? (uint16_t)(bits >> 16) : f16[value < 0 ? -value : value] | (value < 0) << 15;
-    const void *from[] = {&f, &d, &half, &half, &value, &narrow, &narrow};
+    static const uint8_t e4m3[] = {0, 0x38, 0x40, 0x44, 0x48, 0x4a, 0x4c, 0x4e, 0x50};
+    int16_t sixteen = (int16_t)value;
+    int64_t wide = value;
+    uint8_t truth = value != 0, four = value & 15, eight = (uint8_t)(half >> 8);
+    if (type == LK_E4M3) eight = (uint8_t)(e4m3[value < 0 ? -value : value] | (value < 0) << 7);
+    const void *from[] = {&f, &d, &half, &half, &value, &narrow, &narrow, &sixteen, &sixteen, &value, &wide, &truth,
+                          &eight, &eight, &four, &four};
     memcpy(at + i * lk_element_bytes(type), from[type], (size_t)lk_element_bytes(type));
 }
 
@@ -582,6 +588,7 @@ static int convert(const lk_kernel *k, int src_type, int dst_type, int n0, int n
         for (int j = 0; j < n1; j++) {
             int value = draw(5);
             if (scaled) value = 1 + value / 2;
+            if (src_type == LK_BOOL) value = value > 0;
             put(src + i * s0, src_type, j, value);
             put(ready + i * d0, dst_type, j, scaled ? 2 * (value - 1) : value);
         }
@@ -687,7 +694,8 @@ static int check(const lk_kernel *k)
     case LK_CONVERT:
         for (int from = 0; from < LK_TYPE_COUNT; from++)
             for (int to = 0; to < LK_TYPE_COUNT; to++) {
-                int wide = from == LK_F64 || to == LK_F64 || from == LK_S32 || to == LK_S32;
+                const int of_f64 = 1 << LK_F64 | 1 << LK_S32 | 1 << LK_U32 | 1 << LK_S64;
+                int wide = (of_f64 >> from | of_f64 >> to) & 1;
                 for (size_t i = 0; i < sizeof sizes / sizeof *sizes && (!strcmp(k->types, "f64") || !wide); i++)
                     for (int how = 0; how < 4; how++)
                         bad += convert(k, from, to, sizes[i][0], sizes[i][1], how & 1, how > 1);

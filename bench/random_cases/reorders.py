@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any, NamedTuple
 
+import ml_dtypes  # noqa: F401  (numpy knows the names of its types)
 import numpy as np
 
 import layoutkit as lk
@@ -15,7 +16,11 @@ from .layouts import any_layout, fitting, with_strides_of
 from .memory import CANARY, Room, bits, held, room
 
 MOVED = ("u1", "i2", "f4", "f8", "c16", "bool", "V4", "f2", "u8", "M8[s]")
-CONVERTED = ("f4", "f8", "f2", "i4", "i1", "u1")
+CONVERTED = (
+    "float32", "float64", "float16", "int32", "int8", "uint8", "bfloat16", "int16", "uint16", "uint32", "int64", "bool",
+    "float8_e4m3fn", "float8_e5m2", "int4", "uint4",
+)  # fmt: skip
+PARAMETERS = ("scale", "offset", "zero_point", "out_scale", "out_zero_point")
 SMALL = {1: 60, 2: 16, 3: 8, 4: 5, 5: 4, 6: 3, 7: 2, 8: 2}  # longest axis by rank, of most cases
 LARGE = {1: 4000, 2: 150, 3: 40, 4: 18, 5: 9, 6: 6, 7: 4, 8: 3}  # of some
 SPECIAL = (0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-45, 3e38, 127.5, -128.5, 255.5, 2.0**31)
@@ -36,34 +41,39 @@ def values(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype, nu
         return rng.integers(0, 2, shape).astype(dtype)
     if not numbers:
         return rng.integers(0, 256, prod(shape) * dtype.itemsize, np.uint8).view(dtype).reshape(shape)
-    if dtype.kind in "iu":
-        limits = np.iinfo(dtype)
-        return rng.integers(limits.min, limits.max, shape, dtype, endpoint=True)
+    if reference.is_integer(dtype):
+        low, high = reference.limits_of(dtype)
+        held = dtype if dtype.kind in "iu" else np.int8
+        return rng.integers(low, high, shape, held, endpoint=True).astype(dtype)
     found = rng.standard_normal(shape) * 10.0 ** rng.integers(-3, 4)
     with np.errstate(over="ignore"):
         return np.where(rng.random(shape) < 0.1, rng.choice(SPECIAL, shape), found).astype(dtype)
 
 
 def conversion(rng: np.random.Generator, tensor: np.ndarray, dtype: np.dtype) -> dict[str, Any]:
-    """A scale, an offset, a zero point, for all or by index of a dimension, where the types have a place for them."""
+    """Scales, offsets and zero points of either side, for all or by index or block of some dimensions."""
     keywords: dict[str, Any] = {"dtype": dtype}
-    axis = int(rng.integers(tensor.ndim))
-    counts: list[Any] = [(), tensor.shape[axis]]
-    if rng.integers(2):
-        keywords["scale"] = rng.uniform(0.01, 4, counts[rng.integers(2)])
-        keywords["axis"] = axis
+    axes = [int(d) for d in rng.permutation(tensor.ndim)[: 1 + int(rng.integers(4) == 0)]]
+    blocks = [1 if rng.integers(3) else int(rng.integers(1, 2 + tensor.shape[d])) for d in axes]
+    counts: list[Any] = [(), tuple(-(-tensor.shape[d] // b) for d, b in zip(axes, blocks))]
+    for name, chance in (("scale", 2), ("out_scale", 5)):
+        if rng.integers(chance) == 0:
+            keywords[name] = rng.uniform(0.01, 4, counts[rng.integers(2)])
     if rng.integers(4) == 0:
         keywords["offset"] = rng.uniform(-9, 9, counts[rng.integers(2)])
-        keywords["axis"] = axis
-    if (tensor.dtype.kind in "iu") != (dtype.kind in "iu") and rng.integers(2):
-        whole = tensor.dtype if tensor.dtype.kind in "iu" else dtype
-        keywords["zero_point"] = int(rng.integers(max(-100, np.iinfo(whole).min), 100))
+    for name, chance in (("zero_point", 2), ("out_zero_point", 5)):
+        if rng.integers(chance) == 0:
+            most = int(rng.choice((8, 100, 100, 30_000, 2**31)))
+            keywords[name] = rng.integers(-most, most, counts[rng.integers(2)])
+    if len(keywords) > 1:
+        keywords["axis"] = axes[0] if len(axes) == 1 else tuple(axes)
+        keywords["block_size"] = blocks[0] if len(blocks) == 1 else tuple(blocks)
     return keywords
 
 
 def draw(rng: np.random.Generator, shape: tuple[int, ...]) -> Drawn:
     """What becomes of a tensor of `shape`: it moves as it is, or its numbers are converted."""
-    if rng.integers(6) or not shape:
+    if rng.integers(4) or not shape:
         dtype = np.dtype(rng.choice(MOVED))
         tensor = values(rng, shape, dtype, False)
         return Drawn({}, tensor, tensor, dtype)
@@ -110,7 +120,7 @@ def case(seed: int, index: int) -> str | None:
     if not keywords:
         tensor = want = reference.to_logical(given, src, shape)
     keywords |= {"threads": int(rng.integers(1, 3)), "pad_value": pad, "shape": shape}
-    if rng.integers(8) == 0 and all(np.ndim(keywords.get(k, 0)) == 0 for k in ("scale", "offset")):
+    if rng.integers(8) == 0 and all(np.ndim(keywords.get(k, 0)) == 0 for k in PARAMETERS):
         keywords["region"] = region = a_region(rng, shape)
         want = want[tuple(slice(a, b) for a, b in region)]
     if shape and rng.integers(8) == 0:
@@ -127,7 +137,10 @@ def case(seed: int, index: int) -> str | None:
             out = None
     isa = any_instruction_set(rng)
     strides = given.strides, None if out is None else out.array.strides
-    told = {k: v if np.ndim(v) == 0 or k in ("shape", "region") else "per index" for k, v in keywords.items()}
+    told = {
+        k: v if np.ndim(v) == 0 or k in ("shape", "region", "axis", "block_size") else "per index"
+        for k, v in keywords.items()
+    }
     what = f"{tensor.dtype} {src_given} -> {dst_given} {told} strides {strides} {isa}"
     keywords["out"] = None if out is None else out.array
     with instruction_set(isa):
@@ -152,6 +165,6 @@ def _any_pad(tensor: np.ndarray) -> Any:
 def _same(got: np.ndarray, want: np.ndarray) -> bool:
     """Bit for bit, but for the payload of a NaN."""
     same = bits(got) == bits(want)
-    if got.dtype.kind == "f" and not same.all():
+    if (got.dtype.kind == "f" or "float" in got.dtype.name) and not same.all():
         same |= np.isnan(got) & np.isnan(want)
     return bool(same.all())

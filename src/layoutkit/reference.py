@@ -43,55 +43,109 @@ def reorder(array: np.ndarray, src: Layout, dst: Layout, shape: Sequence[int], p
 
 
 def convert(
-    x: np.ndarray, dtype, scale=None, zero_point=None, axis: int = 1, alpha: float = 1, beta: float = 0, old=None,
-    offset=None,
+    x: np.ndarray, dtype, scale=None, zero_point=None, axis: int | Sequence[int] = 1, alpha: float = 1, beta: float = 0,
+    old=None, offset=None, out_scale=None, out_zero_point=None, block_size: int | Sequence[int] = 1,
 ) -> np.ndarray:  # fmt: skip
     """The numbers of the logical tensor `x` as `dtype`; see `layoutkit.reorder`. `old`, times `beta`, is added.
 
-    Computed in float32, or float64 where float64 or int32 takes part; every step is rounded once.
+    Computed in float32, or float64 where float64, int32, uint32, int64 or a zero point that is no number of its type
+    takes part; every step is rounded once. Integers that are only shifted stay integers.
     """
     dtype = np.dtype(dtype)
-    wide = {np.dtype("f8"), np.dtype("i4")}
-    real: Any = np.float64 if wide & {x.dtype, dtype} else np.float32
+    to_integers, of_integers = is_integer(dtype), is_integer(x.dtype) or x.dtype.kind == "b"
+    two_sided = out_scale is not None or out_zero_point is not None
+    before, after = (zero_point, out_zero_point) if two_sided or not to_integers else (None, zero_point)
+    wide = {np.dtype(t) for t in ("f8", "i4", "u4", "i8")} & {x.dtype, dtype}
+    beyond = (of_integers and _beyond(before, x.dtype)) or (to_integers and _beyond(after, dtype))
+    real: Any = np.float64 if wide or beyond else np.float32
 
     def along(parameter):
-        parameter = np.asarray(parameter).astype(real)
-        return parameter.reshape([-1 if d == axis else 1 for d in range(x.ndim)] if parameter.ndim else ())
+        return None if parameter is None else _spread(np.asarray(parameter).astype(real), x.shape, axis, block_size)
 
-    scale = None if scale is None else along(scale)
-    offset = None if offset is None else along(offset)
-    zero = along(0 if zero_point is None else zero_point)
-    quantizes = x.dtype.kind not in "iu" and dtype.kind in "iu"
+    if to_integers and of_integers and scale is offset is out_scale is None and alpha == 1 and not beta:
+        shifts = (0 if zero is None else along(zero).astype(np.int64).astype(object) for zero in (before, after))
+        return saturated(x.astype(object) - next(shifts) + next(shifts), dtype)
+    scale, offset, out_scale, before, after = map(along, (scale, offset, out_scale, before, after))
+    divides = to_integers and not of_integers and not two_sided
     with np.errstate(all="ignore"):
         v = x.astype(real)
-        if x.dtype.kind in "iu" and dtype.kind not in "iu":
-            v = v - zero
-        if offset is not None and quantizes:
-            v = v - offset
-        if scale is not None:
-            v = v / scale if quantizes else v * scale
-        if offset is not None and not quantizes:
-            v = v + offset
+        if before is not None:
+            v = v - before
+        if divides:
+            v = v if offset is None else v - offset
+            v = v if scale is None else v / scale
+        else:
+            if out_scale is not None:
+                v = v / out_scale if scale is None else v * (scale / out_scale)
+            elif scale is not None:
+                v = v * scale
+            if offset is not None:
+                v = v + (offset if out_scale is None else offset / out_scale)
         if alpha != 1:
             v = real(alpha) * v
         if beta:
             d = old.astype(real)
-            v = v + real(beta) * (d - zero if dtype.kind in "iu" else d)
-        if dtype.kind not in "iu":
-            return rounded(v, dtype)
-        limits = np.iinfo(dtype)
-        whole = np.rint(np.nan_to_num(v.astype(np.float64), nan=0.0, posinf=2.0**60, neginf=-(2.0**60)))
-        return np.clip(whole + zero, limits.min, limits.max).astype(dtype)
+            v = v + real(beta) * (d if after is None else d - after)
+        if not to_integers:
+            return rounded(v if after is None else v + after, dtype)
+        whole = np.rint(np.nan_to_num(v.astype(np.float64), nan=0.0, posinf=2.0**70, neginf=-(2.0**70)))
+        return saturated(whole if after is None else whole + after, dtype)
+
+
+def _beyond(zero_point, dtype: np.dtype) -> bool:
+    """Whether it is no number of `dtype`, a type of integers."""
+    low, high = (0, 1) if dtype.kind == "b" else limits_of(dtype)
+    return zero_point is not None and bool((np.less(zero_point, low) | np.greater(zero_point, high)).any())
+
+
+def _spread(parameter: np.ndarray, shape: Sequence[int], axis, block_size) -> np.ndarray:
+    """A parameter that has a value for each block of the dimensions `axis`, to be broadcast to `shape`."""
+    if not parameter.ndim:
+        return parameter
+    axes = axis if isinstance(axis, (tuple, list)) else (axis,)
+    dims = [d % len(shape) for d in axes]
+    for k, block in enumerate(block_size if isinstance(block_size, (tuple, list)) else [block_size] * len(dims)):
+        parameter = parameter.repeat(min(block, shape[dims[k]] + 1), k).take(range(shape[dims[k]]), k)
+    return parameter.transpose(np.argsort(dims)).reshape([n if d in dims else 1 for d, n in enumerate(shape)])
+
+
+def is_integer(dtype: np.dtype) -> bool:
+    """Whether it is of integers, those of ml_dtypes among them."""
+    return dtype.kind in "iu" or dtype.name in ("int4", "uint4")
+
+
+def limits_of(dtype) -> tuple[int, int]:
+    """The least and the greatest number of a type of integers."""
+    dtype = np.dtype(dtype)
+    bits = 4 if dtype.name in ("int4", "uint4") else 8 * dtype.itemsize
+    return (0, 2**bits - 1) if dtype.name.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+
+def saturated(whole: np.ndarray, dtype) -> np.ndarray:
+    """Whole numbers of any size, as floats or as objects, as integers of `dtype`."""
+    low, high = limits_of(dtype)
+    above, below = whole >= high, whole <= low  # as floats, the limits of int64 are rounded away from 0
+    held = np.where(above | below, 0, whole).astype(np.int64)
+    return np.where(above, high, np.where(below, low, held)).astype(np.int64).astype(dtype)
+
+
+FORMATS = {"bfloat16": (8, -133, np.inf), "float8_e4m3fn": (4, -9, 464.0), "float8_e5m2": (3, -16, np.inf)}
 
 
 def rounded(x: np.ndarray, dtype) -> np.ndarray:
-    """Floats as another float type, rounded once, to nearest even (numpy's way to bfloat16 rounds twice)."""
-    if np.dtype(dtype).name != "bfloat16":
+    """Floats as another float type, rounded once, to nearest even (numpy's way to those of ml_dtypes rounds twice).
+
+    What is too large becomes infinity, or NaN in float8_e4m3fn, which has none.
+    """
+    if np.dtype(dtype).name not in FORMATS:
         return x.astype(dtype)
+    bits, least, most = FORMATS[np.dtype(dtype).name]
     _, exponent = np.frexp(np.asarray(x, np.float64))
-    unit = np.ldexp(1.0, np.maximum(exponent - 8, -133))
-    exact = np.where(np.isfinite(x), np.rint(np.nan_to_num(x) / unit) * unit, x)
-    return exact.astype(np.float32).astype(dtype)
+    unit = np.ldexp(1.0, np.maximum(exponent - bits, least))
+    with np.errstate(all="ignore"):
+        exact = np.where(np.isfinite(x), np.rint(np.nan_to_num(x) / unit) * unit, x)
+        exact = np.where(np.abs(x) > most, np.copysign(np.nan, x), exact)
+        return exact.astype(np.float32).astype(dtype)
 
 
 def conv(x, w, bias, stride, padding, dilation, groups) -> np.ndarray:

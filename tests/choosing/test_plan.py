@@ -221,6 +221,9 @@ NUMBERS = [
     dict(dtype="float32"), dict(dtype="float64", pad_value=3), dict(dtype="int8", zero_point=3, scale=0.7),
     dict(dtype="float16", scale=np.arange(1, 6) / 7, offset=np.arange(5.0)), dict(dtype="uint8", alpha=2),
     dict(dtype="float32", scale=0.5, region=(None, (1, 4), None, None)),
+    dict(dtype="int16", scale=0.5, zero_point=np.arange(5), out_scale=np.arange(1, 6) / 7, out_zero_point=-700),
+    dict(dtype="float32", scale=np.ones((3, 2)) / 3, axis=(3, 1), block_size=(2, 3)),
+    dict(dtype="int64", zero_point=2**30),
 ]  # fmt: skip
 
 

@@ -1,15 +1,16 @@
 /* Conversions of runs of numbers; see lk_convert in kernels.h.
  *
  *   v   = load(src)                                    exact: a run of any type as a run of f32 or f64
- *   v   = (v - sub) * mul + off  or  (v - sub) / mul   where the tile asks for it
+ *   v   = (v - sub) * mul + off  or  (v - sub) / mul + off, where the tile asks for it
  *   v   = alpha * v + beta * (load(dst) - add)
- *   v   = round(v) + add
+ *   v   = round(v) + add                               to an integer if dst is one, otherwise v + add
  *   dst = store(v)                                     rounded to nearest even, saturated
  *
- * v is f32 where both types are exact in it, f64 where f64 or s32 takes part. A tile is converted in chunks. Where v is
- * f32 and nothing is summed, runs stay in registers from load to store: see convert_runs.inc. Other chunks go through
- * buffers that stay in L1; a run that needs no arithmetic, from or to the type of v, skips a buffer. Loads and stores of
- * each type are here; the arithmetic between them is in convert_real.inc, once per type of v.
+ * v is f32 where both types are exact in it, f64 where f64, s32, u32 or s64 takes part; in f64 not all of s64 is. A tile
+ * is converted in chunks. Where v is f32 and nothing is summed, runs of the common types stay in registers from load to
+ * store: see convert_runs.inc. Other chunks go through buffers that stay in L1; a run that needs no arithmetic, from or
+ * to the type of v, skips a buffer. Loads and stores of each type are here and in convert_rare.inc; the arithmetic
+ * between them is in convert_real.inc, once per type of v.
  *
  * gcc vectorizes the loops: they have no branches, only selections. Rounding to an integer adds and subtracts 1.5 *
  * 2^23 (2^52), after saturation: every instruction set can do that, and it rounds to nearest even.
@@ -31,7 +32,8 @@
 
 enum { CHUNK_ELEMENTS = 1024 }; /* elements: 4 or 8 KB a buffer, of which there are at most four */
 
-static const int8_t width[LK_TYPE_COUNT] = {4, 8, 2, 2, 4, 1, 1};
+#define WIDTH(upper, lower, bytes) bytes,
+static const int8_t width[LK_TYPE_COUNT] = {LK_ELEMENTS(WIDTH)};
 typedef float f32 __attribute__((aligned(1), may_alias)); /* callers' arrays need not be aligned */
 typedef int32_t s32 __attribute__((aligned(1), may_alias));
 typedef uint16_t u16 __attribute__((aligned(1), may_alias));
@@ -131,7 +133,7 @@ static void store_f16_f32(char *restrict d, const float *restrict v, int64_t n)
     { \
         T *restrict x = (T *)d; \
         for (int64_t i = 0; i < n; i++) \
-            x[i] = (T)value; \
+            x[i] = (T)(value); \
     }
 
 LOAD(bf16_f32, float, u16, float_of((uint32_t)x[i] << 16))
@@ -316,7 +318,7 @@ static void store_s32_f64(char *restrict d, const double *restrict v, int64_t n)
                 v[at + i] = x[i]; \
         } \
     }
-#define STORE_NARROW(T) \
+#define STORE_NARROW(T, W) \
     static void store_##T##_f64(char *restrict d, const double *restrict v, int64_t n) \
     { \
         float x[PART_ELEMENTS]; \
@@ -324,15 +326,16 @@ static void store_s32_f64(char *restrict d, const double *restrict v, int64_t n)
             const int64_t m = n - at < PART_ELEMENTS ? n - at : PART_ELEMENTS; \
             for (int64_t i = 0; i < m; i++) \
                 x[i] = to_odd(v[at + i]); \
-            store_##T##_f32(d + 2 * at, x, m); \
+            store_##T##_f32(d + at * W, x, m); \
         } \
     }
 LOAD_NARROW(f16, 2)
 LOAD_NARROW(bf16, 2)
 LOAD_NARROW(s8, 1)
 LOAD_NARROW(u8, 1)
-STORE_NARROW(f16)
-STORE_NARROW(bf16)
+STORE_NARROW(f16, 2)
+STORE_NARROW(bf16, 2)
+#include "convert_rare.inc"
 
 /* ---- tiles */
 
@@ -369,17 +372,20 @@ static void turn(char *d, int64_t d0, const char *s, int64_t s1, int64_t n0, int
 #define FMA __builtin_fmaf
 #define ABS __builtin_fabsf
 #define MAGIC 0x1.8p23f
+#define WHOLE(x) ((((x) == (x) ? (x) : 0) + MAGIC) - MAGIC)
 #include "convert_real.inc"
 #undef BITS
 #undef REAL
 #undef FMA
 #undef ABS
 #undef MAGIC
+#undef WHOLE
 #define BITS 64
 #define REAL double
 #define FMA __builtin_fma
 #define ABS __builtin_fabs
 #define MAGIC 0x1.8p52
+#define WHOLE whole_double
 #include "convert_real.inc"
 
 const lk_kernel LK_NAME(lk_rows_convert)[] = {

@@ -6,6 +6,7 @@ import numpy as np
 from .reorder import Program, Reordering
 
 TYPES: dict[str, int]
+ELEMENT_BYTES: dict[str, int]
 
 class Converter(Reordering):
     def __new__(

@@ -13,8 +13,8 @@ from numpy cimport PyArray_DATA, import_array, ndarray
 
 from .pace cimport Pace, done, pace_of
 from .registry cimport (
-    LK_BF16, LK_CONVERT, LK_F16, LK_F32, LK_F64, LK_GATHER, LK_S8, LK_S32, LK_TRANSPOSE, LK_U8, best_row,
-    lk_convert, lk_convert_fn, lk_move, lk_move_fn
+    LK_CONVERT, LK_GATHER, LK_TRANSPOSE, LK_TYPE_COUNT, best_row, element_bytes, element_name, lk_convert,
+    lk_convert_fn, lk_move, lk_move_fn
 )
 from .reorder cimport Program, Reordering
 from .team cimport team
@@ -29,7 +29,8 @@ cdef enum:
     CHUNK_ELEMENTS = 4 << 20  # between checks for signals: at worst a tenth of a second, into new pages
     SCRATCH_BYTES = 40 << 10  # a tile takes 16 KB in the narrower type, and there are gaps between rows
 
-TYPES = {"f32": LK_F32, "f64": LK_F64, "f16": LK_F16, "bf16": LK_BF16, "s32": LK_S32, "s8": LK_S8, "u8": LK_U8}
+TYPES = {element_name(element): element for element in range(LK_TYPE_COUNT)}
+ELEMENT_BYTES = {name: element_bytes(element) for name, element in TYPES.items()}
 _FAMILY = {"transpose": LK_TRANSPOSE, "gather": LK_GATHER}
 
 cdef struct Step:

@@ -11,7 +11,9 @@
 
 /* The element types: enumerators, names, bytes. */
 #define LK_ELEMENTS(X) \
-    X(F32, f32, 4) X(F64, f64, 8) X(F16, f16, 2) X(BF16, bf16, 2) X(S32, s32, 4) X(S8, s8, 1) X(U8, u8, 1)
+    X(F32, f32, 4) X(F64, f64, 8) X(F16, f16, 2) X(BF16, bf16, 2) X(S32, s32, 4) X(S8, s8, 1) X(U8, u8, 1) \
+    X(S16, s16, 2) X(U16, u16, 2) X(U32, u32, 4) X(S64, s64, 8) X(BOOL, bool, 1) X(E4M3, e4m3, 1) X(E5M2, e5m2, 1) \
+    X(S4, s4, 1) X(U4, u4, 1)
 #define LK_ELEMENT(upper, lower, bytes) LK_##upper,
 enum { LK_ELEMENTS(LK_ELEMENT) LK_TYPE_COUNT };
 
@@ -403,13 +405,13 @@ typedef void (*lk_extent_fn)(lk_extent *);
 /* Converts n0 rows of n1 elements; s0 and d0 are the bytes from row to row, s1 and d1 those from element to element.
  * Elements of a row are contiguous; on one side rows may be interleaved instead: then s0 or d0 is the width of an
  * element, s1 or d1 is not, n0 is at most LK_MAX_INTERLEAVED, and nothing is summed. Each element:
- *   v   = (src - sub) * mul + off, or (src - sub) / mul if `divide`
+ *   v   = (src - sub) * mul + off, or (src - sub) / mul + off if `divide`
  *   v   = alpha * v, and + beta * (dst - add) if `sum`
- *   dst = v rounded to the type of dst (to nearest even), + add, saturated if that is an integer type
- * All of it is computed in the row's type, f32 or f64, in which the values of both types must be exact. NaN becomes the
- * integer 0 + add.
+ *   dst = v rounded to an integer (to nearest even) if the type of dst is one, + add, rounded or saturated to that type
+ * All of it is computed in the row's type, f32 or f64, in which the values of both types must be exact. f64 rounds s64,
+ * but not integers that are only shifted, by sub and add that are numbers of s32. NaN becomes the integer 0 + add.
  * sub, mul, off and add are NULL (left out) or arrays of the row's type, of which element i0*p0 + i1*p1 applies to
- * (i0, i1). add is for integer destinations only. inv is NULL or 1 / mul, allowed where dst is an integer and 2^-60 <= |mul| <=
+ * (i0, i1). inv is NULL or 1 / mul, allowed where dst is an integer but s64, src none, off NULL and 2^-60 <= |mul| <=
  * 2^60. high and low are NULL or, where inv is allowed and only for narrow integers, numbers of the sign of mul whose sum
  * is 1 / mul within 2^-45 of it: x * high + x * low, rounded once, becomes the same integer as x / mul. `stream` asks for stores that bypass the caches; the caller ends with a fence. prefetch_bytes is the prefetch
  * distance in the source; 0: none. */

@@ -161,7 +161,14 @@ def lay_out(memory: np.ndarray, layout: Layout, shape: Sequence[int]) -> np.ndar
     """The physical array of `layout` over the memory of `memory`, from its first element on; not checked."""
     steps = [s * memory.itemsize for s in layout.axis_strides(shape)]
     axes = layout.physical_shape(shape)
-    return np.lib.stride_tricks.as_strided(memory, axes, steps, writeable=memory.flags.writeable)
+    return strided(memory, axes, steps)
+
+
+def strided(array: np.ndarray, shape: Sequence[int], strides: Sequence[int]) -> np.ndarray:
+    """`as_strided` of numpy, which does not know all types of ml_dtypes: as plain bytes of that width."""
+    plain = array.view(f"V{array.itemsize}")
+    seen = np.lib.stride_tricks.as_strided(plain, shape, strides, writeable=array.flags.writeable)
+    return seen.view(array.dtype)
 
 
 def new(layout: Layout, shape: Sequence[int], dtype: np.dtype, what: str) -> np.ndarray:

@@ -16,7 +16,7 @@ from ..formats.layout import Layout
 from ..formats.pads import pad_mask
 from ..formats.reading import read
 from ..formats.written import order_of
-from .arrays import as_array, check_pitches, has_pitches, lay_out
+from .arrays import as_array, check_pitches, has_pitches, lay_out, strided
 from .pad_value import pad_element
 from .spans import overlaps_itself
 
@@ -219,8 +219,7 @@ class Tensor:
         if found is None:
             return None
         steps = [s * self.array.itemsize for s in found]
-        writeable = self.array.flags.writeable
-        return np.lib.stride_tricks.as_strided(self.array, self.shape, steps, writeable=writeable)
+        return strided(self.array, self.shape, steps)
 
     def numpy(self) -> np.ndarray:
         """The logical array: a view where strides can express it, else a copy in logical order."""

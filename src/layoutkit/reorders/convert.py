@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._core import registry
-from .._core.convert import Converter
+from .._core.convert import ELEMENT_BYTES, Converter
 from .._core.reorder import Program
 from ..choosing.cache import plans
 from ..choosing.machine import last_level_cache
@@ -30,11 +30,25 @@ from .nests import fill_nests
 from .pieces import Digit, Side
 from .program import Transfer
 
+
+class Range(NamedTuple):
+    """The least and the greatest number of a type of integers."""
+
+    min: int
+    max: int
+
+
 NUMBERS = {"float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16", "int32": "s32", "int8": "s8",
-           "uint8": "u8"}  # fmt: skip
-WIDE = {"f64", "s32"}  # not exact in f32
-LIMITS: dict[str, np.iinfo] = {"s32": np.iinfo(np.int32), "s8": np.iinfo(np.int8), "u8": np.iinfo(np.uint8)}
-INTEGERS = set(LIMITS)
+           "uint8": "u8", "int16": "s16", "uint16": "u16", "uint32": "u32", "int64": "s64", "bool": "bool",
+           "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2", "int4": "s4", "uint4": "u4"}  # fmt: skip
+OF_ML_DTYPES = {"bfloat16", "float8_e4m3fn", "float8_e5m2", "int4", "uint4"}
+WIDE = {"f64", "s32", "u32", "s64"}  # not exact in f32
+LIMITS: dict[str, Range] = {
+    **{kind: Range(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for kind, bits in
+       (("s32", 32), ("s8", 8), ("s16", 16), ("s64", 64), ("s4", 4))},
+    **{kind: Range(0, 2**bits - 1) for kind, bits in (("u8", 8), ("u16", 16), ("u32", 32), ("u4", 4))},
+}  # fmt: skip
+INTEGERS = set(LIMITS)  # bool counts as one where it is read
 
 
 class Types(NamedTuple):
@@ -43,11 +57,12 @@ class Types(NamedTuple):
     src: str
     dst: str
     dtype: np.dtype
+    wide: bool = False  # a zero point is no number of its type
 
     @property
     def real(self) -> type:
         """The float type of the arithmetic."""
-        return np.float64 if WIDE & {self.src, self.dst} else np.float32
+        return np.float64 if self.wide or WIDE & {self.src, self.dst} else np.float32
 
 
 class Parameters(NamedTuple):
@@ -64,15 +79,58 @@ class Parameters(NamedTuple):
     alpha: float
     beta: float
 
-    @property
-    def per_channel(self) -> bool:
-        """Whether any of them has one value for each channel."""
-        return any(p is not None and p.size > 1 for p in self[:7])
+
+class Along(NamedTuple):
+    """The dimensions of parameters that are not one for all, in the order of their axes: each has a value for
+    `blocks[k]` indices of `dims[k]`, and `counts[k]` of them."""
+
+    dims: tuple[int, ...]
+    blocks: tuple[int, ...]
+    counts: tuple[int, ...]
+
+    def side(self, dim: int) -> Side:
+        """Where the parameters of an index of `dim` are."""
+        if dim not in self.dims:
+            return Side((Digit(1, 0),))
+        k = self.dims.index(dim)
+        stride, block = prod(self.counts[k + 1 :]), self.blocks[k]
+        return Side((Digit(1, stride),) if block == 1 else (Digit(block, stride), Digit(1, 0)))
+
+
+NOWHERE = Along((), (), ())  # one for all
+
+
+class Numbers(NamedTuple):
+    """The arguments of `reorder` that change numbers, as given."""
+
+    dtype: Any = None
+    scale: Any = None
+    zero_point: Any = None
+    offset: Any = None
+    out_scale: Any = None
+    out_zero_point: Any = None
+    axis: Any = 1
+    block_size: Any = 1
+    alpha: Any = 1
+    beta: Any = 0
+
+    def parameters(self) -> tuple:
+        """What is one for all or along an axis."""
+        return self[1:6]
+
+    def change(self, held: np.dtype) -> bool:
+        """Whether arrays of dtype `held` are converted, not moved."""
+        if all(p is None for p in self.parameters()) and self.alpha == 1 and self.beta == 0:
+            return self.dtype is not None and not is_dtype(self.dtype, held)
+        return True
 
 
 def types(held: np.dtype, asked: Any, what: str) -> Types:
     """The types of a conversion from arrays of dtype `held` to `asked`: a dtype, None, or (source, result)."""
     src, dst = asked if isinstance(asked, tuple) and len(asked) == 2 else (None, asked)
+    if src is None and isinstance(dst, str) and dst == "bfloat16" and held == np.uint16:
+        pairs = '("bfloat16", "bfloat16") or ("uint16", "bfloat16")'
+        raise TypeError(f"{what}: the array is of uint16: say whether it holds bits or numbers, dtype={pairs}")
     src_type, _ = (_number(held, what), held) if src is None else _named(src, what)
     if src is not None and (_named(src, what)[1] != held and not (src_type == "bf16" and held == np.uint16)):
         raise TypeError(f"{what}: the array is of dtype {held}, dtype= says {src}")
@@ -91,6 +149,8 @@ def is_dtype(asked: Any, held: np.dtype) -> bool:
 def _named(dtype: Any, what: str) -> tuple[str, np.dtype]:
     if isinstance(dtype, str) and dtype == "bfloat16":
         return "bf16", bfloat16() or np.dtype(np.uint16)
+    if isinstance(dtype, str) and dtype in OF_ML_DTYPES:
+        bfloat16()  # numpy knows their names once ml_dtypes is there
     try:
         found = np.dtype(dtype)
     except TypeError:
@@ -100,52 +160,96 @@ def _named(dtype: Any, what: str) -> tuple[str, np.dtype]:
 
 def _number(dtype: np.dtype, what: str) -> str:
     if dtype.name not in NUMBERS or not dtype.isnative:
-        hint = '; bfloat16 bits in uint16 are said by dtype=("bfloat16", result)' if dtype == np.uint16 else ""
-        raise TypeError(f"{what}: converts {', '.join(NUMBERS)} of this machine's byte order, got {dtype}{hint}")
+        raise TypeError(f"{what}: converts {', '.join(NUMBERS)} of this machine's byte order, got {dtype}")
     return NUMBERS[dtype.name]
 
 
-def parameters(
-    t: Types, scale: Any, zero_point: Any, offset: Any, axis: Any, alpha: Any, beta: Any, shape: tuple[int, ...],
-    what: str,
-) -> Parameters:  # fmt: skip
-    """The arguments, checked, as the parameters of lk_convert."""
-    for name, value in (("alpha", alpha), ("beta", beta)):
+def parameters(t: Types, given: Numbers, shape: tuple[int, ...], what: str) -> tuple[Types, Parameters, Along | None]:
+    """The arguments, checked, as the parameters of lk_convert, the types with what they are computed in, and the
+    dimensions that parameters are along."""
+    for name, value in (("alpha", given.alpha), ("beta", given.beta)):
         if not isinstance(value, (int, float, np.number)) or not isfinite(value):
             raise ValueError(f"{what}: {name} must be a finite number, got {value!r}")
-    mul: np.ndarray | None = None if scale is None else _values(scale, "scale", axis, shape, what).astype(t.real)
-    if mul is not None and not (np.isfinite(mul).all() and mul.all()):
-        raise ValueError(f"{what}: scale must be finite and not 0 as {np.dtype(t.real)}, got {scale!r}")
-    shift: np.ndarray | None = None if offset is None else _values(offset, "offset", axis, shape, what).astype(t.real)
-    if shift is not None and not np.isfinite(shift).all():
-        raise ValueError(f"{what}: offset must be finite as {np.dtype(t.real)}, got {offset!r}")
-    zero: np.ndarray | None = None
-    if zero_point is not None:
-        zero = _values(zero_point, "zero_point", axis, shape, what)
-        integer = t.dst if t.dst in INTEGERS else t.src
-        if integer not in INTEGERS:
-            raise ValueError(f"{what}: zero_point is of integers, and neither type is one")
-        limits = LIMITS[integer]
-        if (zero.size and zero.dtype.kind not in "iu") or (zero < limits.min).any() or (zero > limits.max).any():
-            raise ValueError(f"{what}: zero_point must be integers of {limits.min} to {limits.max}, got {zero_point!r}")
-        zero = zero.astype(t.real)
-    n = next((p.size for p in (mul, zero, shift) if p is not None and p.size != 1), 1)
-    mul, zero, shift = _repeated(mul, n), _repeated(zero, n), _repeated(shift, n)
-    inv: np.ndarray | None = None
-    high, low = None, None
-    divide, quantizes = False, t.dst in INTEGERS and t.src not in INTEGERS
-    if mul is not None and quantizes:
+    names = Numbers._fields[1:6]
+    along = along_of(given.axis, given.block_size, shape, what) if any(map(np.ndim, given.parameters())) else None
+    scale, zero_point, offset, out_scale, out_zero_point = (
+        None if p is None else _values(p, name, given, along, what) for name, p in zip(names, given.parameters())
+    )
+    two_sided = out_scale is not None or out_zero_point is not None
+    to_integers, of_integers = t.dst in INTEGERS, t.src in {*INTEGERS, "bool"}
+    before, after = (zero_point, out_zero_point) if two_sided or not to_integers else (None, zero_point)
+    wide = _check_zero(before, t.src, "zero_point", what)
+    wide |= _check_zero(after, t.dst, "out_zero_point" if two_sided else "zero_point", what)
+    t = t._replace(wide=wide)
+    scale, out_scale = _real(scale, "scale", t, True, what), _real(out_scale, "out_scale", t, True, what)
+    offset = _real(offset, "offset", t, False, what)
+    before, after = _real(before, "zero_point", t, False, what), _real(after, "zero_point", t, False, what)
+    mul, divide = scale, to_integers and not of_integers and not two_sided
+    sub, off = (offset, None) if divide else (before, offset)
+    if out_scale is not None:
+        with np.errstate(all="ignore"):
+            mul, divide = (out_scale, True) if scale is None else (scale / out_scale, False)
+            off = None if off is None else off / out_scale
+        mul, off = _real(mul, "scale / out_scale", t, True, what), _real(off, "offset / out_scale", t, False, what)
+    n = max((p.size for p in (mul, sub, off, after) if p is not None and p.size != 1), default=1)
+    n = 0 if any(p is not None and p.size == 0 for p in (mul, sub, off, after)) else n
+    mul, sub, off, after = (_repeated(p, n) for p in (mul, sub, off, after))
+    inv, high, low = None, None, None
+    divide = divide and mul is not None
+    if mul is not None and divide:
         mantissa, exponent = np.frexp(mul)
         inverse = np.divide(1, mul).astype(t.real)
         if (np.abs(mantissa) == 0.5).all() and (np.abs(exponent) < 100).all():
-            mul = inverse  # exact: the product is the quotient
-        else:
-            divide, inv = True, inverse if (np.abs(exponent) < 60).all() else None
-            if inv is not None and t.real is np.float32 and _products_decide(mul):
+            mul, divide = inverse, False  # exact: the product is the quotient
+        elif to_integers and not of_integers and off is None and t.dst != "s64" and (np.abs(exponent) < 60).all():
+            inv = inverse
+            if t.real is np.float32 and t.dst in ("s8", "u8") and _products_decide(mul):
                 high, low = _in_two(mul)
-    sub, add = (None, zero) if t.dst in INTEGERS else (zero, None)
-    sub, off = (shift, None) if quantizes else (sub, shift)
-    return Parameters(sub, mul, inv, off, add, high, low, divide, float(alpha), float(beta))
+    made = Parameters(sub, mul, inv, off, after, high, low, divide, float(given.alpha), float(given.beta))
+    return t, made, along
+
+
+def _real(values: np.ndarray | None, name: str, t: Types, divides: bool, what: str) -> np.ndarray | None:
+    """`values` in the type of the arithmetic: finite numbers, none of them 0 if `divides`."""
+    if values is None:
+        return None
+    with np.errstate(all="ignore"):
+        found: np.ndarray = values.astype(t.real)
+    if not np.isfinite(found).all() or (divides and not found.all()):
+        least = " and not 0" if divides else ""
+        raise ValueError(f"{what}: {name} must be finite{least} as {np.dtype(t.real)}, got {values.tolist()}")
+    return found
+
+
+def _check_zero(values: Any, kind: str, name: str, what: str) -> bool:
+    """Whether the zero points of a side of type `kind` are beyond its numbers; of integers they are integers."""
+    if values is None or not values.size or kind not in {*INTEGERS, "bool"}:
+        return False
+    most, own = LIMITS["s32"], LIMITS.get(kind, Range(0, 1))
+    if values.dtype.kind not in "iu" or not most.min <= int(values.min()) <= int(values.max()) <= most.max:
+        raise ValueError(f"{what}: {name} must be integers of {most.min} to {most.max}, got {values.tolist()}")
+    return bool(values.min() < own.min or values.max() > own.max)
+
+
+def along_of(axis: Any, block_size: Any, shape: tuple[int, ...], what: str) -> Along:
+    """The dimensions that `axis` names, in blocks of `block_size`."""
+    axes = axis if isinstance(axis, (tuple, list)) else (axis,)
+    dims = tuple(dimension(a, len(shape), what) for a in axes)
+    if len(set(dims)) < len(dims):
+        raise ValueError(f"{what}: axis names a dimension twice: {axis!r}")
+    blocks = tuple(block_size) if isinstance(block_size, (tuple, list)) else (block_size,)
+    if len(blocks) == 1 != len(dims) and blocks == (1,):
+        blocks *= len(dims)
+    if len(blocks) != len(dims) or not all(_is_count(b) for b in blocks):
+        raise ValueError(
+            f"{what}: block_size must be one integer above 0 for each axis of {axis!r}, got {block_size!r}"
+        )
+    blocks = tuple(map(index, blocks))
+    return Along(dims, blocks, tuple(-(-shape[d] // b) for d, b in zip(dims, blocks)))
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and 0 < int(value) < 1 << 62
 
 
 def _products_decide(scale: np.ndarray) -> bool:
@@ -175,17 +279,22 @@ def _repeated(values: np.ndarray | None, n: int) -> np.ndarray | None:
     return None if values is None else np.ascontiguousarray(np.broadcast_to(values, n))
 
 
-def _values(given: Any, name: str, axis: Any, shape: tuple[int, ...], what: str) -> np.ndarray:
+def _values(given: Any, name: str, numbers: Numbers, along: Along | None, what: str) -> np.ndarray:
+    """A parameter as an array of one number, or of one along each dimension."""
     found = np.asarray(given)
-    if found.dtype.kind not in "iuf" and found.dtype.name != "bfloat16":
+    if found.dtype.name in OF_ML_DTYPES:
+        found = found.astype(np.int8 if "int" in found.dtype.name else np.float32)
+    if found.dtype.kind not in "iuf":
         raise TypeError(f"{what}: {name} must be numbers, got {given!r}")
-    if found.ndim == 0:
+    if found.ndim == 0 or along is None:
         return found.reshape(1)
-    if found.shape != (shape[dimension(axis, len(shape), what)],):
+    if found.shape != along.counts:
+        counts = along.counts[0] if len(along.counts) == 1 else f"of shape {along.counts}"
+        blocks = "" if set(along.blocks) <= {1} else f" in blocks of {numbers.block_size}"
         raise ValueError(
-            f"{what}: {name} must be one number or {shape[axis]}, for dimension {axis} of {shape}; got {found.shape}"
+            f"{what}: {name} must be one number or {counts}, for axis {numbers.axis}{blocks}; got {found.shape}"
         )
-    return found
+    return np.ascontiguousarray(found).reshape(-1)
 
 
 def dimension(axis: Any, rank: int, what: str) -> int:
@@ -216,28 +325,28 @@ def pad_bytes(value: Any, t: Types, what: str) -> bytes:
     return pad_element(value, t.dtype, what).tobytes()
 
 
-def converter(move: Transfer, t: Types, pad: bytes, axis: int | None, summed: bool) -> Converter:
+def converter(move: Transfer, t: Types, pad: bytes, along: Along | None, summed: bool) -> Converter:
     """The converter of a transfer, whose `width` is that of the destination's elements.
 
-    `axis`: the dimension of parameters per channel; `summed`: whether the result is added to the destination.
+    `along`: of parameters that are not one for all; `summed`: whether the result is added to the destination.
     """
-    return plans.of(_converter, move, t, pad, axis, summed, registry.isa())
+    return plans.of(_converter, move, t, pad, along or NOWHERE, summed, registry.isa())
 
 
 def conversion(
     src: Layout, dst: Layout, shape: tuple[int, ...], elements: tuple[str, str], src_strides, dst_strides
 ) -> Converter:
     """What converts a whole tensor from one element to another, for operations that do so as a part of their work."""
-    dtype = np.dtype(f"u{_ELEMENT_BYTES[elements[1]]}")  # of as many bytes: the pads are zeros
+    dtype = np.dtype(f"u{ELEMENT_BYTES[elements[1]]}")  # of as many bytes: the pads are zeros
     move = Transfer(src, dst, dtype.itemsize, src_strides, dst_strides, Box.all_of(shape))
     return converter(move, Types(*elements, dtype), bytes(dtype.itemsize), None, False)
 
 
-def _converter(move: Transfer, t: Types, pad: bytes, axis: int | None, summed: bool, isa: str) -> Converter:
+def _converter(move: Transfer, t: Types, pad: bytes, along: Along, summed: bool, isa: str) -> Converter:
     box = move.box
     s, d = box.sides(move.src, move.src_strides, move.dst, move.dst_strides)
-    widths = Widths(_ELEMENT_BYTES[t.src], _ELEMENT_BYTES[t.dst], summed)
-    parameter = [Side((Digit(1, int(dim == axis)),)) for dim in range(move.src.rank)]
+    widths = Widths(ELEMENT_BYTES[t.src], ELEMENT_BYTES[t.dst], summed)
+    parameter = [along.side(dim) for dim in range(move.src.rank)]
     moved = prod(box.shape) * (widths.src + widths.dst)
     stream = moved > last_level_cache() and not summed
     fills = fill_nests(box.shape, move.dst.full_shape(box.shape), d, widths.dst) if box.whole else []
@@ -250,8 +359,5 @@ def _converter(move: Transfer, t: Types, pad: bytes, axis: int | None, summed: b
     spans.check(read, source, f"{what}: source")
     destination = spans.of_array(move.dst.physical_shape(box.dst_shape), move.dst_strides, widths.dst)
     spans.check(written, destination, f"{what}: destination")
-    spans.check(counted, Span(0, 1 if axis is None else box.shape[axis]), f"{what}: scales")
+    spans.check(counted, Span(0, prod(along.counts)), f"{what}: scales")
     return Converter(found, t[:2], f"f{8 * np.dtype(t.real).itemsize}", summed, fill, stream)
-
-
-_ELEMENT_BYTES = {"f32": 4, "f64": 8, "f16": 2, "bf16": 2, "s32": 4, "s8": 1, "u8": 1}

@@ -13,6 +13,7 @@ from math import isqrt, prod
 import numpy as np
 
 from ..formats.layout import Layout
+from ..memory.arrays import strided
 from .box import Box
 from .loops import Loop, merge
 from .nests import regions
@@ -52,7 +53,7 @@ def _exchange(array: np.ndarray, a: Loop, b: Loop, still: list[Loop], copy: Call
     outer = [x for x in still if x.src > min(a.src, b.src)]
     inner = [x for x in still if x.src < min(a.src, b.src)]
     order = [*outer, a, b, *inner]
-    view = np.lib.stride_tricks.as_strided(array, [x.n for x in order], [x.src for x in order])
+    view = strided(array, [x.n for x in order], [x.src for x in order])
     tile = max(1, isqrt(BUFFER_BYTES // (array.itemsize * prod(x.n for x in inner))))
     rest = [(d, 0) for d in range(2, 2 + len(inner))]
     plain, turned = Layout.from_factors([(0, 0), (1, 0), *rest]), Layout.from_factors([(1, 0), (0, 0), *rest])

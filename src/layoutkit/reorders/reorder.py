@@ -41,7 +41,7 @@ from ..memory.arrays import (
 from ..memory.pad_value import pad_element
 from ..memory.tensor import UNDEFINED, Tensor, moved_by
 from .box import Box, box_of
-from .convert import Types, converter, dimension, is_dtype, pad_bytes, parameters, token, types
+from .convert import Numbers, Types, converter, pad_bytes, parameters, token, types
 from .inplace import reorder_in_place
 from .learning import InUse, learner_of
 from .loops import LINE_BYTES
@@ -66,7 +66,10 @@ def reorder(
     scale=None,
     zero_point=None,
     offset=None,
-    axis: int = 1,
+    out_scale=None,
+    out_zero_point=None,
+    axis: int | Sequence[int] = 1,
+    block_size: int | Sequence[int] = 1,
     alpha: float = 1,
     beta: float = 0,
     region=None,
@@ -93,13 +96,18 @@ def reorder(
         of the memory of `array` where two dimensions of equal size change places, and nothing else does.
         A `Tensor` must be in `dst`, of the shape of the result, and promise the pads that are written.
     dtype : dtype-like, or pair of them, optional
-        Type of the result; by default that of `array`. Other than moves, conversions know float32, float64,
-        float16, bfloat16 (of ml_dtypes), int32, int8, uint8. A pair names the type of `array` too:
-        ``("bfloat16", "float32")`` reads uint16 as bfloat16, ``"bfloat16"`` without ml_dtypes gives such.
-    scale, zero_point, offset : number or sequence of them, optional
-        One for all, or one for each index of dimension `axis`. What they do is said below.
-    axis : int, optional
-        The logical dimension of scales per channel: 1 for activations (the default), 0 or 1 for filters.
+        Type of the result; by default that of `array`. Other than moves, conversions know float64, float32, float16,
+        int64, int32, int16, int8, uint32, uint16, uint8, bool, and of ml_dtypes bfloat16, float8_e4m3fn, float8_e5m2,
+        int4, uint4 (one in a byte). A pair names the type of `array` too: ``("bfloat16", "float32")`` reads uint16 as
+        bfloat16, which are numbers otherwise; ``"bfloat16"`` without ml_dtypes gives such.
+    scale, zero_point, offset, out_scale, out_zero_point : number or array of them, optional
+        One for all, or one for each index of dimension `axis`. What they do is said below. Zero points of integers are
+        any numbers of int32.
+    axis : int or sequence of int, optional
+        The logical dimension of scales per channel: 1 for activations (the default), 0 or 1 for filters. Of several
+        dimensions arrays have an axis for each, in this order.
+    block_size : int or sequence of int, optional
+        Indices of `axis` that share a number, for each of its dimensions; the last block may be shorter.
     alpha, beta : float, optional
         ``alpha * result + beta * out`` is written; `beta` needs `out`, which is not read where it is 0.
     region : sequence of (start, stop), slice or None, optional
@@ -126,21 +134,29 @@ def reorder(
 
     Notes
     -----
-    With a `dtype`, a scale or an offset, an element q or x becomes
+    With a `dtype`, a scale, an offset or a zero point, an element q or x becomes
 
     - integer to float: ``(q - zero_point) * scale + offset``
     - float to integer: ``saturate(round((x - offset) / scale) + zero_point)``, as QuantizeLinear of ONNX
     - integer to integer: ``saturate(round(q * scale + offset) + zero_point)``
-    - float to float: ``x * scale + offset``
+    - float to float: ``(x - zero_point) * scale + offset``
 
-    and with alpha and beta, where ``real`` is that before rounding: ``alpha * real + beta * out`` for floats,
-    ``saturate(round(alpha * real + beta * (out - zero_point)) + zero_point)`` for integers.
+    With `out_scale` or `out_zero_point`, whatever the types, `scale`, `zero_point` and `offset` are of the source:
 
-    All of it is computed in float32, or in float64 where float64 or int32 takes part: parameters are rounded to
-    that, each operation is, to nearest even, and none is fused with another (product and sum are two roundings, as
-    numpy's are); the result is rounded to its type,
-    to nearest even, once. Integers saturate; NaN counts as 0 there, and stays NaN in floats. Floats overflow to
-    infinity and keep denormals. Pads are not converted: they hold `pad_value`, a value of the result's type.
+    - ``(q - zero_point) * (scale / out_scale) + offset / out_scale + out_zero_point``, before the last of which
+      integers are rounded; without `scale`, ``(q - zero_point) / out_scale``
+
+    and with alpha and beta, where ``steps`` is that without the last zero point z:
+    ``round(alpha * steps + beta * (out - z)) + z``, not rounded for floats, whose z is 0 without `out_zero_point`.
+
+    All of it is computed in float32, or in float64 where float64, int32, uint32, int64 or a zero point that is no
+    number of its integer type takes part: parameters are rounded to that, each operation is, to nearest even, and none
+    is fused with another (product and sum are two roundings, as numpy's are); the result is rounded to its type, to
+    nearest even, once. int64 beyond 2^53 is rounded to float64 with that; but integers to integers that are only
+    shifted, without scales, offset, alpha and beta, are exact. Integers saturate; NaN counts as 0 there, and stays NaN
+    in floats. Floats overflow to infinity (float8_e4m3fn, which has none, to NaN) and keep denormals. bool is the
+    integers 0 and 1 where it is read; what is not 0, NaN too, becomes True. Pads are not converted: they hold
+    `pad_value`, a value of the result's type.
 
     Examples
     --------
@@ -163,8 +179,11 @@ def reorder(
     True
     """
     plain = type(array) is np.ndarray and (out is None or type(out) is np.ndarray)
-    if not plain or not (dtype is scale is zero_point is offset is region is at is None and alpha == 1 and beta == 0):
-        numbers = Numbers(dtype, scale, zero_point, offset, axis, alpha, beta)
+    moved = dtype is scale is zero_point is offset is out_scale is out_zero_point is None and alpha == 1 and beta == 0
+    if not (plain and moved and region is at is None):
+        numbers = Numbers(
+            dtype, scale, zero_point, offset, out_scale, out_zero_point, axis, block_size, alpha, beta
+        )  # fmt: skip
         given = array, src, dst, shape, out, numbers, region, at, pad_value
         return _general(Call(*given, check_threads(threads))) if plain else _unwrapped(Call(*given, threads))
     if type(shape) is list:
@@ -203,25 +222,7 @@ moved_by(reorder)
 _kept_for = plans.get
 
 
-class Numbers(NamedTuple):
-    """The arguments of `reorder` that change numbers, as given."""
-
-    dtype: Any
-    scale: Any
-    zero_point: Any
-    offset: Any
-    axis: Any
-    alpha: Any
-    beta: Any
-
-    def change(self, held: np.dtype) -> bool:
-        """Whether arrays of dtype `held` are converted, not moved."""
-        if self.scale is self.zero_point is self.offset is None and self.alpha == 1 and self.beta == 0:
-            return self.dtype is not None and not is_dtype(self.dtype, held)
-        return True
-
-
-MOVED = Numbers(None, None, None, None, 1, 1, 0)  # no number changes
+MOVED = Numbers()  # no number changes
 
 
 class Call(NamedTuple):
@@ -409,10 +410,9 @@ def _bind_conversion(call: Call) -> Bound:
     """What to run for a call on plain arrays whose numbers change."""
     src, dst, array, out = _format(call.src, "src"), _format(call.dst, "dst"), call.array, call.out
     what = f"reorder {src} -> {dst}"
-    dtype, scale, zero_point, offset, axis, alpha, beta = call.numbers
-    t = types(array.dtype, dtype, what)
+    beta = call.numbers.beta
     box, physical, explicit = _place(call, src, dst, what)
-    given = parameters(t, scale, zero_point, offset, axis, alpha, beta, box.shape, what)
+    t, given, along = parameters(types(array.dtype, call.numbers.dtype, what), call.numbers, box.shape, what)
     if beta and out is None:
         raise ValueError(f"{what}: beta={beta} adds to out, and there is none")
     pad = pad_bytes(call.pad_value, t, what)
@@ -424,17 +424,18 @@ def _bind_conversion(call: Call) -> Bound:
     if out is not None:
         strides = check_out(out, physical, t.dtype, (array,), what).strides
     move = Transfer(src.dense, dst.dense, t.dtype.itemsize, array.strides, strides, box)
-    run = converter(move, t, pad, dimension(axis, src.rank, what) if given.per_channel else None, beta != 0)
+    run = converter(move, t, pad, along, beta != 0)
     threads = useful_threads(max(array.itemsize, t.dtype.itemsize) * prod(box.shape), call.threads)
     return bound._replace(run=run, threads=threads)
 
 
 @planner(reorder)
 def _plan(
-    array, src=None, dst=None, *, shape=None, out=None, dtype=None, scale=None, zero_point=None, offset=None, axis=1,
-    alpha=1, beta=0, region=None, at=None, pad_value=0, threads=None,
+    array, src=None, dst=None, *, shape=None, out=None, dtype=None, scale=None, zero_point=None, offset=None,
+    out_scale=None, out_zero_point=None, axis=1, block_size=1, alpha=1, beta=0, region=None, at=None, pad_value=0,
+    threads=None,
 ) -> Plan:  # fmt: skip
-    numbers = Numbers(dtype, scale, zero_point, offset, axis, alpha, beta)
+    numbers = Numbers(dtype, scale, zero_point, offset, out_scale, out_zero_point, axis, block_size, alpha, beta)
     call = Call(array, src, dst, shape, out, numbers, region, at, pad_value, check_threads(threads))
     held, to, dst, _ = _taken(call)
     call = call._replace(array=held.array, src=held.layout, dst=dst, shape=held.shape, out=to)
