@@ -9,6 +9,8 @@
 
 #include <stdint.h>
 
+#define LK_NOWHERE INT64_MIN /* of an offset: there is nothing, or padding */
+
 /* The element types: enumerators, names, bytes. */
 #define LK_ELEMENTS(X) \
     X(F32, f32, 4) X(F64, f64, 8) X(F16, f16, 2) X(BF16, bf16, 2) X(S32, s32, 4) X(S8, s8, 1) X(U8, u8, 1)
@@ -177,6 +179,37 @@ typedef struct {
 } lk_plane_strips;
 typedef void (*lk_plane_strips_fn)(const lk_plane_strips *);
 
+/* Depthwise convolution of integers, u8 (or, with `flip`, s8) by s8, for one or two output rows of a tile of columns and
+ * a run of as many channels as a vector has bytes:
+ *
+ *   s[r][j] = bias + sum over quads g, taps b, i < 4 of x[4g + i][begin + step*j + apart*b] * w[g][b][r][i]
+ *
+ * r < rows, j < cols, in sums of s32 that wrap around. x[u] is the row of the input that is made for this sum, at
+ * row[u] + column[..] bytes, where the 16 channels of piece k are those at at[k], bytes[k] of them, in the order
+ * order[k], if that is given; `whole`: all pieces are whole, in their order, and follow one another. Rows that are NULL,
+ * and columns that are LK_NOWHERE, are `zero`, as many bytes as a vector. `flip` flips its bits of every four bytes, as
+ * makes u8 of s8.
+ *
+ * First columns [first, end) are gathered to the panel, [quads][columns][channels][4], aligned to 64 bytes. The rest of
+ * what a tile reads is there already, of the same rows and channels. Vector v of s[r][j] is stored at
+ * s + s_at[v] + r * s_row + j * s_col, of the last vector `lanes`, 0: all. w has packed_rows for r. */
+typedef struct {
+    const char *const *row; /* [4 * quads] */
+    const int64_t *column;
+    const int64_t *at, *bytes; /* [pieces] */
+    const char *order;         /* [pieces][16], or NULL */
+    const char *zero;
+    char *panel;
+    const char *w;    /* [vectors][quads][kw][packed_rows][lanes][4] */
+    const char *bias; /* [vectors][lanes], or NULL */
+    char *s;
+    const int64_t *s_at;
+    int64_t s_row, s_col, columns, first, end, begin, step, apart;
+    uint32_t flip, lanes;
+    int quads, kw, rows, packed_rows, cols, vectors, pieces, whole;
+} lk_quads;
+typedef void (*lk_quads_fn)(const lk_quads *);
+
 /* The steps of an epilogue: enumerators and names, whether a step has an operand b, and the error in ulp over all of the
  * type (0.5: rounded once, 0: exact). a is a step's numbers. These are errors with FMA, where linear, hardsigmoid,
  * hardswish_of and sum round a * x + b once; without it the product is rounded too.
@@ -285,7 +318,6 @@ typedef void (*lk_panel_fn)(const lk_nest *, const char *src, char *dst, int64_t
  * times its digit k; but value v of the first digit is at table[v] bytes, if there is a table. LK_NOWHERE in a table is
  * a pad of the other array. */
 enum { LK_MAX_FUSED = 16, LK_MAX_FUSED_TABLE = 4096 };
-#define LK_NOWHERE INT64_MIN
 typedef struct {
     int digits;
     int64_t count, n[LK_MAX_FUSED], step[LK_MAX_FUSED];
@@ -429,7 +461,7 @@ typedef double (*lk_peak_fn)(int64_t n);
 
 /* The families: enumerators and names. */
 #define LK_FAMILIES(X) \
-    X(GEMM, gemm) X(DEPTHWISE, depthwise) X(STRIPS, strips) X(PLANE_STRIPS, plane_strips) X(EPILOGUE, epilogue) X(COPY, copy) X(TRANSPOSE, transpose) \
+    X(GEMM, gemm) X(DEPTHWISE, depthwise) X(STRIPS, strips) X(PLANE_STRIPS, plane_strips) X(QUADS, quads) X(EPILOGUE, epilogue) X(COPY, copy) X(TRANSPOSE, transpose) \
     X(GATHER, gather) X(FILL, fill) X(PANEL, panel) X(FUSED, fused) X(JOINED, joined) X(RUNS, runs) X(WINDOWS, windows) \
     X(CONVERT, convert) X(PEAK, peak) X(WINOGRAD_IN, winograd_in) \
     X(WINOGRAD_OUT, winograd_out) X(WINOGRAD_FILTER, winograd_filter) X(EXTENT, extent)
