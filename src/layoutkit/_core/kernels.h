@@ -179,37 +179,6 @@ typedef struct {
 } lk_plane_strips;
 typedef void (*lk_plane_strips_fn)(const lk_plane_strips *);
 
-/* Depthwise convolution of integers, u8 (or, with `flip`, s8) by s8, for one or two output rows of a tile of columns and
- * a run of as many channels as a vector has bytes:
- *
- *   s[r][j] = bias + sum over quads g, taps b, i < 4 of x[4g + i][begin + step*j + apart*b] * w[g][b][r][i]
- *
- * r < rows, j < cols, in sums of s32 that wrap around. x[u] is the row of the input that is made for this sum, at
- * row[u] + column[..] bytes, where the 16 channels of piece k are those at at[k], bytes[k] of them, in the order
- * order[k], if that is given; `whole`: all pieces are whole, in their order, and follow one another. Rows that are NULL,
- * and columns that are LK_NOWHERE, are `zero`, as many bytes as a vector. `flip` flips its bits of every four bytes, as
- * makes u8 of s8.
- *
- * First columns [first, end) are gathered to the panel, [quads][columns][channels][4], aligned to 64 bytes. The rest of
- * what a tile reads is there already, of the same rows and channels. Vector v of s[r][j] is stored at
- * s + s_at[v] + r * s_row + j * s_col, of the last vector `lanes`, 0: all. w has packed_rows for r. */
-typedef struct {
-    const char *const *row; /* [4 * quads] */
-    const int64_t *column;
-    const int64_t *at, *bytes; /* [pieces] */
-    const char *order;         /* [pieces][16], or NULL */
-    const char *zero;
-    char *panel;
-    const char *w;    /* [vectors][quads][kw][packed_rows][lanes][4] */
-    const char *bias; /* [vectors][lanes], or NULL */
-    char *s;
-    const int64_t *s_at;
-    int64_t s_row, s_col, columns, first, end, begin, step, apart;
-    uint32_t flip, lanes;
-    int quads, kw, rows, packed_rows, cols, vectors, pieces, whole;
-} lk_quads;
-typedef void (*lk_quads_fn)(const lk_quads *);
-
 /* The steps of an epilogue: enumerators and names, whether a step has an operand b, and the error in ulp over all of the
  * type (0.5: rounded once, 0: exact). a is a step's numbers. These are errors with FMA, where linear, hardsigmoid,
  * hardswish_of and sum round a * x + b once; without it the product is rounded too.
@@ -267,6 +236,42 @@ typedef struct {
     const lk_step *step;
 } lk_epilogue;
 typedef void (*lk_epilogue_fn)(const lk_epilogue *);
+
+/* Depthwise convolution of integers, u8 (or, with `flip`, s8) by s8, for one or two output rows of a tile of columns and
+ * a run of as many channels as a vector has bytes:
+ *
+ *   s[r][j] = bias + sum over quads g, taps b, i < 4 of x[4g + i][begin + step*j + apart*b] * w[g][b][r][i]
+ *
+ * r < rows, j < cols, in sums of s32 that wrap around. x[u] is the row of the input that is made for this sum, at
+ * row[u] + column[..] bytes, where the 16 channels of piece k are those at at[k], bytes[k] of them, in the order
+ * order[k], if that is given; `whole`: all pieces are whole, in their order, and follow one another. Rows that are NULL,
+ * and columns that are LK_NOWHERE, are `zero`, as many bytes as a vector. `flip` flips its bits of every four bytes, as
+ * makes u8 of s8.
+ *
+ * First columns [first, end) are gathered to the panel, [quads][columns][channels][4], aligned to 64 bytes. The rest of
+ * what a tile reads is there already, of the same rows and channels. Vector v of s[r][j] is stored at
+ * s + s_at[v] + r * s_row + j * s_col, of the last vector `lanes`, 0: all. w has packed_rows for r, and always four
+ * vectors.
+ * With `out`, which allows only whole runs of vectors of more than 16 bytes, not the sums are stored but what this epilogue
+ * makes of them: bytes of u8, or of s8 (`out_signed`), with a scale of 1, nothing added and at most a clip; piece k at
+ * s_at[k], or all in one where `s_whole` is set. */
+typedef struct {
+    const char *const *row; /* [4 * quads] */
+    const int64_t *column;
+    const int64_t *at, *bytes; /* [pieces] */
+    const char *order;         /* [pieces][16], or NULL */
+    const char *zero;
+    char *panel;
+    const char *w;    /* [quads][kw][4 vectors][packed_rows][lanes][4] */
+    const char *bias; /* [vectors][lanes], or NULL */
+    char *s;
+    const int64_t *s_at;
+    int64_t s_row, s_col, columns, first, end, begin, step, apart;
+    uint32_t flip, lanes;
+    int quads, kw, rows, packed_rows, cols, vectors, pieces, whole, s_whole, out_signed;
+    const lk_epilogue *out; /* or NULL */
+} lk_quads;
+typedef void (*lk_quads_fn)(const lk_quads *);
 
 /* dst[i0*d0 + i1*d1] = src[i0*s0 + i1*s1], i0 < n0, i1 < n1: elements of one width, strides in bytes.
  * copy:      s1 == d1 == width (runs of n1 elements)

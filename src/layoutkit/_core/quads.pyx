@@ -13,13 +13,13 @@ from libc.string cimport memset
 
 from .executor import NOTHING, Footprint
 
-from .executor cimport Executor, Geometry, aligned, ceil_div, share
-from .registry cimport LK_NOWHERE, lk_epilogue, lk_quads, lk_quads_fn
+from .executor cimport Executor, Geometry, aligned, ceil_div, clip_of, share
+from .registry cimport LK_NOWHERE, LK_S8, lk_epilogue, lk_quads, lk_quads_fn, types_named
 
 cdef enum:
     PIECE = 16                 # channels that are gathered at a time where they are not a whole vector
     MAX_RUN = 64               # channels of a run
-    MAX_TILE = 16              # outputs of a tile
+    TILE = 8                   # columns of a tile
     PANEL_BYTES = 16 << 10     # of a panel: half of L1
 
 
@@ -43,7 +43,7 @@ cdef class Quads(Executor):
         Columns of the panel from one output to the next, and from one tap to the next. `listed`: those of each output
         are in it for themselves.
 
-    The packed filter is [runs][vectors][quads][kw][rows][lanes][4], the bias [runs][vectors][lanes].
+    The packed filter is [runs][quads][kw][vectors][rows][lanes][4], the bias [runs][vectors][lanes].
     """
 
     cdef int64_t x_stride[4]
@@ -58,7 +58,7 @@ cdef class Quads(Executor):
     cdef const char[:, ::1] order
     cdef const int64_t[::1] depth
     cdef const int64_t[::1] height
-    cdef bint ordered
+    cdef bint ordered, bytes, signed     # results are bytes, those of s8
 
     def __init__(self, nest, channels, pieces, rows, columns):
         Executor.__init__(self, nest)
@@ -73,6 +73,7 @@ cdef class Quads(Executor):
         if self.ordered:
             self.order = order
         self.packed_rows, self.depth, self.height = rows
+        self.bytes, self.signed = self.y_item == 1, types_named(nest.types).dst == LK_S8
         self.step, self.apart, listed = columns
         self.run_channels = 4 * self.lanes
         self.pieces = self.run_channels // PIECE
@@ -86,7 +87,7 @@ cdef class Quads(Executor):
         self.total = g.n * self.runs * g.out[0] * self.pairs
         end = (g.kernel[2] - 1) * self.apart + 1
         i = PANEL_BYTES // max(1, 4 * self.run_channels * self.quads) - end
-        self.chunk = min(max(1, i // self.step + 1) // self.nr * self.nr or self.nr, ceil_div(g.out[2], self.nr) * self.nr)
+        self.chunk = min(max(TILE, (i // self.step + 1) // TILE * TILE), ceil_div(g.out[2], TILE) * TILE)
         self.columns = (self.chunk - 1) * self.step + end
         self.ws_thread = (self.sums_bytes() + aligned(self.columns * self.quads * 4 * self.run_channels)
                           + aligned(4 * self.quads * sizeof(char *)) + aligned(self.run_channels))
@@ -101,8 +102,9 @@ cdef class Quads(Executor):
             else:
                 j = i * (g.stride[2] // self.step) - g.before[2]
             self.column[i] = j * self.x_stride[3] if 0 <= j < g.size[2] else LK_NOWHERE
-        for i in range(self.tiles()):
-            first, end = share(g.out[2], self.tiles(), i), share(g.out[2], self.tiles(), i + 1)
+        listed = ceil_div(g.out[2], TILE)
+        for i in range(listed):
+            first, end = share(g.out[2], listed, i), share(g.out[2], listed, i + 1)
             for r in range(2):
                 for j in range(first, end):
                     self.pixel[at] = r * self.y_stride[2] + j * self.y_stride[3]
@@ -113,11 +115,8 @@ cdef class Quads(Executor):
         free(self.column)
         free(self.pixel)
 
-    cdef int64_t tiles(self) noexcept nogil:
-        return ceil_div(self.g.out[2], self.nr)
-
     cdef int64_t sums_bytes(self) noexcept nogil:
-        return aligned(self.sum_item * self.packed_rows * self.nr * self.run_channels)
+        return aligned(self.sum_item * self.packed_rows * TILE * self.run_channels)
 
     def footprint(self):
         if self.total == 0:
@@ -140,6 +139,9 @@ cdef class Quads(Executor):
         cdef const char **row
         cdef int64_t n, run, plane, pair, rest, u, i, at, deep, high, gathered, first, stop, channel, count, tiles, begin
         cdef char *to
+        # what the micro-kernel does with sums that it has in registers
+        cdef bint simple = (self.bytes and self.lanes > PIECE // 4 and epilogue.add == NULL and epilogue.scale == 1
+                            and (epilogue.steps == 0 or clip_of(epilogue, NULL, False) != NULL))
         workspace += self.sums_bytes()
         d.panel = workspace
         workspace += aligned(self.columns * self.quads * 4 * self.run_channels)
@@ -149,10 +151,9 @@ cdef class Quads(Executor):
         memset(row, 0, 4 * self.quads * sizeof(char *))
         f = epilogue[0]
         f.sums, f.sums_row = sums, self.run_channels * self.sum_item
-        d.row, d.flip, d.order, d.bias = row, self.flip, NULL, NULL
+        d.row, d.flip, d.order, d.bias, d.out_signed = row, self.flip, NULL, NULL, self.signed
         d.columns, d.step, d.apart = self.columns, self.step, self.apart
         d.quads, d.kw, d.packed_rows, d.s_at = <int>self.quads, <int>g.kernel[2], <int>self.packed_rows, s_at
-        tiles = self.tiles()
         while task < end:
             pair, rest = task % self.pairs, task // self.pairs
             plane, rest = rest % g.out[0], rest // g.out[0]
@@ -177,8 +178,15 @@ cdef class Quads(Executor):
             d.w = w + run * self.run_bytes
             if bias != NULL:
                 d.bias = bias + channel * self.sum_item
-            d.lanes = 0
-            if self.rounding:
+            d.lanes, d.out = 0, NULL
+            if simple and min(count, self.channels - channel) == self.run_channels:
+                d.out, d.s_row, d.s_col, f.channel = &f, self.y_stride[2], self.y_stride[3], channel
+                d.s_whole = True
+                for i in range(d.pieces):
+                    s_at[i] = self.y_at[at + i]
+                    d.s_whole &= s_at[i] == s_at[0] + i * PIECE
+                to += s_at[0] if d.s_whole else 0
+            elif self.rounding:
                 d.s, d.s_col = sums, f.sums_row
                 for i in range(d.vectors):
                     s_at[i] = i * self.lanes * self.sum_item
@@ -187,6 +195,7 @@ cdef class Quads(Executor):
                 d.lanes = (<uint32_t>1 << count % self.lanes) - 1
                 for i in range(d.vectors):
                     s_at[i] = (self.y_at[at + i * self.lanes // PIECE] + i * self.lanes % PIECE * self.y_item)
+            tiles = ceil_div(g.out[2], TILE if self.rounding and d.out == NULL else self.chunk)
             gathered = begin = 0
             for i in range(tiles):
                 first, stop = share(g.out[2], tiles, i), share(g.out[2], tiles, i + 1)
@@ -196,12 +205,12 @@ cdef class Quads(Executor):
                 d.cols, d.begin = <int>(stop - first), (first - begin) * self.step
                 d.first, d.end = gathered, (stop - 1 - begin) * self.step + (g.kernel[2] - 1) * self.apart + 1
                 gathered = max(gathered, d.end)
-                if self.rounding:
+                if self.rounding and d.out == NULL:
                     d.s_row = d.cols * d.s_col
                 else:
                     d.s = to + first * self.y_stride[3]
                 fn(&d)
-                if self.rounding:
+                if self.rounding and d.out == NULL:
                     f.row, f.rows = self.pixel + 2 * first, d.rows * d.cols
                     self.requantise(&f, y, to - y, at, channel, count)
             task += 1

@@ -82,23 +82,6 @@ cdef extern from "kernels.h" nogil:
         const void *clip
     ctypedef void (*lk_plane_strips_fn)(const lk_plane_strips *) noexcept nogil
 
-    ctypedef struct lk_quads:
-        const char **row
-        const int64_t *column
-        const int64_t *at
-        const int64_t *bytes
-        const char *order
-        const char *zero
-        char *panel
-        const char *w
-        const char *bias
-        char *s
-        const int64_t *s_at
-        int64_t s_row, s_col, columns, first, end, begin, step, apart
-        uint32_t flip, lanes
-        int quads, kw, rows, packed_rows, cols, vectors, pieces, whole
-    ctypedef void (*lk_quads_fn)(const lk_quads *) noexcept nogil
-
     enum:
         LK_STEP_CLIP, LK_STEP_SUM, LK_STEP_COUNT, LK_MAX_STEPS, LK_NUMBER, LK_PER_CHANNEL, LK_TENSOR
     ctypedef struct lk_step:
@@ -120,6 +103,24 @@ cdef extern from "kernels.h" nogil:
         int steps, keeps_zero
         const lk_step *step
     ctypedef void (*lk_epilogue_fn)(const lk_epilogue *) noexcept nogil
+
+    ctypedef struct lk_quads:
+        const char **row
+        const int64_t *column
+        const int64_t *at
+        const int64_t *bytes
+        const char *order
+        const char *zero
+        char *panel
+        const char *w
+        const char *bias
+        char *s
+        const int64_t *s_at
+        int64_t s_row, s_col, columns, first, end, begin, step, apart
+        uint32_t flip, lanes
+        int quads, kw, rows, packed_rows, cols, vectors, pieces, whole, s_whole, out_signed
+        const lk_epilogue *out
+    ctypedef void (*lk_quads_fn)(const lk_quads *) noexcept nogil
 
     ctypedef struct lk_move:
         const char *src

@@ -70,7 +70,7 @@ class Quads(Algorithm):
         return f"{self.filters}{shared} {4 * kernel.lanes} 1"
 
     def pack(self, p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
-        """Filter (O, 1, *k) -> [runs][vectors][quads][kw][rows][lanes][4]; bias -> [runs][vectors][lanes] or None."""
+        """Filter (O, 1, *k) -> [runs][quads][kw][vectors][rows][lanes][4]; bias -> [runs][vectors][lanes] or None."""
         rows, lanes, kw = _rows(p), kernel.lanes, p.kernel[-1]
         runs = -(-_padded(p) // (4 * lanes))
         quads = -(-len(rows.at) // 4)
@@ -78,7 +78,7 @@ class Quads(Algorithm):
         wide = np.zeros((runs * 4 * lanes, 4 * quads, kw, rows.count), w.dtype)
         for r, where in enumerate(rows.of):
             wide[..., r][: p.oc, list(where)] = taps
-        split = wide.reshape(runs * 4, lanes, quads, 4, kw, rows.count).transpose(0, 2, 4, 5, 1, 3)
+        split = wide.reshape(runs, 4, lanes, quads, 4, kw, rows.count).transpose(0, 3, 5, 1, 6, 2, 4)
         packed = empty(split.shape, w.dtype, "filter")
         packed[...] = split
         if bias is None:
