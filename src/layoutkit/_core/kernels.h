@@ -244,7 +244,7 @@ typedef void (*lk_epilogue_fn)(const lk_epilogue *);
  *
  * r < rows, j < cols, in sums of s32 that wrap around. x[u] is the row of the input that is made for this sum, at
  * row[u] + column[..] bytes, where the 16 channels of piece k are those at at[k], bytes[k] of them, in the order
- * order[k], if that is given; `whole`: all pieces are whole, in their order, and follow one another. Rows that are NULL,
+ * order[k], if that is given; `whole`: all pieces of the vector are whole and in their order (2), and follow one another (1). Rows that are NULL,
  * and columns that are LK_NOWHERE, are `zero`, as many bytes as a vector. `flip` flips its bits of every four bytes, as
  * makes u8 of s8.
  *
@@ -252,9 +252,9 @@ typedef void (*lk_epilogue_fn)(const lk_epilogue *);
  * what a tile reads is there already, of the same rows and channels. Vector v of s[r][j] is stored at
  * s + s_at[v] + r * s_row + j * s_col, of the last vector `lanes`, 0: all. w has packed_rows for r, and always four
  * vectors.
- * With `out`, which allows only whole runs of vectors of more than 16 bytes, not the sums are stored but what this epilogue
- * makes of them: bytes of u8, or of s8 (`out_signed`), with a scale of 1, nothing added and at most a clip; piece k at
- * s_at[k], or all in one where `s_whole` is set. */
+ * With `out`, which rows of vectors of 16 bytes do not take, not the sums are stored but what this epilogue makes of them:
+ * bytes of u8, or of s8 (`out_signed`), with a scale of 1, nothing added and at most a clip. `s_whole`: the first s_bytes,
+ * in one; else they are a vector, and piece k goes to s_at[k]. */
 typedef struct {
     const char *const *row; /* [4 * quads] */
     const int64_t *column;
@@ -268,7 +268,7 @@ typedef struct {
     const int64_t *s_at;
     int64_t s_row, s_col, columns, first, end, begin, step, apart;
     uint32_t flip, lanes;
-    int quads, kw, rows, packed_rows, cols, vectors, pieces, whole, s_whole, out_signed;
+    int quads, kw, rows, packed_rows, cols, vectors, pieces, whole, s_whole, s_bytes, out_signed;
     const lk_epilogue *out; /* or NULL */
 } lk_quads;
 typedef void (*lk_quads_fn)(const lk_quads *);

@@ -12,6 +12,7 @@
 #include "kernels.h"
 #include "vector.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Columns of a register tile of two output rows and four vectors; of one row twice as many */
@@ -21,7 +22,8 @@
 #define COLS 1
 #endif
 #define MOST_SUMS (8 * COLS)
-enum { SUMS, ROUNDED, PLAIN }; /* what is stored: sums of s32, or bytes */
+enum { SUMS, ROUNDED, PLAIN };         /* what is stored: sums of s32, or bytes */
+enum { IN_ONE, BY_PIECES, BY_PARTS }; /* how a run of channels is read */
 enum { PIECE = 16, PIECES = LK_VB / PIECE, COLUMN = 4 * LK_VB }; /* COLUMN: bytes of a column in the panel */
 
 typedef int8_t bytes __attribute__((vector_size(PIECE), aligned(1), may_alias));
@@ -62,30 +64,34 @@ LK_INLINE bytes first_bytes(vf v)
 typedef int8_t bytes_run __attribute__((vector_size(LK_VB), aligned(1), may_alias));
 typedef float reals __attribute__((vector_size(LK_VB), aligned(4), may_alias));
 #if LK_VB == 64
-typedef __m512i whole;
+typedef __m512i_u whole;
 #define FOURS (vi){0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15}
-#define LOADED(i) _mm512_permutexvar_epi32((whole)FOURS, (whole)(*(const vf *)p[i] ^ flip))
+#define FOURS_OF(v) _mm512_permutexvar_epi32((whole)FOURS, v)
+#define JOINED(k) \
+    _mm512_inserti32x4(_mm512_inserti32x4(_mm512_inserti32x4(_mm512_castsi128_si512(PIECE_OF(k, 0)), PIECE_OF(k, 1), 1), \
+                                          PIECE_OF(k, 2), 2), PIECE_OF(k, 3), 3)
 #define IN_ORDER(v) _mm512_permutexvar_epi32((whole)FOURS, v)
 #define MIXED(name, a, b) _mm512_##name(a, b)
-#define PUT(i, v) _mm512_store_si512((whole *)to + (i), v)
+#define PUT(i, v) _mm512_store_si512((__m512i *)to + (i), v)
 #define ROUND(v) _mm512_cvtps_epi32((__m512)(v))
 #define SMALLER(a, b) (reals)_mm512_min_ps((__m512)(a), (__m512)(b))
 #define LARGER(a, b) (reals)_mm512_max_ps((__m512)(a), (__m512)(b))
 #define SAME_16(n) _mm512_set1_epi16(n)
 #else
-typedef __m256i whole;
-#define LOADED(i) _mm256_permutevar8x32_epi32((whole)(*(const vf *)p[i] ^ flip), (whole)(vi){0, 2, 4, 6, 1, 3, 5, 7})
+typedef __m256i_u whole;
+#define FOURS_OF(v) _mm256_permutevar8x32_epi32(v, (whole)(vi){0, 2, 4, 6, 1, 3, 5, 7})
+#define JOINED(k) _mm256_inserti128_si256(_mm256_castsi128_si256(PIECE_OF(k, 0)), PIECE_OF(k, 1), 1)
 #define IN_ORDER(v) _mm256_permutevar8x32_epi32(v, (whole)(vi){0, 4, 1, 5, 2, 6, 3, 7})
 #define MIXED(name, a, b) _mm256_##name(a, b)
-#define PUT(i, v) _mm256_store_si256((whole *)to + (i), v)
+#define PUT(i, v) _mm256_store_si256((__m256i *)to + (i), v)
 #define ROUND(v) _mm256_cvtps_epi32((__m256)(v))
 #define SMALLER(a, b) (reals)_mm256_min_ps((__m256)(a), (__m256)(b))
 #define LARGER(a, b) (reals)_mm256_max_ps((__m256)(a), (__m256)(b))
 #define SAME_16(n) _mm256_set1_epi16(n)
 #endif
-LK_INLINE void interleave_run(char *to, const char *const *p, const vf flip)
+LK_INLINE void interleave_run(char *to, whole a, whole b, whole c, whole d, const whole flip)
 {
-    const whole a = LOADED(0), b = LOADED(1), c = LOADED(2), d = LOADED(3);
+    a = FOURS_OF(a ^ flip), b = FOURS_OF(b ^ flip), c = FOURS_OF(c ^ flip), d = FOURS_OF(d ^ flip);
     const whole low[2] = {MIXED(unpacklo_epi8, a, b), MIXED(unpacklo_epi8, c, d)};
     const whole high[2] = {MIXED(unpackhi_epi8, a, b), MIXED(unpackhi_epi8, c, d)};
     PUT(0, MIXED(unpacklo_epi16, low[0], low[1]));
@@ -94,48 +100,66 @@ LK_INLINE void interleave_run(char *to, const char *const *p, const vf flip)
     PUT(3, MIXED(unpackhi_epi16, high[0], high[1]));
 }
 
-/* NaN stays NaN. */
-LK_INLINE reals limited(reals x, const float *limits)
+/* The first n bytes */
+LK_INLINE void put_some(char *y, const bytes_run v, const int n)
 {
-    return SMALLER(limits[1] - (reals){}, LARGER(limits[0] - (reals){}, x));
+#if LK_VB == 64
+    _mm512_mask_storeu_epi8(y, ((__mmask64)1 << n) - 1, (__m512i)v);
+#else
+    memcpy(y, &v, (size_t)n);
+#endif
 }
 #endif
 
-/* Columns [first, end) of the panel: four rows of the input side by side. */
-LK_INLINE void gather(const lk_quads *d, const vf flip)
+/* Columns [first, end) of the panel: four rows of the input side by side. How a run is read: in one, by whole pieces, or
+ * by pieces that are in part or in another order. All that is read of d is read before anything is stored. */
+LK_INLINE void gather(const lk_quads *d, const vf flip, const int how)
 {
-    for (int g = 0; g < d->quads; g++) {
+    const int64_t *const column = d->column, *const at = d->at, *const count = d->bytes, first = d->first, end = d->end;
+    const int pieces = d->pieces, quads = d->quads;
+    const char *const zero = d->zero, *const order = d->order;
+    for (int g = 0; g < quads; g++) {
         const char *from[4];
         int64_t there[4]; /* all bits set, or of padding none */
-        char *to = d->panel + (g * d->columns + d->first) * COLUMN;
+        char *to = d->panel + (g * d->columns + first) * COLUMN;
 #pragma GCC unroll 4
         for (int k = 0; k < 4; k++) {
-            there[k] = -(int64_t)(d->row[4 * g + k] != NULL);
-            from[k] = d->row[4 * g + k] ? d->row[4 * g + k] : d->zero;
+            const char *row = d->row[4 * g + k];
+            there[k] = -(int64_t)(row != NULL);
+            from[k] = row ? row : zero;
         }
-        for (int64_t i = d->first; i < d->end; i++, to += COLUMN) {
-            const int64_t column = d->column[i];
-            const int inside = column != LK_NOWHERE;
-#if LK_VB > 16
-            if (d->whole) {
-                const char *p[4];
+        for (int64_t i = first; i < end; i++, to += COLUMN) {
+            const int64_t offset = column[i];
+            const char *p[4];
+            int64_t inside[4];
 #pragma GCC unroll 4
-                for (int k = 0; k < 4; k++)
-                    p[k] = inside ? from[k] + ((column + d->at[0]) & there[k]) : d->zero;
-                interleave_run(to, p, flip);
+            for (int k = 0; k < 4; k++) {
+                inside[k] = offset == LK_NOWHERE ? 0 : there[k];
+                p[k] = offset == LK_NOWHERE ? zero : from[k] + (offset & there[k]);
+            }
+#if LK_VB > 16
+            if (how == IN_ONE) {
+                const int64_t begin = at[0];
+#define ROW(k) *(const whole *)(p[k] + (begin & inside[k]))
+                interleave_run(to, ROW(0), ROW(1), ROW(2), ROW(3), (whole)flip);
+                continue;
+            }
+            if (how == BY_PIECES) {
+#define PIECE_OF(k, n) *(const __m128i_u *)(p[k] + (at[n] & inside[k]))
+                interleave_run(to, JOINED(0), JOINED(1), JOINED(2), JOINED(3), (whole)flip);
                 continue;
             }
 #endif
-            for (int k = 0; k < d->pieces; k++) {
-                const int n = (int)d->bytes[k];
+            for (int k = 0; k < pieces; k++) {
+                const int n = (int)count[k];
                 bytes v[4];
 #pragma GCC unroll 4
                 for (int m = 0; m < 4; m++) {
-                    const char *p = inside ? from[m] + ((column + d->at[k]) & there[m]) : d->zero;
-                    v[m] = n == PIECE ? *(const bytes *)p : some(p, n);
-                    if (d->order)
-                        v[m] = __builtin_shuffle(v[m], *(const bytes *)(d->order + PIECE * k));
-                    v[m] ^= (bytes)first_bytes(flip);
+                    const char *piece = p[m] + (at[k] & inside[m]);
+                    v[m] = n == PIECE ? *(const bytes *)piece : some(piece, n);
+                    if (order)
+                        v[m] = __builtin_shuffle(v[m], *(const bytes *)(order + PIECE * k));
+                    v[m] ^= first_bytes(flip);
                 }
                 interleave_piece(to + 4 * PIECE * k, v[0], v[1], v[2], v[3]);
             }
@@ -144,42 +168,24 @@ LK_INLINE void gather(const lk_quads *d, const vf flip)
 }
 
 #if LK_VB > 16
-/* Sums of vector v as they are meant, rounded to integers, in the steps of epilogue_s32_u8 and _s8. `plain`: they can
- * neither be NaN nor beyond 2^31. */
-LK_INLINE whole rounded_sums(const lk_epilogue *f, const vf sums, const int v, const int plain)
+/* Sums as they are meant, rounded to integers, in the steps of epilogue_s32_u8 and _s8. `plain`: they can neither be NaN
+ * nor beyond 2^31. */
+LK_INLINE whole rounded_sums(const vf sums, const reals mul, const reals off, const reals lo, const reals hi,
+                             const int plain)
 {
-    reals x = __builtin_convertvector(sums, reals) * ((const reals *)(f->mul + f->channel))[v];
+    reals x = __builtin_convertvector(sums, reals) * mul;
     if (!plain) {
-        if (f->off)
-            x = x + ((const reals *)(f->off + f->channel))[v];
-        if (f->steps)
-            x = limited(x, (const float *)f->step->numbers);
+        x = SMALLER(hi, LARGER(lo, x + off)); /* NaN stays NaN */
         x = (reals)((x == x) & (vi)x);
         x = SMALLER(x, 0x1p30f - (reals){});
     }
     return ROUND(x);
 }
 
-/* A whole run of channels, of four vectors of sums, as bytes. */
-LK_INLINE void put_rounded(const lk_quads *d, char *y, vf a, vf b, vf e, vf g, const int plain)
+/* n numbers, at most a vector */
+LK_INLINE reals some_reals(const float *p, const int n)
 {
-    const lk_epilogue *f = d->out;
-    const whole zero = SAME_16((int16_t)f->zero);
-    const whole low = MIXED(adds_epi16, MIXED(packs_epi32, rounded_sums(f, a, 0, plain), rounded_sums(f, b, 1, plain)), zero);
-    const whole high = MIXED(adds_epi16, MIXED(packs_epi32, rounded_sums(f, e, 2, plain), rounded_sums(f, g, 3, plain)), zero);
-    const whole q = d->out_signed ? MIXED(packs_epi16, low, high) : MIXED(packus_epi16, low, high);
-    const bytes_run out = (bytes_run)IN_ORDER(q);
-    if (d->s_whole) {
-        *(bytes_run *)y = out;
-        return;
-    }
-    const char *from = (const char *)&out;
-    memcpy(y + d->s_at[0], from, PIECE);
-    memcpy(y + d->s_at[1], from + PIECE, PIECE);
-#if LK_VB == 64
-    memcpy(y + d->s_at[2], from + 2 * PIECE, PIECE);
-    memcpy(y + d->s_at[3], from + 3 * PIECE, PIECE);
-#endif
+    return n <= 0 ? (reals){} : n >= LK_LANES ? *(const reals *)p : (reals)load_lanes((const char *)p, (1u << n) - 1);
 }
 #endif
 
@@ -219,22 +225,63 @@ LK_INLINE void tile(const lk_quads *d, const int64_t j, const int rows, const in
             }
         }
     }
-#pragma GCC unroll 8
-    for (int i = 0; i < rows * cols; i++) { /* one loop: gcc would keep the sums of two in memory */
-        char *s = d->s + i / cols * d->s_row + (j + i % cols) * d->s_col;
+    const int64_t s_row = d->s_row, s_col = d->s_col;
+    char *const s = d->s + j * s_col;
 #if LK_VB > 16
-        if (how != SUMS) {
-            const int all = rows * cols;
-            put_rounded(d, s, acc[i], acc[i + all], acc[i + 2 * all], acc[i + 3 * all], how == PLAIN);
-            continue;
-        }
+    if (how != SUMS) {
+        const lk_epilogue *f = d->out;
+        const float *const mul = f->mul + f->channel, *const off = f->off ? f->off + f->channel : NULL;
+        const float *const limits = f->steps ? (const float *)f->step->numbers : NULL;
+        const int n = d->s_bytes, is_signed = d->out_signed, in_one = d->s_whole;
+        const whole zero = SAME_16((int16_t)f->zero);
+#define LANES_OF(v) MIN(LK_LANES, n - (v) * LK_LANES)
+#define MUL_OF(v) const reals mul_##v = nv > v ? some_reals(mul + v * LK_LANES, LANES_OF(v)) : (reals){}
+#define OFF_OF(v) \
+    const reals off_##v = nv > v && how != PLAIN && off ? some_reals(off + v * LK_LANES, LANES_OF(v)) : (reals){}
+        MUL_OF(0);
+        MUL_OF(1);
+        MUL_OF(2);
+        MUL_OF(3);
+        OFF_OF(0);
+        OFF_OF(1);
+        OFF_OF(2);
+        OFF_OF(3);
+        const reals lo = (limits ? limits[0] : -INFINITY) - (reals){}, hi = (limits ? limits[1] : INFINITY) - (reals){};
+#pragma GCC unroll 8
+        for (int i = 0; i < rows * cols; i++) { /* one loop: gcc would keep the sums of two in memory */
+#define INTEGERS(v) \
+    (nv > v ? rounded_sums(acc[(nv > v ? v : 0) * rows * cols + i], mul_##v, off_##v, lo, hi, how == PLAIN) : (whole){})
+            char *y = s + i / cols * s_row + i % cols * s_col;
+            const whole low = MIXED(adds_epi16, MIXED(packs_epi32, INTEGERS(0), INTEGERS(1)), zero);
+            const whole high = MIXED(adds_epi16, MIXED(packs_epi32, INTEGERS(2), INTEGERS(3)), zero);
+            const whole q = is_signed ? MIXED(packs_epi16, low, high) : MIXED(packus_epi16, low, high);
+            const bytes_run out = (bytes_run)IN_ORDER(q);
+            const char *from = (const char *)&out;
+            if (in_one && n == LK_VB) {
+                *(bytes_run *)y = out;
+            } else if (in_one) {
+                put_some(y, out, n);
+            } else {
+                memcpy(y + d->s_at[0], from, PIECE);
+                memcpy(y + d->s_at[1], from + PIECE, PIECE);
+#if LK_VB == 64
+                memcpy(y + d->s_at[2], from + 2 * PIECE, PIECE);
+                memcpy(y + d->s_at[3], from + 3 * PIECE, PIECE);
 #endif
+            }
+        }
+        return;
+    }
+#endif
+#pragma GCC unroll 8
+    for (int i = 0; i < rows * cols; i++) {
+        char *y = s + i / cols * s_row + i % cols * s_col;
 #pragma GCC unroll 4
         for (int v = 0; v < nv; v++) {
             if (v + 1 == nv && d->lanes)
-                store_lanes(s + d->s_at[v], acc[v * rows * cols + i], d->lanes);
+                store_lanes(y + d->s_at[v], acc[v * rows * cols + i], d->lanes);
             else
-                *(vf *)(s + d->s_at[v]) = acc[v * rows * cols + i];
+                *(vf *)(y + d->s_at[v]) = acc[v * rows * cols + i];
         }
     }
 }
@@ -260,36 +307,60 @@ TILES(sums_2, 2, SUMS)
 TILES(sums_3, 3, SUMS)
 TILES(sums_4, 4, SUMS)
 #if LK_VB > 16
-TILES(rounded, 4, ROUNDED)
-TILES(rounded_plain, 4, PLAIN)
+TILES(rounded_1, 1, ROUNDED)
+TILES(rounded_2, 2, ROUNDED)
+TILES(rounded_3, 3, ROUNDED)
+TILES(rounded_4, 4, ROUNDED)
+TILES(plain_2, 2, PLAIN)
+TILES(plain_4, 4, PLAIN)
 
 /* Whether products with sums of s32 are below 2^31, and nothing else follows. */
-LK_INLINE int is_plain(const lk_epilogue *f)
+LK_INLINE int is_plain(const lk_quads *d)
 {
+    const lk_epilogue *f = d->out;
     vi large = {};
 #pragma GCC unroll 4
-    for (int v = 0; v < 4; v++) /* as integers, without the sign, numbers are in the same order */
-        large |= (((const vi *)(f->mul + f->channel))[v] & 0x7fffffff) > 0x3f000000;
+    for (int v = 0; v < 4; v++) { /* as integers, without the sign, numbers are in the same order */
+        const vi bits = (vi)some_reals(f->mul + f->channel + v * LK_LANES, d->s_bytes - v * LK_LANES);
+        large |= (bits & 0x7fffffff) > 0x3f000000;
+    }
     for (int i = 0; i < LK_LANES; i++)
         large[0] |= large[i];
     return !f->off && !f->steps && !large[0];
 }
 #endif
 
-LK_INLINE void run(const lk_quads *d)
+LK_INLINE void gather_any(const lk_quads *d, const vf flip)
 {
-    static const lk_quads_fn of_vectors[] = {sums_1, sums_2, sums_3, sums_4};
-    if (d->flip)
-        gather(d, (int32_t)d->flip - (vf){});
-    else
-        gather(d, (vf){});
 #if LK_VB > 16
-    if (d->out) {
-        is_plain(d->out) ? rounded_plain(d) : rounded(d);
+    if (d->whole == 1) {
+        gather(d, flip, IN_ONE);
+        return;
+    }
+    if (d->whole) {
+        gather(d, flip, BY_PIECES);
         return;
     }
 #endif
-    of_vectors[d->vectors - 1](d);
+    gather(d, flip, BY_PARTS);
+}
+
+LK_INLINE void run(const lk_quads *d)
+{
+    static const lk_quads_fn of_sums[] = {sums_1, sums_2, sums_3, sums_4};
+    if (d->flip)
+        gather_any(d, (int32_t)d->flip - (vf){});
+    else
+        gather_any(d, (vf){});
+#if LK_VB > 16
+    static const lk_quads_fn of_bytes[] = {rounded_1, rounded_2, rounded_3, rounded_4};
+    static const lk_quads_fn of_plain[] = {rounded_1, plain_2, rounded_3, plain_4};
+    if (d->out) {
+        (is_plain(d) ? of_plain : of_bytes)[d->vectors - 1](d);
+        return;
+    }
+#endif
+    of_sums[d->vectors - 1](d);
 }
 
 #if LK_VB == 64

@@ -173,18 +173,20 @@ cdef class Quads(Executor):
             d.at, d.bytes, d.pieces = &self.x_at[at], &self.x_bytes[at], <int>ceil_div(count, PIECE)
             if self.ordered:
                 d.order = &self.order[at, 0]
-            d.whole = not self.ordered and self.whole(at)
+            d.whole = self.whole(at)
             d.vectors = <int>ceil_div(count, self.lanes)
             d.w = w + run * self.run_bytes
             if bias != NULL:
                 d.bias = bias + channel * self.sum_item
             d.lanes, d.out = 0, NULL
-            if simple and min(count, self.channels - channel) == self.run_channels:
+            d.s_whole = True
+            for i in range(d.pieces):
+                d.s_whole &= self.y_at[at + i] == self.y_at[at] + i * PIECE
+            d.s_bytes = <int>count
+            if simple and channel + count <= self.channels and (d.s_whole or count == self.run_channels):
                 d.out, d.s_row, d.s_col, f.channel = &f, self.y_stride[2], self.y_stride[3], channel
-                d.s_whole = True
                 for i in range(d.pieces):
                     s_at[i] = self.y_at[at + i]
-                    d.s_whole &= s_at[i] == s_at[0] + i * PIECE
                 to += s_at[0] if d.s_whole else 0
             elif self.rounding:
                 d.s, d.s_col = sums, f.sums_row
@@ -215,13 +217,18 @@ cdef class Quads(Executor):
                     self.requantise(&f, y, to - y, at, channel, count)
             task += 1
 
-    cdef bint whole(self, int64_t at) noexcept nogil:
-        """Whether the pieces of a run from `at` on follow one another."""
+    cdef int whole(self, int64_t at) noexcept nogil:
+        """2: the pieces of a run from `at` on are whole; 1: and they follow one another; 0: neither."""
         cdef int64_t i
+        cdef int found = 1
+        if self.ordered:
+            return 0
         for i in range(self.pieces):
-            if self.x_bytes[at + i] != PIECE or self.x_at[at + i] != self.x_at[at] + i * PIECE:
-                return False
-        return True
+            if self.x_bytes[at + i] != PIECE:
+                return 0
+            if self.x_at[at + i] != self.x_at[at] + i * PIECE:
+                found = 2
+        return found
 
     cdef void requantise(self, lk_epilogue *f, char *y, int64_t offset, int64_t at, int64_t channel,
                          int64_t count) noexcept nogil:

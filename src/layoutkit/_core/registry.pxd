@@ -118,7 +118,7 @@ cdef extern from "kernels.h" nogil:
         const int64_t *s_at
         int64_t s_row, s_col, columns, first, end, begin, step, apart
         uint32_t flip, lanes
-        int quads, kw, rows, packed_rows, cols, vectors, pieces, whole, s_whole, out_signed
+        int quads, kw, rows, packed_rows, cols, vectors, pieces, whole, s_whole, s_bytes, out_signed
         const lk_epilogue *out
     ctypedef void (*lk_quads_fn)(const lk_quads *) noexcept nogil
 
