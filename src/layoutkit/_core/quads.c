@@ -22,7 +22,9 @@
 #define COLS 1
 #endif
 #define MOST_SUMS (8 * COLS)
-enum { SUMS, ROUNDED, PLAIN };         /* what is stored: sums of s32, or bytes */
+/* What is stored: sums of s32, or bytes; those of whole runs, whose products with sums are below 2^31, in one, or as
+ * pieces. */
+enum { SUMS, ROUNDED, PLAIN, PLAIN_PIECES };
 enum { IN_ONE, BY_PIECES, BY_PARTS }; /* how a run of channels is read */
 enum { PIECE = 16, PIECES = LK_VB / PIECE, COLUMN = 4 * LK_VB }; /* COLUMN: bytes of a column in the panel */
 
@@ -115,6 +117,7 @@ LK_INLINE void put_some(char *y, const bytes_run v, const int n)
  * by pieces that are in part or in another order. All that is read of d is read before anything is stored. */
 LK_INLINE void gather(const lk_quads *d, const vf flip, const int how)
 {
+    (void)how;
     const int64_t *const column = d->column, *const at = d->at, *const count = d->bytes, first = d->first, end = d->end;
     const int pieces = d->pieces, quads = d->quads;
     const char *const zero = d->zero, *const order = d->order;
@@ -128,6 +131,22 @@ LK_INLINE void gather(const lk_quads *d, const vf flip, const int how)
             there[k] = -(int64_t)(row != NULL);
             from[k] = row ? row : zero;
         }
+#if LK_VB > 16
+        if (how == IN_ONE && there[0] & there[1] & there[2] & there[3]) { /* most of all: addresses are sums of two */
+            const char *const a = from[0] + at[0], *const b = from[1] + at[0];
+            const char *const c = from[2] + at[0], *const e = from[3] + at[0];
+            for (int64_t i = first; i < end; i++, to += COLUMN) {
+                const int64_t offset = column[i];
+#define AT(p) *(const whole *)((p) + offset)
+                if (offset != LK_NOWHERE)
+                    interleave_run(to, AT(a), AT(b), AT(c), AT(e), (whole)flip);
+                else
+                    interleave_run(to, *(const whole *)zero, *(const whole *)zero, *(const whole *)zero,
+                                   *(const whole *)zero, (whole)flip);
+            }
+            continue;
+        }
+#endif
         for (int64_t i = first; i < end; i++, to += COLUMN) {
             const int64_t offset = column[i];
             const char *p[4];
@@ -189,13 +208,11 @@ LK_INLINE reals some_reals(const float *p, const int n)
 }
 #endif
 
-/* Sums of `rows` output rows, `cols` columns from column j on, nv vectors. */
-LK_INLINE void tile(const lk_quads *d, const int64_t j, const int rows, const int cols, const int nv, const int how)
+/* The sums of a register tile: `rows` output rows, `cols` columns that begin at x in the panel, nv vectors. */
+LK_INLINE void sum(const lk_quads *d, vf *acc, const char *from, const int rows, const int cols, const int nv)
 {
-    (void)how;
     const int64_t step = d->step * COLUMN, apart = d->apart * COLUMN;
     const char *w = d->w;
-    vf acc[MOST_SUMS];
 #pragma GCC unroll 4
     for (int v = 0; v < nv; v++) {
         const vf bias = d->bias ? ((const vf *)d->bias)[v] : (vf){};
@@ -204,7 +221,7 @@ LK_INLINE void tile(const lk_quads *d, const int64_t j, const int rows, const in
             acc[v * rows * cols + i] = bias;
     }
     for (int g = 0; g < d->quads; g++) {
-        const char *x = d->panel + (g * d->columns + d->begin) * COLUMN + j * step;
+        const char *x = from + g * d->columns * COLUMN;
         for (int b = 0; b < d->kw; b++, x += apart, w += 4 * d->packed_rows * LK_VB) {
             const char *wv = w;
 #pragma GCC unroll 4
@@ -225,19 +242,27 @@ LK_INLINE void tile(const lk_quads *d, const int64_t j, const int rows, const in
             }
         }
     }
-    const int64_t s_row = d->s_row, s_col = d->s_col;
-    char *const s = d->s + j * s_col;
+}
+
+/* Tiles of `cols` columns from column j on, as long as there are whole ones. */
+LK_INLINE int64_t tiles(const lk_quads *d, int64_t j, const int rows, const int cols, const int nv, const int how)
+{
+    const int64_t s_row = d->s_row, s_col = d->s_col, x_col = d->step * COLUMN, stop = d->cols - cols;
+    const char *x = d->panel + d->begin * COLUMN + j * x_col;
+    char *s = d->s + j * s_col;
+    vf acc[MOST_SUMS];
 #if LK_VB > 16
     if (how != SUMS) {
         const lk_epilogue *f = d->out;
         const float *const mul = f->mul + f->channel, *const off = f->off ? f->off + f->channel : NULL;
         const float *const limits = f->steps ? (const float *)f->step->numbers : NULL;
-        const int n = d->s_bytes, is_signed = d->out_signed, in_one = d->s_whole;
-        const whole zero = SAME_16((int16_t)f->zero);
+        const int n = d->s_bytes, in_one = how == PLAIN || (how == ROUNDED && d->s_whole), plain = how != ROUNDED;
+        const int shift = d->out_signed ? 128 : 0; /* bytes of s8 are those of u8 beside 128, with another first bit */
+        const whole zero = SAME_16((int16_t)(f->zero + shift)), sign = SAME_16((int16_t)(shift * 257));
+        const int64_t *const at = d->s_at;
 #define LANES_OF(v) MIN(LK_LANES, n - (v) * LK_LANES)
 #define MUL_OF(v) const reals mul_##v = nv > v ? some_reals(mul + v * LK_LANES, LANES_OF(v)) : (reals){}
-#define OFF_OF(v) \
-    const reals off_##v = nv > v && how != PLAIN && off ? some_reals(off + v * LK_LANES, LANES_OF(v)) : (reals){}
+#define OFF_OF(v) const reals off_##v = nv > v && !plain && off ? some_reals(off + v * LK_LANES, LANES_OF(v)) : (reals){}
         MUL_OF(0);
         MUL_OF(1);
         MUL_OF(2);
@@ -247,60 +272,59 @@ LK_INLINE void tile(const lk_quads *d, const int64_t j, const int rows, const in
         OFF_OF(2);
         OFF_OF(3);
         const reals lo = (limits ? limits[0] : -INFINITY) - (reals){}, hi = (limits ? limits[1] : INFINITY) - (reals){};
+        for (; j <= stop; j += cols, x += cols * x_col, s += cols * s_col) {
+            sum(d, acc, x, rows, cols, nv);
 #pragma GCC unroll 8
-        for (int i = 0; i < rows * cols; i++) { /* one loop: gcc would keep the sums of two in memory */
+            for (int i = 0; i < rows * cols; i++) { /* one loop: gcc would keep the sums of two in memory */
 #define INTEGERS(v) \
-    (nv > v ? rounded_sums(acc[(nv > v ? v : 0) * rows * cols + i], mul_##v, off_##v, lo, hi, how == PLAIN) : (whole){})
-            char *y = s + i / cols * s_row + i % cols * s_col;
-            const whole low = MIXED(adds_epi16, MIXED(packs_epi32, INTEGERS(0), INTEGERS(1)), zero);
-            const whole high = MIXED(adds_epi16, MIXED(packs_epi32, INTEGERS(2), INTEGERS(3)), zero);
-            const whole q = is_signed ? MIXED(packs_epi16, low, high) : MIXED(packus_epi16, low, high);
-            const bytes_run out = (bytes_run)IN_ORDER(q);
-            const char *from = (const char *)&out;
-            if (in_one && n == LK_VB) {
-                *(bytes_run *)y = out;
-            } else if (in_one) {
-                put_some(y, out, n);
-            } else {
-                memcpy(y + d->s_at[0], from, PIECE);
-                memcpy(y + d->s_at[1], from + PIECE, PIECE);
+    (nv > v ? rounded_sums(acc[(nv > v ? v : 0) * rows * cols + i], mul_##v, off_##v, lo, hi, plain) : (whole){})
+                char *y = s + i / cols * s_row + i % cols * s_col;
+                const whole low = MIXED(adds_epi16, MIXED(packs_epi32, INTEGERS(0), INTEGERS(1)), zero);
+                const whole high = MIXED(adds_epi16, MIXED(packs_epi32, INTEGERS(2), INTEGERS(3)), zero);
+                const bytes_run out = (bytes_run)IN_ORDER(MIXED(packus_epi16, low, high) ^ sign);
+                const char *from = (const char *)&out;
+                if (how == PLAIN || (in_one && n == LK_VB)) {
+                    *(bytes_run *)y = out;
+                } else if (in_one) {
+                    put_some(y, out, n);
+                } else {
+                    memcpy(y + at[0], from, PIECE);
+                    memcpy(y + at[1], from + PIECE, PIECE);
 #if LK_VB == 64
-                memcpy(y + d->s_at[2], from + 2 * PIECE, PIECE);
-                memcpy(y + d->s_at[3], from + 3 * PIECE, PIECE);
+                    memcpy(y + at[2], from + 2 * PIECE, PIECE);
+                    memcpy(y + at[3], from + 3 * PIECE, PIECE);
 #endif
+                }
             }
         }
-        return;
+        return j;
     }
 #endif
+    (void)how;
+    for (; j <= stop; j += cols, x += cols * x_col, s += cols * s_col) {
+        sum(d, acc, x, rows, cols, nv);
 #pragma GCC unroll 8
-    for (int i = 0; i < rows * cols; i++) {
-        char *y = s + i / cols * s_row + i % cols * s_col;
+        for (int i = 0; i < rows * cols; i++) {
+            char *y = s + i / cols * s_row + i % cols * s_col;
 #pragma GCC unroll 4
-        for (int v = 0; v < nv; v++) {
-            if (v + 1 == nv && d->lanes)
-                store_lanes(y + d->s_at[v], acc[v * rows * cols + i], d->lanes);
-            else
-                *(vf *)(y + d->s_at[v]) = acc[v * rows * cols + i];
+            for (int v = 0; v < nv; v++) {
+                if (v + 1 == nv && d->lanes)
+                    store_lanes(y + d->s_at[v], acc[v * rows * cols + i], d->lanes);
+                else
+                    *(vf *)(y + d->s_at[v]) = acc[v * rows * cols + i];
+            }
         }
     }
+    return j;
 }
 
 #define TILES(NAME, NV, HOW) \
     static void NAME(const lk_quads *d) \
     { \
-        int64_t j = 0; \
-        if (d->rows == 2) { \
-            for (; j <= d->cols - COLS; j += COLS) \
-                tile(d, j, 2, COLS, NV, HOW); \
-            for (; j < d->cols; j++) \
-                tile(d, j, 2, 1, NV, HOW); \
-        } else { \
-            for (; j <= d->cols - 2 * COLS; j += 2 * COLS) \
-                tile(d, j, 1, 2 * COLS, NV, HOW); \
-            for (; j < d->cols; j++) \
-                tile(d, j, 1, 1, NV, HOW); \
-        } \
+        if (d->rows == 2) \
+            tiles(d, tiles(d, 0, 2, COLS, NV, HOW), 2, 1, NV, HOW); \
+        else \
+            tiles(d, tiles(d, 0, 1, 2 * COLS, NV, HOW), 1, 1, NV, HOW); \
     }
 TILES(sums_1, 1, SUMS)
 TILES(sums_2, 2, SUMS)
@@ -311,8 +335,8 @@ TILES(rounded_1, 1, ROUNDED)
 TILES(rounded_2, 2, ROUNDED)
 TILES(rounded_3, 3, ROUNDED)
 TILES(rounded_4, 4, ROUNDED)
-TILES(plain_2, 2, PLAIN)
-TILES(plain_4, 4, PLAIN)
+TILES(plain, 4, PLAIN)
+TILES(plain_pieces, 4, PLAIN_PIECES)
 
 /* Whether products with sums of s32 are below 2^31, and nothing else follows. */
 LK_INLINE int is_plain(const lk_quads *d)
@@ -354,9 +378,13 @@ LK_INLINE void run(const lk_quads *d)
         gather_any(d, (vf){});
 #if LK_VB > 16
     static const lk_quads_fn of_bytes[] = {rounded_1, rounded_2, rounded_3, rounded_4};
-    static const lk_quads_fn of_plain[] = {rounded_1, plain_2, rounded_3, plain_4};
     if (d->out) {
-        (is_plain(d) ? of_plain : of_bytes)[d->vectors - 1](d);
+        if (d->s_bytes < LK_VB || !is_plain(d))
+            of_bytes[d->vectors - 1](d);
+        else if (d->s_whole)
+            plain(d);
+        else
+            plain_pieces(d);
         return;
     }
 #endif
