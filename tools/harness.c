@@ -329,6 +329,67 @@ static int depthwise(const lk_kernel *k, int rows, int cols, int kw, int step, i
     return memcmp(y, want, sizeof y) ? wrong(k, "wrong sum") : 0;
 }
 
+/* Units of four rows of the input; bits of `how`: s8, an order of channels, bytes are stored. Rows and columns are padding
+ * by chance. */
+static int quads(const lk_kernel *k, int rows, int cols, int channels, int how)
+{
+    enum { RUN = 64, QUADS = 2, KW = 3, WIDE = 24, ROWS_IN = 4 * QUADS };
+    static uint8_t x[ROWS_IN][WIDE * RUN], zero[RUN], y[4 * 2 * 8 * RUN], want[4 * 2 * 8 * RUN];
+    static _Alignas(64) int8_t w[QUADS * KW * 2 * 4 * RUN];
+    static _Alignas(64) char panel[QUADS * WIDE * 4 * RUN];
+    static int32_t bias[RUN];
+    int lanes = k->lanes, run = 4 * lanes, step = 1 + draw(2), pieces = (channels + 15) / 16, flip = how & 1,
+        columns = (cols - 1) * step + KW, as_bytes = how >> 2 & 1 && run > 16, item = as_bytes ? 1 : 4;
+    const char *row[ROWS_IN];
+    int64_t column[WIDE], at[4], sizes[4], s_at[4];
+    char order[RUN];
+    float mul[RUN];
+    lk_epilogue f = {.mul = mul, .scale = 1, .zero = 5};
+    memset(zero, 77, sizeof zero), memset(y, 0xA5, sizeof y), memcpy(want, y, sizeof y);
+    for (int u = 0; u < ROWS_IN; u++) {
+        row[u] = draw(5) ? (char *)x[u] : NULL;
+        for (int i = 0; i < WIDE * RUN; i++) x[u][i] = (uint8_t)(draw(4) ? draw(256) : 255 * draw(2));
+    }
+    for (size_t i = 0; i < sizeof w; i++) w[i] = (int8_t)(draw(4) ? draw(256) - 128 : 255 * draw(2) - 128);
+    for (int i = 0; i < columns; i++) column[i] = draw(5) ? i * channels : LK_NOWHERE;
+    for (int i = 0; i < RUN; i++) bias[i] = draw(999), mul[i] = 0.001f * (float)(1 + draw(900));
+    for (int p = 0; p < pieces; p++) {
+        at[p] = 16 * p, sizes[p] = channels - at[p] < 16 ? channels - at[p] : 16;
+        for (int i = 0; i < 16; i++) order[16 * p + i] = (char)draw((int)sizes[p]);
+    }
+    for (int v = 0; v < 4; v++) s_at[v] = as_bytes ? 16 * v : 4 * v * lanes;
+    const int ordered = how >> 1 & 1;
+    for (int r = 0; r < rows; r++)
+        for (int j = 0; j < cols; j++)
+            for (int c = 0; c < channels; c++) {
+                int32_t sum = bias[c];
+                int from = ordered ? c / 16 * 16 + order[c] : c;
+                for (int u = 0; u < ROWS_IN; u++)
+                    for (int b = 0; b < KW; b++) {
+                        int i = j * step + b, v = row[u] && column[i] != LK_NOWHERE ? x[u][column[i] + from] : 77;
+                        sum += (flip ? v ^ 128 : v)
+                               * w[((((u / 4 * KW + b) * 4 + c / lanes) * 2 + r) * lanes + c % lanes) * 4 + u % 4];
+                    }
+                int out = (r * cols + j) * channels + c;
+                if (!as_bytes) {
+                    memcpy(want + 4 * out, &sum, 4);
+                    continue;
+                }
+                float q = rintf((float)sum * mul[c]) + 5;
+                want[out] = flip ? (uint8_t)(int8_t)fminf(fmaxf(q, -128), 127) : (uint8_t)fminf(fmaxf(q, 0), 255);
+            }
+    lk_quads d = {.row = row, .column = column, .at = at, .bytes = sizes, .order = ordered ? order : NULL,
+                  .zero = (char *)zero, .panel = panel, .w = (char *)w, .bias = (char *)bias, .s = (char *)y,
+                  .s_at = s_at, .s_row = item * cols * channels, .s_col = item * channels, .columns = columns,
+                  .end = columns, .step = step, .apart = 1, .flip = flip ? 0x80808080 : 0,
+                  .lanes = (1u << channels % lanes) - 1, .quads = QUADS, .kw = KW, .rows = rows, .packed_rows = 2,
+                  .cols = cols, .vectors = (channels + lanes - 1) / lanes, .pieces = pieces,
+                  .whole = channels == run && !ordered, .s_whole = 1, .s_bytes = channels, .out_signed = flip,
+                  .out = as_bytes ? &f : NULL};
+    ((lk_quads_fn)k->fn)(&d);
+    return memcmp(y, want, sizeof y) ? wrong(k, "wrong sum") : 0;
+}
+
 /* k x k taps of one vector of channels; bits of `outside`: padding above, below, before the first and after the last
  * column, and fewer channels than lanes. */
 static int strips(const lk_kernel *k, int rows, int cols, int step, int outside)
@@ -671,6 +732,12 @@ static int check(const lk_kernel *k)
         for (int wide = 1; wide <= k->nr; wide++)
             for (int rows = 1; rows <= 9; rows++)
                 for (int how = 0; how < 32; how++) bad += plane_strips(k, 1 + (how >> 4), rows, wide, how & 15);
+        return bad;
+    case LK_QUADS:
+        for (int rows = 1; rows <= 2; rows++)
+            for (int cols = 1; cols <= 7; cols++)
+                for (int channels = 1; channels <= 4 * k->lanes; channels++)
+                    for (int how = 0; how < 8; how++) bad += quads(k, rows, cols, channels, how);
         return bad;
     case LK_EPILOGUE:
         if (strcmp(k->types, "f32") && strcmp(k->types, "f64"))

@@ -42,3 +42,10 @@ def plane_strips(
     planes: int, rows: int, top: int, bottom: int, x_lanes: np.ndarray, y_lanes: int, masked: bool,
     positive: bool = False,
 ) -> None: ...  # fmt: skip
+def quads(
+    name: str, *, row: np.ndarray, column: np.ndarray, at: np.ndarray, sizes: np.ndarray, zero: int, panel: int, w: int,
+    bias: int, s: int, s_at: np.ndarray, s_strides: tuple[int, int], span: Sequence[int], taps: tuple[int, int],
+    kw: int, rows: int, packed_rows: int, cols: int, vectors: int, whole: int, flip: int = 0, lanes: int = 0,
+    order: np.ndarray | None = None, mul: np.ndarray | None = None, out_zero: int = 0, out_signed: bool = False,
+    s_bytes: int = 0,
+) -> None: ...  # fmt: skip
