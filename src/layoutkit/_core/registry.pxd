@@ -65,7 +65,7 @@ cdef extern from "kernels.h" nogil:
         char *y
         int64_t y_row, y_col, rows, top, bottom, vectors
         uint32_t inside, x_lanes, y_lanes
-        int cols, step, positive
+        int cols, step, positive, wide
         const void *clip
     ctypedef void (*lk_strips_fn)(const lk_strips *) noexcept nogil
 
