@@ -35,7 +35,7 @@ def winograd_filter(
 def strips(
     name: str, *, x: int, x_strides: Sequence[int], w: int, bias: int, y: int, y_strides: Sequence[int], rows: int,
     cols: int, step: int, inside: int, top: int, bottom: int, vectors: int, x_lanes: int = 0, y_lanes: int = 0,
-    positive: bool = False,
+    positive: bool = False, wide: bool = True,
 ) -> None: ...  # fmt: skip
 def plane_strips(
     name: str, *, x: int, x_strides: tuple[int, int], w: int, bias: int, y: int, y_strides: tuple[int, int],

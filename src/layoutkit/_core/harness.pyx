@@ -77,7 +77,7 @@ def gemm(str name, *, size_t a, const int64_t[::1] row, const int64_t[::1] tap, 
 
 
 def strips(str name, *, size_t x, x_strides, size_t w, size_t bias, size_t y, y_strides, rows, cols, step, inside,
-           top, bottom, vectors, x_lanes=0, y_lanes=0, bint positive=False):
+           top, bottom, vectors, x_lanes=0, y_lanes=0, bint positive=False, bint wide=True):
     """Run a strips row; strides (row, col), 0 for the bias: none; see lk_strips in kernels.h."""
     cdef const lk_kernel *kernel = row_named(name)
     cdef lk_strips s
@@ -87,7 +87,7 @@ def strips(str name, *, size_t x, x_strides, size_t w, size_t bias, size_t y, y_
     s.rows, s.cols, s.step = rows, cols, step
     s.inside, s.x_lanes, s.y_lanes = inside, x_lanes, y_lanes
     s.top, s.bottom, s.vectors = top, bottom, vectors
-    s.clip, s.positive = NULL, positive
+    s.clip, s.positive, s.wide = NULL, positive, wide
     (<lk_strips_fn>kernel.fn)(&s)
 
 

@@ -68,11 +68,17 @@ LK_INLINE void store_row(const lk_strips *s, char *y, vf *acc, const int cols, c
 #pragma GCC unroll 8
         for (int j = 0; j < cols; j++)
             acc[j] = between_limits(acc[j], s->clip);
+    const int64_t y_col = s->y_col;
+    if (NARROW && !s->wide) {
+        const int lanes = kind == MASKED ? __builtin_popcount(s->y_lanes) : LK_LANES;
 #pragma GCC unroll 8
-    for (int j = 0; j < cols; j++, y += s->y_col) {
-        if (NARROW && !s->wide)
-            store_numbers(y, acc[j], kind == MASKED ? __builtin_popcount(s->y_lanes) : LK_LANES, ELEMENT);
-        else if (kind == MASKED)
+        for (int j = 0; j < cols; j++, y += y_col)
+            store_numbers(y, acc[j], lanes, ELEMENT);
+        return;
+    }
+#pragma GCC unroll 8
+    for (int j = 0; j < cols; j++, y += y_col) {
+        if (kind == MASKED)
             store_lanes(y, acc[j], s->y_lanes);
         else
             *(vf *)y = acc[j];
