@@ -43,7 +43,7 @@ def test_more_work_takes_longer(p, threads, what):
     else:
         more = replace(p, **{what: 2 * getattr(p, what)})
     longer = every_estimate(more, threads)
-    least = 0.999 if threads == 1 else 0.7  # more tiles may share out better
+    least = 0.999 if threads == 1 else 0.9  # a few tiles more may be shared a little more evenly
     for way, seconds in every_estimate(p, threads).items():
         assert way not in longer or longer[way] >= least * seconds
 

@@ -71,6 +71,15 @@ def test_a_tile_leaves_out_what_all_its_pixels_do():
     assert tiles.cycles < 0.75 * plain.cycles
 
 
+@pytest.mark.parametrize("pixels", [2**20, 2**31, 2**45])
+def test_tiles_of_any_number_of_pixels_are_planned_at_once(pixels):
+    one, three = (1,) * 3, (1, 1, pixels)
+    g = Geometry(1, 1, 8, three, three, one, one, one, (0,) * 3)
+    tiles = PixelTiles(g, (12, 32, 16), (8, 8, 8), True, 7, 3)
+    assert tiles.tiles == -(-pixels // 12)
+    assert tiles.cycles == pytest.approx(pixels / 12 / 3 * tile_cycles(12, 1, 8, 8), rel=0.01)
+
+
 @pytest.mark.parametrize("n", [1, 2, 50, 1031])
 def test_large_batches_are_listed_by_images(n):
     tiles = PixelTiles(square(7, 3, n), (12, 32, 16), (32, 64, 64), True, 1000, 1)

@@ -2,8 +2,11 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import layouts
 
-from layoutkit import Layout
+from layoutkit import Layout, reference
 from layoutkit.memory.arrays import contiguous_strides
 from layoutkit.reorders import windows
 from layoutkit.reorders.box import Box
@@ -70,3 +73,36 @@ def test_every_byte_is_that_of_other_variants(pair, shape, width):
     for name, out in zip(("windows", "store allx64"), found):
         program(t, name, bytes([7] * width))(x, out, 1)
     assert (found[0] == found[1]).all()
+
+
+@st.composite
+def boxes(draw):
+    """Two layouts, and a box from anywhere in the one to anywhere in the other."""
+    src = draw(layouts(2, 5))
+    dst = draw(layouts(src.rank, src.rank))
+    shape, *around = (draw(st.tuples(*[st.integers(low, 5)] * src.rank)) for low in (1, 0, 0, 0, 0))
+    src_at, src_rest, dst_at, dst_rest = around
+    if draw(st.booleans()):
+        shape = dst.full_shape(tuple(min(n, 2) for n in shape))  # of whole blocks
+    src_shape, dst_shape = (
+        of.full_shape(tuple(map(sum, zip(shape, at, rest))))
+        for of, at, rest in ((src, src_at, src_rest), (dst, dst_at, dst_rest))
+    )
+    return src, dst, Box(shape, src_shape, src_at, dst_shape, dst_at, False)
+
+
+@given(boxes(), st.sampled_from([1, 2, 4, 8]))
+def test_boxes_may_begin_anywhere_within_blocks(given_boxes, width):
+    src, dst, box = given_boxes
+    x, out = (
+        np.random.default_rng(seed)
+        .integers(0, 256, (*of.physical_shape(shape), width))
+        .astype(np.uint8)
+        .view(f"u{width}")[..., 0]
+        for seed, of, shape in ((1, src, box.src_shape), (2, dst, box.dst_shape))
+    )
+    moved, into = reference.to_logical(x, src, box.src_shape), reference.to_logical(out, dst, box.dst_shape).copy()
+    source, target = (tuple(slice(a, a + n) for a, n in zip(at, box.shape)) for at in (box.src_at, box.dst_at))
+    into[target] = moved[source]
+    program(Transfer(src, dst, width, x.strides, out.strides, box), "windows", bytes(width))(x, out, 1)
+    assert (out == reference.to_physical(into, dst)).all()

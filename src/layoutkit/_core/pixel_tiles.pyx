@@ -6,7 +6,7 @@ one class of image rows, back along that of the next, so that neighbours share t
 
 The tasks are pairs of a tile and a panel of output channels: group after group, and in it block after block of tiles,
 and for each block panel after panel. Threads share them by what they take, so they end together where tiles leave out
-taps and where the last panel is narrow. A few tiles are made lower where whole ones would leave a thread without work.
+taps and where the last panel is narrow. Where there are few, they are made lower if that leaves no thread without work.
 """
 
 from libc.float cimport DBL_MAX
@@ -82,7 +82,7 @@ cdef class PixelTiles:
         else:
             self.period_images, self.period_rows = g.n, self.rows
         best_height = mr
-        for height in range(mr, mr // 2, -1):
+        for height in range(mr, 0, -1):
             self.tile_pixels(height)
             cycles = self.longest()
             if cycles < 0.99 * best:
