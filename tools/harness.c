@@ -390,21 +390,35 @@ static int quads(const lk_kernel *k, int rows, int cols, int channels, int how)
     return memcmp(y, want, sizeof y) ? wrong(k, "wrong sum") : 0;
 }
 
+/* The nearest narrow number of a multiple of 1/4 below 4. */
+static void set_number(const lk_kernel *k, void *at, int64_t i, double value)
+{
+    if (item_of(k) != 2) {
+        set(k, at, i, value);
+        return;
+    }
+    int bits = strcmp(k->types, "bf16") ? 10 : 7, exponent;
+    double fraction = frexp(fabs(value), &exponent); /* in [1/2, 1) */
+    int h = value == 0 ? 0 : (int)ldexp(fraction, bits + 1) + ((exponent - 2 + (bits == 10 ? 15 : 127)) << bits);
+    ((uint16_t *)at)[i] = (uint16_t)(h | (value < 0) << 15);
+}
+
 /* k x k taps of one vector of channels; bits of `outside`: padding above, below, before the first and after the last
  * column, and fewer channels than lanes. */
 static int strips(const lk_kernel *k, int rows, int cols, int step, int outside)
 {
     enum { WIDE = 24 };
-    static double x[WIDE * WIDE * 16], w[49 * 16], bias[16], y[8 * WIDE * 16], want[8 * WIDE * 16];
-    int size = k->mr, lanes = k->lanes, vector = item_of(k) * lanes, high = (rows - 1) * step + size,
+    static double x[WIDE * WIDE * 16], narrow[WIDE * WIDE * 16], w[49 * 16], bias[16], y[8 * WIDE * 16], want[8 * WIDE * 16];
+    int item = item_of(k), size = k->mr, lanes = k->lanes, vector = (item == 2 ? 4 : item) * lanes, high = (rows - 1) * step + size,
         wide = (cols - 1) * step + size, used = outside >> 4 & 1 ? lanes - 1 : lanes;
     uint32_t inside = ((1u << wide) - 1) & ~(outside >> 2 & 1u) & ~((outside >> 3 & 1u) << (wide - 1));
-    lk_strips g = {.x = (char *)x, .x_row = WIDE * vector, .x_col = vector, .w = w, .bias = bias, .y = (char *)y,
+    lk_strips g = {.x = (char *)(item == 2 ? narrow : x), .x_row = WIDE * item * lanes, .x_col = item * lanes, .w = w, .bias = bias, .y = (char *)y,
                    .y_row = WIDE * vector, .y_col = vector, .rows = rows, .top = outside & 1,
                    .bottom = high - (outside >> 1 & 1), .cols = cols, .step = step, .inside = inside, .vectors = 1,
-                   .x_lanes = used < lanes ? (1u << used) - 1 : 0, .y_lanes = (1u << used) - 1};
+                   .x_lanes = used < lanes ? (1u << used) - 1 : 0, .y_lanes = (1u << used) - 1, .wide = 1};
     fill(k, x, WIDE * WIDE * 16), fill(k, w, 49 * 16), fill(k, bias, 16), fill(k, y, 8 * WIDE * 16);
     memcpy(want, y, sizeof y);
+    for (int i = 0; item == 2 && i < WIDE * WIDE * lanes; i++) set_number(k, narrow, i, get(k, x, i));
     for (int i = 0; i < rows * cols * lanes; i++) {
         int o = i / (cols * lanes), j = i / lanes % cols, c = i % lanes;
         double sum = get(k, bias, c);
@@ -500,19 +514,6 @@ static double number(const lk_kernel *k, const void *at, int64_t i)
     int h = ((const uint16_t *)at)[i], bits = strcmp(k->types, "bf16") ? 10 : 7, exponent = (h & 0x7fff) >> bits;
     double v = exponent ? ldexp((h & ((1 << bits) - 1)) + (1 << bits), exponent - bits - (bits == 10 ? 15 : 127)) : 0;
     return h >> 15 ? -v : v;
-}
-
-/* The nearest narrow number of a multiple of 1/4 below 4. */
-static void set_number(const lk_kernel *k, void *at, int64_t i, double value)
-{
-    if (item_of(k) != 2) {
-        set(k, at, i, value);
-        return;
-    }
-    int bits = strcmp(k->types, "bf16") ? 10 : 7, exponent;
-    double fraction = frexp(fabs(value), &exponent); /* in [1/2, 1) */
-    int h = value == 0 ? 0 : (int)ldexp(fraction, bits + 1) + ((exponent - 2 + (bits == 10 ? 15 : 127)) << bits);
-    ((uint16_t *)at)[i] = (uint16_t)(h | (value < 0) << 15);
 }
 
 /* A step after a residual, and maybe before another one. */

@@ -2,10 +2,10 @@
  *
  *   s[r][j] = bias + sum_g sum_b sum_i x[4g + i][step*j + apart*b] * w[g][b][r][i], i < 4        vectors of channels
  *
- * The numbers of four rows of the input at a column and channel are made to lie side by side, which a lane multiplies and
- * sums in one step: once for each column, for all taps along the width and for two output rows. The register tile is two
- * output rows by COLS columns by four vectors, a whole run of channels, or one row by twice as many columns. It stays in
- * registers until all taps are summed, and there sums become bytes.
+ * The numbers of four rows of the input at a column and channel are made to lie side by side, which a lane multiplies
+ * and sums in one step: once for each column, for all taps along the width and for two output rows. The register tile is
+ * two output rows by COLS columns by four vectors, a whole run of channels, or one row by twice as many columns. It stays
+ * in registers until all taps are summed, and there sums become bytes.
  * Edges: rows and columns of padding hold `zero`; of channels whole vectors are summed, whatever is in the last one.
  */
 #pragma GCC optimize("fp-contract=off") /* a product and a sum are rounded each, as on every instruction set */

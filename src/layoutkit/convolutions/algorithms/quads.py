@@ -23,13 +23,13 @@ from .base import Algorithm, flops_per_second
 
 PIECE = 16  # channels that are gathered at a time
 MOST_COLUMNS, MOST_PANEL_BYTES = 1 << 22, 1 << 20  # of a row; of the gathered columns of a tile
-COLUMN_STEPS, OUTPUT_STEPS = 1.0, 3.0  # what gathering a column of a quad and storing an output take, in multiplications
+COLUMN_STEPS, OUTPUT_STEPS = 1.0, 3.0  # to gather a column of a quad, to store an output: in multiplications
 
 
 class Rows(NamedTuple):
     """How many output rows are summed at once, and which rows of the input they read."""
 
-    count: int
+    at_once: int
     at: tuple[tuple[int, int], ...]  # depth and height, relative to the first tap of the first output row
     of: tuple[tuple[int, ...], ...]  # of each output row, where those of its taps are among them
 
@@ -59,14 +59,14 @@ class Quads(Algorithm):
         """By counting what one or two output rows take."""
         rows, (step, *_), out = _rows(p), _columns(p), geometry(p).out
         quads = -(-len(rows.at) // 4)
-        column = rows.count * (quads * p.kernel[-1] + OUTPUT_STEPS) + quads * step * COLUMN_STEPS
-        vectors = p.n * out[0] * -(-out[1] // rows.count) * out[2] * -(-p.oc // kernel.lanes)
+        column = rows.at_once * (quads * p.kernel[-1] + OUTPUT_STEPS) + quads * step * COLUMN_STEPS
+        vectors = p.n * out[0] * -(-out[1] // rows.at_once) * out[2] * -(-p.oc // kernel.lanes)
         return 2 * kernel.lanes * vectors * column / (flops_per_second(kernel) * threads)
 
     def packing(self, native: ConvProblem, kernel: Kernel) -> str:
         """It depends on which rows of the input are shared, too."""
         rows = _rows(native)
-        shared = f" {rows.count} rows {native.stride[-2]} {native.dilation[-2]}" if rows.count > 1 else ""
+        shared = f" {rows.at_once} rows {native.stride[-2]} {native.dilation[-2]}" if rows.at_once > 1 else ""
         return f"{self.filters}{shared} {4 * kernel.lanes} 1"
 
     def pack(self, p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
@@ -75,10 +75,10 @@ class Quads(Algorithm):
         runs = -(-_padded(p) // (4 * lanes))
         quads = -(-len(rows.at) // 4)
         taps = w.reshape(p.oc, len(rows.of[0]), kw)
-        wide = np.zeros((runs * 4 * lanes, 4 * quads, kw, rows.count), w.dtype)
+        wide = np.zeros((runs * 4 * lanes, 4 * quads, kw, rows.at_once), w.dtype)
         for r, where in enumerate(rows.of):
             wide[..., r][: p.oc, list(where)] = taps
-        split = wide.reshape(runs, 4, lanes, quads, 4, kw, rows.count).transpose(0, 3, 5, 1, 6, 2, 4)
+        split = wide.reshape(runs, 4, lanes, quads, 4, kw, rows.at_once).transpose(0, 3, 5, 1, 6, 2, 4)
         packed = empty(split.shape, w.dtype, "filter")
         packed[...] = split
         if bias is None:
@@ -92,11 +92,11 @@ class Quads(Algorithm):
         strides = [(s[0][0].stride, *spatial_strides(s)) for s in (xs, ys)]
         rows = _rows(p)
         table = np.array(rows.at, np.int64).T.copy()
-        nest = LoopNest(kernel.name, geometry(p), threads, *strides, p.types.name)
+        nest = LoopNest(kernel.name, geometry(p), threads, strides[0], strides[1], p.types.name)
         block = p.dst.block(1) if p.dst.block(1) > 1 else 1 << 62
         return core.Quads(
             nest, (p.oc, _padded(p), block), _pieces(p, kernel, xs[1][0].stride, ys[1][0].stride),
-            (rows.count, table[0], table[1]), _columns(p),
+            (rows.at_once, table[0], table[1]), _columns(p),
         )  # fmt: skip
 
 
@@ -107,11 +107,12 @@ def _padded(p: ConvProblem) -> int:
 
 def _rows(p: ConvProblem) -> Rows:
     """Two output rows at once, where they read no more rows by fours than one."""
-    _, kernel, stride, dilation = geometry(p)[4:8], *geometry(p)[5:8]
+    g = geometry(p)
+    kernel, stride, dilation = g.kernel, g.stride, g.dilation
     every = [[(a * dilation[0], r * stride[1] + b * dilation[1]) for a in range(kernel[0]) for b in range(kernel[1])]
              for r in range(2)]  # fmt: skip
     both = tuple(dict.fromkeys(every[0] + every[1]))
-    count = 2 if -(-len(both) // 4) == -(-len(every[0]) // 4) and geometry(p).out[1] > 1 else 1
+    count = 2 if -(-len(both) // 4) == -(-len(every[0]) // 4) and g.out[1] > 1 else 1
     at = both if count == 2 else tuple(every[0])
     index = {row: i for i, row in enumerate(at)}
     return Rows(count, at, tuple(tuple(index[row] for row in rows) for rows in every[:count]))
