@@ -49,9 +49,9 @@ class Quads(Algorithm):
             if layout.block(1) > 1 and layout.block(1) % PIECE:
                 return f"{side} blocks of {layout.block(1)} channels are no multiple of {PIECE}"
         step, apart, _ = _columns(p)
-        reach = (geometry(p).kernel[2] - 1) * apart + 1
-        quads = -(-len(_rows(p).at) // 4)
-        if (p.out[-1] - 1) * step + reach > MOST_COLUMNS or 256 * quads * (8 * step + reach) > MOST_PANEL_BYTES:
+        reach = (p.kernel[-1] - 1) * apart + 1
+        bytes_of_row = 256 * (8 * step + reach) // 4  # of the input, in the panel
+        if (p.out[-1] - 1) * step + reach > MOST_COLUMNS or p.taps // p.kernel[-1] * bytes_of_row > MOST_PANEL_BYTES:
             return f"a tile of {p.kernel}, stride {p.stride}, dilation {p.dilation} reads more than is kept"
         return None
 
