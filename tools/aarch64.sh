@@ -22,9 +22,6 @@ for family in $(listed families); do compile $family $family ""; done
 for family in $(listed families_of_reals); do
     for bits in $(listed bits_of_reals); do compile $family ${family}_f$bits -DLK_BITS=$bits; done
 done
-for family in $(listed families_of_narrow); do
-    for narrow in $(listed narrow_reals); do compile $family ${family}_$narrow -DLK_NARROW=$narrow; done
-done
 compile gemm gemm_u8s8 "-DLK_NARROW=u8s8 -DLK_UNIT=4"
 compile peak peak_u8s8 "-DLK_NARROW=u8s8 -DLK_UNIT=4"
 compile quads quads_u8s8 "-DLK_NARROW=u8s8 -DLK_UNIT=4"
