@@ -24,6 +24,7 @@ for family in $(listed families_of_reals); do
 done
 compile gemm gemm_u8s8 "-DLK_NARROW=u8s8 -DLK_UNIT=4"
 compile peak peak_u8s8 "-DLK_NARROW=u8s8 -DLK_UNIT=4"
+compile quads quads_u8s8 "-DLK_NARROW=u8s8 -DLK_UNIT=4"
 wait
 # shellcheck disable=SC2086
 { printf '#define LK_ROW_ARRAYS(X)' && printf ' X(%s, portable)' $rows; } >$out/row_arrays.h

@@ -330,21 +330,96 @@ static int depthwise(const lk_kernel *k, int rows, int cols, int kw, int step, i
     return memcmp(y, want, sizeof y) ? wrong(k, "wrong sum") : 0;
 }
 
+/* Units of four rows of the input; bits of `how`: s8, an order of channels, bytes are stored. Rows and columns are padding
+ * by chance. */
+static int quads(const lk_kernel *k, int rows, int cols, int channels, int how)
+{
+    enum { RUN = 64, QUADS = 2, KW = 3, WIDE = 24, ROWS_IN = 4 * QUADS };
+    static uint8_t x[ROWS_IN][WIDE * RUN], zero[RUN], y[4 * 2 * 8 * RUN], want[4 * 2 * 8 * RUN];
+    static _Alignas(64) int8_t w[QUADS * KW * 2 * 4 * RUN];
+    static _Alignas(64) char panel[QUADS * WIDE * 4 * RUN];
+    static int32_t bias[RUN];
+    int lanes = k->lanes, run = 4 * lanes, step = 1 + draw(2), pieces = (channels + 15) / 16, flip = how & 1,
+        columns = (cols - 1) * step + KW, as_bytes = how >> 2 & 1 && run > 16, item = as_bytes ? 1 : 4;
+    const char *row[ROWS_IN];
+    int64_t column[WIDE], at[4], sizes[4], s_at[4];
+    char order[RUN];
+    float mul[RUN];
+    lk_epilogue f = {.mul = mul, .scale = 1, .zero = 5};
+    memset(zero, 77, sizeof zero), memset(y, 0xA5, sizeof y), memcpy(want, y, sizeof y);
+    for (int u = 0; u < ROWS_IN; u++) {
+        row[u] = draw(5) ? (char *)x[u] : NULL;
+        for (int i = 0; i < WIDE * RUN; i++) x[u][i] = (uint8_t)(draw(4) ? draw(256) : 255 * draw(2));
+    }
+    for (size_t i = 0; i < sizeof w; i++) w[i] = (int8_t)(draw(4) ? draw(256) - 128 : 255 * draw(2) - 128);
+    for (int i = 0; i < columns; i++) column[i] = draw(5) ? i * channels : LK_NOWHERE;
+    for (int i = 0; i < RUN; i++) bias[i] = draw(999), mul[i] = 0.001f * (float)(1 + draw(900));
+    for (int p = 0; p < pieces; p++) {
+        at[p] = 16 * p, sizes[p] = channels - at[p] < 16 ? channels - at[p] : 16;
+        for (int i = 0; i < 16; i++) order[16 * p + i] = (char)draw((int)sizes[p]);
+    }
+    for (int v = 0; v < 4; v++) s_at[v] = as_bytes ? 16 * v : 4 * v * lanes;
+    const int ordered = how >> 1 & 1;
+    for (int r = 0; r < rows; r++)
+        for (int j = 0; j < cols; j++)
+            for (int c = 0; c < channels; c++) {
+                int32_t sum = bias[c];
+                int from = ordered ? c / 16 * 16 + order[c] : c;
+                for (int u = 0; u < ROWS_IN; u++)
+                    for (int b = 0; b < KW; b++) {
+                        int i = j * step + b, v = row[u] && column[i] != LK_NOWHERE ? x[u][column[i] + from] : 77;
+                        sum += (flip ? v ^ 128 : v)
+                               * w[((((u / 4 * KW + b) * 4 + c / lanes) * 2 + r) * lanes + c % lanes) * 4 + u % 4];
+                    }
+                int out = (r * cols + j) * channels + c;
+                if (!as_bytes) {
+                    memcpy(want + 4 * out, &sum, 4);
+                    continue;
+                }
+                float q = rintf((float)sum * mul[c]) + 5;
+                want[out] = flip ? (uint8_t)(int8_t)fminf(fmaxf(q, -128), 127) : (uint8_t)fminf(fmaxf(q, 0), 255);
+            }
+    lk_quads d = {.row = row, .column = column, .at = at, .bytes = sizes, .order = ordered ? order : NULL,
+                  .zero = (char *)zero, .panel = panel, .w = (char *)w, .bias = (char *)bias, .s = (char *)y,
+                  .s_at = s_at, .s_row = item * cols * channels, .s_col = item * channels, .columns = columns,
+                  .end = columns, .step = step, .apart = 1, .flip = flip ? 0x80808080 : 0,
+                  .lanes = (1u << channels % lanes) - 1, .quads = QUADS, .kw = KW, .rows = rows, .packed_rows = 2,
+                  .cols = cols, .vectors = (channels + lanes - 1) / lanes, .pieces = pieces,
+                  .whole = channels == run && !ordered, .s_whole = 1, .s_bytes = channels, .out_signed = flip,
+                  .out = as_bytes ? &f : NULL};
+    ((lk_quads_fn)k->fn)(&d);
+    return memcmp(y, want, sizeof y) ? wrong(k, "wrong sum") : 0;
+}
+
+/* The nearest narrow number of a multiple of 1/4 below 4. */
+static void set_number(const lk_kernel *k, void *at, int64_t i, double value)
+{
+    if (item_of(k) != 2) {
+        set(k, at, i, value);
+        return;
+    }
+    int bits = strcmp(k->types, "bf16") ? 10 : 7, exponent;
+    double fraction = frexp(fabs(value), &exponent); /* in [1/2, 1) */
+    int h = value == 0 ? 0 : (int)ldexp(fraction, bits + 1) + ((exponent - 2 + (bits == 10 ? 15 : 127)) << bits);
+    ((uint16_t *)at)[i] = (uint16_t)(h | (value < 0) << 15);
+}
+
 /* k x k taps of one vector of channels; bits of `outside`: padding above, below, before the first and after the last
  * column, and fewer channels than lanes. */
 static int strips(const lk_kernel *k, int rows, int cols, int step, int outside)
 {
     enum { WIDE = 24 };
-    static double x[WIDE * WIDE * 16], w[49 * 16], bias[16], y[8 * WIDE * 16], want[8 * WIDE * 16];
-    int size = k->mr, lanes = k->lanes, vector = item_of(k) * lanes, high = (rows - 1) * step + size,
+    static double x[WIDE * WIDE * 16], narrow[WIDE * WIDE * 16], w[49 * 16], bias[16], y[8 * WIDE * 16], want[8 * WIDE * 16];
+    int item = item_of(k), size = k->mr, lanes = k->lanes, vector = (item == 2 ? 4 : item) * lanes, high = (rows - 1) * step + size,
         wide = (cols - 1) * step + size, used = outside >> 4 & 1 ? lanes - 1 : lanes;
     uint32_t inside = ((1u << wide) - 1) & ~(outside >> 2 & 1u) & ~((outside >> 3 & 1u) << (wide - 1));
-    lk_strips g = {.x = (char *)x, .x_row = WIDE * vector, .x_col = vector, .w = w, .bias = bias, .y = (char *)y,
+    lk_strips g = {.x = (char *)(item == 2 ? narrow : x), .x_row = WIDE * item * lanes, .x_col = item * lanes, .w = w, .bias = bias, .y = (char *)y,
                    .y_row = WIDE * vector, .y_col = vector, .rows = rows, .top = outside & 1,
                    .bottom = high - (outside >> 1 & 1), .cols = cols, .step = step, .inside = inside, .vectors = 1,
-                   .x_lanes = used < lanes ? (1u << used) - 1 : 0, .y_lanes = (1u << used) - 1};
+                   .x_lanes = used < lanes ? (1u << used) - 1 : 0, .y_lanes = (1u << used) - 1, .wide = 1};
     fill(k, x, WIDE * WIDE * 16), fill(k, w, 49 * 16), fill(k, bias, 16), fill(k, y, 8 * WIDE * 16);
     memcpy(want, y, sizeof y);
+    for (int i = 0; item == 2 && i < WIDE * WIDE * lanes; i++) set_number(k, narrow, i, get(k, x, i));
     for (int i = 0; i < rows * cols * lanes; i++) {
         int o = i / (cols * lanes), j = i / lanes % cols, c = i % lanes;
         double sum = get(k, bias, c);
@@ -440,19 +515,6 @@ static double number(const lk_kernel *k, const void *at, int64_t i)
     int h = ((const uint16_t *)at)[i], bits = strcmp(k->types, "bf16") ? 10 : 7, exponent = (h & 0x7fff) >> bits;
     double v = exponent ? ldexp((h & ((1 << bits) - 1)) + (1 << bits), exponent - bits - (bits == 10 ? 15 : 127)) : 0;
     return h >> 15 ? -v : v;
-}
-
-/* The nearest narrow number of a multiple of 1/4 below 4. */
-static void set_number(const lk_kernel *k, void *at, int64_t i, double value)
-{
-    if (item_of(k) != 2) {
-        set(k, at, i, value);
-        return;
-    }
-    int bits = strcmp(k->types, "bf16") ? 10 : 7, exponent;
-    double fraction = frexp(fabs(value), &exponent); /* in [1/2, 1) */
-    int h = value == 0 ? 0 : (int)ldexp(fraction, bits + 1) + ((exponent - 2 + (bits == 10 ? 15 : 127)) << bits);
-    ((uint16_t *)at)[i] = (uint16_t)(h | (value < 0) << 15);
 }
 
 /* A step after a residual, and maybe before another one. */
@@ -679,6 +741,12 @@ static int check(const lk_kernel *k)
         for (int wide = 1; wide <= k->nr; wide++)
             for (int rows = 1; rows <= 9; rows++)
                 for (int how = 0; how < 32; how++) bad += plane_strips(k, 1 + (how >> 4), rows, wide, how & 15);
+        return bad;
+    case LK_QUADS:
+        for (int rows = 1; rows <= 2; rows++)
+            for (int cols = 1; cols <= 7; cols++)
+                for (int channels = 1; channels <= 4 * k->lanes; channels++)
+                    for (int how = 0; how < 8; how++) bad += quads(k, rows, cols, channels, how);
         return bad;
     case LK_EPILOGUE:
         if (strcmp(k->types, "f32") && strcmp(k->types, "f64"))

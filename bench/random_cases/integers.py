@@ -16,7 +16,7 @@ from .memory import held, room
 
 KINDS = [types for types in TYPES.values() if types.integers]
 ACTIVATIONS = (None, None, "relu", ("clip", -3.0, 40.5), ("leaky_relu", 0.125))  # what rounds at most once
-ALGORITHMS = ("auto", "auto", "direct", "im2col", "folded")
+ALGORITHMS = ("auto", "auto", "direct", "im2col", "folded", "depthwise")
 
 
 def any_of(rng: np.random.Generator, dtype: np.dtype, shape=()) -> Any:

@@ -1,6 +1,7 @@
 """Executors say what they touch; a route that would touch anything else never runs."""
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from layoutkit.convolutions.algorithms import ALGORITHMS
 from layoutkit.convolutions.problem import ConvProblem
 from layoutkit.convolutions.route import Route
 from layoutkit.convolutions.task import contiguous
+from layoutkit.convolutions.types import TYPES
 from layoutkit.memory.spans import PlanError
 
 
@@ -32,17 +34,18 @@ def routes_of(p):
     """Of every algorithm that takes `p` on its layouts, the route by its best kernel."""
     for a in COMPILED:
         if a.supports(p) is None:
-            yield a, lambda a=a: route_of(p, a)
+            q = replace(p, types=TYPES["u8s8_s32"]) if a.family == "quads" else p
+            yield q, a, lambda a=a, q=q: route_of(q, a)
 
 
 def route_of(p, a, **instead):
     """The route of an algorithm, some of its methods others."""
     a = copy.copy(a)
     vars(a).update(instead)
-    return Route(p, p, a, registry.best(a.family, "f32")[0], 1, contiguous(p))
+    return Route(p, p, a, registry.best(a.family, p.types.rows)[0], 1, contiguous(p))
 
 
-CASES = [(p, a, make) for p in PROBLEMS for a, make in routes_of(p)]
+CASES = [case for p in PROBLEMS for case in routes_of(p)]
 IDS = [f"{a.name} {a.variant} {p.src} g{p.groups}" for p, a, _ in CASES]
 
 
@@ -67,7 +70,7 @@ def test_a_loop_nest_that_reaches_outside_is_an_error(p, a, make, side):
 
 @pytest.mark.parametrize(("p", "a", "make"), CASES, ids=IDS)
 def test_a_packed_filter_too_short_is_an_error(p, a, make):
-    w, bias = np.ones((p.oc, p.ic // p.groups, *p.kernel), np.float32), np.ones(p.oc, np.float32)
+    w, bias = np.ones((p.oc, p.ic // p.groups, *p.kernel), p.types.filter), np.ones(p.oc, p.types.sum)
     route = make()
     route.pack(w, bias)
     short = route_of(p, a, pack=lambda *given: (a.pack(*given)[0].reshape(-1)[:-1], a.pack(*given)[1]))

@@ -20,6 +20,7 @@ MOVES = [k for k in ROWS if k.family in ("transpose", "gather", "fill", "copy")]
 SUMS = (1, 1, 7, 7), (3, 2, 4, 3), (2, 1, 8, 8), (1, 3, 16, 1), (3, 1, 2, 2), (1, 1, 21, 21)  # taps, blocks, kb, last
 GEMMS = [k for k in ROWS if k.family == "gemm" and k.unit < 4]  # those of integers: test_integers.py, tools/harness.c
 STRIPS = [k for k in ROWS if k.family == "strips"]
+QUADS = [k for k in ROWS if k.family == "quads"]
 PLANE_STRIPS = [k for k in ROWS if k.family == "plane_strips"]
 EPILOGUES = [k for k in ROWS if k.family == "epilogue" and not k.types.startswith("s32_")]  # those: test_integers.py
 REAL = {"f32": np.float32, "f64": np.float64}
@@ -28,6 +29,13 @@ REAL = {"f32": np.float32, "f64": np.float64}
 def reals(kernel):
     """The type of the sums of a row that convolves; of whole units, where it has such, they are the bytes."""
     return REAL[registry.TYPES[kernel.types][2]]
+
+
+def as_held(kernel, numbers):
+    """Small whole numbers as a row has them in memory."""
+    if kernel.types != "bf16":
+        return numbers.astype(TYPES[kernel.types].src)
+    return (numbers.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
 
 
 def units(kernel, numbers):
@@ -49,7 +57,10 @@ def test_every_instruction_set_has_every_family_or_adds_units_to_one_that_has():
     for isa in registry.isas():
         have = {k.family for k in ROWS if k.isa == isa}
         adds = 1 not in {k.unit for k in ROWS if k.isa == isa and k.family == "gemm"}
-        assert have == ({"gemm", "peak"} if adds else set(registry.FAMILIES))
+        fours = 4 in {k.unit for k in ROWS if k.isa == isa}  # units that quads are of
+        assert have == ({"gemm", "peak"} if adds else set(registry.FAMILIES) - {"quads"}) | (
+            {"quads"} if fours else set()
+        )
         assert adds == (isa not in WHOLE_ISAS)
 
 
@@ -244,9 +255,10 @@ def test_strips(kernel, end):
 
 def one_strip(kernel, rng, cols, step, rows, left, right, top, below, end):
     lanes, real, k = kernel.lanes, reals(kernel), kernel.mr
+    most = 4 if kernel.types in REAL else 1  # so that sums are exact, as results too
 
     def floats(*shape):
-        return rng.integers(-4, 5, shape).astype(real)  # sums are exact
+        return rng.integers(-most, most + 1, shape).astype(real)
 
     high, wide = (rows - 1) * step + k, (cols - 1) * step + k
     left, right = min(left, wide), min(right, max(0, wide - left))
@@ -264,18 +276,93 @@ def one_strip(kernel, rng, cols, step, rows, left, right, top, below, end):
             part = x[a : a + (rows - 1) * step + 1 : step, b : b + (cols - 1) * step + 1 : step]
             want[..., :channels] += part * w[a, b, :channels]
     w = np.moveaxis(w.reshape(k, k, vectors, lanes), 2, 0)
+    sums = kernel.types not in REAL and bool(rng.integers(2))  # stored as they are
+    inner, want = as_held(kernel, inner), want if sums else as_held(kernel, want)
     gx, gw, gb = (guarded(np.ascontiguousarray(v).reshape(-1).view(np.uint8), end) for v in (inner, w, bias))
     gy = guarded(np.full(want.nbytes, 0xA5, np.uint8), end)
-    x_pixel, y_pixel = x.itemsize * channels, x.itemsize * held
+    x_pixel, y_pixel = inner.itemsize * channels, want.itemsize * held
     row = x_pixel * inner.shape[1]  # nothing lies around what is inside
     tail = channels % lanes
     harness.strips(
         kernel.name, x=gx.address - top * row - left * x_pixel, x_strides=(row, x_pixel), w=gw.address,
         bias=gb.address if biased else 0, y=gy.address, y_strides=(y_pixel * cols, y_pixel), rows=rows, cols=cols,
         step=step, inside=sum(1 << i for i in range(left, wide - right)), top=top, bottom=bottom, vectors=vectors,
-        x_lanes=(1 << tail) - 1, y_lanes=(1 << (lanes if pads else tail)) - 1,
+        x_lanes=(1 << tail) - 1, y_lanes=(1 << (lanes if pads else tail)) - 1, wide=sums,
     )  # fmt: skip
-    np.testing.assert_array_equal(gy.array.view(real).reshape(want.shape), want)
+    np.testing.assert_array_equal(gy.array.view(want.dtype).reshape(want.shape), want)
+
+
+@pytest.mark.parametrize("end", ["low", "high"])
+@pytest.mark.parametrize("kernel", QUADS, ids=lambda k: k.name)
+def test_quads(kernel, end):
+    rng = np.random.default_rng(1)
+    for channels in sorted({1, 15, 16, kernel.lanes, 4 * kernel.lanes - 1, 4 * kernel.lanes}):
+        for rows in (1, 2):
+            for cols in (1, 2, 3, 4, 5, 7):
+                for bytes_too in {False, kernel.lanes > 4}:
+                    one_tile_of_quads(kernel, rng, channels, rows, cols, bytes_too, end)
+
+
+def one_tile_of_quads(kernel, rng, channels, rows, cols, as_bytes, end):
+    lanes, run = kernel.lanes, 4 * kernel.lanes
+    quads, kw, step, apart, begin = (int(rng.integers(a, b)) for a, b in ((1, 4), (1, 5), (1, 3), (1, 3), (0, 2)))
+    packed_rows, signed, biased = int(rng.integers(rows, 3)), bool(rng.integers(2)), bool(rng.integers(2))
+    columns = begin + (cols - 1) * step + (kw - 1) * apart + 1
+    dtype = np.dtype(np.int8 if signed else np.uint8)
+    limits = np.iinfo(dtype)
+    zero, pieces = int(rng.integers(limits.min, limits.max + 1)), -(-channels // 16)
+    x = rng.integers(limits.min, limits.max + 1, (4 * quads, columns, channels)).astype(dtype)
+    if rng.integers(2):
+        x[...] = rng.choice((limits.min, limits.max), x.shape)
+    w = np.zeros((quads, kw, 4, packed_rows, lanes, 4), np.int8)
+    w[...] = rng.choice((rng.integers(-128, 128), -128, 127), w.shape)
+    bias = rng.integers(-999, 999, run).astype(np.int32)
+    memory = [guarded(row.reshape(-1).view(np.uint8), end) for row in x]
+    there, inside = rng.random(4 * quads) < 0.8, rng.random(columns) < 0.8
+    order = None
+    if channels < run and rng.integers(2):
+        order = np.zeros((pieces, 16), np.int8)
+        for k in range(pieces):
+            order[k] = rng.integers(0, min(16, channels - 16 * k), 16)
+    x[~there] = zero
+    x[:, ~inside] = zero
+    wide = np.zeros((*x.shape[:2], run), np.int64)
+    wide[..., :channels] = x
+    if order is not None:
+        wide[..., : 16 * pieces] = wide[..., (order + 16 * np.arange(pieces)[:, None]).ravel()]
+    wide += 128 * signed  # as the flipped bit makes them
+    want = np.zeros((rows, cols, run), np.int64) + (bias if biased else 0)
+    for r in range(rows):
+        weights = w[:, :, :, r].transpose(0, 4, 1, 2, 3).reshape(4 * quads, kw, run)
+        for j in range(cols):
+            for b in range(kw):
+                want[r, j] += (wide[:, begin + step * j + apart * b] * weights[:, b]).sum(0)
+    want = want[..., :channels]
+    panel = np.zeros(quads * columns * 4 * run + 64, np.uint8)
+    at = np.arange(pieces, dtype=np.int64) * 16
+    sizes = np.minimum(16, channels - at)
+    mul, out_zero = rng.choice((0.01, 0.6, 3e4)) * rng.uniform(0.5, 1, channels).astype(np.float32), 7
+    whole = 1 if channels == run and order is None else 0
+    vectors, item = -(-channels // lanes), 1 if as_bytes else 4
+    if as_bytes:
+        want = np.rint(want.astype(np.float32) * mul.astype(np.float32)).astype(np.float64) + out_zero
+        want = want.clip(*((-128, 127) if signed else (0, 255)))
+    gw, gb, gz = (guarded(v.reshape(-1).view(np.uint8), end) for v in (w, bias, np.full(run, zero, dtype)))
+    gm = guarded(mul.astype(np.float32).view(np.uint8), end).array.view(np.float32)
+    gy = guarded(np.full(item * rows * cols * channels, 0xA5, np.uint8), end)
+    s_at = at if as_bytes else np.arange(vectors, dtype=np.int64) * 4 * lanes
+    harness.quads(
+        kernel.name, row=np.array([m.address if on else 0 for m, on in zip(memory, there)], np.int64),
+        column=np.where(inside, np.arange(columns) * channels, np.iinfo(np.int64).min), at=at, sizes=sizes,
+        zero=gz.address, panel=panel.ctypes.data + -panel.ctypes.data % 64, w=gw.address,
+        bias=gb.address if biased else 0, s=gy.address, s_at=s_at, s_strides=(item * cols * channels, item * channels),
+        span=(columns, 0, columns, begin), taps=(step, apart), kw=kw, rows=rows, packed_rows=packed_rows, cols=cols,
+        vectors=vectors, whole=whole, flip=0x80808080 if signed else 0, order=None if order is None else order.ravel(),
+        lanes=(1 << channels % lanes) - 1, mul=gm if as_bytes else None, out_zero=out_zero, out_signed=signed,
+        s_bytes=channels,
+    )  # fmt: skip
+    got = gy.array.view((np.int8 if signed else np.uint8) if as_bytes else np.int32).reshape(want.shape)
+    np.testing.assert_array_equal(got, want)
 
 
 @pytest.mark.parametrize("end", ["low", "high"])

@@ -15,7 +15,8 @@ def test_lanes_are_the_elements_of_a_vector(kernel):
         assert kernel.unit == 1
         bits = int(kernel.types[1:])
     else:  # narrow numbers, in lanes of 32 bits
-        assert kernel.unit == (1 if kernel.family == "epilogue" else {"bf16": 2, "u8s8": 4}[kernel.types])
+        units = {"bf16": 2, "u8s8": 4}
+        assert kernel.unit == (1 if kernel.family in ("epilogue", "strips") else units[kernel.types])
         bits = 32
     assert kernel.lanes == 8 * VECTOR_BYTES[kernel.isa.split("_")[0]] // bits
 

@@ -35,10 +35,17 @@ def winograd_filter(
 def strips(
     name: str, *, x: int, x_strides: Sequence[int], w: int, bias: int, y: int, y_strides: Sequence[int], rows: int,
     cols: int, step: int, inside: int, top: int, bottom: int, vectors: int, x_lanes: int = 0, y_lanes: int = 0,
-    positive: bool = False,
+    positive: bool = False, wide: bool = True,
 ) -> None: ...  # fmt: skip
 def plane_strips(
     name: str, *, x: int, x_strides: tuple[int, int], w: int, bias: int, y: int, y_strides: tuple[int, int],
     planes: int, rows: int, top: int, bottom: int, x_lanes: np.ndarray, y_lanes: int, masked: bool,
     positive: bool = False,
+) -> None: ...  # fmt: skip
+def quads(
+    name: str, *, row: np.ndarray, column: np.ndarray, at: np.ndarray, sizes: np.ndarray, zero: int, panel: int, w: int,
+    bias: int, s: int, s_at: np.ndarray, s_strides: tuple[int, int], span: Sequence[int], taps: tuple[int, int],
+    kw: int, rows: int, packed_rows: int, cols: int, vectors: int, whole: int, flip: int = 0, lanes: int = 0,
+    order: np.ndarray | None = None, mul: np.ndarray | None = None, out_zero: int = 0, out_signed: bool = False,
+    s_bytes: int = 0,
 ) -> None: ...  # fmt: skip

@@ -8,8 +8,8 @@ from libc.stdint cimport int64_t, uint32_t
 from .executor import NEVER
 
 from .registry cimport (
-    lk_convert, lk_convert_fn, lk_gemm, lk_gemm_fn, lk_kernel, lk_move, lk_move_fn, lk_plane_strips, lk_plane_strips_fn,
-    lk_strips, lk_strips_fn,
+    lk_convert, lk_convert_fn, lk_epilogue, lk_gemm, lk_gemm_fn, lk_kernel, lk_move, lk_move_fn, lk_plane_strips,
+    lk_plane_strips_fn, lk_quads, lk_quads_fn, lk_strips, lk_strips_fn,
     lk_winograd_filter, lk_winograd_filter_fn, lk_winograd_in, lk_winograd_in_fn, lk_winograd_out, lk_winograd_out_fn,
     row_named,
 )
@@ -81,7 +81,7 @@ def gemm(str name, *, size_t a, const int64_t[::1] row, const int64_t[::1] tap, 
 
 
 def strips(str name, *, size_t x, x_strides, size_t w, size_t bias, size_t y, y_strides, rows, cols, step, inside,
-           top, bottom, vectors, x_lanes=0, y_lanes=0, bint positive=False):
+           top, bottom, vectors, x_lanes=0, y_lanes=0, bint positive=False, bint wide=True):
     """Run a strips row; strides (row, col), 0 for the bias: none; see lk_strips in kernels.h."""
     cdef const lk_kernel *kernel = row_named(name)
     cdef lk_strips s
@@ -91,7 +91,7 @@ def strips(str name, *, size_t x, x_strides, size_t w, size_t bias, size_t y, y_
     s.rows, s.cols, s.step = rows, cols, step
     s.inside, s.x_lanes, s.y_lanes = inside, x_lanes, y_lanes
     s.top, s.bottom, s.vectors = top, bottom, vectors
-    s.clip, s.positive = NULL, positive
+    s.clip, s.positive, s.wide = NULL, positive, wide
     (<lk_strips_fn>kernel.fn)(&s)
 
 
@@ -107,6 +107,31 @@ def plane_strips(str name, *, size_t x, x_strides, size_t w, size_t bias, size_t
     s.x_lanes, s.y_lanes, s.vectors = &x_lanes[0, 0], y_lanes, <int>x_lanes.shape[0]
     s.masked, s.positive, s.clip = masked, positive, NULL
     (<lk_plane_strips_fn>kernel.fn)(&s)
+
+
+def quads(str name, *, const int64_t[::1] row, const int64_t[::1] column, const int64_t[::1] at,
+          const int64_t[::1] sizes, size_t zero, size_t panel, size_t w, size_t bias, size_t s, const int64_t[::1] s_at,
+          s_strides, span, taps, int kw, int rows, int packed_rows, int cols, int vectors, int whole, flip=0, lanes=0,
+          const char[::1] order=None, const float[::1] mul=None, int out_zero=0, bint out_signed=False, s_bytes=0):
+    """Run a quads row; row: addresses, 0: padding; s_strides (row, col); span (columns, first, end, begin); taps (step,
+    apart); mul: the sums become bytes, s_bytes of them; see lk_quads in kernels.h."""
+    cdef const lk_kernel *kernel = row_named(name)
+    cdef lk_quads d
+    cdef lk_epilogue f
+    d.row, d.column, d.at, d.bytes = <const char **>&row[0], &column[0], &at[0], &sizes[0]
+    d.order = NULL if order is None else &order[0]
+    d.zero, d.panel, d.w, d.bias = <const char *>zero, <char *>panel, <const char *>w, <const char *>bias
+    d.s, d.s_at = <char *>s, &s_at[0]
+    d.s_row, d.s_col = s_strides
+    d.columns, d.first, d.end, d.begin = span
+    d.step, d.apart = taps
+    d.flip, d.lanes, d.quads, d.kw, d.rows, d.packed_rows = flip, lanes, <int>row.shape[0] // 4, kw, rows, packed_rows
+    d.cols, d.vectors, d.pieces, d.whole = cols, vectors, <int>at.shape[0], whole
+    d.out, d.s_whole, d.s_bytes, d.out_signed = NULL, True, s_bytes, out_signed
+    if mul is not None:
+        f.mul, f.off, f.channel, f.steps, f.scale, f.zero = &mul[0], NULL, 0, 0, 1, out_zero
+        d.out = &f
+    (<lk_quads_fn>kernel.fn)(&d)
 
 
 def winograd_in(str name, *, size_t src, strides, inside, channels, block, block_stride, size_t v, v_stride,

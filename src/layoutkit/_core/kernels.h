@@ -9,6 +9,8 @@
 
 #include <stdint.h>
 
+#define LK_NOWHERE INT64_MIN /* of an offset: there is nothing, or padding */
+
 /* The element types: enumerators, names, bytes. */
 #define LK_ELEMENTS(X) \
     X(F32, f32, 4) X(F64, f64, 8) X(F16, f16, 2) X(BF16, bf16, 2) X(S32, s32, 4) X(S8, s8, 1) X(U8, u8, 1) \
@@ -146,7 +148,8 @@ typedef void (*lk_depthwise_fn)(const lk_depthwise *);
  * x[i][c] is the vector at x + i*x_row + c*x_col (bytes). It is padding, 0 and not read, if i is not in [top, bottom)
  * or bit c of `inside` is clear: of 3x3 only the first and the last may be. step is 1 or 2; cols is at most the kernel's,
  * and of 3x3 at least half of that. If x_lanes is not 0, the last vector is partial: of x those lanes are read, the
- * others are 0, and of y those of y_lanes are written. */
+ * others are 0, and of y those of y_lanes are written. Of rows of narrow numbers x and y are of these, w and bias of the
+ * type of the sums, as y is with `wide`. */
 typedef struct {
     const char *x;
     int64_t x_row, x_col;
@@ -154,7 +157,7 @@ typedef struct {
     char *y;
     int64_t y_row, y_col, rows, top, bottom, vectors;
     uint32_t inside, x_lanes, y_lanes;
-    int cols, step, positive;
+    int cols, step, positive, wide;
     const void *clip; /* two limits: y is clipped to them, NaN stays NaN; or NULL */
 } lk_strips;
 typedef void (*lk_strips_fn)(const lk_strips *);
@@ -239,6 +242,42 @@ typedef struct {
 } lk_epilogue;
 typedef void (*lk_epilogue_fn)(const lk_epilogue *);
 
+/* Depthwise convolution of integers, u8 (or, with `flip`, s8) by s8, for one or two output rows of a tile of columns and
+ * a run of as many channels as a vector has bytes:
+ *
+ *   s[r][j] = bias + sum over quads g, taps b, i < 4 of x[4g + i][begin + step*j + apart*b] * w[g][b][r][i]
+ *
+ * r < rows, j < cols, in sums of s32 that wrap around. x[u] is the row of the input that is made for this sum, at
+ * row[u] + column[..] bytes, where the 16 channels of piece k are those at at[k], bytes[k] of them, in the order
+ * order[k], if that is given; `whole`: all pieces of the vector are whole and in their order (2), and follow one another (1). Rows that are NULL,
+ * and columns that are LK_NOWHERE, are `zero`, as many bytes as a vector. `flip` flips its bits of every four bytes, as
+ * makes u8 of s8.
+ *
+ * First columns [first, end) are gathered to the panel, [quads][columns][channels][4], aligned to 64 bytes. The rest of
+ * what a tile reads is there already, of the same rows and channels. Vector v of s[r][j] is stored at
+ * s + s_at[v] + r * s_row + j * s_col, of the last vector `lanes`, 0: all. w has packed_rows for r, and always four
+ * vectors.
+ * With `out`, which rows of vectors of 16 bytes do not take, not the sums are stored but what this epilogue makes of them:
+ * bytes of u8, or of s8 (`out_signed`), with a scale of 1, nothing added and at most a clip. `s_whole`: the first s_bytes,
+ * in one; else they are a vector, and piece k goes to s_at[k]. */
+typedef struct {
+    const char *const *row; /* [4 * quads] */
+    const int64_t *column;
+    const int64_t *at, *bytes; /* [pieces] */
+    const char *order;         /* [pieces][16], or NULL */
+    const char *zero;
+    char *panel;
+    const char *w;    /* [quads][kw][4 vectors][packed_rows][lanes][4] */
+    const char *bias; /* [vectors][lanes], or NULL */
+    char *s;
+    const int64_t *s_at;
+    int64_t s_row, s_col, columns, first, end, begin, step, apart;
+    uint32_t flip, lanes;
+    int quads, kw, rows, packed_rows, cols, vectors, pieces, whole, s_whole, s_bytes, out_signed;
+    const lk_epilogue *out; /* or NULL */
+} lk_quads;
+typedef void (*lk_quads_fn)(const lk_quads *);
+
 /* dst[i0*d0 + i1*d1] = src[i0*s0 + i1*s1], i0 < n0, i1 < n1: elements of one width, strides in bytes.
  * copy:      s1 == d1 == width (runs of n1 elements)
  * transpose: s0 == d1 == width (the source is contiguous along i0, the destination along i1)
@@ -289,7 +328,6 @@ typedef void (*lk_panel_fn)(const lk_nest *, const char *src, char *dst, int64_t
  * times its digit k; but value v of the first digit is at table[v] bytes, if there is a table. LK_NOWHERE in a table is
  * a pad of the other array. */
 enum { LK_MAX_FUSED = 16, LK_MAX_FUSED_TABLE = 4096 };
-#define LK_NOWHERE INT64_MIN
 typedef struct {
     int digits;
     int64_t count, n[LK_MAX_FUSED], step[LK_MAX_FUSED];
@@ -433,7 +471,7 @@ typedef double (*lk_peak_fn)(int64_t n);
 
 /* The families: enumerators and names. */
 #define LK_FAMILIES(X) \
-    X(GEMM, gemm) X(DEPTHWISE, depthwise) X(STRIPS, strips) X(PLANE_STRIPS, plane_strips) X(EPILOGUE, epilogue) X(COPY, copy) X(TRANSPOSE, transpose) \
+    X(GEMM, gemm) X(DEPTHWISE, depthwise) X(STRIPS, strips) X(PLANE_STRIPS, plane_strips) X(QUADS, quads) X(EPILOGUE, epilogue) X(COPY, copy) X(TRANSPOSE, transpose) \
     X(GATHER, gather) X(FILL, fill) X(PANEL, panel) X(FUSED, fused) X(JOINED, joined) X(RUNS, runs) X(WINDOWS, windows) \
     X(CONVERT, convert) X(PEAK, peak) X(WINOGRAD_IN, winograd_in) \
     X(WINOGRAD_OUT, winograd_out) X(WINOGRAD_FILTER, winograd_filter) X(EXTENT, extent)

@@ -65,7 +65,7 @@ cdef extern from "kernels.h" nogil:
         char *y
         int64_t y_row, y_col, rows, top, bottom, vectors
         uint32_t inside, x_lanes, y_lanes
-        int cols, step, positive
+        int cols, step, positive, wide
         const void *clip
     ctypedef void (*lk_strips_fn)(const lk_strips *) noexcept nogil
 
@@ -103,6 +103,24 @@ cdef extern from "kernels.h" nogil:
         int steps, keeps_zero
         const lk_step *step
     ctypedef void (*lk_epilogue_fn)(const lk_epilogue *) noexcept nogil
+
+    ctypedef struct lk_quads:
+        const char **row
+        const int64_t *column
+        const int64_t *at
+        const int64_t *bytes
+        const char *order
+        const char *zero
+        char *panel
+        const char *w
+        const char *bias
+        char *s
+        const int64_t *s_at
+        int64_t s_row, s_col, columns, first, end, begin, step, apart
+        uint32_t flip, lanes
+        int quads, kw, rows, packed_rows, cols, vectors, pieces, whole, s_whole, s_bytes, out_signed
+        const lk_epilogue *out
+    ctypedef void (*lk_quads_fn)(const lk_quads *) noexcept nogil
 
     ctypedef struct lk_move:
         const char *src
@@ -214,7 +232,7 @@ cdef extern from "kernels.h" nogil:
     ctypedef double (*lk_peak_fn)(int64_t) noexcept nogil
 
     enum:
-        LK_GEMM, LK_DEPTHWISE, LK_STRIPS, LK_PLANE_STRIPS, LK_EPILOGUE, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_PANEL, LK_FUSED, LK_JOINED, LK_RUNS, LK_WINDOWS, LK_CONVERT,
+        LK_GEMM, LK_DEPTHWISE, LK_STRIPS, LK_PLANE_STRIPS, LK_QUADS, LK_EPILOGUE, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_PANEL, LK_FUSED, LK_JOINED, LK_RUNS, LK_WINDOWS, LK_CONVERT,
         LK_PEAK, LK_WINOGRAD_IN, LK_WINOGRAD_OUT, LK_WINOGRAD_FILTER, LK_EXTENT, LK_FAMILY_COUNT, LK_ISA_COUNT
         LK_F32, LK_F64, LK_F16, LK_BF16, LK_S32, LK_S8, LK_U8, LK_TYPE_COUNT
 

@@ -10,9 +10,19 @@
  * skipped.
  */
 #include "kernels.h"
+#include "numbers.h"
 #include "vector.h"
 
 #include <stddef.h>
+
+/* The elements of x, and of y unless it takes the sums as they are: where they are narrow, widened and rounded here. */
+#ifdef LK_NARROW
+#define ELEMENT LK_PASTE(LK_ELEMENT_, LK_NARROW)
+enum { LK_ELEMENT_bf16 = LK_BF16, LK_ELEMENT_f16 = LK_F16, NARROW = 1, ITEM = 2 };
+#else
+#define ELEMENT LK_OWN
+enum { NARROW = 0, ITEM = sizeof(real) };
+#endif
 
 #define MAX_ROWS 7 /* of sums */
 #if LK_VB == 64
@@ -26,13 +36,19 @@ enum { EDGES, MASKED }; /* columns may be padding; and the vector may be partial
 
 static const real zeros[LK_LANES];
 
+/* The lanes of a mask, its first ones. */
+LK_INLINE vf some(const char *p, const uint32_t lanes)
+{
+    return NARROW ? load_numbers(p, __builtin_popcount(lanes), ELEMENT) : load_lanes(p, lanes);
+}
+
 LK_INLINE vf column(const lk_strips *s, const char *x, const int i, const int kind)
 {
     const int inside = s->inside >> i & 1;
     const char *p = x + i * s->x_col;
     if (kind == MASKED)
-        return load_lanes(p, inside ? s->x_lanes : 0);
-    return *(const vf *)(inside ? p : (const char *)zeros);
+        return inside ? some(p, s->x_lanes) : (vf){};
+    return load_numbers(inside ? p : (const char *)zeros, LK_LANES, ELEMENT);
 }
 
 LK_INLINE void begin_row(vf *acc, const vf bias, const int cols)
@@ -52,8 +68,16 @@ LK_INLINE void store_row(const lk_strips *s, char *y, vf *acc, const int cols, c
 #pragma GCC unroll 8
         for (int j = 0; j < cols; j++)
             acc[j] = between_limits(acc[j], s->clip);
+    const int64_t y_col = s->y_col;
+    if (NARROW && !s->wide) {
+        const int lanes = kind == MASKED ? __builtin_popcount(s->y_lanes) : LK_LANES;
 #pragma GCC unroll 8
-    for (int j = 0; j < cols; j++, y += s->y_col) {
+        for (int j = 0; j < cols; j++, y += y_col)
+            store_numbers(y, acc[j], lanes, ELEMENT);
+        return;
+    }
+#pragma GCC unroll 8
+    for (int j = 0; j < cols; j++, y += y_col) {
         if (kind == MASKED)
             store_lanes(y, acc[j], s->y_lanes);
         else
@@ -91,8 +115,8 @@ LK_INLINE void strip(const lk_strips *s, const int64_t v, const int k, const int
     const int oldest = (k - 1) / step; /* output rows that an input row meets beside the newest */
     const vf *const w = (const vf *)s->w + v * k * k;
     const vf bias = s->bias ? ((const vf *)s->bias)[v] : (vf){};
-    const char *x = s->x + v * LK_VB;
-    char *y = s->y + v * LK_VB;
+    const char *x = s->x + v * LK_LANES * ITEM;
+    char *y = s->y + v * LK_LANES * (s->wide ? (int)sizeof(real) : ITEM);
     vf acc[MAX_ROWS][MAX_COLS];
 #pragma GCC unroll 8
     for (int m = 0; m <= oldest; m++)
@@ -124,7 +148,7 @@ LK_INLINE void add_row_3(vf *first, vf *second, vf *last, const vf (*w)[3], cons
     x += left * x_col;
 #pragma GCC unroll 32
     for (int i = left; i < count - right; i++, x += x_col) {
-        const vf v = *(const vf *)x;
+        const vf v = load_numbers(x, LK_LANES, ELEMENT);
 #pragma GCC unroll 4
         for (int b = 0; b < 3; b++) {
             const int j = (i - b) / step;
@@ -199,8 +223,8 @@ LK_INLINE void strip_3(const lk_strips *s, const int64_t v, const int cols, cons
                        const int right)
 {
     vf w[3][3], acc[3][MAX_COLS] = {};
-    const char *x = s->x + v * LK_VB;
-    char *y = s->y + v * LK_VB;
+    const char *x = s->x + v * LK_LANES * ITEM;
+    char *y = s->y + v * LK_LANES * (s->wide ? (int)sizeof(real) : ITEM);
     const vf *const bias = s->bias ? (const vf *)s->bias + v : NULL;
     const int64_t rows = (s->rows - 1) * step + 3;
     int64_t i = 0;
@@ -278,11 +302,11 @@ KERNEL(strips_3x2, strip_3x1, strip_3x2)
 
 const lk_kernel LK_ROWS(strips)[] = {
 #if LK_VB == 64
-    LK_ROW(LK_STRIPS, LK_TYPED(strips_3x7), LK_STR(LK_REAL), LK_LANES, 3, 7),
-    LK_ROW(LK_STRIPS, LK_TYPED(strips_5x4), LK_STR(LK_REAL), LK_LANES, 5, 4),
-    LK_ROW(LK_STRIPS, LK_TYPED(strips_7x3), LK_STR(LK_REAL), LK_LANES, 7, 3),
+    LK_ROW(LK_STRIPS, LK_TYPED(strips_3x7), LK_STR(LK_KIND), LK_LANES, 3, 7),
+    LK_ROW(LK_STRIPS, LK_TYPED(strips_5x4), LK_STR(LK_KIND), LK_LANES, 5, 4),
+    LK_ROW(LK_STRIPS, LK_TYPED(strips_7x3), LK_STR(LK_KIND), LK_LANES, 7, 3),
 #else
-    LK_ROW(LK_STRIPS, LK_TYPED(strips_3x2), LK_STR(LK_REAL), LK_LANES, 3, 2),
+    LK_ROW(LK_STRIPS, LK_TYPED(strips_3x2), LK_STR(LK_KIND), LK_LANES, 3, 2),
 #endif
     LK_LAST_ROW,
 };

@@ -10,7 +10,7 @@ from libc.string cimport memset
 
 from .executor import NOTHING, Footprint
 
-from .executor cimport Executor, Geometry, ceil_div, clip_of, share
+from .executor cimport Executor, Geometry, aligned, ceil_div, clip_of, share
 from .registry cimport lk_epilogue, lk_strips, lk_strips_fn
 
 
@@ -29,13 +29,15 @@ cdef class Strips(Executor):
     chunks : int
         The number of parts into which the rows are cut.
 
-    The packed filter is [vectors of channels][k][k][lanes], the bias [vectors][lanes].
+    The packed filter is [vectors of channels][k][k][lanes], the bias [vectors][lanes], both of the type of the sums. Narrow
+    results are rounded by the micro-kernel, or, if more than a clip follows, on their way from the sums of a strip.
     """
 
     cdef int64_t x_stride[4]
     cdef int64_t y_stride[4]
     cdef int64_t channels, padded, run_channels, runs, chunks, strips, taps
     cdef int64_t *pixel          # offsets of the outputs of a row
+    cdef int64_t held, sums_bytes # of the sums of a strip: channels, whole vectors; all bytes
 
     def __init__(self, nest, int64_t channels, int64_t padded, int64_t run, int64_t chunks):
         Executor.__init__(self, nest)
@@ -49,6 +51,10 @@ cdef class Strips(Executor):
         self.strips = ceil_div(self.g.out[2], self.nr)
         self.total = self.g.n * self.runs * chunks
         self.pixel = <int64_t *>calloc(max(1, self.g.out[2]), sizeof(int64_t))
+        self.held = ceil_div(min(run, channels), self.lanes) * self.lanes
+        i = ceil_div(self.g.out[1], chunks) * self.nr if self.rounding else 0  # outputs of a strip
+        self.sums_bytes = aligned(i * self.held * self.sum_item)
+        self.ws_thread = self.sums_bytes + aligned(i * sizeof(int64_t))
         if self.pixel == NULL:
             raise MemoryError(f"convolution: a table of {self.g.out[2]} columns")
         for i in range(self.g.out[2]):
@@ -73,7 +79,7 @@ cdef class Strips(Executor):
             source.append(([*reads, (0, last - 1, self.x_stride[1])], self.x_item * self.run_channels))
             destination.append(([*writes, (0, last - 1, self.y_stride[1])], self.y_item * self.run_channels))
         filters = ceil_div(self.channels, self.lanes) * self.lanes
-        return Footprint(tuple(source), tuple(destination), self.taps * self.w_item * filters, self.sum_item * filters)
+        return Footprint(tuple(source), tuple(destination), self.taps * self.sum_item * filters, self.sum_item * filters)
 
     cdef void part(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
                    char *workspace, int64_t task, int64_t end) noexcept nogil:
@@ -85,7 +91,13 @@ cdef class Strips(Executor):
         cdef char *to
         cdef const void *clip = clip_of(epilogue, NULL, self.padded > self.channels)
         s.x_row, s.x_col, s.y_row, s.y_col = self.x_stride[2], self.x_stride[3], self.y_stride[2], self.y_stride[3]
+        cdef bint buffered = self.rounding and epilogue != NULL and clip == NULL
+        cdef lk_epilogue f
+        if buffered:
+            f = epilogue[0]
+            f.sums, f.sums_row = workspace, self.held * self.sum_item
         s.clip, s.bias, s.step, s.positive = clip, NULL, <int>g.stride[2], self.positive
+        s.wide = buffered or not self.rounding
         while task < end:
             chunk, rest = task % self.chunks, task // self.chunks
             run, n = rest % self.runs, rest // self.runs
@@ -101,7 +113,7 @@ cdef class Strips(Executor):
             from_ = (x + n * self.x_stride[0] + run * self.x_stride[1]
                      + (row * g.stride[1] - g.before[1]) * self.x_stride[2])
             to = y + n * self.y_stride[0] + run * self.y_stride[1] + row * self.y_stride[2]
-            s.w = w + at * self.taps * self.w_item
+            s.w = w + at * self.taps * self.sum_item
             if bias != NULL:
                 s.bias = bias + at * self.sum_item
             for i in range(self.strips):
@@ -112,14 +124,31 @@ cdef class Strips(Executor):
                 for j in range((s.cols - 1) * g.stride[2] + g.kernel[2]):
                     s.inside |= <uint32_t>(0 <= column + j < g.size[2]) << j
                 s.x = from_ + column * s.x_col
-                s.y = to + first * s.y_col
+                s.y = to + first * self.y_stride[3]
+                if not buffered:
+                    fn(&s)
+                    continue
+                s.y, s.y_col, s.y_row = workspace, f.sums_row, s.cols * f.sums_row
                 fn(&s)
+                self.round_strip(&f, &s, y, to, first, at, count)
             pads = min(self.run_channels, self.padded - at) - s.vectors * self.lanes  # in vectors of nothing else
-            if pads > 0:
+            if pads > 0 and not buffered:
                 for i in range(s.rows * g.out[2]):
                     memset(to + i // g.out[2] * s.y_row + i % g.out[2] * s.y_col + s.vectors * self.lanes * self.y_item,
                            0, pads * self.y_item)
-            if epilogue != NULL and clip == NULL:
+            if epilogue != NULL and clip == NULL and not buffered:
                 for i in range(s.rows):
                     self.epilogue_rows(epilogue, y, to - y + i * s.y_row, self.pixel, g.out[2], at, count)
             task += 1
+
+    cdef void round_strip(self, lk_epilogue *f, const lk_strips *s, char *y, char *to, int64_t first, int64_t at,
+                          int64_t count) noexcept nogil:
+        """Apply the epilogue to the sums of a strip whose first column is `first`, channels [at, at + count)."""
+        cdef int64_t i, pads = min(self.run_channels, self.padded - at) - count
+        cdef int64_t *row = <int64_t *>(f.sums + self.sums_bytes)
+        for i in range(s.rows * s.cols):
+            row[i] = i // s.cols * self.y_stride[2] + (first + i % s.cols) * self.y_stride[3]
+        self.epilogue_rows(f, y, to - y, row, s.rows * s.cols, at, count)
+        if pads > 0:
+            for i in range(s.rows * s.cols):
+                memset(to + row[i] + count * self.y_item, 0, pads * self.y_item)

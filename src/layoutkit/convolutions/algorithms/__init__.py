@@ -11,12 +11,13 @@ from .grouped import Grouped
 from .im2col import Im2colByFilters, Im2colByPixels
 from .plane_strips import PlaneStrips
 from .planes import Planes
+from .quads import Quads
 from .strips import Strips
 from .winograd import WINOGRAD
 
 ALGORITHMS: tuple[Algorithm, ...] = (
     DirectByPixels(), DirectByFilters(), Im2colByPixels(), Im2colByFilters(), *WINOGRAD, Folded(), Planes(), Strips(),
-    PlaneStrips(), Depthwise(), Grouped(), Blas(),
+    PlaneStrips(), Depthwise(), Quads(), Grouped(), Blas(),
 )  # fmt: skip
 AUTO = "auto"
 NAMES = (AUTO, *dict.fromkeys(a.name for a in ALGORITHMS))  # what `algorithm=` may be

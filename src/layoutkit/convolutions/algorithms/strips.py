@@ -19,6 +19,7 @@ from ..geometry import channels_innermost, geometry, pixels_innermost, spatial_s
 from ..order import VECTOR_BYTES
 from ..problem import ConvProblem
 from ..route import Arrays
+from ..types import converted
 from .base import Algorithm, flops_per_second
 
 NARROW_COLUMNS = 4  # of the narrowest strip of 3x3
@@ -32,7 +33,7 @@ class Strips(Algorithm):
     """Depthwise of square kernels."""
 
     name, variant, family, filters = "depthwise", "strips", "strips", "strips"
-    detour = "blocks"
+    detour, narrow = "blocks", True
 
     def supports(self, p: ConvProblem) -> str | None:
         if p.groups != p.ic or p.oc != p.ic:
@@ -82,6 +83,7 @@ class Strips(Algorithm):
             out[whole:, ..., : p.oc - split] = np.moveaxis(values[split:], 0, -1)
             return out
 
+        w = converted(np.ascontiguousarray(w), p.types.elements[1], p.types.elements[2])
         return by_lanes(w.reshape(p.oc, p.taps)), None if bias is None else by_lanes(bias)
 
     def build(self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> core.Strips:
@@ -102,5 +104,5 @@ class Strips(Algorithm):
         x_strides = strides(xs, blocks[0], p.types.src.itemsize)
         y_strides = strides(ys, blocks[1], p.types.dst.itemsize)
         padded = -(-p.oc // p.dst.block(1)) * p.dst.block(1)
-        nest = LoopNest(kernel.name, geometry(p), threads, x_strides, y_strides)
+        nest = LoopNest(kernel.name, geometry(p), threads, x_strides, y_strides, p.types.name)
         return core.Strips(nest, p.oc, padded, run, chunks)
