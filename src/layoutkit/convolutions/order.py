@@ -23,7 +23,7 @@ from ..choosing.table import cost_table
 from .problem import ConvProblem
 
 VECTOR_BYTES = 16, 32, 64  # of all instruction sets: the order of a sum depends on none of them
-MAX_CHUNK, WHOLE = 224, 16  # products; parts of a tap are whole blocks of channels
+MAX_CHUNK, WHOLE = 192, 16  # products; parts of a tap are whole blocks of channels
 SMALL_GROUP_CHANNELS = 16  # with more, they fill the columns of the register tile
 REPRODUCIBLE = "LAYOUTKIT_REPRODUCIBLE"
 _MEANINGS = {"": False, "0": False, "1": True}
@@ -92,7 +92,7 @@ def reproducible(on: bool | None = None) -> bool:
     in any layout: it depends on the numbers alone. Every sum begins with the bias and goes through the filter's taps
     (depth, height, width) and for each of them through the input channels (in groups of 2 to 16 channels through the
     channels and for each of them through the taps), one fused multiply-add after another, long ones in chunks of at
-    most 224 whose totals are added; what may still be chosen are
+    most 192 whose totals are added; what may still be chosen are
     ways that do so. ``LAYOUTKIT_REPRODUCIBLE=1`` sets it from the start.
 
     Parameters
