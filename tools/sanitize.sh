@@ -14,7 +14,7 @@ export PATH="$(dirname "$(command -v "$python")"):$PATH"
 
 "$python" -m pip install -q --no-build-isolation --no-deps --upgrade --target "$build/site" . \
     -Cbuild-dir="$build/meson" -Csetup-args=-Dbuildtype=debug -Csetup-args=-Doptimization=1 \
-    -Csetup-args=-Db_sanitize=address,undefined -Csetup-args=-Db_lundef=false
+    -Csetup-args=-Dstrip=false -Csetup-args=-Db_sanitize=address,undefined -Csetup-args=-Db_lundef=false
 
 # PYTHONMALLOC: every object is an allocation that the sanitizer sees. Python itself leaks at exit, by intention.
 export PYTHONPATH="$PWD/$build/site" PYTHONMALLOC=malloc PYTHONDONTWRITEBYTECODE=1

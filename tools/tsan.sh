@@ -26,7 +26,7 @@ CC=$clang CFLAGS="-include $PWD/tools/clang_shuffle.h -Wno-unknown-pragmas -shar
     LDFLAGS="-shared-libsan -Wl,-rpath,$(dirname "$runtime")" \
     "$python" -m pip install -q --no-build-isolation --no-deps --upgrade --target "$build/site" . \
     -Cbuild-dir="$build/meson" -Csetup-args=-Dbuildtype=debug -Csetup-args=-Doptimization=1 \
-    -Csetup-args=-Db_sanitize=thread -Csetup-args=-Db_lundef=false
+    -Csetup-args=-Dstrip=false -Csetup-args=-Db_sanitize=thread -Csetup-args=-Db_lundef=false
 
 export PYTHONPATH="$PWD/$build/site" PYTHONDONTWRITEBYTECODE=1 OMP_TOOL_LIBRARIES=$archer
 # Python and numpy are not instrumented: only what our modules do is looked at.

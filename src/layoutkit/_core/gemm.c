@@ -14,7 +14,13 @@
 #include <math.h>
 #include <string.h>
 
+#if LK_UNIT == 4 && LK_VB < 32 /* a step is of many instructions */
+#define LK_UNROLL 1
+enum { ENDS_BY_ROWS = 0 };
+#else
 #define LK_UNROLL 4
+enum { ENDS_BY_ROWS = 1 };
+#endif
 #define MAX_MR 12
 #define MAX_NV 4
 /* Steps that end_rows does, and what of their B it holds in registers: rows, vectors of columns. */
@@ -153,7 +159,7 @@ LK_INLINE void last_steps(vf *acc, const vf *total, const int adds, const lk_gem
 /* Whether end_rows can do the last steps of the last run of k, kb of them. */
 LK_INLINE int ends_by_rows(const lk_gemm *g, const int tail, const int64_t kb)
 {
-    return !(g->accumulate || g->c_split || (tail && LK_VB < 64) || g->pads) && kb >= END_STEPS;
+    return ENDS_BY_ROWS && !(g->accumulate || g->c_split || (tail && LK_VB < 64) || g->pads) && kb >= END_STEPS;
 }
 
 /* Prefetches a row of what is written soon. */
