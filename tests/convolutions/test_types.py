@@ -103,10 +103,10 @@ def test_the_filter_and_the_result_decide():
         assert (found.src, found.dst) == (bits.dtype, bits.dtype if result == "bfloat16" else np.float32)
     for w, asked, want in (
         (bits, None, "w: expected dtype .*, got uint16; bfloat16 bits in uint16 are said by dtype=.*"),
-        (np.ones(3, "f4"), "f2", "dtype: the result of a filter of float32 is float32, not f2"),
-        (np.ones(3, "f2"), "f8", "dtype: the result of a filter of float16 is float16 or float32, not f8"),
-        (np.ones(3, "f4"), ("bfloat16", "f4"), "w is of dtype float32, dtype= says bfloat16 for x"),
-        (np.ones(3, "f4"), "no such", "dtype 'no such' is none"),
+        (np.ones(3, "f4"), "f2", "dtype: the result of a filter of float32 is float32, not 'f2'"),
+        (np.ones(3, "f2"), "f8", "dtype: the result of a filter of float16 is float16 or float32, not 'f8'"),
+        (np.ones(3, "f4"), ("bfloat16", "f4"), "w is of dtype float32, dtype= says 'bfloat16' for x"),
+        (np.ones(3, "f4"), "no such", "dtype: the result of a filter of float32 is float32, not 'no such'"),
     ):
         with pytest.raises(TypeError, match=f"^conv: {want}$"):
             types_of(w, asked, "conv")

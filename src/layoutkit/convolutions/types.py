@@ -100,22 +100,24 @@ def types_of(w: np.ndarray, asked: Any, what: str) -> Given:
     """
     held, result = asked if isinstance(asked, tuple) and len(asked) == 2 else (None, asked)
     element = NUMBERS.get(w.dtype.name) if w.dtype.isnative else None
-    src = None if held is None else _element(held, what)
+    src = None if held is None else _element(held)
     if src == "bf16" and w.dtype == BITS:
         element = src
     if src is None:
         src = "u8" if element == "s8" else element
     found = {t.elements[3]: t for t in TYPES.values() if t.elements[:2] == (src, element)}
     if not found and held is not None and any(t.elements[1] == element for t in TYPES.values()):
-        raise TypeError(f"{what}: w is of dtype {w.dtype}, dtype= says {held} for x")
+        raise TypeError(f"{what}: w is of dtype {w.dtype}, dtype= says {held!r} for x")
     if not found:
         known = [_DTYPES[e] for e in dict.fromkeys(t.elements[1] for t in TYPES.values())]
         hint = '; bfloat16 bits in uint16 are said by dtype=("bfloat16", result)' if w.dtype == BITS else ""
         raise TypeError(f"{what}: w: expected dtype {', '.join(known[:-1])} or {known[-1]}, got {w.dtype}{hint}")
-    wanted = ("s32" if element == "s8" else element) if result is None else _element(result, what)
+    wanted = ("s32" if element == "s8" else element) if result is None else _element(result)
     if wanted not in found:
         results = " or ".join(_DTYPES[e] for e in found)
-        raise TypeError(f"{what}: dtype: the result of a filter of {_DTYPES[str(element)]} is {results}, not {result}")
+        raise TypeError(
+            f"{what}: dtype: the result of a filter of {_DTYPES[str(element)]} is {results}, not {result!r}"
+        )
     types = found[wanted]
     bits = src == "bf16" and w.dtype == BITS
     return Given(types, BITS if bits else types.src, BITS if bits and wanted == "bf16" else types.dst)
@@ -129,14 +131,14 @@ def asked_of(asked: Any, x: Any, w: Any) -> Any:
     return (given, "int32" if asked is None else asked) if given in ("int8", "uint8") else asked
 
 
-def _element(dtype: Any, what: str) -> str:
-    """The element that the caller means by a dtype or its name."""
+def _element(dtype: Any) -> str:
+    """The element that the caller means by a dtype or its name; of what is none, its text."""
     if isinstance(dtype, str) and dtype == "bfloat16":
         return "bf16"
     try:
         found = np.dtype(dtype)
     except TypeError:
-        raise TypeError(f"{what}: dtype {dtype!r} is none") from None
+        return repr(dtype)
     return NUMBERS.get(found.name, found.name)
 
 

@@ -106,6 +106,7 @@ class BlasRoute:
         p, native = self._p, self._native
         with limited(self._threads), np.errstate(all="ignore"):  # no other way warns of Inf
             direct = p.dst == native and y.strides == contiguous_strides(native, p.dst_shape, y.itemsize)
+            direct &= y.flags.aligned
             parts = [] if epilogue is None else [*epilogue.tensors, *([] if add is None else [add])]
             out = y if direct and not any(np.may_share_memory(part, y) for part in parts) else empty(
                 native.physical_shape(p.dst_shape), p.types.dst, Blas.name)  # fmt: skip
