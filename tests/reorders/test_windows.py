@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import layouts
 
@@ -92,6 +92,7 @@ def boxes(draw):
 
 
 @given(boxes(), st.sampled_from([1, 2, 4, 8]))
+@settings(deadline=None)
 def test_boxes_may_begin_anywhere_within_blocks(given_boxes, width):
     src, dst, box = given_boxes
     x, out = (
