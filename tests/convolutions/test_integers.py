@@ -50,7 +50,7 @@ X, W = np.ones((1, 4, 5, 5), np.uint8), np.ones((6, 4, 3, 3), np.int8)
     (dict(dtype="i1", scale=np.ones(6)), TypeError, "scale: expected dtype float32, got float64"),
     (dict(dtype="i1", scale=float("nan")), ValueError, "scale must be finite, got nan"),
     (dict(bias=np.ones(6, "f4")), TypeError, "bias: expected dtype int32, got float32"),
-    (dict(dtype="f8"), TypeError, "the result of a filter of int8 is int32 or float32 or uint8 or int8, not f8"),
+    (dict(dtype="f8"), TypeError, "the result of a filter of int8 is int32 or float32 or uint8 or int8, not 'f8'"),
     (dict(w=W.astype("f4"), x=X.astype("f4"), zero_point=1), ValueError, "zero_point is of convolutions of integers"),
     (dict(w=W.astype("f4"), x=X.astype("f4"), zero_point=[0, 0]), ValueError, "zero_point is of convolutions of"),
 ])  # fmt: skip
