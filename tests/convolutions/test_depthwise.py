@@ -129,3 +129,19 @@ def test_a_kept_filter_is_packed_anew_for_another_instruction_set(groups, transp
             found.append(op(x))
     for y in found[1:]:
         np.testing.assert_allclose(y, found[0], atol=2e-3)
+
+
+@pytest.mark.parametrize("size", [(9, 1), (1, 9), (1, 1)])
+@pytest.mark.parametrize("kernel", [3, 5, 7])
+def test_a_stride_of_two_with_a_single_row_or_column_of_results(kernel, size):
+    rng = np.random.default_rng(0)
+    shape = tuple(2 * (n - 1) + kernel for n in size)
+    x, w = (rng.integers(-4, 5, s).astype(np.float32) for s in ((1, 3, *shape), (3, 1, kernel, kernel)))
+    want = reference.conv(x, w, None, (2, 2), ((0, 0), (0, 0)), (1, 1), 3)
+    for isa in registry.isas():
+        with using_isa(isa):
+            for layout in ("NHWC", "nChw16c"):
+                got = lk.Conv2d(w, groups=3, stride=2, layout=layout, algorithm="depthwise")(
+                    reference.to_physical(x, lk.Layout(layout)), shape=x.shape
+                )
+                np.testing.assert_array_equal(reference.to_logical(got, lk.Layout(layout), want.shape), want)

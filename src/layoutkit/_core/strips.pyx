@@ -96,7 +96,8 @@ cdef class Strips(Executor):
         if buffered:
             f = epilogue[0]
             f.sums, f.sums_row = workspace, self.held * self.sum_item
-        s.clip, s.bias, s.step, s.positive = clip, NULL, <int>g.stride[2], self.positive
+        s.clip, s.bias, s.positive = clip, NULL, self.positive
+        s.step = <int>max(g.stride[1], g.stride[2])  # that of a single output is 1
         s.wide = buffered or not self.rounding
         while task < end:
             chunk, rest = task % self.chunks, task // self.chunks
