@@ -58,6 +58,8 @@ def a_window(rng: np.random.Generator, longest: int) -> Window:
     size, kernel = int(rng.integers(1, longest + 1)), int(rng.choice((1, 1, 2, 3, 3, 3, 4, 5, 7)))
     stride, dilation = int(rng.choice((1, 1, 1, 2, 3, 5))), int(rng.choice((1, 1, 1, 2, 3)))
     pads = [int(n) for n in rng.integers(0, 4, 2)] if rng.integers(3) else [0, 0]
+    if rng.integers(4) == 0:  # a single result, or two
+        size = max(1, min(longest, dilation * (kernel - 1) + 1 - sum(pads) + stride * int(rng.integers(2))))
     pads[1] += max(0, dilation * (kernel - 1) + 1 - size - sum(pads))
     return Window(size, kernel, stride, dilation, (pads[0], pads[1]))
 

@@ -34,14 +34,15 @@ typedef int16_t pairs __attribute__((vector_size(PIECE)));
 /* Four vectors of bytes, those of a channel side by side, at `to`: 16 channels. */
 LK_INLINE void interleave_piece(char *to, bytes a, bytes b, bytes c, bytes d)
 {
-#define LOW (bytes){0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23}
-#define HIGH (bytes){8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31}
-    const pairs ab[2] = {(pairs)__builtin_shuffle(a, b, LOW), (pairs)__builtin_shuffle(a, b, HIGH)};
-    const pairs cd[2] = {(pairs)__builtin_shuffle(c, d, LOW), (pairs)__builtin_shuffle(c, d, HIGH)};
+    const bytes low = {0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23};
+    const bytes high = {8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+    const pairs low_pairs = {0, 8, 1, 9, 2, 10, 3, 11}, high_pairs = {4, 12, 5, 13, 6, 14, 7, 15};
+    const pairs ab[2] = {(pairs)__builtin_shuffle(a, b, low), (pairs)__builtin_shuffle(a, b, high)};
+    const pairs cd[2] = {(pairs)__builtin_shuffle(c, d, low), (pairs)__builtin_shuffle(c, d, high)};
 #pragma GCC unroll 2
     for (int half = 0; half < 2; half++) {
-        ((bytes *)to)[2 * half] = (bytes)__builtin_shuffle(ab[half], cd[half], (pairs){0, 8, 1, 9, 2, 10, 3, 11});
-        ((bytes *)to)[2 * half + 1] = (bytes)__builtin_shuffle(ab[half], cd[half], (pairs){4, 12, 5, 13, 6, 14, 7, 15});
+        ((bytes *)to)[2 * half] = (bytes)__builtin_shuffle(ab[half], cd[half], low_pairs);
+        ((bytes *)to)[2 * half + 1] = (bytes)__builtin_shuffle(ab[half], cd[half], high_pairs);
     }
 }
 
