@@ -4,7 +4,7 @@
 #define LK_SHUFFLE_ONE(x, order) LK_SHUFFLE_TWO(x, x, order)
 #define LK_SHUFFLE_TWO(x, y, order) \
     ({ \
-        __typeof__(x) x_ = (x), y_ = (y), out_ = x_; \
+        __typeof__(+(x)) x_ = (x), y_ = (y), out_ = x_; \
         __typeof__(order) order_ = (order); \
         const int lanes_ = sizeof order_ / sizeof order_[0]; \
         for (int lane_ = 0; lane_ < lanes_; lane_++) { \
