@@ -178,8 +178,10 @@ def roundings(m: int, channels: int, taps: int = 1, axes: int = 2) -> int:
 
 
 def error_factor(m: int, channels: int, taps: int = 1, axes: int = 2, narrow: bool = False) -> float:
-    """The c of `error_bound`: `growth` times the relative error that so many `roundings` add up to; with `narrow`, those of
-    transformed inputs and filters to bfloat16 as well."""
+    """The c of `error_bound`: `growth` times the relative error that so many `roundings` add up to.
+
+    With `narrow`, transformed inputs and filters are rounded to bfloat16 as well.
+    """
     each = roundings(m, channels, taps, axes) * EPS
     relative = each / (1 - each)
     return growth(m, axes) * ((1 + relative) * (1 + TILE_EPS) ** 2 - 1 if narrow else relative)
@@ -193,8 +195,9 @@ def error_bound(
 
     Of each output, the result is within ``c * sum(abs(w)) * max(abs(x))`` of the exact one: the sum over all weights of
     its channel, the maximum over all inputs that its tile reads, c of `error_factor`. Numbers below the smallest normal
-    one, 2^-126, count as that (of bfloat16, which takes them for zeros, below 2^-118). A bias adds its own rounding. It holds for finite inputs up to `LARGEST_INPUT` and
-    filters in the range above; "auto" leaves Winograd out for other filters.
+    one, 2^-126, count as that (of bfloat16, which takes them for zeros, below 2^-118). A bias adds its own rounding. It
+    holds for finite inputs up to `LARGEST_INPUT` and filters in the range above; "auto" leaves Winograd out for other
+    filters.
 
     Parameters
     ----------

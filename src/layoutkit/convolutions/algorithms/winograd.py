@@ -60,15 +60,19 @@ class Winograd(Algorithm):
             return f"winograd is for dilation 1, not {p.dilation}"
         for layout, channels, side in ((p.src, p.ic, "input"), (p.dst, p.oc, "output")):
             block = layout.block(1)
-            if not channels_innermost(layout) or (block > 1 and block % 8):
-                return f"{side} layout {layout} does not have its channels innermost, whole or in blocks of 8 or 16"
+            if not channels_innermost(layout) or (block > 1 and block != 8 and block % 16):
+                return (
+                    f"{side} layout {layout} does not have its channels innermost, whole or in blocks of 8, 16, 32, .."
+                )
             if p.groups > 1 and channels // p.groups % block:
                 return f"{channels // p.groups} {side} channels a group are no multiple of the block in {layout}"
         return None
 
     def accuracy(self, p: ConvProblem, threads: int) -> str:
-        """Direct summation over few channels rounds little, F(4,3) does not. Tiles of narrow numbers are rounded to them:
-        with F(2,3) that is twice the error of rounding the result, which has to be of such numbers too."""
+        """Direct summation over few channels rounds little, F(4,3) does not.
+
+        Tiles of narrow numbers are rounded to them. With F(2,3) that is twice the error of rounding the result.
+        """
         if p.types.narrow:
             return "standard" if self.m == 2 and p.types.dst == p.types.src else "fast"
         if self.m == 2 or (self.m == 4 and p.ic // p.groups >= FEW_CHANNELS):
