@@ -221,7 +221,8 @@ def _wrong(got, want, sums, given: Numbers, attributes, name: str, add, types: C
     eps = of_sums(types)
     bound = eps * (given.w[0].size + 3) * sizes + 4 * eps * (abs(sums) + (0 if add is None else abs(add)))
     if tile:
-        allowed = winograd.error_bound(given.x, given.w, int(tile[1]), bias=given.bias, **geometry)
+        narrow = types.narrow and " as " not in name
+        allowed = winograd.error_bound(given.x, given.w, int(tile[1]), bias=given.bias, narrow=narrow, **geometry)
         bound += allowed[tuple(map(slice, want.shape))]  # where there is one output, the stride may be any
     bound = 1.2 * bound + 8 * eps * abs(want) + 1e-30 + of_result(types, want)  # no activation is steeper
     return None if (abs(got - want) <= bound).all() else f"off by {abs(got - want).max()}"
