@@ -169,7 +169,7 @@ def case(seed: int, index: int) -> str | None:
         what += f" {name}"
         space = None
         if out is not None and rng.integers(2):
-            space, _ = buffer(rng, _needed(op, tensor, out, residual, shape))
+            space, _ = buffer(rng, needed(op, tensor, out, residual, shape))
         got = op(tensor, None if out is None else out.array, residual, space, shape=shape)
     if tensors and (got.shape, got.layout) != (want.shape, dst):
         return f"{got.layout} of {got.shape} instead of {want.shape}: {what}"
@@ -186,7 +186,7 @@ def case(seed: int, index: int) -> str | None:
     return None
 
 
-def _needed(op, x, out, add, shape) -> int:
+def needed(op, x, out, add, shape) -> int:
     """Bytes of workspace, which the refusal of too small a one tells, before anything is written."""
     before = out.memory.copy()
     try:
