@@ -8,8 +8,14 @@
  * Edges: fewer rows than mr or vectors than nv have micro-kernels of their own; a partial last vector is stored by
  *    masks.
  */
+#if LK_UNIT == 4
+#pragma GCC optimize("fp-contract=off") /* a product and a sum are rounded each, as on every instruction set */
+#endif
 #include "kernels.h"
 #include "vector.h"
+#if LK_UNIT == 4
+#include "rounding.h"
+#endif
 
 #include <math.h>
 #include <string.h>
@@ -89,14 +95,77 @@ LK_INLINE void step(vf *acc, const char *const *p, int64_t k, const real *b, con
     }
 }
 
+#if LK_UNIT == 4 && LK_VB > 16
+#define ROUNDS 1
+/* Stores a row of `cols` bytes, made of nv vectors of sums. */
+LK_INLINE void put_row(char *c, const int64_t *col, const vf *sums, const lk_rounding *out, const whole zero,
+                       const whole sign, const int cols, const int nv)
+{
+    const reals *const mul = (const reals *)out->mul, *const off = (const reals *)out->off;
+/* no loop: gcc would keep all sums in memory */
+#define PRODUCT(v) const reals product_##v = __builtin_convertvector(sums[nv > v ? v : 0], reals) * mul[nv > v ? v : 0]
+#define INTEGERS(v) (nv > v ? ROUND(product_##v + off[v]) : (whole){})
+    PRODUCT(0);
+    PRODUCT(1);
+    PRODUCT(2);
+    PRODUCT(3);
+    whole y = saturated(INTEGERS(0), INTEGERS(1), INTEGERS(2), INTEGERS(3), zero);
+    y = MIXED(min_epu8, MIXED(max_epu8, y, *(const whole *)out->least), *(const whole *)out->most) ^ sign;
+    const char *const from = (const char *)&y;
+    if (out->apart) {
+        memcpy(c + col[0], from, LK_LANES);
+        if (nv > 1)
+            memcpy(c + col[1], from + LK_LANES, LK_LANES);
+        if (nv > 2)
+            memcpy(c + col[2], from + 2 * LK_LANES, LK_LANES);
+        if (nv > 3)
+            memcpy(c + col[3], from + 3 * LK_LANES, LK_LANES);
+    } else if (cols == nv * LK_LANES && nv != 3)
+        memcpy(c + col[0], from, nv == 3 ? 0 : nv * LK_LANES);
+    else
+        put_some(c + col[0], (bytes_run)y, cols);
+}
+
+/* The rows of a tile whose sums are in memory. */
+LK_INLINE void put_rows(const lk_gemm *g, const vf *sums, const int mr, const int nv)
+{
+    const lk_rounding *const out = g->out;
+    const whole zero = SAME_16((int16_t)out->zero), sign = SAME_16((int16_t)(out->sign * 257));
+    for (int i = 0; i < mr; i++)
+        put_row(g->c + g->c_row[i], g->c_col, sums + i * nv, out, zero, sign, g->cols, nv);
+}
+#define PUT(NV) \
+    static __attribute__((noinline)) void put_##NV(const lk_gemm *g, const vf *sums, int mr) { put_rows(g, sums, mr, NV); }
+PUT(1)
+PUT(2)
+PUT(3)
+PUT(4)
+LK_INLINE void put(const lk_gemm *g, const vf *sums, const int mr, const int nv)
+{
+    static void (*const of[])(const lk_gemm *, const vf *, int) = {put_1, put_2, put_3, put_4};
+    of[nv - 1](g, sums, mr);
+}
+#else
+#define ROUNDS 0
+LK_INLINE void put(const lk_gemm *g, const vf *sums, const int mr, const int nv) { (void)g, (void)sums, (void)mr, (void)nv; }
+#endif
+
+/* What end_rows stores: sums as they are, of parts that are added to totals, or bytes. */
+enum { SUMS, TOTALS, BYTES };
+
 /* The last END_STEPS steps, row by row, each row stored as soon as it is complete. Stores among multiplications cost
  * nothing, but a run of more than a dozen delays the stores of the next tile (24 in a row: 35 cycles on Zen 5). Rows of
  * B at bu are held in registers, of END_COLS vectors of columns at a time: read again for every row of C, half of them
- * across two cache lines, they would take longer than the multiplications.
- * `plain`: the sums are stored as they are; else `total` is added first. */
+ * across two cache lines, they would take longer than the multiplications. Rows of bytes are whole. */
 LK_INLINE void end_rows(vf *acc, const vf *total, const lk_gemm *g, const char *const *p, int64_t k,
-                        const real *const *bu, const int tail, const int mr, const int nv, const int plain, const vf flip)
+                        const real *const *bu, const int tail, const int mr, const int nv, const int how, const vf flip)
 {
+    const int most_cols = how == BYTES ? nv : END_COLS, held = how == BYTES && nv > END_COLS ? 1 : END_HELD;
+#if ROUNDS
+    const lk_rounding *const out = g->out;
+    const whole zero = how == BYTES ? SAME_16((int16_t)out->zero) : (whole){};
+    const whole sign = how == BYTES ? SAME_16((int16_t)(out->sign * 257)) : (whole){};
+#endif
     const real *const limit = (const real *)g->clip;
     const vf lo = splat(limit ? limit[0] : LK_LEAST), hi = splat(limit ? limit[1] : LK_MOST);
     const int64_t *const row = g->c_row;
@@ -108,10 +177,10 @@ LK_INLINE void end_rows(vf *acc, const vf *total, const lk_gemm *g, const char *
         LK_PIN_ADDRESS(col[j]);
     }
 #pragma GCC unroll 4
-    for (int first = 0; first < nv; first += END_COLS) {
-        const int cols = MIN(END_COLS, nv - first);
+    for (int first = 0; first < nv; first += most_cols) {
+        const int cols = MIN(most_cols, nv - first);
 #pragma GCC unroll 16
-        for (int j = 0; j < END_HELD * cols; j++) {
+        for (int j = 0; j < held * cols; j++) {
             bv[j] = *(const vf *)(bu[j / cols] + (first + j % cols) * LK_LANES);
             if (LK_VB == 64)
                 LK_PIN(bv[j]);
@@ -128,16 +197,22 @@ LK_INLINE void end_rows(vf *acc, const vf *total, const lk_gemm *g, const char *
                 const vf a = spread(pi + LK_ITEM * u, flip);
 #pragma GCC unroll 8
                 for (int j = 0; j < cols; j++) {
-                    if (u < END_HELD)
+                    if (u < held)
                         LK_FMA(sums[j], a, bv[u * cols + j]);
                     else
                         LK_FMA_AT(sums[j], a, bu[u] + (first + j) * LK_LANES);
                 }
             }
+#if ROUNDS
+            if (how == BYTES) {
+                put_row(c, col, sums, out, zero, sign, g->cols, nv);
+                continue;
+            }
+#endif
 #pragma GCC unroll 8
             for (int j = 0; j < cols; j++) {
-                const vf v = plain ? sums[j] : clipped(total[i * nv + first + j] + sums[j], lo, hi);
-                if (!plain && tail && first + j == nv - 1)
+                const vf v = how == SUMS ? sums[j] : clipped(total[i * nv + first + j] + sums[j], lo, hi);
+                if (how == TOTALS && tail && first + j == nv - 1)
                     store_lanes(c + col[nv - 1], v, (1u << tail) - 1);
                 else
                     *(vf *)(c + col[first + j]) = v;
@@ -150,10 +225,12 @@ LK_INLINE void end_rows(vf *acc, const vf *total, const lk_gemm *g, const char *
 LK_INLINE void last_steps(vf *acc, const vf *total, const int adds, const lk_gemm *g, const char *const *p, int64_t k,
                           const real *const *bu, const int tail, const int mr, const int nv, const vf flip)
 {
-    if (adds)
-        end_rows(acc, total, g, p, k, bu, tail, mr, nv, 0, flip);
+    if (ROUNDS && g->out)
+        end_rows(acc, total, g, p, k, bu, tail, mr, nv, BYTES, flip);
+    else if (adds)
+        end_rows(acc, total, g, p, k, bu, tail, mr, nv, TOTALS, flip);
     else
-        end_rows(acc, total, g, p, k, bu, tail, mr, nv, 1, flip);
+        end_rows(acc, total, g, p, k, bu, tail, mr, nv, SUMS, flip);
 }
 
 /* Whether end_rows can do the last steps of the last run of k, kb of them. */
@@ -257,8 +334,15 @@ LK_INLINE void begin(vf *acc, vf *total, const int adds, const lk_gemm *g, const
 }
 
 /* Everything after the sums: their total, signs of zero, pads, clip, accumulation, stores. */
-LK_INLINE void end(vf *acc, const vf *total, const int chunked, const lk_gemm *g, const int tail, const int mr, const int nv)
+LK_INLINE void end(vf *acc, vf *total, const int chunked, const lk_gemm *g, const int tail, const int mr, const int nv)
 {
+    if (ROUNDS && g->out) {
+#pragma GCC unroll 32
+        for (int i = 0; i < mr * nv; i++)
+            total[i] = acc[i];
+        put(g, total, mr, nv);
+        return;
+    }
     if (chunked)
 #pragma GCC unroll 32
         for (int i = 0; i < mr * nv; i++)
@@ -333,7 +417,7 @@ LK_INLINE void micro_kernel_by_rows(const lk_gemm *g, const int mr, const int nv
 {
     const int tail = g->cols % LK_LANES;
     const int64_t stop = g->kb_last;
-    const int chunked = by_chunks(g, stop), adds = chunked || tail || g->clip || g->positive;
+    const int chunked = by_chunks(g, stop), adds = chunked || (tail && !g->out) || g->clip || g->positive;
     const int64_t *row = g->b_row;
     const real *const b = (const real *)g->b, *bu[END_STEPS];
     vf acc[MAX_MR * 2];
@@ -393,7 +477,7 @@ LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv)
     vf acc[MAX_MR * 2]; /* a constant size: gcc keeps variable-length arrays in memory */
     TOTAL(total);
     const int64_t of_tap = (g->blocks - 1) * g->kb + g->kb_last;
-    const int chunked = by_chunks(g, g->taps * of_tap), adds = chunked || tail || g->clip || g->positive;
+    const int chunked = by_chunks(g, g->taps * of_tap), adds = chunked || (tail && !g->out) || g->clip || g->positive;
     /* whether there are LK_UNROLL steps for every row that is prefetched; those of shorter vectors take so long that the
      * hardware keeps up */
     const int long_sum = LK_VB < 64 || g->taps * of_tap >= LK_UNROLL * mr;

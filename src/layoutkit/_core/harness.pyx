@@ -70,7 +70,7 @@ def gemm(str name, *, size_t a, const int64_t[::1] row, const int64_t[::1] tap, 
     g.c_split, g.accumulate, g.resume, g.positive, g.pads = c_split, accumulate, resume, positive, pads
     g.rows, g.cols = row.shape[0], cols
     g.chunk, g.period = chunks if chunks is not None else (1 << 62, 1 << 62)
-    g.to_prefetch, g.to_prefetch_bytes, g.clip, g.next_c, g.next_c_row = NULL, 0, NULL, g.c, NULL
+    g.to_prefetch, g.to_prefetch_bytes, g.clip, g.next_c, g.next_c_row, g.out = NULL, 0, NULL, g.c, NULL, NULL
     if clip is not None:
         g.clip = <const void *><size_t>clip
     if prefetch_c:

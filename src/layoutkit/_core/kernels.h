@@ -37,6 +37,19 @@ enum { LK_ELEMENTS(LK_ELEMENT) LK_TYPE_COUNT };
 #define LK_ENUMERATOR(upper, lower) LK_##upper,
 enum { LK_ISAS(LK_ENUMERATOR) LK_ISA_COUNT };
 
+/* How sums of s32 of a panel's columns become bytes, where products and sums are below 2^31:
+ *
+ *   y[j] = sign ^ (saturated_u8(rounded(sum[j] * mul[j] + off[j]) + zero), limited to least[j] .. most[j])
+ *
+ * Results of s8 are those of u8 with a zero point 128 higher and another first bit (sign: 128). `apart`: each vector of
+ * sums goes where c_col says, 8 or 16 whole bytes; else a row's bytes follow one another from the first place on. */
+enum { LK_MAX_COLUMNS = 64 };
+typedef struct {
+    float mul[LK_MAX_COLUMNS], off[LK_MAX_COLUMNS];
+    uint8_t least[LK_MAX_COLUMNS], most[LK_MAX_COLUMNS];
+    int zero, sign, apart;
+} __attribute__((aligned(64))) lk_rounding;
+
 /* C[i][j] (+)= sum over taps t, blocks q, k of A[t][q][i][k] * B[t][q][k][j], i < rows, j < cols.
  *
  * Where the row's `unit` is not 1, each A[..][k] and B[..][k][j] is that many narrow elements, multiplied in pairs and
@@ -56,6 +69,8 @@ enum { LK_ISAS(LK_ENUMERATOR) LK_ISA_COUNT };
  * C: vector v of row i is at c + c_row[i] + c_col[v]. With c_split each vector is stored as two halves, at c_col[2v]
  *    and c_col[2v + 1]. C is stored once, in whole vectors, except that only the first cols % lanes elements of the
  *    last vector are stored if that is not 0 (half a vector if c_split). c_split and accumulate exclude each other.
+ *    With `out`, which only rows of units of four of vectors of more than 16 bytes take, and without c_split, accumulate,
+ *    resume, clip and pads, bytes take the place of sums.
  */
 typedef struct {
     const char *a;
@@ -85,6 +100,7 @@ typedef struct {
     int64_t to_prefetch_bytes;
     const char *next_c;        /* rows of C written soon, prefetched for writing: next_c + next_c_row[i] + c_col[v] */
     const int64_t *next_c_row; /* `rows` of them; NULL: none */
+    const lk_rounding *out;    /* bytes are stored, at c_row and c_col, not sums; or NULL */
 } lk_gemm;
 typedef void (*lk_gemm_fn)(const lk_gemm *);
 

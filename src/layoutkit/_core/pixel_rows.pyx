@@ -7,7 +7,8 @@ are in the padding are masked: the micro-kernel reads zeros in their place, and 
 all rows of a tile. Which pixels are a tile, pixel_tiles.pyx says.
 """
 
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.math cimport rint
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
@@ -19,7 +20,7 @@ from .executor cimport (
     MAX_COLS, MAX_ROWS, PREFETCH_FROM_BYTES, PREFETCH_TILES, Executor, Geometry, aligned, ceil_div, clip_of,
 )
 from .pixel_tiles cimport PixelTiles, pads, taps_inside
-from .registry cimport lk_epilogue, lk_gemm
+from .registry cimport LK_S8, lk_epilogue, lk_gemm, lk_rounding, types_named
 
 
 cdef class PixelRows(Executor):
@@ -50,6 +51,7 @@ cdef class PixelRows(Executor):
     cdef int64_t blocks, block_stride, kb, kb_last, x_group
     cdef int64_t cols, y_block, y_block_stride
     cdef bint gather, padded, split
+    cdef bint bytes, signed         # results are bytes, those of s8
     cdef bint prefetches            # the output is prefetched for writing
     cdef int64_t taps, depth        # depth: units summed per output
     cdef int64_t unit_bytes
@@ -78,6 +80,8 @@ cdef class PixelRows(Executor):
                 raise ValueError(f"output blocks of {self.y_block} channels with vectors of {self.lanes}")
             self.split = self.y_block % self.lanes != 0
         self.gather = gather
+        self.bytes = self.rounding and self.y_item == 1
+        self.signed = self.bytes and types_named(nest.types).dst == LK_S8
         self.taps = g.kernel[0] * g.kernel[1] * g.kernel[2]
         if not gather and (self.kb % self.unit or self.kb_last % self.unit):
             raise ValueError(f"runs of {self.kb} and {self.kb_last} channels, expected multiples of {self.unit}")
@@ -200,9 +204,10 @@ cdef class PixelRows(Executor):
         cdef int64_t c_col[MAX_COLS]
         cdef int64_t group, block, panel, t, first, last, row0, row, period, at = -1, of = -1, zero_tap = 0
         cdef int64_t x_from = 0, y_from = 0
-        cdef int64_t per_vector = 2 if self.split else 1
+        cdef int64_t per_vector = 2 if self.split else 1, channel
         cdef int j
         cdef lk_gemm tile
+        cdef lk_rounding out
         cdef int64_t taps = 1 if self.gather else self.taps, tap, stop, i, ahead, rows_end
         cdef int64_t run_bytes = self.kb * self.x_item
         cdef int64_t tap_bytes = self.depth // self.taps * self.nr * self.unit * self.w_item
@@ -213,6 +218,10 @@ cdef class PixelRows(Executor):
         # contiguous pixels that are read once: the first panel prefetches those of the next tile instead of the filter
         cdef bint next_rows = (self.taps == 1 and self.blocks == 1 and not self.gather and not self.padded
                                and self.x_stride[3] * self.g.stride[2] == run_bytes)
+        # what the micro-kernel does with sums that it has in registers, where they are small enough
+        cdef bint simple = (self.bytes and self.integers and self.lanes > 4 and self.y_block % self.lanes == 0
+                            and epilogue.add == NULL and epilogue.scale == 1
+                            and (epilogue.steps == 0 or clip_of(epilogue, NULL, False) != NULL))
         cdef lk_epilogue f
         cdef const void *clip = clip_of(epilogue, y, self.cols > self.g.oc and not self.rounding)
         if self.rounding and epilogue != NULL and (epilogue.add != NULL or self.integers):
@@ -240,6 +249,7 @@ cdef class PixelRows(Executor):
             tile.tap, tile.blocks, tile.kb, tile.kb_last = &zero_tap, 1, self.depth, self.depth
         tile.ldb, tile.b_tap, tile.b_row, tile.bias_row, tile.bias_col = self.nr, NULL, NULL, NULL, NULL
         tile.c_split, tile.c_col, tile.positive = self.split, c_col, self.positive
+        tile.out = NULL
         while task < end:
             self.tiles.find(task, &group, &block, &panel, &t)
             first, last = self.tiles.block(block), self.tiles.block(block + 1)
@@ -262,13 +272,20 @@ cdef class PixelRows(Executor):
             tile.cols = <int>min(self.nr, self.cols - panel * self.nr)
             tile.pads = <int>min(tile.cols, max(0, panel * self.nr + tile.cols - self.g.oc))
             tile.c = tile.next_c = y + y_from
+            if simple:
+                channel = group * self.g.oc + panel * self.nr
+                tile.out = &out if self.rounded(&out, epilogue, channel, tile.cols - tile.pads) else NULL
             if self.rounding:
-                tile.c, tile.pads = sums, 0
+                tile.pads = 0
+            if self.rounding and tile.out == NULL:
+                tile.c = sums
                 for j in range(ceil_div(tile.cols, self.lanes)):
                     c_col[j] = j * self.lanes * self.sum_item
             else:
                 for j in range(ceil_div(tile.cols, self.lanes) * per_vector):
                     c_col[j] = self.column(group * self.cols + panel * self.nr + j * self.lanes // per_vector)
+                    if j > 0 and tile.out != NULL:
+                        out.apart |= c_col[j] != c_col[j - 1] + self.lanes
             stop = min(last, t + end - task)
             rows_end = self.tiles.row(stop - 1) + self.tiles.height(stop - 1)
             tap = 0
@@ -289,12 +306,14 @@ cdef class PixelRows(Executor):
                     tile.row, tile.c_row = x_row + (row - row0), y_row + (row - row0)
                     tile.mask = mask + (i - first) * self.taps + tap if masked else NULL
                     tile.next_c_row = NULL
-                    if self.rounding:
+                    if self.rounding and tile.out == NULL:
                         tile.c_row = sums_row
                     elif self.prefetches and row + (PREFETCH_TILES + 1) * self.mr <= rows_end:
                         tile.next_c_row = tile.c_row + PREFETCH_TILES * self.mr
                     self.micro_kernel(&tile)
-                    if self.rounding:
+                    if tile.out != NULL:
+                        pass
+                    elif self.rounding:
                         self.round_tile(&f, &tile, y, y_from, y_row + (row - row0), group, panel * self.nr)
                     elif epilogue != NULL and clip == NULL and tap + tile.taps == taps:
                         self.epilogue_tile(&f, &tile, y, group, panel * self.nr)
@@ -303,6 +322,37 @@ cdef class PixelRows(Executor):
                 tile.b += ahead
                 tap += tile.taps
             task += stop - t
+
+    cdef bint rounded(self, lk_rounding *out, const lk_epilogue *epilogue, int64_t channel, int valid) noexcept nogil:
+        """How sums of `valid` channels from `channel` on become bytes, the pads of the panel 0; False: not all products
+        and sums are surely below 2^31."""
+        cdef int32_t half = 0x3f000000, most_off = 0x4e000000, large = 0  # as bits: floats in the same order
+        cdef const int32_t *bits = <const int32_t *>(epilogue.mul + channel)
+        cdef const float *limits = <const float *>epilogue.step.numbers if epilogue.steps else NULL
+        cdef float limit = 1 << 30
+        cdef int j, at
+        cdef int shift = 128 if self.signed else 0
+        memset(out, 0, sizeof(lk_rounding))
+        memcpy(out.mul, bits, valid * sizeof(float))
+        for j in range(valid):
+            large |= (bits[j] & 0x7fffffff) > half
+        if epilogue.off != NULL:
+            memcpy(out.off, epilogue.off + channel, valid * sizeof(float))
+            bits = <const int32_t *>(epilogue.off + channel)
+            for j in range(valid):
+                large |= (bits[j] & 0x7fffffff) > most_off
+        out.zero, out.sign = epilogue.zero + shift, shift
+        memset(out.least, shift, sizeof(out.least))
+        memset(out.most, shift, sizeof(out.most))
+        at = 0
+        if limits != NULL and limits[0] > -limit:
+            at = max(0, min(255, <int>rint(min(limits[0], limit)) + out.zero))
+        memset(out.least, at, valid)
+        at = 255
+        if limits != NULL and limits[1] < limit:
+            at = max(0, min(255, <int>rint(max(limits[1], -limit)) + out.zero))
+        memset(out.most, at, valid)
+        return large == 0
 
     cdef void epilogue_tile(self, const lk_epilogue *epilogue, const lk_gemm *tile, char *y, int64_t group,
                             int64_t first) noexcept nogil:

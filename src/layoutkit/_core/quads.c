@@ -10,6 +10,7 @@
  */
 #pragma GCC optimize("fp-contract=off") /* a product and a sum are rounded each, as on every instruction set */
 #include "kernels.h"
+#include "rounding.h"
 #include "vector.h"
 
 #include <math.h>
@@ -64,33 +65,20 @@ LK_INLINE bytes first_bytes(vf v)
 #if LK_VB > 16
 /* The same for a whole run of channels. Shuffles of bytes keep within 16 of them: the order of fours before makes that of
  * channels after, and so it is where sums become bytes. */
-typedef int8_t bytes_run __attribute__((vector_size(LK_VB), aligned(1), may_alias));
-typedef float reals __attribute__((vector_size(LK_VB), aligned(4), may_alias));
 #if LK_VB == 64
-typedef __m512i_u whole;
-#define FOURS (vi){0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15}
-#define FOURS_OF(v) _mm512_permutexvar_epi32((whole)FOURS, v)
+#define FOURS_OF(v) IN_ORDER(v)
 #define JOINED(k) \
     _mm512_inserti32x4(_mm512_inserti32x4(_mm512_inserti32x4(_mm512_castsi128_si512(PIECE_OF(k, 0)), PIECE_OF(k, 1), 1), \
                                           PIECE_OF(k, 2), 2), PIECE_OF(k, 3), 3)
-#define IN_ORDER(v) _mm512_permutexvar_epi32((whole)FOURS, v)
-#define MIXED(name, a, b) _mm512_##name(a, b)
 #define PUT(i, v) _mm512_store_si512((__m512i *)to + (i), v)
-#define ROUND(v) _mm512_cvtps_epi32((__m512)(v))
 #define SMALLER(a, b) (reals)_mm512_min_ps((__m512)(a), (__m512)(b))
 #define LARGER(a, b) (reals)_mm512_max_ps((__m512)(a), (__m512)(b))
-#define SAME_16(n) _mm512_set1_epi16(n)
 #else
-typedef __m256i_u whole;
 #define FOURS_OF(v) _mm256_permutevar8x32_epi32(v, (whole)(vi){0, 2, 4, 6, 1, 3, 5, 7})
 #define JOINED(k) _mm256_inserti128_si256(_mm256_castsi128_si256(PIECE_OF(k, 0)), PIECE_OF(k, 1), 1)
-#define IN_ORDER(v) _mm256_permutevar8x32_epi32(v, (whole)(vi){0, 4, 1, 5, 2, 6, 3, 7})
-#define MIXED(name, a, b) _mm256_##name(a, b)
 #define PUT(i, v) _mm256_store_si256((__m256i *)to + (i), v)
-#define ROUND(v) _mm256_cvtps_epi32((__m256)(v))
 #define SMALLER(a, b) (reals)_mm256_min_ps((__m256)(a), (__m256)(b))
 #define LARGER(a, b) (reals)_mm256_max_ps((__m256)(a), (__m256)(b))
-#define SAME_16(n) _mm256_set1_epi16(n)
 #endif
 LK_INLINE void interleave_run(char *to, whole a, whole b, whole c, whole d, const whole flip)
 {
@@ -101,16 +89,6 @@ LK_INLINE void interleave_run(char *to, whole a, whole b, whole c, whole d, cons
     PUT(1, MIXED(unpackhi_epi16, low[0], low[1]));
     PUT(2, MIXED(unpacklo_epi16, high[0], high[1]));
     PUT(3, MIXED(unpackhi_epi16, high[0], high[1]));
-}
-
-/* The first n bytes */
-LK_INLINE void put_some(char *y, const bytes_run v, const int n)
-{
-#if LK_VB == 64
-    _mm512_mask_storeu_epi8(y, ((__mmask64)1 << n) - 1, (__m512i)v);
-#else
-    memcpy(y, &v, (size_t)n);
-#endif
 }
 #endif
 
@@ -280,9 +258,8 @@ LK_INLINE int64_t tiles(const lk_quads *d, int64_t j, const int rows, const int 
 #define INTEGERS(v) \
     (nv > v ? rounded_sums(acc[(nv > v ? v : 0) * rows * cols + i], mul_##v, off_##v, lo, hi, plain) : (whole){})
                 char *y = s + i / cols * s_row + i % cols * s_col;
-                const whole low = MIXED(adds_epi16, MIXED(packs_epi32, INTEGERS(0), INTEGERS(1)), zero);
-                const whole high = MIXED(adds_epi16, MIXED(packs_epi32, INTEGERS(2), INTEGERS(3)), zero);
-                const bytes_run out = (bytes_run)IN_ORDER(MIXED(packus_epi16, low, high) ^ sign);
+                const bytes_run out =
+                    (bytes_run)(saturated(INTEGERS(0), INTEGERS(1), INTEGERS(2), INTEGERS(3), zero) ^ sign);
                 const char *from = (const char *)&out;
                 if (how == PLAIN || (in_one && n == LK_VB)) {
                     *(bytes_run *)y = out;

@@ -1,6 +1,12 @@
-from libc.stdint cimport int8_t, int32_t, int64_t, uint32_t, uint64_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 cdef extern from "kernels.h" nogil:
+    ctypedef struct lk_rounding:
+        float mul[64]
+        float off[64]
+        uint8_t least[64]
+        uint8_t most[64]
+        int zero, sign, apart
     ctypedef struct lk_gemm:
         const char *a
         const int64_t *row
@@ -24,6 +30,7 @@ cdef extern from "kernels.h" nogil:
         int64_t to_prefetch_bytes
         const char *next_c
         const int64_t *next_c_row
+        const lk_rounding *out
     ctypedef void (*lk_gemm_fn)(const lk_gemm *) noexcept nogil
 
     ctypedef struct lk_depthwise_tile:
