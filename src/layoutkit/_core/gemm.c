@@ -102,15 +102,23 @@ LK_INLINE void put_row(char *c, const int64_t *col, const vf *sums, const lk_rou
                        const whole sign, const int cols, const int nv)
 {
     const reals *const mul = (const reals *)out->mul, *const off = (const reals *)out->off;
-/* no loop: gcc would keep all sums in memory */
-#define PRODUCT(v) const reals product_##v = __builtin_convertvector(sums[nv > v ? v : 0], reals) * mul[nv > v ? v : 0]
-#define INTEGERS(v) (nv > v ? ROUND(product_##v + off[v]) : (whole){})
-    PRODUCT(0);
-    PRODUCT(1);
-    PRODUCT(2);
-    PRODUCT(3);
-    whole y = saturated(INTEGERS(0), INTEGERS(1), INTEGERS(2), INTEGERS(3), zero);
-    y = MIXED(min_epu8, MIXED(max_epu8, y, *(const whole *)out->least), *(const whole *)out->most) ^ sign;
+/* no loops: gcc would keep all sums in memory */
+#define EACH(DO) DO(0) DO(1) DO(2) DO(3)
+#define TIMES(v) reals x_##v = __builtin_convertvector(sums[nv > v ? v : 0], reals) * mul[nv > v ? v : 0];
+#define PLUS(v) x_##v = x_##v + off[nv > v ? v : 0];
+#define WHOLE(v) (nv > v ? ROUND(x_##v) : (whole){})
+    EACH(TIMES)
+    if (out->adds) {
+        EACH(PLUS)
+    }
+    const whole low = MIXED(packs_epi32, WHOLE(0), WHOLE(1)), high = MIXED(packs_epi32, WHOLE(2), WHOLE(3));
+    whole y;
+    if (out->shifts) {
+        y = IN_ORDER(MIXED(packus_epi16, MIXED(adds_epi16, low, zero), MIXED(adds_epi16, high, zero)));
+        y = MIXED(max_epu8, y, *(const whole *)out->least);
+        y = MIXED(min_epu8, y, *(const whole *)out->most) ^ sign;
+    } else
+        y = IN_ORDER(out->sign ? MIXED(packs_epi16, low, high) : MIXED(packus_epi16, low, high));
     const char *const from = (const char *)&y;
     if (out->apart) {
         memcpy(c + col[0], from, LK_LANES);

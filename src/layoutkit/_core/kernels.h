@@ -41,13 +41,14 @@ enum { LK_ISAS(LK_ENUMERATOR) LK_ISA_COUNT };
  *
  *   y[j] = sign ^ (saturated_u8(rounded(sum[j] * mul[j] + off[j]) + zero), limited to least[j] .. most[j])
  *
- * Results of s8 are those of u8 with a zero point 128 higher and another first bit (sign: 128). `apart`: each vector of
+ * Results of s8 are those of u8 with a zero point 128 higher and another first bit (sign: 128). If not `adds`, off is 0;
+ * if not `shifts`, the zero point is 0 and nothing is limited. `apart`: each vector of
  * sums goes where c_col says, 8 or 16 whole bytes; else a row's bytes follow one another from the first place on. */
 enum { LK_MAX_COLUMNS = 64 };
 typedef struct {
     float mul[LK_MAX_COLUMNS], off[LK_MAX_COLUMNS];
     uint8_t least[LK_MAX_COLUMNS], most[LK_MAX_COLUMNS];
-    int zero, sign, apart;
+    int zero, sign, apart, adds, shifts;
 } __attribute__((aligned(64))) lk_rounding;
 
 /* C[i][j] (+)= sum over taps t, blocks q, k of A[t][q][i][k] * B[t][q][k][j], i < rows, j < cols.

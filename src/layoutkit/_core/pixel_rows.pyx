@@ -330,28 +330,29 @@ cdef class PixelRows(Executor):
         cdef const int32_t *bits = <const int32_t *>(epilogue.mul + channel)
         cdef const float *limits = <const float *>epilogue.step.numbers if epilogue.steps else NULL
         cdef float limit = 1 << 30
-        cdef int j, at
+        cdef int j, least = 0, most = 255
         cdef int shift = 128 if self.signed else 0
         memset(out, 0, sizeof(lk_rounding))
         memcpy(out.mul, bits, valid * sizeof(float))
         for j in range(valid):
             large |= (bits[j] & 0x7fffffff) > half
         if epilogue.off != NULL:
+            out.adds = True
             memcpy(out.off, epilogue.off + channel, valid * sizeof(float))
             bits = <const int32_t *>(epilogue.off + channel)
             for j in range(valid):
                 large |= (bits[j] & 0x7fffffff) > most_off
         out.zero, out.sign = epilogue.zero + shift, shift
+        # as what is limited is rounded and saturated, so may the limits be
+        if limits != NULL and limits[0] > -limit:
+            least = max(0, min(255, <int>rint(min(limits[0], limit)) + out.zero))
+        if limits != NULL and limits[1] < limit:
+            most = max(0, min(255, <int>rint(max(limits[1], -limit)) + out.zero))
         memset(out.least, shift, sizeof(out.least))
         memset(out.most, shift, sizeof(out.most))
-        at = 0
-        if limits != NULL and limits[0] > -limit:
-            at = max(0, min(255, <int>rint(min(limits[0], limit)) + out.zero))
-        memset(out.least, at, valid)
-        at = 255
-        if limits != NULL and limits[1] < limit:
-            at = max(0, min(255, <int>rint(max(limits[1], -limit)) + out.zero))
-        memset(out.most, at, valid)
+        memset(out.least, least, valid)
+        memset(out.most, most, valid)
+        out.shifts = epilogue.zero != 0 or least > 0 or most < 255
         return large == 0
 
     cdef void epilogue_tile(self, const lk_epilogue *epilogue, const lk_gemm *tile, char *y, int64_t group,

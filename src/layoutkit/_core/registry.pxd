@@ -6,7 +6,7 @@ cdef extern from "kernels.h" nogil:
         float off[64]
         uint8_t least[64]
         uint8_t most[64]
-        int zero, sign, apart
+        int zero, sign, apart, adds, shifts
     ctypedef struct lk_gemm:
         const char *a
         const int64_t *row
