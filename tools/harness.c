@@ -90,8 +90,36 @@ static int gemm(const lk_kernel *k, int rows, int cols, int taps, int blocks, in
     return 0;
 }
 
+/* What sums are stored as: themselves, or bytes without and with a bias, a zero point, limits and pads. */
+enum { OF_S32, OF_U8, OF_S8, OF_U8_MORE, OF_S8_MORE, STORED };
+
+/* How sums become bytes. */
+static lk_rounding any_rounding(int cols, int as, int apart)
+{
+    lk_rounding r = {.sign = as == OF_S8 || as == OF_S8_MORE ? 128 : 0, .apart = apart};
+    int more = as >= OF_U8_MORE, pads = more ? draw(cols) : 0;
+    float scale = ldexpf(1, -1 - draw(20));
+    r.adds = more && draw(4), r.shifts = more, r.zero = r.sign + (more ? draw(256) - r.sign : 0);
+    for (int j = 0; j < LK_MAX_COLUMNS; j++) {
+        int valid = j < cols - pads;
+        r.mul[j] = valid ? scale * (float)(draw(2001) - 1000) / 1000 : 0;
+        r.off[j] = valid && r.adds ? (float)(draw(20001) - 10000) / 64 : 0;
+        r.least[j] = (uint8_t)(valid ? more ? draw(40) : 0 : r.sign);
+        r.most[j] = (uint8_t)(valid ? more ? 200 + draw(56) : 255 : r.sign);
+    }
+    return r;
+}
+
+/* The byte that this makes of a sum of column j. */
+static uint8_t byte_of(const lk_rounding *r, int j, int32_t sum)
+{
+    volatile float product = (float)sum * r->mul[j]; /* a product and a sum are rounded each */
+    double q = fmin(fmax(rint((double)(product + r->off[j])) + r->zero, 0), 255);
+    return (uint8_t)((int)fmin(fmax(q, r->least[j]), r->most[j]) ^ r->sign);
+}
+
 /* Units of four: u8, or s8 with its sign flipped, times s8. */
-static int units(const lk_kernel *k, int rows, int cols, int taps, int depth, int masked, int flipped)
+static int units(const lk_kernel *k, int rows, int cols, int taps, int depth, int masked, int flipped, int as)
 {
     enum { A = ROWS * 4 * DEPTH, B = 4 * DEPTH * COLS };
     static _Alignas(64) uint8_t a[4 * A], zero[4 * DEPTH];
@@ -108,7 +136,15 @@ static int units(const lk_kernel *k, int rows, int cols, int taps, int depth, in
     lk_gemm g = {.a = (char *)a, .row = row, .tap = tap, .mask = masked ? mask : NULL, .zero = zero, .taps = taps,
                  .blocks = 1, .kb = depth, .kb_last = depth, .b = (char *)b, .ldb = COLS, .bias_col = bias, .c = (char *)c,
                  .c_row = c_row, .c_col = c_col, .rows = rows, .cols = cols, .flip = flipped ? 0x80808080 : 0};
+    const lk_rounding out = any_rounding(cols, as, cols % k->lanes == 0 && draw(2));
+    if (as) {
+        for (int j = 0; j < COLS; j++) c_col[j] = j * (k->lanes + (out.apart ? 3 : 0));
+        g.out = &out;
+    }
+    memset(c, 77, sizeof c);
     ((lk_gemm_fn)k->fn)(&g);
+    uint8_t want[4 * COLS];
+    memset(want, 77, sizeof want);
     for (int i = 0; i < rows; i++)
         for (int j = 0; j < cols; j++) {
             int32_t sum = bias[j];
@@ -117,7 +153,9 @@ static int units(const lk_kernel *k, int rows, int cols, int taps, int depth, in
                     int x = mask[t] >> i & 1 ? a[row[i] + tap[t] + q] : zero[q];
                     sum += (flipped ? x ^ 128 : x) * b[((t * depth + q / 4) * COLS + j) * 4 + q % 4];
                 }
-            if (c[i * COLS + j] != sum) return wrong(k, "wrong sum");
+            if (as) want[c_col[j / k->lanes] + j % k->lanes] = byte_of(&out, j, sum);
+            else if (c[i * COLS + j] != sum) return wrong(k, "wrong sum");
+            if (as && j + 1 == cols && memcmp(c + i * COLS, want, sizeof want)) return wrong(k, "wrong bytes");
         }
     return 0;
 }
@@ -715,9 +753,11 @@ static int check(const lk_kernel *k)
             for (int rows = 1; rows <= k->mr; rows++)
                 for (int cols = 1; cols <= k->nr; cols++)
                     for (int how = 0; how < 4; how++)
-                        bad += units(k, rows, cols, 1 + how % 4, 1 + draw(DEPTH), how & 1, how & 2);
+                        for (int as = 0; as < (4 * k->lanes > 16 ? STORED : 1); as++)
+                            bad += units(k, rows, cols, 1 + how % 4, 1 + draw(DEPTH), how & 1, how & 2, as);
             return bad;
         }
+        if (k->unit == 2) return 0; /* test_kernels.py */
         for (int rows = 1; rows <= k->mr; rows++)
             for (int cols = 1; cols <= k->nr; cols++)
                 for (int how = 0; how < 6; how++)
@@ -784,7 +824,7 @@ static int check(const lk_kernel *k)
             for (int span = 1; span < 300; span += 1 + span / 3) bad += windows(k, n, span, 0) + windows(k, n, span, 1);
         return bad;
     case LK_PEAK: return ((lk_peak_fn)k->fn)(100) > 0 ? 0 : wrong(k, "no flops");
-    case LK_WINOGRAD_IN: return winograd(k);
+    case LK_WINOGRAD_IN: return k->unit == 1 ? winograd(k) : 0; /* of units of two: test_winograd_kernels.py */
     case LK_WINOGRAD_OUT: case LK_WINOGRAD_FILTER: return 0; /* checked with the input transform */
     case LK_COPY: case LK_TRANSPOSE: case LK_GATHER: case LK_FILL:
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)

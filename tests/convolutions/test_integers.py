@@ -28,6 +28,47 @@ def test_any_transposed_convolution(seed):
     assert transposed.case(seed, 0) is None
 
 
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+@pytest.mark.parametrize("isa", registry.isas())
+def test_bytes_are_made_in_registers(isa, data):
+    """Of tiles of any size: ragged channels and rows, dense and blocked destinations with pads, short sums."""
+
+    def draw(low, high):
+        return data.draw(st.integers(low, high))
+
+    src, dst = (data.draw(st.sampled_from((np.uint8, np.int8))) for _ in range(2))
+    groups, ic, oc, size = draw(1, 2), draw(1, 40), draw(1, 140), (draw(1, 6), draw(1, 9))
+    layout = data.draw(st.sampled_from(("NHWC", "nChw8c", "nChw16c", "nChw32c", "nChw64c")))
+    kernel = data.draw(st.sampled_from((1, 1, 3)))
+    limits, into = np.iinfo(src), np.iinfo(dst)
+    rng = np.random.default_rng(draw(0, 2**32))
+    x = rng.integers(limits.min, limits.max, (2, groups * ic, *size), src, endpoint=True)
+    w = rng.integers(-128, 127, (groups * oc, ic, kernel, kernel), np.int8, endpoint=True)
+    zero = draw(limits.min, limits.max)
+    # above 0.5 products may be beyond what is done in registers; sums by powers of two meet ties
+    power = data.draw(st.sampled_from((-20.0, -10.0, -6.0, -1.5, -1.0, 3.0)))
+    scale = np.exp2(rng.uniform(power, power + 1, groups * oc) if draw(0, 1) else np.full(groups * oc, power))
+    scale = np.float32(scale) * rng.choice(np.float32((1, -1)), groups * oc)
+    bias = data.draw(st.sampled_from((None, np.int32, np.float32)))
+    if bias is not None:
+        bias = (rng.standard_normal(groups * oc) * 10.0 ** draw(0, 12 if bias == np.float32 else 4)).astype(bias)
+    how = dict(
+        scale=scale, activation=data.draw(st.sampled_from((None, "relu", ("clip", -3.5, 40.5), ("clip", 300.0, 1e30)))),
+        out_zero_point=data.draw(st.sampled_from((0, 0, into.min, into.max, 3))),
+    )  # fmt: skip
+    padding = ((kernel // 2, kernel // 2),) * 2
+    sums = reference.conv(x.astype(np.int64) - zero, w, None, (1, 1), padding, (1, 1), groups)
+    want = reference.to_physical(reference.requantized(sums, bias, dst, **how), lk.Layout(layout))
+    stored = reference.to_physical(x, lk.Layout(layout), pad_value=77)
+    with using_isa(isa):
+        got = lk.conv2d(
+            stored, w, bias, shape=x.shape, layout=layout, padding=kernel // 2, groups=groups, zero_point=zero,
+            dtype=(src, dst), threads=1, algorithm=data.draw(st.sampled_from(("auto", "im2col"))), **how,
+        )  # fmt: skip
+    np.testing.assert_array_equal(got, want)
+
+
 @pytest.mark.parametrize("isa", registry.isas())
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8])
 def test_products_of_the_largest_numbers_do_not_saturate(isa, dtype):
