@@ -97,43 +97,6 @@ LK_INLINE void step(vf *acc, const char *const *p, int64_t k, const real *b, con
 
 #if LK_UNIT == 4 && LK_VB > 16
 #define ROUNDS 1
-/* Stores a row of `cols` bytes, made of nv vectors of sums. */
-LK_INLINE void put_row(char *c, const int64_t *col, const vf *sums, const lk_rounding *out, const whole zero,
-                       const whole sign, const int cols, const int nv)
-{
-    const reals *const mul = (const reals *)out->mul, *const off = (const reals *)out->off;
-/* no loops: gcc would keep all sums in memory */
-#define EACH(DO) DO(0) DO(1) DO(2) DO(3)
-#define TIMES(v) reals x_##v = __builtin_convertvector(sums[nv > v ? v : 0], reals) * mul[nv > v ? v : 0];
-#define PLUS(v) x_##v = x_##v + off[nv > v ? v : 0];
-#define WHOLE(v) (nv > v ? ROUND(x_##v) : (whole){})
-    EACH(TIMES)
-    if (out->adds) {
-        EACH(PLUS)
-    }
-    const whole low = MIXED(packs_epi32, WHOLE(0), WHOLE(1)), high = MIXED(packs_epi32, WHOLE(2), WHOLE(3));
-    whole y;
-    if (out->shifts) {
-        y = IN_ORDER(MIXED(packus_epi16, MIXED(adds_epi16, low, zero), MIXED(adds_epi16, high, zero)));
-        y = MIXED(max_epu8, y, *(const whole *)out->least);
-        y = MIXED(min_epu8, y, *(const whole *)out->most) ^ sign;
-    } else
-        y = IN_ORDER(out->sign ? MIXED(packs_epi16, low, high) : MIXED(packus_epi16, low, high));
-    const char *const from = (const char *)&y;
-    if (out->apart) {
-        memcpy(c + col[0], from, LK_LANES);
-        if (nv > 1)
-            memcpy(c + col[1], from + LK_LANES, LK_LANES);
-        if (nv > 2)
-            memcpy(c + col[2], from + 2 * LK_LANES, LK_LANES);
-        if (nv > 3)
-            memcpy(c + col[3], from + 3 * LK_LANES, LK_LANES);
-    } else if (cols == nv * LK_LANES && nv != 3)
-        memcpy(c + col[0], from, nv == 3 ? 0 : nv * LK_LANES);
-    else
-        put_some(c + col[0], (bytes_run)y, cols);
-}
-
 /* The rows of a tile whose sums are in memory. */
 LK_INLINE void put_rows(const lk_gemm *g, const vf *sums, const int mr, const int nv)
 {
