@@ -97,6 +97,7 @@ LK_INLINE void step(vf *acc, const char *const *p, int64_t k, const real *b, con
 
 #if LK_UNIT == 4 && LK_VB > 16
 #define ROUNDS 1
+#define MAKES_BYTES(mr, nv) ((nv == 4 && mr >= 5) || (nv == 2 && mr >= 11)) /* end_rows does, without a buffer */
 /* The rows of a tile whose sums are in memory. */
 LK_INLINE void put_rows(const lk_gemm *g, const vf *sums, const int mr, const int nv)
 {
@@ -118,6 +119,7 @@ LK_INLINE void put(const lk_gemm *g, const vf *sums, const int mr, const int nv)
 }
 #else
 #define ROUNDS 0
+#define MAKES_BYTES(mr, nv) ((void)(mr), (void)(nv), 0)
 LK_INLINE void put(const lk_gemm *g, const vf *sums, const int mr, const int nv) { (void)g, (void)sums, (void)mr, (void)nv; }
 #endif
 
@@ -196,17 +198,22 @@ LK_INLINE void end_rows(vf *acc, const vf *total, const lk_gemm *g, const char *
 LK_INLINE void last_steps(vf *acc, const vf *total, const int adds, const lk_gemm *g, const char *const *p, int64_t k,
                           const real *const *bu, const int tail, const int mr, const int nv, const vf flip)
 {
-    if (ROUNDS && g->out)
+    if (MAKES_BYTES(mr, nv) && g->out)
         end_rows(acc, total, g, p, k, bu, tail, mr, nv, BYTES, flip);
-    else if (adds)
+    else if (adds && !ROUNDS)
         end_rows(acc, total, g, p, k, bu, tail, mr, nv, TOTALS, flip);
     else
         end_rows(acc, total, g, p, k, bu, tail, mr, nv, SUMS, flip);
 }
 
-/* Whether end_rows can do the last steps of the last run of k, kb of them. */
-LK_INLINE int ends_by_rows(const lk_gemm *g, const int tail, const int64_t kb)
+/* Whether end_rows can do the last steps of the last run of k, kb of them. Of integers what most tiles need, for the size
+ * of it: bytes in the tallest tiles, and sums that are stored as they are. */
+LK_INLINE int ends_by_rows(const lk_gemm *g, const int tail, const int64_t kb, const int mr, const int nv)
 {
+    if (ROUNDS && ENDS_BY_ROWS && g->out)
+        return MAKES_BYTES(mr, nv) && kb >= END_STEPS;
+    if (ROUNDS && (tail || g->clip))
+        return 0;
     return ENDS_BY_ROWS && !(g->accumulate || g->c_split || (tail && LK_VB < 64) || g->pads) && kb >= END_STEPS;
 }
 
@@ -318,7 +325,7 @@ LK_INLINE void end(vf *acc, vf *total, const int chunked, const lk_gemm *g, cons
 #pragma GCC unroll 32
         for (int i = 0; i < mr * nv; i++)
             acc[i] = total[i] + acc[i];
-    else if (g->positive)
+    else if (g->positive && LK_UNIT != 4) /* of integers there is one zero */
 #pragma GCC unroll 32
         for (int i = 0; i < mr; i++)
 #pragma GCC unroll 8
@@ -388,7 +395,7 @@ LK_INLINE void micro_kernel_by_rows(const lk_gemm *g, const int mr, const int nv
 {
     const int tail = g->cols % LK_LANES;
     const int64_t stop = g->kb_last;
-    const int chunked = by_chunks(g, stop), adds = chunked || (tail && !g->out) || g->clip || g->positive;
+    const int chunked = by_chunks(g, stop), adds = chunked || (!ROUNDS && (tail || g->clip || g->positive));
     const int64_t *row = g->b_row;
     const real *const b = (const real *)g->b, *bu[END_STEPS];
     vf acc[MAX_MR * 2];
@@ -405,7 +412,7 @@ LK_INLINE void micro_kernel_by_rows(const lk_gemm *g, const int mr, const int nv
         p[i] = g->a + g->row[i] + g->tap[0];
     for (;;) {
         const int64_t part = chunked ? MIN(stop, k + sum.left) : stop;
-        const int last = LK_VB == 64 && part == stop && ends_by_rows(g, tail, part - k); /* as it reads B once a row */
+        const int last = LK_VB == 64 && part == stop && ends_by_rows(g, tail, part - k, mr, nv); /* as it reads B once a row */
         if (last)
             for (; (part - k - END_STEPS) % LK_UNROLL; k++)
                 step_at(acc, p, k, b + *row++, mr, nv);
@@ -444,11 +451,11 @@ LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv)
     const vf flip = {};
 #endif
     /* the tap whose last steps end_rows does; -1: none */
-    const int64_t last_tap = ends_by_rows(g, tail, g->kb_last) ? g->taps - 1 : -1;
+    const int64_t last_tap = ends_by_rows(g, tail, g->kb_last, mr, nv) ? g->taps - 1 : -1;
     vf acc[MAX_MR * 2]; /* a constant size: gcc keeps variable-length arrays in memory */
     TOTAL(total);
     const int64_t of_tap = (g->blocks - 1) * g->kb + g->kb_last;
-    const int chunked = by_chunks(g, g->taps * of_tap), adds = chunked || (tail && !g->out) || g->clip || g->positive;
+    const int chunked = by_chunks(g, g->taps * of_tap), adds = chunked || (!ROUNDS && (tail || g->clip || g->positive));
     /* whether there are LK_UNROLL steps for every row that is prefetched; those of shorter vectors take so long that the
      * hardware keeps up */
     const int long_sum = LK_VB < 64 || g->taps * of_tap >= LK_UNROLL * mr;
