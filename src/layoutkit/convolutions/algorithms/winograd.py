@@ -14,7 +14,6 @@ from ..._core.executor import LoopNest
 from ..._core.registry import Kernel
 from ...choosing import machine
 from ...choosing.profile import scale
-from ...formats.layout import Layout
 from ...memory.arrays import empty
 from ...reorders.reorder import reorder
 from ...winograd import PAIRS, as_array, kernel_table, paired, tiling
@@ -79,8 +78,8 @@ class Winograd(Algorithm):
     def accuracy(self, p: ConvProblem, threads: int) -> str:
         """Direct summation over few channels rounds little, F(4,3) does not.
 
-        Tiles of narrow numbers are rounded to them. With F(2,3) that is twice the error of rounding the result. Those of
-        integers are exact; filters whose sums might be out of range make a problem "strict".
+        Tiles of narrow numbers are rounded to them. With F(2,3) that is twice the error of rounding the result.
+        Integers are exact; filters whose sums might be out of range make their problems "strict".
         """
         if p.types.integers:
             return "standard"
@@ -137,8 +136,9 @@ class Winograd(Algorithm):
         transforms = tuple(transform_row(side, types, tile(p, self.m)) for side, types in sides)
         strides = [(s[0][0].stride, *spatial_strides(s)) for s in (xs, ys)]
         nest = LoopNest(kernel.name, g, threads, strides[0], strides[1], p.types.name)
+        table = np.array([] if p.types.integers else [float(k) for k in kernel_table(self.m)], p.types.sum)
         return core.Winograd(
-            nest, transforms, np.array([] if p.types.integers else list(map(float, kernel_table(self.m))), p.types.sum), ic,
+            nest, transforms, table, ic,
             (held, block if block > 1 else max(1, held), xs[1][0].stride, ic // block * xs[1][0].stride),
             (columns, y_block, ys[1][0].stride) if y_block > 1 else (columns, whole, p.types.dst.itemsize * whole),
             *tilings(p, self.m), *cut(p, self.m, kernel, threads),
@@ -159,15 +159,14 @@ def pack_integers(p: ConvProblem, kernel: Kernel, w: np.ndarray) -> np.ndarray:
     panels, depth, ic = -(-columns_of(p) // kernel.nr), geometry(p).kernel[0], w.shape[1]
     rows = w.reshape(-1, taps).astype(np.float32) @ INTEGER_G.T  # exact, and as fast as numpy multiplies
     u = np.swapaxes(rows.reshape(-1, taps, n), 1, 2).reshape(-1, taps) @ INTEGER_G.T
-    u = u.astype(np.int16).reshape(p.groups, p.oc // p.groups, ic, depth, n * n)  # of products transposed
-    u = np.swapaxes(u.reshape(*u.shape[:4], n, n), 4, 5).reshape(u.shape)
-    units = -(-ic // kernel.unit)
-    packed = empty((p.groups, n * n, panels, depth, units, kernel.nr, kernel.unit), u.dtype, "filter")
+    products = np.swapaxes(u.reshape(-1, n, n), 1, 2).astype(np.int16)  # transposed until here
+    products = products.reshape(p.groups, p.oc // p.groups, ic, depth, n * n)
+    shape = (p.groups, n * n, panels, depth, -(-ic // kernel.unit), kernel.nr, kernel.unit)
+    packed = empty(shape, products.dtype, "filter")
     packed[...] = 0
-    if u.size:
-        layout = Layout(f"aeBdC{kernel.nr}b{kernel.unit}c")
-        held = layout.physical_shape(u.shape)
-        packed[:, :, : held[2]] = reorder(u, "abcde", layout).reshape(packed[:, :, : held[2]].shape)
+    if products.size:
+        held = reorder(products, "abcde", f"aeBdC{kernel.nr}b{kernel.unit}c")
+        packed[:, :, : held.shape[2]] = held.reshape(packed[:, :, : held.shape[2]].shape)
     return packed
 
 
