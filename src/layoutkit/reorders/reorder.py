@@ -40,11 +40,13 @@ from ..memory.arrays import (
 )
 from ..memory.pad_value import pad_element
 from ..memory.tensor import UNDEFINED, Tensor, moved_by
+from . import pairs
 from .box import Box, box_of
 from .convert import Numbers, Types, converter, pad_bytes, parameters, token, types
 from .inplace import reorder_in_place
 from .learning import InUse, learner_of
 from .loops import LINE_BYTES
+from .pairs import Packed, packed_of
 from .problem import (
     CACHE_BYTES_PER_SECOND,
     MEMORY_BYTES_PER_SECOND,
@@ -278,10 +280,17 @@ def _unwrapped(call: Call):
 
 def _taken(call: Call) -> tuple[Held, np.ndarray | None, Layout, Box]:
     """The tensor that is read, the array that is written (None: a new one), its layout, and the box that moves."""
-    held, dst, out = hold(call.array, call.src, call.shape, "reorder: array"), _format(call.dst, "dst"), call.out
+    dst, out, packed = _format(call.dst, "dst"), call.out, packed_of(call.numbers.dtype)
+    if any(packed):
+        held = pairs.held_of(call.array, _format(call.src, "src"), call.shape, packed, "reorder: array")
+    else:
+        held = hold(call.array, call.src, call.shape, "reorder: array")
     what = f"reorder {held.layout} -> {dst}"
     if held.layout.rank != dst.rank:
         raise ValueError(f"{what}: layouts of {held.layout.rank} and {dst.rank} dimensions")
+    if any(packed) and isinstance(out, Tensor):
+        raise TypeError(f"{what}: out is a Tensor, which takes no part in conversions of packed pairs")
+    pairs.refuse(packed, call.at, what)
     to = None if out is None else as_out(out.array if isinstance(out, Tensor) else out, what)
     box = Box.all_of(held.shape)
     if call.region is not None or call.at is not None:
@@ -371,11 +380,15 @@ def _transfer(call: Call, src: Layout, dst: Layout, box: Box) -> Transfer:
     return Transfer(src.dense, dst.dense, width, call.array.strides, strides, box, phase)
 
 
-def _place(call: Call, src: Layout, dst: Layout, what: str):
+def _place(call: Call, src: Layout, dst: Layout, what: str, packed: Packed = Packed()):
     """The box that moves, the physical shape of the result, and its layout and shape if it has explicit strides."""
-    box = Box.all_of(check_held(call.array, src, dst, call.shape, what))
+    check = pairs.check_held if packed.src else check_held
+    box = Box.all_of(check(call.array, src, dst, call.shape, what))
+    pairs.refuse(packed, call.at, what)
     if call.region is not None or call.at is not None:
         box = box_of(box.shape, call.region, call.at, _shape_of(call.out, dst), what)
+    if packed.dst:
+        return box, pairs.result_shape(call.out, dst, box.shape, what), None
     return box, dst.physical_shape(box.dst_shape), None if dst.is_dense else (dst, box.dst_shape)
 
 
@@ -411,8 +424,9 @@ def _bind_conversion(call: Call) -> Bound:
     src, dst, array, out = _format(call.src, "src"), _format(call.dst, "dst"), call.array, call.out
     what = f"reorder {src} -> {dst}"
     beta = call.numbers.beta
-    box, physical, explicit = _place(call, src, dst, what)
-    t, given, along = parameters(types(array.dtype, call.numbers.dtype, what), call.numbers, box.shape, what)
+    t = types(array.dtype, call.numbers.dtype, what)
+    box, physical, explicit = _place(call, src, dst, what, t.packed)
+    t, given, along = parameters(t, call.numbers, box.shape, what)
     if beta and out is None:
         raise ValueError(f"{what}: beta={beta} adds to out, and there is none")
     pad = pad_bytes(call.pad_value, t, what)
@@ -422,8 +436,10 @@ def _bind_conversion(call: Call) -> Bound:
         return bound
     strides = contiguous_strides(dst, box.dst_shape, t.dtype.itemsize)
     if out is not None:
-        strides = check_out(out, physical, t.dtype, (array,), what).strides
-    move = Transfer(src.dense, dst.dense, t.dtype.itemsize, array.strides, strides, box)
+        check_out(out, physical, t.dtype, (array,), what)
+        strides = strides if t.packed.dst else out.strides
+    read = contiguous_strides(src, box.src_shape, 1) if t.packed.src else array.strides
+    move = Transfer(src.dense, dst.dense, t.dtype.itemsize, read, strides, box)
     run = converter(move, t, pad, along, beta != 0)
     threads = useful_threads(max(array.itemsize, t.dtype.itemsize) * prod(box.shape), call.threads)
     return bound._replace(run=run, threads=threads)
@@ -440,17 +456,18 @@ def _plan(
     held, to, dst, _ = _taken(call)
     call = call._replace(array=held.array, src=held.layout, dst=dst, shape=held.shape, out=to)
     array, src, what = held.array, held.layout, f"reorder {held.layout} -> {dst}"
-    box, physical, _ = _place(call, src, dst, what)
+    packed = packed_of(dtype)
+    box, physical, _ = _place(call, src, dst, what, packed)
     threads = useful_threads(array.itemsize * prod(physical), call.threads)
     problem = ReorderProblem(src.dense, dst.dense, box.shape, array.itemsize, threads)  # as `bind` has it
     title, moved = problem.key, problem.work
     if numbers.change(array.dtype):
         t = types(array.dtype, dtype, what)
-        moved = prod(box.shape) * (array.itemsize + t.dtype.itemsize * (2 if beta else 1))
+        moved = int(prod(box.shape) * (t.widths[0] + t.widths[1] * (2 if beta else 1)))
         seconds = moved / (MEMORY_BYTES_PER_SECOND if moved > 2 * last_level_cache() else CACHE_BYTES_PER_SECOND)
-        only = Candidate(f"convert {t.src} to {t.dst}", seconds, lambda: None)
+        only = Candidate(f"convert {t}", seconds, lambda: None)
         found: tuple[Choice, ...] = (Choice(only, seconds, "estimated"),)
-        title = title.replace(f"x{8 * array.itemsize}", f"{t.src}>{t.dst}")
+        title = title.replace(f"x{8 * array.itemsize}", f"{t}".replace(" to ", ">"))
         lines, run = (), None if beta and to is None else _kept_conversion(call)
     else:
         run, name, lines = _kept(call)
@@ -489,7 +506,12 @@ def _kept_conversion(call: Call) -> Kept | None:
     *arrays, divide, alpha, beta = bound.parameters
     moves = Conversion(bound.run, *arrays, divide=divide, alpha=alpha, beta=beta)
     dst = _format(call.dst, "dst")
-    box, _, _ = _place(call, _format(call.src, "src"), dst, bound.what)
-    strides = contiguous_strides(dst, box.dst_shape, bound.dtype.itemsize) if out is None else out.strides
+    if out is not None:
+        strides = out.strides
+    elif packed_of(call.numbers.dtype).dst:
+        strides = (1,)
+    else:
+        box, _, _ = _place(call, _format(call.src, "src"), dst, bound.what, packed_of(call.numbers.dtype))
+        strides = contiguous_strides(dst, box.dst_shape, bound.dtype.itemsize)
     read, written = (array.shape, array.strides), (bound.physical, strides)
     return Kept(moves, (array.dtype, bound.dtype), read, written, bound.threads, bound.what, as_array)
