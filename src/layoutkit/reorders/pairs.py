@@ -46,14 +46,14 @@ def refuse(packed: Packed, at: Any, what: str) -> None:
         raise ValueError(f"{what}: at={at!r} writes a part of out, but packed pairs are written as a whole")
 
 
-def held_of(value: Any, layout: Layout, shape: Sequence[int] | None, packed: Packed, what: str) -> Held:
+def held_of(value: Any, layout: str | Layout, shape: Sequence[int] | None, packed: Packed, what: str) -> Held:
     """The array of an argument that is converted from or to packed pairs, which Tensors do not hold."""
     if isinstance(value, Tensor):
-        raise TypeError(f"{what}: a Tensor, whose array has an element in each place, is not converted from or to packed "
-                        f"pairs; its array is, dtype=(.., ..) of {value.layout}")  # fmt: skip
+        raise TypeError(f"{what} is a Tensor, whose array has a place for each element: expected an array where dtype= "
+                        f"says packed pairs, {', '.join(PAIRS)}")  # fmt: skip
     if not packed.src:
         return hold(value, layout, shape, what)
-    array = as_array(value, what)
+    array, layout = as_array(value, what), Layout(layout)
     return Held(array, layout, _held_shape(array, layout, shape, what))
 
 
@@ -159,9 +159,10 @@ def slices_of(move: Transfer, parameter: Sequence[Side], parameter_blocks: Seque
     """A transfer to packed pairs in slices along the outermost axis of the destination, of bytes: those of equal size,
     and what is left, if anything is. `parameter`: where the parameters of each dimension are, in blocks of so many."""
     box, dst = move.box, move.dst
-    axis = next((a for a in dst.axes(box.shape) if a.extent > 1), None)
+    axes = dst.axes(box.shape)
+    axis = next((a for a in axes if a.extent > 1), None)
     rows = count = 0
-    if axis is not None:
+    if axis is not None and axis == next(a for a in axes if a.dim == axis.dim):  # a block has its size in each slice
         elements = prod(dst.physical_shape(box.shape)) // axis.extent  # of one index of the axis
         units = (a.unit for a in move.src.axes(box.src_shape) if a.dim == axis.dim)
         step = lcm(axis.unit, parameter_blocks[axis.dim], *units)  # indices after which blocks begin anew on all sides

@@ -282,7 +282,7 @@ def _taken(call: Call) -> tuple[Held, np.ndarray | None, Layout, Box]:
     """The tensor that is read, the array that is written (None: a new one), its layout, and the box that moves."""
     dst, out, packed = _format(call.dst, "dst"), call.out, packed_of(call.numbers.dtype)
     if any(packed):
-        held = pairs.held_of(call.array, _format(call.src, "src"), call.shape, packed, "reorder: array")
+        held = pairs.held_of(call.array, call.src, call.shape, packed, "reorder: array")
     else:
         held = hold(call.array, call.src, call.shape, "reorder: array")
     what = f"reorder {held.layout} -> {dst}"
@@ -294,7 +294,7 @@ def _taken(call: Call) -> tuple[Held, np.ndarray | None, Layout, Box]:
     to = None if out is None else as_out(out.array if isinstance(out, Tensor) else out, what)
     box = Box.all_of(held.shape)
     if call.region is not None or call.at is not None:
-        shape = out.shape if isinstance(out, Tensor) else _shape_of(to, dst)
+        shape = out.shape if isinstance(out, Tensor) else None if packed.dst else _shape_of(to, dst)
         box = box_of(held.shape, call.region, call.at, shape, what)
     if isinstance(out, Tensor):
         target(out, dst, box.dst_shape, call.pad_value if box.whole else UNDEFINED, what)
@@ -386,7 +386,7 @@ def _place(call: Call, src: Layout, dst: Layout, what: str, packed: Packed = Pac
     box = Box.all_of(check(call.array, src, dst, call.shape, what))
     pairs.refuse(packed, call.at, what)
     if call.region is not None or call.at is not None:
-        box = box_of(box.shape, call.region, call.at, _shape_of(call.out, dst), what)
+        box = box_of(box.shape, call.region, call.at, None if packed.dst else _shape_of(call.out, dst), what)
     if packed.dst:
         return box, pairs.result_shape(call.out, dst, box.shape, what), None
     return box, dst.physical_shape(box.dst_shape), None if dst.is_dense else (dst, box.dst_shape)
