@@ -87,7 +87,7 @@ def cases(draw):
         a=a, b=b, src=src, shape=shape, dst=draw(layouts(rank, rank, max_blocks=2)), region=region, how=how, rng=rng,
         pad=draw(st.sampled_from([0, 1])), isa=draw(st.sampled_from(registry.isas())), threads=draw(st.integers(1, 3)),
         end=draw(st.sampled_from(["low", "high"])), halved=draw(st.tuples(st.booleans(), st.booleans())),
-        slices=draw(st.sampled_from([1, 7, 60, 1 << 18])), tiles=draw(st.sampled_from([512, 1 << 13])),
+        slices=draw(st.sampled_from([1, 7, 60, 1 << 18])), tiles=draw(st.sampled_from([512, 1 << 15])),
         given_out=draw(st.booleans()),
     )  # fmt: skip
 

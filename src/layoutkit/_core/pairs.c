@@ -3,7 +3,7 @@
  *   unpack   dst[i*d0 + j] = element at + i*s0 + j*s1 of src     i < n0, j < n1; a sign is extended by (x ^ 8) - 8
  *   pack     element j of dst = src[j], saturated                j < n1
  *
- * Elements that follow one another are unpacked by vectors of 16 bytes, the last of which begins in the one before it. gcc
+ * Elements that follow one another are unpacked by vectors of 16 or 8 bytes, the last of which begins in the one before it. gcc
  * vectorizes the loops that pack: signed bytes saturate as unsigned ones once their upper bit is flipped, which keeps their
  * order.
  * Edges: a run that begins or ends within a byte has that element taken alone. Of the last byte of an odd number of
@@ -11,6 +11,8 @@
  */
 #include "kernels.h"
 #include "vector.h"
+
+#include <string.h>
 
 enum { PART_BYTES = 1024 }; /* saturated at once */
 
@@ -22,31 +24,37 @@ LK_INLINE uint8_t element(const char *s, int64_t at, uint8_t sign)
 
 typedef uint8_t sixteen __attribute__((vector_size(16), aligned(1), may_alias));
 
-/* The 32 elements of 16 bytes. */
-LK_INLINE void unpack_vector(uint8_t *d, const uint8_t *s, uint8_t sign)
+/* The elements of n = 8 or 16 bytes. */
+LK_INLINE void unpack_vector(uint8_t *d, const uint8_t *s, uint8_t sign, const int n)
 {
-    const sixteen x = *(const sixteen *)s, low = x & 15, high = x >> 4;
-    const sixteen a = (low ^ sign) - sign, b = (high ^ sign) - sign;
     const sixteen first = {0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23};
     const sixteen second = {8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
-    *(sixteen *)d = __builtin_shuffle(a, b, first);
-    *(sixteen *)(d + 16) = __builtin_shuffle(a, b, second);
+    sixteen x = {};
+    memcpy(&x, s, n);
+    const sixteen low = ((x & 15) ^ sign) - sign, high = ((x >> 4) ^ sign) - sign;
+    *(sixteen *)d = __builtin_shuffle(low, high, first);
+    if (n == 16)
+        *(sixteen *)(d + 16) = __builtin_shuffle(low, high, second);
 }
 
 /* n elements that follow one another. */
-LK_INLINE void unpack_run(uint8_t *d, const char *src, int64_t at, int64_t n, uint8_t sign)
+LK_INLINE void unpack_run(uint8_t *restrict d, const char *src, int64_t at, int64_t n, uint8_t sign)
 {
     if (n > 0 && at & 1) {
         *d++ = element(src, at++, sign);
         n--;
     }
     const uint8_t *s = (const uint8_t *)src + (at >> 1);
-    int64_t i = 0;
-    for (; i + 16 <= n / 2; i += 16)
-        unpack_vector(d + 2 * i, s + i, sign);
-    if (i < n / 2 && n >= 32)
-        unpack_vector(d + n / 2 * 2 - 32, s + n / 2 - 16, sign), i = n / 2;
-    for (i *= 2; i < n; i++)
+    const int64_t bytes = n / 2;
+    for (int64_t i = 0; i + 16 <= bytes; i += 16)
+        unpack_vector(d + 2 * i, s + i, sign, 16);
+    if (bytes > 16 && bytes % 16)
+        unpack_vector(d + 2 * bytes - 32, s + bytes - 16, sign, 16);
+    if (bytes >= 8 && bytes < 16)
+        unpack_vector(d, s, sign, 8);
+    if (bytes > 8 && bytes < 16)
+        unpack_vector(d + 2 * bytes - 16, s + bytes - 8, sign, 8);
+    for (int64_t i = bytes >= 8 ? 2 * bytes : 0; i < n; i++)
         d[i] = element((const char *)s, i, sign);
 }
 

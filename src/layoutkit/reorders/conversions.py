@@ -20,7 +20,7 @@ from .pieces import Side, pieces
 
 MAX_RUN_BYTES = 1 << 16  # longer runs are cut, so that threads can share them
 MAX_INTERLEAVED = 16  # rows that are converted as they are interleaved: LK_MAX_INTERLEAVED of kernels.h
-MAX_UNPACKED = 1 << 13  # elements of a tile that unpacks them: they fit L1 together with the tile's other side
+MAX_UNPACKED = 1 << 15  # elements that a tile unpacks, a byte each
 TILE_SCRATCH_BYTES = 1 << 15  # the scratch buffer of a tile: it fits L1 together with the tile's other side
 
 
@@ -120,7 +120,7 @@ def _region_nests(rest: list[Loop], offsets, w: Widths) -> list[Nest]:
 def _steps(i: int, j: int, w: Widths, width: int) -> tuple[int, int]:
     """The size of a tile of at most i x j elements that fits the scratch buffer, in elements of `width` bytes. At least
     four lines of the wider type go along i, the source's runs; the rest goes to j, the destination's."""
-    room = min(TILE_SCRATCH_BYTES // width, MAX_UNPACKED) if w.pairs else TILE_SCRATCH_BYTES // width
+    room = TILE_SCRATCH_BYTES // width
     least = min(i, 4 * LINE_BYTES // max(w[:2]))
     j_step = _lines(min(j, room // least), j, w.dst)
     return _lines(min(i, room // j_step), i, w.src), j_step

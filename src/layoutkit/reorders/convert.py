@@ -50,6 +50,7 @@ LIMITS: dict[str, Range] = {
        (("s32", 32), ("s8", 8), ("s16", 16), ("s64", 64), ("s4", 4))},
     **{kind: Range(0, 2**bits - 1) for kind, bits in (("u8", 8), ("u16", 16), ("u32", 32), ("u4", 4))},
 }  # fmt: skip
+MOST_DECIDED = 1024  # scales of which it is tried whether products may stand for quotients: 20 us each
 INTEGERS = set(LIMITS)  # bool counts as one where it is read
 
 
@@ -276,8 +277,11 @@ def _products_decide(scale: np.ndarray) -> bool:
     to float32.
 
     Both are on the same side of a half unless the exact quotient is that near to the middle between the half and the
-    next float32: so the float32 next to scale * middle is tried, for all halves that tell integers of 8 bits apart.
+    next float32: so the float32 next to scale * middle is tried, for all halves that tell integers of 8 bits apart. Of
+    many scales that would take longer than the quotients.
     """
+    if scale.size > MOST_DECIDED:
+        return False
     halves = np.arange(257, dtype=np.float32) + np.float32(0.5)
     beside = np.concatenate([np.nextafter(halves, np.float32(0)), np.nextafter(halves, np.float32(np.inf))])
     middles = (np.concatenate([halves, halves]).astype(np.float64) + beside) / 2
