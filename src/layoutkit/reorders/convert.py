@@ -28,7 +28,7 @@ from . import pairs, reach
 from .box import Box
 from .conversions import Widths, nests
 from .nests import fill_nests
-from .pairs import BYTES, PAIRS, Packed
+from .pairs import BYTES, NEITHER, PAIRS, Packed
 from .pieces import Digit, Side
 from .program import Transfer
 
@@ -61,7 +61,7 @@ class Types(NamedTuple):
     dst: str
     dtype: np.dtype
     wide: bool = False  # a zero point is no number of its type
-    packed: Packed = Packed()
+    packed: Packed = NEITHER
 
     @property
     def real(self) -> type:
@@ -351,8 +351,8 @@ def pad_bytes(value: Any, t: Types, what: str) -> bytes:
 
 
 def converter(move: Transfer, t: Types, pad: bytes, along: Along | None, summed: bool) -> Converting:
-    """The converter of a transfer, whose `width` is that of the destination's elements. Strides of a side in packed pairs
-    count elements, and its width is 1.
+    """The converter of a transfer, whose `width` is that of the destination's elements. Strides of a side in packed
+    pairs count elements, and its width is 1.
 
     `along`: of parameters that are not one for all; `summed`: whether the result is added to the destination.
     """
@@ -366,9 +366,7 @@ def conversion(
     """What converts a whole tensor from one element to another, for operations that do so as a part of their work."""
     dtype = np.dtype(f"u{ELEMENT_BYTES[elements[1]]}")  # of as many bytes: the pads are zeros
     move = Transfer(src, dst, dtype.itemsize, src_strides, dst_strides, Box.all_of(shape))
-    return plans.of(
-        _converter, move, Types(*elements, dtype), bytes(dtype.itemsize), NOWHERE, False, registry.isa()
-    )
+    return plans.of(_converter, move, Types(*elements, dtype), bytes(dtype.itemsize), NOWHERE, False, registry.isa())
 
 
 def _packing(move: Transfer, t: Types, pad: bytes, along: Along, summed: bool, isa: str) -> Packing:

@@ -34,6 +34,9 @@ class Packed(NamedTuple):
     dst: bool = False
 
 
+NEITHER = Packed()
+
+
 def packed_of(asked: Any) -> Packed:
     """Which sides the argument dtype= says are packed pairs."""
     src, dst = asked if isinstance(asked, tuple) and len(asked) == 2 else (None, asked)
@@ -46,14 +49,19 @@ def refuse(packed: Packed, at: Any, what: str) -> None:
         raise ValueError(f"{what}: at={at!r} writes a part of out, but packed pairs are written as a whole")
 
 
-def held_of(value: Any, layout: str | Layout, shape: Sequence[int] | None, packed: Packed, what: str) -> Held:
-    """The array of an argument that is converted from or to packed pairs, which Tensors do not hold."""
-    if isinstance(value, Tensor):
+def held_of(
+    value: Any, layout: str | Layout | None, shape: Sequence[int] | None, packed: Packed, what: str
+) -> Held:  # fmt: skip
+    """The tensor of an argument, see `hold`; where it is converted from or to packed pairs it is no Tensor."""
+    if any(packed) and isinstance(value, Tensor):
         raise TypeError(f"{what} is a Tensor, whose array has a place for each element: expected an array where dtype= "
                         f"says packed pairs, {', '.join(PAIRS)}")  # fmt: skip
     if not packed.src:
         return hold(value, layout, shape, what)
-    array, layout = as_array(value, what), Layout(layout)
+    array = as_array(value, what)
+    if layout is None:
+        raise TypeError(f"{what} is an array: expected its layout too")
+    layout = Layout(layout)
     return Held(array, layout, _held_shape(array, layout, shape, what))
 
 
@@ -76,8 +84,8 @@ def _held_shape(array: np.ndarray, layout: Layout, shape: Sequence[int] | None, 
     if shape is None:
         if array.ndim != len(axes) or not axes:
             raise ValueError(
-                f"{what}: shape= must say how many elements packed pairs have: {layout} has {len(axes)} axes, the array "
-                f"is of {array.shape}"
+                f"{what}: shape= must say how many elements packed pairs have: {layout} has {len(axes)} axes, "
+                f"the array is of {array.shape}"
             )
         try:
             return layout.padded_shape((*array.shape[:-1], 2 * array.shape[-1]))

@@ -25,7 +25,7 @@ from ..choosing.table import cost_table
 from ..choosing.threads import check_threads
 from ..formats.families import check_names
 from ..formats.layout import Layout
-from ..memory.arguments import Held, hold, target
+from ..memory.arguments import Held, target
 from ..memory.arrays import (
     allocate,
     as_array,
@@ -46,7 +46,7 @@ from .convert import Numbers, Types, converter, pad_bytes, parameters, token, ty
 from .inplace import reorder_in_place
 from .learning import InUse, learner_of
 from .loops import LINE_BYTES
-from .pairs import Packed, packed_of
+from .pairs import NEITHER, Packed, packed_of
 from .problem import (
     CACHE_BYTES_PER_SECOND,
     MEMORY_BYTES_PER_SECOND,
@@ -100,8 +100,10 @@ def reorder(
     dtype : dtype-like, or pair of them, optional
         Type of the result; by default that of `array`. Other than moves, conversions know float64, float32, float16,
         int64, int32, int16, int8, uint32, uint16, uint8, bool, and of ml_dtypes bfloat16, float8_e4m3fn, float8_e5m2,
-        int4, uint4 (one in a byte). A pair names the type of `array` too: ``("bfloat16", "float32")`` reads uint16 as
-        bfloat16, which are numbers otherwise; ``"bfloat16"`` without ml_dtypes gives such.
+        int4, uint4 (one in a byte). ``"int4x2"`` and ``"uint4x2"`` are packed pairs, two in a byte of a uint8 array,
+        which has one axis or half as many along the last one. A pair names the type of `array` too:
+        ``("bfloat16", "float32")`` reads uint16 as bfloat16, which are numbers otherwise; ``"bfloat16"`` without
+        ml_dtypes gives such.
     scale, zero_point, offset, out_scale, out_zero_point : number or array of them, optional
         One for all, or one for each index of dimension `axis`. What they do is said below. Zero points of integers are
         any numbers of int32.
@@ -281,10 +283,7 @@ def _unwrapped(call: Call):
 def _taken(call: Call) -> tuple[Held, np.ndarray | None, Layout, Box]:
     """The tensor that is read, the array that is written (None: a new one), its layout, and the box that moves."""
     dst, out, packed = _format(call.dst, "dst"), call.out, packed_of(call.numbers.dtype)
-    if any(packed):
-        held = pairs.held_of(call.array, call.src, call.shape, packed, "reorder: array")
-    else:
-        held = hold(call.array, call.src, call.shape, "reorder: array")
+    held = pairs.held_of(call.array, call.src, call.shape, packed, "reorder: array")
     what = f"reorder {held.layout} -> {dst}"
     if held.layout.rank != dst.rank:
         raise ValueError(f"{what}: layouts of {held.layout.rank} and {dst.rank} dimensions")
@@ -380,7 +379,7 @@ def _transfer(call: Call, src: Layout, dst: Layout, box: Box) -> Transfer:
     return Transfer(src.dense, dst.dense, width, call.array.strides, strides, box, phase)
 
 
-def _place(call: Call, src: Layout, dst: Layout, what: str, packed: Packed = Packed()):
+def _place(call: Call, src: Layout, dst: Layout, what: str, packed: Packed = NEITHER):
     """The box that moves, the physical shape of the result, and its layout and shape if it has explicit strides."""
     check = pairs.check_held if packed.src else check_held
     box = Box.all_of(check(call.array, src, dst, call.shape, what))
