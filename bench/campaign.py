@@ -27,7 +27,7 @@ COUNTS = {
     "reorders": 100_000,
     "convolutions": 20_000,
     "integers": 10_000,
-    "transposed": 1_000,
+    "transposed": 2_000,
     "limits": 2_000,
     "reproducible": 1_000,
 }

@@ -37,6 +37,9 @@ def layouts(draw, min_rank=1, max_rank=5, max_blocks=3, tagged=False, pitched=Fa
     return Layout.from_factors(factors, pitches)
 
 
+CHANNEL_BLOCKS = [4, 8, 16, 32, 64, 2, 3, 12, 20, 24, 40, 48]
+
+
 @st.composite
 def activations(draw, rank):
     """Layouts of activations with `rank` spatial axes: any, those with channels or pixels innermost more often.
@@ -51,7 +54,7 @@ def activations(draw, rank):
             return Layout.from_factors([(d, 0) for d in draw(st.permutations([d for d in dims if d != 1]))] + [(1, 0)])
         case "blocks":
             order = draw(st.just(list(dims)) | st.permutations(dims))
-            return Layout.from_factors([*((d, 0) for d in order), (1, draw(st.sampled_from([4, 8, 16, 32, 64])))])
+            return Layout.from_factors([*((d, 0) for d in order), (1, draw(st.sampled_from(CHANNEL_BLOCKS)))])
         case _:
             order = draw(st.permutations([0, 1])) + list(dims[2:])
             return Layout.from_factors([(d, 0) for d in order])

@@ -169,7 +169,7 @@ def case(seed: int, index: int) -> str | None:
         what += f" {name}"
         space = None
         if out is not None and rng.integers(2):
-            space, _ = buffer(rng, _needed(op, tensor, out, residual, shape))
+            space, _ = buffer(rng, needed(op, tensor, out, residual, shape))
         got = op(tensor, None if out is None else out.array, residual, space, shape=shape)
     if tensors and (got.shape, got.layout) != (want.shape, dst):
         return f"{got.layout} of {got.shape} instead of {want.shape}: {what}"
@@ -186,7 +186,7 @@ def case(seed: int, index: int) -> str | None:
     return None
 
 
-def _needed(op, x, out, add, shape) -> int:
+def needed(op, x, out, add, shape) -> int:
     """Bytes of workspace, which the refusal of too small a one tells, before anything is written."""
     before = out.memory.copy()
     try:
@@ -221,7 +221,8 @@ def _wrong(got, want, sums, given: Numbers, attributes, name: str, add, types: C
     eps = of_sums(types)
     bound = eps * (given.w[0].size + 3) * sizes + 4 * eps * (abs(sums) + (0 if add is None else abs(add)))
     if tile:
-        allowed = winograd.error_bound(given.x, given.w, int(tile[1]), bias=given.bias, **geometry)
+        narrow = types.narrow and " as " not in name
+        allowed = winograd.error_bound(given.x, given.w, int(tile[1]), bias=given.bias, narrow=narrow, **geometry)
         bound += allowed[tuple(map(slice, want.shape))]  # where there is one output, the stride may be any
     bound = 1.2 * bound + 8 * eps * abs(want) + 1e-30 + of_result(types, want)  # no activation is steeper
     return None if (abs(got - want) <= bound).all() else f"off by {abs(got - want).max()}"

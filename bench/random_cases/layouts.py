@@ -9,7 +9,7 @@ import numpy as np
 import layoutkit as lk
 
 BLOCKS = (1, 2, 3, 4, 5, 7, 8, 12, 16, 24, 32, 64)
-CHANNEL_BLOCKS = (4, 8, 8, 16, 16, 32, 64)
+CHANNEL_BLOCKS = (4, 8, 8, 16, 16, 32, 64, 2, 3, 12, 20, 24, 40, 48)
 LARGEST = 60_000  # elements, pads included, of the arrays of a case
 
 

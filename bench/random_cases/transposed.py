@@ -1,4 +1,4 @@
-"""Random transposed convolutions against the reference."""
+"""Random transposed convolutions against the reference, of integers to the bit."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 import layoutkit as lk
 from layoutkit import reference
 
+from . import integers
 from .convolutions import SANE, numbers
 from .deciding import any_instruction_set, instruction_set
 from .layouts import activation_layout, fitting
@@ -42,12 +43,18 @@ def case(seed: int, index: int) -> str | None:
     n = int(rng.integers(1, 3))
     while n * ic * oc // groups * prod(size) * prod(kernel) > WORK and ic > groups:
         ic = groups * max(1, ic // groups // 2)
-    types = any_types(rng)
-    given = numbers(rng, (n, ic, *size), (ic, oc // groups, *kernel), types)
-    bias = None if given.bias is None else rng.integers(-8, 9, oc).astype(types.sum)
+    x_shape, w_shape = (n, ic, *size), (ic, oc // groups, *kernel)
     attributes: dict[str, Any] = dict(
         stride=stride, padding=tuple(zip(before, after)), output_padding=extra, dilation=dilation, groups=groups
     )
+    if rng.integers(2):
+        algorithm = str(rng.choice(integers.ALGORITHMS))
+        return integers.judged(
+            rng, OPERATIONS[rank], reference.conv_transpose, x_shape, w_shape, oc, attributes, algorithm
+        )
+    types = any_types(rng)
+    given = numbers(rng, x_shape, w_shape, types)
+    bias = None if given.bias is None else rng.integers(-8, 9, oc).astype(types.sum)
     src = fitting(activation_layout(rng, rank + 2), given.x.shape)
     x = held(rng, reference.to_physical(given.x, src, pad_value=np.nan), shared=rng.integers(4) == 0)
     stored = exact(reference.to_logical(x.array, src, given.x.shape))

@@ -42,6 +42,7 @@ FILTER_STEPS = 2  # a transformed filter is rounded once, from float64; the seco
 # channel is 0 or at least SMALLEST_WEIGHT, and no output channel's weights sum up to more than LARGEST_SUM.
 LARGEST_INPUT, SMALLEST_WEIGHT, LARGEST_SUM = 2.0**64, 2.0**-100, 2.0**50
 EPS, SMALLEST_NORMAL = 2.0**-24, 2.0**-126
+TILE_EPS = 2.0**-8  # of a transformed input or filter that is rounded to bfloat16
 
 
 class Transform(NamedTuple):
@@ -176,21 +177,27 @@ def roundings(m: int, channels: int, taps: int = 1, axes: int = 2) -> int:
     return min(channels, run) + runs - 1 + FILTER_STEPS + axes * sum(STEPS[m])
 
 
-def error_factor(m: int, channels: int, taps: int = 1, axes: int = 2) -> float:
-    """The c of `error_bound`: `growth` times the relative error that so many `roundings` add up to."""
+def error_factor(m: int, channels: int, taps: int = 1, axes: int = 2, narrow: bool = False) -> float:
+    """The c of `error_bound`: `growth` times the relative error that so many `roundings` add up to.
+
+    With `narrow`, transformed inputs and filters are rounded to bfloat16 as well.
+    """
     each = roundings(m, channels, taps, axes) * EPS
-    return growth(m, axes) * each / (1 - each)
+    relative = each / (1 - each)
+    return growth(m, axes) * ((1 + relative) * (1 + TILE_EPS) ** 2 - 1 if narrow else relative)
 
 
 def error_bound(
-    x: np.ndarray, w: np.ndarray, m: int, *, bias=None, stride=None, padding=None, dilation=None, groups: int = 1
-) -> np.ndarray:
+    x: np.ndarray, w: np.ndarray, m: int, *, bias=None, stride=None, padding=None, dilation=None, groups: int = 1,
+    narrow: bool = False,
+) -> np.ndarray:  # fmt: skip
     """The largest error that a convolution by F(m, 3) may have, output by output.
 
     Of each output, the result is within ``c * sum(abs(w)) * max(abs(x))`` of the exact one: the sum over all weights of
     its channel, the maximum over all inputs that its tile reads, c of `error_factor`. Numbers below the smallest normal
-    one, 2^-126, count as that. A bias adds its own rounding. It holds for finite inputs up to `LARGEST_INPUT` and
-    filters in the range above; "auto" leaves Winograd out for other filters.
+    one, 2^-126, count as that (of bfloat16, which takes them for zeros, below 2^-118). A bias adds its own rounding. It
+    holds for finite inputs up to `LARGEST_INPUT` and filters in the range above; "auto" leaves Winograd out for other
+    filters.
 
     Parameters
     ----------
@@ -200,6 +207,8 @@ def error_bound(
         2, 4 or 6. A kernel of 3 along the last two axes makes tiles of m x m outputs, 1 x 3 (or 3 in 1-D) of 1 x m.
     stride, padding, dilation, groups
         One for each axis, padding as pairs (before, after); only the depth may have a stride and a dilation.
+    narrow : bool
+        Whether transformed inputs and filters are bfloat16.
 
     Returns
     -------
@@ -217,9 +226,10 @@ def error_bound(
     for axis, taps in ((3, kernel[1]), (4, kernel[2])):
         most = _over_tiles(most, axis, m if taps == 3 else 1, taps)
     sums = np.abs(w, dtype=np.float64).sum(tuple(range(1, w.ndim))).reshape(groups, -1, 1, 1, 1)
-    sums = sums * np.maximum(most, SMALLEST_NORMAL)[:, :, None]
-    c = error_factor(m, w.shape[1], kernel[0], 2 if kernel[1] == 3 else 1)
-    bound = (c * sums + SMALLEST_NORMAL).reshape(x.shape[0], w.shape[0], *most.shape[5 - axes :])
+    least = SMALLEST_NORMAL / TILE_EPS if narrow else SMALLEST_NORMAL
+    sums = sums * np.maximum(most, least)[:, :, None]
+    c = error_factor(m, w.shape[1], kernel[0], 2 if kernel[1] == 3 else 1, narrow)
+    bound = (c * sums + least).reshape(x.shape[0], w.shape[0], *most.shape[5 - axes :])
     if bias is None:
         return bound
     return bound + EPS * (sums.reshape(bound.shape) + np.abs(bias, dtype=np.float64).reshape(-1, *[1] * axes))

@@ -1,6 +1,7 @@
 """Several steps after the sums of a convolution: numbers, one per channel, tensors, in every layout and algorithm."""
 
 import re
+from functools import partial
 
 import numpy as np
 import pytest
@@ -212,13 +213,15 @@ def test_tensors_of_another_type_or_in_the_output_are_refused():
 
 @pytest.mark.parametrize("isa", registry.isas())
 @pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.float32])
-def test_chains_between_integers(dtype, isa):
+@pytest.mark.parametrize("convolve", [lk.conv2d, partial(lk.conv_transpose2d, filter_layout="OIHW", stride=2)])
+@pytest.mark.parametrize("out_layout", ["NHWC", "NCHW"])
+def test_chains_between_integers(dtype, isa, convolve, out_layout):
     rng = np.random.default_rng(0)
     x, w = rng.integers(0, 256, (2, 7, 7, 20), np.uint8), rng.integers(-128, 128, (37, 20, 3, 3), np.int8)
     scale = np.float32(2.0 ** rng.integers(-12, -8, 37))
-    plain = dict(layout="NHWC", padding=1, scale=scale)
+    plain = dict(layout="NHWC", padding=1, scale=scale, zero_point=9)
     numbers = dict(out_scale=0.5, out_zero_point=3) if dtype != np.float32 else {}
-    sums = lk.conv2d(x, w, dtype=np.float32, **plain)
+    sums = convolve(x, w, dtype=np.float32, **plain)
     add, gate = (rng.integers(0, 100, sums.shape).astype(dtype) for _ in range(2))
     channels = np.float32(2.0 ** rng.integers(-2, 2, 37))
 
@@ -228,7 +231,8 @@ def test_chains_between_integers(dtype, isa):
     want = np.minimum(np.maximum(sums, meant(gate)) * channels + meant(add), 45)
     if dtype != np.float32:
         want = np.clip(np.rint(want / np.float32(0.5)) + 3, np.iinfo(dtype).min, np.iinfo(dtype).max).astype(dtype)
-    chain = [("max", gate), ("mul", channels), "sum", ("clip", -np.inf, 45)]
+    given = [lk.reorder(a, "NHWC", out_layout) for a in (gate, add)]
+    chain = [("max", given[0]), ("mul", channels), "sum", ("clip", -np.inf, 45)]
     with using_isa(isa):
-        got = lk.conv2d(x, w, dtype=dtype, activation=chain, add=add, **plain, **numbers)
-    np.testing.assert_array_equal(got, want)
+        got = convolve(x, w, dtype=dtype, activation=chain, add=given[1], out_layout=out_layout, **plain, **numbers)
+    np.testing.assert_array_equal(lk.reorder(got, out_layout, "NHWC"), want)

@@ -5,6 +5,7 @@ import pytest
 from conftest import using_isa
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_cases import transposed
 from random_cases.integers import case
 
 import layoutkit as lk
@@ -17,6 +18,14 @@ from layoutkit._core import registry
 @pytest.mark.filterwarnings("ignore:.*only slow ways")
 def test_any_convolution_of_integers(seed):
     assert case(seed, 0) is None
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=100, deadline=None)
+@pytest.mark.filterwarnings("ignore:.*only slow ways")
+def test_any_transposed_convolution(seed):
+    """Of integers half of the time."""
+    assert transposed.case(seed, 0) is None
 
 
 @pytest.mark.parametrize("isa", registry.isas())
@@ -50,19 +59,19 @@ X, W = np.ones((1, 4, 5, 5), np.uint8), np.ones((6, 4, 3, 3), np.int8)
     (dict(dtype="i1", scale=np.ones(6)), TypeError, "scale: expected dtype float32, got float64"),
     (dict(dtype="i1", scale=float("nan")), ValueError, "scale must be finite, got nan"),
     (dict(bias=np.ones(6, "f4")), TypeError, "bias: expected dtype int32, got float32"),
+    (dict(add=np.ones((1, 6, 3, 3), "i4")), ValueError, "conv2d: results of int32 are the sums: no add follows"),
+    (dict(add=np.ones((1, 6, 3, 3), "i4"), dtype="u1"), TypeError, "conv2d: add: expected dtype uint8, got int32"),
     (dict(dtype="f8"), TypeError, "the result of a filter of int8 is int32 or float32 or uint8 or int8, not 'f8'"),
     (dict(w=W.astype("f4"), x=X.astype("f4"), zero_point=1), ValueError, "zero_point is of convolutions of integers"),
     (dict(w=W.astype("f4"), x=X.astype("f4"), zero_point=[0, 0]), ValueError, "zero_point is of convolutions of"),
 ])  # fmt: skip
-def test_bad_input(given, error, match):
+@pytest.mark.parametrize("name", ["conv2d", "conv_transpose2d"])
+def test_bad_input(given, error, match, name):
     arguments = dict(x=X, w=W) | given
-    with pytest.raises(error, match=match):
-        lk.conv2d(**arguments)
-
-
-def test_transposed_convolutions_of_integers_are_refused():
-    with pytest.raises(TypeError, match="conv_transpose2d: w: integers are not convolved transposed, got int8"):
-        lk.conv_transpose2d(X, W.swapaxes(0, 1), dtype=("uint8", "int32"))
+    if name == "conv_transpose2d":
+        arguments["w"] = arguments["w"].swapaxes(0, 1)
+    with pytest.raises(error, match=match.replace("conv2d", name)):
+        getattr(lk, name)(**arguments)
 
 
 def test_a_kept_object_says_its_types():

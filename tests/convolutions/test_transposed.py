@@ -14,12 +14,16 @@ import layoutkit as lk
 from layoutkit import reference
 from layoutkit._core import registry
 from layoutkit.convolutions.phases import phases
+from layoutkit.convolutions.types import TYPES
 
 CLASSES = {1: lk.ConvTranspose1d, 2: lk.ConvTranspose2d, 3: lk.ConvTranspose3d}
 
 
+INTEGERS = [types for types in TYPES.values() if types.integers]
+
+
 @st.composite
-def problems(draw):
+def problems(draw, kinds):
     rank = draw(st.sampled_from([1, 2, 2, 3]))
 
     def each(lo, hi):
@@ -34,23 +38,29 @@ def problems(draw):
         output_padding=tuple(draw(st.integers(0, max(s, d) - 1)) for s, d in zip(stride, dilation)),
         src=draw(activations(rank)), dst=draw(activations(rank)),
         isa=draw(st.sampled_from(registry.isas())), threads=draw(st.integers(1, 3)), add=draw(st.booleans()),
-        activation=draw(st.sampled_from([None, ("clip", -20, 30)])), types=draw(conv_types()),
+        activation=draw(st.sampled_from([None, ("clip", -20, 30)])), types=draw(kinds),
     )  # fmt: skip
 
 
-@given(problems())
-@settings(max_examples=400, deadline=None)
-@pytest.mark.filterwarnings("ignore:.*only slow ways")  # which some that are drawn have
-def test_any_transposed(c):
-    attributes = {k: c[k] for k in ("stride", "padding", "output_padding", "dilation")}
+def geometry(c):
+    """What a problem gives both the operation and the reference; it has an output."""
+    found = {k: c[k] for k in ("stride", "padding", "output_padding", "dilation", "groups")}
     out = [(n - 1) * s - sum(p) + d * (k - 1) + e + 1 for n, s, p, d, k, e in
            zip(c["shape"][2:], c["stride"], c["padding"], c["dilation"], c["kernel"], c["output_padding"])]  # fmt: skip
     assume(min(out) >= 1)
+    return found
+
+
+@given(problems(conv_types()))
+@settings(max_examples=400, deadline=None)
+@pytest.mark.filterwarnings("ignore:.*only slow ways")  # which some that are drawn have
+def test_any_transposed(c):
+    attributes = geometry(c)
     rng = np.random.default_rng(0)
     x = rng.integers(-4, 5, c["shape"]).astype(c["types"].src)  # sums are exact
     w = rng.integers(-4, 5, (c["shape"][1], c["outputs"], *c["kernel"])).astype(c["types"].src)
     bias = rng.integers(-4, 5, c["groups"] * c["outputs"]).astype(c["types"].src) if c["bias"] else None
-    want = reference.conv_transpose(x, w, bias, groups=c["groups"], **attributes)
+    want = reference.conv_transpose(x, w, bias, **attributes)
     add = rng.integers(-4, 5, want.shape).astype(c["types"].dst)
     if c["add"]:
         want = want + exact(add)
@@ -58,13 +68,74 @@ def test_any_transposed(c):
     src, dst = lk.Layout(c["src"]), lk.Layout(c["dst"])
     assume(in_proportion(src, x) and in_proportion(dst, want))
     with using_isa(c["isa"]):
-        op = CLASSES[x.ndim - 2](w, bias, groups=c["groups"], layout=src, out_layout=dst, accuracy="strict",
-                                 threads=c["threads"], activation=c["activation"], dtype=c["types"].dst,
-                                 **attributes)  # fmt: skip
+        op = CLASSES[x.ndim - 2](w, bias, layout=src, out_layout=dst, accuracy="strict", threads=c["threads"],
+                                 activation=c["activation"], dtype=c["types"].dst, **attributes)  # fmt: skip
         for _ in range(2):
             got = op(reference.to_physical(x, src, np.nan), add=reference.to_physical(add, dst) if c["add"] else None,
                      shape=x.shape)  # fmt: skip
             np.testing.assert_array_equal(got, reference.to_physical(want, dst))
+
+
+def bounds(dtype):
+    return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+
+
+@given(problems(st.sampled_from(INTEGERS)), st.data())
+@settings(max_examples=300, deadline=None)
+@pytest.mark.filterwarnings("ignore:.*only slow ways")
+def test_any_transposed_of_integers(c, data):
+    attributes, types, rng = geometry(c), c["types"], np.random.default_rng(0)
+    zero = data.draw(st.integers(*bounds(types.src)))
+    x = rng.integers(*bounds(types.src), c["shape"], types.src, endpoint=True)
+    w = rng.integers(-128, 127, (c["shape"][1], c["outputs"], *c["kernel"]), np.int8, endpoint=True)
+    bias = rng.integers(-9999, 9999, c["groups"] * c["outputs"], np.int32) if c["bias"] else None
+    finish, add = {}, None
+    sums = reference.conv_transpose(x.astype(np.int64) - zero, w, None, **attributes)
+    if types.dst != np.int32:
+        if bias is not None and data.draw(st.booleans()):
+            bias = bias.astype(np.float32)
+        scale = data.draw(st.sampled_from([None, "one", "each"]))
+        if scale:
+            scales = np.exp2(rng.uniform(-12, 0, c["groups"] * c["outputs"])).astype(np.float32)
+            finish["scale"] = scales if scale == "each" else scales[0]
+        finish["activation"] = c["activation"]
+        add = rng.integers(-99, 99, sums.shape).astype(types.dst) if c["add"] else None
+        if types.dst != np.float32:
+            finish["out_zero_point"] = data.draw(st.integers(*bounds(types.dst)))
+            finish["out_scale"] = data.draw(st.sampled_from([1.0, 0.5, 3.7]))
+    want = reference.requantized(sums, bias, types.dst, add=add, **finish)
+    src, dst = lk.Layout(c["src"]), lk.Layout(c["dst"])
+    assume(in_proportion(src, x) and in_proportion(dst, want))
+    with using_isa(c["isa"]):
+        op = CLASSES[x.ndim - 2](w, bias, layout=src, out_layout=dst, threads=c["threads"], zero_point=zero,
+                                 dtype=(types.src, types.dst), **finish, **attributes)  # fmt: skip
+        given = reference.to_physical(x, src, 77), None, None if add is None else reference.to_physical(add, dst)
+        assert op.plan(x.shape).choices[0].candidate.name in op.explain(x.shape)
+        for space in (None, np.empty(op.workspace(x.shape, add=add is not None), np.uint8)):
+            got = op(*given, space, shape=x.shape)
+            np.testing.assert_array_equal(got, reference.to_physical(want, dst))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+@pytest.mark.parametrize("padding", [0, 2])
+def test_integers_as_torch(dtype, padding):
+    """Places that no pixel reaches hold the bias: the stride is larger than the kernel."""
+    torch = pytest.importorskip("torch")
+    rng, zero = np.random.default_rng(0), 100
+    x, w = (rng.integers(0, 128, s).astype(t) for s, t in (((2, 8, 5, 6), dtype), ((8, 3, 3, 2), np.int8)))
+    bias = rng.integers(-999, 999, 6, np.int32)
+    args = dict(stride=(4, 3), padding=padding, output_padding=(1, 2), groups=2, dilation=(1, 2))
+    numbers = (torch.from_numpy(a.astype(np.float64)) for a in (x.astype(int) - zero, w, bias))
+    want = torch.nn.functional.conv_transpose2d(*numbers, **args).numpy()
+    got = lk.conv_transpose2d(x, w, bias, zero_point=zero, **args)
+    assert got.dtype == np.int32
+    np.testing.assert_array_equal(got, want)
+    if not padding:
+        assert (got[:, :, 3] == bias[:, None]).all()
+    tensor = lk.conv_transpose2d(lk.Tensor.from_logical(x, "nChw4c"), w, bias, zero_point=zero, **args)
+    np.testing.assert_array_equal(tensor.numpy(), want)
+    plan = lk.plan(lk.conv_transpose2d, x, w, bias, zero_point=zero, **args)
+    assert f" {'u8s8' if dtype == np.uint8 else 's8s8'}_s32 " in plan.title
 
 
 def test_as_torch():

@@ -15,34 +15,47 @@ from layoutkit.convolutions import order
 from layoutkit.convolutions.algorithms import winograd as algorithm
 from layoutkit.convolutions.problem import ConvProblem
 from layoutkit.convolutions.task import ConvTask
+from layoutkit.convolutions.types import BITS, F32, TYPES, converted
 
 TILES = sorted(winograd.PAIRS)
 
 
-def routes(x_shape, w_shape, m, src, dst, padding, groups=1, threads=1, stride=None, dilation=None):
-    """Every route of F(m, 3)."""
+def candidates(x_shape, w_shape, m, src, dst, padding, groups=1, threads=1, stride=None, dilation=None, types=F32):
+    """The problem, and every candidate of F(m, 3)."""
     rank = len(x_shape) - 2
     p = ConvProblem(
         x_shape[0], x_shape[1], w_shape[0], x_shape[2:], w_shape[2:], stride or (1,) * rank, padding,
-        dilation or (1,) * rank, groups, lk.Layout(src), lk.Layout(dst), "fast",
+        dilation or (1,) * rank, groups, lk.Layout(src), lk.Layout(dst), "fast", types=types,
     )  # fmt: skip
-    return p, [c.build() for c in ConvTask(p, threads, "winograd").candidates() if f"F({m},3)" in c.name]
+    return p, [c for c in ConvTask(p, threads, "winograd").candidates() if f"F({m},3)" in c.name]
+
+
+def routes(*args, **given):
+    """The problem, and every route of F(m, 3)."""
+    p, found = candidates(*args, **given)
+    return p, [c.build() for c in found]
 
 
 def run(p, route, x, w, bias=None, end=None):
     """The logical result, and that its pads are zero; x between guard pages if `end` says where."""
-    stored = reference.to_physical(x, p.src, pad_value=np.nan)  # what pads hold must not matter
+    stored = reference.to_physical(
+        x, p.src, pad_value=-1 if x.dtype == BITS else np.nan
+    )  # what pads hold must not matter
     if end:
         inside = guarded(stored.reshape(-1).view(np.uint8), end).array
-        stored = inside.view(np.float32).reshape(stored.shape)
+        stored = inside.view(x.dtype).reshape(stored.shape)
     shape = p.dst.physical_shape(p.dst_shape)
-    y = np.full(shape, np.nan, np.float32)
-    room = guarded(y.reshape(-1).view(np.uint8), end or "high")
-    y = room.array.view(np.float32).reshape(shape)
+    room = guarded(np.full(int(np.prod(shape)) * p.types.dst.itemsize, 255, np.uint8), end or "high")
+    y = room.array.view(p.types.dst).reshape(shape)
     route.run(stored, *route.pack(w, bias), y)
     logical = reference.to_logical(y, p.dst, p.dst_shape)
-    np.testing.assert_array_equal(y, reference.to_physical(logical, p.dst))
+    np.testing.assert_array_equal(bits(y), bits(reference.to_physical(logical, p.dst)))
     return logical
+
+
+def bits(y):
+    """For comparisons; numpy has none of bfloat16's NaN."""
+    return y.view(np.uint16) if y.itemsize == 2 else y
 
 
 @st.composite
@@ -83,6 +96,31 @@ def test_any_problem_in_any_layout(c):
                                        groups=c["groups"])  # fmt: skip
         for route in found:
             assert (abs(run(p, route, x, w, b, c["end"]) - want) <= allowed).all()
+
+
+@given(problems(), st.sampled_from([TYPES["bf16"], TYPES["bf16_f32"]]))
+@settings(max_examples=200, deadline=None)
+def test_bfloat16_in_any_layout(c, types):
+    """Tiles of bfloat16 where there are dot products of them, else of float32."""
+    assume(all(s + sum(p) >= k for s, p, k in zip(c["size"], c["padding"], c["kernel"])))
+    rng = np.random.default_rng(c["ic"] * 100 + c["oc"])
+    x = converted(rng.standard_normal((c["n"], c["ic"], *c["size"]), np.float32), "f32", "bf16")
+    w = converted(rng.standard_normal((c["oc"], c["ic"] // c["groups"], *c["kernel"]), np.float32), "f32", "bf16")
+    b = rng.standard_normal(c["oc"], np.float32) if c["bias"] else None
+    as_f32 = converted(x, "bf16", "f32"), converted(w, "bf16", "f32")
+    want = reference.conv(*as_f32, b, c["stride"], c["padding"], (1,) * len(c["size"]), c["groups"])
+    assume(in_proportion(c["src"], x) and in_proportion(c["dst"], want))
+    with using_isa(c["isa"]):
+        p, found = candidates(x.shape, w.shape, c["m"], c["src"], c["dst"], c["padding"], c["groups"], c["threads"],
+                              c["stride"], types=types)  # fmt: skip
+        assert any(" as " not in each.name for each in found) == (registry.isa() == "avx512_bf16")
+        for each in found:
+            allowed = winograd.error_bound(*as_f32, c["m"], bias=b, stride=c["stride"], padding=c["padding"],
+                                           groups=c["groups"], narrow=" as " not in each.name)  # fmt: skip
+            got = run(p, each.build(), x, w, b, c["end"])
+            if types.dst.itemsize == 2:
+                got, allowed = converted(got, "bf16", "f32"), allowed + 2.0**-8 * (abs(want) + allowed)
+            assert (abs(got - want) <= allowed).all()
 
 
 @pytest.mark.parametrize("isa", WHOLE_ISAS)

@@ -9,7 +9,7 @@ from layoutkit._core import harness, registry
 
 ROWS = [k for k in registry.kernels(all_isas=True) if k.isa in registry.isas()]
 CHANNELS = [(1, 1), (3, 3), (16, 16), (21, 21), (64, 64), (24, 8), (40, 8), (32, 16), (48, 16)]  # (channels, block)
-EPS = 2.0**-24
+EPS = {"f32": 2.0**-24, "bf16": 2.0**-8}
 
 
 def rows(family):
@@ -23,6 +23,21 @@ def matrices(kernel):
     one = np.ones((1, 1))
     table = np.array([float(x) for x in winograd.kernel_table(kernel.nr)], np.float32)
     return (bt if kernel.mr > 1 else one, bt), (at if kernel.mr > 1 else one, at), table
+
+
+def held(kernel, numbers):
+    """Numbers as a row reads them; of bf16 the upper halves of floats, and those as they are."""
+    if kernel.types == "f32":
+        return numbers, numbers.astype(np.float64)
+    bits = (numbers.view(np.uint32) >> 16).astype(np.uint16)
+    return bits, as_written(kernel, bits)
+
+
+def as_written(kernel, numbers):
+    """The numbers that a row has written."""
+    if kernel.types == "f32":
+        return numbers.astype(np.float64)
+    return (numbers.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
 
 
 def sandwich(left, x, right):
@@ -40,28 +55,30 @@ def by_block(x, block):
 def test_in(kernel, end):
     (bh, bw), _, table = matrices(kernel)
     nh, nw = len(bh), len(bw)
-    lanes = kernel.lanes
+    lanes, item = kernel.lanes, 4 // kernel.unit
     rng = np.random.default_rng(0)
     for channels, block in CHANNELS:
         for inside in (
             (0, nh, 0, nw), (0, nh, 1, nw - 1), (nh // 3, nh, 0, 2), (0, 0, 0, nw), (nh - 1, nh, nw - 1, nw),
         ):  # fmt: skip
             r0, r1, c0, c1 = inside
-            image = rng.standard_normal((r1 - r0, c1 - c0, channels)).astype(np.float32)
+            image, numbers = held(kernel, rng.standard_normal((r1 - r0, c1 - c0, channels)).astype(np.float32))
             stored = guarded(by_block(image, block).reshape(-1).view(np.uint8), end)
-            row, col, gap = 4 * block * (c1 - c0), 4 * block, 4 * block * (c1 - c0) * (r1 - r0)
+            row, col, gap = item * block * (c1 - c0), item * block, item * block * (c1 - c0) * (r1 - r0)
             width = -(-channels // lanes) * lanes
-            v = guarded(np.full(nh * nw * width, np.nan, np.float32).view(np.uint8), end)
+            v = guarded(np.full(nh * nw * width * item, 255, np.uint8), end)
             at = stored.address - r0 * row - c0 * col
             harness.winograd_in(
                 kernel.name, src=at % 2**64, strides=(row, col), inside=inside, channels=channels, block=block,
                 block_stride=gap, v=v.address, v_stride=width, table=table.ctypes.data,
             )  # fmt: skip
             d = np.zeros((nh, nw, channels))
-            d[r0:r1, c0:c1] = image
-            got = v.array.view(np.float32).reshape(nh, nw, width)[..., :channels]
-            bound = 4 * (nh + nw) * EPS * sandwich(abs(bh), abs(d), abs(bw))
-            assert (abs(got - sandwich(bh, d, bw)) <= bound).all()
+            d[r0:r1, c0:c1] = numbers
+            got = as_written(kernel, v.array.view(image.dtype)).reshape(nh, nw, width)
+            bound = (4 * (nh + nw) * EPS["f32"] + (kernel.unit > 1) * EPS["bf16"]) * sandwich(abs(bh), abs(d), abs(bw))
+            assert (abs(got[..., :channels] - sandwich(bh, d, bw)) <= bound).all()
+            if kernel.unit > 1:  # what completes a unit is a number
+                assert not got[..., channels:].any()
 
 
 @pytest.mark.parametrize("end", ["low", "high"])
@@ -89,7 +106,7 @@ def test_out(kernel, end):
                 b = bias * float(with_bias)
                 got = y.array.view(np.float32)
                 want = by_block((sandwich(ah, m, aw) + b)[:height, :wide], block).reshape(-1)
-                bound = 4 * (nh + nw) * EPS * (sandwich(abs(ah), abs(m), abs(aw)) + abs(b))[:height, :wide]
+                bound = 4 * (nh + nw) * EPS["f32"] * (sandwich(abs(ah), abs(m), abs(aw)) + abs(b))[:height, :wide]
                 assert (abs(got - want) <= by_block(bound, block).reshape(-1)).all()
 
 

@@ -85,19 +85,9 @@ def best(family, types):
     return [k for k in rows if k.isa == rows[0].isa]
 
 
-def find(family, types, isa, mr=0, nr=0):
-    """The row of `family`, `types` and register tile mr x nr (0: any) of the instruction set `isa`, and of no other."""
-    for k in kernels(family, types, all_isas=True):
-        if k.isa == isa and mr in (0, k.mr) and nr in (0, k.nr):
-            return k
-    raise missing(family, types, f" with register tile {mr}x{nr} in {isa}" if mr or nr else f" in {isa}")
-
-
 cdef object missing(family, types, where=""):
     """The error for a row that is not there: it names what there is."""
-    there = set()
-    for k in kernels(family, all_isas=True):
-        there.add(f"{k.types} {k.mr}x{k.nr} in {k.isa}" if where else k.types)
+    there = {f"{k.types} in {k.isa}" if where else k.types for k in kernels(family, all_isas=True)}
     return ValueError(f"no {family} kernel for {types}{where}; there are {', '.join(sorted(there)) or 'none'}")
 
 

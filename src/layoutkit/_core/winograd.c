@@ -1,4 +1,5 @@
-/* winograd_{in,out}_<m>x<m>_f32, winograd_filter_f32: the transforms of F(m x m, 3 x 3); see kernels.h.
+/* winograd_{in,out}_<m>x<m>_f32, winograd_filter_f32: the transforms of F(m x m, 3 x 3); see kernels.h. Of bf16 there is
+ * only in: V is rounded to what the micro-kernels multiply, M is float, and filters are rounded from U of float.
  *
  *   V = BT d B      M = V * U, summed over channels (by gemm)      y = AT M A      U = G w G^T
  *
@@ -8,18 +9,28 @@
  * A vector holds channels of one pixel. Columns are transformed first, then rows, with n x m vectors on the stack
  * between them, since a whole tile does not fit in the registers.
  * Edges: tiles that reach over the image's edge; half vectors (blocks of 8 channels); the last channels, done as a
- * whole vector that ends with them or, if there are fewer than a vector, through a buffer.
+ * whole vector that ends with them or, if there are fewer than a vector or V has units, which then end with zeros, through
+ * a buffer.
  */
 #include "kernels.h"
-#include "vector.h"
-
-#include <string.h>
+#include "numbers.h"
 
 enum { WHOLE, SPLIT, PART }; /* a vector of channels: contiguous; two halves; fewer than a vector */
 
 #define MAX_N 8
 #define MAX_K 24
-typedef double vd __attribute__((vector_size(LK_VB)));
+
+/* A vector of the elements of B and V. */
+#if LK_UNIT == 2
+typedef narrow_16 elements;
+LK_INLINE vf widened(elements x) { return from_bf16(x); }
+LK_INLINE elements narrowed(vf x) { return (elements)_mm512_cvtneps_pbh((__m512)x); }
+#else
+typedef vf elements;
+LK_INLINE vf widened(elements x) { return x; }
+LK_INLINE elements narrowed(vf x) { return x; }
+#endif
+enum { ITEM = LK_ITEM / LK_UNIT };
 
 LK_INLINE vf splat(float x) { return x - (vf){}; }
 
@@ -83,37 +94,25 @@ LK_INLINE void splats(vf *k, const float *from, const int n)
 LK_INLINE vf load(const char *lo, const char *hi, const int kind, int64_t count)
 {
     if (kind == WHOLE)
-        return *(const vf *)lo;
-    vf x = {};
+        return widened(*(const elements *)lo);
+    elements x = {};
     if (kind == SPLIT) {
-        memcpy(&x, lo, LK_VB / 2);
+        memcpy(&x, lo, sizeof(x) / 2);
         if (hi)
-            memcpy((char *)&x + LK_VB / 2, hi, LK_VB / 2);
+            memcpy((char *)&x + sizeof(x) / 2, hi, sizeof(x) / 2);
     } else {
-        memcpy(&x, lo, 4 * count);
+        memcpy(&x, lo, ITEM * count);
     }
-    return x;
+    return widened(x);
 }
 
-LK_INLINE void store(char *lo, char *hi, vf x, const int kind, int64_t count)
-{
-    if (kind == WHOLE) {
-        *(vf *)lo = x;
-    } else if (kind == SPLIT) {
-        memcpy(lo, &x, LK_VB / 2);
-        if (hi)
-            memcpy(hi, (const char *)&x + LK_VB / 2, LK_VB / 2);
-    } else {
-        memcpy(lo, &x, 4 * count);
-    }
-}
-
-/* Transforms one vector of channels of one tile. `inside`: the tile is completely inside the image. */
-LK_INLINE void in_vector(const lk_winograd_in *g, const char *lo, const char *hi, float *v, const vf *k,
-                         const int nh, const int nw, const int kind, const int inside)
+/* Transforms one vector of channels of one tile, `count` of them if it is a part. `inside`: the tile is completely inside
+ * the image. */
+LK_INLINE void in_vector(const lk_winograd_in *g, const char *lo, const char *hi, char *v, const vf *k,
+                         const int nh, const int nw, const int kind, int64_t count, const int inside)
 { /* Prefetches the next tile's pixels: two of its columns are shared with this one. */
     vf t[MAX_N * MAX_N], x[MAX_N];
-    const int64_t stride = g->v_stride, row = g->row, col = g->col;
+    const int64_t stride = ITEM * g->v_stride, row = g->row, col = g->col;
     const int64_t gap = hi ? hi - lo : 0; /* 0 as well for a broadcast input, all of whose blocks are the same memory */
 #pragma GCC unroll 1
     for (int j = 0; j < nw; j++, lo += col) {
@@ -122,7 +121,7 @@ LK_INLINE void in_vector(const lk_winograd_in *g, const char *lo, const char *hi
 #pragma GCC unroll 8
         for (int i = 0; i < nh; i++, at += row)
             x[i] = some && (inside || (i >= g->row0 && i < g->row1))
-                       ? load(at, hi ? at + gap : NULL, kind, g->channels) : (vf){};
+                       ? load(at, hi ? at + gap : NULL, kind, count) : (vf){};
         if (j >= 2) {
             at = lo + (nw - 2) * col;
 #pragma GCC unroll 8
@@ -143,7 +142,7 @@ LK_INLINE void in_vector(const lk_winograd_in *g, const char *lo, const char *hi
         in_1d(x, k, nw);
 #pragma GCC unroll 8
         for (int j = 0; j < nw; j++)
-            *(vf *)(v + j * stride) = x[j];
+            *(elements *)(v + j * stride) = narrowed(x[j]);
     }
 }
 
@@ -152,24 +151,26 @@ LK_INLINE void in_channels(const lk_winograd_in *g, const int nh, const int nw, 
     vf k[MAX_K];
     splats(k, g->k, nw);
     const int64_t channels = g->channels, block = g->block, gap = g->block_stride;
-    float *v = (float *)g->v;
+    char *v = g->v;
     if (block >= channels) {
         int64_t c = 0;
         for (; c <= channels - LK_LANES; c += LK_LANES)
-            in_vector(g, g->src + 4 * c, NULL, v + c, k, nh, nw, WHOLE, inside);
-        if (c < channels && channels > LK_LANES)
-            in_vector(g, g->src + 4 * (channels - LK_LANES), NULL, v + channels - LK_LANES, k, nh, nw, WHOLE, inside);
-        else if (c < channels)
-            in_vector(g, g->src, NULL, v, k, nh, nw, PART, inside);
+            in_vector(g, g->src + ITEM * c, NULL, v + ITEM * c, k, nh, nw, WHOLE, 0, inside);
+        if (c < channels && channels > LK_LANES && LK_UNIT == 1) {
+            c = channels - LK_LANES;
+            in_vector(g, g->src + ITEM * c, NULL, v + ITEM * c, k, nh, nw, WHOLE, 0, inside);
+        } else if (c < channels) {
+            in_vector(g, g->src + ITEM * c, NULL, v + ITEM * c, k, nh, nw, PART, channels - c, inside);
+        }
     } else if (block % LK_LANES == 0) {
         const char *src = g->src;
         for (int64_t c = 0; c < channels; c += block, src += gap)
             for (int64_t i = 0; i < block; i += LK_LANES)
-                in_vector(g, src + 4 * i, NULL, v + c + i, k, nh, nw, WHOLE, inside);
+                in_vector(g, src + ITEM * i, NULL, v + ITEM * (c + i), k, nh, nw, WHOLE, 0, inside);
     } else {
         const char *src = g->src;
         for (int64_t c = 0; c < channels; c += 2 * block, src += 2 * gap)
-            in_vector(g, src, c + block < channels ? src + gap : NULL, v + c, k, nh, nw, SPLIT, inside);
+            in_vector(g, src, c + block < channels ? src + gap : NULL, v + ITEM * c, k, nh, nw, SPLIT, 0, inside);
     }
 }
 
@@ -179,6 +180,20 @@ LK_INLINE void in(const lk_winograd_in *g, const int nh, const int nw)
         in_channels(g, nh, nw, 1);
     else
         in_channels(g, nh, nw, 0);
+}
+
+#if LK_UNIT == 1
+LK_INLINE void store(char *lo, char *hi, vf x, const int kind, int64_t count)
+{
+    if (kind == WHOLE) {
+        *(vf *)lo = x;
+    } else if (kind == SPLIT) {
+        memcpy(lo, &x, LK_VB / 2);
+        if (hi)
+            memcpy(hi, (const char *)&x + LK_VB / 2, LK_VB / 2);
+    } else {
+        memcpy(lo, &x, 4 * count);
+    }
 }
 
 LK_INLINE void out_vector(const lk_winograd_out *g, const float *m, vf bias, char *lo, char *hi, const vf *k,
@@ -255,6 +270,8 @@ LK_INLINE void out(const lk_winograd_out *g, const int nh, const int nw)
     }
 }
 
+typedef double vd __attribute__((vector_size(LK_VB)));
+
 /* Gathers a vector of filters at a time; the taps and products of so few filters stay in cache. */
 void LK_NAME(winograd_filter_f32)(const lk_winograd_filter *g)
 {
@@ -282,9 +299,19 @@ void LK_NAME(winograd_filter_f32)(const lk_winograd_filter *g)
     }
 }
 
-#define TILE(MH, MW, NH, NW) \
-    void LK_NAME(winograd_in_##MH##x##MW##_f32)(const lk_winograd_in *g) { in(g, NH, NW); } \
+#define OUT(MH, MW, NH, NW) \
     void LK_NAME(winograd_out_##MH##x##MW##_f32)(const lk_winograd_out *g) { out(g, NH, NW); }
+#define OUT_ROW(MH, MW) LK_ROW(LK_WINOGRAD_OUT, winograd_out_##MH##x##MW##_f32, "f32", LK_LANES, MH, MW),
+#define FILTER_ROW LK_ROW(LK_WINOGRAD_FILTER, winograd_filter_f32, "f32", LK_LANES, 0, 0),
+#else
+#define OUT(MH, MW, NH, NW)
+#define OUT_ROW(MH, MW)
+#define FILTER_ROW
+#endif
+
+#define TILE(MH, MW, NH, NW) \
+    void LK_NAME(LK_TYPED(winograd_in_##MH##x##MW))(const lk_winograd_in *g) { in(g, NH, NW); } \
+    OUT(MH, MW, NH, NW)
 
 TILE(2, 2, 4, 4)
 TILE(4, 4, 6, 6)
@@ -294,16 +321,15 @@ TILE(1, 4, 1, 6)
 TILE(1, 6, 1, 8)
 
 #define ROWS(MH, MW) \
-    LK_ROW(LK_WINOGRAD_IN, winograd_in_##MH##x##MW##_f32, "f32", LK_LANES, MH, MW), \
-    LK_ROW(LK_WINOGRAD_OUT, winograd_out_##MH##x##MW##_f32, "f32", LK_LANES, MH, MW)
+    LK_ROW(LK_WINOGRAD_IN, LK_TYPED(winograd_in_##MH##x##MW), LK_STR(LK_KIND), LK_LANES, MH, MW), OUT_ROW(MH, MW)
 
-const lk_kernel LK_NAME(lk_rows_winograd)[] = {
-    ROWS(2, 2),
-    ROWS(4, 4),
-    ROWS(6, 6),
-    ROWS(1, 2),
-    ROWS(1, 4),
-    ROWS(1, 6),
-    LK_ROW(LK_WINOGRAD_FILTER, winograd_filter_f32, "f32", LK_LANES, 0, 0),
+const lk_kernel LK_ROWS(winograd)[] = {
+    ROWS(2, 2)
+    ROWS(4, 4)
+    ROWS(6, 6)
+    ROWS(1, 2)
+    ROWS(1, 4)
+    ROWS(1, 6)
+    FILTER_ROW
     LK_LAST_ROW,
 };

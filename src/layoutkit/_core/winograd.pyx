@@ -9,7 +9,8 @@ a product follow one another.
 
 A task is a group of tiles times a block of output channels. The tiles are transformed into V, which is kept while the
 following tasks belong to the same group. Each of the nh * nw products is a matrix product V [tiles, channels]
-U [channels, outputs] into M, by a micro-kernel of gemm.c. M is transformed into the output. V and M stay near L2. U,
+U [channels, outputs] into M, by a micro-kernel of gemm.c. M, which is of the type of the sums, is transformed into the
+output; where that is of narrower numbers, into a buffer of one tile, on which the epilogue works and from which it rounds. V and M stay near L2. U,
 the filter, was transformed when it was packed and is read once per group. Groups have equal shares of all products.
 
 Depth, if there is any, is convolved directly: V is made for each tap along it, and the products sum over these taps.
@@ -36,13 +37,13 @@ import_array()
 cdef enum:
     MAX_ROWS = 32
     MAX_VECTORS = 16        # of a row of the register tile
-    MAX_RUN_CHANNELS = 128  # summed in a register before the sum is added to M: rounding errors grow with it
+    MAX_RUN_STEPS = 128     # summed in a register before the sum is added to M: rounding errors grow with it
     MAX_TILE_PIXELS = 64    # of the output in a tile
     SKEW_BYTES = 64         # between rows and between products, which would share sets of the cache otherwise
     FAR_BYTES = 16 << 20    # a larger filter is not in a cache when it is read again
     KINDS = 4               # of tiles: low, whole, narrow, low and narrow
 
-RUN = MAX_RUN_CHANNELS  # winograd.py counts roundings with it
+RUN = MAX_RUN_STEPS  # winograd.py counts roundings with it
 
 
 cdef struct Work:
@@ -87,7 +88,8 @@ cdef class Winograd(Executor):
     groups, blocks : int
         The number of groups into which tiles are cut, and of blocks into which output channels are.
 
-    The packed filter is [groups][products][panels][depth taps][channels][nr] floats, the bias [groups][panels * nr].
+    The packed filter is [groups][products][panels][depth taps][units of channels][nr][unit], the bias
+    [groups][panels * nr].
     """
 
     cdef lk_winograd_in_fn transform_in
@@ -96,7 +98,8 @@ cdef class Winograd(Executor):
     cdef const void *k              # its numbers
     cdef int64_t x_stride[4]
     cdef int64_t y_stride[4]
-    cdef int64_t ic, x_channels, x_block, x_block_stride, x_group
+    cdef int64_t steps              # of a sum over channels
+    cdef int64_t x_channels, x_block, x_block_stride, x_group
     cdef int64_t cols, y_block, y_block_stride
     cdef int mh, mw, nh, nw
     cdef int64_t products, taps
@@ -105,10 +108,11 @@ cdef class Winograd(Executor):
     cdef int64_t first[KINDS + 1]   # tile of each kind
     cdef int64_t work[KINDS + 1]    # products of all tiles before it
     cdef int64_t groups, blocks, panels
-    cdef int64_t units, unit                        # units of panels that end where a run of output channels does
-    cdef int64_t run                                # channels summed at a time
+    cdef int64_t spans, span                        # spans of panels that end where a run of output channels does
+    cdef int64_t run                                # steps summed at a time
     cdef int64_t v_row, v_product, v_tap            # elements from tile to tile, product to product, tap to tap
     cdef int64_t m_row, m_product
+    cdef int64_t buffer_bytes       # of the sums of a tile, before they are rounded
 
     def __init__(self, nest, transforms, ndarray table, int64_t ic, x_channels, y_channels, high, wide, int64_t groups,
                  int64_t blocks):
@@ -123,10 +127,11 @@ cdef class Winograd(Executor):
         self.table, self.k = table, PyArray_DATA(table)
         for i in range(4):
             self.x_stride[i], self.y_stride[i] = x_strides[i], y_strides[i]
-        self.ic = ic
+        self.steps = ceil_div(ic, self.unit)
         self.x_channels, self.x_block, self.x_block_stride, self.x_group = x_channels
         self.cols, self.y_block, self.y_block_stride = y_channels
-        self.run = ceil_div(ceil_div(max(1, ic), ceil_div(max(1, ic), MAX_RUN_CHANNELS)), 4) * 4
+        tall = max(1, self.steps)
+        self.run = ceil_div(ceil_div(tall, ceil_div(tall, MAX_RUN_STEPS)), 4) * 4
         self.products, self.taps = self.nh * self.nw, self.g.kernel[0]
         self.high, self.wide = high, wide
         self.first[0] = self.work[0] = 0
@@ -135,9 +140,9 @@ cdef class Winograd(Executor):
             self.first[i + 1] = self.first[i] + tall
             self.work[i + 1] = self.work[i] + tall * self.products_of(i)
         self.panels = ceil_div(self.cols, self.nr)
-        self.unit = lcm(self.nr, self.y_block) // self.nr if self.y_block < self.cols else 1
-        self.units = ceil_div(self.panels, self.unit)
-        self.groups, self.blocks = groups, min(blocks, max(1, self.units))
+        self.span = lcm(self.nr, self.y_block) // self.nr if self.y_block < self.cols else 1
+        self.spans = ceil_div(self.panels, self.span)
+        self.groups, self.blocks = groups, min(blocks, max(1, self.spans))
         self.total = self.g.groups * self.groups * self.blocks
         if self.first[KINDS] == 0 or self.panels == 0:
             self.total = 0
@@ -145,10 +150,12 @@ cdef class Winograd(Executor):
         self.v_row = ceil_div(self.x_channels, self.lanes) * self.lanes + SKEW_BYTES // self.x_item
         self.v_product = tall * self.v_row + SKEW_BYTES // self.x_item
         self.v_tap = self.products * self.v_product
-        self.m_row = ceil_div(self.units, self.blocks) * self.unit * self.nr + SKEW_BYTES // self.sum_item
+        self.m_row = ceil_div(self.spans, self.blocks) * self.span * self.nr + SKEW_BYTES // self.sum_item
         self.m_product = tall * self.m_row + SKEW_BYTES // self.sum_item
+        self.buffer_bytes = aligned(self.sum_item * self.mh * self.mw * self.m_row) if self.rounding else 0
         self.ws_thread = (aligned(self.x_item * self.taps * self.v_tap)
-                          + aligned(self.sum_item * self.products * self.m_product))
+                          + aligned(self.sum_item * self.products * self.m_product) + self.buffer_bytes)
+        self.accumulates = self.rounding
 
     def footprint(self):
         if self.total == 0:
@@ -165,21 +172,22 @@ cdef class Winograd(Executor):
             written = self.y_block
         filters = g.groups * self.panels * self.nr
         return Footprint(((reads, self.x_item * read),), ((writes, self.y_item * written),),
-                         self.w_item * filters * self.products * self.taps * self.ic, self.sum_item * filters)
+                         self.w_item * filters * self.products * self.taps * self.steps * self.unit,
+                         self.sum_item * filters)
 
     cdef void part(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
                    char *workspace, int64_t task, int64_t end) noexcept nogil:
         cdef char *v = workspace
         cdef char *m = workspace + aligned(self.x_item * self.taps * self.v_tap)
-        cdef int64_t group_bytes = self.products * self.panels * self.taps * self.ic * self.nr * self.w_item
+        cdef int64_t group_bytes = self.products * self.panels * self.panel_bytes()
         cdef Work t
         cdef int64_t block, group, rest, at = -1
         while task < end:
             block, rest = task % self.blocks, task // self.blocks
             group = rest // self.groups
             t.first, t.last = self.start(rest % self.groups), self.start(rest % self.groups + 1)
-            t.panel = share(self.units, self.blocks, block) * self.unit
-            t.stop = min(self.panels, share(self.units, self.blocks, block + 1) * self.unit)
+            t.panel = share(self.spans, self.blocks, block) * self.span
+            t.stop = min(self.panels, share(self.spans, self.blocks, block + 1) * self.span)
             t.channels = min(t.stop * self.nr, self.cols) - t.panel * self.nr
             t.x = x + group * self.x_group
             t.y = y + self.column(group * self.cols + t.panel * self.nr)
@@ -187,14 +195,17 @@ cdef class Winograd(Executor):
                 at = rest
                 self.inputs(&t, v)
             self.multiply(&t, w + group * group_bytes, v, m)
-            self.outputs(&t, m, after(bias, (group * self.panels + t.panel) * self.nr * self.sum_item))
-            if epilogue != NULL:
-                self.epilogue_group(&t, epilogue, y, group)
+            self.outputs(&t, m, after(bias, (group * self.panels + t.panel) * self.nr * self.sum_item), epilogue, y,
+                         group)
             task += 1
 
     cdef inline int64_t column(self, int64_t j) noexcept nogil:
         """Byte offset of output channel j of a pixel; j is the first of a run."""
         return j // self.y_block * self.y_block_stride + j % self.y_block * self.y_item
+
+    cdef inline int64_t panel_bytes(self) noexcept nogil:
+        """Bytes of a panel of the filter, of one product."""
+        return self.taps * self.steps * self.unit * self.nr * self.w_item
 
     cdef inline int64_t products_of(self, int64_t kind) noexcept nogil:
         """Products of a tile of a kind."""
@@ -266,8 +277,8 @@ cdef class Winograd(Executor):
         cdef int64_t c_row[MAX_ROWS]
         cdef int64_t c_col[MAX_VECTORS]
         cdef int64_t t, p, i, k, at, first, tiles, high, no_tap = 0
-        cdef int64_t depth = self.taps * self.ic, panel_bytes = depth * self.nr * self.w_item
-        cdef int64_t runs = max(1, self.taps * ceil_div(self.ic, self.run))
+        cdef int64_t depth = self.taps * self.steps, panel_bytes = self.panel_bytes(), steps = max(1, self.steps)
+        cdef int64_t runs = max(1, self.taps * ceil_div(self.steps, self.run)), unit_bytes = self.unit * self.x_item
         cdef bint bottom, right, far = self.products * self.panels * panel_bytes > FAR_BYTES
         memset(&g, 0, sizeof(g))
         g.chunk, g.period = self.chunk, self.period
@@ -297,58 +308,72 @@ cdef class Winograd(Executor):
                     g.pads = <int>min(g.cols, max(0, p * self.nr + g.cols - self.g.oc))
                 k = 0
                 while True:
-                    g.kb = g.kb_last = min(self.run, self.ic - k % max(1, self.ic))
+                    g.kb = g.kb_last = min(self.run, self.steps - k % steps)
                     g.accumulate = k > 0
                     for i in range(high):
                         at = first + share(tiles, high, i)
                         g.rows = <int>(first + share(tiles, high, i + 1) - at)
-                        g.a = v + self.x_item * (k // max(1, self.ic) * self.v_tap + t * self.v_product
-                                                 + at * self.v_row + k % max(1, self.ic))
+                        g.a = v + self.x_item * (k // steps * self.v_tap + t * self.v_product + at * self.v_row)
+                        g.a += k % steps * unit_bytes
                         g.c = m + self.sum_item * (t * self.m_product + at * self.m_row
                                                    + (p - work.panel) * self.nr)
                         self.micro_kernel(&g)
                         g.to_prefetch += g.to_prefetch_bytes
-                    g.b += g.kb * self.nr * self.w_item
+                    g.b += g.kb * self.nr * self.unit * self.w_item
                     k += g.kb
                     if k >= depth:
                         break
 
-    cdef void outputs(self, const Work *work, const char *m, const char *bias) noexcept nogil:
-        """Transform M into the output of the tiles."""
+    cdef void outputs(self, const Work *work, const char *m, const char *bias, const lk_epilogue *epilogue, char *y,
+                      int64_t group) noexcept nogil:
+        """Transform M into the output of the tiles, and apply the epilogue to it."""
         cdef lk_winograd_out t
+        cdef lk_epilogue f
         cdef Place p
         cdef int64_t tile
+        cdef char *buffer = <char *>m + aligned(self.sum_item * self.products * self.m_product)
         t.m_stride, t.row, t.col, t.k = self.m_product, self.y_stride[2], self.y_stride[3], self.k
         t.channels, t.block, t.block_stride, t.bias = work.channels, self.y_block, self.y_block_stride, bias
+        if epilogue != NULL:
+            f = epilogue[0]
+        if self.rounding:
+            t.block, t.col = work.channels, work.channels * self.sum_item
+            f.sums_row = t.col
+            if epilogue == NULL:
+                f.add, f.steps = NULL, 0
         for tile in range(work.first, work.last):
             p = self.place(tile)
             t.rows, t.cols = p.rows, p.cols
             t.dst = (work.y + p.n * self.y_stride[0] + p.d * self.y_stride[1] + p.i * self.y_stride[2]
                      + p.j * self.y_stride[3])
             t.m = m + (tile - work.first) * self.m_row * self.sum_item
+            if self.rounding:
+                t.dst, t.row, f.sums = buffer, p.cols * t.col, buffer
             self.transform_out(&t)
+            if self.rounding or epilogue != NULL:
+                self.epilogue_tile(work, &p, &f, y, group)
 
-    cdef void epilogue_group(self, const Work *work, const lk_epilogue *epilogue, char *y,
-                             int64_t group) noexcept nogil:
-        """Apply the epilogue to the outputs of the tiles, without the pads."""
+    cdef void epilogue_tile(self, const Work *work, const Place *p, lk_epilogue *f, char *y,
+                            int64_t group) noexcept nogil:
+        """Apply the epilogue to the outputs of a tile, without the pads, which become 0 where sums are rounded."""
         cdef int64_t row[MAX_TILE_PIXELS]
-        cdef int64_t tile, i, j, first, end, run, count
-        cdef Place p
-        for tile in range(work.first, work.last):
-            p = self.place(tile)
-            count = 0
-            for i in range(p.i, p.i + p.rows):
-                for j in range(p.j, p.j + p.cols):
-                    row[count] = (p.n * self.y_stride[0] + p.d * self.y_stride[1] + i * self.y_stride[2]
-                                  + j * self.y_stride[3])
-                    count += 1
-            first = work.panel * self.nr
-            end = min(first + work.channels, self.g.oc)
-            while first < end:
-                run = min(end - first, self.y_block - first % self.y_block)
-                self.epilogue_rows(epilogue, y, self.column(group * self.cols + first), row, count,
-                                   group * self.g.oc + first, run)
-                first += run
+        cdef int64_t i, j, at, run, count = 0, first = work.panel * self.nr, end = first + work.channels
+        for i in range(p.i, p.i + p.rows):
+            for j in range(p.j, p.j + p.cols):
+                row[count] = (p.n * self.y_stride[0] + p.d * self.y_stride[1] + i * self.y_stride[2]
+                              + j * self.y_stride[3])
+                count += 1
+        while first < end:
+            run = (min(end, self.g.oc) if first < self.g.oc else end) - first
+            run, at = min(run, self.y_block - first % self.y_block), self.column(group * self.cols + first)
+            if first < self.g.oc:
+                self.epilogue_rows(f, y, at, row, count, group * self.g.oc + first, run)
+            elif self.rounding:
+                for i in range(count):
+                    memset(y + row[i] + at, 0, run * self.y_item)
+            if self.rounding:
+                f.sums += run * self.sum_item
+            first += run
 
 
 cdef inline const char *after(const char *bias, int64_t at) noexcept nogil:
@@ -358,7 +383,7 @@ cdef inline const char *after(const char *bias, int64_t at) noexcept nogil:
 def pack(str types, ndarray w, const double[:, ::1] gh, const double[:, ::1] gw, ndarray u):
     """Filter (groups * outputs, channels, depth, rh, rw) into u [groups][products][panels][depth][channels][nr].
 
-    Both are contiguous arrays of the filter's element of `types`.
+    Both are contiguous arrays of the element that `types` names.
     """
     cdef lk_winograd_filter f
     cdef lk_winograd_filter_fn fn = <lk_winograd_filter_fn>best_row(LK_WINOGRAD_FILTER, types).fn

@@ -47,6 +47,8 @@ def _like_result(f: Filter, value, out: np.ndarray, shape: tuple[int, ...], what
 def finish(f: Filter, add, out: np.ndarray, shape: tuple[int, ...]) -> tuple[Epilogue, np.ndarray | None, bool]:
     """The epilogue of a call with its tensors, `add` unless it is one of them, and whether that must be copied to `out`
     first."""
+    if add is not None and f.types.elements[3] == "s32":
+        raise ValueError(f"{f.what}: results of int32 are the sums: no add follows")
     if f.sums and add is None:
         raise ValueError(f"{f.what}: activation {in_words(f.activation)} sums up with add, which was not given")
     epilogue, copied = f.epilogue or NOTHING, False

@@ -89,7 +89,8 @@ class _Conv:
         key = registry.isa(), route.packing
         packed = self._packed.get(key)
         if packed is None:
-            packed = self._packed[key] = route.pack(self._filter.w, self._filter.bias)
+            f = self._filter
+            packed = self._packed[key] = route.pack(f.w, f.bias_over(f.w))
         return packed
 
     def _task(self, p: ConvProblem) -> ConvTask:
@@ -259,7 +260,7 @@ def conv2d(
         Of `x`, with a filter of int8; the padding holds it.
     out_scale, out_zero_point : float and int, optional
         Results of uint8 and int8 are ``round(v / out_scale) + out_zero_point``, saturated, and so is `add`.
-    add : array_like of the type of the result, or Tensor, optional
+    add : array_like of the type of the result, unless that is int32, or Tensor, optional
         Added before the activation, unless that says where, and before the result is rounded to its type: an array like
         the result, or `out` itself.
     out : ndarray or Tensor, optional

@@ -147,16 +147,15 @@ class Filter(Attributes):
             raise ValueError(f"{self.what}: results of int32 are the sums: no scale, activation or zero point follows")
         if self.types.elements[3] == "f32" and (out_scale != 1 or out_zero):
             raise ValueError(f"{self.what}: results of float32 have no out_scale and out_zero_point")
-        begin, off = np.zeros(self.oc, np.int64), None
+        self.added = zero + (128 if self.types.elements[0] == "s8" else 0)  # to every number, before it is multiplied
+        begin, off = np.zeros(self.oc, np.int32), None
         if bias is not None:
             given = logical(bias, f"{self.what}: bias")
             if given.dtype == np.float32 and self.types.elements[3] != "s32":
                 off = self._of_channels(given, "bias")
             else:
                 check_type(given, self.types.sum, f"{self.what}: bias")
-                begin += self._of_channels(given, "bias")
-        added = zero + (128 if self.types.elements[0] == "s8" else 0)  # to every number, before it is multiplied
-        begin -= added * self.w.reshape(self.oc, -1).sum(1, dtype=np.int64)
+                begin = self._of_channels(given, "bias")
         mul = np.ones(self.oc, np.float32)
         if scale is not None:
             if not isinstance(scale, (int, float)):
@@ -166,7 +165,14 @@ class Filter(Attributes):
             if not np.isfinite(mul).all():
                 raise ValueError(f"{self.what}: scale must be finite, got {scale!r}")
         meaning = dict(mul=mul, off=off, scale=float(np.float32(out_scale)), zero=out_zero, x_zero=zero)
-        return begin.astype(np.int32), meaning  # sums wrap around, as those of the kernels
+        return begin, meaning
+
+    def bias_over(self, w: np.ndarray) -> np.ndarray | None:
+        """The bias of a convolution with `w`, this filter or some of its taps; of integers it takes back `added`."""
+        if not self.types.integers:
+            return self.bias
+        begin = self.bias - self.added * w.sum(tuple(range(1, w.ndim)), dtype=np.int64)
+        return begin.astype(np.int32)  # sums wrap around, as those of the kernels
 
     @property
     def accuracy(self) -> str:

@@ -6,6 +6,9 @@ Along an axis the outputs q = stride*m + r of one phase r read the taps k = k0 +
 remainder of r + before, and tap j reads p = m + first - apart*j: a convolution with the taps in reverse, `apart` as its
 dilation, and as its padding what makes the indices meet (less than none where inputs are left out). The phases of
 all axes together write disjoint strided views of the output.
+
+Of integers each phase takes the zero point of the input from the sums over its own taps; a tap that reads the padding,
+which holds that zero point, adds nothing then, as it should.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from ..reorders.reorder import reorder
 from .algorithms import AUTO
 from .algorithms.base import NATIVE
 from .epilogue import NOTHING, Epilogue
+from .filter import Filter
 from .geometry import channels_innermost
 from .problem import ConvProblem, Pairs, pads_text, sizes_text
 from .route import Arrays, Runs, move_seconds
@@ -275,10 +279,10 @@ class TransposedRoute:
             most = max(most, route.run.needs(y, y if add or part.onto else None, then))
         return _aligned(x_bytes) + (1 + tensors) * _aligned(y_bytes) + most
 
-    def pack(self, part: Part, step: Runs, w: np.ndarray, bias: np.ndarray | None):
-        """Its part of a filter and a bias, as a step reads them."""
-        elements = self.task.types.elements[1], self.task.inner.elements[1]
-        return step.pack(converted(part.filter(w), *elements), bias if part.bias else None)
+    def pack(self, part: Part, step: Runs, f: Filter):
+        """Its part of a filter and the bias, as a step reads them."""
+        elements, w = (self.task.types.elements[1], self.task.inner.elements[1]), part.filter(f.w)
+        return step.pack(converted(w, *elements), f.bias_over(w) if part.bias else None)
 
     def run(self, x, packed, y, epilogue: Epilogue | None, add, workspace: np.ndarray | None = None) -> None:
         """Convolve `x` into `y` with filter and bias of each step; `add` has the strides of `y`, and may be it."""

@@ -24,6 +24,7 @@ from .filter import Filter, hold_filter
 from .phases import TransposedRoute, TransposedTask, best_phases, phases_of
 from .problem import pad_pairs, per_axis
 from .route import Arrays
+from .types import asked_of
 
 MAX_BOUND = 256  # kinds of input that one object remembers the decision for
 
@@ -36,7 +37,8 @@ class _ConvTranspose:
 
     def __init__(self, w, bias=None, *, stride=1, padding=0, output_padding=0, groups=1, dilation=1, layout=None,
                  filter_layout=None, filter_shape=None, out_layout=None, algorithm=AUTO, accuracy="standard",
-                 activation=None, scale=None, dtype=None, threads=None) -> None:  # fmt: skip
+                 activation=None, scale=None, dtype=None, zero_point=0, out_scale=1.0, out_zero_point=0,
+                 threads=None) -> None:  # fmt: skip
         rank, what = self.rank, f"conv_transpose{self.rank}d"
         if filter_layout is None and not isinstance(w, Tensor):
             filter_layout = "IO" + "DHW"[3 - rank :]
@@ -52,10 +54,8 @@ class _ConvTranspose:
         self._filter = f = Filter(
             what, rank, w, bias, stride=stride, dilation=dilation, groups=groups, layout=layout,
             out_layout=out_layout, algorithm=algorithm, accuracy=accuracy, activation=activation, scale=scale,
-            dtype=dtype,
+            dtype=dtype, zero_point=zero_point, out_scale=out_scale, out_zero_point=out_zero_point,
         )  # fmt: skip
-        if f.types.integers:
-            raise TypeError(f"{what}: w: integers are not convolved transposed, got {f.types.filter}")
         f.own()
         if isinstance(padding, str):
             raise ValueError(f"{what}: padding {padding!r}: expected numbers")
@@ -165,7 +165,7 @@ class _ConvTranspose:
         key = registry.isa(), part.taps, part.bias, step.packing
         packed = self._packed.get(key)
         if packed is None:
-            packed = route.pack(part, step, self._filter.w, self._filter.bias)
+            packed = route.pack(part, step, self._filter)
             self._packed[key] = packed
         return packed
 
@@ -219,7 +219,9 @@ def conv_transpose2d(x, w, bias=None, *, shape=None, add=None, out=None, **attri
     ----------
     x, bias, layout, shape, out_layout, algorithm, accuracy, activation, scale, dtype, add, out, threads
         As of `conv2d`.
-    w : array_like of float32, float64, float16 or bfloat16 (of ml_dtypes), or Tensor
+    zero_point, out_scale, out_zero_point
+        As of `conv2d`; there is no padding: what is multiplied is ``x - zero_point``.
+    w : array_like of float32, float64, float16, bfloat16 (of ml_dtypes) or int8, or Tensor
         Filter; its axes are those of `filter_layout`. A `Tensor` brings its layout and shape.
     stride, padding, output_padding, dilation : int or pair of int
         The output has ``(size - 1)*stride - 2*padding + dilation*(kernel - 1) + output_padding + 1`` pixels along each
@@ -257,8 +259,12 @@ def conv_transpose3d(x, w, bias=None, *, shape=None, add=None, out=None, **attri
     return _once(ConvTranspose3d, x, w, bias, add, out, shape, **attributes)
 
 
-def _once(cls, x, w, bias, add, out, shape, layout=None, **attributes) -> Any:
-    return cls._once_over(w, bias, layout=layout_for(x, layout), **attributes)(x, out, add, shape=shape)
+def _once(cls, x, w, bias, add, out, shape, **attributes) -> Any:
+    return _over(cls, x, w, bias, **attributes)(x, out, add, shape=shape)
+
+
+def _over(cls, x, w, bias, layout=None, dtype=None, **attributes) -> _ConvTranspose:
+    return cls._once_over(w, bias, layout=layout_for(x, layout), dtype=asked_of(dtype, x, w), **attributes)
 
 
 @planner(conv_transpose1d)
@@ -276,6 +282,6 @@ def _plan_conv_transpose3d(x, w, bias=None, **attributes) -> Plan:
     return _plan(ConvTranspose3d, x, w, bias, **attributes)
 
 
-def _plan(cls, x, w, bias, add=None, out=None, shape=None, layout=None, **attributes) -> Plan:
-    op = cls._once_over(w, bias, layout=layout_for(x, layout), **attributes)
+def _plan(cls, x, w, bias, add=None, out=None, shape=None, **attributes) -> Plan:
+    op = _over(cls, x, w, bias, **attributes)
     return op.plan(op._filter.take(x, shape).shape)

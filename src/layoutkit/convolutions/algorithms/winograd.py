@@ -11,15 +11,16 @@ import numpy as np
 from ..._core import registry
 from ..._core import winograd as core
 from ..._core.executor import LoopNest
-from ..._core.registry import Kernel, find
+from ..._core.registry import Kernel
 from ...choosing import machine
 from ...choosing.profile import scale
 from ...memory.arrays import empty
+from ...reorders.reorder import reorder
 from ...winograd import PAIRS, as_array, kernel_table, paired, tiling
 from ..geometry import channels_innermost, geometry, spatial_strides, strides_of
 from ..problem import ConvProblem
 from ..route import Arrays
-from ..types import ConvTypes
+from ..types import ConvTypes, conversion_of, converted
 from .base import Algorithm, flops_per_second, rows_of
 from .sums import columns_of, padded_bias
 
@@ -41,7 +42,7 @@ PACK_RATIO = 0.7  # cost of packing an element, in reorders of one
 class Winograd(Algorithm):
     """F(m x m, 3x3), and F(m, 3) for filters of one row."""
 
-    name = "winograd"
+    name, narrow = "winograd", True
 
     def __init__(self, m: int) -> None:
         self.m, self.variant = m, f"F({m},3)"
@@ -59,14 +60,21 @@ class Winograd(Algorithm):
             return f"winograd is for dilation 1, not {p.dilation}"
         for layout, channels, side in ((p.src, p.ic, "input"), (p.dst, p.oc, "output")):
             block = layout.block(1)
-            if not channels_innermost(layout) or (block > 1 and block % 8):
-                return f"{side} layout {layout} does not have its channels innermost, whole or in blocks of 8 or 16"
+            if not channels_innermost(layout) or (block > 1 and block != 8 and block % 16):
+                return (
+                    f"{side} layout {layout} does not have its channels innermost, whole or in blocks of 8, 16, 32, .."
+                )
             if p.groups > 1 and channels // p.groups % block:
                 return f"{channels // p.groups} {side} channels a group are no multiple of the block in {layout}"
         return None
 
     def accuracy(self, p: ConvProblem, threads: int) -> str:
-        """Direct summation over few channels rounds little, F(4,3) does not."""
+        """Direct summation over few channels rounds little, F(4,3) does not.
+
+        Tiles of narrow numbers are rounded to them. With F(2,3) that is twice the error of rounding the result.
+        """
+        if p.types.narrow:
+            return "standard" if self.m == 2 and p.types.dst == p.types.src else "fast"
         if self.m == 2 or (self.m == 4 and p.ic // p.groups >= FEW_CHANNELS):
             return "standard"
         return "fast"
@@ -78,7 +86,8 @@ class Winograd(Algorithm):
         tiles, products, filter_bytes = _counts(p, self.m)
         groups, blocks = cut(p, self.m, kernel, threads)
         depth, columns, lanes = p.ic // p.groups * geometry(p).kernel[0], columns_of(p), kernel.lanes
-        flops = 2 * products * p.groups * (depth + TILE_STEPS) * lanes * _vectors(columns, kernel)
+        steps = -(-p.ic // p.groups // kernel.unit) * geometry(p).kernel[0]
+        flops = 2 * products * p.groups * (steps + TILE_STEPS) * lanes * _vectors(columns, kernel)
         beyond = max(0, filter_bytes - machine.last_level_cache() // 2)
         far = min(filter_bytes, EVICTED * beyond)
         stream = groups * (
@@ -96,8 +105,13 @@ class Winograd(Algorithm):
         gw = as_array(paired(self.m).G)
         gh = gw if tile(p, self.m)[0] > 1 else np.ones((1, 1))
         shape = (p.groups, len(gh) * len(gw), panels, g.kernel[0], w.shape[1], kernel.nr)
-        packed = empty(shape, p.types.filter, "filter")
-        core.pack(p.types.name, w.reshape(*w.shape[:2], *g.kernel), gh, gw, packed)
+        wide = p.types.wide
+        packed = empty(shape, wide.filter, "filter")
+        w = converted(w, p.types.elements[1], wide.elements[1])
+        core.pack(wide.name, w.reshape(*w.shape[:2], *g.kernel), gh, gw, packed)
+        if kernel.unit > 1:
+            dtype = conversion_of((wide.elements[1], p.types.elements[1]))
+            packed = reorder(packed.reshape(prod(shape[:4]), *shape[4:]), "abc", f"aBc{kernel.unit}b", dtype=dtype)
         return packed, padded_bias(p, bias, panels * kernel.nr)
 
     def build(self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> core.Winograd:
@@ -106,11 +120,12 @@ class Winograd(Algorithm):
         ic, block, columns, y_block = p.ic // p.groups, p.src.block(1), columns_of(p), p.dst.block(1)
         held = -(-ic // block) * block
         whole = max(1, columns)
-        rows = [find(f"winograd_{side}", p.types.name, kernel.isa, *tile(p, self.m)) for side in ("in", "out")]
+        sides = ("in", p.types.rows), ("out", p.types.wide.rows)
+        transforms = tuple(transform_row(side, types, tile(p, self.m)) for side, types in sides)
         strides = [(s[0][0].stride, *spatial_strides(s)) for s in (xs, ys)]
-        nest = LoopNest(kernel.name, g, threads, strides[0], strides[1])
+        nest = LoopNest(kernel.name, g, threads, strides[0], strides[1], p.types.name)
         return core.Winograd(
-            nest, tuple(row.name for row in rows), np.array([float(k) for k in kernel_table(self.m)], p.types.sum), ic,
+            nest, transforms, np.array([float(k) for k in kernel_table(self.m)], p.types.sum), ic,
             (held, block if block > 1 else max(1, held), xs[1][0].stride, ic // block * xs[1][0].stride),
             (columns, y_block, ys[1][0].stride) if y_block > 1 else (columns, whole, p.types.dst.itemsize * whole),
             *tilings(p, self.m), *cut(p, self.m, kernel, threads),
@@ -123,6 +138,11 @@ WINOGRAD = tuple(map(Winograd, PAIRS))
 def has_transforms(types: ConvTypes) -> bool:
     """Whether there are kernels that transform tiles of these types."""
     return bool(rows_of("winograd_in", types.rows, registry.isa()))
+
+
+def transform_row(side: str, types: str, tile: tuple[int, int]) -> str:
+    """The name of the kernel that transforms tiles "in" or "out" on this machine."""
+    return next(k.name for k in rows_of(f"winograd_{side}", types, registry.isa()) if (k.mr, k.nr) == tile)
 
 
 def tile(p: ConvProblem, m: int) -> tuple[int, int]:
