@@ -26,7 +26,7 @@ def gemm(
 ) -> None: ...  # fmt: skip
 def winograd_in(
     name: str, *, src: int, strides: Sequence[int], inside: Sequence[int], channels: int, block: int,
-    block_stride: int, v: int, v_stride: int, table: int,
+    block_stride: int, v: int, v_stride: int, table: int, pad: int = 0, flip: int = 0,
 ) -> None: ...  # fmt: skip
 def winograd_out(
     name: str, *, m: int, m_stride: int, dst: int, strides: Sequence[int], rows: int, cols: int, channels: int,

@@ -142,14 +142,14 @@ def quads(str name, *, const int64_t[::1] row, const int64_t[::1] column, const 
 
 
 def winograd_in(str name, *, size_t src, strides, inside, channels, block, block_stride, size_t v, v_stride,
-                size_t table):
+                size_t table, pad=0, flip=0):
     """Run a winograd_in row; strides (row, col), inside (row0, row1, col0, col1); see lk_winograd_in in kernels.h."""
     cdef const lk_kernel *kernel = row_named(name)
     cdef lk_winograd_in g
     g.src, g.v, g.v_stride, g.k = <const char *>src, <void *>v, v_stride, <const void *>table
     g.row, g.col = strides
     g.row0, g.row1, g.col0, g.col1 = inside
-    g.channels, g.block, g.block_stride = channels, block, block_stride
+    g.channels, g.block, g.block_stride, g.pad, g.flip = channels, block, block_stride, pad, flip
     (<lk_winograd_in_fn>kernel.fn)(&g)
 
 

@@ -403,6 +403,7 @@ typedef struct {
     void *v;
     int64_t v_stride;
     const void *k;
+    uint8_t pad, flip;
 } lk_winograd_in;
 typedef void (*lk_winograd_in_fn)(const lk_winograd_in *);
 

@@ -1,4 +1,4 @@
-from libc.stdint cimport int8_t, int32_t, int64_t, uint32_t, uint64_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 cdef extern from "kernels.h" nogil:
     ctypedef struct lk_gemm:
@@ -183,6 +183,7 @@ cdef extern from "kernels.h" nogil:
         void *v
         int64_t v_stride
         const void *k
+        uint8_t pad, flip
     ctypedef void (*lk_winograd_in_fn)(const lk_winograd_in *) noexcept nogil
 
     ctypedef struct lk_winograd_out:
