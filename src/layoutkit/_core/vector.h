@@ -183,15 +183,16 @@ static inline vf fused(vf a, vf b, vf c)
 }
 
 #elif LK_UNIT == 2
+/* For sums that wrap around. */
+typedef uint32_t vu __attribute__((vector_size(LK_VB), aligned(LK_ITEM), may_alias));
+
 /* c plus, lane by lane, the products of two s16. */
 static inline vf fused(vf a, vf b, vf c)
 {
 #if LK_VB == 64
-    return c + (vf)_mm512_madd_epi16((native)a, (native)b);
-#elif defined(__AVX2__)
-    return c + (vf)_mm256_madd_epi16((native)a, (native)b);
+    return (vf)((vu)c + (vu)_mm512_madd_epi16((native)a, (native)b));
 #else
-    return c + (a << 16 >> 16) * (b << 16 >> 16) + (a >> 16) * (b >> 16);
+    return (vf)((vu)c + (vu)_mm256_madd_epi16((native)a, (native)b));
 #endif
 }
 

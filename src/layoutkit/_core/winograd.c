@@ -54,28 +54,30 @@ LK_INLINE void in_1d(vt *x, const vt *k, const int n)
     x[0] = first, x[1] = c + d, x[2] = c - d, x[3] = a + b, x[4] = a - b, x[5] = last;
 }
 
-/* Result i without a factor of 3 * 8, 4, 2, 2. */
+/* Result i is 3 * 8, 4, 2 or 2 times what it stands for. Modulo 2^32, as all that follows. */
 LK_INLINE void out_1d(vf *x, const vf *k, const int n)
 {
     (void)k, (void)n;
-    const vf a = x[1] + x[2], b = x[1] - x[2], c = x[3] + x[4], d = x[3] - x[4];
-    x[0] = (((x[0] << 1) + x[0] + (a << 1)) << 1) + c;
-    x[1] = (b << 1) + d;
-    x[2] = a + c;
-    x[3] = b + (d << 1) + (((x[5] << 1) + x[5]) << 1);
+    const vu first = (vu)x[0], last = (vu)x[5];
+    const vu a = (vu)x[1] + (vu)x[2], b = (vu)x[1] - (vu)x[2], c = (vu)x[3] + (vu)x[4], d = (vu)x[3] - (vu)x[4];
+    x[0] = (vf)((((first << 1) + first + (a << 1)) << 1) + c);
+    x[1] = (vf)((b << 1) + d);
+    x[2] = (vf)(a + c);
+    x[3] = (vf)(b + (d << 1) + (((last << 1) + last) << 1));
 }
 
 LK_INLINE void splats(void *k, const void *from, const int n) { (void)k, (void)from, (void)n; }
 
-/* What a result of both, in row i and column j, stands for. */
-LK_INLINE vf unscaled(vf x, const int i, const int j)
+/* What the result of row i and column j stands for, plus its bias. */
+LK_INLINE vf result(vf x, vf bias, const int i, const int j)
 {
     static const int bits[4] = {3, 2, 1, 1};
-    return x * 954437177 /* 1 / 9 modulo 2^32 */ >> (bits[i] + bits[j]);
+    const vu ninth = (vu)x * 954437177u; /* 9 times that is 1 modulo 2^32 */
+    return (vf)((vu)((vf)ninth >> (bits[i] + bits[j])) + (vu)bias);
 }
 #else
 LK_INLINE vf splat(float x) { return x - (vf){}; }
-LK_INLINE vf unscaled(vf x, const int i, const int j) { return (void)i, (void)j, x; }
+LK_INLINE vf result(vf x, vf bias, const int i, const int j) { return (void)i, (void)j, x + bias; }
 
 /* The index of the coefficients of pair q; of the pair past the last one: how many there are. See kernels.h. */
 LK_INLINE int pair_at(const int n, const int q) { return n / 2 - 1 + q * (n / 2 - 2 + n - 3); }
@@ -281,7 +283,7 @@ LK_INLINE void out_vector(const lk_winograd_out *g, const real *m, vf bias, char
 #pragma GCC unroll 8
         for (int j = 0; j < mw; j++, at += col)
             if (j < cols)
-                store(at, gap ? at + gap : NULL, unscaled(x[j], i, j) + bias, kind, g->channels);
+                store(at, gap ? at + gap : NULL, result(x[j], bias, i, j), kind, g->channels);
     }
 }
 

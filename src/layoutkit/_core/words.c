@@ -70,8 +70,8 @@ LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv)
     for (int i = 0; i < mr; i++)
 #pragma GCC unroll 2
         for (int j = 0; j < nv; j++) {
-            vf *const c = (vf *)(g->c + g->c_row[i] + g->c_col[j]);
-            *c = acc[i * nv + j] + (g->accumulate ? *c : (vf){});
+            vu *const c = (vu *)(g->c + g->c_row[i] + g->c_col[j]);
+            *c = (vu)acc[i * nv + j] + (g->accumulate ? *c : (vu){});
         }
 }
 
