@@ -142,6 +142,21 @@ def converted(data: bytes) -> None:
     assert found.dtype == (x.dtype if wanted is None else np.dtype(wanted)), "of another type"
 
 
+def paired(data: bytes) -> None:
+    """Any bytes as packed pairs of any shape, there and back: what is taken comes back."""
+    rng = random.Random(data)
+    names = ["int4x2", "uint4x2", "int4x3", "f4", "i1", "u1", None]
+    dtype = (rng.choice(names), rng.choice(names)) if rng.randrange(4) else rng.choice(names)
+    shape = tuple(rng.choice([0, 1, 2, 3, 5, 8, -1, 2**40]) for _ in range(rng.choice([2, 2, 2, 1, 3])))
+    count = prod(shape) if 0 <= prod(shape) <= MOST else 7
+    array = np.frombuffer(data.ljust(count)[: -(-count // 2)], np.uint8)
+    src, dst = rng.choice(["ab", "ba", "aB4b", "ab:(9,1)"]), rng.choice(["ab", "ba", "aB4b"])
+    found = lk.reorder(array, src, dst, shape=shape, dtype=dtype, pad_value=rng.choice([0, 0, 7, -8, 99, "x", None]))
+    if isinstance(dtype, tuple) and dtype[0] == dtype[1]:
+        back = lk.reorder(found, dst, src, shape=shape, dtype=dtype)
+        assert lk.reorder(back, src, dst, shape=shape, dtype=dtype).size == found.size, "of another size"
+
+
 def _models() -> tuple[bytes, ...]:
     """Models of one convolution; none where onnx is not installed."""
     try:
@@ -175,6 +190,7 @@ TARGETS: dict[str, tuple[Callable[[bytes], None], tuple[str | bytes, ...]]] = {
     "onnx": (onnx_model, _models()),
     "numbers": (numbers, ("\x03\x01\x00\x00", "\x08" * 40, "\x7f\xff" * 30)),
     "converted": (converted, tuple("0123456789")),
+    "paired": (paired, tuple("0123456789")),
     "move": (move, (
         "NCHW>NHWC", "aBc4b>cab", "ab>ba", "nChw16c>NHWC", "abcd>dcba", "ab:(9,2)>ba:(3,*)", "aBc4b:(*,*,40,1)>cab",
     )),

@@ -12,19 +12,17 @@ done
 out=build/aarch64 core=src/layoutkit/_core
 mkdir -p $out
 "${1:-python3}" tools/tables.py >$out/tables.h
-listed() { sed -n "s/^$1 = \[\(.*\)\]/\1/p" meson.build | tr -d "',"; }
+listed() { sed -n "s/^$1[ =:]* \[\(.*\)\].*/\1/p" meson.build | tr -d "',"; }
 rows=
 compile() { # source, name of its rows, flags
     $CC -std=gnu11 -O3 -Wall -Wextra -Wno-maybe-uninitialized -I$core -DLK_ISA=portable -DLK_ISA_ID=LK_PORTABLE $3 -c $core/$1.c -o $out/$2.o &
     rows="$rows $2"
 }
 for family in $(listed families); do compile $family $family ""; done
-for family in $(listed families_of_reals); do
-    for bits in $(listed bits_of_reals); do compile $family ${family}_f$bits -DLK_BITS=$bits; done
+for bits in 32 64; do
+    for family in $(listed "  '$bits'"); do compile $family ${family}_f$bits -DLK_BITS=$bits; done
 done
-compile gemm gemm_u8s8 "-DLK_NARROW=u8s8 -DLK_UNIT=4"
-compile peak peak_u8s8 "-DLK_NARROW=u8s8 -DLK_UNIT=4"
-compile quads quads_u8s8 "-DLK_NARROW=u8s8 -DLK_UNIT=4"
+for family in $(listed "  'u8s8'"); do compile $family ${family}_u8s8 "-DLK_NARROW=u8s8 -DLK_UNIT=4 -DLK_INTEGERS=1"; done
 wait
 # shellcheck disable=SC2086
 { printf '#define LK_ROW_ARRAYS(X)' && printf ' X(%s, portable)' $rows; } >$out/row_arrays.h

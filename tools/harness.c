@@ -701,6 +701,48 @@ static int convert(const lk_kernel *k, int src_type, int dst_type, int n0, int n
     return memcmp(dst, ready, sizeof dst) ? wrong(k, "wrong number") : 0;
 }
 
+/* rows x n elements from `at` on, `stride` apart: signed and unsigned. */
+static int unpack(const lk_kernel *k, int rows, int n, int at, int stride)
+{
+    static uint8_t src[4096], dst[4096], ready[4096];
+    const int64_t pitch = n * stride + at % 3;
+    int bad = 0;
+    for (size_t i = 0; i < sizeof src; i++) src[i] = (uint8_t)draw(256);
+    for (int sign = 0; sign < 2; sign++) {
+        memset(dst, 0x55, sizeof dst), memset(ready, 0x55, sizeof ready);
+        for (int i = 0; i < rows; i++)
+            for (int j = 0; j < n; j++) {
+                int64_t e = at + i * pitch + j * stride;
+                int value = src[e / 2] >> 4 * (e % 2) & 15;
+                ready[i * (n + 1) + j] = (uint8_t)(sign && value > 7 ? value - 16 : value);
+            }
+        lk_packed c = {.src = (char *)src, .dst = (char *)dst, .n0 = rows, .n1 = n, .at = at, .s0 = pitch, .s1 = stride,
+                       .d0 = n + 1, .is_signed = sign};
+        ((lk_packed_fn)k->fn)(&c);
+        bad += memcmp(dst, ready, sizeof dst) ? wrong(k, "wrong element") : 0;
+    }
+    return bad;
+}
+
+static int pack(const lk_kernel *k, int n)
+{
+    static uint8_t src[4096], dst[4096], ready[4096];
+    int bad = 0;
+    for (int sign = 0; sign < 2; sign++) {
+        memset(dst, 0x55, sizeof dst), memset(ready, 0x55, sizeof ready);
+        memset(ready, 0, (size_t)(n + 1) / 2);
+        for (int i = 0; i < n; i++) {
+            int x = sign ? (int8_t)(src[i] = (uint8_t)draw(256)) : (src[i] = (uint8_t)draw(256));
+            int least = sign ? -8 : 0, most = sign ? 7 : 15;
+            ready[i / 2] |= (uint8_t)(((x < least ? least : x > most ? most : x) & 15) << 4 * (i % 2));
+        }
+        lk_packed c = {.src = (char *)src, .dst = (char *)dst, .n0 = 1, .n1 = n, .is_signed = sign};
+        ((lk_packed_fn)k->fn)(&c);
+        bad += memcmp(dst, ready, sizeof dst) ? wrong(k, "wrong byte") : 0;
+    }
+    return bad;
+}
+
 static const lk_kernel *partner(const lk_kernel *k, int family)
 {
     for (const lk_kernel *const *all = lk_all_kernels(); *all; all++)
@@ -808,6 +850,13 @@ static int check(const lk_kernel *k)
                     for (int how = 0; how < 4; how++)
                         bad += convert(k, from, to, sizes[i][0], sizes[i][1], how & 1, how > 1);
             }
+        return bad;
+    case LK_UNPACK:
+        for (int n = 0; n < 100; n++)
+            for (int at = 0; at < 4; at++) bad += unpack(k, 1, n, at, 1) + unpack(k, 3, n, at, 1) + unpack(k, 2, n, at, 3);
+        return bad;
+    case LK_PACK:
+        for (int n = 0; n < 3000; n += 1 + n / 40) bad += pack(k, n);
         return bad;
     case LK_PANEL:
         for (int w = 1; w <= 16; w *= 2)

@@ -97,7 +97,11 @@ def judged(
         try:
             what += f" {op.plan(shape).choices[0].candidate.name}"
         except ValueError as error:
-            return None if algorithm != "auto" and "cannot do it" in str(error) else f"{error}: {what}"
+            return (
+                None
+                if algorithm != "auto" and ("cannot do it" in str(error) or "not for this filter" in str(error))
+                else f"{error}: {what}"
+            )
         space = None
         if out is not None and rng.integers(2):
             space, _ = buffer(rng, needed(op, stored.array, out, residual, shape))

@@ -20,6 +20,7 @@ CONVERTED = (
     "float32", "float64", "float16", "int32", "int8", "uint8", "bfloat16", "int16", "uint16", "uint32", "int64", "bool",
     "float8_e4m3fn", "float8_e5m2", "int4", "uint4",
 )  # fmt: skip
+PAIRS = {"int4x2": "int4", "uint4x2": "uint4"}
 PARAMETERS = ("scale", "offset", "zero_point", "out_scale", "out_zero_point")
 SMALL = {1: 60, 2: 16, 3: 8, 4: 5, 5: 4, 6: 3, 7: 2, 8: 2}  # longest axis by rank, of most cases
 LARGE = {1: 4000, 2: 150, 3: 40, 4: 18, 5: 9, 6: 6, 7: 4, 8: 3}  # of some
@@ -106,6 +107,42 @@ def pad_of(rng: np.random.Generator, dtype: np.dtype) -> Any:
     return 0 if dtype.kind in "VM" else bool(rng.integers(2)) if dtype.kind == "b" else int(rng.integers(100))
 
 
+def packed(numbers: np.ndarray) -> np.ndarray:
+    """Integers of 4 bits in packed pairs."""
+    halves = numbers.reshape(-1).astype(np.int8).view(np.uint8) & 15
+    halves = np.append(halves, np.zeros(halves.size % 2, np.uint8))
+    return halves[::2] | halves[1::2] << 4
+
+
+def case_of_pairs(rng: np.random.Generator, shape: tuple[int, ...], src: lk.Layout, dst: lk.Layout) -> str | None:
+    """One reorder from or to packed pairs, or both."""
+    names = [str(rng.choice((*PAIRS, *CONVERTED))) for _ in range(2)]
+    if not set(names) & set(PAIRS):
+        names[int(rng.integers(2))] = str(rng.choice(list(PAIRS)))
+    a, b = (np.dtype(PAIRS.get(name, name)) for name in names)
+    tensor = values(rng, shape, a, True)
+    keywords = conversion(rng, tensor, b)
+    want = reference.convert(tensor, **keywords)
+    pad = int(rng.integers(2))
+    keywords |= {"dtype": tuple(names), "threads": int(rng.integers(1, 3)), "pad_value": pad, "shape": shape}
+    physical = reference.to_physical(tensor, src, pad_value=np.zeros((), a))
+    given = packed(physical) if names[0] in PAIRS else physical
+    ready = reference.to_physical(want, dst, pad_value=np.asarray(pad).astype(b))
+    ready = packed(ready) if names[1] in PAIRS else ready
+    out = room(rng, ready.shape, ready.dtype) if rng.integers(4) else None
+    if out is not None and names[1] in PAIRS and not out.array.flags.c_contiguous:
+        out = None
+    isa = any_instruction_set(rng)
+    what = f"{names} {shape} {src} -> {dst} {sorted(keywords)} {isa}"
+    with instruction_set(isa):
+        got = lk.reorder(given, src, dst, out=None if out is None else out.array, **keywords)
+    if got.dtype != ready.dtype or got.shape != ready.shape:
+        return f"{got.dtype} {got.shape} instead of {ready.dtype} {ready.shape}: {what}"
+    if not _same(got, ready):
+        return f"wrong values: {what}"
+    return None if out is None or out.untouched() else f"written outside out: {what}"
+
+
 def case(seed: int, index: int) -> str | None:
     """One reorder; None or what is wrong with it."""
     rng = np.random.default_rng((seed, 0, index))
@@ -113,6 +150,8 @@ def case(seed: int, index: int) -> str | None:
     top = (LARGE if rng.integers(8) == 0 else SMALL).get(rank, 0)
     shape = tuple(int(n) for n in rng.integers(0 if rng.integers(20) == 0 else 1, top + 1, rank))
     src, dst = (fitting(any_layout(rng, rank), shape) for _ in range(2))
+    if shape and rng.integers(12) == 0:
+        return case_of_pairs(rng, shape, src.dense, dst.dense)
     drawn = draw(rng, shape)
     keywords, tensor, want = drawn.keywords, drawn.tensor, drawn.want
     pad = pad_of(rng, drawn.dtype)

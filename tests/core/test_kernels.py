@@ -18,7 +18,8 @@ from layoutkit.convolutions.types import TYPES
 ROWS = [k for k in registry.kernels(all_isas=True) if k.isa in registry.isas()]
 MOVES = [k for k in ROWS if k.family in ("transpose", "gather", "fill", "copy")]
 SUMS = (1, 1, 7, 7), (3, 2, 4, 3), (2, 1, 8, 8), (1, 3, 16, 1), (3, 1, 2, 2), (1, 1, 21, 21)  # taps, blocks, kb, last
-GEMMS = [k for k in ROWS if k.family == "gemm" and k.unit < 4]  # those of integers: test_integers.py, tools/harness.c
+# Of integers: s16 below, others in test_integers.py and tools/harness.c.
+GEMMS = [k for k in ROWS if k.family == "gemm" and k.types not in ("u8s8", "s16")]
 STRIPS = [k for k in ROWS if k.family == "strips"]
 QUADS = [k for k in ROWS if k.family == "quads"]
 PLANE_STRIPS = [k for k in ROWS if k.family == "plane_strips"]
@@ -57,8 +58,8 @@ def test_every_instruction_set_has_every_family_or_adds_units_to_one_that_has():
     for isa in registry.isas():
         have = {k.family for k in ROWS if k.isa == isa}
         adds = 1 not in {k.unit for k in ROWS if k.isa == isa and k.family == "gemm"}
-        units = {2: {"winograd_in"}, 4: {"quads"}}  # what only rows of such units have, or have as well
-        of_units = set().union(*(units.get(k.unit, set()) for k in ROWS if k.isa == isa))
+        units = {"bf16": {"winograd_in"}, "s16": {"winograd_in", "winograd_out"}, "u8s8": {"quads"}}
+        of_units = set().union(*(units[k.types] for k in ROWS if k.isa == isa and k.family == "gemm" and k.unit > 1))
         assert have == ({"gemm", "peak"} if adds else set(registry.FAMILIES) - {"quads"}) | of_units
         assert adds == (isa not in WHOLE_ISAS)
 
@@ -88,6 +89,31 @@ def test_move(kernel, end):
                         want[to : to + w] = src.array[at : at + w]
                 harness.move(kernel.name, src.address, dst.address, (n0, n1), s, d, stream=stream)
                 np.testing.assert_array_equal(dst.array, want)
+
+
+@pytest.mark.parametrize("end", ["low", "high"])
+@pytest.mark.parametrize("kernel", [k for k in ROWS if k.family == "gemm" and k.types == "s16"], ids=lambda k: k.name)
+def test_gemm_of_words(kernel, end):
+    """Rows of A equally far apart, whole vectors of columns, sums that wrap around."""
+    rng, zero = np.random.default_rng(0), np.zeros(1, np.int64)
+    for rows in range(1, kernel.mr + 1):
+        for cols in range(kernel.lanes, kernel.nr + 1, kernel.lanes):
+            for k, apart in ((1, 2), (2, 7), (5, 10), (64, 200)):
+                a, b = (
+                    guarded(rng.integers(-(2**15), 2**15, n, np.int16).view(np.uint8), end)
+                    for n in ((rows - 1) * apart + 2 * k, k * kernel.nr * 2)
+                )
+                c = guarded(np.full(rows * cols, 7, np.int32).view(np.uint8), end)
+                held = np.lib.stride_tricks.sliding_window_view(a.array.view(np.int16), 2 * k)[::apart].astype(np.int64)
+                want = held @ b.array.view(np.int16).reshape(k, kernel.nr, 2).swapaxes(1, 2).reshape(2 * k, -1)
+                for accumulate in (False, True):
+                    harness.gemm(
+                        kernel.name, a=a.address, row=np.arange(rows) * 2 * apart, tap=zero, zero=0, kb=k, kb_last=k,
+                        b=b.address, ldb=kernel.nr, c=c.address, c_row=np.arange(rows) * 4 * cols,
+                        c_col=np.arange(cols // kernel.lanes) * 4 * kernel.lanes, cols=cols, accumulate=accumulate,
+                    )  # fmt: skip
+                    got = c.array.view(np.int32).reshape(rows, cols)
+                    np.testing.assert_array_equal(got, (want[:, :cols] * (1 + accumulate)).astype(np.int32))
 
 
 @pytest.mark.parametrize("end", ["low", "high"])

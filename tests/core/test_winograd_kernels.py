@@ -6,8 +6,10 @@ from guard import guarded
 
 from layoutkit import winograd
 from layoutkit._core import harness, registry
+from layoutkit.convolutions.algorithms import winograd as algorithm
 
-ROWS = [k for k in registry.kernels(all_isas=True) if k.isa in registry.isas()]
+ROWS = [k for k in registry.kernels(all_isas=True) if k.isa in registry.isas() and k.types != "s16"]
+WORDS = [k for k in registry.kernels(all_isas=True) if k.isa in registry.isas() and k.types == "s16"]
 CHANNELS = [(1, 1), (3, 3), (16, 16), (21, 21), (64, 64), (24, 8), (40, 8), (32, 16), (48, 16)]  # (channels, block)
 EPS = {"f32": 2.0**-24, "bf16": 2.0**-8}
 
@@ -127,3 +129,73 @@ def test_filter(kernel, end):
             want = np.zeros((len(gh), len(g), 16))
             want[..., :count] = sandwich(gh, w.reshape(count, gh.shape[1], 3).transpose(1, 2, 0).astype(float), g)
             np.testing.assert_array_max_ulp(u.array.view(np.float32), want.astype(np.float32).reshape(-1), 1)
+
+
+def integer_matrices():
+    """BT, G times 4, 6, 6, 24, 24, 1, and AT times 24 / these."""
+    t = winograd.transform(4, 3, [0, 1, -1, 2, -2])
+    by = [4, 6, 6, 24, 24, 1]
+    t = winograd.rescale(t, by)
+    at = [[24 * x for x in row] for row in t.AT]
+    assert all(x.denominator == 1 for matrix in (t.BT, t.G, at) for row in matrix for x in row)
+    return tuple(winograd.as_array(matrix, np.int64) for matrix in (t.BT, t.G, at))
+
+
+def test_the_scaled_filter_is_that_of_the_algorithm():
+    np.testing.assert_array_equal(abs(integer_matrices()[1]), abs(algorithm.INTEGER_G))
+
+
+@pytest.mark.parametrize("end", ["low", "high"])
+@pytest.mark.parametrize("kernel", [k for k in WORDS if k.family == "winograd_in"], ids=lambda k: k.name)
+def test_in_of_integers(kernel, end):
+    bt, n, lanes = integer_matrices()[0], 6, 2 * kernel.lanes
+    rng = np.random.default_rng(0)
+    for channels, block in ((1, 1), (3, 3), (16, 16), (45, 45), (64, 64), (48, 16), (64, 32)):
+        for r0, r1, c0, c1 in ((0, n, 0, n), (0, n, 1, n - 1), (2, n, 0, 2), (0, 0, 0, n), (n - 1, n, n - 1, n)):
+            flip, pad = int(rng.integers(2)) * 128, int(rng.integers(256))
+            image = rng.integers(0, 256, (r1 - r0, c1 - c0, channels), np.uint8)
+            image[..., ::2] = 255 * rng.integers(0, 2, image[..., ::2].shape)  # the largest results
+            stored = guarded(by_block(image, block).reshape(-1), end)
+            width = -(-channels // lanes) * lanes
+            v = guarded(np.full(n * n * width, 99, np.int16).view(np.uint8), end)
+            row, col, gap = block * (c1 - c0), block, block * (c1 - c0) * (r1 - r0)
+            harness.winograd_in(
+                kernel.name, src=(stored.address - r0 * row - c0 * col) % 2**64, strides=(row, col),
+                inside=(r0, r1, c0, c1), channels=channels, block=block, block_stride=gap, v=v.address,
+                v_stride=width, table=0, pad=pad, flip=flip,
+            )  # fmt: skip
+            d = np.full((n, n, channels), pad ^ flip, np.int64)
+            d[r0:r1, c0:c1] = image ^ np.uint8(flip)
+            got = v.array.view(np.int16).reshape(n, n, width)[..., :channels]
+            np.testing.assert_array_equal(got, np.einsum("ia,jb,abc->ijc", bt, bt, d))
+
+
+@pytest.mark.parametrize("end", ["low", "high"])
+@pytest.mark.parametrize("kernel", [k for k in WORDS if k.family == "winograd_out"], ids=lambda k: k.name)
+def test_out_of_integers(kernel, end):
+    """From the products of a tile, modulo 2^32, to its sums, the largest among them, and any bias."""
+    bt, g, _ = integer_matrices()
+    rng, m, lanes = np.random.default_rng(0), 4, kernel.lanes
+    for channels, block in CHANNELS:
+        if block not in (channels, 8, 16):
+            continue
+        d, w = rng.integers(0, 256, (6, 6, 30, channels)), rng.integers(-128, 128, (3, 3, 30, channels))
+        d[..., 0], w[..., 0] = 255, rng.choice((-1, 1)) * (2**25 // (255 * 270))  # the largest sums
+        windows = np.lib.stride_tricks.sliding_window_view(d, (3, 3), (0, 1))
+        sums = np.einsum("ijkcab,abkc->ijc", windows, w)
+        assert abs(sums).max() < 2**25
+        held = np.einsum("ia,jb,abkc->ijkc", bt, bt, d) * np.einsum("ia,jb,abkc->ijkc", g, g, w)
+        width = -(-channels // lanes) * lanes
+        products = np.zeros((6, 6, width), np.int32)
+        products[..., :channels] = held.sum(2).astype(np.int32)
+        bias = rng.integers(-(2**31), 2**31, channels, np.int32)
+        for height, wide in ((m, m), (1, 1), (m, m - 1), (m - 1, m)):
+            gm, gb = (guarded(a.reshape(-1).view(np.uint8), end) for a in (products, bias))
+            y = guarded(np.zeros(height * wide * channels, np.int32).view(np.uint8), end)
+            harness.winograd_out(
+                kernel.name, m=gm.address, m_stride=width, dst=y.address, strides=(4 * block * wide, 4 * block),
+                rows=height, cols=wide, channels=channels, block=block, block_stride=4 * block * wide * height,
+                bias=gb.address, table=0,
+            )  # fmt: skip
+            want = (sums + bias).astype(np.int32)[:height, :wide]
+            np.testing.assert_array_equal(y.array.view(np.int32), by_block(want, block).reshape(-1))

@@ -34,6 +34,7 @@ def through(move, width, scratch):
 def tile_of(nest, widths):
     """(source, destination, parameter) offsets of the elements of a tile."""
     convert = nest.convert
+    assert bool(nest.unpack) == widths.pairs
     contiguous = convert.s[1] == widths.src, convert.d[1] == widths.dst
     if not all(contiguous):  # rows are interleaved on one side
         assert any(contiguous) and convert.n[0] <= conversions.MAX_INTERLEAVED and not widths.sum
@@ -45,6 +46,9 @@ def tile_of(nest, widths):
         assert 8 * widths.src == nest.before.bits
         at = through(nest.before, widths.src, "d")
         src = [at[x] for x in src]
+    if nest.unpack:
+        at = through(nest.unpack, 1, "d")
+        src = [at[x] for x in src]
     if nest.after:
         assert 8 * widths.dst == nest.after.bits
         at = through(nest.after, widths.dst, "s")
@@ -53,17 +57,18 @@ def tile_of(nest, widths):
 
 
 @given(laid_out(min_size=1, min_rank=1), st.data(), st.sampled_from([1, 2, 4, 8]), st.sampled_from([1, 2, 4, 8]),
-       st.booleans(), st.sampled_from([(1 << 16, 1 << 15), (64, 1024), (512, 2048)]))  # fmt: skip
+       st.booleans(), st.sampled_from([(1 << 16, 1 << 15), (64, 1024), (512, 2048)]), st.booleans())  # fmt: skip
 @settings(max_examples=300, deadline=None)
-def test_every_element_is_converted_once(laid, data, src_width, dst_width, summed, limits):
+def test_every_element_is_converted_once(laid, data, src_width, dst_width, summed, limits, pairs):
     src, shape = laid
+    src_width = 1 if pairs else src_width
     dst = data.draw(layouts(src.rank, src.rank, max_blocks=2))
     signs = st.sampled_from([1, 1, 1, -1])
-    strides = [tuple(w * s * data.draw(signs) for s in x.axis_strides(shape))
+    strides = [tuple(w * s * (1 if pairs else data.draw(signs)) for s in x.axis_strides(shape))
                for x, w in ((src, src_width), (dst, dst_width))]  # fmt: skip
     channel = data.draw(st.integers(0, src.rank - 1))
     parameter = [Side((Digit(1, int(dim == channel)),)) for dim in range(src.rank)]
-    widths = Widths(src_width, dst_width, summed)
+    widths = Widths(src_width, dst_width, summed, pairs)
     before = conversions.MAX_RUN_BYTES, conversions.TILE_SCRATCH_BYTES
     conversions.MAX_RUN_BYTES, conversions.TILE_SCRATCH_BYTES = limits
     try:
@@ -82,12 +87,13 @@ def test_every_element_is_converted_once(laid, data, src_width, dst_width, summe
 @pytest.mark.parametrize(("src", "dst"), [("ab", "ba"), ("abc", "bac"), ("ab:(*,3)", "ab"), ("ab:(*,3)", "ab:(*,2)")])
 def test_a_tile_fits_its_scratch(src, dst):
     sizes = (1, 3, 16, 100, 513, 5000), (1, 7, 64, 300, 9000)
-    for i, j, a, b, summed in itertools.product(*sizes, (1, 2, 4, 8), (1, 2, 4, 8), (False, True)):
+    kinds = [(a, False) for a in (1, 2, 4, 8)] + [(1, True)]
+    for i, j, (a, pairs), b, summed in itertools.product(*sizes, kinds, (1, 2, 4, 8), (False, True)):
         layouts, shape = (lk.Layout(src), lk.Layout(dst)), (i, j, 3)[: lk.Layout(src).rank]
         strides = [tuple(w * s for s in x.axis_strides(shape)) for x, w in zip(layouts, (a, b))]
         none = [Side((Digit(1, 0),))] * len(shape)
-        widths = Widths(a, b, summed)
+        widths = Widths(a, b, summed, pairs)
         for nest in nests(shape, list(zip(*sides(*layouts, shape, strides), none)), widths):
-            for move, inside, width in ((nest.before, "d", a), (nest.after, "s", b)):
+            for move, inside, width in ((nest.before, "d", a), (nest.after, "s", b), (nest.unpack, "d", 1)):
                 if move:
                     assert steps(move.n, getattr(move, inside)).max() + width <= SCRATCH_BYTES

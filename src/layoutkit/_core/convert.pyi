@@ -3,15 +3,13 @@ from typing import Any
 
 import numpy as np
 
+from .pool import Pool
 from .reorder import Program, Reordering
 
 TYPES: dict[str, int]
 ELEMENT_BYTES: dict[str, int]
 
-class Converter(Reordering):
-    def __new__(
-        cls, nests: Sequence[Any], types: Any, real: str, sum: bool, fill: Program | None, stream: bool
-    ) -> Converter: ...
+class Converting(Reordering):
     def __call__(
         self, src: np.ndarray, dst: np.ndarray, threads: int, sub: np.ndarray | None = None,
         mul: np.ndarray | None = None, inv: np.ndarray | None = None, off: np.ndarray | None = None,
@@ -19,7 +17,18 @@ class Converter(Reordering):
         divide: bool = False, alpha: float = 1, beta: float = 0,
     ) -> None: ...  # fmt: skip
 
+class Converter(Converting):
+    def __new__(
+        cls, nests: Sequence[Any], types: Any, real: str, sum: bool, fill: Program | None, stream: bool,
+        pairs: bool = False,
+    ) -> Converter: ...  # fmt: skip
+
+class Packing(Converting):
+    def __new__(
+        cls, parts: Sequence[tuple[Converting, int, int, int, int]], is_signed: bool, pool: Pool
+    ) -> Packing: ...
+
 class Conversion(Reordering):
     def __new__(
-        cls, converter: Converter, *arrays: np.ndarray | None, divide: bool, alpha: float, beta: float
+        cls, converter: Converting, *arrays: np.ndarray | None, divide: bool, alpha: float, beta: float
     ) -> Conversion: ...

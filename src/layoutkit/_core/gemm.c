@@ -556,7 +556,9 @@ LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv)
 #define SIZES_4(X, NV) X(1, NV) X(2, NV) X(3, NV) X(4, NV)
 #define SIZES_6(X, NV) SIZES_4(X, NV) X(5, NV) X(6, NV)
 #define SIZES_12(X, NV) SIZES_6(X, NV) X(7, NV) X(8, NV) X(9, NV) X(10, NV) X(11, NV) X(12, NV)
-#if LK_VB == 64
+#if LK_VB == 64 && LK_BITS == 64
+#define SIZES(X) SIZES_6(X, 1) SIZES_6(X, 2) SIZES_6(X, 3) SIZES_6(X, 4)
+#elif LK_VB == 64
 #define SIZES(X) SIZES_12(X, 1) SIZES_12(X, 2) SIZES_6(X, 3) SIZES_6(X, 4)
 #elif LK_VB == 32
 #define SIZES(X) SIZES_6(X, 1) SIZES_6(X, 2) SIZES_4(X, 3)
@@ -574,7 +576,7 @@ static const lk_gemm_fn tiles[2][4][12] = {SIZES(ENTRY)};
 
 /* The register tiles: rows x columns. */
 #if LK_VB == 64 && LK_BITS == 64
-#define TILES(X) X(12, 16) X(6, 32)
+#define TILES(X) X(6, 32)
 #elif LK_VB == 64
 #define TILES(X) X(12, 32) X(6, 64)
 #elif LK_VB == 32 && LK_BITS == 64

@@ -13,6 +13,10 @@ def convert(
     add: int = 0, high: int = 0, low: int = 0, divide: bool = False, alpha: float = 1, beta: float | None = None,
     stream: bool = False, prefetch_bytes: int = 0,
 ) -> None: ...  # fmt: skip
+def packed(
+    name: str, src: int, dst: int, n: Sequence[int], *, at: int = 0, s: Sequence[int] = (0, 1), d: int = 0,
+    signed: bool = False,
+) -> None: ...  # fmt: skip
 def gemm(
     name: str, *, a: int, row: np.ndarray, tap: np.ndarray, zero: int, kb: int, kb_last: int, b: int, ldb: int,
     c: int, c_row: np.ndarray, c_col: np.ndarray, cols: int, mask: np.ndarray | None = None, blocks: int = 1,
@@ -22,7 +26,7 @@ def gemm(
 ) -> None: ...  # fmt: skip
 def winograd_in(
     name: str, *, src: int, strides: Sequence[int], inside: Sequence[int], channels: int, block: int,
-    block_stride: int, v: int, v_stride: int, table: int,
+    block_stride: int, v: int, v_stride: int, table: int, pad: int = 0, flip: int = 0,
 ) -> None: ...  # fmt: skip
 def winograd_out(
     name: str, *, m: int, m_stride: int, dst: int, strides: Sequence[int], rows: int, cols: int, channels: int,

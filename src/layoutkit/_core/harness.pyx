@@ -6,8 +6,8 @@ The caller is responsible for every address, size and stride. Keywords are field
 from libc.stdint cimport int64_t, uint32_t
 
 from .registry cimport (
-    lk_convert, lk_convert_fn, lk_epilogue, lk_gemm, lk_gemm_fn, lk_kernel, lk_move, lk_move_fn, lk_plane_strips,
-    lk_plane_strips_fn, lk_quads, lk_quads_fn, lk_strips, lk_strips_fn,
+    lk_convert, lk_convert_fn, lk_epilogue, lk_gemm, lk_gemm_fn, lk_kernel, lk_move, lk_move_fn, lk_packed,
+    lk_packed_fn, lk_plane_strips, lk_plane_strips_fn, lk_quads, lk_quads_fn, lk_strips, lk_strips_fn,
     lk_winograd_filter, lk_winograd_filter_fn, lk_winograd_in, lk_winograd_in_fn, lk_winograd_out, lk_winograd_out_fn,
     row_named,
 )
@@ -45,6 +45,15 @@ def convert(str name, int src_type, int dst_type, size_t src, size_t dst, n, s, 
     c.divide, c.alpha, c.sum, c.beta = divide, alpha, beta is not None, beta or 0
     c.stream, c.prefetch_bytes = stream, prefetch_bytes
     (<lk_convert_fn>row.fn)(&c)
+
+
+def packed(str name, size_t src, size_t dst, n, *, at=0, s=(0, 1), d=0, bint signed=False):
+    """Run a pack or unpack row; n and s are pairs (i0, i1), strides and `at` in elements; see lk_packed in kernels.h."""
+    cdef const lk_kernel *row = row_named(name)
+    cdef lk_packed p
+    p.src, p.dst, p.at, p.d0, p.is_signed = <const char *>src, <char *>dst, at, d, signed
+    (p.n0, p.n1), (p.s0, p.s1) = n, s
+    (<lk_packed_fn>row.fn)(&p)
 
 
 def gemm(str name, *, size_t a, const int64_t[::1] row, const int64_t[::1] tap, size_t zero, kb, kb_last,
@@ -133,14 +142,14 @@ def quads(str name, *, const int64_t[::1] row, const int64_t[::1] column, const 
 
 
 def winograd_in(str name, *, size_t src, strides, inside, channels, block, block_stride, size_t v, v_stride,
-                size_t table):
+                size_t table, pad=0, flip=0):
     """Run a winograd_in row; strides (row, col), inside (row0, row1, col0, col1); see lk_winograd_in in kernels.h."""
     cdef const lk_kernel *kernel = row_named(name)
     cdef lk_winograd_in g
     g.src, g.v, g.v_stride, g.k = <const char *>src, <void *>v, v_stride, <const void *>table
     g.row, g.col = strides
     g.row0, g.row1, g.col0, g.col1 = inside
-    g.channels, g.block, g.block_stride = channels, block, block_stride
+    g.channels, g.block, g.block_stride, g.pad, g.flip = channels, block, block_stride, pad, flip
     (<lk_winograd_in_fn>kernel.fn)(&g)
 
 

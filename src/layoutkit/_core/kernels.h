@@ -420,6 +420,7 @@ typedef struct {
     void *v;
     int64_t v_stride;
     const void *k;
+    uint8_t pad, flip;
 } lk_winograd_in;
 typedef void (*lk_winograd_in_fn)(const lk_winograd_in *);
 
@@ -483,6 +484,18 @@ typedef struct {
 enum { LK_MAX_INTERLEAVED = 16 };
 typedef void (*lk_convert_fn)(const lk_convert *);
 
+/* Integers of 4 bits in packed pairs, two to a byte: element k is in byte k / 2, in its lower half if k is even. Bytes of
+ * s8 if `is_signed`, else of u8, are on the other side.
+ * unpack: dst[i*d0 + j] = element at + i*s0 + j*s1 of src, i < n0, j < n1 (d0 in bytes, s0 and s1 in elements)
+ * pack:   element j of dst = src[j], saturated, j < n1; the half byte behind the last one becomes 0. */
+typedef struct {
+    const char *src;
+    char *dst;
+    int64_t n0, n1, at, s0, s1, d0;
+    int is_signed;
+} lk_packed;
+typedef void (*lk_packed_fn)(const lk_packed *);
+
 /* The machine's limit: `peak` does n rounds of independent FMAs, or steps, of the row's type and returns their flops. */
 typedef double (*lk_peak_fn)(int64_t n);
 
@@ -490,7 +503,7 @@ typedef double (*lk_peak_fn)(int64_t n);
 #define LK_FAMILIES(X) \
     X(GEMM, gemm) X(DEPTHWISE, depthwise) X(STRIPS, strips) X(PLANE_STRIPS, plane_strips) X(QUADS, quads) X(EPILOGUE, epilogue) X(COPY, copy) X(TRANSPOSE, transpose) \
     X(GATHER, gather) X(FILL, fill) X(PANEL, panel) X(FUSED, fused) X(JOINED, joined) X(RUNS, runs) X(WINDOWS, windows) \
-    X(CONVERT, convert) X(PEAK, peak) X(WINOGRAD_IN, winograd_in) \
+    X(CONVERT, convert) X(UNPACK, unpack) X(PACK, pack) X(PEAK, peak) X(WINOGRAD_IN, winograd_in) \
     X(WINOGRAD_OUT, winograd_out) X(WINOGRAD_FILTER, winograd_filter) X(EXTENT, extent)
 enum { LK_FAMILIES(LK_ENUMERATOR) LK_FAMILY_COUNT };
 

@@ -190,6 +190,7 @@ cdef extern from "kernels.h" nogil:
         void *v
         int64_t v_stride
         const void *k
+        uint8_t pad, flip
     ctypedef void (*lk_winograd_in_fn)(const lk_winograd_in *) noexcept nogil
 
     ctypedef struct lk_winograd_out:
@@ -236,11 +237,18 @@ cdef extern from "kernels.h" nogil:
         int src_type, dst_type, divide, sum, stream
     ctypedef void (*lk_convert_fn)(const lk_convert *) noexcept nogil
 
+    ctypedef struct lk_packed:
+        const char *src
+        char *dst
+        int64_t n0, n1, at, s0, s1, d0
+        int is_signed
+    ctypedef void (*lk_packed_fn)(const lk_packed *) noexcept nogil
+
     ctypedef double (*lk_peak_fn)(int64_t) noexcept nogil
 
     enum:
         LK_GEMM, LK_DEPTHWISE, LK_STRIPS, LK_PLANE_STRIPS, LK_QUADS, LK_EPILOGUE, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_PANEL, LK_FUSED, LK_JOINED, LK_RUNS, LK_WINDOWS, LK_CONVERT,
-        LK_PEAK, LK_WINOGRAD_IN, LK_WINOGRAD_OUT, LK_WINOGRAD_FILTER, LK_EXTENT, LK_FAMILY_COUNT, LK_ISA_COUNT
+        LK_UNPACK, LK_PACK, LK_PEAK, LK_WINOGRAD_IN, LK_WINOGRAD_OUT, LK_WINOGRAD_FILTER, LK_EXTENT, LK_FAMILY_COUNT, LK_ISA_COUNT
         LK_F32, LK_F64, LK_F16, LK_BF16, LK_S32, LK_S8, LK_U8, LK_TYPE_COUNT
 
     ctypedef struct lk_kernel:

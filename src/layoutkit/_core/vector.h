@@ -17,12 +17,15 @@
 #include <stdint.h>
 
 /* The type of lanes, and of elements in memory: LK_BITS=64 is double. Where LK_UNIT is not 1, an element in memory is that
- * many numbers of LK_NARROW, in the bits of a lane. LK_TYPED(x) carries the name of what is multiplied, and
+ * many numbers of LK_NARROW, in the bits of a lane, which with LK_INTEGERS is s32. LK_TYPED(x) carries the name of what is multiplied, and
  * LK_ROWS(family) is the array of rows of a source that is compiled for several. */
 #ifndef LK_BITS
 #define LK_BITS 32
 #endif
-#if LK_UNIT == 4
+#ifndef LK_INTEGERS
+#define LK_INTEGERS 0
+#endif
+#if LK_INTEGERS
 typedef int32_t real;
 typedef int32_t lane_integer;
 #define LK_SUFFIX epi32
@@ -61,7 +64,7 @@ typedef lane_integer vi __attribute__((vector_size(LK_VB), aligned(LK_ITEM), may
 #if defined(__AVX512F__)
 #include <immintrin.h>
 #define LK_OP(name) LK_PASTE(LK_PASTE(_mm512_, name), LK_PASTE(_, LK_SUFFIX))
-#if LK_UNIT == 4
+#if LK_INTEGERS
 typedef __m512i native;
 #elif LK_BITS == 64
 typedef __m512d native;
@@ -71,7 +74,7 @@ typedef __m512 native;
 #elif defined(__AVX2__)
 #include <immintrin.h>
 #define LK_OP(name) LK_PASTE(LK_PASTE(_mm256_, name), LK_PASTE(_, LK_SUFFIX))
-#if LK_UNIT == 4
+#if LK_INTEGERS
 typedef __m256i native;
 #elif LK_BITS == 64
 typedef __m256d native;
@@ -151,7 +154,7 @@ static inline vf between_limits(vf v, const void *limits)
  * sign of a zero (products may underflow to either). */
 static inline vf positive_zeros(vf v) { return v + (real)0; }
 
-#if LK_UNIT != 4
+#if !LK_INTEGERS
 /* The rounding error of product = a * b: exactly a * b - product, unless that is denormal; of doubles without FMA the
  * last bit of it may be wrong. */
 static inline vf left_of(vf a, vf b, vf product)
@@ -176,6 +179,20 @@ static inline vf fused(vf a, vf b, vf c)
     return (vf)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
 #else
     return a * b + c;
+#endif
+}
+
+#elif LK_UNIT == 2
+/* For sums that wrap around. */
+typedef uint32_t vu __attribute__((vector_size(LK_VB), aligned(LK_ITEM), may_alias));
+
+/* c plus, lane by lane, the products of two s16. */
+static inline vf fused(vf a, vf b, vf c)
+{
+#if LK_VB == 64
+    return (vf)((vu)c + (vu)_mm512_madd_epi16((native)a, (native)b));
+#else
+    return (vf)((vu)c + (vu)_mm256_madd_epi16((native)a, (native)b));
 #endif
 }
 
@@ -225,7 +242,9 @@ static inline vi lane_order(const int32_t *order)
 /* acc += a * b, of units the sum of their products, in the register of acc, in the order written; LK_FMA_AT has b in
  * memory. Without this gcc 12 hoists loads across the unrolled steps of a full register tile, accumulates into the
  * broadcast's register, and spills. */
-#if LK_UNIT == 4 && LK_VB == 64
+#if LK_UNIT == 2 && LK_INTEGERS
+#define LK_FMA_NAME "vpdpwssd"
+#elif LK_UNIT == 4 && LK_VB == 64
 #define LK_FMA_NAME "vpdpbusd"
 #elif LK_UNIT == 4
 #define LK_FMA_NAME "%{vex%} vpdpbusd"
@@ -234,7 +253,7 @@ static inline vi lane_order(const int32_t *order)
 #else
 #define LK_FMA_NAME "vfmadd231" LK_STR(LK_SUFFIX)
 #endif
-#if LK_UNIT == 4 && !defined(__AVX512VNNI__) && !defined(__AVXVNNI__)
+#if LK_INTEGERS && !defined(__AVX512VNNI__) && !defined(__AVXVNNI__)
 #define LK_PIN(x) ((void)0)
 #define LK_FMA(acc, a, b) ((acc) = fused(a, b, acc))
 #define LK_FMA_AT(acc, a, at) ((acc) = fused(a, *(const vf *)(at), acc))

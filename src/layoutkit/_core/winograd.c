@@ -1,38 +1,83 @@
-/* winograd_{in,out}_<m>x<m>_f32, winograd_filter_f32: the transforms of F(m x m, 3 x 3); see kernels.h. Of bf16 there is
- * only in: V is rounded to what the micro-kernels multiply, M is float, and filters are rounded from U of float.
+/* winograd_{in,out}_<m>x<m>_<type>, winograd_filter_f32: the transforms of F(m x m, 3 x 3); see kernels.h. Of bf16 there is
+ * only in: V is rounded to what the micro-kernels multiply, M is float, and filters are rounded from U of float. Of integers
+ * (s16) B are bytes, V is s16 and M is s32.
  *
  *   V = BT d B      M = V * U, summed over channels (by gemm)      y = AT M A      U = G w G^T
  *
  * The points come in pairs +-p, whose two rows share an even and an odd half:
  *   (BT x)[+-p] = E +- p O     E = sum f[i] x[2 + 2i]     O = sum f[i] x[1 + 2i]
  *   (AT x)[k]   = sum over pairs of p^k (x[+p] + x[-p]), k even; of p^k (x[+p] - x[-p]), k odd
- * A vector holds channels of one pixel. Columns are transformed first, then rows, with n x m vectors on the stack
+ * Of integers both are written out. A vector holds channels of one pixel. Columns are transformed first, then rows, with n x m vectors on the stack
  * between them, since a whole tile does not fit in the registers.
  * Edges: tiles that reach over the image's edge; half vectors (blocks of 8 channels); the last channels, done as a
  * whole vector that ends with them or, if there are fewer than a vector or V has units, which then end with zeros, through
  * a buffer.
  */
 #include "kernels.h"
+#if LK_UNIT == 2 && !LK_INTEGERS
 #include "numbers.h"
+#endif
+#include "vector.h"
+
+#include <string.h>
 
 enum { WHOLE, SPLIT, PART }; /* a vector of channels: contiguous; two halves; fewer than a vector */
 
 #define MAX_N 8
 #define MAX_K 24
 
-/* A vector of the elements of B and V. */
-#if LK_UNIT == 2
-typedef narrow_16 elements;
-LK_INLINE vf widened(elements x) { return from_bf16(x); }
-LK_INLINE elements narrowed(vf x) { return (elements)_mm512_cvtneps_pbh((__m512)x); }
+/* Vectors of channels: as B has them, as they are transformed, as V has them. */
+#if LK_INTEGERS
+typedef uint8_t elements __attribute__((vector_size(LK_VB / 2), aligned(1), may_alias));
+typedef int16_t vt __attribute__((vector_size(LK_VB), aligned(2), may_alias));
+typedef vt products;
+LK_INLINE vt widened(elements x) { return __builtin_convertvector(x, vt); }
+LK_INLINE products narrowed(vt x) { return x; }
+#elif LK_UNIT == 2
+typedef narrow_16 elements, products;
+typedef vf vt;
+LK_INLINE vt widened(elements x) { return from_bf16(x); }
+LK_INLINE products narrowed(vt x) { return (products)_mm512_cvtneps_pbh((__m512)x); }
 #else
-typedef vf elements;
-LK_INLINE vf widened(elements x) { return x; }
-LK_INLINE elements narrowed(vf x) { return x; }
+typedef vf elements, products, vt;
+LK_INLINE vt widened(elements x) { return x; }
+LK_INLINE products narrowed(vt x) { return x; }
 #endif
-enum { ITEM = LK_ITEM / LK_UNIT };
+enum { ITEM = LK_INTEGERS ? 1 : LK_ITEM / LK_UNIT, V_ITEM = LK_ITEM / LK_UNIT, CHANNELS = sizeof(products) / V_ITEM };
 
+#if LK_INTEGERS
+LK_INLINE void in_1d(vt *x, const vt *k, const int n)
+{
+    (void)k, (void)n;
+    const vt a = x[4] - x[2], b = (x[3] - x[1]) << 1, c = x[4] - (x[2] << 2), d = x[3] - (x[1] << 2);
+    const vt first = ((x[0] - x[2]) << 2) + a, last = ((x[1] - x[3]) << 2) + (x[5] - x[3]);
+    x[0] = first, x[1] = c + d, x[2] = c - d, x[3] = a + b, x[4] = a - b, x[5] = last;
+}
+
+/* Result i is 3 * 8, 4, 2 or 2 times what it stands for. Modulo 2^32, as all that follows. */
+LK_INLINE void out_1d(vf *x, const vf *k, const int n)
+{
+    (void)k, (void)n;
+    const vu first = (vu)x[0], last = (vu)x[5];
+    const vu a = (vu)x[1] + (vu)x[2], b = (vu)x[1] - (vu)x[2], c = (vu)x[3] + (vu)x[4], d = (vu)x[3] - (vu)x[4];
+    x[0] = (vf)((((first << 1) + first + (a << 1)) << 1) + c);
+    x[1] = (vf)((b << 1) + d);
+    x[2] = (vf)(a + c);
+    x[3] = (vf)(b + (d << 1) + (((last << 1) + last) << 1));
+}
+
+LK_INLINE void splats(void *k, const void *from, const int n) { (void)k, (void)from, (void)n; }
+
+/* What the result of row i and column j stands for, plus its bias. */
+LK_INLINE vf result(vf x, vf bias, const int i, const int j)
+{
+    static const int bits[4] = {3, 2, 1, 1};
+    const vu ninth = (vu)x * 954437177u; /* 9 times that is 1 modulo 2^32 */
+    return (vf)((vu)((vf)ninth >> (bits[i] + bits[j])) + (vu)bias);
+}
+#else
 LK_INLINE vf splat(float x) { return x - (vf){}; }
+LK_INLINE vf result(vf x, vf bias, const int i, const int j) { return (void)i, (void)j, x + bias; }
 
 /* The index of the coefficients of pair q; of the pair past the last one: how many there are. See kernels.h. */
 LK_INLINE int pair_at(const int n, const int q) { return n / 2 - 1 + q * (n / 2 - 2 + n - 3); }
@@ -91,10 +136,12 @@ LK_INLINE void splats(vf *k, const float *from, const int n)
         k[i] = splat(from[i]);
 }
 
-LK_INLINE vf load(const char *lo, const char *hi, const int kind, int64_t count)
+#endif
+
+LK_INLINE elements load(const char *lo, const char *hi, const int kind, int64_t count)
 {
     if (kind == WHOLE)
-        return widened(*(const elements *)lo);
+        return *(const elements *)lo;
     elements x = {};
     if (kind == SPLIT) {
         memcpy(&x, lo, sizeof(x) / 2);
@@ -103,16 +150,23 @@ LK_INLINE vf load(const char *lo, const char *hi, const int kind, int64_t count)
     } else {
         memcpy(&x, lo, ITEM * count);
     }
-    return widened(x);
+    return x;
 }
 
 /* Transforms one vector of channels of one tile, `count` of them if it is a part. `inside`: the tile is completely inside
  * the image. */
-LK_INLINE void in_vector(const lk_winograd_in *g, const char *lo, const char *hi, char *v, const vf *k,
+LK_INLINE void in_vector(const lk_winograd_in *g, const char *lo, const char *hi, char *v, const vt *k,
                          const int nh, const int nw, const int kind, int64_t count, const int inside)
 { /* Prefetches the next tile's pixels: two of its columns are shared with this one. */
-    vf t[MAX_N * MAX_N], x[MAX_N];
-    const int64_t stride = ITEM * g->v_stride, row = g->row, col = g->col;
+    vt t[MAX_N * MAX_N], x[MAX_N];
+    const int64_t stride = V_ITEM * g->v_stride, row = g->row, col = g->col;
+#if LK_INTEGERS
+    const elements flip = g->flip - (elements){}, outside = g->pad - (elements){};
+#define AS_READ(x) widened((x) ^ flip)
+#else
+    const elements outside = {};
+#define AS_READ(x) widened(x)
+#endif
     const int64_t gap = hi ? hi - lo : 0; /* 0 as well for a broadcast input, all of whose blocks are the same memory */
 #pragma GCC unroll 1
     for (int j = 0; j < nw; j++, lo += col) {
@@ -120,8 +174,8 @@ LK_INLINE void in_vector(const lk_winograd_in *g, const char *lo, const char *hi
         const char *at = lo;
 #pragma GCC unroll 8
         for (int i = 0; i < nh; i++, at += row)
-            x[i] = some && (inside || (i >= g->row0 && i < g->row1))
-                       ? load(at, hi ? at + gap : NULL, kind, count) : (vf){};
+            x[i] = AS_READ(some && (inside || (i >= g->row0 && i < g->row1))
+                               ? load(at, hi ? at + gap : NULL, kind, count) : outside);
         if (j >= 2) {
             at = lo + (nw - 2) * col;
 #pragma GCC unroll 8
@@ -142,35 +196,35 @@ LK_INLINE void in_vector(const lk_winograd_in *g, const char *lo, const char *hi
         in_1d(x, k, nw);
 #pragma GCC unroll 8
         for (int j = 0; j < nw; j++)
-            *(elements *)(v + j * stride) = narrowed(x[j]);
+            *(products *)(v + j * stride) = narrowed(x[j]);
     }
 }
 
 LK_INLINE void in_channels(const lk_winograd_in *g, const int nh, const int nw, const int inside)
 {
-    vf k[MAX_K];
+    vt k[MAX_K];
     splats(k, g->k, nw);
     const int64_t channels = g->channels, block = g->block, gap = g->block_stride;
     char *v = g->v;
     if (block >= channels) {
         int64_t c = 0;
-        for (; c <= channels - LK_LANES; c += LK_LANES)
-            in_vector(g, g->src + ITEM * c, NULL, v + ITEM * c, k, nh, nw, WHOLE, 0, inside);
-        if (c < channels && channels > LK_LANES && LK_UNIT == 1) {
-            c = channels - LK_LANES;
-            in_vector(g, g->src + ITEM * c, NULL, v + ITEM * c, k, nh, nw, WHOLE, 0, inside);
+        for (; c <= channels - CHANNELS; c += CHANNELS)
+            in_vector(g, g->src + ITEM * c, NULL, v + V_ITEM * c, k, nh, nw, WHOLE, 0, inside);
+        if (c < channels && channels > CHANNELS && LK_UNIT == 1) {
+            c = channels - CHANNELS;
+            in_vector(g, g->src + ITEM * c, NULL, v + V_ITEM * c, k, nh, nw, WHOLE, 0, inside);
         } else if (c < channels) {
-            in_vector(g, g->src + ITEM * c, NULL, v + ITEM * c, k, nh, nw, PART, channels - c, inside);
+            in_vector(g, g->src + ITEM * c, NULL, v + V_ITEM * c, k, nh, nw, PART, channels - c, inside);
         }
-    } else if (block % LK_LANES == 0) {
+    } else if (block % CHANNELS == 0) {
         const char *src = g->src;
         for (int64_t c = 0; c < channels; c += block, src += gap)
-            for (int64_t i = 0; i < block; i += LK_LANES)
-                in_vector(g, src + ITEM * i, NULL, v + ITEM * (c + i), k, nh, nw, WHOLE, 0, inside);
+            for (int64_t i = 0; i < block; i += CHANNELS)
+                in_vector(g, src + ITEM * i, NULL, v + V_ITEM * (c + i), k, nh, nw, WHOLE, 0, inside);
     } else {
         const char *src = g->src;
         for (int64_t c = 0; c < channels; c += 2 * block, src += 2 * gap)
-            in_vector(g, src, c + block < channels ? src + gap : NULL, v + ITEM * c, k, nh, nw, SPLIT, 0, inside);
+            in_vector(g, src, c + block < channels ? src + gap : NULL, v + V_ITEM * c, k, nh, nw, SPLIT, 0, inside);
     }
 }
 
@@ -182,7 +236,7 @@ LK_INLINE void in(const lk_winograd_in *g, const int nh, const int nw)
         in_channels(g, nh, nw, 0);
 }
 
-#if LK_UNIT == 1
+#if LK_UNIT == 1 || LK_INTEGERS
 LK_INLINE void store(char *lo, char *hi, vf x, const int kind, int64_t count)
 {
     if (kind == WHOLE) {
@@ -196,7 +250,7 @@ LK_INLINE void store(char *lo, char *hi, vf x, const int kind, int64_t count)
     }
 }
 
-LK_INLINE void out_vector(const lk_winograd_out *g, const float *m, vf bias, char *lo, char *hi, const vf *k,
+LK_INLINE void out_vector(const lk_winograd_out *g, const real *m, vf bias, char *lo, char *hi, const vf *k,
                           const int nh, const int nw, const int kind)
 {
     const int mh = nh > 1 ? nh - 2 : 1, mw = nw - 2, rows = g->rows, cols = g->cols;
@@ -204,7 +258,7 @@ LK_INLINE void out_vector(const lk_winograd_out *g, const float *m, vf bias, cha
     vf t[MAX_N * MAX_N], x[MAX_N];
 #pragma GCC unroll 1
     for (int j = 0; j < nw; j++) {
-        const float *at = m + j * stride;
+        const real *at = m + j * stride;
 #pragma GCC unroll 8
         for (int i = 0; i < nh; i++, at += nw * stride)
             x[i] = *(const vf *)at;
@@ -229,7 +283,7 @@ LK_INLINE void out_vector(const lk_winograd_out *g, const float *m, vf bias, cha
 #pragma GCC unroll 8
         for (int j = 0; j < mw; j++, at += col)
             if (j < cols)
-                store(at, gap ? at + gap : NULL, x[j] + bias, kind, g->channels);
+                store(at, gap ? at + gap : NULL, result(x[j], bias, i, j), kind, g->channels);
     }
 }
 
@@ -238,8 +292,8 @@ LK_INLINE void out(const lk_winograd_out *g, const int nh, const int nw)
     vf k[MAX_K];
     splats(k, g->k, nw);
     const int64_t channels = g->channels, block = g->block, gap = g->block_stride;
-    const float *m = (const float *)g->m;
-#define BIAS(c) g->bias ? *(const vf *)((const float *)g->bias + (c)) : (vf){}
+    const real *m = g->m;
+#define BIAS(c) g->bias ? *(const vf *)((const real *)g->bias + (c)) : (vf){}
     if (block >= channels) {
         int64_t c = 0;
         for (; c <= channels - LK_LANES; c += LK_LANES)
@@ -264,12 +318,13 @@ LK_INLINE void out(const lk_winograd_out *g, const int nh, const int nw)
             char *hi = c + block < channels ? dst + gap : NULL;
             vf bias = {};
             if (g->bias)
-                memcpy(&bias, (const float *)g->bias + c, hi ? LK_VB : LK_VB / 2);
+                memcpy(&bias, (const real *)g->bias + c, hi ? LK_VB : LK_VB / 2);
             out_vector(g, m + c, bias, dst, hi, k, nh, nw, SPLIT);
         }
     }
 }
 
+#if LK_UNIT == 1
 typedef double vd __attribute__((vector_size(LK_VB)));
 
 /* Gathers a vector of filters at a time; the taps and products of so few filters stay in cache. */
@@ -298,11 +353,14 @@ void LK_NAME(winograd_filter_f32)(const lk_winograd_filter *g)
             }
     }
 }
+#define FILTER_ROW LK_ROW(LK_WINOGRAD_FILTER, winograd_filter_f32, "f32", LK_LANES, 0, 0),
+#else
+#define FILTER_ROW
+#endif
 
 #define OUT(MH, MW, NH, NW) \
-    void LK_NAME(winograd_out_##MH##x##MW##_f32)(const lk_winograd_out *g) { out(g, NH, NW); }
-#define OUT_ROW(MH, MW) LK_ROW(LK_WINOGRAD_OUT, winograd_out_##MH##x##MW##_f32, "f32", LK_LANES, MH, MW),
-#define FILTER_ROW LK_ROW(LK_WINOGRAD_FILTER, winograd_filter_f32, "f32", LK_LANES, 0, 0),
+    void LK_NAME(LK_TYPED(winograd_out_##MH##x##MW))(const lk_winograd_out *g) { out(g, NH, NW); }
+#define OUT_ROW(MH, MW) LK_ROW(LK_WINOGRAD_OUT, LK_TYPED(winograd_out_##MH##x##MW), LK_STR(LK_KIND), LK_LANES, MH, MW),
 #else
 #define OUT(MH, MW, NH, NW)
 #define OUT_ROW(MH, MW)
@@ -313,23 +371,27 @@ void LK_NAME(winograd_filter_f32)(const lk_winograd_filter *g)
     void LK_NAME(LK_TYPED(winograd_in_##MH##x##MW))(const lk_winograd_in *g) { in(g, NH, NW); } \
     OUT(MH, MW, NH, NW)
 
-TILE(2, 2, 4, 4)
 TILE(4, 4, 6, 6)
+#if !LK_INTEGERS
+TILE(2, 2, 4, 4)
 TILE(6, 6, 8, 8)
 TILE(1, 2, 1, 4)
 TILE(1, 4, 1, 6)
 TILE(1, 6, 1, 8)
+#endif
 
 #define ROWS(MH, MW) \
     LK_ROW(LK_WINOGRAD_IN, LK_TYPED(winograd_in_##MH##x##MW), LK_STR(LK_KIND), LK_LANES, MH, MW), OUT_ROW(MH, MW)
 
 const lk_kernel LK_ROWS(winograd)[] = {
-    ROWS(2, 2)
     ROWS(4, 4)
+#if !LK_INTEGERS
+    ROWS(2, 2)
     ROWS(6, 6)
     ROWS(1, 2)
     ROWS(1, 4)
     ROWS(1, 6)
+#endif
     FILTER_ROW
     LK_LAST_ROW,
 };

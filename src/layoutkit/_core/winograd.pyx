@@ -17,7 +17,7 @@ Depth, if there is any, is convolved directly: V is made for each tap along it, 
 Threads take equal shares of the tasks. A group that is shared by several threads is transformed by each of them.
 """
 
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memset
 from numpy cimport PyArray_DATA, import_array, ndarray
 
@@ -110,6 +110,7 @@ cdef class Winograd(Executor):
     cdef int64_t groups, blocks, panels
     cdef int64_t spans, span                        # spans of panels that end where a run of output channels does
     cdef int64_t run                                # steps summed at a time
+    cdef int v_item                                 # bytes of an element of V
     cdef int64_t v_row, v_product, v_tap            # elements from tile to tile, product to product, tap to tap
     cdef int64_t m_row, m_product
     cdef int64_t buffer_bytes       # of the sums of a tile, before they are rounded
@@ -147,13 +148,15 @@ cdef class Winograd(Executor):
         if self.first[KINDS] == 0 or self.panels == 0:
             self.total = 0
         tall = self.most_tiles()
-        self.v_row = ceil_div(self.x_channels, self.lanes) * self.lanes + SKEW_BYTES // self.x_item
-        self.v_product = tall * self.v_row + SKEW_BYTES // self.x_item
+        self.v_item = self.sum_item // self.unit
+        i = self.lanes * self.unit
+        self.v_row = ceil_div(self.x_channels, i) * i + SKEW_BYTES // self.v_item
+        self.v_product = tall * self.v_row + SKEW_BYTES // self.v_item
         self.v_tap = self.products * self.v_product
         self.m_row = ceil_div(self.spans, self.blocks) * self.span * self.nr + SKEW_BYTES // self.sum_item
         self.m_product = tall * self.m_row + SKEW_BYTES // self.sum_item
         self.buffer_bytes = aligned(self.sum_item * self.mh * self.mw * self.m_row) if self.rounding else 0
-        self.ws_thread = (aligned(self.x_item * self.taps * self.v_tap)
+        self.ws_thread = (aligned(self.v_item * self.taps * self.v_tap)
                           + aligned(self.sum_item * self.products * self.m_product) + self.buffer_bytes)
         self.accumulates = self.rounding
 
@@ -172,16 +175,19 @@ cdef class Winograd(Executor):
             written = self.y_block
         filters = g.groups * self.panels * self.nr
         return Footprint(((reads, self.x_item * read),), ((writes, self.y_item * written),),
-                         self.w_item * filters * self.products * self.taps * self.steps * self.unit,
+                         self.sum_item * filters * self.products * self.taps * self.steps,
                          self.sum_item * filters)
 
     cdef void part(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
                    char *workspace, int64_t task, int64_t end) noexcept nogil:
         cdef char *v = workspace
-        cdef char *m = workspace + aligned(self.x_item * self.taps * self.v_tap)
+        cdef char *m = workspace + aligned(self.v_item * self.taps * self.v_tap)
         cdef int64_t group_bytes = self.products * self.panels * self.panel_bytes()
         cdef Work t
         cdef int64_t block, group, rest, at = -1
+        cdef int x_zero = epilogue.x_zero if self.integers else 0
+        if self.integers and not self.rounding:
+            epilogue = NULL  # which only said that
         while task < end:
             block, rest = task % self.blocks, task // self.blocks
             group = rest // self.groups
@@ -193,7 +199,7 @@ cdef class Winograd(Executor):
             t.y = y + self.column(group * self.cols + t.panel * self.nr)
             if at != rest:
                 at = rest
-                self.inputs(&t, v)
+                self.inputs(&t, v, x_zero)
             self.multiply(&t, w + group * group_bytes, v, m)
             self.outputs(&t, m, after(bias, (group * self.panels + t.panel) * self.nr * self.sum_item), epilogue, y,
                          group)
@@ -205,7 +211,7 @@ cdef class Winograd(Executor):
 
     cdef inline int64_t panel_bytes(self) noexcept nogil:
         """Bytes of a panel of the filter, of one product."""
-        return self.taps * self.steps * self.unit * self.nr * self.w_item
+        return self.taps * self.steps * self.nr * self.sum_item
 
     cdef inline int64_t products_of(self, int64_t kind) noexcept nogil:
         """Products of a tile of a kind."""
@@ -243,15 +249,15 @@ cdef class Winograd(Executor):
         p.cols = <int>min(self.mw - narrow(kind), self.g.out[2] - p.j)
         return p
 
-    cdef void inputs(self, const Work *work, char *v) noexcept nogil:
-        """Transform the input of the tiles into V."""
+    cdef void inputs(self, const Work *work, char *v, int outside) noexcept nogil:
+        """Transform the input of the tiles, and what integers have outside of it, into V."""
         cdef const Geometry *g = &self.g
         cdef lk_winograd_in t
         cdef Place p
         cdef int64_t tile, tap, depth, row1
         t.row, t.col = self.x_stride[2], self.x_stride[3]
         t.channels, t.block, t.block_stride = self.x_channels, self.x_block, self.x_block_stride
-        t.v_stride, t.k = self.v_product, self.k
+        t.v_stride, t.k, t.pad, t.flip = self.v_product, self.k, <uint8_t>outside, <uint8_t>self.flip
         for tile in range(work.first, work.last):
             p = self.place(tile)
             p.i, p.j = p.i - g.before[1], p.j - g.before[2]
@@ -263,7 +269,7 @@ cdef class Winograd(Executor):
                 t.row1 = <int>row1 if 0 <= depth < g.size[0] else 0
                 t.src = (work.x + p.n * self.x_stride[0] + depth * self.x_stride[1]
                          + p.i * self.x_stride[2] + p.j * self.x_stride[3])
-                t.v = v + (tap * self.v_tap + (tile - work.first) * self.v_row) * self.x_item
+                t.v = v + (tap * self.v_tap + (tile - work.first) * self.v_row) * self.v_item
                 self.transform_in(&t)
 
     cdef void multiply(self, const Work *work, const char *u, const char *v, char *m) noexcept nogil:
@@ -278,12 +284,12 @@ cdef class Winograd(Executor):
         cdef int64_t c_col[MAX_VECTORS]
         cdef int64_t t, p, i, k, at, first, tiles, high, no_tap = 0
         cdef int64_t depth = self.taps * self.steps, panel_bytes = self.panel_bytes(), steps = max(1, self.steps)
-        cdef int64_t runs = max(1, self.taps * ceil_div(self.steps, self.run)), unit_bytes = self.unit * self.x_item
+        cdef int64_t runs = max(1, self.taps * ceil_div(self.steps, self.run))
         cdef bint bottom, right, far = self.products * self.panels * panel_bytes > FAR_BYTES
         memset(&g, 0, sizeof(g))
         g.chunk, g.period = self.chunk, self.period
         for i in range(self.mr):
-            row[i], c_row[i] = i * self.v_row * self.x_item, i * self.m_row * self.sum_item
+            row[i], c_row[i] = i * self.v_row * self.v_item, i * self.m_row * self.sum_item
         for i in range(self.nr // self.lanes):
             c_col[i] = i * self.lanes * self.sum_item
         g.row, g.c_row, g.c_col, g.tap, g.taps, g.blocks, g.ldb = row, c_row, c_col, &no_tap, 1, 1, self.nr
@@ -313,13 +319,13 @@ cdef class Winograd(Executor):
                     for i in range(high):
                         at = first + share(tiles, high, i)
                         g.rows = <int>(first + share(tiles, high, i + 1) - at)
-                        g.a = v + self.x_item * (k // steps * self.v_tap + t * self.v_product + at * self.v_row)
-                        g.a += k % steps * unit_bytes
+                        g.a = v + self.v_item * (k // steps * self.v_tap + t * self.v_product + at * self.v_row
+                                                 + k % steps * self.unit)
                         g.c = m + self.sum_item * (t * self.m_product + at * self.m_row
                                                    + (p - work.panel) * self.nr)
                         self.micro_kernel(&g)
                         g.to_prefetch += g.to_prefetch_bytes
-                    g.b += g.kb * self.nr * self.unit * self.w_item
+                    g.b += g.kb * self.nr * self.sum_item  # as many bytes as units have
                     k += g.kb
                     if k >= depth:
                         break

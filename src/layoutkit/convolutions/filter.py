@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import inf
+from math import inf, prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +20,7 @@ from ..reorders.convert import LIMITS
 from ..reorders.reorder import reorder
 from ..winograd import LARGEST_SUM, SMALLEST_WEIGHT
 from .algorithms import AUTO, NAMES
-from .algorithms.winograd import has_transforms
+from .algorithms.winograd import LARGEST_INTEGER_SUM, has_transforms
 from .epilogue import owned, parse
 from .order import reproducible
 from .problem import ACCURACIES, ConvProblem, Pairs, pad_pairs, per_axis
@@ -177,6 +177,8 @@ class Filter(Attributes):
     @property
     def accuracy(self) -> str:
         """As asked for, or as `lk.reproducible` wants all of them."""
+        if self.types.integers:
+            return "standard"  # integers are exact, by any algorithm
         return ACCURACIES[0] if reproducible() else self._accuracy
 
     def problem(self, shape: tuple[int, ...]) -> ConvProblem:
@@ -208,7 +210,7 @@ class Filter(Attributes):
         )
         if not padded and not winograd:
             return self.accuracy, False
-        found = self.traits if w is self.w else traits(self.widened(w))
+        found = self.traits if w is self.w else self.traits_of(w)
         zeros = padded and not found.finite
         if not winograd or found.why_strict is None:
             return self.accuracy, zeros
@@ -217,12 +219,16 @@ class Filter(Attributes):
         return "strict", zeros
 
     @property
-    def traits(self) -> Traits:
+    def traits(self) -> Traits | WholeTraits:
         """Of the whole filter."""
         found = self.__dict__.get("_traits")  # no cached_property: see `ConvProblem.out`
         if found is None:
-            found = self.__dict__["_traits"] = traits(self.widened(self.w))
+            found = self.__dict__["_traits"] = self.traits_of(self.w)
         return found
+
+    def traits_of(self, w: np.ndarray) -> Traits | WholeTraits:
+        """Of a part of the filter."""
+        return whole_traits(w) if self.types.integers else traits(self.widened(w))
 
     @property
     def values(self) -> tuple[bool, bool] | None:
@@ -315,6 +321,27 @@ class Traits(NamedTuple):
         if 0 < self.least < SMALLEST_WEIGHT:
             return f"an output channel holds {self.least:.2g} at most, below {SMALLEST_WEIGHT:.2g}"
         return None
+
+
+class WholeTraits(NamedTuple):
+    """The same of a filter of integers: the largest sum that inputs of uint8 may make with it."""
+
+    most: int
+    finite: bool = True
+
+    @property
+    def why_strict(self) -> str | None:
+        """Why Winograd's results might be out of range; None if they are not."""
+        if self.most >= LARGEST_INTEGER_SUM:
+            return f"sums reach {self.most:.2g}, beyond {LARGEST_INTEGER_SUM:.2g}"
+        return None
+
+
+def whole_traits(w: np.ndarray) -> WholeTraits:
+    """The traits of a filter (O, ...) of integers."""
+    by_channel = w.reshape(len(w), prod(w.shape[1:]))
+    sums = [abs(half(by_channel, 0).sum(1, dtype=np.int64)).max(initial=0) for half in (np.minimum, np.maximum)]
+    return WholeTraits(255 * int(max(sums)))
 
 
 def traits(w: np.ndarray) -> Traits:

@@ -74,6 +74,11 @@ class ConvTypes(NamedTuple):
         """What rows of kernels that multiply are registered for."""
         return "u8s8" if self.integers else self.elements[0]
 
+    @property
+    def tiles(self) -> str:
+        """What rows that transform tiles of Winograd, and multiply them, are registered for."""
+        return "s16" if self.integers else self.elements[0]
+
     def rows_or_wide(self, family: str) -> str:
         """The same, or that of the wide types where this machine has no such rows of a family."""
         return self.rows if registry.kernels(family, self.rows) else self.wide.rows

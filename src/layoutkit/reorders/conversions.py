@@ -4,6 +4,9 @@ A tile takes up to three steps: move the source into a scratch buffer in the ord
 run, move the result from a scratch buffer to the destination. Runs that are contiguous on both sides are only
 converted, and so are a few rows that are interleaved on one side, pixels to planes and back; another transpose needs
 one of the moves, and does it in the narrower of the two types.
+
+Of a source in packed pairs all offsets and strides count elements. A tile begins with one step more: what it reads is
+unpacked to bytes in a scratch buffer of its own, run by run, and the steps that follow read that.
 """
 
 from __future__ import annotations
@@ -17,11 +20,12 @@ from .pieces import Side, pieces
 
 MAX_RUN_BYTES = 1 << 16  # longer runs are cut, so that threads can share them
 MAX_INTERLEAVED = 16  # rows that are converted as they are interleaved: LK_MAX_INTERLEAVED of kernels.h
+MAX_UNPACKED = 1 << 15  # elements that a tile unpacks, a byte each
 TILE_SCRATCH_BYTES = 1 << 15  # the scratch buffer of a tile: it fits L1 together with the tile's other side
 
 
 class Move(NamedTuple):
-    """A step of a tile that moves elements: see lk_move in kernels.h."""
+    """A step of a tile that moves elements, or unpacks them: see lk_move and lk_packed in kernels.h."""
 
     family: str
     bits: int
@@ -51,14 +55,16 @@ class Nest(NamedTuple):
     after: Move | None
     offsets: tuple[int, int, int]
     prefetch_bytes: int = 0  # prefetch distance: from what a tile reads to what it fetches for a later one
+    unpack: Move | None = None
 
 
 class Widths(NamedTuple):
-    """Bytes of an element of source and destination."""
+    """Bytes of an element of source and destination; of a source in packed pairs 1."""
 
     src: int
     dst: int
     sum: bool  # whether the result is added to the destination, which is read too
+    pairs: bool = False  # the source is of packed pairs
 
 
 def nests(shape: Sequence[int], sides: Sequence[Sequence[Side]], widths: Widths) -> list[Nest]:
@@ -76,9 +82,11 @@ def nests(shape: Sequence[int], sides: Sequence[Sequence[Side]], widths: Widths)
 def _region_nests(rest: list[Loop], offsets, w: Widths) -> list[Nest]:
     inner = rest.pop() if rest else Loop(1, w.src, w.dst)
     along = next((x for x in rest if x.src == w.src), None)
+    most = MAX_RUN_BYTES // max(w[:2])
+    most = min(most, MAX_UNPACKED) if w.pairs else most
     if inner.src == w.src and inner.dst == w.dst:
         second = rest.pop() if rest else ONE
-        i_step, j_step = max(1, MAX_RUN_BYTES // (inner.n * max(w[:2]))), MAX_RUN_BYTES // max(w[:2])
+        i_step, j_step = max(1, most // inner.n), most
         tile = _run
     elif inner.dst == w.dst and along is not None:
         rest.remove(along)
@@ -87,6 +95,8 @@ def _region_nests(rest: list[Loop], offsets, w: Widths) -> list[Nest]:
         tile = _transpose
         if not w.sum and min(second.n, inner.n) <= MAX_INTERLEAVED:
             i_step, j_step = (max(1, shares(x.n, -(-x.n * max(w[:2]) // MAX_RUN_BYTES), 1)) for x in (second, inner))
+            if w.pairs:
+                i_step, j_step = (min(step, max(1, most // min(second.n, inner.n))) for step in (i_step, j_step))
             tile = _interleaved
     else:
         second = min(rest, key=lambda x: abs(x.src), default=ONE)
@@ -100,9 +110,10 @@ def _region_nests(rest: list[Loop], offsets, w: Widths) -> list[Nest]:
             outer = [x for x in (*rest, i_outer, j_outer) if x.n > 1]
             outer.sort(key=lambda x: abs(x.src), reverse=True)
             at = tuple(o + i_first * a + j_first * b for o, a, b in zip(offsets, second[1:4], inner[1:4]))
-            prefetch_bytes = outer[-1].src if tile is _transpose and outer else 0
+            prefetch_bytes = outer[-1].src if tile is _transpose and outer and not w.pairs else 0
             before, convert, after = tile(i, j, w)
-            found.append(Nest(tuple(outer), before, convert, after, at, prefetch_bytes))
+            nest = Nest(tuple(outer), before, convert, after, at, prefetch_bytes)
+            found.append(_unpacked(nest) if w.pairs else nest)
     return found
 
 
@@ -159,3 +170,20 @@ def _gather(i: Loop, j: Loop, w: Widths) -> Tile:
         d0 = j.n * w.dst
         after = Move("gather", 8 * w.dst, (i.n, j.n), (d0, w.dst), (i.dst, j.dst))
     return before, Convert((i.n, j.n), (s0, w.src), (d0, w.dst), (i.par, j.par)), after
+
+
+def _unpacked(nest: Nest) -> Nest:
+    """The nest of a source in packed pairs: what a tile reads is unpacked to rows of bytes, along what is contiguous in
+    the source, or else along its runs in the destination. Rows that follow one another are one."""
+    step: Move | Convert = nest.before or nest.convert
+    along = 0 if step.s[0] == 1 != step.s[1] and step.n[0] > 1 else 1
+    (rows, run), (apart, stride) = ((x[1 - along], x[along]) for x in (step.n, step.s))
+    if stride == 1 and (rows == 1 or apart == run):
+        unpack, pitch = Move("unpack", 4, (1, rows * run), (0, 1), (rows * run, 1)), run
+    else:
+        pitch = _pitch(run, 1)
+        unpack = Move("unpack", 4, (rows, run), (apart, stride), (pitch, 1))
+    s = (1, pitch) if along == 0 else (pitch, 1)
+    if nest.before:
+        return nest._replace(unpack=unpack, before=nest.before._replace(s=s))
+    return nest._replace(unpack=unpack, convert=nest.convert._replace(s=s))

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._core import registry
-from .._core.convert import ELEMENT_BYTES, Converter
+from .._core.convert import ELEMENT_BYTES, Converter, Converting, Packing
 from .._core.reorder import Program
 from ..choosing.cache import plans
 from ..choosing.machine import last_level_cache
@@ -22,11 +22,13 @@ from ..formats.layout import Layout
 from ..memory import spans
 from ..memory.arrays import bfloat16
 from ..memory.pad_value import pad_element
+from ..memory.pool import pool
 from ..memory.spans import Span
-from . import reach
+from . import pairs, reach
 from .box import Box
 from .conversions import Widths, nests
 from .nests import fill_nests
+from .pairs import BYTES, NEITHER, PAIRS, Packed
 from .pieces import Digit, Side
 from .program import Transfer
 
@@ -48,6 +50,7 @@ LIMITS: dict[str, Range] = {
        (("s32", 32), ("s8", 8), ("s16", 16), ("s64", 64), ("s4", 4))},
     **{kind: Range(0, 2**bits - 1) for kind, bits in (("u8", 8), ("u16", 16), ("u32", 32), ("u4", 4))},
 }  # fmt: skip
+MOST_DECIDED = 1024  # scales of which it is tried whether products may stand for quotients: 20 us each
 INTEGERS = set(LIMITS)  # bool counts as one where it is read
 
 
@@ -58,11 +61,20 @@ class Types(NamedTuple):
     dst: str
     dtype: np.dtype
     wide: bool = False  # a zero point is no number of its type
+    packed: Packed = NEITHER
 
     @property
     def real(self) -> type:
         """The float type of the arithmetic."""
         return np.float64 if self.wide or WIDE & {self.src, self.dst} else np.float32
+
+    @property
+    def widths(self) -> tuple[float, float]:
+        """Bytes of an element of source and destination, in arrays."""
+        return tuple(0.5 if p else ELEMENT_BYTES[t] for t, p in zip(self[:2], self.packed))  # type: ignore[return-value]
+
+    def __str__(self) -> str:
+        return " to ".join(t + "x2" * p for t, p in zip(self[:2], self.packed))
 
 
 class Parameters(NamedTuple):
@@ -129,13 +141,19 @@ def types(held: np.dtype, asked: Any, what: str) -> Types:
     """The types of a conversion from arrays of dtype `held` to `asked`: a dtype, None, or (source, result)."""
     src, dst = asked if isinstance(asked, tuple) and len(asked) == 2 else (None, asked)
     if src is None and isinstance(dst, str) and dst == "bfloat16" and held == np.uint16:
-        pairs = '("bfloat16", "bfloat16") or ("uint16", "bfloat16")'
-        raise TypeError(f"{what}: the array is of uint16: say whether it holds bits or numbers, dtype={pairs}")
+        choice = '("bfloat16", "bfloat16") or ("uint16", "bfloat16")'
+        raise TypeError(f"{what}: the array is of uint16: say whether it holds bits or numbers, dtype={choice}")
+    packed = pairs.packed_of(asked)
+    if packed.dst and src is None and held == np.uint8:
+        choice = f'("uint8", "{dst}") or ("{dst}", "{dst}")'
+        raise TypeError(f"{what}: the array is of uint8: say whether it holds numbers or packed pairs, dtype={choice}")
+    if packed.src and held != np.uint8:
+        raise TypeError(f"{what}: packed pairs, dtype= says {src}, are bytes in uint8; the array is of {held}")
     src_type, _ = (_number(held, what), held) if src is None else _named(src, what)
     if src is not None and (_named(src, what)[1] != held and not (src_type == "bf16" and held == np.uint16)):
         raise TypeError(f"{what}: the array is of dtype {held}, dtype= says {src}")
     dst_type, dtype = (src_type, held) if dst is None else _named(dst, what)
-    return Types(src_type, dst_type, dtype)
+    return Types(src_type, dst_type, dtype, packed=packed._replace(dst=packed.src) if dst is None else packed)
 
 
 def is_dtype(asked: Any, held: np.dtype) -> bool:
@@ -149,6 +167,8 @@ def is_dtype(asked: Any, held: np.dtype) -> bool:
 def _named(dtype: Any, what: str) -> tuple[str, np.dtype]:
     if isinstance(dtype, str) and dtype == "bfloat16":
         return "bf16", bfloat16() or np.dtype(np.uint16)
+    if isinstance(dtype, str) and dtype in PAIRS:
+        return PAIRS[dtype], np.dtype(np.uint8)
     if isinstance(dtype, str) and dtype in OF_ML_DTYPES:
         bfloat16()  # numpy knows their names once ml_dtypes is there
     try:
@@ -203,7 +223,7 @@ def parameters(t: Types, given: Numbers, shape: tuple[int, ...], what: str) -> t
             mul, divide = inverse, False  # exact: the product is the quotient
         elif to_integers and not of_integers and off is None and t.dst != "s64" and (np.abs(exponent) < 60).all():
             inv = inverse
-            if t.real is np.float32 and t.dst in ("s8", "u8") and _products_decide(mul):
+            if t.real is np.float32 and (t.dst in ("s8", "u8") or t.packed.dst) and _products_decide(mul):
                 high, low = _in_two(mul)
     made = Parameters(sub, mul, inv, off, after, high, low, divide, float(given.alpha), float(given.beta))
     return t, made, along
@@ -257,8 +277,11 @@ def _products_decide(scale: np.ndarray) -> bool:
     to float32.
 
     Both are on the same side of a half unless the exact quotient is that near to the middle between the half and the
-    next float32: so the float32 next to scale * middle is tried, for all halves that tell integers of 8 bits apart.
+    next float32: so the float32 next to scale * middle is tried, for all halves that tell integers of 8 bits apart. Of
+    many scales that would take longer than the quotients.
     """
+    if scale.size > MOST_DECIDED:
+        return False
     halves = np.arange(257, dtype=np.float32) + np.float32(0.5)
     beside = np.concatenate([np.nextafter(halves, np.float32(0)), np.nextafter(halves, np.float32(np.inf))])
     middles = (np.concatenate([halves, halves]).astype(np.float64) + beside) / 2
@@ -318,19 +341,23 @@ def token(value: Any) -> Any:
 
 
 def pad_bytes(value: Any, t: Types, what: str) -> bytes:
-    """The bytes of the element that pads hold."""
+    """The bytes of the element that pads hold; of packed pairs that of an element before it is packed."""
+    if t.packed.dst:
+        return pairs.pad_bytes(value, t.dst, what)
     if t.dst == "bf16" and t.dtype == np.uint16:
         bits = int(pad_element(value, np.dtype(np.float32), what).view(np.uint32))
         return (min(bits + 0x7FFF + (bits >> 16 & 1), 0xFFFFFFFF) >> 16).to_bytes(2, sys.byteorder)
     return pad_element(value, t.dtype, what).tobytes()
 
 
-def converter(move: Transfer, t: Types, pad: bytes, along: Along | None, summed: bool) -> Converter:
-    """The converter of a transfer, whose `width` is that of the destination's elements.
+def converter(move: Transfer, t: Types, pad: bytes, along: Along | None, summed: bool) -> Converting:
+    """The converter of a transfer, whose `width` is that of the destination's elements. Strides of a side in packed
+    pairs count elements, and its width is 1.
 
     `along`: of parameters that are not one for all; `summed`: whether the result is added to the destination.
     """
-    return plans.of(_converter, move, t, pad, along or NOWHERE, summed, registry.isa())
+    make = _packing if t.packed.dst else _converter
+    return plans.of(make, move, t, pad, along or NOWHERE, summed, registry.isa())
 
 
 def conversion(
@@ -339,25 +366,49 @@ def conversion(
     """What converts a whole tensor from one element to another, for operations that do so as a part of their work."""
     dtype = np.dtype(f"u{ELEMENT_BYTES[elements[1]]}")  # of as many bytes: the pads are zeros
     move = Transfer(src, dst, dtype.itemsize, src_strides, dst_strides, Box.all_of(shape))
-    return converter(move, Types(*elements, dtype), bytes(dtype.itemsize), None, False)
+    return plans.of(_converter, move, Types(*elements, dtype), bytes(dtype.itemsize), NOWHERE, False, registry.isa())
 
 
-def _converter(move: Transfer, t: Types, pad: bytes, along: Along, summed: bool, isa: str) -> Converter:
+def _packing(move: Transfer, t: Types, pad: bytes, along: Along, summed: bool, isa: str) -> Packing:
+    rank = move.src.rank
+    blocks = [along.blocks[along.dims.index(d)] if d in along.dims else 1 for d in range(rank)]
+    to_bytes = t._replace(dst=BYTES[t.dst], packed=t.packed._replace(dst=False))
+    parts, at, par, elements = [], 0, 0, 0
+    for part in pairs.slices_of(move, [along.side(d) for d in range(rank)], blocks):
+        last = part.times - 1
+        uses = ((at, par), (at + last * part.src_step, par + last * part.par_step))
+        run = plans.of(_converter, part.move, to_bytes, pad, along, summed, isa, uses)
+        parts.append((run, part.times, part.src_step, part.par_step, part.elements))
+        at, par = at + part.times * part.src_step, par + part.times * part.par_step
+        elements += part.times * part.elements
+    has = Span(0, prod(move.dst.physical_shape(move.box.shape)))
+    spans.check(Span(0, elements), has, f"{move}, {t}: destination")
+    return Packing(parts, t.dst == "s4", pool)
+
+
+def _converter(
+    move: Transfer, t: Types, pad: bytes, along: Along, summed: bool, isa: str,
+    uses: tuple[tuple[int, int], ...] = ((0, 0),),
+) -> Converter:  # fmt: skip
+    """`uses`: where in the source and among the parameters it will begin, at the least and at the most."""
     box = move.box
     s, d = box.sides(move.src, move.src_strides, move.dst, move.dst_strides)
-    widths = Widths(ELEMENT_BYTES[t.src], ELEMENT_BYTES[t.dst], summed)
+    widths = Widths(ELEMENT_BYTES[t.src], ELEMENT_BYTES[t.dst], summed, t.packed.src)
     parameter = [along.side(dim) for dim in range(move.src.rank)]
     moved = prod(box.shape) * (widths.src + widths.dst)
     stream = moved > last_level_cache() and not summed
     fills = fill_nests(box.shape, move.dst.full_shape(box.shape), d, widths.dst) if box.whole else []
     fill = Program(fills, widths.dst, pad, stream) if fills else None
     found = nests(box.shape, list(zip(s, d, parameter)), widths)
-    what = f"{move}, {t.src} to {t.dst}"
+    what = f"{move}, {t}"
     read, written, counted = reach.of_conversion(found, widths)
     written = written.joined(reach.of_nests(fills)[1])
     source = spans.of_array(move.src.physical_shape(box.src_shape), move.src_strides, widths.src)
-    spans.check(read, source, f"{what}: source")
+    for at, par in uses:
+        spans.check(read.at(at), source, f"{what}: source")
+        spans.check(counted.at(par), Span(0, prod(along.counts)), f"{what}: scales")
     destination = spans.of_array(move.dst.physical_shape(box.dst_shape), move.dst_strides, widths.dst)
     spans.check(written, destination, f"{what}: destination")
-    spans.check(counted, Span(0, prod(along.counts)), f"{what}: scales")
-    return Converter(found, t[:2], f"f{8 * np.dtype(t.real).itemsize}", summed, fill, stream)
+    kernel_types = BYTES[t.src] if t.packed.src else t.src, t.dst
+    real = f"f{8 * np.dtype(t.real).itemsize}"
+    return Converter(found, kernel_types, real, summed, fill, stream, t.packed.src)

@@ -78,13 +78,15 @@ def of_slabs(slab: Slab) -> tuple[Span, Span]:
 
 
 def of_conversion(nests: Sequence[conversions.Nest], widths: conversions.Widths) -> tuple[Span, Span, Span]:
-    """Source, destination and parameters (elements) of a conversion's nests."""
+    """Source (in elements, if of packed pairs), destination and parameters (elements) of a conversion's nests."""
     src = dst = par = spans.NOTHING
     for nest in nests:
         convert, loops = nest.convert, nest.loops
         read = list(zip(convert.n, convert.s))
         if nest.before:
             read = list(zip(nest.before.n, nest.before.s))
+        if nest.unpack:
+            read = list(zip(nest.unpack.n, nest.unpack.s))
         written = list(zip(convert.n, convert.d))
         if nest.after:
             written = list(zip(nest.after.n, nest.after.d))

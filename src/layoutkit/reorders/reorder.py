@@ -25,7 +25,7 @@ from ..choosing.table import cost_table
 from ..choosing.threads import check_threads
 from ..formats.families import check_names
 from ..formats.layout import Layout
-from ..memory.arguments import Held, hold, target
+from ..memory.arguments import Held, target
 from ..memory.arrays import (
     allocate,
     as_array,
@@ -40,11 +40,13 @@ from ..memory.arrays import (
 )
 from ..memory.pad_value import pad_element
 from ..memory.tensor import UNDEFINED, Tensor, moved_by
+from . import pairs
 from .box import Box, box_of
 from .convert import Numbers, Types, converter, pad_bytes, parameters, token, types
 from .inplace import reorder_in_place
 from .learning import InUse, learner_of
 from .loops import LINE_BYTES
+from .pairs import NEITHER, Packed, packed_of
 from .problem import (
     CACHE_BYTES_PER_SECOND,
     MEMORY_BYTES_PER_SECOND,
@@ -98,8 +100,10 @@ def reorder(
     dtype : dtype-like, or pair of them, optional
         Type of the result; by default that of `array`. Other than moves, conversions know float64, float32, float16,
         int64, int32, int16, int8, uint32, uint16, uint8, bool, and of ml_dtypes bfloat16, float8_e4m3fn, float8_e5m2,
-        int4, uint4 (one in a byte). A pair names the type of `array` too: ``("bfloat16", "float32")`` reads uint16 as
-        bfloat16, which are numbers otherwise; ``"bfloat16"`` without ml_dtypes gives such.
+        int4, uint4 (one in a byte). ``"int4x2"`` and ``"uint4x2"`` are packed pairs, two in a byte of a uint8 array,
+        which has one axis or half as many along the last one. A pair names the type of `array` too:
+        ``("bfloat16", "float32")`` reads uint16 as bfloat16, which are numbers otherwise; ``"bfloat16"`` without
+        ml_dtypes gives such.
     scale, zero_point, offset, out_scale, out_zero_point : number or array of them, optional
         One for all, or one for each index of dimension `axis`. What they do is said below. Zero points of integers are
         any numbers of int32.
@@ -278,14 +282,18 @@ def _unwrapped(call: Call):
 
 def _taken(call: Call) -> tuple[Held, np.ndarray | None, Layout, Box]:
     """The tensor that is read, the array that is written (None: a new one), its layout, and the box that moves."""
-    held, dst, out = hold(call.array, call.src, call.shape, "reorder: array"), _format(call.dst, "dst"), call.out
+    dst, out, packed = _format(call.dst, "dst"), call.out, packed_of(call.numbers.dtype)
+    held = pairs.held_of(call.array, call.src, call.shape, packed, "reorder: array")
     what = f"reorder {held.layout} -> {dst}"
     if held.layout.rank != dst.rank:
         raise ValueError(f"{what}: layouts of {held.layout.rank} and {dst.rank} dimensions")
+    if any(packed) and isinstance(out, Tensor):
+        raise TypeError(f"{what}: out is a Tensor, which takes no part in conversions of packed pairs")
+    pairs.refuse(packed, call.at, what)
     to = None if out is None else as_out(out.array if isinstance(out, Tensor) else out, what)
     box = Box.all_of(held.shape)
     if call.region is not None or call.at is not None:
-        shape = out.shape if isinstance(out, Tensor) else _shape_of(to, dst)
+        shape = out.shape if isinstance(out, Tensor) else None if packed.dst else _shape_of(to, dst)
         box = box_of(held.shape, call.region, call.at, shape, what)
     if isinstance(out, Tensor):
         target(out, dst, box.dst_shape, call.pad_value if box.whole else UNDEFINED, what)
@@ -371,11 +379,15 @@ def _transfer(call: Call, src: Layout, dst: Layout, box: Box) -> Transfer:
     return Transfer(src.dense, dst.dense, width, call.array.strides, strides, box, phase)
 
 
-def _place(call: Call, src: Layout, dst: Layout, what: str):
+def _place(call: Call, src: Layout, dst: Layout, what: str, packed: Packed = NEITHER):
     """The box that moves, the physical shape of the result, and its layout and shape if it has explicit strides."""
-    box = Box.all_of(check_held(call.array, src, dst, call.shape, what))
+    check = pairs.check_held if packed.src else check_held
+    box = Box.all_of(check(call.array, src, dst, call.shape, what))
+    pairs.refuse(packed, call.at, what)
     if call.region is not None or call.at is not None:
-        box = box_of(box.shape, call.region, call.at, _shape_of(call.out, dst), what)
+        box = box_of(box.shape, call.region, call.at, None if packed.dst else _shape_of(call.out, dst), what)
+    if packed.dst:
+        return box, pairs.result_shape(call.out, dst, box.shape, what), None
     return box, dst.physical_shape(box.dst_shape), None if dst.is_dense else (dst, box.dst_shape)
 
 
@@ -411,8 +423,9 @@ def _bind_conversion(call: Call) -> Bound:
     src, dst, array, out = _format(call.src, "src"), _format(call.dst, "dst"), call.array, call.out
     what = f"reorder {src} -> {dst}"
     beta = call.numbers.beta
-    box, physical, explicit = _place(call, src, dst, what)
-    t, given, along = parameters(types(array.dtype, call.numbers.dtype, what), call.numbers, box.shape, what)
+    t = types(array.dtype, call.numbers.dtype, what)
+    box, physical, explicit = _place(call, src, dst, what, t.packed)
+    t, given, along = parameters(t, call.numbers, box.shape, what)
     if beta and out is None:
         raise ValueError(f"{what}: beta={beta} adds to out, and there is none")
     pad = pad_bytes(call.pad_value, t, what)
@@ -422,8 +435,10 @@ def _bind_conversion(call: Call) -> Bound:
         return bound
     strides = contiguous_strides(dst, box.dst_shape, t.dtype.itemsize)
     if out is not None:
-        strides = check_out(out, physical, t.dtype, (array,), what).strides
-    move = Transfer(src.dense, dst.dense, t.dtype.itemsize, array.strides, strides, box)
+        check_out(out, physical, t.dtype, (array,), what)
+        strides = strides if t.packed.dst else out.strides
+    read = contiguous_strides(src, box.src_shape, 1) if t.packed.src else array.strides
+    move = Transfer(src.dense, dst.dense, t.dtype.itemsize, read, strides, box)
     run = converter(move, t, pad, along, beta != 0)
     threads = useful_threads(max(array.itemsize, t.dtype.itemsize) * prod(box.shape), call.threads)
     return bound._replace(run=run, threads=threads)
@@ -440,17 +455,18 @@ def _plan(
     held, to, dst, _ = _taken(call)
     call = call._replace(array=held.array, src=held.layout, dst=dst, shape=held.shape, out=to)
     array, src, what = held.array, held.layout, f"reorder {held.layout} -> {dst}"
-    box, physical, _ = _place(call, src, dst, what)
+    packed = packed_of(dtype)
+    box, physical, _ = _place(call, src, dst, what, packed)
     threads = useful_threads(array.itemsize * prod(physical), call.threads)
     problem = ReorderProblem(src.dense, dst.dense, box.shape, array.itemsize, threads)  # as `bind` has it
     title, moved = problem.key, problem.work
     if numbers.change(array.dtype):
         t = types(array.dtype, dtype, what)
-        moved = prod(box.shape) * (array.itemsize + t.dtype.itemsize * (2 if beta else 1))
+        moved = int(prod(box.shape) * (t.widths[0] + t.widths[1] * (2 if beta else 1)))
         seconds = moved / (MEMORY_BYTES_PER_SECOND if moved > 2 * last_level_cache() else CACHE_BYTES_PER_SECOND)
-        only = Candidate(f"convert {t.src} to {t.dst}", seconds, lambda: None)
+        only = Candidate(f"convert {t}", seconds, lambda: None)
         found: tuple[Choice, ...] = (Choice(only, seconds, "estimated"),)
-        title = title.replace(f"x{8 * array.itemsize}", f"{t.src}>{t.dst}")
+        title = title.replace(f"x{8 * array.itemsize}", f"{t}".replace(" to ", ">"))
         lines, run = (), None if beta and to is None else _kept_conversion(call)
     else:
         run, name, lines = _kept(call)
@@ -489,7 +505,12 @@ def _kept_conversion(call: Call) -> Kept | None:
     *arrays, divide, alpha, beta = bound.parameters
     moves = Conversion(bound.run, *arrays, divide=divide, alpha=alpha, beta=beta)
     dst = _format(call.dst, "dst")
-    box, _, _ = _place(call, _format(call.src, "src"), dst, bound.what)
-    strides = contiguous_strides(dst, box.dst_shape, bound.dtype.itemsize) if out is None else out.strides
+    if out is not None:
+        strides = out.strides
+    elif packed_of(call.numbers.dtype).dst:
+        strides = (1,)
+    else:
+        box, _, _ = _place(call, _format(call.src, "src"), dst, bound.what, packed_of(call.numbers.dtype))
+        strides = contiguous_strides(dst, box.dst_shape, bound.dtype.itemsize)
     read, written = (array.shape, array.strides), (bound.physical, strides)
     return Kept(moves, (array.dtype, bound.dtype), read, written, bound.threads, bound.what, as_array)

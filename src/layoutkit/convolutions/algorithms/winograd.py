@@ -24,6 +24,10 @@ from ..types import ConvTypes, conversion_of, converted
 from .base import Algorithm, flops_per_second, rows_of
 from .sums import columns_of, padded_bias
 
+# Of F(4, 3) at 0, +-1, +-2, infinity: rows of G times 4, 6, 6, 24, 24, 1, see kernels.h.
+INTEGER_G = np.array([[1, 0, 0], [-1, -1, -1], [-1, 1, -1], [1, 2, 4], [1, -2, 4], [0, 0, 1]], np.float32)
+LARGEST_INTEGER_SUM = 2**25  # that its results are less than
+
 FEW_CHANNELS = 32  # below so many, direct summation rounds far less than F(4,3)
 GROUP_PRODUCTS = 36 * 36  # products times tiles of a group
 BLOCK_CHANNELS = 128  # output channels of a block
@@ -50,8 +54,10 @@ class Winograd(Algorithm):
         self.packs = ((m + 2) / 3) ** 2 * PACK_RATIO  # as many times the elements, and arithmetic
 
     def supports(self, p: ConvProblem) -> str | None:
-        g = geometry(p)
+        g, integers = geometry(p), p.types.integers
         kernel = "x".join(map(str, p.kernel))
+        if integers and (self.m != 4 or g.kernel[1] != 3):
+            return "winograd of integers is F(4,3) of 3x3"
         if g.kernel[1:] not in ((3, 3), (1, 3)):
             return f"winograd is for kernels of 3 and 3x3, not of {kernel}"
         if g.stride[1:] != (1, 1):
@@ -60,7 +66,8 @@ class Winograd(Algorithm):
             return f"winograd is for dilation 1, not {p.dilation}"
         for layout, channels, side in ((p.src, p.ic, "input"), (p.dst, p.oc, "output")):
             block = layout.block(1)
-            if not channels_innermost(layout) or (block > 1 and block != 8 and block % 16):
+            small = block == 8 and not (integers and side == "input")
+            if not channels_innermost(layout) or (block > 1 and not small and block % 16):
                 return (
                     f"{side} layout {layout} does not have its channels innermost, whole or in blocks of 8, 16, 32, .."
                 )
@@ -72,7 +79,10 @@ class Winograd(Algorithm):
         """Direct summation over few channels rounds little, F(4,3) does not.
 
         Tiles of narrow numbers are rounded to them. With F(2,3) that is twice the error of rounding the result.
+        Integers are exact; filters whose sums might be out of range make their problems "strict".
         """
+        if p.types.integers:
+            return "standard"
         if p.types.narrow:
             return "standard" if self.m == 2 and p.types.dst == p.types.src else "fast"
         if self.m == 2 or (self.m == 4 and p.ic // p.groups >= FEW_CHANNELS):
@@ -80,7 +90,7 @@ class Winograd(Algorithm):
         return "fast"
 
     def kernels(self, p: ConvProblem) -> Sequence[Kernel]:
-        return super().kernels(p) if has_transforms(p.types) else ()
+        return rows_of(self.family, p.types.tiles, registry.isa()) if has_transforms(p.types) else ()
 
     def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
         tiles, products, filter_bytes = _counts(p, self.m)
@@ -100,8 +110,10 @@ class Winograd(Algorithm):
         return most * (max(multiply, stream) + moved / L2_BYTES_PER_SECOND * scale().copy_l2)
 
     def pack(self, p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
-        """Filter (O, I/G, *k) -> [G][products][panels][depth][channels][nr]; bias -> [G][panels * nr] or None."""
+        """Filter (O, I/G, *k) -> [G][products][panels][depth][units][nr][unit]; bias -> [G][panels * nr] or None."""
         g, panels = geometry(p), -(-columns_of(p) // kernel.nr)
+        if p.types.integers:
+            return pack_integers(p, kernel, w), padded_bias(p, bias, panels * kernel.nr)
         gw = as_array(paired(self.m).G)
         gh = gw if tile(p, self.m)[0] > 1 else np.ones((1, 1))
         shape = (p.groups, len(gh) * len(gw), panels, g.kernel[0], w.shape[1], kernel.nr)
@@ -120,12 +132,13 @@ class Winograd(Algorithm):
         ic, block, columns, y_block = p.ic // p.groups, p.src.block(1), columns_of(p), p.dst.block(1)
         held = -(-ic // block) * block
         whole = max(1, columns)
-        sides = ("in", p.types.rows), ("out", p.types.wide.rows)
+        sides = ("in", p.types.tiles), ("out", p.types.wide.tiles)
         transforms = tuple(transform_row(side, types, tile(p, self.m)) for side, types in sides)
         strides = [(s[0][0].stride, *spatial_strides(s)) for s in (xs, ys)]
         nest = LoopNest(kernel.name, g, threads, strides[0], strides[1], p.types.name)
+        table = np.array([] if p.types.integers else [float(k) for k in kernel_table(self.m)], p.types.sum)
         return core.Winograd(
-            nest, transforms, np.array([float(k) for k in kernel_table(self.m)], p.types.sum), ic,
+            nest, transforms, table, ic,
             (held, block if block > 1 else max(1, held), xs[1][0].stride, ic // block * xs[1][0].stride),
             (columns, y_block, ys[1][0].stride) if y_block > 1 else (columns, whole, p.types.dst.itemsize * whole),
             *tilings(p, self.m), *cut(p, self.m, kernel, threads),
@@ -137,7 +150,24 @@ WINOGRAD = tuple(map(Winograd, PAIRS))
 
 def has_transforms(types: ConvTypes) -> bool:
     """Whether there are kernels that transform tiles of these types."""
-    return bool(rows_of("winograd_in", types.rows, registry.isa()))
+    return bool(rows_of("winograd_in", types.tiles, registry.isa()))
+
+
+def pack_integers(p: ConvProblem, kernel: Kernel, w: np.ndarray) -> np.ndarray:
+    """Filter (O, I/G, *k) -> [G][products][panels][depth][units][nr][unit], in s16, whose range it keeps by far."""
+    taps, n = INTEGER_G.shape[::-1]
+    panels, depth, ic = -(-columns_of(p) // kernel.nr), geometry(p).kernel[0], w.shape[1]
+    rows = w.reshape(-1, taps).astype(np.float32) @ INTEGER_G.T  # exact, and as fast as numpy multiplies
+    u = np.swapaxes(rows.reshape(-1, taps, n), 1, 2).reshape(-1, taps) @ INTEGER_G.T
+    products = np.swapaxes(u.reshape(-1, n, n), 1, 2).astype(np.int16)  # transposed until here
+    products = products.reshape(p.groups, p.oc // p.groups, ic, depth, n * n)
+    shape = (p.groups, n * n, panels, depth, -(-ic // kernel.unit), kernel.nr, kernel.unit)
+    packed = empty(shape, products.dtype, "filter")
+    packed[...] = 0
+    if products.size:
+        held = reorder(products, "abcde", f"aeBdC{kernel.nr}b{kernel.unit}c")
+        packed[:, :, : held.shape[2]] = held.reshape(packed[:, :, : held.shape[2]].shape)
+    return packed
 
 
 def transform_row(side: str, types: str, tile: tuple[int, int]) -> str:
