@@ -747,7 +747,7 @@ static const lk_kernel *partner(const lk_kernel *k, int family)
 {
     for (const lk_kernel *const *all = lk_all_kernels(); *all; all++)
         for (const lk_kernel *r = *all; r->name; r++)
-            if (r->isa == k->isa && r->family == family &&
+            if (r->isa == k->isa && r->family == family && !strcmp(r->types, k->types) &&
                 (family == LK_WINOGRAD_FILTER || (r->mr == k->mr && r->nr == k->nr)))
                 return r;
     return NULL;
