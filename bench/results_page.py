@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from results_parts import COPY, FASTER, LONGER, PEAK, Figure, Part
+from results_parts import COPY, DOT_PEAK, FASTER, LONGER, PEAK, Figure, Part
 
 INTRODUCTION = """\
 # Measured
@@ -15,7 +15,7 @@ rest. Each part is a process of its own with an empty cost table. A figure is a 
 its values, or the most where less is better.
 """
 NOTHING = "Nothing was measured yet.\n"
-UNITS = {PEAK: "%", COPY: "%", FASTER: "", LONGER: ""}
+UNITS = {PEAK: "%", DOT_PEAK: "%", COPY: "%", FASTER: "", LONGER: ""}
 
 
 def told(f: Figure) -> str:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from layoutkit.bench.report import geomean
 
 PEAK, COPY, FASTER, LONGER = "of the FMA peak", "of a copy", "times as fast", "times as long"
+DOT_PEAK = "of the peak of the type's dot products"
 NETWORKS = "resnet50", "mobilenet_v2", "vgg16", "resnext101", "unet3d"
 SUITES = {
     "large": "reorders of 100 MB",
@@ -43,9 +44,9 @@ def _means(rows: Sequence[dict], key: Callable[[dict], str], unit: str) -> Itera
         yield Figure(name, geomean(found), unit, min(found))
 
 
-def _shapes(label: str | None = None):
+def _shapes(label: str | None = None, unit: str = PEAK):
     """Figures of shapes.py: each kind in each layout, the kind called `label` if that is given."""
-    return lambda rows: _means(rows, lambda r: f"{label or r['kind']}, {r['layout']}", PEAK)
+    return lambda rows: _means(rows, lambda r: f"{label or r['kind']}, {r['layout']}", unit)
 
 
 def _winograd(rows: Sequence[dict]) -> Iterator[Figure]:
@@ -81,8 +82,8 @@ def _compared(name: str):
     return read
 
 
-def _resnet50(label: str, *arguments: str) -> Part:
-    return Part(("shapes.py", "--only", "resnet50", *arguments), ("--quick",), _shapes(label))
+def _resnet50(label: str, *arguments: str, unit: str = PEAK) -> Part:
+    return Part(("shapes.py", "--only", "resnet50", *arguments), ("--quick",), _shapes(label, unit))
 
 
 def _of_reorders(threads: int) -> Part:
@@ -109,6 +110,10 @@ def parts(seed: int | None = None) -> dict[str, Part]:
         "resnet50-threads": _resnet50("ResNet-50 on two threads", "--layout", "NHWC", "--threads", "2"),
         "resnet50-cold": _resnet50("ResNet-50, filters met cold", "--layout", "NHWC", "--cold"),
         "resnet50-batch": _resnet50("ResNet-50, batch 16", "--layout", "NHWC", "--batch", "16"),
+        **{
+            f"resnet50-{dtype}": _resnet50(f"ResNet-50, {dtype}", "--dtype", dtype, "--layout", "NHWC", unit=DOT_PEAK)
+            for dtype in ("bfloat16", "int8")
+        },
         "winograd": Part(("winograd.py",), ("--quick",), _winograd),
         "shapes": Part(("shapes.py",), ("--quick",), _shapes()),
         "reorder": _of_reorders(1),
