@@ -123,6 +123,21 @@ def test_bfloat16_in_any_layout(c, types):
             assert (abs(got - want) <= allowed).all()
 
 
+@pytest.mark.parametrize("ic", [7, 8, 33])
+@pytest.mark.parametrize("src", ["NHWC", "nChw8c", "nChw16c"])
+@pytest.mark.parametrize("m", TILES)
+def test_pads_take_no_part_in_units(m, src, ic):
+    """An odd number of channels leaves half a unit, in blocks a pad, here NaN."""
+    rng = np.random.default_rng(0)
+    x, w = (rng.integers(-2, 3, shape).astype(np.float32) for shape in ((1, ic, 6, 7), (9, ic, 3, 3)))
+    x16, w16 = (converted(a, "f32", "bf16") for a in (x, w))
+    p, found = candidates(x.shape, w.shape, m, src, "NHWC", ((1, 1), (1, 1)), types=TYPES["bf16_f32"])
+    want = reference.conv(x, w, None, (1, 1), ((1, 1), (1, 1)), (1, 1), 1)
+    assert found
+    for each in found:
+        assert np.linalg.norm(run(p, each.build(), x16, w16) - want) <= 0.08 * np.linalg.norm(want)
+
+
 @pytest.mark.parametrize("isa", WHOLE_ISAS)
 @pytest.mark.parametrize("m", TILES)
 def test_every_ragged_edge(m, isa):

@@ -92,6 +92,12 @@ class Winograd(Algorithm):
     def kernels(self, p: ConvProblem) -> Sequence[Kernel]:
         return rows_of(self.family, p.types.tiles, registry.isa()) if has_transforms(p.types) else ()
 
+    def fits(self, p: ConvProblem, kernel: Kernel) -> bool:
+        whole = (
+            p.src.block(1) == 1 or not p.ic // p.groups % kernel.unit
+        )  # else a unit would end with a pad, any number
+        return super().fits(p, kernel) and (whole or p.types.integers)
+
     def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
         tiles, products, filter_bytes = _counts(p, self.m)
         groups, blocks = cut(p, self.m, kernel, threads)
