@@ -93,10 +93,9 @@ class Winograd(Algorithm):
         return rows_of(self.family, p.types.tiles, registry.isa()) if has_transforms(p.types) else ()
 
     def fits(self, p: ConvProblem, kernel: Kernel) -> bool:
-        whole = (
-            p.src.block(1) == 1 or not p.ic // p.groups % kernel.unit
-        )  # else a unit would end with a pad, any number
-        return super().fits(p, kernel) and (whole or p.types.integers)
+        # a pad in a unit would count, whatever it is: 0 times NaN is NaN
+        padded = p.src.block(1) > 1 and p.ic // p.groups % kernel.unit > 0 and not p.types.integers
+        return super().fits(p, kernel) and not padded
 
     def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
         tiles, products, filter_bytes = _counts(p, self.m)
