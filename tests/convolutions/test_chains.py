@@ -111,9 +111,11 @@ def test_any_chain(c):
         out[...] = stored
     chain, logical = written(rng, c["chain"], want.shape, dst, types)
     want = reference.epilogue(want, logical, None if add is None else exact(residual).astype(np.float64))
+    # tiles of narrow numbers have errors that steep steps may make any number of
+    accuracy = "strict" if types.narrow else "fast"
     with using_isa(c["isa"]):
         attributes = dict(activation=chain, layout=src, out_layout=dst, threads=c["threads"], dtype=types.dst,
-                          stride=c["stride"], padding=1, accuracy="fast", algorithm=c["algorithm"])  # fmt: skip
+                          stride=c["stride"], padding=1, accuracy=accuracy, algorithm=c["algorithm"])  # fmt: skip
         if transposed:
             op = lk.ConvTranspose2d(w, bias, **attributes)
         else:
