@@ -72,7 +72,7 @@ def numbers(shape: tuple[int, ...], dtype: str) -> np.ndarray:
     if dtype.endswith("int8"):
         limits = np.iinfo(dtype)
         return rng.integers(limits.min, limits.max, shape, dtype, endpoint=True)
-    return lk.reorder(rng.standard_normal(shape, np.float32), "abcde"[: len(shape)], "abcde"[: len(shape)], dtype=dtype)
+    return lk.reorder(rng.standard_normal(shape, np.float32).reshape(-1), "a", "a", dtype=dtype).reshape(shape)
 
 
 def layers_of(kind: str) -> tuple[tuple[str, ...], Counter[Layer]]:
