@@ -113,7 +113,8 @@ def test_bfloat16_in_any_layout(c, types):
     with using_isa(c["isa"]):
         p, found = candidates(x.shape, w.shape, c["m"], c["src"], c["dst"], c["padding"], c["groups"], c["threads"],
                               c["stride"], types=types)  # fmt: skip
-        assert any(" as " not in each.name for each in found) == (registry.isa() == "avx512_bf16")
+        if c["ic"] // c["groups"] % 2 == 0:  # of an odd number blocks are widened: a pad would complete a unit
+            assert any(" as " not in each.name for each in found) == (registry.isa() == "avx512_bf16")
         for each in found:
             allowed = winograd.error_bound(*as_f32, c["m"], bias=b, stride=c["stride"], padding=c["padding"],
                                            groups=c["groups"], narrow=" as " not in each.name)  # fmt: skip
