@@ -9,7 +9,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from .convolutions import conv as _conv
 from .formats.layout import Layout
-from .reorders.reorder import MOVED, Call, bind
+from .reorders.binding import MOVED, Call, bind
 from .memory.spans import overlaps_itself
 from .choosing.threads import check_threads
 
