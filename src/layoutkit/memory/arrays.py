@@ -30,8 +30,8 @@ _made = 0  # staggered arrays so far, modulo 4
 def as_array(value: Any, what: str) -> np.ndarray:
     """`value` as a numpy array of the same memory; TypeError names `what`.
 
-    Takes anything with DLPack, ``__array__``, ``__array_interface__`` or a buffer. bfloat16 and float8 by DLPack come as
-    those of `ml_dtypes` where that is installed, as unsigned integers elsewhere.
+    Takes anything with DLPack, ``__array__``, ``__array_interface__`` or a buffer. bfloat16 and float8 of DLPack are
+    those of `ml_dtypes` where that is installed, else unsigned integers.
     Of subclasses of numpy's array (memmap, ..) the plain array is taken, but a mask would be lost: those are refused.
     """
     if isinstance(value, np.ndarray):
