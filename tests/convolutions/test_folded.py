@@ -78,7 +78,8 @@ def test_folded_bfloat16_reads_no_number_of_another_pixel(channels, kernel, stri
     for algorithm in ("folded", "direct"):
         got = lk.conv2d(reference.to_physical(x, lk.Layout("NHWC")), w, layout="NHWC", algorithm=algorithm,
                         dtype=types.dst, **attributes)  # fmt: skip
-        np.testing.assert_array_equal(np.moveaxis(got, -1, 1).astype(np.float32), want.astype(types.dst).astype(np.float32))
+        numbers = np.moveaxis(got, -1, 1).astype(np.float32)
+        np.testing.assert_array_equal(numbers, want.astype(types.dst).astype(np.float32))
 
 
 def test_halves_of_bfloat16_add_up():

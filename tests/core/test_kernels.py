@@ -215,8 +215,8 @@ def plain_gemm(kernel, a, b, c, bias, **how):
     rows, depth, (width, cols) = len(a), a.shape[1], (b.shape[1], c.shape[1])
     lanes, zero = kernel.lanes, np.zeros(depth, a.dtype)
     harness.gemm(
-        kernel.name, a=a.ctypes.data, row=np.arange(rows, dtype=np.int64) * a.itemsize * depth, tap=np.zeros(1, np.int64),
-        zero=zero.ctypes.data, kb=depth, kb_last=depth, b=b.ctypes.data, ldb=width,
+        kernel.name, a=a.ctypes.data, row=np.arange(rows, dtype=np.int64) * a.itemsize * depth,
+        tap=np.zeros(1, np.int64), zero=zero.ctypes.data, kb=depth, kb_last=depth, b=b.ctypes.data, ldb=width,
         bias_col=bias.ctypes.data, c=c.ctypes.data, c_row=np.arange(rows, dtype=np.int64) * c.itemsize * cols,
         c_col=np.arange(0, c.itemsize * width, c.itemsize * lanes, dtype=np.int64), cols=cols, **how,
     )  # fmt: skip
