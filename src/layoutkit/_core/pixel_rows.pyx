@@ -103,7 +103,9 @@ cdef class PixelRows(Executor):
         self.accumulates = not self.split and self.cols == g.oc and self.tap_block >= self.taps or self.rounding
         self.rows = g.n * g.out[0] * g.out[1] * g.out[2]
         self.panels = ceil_div(self.cols, self.nr)
-        self.prefetches = self.y_item * self.rows * g.groups * self.cols > PREFETCH_FROM_BYTES
+        # not where pixels are less than a line apart, which the hardware foresees
+        self.prefetches = (self.y_item * self.rows * g.groups * self.cols > PREFETCH_FROM_BYTES
+                           and abs(self.y_stride[3]) >= 64)
         self.tiles = tiles
         self.total = g.groups * self.panels * tiles.tiles
         self.block_tiles = ceil_div(tiles.period_tiles, tiles.period_blocks)
