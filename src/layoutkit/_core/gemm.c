@@ -204,7 +204,10 @@ LK_INLINE void end_rows(vf *acc, const vf *total, const int adds, const lk_gemm 
             }
 #if ROUNDS
             if (how == BYTES) {
-                put_row(c, col, sums, out, zero, sign, g->cols, nv);
+                if (nv == 2 && i % 2)
+                    put_two_rows(g->c + row[i - 1], c, col, sums - 2, out, zero, sign, g->cols);
+                else if (nv != 2 || i == mr - 1)
+                    put_row(c, col, sums, out, zero, sign, g->cols, nv);
                 continue;
             }
 #endif
