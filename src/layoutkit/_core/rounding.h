@@ -2,7 +2,7 @@
  *
  *   bytes = saturated(rounded(sum * mul + off) + zero)      to the nearest, even
  *
- * Four vectors of sums make one of bytes. Packs keep within 16 bytes; IN_ORDER puts fours where they belong. */
+ * Four vectors of sums make one of bytes: of one row, or of two. Packs keep within 16 bytes; IN_ORDER puts fours where they belong. */
 #ifndef LAYOUTKIT_ROUNDING_H
 #define LAYOUTKIT_ROUNDING_H
 
