@@ -13,7 +13,7 @@
 #endif
 #include "kernels.h"
 #include "vector.h"
-#if LK_UNIT == 4
+#if LK_UNIT > 1
 #include "rounding.h"
 #endif
 
@@ -125,23 +125,6 @@ LK_INLINE void put(const lk_gemm *g, const vf *sums, const int mr, const int nv)
 
 #if LK_UNIT == 2
 #define NARROWS(g) ((g)->narrow)
-/* Stores the first n of a vector of sums, 0: all, as numbers of 16 bits. */
-LK_INLINE void store_narrow(char *c, vf v, const int n)
-{
-    const __m256i h = (__m256i)_mm512_cvtneps_pbh((__m512)v);
-    if (n)
-        _mm256_mask_storeu_epi16(c, (__mmask16)((1u << n) - 1), h);
-    else
-        _mm256_storeu_si256((__m256i *)c, h);
-}
-
-/* The rows of a tile whose sums are in memory. */
-static __attribute__((noinline)) void put_narrow(const lk_gemm *g, const vf *sums, int mr, int nv)
-{
-    for (int i = 0; i < mr; i++)
-        for (int j = 0; j < nv; j++)
-            store_narrow(g->c + g->c_row[i] + g->c_col[j], sums[i * nv + j], j == nv - 1 ? g->cols % LK_LANES : 0);
-}
 #else
 #define NARROWS(g) ((void)(g), 0)
 LK_INLINE void store_narrow(char *c, vf v, const int n) { (void)c, (void)v, (void)n; }

@@ -2,7 +2,8 @@
  *
  *   bytes = saturated(rounded(sum * mul + off) + zero)      to the nearest, even
  *
- * Four vectors of sums make one of bytes: of one row, or of two. Packs keep within 16 bytes; IN_ORDER puts fours where they belong. */
+ * Four vectors of sums make one of bytes: of one row, or of two. Packs keep within 16 bytes; IN_ORDER puts fours where
+ * they belong. Sums of f32 become numbers of bf16 in one instruction. */
 #ifndef LAYOUTKIT_ROUNDING_H
 #define LAYOUTKIT_ROUNDING_H
 
@@ -11,7 +12,26 @@
 
 #include <string.h>
 
-#if LK_VB > 16
+#if !LK_INTEGERS
+/* Stores the first n of a vector of sums, 0: all, as numbers of 16 bits. */
+LK_INLINE void store_narrow(char *c, vf v, const int n)
+{
+    const __m256i h = (__m256i)_mm512_cvtneps_pbh((__m512)v);
+    if (n)
+        _mm256_mask_storeu_epi16(c, (__mmask16)((1u << n) - 1), h);
+    else
+        _mm256_storeu_si256((__m256i *)c, h);
+}
+
+/* The rows of a tile whose sums are in memory. */
+static __attribute__((noinline)) void put_narrow(const lk_gemm *g, const vf *sums, int mr, int nv)
+{
+    for (int i = 0; i < mr; i++)
+        for (int j = 0; j < nv; j++)
+            store_narrow(g->c + g->c_row[i] + g->c_col[j], sums[i * nv + j], j == nv - 1 ? g->cols % LK_LANES : 0);
+}
+
+#elif LK_VB > 16
 typedef int8_t bytes_run __attribute__((vector_size(LK_VB), aligned(1), may_alias));
 typedef float reals __attribute__((vector_size(LK_VB), aligned(4), may_alias));
 /* HALVES(v, i, j): half i of v, then half j. */
@@ -50,8 +70,8 @@ LK_INLINE void put_some(char *y, const bytes_run v, const int n)
 #endif
 }
 
-/* The bytes of nv vectors of sums, one after another, whose columns begin anew after `period` of them; see lk_rounding in
- * kernels.h. */
+/* The bytes of nv vectors of sums, one after another, whose columns begin anew after `period` of them; see lk_rounding
+ * in kernels.h. */
 LK_INLINE whole bytes_of(const vf *sums, const lk_rounding *out, const whole zero, const whole sign, const int nv,
                          const int period)
 {
@@ -79,7 +99,8 @@ LK_INLINE whole bytes_of(const vf *sums, const lk_rounding *out, const whole zer
 }
 
 /* Stores a row of `cols` bytes, of nv vectors of sums. */
-LK_INLINE void put_bytes(char *c, const int64_t *col, const whole y, const lk_rounding *out, const int cols, const int nv)
+LK_INLINE void put_bytes(char *c, const int64_t *col, const whole y, const lk_rounding *out, const int cols,
+                         const int nv)
 {
     const char *const from = (const char *)&y;
     if (out->apart) {
