@@ -4,7 +4,6 @@ import pytest
 
 from layoutkit.bench.suites import DTYPES, FIVE, FOUR, SUITES, in_types, spread_cases
 from layoutkit.choosing.model import problem_of
-from layoutkit.convolutions.types import TYPES
 
 
 def test_a_network_meets_convolutions_reorders_and_filters():
@@ -46,11 +45,11 @@ def test_cases_of_other_types_stay_as_they_are():
 
 
 @pytest.mark.parametrize("name", DTYPES)
-def test_problems_in_other_types_lie_apart(name):
+def test_problems_in_narrow_types_lie_apart(name):
     case = next(c for c in SUITES["tiny"](["NHWC"], [1]) if c.kind == "conv")
     (other,) = in_types([case], [name])
     distance = sum(abs(a - b) for a, b in zip(case.task.features(), other.task.features()))
-    assert (distance > 1) == (other.problem.types != TYPES["f32"])
+    assert (distance > 1) == other.problem.types.narrow
 
 
 def test_the_spread_is_not_what_is_judged_by():
