@@ -83,10 +83,10 @@ LK_INLINE void interleave_run(char *to, whole a, whole b, whole c, whole d, cons
 #endif
 
 /* Columns [first, end) of the panel: four rows of the input side by side. How a run is read: in one, by whole pieces, or
- * by pieces that are in part or in another order. All that is read of d is read before anything is stored. */
-LK_INLINE void gather(const lk_quads *d, const vf flip, const int how)
+ * by pieces that are in part or in another order. */
+LK_INLINE void gather(const lk_quads *d, const int64_t first, const int64_t end, const vf flip, const int how)
 {
-    const int64_t *const column = d->column, *const at = d->at, *const count = d->bytes, first = d->first, end = d->end;
+    const int64_t *const column = d->column, *const at = d->at, *const count = d->bytes;
     const int pieces = d->pieces, quads = d->quads;
     const char *const zero = d->zero, *const order = d->order;
 #if LK_VB > 16
@@ -329,15 +329,35 @@ LK_INLINE void put_bytes(const lk_quads *d, const char *x, char *s, const int ro
 #define put_bytes(d, x, s, rows, cols, step) ((void)(step))
 #endif
 
-/* Tiles of `cols` columns, the last one from where it ends with the row; 0: they are fewer. */
-LK_INLINE int tiles(const lk_quads *d, const int rows, const int cols, const int step, const int as_bytes)
+typedef void gather_fn(const lk_quads *, int64_t first, int64_t end);
+#define GATHER(NAME, HOW) \
+    static void NAME(const lk_quads *d, int64_t first, int64_t end) { gather(d, first, end, (vf){}, HOW); } \
+    static void NAME##_flipped(const lk_quads *d, int64_t first, int64_t end) \
+    { \
+        gather(d, first, end, (int32_t)d->flip - (vf){}, HOW); \
+    }
+GATHER(by_parts, BY_PARTS)
+#if LK_VB > 16
+GATHER(in_one, IN_ONE)
+GATHER(by_pieces, BY_PIECES)
+#endif
+
+/* Tiles of `cols` columns, the last one from where it ends with the row; 0: they are fewer. What a tile reads is gathered
+ * just before it, beside the multiplications of the one before. */
+LK_INLINE int tiles(const lk_quads *d, gather_fn *fill, const int rows, const int cols, const int step, const int as_bytes)
 {
-    const int64_t x_col = d->step * COLUMN;
+    const int64_t x_col = d->step * COLUMN, reach = d->begin + (d->kw - 1) * d->apart + 1;
     const char *const x = d->panel + d->begin * COLUMN;
+    int64_t first = d->first;
     if (d->cols < cols)
         return 0;
     for (int64_t j = 0; j < d->cols; j += cols) {
         j = MIN(j, d->cols - cols);
+        const int64_t end = j + cols == d->cols ? d->end : (j + cols - 1) * d->step + reach;
+        if (end > first) {
+            fill(d, first, end);
+            first = end;
+        }
         if (as_bytes)
             put_bytes(d, x + j * x_col, d->s + j * d->s_col, rows, cols, step);
         else
@@ -346,8 +366,9 @@ LK_INLINE int tiles(const lk_quads *d, const int rows, const int cols, const int
     return 1;
 }
 
+typedef int tiles_fn(const lk_quads *, gather_fn *);
 #define TILES(NAME, ROWS, COLUMNS, STEP, AS_BYTES) \
-    static int NAME(const lk_quads *d) { return tiles(d, ROWS, COLUMNS, STEP, AS_BYTES); }
+    static int NAME(const lk_quads *d, gather_fn *fill) { return tiles(d, fill, ROWS, COLUMNS, STEP, AS_BYTES); }
 TILES(sums_1, 1, COLS, 0, 0)
 TILES(sums_2, 2, COLS / 2, 0, 0)
 TILES(sums_1x1, 1, 1, 0, 0)
@@ -362,38 +383,22 @@ TILES(bytes_2s1, 2, COLS, 1, 1)
 TILES(bytes_1s2, 1, COLS, 2, 1)
 #endif
 
-LK_INLINE void gather_any(const lk_quads *d, const vf flip)
-{
-#if LK_VB > 16
-    if (d->whole == 1) {
-        gather(d, flip, IN_ONE);
-        return;
-    }
-    if (d->whole) {
-        gather(d, flip, BY_PIECES);
-        return;
-    }
-#endif
-    gather(d, flip, BY_PARTS);
-}
-
 LK_INLINE void run(const lk_quads *d)
 {
-    if (d->flip)
-        gather_any(d, (int32_t)d->flip - (vf){});
-    else
-        gather_any(d, (vf){});
     const int two = d->rows == 2;
+    gather_fn *fill = d->flip ? by_parts_flipped : by_parts;
+    tiles_fn *wide = two ? sums_2 : sums_1, *narrow = two ? sums_2x1 : sums_1x1;
 #if LK_VB > 16
+    if (d->whole)
+        fill = d->whole == 1 ? (d->flip ? in_one_flipped : in_one) : d->flip ? by_pieces_flipped : by_pieces;
     if (d->out) {
         const int near = d->kw == 3 && d->apart == 1 ? (int)d->step : 0;
-        if (!(near == 1 ? (two ? bytes_2s1 : bytes_1s1) : near == 2 && !two ? bytes_1s2 : two ? bytes_2 : bytes_1)(d))
-            (two ? bytes_2x1 : bytes_1x1)(d);
-        return;
+        wide = near == 1 ? (two ? bytes_2s1 : bytes_1s1) : near == 2 && !two ? bytes_1s2 : two ? bytes_2 : bytes_1;
+        narrow = two ? bytes_2x1 : bytes_1x1;
     }
 #endif
-    if (!(two ? sums_2 : sums_1)(d))
-        (two ? sums_2x1 : sums_1x1)(d);
+    if (!wide(d, fill))
+        narrow(d, fill);
 }
 
 #if LK_VB == 64
