@@ -162,13 +162,14 @@ LK_INLINE void gather(const lk_quads *d, const int64_t first, const int64_t end,
 }
 
 /* The sums of a register tile: `rows` output rows, `cols` columns that begin at x in the panel, vectors [v, end). With
- * `step` there are three taps a row, neighbours, and outputs so many columns apart: what is read is read once. */
+ * `step` it is a single quad of three taps a row, neighbours, and outputs so many columns apart: what is read is read
+ * once. */
 LK_INLINE void sum(const lk_quads *d, vf *acc, const char *x, const int rows, const int cols, const int v, const int end,
                    const int step)
 {
-    const int64_t stepped = step ? step * COLUMN : d->step * COLUMN, apart = step ? COLUMN : d->apart * COLUMN;
+    const int64_t stepped = d->step * COLUMN, apart = d->apart * COLUMN;
     const int64_t w_vector = d->packed_rows * LK_VB;
-    const int kw = step ? 3 : d->kw, tile = rows * cols;
+    const int kw = d->kw, tile = rows * cols;
     const char *w = d->w;
 #pragma GCC unroll 4
     for (int n = v; n < end; n++) {
@@ -177,27 +178,27 @@ LK_INLINE void sum(const lk_quads *d, vf *acc, const char *x, const int rows, co
         for (int i = 0; i < tile; i++)
             acc[(n - v) * tile + i] = bias;
     }
-    for (int g = 0; g < d->quads; g++, x += d->columns * COLUMN) {
-        if (step) {
-            vf wv[3][2];
+    if (step) {
+        vf wv[3][2];
 #pragma GCC unroll 3
-            for (int b = 0; b < 3; b++, w += 4 * w_vector) {
-                wv[b][0] = *(const vf *)(w + v * w_vector);
-                wv[b][1] = *(const vf *)(w + v * w_vector + (rows - 1) * LK_VB);
-            }
-#pragma GCC unroll 16
-            for (int i = 0; i < (cols - 1) * step + 3; i++) {
-                vf xv = *(const vf *)(x + i * COLUMN + v * LK_VB);
-                LK_PIN(xv);
-#pragma GCC unroll 8
-                for (int c = 0; c < cols; c++)
-#pragma GCC unroll 2
-                    for (int r = 0; r < rows; r++)
-                        if (i >= c * step && i - c * step < 3)
-                            LK_FMA(acc[r * cols + c], xv, wv[i - c * step][r]);
-            }
-            continue;
+        for (int b = 0; b < 3; b++) {
+            wv[b][0] = *(const vf *)(w + (4 * b + v) * w_vector);
+            wv[b][1] = *(const vf *)(w + (4 * b + v) * w_vector + (rows - 1) * LK_VB);
         }
+#pragma GCC unroll 16
+        for (int i = 0; i < (cols - 1) * step + 3; i++) {
+            vf xv = *(const vf *)(x + i * COLUMN + v * LK_VB);
+            LK_PIN(xv);
+#pragma GCC unroll 8
+            for (int c = cols - 1; c >= 0; c--) /* those that began last first: the sums of a column take turns */
+#pragma GCC unroll 2
+                for (int r = 0; r < rows; r++)
+                    if (i >= c * step && i - c * step < 3)
+                        LK_FMA(acc[r * cols + c], xv, wv[i - c * step][r]);
+        }
+        return;
+    }
+    for (int g = 0; g < d->quads; g++, x += d->columns * COLUMN) {
         const char *tap = x;
         for (int b = 0; b < kw; b++, tap += apart, w += 4 * w_vector) {
 #pragma GCC unroll 4
@@ -258,8 +259,39 @@ LK_INLINE void put_sums(const lk_quads *d, const char *x, char *s, const int row
 }
 
 #if LK_VB > 16
+/* Columns [at, end) of the panel that are gathered beside the sums of a tile, where a run is read in one. */
+typedef struct {
+    const char *from[4], *zero;
+    int64_t there[4]; /* all bits set, or of padding none */
+    const int64_t *column;
+    char *panel;
+    int64_t at, end;
+    vf flip;
+    int flips;
+} feed;
+
+LK_INLINE void gather_next(feed *f)
+{
+    const int64_t offset = f->column[f->at];
+    whole x[4];
+    if (offset == LK_NOWHERE) {
+        x[0] = x[1] = x[2] = x[3] = *(const whole *)f->zero;
+    } else {
+#pragma GCC unroll 4
+        for (int k = 0; k < 4; k++)
+            x[k] = *(const whole *)(f->from[k] + (offset & f->there[k]));
+    }
+    if (f->flips) {
+#pragma GCC unroll 4
+        for (int k = 0; k < 4; k++)
+            x[k] ^= (whole)f->flip;
+    }
+    interleave_run(f->panel + f->at++ * COLUMN, x[0], x[1], x[2], x[3], (whole){});
+}
+
 /* A tile's bytes are stored. */
-LK_INLINE void put_bytes(const lk_quads *d, const char *x, char *s, const int rows, const int cols, const int step)
+LK_INLINE void put_bytes(const lk_quads *d, const char *x, char *s, const int rows, const int cols, const int step,
+                         feed *next)
 {
     const lk_rounding *const out = d->out;
     const int64_t *const at = d->s_at;
@@ -269,6 +301,9 @@ LK_INLINE void put_bytes(const lk_quads *d, const char *x, char *s, const int ro
     for (int v = 0; v < 4; v++) {
         vf acc[2 * COLS];
         sum(d, acc, x, rows, cols, v, v + 1, step);
+        if (step)
+            while (next->at < next->end - (3 - v) * cols * step / 4)
+                gather_next(next);
         const reals mul = ((const reals *)out->mul)[v], off = ((const reals *)out->off)[v];
         reals product[2 * COLS];
 #pragma GCC unroll 8
@@ -326,7 +361,7 @@ LK_INLINE void put_bytes(const lk_quads *d, const char *x, char *s, const int ro
     }
 }
 #else
-#define put_bytes(d, x, s, rows, cols, step) ((void)(step))
+#define put_bytes(d, x, s, rows, cols, step, next) ((void)(step))
 #endif
 
 typedef void gather_fn(const lk_quads *, int64_t first, int64_t end);
@@ -344,24 +379,45 @@ GATHER(by_pieces, BY_PIECES)
 
 /* Tiles of `cols` columns, the last one from where it ends with the row; 0: they are fewer. What a tile reads is gathered
  * just before it, beside the multiplications of the one before. */
-LK_INLINE int tiles(const lk_quads *d, gather_fn *fill, const int rows, const int cols, const int step, const int as_bytes)
+LK_INLINE int tiles(const lk_quads *given, gather_fn *fill, const int rows, const int cols, const int step, const int as_bytes)
 {
+    const lk_quads copy = *given, *const d = &copy; /* which no store changes */
     const int64_t x_col = d->step * COLUMN, reach = d->begin + (d->kw - 1) * d->apart + 1;
     const char *const x = d->panel + d->begin * COLUMN;
     int64_t first = d->first;
     if (d->cols < cols)
         return 0;
+#if LK_VB > 16
+    feed next = {.at = 0};
+    const int feeds = step && d->whole == 1;
+    if (feeds) {
+        next = (feed){.zero = d->zero, .column = d->column, .panel = d->panel, .flip = (int32_t)d->flip - (vf){},
+                      .flips = d->flip != 0};
+        for (int k = 0; k < 4; k++) {
+            next.there[k] = -(int64_t)(d->row[k] != NULL);
+            next.from[k] = d->row[k] ? d->row[k] + d->at[0] : d->zero;
+        }
+    }
+#endif
     for (int64_t j = 0; j < d->cols; j += cols) {
         j = MIN(j, d->cols - cols);
         const int64_t end = j + cols == d->cols ? d->end : (j + cols - 1) * d->step + reach;
         if (end > first) {
-            fill(d, first, end);
+            fill(given, first, end);
             first = end;
         }
-        if (as_bytes)
-            put_bytes(d, x + j * x_col, d->s + j * d->s_col, rows, cols, step);
-        else
-            put_sums(d, x + j * x_col, d->s + j * d->s_col, rows, cols);
+#if LK_VB > 16
+        if (feeds) { /* what the next tile reads */
+            next.at = first;
+            next.end = MAX(first, j + 2 * cols >= d->cols ? d->end : end + cols * d->step);
+            first = next.end;
+        }
+        if (as_bytes) {
+            put_bytes(d, x + j * x_col, d->s + j * d->s_col, rows, cols, step, &next);
+            continue;
+        }
+#endif
+        put_sums(d, x + j * x_col, d->s + j * d->s_col, rows, cols);
     }
     return 1;
 }
@@ -392,7 +448,7 @@ LK_INLINE void run(const lk_quads *d)
     if (d->whole)
         fill = d->whole == 1 ? (d->flip ? in_one_flipped : in_one) : d->flip ? by_pieces_flipped : by_pieces;
     if (d->out) {
-        const int near = d->kw == 3 && d->apart == 1 ? (int)d->step : 0;
+        const int near = d->kw == 3 && d->apart == 1 && d->quads == 1 ? (int)d->step : 0;
         wide = near == 1 ? (two ? bytes_2s1 : bytes_1s1) : near == 2 && !two ? bytes_1s2 : two ? bytes_2 : bytes_1;
         narrow = two ? bytes_2x1 : bytes_1x1;
     }
