@@ -61,13 +61,13 @@ LK_INLINE bytes first_bytes(vf v)
 
 #if LK_VB > 16
 /* The same for a whole run of channels */
+#define HALF(k, n) _mm256_inserti128_si256(_mm256_castsi128_si256(PIECE_OF(k, n)), PIECE_OF(k, (n) + 1), 1)
 #if LK_VB == 64
 #define JOINED(k) \
-    _mm512_inserti32x4(_mm512_inserti32x4(_mm512_inserti32x4(_mm512_castsi128_si512(PIECE_OF(k, 0)), PIECE_OF(k, 1), 1), \
-                                          PIECE_OF(k, 2), 2), PIECE_OF(k, 3), 3)
+    _mm512_inserti64x4(_mm512_castsi256_si512(HALF(k, 0)), HALF(k, 2), 1)
 #define PUT(i, v) _mm512_store_si512((__m512i *)to + (i), v)
 #else
-#define JOINED(k) _mm256_inserti128_si256(_mm256_castsi128_si256(PIECE_OF(k, 0)), PIECE_OF(k, 1), 1)
+#define JOINED(k) HALF(k, 0)
 #define PUT(i, v) _mm256_store_si256((__m256i *)to + (i), v)
 #endif
 LK_INLINE void interleave_run(char *to, whole a, whole b, whole c, whole d, const whole flip)
@@ -124,17 +124,28 @@ LK_INLINE void gather(const lk_quads *d, const int64_t first, const int64_t end,
                 interleave_run(to, ROW(0), ROW(1), ROW(2), ROW(3), (whole)flip);
         }
         for (int64_t i = first; how == BY_PIECES && i < end; i++, to += COLUMN) {
-            int64_t offset[PIECES], inside[PIECES], whole_column = all;
+            int64_t offset[PIECES], inside[PIECES], every = -1, any = 0;
 #pragma GCC unroll 4
             for (int n = 0; n < PIECES; n++) {
                 const int64_t found = column[i * segments + segment[n]];
                 offset[n] = (int64_t)((uint64_t)found + (uint64_t)begin[n]);
                 inside[n] = -(int64_t)(found != LK_NOWHERE);
-                whole_column &= inside[n];
+                every &= inside[n], any |= inside[n];
             }
 #define PIECE_OF(k, n) *(const __m128i_u *)(from[k] + offset[n])
-            if (whole_column) {
+            if (every & all) {
                 interleave_run(to, JOINED(0), JOINED(1), JOINED(2), JOINED(3), (whole)flip);
+                continue;
+            }
+#undef PIECE_OF
+#define PIECE_OF(k, n) *(const __m128i_u *)(from[k] + (offset[n] & there[k]))
+            if (every) {
+                interleave_run(to, JOINED(0), JOINED(1), JOINED(2), JOINED(3), (whole)flip);
+                continue;
+            }
+            if (!any) {
+                const whole padding = *(const whole *)zero;
+                interleave_run(to, padding, padding, padding, padding, (whole)flip);
                 continue;
             }
 #undef PIECE_OF
@@ -259,22 +270,32 @@ LK_INLINE void put_sums(const lk_quads *d, const char *x, char *s, const int row
 }
 
 #if LK_VB > 16
-/* Columns [at, end) of the panel that are gathered beside the sums of a tile, where a run is read in one. */
+/* Columns [at, end) of the panel that are gathered beside the sums of a tile, where a run is read in one; or by pieces,
+ * none of which is padding. */
 typedef struct {
     const char *from[4], *zero;
     int64_t there[4]; /* all bits set, or of padding none */
     const int64_t *column;
+    int64_t begin[PIECES], segment[PIECES], segments; /* of each piece */
     char *panel;
     int64_t at, end;
     vf flip;
-    int flips;
+    int flips, by_pieces;
 } feed;
 
 LK_INLINE void gather_next(feed *f)
 {
-    const int64_t offset = f->column[f->at];
+    const int64_t *const column = f->column + f->at * f->segments, offset = *column;
     whole x[4];
-    if (offset == LK_NOWHERE) {
+    if (f->by_pieces) {
+        int64_t piece[PIECES];
+#pragma GCC unroll 4
+        for (int n = 0; n < PIECES; n++)
+            piece[n] = column[f->segment[n]] + f->begin[n];
+#undef PIECE_OF
+#define PIECE_OF(k, n) *(const __m128i_u *)(f->from[k] + piece[n])
+        x[0] = JOINED(0), x[1] = JOINED(1), x[2] = JOINED(2), x[3] = JOINED(3);
+    } else if (offset == LK_NOWHERE) {
         x[0] = x[1] = x[2] = x[3] = *(const whole *)f->zero;
     } else {
 #pragma GCC unroll 4
@@ -296,6 +317,7 @@ LK_INLINE void put_bytes(const lk_quads *d, const char *x, char *s, const int ro
     const lk_rounding *const out = d->out;
     const int64_t *const at = d->s_at;
     const int in_one = d->s_whole, n = d->s_bytes;
+    const int by_twos = !in_one && at[1] == at[0] + PIECE && at[PIECES - 1] == at[PIECES - 2] + PIECE;
     whole before[2 * COLS], low[2 * COLS];
 #pragma GCC unroll 4
     for (int v = 0; v < 4; v++) {
@@ -351,12 +373,15 @@ LK_INLINE void put_bytes(const lk_quads *d, const char *x, char *s, const int ro
         } else if (in_one) {
             put_some(y, (bytes_run)low[i], n);
         } else {
-            memcpy(y + at[0], from, PIECE);
-            memcpy(y + at[1], from + PIECE, PIECE);
-#if LK_VB == 64
-            memcpy(y + at[2], from + 2 * PIECE, PIECE);
-            memcpy(y + at[3], from + 3 * PIECE, PIECE);
-#endif
+#pragma GCC unroll 2
+            for (int k = 0; k < PIECES; k += 2) {
+                if (by_twos) {
+                    memcpy(y + at[k], from + k * PIECE, 2 * PIECE);
+                } else {
+                    memcpy(y + at[k], from + k * PIECE, PIECE);
+                    memcpy(y + at[k + 1], from + (k + 1) * PIECE, PIECE);
+                }
+            }
         }
     }
 }
@@ -389,13 +414,16 @@ LK_INLINE int tiles(const lk_quads *given, gather_fn *fill, const int rows, cons
         return 0;
 #if LK_VB > 16
     feed next = {.at = 0};
-    const int feeds = step && d->whole == 1;
+    int feeds = step && d->whole;
     if (feeds) {
         next = (feed){.zero = d->zero, .column = d->column, .panel = d->panel, .flip = (int32_t)d->flip - (vf){},
-                      .flips = d->flip != 0};
+                      .flips = d->flip != 0, .by_pieces = d->whole > 1, .segments = d->segments};
+        for (int n = 0; n < PIECES && d->whole > 1; n++)
+            next.begin[n] = d->at[n], next.segment[n] = n * d->segments / PIECES;
         for (int k = 0; k < 4; k++) {
             next.there[k] = -(int64_t)(d->row[k] != NULL);
-            next.from[k] = d->row[k] ? d->row[k] + d->at[0] : d->zero;
+            next.from[k] = !d->row[k] ? d->zero : next.by_pieces ? d->row[k] : d->row[k] + d->at[0];
+            feeds &= !next.by_pieces || d->row[k];
         }
     }
 #endif
@@ -410,6 +438,9 @@ LK_INLINE int tiles(const lk_quads *given, gather_fn *fill, const int rows, cons
         if (feeds) { /* what the next tile reads */
             next.at = first;
             next.end = MAX(first, j + 2 * cols >= d->cols ? d->end : end + cols * d->step);
+            for (int64_t i = first * d->segments; next.by_pieces && i < next.end * d->segments; i++)
+                if (d->column[i] == LK_NOWHERE)
+                    next.end = first;
             first = next.end;
         }
         if (as_bytes) {

@@ -166,7 +166,7 @@ cdef class Quads(Executor):
         cdef char *sums = workspace
         cdef const char **row
         cdef const int64_t *columns = self.column
-        cdef int64_t n, run, plane, pair, rest, u, i, at = 0, deep, high, gathered, first, stop, channel = 0, count = 0
+        cdef int64_t n = 0, run = 0, plane = 0, pair = 0, rest, u, i, at = 0, deep, high, gathered, first, stop, channel = 0, count = 0
         cdef int64_t tiles = 0, begin, begun = -1, outputs = 0, y_first = 0
         cdef char *to
         # what the micro-kernel does with sums that it has in registers
@@ -183,10 +183,11 @@ cdef class Quads(Executor):
         d.row, d.flip, d.order, d.bias = row, self.flip, NULL, NULL
         d.columns, d.step, d.apart = self.columns, self.step, self.apart
         d.quads, d.kw, d.packed_rows, d.s_at = <int>self.quads, <int>g.kernel[2], <int>self.packed_rows, s_at
-        while task < end:
+        if task < end:
             pair, rest = task % self.pairs, task // self.pairs
             plane, rest = rest % g.out[0], rest // g.out[0]
             run, n = rest % self.runs, rest // self.runs
+        while task < end:
             if run != begun:
                 begun = run
                 at = run * self.pieces
@@ -245,7 +246,9 @@ cdef class Quads(Executor):
                   + self.packed_rows * pair * self.y_stride[2] + y_first)
             gathered = begin = 0
             for i in range(tiles):
-                first, stop = share(outputs, tiles, i), share(outputs, tiles, i + 1)
+                first, stop = 0, outputs
+                if tiles > 1:
+                    first, stop = share(outputs, tiles, i), share(outputs, tiles, i + 1)
                 if i == 0 or stop - begin > self.chunk:  # the panel begins anew
                     begin, gathered = first, 0
                 d.column = columns + begin * self.step * d.segments
@@ -260,7 +263,13 @@ cdef class Quads(Executor):
                 if self.rounding and d.out == NULL:
                     f.row, f.rows = self.pixel + 2 * first, d.rows * d.cols
                     self.requantise(&f, y, to - y, at, channel, count)
-            task += 1
+            task, pair = task + 1, pair + 1
+            if pair == self.pairs:
+                pair, plane = 0, plane + 1
+            if plane == g.out[0]:
+                plane, run = 0, run + 1
+            if run == self.runs:
+                run, n = 0, n + 1
 
     cdef bint rounding_of(self, lk_rounding *out, const lk_epilogue *f, int64_t channel, int64_t count,
                           int64_t pieces) noexcept nogil:
