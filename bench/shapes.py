@@ -4,12 +4,14 @@
     python bench/shapes.py --only resnet50 --dtype bfloat16        (or float16, float64, int8: uint8 in and out)
     python bench/shapes.py [--only depthwise]
     python bench/shapes.py --only overhead
+    python bench/shapes.py --only mobilenet_v2 --depthwise --dtype int8 --against float32 [--layout NHWC]
 
 `--json FILE` writes the shares, `--quick` measures every fourth layer in a few rounds.
 
 The peak is that of the type's multiply-adds (of float16 those of float32, which it is widened to). Each figure is the
 best of several rounds, on one thread in time that the thread had a core; the peak is measured
-between them, on as many threads. With `--cold` every
+between them, on as many threads. With `--against DTYPE` it is the rate over that of the same layer in another type, in
+turns: the median of the ratios. `--depthwise` leaves out all other layers of a network. With `--cold` every
 call has a filter of its own that has left the caches since it was last used, as in a network, and a round is the
 median of its calls. Means over a network count every layer as often as the network has it.
 """
@@ -101,7 +103,7 @@ def operation(kind: str, layer: Layer, layout: lk.Layout, w: np.ndarray, args: a
     name = "ConvTranspose" if kind == "transposed" else "Conv"
     return getattr(lk, f"{name}{layer.rank}d")(
         w, stride=layer.stride, padding=layer.padding, groups=layer.groups, layout=layout, threads=args.threads,
-        accuracy=args.accuracy, dtype=DTYPES[args.dtype][1:3],
+        accuracy=args.accuracy, dtype=DTYPES[args.dtype][1:3], algorithm="depthwise" if args.depthwise else "auto",
         **(dict(scale=np.float32(1e-4)) if args.dtype == "int8" else {}),
     )  # fmt: skip
 
@@ -153,6 +155,25 @@ def share(kind: str, layer: Layer, name: str, args: argparse.Namespace) -> float
     return flops / best / peak
 
 
+def rate_over(kind: str, layer: Layer, name: str, args: argparse.Namespace) -> float:
+    """The rate in a type over that in another one, by the algorithm that does depthwise ones if it is such a layer."""
+    layer, now = layer._replace(n=args.batch), clock(args.threads)
+    layout, runs = with_axes(name, layer.rank), []
+    p = layer.problem(name)
+    for dtype in (args.dtype, args.against):
+        of_w, of_x, *_ = DTYPES[dtype]
+        w = numbers((p.oc, p.ic // p.groups, *p.kernel), of_w)
+        op = operation(kind, layer, layout, w, argparse.Namespace(**{**vars(args), "dtype": dtype}))
+        x = numbers(layout.physical_shape(p.src_shape), of_x)
+        runs.append(([op], x, op(x), now))
+    calls = [1 + int(5 * BURST / burst(3, *run)) for run in runs]
+    ratios = []
+    for _ in range(QUICK_ROUNDS if args.quick else ROUNDS):
+        of, against = (burst(n, *run) for n, run in zip(calls, runs))
+        ratios.append(against / of)
+    return sorted(ratios)[len(ratios) // 2]
+
+
 def overhead() -> float:
     """Seconds of a call that has next to nothing to do."""
     x = np.ones((1, 1, 1, 16), np.float32)
@@ -165,7 +186,7 @@ def show(kind: str, layout: str, layers: Counter[Layer], args: argparse.Namespac
     """Prints a line a layer and what they are together; returns a row a layer."""
     found: dict[Layer, float] = {}
     for layer in layers:
-        found[layer] = share(kind, layer, layout, args)
+        found[layer] = (rate_over if args.against else share)(kind, layer, layout, args)
         print(f"{kind:13} {layout:8} {layer!s:38} {found[layer]:.3f}", flush=True)
     worst = min(found, key=found.get)
     mean = geomean(found[layer] for layer in layers.elements())
@@ -185,6 +206,8 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--accuracy", choices=ACCURACIES, default="strict")
     parser.add_argument("--dtype", choices=DTYPES, default="float32")
+    parser.add_argument("--against", choices=DTYPES, help="ratios to the rate in this type, not shares of the peak")
+    parser.add_argument("--depthwise", action="store_true", help="only such layers, by that algorithm")
     parser.add_argument("--cold", action="store_true", help="a filter of its own for every call")
     parser.add_argument("--tuning", choices=("measure", "estimate", "off"), default="measure")
     parser.add_argument("--quick", action="store_true", help="every fourth layer, few rounds")
@@ -198,6 +221,8 @@ def main() -> None:
             print(f"a call of a kept Conv2d: {overhead() * 1e6:.2f} us")
             continue
         layouts, layers = layers_of(kind)
+        if args.depthwise:
+            layers = Counter({layer: n for layer, n in layers.items() if layer.groups == layer.ic})
         if args.quick:
             layers = Counter({layer: n for i, (layer, n) in enumerate(layers.items()) if i % 4 == 0})
         for layout in [args.layout] if args.layout else layouts:

@@ -383,7 +383,7 @@ static int quads(const lk_kernel *k, int rows, int cols, int channels, int how)
     int64_t column[WIDE], at[4], sizes[4], s_at[4];
     char order[RUN];
     float mul[RUN];
-    lk_epilogue f = {.mul = mul, .scale = 1, .zero = 5};
+    lk_rounding f = {.zero = 5 + (flip ? 128 : 0), .sign = flip ? 128 : 0, .shifts = 1};
     memset(zero, 77, sizeof zero), memset(y, 0xA5, sizeof y), memcpy(want, y, sizeof y);
     for (int u = 0; u < ROWS_IN; u++) {
         row[u] = draw(5) ? (char *)x[u] : NULL;
@@ -391,7 +391,8 @@ static int quads(const lk_kernel *k, int rows, int cols, int channels, int how)
     }
     for (size_t i = 0; i < sizeof w; i++) w[i] = (int8_t)(draw(4) ? draw(256) - 128 : 255 * draw(2) - 128);
     for (int i = 0; i < columns; i++) column[i] = draw(5) ? i * channels : LK_NOWHERE;
-    for (int i = 0; i < RUN; i++) bias[i] = draw(999), mul[i] = 0.001f * (float)(1 + draw(900));
+    for (int i = 0; i < RUN; i++) bias[i] = draw(999), mul[i] = 0.0005f * (float)(1 + draw(900));
+    memset(f.most, 255, sizeof f.most);
     for (int p = 0; p < pieces; p++) {
         at[p] = 16 * p, sizes[p] = channels - at[p] < 16 ? channels - at[p] : 16;
         for (int i = 0; i < 16; i++) order[16 * p + i] = (char)draw((int)sizes[p]);
@@ -401,13 +402,16 @@ static int quads(const lk_kernel *k, int rows, int cols, int channels, int how)
     for (int r = 0; r < rows; r++)
         for (int j = 0; j < cols; j++)
             for (int c = 0; c < channels; c++) {
-                int32_t sum = bias[c];
+                /* channels by fours, of every 16 in turn */
+                int vector = c % 16 / 4, lane = c / 16 * 4 + c % 4;
+                int32_t sum = bias[vector * lanes + lane];
+                f.mul[vector * lanes + lane] = mul[c];
                 int from = ordered ? c / 16 * 16 + order[c] : c;
                 for (int u = 0; u < ROWS_IN; u++)
                     for (int b = 0; b < KW; b++) {
                         int i = j * step + b, v = row[u] && column[i] != LK_NOWHERE ? x[u][column[i] + from] : 77;
                         sum += (flip ? v ^ 128 : v)
-                               * w[((((u / 4 * KW + b) * 4 + c / lanes) * 2 + r) * lanes + c % lanes) * 4 + u % 4];
+                               * w[((((u / 4 * KW + b) * 4 + vector) * 2 + r) * lanes + lane) * 4 + u % 4];
                     }
                 int out = (r * cols + j) * channels + c;
                 if (!as_bytes) {
@@ -423,8 +427,8 @@ static int quads(const lk_kernel *k, int rows, int cols, int channels, int how)
                   .end = columns, .step = step, .apart = 1, .flip = flip ? 0x80808080 : 0,
                   .lanes = (1u << channels % lanes) - 1, .quads = QUADS, .kw = KW, .rows = rows, .packed_rows = 2,
                   .cols = cols, .vectors = (channels + lanes - 1) / lanes, .pieces = pieces,
-                  .whole = channels == run && !ordered, .s_whole = 1, .s_bytes = channels, .out_signed = flip,
-                  .out = as_bytes ? &f : NULL};
+                  .whole = channels == run && !ordered,
+                  .segments = 1, .s_whole = 1, .s_bytes = channels, .out = as_bytes ? &f : NULL};
     ((lk_quads_fn)k->fn)(&d);
     return memcmp(y, want, sizeof y) ? wrong(k, "wrong sum") : 0;
 }

@@ -353,14 +353,17 @@ def test_quads(kernel, end):
     rng = np.random.default_rng(1)
     for channels in sorted({1, 15, 16, kernel.lanes, 4 * kernel.lanes - 1, 4 * kernel.lanes}):
         for rows in (1, 2):
-            for cols in (1, 2, 3, 4, 5, 7):
+            for cols in (1, 2, 3, 4, 5, 7, 8):
                 for bytes_too in {False, kernel.lanes > 4}:
-                    one_tile_of_quads(kernel, rng, channels, rows, cols, bytes_too, end)
+                    for _ in range(3):
+                        one_tile_of_quads(kernel, rng, channels, rows, cols, bytes_too, end)
 
 
 def one_tile_of_quads(kernel, rng, channels, rows, cols, as_bytes, end):
     lanes, run = kernel.lanes, 4 * kernel.lanes
     quads, kw, step, apart, begin = (int(rng.integers(a, b)) for a, b in ((1, 4), (1, 5), (1, 3), (1, 3), (0, 2)))
+    if rng.integers(2):  # what has code of its own
+        kw, apart = 3, 1
     packed_rows, signed, biased = int(rng.integers(rows, 3)), bool(rng.integers(2)), bool(rng.integers(2))
     columns = begin + (cols - 1) * step + (kw - 1) * apart + 1
     dtype = np.dtype(np.int8 if signed else np.uint8)
@@ -386,9 +389,11 @@ def one_tile_of_quads(kernel, rng, channels, rows, cols, as_bytes, end):
     if order is not None:
         wide[..., : 16 * pieces] = wide[..., (order + 16 * np.arange(pieces)[:, None]).ravel()]
     wide += 128 * signed  # as the flipped bit makes them
-    want = np.zeros((rows, cols, run), np.int64) + (bias if biased else 0)
+    # channel 16 a + 4 v + i is lane 4 a + i of vector v
+    lane = np.arange(run).reshape(4, lanes // 4, 4).transpose(1, 0, 2).ravel()
+    want = np.zeros((rows, cols, run), np.int64) + (bias[lane] if biased else 0)
     for r in range(rows):
-        weights = w[:, :, :, r].transpose(0, 4, 1, 2, 3).reshape(4 * quads, kw, run)
+        weights = w[:, :, :, r].transpose(0, 4, 1, 2, 3).reshape(4 * quads, kw, run)[..., lane]
         for j in range(cols):
             for b in range(kw):
                 want[r, j] += (wide[:, begin + step * j + apart * b] * weights[:, b]).sum(0)
@@ -396,14 +401,19 @@ def one_tile_of_quads(kernel, rng, channels, rows, cols, as_bytes, end):
     panel = np.zeros(quads * columns * 4 * run + 64, np.uint8)
     at = np.arange(pieces, dtype=np.int64) * 16
     sizes = np.minimum(16, channels - at)
-    mul, out_zero = rng.choice((0.01, 0.6, 3e4)) * rng.uniform(0.5, 1, channels).astype(np.float32), 7
+    mul, off = (v * rng.uniform(0.5, 1, run).astype(np.float32) for v in (rng.choice((1e-4, 0.01, 0.5)), 9))
+    least, most = np.sort(rng.integers(0, 256, (2, run)), 0)
+    out_zero, adds, shifts = int(rng.integers(-128, 256)), bool(rng.integers(2)), bool(rng.integers(2))
+    if not shifts:
+        out_zero, least[:], most[:] = 128 * signed, 0, 255
     whole = 1 if channels == run and order is None else 0
+    by_lane = np.argsort(lane)
     vectors, item = -(-channels // lanes), 1 if as_bytes else 4
     if as_bytes:
-        want = np.rint(want.astype(np.float32) * mul.astype(np.float32)).astype(np.float64) + out_zero
-        want = want.clip(*((-128, 127) if signed else (0, 255)))
+        product = want.astype(np.float32) * mul[:channels] + (off[:channels] if adds else np.float32(0))
+        want = (np.rint(product).astype(np.int64) + out_zero).clip(least[:channels], most[:channels]) ^ 128 * signed
+        want = want.astype(np.uint8).view(dtype)
     gw, gb, gz = (guarded(v.reshape(-1).view(np.uint8), end) for v in (w, bias, np.full(run, zero, dtype)))
-    gm = guarded(mul.astype(np.float32).view(np.uint8), end).array.view(np.float32)
     gy = guarded(np.full(item * rows * cols * channels, 0xA5, np.uint8), end)
     s_at = at if as_bytes else np.arange(vectors, dtype=np.int64) * 4 * lanes
     harness.quads(
@@ -413,11 +423,51 @@ def one_tile_of_quads(kernel, rng, channels, rows, cols, as_bytes, end):
         bias=gb.address if biased else 0, s=gy.address, s_at=s_at, s_strides=(item * cols * channels, item * channels),
         span=(columns, 0, columns, begin), taps=(step, apart), kw=kw, rows=rows, packed_rows=packed_rows, cols=cols,
         vectors=vectors, whole=whole, flip=0x80808080 if signed else 0, order=None if order is None else order.ravel(),
-        lanes=(1 << channels % lanes) - 1, mul=gm if as_bytes else None, out_zero=out_zero, out_signed=signed,
-        s_bytes=channels,
+        lanes=(1 << channels % lanes) - 1, s_bytes=channels, rounding=(
+            mul[by_lane], off[by_lane] if adds else None, least, most, out_zero, 128 * signed, shifts
+        ) if as_bytes else None,
     )  # fmt: skip
     got = gy.array.view((np.int8 if signed else np.uint8) if as_bytes else np.int32).reshape(want.shape)
     np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("end", ["low", "high"])
+@pytest.mark.parametrize("kernel", [k for k in QUADS if k.lanes > 4], ids=lambda k: k.name)
+def test_quads_of_shares_of_a_row(kernel, end):
+    """A vector has the channels of several columns, which are read and stored apart."""
+    rng, lanes, pieces = np.random.default_rng(2), kernel.lanes, kernel.lanes // 4
+    lane = np.arange(4 * lanes).reshape(4, pieces, 4).transpose(1, 0, 2).ravel()
+    for segments in (s for s in (1, 2, 4) if s <= pieces):
+        for rows, cols, step in ((1, 4, 1), (2, 5, 1), (1, 6, 2), (2, 1, 3)):
+            channels, columns = 16 * pieces // segments, (cols - 1) * step + 3
+            x = [guarded(rng.integers(0, 256, segments * columns * channels, np.uint8), end) for _ in range(4)]
+            there, inside = rng.random(4) < 0.8, rng.random((columns, segments)) < 0.8
+            w = rng.integers(-128, 128, (3, 4, 2, lanes, 4)).astype(np.int8)
+            y = guarded(np.full(rows * segments * cols * channels, 0xA5, np.uint8), end)
+            values = np.stack([v.array.reshape(segments, columns, channels) for v in x]).astype(np.int64)
+            values[~there] = 77
+            values[:, ~inside.T] = 77
+            values = values.transpose(0, 2, 1, 3).reshape(4, columns, -1)
+            want = np.zeros((rows, cols, 4 * lanes), np.int64)
+            for r, j, b in np.ndindex(rows, cols, 3):
+                want[r, j] += (values[:, j * step + b] * w[b, :, r].transpose(2, 0, 1).reshape(4, -1)[:, lane]).sum(0)
+            want = np.rint(want.astype(np.float32) * np.float32(0.01)).clip(0, 255).astype(np.uint8)
+            want = want.reshape(rows, cols, segments, channels).transpose(0, 2, 1, 3)
+            at = np.arange(pieces) % (pieces // segments) * 16
+            share = np.arange(pieces) // (pieces // segments)
+            column = np.arange(columns)[:, None] * channels + np.arange(segments) * columns * channels
+            panel = np.zeros(columns * 16 * lanes + 64, np.uint8)
+            gw, gz = (guarded(v.reshape(-1).view(np.uint8), end) for v in (w, np.full(4 * lanes, 77, np.uint8)))
+            harness.quads(
+                kernel.name, row=np.array([v.address if on else 0 for v, on in zip(x, there)], np.int64),
+                column=np.where(inside, column, np.iinfo(np.int64).min).ravel(), at=at, sizes=np.full(pieces, 16),
+                zero=gz.address, panel=panel.ctypes.data + -panel.ctypes.data % 64, w=gw.address, bias=0, s=y.address,
+                s_at=at + share * cols * channels, s_strides=(segments * cols * channels, channels),
+                span=(columns, 0, columns, 0), taps=(step, 1), kw=3, rows=rows, packed_rows=2, cols=cols, vectors=4,
+                whole=2, segments=segments, s_whole=False, s_bytes=4 * lanes,
+                rounding=(np.full(4 * lanes, 0.01), None, np.zeros(4 * lanes), np.full(4 * lanes, 255), 0, 0, False),
+            )  # fmt: skip
+            np.testing.assert_array_equal(y.array.reshape(want.shape), want)
 
 
 @pytest.mark.parametrize("end", ["low", "high"])

@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int64_t, uint32_t
 
-from .registry cimport LK_STEP_CLIP, lk_epilogue, lk_epilogue_fn, lk_gemm, lk_gemm_fn
+from .registry cimport LK_STEP_CLIP, lk_epilogue, lk_epilogue_fn, lk_gemm, lk_gemm_fn, lk_rounding
 
 cdef enum:
     MAX_COLS = 64    # columns of the widest register tile
@@ -70,6 +70,7 @@ cdef class Executor:
     cdef int x_item, w_item, sum_item, y_item  # bytes of an element of input, filter, sums (bias, residual), output
     cdef bint rounding              # sums are of another type than the output, to which they are rounded
     cdef bint integers              # numbers and sums are integers
+    cdef bint out_signed            # results are s8
     cdef uint32_t flip              # as of lk_gemm
     cdef int64_t chunk, period      # as of lk_gemm
     cdef int64_t total              # tasks in all
@@ -86,6 +87,7 @@ cdef class Executor:
     cdef list positions(self, bint leaves_out)
     cdef tuple pixels_of(self, int64_t x_image, const int64_t *x_pixel, int64_t y_image, const int64_t *y_pixel,
                          bint leaves_out)
+    cdef bint rounded(self, lk_rounding *out, const lk_epilogue *epilogue, int64_t channel, int valid) noexcept nogil
     cdef void epilogue_rows(self, const lk_epilogue *epilogue, char *y, int64_t offset, const int64_t *row,
                             int64_t rows, int64_t channel, int64_t count) noexcept nogil
     cdef void channel_rows(self, ChannelRows *r, const lk_epilogue *epilogue, const char *y, int64_t filter_step,

@@ -9,14 +9,15 @@ A tile is computed by one thread, in one piece, so the results of a plan do not 
 
 from cython.parallel cimport parallel
 cimport openmp
-from libc.stdint cimport int64_t
-from libc.string cimport memset
+from libc.math cimport rint
+from libc.stdint cimport int32_t, int64_t
+from libc.string cimport memcpy, memset
 
 from typing import NamedTuple
 
 from .registry cimport (
     LK_EPILOGUE, LK_S8, LK_S32, element_bytes, element_name, lk_epilogue, lk_epilogue_fn, lk_gemm_fn, lk_kernel,
-    lk_types, row_named, row_of, types_named,
+    lk_rounding, lk_types, row_named, row_of, types_named,
 )
 from .team cimport team
 
@@ -84,6 +85,7 @@ cdef class Executor:
         cdef const lk_types *types = types_named(nest.types or row.types.decode())
         self.micro_kernel, self.mr, self.nr = <lk_gemm_fn>row.fn, row.mr, row.nr
         self.integers, self.rounding = types.sum == LK_S32, types.dst != types.sum
+        self.out_signed = types.dst == LK_S8
         self.flip = 0x80808080 if types.src == LK_S8 else 0
         if self.rounding or not self.integers:  # sums of integers may come out as they are
             name = f"s32_{element_name(types.dst)}" if self.integers else element_name(types.dst)
@@ -146,6 +148,38 @@ cdef class Executor:
             reads.append((first, last, x_pixel[i]))
             writes.append((0, self.g.out[i] - 1, y_pixel[i]))
         return reads, writes
+
+    cdef bint rounded(self, lk_rounding *out, const lk_epilogue *epilogue, int64_t channel, int valid) noexcept nogil:
+        """How sums of `valid` channels from `channel` on become bytes, the pads of the panel 0; False: not all products
+        and sums are surely below 2^31."""
+        cdef int32_t half = 0x3f000000, most_off = 0x4e000000, large = 0  # as bits: floats in the same order
+        cdef const int32_t *bits = <const int32_t *>(epilogue.mul + channel)
+        cdef const float *limits = <const float *>epilogue.step.numbers if epilogue.steps else NULL
+        cdef float limit = 1 << 30
+        cdef int j, least = 0, most = 255
+        cdef int shift = 128 if self.out_signed else 0
+        memset(out, 0, sizeof(lk_rounding))
+        memcpy(out.mul, bits, valid * sizeof(float))
+        for j in range(valid):
+            large |= (bits[j] & 0x7fffffff) > half
+        if epilogue.off != NULL:
+            out.adds = True
+            memcpy(out.off, epilogue.off + channel, valid * sizeof(float))
+            bits = <const int32_t *>(epilogue.off + channel)
+            for j in range(valid):
+                large |= (bits[j] & 0x7fffffff) > most_off
+        out.zero, out.sign = epilogue.zero + shift, shift
+        # as what is limited is rounded and saturated, so may the limits be
+        if limits != NULL and limits[0] > -limit:
+            least = max(0, min(255, <int>rint(min(limits[0], limit)) + out.zero))
+        if limits != NULL and limits[1] < limit:
+            most = max(0, min(255, <int>rint(max(limits[1], -limit)) + out.zero))
+        memset(out.least, shift, sizeof(out.least))
+        memset(out.most, shift, sizeof(out.most))
+        memset(out.least, least, valid)
+        memset(out.most, most, valid)
+        out.shifts = epilogue.zero != 0 or least > 0 or most < 255
+        return large == 0
 
     cdef void epilogue_rows(self, const lk_epilogue *epilogue, char *y, int64_t offset, const int64_t *row,
                             int64_t rows, int64_t channel, int64_t count) noexcept nogil:

@@ -51,6 +51,6 @@ def quads(
     name: str, *, row: np.ndarray, column: np.ndarray, at: np.ndarray, sizes: np.ndarray, zero: int, panel: int, w: int,
     bias: int, s: int, s_at: np.ndarray, s_strides: tuple[int, int], span: Sequence[int], taps: tuple[int, int],
     kw: int, rows: int, packed_rows: int, cols: int, vectors: int, whole: int, flip: int = 0, lanes: int = 0,
-    order: np.ndarray | None = None, mul: np.ndarray | None = None, out_zero: int = 0, out_signed: bool = False,
+    order: np.ndarray | None = None, rounding: tuple | None = None, segments: int = 1, s_whole: bool = True,
     s_bytes: int = 0,
 ) -> None: ...  # fmt: skip

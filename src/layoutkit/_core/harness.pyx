@@ -6,8 +6,9 @@ The caller is responsible for every address, size and stride. Keywords are field
 from libc.stdint cimport int64_t, uint32_t
 
 from .registry cimport (
-    lk_convert, lk_convert_fn, lk_epilogue, lk_gemm, lk_gemm_fn, lk_kernel, lk_move, lk_move_fn, lk_packed,
-    lk_packed_fn, lk_plane_strips, lk_plane_strips_fn, lk_quads, lk_quads_fn, lk_strips, lk_strips_fn,
+    lk_convert, lk_convert_fn, lk_gemm, lk_gemm_fn, lk_kernel, lk_move, lk_move_fn, lk_packed,
+    lk_packed_fn, lk_plane_strips, lk_plane_strips_fn, lk_quads, lk_quads_fn, lk_rounding, lk_strips,
+    lk_strips_fn,
     lk_winograd_filter, lk_winograd_filter_fn, lk_winograd_in, lk_winograd_in_fn, lk_winograd_out, lk_winograd_out_fn,
     row_named,
 )
@@ -119,12 +120,14 @@ def plane_strips(str name, *, size_t x, x_strides, size_t w, size_t bias, size_t
 def quads(str name, *, const int64_t[::1] row, const int64_t[::1] column, const int64_t[::1] at,
           const int64_t[::1] sizes, size_t zero, size_t panel, size_t w, size_t bias, size_t s, const int64_t[::1] s_at,
           s_strides, span, taps, int kw, int rows, int packed_rows, int cols, int vectors, int whole, flip=0, lanes=0,
-          const char[::1] order=None, const float[::1] mul=None, int out_zero=0, bint out_signed=False, s_bytes=0):
+          const char[::1] order=None, rounding=None, int segments=1, bint s_whole=True, s_bytes=0):
     """Run a quads row; row: addresses, 0: padding; s_strides (row, col); span (columns, first, end, begin); taps (step,
-    apart); mul: the sums become bytes, s_bytes of them; see lk_quads in kernels.h."""
+    apart); rounding: the sums become bytes by these mul, off, least, most, zero, sign, shifts; see lk_quads in
+    kernels.h."""
     cdef const lk_kernel *kernel = row_named(name)
     cdef lk_quads d
-    cdef lk_epilogue f
+    cdef lk_rounding f
+    cdef int i
     d.row, d.column, d.at, d.bytes = <const char **>&row[0], &column[0], &at[0], &sizes[0]
     d.order = NULL if order is None else &order[0]
     d.zero, d.panel, d.w, d.bias = <const char *>zero, <char *>panel, <const char *>w, <const char *>bias
@@ -133,10 +136,13 @@ def quads(str name, *, const int64_t[::1] row, const int64_t[::1] column, const 
     d.columns, d.first, d.end, d.begin = span
     d.step, d.apart = taps
     d.flip, d.lanes, d.quads, d.kw, d.rows, d.packed_rows = flip, lanes, <int>row.shape[0] // 4, kw, rows, packed_rows
-    d.cols, d.vectors, d.pieces, d.whole = cols, vectors, <int>at.shape[0], whole
-    d.out, d.s_whole, d.s_bytes, d.out_signed = NULL, True, s_bytes, out_signed
-    if mul is not None:
-        f.mul, f.off, f.channel, f.steps, f.scale, f.zero = &mul[0], NULL, 0, 0, 1, out_zero
+    d.cols, d.vectors, d.pieces, d.whole, d.segments = cols, vectors, <int>at.shape[0], whole, segments
+    d.out, d.s_whole, d.s_bytes = NULL, s_whole, s_bytes
+    if rounding is not None:
+        mul, off, least, most, f.zero, f.sign, f.shifts = rounding
+        f.adds, f.apart = off is not None, False
+        for i in range(len(mul)):
+            f.mul[i], f.off[i], f.least[i], f.most[i] = mul[i], 0 if off is None else off[i], least[i], most[i]
         d.out = &f
     (<lk_quads_fn>kernel.fn)(&d)
 

@@ -7,8 +7,7 @@ are in the padding are masked: the micro-kernel reads zeros in their place, and 
 all rows of a tile. Which pixels are a tile, pixel_tiles.pyx says.
 """
 
-from libc.math cimport rint
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
@@ -20,7 +19,7 @@ from .executor cimport (
     MAX_COLS, MAX_ROWS, PREFETCH_FROM_BYTES, PREFETCH_TILES, Executor, Geometry, aligned, ceil_div, clip_of,
 )
 from .pixel_tiles cimport PixelTiles, pads, taps_inside
-from .registry cimport LK_S8, lk_epilogue, lk_gemm, lk_rounding, types_named
+from .registry cimport lk_epilogue, lk_gemm, lk_rounding
 
 
 cdef class PixelRows(Executor):
@@ -51,7 +50,7 @@ cdef class PixelRows(Executor):
     cdef int64_t blocks, block_stride, kb, kb_last, x_group
     cdef int64_t cols, y_block, y_block_stride
     cdef bint gather, padded, split
-    cdef bint bytes, signed         # results are bytes, those of s8
+    cdef bint bytes                 # results are bytes
     cdef bint narrow                # results are such numbers as the micro-kernel multiplies, and can store
     cdef bint prefetches            # the output is prefetched for writing
     cdef int64_t taps, depth        # depth: units summed per output
@@ -82,7 +81,6 @@ cdef class PixelRows(Executor):
             self.split = self.y_block % self.lanes != 0
         self.gather = gather
         self.bytes = self.rounding and self.y_item == 1
-        self.signed = self.bytes and types_named(nest.types).dst == LK_S8
         self.narrow = self.rounding and self.unit == 2 and self.y_block % self.lanes == 0
         self.taps = g.kernel[0] * g.kernel[1] * g.kernel[2]
         if not gather and (self.kb % self.unit or self.kb_last % self.unit):
@@ -327,38 +325,6 @@ cdef class PixelRows(Executor):
                 tile.b += ahead
                 tap += tile.taps
             task += stop - t
-
-    cdef bint rounded(self, lk_rounding *out, const lk_epilogue *epilogue, int64_t channel, int valid) noexcept nogil:
-        """How sums of `valid` channels from `channel` on become bytes, the pads of the panel 0; False: not all products
-        and sums are surely below 2^31."""
-        cdef int32_t half = 0x3f000000, most_off = 0x4e000000, large = 0  # as bits: floats in the same order
-        cdef const int32_t *bits = <const int32_t *>(epilogue.mul + channel)
-        cdef const float *limits = <const float *>epilogue.step.numbers if epilogue.steps else NULL
-        cdef float limit = 1 << 30
-        cdef int j, least = 0, most = 255
-        cdef int shift = 128 if self.signed else 0
-        memset(out, 0, sizeof(lk_rounding))
-        memcpy(out.mul, bits, valid * sizeof(float))
-        for j in range(valid):
-            large |= (bits[j] & 0x7fffffff) > half
-        if epilogue.off != NULL:
-            out.adds = True
-            memcpy(out.off, epilogue.off + channel, valid * sizeof(float))
-            bits = <const int32_t *>(epilogue.off + channel)
-            for j in range(valid):
-                large |= (bits[j] & 0x7fffffff) > most_off
-        out.zero, out.sign = epilogue.zero + shift, shift
-        # as what is limited is rounded and saturated, so may the limits be
-        if limits != NULL and limits[0] > -limit:
-            least = max(0, min(255, <int>rint(min(limits[0], limit)) + out.zero))
-        if limits != NULL and limits[1] < limit:
-            most = max(0, min(255, <int>rint(max(limits[1], -limit)) + out.zero))
-        memset(out.least, shift, sizeof(out.least))
-        memset(out.most, shift, sizeof(out.most))
-        memset(out.least, least, valid)
-        memset(out.most, most, valid)
-        out.shifts = epilogue.zero != 0 or least > 0 or most < 255
-        return large == 0
 
     cdef void epilogue_tile(self, const lk_epilogue *epilogue, const lk_gemm *tile, char *y, int64_t group,
                             int64_t first) noexcept nogil:

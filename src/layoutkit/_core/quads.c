@@ -3,36 +3,33 @@
  *   s[r][j] = bias + sum_g sum_b sum_i x[4g + i][step*j + apart*b] * w[g][b][r][i], i < 4        vectors of channels
  *
  * The numbers of four rows of the input at a column and channel are made to lie side by side, which a lane multiplies
- * and sums in one step: once for each column, for all taps along the width and for two output rows. The register tile is
- * two output rows by COLS columns by four vectors, a whole run of channels, or one row by twice as many columns. It stays
- * in registers until all taps are summed, and there sums become bytes.
- * Edges: rows and columns of padding hold `zero`; of channels whole vectors are summed, whatever is in the last one.
+ * and sums in one step: once for each column, for all taps along the width and for two output rows. Shuffles of bytes keep
+ * within 16 of them, and so the four vectors of a run have its channels by fours, of every 16 in turn; the packs that make
+ * bytes of four vectors of sums put them in order again.
+ * Where sums become bytes, the register tile is one or two output rows by COLS columns of one vector, beside the taps of a
+ * row; one vector after another is summed and packed with those before. Else it is half as many columns of all four.
+ * Edges: rows and columns of padding hold `zero`; whole vectors are summed, whatever is in their lanes. The last columns
+ * are a tile that begins earlier, or where there are fewer, single.
  */
 #pragma GCC optimize("fp-contract=off") /* a product and a sum are rounded each, as on every instruction set */
 #include "kernels.h"
 #include "rounding.h"
 #include "vector.h"
 
-#include <math.h>
 #include <string.h>
 
-/* Columns of a register tile of two output rows and four vectors; of one row twice as many */
 #if LK_VB == 64
-#define COLS 2
+#define COLS 4
 #else
-#define COLS 1
+#define COLS 2
 #endif
-#define MOST_SUMS (8 * COLS)
-/* What is stored: sums of s32, or bytes; those of whole runs, whose products with sums are below 2^31, in one, or as
- * pieces. */
-enum { SUMS, ROUNDED, PLAIN, PLAIN_PIECES };
 enum { IN_ONE, BY_PIECES, BY_PARTS }; /* how a run of channels is read */
 enum { PIECE = 16, PIECES = LK_VB / PIECE, COLUMN = 4 * LK_VB }; /* COLUMN: bytes of a column in the panel */
 
 typedef int8_t bytes __attribute__((vector_size(PIECE), aligned(1), may_alias));
 typedef int16_t pairs __attribute__((vector_size(PIECE)));
 
-/* Four vectors of bytes, those of a channel side by side, at `to`: 16 channels. */
+/* Four vectors of bytes, those of a channel side by side, at `to`: 16 channels, by fours. */
 LK_INLINE void interleave_piece(char *to, bytes a, bytes b, bytes c, bytes d)
 {
     const bytes low = {0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23};
@@ -42,8 +39,8 @@ LK_INLINE void interleave_piece(char *to, bytes a, bytes b, bytes c, bytes d)
     const pairs cd[2] = {(pairs)__builtin_shuffle(c, d, low), (pairs)__builtin_shuffle(c, d, high)};
 #pragma GCC unroll 2
     for (int half = 0; half < 2; half++) {
-        ((bytes *)to)[2 * half] = (bytes)__builtin_shuffle(ab[half], cd[half], low_pairs);
-        ((bytes *)to)[2 * half + 1] = (bytes)__builtin_shuffle(ab[half], cd[half], high_pairs);
+        *(bytes *)(to + 2 * half * LK_VB) = (bytes)__builtin_shuffle(ab[half], cd[half], low_pairs);
+        *(bytes *)(to + (2 * half + 1) * LK_VB) = (bytes)__builtin_shuffle(ab[half], cd[half], high_pairs);
     }
 }
 
@@ -63,26 +60,19 @@ LK_INLINE bytes first_bytes(vf v)
 }
 
 #if LK_VB > 16
-/* The same for a whole run of channels. Shuffles of bytes keep within 16 of them: the order of fours before makes that of
- * channels after, and so it is where sums become bytes. */
+/* The same for a whole run of channels */
+#define HALF(k, n) _mm256_inserti128_si256(_mm256_castsi128_si256(PIECE_OF(k, n)), PIECE_OF(k, (n) + 1), 1)
 #if LK_VB == 64
-#define FOURS_OF(v) IN_ORDER(v)
 #define JOINED(k) \
-    _mm512_inserti32x4(_mm512_inserti32x4(_mm512_inserti32x4(_mm512_castsi128_si512(PIECE_OF(k, 0)), PIECE_OF(k, 1), 1), \
-                                          PIECE_OF(k, 2), 2), PIECE_OF(k, 3), 3)
+    _mm512_inserti64x4(_mm512_castsi256_si512(HALF(k, 0)), HALF(k, 2), 1)
 #define PUT(i, v) _mm512_store_si512((__m512i *)to + (i), v)
-#define SMALLER(a, b) (reals)_mm512_min_ps((__m512)(a), (__m512)(b))
-#define LARGER(a, b) (reals)_mm512_max_ps((__m512)(a), (__m512)(b))
 #else
-#define FOURS_OF(v) _mm256_permutevar8x32_epi32(v, (whole)(vi){0, 2, 4, 6, 1, 3, 5, 7})
-#define JOINED(k) _mm256_inserti128_si256(_mm256_castsi128_si256(PIECE_OF(k, 0)), PIECE_OF(k, 1), 1)
+#define JOINED(k) HALF(k, 0)
 #define PUT(i, v) _mm256_store_si256((__m256i *)to + (i), v)
-#define SMALLER(a, b) (reals)_mm256_min_ps((__m256)(a), (__m256)(b))
-#define LARGER(a, b) (reals)_mm256_max_ps((__m256)(a), (__m256)(b))
 #endif
 LK_INLINE void interleave_run(char *to, whole a, whole b, whole c, whole d, const whole flip)
 {
-    a = FOURS_OF(a ^ flip), b = FOURS_OF(b ^ flip), c = FOURS_OF(c ^ flip), d = FOURS_OF(d ^ flip);
+    a ^= flip, b ^= flip, c ^= flip, d ^= flip;
     const whole low[2] = {MIXED(unpacklo_epi8, a, b), MIXED(unpacklo_epi8, c, d)};
     const whole high[2] = {MIXED(unpackhi_epi8, a, b), MIXED(unpackhi_epi8, c, d)};
     PUT(0, MIXED(unpacklo_epi16, low[0], low[1]));
@@ -93,13 +83,22 @@ LK_INLINE void interleave_run(char *to, whole a, whole b, whole c, whole d, cons
 #endif
 
 /* Columns [first, end) of the panel: four rows of the input side by side. How a run is read: in one, by whole pieces, or
- * by pieces that are in part or in another order. All that is read of d is read before anything is stored. */
-LK_INLINE void gather(const lk_quads *d, const vf flip, const int how)
+ * by pieces that are in part or in another order. */
+LK_INLINE void gather(const lk_quads *d, const int64_t first, const int64_t end, const vf flip, const int how)
 {
-    (void)how;
-    const int64_t *const column = d->column, *const at = d->at, *const count = d->bytes, first = d->first, end = d->end;
+    const int64_t *const column = d->column, *const at = d->at, *const count = d->bytes;
     const int pieces = d->pieces, quads = d->quads;
     const char *const zero = d->zero, *const order = d->order;
+#if LK_VB > 16
+    const int segments = how == BY_PIECES ? d->segments : 1;
+    int64_t begin[PIECES]; /* of each piece */
+    int segment[PIECES];
+#pragma GCC unroll 4
+    for (int n = 0; n < PIECES; n++) {
+        begin[n] = how == BY_PARTS || (how == IN_ONE && n) ? 0 : at[n];
+        segment[n] = n * segments / PIECES;
+    }
+#endif
     for (int g = 0; g < quads; g++) {
         const char *from[4];
         int64_t there[4]; /* all bits set, or of padding none */
@@ -111,275 +110,395 @@ LK_INLINE void gather(const lk_quads *d, const vf flip, const int how)
             from[k] = row ? row : zero;
         }
 #if LK_VB > 16
-        if (how == IN_ONE && there[0] & there[1] & there[2] & there[3]) { /* most of all: addresses are sums of two */
-            const char *const a = from[0] + at[0], *const b = from[1] + at[0];
-            const char *const c = from[2] + at[0], *const e = from[3] + at[0];
-            for (int64_t i = first; i < end; i++, to += COLUMN) {
-                const int64_t offset = column[i];
+        const int64_t all = there[0] & there[1] & there[2] & there[3];
+        for (int64_t i = first; how == IN_ONE && i < end; i++, to += COLUMN) {
+            const int64_t offset = (int64_t)((uint64_t)column[i] + (uint64_t)begin[0]); /* nowhere wraps around */
 #define AT(p) *(const whole *)((p) + offset)
-                if (offset != LK_NOWHERE)
-                    interleave_run(to, AT(a), AT(b), AT(c), AT(e), (whole)flip);
-                else
-                    interleave_run(to, *(const whole *)zero, *(const whole *)zero, *(const whole *)zero,
-                                   *(const whole *)zero, (whole)flip);
-            }
-            continue;
-        }
-#endif
-        for (int64_t i = first; i < end; i++, to += COLUMN) {
-            const int64_t offset = column[i];
-            const char *p[4];
-            int64_t inside[4];
-#pragma GCC unroll 4
-            for (int k = 0; k < 4; k++) {
-                inside[k] = offset == LK_NOWHERE ? 0 : there[k];
-                p[k] = offset == LK_NOWHERE ? zero : from[k] + (offset & there[k]);
-            }
-#if LK_VB > 16
-            if (how == IN_ONE) {
-                const int64_t begin = at[0];
-#define ROW(k) *(const whole *)(p[k] + (begin & inside[k]))
+#define ROW(k) *(const whole *)(there[k] ? from[k] + offset : zero)
+            if (column[i] == LK_NOWHERE)
+                interleave_run(to, *(const whole *)zero, *(const whole *)zero, *(const whole *)zero, *(const whole *)zero,
+                               (whole)flip);
+            else if (all) /* most of all: addresses are sums of two */
+                interleave_run(to, AT(from[0]), AT(from[1]), AT(from[2]), AT(from[3]), (whole)flip);
+            else
                 interleave_run(to, ROW(0), ROW(1), ROW(2), ROW(3), (whole)flip);
-                continue;
+        }
+        for (int64_t i = first; how == BY_PIECES && i < end; i++, to += COLUMN) {
+            int64_t offset[PIECES], inside[PIECES], every = -1, any = 0;
+#pragma GCC unroll 4
+            for (int n = 0; n < PIECES; n++) {
+                const int64_t found = column[i * segments + segment[n]];
+                offset[n] = (int64_t)((uint64_t)found + (uint64_t)begin[n]);
+                inside[n] = -(int64_t)(found != LK_NOWHERE);
+                every &= inside[n], any |= inside[n];
             }
-            if (how == BY_PIECES) {
-#define PIECE_OF(k, n) *(const __m128i_u *)(p[k] + (at[n] & inside[k]))
+#define PIECE_OF(k, n) *(const __m128i_u *)(from[k] + offset[n])
+            if (every & all) {
                 interleave_run(to, JOINED(0), JOINED(1), JOINED(2), JOINED(3), (whole)flip);
                 continue;
             }
+#undef PIECE_OF
+#define PIECE_OF(k, n) *(const __m128i_u *)(from[k] + (offset[n] & there[k]))
+            if (every) {
+                interleave_run(to, JOINED(0), JOINED(1), JOINED(2), JOINED(3), (whole)flip);
+                continue;
+            }
+            if (!any) {
+                const whole padding = *(const whole *)zero;
+                interleave_run(to, padding, padding, padding, padding, (whole)flip);
+                continue;
+            }
+#undef PIECE_OF
+#define PIECE_OF(k, n) *(const __m128i_u *)(inside[n] & there[k] ? from[k] + offset[n] : zero)
+            interleave_run(to, JOINED(0), JOINED(1), JOINED(2), JOINED(3), (whole)flip);
+        }
 #endif
+        for (int64_t i = first; how == BY_PARTS && i < end; i++, to += COLUMN) {
+            const int64_t offset = column[i];
             for (int k = 0; k < pieces; k++) {
                 const int n = (int)count[k];
                 bytes v[4];
 #pragma GCC unroll 4
                 for (int m = 0; m < 4; m++) {
-                    const char *piece = p[m] + (at[k] & inside[m]);
+                    const char *piece = offset != LK_NOWHERE && there[m] ? from[m] + offset + at[k] : zero;
                     v[m] = n == PIECE ? *(const bytes *)piece : some(piece, n);
                     if (order)
                         v[m] = __builtin_shuffle(v[m], *(const bytes *)(order + PIECE * k));
                     v[m] ^= first_bytes(flip);
                 }
-                interleave_piece(to + 4 * PIECE * k, v[0], v[1], v[2], v[3]);
+                interleave_piece(to + PIECE * k, v[0], v[1], v[2], v[3]);
             }
         }
     }
 }
 
-#if LK_VB > 16
-/* Sums as they are meant, rounded to integers, in the steps of epilogue_s32_u8 and _s8. `plain`: they can neither be NaN
- * nor beyond 2^31. */
-LK_INLINE whole rounded_sums(const vf sums, const reals mul, const reals off, const reals lo, const reals hi,
-                             const int plain)
+/* The sums of a register tile: `rows` output rows, `cols` columns that begin at x in the panel, vectors [v, end). With
+ * `step` it is a single quad of three taps a row, neighbours, and outputs so many columns apart: what is read is read
+ * once. */
+LK_INLINE void sum(const lk_quads *d, vf *acc, const char *x, const int rows, const int cols, const int v, const int end,
+                   const int step)
 {
-    reals x = __builtin_convertvector(sums, reals) * mul;
-    if (!plain) {
-        x = SMALLER(hi, LARGER(lo, x + off)); /* NaN stays NaN */
-        x = (reals)((x == x) & (vi)x);
-        x = SMALLER(x, 0x1p30f - (reals){});
-    }
-    return ROUND(x);
-}
-
-/* n numbers, at most a vector */
-LK_INLINE reals some_reals(const float *p, const int n)
-{
-    return n <= 0 ? (reals){} : n >= LK_LANES ? *(const reals *)p : (reals)load_lanes((const char *)p, (1u << n) - 1);
-}
-#endif
-
-/* The sums of a register tile: `rows` output rows, `cols` columns that begin at x in the panel, nv vectors. */
-LK_INLINE void sum(const lk_quads *d, vf *acc, const char *from, const int rows, const int cols, const int nv)
-{
-    const int64_t step = d->step * COLUMN, apart = d->apart * COLUMN;
+    const int64_t stepped = d->step * COLUMN, apart = d->apart * COLUMN;
+    const int64_t w_vector = d->packed_rows * LK_VB;
+    const int kw = d->kw, tile = rows * cols;
     const char *w = d->w;
 #pragma GCC unroll 4
-    for (int v = 0; v < nv; v++) {
-        const vf bias = d->bias ? ((const vf *)d->bias)[v] : (vf){};
+    for (int n = v; n < end; n++) {
+        const vf bias = d->bias ? ((const vf *)d->bias)[n] : (vf){};
 #pragma GCC unroll 8
-        for (int i = 0; i < rows * cols; i++)
-            acc[v * rows * cols + i] = bias;
+        for (int i = 0; i < tile; i++)
+            acc[(n - v) * tile + i] = bias;
     }
-    for (int g = 0; g < d->quads; g++) {
-        const char *x = from + g * d->columns * COLUMN;
-        for (int b = 0; b < d->kw; b++, x += apart, w += 4 * d->packed_rows * LK_VB) {
-            const char *wv = w;
+    if (step) {
+        vf wv[3][2];
+#pragma GCC unroll 3
+        for (int b = 0; b < 3; b++) {
+            wv[b][0] = *(const vf *)(w + (4 * b + v) * w_vector);
+            wv[b][1] = *(const vf *)(w + (4 * b + v) * w_vector + (rows - 1) * LK_VB);
+        }
+#pragma GCC unroll 16
+        for (int i = 0; i < (cols - 1) * step + 3; i++) {
+            vf xv = *(const vf *)(x + i * COLUMN + v * LK_VB);
+            LK_PIN(xv);
+#pragma GCC unroll 8
+            for (int c = cols - 1; c >= 0; c--) /* those that began last first: the sums of a column take turns */
+#pragma GCC unroll 2
+                for (int r = 0; r < rows; r++)
+                    if (i >= c * step && i - c * step < 3)
+                        LK_FMA(acc[r * cols + c], xv, wv[i - c * step][r]);
+        }
+        return;
+    }
+    for (int g = 0; g < d->quads; g++, x += d->columns * COLUMN) {
+        const char *tap = x;
+        for (int b = 0; b < kw; b++, tap += apart, w += 4 * w_vector) {
 #pragma GCC unroll 4
-            for (int v = 0; v < nv; v++, wv += d->packed_rows * LK_VB) {
-                vf first = *(const vf *)wv, second = *(const vf *)(rows > 1 ? wv + LK_VB : wv);
-                const char *p = x + v * LK_VB;
+            for (int n = v; n < end; n++) {
+                vf first = *(const vf *)(w + n * w_vector), second = *(const vf *)(w + n * w_vector + (rows - 1) * LK_VB);
+                const char *p = tap + n * LK_VB;
                 LK_PIN(first);
                 if (rows > 1)
                     LK_PIN(second);
 #pragma GCC unroll 8
-                for (int c = 0; c < cols; c++, p += step) {
+                for (int c = 0; c < cols; c++, p += stepped) {
                     vf xv = *(const vf *)p;
                     LK_PIN(xv);
-                    LK_FMA(acc[v * rows * cols + c], xv, first);
+                    LK_FMA(acc[(n - v) * tile + c], xv, first);
                     if (rows > 1)
-                        LK_FMA(acc[(v * rows + 1) * cols + c], xv, second);
+                        LK_FMA(acc[(n - v) * tile + cols + c], xv, second);
                 }
             }
         }
     }
 }
 
-/* Tiles of `cols` columns from column j on, as long as there are whole ones. */
-LK_INLINE int64_t tiles(const lk_quads *d, int64_t j, const int rows, const int cols, const int nv, const int how)
+/* Four vectors of sums with the channels in their order */
+LK_INLINE void in_order(vf *y, const vf a, const vf b, const vf c, const vf d)
 {
-    const int64_t s_row = d->s_row, s_col = d->s_col, x_col = d->step * COLUMN, stop = d->cols - cols;
-    const char *x = d->panel + d->begin * COLUMN + j * x_col;
-    char *s = d->s + j * s_col;
-    vf acc[MOST_SUMS];
-#if LK_VB > 16
-    if (how != SUMS) {
-        const lk_epilogue *f = d->out;
-        const float *const mul = f->mul + f->channel, *const off = f->off ? f->off + f->channel : NULL;
-        const float *const limits = f->steps ? (const float *)f->step->numbers : NULL;
-        const int n = d->s_bytes, in_one = how == PLAIN || (how == ROUNDED && d->s_whole), plain = how != ROUNDED;
-        const int shift = d->out_signed ? 128 : 0; /* bytes of s8 are those of u8 beside 128, with another first bit */
-        const whole zero = SAME_16((int16_t)(f->zero + shift)), sign = SAME_16((int16_t)(shift * 257));
-        const int64_t *const at = d->s_at;
-#define LANES_OF(v) MIN(LK_LANES, n - (v) * LK_LANES)
-#define MUL_OF(v) const reals mul_##v = nv > v ? some_reals(mul + v * LK_LANES, LANES_OF(v)) : (reals){}
-#define OFF_OF(v) const reals off_##v = nv > v && !plain && off ? some_reals(off + v * LK_LANES, LANES_OF(v)) : (reals){}
-        MUL_OF(0);
-        MUL_OF(1);
-        MUL_OF(2);
-        MUL_OF(3);
-        OFF_OF(0);
-        OFF_OF(1);
-        OFF_OF(2);
-        OFF_OF(3);
-        const reals lo = (limits ? limits[0] : -INFINITY) - (reals){}, hi = (limits ? limits[1] : INFINITY) - (reals){};
-        for (; j <= stop; j += cols, x += cols * x_col, s += cols * s_col) {
-            sum(d, acc, x, rows, cols, nv);
-#pragma GCC unroll 8
-            for (int i = 0; i < rows * cols; i++) { /* one loop: gcc would keep the sums of two in memory */
-#define INTEGERS(v) \
-    (nv > v ? rounded_sums(acc[(nv > v ? v : 0) * rows * cols + i], mul_##v, off_##v, lo, hi, plain) : (whole){})
-                char *y = s + i / cols * s_row + i % cols * s_col;
-                const bytes_run out =
-                    (bytes_run)(saturated(INTEGERS(0), INTEGERS(1), INTEGERS(2), INTEGERS(3), zero) ^ sign);
-                const char *from = (const char *)&out;
-                if (how == PLAIN || (in_one && n == LK_VB)) {
-                    *(bytes_run *)y = out;
-                } else if (in_one) {
-                    put_some(y, out, n);
-                } else {
-                    memcpy(y + at[0], from, PIECE);
-                    memcpy(y + at[1], from + PIECE, PIECE);
 #if LK_VB == 64
-                    memcpy(y + at[2], from + 2 * PIECE, PIECE);
-                    memcpy(y + at[3], from + 3 * PIECE, PIECE);
+#define FOURS(x, y, n) (vf)_mm512_shuffle_i32x4((__m512i)(x), (__m512i)(y), n)
+    const vf ab[2] = {FOURS(a, b, 0x44), FOURS(a, b, 0xee)}, cd[2] = {FOURS(c, d, 0x44), FOURS(c, d, 0xee)};
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; k++)
+        y[k] = k % 2 ? FOURS(ab[k / 2], cd[k / 2], 0xdd) : FOURS(ab[k / 2], cd[k / 2], 0x88);
+#elif LK_VB == 32
+#define HALVES(x, y, n) (vf)_mm256_permute2x128_si256((__m256i)(x), (__m256i)(y), n)
+    y[0] = HALVES(a, b, 0x20), y[1] = HALVES(c, d, 0x20), y[2] = HALVES(a, b, 0x31), y[3] = HALVES(c, d, 0x31);
+#else
+    y[0] = a, y[1] = b, y[2] = c, y[3] = d;
 #endif
-                }
-            }
+}
+
+/* A tile's sums are stored. */
+LK_INLINE void put_sums(const lk_quads *d, const char *x, char *s, const int rows, const int cols)
+{
+    vf acc[4 * COLS];
+    sum(d, acc, x, rows, cols, 0, 4, 0);
+#pragma GCC unroll 8
+    for (int i = 0; i < rows * cols; i++) {
+        char *y = s + i / cols * d->s_row + i % cols * d->s_col;
+        vf found[4];
+        in_order(found, acc[i], acc[rows * cols + i], acc[2 * rows * cols + i], acc[3 * rows * cols + i]);
+#pragma GCC unroll 4
+        for (int v = 0; v < 4; v++) {
+            if (v + 1 == d->vectors && d->lanes)
+                store_lanes(y + d->s_at[v], found[v], d->lanes);
+            else if (v < d->vectors)
+                *(vf *)(y + d->s_at[v]) = found[v];
         }
-        return j;
     }
-#endif
-    (void)how;
-    for (; j <= stop; j += cols, x += cols * x_col, s += cols * s_col) {
-        sum(d, acc, x, rows, cols, nv);
+}
+
+#if LK_VB > 16
+/* Columns [at, end) of the panel that are gathered beside the sums of a tile, where a run is read in one; or by pieces,
+ * none of which is padding. */
+typedef struct {
+    const char *from[4], *zero;
+    int64_t there[4]; /* all bits set, or of padding none */
+    const int64_t *column;
+    int64_t begin[PIECES], segment[PIECES], segments; /* of each piece */
+    char *panel;
+    int64_t at, end;
+    vf flip;
+    int flips, by_pieces;
+} feed;
+
+LK_INLINE void gather_next(feed *f)
+{
+    const int64_t *const column = f->column + f->at * f->segments, offset = *column;
+    whole x[4];
+    if (f->by_pieces) {
+        int64_t piece[PIECES];
+#pragma GCC unroll 4
+        for (int n = 0; n < PIECES; n++)
+            piece[n] = column[f->segment[n]] + f->begin[n];
+#undef PIECE_OF
+#define PIECE_OF(k, n) *(const __m128i_u *)(f->from[k] + piece[n])
+        x[0] = JOINED(0), x[1] = JOINED(1), x[2] = JOINED(2), x[3] = JOINED(3);
+    } else if (offset == LK_NOWHERE) {
+        x[0] = x[1] = x[2] = x[3] = *(const whole *)f->zero;
+    } else {
+#pragma GCC unroll 4
+        for (int k = 0; k < 4; k++)
+            x[k] = *(const whole *)(f->from[k] + (offset & f->there[k]));
+    }
+    if (f->flips) {
+#pragma GCC unroll 4
+        for (int k = 0; k < 4; k++)
+            x[k] ^= (whole)f->flip;
+    }
+    interleave_run(f->panel + f->at++ * COLUMN, x[0], x[1], x[2], x[3], (whole){});
+}
+
+/* A tile's bytes are stored. */
+LK_INLINE void put_bytes(const lk_quads *d, const char *x, char *s, const int rows, const int cols, const int step,
+                         feed *next)
+{
+    const lk_rounding *const out = d->out;
+    const int64_t *const at = d->s_at;
+    const int in_one = d->s_whole, n = d->s_bytes;
+    const int by_twos = !in_one && at[1] == at[0] + PIECE && at[PIECES - 1] == at[PIECES - 2] + PIECE;
+    whole before[2 * COLS], low[2 * COLS];
+#pragma GCC unroll 4
+    for (int v = 0; v < 4; v++) {
+        vf acc[2 * COLS];
+        sum(d, acc, x, rows, cols, v, v + 1, step);
+        if (step)
+            while (next->at < next->end - (3 - v) * cols * step / 4)
+                gather_next(next);
+        const reals mul = ((const reals *)out->mul)[v], off = ((const reals *)out->off)[v];
+        reals product[2 * COLS];
+#pragma GCC unroll 8
+        for (int i = 0; i < rows * cols; i++)
+            product[i] = __builtin_convertvector(acc[i], reals) * mul;
+        if (out->adds) {
+#pragma GCC unroll 8
+            for (int i = 0; i < rows * cols; i++)
+                product[i] += off;
+        }
 #pragma GCC unroll 8
         for (int i = 0; i < rows * cols; i++) {
-            char *y = s + i / cols * s_row + i % cols * s_col;
-#pragma GCC unroll 4
-            for (int v = 0; v < nv; v++) {
-                if (v + 1 == nv && d->lanes)
-                    store_lanes(y + d->s_at[v], acc[v * rows * cols + i], d->lanes);
-                else
-                    *(vf *)(y + d->s_at[v]) = acc[v * rows * cols + i];
+            const whole number = ROUND(product[i]);
+            if (v % 2 == 0)
+                before[i] = number;
+            else if (v == 1)
+                low[i] = MIXED(packs_epi32, before[i], number);
+            else
+                before[i] = MIXED(packs_epi32, before[i], number);
+        }
+    }
+    if (out->shifts) {
+        const whole zero = SAME_16((int16_t)out->zero), sign = SAME_16((int16_t)(out->sign * 257));
+        const whole least = *(const whole *)out->least, most = *(const whole *)out->most;
+#pragma GCC unroll 8
+        for (int i = 0; i < rows * cols; i++) {
+            low[i] = MIXED(packus_epi16, MIXED(adds_epi16, low[i], zero), MIXED(adds_epi16, before[i], zero));
+            low[i] = MIXED(min_epu8, MIXED(max_epu8, low[i], least), most) ^ sign;
+        }
+    } else if (out->sign) {
+#pragma GCC unroll 8
+        for (int i = 0; i < rows * cols; i++)
+            low[i] = MIXED(packs_epi16, low[i], before[i]);
+    } else {
+#pragma GCC unroll 8
+        for (int i = 0; i < rows * cols; i++)
+            low[i] = MIXED(packus_epi16, low[i], before[i]);
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < rows * cols; i++) {
+        char *y = s + i / cols * d->s_row + i % cols * d->s_col;
+        const char *from = (const char *)&low[i];
+        if (in_one && n == LK_VB) {
+            *(bytes_run *)y = (bytes_run)low[i];
+        } else if (in_one) {
+            put_some(y, (bytes_run)low[i], n);
+        } else {
+#pragma GCC unroll 2
+            for (int k = 0; k < PIECES; k += 2) {
+                if (by_twos) {
+                    memcpy(y + at[k], from + k * PIECE, 2 * PIECE);
+                } else {
+                    memcpy(y + at[k], from + k * PIECE, PIECE);
+                    memcpy(y + at[k + 1], from + (k + 1) * PIECE, PIECE);
+                }
             }
         }
     }
-    return j;
 }
+#else
+#define put_bytes(d, x, s, rows, cols, step, next) ((void)(step))
+#endif
 
-#define TILES(NAME, NV, HOW) \
-    static void NAME(const lk_quads *d) \
+typedef void gather_fn(const lk_quads *, int64_t first, int64_t end);
+#define GATHER(NAME, HOW) \
+    static void NAME(const lk_quads *d, int64_t first, int64_t end) { gather(d, first, end, (vf){}, HOW); } \
+    static void NAME##_flipped(const lk_quads *d, int64_t first, int64_t end) \
     { \
-        if (d->rows == 2) \
-            tiles(d, tiles(d, 0, 2, COLS, NV, HOW), 2, 1, NV, HOW); \
-        else \
-            tiles(d, tiles(d, 0, 1, 2 * COLS, NV, HOW), 1, 1, NV, HOW); \
+        gather(d, first, end, (int32_t)d->flip - (vf){}, HOW); \
     }
-TILES(sums_1, 1, SUMS)
-TILES(sums_2, 2, SUMS)
-TILES(sums_3, 3, SUMS)
-TILES(sums_4, 4, SUMS)
+GATHER(by_parts, BY_PARTS)
 #if LK_VB > 16
-TILES(rounded_1, 1, ROUNDED)
-TILES(rounded_2, 2, ROUNDED)
-TILES(rounded_3, 3, ROUNDED)
-TILES(rounded_4, 4, ROUNDED)
-TILES(plain, 4, PLAIN)
-TILES(plain_pieces, 4, PLAIN_PIECES)
-
-/* Whether products with sums of s32 are below 2^31, and nothing else follows. */
-LK_INLINE int is_plain(const lk_quads *d)
-{
-    const lk_epilogue *f = d->out;
-    vi large = {};
-#pragma GCC unroll 4
-    for (int v = 0; v < 4; v++) { /* as integers, without the sign, numbers are in the same order */
-        const vi bits = (vi)some_reals(f->mul + f->channel + v * LK_LANES, d->s_bytes - v * LK_LANES);
-        large |= (bits & 0x7fffffff) > 0x3f000000;
-    }
-    for (int i = 0; i < LK_LANES; i++)
-        large[0] |= large[i];
-    return !f->off && !f->steps && !large[0];
-}
+GATHER(in_one, IN_ONE)
+GATHER(by_pieces, BY_PIECES)
 #endif
 
-LK_INLINE void gather_any(const lk_quads *d, const vf flip)
+/* Tiles of `cols` columns, the last one from where it ends with the row; 0: they are fewer. What a tile reads is gathered
+ * just before it, beside the multiplications of the one before. */
+LK_INLINE int tiles(const lk_quads *given, gather_fn *fill, const int rows, const int cols, const int step, const int as_bytes)
 {
+    const lk_quads copy = *given, *const d = &copy; /* which no store changes */
+    const int64_t x_col = d->step * COLUMN, reach = d->begin + (d->kw - 1) * d->apart + 1;
+    const char *const x = d->panel + d->begin * COLUMN;
+    int64_t first = d->first;
+    if (d->cols < cols)
+        return 0;
 #if LK_VB > 16
-    if (d->whole == 1) {
-        gather(d, flip, IN_ONE);
-        return;
-    }
-    if (d->whole) {
-        gather(d, flip, BY_PIECES);
-        return;
+    feed next = {.at = 0};
+    int feeds = step && d->whole;
+    if (feeds) {
+        next = (feed){.zero = d->zero, .column = d->column, .panel = d->panel, .flip = (int32_t)d->flip - (vf){},
+                      .flips = d->flip != 0, .by_pieces = d->whole > 1, .segments = d->segments};
+        for (int n = 0; n < PIECES && d->whole > 1; n++)
+            next.begin[n] = d->at[n], next.segment[n] = n * d->segments / PIECES;
+        for (int k = 0; k < 4; k++) {
+            next.there[k] = -(int64_t)(d->row[k] != NULL);
+            next.from[k] = !d->row[k] ? d->zero : next.by_pieces ? d->row[k] : d->row[k] + d->at[0];
+            feeds &= !next.by_pieces || d->row[k];
+        }
     }
 #endif
-    gather(d, flip, BY_PARTS);
+    for (int64_t j = 0; j < d->cols; j += cols) {
+        j = MIN(j, d->cols - cols);
+        const int64_t end = j + cols == d->cols ? d->end : (j + cols - 1) * d->step + reach;
+        if (end > first) {
+            fill(given, first, end);
+            first = end;
+        }
+#if LK_VB > 16
+        if (feeds) { /* what the next tile reads */
+            next.at = first;
+            next.end = MAX(first, j + 2 * cols >= d->cols ? d->end : end + cols * d->step);
+            for (int64_t i = first * d->segments; next.by_pieces && i < next.end * d->segments; i++)
+                if (d->column[i] == LK_NOWHERE)
+                    next.end = first;
+            first = next.end;
+        }
+        if (as_bytes) {
+            put_bytes(d, x + j * x_col, d->s + j * d->s_col, rows, cols, step, &next);
+            continue;
+        }
+#endif
+        put_sums(d, x + j * x_col, d->s + j * d->s_col, rows, cols);
+    }
+    return 1;
 }
+
+typedef int tiles_fn(const lk_quads *, gather_fn *);
+#define TILES(NAME, ROWS, COLUMNS, STEP, AS_BYTES) \
+    static int NAME(const lk_quads *d, gather_fn *fill) { return tiles(d, fill, ROWS, COLUMNS, STEP, AS_BYTES); }
+TILES(sums_1, 1, COLS, 0, 0)
+TILES(sums_2, 2, COLS / 2, 0, 0)
+TILES(sums_1x1, 1, 1, 0, 0)
+TILES(sums_2x1, 2, 1, 0, 0)
+#if LK_VB > 16
+TILES(bytes_1, 1, COLS, 0, 1)
+TILES(bytes_2, 2, COLS, 0, 1)
+TILES(bytes_1x1, 1, 1, 0, 1)
+TILES(bytes_2x1, 2, 1, 0, 1)
+TILES(bytes_1s1, 1, COLS, 1, 1)
+TILES(bytes_2s1, 2, COLS, 1, 1)
+TILES(bytes_1s2, 1, COLS, 2, 1)
+#endif
 
 LK_INLINE void run(const lk_quads *d)
 {
-    static const lk_quads_fn of_sums[] = {sums_1, sums_2, sums_3, sums_4};
-    if (d->flip)
-        gather_any(d, (int32_t)d->flip - (vf){});
-    else
-        gather_any(d, (vf){});
+    const int two = d->rows == 2;
+    gather_fn *fill = d->flip ? by_parts_flipped : by_parts;
+    tiles_fn *wide = two ? sums_2 : sums_1, *narrow = two ? sums_2x1 : sums_1x1;
 #if LK_VB > 16
-    static const lk_quads_fn of_bytes[] = {rounded_1, rounded_2, rounded_3, rounded_4};
+    if (d->whole)
+        fill = d->whole == 1 ? (d->flip ? in_one_flipped : in_one) : d->flip ? by_pieces_flipped : by_pieces;
     if (d->out) {
-        if (d->s_bytes < LK_VB || !is_plain(d))
-            of_bytes[d->vectors - 1](d);
-        else if (d->s_whole)
-            plain(d);
-        else
-            plain_pieces(d);
-        return;
+        const int near = d->kw == 3 && d->apart == 1 && d->quads == 1 ? (int)d->step : 0;
+        wide = near == 1 ? (two ? bytes_2s1 : bytes_1s1) : near == 2 && !two ? bytes_1s2 : two ? bytes_2 : bytes_1;
+        narrow = two ? bytes_2x1 : bytes_1x1;
     }
 #endif
-    of_sums[d->vectors - 1](d);
+    if (!wide(d, fill))
+        narrow(d, fill);
 }
 
 #if LK_VB == 64
-void LK_NAME(LK_TYPED(quads_2x2))(const lk_quads *d) { run(d); }
+void LK_NAME(LK_TYPED(quads_2x4))(const lk_quads *d) { run(d); }
 #else
-void LK_NAME(LK_TYPED(quads_2x1))(const lk_quads *d) { run(d); }
+void LK_NAME(LK_TYPED(quads_2x2))(const lk_quads *d) { run(d); }
 #endif
 
 const lk_kernel LK_ROWS(quads)[] = {
 #if LK_VB == 64
-    LK_ROW(LK_QUADS, LK_TYPED(quads_2x2), LK_STR(LK_KIND), LK_LANES, 2, 2),
+    LK_ROW(LK_QUADS, LK_TYPED(quads_2x4), LK_STR(LK_KIND), LK_LANES, 2, 4),
 #else
-    LK_ROW(LK_QUADS, LK_TYPED(quads_2x1), LK_STR(LK_KIND), LK_LANES, 2, 1),
+    LK_ROW(LK_QUADS, LK_TYPED(quads_2x2), LK_STR(LK_KIND), LK_LANES, 2, 2),
 #endif
     LK_LAST_ROW,
 };

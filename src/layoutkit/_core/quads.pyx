@@ -3,22 +3,27 @@
     y[n, o, p] = requantised(bias[o] + sum over k of x[n, first(o), stride*p + dilation*k - before] * w[o, k])
 
 A task is one or two output rows of a run of channels, as many as a vector has bytes. What it reads of a row of the input
-is gathered column by column, just before the tile that needs it first, into a panel that stays in L1. The sums of a tile
-go to y through a buffer, unless they are the result.
+is gathered column by column, just before the tile that needs it first, into a panel that stays in L1. The micro-kernel
+makes bytes of its sums; or they are the result, or go to y through a buffer.
+
+The last run may have half the channels or a quarter. Where the results are bytes, a vector then holds those of `segments`
+shares of the row: of two columns, or four, that lie so far apart. The last share ends with the row and may begin within
+the one before.
 """
 
 from libc.stdint cimport int64_t, uint32_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from .executor import NOTHING, Footprint
 
 from .executor cimport Executor, Geometry, aligned, ceil_div, clip_of, share
-from .registry cimport LK_NOWHERE, LK_S8, lk_epilogue, lk_quads, lk_quads_fn, types_named
+from .registry cimport LK_NOWHERE, lk_epilogue, lk_quads, lk_quads_fn, lk_rounding
 
 cdef enum:
     PIECE = 16                 # channels that are gathered at a time where they are not a whole vector
     MAX_RUN = 64               # channels of a run
+    MAX_PIECES = MAX_RUN // PIECE
     TILE = 8                   # columns of a tile
     PANEL_BYTES = 16 << 10     # of a panel: half of L1
 
@@ -43,7 +48,8 @@ cdef class Quads(Executor):
         Columns of the panel from one output to the next, and from one tap to the next. `listed`: those of each output
         are in it for themselves.
 
-    The packed filter is [runs][quads][kw][vectors][rows][lanes][4], the bias [runs][vectors][lanes].
+    The packed filter is [runs][quads][kw][vectors][rows][lanes][4], the bias [runs][vectors][lanes], channels in the order
+    of lk_quads; a last run that has fewer repeats them.
     """
 
     cdef int64_t x_stride[4]
@@ -51,6 +57,8 @@ cdef class Quads(Executor):
     cdef int64_t channels, padded, y_run, runs, pairs, pieces, run_channels
     cdef int64_t packed_rows, used, quads, step, apart, chunk, columns, run_bytes
     cdef int64_t *column
+    cdef int64_t *shares         # of the columns of a row: those of each segment of the last run
+    cdef int64_t last_segments   # of the last run
     cdef int64_t *pixel          # offsets of the outputs of two rows, tile by tile
     cdef const int64_t[::1] x_at
     cdef const int64_t[::1] x_bytes
@@ -58,7 +66,7 @@ cdef class Quads(Executor):
     cdef const char[:, ::1] order
     cdef const int64_t[::1] depth
     cdef const int64_t[::1] height
-    cdef bint ordered, bytes, signed     # results are bytes, those of s8
+    cdef bint ordered, bytes     # results are bytes
 
     def __init__(self, nest, channels, pieces, rows, columns):
         Executor.__init__(self, nest)
@@ -73,7 +81,7 @@ cdef class Quads(Executor):
         if self.ordered:
             self.order = order
         self.packed_rows, self.depth, self.height = rows
-        self.bytes, self.signed = self.y_item == 1, types_named(nest.types).dst == LK_S8
+        self.bytes = self.y_item == 1
         self.step, self.apart, listed = columns
         self.run_channels = 4 * self.lanes
         self.pieces = self.run_channels // PIECE
@@ -96,12 +104,25 @@ cdef class Quads(Executor):
         self.pixel = <int64_t *>calloc(max(1, 2 * g.out[2]), sizeof(int64_t))
         if self.column == NULL or self.pixel == NULL:
             raise MemoryError(f"convolution: tables of {total} columns")
+        self.last_segments = 1
+        i = ceil_div(self.padded - (self.runs - 1) * self.run_channels, PIECE) if self.runs else self.pieces
+        if i < self.pieces and self.pieces % i == 0 and self.whole((self.runs - 1) * self.pieces, i):
+            self.last_segments = self.pieces // i
         for i in range(total):
             if listed:
                 j = i // g.kernel[2] * g.stride[2] + i % g.kernel[2] * g.dilation[2] - g.before[2]
             else:
                 j = i * (g.stride[2] // self.step) - g.before[2]
             self.column[i] = j * self.x_stride[3] if 0 <= j < g.size[2] else LK_NOWHERE
+        if self.last_segments > 1:
+            first = ceil_div(g.out[2], self.last_segments)  # outputs of a segment
+            total = (first - 1) * self.step + end if first else 0
+            self.shares = <int64_t *>calloc(max(1, total * self.last_segments), sizeof(int64_t))
+            if self.shares == NULL:
+                raise MemoryError(f"convolution: tables of {total * self.last_segments} columns")
+            for r in range(self.last_segments):
+                for i in range(total):
+                    self.shares[i * self.last_segments + r] = self.column[self.segment(first, r) * self.step + i]
         listed = ceil_div(g.out[2], TILE)
         for i in range(listed):
             first, end = share(g.out[2], listed, i), share(g.out[2], listed, i + 1)
@@ -113,7 +134,12 @@ cdef class Quads(Executor):
 
     def __dealloc__(self):
         free(self.column)
+        free(self.shares)
         free(self.pixel)
+
+    cdef int64_t segment(self, int64_t outputs, int64_t i) noexcept nogil:
+        """The first output of segment i."""
+        return min(i * outputs, self.g.out[2] - outputs)
 
     cdef int64_t sums_bytes(self) noexcept nogil:
         return aligned(self.sum_item * self.packed_rows * TILE * self.run_channels)
@@ -134,10 +160,14 @@ cdef class Quads(Executor):
         cdef lk_quads_fn fn = <lk_quads_fn>self.micro_kernel
         cdef lk_quads d
         cdef lk_epilogue f
+        cdef lk_rounding out
         cdef int64_t s_at[MAX_RUN]
+        cdef int64_t x_at[MAX_PIECES]
         cdef char *sums = workspace
         cdef const char **row
-        cdef int64_t n, run, plane, pair, rest, u, i, at, deep, high, gathered, first, stop, channel, count, tiles, begin
+        cdef const int64_t *columns = self.column
+        cdef int64_t n = 0, run = 0, plane = 0, pair = 0, rest, u, i, at = 0, deep, high, gathered, first, stop, channel = 0, count = 0
+        cdef int64_t tiles = 0, begin, begun = -1, outputs = 0, y_first = 0
         cdef char *to
         # what the micro-kernel does with sums that it has in registers
         cdef bint simple = (self.bytes and self.lanes > PIECE // 4 and epilogue.add == NULL and epilogue.scale == 1
@@ -148,16 +178,61 @@ cdef class Quads(Executor):
         row = <const char **>workspace
         d.zero = workspace + aligned(4 * self.quads * sizeof(char *))
         memset(<char *>d.zero, epilogue.x_zero, self.run_channels)  # of integers there is one in any case
-        memset(row, 0, 4 * self.quads * sizeof(char *))
         f = epilogue[0]
         f.sums, f.sums_row = sums, self.run_channels * self.sum_item
-        d.row, d.flip, d.order, d.bias, d.out_signed = row, self.flip, NULL, NULL, self.signed
+        d.row, d.flip, d.order, d.bias = row, self.flip, NULL, NULL
         d.columns, d.step, d.apart = self.columns, self.step, self.apart
         d.quads, d.kw, d.packed_rows, d.s_at = <int>self.quads, <int>g.kernel[2], <int>self.packed_rows, s_at
-        while task < end:
+        if task < end:
             pair, rest = task % self.pairs, task // self.pairs
             plane, rest = rest % g.out[0], rest // g.out[0]
             run, n = rest % self.runs, rest // self.runs
+        while task < end:
+            if run != begun:
+                begun = run
+                at = run * self.pieces
+                channel = run * self.run_channels
+                count = min(self.run_channels, self.padded - channel)  # with pads
+                d.at, d.bytes, d.pieces = &self.x_at[at], &self.x_bytes[at], <int>ceil_div(count, PIECE)
+                if self.ordered:
+                    d.order = &self.order[at, 0]
+                d.whole, d.segments, columns, outputs = self.whole(at, self.pieces), 1, self.column, g.out[2]
+                d.vectors = <int>ceil_div(count, self.lanes)
+                d.w = w + run * self.run_bytes
+                if bias != NULL:
+                    d.bias = bias + channel * self.sum_item
+                d.lanes, d.out = 0, NULL
+                d.s_whole = True
+                for i in range(d.pieces):
+                    d.s_whole &= self.y_at[at + i] == self.y_at[at] + i * PIECE
+                d.s_bytes, y_first = <int>count, 0
+                if (simple and channel + count <= self.channels
+                        and (d.s_whole or count == self.run_channels or self.whole(at, d.pieces))
+                        and self.rounding_of(&out, &f, channel, count, d.pieces)):
+                    d.out, d.s_row, d.s_col = &out, self.y_stride[2], self.y_stride[3]
+                    if d.pieces < self.pieces and self.whole(at, d.pieces):  # as if it were a run
+                        if run == self.runs - 1 and self.last_segments > 1:
+                            d.segments, columns = <int>self.last_segments, self.shares
+                            outputs = ceil_div(g.out[2], d.segments)
+                        for i in range(self.pieces):
+                            first = self.segment(outputs, i // d.pieces) if d.segments > 1 else 0
+                            x_at[i], s_at[i] = self.x_at[at + i % d.pieces], self.y_at[at + i % d.pieces]
+                            s_at[i] += first * self.y_stride[3]
+                        d.at, d.whole, d.s_whole, d.s_bytes = x_at, 2, False, <int>self.run_channels
+                    else:
+                        for i in range(d.pieces):
+                            s_at[i] = self.y_at[at + i]
+                        y_first = s_at[0] if d.s_whole else 0
+                elif self.rounding:
+                    d.s, d.s_col = sums, f.sums_row
+                    for i in range(d.vectors):
+                        s_at[i] = i * self.lanes * self.sum_item
+                else:
+                    d.s_row, d.s_col = self.y_stride[2], self.y_stride[3]
+                    d.lanes = (<uint32_t>1 << count % self.lanes) - 1
+                    for i in range(d.vectors):
+                        s_at[i] = (self.y_at[at + i * self.lanes // PIECE] + i * self.lanes % PIECE * self.y_item)
+                tiles = ceil_div(outputs, TILE if self.rounding and d.out == NULL else self.chunk)
             d.rows = <int>min(self.packed_rows, g.out[1] - self.packed_rows * pair)
             for u in range(self.used):
                 deep = plane * g.stride[0] - g.before[0] + self.depth[u]
@@ -165,45 +240,18 @@ cdef class Quads(Executor):
                 row[u] = NULL
                 if 0 <= deep < g.size[0] and 0 <= high < g.size[1]:
                     row[u] = x + n * self.x_stride[0] + deep * self.x_stride[1] + high * self.x_stride[2]
+            for u in range(self.used, 4 * self.quads):  # they have no weights: rows as good as any
+                row[u] = row[self.used - 1]
             to = (y + n * self.y_stride[0] + plane * self.y_stride[1]
-                  + self.packed_rows * pair * self.y_stride[2])
-            at = run * self.pieces
-            channel = run * self.run_channels
-            count = min(self.run_channels, self.padded - channel)  # with pads
-            d.at, d.bytes, d.pieces = &self.x_at[at], &self.x_bytes[at], <int>ceil_div(count, PIECE)
-            if self.ordered:
-                d.order = &self.order[at, 0]
-            d.whole = self.whole(at)
-            d.vectors = <int>ceil_div(count, self.lanes)
-            d.w = w + run * self.run_bytes
-            if bias != NULL:
-                d.bias = bias + channel * self.sum_item
-            d.lanes, d.out = 0, NULL
-            d.s_whole = True
-            for i in range(d.pieces):
-                d.s_whole &= self.y_at[at + i] == self.y_at[at] + i * PIECE
-            d.s_bytes = <int>count
-            if simple and channel + count <= self.channels and (d.s_whole or count == self.run_channels):
-                d.out, d.s_row, d.s_col, f.channel = &f, self.y_stride[2], self.y_stride[3], channel
-                for i in range(d.pieces):
-                    s_at[i] = self.y_at[at + i]
-                to += s_at[0] if d.s_whole else 0
-            elif self.rounding:
-                d.s, d.s_col = sums, f.sums_row
-                for i in range(d.vectors):
-                    s_at[i] = i * self.lanes * self.sum_item
-            else:
-                d.s_row, d.s_col = self.y_stride[2], self.y_stride[3]
-                d.lanes = (<uint32_t>1 << count % self.lanes) - 1
-                for i in range(d.vectors):
-                    s_at[i] = (self.y_at[at + i * self.lanes // PIECE] + i * self.lanes % PIECE * self.y_item)
-            tiles = ceil_div(g.out[2], TILE if self.rounding and d.out == NULL else self.chunk)
+                  + self.packed_rows * pair * self.y_stride[2] + y_first)
             gathered = begin = 0
             for i in range(tiles):
-                first, stop = share(g.out[2], tiles, i), share(g.out[2], tiles, i + 1)
+                first, stop = 0, outputs
+                if tiles > 1:
+                    first, stop = share(outputs, tiles, i), share(outputs, tiles, i + 1)
                 if i == 0 or stop - begin > self.chunk:  # the panel begins anew
                     begin, gathered = first, 0
-                d.column = self.column + begin * self.step
+                d.column = columns + begin * self.step * d.segments
                 d.cols, d.begin = <int>(stop - first), (first - begin) * self.step
                 d.first, d.end = gathered, (stop - 1 - begin) * self.step + (g.kernel[2] - 1) * self.apart + 1
                 gathered = max(gathered, d.end)
@@ -215,15 +263,38 @@ cdef class Quads(Executor):
                 if self.rounding and d.out == NULL:
                     f.row, f.rows = self.pixel + 2 * first, d.rows * d.cols
                     self.requantise(&f, y, to - y, at, channel, count)
-            task += 1
+            task, pair = task + 1, pair + 1
+            if pair == self.pairs:
+                pair, plane = 0, plane + 1
+            if plane == g.out[0]:
+                plane, run = 0, run + 1
+            if run == self.runs:
+                run, n = 0, n + 1
 
-    cdef int whole(self, int64_t at) noexcept nogil:
-        """2: the pieces of a run from `at` on are whole; 1: and they follow one another; 0: neither."""
+    cdef bint rounding_of(self, lk_rounding *out, const lk_epilogue *f, int64_t channel, int64_t count,
+                          int64_t pieces) noexcept nogil:
+        """How the micro-kernel makes bytes of the sums of a run; False: it cannot."""
+        cdef lk_rounding straight
+        cdef int64_t i, v, lane
+        if not self.rounded(&straight, f, channel, <int>count):
+            return False
+        out[0] = straight
+        for i in range(self.pieces):
+            lane = i % pieces * PIECE
+            for v in range(4):
+                memcpy(&out.mul[v * self.lanes + 4 * i], &straight.mul[lane + 4 * v], 4 * sizeof(float))
+                memcpy(&out.off[v * self.lanes + 4 * i], &straight.off[lane + 4 * v], 4 * sizeof(float))
+            memcpy(&out.least[i * PIECE], &straight.least[lane], PIECE)
+            memcpy(&out.most[i * PIECE], &straight.most[lane], PIECE)
+        return True
+
+    cdef int whole(self, int64_t at, int64_t pieces) noexcept nogil:
+        """2: so many pieces from `at` on are whole; 1: and they follow one another; 0: neither."""
         cdef int64_t i
         cdef int found = 1
         if self.ordered:
             return 0
-        for i in range(self.pieces):
+        for i in range(pieces):
             if self.x_bytes[at + i] != PIECE:
                 return 0
             if self.x_at[at + i] != self.x_at[at] + i * PIECE:

@@ -125,8 +125,8 @@ cdef extern from "kernels.h" nogil:
         const int64_t *s_at
         int64_t s_row, s_col, columns, first, end, begin, step, apart
         uint32_t flip, lanes
-        int quads, kw, rows, packed_rows, cols, vectors, pieces, whole, s_whole, s_bytes, out_signed
-        const lk_epilogue *out
+        int quads, kw, rows, packed_rows, cols, vectors, pieces, whole, segments, s_whole, s_bytes
+        const lk_rounding *out
     ctypedef void (*lk_quads_fn)(const lk_quads *) noexcept nogil
 
     ctypedef struct lk_move:

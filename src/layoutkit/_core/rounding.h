@@ -99,7 +99,7 @@ LK_INLINE whole bytes_of(const vf *sums, const lk_rounding *out, const whole zer
 }
 
 /* Stores a row of `cols` bytes, of nv vectors of sums. */
-LK_INLINE void put_bytes(char *c, const int64_t *col, const whole y, const lk_rounding *out, const int cols,
+LK_INLINE void store_bytes(char *c, const int64_t *col, const whole y, const lk_rounding *out, const int cols,
                          const int nv)
 {
     const char *const from = (const char *)&y;
@@ -120,7 +120,7 @@ LK_INLINE void put_bytes(char *c, const int64_t *col, const whole y, const lk_ro
 LK_INLINE void put_row(char *c, const int64_t *col, const vf *sums, const lk_rounding *out, const whole zero,
                        const whole sign, const int cols, const int nv)
 {
-    put_bytes(c, col, bytes_of(sums, out, zero, sign, nv, nv), out, cols, nv);
+    store_bytes(c, col, bytes_of(sums, out, zero, sign, nv, nv), out, cols, nv);
 }
 
 /* Two rows of two vectors each, for little more than one takes. */
@@ -128,8 +128,8 @@ LK_INLINE void put_two_rows(char *c, char *next, const int64_t *col, const vf *s
                             const whole zero, const whole sign, const int cols)
 {
     const whole y = bytes_of(sums, out, zero, sign, 4, 2);
-    put_bytes(c, col, y, out, cols, 2);
-    put_bytes(next, col, HALVES(y, 1, 0), out, cols, 2);
+    store_bytes(c, col, y, out, cols, 2);
+    store_bytes(next, col, HALVES(y, 1, 0), out, cols, 2);
 }
 #endif
 

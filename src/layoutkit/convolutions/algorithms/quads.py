@@ -72,20 +72,21 @@ class Quads(Algorithm):
     def pack(self, p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
         """Filter (O, 1, *k) -> [runs][quads][kw][vectors][rows][lanes][4]; bias -> [runs][vectors][lanes] or None."""
         rows, lanes, kw = _rows(p), kernel.lanes, p.kernel[-1]
-        runs = -(-_padded(p) // (4 * lanes))
+        channels = _channels(p, kernel)
+        runs = len(channels)
         quads = -(-len(rows.at) // 4)
         taps = w.reshape(p.oc, len(rows.of[0]), kw)
-        wide = np.zeros((runs * 4 * lanes, 4 * quads, kw, rows.at_once), w.dtype)
+        wide = np.zeros((max(_padded(p), channels.max(initial=0) + 1), 4 * quads, kw, rows.at_once), w.dtype)
         for r, where in enumerate(rows.of):
             wide[..., r][: p.oc, list(where)] = taps
-        split = wide.reshape(runs, 4, lanes, quads, 4, kw, rows.at_once).transpose(0, 3, 5, 1, 6, 2, 4)
+        split = wide[channels].reshape(runs, 4, lanes, quads, 4, kw, rows.at_once).transpose(0, 3, 5, 1, 6, 2, 4)
         packed = empty(split.shape, w.dtype, "filter")
         packed[...] = split
         if bias is None:
             return packed, None
-        padded = np.zeros(runs * 4 * lanes, p.types.sum)
+        padded = np.zeros(len(wide), p.types.sum)
         padded[: p.oc] = bias
-        return packed, padded
+        return packed, np.ascontiguousarray(padded[channels])
 
     def build(self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> core.Quads:
         xs, ys = strides_of(p.src, p.src_shape, arrays.x_strides), strides_of(p.dst, p.dst_shape, arrays.y_strides)
@@ -103,6 +104,19 @@ class Quads(Algorithm):
 def _padded(p: ConvProblem) -> int:
     """Output channels that are written."""
     return -(-p.oc // p.dst.block(1)) * p.dst.block(1)
+
+
+def _channels(p: ConvProblem, kernel: Kernel) -> np.ndarray:
+    """The output channels of the lanes of each run: those of every piece by fours, as bytes are interleaved. The pieces of
+    a last run that has fewer are repeated."""
+    each = kernel.lanes // 4  # pieces of a run
+    pieces = -(-_padded(p) // PIECE)
+    runs = -(-pieces // each)
+    found = np.empty((runs, 4, each, 4), np.int64)
+    for run in range(runs):
+        piece = run * each + np.arange(each) % min(each, pieces - run * each)
+        found[run] = PIECE * piece[:, None] + 4 * np.arange(4)[:, None, None] + np.arange(4)
+    return found.reshape(runs, 4 * kernel.lanes)
 
 
 def _rows(p: ConvProblem) -> Rows:
