@@ -47,9 +47,23 @@ LK_INLINE void interleave_piece(char *to, bytes a, bytes b, bytes c, bytes d)
 /* n of 16 channels at p */
 LK_INLINE bytes some(const char *p, int n)
 {
+#if LK_VB == 64
+    return (bytes)_mm_maskz_loadu_epi8((__mmask16)((1u << n) - 1), p);
+#else
     bytes v = {};
-    memcpy(&v, p, (size_t)n);
+    char *to = (char *)&v;
+    if (n >= 8) { /* two that overlap: a copy of n bytes would be a call */
+        memcpy(to, p, 8);
+        memcpy(to + n - 8, p + n - 8, 8);
+    } else if (n >= 4) {
+        memcpy(to, p, 4);
+        memcpy(to + n - 4, p + n - 4, 4);
+    } else {
+        for (int i = 0; i < n; i++)
+            to[i] = p[i];
+    }
     return v;
+#endif
 }
 
 LK_INLINE bytes first_bytes(vf v)
