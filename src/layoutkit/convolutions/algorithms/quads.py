@@ -24,7 +24,7 @@ from .base import Algorithm, flops_per_second
 PIECE = 16  # channels that are gathered at a time
 MOST_COLUMNS, MOST_PANEL_BYTES = 1 << 22, 1 << 20  # of a row; of the gathered columns of a tile
 COLUMN_STEPS, OUTPUT_STEPS = 1.0, 3.0  # to gather a column of a quad, to store an output: in multiplications
-PART_STEPS = 7.0  # to gather a column whose pieces are not whole, or in another order
+PART_STEPS = 40.0  # to gather a column whose pieces are not whole, or in another order
 
 
 class Rows(NamedTuple):
