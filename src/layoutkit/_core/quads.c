@@ -425,10 +425,10 @@ LK_INLINE void run(const lk_quads *d)
         wide = two ? bytes_2 : bytes_1, narrow = two ? bytes_2x1 : bytes_1x1;
 #if LK_VB == 64
         if (d->whole && near == 3 - d->packed_rows) {
-            if (d->whole == 1)
-                (d->flip ? flow_in_one_flipped : flow_in_one)(d);
-            else
-                (d->flip ? flow_by_pieces_flipped : flow_by_pieces)(d);
+            static const lk_quads_fn flows[][2] = {{flow_in_one, flow_in_one_flipped},
+                                                   {flow_by_pieces, flow_by_pieces_flipped},
+                                                   {flow_of_several, flow_of_several_flipped}};
+            flows[d->whole == 1 ? 0 : d->segments == 1 ? 1 : 2][d->flip != 0](d);
             return;
         }
 #else
