@@ -8,6 +8,7 @@
  * bytes of four vectors of sums put them in order again.
  * Where sums become bytes, the register tile is one or two output rows by COLS columns of one vector, beside the taps of a
  * row; one vector after another is summed and packed with those before. Else it is half as many columns of all four.
+ * With 32 registers the usual rows, of three taps, need no panel: quads_flow.inc.
  * Edges: rows and columns of padding hold `zero`; whole vectors are summed, whatever is in their lanes. The last columns
  * are a tile that begins earlier, or where there are fewer, single.
  */
