@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from conftest import WHOLE_ISAS, using_isa
+from guard import guarded
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from strategies import activations, conv_types, in_proportion
@@ -59,6 +60,45 @@ def test_any_depthwise(c):
         op = CLASSES[x.ndim - 2](w, bias, groups=channels, layout=src, out_layout=dst, algorithm="depthwise",
                                  threads=c["threads"], dtype=c["types"].dst, **attributes)  # fmt: skip
         np.testing.assert_array_equal(op(held, out, shape=x.shape), expected)
+
+
+@given(
+    channels=st.sampled_from([16, 32, 48, 64, 80, 96, 112, 128, 144, 24, 100]) | st.integers(1, 200),
+    size=st.tuples(st.integers(1, 12), st.integers(1, 12) | st.integers(50, 120)), stride=st.sampled_from([1, 1, 2, 2, 3]),
+    kernel=st.sampled_from([(3, 3), (3, 3), (3, 3), (2, 3), (4, 3), (1, 3), (5, 5)]),
+    pads=st.tuples(*[st.tuples(*[st.integers(0, 2)] * 2)] * 2), src=st.sampled_from([np.uint8, np.int8]),
+    dst=st.sampled_from([np.uint8, np.int8]), zeros=st.tuples(*[st.integers(-128, 255)] * 2), biased=st.sampled_from([0, 1, 2]),
+    clipped=st.booleans(), power=st.floats(-14, 1), isa=st.sampled_from(registry.isas()), threads=st.integers(1, 3),
+    layouts=st.tuples(*[st.sampled_from(["NHWC", "nChw16c", "nChw32c", "nChw64c"])] * 2), end=st.sampled_from(["low", "high"]),
+    seed=st.integers(0, 2**32),
+)  # fmt: skip
+@settings(max_examples=400, deadline=None)
+def test_bytes_of_bytes(
+    channels, size, stride, kernel, pads, src, dst, zeros, biased, clipped, power, isa, threads, layouts, end, seed
+):
+    """Runs of channels, their ends as shares of the row, rows and columns of padding, all ways to store."""
+    rng = np.random.default_rng(seed)
+    assume(all(s + sum(p) >= k for s, p, k in zip(size, pads, kernel)))
+    limits, most = np.iinfo(src), np.iinfo(dst)
+    x_zero, y_zero = (min(max(z, i.min), i.max) for z, i in zip(zeros, (limits, most)))
+    x = rng.integers(limits.min, limits.max, (2, channels, *size), src, endpoint=True)
+    w = rng.integers(-128, 127, (channels, 1, *kernel), np.int8, endpoint=True)
+    bias = {0: None, 1: rng.integers(-9999, 9999, channels, np.int32), 2: rng.normal(0, 50, channels).astype(np.float32)}
+    how = dict(scale=np.float32(np.exp2(rng.uniform(power - 1, power, channels))), out_zero_point=y_zero)
+    if clipped:
+        how["activation"] = ("clip", -3.0, 40.5)
+    sums = reference.conv(x.astype(np.int64) - x_zero, w, None, (stride, stride), pads, (1, 1), channels)
+    a, b = map(lk.Layout, layouts)
+    expected = reference.to_physical(reference.requantized(sums, bias[biased], dst, **how), b)
+    stored = reference.to_physical(x, a, pad_value=77)
+    held = guarded(stored.reshape(-1).view(np.uint8), end).array.view(src).reshape(stored.shape)
+    out = guarded(np.full(expected.size, 0xA5, np.uint8), end).array.view(dst).reshape(expected.shape)
+    with using_isa(isa):
+        got = lk.conv2d(
+            held, w, bias[biased], groups=channels, stride=stride, padding=pads, layout=a, out_layout=b, shape=x.shape,
+            out=out, threads=threads, algorithm="depthwise", dtype=(src, dst), zero_point=x_zero, **how,
+        )  # fmt: skip
+    np.testing.assert_array_equal(got, expected)
 
 
 @pytest.mark.parametrize("isa", WHOLE_ISAS)

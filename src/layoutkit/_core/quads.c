@@ -8,6 +8,7 @@
  * bytes of four vectors of sums put them in order again.
  * Where sums become bytes, the register tile is one or two output rows by COLS columns of one vector, beside the taps of a
  * row; one vector after another is summed and packed with those before. Else it is half as many columns of all four.
+ * With 32 registers the usual rows, of three taps, need no panel: quads_flow.inc.
  * Edges: rows and columns of padding hold `zero`; whole vectors are summed, whatever is in their lanes. The last columns
  * are a tile that begins earlier, or where there are fewer, single.
  */
@@ -284,62 +285,58 @@ LK_INLINE void put_sums(const lk_quads *d, const char *x, char *s, const int row
 }
 
 #if LK_VB > 16
-/* Columns [at, end) of the panel that are gathered beside the sums of a tile, where a run is read in one; or by pieces,
- * none of which is padding. */
-typedef struct {
-    const char *from[4], *zero;
-    int64_t there[4]; /* all bits set, or of padding none */
-    const int64_t *column;
-    int64_t begin[PIECES], segment[PIECES], segments; /* of each piece */
-    char *panel;
-    int64_t at, end;
-    vf flip;
-    int flips, by_pieces;
-} feed;
-
-LK_INLINE void gather_next(feed *f)
+/* The bytes of four vectors of sums of s16, low and high of two each */
+LK_INLINE whole bytes_of(const lk_rounding *out, whole low, const whole high)
 {
-    const int64_t *const column = f->column + f->at * f->segments, offset = *column;
-    whole x[4];
-    if (f->by_pieces) {
-        int64_t piece[PIECES];
-#pragma GCC unroll 4
-        for (int n = 0; n < PIECES; n++)
-            piece[n] = column[f->segment[n]] + f->begin[n];
-#undef PIECE_OF
-#define PIECE_OF(k, n) *(const __m128i_u *)(f->from[k] + piece[n])
-        x[0] = JOINED(0), x[1] = JOINED(1), x[2] = JOINED(2), x[3] = JOINED(3);
-    } else if (offset == LK_NOWHERE) {
-        x[0] = x[1] = x[2] = x[3] = *(const whole *)f->zero;
+    if (out->shifts) {
+        const whole zero = SAME_16((int16_t)out->zero), sign = SAME_16((int16_t)(out->sign * 257));
+        low = MIXED(packus_epi16, MIXED(adds_epi16, low, zero), MIXED(adds_epi16, high, zero));
+        return MIXED(min_epu8, MIXED(max_epu8, low, *(const whole *)out->least), *(const whole *)out->most) ^ sign;
+    }
+    return out->sign ? MIXED(packs_epi16, low, high) : MIXED(packus_epi16, low, high);
+}
+
+#if LK_VB == 64
+#define PART(v, k) _mm512_extracti32x4_epi32(v, k)
+#define TWO_PARTS(v, k) _mm512_extracti64x4_epi64(v, (k) / 2)
+#else
+#define PART(v, k) _mm256_extracti128_si256(v, k)
+#define TWO_PARTS(v, k) (v)
+#endif
+#define PUT_PART(v, k) _mm_storeu_si128((__m128i *)(y + at[k]), PART(v, k))
+#define PUT_TWO(v, k) \
+    if (at[(k) + 1] == at[k] + PIECE) { \
+        _mm256_storeu_si256((__m256i *)(y + at[k]), TWO_PARTS(v, k)); \
+    } else { \
+        PUT_PART(v, k); \
+        PUT_PART(v, (k) + 1); \
+    }
+
+/* A pixel's bytes are stored. */
+LK_INLINE void put_pixel(const lk_quads *d, char *y, const whole v)
+{
+    const int64_t *const at = d->s_at;
+    if (d->s_whole && d->s_bytes == LK_VB) {
+        *(bytes_run *)y = (bytes_run)v;
+    } else if (d->s_whole) {
+        put_some(y, (bytes_run)v, d->s_bytes);
     } else {
-#pragma GCC unroll 4
-        for (int k = 0; k < 4; k++)
-            x[k] = *(const whole *)(f->from[k] + (offset & f->there[k]));
+        PUT_TWO(v, 0)
+#if LK_VB == 64
+        PUT_TWO(v, 2)
+#endif
     }
-    if (f->flips) {
-#pragma GCC unroll 4
-        for (int k = 0; k < 4; k++)
-            x[k] ^= (whole)f->flip;
-    }
-    interleave_run(f->panel + f->at++ * COLUMN, x[0], x[1], x[2], x[3], (whole){});
 }
 
 /* A tile's bytes are stored. */
-LK_INLINE void put_bytes(const lk_quads *d, const char *x, char *s, const int rows, const int cols, const int step,
-                         feed *next)
+LK_INLINE void put_bytes(const lk_quads *d, const char *x, char *s, const int rows, const int cols, const int step)
 {
     const lk_rounding *const out = d->out;
-    const int64_t *const at = d->s_at;
-    const int in_one = d->s_whole, n = d->s_bytes;
-    const int by_twos = !in_one && at[1] == at[0] + PIECE && at[PIECES - 1] == at[PIECES - 2] + PIECE;
     whole before[2 * COLS], low[2 * COLS];
 #pragma GCC unroll 4
     for (int v = 0; v < 4; v++) {
         vf acc[2 * COLS];
         sum(d, acc, x, rows, cols, v, v + 1, step);
-        if (step)
-            while (next->at < next->end - (3 - v) * cols * step / 4)
-                gather_next(next);
         const reals mul = ((const reals *)out->mul)[v], off = ((const reals *)out->off)[v];
         reals product[2 * COLS];
 #pragma GCC unroll 8
@@ -361,46 +358,16 @@ LK_INLINE void put_bytes(const lk_quads *d, const char *x, char *s, const int ro
                 before[i] = MIXED(packs_epi32, before[i], number);
         }
     }
-    if (out->shifts) {
-        const whole zero = SAME_16((int16_t)out->zero), sign = SAME_16((int16_t)(out->sign * 257));
-        const whole least = *(const whole *)out->least, most = *(const whole *)out->most;
 #pragma GCC unroll 8
-        for (int i = 0; i < rows * cols; i++) {
-            low[i] = MIXED(packus_epi16, MIXED(adds_epi16, low[i], zero), MIXED(adds_epi16, before[i], zero));
-            low[i] = MIXED(min_epu8, MIXED(max_epu8, low[i], least), most) ^ sign;
-        }
-    } else if (out->sign) {
-#pragma GCC unroll 8
-        for (int i = 0; i < rows * cols; i++)
-            low[i] = MIXED(packs_epi16, low[i], before[i]);
-    } else {
-#pragma GCC unroll 8
-        for (int i = 0; i < rows * cols; i++)
-            low[i] = MIXED(packus_epi16, low[i], before[i]);
-    }
-#pragma GCC unroll 8
-    for (int i = 0; i < rows * cols; i++) {
-        char *y = s + i / cols * d->s_row + i % cols * d->s_col;
-        const char *from = (const char *)&low[i];
-        if (in_one && n == LK_VB) {
-            *(bytes_run *)y = (bytes_run)low[i];
-        } else if (in_one) {
-            put_some(y, (bytes_run)low[i], n);
-        } else {
-#pragma GCC unroll 2
-            for (int k = 0; k < PIECES; k += 2) {
-                if (by_twos) {
-                    memcpy(y + at[k], from + k * PIECE, 2 * PIECE);
-                } else {
-                    memcpy(y + at[k], from + k * PIECE, PIECE);
-                    memcpy(y + at[k + 1], from + (k + 1) * PIECE, PIECE);
-                }
-            }
-        }
-    }
+    for (int i = 0; i < rows * cols; i++)
+        put_pixel(d, s + i / cols * d->s_row + i % cols * d->s_col, bytes_of(out, low[i], before[i]));
 }
+
+#if LK_VB == 64
+#include "quads_flow.inc"
+#endif
 #else
-#define put_bytes(d, x, s, rows, cols, step, next) ((void)(step))
+#define put_bytes(d, x, s, rows, cols, step) ((void)(step))
 #endif
 
 typedef void gather_fn(const lk_quads *, int64_t first, int64_t end);
@@ -417,7 +384,7 @@ GATHER(by_pieces, BY_PIECES)
 #endif
 
 /* Tiles of `cols` columns, the last one from where it ends with the row; 0: they are fewer. What a tile reads is gathered
- * just before it, beside the multiplications of the one before. */
+ * just before it. */
 LK_INLINE int tiles(const lk_quads *given, gather_fn *fill, const int rows, const int cols, const int step, const int as_bytes)
 {
     const lk_quads copy = *given, *const d = &copy; /* which no store changes */
@@ -426,21 +393,6 @@ LK_INLINE int tiles(const lk_quads *given, gather_fn *fill, const int rows, cons
     int64_t first = d->first;
     if (d->cols < cols)
         return 0;
-#if LK_VB > 16
-    feed next = {.at = 0};
-    int feeds = step && d->whole;
-    if (feeds) {
-        next = (feed){.zero = d->zero, .column = d->column, .panel = d->panel, .flip = (int32_t)d->flip - (vf){},
-                      .flips = d->flip != 0, .by_pieces = d->whole > 1, .segments = d->segments};
-        for (int n = 0; n < PIECES && d->whole > 1; n++)
-            next.begin[n] = d->at[n], next.segment[n] = n * d->segments / PIECES;
-        for (int k = 0; k < 4; k++) {
-            next.there[k] = -(int64_t)(d->row[k] != NULL);
-            next.from[k] = !d->row[k] ? d->zero : next.by_pieces ? d->row[k] : d->row[k] + d->at[0];
-            feeds &= !next.by_pieces || d->row[k];
-        }
-    }
-#endif
     for (int64_t j = 0; j < d->cols; j += cols) {
         j = MIN(j, d->cols - cols);
         const int64_t end = j + cols == d->cols ? d->end : (j + cols - 1) * d->step + reach;
@@ -448,21 +400,10 @@ LK_INLINE int tiles(const lk_quads *given, gather_fn *fill, const int rows, cons
             fill(given, first, end);
             first = end;
         }
-#if LK_VB > 16
-        if (feeds) { /* what the next tile reads */
-            next.at = first;
-            next.end = MAX(first, j + 2 * cols >= d->cols ? d->end : end + cols * d->step);
-            for (int64_t i = first * d->segments; next.by_pieces && i < next.end * d->segments; i++)
-                if (d->column[i] == LK_NOWHERE)
-                    next.end = first;
-            first = next.end;
-        }
-        if (as_bytes) {
-            put_bytes(d, x + j * x_col, d->s + j * d->s_col, rows, cols, step, &next);
-            continue;
-        }
-#endif
-        put_sums(d, x + j * x_col, d->s + j * d->s_col, rows, cols);
+        if (as_bytes)
+            put_bytes(d, x + j * x_col, d->s + j * d->s_col, rows, cols, step);
+        else
+            put_sums(d, x + j * x_col, d->s + j * d->s_col, rows, cols);
     }
     return 1;
 }
@@ -479,6 +420,8 @@ TILES(bytes_1, 1, COLS, 0, 1)
 TILES(bytes_2, 2, COLS, 0, 1)
 TILES(bytes_1x1, 1, 1, 0, 1)
 TILES(bytes_2x1, 2, 1, 0, 1)
+#endif
+#if LK_VB == 32
 TILES(bytes_1s1, 1, COLS, 1, 1)
 TILES(bytes_2s1, 2, COLS, 1, 1)
 TILES(bytes_1s2, 1, COLS, 2, 1)
@@ -494,8 +437,21 @@ LK_INLINE void run(const lk_quads *d)
         fill = d->whole == 1 ? (d->flip ? in_one_flipped : in_one) : d->flip ? by_pieces_flipped : by_pieces;
     if (d->out) {
         const int near = d->kw == 3 && d->apart == 1 && d->quads == 1 ? (int)d->step : 0;
-        wide = near == 1 ? (two ? bytes_2s1 : bytes_1s1) : near == 2 && !two ? bytes_1s2 : two ? bytes_2 : bytes_1;
-        narrow = two ? bytes_2x1 : bytes_1x1;
+        wide = two ? bytes_2 : bytes_1, narrow = two ? bytes_2x1 : bytes_1x1;
+#if LK_VB == 64
+        if (d->whole && near == 3 - d->packed_rows) {
+            static const lk_quads_fn flows[][2] = {{flow_in_one, flow_in_one_flipped},
+                                                   {flow_by_pieces, flow_by_pieces_flipped},
+                                                   {flow_of_several, flow_of_several_flipped}};
+            flows[d->whole == 1 ? 0 : d->segments == 1 ? 1 : 2][d->flip != 0](d);
+            return;
+        }
+#else
+        if (near == 1)
+            wide = two ? bytes_2s1 : bytes_1s1;
+        else if (near == 2 && !two)
+            wide = bytes_1s2;
+#endif
     }
 #endif
     if (!wide(d, fill))
