@@ -104,10 +104,10 @@ def tune_types(names: str, count: int, threads: list[int], end: float) -> None:
 
 def in_other_types(names: str, count: int, threads: list[int]) -> list:
     """So many of the spread's convolutions, in each of types."""
-    from layoutkit.bench.suites import SUITES, in_types
+    from layoutkit.bench.suites import DTYPES, SUITES, in_types
 
     some = [case for case in SUITES["spread"](LAYOUTS, threads) if case.kind == "conv"][:count]
-    return in_types(some, names.split(","))
+    return in_types(some, [DTYPES[name] for name in names.split(",")])
 
 
 def measured(todo: list, end: float) -> None:

@@ -98,7 +98,7 @@ def onnx_model(data: bytes) -> None:
     """Any bytes as an ONNX model whose convolutions are to be measured."""
     path = Path(_room.name) / "fuzzed.onnx"
     path.write_bytes(data)
-    for layer in onnx_layers(path):
+    for layer, _ in onnx_layers(path):
         layer.problem("NHWC")
 
 

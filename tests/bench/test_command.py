@@ -14,7 +14,7 @@ from layoutkit import __main__ as config_command
 from layoutkit.bench import command as bench
 from layoutkit.bench import page, progress, report
 from layoutkit.bench.layers import Layer
-from layoutkit.bench.suites import SUITES, ConvCase, in_types
+from layoutkit.bench.suites import DTYPES, SUITES, ConvCase, in_types
 from layoutkit.choosing import machine
 from layoutkit.choosing.costfile import Cost
 from layoutkit.choosing.limits import Limits
@@ -234,7 +234,7 @@ def test_measures_in_other_types(cache_dir, tmp_path, capsys):
     code, said = run([*TINY, "--dtype", "bfloat16,int8", "--json", str(file)], capsys)
     assert code == 0 and said.err == ""
     data = json.loads(file.read_text())
-    want = in_types(SUITES["tiny"](["NHWC", "nChw8c"], [1]), ["bfloat16", "int8"])
+    want = in_types(SUITES["tiny"](["NHWC", "nChw8c"], [1]), [DTYPES["bfloat16"], DTYPES["int8"]])
     assert [r["problem"] for r in data["results"]] == [c.key for c in want]
     assert "conv NHWC bf16, 1 thread" in said.out and "conv NHWC u8s8_u8, 1 thread" in said.out
 

@@ -70,11 +70,49 @@ def _size(shape):
 ])  # fmt: skip
 def test_convolutions_of_a_model(tmp_path, attributes, layer):
     path = model(tmp_path, ("batch", 4, 9, 9), (6, 4, 3, 3), **attributes)
-    first, second = listed.onnx_layers(path)
+    (first, types), (second, same) = listed.onnx_layers(path)
+    assert types == same == "f32"
     assert first.problem("NHWC") == layer.problem("NHWC")
     assert second.problem("NHWC").size == layer.problem("NHWC").out and second.groups == 6
     found = listed.cases(path, ["NHWC"], [1])
     assert [c.problem for c in found if c.kind == "conv"] == [first.problem("NHWC"), second.problem("NHWC")]
+
+
+QUANTIZED = {  # inputs of the nodes after the tensor, and the dtype of the result
+    "Conv": lambda t: ([("w", t)], t),
+    "ConvInteger": lambda t: ([("w", "INT8")], "INT32"),
+    "QLinearConv": lambda t: ([("xs", "FLOAT"), ("xz", t), ("w", "INT8"), ("ws", "FLOAT"), ("wz", "INT8"), ("ys", "FLOAT"),
+                               ("yz", t)], t),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("op", "element", "types"), [
+    ("Conv", "FLOAT16", "f16"), ("Conv", "DOUBLE", "f64"), ("Conv", "BFLOAT16", "bf16"), ("ConvInteger", "UINT8", "u8s8_s32"),
+    ("ConvInteger", "INT8", "s8s8_s32"), ("QLinearConv", "UINT8", "u8s8_u8"), ("QLinearConv", "INT8", "s8s8_s8"),
+    ("Conv", "INT32", None),
+])  # fmt: skip
+def test_types_of_a_model(tmp_path, op, element, types):
+    onnx = pytest.importorskip("onnx")
+    h, of = onnx.helper, lambda name: getattr(onnx.TensorProto, name)
+    inputs, result = QUANTIZED[op](element)
+    node = h.make_node(op, ["x", *(name for name, _ in inputs)], ["y"], pads=[1, 1, 1, 1])
+    item = {"FLOAT": 4, "DOUBLE": 8, "INT32": 4, "FLOAT16": 2, "BFLOAT16": 2}
+    given = []
+    for name, kind in inputs:
+        shape = (6, 4, 3, 3) if name == "w" else ()
+        given.append(h.make_tensor(name, of(kind), shape, bytes(item.get(kind, 1) * _size(shape)), raw=True))
+    graph = h.make_graph([node], "g", [h.make_tensor_value_info("x", of(element), (1, 4, 9, 9))],
+                         [h.make_tensor_value_info("y", of(result), (1, 6, 9, 9))], given)  # fmt: skip
+    path = tmp_path / "model.onnx"
+    onnx.save(h.make_model(graph), str(path))
+    if types is None:
+        with pytest.raises(ValueError, match=r"node 'y': .*expected one of f32"):
+            list(listed.onnx_layers(path))
+        return
+    ((layer, found),) = listed.onnx_layers(path)
+    assert found == types and layer.problem("NHWC") == Layer(4, 6, (9, 9), (3, 3), 1, 1).problem("NHWC")
+    convs = [c for c in listed.cases(path, ["NHWC"], [1]) if c.kind == "conv"]
+    assert [c.problem.types.name for c in convs] == [types]
 
 
 def test_models_that_do_not_tell(tmp_path):

@@ -29,8 +29,8 @@ def test_three_axes_have_layouts_of_three_axes():
 
 def test_a_network_in_other_types():
     wide = SUITES["tiny"](["NHWC", "nChw16c"], [1])
-    assert in_types(wide, ["float32"]) == wide
-    found = in_types(wide, ["bfloat16", "int8"])
+    assert in_types(wide, [DTYPES["float32"]]) == wide
+    found = in_types(wide, [DTYPES["bfloat16"], DTYPES["int8"]])
     assert len({c.key for c in found}) == len(found) == 2 * len(wide)
     convs = [c for c in found if c.kind == "conv"]
     assert {c.problem.types.name for c in convs} == {"bf16", "u8s8_u8"}
@@ -40,14 +40,14 @@ def test_a_network_in_other_types():
 
 
 def test_cases_of_other_types_stay_as_they_are():
-    narrow = in_types(SUITES["tiny"](["NHWC"], [1]), ["float16"])
-    assert in_types(narrow, ["int8", "float64"]) == narrow
+    narrow = in_types(SUITES["tiny"](["NHWC"], [1]), [DTYPES["float16"]])
+    assert in_types(narrow, [DTYPES["int8"], DTYPES["float64"]]) == narrow
 
 
 @pytest.mark.parametrize("name", DTYPES)
 def test_problems_in_narrow_types_lie_apart(name):
     case = next(c for c in SUITES["tiny"](["NHWC"], [1]) if c.kind == "conv")
-    (other,) = in_types([case], [name])
+    (other,) = in_types([case], [DTYPES[name]])
     distance = sum(abs(a - b) for a, b in zip(case.task.features(), other.task.features()))
     assert (distance > 1) == other.problem.types.narrow
 

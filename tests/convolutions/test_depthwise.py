@@ -83,7 +83,11 @@ def test_bytes_of_bytes(
     x_zero, y_zero = (min(max(z, i.min), i.max) for z, i in zip(zeros, (limits, most)))
     x = rng.integers(limits.min, limits.max, (2, channels, *size), src, endpoint=True)
     w = rng.integers(-128, 127, (channels, 1, *kernel), np.int8, endpoint=True)
-    bias = {0: None, 1: rng.integers(-9999, 9999, channels, np.int32), 2: rng.normal(0, 50, channels).astype(np.float32)}
+    bias = {
+        0: None,
+        1: rng.integers(-9999, 9999, channels, np.int32),
+        2: rng.normal(0, 50, channels).astype(np.float32),
+    }
     how = dict(scale=np.float32(np.exp2(rng.uniform(power - 1, power, channels))), out_zero_point=y_zero)
     if clipped:
         how["activation"] = ("clip", -3.0, 40.5)

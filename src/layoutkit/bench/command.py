@@ -112,7 +112,7 @@ def find(args: argparse.Namespace) -> list[Case]:
             found += listed_cases(name, args.layouts, args.threads)
         else:
             raise ValueError(f"{name!r} is no file and none of {', '.join(SUITES)}")
-    found = in_types(found, args.dtype)
+    found = in_types(found, [DTYPES[name] for name in args.dtype])
     if args.missing:
         known = set(cost_table.problems())
         found = [case for case in found if case.key not in known]

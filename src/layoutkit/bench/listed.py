@@ -8,16 +8,21 @@ from pathlib import Path
 from ..choosing.threads import check_threads
 from ..convolutions.problem import ConvProblem, pad_pairs
 from ..convolutions.task import PackTask
+from ..convolutions.types import TYPES
 from ..reorders.problem import ReorderProblem
 from .layers import Layer
-from .suites import Case, ConvCase, of_layers, reorders
+from .suites import Case, ConvCase, in_types, of_layers, reorders
 
 
 def cases(path: str | Path, layouts: Sequence[str], threads: Sequence[int]) -> list[Case]:
     """The problems in a file; ValueError or OSError says what is wrong with it."""
     path = Path(path)
     if path.suffix == ".onnx":
-        return of_layers(onnx_layers(path), layouts, threads)
+        layers: dict[str, list[Layer]] = {}
+        for layer, types in onnx_layers(path):
+            layers.setdefault(types, []).append(layer)
+        return [case for types, some in layers.items()
+                for case in in_types(of_layers(some, layouts, threads), [TYPES[types]])]  # fmt: skip
     return text_cases(path.read_text(encoding="utf-8").splitlines(), str(path), layouts, threads)
 
 
@@ -74,8 +79,9 @@ def candidates(key: str) -> set[str]:
     return {c.name for layer in strided for c in PackTask.of(layer.problem("NHWC")).candidates()}
 
 
-def onnx_layers(path: Path) -> Iterator[Layer]:
-    """The Conv nodes of an ONNX model, by the shapes that its inference finds; a batch left open is 1."""
+def onnx_layers(path: Path) -> Iterator[tuple[Layer, str]]:
+    """The Conv, ConvInteger and QLinearConv nodes of an ONNX model and their types, by the shapes and types that its
+    inference finds; a batch left open is 1."""
     try:
         import onnx
     except ImportError:
@@ -88,19 +94,54 @@ def onnx_layers(path: Path) -> Iterator[Layer]:
         raise ValueError(f"{path}: not an ONNX model: {error}") from None
     graph = model.graph
     shapes = {i.name: tuple(i.dims) for i in graph.initializer}
+    kinds = {i.name: i.data_type for i in graph.initializer}
     for value in (*graph.input, *graph.value_info, *graph.output):
         dims = value.type.tensor_type.shape.dim
         shapes[value.name] = tuple(d.dim_value or (1 if k == 0 else 0) for k, d in enumerate(dims))
+        kinds[value.name] = value.type.tensor_type.elem_type
     for node in graph.node:
-        if node.op_type == "Conv":
+        if node.op_type in _INPUTS:
             try:
-                yield _onnx_layer(node, shapes, {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute})
-            except (AttributeError, KeyError, TypeError, ValueError) as error:  # an attribute of another kind, too
+                attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+                tensors = [node.input[i] for i in _INPUTS[node.op_type]]
+                named = [
+                    _ELEMENTS.get(onnx.TensorProto.DataType.Name(kinds.get(t, 0))) for t in (*tensors, node.output[0])
+                ]
+                yield _onnx_layer(tensors, shapes, attributes), _types_of(*named)
+            except (
+                AttributeError,
+                IndexError,
+                KeyError,
+                TypeError,
+                ValueError,
+            ) as error:  # an attribute of another kind, too
                 raise ValueError(f"{path}: node {node.name or node.output[0]!r}: {error}") from None
 
 
-def _onnx_layer(node, shapes: dict, attributes: dict) -> Layer:
-    x, w = (shapes.get(name, ()) for name in node.input[:2])
+# Of the nodes that convolve: which of their inputs are the tensor and the filter.
+_INPUTS = {"Conv": (0, 1), "ConvInteger": (0, 1), "QLinearConv": (0, 3)}
+_ELEMENTS = {
+    "FLOAT": "f32",
+    "DOUBLE": "f64",
+    "FLOAT16": "f16",
+    "BFLOAT16": "bf16",
+    "UINT8": "u8",
+    "INT8": "s8",
+    "INT32": "s32",
+}
+
+
+def _types_of(x: str | None, w: str | None, y: str | None) -> str:
+    """The name of the types of a convolution; ValueError if there is none of them."""
+    for types in TYPES.values():
+        src, filter, _, dst = types.elements
+        if (src, filter) == (x, w) and dst == (y or dst):
+            return types.name
+    raise ValueError(f"a convolution of {x} by {w} to {y}, expected one of {', '.join(TYPES)}")
+
+
+def _onnx_layer(tensors: Sequence[str], shapes: dict, attributes: dict) -> Layer:
+    x, w = (shapes.get(name, ()) for name in tensors)
     if len(x) != len(w) or not 3 <= len(x) <= 5 or not all(x) or not all(w):
         raise ValueError(f"input of shape {x} and filter of shape {w}: fixed shapes of 3 to 5 axes are needed")
     rank, ones = len(x) - 2, (1,) * (len(x) - 2)

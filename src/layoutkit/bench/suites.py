@@ -161,11 +161,11 @@ DTYPES = {"float32": F32, "float64": TYPES["f64"], "float16": TYPES["f16"], "bfl
           "int8": TYPES["u8s8_u8"]}  # fmt: skip
 
 
-def in_types(cases: Iterable[Case], names: Iterable[str]) -> list[Case]:
-    """Cases of float32 in types by their names in `DTYPES`; those of other types or widths as they are."""
+def in_types(cases: Iterable[Case], every: Iterable[ConvTypes]) -> list[Case]:
+    """Cases of float32 in other types; those of others or of other widths as they are."""
     found: dict[str, Case] = {}
-    for name in names:
-        types = DTYPES[name]
+    cases = list(cases)
+    for types in every:
         for case in cases:
             wide = case.width == F32.src.itemsize if isinstance(case, ReorderCase) else case.problem.types == F32
             case = case if types == F32 or not wide else case.of(types)
