@@ -81,14 +81,14 @@ def test_convolutions_of_a_model(tmp_path, attributes, layer):
 QUANTIZED = {  # inputs of the nodes after the tensor, and the dtype of the result
     "Conv": lambda t: ([("w", t)], t),
     "ConvInteger": lambda t: ([("w", "INT8")], "INT32"),
-    "QLinearConv": lambda t: ([("xs", "FLOAT"), ("xz", t), ("w", "INT8"), ("ws", "FLOAT"), ("wz", "INT8"), ("ys", "FLOAT"),
-                               ("yz", t)], t),
+    "QLinearConv": lambda t: ([("xs", "FLOAT"), ("xz", t), ("w", "INT8"), ("ws", "FLOAT"), ("wz", "INT8"),
+                               ("ys", "FLOAT"), ("yz", t)], t),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("op", "element", "types"), [
-    ("Conv", "FLOAT16", "f16"), ("Conv", "DOUBLE", "f64"), ("Conv", "BFLOAT16", "bf16"), ("ConvInteger", "UINT8", "u8s8_s32"),
-    ("ConvInteger", "INT8", "s8s8_s32"), ("QLinearConv", "UINT8", "u8s8_u8"), ("QLinearConv", "INT8", "s8s8_s8"),
+    ("Conv", "FLOAT16", "f16"), ("Conv", "DOUBLE", "f64"), ("Conv", "BFLOAT16", "bf16"),
+    ("ConvInteger", "UINT8", "u8s8_s32"), ("ConvInteger", "INT8", "s8s8_s32"), ("QLinearConv", "UINT8", "u8s8_u8"), ("QLinearConv", "INT8", "s8s8_s8"),
     ("Conv", "INT32", None),
 ])  # fmt: skip
 def test_types_of_a_model(tmp_path, op, element, types):

@@ -64,12 +64,15 @@ def test_any_depthwise(c):
 
 @given(
     channels=st.sampled_from([16, 32, 48, 64, 80, 96, 112, 128, 144, 24, 100]) | st.integers(1, 200),
-    size=st.tuples(st.integers(1, 12), st.integers(1, 12) | st.integers(50, 120)), stride=st.sampled_from([1, 1, 2, 2, 3]),
+    size=st.tuples(st.integers(1, 12), st.integers(1, 12) | st.integers(50, 120)),
+    stride=st.sampled_from([1, 1, 2, 2, 3]),
     kernel=st.sampled_from([(3, 3), (3, 3), (3, 3), (2, 3), (4, 3), (1, 3), (5, 5)]),
     pads=st.tuples(*[st.tuples(*[st.integers(0, 2)] * 2)] * 2), src=st.sampled_from([np.uint8, np.int8]),
-    dst=st.sampled_from([np.uint8, np.int8]), zeros=st.tuples(*[st.integers(-128, 255)] * 2), biased=st.sampled_from([0, 1, 2]),
+    dst=st.sampled_from([np.uint8, np.int8]), zeros=st.tuples(*[st.integers(-128, 255)] * 2),
+    biased=st.sampled_from([0, 1, 2]),
     clipped=st.booleans(), power=st.floats(-14, 1), isa=st.sampled_from(registry.isas()), threads=st.integers(1, 3),
-    layouts=st.tuples(*[st.sampled_from(["NHWC", "nChw16c", "nChw32c", "nChw64c"])] * 2), end=st.sampled_from(["low", "high"]),
+    layouts=st.tuples(*[st.sampled_from(["NHWC", "nChw16c", "nChw32c", "nChw64c"])] * 2),
+    end=st.sampled_from(["low", "high"]),
     seed=st.integers(0, 2**32),
 )  # fmt: skip
 @settings(max_examples=400, deadline=None)
