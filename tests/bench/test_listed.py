@@ -88,7 +88,8 @@ QUANTIZED = {  # inputs of the nodes after the tensor, and the dtype of the resu
 
 @pytest.mark.parametrize(("op", "element", "types"), [
     ("Conv", "FLOAT16", "f16"), ("Conv", "DOUBLE", "f64"), ("Conv", "BFLOAT16", "bf16"),
-    ("ConvInteger", "UINT8", "u8s8_s32"), ("ConvInteger", "INT8", "s8s8_s32"), ("QLinearConv", "UINT8", "u8s8_u8"), ("QLinearConv", "INT8", "s8s8_s8"),
+    ("ConvInteger", "UINT8", "u8s8_s32"), ("ConvInteger", "INT8", "s8s8_s32"),
+    ("QLinearConv", "UINT8", "u8s8_u8"), ("QLinearConv", "INT8", "s8s8_s8"),
     ("Conv", "INT32", None),
 ])  # fmt: skip
 def test_types_of_a_model(tmp_path, op, element, types):
