@@ -3,10 +3,12 @@
     python bench/choice.py --table DIR --tune            measures the spread (layoutkit.suites) into DIR's table
         --large 500 --small 200                          and that many reorders beyond the caches and within the second
                                                          one, drawn at random
+        --dtype bfloat16,int8 --count 150                or so many of the spread's convolutions in other types
     python bench/choice.py --table DIR                   judges by other problems, and prints
     python bench/choice.py --table DIR --loading         times reading the table, and decisions about what it knows
     python bench/choice.py --table DIR --ship            puts DIR's table into the package: what estimates of machines
                                                          without a table of their own rest on (once per LAYOUTKIT_ISA)
+    python bench/choice.py --table DIR --ship --add      adds DIR's table to the one in the package
     python bench/choice.py --ship FILE                   the same of a cost table's file; of one that comes with the
                                                          package it leaves out what is no candidate any more
 
@@ -35,6 +37,9 @@ def arguments(argv=None) -> argparse.Namespace:
     p.add_argument("--tune", action="store_true", help="measure the spread into the table, what is missing")
     p.add_argument("--large", type=int, default=0, metavar="N", help="with --tune: large reorders drawn at random, too")
     p.add_argument("--small", type=int, default=0, metavar="N", help="with --tune: small ones likewise")
+    p.add_argument("--dtype", metavar="A,B", help="with --tune: only convolutions, in these types")
+    p.add_argument("--count", type=int, default=150, help="with --dtype: how many in each")
+    p.add_argument("--add", action="store_true", help="with --ship: keep what the package has of other problems")
     p.add_argument("--ship", nargs="?", const=Path(), type=Path, metavar="FILE",
                    help="write the table, or that in FILE, into src/layoutkit/data")  # fmt: skip
     p.add_argument("--loading", action="store_true", help="time reading the table and deciding what it knows")
@@ -80,13 +85,36 @@ def tune(threads: list[int], end: float, large: int, small: int) -> None:
     """Measure what the table lacks of the spread, and so many large and small reorders."""
     from layoutkit import cost_table
     from layoutkit.bench.suites import SUITES
-    from layoutkit.choosing.measuring import measure
 
     known = set(cost_table.problems())
     todo = [(case.task, 0.1 if case.kind == "conv" else 0.05) for case in SUITES["spread"](LAYOUTS, threads)]
     todo = [(task, seconds) for task, seconds in todo if task.key not in known]
     reorders = [*drawn(large, threads, False), *drawn(small, threads, True)]
     todo[:0] = [(problem, 0.3 if is_large(problem.key) else 0.1) for problem in reorders if problem.key not in known]
+    measured(todo, end)
+
+
+def tune_types(names: str, count: int, threads: list[int], end: float) -> None:
+    """Measure what the table lacks of the spread's first convolutions, in types."""
+    from layoutkit import cost_table
+
+    known = set(cost_table.problems())
+    measured([(case.task, 0.1) for case in in_other_types(names, count, threads) if case.key not in known], end)
+
+
+def in_other_types(names: str, count: int, threads: list[int]) -> list:
+    """So many of the spread's convolutions, in each of types."""
+    from layoutkit.bench.suites import SUITES, in_types
+
+    some = [case for case in SUITES["spread"](LAYOUTS, threads) if case.kind == "conv"][:count]
+    return in_types(some, names.split(","))
+
+
+def measured(todo: list, end: float) -> None:
+    """Measure tasks, each for so many seconds, until `end`, and save the table."""
+    from layoutkit import cost_table
+    from layoutkit.choosing.measuring import measure
+
     for done, (task, seconds) in enumerate(todo):
         if time.perf_counter() > end:
             print(f"{len(todo) - done} problems left")
@@ -111,11 +139,20 @@ def of_table() -> tuple[dict, dict]:
     for kind, count in zip(("conv", "reorder", "pack"), SHIPPED):
         some = [case for case in spread if case.kind == kind][:count]
         costs |= {case.key: cost_table.costs(case.key) for case in some}
+    costs |= {key: cost_table.costs(key) for key in sorted(known) if is_of_other_types(key)}
     drawn = [key for key in sorted(known - costs.keys()) if key.startswith("reorder ")]
     for most, size in zip(MOST_DRAWN, (True, False)):
         some = [key for key in drawn if is_large(key) == size]
         costs |= {key: cost_table.costs(key) for key in some[:: -(-len(some) // most) or 1]}
     return costs, machine.identity()
+
+
+def is_of_other_types(key: str) -> bool:
+    """Whether a key is of a convolution that is not of float32."""
+    from layoutkit.convolutions.task import ConvTask
+    from layoutkit.convolutions.types import F32
+
+    return key.startswith("conv ") and ConvTask.parse(key).problem.types != F32
 
 
 def is_large(key: str) -> bool:
@@ -134,23 +171,27 @@ def of_file(path: Path) -> tuple[dict, dict]:
     return dict(found), found.machine
 
 
-def ship(path: Path) -> int:
-    """Write a table as the one that comes with the package: what the model can read of it."""
+def ship(path: Path, add: bool) -> int:
+    """Write a table as the one that comes with the package, or add it to that: what the model can read of it."""
     from layoutkit._core import registry
     from layoutkit.bench.listed import candidates
     from layoutkit.choosing import files, model, profile, shipped
 
     costs, machine = of_file(path) if path.name else of_table()
-    if machine["isa"] != registry.isa():
+    packaged = model.packaged_file(machine["isa"])
+    if packaged != model.packaged_file(registry.isa()):
         print(f"{path} is of LAYOUTKIT_ISA={machine['isa']}, this is {registry.isa()}", file=sys.stderr)
         return 2
+    if add:
+        there, machine = of_file(packaged)
+        costs = there | costs
     before = sum(map(len, costs.values()))
     kept = {}
     for key, found in costs.items():
         names = candidates(key)
         if some := {name: cost for name, cost in found.items() if name in names}:
             kept[key] = some
-    to = Path(__file__).parents[1] / "src" / "layoutkit" / "data" / model.packaged_file(machine["isa"]).name
+    to = Path(__file__).parents[1] / "src" / "layoutkit" / "data" / packaged.name
     to.parent.mkdir(exist_ok=True)
     if "profile" not in machine:  # only this machine's own table, measured here, has none
         machine = machine | {"profile": {k: round(x, 3) for k, x in profile.measure()._asdict().items()}}
@@ -259,13 +300,16 @@ def main(argv=None) -> int:
     end = time.perf_counter() + args.time_budget
     threads = [int(t) for t in args.threads.split(",")]
     if args.tune:
-        tune(threads, end, args.large, args.small)
+        if args.dtype:
+            tune_types(args.dtype, args.count, threads, end)
+        else:
+            tune(threads, end, args.large, args.small)
         return 0
     from layoutkit import cost_table, tuning
     from layoutkit.bench.suites import spread_cases
 
     if args.ship:
-        return ship(args.ship)
+        return ship(args.ship, args.add)
     if args.loading:
         loading()
         return 0

@@ -22,8 +22,9 @@ from layoutkit.choosing.machine import waited
 
 CACHE, MEMORY = (1, 64, 56, 56), (16, 256, 56, 56)
 TYPES = {"f32": np.float32, "f16": np.float16, "bf16": "bfloat16", "s8": np.int8, "u8": np.uint8, "s32": np.int32,
-         "f64": np.float64}  # fmt: skip
-PAIRS = ["f32 bf16", "bf16 f32", "f32 f16", "f16 f32", "f32 s8", "s8 f32", "u8 f32", "s32 f32", "s32 s8", "f64 f32"]
+         "f64": np.float64, "u4x2": "uint4x2"}  # fmt: skip
+PAIRS = ["f32 bf16", "bf16 f32", "f32 f16", "f16 f32", "f32 s8", "s8 f32", "u8 f32", "s32 f32", "s32 s8", "f64 f32",
+         "u4x2 f32", "f32 u4x2"]  # fmt: skip
 MOVES = ["NCHW NCHW", "NCHW NHWC", "NHWC NCHW", "NCHW nChw16c", "nChw16c NCHW"]
 SCALES = {"": {}, "scale": {"scale": 0.37}, "per channel": {"scale": None}}
 
@@ -32,7 +33,10 @@ def array(layout: str, shape, dtype) -> np.ndarray:
     """A touched array of small numbers."""
     physical = lk.Layout(layout).physical_shape(shape)
     x = np.random.default_rng(0).integers(0, 100, physical, np.uint8)
-    return lk.reorder(x, layout, layout, dtype=dtype) if dtype != np.uint8 else x
+    if dtype == np.uint8:
+        return x
+    given = ("uint8", dtype) if isinstance(dtype, str) and dtype.endswith("x2") else dtype
+    return lk.reorder(x, layout, layout, dtype=given, shape=shape)
 
 
 def seconds(call, budget: float, least: int = 3) -> float:
@@ -83,7 +87,7 @@ def main() -> None:
             if args.only not in title:
                 continue
             x = array(src, shape, TYPES[a])
-            given = dict(SCALES[name], dtype=TYPES[b], threads=args.threads)
+            given = dict(SCALES[name], dtype=(TYPES[a], TYPES[b]), threads=args.threads, shape=shape)
             if "scale" in given and given["scale"] is None:
                 given["scale"] = np.linspace(0.5, 2, shape[1])
             out = lk.reorder(x, src, dst, **given)

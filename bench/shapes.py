@@ -32,6 +32,7 @@ from layoutkit._core import machine, registry
 from layoutkit.bench.layers import NETWORKS, Layer, with_axes
 from layoutkit.bench.report import geomean
 from layoutkit.convolutions.problem import ACCURACIES
+from layoutkit.convolutions.types import TYPES, ConvTypes
 
 ROUNDS, COLD_ROUNDS, QUICK_ROUNDS = 40, 5, 2
 BURST = 200e-6  # seconds that a timing takes at least
@@ -75,6 +76,18 @@ def numbers(shape: tuple[int, ...], dtype: str) -> np.ndarray:
         limits = np.iinfo(dtype)
         return rng.integers(limits.min, limits.max, shape, dtype, endpoint=True)
     return lk.reorder(rng.standard_normal(shape, np.float32).reshape(-1), "a", "a", dtype=dtype).reshape(shape)
+
+
+def peak_unit(dtype: str) -> str:
+    """The type whose peak counts, on this machine."""
+    unit = DTYPES[dtype][3]
+    return unit if registry.kernels("peak", unit) else "f32"
+
+
+def types_of(dtype: str) -> ConvTypes:
+    """The types of a convolution."""
+    of_w, of_x, of_y, _ = DTYPES[dtype]
+    return next(t for t in TYPES.values() if (t.src.name, t.filter.name, t.dst.name) == (of_x, of_w, of_y))
 
 
 def layers_of(kind: str) -> tuple[tuple[str, ...], Counter[Layer]]:
@@ -124,9 +137,8 @@ def share(kind: str, layer: Layer, name: str, args: argparse.Namespace) -> float
     p, layout = layer.problem(name), with_axes(name, layer.rank)
     transposed = kind == "transposed"
     shape = (p.ic, p.oc, *p.kernel) if transposed else (p.oc, p.ic // p.groups, *p.kernel)
-    of_w, of_x, _, unit = DTYPES[args.dtype]
-    w = numbers(shape, of_w)
-    unit = unit if registry.kernels("peak", unit) else "f32"
+    of_w, of_x, _, _ = DTYPES[args.dtype]
+    w, unit = numbers(shape, of_w), peak_unit(args.dtype)
     copies = max(2, min(COLD_COPIES, COLD_BYTES // w.nbytes)) if args.cold else 1
     ops = [operation(kind, layer, layout, w, args) for _ in range(copies)]
     x = numbers(layout.physical_shape(p.src_shape), of_x)

@@ -16,7 +16,8 @@ Groups:
 
 Each runs by what a fresh installation picks, with its filter packed, in turns with the FMA peak of as many threads; a
 share is of that peak, least times of the rounds each, direct operations counted whatever runs. With `--exhaustive` all
-candidates run as well, and the pick's time over the best one's is told.
+candidates run as well, and the pick's time over the best one's is told. `--dtype bfloat16`, `float16`, `float64` or
+`int8` (uint8 in and out): the peak is that of the type's multiply-adds, of float16 that of float32.
 """
 
 from __future__ import annotations
@@ -33,11 +34,10 @@ from functools import partial
 
 os.environ.setdefault("LAYOUTKIT_CACHE_DIR", tempfile.mkdtemp())
 
-from dataclasses import replace
 
 import costs_of
 import numpy as np
-from shapes import BURST, burst, clock
+from shapes import BURST, DTYPES, burst, clock, numbers, peak_unit
 
 import layoutkit as lk
 from layoutkit._core import machine
@@ -126,17 +126,20 @@ def drawn(draw: Draw, group: str) -> tuple[Layer, str]:
             return layer, draw.rng.choice(LAYOUTS)
 
 
-def judged(layer: Layer, layout: str, accuracy: str, threads: int, rounds: int, exhaustive: bool) -> dict:
+def judged(layer: Layer, layout: str, accuracy: str, args: argparse.Namespace) -> dict:
     """The share of a layer, and what its candidates reach."""
-    p = replace(layer.problem(layout), accuracy=accuracy)
-    task = ConvTask(p, threads)
-    w = np.random.default_rng(0).standard_normal((p.oc, p.ic // p.groups, *p.kernel), np.float32)
+    threads, exhaustive = args.threads, args.exhaustive
+    of_w, of_x, of_y, _ = DTYPES[args.dtype]
+    p = layer.problem(layout)
+    w = numbers((p.oc, p.ic // p.groups, *p.kernel), of_w)
     op = getattr(lk, f"Conv{layer.rank}d")(
         w, stride=p.stride, padding=p.padding, dilation=p.dilation, groups=p.groups, threads=threads,
-        layout=with_axes(layout, layer.rank), accuracy=accuracy,
+        layout=with_axes(layout, layer.rank), accuracy=accuracy, dtype=(of_x, of_y),
+        **(dict(scale=np.float32(1e-4)) if args.dtype == "int8" else {}),
     )  # fmt: skip
-    x = np.ones(p.src.physical_shape(p.src_shape), np.float32)
+    x = numbers(p.src.physical_shape(p.src_shape), of_x)
     y = op(x)
+    task = ConvTask.parse(op.plan(p.src_shape).title)
     found = [c.candidate for c in choices(task)]
     pick, now = found[0].name, clock(threads)
     runs: dict[str, Callable] = {pick: op}
@@ -144,9 +147,9 @@ def judged(layer: Layer, layout: str, accuracy: str, threads: int, rounds: int, 
         prepared = task.prepare()  # all on the same arrays: those of the pick alone would be evicted by the others
         runs = {c.name: partial(_ignoring, prepared(c.build())) for c in found}
     calls = {name: 1 + int(BURST / burst(2, [run], x, y, now)) for name, run in runs.items()}
-    best, peak = dict.fromkeys(runs, math.inf), 0.0
-    for _ in range(rounds):
-        peak = max(peak, *(machine.fma_peak(threads, 20_000) for _ in range(3)))
+    best, peak, unit = dict.fromkeys(runs, math.inf), 0.0, peak_unit(args.dtype)
+    for _ in range(args.rounds):
+        peak = max(peak, *(machine.fma_peak(threads, 20_000, unit) for _ in range(3)))
         for name, run in runs.items():
             if name == pick or best[name] == math.inf or best[name] < ABANDON * min(best.values()):
                 best[name] = min(best[name], burst(calls[name], [run], x, y, now))
@@ -170,11 +173,12 @@ def main(argv=None) -> int:
     p.add_argument("--threads", type=int, default=1)
     p.add_argument("--rounds", type=int, default=ROUNDS)
     p.add_argument("--exhaustive", action="store_true", help="time every candidate")
+    p.add_argument("--dtype", choices=DTYPES, default="float32")
     p.add_argument("--json", metavar="FILE")
     costs_of.arguments(p)
     args = p.parse_args(argv)
     costs_of.take(args)
-    print(f"seed {args.seed}, {args.threads} thread(s): shares of the FMA peak")
+    print(f"seed {args.seed}, {args.dtype}, {args.threads} thread(s): shares of the FMA peak")
     rows = []
     for group in args.only.split(","):
         draw, found = Draw(args.seed), []
@@ -182,7 +186,7 @@ def main(argv=None) -> int:
             layer, layout = drawn(draw, group)
             if args.layout not in (None, layout):
                 continue
-            row = judged(layer, layout, GROUPS[group][0], args.threads, args.rounds, args.exhaustive)
+            row = judged(layer, layout, GROUPS[group][0], args)
             found.append(row)
             told = f", best {row['best']:.2f} by {row['winner']}" if args.exhaustive else ""
             print(f"{group:<10}{layout:<8}{row['layer']:<32} {row['share']:.2f} by {row['pick']}{told}", flush=True)

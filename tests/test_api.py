@@ -43,6 +43,7 @@ class Convolution(ctypes.Structure):
         ("algorithm", c_char_p), ("accuracy", c_char_p), ("threads", c_int), ("dtype", c_char_p),
         ("out_dtype", c_char_p),
         ("scale", POINTER(c_float)), ("zero_point", c_int), ("out_zero_point", c_int), ("out_scale", c_float),
+        ("transposed", c_int), ("output_padding", c_int64 * 3),
     ]  # fmt: skip
 
 
@@ -195,6 +196,74 @@ def test_convolution_of_other_types(dtype, out, layout):
     api.free(plan)
 
 
+TRANSPOSED = [("float32", None), ("bfloat16", None), ("float16", "float32"), ("float64", None), ("uint8", None),
+              ("int8", "uint8")]  # fmt: skip
+
+
+@pytest.mark.parametrize("layouts", [("NCHW", None), ("NHWC", None), ("nChw16c", "NCHW"), ("CHWN", "NHWC")])
+@pytest.mark.parametrize(("dtype", "out"), TRANSPOSED)
+@pytest.mark.parametrize("groups", [1, 3])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_transposed_convolution(layouts, dtype, out, groups, threads):
+    rng = np.random.default_rng(groups)
+    whole = dtype.endswith("int8")
+    stored = {"bfloat16": "u2", "uint8": "u1", "int8": "i1"}.get(dtype, dtype)
+    shape, of = (2, 6, 7, 5), (6, 9 // groups, 4, 3)  # I O H W
+    if whole:
+        limits = np.iinfo(stored)
+        x = rng.integers(limits.min, limits.max, shape, endpoint=True).astype(stored)
+        w, bias = rng.integers(-128, 128, of).astype("i1"), rng.integers(-99, 99, 9).astype("i4")
+    else:
+        x, w = (lk.reorder(rng.standard_normal(s, np.float32), "abcd", "abcd", dtype=dtype).view(stored)
+                for s in (shape, of))  # fmt: skip
+        bias = rng.standard_normal(9).astype("f8" if dtype == "float64" else "f4")
+    numbers = dict(zero_point=7) if whole else {}
+    if out == "uint8":
+        numbers |= dict(out_zero_point=3, out_scale=0.5)
+    scale = np.linspace(0.001, 0.01, 9, dtype="f4") if out and whole else None
+    src, dst = layouts
+    attributes = dict(stride=int64s(1, 2, 1), dilation=int64s(1, 1, 2), before=int64s(0, 1, 0), after=int64s(0, 0, 1),
+                      output_padding=int64s(0, 1, 0))  # fmt: skip
+    spec = conv_spec(w, bias, shape, layout=src.encode(), out_layout=dst and dst.encode(), accuracy=b"reproducible",
+                     dtype=dtype.encode(), out_dtype=out and out.encode(), threads=threads, transposed=1, groups=groups,
+                     scale=None if scale is None else scale.ctypes.data_as(POINTER(c_float)), **attributes,
+                     **numbers)  # fmt: skip
+    spec.out_channels = 9
+    code, plan = planned(spec)
+    assert code == OK, api.last_error()
+    held = reference.to_physical(x, lk.Layout(src))
+    results = dtype, out or ("int32" if whole else dtype)
+    want = lk.conv_transpose2d(
+        held, w, bias, stride=(2, 1), dilation=(1, 2), padding=((1, 0), (0, 1)), output_padding=(1, 0), groups=groups,
+        layout=src, out_layout=dst, shape=shape, scale=scale, threads=threads, accuracy="reproducible", dtype=results,
+        **numbers,
+    )  # fmt: skip
+    y = np.zeros_like(want)
+    assert api.dst_bytes(plan) == y.nbytes and api.threads(plan) <= threads
+    for _ in range(2):
+        assert run(plan, held, y) == OK, api.last_error()
+        np.testing.assert_array_equal(y, want)
+    api.free(plan)
+
+
+def test_transposed_convolution_between_strided_arrays():
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((2, 5, 4, 6), np.float32), rng.standard_normal((6, 3, 2, 2), np.float32)
+    room_x, room_y = np.zeros((2, 5, 4, 6, 2), np.float32), np.full((2, 10, 8, 3, 2), 7, np.float32)
+    held, y = room_x[..., 0], room_y[..., 1]
+    held[...] = x
+    spec = conv_spec(w, None, (2, 6, 5, 4), layout=b"NHWC", transposed=1, stride=int64s(1, 2, 2),
+                     src_strides=int64s(*held.strides), dst_strides=int64s(*y.strides))  # fmt: skip
+    spec.out_channels = 3
+    code, plan = planned(spec)
+    assert code == OK, api.last_error()
+    assert run(plan, held, y) == OK, api.last_error()
+    want = lk.conv_transpose2d(x, w, stride=2, layout="NHWC")
+    np.testing.assert_allclose(y, want, rtol=1e-5, atol=1e-5)
+    assert (room_y[..., 0] == 7).all()
+    api.free(plan)
+
+
 def test_a_type_that_convolutions_do_not_have():
     spec = conv_spec(np.ones((18, 5, 3, 3), np.float32), None, (2, 5, 9, 8), dtype=b"complex64")
     assert planned(spec)[0] == TYPE and b"dtype 'complex64' is none of float32" in api.last_error()
@@ -278,6 +347,7 @@ def test_other_ranks_and_nothing_to_do():
 
 
 W = np.ones((4, 2, 3, 3), np.float32)
+BROKEN = np.full((4, 4, 3, 3), np.inf, np.float32)
 
 
 @pytest.mark.parametrize(("spec", "code", "says"), [
@@ -300,6 +370,10 @@ W = np.ones((4, 2, 3, 3), np.float32)
     (conv_spec(W, x=(1, 2, 5, 5), accuracy=b"most"), VALUE, "accuracy 'most'"),
     (conv_spec(W, x=(1, 2, 5, 5), layout=b"\xff\xfe"), VALUE, "decode"),
     (conv_spec(W, x=(1, 2, 5, 5), layout=b"NCW"), VALUE, "expected 4"),
+    (conv_spec(W, x=(1, 2, 5, 5), output_padding=int64s(0, 1, 0)), VALUE, "of transposed convolutions"),
+    (conv_spec(W, x=(1, 2, 5, 5), transposed=1, output_padding=int64s(0, 0, 1)), VALUE, "not below stride 1"),
+    (conv_spec(W, x=(1, 4, 5, 5), transposed=1, groups=3), VALUE, "4 input and 4 output channels in 3 groups"),
+    (conv_spec(BROKEN, x=(1, 4, 5, 5), transposed=1), VALUE, "the filter holds Inf or NaN"),
     (Convolution(size=ctypes.sizeof(Convolution), spatial=4), VALUE, "4 spatial axes"),
     (Convolution(size=ctypes.sizeof(Convolution), spatial=2), VALUE, "no filter"),
 ], ids=lambda v: v if isinstance(v, str) else None)  # fmt: skip

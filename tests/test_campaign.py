@@ -11,7 +11,7 @@ import pytest
 import random_cases
 
 BENCH = Path(__file__).parents[1] / "bench"
-SHARE = {"reorders": 3000, "convolutions": 800, "integers": 200, "transposed": 100, "limits": 100, "reproducible": 80}
+SHARE = {"reorders": 2000, "convolutions": 500, "integers": 200, "transposed": 100, "limits": 100, "reproducible": 80}
 
 
 def run(*args):

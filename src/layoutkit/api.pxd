@@ -53,6 +53,8 @@ cdef extern from "layoutkit.h" nogil:
         const float *scale
         int zero_point, out_zero_point
         float out_scale
+        int transposed
+        int64_t output_padding[3]
 
     ctypedef struct layoutkit_api:
         size_t size

@@ -7,9 +7,11 @@ struct that holds on to its Python objects.
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from ._core.arrays import address
 from .convolutions import conv as _conv
+from .convolutions import transposed as _transposed
 from .formats.layout import Layout
-from .reorders.reorder import MOVED, Call, bind
+from .reorders.binding import MOVED, Call, bind
 from .memory.spans import overlaps_itself
 from .choosing.threads import check_threads
 
@@ -32,26 +34,37 @@ cdef extern from *:
     #include <string.h>
     #include "kernels.h"
     static _Thread_local char layoutkit_message[1024];
-    struct layoutkit_plan {
-        PyObject *owner; /* of what the pointers below point to */
-        void *program;   /* a reorder's, or NULL */
-        void *route;     /* a convolution's, or NULL; both NULL: there is nothing to do */
+    typedef struct {
+        void *program; /* of a reorder, or NULL */
+        void *route;   /* of a convolution, or NULL */
         const char *filter, *bias;
         const lk_epilogue *epilogue; /* or NULL */
-        int64_t workspace, dst_bytes;
-        int threads, src_item, dst_item;
+        int source, to;              /* SRC, DST, WORK */
+        int64_t source_at, to_at;    /* bytes */
+        int threads;                 /* of a reorder */
+    } layoutkit_step;
+    struct layoutkit_plan {
+        PyObject *owner; /* of what the pointers of the steps point to */
+        int64_t workspace, scratch_at, dst_bytes; /* scratch_at: where the workspace of the steps begins */
+        int threads, src_item, dst_item, count;
+        layoutkit_step step[]; /* none: there is nothing to do */
     };
     """
     char layoutkit_message[1024]
-    ctypedef struct Plan "struct layoutkit_plan":
-        PyObject *owner
+    ctypedef struct Step "layoutkit_step":
         void *program
         void *route
         const char *filter
         const char *bias
         const lk_epilogue *epilogue
-        int64_t workspace, dst_bytes
-        int threads, src_item, dst_item
+        int source, to
+        int64_t source_at, to_at
+        int threads
+    ctypedef struct Plan "struct layoutkit_plan":
+        PyObject *owner
+        int64_t workspace, scratch_at, dst_bytes
+        int threads, src_item, dst_item, count
+        Step *step
 
 ctypedef void (*run_program)(void *, const char *, char *, int) noexcept nogil
 ctypedef void (*run_route)(void *, const char *, const char *, const char *, const lk_epilogue *, char *,
@@ -59,6 +72,11 @@ ctypedef void (*run_route)(void *, const char *, const char *, const char *, con
 
 cdef enum:
     ALIGNMENT = 64
+
+cdef enum: # where a step reads and writes
+    SRC
+    DST
+    WORK
 
 
 # ---- errors
@@ -116,14 +134,44 @@ cdef check_out_strides(array):
         raise ValueError(f"dst_strides {array.strides}: elements of the destination overlap one another")
 
 
-cdef int new_plan(Plan made, owner, layoutkit_plan **plan) except -1:
-    """Hand out a plan that holds on to `owner`."""
-    cdef Plan *p = <Plan *>calloc(1, sizeof(Plan))
+cdef int new_plan(steps, int64_t kept, y, items, layoutkit_plan **plan) except -1:
+    """Hand out a plan of steps (run, filter, bias, epilogue, (from, offset), (to, offset)), each after those before it.
+
+    `kept`: bytes of the workspace that steps write for later ones. `y`: the destination. `items`: what source and
+    destination must be aligned to.
+    """
+    cdef Plan *p = <Plan *>calloc(1, sizeof(Plan) + len(steps) * sizeof(Step))
+    cdef Step *step
+    cdef Program program
+    cdef Route route
+    cdef Epilogue epilogue
+    cdef int64_t most = 0
     if p == NULL:
         raise MemoryError("plan")
-    p[0] = made
-    p.owner = <PyObject *>owner
-    Py_INCREF(owner)
+    p.threads, p.dst_bytes, p.count, p.scratch_at = 1, y.nbytes, <int>len(steps), -(-kept // ALIGNMENT) * ALIGNMENT
+    p.src_item, p.dst_item = items
+    for i, (run, w, bias, then, source, to) in enumerate(steps):
+        step = p.step + <int>i
+        step.source, step.source_at = source
+        step.to, step.to_at = to
+        if isinstance(run, Route):
+            route = run
+            step.route = <void *>route
+            step.filter = <const char *>PyArray_DATA(w)
+            step.bias = NULL if bias is None else <const char *>PyArray_DATA(bias)
+            if then is not None:
+                epilogue = then
+                step.epilogue = &epilogue.f
+            most = max(most, route.workspace)
+            p.threads = max(p.threads, route.executor.threads)
+        else:
+            program, step.threads = run
+            step.program = <void *>program
+            p.threads = max(p.threads, step.threads)
+    if p.scratch_at + most:
+        p.workspace = p.scratch_at + most + ALIGNMENT
+    p.owner = <PyObject *>steps
+    Py_INCREF(steps)
     plan[0] = <layoutkit_plan *>p
     return 0
 
@@ -153,8 +201,6 @@ cdef int plan_reorder(const layoutkit_reorder *spec, layoutkit_plan **plan) noex
 
 
 cdef int make_reorder(const layoutkit_reorder *s, layoutkit_plan **plan) except -1:
-    cdef Plan made
-    cdef Program program
     if s.src == NULL or s.dst == NULL or s.rank < 0 or (s.rank and s.shape == NULL):
         raise ValueError("plan_reorder: src, dst and shape must be given")
     if s.itemsize not in (1, 2, 4, 8, 16):
@@ -170,12 +216,8 @@ cdef int make_reorder(const layoutkit_reorder *s, layoutkit_plan **plan) except 
     x, y = like(src, shape, dtype, s.src_strides), like(dst, shape, dtype, s.dst_strides)
     check_out_strides(y)
     bound = bind(Call(x, src, dst, shape, y, MOVED, None, None, pad, check_threads(s.threads or None)), None)
-    memset(&made, 0, sizeof(made))
-    if bound.run is not None:
-        program = bound.run
-        made.program = <void *>program
-    made.dst_bytes, made.threads = y.size * s.itemsize, bound.threads
-    return new_plan(made, bound.run, plan)
+    steps = [] if bound.run is None else [((bound.run, bound.threads), None, None, None, (SRC, 0), (DST, 0))]
+    return new_plan(steps, 0, y, (1, 1), plan)
 
 
 cdef int plan_convolution(const layoutkit_convolution *spec, layoutkit_plan **plan) noexcept with gil:
@@ -204,20 +246,22 @@ cdef ndarray copy_of(const void *numbers, shape, dtype):
 
 
 cdef int make_convolution(const layoutkit_convolution *s, layoutkit_plan **plan) except -1:
-    cdef Plan made
-    cdef Route route
-    cdef Epilogue epilogue
+    cdef object w, bias, scale, run, x, y  # declared: Cython 3.3.1 never ends inferring their types
+    cdef tuple of, x_shape
+    cdef list steps = []
     if s.spatial not in (1, 2, 3):
         raise ValueError(f"plan_convolution: {s.spatial} spatial axes; expected 1, 2 or 3")
     if s.filter == NULL:
         raise ValueError("plan_convolution: no filter")
     first, groups = 3 - s.spatial, or_one(s.groups)
     letters = "DHW"[first:]
-    if s.n < 0 or s.in_channels < 0 or s.out_channels < 1 or groups < 1 or s.in_channels % groups:
+    if (s.n < 0 or s.in_channels < 0 or s.out_channels < 1 or groups < 1 or s.in_channels % groups
+            or (s.transposed and s.out_channels % groups)):
         raise ValueError(f"plan_convolution: batch {s.n}, {s.in_channels} input and {s.out_channels} output channels "
                          f"in {groups} groups")
-    filter_layout = Layout(text_of(s.filter_layout, "OI" + letters))
-    shape = filter_layout.check_shape((s.out_channels, s.in_channels // groups, *numbers(s.kernel, 3)[first:]))
+    filter_layout = Layout(text_of(s.filter_layout, ("IO" if s.transposed else "OI") + letters))
+    of = (s.out_channels // groups, s.in_channels) if s.transposed else (s.out_channels, s.in_channels // groups)
+    shape = filter_layout.check_shape((*of, *numbers(s.kernel, 3)[first:]))
     src_type = text_of(s.dtype, "float32")
     dst_type = text_of(s.out_dtype, "int32" if src_type in ("uint8", "int8") else src_type)
     if src_type not in TYPES:
@@ -226,9 +270,11 @@ cdef int make_convolution(const layoutkit_convolution *s, layoutkit_plan **plan)
     w = copy_of(s.filter, filter_layout.physical_shape(shape), of_filter)
     bias = None if s.bias == NULL else copy_of(s.bias, s.out_channels, of_bias)
     scale = None if s.scale == NULL else copy_of(s.scale, s.out_channels, "f4")
-    layout = text_of(s.layout, "NC" + letters)
-    op = {1: _conv.Conv1d, 2: _conv.Conv2d, 3: _conv.Conv3d}[s.spatial](
-        w, bias, groups=groups, layout=layout, filter_layout=filter_layout, filter_shape=shape,
+    extra = numbers(s.output_padding, 3)[first:]
+    if any(extra) and not s.transposed:
+        raise ValueError(f"plan_convolution: output_padding {extra} is of transposed convolutions")
+    how = dict(
+        groups=groups, layout=text_of(s.layout, "NC" + letters), filter_layout=filter_layout, filter_shape=shape,
         out_layout=text_of(s.out_layout), algorithm=text_of(s.algorithm, "auto"), accuracy=text_of(s.accuracy, "standard"),
         stride=[or_one(k) for k in numbers(s.stride, 3)[first:]],
         dilation=[or_one(k) for k in numbers(s.dilation, 3)[first:]],
@@ -236,26 +282,61 @@ cdef int make_convolution(const layoutkit_convolution *s, layoutkit_plan **plan)
         threads=s.threads or None, dtype=(src_type, dst_type), scale=scale, zero_point=s.zero_point,
         out_scale=s.out_scale or 1.0, out_zero_point=s.out_zero_point,
     )
+    x_shape = (s.n, s.in_channels, *numbers(s.in_, 3)[first:])
+    if s.transposed:
+        return make_transposed(s, _transposed.CLASSES[s.spatial](w, bias, output_padding=extra, **how), x_shape, plan)
+    op = _conv.CLASSES[s.spatial](w, bias, **how)
     f = _conv.filter_of(op)
-    p = f.problem((s.n, s.in_channels, *numbers(s.in_, 3)[first:]))
-    x = like(f.given_layout, p.src_shape, f.src_dtype, s.src_strides)
-    y = like(f.out_layout, p.dst_shape, f.dst_dtype, s.dst_strides)
+    p = f.problem(x_shape)
+    x, y = between(s, f, p.src_shape, p.dst_shape)
+    if y.size:
+        run, w, bias = _conv.compiled(op, x, y, p.src_shape)
+        steps.append((run, w, bias, f.epilogue, (SRC, 0), (DST, 0)))
+    return new_plan(steps, 0, y, (x.itemsize, y.itemsize), plan)
+
+
+cdef tuple between(const layoutkit_convolution *s, f, x_shape, y_shape):
+    """What stands for the caller's arrays."""
+    x = like(f.given_layout, x_shape, f.src_dtype, s.src_strides)
+    y = like(f.out_layout, y_shape, f.dst_dtype, s.dst_strides)
     check_out_strides(y)
-    memset(&made, 0, sizeof(made))
-    made.dst_bytes, made.threads, made.src_item, made.dst_item = y.nbytes, 1, x.itemsize, y.itemsize
+    return x, y
+
+
+cdef int make_transposed(const layoutkit_convolution *s, op, x_shape, layoutkit_plan **plan) except -1:
+    """A plan of the phases, and of the reorders before and after them where they work on other layouts."""
+    cdef object source = (SRC, 0), to = (DST, 0), inner, made
+    cdef list steps = []
+    cdef int64_t kept = 0
+    f = _conv.filter_of(op)
+    x, y = between(s, f, x_shape, _transposed.out_shape(op, x_shape))
+    items = x.itemsize, y.itemsize
     if not y.size:
-        return new_plan(made, None, plan)
-    run, w, bias = _conv.compiled(op, x, y, p.src_shape)
-    route = run
-    made.route = <void *>route
-    made.filter = <const char *>PyArray_DATA(w)
-    made.bias = NULL if bias is None else <const char *>PyArray_DATA(bias)
-    if f.epilogue is not None:
-        epilogue = f.epilogue
-        made.epilogue = &epilogue.f
-    made.workspace = route.workspace + ALIGNMENT if route.workspace else 0
-    made.threads = route.executor.threads
-    return new_plan(made, (run, w, bias, f.epilogue), plan)
+        return new_plan(steps, kept, y, items, plan)
+    route, packed = _transposed.compiled(op, x, y, x_shape)
+    task, (src, dst) = route.task, route.task.native
+    inner = y
+    if route.x_moves:
+        made = like(src, x_shape, x.dtype, NULL)
+        steps += moves(x, task.src, src, x_shape, made, task.threads, source, (WORK, 0))
+        source = (WORK, 0)
+        kept = -(-made.nbytes // ALIGNMENT) * ALIGNMENT
+    if route.y_moves:
+        inner = like(dst, task.y_shape, y.dtype, NULL)
+        to = (WORK, kept)
+        kept += inner.nbytes
+    for (part, one), (w, bias) in zip(route.steps, packed):
+        at = address(route.native[part.outputs]) - address(route.native)
+        steps.append((one.run, w, bias, f.epilogue, source, (to[0], to[1] + at)))
+    if route.y_moves:
+        steps += moves(inner, dst, task.dst, task.y_shape, y, task.threads, to, (DST, 0))
+    return new_plan(steps, kept, y, items, plan)
+
+
+cdef list moves(x, src, dst, shape, y, threads, source, to):
+    """The step that reorders between arrays like these."""
+    bound = bind(Call(x, src, dst, shape, y, MOVED, None, None, 0, threads), None)
+    return [] if bound.run is None else [((bound.run, bound.threads), None, None, None, source, to)]
 
 
 cdef void free_plan(layoutkit_plan *plan) noexcept with gil:
@@ -295,24 +376,30 @@ cdef void call_route(Route route, const char *x, const char *w, const char *bias
 cdef int execute(const layoutkit_plan *plan, const void *src, void *dst, void *workspace,
                  int64_t workspace_bytes) noexcept nogil:
     cdef const Plan *p = <const Plan *>plan
-    cdef size_t at = <size_t>workspace
+    cdef const Step *step
+    cdef char *at[3]
+    cdef int i
     if p == NULL:
         return fail(LAYOUTKIT_ERROR_VALUE, b"execute: no plan")
-    if p.program == NULL and p.route == NULL:
+    if p.count == 0:
         return LAYOUTKIT_OK
     if dst == NULL or src == NULL:
         return fail(LAYOUTKIT_ERROR_VALUE, b"execute: src or dst is NULL")
-    if p.route != NULL and ((<size_t>src & (p.src_item - 1)) or (<size_t>dst & (p.dst_item - 1))):
+    if (<size_t>src & (p.src_item - 1)) or (<size_t>dst & (p.dst_item - 1)):
         return fail(LAYOUTKIT_ERROR_VALUE, b"execute: src and dst must begin at whole elements")
     if p.workspace and (workspace == NULL or workspace_bytes < p.workspace):
         return fail(LAYOUTKIT_ERROR_WORKSPACE, b"execute: the workspace is smaller than the plan asks for")
-    # Through pointers: an object's counter of references is not to be touched without the GIL.
-    if p.program != NULL:
-        (<run_program><void *>call_program)(p.program, <const char *>src, <char *>dst, p.threads)
-    else:
-        at = (at + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
-        (<run_route><void *>call_route)(p.route, <const char *>src, p.filter, p.bias, p.epilogue, <char *>dst,
-                                        <char *>at)
+    at[SRC], at[DST] = <char *>src, <char *>dst
+    at[WORK] = <char *>((<size_t>workspace + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT)
+    for i in range(p.count):
+        step = p.step + i
+        # Through pointers: an object's counter of references is not to be touched without the GIL.
+        if step.program != NULL:
+            (<run_program><void *>call_program)(step.program, at[step.source] + step.source_at, at[step.to] + step.to_at,
+                                                step.threads)
+        else:
+            (<run_route><void *>call_route)(step.route, at[step.source] + step.source_at, step.filter, step.bias,
+                                            step.epilogue, at[step.to] + step.to_at, at[WORK] + p.scratch_at)
     return LAYOUTKIT_OK
 
 

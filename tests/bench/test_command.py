@@ -14,7 +14,7 @@ from layoutkit import __main__ as config_command
 from layoutkit.bench import command as bench
 from layoutkit.bench import page, progress, report
 from layoutkit.bench.layers import Layer
-from layoutkit.bench.suites import SUITES, ConvCase
+from layoutkit.bench.suites import SUITES, ConvCase, in_types
 from layoutkit.choosing import machine
 from layoutkit.choosing.costfile import Cost
 from layoutkit.choosing.limits import Limits
@@ -35,7 +35,7 @@ class FixedLimits(Limits):
     def __init__(self):
         pass
 
-    def sample(self, unit, work, threads):
+    def sample(self, unit, work, threads, types):
         return [1e15]
 
 
@@ -216,6 +216,7 @@ def test_pages_of_little(tmp_path):
     (["--threads", "1,1024"], "expected numbers"),
     (["--layouts", "NHWC,NHXC"], "'NHXC'"),
     (["--layouts", "NWC"], "has 3 dimensions"),
+    (["--dtype", "float32,int7"], "got 'int7'"),
     (["--time-budget", "-3"], "expected seconds, got '-3'"),
     (["--time-budget", "nan"], "expected seconds"),
     (["--json", "/no/such/place/x.json"], "no directory"),
@@ -226,6 +227,16 @@ def test_bad_arguments_exit_with_2(args, why, capsys):
         bench.main(args)
     assert stop.value.code == 2
     assert why in capsys.readouterr().err
+
+
+def test_measures_in_other_types(cache_dir, tmp_path, capsys):
+    file = tmp_path / "out.json"
+    code, said = run([*TINY, "--dtype", "bfloat16,int8", "--json", str(file)], capsys)
+    assert code == 0 and said.err == ""
+    data = json.loads(file.read_text())
+    want = in_types(SUITES["tiny"](["NHWC", "nChw8c"], [1]), ["bfloat16", "int8"])
+    assert [r["problem"] for r in data["results"]] == [c.key for c in want]
+    assert "conv NHWC bf16, 1 thread" in said.out and "conv NHWC u8s8_u8, 1 thread" in said.out
 
 
 def test_visits_share_the_time(monkeypatch):

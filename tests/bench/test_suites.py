@@ -2,7 +2,7 @@
 
 import pytest
 
-from layoutkit.bench.suites import FIVE, FOUR, SUITES, spread_cases
+from layoutkit.bench.suites import DTYPES, FIVE, FOUR, SUITES, in_types, spread_cases
 from layoutkit.choosing.model import problem_of
 
 
@@ -25,6 +25,31 @@ def test_every_ordered_pair(name, formats):
 def test_three_axes_have_layouts_of_three_axes():
     found = SUITES["unet3d"](["NHWC", "nChw16c"], [1])
     assert {str(c.problem.src) for c in found if c.kind == "conv"} == {"NDHWC", "nCdhw16c"}
+
+
+def test_a_network_in_other_types():
+    wide = SUITES["tiny"](["NHWC", "nChw16c"], [1])
+    assert in_types(wide, ["float32"]) == wide
+    found = in_types(wide, ["bfloat16", "int8"])
+    assert len({c.key for c in found}) == len(found) == 2 * len(wide)
+    convs = [c for c in found if c.kind == "conv"]
+    assert {c.problem.types.name for c in convs} == {"bf16", "u8s8_u8"}
+    assert {c.group for c in convs} == {f"{a} {t}" for a in ("NHWC", "nChw16c") for t in ("bf16", "u8s8_u8")}
+    assert {c.width for c in found if c.kind == "reorder"} == {2, 1}
+    assert {c.title.split()[-1] for c in found if c.kind == "pack"} == {"bf16", "u8s8_u8"}
+
+
+def test_cases_of_other_types_stay_as_they_are():
+    narrow = in_types(SUITES["tiny"](["NHWC"], [1]), ["float16"])
+    assert in_types(narrow, ["int8", "float64"]) == narrow
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_problems_in_narrow_types_lie_apart(name):
+    case = next(c for c in SUITES["tiny"](["NHWC"], [1]) if c.kind == "conv")
+    (other,) = in_types([case], [name])
+    distance = sum(abs(a - b) for a, b in zip(case.task.features(), other.task.features()))
+    assert (distance > 1) == other.problem.types.narrow
 
 
 def test_the_spread_is_not_what_is_judged_by():

@@ -11,6 +11,8 @@ from strategies import activations, conv_types, in_proportion
 import layoutkit as lk
 from layoutkit import reference
 from layoutkit._core import registry
+from layoutkit.convolutions.algorithms.folded import halves
+from layoutkit.convolutions.types import TYPES
 
 CLASSES = {1: lk.Conv1d, 2: lk.Conv2d, 3: lk.Conv3d}
 
@@ -56,6 +58,39 @@ def test_any_first_layer(c):
         for _ in range(2):  # the second time in scratch memory that was used before
             got = op(inside, shape=x.shape)
             np.testing.assert_array_equal(got, reference.to_physical(want.astype(c["types"].dst), c["dst"]))
+
+
+@given(st.integers(1, 5), st.integers(2, 7), st.integers(1, 3), st.integers(0, 3), st.integers(0, 2**32))
+@settings(max_examples=100, deadline=None)
+def test_folded_bfloat16_reads_no_number_of_another_pixel(channels, kernel, stride, padding, seed):
+    types = TYPES["bf16"]
+    rng = np.random.default_rng(seed)
+    x = rng.integers(-4, 5, (1, channels, 9, 12)).astype(np.float32)
+    special = rng.random(x.shape) < 0.05
+    x = np.where(special, rng.choice([np.inf, -np.inf, np.nan], x.shape), x).astype(types.src)
+    w = rng.choice([-3, -2, -1, 1, 2, 3], (20, channels, 3, kernel)).astype(types.src)  # no product of 0 and Inf
+    attributes = dict(stride=stride, padding=padding)
+    with np.errstate(invalid="ignore"):
+        want = reference.conv(
+            x.astype(np.float32), w.astype(np.float32), None, stride=(stride,) * 2, padding=((padding,) * 2,) * 2,
+            dilation=(1, 1), groups=1,
+        )  # fmt: skip
+    for algorithm in ("folded", "direct"):
+        got = lk.conv2d(reference.to_physical(x, lk.Layout("NHWC")), w, layout="NHWC", algorithm=algorithm,
+                        dtype=types.dst, **attributes)  # fmt: skip
+        numbers = np.moveaxis(got, -1, 1).astype(np.float32)
+        np.testing.assert_array_equal(numbers, want.astype(types.dst).astype(np.float32))
+
+
+def test_halves_of_bfloat16_add_up():
+    bits = np.arange(2**16, dtype=np.uint16)
+    w, *parts = (b.astype(np.uint32) << 16 for b in (bits, *halves(bits)))
+    value, first, second = (b.view(np.float32) for b in (w, *parts))
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(first + second, value)
+    assert (np.signbit(first) == np.signbit(value)).all() and (np.signbit(second) == np.signbit(value)).all()
+    large = abs(value) >= 2.0**-125
+    assert ((abs(first) >= 2.0**-126) & (abs(second) >= 2.0**-126))[large].all()
 
 
 def test_a_first_layer_folds_untuned():

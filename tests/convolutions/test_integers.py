@@ -151,3 +151,28 @@ def test_convinteger_of_onnx():
     np.testing.assert_array_equal(lk.conv2d(x, w, zero_point=1)[0, 0], [[12, 16], [24, 28]])
     padded = [[1, 3, 5, 3], [5, 12, 16, 9], [11, 24, 28, 15], [7, 15, 17, 9]]
     np.testing.assert_array_equal(lk.conv2d(x, w, zero_point=1, padding=1)[0, 0], padded)
+
+
+@pytest.mark.parametrize("isa", [isa for isa in registry.isas() if isa != "portable"])
+@pytest.mark.parametrize("src, x", [(np.uint8, 255), (np.int8, 127), (np.int8, -128)])
+@pytest.mark.parametrize("sign", (1, -1))
+def test_winograd_is_exact_up_to_the_largest_sums_that_it_takes(isa, src, x, sign):
+    """115 channels of 3x3 taps: 255 * 127 * 9 * 115 is just below 2^25; outputs at the edges have smaller sums."""
+    image, w = np.full((1, 7, 9, 115), x, src), np.full((33, 115, 3, 3), sign * 127, np.int8)
+    w[1::2] *= -1
+    w[2, ::2] = 0
+    with using_isa(isa):
+        got = lk.conv2d(image, w, padding=1, layout="NHWC", algorithm="winograd", dtype=(src, np.int32))
+    want = reference.conv(image.transpose(0, 3, 1, 2), w, None, (1, 1), ((1, 1), (1, 1)), (1, 1), 1)
+    assert got.dtype == np.int32 and np.array_equal(got.transpose(0, 3, 1, 2), want)
+    full = 9 * 115 * 127 * int(x) * sign
+    assert got[0, 3, 4, 0] == full and abs(full) <= 2**25
+
+
+def test_winograd_is_not_for_larger_sums_but_others_are():
+    image, w = np.full((1, 6, 6, 116), 255, np.uint8), np.full((8, 116, 3, 3), 127, np.int8)
+    op = dict(padding=1, layout="NHWC", dtype=(np.uint8, np.int32))
+    with pytest.raises(ValueError, match="algorithm 'winograd' is not for this filter"):
+        lk.conv2d(image, w, algorithm="winograd", **op)
+    assert lk.conv2d(image, w, **op)[0, 3, 3, 0] == 9 * 116 * 127 * 255
+    assert "winograd" not in lk.Conv2d(w, **op).explain((1, 116, 6, 6))

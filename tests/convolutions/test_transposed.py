@@ -52,7 +52,7 @@ def geometry(c):
 
 
 @given(problems(conv_types()))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @pytest.mark.filterwarnings("ignore:.*only slow ways")  # which some that are drawn have
 def test_any_transposed(c):
     attributes = geometry(c)
@@ -81,7 +81,7 @@ def bounds(dtype):
 
 
 @given(problems(st.sampled_from(INTEGERS)), st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @pytest.mark.filterwarnings("ignore:.*only slow ways")
 def test_any_transposed_of_integers(c, data):
     attributes, types, rng = geometry(c), c["types"], np.random.default_rng(0)

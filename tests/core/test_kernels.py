@@ -48,6 +48,12 @@ def units(kernel, numbers):
     return np.ascontiguousarray(bits.astype(np.uint16)).view(np.float32)[..., 0]
 
 
+def bf16(numbers):
+    """The bits of float32 numbers, which are no NaN, rounded to nearest even."""
+    bits = numbers.astype(np.float32).view(np.uint32)
+    return (bits + 0x7FFF + (bits >> 16 & 1) >> 16).astype(np.uint16)
+
+
 def sizes(tile):
     """Aligned, 1 x n, m x 1 and ragged around a tile of `tile`."""
     t = max(tile, 4)
@@ -144,6 +150,7 @@ def one_gemm(kernel, lanes, rng, rows, cols, taps, blocks, kb, last, split, end)
     bias_col, bias_row = floats(width), floats(rows)
     which = rng.integers(0, 3)
     accumulate, resume = (False, False) if split else ((False, False), (True, False), (False, True))[rng.integers(0, 3)]
+    narrow = kernel.types == "bf16" and not (split or accumulate or resume) and bool(rng.integers(0, 2))
     c = floats(rows, width)
     pads = int(rng.integers(0, cols)) if rng.integers(0, 2) else 0
     if accumulate:
@@ -166,6 +173,9 @@ def one_gemm(kernel, lanes, rng, rows, cols, taps, blocks, kb, last, split, end)
     want[:, cols - pads :] = 0
     b[..., cols - pads : cols] = rng.choice([1, np.inf, np.nan], pads)  # whatever is summed there
     want = np.where(np.arange(width) < cols, want, c).astype(real)
+    if narrow:
+        real, item = np.uint16, 2
+        c, want = np.zeros((rows, width), np.uint16), bf16(want)
 
     # rows in memory last to first; behind the last block there is nothing that may be read
     ga = guarded(a[::-1].reshape(-1)[: a.size - (kb - last)].view(np.uint8), end)
@@ -180,16 +190,17 @@ def one_gemm(kernel, lanes, rng, rows, cols, taps, blocks, kb, last, split, end)
         gc = guarded(np.ascontiguousarray(c[:, :cols]).reshape(-1).view(np.uint8), end)
         c_col = np.arange(0, item * width, item * lanes, dtype=np.int64)
     c_row = np.arange(rows, dtype=np.int64) * item * (width if split else cols)
-    size = item * taps * blocks * kb
-    zero = np.zeros(max(kb, last), real)
+    size = a.itemsize * taps * blocks * kb
+    zero = np.zeros(max(kb, last), a.dtype)
     harness.gemm(
         kernel.name, a=ga.address, row=np.arange(rows - 1, -1, -1, dtype=np.int64) * size,
-        tap=np.arange(taps, dtype=np.int64) * item * blocks * kb, mask=mask, zero=zero.ctypes.data,
-        blocks=blocks, block_stride=item * kb, kb=kb, kb_last=last, b=gb.address, ldb=width,
+        tap=np.arange(taps, dtype=np.int64) * a.itemsize * blocks * kb, mask=mask, zero=zero.ctypes.data,
+        blocks=blocks, block_stride=a.itemsize * kb, kb=kb, kb_last=last, b=gb.address, ldb=width,
         bias_col=gbc.address if which == 1 else 0, bias_row=gbr.address if which == 2 else 0,
         c=gc.address, c_row=c_row, c_col=c_col, c_split=split, accumulate=accumulate, cols=cols,
         clip=None if clip is None else clip.ctypes.data,
-        prefetch_c=bool(rng.integers(0, 2)), pads=pads, resume=resume, chunks=rng.integers(1, taps * depth + 2, 2),
+        prefetch_c=bool(rng.integers(0, 2)), pads=pads, resume=resume, narrow=narrow,
+        chunks=rng.integers(1, taps * depth + 2, 2),
     )  # fmt: skip
     got = gc.array.view(real)
     if split:
@@ -202,12 +213,12 @@ def one_gemm(kernel, lanes, rng, rows, cols, taps, blocks, kb, last, split, end)
 def plain_gemm(kernel, a, b, c, bias, **how):
     """C of one tap and one block: the rows of `a`, those of `b` in the order of b_row, if that is given."""
     rows, depth, (width, cols) = len(a), a.shape[1], (b.shape[1], c.shape[1])
-    lanes, item, zero = kernel.lanes, a.itemsize, np.zeros(depth, a.dtype)
+    lanes, zero = kernel.lanes, np.zeros(depth, a.dtype)
     harness.gemm(
-        kernel.name, a=a.ctypes.data, row=np.arange(rows, dtype=np.int64) * item * depth, tap=np.zeros(1, np.int64),
-        zero=zero.ctypes.data, kb=depth, kb_last=depth, b=b.ctypes.data, ldb=width,
-        bias_col=bias.ctypes.data, c=c.ctypes.data, c_row=np.arange(rows, dtype=np.int64) * item * cols,
-        c_col=np.arange(0, item * width, item * lanes, dtype=np.int64), cols=cols, **how,
+        kernel.name, a=a.ctypes.data, row=np.arange(rows, dtype=np.int64) * a.itemsize * depth,
+        tap=np.zeros(1, np.int64), zero=zero.ctypes.data, kb=depth, kb_last=depth, b=b.ctypes.data, ldb=width,
+        bias_col=bias.ctypes.data, c=c.ctypes.data, c_row=np.arange(rows, dtype=np.int64) * c.itemsize * cols,
+        c_col=np.arange(0, c.itemsize * width, c.itemsize * lanes, dtype=np.int64), cols=cols, **how,
     )  # fmt: skip
 
 
@@ -247,6 +258,25 @@ def test_gemm_of_negative_zeros(kernel, positive, listed):
         rows = np.arange(9, dtype=np.int64) * kernel.nr if listed and kernel.unit == 1 else None
         plain_gemm(kernel, a, b, c, bias, positive=positive, b_row=rows)
         assert (c == 0).all() and (np.signbit(c) == (not positive)).all()
+
+
+@pytest.mark.parametrize("depth", [2, 9])  # the last steps of long sums are done by rows
+@pytest.mark.parametrize("kernel", [k for k in GEMMS if k.types == "bf16"], ids=lambda k: k.name)
+def test_gemm_rounds_sums_to_nearest_even(kernel, depth):
+    rng = np.random.default_rng(3)
+    for cols in (1, kernel.nr - 1, kernel.nr):
+        for tie in (0, 0x8000, 0x7FFF, 0x8001):  # of the bits that are left out
+            bits = rng.integers(0, 2**16, kernel.nr, np.uint32) << 16 | tie
+            bits[bits & 0x7F800000 == 0] = 0  # denormal numbers may count as 0
+            bias = bits.view(np.float32)
+            a, b = (units(kernel, np.zeros((*s, kernel.unit))) for s in ((kernel.mr, depth), (depth, kernel.nr)))
+            positive, chunks = bool(rng.integers(2)), rng.integers(1, depth + 2, 2)
+            c = np.ones((kernel.mr, cols), np.uint16)
+            plain_gemm(kernel, a, b, c, bias, positive=positive, narrow=True, chunks=chunks)
+            want = np.where((bias == 0) & positive, 0, bf16(bias))
+            number = ~np.isnan(bias[:cols])
+            np.testing.assert_array_equal(c[:, number], np.broadcast_to(want[:cols][number], (kernel.mr, number.sum())))
+            assert (c[:, ~number] & 0x7FFF > 0x7F80).all()
 
 
 @pytest.mark.parametrize("end", ["low", "high"])

@@ -4,6 +4,7 @@ import ctypes
 import subprocess
 import sys
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,6 +13,7 @@ from strategies import laid_out, layouts
 
 from layoutkit import reference
 from layoutkit.formats.layout import Layout
+from layoutkit.memory.arrays import as_array
 from layoutkit.memory.tensor import UNDEFINED, Tensor
 
 many = settings(max_examples=300, deadline=None)
@@ -214,6 +216,46 @@ def test_torch_tensors_of_any_strides(rank, data):
     assert [back.stride(d) for d in kept] == [x.stride(d) for d in kept]
 
 
+@pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn", "float8_e5m2"])
+def test_dlpack_of_types_that_numpy_has_not(name):
+    torch = pytest.importorskip("torch")
+    numbers = (np.arange(24) % 8 - 4).reshape(1, 2, 3, 4)  # which all of the types have
+    x = torch.tensor(numbers).to(getattr(torch, name))
+    held = Tensor(x, "NCHW")
+    assert held.array.dtype == np.dtype(getattr(ml_dtypes, name)) and held.array.ctypes.data == x.data_ptr()
+    assert np.array_equal(held.array.astype(int), numbers)
+    made = Tensor(numbers.astype(getattr(ml_dtypes, name)), "NCHW").to("NHWC")
+    for back in (torch.from_dlpack(made), made.torch()):
+        assert back.dtype == x.dtype and back.data_ptr() == made.array.ctypes.data
+        assert torch.equal(back.float(), x.float())
+
+    class Old:  # a producer of before DLPack 1.0
+        def __dlpack__(self, stream=None):
+            return x.__dlpack__()
+
+        def __dlpack_device__(self):
+            return x.__dlpack_device__()
+
+    assert np.array_equal(as_array(Old(), "x").astype(int), numbers)
+
+
+@pytest.mark.parametrize(("name", "bits"), [("bfloat16", "uint16"), ("float8_e5m2", "uint8")])
+def test_without_ml_dtypes_dlpack_gives_bits(name, bits, monkeypatch):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    x = torch.arange(4).to(getattr(torch, name))
+    got = as_array(x, "x")
+    assert got.dtype == bits and np.array_equal(got, x.view(getattr(torch, bits)).numpy())
+
+
+def test_dlpack_of_what_nobody_has():
+    torch = pytest.importorskip("torch")
+    with pytest.raises((RuntimeError, BufferError, TypeError)):
+        Tensor(torch.ones(2, 3).to(torch.float8_e4m3fnuz), "ab")
+    with pytest.raises(BufferError, match="require"):
+        Tensor(torch.ones(2, 3, dtype=torch.bfloat16, requires_grad=True), "ab")
+
+
 def test_torch_bfloat16():
     torch = pytest.importorskip("torch")
     pytest.importorskip("ml_dtypes")
@@ -288,7 +330,7 @@ def test_an_export_says_what_it_is(pair, writeable, data):
 
 
 def test_an_older_numpy_has_no_flags(monkeypatch):
-    monkeypatch.setattr("layoutkit.memory.tensor._FLAGS", False)
+    monkeypatch.setattr("layoutkit.memory.dlpack.FLAGS", False)
     x = Tensor(values((2, 3)), "nc")
     assert capsule_of(x, max_version=(1, 0)) == (None, x.array.ctypes.data)
     assert capsule_of(x, copy=True, max_version=(1, 0))[1] != x.array.ctypes.data

@@ -487,3 +487,24 @@ def test_compensation_takes_a_zero_point_out():
 def test_compensation_of_what_has_none(w, axis, error, says):
     with pytest.raises(error, match=says):
         lk.compensation(w, axis=axis)
+
+
+@pytest.mark.parametrize("isa", registry.isas())
+@pytest.mark.parametrize("channels", [1, 3, 17, 48, 63, 64, 65, 100, 128, 192, 500, 1024, 1088, 1089, 1500])
+@pytest.mark.parametrize("src, dst", [("float32", "int8"), ("uint8", "float32"), ("float32", "float32")])
+def test_scales_and_zero_points_by_channel_along_rows(isa, channels, src, dst):
+    """Rows of any length, parameters along them: repeated for short rows, met anew by each of long ones."""
+    rng = np.random.default_rng(channels)
+    x = rng.integers(0, 100, (1, 7, 5, channels)).astype(src)
+    scale = np.exp2(rng.integers(-2, 3, channels)).astype(np.float32)
+    zero = rng.integers(-9, 9, channels) if dst == "int8" else rng.integers(0, 200, channels)
+    side = "out_" if dst == "int8" else ""
+    if dst == "int8":
+        want = np.clip(np.rint(x / scale) + zero, -128, 127).astype(dst)
+    else:
+        want = (x.astype(np.float32) - zero) * scale
+    with using_isa(isa):
+        for layout in ("NHWC", "NCHW", "HWNC"):
+            how = {f"{side}scale": scale, f"{side}zero_point": zero}
+            got = lk.reorder(x, "NHWC", layout, dtype=dst, axis=1, **how)
+            assert np.array_equal(lk.reorder(got, layout, "NHWC"), want)

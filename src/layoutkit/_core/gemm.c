@@ -13,7 +13,7 @@
 #endif
 #include "kernels.h"
 #include "vector.h"
-#if LK_UNIT == 4
+#if LK_UNIT > 1
 #include "rounding.h"
 #endif
 
@@ -123,14 +123,22 @@ LK_INLINE void put(const lk_gemm *g, const vf *sums, const int mr, const int nv)
 LK_INLINE void put(const lk_gemm *g, const vf *sums, const int mr, const int nv) { (void)g, (void)sums, (void)mr, (void)nv; }
 #endif
 
-/* What end_rows stores: sums as they are, of parts that are added to totals, or bytes. */
-enum { SUMS, TOTALS, BYTES };
+#if LK_UNIT == 2
+#define NARROWS(g) ((g)->narrow)
+#else
+#define NARROWS(g) ((void)(g), 0)
+LK_INLINE void store_narrow(char *c, vf v, const int n) { (void)c, (void)v, (void)n; }
+LK_INLINE void put_narrow(const lk_gemm *g, const vf *sums, int mr, int nv) { (void)g, (void)sums, (void)mr, (void)nv; }
+#endif
+
+/* What end_rows stores: sums as they are, of parts that are added to totals, bytes, or numbers of 16 bits. */
+enum { SUMS, TOTALS, BYTES, NARROW };
 
 /* The last END_STEPS steps, row by row, each row stored as soon as it is complete. Stores among multiplications cost
  * nothing, but a run of more than a dozen delays the stores of the next tile (24 in a row: 35 cycles on Zen 5). Rows of
  * B at bu are held in registers, of END_COLS vectors of columns at a time: read again for every row of C, half of them
  * across two cache lines, they would take longer than the multiplications. Rows of bytes are whole. */
-LK_INLINE void end_rows(vf *acc, const vf *total, const lk_gemm *g, const char *const *p, int64_t k,
+LK_INLINE void end_rows(vf *acc, const vf *total, const int adds, const lk_gemm *g, const char *const *p, int64_t k,
                         const real *const *bu, const int tail, const int mr, const int nv, const int how, const vf flip)
 {
     const int most_cols = how == BYTES ? nv : END_COLS, held = how == BYTES && nv > END_COLS ? 1 : END_HELD;
@@ -141,6 +149,7 @@ LK_INLINE void end_rows(vf *acc, const vf *total, const lk_gemm *g, const char *
 #endif
     const real *const limit = (const real *)g->clip;
     const vf lo = splat(limit ? limit[0] : LK_LEAST), hi = splat(limit ? limit[1] : LK_MOST);
+    const vf nothing = splat(g->positive ? (real)0 : (real)-0.0);
     const int64_t *const row = g->c_row;
     int64_t col[MAX_NV];
     vf bv[END_HELD * END_COLS];
@@ -178,14 +187,23 @@ LK_INLINE void end_rows(vf *acc, const vf *total, const lk_gemm *g, const char *
             }
 #if ROUNDS
             if (how == BYTES) {
-                put_row(c, col, sums, out, zero, sign, g->cols, nv);
+                if (nv == 2 && i % 2)
+                    put_two_rows(g->c + row[i - 1], c, col, sums - 2, out, zero, sign, g->cols);
+                else if (nv != 2 || i == mr - 1)
+                    put_row(c, col, sums, out, zero, sign, g->cols, nv);
                 continue;
             }
 #endif
 #pragma GCC unroll 8
             for (int j = 0; j < cols; j++) {
-                const vf v = how == SUMS ? sums[j] : clipped(total[i * nv + first + j] + sums[j], lo, hi);
-                if (how == TOTALS && tail && first + j == nv - 1)
+                vf v = sums[j];
+                if (how != SUMS)
+                    v += adds ? total[i * nv + first + j] : nothing;
+                if (how == TOTALS || (how == NARROW && limit))
+                    v = clipped(v, lo, hi);
+                if (how == NARROW)
+                    store_narrow(c + col[first + j], v, first + j == nv - 1 ? tail : 0);
+                else if (how == TOTALS && tail && first + j == nv - 1)
                     store_lanes(c + col[nv - 1], v, (1u << tail) - 1);
                 else
                     *(vf *)(c + col[first + j]) = v;
@@ -199,11 +217,13 @@ LK_INLINE void last_steps(vf *acc, const vf *total, const int adds, const lk_gem
                           const real *const *bu, const int tail, const int mr, const int nv, const vf flip)
 {
     if (MAKES_BYTES(mr, nv) && g->out)
-        end_rows(acc, total, g, p, k, bu, tail, mr, nv, BYTES, flip);
+        end_rows(acc, total, adds, g, p, k, bu, tail, mr, nv, BYTES, flip);
+    else if (NARROWS(g))
+        end_rows(acc, total, adds, g, p, k, bu, tail, mr, nv, NARROW, flip);
     else if (adds && !ROUNDS)
-        end_rows(acc, total, g, p, k, bu, tail, mr, nv, TOTALS, flip);
+        end_rows(acc, total, 1, g, p, k, bu, tail, mr, nv, TOTALS, flip);
     else
-        end_rows(acc, total, g, p, k, bu, tail, mr, nv, SUMS, flip);
+        end_rows(acc, total, 0, g, p, k, bu, tail, mr, nv, SUMS, flip);
 }
 
 /* Whether end_rows can do the last steps of the last run of k, kb of them. Of integers what most tiles need, for the size
@@ -278,6 +298,12 @@ LK_INLINE void add_up(vf *acc, vf *total, const int mr, const int nv)
 /* Whether the sums of a tile go by chunks. */
 LK_INLINE int by_chunks(const lk_gemm *g, int64_t steps) { return LK_UNIT != 4 && (g->resume || steps > g->chunk); }
 
+/* Whether end_rows needs totals: those of chunks, or the one variant of it that does everything. */
+LK_INLINE int has_totals(const lk_gemm *g, const int chunked, const int tail)
+{
+    return chunked || (!ROUNDS && !NARROWS(g) && (tail || g->clip || g->positive));
+}
+
 /* The initial value of each sum: the bias, or 0; and of its total, if there is one: 0, or what C holds. */
 LK_INLINE void begin(vf *acc, vf *total, const int adds, const lk_gemm *g, const int tail, const int mr, const int nv)
 {
@@ -344,6 +370,13 @@ LK_INLINE void end(vf *acc, vf *total, const int chunked, const lk_gemm *g, cons
 #pragma GCC unroll 8
             for (int j = 0; j < nv; j++)
                 acc[i * nv + j] = between_limits(acc[i * nv + j], g->clip);
+    if (NARROWS(g)) {
+#pragma GCC unroll 32
+        for (int i = 0; i < mr * nv; i++)
+            total[i] = acc[i];
+        put_narrow(g, total, mr, nv);
+        return;
+    }
     if (!g->c_split) {
 #pragma GCC unroll 32
         for (int i = 0; i < mr; i++) {
@@ -395,7 +428,7 @@ LK_INLINE void micro_kernel_by_rows(const lk_gemm *g, const int mr, const int nv
 {
     const int tail = g->cols % LK_LANES;
     const int64_t stop = g->kb_last;
-    const int chunked = by_chunks(g, stop), adds = chunked || (!ROUNDS && (tail || g->clip || g->positive));
+    const int chunked = by_chunks(g, stop), adds = has_totals(g, chunked, tail);
     const int64_t *row = g->b_row;
     const real *const b = (const real *)g->b, *bu[END_STEPS];
     vf acc[MAX_MR * 2];
@@ -455,7 +488,7 @@ LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv)
     vf acc[MAX_MR * 2]; /* a constant size: gcc keeps variable-length arrays in memory */
     TOTAL(total);
     const int64_t of_tap = (g->blocks - 1) * g->kb + g->kb_last;
-    const int chunked = by_chunks(g, g->taps * of_tap), adds = chunked || (!ROUNDS && (tail || g->clip || g->positive));
+    const int chunked = by_chunks(g, g->taps * of_tap), adds = has_totals(g, chunked, tail);
     /* whether there are LK_UNROLL steps for every row that is prefetched; those of shorter vectors take so long that the
      * hardware keeps up */
     const int long_sum = LK_VB < 64 || g->taps * of_tap >= LK_UNROLL * mr;

@@ -23,6 +23,7 @@ def gemm(
     block_stride: int = 0, bias_col: int = 0, bias_row: int = 0, c_split: bool = False, accumulate: bool = False,
     clip: int | None = None, prefetch_c: bool = False, pads: int = 0, resume: bool = False,
     positive: bool = False, b_row: np.ndarray | None = None, chunks: Sequence[int] | None = None,
+    narrow: bool = False,
 ) -> None: ...  # fmt: skip
 def winograd_in(
     name: str, *, src: int, strides: Sequence[int], inside: Sequence[int], channels: int, block: int,

@@ -61,7 +61,7 @@ def gemm(str name, *, size_t a, const int64_t[::1] row, const int64_t[::1] tap, 
          size_t b, ldb, size_t c, const int64_t[::1] c_row, const int64_t[::1] c_col, int cols, mask=None, blocks=1,
          block_stride=0, size_t bias_col=0, size_t bias_row=0, bint c_split=False, bint accumulate=False, clip=None,
          bint prefetch_c=False, int pads=0, bint resume=False, bint positive=False, const int64_t[::1] b_row=None,
-         chunks=None):
+         chunks=None, bint narrow=False):
     """Run a gemm row; see lk_gemm. 0 for a bias: none; `prefetch_c`: prefetch C for writing."""
     cdef const lk_kernel *kernel = row_named(name)
     cdef const uint32_t[::1] bits
@@ -78,7 +78,7 @@ def gemm(str name, *, size_t a, const int64_t[::1] row, const int64_t[::1] tap, 
     g.bias_col, g.bias_row = <const void *>bias_col, <const void *>bias_row
     g.c, g.c_row, g.c_col = <char *>c, &c_row[0], &c_col[0]
     g.c_split, g.accumulate, g.resume, g.positive, g.pads = c_split, accumulate, resume, positive, pads
-    g.rows, g.cols = row.shape[0], cols
+    g.rows, g.cols, g.narrow = row.shape[0], cols, narrow
     g.chunk, g.period = chunks if chunks is not None else (1 << 62, 1 << 62)
     g.to_prefetch, g.to_prefetch_bytes, g.clip, g.next_c, g.next_c_row, g.out = NULL, 0, NULL, g.c, NULL, NULL
     if clip is not None:

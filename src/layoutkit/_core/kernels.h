@@ -71,7 +71,8 @@ typedef struct {
  *    and c_col[2v + 1]. C is stored once, in whole vectors, except that only the first cols % lanes elements of the
  *    last vector are stored if that is not 0 (half a vector if c_split). c_split and accumulate exclude each other.
  *    With `out`, which only rows of units of four of vectors of more than 16 bytes take, and without c_split, accumulate,
- *    resume, clip and pads, bytes take the place of sums.
+ *    resume, clip and pads, bytes take the place of sums. With `narrow`, which only rows of units of two take, and without
+ *    c_split, accumulate and resume, sums are rounded to numbers like those of A: vectors of C have half the bytes.
  */
 typedef struct {
     const char *a;
@@ -95,6 +96,7 @@ typedef struct {
     int positive;
     int rows, cols;
     uint32_t flip;
+    int narrow;
     int pads;          /* the last so many columns are stored as 0, whatever was summed; accumulate: C holds 0 there */
     const void *clip; /* two limits: at last C is clipped to them, NaN stays NaN; or NULL */
     const char *to_prefetch; /* prefetched into L2 during the computation: usually the part of the filter used next */

@@ -7,7 +7,7 @@ are in the padding are masked: the micro-kernel reads zeros in their place, and 
 all rows of a tile. Which pixels are a tile, pixel_tiles.pyx says.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
@@ -51,6 +51,7 @@ cdef class PixelRows(Executor):
     cdef int64_t cols, y_block, y_block_stride
     cdef bint gather, padded, split
     cdef bint bytes                 # results are bytes
+    cdef bint narrow                # results are such numbers as the micro-kernel multiplies, and can store
     cdef bint prefetches            # the output is prefetched for writing
     cdef int64_t taps, depth        # depth: units summed per output
     cdef int64_t unit_bytes
@@ -80,6 +81,7 @@ cdef class PixelRows(Executor):
             self.split = self.y_block % self.lanes != 0
         self.gather = gather
         self.bytes = self.rounding and self.y_item == 1
+        self.narrow = self.rounding and self.unit == 2 and self.y_block % self.lanes == 0
         self.taps = g.kernel[0] * g.kernel[1] * g.kernel[2]
         if not gather and (self.kb % self.unit or self.kb_last % self.unit):
             raise ValueError(f"runs of {self.kb} and {self.kb_last} channels, expected multiples of {self.unit}")
@@ -99,7 +101,9 @@ cdef class PixelRows(Executor):
         self.accumulates = not self.split and self.cols == g.oc and self.tap_block >= self.taps or self.rounding
         self.rows = g.n * g.out[0] * g.out[1] * g.out[2]
         self.panels = ceil_div(self.cols, self.nr)
-        self.prefetches = self.y_item * self.rows * g.groups * self.cols > PREFETCH_FROM_BYTES
+        # not where pixels are less than a line apart, which the hardware foresees
+        self.prefetches = (self.y_item * self.rows * g.groups * self.cols > PREFETCH_FROM_BYTES
+                           and abs(self.y_stride[3]) >= 64)
         self.tiles = tiles
         self.total = g.groups * self.panels * tiles.tiles
         self.block_tiles = ceil_div(tiles.period_tiles, tiles.period_blocks)
@@ -221,7 +225,8 @@ cdef class PixelRows(Executor):
                             and epilogue.add == NULL and epilogue.scale == 1
                             and (epilogue.steps == 0 or clip_of(epilogue, NULL, False) != NULL))
         cdef lk_epilogue f
-        cdef const void *clip = clip_of(epilogue, y, self.cols > self.g.oc and not self.rounding)
+        cdef const void *clip = clip_of(epilogue, y, self.cols > self.g.oc and (not self.rounding or self.narrow))
+        cdef bint buffered  # sums are rounded on their way from a buffer
         if self.rounding and epilogue != NULL and (epilogue.add != NULL or self.integers):
             clip = NULL
         if epilogue != NULL:
@@ -248,6 +253,7 @@ cdef class PixelRows(Executor):
         tile.ldb, tile.b_tap, tile.b_row, tile.bias_row, tile.bias_col = self.nr, NULL, NULL, NULL, NULL
         tile.c_split, tile.c_col, tile.positive = self.split, c_col, self.positive
         tile.out = NULL
+        tile.narrow = self.narrow and (epilogue == NULL or clip != NULL)
         while task < end:
             self.tiles.find(task, &group, &block, &panel, &t)
             first, last = self.tiles.block(block), self.tiles.block(block + 1)
@@ -273,9 +279,10 @@ cdef class PixelRows(Executor):
             if simple:
                 channel = group * self.g.oc + panel * self.nr
                 tile.out = &out if self.rounded(&out, epilogue, channel, tile.cols - tile.pads) else NULL
-            if self.rounding:
+            buffered = self.rounding and tile.out == NULL and not tile.narrow
+            if self.rounding and not tile.narrow:
                 tile.pads = 0
-            if self.rounding and tile.out == NULL:
+            if buffered:
                 tile.c = sums
                 for j in range(ceil_div(tile.cols, self.lanes)):
                     c_col[j] = j * self.lanes * self.sum_item
@@ -304,16 +311,14 @@ cdef class PixelRows(Executor):
                     tile.row, tile.c_row = x_row + (row - row0), y_row + (row - row0)
                     tile.mask = mask + (i - first) * self.taps + tap if masked else NULL
                     tile.next_c_row = NULL
-                    if self.rounding and tile.out == NULL:
+                    if buffered:
                         tile.c_row = sums_row
                     elif self.prefetches and row + (PREFETCH_TILES + 1) * self.mr <= rows_end:
                         tile.next_c_row = tile.c_row + PREFETCH_TILES * self.mr
                     self.micro_kernel(&tile)
-                    if tile.out != NULL:
-                        pass
-                    elif self.rounding:
+                    if buffered:
                         self.round_tile(&f, &tile, y, y_from, y_row + (row - row0), group, panel * self.nr)
-                    elif epilogue != NULL and clip == NULL and tap + tile.taps == taps:
+                    elif epilogue != NULL and clip == NULL and tile.out == NULL and tap + tile.taps == taps:
                         self.epilogue_tile(&f, &tile, y, group, panel * self.nr)
                     row += tile.rows
                     tile.to_prefetch += tile.to_prefetch_bytes

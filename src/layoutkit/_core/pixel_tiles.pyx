@@ -161,6 +161,8 @@ cdef class PixelTiles:
         if not self.listed:
             self.period_tiles = self.tiles = ceil_div(self.rows, height)
             self.period_blocks = max(1, ceil_div(self.tiles, self.most))
+            self.low = self.rows // max(1, self.tiles)
+            self.taller = self.rows - self.low * self.tiles
             return
         # whole[i]: the least for all rows before i; first[i]: where the tile that ends there begins
         self.whole[0] = 0
@@ -211,7 +213,7 @@ cdef class PixelTiles:
     cdef int64_t height(self, int64_t tile) noexcept nogil:
         """The rows of a tile."""
         if not self.listed:
-            return self.rows // self.tiles + (tile < self.rows % self.tiles)
+            return self.low + (tile < self.taller)
         return self.first[tile % self.period_tiles + 1] - self.first[tile % self.period_tiles]
 
     cdef int64_t block(self, int64_t block) noexcept nogil:

@@ -48,9 +48,23 @@ LK_INLINE void interleave_piece(char *to, bytes a, bytes b, bytes c, bytes d)
 /* n of 16 channels at p */
 LK_INLINE bytes some(const char *p, int n)
 {
+#if LK_VB == 64
+    return (bytes)_mm_maskz_loadu_epi8((__mmask16)((1u << n) - 1), p);
+#else
     bytes v = {};
-    memcpy(&v, p, (size_t)n);
+    char *to = (char *)&v;
+    if (n >= 8) { /* two that overlap: a copy of n bytes would be a call */
+        memcpy(to, p, 8);
+        memcpy(to + n - 8, p + n - 8, 8);
+    } else if (n >= 4) {
+        memcpy(to, p, 4);
+        memcpy(to + n - 4, p + n - 4, 4);
+    } else {
+        for (int i = 0; i < n; i++)
+            to[i] = p[i];
+    }
     return v;
+#endif
 }
 
 LK_INLINE bytes first_bytes(vf v)
@@ -243,8 +257,8 @@ LK_INLINE void in_order(vf *y, const vf a, const vf b, const vf c, const vf d)
     for (int k = 0; k < 4; k++)
         y[k] = k % 2 ? FOURS(ab[k / 2], cd[k / 2], 0xdd) : FOURS(ab[k / 2], cd[k / 2], 0x88);
 #elif LK_VB == 32
-#define HALVES(x, y, n) (vf)_mm256_permute2x128_si256((__m256i)(x), (__m256i)(y), n)
-    y[0] = HALVES(a, b, 0x20), y[1] = HALVES(c, d, 0x20), y[2] = HALVES(a, b, 0x31), y[3] = HALVES(c, d, 0x31);
+#define LANES_IN_HALVES(x, y, n) (vf)_mm256_permute2x128_si256((__m256i)(x), (__m256i)(y), n)
+    y[0] = LANES_IN_HALVES(a, b, 0x20), y[1] = LANES_IN_HALVES(c, d, 0x20), y[2] = LANES_IN_HALVES(a, b, 0x31), y[3] = LANES_IN_HALVES(c, d, 0x31);
 #else
     y[0] = a, y[1] = b, y[2] = c, y[3] = d;
 #endif
@@ -272,7 +286,7 @@ LK_INLINE void put_sums(const lk_quads *d, const char *x, char *s, const int row
 
 #if LK_VB > 16
 /* The bytes of four vectors of sums of s16, low and high of two each */
-LK_INLINE whole bytes_of(const lk_rounding *out, whole low, const whole high)
+LK_INLINE whole bytes_in_order(const lk_rounding *out, whole low, const whole high)
 {
     if (out->shifts) {
         const whole zero = SAME_16((int16_t)out->zero), sign = SAME_16((int16_t)(out->sign * 257));
@@ -346,7 +360,7 @@ LK_INLINE void put_bytes(const lk_quads *d, const char *x, char *s, const int ro
     }
 #pragma GCC unroll 8
     for (int i = 0; i < rows * cols; i++)
-        put_pixel(d, s + i / cols * d->s_row + i % cols * d->s_col, bytes_of(out, low[i], before[i]));
+        put_pixel(d, s + i / cols * d->s_row + i % cols * d->s_col, bytes_in_order(out, low[i], before[i]));
 }
 
 #if LK_VB == 64

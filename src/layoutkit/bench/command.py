@@ -24,7 +24,7 @@ from .exits import INTERRUPTED
 from .listed import cases as listed_cases
 from .progress import track
 from .report import Result
-from .suites import SUITES, Case, ConvCase
+from .suites import DTYPES, SUITES, Case, ConvCase, in_types
 
 QUICK_SECONDS = 78.0  # of measuring with --quick: with all else it ends within 90
 VISIT_SECONDS = {"conv": (0.4, 0.12), "reorder": (0.1, 0.03), "pack": (0.1, 0.02)}  # of a visit: full, quick
@@ -53,6 +53,13 @@ def _layouts(text: str) -> list[str]:
             raise argparse.ArgumentTypeError(f"{name!r} has {layout.rank} dimensions, these problems have 4")
         found.append(str(layout))
     return list(dict.fromkeys(found))
+
+
+def _dtypes(text: str) -> list[str]:
+    found = text.split(",")
+    if unknown := [name for name in found if name not in DTYPES]:
+        raise argparse.ArgumentTypeError(f"expected some of {', '.join(DTYPES)}, got {unknown[0]!r}")
+    return found
 
 
 def _seconds(text: str) -> float:
@@ -84,6 +91,9 @@ def parser() -> argparse.ArgumentParser:
                    help=f"thread counts, default {','.join(map(str, default))}")  # fmt: skip
     p.add_argument("--layouts", type=_layouts, default=["NHWC", "NCHW", "nChw16c"], metavar="A,B",
                    help="of activations, default NHWC,NCHW,nChw16c (NDHWC and so on for 3-D)")  # fmt: skip
+    p.add_argument("--dtype", type=_dtypes, default=["float32"], metavar="A,B",
+                   help=f"element types, some of {', '.join(DTYPES)} (filters of int8, uint8 in and out); default "
+                   "float32")  # fmt: skip
     p.add_argument("--missing", action="store_true", help="only what the cost table lacks: goes on where a run ended")
     p.add_argument("--json", metavar="FILE", help="write everything measured to FILE (- for standard output)")
     p.add_argument("--report", metavar="FILE", help="write a page with plots to FILE (needs matplotlib)")
@@ -102,7 +112,7 @@ def find(args: argparse.Namespace) -> list[Case]:
             found += listed_cases(name, args.layouts, args.threads)
         else:
             raise ValueError(f"{name!r} is no file and none of {', '.join(SUITES)}")
-    found = list({case.key: case for case in found}.values())
+    found = in_types(found, args.dtype)
     if args.missing:
         known = set(cost_table.problems())
         found = [case for case in found if case.key not in known]
@@ -147,14 +157,14 @@ def measure(
     saved = time.perf_counter()
     for case, budget in todo:
         try:
-            before = limits.sample(case.unit, case.work, case.threads)
+            before = limits.sample(case.unit, case.work, case.threads, case.peak)
             costs = {case.key: measure_task(case.task, budget)}
         except MemoryError:
             costs = {case.key: {}}
         if not costs[case.key]:
             results.setdefault(case, None)
             continue
-        samples = [*before, *limits.sample(case.unit, case.work, case.threads)]
+        samples = [*before, *limits.sample(case.unit, case.work, case.threads, case.peak)]
         if earlier := results.get(case):
             merge(costs, {case.key: earlier.costs})
             samples += earlier.limits

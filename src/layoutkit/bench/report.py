@@ -146,11 +146,15 @@ def lines(results: Sequence[Result]) -> Iterator[str]:
 
 def busy(results: Sequence[Result]) -> Iterator[str]:
     """Lines about thread counts on which the machine did not give what it can: their figures are doubtful."""
-    for threads in sorted({r.case.threads for r in results if r.case.kind == "conv"}):
-        peaks = [x for r in results if r.case.kind == "conv" and r.case.threads == threads for x in r.limits]
-        low = sum(x < 0.8 * max(peaks) for x in peaks)
-        if low > len(peaks) / 10:
-            yield (f"the machine was busy: {low} of {len(peaks)} times {on_threads(threads)} had less than 80% of "
+    peaks: dict[tuple[int, str], list[float]] = {}
+    for r in results:
+        if r.case.kind == "conv":
+            peaks.setdefault((r.case.threads, r.case.peak), []).extend(r.limits)
+    for threads in sorted({threads for threads, _ in peaks}):
+        mine = [found for (t, _), found in peaks.items() if t == threads]
+        low, count = sum(x < 0.8 * max(found) for found in mine for x in found), sum(map(len, mine))
+        if low > count / 10:
+            yield (f"the machine was busy: {low} of {count} times {on_threads(threads)} had less than 80% of "
                    "the FMA peak; measure again when it is idle")  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import permutations
 from math import prod
@@ -14,6 +14,7 @@ from .._core import registry
 from ..convolutions.algorithms.sums import filter_layouts
 from ..convolutions.problem import ConvProblem
 from ..convolutions.task import ConvTask, PackTask, cold_seconds
+from ..convolutions.types import F32, TYPES, ConvTypes
 from ..formats.layout import Layout
 from ..reorders.problem import ReorderProblem, useful_threads
 from .layers import NETWORKS, Layer, spread, with_axes
@@ -30,6 +31,15 @@ class ConvCase:
     threads: int
     kind = "conv"
     unit = "GFLOP/s"
+
+    @property
+    def peak(self) -> str:
+        """The types whose multiply-adds are the limit."""
+        return self.problem.types.rows_or_wide("peak")
+
+    def of(self, types: ConvTypes) -> ConvCase:
+        """The same in other types."""
+        return replace(self, problem=replace(self.problem, types=types), group=f"{self.group} {types.name}")
 
     @property
     def key(self) -> str:
@@ -68,12 +78,18 @@ class PackCase:
     kind = "pack"
     unit = "GB/s"
     group = "filters"
+    peak = "f32"
+
+    def of(self, types: ConvTypes) -> PackCase:
+        """The same in other types."""
+        return replace(self, problem=replace(self.problem, types=types))
 
     @property
     def title(self) -> str:
         p = self.problem
         groups = f" g{p.groups}" if p.groups > 1 else ""
-        return f"{'x'.join(map(str, p.kernel))} {p.ic}->{p.oc}{groups}"
+        types = f" {p.types.name}" if p.types != F32 else ""
+        return f"{'x'.join(map(str, p.kernel))} {p.ic}->{p.oc}{groups}{types}"
 
     @property
     def key(self) -> str:
@@ -105,6 +121,11 @@ class ReorderCase:
     threads: int
     kind = "reorder"
     unit = "GB/s"
+    peak = "f32"
+
+    def of(self, types: ConvTypes) -> ReorderCase:
+        """The same of the numbers that convolutions of these types read."""
+        return replace(self, width=types.src.itemsize)
 
     @property
     def title(self) -> str:
@@ -134,6 +155,22 @@ class ReorderCase:
 
 Case = ConvCase | PackCase | ReorderCase
 Maker = Callable[[Sequence[str], Sequence[int]], list[Case]]
+
+
+DTYPES = {"float32": F32, "float64": TYPES["f64"], "float16": TYPES["f16"], "bfloat16": TYPES["bf16"],
+          "int8": TYPES["u8s8_u8"]}  # fmt: skip
+
+
+def in_types(cases: Iterable[Case], names: Iterable[str]) -> list[Case]:
+    """Cases of float32 in types by their names in `DTYPES`; those of other types or widths as they are."""
+    found: dict[str, Case] = {}
+    for name in names:
+        types = DTYPES[name]
+        for case in cases:
+            wide = case.width == F32.src.itemsize if isinstance(case, ReorderCase) else case.problem.types == F32
+            case = case if types == F32 or not wide else case.of(types)
+            found.setdefault(case.key, case)
+    return list(found.values())
 
 
 def reorders(moves: Iterable[tuple[Layout, Layout, tuple[int, ...], int, int]], threads: Sequence[int]) -> list[Case]:

@@ -40,9 +40,9 @@ class Limits:
             for _ in range(REPEATS)
         )
 
-    def sample(self, unit: str, work: int, threads: int) -> list[float]:
-        """Samples of the limit of a problem that computes or moves `work`."""
-        return [self.fma(threads) if unit == "GFLOP/s" else self.copy(work, threads) for _ in range(2)]
+    def sample(self, unit: str, work: int, threads: int, types: str = "f32") -> list[float]:
+        """Samples of the limit of a problem that computes in `types`, or moves `work`."""
+        return [self.fma(threads, types) if unit == "GFLOP/s" else self.copy(work, threads) for _ in range(2)]
 
 
 MOST_COPY_BYTES = 64 << 20  # moved to measure the bandwidth of a copy: larger copies are no faster

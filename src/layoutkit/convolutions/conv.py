@@ -184,8 +184,8 @@ def compiled(op: _Conv, x: np.ndarray, y: np.ndarray, shape: tuple[int, ...]):
     return route.run, *op._pack(route)
 
 
-def filter_of(op: _Conv) -> Filter:
-    """What an object convolves with."""
+def filter_of(op: Any) -> Filter:
+    """What an object convolves with, transposed ones too."""
     return op._filter
 
 
@@ -202,6 +202,9 @@ class Conv2d(_Conv):
 class Conv3d(_Conv):
     __doc__ = str(_Conv.__doc__).replace("conv2d", "conv3d")
     rank = 3
+
+
+CLASSES = {1: Conv1d, 2: Conv2d, 3: Conv3d}  # by the number of spatial axes
 
 
 def conv2d(

@@ -24,6 +24,7 @@ from .problem import ConvProblem
 
 VECTOR_BYTES = 16, 32, 64  # of all instruction sets: the order of a sum depends on none of them
 MAX_CHUNK, WHOLE = 192, 16  # products; parts of a tap are whole blocks of channels
+ROUNDED_CHUNK = 1536  # of units, where results are rounded to so few bits that eight chunks show as little as one
 SMALL_GROUP_CHANNELS = 16  # with more, they fill the columns of the register tile
 REPRODUCIBLE = "LAYOUTKIT_REPRODUCIBLE"
 _MEANINGS = {"": False, "0": False, "1": True}
@@ -71,7 +72,8 @@ def chunks(p: ConvProblem, unit: int = 1) -> tuple[int, int]:
 
     The whole taps that have at most MAX_CHUNK channels together; of a tap with more than that, even parts.
     """
-    steps, most = -(-p.ic // p.groups // unit), MAX_CHUNK // unit
+    rounded = unit > 1 and p.types.dst != p.types.sum
+    steps, most = -(-p.ic // p.groups // unit), (ROUNDED_CHUNK if rounded else MAX_CHUNK) // unit
     if not steps or p.types.integers or by_channel(p):
         return NEVER, NEVER
     if steps <= most:

@@ -246,22 +246,21 @@ def _spatial(layout: Layout, ranges) -> tuple[slice, ...]:
 
 
 class TransposedRoute:
-    """The phases between the caller's arrays, ready to run on arrays of exact strides."""
+    """The phases between the caller's arrays, ready to run on arrays of exact strides; `compiled`: by routes that run
+    without Python."""
 
-    def __init__(self, task: TransposedTask, arrays: Arrays) -> None:
+    def __init__(self, task: TransposedTask, arrays: Arrays, compiled: bool = False) -> None:
         self.task = task
         src, dst = task.native
         x_strides, y_strides = arrays
-        self._x_moves, self._y_moves = (
-            a != b or task.inner != task.types for a, b in ((src, task.src), (dst, task.dst))
-        )
-        if self._x_moves:
+        self.x_moves, self.y_moves = (a != b or task.inner != task.types for a, b in ((src, task.src), (dst, task.dst)))
+        if self.x_moves:
             x_strides = contiguous_strides(src, task.x_shape, task.inner.src.itemsize)
-        if self._y_moves:
+        if self.y_moves:
             y_strides = contiguous_strides(dst, task.y_shape, task.inner.dst.itemsize)
         like = _like(dst.physical_shape(task.y_shape), task.inner.dst, y_strides)
         self.steps: list[tuple[Part, Runs]] = [
-            (part, best_route(choice, Arrays(x_strides, like[part.outputs].strides)))
+            (part, best_route(choice, Arrays(x_strides, like[part.outputs].strides), compiled))
             for part, choice in zip(task.convolutions, task.tasks())
         ]
         self.native = like  # the output that the phases write: never touched
@@ -269,8 +268,8 @@ class TransposedRoute:
     def needs(self, add: bool, epilogue: Epilogue | None = None) -> int:
         """Bytes of workspace for a call, with `add` and the tensors of `epilogue`."""
         task, (src, dst) = self.task, self.task.native
-        x_bytes = prod(src.physical_shape(task.x_shape)) * task.inner.src.itemsize if self._x_moves else 0
-        y_bytes = prod(dst.physical_shape(task.y_shape)) * task.inner.dst.itemsize if self._y_moves else 0
+        x_bytes = prod(src.physical_shape(task.x_shape)) * task.inner.src.itemsize if self.x_moves else 0
+        y_bytes = prod(dst.physical_shape(task.y_shape)) * task.inner.dst.itemsize if self.y_moves else 0
         tensors = 0 if epilogue is None else len(epilogue.tensors)
         most = 0
         for part, route in self.steps:
@@ -296,11 +295,11 @@ class TransposedRoute:
             reorder(a, *layouts, shape=shape, out=to, dtype=dtype, threads=task.threads)
             return out
 
-        if self._x_moves:
+        if self.x_moves:
             to = room.array(src.physical_shape(task.x_shape), task.inner.src if given != held else x.dtype)
             x = moved(x, (task.src, src), task.x_shape, (given[0], held[0]), to)
         inner = y
-        if self._y_moves:
+        if self.y_moves:
             inner = room.array(dst.physical_shape(task.y_shape), task.inner.dst if given != held else y.dtype)
             if add is not None:
                 add = moved(add, (task.dst, dst), task.y_shape, (given[3], held[3]), inner)

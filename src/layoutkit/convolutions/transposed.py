@@ -197,6 +197,23 @@ class _ConvTranspose:
         return self.plan(shape).explain()
 
 
+def out_shape(op: _ConvTranspose, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Logical shape of the result for an input of logical `shape`."""
+    return op._task(shape).y_shape
+
+
+def compiled(op: _ConvTranspose, x: np.ndarray, y: np.ndarray, shape: tuple[int, ...]) -> tuple[TransposedRoute, list]:
+    """The route of arrays like these whose steps run without Python, and its packed filters and biases.
+
+    ValueError if the filter holds Inf or NaN where there is padding: such phases are summed tap by tap, in Python.
+    """
+    task = op._task(shape)
+    if any(part.onto for part in task.convolutions):
+        raise ValueError(f"{op._filter.what}: the filter holds Inf or NaN")
+    route = TransposedRoute(task, Arrays(x.strides, y.strides), True)
+    return route, [op._pack(route, part, step) for part, step in route.steps]
+
+
 class ConvTranspose1d(_ConvTranspose):
     __doc__ = str(_ConvTranspose.__doc__).replace("conv_transpose2d", "conv_transpose1d")
     rank = 1
@@ -210,6 +227,9 @@ class ConvTranspose2d(_ConvTranspose):
 class ConvTranspose3d(_ConvTranspose):
     __doc__ = str(_ConvTranspose.__doc__).replace("conv_transpose2d", "conv_transpose3d")
     rank = 3
+
+
+CLASSES = {1: ConvTranspose1d, 2: ConvTranspose2d, 3: ConvTranspose3d}  # by the number of spatial axes
 
 
 def conv_transpose2d(x, w, bias=None, *, shape=None, add=None, out=None, **attributes) -> Any:

@@ -50,12 +50,13 @@ typedef struct {
     int threads;     /* at most, up to four times the cores; 0: as many as layoutkit would use */
 } layoutkit_reorder;
 
-/* Convolves tensors, of float32 unless `dtype` says otherwise. Spatial numbers are given for the last `spatial` of depth, height, width. */
+/* Convolves tensors, of float32 unless `dtype` says otherwise. Spatial numbers are given for the last `spatial` of
+ * depth, height, width. */
 typedef struct {
     size_t size;                               /* sizeof(layoutkit_convolution) */
     int spatial;                               /* 1, 2 or 3 */
     const char *layout, *out_layout;           /* out_layout NULL: as layout; both NULL: NCW, NCHW, NCDHW */
-    const char *filter_layout;                 /* NULL: OIW, OIHW, OIDHW */
+    const char *filter_layout;                 /* NULL: OIW, OIHW, OIDHW; transposed IOW, IOHW, IODHW */
     int64_t n, in_channels, out_channels, groups; /* groups 0: 1 */
     int64_t in[3], kernel[3];
     int64_t stride[3], dilation[3]; /* 0: 1 */
@@ -72,6 +73,10 @@ typedef struct {
     const float *scale; /* out_channels floats, by which sums of integers are multiplied; or NULL */
     int zero_point, out_zero_point; /* of integers: of src, which is also its padding, and of dst */
     float out_scale;                /* of dst; 0: 1 */
+    /* Not 0: a transposed convolution, as torch's. The filter has out_channels / groups outputs of in_channels inputs, and
+     * none of them Inf or NaN; output_padding is added to the size of dst. */
+    int transposed;
+    int64_t output_padding[3];
 } layoutkit_convolution;
 
 typedef struct {

@@ -13,6 +13,7 @@ from .._core.arrays import address, aligned, meet, takes
 from .._core.pool import LARGE_BYTES
 from ..formats.families import check_names
 from ..formats.layout import Layout
+from . import dlpack
 from .pool import HAS_MAPPINGS, pool
 from .spans import overlaps_itself
 
@@ -29,18 +30,14 @@ _made = 0  # staggered arrays so far, modulo 4
 def as_array(value: Any, what: str) -> np.ndarray:
     """`value` as a numpy array of the same memory; TypeError names `what`.
 
-    Takes anything with DLPack, ``__array__``, ``__array_interface__`` or a buffer. numpy has no DLPack for
-    bfloat16: torch tensors of it come as `ml_dtypes.bfloat16` where that is installed, as uint16 elsewhere.
+    Takes anything with DLPack, ``__array__``, ``__array_interface__`` or a buffer. bfloat16 and float8 of DLPack are
+    those of `ml_dtypes` where that is installed, else unsigned integers.
     Of subclasses of numpy's array (memmap, ..) the plain array is taken, but a mask would be lost: those are refused.
     """
     if isinstance(value, np.ndarray):
         return value if type(value) is np.ndarray else _plain(value, what)
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(value, torch.Tensor) and value.dtype == torch.bfloat16:
-        bits = value.detach().view(torch.int16).numpy()
-        return bits.view(bfloat16() or np.uint16)
     if hasattr(value, "__dlpack__"):
-        return np.from_dlpack(value)
+        return dlpack.imported(value)
     if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
         return np.asarray(value)
     try:

@@ -16,6 +16,7 @@ from ..formats.layout import Layout
 from ..formats.pads import pad_mask
 from ..formats.reading import read
 from ..formats.written import order_of
+from . import dlpack
 from .arrays import as_array, check_pitches, has_pitches, lay_out, strided
 from .pad_value import pad_element
 from .spans import overlaps_itself
@@ -33,7 +34,6 @@ _reorder: Reorder
 UNDEFINED = None  # the padding contract that promises nothing
 _KEEP = object()
 _set = object.__setattr__
-_FLAGS = tuple(map(int, np.__version__.split(".")[:2])) >= (2, 1)  # numpy's DLPack has flags: read-only, copied
 
 
 class Tensor:
@@ -301,15 +301,15 @@ class Tensor:
         if not copy:
             if any(n > 1 and s < 0 for n, s in zip(found.shape, found.strides)):
                 raise BufferError(f"DLPack: {self!r} has negative strides {found.strides}; take a copy, or .numpy()")
-            if not found.flags.writeable and (not _FLAGS or max_version is None or tuple(max_version) < (1, 0)):
+            if not found.flags.writeable and (not dlpack.FLAGS or max_version is None or tuple(max_version) < (1, 0)):
                 raise BufferError(f"DLPack: {self!r} is read-only, which DLPack before 1.0 cannot say; take a copy")
         asked = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
-        if not _FLAGS:
+        if not dlpack.FLAGS:
             found, asked = found.copy() if copy else found, {"stream": stream}
-        return found.__dlpack__(**{k: v for k, v in asked.items() if v is not None})
+        return dlpack.exported(found, **{k: v for k, v in asked.items() if v is not None})
 
     def torch(self):
-        """The logical tensor as a torch tensor of the same memory, bfloat16 too.
+        """The logical tensor as a torch tensor of the same memory, bfloat16 and float8 too.
 
         Raises
         ------
@@ -320,10 +320,7 @@ class Tensor:
 
         if not self.array.flags.writeable:
             raise BufferError(f"torch: {self!r} is read-only, and torch tensors can be written to; take a copy")
-        if self.dtype.name != "bfloat16":
-            return torch.from_dlpack(self)
-        bits = Tensor(self.array.view(np.int16), self.layout, self.shape)  # DLPack of numpy has no bfloat16
-        return torch.from_dlpack(bits).view(torch.bfloat16)
+        return torch.from_dlpack(self)
 
 
 def _restored(array: np.ndarray, layout: Layout, shape: tuple[int, ...], pad_value: object) -> Tensor:

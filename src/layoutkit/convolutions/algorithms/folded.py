@@ -5,7 +5,8 @@ width and with channels innermost, the kw taps of a row are kw * C consecutive f
 kd * kh taps with kw * C channels, whose pixels overlap. The filter is packed as for the direct way: [taps][C].
 
 Narrow numbers are multiplied in units. Where kw * C is not whole units, weights of zero fill the last one: of integers
-it reads on into the next pixels. Of floats, which may be Inf or NaN there, the copy has pixels of whole units.
+it reads on into the next pixels. Of floats, which may be Inf or NaN there, the first two units have a number in common
+instead, which both multiply by half its weight.
 """
 
 from __future__ import annotations
@@ -43,15 +44,8 @@ class Folded(PixelSums):
             return f"input layout {p.src} is not {CHANNELS_LAST[p.src.rank]}"
         return super().supports(p)
 
-    def natives(self, p: ConvProblem) -> list[ConvProblem] | str:
-        found, unit = super().natives(p), self.kernels(p)[0].unit
-        if isinstance(found, str) or p.types.integers or not p.ic * p.kernel[-1] % unit:
-            return found
-        filled = Layout(f"a{'cde'[: p.src.rank - 2]}B{unit}b")
-        return [replace(native, src=filled) for native in found]
-
     def unit_runs(self, p: ConvProblem) -> tuple[int, ...]:
-        return () if p.types.integers else (self.run_of(p),)
+        return ()
 
     def packing(self, native: ConvProblem, kernel: Kernel) -> str:
         name = super().packing(native, kernel)
@@ -60,9 +54,11 @@ class Folded(PixelSums):
     def pack(self, p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
         if kernel.unit == 1:
             return super().pack(p, kernel, w, bias)
-        filled = np.zeros((w.shape[0], _held(p), *w.shape[2:]), w.dtype)
-        filled[:, : w.shape[1]] = w
-        run = np.moveaxis(filled, -1, 1).reshape(len(w), self.run_of(p), *w.shape[2:-1], 1)
+        run = np.moveaxis(w, -1, 1).reshape(len(w), self.run_of(p), *w.shape[2:-1], 1)
+        if self.overlaps(p, kernel):
+            run = np.concatenate([run[:, :1], run], axis=1)
+            bits = run.view(np.uint16)
+            bits[:, 1], bits[:, 2] = halves(bits[:, 2])
         return super().pack(p, kernel, np.ascontiguousarray(run), bias)
 
     def padded(self, p: ConvProblem, x_strides: tuple[int, ...] | None) -> PaddedInput | None:
@@ -70,33 +66,40 @@ class Folded(PixelSums):
         if x_strides is not None and not any(p.padding[-1]) and not self.lacks_padding(p) and not reads_on:
             if self.takes_strides(p.src, p.src_shape, x_strides, width) and x_strides[-2] == width * p.ic:
                 return None
-        return padded_input(p, p.n, width * _held(p))._replace(behind=LARGEST_UNIT if reads_on else 0)
+        return padded_input(p, p.n, width * p.ic)._replace(behind=LARGEST_UNIT if reads_on else 0)
 
     def run_of(self, p: ConvProblem) -> int:
-        return _held(p) * p.kernel[-1]
+        return p.ic * p.kernel[-1]
+
+    def overlaps(self, p: ConvProblem, kernel: Kernel) -> bool:
+        """Whether the first two units of a run have a number in common."""
+        return not p.types.integers and self.run_of(p) % kernel.unit > 0
 
     def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
         return super().estimate(_folded(p, kernel.unit), kernel, threads)
 
     def build(self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> PixelRows:
-        folded = _folded(p, kernel.unit)
-        if p.src != folded.src:
-            arrays = arrays._replace(x_strides=(*arrays.x_strides[:-2], arrays.x_strides[-1]))
-        return self.rows_of(folded, kernel, threads, arrays, chunks(p, kernel.unit))
+        folded, unit, run = _folded(p, kernel.unit), kernel.unit, self.run_of(p)
+        x_channels = None
+        if self.overlaps(p, kernel):
+            x_channels = 2, p.types.src.itemsize, unit, run // unit * unit, 0
+        return self.rows_of(folded, kernel, threads, arrays, chunks(p, unit), x_channels)
+
+
+def halves(w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Two parts of weights, bits of bfloat16, of one sign, whose sum they are: halves. Where those would be denormal,
+    which counts as 0, the first part has all of it."""
+    exponent = w & 0x7F80
+    half = np.where(exponent == 0x7F80, w, w - 0x80).astype(w.dtype)
+    return np.where(exponent > 0x80, half, w), np.where(exponent > 0x80, half, w & 0x8000)
 
 
 def _folded(p: ConvProblem, unit: int) -> ConvProblem:
     """The convolution that is summed: rows of taps, filled up to whole units, are its channels."""
     return replace(
         p,
-        ic=-(-_held(p) * p.kernel[-1] // unit) * unit,
-        src=Layout(CHANNELS_LAST[p.src.rank]),
+        ic=-(-p.ic * p.kernel[-1] // unit) * unit,
         size=(*p.size[:-1], (p.out[-1] - 1) * p.stride[-1] + 1),
         kernel=(*p.kernel[:-1], 1),
         padding=(*p.padding[:-1], (0, 0)),
     )
-
-
-def _held(p: ConvProblem) -> int:
-    """Channels of a pixel in memory."""
-    return -(-p.ic // p.src.block(1)) * p.src.block(1)

@@ -24,6 +24,7 @@ from .base import Algorithm, flops_per_second
 PIECE = 16  # channels that are gathered at a time
 MOST_COLUMNS, MOST_PANEL_BYTES = 1 << 22, 1 << 20  # of a row; of the gathered columns of a tile
 COLUMN_STEPS, OUTPUT_STEPS = 1.0, 3.0  # to gather a column of a quad, to store an output: in multiplications
+PART_STEPS = 40.0  # to gather a column whose pieces are not whole, or in another order
 
 
 class Rows(NamedTuple):
@@ -59,9 +60,12 @@ class Quads(Algorithm):
         """By counting what one or two output rows take."""
         rows, (step, *_), out = _rows(p), _columns(p), geometry(p).out
         quads = -(-len(rows.at) // 4)
-        column = rows.at_once * (quads * p.kernel[-1] + OUTPUT_STEPS) + quads * step * COLUMN_STEPS
-        vectors = p.n * out[0] * -(-out[1] // rows.at_once) * out[2] * -(-p.oc // kernel.lanes)
-        return 2 * kernel.lanes * vectors * column / (flops_per_second(kernel) * threads)
+        vectors = -(-p.oc // kernel.lanes)
+        parts = vectors if p.oc > p.groups else (vectors - 1) % 4 + 1 if p.oc % PIECE else 0  # of the last run
+        gathered = quads * step * (COLUMN_STEPS * (vectors - parts) + PART_STEPS * parts)
+        column = rows.at_once * vectors * (quads * p.kernel[-1] + OUTPUT_STEPS) + gathered
+        columns = p.n * out[0] * -(-out[1] // rows.at_once) * out[2]
+        return 2 * kernel.lanes * columns * column / (flops_per_second(kernel) * threads)
 
     def packing(self, native: ConvProblem, kernel: Kernel) -> str:
         """It depends on which rows of the input are shared, too."""

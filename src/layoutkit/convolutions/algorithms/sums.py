@@ -146,15 +146,16 @@ class PixelSums(_Sums):
         return self.rows_of(p, kernel, threads, arrays, order.chunks(p, kernel.unit))
 
     def rows_of(
-        self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays, chunks: tuple[int, int]
-    ) -> PixelRows:
-        """What sums `p`, in such chunks."""
+        self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays, chunks: tuple[int, int],
+        x_channels: tuple[int, ...] | None = None,
+    ) -> PixelRows:  # fmt: skip
+        """What sums `p`, in such chunks; `x_channels` where they are not those of its layout."""
         xs, ys = strides_of(p.src, p.src_shape, arrays.x_strides), strides_of(p.dst, p.dst_shape, arrays.y_strides)
         ic, block = p.ic // p.groups, p.src.block(1)
         blocks = max(1, -(-ic // block)) if block > 1 else 1
         run = min(block, ic) if block > 1 else ic
         x_block = xs[1][0].stride
-        x_channels = blocks, x_block, run, ic - (blocks - 1) * run, ic // block * x_block
+        x_channels = x_channels or (blocks, x_block, run, ic - (blocks - 1) * run, ic // block * x_block)
         y_channels = columns_of(p), p.dst.block(1) if p.dst.block(1) > 1 else 0, ys[1][0].stride
         strides = [(s[0][0].stride, *spatial_strides(s)) for s in (xs, ys)]
         nest = LoopNest(kernel.name, geometry(p), threads, strides[0], strides[1], p.types.name, chunks)

@@ -40,6 +40,7 @@ EVICTED = 2  # bytes of a filter that are read from memory for each that does no
 
 # Rates of reading the filter from memory and from the last-level cache, and of the transforms on one core.
 MEMORY_BYTES_PER_SECOND, CACHE_BYTES_PER_SECOND, L2_BYTES_PER_SECOND = 30e9, 70e9, 80e9
+INTEGER_TRANSFORMS = 2.5  # times what those of floats take
 PACK_RATIO = 0.7  # cost of packing an element, in reorders of one
 
 
@@ -100,7 +101,7 @@ class Winograd(Algorithm):
     def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
         tiles, products, filter_bytes = _counts(p, self.m)
         groups, blocks = cut(p, self.m, kernel, threads)
-        depth, columns, lanes = p.ic // p.groups * geometry(p).kernel[0], columns_of(p), kernel.lanes
+        columns, lanes = columns_of(p), kernel.lanes
         steps = -(-p.ic // p.groups // kernel.unit) * geometry(p).kernel[0]
         flops = 2 * products * p.groups * (steps + TILE_STEPS) * lanes * _vectors(columns, kernel)
         beyond = max(0, filter_bytes - machine.last_level_cache() // 2)
@@ -109,7 +110,9 @@ class Winograd(Algorithm):
             far / MEMORY_BYTES_PER_SECOND * scale().copy_memory
             + (filter_bytes - far) / CACHE_BYTES_PER_SECOND * scale().copy_l3
         )
-        moved = p.types.sum.itemsize * (products + tiles * prod(tile(p, self.m))) * p.groups * (depth + columns)
+        vectors = -(-p.ic // p.groups // lanes) * geometry(p).kernel[0] + -(-columns // lanes)
+        slower = INTEGER_TRANSFORMS if p.types.integers else 1.0
+        moved = slower * p.types.sum.itemsize * (products + tiles * prod(tile(p, self.m))) * p.groups * vectors * lanes
         multiply = flops * (1 + READING_TILES * groups / max(1, tiles)) / flops_per_second(kernel)
         most = _busiest(p, kernel, threads, groups, blocks) / max(1, p.groups * groups * (columns + INPUT_COLUMNS))
         return most * (max(multiply, stream) + moved / L2_BYTES_PER_SECOND * scale().copy_l2)

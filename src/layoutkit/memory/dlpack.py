@@ -1,0 +1,83 @@
+"""DLPack of types that numpy does not export: it takes and gives their bits as unsigned integers, the type is set here.
+
+A capsule holds a struct whose DLTensor says the type: after data, device and rank a byte for the kind of number and one
+for its bits. The struct belongs to whoever holds a capsule that was not used yet.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+
+FLAGS = tuple(map(int, np.__version__.split(".")[:2])) >= (2, 1)  # numpy's DLPack is 1.0, with flags: read-only, copied
+
+# Kind and bits, as in dlpack.h, of ml_dtypes' types that reorders know; the kind of unsigned integers.
+NARROW = {"bfloat16": (4, 16), "float8_e4m3fn": (10, 8), "float8_e5m2": (12, 8)}
+_UINT = 1
+# Where the type stands in the struct of a capsule of this name, in bytes.
+_PLACES = {b"dltensor": 20, b"dltensor_versioned": 52}
+
+_name_of = ctypes.pythonapi.PyCapsule_GetName
+_name_of.restype, _name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]
+_pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
+_pointer_of.restype, _pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+
+
+def exported(array: np.ndarray, **asked: Any) -> Any:
+    """The capsule of `array`, of any type."""
+    kind = NARROW.get(array.dtype.name)
+    if kind is None:
+        return array.__dlpack__(**asked)
+    capsule = array.view(f"u{array.itemsize}").__dlpack__(**asked)
+    _type_of(capsule)[:2] = kind
+    return capsule
+
+
+def imported(value: Any) -> np.ndarray:
+    """What a producer exports, as an array of the same memory; of types that numpy has not by ml_dtypes, where that is
+    installed, else their bits."""
+    try:
+        return np.from_dlpack(value)
+    except (BufferError, RuntimeError, TypeError):
+        held = _Held(value)
+        if held.dtype is None:
+            raise
+    return np.from_dlpack(held).view(held.dtype)
+
+
+class _Held:
+    """The tensor of a producer, of a type that numpy has not, as one of unsigned integers; else `dtype` is None."""
+
+    def __init__(self, value: Any) -> None:
+        try:
+            self._capsule = value.__dlpack__(**({"max_version": (1, 0)} if FLAGS else {}))
+        except TypeError:  # a producer of before DLPack 1.0, whose tensors numpy takes for read-only
+            self._capsule = value.__dlpack__()
+        self._device, self.dtype = value.__dlpack_device__(), None
+        found = _type_of(self._capsule)
+        name = next((name for name, kind in NARROW.items() if tuple(found[:2]) == kind), None)
+        if name is None:
+            return
+        found[0] = _UINT
+        try:
+            import ml_dtypes
+        except ImportError:
+            self.dtype = np.dtype(f"u{found[1] // 8}")
+        else:
+            self.dtype = np.dtype(getattr(ml_dtypes, name))
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._device
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self._capsule
+
+
+def _type_of(capsule: Any) -> Any:
+    """The bytes of a capsule's struct that say the type: kind, bits, and two for lanes."""
+    name = _name_of(capsule)
+    if name not in _PLACES:
+        raise BufferError(f"DLPack: a capsule named {name!r}, expected one of {', '.join(map(repr, _PLACES))}")
+    return (ctypes.c_uint8 * 4).from_address(_pointer_of(capsule, name) + _PLACES[name])

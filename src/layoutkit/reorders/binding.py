@@ -1,0 +1,193 @@
+"""What to run for a call of `reorder`: from its arguments to a program or a converter, and what its result is."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._core.arrays import address
+from ..choosing.best import choices
+from ..choosing.cache import plans
+from ..choosing.learning import Learner, learns
+from ..formats.families import check_names
+from ..formats.layout import Layout
+from ..memory.arguments import Held, target
+from ..memory.arrays import allocate, as_out, check_held, check_movable, check_out, contiguous_strides, nbytes_of, new
+from ..memory.pad_value import pad_element
+from ..memory.tensor import UNDEFINED, Tensor
+from . import pairs
+from .box import Box, box_of
+from .convert import Numbers, converter, pad_bytes, parameters, types
+from .learning import InUse, learner_of
+from .loops import LINE_BYTES
+from .pairs import NEITHER, Packed, packed_of
+from .problem import ReorderProblem, useful_threads
+from .program import Transfer, program, suited
+
+MOVED = Numbers()  # no number changes
+
+
+class Call(NamedTuple):
+    """The arguments of `reorder`, as given."""
+
+    array: Any
+    src: Any
+    dst: Any
+    shape: Any
+    out: Any
+    numbers: Numbers
+    region: Any
+    at: Any
+    pad_value: Any
+    threads: Any
+
+
+class Bound(NamedTuple):
+    """What to run on arrays like those of a call, and what its result is."""
+
+    run: Any  # a Program, a Converter, or what learns; None: there is nothing to move
+    physical: tuple[int, ...]  # shape of the result
+    dtype: np.dtype
+    nbytes: int
+    threads: int  # how many are used
+    what: str  # the operation, for errors
+    explicit: tuple[Layout, tuple[int, ...]] | None  # layout and shape of the result where it has explicit strides
+    layouts: tuple | None  # see `check_equal`
+    parameters: tuple = ()  # what `run` of a conversion takes beside arrays and threads
+
+    def new(self) -> np.ndarray:
+        """A new array for the result."""
+        if self.explicit is None:
+            return allocate(self.physical, self.dtype, self.nbytes)
+        return new(*self.explicit, self.dtype, self.what)
+
+
+def taken(call: Call) -> tuple[Held, np.ndarray | None, Layout, Box]:
+    """The tensor that is read, the array that is written (None: a new one), its layout, and the box that moves."""
+    dst, out, packed = format_of(call.dst, "dst"), call.out, packed_of(call.numbers.dtype)
+    held = pairs.held_of(call.array, call.src, call.shape, packed, "reorder: array")
+    what = f"reorder {held.layout} -> {dst}"
+    if held.layout.rank != dst.rank:
+        raise ValueError(f"{what}: layouts of {held.layout.rank} and {dst.rank} dimensions")
+    if any(packed) and isinstance(out, Tensor):
+        raise TypeError(f"{what}: out is a Tensor, which takes no part in conversions of packed pairs")
+    pairs.refuse(packed, call.at, what)
+    to = None if out is None else as_out(out.array if isinstance(out, Tensor) else out, what)
+    box = Box.all_of(held.shape)
+    if call.region is not None or call.at is not None:
+        shape = out.shape if isinstance(out, Tensor) else None if packed.dst else shape_of(to, dst)
+        box = box_of(held.shape, call.region, call.at, shape, what)
+    if isinstance(out, Tensor):
+        target(out, dst, box.dst_shape, call.pad_value if box.whole else UNDEFINED, what)
+    return held, to, dst, box
+
+
+def format_of(given: str | Layout | None, name: str) -> Layout:
+    if given is None:
+        raise TypeError(f"reorder: {name} was not given, expected a layout (only a Tensor brings its own, as src)")
+    return Layout(given)
+
+
+def shape_of(out: np.ndarray | None, dst: Layout) -> tuple[int, ...] | None:
+    return dst.padded_shape(out.shape) if isinstance(out, np.ndarray) else None
+
+
+def check_equal(src, dst, layouts: tuple) -> None:
+    """Raise ValueError unless `src` and `dst` name the same dimensions.
+
+    `layouts`, which the plan was made for, are equal to them and do; but names take no part in equality.
+    """
+    if src is not layouts[0] or dst is not layouts[1]:
+        check_names(Layout(src), Layout(dst), "reorder")
+
+
+def layouts_of(src, dst) -> tuple | None:
+    """What `check_equal` compares with; None for texts, as equal texts have equal names."""
+    return None if type(src) is type(dst) is str else (src, dst)
+
+
+def bind(call: Call, key: tuple | None) -> Bound:
+    """What to run for a call on plain arrays whose elements only move, to be kept under `key` if that is not None. An
+    `out` that does not fit is not looked at: the caller checks it."""
+    decided = decide(call)
+    bound, learner = decided.bound, decided.learner
+    if key is None or learner is None or learner.over:
+        return bound
+    return bound._replace(run=InUse(learner, lambda best: plans.replace(key, bound._replace(run=best))))
+
+
+class Decided(NamedTuple):
+    """What to run for a call, how, and what learns from such calls; nothing to move: no more than `bound`."""
+
+    bound: Bound
+    move: Transfer | None = None
+    variant: str = ""
+    learner: Learner | None = None
+
+
+def decide(call: Call) -> Decided:
+    src, dst, array = format_of(call.src, "src"), format_of(call.dst, "dst"), call.array
+    check_movable(array, "reorder")
+    what = f"reorder {src} -> {dst}"
+    box, physical, explicit = place(call, src, dst, what)
+    nbytes = nbytes_of(physical, array.dtype, what)
+    pad = pad_element(call.pad_value, array.dtype, what).tobytes()
+    bound = Bound(None, physical, array.dtype, nbytes, 1, what, explicit, layouts_of(call.src, call.dst))
+    if not nbytes or (0 in box.shape and not box.whole):
+        return Decided(bound)
+    threads = useful_threads(prod(box.shape) * array.itemsize if call.at else nbytes, call.threads)
+    move = transfer(call, src, dst, box)
+    problem = ReorderProblem(move.src, move.dst, box.shape, move.width, threads)
+    found = choices(problem)
+    learner = learner_of(problem, found, move, pad)
+    name = learner.name if learner and learns(found) else suited(found, move)
+    return Decided(bound._replace(run=program(move, name, pad), threads=threads), move, name, learner)
+
+
+def transfer(call: Call, src: Layout, dst: Layout, box: Box) -> Transfer:
+    """The transfer between the arrays of a call."""
+    width, out = call.array.itemsize, call.out
+    strides, phase = contiguous_strides(dst, box.dst_shape, width), 0
+    if type(out) is np.ndarray and len(out.strides) == len(strides):
+        strides, phase = out.strides, address(out) % LINE_BYTES
+    return Transfer(src.dense, dst.dense, width, call.array.strides, strides, box, phase)
+
+
+def place(call: Call, src: Layout, dst: Layout, what: str, packed: Packed = NEITHER):
+    """The box that moves, the physical shape of the result, and its layout and shape if it has explicit strides."""
+    check = pairs.check_held if packed.src else check_held
+    box = Box.all_of(check(call.array, src, dst, call.shape, what))
+    pairs.refuse(packed, call.at, what)
+    if call.region is not None or call.at is not None:
+        box = box_of(box.shape, call.region, call.at, None if packed.dst else shape_of(call.out, dst), what)
+    if packed.dst:
+        return box, pairs.result_shape(call.out, dst, box.shape, what), None
+    return box, dst.physical_shape(box.dst_shape), None if dst.is_dense else (dst, box.dst_shape)
+
+
+def bind_conversion(call: Call) -> Bound:
+    """What to run for a call on plain arrays whose numbers change."""
+    src, dst, array, out = format_of(call.src, "src"), format_of(call.dst, "dst"), call.array, call.out
+    what = f"reorder {src} -> {dst}"
+    beta = call.numbers.beta
+    t = types(array.dtype, call.numbers.dtype, what)
+    box, physical, explicit = place(call, src, dst, what, t.packed)
+    t, given, along = parameters(t, call.numbers, box.shape, what)
+    if beta and out is None:
+        raise ValueError(f"{what}: beta={beta} adds to out, and there is none")
+    pad = pad_bytes(call.pad_value, t, what)
+    nbytes = nbytes_of(physical, t.dtype, what)
+    bound = Bound(None, physical, t.dtype, nbytes, 1, what, explicit, layouts_of(call.src, call.dst), given)
+    if not nbytes or (0 in box.shape and not box.whole):
+        return bound
+    strides = contiguous_strides(dst, box.dst_shape, t.dtype.itemsize)
+    if out is not None:
+        check_out(out, physical, t.dtype, (array,), what)
+        strides = strides if t.packed.dst else out.strides
+    read = contiguous_strides(src, box.src_shape, 1) if t.packed.src else array.strides
+    move = Transfer(src.dense, dst.dense, t.dtype.itemsize, read, strides, box)
+    run = converter(move, t, pad, along, beta != 0)
+    threads = useful_threads(max(array.itemsize, t.dtype.itemsize) * prod(box.shape), call.threads)
+    return bound._replace(run=run, threads=threads)

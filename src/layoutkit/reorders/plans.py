@@ -1,0 +1,94 @@
+"""What `lk.plan(lk.reorder, ..)` tells: the candidates of a reorder, or of a conversion, and what runs it."""
+
+from __future__ import annotations
+
+from math import prod
+
+from .._core.convert import Conversion
+from .._core.reorder import Kept
+from ..choosing.best import choices
+from ..choosing.limits import copy_rate
+from ..choosing.machine import last_level_cache
+from ..choosing.plan import Plan, planner
+from ..choosing.problem import Candidate, Choice
+from ..choosing.threads import check_threads
+from ..memory.arrays import as_array, check_out, contiguous_strides
+from .binding import Call, bind_conversion, decide, format_of, place, taken
+from .convert import Numbers, types
+from .pairs import packed_of
+from .problem import CACHE_BYTES_PER_SECOND, MEMORY_BYTES_PER_SECOND, ReorderProblem, useful_threads
+from .program import stages_of
+from .reorder import reorder
+from .variants import VARIANTS, tell
+
+
+@planner(reorder)
+def _plan(
+    array, src=None, dst=None, *, shape=None, out=None, dtype=None, scale=None, zero_point=None, offset=None,
+    out_scale=None, out_zero_point=None, axis=1, block_size=1, alpha=1, beta=0, region=None, at=None, pad_value=0,
+    threads=None,
+) -> Plan:  # fmt: skip
+    numbers = Numbers(dtype, scale, zero_point, offset, out_scale, out_zero_point, axis, block_size, alpha, beta)
+    call = Call(array, src, dst, shape, out, numbers, region, at, pad_value, check_threads(threads))
+    held, to, dst, _ = taken(call)
+    call = call._replace(array=held.array, src=held.layout, dst=dst, shape=held.shape, out=to)
+    array, src, what = held.array, held.layout, f"reorder {held.layout} -> {dst}"
+    packed = packed_of(dtype)
+    box, physical, _ = place(call, src, dst, what, packed)
+    threads = useful_threads(array.itemsize * prod(physical), call.threads)
+    problem = ReorderProblem(src.dense, dst.dense, box.shape, array.itemsize, threads)  # as `bind` has it
+    title, moved = problem.key, problem.work
+    if numbers.change(array.dtype):
+        t = types(array.dtype, dtype, what)
+        moved = int(prod(box.shape) * (t.widths[0] + t.widths[1] * (2 if beta else 1)))
+        seconds = moved / (MEMORY_BYTES_PER_SECOND if moved > 2 * last_level_cache() else CACHE_BYTES_PER_SECOND)
+        only = Candidate(f"convert {t}", seconds, lambda: None)
+        found: tuple[Choice, ...] = (Choice(only, seconds, "estimated"),)
+        title = title.replace(f"x{8 * array.itemsize}", f"{t}".replace(" to ", ">"))
+        lines, run = (), None if beta and to is None else _kept_conversion(call)
+    else:
+        run, name, lines = _kept(call)
+        found = tuple(sorted(choices(problem), key=lambda c: c.candidate.name != name))  # what runs goes first
+
+    def note() -> str:
+        rate, copy = moved / found[0].seconds, copy_rate(moved, threads)
+        said = "achieved" if found[0].source == "measured" else "predicted"
+        share = f"{rate / copy:.0%} of a copy ({copy / 1e9:.1f} GB/s, measured now)"
+        return "\n".join((*lines, f"{moved / 1e6:.3g} MB read and written, {rate / 1e9:.1f} GB/s {said}, {share}"))
+
+    return Plan(title, found, note, run)
+
+
+def _kept(call: Call):
+    """What a plan runs on arrays like those of a call, the name of its variant, and lines that describe its nests."""
+    bound, move, name, learner = decide(call)
+    if move is None:
+        return None, "", ()
+    array, what = call.array, bound.what
+    if call.out is not None:
+        check_out(call.out, bound.physical, bound.dtype, (array,), what)
+    src, dst = (array.shape, array.strides), (bound.physical, move.dst_strides)
+    stages = stages_of(move, name)
+    moves = [nest for stage in stages for nest in stage.moves]
+    run = Kept(bound.run, (bound.dtype, bound.dtype), src, dst, bound.threads, what, as_array)
+    learnt = (learner.report(),) if learner else ()
+    return run, name, (*tell(moves, VARIANTS[name], stages[0].slab), *learnt)
+
+
+def _kept_conversion(call: Call) -> Kept | None:
+    """What a plan runs on arrays like those of a call whose numbers change; None: there is nothing to move."""
+    bound, array, out = bind_conversion(call), call.array, call.out
+    if bound.run is None:
+        return None
+    *arrays, divide, alpha, beta = bound.parameters
+    moves = Conversion(bound.run, *arrays, divide=divide, alpha=alpha, beta=beta)
+    dst = format_of(call.dst, "dst")
+    if out is not None:
+        strides = out.strides
+    elif packed_of(call.numbers.dtype).dst:
+        strides = (1,)
+    else:
+        box, _, _ = place(call, format_of(call.src, "src"), dst, bound.what, packed_of(call.numbers.dtype))
+        strides = contiguous_strides(dst, box.dst_shape, bound.dtype.itemsize)
+    read, written = (array.shape, array.strides), (bound.physical, strides)
+    return Kept(moves, (array.dtype, bound.dtype), read, written, bound.threads, bound.what, as_array)
