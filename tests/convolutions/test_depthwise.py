@@ -65,14 +65,12 @@ def test_any_depthwise(c):
 @given(
     channels=st.sampled_from([16, 32, 48, 64, 80, 96, 112, 128, 144, 24, 100]) | st.integers(1, 200),
     size=st.tuples(st.integers(1, 12), st.integers(1, 12) | st.integers(50, 120)),
-    stride=st.sampled_from([1, 1, 2, 2, 3]),
+    stride=st.sampled_from([1, 1, 2, 2, 3]), biased=st.sampled_from([0, 1, 2]), end=st.sampled_from(["low", "high"]),
     kernel=st.sampled_from([(3, 3), (3, 3), (3, 3), (2, 3), (4, 3), (1, 3), (5, 5)]),
     pads=st.tuples(*[st.tuples(*[st.integers(0, 2)] * 2)] * 2), src=st.sampled_from([np.uint8, np.int8]),
     dst=st.sampled_from([np.uint8, np.int8]), zeros=st.tuples(*[st.integers(-128, 255)] * 2),
-    biased=st.sampled_from([0, 1, 2]),
     clipped=st.booleans(), power=st.floats(-14, 1), isa=st.sampled_from(registry.isas()), threads=st.integers(1, 3),
     layouts=st.tuples(*[st.sampled_from(["NHWC", "nChw16c", "nChw32c", "nChw64c"])] * 2),
-    end=st.sampled_from(["low", "high"]),
     seed=st.integers(0, 2**32),
 )  # fmt: skip
 @settings(max_examples=400, deadline=None)
@@ -86,11 +84,7 @@ def test_bytes_of_bytes(
     x_zero, y_zero = (min(max(z, i.min), i.max) for z, i in zip(zeros, (limits, most)))
     x = rng.integers(limits.min, limits.max, (2, channels, *size), src, endpoint=True)
     w = rng.integers(-128, 127, (channels, 1, *kernel), np.int8, endpoint=True)
-    bias = {
-        0: None,
-        1: rng.integers(-9999, 9999, channels, np.int32),
-        2: rng.normal(0, 50, channels).astype(np.float32),
-    }
+    bias = (None, rng.integers(-9999, 9999, channels, np.int32), rng.normal(0, 50, channels).astype(np.float32))
     how = dict(scale=np.float32(np.exp2(rng.uniform(power - 1, power, channels))), out_zero_point=y_zero)
     if clipped:
         how["activation"] = ("clip", -3.0, 40.5)

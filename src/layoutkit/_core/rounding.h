@@ -52,14 +52,6 @@ typedef __m256i_u whole;
 #define HALVES(v, i, j) _mm256_permute2x128_si256(v, v, (i) | (j) << 4)
 #endif
 
-/* The bytes of four vectors of integers, in order, with `zero` added to each as s16. */
-LK_INLINE whole saturated(whole a, whole b, whole c, whole d, const whole zero)
-{
-    const whole low = MIXED(adds_epi16, MIXED(packs_epi32, a, b), zero);
-    const whole high = MIXED(adds_epi16, MIXED(packs_epi32, c, d), zero);
-    return IN_ORDER(MIXED(packus_epi16, low, high));
-}
-
 /* The first n bytes */
 LK_INLINE void put_some(char *y, const bytes_run v, const int n)
 {

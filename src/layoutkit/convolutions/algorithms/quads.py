@@ -111,8 +111,8 @@ def _padded(p: ConvProblem) -> int:
 
 
 def _channels(p: ConvProblem, kernel: Kernel) -> np.ndarray:
-    """The output channels of the lanes of each run: those of every piece by fours, as bytes are interleaved. The pieces
-    of a last run that has fewer are repeated."""
+    """The output channels of the lanes of each run: those of every piece by fours, as bytes are interleaved. A last run
+    that has fewer pieces repeats them."""
     each = kernel.lanes // 4  # pieces of a run
     pieces = -(-_padded(p) // PIECE)
     runs = -(-pieces // each)
