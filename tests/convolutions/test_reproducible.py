@@ -113,3 +113,31 @@ def test_the_references_multiplication_of_doubles_rounds_once():
     c[::3] = -(a * b)[::3] * (1 + rng.integers(-2, 3, 1000) * 2.0**-52)
     want = [float(Fraction(x) * Fraction(y) + Fraction(z)) for x, y, z in zip(*np.stack((a, b, c)).tolist())]
     np.testing.assert_array_equal(reference.fused(a, b, c), want)
+
+
+@pytest.mark.parametrize("kernel", [(13, 15), (7, 27), (191, 1), (193, 1)])
+@pytest.mark.parametrize("channels, groups", [(1, 1), (6, 6), (4, 2)])
+def test_long_sums_of_few_channels_go_in_chunks_everywhere(kernel, channels, groups):
+    """Up to 192 taps are one chunk; kernels that know of no chunks take no more."""
+    rng = np.random.default_rng(0)
+    size = kernel[0] + 5, kernel[1] + 6
+    x = rng.standard_normal((1, channels, *size), np.float32)
+    w = rng.standard_normal((2 * channels, channels // groups, *kernel), np.float32)
+    how = dict(by_channel=True) if channels > groups else dict(chunks=(192, 192))
+    want = reference.conv_in_order(x, w, None, (1, 1), ((0, 0), (0, 0)), (1, 1), groups, **how)
+    attributes = dict(groups=groups, accuracy="reproducible")
+    for isa in fused():
+        for layout in map(lk.Layout, ("NCHW", "NHWC", "nChw16c")):
+            with using_isa(isa):
+                held = reference.to_physical(x, layout)
+                got = lk.conv2d(held, w, layout=layout, shape=x.shape, **attributes)
+            assert same(reference.to_logical(got, layout, want.shape), want)
+        if channels == groups:
+            with using_isa(isa):
+                plain = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
+                if kernel[0] * kernel[1] > 192:
+                    with pytest.raises(ValueError, match="depthwise is of accuracy 'strict' here"):
+                        lk.conv2d(plain, w, layout="NHWC", algorithm="depthwise", **attributes)
+                else:
+                    got = lk.conv2d(plain, w, layout="NHWC", algorithm="depthwise", **attributes)
+                    assert same(got.transpose(0, 3, 1, 2), want)

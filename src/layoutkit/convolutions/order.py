@@ -82,6 +82,11 @@ def chunks(p: ConvProblem, unit: int = 1) -> tuple[int, int]:
     return -(-steps // parts // WHOLE) * WHOLE, steps
 
 
+def unbroken(p: ConvProblem) -> str:
+    """The strictest accuracy of algorithms that take every sum in one piece."""
+    return "reproducible" if chunks(p)[0] >= prod(p.kernel) * (p.ic // p.groups) else "strict"
+
+
 def by_taps(p: ConvProblem) -> str:
     """The strictest accuracy of algorithms that always sum tap by tap."""
     return "strict" if by_channel(p) else "reproducible"

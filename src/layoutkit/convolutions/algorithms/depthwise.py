@@ -20,7 +20,7 @@ from ..._core.registry import Kernel
 from ...formats.layout import Layout
 from ...memory.arrays import empty
 from ..geometry import channels_innermost, geometry, spatial_strides, strides_of
-from ..order import VECTOR_BYTES, windows_of, within_vectors
+from ..order import VECTOR_BYTES, unbroken, windows_of, within_vectors
 from ..problem import ConvProblem
 from ..route import Arrays
 from .base import Algorithm, flops_per_second
@@ -52,6 +52,9 @@ class ChannelVectors(Algorithm):
         if not within_vectors(p):
             return f"{p.oc} output channels in {p.groups} groups read channels farther apart than a vector"
         return None
+
+    def accuracy(self, p: ConvProblem, threads: int) -> str:
+        return unbroken(p)
 
     def takes_strides(self, layout: Layout, shape: Sequence[int], strides: Sequence[int], width: int) -> bool:
         """Channels run dense, and so do pixels of a row that share a vector; every other stride is whole elements."""
