@@ -341,7 +341,7 @@ def conv_features(p: ConvProblem, threads: int) -> tuple[float, ...]:
         0.5 * log(taps), APART * (max(p.stride) > 1), 0.5 * len(p.size), APART / 2 * any(map(any, p.padding)),
         APART * in_place, APART * (not src_last and taps == 1), 0.25 * log(p.flops),
         APART / 2 * (oc % 32 > 0), APART / 4 * (ic % 16 > 0), APART * _empty(oc, 64), APART / 2 * _empty(pixels, 16),
-        APART * p.types.integers, APART / 2 * p.types.narrow,
+        APART * p.types.integers, APART * p.types.narrow,
     )  # fmt: skip
 
 

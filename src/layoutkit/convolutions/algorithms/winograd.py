@@ -40,7 +40,7 @@ EVICTED = 2  # bytes of a filter that are read from memory for each that does no
 
 # Rates of reading the filter from memory and from the last-level cache, and of the transforms on one core.
 MEMORY_BYTES_PER_SECOND, CACHE_BYTES_PER_SECOND, L2_BYTES_PER_SECOND = 30e9, 70e9, 80e9
-INTEGER_TRANSFORMS = 2.5  # times what those of floats take
+INTEGER_TRANSFORMS = 1.5  # times what those of floats take
 PACK_RATIO = 0.7  # cost of packing an element, in reorders of one
 
 
