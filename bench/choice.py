@@ -97,17 +97,12 @@ def tune(threads: list[int], end: float, large: int, small: int) -> None:
 def tune_types(names: str, count: int, threads: list[int], end: float) -> None:
     """Measure what the table lacks of the spread's first convolutions, in types."""
     from layoutkit import cost_table
-
-    known = set(cost_table.problems())
-    measured([(case.task, 0.1) for case in in_other_types(names, count, threads) if case.key not in known], end)
-
-
-def in_other_types(names: str, count: int, threads: list[int]) -> list:
-    """So many of the spread's convolutions, in each of types."""
     from layoutkit.bench.suites import DTYPES, SUITES, in_types
 
+    known = set(cost_table.problems())
     some = [case for case in SUITES["spread"](LAYOUTS, threads) if case.kind == "conv"][:count]
-    return in_types(some, [DTYPES[name] for name in names.split(",")])
+    cases = in_types(some, [DTYPES[name] for name in names.split(",")])
+    measured([(case.task, 0.1) for case in cases if case.key not in known], end)
 
 
 def measured(todo: list, end: float) -> None:

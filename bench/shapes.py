@@ -28,11 +28,12 @@ from math import prod
 import numpy as np
 
 import layoutkit as lk
-from layoutkit._core import machine, registry
+from layoutkit._core import machine
 from layoutkit.bench.layers import NETWORKS, Layer, with_axes
 from layoutkit.bench.report import geomean
+from layoutkit.bench.suites import DTYPES
 from layoutkit.convolutions.problem import ACCURACIES
-from layoutkit.convolutions.types import TYPES, ConvTypes
+from layoutkit.reorders.convert import NUMBERS
 
 ROUNDS, COLD_ROUNDS, QUICK_ROUNDS = 40, 5, 2
 BURST = 200e-6  # seconds that a timing takes at least
@@ -61,14 +62,6 @@ CASES: dict[str, tuple[tuple[str, ...], tuple[Layer, ...]]] = {  # kind: layouts
 }  # fmt: skip
 
 
-# Of --dtype: types of the filter, the input and the result, and what the peak is measured in where there is such.
-DTYPES = {
-    "float32": ("float32", "float32", "float32", "f32"), "float64": ("float64", "float64", "float64", "f64"),
-    "float16": ("float16", "float16", "float16", "f32"), "bfloat16": ("bfloat16", "bfloat16", "bfloat16", "bf16"),
-    "int8": ("int8", "uint8", "uint8", "u8s8"),
-}  # fmt: skip
-
-
 def numbers(shape: tuple[int, ...], dtype: str) -> np.ndarray:
     """Normally distributed, or integers of all that the type holds."""
     rng = np.random.default_rng(0)
@@ -78,16 +71,18 @@ def numbers(shape: tuple[int, ...], dtype: str) -> np.ndarray:
     return lk.reorder(rng.standard_normal(shape, np.float32).reshape(-1), "a", "a", dtype=dtype).reshape(shape)
 
 
-def peak_unit(dtype: str) -> str:
-    """The type whose peak counts, on this machine."""
-    unit = DTYPES[dtype][3]
-    return unit if registry.kernels("peak", unit) else "f32"
+def names_of(dtype: str) -> tuple[str, str, str]:
+    """The types of the input, the filter and the result, as callers name them."""
+    names = {element: name for name, element in NUMBERS.items()}
+    src, filter, _, dst = DTYPES[dtype].elements
+    return names[src], names[filter], names[dst]
 
 
-def types_of(dtype: str) -> ConvTypes:
-    """The types of a convolution."""
-    of_w, of_x, of_y, _ = DTYPES[dtype]
-    return next(t for t in TYPES.values() if (t.src.name, t.filter.name, t.dst.name) == (of_x, of_w, of_y))
+def meant(dtype: str) -> dict:
+    """The arguments of a convolution that say its types, and what integers mean."""
+    src, _, dst = names_of(dtype)
+    scale = dict(scale=np.float32(1e-4)) if DTYPES[dtype].integers else {}
+    return dict(dtype=(src, dst), **scale)
 
 
 def layers_of(kind: str) -> tuple[tuple[str, ...], Counter[Layer]]:
@@ -103,8 +98,7 @@ def operation(kind: str, layer: Layer, layout: lk.Layout, w: np.ndarray, args: a
     name = "ConvTranspose" if kind == "transposed" else "Conv"
     return getattr(lk, f"{name}{layer.rank}d")(
         w, stride=layer.stride, padding=layer.padding, groups=layer.groups, layout=layout, threads=args.threads,
-        accuracy=args.accuracy, dtype=DTYPES[args.dtype][1:3], algorithm="depthwise" if args.depthwise else "auto",
-        **(dict(scale=np.float32(1e-4)) if args.dtype == "int8" else {}),
+        accuracy=args.accuracy, algorithm="depthwise" if args.depthwise else "auto", **meant(args.dtype),
     )  # fmt: skip
 
 
@@ -137,8 +131,8 @@ def share(kind: str, layer: Layer, name: str, args: argparse.Namespace) -> float
     p, layout = layer.problem(name), with_axes(name, layer.rank)
     transposed = kind == "transposed"
     shape = (p.ic, p.oc, *p.kernel) if transposed else (p.oc, p.ic // p.groups, *p.kernel)
-    of_w, of_x, _, _ = DTYPES[args.dtype]
-    w, unit = numbers(shape, of_w), peak_unit(args.dtype)
+    of_x, of_w, _ = names_of(args.dtype)
+    w, unit = numbers(shape, of_w), DTYPES[args.dtype].rows_or_wide("peak")
     copies = max(2, min(COLD_COPIES, COLD_BYTES // w.nbytes)) if args.cold else 1
     ops = [operation(kind, layer, layout, w, args) for _ in range(copies)]
     x = numbers(layout.physical_shape(p.src_shape), of_x)
@@ -161,7 +155,7 @@ def rate_over(kind: str, layer: Layer, name: str, args: argparse.Namespace) -> f
     layout, runs = with_axes(name, layer.rank), []
     p = layer.problem(name)
     for dtype in (args.dtype, args.against):
-        of_w, of_x, *_ = DTYPES[dtype]
+        of_x, of_w, _ = names_of(dtype)
         w = numbers((p.oc, p.ic // p.groups, *p.kernel), of_w)
         op = operation(kind, layer, layout, w, argparse.Namespace(**{**vars(args), "dtype": dtype}))
         x = numbers(layout.physical_shape(p.src_shape), of_x)

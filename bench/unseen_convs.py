@@ -36,13 +36,13 @@ os.environ.setdefault("LAYOUTKIT_CACHE_DIR", tempfile.mkdtemp())
 
 
 import costs_of
-import numpy as np
-from shapes import BURST, DTYPES, burst, clock, numbers, peak_unit
+from shapes import BURST, burst, clock, meant, names_of, numbers
 
 import layoutkit as lk
 from layoutkit._core import machine
 from layoutkit.bench.layers import Layer, with_axes
 from layoutkit.bench.report import geomean
+from layoutkit.bench.suites import DTYPES
 from layoutkit.choosing.best import choices
 from layoutkit.convolutions.task import ConvTask
 
@@ -129,13 +129,12 @@ def drawn(draw: Draw, group: str) -> tuple[Layer, str]:
 def judged(layer: Layer, layout: str, accuracy: str, args: argparse.Namespace) -> dict:
     """The share of a layer, and what its candidates reach."""
     threads, exhaustive = args.threads, args.exhaustive
-    of_w, of_x, of_y, _ = DTYPES[args.dtype]
+    of_x, of_w, _ = names_of(args.dtype)
     p = layer.problem(layout)
     w = numbers((p.oc, p.ic // p.groups, *p.kernel), of_w)
     op = getattr(lk, f"Conv{layer.rank}d")(
         w, stride=p.stride, padding=p.padding, dilation=p.dilation, groups=p.groups, threads=threads,
-        layout=with_axes(layout, layer.rank), accuracy=accuracy, dtype=(of_x, of_y),
-        **(dict(scale=np.float32(1e-4)) if args.dtype == "int8" else {}),
+        layout=with_axes(layout, layer.rank), accuracy=accuracy, **meant(args.dtype),
     )  # fmt: skip
     x = numbers(p.src.physical_shape(p.src_shape), of_x)
     y = op(x)
@@ -147,7 +146,7 @@ def judged(layer: Layer, layout: str, accuracy: str, args: argparse.Namespace) -
         prepared = task.prepare()  # all on the same arrays: those of the pick alone would be evicted by the others
         runs = {c.name: partial(_ignoring, prepared(c.build())) for c in found}
     calls = {name: 1 + int(BURST / burst(2, [run], x, y, now)) for name, run in runs.items()}
-    best, peak, unit = dict.fromkeys(runs, math.inf), 0.0, peak_unit(args.dtype)
+    best, peak, unit = dict.fromkeys(runs, math.inf), 0.0, DTYPES[args.dtype].rows_or_wide("peak")
     for _ in range(args.rounds):
         peak = max(peak, *(machine.fma_peak(threads, 20_000, unit) for _ in range(3)))
         for name, run in runs.items():

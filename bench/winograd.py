@@ -13,11 +13,12 @@ import json
 import time
 from collections import defaultdict
 
-from shapes import DTYPES, numbers, peak_unit, types_of
+from shapes import names_of, numbers
 
 from layoutkit import Layout
 from layoutkit._core.machine import fma_peak
 from layoutkit.bench.report import geomean
+from layoutkit.bench.suites import DTYPES
 from layoutkit.convolutions.problem import ACCURACIES, ConvProblem
 from layoutkit.convolutions.task import ConvTask, neutral
 
@@ -31,16 +32,16 @@ def problem(channels: int, size: int, args: argparse.Namespace) -> ConvProblem:
     """channels -> channels, 3x3, padded to keep the size."""
     return ConvProblem(
         args.batch, channels, channels, (size,) * 2, (3, 3), (1, 1), ((1, 1),) * 2, (1, 1), 1, args.layout, args.layout,
-        args.accuracy, types=types_of(args.dtype),
+        args.accuracy, types=DTYPES[args.dtype],
     )  # fmt: skip
 
 
-def shares(p: ConvProblem, threads: int, only: str, visits: int, unit: str) -> dict[str, float]:
+def shares(p: ConvProblem, dtype: str, threads: int, only: str, visits: int) -> dict[str, float]:
     """Best share of the peak by algorithm."""
-    x = numbers(p.src.physical_shape(p.src_shape), p.types.src.name)
-    y = numbers(p.dst.physical_shape(p.dst_shape), p.types.dst.name)
-    w, then = numbers((p.oc, p.ic, 3, 3), p.types.filter.name), neutral(p)
-    found = ConvTask(p, threads, only).candidates()
+    of_x, of_w, of_y = names_of(dtype)
+    x, y = numbers(p.src.physical_shape(p.src_shape), of_x), numbers(p.dst.physical_shape(p.dst_shape), of_y)
+    w, then = numbers((p.oc, p.ic, 3, 3), of_w), neutral(p)
+    found, unit = ConvTask(p, threads, only).candidates(), p.types.rows_or_wide("peak")
     least: dict[str, float] = {}
     peak = 0.0
     now = time.thread_time if threads == 1 else time.perf_counter  # not while other work has the core
@@ -75,11 +76,11 @@ def main() -> None:
     print(f"shares of the {args.dtype} peak, {how}")
     for channels, size in LAYERS[::-4] if args.quick else LAYERS:
         p = problem(channels, size, args)
-        found = shares(p, args.threads, args.algorithm, 1 if args.quick else VISITS, peak_unit(args.dtype))
+        found = shares(p, args.dtype, args.threads, args.algorithm, 1 if args.quick else VISITS)
         best[channels, size] = max(found.values())
         for name, share in found.items():
-            if size >= LARGE and name != "direct":
-                beside[name].append(share / found.get("direct", 1e9))
+            if size >= LARGE and "direct" in found and name != "direct":
+                beside[name].append(share / found["direct"])
         rows.append({"channels": channels, "size": size, "share": best[channels, size], "algorithms": found})
         row = "  ".join(f"{name} {share:.2f}" for name, share in found.items())
         print(f"{channels:4} channels @{size:<4} {best[channels, size]:5.2f}   {row}", flush=True)

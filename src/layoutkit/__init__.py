@@ -40,7 +40,7 @@ from .memory.empty import empty
 from .memory.mace import Image
 from .memory.pool import memory_limit, release_memory
 from .memory.tensor import UNDEFINED, Tensor
-from .reorders import plans as _plans  # noqa: F401 registers what lk.plan(lk.reorder, ..) does
+from .reorders import plan as _plan_of_reorder  # noqa: F401 registers what lk.plan(lk.reorder, ..) does
 from .reorders.compensation import compensation
 from .reorders.reorder import reorder
 from .version import __version__ as __version__

@@ -257,8 +257,8 @@ LK_INLINE void in_order(vf *y, const vf a, const vf b, const vf c, const vf d)
     for (int k = 0; k < 4; k++)
         y[k] = k % 2 ? FOURS(ab[k / 2], cd[k / 2], 0xdd) : FOURS(ab[k / 2], cd[k / 2], 0x88);
 #elif LK_VB == 32
-#define LANES_IN_HALVES(x, y, n) (vf)_mm256_permute2x128_si256((__m256i)(x), (__m256i)(y), n)
-    y[0] = LANES_IN_HALVES(a, b, 0x20), y[1] = LANES_IN_HALVES(c, d, 0x20), y[2] = LANES_IN_HALVES(a, b, 0x31), y[3] = LANES_IN_HALVES(c, d, 0x31);
+#define FOURS(x, y, n) (vf)_mm256_permute2x128_si256((__m256i)(x), (__m256i)(y), n)
+    y[0] = FOURS(a, b, 0x20), y[1] = FOURS(c, d, 0x20), y[2] = FOURS(a, b, 0x31), y[3] = FOURS(c, d, 0x31);
 #else
     y[0] = a, y[1] = b, y[2] = c, y[3] = d;
 #endif
@@ -286,7 +286,7 @@ LK_INLINE void put_sums(const lk_quads *d, const char *x, char *s, const int row
 
 #if LK_VB > 16
 /* The bytes of four vectors of sums of s16, low and high of two each */
-LK_INLINE whole bytes_in_order(const lk_rounding *out, whole low, const whole high)
+LK_INLINE whole packed_bytes(const lk_rounding *out, whole low, const whole high)
 {
     if (out->shifts) {
         const whole zero = SAME_16((int16_t)out->zero), sign = SAME_16((int16_t)(out->sign * 257));
@@ -360,7 +360,7 @@ LK_INLINE void put_bytes(const lk_quads *d, const char *x, char *s, const int ro
     }
 #pragma GCC unroll 8
     for (int i = 0; i < rows * cols; i++)
-        put_pixel(d, s + i / cols * d->s_row + i % cols * d->s_col, bytes_in_order(out, low[i], before[i]));
+        put_pixel(d, s + i / cols * d->s_row + i % cols * d->s_col, packed_bytes(out, low[i], before[i]));
 }
 
 #if LK_VB == 64
@@ -385,7 +385,8 @@ GATHER(by_pieces, BY_PIECES)
 
 /* Tiles of `cols` columns, the last one from where it ends with the row; 0: they are fewer. What a tile reads is gathered
  * just before it. */
-LK_INLINE int tiles(const lk_quads *given, gather_fn *fill, const int rows, const int cols, const int step, const int as_bytes)
+LK_INLINE int tiles(const lk_quads *given, gather_fn *fill, const int rows, const int cols, const int step,
+                    const int as_bytes)
 {
     const lk_quads copy = *given, *const d = &copy; /* which no store changes */
     const int64_t x_col = d->step * COLUMN, reach = d->begin + (d->kw - 1) * d->apart + 1;

@@ -166,7 +166,8 @@ cdef class Quads(Executor):
         cdef char *sums = workspace
         cdef const char **row
         cdef const int64_t *columns = self.column
-        cdef int64_t n = 0, run = 0, plane = 0, pair = 0, rest, u, i, at = 0, deep, high, gathered, first, stop, channel = 0, count = 0
+        cdef int64_t n = 0, run = 0, plane = 0, pair = 0, rest, u, i, at = 0, deep, high, gathered, first, stop
+        cdef int64_t channel = 0, count = 0
         cdef int64_t tiles = 0, begin, begun = -1, outputs = 0, y_first = 0
         cdef char *to
         # what the micro-kernel does with sums that it has in registers

@@ -92,7 +92,7 @@ LK_INLINE whole bytes_of(const vf *sums, const lk_rounding *out, const whole zer
 
 /* Stores a row of `cols` bytes, of nv vectors of sums. */
 LK_INLINE void store_bytes(char *c, const int64_t *col, const whole y, const lk_rounding *out, const int cols,
-                         const int nv)
+                           const int nv)
 {
     const char *const from = (const char *)&y;
     if (out->apart) {
@@ -109,6 +109,7 @@ LK_INLINE void store_bytes(char *c, const int64_t *col, const whole y, const lk_
         put_some(c + col[0], (bytes_run)y, cols);
 }
 
+/* Makes the bytes of a row and stores them. */
 LK_INLINE void put_row(char *c, const int64_t *col, const vf *sums, const lk_rounding *out, const whole zero,
                        const whole sign, const int cols, const int nv)
 {
