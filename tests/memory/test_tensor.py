@@ -250,7 +250,7 @@ def test_without_ml_dtypes_dlpack_gives_bits(name, bits, monkeypatch):
 
 def test_dlpack_of_what_nobody_has():
     torch = pytest.importorskip("torch")
-    with pytest.raises((RuntimeError, BufferError, TypeError)):
+    with pytest.raises(BufferError, match=r"Tensor by DLPack: .*dtype"):
         Tensor(torch.ones(2, 3).to(torch.float8_e4m3fnuz), "ab")
     with pytest.raises(BufferError, match="require"):
         Tensor(torch.ones(2, 3, dtype=torch.bfloat16, requires_grad=True), "ab")

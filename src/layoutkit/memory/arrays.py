@@ -28,7 +28,7 @@ _made = 0  # staggered arrays so far, modulo 4
 
 
 def as_array(value: Any, what: str) -> np.ndarray:
-    """`value` as a numpy array of the same memory; TypeError names `what`.
+    """`value` as a numpy array of the same memory; TypeError and BufferError name `what`.
 
     Takes anything with DLPack, ``__array__``, ``__array_interface__`` or a buffer. bfloat16 and float8 of DLPack are
     those of `ml_dtypes` where that is installed, else unsigned integers.
@@ -37,7 +37,7 @@ def as_array(value: Any, what: str) -> np.ndarray:
     if isinstance(value, np.ndarray):
         return value if type(value) is np.ndarray else _plain(value, what)
     if hasattr(value, "__dlpack__"):
-        return dlpack.imported(value)
+        return dlpack.imported(value, what)
     if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
         return np.asarray(value)
     try:

@@ -35,20 +35,23 @@ def exported(array: np.ndarray, **asked: Any) -> Any:
     return capsule
 
 
-def imported(value: Any) -> np.ndarray:
-    """What a producer exports, as an array of the same memory; of types that numpy has not by ml_dtypes, where that is
-    installed, else their bits."""
+def imported(value: Any, what: str) -> np.ndarray:
+    """What a producer exports, as an array of the same memory: of types that numpy does not have in those of ml_dtypes
+    where that is installed, else their bits. BufferError names `what`."""
     try:
-        return np.from_dlpack(value)
-    except (BufferError, RuntimeError, TypeError):
-        held = _Held(value)
-        if held.dtype is None:
-            raise
-    return np.from_dlpack(held).view(held.dtype)
+        try:
+            return np.from_dlpack(value)
+        except (BufferError, RuntimeError, TypeError):
+            held = _Held(value)
+            if held.dtype is None:
+                raise
+        return np.from_dlpack(held).view(held.dtype)
+    except (BufferError, RuntimeError, TypeError) as error:
+        raise BufferError(f"{what}: {type(value).__name__} by DLPack: {error}") from error
 
 
 class _Held:
-    """The tensor of a producer, of a type that numpy has not, as one of unsigned integers; else `dtype` is None."""
+    """The tensor of a producer, of a type in `NARROW`, as one of unsigned integers; of others `dtype` is None."""
 
     def __init__(self, value: Any) -> None:
         try:
