@@ -33,7 +33,7 @@ void LK_NAME(copy_x8)(const lk_move *m)
             if (k < n)
                 copy_part(d + k, s + k, (int)(n - k));
             if (m->prefetch_bytes)
-                __builtin_prefetch(s + m->prefetch_bytes);
+                __builtin_prefetch(s + m->prefetch_bytes, 0, 2);
         }
     } else {
         for (int64_t i = 0; i < m->n0; i++, s += m->s0, d += m->d0)
@@ -125,7 +125,7 @@ LK_INLINE void rows_of_lines(const lk_move *m, const int bytes, const int how)
                 _mm512_storeu_si512((void *)(dst + j * bytes), line);
             if (prefetch_bytes)
                 for (int e = 0; e < per; e++)
-                    __builtin_prefetch(s + e * s1 + prefetch_bytes);
+                    __builtin_prefetch(s + e * s1 + prefetch_bytes, 0, 2);
         }
     }
     if (how == SHIFT)
@@ -200,7 +200,7 @@ LK_INLINE void move_wide(char *d, const char *s, const lk_move *m, const int byt
                 else \
                     move_wide(d, s, m, BITS / 8, 0); \
                 if (m->prefetch_bytes) \
-                    __builtin_prefetch(s + m->prefetch_bytes); \
+                    __builtin_prefetch(s + m->prefetch_bytes, 0, 2); \
             } \
         } \
     }

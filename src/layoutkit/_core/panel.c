@@ -45,9 +45,9 @@ typedef struct {
 /* Prefetches the next line. The end of a row may touch two lines if the row is not aligned: both. */
 LK_INLINE void fetch_line(const cursor *c, const shape *p)
 {
-    __builtin_prefetch(c->row + c->at);
+    __builtin_prefetch(c->row + c->at, 0, 2);
     if (c->at + LINE_BYTES >= p->bytes)
-        __builtin_prefetch(c->row + p->bytes - 1);
+        __builtin_prefetch(c->row + p->bytes - 1, 0, 2);
 }
 
 LK_INLINE void next_line(cursor *c, const shape *p, const lk_nest *nest, const char *src, int64_t end)

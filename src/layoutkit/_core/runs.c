@@ -70,8 +70,8 @@ void LK_NAME(runs_x8)(const lk_nest *nest, const lk_fused *f, const char *src, c
             const int64_t n = f->sizes ? f->sizes[w.at[0]] : run;
             if (then != LK_NOWHERE) {
                 for (int64_t k = 0; k < MIN(n, MAX_FETCHED_BYTES); k += LINE_BYTES)
-                    __builtin_prefetch(s + then + k);
-                __builtin_prefetch(s + then + n - 1);
+                    __builtin_prefetch(s + then + k, 0, 2);
+                __builtin_prefetch(s + then + n - 1, 0, 2);
             }
             if (at == LK_NOWHERE)
                 append_pads(&b, f->pad, n);

@@ -33,7 +33,7 @@ LK_INLINE void stream_part(char *p, const char *v, const int n __attribute__((un
 }
 
 /* Prefetches the line of p, for Cython. */
-LK_INLINE void prefetch(const char *p) { __builtin_prefetch(p); }
+LK_INLINE void prefetch(const char *p) { __builtin_prefetch(p, 0, 2); }
 
 LK_INLINE void stream_vector(char *p, const char *v) { stream_part(p, v, LK_VB); }
 
