@@ -346,6 +346,19 @@ enum { LK_PANEL_BYTES = 2 * LK_PANEL_IN_BYTES + LK_PANEL_OUT_BYTES + LK_PANEL_TA
 enum { LK_SLAB_BYTES = 96 << 10 }; /* of the buffer of a slab, which the scratch of a thread begins with */
 typedef void (*lk_panel_fn)(const lk_nest *, const char *src, char *dst, int64_t task, int64_t end, char *scratch);
 
+/* Copies `runs` runs of `bytes` bytes, run r from src + from[r] to dst + to[r], see drain.c. Where `continues` is set,
+ * they go on where those of the call before ended, which had `goes_on` set: tails, a line for each run, holds what is
+ * left of that. Both only for runs of at least LK_MIN_DRAINED_BYTES. */
+enum { LK_MIN_DRAINED_BYTES = 128 };
+typedef struct {
+    const char *src;
+    char *dst, *tails;
+    const int64_t *from, *to;
+    int64_t runs, bytes;
+    int continues, goes_on;
+} lk_drain;
+typedef void (*lk_drain_fn)(const lk_drain *);
+
 /* A loop whose index has several digits, the lowest first, of n[k] values each: index i is at the sum of step[k] bytes
  * times its digit k; but value v of the first digit is at table[v] bytes, if there is a table. LK_NOWHERE in a table is
  * a pad of the other array. */
@@ -507,7 +520,7 @@ typedef double (*lk_peak_fn)(int64_t n);
 /* The families: enumerators and names. */
 #define LK_FAMILIES(X) \
     X(GEMM, gemm) X(DEPTHWISE, depthwise) X(STRIPS, strips) X(PLANE_STRIPS, plane_strips) X(QUADS, quads) X(EPILOGUE, epilogue) X(COPY, copy) X(TRANSPOSE, transpose) \
-    X(GATHER, gather) X(FILL, fill) X(PANEL, panel) X(FUSED, fused) X(JOINED, joined) X(RUNS, runs) X(WINDOWS, windows) \
+    X(GATHER, gather) X(FILL, fill) X(PANEL, panel) X(FUSED, fused) X(JOINED, joined) X(RUNS, runs) X(WINDOWS, windows) X(DRAIN, drain) \
     X(CONVERT, convert) X(UNPACK, unpack) X(PACK, pack) X(PEAK, peak) X(WINOGRAD_IN, winograd_in) \
     X(WINOGRAD_OUT, winograd_out) X(WINOGRAD_FILTER, winograd_filter) X(EXTENT, extent)
 enum { LK_FAMILIES(LK_ENUMERATOR) LK_FAMILY_COUNT };

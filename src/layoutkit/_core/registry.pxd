@@ -141,7 +141,7 @@ cdef extern from "kernels.h" nogil:
     ctypedef void (*lk_move_fn)(const lk_move *) noexcept nogil
 
     enum:
-        LK_MAX_DIGITS, LK_MAX_LOOPS, LK_PANEL_IN_BYTES, LK_PANEL_OUT_BYTES, LK_PANEL_BYTES, LK_SLAB_BYTES
+        LK_MAX_DIGITS, LK_MAX_LOOPS, LK_PANEL_IN_BYTES, LK_PANEL_OUT_BYTES, LK_PANEL_BYTES, LK_SLAB_BYTES, LK_MIN_DRAINED_BYTES
     ctypedef struct lk_nest:
         lk_move_fn fn
         lk_move tile
@@ -150,6 +150,15 @@ cdef extern from "kernels.h" nogil:
         int64_t n[32]
         int64_t s[32]
         int64_t d[32]
+    ctypedef struct lk_drain:
+        const char *src
+        char *dst
+        char *tails
+        const int64_t *from_ "from"
+        const int64_t *to
+        int64_t runs, bytes
+        int continues, goes_on
+    ctypedef void (*lk_drain_fn)(const lk_drain *) noexcept nogil
     ctypedef void (*lk_panel_fn)(const lk_nest *, const char *, char *, int64_t, int64_t, char *) noexcept nogil
 
     enum:
@@ -247,7 +256,7 @@ cdef extern from "kernels.h" nogil:
     ctypedef double (*lk_peak_fn)(int64_t) noexcept nogil
 
     enum:
-        LK_GEMM, LK_DEPTHWISE, LK_STRIPS, LK_PLANE_STRIPS, LK_QUADS, LK_EPILOGUE, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_PANEL, LK_FUSED, LK_JOINED, LK_RUNS, LK_WINDOWS, LK_CONVERT,
+        LK_GEMM, LK_DEPTHWISE, LK_STRIPS, LK_PLANE_STRIPS, LK_QUADS, LK_EPILOGUE, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_PANEL, LK_FUSED, LK_JOINED, LK_RUNS, LK_WINDOWS, LK_DRAIN, LK_CONVERT,
         LK_UNPACK, LK_PACK, LK_PEAK, LK_WINOGRAD_IN, LK_WINOGRAD_OUT, LK_WINOGRAD_FILTER, LK_EXTENT, LK_FAMILY_COUNT, LK_ISA_COUNT
         LK_F32, LK_F64, LK_F16, LK_BF16, LK_S32, LK_S8, LK_U8, LK_TYPE_COUNT
 

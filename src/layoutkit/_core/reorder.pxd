@@ -1,13 +1,15 @@
 from libc.stdint cimport int64_t
 from numpy cimport ndarray
 
-from .registry cimport lk_fused, lk_fused_fn, lk_fused_loop, lk_kernel, lk_nest, lk_panel_fn
+from .registry cimport lk_drain, lk_drain_fn, lk_fused, lk_fused_fn, lk_fused_loop, lk_kernel, lk_nest, lk_panel_fn
 
 
 cdef struct Slab:
     lk_nest boxes  # loops over the slabs of one shape
-    lk_nest reads  # loops over the runs of the source of a slab; the tile's n1 is their bytes
     int first, last  # of the nests: those before the last one write to the buffer, which that one copies
+    const int64_t *lines[2]  # in memory order, a byte of every line that is read: of a source that begins with a line,
+    int64_t line_count[2]    # and of one that does not
+    lk_drain drain  # of the buffer to the destination
 
 
 cdef class Reordering:
@@ -26,6 +28,7 @@ cdef class Program(Reordering):
     cdef int count
     cdef Slab *slabs  # what the nests belong to, if there are any
     cdef int slab_count
+    cdef lk_drain_fn drain
     cdef char pad[64]
     cdef double share(self, int64_t part, int64_t parts)
     cdef take_slab(self, Slab *s, slab, int last)

@@ -20,9 +20,9 @@ import numpy as np
 
 from .pace cimport Pace, done, pace_of
 from .registry cimport (
-    LK_COPY, LK_FILL, LK_FUSED, LK_GATHER, LK_JOINED, LK_MAX_DIGITS, LK_MAX_FUSED, LK_MAX_FUSED_PANEL, LK_MAX_FUSED_TABLE,
-    LK_MAX_JOINED_ROWS, LK_MAX_JOINED_RUN_BYTES, LK_MAX_LOOPS, LK_NOWHERE, LK_PANEL, LK_PANEL_BYTES, LK_PANEL_IN_BYTES,
-    LK_PANEL_OUT_BYTES, LK_RUNS, LK_SLAB_BYTES, LK_TRANSPOSE, LK_WINDOWS, best_row, lk_fused, lk_fused_fn, lk_fused_loop,
+    LK_COPY, LK_DRAIN, LK_FILL, LK_FUSED, LK_GATHER, LK_JOINED, LK_MAX_DIGITS, LK_MAX_FUSED, LK_MAX_FUSED_PANEL, LK_MAX_FUSED_TABLE,
+    LK_MAX_JOINED_ROWS, LK_MAX_JOINED_RUN_BYTES, LK_MAX_LOOPS, LK_MIN_DRAINED_BYTES, LK_NOWHERE, LK_PANEL, LK_PANEL_BYTES, LK_PANEL_IN_BYTES,
+    LK_PANEL_OUT_BYTES, LK_RUNS, LK_SLAB_BYTES, LK_TRANSPOSE, LK_WINDOWS, best_row, lk_drain, lk_drain_fn, lk_fused, lk_fused_fn, lk_fused_loop,
     lk_kernel, lk_move, lk_move_fn, lk_nest, lk_panel_fn, lk_windows,
 )
 from .team cimport team
@@ -45,6 +45,8 @@ cdef extern from * nogil:
 cdef enum:
     LINE_BYTES = 64
     FETCH_BYTES = 1024  # moved between prefetches; more where a kernel call has to get ready
+    TAILS_BYTES = 64 << 10  # a line for each run of a slab
+    MAX_LINES = 1 << 14  # of the source of a slab that are prefetched
     CHUNK_BYTES = 64 << 20  # moved between checks for signals: at worst a tenth of a second, into new pages
 
 _FAMILY = {"copy": LK_COPY, "transpose": LK_TRANSPOSE, "gather": LK_GATHER, "fill": LK_FILL, "fused": LK_FUSED,
@@ -163,6 +165,7 @@ cdef class Program(Reordering):
         if slabs and (panels or lasts[-1] != self.count - 1):
             raise ValueError(f"reorder: slabs of {lasts[-1] + 1} nests{' and panels' * panels}, there are {self.count}")
         self.slab_count = len(slabs)
+        self.drain = <lk_drain_fn>best_row(LK_DRAIN, "x8").fn
         for i in range(self.count):
             moved += bytes_of(self.nests + i)
         for i in range(self.slab_count):
@@ -170,13 +173,20 @@ cdef class Program(Reordering):
         self.chunks = 1 + <int64_t>(moved / CHUNK_BYTES)
 
     cdef take_slab(self, Slab *s, slab, int last):
+        cdef const lk_nest *out = self.nests + last
         loops, src_offset, dst_offset, nbytes, (run, read), count = slab
         if nbytes > LK_SLAB_BYTES or count < 1:
             raise ValueError(f"reorder: a slab of {nbytes} bytes and {count} nests, expected at most {LK_SLAB_BYTES}")
         take_loops(&s.boxes, loops)
-        take_loops(&s.reads, [(n, stride, 0) for n, stride in read])
-        s.reads.tile.n1 = run
         s.boxes.src, s.boxes.dst, s.first, s.last = src_offset, dst_offset, last + 1 - count, last
+        every = np.add.outer(steps_of(read), np.append(np.arange(0, run, LINE_BYTES), run - 1)).ravel()
+        if every.size <= MAX_LINES:
+            _, firsts = np.unique(every // LINE_BYTES, return_index=True)
+            for i, lines in enumerate((every[firsts], np.unique(every))):
+                s.lines[i], s.line_count[i] = self.keep(lines), len(lines)
+        s.drain.from_ = self.keep(out.src + steps_of([(out.n[j], out.s[j]) for j in range(out.loops)]))
+        s.drain.to = self.keep(out.dst + steps_of([(out.n[j], out.d[j]) for j in range(out.loops)]))
+        s.drain.runs, s.drain.bytes = out.tasks, out.tile.n1
 
     cdef take_fused(self, lk_fused *f, lk_nest *nest, fused, family):
         """Take the loops of fused or joined transposes or of runs; tasks are parts of panels, columns, or runs."""
@@ -335,10 +345,12 @@ cdef class Program(Reordering):
                    char *buffer) noexcept nogil:
         """Make slabs [task, end) of those of one shape; meanwhile the source of the next one is fetched."""
         cdef int64_t s = 0, d = 0, next_s = 0, next_d = 0, part, parts, tasks, fetched, more
-        cdef int64_t lines = slab.reads.tasks * lines_of_run(&slab.reads)
-        cdef char *scratch = buffer + LK_SLAB_BYTES
+        cdef char *scratch = buffer + LK_SLAB_BYTES + TAILS_BYTES
+        cdef lk_drain out = slab.drain
+        cdef bint long = out.bytes >= LK_MIN_DRAINED_BYTES and out.runs * LINE_BYTES <= TAILS_BYTES
         cdef double work = 0
-        cdef int i
+        cdef int i, phase
+        out.tails = buffer + LK_SLAB_BYTES
         src, dst = src + slab.boxes.src, dst + slab.boxes.dst
         for i in range(slab.first, slab.last):
             work += bytes_of(self.nests + i)
@@ -346,16 +358,19 @@ cdef class Program(Reordering):
         while task < end:
             s, d, task, fetched = next_s, next_d, task + 1, 0
             offsets(&slab.boxes, task, &next_s, &next_d)
+            phase = <uintptr_t>(src + next_s) % LINE_BYTES != 0
+            out.continues, out.goes_on = out.goes_on, long and task < end and next_d - d == out.bytes
             for i in range(slab.first, slab.last):
                 tasks = self.nests[i].tasks
                 parts = min(tasks, 1 + <int64_t>(bytes_of(self.nests + i) / (FETCH_BYTES * (4 if self.fused[i].windows.vectors else 1))))
-                more = 1 + <int64_t>(lines * bytes_of(self.nests + i) / work / parts)
+                more = 1 + <int64_t>(slab.line_count[phase] * bytes_of(self.nests + i) / work / parts)
                 for part in range(parts):
                     self.move(i, src + s, buffer, tasks * part // parts, tasks * (part + 1) // parts, scratch, 0)
                     if task < end:
-                        fetch(&slab.reads, src + next_s, fetched, min(lines, fetched + more))
+                        fetch(src + next_s, slab.lines[phase], fetched, min(slab.line_count[phase], fetched + more))
                         fetched += more
-            self.move(slab.last, buffer, dst + d, 0, self.nests[slab.last].tasks, scratch, 0)
+            out.src, out.dst = buffer, dst + d
+            self.drain(&out)
 
 
 cdef enum:
@@ -459,19 +474,19 @@ cdef double steps(const lk_nest *nest) noexcept nogil:
     return n
 
 
-cdef int64_t lines_of_run(const lk_nest *reads) noexcept nogil:
-    return 1 + reads.tile.n1 // LINE_BYTES
+cdef steps_of(loops):
+    """The sums of the steps of loops (count, stride), outermost first."""
+    at = np.zeros(1, np.int64)
+    for n, stride in loops:
+        at = np.add.outer(at, np.arange(n) * stride).ravel()
+    return at
 
 
-cdef void fetch(const lk_nest *reads, const char *src, int64_t line, int64_t end) noexcept nogil:
-    """Prefetch lines [line, end) of the runs of a slab."""
-    cdef int64_t each = lines_of_run(reads), s = 0, d = 0, stop, k
+cdef void fetch(const char *src, const int64_t *lines, int64_t line, int64_t end) noexcept nogil:
+    """Prefetch lines [line, end)."""
     while line < end:
-        offsets(reads, line // each, &s, &d)
-        stop = min(each, line % each + end - line)
-        for k in range(line % each, stop):
-            prefetch(src + s + k * LINE_BYTES)
-        line += stop - line % each
+        prefetch(src + lines[line])
+        line += 1
 
 
 cdef double bytes_of(const lk_nest *nest) noexcept nogil:
