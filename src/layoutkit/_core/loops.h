@@ -61,6 +61,41 @@ LK_INLINE void walk_on(const lk_fused_loop *l, walk *w, int64_t *offset, int64_t
     }
 }
 
+/* Prefetches rows of the source that a later part of a nest reads, line after line as memory has them, some with each
+ * tile: the prefetchers of the hardware join in, which they do not where every row is asked for one line. */
+typedef struct {
+    const char *src;
+    const int64_t *row; /* offsets of rows that are left, from src */
+    int64_t rows, bytes; /* how many are left, and how long they are */
+    int64_t each;        /* lines that are prefetched with a tile */
+    const char *at, *end; /* what is left of one row */
+} fetcher;
+
+/* The rest of an earlier fetch is dropped. tiles: with how many the work is shared. */
+LK_INLINE void fetch_begin(fetcher *f, const char *src, const int64_t *row, int64_t rows, int64_t bytes, int64_t tiles)
+{
+    const int64_t lines = rows * (bytes / 64 + 1);
+    *f = (fetcher){src, row, rows, bytes, (lines + tiles - 1) / tiles, 0, 0};
+}
+
+LK_INLINE void fetch_some(fetcher *f)
+{
+    for (int64_t k = 0; k < f->each; k++) {
+        while (f->at >= f->end) {
+            if (!f->rows)
+                return;
+            const int64_t row = *f->row++;
+            f->rows--;
+            if (row != LK_NOWHERE) {
+                f->end = f->src + row + f->bytes;
+                f->at = (const char *)((intptr_t)(f->src + row) & -64);
+            }
+        }
+        __builtin_prefetch(f->at, 0, 2);
+        f->at += 64;
+    }
+}
+
 /* Fills `bytes` of scratch with pad elements, if rows may be pads. */
 LK_INLINE const char *pads_in(char *scratch, const lk_fused *f, int64_t bytes)
 {
