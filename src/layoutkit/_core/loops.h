@@ -67,19 +67,32 @@ typedef struct {
     const char *src;
     const int64_t *row; /* offsets of rows that are left, from src */
     int64_t rows, bytes; /* how many are left, and how long they are */
-    int64_t each;        /* lines that are prefetched with a tile */
+    int64_t each;        /* lines that are prefetched with a tile; short rows as a whole */
     const char *at, *end; /* what is left of one row */
 } fetcher;
+
+enum { SHORT_ROW_BYTES = 64 };
 
 /* The rest of an earlier fetch is dropped. tiles: with how many the work is shared. */
 LK_INLINE void fetch_begin(fetcher *f, const char *src, const int64_t *row, int64_t rows, int64_t bytes, int64_t tiles)
 {
-    const int64_t lines = rows * (bytes / 64 + 1);
+    const int64_t lines = bytes <= SHORT_ROW_BYTES ? rows : rows * (bytes / 64 + 1);
     *f = (fetcher){src, row, rows, bytes, (lines + tiles - 1) / tiles, 0, 0};
 }
 
 LK_INLINE void fetch_some(fetcher *f)
 {
+    if (f->bytes <= SHORT_ROW_BYTES) { /* few lines each: without a branch for every one of them */
+        const int64_t n = MIN(f->each, f->rows);
+        for (int64_t k = 0; k < n; k++) {
+            const char *const p = f->src + (f->row[k] == LK_NOWHERE ? 0 : f->row[k]);
+            __builtin_prefetch(p, 0, 2);
+            __builtin_prefetch(p + f->bytes - 1, 0, 2);
+        }
+        f->row += n;
+        f->rows -= n;
+        return;
+    }
     for (int64_t k = 0; k < f->each; k++) {
         while (f->at >= f->end) {
             if (!f->rows)
@@ -87,8 +100,9 @@ LK_INLINE void fetch_some(fetcher *f)
             const int64_t row = *f->row++;
             f->rows--;
             if (row != LK_NOWHERE) {
+                const char *const line = (const char *)((intptr_t)(f->src + row) & -64);
                 f->end = f->src + row + f->bytes;
-                f->at = (const char *)((intptr_t)(f->src + row) & -64);
+                f->at = line + 64 == f->at ? f->at : line; /* rows may share a line */
             }
         }
         __builtin_prefetch(f->at, 0, 2);
