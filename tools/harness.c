@@ -201,6 +201,29 @@ static int panel(const lk_kernel *k, int w, int n0, int n1, int gap)
     return memcmp(dst, ready, sizeof dst) ? wrong(k, "wrong bytes") : 0;
 }
 
+/* Runs of n bytes that are drained in three calls, the second of which goes on where the first one ended, if n allows. */
+static int drain(const lk_kernel *k, int n, int begin)
+{
+    enum { RUNS = 5, CALLS = 3 };
+    static _Alignas(64) char src[CALLS][RUNS * 512], dst[8192], ready[8192], tails[RUNS * 64];
+    int64_t from[RUNS], to[RUNS];
+    int apart = 3 * n + 70;
+    memset(dst, 0x55, sizeof dst), memset(ready, 0x55, sizeof ready);
+    for (int r = 0; r < RUNS; r++) from[r] = r * 512, to[r] = begin + r * apart;
+    for (int c = 0; c < CALLS; c++) {
+        int at = c == 2 ? 2 * n + 1 : c * n;
+        for (size_t i = 0; i < sizeof src[c]; i++) src[c][i] = (char)draw(256);
+        for (int r = 0; r < RUNS; r++) memcpy(ready + to[r] + at, src[c] + from[r], (size_t)n);
+    }
+    for (int c = 0; c < CALLS; c++) {
+        int on = n >= LK_MIN_DRAINED_BYTES;
+        lk_drain d = {.src = src[c], .dst = dst + (c == 2 ? 2 * n + 1 : c * n), .tails = tails, .from = from, .to = to,
+                      .runs = RUNS, .bytes = n, .continues = on && c == 1, .goes_on = on && c == 0};
+        ((lk_drain_fn)k->fn)(&d);
+    }
+    return memcmp(dst, ready, sizeof dst) ? wrong(k, "wrong bytes") : 0;
+}
+
 /* Fused and joined transposes and runs: two steps around rows and columns of two digits each, in tasks of a few rows.
  * gap: bytes between the columns of the destination; if it is odd, the last value of the first digit of columns is a pad
  * of the source; from 3 on rows have a table, whose last row is of pads, and runs have sizes. */
@@ -871,6 +894,10 @@ static int check(const lk_kernel *k)
     case LK_FUSED: case LK_JOINED: case LK_RUNS:
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
             for (int gap = 0; gap < 6; gap++) bad += fused(k, sizes[i][0], sizes[i][1], gap);
+        return bad;
+    case LK_DRAIN:
+        for (int n = 1; n < 300; n += 1 + n / 16)
+            for (int begin = 0; begin < 64; begin += 1 + begin / 5) bad += drain(k, n, begin);
         return bad;
     case LK_WINDOWS:
         for (int n = 1; n < 200; n += 1 + n / 8)

@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 import pytest
 from forced import check
@@ -11,7 +13,7 @@ from layoutkit.choosing.cache import plans
 from layoutkit.reorders import slabs
 from layoutkit.reorders.box import Box
 from layoutkit.reorders.program import Transfer, stages_of
-from layoutkit.reorders.slabs import MAX_SLAB_BYTES, slabs_of
+from layoutkit.reorders.slabs import MAX_BOX_BYTES, MAX_SLAB_BYTES, slabs_of
 
 GAP = 1 << 60  # nothing was written to this byte of a buffer
 
@@ -28,7 +30,12 @@ def small(monkeypatch):
     monkeypatch.setattr(slabs, "MIN_SLAB_BYTES", 1)
     monkeypatch.setattr(slabs, "RUN_BYTES", 64)
     plans.clear()
-    yield lambda most: monkeypatch.setattr(slabs, "MAX_SLAB_BYTES", most)
+
+    def sizes(most):
+        monkeypatch.setattr(slabs, "MAX_BOX_BYTES", most)
+        monkeypatch.setattr(slabs, "MAX_SLAB_BYTES", most // 4)
+
+    yield sizes
     plans.clear()
 
 
@@ -42,7 +49,7 @@ def moved(stage):
     out = bytes_moved([slab.out])
     read, written = buffer[out[:, 0]], out[:, 1]
     assert (read != GAP).all()  # no gap of the buffer is copied
-    begins = offsets_of(slab.loops) + (slab.src, slab.dst)
+    begins = offsets_of([*slab.boxes, *slab.loops]) + (slab.src, slab.dst)
     src = np.where(read == PAD, PAD, read + begins[:, :1])
     return np.stack([src, written + begins[:, 1:]], -1).reshape(-1, 2)
 
@@ -53,11 +60,11 @@ def test_slabs_move_every_element_once_and_write_the_pads(laid, data):
     src, shape = laid
     dst = data.draw(layouts(src.rank, src.rank, max_blocks=2))
     width, most = data.draw(st.sampled_from([1, 2, 4, 8, 16])), data.draw(st.sampled_from([16, 100, 400, 2000]))
-    reverse = data.draw(st.booleans())
+    reverse, cut = data.draw(st.booleans()), data.draw(st.sampled_from([1, 3, 8]))
     strides = [[s * width for s in x.axis_strides(shape)] for x in (src, dst)]
     strides[0] = [-s if reverse else s for s in strides[0]]
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in (("MIN_SLAB_BYTES", 1), ("MAX_SLAB_BYTES", most), ("RUN_BYTES", 64)):
+        for name, value in (("MIN_SLAB_BYTES", 1), ("MAX_BOX_BYTES", most), ("MAX_SLAB_BYTES", most // cut), ("RUN_BYTES", 64)):
             patch.setattr(slabs, name, value)
         found = stages_of(Transfer(src, dst, width, *map(tuple, strides), Box.all_of(shape)), "slabs")
     if found[0].slab is None:
@@ -98,7 +105,15 @@ def test_they_run(small, width, most, threads):
 def test_runs_of_both_sides_are_long(shape, src, dst):
     first = of(shape, src, dst)[0]
     assert first.reads.bytes >= 256 and first.out.tile[1].n >= 256
-    assert MAX_SLAB_BYTES / 4 <= first.bytes <= 1.5 * MAX_SLAB_BYTES
+    box = first.reads.bytes * math.prod(n for n, _ in first.reads.loops)
+    assert MAX_BOX_BYTES / 4 <= box <= MAX_BOX_BYTES
+
+
+def test_slabs_of_a_box_are_small_and_of_whole_vectors():
+    found = of((64, 100, 96, 96), "NHWC", "NCHW")
+    assert [slab.leads for slab in found].count(True) == len({slab.boxes for slab in found}) < len(found)
+    assert {slab.shape[1] for slab in found} == {16, 4}  # of 100 channels, a vector or the rest
+    assert all(slab.bytes <= 1.5 * MAX_SLAB_BYTES for slab in found)
 
 
 def test_sizes_are_whole_blocks_of_both_sides_or_everything():

@@ -5,11 +5,20 @@ from .registry cimport lk_drain, lk_drain_fn, lk_fused, lk_fused_fn, lk_fused_lo
 
 
 cdef struct Slab:
-    lk_nest boxes  # loops over the slabs of one shape
+    lk_nest boxes  # loops over the boxes of one shape
+    lk_nest slabs  # loops over the slabs of a box
+    int group  # slabs of how many shapes are in a box, beginning with this one; 0: of a box that another one leads
     int first, last  # of the nests: those before the last one write to the buffer, which that one copies
     const int64_t *lines[2]  # in memory order, a byte of every line that is read: of a source that begins with a line,
     int64_t line_count[2]    # and of one that does not
     lk_drain drain  # of the buffer to the destination
+
+
+cdef struct Fetch:  # of the source of a box, while another one is moved
+    const char *src
+    const int64_t *lines
+    int64_t count, line  # how many there are, and the next one
+    double work, done  # bytes of a box that are moved: all, so far
 
 
 cdef class Reordering:
@@ -39,5 +48,7 @@ cdef class Program(Reordering):
     cdef void *kept(self, ndarray array)
     cdef void move(self, int i, const char *src, char *dst, int64_t task, int64_t end, char *scratch,
                    int64_t prefetch_bytes) noexcept nogil
-    cdef void slab(self, const Slab *slab, const char *src, char *dst, int64_t task, int64_t end,
-                   char *buffer) noexcept nogil
+    cdef void boxes(self, const Slab *slabs, const char *src, char *dst, int64_t task, int64_t end,
+                    char *buffer) noexcept nogil
+    cdef void slab(self, const Slab *slab, const char *src, char *dst, char *buffer, char *scratch, lk_drain out,
+                   Fetch *ahead) noexcept nogil

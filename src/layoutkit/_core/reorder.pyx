@@ -46,6 +46,7 @@ cdef enum:
     LINE_BYTES = 64
     FETCH_BYTES = 1024  # moved between prefetches; more where a kernel call has to get ready
     TAILS_BYTES = 64 << 10  # a line for each run of a slab
+    MAX_GROUP = 8  # slabs of different shapes in a box
     MAX_LINES = 1 << 14  # of the source of a slab that are prefetched
     CHUNK_BYTES = 64 << 20  # moved between checks for signals: at worst a tenth of a second, into new pages
 
@@ -111,9 +112,10 @@ cdef class Program(Reordering):
         Stores bypass the caches.
     panels : bool
         Transposes that fit are moved as panels.
-    slabs : sequence of (loops, src_offset, dst_offset, bytes, reads, count)
-        The nests belong to slabs, `count` of them to each in turn: at every step of its loops all but the last one write
-        to a buffer of so many bytes, and the last one copies that to the destination. See reorders/slabs.py.
+    slabs : sequence of (boxes, loops, src_offset, dst_offset, bytes, reads, leads, count)
+        The nests belong to slabs, `count` of them to each in turn: at every step of its loops, in every step of those
+        over boxes, all but the last one write to a buffer of so many bytes, and the last one copies that to the
+        destination. Those that follow one that leads are of the same boxes. See reorders/slabs.py.
     """
 
     def __cinit__(self, nests, int width, bytes pad, bint stream, bint panels=False, slabs=()):
@@ -121,7 +123,7 @@ cdef class Program(Reordering):
         cdef const lk_kernel *row
         cdef double moved = 0  # bytes
         cdef int i
-        lasts = [n - 1 for n in itertools.accumulate(slab[5] for slab in slabs)]
+        lasts = [n - 1 for n in itertools.accumulate(slab[7] for slab in slabs)]
         if len(pad) != width or width > 16:
             raise ValueError(f"pad of {len(pad)} bytes for elements of {width}")
         for i in range(0, sizeof(self.pad), width):
@@ -160,8 +162,13 @@ cdef class Program(Reordering):
         self.slabs = <Slab *>calloc(max(1, len(slabs)), sizeof(Slab))
         if self.slabs == NULL:
             raise MemoryError(f"reorder: {len(slabs)} slabs")
+        lead = 0
         for i, (slab, last) in enumerate(zip(slabs, lasts)):
+            lead = i if slab[6] else lead
             self.take_slab(self.slabs + i, slab, last)
+            self.slabs[lead].group += 1
+            if self.slabs[lead].group > MAX_GROUP:
+                raise ValueError(f"reorder: more than {MAX_GROUP} slabs of a box")
         if slabs and (panels or lasts[-1] != self.count - 1):
             raise ValueError(f"reorder: slabs of {lasts[-1] + 1} nests{' and panels' * panels}, there are {self.count}")
         self.slab_count = len(slabs)
@@ -174,13 +181,14 @@ cdef class Program(Reordering):
 
     cdef take_slab(self, Slab *s, slab, int last):
         cdef const lk_nest *out = self.nests + last
-        loops, src_offset, dst_offset, nbytes, (run, read), count = slab
+        boxes, loops, src_offset, dst_offset, nbytes, (run, read), leads, count = slab
         if nbytes > LK_SLAB_BYTES or count < 1:
             raise ValueError(f"reorder: a slab of {nbytes} bytes and {count} nests, expected at most {LK_SLAB_BYTES}")
-        take_loops(&s.boxes, loops)
+        take_loops(&s.boxes, boxes)
+        take_loops(&s.slabs, loops)
         s.boxes.src, s.boxes.dst, s.first, s.last = src_offset, dst_offset, last + 1 - count, last
         every = np.add.outer(steps_of(read), np.append(np.arange(0, run, LINE_BYTES), run - 1)).ravel()
-        if every.size <= MAX_LINES:
+        if leads and every.size <= MAX_LINES:
             _, firsts = np.unique(every // LINE_BYTES, return_index=True)
             for i, lines in enumerate((every[firsts], np.unique(every))):
                 s.lines[i], s.line_count[i] = self.keep(lines), len(lines)
@@ -320,8 +328,9 @@ cdef class Program(Reordering):
         cdef int i
         scratch += -<uintptr_t>scratch & 63
         for i in range(self.slab_count):
-            tasks = self.slabs[i].boxes.tasks
-            self.slab(self.slabs + i, src, dst, tasks * share // shares, tasks * (share + 1) // shares, scratch)
+            if self.slabs[i].group:
+                tasks = self.slabs[i].boxes.tasks
+                self.boxes(self.slabs + i, src, dst, tasks * share // shares, tasks * (share + 1) // shares, scratch)
         for i in range(0 if self.slab_count else self.count):
             tasks = self.nests[i].tasks
             self.move(i, src, dst, tasks * share // shares, tasks * (share + 1) // shares, scratch,
@@ -341,36 +350,54 @@ cdef class Program(Reordering):
         else:
             run_nest(nest, src, dst, task, end, prefetch_bytes)
 
-    cdef void slab(self, const Slab *slab, const char *src, char *dst, int64_t task, int64_t end,
-                   char *buffer) noexcept nogil:
-        """Make slabs [task, end) of those of one shape; meanwhile the source of the next one is fetched."""
-        cdef int64_t s = 0, d = 0, next_s = 0, next_d = 0, part, parts, tasks, fetched, more
-        cdef char *scratch = buffer + LK_SLAB_BYTES + TAILS_BYTES
-        cdef lk_drain out = slab.drain
-        cdef bint long = out.bytes >= LK_MIN_DRAINED_BYTES and out.runs * LINE_BYTES <= TAILS_BYTES
-        cdef double work = 0
-        cdef int i, phase
-        out.tails = buffer + LK_SLAB_BYTES
-        src, dst = src + slab.boxes.src, dst + slab.boxes.dst
-        for i in range(slab.first, slab.last):
-            work += bytes_of(self.nests + i)
-        offsets(&slab.boxes, task, &next_s, &next_d)
-        while task < end:
-            s, d, task, fetched = next_s, next_d, task + 1, 0
-            offsets(&slab.boxes, task, &next_s, &next_d)
-            phase = <uintptr_t>(src + next_s) % LINE_BYTES != 0
-            out.continues, out.goes_on = out.goes_on, long and task < end and next_d - d == out.bytes
+    cdef void boxes(self, const Slab *slabs, const char *src, char *dst, int64_t task, int64_t end,
+                    char *buffer) noexcept nogil:
+        """Move boxes [task, end) of one shape, slab by slab; meanwhile the source of the next box is fetched."""
+        cdef int64_t s = 0, d = 0, next_s = 0, next_d = 0, box, fetched, tails = 0
+        cdef char *kept = buffer + LK_SLAB_BYTES
+        cdef char *scratch = kept + TAILS_BYTES
+        cdef lk_drain outs[MAX_GROUP]
+        cdef double work = 0, done
+        cdef int k
+        cdef Fetch ahead = Fetch(NULL, NULL, 0, 0, 0, 0)
+        cdef bint phase
+        for k in range(slabs.group):
+            outs[k] = slabs[k].drain
+            outs[k].tails = kept + tails
+            tails += slabs[k].slabs.tasks * outs[k].runs * LINE_BYTES
+            ahead.work += slab_bytes(slabs + k, self.nests) / slabs.boxes.tasks
+        offsets(&slabs.boxes, task, &next_s, &next_d)
+        for box in range(task, end):
+            s, d = next_s, next_d
+            offsets(&slabs.boxes, box + 1, &next_s, &next_d)
+            ahead.src = src + slabs.boxes.src + next_s
+            ahead.done = ahead.line = 0
+            phase = <uintptr_t>ahead.src % LINE_BYTES != 0
+            ahead.lines, ahead.count = slabs.lines[phase], slabs.line_count[phase] if box + 1 < end else 0
+            for k in range(slabs.group):
+                outs[k].continues = outs[k].goes_on
+                outs[k].goes_on = (tails <= TAILS_BYTES and outs[k].bytes >= LK_MIN_DRAINED_BYTES and box + 1 < end
+                                   and next_d - d == outs[k].bytes)
+                self.slab(slabs + k, src + s, dst + d, buffer, scratch, outs[k], &ahead)
+
+    cdef void slab(self, const Slab *slab, const char *src, char *dst, char *buffer, char *scratch, lk_drain out,
+                   Fetch *ahead) noexcept nogil:
+        """Move the slabs of one shape of the box that begins at src and dst."""
+        cdef int64_t s = 0, d = 0, each, tasks, part, parts
+        cdef double size
+        cdef int i
+        for each in range(slab.slabs.tasks):
+            offsets(&slab.slabs, each, &s, &d)
             for i in range(slab.first, slab.last):
-                tasks = self.nests[i].tasks
-                parts = min(tasks, 1 + <int64_t>(bytes_of(self.nests + i) / (FETCH_BYTES * (4 if self.fused[i].windows.vectors else 1))))
-                more = 1 + <int64_t>(slab.line_count[phase] * bytes_of(self.nests + i) / work / parts)
+                tasks, size = self.nests[i].tasks, bytes_of(self.nests + i)
+                parts = min(tasks, 1 + <int64_t>(size / (FETCH_BYTES * (4 if self.fused[i].windows.vectors else 1))))
                 for part in range(parts):
-                    self.move(i, src + s, buffer, tasks * part // parts, tasks * (part + 1) // parts, scratch, 0)
-                    if task < end:
-                        fetch(src + next_s, slab.lines[phase], fetched, min(slab.line_count[phase], fetched + more))
-                        fetched += more
-            out.src, out.dst = buffer, dst + d
+                    self.move(i, src + slab.boxes.src + s, buffer, tasks * part // parts, tasks * (part + 1) // parts,
+                              scratch, 0)
+                    fetch(ahead, size / parts)
+            out.src, out.dst = buffer, dst + slab.boxes.dst + d
             self.drain(&out)
+            out.tails += out.runs * LINE_BYTES
 
 
 cdef enum:
@@ -482,11 +509,14 @@ cdef steps_of(loops):
     return at
 
 
-cdef void fetch(const char *src, const int64_t *lines, int64_t line, int64_t end) noexcept nogil:
-    """Prefetch lines [line, end)."""
-    while line < end:
-        prefetch(src + lines[line])
-        line += 1
+cdef void fetch(Fetch *f, double moved) noexcept nogil:
+    """Prefetch what is due when so many bytes more have been moved."""
+    cdef int64_t end
+    f.done += moved
+    end = min(f.count, <int64_t>(f.count * (f.done / f.work)) + 1)
+    while f.line < end:
+        prefetch(f.src + f.lines[f.line])
+        f.line += 1
 
 
 cdef double bytes_of(const lk_nest *nest) noexcept nogil:
@@ -496,7 +526,7 @@ cdef double bytes_of(const lk_nest *nest) noexcept nogil:
 
 cdef double slab_bytes(const Slab *slab, const lk_nest *nests) noexcept nogil:
     """Bytes that all slabs of one shape copy to the destination."""
-    return slab.boxes.tasks * bytes_of(nests + slab.last)
+    return slab.boxes.tasks * slab.slabs.tasks * bytes_of(nests + slab.last)
 
 
 cdef void offsets(const lk_nest *nest, int64_t task, int64_t *src, int64_t *dst) noexcept nogil:

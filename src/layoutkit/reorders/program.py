@@ -71,7 +71,7 @@ def _program(t: Transfer, name: str, pad: bytes, isa: str) -> Program:
     check_reach(t, found)
     variant = VARIANTS[name]
     nests = tuple(nest for stage in found for nest in stage.nests)
-    slabs = tuple((*x.slab[2:5], x.slab.bytes, x.slab.reads, len(x.nests)) for x in found if x.slab)
+    slabs = tuple((*x.slab[2:6], x.slab.bytes, x.slab.reads, x.slab.leads, len(x.nests)) for x in found if x.slab)
     # Variants that are the same nests here are one program.
     return plans.of(_made, nests, t.width, pad, variant.stream, variant.blocking.panel, slabs, isa)
 

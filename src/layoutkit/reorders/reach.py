@@ -73,8 +73,9 @@ def _in_digits(span: Span, count: int, stride: int, inner: int, outer_stride: in
 
 def of_slabs(slab: Slab) -> tuple[Span, Span]:
     """Where slabs begin in the source and in the destination."""
-    read = spans.of_steps([(x.n, x.src) for x in slab.loops], 0)
-    return read.at(slab.src), spans.of_steps([(x.n, x.dst) for x in slab.loops], 0).at(slab.dst)
+    loops = [*slab.boxes, *slab.loops]
+    read = spans.of_steps([(x.n, x.src) for x in loops], 0)
+    return read.at(slab.src), spans.of_steps([(x.n, x.dst) for x in loops], 0).at(slab.dst)
 
 
 def of_conversion(nests: Sequence[conversions.Nest], widths: conversions.Widths) -> tuple[Span, Span, Span]:

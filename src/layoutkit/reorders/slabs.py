@@ -1,8 +1,9 @@
 """Slabs: boxes of indices that are long runs of memory on both sides, each put together in a buffer and streamed out.
 
 Where blocks of both sides have few elements in common, or rows are short and odd, no tile reads and writes whole lines.
-A slab has as many indices of each dimension as make its runs long in the source and in the destination. Its buffer has
-the order of the destination, with the pads, and stays in the second-level cache.
+A box has as many indices of each dimension as make its runs long in the source and in the destination. The source of
+the next box is fetched into the second-level cache while one is moved, and a box is moved slab by slab: a slab has
+some of the runs of the destination. Its buffer has their order, with the pads, and stays in the first-level cache.
 """
 
 from __future__ import annotations
@@ -17,23 +18,28 @@ from .nest import Nest
 from .pieces import Digit, Side
 
 MIN_SLAB_BYTES = 2 << 10  # smaller ones are not worth a second copy
-MAX_SLAB_BYTES = 64 << 10
+MAX_BOX_BYTES = 128 << 10
+MAX_SLAB_BYTES = 16 << 10  # of the buffer, about
 MAX_BUFFER_BYTES = 96 << 10  # with gaps between runs: LK_SLAB_BYTES of kernels.h
 RUN_BYTES = 4 << 10  # longer runs gain nothing
+CUT_RUN_BYTES = 1 << 10  # slabs have runs at least as long, where boxes have
+VECTOR_BYTES = 64
 
 
 class Runs(NamedTuple):
-    """What a slab reads: runs of so many bytes, at the steps of loops (count, stride), outermost first."""
+    """What a box reads: runs of so many bytes, at the steps of loops (count, stride), outermost first."""
 
     bytes: int
     loops: tuple[tuple[int, int], ...]
 
 
 class Slab(NamedTuple):
-    """All slabs of one shape: a slab is a step of `loops`, and the first one begins at offset `src` and `dst`."""
+    """All slabs of one shape: a slab is a step of `loops` in a box, which is a step of `boxes`, and the first one begins
+    at offset `src` and `dst`."""
 
     shape: tuple[int, ...]
     full: tuple[int, ...]  # with pads of the destination
+    boxes: tuple[Loop, ...]
     loops: tuple[Loop, ...]
     src: int
     dst: int
@@ -42,6 +48,7 @@ class Slab(NamedTuple):
     bytes: int  # of the buffer
     out: Nest  # copies the buffer to the destination
     reads: Runs
+    leads: bool  # whether it is the first one of its boxes; the others follow
 
 
 class _Step(NamedTuple):
@@ -57,7 +64,7 @@ class _Step(NamedTuple):
 def slabs_of(
     shape: Sequence[int], full: Sequence[int], src: Sequence[Side], dst: Sequence[Side], width: int
 ) -> list[Slab]:
-    """Slabs that make up a destination; none if there are no such boxes, or if one is everything.
+    """Slabs that make up a destination; none if there are no such boxes, or if one box is everything.
 
     `full`: the sizes of the destination with its pads.
     """
@@ -69,16 +76,16 @@ def slabs_of(
     if box is None or box == list(shape):
         return []
     cuts = [[(0, n // e, e), (n // e * e, 1, n % e)][: 1 + (n % e > 0)] for n, e in zip(shape, box)]
-    found = [_slab(parts, shape, full, src, dst, width) for parts in itertools.product(*cuts)]
+    found = [x for parts in itertools.product(*cuts) for x in _slabs(parts, shape, full, src, dst, width)]
     return found if all(slab.bytes <= MAX_BUFFER_BYTES for slab in found) else []
 
 
 def _box(shape, full, src: Sequence[Side], dst: Sequence[Side], width: int) -> list[int] | None:
-    """The sizes of a slab: from the least ones that blocks of both sides allow on, what ends the shorter of both runs
+    """The sizes of a box: from the least ones that blocks of both sides allow on, what ends the shorter of both runs
     grows."""
     units = [_unit(*of) for of in zip(src, dst, shape)]
     box, growing = list(units), {1, 2}
-    if prod(box) * width > MAX_SLAB_BYTES:
+    if prod(box) * width > MAX_BOX_BYTES:
         return None
     while growing:
         padded = [f if e == n else e for e, n, f in zip(box, shape, full)]
@@ -87,7 +94,7 @@ def _box(shape, full, src: Sequence[Side], dst: Sequence[Side], width: int) -> l
         run, dim = runs[side]
         size = 0
         if dim is not None and run < RUN_BYTES:
-            unit, most = units[dim], MAX_SLAB_BYTES // width // (prod(box) // box[dim])
+            unit, most = units[dim], MAX_BOX_BYTES // width // (prod(box) // box[dim])
             size = min(shape[dim], max(2, 2 * box[dim] // unit) * unit)
             size = size if size <= most else most // unit * unit
         if dim is None or size <= box[dim]:
@@ -127,19 +134,59 @@ def _run(steps: Sequence[_Step], width: int) -> tuple[int, int | None]:
     return run, None
 
 
-def _slab(parts, shape, full, src: Sequence[Side], dst: Sequence[Side], width: int) -> Slab:
-    """The slabs of one shape: of every dimension the index at which they begin, how many there are, and their size."""
+def _slabs(parts, shape, full, src: Sequence[Side], dst: Sequence[Side], width: int) -> list[Slab]:
+    """The slabs of boxes of one shape: of every dimension the index at which boxes begin, how many there are, and their
+    size."""
     starts, counts, box = zip(*parts)
     padded = [f - at if at + n == size else n for at, n, size, f in zip(starts, box, shape, full)]
+    boxes, reads = _loops(counts, box, src, dst), _reads(_steps(src, box, shape), width)
+    source = tuple(Side(side.digits, side.shift % side.digits[0].unit) for side in src)
+    found: list[Slab] = []
+    for cut in itertools.product(*_cuts(box, padded, shape, src, dst, width)):
+        firsts, numbers, sizes = zip(*cut)
+        begins = [i + first for i, first in zip(starts, firsts)]
+        at = sum(side.offset(i) - begin.offset(0) for side, begin, i in zip(src, source, begins))
+        to = sum(side.offset(i) for side, i in zip(dst, begins))
+        filled = [f - i if i + e == n else e for i, e, n, f in zip(firsts, sizes, box, padded)]
+        buffer, size, out = _buffer(dst, filled, width)
+        loops = _loops(numbers, sizes, src, dst)
+        found.append(Slab(sizes, tuple(filled), boxes, loops, at, to, source, buffer, size, out, reads, not found))
+    return found
+
+
+def _loops(counts: Sequence[int], box: Sequence[int], src: Sequence[Side], dst: Sequence[Side]) -> tuple[Loop, ...]:
+    """The loops over boxes, outermost in the destination first."""
     steps = [(s.offset(n) - s.offset(0), d.offset(n)) for s, d, n in zip(src, dst, box)]
     loops = [Loop(count, *step) for count, step in zip(counts, steps) if count > 1]
-    source = tuple(Side(side.digits, side.shift % side.digits[0].unit) for side in src)
-    at = sum(side.offset(i) - begin.offset(0) for side, begin, i in zip(src, source, starts))
-    to = sum(side.offset(i) for side, i in zip(dst, starts))
-    buffer, size, out = _buffer(dst, padded, width)
-    reads = _reads(_steps(src, box, shape), width)
-    loops.sort(key=lambda x: x.dst, reverse=True)
-    return Slab(box, tuple(padded), tuple(loops), at, to, source, buffer, size, out, reads)
+    return tuple(sorted(loops, key=lambda x: x.dst, reverse=True))
+
+
+def _cuts(
+    box, padded, shape, src: Sequence[Side], dst: Sequence[Side], width: int
+) -> list[list[tuple[int, int, int]]]:
+    """Of every dimension of a box where slabs begin, how many there are, and their size: equal ones and a smaller one.
+
+    What is outermost in the destination is cut first, so that runs stay long; and what follows one another in the
+    source only into whole vectors, so that tiles are whole.
+    """
+    sizes, steps = list(box), _steps(dst, box, box)
+    run = min(CUT_RUN_BYTES, _run(steps, width)[0])
+    near = {x.dim for x in _steps(src, box, box) if x.stride == width and x.n > 1}
+    inside, size = set(), width
+    for x in steps:  # what the first part of a run is made of stays whole
+        if size < run:
+            inside.add(x.dim)
+            size *= x.n
+    for x in reversed(steps):
+        most = MAX_SLAB_BYTES // width // (prod(sizes) // sizes[x.dim])
+        unit = _unit(src[x.dim], dst[x.dim], shape[x.dim])
+        if x.level or x.dim in inside or most >= box[x.dim] or (box[x.dim] % unit and padded[x.dim] == box[x.dim]):
+            continue
+        least = lcm(unit, VECTOR_BYTES // width if x.dim in near else 1)
+        sizes[x.dim] = min(box[x.dim], max(least, most // least * least))
+    wholes = [(n - (f > n)) // e for n, f, e in zip(box, padded, sizes)]  # the last one has the pads
+    found = [[(0, k, e), (k * e, 1, n - k * e)] for n, k, e in zip(box, wholes, sizes)]
+    return [[cut for cut in cuts if cut[1] and cut[2]] for cuts in found]
 
 
 def _buffer(dst: Sequence[Side], box: Sequence[int], width: int) -> tuple[tuple[Side, ...], int, Nest]:

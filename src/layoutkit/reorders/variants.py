@@ -76,7 +76,7 @@ def tell(nests: Sequence[Nest], variant: Variant, slab: Slab | None) -> tuple[st
     def loops(of) -> str:
         return " ".join(f"{x.n}({x.src}>{x.dst})" for x in of if x.n > 1) or "once"
 
-    lines = [f"slabs of {slab.bytes} bytes, loops {loops(slab.loops)}"] if slab else []
+    lines = [f"slabs of {slab.bytes} bytes, loops {loops([*slab.boxes, *slab.loops])}"] if slab else []
     for nest in nests[:MAX_TOLD_NESTS]:
         panel = " in panels" if variant.blocking.panel and nest.family == "transpose" else ""
         lines.append(f"{nest.family} x{nest.bits}{panel}, tile {loops(nest.tile)}, loops {loops(nest.loops)}")
