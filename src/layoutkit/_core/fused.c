@@ -89,21 +89,19 @@ LK_INLINE int next_block(blocks *b, const lk_fused *f, int64_t end, int most)
     return 1;
 }
 
-/* The rows of a block in its first column: `from`, their addresses; rows that the block lacks are those of its last one.
- * `place`: their offsets from src, of those that are to be fetched. `pads`: as many bytes of pad elements as a panel
- * has. */
+/* The addresses of the rows of a block in its first column; rows that it lacks are those of its last one. `pads`: as
+ * many bytes of pad elements as a panel has. */
 LK_INLINE void rows_of(blocks *b, const lk_nest *nest, const lk_fused *f, const char *src, const char *pads, int width,
-                       int most, const char **from, int64_t *place)
+                       int most, const char **from)
 {
     int64_t offsets[LINES * LINE_BYTES];
     if (b->begins)
         b->rows = walk_to(&f->rows, b->j);
     walk_on(&f->rows, &b->rows, offsets, b->count);
-    const int64_t before = nest->src + offset(nest, nest->s, b->step) + b->column * width;
+    src += nest->src + offset(nest, nest->s, b->step) + b->column * width;
     for (int r = 0; r < most; r++) {
         const int64_t at = offsets[MIN(r, b->count - 1)];
-        from[r] = at == LK_NOWHERE ? pads : src + before + at;
-        place[r] = r < b->count && at != LK_NOWHERE ? before + at : LK_NOWHERE;
+        from[r] = at == LK_NOWHERE ? pads : src + at;
     }
 }
 

@@ -4,8 +4,9 @@
  *
  * Where a column of the destination is short, or no multiple of a cache line, neighbouring columns share lines. So tiles
  * go to a buffer that stays in L1, in the order of the destination, and whole lines are streamed out of it. What is left
- * of the last line waits for the next columns, also for those of the next step of the nest's loops if they follow. While
- * a block of columns is moved, the next one is prefetched, row by row.
+ * of the last line waits for the next columns, also for those of the next step of the nest's loops if they follow. What
+ * is at least AHEAD_BYTES ahead is prefetched meanwhile: rows that lie together as memory has them, of others those of a
+ * later tile.
  *
  * Edges: the last tile of rows is shifted back to end at the edge. Few rows go by lanes, of which each is a part of a
  * column. With fewer rows than that, vectors or lanes are stored in the order of their columns, and the next one
@@ -14,14 +15,7 @@
 #include "loops.h"
 #include "lines.h"
 
-/* Bytes of every row that are fetched while as many before them are moved: a row, or long parts of it. */
-enum { AHEAD_BYTES = 8192, BLOCK_ROW_BYTES = 512, BLOCK_BYTES = 16384, MAX_BLOCK_BYTES = 256 << 10 };
-LK_INLINE int64_t block_of(int64_t rows, int64_t bytes)
-{
-    const int64_t part = MAX(BLOCK_ROW_BYTES, BLOCK_BYTES / rows / 64 * 64);
-    return bytes <= 2 * part && rows * bytes <= MAX_BLOCK_BYTES ? bytes : part;
-}
-
+enum { AHEAD_BYTES = 8192 };
 _Static_assert(LK_JOINED_BYTES <= (int)LK_PANEL_BYTES, "a thread has scratch for panels");
 
 /* Where a row is; one that is nowhere is `pads`, as many bytes of them as a tile has. */

@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+enum { MAX_GAP_BYTES = 64, MAX_ROW_BYTES = 2048, MIN_TOGETHER_BYTES = 2048, MAX_TOGETHER_BYTES = 256 << 10 };
+
 /* Where in a loop an index is: its digits, and the offset of all but the first one. */
 typedef struct {
     int64_t at[LK_MAX_FUSED], upper;
@@ -61,53 +63,44 @@ LK_INLINE void walk_on(const lk_fused_loop *l, walk *w, int64_t *offset, int64_t
     }
 }
 
-/* Prefetches rows of the source that a later part of a nest reads, line after line as memory has them, some with each
- * tile: the prefetchers of the hardware join in, which they do not where every row is asked for one line. */
+/* Prefetches what a later part of a nest reads. Rows that lie together are fetched line after line, as memory has them,
+ * so that the prefetchers of the hardware join in: some with each tile. Of others a tile fetches what a later tile reads
+ * of its own rows. */
 typedef struct {
-    const char *src;
-    const int64_t *row; /* offsets of rows that are left, from src */
-    int64_t rows, bytes; /* how many are left, and how long they are */
-    int64_t each;        /* lines that are prefetched with a tile; short rows as a whole */
-    const char *at, *end; /* what is left of one row */
+    const char *at, *end; /* what is left of rows that lie together */
+    int64_t each;         /* lines with each tile */
+    const char *rows;     /* of others: where a later tile is; else NULL */
 } fetcher;
 
-enum { SHORT_ROW_BYTES = 64 };
-
-/* The rest of an earlier fetch is dropped. tiles: with how many the work is shared. */
-LK_INLINE void fetch_begin(fetcher *f, const char *src, const int64_t *row, int64_t rows, int64_t bytes, int64_t tiles)
+/* The bytes of `rows` rows of `bytes` bytes, from[r] each, that lie together, hardly anything between them; 0: they do
+ * not, or it does not matter, since rows are long. */
+LK_INLINE int64_t together(const int64_t *from, int64_t rows, int64_t bytes)
 {
-    const int64_t lines = bytes <= SHORT_ROW_BYTES ? rows : rows * (bytes / 64 + 1);
-    *f = (fetcher){src, row, rows, bytes, (lines + tiles - 1) / tiles, 0, 0};
+    const int64_t step = rows > 1 ? from[1] - from[0] : 0;
+    if (bytes > MAX_ROW_BYTES || step < bytes || step > bytes + MAX_GAP_BYTES || rows * step < MIN_TOGETHER_BYTES
+        || rows * step > MAX_TOGETHER_BYTES)
+        return 0;
+    for (int64_t r = 1; r < rows; r++)
+        if (from[r - 1] == LK_NOWHERE || from[r] != from[r - 1] + step)
+            return 0;
+    return rows * step;
+}
+
+/* Begins to fetch `bytes` bytes from `at` on, with so many tiles. */
+LK_INLINE void fetch_begin(fetcher *f, const char *at, int64_t bytes, int64_t tiles)
+{
+    f->at = (const char *)((intptr_t)at & -64);
+    f->end = at + bytes;
+    f->each = (bytes / 64 + tiles) / tiles;
 }
 
 LK_INLINE void fetch_some(fetcher *f)
 {
-    if (f->bytes <= SHORT_ROW_BYTES) { /* few lines each: without a branch for every one of them */
-        const int64_t n = MIN(f->each, f->rows);
-        for (int64_t k = 0; k < n; k++) {
-            const char *const p = f->src + (f->row[k] == LK_NOWHERE ? 0 : f->row[k]);
-            __builtin_prefetch(p, 0, 2);
-            __builtin_prefetch(p + f->bytes - 1, 0, 2);
-        }
-        f->row += n;
-        f->rows -= n;
-        return;
-    }
-    for (int64_t k = 0; k < f->each; k++) {
-        while (f->at >= f->end) {
-            if (!f->rows)
-                return;
-            const int64_t row = *f->row++;
-            f->rows--;
-            if (row != LK_NOWHERE) {
-                const char *const line = (const char *)((intptr_t)(f->src + row) & -64);
-                f->end = f->src + row + f->bytes;
-                f->at = line + 64 == f->at ? f->at : line; /* rows may share a line */
-            }
-        }
-        __builtin_prefetch(f->at, 0, 2);
-        f->at += 64;
-    }
+    const char *at = f->at;
+    const char *const end = MIN(f->end, at + 64 * f->each);
+    for (; at < end; at += 64)
+        __builtin_prefetch(at, 0, 2);
+    f->at = at;
 }
 
 /* Fills `bytes` of scratch with pad elements, if rows may be pads. */
