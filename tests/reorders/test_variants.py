@@ -59,5 +59,5 @@ def test_what_a_plan_tells_of_its_nests():
     assert tell([nest] * 3, VARIANTS["store allx64"], None) == (line,) * 3
     assert tell([nest] * 5, VARIANTS["store allx64"], None) == (*(line,) * 3, "and 2 more")
     assert tell([nest], VARIANTS["panels x128"], None) == (line.replace("x32,", "x32 in panels,"),)
-    slab = Slab((1, 2), (1, 2), (Loop(7, 10, 4096),), 0, 0, (), (), 4096, nest, Runs(64, ()))
+    slab = Slab((1, 2), (1, 2), (Loop(7, 10, 4096),), (), 0, 0, (), (), 4096, nest, Runs(64, ()), True)
     assert tell([nest], VARIANTS["slabs"], slab) == ("slabs of 4096 bytes, loops 7(10>4096)", line)
