@@ -8,7 +8,8 @@
     python bench/choice.py --table DIR --loading         times reading the table, and decisions about what it knows
     python bench/choice.py --table DIR --ship            puts DIR's table into the package: what estimates of machines
                                                          without a table of their own rest on (once per LAYOUTKIT_ISA)
-    python bench/choice.py --table DIR --ship --add      adds DIR's table to the one in the package
+    python bench/choice.py --table DIR --ship --add      adds DIR's table to the one in the package; if it has reorders
+                                                         beyond the caches, the package's are left out
     python bench/choice.py --ship FILE                   the same of a cost table's file; of one that comes with the
                                                          package it leaves out what is no candidate any more
 
@@ -179,7 +180,8 @@ def ship(path: Path, add: bool) -> int:
         return 2
     if add:
         there, machine = of_file(packaged)
-        costs = there | costs
+        large = {key for key in there if is_large(key)} if any(map(is_large, costs)) else set()
+        costs = {key: of for key, of in there.items() if key not in large} | costs
     before = sum(map(len, costs.values()))
     kept = {}
     for key, found in costs.items():

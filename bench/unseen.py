@@ -118,7 +118,7 @@ def judged(problem, threads: int, rounds: int, exhaustive: bool, cache: bool) ->
     winner = min(best, key=lambda name: best[name])
     return {"problem": str(asked), "share": copy[0] / best[names[0]], "best": copy[0] / best[winner], "pick": names[0],
             "winner": winner, "memcpy": copy[-1] / best[names[0]],
-            "candidates": {k: copy[0] / v for k, v in best.items()}}  # fmt: skip
+            "candidates": {k: copy[0] / v for k, v in best.items()}, "seconds": best}  # fmt: skip
 
 
 def main(argv=None) -> int:

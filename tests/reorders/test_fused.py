@@ -75,11 +75,11 @@ def test_estimates_tell_what_lines_tell():
         return streamed_seconds(loops, width, VARIANTS[name])
 
     columns, rows = Loop(512, 4, 4096), Loop(1024, 2048, 4)
-    aligned, ragged = [columns, rows], [columns._replace(dst=4004), rows._replace(n=1001)]
-    assert seconds("stream allx64 ahead", aligned) < seconds("stream allx64 ahead", ragged) / 1.02
+    aligned, ragged = [columns, rows], [columns._replace(dst=4100), rows]
+    assert seconds("fused x1024", aligned) < seconds("fused x1024", ragged) / 1.02
     assert seconds("fused x1024", aligned) < seconds("fused x64", aligned)
     copied = [Loop(500, 1 << 14, 132), Loop(33, 4, 4)]
-    assert seconds("fused x64", copied) < seconds("stream allx64", copied) / 2
+    assert seconds("fused x64", copied) < seconds("stream allx64", copied) / 1.1
     followed = [Loop(300, 4, 292), Loop(73, 1200, 4)]
     assert seconds("joined", followed) < seconds("fused x1024", followed)
     assert seconds("store allx64", aligned) > seconds("stream allx64", aligned)

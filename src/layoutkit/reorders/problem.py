@@ -22,7 +22,7 @@ from ..formats.layout import Layout
 from ..formats.notation import key
 from ..memory.arrays import contiguous_strides, empty
 from .box import Box
-from .estimate import slab_seconds, streamed_seconds, tile_seconds
+from .estimate import streamed_seconds, tile_seconds
 from .features import loops_of, reorder_features
 from .nests import copy_nests, is_ragged
 from .pieces import Side
@@ -110,11 +110,7 @@ class ReorderProblem(Problem):
                 seconds = moved if variant.slabs or variant.blocking.fused else tiles
                 seconds *= 1 + (variant.stream != large) + i / 100
             else:
-                if variant.slabs:
-                    seconds = slab_seconds(loops, self.width, slabs[0])
-                else:
-                    seconds = streamed_seconds(loops, self.width, variant)
-                seconds /= threads
+                seconds = streamed_seconds(loops, self.width, variant, slabs[0] if variant.slabs else None) / threads
             yield Candidate(name, seconds, partial(program, t, name, bytes(self.width)))
 
     def _tiles(self, src: list[Side], dst: list[Side]) -> float:

@@ -1,0 +1,109 @@
+"""The costs that estimates of reorders beyond the caches rest on: ``python bench/unseen.py --exhaustive --json FILE``,
+then ``python bench/fit.py FILE [FILE ..]``.
+
+Least squares of relative errors, no cost below 0, over every candidate of every reorder in the files; printed as
+layoutkit/reorders/estimate.py has them. `--judge FILE` then tells how far the picks by these estimates alone, and with
+corrections by the nearest reorders of the files, are from the best candidates of another file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections import defaultdict
+
+import numpy as np
+from scipy.optimize import nnls
+
+from layoutkit.reorders.estimate import counted
+from layoutkit.reorders.features import loops_of
+from layoutkit.reorders.problem import ReorderProblem
+from layoutkit.reorders.slabs import slabs_of
+from layoutkit.reorders.variants import VARIANTS
+
+ROUNDS = 8  # of weighting by what the last one estimated
+REACH, NEAREST = 2.5, 32  # of corrections, as in layoutkit/choosing/model.py
+
+
+def rows(path: str) -> list[tuple[ReorderProblem, dict]]:
+    """Problems, and what was told of them."""
+    with open(path, encoding="utf-8") as f:
+        return [(ReorderProblem.parse(row["problem"]), row) for row in json.load(f)]
+
+
+def counts(problem: ReorderProblem, names) -> dict[str, tuple[str, tuple[float, ...]]]:
+    """By candidate, how it moves and what."""
+    t = problem.contiguous()
+    sides = t.box.sides(t.src, t.src_strides, t.dst, t.dst_strides)
+    loops = loops_of(problem.src, problem.dst, problem.shape, problem.width)
+    found = {}
+    for name in names:
+        slabs = slabs_of(problem.shape, problem.dst.full_shape(problem.shape), *sides, problem.width)
+        if name != "windows" and (slabs or not VARIANTS[name].slabs):
+            found[name] = counted(loops, problem.width, VARIANTS[name], slabs[0] if VARIANTS[name].slabs else None)
+    return found
+
+
+def fit(measured) -> dict[str, np.ndarray]:
+    """Nanoseconds of each count, by how elements are moved."""
+    by_way = defaultdict(list)
+    for problem, row in measured:
+        for name, (way, what) in counts(problem, row["seconds"]).items():
+            if math.isfinite(row["seconds"][name]):
+                by_way[way].append((what, 1e9 * row["seconds"][name]))
+    costs = {}
+    for way, found in sorted(by_way.items()):
+        x, y = np.array([what for what, _ in found], float), np.array([ns for _, ns in found])
+        weights = 1 / y
+        for _ in range(ROUNDS):
+            costs[way], _ = nnls(x * weights[:, None], y * weights)
+            weights = 1 / np.sqrt(y * np.maximum(x @ costs[way], 1e-9))
+    return costs
+
+
+def estimates(measured, costs) -> list[dict[str, float]]:
+    """Nanoseconds of every candidate, by problem."""
+    return [{name: float(np.dot(costs[way], what)) for name, (way, what) in counts(problem, row["seconds"]).items()
+             if way in costs} for problem, row in measured]  # fmt: skip
+
+
+def judge(measured, near, costs) -> None:
+    """Print how far picks are from the best: by estimates, and with corrections from `near`."""
+    guess, there = estimates(measured, costs), estimates(near, costs)
+    places = np.array([problem.features() for problem, _ in near])
+    for corrected in (False, True):
+        lost = []
+        for (problem, row), guesses in zip(measured, guess):
+            sums = defaultdict(lambda: [0.0, 0.0])
+            distances = np.abs(places - np.array(problem.features())).sum(1)
+            for j in np.argsort(distances)[: NEAREST * corrected]:
+                weight = math.exp(-distances[j] / REACH)
+                for name, ns in there[j].items():
+                    if math.isfinite(near[j][1]["seconds"][name]):
+                        sums[name][0] += weight * math.log(1e9 * near[j][1]["seconds"][name] / ns)
+                        sums[name][1] += weight
+            pick = min(guesses, key=lambda name: guesses[name] * math.exp(sums[name][0] / (sums[name][1] + 0.01)))
+            lost.append(math.log(row["seconds"][pick] / min(row["seconds"].values())))
+        how = "estimates and the nearest" if corrected else "estimates"
+        print(f"{how}: the pick takes {math.exp(np.mean(lost)):.3f} of the best one's time, {math.exp(max(lost)):.2f} at most")
+
+
+def main(argv=None) -> int:
+    """Run; returns the exit code."""
+    p = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    p.add_argument("files", nargs="+")
+    p.add_argument("--judge", metavar="FILE")
+    args = p.parse_args(argv)
+    measured = [row for path in args.files for row in rows(path)]
+    costs = fit(measured)
+    for way, found in costs.items():
+        print(f'    "{way}": Counts({", ".join(f"{x:.3g}" for x in found)}),')
+    if args.judge:
+        judge(rows(args.judge), measured, costs)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
