@@ -87,7 +87,8 @@ def judge(measured, near, costs) -> None:
             pick = min(guesses, key=lambda name: guesses[name] * math.exp(sums[name][0] / (sums[name][1] + 0.01)))
             lost.append(math.log(row["seconds"][pick] / min(row["seconds"].values())))
         how = "estimates and the nearest" if corrected else "estimates"
-        print(f"{how}: the pick takes {math.exp(np.mean(lost)):.3f} of the best one's time, {math.exp(max(lost)):.2f} at most")
+        mean, most = math.exp(np.mean(lost)), math.exp(max(lost))
+        print(f"{how}: the pick takes {mean:.3f} of the best one's time, {most:.2f} at most")
 
 
 def main(argv=None) -> int:

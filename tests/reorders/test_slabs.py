@@ -64,7 +64,12 @@ def test_slabs_move_every_element_once_and_write_the_pads(laid, data):
     strides = [[s * width for s in x.axis_strides(shape)] for x in (src, dst)]
     strides[0] = [-s if reverse else s for s in strides[0]]
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in (("MIN_SLAB_BYTES", 1), ("MAX_BOX_BYTES", most), ("MAX_SLAB_BYTES", most // cut), ("RUN_BYTES", 64)):
+        for name, value in (
+            ("MIN_SLAB_BYTES", 1),
+            ("MAX_BOX_BYTES", most),
+            ("MAX_SLAB_BYTES", most // cut),
+            ("RUN_BYTES", 64),
+        ):
             patch.setattr(slabs, name, value)
         found = stages_of(Transfer(src, dst, width, *map(tuple, strides), Box.all_of(shape)), "slabs")
     if found[0].slab is None:

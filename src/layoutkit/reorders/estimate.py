@@ -4,8 +4,8 @@
 
 A piece is what is read of a run of the source before another run is read: where pieces are short, lines are read more
 than once, and neither prefetchers nor the pages of memory are used well. Partial lines are written where a run of the
-destination ends within a line and nothing is joined to it. Tiles are filled in part where runs are shorter than vectors,
-or no multiples of them: as many lines are counted as would fill them.
+destination ends within a line and nothing is joined to it. Tiles are filled in part where runs are shorter than
+vectors, or no multiples of them: as many lines are counted as would fill them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Counts(NamedTuple):
     rest: float  # of those lines: what the end of runs of the destination leaves empty
 
 
-# By least squares from reorders drawn at random: `python bench/fit.py`, of what `bench/unseen.py --exhaustive --json` told.
+# By least squares from reorders drawn at random: `bench/fit.py` of what `bench/unseen.py --exhaustive --json` told.
 COSTS = {
     "copy fused": Counts(4.96, 1.84, 0, 0, 0, 0, 0),
     "copy store": Counts(7.84, 0.348, 0.0705, 0, 0, 0, 0),
@@ -110,8 +110,8 @@ def counted(loops: Sequence[Loop], width: int, variant: Variant, slab: Slab | No
         read = min(read, b.src_run or read)
     partial = 0 if written >= nbytes or (aligned and written % LINE_BYTES == 0) else nbytes / written
     filled = lines * _over(columns) * _over(rows)
-    tiles = [filled * (width == 1), filled * (width == 2), filled * (width > 2)]
-    return way, Counts(lines, nbytes / read, partial, *tiles, lines * (_over(rows) - 1))
+    tiles = filled * (width == 1), filled * (width == 2), filled * (width > 2)
+    return way, Counts(lines, nbytes / read, partial, tiles[0], tiles[1], tiles[2], lines * (_over(rows) - 1))
 
 
 def _over(run: int) -> float:

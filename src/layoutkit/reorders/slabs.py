@@ -34,8 +34,8 @@ class Runs(NamedTuple):
 
 
 class Slab(NamedTuple):
-    """All slabs of one shape: a slab is a step of `loops` in a box, which is a step of `boxes`, and the first one begins
-    at offset `src` and `dst`."""
+    """All slabs of one shape: a slab is a step of `loops` in a box, which is a step of `boxes`, and the first one
+    begins at offset `src` and `dst`."""
 
     shape: tuple[int, ...]
     full: tuple[int, ...]  # with pads of the destination
@@ -161,9 +161,7 @@ def _loops(counts: Sequence[int], box: Sequence[int], src: Sequence[Side], dst: 
     return tuple(sorted(loops, key=lambda x: x.dst, reverse=True))
 
 
-def _cuts(
-    box, padded, shape, src: Sequence[Side], dst: Sequence[Side], width: int
-) -> list[list[tuple[int, int, int]]]:
+def _cuts(box, padded, shape, src: Sequence[Side], dst: Sequence[Side], width: int) -> list[list[tuple[int, int, int]]]:
     """Of every dimension of a box where slabs begin, how many there are, and their size: equal ones and a smaller one.
 
     What is outermost in the destination is cut first, so that runs stay long; and what follows one another in the
