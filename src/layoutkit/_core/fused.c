@@ -21,7 +21,7 @@
 enum { LINES = 2, LINE_BYTES = 64, AHEAD_BYTES = 8192, RING = 8 };
 enum { STORE, STREAM, SHIFT }; /* how vectors are stored: anywhere, aligned and streamed, or shuffled before that */
 
-_Static_assert(LK_SLAB_BYTES + (64 << 10) + LK_FUSED_BYTES <= (int)LK_PANEL_BYTES, "a thread has scratch for panels");
+_Static_assert(LK_SLAB_BYTES + LK_TAILS_BYTES + LK_FUSED_BYTES <= (int)LK_PANEL_BYTES, "a thread has scratch for panels");
 
 /* Columns that are moved together. */
 typedef struct {

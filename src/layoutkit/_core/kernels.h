@@ -343,7 +343,8 @@ typedef struct {
  * LK_PANEL_OUT_BYTES. */
 enum { LK_PANEL_IN_BYTES = 192 << 10, LK_PANEL_OUT_BYTES = 192 << 10, LK_PANEL_TAILS_BYTES = 64 << 10 };
 enum { LK_PANEL_BYTES = 2 * LK_PANEL_IN_BYTES + LK_PANEL_OUT_BYTES + LK_PANEL_TAILS_BYTES + (8 << 10) };
-enum { LK_SLAB_BYTES = 96 << 10 }; /* of the buffer of a slab, which the scratch of a thread begins with */
+/* Of the buffer of a slab, which the scratch of a thread begins with, and of what waits of lines that it ends in. */
+enum { LK_SLAB_BYTES = 96 << 10, LK_TAILS_BYTES = 64 << 10 };
 typedef void (*lk_panel_fn)(const lk_nest *, const char *src, char *dst, int64_t task, int64_t end, char *scratch);
 
 /* Copies `runs` runs of `bytes` bytes, run r from src + from[r] to dst + to[r], see drain.c. Where `continues` is set,

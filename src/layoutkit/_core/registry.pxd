@@ -141,7 +141,7 @@ cdef extern from "kernels.h" nogil:
     ctypedef void (*lk_move_fn)(const lk_move *) noexcept nogil
 
     enum:
-        LK_MAX_DIGITS, LK_MAX_LOOPS, LK_PANEL_IN_BYTES, LK_PANEL_OUT_BYTES, LK_PANEL_BYTES, LK_SLAB_BYTES, LK_MIN_DRAINED_BYTES
+        LK_MAX_DIGITS, LK_MAX_LOOPS, LK_PANEL_IN_BYTES, LK_PANEL_OUT_BYTES, LK_PANEL_BYTES, LK_SLAB_BYTES, LK_TAILS_BYTES, LK_MIN_DRAINED_BYTES
     ctypedef struct lk_nest:
         lk_move_fn fn
         lk_move tile

@@ -20,10 +20,10 @@ import numpy as np
 
 from .pace cimport Pace, done, pace_of
 from .registry cimport (
-    LK_COPY, LK_DRAIN, LK_FILL, LK_FUSED, LK_GATHER, LK_JOINED, LK_MAX_DIGITS, LK_MAX_FUSED, LK_MAX_FUSED_PANEL, LK_MAX_FUSED_TABLE,
-    LK_MAX_JOINED_ROWS, LK_MAX_JOINED_RUN_BYTES, LK_MAX_LOOPS, LK_MIN_DRAINED_BYTES, LK_NOWHERE, LK_PANEL, LK_PANEL_BYTES, LK_PANEL_IN_BYTES,
-    LK_PANEL_OUT_BYTES, LK_RUNS, LK_SLAB_BYTES, LK_TRANSPOSE, LK_WINDOWS, best_row, lk_drain, lk_drain_fn, lk_fused, lk_fused_fn, lk_fused_loop,
-    lk_kernel, lk_move, lk_move_fn, lk_nest, lk_panel_fn, lk_windows,
+    LK_COPY, LK_DRAIN, LK_FILL, LK_FUSED, LK_GATHER, LK_JOINED, LK_MAX_DIGITS, LK_MAX_FUSED, LK_MAX_FUSED_PANEL,
+    LK_MAX_FUSED_TABLE, LK_MAX_JOINED_ROWS, LK_MAX_JOINED_RUN_BYTES, LK_MAX_LOOPS, LK_MIN_DRAINED_BYTES, LK_NOWHERE,
+    LK_PANEL, LK_PANEL_BYTES, LK_PANEL_IN_BYTES, LK_PANEL_OUT_BYTES, LK_RUNS, LK_SLAB_BYTES, LK_TAILS_BYTES,
+    LK_TRANSPOSE, LK_WINDOWS, best_row, lk_drain, lk_drain_fn, lk_fused, lk_fused_fn, lk_fused_loop, lk_kernel, lk_move, lk_move_fn, lk_nest, lk_panel_fn, lk_windows,
 )
 from .team cimport team
 
@@ -45,9 +45,8 @@ cdef extern from * nogil:
 cdef enum:
     LINE_BYTES = 64
     FETCH_BYTES = 1024  # moved between prefetches; more where a kernel call has to get ready
-    TAILS_BYTES = 64 << 10  # a line for each run of a slab
-    MAX_GROUP = 8  # slabs of different shapes in a box
-    MAX_LINES = 1 << 14  # of the source of a slab that are prefetched
+    MAX_GROUP = 8  # slabs of different shapes in a box: MAX_CUTS of reorders/slabs.py gives no more
+    MAX_LINES = 1 << 14  # of the source of a box that are prefetched
     CHUNK_BYTES = 64 << 20  # moved between checks for signals: at worst a tenth of a second, into new pages
 
 _FAMILY = {"copy": LK_COPY, "transpose": LK_TRANSPOSE, "gather": LK_GATHER, "fill": LK_FILL, "fused": LK_FUSED,
@@ -353,13 +352,12 @@ cdef class Program(Reordering):
     cdef void boxes(self, const Slab *slabs, const char *src, char *dst, int64_t task, int64_t end,
                     char *buffer) noexcept nogil:
         """Move boxes [task, end) of one shape, slab by slab; meanwhile the source of the next box is fetched."""
-        cdef int64_t s = 0, d = 0, next_s = 0, next_d = 0, box, fetched, tails = 0
+        cdef int64_t s = 0, d = 0, next_s = 0, next_d = 0, box, tails = 0
         cdef char *kept = buffer + LK_SLAB_BYTES
-        cdef char *scratch = kept + TAILS_BYTES
+        cdef char *scratch = kept + LK_TAILS_BYTES
         cdef lk_drain outs[MAX_GROUP]
-        cdef double work = 0, done
-        cdef int k
         cdef Fetch ahead = Fetch(NULL, NULL, 0, 0, 0, 0)
+        cdef int k
         cdef bint phase
         for k in range(slabs.group):
             outs[k] = slabs[k].drain
@@ -376,7 +374,7 @@ cdef class Program(Reordering):
             ahead.lines, ahead.count = slabs.lines[phase], slabs.line_count[phase] if box + 1 < end else 0
             for k in range(slabs.group):
                 outs[k].continues = outs[k].goes_on
-                outs[k].goes_on = (tails <= TAILS_BYTES and outs[k].bytes >= LK_MIN_DRAINED_BYTES and box + 1 < end
+                outs[k].goes_on = (tails <= LK_TAILS_BYTES and outs[k].bytes >= LK_MIN_DRAINED_BYTES and box + 1 < end
                                    and next_d - d == outs[k].bytes)
                 self.slab(slabs + k, src + s, dst + d, buffer, scratch, outs[k], &ahead)
 

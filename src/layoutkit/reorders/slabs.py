@@ -23,6 +23,7 @@ MAX_SLAB_BYTES = 16 << 10  # of the buffer, about
 MAX_BUFFER_BYTES = 96 << 10  # with gaps between runs: LK_SLAB_BYTES of kernels.h
 RUN_BYTES = 4 << 10  # longer runs gain nothing
 CUT_RUN_BYTES = 1 << 10  # slabs have runs at least as long, where boxes have
+MAX_CUTS = 3  # dimensions of a box that are cut: each may have two sizes of slabs, and a box has at most eight
 VECTOR_BYTES = 64
 
 
@@ -155,7 +156,7 @@ def _slabs(parts, shape, full, src: Sequence[Side], dst: Sequence[Side], width: 
 
 
 def _loops(counts: Sequence[int], box: Sequence[int], src: Sequence[Side], dst: Sequence[Side]) -> tuple[Loop, ...]:
-    """The loops over boxes, outermost in the destination first."""
+    """The loops over so many boxes, outermost in the destination first."""
     steps = [(s.offset(n) - s.offset(0), d.offset(n)) for s, d, n in zip(src, dst, box)]
     loops = [Loop(count, *step) for count, step in zip(counts, steps) if count > 1]
     return tuple(sorted(loops, key=lambda x: x.dst, reverse=True))
@@ -180,6 +181,8 @@ def _cuts(box, padded, shape, src: Sequence[Side], dst: Sequence[Side], width: i
         unit = _unit(src[x.dim], dst[x.dim], shape[x.dim])
         if x.level or x.dim in inside or most >= box[x.dim] or (box[x.dim] % unit and padded[x.dim] == box[x.dim]):
             continue
+        if sum(e < n for e, n in zip(sizes, box)) == MAX_CUTS:
+            break
         least = lcm(unit, VECTOR_BYTES // width if x.dim in near else 1)
         sizes[x.dim] = min(box[x.dim], max(least, most // least * least))
     wholes = [(n - (f > n)) // e for n, f, e in zip(box, padded, sizes)]  # the last one has the pads
