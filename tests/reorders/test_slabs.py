@@ -27,7 +27,7 @@ def of(shape, src, dst, width=4, strides=None):
 @pytest.fixture
 def small(monkeypatch):
     """Slabs of arrays as small as tests draw them."""
-    monkeypatch.setattr(slabs, "MIN_SLAB_BYTES", 1)
+    monkeypatch.setattr(slabs, "MIN_BOX_BYTES", 1)
     monkeypatch.setattr(slabs, "RUN_BYTES", 64)
     plans.clear()
 
@@ -65,7 +65,7 @@ def test_slabs_move_every_element_once_and_write_the_pads(laid, data):
     strides[0] = [-s if reverse else s for s in strides[0]]
     with pytest.MonkeyPatch.context() as patch:
         for name, value in (
-            ("MIN_SLAB_BYTES", 1),
+            ("MIN_BOX_BYTES", 1),
             ("MAX_BOX_BYTES", most),
             ("MAX_SLAB_BYTES", most // cut),
             ("RUN_BYTES", 64),
@@ -74,6 +74,8 @@ def test_slabs_move_every_element_once_and_write_the_pads(laid, data):
         found = stages_of(Transfer(src, dst, width, *map(tuple, strides), Box.all_of(shape)), "slabs")
     if found[0].slab is None:
         return
+    leads = [i for i, stage in enumerate(found) if stage.slab.leads]
+    assert leads[0] == 0 and max(np.diff([*leads, len(found)])) <= 8  # of a box, as the kernel takes
     got = np.concatenate([moved(stage) for stage in found])
     expected = bytes_expected(src, dst, shape, width, *strides)
     assert np.array_equal(got[np.lexsort(got.T)], expected)

@@ -142,7 +142,7 @@ cdef class Program(Reordering):
             nest.tile.n0, nest.tile.s0, nest.tile.d0 = tile[0][:3]
             nest.tile.n1, nest.tile.s1, nest.tile.d1 = tile[1][:3]
             nest.src, nest.dst = src_offset, dst_offset
-            nest.tile.stream = stream and (not slabs or i in lasts)  # buffers stay in the caches
+            nest.tile.stream = stream and not slabs  # buffers stay in the caches
             nest.tile.prefetch_bytes, nest.tile.valid, nest.tile.pad = prefetch_bytes, valid, self.pad
             nest.tile.in0, nest.tile.out_d0, nest.tile.in1, nest.tile.out_s1 = outer
             if family == "fill":

@@ -1,4 +1,4 @@
-"""Slabs: boxes of indices that are long runs of memory on both sides, each put together in a buffer and streamed out.
+"""Slabs: parts of boxes of indices that are long runs of memory on both sides, put together in a buffer, streamed out.
 
 Where blocks of both sides have few elements in common, or rows are short and odd, no tile reads and writes whole lines.
 A box has as many indices of each dimension as make its runs long in the source and in the destination. The source of
@@ -17,8 +17,8 @@ from .loops import LINE_BYTES, ONE, Loop
 from .nest import Nest
 from .pieces import Digit, Side
 
-MIN_SLAB_BYTES = 2 << 10  # smaller ones are not worth a second copy
-MAX_BOX_BYTES = 128 << 10
+MIN_BOX_BYTES = 2 << 10  # smaller ones are not worth a second copy
+MAX_BOX_BYTES = 128 << 10  # two of them are in the second-level cache
 MAX_SLAB_BYTES = 16 << 10  # of the buffer, about
 MAX_BUFFER_BYTES = 96 << 10  # with gaps between runs: LK_SLAB_BYTES of kernels.h
 RUN_BYTES = 4 << 10  # longer runs gain nothing
@@ -103,7 +103,7 @@ def _box(shape, full, src: Sequence[Side], dst: Sequence[Side], width: int) -> l
         else:
             box[dim] = size
     even = [min(n, -(-n // -(-n // e) // unit) * unit) for n, e, unit in zip(shape, box, units)]
-    return even if prod(even) * width >= MIN_SLAB_BYTES else None
+    return even if prod(even) * width >= MIN_BOX_BYTES else None
 
 
 def _unit(src: Side, dst: Side, n: int) -> int:
