@@ -2,8 +2,9 @@
 
 Where there are thousands (planning makes that many Python objects) some of them, evenly: all with LAYOUTKIT_LONG_TESTS.
 Each time the operation must raise or, where whoever asked for memory can do without, give the right result; what it
-left allocated must be gone after the next call that succeeds. It must be MemoryError that it raises, but where
-Python and numpy themselves make another error of theirs (os.stat says TypeError, OpenSSL ValueError).
+left allocated must be gone after the next call that succeeds, to the last block of what the compiled modules asked for.
+It must be MemoryError that it raises, but where Python and numpy themselves make another error of theirs (os.stat says
+TypeError, OpenSSL ValueError).
 """
 
 import ctypes
@@ -23,6 +24,8 @@ from layoutkit.reorders.problem import ReorderProblem
 shim = ctypes.PyDLL(None)
 OURS = os.path.dirname(registry.__file__).encode()
 shim.lk_in_use.restype = ctypes.c_size_t
+shim.lk_blocks.restype = ctypes.c_long
+shim.lk_ours(OURS)
 lk.tuning("off")
 rng = np.random.default_rng(0)
 x = rng.standard_normal((1, 20, 19, 8), np.float32)
@@ -80,7 +83,7 @@ def attempt(operation, n, ours):
     """The operation with its n-th allocation failing: its result, what it raised, how many allocations there were."""
     got, raised = None, None
     try:
-        shim.lk_arm(n, OURS if ours else None)
+        shim.lk_arm(n, ours)
         got = operation()
     except Exception as error:
         raised = type(error)
@@ -109,7 +112,7 @@ def sweep(operation, planned, ours, most=MOST):
     return {"allocations": len(points), **came}
 
 
-OURS_AGAIN, WARM = 20, 80  # sweeps of our own allocations: what leaks once must show, caches have grown before
+AGAIN = 5  # sweeps of our own allocations: objects of Python's that leak once must show
 
 
 def main():
@@ -120,18 +123,18 @@ def main():
         if operation != a_layout or not ours
     ]
     for operation, known, ours in sweeps + [(a_table_that_is_read, True, False)]:
-        for _ in range(WARM if ours else 1):  # what is made once, as the traceback's own modules
-            sweep(operation, known, ours, MOST // 10 if operation is a_table_that_is_read else min(MOST, 1000))
+        most = MOST // 10 if operation is a_table_that_is_read else MOST
+        sweep(operation, known, ours, min(most, 1000))  # what is made once, as the traceback's own modules
         forget()
         operation()
         gc.collect()
-        before = shim.lk_in_use()
-        for _ in range(OURS_AGAIN if ours else 1):
-            came = sweep(operation, known, ours, MOST if operation != a_table_that_is_read else MOST // 10)
+        before, blocks = shim.lk_in_use(), shim.lk_blocks()
+        for _ in range(AGAIN if ours else 1):
+            came = sweep(operation, known, ours, most)
         forget()
         operation()
         gc.collect()
-        came["left"] = shim.lk_in_use() - before
+        came["blocks left"], came["left"] = shim.lk_blocks() - blocks, shim.lk_in_use() - before
         print(json.dumps({"operation": operation.__name__, "known": known, "ours": ours, **came}), flush=True)
 
 

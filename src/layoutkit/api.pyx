@@ -141,13 +141,25 @@ cdef int new_plan(steps, int64_t kept, y, items, layoutkit_plan **plan) except -
     destination must be aligned to.
     """
     cdef Plan *p = <Plan *>calloc(1, sizeof(Plan) + len(steps) * sizeof(Step))
+    if p == NULL:
+        raise MemoryError("plan")
+    try:
+        fill(p, steps, kept, y, items)
+    except BaseException:
+        free(p)
+        raise
+    p.owner = <PyObject *>steps
+    Py_INCREF(steps)
+    plan[0] = <layoutkit_plan *>p
+    return 0
+
+
+cdef int fill(Plan *p, steps, int64_t kept, y, items) except -1:
     cdef Step *step
     cdef Program program
     cdef Route route
     cdef Epilogue epilogue
     cdef int64_t most = 0
-    if p == NULL:
-        raise MemoryError("plan")
     p.threads, p.dst_bytes, p.count, p.scratch_at = 1, y.nbytes, <int>len(steps), -(-kept // ALIGNMENT) * ALIGNMENT
     p.src_item, p.dst_item = items
     for i, (run, w, bias, then, source, to) in enumerate(steps):
@@ -170,9 +182,6 @@ cdef int new_plan(steps, int64_t kept, y, items, layoutkit_plan **plan) except -
             p.threads = max(p.threads, step.threads)
     if p.scratch_at + most:
         p.workspace = p.scratch_at + most + ALIGNMENT
-    p.owner = <PyObject *>steps
-    Py_INCREF(steps)
-    plan[0] = <layoutkit_plan *>p
     return 0
 
 
