@@ -122,7 +122,7 @@ class Filter(Attributes):
             return
         for name, given, plain in (("zero_point", zero_point, 0), ("out_scale", out_scale, 1),
                                    ("out_zero_point", out_zero_point, 0)):  # fmt: skip
-            if np.ndim(given) or given != plain:
+            if (not isinstance(given, int | float) and np.ndim(given)) or given != plain:
                 raise ValueError(f"{what}: {name} is of convolutions of integers, w is of {self.types.filter}")
         self.bias = None if bias is None else self.per_channel(bias, "bias")
         if scale is not None:

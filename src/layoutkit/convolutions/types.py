@@ -130,7 +130,7 @@ def types_of(w: np.ndarray, asked: Any, what: str) -> Given:
 
 def asked_of(asked: Any, x: Any, w: Any) -> Any:
     """`asked` of `types_of`, of a call that has the input too: with a filter of int8 it says what the source is."""
-    if isinstance(asked, tuple) or str(getattr(w, "dtype", None)) != "int8":
+    if isinstance(asked, tuple) or getattr(w, "dtype", None) != np.int8:
         return asked
     given = str(getattr(x, "dtype", None))
     return (given, "int32" if asked is None else asked) if given in ("int8", "uint8") else asked
