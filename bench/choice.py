@@ -64,9 +64,9 @@ LAYOUTS = ["NHWC", "NCHW", "nChw16c", "nChw8c"]
 SEED = 1
 
 
-def drawn(count: int, threads: list[int], cache: bool) -> list:
-    """Reorders beyond the caches, or in one: a third among named formats, the others as `unseen.py` draws them; large
-    ones on one thread for the most part, small ones always."""
+def drawn(count: int, threads: list[int], level: str) -> list:
+    """Reorders of a level, "memory" or "inner": a third among named formats, the others as `unseen.py` draws
+    them; those in memory on one thread for the most part, the others always."""
     import random
 
     import unseen
@@ -75,9 +75,9 @@ def drawn(count: int, threads: list[int], cache: bool) -> list:
 
     rng, found = random.Random(SEED), []
     while len(found) < count:
-        src, dst, shape, width = unseen.drawn(rng, cache)
+        src, dst, shape, width = unseen.drawn(rng, level)
         if len(found) % 3 or all(str(x) in unseen.NAMED.get(len(shape), ()) for x in (src, dst)):
-            many = len(found) % 4 == 3 and not cache
+            many = len(found) % 4 == 3 and level == "memory"
             found.append(ReorderProblem(src, dst, shape, width, threads[-1] if many else threads[0]))
     return found
 
@@ -90,7 +90,7 @@ def tune(threads: list[int], end: float, large: int, small: int) -> None:
     known = set(cost_table.problems())
     todo = [(case.task, 0.1 if case.kind == "conv" else 0.05) for case in SUITES["spread"](LAYOUTS, threads)]
     todo = [(task, seconds) for task, seconds in todo if task.key not in known]
-    reorders = [*drawn(large, threads, False), *drawn(small, threads, True)]
+    reorders = [*drawn(large, threads, "memory"), *drawn(small, threads, "inner")]
     todo[:0] = [(problem, 0.3 if is_large(problem.key) else 0.1) for problem in reorders if problem.key not in known]
     measured(todo, end)
 

@@ -11,27 +11,21 @@ import argparse
 import json
 import os
 import platform
+import random
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from math import prod
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from statistics import median
 
-from layoutkit.bench.layers import NETWORKS
+from cases import CASES, RANDOM, SUITES
+
 from layoutkit.bench.report import geomean
 from layoutkit.choosing import machine
 
 WORKER = Path(__file__).with_name("contenders.py")
 NAMES = ("machine", "layoutkit", "torch", "numpy")
 POOLS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-MOVES = {  # as a user of numpy or torch writes them: view, then transpose
-    ("NCHW", "NHWC"): (lambda n, c, h, w: (n, c, h, w), (0, 2, 3, 1)),
-    ("NHWC", "NCHW"): (lambda n, c, h, w: (n, h, w, c), (0, 3, 1, 2)),
-    ("NCHW", "nChw16c"): (lambda n, c, h, w: (n, c // 16, 16, h, w), (0, 1, 3, 4, 2)),
-    ("nChw16c", "NCHW"): (lambda n, c, h, w: (n, c // 16, h, w, 16), (0, 1, 4, 2, 3)),
-}
-BEYOND_CACHE, IN_CACHE = (32, 256, 56, 56), (1, 64, 56, 56)
 
 
 class Contender:
@@ -63,33 +57,6 @@ class Contender:
         """Let the process end."""
         self.process.stdin.close()
         self.process.wait()
-
-
-def conv_cases(quick: bool, suite: str, batch: int, dtype: str) -> Iterator[dict]:
-    """A network's distinct convolutions."""
-    for i, layer in enumerate(dict.fromkeys(NETWORKS[suite]())):
-        if not quick or i % 4 == 0:
-            p = layer._replace(n=batch).problem("NCHW")
-            yield {
-                "kind": "conv", "title": str(layer), "batch": batch, "work": p.flops, "ic": p.ic, "oc": p.oc,
-                "dtype": dtype, "groups": p.groups, "size": p.size, "kernel": p.kernel, "stride": p.stride,
-                "padding": [a for a, _ in p.padding],
-            }  # fmt: skip
-
-
-def reorder_cases(quick: bool, suite: str, batch: int, dtype: str) -> Iterator[dict]:
-    """Each move beyond the cache and inside it."""
-    for shape in (IN_CACHE, BEYOND_CACHE) if not quick else (IN_CACHE, (4, *BEYOND_CACHE[1:])):
-        for (src, dst), (view, order) in MOVES.items():
-            viewed = view(*shape)
-            yield {
-                "kind": "reorder", "title": f"{src}>{dst} {'x'.join(map(str, shape))}", "work": 8 * prod(shape),
-                "src": src, "dst": dst, "shape": shape, "view": viewed, "order": order,
-                "src_shape": shape if src == "NCHW" else viewed,
-            }  # fmt: skip
-
-
-CASES: dict[str, Callable[[bool, str, int, str], Iterator[dict]]] = {"conv": conv_cases, "reorder": reorder_cases}
 
 
 # How far results may be apart: of int8 one, where a product is rounded otherwise.
@@ -175,8 +142,9 @@ def table(kind: str, rows: Sequence[dict]) -> Iterator[str]:
         yield f"{r['title']:<{width}}   " + "   ".join(
             f"{r['ratios'].get(name, float('nan')):{w}.2f}" for name, w in zip(ratios, wide)
         )
-    means = (geomean(r["ratios"][name] for r in rows if name in r["ratios"]) for name in ratios)
-    yield f"{'geomean':<{width}}   " + "   ".join(f"{m:{w}.2f}" for m, w in zip(means, wide))
+    for what, of in ("geomean", geomean), ("least", min):
+        told = (of([r["ratios"][name] for r in rows if name in r["ratios"]]) for name in ratios)
+        yield f"{what:<{width}}   " + "   ".join(f"{m:{w}.2f}" for m, w in zip(told, wide))
     decided = [source for r in rows for source in r["decided"].values()]
     counts = ", ".join(f"{decided.count(s)} {s}" for s in sorted(set(decided)))
     yield f"layoutkit's plans: {counts}"
@@ -204,8 +172,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     p.add_argument("--threads", type=number, default=1, help="of every contender, default %(default)s")
     p.add_argument("--rounds", type=number, help="default 9, with --quick 5")
     p.add_argument("--cases", type=cases_of, default=list(CASES), metavar="conv,reorder")
-    p.add_argument("--suite", choices=NETWORKS, default="resnet50", help="whose convolutions, default %(default)s")
+    p.add_argument(
+        "--suite",
+        choices=SUITES,
+        default="resnet50",
+        help="whose convolutions, default %(default)s; random: convolutions and reorders drawn at random",
+    )
     p.add_argument("--batch", type=number, default=1, help="of the convolutions, default %(default)s")
+    p.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31), help="of what is drawn")
+    p.add_argument("--count", type=number, default=10, help="reorders and convolutions of each group that are drawn")
     p.add_argument("--dtype", choices=TOLERANCES, default="float32", help="of the convolutions, default %(default)s")
     p.add_argument("--quick", action="store_true", help="fewer layers, smaller arrays, fewer rounds")
     p.add_argument("--tuning", choices=("estimate", "measure"), default="estimate",
@@ -221,13 +196,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"compare.py: without {c.name}: {c.missing} (pip install {c.name})", file=sys.stderr)
     contenders = [c for c in everyone if not c.missing]
     versions = [c.version for c in contenders[1:]]
-    what = f"{args.suite}, batch {args.batch}, {args.dtype}, warm filters, {rounds} rounds"
+    suite = f"{RANDOM}, seed {args.seed}" if args.suite == RANDOM else args.suite
+    what = f"{suite}, batch {args.batch}, {args.dtype}, warm filters, {rounds} rounds"
     print(f"{', '.join(versions)}; {args.threads} thread(s), {what}")
     print(f"{machine.cpu_model()}, {machine.identity()['isa']}")
     results: list[dict] = []
     for kind in args.cases:
         rows = []
-        for case in CASES[kind](args.quick, args.suite, args.batch, args.dtype):
+        for case in CASES[kind](args):
             if sys.stderr.isatty():
                 print(f"\r{case['title']:<60}\r", end="", file=sys.stderr, flush=True)
             rows.append(play(case, contenders, rounds, 0.005 if args.quick else 0.01))

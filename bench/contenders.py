@@ -36,7 +36,8 @@ def conv_data(case: dict) -> tuple[np.ndarray, np.ndarray]:
 
 def reorder_data(case: dict) -> np.ndarray:
     """The array to reorder, in its physical shape."""
-    return np.arange(np.prod(case["src_shape"]), dtype=np.float32).reshape(case["src_shape"])
+    dtype = {1: np.int8, 2: np.int16, 4: np.float32, 8: np.float64}[case["width"]]
+    return np.arange(np.prod(case["src_shape"])).astype(dtype).reshape(case["src_shape"])
 
 
 class Numpy:
@@ -49,12 +50,13 @@ class Numpy:
         x, w = conv_data(case)
         if case["groups"] > 1 or len(case["size"]) != 2 or case["dtype"] != "float32":
             return {}
-        (sh, sw), (ph, pw) = case["stride"], case["padding"]
+        (sh, sw), (ph, pw), (dh, dw) = case["stride"], case["padding"], case["dilation"]
+        reach = [d * (k - 1) + 1 for d, k in zip(case["dilation"], case["kernel"])]
 
         def tensordot():
             padded = np.pad(x, ((0, 0), (0, 0), (ph, ph), (pw, pw)))
-            windows = np.lib.stride_tricks.sliding_window_view(padded, case["kernel"], axis=(2, 3))[:, :, ::sh, ::sw]
-            return np.tensordot(windows, w, ((1, 4, 5), (1, 2, 3))).transpose(0, 3, 1, 2)
+            windows = np.lib.stride_tricks.sliding_window_view(padded, reach, axis=(2, 3))[:, :, ::sh, ::sw]
+            return np.tensordot(windows[..., ::dh, ::dw], w, ((1, 4, 5), (1, 2, 3))).transpose(0, 3, 1, 2)
 
         return {"numpy": tensordot}
 
@@ -88,26 +90,27 @@ class Torch:
         if case["dtype"] == "int8":
             return self.quantized(case, x, w)
         x, w = (a.to(getattr(torch, case["dtype"])) for a in (x, w))
-        s, p, groups, rank = case["stride"], case["padding"], case["groups"], len(case["size"])
+        s, p, d = case["stride"], case["padding"], case["dilation"]
+        groups, rank = case["groups"], len(case["size"])
         last = torch.channels_last if rank == 2 else torch.channels_last_3d
         x_last, w_last = x.to(memory_format=last), w.to(memory_format=last)
         conv = getattr(torch.nn.functional, f"conv{rank}d")
         ways = {
-            "torch NCHW": lambda: conv(x, w, stride=s, padding=p, groups=groups),
-            "torch NHWC": lambda: conv(x_last, w_last, stride=s, padding=p, groups=groups),
+            "torch NCHW": lambda: conv(x, w, stride=s, padding=p, dilation=d, groups=groups),
+            "torch NHWC": lambda: conv(x_last, w_last, stride=s, padding=p, dilation=d, groups=groups),
         }
         if case["dtype"] != "float32":
             return ways
         try:
-            ops, apart = torch.ops.mkldnn, [1] * rank
-            packed = ops._reorder_convolution_weight(w, p, s, apart, groups, list(x.shape))
+            ops = torch.ops.mkldnn
+            packed = ops._reorder_convolution_weight(w, p, s, d, groups, list(x.shape))
             ways["packed NHWC"] = lambda: ops._convolution_pointwise(
-                x_last, packed, None, p, s, apart, groups, "none", [], ""
+                x_last, packed, None, p, s, d, groups, "none", [], ""
             )
             from torch.utils import mkldnn
 
             module = getattr(torch.nn, f"Conv{rank}d")(
-                case["ic"], case["oc"], case["kernel"], s, p, groups=groups, bias=False
+                case["ic"], case["oc"], case["kernel"], s, p, d, groups, bias=False
             ).eval()
             module.weight.copy_(w)
             module, x_blocked = mkldnn.to_mkldnn(module), x.to_mkldnn()
@@ -122,10 +125,10 @@ class Torch:
         q = torch._make_per_tensor_quantized_tensor
         last = torch.channels_last if len(case["size"]) == 2 else torch.channels_last_3d
         given = q(x, x_scale, x_zero), q(x.to(memory_format=last), x_scale, x_zero)
-        rank, apart = len(case["size"]), [1] * len(case["size"])
+        rank = len(case["size"])
         ops = torch.ops.quantized
         prepack, conv = getattr(ops, f"conv{rank}d_prepack"), getattr(ops, f"conv{rank}d")
-        held = prepack(q(w, w_scale, 0), None, case["stride"], case["padding"], apart, case["groups"])
+        held = prepack(q(w, w_scale, 0), None, case["stride"], case["padding"], case["dilation"], case["groups"])
         return {
             f"torch {layout}": lambda x=x: conv(x, held, y_scale, y_zero) for layout, x in zip(("NCHW", "NHWC"), given)
         }
@@ -133,13 +136,14 @@ class Torch:
     def reorder(self, case: dict) -> Ways:
         x = self.torch.from_numpy(reorder_data(case))
         view = x.reshape(case["view"]).permute(case["order"])
-        out = self.torch.ones(view.shape)
+        out = self.torch.ones(view.shape, dtype=x.dtype)
         return {"torch new": view.contiguous, "torch out": lambda: out.copy_(view)}
 
     def to_numpy(self, way: str, result) -> np.ndarray:
         if result.is_quantized:
             return result.int_repr().contiguous().numpy()
-        return (result.to_dense() if result.layout != self.torch.strided else result).float().contiguous().numpy()
+        result = result.to_dense() if result.layout != self.torch.strided else result
+        return (result.float() if result.dtype == self.torch.bfloat16 else result).contiguous().numpy()
 
 
 class Layoutkit:
@@ -171,8 +175,8 @@ class Layoutkit:
                 w = self.lk.reorder(w, plain, plain, dtype=case["dtype"]) if w.dtype == np.float32 else w
                 numbers = dict(dtype=(case["dtype"], case["dtype"]))
             op = getattr(self.lk, f"Conv{self.rank}d")(
-                w, stride=case["stride"], padding=case["padding"], groups=case["groups"], layout=held,
-                threads=self.threads, **numbers,
+                w, stride=case["stride"], padding=case["padding"], dilation=case["dilation"], groups=case["groups"],
+                layout=held, threads=self.threads, **numbers,
             )  # fmt: skip
             ways[f"lk {layout}"] = lambda op=op, physical=physical: op(physical)
             self.decided[f"lk {layout}"] = op.plan(x.shape).choices[0].source

@@ -1,8 +1,8 @@
-"""The costs that estimates of reorders beyond the caches rest on: ``python bench/unseen.py --exhaustive --json FILE``,
-then ``python bench/fit.py FILE [FILE ..]``.
+"""The costs that estimates of reorders rest on: ``python bench/unseen.py --exhaustive --level LEVEL --json FILE`` of
+every level, then ``python bench/fit.py FILE [FILE ..]``.
 
 Least squares of relative errors, no cost below 0, over every candidate of every reorder in the files; printed as
-layoutkit/reorders/estimate.py has them. `--judge FILE` then tells how far the picks by these estimates alone, and with
+layoutkit/reorders/costs.py has them. `--judge FILE` then tells how far the picks by these estimates alone, and with
 corrections by the nearest reorders of the files, are from the best candidates of another file.
 """
 
@@ -13,16 +13,17 @@ import json
 import math
 import sys
 from collections import defaultdict
+from collections.abc import Sequence
 
 import numpy as np
 from scipy.optimize import nnls
 
-from layoutkit.reorders.estimate import counted
-from layoutkit.reorders.features import loops_of
+from layoutkit.reorders.costs import Counts, TileCounts, WindowCounts
+from layoutkit.reorders.estimate import level_of
 from layoutkit.reorders.problem import ReorderProblem
-from layoutkit.reorders.slabs import slabs_of
 from layoutkit.reorders.variants import VARIANTS
 
+LEAST = 20  # timings of a way of moving, that its costs are told
 ROUNDS = 8  # of weighting by what the last one estimated
 REACH, NEAREST = 2.5, 32  # of corrections, as in layoutkit/choosing/model.py
 
@@ -33,21 +34,19 @@ def rows(path: str) -> list[tuple[ReorderProblem, dict]]:
         return [(ReorderProblem.parse(row["problem"]), row) for row in json.load(f)]
 
 
-def counts(problem: ReorderProblem, names) -> dict[str, tuple[str, tuple[float, ...]]]:
-    """By candidate, how it moves and what."""
-    t = problem.contiguous()
-    sides = t.box.sides(t.src, t.src_strides, t.dst, t.dst_strides)
-    loops = loops_of(problem.src, problem.dst, problem.shape, problem.width)
-    found = {}
+def counts(problem: ReorderProblem, names) -> dict[str, tuple[tuple[str, str], Sequence[float]]]:
+    """By candidate, the level and how it moves; and what."""
+    level = level_of(problem.work)
+    count, found = problem.counts(level), {}
     for name in names:
-        slabs = slabs_of(problem.shape, problem.dst.full_shape(problem.shape), *sides, problem.width)
-        if name != "windows" and (slabs or not VARIANTS[name].slabs):
-            found[name] = counted(loops, problem.width, VARIANTS[name], slabs[0] if VARIANTS[name].slabs else None)
+        told = count(VARIANTS[name])
+        if told:
+            found[name] = (level, told[0]), told[1]
     return found
 
 
-def fit(measured) -> dict[str, np.ndarray]:
-    """Nanoseconds of each count, by how elements are moved."""
+def fit(measured) -> dict[tuple[str, str], np.ndarray]:
+    """Nanoseconds of each count, by level and how elements are moved."""
     by_way = defaultdict(list)
     for problem, row in measured:
         for name, (way, what) in counts(problem, row["seconds"]).items():
@@ -55,6 +54,8 @@ def fit(measured) -> dict[str, np.ndarray]:
                 by_way[way].append((what, 1e9 * row["seconds"][name]))
     costs = {}
     for way, found in sorted(by_way.items()):
+        if len(found) < LEAST:
+            continue
         x, y = np.array([what for what, _ in found], float), np.array([ns for _, ns in found])
         weights = 1 / y
         for _ in range(ROUNDS):
@@ -99,8 +100,13 @@ def main(argv=None) -> int:
     args = p.parse_args(argv)
     measured = [row for path in args.files for row in rows(path)]
     costs = fit(measured)
-    for way, found in costs.items():
-        print(f'    "{way}": Counts({", ".join(f"{x:.3g}" for x in found)}),')
+    for level in dict.fromkeys(level for level, _ in costs):
+        print(f"    {level.upper()}: {{")
+        for of, way in costs:
+            if of == level:
+                kind = TileCounts if way.startswith("tiles") else WindowCounts if way == "windows" else Counts
+                print(f'        "{way}": {kind.__name__}({", ".join(f"{x:.3g}" for x in costs[of, way])}),')
+        print("    },")
     if args.judge:
         judge(rows(args.judge), measured, costs)
     return 0

@@ -125,5 +125,10 @@ def parts(seed: int | None = None) -> dict[str, Part]:
         ),
         "reproducible": Part(("reproducible.py",), ("--quick", "--shapes", "8"), _reproducible),
         **{f"torch-{suite}": _of_torch(suite) for suite in NETWORKS},
+        "random": Part(
+            ("compare.py", "--suite", "random", "--seed", str(seed)),
+            ("--rounds", "1", "--count", "1"),
+            _compared("drawn at random"),
+        ),
         "numpy": Part(("compare.py", "--quick", "--cases", "reorder"), ("--rounds", "1"), _compared("reorders")),
     }

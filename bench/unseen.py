@@ -1,16 +1,17 @@
-"""Reorders that nobody tuned: ``python bench/unseen.py [--seed N] [--count 60] [--threads 1] [--cache]``.
+"""Reorders that nobody tuned: ``python bench/unseen.py [--seed N] [--count 60] [--threads 1] [--level memory]``.
 
-Problems are drawn with a fresh seed unless one is given. Distribution: 30 to 70 MB (log-uniform; 30 to 400 KB with
-`--cache`, so that L2 holds both sides) of elements of 4 bytes (four in seven), 1, 2 or 8; three to five dimensions,
-each extent log-uniform from 2 to 400 and then scaled so that the bytes fit; source and destination differ in their
-order of dimensions or in their blocks. A fifth have 3, 20, 24 or 100 channels. Layouts: random permutations (half),
-named formats (a quarter), random blocks of 4, 8 or 16 on one or two dimensions (a quarter).
+Problems are drawn with a fresh seed unless one is given. Distribution: 30 to 70 MB (log-uniform; with `--level shared`
+1 to 8 MB, which the last cache of many machines holds, with `--level inner` 30 to 400 KB, which L2 holds) of elements
+of 4 bytes (four in seven), 1, 2 or 8; three to five dimensions, each extent log-uniform from 2 to 400 and then scaled
+so that the bytes fit; source and destination differ in their order of dimensions or in their blocks. A fifth have 3,
+20, 24 or 100 channels. Layouts: random permutations (half), named formats (a quarter), random blocks of 4, 8 or 16 on
+one or two dimensions (a quarter).
 
 Each problem runs by what a fresh installation picks, in turns with a copy of as many bytes as source and destination
 have on average, the better of memcpy and streaming stores; a share is copy time over reorder time, least of the rounds
-each. With `--cache` the copy is a loop that loads and stores a vector at a time, as a reorder has to (memcpy moves
-lines by an instruction of its own, and is told beside). With `--exhaustive` every candidate runs as well, and the
-pick's time over the best one's is told.
+each. In the caches the copy is a loop that loads and stores a vector at a time, as a reorder has to (memcpy moves lines
+by an instruction of its own, and is told beside). With `--exhaustive` every candidate runs as well, and the pick's time
+over the best one's is told.
 `--table portable` or `--table none` estimates as on a machine of another kind, `--profile` by a profile of this one.
 """
 
@@ -37,15 +38,18 @@ from layoutkit._core import machine
 from layoutkit.choosing.best import choices
 from layoutkit.memory.arrays import contiguous_strides
 from layoutkit.reorders.box import Box
+from layoutkit.reorders.costs import INNER, MEMORY, SHARED
 from layoutkit.reorders.problem import ReorderProblem
 from layoutkit.reorders.program import Transfer, program
 
 NAMED = {3: ("NCW", "NWC", "nCw16c", "WNC"), 4: ("NCHW", "NHWC", "CHWN", "HWCN", "nChw8c", "nChw16c"),
          5: ("NCDHW", "NDHWC", "nCdhw8c", "nCdhw16c")}  # fmt: skip
+SIZES = {MEMORY: (30e6, 70e6), SHARED: (1e6, 8e6), INNER: (30e3, 400e3)}  # bytes of a tensor
+UNTIMED = 3  # calls within the caches: after one, the last one still holds much of the arrays of others
 ABANDON = 3.0  # candidates that take so many times the best are not timed again
 
 
-def drawn(rng: random.Random, cache: bool = False) -> tuple[lk.Layout, lk.Layout, tuple[int, ...], int]:
+def drawn(rng: random.Random, level: str = MEMORY) -> tuple[lk.Layout, lk.Layout, tuple[int, ...], int]:
     """Source, destination, logical shape and bytes of an element."""
     while True:
         rank, width = rng.choice((3, 4, 4, 4, 5)), rng.choice((4, 4, 4, 4, 1, 2, 8)[:7])
@@ -53,7 +57,7 @@ def drawn(rng: random.Random, cache: bool = False) -> tuple[lk.Layout, lk.Layout
         few = rng.random() < 0.2
         if few:
             sizes[1] = rng.choice((3, 20, 24, 100))
-        low, high = (30e3, 400e3) if cache else (30e6, 70e6)
+        low, high = SIZES[level]
         target = math.exp(rng.uniform(math.log(low), math.log(high))) / width
         free = [d for d in range(rank) if not (few and d == 1)]
         scale = (target / math.prod(sizes)) ** (1 / len(free))
@@ -77,31 +81,33 @@ def _layout(rng: random.Random, rank: int) -> lk.Layout:
     return lk.Layout(outer + "".join(f"{rng.choice((4, 8, 16))}{d}" for d in blocked))
 
 
-def copies(n: int, threads: int, cache: bool, batch: int) -> list[Callable[[], float]]:
+def copies(n: int, threads: int, level: str, batch: int) -> list[Callable[[], float]]:
     """What gives the seconds of a copy of n bytes that a reorder is held against; then of others, which are told."""
     a, b = touched((n,), 1), touched((n,), 1)
     by = [partial(machine.copy, a, b, threads, stream) for stream in (False, True)]
-    if not cache:
+    if level == MEMORY:
         return [lambda: min(copy() for copy in by)]
     loop = lines(n, n, batch)
     return [lambda: seconds(loop, 1) / batch, lambda: seconds(by[0], batch)]
 
 
-def seconds(call: Callable[[], object], batch: int) -> float:
-    """Seconds of a call, on average over a batch."""
+def seconds(call: Callable[[], object], batch: int, untimed: int = UNTIMED) -> float:
+    """Seconds of a call, on average over a batch, after some that are not timed."""
+    for _ in range(untimed):
+        call()
     start = time.perf_counter()
     for _ in range(batch):
         call()
     return (time.perf_counter() - start) / batch
 
 
-def judged(problem, threads: int, rounds: int, exhaustive: bool, cache: bool) -> dict:
+def judged(problem, threads: int, rounds: int, exhaustive: bool, level: str) -> dict:
     """The share of a problem, and the pick's time over the best candidate's."""
     src, dst, shape, width = problem
     x, y = touched(src.physical_shape(shape), width), touched(dst.physical_shape(shape), width)
     n = (x.nbytes + y.nbytes) // 2
     batch = max(1, 4_000_000 // n)
-    held = copies(n, threads, cache, batch)
+    held = copies(n, threads, level, batch)
     asked = ReorderProblem(src, dst, shape, width, threads)
     strides = [contiguous_strides(layout, shape, width) for layout in (src, dst)]
     transfer = Transfer(src, dst, width, *strides, Box.all_of(shape))
@@ -114,7 +120,7 @@ def judged(problem, threads: int, rounds: int, exhaustive: bool, cache: bool) ->
         for name, move in moves.items():
             if best[name] < math.inf and best[name] > ABANDON * min(best.values()) and name != names[0]:
                 continue
-            best[name] = min(best[name], seconds(partial(move, x, y, threads), batch))
+            best[name] = min(best[name], seconds(partial(move, x, y, threads), batch, UNTIMED * (level != MEMORY)))
     winner = min(best, key=lambda name: best[name])
     return {"problem": str(asked), "share": copy[0] / best[names[0]], "best": copy[0] / best[winner], "pick": names[0],
             "winner": winner, "memcpy": copy[-1] / best[names[0]],
@@ -128,7 +134,7 @@ def main(argv=None) -> int:
     p.add_argument("--count", type=int, default=60)
     p.add_argument("--threads", type=int, default=1)
     p.add_argument("--rounds", type=int, default=5)
-    p.add_argument("--cache", action="store_true", help="small ones, which L2 holds")
+    p.add_argument("--level", choices=SIZES, default=MEMORY, help="where the bytes are")
     p.add_argument("--exhaustive", action="store_true", help="time every candidate")
     p.add_argument("--json", metavar="FILE")
     costs_of.arguments(p)
@@ -137,13 +143,13 @@ def main(argv=None) -> int:
     rng = random.Random(args.seed)
     rows = []
     for _ in range(args.count):
-        row = judged(drawn(rng, args.cache), args.threads, args.rounds, args.exhaustive, args.cache)
+        row = judged(drawn(rng, args.level), args.threads, args.rounds, args.exhaustive, args.level)
         rows.append(row)
-        told = f" ({row['memcpy']:.2f} of memcpy)" * args.cache
+        told = f" ({row['memcpy']:.2f} of memcpy)" * (args.level != MEMORY)
         told += f", best {row['best']:.2f} by {row['winner']}" if args.exhaustive else ""
         print(f"{row['problem']:<60} {row['share']:.2f} by {row['pick']}{told}", flush=True)
     shares = [r["share"] for r in rows]
-    memcpy = f"; {geomean(r['memcpy'] for r in rows):.2f} of memcpy" * args.cache
+    memcpy = f"; {geomean(r['memcpy'] for r in rows):.2f} of memcpy" * (args.level != MEMORY)
     print(f"{len(rows)} reorders, seed {args.seed}, {args.threads} thread(s): {geomean(shares):.2f} of a copy, "
           f"least {min(shares):.2f}{memcpy}")  # fmt: skip
     if args.exhaustive:

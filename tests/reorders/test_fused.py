@@ -3,10 +3,8 @@
 import pytest
 
 from layoutkit.reorders import fused
-from layoutkit.reorders.estimate import streamed_seconds, tile_seconds
 from layoutkit.reorders.loops import Loop
-from layoutkit.reorders.nest import Blocking, Nest, Transpose
-from layoutkit.reorders.variants import VARIANTS
+from layoutkit.reorders.nest import Blocking, Transpose
 
 FUSED = Blocking(256, 1 << 14, False, 1, fused=True)
 # abcd > badc of 4 x 6 x 5 x 7 elements of 4 bytes: a, b, c, d with their strides in source and destination
@@ -68,28 +66,3 @@ def test_runs_have_no_more_digits_than_the_kernel_takes():
     rest = [Loop(n, src, dst) for n, src, dst in zip(shape, steps, reversed(steps))]
     (nest,) = fused.runs(rest, Loop(width, 1, 1), 1, 0, 0)
     assert len(nest.fused.rows.digits) == fused.MAX_DIGITS and nest.loops == tuple(rest[:2])
-
-
-def test_estimates_tell_what_lines_tell():
-    def seconds(name, loops, width=4):
-        return streamed_seconds(loops, width, VARIANTS[name])
-
-    columns, rows = Loop(512, 4, 4096), Loop(1024, 2048, 4)
-    aligned, ragged = [columns, rows], [columns._replace(dst=4100), rows]
-    assert seconds("fused x1024", aligned) < seconds("fused x1024", ragged) / 1.02
-    assert seconds("fused x1024", aligned) < seconds("fused x64", aligned)
-    copied = [Loop(500, 1 << 14, 132), Loop(33, 4, 4)]
-    assert seconds("fused x64", copied) < seconds("stream allx64", copied) / 1.1
-    followed = [Loop(300, 4, 292), Loop(73, 1200, 4)]
-    assert seconds("joined", followed) < seconds("fused x1024", followed)
-    assert seconds("store allx64", aligned) > seconds("stream allx64", aligned)
-
-
-def test_within_the_caches_tiles_that_are_filled_in_part_cost_as_whole_ones():
-    def seconds(columns, rows, tasks=1):
-        tile = Loop(columns, 4, 1 << 20), Loop(rows, 1 << 20, 4)
-        return tile_seconds([Nest("transpose", 32, (Loop(tasks, 64, 64),), tile, 0, 0)], 64)
-
-    assert seconds(16, 16) == seconds(9, 16) == seconds(16, 3)
-    assert seconds(16, 16, 4) > 1.2 * seconds(32, 32)  # calls
-    assert seconds(17, 16) > 1.5 * seconds(16, 16)

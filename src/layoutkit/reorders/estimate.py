@@ -1,82 +1,55 @@
-"""What a variant of a reorder costs: beyond the caches by counting what it moves, within them by counting tiles.
+"""What the variants of a reorder cost: counts of what they move, times what each takes.
 
-    seconds = sum of count * cost        counts: those of `Counts`, costs: `COSTS`, by how elements are moved
+    seconds = sum of count * cost        costs: `costs.py`, by level of memory and by how elements are moved
 
-A piece is what is read of a run of the source before another run is read: where pieces are short, lines are read more
-than once, and neither prefetchers nor the pages of memory are used well. Partial lines are written where a run of the
-destination ends within a line and nothing is joined to it. Tiles are filled in part where runs are shorter than
-vectors, or no multiples of them: as many lines are counted as would fill them.
+Three levels: source and destination in the inner caches, in the last one, in memory.
+
+In memory and in the last cache whole reorders are counted by their loops. A piece is what is read of a run of the
+source before another run is read: where pieces are short, lines are read more than once, and neither prefetchers nor
+the pages of memory are used well. Partial lines are written where a run of the destination ends within a line and
+nothing is joined to it. Tiles are filled in part where runs are shorter than vectors, or no multiples of them: as many
+lines are counted as would fill them. In the inner caches plain variants are counted by the calls and vectors of their
+nests.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import NamedTuple
 
+from ..choosing.machine import caches, last_level_cache
 from ..choosing.profile import scale
+from .costs import COSTS, INNER, MEMORY, SHARED, Counts, TileCounts, WindowCounts
 from .fused import MIN_RUN_BYTES, fused_loops, joined_loops
 from .loops import LINE_BYTES, Loop
 from .nest import Nest
 from .slabs import Slab
 from .variants import Variant
 
-# Within the caches, seconds: of a call of a kernel, of an element or a short run that is moved, of a line of a longer
-# one, of a shuffle.
-CALL_SECONDS, MOVE_SECONDS, MOVED_LINE_SECONDS, SHUFFLE_SECONDS = 8e-9, 1e-9, 0.6e-9, 0.3e-9
 PANEL_READ_BYTES = 1024  # pieces that panels are read in, about
 TAILED_SLABS = 8  # about so many slabs go on where the one before ended
 
 
-class Counts(NamedTuple):
-    """What a reorder moves; or nanoseconds of each on one core of the machine that `scale` is 1 for."""
-
-    lines: float
-    pieces: float  # of the source
-    partial: float  # runs of the destination that end within lines
-    tiles8: float  # lines of tiles of elements of 8 bits
-    tiles16: float
-    tiles: float  # of wider ones
-    rest: float  # of those lines: what the end of runs of the destination leaves empty
+def level_of(nbytes: int) -> str:
+    """Where a reorder that reads and writes so many bytes finds them when it runs again and again."""
+    if nbytes > last_level_cache() // 2:
+        return MEMORY
+    return SHARED if nbytes > 2 * caches().get(2, last_level_cache()) else INNER
 
 
-# By least squares from reorders drawn at random: `bench/fit.py` of what `bench/unseen.py --exhaustive --json` told.
-COSTS = {
-    "copy fused": Counts(4.96, 1.84, 0, 0, 0, 0, 0),
-    "copy store": Counts(7.84, 0.348, 0.0705, 0, 0, 0, 0),
-    "copy stream": Counts(6.96, 0, 0.374, 0, 0, 0, 0),
-    "fused x1024": Counts(3.57, 0.702, 11.8, 2.64, 3.17, 1.56, 0),
-    "fused x256": Counts(3.45, 0.0361, 10, 3.19, 3.43, 2.43, 1.12),
-    "fused x64": Counts(4.95, 0, 10.3, 2.98, 3.51, 2.39, 2.73),
-    "joined": Counts(2.94, 1.52, 0, 0.71, 2.97, 1.42, 0),
-    "panels": Counts(4.52, 34.6, 3.26, 0.889, 1.69, 1.2, 0),
-    "slabs": Counts(6.53, 2.49, 60.1, 0.00382, 0, 0.135, 0.363),
-    "store lines": Counts(11.7, 1.05, 0, 0.00344, 0.574, 0, 1.32),
-    "store lines ahead": Counts(10.5, 0.84, 0.604, 0.101, 0.573, 0, 0.357),
-    "store runs ahead": Counts(8.16, 0.617, 1.14, 0.161, 0.557, 0, 0),
-    "store whole": Counts(9.46, 0.467, 0.942, 0.2, 0.585, 0, 0),
-    "stream lines": Counts(9.75, 0.968, 0, 0.156, 0.476, 0, 0.657),
-    "stream lines ahead": Counts(8.11, 1.12, 0.931, 0.107, 0.578, 0, 0),
-    "stream runs ahead": Counts(7, 0.837, 1.09, 0.125, 0.317, 0, 0),
-    "stream whole": Counts(8.8, 0.664, 0.132, 0.165, 0.302, 0, 0.898),
-    # Nothing drawn at random was so scattered: by a gather of 4-byte elements from memory.
-    "gather slabs": Counts(4, 2, 0, 0, 0, 0, 0),
-    "gather store": Counts(8, 2, 0, 0, 0, 0, 0),
-    "gather stream": Counts(7, 2, 0, 0, 0, 0, 0),
-}
-
-
-def streamed_seconds(loops: Sequence[Loop], width: int, variant: Variant, slab: Slab | None = None) -> float:
-    """Seconds of a reorder of these loops (of `merge`) on one thread, its arrays in memory; of slabs like this one."""
-    by = scale()
-    way, counts = counted(loops, width, variant, slab)
-    line = by.stream if variant.stream else by.copy_memory
-    scales = line, by.element if way.startswith("gather") else by.piece, by.partial, *[by.copy_l2] * 4
-    return 1e-9 * sum(n * cost * x for n, cost, x in zip(counts, COSTS[way], scales))
+def seconds_of(level: str, way: str, counts: Sequence[float]) -> float:
+    """Seconds of what was counted, on one thread."""
+    costs, by = COSTS[level].get(way) or COSTS[MEMORY][way], scale()
+    if level == MEMORY:
+        line = by.copy_memory if "store" in way.split() else by.stream
+        scales = [line, by.element if way.startswith("gather") else by.piece, by.partial, *[by.copy_l2] * 4]
+    else:
+        scales = [by.copy_l2 if level == INNER else by.copy_l3, *[by.copy_l2] * len(counts)]
+    return 1e-9 * sum(n * cost * x for n, cost, x in zip(counts, costs, scales))
 
 
 def counted(loops: Sequence[Loop], width: int, variant: Variant, slab: Slab | None = None) -> tuple[str, Counts]:
-    """How a variant moves these loops, a key of `COSTS`, and what it moves."""
+    """How a variant moves these loops (of `merge`), a key of `COSTS`, and what it moves; of slabs like this one."""
     b = variant.blocking
     how = "stream" if variant.stream else "store"
     nbytes = width * prod(x.n for x in loops)
@@ -105,13 +78,17 @@ def counted(loops: Sequence[Loop], width: int, variant: Variant, slab: Slab | No
     elif b.panel:
         way, read, written = "panels", max(read, PANEL_READ_BYTES), max(written, b.dst_run)
     else:
-        runs = "lines" if b.dst_run == LINE_BYTES else "runs"
-        way = f"{how} {runs} ahead" if b.prefetch else f"{how} {runs if b.dst_run else 'whole'}"
-        read = min(read, b.src_run or read)
+        way, read = _plain(variant), min(read, b.src_run or read)
     partial = 0 if written >= nbytes or (aligned and written % LINE_BYTES == 0) else nbytes / written
     filled = lines * _over(columns) * _over(rows)
     tiles = filled * (width == 1), filled * (width == 2), filled * (width > 2)
     return way, Counts(lines, nbytes / read, partial, tiles[0], tiles[1], tiles[2], lines * (_over(rows) - 1))
+
+
+def _plain(variant: Variant) -> str:
+    b, how = variant.blocking, "stream" if variant.stream else "store"
+    runs = "lines" if b.dst_run == LINE_BYTES else "runs"
+    return f"{how} {runs} ahead" if b.prefetch else f"{how} {runs if b.dst_run else 'whole'}"
 
 
 def _over(run: int) -> float:
@@ -119,21 +96,30 @@ def _over(run: int) -> float:
     return -(-run // LINE_BYTES) * LINE_BYTES / run
 
 
-def tile_seconds(nests: Sequence[Nest], vector: int) -> float:
-    """Seconds of nests of tiles within the caches, for kernels with vectors of `vector` bytes: where blocks cut
-    dimensions into small pieces, most of it are calls and tiles that are filled in part."""
-    return sum(prod(x.n for x in nest.loops) * (CALL_SECONDS + _tile(nest, vector)) for nest in nests) * scale().copy_l2
+def counted_tiles(nests: Sequence[Nest], vector: int, variant: Variant) -> tuple[str, TileCounts]:
+    """How a plain variant moves within the inner caches, and what, by kernels with vectors of `vector` bytes."""
+    total = [0.0] * len(TileCounts._fields)
+    for nest in nests:
+        calls = prod(x.n for x in nest.loops)
+        for i, n in enumerate(_of_tile(nest, vector)):
+            total[i] += calls * n
+    return f"tiles {_plain(variant)}", TileCounts(*total)
 
 
-def _tile(nest: Nest, vector: int) -> float:
+def _of_tile(nest: Nest, vector: int) -> TileCounts:
     (n0, *_), (n1, *_) = nest.tile
     width = nest.bits // 8
     if nest.family == "copy":
-        return n0 * (MOVE_SECONDS + n1 / LINE_BYTES * MOVED_LINE_SECONDS)
+        return TileCounts(1, n0, n0 * (n1 // LINE_BYTES), n0 * (n1 % LINE_BYTES > 0))
     if nest.family != "transpose" or width > 8:
-        return n0 * n1 * MOVE_SECONDS
+        return TileCounts(1, elements=n0 * n1)
     lanes = max(1, vector // width)
     if width <= 2 and min(n0, n1) < lanes:  # by tiles of one lane of 16 bytes each way
         lanes = 16 // width
-    rounds = lanes.bit_length() - 1
-    return -(-n0 // lanes) * -(-n1 // lanes) * lanes * rounds * SHUFFLE_SECONDS
+    return TileCounts(1)._replace(**{f"vectors{8 * width}": -(-n0 // lanes) * n1 + -(-n1 // lanes) * n0})
+
+
+def counted_windows(steps: int, nbytes: int, line_ns: float) -> tuple[str, WindowCounts]:
+    """What windows move in so many steps of patterns of `nbytes`, whose lines are put together in `line_ns` each."""
+    lines = steps * -(-nbytes // LINE_BYTES)
+    return "windows", WindowCounts(lines, steps, lines * line_ns)

@@ -30,11 +30,6 @@ def regions(shape: Sequence[int], src: Sequence[Side], dst: Sequence[Side]) -> l
     return [list(r) for r in itertools.product(*(pieces(0, n, (s, d)) for n, s, d in zip(shape, src, dst)))]
 
 
-def is_ragged(shape: Sequence[int], src: Sequence[Side], dst: Sequence[Side]) -> bool:
-    """Whether there are several `regions`."""
-    return all(shape) and any(len(pieces(0, n, (s, d))) > 1 for n, s, d in zip(shape, src, dst))
-
-
 def _loops(parts: Sequence[Piece]) -> tuple[Loop, ...]:
     return tuple(Loop(n, s, d) for p in parts for n, (s, d) in p.loops)
 

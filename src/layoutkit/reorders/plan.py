@@ -16,10 +16,13 @@ from ..memory.arrays import as_array, check_out, contiguous_strides
 from .binding import Call, bind_conversion, decide, format_of, place, taken
 from .convert import Numbers, types
 from .pairs import packed_of
-from .problem import CACHE_BYTES_PER_SECOND, MEMORY_BYTES_PER_SECOND, ReorderProblem, useful_threads
+from .problem import ReorderProblem, useful_threads
 from .program import stages_of
 from .reorder import reorder
 from .variants import VARIANTS, tell
+
+# Read and written by a conversion on one thread, assumed: from memory, from the caches.
+MEMORY_BYTES_PER_SECOND, CACHE_BYTES_PER_SECOND = 12e9, 30e9
 
 
 @planner(reorder)

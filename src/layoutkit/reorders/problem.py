@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from math import inf, prod
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,6 @@ from .._core import registry
 from .._core.reorder import Program
 from ..choosing.best import choices
 from ..choosing.keys import LAYOUT, THREADS, numbers, parts, sizes
-from ..choosing.machine import last_level_cache
 from ..choosing.model import reads
 from ..choosing.problem import Candidate, Problem
 from ..choosing.profile import scale
@@ -22,18 +21,18 @@ from ..formats.layout import Layout
 from ..formats.notation import key
 from ..memory.arrays import contiguous_strides, empty
 from .box import Box
-from .estimate import streamed_seconds, tile_seconds
+from .costs import INNER, MEMORY
+from .estimate import counted, counted_tiles, counted_windows, level_of, seconds_of
 from .features import loops_of, reorder_features
-from .nests import copy_nests, is_ragged
-from .pieces import Side
+from .loops import Loop
+from .nests import copy_nests
 from .program import Transfer, program, vector_bytes
 from .slabs import slabs_of
-from .variants import VARIANTS
-from .windows import window_seconds
+from .variants import VARIANTS, Variant
+from .windows import window_steps
 
 SMALL_BYTES = 1 << 18  # below this a second thread costs more than it gains
-# Read and written on one thread, assumed where nothing was measured: from memory, from the caches.
-MEMORY_BYTES_PER_SECOND, CACHE_BYTES_PER_SECOND = 12e9, 30e9
+TIE = 1000  # of variants that count alike the first goes first
 MEMORY_THREADS = 1.5  # more threads do not make memory faster than this
 KEY = f"reorder ({sizes(15)}|) ({LAYOUT})>({LAYOUT}) x(8|16|32|64|128)"
 _KEY = f"{KEY}(?: ({THREADS}))?"
@@ -83,41 +82,49 @@ class ReorderProblem(Problem):
         return reorder_features(self.src, self.dst, self.shape, self.width, self.threads)
 
     def candidates(self) -> Iterator[Candidate]:
-        """The variants; slabs only where there are any, and beyond the caches, or where the reorder is cut into several
-        regions; windows within the caches. Beyond the caches, lines are counted."""
-        large = self.work > last_level_cache()  # source and destination together
+        """The variants that may be the fastest where the bytes are: what bypasses the caches only where they do not
+        hold source and destination, or where it writes whole lines; panels and slabs not in the inner caches, slabs
+        only where there are any; windows only in the caches."""
+        t, level = self.contiguous(), level_of(self.work)
+        threads = self.threads
+        if level == MEMORY:
+            threads = min(threads, max(1.0, MEMORY_THREADS * scale().stream / scale().copy_all))
+        counts = self.counts(level)
+        for i, (name, variant) in enumerate(VARIANTS.items()):
+            found = counts(variant)
+            if found:
+                seconds = seconds_of(level, *found) * (1 + i / TIE) / threads
+                yield Candidate(name, seconds, partial(program, t, name, bytes(self.width)))
+
+    def counts(self, level: str) -> Callable[[Variant], tuple[str, Sequence[float]] | None]:
+        """A function that tells how a variant moves, a key of `COSTS` of this level, and what; None if it is no
+        candidate."""
         t = self.contiguous()
         sides = t.box.sides(t.src, t.src_strides, t.dst, t.dst_strides)
-        slabs = []
-        if large or is_ragged(self.shape, *sides):
-            slabs = slabs_of(self.shape, self.dst.full_shape(self.shape), *sides, self.width)
+        slabs = [] if level == INNER else slabs_of(self.shape, self.dst.full_shape(self.shape), *sides, self.width)
+        windows = None if level == MEMORY else window_steps(self.shape, *sides, self.width)
         try:
             loops = loops_of(self.src, self.dst, self.shape, self.width)
-        except ValueError:  # of too many pieces
-            loops = []
-        windows = inf if large or not loops else window_seconds(self.shape, *sides, self.width)
-        by = scale()
-        rate = MEMORY_BYTES_PER_SECOND / by.copy_memory if large else CACHE_BYTES_PER_SECOND / by.copy_l2
-        moved = self.work / rate
-        tiles = max(moved, self._tiles(*sides)) if loops and not large else moved
-        threads = min(self.threads, max(1.0, MEMORY_THREADS * by.stream / by.copy_all))
-        for i, (name, variant) in enumerate(VARIANTS.items()):
-            if (variant.slabs and not slabs) or (variant.windows and windows == inf):
-                continue
-            if variant.windows:
-                seconds = windows / threads
-            elif not loops or not large:
-                seconds = moved if variant.slabs or variant.blocking.fused else tiles
-                seconds *= 1 + (variant.stream != large) + i / 100
-            else:
-                seconds = streamed_seconds(loops, self.width, variant, slabs[0] if variant.slabs else None) / threads
-            yield Candidate(name, seconds, partial(program, t, name, bytes(self.width)))
+        except ValueError:  # of too many pieces: as one run
+            loops = [Loop(prod(self.shape), self.width, self.width)]
+        nests, vector = [], vector_bytes(registry.isa())
+        if level == INNER:
+            nests, _ = copy_nests(self.shape, *sides, self.width, vector, VARIANTS["store allxall"].blocking)
 
-    def _tiles(self, src: list[Side], dst: list[Side]) -> float:
-        """Seconds by tiles, within the caches."""
-        vector = vector_bytes(registry.isa())
-        nests, _ = copy_nests(self.shape, src, dst, self.width, vector, VARIANTS["store allxall"].blocking)
-        return tile_seconds(nests, vector)
+        def count(variant: Variant) -> tuple[str, Sequence[float]] | None:
+            if variant.windows:
+                return counted_windows(*windows) if windows else None
+            if variant.slabs:
+                return counted(loops, self.width, variant, slabs[0]) if slabs else None
+            if variant.blocking.fused:
+                return counted(loops, self.width, variant)
+            if variant.blocking.panel:
+                return None if level == INNER else counted(loops, self.width, variant)
+            if variant.stream and level != MEMORY:
+                return None
+            return counted_tiles(nests, vector, variant) if level == INNER else counted(loops, self.width, variant)
+
+        return count
 
     def contiguous(self) -> Transfer:
         """Between contiguous arrays, as it is measured."""

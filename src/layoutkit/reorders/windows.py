@@ -17,7 +17,6 @@ from typing import NamedTuple
 import numpy as np
 
 from .._core import registry
-from ..choosing.profile import scale
 from .loops import LINE_BYTES, Loop, merge, ordered
 from .nest import Digits, Fused, Nest
 from .pieces import Digit, Piece, Side, pieces
@@ -63,14 +62,17 @@ def window_nests(
     return [_nest(chosen, pattern, width) for chosen in itertools.product(*parts)], padded
 
 
-def window_seconds(shape: Sequence[int], src: Sequence[Side], dst: Sequence[Side], width: int) -> float:
-    """Seconds of a reorder by `window_nests` within the caches, as by the first of them; infinitely many if there is
-    none."""
+def window_steps(
+    shape: Sequence[int], src: Sequence[Side], dst: Sequence[Side], width: int
+) -> tuple[int, int, float] | None:
+    """How many steps `window_nests` take, bytes of a pattern, and nanoseconds of each of its lines within the caches,
+    as by the first nest; None if there is none."""
     pattern, parts, _ = _planned(shape, src, dst, width, True)
     if not pattern:
-        return inf
-    lines = width * prod(shape) / LINE_BYTES
-    return lines * line_seconds(_nest([part[0] for part in parts], pattern, width)) * scale().copy_l2
+        return None
+    steps = prod(sum(prod(x.n for x in part.loops) for part in some) for some in parts)
+    nest = _nest([some[0] for some in parts], pattern, width)
+    return steps, nest.tile[1].n * width, 1e9 * line_seconds(nest)
 
 
 def _planned(
