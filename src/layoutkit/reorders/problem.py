@@ -25,6 +25,7 @@ from .costs import INNER, MEMORY
 from .estimate import counted, counted_tiles, counted_windows, level_of, seconds_of
 from .features import loops_of, reorder_features
 from .loops import Loop
+from .nest import Nest
 from .nests import copy_nests
 from .program import Transfer, program, vector_bytes
 from .slabs import slabs_of
@@ -86,7 +87,7 @@ class ReorderProblem(Problem):
         hold source and destination, or where it writes whole lines; panels and slabs not in the inner caches, slabs
         only where there are any; windows only in the caches."""
         t, level = self.contiguous(), level_of(self.work)
-        threads = self.threads
+        threads: float = self.threads
         if level == MEMORY:
             threads = min(threads, max(1.0, MEMORY_THREADS * scale().stream / scale().copy_all))
         counts = self.counts(level)
@@ -107,7 +108,8 @@ class ReorderProblem(Problem):
             loops = loops_of(self.src, self.dst, self.shape, self.width)
         except ValueError:  # of too many pieces: as one run
             loops = [Loop(prod(self.shape), self.width, self.width)]
-        nests, vector = [], vector_bytes(registry.isa())
+        nests: list[Nest] = []
+        vector = vector_bytes(registry.isa())
         if level == INNER:
             nests, _ = copy_nests(self.shape, *sides, self.width, vector, VARIANTS["store allxall"].blocking)
 
