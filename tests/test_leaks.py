@@ -32,10 +32,10 @@ def test_every_allocation_fails_in_turn(tmp_path):
     assert len(sweeps) == 12
     for s in sweeps:
         assert s["wrong"] == 0, s
-        assert s["blocks left"] == 0, s
         assert s["left"] <= 40_000 + 100 * s["allocations"], s  # what Python itself forgets; arrays are larger
         if s["ours"]:
             assert s["MemoryError"] == s["allocations"] > 0, s
+            assert s["blocks left"] == 0, s
         else:
             assert s["allocations"] > (3 if s["known"] else 10), s
             assert s["MemoryError"] + s["right"] >= 0.9 * s["allocations"], s

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from conftest import WHOLE_ISAS, using_isa
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from strategies import activations, in_proportion
 
@@ -70,6 +70,16 @@ def followed(c, y, add):
         return reference.activate(y, c["activation"]).astype(np.float32)
 
 
+PLANES = {
+    "shape": (1, 2, 3, 3), "groups": 2, "oc": 2, "kernel": (3, 3), "stride": (1, 1), "dilation": (1, 1), "bias": False,
+    "add": False, "activation": None, "src": lk.Layout("abcd"), "dst": lk.Layout("abcd"), "isa": "portable",
+    "threads": 1, "seed": 1, "shares": (0.0, 0.02),
+}  # fmt: skip
+
+
+@example(PLANES | {"padding": ((0, 0), (1, 0))})
+@example(PLANES | {"padding": ((0, 1), (0, 0))})
+@example(PLANES | {"padding": ((0, 2), (0, 2)), "shape": (1, 2, 1, 1), "seed": 3})
 @given(problems())
 @settings(max_examples=300, deadline=None)
 @pytest.mark.filterwarnings("ignore:.*only slow ways")  # which some that are drawn have

@@ -36,6 +36,8 @@ class PlaneStrips(Algorithm):
             squares = " or ".join(f"{k}x{k}" for k in sizes)
             return (f"strips of planes are for {squares} with stride 1, not {p.kernel}, stride {p.stride}, "
                     f"dilation {p.dilation}")  # fmt: skip
+        if p.zeros and p.pads:  # a padded input is made for channels innermost
+            return "the padding is to be summed, since the filter is not finite"
         for layout, side in ((p.src, "input"), (p.dst, "output")):
             if not pixels_innermost(layout):
                 return f"{side} layout {layout} does not have its pixels innermost, in order"
