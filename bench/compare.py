@@ -173,7 +173,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     p.add_argument("--rounds", type=number, help="default 9, with --quick 5")
     p.add_argument("--cases", type=cases_of, default=list(CASES), metavar="conv,reorder")
     p.add_argument("--suite", choices=SUITES, default="resnet50",
-                   help="whose convolutions, default %(default)s; random: these and reorders, drawn at random")  # fmt: skip
+                   help="whose convolutions, default %(default)s; random: also reorders, all drawn")  # fmt: skip
     p.add_argument("--batch", type=number, default=1, help="of the convolutions, default %(default)s")
     p.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31), help="of what is drawn")
     p.add_argument("--count", type=number, default=10, help="reorders and convolutions of each group that are drawn")
