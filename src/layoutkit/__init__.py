@@ -6,7 +6,7 @@ array + "NCHW"   -> Layout --+
 array ---------------------------------> run (nogil, one parallel region) -> micro-kernels -> array
 
 The rooms, each of which imports only those before it: `formats`, `memory`, `choosing`, `reorders`, `convolutions`,
-`bench`; `_core`, the compiled half, stands beside them.
+`graph`, `bench`; `_core`, the compiled half, stands beside them.
 """
 
 import sys as _sys
@@ -35,6 +35,7 @@ from .formats.reading import read as read_strides
 from .formats.stride_reqs import Aligned, Compact, Fixed, StrideReqs
 from .formats.view import explain as explain_view
 from .formats.view import is_view
+from .graph import onnx
 from .memory import mace
 from .memory.empty import empty
 from .memory.mace import Image
@@ -56,10 +57,12 @@ __all__ = [
     "Conv1d", "Conv2d", "Conv3d", "conv1d", "conv2d", "conv3d", "winograd",
     "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "conv_transpose1d", "conv_transpose2d",
     "conv_transpose3d",
+    # networks
+    "onnx",
     # choosing
     "SlowPathWarning",
     "cost_table", "get_include", "get_num_threads", "plan", "reproducible", "set_num_threads", "show_config", "tuning",
 ]  # fmt: skip
 
-for _module in (algebra, mace, torch_format):  # public modules, to be imported by their public names
+for _module in (algebra, mace, onnx, torch_format):  # public modules, to be imported by their public names
     _sys.modules[f"{__name__}.{_module.__name__.rpartition('.')[2]}"] = _module

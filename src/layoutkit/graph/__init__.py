@@ -1,0 +1,1 @@
+"""Graphs of operators: layouts assigned by measured cost, and execution. ONNX models become graphs in `onnx.py`."""

@@ -1,0 +1,84 @@
+"""What nodes take in a layout, and tensors from one to another: measured or estimated, as the operations have it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+
+import numpy as np
+
+from ..choosing.best import choices
+from ..choosing.threads import check_threads
+from ..convolutions.filter import Filter
+from ..convolutions.task import ConvTask
+from ..reorders.problem import ReorderProblem, useful_threads
+from .ir import Node
+from .layouts import PLAIN, layouts_of
+from .operators import Known
+from .operators.neural import geometry
+
+BYTES_PER_SECOND = 4e9  # of what numpy does, read and written, about
+POOL_SECONDS = {PLAIN: 0.6e-9, 1: 0.25e-9, 2: 0.25e-9}  # of an element and a tap of its window
+FEW_CHANNELS = 4  # up to here a convolution is also asked about other layouts of its result
+
+
+class Costs:
+    """Costs on so many threads; what is alike is asked once."""
+
+    def __init__(self, threads: int | None, accuracy: str) -> None:
+        self.threads, self.accuracy = check_threads(threads), accuracy
+        self._moves: dict[tuple[int, ...], np.ndarray] = {}
+
+    def moves(self, of: Known) -> np.ndarray:
+        """Seconds from a layout to another, of a tensor."""
+        shape, width = of.shape, of.dtype.itemsize
+        found = self._moves.get((*shape, width))
+        if found is None:
+            layouts = layouts_of(len(shape))
+            found = self._moves[(*shape, width)] = np.zeros((len(layouts),) * 2)
+            threads = useful_threads(width * prod(shape), self.threads)
+            for i, src in enumerate(layouts):
+                for j, dst in enumerate(layouts):
+                    if i != j:
+                        found[i, j] = choices(ReorderProblem(src, dst, shape, width, threads))[0].seconds
+        return found
+
+    def convolution(self, node: Node, known: Mapping[str, Known]) -> np.ndarray:
+        """Seconds by the layouts of input and result; infinite where they are not asked."""
+        x = known[node.inputs[0]]
+        layouts = layouts_of(len(x.shape))
+        found = np.full((len(layouts),) * 2, np.inf)
+        for i, src in enumerate(layouts):
+            for j, dst in enumerate(layouts):
+                if i == j or x.shape[1] <= FEW_CHANNELS:
+                    f = filter_of(node, known, src, dst, self.accuracy)
+                    task = ConvTask(f.problem(x.shape), self.threads, f.algorithm, False)
+                    found[i, j] = choices(task)[0].seconds
+        return found
+
+    def other(self, node: Node, known: Mapping[str, Known]) -> list[float]:
+        """Seconds by layout of anything else."""
+        there = [known[name] for name in (*node.given(), *node.outputs) if name]
+        nbytes = sum(prod(x.shape) * x.dtype.itemsize for x in there)
+        kernel = node.attributes.get("kernel_shape")
+        if kernel:
+            n = prod(known[node.outputs[0]].shape) * prod(kernel)
+            return [n * POOL_SECONDS[kind] for kind in POOL_SECONDS]
+        return [nbytes / BYTES_PER_SECOND] * 3
+
+
+def filter_of(node: Node, known: Mapping[str, Known], src, dst, accuracy: str) -> Filter:
+    """The convolution that a node is, between two layouts."""
+    x, w = known[node.inputs[0]], known[node.inputs[1]].value
+    b = known[node.inputs[2]].value if node.input(2) else None
+    return Filter(
+        "conv", len(x.shape) - 2, w, b, layout=src, out_layout=dst, filter_layout=f"OI{'DHW'[5 - len(x.shape):]}",
+        activation=node.attributes.get("activation"), accuracy=accuracy, **arguments(node, known),
+    )  # fmt: skip
+
+
+def arguments(node: Node, known: Mapping[str, Known]) -> dict:
+    """Stride, padding and so on, hashable."""
+    found = geometry(node.attributes, known[node.inputs[0]].shape[2:], known[node.inputs[1]].shape[2:])
+    padding = tuple(tuple(pair) for pair in found.pop("padding"))
+    return {"padding": padding, **{k: tuple(v) if isinstance(v, list) else v for k, v in found.items()}}

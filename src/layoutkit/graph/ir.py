@@ -1,0 +1,129 @@
+"""A graph of operators and tensors: nodes in an order in which they can run, constants, inputs and outputs.
+
+Operators are ONNX's, by name, with the meaning of their newest version; attributes hold plain Python values. Tensors
+have names. What shape and type each has is found by `shapes.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+NOTHING = ""  # the name of an optional input or output that is left out
+
+
+class TensorType(NamedTuple):
+    """Element type and logical shape; extents may be names, until the graph is given inputs."""
+
+    dtype: np.dtype
+    shape: tuple[int | str, ...]
+
+
+@dataclass(frozen=True)
+class Node:
+    """An operator, applied."""
+
+    op: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    name: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.op} {self.name or self.outputs[0]}"
+
+    def input(self, i: int) -> str:
+        """The name of an input, `NOTHING` if it is left out."""
+        return self.inputs[i] if i < len(self.inputs) else NOTHING
+
+    def given(self) -> list[str]:
+        """The inputs that are there."""
+        return [name for name in self.inputs if name]
+
+    def with_(self, **changes: Any) -> Node:
+        """The same but for some fields."""
+        return replace(self, **changes)
+
+
+@dataclass
+class Graph:
+    """Nodes, each after those that make its inputs."""
+
+    nodes: list[Node]
+    inputs: dict[str, TensorType]
+    outputs: tuple[str, ...]
+    constants: dict[str, np.ndarray]
+
+    def __post_init__(self) -> None:
+        self.nodes = in_order(self.nodes, {*self.inputs, *self.constants})
+        made = {name for node in self.nodes for name in node.outputs}
+        for name in self.outputs:
+            if name not in made and name not in self.inputs and name not in self.constants:
+                raise ValueError(f"graph: output {name!r} is made by no operator")
+
+    def given(self, values: Mapping[str, np.ndarray]) -> Graph:
+        """The same for inputs that have these values always."""
+        inputs = {name: of for name, of in self.inputs.items() if name not in values}
+        return Graph(self.nodes, inputs, self.outputs, {**self.constants, **values})
+
+    def users(self) -> dict[str, list[Node]]:
+        """By tensor, the nodes that read it, once for each time they do."""
+        found: dict[str, list[Node]] = {}
+        for node in self.nodes:
+            for name in node.given():
+                found.setdefault(name, []).append(node)
+        return found
+
+    def makers(self) -> dict[str, Node]:
+        """By tensor, the node that makes it."""
+        return {name: node for node in self.nodes for name in node.outputs if name}
+
+
+def in_order(nodes: Iterable[Node], there: set[str]) -> list[Node]:
+    """Nodes, each after those that make its inputs; ValueError if a tensor is made twice, by none, or from itself."""
+    nodes = list(nodes)
+    maker: dict[str, int] = {}
+    for i, node in enumerate(nodes):
+        for name in node.outputs:
+            if name and (name in maker or name in there):
+                raise ValueError(f"graph: tensor {name!r} is made twice, the second time by {node}")
+            if name:
+                maker[name] = i
+    waits = [{maker[name] for name in node.given() if name in maker} for node in nodes]
+    for node in nodes:
+        for name in node.given():
+            if name not in maker and name not in there:
+                raise ValueError(f"graph: {node} reads {name!r}, which is made by no operator")
+    then: list[list[int]] = [[] for _ in nodes]
+    for i, before in enumerate(waits):
+        for j in before:
+            then[j].append(i)
+    left = [len(before) for before in waits]
+    ready, found = [i for i in range(len(nodes) - 1, -1, -1) if not left[i]], []
+    while ready:
+        i = ready.pop()
+        found.append(nodes[i])
+        for j in reversed(then[i]):
+            left[j] -= 1
+            if not left[j]:
+                ready.append(j)
+    if len(found) < len(nodes):
+        circle = next(node for i, node in enumerate(nodes) if left[i])
+        raise ValueError(f"graph: {circle} waits for a tensor that is made from its own result")
+    return found
+
+
+def renamed(node: Node, names: Mapping[str, str]) -> Node:
+    """A node that reads other tensors where `names` says so."""
+    return node.with_(inputs=tuple(names.get(name, name) for name in node.inputs))
+
+
+def fresh(name: str, taken: Sequence[str] | set[str] | Mapping[str, Any]) -> str:
+    """A name like `name` that is not taken."""
+    found, i = name, 1
+    while found in taken:
+        found, i = f"{name}.{i}", i + 1
+    return found

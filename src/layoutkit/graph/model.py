@@ -1,0 +1,166 @@
+"""A graph that runs: `Model`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..choosing.threads import check_threads
+from .costs import Costs
+from .execute import Program
+from .ir import Graph
+from .layouts import NAMES
+from .operators import DataDependent
+from .plan import laid_out_graph
+
+MAX_PROGRAMS = 8  # kept for different shapes of the inputs
+MAX_VALUES = 1024  # of an input on which shapes depend: a program for each such input
+
+
+class Model:
+    """A graph of operators, run in the layouts that cost the least.
+
+    Parameters
+    ----------
+    graph : Graph
+    threads : int, optional
+        At most this many.
+    accuracy : {"standard", "reproducible", "strict", "fast"}
+        Of its convolutions, see `conv2d`.
+    layouts : {None, "plain", "channels last", "blocked"}
+        Everything that can in this layout, instead of what costs the least.
+    """
+
+    def __init__(
+        self, graph: Graph, *, threads: int | None = None, accuracy: str = "standard", layouts: str | None = None
+    ) -> None:
+        check_threads(threads)
+        if layouts is not None and layouts not in NAMES:
+            raise ValueError(f"Model: layouts {layouts!r} is none of {', '.join(NAMES)}")
+        self.graph, self._threads, self._accuracy, self._layouts = graph, threads, accuracy, layouts
+        self._programs: dict[Any, Program] = {}
+        self._by_value: list[str] = []  # inputs on whose values shapes depend
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        told = (f"{name}: {of.dtype} {tuple(of.shape)}" for name, of in self.graph.inputs.items())
+        return f"Model({', '.join(told)}; {len(self.graph.nodes)} operators)"
+
+    @property
+    def inputs(self) -> dict[str, tuple[int | str, ...]]:
+        """The shapes of its inputs; names stand for any extent."""
+        return {name: of.shape for name, of in self.graph.inputs.items()}
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of its outputs."""
+        return self.graph.outputs
+
+    def run(self, inputs: Mapping[str, Any] | Any) -> dict[str, np.ndarray]:
+        """The outputs by name, for inputs by name (an array alone where there is one input).
+
+        Raises
+        ------
+        TypeError, ValueError
+            Inputs that the model does not have, or of another type or rank.
+        """
+        arrays = self._taken(inputs)
+        with self._lock:  # its buffers are in use
+            return self._program(arrays).run(arrays)
+
+    def explain(self, inputs: Mapping[str, Sequence[int]] | None = None) -> str:
+        """How it runs on inputs of these shapes: the layouts, what they cost, what they would cost alike."""
+        arrays = {}
+        for (name, of), shape in zip(self.graph.inputs.items(), self._shapes(inputs)):
+            arrays[name] = np.broadcast_to(np.zeros((), of.dtype), shape)
+        with self._lock:
+            program = self._program(arrays)
+        laid = program.laid
+        operators = f"{len(self.graph.nodes)} operators, {len(laid.graph.nodes)} after folding"
+        lines = [f"{operators}, {len(program.steps)} steps, {program.arena_bytes / 1e6:.3g} MB of intermediate tensors"]
+        found = laid.assigned
+        exact = found.bound == found.seconds
+        least = "the least of all" if exact else f"the least is {found.bound * 1e3:.3g} ms or more"
+        lines.append(f"layouts: {found.seconds * 1e3:.3g} ms predicted, {least}")
+        lines += [f"  all {name}: {seconds * 1e3:.3g} ms" for name, seconds in laid.uniform.items()]
+        for step in program.steps:
+            written = ", ".join(f"{name} ({NAMES[kind]})" for name, kind in step.writes)
+            lines.append(f"{step.op:<18}{step.name:<40} {written}")
+        return "\n".join(lines)
+
+    def profile(self, inputs: Mapping[str, Any] | Any, rounds: int = 5) -> list[tuple[str, str, float]]:
+        """Operator, name and seconds of each step, the least of some rounds."""
+        arrays = self._taken(inputs)
+        with self._lock:
+            program = self._program(arrays)
+            best: list[float] = []
+            for _ in range(rounds):
+                times: list[float] = []
+                program.run(arrays, times)
+                best = times if not best else [min(a, b) for a, b in zip(best, times)]
+        return [(step.op, step.name, seconds) for step, seconds in zip(program.steps, best)]
+
+    def _shapes(self, given: Mapping[str, Sequence[int]] | None) -> list[tuple[int, ...]]:
+        found = []
+        for name, of in self.graph.inputs.items():
+            shape = tuple((given or {}).get(name, of.shape))
+            if any(not isinstance(n, (int, np.integer)) for n in shape):
+                raise ValueError(f"explain: input {name!r} has shape {shape}: say its extents, {{{name!r}: (1, ..)}}")
+            found.append(tuple(int(n) for n in shape))
+        return found
+
+    def _taken(self, inputs: Mapping[str, Any] | Any) -> dict[str, np.ndarray]:
+        names = list(self.graph.inputs)
+        if not isinstance(inputs, Mapping):
+            if len(names) != 1:
+                raise TypeError(f"run: expected inputs by name: {', '.join(names)}")
+            inputs = {names[0]: inputs}
+        wrong = [f"{name!r} is no input" for name in inputs if name not in self.graph.inputs]
+        wrong += [f"{name!r} is missing" for name in names if name not in inputs]
+        if wrong:
+            raise ValueError(f"run: {'; '.join(wrong)}; the inputs are {', '.join(names)}")
+        arrays = {}
+        for name, of in self.graph.inputs.items():
+            array = np.asarray(inputs[name])
+            if array.dtype != of.dtype:
+                raise TypeError(f"run: input {name!r}: expected dtype {of.dtype}, got {array.dtype}")
+            if array.ndim != len(of.shape):
+                axes = f"{len(of.shape)} axes {tuple(of.shape)}"
+                raise ValueError(f"run: input {name!r}: expected {axes}, got {array.shape}")
+            arrays[name] = np.ascontiguousarray(array)
+        return arrays
+
+    def _program(self, arrays: Mapping[str, np.ndarray]) -> Program:
+        key = tuple(a.tobytes() if name in self._by_value else a.shape for name, a in arrays.items())
+        program = self._programs.get(key)
+        if program is not None:
+            return program
+        shapes = {name: array.shape for name, array in arrays.items()}
+        costs = Costs(self._threads, self._accuracy)
+        try:
+            graph = self.graph.given({name: arrays[name] for name in self._by_value})
+            program = Program(laid_out_graph(graph, shapes, costs, self._layouts), costs)
+        except DataDependent as error:
+            found = [name for name in _sources(self.graph, error.tensor) if name not in self._by_value]
+            if not found or any(arrays[name].size > MAX_VALUES for name in found):
+                raise
+            self._by_value += found
+            return self._program(arrays)
+        if len(self._programs) >= MAX_PROGRAMS:
+            self._programs.clear()
+        self._programs[key] = program
+        return program
+
+
+def _sources(graph: Graph, tensor: str) -> list[str]:
+    """The inputs of a graph from which a tensor is made."""
+    makers, todo, seen = graph.makers(), [tensor], {tensor}
+    while todo:
+        maker = makers.get(todo.pop())
+        new = {name for name in (maker.given() if maker else ()) if name not in seen}
+        todo += new
+        seen |= new
+    return [name for name in graph.inputs if name in seen]

@@ -1,0 +1,316 @@
+"""ONNX models as graphs: `lk.onnx.load`. Needs the package onnx.
+
+What older versions of operators say otherwise is brought to the newest version here, so that the rest knows one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .ir import Graph, Node, TensorType, fresh
+from .model import Model
+from .operators import OPERATORS, Unsupported
+from .shapes import MAX_BYTES
+
+DOMAINS = ("", "ai.onnx")
+TYPES = {
+    "FLOAT", "DOUBLE", "FLOAT16", "BFLOAT16", "BOOL", "INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32",
+    "UINT64",
+}  # fmt: skip
+
+
+def load(model: Any, *, dtype: Any = None, threads: int | None = None) -> Model:
+    """A model that runs, from an ONNX file.
+
+    Parameters
+    ----------
+    model : str, path, bytes or onnx.ModelProto
+        Tensors outside of the file must lie in its folder or below.
+    threads : int, optional
+        At most this many.
+
+    Returns
+    -------
+    Model
+        ``.run({name: array})`` gives the outputs by name; `explain()` tells how.
+
+    Raises
+    ------
+    Unsupported
+        Operators that are not supported: all are named.
+    ValueError, TypeError
+        What is no model, or one that contradicts itself.
+    """
+    return Model(graph_of(model), threads=threads)
+
+
+def graph_of(model: Any) -> Graph:
+    """The graph of an ONNX model; see `load`."""
+    onnx = _package()
+    proto, folder = _proto(onnx, model)
+    versions = {entry.domain: entry.version for entry in proto.opset_import}
+    version = versions.get("", versions.get("ai.onnx", 1))
+    graph = proto.graph
+    unknown = sorted({f"{n.domain}.{n.op_type}".lstrip(".") for n in graph.node
+                      if n.domain not in DOMAINS or n.op_type not in OPERATORS.keys() | _READ.keys()})  # fmt: skip
+    if unknown:
+        raise Unsupported(f"onnx: operators that are not supported: {', '.join(unknown)}")
+    constants = {t.name: _array(onnx, t, folder) for t in graph.initializer}
+    inputs = {}
+    for value in graph.input:
+        if value.name not in constants:
+            inputs[value.name] = _type_of(onnx, value)
+    reader = _Reader(onnx, version, constants, {*inputs, *constants})
+    for node in graph.node:
+        reader.add(node)
+    return Graph(reader.nodes, inputs, tuple(v.name for v in graph.output), reader.constants)
+
+
+def _package():
+    try:
+        import onnx
+    except ImportError as error:
+        raise ImportError("layoutkit.onnx needs the package onnx: pip install 'layoutkit[onnx]'") from error
+    return onnx
+
+
+def _proto(onnx, model):
+    """The model, and the folder that its external tensors may be in."""
+    if isinstance(model, onnx.ModelProto):
+        return model, None
+    proto, folder = onnx.ModelProto(), None
+    if isinstance(model, (str, os.PathLike)):
+        path = Path(model)
+        folder, data = path.resolve().parent, path.read_bytes()
+    elif isinstance(model, bytes):
+        data = model
+    else:
+        raise TypeError(f"onnx.load: expected a path, bytes or a ModelProto, got {type(model).__name__}")
+    try:
+        proto.ParseFromString(data)
+    except Exception as error:  # protobuf's own, which it does not export
+        raise ValueError(f"onnx.load: this is no ONNX model: {error}") from error
+    if not proto.graph.node and not proto.graph.output:
+        raise ValueError("onnx.load: this is no ONNX model: it has no graph")
+    return proto, folder
+
+
+def _array(onnx, tensor, folder: Path | None) -> np.ndarray:
+    """The numbers of a tensor; those of other files only where they lie below the model's folder."""
+    if min(tensor.dims, default=0) < 0 or _bytes_of(onnx, tensor) > MAX_BYTES:
+        raise ValueError(f"onnx: tensor {tensor.name!r} has shape {list(tensor.dims)}: impossible or too large")
+    if tensor.data_location == onnx.TensorProto.EXTERNAL:
+        where = {entry.key: entry.value for entry in tensor.external_data}
+        place = where.get("location", "")
+        path = None if folder is None else (folder / place).resolve()
+        if path is None or not place or not path.is_relative_to(folder):
+            raise ValueError(f"onnx: tensor {tensor.name!r} lies in {place!r}, outside of the model's folder")
+        dtype = _dtype(onnx, tensor.data_type, tensor.name)
+        offset, length = int(where.get("offset", 0)), _bytes_of(onnx, tensor)
+        if offset < 0 or not path.is_file() or path.stat().st_size < offset + length:
+            raise ValueError(f"onnx: tensor {tensor.name!r}: {place!r} has no {length} bytes from {offset} on")
+        return np.fromfile(path, dtype, length // dtype.itemsize, offset=offset).reshape(tensor.dims)
+    try:
+        return onnx.numpy_helper.to_array(tensor)
+    except Exception as error:
+        raise ValueError(f"onnx: tensor {tensor.name!r}: {error}") from error
+
+
+def _bytes_of(onnx, tensor) -> int:
+    n = _dtype(onnx, tensor.data_type, tensor.name).itemsize
+    for extent in tensor.dims:
+        n *= extent
+    return n
+
+
+def _dtype(onnx, code: int, name: str) -> np.dtype:
+    types = onnx.TensorProto.DataType
+    told = types.Name(code) if code in types.values() else str(code)
+    if told not in TYPES:
+        raise Unsupported(f"onnx: tensor {name!r} has elements of type {told}, which is not supported")
+    return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(code))
+
+
+def _type_of(onnx, value) -> TensorType:
+    if not value.type.HasField("tensor_type"):
+        raise Unsupported(f"onnx: input {value.name!r} is no tensor")
+    of = value.type.tensor_type
+    shape = tuple(d.dim_value if d.HasField("dim_value") else d.dim_param or f"{value.name}.{i}"
+                  for i, d in enumerate(of.shape.dim))  # fmt: skip
+    return TensorType(_dtype(onnx, of.elem_type, value.name), shape)
+
+
+class _Reader:
+    """Nodes as they are read, and the constants that older versions had as attributes."""
+
+    def __init__(self, onnx, version: int, constants: dict[str, np.ndarray], taken: set[str]) -> None:
+        self.onnx, self.version = onnx, version
+        self.constants, self._taken = constants, taken
+        self.nodes: list[Node] = []
+
+    def add(self, proto) -> None:
+        attributes = {a.name: self._value(a, proto) for a in proto.attribute}
+        node = Node(proto.op_type, tuple(proto.input), tuple(proto.output), attributes, proto.name)
+        self._taken.update(node.outputs)
+        change = _READ.get(node.op)
+        changed = change(self, node) if change else node
+        if changed is not None:
+            self.nodes.append(changed)
+
+    def constant(self, values: Any, like: str, dtype: Any = np.int64) -> str:
+        """The name of a new constant."""
+        name = fresh(f"{like}.constant", self._taken)
+        self._taken.add(name)
+        self.constants[name] = np.asarray(values, dtype)
+        return name
+
+    def _value(self, a, proto) -> Any:
+        kinds = self.onnx.AttributeProto
+        if a.type == kinds.TENSOR:
+            return _array(self.onnx, a.t, None)
+        if a.type in (kinds.GRAPH, kinds.GRAPHS, kinds.SPARSE_TENSOR):
+            raise Unsupported(f"onnx: {proto.op_type} {proto.name}: attribute {a.name!r} holds a graph")
+        value = self.onnx.helper.get_attribute_value(a)
+        if isinstance(value, bytes):
+            return value.decode("utf-8", "replace")
+        return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
+
+
+Change = Callable[[_Reader, Node], Node | None]
+_READ: dict[str, Change] = {}
+
+
+def _reads(*names: str):
+    def register(function: Change) -> Change:
+        _READ.update(dict.fromkeys(names, function))
+        return function
+
+    return register
+
+
+@_reads("Constant")
+def _constant(r: _Reader, node: Node) -> None:
+    dtypes: Mapping[str, Any] = {"value_float": np.float32, "value_floats": np.float32, "value_int": np.int64,
+                                 "value_ints": np.int64}  # fmt: skip
+    for name, value in node.attributes.items():
+        if name != "value" and name not in dtypes:
+            raise Unsupported(f"onnx: Constant of {name}")
+        r.constants[node.outputs[0]] = np.asarray(value, dtypes.get(name))
+        return
+    raise ValueError(f"onnx: {node} has no value")
+
+
+def _without(node: Node, *names: str) -> dict[str, Any]:
+    return {k: v for k, v in node.attributes.items() if k not in names}
+
+
+def _to_inputs(r: _Reader, node: Node, first: int, names: Sequence[str], dtype: Any = np.int64) -> Node:
+    """Attributes of older versions as the inputs that the newest has from `first` on."""
+    if not any(name in node.attributes for name in names):
+        return node
+    given = [node.input(i) for i in range(first)]
+    for name in names:
+        value = node.attributes.get(name)
+        given.append("" if value is None else r.constant(value, node.outputs[0], dtype))
+    return node.with_(inputs=tuple(given), attributes=_without(node, *names))
+
+
+@_reads("Clip")
+def _clip(r, node):
+    return _to_inputs(r, node, 1, ("min", "max"), np.float32)
+
+
+@_reads("Dropout", "Identity")
+def _dropout(r, node):
+    single = len(node.outputs) == 1 and not node.input(2)
+    return node.with_(op="Identity", inputs=node.inputs[:1], attributes={}) if single else node
+
+
+@_reads("Squeeze", "Unsqueeze")
+def _squeeze(r, node):
+    return _to_inputs(r, node, 1, ("axes",))
+
+
+@_reads("Pad")
+def _pad(r, node):
+    a = dict(node.attributes)
+    if "paddings" in a:
+        a["pads"] = a.pop("paddings")
+    return node.with_(attributes=a)
+
+
+@_reads("Split")
+def _split(r, node):
+    node = _to_inputs(r, node, 1, ("split",))
+    return node.with_(attributes={**_without(node, "num_outputs"), "count": len(node.outputs)})
+
+
+@_reads("Reshape")
+def _reshape(r, node):
+    return _to_inputs(r, node, 1, ("shape",))
+
+
+@_reads("Softmax", "LogSoftmax", "Hardmax")
+def _softmax(r, node):
+    """Before version 13, along all axes from one on."""
+    if r.version >= 13:
+        return node.with_(attributes={"axis": -1, **node.attributes})
+    axis = node.attributes.get("axis", 1)
+    flat, done, shape = (fresh(f"{node.outputs[0]}.{x}", r._taken) for x in ("flat", "done", "shape"))
+    r._taken.update((flat, done, shape))
+    r.nodes.append(Node("Shape", (node.inputs[0],), (shape,)))
+    r.nodes.append(Node("Flatten", node.inputs[:1], (flat,), {"axis": axis}))
+    r.nodes.append(Node(node.op, (flat,), (done,), {"axis": 1}, node.name))
+    return Node("Reshape", (done, shape), node.outputs)
+
+
+@_reads("Upsample")
+def _upsample(r, node):
+    node = _to_inputs(r, node, 1, ("scales",), np.float32)
+    attributes = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor",
+                  "mode": node.attributes.get("mode", "nearest")}  # fmt: skip
+    return node.with_(op="Resize", inputs=(node.inputs[0], "", node.inputs[1]), attributes=attributes)
+
+
+@_reads("Resize")
+def _resize(r, node):
+    if r.version >= 11:
+        return node
+    attributes = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor", **node.attributes}
+    return node.with_(inputs=(node.inputs[0], "", node.inputs[1]), attributes=attributes)
+
+
+@_reads("BatchNormalization")
+def _batch_normalization(r, node):
+    if node.attributes.get("training_mode") or (r.version < 7 and not node.attributes.get("is_test")):
+        raise Unsupported(f"onnx: {node}: training")
+    return node.with_(outputs=node.outputs[:1])
+
+
+@_reads("MaxPool")
+def _max_pool(r, node):
+    return node.with_(attributes={**node.attributes, "indices": len([o for o in node.outputs if o]) > 1})
+
+
+@_reads("Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Equal", "Less", "Greater", "Xor")
+def _binary(r, node):
+    """Before version 7, the second operand lay along an axis of the first."""
+    axis = node.attributes.get("axis")
+    if not node.attributes.get("broadcast") or axis is None:
+        return node.with_(attributes={})
+    other = node.inputs[1]
+    if other not in r.constants:
+        raise Unsupported(f"onnx: {node} along axis {axis} of an operand that is not constant")
+    raise Unsupported(f"onnx: {node} of a version before 7 with broadcast")
+
+
+@_reads("Cast")
+def _cast(r, node):
+    to = node.attributes["to"]
+    code = to if isinstance(to, int) else r.onnx.TensorProto.DataType.Value(to)
+    return node.with_(attributes={"to": _dtype(r.onnx, code, node.outputs[0])})

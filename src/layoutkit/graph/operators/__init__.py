@@ -1,0 +1,9 @@
+"""Operators by name: what they compute, and how they follow the layouts of their inputs.
+
+A file a kind; each registers its operators in `OPERATORS` with `operator`.
+"""
+
+from . import axes, elementwise, matrix, moves, neural, normalise, pool, resize  # noqa: F401 these register
+from .base import OPERATORS, DataDependent, Follows, Known, Operator, Unsupported, run
+
+__all__ = ["OPERATORS", "DataDependent", "Follows", "Known", "Operator", "Unsupported", "run"]

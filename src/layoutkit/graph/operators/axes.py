@@ -1,0 +1,202 @@
+"""Operators along axes: in a permuted layout the same, with the axes that it has there."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from .base import Follows, constants, normal, operator, places, same_shape, there
+
+
+def _follow_axis(attributes, layout, shapes):
+    rank = layout.rank
+    place = places(layout)[normal(attributes.get("axis", 0), rank, attributes["op"])]
+    return None if place is None else {**attributes, "axis": place}
+
+
+def _follow_concat(attributes, layout, shapes):
+    """Blocks of the axis may be whole in every input: then they are joined as they are."""
+    axis = normal(attributes["axis"], layout.rank, "Concat")
+    factors = [f for f in layout.factors if f.dim == axis]
+    if len(factors) > 1 and any(shape[axis] % prod(f.size for f in factors[1:]) for shape in shapes):
+        return None
+    return {**attributes, "axis": next(i for i, f in enumerate(layout.factors) if f.dim == axis)}
+
+
+def _concat_shape(node, given):
+    shapes = [there(x).shape for x in given]
+    axis = normal(node.attributes["axis"], len(shapes[0]), "Concat")
+    rest = {(*s[:axis], *s[axis + 1 :]) for s in shapes}
+    if len(rest) > 1:
+        raise ValueError(f"they differ in other axes than {axis}")
+    shape = list(shapes[0])
+    shape[axis] = sum(s[axis] for s in shapes)
+    return [(there(given[0]).dtype, shape)]
+
+
+@operator("Concat", kind=Follows.FOLLOWS, follow=_follow_concat, shape=_concat_shape)
+def _concat(inputs, attributes):
+    return [np.concatenate([np.asarray(x) for x in inputs], attributes["axis"])]
+
+
+def _split_shape(node, given):
+    x, count = there(given[0]), len(node.outputs)
+    axis = normal(node.attributes.get("axis", 0), len(x.shape), "Split")
+    n, sizes = x.shape[axis], constants(node, given, 1)
+    each = -(-n // count)
+    sizes = [min(each, n - each * i) for i in range(count)] if sizes is None else sizes
+    return [(x.dtype, (*x.shape[:axis], s, *x.shape[axis + 1 :])) for s in sizes]
+
+
+@operator("Split", kind=Follows.FOLLOWS, follow=_follow_axis, shape=_split_shape)
+def _split(inputs, attributes):
+    x, sizes = (*inputs, None)[:2]
+    axis = normal(attributes.get("axis", 0), x.ndim, "Split")
+    n = x.shape[axis]
+    if sizes is None:
+        count = attributes["count"]
+        each = -(-n // count)
+        sizes = [min(each, n - each * i) for i in range(count)]
+    sizes = [int(s) for s in sizes]
+    if min(sizes, default=0) < 0 or sum(sizes) != n:
+        raise ValueError(f"Split: parts of {sizes} of an axis of {n}")
+    return np.split(x, np.cumsum(sizes)[:-1], axis)
+
+
+@operator("Softmax", "LogSoftmax", kind=Follows.FOLLOWS, shape=same_shape, follow=_follow_axis)
+def _softmax(inputs, attributes):
+    x = inputs[0]
+    axis = normal(attributes.get("axis", -1), x.ndim, attributes["op"])
+    y = x - x.max(axis, keepdims=True)
+    if attributes["op"] == "LogSoftmax":
+        return [y - np.log(np.exp(y).sum(axis, keepdims=True))]
+    y = np.exp(y)
+    return [y / y.sum(axis, keepdims=True)]
+
+
+@operator("Hardmax", kind=Follows.FOLLOWS, shape=same_shape, follow=_follow_axis)
+def _hardmax(inputs, attributes):
+    x = inputs[0]
+    axis = normal(attributes.get("axis", -1), x.ndim, "Hardmax")
+    at = np.expand_dims(x.argmax(axis), axis)
+    found = np.zeros_like(x)
+    np.put_along_axis(found, at, 1, axis)
+    return [found]
+
+
+def _limits(dtype):
+    """The least and the largest value of a type."""
+    if dtype.kind == "b":
+        return False, True
+    return (-np.inf, np.inf) if dtype.kind not in "iu" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+
+
+REDUCTIONS = {
+    "ReduceSum": np.sum, "ReduceMean": np.mean, "ReduceProd": np.prod,
+    "ReduceMax": lambda x, *a, **k: np.max(x, *a, initial=_limits(x.dtype)[0], **k),
+    "ReduceMin": lambda x, *a, **k: np.min(x, *a, initial=_limits(x.dtype)[1], **k),
+    "ReduceL1": lambda x, *a, **k: np.abs(x).sum(*a, **k),
+    "ReduceL2": lambda x, *a, **k: np.sqrt(np.square(x).sum(*a, **k)),
+    "ReduceSumSquare": lambda x, *a, **k: np.square(x).sum(*a, **k),
+    "ReduceLogSum": lambda x, *a, **k: np.log(x.sum(*a, **k)),
+    "ReduceLogSumExp": lambda x, *a, **k: np.log(np.exp(x).sum(*a, **k)),
+}  # fmt: skip
+
+
+def _follow_reduce(attributes, layout, shapes):
+    """The axes stay, of one index each: in another layout only where nothing is left out."""
+    axes, at = attributes.get("axes"), places(layout)
+    if not axes or not attributes.get("keepdims", 1):
+        return None
+    found = [at[normal(a, layout.rank, attributes["op"])] for a in axes]
+    return None if None in found else {**attributes, "axes": found}
+
+
+def _reduce_shape(node, given):
+    x, axes, a = there(given[0]), constants(node, given, 1, "axes"), node.attributes
+    rank = len(x.shape)
+    if not axes:
+        if a.get("noop_with_empty_axes"):
+            return [(x.dtype, x.shape)]
+        axes = range(rank)
+    axes = {normal(int(i), rank, node.op) for i in axes}
+    keep = a.get("keepdims", 1)
+    return [(x.dtype, [1 if i in axes else n for i, n in enumerate(x.shape) if keep or i not in axes])]
+
+
+@operator(*REDUCTIONS, kind=Follows.FOLLOWS, follow=_follow_reduce, shape=_reduce_shape)
+def _reduce(inputs, attributes):
+    x = inputs[0]
+    axes = inputs[1] if len(inputs) > 1 and inputs[1] is not None else attributes.get("axes")
+    if axes is None or not len(axes):
+        if attributes.get("noop_with_empty_axes"):
+            return [np.asarray(x)]
+        axes = range(x.ndim)
+    axes = tuple(normal(int(a), x.ndim, attributes["op"]) for a in axes)
+    keep = bool(attributes.get("keepdims", 1))
+    return [np.asarray(REDUCTIONS[attributes["op"]](x, axis=axes, keepdims=keep)).astype(x.dtype, copy=False)]
+
+
+def _arg_shape(node, given):
+    x, axis = there(given[0]), node.attributes.get("axis", 0)
+    axis, keep = normal(axis, len(x.shape), node.op), node.attributes.get("keepdims", 1)
+    return [(np.int64, [1 if i == axis else n for i, n in enumerate(x.shape) if keep or i != axis])]
+
+
+@operator("ArgMax", "ArgMin", shape=_arg_shape)
+def _arg(inputs, attributes):
+    x, axis = inputs[0], attributes.get("axis", 0)
+    axis = normal(axis, x.ndim, attributes["op"])
+    find = np.argmax if attributes["op"] == "ArgMax" else np.argmin
+    if attributes.get("select_last_index"):
+        found = x.shape[axis] - 1 - find(np.flip(x, axis), axis)
+    else:
+        found = find(x, axis)
+    return [np.expand_dims(found, axis) if attributes.get("keepdims", 1) else found]
+
+
+def _follow_pad(attributes, layout, shapes):
+    """Pairs in the order of the axes; blocked axes only unpadded."""
+    pads, at = attributes.get("pads"), places(layout)
+    if pads is None:
+        return None
+    rank, axes = layout.rank, len(layout.factors)
+    found = [0] * (2 * axes)
+    for d in range(rank):
+        if at[d] is None:
+            if pads[d] or pads[d + rank]:
+                return None
+        else:
+            found[at[d]], found[at[d] + axes] = pads[d], pads[d + rank]
+    return {**attributes, "pads": found}
+
+
+def _pad_shape(node, given):
+    x, pads, axes = there(given[0]), constants(node, given, 1, "pads"), constants(node, given, 3)
+    axes = list(range(len(x.shape))) if axes is None else [normal(int(a), len(x.shape), "Pad") for a in axes]
+    if pads is None or len(pads) != 2 * len(axes):
+        raise ValueError(f"{pads and len(pads)} pads of {len(axes)} axes")
+    shape = list(x.shape)
+    for i, a in enumerate(axes):
+        shape[a] += int(pads[i]) + int(pads[i + len(axes)])
+    return [(x.dtype, shape)]
+
+
+@operator("Pad", kind=Follows.FOLLOWS, follow=_follow_pad, shape=_pad_shape)
+def _pad(inputs, attributes):
+    x, pads, value, axes = (*inputs, None, None, None)[:4]
+    pads = [int(n) for n in (attributes["pads"] if pads is None else pads)]
+    axes = list(range(x.ndim)) if axes is None else [normal(int(a), x.ndim, "Pad") for a in axes]
+    if len(pads) != 2 * len(axes):
+        raise ValueError(f"Pad: {len(pads)} pads of {len(axes)} axes")
+    pairs = [(0, 0)] * x.ndim
+    for i, a in enumerate(axes):
+        pairs[a] = pads[i], pads[i + len(axes)]
+    cut = tuple(slice(max(0, -a), x.shape[i] - max(0, -b)) for i, (a, b) in enumerate(pairs))
+    x, pairs = x[cut], [(max(0, a), max(0, b)) for a, b in pairs]
+    mode = attributes.get("mode", "constant")
+    if mode == "constant":
+        value = attributes.get("value", 0) if value is None else np.asarray(value).item()
+        return [np.pad(x, pairs, constant_values=value)]
+    return [np.pad(x, pairs, mode={"reflect": "reflect", "edge": "edge", "wrap": "wrap"}[mode])]

@@ -1,0 +1,139 @@
+"""What an operator is: a function of arrays, the shape of its result, and how it meets layouts.
+
+Three kinds, as MACE has them: `FIXED` operators have kernels for some layouts, of which one is chosen by cost;
+`FOLLOWS` operators run in whatever layout their inputs have, their axes renamed; `SOURCE` operators mean the order of
+their elements and run in the layout of the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...formats.layout import Layout
+from ..ir import Node
+
+Attributes = Mapping[str, Any]
+
+
+class Follows(Enum):
+    """How an operator meets layouts."""
+
+    FIXED = "fixed"
+    FOLLOWS = "follows"
+    SOURCE = "source"
+
+
+class Unsupported(ValueError):
+    """An operator, or one of its attributes, that is not supported."""
+
+
+class DataDependent(Unsupported):
+    """A shape that depends on the values of a tensor, which are not known yet."""
+
+    def __init__(self, message: str, tensor: str) -> None:
+        super().__init__(message)
+        self.tensor = tensor
+
+
+class Known(NamedTuple):
+    """What is known of a tensor before data is seen."""
+
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    value: np.ndarray | None = None
+
+
+Given = Sequence[Known | None]  # by input, None where an optional one is left out
+Told = Sequence[tuple[Any, Sequence[int]]]  # by output, element type and shape
+Follow = Callable[[Attributes, Layout, Sequence[tuple[int, ...]]], "Attributes | None"]
+
+
+class Operator(NamedTuple):
+    """An operator by name.
+
+    `run` takes inputs as arrays, None where an optional one is left out, and the attributes, and gives the outputs.
+    `shape` tells their types and shapes; without it, the operator takes constants only. `follow` gives the attributes
+    for arrays whose axes are those of a layout of tensors of these shapes; None if there are none. `spread` says
+    whether it applies to single elements, so that smaller inputs are broadcast.
+    """
+
+    name: str
+    kind: Follows
+    run: Callable[..., Sequence[np.ndarray]]
+    shape: Callable[[Node, Given], Told] | None
+    follow: Follow | None = None
+    spread: bool = False
+
+
+OPERATORS: dict[str, Operator] = {}
+
+
+def operator(
+    *names: str, kind: Follows = Follows.SOURCE, shape=None, follow: Follow | None = None, spread: bool = False
+):
+    """Register the function below as operators; they are told their names as attribute `op`."""
+
+    def register(function):
+        for name in names:
+            OPERATORS[name] = Operator(name, kind, function, shape, follow, spread)
+        return function
+
+    return register
+
+
+def run(node: Node, arrays: Sequence[np.ndarray | None], attributes: Attributes | None = None) -> Sequence[np.ndarray]:
+    """The outputs of a node, by its operator's own function."""
+    return OPERATORS[node.op].run(arrays, {**(node.attributes if attributes is None else attributes), "op": node.op})
+
+
+def normal(axis: int, rank: int, what: str) -> int:
+    """An axis counted from the front; ValueError if there is none."""
+    if not -rank <= axis < rank:
+        raise ValueError(f"{what}: axis {axis} of a tensor with {rank} axes")
+    return axis % rank
+
+
+def places(layout: Layout) -> list[int | None]:
+    """By dimension, the axis of the physical array that has all its indices; None where blocks divide them."""
+    factors = layout.factors
+    count = [sum(f.dim == d for f in factors) for d in range(layout.rank)]
+    return [next(i for i, f in enumerate(factors) if f.dim == d) if n == 1 else None for d, n in enumerate(count)]
+
+
+# ---- for rules of shapes
+
+
+def there(x: Known | None) -> Known:
+    """An input that is not optional."""
+    if x is None:
+        raise ValueError("an input is missing")
+    return x
+
+
+def constants(node: Node, given: Given, i: int, attribute: str | None = None) -> list | None:
+    """The numbers that an input or an attribute holds, None if neither is there; DataDependent if it is data."""
+    x = given[i] if i < len(given) else None
+    if x is None:
+        found = node.attributes.get(attribute) if attribute else None
+        return None if found is None else list(found)
+    if x.value is None:
+        name = node.input(i)
+        raise DataDependent(f"{node}: the shape of its result depends on the values of {name!r}", name)
+    return x.value.reshape(-1).tolist()
+
+
+def same_shape(node: Node, given: Given) -> Told:
+    """Type and shape of the first input."""
+    x = there(given[0])
+    return [(x.dtype, x.shape)]
+
+
+def spread_shape(node: Node, given: Given) -> Told:
+    """All inputs broadcast; the types by trying single elements."""
+    shape = np.broadcast_shapes(*(x.shape for x in given if x is not None))
+    ones = [None if x is None else np.ones((1,) * len(x.shape), x.dtype) for x in given]
+    return [(y.dtype, shape) for y in run(node, ones)]

@@ -1,0 +1,216 @@
+"""Operators on single elements: any layout, as long as all operands have it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .base import Follows, Unsupported, operator, spread_shape, there
+
+
+def _same(attributes, layout, shapes):
+    return attributes
+
+
+def each(*names):
+    """Register an operator on single elements."""
+    return operator(*names, kind=Follows.FOLLOWS, shape=spread_shape, follow=_same, spread=True)
+
+
+UNARY = {
+    "Abs": np.abs, "Neg": np.negative, "Exp": np.exp, "Log": np.log, "Sqrt": np.sqrt, "Tanh": np.tanh, "Sin": np.sin,
+    "Cos": np.cos, "Tan": np.tan, "Sinh": np.sinh, "Cosh": np.cosh, "Asin": np.arcsin, "Acos": np.arccos,
+    "Atan": np.arctan, "Asinh": np.arcsinh, "Acosh": np.arccosh, "Atanh": np.arctanh, "Floor": np.floor,
+    "Ceil": np.ceil, "Round": np.rint, "Sign": np.sign, "Not": np.logical_not, "Identity": np.asarray,
+    "Relu": lambda x: np.maximum(x, 0), "Reciprocal": lambda x: (1 / x).astype(x.dtype), "IsNaN": np.isnan,
+    "Softsign": lambda x: x / (1 + np.abs(x)), "Softplus": lambda x: np.logaddexp(x, x.dtype.type(0)),
+    "Erf": lambda x: erf(x), "BitwiseNot": np.bitwise_not,
+}  # fmt: skip
+BINARY = {
+    "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Max": np.maximum, "Min": np.minimum, "And": np.logical_and,
+    "Or": np.logical_or, "Xor": np.logical_xor, "Equal": np.equal, "Less": np.less, "Greater": np.greater,
+    "BitwiseAnd": np.bitwise_and, "BitwiseOr": np.bitwise_or, "BitwiseXor": np.bitwise_xor,
+    "LessOrEqual": np.less_equal, "GreaterOrEqual": np.greater_equal, "Sum": np.add,
+}  # fmt: skip
+
+
+@each(*UNARY)
+def _unary(inputs, attributes, out=None):
+    with np.errstate(all="ignore"):
+        return [UNARY[attributes["op"]](inputs[0])]
+
+
+@each(*BINARY)
+def _binary(inputs, attributes):
+    found, *others = inputs
+    with np.errstate(all="ignore"):
+        for other in others:
+            found = BINARY[attributes["op"]](found, other)
+    return [found]
+
+
+@each("Mean")
+def _mean(inputs, attributes):
+    return [(_binary(inputs, {"op": "Sum"})[0] / len(inputs)).astype(inputs[0].dtype)]
+
+
+@each("Div")
+def _div(inputs, attributes):
+    a, b = inputs
+    with np.errstate(all="ignore"):
+        if a.dtype.kind not in "iu":
+            return [a / b]
+        return [np.where(b == 0, 0, np.trunc(np.true_divide(a, np.where(b == 0, 1, b)))).astype(a.dtype)]
+
+
+@each("Pow")
+def _pow(inputs, attributes):
+    with np.errstate(all="ignore"):
+        return [np.power(inputs[0], inputs[1]).astype(inputs[0].dtype)]
+
+
+@each("Mod")
+def _mod(inputs, attributes):
+    with np.errstate(all="ignore"):
+        return [(np.fmod if attributes.get("fmod") else np.mod)(*inputs)]
+
+
+@each("Where")
+def _where(inputs, attributes):
+    return [np.where(*inputs)]
+
+
+@each("Clip")
+def _clip(inputs, attributes):
+    x, low, high = (*inputs, None, None)[:3]
+    if low is not None:
+        x = np.maximum(x, low)
+    return [np.minimum(x, high) if high is not None else np.asarray(x)]
+
+
+@each("Dropout")
+def _dropout(inputs, attributes):
+    """Only of inference, where it changes nothing."""
+    x, _, training = (*inputs, None, None)[:3]
+    if training is not None and np.any(training):
+        raise Unsupported("Dropout: training")
+    x = np.asarray(x)
+    return [x, np.ones(x.shape, bool)]
+
+
+@each("Cast")
+def _cast(inputs, attributes):
+    with np.errstate(all="ignore"):
+        return [inputs[0].astype(attributes["to"])]
+
+
+def _as_second(node, given):
+    return [(there(given[1]).dtype, there(given[0]).shape)]
+
+
+@operator("CastLike", shape=_as_second)
+def _cast_like(inputs, attributes):
+    return _cast(inputs[:1], {"to": inputs[1].dtype})
+
+
+@each("IsInf")
+def _is_inf(inputs, attributes):
+    x, above, below = inputs[0], attributes.get("detect_positive", 1), attributes.get("detect_negative", 1)
+    return [np.isinf(x) & (((x > 0) & bool(above)) | ((x < 0) & bool(below)))]
+
+
+@each("Swish")
+def _swish(inputs, attributes):
+    x = inputs[0]
+    with np.errstate(all="ignore"):
+        return [(x / (1 + np.exp(-x * x.dtype.type(attributes.get("alpha", 1.0))))).astype(x.dtype)]
+
+
+@each("Shrink")
+def _shrink(inputs, attributes):
+    x = inputs[0]
+    bias, limit = attributes.get("bias", 0.0), attributes.get("lambd", 0.5)
+    return [np.where(x < -limit, x + bias, np.where(x > limit, x - bias, 0)).astype(x.dtype)]
+
+
+@each("Sigmoid")
+def _sigmoid(inputs, attributes):
+    with np.errstate(all="ignore"):
+        return [(1 / (1 + np.exp(-inputs[0]))).astype(inputs[0].dtype)]
+
+
+@each("LeakyRelu")
+def _leaky_relu(inputs, attributes):
+    x = inputs[0]
+    return [np.where(x < 0, x * x.dtype.type(attributes.get("alpha", 0.01)), x)]
+
+
+@each("PRelu")
+def _prelu(inputs, attributes):
+    x, slope = inputs
+    return [np.where(x < 0, x * slope, x).astype(x.dtype)]
+
+
+@each("Elu")
+def _elu(inputs, attributes):
+    x, alpha = inputs[0], inputs[0].dtype.type(attributes.get("alpha", 1.0))
+    return [np.where(x < 0, alpha * np.expm1(np.minimum(x, 0)), x)]
+
+
+@each("Selu")
+def _selu(inputs, attributes):
+    x = inputs[0]
+    alpha, gamma = (x.dtype.type(attributes.get(*a)) for a in
+                    (("alpha", 1.67326319217681884765625), ("gamma", 1.05070102214813232421875)))  # fmt: skip
+    return [gamma * np.where(x <= 0, alpha * np.expm1(np.minimum(x, 0)), x)]
+
+
+@each("Celu")
+def _celu(inputs, attributes):
+    x, alpha = inputs[0], inputs[0].dtype.type(attributes.get("alpha", 1.0))
+    return [np.maximum(x, 0) + np.minimum(0, alpha * np.expm1(x / alpha))]
+
+
+@each("HardSigmoid")
+def _hard_sigmoid(inputs, attributes):
+    x = inputs[0]
+    alpha, beta = (x.dtype.type(attributes.get(*a)) for a in (("alpha", 0.2), ("beta", 0.5)))
+    return [np.clip(alpha * x + beta, 0, 1)]
+
+
+@each("HardSwish")
+def _hard_swish(inputs, attributes):
+    x = inputs[0]
+    return [x * np.clip(x / x.dtype.type(6) + x.dtype.type(0.5), 0, 1)]
+
+
+@each("Mish")
+def _mish(inputs, attributes):
+    return [inputs[0] * np.tanh(np.logaddexp(inputs[0], inputs[0].dtype.type(0)))]
+
+
+@each("Gelu")
+def _gelu(inputs, attributes):
+    x = inputs[0]
+    if attributes.get("approximate", "none") == "tanh":
+        return [(0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))).astype(x.dtype)]
+    return [(0.5 * x * (1 + erf(x / x.dtype.type(math.sqrt(2))))).astype(x.dtype)]
+
+
+@each("ThresholdedRelu")
+def _thresholded_relu(inputs, attributes):
+    x = inputs[0]
+    return [np.where(x > x.dtype.type(attributes.get("alpha", 1.0)), x, x.dtype.type(0))]
+
+
+def erf(x: np.ndarray) -> np.ndarray:
+    """The error function, element by element."""
+    return np.frompyfunc(math.erf, 1, 1)(x).astype(x.dtype)
+
+
+@each("Affine")
+def _affine(inputs, attributes):
+    """``x * scale + shift``, numbers per channel: what is left of a batch normalisation."""
+    x, scale, shift = inputs
+    return [x * scale + shift]

@@ -1,0 +1,61 @@
+"""Products of matrices: numpy's, with the BLAS that it has."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .base import operator, there
+
+
+def _gemm_shape(node, given):
+    a, b = there(given[0]), there(given[1])
+    m, k = a.shape[::-1] if node.attributes.get("transA") else a.shape
+    l, n = b.shape[::-1] if node.attributes.get("transB") else b.shape
+    if k != l:
+        raise ValueError(f"rows of {k} times columns of {l}")
+    return [(a.dtype, (m, n))]
+
+
+@operator("Gemm", shape=_gemm_shape)
+def _gemm(inputs, attributes):
+    a, b, c = (*inputs, None)[:3]
+    a, b = (x.T if attributes.get(key) else x for x, key in ((a, "transA"), (b, "transB")))
+    y = a @ b
+    alpha, beta = attributes.get("alpha", 1.0), attributes.get("beta", 1.0)
+    if alpha != 1:
+        y *= y.dtype.type(alpha)
+    if c is not None:
+        y += c if beta == 1 else c * c.dtype.type(beta)
+    return [y.astype(a.dtype, copy=False)]
+
+
+def _matmul_shape(node, given):
+    a, b = there(given[0]), there(given[1])
+    dtype = np.int32 if node.op == "MatMulInteger" else a.dtype
+    left, right = a.shape, b.shape
+    if len(left) == 1 or len(right) == 1:
+        probe = np.matmul(np.broadcast_to(np.int8(0), left), np.broadcast_to(np.int8(0), right))
+        return [(dtype, probe.shape)]
+    if left[-1] != right[-2]:
+        raise ValueError(f"rows of {left[-1]} times columns of {right[-2]}")
+    return [(dtype, (*np.broadcast_shapes(left[:-2], right[:-2]), left[-2], right[-1]))]
+
+
+@operator("MatMul", shape=_matmul_shape)
+def _matmul(inputs, attributes):
+    return [np.asarray(np.matmul(*inputs)).astype(inputs[0].dtype, copy=False)]
+
+
+@operator("MatMulInteger", shape=_matmul_shape)
+def _matmul_integer(inputs, attributes):
+    a, b, a_zero, b_zero = (*inputs, None, None)[:4]
+    a = a.astype(np.int32) - _over_rows(a_zero, a.ndim)
+    b = b.astype(np.int32) - (0 if b_zero is None else b_zero.astype(np.int32))
+    return [np.matmul(a, b).astype(np.int32)]
+
+
+def _over_rows(zero, rank):
+    if zero is None:
+        return 0
+    zero = zero.astype(np.int32)
+    return zero[..., None] if zero.ndim == 1 and zero.size > 1 and rank > 1 else zero

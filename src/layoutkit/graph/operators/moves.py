@@ -1,0 +1,180 @@
+"""Operators that say where elements go: they mean an order of elements, that of the model's layout."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from .base import DataDependent, constants, normal, operator, run, there
+
+
+def _reshape_shape(node, given):
+    x, shape = there(given[0]), constants(node, given, 1)
+    shape = [int(n) for n in shape or ()]
+    if not node.attributes.get("allowzero"):
+        shape = [x.shape[i] if n == 0 else n for i, n in enumerate(shape)]
+    if shape.count(-1) == 1:
+        rest = prod(n for n in shape if n != -1)
+        shape[shape.index(-1)] = prod(x.shape) // rest if rest else 0
+    if prod(shape) != prod(x.shape):
+        raise ValueError(f"{x.shape} does not become {tuple(shape)}")
+    return [(x.dtype, shape)]
+
+
+@operator("Reshape", shape=_reshape_shape)
+def _reshape(inputs, attributes):
+    x, shape = inputs[0], [int(n) for n in inputs[1]]
+    if not attributes.get("allowzero"):
+        shape = [x.shape[i] if n == 0 and i < x.ndim else n for i, n in enumerate(shape)]
+    return [x.reshape(shape)]
+
+
+def _flatten_shape(node, given):
+    x, axis = there(given[0]), node.attributes.get("axis", 1)
+    axis += len(x.shape) if axis < 0 else 0
+    return [(x.dtype, (prod(x.shape[:axis]), prod(x.shape[axis:])))]
+
+
+@operator("Flatten", shape=_flatten_shape)
+def _flatten(inputs, attributes):
+    x, axis = inputs[0], attributes.get("axis", 1)
+    axis = axis + inputs[0].ndim if axis < 0 else axis
+    return [x.reshape(prod(x.shape[:axis]), prod(x.shape[axis:]))]
+
+
+def _view_shape(node, given):
+    """By its own function, of a view of one element."""
+    x = there(given[0])
+    for i in range(1, len(given)):
+        constants(node, given, i)
+    values = [np.broadcast_to(np.int8(0), x.shape), *(None if v is None else v.value for v in given[1:])]
+    return [(x.dtype, run(node, values)[0].shape)]
+
+
+@operator("Transpose", shape=_view_shape)
+def _transpose(inputs, attributes):
+    return [inputs[0].transpose(attributes.get("perm"))]
+
+
+def _axes(inputs, attributes):
+    given = inputs[1] if len(inputs) > 1 and inputs[1] is not None else attributes.get("axes")
+    return None if given is None else [int(a) for a in given]
+
+
+@operator("Squeeze", shape=_view_shape)
+def _squeeze(inputs, attributes):
+    axes = _axes(inputs, attributes)
+    return [np.squeeze(inputs[0], None if axes is None else tuple(axes))]
+
+
+@operator("Unsqueeze", shape=_view_shape)
+def _unsqueeze(inputs, attributes):
+    return [np.expand_dims(inputs[0], tuple(_axes(inputs, attributes)))]
+
+
+@operator("Slice", shape=_view_shape)
+def _slice(inputs, attributes):
+    x, starts, ends, axes, steps = (*inputs, None, None, None, None)[:5]
+    starts, ends = (attributes[key] if v is None else v for v, key in ((starts, "starts"), (ends, "ends")))
+    axes = attributes.get("axes") if axes is None else axes
+    axes = range(len(starts)) if axes is None else [int(a) for a in axes]
+    cut = [slice(None)] * x.ndim
+    for i, a in enumerate(axes):
+        step = 1 if steps is None else int(steps[i])
+        stop = int(ends[i])
+        a = normal(a, x.ndim, "Slice")
+        cut[a] = slice(int(starts[i]), None if step < 0 and stop < -x.shape[a] else stop, step)
+    return [x[tuple(cut)]]
+
+
+def _gather_shape(node, given):
+    x, at = there(given[0]), there(given[1])
+    axis = normal(node.attributes.get("axis", 0), len(x.shape), "Gather")
+    return [(x.dtype, (*x.shape[:axis], *at.shape, *x.shape[axis + 1 :]))]
+
+
+@operator("Gather", shape=_gather_shape)
+def _gather(inputs, attributes):
+    return [np.take(inputs[0], inputs[1], attributes.get("axis", 0))]
+
+
+@operator("Shape")
+def _shape(inputs, attributes):
+    shape = np.array(inputs[0].shape, np.int64)
+    return [shape[attributes.get("start", 0) : attributes.get("end")]]
+
+
+@operator("Size")
+def _size(inputs, attributes):
+    return [np.array(inputs[0].size, np.int64)]
+
+
+def _made_shape(node, given):
+    for at in (name for name, x in zip(node.inputs, given) if x is not None and x.value is None):
+        raise DataDependent(f"{node}: its shape depends on data", at)
+    if node.op == "Range":
+        start, limit, delta = (there(x).value.item() for x in given)
+        return [(there(given[0]).dtype, [max(0, int(np.ceil((limit - start) / delta)))])]
+    value = node.attributes.get("value", np.zeros(1, np.float32))
+    return [(value.dtype, there(given[0]).value.tolist())]
+
+
+@operator("ConstantOfShape", shape=_made_shape)
+def _constant_of_shape(inputs, attributes):
+    value = attributes.get("value", np.zeros(1, np.float32))
+    return [np.full([int(n) for n in inputs[0]], value.reshape(-1)[0], value.dtype)]
+
+
+@operator("Expand", shape=_view_shape)
+def _expand(inputs, attributes):
+    x = inputs[0]
+    return [np.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(int(n) for n in inputs[1])))]
+
+
+def _tile_shape(node, given):
+    x, times = there(given[0]), constants(node, given, 1) or []
+    return [(x.dtype, [n * int(t) for n, t in zip(x.shape, times, strict=True)])]
+
+
+@operator("Tile", shape=_tile_shape)
+def _tile(inputs, attributes):
+    return [np.tile(inputs[0], [int(n) for n in inputs[1]])]
+
+
+@operator("Range", shape=_made_shape)
+def _range(inputs, attributes):
+    start, limit, delta = (x.item() for x in inputs)
+    return [np.arange(start, limit, delta, inputs[0].dtype)]
+
+
+def _blocks_shape(node, given):
+    x, b = there(given[0]), node.attributes["blocksize"]
+    n, c, h, w = x.shape
+    if node.op == "DepthToSpace":
+        if c % b**2:
+            raise ValueError(f"{c} channels in blocks of {b} x {b}")
+        return [(x.dtype, (n, c // b**2, h * b, w * b))]
+    if h % b or w % b:
+        raise ValueError(f"{h} x {w} pixels in blocks of {b} x {b}")
+    return [(x.dtype, (n, c * b**2, h // b, w // b))]
+
+
+@operator("DepthToSpace", shape=_blocks_shape)
+def _depth_to_space(inputs, attributes):
+    x, b = inputs[0], attributes["blocksize"]
+    n, c, h, w = x.shape
+    if attributes.get("mode", "DCR") == "DCR":
+        y = x.reshape(n, b, b, c // b**2, h, w).transpose(0, 3, 4, 1, 5, 2)
+    else:
+        y = x.reshape(n, c // b**2, b, b, h, w).transpose(0, 1, 4, 2, 5, 3)
+    return [y.reshape(n, c // b**2, h * b, w * b)]
+
+
+@operator("SpaceToDepth", shape=_blocks_shape)
+def _space_to_depth(inputs, attributes):
+    x, b = inputs[0], attributes["blocksize"]
+    n, c, h, w = x.shape
+    order = (0, 3, 5, 1, 2, 4) if attributes.get("mode", "DCR") == "DCR" else (0, 1, 3, 5, 2, 4)
+    y = x.reshape(n, c, h // b, b, w // b, b).transpose(order)
+    return [y.reshape(n, c * b**2, h // b, w // b)]

@@ -1,0 +1,161 @@
+"""Convolutions, and the steps between numbers and the integers that stand for them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...convolutions import conv, transposed
+from .base import Follows, Unsupported, operator, there
+from .windows import pads_of, per_axis, spatial
+
+FUNCTIONS = {1: conv.conv1d, 2: conv.conv2d, 3: conv.conv3d}
+TRANSPOSED = {1: transposed.conv_transpose1d, 2: transposed.conv_transpose2d, 3: transposed.conv_transpose3d}
+
+
+def _no_more_axes(rank, op):
+    if rank not in FUNCTIONS:
+        raise Unsupported(f"{op}: {rank} spatial axes; 1, 2 or 3 are supported")
+
+
+def geometry(attributes, size, kernel):
+    """Arguments of a convolution over an input of this spatial size."""
+    rank = len(kernel)
+    stride, dilation = (per_axis(attributes, name, rank) for name in ("strides", "dilations"))
+    pads = pads_of(attributes, size, kernel, stride, dilation)
+    return dict(stride=stride, dilation=dilation, padding=pads, groups=attributes.get("group", 1))
+
+
+def _conv_shape(node, given):
+    x, w = there(given[0]), there(given[3 if node.op == "QLinearConv" else 1])
+    if x.shape[1] != w.shape[1] * node.attributes.get("group", 1):
+        raise ValueError(f"{x.shape[1]} channels, the filter takes {w.shape[1]} a group")
+    dtype = {"Conv": x.dtype, "ConvInteger": np.int32}.get(node.op) or there(given[7]).dtype
+    return [(dtype, (x.shape[0], w.shape[0], *spatial(node, x.shape[2:], w.shape[2:])))]
+
+
+@operator("Conv", kind=Follows.FIXED, shape=_conv_shape)
+def _conv(inputs, attributes):
+    x, w, b = (*inputs, None)[:3]
+    _no_more_axes(x.ndim - 2, "Conv")
+    letters = "DHW"[5 - x.ndim :]
+    found = FUNCTIONS[x.ndim - 2](
+        x, w, b, layout=f"NC{letters}", filter_layout=f"OI{letters}", **geometry(attributes, x.shape[2:], w.shape[2:])
+    )
+    return [found]
+
+
+def _conv_transpose_shape(node, given):
+    x, w, a = there(given[0]), there(given[1]), node.attributes
+    rank = len(x.shape) - 2
+    stride, dilation = per_axis(a, "strides", rank), per_axis(a, "dilations", rank)
+    extra = a.get("output_padding") or [0] * rank
+    if a.get("output_shape"):
+        out = a["output_shape"][-rank:]
+    elif a.get("auto_pad", "NOTSET") in ("SAME_UPPER", "SAME_LOWER"):
+        out = [n * s for n, s in zip(x.shape[2:], stride)]
+    else:
+        pads = pads_of({**a, "auto_pad": "NOTSET"}, x.shape[2:], w.shape[2:], stride, dilation)
+        out = [s * (n - 1) + e + d * (k - 1) + 1 - sum(p)
+               for s, n, e, d, k, p in zip(stride, x.shape[2:], extra, dilation, w.shape[2:], pads)]  # fmt: skip
+    return [(x.dtype, (x.shape[0], w.shape[1] * a.get("group", 1), *out))]
+
+
+@operator("ConvTranspose", shape=_conv_transpose_shape)
+def _conv_transpose(inputs, attributes):
+    x, w, b = (*inputs, None)[:3]
+    rank = x.ndim - 2
+    _no_more_axes(rank, "ConvTranspose")
+    stride, dilation = (per_axis(attributes, name, rank) for name in ("strides", "dilations"))
+    extra = [int(n) for n in attributes.get("output_padding") or [0] * rank]
+    reach = [d * (k - 1) + 1 for d, k in zip(dilation, w.shape[2:])]
+    auto = attributes.get("auto_pad", "NOTSET")
+    wanted = attributes.get("output_shape")
+    if auto in ("SAME_UPPER", "SAME_LOWER") and not wanted:
+        wanted = [n * s for n, s in zip(x.shape[2:], stride)]
+    whole = [s * (n - 1) + e + r for s, n, e, r in zip(stride, x.shape[2:], extra, reach)]
+    if wanted:
+        extra = [e + max(0, int(m) - n) for e, n, m in zip(extra, whole, wanted[-rank:])]
+        total = [max(0, n - int(m)) for n, m in zip(whole, wanted[-rank:])]
+        small = [t // 2 for t in total]
+        pads = [(s, t - s) if auto == "SAME_UPPER" else (t - s, s) for t, s in zip(total, small)]
+    else:
+        given = {**attributes, "auto_pad": "VALID" if auto == "VALID" else "NOTSET"}
+        pads = pads_of(given, x.shape[2:], w.shape[2:], stride, dilation)
+    y = TRANSPOSED[rank](x, w, b, stride=stride, dilation=dilation, groups=attributes.get("group", 1), output_padding=0,
+                         layout="NC" + "DHW"[3 - rank :], filter_layout="IO" + "DHW"[3 - rank :])  # fmt: skip
+    y = np.pad(y, [(0, 0), (0, 0), *((0, e) for e in extra)], constant_values=0)
+    if b is not None and any(extra):
+        for a, e in enumerate(extra):
+            if e:
+                tail = [slice(None)] * y.ndim
+                tail[a + 2] = slice(-e, None)
+                y[tuple(tail)] = b.reshape(-1, *[1] * rank)
+    cut = tuple(slice(p, n - q) for (p, q), n in zip(pads, y.shape[2:]))
+    return [np.ascontiguousarray(y[(slice(None), slice(None), *cut)])]
+
+
+@operator("ConvInteger", shape=_conv_shape)
+def _conv_integer(inputs, attributes):
+    x, w, x_zero, w_zero = (*inputs, None, None)[:4]
+    return [_whole(x, w, x_zero, w_zero, attributes)]
+
+
+def _whole(x, w, x_zero, w_zero, attributes):
+    """Sums of products of integers less their zero points."""
+    zero = 0 if x_zero is None else int(x_zero.reshape(-1)[0])
+    w = w.astype(np.int32) - (0 if w_zero is None else w_zero.astype(np.int32).reshape(-1, *[1] * (w.ndim - 1)))
+    if np.abs(w, dtype=np.int64).max(initial=0) > 127 or w.min(initial=0) < -128:
+        return _conv([x.astype(np.float64) - zero, w.astype(np.float64)], attributes)[0].astype(np.int32)
+    letters, names = "DHW"[5 - x.ndim :], str(x.dtype)
+    given = geometry(attributes, x.shape[2:], w.shape[2:])
+    return FUNCTIONS[x.ndim - 2](x, w.astype(np.int8), layout=f"NC{letters}", filter_layout=f"OI{letters}",
+                                 dtype=(names, "int32"), zero_point=zero, **given)  # fmt: skip
+
+
+@operator("QLinearConv", shape=_conv_shape)
+def _q_linear_conv(inputs, attributes):
+    x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, b = (*inputs, None)[:9]
+    sums = _whole(x, w, x_zero, w_zero, attributes).astype(np.float64)
+    tail = [1] * (x.ndim - 2)
+    if b is not None:
+        sums += b.reshape(-1, *tail)
+    scale = x_scale.astype(np.float64) * w_scale.astype(np.float64).reshape(-1, *tail) / y_scale
+    limits = np.iinfo(y_zero.dtype)
+    return [np.clip(np.rint(sums * scale) + y_zero, limits.min, limits.max).astype(y_zero.dtype)]
+
+
+def _along(values, axis, rank):
+    """One number for all, or numbers along an axis, to be broadcast."""
+    if values is None or values.size == 1:
+        return None if values is None else values.reshape(())
+    return values.reshape(-1, *[1] * (rank - 1 - axis % rank))
+
+
+def _quantized_shape(node, given):
+    x, scale, zero = (*given, None)[:3]
+    if node.op == "DequantizeLinear":
+        return [(there(scale).dtype, there(x).shape)]
+    return [(np.uint8 if zero is None else zero.dtype, there(x).shape)]
+
+
+@operator("QuantizeLinear", shape=_quantized_shape)
+def _quantize_linear(inputs, attributes):
+    x, scale, zero = (*inputs, None)[:3]
+    to = np.dtype(np.uint8) if zero is None else zero.dtype
+    if to.kind not in "iu" or attributes.get("block_size") or scale.ndim > 1:
+        raise Unsupported(f"QuantizeLinear: to {to}, blocks of {attributes.get('block_size', 0)}")
+    axis = attributes.get("axis", 1)
+    scale, zero = _along(scale, axis, x.ndim), _along(zero, axis, x.ndim)
+    limits = np.iinfo(to)
+    found = np.rint(x / scale) + (0 if zero is None else zero.astype(np.int32))
+    return [np.clip(found, limits.min, limits.max).astype(to)]
+
+
+@operator("DequantizeLinear", shape=_quantized_shape)
+def _dequantize_linear(inputs, attributes):
+    x, scale, zero = (*inputs, None)[:3]
+    if x.dtype.kind not in "iu" or attributes.get("block_size") or scale.ndim > 1:
+        raise Unsupported(f"DequantizeLinear: of {x.dtype}, blocks of {attributes.get('block_size', 0)}")
+    axis = attributes.get("axis", 1)
+    scale, zero = _along(scale, axis, x.ndim), _along(zero, axis, x.ndim)
+    return [((x.astype(np.int32) - (0 if zero is None else zero.astype(np.int32))) * scale).astype(scale.dtype)]

@@ -1,0 +1,121 @@
+"""Normalisations. That of a batch is a number per channel, and becomes part of a convolution or an `Affine`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .base import Follows, normal, operator, places, same_shape, there
+
+
+def _per_channel(values, rank):
+    return values.reshape(-1, *[1] * (rank - 2))
+
+
+@operator("BatchNormalization", shape=same_shape)
+def _batch_normalization(inputs, attributes):
+    x = inputs[0]
+    scale, shift = affine_of(*inputs[1:], attributes.get("epsilon", 1e-5))
+    return [x * _per_channel(scale, x.ndim).astype(x.dtype) + _per_channel(shift, x.ndim).astype(x.dtype)]
+
+
+def affine_of(scale, bias, mean, variance, epsilon):
+    """The scale and the shift per channel that a batch normalisation is, in float64."""
+    scale = scale.astype(np.float64) / np.sqrt(variance.astype(np.float64) + epsilon)
+    return scale, bias - mean * scale
+
+
+@operator("InstanceNormalization", shape=same_shape)
+def _instance_normalization(inputs, attributes):
+    x, scale, bias = inputs
+    axes = tuple(range(2, x.ndim))
+    return [
+        _normalised(x, axes, attributes.get("epsilon", 1e-5)) * _per_channel(scale, x.ndim) + _per_channel(bias, x.ndim)
+    ]
+
+
+def _normalised(x, axes, epsilon):
+    mean = x.mean(axes, keepdims=True)
+    apart = x - mean
+    return apart / np.sqrt(np.square(apart).mean(axes, keepdims=True) + x.dtype.type(epsilon))
+
+
+@operator("GroupNormalization", shape=same_shape)
+def _group_normalization(inputs, attributes):
+    x, scale, bias = inputs
+    grouped = x.reshape(x.shape[0], attributes["num_groups"], -1)
+    y = _normalised(grouped, (2,), attributes.get("epsilon", 1e-5)).reshape(x.shape)
+    return [y * _per_channel(scale, x.ndim) + _per_channel(bias, x.ndim)]
+
+
+def _with_statistics(node, given):
+    """Of a layer: also mean and inverse deviation, of one index along the axes that are normalised."""
+    x = there(given[0])
+    axis = normal(node.attributes.get("axis", -1), len(x.shape), node.op)
+    statistics = (*x.shape[:axis], *(1 for _ in x.shape[axis:]))
+    return [(x.dtype, x.shape), (np.float32, statistics), (np.float32, statistics)]
+
+
+@operator("LayerNormalization", shape=_with_statistics)
+def _layer_normalization(inputs, attributes):
+    x, scale, bias = (*inputs, None)[:3]
+    axes = tuple(range(normal(attributes.get("axis", -1), x.ndim, "LayerNormalization"), x.ndim))
+    epsilon = attributes.get("epsilon", 1e-5)
+    y = _normalised(x, axes, epsilon) * scale
+    inverse = 1 / np.sqrt(np.asarray(x, np.float32).var(axes, keepdims=True) + np.float32(epsilon))
+    mean = np.asarray(x, np.float32).mean(axes, keepdims=True)
+    return [y if bias is None else y + bias, mean, inverse]
+
+
+@operator("RMSNormalization", shape=same_shape)
+def _rms_normalization(inputs, attributes):
+    x, scale = inputs
+    axes = tuple(range(normal(attributes.get("axis", -1), x.ndim, "RMSNormalization"), x.ndim))
+    squares = np.square(np.asarray(x, np.float32)).mean(axes, keepdims=True)
+    return [(x / np.sqrt(squares + np.float32(attributes.get("epsilon", 1e-5)))).astype(x.dtype) * scale]
+
+
+@operator("MeanVarianceNormalization", shape=same_shape)
+def _mean_variance_normalization(inputs, attributes):
+    return [_normalised(inputs[0], tuple(attributes.get("axes", (0, 2, 3))), 1e-9)]
+
+
+def _follow_lrn(attributes, layout, shapes):
+    place = places(layout)[1]
+    return None if place is None else {**attributes, "axis": place}
+
+
+def _follow_axis(attributes, layout, shapes):
+    place = places(layout)[normal(attributes.get("axis", -1), layout.rank, attributes["op"])]
+    return None if place is None else {**attributes, "axis": place}
+
+
+@operator("LRN", kind=Follows.FOLLOWS, shape=same_shape, follow=_follow_lrn)
+def _lrn(inputs, attributes):
+    """``x / (bias + alpha / size * sum of squares of size channels around)**beta``."""
+    x, size, axis = inputs[0], attributes["size"], attributes.get("axis", 1)
+    n = x.shape[axis]
+    below, above = (size - 1) // 2, size - 1 - (size - 1) // 2
+    sums = np.zeros_like(x)
+    squares = np.square(x)
+    for shift in range(-below, above + 1):
+        at, of = slice(max(0, -shift), min(n, n - shift)), slice(max(0, shift), min(n, n + shift))
+        lead = (slice(None),) * axis
+        if at.start < at.stop:
+            sums[(*lead, at)] += squares[(*lead, of)]
+    beta = attributes.get("beta", 0.75)
+    base = sums * x.dtype.type(attributes.get("alpha", 1e-4) / size) + x.dtype.type(attributes.get("bias", 1.0))
+    if beta == 0.75:
+        root = np.sqrt(base)
+        return [x / (root * np.sqrt(root))]
+    return [x / np.power(base, x.dtype.type(beta))]
+
+
+@operator("LpNormalization", kind=Follows.FOLLOWS, shape=same_shape, follow=_follow_axis)
+def _lp_normalization(inputs, attributes):
+    x, axis = inputs[0], normal(attributes.get("axis", -1), inputs[0].ndim, "LpNormalization")
+    norm = (
+        np.abs(x).sum(axis, keepdims=True)
+        if attributes.get("p", 2) == 1
+        else np.sqrt(np.square(x).sum(axis, keepdims=True))
+    )
+    return [np.where(norm == 0, 0, x / np.where(norm == 0, 1, norm)).astype(x.dtype)]

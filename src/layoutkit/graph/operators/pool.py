@@ -1,0 +1,138 @@
+"""Pooling, in any layout whose spatial dimensions are not blocked."""
+
+from __future__ import annotations
+
+import itertools
+from math import prod
+
+import numpy as np
+
+from .base import Follows, Unsupported, operator, places, there
+from .windows import out_size, pads_of, per_axis, spatial
+
+
+def _follow_spatial(attributes, layout, shapes):
+    """`axes`: those of height, width, .. in the layout."""
+    at = places(layout)[2:]
+    return None if None in at else {**attributes, "at": at}
+
+
+def _window(attributes, x):
+    """Axes, kernel, strides, dilations, pads and sizes of the result."""
+    at = attributes.get("at") or list(range(2, x.ndim))
+    size, kernel = [x.shape[a] for a in at], attributes["kernel_shape"]
+    stride = per_axis(attributes, "strides", len(at))
+    dilation = per_axis(attributes, "dilations", len(at))
+    pads = pads_of(attributes, size, kernel, stride, dilation)
+    up = attributes.get("ceil_mode", 0)
+    out = [out_size(*v, up) for v in zip(size, kernel, stride, dilation, pads)]
+    return at, kernel, stride, dilation, pads, size, out
+
+
+def _taps(attributes, x):
+    """By tap of the window, the part of the result that it reaches, and the part of `x` there."""
+    at, kernel, stride, dilation, pads, size, out = _window(attributes, x)
+    for tap in itertools.product(*map(range, kernel)):
+        to, of = [slice(None)] * x.ndim, [slice(None)] * x.ndim
+        for a, t, s, d, (before, _), n, m in zip(at, tap, stride, dilation, pads, size, out):
+            begin = t * d - before  # of output 0
+            first = max(0, -(begin // s)) if begin < 0 else 0
+            last = min(m - 1, (n - 1 - begin) // s)
+            if last < first:
+                break
+            to[a], of[a] = slice(first, last + 1), slice(begin + first * s, begin + last * s + 1, s)
+        else:
+            yield tuple(to), x[tuple(of)]
+
+
+def _empty(attributes, x, value):
+    at, *_, out = _window(attributes, x)
+    shape = list(x.shape)
+    for a, n in zip(at, out):
+        shape[a] = n
+    return np.full(shape, value, x.dtype)
+
+
+def _pool_shape(node, given):
+    x = there(given[0])
+    shape = (*x.shape[:2], *spatial(node, x.shape[2:], node.attributes["kernel_shape"]))
+    return [(x.dtype, shape), (np.int64, shape)]
+
+
+@operator("MaxPool", kind=Follows.FIXED, follow=_follow_spatial, shape=_pool_shape)
+def _max_pool(inputs, attributes):
+    x = inputs[0]
+    least = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+    y = _empty(attributes, x, least)
+    if attributes.get("indices"):
+        return _with_indices(x, y, attributes)
+    for to, part in _taps(attributes, x):
+        np.maximum(y[to], part, out=y[to])
+    return [y]
+
+
+def _with_indices(x, y, attributes):
+    """Also where each maximum is, in the order of elements of the model's layout."""
+    if attributes.get("at"):
+        raise Unsupported("MaxPool: indices are of the model's layout")
+    flat = np.arange(x.size, dtype=np.int64).reshape(x.shape)
+    if attributes.get("storage_order"):
+        n, c, *size = x.shape
+        flat = np.arange(x.size, dtype=np.int64).reshape(n, c, *size[::-1]).transpose(0, 1, *range(x.ndim - 1, 1, -1))
+    indices = np.zeros(y.shape, np.int64)
+    for (to, part), (_, at) in zip(_taps(attributes, x), _taps(attributes, flat)):
+        larger = part > y[to]
+        y[to][larger] = part[larger]
+        indices[to][larger] = at[larger]
+    return [y, indices]
+
+
+@operator("AveragePool", kind=Follows.FIXED, follow=_follow_spatial, shape=_pool_shape)
+def _average_pool(inputs, attributes):
+    x = inputs[0]
+    y = _empty(attributes, x, 0)
+    for to, part in _taps(attributes, x):
+        y[to] += part
+    at, kernel, stride, dilation, pads, size, out = _window(attributes, x)
+    if attributes.get("count_include_pad"):
+        counts = [[_inside(i * s - b, k, d, -b, n + a) for i in range(m)]
+                  for k, s, d, (b, a), n, m in zip(kernel, stride, dilation, pads, size, out)]  # fmt: skip
+    else:
+        counts = [[_inside(i * s - b, k, d, 0, n) for i in range(m)]
+                  for k, s, d, (b, _), n, m in zip(kernel, stride, dilation, pads, size, out)]  # fmt: skip
+    if all(len(set(c)) == 1 for c in counts):
+        y *= x.dtype.type(1 / prod(c[0] for c in counts))
+        return [y]
+    for a, c in zip(at, counts):
+        y /= np.maximum(np.array(c, x.dtype), 1).reshape(-1, *[1] * (x.ndim - 1 - a))
+    return [y]
+
+
+def _inside(first, taps, dilation, low, high):
+    return sum(low <= first + t * dilation < high for t in range(taps))
+
+
+@operator("LpPool", kind=Follows.FIXED, follow=_follow_spatial, shape=_pool_shape)
+def _lp_pool(inputs, attributes):
+    x, p = inputs[0], attributes.get("p", 2)
+    y = _empty(attributes, x, 0)
+    for to, part in _taps(attributes, x):
+        y[to] += np.abs(part) ** p
+    return [(y ** (1 / p)).astype(x.dtype)]
+
+
+def _global_pool_shape(node, given):
+    x = there(given[0])
+    return [(x.dtype, (*x.shape[:2], *[1] * (len(x.shape) - 2)))]
+
+
+@operator("GlobalAveragePool", kind=Follows.FIXED, follow=_follow_spatial, shape=_global_pool_shape)
+def _global_average_pool(inputs, attributes):
+    x = inputs[0]
+    return [x.mean(tuple(attributes.get("at") or range(2, x.ndim)), keepdims=True)]
+
+
+@operator("GlobalMaxPool", kind=Follows.FIXED, follow=_follow_spatial, shape=_global_pool_shape)
+def _global_max_pool(inputs, attributes):
+    x = inputs[0]
+    return [x.max(tuple(attributes.get("at") or range(2, x.ndim)), keepdims=True)]

@@ -1,0 +1,137 @@
+"""From a graph and the shapes of its inputs to steps: fold, assign layouts, then build what runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .assign import Assigned, Factor, moved, solve
+from .costs import Costs
+from .fold import folded
+from .ir import Graph, Node
+from .layouts import NAMES, PLAIN, fits, layouts_of
+from .operators import OPERATORS, Follows, Known
+from .shapes import infer
+
+
+class Laid(NamedTuple):
+    """A graph whose layouts are chosen: by node, the kinds of its inputs and of its outputs."""
+
+    graph: Graph
+    known: dict[str, Known]
+    kinds: list[tuple[int, int]]
+    assigned: Assigned
+    uniform: dict[str, float]  # seconds, if all had one layout
+
+
+def laid_out_graph(
+    graph: Graph, shapes: Mapping[str, tuple[int, ...]], costs: Costs, layouts: str | None = None
+) -> Laid:
+    """The graph with the layouts of least cost; with `layouts`, all that can have this one do."""
+    known = infer(graph, shapes)
+    graph = folded(graph, known)
+    variables, factors = _problem(graph, known, costs)
+    sizes = [3] * (max((v for pair in variables for v in pair if v is not None), default=-1) + 1)
+    found = solve(sizes, factors)
+    uniform = {name: _uniform(kind, sizes, factors) for kind, name in enumerate(NAMES)}
+    if layouts is not None:
+        kind = NAMES.index(layouts)
+        found = solve(sizes, [*factors, *(_wish(v, kind) for v in range(len(sizes)))])
+    kinds = [tuple(PLAIN if v is None else found.values[v] for v in pair) for pair in variables]
+    return Laid(graph, known, [(a, b) for a, b in kinds], found, uniform)
+
+
+WISH_SECONDS = 1e6  # more than any network takes
+
+
+def _wish(variable: int, kind: int) -> Factor:
+    return Factor((variable,), np.array([0.0 if i == kind else WISH_SECONDS for i in range(3)]))
+
+
+def _uniform(kind: int, sizes, factors) -> float:
+    """Seconds where every variable that can has one value, and the others what is best for them."""
+    found = solve(sizes, [*factors, *(_wish(v, kind) for v in range(len(sizes)))])
+    return float(sum(f.seconds[tuple(found.values[v] for v in f.variables)] for f in factors))
+
+
+Variables = list[tuple[int | None, int | None]]
+
+
+def _problem(graph: Graph, known: Mapping[str, Known], costs: Costs) -> tuple[Variables, list[Factor]]:
+    """By node, the variables of its inputs and outputs, None where the layout is the model's; and what they cost."""
+    variables: Variables = []
+    factors: list[Factor] = []
+    count = 0
+    made: dict[str, int | None] = {}
+    read: dict[str, list[int | None]] = {}
+    for node in graph.nodes:
+        pair: tuple[int | None, int | None] = (None, None)
+        if node.op == "Conv" and _has_channels(node, known):
+            pair = (count, count + 1)
+            factors.append(Factor((count, count + 1), costs.convolution(node, known)))
+            count += 2
+        else:
+            kinds = kinds_of(node, known)
+            if kinds != {PLAIN}:
+                pair = (count, count)
+                seconds = costs.other(node, known)
+                factors.append(Factor((count,), np.array([s if k in kinds else np.inf for k, s in enumerate(seconds)])))
+                count += 1
+        variables.append(pair)
+        made.update((name, pair[1]) for name in node.outputs if name)
+        for i, name in enumerate(node.inputs):
+            if name and name not in graph.constants:
+                of = pair[1] if node.op == "Conv" and i == 3 else pair[0]
+                if of not in read.setdefault(name, []):
+                    read[name].append(of)
+    for name in graph.outputs:
+        if None not in read.setdefault(name, []):
+            read[name].append(None)
+    for name, readers in read.items():
+        if layouts_of(len(known[name].shape)) and name not in graph.constants:
+            factor = _of_tensor(made.get(name), readers, costs.moves(known[name]))
+            if factor is not None:
+                factors.append(factor)
+    return variables, factors
+
+
+def _of_tensor(maker: int | None, readers: list[int | None], seconds: np.ndarray) -> Factor | None:
+    readers = [r for r in readers if r != maker]
+    if not readers:
+        return None
+    table = moved(seconds, len(readers))
+    at: list[Any] = [PLAIN if v is None else slice(None) for v in (maker, *readers)]
+    variables = tuple(v for v in (maker, *readers) if v is not None)
+    return Factor(variables, table[tuple(at)]) if variables else None
+
+
+def _has_channels(node: Node, known: Mapping[str, Known]) -> bool:
+    """Whether a convolution is one of kernels here, with a constant filter."""
+    x, w = known[node.inputs[0]], known[node.inputs[1]]
+    bias = known[node.inputs[2]].value if node.input(2) else True
+    return w.value is not None and bias is not None and len(x.shape) in (3, 4, 5) and x.dtype == w.dtype == np.float32
+
+
+def kinds_of(node: Node, known: Mapping[str, Known]) -> set[int]:
+    """The layouts in which a node can run that has the same one on all sides."""
+    of = OPERATORS[node.op]
+    y = known[node.outputs[0]]
+    layouts = layouts_of(len(y.shape))
+    shapes = [known[name].shape for name in node.given()]
+    if of.kind is Follows.SOURCE or not layouts or of.follow is None or node.attributes.get("indices"):
+        return {PLAIN}
+    found = {PLAIN}
+    for kind, layout in enumerate(layouts):
+        if of.spread:
+            suits = all(
+                fits(known[name].shape, layout, y.shape) or known[name].value is not None for name in node.given()
+            )
+            suits = suits and any(known[name].shape == y.shape and known[name].value is None for name in node.given())
+        else:
+            suits = all(len(s) == len(y.shape) and known[n].value is None for s, n in zip(shapes, node.given()))
+            suits = suits and of.follow({**node.attributes, "op": node.op}, layout, shapes) is not None
+        if suits:
+            found.add(kind)
+    return found

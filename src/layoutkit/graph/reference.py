@@ -1,0 +1,23 @@
+"""What a graph computes: every node by its operator's own function, in the layout of the model, nothing changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from .ir import Graph
+from .operators import run
+
+
+def evaluate(graph: Graph, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The outputs of a graph, by name."""
+    values: dict[str, np.ndarray] = {**graph.constants, **inputs}
+    last = {name: i for i, node in enumerate(graph.nodes) for name in node.given()}
+    for i, node in enumerate(graph.nodes):
+        made = run(node, [values[name] if name else None for name in node.inputs])
+        values.update((name, np.asarray(value)) for name, value in zip(node.outputs, made) if name)
+        for name in node.given():
+            if last[name] == i and name not in graph.outputs:
+                values.pop(name, None)
+    return {name: values[name] for name in graph.outputs}

@@ -1,0 +1,71 @@
+"""The shape and type of every tensor of a graph whose inputs have shapes, and the values of those that are constant.
+
+What can be computed of constants is computed, once: weights that a model makes of others, and the arithmetic on shapes
+that exporters leave behind. Sizes are checked before anything is allocated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from .ir import Graph, Node
+from .operators import OPERATORS, Unsupported
+from .operators.base import Given, Known, run, there
+
+MAX_BYTES = 1 << 35  # of a tensor
+
+
+def infer(graph: Graph, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Known]:
+    """By name, what is known of every tensor, for inputs of these shapes.
+
+    Raises
+    ------
+    Unsupported
+        Operators that are not known, all of them named; a shape that depends on data.
+    ValueError
+        Shapes that do not fit together, or are too large.
+    """
+    unknown = sorted({node.op for node in graph.nodes} - OPERATORS.keys())
+    if unknown:
+        raise Unsupported(f"graph: operators that are not supported: {', '.join(unknown)}")
+    found = {name: Known(value.dtype, value.shape, value) for name, value in graph.constants.items()}
+    for name, of in graph.inputs.items():
+        found[name] = Known(of.dtype, _checked(shapes[name], of.dtype, f"input {name!r}"))
+    for node in graph.nodes:
+        given = [found[name] if name else None for name in node.inputs]
+        try:
+            known = _of(node, given)
+        except Unsupported:
+            raise
+        except (ValueError, IndexError, TypeError, KeyError, ZeroDivisionError) as error:
+            sizes = ", ".join("-" if x is None else str(x.shape) for x in given)
+            raise ValueError(f"{node} on shapes {sizes}: {error}") from error
+        for name, k in zip(node.outputs, known):
+            if name:
+                found[name] = k
+    return found
+
+
+def _checked(shape: Sequence[int], dtype: Any, what: str) -> tuple[int, ...]:
+    shape = tuple(int(n) for n in shape)
+    if min(shape, default=0) < 0 or prod(shape) * np.dtype(dtype).itemsize > MAX_BYTES:
+        raise ValueError(f"{what}: a tensor of shape {shape} is impossible or too large")
+    return shape
+
+
+def _of(node: Node, given: Given) -> list[Known]:
+    shape = OPERATORS[node.op].shape
+    if node.op in ("Shape", "Size"):
+        (value,) = run(node, [np.broadcast_to(np.int8(0), there(given[0]).shape)])
+        return [Known(value.dtype, value.shape, value)]
+    if shape is None:
+        raise Unsupported(f"{node}: not supported on data that is not constant")
+    told = [(np.dtype(dtype), _checked(extents, dtype, str(node))) for dtype, extents in shape(node, given)]
+    if any(x is not None and x.value is None for x in given):
+        return [Known(*each) for each in told]
+    values = run(node, [None if x is None else x.value for x in given])
+    return [Known(v.dtype, v.shape, v) for v in map(np.asarray, values)]

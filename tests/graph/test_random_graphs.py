@@ -1,0 +1,38 @@
+"""Planned execution of graphs drawn at random equals their operators one by one."""
+
+import numpy as np
+import pytest
+from graphs import graphs
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from layoutkit.graph.layouts import NAMES
+from layoutkit.graph.model import Model
+from layoutkit.graph.reference import evaluate
+
+
+@given(graphs(), st.sampled_from([None, *NAMES]), st.sampled_from([1, 2]), st.integers(0, 1 << 20))
+@settings(max_examples=150, deadline=None)
+def test_planned_equals_unplanned(graph, layouts, threads, seed):
+    x = np.random.default_rng(seed).uniform(-1, 1, graph.inputs["x"].shape).astype(np.float32)
+    with np.errstate(all="ignore"):
+        want = evaluate(graph, {"x": x})
+        model = Model(graph, threads=threads, layouts=layouts)
+        for _ in range(2):  # buffers are used again
+            got = model.run({"x": x})
+    assert list(got) == list(graph.outputs)
+    for name in graph.outputs:
+        assert got[name].shape == want[name].shape and got[name].dtype == want[name].dtype
+        scale = np.abs(want[name][np.isfinite(want[name])]).max(initial=1)
+        np.testing.assert_allclose(got[name], want[name], rtol=1e-4, atol=1e-4 * scale, err_msg=name)
+
+
+@given(graphs())
+@settings(max_examples=50, deadline=None)
+def test_the_assignment_costs_no_more_than_one_layout_everywhere(graph):
+    from layoutkit.graph.costs import Costs
+    from layoutkit.graph.plan import laid_out_graph
+
+    laid = laid_out_graph(graph, {"x": graph.inputs["x"].shape}, Costs(1, "standard"))
+    assert laid.assigned.seconds == pytest.approx(laid.assigned.bound)
+    assert all(laid.assigned.seconds <= seconds * (1 + 1e-9) for seconds in laid.uniform.values())
