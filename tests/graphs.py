@@ -27,16 +27,16 @@ ACTIVATIONS = (
 class Builder:
     """A graph that grows, and what is known of its tensors."""
 
-    def __init__(self, shape: tuple[int, ...], seed: int) -> None:
-        self.rng = np.random.default_rng(seed)
-        self.inputs = {"x": TensorType(np.dtype(np.float32), shape)}
+    def __init__(self, shape: tuple[int, ...], seed: int, dtype: str) -> None:
+        self.rng, self.dtype = np.random.default_rng(seed), np.dtype(dtype)
+        self.inputs = {"x": TensorType(self.dtype, shape)}
         self.nodes: list[Node] = []
         self.constants: dict[str, np.ndarray] = {}
         self.shapes = {"x": shape}
 
     def constant(self, shape: tuple[int, ...], low: float = -1, high: float = 1) -> str:
         name = f"c{len(self.constants)}"
-        self.constants[name] = self.rng.uniform(low, high, shape).astype(np.float32)
+        self.constants[name] = self.rng.uniform(low, high, shape).astype(self.dtype)
         return name
 
     def integers(self, values) -> str:
@@ -49,7 +49,7 @@ class Builder:
         names = tuple(f"t{len(self.nodes)}.{i}" for i in range(outputs))
         node = Node(op, inputs, names, attributes, f"{op}{len(self.nodes)}")
         taken = {n for n in inputs if n in self.shapes}
-        types = {n: TensorType(np.dtype(np.float32), self.shapes[n]) for n in taken}
+        types = {n: TensorType(self.dtype, self.shapes[n]) for n in taken}
         try:
             known = infer(Graph([node], types, names, self.constants), {n: self.shapes[n] for n in taken})
         except ValueError:
@@ -70,7 +70,8 @@ def graphs(draw) -> Graph:
     rank = draw(st.sampled_from([3, 4, 4, 4, 5]))
     size = [draw(st.integers(1, 9)) for _ in range(rank - 2)]
     channels = draw(st.sampled_from([1, 3, 8, 16, 17, 20, 32]))
-    b = Builder((draw(st.integers(1, 2)), channels, *size), draw(st.integers(0, 1 << 20)))
+    dtype = draw(st.sampled_from(["float32"] * 4 + ["float64"]))
+    b = Builder((draw(st.integers(1, 2)), channels, *size), draw(st.integers(0, 1 << 20)), dtype)
     for _ in range(draw(st.integers(1, 9))):
         name = draw(st.sampled_from(list(b.shapes)[-4:]))
         _grow(draw, b, name, b.shapes[name])
@@ -138,3 +139,23 @@ def _grow(draw, b: Builder, x: str, shape: tuple[int, ...]) -> None:
         b.add("Transpose", x, perm=draw(st.permutations(range(len(shape)))))
     else:
         b.add("Reshape", x, b.integers([shape[0], -1, *shape[2:]]))
+    for name, s in list(b.shapes.items())[-1:]:
+        _product(draw, b, name, s)
+
+
+def _product(draw, b: Builder, x: str, shape: tuple[int, ...]) -> None:
+    """Now and then a fully connected layer of what is there, and an activation."""
+    if draw(st.integers(0, 5)):
+        return
+    b.add("Flatten", x, axis=1)
+    x, rows = list(b.shapes.items())[-1]
+    columns = draw(st.integers(1, 40))
+    if draw(st.booleans()):
+        swap = draw(st.integers(0, 1))
+        w = b.constant((columns, rows[-1]) if swap else (rows[-1], columns))
+        c = draw(st.sampled_from([(), (columns,), (1, columns), (rows[0], columns), (rows[0], 1), None]))
+        scales = {"alpha": draw(st.sampled_from([1.0, 0.5])), "beta": draw(st.sampled_from([1.0, -2.0]))}
+        b.add("Gemm", x, w, *([] if c is None else [b.constant(c)]), transB=swap, **scales)
+    else:
+        b.add("MatMul", x, b.constant((rows[-1], columns)))
+    b.add(draw(st.sampled_from(["Relu", "Sigmoid"])), list(b.shapes)[-1])

@@ -14,7 +14,7 @@ from layoutkit.graph.reference import evaluate
 @given(graphs(), st.sampled_from([None, *NAMES]), st.sampled_from([1, 2]), st.integers(0, 1 << 20))
 @settings(max_examples=150, deadline=None)
 def test_planned_equals_unplanned(graph, layouts, threads, seed):
-    x = np.random.default_rng(seed).uniform(-1, 1, graph.inputs["x"].shape).astype(np.float32)
+    x = np.random.default_rng(seed).uniform(-1, 1, graph.inputs["x"].shape).astype(graph.inputs["x"].dtype)
     with np.errstate(all="ignore"):
         want = evaluate(graph, {"x": x})
         model = Model(graph, threads=threads, layouts=layouts)
@@ -35,4 +35,4 @@ def test_the_assignment_costs_no_more_than_one_layout_everywhere(graph):
 
     laid = laid_out_graph(graph, {"x": graph.inputs["x"].shape}, Costs(1, "standard"))
     assert laid.assigned.seconds == pytest.approx(laid.assigned.bound)
-    assert all(laid.assigned.seconds <= seconds * (1 + 1e-9) for seconds in laid.uniform.values())
+    assert all(laid.assigned.seconds <= seconds * (1 + 1e-9) for seconds in laid.uniform().values())

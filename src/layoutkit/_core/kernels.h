@@ -203,6 +203,37 @@ typedef struct {
 } lk_plane_strips;
 typedef void (*lk_plane_strips_fn)(const lk_plane_strips *);
 
+/* A row of `cols` outputs of pooling, of `count` channels each, which lie together:
+ *
+ *   y[j][c] = max, or factor * scale[j] * sum, over q < depths, r < rows, t < taps of
+ *             x[q][r][j*step + t*dilation - before][c]
+ *
+ * x[q][r][i][c] is the element at x + q*x_depth + r*x_row + i*x_col + c*item (bytes); the dilation of rows is in x_row.
+ * Columns i outside of [0, size) are left out. A window that has nothing is -Inf, or 0; NaN stays NaN. */
+typedef struct {
+    const char *x;
+    int64_t x_depth, x_row, x_col;
+    char *y;
+    int64_t y_col, depths, rows, cols, taps, step, dilation, before, size, count;
+    const void *scale; /* [cols]; NULL: the largest */
+    double factor;
+} lk_pooling;
+typedef void (*lk_pooling_fn)(const lk_pooling *);
+
+/* Local response normalisation of `pixels` with `count` channels each, which lie together, x_pixel and y_pixel bytes apart:
+ *
+ *   y[i][c] = x[i][c] / (bias + scale * sum over k of x[i][k]^2)^(3/4)      c - below <= k <= c + above, 0 <= k < count
+ */
+typedef struct {
+    const char *x;
+    int64_t x_pixel;
+    char *y;
+    int64_t y_pixel, pixels, count, below, above;
+    void *squares; /* zeros: below + whole vectors of channels + above, and a vector more */
+    double bias, scale;
+} lk_lrn;
+typedef void (*lk_lrn_fn)(const lk_lrn *);
+
 /* The steps of an epilogue: enumerators and names, whether a step has an operand b, and the error in ulp over all of the
  * type (0.5: rounded once, 0: exact). a is a step's numbers. These are errors with FMA, where linear, hardsigmoid,
  * hardswish_of and sum round a * x + b once; without it the product is rounded too.
@@ -520,7 +551,7 @@ typedef double (*lk_peak_fn)(int64_t n);
 
 /* The families: enumerators and names. */
 #define LK_FAMILIES(X) \
-    X(GEMM, gemm) X(DEPTHWISE, depthwise) X(STRIPS, strips) X(PLANE_STRIPS, plane_strips) X(QUADS, quads) X(EPILOGUE, epilogue) X(COPY, copy) X(TRANSPOSE, transpose) \
+    X(GEMM, gemm) X(DEPTHWISE, depthwise) X(STRIPS, strips) X(PLANE_STRIPS, plane_strips) X(POOLING, pooling) X(LRN, lrn) X(QUADS, quads) X(EPILOGUE, epilogue) X(COPY, copy) X(TRANSPOSE, transpose) \
     X(GATHER, gather) X(FILL, fill) X(PANEL, panel) X(FUSED, fused) X(JOINED, joined) X(RUNS, runs) X(WINDOWS, windows) X(DRAIN, drain) \
     X(CONVERT, convert) X(UNPACK, unpack) X(PACK, pack) X(PEAK, peak) X(WINOGRAD_IN, winograd_in) \
     X(WINOGRAD_OUT, winograd_out) X(WINOGRAD_FILTER, winograd_filter) X(EXTENT, extent)

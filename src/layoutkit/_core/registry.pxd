@@ -89,6 +89,24 @@ cdef extern from "kernels.h" nogil:
         const void *clip
     ctypedef void (*lk_plane_strips_fn)(const lk_plane_strips *) noexcept nogil
 
+    ctypedef struct lk_pooling:
+        const char *x
+        int64_t x_depth, x_row, x_col
+        char *y
+        int64_t y_col, depths, rows, cols, taps, step, dilation, before, size, count
+        const void *scale
+        double factor
+    ctypedef void (*lk_pooling_fn)(const lk_pooling *) noexcept nogil
+
+    ctypedef struct lk_lrn:
+        const char *x
+        int64_t x_pixel
+        char *y
+        int64_t y_pixel, pixels, count, below, above
+        void *squares
+        double bias, scale
+    ctypedef void (*lk_lrn_fn)(const lk_lrn *) noexcept nogil
+
     enum:
         LK_STEP_CLIP, LK_STEP_SUM, LK_STEP_COUNT, LK_MAX_STEPS, LK_NUMBER, LK_PER_CHANNEL, LK_TENSOR
     ctypedef struct lk_step:
@@ -256,7 +274,7 @@ cdef extern from "kernels.h" nogil:
     ctypedef double (*lk_peak_fn)(int64_t) noexcept nogil
 
     enum:
-        LK_GEMM, LK_DEPTHWISE, LK_STRIPS, LK_PLANE_STRIPS, LK_QUADS, LK_EPILOGUE, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_PANEL, LK_FUSED, LK_JOINED, LK_RUNS, LK_WINDOWS, LK_DRAIN, LK_CONVERT,
+        LK_GEMM, LK_DEPTHWISE, LK_STRIPS, LK_PLANE_STRIPS, LK_POOLING, LK_LRN, LK_QUADS, LK_EPILOGUE, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_PANEL, LK_FUSED, LK_JOINED, LK_RUNS, LK_WINDOWS, LK_DRAIN, LK_CONVERT,
         LK_UNPACK, LK_PACK, LK_PEAK, LK_WINOGRAD_IN, LK_WINOGRAD_OUT, LK_WINOGRAD_FILTER, LK_EXTENT, LK_FAMILY_COUNT, LK_ISA_COUNT
         LK_F32, LK_F64, LK_F16, LK_BF16, LK_S32, LK_S8, LK_U8, LK_TYPE_COUNT
 

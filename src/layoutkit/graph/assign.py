@@ -9,7 +9,8 @@ knows one variable less. The order is the one that keeps the tables small (fewes
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -35,32 +36,62 @@ class Assigned(NamedTuple):
 def solve(sizes: Sequence[int], factors: Sequence[Factor]) -> Assigned:
     """The values of the least total: exact unless a table would have more than `MAX_TABLE` entries; then some variables
     keep, one after another, the value that their own factors like best, and the bound is that of each factor alone."""
-    left, fixed, eliminated = list(factors), {}, []
-    todo, exact = set(range(len(sizes))), True
+    tables = _Tables(sizes, factors)
+    fixed, eliminated = {}, []
+    todo = set(range(len(sizes)))
     while todo:
-        at = min(todo, key=lambda v: (_entries(v, left, sizes), v))
-        if _entries(at, left, sizes) > MAX_TABLE:
-            exact = False
-            at = max(todo, key=lambda v: sum(v in f.variables for f in left))
-            own = sum((f.seconds.min(tuple(i for i, u in enumerate(f.variables) if u != at)) for f in left
-                       if at in f.variables), np.zeros(sizes[at]))  # fmt: skip
-            fixed[at] = int(own.argmin())
-            left = [_with(f, at, fixed[at]) for f in left]
-            todo.discard(at)
-            continue
-        mine = [f for f in left if at in f.variables]
-        left = [f for f in left if at not in f.variables]
-        around = sorted({v for f in mine for v in f.variables} - {at})
-        total = _sum(mine, (*around, at), sizes)
-        eliminated.append((at, tuple(around), total))
-        left.append(Factor(tuple(around), total.min(-1)))
+        at = min(todo, key=lambda v: (tables.entries[v], v))
+        exact = tables.entries[at] <= MAX_TABLE
+        if not exact:
+            at = max(todo, key=lambda v: (len(tables.of[v]), -v))
+        mine = tables.without(at)
+        if exact:
+            around = tuple(sorted({v for f in mine for v in f.variables} - {at}))
+            total = _sum(mine, (*around, at), sizes)
+            eliminated.append((at, around, total))
+            tables.add(Factor(around, total.min(-1)))
+        else:
+            own = [f.seconds.min(tuple(i for i, u in enumerate(f.variables) if u != at)) for f in mine]
+            fixed[at] = int(sum(own, np.zeros(sizes[at])).argmin())
+            for f in mine:
+                tables.add(_with(f, at, fixed[at]))
         todo.discard(at)
     values = dict(fixed)
     for at, around, total in reversed(eliminated):
         values[at] = int(total[tuple(values[v] for v in around)].argmin())
     chosen = tuple(values[v] for v in range(len(sizes)))
     seconds = cost(chosen, factors)
-    return Assigned(chosen, seconds, seconds if exact else float(sum(f.seconds.min() for f in factors)))
+    return Assigned(chosen, seconds, float(sum(f.seconds.min() for f in factors)) if fixed else seconds)
+
+
+class _Tables:
+    """Factors by the variables that they know, and by variable the entries of the table that eliminating it makes."""
+
+    def __init__(self, sizes: Sequence[int], factors: Sequence[Factor]) -> None:
+        self.sizes, self.of = sizes, [dict[int, Factor]() for _ in sizes]
+        self.entries, self._count = [1] * len(sizes), 0
+        for f in factors:
+            self.add(f)
+
+    def add(self, f: Factor) -> None:
+        self._count += 1
+        for v in f.variables:
+            self.of[v][self._count] = f
+        self._counted(f.variables)
+
+    def without(self, variable: int) -> list[Factor]:
+        """Take the factors of a variable out."""
+        found = self.of[variable]
+        self.of[variable] = {}
+        around = {v for f in found.values() for v in f.variables} - {variable}
+        for v in around:
+            self.of[v] = {k: f for k, f in self.of[v].items() if k not in found}
+        self._counted(around)
+        return list(found.values())
+
+    def _counted(self, variables: Iterable[int]) -> None:
+        for v in variables:
+            self.entries[v] = prod(self.sizes[u] for u in {u for f in self.of[v].values() for u in f.variables})
 
 
 def cost(values: Sequence[int], factors: Sequence[Factor]) -> float:
@@ -78,11 +109,6 @@ def moved(seconds: np.ndarray, readers: int) -> np.ndarray:
     return table
 
 
-def _entries(at: int, factors: Sequence[Factor], sizes: Sequence[int]) -> int:
-    around = {v for f in factors if at in f.variables for v in f.variables}
-    return int(np.prod([sizes[v] for v in around], dtype=float)) if around else 1
-
-
 def _sum(factors: Sequence[Factor], order: tuple[int, ...], sizes: Sequence[int]) -> np.ndarray:
     total = np.zeros([sizes[v] for v in order])
     for f in factors:
@@ -93,7 +119,5 @@ def _sum(factors: Sequence[Factor], order: tuple[int, ...], sizes: Sequence[int]
 
 
 def _with(f: Factor, variable: int, value: int) -> Factor:
-    if variable not in f.variables:
-        return f
     i = f.variables.index(variable)
     return Factor(f.variables[:i] + f.variables[i + 1 :], np.take(f.seconds, value, i))

@@ -13,12 +13,12 @@ from ..convolutions.filter import Filter
 from ..convolutions.task import ConvTask
 from ..reorders.problem import ReorderProblem, useful_threads
 from .ir import Node
-from .layouts import PLAIN, layouts_of
+from .layouts import layouts_of
 from .operators import Known
 from .operators.neural import geometry
 
 BYTES_PER_SECOND = 4e9  # of what numpy does, read and written, about
-POOL_SECONDS = {PLAIN: 0.6e-9, 1: 0.25e-9, 2: 0.25e-9}  # of an element and a tap of its window
+TAP_SECONDS = 0.3e-9  # of pooling, by numpy: an element and a tap of its window
 FEW_CHANNELS = 4  # up to here a convolution is also asked about other layouts of its result
 
 
@@ -60,11 +60,8 @@ class Costs:
         """Seconds by layout of anything else."""
         there = [known[name] for name in (*node.given(), *node.outputs) if name]
         nbytes = sum(prod(x.shape) * x.dtype.itemsize for x in there)
-        kernel = node.attributes.get("kernel_shape")
-        if kernel:
-            n = prod(known[node.outputs[0]].shape) * prod(kernel)
-            return [n * POOL_SECONDS[kind] for kind in POOL_SECONDS]
-        return [nbytes / BYTES_PER_SECOND] * 3
+        taps = prod(node.attributes.get("kernel_shape", ())) * prod(known[node.outputs[0]].shape)
+        return [nbytes / BYTES_PER_SECOND + taps * seconds for seconds in (TAP_SECONDS, 0, 0)]
 
 
 def filter_of(node: Node, known: Mapping[str, Known], src, dst, accuracy: str) -> Filter:

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..convolutions.conv import CLASSES
 from ..memory.arrays import empty
 from ..reorders.reorder import reorder
-from .costs import Costs, arguments
+from .costs import Costs
 from .ir import Node
+from .kernels import Call, Place, Slots, kernel_of
 from .layouts import PLAIN, laid_out, layouts_of
 from .operators import OPERATORS, run
 from .plan import Laid
 
 ALIGNMENT = 4096
-Place = tuple[str, int]  # a tensor, in a kind of layout
-Slots = dict[Place, np.ndarray]
 # Their results may be views of their inputs.
 VIEWS = {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Split", "Identity", "Expand", "Dropout",
          "Gather", "Cast", "Clip", "Where", "Concat"}  # fmt: skip
@@ -31,7 +29,7 @@ class Step(NamedTuple):
 
     name: str
     op: str
-    call: Callable[[Slots], None]
+    call: Call
     reads: tuple[Place, ...]
     writes: tuple[Place, ...]
 
@@ -40,16 +38,16 @@ class Program:
     """The steps of a graph, for inputs of one shape."""
 
     def __init__(self, laid: Laid, costs: Costs) -> None:
-        self.laid, self._costs = laid, costs
+        self.laid, self.known, self.costs = laid, laid.known, costs
+        self.scratch = np.empty(0, np.uint8)  # a workspace that all steps share
         self._buffers: dict[Place, tuple[tuple[int, ...], np.dtype]] = {}
-        self._workspace = np.empty(0, np.uint8)
         self.steps: list[Step] = []
         self._made: dict[str, int] = dict.fromkeys(laid.graph.inputs, PLAIN)
         self._there: set[Place] = {(name, PLAIN) for name in laid.graph.inputs}
         for node, kinds in zip(laid.graph.nodes, laid.kinds):
             self._add(node, kinds)
         for name in laid.graph.outputs:
-            self._brought(name, PLAIN)
+            self.brought(name, PLAIN)
         self.arena_bytes, offsets = self._placed()
         arena = empty((self.arena_bytes,), np.dtype(np.uint8), "graph") if self.arena_bytes else np.empty(0, np.uint8)
         self._slots: Slots = {}
@@ -73,28 +71,43 @@ class Program:
 
     # ---- building
 
-    def _brought(self, name: str, kind: int) -> Place:
-        """A tensor in a layout, by a reorder if it is not there yet."""
-        known = self.laid.known[name]
-        layouts = layouts_of(len(known.shape))
+    def brought(self, name: str, kind: int) -> Place:
+        """A tensor in a kind of layout, by a reorder if it is not there yet."""
         place = name, self._kind(name, kind)
         if name in self.laid.graph.constants or place in self._there:
             return place
-        made = name, self._made[name]
-        src, dst, threads = layouts[made[1]], layouts[kind], self._costs.threads
-        shape = known.shape
+        made, shape = (name, self._made[name]), self.known[name].shape
+        src, dst = (layouts_of(len(shape))[k] for k in (made[1], kind))
 
         def move(slots: Slots) -> None:
-            reorder(slots[made], src, dst, shape=shape, out=slots[place], threads=threads)
+            reorder(slots[made], src, dst, shape=shape, out=slots[place], threads=self.costs.threads)
 
-        self._buffers[place] = dst.physical_shape(shape), known.dtype
+        self.result(name, kind)
         self.steps.append(Step(f"{src} > {dst}", "reorder", move, (made,), (place,)))
         self._there.add(place)
         return place
 
+    def result(self, name: str, kind: int) -> Place:
+        """A buffer for a tensor in a kind of layout."""
+        known, place = self.known[name], (name, self._kind(name, kind))
+        layouts = layouts_of(len(known.shape))
+        shape = layouts[kind].physical_shape(known.shape) if layouts else known.shape
+        self._buffers[place] = shape, known.dtype
+        return place
+
+    def workspace(self, nbytes: int) -> None:
+        """Have as many bytes in `scratch` at the least."""
+        if nbytes > self.scratch.nbytes:
+            self.scratch = empty((nbytes,), np.dtype(np.uint8), "graph")
+
+    def step(self, node: Node, call: Call, reads: tuple[Place, ...], writes: tuple[Place, ...]) -> None:
+        """Append a step."""
+        self.steps.append(Step(node.name or node.outputs[0], node.op, call, reads, writes))
+
     def _add(self, node: Node, kinds: tuple[int, int]) -> None:
-        if node.op == "Conv" and self._is_kernel(node):
-            self._convolution(node, kinds)
+        kernel = kernel_of(node, self.known, kinds[0])
+        if kernel is not None:
+            kernel.build(self, node, kinds)
         else:
             self._other(node, kinds[0])
         for name in node.outputs:
@@ -104,43 +117,10 @@ class Program:
 
     def _kind(self, name: str, kind: int) -> int:
         """The kind of layout that a tensor has of this kind: plain where there is only one."""
-        return kind if layouts_of(len(self.laid.known[name].shape)) else PLAIN
-
-    def _is_kernel(self, node: Node) -> bool:
-        from .plan import _has_channels
-
-        return _has_channels(node, self.laid.known)
-
-    def _convolution(self, node: Node, kinds: tuple[int, int]) -> None:
-        known = self.laid.known
-        x, y = known[node.inputs[0]], known[node.outputs[0]]
-        layouts = layouts_of(len(x.shape))
-        src, dst = (layouts[k] for k in kinds)
-        b = known[node.inputs[2]].value if node.input(2) else None
-        rank = len(x.shape) - 2
-        op = CLASSES[rank](
-            known[node.inputs[1]].value, b, layout=src, out_layout=dst, filter_layout=f"OI{'DHW'[3 - rank:]}",
-            activation=node.attributes.get("activation"), accuracy=self._costs.accuracy, threads=self._costs.threads,
-            **arguments(node, known),
-        )  # fmt: skip
-        at, add = self._brought(node.inputs[0], kinds[0]), None
-        if node.input(3):
-            add = self._brought(node.inputs[3], kinds[1])
-        to = node.outputs[0], kinds[1]
-        self._buffers[to] = dst.physical_shape(y.shape), y.dtype
-        needed = op.workspace(x.shape, add=add is not None)
-        if needed > self._workspace.nbytes:
-            self._workspace = empty((needed,), np.dtype(np.uint8), "graph")
-
-        def convolve(slots: Slots) -> None:
-            x = np.ascontiguousarray(slots[at])  # operators may have left a view
-            op(x, slots[to], None if add is None else np.ascontiguousarray(slots[add]), self._workspace)
-
-        reads = (at,) if add is None else (at, add)
-        self.steps.append(Step(node.name or node.outputs[0], "Conv", convolve, reads, (to,)))
+        return kind if layouts_of(len(self.known[name].shape)) else PLAIN
 
     def _other(self, node: Node, kind: int) -> None:
-        known, constants = self.laid.known, self.laid.graph.constants
+        known, constants = self.known, self.laid.graph.constants
         of, y = OPERATORS[node.op], known[node.outputs[0]]
         attributes: Mapping[str, Any] | None = {**node.attributes, "op": node.op}
         layout = None if kind == PLAIN else layouts_of(len(y.shape))[kind]
@@ -154,7 +134,7 @@ class Program:
             elif value is not None:
                 given.append(laid_out(value, layout, y.shape) if of.spread and layout is not None else value)
             else:
-                given.append(self._brought(name, kind))
+                given.append(self.brought(name, kind))
         to = [(name, self._kind(name, kind)) if name else None for name in node.outputs]
 
         def compute(slots: Slots) -> None:
@@ -164,7 +144,7 @@ class Program:
                     slots[place] = value
 
         places = tuple(x for x in given if isinstance(x, tuple))
-        self.steps.append(Step(node.name or node.outputs[0], node.op, compute, places, tuple(p for p in to if p)))
+        self.step(node, compute, places, tuple(p for p in to if p))
 
     # ---- memory
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .ir import Graph, Node, fresh, renamed
+from .kernels import is_convolution, is_product
 from .operators import Known
 from .operators.normalise import affine_of
 
@@ -146,7 +147,7 @@ def affine_into_makers(graph: Graph, known: Knowledge) -> Graph:
 
 def _takes_affine(node: Node, known: Knowledge) -> bool:
     """Whether it is a convolution with a constant filter that adds nothing yet."""
-    return node.op == "Conv" and len(node.inputs) < 4 and all(known[n].value is not None for n in node.given()[1:])
+    return node.op == "Conv" and len(node.inputs) < 4 and is_convolution(node, known)
 
 
 def _into_conv(conv: Node, affine: Node, known: Knowledge, constants) -> Node:
@@ -244,8 +245,8 @@ def _may_end(node: Node, users, graph: Graph, known: Knowledge) -> bool:
     """Whether a convolution may do more with its result before it is stored."""
     name = node.outputs[0]
     plain = "activation" not in node.attributes and len(node.inputs) < 4
-    floats = known[name].dtype.kind == "f" and known[name].dtype.itemsize >= 4
-    return node.op == "Conv" and plain and floats and len(users.get(name, ())) == 1 and name not in graph.outputs
+    alone = len(users.get(name, ())) == 1 and name not in graph.outputs
+    return node.op == "Conv" and plain and alone and is_convolution(node, known)
 
 
 def activations_into_makers(graph: Graph, known: Knowledge) -> Graph:
@@ -255,7 +256,7 @@ def activations_into_makers(graph: Graph, known: Knowledge) -> Graph:
     for node in graph.nodes:
         before = made.get(node.input(0))
         known_as = ACTIVATIONS.get(node.op)
-        if before is not None and known_as is not None and before.op in ("Conv", "Affine"):
+        if before is not None and known_as is not None and _activates(before, known):
             name = before.outputs[0]
             activation = known_as(node, known)
             single = len(users.get(name, ())) == 1 and name not in graph.outputs and known[name].dtype == np.float32
@@ -264,6 +265,15 @@ def activations_into_makers(graph: Graph, known: Knowledge) -> Graph:
                 node = before.with_(outputs=node.outputs, attributes={**before.attributes, "activation": activation})
         made[node.outputs[0]] = node
     return _rebuilt(graph, list(made.values()))
+
+
+def _activates(node: Node, known: Knowledge) -> bool:
+    """Whether it can apply an activation to its result."""
+    if node.op == "Affine":
+        return len(known[node.inputs[0]].shape) in (3, 4, 5)  # it becomes a convolution
+    if node.op == "Conv":
+        return is_convolution(node, known)
+    return node.op in ("Gemm", "MatMul") and is_product(node, known)
 
 
 def affines_as_convolutions(graph: Graph, known: Knowledge) -> Graph:

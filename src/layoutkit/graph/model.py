@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..choosing.threads import check_threads
+from .assign import cost
 from .costs import Costs
 from .execute import Program
 from .ir import Graph
@@ -81,11 +82,10 @@ class Model:
         laid = program.laid
         operators = f"{len(self.graph.nodes)} operators, {len(laid.graph.nodes)} after folding"
         lines = [f"{operators}, {len(program.steps)} steps, {program.arena_bytes / 1e6:.3g} MB of intermediate tensors"]
-        found = laid.assigned
-        exact = found.bound == found.seconds
-        least = "the least of all" if exact else f"the least is {found.bound * 1e3:.3g} ms or more"
-        lines.append(f"layouts: {found.seconds * 1e3:.3g} ms predicted, {least}")
-        lines += [f"  all {name}: {seconds * 1e3:.3g} ms" for name, seconds in laid.uniform.items()]
+        seconds, bound = cost(laid.assigned.values, laid.factors), laid.assigned.bound
+        least = "the least of all" if bound == seconds else f"none takes less than {bound * 1e3:.3g} ms"
+        lines.append(f"layouts: {seconds * 1e3:.3g} ms predicted, {least}")
+        lines += [f"  all {name}: {seconds * 1e3:.3g} ms" for name, seconds in laid.uniform().items()]
         for step in program.steps:
             written = ", ".join(f"{name} ({NAMES[kind]})" for name, kind in step.writes)
             lines.append(f"{step.op:<18}{step.name:<40} {written}")

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .assign import Assigned, Factor, moved, solve
+from .assign import Assigned, Factor, cost, moved, solve
 from .costs import Costs
 from .fold import folded
 from .ir import Graph, Node
+from .kernels import is_convolution
 from .layouts import NAMES, PLAIN, fits, layouts_of
 from .operators import OPERATORS, Follows, Known
 from .shapes import infer
+
+WISH_SECONDS = 1e6  # more than any network takes
 
 
 class Laid(NamedTuple):
@@ -23,7 +26,16 @@ class Laid(NamedTuple):
     known: dict[str, Known]
     kinds: list[tuple[int, int]]
     assigned: Assigned
-    uniform: dict[str, float]  # seconds, if all had one layout
+    sizes: list[int]
+    factors: list[Factor]
+
+    def uniform(self) -> dict[str, float]:
+        """By name of a layout, the seconds if all that can had this one."""
+        found = {}
+        for kind, name in enumerate(NAMES):
+            values = solve(self.sizes, [*self.factors, *_wishes(kind, self.sizes)]).values
+            found[name] = cost(values, self.factors)
+        return found
 
 
 def laid_out_graph(
@@ -34,26 +46,15 @@ def laid_out_graph(
     graph = folded(graph, known)
     variables, factors = _problem(graph, known, costs)
     sizes = [3] * (max((v for pair in variables for v in pair if v is not None), default=-1) + 1)
-    found = solve(sizes, factors)
-    uniform = {name: _uniform(kind, sizes, factors) for kind, name in enumerate(NAMES)}
-    if layouts is not None:
-        kind = NAMES.index(layouts)
-        found = solve(sizes, [*factors, *(_wish(v, kind) for v in range(len(sizes)))])
+    wishes = [] if layouts is None else _wishes(NAMES.index(layouts), sizes)
+    found = solve(sizes, [*factors, *wishes])
     kinds = [tuple(PLAIN if v is None else found.values[v] for v in pair) for pair in variables]
-    return Laid(graph, known, [(a, b) for a, b in kinds], found, uniform)
+    return Laid(graph, known, [(a, b) for a, b in kinds], found, sizes, factors)
 
 
-WISH_SECONDS = 1e6  # more than any network takes
-
-
-def _wish(variable: int, kind: int) -> Factor:
-    return Factor((variable,), np.array([0.0 if i == kind else WISH_SECONDS for i in range(3)]))
-
-
-def _uniform(kind: int, sizes, factors) -> float:
-    """Seconds where every variable that can has one value, and the others what is best for them."""
-    found = solve(sizes, [*factors, *(_wish(v, kind) for v in range(len(sizes)))])
-    return float(sum(f.seconds[tuple(found.values[v] for v in f.variables)] for f in factors))
+def _wishes(kind: int, sizes: Sequence[int]) -> list[Factor]:
+    """Factors by which every variable that can has one value."""
+    return [Factor((v,), np.array([0.0 if i == kind else WISH_SECONDS for i in range(n)])) for v, n in enumerate(sizes)]
 
 
 Variables = list[tuple[int | None, int | None]]
@@ -68,7 +69,7 @@ def _problem(graph: Graph, known: Mapping[str, Known], costs: Costs) -> tuple[Va
     read: dict[str, list[int | None]] = {}
     for node in graph.nodes:
         pair: tuple[int | None, int | None] = (None, None)
-        if node.op == "Conv" and _has_channels(node, known):
+        if node.op == "Conv" and is_convolution(node, known):
             pair = (count, count + 1)
             factors.append(Factor((count, count + 1), costs.convolution(node, known)))
             count += 2
@@ -105,13 +106,6 @@ def _of_tensor(maker: int | None, readers: list[int | None], seconds: np.ndarray
     at: list[Any] = [PLAIN if v is None else slice(None) for v in (maker, *readers)]
     variables = tuple(v for v in (maker, *readers) if v is not None)
     return Factor(variables, table[tuple(at)]) if variables else None
-
-
-def _has_channels(node: Node, known: Mapping[str, Known]) -> bool:
-    """Whether a convolution is one of kernels here, with a constant filter."""
-    x, w = known[node.inputs[0]], known[node.inputs[1]]
-    bias = known[node.inputs[2]].value if node.input(2) else True
-    return w.value is not None and bias is not None and len(x.shape) in (3, 4, 5) and x.dtype == w.dtype == np.float32
 
 
 def kinds_of(node: Node, known: Mapping[str, Known]) -> set[int]:

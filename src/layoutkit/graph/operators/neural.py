@@ -6,7 +6,7 @@ import numpy as np
 
 from ...convolutions import conv, transposed
 from .base import Follows, Unsupported, operator, there
-from .windows import pads_of, per_axis, spatial
+from .windows import pads_of, per_axis, window
 
 FUNCTIONS = {1: conv.conv1d, 2: conv.conv2d, 3: conv.conv3d}
 TRANSPOSED = {1: transposed.conv_transpose1d, 2: transposed.conv_transpose2d, 3: transposed.conv_transpose3d}
@@ -30,7 +30,7 @@ def _conv_shape(node, given):
     if x.shape[1] != w.shape[1] * node.attributes.get("group", 1):
         raise ValueError(f"{x.shape[1]} channels, the filter takes {w.shape[1]} a group")
     dtype = {"Conv": x.dtype, "ConvInteger": np.int32}.get(node.op) or there(given[7]).dtype
-    return [(dtype, (x.shape[0], w.shape[0], *spatial(node, x.shape[2:], w.shape[2:])))]
+    return [(dtype, (x.shape[0], w.shape[0], *window(node.attributes, x.shape[2:], w.shape[2:]).out))]
 
 
 @operator("Conv", kind=Follows.FIXED, shape=_conv_shape)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from math import prod
 
 import numpy as np
 
 from .base import Follows, Unsupported, operator, places, there
-from .windows import out_size, pads_of, per_axis, spatial
+from .windows import window
 
 
 def _follow_spatial(attributes, layout, shapes):
@@ -17,24 +16,12 @@ def _follow_spatial(attributes, layout, shapes):
     return None if None in at else {**attributes, "at": at}
 
 
-def _window(attributes, x):
-    """Axes, kernel, strides, dilations, pads and sizes of the result."""
-    at = attributes.get("at") or list(range(2, x.ndim))
-    size, kernel = [x.shape[a] for a in at], attributes["kernel_shape"]
-    stride = per_axis(attributes, "strides", len(at))
-    dilation = per_axis(attributes, "dilations", len(at))
-    pads = pads_of(attributes, size, kernel, stride, dilation)
-    up = attributes.get("ceil_mode", 0)
-    out = [out_size(*v, up) for v in zip(size, kernel, stride, dilation, pads)]
-    return at, kernel, stride, dilation, pads, size, out
-
-
 def _taps(attributes, x):
     """By tap of the window, the part of the result that it reaches, and the part of `x` there."""
-    at, kernel, stride, dilation, pads, size, out = _window(attributes, x)
-    for tap in itertools.product(*map(range, kernel)):
+    at, w = _axes(attributes, x)
+    for tap in itertools.product(*map(range, w.kernel)):
         to, of = [slice(None)] * x.ndim, [slice(None)] * x.ndim
-        for a, t, s, d, (before, _), n, m in zip(at, tap, stride, dilation, pads, size, out):
+        for a, t, s, d, (before, _), n, m in zip(at, tap, w.stride, w.dilation, w.pads, w.size, w.out):
             begin = t * d - before  # of output 0
             first = max(0, -(begin // s)) if begin < 0 else 0
             last = min(m - 1, (n - 1 - begin) // s)
@@ -45,17 +32,33 @@ def _taps(attributes, x):
             yield tuple(to), x[tuple(of)]
 
 
+def _axes(attributes, x):
+    """The spatial axes of `x`, and the window over them."""
+    at = attributes.get("at") or list(range(2, x.ndim))
+    return at, window(attributes, [x.shape[a] for a in at])
+
+
 def _empty(attributes, x, value):
-    at, *_, out = _window(attributes, x)
+    at, w = _axes(attributes, x)
     shape = list(x.shape)
-    for a, n in zip(at, out):
+    for a, n in zip(at, w.out):
         shape[a] = n
     return np.full(shape, value, x.dtype)
 
 
+def counts(attributes, size):
+    """By spatial axis and output, the taps that count in a mean: those inside, or those in the padding as well."""
+    w = window(attributes, size)
+    pads = w.pads if attributes.get("count_include_pad") else [(0, 0)] * len(size)
+    return [
+        [sum(-low <= i * s - before + t * d < n + high for t in range(k)) for i in range(m)]
+        for k, s, d, (before, _), (low, high), n, m in zip(w.kernel, w.stride, w.dilation, w.pads, pads, w.size, w.out)
+    ]
+
+
 def _pool_shape(node, given):
     x = there(given[0])
-    shape = (*x.shape[:2], *spatial(node, x.shape[2:], node.attributes["kernel_shape"]))
+    shape = (*x.shape[:2], *window(node.attributes, x.shape[2:]).out)
     return [(x.dtype, shape), (np.int64, shape)]
 
 
@@ -93,23 +96,10 @@ def _average_pool(inputs, attributes):
     y = _empty(attributes, x, 0)
     for to, part in _taps(attributes, x):
         y[to] += part
-    at, kernel, stride, dilation, pads, size, out = _window(attributes, x)
-    if attributes.get("count_include_pad"):
-        counts = [[_inside(i * s - b, k, d, -b, n + a) for i in range(m)]
-                  for k, s, d, (b, a), n, m in zip(kernel, stride, dilation, pads, size, out)]  # fmt: skip
-    else:
-        counts = [[_inside(i * s - b, k, d, 0, n) for i in range(m)]
-                  for k, s, d, (b, _), n, m in zip(kernel, stride, dilation, pads, size, out)]  # fmt: skip
-    if all(len(set(c)) == 1 for c in counts):
-        y *= x.dtype.type(1 / prod(c[0] for c in counts))
-        return [y]
-    for a, c in zip(at, counts):
+    at, w = _axes(attributes, x)
+    for a, c in zip(at, counts(attributes, w.size)):
         y /= np.maximum(np.array(c, x.dtype), 1).reshape(-1, *[1] * (x.ndim - 1 - a))
     return [y]
-
-
-def _inside(first, taps, dilation, low, high):
-    return sum(low <= first + t * dilation < high for t in range(taps))
 
 
 @operator("LpPool", kind=Follows.FIXED, follow=_follow_spatial, shape=_pool_shape)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-from ..ir import Node
+from typing import Any, NamedTuple
 
 
 def per_axis(attributes: Mapping[str, Any], name: str, rank: int) -> list[int]:
@@ -46,14 +44,25 @@ def out_size(n: int, kernel: int, stride: int, dilation: int, pads: tuple[int, i
     return found - ((found - 1) * stride >= n + pads[0])
 
 
-def spatial(node: Node, size: Sequence[int], kernel: Sequence[int]) -> list[int]:
-    """The spatial extents of the result."""
-    rank, a = len(kernel), node.attributes
-    if len(size) != rank or min(kernel, default=0) < 1:
-        raise ValueError(f"kernel {tuple(kernel)}: expected {len(size)} positive numbers")
-    stride, dilation = per_axis(a, "strides", rank), per_axis(a, "dilations", rank)
-    pads, up = pads_of(a, size, kernel, stride, dilation), a.get("ceil_mode", 0)
-    out = [out_size(*v, up) for v in zip(size, kernel, stride, dilation, pads)]
+class Window(NamedTuple):
+    """By spatial axis."""
+
+    kernel: list[int]
+    stride: list[int]
+    dilation: list[int]
+    pads: list[tuple[int, int]]
+    size: list[int]  # of the input
+    out: list[int]
+
+
+def window(attributes: Mapping[str, Any], size: Sequence[int], kernel: Sequence[int] | None = None) -> Window:
+    """The window of a convolution or pooling over an input of this spatial size; ValueError if it does not fit."""
+    taps = [int(k) for k in (attributes["kernel_shape"] if kernel is None else kernel)]
+    if len(size) != len(taps) or min(taps, default=0) < 1:
+        raise ValueError(f"kernel {tuple(taps)}: expected {len(size)} positive numbers")
+    stride, dilation = (per_axis(attributes, name, len(taps)) for name in ("strides", "dilations"))
+    pads, up = pads_of(attributes, size, taps, stride, dilation), attributes.get("ceil_mode", 0)
+    out = [out_size(*v, up) for v in zip(size, taps, stride, dilation, pads)]
     if min(out) < 1:
-        raise ValueError(f"a kernel of {tuple(kernel)} does not fit into {tuple(size)}")
-    return out
+        raise ValueError(f"a kernel of {tuple(taps)} does not fit into {tuple(size)}")
+    return Window(taps, stride, dilation, pads, list(size), out)

@@ -1,0 +1,3 @@
+import numpy as np
+
+def lrn(x: np.ndarray, y: np.ndarray, size: int, alpha: float, bias: float, threads: int) -> None: ...

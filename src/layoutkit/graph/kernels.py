@@ -1,0 +1,196 @@
+"""Operators that compiled kernels run: convolutions, products with constant matrices, pooling, LRN.
+
+Each says of which nodes, in which kind of layout, and what a step of it does; `KERNELS` has them by operator. All else
+runs by its operator's own function, with numpy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import prod
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from .._core.lrn import lrn
+from .._core.pooling import pool
+from ..convolutions.conv import CLASSES
+from .costs import Costs, arguments
+from .ir import Node
+from .layouts import BLOCKED, LAST, PLAIN, layouts_of
+from .operators import Known
+from .operators.pool import counts, window
+
+Place = tuple[str, int]  # a tensor, in a kind of layout
+Slots = dict[Place, np.ndarray]
+Call = Callable[[Slots], None]
+F32 = np.dtype(np.float32)
+
+
+class Building(Protocol):
+    """What kernels need of the program that they become a part of."""
+
+    known: dict[str, Known]
+    costs: Costs
+
+    def brought(self, name: str, kind: int) -> Place:
+        """A tensor in a kind of layout."""
+
+    def result(self, name: str, kind: int) -> Place:
+        """A buffer for a tensor."""
+
+    def workspace(self, nbytes: int) -> None:
+        """Have as many bytes in `scratch` at the least."""
+
+    @property
+    def scratch(self) -> np.ndarray:
+        """Memory that all steps share."""
+
+    def step(self, node: Node, call: Call, reads: tuple[Place, ...], writes: tuple[Place, ...]) -> None:
+        """Append a step."""
+
+
+class Kernel(NamedTuple):
+    """Whether a node is one that it runs, in a kind of layout, and what appends its step."""
+
+    suits: Callable[[Node, Mapping[str, Known], int], bool]
+    build: Callable[[Building, Node, tuple[int, int]], None]
+
+
+KERNELS: dict[str, Kernel] = {}
+
+
+def kernel_of(node: Node, known: Mapping[str, Known], kind: int = PLAIN) -> Kernel | None:
+    """What runs a node in a kind of layout, None if nothing here does."""
+    found = KERNELS.get(node.op)
+    return found if found is not None and found.suits(node, known, kind) else None
+
+
+def is_convolution(node: Node, known: Mapping[str, Known], kind: int = PLAIN) -> bool:
+    """With a constant filter and bias, in float32, over one to three axes."""
+    x, w = known[node.inputs[0]], known[node.inputs[1]]
+    bias = known[node.inputs[2]].value if node.input(2) else True
+    return w.value is not None and bias is not None and len(x.shape) in (3, 4, 5) and x.dtype == w.dtype == F32
+
+
+def _convolution(program: Building, node: Node, kinds: tuple[int, int]) -> None:
+    known = program.known
+    x = known[node.inputs[0]]
+    layouts = layouts_of(len(x.shape))
+    rank = len(x.shape) - 2
+    b = known[node.inputs[2]].value if node.input(2) else None
+    op = CLASSES[rank](
+        known[node.inputs[1]].value, b, layout=layouts[kinds[0]], out_layout=layouts[kinds[1]],
+        filter_layout="OI" + "DHW"[3 - rank :], activation=node.attributes.get("activation"),
+        accuracy=program.costs.accuracy, threads=program.costs.threads, **arguments(node, known),
+    )  # fmt: skip
+    at = program.brought(node.inputs[0], kinds[0])
+    add = program.brought(node.inputs[3], kinds[1]) if node.input(3) else None
+    to = program.result(node.outputs[0], kinds[1])
+    program.workspace(op.workspace(x.shape, add=add is not None))
+
+    def convolve(slots: Slots) -> None:
+        x = np.ascontiguousarray(slots[at])  # operators may have left a view
+        op(x, slots[to], None if add is None else np.ascontiguousarray(slots[add]), program.scratch)
+
+    program.step(node, convolve, (at,) if add is None else (at, add), (to,))
+
+
+def is_product(node: Node, known: Mapping[str, Known], kind: int = PLAIN) -> bool:
+    """Of rows of float32 with a constant matrix, plus a constant per column."""
+    a, b = known[node.inputs[0]], known[node.inputs[1]]
+    if b.value is None or len(b.shape) != 2 or len(a.shape) < 2 or not a.dtype == b.dtype == F32 or not prod(b.shape):
+        return False
+    if node.attributes.get("transA") or not prod(a.shape):
+        return False
+    c = known[node.inputs[2]] if node.input(2) else None
+    columns = known[node.outputs[0]].shape[-1]
+    return c is None or (c.value is not None and c.dtype == F32 and c.shape in ((), (1,), (columns,), (1, columns)))
+
+
+def _product(program: Building, node: Node, kinds: tuple[int, int]) -> None:
+    """As a convolution of one tap over the rows."""
+    known, a = program.known, node.attributes
+    x, matrix = known[node.inputs[0]], known[node.inputs[1]].value
+    assert matrix is not None
+    w = matrix if a.get("transB") else matrix.T
+    if a.get("alpha", 1.0) != 1:
+        w = w * np.float32(a["alpha"])
+    bias = known[node.inputs[2]].value if node.input(2) else None
+    if bias is not None:
+        bias = np.broadcast_to(bias.reshape(-1) * np.float32(a.get("beta", 1.0)), w.shape[:1])
+    op = CLASSES[1](
+        np.ascontiguousarray(w)[:, :, None], None if bias is None else np.ascontiguousarray(bias), layout="NWC",
+        filter_layout="OIW", activation=a.get("activation"), accuracy=program.costs.accuracy,
+        threads=program.costs.threads,
+    )  # fmt: skip
+    at, to = program.brought(node.inputs[0], PLAIN), program.result(node.outputs[0], PLAIN)
+    rows = prod(x.shape[:-1])
+    program.workspace(op.workspace((1, x.shape[-1], rows)))
+
+    def multiply(slots: Slots) -> None:
+        op(slots[at].reshape(1, rows, -1), slots[to].reshape(1, rows, -1), workspace=program.scratch)
+
+    program.step(node, multiply, (at,), (to,))
+
+
+def is_pooling(node: Node, known: Mapping[str, Known], kind: int) -> bool:
+    """Of channels that lie together, in float32."""
+    x = known[node.inputs[0]]
+    return kind != PLAIN and x.dtype == F32 and len(x.shape) in (3, 4, 5) and not node.attributes.get("indices")
+
+
+def _pooling(program: Building, node: Node, kinds: tuple[int, int]) -> None:
+    known, kind = program.known, kinds[0]
+    x = known[node.inputs[0]].shape
+    spatial = x[2:]
+    windows = [(1, 1, 1, 0)] * (5 - len(x))
+    means: list[np.ndarray] | None = None
+    if node.op.startswith("Global"):
+        windows += [(n, 1, 1, 0) for n in spatial]
+        average = [np.full(1, 1 / n, np.float32) for n in spatial]
+    else:
+        found = window(node.attributes, spatial)
+        windows += [(k, s, d, p) for k, s, d, (p, _) in zip(found.kernel, found.stride, found.dilation, found.pads)]
+        average = [np.reciprocal(np.maximum(c, 1), dtype=np.float32) for c in counts(node.attributes, spatial)]
+    if "Average" in node.op:
+        means = [np.ones(1, np.float32)] * (5 - len(x)) + average
+    at, to = program.brought(node.inputs[0], kind), program.result(node.outputs[0], kind)
+    threads = program.costs.threads
+
+    def six(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+        """With axes image, run of channels, depth, height, width, channel."""
+        spatial = (1,) * (5 - len(shape)) + shape[2:]
+        runs = array.shape[1] if kind == BLOCKED else 1
+        return array.reshape(shape[0], runs, *spatial, array.shape[-1])
+
+    y = known[node.outputs[0]].shape
+
+    def reduce(slots: Slots) -> None:
+        pool(six(slots[at], x), six(slots[to], y), windows, means, threads)
+
+    program.step(node, reduce, (at,), (to,))
+
+
+def is_response(node: Node, known: Mapping[str, Known], kind: int) -> bool:
+    """An LRN of the usual exponent, channels last, in float32."""
+    return kind == LAST and known[node.inputs[0]].dtype == F32 and node.attributes.get("beta", 0.75) == 0.75
+
+
+def _response(program: Building, node: Node, kinds: tuple[int, int]) -> None:
+    a, channels = node.attributes, program.known[node.inputs[0]].shape[1]
+    size, alpha, bias = int(a["size"]), float(a.get("alpha", 1e-4)), float(a.get("bias", 1.0))
+    at, to = program.brought(node.inputs[0], kinds[0]), program.result(node.outputs[0], kinds[0])
+    threads = program.costs.threads
+
+    def normalise(slots: Slots) -> None:
+        lrn(slots[at].reshape(-1, channels), slots[to].reshape(-1, channels), size, alpha, bias, threads)
+
+    program.step(node, normalise, (at,), (to,))
+
+
+KERNELS["Conv"] = Kernel(is_convolution, _convolution)
+KERNELS["Gemm"] = KERNELS["MatMul"] = Kernel(is_product, _product)
+for _name in ("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"):
+    KERNELS[_name] = Kernel(is_pooling, _pooling)
+KERNELS["LRN"] = Kernel(is_response, _response)
