@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import resource
 import sys
 import time
 import zlib
@@ -38,6 +39,13 @@ def reorder_data(case: dict) -> np.ndarray:
     """The array to reorder, in its physical shape."""
     dtype = {1: np.int8, 2: np.int16, 4: np.float32, 8: np.float64}[case["width"]]
     return np.arange(np.prod(case["src_shape"])).astype(dtype).reshape(case["src_shape"])
+
+
+def network_data(case: dict) -> tuple[str, np.ndarray]:
+    """The name of a network's input, and numbers for it as the onnx package has them."""
+    shape = case["shape"]
+    size = int(np.prod(shape))
+    return case["input"], (np.arange(size, dtype=np.float32) / np.float32(size)).reshape(shape)
 
 
 class Numpy:
@@ -197,7 +205,7 @@ class Layoutkit:
 
     def to_numpy(self, way: str, result) -> np.ndarray:
         layout = way.removeprefix("lk ")
-        if layout in ("new", "out"):
+        if layout in ("new", "out", "layoutkit"):
             return result
         from layoutkit.bench.layers import with_axes
 
@@ -209,6 +217,50 @@ class Layoutkit:
                 result, held, held, shape=(shape[0], self.oc, *shape[2:]), dtype=(named, "float32")
             )
         return self.lk.reorder(result, held, with_axes("NCHW", self.rank), shape=(shape[0], self.oc, *shape[2:]))
+
+    def network(self, case: dict) -> Ways:
+        """A model; the first call plans."""
+        name, x = network_data(case)
+        model = self.lk.onnx.load(case["path"], threads=self.threads, accuracy=case["accuracy"])
+        return {"layoutkit": lambda: next(iter(model.run({name: x}).values()))}
+
+
+class Onnxruntime:
+    """onnxruntime, all optimisations on."""
+
+    def __init__(self, threads: int) -> None:
+        self.ort = ort = importlib.import_module("onnxruntime")
+        self.options = ort.SessionOptions()
+        self.options.intra_op_num_threads, self.options.inter_op_num_threads = threads, 1
+        self.options.log_severity_level = 3
+        self.version = f"onnxruntime {ort.__version__}"
+
+    def network(self, case: dict) -> Ways:
+        name, x = network_data(case)
+        session = self.ort.InferenceSession(case["path"], self.options, providers=["CPUExecutionProvider"])
+        return {"onnxruntime": lambda: session.run(None, {name: x})[0]}
+
+    def to_numpy(self, way: str, result) -> np.ndarray:
+        return result
+
+
+class Openvino:
+    """OpenVINO, for the least latency."""
+
+    def __init__(self, threads: int) -> None:
+        self.ov, self.threads = importlib.import_module("openvino"), threads
+        self.version = f"openvino {self.ov.__version__.split('-')[0]}"
+
+    def network(self, case: dict) -> Ways:
+        _, x = network_data(case)
+        settings = {"INFERENCE_NUM_THREADS": self.threads, "PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": 1,
+                    "INFERENCE_PRECISION_HINT": case["openvino"]}  # fmt: skip
+        model = self.ov.compile_model(case["path"], "CPU", settings)
+        request = model.create_infer_request()
+        return {"openvino": lambda: request.infer({0: x}, share_inputs=True)[0]}
+
+    def to_numpy(self, way: str, result) -> np.ndarray:
+        return result
 
 
 class Machine:
@@ -229,7 +281,10 @@ class Machine:
         return self.limits.copy(case["work"], self.threads)
 
 
-CONTENDERS = {"layoutkit": Layoutkit, "torch": Torch, "numpy": Numpy, "machine": Machine}
+CONTENDERS = {
+    "layoutkit": Layoutkit, "torch": Torch, "numpy": Numpy, "onnxruntime": Onnxruntime, "openvino": Openvino,
+    "machine": Machine,
+}  # fmt: skip
 
 
 def digest(case: dict, result: np.ndarray) -> list[float]:
@@ -276,9 +331,13 @@ def serve(name: str, threads: int) -> None:
             if name == "machine":
                 answer(ways=["limit"], digests={}, decided={})
                 continue
+            start = time.perf_counter()
             ways = getattr(contender, case["kind"])(case)
             digests = {way: digest(case, contender.to_numpy(way, call())) for way, call in ways.items()}
-            answer(ways=list(ways), digests=digests, decided=getattr(contender, "decided", {}))
+            prepared = time.perf_counter() - start  # the first calls included
+            answer(ways=list(ways), digests=digests, decided=getattr(contender, "decided", {}), seconds=prepared)
+        elif request["do"] == "memory":
+            answer(bytes=1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
         elif name == "machine":
             answer(rate=contender.rate(case))
         else:

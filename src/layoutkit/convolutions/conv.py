@@ -184,6 +184,12 @@ def compiled(op: _Conv, x: np.ndarray, y: np.ndarray, shape: tuple[int, ...]):
     return route.run, *op._pack(route)
 
 
+def workspace_on(op: _Conv, x: np.ndarray, y: np.ndarray, add: bool) -> int:
+    """Bytes of `workspace` for calls on arrays like these, with `add` or without."""
+    f = op._filter
+    return op._decide(x, y, None)[0].run.needs(y, *imagined(f, y, add))
+
+
 def filter_of(op: Any) -> Filter:
     """What an object convolves with, transposed ones too."""
     return op._filter

@@ -47,13 +47,19 @@ class Costs:
         """Seconds by the layouts of input and result; infinite where they are not asked."""
         x = known[node.inputs[0]]
         layouts = layouts_of(len(x.shape))
-        found = np.full((len(layouts),) * 2, np.inf)
+        found, detours = np.full((len(layouts),) * 2, np.inf), set()
         for i, src in enumerate(layouts):
             for j, dst in enumerate(layouts):
                 if i == j or x.shape[1] <= FEW_CHANNELS:
                     f = filter_of(node, known, src, dst, self.accuracy)
                     task = ConvTask(f.problem(x.shape), self.threads, f.algorithm, False)
-                    found[i, j] = choices(task)[0].seconds
+                    best = choices(task)[0]
+                    found[i, j] = best.seconds
+                    if " via " in best.candidate.name:
+                        detours.add((i, j))
+        natively = min((seconds for at, seconds in np.ndenumerate(found) if at not in detours), default=0.0)
+        for at in detours:  # by way of another layout it takes no less than in that one, whatever was estimated
+            found[at] = max(found[at], natively) if np.isfinite(natively) else found[at]
         return found
 
     def other(self, node: Node, known: Mapping[str, Known]) -> list[float]:

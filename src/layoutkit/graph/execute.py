@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import prod
 from typing import Any, NamedTuple
 
@@ -11,6 +11,8 @@ import numpy as np
 
 from ..memory.arrays import empty
 from ..reorders.reorder import reorder
+from .arena import placed
+from .concat import Part, concatenated, parts_of
 from .costs import Costs
 from .ir import Node
 from .kernels import Call, Place, Slots, kernel_of
@@ -18,7 +20,6 @@ from .layouts import PLAIN, laid_out, layouts_of
 from .operators import OPERATORS, run
 from .plan import Laid
 
-ALIGNMENT = 4096
 # Their results may be views of their inputs.
 VIEWS = {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Split", "Identity", "Expand", "Dropout",
          "Gather", "Cast", "Clip", "Where", "Concat"}  # fmt: skip
@@ -33,6 +34,11 @@ class Step(NamedTuple):
     reads: tuple[Place, ...]
     writes: tuple[Place, ...]
 
+    @property
+    def views(self) -> bool:
+        """Whether what it writes may be views of what it reads."""
+        return self.op in VIEWS
+
 
 class Program:
     """The steps of a graph, for inputs of one shape."""
@@ -41,6 +47,9 @@ class Program:
         self.laid, self.known, self.costs = laid, laid.known, costs
         self.scratch = np.empty(0, np.uint8)  # a workspace that all steps share
         self._buffers: dict[Place, tuple[tuple[int, ...], np.dtype]] = {}
+        self._parts = parts_of(laid)
+        self._wholes = {*self._parts, *(part.whole for part in self._parts.values())}
+        self._needs: list[Callable[[Slots], int]] = []  # bytes of scratch
         self.steps: list[Step] = []
         self._made: dict[str, int] = dict.fromkeys(laid.graph.inputs, PLAIN)
         self._there: set[Place] = {(name, PLAIN) for name in laid.graph.inputs}
@@ -48,12 +57,11 @@ class Program:
             self._add(node, kinds)
         for name in laid.graph.outputs:
             self.brought(name, PLAIN)
-        self.arena_bytes, offsets = self._placed()
-        arena = empty((self.arena_bytes,), np.dtype(np.uint8), "graph") if self.arena_bytes else np.empty(0, np.uint8)
         self._slots: Slots = {}
-        for place, (shape, dtype) in self._buffers.items():
-            at = offsets[place]
-            self._slots[place] = arena[at : at + prod(shape) * dtype.itemsize].view(dtype).reshape(shape)
+        self.arena_bytes = self._allocated()
+        nbytes = max((needed(self._slots) for needed in self._needs), default=0)
+        if nbytes:
+            self.scratch = empty((nbytes,), np.dtype(np.uint8), "graph")
         for name in laid.graph.outputs:
             if name in laid.graph.constants:
                 self._slots[name, PLAIN] = laid.graph.constants[name]
@@ -95,10 +103,13 @@ class Program:
         self._buffers[place] = shape, known.dtype
         return place
 
-    def workspace(self, nbytes: int) -> None:
-        """Have as many bytes in `scratch` at the least."""
-        if nbytes > self.scratch.nbytes:
-            self.scratch = empty((nbytes,), np.dtype(np.uint8), "graph")
+    def workspace(self, needed: Callable[[Slots], int]) -> None:
+        """Have as many bytes in `scratch` as a step will need on its buffers."""
+        self._needs.append(needed)
+
+    def lies(self, place: Place) -> bool:
+        """Whether a tensor lies in a buffer; else what makes it may leave any array."""
+        return place in self._buffers
 
     def step(self, node: Node, call: Call, reads: tuple[Place, ...], writes: tuple[Place, ...]) -> None:
         """Append a step."""
@@ -108,6 +119,8 @@ class Program:
         kernel = kernel_of(node, self.known, kinds[0])
         if kernel is not None:
             kernel.build(self, node, kinds)
+        elif node.op == "Concat" and (node.outputs[0], kinds[0]) in self._wholes:
+            self._concat(node, kinds[0])
         else:
             self._other(node, kinds[0])
         for name in node.outputs:
@@ -118,6 +131,24 @@ class Program:
     def _kind(self, name: str, kind: int) -> int:
         """The kind of layout that a tensor has of this kind: plain where there is only one."""
         return kind if layouts_of(len(self.known[name].shape)) else PLAIN
+
+    def _concat(self, node: Node, kind: int) -> None:
+        """A concatenation of which some inputs are made in place: the others are copied."""
+        given, whole = [self.brought(name, kind) for name in node.inputs], self.result(node.outputs[0], kind)
+        layout = layouts_of(len(self.known[node.outputs[0]].shape))[kind]
+        axis = concatenated(node, self.known, layout)
+        copied, at = [], 0
+        for place in given:
+            part = Part(whole, axis, at, at + layout.physical_shape(self.known[place[0]].shape)[axis])
+            at = part.end
+            if self._parts.get(place) != part:
+                copied.append((place, part))
+
+        def join(slots: Slots) -> None:
+            for place, part in copied:
+                part_in(slots[whole], part)[...] = slots[place]
+
+        self.step(node, join, tuple(given), (whole,))
 
     def _other(self, node: Node, kind: int) -> None:
         known, constants = self.known, self.laid.graph.constants
@@ -146,35 +177,29 @@ class Program:
         places = tuple(x for x in given if isinstance(x, tuple))
         self.step(node, compute, places, tuple(p for p in to if p))
 
-    # ---- memory
+    def _allocated(self) -> int:
+        """Allocate the buffers; the bytes of them."""
+        wholes = {}
+        for place in self._parts:
+            whole = place
+            while whole in self._parts:
+                whole = self._parts[whole].whole
+            wholes[place] = whole
+        buffers = {place: of for place, of in self._buffers.items() if place not in self._parts}
+        arena = placed(self.steps, buffers, wholes, [(name, PLAIN) for name in self.laid.graph.outputs])
+        memory = empty((arena.nbytes,), np.dtype(np.uint8), "graph") if arena.nbytes else np.empty(0, np.uint8)
+        for place, (shape, dtype) in buffers.items():
+            at = arena.offsets[place]
+            self._slots[place] = memory[at : at + prod(shape) * dtype.itemsize].view(dtype).reshape(shape)
+        for place in self._parts:
+            self._slots[place] = self._view(place)
+        return arena.nbytes
 
-    def _placed(self) -> tuple[int, dict[Place, int]]:
-        """Bytes of the arena, and where in it each buffer is: the largest first, each where it fits lowest among those
-        that are alive at the same time."""
-        first: dict[Place, int] = {}
-        last: dict[Place, int] = {}
-        base: dict[Place, set[Place]] = {}
-        for i, step in enumerate(self.steps):
-            for place in step.writes:
-                first[place] = last[place] = i
-                base[place] = {place}
-                if step.op in VIEWS:
-                    base[place].update(*(base.get(p, {p}) for p in step.reads))
-            for place in step.reads:
-                for p in base.get(place, {place}):
-                    last[p] = i
-        for name in self.laid.graph.outputs:
-            for p in base.get((name, PLAIN), ()):
-                last[p] = len(self.steps)
-        placed: list[tuple[int, int, Place]] = []
-        offsets: dict[Place, int] = {}
-        sizes = {p: -(-prod(s) * d.itemsize // ALIGNMENT) * ALIGNMENT for p, (s, d) in self._buffers.items()}
-        for place in sorted(sizes, key=lambda p: -sizes[p]):
-            at = 0
-            for begin, end, other in sorted(placed):
-                meets = first[other] <= last[place] and first[place] <= last[other]
-                if meets and begin < at + sizes[place] and at < end:
-                    at = end
-            offsets[place] = at
-            placed.append((at, at + sizes[place], place))
-        return max((end for _, end, _ in placed), default=0), offsets
+    def _view(self, place: Place) -> np.ndarray:
+        part = self._parts.get(place)
+        return self._slots[place] if part is None else part_in(self._view(part.whole), part)
+
+
+def part_in(array: np.ndarray, part: Part) -> np.ndarray:
+    """A part of the array that it is a part of."""
+    return array[(slice(None),) * part.axis + (slice(part.begin, part.end),)]

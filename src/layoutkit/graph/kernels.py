@@ -14,7 +14,7 @@ import numpy as np
 
 from .._core.lrn import lrn
 from .._core.pooling import pool
-from ..convolutions.conv import CLASSES
+from ..convolutions.conv import CLASSES, workspace_on
 from .costs import Costs, arguments
 from .ir import Node
 from .layouts import BLOCKED, LAST, PLAIN, layouts_of
@@ -39,8 +39,11 @@ class Building(Protocol):
     def result(self, name: str, kind: int) -> Place:
         """A buffer for a tensor."""
 
-    def workspace(self, nbytes: int) -> None:
-        """Have as many bytes in `scratch` at the least."""
+    def lies(self, place: Place) -> bool:
+        """Whether a tensor lies in a buffer; else what makes it may leave any array."""
+
+    def workspace(self, needed: Callable[[Slots], int]) -> None:
+        """Have as many bytes in `scratch` as a step will need on its buffers."""
 
     @property
     def scratch(self) -> np.ndarray:
@@ -87,13 +90,23 @@ def _convolution(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     at = program.brought(node.inputs[0], kinds[0])
     add = program.brought(node.inputs[3], kinds[1]) if node.input(3) else None
     to = program.result(node.outputs[0], kinds[1])
-    program.workspace(op.workspace(x.shape, add=add is not None))
+    read, added = _reading(program, at, layouts[kinds[0]].physical_shape(x.shape)), None
+    if add is not None:
+        added = _reading(program, add, layouts[kinds[1]].physical_shape(known[node.outputs[0]].shape))
+    program.workspace(lambda slots: workspace_on(op, read(slots), slots[to], add is not None))
 
     def convolve(slots: Slots) -> None:
-        x = np.ascontiguousarray(slots[at])  # operators may have left a view
-        op(x, slots[to], None if add is None else np.ascontiguousarray(slots[add]), program.scratch)
+        op(read(slots), slots[to], None if added is None else added(slots), program.scratch)
 
     program.step(node, convolve, (at,) if add is None else (at, add), (to,))
+
+
+def _reading(program: Building, place: Place, shape: tuple[int, ...]) -> Callable[[Slots], np.ndarray]:
+    """Reads a tensor: as it lies in a buffer, or contiguous if an operator has left it."""
+    if program.lies(place):
+        return lambda slots: slots[place]
+    none = np.broadcast_to(np.float32(0), shape)
+    return lambda slots: np.ascontiguousarray(slots.get(place, none))
 
 
 def is_product(node: Node, known: Mapping[str, Known], kind: int = PLAIN) -> bool:
@@ -126,7 +139,8 @@ def _product(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     )  # fmt: skip
     at, to = program.brought(node.inputs[0], PLAIN), program.result(node.outputs[0], PLAIN)
     rows = prod(x.shape[:-1])
-    program.workspace(op.workspace((1, x.shape[-1], rows)))
+    needed = op.workspace((1, x.shape[-1], rows))
+    program.workspace(lambda slots: needed)
 
     def multiply(slots: Slots) -> None:
         op(slots[at].reshape(1, rows, -1), slots[to].reshape(1, rows, -1), workspace=program.scratch)

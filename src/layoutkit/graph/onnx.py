@@ -24,7 +24,7 @@ TYPES = {
 }  # fmt: skip
 
 
-def load(model: Any, *, dtype: Any = None, threads: int | None = None) -> Model:
+def load(model: Any, *, threads: int | None = None, accuracy: str = "standard") -> Model:
     """A model that runs, from an ONNX file.
 
     Parameters
@@ -33,6 +33,8 @@ def load(model: Any, *, dtype: Any = None, threads: int | None = None) -> Model:
         Tensors outside of the file must lie in its folder or below.
     threads : int, optional
         At most this many.
+    accuracy : {"standard", "reproducible", "strict", "fast"}
+        Of its convolutions, see `conv2d`.
 
     Returns
     -------
@@ -46,7 +48,7 @@ def load(model: Any, *, dtype: Any = None, threads: int | None = None) -> Model:
     ValueError, TypeError
         What is no model, or one that contradicts itself.
     """
-    return Model(graph_of(model), threads=threads)
+    return Model(graph_of(model), threads=threads, accuracy=accuracy)
 
 
 def graph_of(model: Any) -> Graph:
