@@ -56,7 +56,8 @@ def parts_of(laid: Laid) -> dict[Place, Part]:
             place, into = (name, kind), (node.outputs[0], kind)
             maker, kinds = makers.get(name, (None, (PLAIN, PLAIN)))
             if maker is not None and kinds[1] == kind and place not in found and count:
-                writes = maker.op == "Concat" or kernel_of(maker, known, kinds[0]) is not None
+                kernel = kernel_of(maker, known, kinds[0])
+                writes = maker.op == "Concat" or (kernel is not None and kernel.strided)
                 reads = {whole((n, kinds[i == 3])) for i, n in enumerate(maker.inputs) if n}
                 if writes and (maker.op == "Concat" or whole(into) not in reads):
                     found[place] = Part(into, axis, at, at + count)

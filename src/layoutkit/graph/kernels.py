@@ -54,10 +54,12 @@ class Building(Protocol):
 
 
 class Kernel(NamedTuple):
-    """Whether a node is one that it runs, in a kind of layout, and what appends its step."""
+    """Whether a node is one that it runs, in a kind of layout, and what appends its step; `strided`: whether its result
+    may be a part of a larger array."""
 
     suits: Callable[[Node, Mapping[str, Known], int], bool]
     build: Callable[[Building, Node, tuple[int, int]], None]
+    strided: bool = False
 
 
 KERNELS: dict[str, Kernel] = {}
@@ -139,11 +141,11 @@ def _product(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     )  # fmt: skip
     at, to = program.brought(node.inputs[0], PLAIN), program.result(node.outputs[0], PLAIN)
     rows = prod(x.shape[:-1])
-    needed = op.workspace((1, x.shape[-1], rows))
+    needed, read = op.workspace((1, x.shape[-1], rows)), _reading(program, at, x.shape)
     program.workspace(lambda slots: needed)
 
     def multiply(slots: Slots) -> None:
-        op(slots[at].reshape(1, rows, -1), slots[to].reshape(1, rows, -1), workspace=program.scratch)
+        op(read(slots).reshape(1, rows, -1), slots[to].reshape(1, rows, -1), workspace=program.scratch)
 
     program.step(node, multiply, (at,), (to,))
 
@@ -198,13 +200,20 @@ def _response(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     threads = program.costs.threads
 
     def normalise(slots: Slots) -> None:
-        lrn(slots[at].reshape(-1, channels), slots[to].reshape(-1, channels), size, alpha, bias, threads)
+        lrn(
+            np.ascontiguousarray(slots[at]).reshape(-1, channels),
+            slots[to].reshape(-1, channels),
+            size,
+            alpha,
+            bias,
+            threads,
+        )
 
     program.step(node, normalise, (at,), (to,))
 
 
-KERNELS["Conv"] = Kernel(is_convolution, _convolution)
+KERNELS["Conv"] = Kernel(is_convolution, _convolution, strided=True)
 KERNELS["Gemm"] = KERNELS["MatMul"] = Kernel(is_product, _product)
 for _name in ("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"):
-    KERNELS[_name] = Kernel(is_pooling, _pooling)
+    KERNELS[_name] = Kernel(is_pooling, _pooling, strided=True)
 KERNELS["LRN"] = Kernel(is_response, _response)
