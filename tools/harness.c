@@ -469,6 +469,56 @@ static void set_number(const lk_kernel *k, void *at, int64_t i, double value)
     ((uint16_t *)at)[i] = (uint16_t)(h | (value < 0) << 15);
 }
 
+/* Windows of 3 taps over rows of 9 pixels; bits of `how`: means, padding and two steps, taps two apart. */
+static int pooling(const lk_kernel *k, int count, int cols, int how)
+{
+    enum { WIDE = 9, MOST = 90, ROWS = 2, TAPS = 3 };
+    static double x[ROWS * WIDE * MOST], y[WIDE * MOST], want[WIDE * MOST], scale[WIDE];
+    int item = item_of(k), mean = how & 1, before = how >> 1 & 1, step = 1 + before, dilation = 1 + (how >> 2 & 1);
+    lk_pooling g = {.x = (char *)x, .x_row = WIDE * MOST * item, .x_col = MOST * item, .y = (char *)y, .y_col = MOST * item,
+                    .depths = 1, .rows = ROWS, .cols = cols, .taps = TAPS, .step = step, .dilation = dilation,
+                    .before = before, .size = WIDE, .count = count, .scale = mean ? scale : NULL, .factor = 0.5};
+    fill(k, x, ROWS * WIDE * MOST), fill(k, y, WIDE * MOST);
+    for (int j = 0; j < WIDE; j++) set(k, scale, j, 1 << j % 3);
+    memcpy(want, y, sizeof y);
+    for (int j = 0; j < cols; j++)
+        for (int c = 0; c < count; c++) {
+            double found = mean ? 0 : -INFINITY;
+            for (int r = 0; r < ROWS; r++)
+                for (int t = 0; t < TAPS; t++) {
+                    int i = j * step + t * dilation - before;
+                    if (i < 0 || i >= WIDE) continue;
+                    double v = get(k, x, (r * WIDE + i) * MOST + c);
+                    found = mean ? found + v : v > found ? v : found;
+                }
+            set(k, want, j * MOST + c, mean ? found * 0.5 * (1 << j % 3) : found);
+        }
+    ((lk_pooling_fn)k->fn)(&g);
+    return memcmp(y, want, sizeof y) ? wrong(k, "wrong window") : 0;
+}
+
+static int lrn(const lk_kernel *k, int count, int size)
+{
+    enum { MOST = 90, PIXELS = 2 };
+    static double x[PIXELS * MOST], y[PIXELS * MOST], squares[2 * MOST + 64];
+    int item = item_of(k), below = (size - 1) / 2, above = size - 1 - below;
+    lk_lrn g = {.x = (char *)x, .x_pixel = MOST * item, .y = (char *)y, .y_pixel = MOST * item, .pixels = PIXELS,
+                .count = count, .below = below, .above = above, .squares = squares, .bias = 1, .scale = 0.25};
+    memset(squares, 0, sizeof squares);
+    fill(k, x, PIXELS * MOST), fill(k, y, PIXELS * MOST);
+    double beyond = get(k, y, count);
+    ((lk_lrn_fn)k->fn)(&g);
+    for (int i = 0; i < PIXELS * MOST; i++) {
+        if (i % MOST >= count) continue;
+        double sum = 0;
+        for (int c = i % MOST - below; c <= i % MOST + above; c++)
+            if (c >= 0 && c < count) sum += get(k, x, i - i % MOST + c) * get(k, x, i - i % MOST + c);
+        double want = get(k, x, i) / pow(1 + 0.25 * sum, 0.75);
+        if (fabs(get(k, y, i) - want) > 1e-5 * (1 + fabs(want))) return wrong(k, "wrong response");
+    }
+    return count < MOST && get(k, y, count) != beyond ? wrong(k, "wrote beyond the channels") : 0;
+}
+
 /* k x k taps of one vector of channels; bits of `outside`: padding above, below, before the first and after the last
  * column, and fewer channels than lanes. */
 static int strips(const lk_kernel *k, int rows, int cols, int step, int outside)
@@ -850,6 +900,14 @@ static int check(const lk_kernel *k)
         for (int wide = 1; wide <= k->nr; wide++)
             for (int rows = 1; rows <= 9; rows++)
                 for (int how = 0; how < 32; how++) bad += plane_strips(k, 1 + (how >> 4), rows, wide, how & 15);
+        return bad;
+    case LK_POOLING:
+        for (int count = 1; count <= 90; count++)
+            for (int how = 0; how < 8; how++) bad += pooling(k, count, 1 + count % 4, how);
+        return bad;
+    case LK_LRN:
+        for (int count = 1; count <= 90; count++)
+            for (int size = 1; size <= 9; size++) bad += lrn(k, count, size);
         return bad;
     case LK_QUADS:
         for (int rows = 1; rows <= 2; rows++)
