@@ -47,9 +47,12 @@ def without_constants(graph: Graph, known: Knowledge) -> Graph:
 def without_nothing(graph: Graph, known: Knowledge) -> Graph:
     """Nodes that change nothing go; an output of the graph keeps its name."""
     names: dict[str, str] = {}
-    nodes = []
+    nodes, users = [], graph.users()
     for node in graph.nodes:
         node = renamed(node, names)
+        needed = tuple(name for name in node.outputs if name in users or name in graph.outputs)
+        if node.op == "Dropout" and needed == node.outputs[:1]:  # of its mask nothing is needed
+            node = node.with_(outputs=needed)
         if _changes_nothing(node, known) and node.outputs[0] not in graph.outputs:
             names[node.outputs[0]] = node.inputs[0]
         else:

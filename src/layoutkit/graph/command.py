@@ -1,0 +1,103 @@
+"""``python -m layoutkit run MODEL``: run an ONNX model, say how long it takes and where, compare it, draw a page."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+from ..choosing.threads import get_num_threads
+from .model import Model
+from .onnx import load
+from .others import RUNTIMES, run_other
+from .page import page, table
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command; returns its exit code."""
+    p = argparse.ArgumentParser(prog="python -m layoutkit run", description=__doc__.split(": ", 1)[1])
+    p.add_argument("model", type=Path, help="an ONNX file")
+    p.add_argument("--input", action="append", default=[], metavar="NAME=FILE.npy", help="default: random numbers")
+    p.add_argument("--shape", action="append", default=[], metavar="NAME=1x3x224x224", help="of an input that is drawn")
+    p.add_argument("--threads", type=_count, help="at most; default: all that layoutkit may use")
+    p.add_argument("--rounds", type=_count, default=20, help="runs that are timed, default %(default)s")
+    p.add_argument("--accuracy", default="standard", help="of convolutions, default %(default)s")
+    p.add_argument("--compare", choices=RUNTIMES, help="run this as well, in a process of its own")
+    p.add_argument("--profile", type=Path, metavar="PAGE.html", help="write time per operator and per step")
+    p.add_argument("--explain", action="store_true", help="print every step and the layouts of its results")
+    args = p.parse_args(argv)
+    try:
+        model = load(args.model, threads=args.threads, accuracy=args.accuracy)
+        inputs = _inputs(model, args.input, args.shape)
+        print(_told(model, inputs, args))
+    except (OSError, ValueError, TypeError, RuntimeError) as error:
+        p.error(str(error))
+    return 0
+
+
+def _told(model: Model, inputs: Mapping[str, np.ndarray], args: argparse.Namespace) -> str:
+    start = time.perf_counter()
+    outputs = model.run(inputs)
+    planned, times = time.perf_counter() - start, []
+    for _ in range(args.rounds):
+        start = time.perf_counter()
+        model.run(inputs)
+        times.append(time.perf_counter() - start)
+    explained = model.explain({name: x.shape for name, x in inputs.items()}).splitlines()
+    lines = explained if args.explain else explained[:5]
+    lines.append(
+        f"{1e3 * median(times):.3f} ms a run, median of {args.rounds}; the first with planning {planned:.2f} s"
+    )
+    profile = model.profile(inputs)
+    lines += table(profile)
+    if args.compare:
+        other = run_other(args.compare, args.model, inputs, args.threads or get_num_threads(), args.rounds)
+        apart = max((_apart(a, b) for a, b in zip(outputs.values(), other.outputs)), default=0.0)
+        ratio = other.seconds / median(times)
+        lines.append(f"{args.compare}: {1e3 * other.seconds:.3f} ms a run, {ratio:.2f} times as long; "
+                     f"results differ by {apart:.1e} of the largest")  # fmt: skip
+    if args.profile:
+        args.profile.write_text(page(args.model.name, "\n".join(lines), profile), encoding="utf-8")
+    return "\n".join(lines)
+
+
+def _apart(a: np.ndarray, b: np.ndarray) -> float:
+    """The largest difference, as a share of the largest number."""
+    if a.shape != b.shape:
+        raise ValueError(f"results of shapes {a.shape} and {b.shape}")
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    return float(np.abs(a - b).max(initial=0) / max(np.abs(b).max(initial=0), np.finfo(float).tiny))
+
+
+def _inputs(model: Model, files: Sequence[str], shapes: Sequence[str]) -> dict[str, np.ndarray]:
+    """Numbers for every input: those of files, or drawn."""
+    given = {name: np.load(file, allow_pickle=False) for name, file in map(_pair, files)}
+    wanted = {name: tuple(int(n) for n in text.split("x")) for name, text in map(_pair, shapes)}
+    rng = np.random.default_rng(0)
+    unknown = [name for name in (*given, *wanted) if name not in model.inputs]
+    if unknown:
+        raise ValueError(f"{unknown[0]!r} is no input; the inputs are {', '.join(model.inputs)}")
+    for name, of in model.graph.inputs.items():
+        if name in given:
+            continue
+        shape = wanted.get(name, tuple(n if isinstance(n, int) else 1 for n in of.shape))
+        drawn = rng.uniform(-1, 1, shape)
+        given[name] = (drawn if of.dtype.kind not in "biu" else np.zeros(shape)).astype(of.dtype)
+    return given
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, found, value = text.rpartition("=")
+    if not found:
+        raise ValueError(f"{text!r}: expected NAME=VALUE")
+    return name, value
+
+
+def _count(text: str) -> int:
+    if not text.isdigit() or not int(text):
+        raise argparse.ArgumentTypeError(f"expected a positive number, got {text!r}")
+    return int(text)

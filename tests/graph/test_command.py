@@ -1,0 +1,71 @@
+"""``python -m layoutkit run``."""
+
+import numpy as np
+import pytest
+
+from layoutkit.__main__ import main
+from layoutkit.graph.page import by_operator, page, table
+
+onnx = pytest.importorskip("onnx", reason="the extra onnx")
+
+
+@pytest.fixture
+def path(tmp_path):
+    h, f32 = onnx.helper, onnx.TensorProto.FLOAT
+    w = onnx.numpy_helper.from_array(np.ones((8, 3, 3, 3), np.float32), "w")
+    nodes = [h.make_node("Conv", ["file", "w"], ["a"], name="<first>"), h.make_node("Relu", ["a"], ["y"])]
+    graph = h.make_graph(nodes, "g", [h.make_tensor_value_info("file", f32, ["N", 3, 8, 8])],
+                         [h.make_tensor_value_info("y", f32, None)], [w])  # fmt: skip
+    onnx.save(h.make_model(graph, opset_imports=[h.make_opsetid("", 21)], ir_version=10), str(tmp_path / "m.onnx"))
+    return tmp_path / "m.onnx"
+
+
+def test_run_tells_time_and_layouts(path, capsys):
+    assert main(["run", str(path), "--threads", "1", "--rounds", "2", "--shape", "file=2x3x8x8"]) == 0
+    told = capsys.readouterr().out
+    assert "ms a run, median of 2" in told and "all channels last" in told and "Conv" in told
+
+
+def test_run_takes_files_and_writes_a_page(path, tmp_path, capsys):
+    np.save(tmp_path / "x.npy", np.ones((1, 3, 8, 8), np.float32))
+    wanted = tmp_path / "page.html"
+    arguments = ["--input", f"file={tmp_path / 'x.npy'}", "--profile", str(wanted), "--explain", "--rounds", "1"]
+    assert main(["run", str(path), *arguments]) == 0
+    assert "&lt;first&gt;" in wanted.read_text() and "<first>" in capsys.readouterr().out
+
+
+def test_run_compares(path, capsys):
+    pytest.importorskip("onnxruntime", reason="the extra compare")
+    assert main(["run", str(path), "--compare", "onnxruntime", "--threads", "1", "--rounds", "2"]) == 0
+    assert "times as long; results differ by" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--shape", "z=1x3"], "'z' is no input; the inputs are file"),
+        (["--shape", "file"], "expected NAME=VALUE"),
+        (["--shape", "file=1xax3"], "invalid literal"),
+        (["--shape", "file=1x3"], "expected 4 axes"),
+        (["--input", "file=/nowhere.npy"], "No such file"),
+        (["--threads", "0"], "expected a positive number"),
+    ],
+)
+def test_wrong_arguments(path, capsys, arguments, message):
+    with pytest.raises(SystemExit) as ended:
+        main(["run", str(path), *arguments])
+    assert ended.value.code == 2 and message in capsys.readouterr().err
+
+
+def test_what_is_no_model(tmp_path, capsys):
+    (tmp_path / "m.onnx").write_text("nothing")
+    with pytest.raises(SystemExit):
+        main(["run", str(tmp_path / "m.onnx")])
+    assert "this is no ONNX model" in capsys.readouterr().err
+
+
+def test_profiles_add_up():
+    profile = [("Conv", "a", 0.5), ("Relu", "b", 0.25), ("Conv", "c", 0.25)]
+    assert by_operator(profile) == [("Conv", 2, 0.75), ("Relu", 1, 0.25)]
+    assert "75.0%" in next(table(profile))
+    assert page("t", "s", []).startswith("<!doctype html>")
