@@ -16,6 +16,8 @@ from .onnx import load
 from .others import RUNTIMES, run_other
 from .page import page, table
 
+SUMMARY = 8  # lines of `explain` that are not about a step
+
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; returns its exit code."""
@@ -33,9 +35,10 @@ def main(argv: Sequence[str]) -> int:
     try:
         model = load(args.model, threads=args.threads, accuracy=args.accuracy)
         inputs = _inputs(model, args.input, args.shape)
-        print(_told(model, inputs, args))
+        told = _told(model, inputs, args)
     except (OSError, ValueError, TypeError, RuntimeError) as error:
         p.error(str(error))
+    print(told)
     return 0
 
 
@@ -48,7 +51,7 @@ def _told(model: Model, inputs: Mapping[str, np.ndarray], args: argparse.Namespa
         model.run(inputs)
         times.append(time.perf_counter() - start)
     explained = model.explain({name: x.shape for name, x in inputs.items()}).splitlines()
-    lines = explained if args.explain else explained[:5]
+    lines = explained if args.explain else explained[:SUMMARY]
     lines.append(
         f"{1e3 * median(times):.3f} ms a run, median of {args.rounds}; the first with planning {planned:.2f} s"
     )

@@ -16,6 +16,7 @@ from .ir import Graph
 from .layouts import NAMES
 from .operators import DataDependent
 from .plan import laid_out_graph
+from .rules import RULES
 
 MAX_PROGRAMS = 8  # kept for different shapes of the inputs
 MAX_VALUES = 1024  # of an input on which shapes depend: a program for each such input
@@ -86,6 +87,8 @@ class Model:
         least = "the least of all" if bound == seconds else f"none takes less than {bound * 1e3:.3g} ms"
         lines.append(f"layouts: {seconds * 1e3:.3g} ms predicted, {least}")
         lines += [f"  all {name}: {seconds * 1e3:.3g} ms" for name, seconds in laid.uniform().items()]
+        for name, rule in RULES.items():
+            lines.append(f"  by {name}: {laid.seconds(rule(laid.graph, laid.known)) * 1e3:.3g} ms")
         for step in program.steps:
             written = ", ".join(f"{name} ({NAMES[kind]})" for name, kind in step.writes)
             lines.append(f"{step.op:<18}{step.name:<40} {written}")

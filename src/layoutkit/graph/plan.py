@@ -17,6 +17,7 @@ from .operators import OPERATORS, Follows, Known
 from .shapes import infer
 
 WISH_SECONDS = 1e6  # more than any network takes
+Variables = list[tuple[int | None, int | None]]
 
 
 class Laid(NamedTuple):
@@ -26,6 +27,7 @@ class Laid(NamedTuple):
     known: dict[str, Known]
     kinds: list[tuple[int, int]]
     assigned: Assigned
+    variables: Variables  # by node, those of its inputs and of its outputs
     sizes: list[int]
     factors: list[Factor]
 
@@ -36,6 +38,15 @@ class Laid(NamedTuple):
             values = solve(self.sizes, [*self.factors, *_wishes(kind, self.sizes)]).values
             found[name] = cost(values, self.factors)
         return found
+
+    def seconds(self, kinds: Sequence[int]) -> float:
+        """The seconds if nodes had these kinds of layouts."""
+        values = list(self.assigned.values)
+        for pair, kind in zip(self.variables, kinds):
+            for v in pair:
+                if v is not None:
+                    values[v] = kind
+        return cost(values, self.factors)
 
 
 def laid_out_graph(
@@ -49,15 +60,12 @@ def laid_out_graph(
     wishes = [] if layouts is None else _wishes(NAMES.index(layouts), sizes)
     found = solve(sizes, [*factors, *wishes])
     kinds = [tuple(PLAIN if v is None else found.values[v] for v in pair) for pair in variables]
-    return Laid(graph, known, [(a, b) for a, b in kinds], found, sizes, factors)
+    return Laid(graph, known, [(a, b) for a, b in kinds], found, variables, sizes, factors)
 
 
 def _wishes(kind: int, sizes: Sequence[int]) -> list[Factor]:
     """Factors by which every variable that can has one value."""
     return [Factor((v,), np.array([0.0 if i == kind else WISH_SECONDS for i in range(n)])) for v, n in enumerate(sizes)]
-
-
-Variables = list[tuple[int | None, int | None]]
 
 
 def _problem(graph: Graph, known: Mapping[str, Known], costs: Costs) -> tuple[Variables, list[Factor]]:
