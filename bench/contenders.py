@@ -221,7 +221,7 @@ class Layoutkit:
     def network(self, case: dict) -> Ways:
         """A model; the first call plans."""
         name, x = network_data(case)
-        model = self.lk.onnx.load(case["path"], threads=self.threads, accuracy=case["accuracy"])
+        model = self.lk.onnx.load(case["path"], threads=self.threads, accuracy=case["accuracy"], dtype=case["dtype"])
         return {"layoutkit": lambda: next(iter(model.run({name: x}).values()))}
 
 

@@ -24,7 +24,7 @@ from layoutkit.choosing import machine
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 RUNTIMES = "layoutkit", "onnxruntime", "openvino"
 REST_SECONDS = 0.05  # between turns: runtimes spin for a while after a call
-TOLERANCE = 2e-3  # of the largest result
+TOLERANCES = {"float32": 2e-3, "bfloat16": 0.1}  # of the largest result
 
 
 def cases(args: argparse.Namespace) -> Iterator[dict]:
@@ -39,7 +39,8 @@ def cases(args: argparse.Namespace) -> Iterator[dict]:
         (value,) = (v for v in model.graph.input if v.name not in given)
         shape = [d.dim_value or 1 for d in value.type.tensor_type.shape.dim]
         yield {"kind": "network", "title": title, "path": str(path), "input": value.name, "shape": shape,
-               "accuracy": args.accuracy, "openvino": "f32"}  # fmt: skip
+               "accuracy": args.accuracy, "dtype": args.dtype,
+               "openvino": "bf16" if args.dtype == "bfloat16" else "f32"}  # fmt: skip
 
 
 def play(case: dict, args: argparse.Namespace) -> dict:
@@ -48,10 +49,10 @@ def play(case: dict, args: argparse.Namespace) -> dict:
     there = [c for c in contenders if not c.missing]
     ready = {c.name: c.ask(do="prepare", case=case) for c in there}
     want = ready["layoutkit"]["digests"]["layoutkit"]
-    differ = []
+    differ, most = [], TOLERANCES[args.dtype] * max(map(abs, want))
     for name, answer in ready.items():
         got = answer["digests"][name]
-        if len(got) != len(want) or max(abs(a - b) for a, b in zip(got, want)) > TOLERANCE * max(map(abs, want)):
+        if len(got) != len(want) or max(abs(a - b) for a, b in zip(got, want)) > most:
             differ.append(name)
     times: dict[str, list[float]] = {c.name: [] for c in there}
     for _ in range(args.rounds):
@@ -79,6 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     p.add_argument("--seconds", type=float, default=0.2, help="of a turn, default %(default)s")
     p.add_argument("--only", help="networks with one of these words in their names: resnet,vgg")
     p.add_argument("--accuracy", default="standard", help="of our convolutions, default %(default)s")
+    p.add_argument("--dtype", choices=TOLERANCES, default="float32", help="ours and OpenVINO's, default %(default)s")
     p.add_argument("--json", metavar="FILE", help="write every figure to FILE")
     args = p.parse_args(argv)
     print(f"{machine.cpu_model()}, {machine.identity()['isa']}, {args.threads} thread(s), batch 1, {args.accuracy}: ms "

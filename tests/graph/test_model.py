@@ -117,7 +117,18 @@ def test_shapes_that_depend_on_the_values_of_an_input():
         np.testing.assert_array_equal(model.run({"x": x, "s": np.array(shape)})["y"], -x.reshape(shape))
 
 
+@pytest.mark.parametrize(("dtype", "bits"), [("bfloat16", 8), ("float16", 11)])
+def test_products_of_narrow_numbers(dtype, bits):
+    x = numbers(1, 3, 16, 16)
+    want = evaluate(small(), {"x": x})["y"]
+    found = Model(small(), dtype=dtype).run(x)["y"]
+    apart = np.abs(found - want).max()
+    assert 0 < apart < 2.0 ** (1 - bits) * 27 and found.dtype == np.float32
+
+
 def test_unknown_layouts_and_accuracy():
+    with pytest.raises(ValueError, match="dtype 'int4' is none of"):
+        Model(small(), dtype="int4")
     with pytest.raises(ValueError, match="layouts 'NHWC' is none of"):
         Model(small(), layouts="NHWC")
     with pytest.raises(ValueError, match="accuracy"):

@@ -27,6 +27,19 @@ def test_planned_equals_unplanned(graph, layouts, threads, seed):
         np.testing.assert_allclose(got[name], want[name], rtol=1e-4, atol=1e-4 * scale, err_msg=name)
 
 
+@given(graphs(), st.sampled_from(["bfloat16", "float16"]), st.sampled_from([None, *NAMES]))
+@settings(max_examples=60, deadline=None)
+def test_narrow_products_are_near(graph, dtype, layouts):
+    x = np.random.default_rng(0).uniform(-1, 1, graph.inputs["x"].shape).astype(graph.inputs["x"].dtype)
+    plain = Model(graph, threads=1).run({"x": x})
+    found = Model(graph, threads=1, dtype=dtype, layouts=layouts).run({"x": x})
+    convolves = any(node.op in ("Conv", "MatMul", "Gemm") for node in graph.nodes)
+    for name, want in plain.items():
+        assert found[name].dtype == want.dtype and found[name].shape == want.shape
+        if not convolves:
+            np.testing.assert_allclose(found[name], want, rtol=1e-5, atol=1e-5)
+
+
 @given(graphs())
 @settings(max_examples=50, deadline=None)
 def test_the_assignment_costs_no_more_than_one_layout_everywhere(graph):

@@ -11,7 +11,7 @@ from statistics import median
 import numpy as np
 
 from ..choosing.threads import get_num_threads
-from .model import Model
+from .model import DTYPES, Model
 from .onnx import load
 from .others import RUNTIMES, run_other
 from .page import page, table
@@ -28,12 +28,13 @@ def main(argv: Sequence[str]) -> int:
     p.add_argument("--threads", type=_count, help="at most; default: all that layoutkit may use")
     p.add_argument("--rounds", type=_count, default=20, help="runs that are timed, default %(default)s")
     p.add_argument("--accuracy", default="standard", help="of convolutions, default %(default)s")
+    p.add_argument("--dtype", choices=DTYPES, default="float32", help="what is multiplied, default %(default)s")
     p.add_argument("--compare", choices=RUNTIMES, help="run this as well, in a process of its own")
     p.add_argument("--profile", type=Path, metavar="PAGE.html", help="write time per operator and per step")
     p.add_argument("--explain", action="store_true", help="print every step and the layouts of its results")
     args = p.parse_args(argv)
     try:
-        model = load(args.model, threads=args.threads, accuracy=args.accuracy)
+        model = load(args.model, threads=args.threads, accuracy=args.accuracy, dtype=args.dtype)
         inputs = _inputs(model, args.input, args.shape)
         told = _told(model, inputs, args)
     except (OSError, ValueError, TypeError, RuntimeError) as error:

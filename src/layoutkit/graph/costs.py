@@ -11,7 +11,9 @@ from ..choosing.best import choices
 from ..choosing.threads import check_threads
 from ..convolutions.filter import Filter
 from ..convolutions.task import ConvTask
+from ..formats.layout import Layout
 from ..reorders.problem import ReorderProblem, useful_threads
+from ..reorders.reorder import reorder
 from .ir import Node
 from .layouts import layouts_of
 from .operators import Known
@@ -25,8 +27,8 @@ FEW_CHANNELS = 4  # up to here a convolution is also asked about other layouts o
 class Costs:
     """Costs on so many threads; what is alike is asked once."""
 
-    def __init__(self, threads: int | None, accuracy: str) -> None:
-        self.threads, self.accuracy = check_threads(threads), accuracy
+    def __init__(self, threads: int | None, accuracy: str, dtype: str = "float32") -> None:
+        self.threads, self.accuracy, self.dtype = check_threads(threads), accuracy, dtype
         self._moves: dict[tuple[int, ...], np.ndarray] = {}
 
     def moves(self, of: Known) -> np.ndarray:
@@ -51,7 +53,7 @@ class Costs:
         for i, src in enumerate(layouts):
             for j, dst in enumerate(layouts):
                 if i == j or x.shape[1] <= FEW_CHANNELS:
-                    f = filter_of(node, known, src, dst, self.accuracy)
+                    f = filter_of(node, known, src, dst, self.accuracy, self.dtype)
                     task = ConvTask(f.problem(x.shape), self.threads, f.algorithm, False)
                     best = choices(task)[0]
                     found[i, j] = best.seconds
@@ -70,14 +72,29 @@ class Costs:
         return [nbytes / BYTES_PER_SECOND + taps * seconds for seconds in (TAP_SECONDS, 0, 0)]
 
 
-def filter_of(node: Node, known: Mapping[str, Known], src, dst, accuracy: str) -> Filter:
+def filter_of(node: Node, known: Mapping[str, Known], src, dst, accuracy: str, dtype: str) -> Filter:
     """The convolution that a node is, between two layouts."""
-    x, w = known[node.inputs[0]], known[node.inputs[1]].value
+    dtype = factors_of(node, dtype)
+    x, w = known[node.inputs[0]], in_type(known[node.inputs[1]].value, dtype)
     b = known[node.inputs[2]].value if node.input(2) else None
     return Filter(
         "conv", len(x.shape) - 2, w, b, layout=src, out_layout=dst, filter_layout=f"OI{'DHW'[5 - len(x.shape):]}",
-        activation=node.attributes.get("activation"), accuracy=accuracy, **arguments(node, known),
+        activation=node.attributes.get("activation"), accuracy=accuracy,
+        dtype=(dtype, "float32"), **arguments(node, known),
     )  # fmt: skip
+
+
+def factors_of(node: Node, dtype: str) -> str:
+    """The type of the numbers that a convolution multiplies: what only scales channels is not narrowed."""
+    return "float32" if node.attributes.get("scales") else dtype
+
+
+def in_type(w: np.ndarray | None, dtype: str) -> np.ndarray | None:
+    """A filter of float32 in the type that convolutions multiply."""
+    if w is None or dtype == "float32":
+        return w
+    plain = Layout("abcde"[: w.ndim])
+    return np.asarray(reorder(w, plain, plain, dtype=dtype))
 
 
 def arguments(node: Node, known: Mapping[str, Known]) -> dict:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..formats.layout import Layout
 from ..memory.arrays import empty
 from ..reorders.reorder import reorder
 from .arena import placed
@@ -79,8 +80,10 @@ class Program:
 
     # ---- building
 
-    def brought(self, name: str, kind: int) -> Place:
-        """A tensor in a kind of layout, by a reorder if it is not there yet."""
+    def brought(self, name: str, kind: int, dtype: str = "") -> Place:
+        """A tensor in a kind of layout, by a reorder if it is not there yet, and of a type other than its own."""
+        if dtype not in ("", str(self.known[name].dtype)):
+            return self._converted(name, kind, dtype)
         place = name, self._kind(name, kind)
         if name in self.laid.graph.constants or place in self._there:
             return place
@@ -92,6 +95,24 @@ class Program:
 
         self.result(name, kind)
         self.steps.append(Step(f"{src} > {dst}", "reorder", move, (made,), (place,)))
+        self._there.add(place)
+        return place
+
+    def _converted(self, name: str, kind: int, dtype: str) -> Place:
+        """A tensor in a kind of layout, its numbers in another type."""
+        place, made = (f"{name} as {dtype}", self._kind(name, kind)), (name, self._made[name])
+        if place in self._there:
+            return place
+        shape = self.known[name].shape
+        letters = "abcdefgh"[: len(shape)]
+        src, dst = (layouts_of(len(shape))[k] if layouts_of(len(shape)) else Layout(letters) for k in (made[1], kind))
+        like = reorder(np.zeros((1,), np.float32), "a", "a", dtype=dtype).dtype
+
+        def convert(slots: Slots) -> None:
+            reorder(slots[made], src, dst, shape=shape, dtype=dtype, out=slots[place], threads=self.costs.threads)
+
+        self._buffers[place] = dst.physical_shape(shape), like
+        self.steps.append(Step(f"{src} > {dst} as {dtype}", "reorder", convert, (made,), (place,)))
         self._there.add(place)
         return place
 

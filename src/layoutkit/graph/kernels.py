@@ -15,7 +15,7 @@ import numpy as np
 from .._core.lrn import lrn
 from .._core.pooling import pool
 from ..convolutions.conv import CLASSES, workspace_on
-from .costs import Costs, arguments
+from .costs import Costs, arguments, factors_of, in_type
 from .ir import Node
 from .layouts import BLOCKED, LAST, PLAIN, layouts_of
 from .operators import Known
@@ -33,8 +33,8 @@ class Building(Protocol):
     known: dict[str, Known]
     costs: Costs
 
-    def brought(self, name: str, kind: int) -> Place:
-        """A tensor in a kind of layout."""
+    def brought(self, name: str, kind: int, dtype: str = "") -> Place:
+        """A tensor in a kind of layout, and of a type if it is to have another than its own."""
 
     def result(self, name: str, kind: int) -> Place:
         """A buffer for a tensor."""
@@ -84,12 +84,14 @@ def _convolution(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     layouts = layouts_of(len(x.shape))
     rank = len(x.shape) - 2
     b = known[node.inputs[2]].value if node.input(2) else None
+    dtype = factors_of(node, program.costs.dtype)
     op = CLASSES[rank](
-        known[node.inputs[1]].value, b, layout=layouts[kinds[0]], out_layout=layouts[kinds[1]],
+        in_type(known[node.inputs[1]].value, dtype), b, layout=layouts[kinds[0]], out_layout=layouts[kinds[1]],
         filter_layout="OI" + "DHW"[3 - rank :], activation=node.attributes.get("activation"),
-        accuracy=program.costs.accuracy, threads=program.costs.threads, **arguments(node, known),
+        accuracy=program.costs.accuracy, threads=program.costs.threads, dtype=(dtype, "float32"),
+        **arguments(node, known),
     )  # fmt: skip
-    at = program.brought(node.inputs[0], kinds[0])
+    at = program.brought(node.inputs[0], kinds[0], dtype)
     add = program.brought(node.inputs[3], kinds[1]) if node.input(3) else None
     to = program.result(node.outputs[0], kinds[1])
     read, added = _reading(program, at, layouts[kinds[0]].physical_shape(x.shape)), None
@@ -107,7 +109,7 @@ def _reading(program: Building, place: Place, shape: tuple[int, ...]) -> Callabl
     """Reads a tensor: as it lies in a buffer, or contiguous if an operator has left it."""
     if program.lies(place):
         return lambda slots: slots[place]
-    none = np.broadcast_to(np.float32(0), shape)
+    none = np.broadcast_to(np.float32(0), shape)  # of planning, when nothing has run yet
     return lambda slots: np.ascontiguousarray(slots.get(place, none))
 
 
@@ -134,12 +136,14 @@ def _product(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     bias = known[node.inputs[2]].value if node.input(2) else None
     if bias is not None:
         bias = np.broadcast_to(bias.reshape(-1) * np.float32(a.get("beta", 1.0)), w.shape[:1])
+    dtype = program.costs.dtype
+    bias = None if bias is None else np.ascontiguousarray(bias)
     op = CLASSES[1](
-        np.ascontiguousarray(w)[:, :, None], None if bias is None else np.ascontiguousarray(bias), layout="NWC",
+        in_type(np.ascontiguousarray(w)[:, :, None], dtype), bias, layout="NWC",
         filter_layout="OIW", activation=a.get("activation"), accuracy=program.costs.accuracy,
-        threads=program.costs.threads,
+        threads=program.costs.threads, dtype=(dtype, "float32"),
     )  # fmt: skip
-    at, to = program.brought(node.inputs[0], PLAIN), program.result(node.outputs[0], PLAIN)
+    at, to = program.brought(node.inputs[0], PLAIN, dtype), program.result(node.outputs[0], PLAIN)
     rows = prod(x.shape[:-1])
     needed, read = op.workspace((1, x.shape[-1], rows)), _reading(program, at, x.shape)
     program.workspace(lambda slots: needed)

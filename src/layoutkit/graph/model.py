@@ -18,6 +18,7 @@ from .operators import DataDependent
 from .plan import laid_out_graph
 from .rules import RULES
 
+DTYPES = "float32", "bfloat16", "float16"
 MAX_PROGRAMS = 8  # kept for different shapes of the inputs
 MAX_VALUES = 1024  # of an input on which shapes depend: a program for each such input
 
@@ -32,17 +33,23 @@ class Model:
         At most this many.
     accuracy : {"standard", "reproducible", "strict", "fast"}
         Of its convolutions, see `conv2d`.
+    dtype : {"float32", "bfloat16", "float16"}
+        What convolutions and products multiply; they sum in float32, and everything else is in the model's types.
     layouts : {None, "plain", "channels last", "blocked"}
         Everything that can in this layout, instead of what costs the least.
     """
 
     def __init__(
-        self, graph: Graph, *, threads: int | None = None, accuracy: str = "standard", layouts: str | None = None
-    ) -> None:
+        self, graph: Graph, *, threads: int | None = None, accuracy: str = "standard", dtype: str = "float32",
+        layouts: str | None = None,
+    ) -> None:  # fmt: skip
         check_threads(threads)
         if layouts is not None and layouts not in NAMES:
             raise ValueError(f"Model: layouts {layouts!r} is none of {', '.join(NAMES)}")
         self.graph, self._threads, self._accuracy, self._layouts = graph, threads, accuracy, layouts
+        if dtype not in DTYPES:
+            raise ValueError(f"Model: dtype {dtype!r} is none of {', '.join(DTYPES)}")
+        self._dtype = dtype
         self._programs: dict[Any, Program] = {}
         self._by_value: list[str] = []  # inputs on whose values shapes depend
         self._lock = threading.Lock()
@@ -142,7 +149,7 @@ class Model:
         if program is not None:
             return program
         shapes = {name: array.shape for name, array in arrays.items()}
-        costs = Costs(self._threads, self._accuracy)
+        costs = Costs(self._threads, self._accuracy, self._dtype)
         try:
             graph = self.graph.given({name: arrays[name] for name in self._by_value})
             program = Program(laid_out_graph(graph, shapes, costs, self._layouts), costs)

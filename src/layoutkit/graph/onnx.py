@@ -24,7 +24,7 @@ TYPES = {
 }  # fmt: skip
 
 
-def load(model: Any, *, threads: int | None = None, accuracy: str = "standard") -> Model:
+def load(model: Any, *, threads: int | None = None, accuracy: str = "standard", dtype: str = "float32") -> Model:
     """A model that runs, from an ONNX file.
 
     Parameters
@@ -35,6 +35,8 @@ def load(model: Any, *, threads: int | None = None, accuracy: str = "standard") 
         At most this many.
     accuracy : {"standard", "reproducible", "strict", "fast"}
         Of its convolutions, see `conv2d`.
+    dtype : {"float32", "bfloat16", "float16"}
+        What convolutions and products multiply; they sum in float32, and everything else is in the model's types.
 
     Returns
     -------
@@ -48,7 +50,7 @@ def load(model: Any, *, threads: int | None = None, accuracy: str = "standard") 
     ValueError, TypeError
         What is no model, or one that contradicts itself.
     """
-    return Model(graph_of(model), threads=threads, accuracy=accuracy)
+    return Model(graph_of(model), threads=threads, accuracy=accuracy, dtype=dtype)
 
 
 def graph_of(model: Any) -> Graph:
