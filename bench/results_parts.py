@@ -102,6 +102,11 @@ def _of_torch(suite: str) -> Part:
     return Part(command, ("--rounds", "1", "--tuning", "estimate"), _compared(suite))
 
 
+def _networks(rows: Sequence[dict]) -> Iterator[Figure]:
+    found = [r["ratio"] for r in rows]
+    yield Figure("the nine light networks / the better of onnxruntime and OpenVINO", geomean(found), FASTER, min(found))
+
+
 def parts(seed: int | None = None) -> dict[str, Part]:
     """The parts by name, in the order in which they are measured; `seed` draws the reorders, a new one by default."""
     seed = random.SystemRandom().randrange(1 << 31) if seed is None else seed
@@ -130,5 +135,11 @@ def parts(seed: int | None = None) -> dict[str, Part]:
             ("--rounds", "1", "--count", "1"),
             _compared("drawn at random"),
         ),
+        **{
+            f"networks-{threads}": Part(
+                ("networks.py", "--threads", str(threads)), ("--rounds", "1", "--only", "squeezenet"), _networks
+            )
+            for threads in (1, 2)
+        },
         "numpy": Part(("compare.py", "--quick", "--cases", "reorder"), ("--rounds", "1"), _compared("reorders")),
     }
