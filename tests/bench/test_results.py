@@ -33,6 +33,7 @@ WRITTEN = {  # what the commands write, shortened; and the first figure that is 
         ("drawn at random, dense", 0.3, PEAK, 0.1),
     ),
     "reproducible.py": ({"resnet50 NHWC": [1.0, 1.21], "random": [1.0]}, ("resnet50 NHWC", 1.1, LONGER, 1.21)),
+    "networks.py": ([{"ratio": 1.0}, {"ratio": 4.0}], ("nine light networks", 2.0, FASTER, 1.0)),
     "compare.py": (COMPARED, ("lk NHWC / torch NHWC", 2.0, FASTER, 1.0)),
 }
 

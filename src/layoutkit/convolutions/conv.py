@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._core import registry
 from .._core.arrays import form, meet, takes
+from .._core.route import Epilogue
 from ..choosing.cache import plans
 from ..choosing.plan import Plan, planner
 from ..choosing.table import cost_table
@@ -17,6 +19,7 @@ from ..memory.arrays import allocate, as_array, check_out, contiguous_strides, n
 from ..memory.tensor import Tensor
 from .algorithms import AUTO, NAMES
 from .calls import check_workspace, finish, imagined, plan_of
+from .epilogue import NOTHING
 from .filter import Filter
 from .problem import ConvProblem
 from .route import Arrays, Runs
@@ -184,10 +187,35 @@ def compiled(op: _Conv, x: np.ndarray, y: np.ndarray, shape: tuple[int, ...]):
     return route.run, *op._pack(route)
 
 
-def workspace_on(op: _Conv, x: np.ndarray, y: np.ndarray, add: bool) -> int:
-    """Bytes of `workspace` for calls on arrays like these, with `add` or without."""
+class Bound(NamedTuple):
+    """A convolution bound to arrays of certain shapes and strides: no call of it is checked again."""
+
+    run: Callable[..., None]
+    filter: np.ndarray  # packed
+    bias: np.ndarray | None
+    epilogue: Epilogue | None
+    copies: bool  # `add` has other strides than `y`
+    needs: int  # bytes of workspace
+
+    def __call__(self, x: np.ndarray, y: np.ndarray, add: np.ndarray | None, workspace: np.ndarray) -> None:
+        """As `Conv2d`, without operands of the epilogue; `add` and `y` share no memory."""
+        if self.copies:
+            y[...] = add
+            add = y
+        if y.size:
+            self.run(x, self.filter, self.bias, y, self.epilogue, add, workspace)
+
+
+def bind(op: _Conv, x: np.ndarray, y: np.ndarray, add: np.ndarray | None) -> Bound:
+    """What `op` does on arrays like these; it keeps nothing of the filter but its packed form."""
     f = op._filter
-    return op._decide(x, y, None)[0].run.needs(y, *imagined(f, y, add))
+    assert not f.operands and not f.sums
+    route = op._decide(x, y, None)[0]
+    epilogue, copies = f.epilogue, add is not None and add.strides != y.strides
+    if add is not None:
+        epilogue = epilogue or NOTHING
+    needs = route.run.needs(y, None if add is None else y if copies else add, epilogue)
+    return Bound(route.run, *op._pack(route), epilogue, copies, needs)
 
 
 def filter_of(op: Any) -> Filter:

@@ -61,6 +61,9 @@ class Program:
         self._slots: Slots = {}
         self.arena_bytes = self._allocated()
         nbytes = max((needed(self._slots) for needed in self._needs), default=0)
+        self._needs.clear()  # and with it the filters that were packed
+        self.laid = laid.without_values()
+        self.known = self.laid.known
         if nbytes:
             self.scratch = empty((nbytes,), np.dtype(np.uint8), "graph")
         for name in laid.graph.outputs:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from math import prod
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from .._core.lrn import lrn
 from .._core.pooling import pool
-from ..convolutions.conv import CLASSES, workspace_on
+from ..convolutions.conv import CLASSES, Bound, bind
 from .costs import Costs, arguments, factors_of, in_type
 from .ir import Node
 from .layouts import BLOCKED, LAST, PLAIN, layouts_of
@@ -24,6 +24,7 @@ from .operators.pool import counts, window
 Place = tuple[str, int]  # a tensor, in a kind of layout
 Slots = dict[Place, np.ndarray]
 Call = Callable[[Slots], None]
+Arrays = tuple[np.ndarray, np.ndarray, np.ndarray | None]  # input, output, what is added
 F32 = np.dtype(np.float32)
 
 
@@ -97,12 +98,28 @@ def _convolution(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     read, added = _reading(program, at, layouts[kinds[0]].physical_shape(x.shape)), None
     if add is not None:
         added = _reading(program, add, layouts[kinds[1]].physical_shape(known[node.outputs[0]].shape))
-    program.workspace(lambda slots: workspace_on(op, read(slots), slots[to], add is not None))
+
+    def arrays(slots: Slots) -> Arrays:
+        return read(slots), slots[to], None if added is None else added(slots)
+
+    convolution = _bound(program, op, arrays)
 
     def convolve(slots: Slots) -> None:
-        op(read(slots), slots[to], None if added is None else added(slots), program.scratch)
+        convolution[0](*arrays(slots), program.scratch)
 
     program.step(node, convolve, (at,) if add is None else (at, add), (to,))
+
+
+def _bound(program: Building, op: Any, arrays: Callable[[Slots], Arrays]) -> list[Bound]:
+    """A place for what a convolution does on its arrays, which is known once there are buffers."""
+    found: list[Bound] = []
+
+    def needed(slots: Slots) -> int:
+        found.append(bind(op, *arrays(slots)))
+        return found[0].needs
+
+    program.workspace(needed)
+    return found
 
 
 def _reading(program: Building, place: Place, shape: tuple[int, ...]) -> Callable[[Slots], np.ndarray]:
@@ -145,11 +162,15 @@ def _product(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     )  # fmt: skip
     at, to = program.brought(node.inputs[0], PLAIN, dtype), program.result(node.outputs[0], PLAIN)
     rows = prod(x.shape[:-1])
-    needed, read = op.workspace((1, x.shape[-1], rows)), _reading(program, at, x.shape)
-    program.workspace(lambda slots: needed)
+    read = _reading(program, at, x.shape)
+
+    def arrays(slots: Slots) -> Arrays:
+        return read(slots).reshape(1, rows, -1), slots[to].reshape(1, rows, -1), None
+
+    product = _bound(program, op, arrays)
 
     def multiply(slots: Slots) -> None:
-        op(read(slots).reshape(1, rows, -1), slots[to].reshape(1, rows, -1), workspace=program.scratch)
+        product[0](*arrays(slots), program.scratch)
 
     program.step(node, multiply, (at,), (to,))
 

@@ -39,6 +39,13 @@ class Laid(NamedTuple):
             found[name] = cost(values, self.factors)
         return found
 
+    def without_values(self) -> Laid:
+        """The same, but constants are of their shapes only: steps hold what they need of them."""
+        known = {name: k if k.value is None else k._replace(value=_like(k.value)) for name, k in self.known.items()}
+        constants = {name: _like(value) for name, value in self.graph.constants.items()}
+        graph = Graph(self.graph.nodes, self.graph.inputs, self.graph.outputs, constants)
+        return self._replace(graph=graph, known=known)
+
     def seconds(self, kinds: Sequence[int]) -> float:
         """The seconds if nodes had these kinds of layouts."""
         values = list(self.assigned.values)
@@ -47,6 +54,10 @@ class Laid(NamedTuple):
                 if v is not None:
                     values[v] = kind
         return cost(values, self.factors)
+
+
+def _like(value: np.ndarray) -> np.ndarray:
+    return np.broadcast_to(value.dtype.type(0), value.shape)
 
 
 def laid_out_graph(
