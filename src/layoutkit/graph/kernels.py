@@ -206,9 +206,10 @@ def _pooling(program: Building, node: Node, kinds: tuple[int, int]) -> None:
         return array.reshape(shape[0], runs, *spatial, array.shape[-1])
 
     y = known[node.outputs[0]].shape
+    read = _reading(program, at, layouts_of(len(x))[kind].physical_shape(x))
 
     def reduce(slots: Slots) -> None:
-        pool(six(slots[at], x), six(slots[to], y), windows, means, threads)
+        pool(six(read(slots), x), six(slots[to], y), windows, means, threads)
 
     program.step(node, reduce, (at,), (to,))
 
