@@ -21,10 +21,6 @@ from .layouts import PLAIN, laid_out, layouts_of
 from .operators import OPERATORS, run
 from .plan import Laid
 
-# Their results may be views of their inputs.
-VIEWS = {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Split", "Identity", "Expand", "Dropout",
-         "Gather", "Cast", "Clip", "Where", "Concat"}  # fmt: skip
-
 
 class Step(NamedTuple):
     """What one node does, or a reorder between two."""
@@ -34,11 +30,7 @@ class Step(NamedTuple):
     call: Call
     reads: tuple[Place, ...]
     writes: tuple[Place, ...]
-
-    @property
-    def views(self) -> bool:
-        """Whether what it writes may be views of what it reads."""
-        return self.op in VIEWS
+    views: bool = False  # whether what it writes may be views of what it reads
 
 
 class Program:
@@ -135,9 +127,11 @@ class Program:
         """Whether a tensor lies in a buffer; else what makes it may leave any array."""
         return place in self._buffers
 
-    def step(self, node: Node, call: Call, reads: tuple[Place, ...], writes: tuple[Place, ...]) -> None:
-        """Append a step."""
-        self.steps.append(Step(node.name or node.outputs[0], node.op, call, reads, writes))
+    def step(
+        self, node: Node, call: Call, reads: tuple[Place, ...], writes: tuple[Place, ...], views: bool = False
+    ) -> None:
+        """Append a step; `views`: what it writes may be views of what it reads."""
+        self.steps.append(Step(node.name or node.outputs[0], node.op, call, reads, writes, views))
 
     def _add(self, node: Node, kinds: tuple[int, int]) -> None:
         kernel = kernel_of(node, self.known, kinds[0])
@@ -199,7 +193,7 @@ class Program:
                     slots[place] = value
 
         places = tuple(x for x in given if isinstance(x, tuple))
-        self.step(node, compute, places, tuple(p for p in to if p))
+        self.step(node, compute, places, tuple(p for p in to if p), views=True)
 
     def _allocated(self) -> int:
         """Allocate the buffers; the bytes of them."""
