@@ -8,6 +8,8 @@ from math import prod
 import numpy as np
 
 from ..choosing.best import choices
+from ..choosing.ranking import candidates_of
+from ..choosing.table import cost_table
 from ..choosing.threads import check_threads
 from ..convolutions.filter import Filter
 from ..convolutions.task import ConvTask
@@ -42,7 +44,7 @@ class Costs:
             for i, src in enumerate(layouts):
                 for j, dst in enumerate(layouts):
                     if i != j:
-                        found[i, j] = choices(ReorderProblem(src, dst, shape, width, threads))[0].seconds
+                        found[i, j] = _move_seconds(ReorderProblem(src, dst, shape, width, threads))
         return found
 
     def convolution(self, node: Node, known: Mapping[str, Known]) -> np.ndarray:
@@ -70,6 +72,13 @@ class Costs:
         nbytes = sum(prod(x.shape) * x.dtype.itemsize for x in there)
         taps = prod(node.attributes.get("kernel_shape", ())) * prod(known[node.outputs[0]].shape)
         return [nbytes / BYTES_PER_SECOND + taps * seconds for seconds in (TAP_SECONDS, 0, 0)]
+
+
+def _move_seconds(problem: ReorderProblem) -> float:
+    """Of a reorder: as measured, else by counting alone; what neighbours would correct takes long to look up."""
+    if cost_table.costs(problem.key):
+        return choices(problem)[0].seconds
+    return min(c.estimate for c in candidates_of(problem))
 
 
 def filter_of(node: Node, known: Mapping[str, Known], src, dst, accuracy: str, dtype: str) -> Filter:
