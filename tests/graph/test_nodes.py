@@ -26,7 +26,7 @@ REFUSED = {
 }
 
 # Without a case of their own.
-UNTRIED = {"Affine"}
+UNTRIED = {"Affine", "AlongAxis"}
 REQUIRED = """
     Conv ConvTranspose ConvInteger QLinearConv MaxPool AveragePool GlobalAveragePool GlobalMaxPool LpPool
     BatchNormalization InstanceNormalization GroupNormalization LayerNormalization LRN Relu LeakyRelu PRelu Elu
@@ -64,6 +64,24 @@ def _reason(error):
     return reasons[0]
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("kind", ["pytorch-converted", "pytorch-operator"])
+def test_models_that_pytorch_wrote(kind):
+    from onnx.backend.test.loader import load_model_tests
+
+    done = 0
+    for case in load_model_tests(kind=kind):
+        model = onnx.load(os.path.join(case.model_dir, "model.onnx"))
+        graph = graph_of(model)
+        for inputs, outputs in _data(case, model):
+            for layouts in (None, *NAMES[1:]):
+                got = Model(graph, threads=1, layouts=layouts).run(inputs)
+                for tensor, want in outputs.items():
+                    close(got[tensor], want, case.name)
+                    done += 1
+    assert done > 100
+
+
 def _data(case, model):
     sets = case.data_sets
     if sets is None:
@@ -75,9 +93,14 @@ def _data(case, model):
         sets = [tuple(sets)]
     for given, wanted in sets:
         yield (
-            {v.name: _array(x) for v, x in zip(model.graph.input, given)},
+            {v.name: _array(x) for v, x in zip(_taken(model), given)},
             {v.name: _array(x) for v, x in zip(model.graph.output, wanted)},
         )
+
+
+def _taken(model):
+    held = {t.name for t in model.graph.initializer}
+    return [v for v in model.graph.input if v.name not in held]
 
 
 def _array(x):

@@ -303,14 +303,25 @@ def _max_pool(r, node):
 
 @_reads("Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Equal", "Less", "Greater", "Xor")
 def _binary(r, node):
-    """Before version 7, the second operand lay along an axis of the first."""
+    """Before version 7, the second operand lay along the axes of the first from one on."""
     axis = node.attributes.get("axis")
-    if not node.attributes.get("broadcast") or axis is None:
-        return node.with_(attributes={})
-    other = node.inputs[1]
-    if other not in r.constants:
-        raise Unsupported(f"onnx: {node} along axis {axis} of an operand that is not constant")
-    raise Unsupported(f"onnx: {node} of a version before 7 with broadcast")
+    node = node.with_(attributes={})
+    return node if axis is None else _along(r, node, axis)
+
+
+@_reads("PRelu")
+def _prelu(r, node):
+    """Before version 7, the slopes were those of channels."""
+    slopes = r.constants.get(node.inputs[1])
+    return _along(r, node, 1) if r.version < 7 and slopes is not None and slopes.size > 1 else node
+
+
+def _along(r: _Reader, node: Node, axis: int) -> Node:
+    """Its second operand along the axes of the first from `axis` on."""
+    name = fresh(f"{node.outputs[0]}.operand", r._taken)
+    r._taken.add(name)
+    r.nodes.append(Node("AlongAxis", node.inputs, (name,), {"axis": axis}))
+    return node.with_(inputs=(node.inputs[0], name))
 
 
 @_reads("Cast")

@@ -59,8 +59,9 @@ def _checked(shape: Sequence[int], dtype: Any, what: str) -> tuple[int, ...]:
 
 def _of(node: Node, given: Given) -> list[Known]:
     shape = OPERATORS[node.op].shape
-    if node.op in ("Shape", "Size"):
-        (value,) = run(node, [np.broadcast_to(np.int8(0), there(given[0]).shape)])
+    if OPERATORS[node.op].of_shape and all(x is None or x.value is not None for x in given[1:]):
+        first = np.broadcast_to(np.int8(0), there(given[0]).shape)
+        (value,) = run(node, [first, *(None if x is None else x.value for x in given[1:])])
         return [Known(value.dtype, value.shape, value)]
     if shape is None:
         raise Unsupported(f"{node}: not supported on data that is not constant")

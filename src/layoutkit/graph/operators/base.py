@@ -58,7 +58,8 @@ class Operator(NamedTuple):
     `run` takes inputs as arrays, None where an optional one is left out, and the attributes, and gives the outputs.
     `shape` tells their types and shapes; without it, the operator takes constants only. `follow` gives the attributes
     for arrays whose axes are those of a layout of tensors of these shapes; None if there are none. `spread` says
-    whether it applies to single elements, so that smaller inputs are broadcast.
+    whether it applies to single elements, so that smaller inputs are broadcast; `of_shape`, that of the first input it
+    takes the shape only.
     """
 
     name: str
@@ -67,19 +68,21 @@ class Operator(NamedTuple):
     shape: Callable[[Node, Given], Told] | None
     follow: Follow | None = None
     spread: bool = False
+    of_shape: bool = False
 
 
 OPERATORS: dict[str, Operator] = {}
 
 
 def operator(
-    *names: str, kind: Follows = Follows.SOURCE, shape=None, follow: Follow | None = None, spread: bool = False
-):
+    *names: str, kind: Follows = Follows.SOURCE, shape=None, follow: Follow | None = None, spread: bool = False,
+    of_shape: bool = False,
+):  # fmt: skip
     """Register the function below as operators; they are told their names as attribute `op`."""
 
     def register(function):
         for name in names:
-            OPERATORS[name] = Operator(name, kind, function, shape, follow, spread)
+            OPERATORS[name] = Operator(name, kind, function, shape, follow, spread, of_shape)
         return function
 
     return register

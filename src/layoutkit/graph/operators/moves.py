@@ -99,13 +99,13 @@ def _gather(inputs, attributes):
     return [np.take(inputs[0], inputs[1], attributes.get("axis", 0))]
 
 
-@operator("Shape")
+@operator("Shape", of_shape=True)
 def _shape(inputs, attributes):
     shape = np.array(inputs[0].shape, np.int64)
     return [shape[attributes.get("start", 0) : attributes.get("end")]]
 
 
-@operator("Size")
+@operator("Size", of_shape=True)
 def _size(inputs, attributes):
     return [np.array(inputs[0].size, np.int64)]
 
@@ -118,6 +118,20 @@ def _made_shape(node, given):
         return [(there(given[0]).dtype, [max(0, int(np.ceil((limit - start) / delta)))])]
     value = node.attributes.get("value", np.zeros(1, np.float32))
     return [(value.dtype, there(given[0]).value.tolist())]
+
+
+def _along_shape(node, given):
+    x, b = there(given[0]), there(given[1])
+    behind = len(x.shape) - node.attributes["axis"] - len(b.shape)
+    return [(b.dtype, (*(1,) * node.attributes["axis"], *b.shape, *(1,) * behind))]
+
+
+@operator("AlongAxis", shape=_along_shape, of_shape=True)
+def _along_axis(inputs, attributes):
+    """The second tensor as operands of old versions were: its axes along those of the first from `axis` on."""
+    x, b = inputs
+    axis = attributes["axis"]
+    return [b.reshape((1,) * axis + b.shape + (1,) * (x.ndim - axis - b.ndim))]
 
 
 @operator("ConstantOfShape", shape=_made_shape)
