@@ -52,3 +52,41 @@ def test_readers_of_one_layout_share_a_reorder():
     assert table[0, 1, 2] == 11
     assert table[2, 2, 2] == 0
     assert table[1, 1, 0] == 2
+
+
+def milp(sizes, factors):
+    """The least total by another way: a 0/1 variable for every value, and for every entry of every table."""
+    from scipy.optimize import Bounds, LinearConstraint, milp
+    from scipy.sparse import lil_matrix
+
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    seconds, entries = [np.zeros(starts[-1])], []
+    for f in factors:
+        entries.append(sum(map(len, seconds)))
+        seconds.append(np.where(np.isinf(f.seconds), 1e6, f.seconds).ravel())
+    rows = len(sizes) + sum(sum(f.seconds.shape) for f in factors)
+    a, b, row = lil_matrix((rows, sum(map(len, seconds)))), np.zeros(rows), 0
+    for v, n in enumerate(sizes):  # one value each
+        a[row, starts[v] : starts[v] + n] = 1
+        b[row], row = 1, row + 1
+    for f, at in zip(factors, entries):  # the entries of a table with a value of a variable are one if that is
+        places = at + np.arange(f.seconds.size).reshape(f.seconds.shape)
+        for axis, v in enumerate(f.variables):
+            for value in range(sizes[v]):
+                a[row, np.take(places, value, axis).ravel()] = 1
+                a[row, starts[v] + value], row = -1, row + 1
+    cost_of = np.concatenate(seconds)
+    holds = LinearConstraint(a.tocsr(), b, b)
+    found = milp(cost_of, integrality=np.ones(len(cost_of)), bounds=Bounds(0, 1), constraints=holds)
+    return found.fun
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_solver_of_integer_programs_finds_the_same(seed):
+    pytest.importorskip("scipy", reason="the extra test")
+    rng = np.random.default_rng(seed)
+    sizes = [3] * 24  # a chain with branches that join, as networks have them
+    edges = [(i, i + 1) for i in range(23)] + [(i, i + 3) for i in range(0, 20, 4)]
+    factors = [Factor(edge, rng.integers(0, 50, (3, 3)).astype(float)) for edge in edges]
+    factors += [Factor((v,), rng.integers(0, 20, 3).astype(float)) for v in range(24)]
+    assert solve(sizes, factors).seconds == pytest.approx(milp(sizes, factors))
