@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -62,6 +63,21 @@ class ConvProblem:
                 continue
             if width * prod([max(1, n) for n in layout.physical_shape([max(0, n) for n in shape])]) >= MOST_BYTES:
                 raise ValueError(f"convolution: an {what} of {shape} in {layout} is beyond 2**62 bytes")
+
+    def between(self, src: Layout, dst: Layout) -> ConvProblem:
+        """The same between these layouts; kept, since one algorithm after another asks for it."""
+        return self._changed((src, dst), src=src, dst=dst)
+
+    def of_types(self, types: ConvTypes) -> ConvProblem:
+        """The same in these types, likewise."""
+        return self if types == self.types else self._changed(types, types=types)
+
+    def _changed(self, key: Hashable, **changes: Any) -> ConvProblem:
+        kept = self.__dict__.setdefault("_kept", {})
+        found = kept.get(key)
+        if found is None:
+            found = kept[key] = replace(self, **changes)
+        return found
 
     def copy_fits(self, nbytes: int) -> bool:
         """Whether a padded copy of the input, of so many bytes, is in proportion to what is convolved."""

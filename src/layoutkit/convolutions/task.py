@@ -116,7 +116,7 @@ class ConvTask(Problem):
         """The problem on layouts and in types that an algorithm works on, with kernels; or why it is no candidate."""
         p, ways, why = self.problem, [], f"{a.name} is not for {self.problem.types.name}"
         for types in dict.fromkeys((p.types, p.types.wide)):
-            native = replace(p, types=types)
+            native = p.of_types(types)
             if not (kernels := a.kernels(native)) or (types != p.types and not a.widens):
                 continue
             natives = self._natives(a, native)

@@ -6,7 +6,6 @@ An algorithm works on native layouts and packs the filter in its own way; a rout
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -87,11 +86,11 @@ class Algorithm:
         found = [p] if reason is None and not (copies and p.src != via) else []
         if not found and (self.via == "channels" or self.reads_padded):
             sides = [(via, p.dst), (via, via)] if copies else [(p.src, via), (via, p.dst), (via, via)]
-            changed = (replace(p, src=src, dst=dst) for src, dst in sides)
+            changed = (p.between(src, dst) for src, dst in sides)
             found += [native for native in changed if self.supports(native) is None][:1]
         if self.detour and not copies:
             blocks = Layout(NATIVE[self.detour][p.src.rank])
-            native = replace(p, src=blocks, dst=blocks)
+            native = p.between(blocks, blocks)
             if native not in found and self.supports(native) is None:
                 found.append(native)
         if self.reads_padded and found:
