@@ -81,6 +81,7 @@ def gemm(str name, *, size_t a, const int64_t[::1] row, const int64_t[::1] tap, 
     g.rows, g.cols, g.narrow = row.shape[0], cols, narrow
     g.chunk, g.period = chunks if chunks is not None else (1 << 62, 1 << 62)
     g.to_prefetch, g.to_prefetch_bytes, g.clip, g.next_c, g.next_c_row, g.out = NULL, 0, NULL, g.c, NULL, NULL
+    g.beside = 0
     if clip is not None:
         g.clip = <const void *><size_t>clip
     if prefetch_c:

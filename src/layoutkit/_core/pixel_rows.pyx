@@ -253,6 +253,7 @@ cdef class PixelRows(Executor):
         tile.ldb, tile.b_tap, tile.b_row, tile.bias_row, tile.bias_col = self.nr, NULL, NULL, NULL, NULL
         tile.c_split, tile.c_col, tile.positive = self.split, c_col, self.positive
         tile.out = NULL
+        tile.beside = epilogue.add - y if epilogue != NULL and epilogue.add != NULL and not self.rounding else 0
         tile.narrow = self.narrow and (epilogue == NULL or clip != NULL)
         while task < end:
             self.tiles.find(task, &group, &block, &panel, &t)
