@@ -126,6 +126,33 @@ def test_products_of_narrow_numbers(dtype, bits):
     assert 0 < apart < 2.0 ** (1 - bits) * 27 and found.dtype == np.float32
 
 
+def test_a_tensor_that_many_read():
+    names = [f"a{i}" for i in range(40)]
+    nodes = [Node("Conv", ("x", "w"), (name,), {"pads": [1] * 4}) for name in names] + [
+        Node("Sum", tuple(names), ("y",))
+    ]
+    graph = Graph(nodes, {"x": TensorType(F32, (1, 3, 8, 8))}, ("y",), {"w": small().constants["w"]})
+    x = numbers(1, 3, 8, 8)
+    np.testing.assert_allclose(
+        Model(graph, threads=1).run(x)["y"], evaluate(graph, {"x": x})["y"], rtol=1e-4, atol=1e-3
+    )
+
+
+def test_long_chains():
+    """Of nodes, and of concatenations in each other's place."""
+    nodes, last = [], "x"
+    for i in range(1500):
+        nodes.append(Node("Relu", (last,), (last := f"r{i}",)))
+    for i in range(120):
+        nodes += [Node("Conv", ("x", "w"), (f"a{i}",), {"pads": [1] * 4}),
+                  Node("Concat", (last, f"a{i}"), (last := f"c{i}",), {"axis": 1})]  # fmt: skip
+    graph = Graph(nodes, {"x": TensorType(F32, (1, 3, 2, 2))}, (last,), {"w": np.ones((1, 3, 3, 3), np.float32)})
+    x = numbers(1, 3, 2, 2)
+    for layouts in (None, "channels last"):
+        found = Model(graph, threads=1, layouts=layouts).run(x)[last]
+        np.testing.assert_allclose(found, evaluate(graph, {"x": x})[last], rtol=1e-5, atol=1e-5)
+
+
 def test_unknown_layouts_and_accuracy():
     with pytest.raises(ValueError, match="dtype 'int4' is none of"):
         Model(small(), dtype="int4")

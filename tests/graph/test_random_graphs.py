@@ -42,6 +42,21 @@ def test_narrow_products_are_near(graph, dtype, layouts):
 
 @given(graphs())
 @settings(max_examples=50, deadline=None)
+def test_tensors_of_many_readers_cost_the_same_either_way(graph):
+    from layoutkit.graph import plan
+    from layoutkit.graph.costs import Costs
+
+    found = []
+    for few in (0, 3, 9):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(plan, "FEW_READERS", few)
+            laid = plan.laid_out_graph(graph, {"x": graph.inputs["x"].shape}, Costs(1, "standard"))
+        found.append((laid.assigned.seconds, laid.seconds([0] * len(laid.graph.nodes))))
+    np.testing.assert_allclose(found, [found[0]] * 3, rtol=1e-9)
+
+
+@given(graphs())
+@settings(max_examples=50, deadline=None)
 def test_the_assignment_costs_no_more_than_one_layout_everywhere(graph):
     from layoutkit.graph.costs import Costs
     from layoutkit.graph.plan import laid_out_graph

@@ -214,8 +214,15 @@ class Program:
         return arena.nbytes
 
     def _view(self, place: Place) -> np.ndarray:
-        part = self._parts.get(place)
-        return self._slots[place] if part is None else part_in(self._view(part.whole), part)
+        """The array of a tensor that is a part of another, which may be a part itself."""
+        parts = []
+        while place in self._parts:
+            parts.append(self._parts[place])
+            place = self._parts[place].whole
+        array = self._slots[place]
+        for part in reversed(parts):
+            array = part_in(array, part)
+        return array
 
 
 def part_in(array: np.ndarray, part: Part) -> np.ndarray:

@@ -16,6 +16,7 @@ from .layouts import NAMES, PLAIN, fits, layouts_of
 from .operators import OPERATORS, Follows, Known
 from .shapes import infer
 
+FEW_READERS = 3  # of a tensor, whose layouts are one table
 WISH_SECONDS = 1e6  # more than any network takes
 Variables = list[tuple[int | None, int | None]]
 
@@ -48,12 +49,8 @@ class Laid(NamedTuple):
 
     def seconds(self, kinds: Sequence[int]) -> float:
         """The seconds if nodes had these kinds of layouts."""
-        values = list(self.assigned.values)
-        for pair, kind in zip(self.variables, kinds):
-            for v in pair:
-                if v is not None:
-                    values[v] = kind
-        return cost(values, self.factors)
+        fixed = [_wish(v, k) for pair, k in zip(self.variables, kinds) for v in set(pair) if v is not None]
+        return cost(solve(self.sizes, [*self.factors, *fixed]).values, self.factors)
 
 
 def _like(value: np.ndarray) -> np.ndarray:
@@ -66,8 +63,7 @@ def laid_out_graph(
     """The graph with the layouts of least cost; with `layouts`, all that can have this one do."""
     known = infer(graph, shapes)
     graph = folded(graph, known)
-    variables, factors = _problem(graph, known, costs)
-    sizes = [3] * (max((v for pair in variables for v in pair if v is not None), default=-1) + 1)
+    variables, sizes, factors = _problem(graph, known, costs)
     wishes = [] if layouts is None else _wishes(NAMES.index(layouts), sizes)
     found = solve(sizes, [*factors, *wishes])
     kinds = [tuple(PLAIN if v is None else found.values[v] for v in pair) for pair in variables]
@@ -75,12 +71,17 @@ def laid_out_graph(
 
 
 def _wishes(kind: int, sizes: Sequence[int]) -> list[Factor]:
-    """Factors by which every variable that can has one value."""
-    return [Factor((v,), np.array([0.0 if i == kind else WISH_SECONDS for i in range(n)])) for v, n in enumerate(sizes)]
+    """Factors by which every layout that can be is of one kind."""
+    return [_wish(v, kind) for v, n in enumerate(sizes) if n == len(NAMES)]
 
 
-def _problem(graph: Graph, known: Mapping[str, Known], costs: Costs) -> tuple[Variables, list[Factor]]:
-    """By node, the variables of its inputs and outputs, None where the layout is the model's; and what they cost."""
+def _wish(variable: int, kind: int) -> Factor:
+    return Factor((variable,), np.array([0.0 if i == kind else WISH_SECONDS for i in range(len(NAMES))]))
+
+
+def _problem(graph: Graph, known: Mapping[str, Known], costs: Costs) -> tuple[Variables, list[int], list[Factor]]:
+    """By node, the variables of its inputs and outputs, None where the layout is the model's; how many values each
+    variable has; and what they cost."""
     variables: Variables = []
     factors: list[Factor] = []
     count = 0
@@ -109,22 +110,38 @@ def _problem(graph: Graph, known: Mapping[str, Known], costs: Costs) -> tuple[Va
     for name in graph.outputs:
         if None not in read.setdefault(name, []):
             read[name].append(None)
+    sizes = [len(NAMES)] * count
     for name, readers in read.items():
         if layouts_of(len(known[name].shape)) and name not in graph.constants:
-            factor = _of_tensor(made.get(name), readers, costs.moves(known[name]))
-            if factor is not None:
-                factors.append(factor)
-    return variables, factors
+            readers = [r for r in readers if r != made.get(name)]
+            if len(readers) > FEW_READERS:
+                factors += _of_many(made.get(name), readers, costs.moves(known[name]), sizes)
+            elif readers:
+                factors += _of_few(made.get(name), readers, costs.moves(known[name]))
+    return variables, sizes, factors
 
 
-def _of_tensor(maker: int | None, readers: list[int | None], seconds: np.ndarray) -> Factor | None:
-    readers = [r for r in readers if r != maker]
-    if not readers:
-        return None
-    table = moved(seconds, len(readers))
+def _of_few(maker: int | None, readers: list[int | None], seconds: np.ndarray) -> list[Factor]:
+    """What it takes to bring a tensor from the layout that it is made in to those that it is read in, in one table."""
     at: list[Any] = [PLAIN if v is None else slice(None) for v in (maker, *readers)]
     variables = tuple(v for v in (maker, *readers) if v is not None)
-    return Factor(variables, table[tuple(at)]) if variables else None
+    return [Factor(variables, moved(seconds, len(readers))[tuple(at)])] if variables else []
+
+
+def _of_many(maker: int | None, readers: list[int | None], seconds: np.ndarray, sizes: list[int]) -> list[Factor]:
+    """The same of many readers: a variable for each layout says whether the tensor is there in it, which costs what
+    making it does; where a reader has a layout, it must be."""
+    factors = []
+    for kind in range(len(NAMES)):
+        there = len(sizes)
+        sizes.append(2)
+        made = np.stack([np.zeros(len(NAMES)), seconds[:, kind]], 1)
+        factors.append(Factor((there,), made[PLAIN]) if maker is None else Factor((maker, there), made))
+        for reader in readers:
+            needs = np.zeros((len(NAMES), 2))
+            needs[kind, 0] = np.inf
+            factors.append(Factor((there,), needs[PLAIN]) if reader is None else Factor((reader, there), needs))
+    return factors
 
 
 def kinds_of(node: Node, known: Mapping[str, Known]) -> set[int]:
