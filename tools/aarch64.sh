@@ -22,6 +22,9 @@ for family in $(listed families); do compile $family $family ""; done
 for bits in 32 64; do
     for family in $(listed "  '$bits'"); do compile $family ${family}_f$bits -DLK_BITS=$bits; done
 done
+for narrow in bf16 f16; do
+    for family in $(listed families_of_narrow); do compile $family ${family}_$narrow -DLK_NARROW=$narrow; done
+done
 for family in $(listed "  'u8s8'"); do compile $family ${family}_u8s8 "-DLK_NARROW=u8s8 -DLK_UNIT=4 -DLK_INTEGERS=1"; done
 wait
 # shellcheck disable=SC2086

@@ -6,6 +6,7 @@
  * Edges: the last vector of channels may be partial.
  */
 #include "kernels.h"
+#include "numbers.h"
 #include "vector.h"
 
 #include <math.h>
@@ -22,24 +23,15 @@ LK_INLINE vf root(const vf v)
 #endif
 }
 
-LK_INLINE vf channels(const char *x, const uint32_t lanes)
-{
-    if (lanes)
-        return load_lanes(x, lanes);
-    return *(const vf *)x;
-}
-
 void LK_NAME(LK_TYPED(lrn))(const lk_lrn *p)
 {
-    const int64_t whole = p->count / LK_LANES * LK_LANES;
-    const uint32_t lanes = (1u << (p->count - whole)) - 1;
     real *const squares = (real *)p->squares + p->below; /* zeros before them and behind */
     const vf bias = (real)p->bias - (vf){}, scale = (real)p->scale - (vf){};
     const char *x = p->x;
     char *y = p->y;
     for (int64_t i = 0; i < p->pixels; i++, x += p->x_pixel, y += p->y_pixel) {
         for (int64_t c = 0; c < p->count; c += LK_LANES) {
-            const vf v = channels(x + c * LK_ITEM, c < whole ? 0 : lanes);
+            const vf v = load_numbers(x + c * ITEM, (int)MIN(p->count - c, LK_LANES), ELEMENT);
             *(vf *)(squares + c) = v * v; /* what is behind the last channel is 0 */
         }
         for (int64_t c = 0; c < p->count; c += LK_LANES) {
@@ -47,12 +39,9 @@ void LK_NAME(LK_TYPED(lrn))(const lk_lrn *p)
             for (int64_t k = -p->below; k <= p->above; k++)
                 sum += *(const vf *)(squares + c + k);
             const vf base = fused(scale, sum, bias), half = root(base);
-            const vf v = channels(x + c * LK_ITEM, c < whole ? 0 : lanes);
-            const vf found = v / (half * root(half));
-            if (c < whole)
-                *(vf *)(y + c * LK_ITEM) = found;
-            else
-                store_lanes(y + c * LK_ITEM, found, lanes);
+            const int count = (int)MIN(p->count - c, LK_LANES);
+            const vf v = load_numbers(x + c * ITEM, count, ELEMENT);
+            store_numbers(y + c * ITEM, v / (half * root(half)), count, ELEMENT);
         }
     }
 }

@@ -1,3 +1,5 @@
 import numpy as np
 
-def lrn(x: np.ndarray, y: np.ndarray, size: int, alpha: float, bias: float, threads: int) -> None: ...
+def lrn(
+    types: str, x: np.ndarray, y: np.ndarray, size: int, alpha: float, bias: float, threads: int
+) -> None: ...

@@ -13,33 +13,35 @@ from .team cimport team
 import_array()
 
 
-def lrn(ndarray x not None, ndarray y not None, int64_t size, double alpha, double bias, int threads):
+def lrn(str types, ndarray x not None, ndarray y not None, int64_t size, double alpha, double bias, int threads):
     """``y = x / (bias + alpha / size * sum of the squares of `size` channels around)**0.75``.
 
     Parameters
     ----------
-    x, y : ndarray of float32
+    types : {"f32", "bf16", "f16"}
+        Of `x` and `y`, whose elements are as wide.
+    x, y : ndarray
         Pixels, channels; both contiguous.
     size, alpha, bias
         Of the window; as ONNX has them.
     threads : int
     """
-    cdef const lk_kernel *row = best_row(LK_LRN, "f32")
+    cdef const lk_kernel *row = best_row(LK_LRN, types)
     cdef lk_lrn_fn fn = <lk_lrn_fn>row.fn
-    cdef int64_t pixels = x.shape[0], bytes_each
+    cdef int64_t pixels = x.shape[0], bytes_each, item = 4 if types == "f32" else 2
     cdef const char *source = <const char *>PyArray_DATA(x)
     cdef char *destination = <char *>PyArray_DATA(y)
     cdef char *squares
     cdef int tid, count
     cdef lk_lrn p
-    if not (x.flags.c_contiguous and y.flags.c_contiguous) or x.itemsize != sizeof(float) or y.itemsize != sizeof(float):
-        raise ValueError("lrn: expected contiguous arrays of float32")
+    if not (x.flags.c_contiguous and y.flags.c_contiguous) or x.itemsize != item or y.itemsize != item:
+        raise ValueError(f"lrn: expected contiguous arrays of {types}")
     if size < 1:
         raise ValueError(f"lrn: size {size}, expected a positive number")
     p.count, p.bias, p.scale = x.shape[1], bias, alpha / size
     p.below = min((size - 1) // 2, p.count)
     p.above = min(size - 1 - (size - 1) // 2, p.count)
-    p.x_pixel = p.y_pixel = p.count * sizeof(float)
+    p.x_pixel = p.y_pixel = p.count * item
     bytes_each = aligned((p.below + p.above + (ceil_div(p.count, row.lanes) + 1) * row.lanes) * sizeof(float))
     if pixels == 0 or p.count == 0:
         return

@@ -156,4 +156,13 @@ LK_INLINE void store_bytes(char *p, narrow_u8 q, int n)
 }
 #endif
 
+/* The elements of tensors of a family that is also made for narrow ones: these are widened and rounded on the way. */
+#if defined(LK_NARROW) && LK_UNIT == 1
+#define ELEMENT LK_PASTE(LK_ELEMENT_, LK_NARROW)
+enum { LK_ELEMENT_bf16 = LK_BF16, LK_ELEMENT_f16 = LK_F16, NARROW = 1, ITEM = 2 };
+#else
+#define ELEMENT LK_OWN
+enum { NARROW = 0, ITEM = sizeof(real) };
+#endif
+
 #endif

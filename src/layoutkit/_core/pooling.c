@@ -8,12 +8,14 @@
  * nothing is -Inf, or 0. NaN stays NaN.
  */
 #include "kernels.h"
+#include "numbers.h"
 #include "vector.h"
 
 #include <math.h>
 #include <stddef.h>
 
 #define SIDE_BY_SIDE 4
+enum { MANY = SIDE_BY_SIDE * LK_LANES };
 
 LK_INLINE vf larger(const vf found, const vf v)
 {
@@ -21,16 +23,9 @@ LK_INLINE vf larger(const vf found, const vf v)
     return (vf)((takes & (vi)v) | (~takes & (vi)found));
 }
 
-LK_INLINE vf channels(const char *x, const uint32_t lanes)
-{
-    if (lanes)
-        return load_lanes(x, lanes);
-    return *(const vf *)x;
-}
-
-/* The vectors at x of the taps [first, end) of every row; `lanes`: of a partial vector, else 0. */
+/* The vectors at x of the taps [first, end) of every row, of which `count` channels are there. */
 LK_INLINE void window(const lk_pooling *p, const char *x, char *y, const int64_t first, const int64_t end,
-                      const void *scale, const int vectors, const uint32_t lanes)
+                      const void *scale, const int vectors, const int count)
 {
     const int64_t tap = p->dilation * p->x_col;
     const real none = scale ? 0 : (real)-INFINITY;
@@ -43,7 +38,7 @@ LK_INLINE void window(const lk_pooling *p, const char *x, char *y, const int64_t
             const char *at = x + q * p->x_depth + r * p->x_row;
             for (int64_t t = first; t < end; t++, at += tap)
                 for (int v = 0; v < vectors; v++) {
-                    const vf value = channels(at + v * LK_VB, lanes);
+                    const vf value = load_numbers(at + v * LK_LANES * ITEM, count, ELEMENT);
                     if (scale)
                         found[v] += value;
                     else
@@ -53,10 +48,7 @@ LK_INLINE void window(const lk_pooling *p, const char *x, char *y, const int64_t
     for (int v = 0; v < vectors; v++) {
         if (scale)
             found[v] *= (real)p->factor * *(const real *)scale;
-        if (lanes)
-            store_lanes(y, found[v], lanes);
-        else
-            *(vf *)(y + v * LK_VB) = found[v];
+        store_numbers(y + v * LK_LANES * ITEM, found[v], count, ELEMENT);
     }
 }
 
@@ -70,12 +62,12 @@ LK_INLINE void pixels(const lk_pooling *p, const int mean)
         char *y = p->y + j * p->y_col;
         const void *scale = mean ? (const real *)p->scale + j : NULL;
         int64_t c = p->count;
-        for (; c >= SIDE_BY_SIDE * LK_LANES; c -= SIDE_BY_SIDE * LK_LANES, x += SIDE_BY_SIDE * LK_VB, y += SIDE_BY_SIDE * LK_VB)
-            window(p, x, y, first, end, scale, SIDE_BY_SIDE, 0);
-        for (; c >= LK_LANES; c -= LK_LANES, x += LK_VB, y += LK_VB)
-            window(p, x, y, first, end, scale, 1, 0);
+        for (; c >= MANY; c -= MANY, x += MANY * ITEM, y += MANY * ITEM)
+            window(p, x, y, first, end, scale, SIDE_BY_SIDE, LK_LANES);
+        for (; c >= LK_LANES; c -= LK_LANES, x += LK_LANES * ITEM, y += LK_LANES * ITEM)
+            window(p, x, y, first, end, scale, 1, LK_LANES);
         if (c)
-            window(p, x, y, first, end, scale, 1, (1u << c) - 1);
+            window(p, x, y, first, end, scale, 1, (int)c);
     }
 }
 

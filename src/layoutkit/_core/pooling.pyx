@@ -43,28 +43,32 @@ cdef inline int64_t taps_of(const Axis *a, int64_t at, int64_t *first) noexcept 
     return hi - lo
 
 
-def pool(ndarray x not None, ndarray y not None, windows, scales, int threads):
+def pool(str types, ndarray x not None, ndarray y not None, windows, scales, int threads):
     """Pool `x` into `y`.
 
     Parameters
     ----------
-    x, y : ndarray of float32
+    types : {"f32", "bf16", "f16"}
+        Of `x` and `y`, whose elements are as wide.
+    x, y : ndarray
         Axes: image, run of channels, depth, height, width, channel of the run; channels are contiguous.
     windows : three of (kernel, stride, dilation, padding before)
     scales : three of ndarray of float32, or None
         Means: by output along each axis, what sums are multiplied with. None: the largest.
     threads : int
     """
-    cdef const lk_kernel *row = best_row(LK_POOLING, "f32")
+    cdef const lk_kernel *row = best_row(LK_POOLING, types)
     cdef lk_pooling_fn fn = <lk_pooling_fn>row.fn
     cdef const char *source = <const char *>PyArray_DATA(x)
     cdef char *destination = <char *>PyArray_DATA(y)
     cdef Axis depth, height, width
     cdef lk_pooling p
-    cdef int64_t n = x.shape[0], runs = x.shape[1], channels = x.shape[5], chunk = channels, chunks = 1, tasks
+    cdef int64_t n = x.shape[0], runs = x.shape[1], channels = x.shape[5], chunk = channels, chunks = 1, tasks, item = x.itemsize
     cdef int64_t x_image = x.strides[0], x_run = x.strides[1], y_image = y.strides[0], y_run = y.strides[1]
     cdef int tid, count
-    if channels > 1 and (x.strides[5] != x.itemsize or y.strides[5] != y.itemsize):
+    if x.itemsize != y.itemsize or item != (4 if types == "f32" else 2):
+        raise ValueError(f"pool: elements of {x.itemsize} and {y.itemsize} bytes, expected {types}")
+    if channels > 1 and (x.strides[5] != item or y.strides[5] != item):
         raise ValueError("pool: channels that are not contiguous")
     given = scales or (None, None, None)
     depth = axis_of(x, y, 2, windows[0], given[0])
@@ -84,20 +88,20 @@ def pool(ndarray x not None, ndarray y not None, windows, scales, int threads):
         count = team(<int>min(threads, tasks))
         if count == 1:
             rows_of(fn, p, source, destination, &depth, &height, runs, chunks, chunk, channels, x_image, x_run, y_image,
-                    y_run, 0, tasks)
+                    y_run, item, 0, tasks)
         else:
             with parallel(num_threads=count):
                 tid = openmp.omp_get_thread_num()
                 rows_of(fn, p, source, destination, &depth, &height, runs, chunks, chunk, channels, x_image, x_run,
-                        y_image, y_run, share(tasks, openmp.omp_get_num_threads(), tid),
+                        y_image, y_run, item, share(tasks, openmp.omp_get_num_threads(), tid),
                         share(tasks, openmp.omp_get_num_threads(), tid + 1))
 
 
 cdef void rows_of(lk_pooling_fn fn, lk_pooling p, const char *x, char *y, const Axis *depth, const Axis *height,
                   int64_t runs, int64_t chunks, int64_t chunk, int64_t channels, int64_t x_image, int64_t x_run,
-                  int64_t y_image, int64_t y_run, int64_t task, int64_t end) noexcept nogil:
+                  int64_t y_image, int64_t y_run, int64_t item, int64_t task, int64_t end) noexcept nogil:
     """The rows of tasks [task, end)."""
-    cdef int64_t i, d, part, run, image, q, r, item = sizeof(float)
+    cdef int64_t i, d, part, run, image, q, r
     while task < end:
         i, d = task % height.out, task // height.out
         d, part = d % depth.out, d // depth.out

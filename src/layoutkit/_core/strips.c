@@ -6,6 +6,7 @@
  * many with stride 2. So each input is loaded once per strip, for up to k * k multiplications, and each weight once per
  * input row, for all columns; of 3x3 the nine weights stay in registers as well. That decides where pixels lie a power
  * of two apart, because then few lines of a column fit in the cache at once.
+ * Of 1x1 nothing is shared: it goes pixel by pixel, as the data lies.
  * Edges: output rows outside the strip and input rows of padding are skipped; columns of padding are read as zeros, or
  * skipped.
  */
@@ -14,15 +15,6 @@
 #include "vector.h"
 
 #include <stddef.h>
-
-/* The elements of x, and of y unless it takes the sums as they are: where they are narrow, widened and rounded here. */
-#ifdef LK_NARROW
-#define ELEMENT LK_PASTE(LK_ELEMENT_, LK_NARROW)
-enum { LK_ELEMENT_bf16 = LK_BF16, LK_ELEMENT_f16 = LK_F16, NARROW = 1, ITEM = 2 };
-#else
-#define ELEMENT LK_OWN
-enum { NARROW = 0, ITEM = sizeof(real) };
-#endif
 
 #define MAX_ROWS 7 /* of sums */
 #if LK_VB == 64
@@ -246,6 +238,28 @@ LK_INLINE void strip_3(const lk_strips *s, const int64_t v, const int cols, cons
         }
 }
 
+/* Of 1x1, pixel by pixel. */
+LK_INLINE void scaled(const lk_strips *s, const int step)
+{
+    const int64_t full = s->vectors - (s->x_lanes != 0), y_item = s->wide ? (int)sizeof(real) : ITEM;
+    const vf *const w = s->w, *const bias = s->bias;
+    for (int64_t i = 0; i < s->rows; i++)
+        for (int j = 0; j < s->cols; j++) {
+            const int inside = i * step >= s->top && i * step < s->bottom && (s->inside >> (j * step) & 1);
+            const char *const x = s->x + i * step * s->x_row + j * step * s->x_col;
+            char *const y = s->y + i * s->y_row + j * s->y_col;
+            for (int64_t v = 0; v < s->vectors; v++) {
+                vf sum = bias ? bias[v] : (vf){};
+                const char *const at = x + v * LK_LANES * ITEM;
+                if (inside)
+                    LK_FMA(sum, v < full ? load_numbers(at, LK_LANES, ELEMENT) : some(at, s->x_lanes), w[v]);
+                store_row(s, y + v * LK_LANES * y_item, &sum, 1, v < full ? EDGES : MASKED);
+            }
+        }
+}
+
+void LK_NAME(LK_TYPED(strips_1x8))(const lk_strips *s) { scaled(s, s->step); }
+
 /* One function for each number of columns: in larger ones gcc 12 allocates registers worse. The last vector may be
  * partial. */
 #define EACH(FUNCTION, ...) \
@@ -305,6 +319,7 @@ KERNEL(strips_3x2, strip_3x1, strip_3x2)
 #endif
 
 const lk_kernel LK_ROWS(strips)[] = {
+    LK_ROW(LK_STRIPS, LK_TYPED(strips_1x8), LK_STR(LK_KIND), LK_LANES, 1, 8),
 #if LK_VB == 64
     LK_ROW(LK_STRIPS, LK_TYPED(strips_3x7), LK_STR(LK_KIND), LK_LANES, 3, 7),
 #ifndef LK_NARROW

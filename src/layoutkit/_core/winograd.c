@@ -43,7 +43,7 @@ typedef vf elements, products, vt;
 LK_INLINE vt widened(elements x) { return x; }
 LK_INLINE products narrowed(vt x) { return x; }
 #endif
-enum { ITEM = LK_INTEGERS ? 1 : LK_ITEM / LK_UNIT, V_ITEM = LK_ITEM / LK_UNIT, CHANNELS = sizeof(products) / V_ITEM };
+enum { X_ITEM = LK_INTEGERS ? 1 : LK_ITEM / LK_UNIT, V_ITEM = LK_ITEM / LK_UNIT, CHANNELS = sizeof(products) / V_ITEM };
 
 #if LK_INTEGERS
 LK_INLINE void in_1d(vt *x, const vt *k, const int n)
@@ -148,7 +148,7 @@ LK_INLINE elements load(const char *lo, const char *hi, const int kind, int64_t 
         if (hi)
             memcpy((char *)&x + sizeof(x) / 2, hi, sizeof(x) / 2);
     } else {
-        memcpy(&x, lo, ITEM * count);
+        memcpy(&x, lo, X_ITEM * count);
     }
     return x;
 }
@@ -209,18 +209,18 @@ LK_INLINE void in_channels(const lk_winograd_in *g, const int nh, const int nw, 
     if (block >= channels) {
         int64_t c = 0;
         for (; c <= channels - CHANNELS; c += CHANNELS)
-            in_vector(g, g->src + ITEM * c, NULL, v + V_ITEM * c, k, nh, nw, WHOLE, 0, inside);
+            in_vector(g, g->src + X_ITEM * c, NULL, v + V_ITEM * c, k, nh, nw, WHOLE, 0, inside);
         if (c < channels && channels > CHANNELS && LK_UNIT == 1) {
             c = channels - CHANNELS;
-            in_vector(g, g->src + ITEM * c, NULL, v + V_ITEM * c, k, nh, nw, WHOLE, 0, inside);
+            in_vector(g, g->src + X_ITEM * c, NULL, v + V_ITEM * c, k, nh, nw, WHOLE, 0, inside);
         } else if (c < channels) {
-            in_vector(g, g->src + ITEM * c, NULL, v + V_ITEM * c, k, nh, nw, PART, channels - c, inside);
+            in_vector(g, g->src + X_ITEM * c, NULL, v + V_ITEM * c, k, nh, nw, PART, channels - c, inside);
         }
     } else if (block % CHANNELS == 0) {
         const char *src = g->src;
         for (int64_t c = 0; c < channels; c += block, src += gap)
             for (int64_t i = 0; i < block; i += CHANNELS)
-                in_vector(g, src + ITEM * i, NULL, v + V_ITEM * (c + i), k, nh, nw, WHOLE, 0, inside);
+                in_vector(g, src + X_ITEM * i, NULL, v + V_ITEM * (c + i), k, nh, nw, WHOLE, 0, inside);
     } else {
         const char *src = g->src;
         for (int64_t c = 0; c < channels; c += 2 * block, src += 2 * gap)

@@ -55,7 +55,8 @@ def parts_of(laid: Laid) -> dict[Place, Part]:
             count = layouts[kind].physical_shape(known[name].shape)[axis]
             place, into = (name, kind), (node.outputs[0], kind)
             maker, kinds = makers.get(name, (None, (PLAIN, PLAIN)))
-            if maker is not None and kinds[1] == kind and place not in found and count:
+            alike = known[name].stored == y.stored
+            if alike and maker is not None and kinds[1] == kind and place not in found and count:
                 kernel = kernel_of(maker, known, kinds[0])
                 writes = maker.op == "Concat" or (kernel is not None and kernel.strided)
                 reads = {whole((n, kinds[i == 3])) for i, n in enumerate(maker.inputs) if n}

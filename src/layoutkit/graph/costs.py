@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from math import prod
 
 import numpy as np
@@ -35,7 +36,7 @@ class Costs:
 
     def moves(self, of: Known) -> np.ndarray:
         """Seconds from a layout to another, of a tensor."""
-        shape, width = of.shape, of.dtype.itemsize
+        shape, width = of.shape, of.itemsize
         found = self._moves.get((*shape, width))
         if found is None:
             layouts = layouts_of(len(shape))
@@ -69,7 +70,7 @@ class Costs:
     def other(self, node: Node, known: Mapping[str, Known]) -> list[float]:
         """Seconds by layout of anything else."""
         there = [known[name] for name in (*node.given(), *node.outputs) if name]
-        nbytes = sum(prod(x.shape) * x.dtype.itemsize for x in there)
+        nbytes = sum(prod(x.shape) * x.itemsize for x in there)
         taps = prod(node.attributes.get("kernel_shape", ())) * prod(known[node.outputs[0]].shape)
         return [nbytes / BYTES_PER_SECOND + taps * seconds for seconds in (TAP_SECONDS, 0, 0)]
 
@@ -83,19 +84,13 @@ def _move_seconds(problem: ReorderProblem) -> float:
 
 def filter_of(node: Node, known: Mapping[str, Known], src, dst, accuracy: str, dtype: str) -> Filter:
     """The convolution that a node is, between two layouts."""
-    dtype = factors_of(node, dtype)
     x, w = known[node.inputs[0]], in_type(known[node.inputs[1]].value, dtype)
     b = known[node.inputs[2]].value if node.input(2) else None
     return Filter(
         "conv", len(x.shape) - 2, w, b, layout=src, out_layout=dst, filter_layout=f"OI{'DHW'[5 - len(x.shape):]}",
         activation=node.attributes.get("activation"), accuracy=accuracy,
-        dtype=(dtype, "float32"), **arguments(node, known),
+        dtype=(dtype, known[node.outputs[0]].stored or "float32"), **arguments(node, known),
     )  # fmt: skip
-
-
-def factors_of(node: Node, dtype: str) -> str:
-    """The type of the numbers that a convolution multiplies: what only scales channels is not narrowed."""
-    return "float32" if node.attributes.get("scales") else dtype
 
 
 def in_type(w: np.ndarray | None, dtype: str) -> np.ndarray | None:
@@ -104,6 +99,12 @@ def in_type(w: np.ndarray | None, dtype: str) -> np.ndarray | None:
         return w
     plain = Layout("abcde"[: w.ndim])
     return np.asarray(reorder(w, plain, plain, dtype=dtype))
+
+
+@lru_cache(8)
+def array_type(dtype: str) -> np.dtype:
+    """Of arrays of such numbers: bfloat16 is none of numpy's own types."""
+    return reorder(np.zeros(1, np.float32), "a", "a", dtype=dtype).dtype
 
 
 def arguments(node: Node, known: Mapping[str, Known]) -> dict:

@@ -14,9 +14,9 @@ from ..memory.arrays import empty
 from ..reorders.reorder import reorder
 from .arena import placed
 from .concat import Part, concatenated, parts_of
-from .costs import Costs
+from .costs import Costs, array_type
 from .ir import Node
-from .kernels import Call, Place, Slots, kernel_of
+from .kernels import Call, Place, Slots, kernel_of, type_of
 from .layouts import PLAIN, laid_out, layouts_of
 from .operators import OPERATORS, run
 from .plan import Laid
@@ -76,8 +76,8 @@ class Program:
     # ---- building
 
     def brought(self, name: str, kind: int, dtype: str = "") -> Place:
-        """A tensor in a kind of layout, by a reorder if it is not there yet, and of a type other than its own."""
-        if dtype not in ("", str(self.known[name].dtype)):
+        """A tensor in a kind of layout, by a reorder if it is not there yet, and in a type other than it is kept in."""
+        if dtype not in ("", type_of(self.known[name])):
             return self._converted(name, kind, dtype)
         place = name, self._kind(name, kind)
         if name in self.laid.graph.constants or place in self._there:
@@ -101,12 +101,12 @@ class Program:
         shape = self.known[name].shape
         letters = "abcdefgh"[: len(shape)]
         src, dst = (layouts_of(len(shape))[k] if layouts_of(len(shape)) else Layout(letters) for k in (made[1], kind))
-        like = reorder(np.zeros((1,), np.float32), "a", "a", dtype=dtype).dtype
+        types = type_of(self.known[name]), dtype
 
         def convert(slots: Slots) -> None:
-            reorder(slots[made], src, dst, shape=shape, dtype=dtype, out=slots[place], threads=self.costs.threads)
+            reorder(slots[made], src, dst, shape=shape, dtype=types, out=slots[place], threads=self.costs.threads)
 
-        self._buffers[place] = dst.physical_shape(shape), like
+        self._buffers[place] = dst.physical_shape(shape), array_type(dtype)
         self.steps.append(Step(f"{src} > {dst} as {dtype}", "reorder", convert, (made,), (place,)))
         self._there.add(place)
         return place
@@ -116,7 +116,7 @@ class Program:
         known, place = self.known[name], (name, self._kind(name, kind))
         layouts = layouts_of(len(known.shape))
         shape = layouts[kind].physical_shape(known.shape) if layouts else known.shape
-        self._buffers[place] = shape, known.dtype
+        self._buffers[place] = shape, array_type(known.stored) if known.stored else known.dtype
         return place
 
     def workspace(self, needed: Callable[[Slots], int]) -> None:
@@ -152,12 +152,13 @@ class Program:
 
     def _concat(self, node: Node, kind: int) -> None:
         """A concatenation of which some inputs are made in place: the others are copied."""
-        given, whole = [self.brought(name, kind) for name in node.inputs], self.result(node.outputs[0], kind)
+        dtype, whole = type_of(self.known[node.outputs[0]]), self.result(node.outputs[0], kind)
+        given = [self.brought(name, kind, dtype) for name in node.inputs]
         layout = layouts_of(len(self.known[node.outputs[0]].shape))[kind]
         axis = concatenated(node, self.known, layout)
         copied, at = [], 0
-        for place in given:
-            part = Part(whole, axis, at, at + layout.physical_shape(self.known[place[0]].shape)[axis])
+        for name, place in zip(node.inputs, given):
+            part = Part(whole, axis, at, at + layout.physical_shape(self.known[name].shape)[axis])
             at = part.end
             if self._parts.get(place) != part:
                 copied.append((place, part))
@@ -183,14 +184,14 @@ class Program:
             elif value is not None:
                 given.append(laid_out(value, layout, y.shape) if of.spread and layout is not None else value)
             else:
-                given.append(self.brought(name, kind))
+                given.append(self.brought(name, kind, "" if of.moves and y.stored else str(known[name].dtype)))
         to = [(name, self._kind(name, kind)) if name else None for name in node.outputs]
 
         def compute(slots: Slots) -> None:
             found = run(node, [slots[x] if isinstance(x, tuple) else x for x in given], attributes)
             for place, value in zip(to, found):
                 if place is not None:
-                    slots[place] = value
+                    slots[place] = _rounded(value, known[place[0]].stored)
 
         places = tuple(x for x in given if isinstance(x, tuple))
         self.step(node, compute, places, tuple(p for p in to if p), views=True)
@@ -223,6 +224,14 @@ class Program:
         for part in reversed(parts):
             array = part_in(array, part)
         return array
+
+
+def _rounded(value: np.ndarray, dtype: str) -> np.ndarray:
+    """What an operator has made, in the type in which it is kept; "": its own."""
+    if not dtype or value.dtype != np.float32:
+        return value
+    layout = Layout("abcdefgh"[: value.ndim])
+    return np.asarray(reorder(value, layout, layout, dtype=dtype))
 
 
 def part_in(array: np.ndarray, part: Part) -> np.ndarray:

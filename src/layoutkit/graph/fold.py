@@ -293,7 +293,7 @@ def affines_as_convolutions(graph: Graph, known: Knowledge) -> Graph:
                 known[name] = Known(np.dtype(np.float32), constants[name].shape, constants[name])
                 names.append(name)
             attributes = {k: v for k, v in node.attributes.items() if k == "activation"}
-            attributes |= {"group": x.shape[1], "scales": True}
+            attributes["group"] = x.shape[1]
             node = Node("Conv", (node.inputs[0], *names), node.outputs, attributes, node.name)
         nodes.append(node)
     return _rebuilt(graph, nodes, constants)

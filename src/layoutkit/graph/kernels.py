@@ -15,7 +15,7 @@ import numpy as np
 from .._core.lrn import lrn
 from .._core.pooling import pool
 from ..convolutions.conv import CLASSES, Bound, bind
-from .costs import Costs, arguments, factors_of, in_type
+from .costs import Costs, arguments, array_type, in_type
 from .ir import Node
 from .layouts import BLOCKED, LAST, PLAIN, layouts_of
 from .operators import Known
@@ -26,6 +26,7 @@ Slots = dict[Place, np.ndarray]
 Call = Callable[[Slots], None]
 Arrays = tuple[np.ndarray, np.ndarray, np.ndarray | None]  # input, output, what is added
 F32 = np.dtype(np.float32)
+SHORT = {"float32": "f32", "bfloat16": "bf16", "float16": "f16"}  # names of rows
 
 
 class Building(Protocol):
@@ -35,7 +36,7 @@ class Building(Protocol):
     costs: Costs
 
     def brought(self, name: str, kind: int, dtype: str = "") -> Place:
-        """A tensor in a kind of layout, and of a type if it is to have another than its own."""
+        """A tensor in a kind of layout, and in a type if that is to be another than it is kept in."""
 
     def result(self, name: str, kind: int) -> Place:
         """A buffer for a tensor."""
@@ -56,11 +57,12 @@ class Building(Protocol):
 
 class Kernel(NamedTuple):
     """Whether a node is one that it runs, in a kind of layout, and what appends its step; `strided`: whether its result
-    may be a part of a larger array."""
+    may be a part of a larger array; `any_reals`: whether it takes and gives bfloat16 and float16 as well."""
 
     suits: Callable[[Node, Mapping[str, Known], int], bool]
     build: Callable[[Building, Node, tuple[int, int]], None]
     strided: bool = False
+    any_reals: bool = False
 
 
 KERNELS: dict[str, Kernel] = {}
@@ -70,6 +72,17 @@ def kernel_of(node: Node, known: Mapping[str, Known], kind: int = PLAIN) -> Kern
     """What runs a node in a kind of layout, None if nothing here does."""
     found = KERNELS.get(node.op)
     return found if found is not None and found.suits(node, known, kind) else None
+
+
+def in_its_type(node: Node, known: Mapping[str, Known]) -> bool:
+    """Whether a kernel gives the result of a node in the type of its input, be it narrow; in some layout."""
+    found = KERNELS.get(node.op)
+    return found is not None and found.any_reals and any(found.suits(node, known, kind) for kind in (LAST, BLOCKED))
+
+
+def type_of(of: Known) -> str:
+    """The type in which a tensor is kept."""
+    return of.stored or str(of.dtype)
 
 
 def is_convolution(node: Node, known: Mapping[str, Known], kind: int = PLAIN) -> bool:
@@ -85,19 +98,19 @@ def _convolution(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     layouts = layouts_of(len(x.shape))
     rank = len(x.shape) - 2
     b = known[node.inputs[2]].value if node.input(2) else None
-    dtype = factors_of(node, program.costs.dtype)
+    dtype, made = program.costs.dtype, type_of(known[node.outputs[0]])
     op = CLASSES[rank](
         in_type(known[node.inputs[1]].value, dtype), b, layout=layouts[kinds[0]], out_layout=layouts[kinds[1]],
         filter_layout="OI" + "DHW"[3 - rank :], activation=node.attributes.get("activation"),
-        accuracy=program.costs.accuracy, threads=program.costs.threads, dtype=(dtype, "float32"),
+        accuracy=program.costs.accuracy, threads=program.costs.threads, dtype=(dtype, made),
         **arguments(node, known),
     )  # fmt: skip
     at = program.brought(node.inputs[0], kinds[0], dtype)
-    add = program.brought(node.inputs[3], kinds[1]) if node.input(3) else None
+    add = program.brought(node.inputs[3], kinds[1], made) if node.input(3) else None
     to = program.result(node.outputs[0], kinds[1])
-    read, added = _reading(program, at, layouts[kinds[0]].physical_shape(x.shape)), None
+    read, added = _reading(program, at, layouts[kinds[0]].physical_shape(x.shape), dtype), None
     if add is not None:
-        added = _reading(program, add, layouts[kinds[1]].physical_shape(known[node.outputs[0]].shape))
+        added = _reading(program, add, layouts[kinds[1]].physical_shape(known[node.outputs[0]].shape), made)
 
     def arrays(slots: Slots) -> Arrays:
         return read(slots), slots[to], None if added is None else added(slots)
@@ -122,11 +135,11 @@ def _bound(program: Building, op: Any, arrays: Callable[[Slots], Arrays]) -> lis
     return found
 
 
-def _reading(program: Building, place: Place, shape: tuple[int, ...]) -> Callable[[Slots], np.ndarray]:
+def _reading(program: Building, place: Place, shape: tuple[int, ...], dtype: str) -> Callable[[Slots], np.ndarray]:
     """Reads a tensor: as it lies in a buffer, or contiguous if an operator has left it."""
     if program.lies(place):
         return lambda slots: slots[place]
-    none = np.broadcast_to(np.float32(0), shape)  # of planning, when nothing has run yet
+    none = np.broadcast_to(np.zeros((), array_type(dtype)), shape)  # of planning, when nothing has run yet
     return lambda slots: np.ascontiguousarray(slots.get(place, none))
 
 
@@ -153,16 +166,16 @@ def _product(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     bias = known[node.inputs[2]].value if node.input(2) else None
     if bias is not None:
         bias = np.broadcast_to(bias.reshape(-1) * np.float32(a.get("beta", 1.0)), w.shape[:1])
-    dtype = program.costs.dtype
+    dtype, made = program.costs.dtype, type_of(known[node.outputs[0]])
     bias = None if bias is None else np.ascontiguousarray(bias)
     op = CLASSES[1](
         in_type(np.ascontiguousarray(w)[:, :, None], dtype), bias, layout="NWC",
         filter_layout="OIW", activation=a.get("activation"), accuracy=program.costs.accuracy,
-        threads=program.costs.threads, dtype=(dtype, "float32"),
+        threads=program.costs.threads, dtype=(dtype, made),
     )  # fmt: skip
     at, to = program.brought(node.inputs[0], PLAIN, dtype), program.result(node.outputs[0], PLAIN)
     rows = prod(x.shape[:-1])
-    read = _reading(program, at, x.shape)
+    read = _reading(program, at, x.shape, dtype)
 
     def arrays(slots: Slots) -> Arrays:
         return read(slots).reshape(1, rows, -1), slots[to].reshape(1, rows, -1), None
@@ -196,8 +209,9 @@ def _pooling(program: Building, node: Node, kinds: tuple[int, int]) -> None:
         average = [np.reciprocal(np.maximum(c, 1), dtype=np.float32) for c in counts(node.attributes, spatial)]
     if "Average" in node.op:
         means = [np.ones(1, np.float32)] * (5 - len(x)) + average
-    at, to = program.brought(node.inputs[0], kind), program.result(node.outputs[0], kind)
-    threads = program.costs.threads
+    dtype = type_of(known[node.outputs[0]])
+    at, to = program.brought(node.inputs[0], kind, dtype), program.result(node.outputs[0], kind)
+    threads, types = program.costs.threads, SHORT[dtype]
 
     def six(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
         """With axes image, run of channels, depth, height, width, channel."""
@@ -206,10 +220,10 @@ def _pooling(program: Building, node: Node, kinds: tuple[int, int]) -> None:
         return array.reshape(shape[0], runs, *spatial, array.shape[-1])
 
     y = known[node.outputs[0]].shape
-    read = _reading(program, at, layouts_of(len(x))[kind].physical_shape(x))
+    read = _reading(program, at, layouts_of(len(x))[kind].physical_shape(x), dtype)
 
     def reduce(slots: Slots) -> None:
-        pool(six(read(slots), x), six(slots[to], y), windows, means, threads)
+        pool(types, six(read(slots), x), six(slots[to], y), windows, means, threads)
 
     program.step(node, reduce, (at,), (to,))
 
@@ -222,11 +236,13 @@ def is_response(node: Node, known: Mapping[str, Known], kind: int) -> bool:
 def _response(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     a, channels = node.attributes, program.known[node.inputs[0]].shape[1]
     size, alpha, bias = int(a["size"]), float(a.get("alpha", 1e-4)), float(a.get("bias", 1.0))
-    at, to = program.brought(node.inputs[0], kinds[0]), program.result(node.outputs[0], kinds[0])
-    threads = program.costs.threads
+    dtype = type_of(program.known[node.outputs[0]])
+    at, to = program.brought(node.inputs[0], kinds[0], dtype), program.result(node.outputs[0], kinds[0])
+    threads, types = program.costs.threads, SHORT[dtype]
 
     def normalise(slots: Slots) -> None:
         lrn(
+            types,
             np.ascontiguousarray(slots[at]).reshape(-1, channels),
             slots[to].reshape(-1, channels),
             size,
@@ -241,5 +257,5 @@ def _response(program: Building, node: Node, kinds: tuple[int, int]) -> None:
 KERNELS["Conv"] = Kernel(is_convolution, _convolution, strided=True)
 KERNELS["Gemm"] = KERNELS["MatMul"] = Kernel(is_product, _product)
 for _name in ("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"):
-    KERNELS[_name] = Kernel(is_pooling, _pooling, strided=True)
-KERNELS["LRN"] = Kernel(is_response, _response)
+    KERNELS[_name] = Kernel(is_pooling, _pooling, strided=True, any_reals=True)
+KERNELS["LRN"] = Kernel(is_response, _response, any_reals=True)

@@ -13,6 +13,7 @@ from .fold import folded
 from .ir import Graph, Node
 from .kernels import is_convolution
 from .layouts import NAMES, PLAIN, fits, layouts_of
+from .narrow import keep_narrow
 from .operators import OPERATORS, Follows, Known
 from .shapes import infer
 
@@ -63,6 +64,7 @@ def laid_out_graph(
     """The graph with the layouts of least cost; with `layouts`, all that can have this one do."""
     known = infer(graph, shapes)
     graph = folded(graph, known)
+    keep_narrow(graph, known, costs.dtype)
     variables, sizes, factors = _problem(graph, known, costs)
     wishes = [] if layouts is None else _wishes(NAMES.index(layouts), sizes)
     found = solve(sizes, [*factors, *wishes])

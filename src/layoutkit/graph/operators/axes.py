@@ -35,7 +35,7 @@ def _concat_shape(node, given):
     return [(there(given[0]).dtype, shape)]
 
 
-@operator("Concat", kind=Follows.FOLLOWS, follow=_follow_concat, shape=_concat_shape)
+@operator("Concat", kind=Follows.FOLLOWS, follow=_follow_concat, shape=_concat_shape, moves=True)
 def _concat(inputs, attributes):
     return [np.concatenate([np.asarray(x) for x in inputs], attributes["axis"])]
 
@@ -49,7 +49,7 @@ def _split_shape(node, given):
     return [(x.dtype, (*x.shape[:axis], s, *x.shape[axis + 1 :])) for s in sizes]
 
 
-@operator("Split", kind=Follows.FOLLOWS, follow=_follow_axis, shape=_split_shape)
+@operator("Split", kind=Follows.FOLLOWS, follow=_follow_axis, shape=_split_shape, moves=True)
 def _split(inputs, attributes):
     x, sizes = (*inputs, None)[:2]
     axis = normal(attributes.get("axis", 0), x.ndim, "Split")

@@ -40,11 +40,17 @@ class DataDependent(Unsupported):
 
 
 class Known(NamedTuple):
-    """What is known of a tensor before data is seen."""
+    """What is known of a tensor before data is seen; `stored`: the type in which it is kept, if that is another."""
 
     dtype: np.dtype
     shape: tuple[int, ...]
     value: np.ndarray | None = None
+    stored: str = ""
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element as it is kept."""
+        return 2 if self.stored else self.dtype.itemsize
 
 
 Given = Sequence[Known | None]  # by input, None where an optional one is left out
@@ -59,7 +65,7 @@ class Operator(NamedTuple):
     `shape` tells their types and shapes; without it, the operator takes constants only. `follow` gives the attributes
     for arrays whose axes are those of a layout of tensors of these shapes; None if there are none. `spread` says
     whether it applies to single elements, so that smaller inputs are broadcast; `of_shape`, that of the first input it
-    takes the shape only.
+    takes the shape only; `moves`, that its result has elements of its inputs, as they are.
     """
 
     name: str
@@ -69,6 +75,7 @@ class Operator(NamedTuple):
     follow: Follow | None = None
     spread: bool = False
     of_shape: bool = False
+    moves: bool = False
 
 
 OPERATORS: dict[str, Operator] = {}
@@ -76,13 +83,13 @@ OPERATORS: dict[str, Operator] = {}
 
 def operator(
     *names: str, kind: Follows = Follows.SOURCE, shape=None, follow: Follow | None = None, spread: bool = False,
-    of_shape: bool = False,
+    of_shape: bool = False, moves: bool = False,
 ):  # fmt: skip
     """Register the function below as operators; they are told their names as attribute `op`."""
 
     def register(function):
         for name in names:
-            OPERATORS[name] = Operator(name, kind, function, shape, follow, spread, of_shape)
+            OPERATORS[name] = Operator(name, kind, function, shape, follow, spread, of_shape, moves)
         return function
 
     return register

@@ -22,7 +22,7 @@ def _reshape_shape(node, given):
     return [(x.dtype, shape)]
 
 
-@operator("Reshape", shape=_reshape_shape)
+@operator("Reshape", shape=_reshape_shape, moves=True)
 def _reshape(inputs, attributes):
     x, shape = inputs[0], [int(n) for n in inputs[1]]
     if not attributes.get("allowzero"):
@@ -36,7 +36,7 @@ def _flatten_shape(node, given):
     return [(x.dtype, (prod(x.shape[:axis]), prod(x.shape[axis:])))]
 
 
-@operator("Flatten", shape=_flatten_shape)
+@operator("Flatten", shape=_flatten_shape, moves=True)
 def _flatten(inputs, attributes):
     x, axis = inputs[0], attributes.get("axis", 1)
     axis = axis + inputs[0].ndim if axis < 0 else axis
@@ -52,7 +52,7 @@ def _view_shape(node, given):
     return [(x.dtype, run(node, values)[0].shape)]
 
 
-@operator("Transpose", shape=_view_shape)
+@operator("Transpose", shape=_view_shape, moves=True)
 def _transpose(inputs, attributes):
     return [inputs[0].transpose(attributes.get("perm"))]
 
@@ -62,18 +62,18 @@ def _axes(inputs, attributes):
     return None if given is None else [int(a) for a in given]
 
 
-@operator("Squeeze", shape=_view_shape)
+@operator("Squeeze", shape=_view_shape, moves=True)
 def _squeeze(inputs, attributes):
     axes = _axes(inputs, attributes)
     return [np.squeeze(inputs[0], None if axes is None else tuple(axes))]
 
 
-@operator("Unsqueeze", shape=_view_shape)
+@operator("Unsqueeze", shape=_view_shape, moves=True)
 def _unsqueeze(inputs, attributes):
     return [np.expand_dims(inputs[0], tuple(_axes(inputs, attributes)))]
 
 
-@operator("Slice", shape=_view_shape)
+@operator("Slice", shape=_view_shape, moves=True)
 def _slice(inputs, attributes):
     x, starts, ends, axes, steps = (*inputs, None, None, None, None)[:5]
     starts, ends = (attributes[key] if v is None else v for v, key in ((starts, "starts"), (ends, "ends")))
@@ -174,7 +174,7 @@ def _blocks_shape(node, given):
     return [(x.dtype, (n, c * b**2, h // b, w // b))]
 
 
-@operator("DepthToSpace", shape=_blocks_shape)
+@operator("DepthToSpace", shape=_blocks_shape, moves=True)
 def _depth_to_space(inputs, attributes):
     x, b = inputs[0], attributes["blocksize"]
     n, c, h, w = x.shape
@@ -185,7 +185,7 @@ def _depth_to_space(inputs, attributes):
     return [y.reshape(n, c // b**2, h * b, w * b)]
 
 
-@operator("SpaceToDepth", shape=_blocks_shape)
+@operator("SpaceToDepth", shape=_blocks_shape, moves=True)
 def _space_to_depth(inputs, attributes):
     x, b = inputs[0], attributes["blocksize"]
     n, c, h, w = x.shape

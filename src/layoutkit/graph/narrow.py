@@ -1,0 +1,60 @@
+"""Which tensors a network keeps in a narrow type, where its convolutions multiply such numbers.
+
+A tensor is narrow from its maker on if what makes it rounds its results to the type and something reads it as it is;
+all others are float32, and so is what the model gives. Operators that have no kernel compute in float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .ir import Graph, Node
+from .kernels import F32, in_its_type, is_convolution, is_product
+from .operators import OPERATORS, Known
+
+
+def keep_narrow(graph: Graph, known: dict[str, Known], dtype: str) -> None:
+    """Say of the tensors that are kept in `dtype` that they are."""
+    if dtype == "float32":
+        return
+    makers, users = graph.makers(), graph.users()
+    kept = {name for name, node in makers.items() if known[name].dtype == F32 and _makes(node, known)}
+    kept -= set(graph.outputs)
+    while True:
+        left = {name for name in kept if _given(makers[name], known, kept) and _taken(name, users, known, kept)}
+        if left == kept:
+            break
+        kept = left
+    for name in kept:
+        known[name] = known[name]._replace(stored=dtype)
+
+
+def _multiplies(node: Node, known: Mapping[str, Known]) -> bool:
+    """Whether a node multiplies numbers of the type, whatever its input is."""
+    if node.op == "Conv":
+        return is_convolution(node, known)
+    return node.op in ("Gemm", "MatMul") and is_product(node, known)
+
+
+def _passes(node: Node, known: Mapping[str, Known]) -> bool:
+    """Whether a node gives what it gets in the type that it gets it in."""
+    return OPERATORS[node.op].moves or in_its_type(node, known)
+
+
+def _makes(node: Node, known: Mapping[str, Known]) -> bool:
+    return _multiplies(node, known) or _passes(node, known)
+
+
+def _given(node: Node, known: Mapping[str, Known], kept: set[str]) -> bool:
+    """Whether all that a node passes on is narrow."""
+    return not _passes(node, known) or all(name in kept for name in node.given() if known[name].dtype == F32)
+
+
+def _taken(name: str, users: Mapping[str, list[Node]], known: Mapping[str, Known], kept: set[str]) -> bool:
+    """Whether a tensor is read as it is by one node at least."""
+    for node in users.get(name, ()):
+        if _passes(node, known) and node.outputs[0] in kept:
+            return True
+        if _multiplies(node, known) and (node.inputs[0] == name or node.outputs[0] in kept):
+            return True
+    return False
