@@ -7,13 +7,14 @@ vector) `depthwise` does.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import gcd
+from math import gcd, prod
 
 import numpy as np
 
 from ..._core import strips as core
 from ..._core.executor import LoopNest
 from ..._core.registry import Kernel
+from ...choosing.profile import scale
 from ...memory.arrays import empty
 from ..geometry import channels_innermost, geometry, pixels_innermost, spatial_strides, strides_of
 from ..order import VECTOR_BYTES
@@ -24,6 +25,7 @@ from .base import Algorithm, flops_per_second
 
 NARROW_COLUMNS = 4  # of the narrowest strip of 3x3
 PEAK_SHARE = 0.75  # of the FMA peak: what the estimate expects
+SCALED_SECONDS = 1.5e-10  # of an element of 1x1, which is a load and a store
 PAGE_BYTES = 4096  # the period of the sets of L1: addresses so far apart share a set
 FEW_SETS = 4  # of L1: a strip whose lines fall into so few evicts itself; that of 3x3 is cut into fewer rows
 SHARED_ROWS = 7  # of a task of 3x3, where whole strips are no even share for the threads; 3n + 1 waste nothing
@@ -68,6 +70,8 @@ class Strips(Algorithm):
         return tuple(k for k in super().kernels(p) if k.mr == p.kernel[-1])
 
     def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
+        if p.taps == 1:
+            return p.n * p.oc * prod(p.out) * SCALED_SECONDS * scale().copy_l2 / threads
         return p.flops / (flops_per_second(kernel) * threads * PEAK_SHARE)
 
     def pack(self, p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
