@@ -16,7 +16,7 @@ def test_lanes_are_the_elements_of_a_vector(kernel):
         bits = int(kernel.types[1:])
     else:  # narrow numbers, in lanes of 32 bits
         units = {"bf16": 2, "s16": 2, "u8s8": 4}
-        assert kernel.unit == (1 if kernel.family in ("epilogue", "strips") else units[kernel.types])
+        assert kernel.unit == (1 if kernel.family in ("epilogue", "lrn", "pooling", "strips") else units[kernel.types])
         bits = 32
     assert kernel.lanes == 8 * VECTOR_BYTES[kernel.isa.split("_")[0]] // bits
 

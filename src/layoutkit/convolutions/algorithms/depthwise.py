@@ -112,7 +112,7 @@ class Depthwise(ChannelVectors):
     def redundant(self, p: ConvProblem) -> bool:
         """Where strips take the same layouts, but of 3x3: there it depends."""
         own, strips = self.natives(p), Strips().natives(p)
-        return p.taps > 9 and isinstance(own, list) and isinstance(strips, list) and own[0] in strips
+        return p.taps != 9 and isinstance(own, list) and isinstance(strips, list) and own[0] in strips
 
 
 class _Vectors(NamedTuple):
