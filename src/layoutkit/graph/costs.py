@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 from math import prod
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,11 +20,12 @@ from ..reorders.problem import ReorderProblem, useful_threads
 from ..reorders.reorder import reorder
 from .ir import Node
 from .layouts import layouts_of
-from .operators import Known
+from .operators import Kept, Known
 from .operators.neural import geometry
 
 BYTES_PER_SECOND = 4e9  # of what numpy does, read and written, about
 TAP_SECONDS = 0.3e-9  # of pooling, by numpy: an element and a tap of its window
+FLOAT = Kept("float32")
 FEW_CHANNELS = 4  # up to here a convolution is also asked about other layouts of its result
 
 
@@ -84,26 +86,63 @@ def _move_seconds(problem: ReorderProblem) -> float:
 
 def filter_of(node: Node, known: Mapping[str, Known], src, dst, accuracy: str, dtype: str) -> Filter:
     """The convolution that a node is, between two layouts."""
-    x, w = known[node.inputs[0]], in_type(known[node.inputs[1]].value, dtype)
+    f, rank = factors_of(node, known, dtype), len(known[node.inputs[0]].shape) - 2
     b = known[node.inputs[2]].value if node.input(2) else None
     return Filter(
-        "conv", len(x.shape) - 2, w, b, layout=src, out_layout=dst, filter_layout=f"OI{'DHW'[5 - len(x.shape):]}",
-        activation=node.attributes.get("activation"), accuracy=accuracy,
-        dtype=(dtype, known[node.outputs[0]].stored or "float32"), **arguments(node, known),
+        "conv", rank, f.w, b, layout=src, out_layout=dst, filter_layout=f"OI{'DHW'[3 - rank:]}", accuracy=accuracy,
+        activation=node.attributes.get("activation"), **f.options, **arguments(node, known),
     )  # fmt: skip
 
 
-def in_type(w: np.ndarray | None, dtype: str) -> np.ndarray | None:
+class Factors(NamedTuple):
+    """What a convolution or product multiplies, and how it reads its input and makes its result."""
+
+    w: np.ndarray
+    x: Kept
+    y: Kept
+    options: dict[str, Any]  # of a convolution
+
+
+def factors_of(node: Node, known: Mapping[str, Known], dtype: str) -> Factors:
+    """Integers where the model has them on both sides, else numbers of `dtype`."""
+    x, y, found = known[node.inputs[0]].stored, known[node.outputs[0]].kept, node.attributes.get("integers")
+    alpha = np.float32(node.attributes.get("alpha", 1.0))
+    if found is None or x is None or not x.integers:
+        y = FLOAT if y.integers else y
+        w = known[node.inputs[1]].value
+        assert w is not None
+        return Factors(in_type(w if alpha == 1 else w * alpha, dtype), Kept(dtype), y, {"dtype": (dtype, y.dtype)})
+    w, scale = found
+    y = y if y.integers else FLOAT
+    options = {"dtype": (x.dtype, y.dtype), "scale": np.float32(x.scale) * scale * alpha, "zero_point": x.zero_point}
+    if y.integers:
+        options |= {"out_scale": y.scale, "out_zero_point": y.zero_point}
+    return Factors(w, x, y, options)
+
+
+def in_type(w: np.ndarray, dtype: str) -> np.ndarray:
     """A filter of float32 in the type that convolutions multiply."""
-    if w is None or dtype == "float32":
+    if dtype == "float32":
         return w
     plain = Layout("abcde"[: w.ndim])
     return np.asarray(reorder(w, plain, plain, dtype=dtype))
 
 
+def between(have: Kept, want: Kept) -> dict[str, Any]:
+    """Arguments of `reorder` from numbers that are kept in one way to another."""
+    found: dict[str, Any] = {"dtype": (have.dtype, want.dtype)}
+    if have.integers:
+        found |= {"scale": have.scale, "zero_point": have.zero_point}
+    if want.integers:
+        found |= {"out_scale": want.scale, "out_zero_point": want.zero_point}
+    return found
+
+
 @lru_cache(8)
 def array_type(dtype: str) -> np.dtype:
     """Of arrays of such numbers: bfloat16 is none of numpy's own types."""
+    if dtype in ("uint8", "int8"):
+        return np.dtype(dtype)
     return reorder(np.zeros(1, np.float32), "a", "a", dtype=dtype).dtype
 
 

@@ -14,12 +14,14 @@ from ..memory.arrays import empty
 from ..reorders.reorder import reorder
 from .arena import placed
 from .concat import Part, concatenated, parts_of
-from .costs import Costs, array_type
+from .costs import FLOAT, Costs, array_type, between
 from .ir import Node
-from .kernels import Call, Place, Slots, kernel_of, type_of
+from .kernels import F32, Call, Place, Slots, kernel_of
 from .layouts import PLAIN, laid_out, layouts_of
-from .operators import OPERATORS, run
+from .operators import OPERATORS, Kept, run
 from .plan import Laid
+
+LETTERS = "abcdefghijkl"
 
 
 class Step(NamedTuple):
@@ -45,6 +47,7 @@ class Program:
         self._needs: list[Callable[[Slots], int]] = []  # bytes of scratch
         self.steps: list[Step] = []
         self._made: dict[str, int] = dict.fromkeys(laid.graph.inputs, PLAIN)
+        self._to_round: dict[str, tuple[int, Kept]] = {}  # results of a node: where, and in which type they are made
         self._there: set[Place] = {(name, PLAIN) for name in laid.graph.inputs}
         for node, kinds in zip(laid.graph.nodes, laid.kinds):
             self._add(node, kinds)
@@ -75,10 +78,10 @@ class Program:
 
     # ---- building
 
-    def brought(self, name: str, kind: int, dtype: str = "") -> Place:
+    def brought(self, name: str, kind: int, kept: Kept | None = None) -> Place:
         """A tensor in a kind of layout, by a reorder if it is not there yet, and in a type other than it is kept in."""
-        if dtype not in ("", type_of(self.known[name])):
-            return self._converted(name, kind, dtype)
+        if kept not in (None, self.known[name].kept):
+            return self._converted(name, kind, kept)
         place = name, self._kind(name, kind)
         if name in self.laid.graph.constants or place in self._there:
             return place
@@ -93,30 +96,38 @@ class Program:
         self._there.add(place)
         return place
 
-    def _converted(self, name: str, kind: int, dtype: str) -> Place:
+    def _converted(self, name: str, kind: int, kept: Kept) -> Place:
         """A tensor in a kind of layout, its numbers in another type."""
-        place, made = (f"{name} as {dtype}", self._kind(name, kind)), (name, self._made[name])
-        if place in self._there:
-            return place
-        shape = self.known[name].shape
-        letters = "abcdefgh"[: len(shape)]
-        src, dst = (layouts_of(len(shape))[k] if layouts_of(len(shape)) else Layout(letters) for k in (made[1], kind))
-        types = type_of(self.known[name]), dtype
-
-        def convert(slots: Slots) -> None:
-            reorder(slots[made], src, dst, shape=shape, dtype=types, out=slots[place], threads=self.costs.threads)
-
-        self._buffers[place] = dst.physical_shape(shape), array_type(dtype)
-        self.steps.append(Step(f"{src} > {dst} as {dtype}", "reorder", convert, (made,), (place,)))
-        self._there.add(place)
+        place, made = (f"{name} as {kept}", self._kind(name, kind)), (name, self._made[name])
+        if place not in self._there:
+            self._convert(name, made, self.known[name].kept, place, kept)
         return place
 
-    def result(self, name: str, kind: int) -> Place:
-        """A buffer for a tensor in a kind of layout."""
+    def _convert(self, name: str, made: Place, have: Kept, place: Place, kept: Kept) -> None:
+        """Append a step that brings the numbers of a tensor from one type and layout to others."""
+        shape = self.known[name].shape
+        src, dst = (_layout(len(shape), k) for k in (made[1], place[1]))
+        options = between(have, kept)
+
+        def convert(slots: Slots) -> None:
+            out = slots[place]
+            reorder(slots[made], src, dst, shape=shape, out=out, threads=self.costs.threads, **options)
+
+        self._buffers[place] = dst.physical_shape(shape), array_type(kept.dtype)
+        self.steps.append(Step(f"{src} > {dst} as {kept}", "reorder", convert, (made,), (place,)))
+        self._there.add(place)
+
+    def result(self, name: str, kind: int, made: Kept | None = None) -> Place:
+        """A buffer for a tensor in a kind of layout, in the type in which it is made, from which it is rounded."""
         known, place = self.known[name], (name, self._kind(name, kind))
+        if made not in (None, known.kept):
+            self._to_round[name] = place[1], made
+            place = f"{name} as {made}", place[1]
+            self._buffers[place] = _layout(len(known.shape), kind).physical_shape(known.shape), array_type(made.dtype)
+            return place
         layouts = layouts_of(len(known.shape))
         shape = layouts[kind].physical_shape(known.shape) if layouts else known.shape
-        self._buffers[place] = shape, array_type(known.stored) if known.stored else known.dtype
+        self._buffers[place] = shape, array_type(known.stored.dtype) if known.stored else known.dtype
         return place
 
     def workspace(self, needed: Callable[[Slots], int]) -> None:
@@ -141,6 +152,10 @@ class Program:
             self._concat(node, kinds[0])
         else:
             self._other(node, kinds[0])
+        for name, (kind, made) in self._to_round.items():
+            kept = self.known[name].kept
+            self._convert(name, (f"{name} as {made}", kind), made, (name, kind), kept)
+        self._to_round.clear()
         for name in node.outputs:
             if name:
                 self._made[name] = kind = self._kind(name, kinds[1])
@@ -152,8 +167,8 @@ class Program:
 
     def _concat(self, node: Node, kind: int) -> None:
         """A concatenation of which some inputs are made in place: the others are copied."""
-        dtype, whole = type_of(self.known[node.outputs[0]]), self.result(node.outputs[0], kind)
-        given = [self.brought(name, kind, dtype) for name in node.inputs]
+        kept, whole = self.known[node.outputs[0]].kept, self.result(node.outputs[0], kind)
+        given = [self.brought(name, kind, kept) for name in node.inputs]
         layout = layouts_of(len(self.known[node.outputs[0]].shape))[kind]
         axis = concatenated(node, self.known, layout)
         copied, at = [], 0
@@ -176,6 +191,9 @@ class Program:
         layout = None if kind == PLAIN else layouts_of(len(y.shape))[kind]
         if of.follow is not None and layout is not None:
             attributes = of.follow({**node.attributes, "op": node.op}, layout, [known[n].shape for n in node.given()])
+        reals = [name for name in node.given() if known[name].dtype == F32]
+        moves = of.moves and y.stored is not None and all(known[name].value is None for name in reals)
+        moves = moves and all(known[name].stored == y.stored for name in node.outputs if name)
         given: list[Place | np.ndarray | None] = []
         for name in node.inputs:
             value = constants.get(name)
@@ -184,14 +202,15 @@ class Program:
             elif value is not None:
                 given.append(laid_out(value, layout, y.shape) if of.spread and layout is not None else value)
             else:
-                given.append(self.brought(name, kind, "" if of.moves and y.stored else str(known[name].dtype)))
+                own = Kept(str(known[name].dtype))
+                given.append(self.brought(name, kind, y.kept if moves and name in reals else own))
         to = [(name, self._kind(name, kind)) if name else None for name in node.outputs]
 
         def compute(slots: Slots) -> None:
             found = run(node, [slots[x] if isinstance(x, tuple) else x for x in given], attributes)
             for place, value in zip(to, found):
                 if place is not None:
-                    slots[place] = _rounded(value, known[place[0]].stored)
+                    slots[place] = value if moves else _rounded(value, known[place[0]].stored)
 
         places = tuple(x for x in given if isinstance(x, tuple))
         self.step(node, compute, places, tuple(p for p in to if p), views=True)
@@ -226,12 +245,17 @@ class Program:
         return array
 
 
-def _rounded(value: np.ndarray, dtype: str) -> np.ndarray:
-    """What an operator has made, in the type in which it is kept; "": its own."""
-    if not dtype or value.dtype != np.float32:
+def _rounded(value: np.ndarray, kept: Kept | None) -> np.ndarray:
+    """What an operator has made, in the type in which it is kept; None: its own."""
+    if kept is None:
         return value
-    layout = Layout("abcdefgh"[: value.ndim])
-    return np.asarray(reorder(value, layout, layout, dtype=dtype))
+    layout = Layout(LETTERS[: value.ndim])
+    return np.asarray(reorder(value, layout, layout, **between(FLOAT, kept)))
+
+
+def _layout(rank: int, kind: int) -> Layout:
+    """Of tensors with so many dimensions; those without channels are as they are."""
+    return layouts_of(rank)[kind] if layouts_of(rank) else Layout(LETTERS[:rank])
 
 
 def part_in(array: np.ndarray, part: Part) -> np.ndarray:

@@ -15,6 +15,7 @@ from .ir import Graph, Node, fresh, renamed
 from .kernels import is_convolution, is_product
 from .operators import Known
 from .operators.normalise import affine_of
+from .quantised import kept_as_integers
 
 Knowledge = dict[str, Known]
 
@@ -64,7 +65,7 @@ def _changes_nothing(node: Node, known: Knowledge) -> bool:
     if not node.inputs or not node.inputs[0] or len([o for o in node.outputs if o]) != 1:
         return False
     x, y = known[node.inputs[0]], known[node.outputs[0]]
-    if x.shape != y.shape or x.dtype != y.dtype:
+    if x.shape != y.shape or x.dtype != y.dtype or x.stored != y.stored:
         return False
     if node.op in ("Identity", "Dropout", "Cast", "Reshape", "Flatten", "Expand", "Squeeze", "Unsqueeze"):
         return True
@@ -135,7 +136,7 @@ def affine_into_makers(graph: Graph, known: Knowledge) -> Graph:
     constants, users = dict(graph.constants), graph.users()
     made: dict[str, Node] = {}
     for node in graph.nodes:
-        if node.op == "Affine" and len(users.get(node.inputs[0], ())) == 1 and node.inputs[0] not in graph.outputs:
+        if node.op == "Affine" and _is_step(node.inputs[0], users, graph, known):
             before = made.get(node.inputs[0])
             if before is not None and _takes_affine(before, known):
                 made.pop(node.inputs[0])
@@ -148,9 +149,15 @@ def affine_into_makers(graph: Graph, known: Knowledge) -> Graph:
     return _rebuilt(graph, list(made.values()), constants)
 
 
+def _is_step(name: str, users: Mapping[str, list[Node]], graph: Graph, known: Knowledge) -> bool:
+    """Whether a tensor is only what one node gives to one other, and rounded to nothing."""
+    return len(users.get(name, ())) == 1 and name not in graph.outputs and known[name].stored is None
+
+
 def _takes_affine(node: Node, known: Knowledge) -> bool:
     """Whether it is a convolution with a constant filter that adds nothing yet."""
-    return node.op == "Conv" and len(node.inputs) < 4 and is_convolution(node, known)
+    alone = len(node.inputs) < 4 and "integers" not in node.attributes
+    return node.op == "Conv" and alone and is_convolution(node, known)
 
 
 def _into_conv(conv: Node, affine: Node, known: Knowledge, constants) -> Node:
@@ -175,7 +182,7 @@ def pads_into_windows(graph: Graph, known: Knowledge) -> Graph:
     nodes = []
     for node in graph.nodes:
         pad = makers.get(node.input(0))
-        if node.op == "Conv" and pad is not None and pad.op == "Pad" and len(users[pad.outputs[0]]) == 1:
+        if node.op == "Conv" and pad is not None and pad.op == "Pad" and _is_step(pad.outputs[0], users, graph, known):
             pairs = _zeros_around(pad, known)
             auto = node.attributes.get("auto_pad", "NOTSET")
             if pairs is not None and auto in ("NOTSET", "VALID"):
@@ -247,9 +254,8 @@ def sums_into_convolutions(graph: Graph, known: Knowledge) -> Graph:
 def _may_end(node: Node, users, graph: Graph, known: Knowledge) -> bool:
     """Whether a convolution may do more with its result before it is stored."""
     name = node.outputs[0]
-    plain = "activation" not in node.attributes and len(node.inputs) < 4
-    alone = len(users.get(name, ())) == 1 and name not in graph.outputs
-    return node.op == "Conv" and plain and alone and is_convolution(node, known)
+    plain = not {"activation", "integers"} & set(node.attributes) and len(node.inputs) < 4
+    return node.op == "Conv" and plain and _is_step(name, users, graph, known) and is_convolution(node, known)
 
 
 def activations_into_makers(graph: Graph, known: Knowledge) -> Graph:
@@ -262,7 +268,7 @@ def activations_into_makers(graph: Graph, known: Knowledge) -> Graph:
         if before is not None and known_as is not None and _activates(before, known):
             name = before.outputs[0]
             activation = known_as(node, known)
-            single = len(users.get(name, ())) == 1 and name not in graph.outputs and known[name].dtype == np.float32
+            single = _is_step(name, users, graph, known) and known[name].dtype == np.float32
             if activation is not None and single and "activation" not in before.attributes:
                 made.pop(name)
                 node = before.with_(outputs=node.outputs, attributes={**before.attributes, "activation": activation})
@@ -300,8 +306,8 @@ def affines_as_convolutions(graph: Graph, known: Knowledge) -> Graph:
 
 
 PASSES = (
-    without_constants, without_nothing, pads_into_windows, as_affine, affine_into_makers, affine_into_makers,
-    sums_into_convolutions, activations_into_makers, affines_as_convolutions,
+    kept_as_integers, without_constants, without_nothing, pads_into_windows, as_affine, affine_into_makers,
+    affine_into_makers, sums_into_convolutions, activations_into_makers, affines_as_convolutions,
 )  # fmt: skip
 
 

@@ -15,10 +15,10 @@ import numpy as np
 from .._core.lrn import lrn
 from .._core.pooling import pool
 from ..convolutions.conv import CLASSES, Bound, bind
-from .costs import Costs, arguments, array_type, in_type
+from .costs import FLOAT, Costs, arguments, array_type, factors_of
 from .ir import Node
 from .layouts import BLOCKED, LAST, PLAIN, layouts_of
-from .operators import Known
+from .operators import Kept, Known
 from .operators.pool import counts, window
 
 Place = tuple[str, int]  # a tensor, in a kind of layout
@@ -35,11 +35,11 @@ class Building(Protocol):
     known: dict[str, Known]
     costs: Costs
 
-    def brought(self, name: str, kind: int, dtype: str = "") -> Place:
+    def brought(self, name: str, kind: int, kept: Kept | None = None) -> Place:
         """A tensor in a kind of layout, and in a type if that is to be another than it is kept in."""
 
-    def result(self, name: str, kind: int) -> Place:
-        """A buffer for a tensor."""
+    def result(self, name: str, kind: int, made: Kept | None = None) -> Place:
+        """A buffer for a tensor, in the type in which it is made: it is rounded to the one that it is kept in."""
 
     def lies(self, place: Place) -> bool:
         """Whether a tensor lies in a buffer; else what makes it may leave any array."""
@@ -80,11 +80,6 @@ def in_its_type(node: Node, known: Mapping[str, Known]) -> bool:
     return found is not None and found.any_reals and any(found.suits(node, known, kind) for kind in (LAST, BLOCKED))
 
 
-def type_of(of: Known) -> str:
-    """The type in which a tensor is kept."""
-    return of.stored or str(of.dtype)
-
-
 def is_convolution(node: Node, known: Mapping[str, Known], kind: int = PLAIN) -> bool:
     """With a constant filter and bias, in float32, over one to three axes."""
     x, w = known[node.inputs[0]], known[node.inputs[1]]
@@ -98,19 +93,19 @@ def _convolution(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     layouts = layouts_of(len(x.shape))
     rank = len(x.shape) - 2
     b = known[node.inputs[2]].value if node.input(2) else None
-    dtype, made = program.costs.dtype, type_of(known[node.outputs[0]])
+    f = factors_of(node, known, program.costs.dtype)
     op = CLASSES[rank](
-        in_type(known[node.inputs[1]].value, dtype), b, layout=layouts[kinds[0]], out_layout=layouts[kinds[1]],
+        f.w, b, layout=layouts[kinds[0]], out_layout=layouts[kinds[1]],
         filter_layout="OI" + "DHW"[3 - rank :], activation=node.attributes.get("activation"),
-        accuracy=program.costs.accuracy, threads=program.costs.threads, dtype=(dtype, made),
+        accuracy=program.costs.accuracy, threads=program.costs.threads, **f.options,
         **arguments(node, known),
     )  # fmt: skip
-    at = program.brought(node.inputs[0], kinds[0], dtype)
-    add = program.brought(node.inputs[3], kinds[1], made) if node.input(3) else None
-    to = program.result(node.outputs[0], kinds[1])
-    read, added = _reading(program, at, layouts[kinds[0]].physical_shape(x.shape), dtype), None
+    at = program.brought(node.inputs[0], kinds[0], f.x)
+    add = program.brought(node.inputs[3], kinds[1], f.y) if node.input(3) else None
+    to = program.result(node.outputs[0], kinds[1], f.y)
+    read, added = _reading(program, at, layouts[kinds[0]].physical_shape(x.shape), f.x), None
     if add is not None:
-        added = _reading(program, add, layouts[kinds[1]].physical_shape(known[node.outputs[0]].shape), made)
+        added = _reading(program, add, layouts[kinds[1]].physical_shape(known[node.outputs[0]].shape), f.y)
 
     def arrays(slots: Slots) -> Arrays:
         return read(slots), slots[to], None if added is None else added(slots)
@@ -135,11 +130,11 @@ def _bound(program: Building, op: Any, arrays: Callable[[Slots], Arrays]) -> lis
     return found
 
 
-def _reading(program: Building, place: Place, shape: tuple[int, ...], dtype: str) -> Callable[[Slots], np.ndarray]:
+def _reading(program: Building, place: Place, shape: tuple[int, ...], kept: Kept) -> Callable[[Slots], np.ndarray]:
     """Reads a tensor: as it lies in a buffer, or contiguous if an operator has left it."""
     if program.lies(place):
         return lambda slots: slots[place]
-    none = np.broadcast_to(np.zeros((), array_type(dtype)), shape)  # of planning, when nothing has run yet
+    none = np.broadcast_to(np.zeros((), array_type(kept.dtype)), shape)  # of planning, when nothing has run yet
     return lambda slots: np.ascontiguousarray(slots.get(place, none))
 
 
@@ -158,24 +153,20 @@ def is_product(node: Node, known: Mapping[str, Known], kind: int = PLAIN) -> boo
 def _product(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     """As a convolution of one tap over the rows."""
     known, a = program.known, node.attributes
-    x, matrix = known[node.inputs[0]], known[node.inputs[1]].value
-    assert matrix is not None
-    w = matrix if a.get("transB") else matrix.T
-    if a.get("alpha", 1.0) != 1:
-        w = w * np.float32(a["alpha"])
+    x, f = known[node.inputs[0]], factors_of(node, known, program.costs.dtype)
+    w = f.w if a.get("transB") else f.w.T
     bias = known[node.inputs[2]].value if node.input(2) else None
     if bias is not None:
         bias = np.broadcast_to(bias.reshape(-1) * np.float32(a.get("beta", 1.0)), w.shape[:1])
-    dtype, made = program.costs.dtype, type_of(known[node.outputs[0]])
     bias = None if bias is None else np.ascontiguousarray(bias)
     op = CLASSES[1](
-        in_type(np.ascontiguousarray(w)[:, :, None], dtype), bias, layout="NWC",
+        np.ascontiguousarray(w)[:, :, None], bias, layout="NWC",
         filter_layout="OIW", activation=a.get("activation"), accuracy=program.costs.accuracy,
-        threads=program.costs.threads, dtype=(dtype, made),
+        threads=program.costs.threads, **f.options,
     )  # fmt: skip
-    at, to = program.brought(node.inputs[0], PLAIN, dtype), program.result(node.outputs[0], PLAIN)
+    at, to = program.brought(node.inputs[0], PLAIN, f.x), program.result(node.outputs[0], PLAIN, f.y)
     rows = prod(x.shape[:-1])
-    read = _reading(program, at, x.shape, dtype)
+    read = _reading(program, at, x.shape, f.x)
 
     def arrays(slots: Slots) -> Arrays:
         return read(slots).reshape(1, rows, -1), slots[to].reshape(1, rows, -1), None
@@ -186,6 +177,11 @@ def _product(program: Building, node: Node, kinds: tuple[int, int]) -> None:
         product[0](*arrays(slots), program.scratch)
 
     program.step(node, multiply, (at,), (to,))
+
+
+def _real(of: Known) -> Kept:
+    """The type in which a tensor is made by a kernel of real numbers."""
+    return FLOAT if of.kept.integers else of.kept
 
 
 def is_pooling(node: Node, known: Mapping[str, Known], kind: int) -> bool:
@@ -209,9 +205,9 @@ def _pooling(program: Building, node: Node, kinds: tuple[int, int]) -> None:
         average = [np.reciprocal(np.maximum(c, 1), dtype=np.float32) for c in counts(node.attributes, spatial)]
     if "Average" in node.op:
         means = [np.ones(1, np.float32)] * (5 - len(x)) + average
-    dtype = type_of(known[node.outputs[0]])
-    at, to = program.brought(node.inputs[0], kind, dtype), program.result(node.outputs[0], kind)
-    threads, types = program.costs.threads, SHORT[dtype]
+    made = _real(known[node.outputs[0]])
+    at, to = program.brought(node.inputs[0], kind, made), program.result(node.outputs[0], kind, made)
+    threads, types = program.costs.threads, SHORT[made.dtype]
 
     def six(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
         """With axes image, run of channels, depth, height, width, channel."""
@@ -220,7 +216,7 @@ def _pooling(program: Building, node: Node, kinds: tuple[int, int]) -> None:
         return array.reshape(shape[0], runs, *spatial, array.shape[-1])
 
     y = known[node.outputs[0]].shape
-    read = _reading(program, at, layouts_of(len(x))[kind].physical_shape(x), dtype)
+    read = _reading(program, at, layouts_of(len(x))[kind].physical_shape(x), made)
 
     def reduce(slots: Slots) -> None:
         pool(types, six(read(slots), x), six(slots[to], y), windows, means, threads)
@@ -236,9 +232,9 @@ def is_response(node: Node, known: Mapping[str, Known], kind: int) -> bool:
 def _response(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     a, channels = node.attributes, program.known[node.inputs[0]].shape[1]
     size, alpha, bias = int(a["size"]), float(a.get("alpha", 1e-4)), float(a.get("bias", 1.0))
-    dtype = type_of(program.known[node.outputs[0]])
-    at, to = program.brought(node.inputs[0], kinds[0], dtype), program.result(node.outputs[0], kinds[0])
-    threads, types = program.costs.threads, SHORT[dtype]
+    made = _real(program.known[node.outputs[0]])
+    at, to = program.brought(node.inputs[0], kinds[0], made), program.result(node.outputs[0], kinds[0], made)
+    threads, types = program.costs.threads, SHORT[made.dtype]
 
     def normalise(slots: Slots) -> None:
         lrn(

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from .ir import Graph, Node
 from .kernels import F32, in_its_type, is_convolution, is_product
-from .operators import OPERATORS, Known
+from .operators import OPERATORS, Kept, Known
 
 
 def keep_narrow(graph: Graph, known: dict[str, Known], dtype: str) -> None:
@@ -18,7 +18,7 @@ def keep_narrow(graph: Graph, known: dict[str, Known], dtype: str) -> None:
     if dtype == "float32":
         return
     makers, users = graph.makers(), graph.users()
-    kept = {name for name, node in makers.items() if known[name].dtype == F32 and _makes(node, known)}
+    kept = {name for name, node in makers.items() if _is_free(known[name]) and _makes(node, known)}
     kept -= set(graph.outputs)
     while True:
         left = {name for name in kept if _given(makers[name], known, kept) and _taken(name, users, known, kept)}
@@ -26,11 +26,18 @@ def keep_narrow(graph: Graph, known: dict[str, Known], dtype: str) -> None:
             break
         kept = left
     for name in kept:
-        known[name] = known[name]._replace(stored=dtype)
+        known[name] = known[name]._replace(stored=Kept(dtype))
+
+
+def _is_free(of: Known) -> bool:
+    """Whether nothing says yet how a tensor is kept."""
+    return of.dtype == F32 and of.stored is None
 
 
 def _multiplies(node: Node, known: Mapping[str, Known]) -> bool:
     """Whether a node multiplies numbers of the type, whatever its input is."""
+    if "integers" in node.attributes:
+        return False
     if node.op == "Conv":
         return is_convolution(node, known)
     return node.op in ("Gemm", "MatMul") and is_product(node, known)

@@ -4,6 +4,6 @@ A file a kind; each registers its operators in `OPERATORS` with `operator`.
 """
 
 from . import axes, elementwise, matrix, moves, neural, normalise, pool, resize  # noqa: F401 these register
-from .base import OPERATORS, DataDependent, Follows, Known, Operator, Unsupported, run
+from .base import OPERATORS, DataDependent, Follows, Kept, Known, Operator, Unsupported, run
 
-__all__ = ["OPERATORS", "DataDependent", "Follows", "Known", "Operator", "Unsupported", "run"]
+__all__ = ["OPERATORS", "DataDependent", "Follows", "Kept", "Known", "Operator", "Unsupported", "run"]

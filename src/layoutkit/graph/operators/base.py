@@ -39,18 +39,44 @@ class DataDependent(Unsupported):
         self.tensor = tensor
 
 
+class Kept(NamedTuple):
+    """A type that numbers are kept in; of integers q they are ``scale * (q - zero_point)``."""
+
+    dtype: str
+    scale: float = 1.0
+    zero_point: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.scale:g} * ({self.dtype} - {self.zero_point})" if self.integers else self.dtype
+
+    @property
+    def integers(self) -> bool:
+        """Whether integers stand for the numbers."""
+        return "int" in self.dtype
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return {"uint8": 1, "int8": 1, "bfloat16": 2, "float16": 2}.get(self.dtype, 4)
+
+
 class Known(NamedTuple):
-    """What is known of a tensor before data is seen; `stored`: the type in which it is kept, if that is another."""
+    """What is known of a tensor before data is seen; `stored`: how its float32 are kept, if otherwise."""
 
     dtype: np.dtype
     shape: tuple[int, ...]
     value: np.ndarray | None = None
-    stored: str = ""
+    stored: Kept | None = None
+
+    @property
+    def kept(self) -> Kept:
+        """How it is kept."""
+        return self.stored or Kept(str(self.dtype))
 
     @property
     def itemsize(self) -> int:
         """Bytes of an element as it is kept."""
-        return 2 if self.stored else self.dtype.itemsize
+        return self.stored.itemsize if self.stored else self.dtype.itemsize
 
 
 Given = Sequence[Known | None]  # by input, None where an optional one is left out
