@@ -25,6 +25,9 @@ done
 for narrow in bf16 f16; do
     for family in $(listed families_of_narrow); do compile $family ${family}_$narrow -DLK_NARROW=$narrow; done
 done
+for bytes in u8 s8; do
+    for family in $(listed families_of_bytes); do compile $family ${family}_$bytes -DLK_NARROW=$bytes; done
+done
 for family in $(listed "  'u8s8'"); do compile $family ${family}_u8s8 "-DLK_NARROW=u8s8 -DLK_UNIT=4 -DLK_INTEGERS=1"; done
 wait
 # shellcheck disable=SC2086

@@ -533,6 +533,39 @@ static int lrn(const lk_kernel *k, int count, int size)
     return count < MOST && number(k, y, count) != beyond ? wrong(k, "wrote beyond the channels") : 0;
 }
 
+/* An element of rows that may be of bytes. */
+static double element(const lk_kernel *k, const void *at, int64_t i)
+{
+    return !strcmp(k->types, "u8") ? ((const uint8_t *)at)[i] : !strcmp(k->types, "s8") ? ((const int8_t *)at)[i] : number(k, at, i);
+}
+
+/* Bits of `how`: two tensors, limits. Of bytes quarters are exact. */
+static int add(const lk_kernel *k, int count, int how)
+{
+    enum { MOST = 80, ROWS = 2 };
+    static double a[ROWS * MOST], b[ROWS * MOST], y[ROWS * MOST];
+    static const float limits[2] = {-0.75f, 1.25f};
+    int bytes = !strcmp(k->types, "u8") || !strcmp(k->types, "s8"), item = bytes ? 1 : item_of(k), two = how & 1, clips = how >> 1;
+    lk_add g = {.a = (char *)a, .b = two ? (char *)b : NULL, .y = (char *)y, .a_row = MOST * item, .b_row = MOST * item,
+                .y_row = MOST * item, .rows = ROWS, .count = count, .clip = clips ? limits : NULL,
+                .of_a = {0.5, 3}, .of_b = {0.25, -2}, .of_y = {0.25, 5}};
+    if (!bytes)
+        fill_numbers(k, a, ROWS * MOST), fill_numbers(k, b, ROWS * MOST), fill_numbers(k, y, ROWS * MOST);
+    for (int i = 0; bytes && i < ROWS * MOST; i++)
+        ((uint8_t *)a)[i] = (uint8_t)(37 * i), ((uint8_t *)b)[i] = (uint8_t)(91 * i + 5), ((uint8_t *)y)[i] = (uint8_t)i;
+    double beyond = element(k, y, count);
+    ((lk_add_fn)k->fn)(&g);
+    for (int i = 0; i < ROWS * MOST; i++) {
+        double qa = element(k, a, i), qb = element(k, b, i);
+        if (i % MOST >= count) continue;
+        double v = bytes ? (qa - 3) * 0.5 + (two ? (qb + 2) * 0.25 : 0) : qa + (two ? qb : 0);
+        v = clips ? fmin(fmax(v, limits[0]), limits[1]) : v;
+        if (bytes) v = fmin(fmax(v * 4 + 5, k->types[0] == 'u' ? 0 : -128), k->types[0] == 'u' ? 255 : 127);
+        if (element(k, y, i) != v) return wrong(k, "wrong sum");
+    }
+    return element(k, y, count) != beyond ? wrong(k, "wrote beyond the row") : 0;
+}
+
 /* k x k taps of one vector of channels; bits of `outside`: padding above, below, before the first and after the last
  * column, and fewer channels than lanes. */
 static int strips(const lk_kernel *k, int rows, int cols, int step, int outside)
@@ -913,6 +946,10 @@ static int check(const lk_kernel *k)
     case LK_LRN:
         for (int count = 1; count <= 90; count++)
             for (int size = 1; size <= 9; size++) bad += lrn(k, count, size);
+        return bad;
+    case LK_ADD:
+        for (int count = 1; count < 80; count++)
+            for (int how = 0; how < 4; how++) bad += add(k, count, how);
         return bad;
     case LK_QUADS:
         for (int rows = 1; rows <= 2; rows++)

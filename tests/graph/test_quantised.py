@@ -103,7 +103,9 @@ def test_what_is_read_before_it_is_rounded_stays():
     assert_same(b.graph(y, z), 0.01)
 
 
-@pytest.mark.parametrize("broken", ["scales differ", "zero point of the filter", "result of the model", "scale by axis"])
+@pytest.mark.parametrize(
+    "broken", ["scales differ", "zero point of the filter", "result of the model", "scale by axis"]
+)
 def test_pairs_that_are_none(broken):
     b = Builder(4)
     scale, zero = b.constant(np.float32(0.02)), b.constant(np.uint8(3))
@@ -138,7 +140,9 @@ def test_random_networks(data, layouts, dtype):
         op = data.draw(st.sampled_from(["Conv", "Conv", "Depthwise", "Add", "Concat", "MaxPool", "Relu"]))
         if op == "Conv":
             out = data.draw(st.sampled_from([1, 8, 17]))
-            y = b.add("Conv", x, b.filter(out, channels, 3, 3, axis=data.draw(st.sampled_from([0, None]))), pads=[1] * 4)
+            y = b.add(
+                "Conv", x, b.filter(out, channels, 3, 3, axis=data.draw(st.sampled_from([0, None]))), pads=[1] * 4
+            )
             tensors.append((rounded(y, 0.05), out))
         elif op == "Depthwise":
             y = b.add("Conv", x, b.filter(channels, 1, 3, 3), pads=[1] * 4, group=channels)

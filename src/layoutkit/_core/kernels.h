@@ -235,6 +235,24 @@ typedef struct {
 } lk_lrn;
 typedef void (*lk_lrn_fn)(const lk_lrn *);
 
+/* Sums of two tensors, or with b NULL one alone, rows of `count` elements that lie a_row, b_row and y_row bytes apart:
+ *
+ *   y[i][j] = clip(a[i][j] + b[i][j])      between two limits, NaN stays NaN; `clip` NULL: as it is
+ *
+ * Elements are all of the row's type. Integers q stand for (q - zero) * scale; only they have scales. */
+typedef struct {
+    float scale;
+    int32_t zero;
+} lk_scale;
+typedef struct {
+    const char *a, *b;
+    char *y;
+    int64_t a_row, b_row, y_row, rows, count;
+    const void *clip;
+    lk_scale of_a, of_b, of_y;
+} lk_add;
+typedef void (*lk_add_fn)(const lk_add *);
+
 /* The steps of an epilogue: enumerators and names, whether a step has an operand b, and the error in ulp over all of the
  * type (0.5: rounded once, 0: exact). a is a step's numbers. These are errors with FMA, where linear, hardsigmoid,
  * hardswish_of and sum round a * x + b once; without it the product is rounded too.
@@ -552,7 +570,7 @@ typedef double (*lk_peak_fn)(int64_t n);
 
 /* The families: enumerators and names. */
 #define LK_FAMILIES(X) \
-    X(GEMM, gemm) X(DEPTHWISE, depthwise) X(STRIPS, strips) X(PLANE_STRIPS, plane_strips) X(POOLING, pooling) X(LRN, lrn) X(QUADS, quads) X(EPILOGUE, epilogue) X(COPY, copy) X(TRANSPOSE, transpose) \
+    X(GEMM, gemm) X(DEPTHWISE, depthwise) X(STRIPS, strips) X(PLANE_STRIPS, plane_strips) X(POOLING, pooling) X(LRN, lrn) X(ADD, add) X(QUADS, quads) X(EPILOGUE, epilogue) X(COPY, copy) X(TRANSPOSE, transpose) \
     X(GATHER, gather) X(FILL, fill) X(PANEL, panel) X(FUSED, fused) X(JOINED, joined) X(RUNS, runs) X(WINDOWS, windows) X(DRAIN, drain) \
     X(CONVERT, convert) X(UNPACK, unpack) X(PACK, pack) X(PEAK, peak) X(WINOGRAD_IN, winograd_in) \
     X(WINOGRAD_OUT, winograd_out) X(WINOGRAD_FILTER, winograd_filter) X(EXTENT, extent)

@@ -1,5 +1,3 @@
 import numpy as np
 
-def lrn(
-    types: str, x: np.ndarray, y: np.ndarray, size: int, alpha: float, bias: float, threads: int
-) -> None: ...
+def lrn(types: str, x: np.ndarray, y: np.ndarray, size: int, alpha: float, bias: float, threads: int) -> None: ...

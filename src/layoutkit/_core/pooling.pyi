@@ -3,6 +3,6 @@ from collections.abc import Sequence
 import numpy as np
 
 def pool(
-    types: str, x: np.ndarray, y: np.ndarray, windows: Sequence[tuple[int, int, int, int]], scales: Sequence[np.ndarray] | None,
-    threads: int,
+    types: str, x: np.ndarray, y: np.ndarray, windows: Sequence[tuple[int, int, int, int]],
+    scales: Sequence[np.ndarray] | None, threads: int,
 ) -> None: ...  # fmt: skip

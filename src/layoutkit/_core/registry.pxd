@@ -108,6 +108,18 @@ cdef extern from "kernels.h" nogil:
         double bias, scale
     ctypedef void (*lk_lrn_fn)(const lk_lrn *) noexcept nogil
 
+    ctypedef struct lk_scale:
+        float scale
+        int zero
+    ctypedef struct lk_add:
+        const char *a
+        const char *b
+        char *y
+        int64_t a_row, b_row, y_row, rows, count
+        const void *clip
+        lk_scale of_a, of_b, of_y
+    ctypedef void (*lk_add_fn)(const lk_add *) noexcept nogil
+
     enum:
         LK_STEP_CLIP, LK_STEP_SUM, LK_STEP_COUNT, LK_MAX_STEPS, LK_NUMBER, LK_PER_CHANNEL, LK_TENSOR
     ctypedef struct lk_step:
@@ -275,7 +287,7 @@ cdef extern from "kernels.h" nogil:
     ctypedef double (*lk_peak_fn)(int64_t) noexcept nogil
 
     enum:
-        LK_GEMM, LK_DEPTHWISE, LK_STRIPS, LK_PLANE_STRIPS, LK_POOLING, LK_LRN, LK_QUADS, LK_EPILOGUE, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_PANEL, LK_FUSED, LK_JOINED, LK_RUNS, LK_WINDOWS, LK_DRAIN, LK_CONVERT,
+        LK_GEMM, LK_DEPTHWISE, LK_STRIPS, LK_PLANE_STRIPS, LK_POOLING, LK_LRN, LK_ADD, LK_QUADS, LK_EPILOGUE, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_PANEL, LK_FUSED, LK_JOINED, LK_RUNS, LK_WINDOWS, LK_DRAIN, LK_CONVERT,
         LK_UNPACK, LK_PACK, LK_PEAK, LK_WINOGRAD_IN, LK_WINOGRAD_OUT, LK_WINOGRAD_FILTER, LK_EXTENT, LK_FAMILY_COUNT, LK_ISA_COUNT
         LK_F32, LK_F64, LK_F16, LK_BF16, LK_S32, LK_S8, LK_U8, LK_TYPE_COUNT
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .ir import Graph, Node, fresh, renamed
-from .kernels import is_convolution, is_product
+from .kernels import is_convolution, is_product, is_sum, limits_of
 from .operators import Known
 from .operators.normalise import affine_of
 from .quantised import kept_as_integers
@@ -265,19 +265,21 @@ def activations_into_makers(graph: Graph, known: Knowledge) -> Graph:
     for node in graph.nodes:
         before = made.get(node.input(0))
         known_as = ACTIVATIONS.get(node.op)
-        if before is not None and known_as is not None and _activates(before, known):
+        activation = None if known_as is None else known_as(node, known)
+        if before is not None and activation is not None and _activates(before, activation, known):
             name = before.outputs[0]
-            activation = known_as(node, known)
             single = _is_step(name, users, graph, known) and known[name].dtype == np.float32
-            if activation is not None and single and "activation" not in before.attributes:
+            if single and "activation" not in before.attributes:
                 made.pop(name)
                 node = before.with_(outputs=node.outputs, attributes={**before.attributes, "activation": activation})
         made[node.outputs[0]] = node
     return _rebuilt(graph, list(made.values()))
 
 
-def _activates(node: Node, known: Knowledge) -> bool:
+def _activates(node: Node, activation: Any, known: Knowledge) -> bool:
     """Whether it can apply an activation to its result."""
+    if node.op in ("Add", "Sum"):
+        return limits_of(activation) is not None and is_sum(node, known)
     if node.op == "Affine":
         return len(known[node.inputs[0]].shape) in (3, 4, 5)  # it becomes a convolution
     if node.op == "Conv":

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from .._core.add import add
 from .._core.lrn import lrn
 from .._core.pooling import pool
 from ..convolutions.conv import CLASSES, Bound, bind
@@ -26,7 +27,7 @@ Slots = dict[Place, np.ndarray]
 Call = Callable[[Slots], None]
 Arrays = tuple[np.ndarray, np.ndarray, np.ndarray | None]  # input, output, what is added
 F32 = np.dtype(np.float32)
-SHORT = {"float32": "f32", "bfloat16": "bf16", "float16": "f16"}  # names of rows
+SHORT = {"float32": "f32", "bfloat16": "bf16", "float16": "f16", "uint8": "u8", "int8": "s8"}  # names of rows
 
 
 class Building(Protocol):
@@ -224,6 +225,53 @@ def _pooling(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     program.step(node, reduce, (at,), (to,))
 
 
+def limits_of(activation: Any) -> tuple[float, float] | None:
+    """Those between which an activation cuts; None if it is another."""
+    if activation == "relu":
+        return 0.0, np.inf
+    return activation[1:] if isinstance(activation, tuple) and activation[0] == "clip" else None
+
+
+def is_sum(node: Node, known: Mapping[str, Known], kind: int = PLAIN) -> bool:
+    """Of one or two tensors like the result, in float32, or a tensor between constant limits."""
+    y, given = known[node.outputs[0]], [known[name] for name in _summands(node)]
+    if y.dtype != F32 or not 1 <= len(given) <= 2 or any(x.shape != y.shape or x.value is not None for x in given):
+        return False
+    return node.op != "Clip" or all(known[name].value is not None for name in node.inputs[1:] if name)
+
+
+def _summands(node: Node) -> tuple[str, ...]:
+    return node.inputs[:1] if node.op in ("Relu", "Clip") else node.inputs
+
+
+def _limits(node: Node, known: Mapping[str, Known]) -> tuple[float, float] | None:
+    """Those of the result of a sum, and of what follows it."""
+    if node.op == "Relu":
+        return 0.0, np.inf
+    if node.op != "Clip":
+        return limits_of(node.attributes.get("activation"))
+    values = [known[node.input(i)].value if node.input(i) else None for i in (1, 2)]
+    low, high = (none if v is None else float(v.reshape(())) for v, none in zip(values, (-np.inf, np.inf)))
+    return low, high
+
+
+def _sum(program: Building, node: Node, kinds: tuple[int, int]) -> None:
+    known, kind, names = program.known, kinds[0], _summands(node)
+    kept = [known[name].kept for name in (*names, *names, node.outputs[0])][-3:]
+    made = None if len({k.dtype for k in kept}) == 1 else FLOAT
+    types = SHORT[kept[0].dtype if made is None else made.dtype]
+    at = [program.brought(name, kind, made) for name in names]
+    to = program.result(node.outputs[0], kind, made)
+    integers = [(k.scale, k.zero_point) for k in kept]
+    limits, threads = _limits(node, known), program.costs.threads
+
+    def compute(slots: Slots) -> None:
+        a, b = (np.asarray(slots[place]) for place in (at[0], at[-1]))  # numpy gives single numbers, too
+        add(types, a, b if at[1:] else None, slots[to], limits, integers, threads)
+
+    program.step(node, compute, tuple(at), (to,))
+
+
 def is_response(node: Node, known: Mapping[str, Known], kind: int) -> bool:
     """An LRN of the usual exponent, channels last, in float32."""
     return kind == LAST and known[node.inputs[0]].dtype == F32 and node.attributes.get("beta", 0.75) == 0.75
@@ -254,4 +302,6 @@ KERNELS["Conv"] = Kernel(is_convolution, _convolution, strided=True)
 KERNELS["Gemm"] = KERNELS["MatMul"] = Kernel(is_product, _product)
 for _name in ("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"):
     KERNELS[_name] = Kernel(is_pooling, _pooling, strided=True, any_reals=True)
+for _name in ("Add", "Sum", "Relu", "Clip"):
+    KERNELS[_name] = Kernel(is_sum, _sum, strided=True, any_reals=True)
 KERNELS["LRN"] = Kernel(is_response, _response, any_reals=True)

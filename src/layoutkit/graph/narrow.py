@@ -54,7 +54,9 @@ def _makes(node: Node, known: Mapping[str, Known]) -> bool:
 
 def _given(node: Node, known: Mapping[str, Known], kept: set[str]) -> bool:
     """Whether all that a node passes on is narrow."""
-    return not _passes(node, known) or all(name in kept for name in node.given() if known[name].dtype == F32)
+    constants = OPERATORS[node.op].moves  # count: they are of the model's type
+    floats = [n for n in node.given() if known[n].dtype == F32 and (constants or known[n].value is None)]
+    return not _passes(node, known) or all(name in kept for name in floats)
 
 
 def _taken(name: str, users: Mapping[str, list[Node]], known: Mapping[str, Known], kept: set[str]) -> bool:
