@@ -22,11 +22,28 @@ class Part(NamedTuple):
     end: int
 
 
-def concatenated(node: Node, known: Mapping[str, Known], layout: Layout) -> int:
-    """The axis of the physical arrays that a concatenation joins."""
-    follow = OPERATORS["Concat"].follow
+def _divided(node: Node, kind: int, makers, known: Mapping[str, Known]) -> dict[Place, Part]:
+    """The results of a division as parts of its input, if a kernel made that in the same layout."""
+    x = known[node.inputs[0]]
+    layouts = layouts_of(len(x.shape))
+    maker, kinds = makers.get(node.inputs[0], (None, (PLAIN, PLAIN)))
+    if not layouts or maker is None or kinds[1] != kind or kernel_of(maker, known, kinds[0]) is None:
+        return {}
+    if not all(node.outputs) or any(known[name].stored != x.stored for name in node.outputs):
+        return {}
+    axis, at, found = axis_of(node, known, layouts[kind]), 0, {}
+    for name in node.outputs:
+        count = layouts[kind].physical_shape(known[name].shape)[axis]
+        found[name, kind] = Part((node.inputs[0], kind), axis, at, at + count)
+        at += count
+    return found
+
+
+def axis_of(node: Node, known: Mapping[str, Known], layout: Layout) -> int:
+    """The axis of the physical arrays that a concatenation joins, or a division cuts."""
+    follow = OPERATORS[node.op].follow
     assert follow is not None
-    attributes = follow({**node.attributes, "op": "Concat"}, layout, [known[name].shape for name in node.inputs])
+    attributes = follow({**node.attributes, "op": node.op}, layout, [known[name].shape for name in node.inputs])
     assert attributes is not None
     return attributes["axis"]
 
@@ -46,11 +63,13 @@ def parts_of(laid: Laid) -> dict[Place, Part]:
         return place
 
     for node, (kind, _) in zip(graph.nodes, laid.kinds):
+        if node.op == "Split":
+            found |= _divided(node, kind, makers, known)
         y = known[node.outputs[0]]
         layouts = layouts_of(len(y.shape))
         if node.op != "Concat" or not layouts or any(name in graph.constants for name in node.inputs):
             continue
-        axis, at = concatenated(node, known, layouts[kind]), 0
+        axis, at = axis_of(node, known, layouts[kind]), 0
         for name in node.inputs:
             count = layouts[kind].physical_shape(known[name].shape)[axis]
             place, into = (name, kind), (node.outputs[0], kind)

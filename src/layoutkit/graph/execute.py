@@ -13,7 +13,7 @@ from ..formats.layout import Layout
 from ..memory.arrays import empty
 from ..reorders.reorder import reorder
 from .arena import placed
-from .concat import Part, concatenated, parts_of
+from .concat import Part, axis_of, parts_of
 from .costs import FLOAT, Costs, array_type, between
 from .ir import Node
 from .kernels import F32, Call, Place, Slots, kernel_of
@@ -55,15 +55,14 @@ class Program:
             self.brought(name, PLAIN)
         self._slots: Slots = {}
         self.arena_bytes = self._allocated()
-        nbytes = max((needed(self._slots) for needed in self._needs), default=0)
-        self._needs.clear()  # and with it the filters that were packed
-        self.laid = laid.without_values()
-        self.known = self.laid.known
+        results = {name: laid.graph.constants[name] for name in laid.graph.outputs if name in laid.graph.constants}
+        self._slots.update(((name, PLAIN), value) for name, value in results.items())
+        laid.forget_values()
+        nbytes = 0
+        while self._needs:  # a filter is forgotten once it is packed
+            nbytes = max(nbytes, self._needs.pop()(self._slots))
         if nbytes:
             self.scratch = empty((nbytes,), np.dtype(np.uint8), "graph")
-        for name in laid.graph.outputs:
-            if name in laid.graph.constants:
-                self._slots[name, PLAIN] = laid.graph.constants[name]
 
     def run(self, inputs: Mapping[str, np.ndarray], times: list[float] | None = None) -> dict[str, np.ndarray]:
         """The outputs, new arrays; `times` gets the seconds of every step."""
@@ -150,6 +149,8 @@ class Program:
             kernel.build(self, node, kinds)
         elif node.op == "Concat" and (node.outputs[0], kinds[0]) in self._wholes:
             self._concat(node, kinds[0])
+        elif node.op == "Split" and all((name, self._kind(name, kinds[0])) in self._parts for name in node.outputs):
+            self._split(node, kinds[0])
         else:
             self._other(node, kinds[0])
         for name, (kind, made) in self._to_round.items():
@@ -170,7 +171,7 @@ class Program:
         kept, whole = self.known[node.outputs[0]].kept, self.result(node.outputs[0], kind)
         given = [self.brought(name, kind, kept) for name in node.inputs]
         layout = layouts_of(len(self.known[node.outputs[0]].shape))[kind]
-        axis = concatenated(node, self.known, layout)
+        axis = axis_of(node, self.known, layout)
         copied, at = [], 0
         for name, place in zip(node.inputs, given):
             part = Part(whole, axis, at, at + layout.physical_shape(self.known[name].shape)[axis])
@@ -183,6 +184,11 @@ class Program:
                 part_in(slots[whole], part)[...] = slots[place]
 
         self.step(node, join, tuple(given), (whole,))
+
+    def _split(self, node: Node, kind: int) -> None:
+        """A division into parts of the array that is divided: nothing is to do."""
+        given = self.brought(node.inputs[0], kind)
+        self.step(node, lambda slots: None, (given,), tuple(self.result(name, kind) for name in node.outputs))
 
     def _other(self, node: Node, kind: int) -> None:
         known, constants = self.known, self.laid.graph.constants
@@ -205,12 +211,13 @@ class Program:
                 own = Kept(str(known[name].dtype))
                 given.append(self.brought(name, kind, y.kept if moves and name in reals else own))
         to = [(name, self._kind(name, kind)) if name else None for name in node.outputs]
+        stored = [known[name].stored if name and not moves else None for name in node.outputs]
 
         def compute(slots: Slots) -> None:
             found = run(node, [slots[x] if isinstance(x, tuple) else x for x in given], attributes)
-            for place, value in zip(to, found):
+            for place, value, kept in zip(to, found, stored):
                 if place is not None:
-                    slots[place] = value if moves else _rounded(value, known[place[0]].stored)
+                    slots[place] = value if kept is None else _rounded(value, kept)
 
         places = tuple(x for x in given if isinstance(x, tuple))
         self.step(node, compute, places, tuple(p for p in to if p), views=True)
@@ -245,10 +252,8 @@ class Program:
         return array
 
 
-def _rounded(value: np.ndarray, kept: Kept | None) -> np.ndarray:
-    """What an operator has made, in the type in which it is kept; None: its own."""
-    if kept is None:
-        return value
+def _rounded(value: np.ndarray, kept: Kept) -> np.ndarray:
+    """What an operator has made, in the type in which it is kept."""
     layout = Layout(LETTERS[: value.ndim])
     return np.asarray(reorder(value, layout, layout, **between(FLOAT, kept)))
 

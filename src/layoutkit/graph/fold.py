@@ -14,6 +14,7 @@ import numpy as np
 from .ir import Graph, Node, fresh, renamed
 from .kernels import is_convolution, is_product, is_sum, limits_of
 from .operators import Known
+from .operators.axes import REDUCTIONS
 from .operators.normalise import affine_of
 from .quantised import kept_as_integers
 
@@ -43,6 +44,28 @@ def without_constants(graph: Graph, known: Knowledge) -> Graph:
     nodes = [n for n in graph.nodes if any(known[o].value is None for o in n.outputs if o)]
     made = {o: known[o].value for n in graph.nodes for o in n.outputs if o and known[o].value is not None}
     return _rebuilt(graph, nodes, {k: v for k, v in made.items() if v is not None})
+
+
+ATTRIBUTES = {"Pad": "pads", **dict.fromkeys(REDUCTIONS, "axes")}  # that the second input may say
+
+
+def constants_into_attributes(graph: Graph, known: Knowledge) -> Graph:
+    """What a node does along axes, in attributes: these can be told for other layouts."""
+    nodes = []
+    for node in graph.nodes:
+        given, name = [known[n].value for n in node.inputs[1:] if n], ATTRIBUTES.get(node.op)
+        told = [value.reshape(-1).tolist() for value in given if value is not None]
+        attributes = dict(node.attributes)
+        if node.op == "Split":
+            attributes["split"] = [known[o].shape[attributes.get("axis", 0)] for o in node.outputs]
+            node = node.with_(inputs=node.inputs[:1], attributes=attributes)
+        elif name is not None and node.input(1) and len(told) == len(given) and not node.input(3):
+            attributes[name] = told[0]
+            if node.input(2):
+                (attributes["value"],) = told[1]
+            node = node.with_(inputs=node.inputs[:1], attributes=attributes)
+        nodes.append(node)
+    return _rebuilt(graph, nodes)
 
 
 def without_nothing(graph: Graph, known: Knowledge) -> Graph:
@@ -308,8 +331,8 @@ def affines_as_convolutions(graph: Graph, known: Knowledge) -> Graph:
 
 
 PASSES = (
-    kept_as_integers, without_constants, without_nothing, pads_into_windows, as_affine, affine_into_makers,
-    affine_into_makers, sums_into_convolutions, activations_into_makers, affines_as_convolutions,
+    kept_as_integers, without_constants, constants_into_attributes, without_nothing, pads_into_windows, as_affine,
+    affine_into_makers, affine_into_makers, sums_into_convolutions, activations_into_makers, affines_as_convolutions,
 )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from .layouts import NAMES, PLAIN, fits, layouts_of
 from .narrow import keep_narrow
 from .operators import OPERATORS, Follows, Known
 from .shapes import infer
+from .siblings import merged
 
 FEW_READERS = 3  # of a tensor, whose layouts are one table
 WISH_SECONDS = 1e6  # more than any network takes
@@ -41,17 +42,19 @@ class Laid(NamedTuple):
             found[name] = cost(values, self.factors)
         return found
 
-    def without_values(self) -> Laid:
-        """The same, but constants are of their shapes only: steps hold what they need of them."""
-        known = {name: k if k.value is None else k._replace(value=_like(k.value)) for name, k in self.known.items()}
-        constants = {name: _like(value) for name, value in self.graph.constants.items()}
-        graph = Graph(self.graph.nodes, self.graph.inputs, self.graph.outputs, constants)
-        return self._replace(graph=graph, known=known)
+    def forget_values(self) -> None:
+        """From now on constants are of their shapes only: steps hold what they need of them."""
+        self.graph.constants.update((name, _like(value)) for name, value in self.graph.constants.items())
+        self.known.update((name, _forgotten(k)) for name, k in self.known.items())
 
     def seconds(self, kinds: Sequence[int]) -> float:
         """The seconds if nodes had these kinds of layouts."""
         fixed = [_wish(v, k) for pair, k in zip(self.variables, kinds) for v in set(pair) if v is not None]
         return cost(solve(self.sizes, [*self.factors, *fixed]).values, self.factors)
+
+
+def _forgotten(of: Known) -> Known:
+    return of if of.value is None else of._replace(value=_like(of.value))
 
 
 def _like(value: np.ndarray) -> np.ndarray:
@@ -63,7 +66,8 @@ def laid_out_graph(
 ) -> Laid:
     """The graph with the layouts of least cost; with `layouts`, all that can have this one do."""
     known = infer(graph, shapes)
-    graph = folded(graph, known)
+    graph = merged(folded(graph, known), known, costs)
+    known.update((name, _forgotten(k)) for name, k in known.items() if name not in graph.constants)  # it became others
     keep_narrow(graph, known, costs.dtype)
     variables, sizes, factors = _problem(graph, known, costs)
     wishes = [] if layouts is None else _wishes(NAMES.index(layouts), sizes)

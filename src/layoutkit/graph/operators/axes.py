@@ -40,20 +40,32 @@ def _concat(inputs, attributes):
     return [np.concatenate([np.asarray(x) for x in inputs], attributes["axis"])]
 
 
+def _follow_split(attributes, layout, shapes):
+    """Parts of whole blocks are parts of the array, too."""
+    axis, sizes = normal(attributes.get("axis", 0), layout.rank, "Split"), attributes.get("split")
+    factors = [f for f in layout.factors if f.dim == axis]
+    block = prod(f.size for f in factors[1:])
+    if sizes is None or any(n % block for n in sizes):
+        return None
+    at = next(i for i, f in enumerate(layout.factors) if f.dim == axis)
+    return {**attributes, "axis": at, "split": [n // block for n in sizes]}
+
+
 def _split_shape(node, given):
     x, count = there(given[0]), len(node.outputs)
     axis = normal(node.attributes.get("axis", 0), len(x.shape), "Split")
-    n, sizes = x.shape[axis], constants(node, given, 1)
+    n, sizes = x.shape[axis], constants(node, given, 1, "split")
     each = -(-n // count)
     sizes = [min(each, n - each * i) for i in range(count)] if sizes is None else sizes
     return [(x.dtype, (*x.shape[:axis], s, *x.shape[axis + 1 :])) for s in sizes]
 
 
-@operator("Split", kind=Follows.FOLLOWS, follow=_follow_axis, shape=_split_shape, moves=True)
+@operator("Split", kind=Follows.FOLLOWS, follow=_follow_split, shape=_split_shape, moves=True)
 def _split(inputs, attributes):
     x, sizes = (*inputs, None)[:2]
     axis = normal(attributes.get("axis", 0), x.ndim, "Split")
     n = x.shape[axis]
+    sizes = attributes.get("split") if sizes is None else sizes
     if sizes is None:
         count = attributes["count"]
         each = -(-n // count)
