@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from statistics import median
 
 import onnx
 from compare import Contender, number
+from quantise import quantised
 
 from layoutkit.bench.report import geomean
 from layoutkit.choosing import machine
@@ -24,11 +26,11 @@ from layoutkit.choosing import machine
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 RUNTIMES = "layoutkit", "onnxruntime", "openvino"
 REST_SECONDS = 0.05  # between turns: runtimes spin for a while after a call
-TOLERANCES = {"float32": 2e-3, "bfloat16": 0.1}  # of the largest result
+TOLERANCES = {"float32": 2e-3, "bfloat16": 0.1, "int8": 0.5}  # of the largest result
 
 
-def cases(args: argparse.Namespace) -> Iterator[dict]:
-    """The networks: of which file, and what they take."""
+def cases(args: argparse.Namespace, folder: Path) -> Iterator[dict]:
+    """The networks: of which file, and what they take; in int8 they are quantised into `folder`."""
     files = [Path(name) for name in args.models] or sorted(LIGHT.glob("light_*.onnx"))
     for path in files:
         title = path.stem.removeprefix("light_")
@@ -38,8 +40,10 @@ def cases(args: argparse.Namespace) -> Iterator[dict]:
         given = {t.name for t in model.graph.initializer}
         (value,) = (v for v in model.graph.input if v.name not in given)
         shape = [d.dim_value or 1 for d in value.type.tensor_type.shape.dim]
+        if args.dtype == "int8":
+            path = quantised(path, folder, value.name, shape)
         yield {"kind": "network", "title": title, "path": str(path), "input": value.name, "shape": shape,
-               "accuracy": args.accuracy, "dtype": args.dtype,
+               "accuracy": args.accuracy, "dtype": "float32" if args.dtype == "int8" else args.dtype,
                "openvino": "bf16" if args.dtype == "bfloat16" else "f32"}  # fmt: skip
 
 
@@ -80,19 +84,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     p.add_argument("--seconds", type=float, default=0.2, help="of a turn, default %(default)s")
     p.add_argument("--only", help="networks with one of these words in their names: resnet,vgg")
     p.add_argument("--accuracy", default="standard", help="of our convolutions, default %(default)s")
-    p.add_argument("--dtype", choices=TOLERANCES, default="float32", help="ours and OpenVINO's, default %(default)s")
+    types = "bfloat16: ours and OpenVINO's; int8: models that onnxruntime has quantised; default %(default)s"
+    p.add_argument("--dtype", choices=TOLERANCES, default="float32", help=types)
     p.add_argument("--json", metavar="FILE", help="write every figure to FILE")
     args = p.parse_args(argv)
     print(f"{machine.cpu_model()}, {machine.identity()['isa']}, {args.threads} thread(s), batch 1, {args.accuracy}: ms "
           "a run; s until the first result, MB at most")  # fmt: skip
     print(f"{'':<14}" + "".join(f"{name:>26}" for name in RUNTIMES) + "   times as fast as the better")
     rows = []
-    for case in cases(args):
-        r = play(case, args)
-        rows.append(r)
-        cells = (f"{r['milliseconds'][n]:11.2f} {r['first'][n]:6.2f} {r['bytes'][n] / 1e6:7.0f}" for n in r["bytes"])
-        differ = f", {' and '.join(r['differ'])} computed something else" * bool(r["differ"])
-        print(f"{r['title']:<14}{''.join(cells)}   {r['ratio']:.2f}{differ}", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        for case in cases(args, Path(folder)):
+            r = play(case, args)
+            rows.append(r)
+            told = (f"{r['milliseconds'][n]:11.2f} {r['first'][n]:6.2f} {r['bytes'][n] / 1e6:7.0f}" for n in r["bytes"])
+            differ = f", {' and '.join(r['differ'])} computed something else" * bool(r["differ"])
+            print(f"{r['title']:<14}{''.join(told)}   {r['ratio']:.2f}{differ}", flush=True)
     if rows:
         print(f"geometric mean {geomean(r['ratio'] for r in rows):.2f}, least {min(r['ratio'] for r in rows):.2f}")
     if args.json:

@@ -92,6 +92,19 @@ LK_INLINE narrow_16 to_f16(vf x)
 typedef uint8_t narrow_u8 __attribute__((vector_size(LK_LANES), aligned(1), may_alias));
 typedef int8_t narrow_s8 __attribute__((vector_size(LK_LANES), aligned(1), may_alias));
 
+/* Bytes as the integers that they are; gcc 12 would take them one by one. */
+LK_INLINE vi from_bytes(narrow_u8 q, const int element)
+{
+#if defined(__AVX512F__)
+    return (vi)(element == LK_U8 ? _mm512_cvtepu8_epi32((__m128i)q) : _mm512_cvtepi8_epi32((__m128i)q));
+#elif defined(__AVX2__)
+    const __m128i bytes = _mm_cvtsi64_si128((int64_t)q);
+    return (vi)(element == LK_U8 ? _mm256_cvtepu8_epi32(bytes) : _mm256_cvtepi8_epi32(bytes));
+#else
+    return element == LK_U8 ? __builtin_convertvector(q, vi) : __builtin_convertvector((narrow_s8)q, vi);
+#endif
+}
+
 /* x rounded to integers (NaN to 0), plus `zero`, saturated to u8 or s8. */
 LK_INLINE narrow_u8 to_bytes(vf x, int zero, const int element)
 {
@@ -124,8 +137,7 @@ LK_INLINE vf load_numbers(const char *p, int n, const int element)
             q = *(const narrow_u8 *)p;
         else
             memcpy(&q, p, (size_t)n);
-        const vi whole = element == LK_U8 ? __builtin_convertvector(q, vi) : __builtin_convertvector((narrow_s8)q, vi);
-        return __builtin_convertvector(whole, vf);
+        return __builtin_convertvector(from_bytes(q, element), vf);
     }
     if (n == LK_LANES)
         h = *(const narrow_16 *)p;

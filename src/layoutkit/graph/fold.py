@@ -53,17 +53,16 @@ def constants_into_attributes(graph: Graph, known: Knowledge) -> Graph:
     """What a node does along axes, in attributes: these can be told for other layouts."""
     nodes = []
     for node in graph.nodes:
-        given, name = [known[n].value for n in node.inputs[1:] if n], ATTRIBUTES.get(node.op)
-        told = [value.reshape(-1).tolist() for value in given if value is not None]
-        attributes = dict(node.attributes)
+        attributes, name = dict(node.attributes), ATTRIBUTES.get(node.op)
         if node.op == "Split":
             attributes["split"] = [known[o].shape[attributes.get("axis", 0)] for o in node.outputs]
             node = node.with_(inputs=node.inputs[:1], attributes=attributes)
-        elif name is not None and node.input(1) and len(told) == len(given) and not node.input(3):
-            attributes[name] = told[0]
-            if node.input(2):
-                (attributes["value"],) = told[1]
-            node = node.with_(inputs=node.inputs[:1], attributes=attributes)
+        elif name is not None and node.input(1) and not node.input(3):
+            given = [known[n].value for n in node.inputs[1:] if n]
+            told = [value.reshape(-1).tolist() for value in given if value is not None]
+            if len(told) == len(given):
+                attributes |= {name: told[0], **({"value": told[1][0]} if node.input(2) else {})}
+                node = node.with_(inputs=node.inputs[:1], attributes=attributes)
         nodes.append(node)
     return _rebuilt(graph, nodes)
 
