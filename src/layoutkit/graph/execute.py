@@ -12,7 +12,6 @@ import numpy as np
 from ..formats.layout import Layout
 from ..memory.arrays import empty
 from ..reorders.reorder import reorder
-from . import bands
 from .arena import placed
 from .concat import Part, axis_of, parts_of
 from .costs import FLOAT, Costs, array_type, between
@@ -50,12 +49,8 @@ class Program:
         self._made: dict[str, int] = dict.fromkeys(laid.graph.inputs, PLAIN)
         self._to_round: dict[str, tuple[int, Kept]] = {}  # results of a node: where, and in which type they are made
         self._there: set[Place] = {(name, PLAIN) for name in laid.graph.inputs}
-        self._banded = bands.pairs_of(laid)
-        within = {id(node) for node in self._banded.values()}
         for node, kinds in zip(laid.graph.nodes, laid.kinds):
-            if id(node) not in within:
-                self._add(node, kinds)
-        self._banded.clear()
+            self._add(node, kinds)
         for name in laid.graph.outputs:
             self.brought(name, PLAIN)
         self._slots: Slots = {}
@@ -150,9 +145,7 @@ class Program:
 
     def _add(self, node: Node, kinds: tuple[int, int]) -> None:
         kernel = kernel_of(node, self.known, kinds[0])
-        if id(node) in self._banded:
-            bands.build(self, self._banded[id(node)], node)
-        elif kernel is not None:
+        if kernel is not None:
             kernel.build(self, node, kinds)
         elif node.op == "Concat" and (node.outputs[0], kinds[0]) in self._wholes:
             self._concat(node, kinds[0])

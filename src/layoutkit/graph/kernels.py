@@ -88,30 +88,25 @@ def is_convolution(node: Node, known: Mapping[str, Known], kind: int = PLAIN) ->
     return w.value is not None and bias is not None and len(x.shape) in (3, 4, 5) and x.dtype == w.dtype == F32
 
 
-def operation(node: Node, known: Mapping[str, Known], costs: Costs, kinds: tuple[int, int], **changes: Any) -> Any:
-    """The convolution that a node is, between two kinds of layout; `changes`: other arguments."""
-    rank = len(known[node.inputs[0]].shape) - 2
-    layouts, f = layouts_of(rank + 2), factors_of(node, known, costs.dtype)
-    b = known[node.inputs[2]].value if node.input(2) else None
-    return CLASSES[rank](
-        f.w, b, layout=layouts[kinds[0]], out_layout=layouts[kinds[1]], filter_layout="OI" + "DHW"[3 - rank :],
-        activation=node.attributes.get("activation"), accuracy=costs.accuracy, threads=costs.threads, **f.options,
-        **{**arguments(node, known), **changes},
-    )  # fmt: skip
-
-
 def _convolution(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     known = program.known
     x = known[node.inputs[0]]
     layouts = layouts_of(len(x.shape))
+    rank = len(x.shape) - 2
+    b = known[node.inputs[2]].value if node.input(2) else None
     f = factors_of(node, known, program.costs.dtype)
-    op = operation(node, known, program.costs, kinds)
+    op = CLASSES[rank](
+        f.w, b, layout=layouts[kinds[0]], out_layout=layouts[kinds[1]],
+        filter_layout="OI" + "DHW"[3 - rank :], activation=node.attributes.get("activation"),
+        accuracy=program.costs.accuracy, threads=program.costs.threads, **f.options,
+        **arguments(node, known),
+    )  # fmt: skip
     at = program.brought(node.inputs[0], kinds[0], f.x)
     add = program.brought(node.inputs[3], kinds[1], f.y) if node.input(3) else None
     to = program.result(node.outputs[0], kinds[1], f.y)
-    read, added = reading(program, at, layouts[kinds[0]].physical_shape(x.shape), f.x), None
+    read, added = _reading(program, at, layouts[kinds[0]].physical_shape(x.shape), f.x), None
     if add is not None:
-        added = reading(program, add, layouts[kinds[1]].physical_shape(known[node.outputs[0]].shape), f.y)
+        added = _reading(program, add, layouts[kinds[1]].physical_shape(known[node.outputs[0]].shape), f.y)
 
     def arrays(slots: Slots) -> Arrays:
         return read(slots), slots[to], None if added is None else added(slots)
@@ -136,7 +131,7 @@ def _bound(program: Building, op: Any, arrays: Callable[[Slots], Arrays]) -> lis
     return found
 
 
-def reading(program: Building, place: Place, shape: tuple[int, ...], kept: Kept) -> Callable[[Slots], np.ndarray]:
+def _reading(program: Building, place: Place, shape: tuple[int, ...], kept: Kept) -> Callable[[Slots], np.ndarray]:
     """Reads a tensor: as it lies in a buffer, or contiguous if an operator has left it."""
     if program.lies(place):
         return lambda slots: slots[place]
@@ -172,7 +167,7 @@ def _product(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     )  # fmt: skip
     at, to = program.brought(node.inputs[0], PLAIN, f.x), program.result(node.outputs[0], PLAIN, f.y)
     rows = prod(x.shape[:-1])
-    read = reading(program, at, x.shape, f.x)
+    read = _reading(program, at, x.shape, f.x)
 
     def arrays(slots: Slots) -> Arrays:
         return read(slots).reshape(1, rows, -1), slots[to].reshape(1, rows, -1), None
@@ -222,7 +217,7 @@ def _pooling(program: Building, node: Node, kinds: tuple[int, int]) -> None:
         return array.reshape(shape[0], runs, *spatial, array.shape[-1])
 
     y = known[node.outputs[0]].shape
-    read = reading(program, at, layouts_of(len(x))[kind].physical_shape(x), made)
+    read = _reading(program, at, layouts_of(len(x))[kind].physical_shape(x), made)
 
     def reduce(slots: Slots) -> None:
         pool(types, six(read(slots), x), six(slots[to], y), windows, means, threads)
