@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..choosing import tuning
 from ..choosing.best import choices
 from ..choosing.ranking import candidates_of
 from ..choosing.table import cost_table
@@ -25,6 +26,7 @@ from .operators.neural import geometry
 
 BYTES_PER_SECOND = 4e9  # of what numpy does, read and written, about
 TAP_SECONDS = 0.3e-9  # of pooling, by numpy: an element and a tap of its window
+KERNEL_BYTES_PER_SECOND, KERNEL_TAP_SECONDS = 20e9, 0.08e-9  # the same by kernels, and where tensors are joined
 FLOAT = Kept("float32")
 FEW_CHANNELS = 4  # up to here a convolution is also asked about other layouts of its result
 
@@ -69,17 +71,19 @@ class Costs:
             found[at] = max(found[at], natively) if np.isfinite(natively) else found[at]
         return found
 
-    def other(self, node: Node, known: Mapping[str, Known]) -> list[float]:
-        """Seconds by layout of anything else."""
+    def other(self, node: Node, known: Mapping[str, Known], kernels: Sequence[bool]) -> list[float]:
+        """Seconds by layout of anything else; `kernels` says in which layouts a kernel runs it, else numpy does."""
         there = [known[name] for name in (*node.given(), *node.outputs) if name]
         nbytes = sum(prod(x.shape) * x.itemsize for x in there)
         taps = prod(node.attributes.get("kernel_shape", ())) * prod(known[node.outputs[0]].shape)
-        return [nbytes / BYTES_PER_SECOND + taps * seconds for seconds in (TAP_SECONDS, 0, 0)]
+        of_numpy = nbytes / BYTES_PER_SECOND + taps * TAP_SECONDS
+        of_kernel = nbytes / KERNEL_BYTES_PER_SECOND + taps * KERNEL_TAP_SECONDS / self.threads
+        return [of_kernel if kernel else of_numpy for kernel in kernels]
 
 
 def _move_seconds(problem: ReorderProblem) -> float:
     """Of a reorder: as measured, else by counting alone; what neighbours would correct takes long to look up."""
-    if cost_table.costs(problem.key):
+    if tuning.mode() == "measure" or cost_table.costs(problem.key):
         return choices(problem)[0].seconds
     return min(c.estimate for c in candidates_of(problem))
 

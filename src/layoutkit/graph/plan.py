@@ -11,7 +11,7 @@ from .assign import Assigned, Factor, cost, moved, solve
 from .costs import Costs
 from .fold import folded
 from .ir import Graph, Node
-from .kernels import is_convolution
+from .kernels import is_convolution, kernel_of
 from .layouts import NAMES, PLAIN, fits, layouts_of
 from .narrow import keep_narrow
 from .operators import OPERATORS, Follows, Known
@@ -103,7 +103,9 @@ def _problem(graph: Graph, known: Mapping[str, Known], costs: Costs) -> tuple[Va
             kinds = kinds_of(node, known)
             if kinds != {PLAIN}:
                 pair = (count, count)
-                seconds = costs.other(node, known)
+                joins = node.op in ("Concat", "Split")  # in place, most often
+                ran = [joins or kernel_of(node, known, kind) is not None for kind in range(len(NAMES))]
+                seconds = costs.other(node, known, ran)
                 factors.append(Factor((count,), np.array([s if k in kinds else np.inf for k, s in enumerate(seconds)])))
                 count += 1
         variables.append(pair)
