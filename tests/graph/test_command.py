@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import layoutkit as lk
 from layoutkit.__main__ import main
 from layoutkit.graph.page import by_operator, page, table
 
@@ -32,6 +33,15 @@ def test_run_takes_files_and_writes_a_page(path, tmp_path, capsys):
     arguments = ["--input", f"file={tmp_path / 'x.npy'}", "--profile", str(wanted), "--explain", "--rounds", "1"]
     assert main(["run", str(path), *arguments]) == 0
     assert "&lt;first&gt;" in wanted.read_text() and "<first>" in capsys.readouterr().out
+
+
+def test_run_tunes(path, capsys):
+    before = lk.tuning()
+    try:
+        assert main(["run", str(path), "--tune", "--threads", "1", "--rounds", "1", "--shape", "file=1x3x8x8"]) == 0
+        assert lk.tuning() == "measure"
+    finally:
+        lk.tuning(before)
 
 
 def test_run_compares(path, capsys):

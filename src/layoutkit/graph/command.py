@@ -11,6 +11,7 @@ from statistics import median
 import numpy as np
 
 from ..choosing.threads import get_num_threads
+from ..choosing.tuning import tuning
 from .model import DTYPES, Model
 from .onnx import load
 from .others import RUNTIMES, run_other
@@ -29,10 +30,13 @@ def main(argv: Sequence[str]) -> int:
     p.add_argument("--rounds", type=_count, default=20, help="runs that are timed, default %(default)s")
     p.add_argument("--accuracy", default="standard", help="of convolutions, default %(default)s")
     p.add_argument("--dtype", choices=DTYPES, default="float32", help="what is multiplied, default %(default)s")
+    p.add_argument("--tune", action="store_true", help="measure what the cost table lacks first")
     p.add_argument("--compare", choices=RUNTIMES, help="run this as well, in a process of its own")
     p.add_argument("--profile", type=Path, metavar="PAGE.html", help="write time per operator and per step")
     p.add_argument("--explain", action="store_true", help="print every step and the layouts of its results")
     args = p.parse_args(argv)
+    if args.tune:
+        tuning("measure")
     try:
         model = load(args.model, threads=args.threads, accuracy=args.accuracy, dtype=args.dtype)
         inputs = _inputs(model, args.input, args.shape)

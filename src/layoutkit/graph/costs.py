@@ -26,7 +26,9 @@ from .operators.neural import geometry
 
 BYTES_PER_SECOND = 4e9  # of what numpy does, read and written, about
 TAP_SECONDS = 0.3e-9  # of pooling, by numpy: an element and a tap of its window
-KERNEL_BYTES_PER_SECOND, KERNEL_TAP_SECONDS = 20e9, 0.08e-9  # the same by kernels, and where tensors are joined
+KERNEL_BYTES_PER_SECOND, KERNEL_TAP_SECONDS = 18e9, 0.08e-9  # the same by kernels, and where tensors are joined
+VIEWS = "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"  # of the array that they are given
+STEP_SECONDS = 5e-6  # of a step of a program, whatever it does
 FLOAT = Kept("float32")
 FEW_CHANNELS = 4  # up to here a convolution is also asked about other layouts of its result
 
@@ -73,11 +75,11 @@ class Costs:
 
     def other(self, node: Node, known: Mapping[str, Known], kernels: Sequence[bool]) -> list[float]:
         """Seconds by layout of anything else; `kernels` says in which layouts a kernel runs it, else numpy does."""
-        there = [known[name] for name in (*node.given(), *node.outputs) if name]
+        there = [] if node.op in VIEWS else [known[name] for name in (*node.given(), *node.outputs) if name]
         nbytes = sum(prod(x.shape) * x.itemsize for x in there)
         taps = prod(node.attributes.get("kernel_shape", ())) * prod(known[node.outputs[0]].shape)
         of_numpy = nbytes / BYTES_PER_SECOND + taps * TAP_SECONDS
-        of_kernel = nbytes / KERNEL_BYTES_PER_SECOND + taps * KERNEL_TAP_SECONDS / self.threads
+        of_kernel = (nbytes / KERNEL_BYTES_PER_SECOND + taps * KERNEL_TAP_SECONDS) / self.threads
         return [of_kernel if kernel else of_numpy for kernel in kernels]
 
 

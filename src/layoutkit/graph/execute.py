@@ -254,7 +254,7 @@ class Program:
 
 def _rounded(value: np.ndarray, kept: Kept) -> np.ndarray:
     """What an operator has made, in the type in which it is kept."""
-    layout = Layout(LETTERS[: value.ndim])
+    layout = _layout(value.ndim, PLAIN)
     return np.asarray(reorder(value, layout, layout, **between(FLOAT, kept)))
 
 

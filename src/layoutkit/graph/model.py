@@ -34,7 +34,8 @@ class Model:
     accuracy : {"standard", "reproducible", "strict", "fast"}
         Of its convolutions, see `conv2d`.
     dtype : {"float32", "bfloat16", "float16"}
-        What convolutions and products multiply; they sum in float32, and everything else is in the model's types.
+        What convolutions and products multiply, and what tensors between them are kept in; sums are float32, and so
+        is what other operators compute with. Where the model is quantised, integers are multiplied instead.
     layouts : {None, "plain", "channels last", "blocked"}
         Everything that can in this layout, instead of what costs the least.
     """

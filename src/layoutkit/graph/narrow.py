@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from .ir import Graph, Node
 from .kernels import F32, in_its_type, is_convolution, is_product
 from .operators import OPERATORS, Kept, Known
+from .operators.base import MAX_RANK
 
 
 def keep_narrow(graph: Graph, known: dict[str, Known], dtype: str) -> None:
@@ -30,8 +31,8 @@ def keep_narrow(graph: Graph, known: dict[str, Known], dtype: str) -> None:
 
 
 def _is_free(of: Known) -> bool:
-    """Whether nothing says yet how a tensor is kept."""
-    return of.dtype == F32 and of.stored is None
+    """Whether a tensor may be kept in another type, and nothing says yet in which."""
+    return of.dtype == F32 and of.stored is None and 1 <= len(of.shape) <= MAX_RANK
 
 
 def _multiplies(node: Node, known: Mapping[str, Known]) -> bool:

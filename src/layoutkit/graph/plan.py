@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .assign import Assigned, Factor, cost, moved, solve
-from .costs import Costs
+from .costs import STEP_SECONDS, Costs
 from .fold import folded
 from .ir import Graph, Node
 from .kernels import is_convolution, kernel_of
@@ -90,7 +90,7 @@ def _problem(graph: Graph, known: Mapping[str, Known], costs: Costs) -> tuple[Va
     variable has; and what they cost."""
     variables: Variables = []
     factors: list[Factor] = []
-    count = 0
+    count, fixed = 0, STEP_SECONDS * len(graph.nodes)
     made: dict[str, int | None] = {}
     read: dict[str, list[int | None]] = {}
     for node in graph.nodes:
@@ -101,13 +101,15 @@ def _problem(graph: Graph, known: Mapping[str, Known], costs: Costs) -> tuple[Va
             count += 2
         else:
             kinds = kinds_of(node, known)
+            joins = node.op in ("Concat", "Split")  # in place, most often
+            ran = [joins or kernel_of(node, known, kind) is not None for kind in range(len(NAMES))]
+            seconds = costs.other(node, known, ran)
             if kinds != {PLAIN}:
                 pair = (count, count)
-                joins = node.op in ("Concat", "Split")  # in place, most often
-                ran = [joins or kernel_of(node, known, kind) is not None for kind in range(len(NAMES))]
-                seconds = costs.other(node, known, ran)
                 factors.append(Factor((count,), np.array([s if k in kinds else np.inf for k, s in enumerate(seconds)])))
                 count += 1
+            else:
+                fixed += seconds[PLAIN]
         variables.append(pair)
         made.update((name, pair[1]) for name in node.outputs if name)
         for i, name in enumerate(node.inputs):
@@ -118,6 +120,7 @@ def _problem(graph: Graph, known: Mapping[str, Known], costs: Costs) -> tuple[Va
     for name in graph.outputs:
         if None not in read.setdefault(name, []):
             read[name].append(None)
+    factors.append(Factor((), np.array(fixed)))  # whatever the layouts are
     sizes = [len(NAMES)] * count
     for name, readers in read.items():
         if layouts_of(len(known[name].shape)) and name not in graph.constants:

@@ -12,6 +12,7 @@ import numpy as np
 
 from .ir import Graph, Node, renamed
 from .operators import Kept, Known
+from .operators.base import MAX_RANK
 
 INTEGERS = "uint8", "int8"
 MULTIPLY = "Conv", "Gemm", "MatMul"
@@ -54,6 +55,8 @@ def _kept(node: Node, known: Mapping[str, Known]) -> Kept | None:
     wide, narrow = (known[n] for n in (node.inputs[0], node.outputs[0])[:: 1 if node.op == "QuantizeLinear" else -1])
     scale, zero = known[node.inputs[1]].value, known[node.inputs[2]].value if node.input(2) else np.zeros(1)
     if scale is None or zero is None or scale.size != 1 or wide.dtype != np.float32 or scale.dtype != np.float32:
+        return None
+    if not 1 <= len(wide.shape) <= MAX_RANK:
         return None
     if str(narrow.dtype) not in INTEGERS or node.attributes.get("block_size") or not scale.reshape(-1)[0] > 0:
         return None

@@ -9,12 +9,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from .costs import Costs
+from .costs import STEP_SECONDS, Costs
 from .ir import Graph, Node, fresh
 from .kernels import is_convolution
 from .operators import Known
-
-STEP_SECONDS = 5e-6  # of a step of a program, whatever it does
 
 
 def merged(graph: Graph, known: dict[str, Known], costs: Costs) -> Graph:

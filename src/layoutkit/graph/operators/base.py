@@ -39,6 +39,9 @@ class DataDependent(Unsupported):
         self.tensor = tensor
 
 
+MAX_RANK = 12  # of tensors that are kept in another type than their own: what reorders take
+
+
 class Kept(NamedTuple):
     """A type that numbers are kept in; of integers q they are ``scale * (q - zero_point)``."""
 
