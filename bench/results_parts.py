@@ -102,9 +102,13 @@ def _of_torch(suite: str) -> Part:
     return Part(command, ("--rounds", "1", "--tuning", "estimate"), _compared(suite))
 
 
-def _networks(rows: Sequence[dict]) -> Iterator[Figure]:
-    found = [r["ratio"] for r in rows]
-    yield Figure("the nine light networks / the better of onnxruntime and OpenVINO", geomean(found), FASTER, min(found))
+def _networks(*arguments: str, what: str = "") -> Part:
+    def figures(rows: Sequence[dict]) -> Iterator[Figure]:
+        found = [r["ratio"] for r in rows]
+        name = f"the nine light networks{what} / the better of onnxruntime and OpenVINO"
+        yield Figure(name, geomean(found), FASTER, min(found))
+
+    return Part(("networks.py", *arguments), ("--rounds", "1", "--only", "squeezenet"), figures)
 
 
 def parts(seed: int | None = None) -> dict[str, Part]:
@@ -135,11 +139,10 @@ def parts(seed: int | None = None) -> dict[str, Part]:
             ("--rounds", "1", "--count", "1"),
             _compared("drawn at random"),
         ),
+        **{f"networks-{threads}": _networks("--threads", str(threads)) for threads in (1, 2)},
         **{
-            f"networks-{threads}": Part(
-                ("networks.py", "--threads", str(threads)), ("--rounds", "1", "--only", "squeezenet"), _networks
-            )
-            for threads in (1, 2)
+            f"networks-{dtype}": _networks("--threads", "2", "--dtype", dtype, what=f", {dtype}")
+            for dtype in ("bfloat16", "int8")
         },
         "numpy": Part(("compare.py", "--quick", "--cases", "reorder"), ("--rounds", "1"), _compared("reorders")),
     }
