@@ -147,7 +147,7 @@ def between(have: Kept, want: Kept) -> dict[str, Any]:
 @lru_cache(8)
 def array_type(dtype: str) -> np.dtype:
     """Of arrays of such numbers: bfloat16 is none of numpy's own types."""
-    if dtype in ("uint8", "int8"):
+    if dtype != "bfloat16":
         return np.dtype(dtype)
     return reorder(np.zeros(1, np.float32), "a", "a", dtype=dtype).dtype
 
