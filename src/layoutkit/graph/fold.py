@@ -46,6 +46,33 @@ def without_constants(graph: Graph, known: Knowledge) -> Graph:
     return _rebuilt(graph, nodes, {k: v for k, v in made.items() if v is not None})
 
 
+def shuffles(graph: Graph, known: Knowledge) -> Graph:
+    """Groups of channels that a Reshape makes axes of, a Transpose exchanges, and a Reshape joins: one operator."""
+    users, makers = graph.users(), graph.makers()
+    nodes = []
+    for node in graph.nodes:
+        middle = makers.get(node.input(0))
+        first = makers.get(middle.input(0)) if middle is not None else None
+        if first is not None and middle is not None:
+            steps = all(_is_step(n.outputs[0], users, graph, known) for n in (first, middle))
+            groups = _exchanged(first, middle, node, known)
+            if steps and groups:
+                node = Node("ChannelShuffle", first.inputs[:1], node.outputs, {"group": groups}, node.name)
+        nodes.append(node)
+    return _rebuilt(graph, nodes)
+
+
+def _exchanged(first: Node, middle: Node, last: Node, known: Knowledge) -> int:
+    """How many groups of channels three nodes exchange; 0 if they do something else."""
+    if (first.op, middle.op, last.op) != ("Reshape", "Transpose", "Reshape"):
+        return 0
+    shape, apart, joined = (known[name].shape for name in (first.inputs[0], first.outputs[0], last.outputs[0]))
+    if joined != shape or len(shape) < 3 or len(apart) != len(shape) + 1:
+        return 0
+    same = (apart[0], *apart[3:]) == (shape[0], *shape[2:]) and apart[1] * apart[2] == shape[1]
+    return apart[1] if same and middle.attributes.get("perm") == [0, 2, 1, *range(3, len(apart))] else 0
+
+
 ATTRIBUTES = {"Pad": "pads", **dict.fromkeys(REDUCTIONS, "axes")}  # that the second input may say
 
 
@@ -330,8 +357,9 @@ def affines_as_convolutions(graph: Graph, known: Knowledge) -> Graph:
 
 
 PASSES = (
-    kept_as_integers, without_constants, constants_into_attributes, without_nothing, pads_into_windows, as_affine,
-    affine_into_makers, affine_into_makers, sums_into_convolutions, activations_into_makers, affines_as_convolutions,
+    kept_as_integers, without_constants, constants_into_attributes, shuffles, without_nothing, pads_into_windows,
+    as_affine, affine_into_makers, affine_into_makers, sums_into_convolutions, activations_into_makers,
+    affines_as_convolutions,
 )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from .._core.add import add
 from .._core.lrn import lrn
 from .._core.pooling import pool
 from ..convolutions.conv import CLASSES, Bound, bind
+from ..reorders.reorder import reorder
 from .costs import FLOAT, Costs, arguments, array_type, factors_of
 from .ir import Node
 from .layouts import BLOCKED, LAST, PLAIN, layouts_of
@@ -272,6 +273,27 @@ def _sum(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     program.step(node, compute, tuple(at), (to,))
 
 
+def is_shuffle(node: Node, known: Mapping[str, Known], kind: int) -> bool:
+    """Of channels that lie apart, or all together."""
+    return kind != BLOCKED and len(known[node.inputs[0]].shape) in (3, 4, 5)
+
+
+def _shuffle(program: Building, node: Node, kinds: tuple[int, int]) -> None:
+    """As a reorder of groups and the channels of each."""
+    kind, of, kept = kinds[0], program.known[node.inputs[0]], program.known[node.outputs[0]].kept
+    images, channels, pixels, groups = of.shape[0], of.shape[1], prod(of.shape[2:]), node.attributes["group"]
+    each, threads = channels // groups, program.costs.threads
+    src, dst = ("abc", "acb") if kind == LAST else ("abcd", "acbd")
+    shape = (images * pixels, groups, each) if kind == LAST else (images, groups, each, pixels)
+    exchanged = tuple(shape["abcd".index(letter)] for letter in dst)
+    at, to = program.brought(node.inputs[0], kind, kept), program.result(node.outputs[0], kind)
+
+    def shuffle(slots: Slots) -> None:
+        reorder(np.reshape(slots[at], shape), src, dst, out=slots[to].reshape(exchanged), threads=threads)
+
+    program.step(node, shuffle, (at,), (to,))
+
+
 def is_response(node: Node, known: Mapping[str, Known], kind: int) -> bool:
     """An LRN of the usual exponent, channels last, in float32."""
     return kind == LAST and known[node.inputs[0]].dtype == F32 and node.attributes.get("beta", 0.75) == 0.75
@@ -304,4 +326,5 @@ for _name in ("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"):
     KERNELS[_name] = Kernel(is_pooling, _pooling, strided=True, any_reals=True)
 for _name in ("Add", "Sum", "Relu", "Clip"):
     KERNELS[_name] = Kernel(is_sum, _sum, strided=True, any_reals=True)
+KERNELS["ChannelShuffle"] = Kernel(is_shuffle, _shuffle)
 KERNELS["LRN"] = Kernel(is_response, _response, any_reals=True)

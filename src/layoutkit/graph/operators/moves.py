@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from .base import DataDependent, constants, normal, operator, run, there
+from .base import DataDependent, Follows, constants, normal, operator, places, run, same_shape, there
 
 
 def _reshape_shape(node, given):
@@ -55,6 +55,19 @@ def _view_shape(node, given):
 @operator("Transpose", shape=_view_shape, moves=True)
 def _transpose(inputs, attributes):
     return [inputs[0].transpose(attributes.get("perm"))]
+
+
+def _follow_channels(attributes, layout, shapes):
+    axis = places(layout)[1]
+    return None if axis is None else {**attributes, "axis": axis}
+
+
+@operator("ChannelShuffle", kind=Follows.FOLLOWS, shape=same_shape, follow=_follow_channels, moves=True)
+def _channel_shuffle(inputs, attributes):
+    """Channel j of group i becomes channel i of group j: what two Reshapes around a Transpose do."""
+    x, axis, groups = inputs[0], attributes.get("axis", 1), attributes["group"]
+    apart = x.reshape(*x.shape[:axis], groups, -1, *x.shape[axis + 1 :])
+    return [apart.swapaxes(axis, axis + 1).reshape(x.shape)]
 
 
 def _axes(inputs, attributes):
