@@ -566,6 +566,52 @@ static int add(const lk_kernel *k, int count, int how)
     return element(k, y, count) != beyond ? wrong(k, "wrote beyond the row") : 0;
 }
 
+static int outer(const lk_kernel *k, int rows, int steps, int vectors)
+{
+    enum { MOST = 64 };
+    static double a[2 * MOST * MOST], b[2 * MOST * MOST], c[MOST * MOST], want[MOST * MOST];
+    int item = item_of(k);
+    int64_t a_row[2] = {3 * item, MOST * MOST * item}, b_row[2] = {MOST * MOST * item, 0};
+    lk_outer g = {.a = (char *)a, .b = (char *)b, .c = (char *)c, .next = (char *)a, .a_row = a_row, .b_row = b_row, .a_step = 19 * item,
+                  .b_step = MOST * item, .c_row = MOST * item, .rows = rows, .steps = steps, .vectors = vectors};
+    fill_numbers(k, a, 2 * MOST * MOST), fill_numbers(k, b, 2 * MOST * MOST), fill_numbers(k, c, MOST * MOST);
+    memcpy(want, c, sizeof c);
+    for (int i = 0; i < k->mr; i++)
+        for (int j = 0; j < vectors * k->lanes; j++) {
+            double sum = number(k, c, i * MOST + j);
+            for (int r = 0; r < rows; r++)
+                for (int s = 0; s < steps; s++)
+                    sum += number(k, a, a_row[r] / item + s * 19 + i) * number(k, b, b_row[r] / item + s * MOST + j);
+            set_number(k, want, i * MOST + j, sum);
+        }
+    ((lk_outer_fn)k->fn)(&g);
+    return memcmp(c, want, sizeof c) ? wrong(k, "wrong sums") : 0;
+}
+
+static int tap_sums(const lk_kernel *k, int taps, int rows, int count)
+{
+    enum { STEPS = 5, WIDE = 16, TAPS = 25 };
+    static double x[64 * WIDE * WIDE], y[64 * WIDE], c[(TAPS + 1) * WIDE], want[(TAPS + 1) * WIDE];
+    int64_t tap[TAPS], sum_at[TAPS];
+    int item = item_of(k), lanes = k->lanes;
+    lk_tap_sums g = {.x = (char *)x, .y = (char *)y, .c = (char *)c, .tap = tap, .sum = sum_at, .x_row = 3 * WIDE * item, .x_step = 2 * WIDE * item,
+                     .y_row = STEPS * WIDE * item, .y_step = WIDE * item, .rows = rows, .steps = STEPS, .taps = taps,
+                     .lanes = count < lanes ? (1u << count) - 1 : 0};
+    for (int t = 0; t < taps; t++) tap[t] = (7 * t + 1) * item, sum_at[t] = (t ^ 1) * lanes * item;
+    fill_numbers(k, x, 64 * WIDE * WIDE), fill_numbers(k, y, 64 * WIDE), fill_numbers(k, c, (TAPS + 1) * WIDE);
+    memcpy(want, c, sizeof c);
+    for (int t = 0; t < taps; t++)
+        for (int j = 0; j < count; j++) {
+            double sum = number(k, c, (t ^ 1) * lanes + j);
+            for (int r = 0; r < rows; r++)
+                for (int s = 0; s < STEPS; s++)
+                    sum += number(k, x, (3 * r + 2 * s) * WIDE + 7 * t + 1 + j) * number(k, y, (r * STEPS + s) * WIDE + j);
+            set_number(k, want, (t ^ 1) * lanes + j, sum);
+        }
+    ((lk_tap_sums_fn)k->fn)(&g);
+    return memcmp(c, want, sizeof c) ? wrong(k, "wrong sums") : 0;
+}
+
 /* k x k taps of one vector of channels; bits of `outside`: padding above, below, before the first and after the last
  * column, and fewer channels than lanes. */
 static int strips(const lk_kernel *k, int rows, int cols, int step, int outside)
@@ -950,6 +996,16 @@ static int check(const lk_kernel *k)
     case LK_ADD:
         for (int count = 1; count < 80; count++)
             for (int how = 0; how < 4; how++) bad += add(k, count, how);
+        return bad;
+    case LK_OUTER:
+        for (int steps = 0; steps <= 20; steps++)
+            for (int rows = 0; rows <= 2; rows++)
+                for (int vectors = 1; vectors <= k->nr / k->lanes; vectors++) bad += outer(k, rows, steps, vectors);
+        return bad;
+    case LK_TAP_SUMS:
+        for (int taps = 1; taps <= 25; taps++)
+            for (int rows = 0; rows <= 3; rows++)
+                for (int count = 1; count <= k->lanes; count++) bad += tap_sums(k, taps, rows, count);
         return bad;
     case LK_QUADS:
         for (int rows = 1; rows <= 2; rows++)

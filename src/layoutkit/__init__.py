@@ -6,12 +6,12 @@ array + "NCHW"   -> Layout --+
 array ---------------------------------> run (nogil, one parallel region) -> micro-kernels -> array
 
 The rooms, each of which imports only those before it: `formats`, `memory`, `choosing`, `reorders`, `convolutions`,
-`graph`, `bench`; `_core`, the compiled half, stands beside them.
+`graph` and `grad`, `bench`; `_core`, the compiled half, stands beside them.
 """
 
 import sys as _sys
 
-from . import winograd
+from . import grad, winograd
 from .choosing.plan import SlowPathWarning, plan
 from .choosing.table import cost_table
 from .choosing.threads import get_num_threads, set_num_threads
@@ -57,6 +57,8 @@ __all__ = [
     "Conv1d", "Conv2d", "Conv3d", "conv1d", "conv2d", "conv3d", "winograd",
     "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "conv_transpose1d", "conv_transpose2d",
     "conv_transpose3d",
+    # training
+    "grad",
     # networks
     "onnx",
     # choosing

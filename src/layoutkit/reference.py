@@ -171,6 +171,22 @@ def conv(x, w, bias, stride, padding, dilation, groups) -> np.ndarray:
     return y if bias is None else y + np.asarray(bias, np.float64).reshape(-1, *[1] * len(out))
 
 
+def conv_weight(x, dy, kernel, stride, padding, dilation, groups) -> np.ndarray:
+    """The gradient (O, C/groups, *kernel) of the filter of a convolution of x, given that of its result, in float64.
+
+    dw[o, c, k] = sum over n, p of dy[n, o, p] * x[n, c, stride*p + dilation*k - before].
+    """
+    n, oc, size, out = x.shape[0], dy.shape[1], x.shape[2:], dy.shape[2:]
+    x = np.asarray(x, np.float64).reshape(n, groups, x.shape[1] // groups, *size)
+    dy = np.asarray(dy, np.float64).reshape(n, groups, oc // groups, *out)
+    dw = np.zeros((groups, oc // groups, x.shape[2], *kernel))
+    for tap in itertools.product(*map(range, kernel)):
+        to, at = zip(*map(_inside, tap, size, out, stride, dilation, (a for a, _ in padding)))
+        read, given = (a.reshape(*a.shape[:3], math.prod(a.shape[3:])) for a in (x[(..., *at)], dy[(..., *to)]))
+        dw[(slice(None),) * 3 + tap] = np.einsum("ngcp,ngop->goc", read, given)
+    return dw.reshape(oc, x.shape[2], *kernel)
+
+
 def requantized(
     sums: np.ndarray, bias, dtype, scale=1.0, activation=None, add=None, out_scale: float = 1.0, out_zero_point: int = 0
 ) -> np.ndarray:  # fmt: skip

@@ -93,3 +93,22 @@ cdef class Executor:
     cdef void channel_rows(self, ChannelRows *r, const lk_epilogue *epilogue, const char *y, int64_t filter_step,
                            int64_t channel_step) noexcept nogil
     cdef void channel_tile(self, ChannelRows *r, const char *y, int64_t channel) noexcept nogil
+
+
+cdef class WeightSums:
+    cdef Geometry g
+    cdef int threads
+    cdef readonly int64_t slabs            # into which the pixels are cut, whatever the threads
+    cdef readonly int64_t slab_bytes       # of the sums of a slab
+    cdef readonly int64_t thread_bytes     # of workspace
+    cdef int64_t parts                     # of the sums, each a task
+    cdef int64_t blocks                    # of pixels, in all slabs
+    cdef int64_t chunks
+    cdef int item
+    cdef list pixels(self, int64_t image, const int64_t *pixel, bint source)
+    cdef void run(self, const char *x, const char *y, char *c, char *room, int64_t chunk) noexcept nogil
+    cdef void tasks(self, const char *x, const char *y, char *c, char *room, int64_t chunk, int tid, int n) noexcept nogil
+    cdef void add_slabs(self, char *c) noexcept nogil
+    cdef void add_part(self, char *c, int64_t first, int64_t end) noexcept nogil
+    cdef void part(self, const char *x, const char *y, char *c, char *workspace, int64_t part, int64_t first,
+                   int64_t end, bint begins) noexcept nogil

@@ -1,5 +1,7 @@
 from typing import Any, NamedTuple
 
+import numpy as np
+
 NEVER: int
 
 class LoopNest(NamedTuple):
@@ -24,3 +26,12 @@ class Executor:
     def footprint(self) -> Footprint: ...
 
 NOTHING: Footprint
+
+class WeightSums:
+    slabs: int
+    slab_bytes: int
+    thread_bytes: int
+
+    def __init__(self, geometry: tuple, threads: int, slabs: int, chunks: int) -> None: ...
+    def __call__(self, x: np.ndarray, y: np.ndarray, c: np.ndarray, workspace: np.ndarray) -> None: ...
+    def footprint(self) -> Footprint: ...

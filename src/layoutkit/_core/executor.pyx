@@ -1,4 +1,4 @@
-"""What the loop nests of all convolutions share: geometry, a micro-kernel, a workspace per thread.
+"""What the loop nests of all convolutions, and of the gradients of filters, share: geometry, threads, workspaces.
 
     y[n, o, p] = bias[o] + sum over c, k of x[n, c, stride*p + dilation*k - before] * w[o, c, k]
 
@@ -7,11 +7,14 @@ All strides are in bytes. The work is one flat range of tasks that the threads s
 A tile is computed by one thread, in one piece, so the results of a plan do not depend on the number of threads.
 """
 
+from cpython.exc cimport PyErr_CheckSignals
 from cython.parallel cimport parallel
 cimport openmp
 from libc.math cimport rint
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy, memset
+
+from numpy cimport PyArray_DATA, import_array, ndarray
 
 from typing import NamedTuple
 
@@ -20,6 +23,11 @@ from .registry cimport (
     lk_rounding, lk_types, row_named, row_of, types_named,
 )
 from .team cimport team
+
+import_array()
+
+cdef enum:
+    PART_BYTES = 4096  # of sums that a thread adds at a time, at least
 
 
 cdef Geometry geometry_of(g) except *:
@@ -215,3 +223,124 @@ cdef class Executor:
         self.micro_kernel(&r.tile)
         if r.has_epilogue:
             self.epilogue_rows(&r.epilogue, <char *>y, r.tile.c - y, r.c_row, r.tile.rows, channel, r.tile.cols)
+
+
+ctypedef fused real:
+    float
+    double
+
+
+cdef void add(real *to, const real *other, int64_t n) noexcept nogil:
+    cdef int64_t i
+    for i in range(n):
+        to[i] += other[i]
+
+
+cdef class WeightSums:
+    """The base of the loop nests of filter gradients: slabs of pixels, threads, and a fixed tree of sums.
+
+        dw[o, i, k] = sum over n, p of dy[n, o, p] * x[n, i, stride*p + dilation*k - before]
+
+    The pixels (n, p) are cut into blocks, and the blocks into slabs, in a way that depends on the problem alone. The sums
+    of a block are made in registers and added to those of its slab, block after block; slabs are added in pairs, pairs
+    of slabs in pairs, and so on. A task is a slab and a part of the filter, so the result does not depend on the threads.
+    A subclass sets the fields and implements `part`.
+
+    Attributes
+    ----------
+    slabs, slab_bytes : int
+        Sums are `slabs` arrays of so many bytes; the first of them holds the result.
+    thread_bytes : int
+        Of workspace for each thread.
+    """
+
+    def __init__(self, geometry, int threads, int64_t slabs, int64_t chunks):
+        self.g, self.threads, self.slabs, self.chunks = geometry_of(geometry), threads, slabs, chunks
+
+    def __call__(self, ndarray x, ndarray y, ndarray c, ndarray workspace):
+        """Sum the products of arrays of the strides that this was made for, into `c`, whatever that holds."""
+        cdef const char *x_at = <const char *>PyArray_DATA(x)
+        cdef const char *y_at = <const char *>PyArray_DATA(y)
+        cdef char *c_at = <char *>PyArray_DATA(c)
+        cdef char *room = <char *>PyArray_DATA(workspace)
+        cdef int64_t chunk
+        if c.nbytes < self.slabs * self.slab_bytes or workspace.nbytes < self.threads * self.thread_bytes:
+            raise ValueError("sums of a filter: no room")
+        for chunk in range(self.chunks):
+            with nogil:
+                self.run(x_at, y_at, c_at, room, chunk)
+            PyErr_CheckSignals()
+        if self.slabs > 1:
+            with nogil:
+                self.add_slabs(c_at)
+
+    def footprint(self):
+        """The memory that a run reads: x as the source, dy as the destination of a `Footprint`."""
+        raise NotImplementedError
+
+    cdef list pixels(self, int64_t image, const int64_t *pixel, bint source):
+        """The steps of the pixels that are read of x, the `source`, or of dy."""
+        cdef Geometry *g = &self.g
+        found = [(0, g.n - 1, image)]
+        for i in range(3):
+            first, last = 0, g.out[i] - 1
+            if source:
+                last = last * g.stride[i] + (g.kernel[i] - 1) * g.dilation[i] - g.before[i]
+                first, last = max(0, -g.before[i]), min(g.size[i] - 1, last)
+            found.append((first, last, pixel[i]))
+        return found
+
+    cdef void run(self, const char *x, const char *y, char *c, char *room, int64_t chunk) noexcept nogil:
+        cdef int tid, threads = team(self.threads)
+        if threads == 1:
+            self.tasks(x, y, c, room, chunk, 0, 1)
+        else:
+            with parallel(num_threads=threads):
+                tid = openmp.omp_get_thread_num()
+                self.tasks(x, y, c, room + tid * self.thread_bytes, chunk, tid, openmp.omp_get_num_threads())
+
+    cdef void tasks(self, const char *x, const char *y, char *c, char *room, int64_t chunk, int tid,
+                    int n) noexcept nogil:
+        cdef int64_t total = self.slabs * self.parts, task, slab, first, count
+        for task in range(share(total, n, tid), share(total, n, tid + 1)):
+            slab = task // self.parts
+            first = share(self.blocks, self.slabs, slab)
+            count = share(self.blocks, self.slabs, slab + 1) - first
+            self.part(x, y, c + slab * self.slab_bytes, room, task % self.parts,
+                      first + share(count, self.chunks, chunk), first + share(count, self.chunks, chunk + 1), chunk == 0)
+
+    cdef void part(self, const char *x, const char *y, char *c, char *workspace, int64_t part, int64_t first,
+                   int64_t end, bint begins) noexcept nogil:
+        """Add blocks [first, end) to a part of the sums; `begins`: what these hold does not count."""
+        pass
+
+    cdef void add_slabs(self, char *c) noexcept nogil:
+        cdef int64_t parts = ceil_div(self.slab_bytes, PART_BYTES)
+        cdef int tid, n, threads = team(<int>min(self.threads, parts))
+        if threads == 1:
+            self.add_part(c, 0, self.slab_bytes)
+        else:
+            with parallel(num_threads=threads):
+                tid = openmp.omp_get_thread_num()
+                n = openmp.omp_get_num_threads()
+                self.add_part(c, share(parts, n, tid) * PART_BYTES,
+                              min(self.slab_bytes, share(parts, n, tid + 1) * PART_BYTES))
+
+    cdef void add_part(self, char *c, int64_t first, int64_t end) noexcept nogil:
+        """Add bytes [first, end) of all slabs, by the tree."""
+        cdef int64_t at = first, stop, slab, apart
+        while at < end:
+            stop = min(end, at + PART_BYTES)
+            apart = 1
+            while apart < self.slabs:
+                slab = 0
+                while slab + apart < self.slabs:
+                    if self.item == 4:
+                        add(<float *>(c + slab * self.slab_bytes + at),
+                            <const float *>(c + (slab + apart) * self.slab_bytes + at), (stop - at) // 4)
+                    else:
+                        add(<double *>(c + slab * self.slab_bytes + at),
+                            <const double *>(c + (slab + apart) * self.slab_bytes + at), (stop - at) // 8)
+                    slab += 2 * apart
+                apart *= 2
+            at = stop

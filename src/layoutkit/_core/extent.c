@@ -21,10 +21,33 @@ LK_INLINE vi larger(vi a, vf w)
 #endif
 }
 
+/* Rows of one: lanes are compared each by itself. A magnitude less 1 makes the largest number of 0. */
+LK_INLINE void extent_of_each(lk_extent *g)
+{
+    vi most = {}, least = (vi){} + INT32_MAX;
+    for (int64_t j = 0; j < g->rows; j += LK_LANES) {
+        const int64_t left = g->rows - j;
+        const vf w = left >= LK_LANES ? *(const vf *)(g->w + j) : load_lanes((const char *)(g->w + j), (1u << left) - 1);
+        const vi m = (vi)w & INT32_MAX, one_less = (m - 1) & INT32_MAX, lower = one_less < least;
+        most = larger(most, w);
+        least = (lower & one_less) | (~lower & least);
+    }
+    int32_t found = INT32_MAX;
+    for (int k = 0; k < LK_LANES; k++) {
+        g->most = most[k] > g->most ? most[k] : g->most;
+        found = least[k] < found ? least[k] : found;
+    }
+    g->least = found == INT32_MAX ? 0 : found + 1;
+}
+
 void LK_NAME(extent_f32)(lk_extent *g)
 {
     const int tail = (int)(g->count % LK_LANES);
     g->least = g->most = 0;
+    if (g->count == 1) {
+        extent_of_each(g);
+        return;
+    }
     for (int64_t i = 0; i < g->rows; i++) {
         const float *w = g->w + i * g->count;
         vi m = {}, other = {};

@@ -253,6 +253,38 @@ typedef struct {
 } lk_add;
 typedef void (*lk_add_fn)(const lk_add *);
 
+/* Sums of outer products, what the gradient of a filter is made of:
+ *
+ *   C[i][j] += sum over rows r, k < steps of A[r][k][i] * B[r][k][j]      i < mr of the row, j < vectors * lanes
+ *
+ * A[r][k] is mr elements at a + a_row[r] + k*a_step, B[r][k] whole vectors at b + b_row[r] + k*b_step, C[i] at c + i*c_row
+ * (bytes). `vectors` is at most the row's nr / lanes. Each step prefetches what is next_step bytes on from the one before
+ * it, from `next` on. */
+typedef struct {
+    const char *a, *b, *next;
+    char *c;
+    const int64_t *a_row, *b_row;
+    int64_t a_step, b_step, c_row, next_step, rows, steps;
+    int vectors;
+} lk_outer;
+typedef void (*lk_outer_fn)(const lk_outer *);
+
+/* The same of channels each by itself, one in a lane:
+ *
+ *   C[t][j] += sum over rows r, k < steps of X[r][k][t][j] * Y[r][k][j]      t < taps
+ *
+ * X[r][k][t] is a vector at x + r*x_row + k*x_step + tap[t], Y[r][k] one at y + r*y_row + k*y_step, C[t] a whole one at
+ * c + sum[t] (bytes). `lanes`: of X and Y only these are read; 0: all. */
+typedef struct {
+    const char *x, *y;
+    char *c;
+    const int64_t *tap, *sum;
+    int64_t x_row, x_step, y_row, y_step, rows, steps;
+    int taps;
+    uint32_t lanes;
+} lk_tap_sums;
+typedef void (*lk_tap_sums_fn)(const lk_tap_sums *);
+
 /* The steps of an epilogue: enumerators and names, whether a step has an operand b, and the error in ulp over all of the
  * type (0.5: rounded once, 0: exact). a is a step's numbers. These are errors with FMA, where linear, hardsigmoid,
  * hardswish_of and sum round a * x + b once; without it the product is rounded too.
@@ -570,7 +602,8 @@ typedef double (*lk_peak_fn)(int64_t n);
 
 /* The families: enumerators and names. */
 #define LK_FAMILIES(X) \
-    X(GEMM, gemm) X(DEPTHWISE, depthwise) X(STRIPS, strips) X(PLANE_STRIPS, plane_strips) X(POOLING, pooling) X(LRN, lrn) X(ADD, add) X(QUADS, quads) X(EPILOGUE, epilogue) X(COPY, copy) X(TRANSPOSE, transpose) \
+    X(GEMM, gemm) X(DEPTHWISE, depthwise) X(STRIPS, strips) X(PLANE_STRIPS, plane_strips) X(QUADS, quads) X(OUTER, outer) \
+    X(TAP_SUMS, tap_sums) X(POOLING, pooling) X(LRN, lrn) X(ADD, add) X(EPILOGUE, epilogue) X(COPY, copy) X(TRANSPOSE, transpose) \
     X(GATHER, gather) X(FILL, fill) X(PANEL, panel) X(FUSED, fused) X(JOINED, joined) X(RUNS, runs) X(WINDOWS, windows) X(DRAIN, drain) \
     X(CONVERT, convert) X(UNPACK, unpack) X(PACK, pack) X(PEAK, peak) X(WINOGRAD_IN, winograd_in) \
     X(WINOGRAD_OUT, winograd_out) X(WINOGRAD_FILTER, winograd_filter) X(EXTENT, extent)

@@ -120,6 +120,28 @@ cdef extern from "kernels.h" nogil:
         lk_scale of_a, of_b, of_y
     ctypedef void (*lk_add_fn)(const lk_add *) noexcept nogil
 
+    ctypedef struct lk_outer:
+        const char *a
+        const char *b
+        const char *next
+        char *c
+        const int64_t *a_row
+        const int64_t *b_row
+        int64_t a_step, b_step, c_row, next_step, rows, steps
+        int vectors
+    ctypedef void (*lk_outer_fn)(const lk_outer *) noexcept nogil
+
+    ctypedef struct lk_tap_sums:
+        const char *x
+        const char *y
+        char *c
+        const int64_t *tap
+        const int64_t *sum
+        int64_t x_row, x_step, y_row, y_step, rows, steps
+        int taps
+        uint32_t lanes
+    ctypedef void (*lk_tap_sums_fn)(const lk_tap_sums *) noexcept nogil
+
     enum:
         LK_STEP_CLIP, LK_STEP_SUM, LK_STEP_COUNT, LK_MAX_STEPS, LK_NUMBER, LK_PER_CHANNEL, LK_TENSOR
     ctypedef struct lk_step:
@@ -287,7 +309,7 @@ cdef extern from "kernels.h" nogil:
     ctypedef double (*lk_peak_fn)(int64_t) noexcept nogil
 
     enum:
-        LK_GEMM, LK_DEPTHWISE, LK_STRIPS, LK_PLANE_STRIPS, LK_POOLING, LK_LRN, LK_ADD, LK_QUADS, LK_EPILOGUE, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_PANEL, LK_FUSED, LK_JOINED, LK_RUNS, LK_WINDOWS, LK_DRAIN, LK_CONVERT,
+        LK_GEMM, LK_DEPTHWISE, LK_STRIPS, LK_PLANE_STRIPS, LK_POOLING, LK_LRN, LK_ADD, LK_QUADS, LK_OUTER, LK_TAP_SUMS, LK_EPILOGUE, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_PANEL, LK_FUSED, LK_JOINED, LK_RUNS, LK_WINDOWS, LK_DRAIN, LK_CONVERT,
         LK_UNPACK, LK_PACK, LK_PEAK, LK_WINOGRAD_IN, LK_WINOGRAD_OUT, LK_WINOGRAD_FILTER, LK_EXTENT, LK_FAMILY_COUNT, LK_ISA_COUNT
         LK_F32, LK_F64, LK_F16, LK_BF16, LK_S32, LK_S8, LK_U8, LK_TYPE_COUNT
 

@@ -327,31 +327,58 @@ LK_INLINE void out(const lk_winograd_out *g, const int nh, const int nw)
 #if LK_UNIT == 1
 typedef double vd __attribute__((vector_size(LK_VB)));
 
-/* Gathers a vector of filters at a time; the taps and products of so few filters stay in cache. */
-void LK_NAME(winograd_filter_f32)(const lk_winograd_filter *g)
+/* Gathers a vector of filters at a time. */
+LK_INLINE void filter(const lk_winograd_filter *g, const int nh, const int nw, const int rh, const int rw)
 {
     enum { LANES = LK_VB / 8 };
     for (int o = 0; o < g->width; o += LANES) {
         vd w[3 * 3], t[MAX_N * 3];
-        for (int a = 0; a < g->rh * g->rw; a++) {
-            w[a] = (vd){};
-            for (int i = 0; i < LANES && o + i < g->count; i++)
-                w[a][i] = ((const float *)g->w)[(o + i) * g->w_stride + a];
+#pragma GCC unroll 9
+        for (int a = 0; a < rh * rw; a++) {
+            const float *const at = (const float *)g->w + a;
+            hf some = {};
+            if (o + LANES <= g->count) {
+#pragma GCC unroll 8
+                for (int i = 0; i < LANES; i++)
+                    some[i] = at[(o + i) * g->w_stride];
+            } else {
+                for (int i = 0; o + i < g->count; i++)
+                    some[i] = at[(o + i) * g->w_stride];
+            }
+            w[a] = __builtin_convertvector(some, vd);
         }
-        for (int i = 0; i < g->nh; i++)
-            for (int b = 0; b < g->rw; b++) {
-                t[i * g->rw + b] = (vd){};
-                for (int a = 0; a < g->rh; a++)
-                    t[i * g->rw + b] += g->gh[i * g->rh + a] * w[a * g->rw + b];
-            }
-        for (int i = 0; i < g->nh; i++)
-            for (int j = 0; j < g->nw; j++) {
+#pragma GCC unroll 1
+        for (int i = 0; i < nh; i++)
+#pragma GCC unroll 3
+            for (int b = 0; b < rw; b++) {
                 vd x = {};
-                for (int b = 0; b < g->rw; b++)
-                    x += g->gw[j * g->rw + b] * t[i * g->rw + b];
-                *(hf *)((float *)g->u + (i * g->nw + j) * g->u_stride + o) = __builtin_convertvector(x, hf);
+#pragma GCC unroll 3
+                for (int a = 0; a < rh; a++)
+                    x += g->gh[i * rh + a] * w[a * rw + b];
+                t[i * rw + b] = x;
             }
+#pragma GCC unroll 1
+        for (int i = 0; i < nh; i++) {
+            float *u = (float *)g->u + i * nw * g->u_stride + o;
+#pragma GCC unroll 8
+            for (int j = 0; j < nw; j++, u += g->u_stride) {
+                vd x = {};
+#pragma GCC unroll 3
+                for (int b = 0; b < rw; b++)
+                    x += g->gw[j * rw + b] * t[i * rw + b];
+                *(hf *)u = __builtin_convertvector(x, hf);
+            }
+        }
     }
+}
+
+/* The sizes of F(4x4, 3x3), the most used, are told to the compiler. */
+void LK_NAME(winograd_filter_f32)(const lk_winograd_filter *g)
+{
+    if (g->nh == 6 && g->nw == 6 && g->rh == 3 && g->rw == 3)
+        filter(g, 6, 6, 3, 3);
+    else
+        filter(g, g->nh, g->nw, g->rh, g->rw);
 }
 #define FILTER_ROW LK_ROW(LK_WINOGRAD_FILTER, winograd_filter_f32, "f32", LK_LANES, 0, 0),
 #else

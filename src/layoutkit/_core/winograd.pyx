@@ -17,8 +17,10 @@ Depth, if there is any, is convolved directly: V is made for each tap along it, 
 Threads take equal shares of the tasks. A group that is shared by several threads is transformed by each of them.
 """
 
+from cython.parallel cimport parallel
+cimport openmp
 from libc.stdint cimport int64_t, uint8_t
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 from numpy cimport PyArray_DATA, import_array, ndarray
 
 from math import lcm
@@ -31,6 +33,7 @@ from .registry cimport (
     lk_winograd_filter, lk_winograd_filter_fn, lk_winograd_in, lk_winograd_in_fn, lk_winograd_out, lk_winograd_out_fn,
     row_named,
 )
+from .team cimport team
 
 import_array()
 
@@ -42,6 +45,8 @@ cdef enum:
     SKEW_BYTES = 64         # between rows and between products, which would share sets of the cache otherwise
     FAR_BYTES = 16 << 20    # a larger filter is not in a cache when it is read again
     KINDS = 4               # of tiles: low, whole, narrow, low and narrow
+    BUFFER_FLOATS = 1 << 14   # 64 KB of the stack
+    THREAD_WEIGHTS = 1 << 14  # of a filter that a thread transforms, at least
 
 RUN = MAX_RUN_STEPS  # winograd.py counts roundings with it
 
@@ -386,33 +391,85 @@ cdef inline const char *after(const char *bias, int64_t at) noexcept nogil:
     return NULL if bias == NULL else bias + at
 
 
-def pack(str types, ndarray w, const double[:, ::1] gh, const double[:, ::1] gw, ndarray u):
+def taps_follow(ndarray w, int sign):
+    """Whether the taps of a row after another are contiguous, or with `sign` -1 are from the last to the first."""
+    steps = sign * w.itemsize * w.shape[4], sign * w.itemsize
+    return all([n == 1 or s == step for n, s, step in zip((w.shape[3], w.shape[4]), (w.strides[3], w.strides[4]), steps)])
+
+
+cdef struct Packed:
+    int64_t groups, panels, channels, depth, per_group
+    int64_t of_output, of_channel, of_depth          # byte strides of the filter
+    int64_t u_group, u_panel, u_depth                # of what it is packed into
+    int64_t some, runs                               # channels that are transformed at a time; how often
+
+
+def pack(str types, ndarray w, const double[:, ::1] gh, const double[:, ::1] gw, ndarray u, int threads=1):
     """Filter (groups * outputs, channels, depth, rh, rw) into u [groups][products][panels][depth][channels][nr].
 
-    Both are contiguous arrays of the element that `types` names.
+    Both are of the element that `types` names. The taps of a channel are contiguous, in this order or from the last to
+    the first.
     """
     cdef lk_winograd_filter f
     cdef lk_winograd_filter_fn fn = <lk_winograd_filter_fn>best_row(LK_WINOGRAD_FILTER, types).fn
     cdef const char *from_ = <const char *>PyArray_DATA(w)
     cdef char *to = <char *>PyArray_DATA(u)
-    cdef int64_t item = w.itemsize, u_group = u.strides[0], u_panel = u.strides[2], u_depth = u.strides[3]
-    cdef int64_t u_channel = u.strides[4], panels = u.shape[2]
-    cdef int64_t groups = u.shape[0], ic = w.shape[1], depth = w.shape[2], size = w.shape[3] * w.shape[4]
-    cdef int64_t per_group = w.shape[0] // groups, group, panel, d, c
-    if w.shape[0] == 0 or ic == 0:
+    cdef int64_t item = w.itemsize, size = w.shape[3] * w.shape[4]
+    cdef int tid, count
+    cdef Packed s
+    s.groups, s.panels, s.channels, s.depth = u.shape[0], u.shape[2], w.shape[1], w.shape[2]
+    s.per_group = w.shape[0] // s.groups
+    s.of_output, s.of_channel, s.of_depth = w.strides[0], w.strides[1], w.strides[2]
+    s.u_group, s.u_panel, s.u_depth = u.strides[0], u.strides[2], u.strides[3]
+    if w.shape[0] == 0 or s.channels == 0:
         return
-    f.w_stride, f.width, f.u_stride = ic * depth * size, <int>u.shape[5], u.strides[1] // item
+    if taps_follow(w, -1) and size > 1:
+        gh, gw, from_ = gh[:, ::-1].copy(), gw[:, ::-1].copy(), from_ - (size - 1) * item
+    elif not taps_follow(w, 1):
+        raise ValueError("winograd: the taps of a filter are not contiguous")
+    f.w_stride, f.width, f.u_stride = s.of_output // item, <int>u.shape[5], u.strides[1] // item
     f.nh, f.nw, f.rh, f.rw = <int>gh.shape[0], <int>gw.shape[0], <int>gh.shape[1], <int>gw.shape[1]
     f.gh, f.gw = &gh[0, 0], &gw[0, 0]
+    s.some = min(s.channels, (BUFFER_FLOATS // (f.nh * f.nw) - SKEW_BYTES // item) // f.width)
+    s.runs = ceil_div(s.channels, s.some)
+    threads = min(threads, max(1, w.size // THREAD_WEIGHTS))
     with nogil:
-        for group in range(groups):
-            for panel in range(panels):
-                f.count = <int>max(0, min(f.width, per_group - panel * f.width))
-                for d in range(depth):
-                    for c in range(ic):
-                        f.w = from_ + (((group * per_group + panel * f.width) * ic + c) * depth + d) * size * item
-                        f.u = to + group * u_group + panel * u_panel + d * u_depth + c * u_channel
-                        fn(&f)
+        count = team(threads)
+        if count == 1:
+            pack_channels(fn, f, from_, to, &s, 0, s.groups * s.panels * s.runs)
+        else:
+            with parallel(num_threads=count):
+                tid, count = openmp.omp_get_thread_num(), openmp.omp_get_num_threads()
+                pack_channels(fn, f, from_, to, &s, share(s.groups * s.panels * s.runs, count, tid),
+                              share(s.groups * s.panels * s.runs, count, tid + 1))
+
+
+cdef void pack_channels(lk_winograd_filter_fn fn, lk_winograd_filter f, const char *w, char *u, const Packed *s,
+                        int64_t task, int64_t end) noexcept nogil:
+    """Tasks [task, end), each some input channels of a panel of a group.
+
+    Products lie far apart, often a power of two: what some channels give is written to them in long runs.
+    """
+    cdef float buffer[BUFFER_FLOATS]
+    cdef int64_t first, count, c, d, t, panel, group, product = f.u_stride * sizeof(float)
+    cdef int64_t products = f.nh * f.nw, channel = f.width * sizeof(float)
+    cdef const char *from_
+    cdef char *to
+    f.u_stride = s.some * f.width + SKEW_BYTES // sizeof(float)
+    while task < end:
+        first, panel = task % s.runs * s.some, task // s.runs
+        count = min(s.some, s.channels - first)
+        group, panel = panel // s.panels, panel % s.panels
+        f.count = <int>max(0, min(f.width, s.per_group - panel * f.width))
+        for d in range(s.depth):
+            from_ = w + (group * s.per_group + panel * f.width) * s.of_output + d * s.of_depth
+            for c in range(count):
+                f.w, f.u = from_ + (first + c) * s.of_channel, buffer + c * f.width
+                fn(&f)
+            to = u + group * s.u_group + panel * s.u_panel + d * s.u_depth + first * channel
+            for t in range(products):
+                memcpy(to + t * product, buffer + t * f.u_stride, count * channel)
+        task += 1
 
 
 def extent(const float[:, ::1] w):

@@ -12,14 +12,12 @@ from .._core.route import Epilogue, laid_out_as
 from ..choosing.best import choices
 from ..choosing.limits import peak_rate
 from ..choosing.plan import Plan
-from ..choosing.problem import Choice
+from ..choosing.problem import Choice, Problem
 from ..memory.arguments import hold
 from ..memory.arrays import as_array, overlap
 from ..memory.tensor import Tensor
 from .epilogue import NOTHING, Operand, in_words
 from .filter import Filter
-from .phases import TransposedTask
-from .task import ConvTask
 from .types import check_type
 
 
@@ -99,15 +97,20 @@ def check_workspace(
 
 
 def plan_of(
-    task: ConvTask | TransposedTask, f: Filter, told: Callable[[Sequence[Choice]], Iterable[str | None]]
+    task: Problem,
+    threads: int,
+    rows: str,
+    told: Callable[[Sequence[Choice]], Iterable[str | None]],
+    activation: Any = None,
 ) -> Plan:
-    """The plan of a problem: its rate, and lines that `told` makes of the choices."""
-    found, threads = choices(task), task.threads
+    """The plan of a problem: its rate, that of the machine on so many threads by kernels of type `rows`, and lines that
+    `told` makes of the choices."""
+    found = choices(task)
 
     def note() -> str:
-        rate, peak = task.work / found[0].seconds, peak_rate(threads, f.types.rows_or_wide("peak"))
+        rate, peak = task.work / found[0].seconds, peak_rate(threads, rows)
         on = f"{peak / 1e9:.0f} GFLOP/s on {threads} thread{'s' * (threads > 1)}, measured now"
-        then = "" if f.activation is None else f", then {in_words(f.activation)}"
+        then = "" if activation is None else f", then {in_words(activation)}"
         share = f"{rate / 1e9:.1f} GFLOP/s, {rate / peak:.0%} of the FMA peak ({on})"
         return "\n".join(filter(None, (f"{task.work / 1e6:.3g} MFLOP, {share}{then}", *told(found))))
 

@@ -56,6 +56,11 @@ class _Conv:
         self._take(f, threads)
         return self
 
+    @classmethod
+    def once(cls, w, bias=None, what="", threads=None, **attributes) -> _Conv:
+        """A convolution over the caller's filter, not copied: for one call, of an operation `what`."""
+        return cls._over(Filter(what or f"conv{cls.rank}d", cls.rank, w, bias, **attributes), threads)
+
     def _take(self, f: Filter, threads) -> None:
         check_threads(threads)
         self._filter, self._threads = f, threads
@@ -174,7 +179,8 @@ class _Conv:
         f = self._filter
         p = f.problem(f.layout.check_shape(shape))
         task = self._task(p)
-        return plan_of(task, f, lambda found: (slowness(task, found), f.note(p)))
+        rows = f.types.rows_or_wide("peak")
+        return plan_of(task, task.threads, rows, lambda found: (slowness(task, found), f.note(p)), f.activation)
 
     def explain(self, shape) -> str:
         """Why: the candidates for an input of logical `shape`, in order."""
@@ -354,7 +360,7 @@ def _once(cls, x, w, bias, add, out, threads, shape, **attributes) -> Any:
 
 def _over(cls, x, w, bias, threads=None, layout=None, dtype=None, **attributes) -> _Conv:
     attributes["dtype"] = asked_of(dtype, x, w)
-    return cls._over(Filter(f"conv{cls.rank}d", cls.rank, w, bias, layout=layout_for(x, layout), **attributes), threads)
+    return cls.once(w, bias, threads=threads, layout=layout_for(x, layout), **attributes)
 
 
 @planner(conv1d)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from math import inf, prod
 from typing import Any, NamedTuple
 
@@ -81,31 +81,40 @@ class Attributes:
 def attributes_of(what: str, rank: int, w, filter_layout, filter_shape, layout, out_layout, *given):
     """The attributes of a convolution, the array of its filter, and whether other calls share the attributes."""
     key = None
-    if type(w) is np.ndarray and filter_shape is None:
-        layouts = _named(filter_layout), _named(layout), _named(out_layout)
-        key = Attributes, what, form(w), w.dtype, layouts, given, tuple(map(type, given))  # 2.0 == 2, but is refused
-        try:
-            found = plans.get(key)
-            if found is not None:
-                return found, w, True
-        except TypeError:  # an argument is not hashable: a list of pads, say
-            key = None
+    if filter_shape is None:
+        layouts = dict(filter_layout=filter_layout, layout=layout, out_layout=out_layout)
+        key = call_key((Attributes, what), (w,), layouts | dict(enumerate(given)))
+        found = None if key is None else plans.get(key)
+        if found is not None:
+            return found, w, True
     held = hold_filter(w, filter_layout, filter_shape, rank, what)
     found = Attributes(what, rank, held, layout, out_layout, *given)
     return found if key is None else plans.put(key, found), held.array, key is not None
 
 
-def _named(layout: str | Layout | None) -> Any:
-    """A layout with its names, which take no part in its equality."""
-    return (layout, layout.family) if type(layout) is Layout else layout
+def call_key(what: Hashable, arrays: Sequence[Any], given: dict[Any, Any]) -> tuple | None:
+    """What a call of `what` with these arguments is told by from others, but for the numbers in its arrays: a key of
+    `plans`. None where arrays are none of numpy's, or an argument is not hashable, such as a list of pads."""
+    if any(type(a) is not np.ndarray for a in arrays):
+        return None
+    # Names take no part in the equality of layouts; 2.0 == 2, but is refused.
+    values = tuple([(v, v.family) if type(v) is Layout else v for v in given.values()])
+    forms = tuple([(form(a), a.dtype) for a in arrays])
+    key = what, forms, tuple(given), values, tuple(map(type, values)), reproducible()
+    try:
+        hash(key)
+    except TypeError:
+        return None
+    return key
 
 
 class Filter(Attributes):
-    """What every form of call gives, checked; see `conv2d` for the parameters."""
+    """What every form of call gives, checked; see `conv2d` for the parameters. `strided`: it may stay a view."""
 
     def __init__(self, what, rank, w, bias=None, *, stride=1, padding=0, dilation=1, groups=1, layout=None,
                  filter_layout=None, filter_shape=None, out_layout=None, algorithm=AUTO, accuracy="standard",
-                 activation=None, scale=None, dtype=None, zero_point=0, out_scale=1.0, out_zero_point=0):  # fmt: skip
+                 activation=None, scale=None, dtype=None, zero_point=0, out_scale=1.0, out_zero_point=0,
+                 strided=False):  # fmt: skip
         attributes, array, shared = attributes_of(
             what, rank, w, filter_layout, filter_shape, layout, out_layout,
             stride, padding, dilation, groups, algorithm, accuracy, dtype,
@@ -114,7 +123,7 @@ class Filter(Attributes):
         self.attributes = attributes if shared else None
         if not self.in_order:
             array = reorder(array, self.held_as, _OIHW[rank], shape=self.shape)
-        self.w = np.ascontiguousarray(array)
+        self.w = array if strided else np.ascontiguousarray(array)
         self.activation = activation
         if self.types.integers:
             self.bias, meaning = self._meaning(bias, scale, zero_point, out_scale, out_zero_point)
@@ -126,7 +135,9 @@ class Filter(Attributes):
                 raise ValueError(f"{what}: {name} is of convolutions of integers, w is of {self.types.filter}")
         self.bias = None if bias is None else self.per_channel(bias, "bias")
         if scale is not None:
-            wide = self.widened(self.w) * self.per_channel(scale, "scale").reshape(-1, *[1] * (rank + 1))
+            wide = self.widened(np.ascontiguousarray(self.w)) * self.per_channel(scale, "scale").reshape(
+                -1, *[1] * (rank + 1)
+            )
             self.w = converted(wide, self.types.elements[2], self.types.elements[1])
         self.epilogue, self.operands, self.sums = parse(activation, self.oc, self.types.sum, what)
 
@@ -226,9 +237,21 @@ class Filter(Attributes):
             found = self.__dict__["_traits"] = self.traits_of(self.w)
         return found
 
+    @property
+    def plain(self) -> bool:
+        """Whether no part of the filter holds values that change a problem, see `allowed`; False if that takes long."""
+        if self.types.elements[1] != "f32":
+            return False
+        found = traits_by_weight(self.w)
+        return found is not None and found.why_strict is None
+
     def traits_of(self, w: np.ndarray) -> Traits | WholeTraits:
         """Of a part of the filter."""
-        return whole_traits(w) if self.types.integers else traits(self.widened(w))
+        if self.types.integers:
+            return whole_traits(w)
+        if self.types.elements[1] == "f32" and not w.flags.c_contiguous and (found := traits_by_weight(w)):
+            return found
+        return traits(self.widened(np.ascontiguousarray(w)))
 
     @property
     def values(self) -> tuple[bool, bool] | None:
@@ -342,6 +365,16 @@ def whole_traits(w: np.ndarray) -> WholeTraits:
     by_channel = w.reshape(len(w), prod(w.shape[1:]))
     sums = [abs(half(by_channel, 0).sum(1, dtype=np.int64)).max(initial=0) for half in (np.minimum, np.maximum)]
     return WholeTraits(255 * int(max(sums)))
+
+
+def traits_by_weight(w: np.ndarray) -> Traits | None:
+    """The traits of a filter of float32 of any strides, the least magnitude being that of a single weight; None if that
+    would make Winograd's bound doubtful, or there is no quick way."""
+    memory = w.transpose(sorted(range(w.ndim), key=lambda axis: -w.strides[axis]))
+    if not memory.flags.c_contiguous:
+        return None
+    found = Traits(*extent(memory.reshape(-1, 1)), prod(w.shape[1:]))
+    return None if found.why_strict else found
 
 
 def traits(w: np.ndarray) -> Traits:

@@ -14,7 +14,7 @@ which holds that zero point, adds nothing then, as it should.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import gcd, prod
 from typing import NamedTuple
@@ -77,10 +77,20 @@ class Part(NamedTuple):
     last: bool = True  # the epilogue follows it
 
     def filter(self, w: np.ndarray) -> np.ndarray:
-        """Its part of a filter (O, I/G, *k)."""
+        """Its part of a filter (O, I/G, *k), a view."""
         if self.taps is None:
             return np.zeros((*w.shape[:2], *self.problem.kernel), w.dtype)
-        return np.ascontiguousarray(w[np.ix_(range(w.shape[0]), range(w.shape[1]), *self.taps)])
+        return some_taps(w, self.taps)
+
+
+def some_taps(w: np.ndarray, taps: Sequence[tuple[int, ...]]) -> np.ndarray:
+    """The part of a filter (O, I/G, *k) with these taps of each axis, which lie equally far apart: a view."""
+    every = [slice(None), slice(None)]
+    for at in taps:
+        step = at[1] - at[0] if len(at) > 1 else 1
+        stop = at[-1] + (1 if step > 0 else -1)
+        every.append(slice(at[0], stop if stop >= 0 else None, step))
+    return w[tuple(every)]
 
 
 @dataclass(frozen=True)
@@ -137,12 +147,19 @@ class TransposedTask(Problem):
 
     @property
     def native(self) -> tuple[Layout, Layout]:
-        """Layouts with channels innermost, where the outputs of a phase are a strided view."""
+        """Layouts with channels innermost, where the outputs of a phase are a strided view; of one phase any."""
+        if self.whole and all(f.dim == 1 or not f.size for layout in (self.src, self.dst) for f in layout.factors):
+            return self.src, self.dst
         src, dst = (
             layout if channels_innermost(layout) else Layout(NATIVE["channels"][layout.rank])
             for layout in (self.src, self.dst)
         )
         return src, dst
+
+    @property
+    def whole(self) -> bool:
+        """Whether there is one phase."""
+        return all(s == 1 or n == 1 for s, n in zip(self.stride, self.out))
 
     @property
     def inner(self) -> ConvTypes:
@@ -281,7 +298,9 @@ class TransposedRoute:
     def pack(self, part: Part, step: Runs, f: Filter):
         """Its part of a filter and the bias, as a step reads them."""
         elements, w = (self.task.types.elements[1], self.task.inner.elements[1]), part.filter(f.w)
-        return step.pack(converted(w, *elements), f.bias_over(w) if part.bias else None)
+        if elements[0] != elements[1]:
+            w = converted(np.ascontiguousarray(w), *elements)
+        return step.pack(w, f.bias_over(w) if part.bias else None)
 
     def run(self, x, packed, y, epilogue: Epilogue | None, add, workspace: np.ndarray | None = None) -> None:
         """Convolve `x` into `y` with filter and bias of each step; `add` has the strides of `y`, and may be it."""

@@ -89,10 +89,8 @@ class ConvProblem:
         # Before Python 3.12 cached_property takes a lock, which the child of a fork may find held for ever.
         found = self.__dict__.get("_out")
         if found is None:
-            found = self.__dict__["_out"] = tuple(
-                (i + a + b - d * (k - 1) - 1) // s + 1
-                for i, (a, b), k, s, d in zip(self.size, self.padding, self.kernel, self.stride, self.dilation)
-            )
+            given = self.size, self.kernel, self.stride, self.padding, self.dilation
+            found = self.__dict__["_out"] = out_sizes(*given)
         return found
 
     @property
@@ -161,6 +159,18 @@ class ConvProblem:
         if not p.fits:
             raise ValueError(f"not a convolution: {text!r}; its numbers do not fit together")
         return p
+
+
+def out_sizes(size, kernel, stride, padding: Pairs, dilation) -> tuple[int, ...]:
+    """The outputs of a convolution along each axis."""
+    axes = zip(size, kernel, stride, padding, dilation)
+    return tuple([(n + a + b - d * (k - 1) - 1) // s + 1 for n, k, s, (a, b), d in axes])
+
+
+def in_sizes(out, kernel, stride, padding: Pairs, dilation) -> tuple[int, ...]:
+    """The fewest inputs along each axis of which a convolution has so many outputs."""
+    axes = zip(out, kernel, stride, padding, dilation)
+    return tuple([(n - 1) * s - a - b + d * (k - 1) + 1 for n, k, s, (a, b), d in axes])
 
 
 def sizes_text(values: Sequence[int]) -> str:

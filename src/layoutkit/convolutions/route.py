@@ -127,7 +127,9 @@ class Route:
         return f"{self.native}, {self.algorithm.name} by {self.kernel.name}"
 
     def pack(self, w: np.ndarray, bias: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
-        """Filter in OIHW order and bias as this route reads them."""
+        """Filter in OIHW order, of any strides, and bias as this route reads them."""
+        if not self.algorithm.strided or self.kernel.unit > 1 or self._widens[0] != self._widens[1]:
+            w = np.ascontiguousarray(w)
         packed, biases = self.algorithm.pack(self.native, self.kernel, converted(w, *self._widens), bias)
         for name, needed, held in zip(("filter", "bias"), self._needs, (packed, biases)):
             if held is not None and held.nbytes < needed:

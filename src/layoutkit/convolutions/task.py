@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from math import prod
+from typing import Protocol
 
 import numpy as np
 
@@ -143,10 +144,7 @@ class ConvTask(Problem):
 
     def decided(self, choices: Sequence[Choice]) -> None:
         """Warn where all routes are slow, once."""
-        p = self.problem
-        if self.algorithm == AUTO and p not in _warned and (text := slowness(self, choices)):
-            _warned.put(p, text)
-            warn(f"{p}: {text}", SlowPathWarning)
+        warn_if_slow(self, choices)
 
     def parts(self) -> Sequence[Problem]:
         """Itself, by any algorithm, and packing its filter where that counts."""
@@ -293,7 +291,28 @@ def check_strides(p: ConvProblem, arrays: Arrays) -> None:
         )
 
 
-def slowness(task: ConvTask, ways: Sequence[Choice]) -> str | None:
+class Slow(Protocol):
+    """What may have only slow ways: the sums of a convolution, or of a gradient of one."""
+
+    @property
+    def key(self) -> str: ...
+    @property
+    def problem(self) -> ConvProblem: ...
+    @property
+    def threads(self) -> int: ...
+    @property
+    def algorithm(self) -> str: ...
+
+
+def warn_if_slow(task: Slow, ways: Sequence[Choice]) -> None:
+    """Warn where nobody asked for one of these ways and all are slow, once for a problem on any threads."""
+    problem = type(task), task.problem
+    if task.algorithm == AUTO and problem not in _warned and (text := slowness(task, ways)):
+        _warned.put(problem, text)
+        warn(f"{task.key.rpartition(' t')[0]}: {text}", SlowPathWarning)
+
+
+def slowness(task: Slow, ways: Sequence[Choice]) -> str | None:
     """What to say of a problem, not a small one, all of whose candidates waste most of the machine; else None."""
     p = task.problem
     if p.flops < SMALL_FLOPS:

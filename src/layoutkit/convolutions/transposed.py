@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ import numpy as np
 from .._core import registry
 from .._core.arrays import form
 from ..choosing.best import choices
+from ..choosing.cache import plans
 from ..choosing.plan import Plan, planner
 from ..choosing.table import cost_table
 from ..choosing.threads import check_threads
@@ -20,9 +23,9 @@ from ..memory.tensor import Tensor
 from ..reorders.reorder import reorder
 from .algorithms import AUTO
 from .calls import check_workspace, finish, imagined, plan_of
-from .filter import Filter, hold_filter
-from .phases import TransposedRoute, TransposedTask, best_phases, phases_of
-from .problem import pad_pairs, per_axis
+from .filter import Filter, call_key, hold_filter
+from .phases import TransposedRoute, TransposedTask, best_phases, phases_of, some_taps
+from .problem import in_sizes, pad_pairs, per_axis
 from .route import Arrays
 from .types import asked_of
 
@@ -34,29 +37,29 @@ class _ConvTranspose:
 
     rank: int
     _once = False  # whether the filter is packed for one call only
+    _what = ""  # the operation, for errors, if it is another one than this
 
     def __init__(self, w, bias=None, *, stride=1, padding=0, output_padding=0, groups=1, dilation=1, layout=None,
                  filter_layout=None, filter_shape=None, out_layout=None, algorithm=AUTO, accuracy="standard",
                  activation=None, scale=None, dtype=None, zero_point=0, out_scale=1.0, out_zero_point=0,
                  threads=None) -> None:  # fmt: skip
-        rank, what = self.rank, f"conv_transpose{self.rank}d"
+        rank, what = self.rank, self._what or f"conv_transpose{self.rank}d"
         if filter_layout is None and not isinstance(w, Tensor):
             filter_layout = "IO" + "DHW"[3 - rank :]
         held = hold_filter(w, filter_layout, filter_shape, rank, what)
-        w, filter_layout, order = held.array, held.layout.dense, Layout("bacde"[: rank + 2])
-        if filter_layout != order:
-            w = reorder(w, filter_layout, order, shape=held.shape)
         (groups,) = per_axis(groups, 1, f"{what}: groups", 1)
-        if w.shape[0] % groups:
-            raise ValueError(f"{what}: {w.shape[0]} input channels do not divide into {groups} groups")
-        grouped = w.reshape(groups, w.shape[0] // groups, *w.shape[1:]).swapaxes(1, 2)
-        w = grouped.reshape(groups * w.shape[1], w.shape[0] // groups, *w.shape[2:])
+        if held.shape[1] % groups:
+            raise ValueError(f"{what}: {held.shape[1]} input channels do not divide into {groups} groups")
+        several = self._once and max(per_axis(stride, rank, f"{what}: stride", 1)) > 1
+        self._held = held.layout.dense, held.shape, groups, several
         self._filter = f = Filter(
-            what, rank, w, bias, stride=stride, dilation=dilation, groups=groups, layout=layout,
-            out_layout=out_layout, algorithm=algorithm, accuracy=accuracy, activation=activation, scale=scale,
-            dtype=dtype, zero_point=zero_point, out_scale=out_scale, out_zero_point=out_zero_point,
+            what, rank, _in_order(held.array, *self._held), bias, stride=stride, dilation=dilation, groups=groups,
+            layout=layout, out_layout=out_layout, algorithm=algorithm, accuracy=accuracy, activation=activation,
+            scale=scale, dtype=dtype, zero_point=zero_point, out_scale=out_scale, out_zero_point=out_zero_point,
+            strided=self._once,
         )  # fmt: skip
-        f.own()
+        if not self._once:
+            f.own()
         if isinstance(padding, str):
             raise ValueError(f"{what}: padding {padding!r}: expected numbers")
         self._padding = pad_pairs(padding, f.kernel, f.kernel, f.stride, f.dilation, f"{what}: padding")
@@ -69,23 +72,40 @@ class _ConvTranspose:
         # Filter and bias by instruction set, taps and packing.
         self._packed: dict[tuple, tuple[np.ndarray, np.ndarray | None]] = {}
         self._bound: dict = {}  # what a call's arrays look like -> what to run
+        self._routes: dict = {}  # the same of calls with other filters
 
     @classmethod
-    def _once_over(cls, w, bias, **attributes) -> _ConvTranspose:
-        """A transposed convolution for one call."""
-        self = cls(w, bias, **attributes)
-        self._once = True
+    def once(cls, w, bias=None, what="", **attributes) -> _ConvTranspose:
+        """A transposed convolution over the caller's filter, not copied: for one call, of an operation `what`.
+
+        What does not depend on the weights is kept for calls with others.
+        """
+        key = None
+        if bias is None and attributes.get("activation") is None and attributes.get("scale") is None:
+            key = call_key((cls, what), (w,), attributes)
+        kept = None if key is None else plans.get(key)
+        if kept is not None:
+            return kept._with(_in_order(w, *kept._held))
+        self = object.__new__(cls)
+        self._once, self._what = True, what
+        self.__init__(w, bias, **attributes)  # type: ignore[misc]
+        if key is not None:
+            plans.put(key, self._with(np.empty(0, self._filter.w.dtype)))  # a view would keep the caller's memory
         return self
+
+    def _with(self, w: np.ndarray) -> _ConvTranspose:
+        """The same with another filter, in the order of a convolution's."""
+        other, other._filter = copy(self), copy(self._filter)
+        other._filter.__dict__.pop("_traits", None)
+        other._filter.w = w
+        other._packed, other._bound = {}, {}
+        return other
 
     def out_size(self, size: tuple[int, ...]) -> tuple[int, ...]:
         """Spatial size of the output for an input of spatial `size`."""
         f = self._filter
-        out = tuple(
-            (n - 1) * s - a - b + d * (k - 1) + extra + 1
-            for n, s, (a, b), d, k, extra in zip(
-                size, f.stride, self._padding, f.dilation, f.kernel, self._output_padding
-            )
-        )
+        least = in_sizes(size, f.kernel, f.stride, self._padding, f.dilation)
+        out = tuple(n + extra for n, extra in zip(least, self._output_padding))
         if any(n < 1 for n in out) or not all(size):
             raise ValueError(f"{f.what}: an input of {size} padded by {self._padding} has no output")
         return out
@@ -98,8 +118,9 @@ class _ConvTranspose:
         size, out = shape[2:], self.out_size(shape[2:])
         allowed = []
         for phase in phases_of(size, f.kernel, f.stride, f.dilation, self._padding, out):
-            w = f.w[np.ix_(range(f.oc), range(f.w.shape[1]), *(a.taps or (0,) for a in phase))]
-            allowed.append(f.allowed(w, tuple(a.padding for a in phase)))
+            w = some_taps(f.w, [a.taps or (0,) for a in phase])
+            whole = all(len(a.taps) == k for a, k in zip(phase, f.kernel))
+            allowed.append(f.allowed(f.w if whole else w, tuple(a.padding for a in phase)))
         return TransposedTask(
             shape[0], f.ic, f.oc, size, out, f.kernel, f.stride, self._padding, f.dilation, f.groups, f.layout,
             f.out_layout, tuple(allowed), check_threads(self._threads), f.algorithm, self._once, f.epilogue is not None,
@@ -154,12 +175,24 @@ class _ConvTranspose:
         key = form(x, out), shape, threads, cost_table.generation, registry.isa()
         bound = self._bound.get(key)
         if bound is None:
-            route = best_phases(self._task(shape), Arrays(x.strides, out.strides))
+            route = self._route_of(key, x, out, shape)
             bound = route, [self._pack(route, part, step) for part, step in route.steps]
             if len(self._bound) >= MAX_BOUND:
                 self._bound.clear()
             self._bound[key] = bound
         return bound
+
+    def _route_of(self, key: tuple, x: np.ndarray, out: np.ndarray, shape) -> TransposedRoute:
+        """The route of arrays like these; for calls with many filters it is kept, unless their values count."""
+        plain = self._once and self._filter.plain
+        route = self._routes.get(key) if plain else None
+        if route is None:
+            route = best_phases(self._task(shape), Arrays(x.strides, out.strides))
+            if plain:
+                if len(self._routes) >= MAX_BOUND:
+                    self._routes.clear()
+                self._routes[key] = route
+        return route
 
     def _pack(self, route: TransposedRoute, part, step) -> tuple[np.ndarray, np.ndarray | None]:
         key = registry.isa(), part.taps, part.bias, step.packing
@@ -190,11 +223,28 @@ class _ConvTranspose:
                 best = choices(one)[0]
                 yield f"{part.problem}: {best.candidate.name}, {best.seconds * 1e6:.1f} us, {best.source}"
 
-        return plan_of(task, self._filter, told)
+        return plan_of(task, task.threads, self._filter.types.rows_or_wide("peak"), told, self._filter.activation)
 
     def explain(self, shape) -> str:
         """Why: the phases for an input of logical `shape`, and what does them."""
         return self.plan(shape).explain()
+
+
+def _in_order(w: np.ndarray, layout: Layout, shape: tuple[int, ...], groups: int, several: bool) -> np.ndarray:
+    """A filter, logically (O/groups, I, *k), as that of a convolution, (O, I/groups, *k): of one group a view.
+
+    Where `several` phases read some of its taps each, a tap's weights are together in memory.
+    """
+    rank = len(shape)
+    if several and groups == 1 and prod(shape[2:]) > 1:
+        taps = "cde"[: rank - 2]
+        by_taps = reorder(w, layout, Layout(f"{taps}ba"), shape=shape)
+        return by_taps.transpose(rank - 1, rank - 2, *range(rank - 2))
+    order = Layout("bacde"[:rank])
+    if layout != order:
+        w = reorder(w, layout, order, shape=shape)
+    grouped = w.reshape(groups, w.shape[0] // groups, *w.shape[1:]).swapaxes(1, 2)
+    return grouped.reshape(groups * w.shape[1], w.shape[0] // groups, *w.shape[2:])
 
 
 def out_shape(op: _ConvTranspose, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -284,7 +334,7 @@ def _once(cls, x, w, bias, add, out, shape, **attributes) -> Any:
 
 
 def _over(cls, x, w, bias, layout=None, dtype=None, **attributes) -> _ConvTranspose:
-    return cls._once_over(w, bias, layout=layout_for(x, layout), dtype=asked_of(dtype, x, w), **attributes)
+    return cls.once(w, bias, layout=layout_for(x, layout), dtype=asked_of(dtype, x, w), **attributes)
 
 
 @planner(conv_transpose1d)

@@ -57,6 +57,8 @@ class Algorithm:
     narrow, widens : bool
         Whether its loop nest takes numbers narrower than their sums; whether it may be handed such in the type of the
         sums: routes convert them on the way.
+    strided : bool
+        Whether it packs filters of any strides, of numbers as wide as their sums.
     """
 
     name: str
@@ -66,7 +68,7 @@ class Algorithm:
     via = "channels"
     detour = ""
     packs = 1.0
-    gather = reads_padded = narrow = False
+    gather = reads_padded = narrow = strided = False
     widens = True
 
     # What it takes

@@ -73,7 +73,7 @@ class _Sums(Algorithm):
 class PixelSums(_Sums):
     """Rows of the tile are output pixels: channels innermost on both sides."""
 
-    filters, narrow = "rows", True
+    filters, narrow, strided = "rows", True, True
 
     def supports(self, p: ConvProblem) -> str | None:
         for layout, channels, side in ((p.src, p.ic, "input"), (p.dst, p.oc, "output")):
@@ -139,7 +139,10 @@ class PixelSums(_Sums):
         if held[1] < panels:  # whole panels of pads only
             packed[:, held[1] :] = 0
         if w.size:
-            reorder(w, plain, layout, out=packed[:, : held[1]].reshape(held), shape=w.shape)
+            # Reversed taps are written in reverse: a reorder reads runs of memory forwards.
+            ways = [slice(None, None, -1 if s < 0 else 1) for s in w.strides[3:]]
+            out = packed[:, : held[1]].reshape(held)[(slice(None), slice(None), *ways)]
+            reorder(w[(slice(None),) * 3 + tuple(ways)], plain, layout, out=out, shape=w.shape)
         return packed, padded_bias(p, bias, panels * kernel.nr)
 
     def build(self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> PixelRows:

@@ -14,6 +14,7 @@ from ..._core.executor import LoopNest
 from ..._core.registry import Kernel
 from ...choosing import machine
 from ...choosing.profile import scale
+from ...choosing.threads import get_num_threads
 from ...memory.arrays import empty
 from ...reorders.reorder import reorder
 from ...winograd import PAIRS, as_array, kernel_table, paired, tiling
@@ -47,7 +48,7 @@ PACK_RATIO = 0.7  # cost of packing an element, in reorders of one
 class Winograd(Algorithm):
     """F(m x m, 3x3), and F(m, 3) for filters of one row."""
 
-    name, narrow = "winograd", True
+    name, narrow, strided = "winograd", True, True
 
     def __init__(self, m: int) -> None:
         self.m, self.variant = m, f"F({m},3)"
@@ -128,7 +129,10 @@ class Winograd(Algorithm):
         wide = p.types.wide
         packed = empty(shape, wide.filter, "filter")
         w = converted(w, p.types.elements[1], wide.elements[1])
-        core.pack(wide.name, w.reshape(*w.shape[:2], *g.kernel), gh, gw, packed)
+        w = w[(slice(None), slice(None), *[None] * (5 - w.ndim))]
+        if not any(core.taps_follow(w, sign) for sign in (1, -1)):  # of a phase of a transposed convolution
+            w = np.ascontiguousarray(w)
+        core.pack(wide.name, w, gh, gw, packed, get_num_threads())
         if kernel.unit > 1:
             dtype = conversion_of((wide.elements[1], p.types.elements[1]))
             packed = reorder(packed.reshape(prod(shape[:4]), *shape[4:]), "abc", f"aBc{kernel.unit}b", dtype=dtype)

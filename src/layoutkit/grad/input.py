@@ -1,0 +1,188 @@
+"""Gradients of inputs: of a convolution a transposed convolution with the same filter, and the other way round."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+from ..choosing.plan import Plan, planner
+from ..convolutions import conv, transposed
+from ..convolutions.algorithms import AUTO
+from ..convolutions.conv import filter_of
+from ..convolutions.filter import hold_filter
+from ..convolutions.problem import in_sizes, pad_pairs, per_axis
+from ..convolutions.types import asked_of
+from ..memory.arguments import layout_for, target
+from ..memory.arrays import check_out
+from ..memory.tensor import Tensor
+from .accumulate import add_scaled, check_beta
+from .layouts import exchanged, outputs, sizes
+
+
+class Asked(NamedTuple):
+    """A gradient to compute, checked."""
+
+    op: Any  # what gives it when it is called with that of the output
+    size: tuple[int, ...]  # of the result
+    grad_shape: tuple[int, ...]  # of the gradient of the output
+
+
+def _operation(what, rank, input_size, w, grad_output, *, stride=1, padding=0, dilation=1, groups=1, layout=None,
+               grad_layout=None, filter_layout=None, filter_shape=None, grad_shape=None, algorithm=AUTO,
+               accuracy="standard", dtype=None, threads=None, of_transposed=False) -> Asked:  # fmt: skip
+    """Check what `conv2d_input` was given; `of_transposed`: of a transposed convolution."""
+    size = sizes(input_size, rank, f"{what}: input_size")
+    if filter_layout is None and not isinstance(w, Tensor):
+        filter_layout = ("IO" if of_transposed else "OI") + "DHW"[3 - rank :]
+    held = hold_filter(w, filter_layout, filter_shape, rank, what)
+    kernel = held.shape[2:]
+    (groups,) = per_axis(groups, 1, f"{what}: groups", 1)
+    stride, dilation = (per_axis(v, rank, f"{what}: {n}", 1) for v, n in ((stride, "stride"), (dilation, "dilation")))
+    if of_transposed and isinstance(padding, str):
+        raise ValueError(f"{what}: padding {padding!r}: expected numbers")
+    pads = pad_pairs(padding, size[2:], kernel, stride, dilation, f"{what}: padding")
+    grad_layout = layout_for(grad_output, grad_layout)
+    grad_layout = layout if grad_layout is None else grad_layout
+    given = dict(
+        stride=stride, padding=pads, dilation=dilation, groups=groups, layout=grad_layout,
+        out_layout=grad_layout if layout is None else layout,
+        filter_layout=exchanged(held.layout.dense), filter_shape=(held.shape[1], held.shape[0], *kernel),
+        algorithm=algorithm, accuracy=accuracy, dtype=asked_of(dtype, grad_output, held.array), threads=threads,
+    )  # fmt: skip
+    if of_transposed:
+        classes: Any = conv.CLASSES
+    else:
+        classes = transposed.CLASSES
+        out = outputs(size[2:], kernel, stride, pads, dilation, what)
+        least = in_sizes(out, kernel, stride, pads, dilation)
+        given["output_padding"] = tuple(n - m for n, m in zip(size[2:], least))
+        if grad_shape is None:  # it follows
+            grad_shape = size[0], held.shape[0], *out
+    op = classes[rank].once(held.array, what=what, **given)
+    return Asked(op, size, filter_of(op).take(grad_output, grad_shape).shape)
+
+
+def _input(what, rank, input_size, w, grad_output, out=None, beta=0.0, **attributes) -> Any:
+    check_beta(beta, out, what)
+    op, size, grad_shape = _operation(what, rank, input_size, w, grad_output, **attributes)
+    found = result_shape(op, grad_shape)
+    if found != size:
+        raise ValueError(f"{what}: grad_output of shape {grad_shape} is of an input of {found}, not of {size}")
+    shape = None if isinstance(grad_output, Tensor) else grad_shape
+    if beta in (0, 1):
+        return op(grad_output, out, out if beta else None, shape=shape)
+    f = filter_of(op)
+    to = target(out, f.out_layout, size, 0, what)
+    check_out(to, f.out_layout.physical_shape(size), f.dst_dtype, (w, grad_output), what)
+    found = op(grad_output, shape=shape)
+    add_scaled(found.array if isinstance(found, Tensor) else found, to, f.out_layout, size, f.types.elements[3], beta)
+    return out
+
+
+def result_shape(op: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The logical shape of what an operation makes of an input of `shape`."""
+    if isinstance(op, transposed.ConvTranspose1d | transposed.ConvTranspose2d | transposed.ConvTranspose3d):
+        return transposed.out_shape(op, shape)
+    return filter_of(op).problem(shape).dst_shape
+
+
+def conv2d_input(
+    input_size, w, grad_output, *, stride=1, padding=0, dilation=1, groups=1, layout=None, grad_layout=None,
+    filter_layout=None, filter_shape=None, grad_shape=None, algorithm=AUTO, accuracy="standard", dtype=None, out=None,
+    beta=0.0, threads=None,
+) -> Any:  # fmt: skip
+    """The gradient of the input of `conv2d`.
+
+    Parameters
+    ----------
+    input_size : sequence of int
+        The logical shape of the input, (N, C, height, width).
+    w : array_like of float32, float64, float16 or bfloat16 (of ml_dtypes), or Tensor
+        The filter of the convolution, as of `conv2d`.
+    grad_output : array_like of the type of `w`, or Tensor
+        The gradient of the result, in `grad_layout`. Any strides.
+    stride, padding, dilation, groups
+        Of the convolution, as of `conv2d`.
+    layout, grad_layout : str or Layout, optional
+        Of the result, and of `grad_output`: each is as the other by default, both "NCHW" if none is given. A `Tensor`
+        has its own.
+    filter_layout, filter_shape
+        Of `w`, as of `conv2d`.
+    grad_shape : sequence of int, optional
+        The logical shape of `grad_output`, which follows from the rest.
+    algorithm, accuracy
+        As of `conv_transpose2d`, which this is.
+    dtype : dtype or str, optional
+        Of the result: that of `w` by default; of float16 and bfloat16 also float32.
+    out : ndarray or Tensor, optional
+        Where to write; it must not overlap the inputs.
+    beta : float, optional
+        ``gradient + beta * out`` is written: 1 accumulates.
+    threads : int, optional
+        At most this many threads. The result does not depend on how many.
+
+    Returns
+    -------
+    ndarray of the type of `w` or `dtype`, or Tensor
+        The physical array of the gradient: `out`, or a new one; a `Tensor` if `grad_output` is one.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Before anything is written: types, shapes, layouts or attributes do not fit.
+
+    Examples
+    --------
+    >>> import numpy as np, layoutkit as lk
+    >>> w = np.array([[[[1, 10]]]], np.float32)
+    >>> dy = np.array([[[[1, 2]]]], np.float32)
+    >>> lk.grad.conv2d_input((1, 1, 1, 3), w, dy).tolist()
+    [[[[1.0, 12.0, 20.0]]]]
+    """
+    return _input(
+        "grad.conv2d_input", 2, input_size, w, grad_output, stride=stride, padding=padding, dilation=dilation,
+        groups=groups, layout=layout, grad_layout=grad_layout, filter_layout=filter_layout, filter_shape=filter_shape,
+        grad_shape=grad_shape, algorithm=algorithm, accuracy=accuracy, dtype=dtype, out=out, beta=beta, threads=threads,
+    )  # fmt: skip
+
+
+def conv_transpose2d_input(input_size, w, grad_output, **attributes) -> Any:
+    """The gradient of the input of `conv_transpose2d`.
+
+    As `conv2d_input`, of a filter that is "IOHW" by default; `filter_layout` is as of `conv_transpose2d`. It is a
+    convolution of `grad_output` with this filter. `grad_shape` is needed where blocks of `grad_output` are padded.
+    """
+    return _input("grad.conv_transpose2d_input", 2, input_size, w, grad_output, of_transposed=True, **attributes)
+
+
+def conv1d_input(input_size, w, grad_output, **attributes) -> Any:
+    """The gradient of the input of `conv1d`: as `conv2d_input`, in layouts of N, C and W."""
+    return _input("grad.conv1d_input", 1, input_size, w, grad_output, **attributes)
+
+
+def conv_transpose1d_input(input_size, w, grad_output, **attributes) -> Any:
+    """The gradient of the input of `conv_transpose1d`: as `conv_transpose2d_input`, in layouts of N, C and W."""
+    return _input("grad.conv_transpose1d_input", 1, input_size, w, grad_output, of_transposed=True, **attributes)
+
+
+def conv3d_input(input_size, w, grad_output, **attributes) -> Any:
+    """The gradient of the input of `conv3d`: as `conv2d_input`, in layouts of N, C, D, H and W."""
+    return _input("grad.conv3d_input", 3, input_size, w, grad_output, **attributes)
+
+
+def conv_transpose3d_input(input_size, w, grad_output, **attributes) -> Any:
+    """The gradient of the input of `conv_transpose3d`: as `conv_transpose2d_input`, in layouts of N, C, D, H and W."""
+    return _input("grad.conv_transpose3d_input", 3, input_size, w, grad_output, of_transposed=True, **attributes)
+
+
+def _plan(what, rank, of_transposed, input_size, w, grad_output, out=None, beta=0.0, **attributes) -> Plan:
+    asked = _operation(what, rank, input_size, w, grad_output, of_transposed=of_transposed, **attributes)
+    return asked.op.plan(asked.grad_shape)
+
+
+for _rank, _operations in {
+    1: (conv1d_input, conv_transpose1d_input), 2: (conv2d_input, conv_transpose2d_input),
+    3: (conv3d_input, conv_transpose3d_input),
+}.items():  # fmt: skip
+    for _one in _operations:
+        planner(_one)(partial(_plan, f"grad.{_one.__name__}", _rank, "transpose" in _one.__name__))

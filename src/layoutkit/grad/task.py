@@ -1,0 +1,220 @@
+"""The gradient of a filter as a problem that is chosen for: its candidates, and what they build."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from math import prod
+
+import numpy as np
+
+from .._core import registry
+from .._core.registry import Kernel
+from ..choosing.best import choices
+from ..choosing.cache import plans
+from ..choosing.keys import THREADS
+from ..choosing.model import reads
+from ..choosing.problem import Candidate, Choice, Problem
+from ..convolutions.algorithms.base import CALL_SECONDS, rows_of
+from ..convolutions.problem import ACCURACIES, KEY, ConvProblem
+from ..convolutions.route import Arrays, move_seconds, useful_threads
+from ..convolutions.task import check_strides, contiguous, conv_features, warn_if_slow
+from ..convolutions.types import conversion_of, dtype_of, ones
+from ..formats.layout import Layout
+from ..memory import spans
+from ..memory.arrays import contiguous_strides, empty
+from ..memory.spans import Span
+from ..reorders.reorder import reorder
+from .algorithms import ALGORITHMS, AUTO, Algorithm, channels_last
+
+NAME = "conv_weight"
+
+
+@dataclass(frozen=True)
+class WeightTask(Problem):
+    """The gradient of the filter of a convolution, on so many threads: `problem.dst` is the layout of dy."""
+
+    problem: ConvProblem
+    threads: int
+    algorithm: str = AUTO
+
+    @property
+    def key(self) -> str:
+        """Its key in the cost table, the same whichever algorithm is asked for."""
+        return f"{NAME}{str(self.problem).removeprefix('conv')} t{self.threads}"
+
+    @classmethod
+    def parse(cls, key: str) -> WeightTask:
+        """The task of a key."""
+        text, _, threads = key.rpartition(" t")
+        return cls(ConvProblem.parse(f"conv{text.removeprefix(NAME)}"), int(threads))
+
+    @property
+    def work(self) -> int:
+        """Multiplications and additions."""
+        return self.problem.flops
+
+    def features(self) -> tuple[float, ...]:
+        """Its place among others, for the model."""
+        return conv_features(self.problem, self.threads)
+
+    def candidates(self) -> Iterator[Candidate]:
+        """The ways to sum it; ValueError if there is none."""
+        p, reasons, found = self.problem, [], False
+        for a in ALGORITHMS:
+            if self.algorithm not in (AUTO, a.name):
+                continue
+            natives = self._natives(a)
+            if isinstance(natives, str):
+                reasons.append(natives)
+                continue
+            for native, kernel in product(natives, rows_of(a.family, natives[0].types.rows, registry.isa())):
+                found = True
+                via = "" if (native.src, native.dst) == (p.src, p.dst) else f" via {native.src}>{native.dst}"
+                wide = "" if native.types == p.types else f" as {native.types.name}"
+                yield Candidate(
+                    f"{a.name} {kernel.name}{via}{wide}",
+                    self._seconds(a, native, kernel),
+                    partial(self._build, a, native, kernel),
+                )
+        if not found:
+            why = "; ".join(dict.fromkeys(reasons))
+            raise ValueError(f"{p}: algorithm {self.algorithm!r} cannot sum the gradient of its filter: {why}")
+
+    def _natives(self, a: Algorithm) -> list[ConvProblem] | str:
+        """The problem on layouts that an algorithm takes, its own and channels last; or why there are none."""
+        if ACCURACIES.index(a.accuracy) > ACCURACIES.index(self.problem.accuracy):
+            return f"{a.name} is of accuracy {a.accuracy!r}, {self.problem.accuracy!r} was asked for"
+        p = self.problem.of_types(self.problem.types.wide)
+        last = channels_last(p)
+        sides = dict.fromkeys([(p.src, p.dst), (last, p.dst), (p.src, last), (last, last)])
+        found = [p.between(*side) for side in sides]
+        taken = [native for native in found if a.supports(native) is None]
+        return taken or a.supports(found[-1]) or ""
+
+    def _seconds(self, a: Algorithm, native: ConvProblem, kernel: Kernel) -> float:
+        p = self.problem
+        narrow = native.types != p.types
+        moved = (narrow or a.padded or native.src != p.src) * (p.src_bytes + native.src_bytes)
+        moved += (narrow or native.dst != p.dst) * (p.dst_bytes + native.dst_bytes)
+        threads = useful_threads(p, self.threads)
+        return a.estimate(native, kernel, threads) + move_seconds(moved) / threads + CALL_SECONDS
+
+    def _build(self, a: Algorithm, native: ConvProblem, kernel: Kernel, arrays: Arrays | None = None) -> WeightRoute:
+        return WeightRoute(self.problem, native, a, kernel, self.threads, arrays or contiguous(self.problem))
+
+    def decided(self, choices: Sequence[Choice]) -> None:
+        """Warn where all ways are slow, once."""
+        warn_if_slow(self, choices)
+
+    def prepare(self) -> Callable[[WeightRoute], Callable[[], object]]:
+        """Allocate contiguous arrays; returns a function from a route to a call on them."""
+        p = self.problem
+        x = ones(p.src.physical_shape(p.src_shape), p.types.elements[0])
+        y = ones(p.dst.physical_shape(p.dst_shape), p.types.elements[3])
+        return lambda route: partial(route, x, y)
+
+
+reads(NAME, f"{NAME}{KEY.removeprefix('conv')} {THREADS}")(WeightTask.parse)
+
+
+class WeightRoute:
+    """All that a call runs but for the last reorder: reorder x and dy if need be, sum.
+
+    Attributes
+    ----------
+    layout : Layout
+        Of the sums, whose logical shape is (groups, O/groups, I/groups, *kernel).
+    shape : tuple of int
+        That.
+    """
+
+    def __init__(
+        self, p: ConvProblem, native: ConvProblem, a: Algorithm, kernel: Kernel, threads: int, arrays: Arrays
+    ) -> None:
+        self._p, self._native, self._threads = p, native, useful_threads(p, threads)
+        sides = (p.src, native.src, p.src_shape, 0), (p.dst, native.dst, p.dst_shape, 3)
+        self._moves: list[tuple | None] = []
+        strides = []
+        item = native.types.sum.itemsize
+        self._pads = native.padding[-1] if a.padded else None
+        for (given, held, shape, at), array_strides in zip(sides, arrays):
+            elements = p.types.elements[at], native.types.elements[at]
+            if self._pads and not at:
+                self._moves.append((given, held, shape, elements, self._pads))
+                strides.append(contiguous_strides(held, _wider(shape, self._pads), item))
+            elif given == held and elements[0] == elements[1] and a.takes_strides(held, shape, array_strides, item):
+                self._moves.append(None)
+                strides.append(array_strides)
+            else:
+                self._moves.append((given, held, shape, elements, (0, 0)))
+                strides.append(contiguous_strides(held, shape, item))
+        self._sums, self.layout = a.build(native, kernel, self._threads, Arrays(*strides))
+        self.shape = p.groups, p.oc // p.groups, p.ic // p.groups, *p.kernel
+        self._folded = (*self.shape[:2], p.ic * p.kernel[-1], *p.kernel[:-1], 1) if self._pads else None
+        found = self._sums.footprint()
+        for parts, (_, held, shape, _), steps, name in zip(
+            (found.source, found.destination), sides, strides, ("input", "gradient of the output")
+        ):
+            reached = spans.NOTHING
+            for ranges, run in parts:
+                if run:
+                    reached = reached.joined(spans.of_ranges(ranges, run))
+            if self._pads and name == "input":
+                shape = _wider(shape, self._pads)
+            spans.check(reached, spans.of_array(held.physical_shape(shape), steps, item), f"{self}: {name}")
+        self._sums_bytes = self._sums.slabs * self._sums.slab_bytes
+        self._room_bytes = self._threads * self._sums.thread_bytes
+        read = prod(self.layout.physical_shape(self._folded or self.shape)) * item
+        spans.check(Span(0, read), Span(0, self._sums.slab_bytes), f"{self}: sums")
+        self._held = self.layout
+        if self._folded:  # taps of a row outside of channels, as (.., kernel width, I)
+            spatial = "def"[: len(p.kernel)]
+            self.layout = Layout(f"ab{spatial}c")
+
+    def __str__(self) -> str:
+        return f"{NAME}{str(self._native).removeprefix('conv')}"
+
+    def __call__(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """The sums of arrays of the strides that this was built for, in `layout`, of the type of the sums."""
+        x, y = (self._moved(array, move) for array, move in zip((x, y), self._moves))
+        sums = empty((self._sums_bytes,), np.dtype(np.uint8), NAME)
+        self._sums(x, y, sums, empty((self._room_bytes,), np.dtype(np.uint8), NAME))
+        found = sums[: self._sums.slab_bytes].view(self._native.types.sum)
+        physical = self._held.physical_shape(self._folded or self.shape)
+        found = found[: prod(physical)].reshape(physical)
+        if not self._folded:
+            return found
+        rows = Layout("ab" + "def"[: len(self.shape) - 3] + "c")
+        found = reorder(found, self._held, rows, shape=self._folded, threads=self._threads)
+        return found.reshape(self.layout.physical_shape(self.shape))
+
+    def _moved(self, array: np.ndarray, move: tuple | None) -> np.ndarray:
+        if move is None:
+            return array
+        given, held, shape, elements, pads = move
+        dtype = conversion_of(elements)
+        out = empty(held.physical_shape(_wider(shape, pads)), dtype_of(elements[1]) if dtype else array.dtype, NAME)
+        inside = out
+        if any(pads):
+            out[...] = 0
+            inside = out[..., pads[0] : pads[0] + shape[-1], :]  # channels last
+        reorder(array, given, held, shape=shape, out=inside, dtype=dtype, threads=self._threads)
+        return out
+
+
+def _wider(shape: tuple[int, ...], pads: tuple[int, int]) -> tuple[int, ...]:
+    """A shape with padding along the width."""
+    return (*shape[:-1], shape[-1] + sum(pads))
+
+
+def best_sums(task: WeightTask, arrays: Arrays) -> WeightRoute:
+    """What a call runs."""
+    check_strides(task.problem, arrays)
+    return plans.of(_built, choices(task)[0].candidate.build, arrays)
+
+
+def _built(build: Callable[[Arrays], WeightRoute], arrays: Arrays) -> WeightRoute:
+    return build(arrays)

@@ -1,0 +1,302 @@
+"""Gradients of filters: check, plan, execute."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..choosing.cache import plans
+from ..choosing.plan import Plan, planner
+from ..choosing.threads import check_threads
+from ..convolutions.calls import plan_of
+from ..convolutions.filter import call_key, check_role
+from ..convolutions.order import reproducible
+from ..convolutions.problem import ACCURACIES, ConvProblem, pad_pairs, per_axis
+from ..convolutions.route import Arrays
+from ..convolutions.task import slowness
+from ..convolutions.types import TYPES, ConvTypes, check_type, conversion_of, dtype_of, types_of
+from ..formats.families import meaning_of_activations, meaning_of_filters
+from ..formats.layout import Layout
+from ..memory.arguments import Held, hold, layout_for, target
+from ..memory.arrays import as_array, check_out, empty, strided
+from ..memory.tensor import Tensor
+from ..reorders.reorder import reorder
+from .accumulate import add_scaled, check_beta
+from .algorithms import AUTO, NAMES
+from .layouts import exchanged, outputs, sizes, split_groups, without_groups
+from .task import WeightTask, best_sums
+
+
+class Asked(NamedTuple):
+    """A gradient to sum, checked: of what convolution, from what, as what."""
+
+    what: str
+    problem: ConvProblem
+    x: Any  # the array that the convolution reads
+    dy: Any  # that of the gradient of what it gives
+    layout: Layout  # of the result, the filter of the convolution
+    size: tuple[int, ...]
+    element: str
+    dtype: np.dtype
+    algorithm: str
+    tensor: bool
+    transposed: bool  # the convolution is that which a transposed one is the gradient of
+
+    @property
+    def result_layout(self) -> Layout:
+        """Of the result, as the caller sees it: outputs come first in transposed convolutions, too."""
+        return exchanged(self.layout) if self.transposed else self.layout
+
+    @property
+    def result_size(self) -> tuple[int, ...]:
+        """Its logical shape likewise."""
+        return (self.size[1], self.size[0], *self.size[2:]) if self.transposed else self.size
+
+
+def _asked(what, rank, x, weight_size, grad_output, *, stride=1, padding=0, dilation=1, groups=1, layout=None,
+           grad_layout=None, filter_layout=None, shape=None, grad_shape=None, algorithm=AUTO, accuracy="standard",
+           dtype=None, transposed=False) -> Asked:  # fmt: skip
+    """Check what `conv2d_weight` was given; `transposed`: of a transposed convolution."""
+    size = sizes(weight_size, rank, f"{what}: weight_size")
+    (groups,) = per_axis(groups, 1, f"{what}: groups", 1)
+    if size[0] % groups:
+        raise ValueError(f"{what}: weight_size {size}: {size[0]} channels do not divide into {groups} groups")
+    if algorithm not in NAMES:
+        raise ValueError(f"{what}: algorithm {algorithm!r} is none of {', '.join(NAMES)}")
+    if accuracy not in ACCURACIES:
+        raise ValueError(f"{what}: accuracy {accuracy!r} is none of {', '.join(ACCURACIES)}")
+    stride, dilation = (per_axis(v, rank, f"{what}: {n}", 1) for v, n in ((stride, "stride"), (dilation, "dilation")))
+    names = meaning_of_activations(rank)
+    layout = Layout(names) if (layout := layout_for(x, layout)) is None else Layout(layout)
+    grad_layout = layout_for(grad_output, grad_layout)
+    grad_layout = layout.dense if grad_layout is None else Layout(grad_layout)
+    outer, inner = size[1] * groups, size[0]  # channels of what a convolution reads, and gives
+    x_channels, dy_channels = (inner, outer) if transposed else (outer, inner)
+    given = _tensor(x, layout, shape, x_channels, names, f"{what}: x")
+    if transposed and isinstance(padding, str):
+        raise ValueError(f"{what}: padding {padding!r}: expected numbers")
+    if not transposed:
+        pads = pad_pairs(padding, given.shape[2:], size[2:], stride, dilation, f"{what}: padding")
+        if grad_shape is None:  # it follows from that of x
+            grad_shape = given.shape[0], inner, *outputs(given.shape[2:], size[2:], stride, pads, dilation, what)
+    after = _tensor(grad_output, grad_layout, grad_shape, dy_channels, names, f"{what}: grad_output")
+    if transposed:
+        pads = pad_pairs(padding, after.shape[2:], size[2:], stride, dilation, f"{what}: padding")
+    types = types_of(given.array, dtype, f"{what}: x")
+    if types.types.integers:
+        raise TypeError(f"{what}: x of {given.array.dtype}: integers have no gradients")
+    check_type(after.array, types.src, f"{what}: grad_output")
+    reads, gives = (after, given) if transposed else (given, after)
+    names = meaning_of_filters(rank)
+    if filter_layout is None:
+        filter_layout = ("io" + names[2:]) if transposed else names
+    to = Layout(filter_layout)
+    check_role(to, names, f"{what}: filter_layout")
+    if not to.is_dense:
+        raise ValueError(f"{what}: filter_layout {to} has explicit strides; give them by out=")
+    wide: ConvTypes = TYPES[types.types.elements[0]]
+    p = ConvProblem(
+        reads.shape[0], outer, inner, reads.shape[2:], size[2:], stride, pads, dilation, groups, reads.layout.dense,
+        gives.layout.dense, ACCURACIES[0] if reproducible() else accuracy, types=wide,
+    )  # fmt: skip
+    if gives.shape != p.dst_shape:
+        first, second = ("grad_output", "x") if transposed else ("x", "grad_output")
+        raise ValueError(
+            f"{what}: a convolution of {first} of shape {reads.shape} with filters of {size} has a result of shape "
+            f"{p.dst_shape}, {second} has {gives.shape}"
+        )
+    return Asked(what, p, reads.array, gives.array, exchanged(to) if transposed else to.dense, size,
+                 types.types.elements[3], types.dst, algorithm, isinstance(x, Tensor), transposed)  # fmt: skip
+
+
+def _tensor(value, layout: Layout, shape: Sequence[int] | None, channels: int, names: str, what: str) -> Held:
+    """An argument of so many channels, all of it but their pads unless a `shape` is given."""
+    check_role(layout, names, f"{what}: layout")
+    if isinstance(value, Tensor) or shape is not None:
+        held = hold(value, layout, shape, what)
+    else:
+        held = hold(as_array(value, what), layout, None, what)
+        exact = (held.shape[0], channels, *held.shape[2:])
+        if layout.dense.physical_shape(exact) == held.array.shape:
+            held = held._replace(shape=exact)
+    if held.shape[1] != channels:
+        raise ValueError(f"{what} of shape {held.shape} has {held.shape[1]} channels, weight_size says {channels}")
+    return held
+
+
+def _weight(what, rank, x, weight_size, grad_output, out=None, beta=0.0, threads=None, **attributes) -> Any:
+    check_beta(beta, out, what)
+    threads = check_threads(threads)
+    key = call_key(what, (x, grad_output), dict(attributes, size=weight_size))
+    asked = None if key is None else plans.get(key)
+    if asked is None:
+        asked = _asked(what, rank, x, weight_size, grad_output, **attributes)
+        if key is not None:
+            plans.put(key, asked._replace(x=None, dy=None))
+    else:
+        arrays = (grad_output, x) if asked.transposed else (x, grad_output)
+        asked = asked._replace(x=arrays[0], dy=arrays[1])
+    physical = asked.layout.physical_shape(asked.size)
+    if out is None:
+        to = empty(physical, asked.dtype, what)
+    else:
+        to = target(out, asked.result_layout, asked.result_size, 0, what)
+        check_out(to, physical, asked.dtype, (asked.x, asked.dy), what)
+    if asked.problem.fits and to.size:
+        route = best_sums(
+            WeightTask(asked.problem, threads, asked.algorithm), Arrays(asked.x.strides, asked.dy.strides)
+        )
+        write(route(asked.x, asked.dy), route.layout, route.shape, asked, to, float(beta), threads)
+    elif to.size and beta:
+        add_scaled(None, to, asked.layout, asked.size, asked.element, float(beta))
+    else:
+        to[...] = 0
+    if out is not None:
+        return out
+    return Tensor(to, asked.result_layout, asked.result_size) if asked.tensor else to
+
+
+def write(sums: np.ndarray, layout: Layout, shape: tuple[int, ...], asked: Asked, out: np.ndarray, beta: float,
+          threads: int) -> None:  # fmt: skip
+    """Write sums of (groups, O/groups, I/groups, *kernel) in `layout` as the filter that was asked for."""
+    held = {4: "f32", 8: "f64"}[sums.itemsize]
+    out = out.view(dtype_of(asked.element))  # bfloat16 may be held as bits
+    number = conversion_of((held, asked.element))
+    if asked.problem.groups == 1 and layout.block(0) == 1:
+        sums, layout, shape, dst, to = sums[0], without_groups(layout), shape[1:], asked.layout, out
+    elif asked.layout.is_plain:
+        dst, to = split_groups(asked.layout), _split(out, asked)
+    else:
+        order = Layout("abcde"[: len(asked.size)])
+        plain = empty(asked.size, sums.dtype, asked.what)
+        reorder(sums, layout, split_groups(order), shape=shape, out=plain.reshape(shape), threads=threads)
+        sums, layout, shape, dst, to = plain, order, asked.size, asked.layout, out
+    reorder(sums, layout, dst, shape=shape, out=to, dtype=number, threads=threads, beta=beta)
+
+
+def _split(out: np.ndarray, asked: Asked) -> np.ndarray:
+    """A plain filter (O, ..) with its axis of O as two: groups, O/groups."""
+    groups = asked.problem.groups
+    at = next(i for i, factor in enumerate(asked.layout.factors) if factor.dim == 0)
+    each = out.shape[at] // groups
+    shape = (*out.shape[:at], groups, each, *out.shape[at + 1 :])
+    strides = (*out.strides[:at], each * out.strides[at], out.strides[at], *out.strides[at + 1 :])
+    return strided(out, shape, strides)
+
+
+def conv2d_weight(
+    x, weight_size, grad_output, *, stride=1, padding=0, dilation=1, groups=1, layout=None, grad_layout=None,
+    filter_layout=None, shape=None, grad_shape=None, algorithm=AUTO, accuracy="standard", dtype=None, out=None,
+    beta=0.0, threads=None,
+) -> Any:  # fmt: skip
+    """The gradient of the filter of `conv2d`.
+
+    Parameters
+    ----------
+    x : array_like of float32, float64, float16 or bfloat16 (of ml_dtypes), or Tensor
+        The input of the convolution; its axes are the physical axes of `layout`. Any strides.
+    weight_size : sequence of int
+        The logical shape of the filter, (O, I/groups, kernel height, kernel width).
+    grad_output : array_like of the type of `x`, or Tensor
+        The gradient of the result, in `grad_layout`.
+    stride, padding, dilation, groups
+        Of the convolution, as of `conv2d`.
+    layout, grad_layout : str or Layout, optional
+        Of `x`: "NCHW", or that of a `Tensor`. Of `grad_output`: that of `x` by default.
+    filter_layout : str or Layout, optional
+        Of the result: "OIHW" by default. Pads are zeros.
+    shape, grad_shape : sequence of int, optional
+        The logical shapes of `x` and `grad_output`, where blocks of other dimensions than the channels are padded. That
+        of `grad_output` follows from `x`.
+    algorithm : {ALGORITHMS}
+        "auto" takes what the cost table thinks fastest.
+    accuracy : {"standard", "reproducible", "strict", "fast"}
+        What "auto" may choose from, as of `conv2d`.
+    dtype : dtype or str, optional
+        Of the result: that of `x` by default; of float16 and bfloat16 also float32, in which all sums are made.
+        A pair names the type of `x` too: ``("bfloat16", "float32")`` takes uint16 as bfloat16.
+    out : ndarray or Tensor, optional
+        Where to write; it must not overlap the inputs.
+    beta : float, optional
+        ``gradient + beta * out`` is written: 1 accumulates.
+    threads : int, optional
+        At most this many threads. The result does not depend on how many.
+
+    Returns
+    -------
+    ndarray of the type of `x` or `dtype`, or Tensor
+        The physical array of the gradient: `out`, or a new one; a `Tensor` if `x` is one.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Before anything is written: types, shapes, layouts or attributes do not fit.
+
+    Notes
+    -----
+    A sum over the pixels of all images is made in blocks of at most 400, whose totals are added one after another
+    within at most 16 slabs, which are added in a tree. With B blocks in a slab the error is at most ``(B + 406) * eps``
+    times the sum of the magnitudes of the products, eps that of the type of the sums.
+
+    Examples
+    --------
+    >>> import numpy as np, layoutkit as lk
+    >>> x = np.arange(9, dtype=np.float32).reshape(1, 1, 3, 3)
+    >>> dy = np.ones((1, 1, 2, 2), np.float32)
+    >>> lk.grad.conv2d_weight(x, (1, 1, 2, 2), dy).tolist()
+    [[[[8.0, 12.0], [20.0, 24.0]]]]
+    """
+    return _weight(
+        "grad.conv2d_weight", 2, x, weight_size, grad_output, stride=stride, padding=padding, dilation=dilation,
+        groups=groups, layout=layout, grad_layout=grad_layout, filter_layout=filter_layout, shape=shape,
+        grad_shape=grad_shape, algorithm=algorithm, accuracy=accuracy, dtype=dtype, out=out, beta=beta, threads=threads,
+    )  # fmt: skip
+
+
+def conv_transpose2d_weight(x, weight_size, grad_output, **attributes) -> Any:
+    """The gradient of the filter of `conv_transpose2d`.
+
+    As `conv2d_weight`, but `weight_size` is (I, O/groups, kernel height, kernel width), as torch has it, and the result
+    is "IOHW" by default. `filter_layout` is as of `conv_transpose2d`: logically outputs come first. `grad_shape` is
+    needed where blocks of `grad_output` are padded.
+    """
+    return _weight("grad.conv_transpose2d_weight", 2, x, weight_size, grad_output, transposed=True, **attributes)
+
+
+def conv1d_weight(x, weight_size, grad_output, **attributes) -> Any:
+    """The gradient of the filter of `conv1d`: as `conv2d_weight`, in layouts of N, C and W."""
+    return _weight("grad.conv1d_weight", 1, x, weight_size, grad_output, **attributes)
+
+
+def conv_transpose1d_weight(x, weight_size, grad_output, **attributes) -> Any:
+    """The gradient of the filter of `conv_transpose1d`: as `conv_transpose2d_weight`, of N, C and W."""
+    return _weight("grad.conv_transpose1d_weight", 1, x, weight_size, grad_output, transposed=True, **attributes)
+
+
+def conv3d_weight(x, weight_size, grad_output, **attributes) -> Any:
+    """The gradient of the filter of `conv3d`: as `conv2d_weight`, in layouts of N, C, D, H and W."""
+    return _weight("grad.conv3d_weight", 3, x, weight_size, grad_output, **attributes)
+
+
+def conv_transpose3d_weight(x, weight_size, grad_output, **attributes) -> Any:
+    """The gradient of the filter of `conv_transpose3d`: as `conv_transpose2d_weight`, of N, C, D, H and W."""
+    return _weight("grad.conv_transpose3d_weight", 3, x, weight_size, grad_output, transposed=True, **attributes)
+
+
+def _plan(what: str, rank: int, transposed: bool, x, weight_size, grad_output, out=None, beta=0.0, threads=None,
+          **attributes) -> Plan:  # fmt: skip
+    asked = _asked(what, rank, x, weight_size, grad_output, transposed=transposed, **attributes)
+    task = WeightTask(asked.problem, check_threads(threads), asked.algorithm)
+    return plan_of(task, task.threads, task.problem.types.wide.rows, lambda found: (slowness(task, found),))
+
+
+for _rank, _operations in {
+    1: (conv1d_weight, conv_transpose1d_weight), 2: (conv2d_weight, conv_transpose2d_weight),
+    3: (conv3d_weight, conv_transpose3d_weight),
+}.items():  # fmt: skip
+    for _operation in _operations:
+        _operation.__doc__ = str(_operation.__doc__).replace("{ALGORITHMS}", "{" + ", ".join(map(repr, NAMES)) + "}")
+        planner(_operation)(partial(_plan, f"grad.{_operation.__name__}", _rank, "transpose" in _operation.__name__))

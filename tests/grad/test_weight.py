@@ -1,0 +1,159 @@
+"""Gradients of filters: the same for any threads, errors, plans, candidates that all agree."""
+
+import re
+
+import numpy as np
+import pytest
+
+import layoutkit as lk
+from layoutkit import reference
+from layoutkit.choosing.ranking import candidates_of
+from layoutkit.convolutions.problem import ConvProblem
+from layoutkit.convolutions.task import contiguous
+from layoutkit.grad.task import WeightTask
+
+RNG = np.random.default_rng(0)
+
+
+def drawn(*shape, dtype=np.float32):
+    return RNG.standard_normal(shape).astype(dtype)
+
+
+@pytest.mark.parametrize(("groups", "algorithm"), [(1, "auto"), (4, "direct"), (48, "direct"), (48, "depthwise")])
+def test_the_same_bits_for_any_number_of_threads(groups, algorithm):
+    x, dy = drawn(3, 70, 65, 48), drawn(3, 70, 65, 48)  # some slabs
+    found = [lk.grad.conv2d_weight(x, (48, 48 // groups, 3, 3), dy, padding=1, groups=groups, layout="NHWC",
+                                   algorithm=algorithm, threads=t) for t in (1, 2, 3, 7)]  # fmt: skip
+    assert all((one == found[0]).all() for one in found)
+
+
+@pytest.mark.filterwarnings("ignore:.*only slow ways")  # a lane of each vector
+def test_the_error_stays_within_the_bound_that_is_stated():
+    x, dy = drawn(2, 1, 400, 400), drawn(2, 1, 398, 398)
+    x[...], dy[...] = np.float32(1.1), np.float32(0.9)  # every rounding of a block in one direction
+    got = lk.grad.conv2d_weight(x, (1, 1, 3, 3), dy)
+    blocks = -(-2 * 398 * 3 // 16)  # rows of three parts at least, of sixteen slabs
+    exact = 2 * 398 * 398 * float(np.float32(1.1)) * float(np.float32(0.9))
+    assert abs(got - exact).max() <= (blocks + 406) * 2.0**-24 * exact
+
+
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW", "nChw16c", "CHWN"])
+@pytest.mark.parametrize("types", ["f32", "f64", "bf16", "f16"])
+@pytest.mark.parametrize("groups", [1, 32])
+def test_every_candidate_gives_the_same(layout, types, groups):
+    key = f"conv_weight n2 c32 9x8 o32 k3x3 s2x1 p1+1,0+2 d1x2 g{groups} {layout}>{layout} {types} standard t2"
+    task = WeightTask.parse(key)
+    assert task.key == key
+    p = task.problem
+    x, dy = (RNG.integers(-3, 4, shape).astype(p.types.src) for shape in (p.src_shape, p.dst_shape))
+    want = reference.conv_weight(x, dy, p.kernel, p.stride, p.padding, p.dilation, p.groups)
+    found = candidates_of(task)
+    assert len(found) >= 2 or groups == 1
+    arrays = [reference.to_physical(a, p.src) for a in (x, dy)]
+    for candidate in found:
+        route = candidate.build(contiguous(p))
+        got = reference.to_logical(route(*arrays), route.layout, route.shape)
+        np.testing.assert_array_equal(got.reshape(want.shape), want, candidate.name)
+        assert candidate.estimate > 0
+
+
+def test_plans_tell_candidates_and_rates():
+    x, dy = drawn(2, 16, 20, 20), drawn(2, 32, 20, 20)
+    text = lk.plan(lk.grad.conv2d_weight, x, (32, 16, 3, 3), dy, padding=1).explain()
+    assert "conv_weight n2 c16 20x20 o32 k3x3" in text and "-> direct" in text and "FMA peak" in text
+    text = lk.plan(lk.grad.conv2d_input, (2, 16, 20, 20), drawn(32, 16, 3, 3), dy, padding=1).explain()
+    assert "conv_transpose n2 c32 20x20 o16" in text
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (dict(weight_size=(4, 3, 3)), "grad.conv2d_weight: weight_size: expected 4 numbers"),
+        (dict(weight_size=(4, 2, 3, 3)), "x of shape (1, 3, 8, 8) has 3 channels, weight_size says 2"),
+        (dict(groups=3), "4 channels do not divide into 3 groups"),
+        (dict(stride=2), "grad_output"),
+        (dict(grad_output=drawn(1, 5, 6, 6)), "grad_output"),
+        (dict(grad_output=drawn(1, 4, 6, 6, dtype=np.float64)), "grad_output: expected dtype float32, got float64"),
+        (dict(x=np.ones((1, 3, 8, 8), np.int8)), "x"),
+        (dict(algorithm="fft"), "algorithm 'fft' is none of auto, direct"),
+        (dict(algorithm="depthwise"), "cannot sum the gradient"),
+        (dict(accuracy="exact"), "accuracy 'exact' is none of"),
+        (dict(beta=1), "beta=1 adds to out, which was not given"),
+        (dict(beta=float("nan")), "beta must be a finite number"),
+        (dict(out=np.ones((4, 3, 3, 2), np.float32)), "out must have shape"),
+        (dict(filter_layout="NCHW"), "filter_layout"),
+        (dict(layout="OIHW"), "layout"),
+        (dict(weight_size=(4, 3, 9, 9)), "kernel (9, 9) with dilation (1, 1) does not fit"),
+        (dict(padding="reflect"), "padding"),
+        (dict(x=None), "x: expected an array"),
+    ],
+)
+def test_errors_name_what_is_wrong(change, message):
+    given = dict(x=drawn(1, 3, 8, 8), weight_size=(4, 3, 3, 3), grad_output=drawn(1, 4, 6, 6)) | change
+    with pytest.raises((ValueError, TypeError), match=re.escape(message)) as error:
+        lk.grad.conv2d_weight(**given)
+    assert str(error.value).startswith(("grad.conv2d_weight", "conv"))
+
+
+def test_out_may_not_overlap_the_input():
+    x = drawn(1, 4, 4, 4)
+    with pytest.raises(ValueError, match="overlap"):
+        lk.grad.conv2d_weight(x, (4, 4, 1, 1), drawn(1, 4, 4, 4), out=x.reshape(4, 4, 4, 1)[:, :, :1])
+
+
+def test_tensors_give_tensors():
+    x, dy = lk.Tensor(drawn(1, 8, 8, 3), "NHWC"), lk.Tensor(drawn(1, 6, 6, 4), "NHWC")
+    dw = lk.grad.conv2d_weight(x, (4, 3, 3, 3), dy)
+    assert isinstance(dw, lk.Tensor) and dw.shape == (4, 3, 3, 3)
+    dx = lk.grad.conv2d_input((1, 3, 8, 8), dw, dy)
+    assert isinstance(dx, lk.Tensor) and dx.layout == lk.Layout("NHWC") and dx.shape == (1, 3, 8, 8)
+
+
+def test_a_key_of_a_table_is_one_of_a_problem():
+    task = WeightTask(
+        ConvProblem(1, 4, 6, (8, 8), (3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1), 2, *[lk.Layout("NHWC")] * 2), 2
+    )
+    assert WeightTask.parse(task.key) == task and len(task.features())
+
+
+def test_bits_of_bfloat16_are_scaled_as_numbers():
+    """Where ml_dtypes is not installed, or the caller says so, bfloat16 is held in uint16."""
+    bits = ("bfloat16", "bfloat16")
+    one, x = np.uint16(0x3F80), np.full((1, 2, 4, 4), 0x3F80, np.uint16)
+    for n in (1, 0):
+        given = x[:n]
+        dw = lk.grad.conv2d_weight(given, (2, 2, 1, 1), given, out=np.full((2, 2, 1, 1), one), beta=2, dtype=bits)
+        db = lk.grad.conv2d_bias(given, out=np.full(2, one), beta=2, dtype=bits)
+        assert (dw == (0x4190 if n else 0x4000)).all() and (db == (0x4190 if n else 0x4000)).all()  # 18 and 2
+    dx = lk.grad.conv2d_input((1, 2, 4, 4), np.full((2, 2, 1, 1), one), x, out=x.copy(), beta=3, dtype=bits)
+    assert (dx == 0x40A0).all()  # 5
+
+
+def test_lk_reproducible_counts_for_what_was_called_before():
+    x, dy = drawn(1, 24, 20, 20), drawn(1, 24, 20, 20)
+    given = dict(weight_size=(24, 1, 3, 3), padding=1, groups=24)
+    lk.grad.conv2d_weight(x, grad_output=dy, **given)
+    direct = lk.grad.conv2d_weight(x, grad_output=dy, algorithm="direct", **given)
+    before = lk.reproducible(True)
+    try:
+        found = lk.grad.conv2d_weight(x, grad_output=dy, **given)
+        with pytest.raises(ValueError, match="depthwise is of accuracy 'strict'"):
+            lk.grad.conv2d_weight(x, grad_output=dy, algorithm="depthwise", **given)
+    finally:
+        lk.reproducible(before)
+    assert (found == direct).all()
+
+
+@pytest.mark.parametrize("filter_layout", ["OIHW", "HWIO", "OIhw4o4i"])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_filters_may_change_between_calls(filter_layout, stride):
+    """Decisions of a call are kept, filters are not."""
+    size, attributes = (1, 6, 9, 9), dict(stride=(stride, stride), padding=((1, 1), (1, 1)), dilation=(1, 1), groups=1)
+    dy = drawn(1, 8, *[(9 - 1) // stride + 1] * 2)
+    for _ in range(3):
+        w = drawn(8, 6, 3, 3)
+        held = reference.to_physical(w, lk.Layout(filter_layout))
+        got = lk.grad.conv2d_input(size, held, dy, stride=stride, padding=1, filter_layout=filter_layout,
+                                   filter_shape=w.shape)  # fmt: skip
+        want = reference.conv_transpose(dy, w, None, output_padding=(0, 0), **attributes)
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
