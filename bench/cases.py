@@ -12,6 +12,7 @@ from math import prod
 
 from layoutkit import Layout
 from layoutkit.bench.layers import NETWORKS, Layer
+from layoutkit.bench.suites import FEW_CHANNELS
 
 RANDOM = "random"  # the suite that is drawn
 SUITES = (*NETWORKS, RANDOM)
@@ -44,6 +45,14 @@ def _convolution(layer: Layer, dtype: str, title: str) -> dict:
     }  # fmt: skip
 
 
+def gradients(args: argparse.Namespace) -> Iterator[dict]:
+    """The gradients of input and filter of each convolution, but of the input of a first layer, which nobody needs."""
+    for case in convolutions(args):
+        for of in ("input", "weight"):
+            if of == "weight" or case["ic"] > FEW_CHANNELS:
+                yield case | {"kind": "backward", "of": of, "title": f"{case['title']} {of}"}
+
+
 def reorders(args: argparse.Namespace) -> Iterator[dict]:
     """Named ones, beyond the caches and inside them, or `--count` that unseen.py draws."""
     if args.suite != RANDOM:
@@ -72,4 +81,6 @@ def _reorder(src: Layout, dst: Layout, shape: tuple[int, ...], width: int) -> di
     }  # fmt: skip
 
 
-CASES: dict[str, Callable[[argparse.Namespace], Iterator[dict]]] = {"conv": convolutions, "reorder": reorders}
+CASES: dict[str, Callable[[argparse.Namespace], Iterator[dict]]] = {
+    "conv": convolutions, "reorder": reorders, "backward": gradients,
+}  # fmt: skip

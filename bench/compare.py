@@ -68,7 +68,7 @@ def check(case: dict, digests: dict[str, list[float]]) -> None:
     first, want = next(iter(digests.items()))
     scale = max(1.0, *map(abs, want))
     for way, got in digests.items():
-        tolerance = TOLERANCES[case["dtype"]] * scale if case["kind"] == "conv" else 0
+        tolerance = TOLERANCES[case["dtype"]] * scale if case["kind"] != "reorder" else 0
         if len(got) != len(want) or any(abs(a - b) > tolerance for a, b in zip(got, want)):
             raise SystemExit(f"compare.py: {case['title']}: {way} and {first} do not agree")
 
@@ -106,6 +106,7 @@ def pairs(kind: str, ways: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
             ("lk NCHW", ["torch NCHW"]), ("lk NHWC", ["torch NHWC"]),
             ("lk NHWC", ["packed NHWC", "packed blocked"]), ("lk NCHW", ["numpy"]),
         ],
+        "backward": [("lk NCHW", ["torch NCHW"]), ("lk NHWC", ["torch NHWC"])],
         "reorder": [
             ("lk new", ["numpy new"]), ("lk out", ["numpy out"]), ("lk new", ["torch new"]), ("lk out", ["torch out"]),
         ],
@@ -118,9 +119,10 @@ def pairs(kind: str, ways: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
 
 COLUMNS = {
     "conv": ("lk NCHW", "lk NHWC", "lk nChw16c", "torch NCHW", "torch NHWC", "packed NHWC", "packed blocked", "numpy"),
+    "backward": ("lk NCHW", "lk NHWC", "torch NCHW", "torch NHWC"),
     "reorder": ("lk new", "lk out", "torch new", "torch out", "numpy new", "numpy out"),
 }  # fmt: skip
-UNITS = {"conv": "GFLOP/s", "reorder": "GB/s"}
+UNITS = {"conv": "GFLOP/s", "backward": "GFLOP/s", "reorder": "GB/s"}
 
 
 def table(kind: str, rows: Sequence[dict]) -> Iterator[str]:
@@ -171,7 +173,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     p = argparse.ArgumentParser(prog="compare.py", description=__doc__.splitlines()[0])
     p.add_argument("--threads", type=number, default=1, help="of every contender, default %(default)s")
     p.add_argument("--rounds", type=number, help="default 9, with --quick 5")
-    p.add_argument("--cases", type=cases_of, default=list(CASES), metavar="conv,reorder")
+    p.add_argument("--cases", type=cases_of, metavar="conv,reorder", help="default conv,reorder")
+    p.add_argument("--pass", dest="direction", choices=("forward", "backward"), default="forward",
+                   help="backward: gradients of inputs and filters in place of convolutions")  # fmt: skip
     p.add_argument("--suite", choices=SUITES, default="resnet50",
                    help="whose convolutions, default %(default)s; random: also reorders, all drawn")  # fmt: skip
     p.add_argument("--batch", type=number, default=1, help="of the convolutions, default %(default)s")
@@ -197,7 +201,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(f"{', '.join(versions)}; {args.threads} thread(s), {what}")
     print(f"{machine.cpu_model()}, {machine.identity()['isa']}")
     results: list[dict] = []
-    for kind in args.cases:
+    for kind in args.cases or (["backward"] if args.direction == "backward" else ["conv", "reorder"]):
         rows = []
         for case in CASES[kind](args):
             if sys.stderr.isatty():

@@ -35,6 +35,14 @@ def conv_data(case: dict) -> tuple[np.ndarray, np.ndarray]:
     return rng.standard_normal(x_shape, np.float32), rng.standard_normal(w_shape, np.float32)
 
 
+def gradient_data(case: dict) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Input, filter and gradient of the result, plain."""
+    x, w = conv_data(case)
+    out = ((n + 2 * p - d * (k - 1) - 1) // s + 1 for n, p, d, k, s in zip(
+        case["size"], case["padding"], case["dilation"], case["kernel"], case["stride"]))  # fmt: skip
+    return x, w, np.random.default_rng(1).standard_normal((case["batch"], case["oc"], *out), np.float32)
+
+
 def reorder_data(case: dict) -> np.ndarray:
     """The array to reorder, in its physical shape."""
     dtype = {1: np.int8, 2: np.int16, 4: np.float32, 8: np.float64}[case["width"]]
@@ -67,6 +75,9 @@ class Numpy:
             return np.tensordot(windows[..., ::dh, ::dw], w, ((1, 4, 5), (1, 2, 3))).transpose(0, 3, 1, 2)
 
         return {"numpy": tensordot}
+
+    def backward(self, case: dict) -> Ways:
+        return {}
 
     def reorder(self, case: dict) -> Ways:
         x = reorder_data(case)
@@ -127,6 +138,58 @@ class Torch:
             print(f"torch without packed filters: {error}", file=sys.stderr)
         return ways
 
+    def backward(self, case: dict) -> Ways:
+        """As autograd calls it, with the filter in the memory format of the rest."""
+        torch, ways = self.torch, {}
+        rank = len(case["size"])
+        wanted = [case["of"] == "input", case["of"] == "weight", False]
+        last = torch.channels_last if rank == 2 else torch.channels_last_3d
+        for layout, form in (("NCHW", torch.contiguous_format), ("NHWC", last)):
+            x, w, dy = (
+                torch.from_numpy(a).to(getattr(torch, case["dtype"])).to(memory_format=form)
+                for a in gradient_data(case)
+            )
+            ways[f"torch {layout}"] = lambda x=x, w=w, dy=dy: torch.ops.aten.convolution_backward(
+                dy,
+                x,
+                w,
+                None,
+                case["stride"],
+                case["padding"],
+                case["dilation"],
+                False,
+                [0] * rank,
+                case["groups"],
+                wanted,
+            )[wanted.index(True)]
+        return ways
+
+    def training(self, case: dict) -> Ways:
+        """A step of training: forwards, backwards, the weights moved."""
+        from residual import network
+
+        torch = self.torch
+        torch.set_grad_enabled(True)
+        torch.manual_seed(0)
+        form = torch.channels_last if case["layout"] == "NHWC" else torch.contiguous_format
+        model = self.converted(network(case["network"])).to(memory_format=form)
+        size = (case["batch"], 3, case["size"], case["size"])
+        x, target = torch.randn(size).to(memory_format=form), torch.randint(1000, size[:1])
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+
+        def step():
+            optimizer.zero_grad()
+            loss = torch.nn.functional.cross_entropy(model(x), target)
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        return {"step": step}
+
+    def converted(self, model):
+        """The model as it is."""
+        return model
+
     def quantized(self, case: dict, x, w) -> Ways:
         """torch's own quantized convolution, its filter packed beforehand."""
         torch, (x_scale, x_zero, w_scale, y_scale, y_zero) = self.torch, QUANTIZED
@@ -152,6 +215,15 @@ class Torch:
             return result.int_repr().contiguous().numpy()
         result = result.to_dense() if result.layout != self.torch.strided else result
         return (result.float() if result.dtype == self.torch.bfloat16 else result).contiguous().numpy()
+
+
+class Converted(Torch):
+    """torch with the convolutions of layoutkit."""
+
+    def converted(self, model):
+        lkt = importlib.import_module("layoutkit.torch")
+        importlib.import_module("layoutkit").tuning(os.environ.get("COMPARE_TUNING", "estimate"))
+        return lkt.convert(model)
 
 
 class Layoutkit:
@@ -218,6 +290,34 @@ class Layoutkit:
             )
         return self.lk.reorder(result, held, with_axes("NCHW", self.rank), shape=(shape[0], self.oc, *shape[2:]))
 
+    def backward(self, case: dict) -> Ways:
+        """Gradients as a training step asks for them: filters are packed in every call."""
+        from layoutkit.bench.layers import with_axes
+
+        x, w, dy = gradient_data(case)
+        ways, rank = {}, len(case["size"])
+        self.rank, self.oc = rank, case["ic"] if case["of"] == "input" else w.shape[1]
+        given = {name: case[name] for name in ("stride", "padding", "dilation", "groups")}
+        for layout in ("NCHW", "NHWC"):
+            held = with_axes(layout, rank)
+            a, b = (self.lk.reorder(t, with_axes("NCHW", rank), held) for t in (x, dy))
+            if case["dtype"] != "float32":
+                a, b = (self.lk.reorder(t, held, held, dtype=case["dtype"]) for t in (a, b))
+                plain = "abcde"[: w.ndim]
+                w = self.lk.reorder(w, plain, plain, dtype=case["dtype"]) if w.dtype == np.float32 else w
+            ask = given | dict(layout=held, threads=self.threads, dtype=(case["dtype"], case["dtype"]))
+            if case["of"] == "input":
+                call = getattr(self.lk.grad, f"conv{rank}d_input")
+                ways[f"lk {layout}"] = lambda call=call, b=b, w=w, ask=ask: call(x.shape, w, b, **ask)
+                self.decided[f"lk {layout}"] = self.lk.plan(call, x.shape, w, b, **ask).choices[0].source
+            else:
+                call = getattr(self.lk.grad, f"conv{rank}d_weight")
+                names = str(held).replace("N", "O").replace("C", "I")
+                ask |= dict(filter_layout=names)
+                ways[f"lk {layout}"] = lambda call=call, a=a, b=b, size=w.shape, ask=ask: call(a, size, b, **ask)
+                self.decided[f"lk {layout}"] = self.lk.plan(call, a, w.shape, b, **ask).choices[0].source
+        return ways
+
     def network(self, case: dict) -> Ways:
         """A model; the first call plans."""
         name, x = network_data(case)
@@ -275,7 +375,7 @@ class Machine:
 
     def rate(self, case: dict) -> float:
         """Flops, or bytes, a second."""
-        if case["kind"] == "conv":
+        if case["kind"] in ("conv", "backward"):
             unit = {"bfloat16": "bf16", "int8": "u8s8", "float64": "f64"}.get(case["dtype"], "f32")
             return self.limits.fma(self.threads, unit if unit in self.units else "f32")
         return self.limits.copy(case["work"], self.threads)
@@ -283,7 +383,7 @@ class Machine:
 
 CONTENDERS = {
     "layoutkit": Layoutkit, "torch": Torch, "numpy": Numpy, "onnxruntime": Onnxruntime, "openvino": Openvino,
-    "machine": Machine,
+    "machine": Machine, "layoutkit.torch": Converted,
 }  # fmt: skip
 
 

@@ -227,13 +227,13 @@ def attempt(target: Callable[[bytes], None], data: bytes) -> bool:
     return True
 
 
-def campaign(name: str, seconds: float, seed: int) -> tuple[int, int, list[str]]:
-    """Cases run, cases taken, failures."""
+def campaign(name: str, seconds: float, seed: int, least: int = 0) -> tuple[int, int, list[str]]:
+    """Cases run, cases taken, failures: for so many seconds, and until at least so many cases ran."""
     target, seeds = TARGETS[name]
     corpus = [s.encode() if isinstance(s, str) else s for s in seeds]
     rng, ran, taken, failures = random.Random(seed), 0, 0, []
     end = time.perf_counter() + seconds
-    while corpus and time.perf_counter() < end:
+    while corpus and (ran < least or time.perf_counter() < end):
         data = mutate(rng, corpus)
         ran += 1
         try:

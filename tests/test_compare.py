@@ -37,6 +37,29 @@ def test_every_contender_takes_part(tmp_path, cache_dir):
             assert r["shares"][ours] == pytest.approx(r["rates"][ours] / r["limit"])
 
 
+def test_gradients_are_compared(tmp_path, cache_dir):
+    file = tmp_path / "out.json"
+    done = run("--quick", "--rounds", "1", "--pass", "backward", "--suite", "tiny", "--batch", "2", "--json", str(file))
+    assert done.returncode == 0, done.stderr
+    found = json.loads(file.read_text())["results"]
+    assert {r["title"].split()[-1] for r in found} == {"weight"}  # of a first layer the other is not
+    assert all(set(r["rates"]) == set(compare.COLUMNS["backward"]) for r in found)
+    case = {"kind": "backward", "title": "b", "dtype": "float32"}
+    with pytest.raises(SystemExit, match="do not agree"):
+        compare.check(case, {"a": [1.0], "b": [1.1]})
+
+
+def test_steps_of_training_are_compared(tmp_path, cache_dir):
+    pytest.importorskip("torch", reason="the extra compare")
+    file = tmp_path / "out.json"
+    command = [sys.executable, str(BENCH / "training.py"), "--size", "32", "--batch", "2"]
+    done = subprocess.run([*command, "--rounds", "1", "--layouts", "NHWC", "--json", str(file)], capture_output=True,
+                          text=True)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    (row,) = json.loads(file.read_text())
+    assert "differ" not in done.stdout and set(row["losses"]) == set(row["seconds"]) == {"layoutkit.torch", "torch"}
+
+
 def test_without_torch_it_says_so_and_goes_on(tmp_path, cache_dir):
     (tmp_path / "torch.py").write_text("raise ImportError('no torch here')")
     done = run("--quick", "--rounds", "1", "--cases", "reorder", PYTHONPATH=str(tmp_path))

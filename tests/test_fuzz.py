@@ -17,9 +17,9 @@ spec.loader.exec_module(fuzz)
 
 @pytest.mark.parametrize("name", fuzz.TARGETS)
 def test_nothing_but_refusals(name):
-    ran, taken, failures = fuzz.campaign(name, 1.5, seed=1)
+    ran, taken, failures = fuzz.campaign(name, 1.0, seed=1, least=12 if name == "harmful" else 120)
     assert failures == []
-    assert taken > 0.05 * ran and ran > (10 if name == "harmful" else 100)
+    assert taken > 0.05 * ran
 
 
 def test_a_failure_is_found(monkeypatch):

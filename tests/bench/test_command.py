@@ -14,11 +14,13 @@ from layoutkit import __main__ as config_command
 from layoutkit.bench import command as bench
 from layoutkit.bench import page, progress, report
 from layoutkit.bench.layers import Layer
-from layoutkit.bench.suites import DTYPES, SUITES, ConvCase, in_types
+from layoutkit.bench.suites import DTYPES, SUITES, ConvCase, backward, in_types
 from layoutkit.choosing import machine
+from layoutkit.choosing.best import choices
 from layoutkit.choosing.costfile import Cost
 from layoutkit.choosing.limits import Limits
 from layoutkit.choosing.table import cost_table
+from layoutkit.grad.task import WeightTask
 
 TINY = ["--suite", "tiny", "--quick", "--threads", "1", "--layouts", "NHWC,nChw8c"]
 
@@ -237,6 +239,18 @@ def test_measures_in_other_types(cache_dir, tmp_path, capsys):
     want = in_types(SUITES["tiny"](["NHWC", "nChw8c"], [1]), [DTYPES["bfloat16"], DTYPES["int8"]])
     assert [r["problem"] for r in data["results"]] == [c.key for c in want]
     assert "conv NHWC bf16, 1 thread" in said.out and "conv NHWC u8s8_u8, 1 thread" in said.out
+
+
+def test_measures_gradients(cache_dir, tmp_path, capsys):
+    file = tmp_path / "out.json"
+    code, _ = run([*TINY, "--pass", "backward", "--json", str(file)], capsys)
+    assert code == 0
+    found = json.loads(file.read_text())["results"]
+    assert {r["kind"] for r in found} == {"weight", "conv", "pack"}
+    assert {r["problem"] for r in found} == {c.key for c in backward(SUITES["tiny"](["NHWC", "nChw8c"], [1]))}
+    task = WeightTask.parse(next(r["problem"] for r in found if r["kind"] == "weight"))
+    assert choices(task)[0].source == "measured"
+    assert not backward(in_types(SUITES["tiny"](["NHWC"], [1]), [DTYPES["int8"]]))
 
 
 def test_visits_share_the_time(monkeypatch):

@@ -24,10 +24,11 @@ from .exits import INTERRUPTED
 from .listed import cases as listed_cases
 from .progress import track
 from .report import Result
-from .suites import DTYPES, SUITES, Case, ConvCase, in_types
+from .suites import DTYPES, SUITES, Case, ConvCase, backward, in_types
 
 QUICK_SECONDS = 78.0  # of measuring with --quick: with all else it ends within 90
-VISIT_SECONDS = {"conv": (0.4, 0.12), "reorder": (0.1, 0.03), "pack": (0.1, 0.02)}  # of a visit: full, quick
+# Of a visit: full, quick.
+VISIT_SECONDS = {"conv": (0.4, 0.12), "weight": (0.4, 0.12), "reorder": (0.1, 0.03), "pack": (0.1, 0.02)}
 VISITS = 2  # to every problem, far apart: a neighbour's burst of work spoils one of them, not both
 WARM_SHARE = 0.9  # of the time; the rest is for filters out of the caches
 PROFILE_BUDGET_SECONDS = 10.0  # of a run that measures the machine profile as well, which takes one
@@ -94,6 +95,8 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--dtype", type=_dtypes, default=["float32"], metavar="A,B",
                    help=f"element types, some of {', '.join(DTYPES)} (filters of int8, uint8 in and out); default "
                    "float32")  # fmt: skip
+    p.add_argument("--pass", dest="direction", choices=("forward", "backward", "both"), default="forward",
+                   help="backward: what gradients of the convolutions are made of; default %(default)s")  # fmt: skip
     p.add_argument("--missing", action="store_true", help="only what the cost table lacks: goes on where a run ended")
     p.add_argument("--json", metavar="FILE", help="write everything measured to FILE (- for standard output)")
     p.add_argument("--report", metavar="FILE", help="write a page with plots to FILE (needs matplotlib)")
@@ -113,6 +116,8 @@ def find(args: argparse.Namespace) -> list[Case]:
         else:
             raise ValueError(f"{name!r} is no file and none of {', '.join(SUITES)}")
     found = in_types(found, [DTYPES[name] for name in args.dtype])
+    if args.direction != "forward":
+        found = backward(found) if args.direction == "backward" else [*found, *backward(found)]
     if args.missing:
         known = set(cost_table.problems())
         found = [case for case in found if case.key not in known]
@@ -173,7 +178,7 @@ def measure(
             cost_table.save()
             saved = time.perf_counter()
     for case, r in results.items():
-        if r and isinstance(case, ConvCase) and (end is None or time.perf_counter() < end):
+        if r and isinstance(case, ConvCase) and case.kind == "conv" and (end is None or time.perf_counter() < end):
             with contextlib.suppress(MemoryError):
                 results[case] = replace(r, cold=case.cold(r.order[0]))
 

@@ -12,10 +12,12 @@ from math import prod
 
 from .._core import registry
 from ..convolutions.algorithms.sums import filter_layouts
+from ..convolutions.phases import TransposedTask
 from ..convolutions.problem import ConvProblem
 from ..convolutions.task import ConvTask, PackTask, cold_seconds
 from ..convolutions.types import F32, TYPES, ConvTypes
 from ..formats.layout import Layout
+from ..grad.task import WeightTask
 from ..reorders.problem import ReorderProblem, useful_threads
 from .layers import NETWORKS, Layer, spread, with_axes
 
@@ -66,6 +68,23 @@ class ConvCase:
     def cold(self, name: str) -> float:
         """Seconds of a candidate whose filter has left the caches."""
         return cold_seconds(self.task, name)
+
+
+@dataclass(frozen=True)
+class WeightCase(ConvCase):
+    """The gradient of a convolution's filter to measure."""
+
+    kind = "weight"
+
+    @property
+    def peak(self) -> str:
+        """The types whose multiply-adds are the limit: those of the sums."""
+        return self.problem.types.wide.rows
+
+    @property
+    def task(self) -> WeightTask:  # type: ignore[override]
+        """What is measured."""
+        return WeightTask(self.problem, self.threads)
 
 
 @dataclass(frozen=True)
@@ -170,6 +189,31 @@ def in_types(cases: Iterable[Case], every: Iterable[ConvTypes]) -> list[Case]:
             wide = case.width == F32.src.itemsize if isinstance(case, ReorderCase) else case.problem.types == F32
             case = case if types == F32 or not wide else case.of(types)
             found.setdefault(case.key, case)
+    return list(found.values())
+
+
+FEW_CHANNELS = 4  # of an input that is no activation: nobody asks for its gradient
+
+
+def backward(cases: Iterable[Case]) -> list[Case]:
+    """What the gradients of the convolutions among `cases` are made of: sums of filters, and the phases of transposed
+    convolutions with the packing of their filters. Integers have none."""
+    found: dict[str, Case] = {}
+    for case in cases:
+        if not isinstance(case, ConvCase) or case.problem.types.integers:
+            continue
+        p = case.problem
+        made: list[Case] = [WeightCase(p, f"{case.title} weight", case.group, case.count, case.threads)]
+        if p.ic > FEW_CHANNELS:
+            task = TransposedTask(
+                p.n, p.oc, p.ic, p.out, p.size, p.kernel, p.stride, p.padding, p.dilation, p.groups, p.dst, p.src,
+                ((p.accuracy, False),) * prod(p.stride), case.threads, once=True, types=p.types,
+            )  # fmt: skip
+            for part in task.convolutions:
+                title = f"{case.title} input"
+                made += [replace(case, problem=part.problem, title=title), PackCase(part.problem, case.count)]
+        for one in made:
+            found.setdefault(one.key, one)
     return list(found.values())
 
 
