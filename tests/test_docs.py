@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent.parent
 PAGES = sorted(p.name for p in (ROOT / "docs").glob("*.md"))
 WITH_EXAMPLES = {
     "choosing.md", "convolutions.md", "embedding.md", "formats.md", "networks.md", "reorders.md", "start.md",
-    "threads.md", "types.md",
+    "threads.md", "training.md", "types.md",
 }  # fmt: skip
 MODULES = [
     m.name for m in pkgutil.walk_packages(layoutkit.__path__, "layoutkit.")
