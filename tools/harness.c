@@ -566,19 +566,20 @@ static int add(const lk_kernel *k, int count, int how)
     return element(k, y, count) != beyond ? wrong(k, "wrote beyond the row") : 0;
 }
 
-static int outer(const lk_kernel *k, int rows, int steps, int vectors)
+static int outer(const lk_kernel *k, int rows, int steps, int vectors, int accumulate)
 {
     enum { MOST = 64 };
     static double a[2 * MOST * MOST], b[2 * MOST * MOST], c[MOST * MOST], want[MOST * MOST];
     int item = item_of(k);
     int64_t a_row[2] = {3 * item, MOST * MOST * item}, b_row[2] = {MOST * MOST * item, 0};
     lk_outer g = {.a = (char *)a, .b = (char *)b, .c = (char *)c, .next = (char *)a, .a_row = a_row, .b_row = b_row, .a_step = 19 * item,
-                  .b_step = MOST * item, .c_row = MOST * item, .rows = rows, .steps = steps, .vectors = vectors};
+                  .b_step = MOST * item, .c_row = MOST * item, .rows = rows, .steps = steps, .vectors = vectors,
+                  .accumulate = accumulate};
     fill_numbers(k, a, 2 * MOST * MOST), fill_numbers(k, b, 2 * MOST * MOST), fill_numbers(k, c, MOST * MOST);
     memcpy(want, c, sizeof c);
     for (int i = 0; i < k->mr; i++)
         for (int j = 0; j < vectors * k->lanes; j++) {
-            double sum = number(k, c, i * MOST + j);
+            double sum = accumulate ? number(k, c, i * MOST + j) : 0;
             for (int r = 0; r < rows; r++)
                 for (int s = 0; s < steps; s++)
                     sum += number(k, a, a_row[r] / item + s * 19 + i) * number(k, b, b_row[r] / item + s * MOST + j);
@@ -946,6 +947,37 @@ static int winograd(const lk_kernel *k)
     return 0;
 }
 
+static int winograd_taps(const lk_kernel *k, int nh, int vectors, int accumulate)
+{
+    enum { MOST = 3 * 16 };
+    static float u[36 * MOST], c[9 * MOST + 16], want[9 * MOST + 16], table[36 + 4];
+    int n = vectors * k->lanes, rows = nh > 1 ? 3 : 1;
+    for (int i = 0; i < 36 * MOST; i++) u[i] = small();
+    for (int i = 0; i < 9 * MOST + 16; i++) want[i] = c[i] = small();
+    for (int i = 0; i < nh; i++)
+        for (int j = 0; j < 6; j++) {
+            double of_row = nh == 1 ? 1 : i < 5 ? G_4[3 * i] : 1, of_col = j < 5 ? G_4[3 * j] : 1;
+            table[i * 6 + j] = of_row * of_col;
+        }
+    for (int pair = 0; pair < 2; pair++)
+        for (int power = 1; power <= 2; power++)
+            table[nh * 6 + 2 * pair + power - 1] = G_4[3 * (1 + 2 * pair) + power] / G_4[3 * (1 + 2 * pair)];
+    lk_winograd_taps g = {.u = (char *)u, .u_stride = 4 * MOST, .dst = (char *)c, .dst_stride = 4 * MOST, .count = n,
+                          .nh = nh, .accumulate = accumulate, .k = table};
+    ((lk_winograd_taps_fn)k->fn)(&g);
+    for (int a = 0; a < rows; a++)
+        for (int b = 0; b < 3; b++)
+            for (int v = 0; v < n; v++) {
+                double sum = accumulate ? want[(a * 3 + b) * MOST + v] : 0;
+                for (int i = 0; i < nh; i++)
+                    for (int j = 0; j < 6; j++)
+                        sum += (nh == 1 ? 1 : G_4[3 * i + a]) * G_4[3 * j + b] * u[(i * 6 + j) * MOST + v];
+                if (!(fabs(c[(a * 3 + b) * MOST + v] - sum) < 2e-3)) return wrong(k, "wrong taps");
+                c[(a * 3 + b) * MOST + v] = want[(a * 3 + b) * MOST + v];
+            }
+    return memcmp(c, want, sizeof c) ? wrong(k, "wrote beyond the taps") : 0;
+}
+
 static int check(const lk_kernel *k)
 {
     static const int sizes[][2] = {{16, 16}, {32, 48}, {1, 32}, {32, 1}, {1, 1}, {17, 31}, {47, 19}, {5, 3}};
@@ -1000,7 +1032,7 @@ static int check(const lk_kernel *k)
     case LK_OUTER:
         for (int steps = 0; steps <= 20; steps++)
             for (int rows = 0; rows <= 2; rows++)
-                for (int vectors = 1; vectors <= k->nr / k->lanes; vectors++) bad += outer(k, rows, steps, vectors);
+                for (int vectors = 1; vectors <= k->nr / k->lanes; vectors++) bad += outer(k, rows, steps, vectors, steps & 1);
         return bad;
     case LK_TAP_SUMS:
         for (int taps = 1; taps <= 25; taps++)
@@ -1061,6 +1093,10 @@ static int check(const lk_kernel *k)
         return bad;
     case LK_PEAK: return ((lk_peak_fn)k->fn)(100) > 0 ? 0 : wrong(k, "no flops");
     case LK_WINOGRAD_IN: return k->unit == 1 ? winograd(k) : 0; /* of units of two: test_winograd_kernels.py */
+    case LK_WINOGRAD_TAPS:
+        for (int vectors = 1; vectors <= 3; vectors++)
+            for (int how = 0; how < 4; how++) bad += winograd_taps(k, how & 1 ? 6 : 1, vectors, how & 2);
+        return bad;
     case LK_WINOGRAD_OUT: case LK_WINOGRAD_FILTER: return 0; /* checked with the input transform */
     case LK_COPY: case LK_TRANSPOSE: case LK_GATHER: case LK_FILL:
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)

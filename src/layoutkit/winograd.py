@@ -144,6 +144,26 @@ def kernel_table(m: int) -> tuple[Fraction, ...]:
     return tuple(table)
 
 
+@cache
+def gradient_tables(high: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The numbers that the kernels read for the gradient of a filter of F(4, 3), by tiles of `high` x 4 outputs.
+
+    They are those of `kernel_table`; what makes the transform of inputs that of outputs, read backwards; and the scales
+    of the products of a tile, the numbers that rows of G are multiples of, with the first two powers of the points.
+    """
+    t = paired(4)
+    backwards = [Fraction(1), Fraction(0)]
+    powers: list[Fraction] = []
+    for p in PAIRS[4]:
+        backwards += [p**2, p, p**2, p**3]
+        powers += [p, p**2]
+    scales = [row[0] or row[-1] for row in t.G]
+    of_rows = scales if high > 1 else [Fraction(1)]
+    tables = kernel_table(4), backwards, [a * b for a in of_rows for b in scales] + powers
+    first, second, third = (np.array([float(k) for k in table], np.float32) for table in tables)
+    return first, second, third
+
+
 def tiling(outputs: int, m: int) -> tuple[int, int]:
     """How many tiles of m outputs an axis is cut into, and how many of m - 1 follow; the last may reach over the edge.
 

@@ -99,7 +99,8 @@ def test_any_weight(c):
     arguments = held(x, c["layout"]), c["w"], held(dy, c["grad_layout"], "low")
     given = dict(layout=c["layout"], grad_layout=c["grad_layout"], filter_layout=c["filter_layout"], shape=c["x"])
     try:
-        check(c, of("conv", c, "weight"), want, c["filter_layout"], *arguments, algorithm=c["algorithm"], **given)
+        given |= dict(algorithm=c["algorithm"], accuracy="strict")
+        check(c, of("conv", c, "weight"), want, c["filter_layout"], *arguments, **given)
     except ValueError as error:
         assert c["algorithm"] != "auto" and "cannot sum the gradient" in str(error)
 
@@ -131,7 +132,7 @@ def test_any_transposed(c):
     want = reference.conv_weight(dy, x, c["w"][2:], **c["attributes"])
     names = LETTERS[3 - c["rank"] :]
     arguments = held(x, c["grad_layout"]), c["w"], held(dy, c["layout"])
-    given = dict(layout=c["grad_layout"], grad_layout=c["layout"], shape=c["y"], grad_shape=c["x"])
+    given = dict(layout=c["grad_layout"], grad_layout=c["layout"], shape=c["y"], grad_shape=c["x"], accuracy="strict")
     check(c, of("conv_transpose", c, "weight"), want, "OI" + names, *arguments, **given)
     want = reference.conv(dy, w, None, **c["attributes"])
     given = dict(layout=c["grad_layout"], grad_layout=c["layout"], grad_shape=c["x"], accuracy="strict")
@@ -142,14 +143,14 @@ def test_any_transposed(c):
 @settings(max_examples=60, deadline=None)
 @pytest.mark.filterwarnings("ignore:.*only slow ways")
 def test_adjoint_and_accurate(c):
-    """<dy, conv(x)> = <dx, x> = <dw, w> to rounding, for numbers of any size, by any algorithm."""
+    """<dy, conv(x)> = <dx, x> = <dw, w> to rounding."""
     rng, dtype = np.random.default_rng(0), c["types"].src
     x, dy, w = (rng.standard_normal(c[name]).astype(dtype) for name in "xyw")
     names = LETTERS[3 - c["rank"] :]
     given = dict(layout="NC" + names, **c["attributes"])
     with using_isa(c["isa"]):
         dx = of("conv", c, "input")(c["x"], w, dy, **given)
-        dw = of("conv", c, "weight")(x, c["w"], dy, **given)
+        dw = of("conv", c, "weight")(x, c["w"], dy, accuracy="strict", **given)
     inner = np.vdot(dy.astype(float), reference.conv(x, w, None, **c["attributes"]))
     size = np.vdot(abs(dy.astype(float)), reference.conv(abs(x), abs(w), None, **c["attributes"]))
     eps = np.finfo(dtype).eps
@@ -158,3 +159,64 @@ def test_adjoint_and_accurate(c):
     want = reference.conv_weight(x, dy, c["w"][2:], **c["attributes"])
     most = reference.conv_weight(abs(x), abs(dy), c["w"][2:], **c["attributes"])
     assert (abs(dw - want) <= 40 * eps * most).all()
+
+
+@st.composite
+def winograd_problems(draw):
+    """What Winograd takes, in layouts of which it reads many as they are."""
+    rank = draw(st.sampled_from([1, 2, 2, 3]))
+    groups = draw(st.sampled_from([1, 1, 2, 3]))
+    inputs, outputs = (draw(st.sampled_from([1, 3, 8, 16, 17, 40, 140])) for _ in "io")
+    kernel = ((1,) * (rank - 2) + (3, 3))[-rank:]
+    padding = tuple((draw(st.integers(0, 3)), draw(st.integers(0, 3))) for _ in range(rank))
+    size = tuple(draw(st.integers(1, 12)) for _ in range(rank))
+    out = tuple(n + a + b - k + 1 for n, (a, b), k in zip(size, padding, kernel))
+    assume(min(out) >= 1)
+    names = LETTERS[3 - rank :]
+    last = st.sampled_from([f"N{names}C", f"N{names}C", f"nC{names.lower()}8c", f"nC{names.lower()}16c", f"NC{names}"])
+    n = draw(st.integers(1, 4))
+    return dict(
+        attributes=dict(padding=padding, groups=groups), rank=rank, x=(n, groups * inputs, *size),
+        y=(n, groups * outputs, *out), w=(groups * outputs, inputs, *kernel), layout=draw(last), grad_layout=draw(last),
+        isa=draw(st.sampled_from(registry.isas())), threads=draw(st.integers(1, 3)),
+        transposed=draw(st.booleans()), beta=draw(st.sampled_from([0, 1])),
+    )  # fmt: skip
+
+
+@given(winograd_problems(), st.integers(0, 2**32))
+@settings(max_examples=120, deadline=None)
+def test_any_weight_by_winograd(c, seed):
+    """Within the bound of docs/training.md, and the same bits for any threads."""
+    ALIVE.clear()
+    rng = np.random.default_rng(seed)
+    x, dy = (rng.standard_normal(c[name]).astype(np.float32) for name in "xy")
+    x *= 10.0 ** rng.integers(-3, 4, (*x.shape[:2], *[1] * c["rank"]))  # images and channels of other sizes
+    attributes = c["attributes"]
+    want = reference.conv_weight(x, dy, c["w"][2:], (1,) * c["rank"], attributes["padding"], (1,) * c["rank"],
+                                 attributes["groups"])  # fmt: skip
+    how = dict(algorithm="winograd", accuracy="fast", **attributes)
+    if c["transposed"]:
+        arguments, function = (held(dy, c["grad_layout"], "low"), c["w"], held(x, c["layout"])), "conv_transpose"
+        how |= dict(layout=c["grad_layout"], grad_layout=c["layout"], shape=c["y"], grad_shape=c["x"])
+        how |= dict(filter_layout="ba" + "cde"[: c["rank"]])
+    else:
+        arguments, function = (held(x, c["layout"], "low"), c["w"], held(dy, c["grad_layout"])), "conv"
+        how |= dict(layout=c["layout"], grad_layout=c["grad_layout"], shape=c["x"], grad_shape=c["y"])
+    with using_isa(c["isa"]):
+        try:
+            got = of(function, c, "weight")(*arguments, threads=1, **how)
+        except ValueError as error:
+            assert attributes["groups"] > 1 and "no multiple of the block" in str(error)
+            return
+        out = np.ones_like(got)
+        again = of(function, c, "weight")(*arguments, threads=c["threads"], out=out, beta=c["beta"], **how)
+    tiles = x.shape[0] * np.prod([-(-n // 4) for n in dy.shape[2:]])
+    ox = abs(x).reshape(x.shape[0], attributes["groups"], -1, *x.shape[2:])
+    largest = ox.max(axis=(0, *range(3, ox.ndim)))  # of each channel
+    oy = abs(dy).sum(axis=(0, *range(2, dy.ndim))).reshape(attributes["groups"], -1)
+    bound = (oy[:, :, None] * largest[:, None, :]).reshape(c["w"][:2])
+    bound = 152 * (tiles / 64 + 128) * 2.0**-24 * bound.reshape(*bound.shape, *[1] * c["rank"])
+    assert (abs(got.reshape(want.shape) - want) <= bound).all()
+    np.testing.assert_allclose(again, got + c["beta"], rtol=1e-6, atol=1e-6)
+    if not c["beta"]:
+        np.testing.assert_array_equal(again, got)

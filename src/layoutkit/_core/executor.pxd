@@ -95,6 +95,22 @@ cdef class Executor:
     cdef void channel_tile(self, ChannelRows *r, const char *y, int64_t channel) noexcept nogil
 
 
+cdef struct Side:  # x or dy
+    int64_t image                # byte strides
+    int64_t pixel[3]
+    int64_t block, block_stride  # channels lie in runs of `block`, so many bytes apart
+    int64_t step                 # bytes from a channel to the next of its run
+    int64_t channels             # of a group
+
+
+cdef Side side_of(strides, channels) except *
+
+
+cdef inline int64_t channel_at(const Side *s, int64_t c) noexcept nogil:
+    """The byte offset of a channel."""
+    return c // s.block * s.block_stride + c % s.block * s.step
+
+
 cdef class WeightSums:
     cdef Geometry g
     cdef int threads
@@ -106,6 +122,7 @@ cdef class WeightSums:
     cdef int64_t chunks
     cdef int item
     cdef list pixels(self, int64_t image, const int64_t *pixel, bint source)
+    cdef tuple channels(self, const Side *s, bint source)
     cdef void run(self, const char *x, const char *y, char *c, char *room, int64_t chunk) noexcept nogil
     cdef void tasks(self, const char *x, const char *y, char *c, char *room, int64_t chunk, int tid, int n) noexcept nogil
     cdef void add_slabs(self, char *c) noexcept nogil

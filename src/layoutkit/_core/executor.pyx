@@ -236,6 +236,16 @@ cdef void add(real *to, const real *other, int64_t n) noexcept nogil:
         to[i] += other[i]
 
 
+cdef Side side_of(strides, channels) except *:
+    """Of x or dy, from byte strides (image, depth, height, width) and (count, block, block_stride, step) of channels."""
+    cdef Side s
+    s.image = strides[0]
+    for i in range(3):
+        s.pixel[i] = strides[1 + i]
+    s.channels, s.block, s.block_stride, s.step = channels
+    return s
+
+
 cdef class WeightSums:
     """The base of the loop nests of filter gradients: slabs of pixels, threads, and a fixed tree of sums.
 
@@ -289,6 +299,14 @@ cdef class WeightSums:
                 first, last = max(0, -g.before[i]), min(g.size[i] - 1, last)
             found.append((first, last, pixel[i]))
         return found
+
+    cdef tuple channels(self, const Side *s, bint source):
+        """One side of the footprint, all channels of these pixels."""
+        steps, channels = self.pixels(s.image, s.pixel, source), self.g.groups * s.channels
+        if s.block < channels:
+            steps.append((0, ceil_div(channels, s.block) - 1, s.block_stride))
+        run = min(s.block, channels)
+        return (([*steps, (0, run - 1, s.step)], self.item),)
 
     cdef void run(self, const char *x, const char *y, char *c, char *room, int64_t chunk) noexcept nogil:
         cdef int tid, threads = team(self.threads)

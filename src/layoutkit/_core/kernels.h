@@ -258,14 +258,14 @@ typedef void (*lk_add_fn)(const lk_add *);
  *   C[i][j] += sum over rows r, k < steps of A[r][k][i] * B[r][k][j]      i < mr of the row, j < vectors * lanes
  *
  * A[r][k] is mr elements at a + a_row[r] + k*a_step, B[r][k] whole vectors at b + b_row[r] + k*b_step, C[i] at c + i*c_row
- * (bytes). `vectors` is at most the row's nr / lanes. Each step prefetches what is next_step bytes on from the one before
- * it, from `next` on. */
+ * (bytes). `vectors` is at most the row's nr / lanes. Without `accumulate` C becomes the sum. Each step prefetches what is
+ * next_step bytes on from the one before it, from `next` on. */
 typedef struct {
     const char *a, *b, *next;
     char *c;
     const int64_t *a_row, *b_row;
     int64_t a_step, b_step, c_row, next_step, rows, steps;
-    int vectors;
+    int vectors, accumulate;
 } lk_outer;
 typedef void (*lk_outer_fn)(const lk_outer *);
 
@@ -550,6 +550,22 @@ typedef struct {
 } lk_winograd_filter;
 typedef void (*lk_winograd_filter_fn)(const lk_winograd_filter *);
 
+/* A filter's gradient from sums of products U of F(4 x 4, 3 x 3), or with nh = 1 of F(1 x 4, 1 x 3):
+ *
+ *   dst[t] (+)= (GT U G)[t]     of `count` floats, whole vectors, at dst + t*dst_stride; U[t] at u + t*u_stride (bytes)
+ *
+ * Without `accumulate` dst is overwritten. The table `k` holds the nh * 6 products of G's scales, and p and p^2 of both
+ * pairs: row i of G is such a scale times 1, p, p^2. */
+typedef struct {
+    const char *u;
+    int64_t u_stride;
+    char *dst;
+    int64_t dst_stride, count;
+    int nh, accumulate;
+    const void *k;
+} lk_winograd_taps;
+typedef void (*lk_winograd_taps_fn)(const lk_winograd_taps *);
+
 /* Of each of `rows` contiguous rows of `count` floats the largest magnitude is taken. `most` is the largest of these,
  * `least` the smallest that is not 0 (0: there is none), both as the bits of a float: Inf is 0x7f800000, a NaN more. */
 typedef struct {
@@ -606,7 +622,8 @@ typedef double (*lk_peak_fn)(int64_t n);
     X(TAP_SUMS, tap_sums) X(POOLING, pooling) X(LRN, lrn) X(ADD, add) X(EPILOGUE, epilogue) X(COPY, copy) X(TRANSPOSE, transpose) \
     X(GATHER, gather) X(FILL, fill) X(PANEL, panel) X(FUSED, fused) X(JOINED, joined) X(RUNS, runs) X(WINDOWS, windows) X(DRAIN, drain) \
     X(CONVERT, convert) X(UNPACK, unpack) X(PACK, pack) X(PEAK, peak) X(WINOGRAD_IN, winograd_in) \
-    X(WINOGRAD_OUT, winograd_out) X(WINOGRAD_FILTER, winograd_filter) X(EXTENT, extent)
+    X(WINOGRAD_OUT, winograd_out) X(WINOGRAD_FILTER, winograd_filter) X(WINOGRAD_TAPS, winograd_taps) \
+    X(EXTENT, extent)
 enum { LK_FAMILIES(LK_ENUMERATOR) LK_FAMILY_COUNT };
 
 typedef struct {

@@ -2,7 +2,8 @@
  *
  *   C[i][j] += sum over rows r, steps k of A[r][k][i] * B[r][k][j]
  *
- * The register tile, mr rows x nv vectors of C, stays in registers until all steps are summed; then it is added to C.
+ * The register tile, mr rows x nv vectors of C, stays in registers until all steps are summed; then it is added to C,
+ * or written over it.
  * Edges: none. Whoever packs A and B fills them up with zeros, and C has whole tiles; a tile of one vector has a
  *    micro-kernel of its own.
  */
@@ -45,8 +46,11 @@ LK_INLINE void tile(const lk_outer *g, const int nv)
 #pragma GCC unroll 16
     for (int i = 0; i < MR; i++, c += g->c_row)
 #pragma GCC unroll 4
-        for (int j = 0; j < nv; j++)
-            *(vf *)(c + j * LK_VB) += acc[i * nv + j];
+        for (int j = 0; j < nv; j++) {
+            if (g->accumulate)
+                acc[i * nv + j] += *(vf *)(c + j * LK_VB);
+            *(vf *)(c + j * LK_VB) = acc[i * nv + j];
+        }
 }
 
 void LK_NAME(LK_TYPED(outer))(const lk_outer *g)

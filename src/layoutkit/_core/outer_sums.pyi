@@ -2,6 +2,7 @@ from .executor import WeightSums
 
 BLOCK_STEPS: int
 FEW_STEPS: int
+NEAR_PANELS: int
 
 class OuterSums(WeightSums):
     mr: int

@@ -3,10 +3,11 @@
     dw[o, i, k] = sum over n, p of dy[n, o, p] * x[n, i, stride*p + dilation*k - before]
 
 A block is some rows of the output, or a part of one, about STEPS pixels. Its dy is packed into panels of `nr`
-channels, which stay in L2. For every `mr` channels, what the block reads of x is packed with zeros for the padding; it
-stays in L1, and each tap reads it from another place. Of an axis along which windows overlap the packed input has every
-pixel once, of others it has the taps one after another. Single taps without padding read x where it lies. While a block
-is summed, the next one is prefetched if its pixels follow one another in memory.
+channels, which stay in L2, or read where it lies if its pixels are near one another. For every `mr` channels, what the
+block reads of x is packed with zeros for the padding; it stays in L1, and each tap reads it from another place. Of an
+axis along which windows overlap the packed input has every pixel once, of others it has the taps one after another.
+Single taps without padding read x where it lies. While a block is summed, the next one is prefetched if its pixels
+follow one another in memory.
 The sums are tiles, [groups][panels of x][panels of dy][taps][mr][nr].
 """
 
@@ -15,7 +16,7 @@ from libc.string cimport memset
 
 from .executor import Footprint
 
-from .executor cimport WeightSums, aligned, ceil_div, share
+from .executor cimport Side, WeightSums, aligned, ceil_div, channel_at, share, side_of
 from .registry cimport (
     LK_COPY, LK_GATHER, LK_TRANSPOSE, best_row, lk_kernel, lk_move, lk_move_fn, lk_outer, lk_outer_fn, row_named,
 )
@@ -25,17 +26,10 @@ cdef enum:
     FEW = 400           # if there are no more, it is done at once: sums are read and written for each block
     SAME_SETS_BYTES = 4096  # pixels so far apart share sets of the caches
     SKEW_BYTES = 64     # between panels, which would share sets of the cache otherwise
+    NEAR = 4            # panels of channels that a pixel has at most to be read where it lies
 
 
-BLOCK_STEPS, FEW_STEPS = STEPS, FEW  # what costs and parts are counted by
-
-
-cdef struct Side:
-    int64_t image                # byte strides
-    int64_t pixel[3]
-    int64_t block, block_stride  # channels lie in runs of `block`, so many bytes apart
-    int64_t step                 # bytes from a channel to the next of its run
-    int64_t channels             # of a group
+BLOCK_STEPS, FEW_STEPS, NEAR_PANELS = STEPS, FEW, NEAR  # what costs and parts are counted by
 
 
 cdef struct Block:
@@ -45,19 +39,6 @@ cdef struct Block:
 cdef struct Fetch:
     int64_t x, x_end, y, y_end  # byte offsets of what is still to be prefetched of both sides
     int64_t share               # bytes in a call
-
-
-cdef inline int64_t channel_at(const Side *s, int64_t c) noexcept nogil:
-    return c // s.block * s.block_stride + c % s.block * s.step
-
-
-cdef Side side_of(strides, channels) except *:
-    cdef Side s
-    s.image = strides[0]
-    for i in range(3):
-        s.pixel[i] = strides[1 + i]
-    s.channels, s.block, s.block_stride, s.step = channels
-    return s
 
 
 cdef class OuterSums(WeightSums):
@@ -89,6 +70,7 @@ cdef class OuterSums(WeightSums):
     cdef int64_t row_slots, col_slots  # of a panel of x
     cdef int64_t x_panel, y_panel     # bytes
     cdef bint x_stays                 # whole panels of x are read where they lie: no tap lies outside
+    cdef bint y_stays                 # dy is read where it lies
     cdef int64_t x_bytes, y_bytes     # of each side where it is one run of memory that a part reads whole, else 0
     cdef lk_move_fn copy, transpose, gather
 
@@ -131,8 +113,11 @@ cdef class OuterSums(WeightSums):
             self.row_slots = self.rows * g.kernel[1]
         self.x_panel = g.kernel[0] * self.row_slots * self.col_slots * self.slot
         self.y_panel = self.rows * self.cols * self.nr * self.item + SKEW_BYTES
-        self.thread_bytes = (aligned(2 * self.rows * sizeof(int64_t)) + aligned(self.x_panel)
-                             + aligned(ceil_div(self.panels_y, self.parts_y) * self.y_panel))
+        self.y_stays = (self.y.step == self.item and self.y.block >= self.y.channels
+                        and self.y.channels % self.lanes == 0 and abs(self.y.pixel[2]) <= NEAR * self.nr * self.item)
+        self.thread_bytes = aligned(2 * self.rows * sizeof(int64_t)) + aligned(self.x_panel)
+        if not self.y_stays:
+            self.thread_bytes += aligned(ceil_div(self.panels_y, self.parts_y) * self.y_panel)
         self.parts = self.parts_g * self.parts_x * self.parts_y
         self.x_bytes = self.run_bytes(&self.x, g.size) if self.parts_x == 1 else 0
         self.y_bytes = self.run_bytes(&self.y, g.out) if self.parts_y == 1 else 0
@@ -154,15 +139,7 @@ cdef class OuterSums(WeightSums):
         return self.g.n * step if s.image == step or self.g.n == 1 else 0
 
     def footprint(self):
-        return Footprint(self.read(&self.x, True), self.read(&self.y, False), 0, 0)
-
-    cdef tuple read(self, Side *s, bint source):
-        """One side of the footprint."""
-        steps, channels = self.pixels(s.image, s.pixel, source), self.g.groups * s.channels
-        if s.block < channels:
-            steps.append((0, ceil_div(channels, s.block) - 1, s.block_stride))
-        run = min(s.block, channels)
-        return (([*steps, (0, run - 1, s.step)], self.item),)
+        return Footprint(self.channels(&self.x, True), self.channels(&self.y, False), 0, 0)
 
     cdef void part(self, const char *x, const char *y, char *c, char *workspace, int64_t part, int64_t first,
                    int64_t end, bint begins) noexcept nogil:
@@ -181,7 +158,7 @@ cdef class OuterSums(WeightSums):
         cdef Block block
         cdef lk_outer t
         cdef Fetch fetch
-        if begins:
+        if begins and first == end:
             for group in range(g0, g1):
                 for m in range(m0, m1):
                     memset(c + self.tile(group, m, n0), 0, (n1 - n0) * self.taps * self.tile_bytes)
@@ -190,11 +167,12 @@ cdef class OuterSums(WeightSums):
             block.row, block.col = at // self.col_blocks * self.rows, at % self.col_blocks * self.cols
             block.rows = min(self.rows, self.all_rows - block.row)
             block.cols = min(self.cols, self.g.out[2] - block.col)
-            t.rows, t.steps = block.rows, block.cols
+            t.rows, t.steps, t.accumulate = block.rows, block.cols, not begins or at > first
             self.fetch(&fetch, &t, at + 1 if at + 1 < end else at, (m1 - m0) * (n1 - n0) * self.taps)
             for group in range(g0, g1):  # they share cache lines
-                for n in range(n0, n1):
-                    self.pack_y(&block, y, b + (n - n0) * self.y_panel, group, n)
+                if not self.y_stays:
+                    for n in range(n0, n1):
+                        self.pack_y(&block, y, b + (n - n0) * self.y_panel, group, n)
                 for m in range(m0, m1):
                     stays = self.x_whole(group, m)
                     self.rows_of(&block, &t, stays, a_row, b_row)
@@ -205,6 +183,8 @@ cdef class OuterSums(WeightSums):
                         left = self.y.channels - n * self.nr
                         t.vectors = <int>(min(self.nr, left) + self.lanes - 1) // self.lanes
                         t.b = b + (n - n0) * self.y_panel
+                        if self.y_stays:
+                            t.b = y + channel_at(&self.y, group * self.y.channels + n * self.nr)
                         t.a = from_
                         self.multiply(&t, &fetch, x, y, c + self.tile(group, m, n))
 
@@ -276,14 +256,13 @@ cdef class OuterSums(WeightSums):
 
     cdef void rows_of(self, const Block *block, lk_outer *t, bint x_stays, int64_t *a_row,
                       int64_t *b_row) noexcept nogil:
-        """Where the rows of a block begin in both panels, that of x packed or where it lies, and how far apart pixels
-        are."""
+        """Where the rows of a block begin on both sides, packed or where they lie, and how far apart pixels are."""
         cdef int64_t r = 0, slot = 0, rows, i, image, depth, top
         cdef int64_t each = self.g.stride[1] if self.shared_rows else self.g.kernel[1]
         cdef const int64_t *stride = self.g.stride
         cdef bint follow = True
         t.rows, t.steps = block.rows, block.cols
-        t.b_step = self.nr * self.item
+        t.b_step = self.y.pixel[2] if self.y_stays else self.nr * self.item
         t.a_step = (stride[2] if self.shared_cols else self.g.kernel[2]) * self.slot
         if x_stays:
             t.a_step = stride[2] * self.x.pixel[2]
@@ -298,8 +277,12 @@ cdef class OuterSums(WeightSums):
                 else:
                     a_row[i] = (slot + (i - r) * each) * self.col_slots * self.slot
                 b_row[i] = i * block.cols * t.b_step
+                if self.y_stays:
+                    b_row[i] = (image * self.y.image + depth * self.y.pixel[0] + (top + i - r) * self.y.pixel[1]
+                                + block.col * t.b_step)
                 if i > 0:
-                    follow = follow and a_row[i] == a_row[i - 1] + block.cols * t.a_step
+                    follow = (follow and a_row[i] == a_row[i - 1] + block.cols * t.a_step
+                              and b_row[i] == b_row[i - 1] + block.cols * t.b_step)
             slot += self.slots_of(rows)
             r += rows
         if follow:

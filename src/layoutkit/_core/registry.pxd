@@ -128,7 +128,7 @@ cdef extern from "kernels.h" nogil:
         const int64_t *a_row
         const int64_t *b_row
         int64_t a_step, b_step, c_row, next_step, rows, steps
-        int vectors
+        int vectors, accumulate
     ctypedef void (*lk_outer_fn)(const lk_outer *) noexcept nogil
 
     ctypedef struct lk_tap_sums:
@@ -276,6 +276,15 @@ cdef extern from "kernels.h" nogil:
         int64_t u_stride
     ctypedef void (*lk_winograd_filter_fn)(const lk_winograd_filter *) noexcept nogil
 
+    ctypedef struct lk_winograd_taps:
+        const char *u
+        int64_t u_stride
+        char *dst
+        int64_t dst_stride, count
+        int nh, accumulate
+        const void *k
+    ctypedef void (*lk_winograd_taps_fn)(const lk_winograd_taps *) noexcept nogil
+
     ctypedef struct lk_extent:
         const float *w
         int64_t rows, count
@@ -310,7 +319,7 @@ cdef extern from "kernels.h" nogil:
 
     enum:
         LK_GEMM, LK_DEPTHWISE, LK_STRIPS, LK_PLANE_STRIPS, LK_POOLING, LK_LRN, LK_ADD, LK_QUADS, LK_OUTER, LK_TAP_SUMS, LK_EPILOGUE, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_PANEL, LK_FUSED, LK_JOINED, LK_RUNS, LK_WINDOWS, LK_DRAIN, LK_CONVERT,
-        LK_UNPACK, LK_PACK, LK_PEAK, LK_WINOGRAD_IN, LK_WINOGRAD_OUT, LK_WINOGRAD_FILTER, LK_EXTENT, LK_FAMILY_COUNT, LK_ISA_COUNT
+        LK_UNPACK, LK_PACK, LK_PEAK, LK_WINOGRAD_IN, LK_WINOGRAD_OUT, LK_WINOGRAD_FILTER, LK_WINOGRAD_TAPS, LK_EXTENT, LK_FAMILY_COUNT, LK_ISA_COUNT
         LK_F32, LK_F64, LK_F16, LK_BF16, LK_S32, LK_S8, LK_U8, LK_TYPE_COUNT
 
     ctypedef struct lk_kernel:

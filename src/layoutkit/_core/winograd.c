@@ -1,4 +1,4 @@
-/* winograd_{in,out}_<m>x<m>_<type>, winograd_filter_f32: the transforms of F(m x m, 3 x 3); see kernels.h. Of bf16 there is
+/* winograd_{in,out}_<m>x<m>_<type>, winograd_{filter,taps}_f32: the transforms of F(m x m, 3 x 3); see kernels.h. Of bf16 there is
  * only in: V is rounded to what the micro-kernels multiply, M is float, and filters are rounded from U of float. Of integers
  * (s16) B are bytes, V is s16 and M is s32.
  *
@@ -380,7 +380,63 @@ void LK_NAME(winograd_filter_f32)(const lk_winograd_filter *g)
     else
         filter(g, g->nh, g->nw, g->rh, g->rw);
 }
-#define FILTER_ROW LK_ROW(LK_WINOGRAD_FILTER, winograd_filter_f32, "f32", LK_LANES, 0, 0),
+
+/* (GT x) from six products, all but the scales of G: 1, p, p^2 of the finite points; the last coefficient at infinity. */
+LK_INLINE void taps_1d(vf *x, const vf *k)
+{
+    const vf a = x[1] + x[2], b = x[3] + x[4], c = x[1] - x[2], d = x[3] - x[4];
+    x[0] += a + b;
+    x[1] = k[0] * c + k[2] * d;
+    x[2] = k[1] * a + k[3] * b + x[5];
+}
+
+LK_INLINE void taps(const lk_winograd_taps *g, const int nh)
+{
+    const int rows = nh > 1 ? 3 : 1;
+    const real *scales = g->k;
+    vf k[4], t[3 * 6], x[6];
+    for (int i = 0; i < 4; i++)
+        k[i] = splat(scales[nh * 6 + i]);
+    for (int64_t c = 0; c < g->count; c += LK_LANES) {
+        const char *u = g->u + 4 * c;
+#pragma GCC unroll 1
+        for (int j = 0; j < 6; j++, u += g->u_stride) {
+#pragma GCC unroll 6
+            for (int i = 0; i < nh; i++)
+                x[i] = scales[i * 6 + j] * *(const vf *)(u + i * 6 * g->u_stride);
+            if (nh > 1)
+                taps_1d(x, k);
+#pragma GCC unroll 3
+            for (int i = 0; i < rows; i++)
+                t[i * 6 + j] = x[i];
+        }
+        char *dst = g->dst + 4 * c;
+#pragma GCC unroll 1
+        for (int i = 0; i < rows; i++) {
+#pragma GCC unroll 6
+            for (int j = 0; j < 6; j++)
+                x[j] = t[i * 6 + j];
+            taps_1d(x, k);
+#pragma GCC unroll 3
+            for (int j = 0; j < 3; j++, dst += g->dst_stride) {
+                if (g->accumulate)
+                    x[j] += *(vf *)dst;
+                *(vf *)dst = x[j];
+            }
+        }
+    }
+}
+
+void LK_NAME(winograd_taps_f32)(const lk_winograd_taps *g)
+{
+    if (g->nh > 1)
+        taps(g, 6);
+    else
+        taps(g, 1);
+}
+#define FILTER_ROW \
+    LK_ROW(LK_WINOGRAD_FILTER, winograd_filter_f32, "f32", LK_LANES, 0, 0), \
+    LK_ROW(LK_WINOGRAD_TAPS, winograd_taps_f32, "f32", LK_LANES, 0, 0),
 #else
 #define FILTER_ROW
 #endif

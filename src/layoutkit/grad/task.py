@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from ..choosing.keys import THREADS
 from ..choosing.model import reads
 from ..choosing.problem import Candidate, Choice, Problem
 from ..convolutions.algorithms.base import CALL_SECONDS, rows_of
-from ..convolutions.problem import ACCURACIES, KEY, ConvProblem
+from ..convolutions.problem import ACCURACIES, KEY, ConvProblem, Pairs
 from ..convolutions.route import Arrays, move_seconds, useful_threads
 from ..convolutions.task import check_strides, contiguous, conv_features, warn_if_slow
 from ..convolutions.types import conversion_of, dtype_of, ones
@@ -85,19 +86,21 @@ class WeightTask(Problem):
 
     def _natives(self, a: Algorithm) -> list[ConvProblem] | str:
         """The problem on layouts that an algorithm takes, its own and channels last; or why there are none."""
-        if ACCURACIES.index(a.accuracy) > ACCURACIES.index(self.problem.accuracy):
-            return f"{a.name} is of accuracy {a.accuracy!r}, {self.problem.accuracy!r} was asked for"
         p = self.problem.of_types(self.problem.types.wide)
         last = channels_last(p)
         sides = dict.fromkeys([(p.src, p.dst), (last, p.dst), (p.src, last), (last, last)])
         found = [p.between(*side) for side in sides]
         taken = [native for native in found if a.supports(native) is None]
-        return taken or a.supports(found[-1]) or ""
+        if not taken:
+            return a.supports(found[-1]) or ""
+        if ACCURACIES.index(needed := a.accuracy(p)) > ACCURACIES.index(p.accuracy):
+            return f"{a.name} is of accuracy {needed!r} here, {p.accuracy!r} was asked for"
+        return taken
 
     def _seconds(self, a: Algorithm, native: ConvProblem, kernel: Kernel) -> float:
         p = self.problem
         narrow = native.types != p.types
-        moved = (narrow or a.padded or native.src != p.src) * (p.src_bytes + native.src_bytes)
+        moved = bool(narrow or a.folds or native.src != p.src) * (p.src_bytes + native.src_bytes)
         moved += (narrow or native.dst != p.dst) * (p.dst_bytes + native.dst_bytes)
         threads = useful_threads(p, self.threads)
         return a.estimate(native, kernel, threads) + move_seconds(moved) / threads + CALL_SECONDS
@@ -139,21 +142,24 @@ class WeightRoute:
         self._moves: list[tuple | None] = []
         strides = []
         item = native.types.sum.itemsize
-        self._pads = native.padding[-1] if a.padded else None
+        self._pads = native.padding[len(native.padding) - a.folds :]  # along folded axes
         for (given, held, shape, at), array_strides in zip(sides, arrays):
             elements = p.types.elements[at], native.types.elements[at]
             if self._pads and not at:
                 self._moves.append((given, held, shape, elements, self._pads))
-                strides.append(contiguous_strides(held, _wider(shape, self._pads), item))
+                strides.append(contiguous_strides(held, _padded(shape, self._pads), item))
             elif given == held and elements[0] == elements[1] and a.takes_strides(held, shape, array_strides, item):
                 self._moves.append(None)
                 strides.append(array_strides)
             else:
-                self._moves.append((given, held, shape, elements, (0, 0)))
+                self._moves.append((given, held, shape, elements, ()))
                 strides.append(contiguous_strides(held, shape, item))
         self._sums, self.layout = a.build(native, kernel, self._threads, Arrays(*strides))
         self.shape = p.groups, p.oc // p.groups, p.ic // p.groups, *p.kernel
-        self._folded = (*self.shape[:2], p.ic * p.kernel[-1], *p.kernel[:-1], 1) if self._pads else None
+        self._folded = None
+        if a.folds:
+            kept, folded = p.kernel[: -a.folds], p.kernel[-a.folds :]
+            self._folded = *self.shape[:2], p.ic * prod(folded), *kept, *[1] * a.folds
         found = self._sums.footprint()
         for parts, (_, held, shape, _), steps, name in zip(
             (found.source, found.destination), sides, strides, ("input", "gradient of the output")
@@ -163,14 +169,14 @@ class WeightRoute:
                 if run:
                     reached = reached.joined(spans.of_ranges(ranges, run))
             if self._pads and name == "input":
-                shape = _wider(shape, self._pads)
+                shape = _padded(shape, self._pads)
             spans.check(reached, spans.of_array(held.physical_shape(shape), steps, item), f"{self}: {name}")
         self._sums_bytes = self._sums.slabs * self._sums.slab_bytes
         self._room_bytes = self._threads * self._sums.thread_bytes
         read = prod(self.layout.physical_shape(self._folded or self.shape)) * item
         spans.check(Span(0, read), Span(0, self._sums.slab_bytes), f"{self}: sums")
         self._held = self.layout
-        if self._folded:  # taps of a row outside of channels, as (.., kernel width, I)
+        if self._folded:  # taps outside of channels
             spatial = "def"[: len(p.kernel)]
             self.layout = Layout(f"ab{spatial}c")
 
@@ -196,18 +202,21 @@ class WeightRoute:
             return array
         given, held, shape, elements, pads = move
         dtype = conversion_of(elements)
-        out = empty(held.physical_shape(_wider(shape, pads)), dtype_of(elements[1]) if dtype else array.dtype, NAME)
+        out = empty(held.physical_shape(_padded(shape, pads)), dtype_of(elements[1]) if dtype else array.dtype, NAME)
         inside = out
-        if any(pads):
+        if any(map(any, pads)):
             out[...] = 0
-            inside = out[..., pads[0] : pads[0] + shape[-1], :]  # channels last
+            axes = zip(pads, shape[len(shape) - len(pads) :])
+            place: list[Any] = [slice(before, before + n) for (before, _), n in axes]
+            inside = out[(..., *place, slice(None))]  # channels last
         reorder(array, given, held, shape=shape, out=inside, dtype=dtype, threads=self._threads)
         return out
 
 
-def _wider(shape: tuple[int, ...], pads: tuple[int, int]) -> tuple[int, ...]:
-    """A shape with padding along the width."""
-    return (*shape[:-1], shape[-1] + sum(pads))
+def _padded(shape: tuple[int, ...], pads: Pairs) -> tuple[int, ...]:
+    """A shape with padding along its last axes."""
+    kept = len(shape) - len(pads)
+    return *shape[:kept], *(n + sum(pair) for n, pair in zip(shape[kept:], pads))
 
 
 def best_sums(task: WeightTask, arrays: Arrays) -> WeightRoute:

@@ -239,7 +239,8 @@ def conv2d_weight(
     -----
     A sum over the pixels of all images is made in blocks of at most 400, whose totals are added one after another
     within at most 16 slabs, which are added in a tree. With B blocks in a slab the error is at most ``(B + 406) * eps``
-    times the sum of the magnitudes of the products, eps that of the type of the sums.
+    times the sum of the magnitudes of the products, eps that of the type of the sums. "winograd", which "strict" leaves
+    out, rounds more, see docs/training.md. Padding is summed as zeros: where it meets Inf or NaN the sum is NaN.
 
     Examples
     --------

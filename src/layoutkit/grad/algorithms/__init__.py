@@ -1,0 +1,12 @@
+"""The ways to sum the gradient of a filter, a class each: what it takes, what it costs, and the loop nest it builds."""
+
+from .base import Algorithm, channels_last
+from .depthwise import Depthwise
+from .direct import Direct, Folded
+from .winograd import Winograd
+
+__all__ = ["ALGORITHMS", "AUTO", "Algorithm", "NAMES", "channels_last"]
+
+ALGORITHMS: tuple[Algorithm, ...] = (Direct(), Folded("folded", 1), Folded("im2col", 2), Winograd(), Depthwise())
+AUTO = "auto"
+NAMES = (AUTO, *(a.name for a in ALGORITHMS))

@@ -1,0 +1,138 @@
+"""Sums of outer products, whatever the layout; for few channels, with taps as channels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+
+from ..._core.outer_sums import BLOCK_STEPS, FEW_STEPS, NEAR_PANELS, OuterSums
+from ..._core.registry import Kernel
+from ...choosing.profile import scale
+from ...convolutions.algorithms.base import flops_per_second
+from ...convolutions.geometry import geometry
+from ...convolutions.problem import ConvProblem
+from ...convolutions.route import Arrays
+from ...formats.layout import Layout
+from .base import Side, Sums, channels_last, chunks_of, side, slabs_of, taps_of
+
+PACKED_BYTES = 512 << 10  # of dy, that stay in L2 beside what is read of x
+PART_CHOICES = 4  # times the threads: into how many parts the sums of a slab are cut at most
+SUMS_SHARE, TILE_SECONDS = 0.9, 40e-9  # of the FMA peak; of beginning and ending a register tile
+PACK_BYTES_PER_SECOND = 16e9  # read and written by packing runs of channels
+TRANSPOSED, GATHERED = 2.0, 8.0  # times what packing runs of pixels takes, and elements that lie apart
+FOLDED_CHANNELS = 8  # at most
+
+
+class Direct:
+    """Sums of outer products, whatever the layout: pixels and channels are packed as they are read."""
+
+    name, family, folds = "direct", "outer", 0
+
+    def supports(self, p: ConvProblem) -> str | None:
+        for layout in (p.src, p.dst):
+            digits = [sum(f.dim == dim for f in layout.factors) for dim in range(layout.rank)]
+            if any(n > 1 for dim, n in enumerate(digits) if dim != 1) or digits[1] > 2:
+                return f"layout {layout} blocks other dimensions than the channels, or these twice"
+        return None
+
+    def accuracy(self, p: ConvProblem) -> str:
+        return "reproducible"
+
+    def takes_strides(self, layout: Layout, shape: Sequence[int], strides: Sequence[int], width: int) -> bool:
+        """Of whole elements."""
+        return all(s % width == 0 for s in strides)
+
+    def parts(self, p: ConvProblem, kernel: Kernel, threads: int) -> tuple[int, int, int]:
+        """Into how many parts groups, panels of x and those of dy are cut: what keeps the busiest thread least busy."""
+        x, y = (-(-n // p.groups // size) for n, size in ((p.ic, kernel.mr), (p.oc, kernel.nr)))
+        pixels, slabs = p.n * prod(p.out), slabs_of(p)
+        packed = (pixels if pixels <= FEW_STEPS else BLOCK_STEPS) * kernel.nr * p.types.sum.itemsize  # a panel of dy
+        least = min(y, max(1, y * packed // PACKED_BYTES))
+        pack_x, pack_y, work = (s / max(1, slabs * p.groups) for s in self._seconds(p, kernel))
+        best, found = None, (1, 1, least)
+        for pg in dict.fromkeys((1, min(p.groups, threads), p.groups)):
+            for px in range(1, min(x, PART_CHOICES * threads) + 1):
+                for py in range(least, min(y, max(least, PART_CHOICES * threads // px)) + 1):
+                    tall, wide = -(-x // px) / x, -(-y // py) / y
+                    each = -(-p.groups // pg) * (work * tall * wide + pack_x * tall + pack_y * wide)
+                    seconds = -(-slabs * pg * px * py // threads) * each
+                    if best is None or seconds < 0.99 * best:
+                        best, found = seconds, (pg, px, py)
+        return found
+
+    def _seconds(self, p: ConvProblem, kernel: Kernel) -> tuple[float, float, float]:
+        """Of packing x once, of packing dy once, and of the products, on one thread."""
+        pixels, item = p.n * prod(p.out), p.types.sum.itemsize
+        x, y = (-(-n // p.groups // size) for n, size in ((p.ic, kernel.mr), (p.oc, kernel.nr)))
+        vectors = -(-(p.oc // p.groups) // kernel.lanes)
+        flops = 2 * p.groups * p.taps * pixels * x * kernel.mr * vectors * kernel.lanes
+        calls = p.groups * p.taps * x * y * max(1, pixels / BLOCK_STEPS)
+        read = min(p.taps, prod(-(-k // s) for k, s in zip(p.kernel, p.stride))) if p.taps > 1 else 1
+        rate = PACK_BYTES_PER_SECOND / scale().copy_l3
+        pack_x = 2 * item * p.ic * pixels * min(read, 2) * self._packing(p.src, max(p.stride)) / rate
+        near = p.dst == channels_last(p) and p.oc <= NEAR_PANELS * kernel.nr and p.oc // p.groups % kernel.lanes == 0
+        pack_y = 0 if near else 2 * item * p.oc * pixels * self._packing(p.dst, 1) / rate
+        return pack_x, pack_y, flops / (SUMS_SHARE * flops_per_second(kernel)) + calls * TILE_SECONDS * scale().run
+
+    def _packing(self, layout: Layout, stride: int) -> float:
+        """How much longer packing takes than that of runs of channels."""
+        last = layout.factors[-1].dim
+        if last == 1:
+            return 1.0
+        return TRANSPOSED if last == layout.rank - 1 and stride == 1 else GATHERED
+
+    def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
+        pack_x, pack_y, work = self._seconds(p, kernel)
+        pg, px, py = self.parts(p, kernel, threads)
+        tasks = slabs_of(p) * pg * px * py
+        return (pack_x * py + pack_y * px + work) / tasks * -(-tasks // threads)
+
+    def build(self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> Sums:
+        return self._build(p, kernel, threads, arrays, side(p.src, p.src_shape, arrays.x_strides, p.groups))
+
+    def _build(self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays, xs: Side) -> Sums:
+        ys = side(p.dst, p.dst_shape, arrays.y_strides, p.groups)
+        chunks = chunks_of(self.estimate(p, kernel, threads))
+        nest = OuterSums(
+            kernel.name, geometry(p), threads, slabs_of(p), chunks, xs[0], ys[0], xs[1], ys[1],
+            self.parts(p, kernel, threads),
+        )  # fmt: skip
+        return Sums(nest, Layout(f"aCB{taps_of(p)}{nest.mr}c{nest.nr}b"))
+
+
+class Folded(Direct):
+    """Taps along the last axes as channels of one tap, since those of a row follow one another. For few channels."""
+
+    def __init__(self, name: str, folds: int) -> None:
+        self.name, self.folds = name, folds
+
+    def supports(self, p: ConvProblem) -> str | None:
+        taps = p.kernel[-self.folds :]
+        if p.groups > 1 or p.ic > FOLDED_CHANNELS or len(taps) < self.folds or 1 in taps:
+            few = "a few, and two taps or more along each axis"
+            return f"{p.ic} channels in {p.groups} groups, taps {p.kernel}: {self.name} is for {few}"
+        if p.dilation[-1] > 1:
+            return f"{self.name} is for dilation 1 along the width, not {p.dilation}"
+        if p.src != channels_last(p):
+            return f"input layout {p.src} does not have its channels innermost"
+        return super().supports(p)
+
+    def folded(self, p: ConvProblem) -> ConvProblem:
+        """The problem whose channels are those of so many taps, without padding along their axes."""
+        n, ones = self.folds, (1,) * self.folds
+        reached = tuple((n - 1) * s + 1 for n, s in zip(p.out[-n:], p.stride[-n:]))
+        return replace(
+            p, ic=p.ic * prod(p.kernel[-n:]), kernel=(*p.kernel[:-n], *ones), size=(*p.size[:-n], *reached),
+            padding=(*p.padding[:-n], *((0, 0),) * n), dilation=(*p.dilation[:-n], *ones),
+        )  # fmt: skip
+
+    def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
+        return super().estimate(self.folded(p), kernel, threads)
+
+    def build(self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> Sums:
+        folded = self.folded(p)
+        pixels, (*_, step) = side(p.src, p.src_shape, arrays.x_strides, 1)
+        row = p.ic * p.kernel[-1]  # of taps
+        apart = pixels[-2] * p.dilation[-2] if self.folds > 1 else 0
+        return self._build(folded, kernel, threads, arrays, (pixels, (folded.ic, row, apart, step)))

@@ -1,0 +1,98 @@
+"""Winograd's F(3x3, 4x4): the transpose of the convolution's F(4x4, 3x3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import lcm
+
+from ..._core.registry import Kernel
+from ..._core.winograd_sums import BLOCK_TILES, WinogradSums
+from ...choosing.profile import scale
+from ...convolutions.algorithms.base import flops_per_second
+from ...convolutions.algorithms.winograd import L2_BYTES_PER_SECOND, has_transforms, transform_row
+from ...convolutions.geometry import channels_innermost, geometry
+from ...convolutions.problem import ConvProblem
+from ...convolutions.route import Arrays
+from ...formats.layout import Layout
+from ...winograd import gradient_tables
+from .base import Sums, chunks_of, side, slabs_of, taps_of
+
+FEW_TILES = 4  # below so many, direct summation rounds far less
+PART_CHANNELS = 128  # of x and of dy in a part, whose sums then stay in L2 or nearly so
+SUMS_SHARE = 0.8  # of the FMA peak
+CALL_SECONDS = 20e-9, 60e-9  # of beginning and ending a register tile, and a transform
+
+
+class Winograd:
+    """Tiles of 4 x 4 outputs in 36 products; of kernels of one row 1 x 4 in 6."""
+
+    name, family, folds = "winograd", "outer", 0
+
+    def supports(self, p: ConvProblem) -> str | None:
+        g = geometry(p)
+        if p.types.wide.rows != "f32" or not has_transforms(p.types.wide):
+            return f"winograd has no transforms of {p.types.wide.name}"
+        if g.kernel not in ((1, 3, 3), (1, 1, 3)):
+            return f"winograd is for kernels of 3 and 3x3, not of {p.kernel}"
+        if g.stride != (1, 1, 1) or g.dilation != (1, 1, 1):
+            return f"winograd is for stride and dilation 1, not {p.stride} and {p.dilation}"
+        for layout, channels, what in ((p.src, p.ic, "input"), (p.dst, p.oc, "output")):
+            block = layout.block(1)
+            if not channels_innermost(layout) or (block not in (1, 8) and block % 16):
+                return (
+                    f"{what} layout {layout} does not have its channels innermost, whole or in blocks of 8, 16, 32, .."
+                )
+            if p.groups > 1 and channels // p.groups % block:
+                return f"{channels // p.groups} {what} channels a group are no multiple of the block in {layout}"
+        return None
+
+    def accuracy(self, p: ConvProblem) -> str:
+        """Sums over many tiles round up to three times as much as direct ones, those over a single one seven times."""
+        return "standard" if _tiles(p) >= FEW_TILES else "fast"
+
+    def takes_strides(self, layout: Layout, shape: Sequence[int], strides: Sequence[int], width: int) -> bool:
+        """Of channels that follow one another."""
+        return strides[-1] == width and all(s % width == 0 for s in strides)
+
+    def _parts(self, p: ConvProblem, kernel: Kernel) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Channels of x and of dy in a group, with pads, and into how many parts they are cut."""
+        found = []
+        for layout, channels, panel in ((p.src, p.ic, kernel.mr), (p.dst, p.oc, kernel.nr)):
+            unit = lcm(panel, kernel.lanes, layout.block(1))
+            units = max(1, -(-channels // p.groups // unit))
+            found.append((units * unit, -(-units * unit // PART_CHANNELS)))
+        return found[0], found[1]
+
+    def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
+        mh, _ = _tile(p)
+        (x, px), (y, py) = self._parts(p, kernel)
+        products = 36 if mh > 1 else 6
+        tiles, slabs = _tiles(p), slabs_of(p)
+        sums = products * (x // kernel.mr) * (y // kernel.nr) * max(1, tiles / BLOCK_TILES)
+        calls = sums * CALL_SECONDS[0] + 2 * tiles * px * py * CALL_SECONDS[1]
+        multiply = 2 * products * tiles * x * y / (SUMS_SHARE * flops_per_second(kernel)) + calls * scale().run
+        moved = 4 * (products + 4 * mh) * (tiles * (x * py + y * px) + slabs * x * y)
+        tasks = slabs * p.groups * px * py
+        each = p.groups * (multiply + moved / L2_BYTES_PER_SECOND * scale().copy_l2) / tasks
+        return each * -(-tasks // threads)
+
+    def build(self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> Sums:
+        xs = side(p.src, p.src_shape, arrays.x_strides, p.groups)
+        ys = side(p.dst, p.dst_shape, arrays.y_strides, p.groups)
+        (_, px), (_, py) = self._parts(p, kernel)
+        nest = WinogradSums(
+            (kernel.name, transform_row("in", p.types.wide.tiles, _tile(p))), geometry(p), threads, slabs_of(p),
+            chunks_of(self.estimate(p, kernel, threads)), xs[0], ys[0], xs[1], ys[1], (px, py),
+            gradient_tables(_tile(p)[0]),
+        )  # fmt: skip
+        return Sums(nest, Layout(f"aCB{taps_of(p)}{nest.mr}c{nest.nr}b"))
+
+
+def _tile(p: ConvProblem) -> tuple[int, int]:
+    """Outputs of a tile."""
+    return (4 if geometry(p).kernel[1] == 3 else 1), 4
+
+
+def _tiles(p: ConvProblem) -> int:
+    (depth, high, wide), (mh, mw) = geometry(p).out, _tile(p)
+    return p.n * depth * -(-high // mh) * -(-wide // mw)
