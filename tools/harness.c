@@ -511,6 +511,38 @@ static int pooling(const lk_kernel *k, int count, int cols, int how)
     return memcmp(y, want, sizeof y) ? wrong(k, "wrong window") : 0;
 }
 
+static int pooling_back(const lk_kernel *k, int count, int cols, int how)
+{
+    enum { WIDE = 9, MOST = 90, ROWS = 2, TAPS = 3 };
+    static double x[ROWS * WIDE * MOST], y[WIDE * MOST], dx[ROWS * WIDE * MOST], want[ROWS * WIDE * MOST], scale[WIDE];
+    int item = item_of(k), mean = how & 1, before = how >> 1 & 1, step = 1 + before, dilation = 1 + (how >> 2 & 1);
+    lk_pooling_back g = {
+        .window = {.x = (char *)x, .x_row = WIDE * MOST * item, .x_col = MOST * item, .y = (char *)y, .y_col = MOST * item,
+                   .depths = 1, .rows = ROWS, .cols = cols, .taps = TAPS, .step = step, .dilation = dilation,
+                   .before = before, .size = WIDE, .count = count, .scale = mean ? scale : NULL, .factor = 0.5},
+        .dx = (char *)dx, .dx_row = WIDE * MOST * item, .dx_col = MOST * item};
+    fill_numbers(k, x, ROWS * WIDE * MOST), fill_numbers(k, y, WIDE * MOST), fill_numbers(k, dx, ROWS * WIDE * MOST);
+    for (int j = 0; j < WIDE; j++) set(k, scale, j, 1 << j % 3);
+    memcpy(want, dx, sizeof dx);
+    for (int j = 0; j < cols; j++)
+        for (int c = 0; c < count; c++) {
+            double most = -INFINITY, dy = number(k, y, j * MOST + c);
+            int at = -1;
+            for (int r = 0; r < ROWS; r++)
+                for (int t = 0; t < TAPS; t++) {
+                    int i = j * step + t * dilation - before, to = (r * WIDE + i) * MOST + c;
+                    if (i < 0 || i >= WIDE) continue;
+                    if (mean)
+                        set_number(k, want, to, number(k, want, to) + dy * 0.5 * (1 << j % 3));
+                    else if (number(k, x, to) > most)
+                        at = to, most = number(k, x, to);
+                }
+            if (at >= 0) set_number(k, want, at, number(k, want, at) + dy);
+        }
+    ((lk_pooling_back_fn)k->fn)(&g);
+    return memcmp(dx, want, sizeof dx) ? wrong(k, "wrong gradient") : 0;
+}
+
 static int lrn(const lk_kernel *k, int count, int size)
 {
     enum { MOST = 90, PIXELS = 2 };
@@ -1020,6 +1052,10 @@ static int check(const lk_kernel *k)
     case LK_POOLING:
         for (int count = 1; count <= 90; count++)
             for (int how = 0; how < 8; how++) bad += pooling(k, count, 1 + count % 4, how);
+        return bad;
+    case LK_POOLING_BACK:
+        for (int count = 1; count <= 90; count++)
+            for (int how = 0; how < 8; how++) bad += pooling_back(k, count, 1 + count % 4, how);
         return bad;
     case LK_LRN:
         for (int count = 1; count <= 90; count++)

@@ -6,7 +6,7 @@ array + "NCHW"   -> Layout --+
 array ---------------------------------> run (nogil, one parallel region) -> micro-kernels -> array
 
 The rooms, each of which imports only those before it: `formats`, `memory`, `choosing`, `reorders`, `convolutions`,
-`graph` and `grad`, `bench`; `_core`, the compiled half, stands beside them.
+`graph`, `grad`, `bench`; `_core`, the compiled half, stands beside them.
 """
 
 import sys as _sys
@@ -35,6 +35,8 @@ from .formats.reading import read as read_strides
 from .formats.stride_reqs import Aligned, Compact, Fixed, StrideReqs
 from .formats.view import explain as explain_view
 from .formats.view import is_view
+from .grad.norm import batch_norm
+from .grad.pool import avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_pool2d, max_pool3d
 from .graph import onnx
 from .memory import mace
 from .memory.empty import empty
@@ -58,7 +60,7 @@ __all__ = [
     "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "conv_transpose1d", "conv_transpose2d",
     "conv_transpose3d",
     # training
-    "grad",
+    "avg_pool1d", "avg_pool2d", "avg_pool3d", "batch_norm", "grad", "max_pool1d", "max_pool2d", "max_pool3d",
     # networks
     "onnx",
     # choosing

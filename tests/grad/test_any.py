@@ -16,6 +16,7 @@ from layoutkit.convolutions.types import TYPES
 from layoutkit.grad.algorithms import NAMES
 
 LETTERS = "DHW"
+pytestmark = pytest.mark.filterwarnings("ignore:.*only slow ways")  # which some that are drawn have
 ALIVE = []  # what a case has between pages
 
 
@@ -107,7 +108,6 @@ def test_any_weight(c):
 
 @given(problems())
 @settings(max_examples=150, deadline=None)
-@pytest.mark.filterwarnings("ignore:.*only slow ways")  # which some that are drawn have
 def test_any_input(c):
     _, dy, w = draws(c)
     out = c["x"][2:]
@@ -125,7 +125,6 @@ def test_any_input(c):
 
 @given(problems())
 @settings(max_examples=100, deadline=None)
-@pytest.mark.filterwarnings("ignore:.*only slow ways")
 def test_any_transposed(c):
     """x and dy change places: the convolution reads the gradient of what the transposed one gives."""
     dy, x, w = draws(c)
@@ -141,7 +140,6 @@ def test_any_transposed(c):
 
 @given(problems(st.sampled_from([TYPES["f32"], TYPES["f64"]])))
 @settings(max_examples=60, deadline=None)
-@pytest.mark.filterwarnings("ignore:.*only slow ways")
 def test_adjoint_and_accurate(c):
     """<dy, conv(x)> = <dx, x> = <dw, w> to rounding."""
     rng, dtype = np.random.default_rng(0), c["types"].src

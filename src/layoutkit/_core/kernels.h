@@ -221,6 +221,15 @@ typedef struct {
 } lk_pooling;
 typedef void (*lk_pooling_fn)(const lk_pooling *);
 
+/* The gradient of such a row: y is that of the outputs, which is read, and dx is added to, strided as x is. Of means x is
+ * not read. */
+typedef struct {
+    lk_pooling window;
+    char *dx;
+    int64_t dx_depth, dx_row, dx_col;
+} lk_pooling_back;
+typedef void (*lk_pooling_back_fn)(const lk_pooling_back *);
+
 /* Local response normalisation of `pixels` with `count` channels each, which lie together, x_pixel and y_pixel bytes apart:
  *
  *   y[i][c] = x[i][c] / (bias + scale * sum over k of x[i][k]^2)^(3/4)      c - below <= k <= c + above, 0 <= k < count
@@ -622,7 +631,7 @@ typedef double (*lk_peak_fn)(int64_t n);
     X(TAP_SUMS, tap_sums) X(POOLING, pooling) X(LRN, lrn) X(ADD, add) X(EPILOGUE, epilogue) X(COPY, copy) X(TRANSPOSE, transpose) \
     X(GATHER, gather) X(FILL, fill) X(PANEL, panel) X(FUSED, fused) X(JOINED, joined) X(RUNS, runs) X(WINDOWS, windows) X(DRAIN, drain) \
     X(CONVERT, convert) X(UNPACK, unpack) X(PACK, pack) X(PEAK, peak) X(WINOGRAD_IN, winograd_in) \
-    X(WINOGRAD_OUT, winograd_out) X(WINOGRAD_FILTER, winograd_filter) X(WINOGRAD_TAPS, winograd_taps) \
+    X(WINOGRAD_OUT, winograd_out) X(WINOGRAD_FILTER, winograd_filter) X(WINOGRAD_TAPS, winograd_taps) X(POOLING_BACK, pooling_back) \
     X(EXTENT, extent)
 enum { LK_FAMILIES(LK_ENUMERATOR) LK_FAMILY_COUNT };
 

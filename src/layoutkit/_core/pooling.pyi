@@ -6,3 +6,7 @@ def pool(
     types: str, x: np.ndarray, y: np.ndarray, windows: Sequence[tuple[int, int, int, int]],
     scales: Sequence[np.ndarray] | None, threads: int,
 ) -> None: ...  # fmt: skip
+def pool_back(
+    types: str, x: np.ndarray, dy: np.ndarray, dx: np.ndarray, windows: Sequence[tuple[int, int, int, int]],
+    scales: Sequence[np.ndarray] | None, threads: int,
+) -> None: ...  # fmt: skip

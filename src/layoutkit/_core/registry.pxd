@@ -99,6 +99,12 @@ cdef extern from "kernels.h" nogil:
         double factor
     ctypedef void (*lk_pooling_fn)(const lk_pooling *) noexcept nogil
 
+    ctypedef struct lk_pooling_back:
+        lk_pooling window
+        char *dx
+        int64_t dx_depth, dx_row, dx_col
+    ctypedef void (*lk_pooling_back_fn)(const lk_pooling_back *) noexcept nogil
+
     ctypedef struct lk_lrn:
         const char *x
         int64_t x_pixel
@@ -319,7 +325,7 @@ cdef extern from "kernels.h" nogil:
 
     enum:
         LK_GEMM, LK_DEPTHWISE, LK_STRIPS, LK_PLANE_STRIPS, LK_POOLING, LK_LRN, LK_ADD, LK_QUADS, LK_OUTER, LK_TAP_SUMS, LK_EPILOGUE, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_PANEL, LK_FUSED, LK_JOINED, LK_RUNS, LK_WINDOWS, LK_DRAIN, LK_CONVERT,
-        LK_UNPACK, LK_PACK, LK_PEAK, LK_WINOGRAD_IN, LK_WINOGRAD_OUT, LK_WINOGRAD_FILTER, LK_WINOGRAD_TAPS, LK_EXTENT, LK_FAMILY_COUNT, LK_ISA_COUNT
+        LK_UNPACK, LK_PACK, LK_PEAK, LK_WINOGRAD_IN, LK_WINOGRAD_OUT, LK_WINOGRAD_FILTER, LK_WINOGRAD_TAPS, LK_POOLING_BACK, LK_EXTENT, LK_FAMILY_COUNT, LK_ISA_COUNT
         LK_F32, LK_F64, LK_F16, LK_BF16, LK_S32, LK_S8, LK_U8, LK_TYPE_COUNT
 
     ctypedef struct lk_kernel:

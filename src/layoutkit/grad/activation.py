@@ -1,0 +1,159 @@
+"""Gradients of activations, element by element: arrays of any layout are read in the order of their memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import pi, sqrt
+from typing import Any
+
+import numpy as np
+
+from ..choosing.threads import check_threads
+from ..convolutions.types import TYPES, conversion_of, dtype_of, types_of
+from ..formats.layout import Layout
+from ..memory.arguments import hold, layout_for, target
+from ..memory.arrays import check_out, empty
+from ..memory.tensor import Tensor
+from ..reorders.reorder import reorder
+
+CHUNK = 1 << 14  # elements at a time, so that what is in between stays in the caches
+
+
+def _sigmoid(x: np.ndarray) -> np.ndarray:
+    return 0.5 * np.tanh(0.5 * x) + 0.5
+
+
+def _clip(x: np.ndarray, low: float, high: float) -> np.ndarray:
+    return (x > low) & (x < high)
+
+
+def _swish(x: np.ndarray, beta: float = 1.0) -> np.ndarray:
+    s = _sigmoid(beta * x)
+    return s * (1 + beta * x * (1 - s))
+
+
+def _mish(x: np.ndarray) -> np.ndarray:
+    t = np.tanh(np.logaddexp(x, 0))
+    return t + x * (1 - t * t) * _sigmoid(x)
+
+
+def _gelu_tanh(x: np.ndarray) -> np.ndarray:
+    a = sqrt(2 / pi)
+    t = np.tanh(a * (x + 0.044715 * x**3))
+    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * a * (1 + 3 * 0.044715 * x * x)
+
+
+def _hardswish(x: np.ndarray) -> np.ndarray:
+    return np.where(x <= -3, 0, np.where(x >= 3, 1, x / 3 + 0.5)).astype(x.dtype)
+
+
+# The derivative at x, by the name of the activation and how many numbers come with it; at a kink that of torch.
+DERIVATIVES: dict[tuple[str, int], Callable[..., np.ndarray]] = {
+    ("relu", 0): lambda x: x > 0,
+    ("relu6", 0): lambda x: _clip(x, 0, 6),
+    ("clip", 2): _clip,
+    ("leaky_relu", 1): lambda x, a: np.where(x > 0, 1, x.dtype.type(a)),
+    ("elu", 1): lambda x, a: np.where(x > 0, 1, x.dtype.type(a) * np.exp(np.minimum(x, 0))),
+    ("sigmoid", 0): lambda x: _sigmoid(x) * _sigmoid(-x),
+    ("tanh", 0): lambda x: 1 - np.tanh(x) ** 2,
+    ("silu", 0): _swish,
+    ("swish", 1): _swish,
+    ("mish", 0): _mish,
+    ("gelu_tanh", 0): _gelu_tanh,
+    ("hardswish", 0): _hardswish,
+    ("hardsigmoid", 2): lambda x, a, b: x.dtype.type(a) * _clip(x * x.dtype.type(a) + x.dtype.type(b), 0, 1),
+    ("softplus", 0): _sigmoid,
+}
+
+
+def activation_input(
+    x, grad_output, activation, *, layout=None, grad_layout=None, shape=None, dtype=None, out=None, threads=None
+) -> Any:
+    """The gradient of the input of an activation.
+
+    Parameters
+    ----------
+    x : array_like of float32, float64, float16 or bfloat16 (of ml_dtypes), or Tensor
+        What the activation was applied to, in `layout`.
+    grad_output : array_like of the type of `x`, or Tensor
+        The gradient of its result, in `grad_layout`.
+    activation : str or tuple
+        A name, or a name and numbers, as of `conv2d`: {NAMES}.
+    layout, grad_layout : str or Layout, optional
+        Of `x` and the result, "NCHW" or that of a `Tensor`; of `grad_output`, the same by default. Any rank.
+    shape : sequence of int, optional
+        The logical shape of `x`, where blocks are padded.
+    dtype : optional
+        ``("bfloat16", "bfloat16")`` takes uint16 as bfloat16.
+    out : ndarray or Tensor, optional
+        Where to write. It may be `x` or `grad_output`, if that is in `layout`.
+    threads : int, optional
+        Of reorders; the rest is NumPy's.
+
+    Returns
+    -------
+    ndarray of the type of `x`, or Tensor
+        `out`, or a new one; a `Tensor` if `x` is one.
+
+    Examples
+    --------
+    >>> import numpy as np, layoutkit as lk
+    >>> lk.grad.activation_input(np.array([-1, 2.0]), np.array([5.0, 7.0]), "relu", layout="a").tolist()
+    [0.0, 7.0]
+    """
+    what = "grad.activation_input"
+    name, *numbers = activation if isinstance(activation, tuple | list) and activation else (activation,)
+    slope = DERIVATIVES.get((name, len(numbers))) if isinstance(name, str) else None
+    if slope is None or not all(isinstance(n, int | float | np.number) for n in numbers):
+        raise ValueError(f"{what}: activation {activation!r}: expected {_names()}")
+    layout = layout_for(x, layout)
+    layout = Layout("NCHW" if layout is None else layout)
+    held = hold(x, layout, shape, f"{what}: x")
+    grad_layout = layout_for(grad_output, grad_layout)
+    given = hold(grad_output, layout if grad_layout is None else grad_layout, held.shape, f"{what}: grad_output")
+    types = types_of(held.array, dtype, f"{what}: x").types
+    if types.integers or types.src != types.dst:
+        raise TypeError(f"{what}: x of {held.array.dtype}: expected floats, and a result of their type")
+    if given.array.dtype != held.array.dtype:
+        raise TypeError(f"{what}: grad_output is of {given.array.dtype}, x of {held.array.dtype}")
+    threads, dense, element = check_threads(threads), layout.dense, types.elements[0]
+    dy = given.array
+    if given.layout.dense != dense:
+        dy = reorder(dy, given.layout.dense, dense, shape=held.shape, threads=threads)
+    if out is None:
+        to = empty(held.array.shape, held.array.dtype, what)
+    else:
+        to = target(out, dense, held.shape, 0, what)
+        check_out(to, held.array.shape, held.array.dtype, (), what)
+    wide = dtype_of(TYPES[element].elements[2])
+    _fill(held.array, dy, to, lambda v: slope(v, *map(float, numbers)), element, wide)
+    if dense.full_shape(held.shape) != held.shape:  # pads may hold anything
+        reorder(to.copy(), dense, dense, shape=held.shape, out=to, threads=threads)
+    if out is not None:
+        return out
+    return Tensor(to, dense, held.shape) if isinstance(x, Tensor) else to
+
+
+def _fill(x, dy, to, slope: Callable[[np.ndarray], np.ndarray], element: str, wide: np.dtype) -> None:
+    """``dy * slope(x)`` in `to`, some elements at a time."""
+    narrow = conversion_of((element, TYPES[element].elements[2])) is not None
+    parts = np.nditer(
+        [x, dy, to], ["external_loop", "buffered", "delay_bufalloc", "zerosize_ok"],
+        [["readonly"], ["readonly"], ["writeonly", "no_broadcast"]], buffersize=CHUNK, order="K",
+    )  # fmt: skip
+    with parts, np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        parts.reset()
+        for a, b, c in parts:
+            if narrow:
+                a, b = (v.view(dtype_of(element)).astype(wide) for v in (a, b))
+                c[...] = (b * slope(a)).astype(dtype_of(element)).view(c.dtype)
+            else:
+                np.multiply(b, slope(a), out=c)
+
+
+def _names() -> str:
+    found = [repr(name) if not n else f"({name!r}{', a, b'[: 3 * n]})" for name, n in DERIVATIVES]
+    return ", ".join(found)
+
+
+activation_input.__doc__ = str(activation_input.__doc__).replace("{NAMES}", _names())

@@ -1,0 +1,238 @@
+"""Batch normalisation and its gradients, in any layout.
+
+    y = weight * (x - mean) / sqrt(variance + eps) + bias      by channel
+
+Per channel these are convolutions by one tap, and gradients of such filters and of biases: nothing else is in here.
+Numbers narrower than float32 are widened to it first.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..choosing.threads import check_threads
+from ..convolutions.conv import CLASSES
+from ..convolutions.filter import check_role
+from ..convolutions.types import TYPES, conversion_of, dtype_of, types_of
+from ..formats.families import meaning_of_activations
+from ..formats.layout import Layout
+from ..memory.arguments import Held, hold, layout_for, logical, target
+from ..memory.arrays import check_out, empty
+from ..memory.tensor import Tensor
+from ..reorders.reorder import reorder
+from . import bias as of_bias
+from . import weight as of_weight
+
+
+class Norm(NamedTuple):
+    """What to normalise, checked."""
+
+    what: str
+    held: Held  # of x
+    x: np.ndarray  # its array, widened
+    element: str
+    rank: int
+    threads: int
+
+    @property
+    def layout(self) -> Layout:
+        """Of x and the result."""
+        return self.held.layout.dense
+
+    @property
+    def channels(self) -> int:
+        return self.held.shape[1]
+
+    def by_channel(self, value: Any, name: str, default: float) -> np.ndarray:
+        """An argument that has a number for each channel, in double precision."""
+        if value is None:
+            return np.full(self.channels, default)
+        found = np.asarray(logical(value, f"{self.what}: {name}"))
+        if found.shape != (self.channels,) or found.dtype.kind not in "fiu":
+            raise ValueError(
+                f"{self.what}: {name}: expected {self.channels} numbers, got {found.dtype} of shape {found.shape}"
+            )
+        return found.astype(float)
+
+    def scaled(self, x: np.ndarray, factor: np.ndarray, offset: np.ndarray | None, add: np.ndarray | None = None):
+        """``factor * x + offset + add`` by channel, a new array like `x`."""
+        one = (1,) * self.rank
+        filters = np.broadcast_to(factor.astype(x.dtype), (1, self.channels)).T.reshape(self.channels, 1, *one)
+        op = CLASSES[self.rank](
+            np.ascontiguousarray(filters), None if offset is None else offset.astype(x.dtype), groups=self.channels,
+            layout=self.layout, accuracy="strict", threads=self.threads,
+        )  # fmt: skip
+        return op(x, add=add, shape=self.held.shape)
+
+    def sums(self, x: np.ndarray) -> np.ndarray:
+        """Over images and pixels."""
+        run = {1: of_bias.conv1d_bias, 2: of_bias.conv2d_bias, 3: of_bias.conv3d_bias}[self.rank]
+        return run(x, layout=self.layout, shape=self.held.shape, threads=self.threads).astype(float)
+
+    def products(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Sums of the products of elements."""
+        run = {1: of_weight.conv1d_weight, 2: of_weight.conv2d_weight, 3: of_weight.conv3d_weight}[self.rank]
+        size = (self.channels, 1, *(1,) * self.rank)
+        found = run(
+            x, size, y, groups=self.channels, layout=self.layout, shape=self.held.shape, grad_shape=self.held.shape,
+            accuracy="strict", threads=self.threads,
+        )  # fmt: skip
+        return found.reshape(-1).astype(float)
+
+    @property
+    def elements(self) -> int:
+        """Of a channel."""
+        return self.held.shape[0] * prod(self.held.shape[2:])
+
+    def written(self, made: np.ndarray, out: Any, x: Any, *inputs: np.ndarray) -> Any:
+        """What was computed, in the type that `x` has, in `out` or as a new array or Tensor."""
+        shape = self.held.shape
+        given = self.held.array.dtype
+        narrow = conversion_of((TYPES[self.element].elements[2], self.element))
+        if out is None and narrow is None:
+            return Tensor(made, self.layout, shape) if isinstance(x, Tensor) else made
+        if out is None:
+            to = empty(made.shape, given, self.what)
+        else:
+            to = target(out, self.layout, shape, 0, self.what)
+            check_out(to, made.shape, given, inputs, self.what)
+        view = to.view(dtype_of(self.element))
+        reorder(made, self.layout, self.layout, shape=shape, out=view, dtype=narrow, threads=self.threads)
+        if out is not None:
+            return out
+        return Tensor(to, self.layout, shape) if isinstance(x, Tensor) else to
+
+
+def _asked(what: str, x, layout, shape, dtype, threads) -> Norm:
+    layout = layout_for(x, layout)
+    layout = Layout("NCHW" if layout is None else layout)
+    rank = layout.rank - 2
+    if rank not in CLASSES:
+        raise ValueError(f"{what}: layout {layout} has {layout.rank} dimensions, expected 3 to 5")
+    check_role(layout, meaning_of_activations(rank), f"{what}: layout")
+    held = hold(x, layout, shape, f"{what}: x")
+    types = types_of(held.array, dtype, f"{what}: x").types
+    if types.integers or types.src != types.dst:
+        raise TypeError(f"{what}: x of {held.array.dtype}: expected floats, and a result of their type")
+    threads = check_threads(threads)
+    return Norm(what, held, _widened(held, types.elements[0], threads), types.elements[0], rank, threads)
+
+
+def _widened(held: Held, element: str, threads: int) -> np.ndarray:
+    wide = conversion_of((element, TYPES[element].elements[2]))
+    if wide is None:
+        return held.array
+    layout = held.layout.dense
+    return reorder(held.array.view(dtype_of(element)), layout, layout, shape=held.shape, dtype=wide, threads=threads)
+
+
+def _statistics(n: Norm, mean: Any, variance: Any, eps: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean, ``x - mean``, and ``1 / sqrt(variance + eps)``."""
+    if (mean is None) != (variance is None):
+        raise ValueError(f"{n.what}: mean and variance: expected both, or neither for those of the batch")
+    if mean is None and not n.elements:
+        raise ValueError(f"{n.what}: x of shape {n.held.shape} has no elements to take the mean of")
+    middle = n.sums(n.x) / n.elements if mean is None else n.by_channel(mean, "mean", 0)
+    centred = n.scaled(n.x, np.ones(n.channels), -middle)
+    spread = n.products(centred, centred) / n.elements if variance is None else n.by_channel(variance, "variance", 1)
+    if not eps >= 0 or (spread + eps < 0).any():
+        raise ValueError(f"{n.what}: variance + eps is negative, or eps ({eps!r}) is")
+    with np.errstate(divide="ignore"):
+        return middle, centred, 1 / np.sqrt(spread + eps)
+
+
+def batch_norm(
+    x, weight=None, bias=None, *, mean=None, variance=None, eps=1e-5, layout=None, shape=None, dtype=None, out=None,
+    threads=None,
+) -> Any:  # fmt: skip
+    """``weight * (x - mean) / sqrt(variance + eps) + bias`` by channel, in the layout that the data has.
+
+    Parameters
+    ----------
+    x : array_like of float32, float64, float16 or bfloat16 (of ml_dtypes), or Tensor
+        Its axes are the physical axes of `layout`, which is of N, C and one to three spatial dimensions. Any strides.
+    weight, bias : array_like, optional
+        (C,), 1 and 0 by default.
+    mean, variance : array_like, optional
+        (C,): those of training. By default those of `x`: the variance is the mean of squares, as torch normalises by.
+    eps : float, optional
+    layout, shape, dtype, out, threads
+        As of `max_pool2d`.
+
+    Returns
+    -------
+    ndarray of the type of `x`, or Tensor
+        `out`, or a new one; a `Tensor` if `x` is one.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Types, shapes or layouts do not fit.
+
+    Examples
+    --------
+    >>> import numpy as np, layoutkit as lk
+    >>> lk.batch_norm(np.array([[[[1, 3]]]], np.float32), eps=0).tolist()
+    [[[[-1.0, 1.0]]]]
+    """
+    n = _asked("batch_norm", x, layout, shape, dtype, threads)
+    factor, offset = n.by_channel(weight, "weight", 1), n.by_channel(bias, "bias", 0)
+    _, centred, inverse = _statistics(n, mean, variance, eps)
+    return n.written(n.scaled(centred, factor * inverse, offset), out, x, n.held.array)
+
+
+def batch_norm_gradients(
+    x, grad_output, weight=None, *, mean=None, variance=None, eps=1e-5, layout=None, grad_layout=None, shape=None,
+    dtype=None, out=None, threads=None,
+) -> tuple[Any, np.ndarray, np.ndarray]:  # fmt: skip
+    """The gradients of `batch_norm`, all of them, since they need the same sums.
+
+    Parameters
+    ----------
+    x, weight, mean, variance, eps, layout, shape, dtype, threads
+        As of `batch_norm`: without `mean` and `variance` those of the batch depend on `x`, as in training.
+    grad_output : array_like of the type of `x`, or Tensor
+        The gradient of the result, in `grad_layout`.
+    grad_layout : str or Layout, optional
+        That of `x` by default.
+    out : ndarray or Tensor, optional
+        Where to write the gradient of `x`.
+
+    Returns
+    -------
+    grad_x : ndarray of the type of `x`, or Tensor
+    grad_weight, grad_bias : ndarray
+        (C,), of the type that sums are made in: float32, or float64.
+
+    Examples
+    --------
+    >>> import numpy as np, layoutkit as lk
+    >>> x, dy = np.array([[[1, 3]]], np.float32), np.array([[[5, 7]]], np.float32)
+    >>> dx, dw, db = lk.grad.batch_norm(x, dy, eps=0, layout="NCW")
+    >>> dx.tolist(), dw.tolist(), db.tolist()
+    ([[[0.0, 0.0]]], [2.0], [12.0])
+    """
+    n = _asked("grad.batch_norm", x, layout, shape, dtype, threads)
+    grad_layout = layout_for(grad_output, grad_layout)
+    grad_layout = n.layout if grad_layout is None else Layout(grad_layout)
+    check_role(grad_layout, meaning_of_activations(n.rank), f"{n.what}: grad_layout")
+    given = hold(grad_output, grad_layout, n.held.shape, f"{n.what}: grad_output")
+    if given.array.dtype != n.held.array.dtype:
+        raise TypeError(f"{n.what}: grad_output is of {given.array.dtype}, x of {n.held.array.dtype}")
+    dy = _widened(given, n.element, n.threads)
+    if given.layout.dense != n.layout:
+        dy = reorder(dy, given.layout.dense, n.layout, shape=n.held.shape, threads=n.threads)
+    factor = n.by_channel(weight, "weight", 1)
+    _, centred, inverse = _statistics(n, mean, variance, eps)
+    of_offset, of_factor = n.sums(dy), n.products(centred, dy) * inverse
+    if mean is None:
+        slope = -factor * inverse**2 * of_factor / n.elements
+        add = n.scaled(centred, slope, None)
+        dx = n.scaled(dy, factor * inverse, -factor * inverse * of_offset / n.elements, add)
+    else:
+        dx = n.scaled(dy, factor * inverse, None)
+    sums = TYPES[n.element].sum
+    return n.written(dx, out, x, n.held.array, given.array), of_factor.astype(sums), of_offset.astype(sums)

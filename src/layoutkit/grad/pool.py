@@ -1,0 +1,347 @@
+"""Pooling over windows and its gradients, in any layout.
+
+Layouts whose channels are innermost, whole or in blocks, are pooled where they lie. Others go through channels last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._core.pooling import pool, pool_back
+from ..choosing.threads import check_threads
+from ..convolutions.algorithms.base import CHANNELS_LAST
+from ..convolutions.filter import check_role
+from ..convolutions.problem import pad_pairs, per_axis
+from ..convolutions.types import conversion_of, dtype_of, types_of
+from ..formats.families import meaning_of_activations
+from ..formats.layout import Layout
+from ..graph.operators.pool import counts
+from ..graph.operators.windows import window
+from ..memory.arguments import Held, hold, layout_for, target
+from ..memory.arrays import check_out, empty
+from ..memory.tensor import Tensor
+from ..reorders.reorder import reorder
+from .layouts import sizes
+
+Windows = list[tuple[int, int, int, int]]  # kernel, stride, dilation, padding before, of three axes
+
+
+class Pooling(NamedTuple):
+    """What to pool, checked."""
+
+    what: str
+    held: Held
+    element: str
+    windows: Windows
+    scales: list[np.ndarray] | None  # of means: by axis and output
+    shape: tuple[int, ...]  # of the result
+    threads: int
+
+    @property
+    def layout(self) -> Layout:
+        """Of x and the result."""
+        return self.held.layout.dense
+
+
+def _asked(what, rank, mean, x, kernel, *, stride=None, padding=0, dilation=1, ceil_mode=False, count_include_pad=True,
+           layout=None, shape=None, dtype=None, threads=None) -> Pooling:  # fmt: skip
+    """Check what `max_pool2d` or `avg_pool2d` was given."""
+    names = meaning_of_activations(rank)
+    layout = layout_for(x, layout)
+    layout = Layout(names) if layout is None else Layout(layout)
+    check_role(layout, names, f"{what}: layout")
+    held = hold(x, layout, shape, f"{what}: x")
+    types = types_of(held.array, dtype, f"{what}: x").types
+    if types.integers or types.src != types.dst:
+        raise TypeError(f"{what}: x of {held.array.dtype}: expected floats, and a result of their type")
+    size = held.shape[2:]
+    kernel = per_axis(kernel, rank, f"{what}: kernel", 1)
+    stride = kernel if stride is None else per_axis(stride, rank, f"{what}: stride", 1)
+    dilation = per_axis(dilation, rank, f"{what}: dilation", 1)
+    pads = pad_pairs(padding, size, kernel, stride, dilation, f"{what}: padding")
+    attributes = dict(
+        kernel_shape=kernel, strides=stride, dilations=dilation, pads=[p for side in zip(*pads) for p in side],
+        ceil_mode=bool(ceil_mode), count_include_pad=bool(count_include_pad),
+    )  # fmt: skip
+    try:
+        found = window(attributes, size)
+    except ValueError as error:
+        raise ValueError(f"{what}: {error}") from None
+    more = 3 - rank
+    windows = [(1, 1, 1, 0)] * more + [(k, s, d, p) for k, s, d, (p, _) in zip(kernel, stride, dilation, pads)]
+    scales = None
+    if mean:
+        wide = np.float64 if types.elements[0] == "f64" else np.float32
+        of_axes = [[1]] * more + counts(attributes, size)
+        scales = [np.reciprocal(np.maximum(c, 1).astype(wide)) for c in of_axes]
+    return Pooling(
+        what, held, types.elements[0], windows, scales, (*held.shape[:2], *found.out), check_threads(threads)
+    )
+
+
+def in_place(layout: Layout) -> bool:
+    """Whether channels are innermost, whole or in blocks, and no other dimension is blocked."""
+    dims = [f.dim for f in layout.factors]
+    return dims[-1] == 1 and dims.count(1) <= 2 and len(dims) - dims.count(1) == layout.rank - 1
+
+
+def six(array: np.ndarray, layout: Layout) -> np.ndarray:
+    """A view with axes image, run of channels, depth, height, width, channel."""
+    dims = [f.dim for f in layout.factors]
+    order = [dims.index(0), *[dims.index(d) for d in range(2, layout.rank)], len(dims) - 1]
+    if dims.count(1) == 2:
+        order.insert(1, dims.index(1))
+    view = array.transpose(order)
+    if dims.count(1) == 1:
+        view = view[:, None]
+    return view[(slice(None), slice(None), *[None] * (5 - layout.rank))]
+
+
+def pooled_in(layout: Layout) -> Layout:
+    """The layout in which an array is pooled: its own, or channels last."""
+    return layout if in_place(layout) else Layout(CHANNELS_LAST[layout.rank])
+
+
+def brought(array: np.ndarray, layout: Layout, shape: Sequence[int], element: str, to: Layout, wide: str, threads: int):
+    """An array of such elements in layout `to`, of elements `wide`: the same one if it is that, else a new one."""
+    found = dtype_of(element)
+    if element == wide and to == layout and aligned(array, found.itemsize):
+        return array.view(found)
+    return reorder(array, layout, to, shape=shape, dtype=conversion_of((element, wide)), threads=threads)
+
+
+def aligned(array: np.ndarray, width: int) -> bool:
+    """Whether channels follow one another, and all else is whole elements apart."""
+    return (array.shape[-1] == 1 or array.strides[-1] == width) and all(s % width == 0 for s in array.strides)
+
+
+def _result(p: Pooling, out: Any, shape: tuple[int, ...], *inputs: np.ndarray) -> np.ndarray:
+    physical = p.layout.physical_shape(shape)
+    if out is None:
+        return empty(physical, p.held.array.dtype, p.what)
+    to = target(out, p.layout, shape, 0, p.what)
+    check_out(to, physical, p.held.array.dtype, inputs, p.what)
+    return to
+
+
+def _pool(what, rank, mean, x, kernel, out=None, **attributes) -> Any:
+    p = _asked(what, rank, mean, x, kernel, **attributes)
+    to = _result(p, out, p.shape, p.held.array)
+    if to.size:
+        last = pooled_in(p.layout)
+        array = brought(p.held.array, p.layout, p.held.shape, p.element, last, p.element, p.threads)
+
+        def run(made: np.ndarray) -> None:
+            pool(p.element, six(array, last), six(made, last), p.windows, p.scales, p.threads)
+
+        _made(p, run, to, last, p.shape, p.element)
+    if out is not None:
+        return out
+    return Tensor(to, p.layout, p.shape) if isinstance(x, Tensor) else to
+
+
+def _pool_back(what, rank, mean, x, grad_output, kernel, grad_layout=None, out=None, **attributes) -> Any:
+    p = _asked(what, rank, mean, x, kernel, **attributes)
+    grad_layout = layout_for(grad_output, grad_layout)
+    grad_layout = p.layout if grad_layout is None else Layout(grad_layout)
+    check_role(grad_layout, meaning_of_activations(rank), f"{what}: grad_layout")
+    dy = hold(grad_output, grad_layout, p.shape, f"{what}: grad_output")
+    if dy.array.dtype != p.held.array.dtype:
+        raise TypeError(f"{what}: grad_output is of {dy.array.dtype}, x of {p.held.array.dtype}")
+    size = p.held.shape
+    to = _result(p, out, size, p.held.array, dy.array)
+    if to.size:
+        wide, last = ("f64" if p.element == "f64" else "f32"), pooled_in(p.layout)
+        if mean:  # only its shape counts
+            array = np.broadcast_to(np.zeros((), dtype_of(wide)), last.physical_shape(size))
+        else:
+            array = brought(p.held.array, p.layout, size, p.element, last, wide, p.threads)
+        given = brought(dy.array, dy.layout.dense, p.shape, p.element, last, wide, p.threads)
+
+        def run(made: np.ndarray) -> None:
+            pool_back(wide, six(array, last), six(given, last), six(made, last), p.windows, p.scales, p.threads)
+
+        _made(p, run, to, last, size, wide)
+    if out is not None:
+        return out
+    return Tensor(to, p.layout, size) if isinstance(x, Tensor) else to
+
+
+def _made(
+    p: Pooling, run: Callable[[np.ndarray], None], to: np.ndarray, last: Layout, shape: tuple[int, ...], element: str
+) -> None:
+    """What `run` writes into an array in layout `last`, of such elements, in the result `to`."""
+    view, channels = to.view(dtype_of(p.element)), shape[1]
+    if last == p.layout and element == p.element and aligned(view, view.itemsize):
+        run(view)
+        rest = channels % last.block(1)
+        if rest:
+            six(view, last)[:, -1, ..., rest:] = 0
+        return
+    made = empty(last.physical_shape(shape), dtype_of(element), p.what)
+    run(made)
+    reorder(made, last, p.layout, shape=shape, out=view, dtype=conversion_of((element, p.element)), threads=p.threads)
+
+
+def max_pool2d(
+    x, kernel, *, stride=None, padding=0, dilation=1, ceil_mode=False, layout=None, shape=None, dtype=None, out=None,
+    threads=None,
+) -> Any:  # fmt: skip
+    """The largest of each window, as in torch, in the layout that the data has.
+
+    Parameters
+    ----------
+    x : array_like of float32, float64, float16 or bfloat16 (of ml_dtypes), or Tensor
+        Its axes are the physical axes of `layout`. Any strides.
+    kernel : int or pair of int
+        Sizes of the window.
+    stride : int or pair of int, optional
+        `kernel` by default.
+    padding : int, pair of int, or pairs of (before, after)
+        Padding is never the largest. A window of nothing else gives -Inf.
+    dilation : int or pair of int
+    ceil_mode : bool
+        Windows that reach over the end count, too, if they begin before it.
+    layout : str or Layout, optional
+        Of `x` and the result: "NCHW", or that of a `Tensor`. Where channels are not innermost both are reordered.
+    shape : sequence of int, optional
+        The logical shape of `x`, where blocks are padded. Pads of the result are zeros.
+    dtype : optional
+        ``("bfloat16", "bfloat16")`` takes uint16 as bfloat16.
+    out : ndarray or Tensor, optional
+        Where to write; it must not overlap `x`.
+    threads : int, optional
+        At most this many threads.
+
+    Returns
+    -------
+    ndarray of the type of `x`, or Tensor
+        `out`, or a new one; a `Tensor` if `x` is one. NaN stays NaN.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Before anything is written: types, shapes, layouts or attributes do not fit.
+
+    Examples
+    --------
+    >>> import numpy as np, layoutkit as lk
+    >>> x = np.arange(16, dtype=np.float32).reshape(1, 1, 4, 4)
+    >>> lk.max_pool2d(x, 2).tolist()
+    [[[[5.0, 7.0], [13.0, 15.0]]]]
+    """
+    return _pool(
+        "max_pool2d", 2, False, x, kernel, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode,
+        layout=layout, shape=shape, dtype=dtype, out=out, threads=threads,
+    )  # fmt: skip
+
+
+def max_pool1d(x, kernel, **attributes) -> Any:
+    """The largest of each window: as `max_pool2d`, in layouts of N, C and W."""
+    return _pool("max_pool1d", 1, False, x, kernel, **_largest(attributes, "max_pool1d"))
+
+
+def max_pool3d(x, kernel, **attributes) -> Any:
+    """The largest of each window: as `max_pool2d`, in layouts of N, C, D, H and W."""
+    return _pool("max_pool3d", 3, False, x, kernel, **_largest(attributes, "max_pool3d"))
+
+
+def avg_pool2d(
+    x, kernel, *, stride=None, padding=0, dilation=1, ceil_mode=False, count_include_pad=True, layout=None, shape=None,
+    dtype=None, out=None, threads=None,
+) -> Any:  # fmt: skip
+    """The mean of each window: parameters are as of `max_pool2d`.
+
+    `count_include_pad`: padding counts as zeros; otherwise means are over what there is. Sums are made in the type of
+    `x`, of float16 and bfloat16 in float32.
+
+    Examples
+    --------
+    >>> import numpy as np, layoutkit as lk
+    >>> lk.avg_pool2d(np.ones((1, 1, 2, 4), np.float32), 2, padding=(0, 1)).tolist()
+    [[[[0.5, 1.0, 0.5]]]]
+    """
+    return _pool(
+        "avg_pool2d", 2, True, x, kernel, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode,
+        count_include_pad=count_include_pad, layout=layout, shape=shape, dtype=dtype, out=out, threads=threads,
+    )  # fmt: skip
+
+
+def avg_pool1d(x, kernel, **attributes) -> Any:
+    """The mean of each window: as `avg_pool2d`, in layouts of N, C and W."""
+    return _pool("avg_pool1d", 1, True, x, kernel, **attributes)
+
+
+def avg_pool3d(x, kernel, **attributes) -> Any:
+    """The mean of each window: as `avg_pool2d`, in layouts of N, C, D, H and W."""
+    return _pool("avg_pool3d", 3, True, x, kernel, **attributes)
+
+
+def _largest(attributes: dict[str, Any], what: str) -> dict[str, Any]:
+    if "count_include_pad" in attributes:
+        raise TypeError(f"{what}: count_include_pad is of means")
+    return attributes
+
+
+def max_pool2d_input(x, grad_output, kernel, **attributes) -> Any:
+    """The gradient of the input of `max_pool2d`.
+
+    Each element of `grad_output` goes to the first of the largest elements of its window. Attributes are those of
+    `max_pool2d`, and `grad_layout`, of `grad_output`: that of `x` by default.
+
+    Examples
+    --------
+    >>> import numpy as np, layoutkit as lk
+    >>> x = np.array([[[[1, 3, 2, 4]]]], np.float32)
+    >>> lk.grad.max_pool2d_input(x, np.array([[[[10, 20]]]], np.float32), (1, 2)).tolist()
+    [[[[0.0, 10.0, 0.0, 20.0]]]]
+    """
+    what = "grad.max_pool2d_input"
+    return _pool_back(what, 2, False, x, grad_output, kernel, **_largest(attributes, what))
+
+
+def max_pool1d_input(x, grad_output, kernel, **attributes) -> Any:
+    """The gradient of the input of `max_pool1d`: as `max_pool2d_input`."""
+    what = "grad.max_pool1d_input"
+    return _pool_back(what, 1, False, x, grad_output, kernel, **_largest(attributes, what))
+
+
+def max_pool3d_input(x, grad_output, kernel, **attributes) -> Any:
+    """The gradient of the input of `max_pool3d`: as `max_pool2d_input`."""
+    what = "grad.max_pool3d_input"
+    return _pool_back(what, 3, False, x, grad_output, kernel, **_largest(attributes, what))
+
+
+def avg_pool2d_input(input_size, grad_output, kernel, **attributes) -> Any:
+    """The gradient of the input, of logical shape `input_size`, of `avg_pool2d`, whose attributes these are.
+
+    `layout` is that of the gradient and, unless `grad_layout` says another, of `grad_output`.
+    """
+    return _avg_back("grad.avg_pool2d_input", 2, input_size, grad_output, kernel, **attributes)
+
+
+def avg_pool1d_input(input_size, grad_output, kernel, **attributes) -> Any:
+    """The gradient of the input of `avg_pool1d`: as `avg_pool2d_input`."""
+    return _avg_back("grad.avg_pool1d_input", 1, input_size, grad_output, kernel, **attributes)
+
+
+def avg_pool3d_input(input_size, grad_output, kernel, **attributes) -> Any:
+    """The gradient of the input of `avg_pool3d`: as `avg_pool2d_input`."""
+    return _avg_back("grad.avg_pool3d_input", 3, input_size, grad_output, kernel, **attributes)
+
+
+def _avg_back(what, rank, input_size, grad_output, kernel, layout=None, grad_layout=None, **attributes) -> Any:
+    grad_layout = layout_for(grad_output, grad_layout)
+    layout = grad_layout if layout is None else layout
+    layout = Layout(meaning_of_activations(rank) if layout is None else layout).dense
+    size = sizes(input_size, rank, f"{what}: input_size")
+    dtype = grad_output.array.dtype if isinstance(grad_output, Tensor) else np.asarray(grad_output).dtype
+    x: Any = np.broadcast_to(np.zeros((), dtype), layout.physical_shape(size))  # only its shape counts
+    if isinstance(grad_output, Tensor):
+        x = Tensor(x, layout, size)
+        return _pool_back(what, rank, True, x, grad_output, kernel, grad_layout=grad_layout, **attributes)
+    return _pool_back(what, rank, True, x, grad_output, kernel, layout=layout, shape=size, grad_layout=grad_layout,
+                      **attributes)  # fmt: skip

@@ -1,0 +1,99 @@
+"""Batch normalisation and its gradients, against float64 and differences."""
+
+import numpy as np
+import pytest
+from conftest import using_isa
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from random_cases.numbers import exact
+from strategies import activations, in_proportion
+
+import layoutkit as lk
+from layoutkit import reference
+from layoutkit._core import registry
+from layoutkit.convolutions.types import TYPES
+
+EPS = {"f64": 1e-12, "f32": 2e-5, "f16": 2e-2, "bf16": 1.5e-1}  # of results of about 1
+
+
+def plain(x, w, b, mean, variance, eps):
+    axes = (0, *range(2, x.ndim))
+    to = (1, -1, *[1] * (x.ndim - 2))
+    m = x.mean(axes) if mean is None else mean
+    v = x.var(axes) if variance is None else variance
+    return (w * (v + eps) ** -0.5).reshape(to) * (x - m.reshape(to)) + b.reshape(to)
+
+
+@st.composite
+def problems(draw):
+    rank = draw(st.sampled_from([1, 2, 2, 3]))
+    return dict(
+        shape=(draw(st.integers(1, 3)), draw(st.integers(1, 20)), *(draw(st.integers(1, 5)) for _ in range(rank))),
+        layout=draw(activations(rank)), grad_layout=draw(activations(rank)), training=draw(st.booleans()),
+        types=draw(st.sampled_from([TYPES[name] for name in ("f32", "f64", "bf16", "f16")])),
+        isa=draw(st.sampled_from(registry.isas())), threads=draw(st.integers(1, 3)), offset=draw(st.integers(0, 8)),
+    )  # fmt: skip
+
+
+@given(problems(), st.integers(0, 2**32))
+@settings(max_examples=80, deadline=None)
+@pytest.mark.filterwarnings("ignore:.*only slow ways")
+def test_any_batch_norm(c, seed):
+    rng, dtype = np.random.default_rng(seed), c["types"].src
+    assume(np.prod(c["shape"]) // c["shape"][1] >= 8)  # the variance of few may be next to nothing
+    x = (rng.standard_normal(c["shape"]) + c["offset"]).astype(dtype)
+    dy = rng.standard_normal(c["shape"]).astype(dtype)
+    w, b, m = (rng.standard_normal(x.shape[1]) for _ in range(3))
+    v, eps = rng.random(x.shape[1]) + 0.5, 0.1
+    layout, grad_layout = lk.Layout(c["layout"]), lk.Layout(c["grad_layout"])
+    assume(in_proportion(layout, x) and in_proportion(grad_layout, x))
+    given = (None, None) if c["training"] else (m, v)
+    how = dict(mean=given[0], variance=given[1], eps=eps, layout=layout, shape=x.shape, threads=c["threads"],
+               dtype=("bfloat16", "bfloat16") if c["types"].name == "bf16" else (dtype, dtype))  # fmt: skip
+    near = EPS[c["types"].name] * (1 + c["offset"])
+    px, pdy = reference.to_physical(x, layout, np.nan), reference.to_physical(dy, grad_layout, np.nan)
+    with using_isa(c["isa"]):
+        y = lk.batch_norm(px, w, b, **how)
+        out = np.ones_like(px)
+        dx, dw, db = lk.grad.batch_norm(px, pdy, w, grad_layout=grad_layout, out=out, **how)
+    assert dx is out
+    want = plain(exact(x), w, b, *given, eps)
+    np.testing.assert_allclose(exact(y), reference.to_physical(want, layout, 0), rtol=near, atol=near)
+    # The gradient along a random direction is a difference of values.
+    direction, step = rng.standard_normal(x.shape), 1e-5
+    values = [(plain(exact(x) + s * step * direction, w, b, *given, eps) * exact(dy)).sum() for s in (1, -1)]
+    inner = (reference.to_logical(exact(dx), layout, x.shape) * direction).sum()
+    size = np.abs(exact(dy)).sum() * 3
+    assert abs(inner - (values[0] - values[1]) / (2 * step)) <= (near + 1e-6) * size
+    for got, of in ((dw, (np.ones(1), np.zeros(1))), (db, (np.zeros(1), np.ones(1)))):
+        ones = plain(exact(x), of[0], of[1], *given, eps)
+        want = (exact(dy) * ones).sum((0, *range(2, x.ndim)))
+        np.testing.assert_allclose(got, want, rtol=near, atol=near * x[:, 0].size)
+
+
+def test_far_from_zero_the_variance_is_right():
+    x = (np.random.default_rng(0).standard_normal((4, 3, 50, 50)) + 1e4).astype(np.float32)
+    got = lk.batch_norm(x, eps=0)
+    assert abs(got.std((0, 2, 3)) - 1).max() < 1e-3 and abs(got.mean((0, 2, 3))).max() < 1e-2
+
+
+X = np.ones((2, 3, 4, 4), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: lk.batch_norm(X, np.ones(4)), ValueError, "batch_norm: weight: expected 3 numbers"),
+        (lambda: lk.batch_norm(X, mean=np.ones(3)), ValueError, "expected both, or neither"),
+        (lambda: lk.batch_norm(X, mean=np.ones(3), variance=-np.ones(3)), ValueError, "variance + eps is negative"),
+        (lambda: lk.batch_norm(X[:0]), ValueError, "no elements to take the mean of"),
+        (lambda: lk.batch_norm(X.astype(int)), TypeError, "batch_norm: x"),
+        (lambda: lk.batch_norm(X[0, 0], layout="ab"), ValueError, "batch_norm: layout ab has 2 dimensions"),
+        (lambda: lk.grad.batch_norm(X, X[:1]), ValueError, "grad.batch_norm: grad_output"),
+        (lambda: lk.grad.batch_norm(X, X.astype(float)), TypeError, "grad_output is of float64"),
+    ],
+)
+def test_errors_say_what_was_expected(call, error, message):
+    with pytest.raises(error) as raised:
+        call()
+    assert message in str(raised.value)
