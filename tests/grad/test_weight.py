@@ -157,3 +157,36 @@ def test_filters_may_change_between_calls(filter_layout, stride):
                                    filter_shape=w.shape)  # fmt: skip
         want = reference.conv_transpose(dy, w, None, output_padding=(0, 0), **attributes)
         np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["conv2d_weight", "conv2d_input", "conv_transpose2d_weight", "conv_transpose2d_input"])
+@pytest.mark.parametrize(
+    "how", [dict(layout="NCHW"), dict(layout="NHWC"), dict(layout="NHWC", groups=8), dict(layout="nChw8c", stride=2)]
+)
+def test_a_workspace_is_used_in_place_of_new_memory(kind, how):
+    how = dict(padding=1, threads=2) | how
+    layout, groups, stride = how["layout"], how.get("groups", 1), how.get("stride", 1)
+    sides = (2, 8, 9, 11), (2, 16, -(-9 // stride), -(-11 // stride))
+    if "transpose" in kind:
+        sides = sides[::-1]
+        first = (sides[0][1], sides[1][1] // groups, 3, 3)
+    else:
+        first = (sides[1][1], sides[0][1] // groups, 3, 3)
+    x, dy = (reference.to_physical(drawn(*shape), lk.Layout(layout)) for shape in sides)
+    operation = getattr(lk.grad, kind)
+    arguments = (sides[0], drawn(*first), dy) if "input" in kind else (x, first, dy)
+    want = operation(*arguments, **how)
+    needed = lk.plan(operation, *arguments, **how).workspace
+    room = np.full(needed + 64, 255, np.uint8)  # NaN
+    got = operation(*arguments, workspace=room[:needed], **how)
+    np.testing.assert_array_equal(got, want)
+    assert (room[needed:] == 255).all() and (not needed or (room[:needed] != 255).any())
+    if needed:
+        with pytest.raises(
+            ValueError, match=rf"grad.{kind}: workspace of {needed - 1} bytes, this call needs {needed}"
+        ):
+            operation(*arguments, workspace=room[: needed - 1], **how)
+        out = room[-needed // 64 * 64 :][: want.nbytes] if want.nbytes < needed else None
+        if out is not None:
+            with pytest.raises(ValueError, match="workspace overlaps"):
+                operation(*arguments, workspace=room, out=out.view(np.float32).reshape(want.shape), **how)

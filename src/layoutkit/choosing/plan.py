@@ -27,6 +27,8 @@ class Plan:
     run : callable, optional
         Does it: ``run(array, out)`` for arrays of the shapes, strides and dtypes that were planned, in a fraction of
         a microsecond above the work. Of reorders; a kept convolution is `lk.Conv2d`.
+    workspace : int, optional
+        Bytes that a call on such arrays takes as `workspace=`. Of gradients; of others see `lk.Conv2d.workspace`.
     """
 
     def __init__(
@@ -35,8 +37,10 @@ class Plan:
         choices: Sequence[Choice],
         note: Callable[[], str] | None = None,
         run: Callable[..., None] | None = None,
+        workspace: int | None = None,
     ) -> None:
         self.title, self.choices, self._note, self.run = title, tuple(choices), note, run
+        self.workspace = workspace
 
     def explain(self) -> str:
         """The candidates in order and what decided, in aligned lines."""

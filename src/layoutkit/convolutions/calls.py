@@ -102,6 +102,7 @@ def plan_of(
     rows: str,
     told: Callable[[Sequence[Choice]], Iterable[str | None]],
     activation: Any = None,
+    workspace: int | None = None,
 ) -> Plan:
     """The plan of a problem: its rate, that of the machine on so many threads by kernels of type `rows`, and lines that
     `told` makes of the choices."""
@@ -114,4 +115,4 @@ def plan_of(
         share = f"{rate / 1e9:.1f} GFLOP/s, {rate / peak:.0%} of the FMA peak ({on})"
         return "\n".join(filter(None, (f"{task.work / 1e6:.3g} MFLOP, {share}{then}", *told(found))))
 
-    return Plan(task.key, found, note)
+    return Plan(task.key, found, note, workspace=workspace)

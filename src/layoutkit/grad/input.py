@@ -62,7 +62,7 @@ def _operation(what, rank, input_size, w, grad_output, *, stride=1, padding=0, d
     return Asked(op, size, filter_of(op).take(grad_output, grad_shape).shape)
 
 
-def _input(what, rank, input_size, w, grad_output, out=None, beta=0.0, **attributes) -> Any:
+def _input(what, rank, input_size, w, grad_output, out=None, beta=0.0, workspace=None, **attributes) -> Any:
     check_beta(beta, out, what)
     op, size, grad_shape = _operation(what, rank, input_size, w, grad_output, **attributes)
     found = result_shape(op, grad_shape)
@@ -70,11 +70,11 @@ def _input(what, rank, input_size, w, grad_output, out=None, beta=0.0, **attribu
         raise ValueError(f"{what}: grad_output of shape {grad_shape} is of an input of {found}, not of {size}")
     shape = None if isinstance(grad_output, Tensor) else grad_shape
     if beta in (0, 1):
-        return op(grad_output, out, out if beta else None, shape=shape)
+        return op(grad_output, out, out if beta else None, workspace, shape=shape)
     f = filter_of(op)
     to = target(out, f.out_layout, size, 0, what)
     check_out(to, f.out_layout.physical_shape(size), f.dst_dtype, (w, grad_output), what)
-    found = op(grad_output, shape=shape)
+    found = op(grad_output, None, None, workspace, shape=shape)
     add_scaled(found.array if isinstance(found, Tensor) else found, to, f.out_layout, size, f.types.elements[3], beta)
     return out
 
@@ -89,7 +89,7 @@ def result_shape(op: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
 def conv2d_input(
     input_size, w, grad_output, *, stride=1, padding=0, dilation=1, groups=1, layout=None, grad_layout=None,
     filter_layout=None, filter_shape=None, grad_shape=None, algorithm=AUTO, accuracy="standard", dtype=None, out=None,
-    beta=0.0, threads=None,
+    beta=0.0, threads=None, workspace=None,
 ) -> Any:  # fmt: skip
     """The gradient of the input of `conv2d`.
 
@@ -120,6 +120,9 @@ def conv2d_input(
         ``gradient + beta * out`` is written: 1 accumulates.
     threads : int, optional
         At most this many threads. The result does not depend on how many.
+    workspace : ndarray, optional
+        Contiguous memory used in place of new, of the bytes that ``lk.plan(lk.grad.conv2d_input, ..).workspace`` says
+        of contiguous arrays. A packed filter is new memory.
 
     Returns
     -------
@@ -143,6 +146,7 @@ def conv2d_input(
         "grad.conv2d_input", 2, input_size, w, grad_output, stride=stride, padding=padding, dilation=dilation,
         groups=groups, layout=layout, grad_layout=grad_layout, filter_layout=filter_layout, filter_shape=filter_shape,
         grad_shape=grad_shape, algorithm=algorithm, accuracy=accuracy, dtype=dtype, out=out, beta=beta, threads=threads,
+        workspace=workspace,
     )  # fmt: skip
 
 
@@ -175,9 +179,12 @@ def conv_transpose3d_input(input_size, w, grad_output, **attributes) -> Any:
     return _input("grad.conv_transpose3d_input", 3, input_size, w, grad_output, of_transposed=True, **attributes)
 
 
-def _plan(what, rank, of_transposed, input_size, w, grad_output, out=None, beta=0.0, **attributes) -> Plan:
+def _plan(what, rank, of_transposed, input_size, w, grad_output, out=None, beta=0.0, workspace=None,
+          **attributes) -> Plan:  # fmt: skip
     asked = _operation(what, rank, input_size, w, grad_output, of_transposed=of_transposed, **attributes)
-    return asked.op.plan(asked.grad_shape)
+    plan = asked.op.plan(asked.grad_shape)
+    plan.workspace = asked.op.workspace(asked.grad_shape, add=beta == 1)
+    return plan
 
 
 for _rank, _operations in {

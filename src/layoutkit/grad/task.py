@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import product
+from itertools import pairwise, product
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from .._core import registry
+from .._core.arrays import address
 from .._core.registry import Kernel
 from ..choosing.best import choices
 from ..choosing.cache import plans
@@ -31,6 +32,7 @@ from ..reorders.reorder import reorder
 from .algorithms import ALGORITHMS, AUTO, Algorithm, channels_last
 
 NAME = "conv_weight"
+LINE = 64  # bytes that parts of the workspace are aligned to
 
 
 @dataclass(frozen=True)
@@ -132,6 +134,8 @@ class WeightRoute:
         Of the sums, whose logical shape is (groups, O/groups, I/groups, *kernel).
     shape : tuple of int
         That.
+    needs : int
+        Bytes of workspace.
     """
 
     def __init__(
@@ -180,30 +184,49 @@ class WeightRoute:
             spatial = "def"[: len(p.kernel)]
             self.layout = Layout(f"ab{spatial}c")
 
+        sizes = [0 if move is None else self._moved_bytes(move) for move in self._moves]
+        rows = prod(self._held.physical_shape(self._folded)) * item if self._folded else 0
+        self._places = [0]
+        for nbytes in (*sizes, self._sums_bytes, self._room_bytes, rows):
+            self._places.append(self._places[-1] + -(-nbytes // LINE) * LINE)
+        self.needs = self._places[-1] + LINE
+
     def __str__(self) -> str:
         return f"{NAME}{str(self._native).removeprefix('conv')}"
 
-    def __call__(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """The sums of arrays of the strides that this was built for, in `layout`, of the type of the sums."""
-        x, y = (self._moved(array, move) for array, move in zip((x, y), self._moves))
-        sums = empty((self._sums_bytes,), np.dtype(np.uint8), NAME)
-        self._sums(x, y, sums, empty((self._room_bytes,), np.dtype(np.uint8), NAME))
+    def __call__(self, x: np.ndarray, y: np.ndarray, workspace: np.ndarray | None = None) -> np.ndarray:
+        """The sums of arrays of the strides that this was built for, in `layout`, of the type of the sums.
+
+        They are part of the `workspace`, which is of bytes.
+        """
+        if workspace is None:
+            workspace = empty((self.needs,), np.dtype(np.uint8), NAME)
+        workspace = workspace[-address(workspace) % LINE :]
+        parts = [workspace[a:b] for a, b in pairwise(self._places)]
+        x, y = (self._moved(array, move, part) for array, move, part in zip((x, y), self._moves, parts))
+        sums = parts[2]
+        self._sums(x, y, sums, parts[3])
         found = sums[: self._sums.slab_bytes].view(self._native.types.sum)
         physical = self._held.physical_shape(self._folded or self.shape)
         found = found[: prod(physical)].reshape(physical)
         if not self._folded:
             return found
-        rows = Layout("ab" + "def"[: len(self.shape) - 3] + "c")
-        found = reorder(found, self._held, rows, shape=self._folded, threads=self._threads)
-        return found.reshape(self.layout.physical_shape(self.shape))
+        layout = Layout("ab" + "def"[: len(self.shape) - 3] + "c")
+        rows = parts[4].view(found.dtype)[: prod(self._folded)].reshape(layout.physical_shape(self._folded))
+        reorder(found, self._held, layout, shape=self._folded, out=rows, threads=self._threads)
+        return rows.reshape(self.layout.physical_shape(self.shape))
 
-    def _moved(self, array: np.ndarray, move: tuple | None) -> np.ndarray:
+    def _moved_bytes(self, move: tuple) -> int:
+        _, held, shape, elements, pads = move
+        return prod(held.physical_shape(_padded(shape, pads))) * dtype_of(elements[1]).itemsize
+
+    def _moved(self, array: np.ndarray, move: tuple | None, part: np.ndarray) -> np.ndarray:
         if move is None:
             return array
         given, held, shape, elements, pads = move
         dtype = conversion_of(elements)
-        out = empty(held.physical_shape(_padded(shape, pads)), dtype_of(elements[1]) if dtype else array.dtype, NAME)
-        inside = out
+        out = part[: self._moved_bytes(move)].view(dtype_of(elements[1]) if dtype else array.dtype)
+        inside = out = out.reshape(held.physical_shape(_padded(shape, pads)))
         if any(map(any, pads)):
             out[...] = 0
             axes = zip(pads, shape[len(shape) - len(pads) :])

@@ -11,7 +11,7 @@ import numpy as np
 from ..choosing.cache import plans
 from ..choosing.plan import Plan, planner
 from ..choosing.threads import check_threads
-from ..convolutions.calls import plan_of
+from ..convolutions.calls import check_workspace, plan_of
 from ..convolutions.filter import call_key, check_role
 from ..convolutions.order import reproducible
 from ..convolutions.problem import ACCURACIES, ConvProblem, pad_pairs, per_axis
@@ -27,7 +27,7 @@ from ..reorders.reorder import reorder
 from .accumulate import add_scaled, check_beta
 from .algorithms import AUTO, NAMES
 from .layouts import exchanged, outputs, sizes, split_groups, without_groups
-from .task import WeightTask, best_sums
+from .task import WeightRoute, WeightTask, best_sums
 
 
 class Asked(NamedTuple):
@@ -127,7 +127,9 @@ def _tensor(value, layout: Layout, shape: Sequence[int] | None, channels: int, n
     return held
 
 
-def _weight(what, rank, x, weight_size, grad_output, out=None, beta=0.0, threads=None, **attributes) -> Any:
+def _weight(
+    what, rank, x, weight_size, grad_output, out=None, beta=0.0, threads=None, workspace=None, **attributes
+) -> Any:
     check_beta(beta, out, what)
     threads = check_threads(threads)
     key = call_key(what, (x, grad_output), dict(attributes, size=weight_size))
@@ -146,10 +148,11 @@ def _weight(what, rank, x, weight_size, grad_output, out=None, beta=0.0, threads
         to = target(out, asked.result_layout, asked.result_size, 0, what)
         check_out(to, physical, asked.dtype, (asked.x, asked.dy), what)
     if asked.problem.fits and to.size:
-        route = best_sums(
-            WeightTask(asked.problem, threads, asked.algorithm), Arrays(asked.x.strides, asked.dy.strides)
-        )
-        write(route(asked.x, asked.dy), route.layout, route.shape, asked, to, float(beta), threads)
+        route = _route(asked, threads)
+        if workspace is not None:
+            check_workspace(what, workspace, route.needs, (asked.x, asked.dy, to), None)
+            workspace = workspace.reshape(-1).view(np.uint8)
+        write(route(asked.x, asked.dy, workspace), route.layout, route.shape, asked, to, float(beta), threads)
     elif to.size and beta:
         add_scaled(None, to, asked.layout, asked.size, asked.element, float(beta))
     else:
@@ -157,6 +160,11 @@ def _weight(what, rank, x, weight_size, grad_output, out=None, beta=0.0, threads
     if out is not None:
         return out
     return Tensor(to, asked.result_layout, asked.result_size) if asked.tensor else to
+
+
+def _route(asked: Asked, threads: int) -> WeightRoute:
+    task = WeightTask(asked.problem, threads, asked.algorithm)
+    return best_sums(task, Arrays(asked.x.strides, asked.dy.strides))
 
 
 def write(sums: np.ndarray, layout: Layout, shape: tuple[int, ...], asked: Asked, out: np.ndarray, beta: float,
@@ -190,7 +198,7 @@ def _split(out: np.ndarray, asked: Asked) -> np.ndarray:
 def conv2d_weight(
     x, weight_size, grad_output, *, stride=1, padding=0, dilation=1, groups=1, layout=None, grad_layout=None,
     filter_layout=None, shape=None, grad_shape=None, algorithm=AUTO, accuracy="standard", dtype=None, out=None,
-    beta=0.0, threads=None,
+    beta=0.0, threads=None, workspace=None,
 ) -> Any:  # fmt: skip
     """The gradient of the filter of `conv2d`.
 
@@ -224,6 +232,9 @@ def conv2d_weight(
         ``gradient + beta * out`` is written: 1 accumulates.
     threads : int, optional
         At most this many threads. The result does not depend on how many.
+    workspace : ndarray, optional
+        Contiguous memory used in place of new, of the bytes that ``lk.plan(lk.grad.conv2d_weight, ..).workspace`` says.
+        Only filters of several groups in blocked layouts are still put in order in new memory.
 
     Returns
     -------
@@ -254,6 +265,7 @@ def conv2d_weight(
         "grad.conv2d_weight", 2, x, weight_size, grad_output, stride=stride, padding=padding, dilation=dilation,
         groups=groups, layout=layout, grad_layout=grad_layout, filter_layout=filter_layout, shape=shape,
         grad_shape=grad_shape, algorithm=algorithm, accuracy=accuracy, dtype=dtype, out=out, beta=beta, threads=threads,
+        workspace=workspace,
     )  # fmt: skip
 
 
@@ -287,11 +299,14 @@ def conv_transpose3d_weight(x, weight_size, grad_output, **attributes) -> Any:
     return _weight("grad.conv_transpose3d_weight", 3, x, weight_size, grad_output, transposed=True, **attributes)
 
 
-def _plan(what: str, rank: int, transposed: bool, x, weight_size, grad_output, out=None, beta=0.0, threads=None,
+def _plan(what, rank, transposed, x, weight_size, grad_output, out=None, beta=0.0, threads=None, workspace=None,
           **attributes) -> Plan:  # fmt: skip
     asked = _asked(what, rank, x, weight_size, grad_output, transposed=transposed, **attributes)
-    task = WeightTask(asked.problem, check_threads(threads), asked.algorithm)
-    return plan_of(task, task.threads, task.problem.types.wide.rows, lambda found: (slowness(task, found),))
+    threads = check_threads(threads)
+    task = WeightTask(asked.problem, threads, asked.algorithm)
+    rows = task.problem.types.wide.rows
+    needs = _route(asked, threads).needs
+    return plan_of(task, threads, rows, lambda found: (slowness(task, found),), workspace=needs)
 
 
 for _rank, _operations in {
