@@ -4,9 +4,11 @@ import re
 
 import numpy as np
 import pytest
+from conftest import using_isa
 
 import layoutkit as lk
 from layoutkit import reference
+from layoutkit._core import registry
 from layoutkit.choosing.ranking import candidates_of
 from layoutkit.convolutions.problem import ConvProblem
 from layoutkit.convolutions.task import contiguous
@@ -60,7 +62,7 @@ def test_every_candidate_gives_the_same(layout, types, groups):
 def test_plans_tell_candidates_and_rates():
     x, dy = drawn(2, 16, 20, 20), drawn(2, 32, 20, 20)
     text = lk.plan(lk.grad.conv2d_weight, x, (32, 16, 3, 3), dy, padding=1).explain()
-    assert "conv_weight n2 c16 20x20 o32 k3x3" in text and "-> winograd" in text and "FMA peak" in text
+    assert "conv_weight n2 c16 20x20 o32 k3x3" in text and re.search("-> (direct|winograd) outer_", text) and "FMA peak" in text
     text = lk.plan(lk.grad.conv2d_input, (2, 16, 20, 20), drawn(32, 16, 3, 3), dy, padding=1).explain()
     assert "conv_transpose n2 c32 20x20 o16" in text
 
@@ -190,3 +192,58 @@ def test_a_workspace_is_used_in_place_of_new_memory(kind, how):
         if out is not None:
             with pytest.raises(ValueError, match="workspace overlaps"):
                 operation(*arguments, workspace=room, out=out.view(np.float32).reshape(want.shape), **how)
+
+
+@pytest.mark.filterwarnings("ignore:.*only slow ways")  # three channels in a register tile of eight
+@pytest.mark.parametrize("stride", [1, 2])
+def test_reproducible_sums_have_the_same_bits(stride):
+    """In any layout, by any algorithm that may be chosen then, with AVX2 or AVX-512."""
+    x, dy = drawn(3, 3, 40, 37), drawn(3, 24, -(-40 // stride), -(-37 // stride))
+    found = {}
+    lk.reproducible(True)
+    try:
+        for isa in {"avx2", "avx512"} & set(registry.isas()) or {registry.isa()}:
+            for layout in ("NCHW", "NHWC", "nChw8c", "CHWN"):
+                for algorithm in ("auto", "direct", "folded", "im2col"):
+                    px, pdy = (reference.to_physical(a, lk.Layout(layout)) for a in (x, dy))
+                    with using_isa(isa):
+                        found[isa, layout, algorithm] = lk.grad.conv2d_weight(
+                            px, (24, 3, 3, 3), pdy, padding=1, stride=stride, layout=layout, shape=x.shape,
+                            algorithm=algorithm, threads=1 + len(found) % 3,
+                        )  # fmt: skip
+    finally:
+        lk.reproducible(False)
+    first = next(iter(found.values()))
+    for case, got in found.items():
+        np.testing.assert_array_equal(got, first, str(case))
+
+
+@pytest.mark.parametrize("algorithm", ["auto", "direct", "folded", "im2col", "winograd"])
+def test_any_strides(seed, algorithm):
+    """Views that are reversed, broadcast, cut out of larger arrays, or begin within an element of another's."""
+    rng = np.random.default_rng(seed)
+    for _ in range(30):
+        n, i, o, h, w = (int(v) for v in rng.integers(1, 9, 5))
+        x = rng.integers(-3, 4, (n, h + 2, w + 2, i + 3)).astype(np.float32)[:, 1:-1, 1:-1, : i + 1][..., :-1]
+        dy = np.moveaxis(rng.integers(-3, 4, (n, o, h, w)).astype(np.float32), 1, 3)
+        for axis in range(4):
+            x, dy = (np.flip(a, axis) if rng.integers(4) == 0 else a for a in (x, dy))
+        if rng.integers(3) == 0:
+            x = np.broadcast_to(x[:, :1], x.shape)
+        if rng.integers(3) == 0:
+            raw = np.empty(x.nbytes + 1, np.uint8)
+            x, before = raw[1:].view(np.float32).reshape(x.shape), x
+            x[...] = before
+        want = reference.conv_weight(
+            np.moveaxis(x, 3, 1), np.moveaxis(dy, 3, 1), (3, 3), (1, 1), ((1, 1),) * 2, (1, 1), 1
+        )
+        try:
+            got = lk.grad.conv2d_weight(x, (o, i, 3, 3), dy, padding=1, layout="NHWC", algorithm=algorithm,
+                                        accuracy="fast")  # fmt: skip
+        except ValueError as error:
+            assert algorithm in ("folded", "im2col") and "is for a few" in str(error)
+            continue
+        if algorithm in ("auto", "winograd"):
+            np.testing.assert_allclose(got, want, atol=2e-3)
+        else:
+            np.testing.assert_array_equal(got, want)

@@ -219,7 +219,7 @@ class Filter(Attributes):
         winograd = (
             loose and w.shape[-1] == 3 and self.algorithm in (AUTO, "winograd") and has_transforms(self.types.wide)
         )
-        if not padded and not winograd:
+        if (not padded and not winograd) or (w is not self.w and self.plain):
             return self.accuracy, False
         found = self.traits if w is self.w else self.traits_of(w)
         zeros = padded and not found.finite
@@ -240,10 +240,11 @@ class Filter(Attributes):
     @property
     def plain(self) -> bool:
         """Whether no part of the filter holds values that change a problem, see `allowed`; False if that takes long."""
-        if self.types.elements[1] != "f32":
-            return False
-        found = traits_by_weight(self.w)
-        return found is not None and found.why_strict is None
+        found = self.__dict__.get("_plain")
+        if found is None:
+            by_weight = traits_by_weight(self.w) if self.types.elements[1] == "f32" else None
+            found = self.__dict__["_plain"] = by_weight is not None and by_weight.why_strict is None
+        return found
 
     def traits_of(self, w: np.ndarray) -> Traits | WholeTraits:
         """Of a part of the filter."""

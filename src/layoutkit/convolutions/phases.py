@@ -281,6 +281,7 @@ class TransposedRoute:
             for part, choice in zip(task.convolutions, task.tasks())
         ]
         self.native = like  # the output that the phases write: never touched
+        self.compiled, self.pads = compiled, dst.full_shape(task.y_shape) != task.y_shape
 
     def needs(self, add: bool, epilogue: Epilogue | None = None) -> int:
         """Bytes of workspace for a call, with `add` and the tensors of `epilogue`."""
@@ -296,7 +297,10 @@ class TransposedRoute:
         return _aligned(x_bytes) + (1 + tensors) * _aligned(y_bytes) + most
 
     def pack(self, part: Part, step: Runs, f: Filter):
-        """Its part of a filter and the bias, as a step reads them."""
+        """Its part of a filter and the bias, as a step reads them; None if there is nothing to compute."""
+        plain = f.bias is None and f.epilogue is None and not f.types.integers and not self.compiled
+        if part.taps is None and not part.onto and plain and not self.pads:
+            return None
         elements, w = (self.task.types.elements[1], self.task.inner.elements[1]), part.filter(f.w)
         if elements[0] != elements[1]:
             w = converted(np.ascontiguousarray(w), *elements)
@@ -330,9 +334,13 @@ class TransposedRoute:
             ]
         elif any(part.onto for part, _ in self.steps):  # sums of parts stand where a tensor may be
             tensors = [t.copy() if address(t) == address(y) else t for t in tensors]
-        for (part, route), (w, bias) in zip(self.steps, packed):
+        for (part, route), filters in zip(self.steps, packed):
             to = inner[part.outputs]
             onto = to if part.onto else None if add is None else add[part.outputs]
+            if filters is None:
+                to[...] = 0 if onto is None else onto
+                continue
+            w, bias = filters
             then = (epilogue if part.last else None) or (None if onto is None else NOTHING)
             if tensors and part.last and then is not None:
                 then = then.over([t[part.outputs] for t in tensors])

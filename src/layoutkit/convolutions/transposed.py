@@ -96,7 +96,8 @@ class _ConvTranspose:
     def _with(self, w: np.ndarray) -> _ConvTranspose:
         """The same with another filter, in the order of a convolution's."""
         other, other._filter = copy(self), copy(self._filter)
-        other._filter.__dict__.pop("_traits", None)
+        for found in ("_traits", "_plain"):
+            other._filter.__dict__.pop(found, None)
         other._filter.w = w
         other._packed, other._bound = {}, {}
         return other
@@ -194,12 +195,13 @@ class _ConvTranspose:
                 self._routes[key] = route
         return route
 
-    def _pack(self, route: TransposedRoute, part, step) -> tuple[np.ndarray, np.ndarray | None]:
+    def _pack(self, route: TransposedRoute, part, step) -> tuple[np.ndarray, np.ndarray | None] | None:
         key = registry.isa(), part.taps, part.bias, step.packing
         packed = self._packed.get(key)
         if packed is None:
             packed = route.pack(part, step, self._filter)
-            self._packed[key] = packed
+            if packed is not None:
+                self._packed[key] = packed
         return packed
 
     def workspace(self, shape, *, add: bool = False) -> int:
@@ -233,10 +235,13 @@ class _ConvTranspose:
 def _in_order(w: np.ndarray, layout: Layout, shape: tuple[int, ...], groups: int, several: bool) -> np.ndarray:
     """A filter, logically (O/groups, I, *k), as that of a convolution, (O, I/groups, *k): of one group a view.
 
-    Where `several` phases read some of its taps each, a tap's weights are together in memory.
+    Where `several` phases read some of its taps each, outputs follow one another in memory, for one input and tap.
     """
     rank = len(shape)
     if several and groups == 1 and prod(shape[2:]) > 1:
+        if layout.is_plain and layout.factors[-1].dim == 0:
+            places = [f.dim for f in layout.factors]
+            return w.transpose([places.index(dim) for dim in range(rank)])
         taps = "cde"[: rank - 2]
         by_taps = reorder(w, layout, Layout(f"{taps}ba"), shape=shape)
         return by_taps.transpose(rank - 1, rank - 2, *range(rank - 2))

@@ -19,8 +19,8 @@ from .base import Side, Sums, channels_last, chunks_of, side, slabs_of, taps_of
 PACKED_BYTES = 512 << 10  # of dy, that stay in L2 beside what is read of x
 PART_CHOICES = 4  # times the threads: into how many parts the sums of a slab are cut at most
 SUMS_SHARE, TILE_SECONDS = 0.9, 40e-9  # of the FMA peak; of beginning and ending a register tile
-PACK_BYTES_PER_SECOND = 16e9  # read and written by packing runs of channels
-TRANSPOSED, GATHERED = 2.0, 8.0  # times what packing runs of pixels takes, and elements that lie apart
+PACK_BYTES_PER_SECOND = 24e9  # read and written by packing runs of channels
+TRANSPOSED, GATHERED = 1.5, 5.0  # times what packing runs of pixels takes, and elements that lie apart
 FOLDED_CHANNELS = 8  # at most
 
 
