@@ -2,6 +2,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+WIDTHS: dict[str, int]
+
 def pool(
     types: str, x: np.ndarray, y: np.ndarray, windows: Sequence[tuple[int, int, int, int]],
     scales: Sequence[np.ndarray] | None, threads: int,
