@@ -23,6 +23,8 @@ def quantised(path: Path, to: Path, name: str, shape: Sequence[int]) -> Path:
     process = multiprocessing.get_context("spawn").Process(target=_quantise, args=(path, to, name, shape))
     process.start()
     process.join()
+    if process.exitcode:
+        raise SystemExit(f"{path}: onnxruntime's quantiser has failed, see its message above")
     return to / f"{path.stem}.int8.onnx"
 
 

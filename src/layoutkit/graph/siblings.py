@@ -65,7 +65,7 @@ def _merged(family: Sequence[Node], known: dict[str, Known]) -> tuple[list[Node]
     whole, first = fresh(f"{family[0].outputs[0]}.and.siblings", known), known[family[0].outputs[0]]
     known[whole] = first._replace(shape=(first.shape[0], sum(sizes), *first.shape[2:]))
     conv = family[0].with_(
-        inputs=(family[0].inputs[0], *names[:2]), outputs=(whole,), name=f"{family[0].name} and siblings"
+        inputs=(family[0].inputs[0], *names), outputs=(whole,), name=f"{family[0].name} and siblings"
     )
     parts = tuple(node.outputs[0] for node in family)
     return [conv, Node("Split", (whole,), parts, {"axis": 1, "split": sizes}, f"{whole} of siblings")], added
