@@ -71,6 +71,7 @@ cdef class OuterSums(WeightSums):
     cdef int64_t x_panel, y_panel     # bytes
     cdef bint x_stays                 # whole panels of x are read where they lie: no tap lies outside
     cdef bint y_stays                 # dy is read where it lies
+    cdef bint x_rows_follow, y_rows_follow  # rows of an image are packed like one
     cdef int64_t x_bytes, y_bytes     # of each side where it is one run of memory that a part reads whole, else 0
     cdef lk_move_fn copy, transpose, gather
 
@@ -123,6 +124,10 @@ cdef class OuterSums(WeightSums):
         self.y_bytes = self.run_bytes(&self.y, g.out) if self.parts_y == 1 else 0
         inside = all([g.before[i] == 0 and (g.out[i] - 1) * g.stride[i] < g.size[i] for i in range(3)])
         apart = g.stride[2] * self.x.pixel[2]
+        whole = self.col_blocks == 1
+        self.y_rows_follow = whole and self.y.pixel[1] == g.out[2] * self.y.pixel[2]
+        self.x_rows_follow = (whole and self.taps == 1 and inside and g.stride[1] == g.stride[2] == 1
+                              and g.size[2] == g.out[2] and self.x.pixel[1] == g.size[2] * self.x.pixel[2])
         self.x_stays = (self.taps == 1 and inside and self.x.step == self.item and self.x.block % self.mr == 0
                         and apart % SAME_SETS_BYTES != 0)
 
@@ -291,22 +296,25 @@ cdef class OuterSums(WeightSums):
     cdef void pack_y(self, const Block *block, const char *y, char *to, int64_t group, int64_t n) noexcept nogil:
         """A panel of dy: [rows][cols][nr]."""
         cdef int64_t step = self.nr * self.item
-        cdef int64_t first = n * self.nr, last = min(first + self.nr, self.y.channels), r, row
+        cdef int64_t first = n * self.nr, last = min(first + self.nr, self.y.channels), r = 0, row, rows
         if last - first < self.nr:
             memset(to, 0, block.rows * block.cols * step)
         y += block.col * self.y.pixel[2]
-        for r in range(block.rows):
+        while r < block.rows:
             row = block.row + r
+            rows = min(block.rows - r, self.g.out[1] - row % self.g.out[1]) if self.y_rows_follow else 1
             self.move(&self.y, y + row // self.g.out[1] // self.g.out[0] * self.y.image
                       + row // self.g.out[1] % self.g.out[0] * self.y.pixel[0] + row % self.g.out[1] * self.y.pixel[1],
-                      self.y.pixel[2], to + r * block.cols * step, step, block.cols,
+                      self.y.pixel[2], to + r * block.cols * step, step, rows * block.cols,
                       group * self.y.channels + first, group * self.y.channels + last)
+            r += rows
 
     cdef void pack_x(self, const Block *block, const char *x, char *to, int64_t group, int64_t m) noexcept nogil:
         """What a block reads of `mr` channels: [depth taps][row slots][column slots][mr]."""
         cdef const int64_t *kernel = self.g.kernel
         cdef int64_t row_bytes = self.col_slots * self.slot
         cdef int64_t d, r, s, rows, image, depth, top, slot, h
+        cdef int64_t c = group * self.x.channels + m * self.mr, last = (group + 1) * self.x.channels
         cdef char *at
         if self.x.channels - m * self.mr < self.mr:
             memset(to, 0, self.x_panel)
@@ -318,6 +326,12 @@ cdef class OuterSums(WeightSums):
                 image, top = (block.row + r) // self.g.out[1], (block.row + r) % self.g.out[1]
                 depth = image % self.g.out[0] * self.g.stride[0] + d * self.g.dilation[0] - self.g.before[0]
                 image //= self.g.out[0]
+                if self.x_rows_follow:
+                    self.move(&self.x, x + image * self.x.image + depth * self.x.pixel[0] + top * self.x.pixel[1],
+                              self.x.pixel[2], at, self.slot, rows * block.cols, c, min(c + self.mr, last))
+                    at += rows * row_bytes
+                    r += rows
+                    continue
                 for s in range(self.slots_of(rows)):
                     if self.shared_rows:
                         h = top * self.g.stride[1] + s - self.g.before[1]
