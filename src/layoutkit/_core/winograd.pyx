@@ -19,7 +19,7 @@ Threads take equal shares of the tasks. A group that is shared by several thread
 
 from cython.parallel cimport parallel
 cimport openmp
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memset
 from numpy cimport PyArray_DATA, import_array, ndarray
 
@@ -47,6 +47,8 @@ cdef enum:
     KINDS = 4               # of tiles: low, whole, narrow, low and narrow
     BUFFER_FLOATS = 1 << 14   # 64 KB of the stack
     THREAD_WEIGHTS = 1 << 14  # of a filter that a thread transforms, at least
+    EXTENT_WEIGHTS = 1 << 18  # that a thread looks at, at least
+    EXTENT_THREADS = 64
 
 RUN = MAX_RUN_STEPS  # winograd.py counts roundings with it
 
@@ -472,14 +474,34 @@ cdef void pack_channels(lk_winograd_filter_fn fn, lk_winograd_filter f, const ch
         task += 1
 
 
-def extent(const float[:, ::1] w):
+def extent(const float[:, ::1] w, int threads=1):
     """The least (but 0) and the largest of the largest magnitudes of the rows of `w`; see lk_extent in kernels.h."""
-    cdef lk_extent e
+    cdef lk_extent found[EXTENT_THREADS]
     cdef lk_extent_fn fn = <lk_extent_fn>best_row(LK_EXTENT, "f32").fn
-    e.rows, e.count = w.shape[0], w.shape[1]
-    if e.rows == 0 or e.count == 0:
+    cdef int64_t rows = w.shape[0], count = w.shape[1]
+    cdef int32_t least = 0, most = 0
+    cdef int tid, team_size
+    if rows == 0 or count == 0:
         return 0.0, 0.0
-    e.w = &w[0, 0]
+    threads = <int>min(<int64_t>min(threads, <int>EXTENT_THREADS), max(1, rows * count // EXTENT_WEIGHTS), rows)
     with nogil:
-        fn(&e)
-    return (<float *>&e.least)[0], (<float *>&e.most)[0]
+        team_size = team(threads)
+        if team_size == 1:
+            extent_of(fn, &found[0], &w[0, 0], count, 0, rows)
+        else:
+            with parallel(num_threads=team_size):
+                tid, team_size = openmp.omp_get_thread_num(), openmp.omp_get_num_threads()
+                extent_of(fn, &found[tid], &w[0, 0], count, share(rows, team_size, tid), share(rows, team_size, tid + 1))
+    for tid in range(team_size):
+        most = max(most, found[tid].most)
+        if found[tid].least and (least == 0 or found[tid].least < least):
+            least = found[tid].least
+    return (<float *>&least)[0], (<float *>&most)[0]
+
+
+cdef void extent_of(lk_extent_fn fn, lk_extent *e, const float *w, int64_t count, int64_t row,
+                    int64_t end) noexcept nogil:
+    """Of the rows [row, end)."""
+    e.w, e.rows, e.count, e.least, e.most = w + row * count, end - row, count, 0, 0
+    if row < end:
+        fn(e)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -60,6 +61,19 @@ class _Conv:
     def once(cls, w, bias=None, what="", threads=None, **attributes) -> _Conv:
         """A convolution over the caller's filter, not copied: for one call, of an operation `what`."""
         return cls._over(Filter(what or f"conv{cls.rank}d", cls.rank, w, bias, **attributes), threads)
+
+    def over(self, w: np.ndarray) -> _Conv:
+        """The same over another filter, an array like that which was given, not copied."""
+        return self._with(self._filter.ordered(w))
+
+    def emptied(self) -> _Conv:
+        """The same without a filter, to be kept: it would keep the caller's memory."""
+        return self._with(np.empty(0, self._filter.w.dtype))
+
+    def _with(self, w: np.ndarray) -> _Conv:
+        other, other._filter = copy(self), self._filter.over(w)
+        other._packed, other._bound = {}, {}
+        return other
 
     def _take(self, f: Filter, threads) -> None:
         check_threads(threads)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from copy import copy
 from math import inf, prod
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ import numpy as np
 from .._core.arrays import form
 from .._core.winograd import extent
 from ..choosing.cache import plans
+from ..choosing.threads import get_num_threads
 from ..formats.families import check_meaning, meaning_of_activations, meaning_of_filters
 from ..formats.layout import Layout
 from ..memory.arguments import Held, hold, logical
@@ -121,9 +123,7 @@ class Filter(Attributes):
         )  # fmt: skip
         self.__dict__.update(attributes.__dict__)
         self.attributes = attributes if shared else None
-        if not self.in_order:
-            array = reorder(array, self.held_as, _OIHW[rank], shape=self.shape)
-        self.w = array if strided else np.ascontiguousarray(array)
+        self.w = array if strided and self.in_order else self.ordered(array)
         self.activation = activation
         if self.types.integers:
             self.bias, meaning = self._meaning(bias, scale, zero_point, out_scale, out_zero_point)
@@ -140,6 +140,20 @@ class Filter(Attributes):
             )
             self.w = converted(wide, self.types.elements[2], self.types.elements[1])
         self.epilogue, self.operands, self.sums = parse(activation, self.oc, self.types.sum, what)
+
+    def ordered(self, w: np.ndarray) -> np.ndarray:
+        """A filter as it is given as (O, I/groups, *k), contiguous."""
+        if not self.in_order:
+            w = reorder(w, self.held_as, _OIHW[len(self.kernel)], shape=self.shape)
+        return np.ascontiguousarray(w)
+
+    def over(self, w: np.ndarray) -> Filter:
+        """The same with other weights, (O, I/groups, *k)."""
+        other = copy(self)
+        for found in ("_traits", "_plain"):
+            other.__dict__.pop(found, None)
+        other.w = w
+        return other
 
     def own(self) -> None:
         """Copy what is the caller's: filter, bias, and the tensors of the epilogue."""
@@ -214,11 +228,7 @@ class Filter(Attributes):
 
     def allowed(self, w: np.ndarray, pads: Pairs) -> tuple[str, bool]:
         """Accuracy and `zeros` of a problem with filter `w`, this one or a part of it: what its values allow."""
-        padded = any(map(any, pads))
-        loose = ACCURACIES.index(self.accuracy) > ACCURACIES.index("strict")
-        winograd = (
-            loose and w.shape[-1] == 3 and self.algorithm in (AUTO, "winograd") and has_transforms(self.types.wide)
-        )
+        padded, winograd = self.counts(w.shape[-1], pads)
         if (not padded and not winograd) or (w is not self.w and self.plain):
             return self.accuracy, False
         found = self.traits if w is self.w else self.traits_of(w)
@@ -228,6 +238,12 @@ class Filter(Attributes):
         if self.algorithm == "winograd":
             raise ValueError(f"{self.what}: algorithm 'winograd' is not for this filter: {found.why_strict}")
         return "strict", zeros
+
+    def counts(self, width: int, pads: Pairs) -> tuple[bool, bool]:
+        """Whether the values of so wide a filter count because of padding, and because of Winograd."""
+        loose = ACCURACIES.index(self.accuracy) > ACCURACIES.index("strict")
+        winograd = loose and width == 3 and self.algorithm in (AUTO, "winograd") and has_transforms(self.types.wide)
+        return any(map(any, pads)), winograd
 
     @property
     def traits(self) -> Traits | WholeTraits:
@@ -374,7 +390,7 @@ def traits_by_weight(w: np.ndarray) -> Traits | None:
     memory = w.transpose(sorted(range(w.ndim), key=lambda axis: -w.strides[axis]))
     if not memory.flags.c_contiguous:
         return None
-    found = Traits(*extent(memory.reshape(-1, 1)), prod(w.shape[1:]))
+    found = Traits(*extent(memory.reshape(-1, 1), get_num_threads()), prod(w.shape[1:]))
     return None if found.why_strict else found
 
 
@@ -384,7 +400,7 @@ def traits(w: np.ndarray) -> Traits:
     if w.dtype != np.float32:
         peaks = abs(by_channel.astype(np.float64, copy=False)).max(1, initial=0)
         return Traits(min(peaks[peaks > 0], default=0.0), peaks.max(initial=0), by_channel.shape[1])
-    return Traits(*extent(by_channel), by_channel.shape[1])
+    return Traits(*extent(by_channel, get_num_threads()), by_channel.shape[1])
 
 
 def hold_filter(w, layout: str | Layout | None, shape: Sequence[int] | None, rank: int, what: str) -> Held:

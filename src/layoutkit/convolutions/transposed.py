@@ -24,7 +24,7 @@ from ..reorders.reorder import reorder
 from .algorithms import AUTO
 from .calls import check_workspace, finish, imagined, plan_of
 from .filter import Filter, call_key, hold_filter
-from .phases import TransposedRoute, TransposedTask, best_phases, phases_of, some_taps
+from .phases import Phase, TransposedRoute, TransposedTask, best_phases, phases_of, some_taps
 from .problem import in_sizes, pad_pairs, per_axis
 from .route import Arrays
 from .types import asked_of
@@ -85,20 +85,24 @@ class _ConvTranspose:
             key = call_key((cls, what), (w,), attributes)
         kept = None if key is None else plans.get(key)
         if kept is not None:
-            return kept._with(_in_order(w, *kept._held))
+            return kept.over(w)
         self = object.__new__(cls)
         self._once, self._what = True, what
         self.__init__(w, bias, **attributes)  # type: ignore[misc]
         if key is not None:
-            plans.put(key, self._with(np.empty(0, self._filter.w.dtype)))  # a view would keep the caller's memory
+            plans.put(key, self.emptied())
         return self
 
+    def over(self, w: np.ndarray) -> _ConvTranspose:
+        """The same over another filter, an array like that which was given, not copied."""
+        return self._with(_in_order(w, *self._held))
+
+    def emptied(self) -> _ConvTranspose:
+        """The same without a filter, to be kept: a view would keep the caller's memory."""
+        return self._with(np.empty(0, self._filter.w.dtype))
+
     def _with(self, w: np.ndarray) -> _ConvTranspose:
-        """The same with another filter, in the order of a convolution's."""
-        other, other._filter = copy(self), copy(self._filter)
-        for found in ("_traits", "_plain"):
-            other._filter.__dict__.pop(found, None)
-        other._filter.w = w
+        other, other._filter = copy(self), self._filter.over(w)
         other._packed, other._bound = {}, {}
         return other
 
@@ -118,7 +122,7 @@ class _ConvTranspose:
             raise ValueError(f"{f.what}: x has shape {shape}, expected {f.ic} channels and {self.rank} spatial axes")
         size, out = shape[2:], self.out_size(shape[2:])
         allowed = []
-        for phase in phases_of(size, f.kernel, f.stride, f.dilation, self._padding, out):
+        for phase in self._phases(size):
             w = some_taps(f.w, [a.taps or (0,) for a in phase])
             whole = all(len(a.taps) == k for a, k in zip(phase, f.kernel))
             allowed.append(f.allowed(f.w if whole else w, tuple(a.padding for a in phase)))
@@ -184,16 +188,29 @@ class _ConvTranspose:
         return bound
 
     def _route_of(self, key: tuple, x: np.ndarray, out: np.ndarray, shape) -> TransposedRoute:
-        """The route of arrays like these; for calls with many filters it is kept, unless their values count."""
-        plain = self._once and self._filter.plain
-        route = self._routes.get(key) if plain else None
-        if route is None:
-            route = best_phases(self._task(shape), Arrays(x.strides, out.strides))
-            if plain:
+        """The route of arrays like these; for calls with many filters it is kept, unless their values change it."""
+        route, by_values = self._routes.get(key, (None, True))
+        if route is not None and (not by_values or self._filter.plain):
+            return route
+        route = best_phases(self._task(shape), Arrays(x.strides, out.strides))
+        if self._once:
+            by_values = self._by_values(shape)
+            if not by_values or self._filter.plain:
                 if len(self._routes) >= MAX_BOUND:
                     self._routes.clear()
-                self._routes[key] = route
+                self._routes[key] = route, by_values
         return route
+
+    def _by_values(self, shape: tuple[int, ...]) -> bool:
+        """Whether the values of the filter may change what is done with an input of logical `shape`."""
+        return any(
+            any(self._filter.counts(len(phase[-1].taps), tuple(a.padding for a in phase)))
+            for phase in self._phases(shape[2:])
+        )
+
+    def _phases(self, size: tuple[int, ...]) -> list[tuple[Phase, ...]]:
+        f = self._filter
+        return phases_of(size, f.kernel, f.stride, f.dilation, self._padding, self.out_size(size))
 
     def _pack(self, route: TransposedRoute, part, step) -> tuple[np.ndarray, np.ndarray | None] | None:
         key = registry.isa(), part.taps, part.bias, step.packing

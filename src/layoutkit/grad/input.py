@@ -5,11 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, NamedTuple
 
+from ..choosing.cache import plans
 from ..choosing.plan import Plan, planner
 from ..convolutions import conv, transposed
 from ..convolutions.algorithms import AUTO
 from ..convolutions.conv import filter_of
-from ..convolutions.filter import hold_filter
+from ..convolutions.filter import call_key, hold_filter
 from ..convolutions.problem import in_sizes, pad_pairs, per_axis
 from ..convolutions.types import asked_of
 from ..memory.arguments import layout_for, target
@@ -59,15 +60,28 @@ def _operation(what, rank, input_size, w, grad_output, *, stride=1, padding=0, d
         if grad_shape is None:  # it follows
             grad_shape = size[0], held.shape[0], *out
     op = classes[rank].once(held.array, what=what, **given)
-    return Asked(op, size, filter_of(op).take(grad_output, grad_shape).shape)
+    grad_shape = filter_of(op).take(grad_output, grad_shape).shape
+    found = result_shape(op, grad_shape)
+    if found != size:
+        raise ValueError(f"{what}: grad_output of shape {grad_shape} is of an input of {found}, not of {size}")
+    return Asked(op, size, grad_shape)
+
+
+def _asked(what, rank, input_size, w, grad_output, attributes) -> Asked:
+    """What does not depend on the numbers of a call is checked once for all that are alike."""
+    key = call_key((Asked, what), (w, grad_output), dict(attributes, input_size=input_size))
+    kept = None if key is None else plans.get(key)
+    if kept is not None:
+        return kept._replace(op=kept.op.over(w))
+    asked = _operation(what, rank, input_size, w, grad_output, **attributes)
+    if key is not None:
+        plans.put(key, asked._replace(op=asked.op.emptied()))
+    return asked
 
 
 def _input(what, rank, input_size, w, grad_output, out=None, beta=0.0, workspace=None, **attributes) -> Any:
     check_beta(beta, out, what)
-    op, size, grad_shape = _operation(what, rank, input_size, w, grad_output, **attributes)
-    found = result_shape(op, grad_shape)
-    if found != size:
-        raise ValueError(f"{what}: grad_output of shape {grad_shape} is of an input of {found}, not of {size}")
+    op, size, grad_shape = _asked(what, rank, input_size, w, grad_output, attributes)
     shape = None if isinstance(grad_output, Tensor) else grad_shape
     if beta in (0, 1):
         return op(grad_output, out, out if beta else None, workspace, shape=shape)
