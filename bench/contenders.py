@@ -396,10 +396,13 @@ def digest(case: dict, result: np.ndarray) -> list[float]:
 
 
 def turn(call: Call, seconds: float) -> float:
-    """Seconds of a call: the median of those that fit into a turn, after one that wakes everything up."""
-    call()
-    times: list[float] = []
+    """Seconds of a call: the median of those that fit into a turn, after as long a time that wakes everything up."""
     start = now = time.perf_counter()
+    while now == start or now - start < seconds:
+        call()
+        now = time.perf_counter()
+    times: list[float] = []
+    start = now
     while len(times) < 3 or now - start < seconds:
         call()
         before, now = now, time.perf_counter()
