@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -60,7 +59,8 @@ class _Conv:
     @classmethod
     def once(cls, w, bias=None, what="", threads=None, **attributes) -> _Conv:
         """A convolution over the caller's filter, not copied: for one call, of an operation `what`."""
-        return cls._over(Filter(what or f"conv{cls.rank}d", cls.rank, w, bias, **attributes), threads)
+        f = Filter(what or f"conv{cls.rank}d", cls.rank, w, bias, strided=True, **attributes)
+        return cls._over(f, threads)
 
     def over(self, w: np.ndarray) -> _Conv:
         """The same over another filter, an array like that which was given, not copied."""
@@ -71,8 +71,8 @@ class _Conv:
         return self._with(np.empty(0, self._filter.w.dtype))
 
     def _with(self, w: np.ndarray) -> _Conv:
-        other, other._filter = copy(self), self._filter.over(w)
-        other._packed, other._bound = {}, {}
+        other = object.__new__(type(self))
+        other.__dict__ = self.__dict__ | {"_filter": self._filter.over(w), "_packed": {}, "_bound": {}}
         return other
 
     def _take(self, f: Filter, threads) -> None:
@@ -349,7 +349,7 @@ def conv2d(
         "conv2d", 2, w, bias, stride=stride, padding=padding, dilation=dilation, groups=groups,
         layout=layout_for(x, layout), filter_layout=filter_layout, filter_shape=filter_shape, out_layout=out_layout,
         algorithm=algorithm, accuracy=accuracy, activation=activation, scale=scale, dtype=asked_of(dtype, x, w),
-        zero_point=zero_point, out_scale=out_scale, out_zero_point=out_zero_point,
+        zero_point=zero_point, out_scale=out_scale, out_zero_point=out_zero_point, strided=True,
     )  # fmt: skip
     return Conv2d._over(f, threads)(x, out, add, shape=shape)
 

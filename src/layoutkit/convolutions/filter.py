@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from copy import copy
 from math import inf, prod
 from typing import Any, NamedTuple
 
@@ -123,7 +122,8 @@ class Filter(Attributes):
         )  # fmt: skip
         self.__dict__.update(attributes.__dict__)
         self.attributes = attributes if shared else None
-        self.w = array if strided and self.in_order else self.ordered(array)
+        self.strided = strided
+        self.w = self.ordered(array)
         self.activation = activation
         if self.types.integers:
             self.bias, meaning = self._meaning(bias, scale, zero_point, out_scale, out_zero_point)
@@ -142,17 +142,18 @@ class Filter(Attributes):
         self.epilogue, self.operands, self.sums = parse(activation, self.oc, self.types.sum, what)
 
     def ordered(self, w: np.ndarray) -> np.ndarray:
-        """A filter as it is given as (O, I/groups, *k), contiguous."""
+        """A filter as it is given as (O, I/groups, *k): contiguous, or a view of the caller's memory if it may be one."""
         if not self.in_order:
+            if self.strided and self.held_as.is_plain:
+                places = [factor.dim for factor in self.held_as.factors]
+                return w.transpose([places.index(dim) for dim in range(w.ndim)])
             w = reorder(w, self.held_as, _OIHW[len(self.kernel)], shape=self.shape)
-        return np.ascontiguousarray(w)
+        return w if self.strided else np.ascontiguousarray(w)
 
     def over(self, w: np.ndarray) -> Filter:
         """The same with other weights, (O, I/groups, *k)."""
-        other = copy(self)
-        for found in ("_traits", "_plain"):
-            other.__dict__.pop(found, None)
-        other.w = w
+        other = object.__new__(type(self))  # as copy() does, in a quarter of its time
+        other.__dict__ = self.__dict__ | {"w": w, "_traits": None, "_plain": None}
         return other
 
     def own(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from copy import copy
 from math import prod
 from typing import Any
 
@@ -102,8 +101,8 @@ class _ConvTranspose:
         return self._with(np.empty(0, self._filter.w.dtype))
 
     def _with(self, w: np.ndarray) -> _ConvTranspose:
-        other, other._filter = copy(self), self._filter.over(w)
-        other._packed, other._bound = {}, {}
+        other = object.__new__(type(self))
+        other.__dict__ = self.__dict__ | {"_filter": self._filter.over(w), "_packed": {}, "_bound": {}}
         return other
 
     def out_size(self, size: tuple[int, ...]) -> tuple[int, ...]:
