@@ -142,7 +142,7 @@ class Filter(Attributes):
         self.epilogue, self.operands, self.sums = parse(activation, self.oc, self.types.sum, what)
 
     def ordered(self, w: np.ndarray) -> np.ndarray:
-        """A filter as it is given as (O, I/groups, *k): contiguous, or a view of the caller's memory if it may be one."""
+        """What was given as (O, I/groups, *k): contiguous, or a view of the caller's memory if it may be one."""
         if not self.in_order:
             if self.strided and self.held_as.is_plain:
                 places = [factor.dim for factor in self.held_as.factors]

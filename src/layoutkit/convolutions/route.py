@@ -21,6 +21,7 @@ from ..memory.pool import pool
 from ..memory.spans import PlanError, Span
 from ..reorders.convert import conversion
 from ..reorders.problem import best_program
+from ..reorders.reorder import reorder
 from .problem import ACCURACIES, ConvProblem
 from .types import converted, dtype_of
 
@@ -129,7 +130,7 @@ class Route:
     def pack(self, w: np.ndarray, bias: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
         """Filter in OIHW order, of any strides, and bias as this route reads them."""
         if not self.algorithm.strided or self.kernel.unit > 1 or self._widens[0] != self._widens[1]:
-            w = np.ascontiguousarray(w)
+            w = w if w.flags.c_contiguous else reorder(w, "abcde"[: w.ndim], "abcde"[: w.ndim])
         packed, biases = self.algorithm.pack(self.native, self.kernel, converted(w, *self._widens), bias)
         for name, needed, held in zip(("filter", "bias"), self._needs, (packed, biases)):
             if held is not None and held.nbytes < needed:

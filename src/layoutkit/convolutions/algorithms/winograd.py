@@ -130,8 +130,8 @@ class Winograd(Algorithm):
         packed = empty(shape, wide.filter, "filter")
         w = converted(w, p.types.elements[1], wide.elements[1])
         w = w[(slice(None), slice(None), *[None] * (5 - w.ndim))]
-        if not any(core.taps_follow(w, sign) for sign in (1, -1)):  # of a phase of a transposed convolution
-            w = np.ascontiguousarray(w)
+        if not any(core.taps_follow(w, sign) for sign in (1, -1)):  # of a view, or of a phase of a transposed one
+            w = reorder(w, "abcde", "abcde")
         core.pack(wide.name, w, gh, gw, packed, get_num_threads())
         if kernel.unit > 1:
             dtype = conversion_of((wide.elements[1], p.types.elements[1]))

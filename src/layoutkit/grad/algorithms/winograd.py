@@ -54,18 +54,20 @@ class Winograd:
         """Of channels that follow one another."""
         return strides[-1] == width and all(s % width == 0 for s in strides)
 
-    def _parts(self, p: ConvProblem, kernel: Kernel) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Channels of x and of dy in a group, with pads, and into how many parts they are cut."""
-        found = []
+    def _parts(self, p: ConvProblem, kernel: Kernel, threads: int) -> tuple[float, int, int]:
+        """Into how many parts the channels of x and of dy are cut, and the seconds that takes: the fewest."""
+        sides = []
         for layout, channels, panel in ((p.src, p.ic, kernel.mr), (p.dst, p.oc, kernel.nr)):
             unit = lcm(panel, kernel.lanes, layout.block(1))
             units = max(1, -(-channels // p.groups // unit))
-            found.append((units * unit, -(-units * unit // PART_CHANNELS)))
-        return found[0], found[1]
+            least = -(-units * unit // PART_CHANNELS)
+            sides.append((units * unit, range(least, max(least, min(units, threads)) + 1)))
+        (x, of_x), (y, of_y) = sides
+        return min((self._seconds(p, kernel, threads, x, y, px, py), px, py) for px in of_x for py in of_y)
 
-    def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
+    def _seconds(self, p: ConvProblem, kernel: Kernel, threads: int, x: int, y: int, px: int, py: int) -> float:
+        """With `x` and `y` channels of a group, cut into `px` and `py` parts: each transforms what it reads."""
         mh, _ = _tile(p)
-        (x, px), (y, py) = self._parts(p, kernel)
         products = 36 if mh > 1 else 6
         tiles, slabs = _tiles(p), slabs_of(p)
         sums = products * (x // kernel.mr) * (y // kernel.nr) * max(1, tiles / BLOCK_TILES)
@@ -76,13 +78,16 @@ class Winograd:
         each = p.groups * (multiply + moved / L2_BYTES_PER_SECOND * scale().copy_l2) / tasks
         return each * -(-tasks // threads)
 
+    def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
+        return self._parts(p, kernel, threads)[0]
+
     def build(self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> Sums:
         xs = side(p.src, p.src_shape, arrays.x_strides, p.groups)
         ys = side(p.dst, p.dst_shape, arrays.y_strides, p.groups)
-        (_, px), (_, py) = self._parts(p, kernel)
+        seconds, px, py = self._parts(p, kernel, threads)
         nest = WinogradSums(
             (kernel.name, transform_row("in", p.types.wide.tiles, _tile(p))), geometry(p), threads, slabs_of(p),
-            chunks_of(self.estimate(p, kernel, threads)), xs[0], ys[0], xs[1], ys[1], (px, py),
+            chunks_of(seconds), xs[0], ys[0], xs[1], ys[1], (px, py),
             gradient_tables(_tile(p)[0]),
         )  # fmt: skip
         return Sums(nest, Layout(f"aCB{taps_of(p)}{nest.mr}c{nest.nr}b"))
