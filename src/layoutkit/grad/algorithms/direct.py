@@ -19,8 +19,8 @@ from .base import Side, Sums, channels_last, chunks_of, side, slabs_of, taps_of
 PACKED_BYTES = 512 << 10  # of dy, that stay in L2 beside what is read of x
 PART_CHOICES = 4  # times the threads: into how many parts the sums of a slab are cut at most
 SUMS_SHARE, TILE_SECONDS = 0.9, 40e-9  # of the FMA peak; of beginning and ending a register tile
-PACK_BYTES_PER_SECOND = 24e9  # read and written by packing runs of channels
-TRANSPOSED, GATHERED = 1.5, 5.0  # times what packing runs of pixels takes, and elements that lie apart
+PACK_BYTES_PER_SECOND = 20e9  # read and written by packing runs of channels
+TRANSPOSED, GATHERED = 1.2, 7.0  # times what packing runs of pixels takes, and elements that lie apart
 FOLDED_CHANNELS = 8  # at most
 
 
@@ -70,17 +70,18 @@ class Direct:
         calls = p.groups * p.taps * x * y * max(1, pixels / BLOCK_STEPS)
         read = min(p.taps, prod(-(-k // s) for k, s in zip(p.kernel, p.stride))) if p.taps > 1 else 1
         rate = PACK_BYTES_PER_SECOND / scale().copy_l3
-        pack_x = 2 * item * p.ic * pixels * min(read, 2) * self._packing(p.src, max(p.stride)) / rate
+        apart = any(s > 1 and (k - 1) * d < s for k, s, d in zip(p.kernel, p.stride, p.dilation))  # windows
+        pack_x = 2 * item * p.ic * pixels * min(read, 2) * self._packing(p.src, apart) / rate
         near = p.dst == channels_last(p) and p.oc <= NEAR_PANELS * kernel.nr and p.oc // p.groups % kernel.lanes == 0
-        pack_y = 0 if near else 2 * item * p.oc * pixels * self._packing(p.dst, 1) / rate
+        pack_y = 0 if near else 2 * item * p.oc * pixels * self._packing(p.dst, False) / rate
         return pack_x, pack_y, flops / (SUMS_SHARE * flops_per_second(kernel)) + calls * TILE_SECONDS * scale().run
 
-    def _packing(self, layout: Layout, stride: int) -> float:
-        """How much longer packing takes than that of runs of channels."""
+    def _packing(self, layout: Layout, apart: bool) -> float:
+        """How much longer packing takes than that of runs of channels; `apart`: of pixels that do not follow."""
         last = layout.factors[-1].dim
         if last == 1:
             return 1.0
-        return TRANSPOSED if last == layout.rank - 1 and stride == 1 else GATHERED
+        return TRANSPOSED if last == layout.rank - 1 and not apart else GATHERED
 
     def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
         pack_x, pack_y, work = self._seconds(p, kernel)
