@@ -96,7 +96,10 @@ cdef class OuterSums(WeightSums):
         self.col_blocks = ceil_div(g.out[2], STEPS)
         self.cols = ceil_div(g.out[2], self.col_blocks)
         self.all_rows = g.n * g.out[0] * g.out[1]
-        self.rows = max(1, min(self.all_rows, STEPS // self.cols))
+        self.rows = STEPS // self.cols
+        if (g.kernel[1] - 1) * g.dilation[1] + 1 - g.stride[1] > self.rows * g.stride[1]:
+            self.rows = ceil_div(STEPS, self.cols)  # most rows of x would be packed again for the next block
+        self.rows = max(1, min(self.all_rows, self.rows))
         if self.all_rows * self.cols <= FEW:
             self.rows = max(1, self.all_rows)
         self.blocks = ceil_div(self.all_rows, self.rows) * self.col_blocks
