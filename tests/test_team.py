@@ -12,6 +12,8 @@ import layoutkit as lk
 from layoutkit._core import team
 from layoutkit.bench.listed import text_cases
 from layoutkit.choosing.threads import MOST_THREADS
+from layoutkit.convolutions import filter as filters
+from layoutkit.convolutions.algorithms import sums, winograd
 
 X = np.ones((1, 64, 70, 66), np.float32)
 W = np.ones((8, 64, 3, 3), np.float32)
@@ -42,6 +44,32 @@ def run(program, **env):
 def test_beyond_reason_is_refused_in_words(ask, n):
     with pytest.raises(ValueError, match=rf"threads: expected 1 to {MOST_THREADS} \(four times the cores .*, got {n}"):
         ask(n)
+
+
+@pytest.mark.parametrize("threads", [1, 2, None])
+@pytest.mark.parametrize("call", [
+    lambda n: lk.conv2d(X, W, padding=1, threads=n),
+    lambda n: lk.Conv2d(W, padding=1, algorithm="winograd", threads=n)(X),
+    lambda n: lk.conv_transpose2d(X, W.swapaxes(0, 1), threads=n),
+    lambda n: lk.grad.conv2d_input(X.shape, W, np.ones((1, 8, 68, 64), np.float32), threads=n),
+])  # fmt: skip
+def test_packing_keeps_to_the_threads_of_its_call(call, threads, monkeypatch):
+    found = []
+
+    def spied(inner):
+        def spy(*args, **kwargs):
+            found.append(lk.get_num_threads())
+            return inner(*args, **kwargs)
+
+        return spy
+
+    for module in (sums, winograd, filters):
+        for name in {"reorder", "get_num_threads", "extent"} & set(vars(module)):
+            monkeypatch.setattr(module, name, spied(getattr(module, name)))
+    everything = lk.get_num_threads()
+    call(threads)
+    assert set(found) == {min(everything, threads or everything)}
+    assert lk.get_num_threads() == everything
 
 
 def test_at_the_limit_is_granted():

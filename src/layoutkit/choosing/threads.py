@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import threading
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -12,6 +15,15 @@ from .._core.team import allowed
 
 MOST_THREADS = 4 * (os.cpu_count() or 1)  # more only wait for one another
 _most = MOST_THREADS  # of a call that asks for none
+
+
+class _Here(threading.local):
+    """What `at_most` says in a thread."""
+
+    most = MOST_THREADS
+
+
+_here = _Here()
 
 
 def set_num_threads(n: int | None) -> None:
@@ -30,13 +42,23 @@ def get_num_threads() -> int:
     Where the system refuses to start so many, calls run on those that it grants. One in the child of a fork: what was
     planned for more runs on one there too.
     """
-    return allowed(_most)
+    return allowed(min(_most, _here.most))
+
+
+@contextmanager
+def at_most(threads: int | None) -> Iterator[None]:
+    """A context in which calls that ask for no number of threads use so many at most: what a call consists of."""
+    before, _here.most = _here.most, min(_here.most, check_threads(threads))
+    try:
+        yield
+    finally:
+        _here.most = before
 
 
 def check_threads(threads: int | None) -> int:
     """`threads` as a positive number; None: get_num_threads()."""
     if threads is None:
-        return allowed(_most)
+        return get_num_threads()
     if type(threads) is not int:
         if not isinstance(threads, np.integer):
             raise TypeError(f"threads: expected an int, got {threads!r}")

@@ -13,7 +13,7 @@ from .._core.route import Epilogue
 from ..choosing.cache import plans
 from ..choosing.plan import Plan, planner
 from ..choosing.table import cost_table
-from ..choosing.threads import check_threads
+from ..choosing.threads import at_most, check_threads
 from ..memory.arguments import layout_for, target
 from ..memory.arrays import allocate, as_array, check_out, contiguous_strides, nbytes_of
 from ..memory.tensor import Tensor
@@ -78,6 +78,7 @@ class _Conv:
     def _take(self, f: Filter, threads) -> None:
         check_threads(threads)
         self._filter, self._threads = f, threads
+        f.threads = threads
         self._src_dtype, self._dst_dtype = f.src_dtype, f.dst_dtype
         # Filter and bias by instruction set and packing: vectors are of other lengths elsewhere.
         self._packed: dict[tuple[str, str], tuple[np.ndarray, np.ndarray | None]] = {}
@@ -112,7 +113,8 @@ class _Conv:
         packed = self._packed.get(key)
         if packed is None:
             f = self._filter
-            packed = self._packed[key] = route.pack(f.w, f.bias_over(f.w))
+            with at_most(self._threads):
+                packed = self._packed[key] = route.pack(f.w, f.bias_over(f.w))
         return packed
 
     def _task(self, p: ConvProblem) -> ConvTask:

@@ -11,7 +11,7 @@ import numpy as np
 from .._core.arrays import form
 from .._core.winograd import extent
 from ..choosing.cache import plans
-from ..choosing.threads import get_num_threads
+from ..choosing.threads import at_most, get_num_threads
 from ..formats.families import check_meaning, meaning_of_activations, meaning_of_filters
 from ..formats.layout import Layout
 from ..memory.arguments import Held, hold, logical
@@ -111,6 +111,8 @@ def call_key(what: Hashable, arrays: Sequence[Any], given: dict[Any, Any]) -> tu
 
 class Filter(Attributes):
     """What every form of call gives, checked; see `conv2d` for the parameters. `strided`: it may stay a view."""
+
+    threads: int | None = None  # that look at its values at most
 
     def __init__(self, what, rank, w, bias=None, *, stride=1, padding=0, dilation=1, groups=1, layout=None,
                  filter_layout=None, filter_shape=None, out_layout=None, algorithm=AUTO, accuracy="standard",
@@ -259,12 +261,17 @@ class Filter(Attributes):
         """Whether no part of the filter holds values that change a problem, see `allowed`; False if that takes long."""
         found = self.__dict__.get("_plain")
         if found is None:
-            by_weight = traits_by_weight(self.w) if self.types.elements[1] == "f32" else None
+            with at_most(self.threads):
+                by_weight = traits_by_weight(self.w) if self.types.elements[1] == "f32" else None
             found = self.__dict__["_plain"] = by_weight is not None and by_weight.why_strict is None
         return found
 
     def traits_of(self, w: np.ndarray) -> Traits | WholeTraits:
         """Of a part of the filter."""
+        with at_most(self.threads):
+            return self._traits_of(w)
+
+    def _traits_of(self, w: np.ndarray) -> Traits | WholeTraits:
         if self.types.integers:
             return whole_traits(w)
         if self.types.elements[1] == "f32" and not w.flags.c_contiguous and (found := traits_by_weight(w)):

@@ -14,7 +14,7 @@ from ..choosing.best import choices
 from ..choosing.cache import plans
 from ..choosing.plan import Plan, planner
 from ..choosing.table import cost_table
-from ..choosing.threads import check_threads
+from ..choosing.threads import at_most, check_threads
 from ..formats.layout import Layout
 from ..memory.arguments import layout_for, target
 from ..memory.arrays import check_out, contiguous_strides, empty
@@ -67,7 +67,7 @@ class _ConvTranspose:
             if extra >= max(s, d):
                 raise ValueError(f"{what}: output_padding {extra} is not below stride {s} or dilation {d}")
         check_threads(threads)
-        self._threads = threads
+        self._threads = f.threads = threads
         # Filter and bias by instruction set, taps and packing.
         self._packed: dict[tuple, tuple[np.ndarray, np.ndarray | None]] = {}
         self._bound: dict = {}  # what a call's arrays look like -> what to run
@@ -215,7 +215,8 @@ class _ConvTranspose:
         key = registry.isa(), part.taps, part.bias, step.packing
         packed = self._packed.get(key)
         if packed is None:
-            packed = route.pack(part, step, self._filter)
+            with at_most(self._threads):
+                packed = route.pack(part, step, self._filter)
             if packed is not None:
                 self._packed[key] = packed
         return packed
