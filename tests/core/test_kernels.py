@@ -294,6 +294,12 @@ def test_extent(isa, end):
             want = np.array([min(peaks[peaks > 0], default=0), max(peaks)], np.int32).view(np.float32)
             with using_isa(isa):
                 np.testing.assert_array_equal(extent(inside), want)
+    w = rng.standard_normal((1200, 2 << 10)).astype(np.float32)  # several threads look at so many
+    for row in (0, 599, 1199):
+        some = w.copy()
+        some[row], some[1199 - row, 7] = 1e-30, -100
+        for threads in (1, 2, 3, 9):
+            assert extent(some, threads) == (np.float32(1e-30), 100)
     assert extent(np.ones((0, 3), np.float32)) == extent(np.ones((3, 0), np.float32)) == (0, 0)
 
 

@@ -32,18 +32,6 @@ cdef struct Range:
     int64_t tap, stop   # the taps that they read inside of the input
 
 
-cdef struct Quarter:
-    int64_t a, b
-
-
-cdef struct Half:
-    Quarter a, b
-
-
-cdef struct Whole:
-    Half a, b
-
-
 cdef class TapSums(WeightSums):
     """Parameters
     ----------
@@ -168,12 +156,12 @@ cdef class TapSums(WeightSums):
             memset(at, 0, before * vector)
             memset(at + (before + inside) * vector, 0, (self.window[1] - before - inside) * vector)
             from_, at = x + h * self.x[2] + first * self.x[3], at + before * vector
-            if bytes == sizeof(Whole):
+            if bytes == 64:  # sizes that are known become a load and a store
                 for w in range(inside):
-                    (<Whole *>(at + w * vector))[0] = (<const Whole *>(from_ + w * self.x[3]))[0]
-            elif bytes == sizeof(Half):
+                    memcpy(at + w * vector, from_ + w * self.x[3], 64)
+            elif bytes == 32:
                 for w in range(inside):
-                    (<Half *>(at + w * vector))[0] = (<const Half *>(from_ + w * self.x[3]))[0]
+                    memcpy(at + w * vector, from_ + w * self.x[3], 32)
             else:
                 for w in range(inside):
                     memcpy(at + w * vector, from_ + w * self.x[3], bytes)

@@ -477,31 +477,33 @@ cdef void pack_channels(lk_winograd_filter_fn fn, lk_winograd_filter f, const ch
 def extent(const float[:, ::1] w, int threads=1):
     """The least (but 0) and the largest of the largest magnitudes of the rows of `w`; see lk_extent in kernels.h."""
     cdef lk_extent found[EXTENT_THREADS]
+    cdef lk_extent e
     cdef lk_extent_fn fn = <lk_extent_fn>best_row(LK_EXTENT, "f32").fn
     cdef int64_t rows = w.shape[0], count = w.shape[1]
     cdef int32_t least = 0, most = 0
-    cdef int tid, team_size
+    cdef int tid, granted
     if rows == 0 or count == 0:
         return 0.0, 0.0
+    memset(found, 0, sizeof(found))
     threads = <int>min(<int64_t>min(threads, <int>EXTENT_THREADS), max(1, rows * count // EXTENT_WEIGHTS), rows)
     with nogil:
-        team_size = team(threads)
-        if team_size == 1:
+        granted = team(threads)
+        if granted == 1:
             extent_of(fn, &found[0], &w[0, 0], count, 0, rows)
         else:
-            with parallel(num_threads=team_size):
-                tid, team_size = openmp.omp_get_thread_num(), openmp.omp_get_num_threads()
-                extent_of(fn, &found[tid], &w[0, 0], count, share(rows, team_size, tid), share(rows, team_size, tid + 1))
-    for tid in range(team_size):
-        most = max(most, found[tid].most)
-        if found[tid].least and (least == 0 or found[tid].least < least):
-            least = found[tid].least
+            with parallel(num_threads=granted):
+                tid, granted = openmp.omp_get_thread_num(), openmp.omp_get_num_threads()
+                extent_of(fn, &found[tid], &w[0, 0], count, share(rows, granted, tid), share(rows, granted, tid + 1))
+    for e in found[:threads]:
+        most = max(most, e.most)
+        if e.least and (least == 0 or e.least < least):
+            least = e.least
     return (<float *>&least)[0], (<float *>&most)[0]
 
 
 cdef void extent_of(lk_extent_fn fn, lk_extent *e, const float *w, int64_t count, int64_t row,
                     int64_t end) noexcept nogil:
     """Of the rows [row, end)."""
-    e.w, e.rows, e.count, e.least, e.most = w + row * count, end - row, count, 0, 0
+    e.w, e.rows, e.count = w + row * count, end - row, count
     if row < end:
         fn(e)
