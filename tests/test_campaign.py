@@ -11,7 +11,7 @@ import pytest
 import random_cases
 
 BENCH = Path(__file__).parents[1] / "bench"
-SHARE = {"reorders": 2000, "convolutions": 500, "integers": 200, "transposed": 100, "limits": 100, "reproducible": 80}
+SHARE = {"reorders": 1000, "convolutions": 250, "integers": 100, "transposed": 50, "limits": 100, "reproducible": 40}
 
 
 def run(*args):
