@@ -26,7 +26,7 @@ cdef enum:
     FEW = 400           # if there are no more, it is done at once: sums are read and written for each block
     SAME_SETS_BYTES = 4096  # pixels so far apart share sets of the caches
     SKEW_BYTES = 64     # between panels, which would share sets of the cache otherwise
-    NEAR = 4            # panels of channels that a pixel has at most to be read where it lies
+    NEAR = 3            # panels of channels that a pixel has at most to be read where it lies
 
 
 BLOCK_STEPS, FEW_STEPS, NEAR_PANELS = STEPS, FEW, NEAR  # what costs and parts are counted by
