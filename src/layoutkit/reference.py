@@ -56,7 +56,9 @@ def convert(
     two_sided = out_scale is not None or out_zero_point is not None
     before, after = (zero_point, out_zero_point) if two_sided or not to_integers else (None, zero_point)
     wide = {np.dtype(t) for t in ("f8", "i4", "u4", "i8")} & {x.dtype, dtype}
-    beyond = (of_integers and _beyond(before, x.dtype)) or (to_integers and _beyond(after, dtype))
+    beyond = (of_integers and _beyond(before, x.dtype)) or (
+        (to_integers or dtype.kind == "b") and _beyond(after, dtype)
+    )
     real: Any = np.float64 if wide or beyond else np.float32
 
     def along(parameter):

@@ -131,6 +131,13 @@ def test_uint16_is_numbers_unless_a_pair_says_bfloat16(monkeypatch):
     assert convert.types(np.dtype("u2"), "float32", "")[:2] == ("u16", "f32")
 
 
+def test_zero_points_beyond_bool_are_taken_back_in_float64():
+    x, old = np.array([-8], np.int8), np.array([True])
+    for zero in (1_505_919_583, -(2**31)):
+        got = lk.reorder(x, "A", "A", dtype=(np.int8, bool), out=old.copy(), out_zero_point=zero, beta=1)
+        assert got[0] and reference.convert(x, np.dtype("?"), out_zero_point=zero, beta=1, old=old)[0]
+
+
 @given(st.sampled_from([*WHOLE, *F8, np.dtype("?"), np.dtype("f4"), np.dtype("f8")]), st.data())
 @settings(max_examples=200, deadline=None)
 def test_two_sided_scales_in_blocks_of_any_dimensions(a, data):
