@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import threading
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 
 from .._core import process
+from .._core.guard import Undone
 from .._core.team import allowed
 
 MOST_THREADS = 4 * (os.cpu_count() or 1)  # more only wait for one another
@@ -45,14 +45,10 @@ def get_num_threads() -> int:
     return allowed(min(_most, _here.most))
 
 
-@contextmanager
-def at_most(threads: int | None) -> Iterator[None]:
+def at_most(threads: int | None) -> Undone:
     """A context in which calls that ask for no number of threads use so many at most: what a call consists of."""
-    before, _here.most = _here.most, min(_here.most, check_threads(threads))
-    try:
-        yield
-    finally:
-        _here.most = before
+    before, most = _here.most, min(_here.most, check_threads(threads))
+    return Undone(partial(setattr, _here, "most", most), partial(setattr, _here, "most", before))
 
 
 def check_threads(threads: int | None) -> int:
