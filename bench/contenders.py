@@ -396,7 +396,7 @@ def digest(case: dict, result: np.ndarray) -> list[float]:
 
 
 def turn(call: Call, seconds: float) -> float:
-    """Seconds of a call: the median of those that fit into a turn, after as long a time that wakes everything up."""
+    """Seconds of a call: the median of those that fit into a turn; others go before, untimed, for as long."""
     start = now = time.perf_counter()
     while now == start or now - start < seconds:
         call()

@@ -248,3 +248,21 @@ def test_any_strides(seed, algorithm):
             np.testing.assert_allclose(got, want, atol=2e-3)
         else:
             np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.filterwarnings("ignore::layoutkit.SlowPathWarning")
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("channels, kernel, stride", [(3, (7, 5), 2), (5, (6, 3), 1), (9, (1, 1), 1)])
+def test_blocks_of_several_rows(channels, kernel, stride, layout):
+    """Windows that share most rows with those of the next block, and rows that are packed like one."""
+    rng = np.random.default_rng(7)
+    x, w = rng.standard_normal((2, channels, 37, 101)), np.zeros((11, channels, *kernel))
+    pads = tuple((k // 2, k // 2) for k in kernel)
+    dy = rng.standard_normal(reference.conv(x, w, None, (stride, stride), pads, (1, 1), 1).shape)
+    order = (0, 2, 3, 1) if layout == "NHWC" else (0, 1, 2, 3)
+    got = lk.grad.conv2d_weight(
+        x.transpose(order).copy(), w.shape, dy.transpose(order).copy(), stride=stride, padding=pads, layout=layout
+    )
+    padded = np.pad(x, ((0, 0), (0, 0), *pads))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, kernel, (2, 3))[:, :, ::stride, ::stride]
+    np.testing.assert_allclose(got, np.einsum("nohw,nihwkl->oikl", dy, windows), rtol=1e-10, atol=1e-10)

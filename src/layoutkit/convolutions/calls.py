@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -19,6 +19,24 @@ from ..memory.tensor import Tensor
 from .epilogue import NOTHING, Operand, in_words
 from .filter import Filter
 from .types import check_type
+
+
+class OverFilter:
+    """What convolutions over the caller's filter have in common: what does not depend on its weights may be kept."""
+
+    _filter: Filter
+    _packed: dict
+    _bound: dict
+
+    def emptied(self) -> Self:
+        """The same without a filter, to be kept: a view would keep the caller's memory."""
+        return self._with(np.empty(0, self._filter.w.dtype))
+
+    def _with(self, w: np.ndarray) -> Self:
+        """The same with another filter, (O, I/groups, *k)."""
+        other = object.__new__(type(self))
+        other.__dict__ = self.__dict__ | {"_filter": self._filter.over(w), "_packed": {}, "_bound": {}}
+        return other
 
 
 def residual(f: Filter, add, out: np.ndarray, shape: tuple[int, ...]) -> tuple[np.ndarray, bool]:

@@ -18,7 +18,7 @@ from ..memory.arguments import layout_for, target
 from ..memory.arrays import allocate, as_array, check_out, contiguous_strides, nbytes_of
 from ..memory.tensor import Tensor
 from .algorithms import AUTO, NAMES
-from .calls import check_workspace, finish, imagined, plan_of
+from .calls import OverFilter, check_workspace, finish, imagined, plan_of
 from .epilogue import NOTHING
 from .filter import Filter
 from .problem import ConvProblem
@@ -29,7 +29,7 @@ from .types import asked_of, check_type
 MAX_BOUND = 256  # kinds of input that one object remembers the decision for
 
 
-class _Conv:
+class _Conv(OverFilter):
     """A convolution with its filter packed once; see `conv2d` for the parameters."""
 
     rank: int
@@ -65,15 +65,6 @@ class _Conv:
     def over(self, w: np.ndarray) -> _Conv:
         """The same over another filter, an array like that which was given, not copied."""
         return self._with(self._filter.ordered(w))
-
-    def emptied(self) -> _Conv:
-        """The same without a filter, to be kept: it would keep the caller's memory."""
-        return self._with(np.empty(0, self._filter.w.dtype))
-
-    def _with(self, w: np.ndarray) -> _Conv:
-        other = object.__new__(type(self))
-        other.__dict__ = self.__dict__ | {"_filter": self._filter.over(w), "_packed": {}, "_bound": {}}
-        return other
 
     def _take(self, f: Filter, threads) -> None:
         check_threads(threads)

@@ -21,7 +21,7 @@ from ..memory.arrays import check_out, contiguous_strides, empty
 from ..memory.tensor import Tensor
 from ..reorders.reorder import reorder
 from .algorithms import AUTO
-from .calls import check_workspace, finish, imagined, plan_of
+from .calls import OverFilter, check_workspace, finish, imagined, plan_of
 from .filter import Filter, call_key, hold_filter
 from .phases import Phase, TransposedRoute, TransposedTask, best_phases, phases_of, some_taps
 from .problem import in_sizes, pad_pairs, per_axis
@@ -31,7 +31,7 @@ from .types import asked_of
 MAX_BOUND = 256  # kinds of input that one object remembers the decision for
 
 
-class _ConvTranspose:
+class _ConvTranspose(OverFilter):
     """A transposed convolution with its filter packed once; see `conv_transpose2d` for the parameters."""
 
     rank: int
@@ -95,15 +95,6 @@ class _ConvTranspose:
     def over(self, w: np.ndarray) -> _ConvTranspose:
         """The same over another filter, an array like that which was given, not copied."""
         return self._with(_in_order(w, *self._held))
-
-    def emptied(self) -> _ConvTranspose:
-        """The same without a filter, to be kept: a view would keep the caller's memory."""
-        return self._with(np.empty(0, self._filter.w.dtype))
-
-    def _with(self, w: np.ndarray) -> _ConvTranspose:
-        other = object.__new__(type(self))
-        other.__dict__ = self.__dict__ | {"_filter": self._filter.over(w), "_packed": {}, "_bound": {}}
-        return other
 
     def out_size(self, size: tuple[int, ...]) -> tuple[int, ...]:
         """Spatial size of the output for an input of spatial `size`."""

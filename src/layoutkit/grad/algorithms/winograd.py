@@ -19,6 +19,7 @@ from .base import Sums, chunks_of, side, slabs_of, taps_of
 
 FEW_TILES = 4  # below so many, direct summation rounds far less
 PART_CHANNELS = 128  # of x and of dy in a part, whose sums then stay in L2 or nearly so
+PART_CHOICES = 2  # times the threads: more parts than that are cut for the caches only
 SUMS_SHARE = 0.8  # of the FMA peak
 CALL_SECONDS = 20e-9, 60e-9  # of beginning and ending a register tile, and a transform
 
@@ -56,14 +57,18 @@ class Winograd:
 
     def _parts(self, p: ConvProblem, kernel: Kernel, threads: int) -> tuple[float, int, int]:
         """Into how many parts the channels of x and of dy are cut, and the seconds that takes: the fewest."""
+        wanted = -(-PART_CHOICES * threads // max(1, slabs_of(p) * p.groups))
         sides = []
         for layout, channels, panel in ((p.src, p.ic, kernel.mr), (p.dst, p.oc, kernel.nr)):
             unit = lcm(panel, kernel.lanes, layout.block(1))
             units = max(1, -(-channels // p.groups // unit))
-            least = -(-units * unit // PART_CHANNELS)
-            sides.append((units * unit, range(least, max(least, min(units, threads)) + 1)))
-        (x, of_x), (y, of_y) = sides
-        return min((self._seconds(p, kernel, threads, x, y, px, py), px, py) for px in of_x for py in of_y)
+            sides.append((units * unit, units, -(-units * unit // PART_CHANNELS)))
+        (x, x_units, least_x), (y, y_units, least_y) = sides
+        return min(
+            (self._seconds(p, kernel, threads, x, y, px, py), px, py)
+            for px in range(least_x, max(least_x, min(x_units, wanted)) + 1)
+            for py in range(least_y, max(least_y, min(y_units, -(-wanted // px))) + 1)
+        )
 
     def _seconds(self, p: ConvProblem, kernel: Kernel, threads: int, x: int, y: int, px: int, py: int) -> float:
         """With `x` and `y` channels of a group, cut into `px` and `py` parts: each transforms what it reads."""
