@@ -21,14 +21,15 @@ def conv_types():
 def layouts(draw, min_rank=1, max_rank=5, max_blocks=3, tagged=False, pitched=False):
     """Layouts of any order of dimensions and blocks.
 
-    With `tagged`, blocks stand inside all whole dimensions, as tags have it. With `pitched`, some have
+    Blocks stand anywhere, outside their own dimension too; with `tagged` inside all whole dimensions, as tags have
+    it. With `pitched`, some have
     explicit strides, overlapping ones among them.
     """
     rank = draw(st.integers(min_rank, max_rank))
     factors = [(d, 0) for d in draw(st.permutations(range(rank)))]
     blocks = st.tuples(st.integers(0, max(rank - 1, 0)), st.sampled_from(BLOCKS))
     for dim, size in draw(st.lists(blocks, max_size=max_blocks if rank else 0)):
-        first = len(factors) if tagged else factors.index((dim, 0)) + 1
+        first = len(factors) if tagged else 0
         factors.insert(draw(st.integers(first, len(factors))), (dim, size))
     pitches = None
     if pitched and draw(st.booleans()):

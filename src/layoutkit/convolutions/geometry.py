@@ -42,7 +42,7 @@ def geometry(p: ConvProblem) -> Geometry:
 
 def strides_of(layout: Layout, shape: Sequence[int], strides: Sequence[int]) -> list[Digits]:
     """Per logical dimension the digits of an array of `strides`."""
-    return digits(layout.axes(shape), strides, layout.rank)
+    return digits(layout, shape, strides)
 
 
 def spatial_strides(ds: list[Digits]) -> tuple[int, ...]:
@@ -56,8 +56,8 @@ def channels_innermost(layout: Layout) -> bool:
 
     Not in blocks of one: `layout.block` does not tell those from whole ones.
     """
-    blocks = [f for f in layout.factors if f.size]
-    return layout.factors[-1].dim == 1 and (not blocks or (len(blocks) == 1 and layout.block(1) > 1))
+    last, blocks = layout.factors[-1], [f for f in layout.factors if f.size]
+    return last.dim == 1 and (not blocks or (blocks == [last] and last.size > 1))
 
 
 def pixels_innermost(layout: Layout) -> bool:

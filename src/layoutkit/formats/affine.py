@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from .written import MAX_DIGITS, Factored, Written, bad, is_dense
+from .written import MAX_DIGITS, Factored, Written, bad, digits_of, is_dense
 
 _MAP = re.compile(r"\s*(?:affine_map<)?\s*\(([\sd0-9,]*)\)\s*->\s*\((.*)\)\s*>?\s*", re.DOTALL)
 _TOKEN = re.compile(r"\s*(d[0-9]+|[0-9]+|floordiv|mod|[()])")
@@ -23,17 +23,18 @@ def affine_map(layout: Factored) -> str:
     """The affine map of a dense layout; ValueError if it has explicit strides."""
     if not is_dense(layout):
         raise ValueError(f"layout {layout} has explicit strides, which a map of its axes does not say")
-    results = []
-    inner = [1] * layout.rank
-    for dim, size in reversed(layout.factors):
-        unit = inner[dim]
-        text = f"d{dim}" if unit == 1 else f"d{dim} floordiv {unit}"
-        if size:
-            text = f"{text} mod {size}" if unit == 1 else f"({text}) mod {size}"
-        inner[dim] *= size or 1
-        results.append(text)
+    results = [""] * len(layout.factors)
+    for dim in range(layout.rank):
+        unit = 1
+        for place in reversed(digits_of(layout, dim)):
+            size = layout.factors[place].size
+            text = f"d{dim}" if unit == 1 else f"d{dim} floordiv {unit}"
+            if size:
+                text = f"{text} mod {size}" if unit == 1 else f"({text}) mod {size}"
+            unit *= size or 1
+            results[place] = text
     dims = ", ".join(f"d{d}" for d in range(layout.rank))
-    return f"affine_map<({dims}) -> ({', '.join(reversed(results))})>"
+    return f"affine_map<({dims}) -> ({', '.join(results)})>"
 
 
 def parse_affine(text: str) -> Written:
@@ -50,12 +51,13 @@ def parse_affine(text: str) -> Written:
         digits.append((*_digit(text, part, at), at + len(part) - len(part.lstrip())))
         at += len(part) + 1
     wanted = [1] * len(names)  # of each dimension, the unit that its next digit, going outwards, must have
-    for dim, unit, extent, at in reversed(digits):
+    for dim, _, _, at in digits:
         if dim >= len(names):
             raise bad(text, f"d{dim} is no dimension of the map,", at)
+    for dim, unit, extent, at in sorted(reversed(digits), key=lambda digit: not digit[2]):  # wholes last
         if unit != wanted[dim]:
             left = f"divided by {wanted[dim]}" if wanted[dim] else "nothing"
-            raise bad(text, f"this result takes d{dim} divided by {unit}, those inside it leave {left};", at)
+            raise bad(text, f"this result takes d{dim} divided by {unit}, the smaller digits leave {left};", at)
         wanted[dim] *= extent  # extent 0: all that remains
     if any(wanted):
         missing = next(d for d, w in enumerate(wanted) if w)

@@ -132,18 +132,33 @@ def split(m: Map, at: int) -> tuple[Map, Map]:
     return tuple(rest), tuple(reversed(inner))
 
 
+MOST_COMPARED = 1 << 12  # indices of a map that are compared one by one
+
+
 def compose(a: Map, b: Map) -> Map:
     """The map i -> a(b(i)).
 
     Raises
     ------
     ValueError
-        It is not a map: the digits of `b` carry into one another in `a`, or an offset lies outside `a`.
+        It is not a map: the digits of `b` carry into one another in `a`, or an offset lies outside `a`. Digits that
+        carry may happen to give a map; beyond `MOST_COMPARED` indices that is not looked for.
     """
     if not size(b):
         return tuple(Mode(e, 0) for e, _ in b)
     if span(b) > size(a):
         raise ValueError(f"offset {span(b) - 1} of the second map lies outside the first, of size {size(a)}")
+    try:
+        return _composed(a, b)
+    except ValueError:
+        found = tuple(Mode(e, apply(a, s) if e > 1 else 0) for e, s in b)  # the only one that it could be
+        if size(b) > MOST_COMPARED or any(apply(found, i) != apply(a, apply(b, i)) for i in range(size(b))):
+            raise
+        return coalesce(found)
+
+
+def _composed(a: Map, b: Map) -> Map:
+    """`compose` where no digits carry."""
     a = coalesce(a)
     top = [0] * len(a)  # the largest value that each digit of `a` takes: past its extent it would carry
     out = [piece for mode in b for piece in _walk(a, mode, top)]

@@ -10,6 +10,7 @@ Strides here are in bits, so that types below a byte have them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from operator import index
 from typing import ClassVar, overload
 
 from . import notation
@@ -155,6 +156,11 @@ class DimsOrder:
     layout: Layout
 
     def __init__(self, code: int) -> None:
+        try:
+            code = index(code)
+        except TypeError:
+            hint = f"; DimsOrder.from_layout({code!r}) reads texts" if isinstance(code, str) else ""
+            raise TypeError(f"DimsOrder: code: expected an integer such as 0x1342, got {code!r}{hint}") from None
         object.__setattr__(self, "layout", Layout.from_factors(*notation.from_code(code)))
         object.__setattr__(self, "code", code)
 

@@ -31,6 +31,10 @@ def _families():
         for tail in _SPATIAL:
             if base + tail != "c":
                 yield Family(base + tail, kind, base + tail)
+    for tail in _SPATIAL:
+        yield Family("bc" + tail, ACTIVATIONS, "nc" + tail)  # b for batch
+    for base in ("nc", "bc", "c"):
+        yield Family(base + "l", ACTIVATIONS, base.replace("b", "n") + "w")  # l for length
     for base in ("oi", "goi"):
         for tail, meant in zip(("x", "yx", "zyx"), _SPATIAL[1:]):
             yield Family(base + tail, FILTERS, base + meant)

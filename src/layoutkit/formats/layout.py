@@ -1,7 +1,9 @@
 """Layout: how the elements of a logical tensor lie in memory.
 
 A layout is an ordered list of *factors*, outermost first. Each factor is a whole logical dimension or
-one block of it, so ``nChw16c`` is the five factors  n, C (what is left of c), h, w, 16c.
+one block of it, so ``nChw16c`` is the five factors  n, C (what is left of c), h, w, 16c. An index along a
+dimension is a number in a mixed radix: the whole is its most significant digit, wherever it stands, and its blocks
+follow from left to right. So ``n 2h 2w c h w`` is space-to-depth: neighbours along h lie a quarter of an image apart.
 The physical array that holds a tensor has one axis per factor. Sizes and strides of the logical tensor
 are always given in logical order (N C [D] H W; O I [D] H W), whatever the layout.
 
@@ -23,7 +25,7 @@ from .describe import describe
 from .families import Family, family_of
 from .pads import Pads
 from .strides import of_strides
-from .written import ALPHABET, Factor, block_of, is_dense, is_plain
+from .written import ALPHABET, Factor, block_of, digits_of, is_dense, is_plain
 
 
 class Axis(NamedTuple):
@@ -36,6 +38,8 @@ class Axis(NamedTuple):
 
 class Layout:
     """A memory format: a value, frozen and hashable, equal when it means the same.
+
+    ``layout == "NHWC"`` holds too; as with numpy's dtypes, texts are not found in sets and dictionaries of layouts.
 
     Parameters
     ----------
@@ -98,14 +102,9 @@ class Layout:
         whole = sorted(f.dim for f in fs if f.size == 0)
         if whole != list(range(rank)):
             raise ValueError(f"Layout: dimensions {whole} given once each as a whole, expected 0..{rank - 1}")
-        seen_whole = set()
         for f in fs:
-            if f.size == 0:
-                seen_whole.add(f.dim)
-            elif f.size < 1:
+            if f.size < 0:
                 raise ValueError(f"Layout: block size {f.size} of dimension {f.dim} must be positive")
-            elif f.dim not in seen_whole:
-                raise ValueError(f"Layout: a block of dimension {f.dim} lies outside the dimension itself")
         given = (None,) * len(fs) if pitches is None else tuple(pitches)
         try:
             given = tuple(None if p is None else index(p) for p in given)
@@ -142,6 +141,9 @@ class Layout:
         raise AttributeError("Layout is frozen")
 
     def __eq__(self, other: object) -> bool:
+        """Whether both mean the same; `other` may be a text, which must be a format."""
+        if isinstance(other, str):
+            other = Layout(other)
         if not isinstance(other, Layout):
             return NotImplemented
         return self.factors == other.factors and self.pitches == other.pitches
@@ -206,12 +208,14 @@ class Layout:
         if not self.is_dense:
             raise ValueError(f"compose: {self} has explicit strides; only the outer layout may")
         factors = []
-        last = [0] * self.rank
+        rank = {axis: k for dim in range(self.rank) for k, axis in enumerate(self.digits(dim))}
+        last = [(0, False)] * self.rank  # of each dimension, how insignificant the last block was
         for axis, size in other.factors:
             dim, whole = self.factors[axis]
-            if axis < last[dim]:
-                raise ValueError(f"compose: {other} turns blocks of {self.dims[dim]} in {self} inside out")
-            last[dim] = axis
+            if whole or size:  # the whole of a dimension may stand anywhere
+                if (rank[axis], size > 0) < last[dim]:
+                    raise ValueError(f"compose: {other} turns blocks of {self.dims[dim]} in {self} inside out")
+                last[dim] = rank[axis], size > 0
             if size == 0 and whole:
                 size, rest = divmod(whole, other.block(axis))
                 if rest:
@@ -219,6 +223,10 @@ class Layout:
                     raise ValueError(f"compose: {other} cuts the block of {whole} in {self} by {cut}")
             factors.append((dim, size))
         return Layout.from_factors(factors, other.pitches, self.dims, self.family is not None)
+
+    def digits(self, dim: int) -> tuple[int, ...]:
+        """The physical axes of dimension `dim`, most significant first: the whole, then its blocks left to right."""
+        return digits_of(self, dim)
 
     # On an exact shape
 
@@ -243,10 +251,10 @@ class Layout:
         unit = [1] * self.rank
         axes = []
         for dim, size in reversed(self.factors):
-            extent = size or -(-shape[dim] // unit[dim])
-            axes.append(Axis(dim, unit[dim], extent))
-            unit[dim] *= extent
-        return tuple(reversed(axes))
+            axes.append(Axis(dim, unit[dim], size))
+            unit[dim] *= size or 1
+        wholes = [-(-n // u) for n, u in zip(shape, unit)]
+        return tuple([a if a.extent else Axis(a.dim, unit[a.dim], wholes[a.dim]) for a in reversed(axes)])
 
     def axis_strides(self, shape: Sequence[int]) -> tuple[int, ...]:
         """Element stride of each physical axis, outermost first; an empty axis counts as one of size 1."""
@@ -283,10 +291,8 @@ class Layout:
 
     def modes(self, shape: Sequence[int]) -> tuple[Map, ...]:
         """One map per logical dimension; the offset of an index is the sum of what each says of its part."""
-        maps: list[list[Mode]] = [[] for _ in range(self.rank)]
-        for (dim, _, extent), stride in zip(self.axes(shape), self.axis_strides(shape)):
-            maps[dim].append(Mode(extent, stride))
-        return tuple(tuple(m) for m in maps)
+        modes = [Mode(a.extent, stride) for a, stride in zip(self.axes(shape), self.axis_strides(shape))]
+        return tuple([tuple([modes[k] for k in self.digits(dim)]) for dim in range(self.rank)])
 
     def strides(self, shape: Sequence[int]) -> tuple[int, ...]:
         """Element strides in logical order.

@@ -7,12 +7,13 @@ tag, named           ``nChw16c`` ``OIhw16i16o``     letters outermost first, a c
                                                     right by ``<size><letter>``, dense, outer to inner
 tag, abstract        ``aBcd16b``                    the same; a, b, c, .. are the logical dimensions
 name in capitals     ``NHWC`` ``HWIO`` ``NCHW16C``  the same; here capitals say nothing
+.. blocks apart      ``NC4HW4``                     ``nChw4c``
 text for people      ``n c/16 h w 16c``             one word a physical axis; ``/16`` is optional
 .. with both orders  ``rows cols -> cols rows``     any names: logical order, then memory order
 .. grouped           ``(n h) (c w) 4c``             grouped axes count as one (`layoutkit.mace`)
 DimsOrder code       ``0x1342``                     a digit a dimension, counted from 1 (VPUX)
 affine map           ``(d0, d1) -> (d1, d0)``       MLIR; blocks as ``d1 floordiv 16``, ``d1 mod 16``
-by name              ``mace:in_out_channel``        one of `NAMES`
+by name              ``mace:in_out_channel``        one of `NAMES`; torch's objects, ``torch.channels_last``
 explicit strides     ``nhwc:(*,4096,64,1)``         after any of these: element stride of each physical
                                                     axis, ``*`` where dense
 ===================  =============================  ==================================================
@@ -27,6 +28,7 @@ from operator import index
 
 from .affine import looks_affine, parse_affine
 from .families import FAMILIES, family_of
+from .nearest import hint
 from .written import ALPHABET, MAX_DIGITS, MAX_RANK, Factored, Written, bad, block_of, is_dense, is_plain
 
 # oneDNN's aliases that do not say what they stand for: 'I' has no block, or precedes 'O' in the name only.
@@ -53,19 +55,38 @@ NAMES = {
     "mace:winograd_filter": "(a b) (c) 4c",
     "torch:channels_last": "n h w c",
     "torch:channels_last_3d": "n d h w c",
+    "channels_last": "n h w c",
+    "channels_first": "n c h w",
+    "channels_last_3d": "n d h w c",
+    "channels_first_3d": "n c d h w",
 }
 
 
 def parse(text: str | int) -> Written:
     """What `text` says; ValueError says what is wrong and where."""
     if isinstance(text, str):
-        return _parse(text)
+        try:
+            return _parse(text)
+        except ValueError as error:
+            raise ValueError(f"{error}{hint(text, _parse, NAMES)}") from None
+    if type(text).__name__ == "memory_format":  # of torch
+        return _parse(_name_of_torch(str(text)))
     if not isinstance(text, bool):
         try:
             return from_code(index(text))
         except TypeError:
             pass
     raise TypeError(f"Layout: expected a tag such as 'NHWC' or 'nChw16c', got {type(text).__name__}")
+
+
+def _name_of_torch(memory_format: str) -> str:
+    name = memory_format.replace("torch.", "torch:")
+    if name not in NAMES:
+        raise ValueError(
+            f"Layout: {memory_format} is no format by itself; expected torch.channels_last, torch.channels_last_3d, or "
+            "the order of dimensions, such as 'NCHW'"
+        )
+    return name
 
 
 def _parse(text: str) -> Written:
@@ -77,11 +98,11 @@ def _parse(text: str) -> Written:
 
 
 def _parse_body(text: str, body: str) -> Written:
-    if ":" in body:
-        if body not in NAMES:
-            raise bad(text, f"no format of this name, there are {', '.join(NAMES)};", 0)
+    if ":" in body and body not in NAMES:
+        raise bad(text, f"no format of this name, there are {', '.join(NAMES)};", 0)
+    if body in NAMES:
         found = parse_spaced(NAMES[body])[0]
-        return found._replace(named=False)  # of any tensor
+        return found._replace(named=":" not in body)  # those of a system are of any tensor
     if body[:2].lower() == "0x":
         if not re.fullmatch(r"[0-9A-Fa-f]+", body[2:]):
             raise bad(text, "a DimsOrder code is hexadecimal digits;", 2)
@@ -132,7 +153,7 @@ def _order(text: str, letters: str, at: int = 0) -> str:
 def _parse_tag(text: str, body: str) -> Written:
     if body.lower() == "scalar":
         return Written(())
-    body = MISNAMED.get(body, body)
+    body = re.sub(r"^NC([0-9]+)(D?H?W)\1$", lambda found: f"nC{found[2].lower()}{found[1]}c", MISNAMED.get(body, body))
     match = re.match(r"([A-Za-z]+)((?:[0-9]+[A-Za-z])*)", body)
     if not match or match.end() != len(body):
         at = match.end() if match else 0
@@ -254,19 +275,18 @@ def parse_spaced(text: str) -> tuple[Written, tuple[int, ...]]:
     dims = {x: i for i, x in enumerate(order)}
     inner: dict[str, int] = {}
     whole = set()
-    for n, size, part, at in reversed(words):
+    for n, size, _, at in words:
         if n not in dims:
             raise bad(text, f"{n!r} is no dimension of {order},", at)
         if size:
-            if n in whole:
-                raise bad(text, f"a block of {n!r} lies outside the dimension itself,", at)
             inner[n] = inner.get(n, 1) * size
         elif n in whole:
             raise bad(text, f"dimension {n!r} stands twice,", at)
         else:
             whole.add(n)
+    for n, size, part, at in words:
         if part and (size or part != inner.get(n, 1)):
-            raise bad(text, f"'/{part}' where the blocks further right make {inner.get(n, 1)},", at)
+            raise bad(text, f"'/{part}' where the blocks of {n!r} make {inner.get(n, 1)},", at)
     if len(whole) != len(order):
         missing = next(x for x in order if x not in whole)
         raise bad(text, f"dimension {missing!r} is missing from the memory order,", start)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from math import gcd
+from typing import Any, NamedTuple
 
 from .layout import Layout
 from .strides import of_strides
@@ -73,13 +75,15 @@ def _orders(fixed: list[int], free: list[int]) -> Iterator[list[int]]:
             yield rest[:at] + free[:1] + rest[at:]
 
 
-def read(shape: Sequence[int], strides: Sequence[int]) -> Reading:
+def read(shape: Any, strides: Sequence[int] | None = None) -> Reading:
     """The layout of a tensor from its sizes and element strides, both in logical order.
 
     Parameters
     ----------
-    shape, strides : sequence of int
-        As torch gives them, or numpy (divided by the item size).
+    shape : sequence of int, or array
+        The sizes. Of an array of numpy or torch, whose axes are the logical dimensions, sizes and strides are read.
+    strides : sequence of int, optional
+        In elements, as torch gives them; numpy's are in bytes: pass the array instead.
 
     Returns
     -------
@@ -88,9 +92,83 @@ def read(shape: Sequence[int], strides: Sequence[int]) -> Reading:
 
     Raises
     ------
-    ValueError
-        Their lengths differ, or one is negative.
+    TypeError, ValueError
+        Their lengths differ, one is negative, they are no integers; or strides of the array are no whole elements.
+
+    Warns
+    -----
+    RuntimeWarning
+        The strides look like numpy's, in bytes: 2, 4, 8 or 16 divides all of them, and without it they are dense.
     """
+    if strides is None:
+        shape, strides = _of_array(shape)
+    elif width := _byte_width(shape, strides):
+        text = f"read_strides: strides {tuple(strides)} look like bytes of elements of {width}; expected elements"
+        warnings.warn(f"{text} (an array in place of shape and strides brings its own)", RuntimeWarning, stacklevel=2)
+    return reading_of(shape, strides)
+
+
+def reading_of(shape: Sequence[int], strides: Sequence[int]) -> Reading:
+    """`read` of strides that are known to be elements."""
     written, free = of_strides(shape, strides)
     layout = Layout.from_factors(*written)
     return Reading(layout, tuple(int(s) for s in shape), tuple(int(s) for s in strides), free)
+
+
+def layout_of(value: Any) -> Layout:
+    """The layout that a tensor lies in.
+
+    Parameters
+    ----------
+    value : Tensor, or array of numpy or torch
+        A `Tensor` knows its layout. The axes of an array are taken for the logical dimensions (N C H W), and its
+        strides say their order in memory, as `read_strides` reads them.
+
+    Raises
+    ------
+    TypeError, ValueError
+        It has no strides, or strides that no layout has: negative, or of parts of elements.
+
+    Examples
+    --------
+    >>> import numpy as np, layoutkit as lk
+    >>> image = np.zeros((1, 20, 20, 3), np.float32)                     # N H W C in memory
+    >>> lk.layout_of(image.transpose(0, 3, 1, 2))
+    Layout('NHWC')
+    >>> lk.layout_of(lk.Tensor(image, "NHWC").to("nChw4c")) == "nChw4c"
+    True
+    """
+    found = getattr(value, "layout", None)
+    return found if isinstance(found, Layout) else read(value).layout
+
+
+def _of_array(value: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Sizes and element strides of an array of numpy or torch."""
+    try:
+        if callable(getattr(value, "stride", None)):  # torch
+            return tuple(value.shape), tuple(value.stride())
+        shape, strides, width = tuple(value.shape), tuple(value.strides), value.itemsize
+    except (AttributeError, TypeError):
+        raise TypeError(
+            f"read_strides: expected an array, or a shape and strides; got {type(value).__name__} without strides"
+        ) from None
+    if any(s % width for n, s in zip(shape, strides) if n > 1):
+        raise ValueError(f"read_strides: byte strides {strides} of the array are no multiples of its items' {width}")
+    return shape, tuple(s // width for s in strides)
+
+
+def _byte_width(shape: Any, strides: Any) -> int:
+    """The bytes of an element if these strides look like bytes, else 0."""
+    try:
+        steps = [(int(s), int(n)) for n, s in zip(shape, strides) if n > 1]
+    except (TypeError, ValueError):
+        return 0
+    width = gcd(*(s for s, _ in steps))
+    if width not in (2, 4, 8, 16):
+        return 0
+    inner = width
+    for step, size in sorted(steps):
+        if step != inner:
+            return 0
+        inner *= size
+    return width

@@ -55,6 +55,12 @@ def block_of(layout: Factored, dim: int) -> int:
     return prod(f.size for f in layout.factors if f.dim == dim and f.size)
 
 
+def digits_of(layout: Factored, dim: int) -> tuple[int, ...]:
+    """The factors of dimension `dim` by place, most significant first: the whole, then its blocks left to right."""
+    found = [k for k, f in enumerate(layout.factors) if f.dim == dim]
+    return tuple(sorted(found, key=lambda k: layout.factors[k].size > 0))
+
+
 def order_of(layout: Factored) -> tuple[int, ...]:
     """The dimensions of a plain layout, outermost first."""
     return tuple(f.dim for f in layout.factors)

@@ -85,7 +85,8 @@ def _asked(what, rank, mean, x, kernel, *, stride=None, padding=0, dilation=1, c
 def in_place(layout: Layout) -> bool:
     """Whether channels are innermost, whole or in blocks, and no other dimension is blocked."""
     dims = [f.dim for f in layout.factors]
-    return dims[-1] == 1 and dims.count(1) <= 2 and len(dims) - dims.count(1) == layout.rank - 1
+    whole = dims.count(1) == 1 or layout.factors[-1].size > 0
+    return dims[-1] == 1 and whole and dims.count(1) <= 2 and len(dims) - dims.count(1) == layout.rank - 1
 
 
 def six(array: np.ndarray, layout: Layout) -> np.ndarray:

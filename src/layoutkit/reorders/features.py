@@ -21,8 +21,8 @@ def loops_of(src: Layout, dst: Layout, shape: tuple[int, ...], width: int):
     ValueError
         It is cut into more than `MAX_PIECES`.
     """
-    s = digits(src.axes(shape), [width * x for x in src.axis_strides(shape)], src.rank)
-    d = digits(dst.axes(shape), [width * x for x in dst.axis_strides(shape)], dst.rank)
+    s = digits(src, shape, [width * x for x in src.axis_strides(shape)])
+    d = digits(dst, shape, [width * x for x in dst.axis_strides(shape)])
     found, left = [], MAX_PIECES
     for n, a, b in zip(shape, s, d):
         if len(a) == 1 and len(b) == 2:

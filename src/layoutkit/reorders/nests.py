@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
+from ..formats.layout import Layout
 from .fused import MAX_TABLE, ragged_nests
 from .loops import ONE, Loop, merge
 from .nest import Blocking, Nest
@@ -20,9 +21,10 @@ from .tiles import Region, pads_with, region_nests, shared
 Digits = tuple[Digit, ...]
 
 
-def digits(axes: Sequence, strides: Sequence[int], rank: int) -> list[Digits]:
-    """The digits of each logical dimension of an array with `axes` (see Layout.axes) and byte strides `strides`."""
-    return [tuple(Digit(a.unit, s) for a, s in zip(axes, strides) if a.dim == dim) for dim in range(rank)]
+def digits(layout: Layout, shape: Sequence[int], strides: Sequence[int]) -> list[Digits]:
+    """The digits of each logical dimension of an array of `layout` with these byte strides."""
+    found = [Digit(a.unit, s) for a, s in zip(layout.axes(shape), strides)]
+    return [tuple([found[k] for k in layout.digits(dim)]) for dim in range(layout.rank)]
 
 
 def regions(shape: Sequence[int], src: Sequence[Side], dst: Sequence[Side]) -> list[list[Piece]]:

@@ -170,7 +170,7 @@ def slices_of(move: Transfer, parameter: Sequence[Side], parameter_blocks: Seque
     axes = dst.axes(box.shape)
     axis = next((a for a in axes if a.extent > 1), None)
     rows = count = 0
-    if axis is not None and axis == next(a for a in axes if a.dim == axis.dim):  # a block has its size in each slice
+    if axis is not None and axis == axes[dst.digits(axis.dim)[0]]:  # a block has its size in each slice
         elements = prod(dst.physical_shape(box.shape)) // axis.extent  # of one index of the axis
         units = (a.unit for a in move.src.axes(box.src_shape) if a.dim == axis.dim)
         step = lcm(axis.unit, parameter_blocks[axis.dim], *units)  # indices after which blocks begin anew on all sides
