@@ -31,6 +31,7 @@ from .embedding import get_include
 from .formats import algebra, torch_format
 from .formats.descriptor import BYTE, Dim, DimsOrder, MemDim, MemShape, MemStrides, Shape, Strides
 from .formats.layout import Axis, Factor, Layout
+from .formats.reading import layout_of
 from .formats.reading import read as read_strides
 from .formats.stride_reqs import Aligned, Compact, Fixed, StrideReqs
 from .formats.view import explain as explain_view
@@ -45,16 +46,17 @@ from .memory.pool import memory_limit, release_memory
 from .memory.tensor import UNDEFINED, Tensor
 from .reorders import plan as _plan_of_reorder  # noqa: F401 registers what lk.plan(lk.reorder, ..) does
 from .reorders.compensation import compensation
+from .reorders.rearrange import rearrange
 from .reorders.reorder import reorder
 from .version import __version__ as __version__
 
 __all__ = [
     # formats
-    "Axis", "Factor", "Image", "Layout", "algebra", "explain_view", "is_view", "mace", "read_strides", "torch_format",
-    "BYTE", "Aligned", "Compact", "Dim", "DimsOrder", "Fixed", "MemDim", "MemShape", "MemStrides", "Shape",
+    "Axis", "Factor", "Image", "Layout", "algebra", "explain_view", "is_view", "layout_of", "mace", "read_strides",
+    "torch_format", "BYTE", "Aligned", "Compact", "Dim", "DimsOrder", "Fixed", "MemDim", "MemShape", "MemStrides", "Shape",
     "StrideReqs", "Strides",
     # data
-    "UNDEFINED", "Tensor", "compensation", "empty", "memory_limit", "release_memory", "reorder",
+    "UNDEFINED", "Tensor", "compensation", "empty", "memory_limit", "rearrange", "release_memory", "reorder",
     # convolution
     "Conv1d", "Conv2d", "Conv3d", "conv1d", "conv2d", "conv3d", "winograd",
     "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "conv_transpose1d", "conv_transpose2d",
@@ -67,6 +69,11 @@ __all__ = [
     "SlowPathWarning",
     "cost_table", "get_include", "get_num_threads", "plan", "reproducible", "set_num_threads", "show_config", "tuning",
 ]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__", "__doc__", "__name__"])
+
 
 for _module in (algebra, mace, onnx, torch_format):  # public modules, to be imported by their public names
     _sys.modules[f"{__name__}.{_module.__name__.rpartition('.')[2]}"] = _module

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 
 from .problem import Choice
@@ -96,4 +97,8 @@ def plan(operation: Callable, *args, **kwargs) -> Plan:
     if not callable(operation) or operation not in _planners:
         known = ", ".join(sorted(f.__name__ for f in _planners))
         raise TypeError(f"plan: {operation!r} has no plans; those that have: {known}")
-    return _planners[operation](*args, **kwargs)
+    try:
+        given = inspect.signature(operation).bind(*args, **kwargs)
+    except TypeError as error:
+        raise TypeError(f"plan: {operation.__name__}() {error}") from None
+    return _planners[operation](*given.args, **given.kwargs)

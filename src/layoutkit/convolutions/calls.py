@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -13,20 +15,174 @@ from ..choosing.best import choices
 from ..choosing.limits import peak_rate
 from ..choosing.plan import Plan
 from ..choosing.problem import Choice, Problem
+from ..formats.families import meaning_of_activations
+from ..formats.layout import Layout
 from ..memory.arguments import hold
-from ..memory.arrays import as_array, overlap
+from ..memory.arrays import as_array, as_out, overlap
+from ..memory.faults import Faults
+from ..memory.foreign import given_back, in_layout, is_torch, last_of, memory_of
+from ..memory.signatures import renamed
 from ..memory.tensor import Tensor
+from .algorithms import AUTO
 from .epilogue import NOTHING, Operand, in_words
 from .filter import Filter
 from .types import check_type
 
 
 class OverFilter:
-    """What convolutions over the caller's filter have in common: what does not depend on its weights may be kept."""
+    """What convolutions, transposed ones too, have in common beside what they compute."""
 
+    rank: int
     _filter: Filter
+    _threads: int | None
     _packed: dict
     _bound: dict
+    _elsewhere: dict[Layout, Any]  # the same for other layouts, by layout
+
+    def __init_subclass__(cls) -> None:
+        if hasattr(cls, "rank"):
+            cls.__init__ = renamed(cls.__init__, cls.__name__)  # type: ignore[method-assign]  # for errors
+
+    # What it is
+
+    @property
+    def kernel_size(self) -> tuple[int, ...]:
+        """Sizes of the kernel."""
+        return self._filter.kernel
+
+    @property
+    def in_channels(self) -> int:
+        """Channels of an input."""
+        return self._filter.ic
+
+    @property
+    def out_channels(self) -> int:
+        """Channels of a result."""
+        return self._filter.oc
+
+    @property
+    def groups(self) -> int:
+        """Groups of channels."""
+        return self._filter.groups
+
+    @property
+    def stride(self) -> tuple[int, ...]:
+        """By axis."""
+        return self._filter.stride
+
+    @property
+    def dilation(self) -> tuple[int, ...]:
+        """By axis."""
+        return self._filter.dilation
+
+    @property
+    def padding(self) -> Any:
+        """As it was given."""
+        return self._filter.padding
+
+    @property
+    def layout(self) -> Layout:
+        """Of inputs."""
+        return self._filter.layout
+
+    @property
+    def out_layout(self) -> Layout:
+        """Of results."""
+        return self._filter.out_layout
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Of results."""
+        return self._filter.dst_dtype
+
+    @property
+    def algorithm(self) -> str:
+        """As it was asked for."""
+        return self._filter.algorithm
+
+    @property
+    def accuracy(self) -> str:
+        """What "auto" may choose from, as it was asked for."""
+        return self._filter.accuracy
+
+    @property
+    def activation(self) -> Any:
+        """As it was given."""
+        return self._filter.activation
+
+    @property
+    def threads(self) -> int | None:
+        """At most so many; None: as many as are allowed."""
+        return self._threads
+
+    def _told(self) -> Iterable[str]:
+        """What `repr` says besides channels, kernel and layouts: what differs from the default."""
+        f = self._filter
+        for name, value in (("stride", f.stride), ("dilation", f.dilation)):
+            if set(value) - {1}:
+                yield f"{name} {value[0] if len(set(value)) == 1 else value}"
+        padding = self.padding
+        if isinstance(padding, str) or np.any(padding):
+            yield f"padding {padding!r}"
+        if f.padding_mode != "zeros":
+            yield f"of mode {f.padding_mode}"
+        if f.groups > 1:
+            yield f"{f.groups} groups"
+        if f.activation is not None:
+            yield in_words(f.activation)
+        if f.algorithm != AUTO:
+            yield f"by {f.algorithm}"
+        if f.accuracy != "standard" and not f.types.integers:
+            yield f.accuracy
+
+    def __repr__(self) -> str:
+        f = self._filter
+        layouts = f"{f.layout}" if f.layout == f.out_layout else f"{f.layout} to {f.out_layout}"
+        types = f"{f.src_dtype}" if f.src_dtype == f.dst_dtype else f"{f.src_dtype} to {f.dst_dtype}"
+        kernel = "x".join(map(str, f.kernel))
+        rest = "".join(f", {text}" for text in self._told())
+        return f"{type(self).__name__}({f.ic} to {f.oc} channels, kernel {kernel}{rest}; {layouts}, {types})"
+
+    # Calls on what is no batch in an array of numpy
+
+    def _lacks_batch(self, x: np.ndarray) -> bool:
+        """Whether an array is a single input without the axis of the batch."""
+        f = self._filter
+        return x.ndim == len(f.layout.factors) - 1 and f.layout.block(0) == f.out_layout.block(0) == 1
+
+    def _unbatched(self, x: np.ndarray, out: Any, add: Any, workspace: Any, shape: Any) -> Any:
+        f = self._filter
+        at, to = f.layout.digits(0)[0], f.out_layout.digits(0)[0]
+
+        def batch(value: Any, name: str) -> np.ndarray | None:
+            return None if value is None else np.expand_dims(as_out(value, f"{f.what}: {name}"), to)
+
+        shape = None if shape is None else (1, *shape)
+        y = self(np.expand_dims(x, at), batch(out, "out"), batch(add, "add"), workspace, shape=shape)  # type: ignore[operator]
+        return y.squeeze(to) if out is None else out
+
+    def _torch(self, x: Any, out: Any, add: Any, workspace: Any, shape: Any) -> Any:
+        f, what = self._filter, self._filter.what
+        last = last_of(x) if f.defaulted else None
+        op = self if last is None or last.rank != f.layout.rank else self._in(last)
+        memory = partial(memory_of) if op is self else partial(in_layout, layout=last)
+        given = [
+            memory(v, what=f"{what}: {n}") if is_torch(v) else v for n, v in (("x", x), ("out", out), ("add", add))
+        ]
+        made = op(*given, workspace, shape=shape)  # type: ignore[operator]
+        return given_back(made, x) if out is None else out
+
+    def _in(self, layout: Layout) -> Self:
+        """The same for inputs and results in another layout, made once."""
+        other = self._elsewhere.get(layout)
+        if other is None:
+            other = object.__new__(type(self))
+            f = self._filter.in_layout(layout)
+            other.__dict__ = self.__dict__ | {"_filter": f, "_packed": {}, "_bound": {}, "_elsewhere": {}}
+            self._elsewhere[layout] = other
+        return other
+
+    # The same with other filters
 
     def emptied(self) -> Self:
         """The same without a filter, to be kept: a view would keep the caller's memory."""
@@ -35,8 +191,28 @@ class OverFilter:
     def _with(self, w: np.ndarray) -> Self:
         """The same with another filter, (O, I/groups, *k)."""
         other = object.__new__(type(self))
-        other.__dict__ = self.__dict__ | {"_filter": self._filter.over(w), "_packed": {}, "_bound": {}}
+        fresh = {"_filter": self._filter.over(w), "_packed": {}, "_bound": {}, "_elsewhere": {}}
+        other.__dict__ = self.__dict__ | fresh
         return other
+
+
+def with_input(error: Exception, what: str, rank: int, x: Any, w: Any, layout: Any, groups: Any) -> Exception:
+    """An error about a filter or attributes, with what is wrong with the input `x` too, as far as that can be told."""
+    faults = Faults(what)
+    faults.found += getattr(error, "faults", [error])
+    with suppress(TypeError, ValueError, BufferError, IndexError):
+        held, filters = as_array(x, "x"), as_array(w, "w")
+        if held.dtype != filters.dtype != np.int8:
+            faults.found.append(TypeError(f"x is of dtype {held.dtype}, w of {filters.dtype}"))
+        names = Layout(meaning_of_activations(rank) if layout is None else layout)
+        channels, expected = names.padded_shape(held.shape)[1], filters.shape[1] * groups
+        if filters.ndim == rank + 2 and names.block(1) == 1 and channels != expected:
+            faults.found.append(ValueError(f"x of shape {held.shape} has {channels} channels, expected {expected}"))
+    try:
+        faults.done()
+    except (TypeError, ValueError) as told:
+        return told
+    return error
 
 
 def residual(f: Filter, add, out: np.ndarray, shape: tuple[int, ...]) -> tuple[np.ndarray, bool]:

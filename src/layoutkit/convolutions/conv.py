@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol, TypedDict, Unpack, cast, overload
 
 import numpy as np
 
@@ -14,11 +14,15 @@ from ..choosing.cache import plans
 from ..choosing.plan import Plan, planner
 from ..choosing.table import cost_table
 from ..choosing.threads import at_most, check_threads
+from ..formats.layout import Layout
 from ..memory.arguments import layout_for, target
 from ..memory.arrays import allocate, as_array, check_out, contiguous_strides, nbytes_of
+from ..memory.foreign import is_torch, takes_torch
+from ..memory.signatures import like
 from ..memory.tensor import Tensor
 from .algorithms import AUTO, NAMES
-from .calls import OverFilter, check_workspace, finish, imagined, plan_of
+from .border import Bordered
+from .calls import OverFilter, check_workspace, finish, imagined, plan_of, with_input
 from .epilogue import NOTHING
 from .filter import Filter
 from .problem import ConvProblem
@@ -38,12 +42,12 @@ class _Conv(OverFilter):
     def __init__(self, w, bias=None, *, stride=1, padding=0, dilation=1, groups=1, layout=None,
                  filter_layout=None, filter_shape=None, out_layout=None, algorithm=AUTO, accuracy="standard",
                  activation=None, scale=None, dtype=None, zero_point=0, out_scale=1.0, out_zero_point=0,
-                 threads=None):  # fmt: skip
+                 padding_mode="zeros", threads=None):  # fmt: skip
         f = Filter(
             f"conv{self.rank}d", self.rank, w, bias, stride=stride, padding=padding, dilation=dilation, groups=groups,
             layout=layout, filter_layout=filter_layout, filter_shape=filter_shape, out_layout=out_layout,
             algorithm=algorithm, accuracy=accuracy, activation=activation, scale=scale, dtype=dtype,
-            zero_point=zero_point, out_scale=out_scale, out_zero_point=out_zero_point,
+            zero_point=zero_point, out_scale=out_scale, out_zero_point=out_zero_point, padding_mode=padding_mode,
         )  # fmt: skip
         f.own()
         self._take(f, threads)
@@ -74,6 +78,7 @@ class _Conv(OverFilter):
         # Filter and bias by instruction set and packing: vectors are of other lengths elsewhere.
         self._packed: dict[tuple[str, str], tuple[np.ndarray, np.ndarray | None]] = {}
         self._bound: dict = {}  # what a call's arrays look like -> what to run
+        self._elsewhere: dict = {}
 
     def _bind(self, x: np.ndarray, out: np.ndarray | None, shape: tuple[int, ...] | None, key: tuple) -> tuple:
         """Route, packed filter and bias, and the output's physical shape, bytes and logical shape, for arrays of this
@@ -92,9 +97,15 @@ class _Conv(OverFilter):
     def _decide(self, x: np.ndarray, out: np.ndarray | None, shape: tuple[int, ...] | None, compiled: bool = False):
         """Route, and the output's physical shape, bytes and logical shape; `compiled`: as `best_route`."""
         f = self._filter
-        p = f.problem(f.shape_of(x, shape))
+        held = f.shape_of(x, shape)
+        p, border = f.problem(held), f.border(held)[0]
         strides = contiguous_strides(p.dst, p.dst_shape, f.types.dst.itemsize) if out is None else out.strides
-        route = best_route(self._task(p), Arrays(x.strides, strides), compiled)
+        if border is not None and compiled:
+            raise ValueError(f"{f.what}: padding {f.padding!r} of mode {f.padding_mode!r} needs Python")
+        x_strides = x.strides if border is None else border.strides(x.strides, x.itemsize)
+        route: Runs = best_route(self._task(p), Arrays(x_strides, strides), compiled)
+        if border is not None:
+            route = Bordered(border, route, x.dtype)
         physical = p.dst.physical_shape(p.dst_shape)
         return route, physical, nbytes_of(physical, f.types.dst, f.what), p.dst_shape
 
@@ -123,6 +134,8 @@ class _Conv(OverFilter):
         if type(x) is not np.ndarray:
             if isinstance(x, Tensor):
                 return self._tensor(x, out, add, workspace, shape)
+            if is_torch(x):
+                return self._torch(x, out, add, workspace, shape)
             x = as_array(x, f"{self._filter.what}: x")
         if x.dtype is not self._src_dtype:
             check_type(x, self._src_dtype, f"{self._filter.what}: x")
@@ -134,6 +147,8 @@ class _Conv(OverFilter):
         key = form(x, out), shape, threads, cost_table.generation, registry.isa()
         bound = self._bound.get(key)
         if bound is None:
+            if self._lacks_batch(x):
+                return self._unbatched(x, out, add, workspace, shape)
             bound = self._bind(x, out, shape, key)
             if len(self._bound) >= MAX_BOUND:
                 self._bound.clear()
@@ -161,9 +176,15 @@ class _Conv(OverFilter):
     def workspace(self, shape, *, add: bool = False) -> int:
         """Bytes of `workspace` for calls on contiguous inputs of logical `shape`, with `add` or without."""
         f = self._filter
-        p = f.problem(f.layout.check_shape(shape))
+        shape = f.layout.check_shape(shape)
+        p, border = f.problem(shape), f.border(shape)[0]
         arrays = contiguous(p)
-        route = best_route(self._task(p), arrays)
+        if border is not None:
+            width = f.src_dtype.itemsize
+            arrays = arrays._replace(x_strides=border.strides(contiguous_strides(f.layout, shape, width), width))
+        route: Runs = best_route(self._task(p), arrays)
+        if border is not None:
+            route = Bordered(border, route, f.src_dtype)
         y = np.broadcast_to(f.types.dst.type(0), p.dst.physical_shape(p.dst_shape))
         like = np.lib.stride_tricks.as_strided(y, y.shape, arrays.y_strides)  # never touched: its strides count
         return route.run.needs(like, *imagined(f, like, add))
@@ -254,17 +275,62 @@ class Conv3d(_Conv):
 CLASSES = {1: Conv1d, 2: Conv2d, 3: Conv3d}  # by the number of spatial axes
 
 
+class ConvOptions(TypedDict, total=False):
+    """What a convolution may be told by keyword, for type checkers."""
+
+    stride: Any
+    padding: Any
+    dilation: Any
+    groups: int
+    layout: str | Layout | None
+    shape: Sequence[int] | None
+    filter_layout: str | Layout | None
+    filter_shape: Sequence[int] | None
+    out_layout: str | Layout | None
+    algorithm: str
+    accuracy: str
+    activation: Any
+    scale: Any
+    dtype: Any
+    zero_point: int
+    out_scale: float
+    out_zero_point: int
+    padding_mode: str
+    add: Any
+    out: Any
+    threads: int | None
+
+
+class Convolution(Protocol):
+    """A function that convolves: an array of an array, a `Tensor` of a `Tensor`."""
+
+    __name__: str
+
+    @overload
+    def __call__(self, x: Tensor, w: Any, bias: Any = None, **options: Unpack[ConvOptions]) -> Tensor: ...
+    @overload
+    def __call__(self, x: np.ndarray, w: Any, bias: Any = None, **options: Unpack[ConvOptions]) -> np.ndarray: ...
+    @overload
+    def __call__(self, x: Any, w: Any, bias: Any = None, **options: Unpack[ConvOptions]) -> Any: ...
+
+
+def _convolution(function: Callable[..., Any]) -> Convolution:
+    return cast(Convolution, takes_torch(function))
+
+
+@_convolution
 def conv2d(
     x, w, bias=None, *, stride=1, padding=0, dilation=1, groups=1, layout=None, shape=None, filter_layout=None,
     filter_shape=None, out_layout=None, algorithm=AUTO, accuracy="standard", activation=None, scale=None, dtype=None,
-    zero_point=0, out_scale=1.0, out_zero_point=0, add=None, out=None, threads=None,
+    zero_point=0, out_scale=1.0, out_zero_point=0, padding_mode="zeros", add=None, out=None, threads=None,
 ) -> Any:  # fmt: skip
     """Two-dimensional convolution (cross-correlation, as in torch) in the layout that the data has.
 
     Parameters
     ----------
-    x : array_like of the type of `w`, with a filter of int8 of uint8 or int8, or Tensor
-        Input; its axes are the physical axes of `layout`. Any strides. A `Tensor` brings its layout and shape.
+    x : array_like of the type of `w`, with a filter of int8 of uint8 or int8, torch tensor, or Tensor
+        Input; its axes are the physical axes of `layout`, or all of them but the batch's. Any strides. A `Tensor`
+        brings its layout and shape; a tensor of torch its memory format where no `layout` is given.
     w : array_like of float32, float64, float16, bfloat16 (of ml_dtypes) or int8, or Tensor
         Filter, logically (O, I/groups, kernel height, kernel width); its axes are those of `filter_layout`. A `Tensor`
         brings its layout and shape.
@@ -272,14 +338,18 @@ def conv2d(
         (O,). Sums are float32; of float64 float64; of int8 int32, of which the bias is, unless it is of float32 and
         added after `scale`.
     stride, dilation : int or pair of int
-    padding : int, pair of int, pair of (before, after) pairs, "same" or "valid"
+    padding : int, pair of int, pair of (before, after) pairs, "same", "same_lower" or "valid"
+        Negative numbers crop. "same" has ``ceil(size / stride)`` outputs along each axis, as in ONNX and TensorFlow
+        (torch refuses it with a stride); of an odd number of pads the one left over is after, or before with
+        "same_lower".
     groups : int
     layout : str or Layout, optional
         Of `x`: "NCHW", or that of a `Tensor`. In the names of activations or in abstract ones (``abcd``).
     shape : sequence of int, optional
         The logical shape of `x`, where blocks of other dimensions than the channels are padded. By default all of it.
     filter_layout : str or Layout, optional
-        Of `w`: "OIHW", or that of a `Tensor`. In the names of filters or in abstract ones.
+        Of `w`: "OIHW", or that of a `Tensor`. In the names of filters or in abstract ones. One that has groups, such
+        as "GOIHW", says how many.
     filter_shape : sequence of int, optional
         The logical shape of `w`, where its blocks are padded. By default all of it.
     out_layout : str or Layout, optional
@@ -310,6 +380,9 @@ def conv2d(
         Of `x`, with a filter of int8; the padding holds it.
     out_scale, out_zero_point : float and int, optional
         Results of uint8 and int8 are ``round(v / out_scale) + out_zero_point``, saturated, and so is `add`.
+    padding_mode : {"zeros", "reflect", "circular", "edge"}
+        What is read beyond the edges: ``0 0 | a b c | 0 0``, ``c b | a b c | b a``, ``b c | a b c | a b``,
+        ``a a | a b c | c c``. "replicate" is "edge", "wrap" is "circular". Other than zeros the input is copied first.
     add : array_like of the type of the result, unless that is int32, or Tensor, optional
         Added before the activation, unless that says where, and before the result is rounded to its type: an array like
         the result, or `out` itself.
@@ -321,8 +394,9 @@ def conv2d(
 
     Returns
     -------
-    ndarray of the type of `w` or `dtype`, or Tensor
-        The physical array of the result: `out`, or a new one; a `Tensor` if `x` is one.
+    ndarray of the type of `w` or `dtype`, torch tensor, or Tensor
+        The physical array of the result: `out`, or a new one; a `Tensor` if `x` is one; a tensor of torch, in the
+        memory format of `x`, if that is one.
 
     Raises
     ------
@@ -338,12 +412,16 @@ def conv2d(
     >>> lk.conv2d(x, w, layout="NHWC")[0, :, :, 0].tolist()
     [[8.0, 12.0], [20.0, 24.0]]
     """
-    f = Filter(
-        "conv2d", 2, w, bias, stride=stride, padding=padding, dilation=dilation, groups=groups,
-        layout=layout_for(x, layout), filter_layout=filter_layout, filter_shape=filter_shape, out_layout=out_layout,
-        algorithm=algorithm, accuracy=accuracy, activation=activation, scale=scale, dtype=asked_of(dtype, x, w),
-        zero_point=zero_point, out_scale=out_scale, out_zero_point=out_zero_point, strided=True,
-    )  # fmt: skip
+    try:
+        f = Filter(
+            "conv2d", 2, w, bias, stride=stride, padding=padding, dilation=dilation, groups=groups,
+            layout=layout_for(x, layout), filter_layout=filter_layout, filter_shape=filter_shape,
+            out_layout=out_layout, algorithm=algorithm, accuracy=accuracy, activation=activation, scale=scale,
+            dtype=asked_of(dtype, x, w), zero_point=zero_point, out_scale=out_scale, out_zero_point=out_zero_point,
+            padding_mode=padding_mode, strided=True,
+        )  # fmt: skip
+    except (TypeError, ValueError) as error:
+        raise with_input(error, "conv2d", 2, x, w, layout, groups) from None
     return Conv2d._over(f, threads)(x, out, add, shape=shape)
 
 
@@ -351,11 +429,15 @@ def conv2d(
 conv2d.__doc__ = (conv2d.__doc__ or "").replace("ALGORITHMS", ", ".join(f'"{name}"' for name in NAMES))
 
 
+@like(conv2d)
+@takes_torch
 def conv1d(x, w, bias=None, *, shape=None, add=None, out=None, threads=None, **attributes) -> Any:
     """One-dimensional convolution: as `conv2d`, in layouts of N, C and W ("NCW" by default)."""
     return _once(Conv1d, x, w, bias, add, out, threads, shape, **attributes)
 
 
+@like(conv2d)
+@takes_torch
 def conv3d(x, w, bias=None, *, shape=None, add=None, out=None, threads=None, **attributes) -> Any:
     """Three-dimensional convolution: as `conv2d`, in layouts of N, C, D, H and W ("NCDHW" by default)."""
     return _once(Conv3d, x, w, bias, add, out, threads, shape, **attributes)
@@ -367,7 +449,11 @@ def _once(cls, x, w, bias, add, out, threads, shape, **attributes) -> Any:
 
 def _over(cls, x, w, bias, threads=None, layout=None, dtype=None, **attributes) -> _Conv:
     attributes["dtype"] = asked_of(dtype, x, w)
-    return cls.once(w, bias, threads=threads, layout=layout_for(x, layout), **attributes)
+    try:
+        return cls.once(w, bias, threads=threads, layout=layout_for(x, layout), **attributes)
+    except (TypeError, ValueError) as error:
+        what, groups = f"conv{cls.rank}d", attributes.get("groups", 1)
+        raise with_input(error, what, cls.rank, x, w, layout, groups) from None
 
 
 @planner(conv1d)

@@ -16,16 +16,18 @@ from ..formats.families import check_meaning, meaning_of_activations, meaning_of
 from ..formats.layout import Layout
 from ..memory.arguments import Held, hold, logical
 from ..memory.arrays import as_array, held_shape
+from ..memory.faults import Faults
 from ..memory.tensor import Tensor
 from ..reorders.convert import LIMITS
 from ..reorders.reorder import reorder
 from ..winograd import LARGEST_SUM, SMALLEST_WEIGHT
 from .algorithms import AUTO, NAMES
 from .algorithms.winograd import LARGEST_INTEGER_SUM, has_transforms
+from .border import MODES, SYNONYMS, Border, border_of
 from .epilogue import owned, parse
 from .order import reproducible
-from .problem import ACCURACIES, ConvProblem, Pairs, pad_pairs, per_axis
-from .types import check_type, converted, types_of
+from .problem import ACCURACIES, MOST, ConvProblem, Pairs, pad_pairs, per_axis
+from .types import F32, Given, check_type, converted, types_of
 
 _OIHW = {rank: Layout("abcde"[: rank + 2]) for rank in (1, 2, 3)}  # the order that packing takes filters in
 
@@ -44,39 +46,45 @@ class Attributes:
     """
 
     def __init__(self, what: str, rank: int, w: Held, layout, out_layout, stride, padding, dilation, groups, algorithm,
-                 accuracy, dtype) -> None:  # fmt: skip
+                 accuracy, dtype, padding_mode) -> None:  # fmt: skip
         self.what = what
+        self.defaulted = layout is None and out_layout is None
         activations = meaning_of_activations(rank)
         self.given_layout = Layout(activations if layout is None else layout)
         self.layout = self.given_layout.dense  # strides are the arrays'
         self.out_layout = self.layout if out_layout is None else Layout(out_layout)
-        if not self.out_layout.is_dense:
-            raise ValueError(f"{what}: out_layout {self.out_layout} has explicit strides; give them by out=")
-        for name, found in (("layout", self.layout), ("out_layout", self.out_layout)):
-            check_role(found, activations, f"{what}: {name}")
-        if algorithm not in NAMES:
-            raise ValueError(f"{what}: algorithm {algorithm!r} is none of {', '.join(NAMES)}")
-        if accuracy not in ACCURACIES:
-            raise ValueError(f"{what}: accuracy {accuracy!r} is none of {', '.join(ACCURACIES)}")
+        faults = Faults(what)
+        faults.check(_check_layouts, self.layout, self.out_layout, activations, what, default=None)
+        self.padding, self.padding_mode = padding, SYNONYMS.get(padding_mode, padding_mode)
+        for name, value, known in (("algorithm", algorithm, NAMES), ("accuracy", accuracy, ACCURACIES),
+                                   ("padding_mode", self.padding_mode, MODES)):  # fmt: skip
+            if value not in known:
+                faults.found.append(ValueError(f"{what}: {name} {value!r} is none of {', '.join(known)}"))
         self.algorithm, self._accuracy = algorithm, accuracy
-        self.types, self.src_dtype, self.dst_dtype = types_of(w.array, dtype, what)
+        float32 = Given(F32, F32.src, F32.dst)
+        self.types, self.src_dtype, self.dst_dtype = faults.check(types_of, w.array, dtype, what, default=float32)
         self.held_as, self.shape = w.layout.dense, w.shape
         self.in_order = self.held_as == _OIHW[rank]
         self.oc, self.kernel = w.shape[0], w.shape[2:]
         if not all(self.kernel):
-            raise ValueError(f"{what}: w of shape {w.shape} has an empty kernel")
-        (self.groups,) = per_axis(groups, 1, f"{what}: groups", 1)
+            faults.found.append(ValueError(f"{what}: w of shape {w.shape} has an empty kernel"))
+        (self.groups,) = faults.check(per_axis, groups, 1, f"{what}: groups", 1, default=(1,))
         if self.oc % self.groups:
-            raise ValueError(f"{what}: {self.oc} output channels do not divide into {self.groups} groups")
+            text = f"{what}: {self.oc} output channels do not divide into {self.groups} groups"
+            faults.found.append(ValueError(text))
         self.ic = w.shape[1] * self.groups
-        self.stride = per_axis(stride, rank, f"{what}: stride", 1)
-        self.dilation = per_axis(dilation, rank, f"{what}: dilation", 1)
-        self.padding = padding
-        pads = pad_pairs(
-            padding, self.kernel, self.kernel, self.stride, self.dilation, f"{what}: padding"
-        )  # raises early
-        same = isinstance(padding, str) and padding == "same"
+        one = (1,) * rank
+        self.stride = faults.check(per_axis, stride, rank, f"{what}: stride", 1, default=one)
+        self.dilation = faults.check(per_axis, dilation, rank, f"{what}: dilation", 1, default=one)
+        pads = faults.check(self.pads, self.kernel, default=())  # raises early
+        faults.done()
+        same = isinstance(padding, str) and padding.startswith("same")
         self.by_values = self.kernel[-1] == 3 or same or any(map(any, pads))
+
+    def pads(self, size: Sequence[int]) -> Pairs:
+        """The padding of an input of such a spatial size, as pairs."""
+        where = f"{self.what}: padding"
+        return pad_pairs(self.padding, size, self.kernel, self.stride, self.dilation, where, -MOST)
 
 
 def attributes_of(what: str, rank: int, w, filter_layout, filter_shape, layout, out_layout, *given):
@@ -109,6 +117,13 @@ def call_key(what: Hashable, arrays: Sequence[Any], given: dict[Any, Any]) -> tu
     return key
 
 
+def _check_layouts(layout: Layout, out_layout: Layout, activations: str, what: str) -> None:
+    if not out_layout.is_dense:
+        raise ValueError(f"{what}: out_layout {out_layout} has explicit strides; give them by out=")
+    for name, found in (("layout", layout), ("out_layout", out_layout)):
+        check_role(found, activations, f"{what}: {name}")
+
+
 class Filter(Attributes):
     """What every form of call gives, checked; see `conv2d` for the parameters. `strided`: it may stay a view."""
 
@@ -117,10 +132,13 @@ class Filter(Attributes):
     def __init__(self, what, rank, w, bias=None, *, stride=1, padding=0, dilation=1, groups=1, layout=None,
                  filter_layout=None, filter_shape=None, out_layout=None, algorithm=AUTO, accuracy="standard",
                  activation=None, scale=None, dtype=None, zero_point=0, out_scale=1.0, out_zero_point=0,
-                 strided=False):  # fmt: skip
+                 padding_mode="zeros", strided=False):  # fmt: skip
+        if filter_layout is not None and Layout(filter_layout).rank == rank + 3:
+            w, groups = without_groups(w, Layout(filter_layout), filter_shape, groups, what)
+            filter_layout = filter_shape = None
         attributes, array, shared = attributes_of(
             what, rank, w, filter_layout, filter_shape, layout, out_layout,
-            stride, padding, dilation, groups, algorithm, accuracy, dtype,
+            stride, padding, dilation, groups, algorithm, accuracy, dtype, padding_mode,
         )  # fmt: skip
         self.__dict__.update(attributes.__dict__)
         self.attributes = attributes if shared else None
@@ -135,11 +153,12 @@ class Filter(Attributes):
                                    ("out_zero_point", out_zero_point, 0)):  # fmt: skip
             if (not isinstance(given, int | float) and np.ndim(given)) or given != plain:
                 raise ValueError(f"{what}: {name} is of convolutions of integers, w is of {self.types.filter}")
-        self.bias = None if bias is None else self.per_channel(bias, "bias")
-        if scale is not None:
-            wide = self.widened(np.ascontiguousarray(self.w)) * self.per_channel(scale, "scale").reshape(
-                -1, *[1] * (rank + 1)
-            )
+        faults = Faults(what)
+        self.bias = None if bias is None else faults.check(self.per_channel, bias, "bias", default=None)
+        factors = None if scale is None else faults.check(self.per_channel, scale, "scale", default=None)
+        faults.done()
+        if factors is not None:
+            wide = self.widened(np.ascontiguousarray(self.w)) * factors.reshape(-1, *[1] * (rank + 1))
             self.w = converted(wide, self.types.elements[2], self.types.elements[1])
         self.epilogue, self.operands, self.sums = parse(activation, self.oc, self.types.sum, what)
 
@@ -216,11 +235,11 @@ class Filter(Attributes):
                 f"{self.what}: input of shape {shape}; expected {self.ic} channels "
                 f"(w has {self.ic // self.groups} in {self.groups} groups) and {len(self.kernel)} spatial axes"
             )
-        size = shape[2:]
-        pads = pad_pairs(self.padding, size, self.kernel, self.stride, self.dilation)
+        border, pads = self.border(shape)
+        size, layout = (shape[2:], self.layout) if border is None else (border.made[2:], border.kept)
         p = ConvProblem(
             shape[0], self.ic, self.oc, size, self.kernel, self.stride, pads, self.dilation, self.groups,
-            self.layout, self.out_layout, *self.allowed(self.w, pads), self.types,
+            layout, self.out_layout, *self.allowed(self.w, pads), self.types,
         )  # fmt: skip
         if any(n < 1 for n in p.out):
             raise ValueError(
@@ -228,6 +247,19 @@ class Filter(Attributes):
                 f"the input of {size} padded by {pads}"
             )
         return p
+
+    def border(self, shape: tuple[int, ...]) -> tuple[Border | None, Pairs]:
+        """What has to be done first with an input of logical `shape`, and the padding by zeros that remains."""
+        pads = self.pads(shape[2:])
+        threads = get_num_threads() if self.threads is None else self.threads
+        return border_of(self.layout, shape, pads, self.padding_mode, threads, self.what)
+
+    def in_layout(self, layout: Layout) -> Filter:
+        """The same for inputs and results in another layout."""
+        other = self.over(self.w)
+        other.given_layout = other.layout = other.out_layout = layout
+        other.attributes = None
+        return other
 
     def allowed(self, w: np.ndarray, pads: Pairs) -> tuple[str, bool]:
         """Accuracy and `zeros` of a problem with filter `w`, this one or a part of it: what its values allow."""
@@ -323,6 +355,12 @@ class Filter(Attributes):
 
     def shape_of(self, x: np.ndarray, shape: Sequence[int] | None = None) -> tuple[int, ...]:
         """The logical shape that `x` holds: `shape`, or all of it but pads of the channels."""
+        if x.ndim != len(self.layout.factors):
+            axes = len(self.layout.factors)
+            raise ValueError(
+                f"{self.what}: x of shape {x.shape} has {x.ndim} axes; layout {self.layout} is held by an array of "
+                f"{axes}, or of {axes - 1} without the batch"
+            )
         held = held_shape(x, self.given_layout, shape, f"{self.what}: x")
         if shape is not None:
             return held
@@ -421,6 +459,19 @@ def hold_filter(w, layout: str | Layout | None, shape: Sequence[int] | None, ran
     held = hold(w, layout, shape, f"{what}: w")
     check_role(held.layout, filters, f"{what}: filter_layout")
     return held
+
+
+def without_groups(w, layout: Layout, shape: Sequence[int] | None, groups: Any, what: str) -> tuple[np.ndarray, int]:
+    """A filter in a layout of (G, O/G, I/G, *k) as (O, I/G, *k), and G, which `groups` must be if it is not 1."""
+    held = hold(w, layout, shape, f"{what}: w")
+    check_role(layout, "g" + meaning_of_filters(layout.rank - 3), f"{what}: filter_layout")
+    (count, each, *rest) = held.shape
+    (asked,) = per_axis(groups, 1, f"{what}: groups", 1)
+    if asked not in (1, count):
+        raise ValueError(f"{what}: w of shape {held.shape} in {layout} has {count} groups, groups is {asked}")
+    plain = Layout("abcdef"[: layout.rank])
+    array = held.array if held.layout == plain else reorder(held.array, held.layout.dense, plain, shape=held.shape)
+    return array.reshape(count * each, *rest), max(count, 1)
 
 
 def check_role(layout: Layout, meaning: str, what: str) -> None:

@@ -200,23 +200,28 @@ def per_axis(value, rank: int, what: str, least: int) -> tuple[int, ...]:
     return values
 
 
-def pad_pairs(padding, size, kernel, stride, dilation, what: str = "padding") -> Pairs:
-    """`padding` in any of its forms as (before, after) pairs. `what`: the argument, for errors."""
+def pad_pairs(padding, size, kernel, stride, dilation, what: str = "padding", least: int = 0) -> Pairs:
+    """`padding` in any of its forms as (before, after) pairs of at least `least`. `what`: the argument, for errors.
+
+    "same": as many outputs as strides fit into the input; of an odd sum of paddings the larger is after, as ONNX's
+    SAME_UPPER and TensorFlow have it, or with "same_lower" before.
+    """
     rank = len(size)
     if isinstance(padding, str) and padding == "valid":
         return ((0, 0),) * rank
-    if isinstance(padding, str) and padding == "same":
+    if isinstance(padding, str) and padding in ("same", "same_lower"):
         total = [
             max(0, (-(-i // s) - 1) * s + d * (k - 1) + 1 - i) for i, k, s, d in zip(size, kernel, stride, dilation)
         ]
-        return tuple((t // 2, t - t // 2) for t in total)
+        more = padding == "same_lower"
+        return tuple(((t + more) // 2, t - (t + more) // 2) for t in total)
     if isinstance(padding, str):
-        raise ValueError(f"{what}: expected 'same', 'valid' or numbers, got {padding!r}")
+        raise ValueError(f"{what}: expected 'same', 'same_lower', 'valid' or numbers, got {padding!r}")
     number = isinstance(padding, (int, np.integer)) or not (isinstance(padding, Sequence) or np.ndim(padding))
     parts = () if number else tuple(padding)
     if parts and all(isinstance(p, (Sequence, np.ndarray)) for p in parts):
-        pairs = [per_axis(p, 2, what, 0) for p in parts]
+        pairs = [per_axis(p, 2, what, least) for p in parts]
         if len(pairs) != rank:
             raise ValueError(f"{what}: expected {rank} pairs, got {padding!r}")
         return tuple((before, after) for before, after in pairs)
-    return tuple((p, p) for p in per_axis(padding, rank, what, 0))
+    return tuple((p, p) for p in per_axis(padding, rank, what, least))

@@ -18,6 +18,8 @@ from ..choosing.threads import at_most, check_threads
 from ..formats.layout import Layout
 from ..memory.arguments import layout_for, target
 from ..memory.arrays import check_out, contiguous_strides, empty
+from ..memory.foreign import is_torch, takes_torch
+from ..memory.signatures import like
 from ..memory.tensor import Tensor
 from ..reorders.reorder import reorder
 from .algorithms import AUTO
@@ -71,6 +73,7 @@ class _ConvTranspose(OverFilter):
         # Filter and bias by instruction set, taps and packing.
         self._packed: dict[tuple, tuple[np.ndarray, np.ndarray | None]] = {}
         self._bound: dict = {}  # what a call's arrays look like -> what to run
+        self._elsewhere: dict = {}
         self._routes: dict = {}  # the same of calls with other filters
 
     @classmethod
@@ -91,6 +94,16 @@ class _ConvTranspose(OverFilter):
         if key is not None:
             plans.put(key, self.emptied())
         return self
+
+    @property
+    def padding(self) -> tuple[tuple[int, int], ...]:
+        """As (before, after) pairs by axis."""
+        return self._padding
+
+    @property
+    def output_padding(self) -> tuple[int, ...]:
+        """By axis."""
+        return self._output_padding
 
     def over(self, w: np.ndarray) -> _ConvTranspose:
         """The same over another filter, an array like that which was given, not copied."""
@@ -131,6 +144,10 @@ class _ConvTranspose(OverFilter):
         activation. `workspace`, contiguous and of the bytes that `workspace` asks for, is used in place of new memory.
         """
         f = self._filter
+        if is_torch(x):
+            return self._torch(x, out, add, workspace, shape)
+        if type(x) is np.ndarray and self._lacks_batch(x):
+            return self._unbatched(x, out, add, workspace, shape)
         held = f.take(x, shape)
         if held.shape[1] != f.ic:
             raise ValueError(f"{f.what}: x has shape {held.shape}, expected {f.ic} channels")
@@ -295,7 +312,12 @@ class ConvTranspose3d(_ConvTranspose):
 CLASSES = {1: ConvTranspose1d, 2: ConvTranspose2d, 3: ConvTranspose3d}  # by the number of spatial axes
 
 
-def conv_transpose2d(x, w, bias=None, *, shape=None, add=None, out=None, **attributes) -> Any:
+@takes_torch
+def conv_transpose2d(
+    x, w, bias=None, *, stride=1, padding=0, output_padding=0, groups=1, dilation=1, layout=None, shape=None,
+    filter_layout=None, filter_shape=None, out_layout=None, algorithm=AUTO, accuracy="standard", activation=None,
+    scale=None, dtype=None, zero_point=0, out_scale=1.0, out_zero_point=0, add=None, out=None, threads=None,
+) -> Any:  # fmt: skip
     """Two-dimensional transposed convolution, as in torch, in the layout that the data has.
 
     Parameters
@@ -329,14 +351,24 @@ def conv_transpose2d(x, w, bias=None, *, shape=None, add=None, out=None, **attri
     >>> lk.conv_transpose2d(x, w, stride=(1, 2)).tolist()
     [[[[1.0, 10.0, 2.0, 20.0]]]]
     """
-    return _once(ConvTranspose2d, x, w, bias, add, out, shape, **attributes)
+    op = _over(
+        ConvTranspose2d, x, w, bias, stride=stride, padding=padding, output_padding=output_padding, groups=groups,
+        dilation=dilation, layout=layout, filter_layout=filter_layout, filter_shape=filter_shape,
+        out_layout=out_layout, algorithm=algorithm, accuracy=accuracy, activation=activation, scale=scale, dtype=dtype,
+        zero_point=zero_point, out_scale=out_scale, out_zero_point=out_zero_point, threads=threads,
+    )  # fmt: skip
+    return op(x, out, add, shape=shape)
 
 
+@like(conv_transpose2d)
+@takes_torch
 def conv_transpose1d(x, w, bias=None, *, shape=None, add=None, out=None, **attributes) -> Any:
     """One-dimensional transposed convolution: as `conv_transpose2d`, in layouts of N, C and W."""
     return _once(ConvTranspose1d, x, w, bias, add, out, shape, **attributes)
 
 
+@like(conv_transpose2d)
+@takes_torch
 def conv_transpose3d(x, w, bias=None, *, shape=None, add=None, out=None, **attributes) -> Any:
     """Three-dimensional transposed convolution: as `conv_transpose2d`, in layouts of N, C, D, H and W."""
     return _once(ConvTranspose3d, x, w, bias, add, out, shape, **attributes)

@@ -116,6 +116,7 @@ def types_of(w: np.ndarray, asked: Any, what: str) -> Given:
     if not found:
         known = [_DTYPES[e] for e in dict.fromkeys(t.elements[1] for t in TYPES.values())]
         hint = '; bfloat16 bits in uint16 are said by dtype=("bfloat16", result)' if w.dtype == BITS else ""
+        hint = hint or "; w.astype('float32') converts"
         raise TypeError(f"{what}: w: expected dtype {', '.join(known[:-1])} or {known[-1]}, got {w.dtype}{hint}")
     wanted = ("s32" if element == "s8" else element) if result is None else _element(result)
     if wanted not in found:
@@ -150,7 +151,10 @@ def _element(dtype: Any) -> str:
 def check_type(array: np.ndarray, expected: np.dtype, what: str) -> None:
     """Raise TypeError unless `array` is of the type that a convolution expects there."""
     if array.dtype != expected:
-        raise TypeError(f"{what}: expected dtype {expected}, got {array.dtype}")
+        name = what.rpartition(": ")[2]
+        raise TypeError(
+            f"{what}: expected dtype {expected}, got {array.dtype}; {name}.astype({str(expected)!r}) converts"
+        )
 
 
 def conversion_of(elements: tuple[str, str]) -> Any:

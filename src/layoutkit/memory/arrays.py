@@ -32,33 +32,51 @@ def as_array(value: Any, what: str) -> np.ndarray:
 
     Takes anything with DLPack, ``__array__``, ``__array_interface__`` or a buffer. bfloat16 and float8 of DLPack are
     those of `ml_dtypes` where that is installed, else unsigned integers.
-    Of subclasses of numpy's array (memmap, ..) the plain array is taken, but a mask would be lost: those are refused.
+    Of subclasses of numpy's array (memmap, ..) the plain array is taken. What would be lost is refused: masks, units,
+    and labels of axes (of xarray and pandas).
     """
     if isinstance(value, np.ndarray):
         return value if type(value) is np.ndarray else _plain(value, what)
     if hasattr(value, "__dlpack__"):
         return dlpack.imported(value, what)
     if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
+        for attribute, plain in _LABELS.items():
+            if hasattr(value, attribute):
+                raise TypeError(f"{what}: expected a plain array, got {type(value).__name__}, whose labels would be "
+                                f"lost; {_name(what)}.{plain} has none")  # fmt: skip
         return np.asarray(value)
     try:
         return np.asarray(memoryview(value))
     except TypeError:
-        hint = " (numpy.asarray makes one)" if isinstance(value, (list, tuple)) else ""
+        hint = f"; numpy.asarray({_name(what)}, 'float32') makes one" if isinstance(value, (list, tuple)) else ""
         raise TypeError(f"{what}: expected an array, got {type(value).__name__}{hint}") from None
 
 
 def as_out(out: Any, what: str) -> np.ndarray:
     """`out` as a plain numpy array of the same memory; TypeError if it is no numpy array."""
     if not isinstance(out, np.ndarray):
-        raise TypeError(f"{what}: out must be a numpy array or a Tensor, got {type(out).__name__}")
+        kind = f"{type(out).__module__}.{type(out).__name__}".removeprefix("builtins.")
+        hint = ", as the input is" if kind.startswith("torch.") else ""
+        raise TypeError(f"{what}: out must be a numpy array or a Tensor{hint}, got {kind}")
     return out if type(out) is np.ndarray else _plain(out, f"{what}: out")
 
 
 def _plain(array: np.ndarray, what: str) -> np.ndarray:
     masked = sys.modules.get("numpy.ma")
     if masked is not None and isinstance(array, masked.MaskedArray):
-        raise TypeError(f"{what}: expected a plain array, got {type(array).__name__}, whose mask would be lost")
+        raise TypeError(f"{what}: expected a plain array, got {type(array).__name__}, whose mask would be lost; "
+                        f"{_name(what)}.filled(0) has none")  # fmt: skip
+    if hasattr(array, "unit") or hasattr(array, "units"):
+        raise TypeError(f"{what}: expected a plain array, got {type(array).__name__}, whose unit would be lost")
     return array.view(np.ndarray)
+
+
+_LABELS = {"coords": "values", "iloc": "to_numpy()"}  # how arrays with labels are told, and what plain ones they give
+
+
+def _name(what: str) -> str:
+    """The argument at the end of what an error names."""
+    return what.rpartition(": ")[2]
 
 
 def bfloat16() -> np.dtype | None:

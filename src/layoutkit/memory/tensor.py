@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from math import prod
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -130,15 +131,79 @@ class Tensor:
         if layout is not None:
             plain = Layout.from_factors([(d, 0) for d in range(array.ndim)])
             return cls(array, plain).to(layout)
-        if any(s % array.itemsize for s in array.strides):
-            raise ValueError(f"byte strides {array.strides} are no multiples of the item's {array.itemsize}")
-        found = read(array.shape, [s // array.itemsize for s in array.strides]).layout
+        found = read(array).layout
         return cls(array.transpose(order_of(found)), found)
 
     @property
     def dtype(self) -> np.dtype:
         """Type of the elements."""
         return self.array.dtype
+
+    @property
+    def ndim(self) -> int:
+        """How many logical dimensions there are."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Elements, without pads."""
+        return prod(self.shape)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return self.array.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements that the memory holds, pads included."""
+        return self.array.nbytes
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Element strides in logical order; ValueError where a dimension has none, because it is blocked."""
+        found = self.logical()
+        if found is None:
+            return self.layout.strides(self.shape)  # says which
+        return tuple(s // self.itemsize for s in found.strides)
+
+    def __getitem__(self, at: Any) -> Any:
+        """The element at a logical index; of a plain layout any part, a view as that of `numpy`."""
+        found = self.logical()
+        if found is not None:
+            return found[at]
+        index = at if isinstance(at, tuple) else (at,)
+        if len(index) != self.ndim or not all(isinstance(i, int | np.integer) for i in index):
+            raise TypeError(
+                f"{self!r} is blocked: expected an index of {self.ndim} integers; .numpy()[..] takes parts of a copy"
+            )
+        if any(not -n <= i < n for i, n in zip(index, self.shape)):
+            raise IndexError(f"{self!r}: index {index} is out of bounds")
+        digits = {}
+        for (dim, _), axis, place in zip(self.layout.factors, self.layout.axes(self.shape), range(self.array.ndim)):
+            digits[place] = index[dim] % self.shape[dim] // axis.unit % axis.extent
+        return self.array[tuple(digits[place] for place in range(self.array.ndim))]
+
+    # What numpy's arrays do and a Tensor does not: told, not done in silence on a copy in logical order.
+
+    __array_ufunc__ = None
+
+    def _refused(self, *_: Any) -> NoReturn:
+        raise TypeError(f"{self!r} takes no part in arithmetic, comparisons and loops; .numpy() and .array are arrays")
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _refused
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __matmul__ = __rmatmul__ = _refused
+    __neg__ = __pos__ = __abs__ = __invert__ = __and__ = __or__ = __xor__ = __lt__ = __le__ = __gt__ = __ge__ = _refused
+    __iter__ = __len__ = __bool__ = __contains__ = __float__ = __int__ = _refused
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        """Whether it is the same object; TypeError for arrays and other Tensors, whose elements it does not compare."""
+        if other is self:
+            return True
+        if isinstance(other, Tensor | np.ndarray):
+            self._refused()
+        return NotImplemented
 
     @property
     def stored(self) -> Layout | None:

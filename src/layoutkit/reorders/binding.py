@@ -137,7 +137,7 @@ def decide(call: Call) -> Decided:
     bound = Bound(None, physical, array.dtype, nbytes, 1, what, explicit, layouts_of(call.src, call.dst))
     if not nbytes or (0 in box.shape and not box.whole):
         return Decided(bound)
-    threads = useful_threads(prod(box.shape) * array.itemsize if call.at else nbytes, call.threads)
+    threads = useful_threads(prod(box.shape) * array.itemsize if call.at is not None else nbytes, call.threads)
     move = transfer(call, src, dst, box)
     problem = ReorderProblem(move.src, move.dst, box.shape, move.width, threads)
     found = choices(problem)

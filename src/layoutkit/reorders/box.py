@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from operator import index
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ..formats.layout import Layout
 from .nests import digits
 from .pieces import Side
@@ -32,8 +34,8 @@ class Box(NamedTuple):
 
     def sides(self, src: Layout, src_strides, dst: Layout, dst_strides) -> tuple[list[Side], list[Side]]:
         """The sides of source and destination in each dimension; strides in bytes."""
-        s = digits(src.axes(self.src_shape), src_strides, src.rank)
-        d = digits(dst.axes(self.dst_shape), dst_strides, dst.rank)
+        s = digits(src, self.src_shape, src_strides)
+        d = digits(dst, self.dst_shape, dst_strides)
         return list(map(Side, s, self.src_at)), list(map(Side, d, self.dst_at))
 
 
@@ -41,13 +43,10 @@ def box_of(src_shape: tuple[int, ...], region: Any, at: Any, out_shape: tuple[in
     """The box of the arguments `region` and `at` of a reorder; `out_shape`: the shape of the tensor in `out`."""
     rank = len(src_shape)
     starts, shape = [0] * rank, list(src_shape)
-    if region is not None:
-        parts = _sequence(region, rank, "region", what)
-        for dim, (part, size) in enumerate(zip(parts, src_shape)):
-            start, stop = _bounds(part, size, what, region)
-            if not 0 <= start <= stop <= size:
-                raise ValueError(f"{what}: region {start}:{stop} of dimension {dim} lies outside its size {size}")
-            starts[dim], shape[dim] = start, stop - start
+    for dim, (start, stop, step) in enumerate(bounds(src_shape, region, what)):
+        if step != 1:
+            raise ValueError(f"{what}: region of dimension {dim} has a step of {step}")
+        starts[dim], shape[dim] = start, stop - start
     if at is None:
         return Box(tuple(shape), src_shape, tuple(starts), tuple(shape), (0,) * rank, True)
     if out_shape is None:
@@ -61,20 +60,40 @@ def box_of(src_shape: tuple[int, ...], region: Any, at: Any, out_shape: tuple[in
     return Box(tuple(shape), src_shape, tuple(starts), out_shape, dst_at, False)
 
 
+def bounds(shape: tuple[int, ...], region: Any, what: str) -> list[tuple[int, int, int]]:
+    """(start, stop, step) of each dimension of `region`, with numpy's meaning of ends counted from the end."""
+    if region is None:
+        return [(0, n, 1) for n in shape]
+    parts = _sequence(region, len(shape), "region", what)
+    return [_bounds(part, dim, size, what, region) for dim, (part, size) in enumerate(zip(parts, shape))]
+
+
 def _sequence(given: Any, rank: int, name: str, what: str) -> Sequence:
+    if isinstance(given, np.ndarray):
+        given = given.tolist()
     if not isinstance(given, Sequence) or isinstance(given, str) or len(given) != rank:
         raise ValueError(f"{what}: {name} must say something of each of {rank} dimensions, got {given!r}")
     return given
 
 
-def _bounds(part: Any, size: int, what: str, region: Any) -> tuple[int, int]:
-    """(start, stop) of None, a slice of step 1, or a pair."""
+def _bounds(part: Any, dim: int, size: int, what: str, region: Any) -> tuple[int, int, int]:
+    """(start, stop, step) of None, a slice or a pair; negative ends count from the end."""
     if part is None:
-        return 0, size
-    if isinstance(part, slice) and part.step in (None, 1):
-        return (0 if part.start is None else index(part.start)), (size if part.stop is None else index(part.stop))
+        return 0, size, 1
     try:
-        start, stop = map(index, part)
+        start, stop, step = (part.start, part.stop, part.step) if isinstance(part, slice) else (*part, None)
+        step = 1 if step is None else index(step)
+        first, last = (0, size) if step > 0 else (size - 1, -1)
+        start = first if start is None else index(start) + size * (start < 0)
+        stop = last if stop is None else index(stop) + size * (stop < 0)
     except (TypeError, ValueError):
-        raise TypeError(f"{what}: region takes None, (start, stop) or slices of step 1, got {region!r}") from None
-    return start, stop
+        raise TypeError(f"{what}: region takes None, (start, stop) or slices, got {region!r}") from None
+    if size == 0 and isinstance(part, slice) and step:
+        return 0, 0, 1
+    inside = 0 <= start <= stop <= size if step > 0 else -1 <= stop <= start < max(size, 1)
+    if step == 0 or not inside:
+        given = f"{part.start}:{part.stop}:{part.step}" if isinstance(part, slice) else f"{start}:{stop}"
+        raise ValueError(
+            f"{what}: region {given} of dimension {dim} lies outside its size {size}, or is empty backwards"
+        )
+    return start, stop, step

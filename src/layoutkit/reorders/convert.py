@@ -131,7 +131,10 @@ class Numbers(NamedTuple):
         return self[1:6]
 
     def change(self, held: np.dtype) -> bool:
-        """Whether arrays of dtype `held` are converted, not moved."""
+        """Whether arrays of dtype `held` are converted, not moved; ValueError if alpha or beta is no finite number."""
+        for name, value in (("alpha", self.alpha), ("beta", self.beta)):
+            if not isinstance(value, (int, float, np.number)) or not isfinite(value):
+                raise ValueError(f"reorder: {name} must be a finite number, got {value!r}")
         if all(p is None for p in self.parameters()) and self.alpha == 1 and self.beta == 0:
             return self.dtype is not None and not is_dtype(self.dtype, held)
         return True
@@ -187,9 +190,6 @@ def _number(dtype: np.dtype, what: str) -> str:
 def parameters(t: Types, given: Numbers, shape: tuple[int, ...], what: str) -> tuple[Types, Parameters, Along | None]:
     """The arguments, checked, as the parameters of lk_convert, the types with what they are computed in, and the
     dimensions that parameters are along."""
-    for name, value in (("alpha", given.alpha), ("beta", given.beta)):
-        if not isinstance(value, (int, float, np.number)) or not isfinite(value):
-            raise ValueError(f"{what}: {name} must be a finite number, got {value!r}")
     names = Numbers._fields[1:6]
     along = along_of(given.axis, given.block_size, shape, what) if any(map(np.ndim, given.parameters())) else None
     scale, zero_point, offset, out_scale, out_zero_point = (

@@ -15,11 +15,14 @@ from ..choosing.cache import plans
 from ..choosing.table import cost_table
 from ..choosing.threads import check_threads
 from ..formats.layout import Layout
+from ..formats.reading import layout_of
 from ..memory.arrays import as_array, as_out, check_out, overlap
+from ..memory.foreign import given_back, in_layout, is_torch, memory_of
 from ..memory.tensor import Tensor, moved_by
 from .binding import MOVED, Call, bind, bind_conversion, check_equal, format_of, taken
 from .convert import Numbers, Types, pad_bytes, token
 from .inplace import reorder_in_place
+from .steps import has_steps, without_steps
 
 
 def reorder(
@@ -48,7 +51,7 @@ def reorder(
 
     Parameters
     ----------
-    array : array_like or Tensor
+    array : array_like, torch tensor or Tensor
         The tensor as it lies in `src`: one axis per factor of the layout (an NHWC array has shape
         (N, H, W, C), an nChw16c one (N, ceil(C/16), H, W, 16)). Any strides. Elements of 1, 2, 4, 8 or
         16 bytes of any dtype; they are moved as they are, bit for bit. A `Tensor` brings its layout and its shape.
@@ -81,7 +84,8 @@ def reorder(
         ``alpha * result + beta * out`` is written; `beta` needs `out`, which is not read where it is 0.
     region : sequence of (start, stop), slice or None, optional
         The box of the source to take, per logical dimension; None takes all of one. It may begin and end
-        anywhere in blocks. The result has its shape.
+        anywhere in blocks; negative ends count from the end, and slices may have steps, negative ones too. The result
+        has its shape.
     at : sequence of int, optional
         Where in the tensor that `out` holds to write, per logical dimension: nothing else of `out` is written,
         no pads either.
@@ -92,8 +96,9 @@ def reorder(
 
     Returns
     -------
-    ndarray or Tensor
-        The physical array of `dst`: `out`, or a new one aligned to 64 bytes. A `Tensor` over it if `array` is one.
+    ndarray, torch tensor or Tensor
+        The physical array of `dst`: `out`, or a new one aligned to 64 bytes. A `Tensor` over it if `array` is one, a
+        tensor of torch over it if that is one.
 
     Raises
     ------
@@ -148,13 +153,18 @@ def reorder(
     True
     """
     plain = type(array) is np.ndarray and (out is None or type(out) is np.ndarray)
-    moved = dtype is scale is zero_point is offset is out_scale is out_zero_point is None and alpha == 1 and beta == 0
+    moved = dtype is scale is zero_point is offset is out_scale is out_zero_point is None
+    moved = moved and type(alpha) is type(beta) is int and alpha == 1 and beta == 0
     if not (plain and moved and region is at is None):
         numbers = Numbers(
             dtype, scale, zero_point, offset, out_scale, out_zero_point, axis, block_size, alpha, beta
         )  # fmt: skip
-        given = array, src, dst, shape, out, numbers, region, at, pad_value
-        return _general(Call(*given, check_threads(threads))) if plain else _unwrapped(Call(*given, threads))
+        call = Call(array, src, dst, shape, out, numbers, region, at, pad_value, threads)
+        if not plain and (is_torch(array) or is_torch(out)):
+            return _of_torch(call)
+        if has_steps(region):
+            call = without_steps(call, reorder)
+        return _general(call._replace(threads=check_threads(threads))) if plain else _unwrapped(call)
     if type(shape) is list:
         shape = tuple(shape)
     threads = check_threads(threads)
@@ -191,13 +201,30 @@ moved_by(reorder)
 _kept_for = plans.get
 
 
+def _of_torch(call: Call):
+    """`reorder` of a tensor of torch: its axes are the physical ones of `src`; without one, as its strides say."""
+    array, dst, out = call.array, call.dst, call.out
+    if call.src is None and is_torch(array):
+        array = in_layout(array, layout_of(array).dense, "reorder: array")
+    elif is_torch(array):
+        array = memory_of(array, "reorder: array")
+    if is_torch(out):
+        whole = isinstance(array, Tensor)
+        out = in_layout(out, Layout(dst), "reorder: out") if whole else memory_of(out, "reorder: out")
+    made = reorder(
+        array, call.src, dst, shape=call.shape, out=out, region=call.region, at=call.at, pad_value=call.pad_value,
+        threads=call.threads, **call.numbers._asdict(),
+    )  # fmt: skip
+    return given_back(made, call.array) if call.out is None else call.out
+
+
 def _unwrapped(call: Call):
     """`reorder` where an array is a Tensor, or is no plain numpy array."""
     rest = dict(region=call.region, at=call.at, pad_value=call.pad_value, threads=call.threads)
     rest |= call.numbers._asdict()
     if not isinstance(call.array, Tensor) and not isinstance(call.out, Tensor):
         to = None if call.out is None else as_out(call.out, "reorder")
-        y = reorder(as_array(call.array, "reorder"), call.src, call.dst, shape=call.shape, out=to, **rest)
+        y = reorder(as_array(call.array, "reorder: array"), call.src, call.dst, shape=call.shape, out=to, **rest)
         return y if call.out is None else call.out
     held, to, dst, box = taken(call)
     y = reorder(held.array, held.layout, dst, shape=held.shape, out=to, **rest)

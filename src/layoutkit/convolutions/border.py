@@ -1,0 +1,181 @@
+"""What a convolution reads beyond the edges of its input when that is not zeros, and edges that are cropped.
+
+    x'[i] = x[edge(i)]    reflect: .. 2 1 | 0 1 2 ..     circular: .. n-2 n-1 | 0 1 ..     edge: .. 0 0 | 0 1 ..
+
+The input grows into a copy with its border, or, where padding is negative, shrinks to a view of a part; the convolution
+of that has the padding that remains, zeros or none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..formats.layout import Layout
+from ..memory.arrays import contiguous_strides, empty, lay_out, nbytes_of
+from ..reorders.reorder import reorder
+from .algorithms.base import CHANNELS_LAST
+from .problem import Pairs
+from .route import Runs
+
+MODES = ("zeros", "reflect", "circular", "edge")
+SYNONYMS = {"replicate": "edge", "wrap": "circular"}  # torch's and numpy's names
+LINE_BYTES = 64
+Box = tuple[tuple[int, int], ...]
+
+
+class Border(NamedTuple):
+    """How an input is made ready: a part of it, and what is put around that.
+
+    Parameters
+    ----------
+    layout : Layout
+        Of the input.
+    shape : tuple of int
+        Its logical shape.
+    crop, grow : Pairs
+        Elements that are left off, and added, before and after along each spatial axis.
+    mode : str
+        One of `MODES`.
+    """
+
+    layout: Layout
+    shape: tuple[int, ...]
+    crop: Pairs
+    grow: Pairs
+    mode: str
+    threads: int
+
+    @property
+    def in_place(self) -> bool:
+        """Whether the part is a view: nothing is added, and no spatial axis is blocked."""
+        return not any(map(any, self.grow)) and self.spatial_whole
+
+    @property
+    def spatial_whole(self) -> bool:
+        return all(f.dim < 2 or not f.size for f in self.layout.factors)
+
+    @property
+    def kept(self) -> Layout:
+        """The layout of what is convolved."""
+        return self.layout if self.spatial_whole else Layout(CHANNELS_LAST[self.layout.rank])
+
+    @property
+    def part(self) -> Box:
+        """The part of the input that is left, along each spatial axis."""
+        return tuple((a, max(a, n - b)) for n, (a, b) in zip(self.shape[2:], self.crop))
+
+    @property
+    def made(self) -> tuple[int, ...]:
+        """Logical shape of what is convolved."""
+        size = [stop - start + a + b for (start, stop), (a, b) in zip(self.part, self.grow)]
+        return (*self.shape[:2], *size)
+
+    def strides(self, x_strides: tuple[int, ...], width: int) -> tuple[int, ...]:
+        """Byte strides of what is convolved."""
+        return x_strides if self.in_place else contiguous_strides(self.kept, self.made, width)
+
+    def nbytes(self, dtype: np.dtype) -> int:
+        """Bytes of the copy, in whole cache lines; 0 where there is none."""
+        if self.in_place:
+            return 0
+        return -(-nbytes_of(self.kept.physical_shape(self.made), dtype, "border") // LINE_BYTES) * LINE_BYTES
+
+    def ready(self, x: np.ndarray, room: np.ndarray | None) -> np.ndarray:
+        """What is convolved: a view of `x`, or a copy, in `room` if that is given."""
+        if self.in_place:
+            return x[self._at(self.layout, self.part)]
+        to = self.kept
+        physical = to.physical_shape(self.made)
+        if room is None:
+            y = empty(physical, x.dtype, "border")
+        else:
+            y = lay_out(room[: nbytes_of(physical, x.dtype, "border")].view(x.dtype), to, self.made)
+        inside = tuple((a, a + stop - start) for (a, _), (start, stop) in zip(self.grow, self.part))
+        reorder(
+            x, self.layout, to, shape=self.shape, out=y, region=(None, None, *self.part),
+            at=(0, 0, *(a for a, _ in inside)), threads=self.threads,
+        )  # fmt: skip
+        for axis, ((start, stop), (before, after)) in enumerate(zip(inside, self.grow)):
+            for at in range(before):
+                self._copy(y, axis, start - 1 - at, start, stop)
+            for at in range(after):
+                self._copy(y, axis, stop + at, start, stop)
+        return y
+
+    def _copy(self, y: np.ndarray, axis: int, at: int, start: int, stop: int) -> None:
+        """Fill the slice `at` of a spatial axis from the one between `start` and `stop` that the mode says."""
+        n, i = stop - start, at - start
+        if self.mode == "circular":
+            i %= n
+        elif self.mode == "edge":
+            i = min(max(i, 0), n - 1)
+        else:
+            i = abs(i)
+            i = i if i < n else 2 * (n - 1) - i
+        where = self.kept.digits(axis + 2)[0]
+        outer: list[Any] = [slice(None)] * y.ndim
+        outer[where] = at
+        inner = outer.copy()
+        inner[where] = start + i
+        y[tuple(outer)] = y[tuple(inner)]
+
+    @staticmethod
+    def _at(layout: Layout, part: Box) -> tuple[slice, ...]:
+        return tuple(slice(*part[f.dim - 2]) if f.dim > 1 else slice(None) for f in layout.factors)
+
+
+def border_of(
+    layout: Layout, shape: Sequence[int], pads: Pairs, mode: str, threads: int, what: str
+) -> tuple[Border | None, Pairs]:
+    """What has to be done before an input of `shape` is convolved, and the padding by zeros that remains.
+
+    Raises
+    ------
+    ValueError
+        More is cropped than there is, or the border is wider than the input that it repeats.
+    """
+    crop = tuple((max(0, -a), max(0, -b)) for a, b in pads)
+    grow = tuple((max(0, a), max(0, b)) for a, b in pads)
+    if mode == "zeros" and not any(map(any, crop)):
+        return None, pads
+    left = tuple(n - a - b for n, (a, b) in zip(shape[2:], crop))
+    if min(left, default=1) < 0:
+        raise ValueError(f"{what}: padding {pads} crops more than the input of {tuple(shape[2:])}")
+    if mode == "zeros":
+        return Border(layout, tuple(shape), crop, ((0, 0),) * len(crop), mode, threads), grow
+    most = {"reflect": -1, "circular": 0}
+    for n, pair in zip(left, grow):
+        if any(pair) and (n < 1 or (mode in most and max(pair) > n + most[mode])):
+            reach = "" if mode == "edge" else f": {mode} reaches {max(0, n + most[mode])} elements at most"
+            raise ValueError(
+                f"{what}: padding {pads} of mode {mode!r} does not fit the input of {tuple(shape[2:])}{reach}"
+            )
+    return Border(layout, tuple(shape), crop, grow, mode, threads), ((0, 0),) * len(grow)
+
+
+class Bordered:
+    """A route of a convolution whose input is made ready first: see `route.Runs`."""
+
+    def __init__(self, border: Border, route: Runs, dtype: np.dtype) -> None:
+        self.run, self.packing, self.pack = _Run(border, route.run, dtype), route.packing, route.pack
+
+
+class _Run:
+    def __init__(self, border: Border, run: Any, dtype: np.dtype) -> None:
+        self._border, self._run, self._nbytes = border, run, border.nbytes(dtype)
+
+    def __call__(self, x, w, bias, y, epilogue=None, add=None, workspace=None) -> None:
+        room = None
+        if workspace is not None and self._nbytes:
+            flat = workspace.reshape(-1).view(np.uint8)
+            first = -flat.ctypes.data % LINE_BYTES
+            room, workspace = flat[first : first + self._nbytes], flat[first + self._nbytes :]
+        self._run(self._border.ready(x, room), w, bias, y, epilogue, add, workspace)
+
+    def needs(self, y: np.ndarray, add: np.ndarray | None = None, epilogue: Any = None) -> int:
+        """Bytes of workspace of a call, the copy of the input among them."""
+        more = self._nbytes + LINE_BYTES if self._nbytes else 0
+        return self._run.needs(y, add, epilogue) + more

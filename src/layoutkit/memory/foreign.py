@@ -1,0 +1,91 @@
+"""Tensors of torch as arguments: results are tensors of torch too, in the memory format that the input has.
+
+The axes of a tensor of torch are logical (N, C, H, W), and its strides say how it lies. One that torch itself would
+call channels_last is taken as such where no layout is given; where one is, the axes are its physical ones, as of any
+array.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+from ..formats.layout import Layout
+from ..formats.torch_format import suggest
+from ..formats.written import order_of
+from .arrays import as_array
+from .tensor import Tensor
+
+F = TypeVar("F", bound=Callable[..., Any])
+LAST = {"channels_last": Layout("NHWC"), "channels_last_3d": Layout("NDHWC")}
+WRITTEN = ("out", "add")  # arguments like the result
+
+
+def is_torch(value: Any) -> bool:
+    """Whether `value` is a tensor of torch, which need not be installed."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, getattr(torch, "Tensor", ()))
+
+
+def last_of(x: Any) -> Layout | None:
+    """The layout of a tensor of torch that is in channels_last, else None."""
+    return LAST.get(suggest(tuple(x.shape), tuple(x.stride()))) if x.layout is sys.modules["torch"].strided else None
+
+
+def memory_of(x: Any, what: str) -> np.ndarray:
+    """The memory of a tensor of torch, writeable, its axes as torch has them; `what` names the argument."""
+    if x.requires_grad:
+        name = what.rpartition(": ")[2]
+        raise TypeError(f"{what} requires gradients, which layoutkit.torch computes; {name}.detach() has none")
+    return as_array(x, what)
+
+
+def in_layout(x: Any, layout: Layout, what: str) -> Tensor:
+    """The same memory as a `Tensor` in a plain layout, whatever the strides."""
+    return Tensor(memory_of(x, what).transpose(order_of(layout)), layout)
+
+
+def given_back(made: Any, like: Any) -> Any:
+    """A result as a tensor of torch if `like`, an argument, is one."""
+    if not is_torch(like):
+        return made
+    if not isinstance(made, Tensor):
+        made = Tensor(made, Layout.from_factors([(d, 0) for d in range(made.ndim)]))
+    return made.torch()
+
+
+def takes_torch(operation: F) -> F:
+    """Let an operation of arrays take tensors of torch, and return them where its input is one."""
+    names = operation.__code__.co_varnames[: operation.__code__.co_argcount]
+    name = operation.__name__
+
+    @functools.wraps(operation)
+    def wrapped(*args: Any, **given: Any) -> Any:
+        if type(args[0] if args else None) is np.ndarray or not _any_torch(args, given):
+            return operation(*args, **given)
+        given = {**dict(zip(names, args)), **given}
+        like = next(value for value in given.values() if is_torch(value))
+        out = given.get("out")
+        last = last_of(like) if given.get("layout") is None and like is given.get(names[0]) else None
+        to = Layout(given.get("out_layout") or last) if last else None
+        for key, value in given.items():
+            if is_torch(value):
+                there = last if key == names[0] else to if key in WRITTEN else None
+                what = f"{name}: {key}"
+                given[key] = in_layout(value, there, what) if there and there.is_plain else memory_of(value, what)
+        made = operation(**given)
+        if is_torch(out):
+            return out
+        if type(made) is tuple:
+            return tuple(given_back(each, like) for each in made)
+        return given_back(made, like)
+
+    return cast(F, wrapped)
+
+
+def _any_torch(args: tuple, given: dict[str, Any]) -> bool:
+    return "torch" in sys.modules and any(map(is_torch, (*args, *given.values())))
