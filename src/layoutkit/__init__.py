@@ -53,8 +53,8 @@ from .version import __version__ as __version__
 __all__ = [
     # formats
     "Axis", "Factor", "Image", "Layout", "algebra", "explain_view", "is_view", "layout_of", "mace", "read_strides",
-    "torch_format", "BYTE", "Aligned", "Compact", "Dim", "DimsOrder", "Fixed", "MemDim", "MemShape", "MemStrides", "Shape",
-    "StrideReqs", "Strides",
+    "torch_format", "BYTE", "Aligned", "Compact", "Dim", "DimsOrder", "Fixed", "MemDim", "MemShape", "MemStrides",
+    "Shape", "StrideReqs", "Strides",
     # data
     "UNDEFINED", "Tensor", "compensation", "empty", "memory_limit", "rearrange", "release_memory", "reorder",
     # convolution
