@@ -22,7 +22,7 @@ fi
 mkdir -p "$build"
 export PATH="$(dirname "$(command -v "$python")"):$PATH"
 
-CC=$clang CFLAGS="-g1 -include $PWD/tools/clang_shuffle.h -Wno-unknown-pragmas -shared-libsan" \
+CC=$clang CFLAGS="-g1 -Wno-unknown-pragmas -shared-libsan" \
     LDFLAGS="-shared-libsan -Wl,-rpath,$(dirname "$runtime")" \
     "$python" -m pip install -q --no-build-isolation --no-deps --upgrade --target "$build/site" . \
     -Cbuild-dir="$build/meson" -Csetup-args=-Dbuildtype=debug -Csetup-args=-Doptimization=1 \

@@ -1,6 +1,8 @@
-/* A C program with Python inside: reorders and convolves through layoutkit's table of functions.
+/* A C program with Python inside: reorders and convolves through layoutkit's table of functions. In this folder:
  *
- *   make && ./embed            (the Python whose packages it uses: PYTHON=.venv/bin/python)
+ *   python3 -m venv .venv && .venv/bin/pip install layoutkit && make PYTHON=.venv/bin/python run
+ *
+ * It needs a C compiler, make and the headers of Python (Debian: python3-dev).
  */
 #include <Python.h>
 

@@ -1,4 +1,7 @@
-"""What the installed package computes is what layoutkit computes from Python."""
+"""What the installed package computes is what layoutkit computes from Python. In this folder:
+
+python3 -m venv .venv && .venv/bin/pip install . && .venv/bin/python -P check.py
+"""
 
 import numpy as np
 from batch import filter_images

@@ -1,4 +1,4 @@
-/* gcc's __builtin_shuffle for clang, one lane at a time: see tsan.sh. */
+/* GCC's __builtin_shuffle for clang, one lane at a time; meson.build includes it before every source. */
 #define LK_COUNT_(a, b, c, n, ...) n
 #define __builtin_shuffle(...) LK_COUNT_(__VA_ARGS__, LK_SHUFFLE_TWO, LK_SHUFFLE_ONE, )(__VA_ARGS__)
 #define LK_SHUFFLE_ONE(x, order) LK_SHUFFLE_TWO(x, x, order)
