@@ -23,6 +23,11 @@ from ._core.winograd import RUN
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
+__all__ = [
+    "Transform", "as_array", "error_bound", "error_factor", "growth", "left_inverse", "rescale", "restore_filter",
+    "roundings", "tiling", "transform", "transform_filter",
+]  # fmt: skip
+
 Matrix = tuple[tuple[Fraction, ...], ...]
 
 # F(m, r) takes as many as it needs: small, and in pairs whose sums and differences are shared.
@@ -46,7 +51,17 @@ TILE_EPS = 2.0**-8  # of a transformed input or filter that is rounded to bfloat
 
 
 class Transform(NamedTuple):
-    """The matrices of F(m, r): AT is m x n, G is n x r, BT is n x n, with n = m + r - 1."""
+    """The matrices of F(m, r): AT is m x n, G is n x r, BT is n x n, with n = m + r - 1.
+
+    Attributes
+    ----------
+    m : int
+        Outputs of a tile.
+    r : int
+        Taps.
+    AT, G, BT : tuple of tuple of Fraction
+        Of outputs, of filters, of inputs.
+    """
 
     m: int
     r: int
@@ -116,7 +131,14 @@ def _matrix(rows) -> Matrix:
 
 
 def rescale(t: Transform, factors: Sequence[Fraction | int]) -> Transform:
-    """The same algorithm with row i of G times factors[i], and column i of AT divided by it."""
+    """The same algorithm with row i of G times factors[i], and column i of AT divided by it.
+
+    Parameters
+    ----------
+    t : Transform
+    factors : sequence of rationals
+        One for each row of G, none 0.
+    """
     f = [Fraction(x) for x in factors]
     if len(f) != len(t.G) or 0 in f:
         raise ValueError(f"F({t.m}, {t.r}) is rescaled by {len(t.G)} numbers other than 0, got {factors}")
@@ -169,6 +191,13 @@ def tiling(outputs: int, m: int) -> tuple[int, int]:
 
     The last output of a tile is the only one that takes the product of the point at infinity: tiles of m - 1 outputs
     are those of m without it.
+
+    Parameters
+    ----------
+    outputs : int
+        Along the axis.
+    m : int
+        2, 4 or 6.
     """
     tiles = -(-outputs // m)
     short = min(tiles, tiles * m - outputs)
@@ -180,6 +209,13 @@ def growth(m: int, axes: int = 2) -> float:
 
     Output i gets of tap k, through all products t, at most the sum of AT[i][t] G[t][k] b[t], all absolute, times the
     largest input, where b[t] is the sum of the absolute values of row t of BT. The most of these, once for each axis.
+
+    Parameters
+    ----------
+    m : int
+        2, 4 or 6.
+    axes : int, optional
+        1 or 2.
     """
     at, g, bt = (abs(as_array(matrix, object)) for matrix in (paired(m).AT, paired(m).G, paired(m).BT))
     return float((at @ (bt.sum(1)[:, None] * g)).max() ** axes)
@@ -189,6 +225,17 @@ def roundings(m: int, channels: int, taps: int = 1, axes: int = 2) -> int:
     """How many times a number is rounded on its way through F(m, 3): transforms, and the sum over channels.
 
     `channels` are those of a group, `taps` the taps along the depth, which are summed directly.
+
+    Parameters
+    ----------
+    m : int
+        2, 4 or 6.
+    channels : int
+        Of the input, in a group.
+    taps : int, optional
+        Along the depth.
+    axes : int, optional
+        1 or 2.
     """
     channels = max(1, channels)
     even = -(-channels // -(-channels // RUN))
@@ -201,6 +248,19 @@ def error_factor(m: int, channels: int, taps: int = 1, axes: int = 2, narrow: bo
     """The c of `error_bound`: `growth` times the relative error that so many `roundings` add up to.
 
     With `narrow`, transformed inputs and filters are rounded to bfloat16 as well.
+
+    Parameters
+    ----------
+    m : int
+        2, 4 or 6.
+    channels : int
+        Of the input, in a group.
+    taps : int, optional
+        Along the depth.
+    axes : int, optional
+        1 or 2.
+    narrow : bool, optional
+        Whether transformed inputs and filters are bfloat16.
     """
     each = roundings(m, channels, taps, axes) * EPS
     relative = each / (1 - each)
@@ -266,7 +326,13 @@ def _over_tiles(x: np.ndarray, axis: int, m: int, taps: int) -> np.ndarray:
 
 
 def left_inverse(a: Matrix) -> Matrix:
-    """The matrix L with L a = 1 of least squares, (a^T a)^-1 a^T; ValueError if columns are dependent."""
+    """The matrix L with L a = 1 of least squares, (a^T a)^-1 a^T; ValueError if columns are dependent.
+
+    Parameters
+    ----------
+    a : tuple of tuple of Fraction
+        By rows.
+    """
     n = len(a[0])
     # Gauss-Jordan on [a^T a | a^T], in exact rationals.
     zero = Fraction(0)
@@ -284,7 +350,14 @@ def left_inverse(a: Matrix) -> Matrix:
 
 
 def as_array(matrix: Matrix, dtype: DTypeLike = np.float64) -> np.ndarray:
-    """The matrix as a numpy array, each entry rounded once; exact Fractions if `dtype` is object."""
+    """The matrix as a numpy array, each entry rounded once; exact Fractions if `dtype` is object.
+
+    Parameters
+    ----------
+    matrix : tuple of tuple of Fraction
+        By rows.
+    dtype : dtype, optional
+    """
     return np.array([list(row) for row in matrix], object).astype(dtype)
 
 
@@ -292,6 +365,12 @@ def transform_filter(w: np.ndarray, t: Transform) -> np.ndarray:
     """Filters (O, I, r, r) in the Winograd domain: G g G^T as ((m + r - 1)^2, O, I).
 
     Computed in float64, then rounded; exactly, if `w` is of dtype object (Fractions, integers).
+
+    Parameters
+    ----------
+    w : ndarray
+        ``(O, I, r, r)``.
+    t : Transform
 
     Raises
     ------
@@ -308,6 +387,12 @@ def restore_filter(u: np.ndarray, t: Transform) -> np.ndarray:
     """Filters (O, I, r, r) back from the Winograd domain, by the left inverse of G.
 
     Exact on what `transform_filter` gives; of anything else, the filters nearest by least squares.
+
+    Parameters
+    ----------
+    u : ndarray
+        ``((m + r - 1)**2, O, I)``.
+    t : Transform
     """
     u = np.asarray(u)
     n = len(t.G)

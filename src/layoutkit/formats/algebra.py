@@ -15,7 +15,15 @@ from typing import NamedTuple
 
 
 class Mode(NamedTuple):
-    """One digit of an index: below `extent`, worth `stride` in the offset."""
+    """One digit of an index: below `extent`, worth `stride` in the offset.
+
+    Attributes
+    ----------
+    extent : int
+        The digit takes this many values.
+    stride : int
+        Offset of one step.
+    """
 
     extent: int
     stride: int
@@ -25,22 +33,45 @@ Map = tuple[Mode, ...]
 
 
 def map_(*modes: tuple[int, int]) -> Map:
-    """The map of (extent, stride) pairs, outermost first."""
+    """The map of (extent, stride) pairs, outermost first.
+
+    Parameters
+    ----------
+    *modes : tuple of (int, int)
+        Extent and stride of each mode.
+    """
     return tuple(Mode(*m) for m in modes)
 
 
 def size(m: Map) -> int:
-    """How many indices the map takes."""
+    """How many indices the map takes.
+
+    Parameters
+    ----------
+    m : tuple of Mode
+    """
     return prod(mode.extent for mode in m)
 
 
 def span(m: Map) -> int:
-    """One past the largest offset (0 when the map takes no index)."""
+    """One past the largest offset (0 when the map takes no index).
+
+    Parameters
+    ----------
+    m : tuple of Mode
+    """
     return 1 + sum((e - 1) * s for e, s in m) if size(m) else 0
 
 
 def apply(m: Map, index: int) -> int:
-    """The offset of `index`. The outermost digit is not bounded, so that indices past the end extrapolate."""
+    """The offset of `index`. The outermost digit is not bounded, so that indices past the end extrapolate.
+
+    Parameters
+    ----------
+    m : tuple of Mode
+    index : int
+        Not negative.
+    """
     return sum(digit * mode.stride for digit, mode in zip(_digits(m, index), m))
 
 
@@ -50,7 +81,12 @@ def _digits(m: Map, index: int) -> list[int]:
 
 
 def coalesce(m: Map) -> Map:
-    """The same function with the fewest modes, and the only such: two maps are equal iff these are."""
+    """The same function with the fewest modes, and the only such: two maps are equal iff these are.
+
+    Parameters
+    ----------
+    m : tuple of Mode
+    """
     out: list[Mode] = []
     for extent, stride in m:
         if extent == 1:
@@ -63,7 +99,14 @@ def coalesce(m: Map) -> Map:
 
 
 def restrict(m: Map, n: int) -> Map:
-    """The canonical map that agrees with `m` on ``range(n)``, n <= size; the outermost digit may pass n."""
+    """The canonical map that agrees with `m` on ``range(n)``, n <= size; the outermost digit may pass n.
+
+    Parameters
+    ----------
+    m : tuple of Mode
+    n : int
+        How many indices count.
+    """
     out: list[Mode] = []
     unit = 1
     for extent, stride in reversed(coalesce(m)):
@@ -78,12 +121,23 @@ def restrict(m: Map, n: int) -> Map:
 
 
 def units(m: Map) -> tuple[int, ...]:
-    """What one step of each digit is worth in the index, outermost first."""
+    """What one step of each digit is worth in the index, outermost first.
+
+    Parameters
+    ----------
+    m : tuple of Mode
+    """
     return tuple(prod(mode.extent for mode in m[k + 1 :]) for k in range(len(m)))
 
 
 def refine(a: Map, b: Map, n: int) -> tuple[Map, Map]:
     """`a` and `b` on ``range(n)``, n <= size of both, cut into the same extents, as few as can be.
+
+    Parameters
+    ----------
+    a, b : tuple of Mode
+    n : int
+        How many indices count.
 
     Raises
     ------
@@ -104,6 +158,12 @@ def refine(a: Map, b: Map, n: int) -> tuple[Map, Map]:
 
 def split(m: Map, at: int) -> tuple[Map, Map]:
     """(outer, inner) such that m(i) = outer(i // at) + inner(i % at).
+
+    Parameters
+    ----------
+    m : tuple of Mode
+    at : int
+        How many indices go inside.
 
     Raises
     ------
@@ -137,6 +197,11 @@ MOST_COMPARED = 1 << 12  # indices of a map that are compared one by one
 
 def compose(a: Map, b: Map) -> Map:
     """The map i -> a(b(i)).
+
+    Parameters
+    ----------
+    a, b : tuple of Mode
+        `b` is applied first.
 
     Raises
     ------
@@ -186,6 +251,10 @@ def _walk(a: Map, mode: Mode, top: list[int]) -> Map:
 def inverse(m: Map) -> Map:
     """The map from offset to index of a one-to-one map that leaves no gap.
 
+    Parameters
+    ----------
+    m : tuple of Mode
+
     Raises
     ------
     ValueError
@@ -204,6 +273,12 @@ def inverse(m: Map) -> Map:
 
 def complement(m: Map, n: int) -> Map:
     """The map of what `m` leaves out: sums of both offsets meet every number below n (rounded up) once.
+
+    Parameters
+    ----------
+    m : tuple of Mode
+    n : int
+        The numbers to be met.
 
     Raises
     ------
@@ -226,6 +301,12 @@ def divide(m: Map, tile: Map) -> tuple[Map, Map]:
 
     Sums of both meet every offset of `m` once.
 
+    Parameters
+    ----------
+    m : tuple of Mode
+    tile : tuple of Mode
+        From an index inside the tile to an index of `m`.
+
     Raises
     ------
     ValueError
@@ -241,6 +322,13 @@ def solutions(modes: Sequence[tuple[int, int, int]], target: int) -> Iterator[tu
 
     Strides are not negative. The largest are tried first, and what the rest can reach bounds the search:
     strides that nest, as those of any sane layout, cost one path.
+
+    Parameters
+    ----------
+    modes : sequence of (int, int, int)
+        Least digit, largest digit, stride.
+    target : int
+        The sum.
     """
     order = sorted(range(len(modes)), key=lambda k: -modes[k][2])
     lows, highs, steps = [0], [0], [0]  # what the modes after a position reach, and what divides it
@@ -271,13 +359,23 @@ def solutions(modes: Sequence[tuple[int, int, int]], target: int) -> Iterator[tu
 
 
 def is_one_to_one(m: Map) -> bool:
-    """Whether no two indices share an offset. Exact for any strides."""
+    """Whether no two indices share an offset. Exact for any strides.
+
+    Parameters
+    ----------
+    m : tuple of Mode
+    """
     zero = (0,) * len(m)
     return not size(m) or all(d == zero for d in solutions([(1 - e, e - 1, s) for e, s in m], 0))
 
 
 def is_exhaustive(m: Map) -> bool:
-    """Whether every offset below the span belongs to an index."""
+    """Whether every offset below the span belongs to an index.
+
+    Parameters
+    ----------
+    m : tuple of Mode
+    """
     if is_one_to_one(m):
         return size(m) == span(m)
     return all(any(True for _ in solutions([(0, e - 1, s) for e, s in m], x)) for x in range(span(m)))

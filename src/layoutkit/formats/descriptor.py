@@ -51,13 +51,25 @@ class _Index:
 
 
 class Dim(_Index):
-    """A logical dimension."""
+    """A logical dimension.
+
+    Parameters
+    ----------
+    ind : int
+        Its place in logical order.
+    """
 
     __slots__ = ()
 
 
 class MemDim(_Index):
-    """A physical dimension, counted from the outermost."""
+    """A physical dimension, counted from the outermost.
+
+    Parameters
+    ----------
+    ind : int
+        Its place in memory, 0 the outermost.
+    """
 
     __slots__ = ()
 
@@ -105,28 +117,48 @@ class _PerDim:
 
 
 class Shape(_PerDim):
-    """Sizes of the logical dimensions."""
+    """Sizes of the logical dimensions.
+
+    Parameters
+    ----------
+    values : iterable of int
+    """
 
     __slots__ = ()
     key = Dim
 
 
 class MemShape(_PerDim):
-    """Sizes of the physical dimensions, outermost first."""
+    """Sizes of the physical dimensions, outermost first.
+
+    Parameters
+    ----------
+    values : iterable of int
+    """
 
     __slots__ = ()
     key = MemDim
 
 
 class Strides(_PerDim):
-    """Strides of the logical dimensions, in bits."""
+    """Strides of the logical dimensions, in bits.
+
+    Parameters
+    ----------
+    values : iterable of int
+    """
 
     __slots__ = ()
     key = Dim
 
 
 class MemStrides(_PerDim):
-    """Strides of the physical dimensions, in bits, outermost first."""
+    """Strides of the physical dimensions, in bits, outermost first.
+
+    Parameters
+    ----------
+    values : iterable of int
+    """
 
     __slots__ = ()
     key = MemDim
@@ -169,17 +201,34 @@ class DimsOrder:
 
     @classmethod
     def from_code(cls, code: int) -> DimsOrder:
-        """The order of a code."""
+        """The order of a code.
+
+        Parameters
+        ----------
+        code : int
+            As ``0x1342``.
+        """
         return cls(code)
 
     @classmethod
     def from_num_dims(cls, count: int) -> DimsOrder:
-        """The identity: logical order."""
+        """The identity: logical order.
+
+        Parameters
+        ----------
+        count : int
+        """
         return cls.from_permutation([Dim(i) for i in range(count)])
 
     @classmethod
     def from_permutation(cls, dims: Sequence[Dim]) -> DimsOrder:
-        """The order that has these dimensions, outermost first; ValueError if they are no permutation."""
+        """The order that has these dimensions, outermost first; ValueError if they are no permutation.
+
+        Parameters
+        ----------
+        dims : sequence of Dim
+            Outermost first.
+        """
         for dim in dims:
             if type(dim) is not Dim:
                 raise TypeError(f"DimsOrder.from_permutation takes Dims, got {dim!r}")
@@ -190,17 +239,34 @@ class DimsOrder:
 
     @classmethod
     def from_layout(cls, layout: Layout | str) -> DimsOrder:
-        """The order of a plain layout, in any written form; ValueError if it is blocked or strided."""
+        """The order of a plain layout, in any written form; ValueError if it is blocked or strided.
+
+        Parameters
+        ----------
+        layout : str or Layout
+            Plain and dense.
+        """
         return cls(notation.code(Layout(layout)))
 
     @classmethod
     def from_affine_map(cls, text: str) -> DimsOrder:
-        """The order of a permutation map, such as ``(d0, d1) -> (d1, d0)``."""
+        """The order of a permutation map, such as ``(d0, d1) -> (d1, d0)``.
+
+        Parameters
+        ----------
+        text : str
+            In MLIR's syntax.
+        """
         return cls.from_layout(Layout.from_factors(*parse_affine(text)))
 
     @classmethod
     def from_strides(cls, strides: Strides) -> DimsOrder:
-        """The order of falling strides; equal ones (sizes of 1 make them) stay in logical order."""
+        """The order of falling strides; equal ones (sizes of 1 make them) stay in logical order.
+
+        Parameters
+        ----------
+        strides : Strides
+        """
         dims = sorted((Dim(i) for i in range(len(strides))), key=lambda d: -strides[d])
         return cls.from_permutation(dims)
 
@@ -218,19 +284,40 @@ class DimsOrder:
         return tuple(Dim(d) for d in order_of(self.layout))
 
     def has_dim(self, dim: Dim) -> bool:
-        """Whether it orders `dim`."""
+        """Whether it orders `dim`.
+
+        Parameters
+        ----------
+        dim : Dim
+        """
         return dim in self.to_permutation()
 
     def dim_pos(self, dim: Dim) -> int:
-        """The position of a logical dimension, 0 for the outermost."""
+        """The position of a logical dimension, 0 for the outermost.
+
+        Parameters
+        ----------
+        dim : Dim
+        """
         return self.to_mem_dim(dim).ind
 
     def dim_at(self, pos: int) -> Dim:
-        """The logical dimension at a position."""
+        """The logical dimension at a position.
+
+        Parameters
+        ----------
+        pos : int
+            0 for the outermost.
+        """
         return self.to_dim(MemDim(pos))
 
     def to_mem_dim(self, dim: Dim) -> MemDim:
-        """The physical place of a logical dimension."""
+        """The physical place of a logical dimension.
+
+        Parameters
+        ----------
+        dim : Dim
+        """
         if type(dim) is not Dim:
             raise TypeError(f"DimsOrder.to_mem_dim takes a Dim, got {dim!r}")
         dims = self.to_permutation()
@@ -239,7 +326,12 @@ class DimsOrder:
         return MemDim(dims.index(dim))
 
     def to_dim(self, dim: MemDim) -> Dim:
-        """The logical dimension at a physical place."""
+        """The logical dimension at a physical place.
+
+        Parameters
+        ----------
+        dim : MemDim
+        """
         if type(dim) is not MemDim:
             raise TypeError(f"DimsOrder.to_dim takes a MemDim, got {dim!r}")
         if dim.ind >= self.num_dims:
@@ -253,7 +345,12 @@ class DimsOrder:
     def to_memory_order(self, values: Strides) -> MemStrides: ...
 
     def to_memory_order(self, values: Shape | Strides) -> MemShape | MemStrides:
-        """A logical shape or strides in physical order."""
+        """A logical shape or strides in physical order.
+
+        Parameters
+        ----------
+        values : Shape or Strides
+        """
         kind = _TO_MEMORY.get(type(values))
         if kind is None:
             raise TypeError(f"DimsOrder.to_memory_order takes Shape or Strides, got {values!r}")
@@ -267,7 +364,12 @@ class DimsOrder:
     def to_logical_order(self, values: MemStrides) -> Strides: ...
 
     def to_logical_order(self, values: MemShape | MemStrides) -> Shape | Strides:
-        """A physical shape or strides in logical order."""
+        """A physical shape or strides in logical order.
+
+        Parameters
+        ----------
+        values : MemShape or MemStrides
+        """
         kind = _TO_LOGICAL.get(type(values))
         if kind is None:
             raise TypeError(f"DimsOrder.to_logical_order takes MemShape or MemStrides, got {values!r}")
@@ -275,6 +377,12 @@ class DimsOrder:
         return kind(values[self.to_mem_dim(Dim(i))] for i in range(self.num_dims))
 
     def check_count(self, values: _PerDim) -> None:
+        """ValueError unless there is one number for each dimension.
+
+        Parameters
+        ----------
+        values : Shape, MemShape, Strides or MemStrides
+        """
         if len(values) != self.num_dims:
             raise ValueError(f"{self!r} orders {self.num_dims} dimensions, got {values!r}")
 
@@ -284,7 +392,12 @@ class DimsOrder:
         return order_of(self.layout) == tuple(range(self.num_dims))
 
     def is_compatible_layout(self, strides: Strides) -> bool:
-        """Whether strides may be of this order: as many, and none larger than one outside it."""
+        """Whether strides may be of this order: as many, and none larger than one outside it.
+
+        Parameters
+        ----------
+        strides : Strides
+        """
         if len(strides) != self.num_dims:
             return False
         ordered = list(self.to_memory_order(strides))

@@ -22,6 +22,15 @@ class Req(NamedTuple):
     """What the stride of one dimension must be: all of what is set here.
 
     `Compact`, `Aligned` and `Fixed` make them; no entry at all means any stride.
+
+    Attributes
+    ----------
+    compact : bool
+        No gap to what lies inside.
+    alignment : int
+        Bits that the stride is a multiple of; 1: any.
+    fixed : int or None
+        Bits that the stride is.
     """
 
     compact: bool = False
@@ -29,7 +38,14 @@ class Req(NamedTuple):
     fixed: int | None = None
 
     def join(self, other: Req, dim: MemDim) -> Req:
-        """Both at once; ValueError if no stride is both."""
+        """Both at once; ValueError if no stride is both.
+
+        Parameters
+        ----------
+        other : Req
+        dim : MemDim
+            Of which both are: the error names it.
+        """
         joined = Req(
             self.compact or other.compact,
             lcm(self.alignment, other.alignment),
@@ -53,14 +69,25 @@ Compact = Req(compact=True)
 
 
 def Aligned(bits: int) -> Req:
-    """A stride that is a multiple of a power of two."""
+    """A stride that is a multiple of a power of two.
+
+    Parameters
+    ----------
+    bits : int
+        The power of two.
+    """
     if bits < 1 or bits & (bits - 1):
         raise ValueError(f"Aligned({bits}): expected a power of two")
     return Req(alignment=bits)
 
 
 def Fixed(bits: int) -> Req:
-    """Exactly this stride."""
+    """Exactly this stride.
+
+    Parameters
+    ----------
+    bits : int
+    """
     if bits < 1:
         raise ValueError(f"Fixed({bits}): expected a positive number of bits")
     return Req(fixed=bits)
@@ -91,17 +118,34 @@ class StrideReqs:
 
     @classmethod
     def simple(cls, count: int) -> StrideReqs:
-        """The innermost of `count` dimensions compact, the others any."""
+        """The innermost of `count` dimensions compact, the others any.
+
+        Parameters
+        ----------
+        count : int
+        """
         return cls({MemDim(count - 1): Compact} if count else {})
 
     @classmethod
     def compact(cls, count: int) -> StrideReqs:
-        """All of `count` dimensions compact."""
+        """All of `count` dimensions compact.
+
+        Parameters
+        ----------
+        count : int
+        """
         return cls({MemDim(i): Compact for i in range(count)})
 
     @classmethod
     def fixed(cls, strides: MemStrides | Strides, order: DimsOrder | None = None) -> StrideReqs:
-        """All strides fixed; logical ones need the order."""
+        """All strides fixed; logical ones need the order.
+
+        Parameters
+        ----------
+        strides : MemStrides or Strides
+        order : DimsOrder, optional
+            Of logical strides.
+        """
         if isinstance(strides, Strides) and order is not None:
             strides = order.to_memory_order(strides)
         if not isinstance(strides, MemStrides):
@@ -131,18 +175,38 @@ class StrideReqs:
         return "StrideReqs{" + ", ".join(f"{d!r}: {r}" for d, r in self._reqs.items()) + "}"
 
     def add(self, dim: MemDim, req: Req) -> StrideReqs:
-        """With one more requirement; ValueError if the dimension has one (`join` combines them)."""
+        """With one more requirement; ValueError if the dimension has one (`join` combines them).
+
+        Parameters
+        ----------
+        dim : MemDim
+        req : Req
+            `Compact`, `Aligned` or `Fixed`.
+        """
         if self[dim] != ANY:
             raise ValueError(f"{dim!r} is {self[dim]} already; join combines requirements")
         return StrideReqs({**self._reqs, dim: req})
 
     def remove(self, dim: MemDim) -> StrideReqs:
-        """Without what is required of `dim`, if anything."""
+        """Without what is required of `dim`, if anything.
+
+        Parameters
+        ----------
+        dim : MemDim
+        """
         _check_dim(dim)
         return StrideReqs({d: r for d, r in self._reqs.items() if d != dim})
 
     def join(self, other: StrideReqs, elem_size: int | None = None, mem_shape: MemShape | None = None) -> StrideReqs:
         """What both sets require: strides meet it exactly if they meet both.
+
+        Parameters
+        ----------
+        other : StrideReqs
+        elem_size : int, optional
+            Bits of an element.
+        mem_shape : MemShape, optional
+            The physical shape.
 
         Raises
         ------
@@ -163,7 +227,8 @@ class StrideReqs:
         elem_size : int
             Bits of an element.
         shape : MemShape or Shape
-            A logical shape needs `order`.
+        order : DimsOrder, optional
+            Of a logical shape.
 
         Raises
         ------
@@ -203,7 +268,17 @@ class StrideReqs:
         return needs
 
     def why_not(self, mem_strides: MemStrides, elem_size: int, mem_shape: MemShape) -> str | None:
-        """Why strides do not meet the requirements, or None if they do; overlap never does."""
+        """Why strides do not meet the requirements, or None if they do; overlap never does.
+
+        Parameters
+        ----------
+        mem_strides : MemStrides
+            In bits.
+        elem_size : int
+            Bits of an element.
+        mem_shape : MemShape
+            The physical shape.
+        """
         sizes = list(_in_memory_order(mem_shape, None, self, elem_size))
         if not isinstance(mem_strides, MemStrides):
             raise TypeError(f"expected MemStrides, got {mem_strides!r}")
@@ -225,7 +300,17 @@ class StrideReqs:
         return None
 
     def check_strides(self, mem_strides: MemStrides, elem_size: int, mem_shape: MemShape) -> bool:
-        """Whether strides meet all requirements and no two elements overlap."""
+        """Whether strides meet all requirements and no two elements overlap.
+
+        Parameters
+        ----------
+        mem_strides : MemStrides
+            In bits.
+        elem_size : int
+            Bits of an element.
+        mem_shape : MemShape
+            The physical shape.
+        """
         return self.why_not(mem_strides, elem_size, mem_shape) is None
 
 

@@ -29,6 +29,13 @@ def _name(memory_format: object) -> str:
 def layout_of(memory_format: object, rank: int) -> Layout:
     """The layout that a memory format stands for at this rank.
 
+    Parameters
+    ----------
+    memory_format : str or torch.memory_format
+        "contiguous_format", "channels_last" or "channels_last_3d".
+    rank : int
+        How many dimensions the tensor has.
+
     Raises
     ------
     ValueError
@@ -43,7 +50,14 @@ def layout_of(memory_format: object, rank: int) -> Layout:
 
 
 def strides_of(memory_format: object, sizes: Sequence[int]) -> tuple[int, ...]:
-    """The strides that torch gives a new tensor of this format."""
+    """The strides that torch gives a new tensor of this format.
+
+    Parameters
+    ----------
+    memory_format : str or torch.memory_format
+    sizes : sequence of int
+        As ``tensor.shape``.
+    """
     layout = layout_of(memory_format, len(sizes))
     name = _name(memory_format)
     if name == "contiguous_format":
@@ -57,7 +71,14 @@ def strides_of(memory_format: object, sizes: Sequence[int]) -> tuple[int, ...]:
 
 
 def is_contiguous(sizes: Sequence[int], strides: Sequence[int], memory_format: object = "contiguous_format") -> bool:
-    """As ``tensor.is_contiguous(memory_format=..)``: dense in that order, dimensions of size 1 aside."""
+    """As ``tensor.is_contiguous(memory_format=..)``: dense in that order, dimensions of size 1 aside.
+
+    Parameters
+    ----------
+    sizes, strides : sequence of int
+        As ``tensor.shape`` and ``tensor.stride()``.
+    memory_format : str or torch.memory_format, optional
+    """
     name = _name(memory_format)
     if name == "contiguous_format":
         if 0 in sizes:
@@ -77,7 +98,13 @@ def is_contiguous(sizes: Sequence[int], strides: Sequence[int], memory_format: o
 
 
 def is_non_overlapping_and_dense(sizes: Sequence[int], strides: Sequence[int]) -> bool:
-    """Whether some order of the dimensions is contiguous."""
+    """Whether some order of the dimensions is contiguous.
+
+    Parameters
+    ----------
+    sizes, strides : sequence of int
+        As ``tensor.shape`` and ``tensor.stride()``.
+    """
     if is_contiguous(sizes, strides):
         return True
     expected = 1
@@ -106,6 +133,11 @@ def suggest(sizes: Sequence[int], strides: Sequence[int]) -> str:
 
     It reads the strides of size-1 dimensions, so that (2, 1, 4, 5) with strides (20, 1, 5, 1) is
     channels_last and with (20, 20, 5, 1) is not, though both are the same memory.
+
+    Parameters
+    ----------
+    sizes, strides : sequence of int
+        As ``tensor.shape`` and ``tensor.stride()``.
     """
     for name, order in _ORDERS.items():
         if _strides_like(sizes, strides, order):
@@ -117,6 +149,11 @@ def preserve(sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
     """Strides of a result that preserves the format (``torch.preserve_format``: clone, empty_like, to).
 
     Those of the input where it is dense; else dense ones in the order of the input's.
+
+    Parameters
+    ----------
+    sizes, strides : sequence of int
+        As ``tensor.shape`` and ``tensor.stride()``.
     """
     sizes, strides = tuple(sizes), tuple(strides)
     if is_non_overlapping_and_dense(sizes, strides):

@@ -53,6 +53,13 @@ def is_view(src: Layout | str, dst: Layout | str, shape: Sequence[int]) -> bool:
     True when every logical element stays at its offset, and the pads of `dst`, if any, are pads of `src` too
     (so that what `src` promises of their content holds).
 
+    Parameters
+    ----------
+    src, dst : str or Layout
+        From where, to where.
+    shape : sequence of int
+        The logical shape.
+
     Raises
     ------
     ValueError
@@ -62,7 +69,15 @@ def is_view(src: Layout | str, dst: Layout | str, shape: Sequence[int]) -> bool:
 
 
 def explain(src: Layout | str, dst: Layout | str, shape: Sequence[int]) -> Move:
-    """`is_view` with its reason, and all else that is certain of the move before data is seen."""
+    """`is_view` with its reason, and all else that is certain of the move before data is seen.
+
+    Parameters
+    ----------
+    src, dst : str or Layout
+        From where, to where.
+    shape : sequence of int
+        The logical shape.
+    """
     src, dst = Layout(src), Layout(dst)
     shape = src.check_shape(shape)
     view, reason = _asked(src, dst, shape, "explain_view")

@@ -12,7 +12,15 @@ ALPHABET = "abcdefghijklmno"
 
 
 class Factor(NamedTuple):
-    """One physical axis: a block of ``size`` elements of dimension ``dim``; size 0 is all that remains."""
+    """One physical axis: a block of ``size`` elements of dimension ``dim``; size 0 is all that remains.
+
+    Attributes
+    ----------
+    dim : int
+        The dimension, in logical order.
+    size : int
+        Elements of the block; 0: all that remains.
+    """
 
     dim: int
     size: int

@@ -11,6 +11,7 @@ from ..convolutions.filter import check_role
 from ..convolutions.problem import ConvProblem
 from ..convolutions.route import Arrays
 from ..convolutions.types import TYPES, conversion_of, dtype_of, types_of
+from ..docstrings import like
 from ..formats.families import meaning_of_activations
 from ..formats.layout import Layout
 from ..memory.arguments import hold, layout_for, target
@@ -54,13 +55,13 @@ def conv2d_bias(grad_output, *, layout=None, shape=None, dtype=None, out=None, b
     return _bias("grad.conv2d_bias", 2, grad_output, layout, shape, dtype, out, beta, threads)
 
 
+@like(conv2d_bias, 1)
 def conv1d_bias(grad_output, *, layout=None, shape=None, dtype=None, out=None, beta=0.0, threads=None) -> Any:
-    """The gradient of the bias of `conv1d`: as `conv2d_bias`, in layouts of N, C and W."""
     return _bias("grad.conv1d_bias", 1, grad_output, layout, shape, dtype, out, beta, threads)
 
 
+@like(conv2d_bias, 3)
 def conv3d_bias(grad_output, *, layout=None, shape=None, dtype=None, out=None, beta=0.0, threads=None) -> Any:
-    """The gradient of the bias of `conv3d`: as `conv2d_bias`, in layouts of N, C, D, H and W."""
     return _bias("grad.conv3d_bias", 3, grad_output, layout, shape, dtype, out, beta, threads)
 
 

@@ -13,6 +13,7 @@ from ..convolutions.conv import filter_of
 from ..convolutions.filter import call_key, hold_filter
 from ..convolutions.problem import in_sizes, pad_pairs, per_axis
 from ..convolutions.types import asked_of
+from ..docstrings import like, with_parameters
 from ..memory.arguments import layout_for, target
 from ..memory.arrays import check_out
 from ..memory.tensor import Tensor
@@ -164,32 +165,58 @@ def conv2d_input(
     )  # fmt: skip
 
 
-def conv_transpose2d_input(input_size, w, grad_output, **attributes) -> Any:
-    """The gradient of the input of `conv_transpose2d`.
+_FILTER = """\
+w : array_like of float32, float64, float16 or bfloat16 (of ml_dtypes), or Tensor
+    The filter of the transposed convolution, "IOHW" by default, as of `conv_transpose2d`.
+"""
+_SHAPE = """\
+grad_shape : sequence of int, optional
+    The logical shape of `grad_output`: needed where blocks are padded.
+"""
+_ALGORITHM = """\
+algorithm, accuracy
+    As of `conv2d`, which this is.
+"""
 
-    As `conv2d_input`, of a filter that is "IOHW" by default; `filter_layout` is as of `conv_transpose2d`. It is a
-    convolution of `grad_output` with this filter. `grad_shape` is needed where blocks of `grad_output` are padded.
+
+@with_parameters(conv2d_input, w=_FILTER, grad_shape=_SHAPE, algorithm=_ALGORITHM)
+def conv_transpose2d_input(input_size, w, grad_output, **attributes) -> Any:
+    """The gradient of the input of `conv_transpose2d`: a convolution of `grad_output` with the same filter.
+
+    Parameters
+    ----------
+    {PARAMETERS}
+
+    Returns
+    -------
+    ndarray of the type of `w` or `dtype`, or Tensor
+        The physical array of the gradient: `out`, or a new one; a `Tensor` if `grad_output` is one.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Before anything is written: types, shapes, layouts or attributes do not fit.
     """
     return _input("grad.conv_transpose2d_input", 2, input_size, w, grad_output, of_transposed=True, **attributes)
 
 
+@like(conv2d_input, 1)
 def conv1d_input(input_size, w, grad_output, **attributes) -> Any:
-    """The gradient of the input of `conv1d`: as `conv2d_input`, in layouts of N, C and W."""
     return _input("grad.conv1d_input", 1, input_size, w, grad_output, **attributes)
 
 
+@like(conv_transpose2d_input, 1)
 def conv_transpose1d_input(input_size, w, grad_output, **attributes) -> Any:
-    """The gradient of the input of `conv_transpose1d`: as `conv_transpose2d_input`, in layouts of N, C and W."""
     return _input("grad.conv_transpose1d_input", 1, input_size, w, grad_output, of_transposed=True, **attributes)
 
 
+@like(conv2d_input, 3)
 def conv3d_input(input_size, w, grad_output, **attributes) -> Any:
-    """The gradient of the input of `conv3d`: as `conv2d_input`, in layouts of N, C, D, H and W."""
     return _input("grad.conv3d_input", 3, input_size, w, grad_output, **attributes)
 
 
+@like(conv_transpose2d_input, 3)
 def conv_transpose3d_input(input_size, w, grad_output, **attributes) -> Any:
-    """The gradient of the input of `conv_transpose3d`: as `conv_transpose2d_input`, in layouts of N, C, D, H and W."""
     return _input("grad.conv_transpose3d_input", 3, input_size, w, grad_output, of_transposed=True, **attributes)
 
 

@@ -16,6 +16,7 @@ from ..convolutions.algorithms.base import CHANNELS_LAST
 from ..convolutions.filter import check_role
 from ..convolutions.problem import pad_pairs, per_axis
 from ..convolutions.types import conversion_of, dtype_of, types_of
+from ..docstrings import like, with_parameters
 from ..formats.families import meaning_of_activations
 from ..formats.layout import Layout
 from ..graph.operators.pool import counts
@@ -204,6 +205,7 @@ def max_pool2d(
     padding : int, pair of int, or pairs of (before, after)
         Padding is never the largest. A window of nothing else gives -Inf.
     dilation : int or pair of int
+        Distance of the elements of a window.
     ceil_mode : bool
         Windows that reach over the end count, too, if they begin before it.
     layout : str or Layout, optional
@@ -240,24 +242,49 @@ def max_pool2d(
     )  # fmt: skip
 
 
+@like(max_pool2d, 1)
 def max_pool1d(x, kernel, **attributes) -> Any:
-    """The largest of each window: as `max_pool2d`, in layouts of N, C and W."""
     return _pool("max_pool1d", 1, False, x, kernel, **_largest(attributes, "max_pool1d"))
 
 
+@like(max_pool2d, 3)
 def max_pool3d(x, kernel, **attributes) -> Any:
-    """The largest of each window: as `max_pool2d`, in layouts of N, C, D, H and W."""
     return _pool("max_pool3d", 3, False, x, kernel, **_largest(attributes, "max_pool3d"))
 
 
+_OF_MEANS = """\
+padding : int, pair of int, or pairs of (before, after)
+    Zeros, which count or not as `count_include_pad` says.
+"""
+_AND_WHAT_COUNTS = """\
+ceil_mode : bool
+    Windows that reach over the end count, too, if they begin before it.
+count_include_pad : bool
+    Whether means are over the padding too; otherwise they are over what there is of `x` in the window.
+"""
+
+
+@with_parameters(max_pool2d, padding=_OF_MEANS, ceil_mode=_AND_WHAT_COUNTS)
 def avg_pool2d(
     x, kernel, *, stride=None, padding=0, dilation=1, ceil_mode=False, count_include_pad=True, layout=None, shape=None,
     dtype=None, out=None, threads=None,
 ) -> Any:  # fmt: skip
-    """The mean of each window: parameters are as of `max_pool2d`.
+    """The mean of each window, as in torch, in the layout that the data has.
 
-    `count_include_pad`: padding counts as zeros; otherwise means are over what there is. Sums are made in the type of
-    `x`, of float16 and bfloat16 in float32.
+    Parameters
+    ----------
+    {PARAMETERS}
+
+    Returns
+    -------
+    ndarray of the type of `x`, or Tensor
+        `out`, or a new one; a `Tensor` if `x` is one. Sums are made in the type of `x`, of float16 and bfloat16 in
+        float32.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Before anything is written: types, shapes, layouts or attributes do not fit.
 
     Examples
     --------
@@ -271,13 +298,13 @@ def avg_pool2d(
     )  # fmt: skip
 
 
+@like(avg_pool2d, 1)
 def avg_pool1d(x, kernel, **attributes) -> Any:
-    """The mean of each window: as `avg_pool2d`, in layouts of N, C and W."""
     return _pool("avg_pool1d", 1, True, x, kernel, **attributes)
 
 
+@like(avg_pool2d, 3)
 def avg_pool3d(x, kernel, **attributes) -> Any:
-    """The mean of each window: as `avg_pool2d`, in layouts of N, C, D, H and W."""
     return _pool("avg_pool3d", 3, True, x, kernel, **attributes)
 
 
@@ -287,11 +314,49 @@ def _largest(attributes: dict[str, Any], what: str) -> dict[str, Any]:
     return attributes
 
 
-def max_pool2d_input(x, grad_output, kernel, **attributes) -> Any:
-    """The gradient of the input of `max_pool2d`.
+_X_AND_GRADIENT = """\
+x : array_like of float32, float64, float16 or bfloat16 (of ml_dtypes), or Tensor
+    What was pooled, in `layout`.
+grad_output : array_like of the type of `x`, or Tensor
+    The gradient of the result, in `grad_layout`.
+"""
+_SIZE_AND_GRADIENT = """\
+input_size : sequence of int
+    The logical shape of the input, (N, C, height, width).
+grad_output : array_like of float32, float64, float16 or bfloat16 (of ml_dtypes), or Tensor
+    The gradient of the result, in `grad_layout`.
+"""
+_LAYOUTS = """\
+layout, grad_layout : str or Layout, optional
+    Of the input and its gradient, and of `grad_output`: each is as the other by default, both "NCHW" if none is given.
+    A `Tensor` has its own.
+"""
+_WITHOUT_SHAPE = """\
+dtype : optional
+    ``("bfloat16", "bfloat16")`` takes uint16 as bfloat16.
+"""
 
-    Each element of `grad_output` goes to the first of the largest elements of its window. Attributes are those of
-    `max_pool2d`, and `grad_layout`, of `grad_output`: that of `x` by default.
+
+@with_parameters(max_pool2d, x=_X_AND_GRADIENT, layout=_LAYOUTS)
+def max_pool2d_input(
+    x, grad_output, kernel, *, stride=None, padding=0, dilation=1, ceil_mode=False, layout=None, grad_layout=None,
+    shape=None, dtype=None, out=None, threads=None,
+) -> Any:  # fmt: skip
+    """The gradient of the input of `max_pool2d`: each element of `grad_output` goes to the first largest of its window.
+
+    Parameters
+    ----------
+    {PARAMETERS}
+
+    Returns
+    -------
+    ndarray of the type of `x`, or Tensor
+        `out`, or a new one; a `Tensor` if `x` is one.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Before anything is written: types, shapes, layouts or attributes do not fit.
 
     Examples
     --------
@@ -300,37 +365,65 @@ def max_pool2d_input(x, grad_output, kernel, **attributes) -> Any:
     >>> lk.grad.max_pool2d_input(x, np.array([[[[10, 20]]]], np.float32), (1, 2)).tolist()
     [[[[0.0, 10.0, 0.0, 20.0]]]]
     """
-    what = "grad.max_pool2d_input"
-    return _pool_back(what, 2, False, x, grad_output, kernel, **_largest(attributes, what))
+    return _pool_back(
+        "grad.max_pool2d_input", 2, False, x, grad_output, kernel, stride=stride, padding=padding, dilation=dilation,
+        ceil_mode=ceil_mode, layout=layout, grad_layout=grad_layout, shape=shape, dtype=dtype, out=out, threads=threads,
+    )  # fmt: skip
 
 
+@like(max_pool2d_input, 1)
 def max_pool1d_input(x, grad_output, kernel, **attributes) -> Any:
-    """The gradient of the input of `max_pool1d`: as `max_pool2d_input`."""
     what = "grad.max_pool1d_input"
     return _pool_back(what, 1, False, x, grad_output, kernel, **_largest(attributes, what))
 
 
+@like(max_pool2d_input, 3)
 def max_pool3d_input(x, grad_output, kernel, **attributes) -> Any:
-    """The gradient of the input of `max_pool3d`: as `max_pool2d_input`."""
     what = "grad.max_pool3d_input"
     return _pool_back(what, 3, False, x, grad_output, kernel, **_largest(attributes, what))
 
 
-def avg_pool2d_input(input_size, grad_output, kernel, **attributes) -> Any:
-    """The gradient of the input, of logical shape `input_size`, of `avg_pool2d`, whose attributes these are.
+@with_parameters(avg_pool2d, x=_SIZE_AND_GRADIENT, layout=_LAYOUTS, shape=_WITHOUT_SHAPE, dtype="")
+def avg_pool2d_input(
+    input_size, grad_output, kernel, *, stride=None, padding=0, dilation=1, ceil_mode=False, count_include_pad=True,
+    layout=None, grad_layout=None, dtype=None, out=None, threads=None,
+) -> Any:  # fmt: skip
+    """The gradient of the input of `avg_pool2d`: each element of `grad_output` is shared among those of its window.
 
-    `layout` is that of the gradient and, unless `grad_layout` says another, of `grad_output`.
+    Parameters
+    ----------
+    {PARAMETERS}
+
+    Returns
+    -------
+    ndarray of the type of `grad_output`, or Tensor
+        `out`, or a new one; a `Tensor` if `grad_output` is one.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Before anything is written: types, shapes, layouts or attributes do not fit.
+
+    Examples
+    --------
+    >>> import numpy as np, layoutkit as lk
+    >>> lk.grad.avg_pool2d_input((1, 1, 1, 4), np.array([[[[10, 20]]]], np.float32), (1, 2)).tolist()
+    [[[[5.0, 5.0, 10.0, 10.0]]]]
     """
-    return _avg_back("grad.avg_pool2d_input", 2, input_size, grad_output, kernel, **attributes)
+    return _avg_back(
+        "grad.avg_pool2d_input", 2, input_size, grad_output, kernel, stride=stride, padding=padding, dilation=dilation,
+        ceil_mode=ceil_mode, count_include_pad=count_include_pad, layout=layout, grad_layout=grad_layout, dtype=dtype,
+        out=out, threads=threads,
+    )  # fmt: skip
 
 
+@like(avg_pool2d_input, 1)
 def avg_pool1d_input(input_size, grad_output, kernel, **attributes) -> Any:
-    """The gradient of the input of `avg_pool1d`: as `avg_pool2d_input`."""
     return _avg_back("grad.avg_pool1d_input", 1, input_size, grad_output, kernel, **attributes)
 
 
+@like(avg_pool2d_input, 3)
 def avg_pool3d_input(input_size, grad_output, kernel, **attributes) -> Any:
-    """The gradient of the input of `avg_pool3d`: as `avg_pool2d_input`."""
     return _avg_back("grad.avg_pool3d_input", 3, input_size, grad_output, kernel, **attributes)
 
 

@@ -18,6 +18,7 @@ from ..convolutions.problem import ACCURACIES, ConvProblem, pad_pairs, per_axis
 from ..convolutions.route import Arrays
 from ..convolutions.task import slowness
 from ..convolutions.types import TYPES, ConvTypes, check_type, conversion_of, dtype_of, types_of
+from ..docstrings import like, with_parameters
 from ..formats.families import meaning_of_activations, meaning_of_filters
 from ..formats.layout import Layout
 from ..memory.arguments import Held, hold, layout_for, target
@@ -269,33 +270,62 @@ def conv2d_weight(
     )  # fmt: skip
 
 
+_SIZE = """\
+weight_size : sequence of int
+    The logical shape of the filter, (I, O/groups, kernel height, kernel width), as torch has it.
+"""
+_FILTER_LAYOUT = """\
+filter_layout : str or Layout, optional
+    Of the result: "IOHW" by default; as of `conv_transpose2d`, logically outputs come first. Pads are zeros.
+"""
+_SHAPES = """\
+shape, grad_shape : sequence of int, optional
+    The logical shapes of `x` and `grad_output`, where blocks are padded.
+"""
+
+
+@with_parameters(conv2d_weight, weight_size=_SIZE, filter_layout=_FILTER_LAYOUT, shape=_SHAPES)
 def conv_transpose2d_weight(x, weight_size, grad_output, **attributes) -> Any:
     """The gradient of the filter of `conv_transpose2d`.
 
-    As `conv2d_weight`, but `weight_size` is (I, O/groups, kernel height, kernel width), as torch has it, and the result
-    is "IOHW" by default. `filter_layout` is as of `conv_transpose2d`: logically outputs come first. `grad_shape` is
-    needed where blocks of `grad_output` are padded.
+    Parameters
+    ----------
+    {PARAMETERS}
+
+    Returns
+    -------
+    ndarray of the type of `x` or `dtype`, or Tensor
+        The physical array of the gradient: `out`, or a new one; a `Tensor` if `x` is one.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Before anything is written: types, shapes, layouts or attributes do not fit.
+
+    Notes
+    -----
+    Sums are made as those of `conv2d_weight`.
     """
     return _weight("grad.conv_transpose2d_weight", 2, x, weight_size, grad_output, transposed=True, **attributes)
 
 
+@like(conv2d_weight, 1)
 def conv1d_weight(x, weight_size, grad_output, **attributes) -> Any:
-    """The gradient of the filter of `conv1d`: as `conv2d_weight`, in layouts of N, C and W."""
     return _weight("grad.conv1d_weight", 1, x, weight_size, grad_output, **attributes)
 
 
+@like(conv_transpose2d_weight, 1)
 def conv_transpose1d_weight(x, weight_size, grad_output, **attributes) -> Any:
-    """The gradient of the filter of `conv_transpose1d`: as `conv_transpose2d_weight`, of N, C and W."""
     return _weight("grad.conv_transpose1d_weight", 1, x, weight_size, grad_output, transposed=True, **attributes)
 
 
+@like(conv2d_weight, 3)
 def conv3d_weight(x, weight_size, grad_output, **attributes) -> Any:
-    """The gradient of the filter of `conv3d`: as `conv2d_weight`, in layouts of N, C, D, H and W."""
     return _weight("grad.conv3d_weight", 3, x, weight_size, grad_output, **attributes)
 
 
+@like(conv_transpose2d_weight, 3)
 def conv_transpose3d_weight(x, weight_size, grad_output, **attributes) -> Any:
-    """The gradient of the filter of `conv_transpose3d`: as `conv_transpose2d_weight`, of N, C, D, H and W."""
     return _weight("grad.conv_transpose3d_weight", 3, x, weight_size, grad_output, transposed=True, **attributes)
 
 

@@ -72,6 +72,11 @@ class Model:
     def run(self, inputs: Mapping[str, Any] | Any) -> dict[str, np.ndarray]:
         """The outputs by name, for inputs by name (an array alone where there is one input).
 
+        Parameters
+        ----------
+        inputs : dict of str to array_like, or array_like
+            The arrays by name.
+
         Raises
         ------
         TypeError, ValueError
@@ -82,7 +87,13 @@ class Model:
             return self._program(arrays).run(arrays)
 
     def explain(self, inputs: Mapping[str, Sequence[int]] | None = None) -> str:
-        """How it runs on inputs of these shapes: the layouts, what they cost, what they would cost alike."""
+        """How it runs on inputs of these shapes: the layouts, what they cost, what they would cost alike.
+
+        Parameters
+        ----------
+        inputs : dict of str to sequence of int, optional
+            Shapes by name: needed where the model leaves extents open.
+        """
         arrays = {}
         for (name, of), shape in zip(self.graph.inputs.items(), self._shapes(inputs)):
             arrays[name] = np.broadcast_to(np.zeros((), of.dtype), shape)
@@ -103,7 +114,14 @@ class Model:
         return "\n".join(lines)
 
     def profile(self, inputs: Mapping[str, Any] | Any, rounds: int = 5) -> list[tuple[str, str, float]]:
-        """Operator, name and seconds of each step, the least of some rounds."""
+        """Operator, name and seconds of each step, the least of some rounds.
+
+        Parameters
+        ----------
+        inputs : dict of str to array_like, or array_like
+            The arrays by name.
+        rounds : int, optional
+        """
         arrays = self._taken(inputs)
         with self._lock:
             program = self._program(arrays)

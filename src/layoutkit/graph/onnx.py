@@ -17,6 +17,8 @@ from .model import Model
 from .operators import OPERATORS, Unsupported
 from .shapes import MAX_BYTES
 
+__all__ = ["Unsupported", "load"]
+
 DOMAINS = ("", "ai.onnx")
 TYPES = {
     "FLOAT", "DOUBLE", "FLOAT16", "BFLOAT16", "BOOL", "INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32",
