@@ -10,11 +10,9 @@ import layoutkit as lk
 
 REFERENCE = (Path(__file__).parent.parent / "docs" / "reference.md").read_text()
 
-# Being rewritten: conv2d and its kin, what reads and holds arrays, choosing.
 LATER = {
-    "conv1d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "Conv1d", "Conv2d", "Conv3d",
-    "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "Axis", "Image", "Layout", "Tensor", "cost_table", "plan",
-    "set_num_threads", "mace.Image", "mace.winograd_from_image", "mace.winograd_to_image", "mace.winograd_transform",
+    "plan", "cost_table", "Axis", "Image", "Layout", "Tensor", "mace.Image", "mace.winograd_from_image",
+    "mace.winograd_to_image", "mace.winograd_transform", *(f"Conv{t}{n}d" for t in ("", "Transpose") for n in (1, 2, 3)),
 }  # fmt: skip
 # Made as the class that they inherit from: exceptions, torch's modules.
 INHERITED = {"SlowPathWarning", "onnx.Unsupported"} | {

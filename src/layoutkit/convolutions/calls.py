@@ -21,8 +21,8 @@ from ..memory.arguments import hold
 from ..memory.arrays import as_array, as_out, overlap
 from ..memory.faults import Faults
 from ..memory.foreign import given_back, in_layout, is_torch, last_of, memory_of
-from ..memory.signatures import renamed
 from ..memory.tensor import Tensor
+from ..signatures import renamed
 from .algorithms import AUTO
 from .epilogue import NOTHING, Operand, in_words
 from .filter import Filter

@@ -18,8 +18,8 @@ from ..formats.layout import Layout
 from ..memory.arguments import layout_for, target
 from ..memory.arrays import allocate, as_array, check_out, contiguous_strides, nbytes_of
 from ..memory.foreign import is_torch, takes_torch
-from ..memory.signatures import like
 from ..memory.tensor import Tensor
+from ..signatures import like, with_parameters
 from .algorithms import AUTO, NAMES
 from .border import Bordered
 from .calls import OverFilter, check_workspace, finish, imagined, plan_of, with_input
@@ -257,24 +257,6 @@ def filter_of(op: Any) -> Filter:
     return op._filter
 
 
-class Conv1d(_Conv):
-    __doc__ = str(_Conv.__doc__).replace("conv2d", "conv1d")
-    rank = 1
-
-
-class Conv2d(_Conv):
-    __doc__ = _Conv.__doc__
-    rank = 2
-
-
-class Conv3d(_Conv):
-    __doc__ = str(_Conv.__doc__).replace("conv2d", "conv3d")
-    rank = 3
-
-
-CLASSES = {1: Conv1d, 2: Conv2d, 3: Conv3d}  # by the number of spatial axes
-
-
 class ConvOptions(TypedDict, total=False):
     """What a convolution may be told by keyword, for type checkers."""
 
@@ -338,11 +320,13 @@ def conv2d(
         (O,). Sums are float32; of float64 float64; of int8 int32, of which the bias is, unless it is of float32 and
         added after `scale`.
     stride, dilation : int or pair of int
+        Distance of the windows, and of the taps in a window.
     padding : int, pair of int, pair of (before, after) pairs, "same", "same_lower" or "valid"
         Negative numbers crop. "same" has ``ceil(size / stride)`` outputs along each axis, as in ONNX and TensorFlow
         (torch refuses it with a stride); of an odd number of pads the one left over is after, or before with
         "same_lower".
     groups : int
+        Of channels: each group of outputs reads one of inputs.
     layout : str or Layout, optional
         Of `x`: "NCHW", or that of a `Tensor`. In the names of activations or in abstract ones (``abcd``).
     shape : sequence of int, optional
@@ -429,18 +413,50 @@ def conv2d(
 conv2d.__doc__ = (conv2d.__doc__ or "").replace("ALGORITHMS", ", ".join(f'"{name}"' for name in NAMES))
 
 
-@like(conv2d)
+@like(conv2d, 1)
 @takes_torch
 def conv1d(x, w, bias=None, *, shape=None, add=None, out=None, threads=None, **attributes) -> Any:
-    """One-dimensional convolution: as `conv2d`, in layouts of N, C and W ("NCW" by default)."""
     return _once(Conv1d, x, w, bias, add, out, threads, shape, **attributes)
 
 
-@like(conv2d)
+@like(conv2d, 3)
 @takes_torch
 def conv3d(x, w, bias=None, *, shape=None, add=None, out=None, threads=None, **attributes) -> Any:
-    """Three-dimensional convolution: as `conv2d`, in layouts of N, C, D, H and W ("NCDHW" by default)."""
     return _once(Conv3d, x, w, bias, add, out, threads, shape, **attributes)
+
+
+_OF_CALLS = dict.fromkeys(("x", "shape", "add", "out"), "")  # what is given to each call
+_OBJECT = """A convolution of {0} spatial {1} whose filter is packed once, for all calls: ``op(x, out=None, add=None)``.
+
+    Parameters
+    ----------
+    {{PARAMETERS}}
+
+    Raises
+    ------
+    TypeError, ValueError
+        Types, shapes, layouts or attributes do not fit.
+    """
+
+
+class Conv1d(_Conv):
+    __doc__ = _OBJECT.format("one", "axis")
+    rank = 1
+
+
+class Conv2d(_Conv):
+    __doc__ = _OBJECT.format("two", "axes")
+    rank = 2
+
+
+class Conv3d(_Conv):
+    __doc__ = _OBJECT.format("three", "axes")
+    rank = 3
+
+
+for _class, _function in ((Conv1d, conv1d), (Conv2d, conv2d), (Conv3d, conv3d)):
+    with_parameters(_function, **_OF_CALLS)(_class)
+CLASSES = {1: Conv1d, 2: Conv2d, 3: Conv3d}  # by the number of spatial axes
 
 
 def _once(cls, x, w, bias, add, out, threads, shape, **attributes) -> Any:

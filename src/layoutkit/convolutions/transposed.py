@@ -19,11 +19,12 @@ from ..formats.layout import Layout
 from ..memory.arguments import layout_for, target
 from ..memory.arrays import check_out, contiguous_strides, empty
 from ..memory.foreign import is_torch, takes_torch
-from ..memory.signatures import like
 from ..memory.tensor import Tensor
 from ..reorders.reorder import reorder
+from ..signatures import like, with_parameters
 from .algorithms import AUTO
 from .calls import OverFilter, check_workspace, finish, imagined, plan_of
+from .conv import conv2d
 from .filter import Filter, call_key, hold_filter
 from .phases import Phase, TransposedRoute, TransposedTask, best_phases, phases_of, some_taps
 from .problem import in_sizes, pad_pairs, per_axis
@@ -294,24 +295,34 @@ def compiled(op: _ConvTranspose, x: np.ndarray, y: np.ndarray, shape: tuple[int,
     return route, [op._pack(route, part, step) for part, step in route.steps]
 
 
-class ConvTranspose1d(_ConvTranspose):
-    __doc__ = str(_ConvTranspose.__doc__).replace("conv_transpose2d", "conv_transpose1d")
-    rank = 1
+_FILTER = """\
+w : array_like of float32, float64, float16, bfloat16 (of ml_dtypes) or int8, or Tensor
+    Filter; its axes are those of `filter_layout`. A `Tensor` brings its layout and shape.
+"""
+_PADDING = """\
+padding, output_padding : int or pair of int
+    The output has ``(size - 1)*stride - 2*padding + dilation*(kernel - 1) + output_padding + 1`` pixels along each
+    axis. `padding` may also be a pair of (before, after) pairs.
+"""
+_FILTER_LAYOUT = """\
+filter_layout : str or Layout, optional
+    "IOHW" by default, which is torch's. The logical order is that of any filter: outputs (of a group), inputs, kernel;
+    so ``abcd`` is OIHW.
+"""
+_FILTER_SHAPE = """\
+filter_shape : sequence of int, optional
+    The logical shape of `w`, (O/groups, I, kernel height, kernel width), where its blocks are padded.
+"""
+_ZERO_POINT = """\
+zero_point : int, optional
+    Of `x`, with a filter of int8; there is no padding: what is multiplied is ``x - zero_point``.
+"""
 
 
-class ConvTranspose2d(_ConvTranspose):
-    __doc__ = _ConvTranspose.__doc__
-    rank = 2
-
-
-class ConvTranspose3d(_ConvTranspose):
-    __doc__ = str(_ConvTranspose.__doc__).replace("conv_transpose2d", "conv_transpose3d")
-    rank = 3
-
-
-CLASSES = {1: ConvTranspose1d, 2: ConvTranspose2d, 3: ConvTranspose3d}  # by the number of spatial axes
-
-
+@with_parameters(
+    conv2d, w=_FILTER, padding=_PADDING, filter_layout=_FILTER_LAYOUT, filter_shape=_FILTER_SHAPE,
+    zero_point=_ZERO_POINT, padding_mode="",
+)  # fmt: skip
 @takes_torch
 def conv_transpose2d(
     x, w, bias=None, *, stride=1, padding=0, output_padding=0, groups=1, dilation=1, layout=None, shape=None,
@@ -322,26 +333,17 @@ def conv_transpose2d(
 
     Parameters
     ----------
-    x, bias, layout, shape, out_layout, algorithm, accuracy, activation, scale, dtype, add, out, threads
-        As of `conv2d`.
-    zero_point, out_scale, out_zero_point
-        As of `conv2d`; there is no padding: what is multiplied is ``x - zero_point``.
-    w : array_like of float32, float64, float16, bfloat16 (of ml_dtypes) or int8, or Tensor
-        Filter; its axes are those of `filter_layout`. A `Tensor` brings its layout and shape.
-    stride, padding, output_padding, dilation : int or pair of int
-        The output has ``(size - 1)*stride - 2*padding + dilation*(kernel - 1) + output_padding + 1`` pixels along each
-        axis. `padding` may also be a pair of (before, after) pairs.
-    groups : int
-    filter_layout : str or Layout, optional
-        "IOHW" by default, which is torch's. The logical order is that of any filter: outputs (of a group), inputs,
-        kernel; so ``abcd`` is OIHW.
-    filter_shape : sequence of int, optional
-        The logical shape of `w`, (O/groups, I, kernel height, kernel width), where its blocks are padded.
+    {PARAMETERS}
 
     Returns
     -------
-    ndarray of the type of `w` or `dtype`, or Tensor
-        The physical array of the result: `out`, or a new one; a `Tensor` if `x` is one.
+    ndarray of the type of `w` or `dtype`, torch tensor, or Tensor
+        The physical array of the result: `out`, or a new one; a `Tensor` if `x` is one, or a tensor of torch.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Before anything is written: dtype, shapes, layouts, `out` or `algorithm` do not fit.
 
     Examples
     --------
@@ -360,18 +362,51 @@ def conv_transpose2d(
     return op(x, out, add, shape=shape)
 
 
-@like(conv_transpose2d)
+@like(conv_transpose2d, 1)
 @takes_torch
 def conv_transpose1d(x, w, bias=None, *, shape=None, add=None, out=None, **attributes) -> Any:
-    """One-dimensional transposed convolution: as `conv_transpose2d`, in layouts of N, C and W."""
     return _once(ConvTranspose1d, x, w, bias, add, out, shape, **attributes)
 
 
-@like(conv_transpose2d)
+@like(conv_transpose2d, 3)
 @takes_torch
 def conv_transpose3d(x, w, bias=None, *, shape=None, add=None, out=None, **attributes) -> Any:
-    """Three-dimensional transposed convolution: as `conv_transpose2d`, in layouts of N, C, D, H and W."""
     return _once(ConvTranspose3d, x, w, bias, add, out, shape, **attributes)
+
+
+_OF_CALLS = dict.fromkeys(("x", "shape", "add", "out"), "")  # what is given to each call
+_OBJECT = """A transposed convolution of {0} spatial {1} whose filter is packed once: ``op(x, out=None, add=None)``.
+
+    Parameters
+    ----------
+    {{PARAMETERS}}
+
+    Raises
+    ------
+    TypeError, ValueError
+        Types, shapes, layouts or attributes do not fit.
+    """
+
+
+class ConvTranspose1d(_ConvTranspose):
+    __doc__ = _OBJECT.format("one", "axis")
+    rank = 1
+
+
+class ConvTranspose2d(_ConvTranspose):
+    __doc__ = _OBJECT.format("two", "axes")
+    rank = 2
+
+
+class ConvTranspose3d(_ConvTranspose):
+    __doc__ = _OBJECT.format("three", "axes")
+    rank = 3
+
+
+_FUNCTIONS = (conv_transpose1d, conv_transpose2d, conv_transpose3d)
+for _class, _function in zip((ConvTranspose1d, ConvTranspose2d, ConvTranspose3d), _FUNCTIONS):
+    with_parameters(_function, **_OF_CALLS)(_class)
+CLASSES = {1: ConvTranspose1d, 2: ConvTranspose2d, 3: ConvTranspose3d}  # by the number of spatial axes
 
 
 def _once(cls, x, w, bias, add, out, shape, **attributes) -> Any:

@@ -13,6 +13,7 @@ from ..convolutions.types import TYPES, conversion_of, dtype_of, types_of
 from ..formats.layout import Layout
 from ..memory.arguments import hold, layout_for, target
 from ..memory.arrays import check_out, empty
+from ..memory.foreign import takes_torch
 from ..memory.tensor import Tensor
 from ..reorders.reorder import reorder
 
@@ -66,6 +67,7 @@ DERIVATIVES: dict[tuple[str, int], Callable[..., np.ndarray]] = {
 }
 
 
+@takes_torch
 def activation_input(
     x, grad_output, activation, *, layout=None, grad_layout=None, shape=None, dtype=None, out=None, threads=None
 ) -> Any:

@@ -11,16 +11,18 @@ from ..convolutions.filter import check_role
 from ..convolutions.problem import ConvProblem
 from ..convolutions.route import Arrays
 from ..convolutions.types import TYPES, conversion_of, dtype_of, types_of
-from ..docstrings import like
 from ..formats.families import meaning_of_activations
 from ..formats.layout import Layout
 from ..memory.arguments import hold, layout_for, target
 from ..memory.arrays import check_out, empty
+from ..memory.foreign import takes_torch
 from ..reorders.reorder import reorder
+from ..signatures import like
 from .accumulate import add_scaled, check_beta
 from .task import WeightTask, best_sums
 
 
+@takes_torch
 def conv2d_bias(grad_output, *, layout=None, shape=None, dtype=None, out=None, beta=0.0, threads=None) -> Any:
     """The gradient of the bias of `conv2d`, and of `conv_transpose2d`: sums over images and pixels.
 
@@ -56,11 +58,13 @@ def conv2d_bias(grad_output, *, layout=None, shape=None, dtype=None, out=None, b
 
 
 @like(conv2d_bias, 1)
+@takes_torch
 def conv1d_bias(grad_output, *, layout=None, shape=None, dtype=None, out=None, beta=0.0, threads=None) -> Any:
     return _bias("grad.conv1d_bias", 1, grad_output, layout, shape, dtype, out, beta, threads)
 
 
 @like(conv2d_bias, 3)
+@takes_torch
 def conv3d_bias(grad_output, *, layout=None, shape=None, dtype=None, out=None, beta=0.0, threads=None) -> Any:
     return _bias("grad.conv3d_bias", 3, grad_output, layout, shape, dtype, out, beta, threads)
 

@@ -13,10 +13,11 @@ from ..convolutions.conv import filter_of
 from ..convolutions.filter import call_key, hold_filter
 from ..convolutions.problem import in_sizes, pad_pairs, per_axis
 from ..convolutions.types import asked_of
-from ..docstrings import like, with_parameters
 from ..memory.arguments import layout_for, target
 from ..memory.arrays import check_out
+from ..memory.foreign import takes_torch
 from ..memory.tensor import Tensor
+from ..signatures import like, with_parameters
 from .accumulate import add_scaled, check_beta
 from .layouts import exchanged, outputs, sizes
 
@@ -101,6 +102,7 @@ def result_shape(op: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
     return filter_of(op).problem(shape).dst_shape
 
 
+@takes_torch
 def conv2d_input(
     input_size, w, grad_output, *, stride=1, padding=0, dilation=1, groups=1, layout=None, grad_layout=None,
     filter_layout=None, filter_shape=None, grad_shape=None, algorithm=AUTO, accuracy="standard", dtype=None, out=None,
@@ -180,6 +182,7 @@ algorithm, accuracy
 
 
 @with_parameters(conv2d_input, w=_FILTER, grad_shape=_SHAPE, algorithm=_ALGORITHM)
+@takes_torch
 def conv_transpose2d_input(input_size, w, grad_output, **attributes) -> Any:
     """The gradient of the input of `conv_transpose2d`: a convolution of `grad_output` with the same filter.
 
@@ -201,21 +204,25 @@ def conv_transpose2d_input(input_size, w, grad_output, **attributes) -> Any:
 
 
 @like(conv2d_input, 1)
+@takes_torch
 def conv1d_input(input_size, w, grad_output, **attributes) -> Any:
     return _input("grad.conv1d_input", 1, input_size, w, grad_output, **attributes)
 
 
 @like(conv_transpose2d_input, 1)
+@takes_torch
 def conv_transpose1d_input(input_size, w, grad_output, **attributes) -> Any:
     return _input("grad.conv_transpose1d_input", 1, input_size, w, grad_output, of_transposed=True, **attributes)
 
 
 @like(conv2d_input, 3)
+@takes_torch
 def conv3d_input(input_size, w, grad_output, **attributes) -> Any:
     return _input("grad.conv3d_input", 3, input_size, w, grad_output, **attributes)
 
 
 @like(conv_transpose2d_input, 3)
+@takes_torch
 def conv_transpose3d_input(input_size, w, grad_output, **attributes) -> Any:
     return _input("grad.conv_transpose3d_input", 3, input_size, w, grad_output, of_transposed=True, **attributes)
 

@@ -21,6 +21,7 @@ from ..formats.families import meaning_of_activations
 from ..formats.layout import Layout
 from ..memory.arguments import Held, hold, layout_for, logical, target
 from ..memory.arrays import check_out, empty
+from ..memory.foreign import takes_torch
 from ..memory.tensor import Tensor
 from ..reorders.reorder import reorder
 from . import bias as of_bias
@@ -144,6 +145,7 @@ def _statistics(n: Norm, mean: Any, variance: Any, eps: float) -> tuple[np.ndarr
         return middle, centred, 1 / np.sqrt(spread + eps)
 
 
+@takes_torch
 def batch_norm(
     x, weight=None, bias=None, *, mean=None, variance=None, eps=1e-5, layout=None, shape=None, dtype=None, out=None,
     threads=None,
@@ -184,6 +186,7 @@ def batch_norm(
     return n.written(n.scaled(centred, factor * inverse, offset), out, x, n.held.array)
 
 
+@takes_torch
 def batch_norm_gradients(
     x, grad_output, weight=None, *, mean=None, variance=None, eps=1e-5, layout=None, grad_layout=None, shape=None,
     dtype=None, out=None, threads=None,

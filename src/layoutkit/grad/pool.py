@@ -16,15 +16,16 @@ from ..convolutions.algorithms.base import CHANNELS_LAST
 from ..convolutions.filter import check_role
 from ..convolutions.problem import pad_pairs, per_axis
 from ..convolutions.types import conversion_of, dtype_of, types_of
-from ..docstrings import like, with_parameters
 from ..formats.families import meaning_of_activations
 from ..formats.layout import Layout
 from ..graph.operators.pool import counts
 from ..graph.operators.windows import window
 from ..memory.arguments import Held, hold, layout_for, target
 from ..memory.arrays import check_out, empty
+from ..memory.foreign import takes_torch
 from ..memory.tensor import Tensor
 from ..reorders.reorder import reorder
+from ..signatures import like, with_parameters
 from .layouts import sizes
 
 Windows = list[tuple[int, int, int, int]]  # kernel, stride, dilation, padding before, of three axes
@@ -188,6 +189,7 @@ def _made(
     reorder(made, last, p.layout, shape=shape, out=view, dtype=conversion_of((element, p.element)), threads=p.threads)
 
 
+@takes_torch
 def max_pool2d(
     x, kernel, *, stride=None, padding=0, dilation=1, ceil_mode=False, layout=None, shape=None, dtype=None, out=None,
     threads=None,
@@ -243,11 +245,13 @@ def max_pool2d(
 
 
 @like(max_pool2d, 1)
+@takes_torch
 def max_pool1d(x, kernel, **attributes) -> Any:
     return _pool("max_pool1d", 1, False, x, kernel, **_largest(attributes, "max_pool1d"))
 
 
 @like(max_pool2d, 3)
+@takes_torch
 def max_pool3d(x, kernel, **attributes) -> Any:
     return _pool("max_pool3d", 3, False, x, kernel, **_largest(attributes, "max_pool3d"))
 
@@ -265,6 +269,7 @@ count_include_pad : bool
 
 
 @with_parameters(max_pool2d, padding=_OF_MEANS, ceil_mode=_AND_WHAT_COUNTS)
+@takes_torch
 def avg_pool2d(
     x, kernel, *, stride=None, padding=0, dilation=1, ceil_mode=False, count_include_pad=True, layout=None, shape=None,
     dtype=None, out=None, threads=None,
@@ -299,11 +304,13 @@ def avg_pool2d(
 
 
 @like(avg_pool2d, 1)
+@takes_torch
 def avg_pool1d(x, kernel, **attributes) -> Any:
     return _pool("avg_pool1d", 1, True, x, kernel, **attributes)
 
 
 @like(avg_pool2d, 3)
+@takes_torch
 def avg_pool3d(x, kernel, **attributes) -> Any:
     return _pool("avg_pool3d", 3, True, x, kernel, **attributes)
 
@@ -338,6 +345,7 @@ dtype : optional
 
 
 @with_parameters(max_pool2d, x=_X_AND_GRADIENT, layout=_LAYOUTS)
+@takes_torch
 def max_pool2d_input(
     x, grad_output, kernel, *, stride=None, padding=0, dilation=1, ceil_mode=False, layout=None, grad_layout=None,
     shape=None, dtype=None, out=None, threads=None,
@@ -372,18 +380,21 @@ def max_pool2d_input(
 
 
 @like(max_pool2d_input, 1)
+@takes_torch
 def max_pool1d_input(x, grad_output, kernel, **attributes) -> Any:
     what = "grad.max_pool1d_input"
     return _pool_back(what, 1, False, x, grad_output, kernel, **_largest(attributes, what))
 
 
 @like(max_pool2d_input, 3)
+@takes_torch
 def max_pool3d_input(x, grad_output, kernel, **attributes) -> Any:
     what = "grad.max_pool3d_input"
     return _pool_back(what, 3, False, x, grad_output, kernel, **_largest(attributes, what))
 
 
 @with_parameters(avg_pool2d, x=_SIZE_AND_GRADIENT, layout=_LAYOUTS, shape=_WITHOUT_SHAPE, dtype="")
+@takes_torch
 def avg_pool2d_input(
     input_size, grad_output, kernel, *, stride=None, padding=0, dilation=1, ceil_mode=False, count_include_pad=True,
     layout=None, grad_layout=None, dtype=None, out=None, threads=None,
@@ -418,11 +429,13 @@ def avg_pool2d_input(
 
 
 @like(avg_pool2d_input, 1)
+@takes_torch
 def avg_pool1d_input(input_size, grad_output, kernel, **attributes) -> Any:
     return _avg_back("grad.avg_pool1d_input", 1, input_size, grad_output, kernel, **attributes)
 
 
 @like(avg_pool2d_input, 3)
+@takes_torch
 def avg_pool3d_input(input_size, grad_output, kernel, **attributes) -> Any:
     return _avg_back("grad.avg_pool3d_input", 3, input_size, grad_output, kernel, **attributes)
 

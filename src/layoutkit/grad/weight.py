@@ -18,13 +18,14 @@ from ..convolutions.problem import ACCURACIES, ConvProblem, pad_pairs, per_axis
 from ..convolutions.route import Arrays
 from ..convolutions.task import slowness
 from ..convolutions.types import TYPES, ConvTypes, check_type, conversion_of, dtype_of, types_of
-from ..docstrings import like, with_parameters
 from ..formats.families import meaning_of_activations, meaning_of_filters
 from ..formats.layout import Layout
 from ..memory.arguments import Held, hold, layout_for, target
 from ..memory.arrays import as_array, check_out, empty, strided
+from ..memory.foreign import takes_torch
 from ..memory.tensor import Tensor
 from ..reorders.reorder import reorder
+from ..signatures import like, with_parameters
 from .accumulate import add_scaled, check_beta
 from .algorithms import AUTO, NAMES
 from .layouts import exchanged, outputs, sizes, split_groups, without_groups
@@ -196,6 +197,7 @@ def _split(out: np.ndarray, asked: Asked) -> np.ndarray:
     return strided(out, shape, strides)
 
 
+@takes_torch
 def conv2d_weight(
     x, weight_size, grad_output, *, stride=1, padding=0, dilation=1, groups=1, layout=None, grad_layout=None,
     filter_layout=None, shape=None, grad_shape=None, algorithm=AUTO, accuracy="standard", dtype=None, out=None,
@@ -285,6 +287,7 @@ shape, grad_shape : sequence of int, optional
 
 
 @with_parameters(conv2d_weight, weight_size=_SIZE, filter_layout=_FILTER_LAYOUT, shape=_SHAPES)
+@takes_torch
 def conv_transpose2d_weight(x, weight_size, grad_output, **attributes) -> Any:
     """The gradient of the filter of `conv_transpose2d`.
 
@@ -310,21 +313,25 @@ def conv_transpose2d_weight(x, weight_size, grad_output, **attributes) -> Any:
 
 
 @like(conv2d_weight, 1)
+@takes_torch
 def conv1d_weight(x, weight_size, grad_output, **attributes) -> Any:
     return _weight("grad.conv1d_weight", 1, x, weight_size, grad_output, **attributes)
 
 
 @like(conv_transpose2d_weight, 1)
+@takes_torch
 def conv_transpose1d_weight(x, weight_size, grad_output, **attributes) -> Any:
     return _weight("grad.conv_transpose1d_weight", 1, x, weight_size, grad_output, transposed=True, **attributes)
 
 
 @like(conv2d_weight, 3)
+@takes_torch
 def conv3d_weight(x, weight_size, grad_output, **attributes) -> Any:
     return _weight("grad.conv3d_weight", 3, x, weight_size, grad_output, **attributes)
 
 
 @like(conv_transpose2d_weight, 3)
+@takes_torch
 def conv_transpose3d_weight(x, weight_size, grad_output, **attributes) -> Any:
     return _weight("grad.conv_transpose3d_weight", 3, x, weight_size, grad_output, transposed=True, **attributes)
 

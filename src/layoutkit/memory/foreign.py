@@ -23,6 +23,7 @@ from .tensor import Tensor
 F = TypeVar("F", bound=Callable[..., Any])
 LAST = {"channels_last": Layout("NHWC"), "channels_last_3d": Layout("NDHWC")}
 WRITTEN = ("out", "add")  # arguments like the result
+READ = ("grad_output",)  # and like the input
 
 
 def is_torch(value: Any) -> bool:
@@ -74,7 +75,7 @@ def takes_torch(operation: F) -> F:
         to = Layout(given.get("out_layout") or last) if last else None
         for key, value in given.items():
             if is_torch(value):
-                there = last if key == names[0] else to if key in WRITTEN else None
+                there = last if key in (names[0], *READ) else to if key in WRITTEN else None
                 what = f"{name}: {key}"
                 given[key] = in_layout(value, there, what) if there and there.is_plain else memory_of(value, what)
         made = operation(**given)

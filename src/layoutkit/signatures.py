@@ -1,14 +1,17 @@
-"""Docstrings of functions that differ from another one in the number of spatial axes only.
+"""Signatures and docstrings of functions that differ from another one in the number of spatial axes only.
 
-The parameters are described once, where the function for two axes is; `help` shows all of them of each function.
+The parameters are written and described once, where the function for two axes is; `help`, completion and type checkers
+show all of them of each function.
 """
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 from collections.abc import Callable
-from typing import Any, TypeVar
+from types import FunctionType
+from typing import Any, TypeVar, cast
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -27,6 +30,7 @@ def of_rank(rank: int, doc: str) -> str:
     >>> of_rank(3, "The gradient of `conv2d`: (N, C, height, width), pair of int, NCHW.")
     'The gradient of `conv3d`: (N, C, depth, height, width), triple of int, NCDHW.'
     """
+    doc = doc.replace("Two-dimensional", {1: "One-dimensional", 3: "Three-dimensional"}[rank])
     text = re.sub(r"(?<=[a-z])2d(?=\b|_)", f"{rank}d", doc)
     text = text.replace("kernel height, kernel width", _KERNEL[rank]).replace("height, width", _AXES[rank])
     text = re.sub(r"\b(NC|OI|IO)HW\b", lambda found: found[1] + _LETTERS[rank], text)
@@ -34,19 +38,37 @@ def of_rank(rank: int, doc: str) -> str:
     return "".join(part for part in _SECTION.split(text) if not part.startswith("Examples\n")).rstrip()
 
 
-def like(model: Callable[..., Any], rank: int) -> Callable[[F], F]:
+def like(model: F, rank: int) -> Callable[[Callable[..., Any]], F]:
     """Give a function of `rank` spatial axes the parameters of `model`, the function of two, and their description.
 
-    The function itself passes on ``**attributes``; `inspect.signature` and `help` show what these may be.
+    The function itself passes on ``**attributes``; `inspect.signature` and `help` show what these may be. Keywords that
+    `model` does not have are a TypeError in the function's own name.
     """
+    signature = inspect.signature(model)
+    names = frozenset(signature.parameters)
 
-    def decorate(function: F) -> F:
+    def decorate(function: Callable[..., Any]) -> F:
+        @functools.wraps(function)
+        def checked(*args: Any, **given: Any) -> Any:
+            if not names.issuperset(given):
+                unknown = next(name for name in given if name not in names)
+                raise TypeError(f"{function.__name__}() got an unexpected keyword argument {unknown!r}")
+            return function(*args, **given)
+
         if model.__doc__:  # not with python -OO
-            function.__doc__ = of_rank(rank, inspect.cleandoc(model.__doc__))
-        function.__signature__ = inspect.signature(model)  # type: ignore[attr-defined]
-        return function
+            checked.__doc__ = of_rank(rank, inspect.cleandoc(model.__doc__))
+        checked.__signature__ = signature  # type: ignore[attr-defined]
+        return cast(F, checked)
 
     return decorate
+
+
+def renamed(function: Callable[..., Any], name: str) -> Any:
+    """A copy of a function whose errors about arguments call it `name`."""
+    plain = cast(FunctionType, function)
+    copy = FunctionType(plain.__code__, plain.__globals__, plain.__name__, plain.__defaults__, plain.__closure__)
+    copy.__kwdefaults__, copy.__doc__, copy.__qualname__ = plain.__kwdefaults__, plain.__doc__, name
+    return copy
 
 
 def with_parameters(model: Callable[..., Any], **changes: str) -> Callable[[F], F]:
