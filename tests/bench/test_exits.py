@@ -1,11 +1,13 @@
 """Commands whose reader goes away, or that are interrupted: what was measured is saved, nothing is complained of."""
 
+import json
 import os
 import subprocess
 import sys
 
 import pytest
 
+from layoutkit.bench.exits import through
 from layoutkit.bench.suites import SUITES
 from layoutkit.choosing.table import CostTable
 
@@ -101,13 +103,87 @@ def test_ctrl_c_while_measuring(cache_dir, hook, saved):
     assert (f"{len(EVERY) - saved} problems were left out: interrupted" in said) == (saved < len(EVERY))
 
 
+def files(folder):
+    """Arguments that ask for both files, and what reads whether they are whole."""
+    data, page = folder / "out.json", folder / "out.html"
+
+    def problems():
+        assert page.read_text().rstrip().endswith("</html>")
+        return {r["problem"] for r in json.loads(data.read_text())["results"]}
+
+    return ["--json", str(data), "--report", str(page)], problems
+
+
+def test_files_are_written_before_the_reader_is_missed(cache_dir, tmp_path):
+    args, problems = files(tmp_path)
+    assert leave(bench(*args, stdout=subprocess.PIPE), 0) == ""
+    assert problems() == EVERY
+
+
+def test_json_comes_before_the_text_that_nobody_reads(cache_dir, tmp_path):
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "layoutkit.bench", *BENCH, "--time-budget", "0.5", "--json", "-"]
+    with open(tmp_path / "out.json", "wb") as out:
+        done = subprocess.run(command, stdout=out, stderr=writing)
+    os.close(writing)
+    assert done.returncode == 141
+    assert json.loads((tmp_path / "out.json").read_text())["suite"] == "tiny"
+
+
+WRITING = """
+def interrupted(*args):
+    command.page.write = write
+    interrupt()
+write, command.page.write = command.page.write, interrupted
+"""
+PROFILE = "command.PROFILE_BUDGET_SECONDS = 0.0; command._profile = lambda began: interrupt()"
+
+
+@pytest.mark.parametrize("hook, setup, saved", [
+    ("if len(seen) == 3: interrupt()", "", 2), ("pass", WRITING, len(EVERY)), ("pass", PROFILE, len(EVERY)),
+])  # fmt: skip
+def test_ctrl_c_leaves_whole_files(cache_dir, tmp_path, hook, setup, saved):
+    args, problems = files(tmp_path)
+    process = bench(*args, hook=hook, setup=setup, stdout=subprocess.PIPE)
+    said, told = process.communicate()
+    assert (process.returncode, told) == (130, "") and ("problems measured" in said) == (setup != WRITING)
+    assert len(problems()) == len(CostTable().problems()) == saved
+
+
+def test_one_file_that_cannot_be_written_does_not_cost_the_other(cache_dir, tmp_path):
+    args, _ = files(tmp_path)
+    (tmp_path / "out.json").mkdir()
+    process = bench(*args, stdout=subprocess.PIPE)
+    said, told = process.communicate()
+    assert process.returncode == 1 and "out.json" in told and "problems measured" in said
+    assert (tmp_path / "out.html").stat().st_size > 1000
+
+
+def test_steps_that_are_interrupted_begin_again():
+    calls = []
+
+    def step(name, times):
+        calls.append(name)
+        if calls.count(name) <= times:
+            raise KeyboardInterrupt
+        return name
+
+    assert through(lambda: step("a", 0), lambda: step("b", 0)) == ["a", "b"]
+    with pytest.raises(KeyboardInterrupt):
+        through(lambda: step("c", 1), lambda: step("d", 0))
+    with pytest.raises(KeyboardInterrupt):
+        through(lambda: step("e", 2), lambda: step("never", 0))
+    assert calls == ["a", "b", "c", "c", "d", "e", "e"]
+
+
 FIRST_SAVE = """
 def interrupted(*args):
     cost.files.replace = replace
     interrupt()
 replace, cost.files.replace = cost.files.replace, interrupted
 """
-REPORT = "command.report.lines = lambda results: interrupt()"
+REPORT = "command.report.lines = lambda *_: interrupt()"
 
 
 @pytest.mark.parametrize("setup", [FIRST_SAVE, REPORT])

@@ -20,7 +20,8 @@ from ..choosing.table import cost_table
 from ..choosing.threads import MOST_THREADS, check_threads, get_num_threads
 from ..formats.layout import Layout
 from . import comparison, page, report
-from .exits import INTERRUPTED
+from .exits import INTERRUPTED, through
+from .folding import columns, say
 from .listed import cases as listed_cases
 from .progress import track
 from .report import Result
@@ -206,6 +207,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     seconds = args.time_budget or (QUICK_SECONDS if args.quick else None)
     caps = {kind: cap[args.quick] for kind, cap in VISIT_SECONDS.items()}
     measured: dict[Case, Result | None] = {}
+    text, identity = sys.stderr if args.json == "-" else sys.stdout, machine.identity()
     ended = Ended()
     began = time.time()
     try:
@@ -216,36 +218,37 @@ def main(argv: Sequence[str] | None = None) -> int:
         ended = Ended(INTERRUPTED, "interrupted")
     except OSError as error:
         ended = Ended(_cannot_save(error), "the cost table cannot be saved")
-    saved = "" if args.no_save else _save()  # before anything is printed: whoever reads it may have gone
-    long = seconds is None or seconds >= PROFILE_BUDGET_SECONDS
-    told = _profile(began) if saved and long and not ended.code else ""
-    known = set(cost_table.problems())
-    results = [r for r in measured.values() if r and r.case.key in known]
-    identity = machine.identity()
-    took = time.perf_counter() - start
-    notes = [*report.busy(results), *pools.notes()]
-    if len(measured) < len(found):
-        left = len(found) - len(measured)
-        notes.append(f"{left} problems were left out: {ended.why}; --missing goes on with them")
-    if unfit := sum(r is None for r in measured.values()):
-        notes.append(f"{unfit} problems need more memory than there is")
-    if disturbed := len(measured) - len(results) - unfit:
-        notes.append(f"{disturbed} problems had no undisturbed timing: neither shown nor saved")
-    data = {
-        "layoutkit": identity["version"], "machine": identity, "suite": args.suite, "quick": args.quick,
-        "seconds": took, "left_out": len(found) - len(results), "notes": notes,
-        "results": [r.json() for r in results], "totals": [t.json() for t in report.totals(results)],
-    }  # fmt: skip
-    unwritten = _write(data, args)
-    text = sys.stderr if args.json == "-" else sys.stdout
-    print(f"layoutkit {identity['version']} on {identity['cpu']}, {identity['isa']}, {args.suite}", file=text)
-    for line in report.lines(results):
-        print(line, file=text)
-    print(f"\n{len(results)} problems measured in {took:.0f} s", file=text)
-    for line in [*notes, *filter(None, [told, saved])]:
-        print(line, file=text)
+
+    def keep() -> tuple[list[Result], dict, int]:
+        known = set(cost_table.problems())
+        results = [r for r in measured.values() if r and r.case.key in known]
+        data = {
+            "layoutkit": identity["version"], "machine": identity, "suite": args.suite, "quick": args.quick,
+            "seconds": time.perf_counter() - start, "left_out": len(found) - len(results),
+            "notes": [*report.busy(results), *pools.notes(), *_missing(found, measured, results, ended)],
+            "results": [r.json() for r in results], "totals": [t.json() for t in report.totals(results)],
+        }  # fmt: skip
+        return results, data, _write(data, args)
+
+    # all that lasts comes before the text: whoever reads that may have gone
+    saved, (results, data, unwritten) = through(lambda: "" if args.no_save else _save(), keep)
+    told = ""
+    if saved and (seconds is None or seconds >= PROFILE_BUDGET_SECONDS) and not ended.code:
+        try:
+            told = _profile(began)
+        except KeyboardInterrupt:
+            ended = Ended(INTERRUPTED, "interrupted")
     if args.json == "-":
-        print(json.dumps(data, indent=1))
+        print(json.dumps(data, indent=1), flush=True)
+    say(
+        [
+            f"layoutkit {identity['version']} on {identity['cpu']}, {identity['isa']}, {args.suite}",
+            *report.lines(results, columns(text)),
+            f"\n{len(results)} problems measured in {data['seconds']:.0f} s",
+            *data["notes"], *filter(None, [told, saved]),
+        ],
+        text,
+    )  # fmt: skip
     return ended.code or unwritten or int(saved is None)
 
 
@@ -256,18 +259,34 @@ class Ended(NamedTuple):
     why: str = "the time was over"
 
 
+def _missing(
+    found: Sequence[Case], measured: Mapping[Case, Result | None], results: Sequence[Result], ended: Ended
+) -> Iterator[str]:
+    """What to tell of problems that are not among the results."""
+    if left := len(found) - len(measured):
+        yield f"{left} problems were left out: {ended.why}; --missing goes on with them"
+    if unfit := sum(r is None for r in measured.values()):
+        yield f"{unfit} problems need more memory than there is"
+    if disturbed := len(measured) - len(results) - unfit:
+        yield f"{disturbed} problems had no undisturbed timing: neither shown nor saved"
+
+
 def _write(data: dict, args: argparse.Namespace) -> int:
-    """Write the files that were asked for; returns the exit code."""
-    try:
-        if args.json not in (None, "-"):
-            with open(args.json, "w", encoding="utf-8") as f:
-                json.dump(data, f, indent=1)
-        if args.report:
-            page.write(data, args.report)
-    except OSError as error:
-        print(f"layoutkit.bench: {error}", file=sys.stderr)
-        return 1
-    return 0
+    """Write the files that were asked for, each as far as that can be; returns the exit code."""
+    code = 0
+    for path, write in ((args.json, _write_json), (args.report, page.write)):
+        try:
+            if path not in (None, "-"):
+                write(data, path)
+        except OSError as error:
+            print(f"layoutkit.bench: {error}", file=sys.stderr)
+            code = 1
+    return code
+
+
+def _write_json(data: dict, path: str) -> None:
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump(data, f, indent=1)
 
 
 def _profile(began: float) -> str:
@@ -283,13 +302,9 @@ def _profile(began: float) -> str:
 
 
 def _save() -> str | None:
-    """Save the table, even if interrupted; what to tell of it, None if it cannot be."""
+    """Save the table; what to tell of it, None if it cannot be."""
     try:
-        try:
-            path = cost_table.save()
-        except KeyboardInterrupt:
-            cost_table.save()
-            raise
+        path = cost_table.save()
     except OSError as error:
         _cannot_save(error)
         return None

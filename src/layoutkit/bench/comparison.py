@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
+from .folding import say
 from .report import geomean
 
 FIELDS = ("problem", "kind", "group", "title", "threads", "count", "unit", "work", "bytes", "share", "rate", "limit",
           "seconds", "lead", "winner", "candidates")  # fmt: skip
 NOISE_RATIO = 1.05  # changes by less are not listed one by one
+CONTINUED_COLUMN = 26  # where a line goes on that is folded: below the winner
 
 
 def read(path: str) -> dict:
@@ -67,6 +70,5 @@ def main(argv: Sequence[str]) -> int:
         a, b = read(args.a), read(args.b)
     except (OSError, ValueError) as error:
         p.error(str(error))
-    for line in lines(a, b):
-        print(line)
+    say(lines(a, b), sys.stdout, CONTINUED_COLUMN)
     return 0

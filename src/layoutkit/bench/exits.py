@@ -6,6 +6,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable
+from typing import Any
 
 INTERRUPTED = 130  # as shells tell of SIGINT
 PIPE_CLOSED = 141  # and of SIGPIPE
@@ -29,6 +30,20 @@ def run(command: Callable[[], int]) -> int:
         code = 1
     _silence()
     return code
+
+
+def through(*steps: Callable[[], Any]) -> list[Any]:
+    """What the steps return. One that Ctrl-C interrupts begins again, once, and the rest follow; then it counts."""
+    found, interrupted = [], False
+    for step in steps:
+        try:
+            found.append(step())
+        except KeyboardInterrupt:
+            interrupted = True
+            found.append(step())
+    if interrupted:
+        raise KeyboardInterrupt
+    return found
 
 
 def _silence() -> None:

@@ -91,7 +91,7 @@ def page(data: dict) -> str:
     return (
         "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
         f"<title>layoutkit {escape(str(data.get('suite', '')))}</title><style>{STYLE}</style>\n"
-        + "\n".join(parts) + "\n"
+        + "\n".join(parts) + "\n</html>\n"
     )  # fmt: skip
 
 

@@ -1,11 +1,12 @@
-"""A progress bar on stderr, when that is a terminal: rich's if it is installed, a plain one if not."""
+"""Progress on stderr: a bar on a terminal, rich's if it is installed, a plain one if not; elsewhere a line a minute."""
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol, TypeVar
 
 try:
@@ -15,6 +16,9 @@ try:
     HAS_RICH = True
 except ImportError:
     HAS_RICH = False
+
+
+LINE_EVERY_SECONDS = 60.0
 
 
 class Titled(Protocol):
@@ -27,11 +31,13 @@ class Titled(Protocol):
 T = TypeVar("T", bound=Titled)
 
 
-def track(items: Iterable[T], total: int) -> Iterator[T]:
-    """`items`, with a bar that names the one at work while stderr is a terminal."""
-    if sys.stderr is None or not sys.stderr.isatty():
+def track(items: Iterable[T], total: int, clock: Callable[[], float] = time.monotonic) -> Iterator[T]:
+    """`items`; stderr tells how many are done and which one is at work."""
+    if sys.stderr is None:
         return iter(items)
-    return _rich(items, total) if HAS_RICH else _plain(items, total)
+    if not sys.stderr.isatty():
+        return _lines(items, total, clock)
+    return _rich(items, total) if HAS_RICH else _plain(items, total, clock)
 
 
 def _rich(items: Iterable[T], total: int) -> Iterator[T]:
@@ -45,15 +51,26 @@ def _rich(items: Iterable[T], total: int) -> Iterator[T]:
             bar.advance(task)
 
 
-def _plain(items: Iterable[T], total: int) -> Iterator[T]:
-    start = time.monotonic()
+def _plain(items: Iterable[T], total: int, clock: Callable[[], float]) -> Iterator[T]:
+    start = clock()
     width = shutil.get_terminal_size().columns - 1
     try:
         for i, item in enumerate(items):
             done = 24 * i // max(1, total)
             bar = f"[{'#' * done}{'.' * (24 - done)}] {i}/{total}"
-            line = f"{bar} {time.monotonic() - start:4.0f} s  {item.title}"
+            line = f"{bar} {clock() - start:4.0f} s  {item.title}"
             print(f"\r{line[:width]:<{width}}", end="", file=sys.stderr, flush=True)
             yield item
     finally:
         print(f"\r{'':<{width}}\r", end="", file=sys.stderr, flush=True)
+
+
+def _lines(items: Iterable[T], total: int, clock: Callable[[], float]) -> Iterator[T]:
+    start = told = clock()
+    for i, item in enumerate(items):
+        now = clock()
+        if now - told >= LINE_EVERY_SECONDS:
+            told = now
+            with contextlib.suppress(OSError):  # who read it may have gone: no reason to end measuring
+                print(f"{i}/{total} after {(now - start) / 60:.0f} min: {item.title}", file=sys.stderr, flush=True)
+        yield item

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import exp, log
 
 from ..choosing.costfile import Cost
+from .folding import COLUMNS, fold, table
 from .suites import Case
 
 UNITS = {"GFLOP/s": "FMA peak", "GB/s": "a copy"}
@@ -118,30 +119,37 @@ def totals(results: Sequence[Result]) -> list[Total]:
     return [Total(rs) for rs in groups.values()]
 
 
-def lines(results: Sequence[Result]) -> Iterator[str]:
-    """The report: every problem, then the totals."""
+def lines(results: Sequence[Result], width: int = COLUMNS) -> Iterator[str]:
+    """The report in so many columns: every problem, then the totals."""
     if not results:
         return
-    width = max(len(r.case.title) for r in results)
-    name = max(len(r.order[0]) for r in results)
     found = totals(results)
     for total in found:
         case = total.results[0].case
-        yield f"\n{case.kind} {case.group}, {on_threads(case.threads)}"
-        yield (f"  {'':<{width}}     n  {'winner':<{name}} {'us':>9} {'lead':>7} {case.unit:>8}"
-               f"   of {UNITS[case.unit]}" + "   cold filter" * any(r.cold for r in total.results))  # fmt: skip
-        for r in total.results:
-            lead = f"{r.lead:6.2f}x" if r.lead else f"{'-':>7}"
-            yield (f"  {r.case.title:<{width}} {r.case.count:>5}  {r.order[0]:<{name}} "
-                   f"{r.seconds * 1e6:9.1f} {lead} {r.rate / 1e9:8.1f}  {r.share:6.1%}"
-                   + (f"        {r.share * r.seconds / r.cold:6.1%}" if r.cold else ""))  # fmt: skip
-    groups = max(len(t.results[0].case.group) for t in found)
-    yield f"\n{'all together':<{groups + 19}}   problems  met     ms    rate          share  lead (geomeans)"
+        yield ""
+        yield from fold(f"{case.kind} {case.group}, {on_threads(case.threads)}: share of {UNITS[case.unit]}", width)
+        yield from table(list(_rows(total)), width)
+    yield "\nall together on t threads: n problems, shares and leads as geometric means"
+    yield from table(list(_summary(found)), width)
+
+
+def _rows(total: Total) -> Iterator[tuple[str, str, str]]:
+    cold = any(r.cold for r in total.results)
+    unit = total.results[0].case.unit
+    yield "", f" {'n':>4} {'us':>9} {'lead':>6} {unit:>7}  share" + "   cold" * cold, "winner"
+    for r in total.results:
+        lead = f"{r.lead:5.2f}x" if r.lead else "-"
+        figures = f" {r.case.count:>4} {r.seconds * 1e6:9.1f} {lead:>6} {r.rate / 1e9:7.1f} {r.share:6.1%}"
+        met_cold = f"{r.share * r.seconds / r.cold:6.1%}" if r.cold else ""
+        yield r.case.title, figures + f" {met_cold:>6}" * cold, r.order[0]
+
+
+def _summary(found: Sequence[Total]) -> Iterator[tuple[str, str, str]]:
+    yield "", "   t    n   met       ms    rate  share   lead", ""
     for t in found:
         case = t.results[0].case
-        yield (f"{case.kind:<8}{case.group:<{groups}}  {on_threads(case.threads):<9}   {len(t.results):>8} "
-               f"{t.count:>4} {t.seconds * 1e3:6.1f} {t.rate / 1e9:7.1f} {case.unit:<7} {t.share:6.1%} "
-               f"{t.lead:5.2f}x")  # fmt: skip
+        figures = f" {case.threads:>3} {len(t.results):>4} {t.count:>5} {t.seconds * 1e3:8.1f} {t.rate / 1e9:7.1f}"
+        yield f"{case.kind} {case.group}", f"{figures} {t.share:6.1%} {t.lead:5.2f}x", case.unit
 
 
 def busy(results: Sequence[Result]) -> Iterator[str]:
