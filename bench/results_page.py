@@ -60,47 +60,48 @@ def figures(found: Mapping) -> list[Figure]:
 
 def draw(store: Mapping[str, dict], folder: Path) -> dict[str, str]:
     """Write the pictures beside the page; returns titles by file name."""
-    from layoutkit.bench.plots import COLOURS, new_figure, svg_text
+    from layoutkit.bench.drawing import COLOURS, INK, legend, new_figure, standalone, svg_text
 
     drawn = {}
 
     def keep(name: str, title: str, figure) -> None:
-        (folder / name).write_text(svg_text(figure), encoding="utf-8")
+        (folder / name).write_text(standalone(svg_text(figure, title)), encoding="utf-8")
         drawn[name] = title
+
+    def bars(found: list[Figure], colour: str, limit: str, line: float, scale: float):
+        figure, ax = new_figure(5, 0.22 * len(found))
+        ax.barh(range(len(found)), [scale * f.value for f in found], color=colour, height=0.65, zorder=3)
+        ax.axvline(line, color=INK, linewidth=1)
+        ax.set_ylim(len(found) - 0.5, -0.5)
+        ax.set_yticks(range(len(found)), [f.what for f in found], fontsize=8)
+        ax.set_xlabel(limit)
+        return figure, ax
 
     every = [f for found in store.values() for f in figures(found)]
     for name, unit, limit in (
         ("results-peak.svg", PEAK, "% of the FMA peak"),
         ("results-copy.svg", COPY, "% of a copy"),
     ):
-        bars = [f for f in every if f.unit == unit][::-1]
-        if bars:
-            figure, (ax,) = new_figure(8, 0.9 + 0.22 * len(bars))
-            ax.barh(range(len(bars)), [100 * f.value for f in bars], color=COLOURS[0], height=0.65, zorder=3)
-            least = [100 * f.value if f.extreme is None else 100 * f.extreme for f in bars]
-            ax.scatter(least, range(len(bars)), s=40, marker="|", color="#1d2530", zorder=4, label="least")
-            ax.axvline(100, color="#1d2530", linewidth=1)
-            ax.set_yticks(range(len(bars)), [f.what for f in bars], fontsize=8)
-            ax.set_xlabel(limit)
-            ax.legend(frameon=False, fontsize=8, loc="lower right")
+        found = [f for f in every if f.unit == unit]
+        if found:
+            figure, ax = bars(found, COLOURS[0], limit, 100, 100)
+            least = [100 * f.value if f.extreme is None else 100 * f.extreme for f in found]
+            ax.scatter(least, range(len(found)), s=40, marker="|", color=INK, zorder=4, label="least")
+            legend(ax)
             keep(name, f"Geometric means, {limit}", figure)
     curves = [(figures(found)[0].what, found["curve"]) for found in store.values() if found.get("curve")]
     if curves:
-        figure, (ax,) = new_figure(8, 3.4)
+        figure, ax = new_figure(6, 3)
         for colour, (label, values) in zip(COLOURS, curves):
             at = [100 * (i + 0.5) / len(values) for i in range(len(values))]
             ax.plot(at, [100 * v for v in values], color=colour, linewidth=2, label=label)
-        ax.axhline(100, color="#1d2530", linewidth=1)
+        ax.axhline(100, color=INK, linewidth=1)
         ax.set_ylim(bottom=0)
         ax.set(xlabel="% of the problems", ylabel="% of a copy")
-        ax.legend(frameon=False, fontsize=8, loc="lower right")
+        legend(ax, 1)
         keep("results-unseen.svg", "Reorders drawn at random, sorted, % of a copy", figure)
-    bars = [f for f in every if f.unit == FASTER][::-1]
-    if bars:
-        figure, (ax,) = new_figure(8, 0.9 + 0.22 * len(bars))
-        ax.barh(range(len(bars)), [f.value for f in bars], color=COLOURS[2], height=0.65, zorder=3)
-        ax.axvline(1, color="#1d2530", linewidth=1)
-        ax.set_yticks(range(len(bars)), [f.what for f in bars], fontsize=8)
-        ax.set_xlabel(FASTER)
+    found = [f for f in every if f.unit == FASTER]
+    if found:
+        figure, _ = bars(found, COLOURS[2], FASTER, 1, 1)
         keep("results-others.svg", "Against torch and numpy, times as fast", figure)
     return drawn

@@ -13,6 +13,7 @@ from layoutkit.formats.layout import Layout
 
 LAYOUTS, THREADS = ("NHWC", "NCHW", "nChw16c"), (1, 2)
 PEAK, COPY = 118e9, 45e9  # a second, on one thread
+SLOPES = ("memory", 1 << 27, 24.0), ("L3", 1 << 24, 56.0), ("L2", 1 << 19, 110.0)  # bytes, GB/s
 LONG_LAYERS = ("3x5x7 4x1024->1024 @112x112x112 s2x1x2 p0+1x2x3+2 g32", "11x11 8x3->4096 @1024x2048 s4 p5 d2")
 LONG_FORMATS = "aBcd12b", "NCHW", "abCD4c32d"
 
@@ -51,4 +52,8 @@ def run(*suites: str, seed: int = 0) -> dict:
         "layoutkit": "made up", "machine": machine.identity(), "suite": ",".join(suites), "quick": False,
         "seconds": 1.0, "left_out": 0, "notes": ["nobody measured this: " + "all times are drawn at random " * 4],
         "results": [r.json() for r in found], "totals": [t.json() for t in totals(found)],
+        "bandwidths": [
+            {"threads": t, "level": level, "bytes": size, "rate": t**0.5 * rate}
+            for t in THREADS for level, size, rate in SLOPES
+        ],
     }  # fmt: skip

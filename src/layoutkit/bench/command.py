@@ -20,6 +20,7 @@ from ..choosing.table import cost_table
 from ..choosing.threads import MOST_THREADS, check_threads, get_num_threads
 from ..formats.layout import Layout
 from . import comparison, page, report
+from .bandwidths import bandwidths
 from .exits import INTERRUPTED, through
 from .folding import columns, say
 from .listed import cases as listed_cases
@@ -207,13 +208,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     seconds = args.time_budget or (QUICK_SECONDS if args.quick else None)
     caps = {kind: cap[args.quick] for kind, cap in VISIT_SECONDS.items()}
     measured: dict[Case, Result | None] = {}
+    slopes: list[dict[str, object]] = []
     text, identity = sys.stderr if args.json == "-" else sys.stdout, machine.identity()
     ended = Ended()
     began = time.time()
     try:
         end = None if seconds is None else start + seconds
         todo = track(visits(found, caps, seconds and start + WARM_SHARE * seconds), VISITS * len(found))
-        measure(todo, Limits(), measured, end, not args.no_save)
+        limits = Limits()
+        measure(todo, limits, measured, end, not args.no_save)
+        slopes = bandwidths(limits, sorted({case.threads for case in measured if case.kind == "conv"}))
     except KeyboardInterrupt:
         ended = Ended(INTERRUPTED, "interrupted")
     except OSError as error:
@@ -227,6 +231,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             "seconds": time.perf_counter() - start, "left_out": len(found) - len(results),
             "notes": [*report.busy(results), *pools.notes(), *_missing(found, measured, results, ended)],
             "results": [r.json() for r in results], "totals": [t.json() for t in report.totals(results)],
+            "bandwidths": slopes,
         }  # fmt: skip
         return results, data, _write(data, args)
 

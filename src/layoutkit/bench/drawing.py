@@ -1,0 +1,126 @@
+"""What all pictures have in common: figures, and SVG whose colours follow those of the reader's screen."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable, Sequence
+from html import escape
+from math import floor, log10
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.figure import Figure
+
+INK, PAPER, QUIET, GRID = "#000000", "#ffffff", "#98a2b3", "#e4e7ec"
+COLOURS = ("#2563eb", "#d97706", "#059669", "#c026d3", "#64748b", "#dc2626")
+MARKS = "osD^vP"
+PANEL = 3.9, 2.9  # inches, axes of a panel without what is written around them
+SMALLEST = 0.8  # a picture is never shrunk by more, it scrolls: its text stays readable
+
+# Each colour of a figure is a variable in its SVG: on light and on dark screens.
+_VARIABLES = {
+    INK: ("ink", "#1d2530", "#e6e9ee"), PAPER: ("paper", "#ffffff", "#12161d"), QUIET: ("quiet", "#667085", "#98a2b3"),
+    GRID: ("grid", "#e4e7ec", "#2c3440"),
+    **{light: (f"c{i}", light, dark) for i, (light, dark) in enumerate(
+        zip(COLOURS, ("#7aa2ff", "#f0a545", "#34d399", "#e879f9", "#a8b4c6", "#f87171")))},
+}  # fmt: skip
+THEME = "".join(
+    f"{media}:root {{ color-scheme: {scheme}; "
+    + "; ".join(f"--{name}: {colours[i]}" for name, *colours in _VARIABLES.values())
+    + f" }}{end}\n"
+    for i, (media, scheme, end) in enumerate(
+        (("", "light", ""), ("@media (prefers-color-scheme: dark) { ", "dark", " }"))
+    )
+)
+
+
+def new_figure(width: float = PANEL[0], height: float = PANEL[1], grid: bool = True) -> tuple[Figure, Axes]:
+    """A figure whose axes are so large, in inches; what is written around them comes on top."""
+    figure = Figure(figsize=(width, height))
+    ax = figure.add_axes((0.0, 0.0, 1.0, 1.0), facecolor="none")
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.tick_params(labelsize=9)
+    if grid:
+        ax.grid(True, color=GRID, linewidth=0.8, zorder=0)
+    ax.set_axisbelow(True)
+    return figure, ax
+
+
+def legend(ax: Axes, columns: int = 2) -> None:
+    """The legend, below the axes: nothing is under it."""
+    ax.legend(frameon=False, fontsize=9, ncols=columns, loc="upper left", bbox_to_anchor=(0.0, -0.55 / _height(ax)),
+              borderaxespad=0.0, borderpad=0.0, handlelength=1.8, columnspacing=1.2)  # fmt: skip
+
+
+def _height(ax: Axes) -> float:
+    return ax.get_figure(root=True).get_size_inches()[1]  # type: ignore[union-attr]
+
+
+def ratio_ticks(low: float, high: float, most: int = 7) -> list[float]:
+    """Round numbers from `low` to `high` for a logarithmic axis, as even as they can be."""
+    decades = range(floor(log10(low)), floor(log10(high)) + 1)
+    found: list[float] = []
+    for steps in ((1, 1.5, 2, 3, 5, 7), (1, 2, 5), (1, 3), (1,)):
+        found = [step * 10.0**d for d in decades for step in steps if low <= step * 10.0**d <= high]
+        if len(found) <= most:
+            return found
+    return found[:: -(-len(found) // most)]
+
+
+def ratio_axis(axis, low: float, high: float) -> None:
+    """Make an axis (`ax.xaxis`) logarithmic from `low` to `high`."""
+    name = axis.axis_name
+    axis.axes.set(**{f"{name}scale": "log", f"{name}lim": (low, high)})
+    axis.axes.minorticks_off()
+    ticks = ratio_ticks(low, high)
+    axis.set_ticks(ticks, [f"{t:g}" for t in ticks])
+
+
+def styles(names: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """A colour and a mark for each name."""
+    return {
+        name: (COLOURS[i % len(COLOURS)], MARKS[i % len(MARKS)]) for i, name in enumerate(dict.fromkeys(names))
+    }  # fmt: skip
+
+
+def points(ax: Axes, at: Sequence[tuple[float, float]], name: str, style: tuple[str, str]) -> None:
+    """Draw points of one name."""
+    if at:
+        colour, mark = style
+        xs, ys = zip(*at)
+        ax.scatter(xs, ys, s=24, c=colour, marker=mark, label=name, alpha=0.8, linewidths=0, zorder=3)
+
+
+def svg_text(figure: Figure, label: str, smallest: float = SMALLEST) -> str:
+    """The figure as SVG to stand in a page; `label` says to those who cannot see it what it is."""
+    text = io.StringIO()
+    FigureCanvasSVG(figure)
+    figure.set_facecolor(PAPER)
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "layoutkit"}):
+        figure.savefig(text, format="svg", bbox_inches="tight", pad_inches=0.04, metadata={"Date": None})
+    found = text.getvalue()
+    head, body = re.search(r"<svg[^>]*>", found).group(), found.partition("</defs>")[2]  # type: ignore[union-attr]
+    width, box = (re.search(rf' {name}="([^"]*)"', head).group(1) for name in ("width", "viewBox"))  # type: ignore[union-attr]
+    used = set(re.findall(r"#(\w+)[\")]", body))
+    body = re.sub(r' id="([^"]*)"', lambda m: m[0] if m[1] in used else "", body)
+    body = re.sub(r"#[0-9a-f]{6}\b", lambda m: _variable(m[0]), body)
+    points = float(width.removesuffix("pt"))
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" viewBox="{box}" '
+        f'width="{width}" role="img" aria-label="{escape(label)}" stroke-linejoin="round" stroke-linecap="butt" '
+        f'style="fill: {_variable(INK)}; min-width: {smallest * points:.0f}pt"><title>{escape(label)}</title>{body}'
+    )  # fmt: skip
+
+
+def _variable(colour: str) -> str:
+    if colour not in _VARIABLES:
+        return colour
+    name, light, _ = _VARIABLES[colour]
+    return f"var(--{name}, {light})"
+
+
+def standalone(svg: str) -> str:
+    """What `svg_text` returned, as a file of its own."""
+    return svg.replace("</title>", f"</title><style>{THEME}</style>", 1)

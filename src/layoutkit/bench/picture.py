@@ -1,0 +1,33 @@
+"""A picture of a run's page, with the numbers that it shows."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from .report import on_threads
+
+
+class Picture(NamedTuple):
+    """Drawings (SVG) under a title and a text that says what they show, and their numbers as a table."""
+
+    title: str
+    says: str
+    drawings: Sequence[str]
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+def convolutions(results: Sequence[dict]) -> dict[str, list[dict]]:
+    """The convolutions of a run by threads and types, in words: what shares a limit, and so a panel."""
+    found: defaultdict[tuple[int, str], list[dict]] = defaultdict(list)
+    for r in results:
+        if r["kind"] == "conv":
+            found[r["threads"], r["group"].partition(" ")[2]].append(r)
+    return {f"{on_threads(threads)} {types}".rstrip(): rs for (threads, types), rs in sorted(found.items())}
+
+
+def intensity(result: dict) -> float:
+    """Operations per byte."""
+    return result["work"] / result["bytes"]
