@@ -22,11 +22,13 @@ SIZES = (1280, 900), (390, 844)
 SCHEMES = "light", "dark"
 SMALLEST_TEXT_PIXELS = 9  # of a font
 
-# What is wrong in the page, as texts. The boxes of texts may share the room that letters leave free above and below.
+# A function of the screen's width that says what is wrong in the page with all that is folded open, as texts. The boxes
+# of texts may share the room that letters leave free above and below.
 WRONG = f"""
-(() => {{
+(width => {{
   const wrong = [], page = document.scrollingElement;
-  if (page.scrollWidth > innerWidth) wrong.push(`the page is ${{page.scrollWidth}} pixels wide`);
+  document.querySelectorAll("details").forEach(folded => {{ folded.open = true; }});
+  if (page.scrollWidth > width) wrong.push(`the page is ${{page.scrollWidth}} pixels wide`);
   document.querySelectorAll("svg").forEach(svg => {{
     const name = svg.getAttribute("aria-label") || "a drawing without a name";
     if (!svg.getAttribute("aria-label") || svg.getAttribute("role") != "img") wrong.push(`${{name}}: no image by role`);
@@ -44,7 +46,7 @@ WRONG = f"""
     }});
   }});
   return wrong;
-}})()
+}})
 """
 
 
@@ -55,7 +57,7 @@ def look(browser: Chromium, url: str, folder: Path) -> Iterator[str]:
             browser.open(url, width, height, scheme)
             name = f"{width}-{scheme}"
             (folder / f"{name}.png").write_bytes(browser.picture())
-            yield from (f"{name}: {wrong}" for wrong in browser.value(WRONG))
+            yield from (f"{name}: {wrong}" for wrong in browser.value(f"{WRONG}({width})"))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

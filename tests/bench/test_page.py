@@ -70,7 +70,7 @@ def test_cells_have_one_size(monkeypatch):
     drawn = []
     monkeypatch.setattr(heat, "svg_text", lambda figure, label, smallest: drawn.append((figure, smallest)) or "")
     found = heat.picture(RUN)
-    _, *panels = drawn
+    *panels, _ = drawn
     cells = {tuple((figure.get_size_inches() / len(figure.axes[0].get_xticks())).round(6)) for figure, _ in panels}
     assert len(panels) == 2 and len(cells) == 1 and {smallest for _, smallest in drawn} == {1.0}
     assert not any("b" in row[0] and row[0].islower() for row in found.rows), "filters go one way only"
