@@ -18,7 +18,7 @@ needs_chromium = pytest.mark.skipif(chromium.find() is None, reason="no Chromium
     (PAGE.format("", NAMED, TEXT.format(20, 5, "one")), '"one" is small'),
     (PAGE.format("", "role=img", ""), "without a name"),
     (PAGE.format("width: 800px", NAMED, ""), "390-dark: the page is 8"),
-    (PAGE.format("", NAMED, "") + "<details><p style='width: 800px'>", "390-light: the page is 8"),
+    (PAGE.format("", NAMED, "") + "<details><p style='width: 800px'>text", "390-light: the page is 8"),
 ])  # fmt: skip
 def test_what_is_wrong(tmp_path, capsys, page, wrong):
     file = tmp_path / "page.html"
