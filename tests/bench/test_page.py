@@ -52,7 +52,8 @@ def test_slopes_meet_the_roof(monkeypatch):
     drawn = []
     monkeypatch.setattr(roofline, "svg_text", lambda figure, label: drawn.append(figure.axes[0]) or "")
     roofline.picture(RUN)
-    assert len(drawn) == 2
+    roofline.picture(RUN | {"results": [r | {"bytes": 1000 * r["bytes"]} for r in RUN["results"]]})
+    assert len(drawn) == 4
     for ax in drawn:
         peak, *slopes = ax.lines
         roof = peak.get_ydata()[0]
@@ -103,5 +104,6 @@ def test_ticks_are_few_and_round(low, high, ticks):
 
 def test_pages_of_little():
     assert "<svg" not in page.page({"results": [], "machine": None})
+    assert "<u>" not in page.folded("<u>", ["<u>"], [["<u>"]])
     hostile = page.page({"suite": "<script>", "results": [], "notes": ["<b>"], "machine": {"cpu": "<i>"}})
     assert "<script>" not in hostile and "<b>" not in hostile and "<i>" not in hostile

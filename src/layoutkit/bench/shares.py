@@ -34,7 +34,7 @@ def _panel(title: str, found: Sequence[dict], style: dict[str, tuple[str, str]])
     every = list(dict.fromkeys(r["title"] for r in found))
     titles = every[:MOST_LAYERS]
     row = {layer: i for i, layer in enumerate(titles)}
-    figure, ax = new_figure(PANEL[0] - 1, LAYER_INCHES * (len(titles) + 1))
+    figure, ax = new_figure(PANEL[0] - 1.3, LAYER_INCHES * (len(titles) + 1))
     spans = defaultdict(list)
     for name, each in style.items():
         at = [(100 * r["share"], row[r["title"]]) for r in found if r["group"] == name and r["title"] in row]
