@@ -9,8 +9,10 @@ import os
 import shutil
 import subprocess
 import tempfile
+import threading
 from typing import Any
 
+LIFE_SECONDS = 120  # after which a browser is ended that does not answer
 NAMES = "chromium", "chromium-browser", "google-chrome"
 
 
@@ -36,6 +38,9 @@ class Chromium:
             ["bash", "-c", wired, "bash", self._program, *options, "about:blank"],
             pass_fds=(theirs_in, theirs_out), stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
+        self._end = threading.Timer(LIFE_SECONDS, self._process.kill)
+        self._end.daemon = True
+        self._end.start()
         os.close(theirs_in)
         os.close(theirs_out)
         self._commands, self._answers = os.fdopen(ours_out, "wb"), os.fdopen(ours_in, "rb")
@@ -46,6 +51,7 @@ class Chromium:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._end.cancel()
         self._process.kill()
         self._process.wait()
         self._commands.close()
