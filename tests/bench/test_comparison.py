@@ -30,7 +30,10 @@ def test_what_changed(tmp_path, capsys):
     assert out[-1].split() == ["1.355", "1.414", "conv", "NHWC,", "1", "thread", "2"]
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"results": [{}]}', '{"results": 3}', "[" * 100_000])
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{}", '{"results": [{}]}', '{"results": [], "bandwidths": [{}]}', '{"results": 3}', "[" * 100_000],
+)
 def test_no_run(tmp_path, text, capsys):
     path = tmp_path / "x.json"
     path.write_text(text)

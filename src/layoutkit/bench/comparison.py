@@ -13,6 +13,7 @@ from .report import geomean
 
 FIELDS = ("problem", "kind", "group", "title", "threads", "count", "unit", "work", "bytes", "share", "rate", "limit",
           "seconds", "lead", "winner", "candidates")  # fmt: skip
+BANDWIDTH_FIELDS = "threads", "level", "bytes", "rate"
 NOISE_RATIO = 1.05  # changes by less are not listed one by one
 CONTINUED_COLUMN = 26  # where a line goes on that is folded: below the winner
 
@@ -25,6 +26,9 @@ def read(path: str) -> dict:
             for r in data["results"]:
                 for field in FIELDS:
                     r[field]
+            for b in data.get("bandwidths", ()):  # runs of before have none
+                for field in BANDWIDTH_FIELDS:
+                    b[field]
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             why = f"{type(error).__name__}: {error}"
             raise ValueError(f"{path}: not what layoutkit.bench --json writes ({why})") from None

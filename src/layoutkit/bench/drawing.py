@@ -101,19 +101,17 @@ def svg_text(figure: Figure, label: str, smallest: float = SMALLEST) -> str:
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "layoutkit"}):
         figure.savefig(text, format="svg", bbox_inches="tight", pad_inches=0.04, metadata={"Date": None})
     found = text.getvalue()
-    head, body = re.search(r"<svg[^>]*>", found).group(), found.partition("</defs>")[2]  # type: ignore[union-attr]
-    width, height, box = (
-        re.search(rf' {name}="([^"]*)"', head).group(1)  # type: ignore[union-attr]
-        for name in ("width", "height", "viewBox")
-    )
+    head, _, body = found.partition("</defs>")  # which ends what is before the drawing
+    root = dict(re.findall(r'(\w+)="([^"]*)"', head[head.index("<svg") :]))
     used = set(re.findall(r"#(\w+)[\")]", body))
     body = re.sub(r' id="([^"]*)"', lambda m: m[0] if m[1] in used else "", body)
     body = re.sub(r"#[0-9a-f]{6}\b", lambda m: _variable(m[0]), body)
-    points = float(width.removesuffix("pt"))
+    least = smallest * float(root["width"].removesuffix("pt"))
+    size = " ".join(f'{name}="{root[name]}"' for name in ("width", "height", "viewBox"))
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" viewBox="{box}" '
-        f'width="{width}" height="{height}" role="img" aria-label="{escape(label)}" stroke-linejoin="round" stroke-linecap="butt" '
-        f'style="fill: {_variable(INK)}; min-width: {smallest * points:.0f}pt"><title>{escape(label)}</title>{body}'
+        f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" {size} '
+        f'role="img" aria-label="{escape(label)}" stroke-linejoin="round" stroke-linecap="butt" '
+        f'style="fill: {_variable(INK)}; min-width: {least:.0f}pt"><title>{escape(label)}</title>{body}'
     )  # fmt: skip
 
 
