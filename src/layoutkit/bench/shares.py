@@ -51,7 +51,7 @@ def _panel(title: str, found: Sequence[dict], style: dict[str, tuple[str, str]])
     ax.set_xlabel("% of the peak")
     some = f", {len(titles)} of {len(every)} layers" if len(titles) < len(every) else ""
     ax.set_title(title + some, fontsize=10, loc="left")
-    legend(ax, 3)
+    legend(ax)
     return svg_text(figure, f"Share of the peak by layer and layout, {title}{some}")
 
 
