@@ -134,3 +134,87 @@ def test_a_pad_value_that_the_dtype_does_not_have_is_named(operation, value):
             with pytest.raises(ValueError, match=re.escape(f"pad_value={value!r} is not a value of dtype uint8")):
                 operation(x, value)
         operation(x, 255)
+
+
+class Producer:
+    """What exports an array by DLPack as if it lay elsewhere, or were of another type."""
+
+    def __init__(self, array, device=(1, 0), kind=None):
+        self.array, self.device, self.kind = array, device, kind
+
+    def __dlpack_device__(self):
+        return self.device
+
+    def __dlpack__(self, **asked):
+        from layoutkit.memory.dlpack import _type_of
+
+        capsule = self.array.__dlpack__(**asked)
+        if self.kind:
+            _type_of(capsule)[:2] = self.kind
+        return capsule
+
+
+@pytest.mark.parametrize(
+    ("producer", "what"),
+    [
+        (Producer(np.zeros((1, 2, 3, 3), "f4"), (2, 1)), "lies on CUDA 1; expected memory of the CPU"),
+        (Producer(np.zeros((1, 2, 3, 3), "f4"), (10, 0)), "lies on ROCm 0"),
+        (Producer(np.zeros((1, 2, 3, 3), "f4"), (99, 0)), "lies on DLPack device 99 0"),
+        (Producer(np.zeros((1, 2, 3, 3), "u1"), kind=(11, 8)), "elements of float8_e4m3fnuz are not supported"),
+        (Producer(np.zeros((1, 2, 3, 3), "u1"), kind=(17, 8)), "elements of float4_e2m1fn are not supported"),
+    ],
+)
+def test_producers_whose_tensors_cannot_be_read_are_refused_by_name(producer, what):
+    for operation, name in (
+        (lambda x: lk.reorder(x, "NCHW", "NHWC"), "reorder: array"),
+        (lambda x: lk.conv2d(x, x), "conv2d: [wx]"),
+    ):
+        with pytest.raises(BufferError, match=f"{name}.*{what}"):
+            operation(producer)
+
+
+def test_labels_and_units_are_not_lost_in_silence():
+    x = whole(0, 1, 4, 5, 6)
+
+    class DataArray:  # as xarray's
+        coords: tuple = ()
+
+        def __array__(self, dtype=None, copy=None):
+            return x
+
+    class DataFrame:  # as that of pandas
+        iloc = None
+
+        def __array__(self, dtype=None, copy=None):
+            return x[0, 0]
+
+    class Quantity(np.ndarray):  # as astropy's
+        unit = "m"
+
+    for value, hint in ((DataArray(), r"labels would be lost; array\.values"), (DataFrame(), r"array\.to_numpy\(\)"),
+                        (x.view(Quantity), "unit would be lost")):  # fmt: skip
+        with pytest.raises(TypeError, match=f"reorder: array: expected a plain array, got .*{hint}"):
+            lk.reorder(value, "NCHW", "NHWC")
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f2", ">f4", "i8", "c8", "O"])
+def test_types_that_do_not_fit_say_how_to_convert(dtype):
+    x, w = whole(0, 1, 4, 5, 6), whole(1, 4, 4, 3, 3)
+    for operation in (lambda a: lk.conv2d(a, w), lambda a: lk.Conv2d(w)(a), lambda a: lk.conv_transpose2d(a, w)):
+        with pytest.raises(TypeError, match=r"x.*(x\.astype\('float32'\) converts|x is of dtype)"):
+            operation(x.astype(dtype))
+    if dtype not in ("f8", "f2"):
+        with pytest.raises(TypeError, match=r"w: expected dtype .*w\.astype\('float32'\) converts"):
+            lk.conv2d(x, w.astype(dtype))
+
+
+def test_pooling_takes_single_inputs():
+    x = whole(0, 1, 4, 6, 6)
+    for layout in ("NCHW", "NHWC", "CHWN"):
+        held = lk.reorder(x, "NCHW", layout)
+        at = layout.index("N")
+        want = lk.max_pool2d(held, 2, layout=layout)
+        np.testing.assert_array_equal(lk.max_pool2d(held.squeeze(at), 2, layout=layout), want.squeeze(at))
+        out = np.empty_like(want.squeeze(at))
+        assert lk.avg_pool2d(held.squeeze(at), 2, layout=layout, out=out) is out
+        np.testing.assert_array_equal(out, lk.avg_pool2d(held, 2, layout=layout).squeeze(at))

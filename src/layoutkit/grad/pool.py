@@ -21,7 +21,7 @@ from ..formats.layout import Layout
 from ..graph.operators.pool import counts
 from ..graph.operators.windows import window
 from ..memory.arguments import Held, hold, layout_for, target
-from ..memory.arrays import check_out, empty
+from ..memory.arrays import as_out, check_out, empty
 from ..memory.foreign import takes_torch
 from ..memory.tensor import Tensor
 from ..reorders.reorder import reorder
@@ -131,6 +131,13 @@ def _result(p: Pooling, out: Any, shape: tuple[int, ...], *inputs: np.ndarray) -
 
 
 def _pool(what, rank, mean, x, kernel, out=None, **attributes) -> Any:
+    if isinstance(x, np.ndarray) and x.ndim == rank + 1:
+        layout = Layout(attributes.get("layout") or meaning_of_activations(rank))
+        if layout.is_plain:  # a single input, without the axis of the batch
+            at = layout.digits(0)[0]
+            to = None if out is None else np.expand_dims(as_out(out, what), at)
+            y = _pool(what, rank, mean, np.expand_dims(x, at), kernel, to, **attributes)
+            return y.squeeze(at) if out is None else out
     p = _asked(what, rank, mean, x, kernel, **attributes)
     to = _result(p, out, p.shape, p.held.array)
     if to.size:
@@ -198,8 +205,8 @@ def max_pool2d(
 
     Parameters
     ----------
-    x : array_like of float32, float64, float16 or bfloat16 (of ml_dtypes), or Tensor
-        Its axes are the physical axes of `layout`. Any strides.
+    x : array_like of float32, float64, float16 or bfloat16 (of ml_dtypes), torch tensor, or Tensor
+        Its axes are the physical axes of `layout`, or of a plain one all of them but the batch's. Any strides.
     kernel : int or pair of int
         Sizes of the window.
     stride : int or pair of int, optional

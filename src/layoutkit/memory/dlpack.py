@@ -16,6 +16,14 @@ FLAGS = tuple(map(int, np.__version__.split(".")[:2])) >= (2, 1)  # numpy's DLPa
 # Kind and bits, as in dlpack.h, of ml_dtypes' types that reorders know; the kind of unsigned integers.
 NARROW = {"bfloat16": (4, 16), "float8_e4m3fn": (10, 8), "float8_e5m2": (12, 8)}
 _UINT = 1
+# Kinds that numpy and reorders do not have, for errors, and devices whose memory is the processor's, with some others.
+OTHERS = {
+    5: "complex", 7: "float8_e3m4", 8: "float8_e4m3", 9: "float8_e4m3b11fnuz", 10: "float8_e4m3fn",
+    11: "float8_e4m3fnuz", 12: "float8_e5m2", 13: "float8_e5m2fnuz", 14: "float8_e8m0fnu", 15: "float6_e2m3fn",
+    16: "float6_e3m2fn", 17: "float4_e2m1fn",
+}  # fmt: skip
+HOST = (1, 3, 11)  # CPU, and memory of it that CUDA and ROCm have pinned
+DEVICES = {2: "CUDA", 4: "OpenCL", 7: "Vulkan", 8: "Metal", 10: "ROCm", 13: "CUDA managed", 14: "oneAPI"}
 # Where the type stands in the struct of a capsule of this name, in bytes.
 _PLACES = {b"dltensor": 20, b"dltensor_versioned": 52}
 
@@ -38,12 +46,18 @@ def exported(array: np.ndarray, **asked: Any) -> Any:
 def imported(value: Any, what: str) -> np.ndarray:
     """What a producer exports, as an array of the same memory: of types that numpy does not have in those of ml_dtypes
     where that is installed, else their bits. BufferError names `what`."""
+    device, number = value.__dlpack_device__()
+    if device not in HOST:
+        where = f"{DEVICES.get(int(device), f'DLPack device {int(device)}')} {number}"
+        raise BufferError(f"{what}: {type(value).__name__} lies on {where}; expected memory of the CPU")
     try:
         try:
             return np.from_dlpack(value)
         except (BufferError, RuntimeError, TypeError):
             held = _Held(value)
             if held.dtype is None:
+                if held.name:
+                    raise BufferError(f"elements of {held.name} are not supported") from None
                 raise
         return np.from_dlpack(held).view(held.dtype)
     except (BufferError, RuntimeError, TypeError) as error:
@@ -62,6 +76,7 @@ class _Held:
         found = _type_of(self._capsule)
         name = next((name for name, kind in NARROW.items() if tuple(found[:2]) == kind), None)
         if name is None:
+            self.name = OTHERS.get(found[0], "")
             return
         found[0] = _UINT
         try:
