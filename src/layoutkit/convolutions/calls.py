@@ -13,11 +13,14 @@ from ..choosing.best import choices
 from ..choosing.limits import peak_rate
 from ..choosing.plan import Plan
 from ..choosing.problem import Choice, Problem
+from ..choosing.threads import get_num_threads
+from ..choosing.watching import Ran
 from ..memory.arguments import hold
 from ..memory.arrays import as_array, overlap
 from ..memory.tensor import Tensor
 from .epilogue import NOTHING, Operand, in_words
 from .filter import Filter
+from .task import PackTask
 from .types import check_type
 
 
@@ -112,6 +115,16 @@ def check_workspace(
     tensors = () if epilogue is None else epilogue.tensors
     if any(overlap(workspace, a) for a in (*arrays, *tensors) if a is not None):
         raise ValueError(f"{what} overlaps x, out or add")
+
+
+def ran(what: str, task: Problem, threads: int) -> Ran:
+    """What a call of an operation `what` runs by its best candidate."""
+    return Ran(what, task.key, choices(task)[0].candidate.name, threads)
+
+
+def ran_packing(f: Filter, packing: str) -> Ran:
+    """What packs the filter of an operation."""
+    return Ran("pack", PackTask(f.oc, f.ic, f.kernel, f.groups, f.types).key, packing, get_num_threads())
 
 
 def plan_of(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,11 +15,12 @@ from ..choosing.cache import plans
 from ..choosing.plan import Plan, planner
 from ..choosing.table import cost_table
 from ..choosing.threads import at_most, check_threads
+from ..choosing.watching import executed, watchers
 from ..memory.arguments import layout_for, target
 from ..memory.arrays import allocate, as_array, check_out, contiguous_strides, nbytes_of
 from ..memory.tensor import Tensor
 from .algorithms import AUTO, NAMES
-from .calls import OverFilter, check_workspace, finish, imagined, plan_of
+from .calls import OverFilter, check_workspace, finish, imagined, plan_of, ran, ran_packing
 from .epilogue import NOTHING
 from .filter import Filter
 from .problem import ConvProblem
@@ -76,8 +78,8 @@ class _Conv(OverFilter):
         self._bound: dict = {}  # what a call's arrays look like -> what to run
 
     def _bind(self, x: np.ndarray, out: np.ndarray | None, shape: tuple[int, ...] | None, key: tuple) -> tuple:
-        """Route, packed filter and bias, and the output's physical shape, bytes and logical shape, for arrays of this
-        `key`."""
+        """Route, packed filter and bias, the output's physical shape, bytes and logical shape, and the problem, for
+        arrays of this `key`."""
         f = self._filter
         decided = None
         if f.attributes is not None:
@@ -90,13 +92,14 @@ class _Conv(OverFilter):
         return decided[0].run, *self._pack(decided[0]), *decided[1:]
 
     def _decide(self, x: np.ndarray, out: np.ndarray | None, shape: tuple[int, ...] | None, compiled: bool = False):
-        """Route, and the output's physical shape, bytes and logical shape; `compiled`: as `best_route`."""
+        """Route, the output's physical shape, bytes and logical shape, and the problem; `compiled`: as `best_route`."""
         f = self._filter
         p = f.problem(f.shape_of(x, shape))
         strides = contiguous_strides(p.dst, p.dst_shape, f.types.dst.itemsize) if out is None else out.strides
-        route = best_route(self._task(p), Arrays(x.strides, strides), compiled)
+        task = self._task(p)
+        route = best_route(task, Arrays(x.strides, strides), compiled)
         physical = p.dst.physical_shape(p.dst_shape)
-        return route, physical, nbytes_of(physical, f.types.dst, f.what), p.dst_shape
+        return route, physical, nbytes_of(physical, f.types.dst, f.what), p.dst_shape, task
 
     def _pack(self, route: Runs) -> tuple[np.ndarray, np.ndarray | None]:
         """Filter and bias as a route reads them."""
@@ -105,7 +108,8 @@ class _Conv(OverFilter):
         if packed is None:
             f = self._filter
             with at_most(self._threads):
-                packed = self._packed[key] = route.pack(f.w, f.bias_over(f.w))
+                then = partial(ran_packing, f, route.packing)
+                packed = self._packed[key] = executed(then, route.pack, f.w, f.bias_over(f.w))
         return packed
 
     def _task(self, p: ConvProblem) -> ConvTask:
@@ -138,7 +142,7 @@ class _Conv(OverFilter):
             if len(self._bound) >= MAX_BOUND:
                 self._bound.clear()
             self._bound[key] = bound
-        run, w, bias, physical, nbytes, y_shape = bound
+        run, w, bias, physical, nbytes, y_shape, task = bound
         if out is None:
             out = allocate(physical, self._dst_dtype, nbytes, x)
         elif self._once or not takes(out, physical, self._dst_dtype) or meet(out, x):
@@ -155,7 +159,11 @@ class _Conv(OverFilter):
             out[...] = add
             add = out
         if out.size:
-            run(x, w, bias, out, epilogue, add, workspace)
+            if watchers:
+                then = partial(ran, self._filter.what, task, threads)
+                executed(then, run, x, w, bias, out, epilogue, add, workspace)
+            else:
+                run(x, w, bias, out, epilogue, add, workspace)
         return out
 
     def workspace(self, shape, *, add: bool = False) -> int:

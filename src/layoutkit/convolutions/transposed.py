@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -15,13 +16,14 @@ from ..choosing.cache import plans
 from ..choosing.plan import Plan, planner
 from ..choosing.table import cost_table
 from ..choosing.threads import at_most, check_threads
+from ..choosing.watching import executed
 from ..formats.layout import Layout
 from ..memory.arguments import layout_for, target
 from ..memory.arrays import check_out, contiguous_strides, empty
 from ..memory.tensor import Tensor
 from ..reorders.reorder import reorder
 from .algorithms import AUTO
-from .calls import OverFilter, check_workspace, finish, imagined, plan_of
+from .calls import OverFilter, check_workspace, finish, imagined, plan_of, ran, ran_packing
 from .filter import Filter, call_key, hold_filter
 from .phases import Phase, TransposedRoute, TransposedTask, best_phases, phases_of, some_taps
 from .problem import in_sizes, pad_pairs, per_axis
@@ -161,7 +163,8 @@ class _ConvTranspose(OverFilter):
         if copied:
             out[...] = add
             add = out
-        route.run(x, packed, out, epilogue, add, workspace)
+        then = partial(ran, f.what, route.task, route.task.threads)
+        executed(then, route.run, x, packed, out, epilogue, add, workspace)
         return out
 
     def _bind(self, x: np.ndarray, out: np.ndarray, shape) -> tuple[TransposedRoute, list]:
@@ -207,7 +210,8 @@ class _ConvTranspose(OverFilter):
         packed = self._packed.get(key)
         if packed is None:
             with at_most(self._threads):
-                packed = route.pack(part, step, self._filter)
+                then = partial(ran_packing, self._filter, step.packing)
+                packed = executed(then, route.pack, part, step, self._filter)
             if packed is not None:
                 self._packed[key] = packed
         return packed
