@@ -208,7 +208,7 @@ def test_a_network_tells_of_its_steps():
     h, f32 = onnx.helper, onnx.TensorProto.FLOAT
     w = onnx.numpy_helper.from_array(np.ones((8, 3, 3, 3), np.float32), "w")
     nodes = [
-        h.make_node("Conv", ["x", "w"], ["a"], name="first"),
+        h.make_node("Conv", ["x", "w"], ["a"]),
         h.make_node("MaxPool", ["a"], ["y"], kernel_shape=[2, 2]),
     ]
     graph = h.make_graph(nodes, "g", [h.make_tensor_value_info("x", f32, [1, 3, 8, 8])],

@@ -66,9 +66,9 @@ class Bound(NamedTuple):
             return allocate(self.physical, self.dtype, self.nbytes)
         return new(*self.explicit, self.dtype, self.what)
 
-    def ran(self) -> Ran:
-        """What a call runs."""
-        way = self.run.name if isinstance(self.run, InUse) else self.way
+    def ran(self, way: str = "") -> Ran:
+        """What a call runs, in this way if it is none of the candidates."""
+        way = way or (self.run.name if isinstance(self.run, InUse) else self.way)
         return Ran("reorder", getattr(self.problem, "key", self.problem), way, self.threads)
 
 

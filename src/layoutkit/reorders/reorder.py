@@ -182,7 +182,7 @@ def reorder(
             held, to = format_of(src, "src"), format_of(dst, "dst")
             shape = held.padded_shape(array.shape) if shape is None else held.check_shape(shape)
             call = array, out, held, to, shape, partial(reorder, threads=threads), bound.what
-            executed(lambda: bound.ran()._replace(candidate="in place"), reorder_in_place, *call)
+            executed(partial(bound.ran, "in place"), reorder_in_place, *call)
             return out
     if bound.run is not None:
         if watchers:
