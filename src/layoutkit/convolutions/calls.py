@@ -10,7 +10,7 @@ import numpy as np
 from .._core.arrays import address
 from .._core.route import Epilogue, laid_out_as
 from ..choosing.best import choices
-from ..choosing.limits import peak_rate
+from ..choosing.limits import disturbed, peak_limit
 from ..choosing.plan import Plan
 from ..choosing.problem import Choice, Problem
 from ..choosing.threads import get_num_threads
@@ -22,6 +22,7 @@ from .epilogue import NOTHING, Operand, in_words
 from .filter import Filter
 from .task import PackTask
 from .types import check_type
+from .words import on_threads
 
 
 class OverFilter:
@@ -40,6 +41,16 @@ class OverFilter:
         other = object.__new__(type(self))
         other.__dict__ = self.__dict__ | {"_filter": self._filter.over(w), "_packed": {}, "_bound": {}}
         return other
+
+
+def shape_asked(f: Filter, given: Any) -> tuple[int, ...]:
+    """The logical shape of an input: as it is given, or that of an array or Tensor."""
+    if isinstance(given, Tensor) or getattr(given, "ndim", 1) > 1:
+        return f.take(given, None).shape
+    try:
+        return f.layout.check_shape(given)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{f.what}: shape: expected an array, or a logical shape; {error}") from None
 
 
 def residual(f: Filter, add, out: np.ndarray, shape: tuple[int, ...]) -> tuple[np.ndarray, bool]:
@@ -131,19 +142,28 @@ def plan_of(
     task: Problem,
     threads: int,
     rows: str,
-    told: Callable[[Sequence[Choice]], Iterable[str | None]],
+    told: Callable[[Sequence[Choice], bool], Iterable[str | None]],
+    what: str,
     activation: Any = None,
-    workspace: int | None = None,
+    **others: Any,
 ) -> Plan:
-    """The plan of a problem: its rate, that of the machine on so many threads by kernels of type `rows`, and lines that
-    `told` makes of the choices."""
+    """The plan of a problem of an operation `what`: its rate as a share of that of the machine on so many threads by
+    kernels of type `rows`, and lines that `told` makes of the choices; `others` as of `Plan`."""
     found = choices(task)
 
-    def note() -> str:
-        rate, peak = task.work / found[0].seconds, peak_rate(threads, rows)
-        on = f"{peak / 1e9:.0f} GFLOP/s on {threads} thread{'s' * (threads > 1)}, measured now"
+    def facts(verbose: bool) -> Iterable[str]:
+        best, words = found[0], found[0].candidate.words
+        rate = task.work / best.seconds
+        peak = peak_limit(rate / words.saving, threads, rows)
+        if peak is None:
+            share = disturbed("the FMA peak", best.source)
+        else:
+            share = f"{rate / peak:.0%} of the FMA peak ({peak / 1e9:.0f} GFLOP/s {on_threads(threads)}, measured now)"
         then = "" if activation is None else f", then {in_words(activation)}"
-        share = f"{rate / 1e9:.1f} GFLOP/s, {rate / peak:.0%} of the FMA peak ({on})"
-        return "\n".join(filter(None, (f"{task.work / 1e6:.3g} MFLOP, {share}{then}", *told(found))))
+        yield f"{task.work / 1e6:.3g} MFLOP, {rate / 1e9:.1f} GFLOP/s, {share}{then}"
+        if peak is not None and rate > peak and words.why:
+            yield f"more than 100%: {words.why}"
+        yield from filter(None, told(found, verbose))
 
-    return Plan(task.key, found, note, workspace=workspace)
+    words = task.words if task.words.startswith(f"{what} ") else f"{what}, which is {task.words}"
+    return Plan(task.key, found, facts, words=words, **others)

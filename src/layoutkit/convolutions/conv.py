@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ from .._core.arrays import form, meet, takes
 from .._core.route import Epilogue
 from ..choosing.cache import plans
 from ..choosing.plan import Plan, planner
+from ..choosing.problem import Choice
 from ..choosing.table import cost_table
 from ..choosing.threads import at_most, check_threads
 from ..choosing.watching import executed, watchers
@@ -20,7 +21,7 @@ from ..memory.arguments import layout_for, target
 from ..memory.arrays import allocate, as_array, check_out, contiguous_strides, nbytes_of
 from ..memory.tensor import Tensor
 from .algorithms import AUTO, NAMES
-from .calls import OverFilter, check_workspace, finish, imagined, plan_of, ran, ran_packing
+from .calls import OverFilter, check_workspace, finish, imagined, plan_of, ran, ran_packing, shape_asked
 from .epilogue import NOTHING
 from .filter import Filter
 from .problem import ConvProblem
@@ -190,16 +191,20 @@ class _Conv(OverFilter):
         return out
 
     def plan(self, shape) -> Plan:
-        """What a call on an input of logical `shape` would do."""
+        """What a call on an input of logical `shape` would do; that of an array or `Tensor`, if it is one."""
         f = self._filter
-        p = f.problem(f.layout.check_shape(shape))
+        p = f.problem(shape_asked(f, shape))
         task = self._task(p)
         rows = f.types.rows_or_wide("peak")
-        return plan_of(task, task.threads, rows, lambda found: (slowness(task, found), f.note(p)), f.activation)
 
-    def explain(self, shape) -> str:
-        """Why: the candidates for an input of logical `shape`, in order."""
-        return self.plan(shape).explain()
+        def told(found: Sequence[Choice], _: bool) -> tuple[str | None, ...]:
+            return slowness(task, found), f.note(p)
+
+        return plan_of(task, task.threads, rows, told, f.what, f.activation, call=self)
+
+    def explain(self, shape, verbose: bool = False) -> str:
+        """Why: the candidates for an input as of `plan`, in order; `verbose` as of `Plan.explain`."""
+        return self.plan(shape).explain(verbose)
 
 
 def compiled(op: _Conv, x: np.ndarray, y: np.ndarray, shape: tuple[int, ...]):

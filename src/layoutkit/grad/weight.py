@@ -10,6 +10,7 @@ import numpy as np
 
 from ..choosing.cache import plans
 from ..choosing.plan import Plan, planner
+from ..choosing.problem import Choice
 from ..choosing.threads import check_threads
 from ..choosing.watching import executed
 from ..convolutions.calls import check_workspace, plan_of, ran
@@ -316,7 +317,11 @@ def _plan(what, rank, transposed, x, weight_size, grad_output, out=None, beta=0.
     task = _task(asked, threads)
     rows = task.problem.types.wide.rows
     needs = _route(asked, threads).needs
-    return plan_of(task, threads, rows, lambda found: (slowness(task, found),), workspace=needs)
+
+    def told(found: Sequence[Choice], _: bool) -> tuple[str | None, ...]:
+        return (slowness(task, found),)
+
+    return plan_of(task, threads, rows, told, what, workspace=needs)
 
 
 for _rank, _operations in {
