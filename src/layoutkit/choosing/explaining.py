@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from .problem import Choice
 from .ranking import DOUBT_RATIO
@@ -48,10 +48,21 @@ def decision(choices: Sequence[Choice], verbose: bool) -> str:
         found = 'decided by estimated cost: not measured here, which lk.tuning("measure") does on first use'
     if best.source == "estimated" and verbose:
         found += f"; {best.basis or 'by counting: nothing like it was measured'}"
+    return "\n".join([found, *_doubts(choices)])
+
+
+def _doubts(choices: Sequence[Choice]) -> Iterator[str]:
+    """Lines about costs that may have been measured while the machine was disturbed."""
+    best = choices[0]
+    expected = best.candidate.estimate + sum(step.estimate for step in best.candidate.steps)
+    if best.source == "measured" and best.seconds > DOUBT_RATIO * expected:
+        yield (
+            f"that is {best.seconds / expected:.0f} times what was expected: the machine may have been disturbed when "
+            "it was measured, see lk.cost_table.forget"
+        )
     doubted = [c for c in choices[1:] if c.source == "measured" and c.seconds > DOUBT_RATIO * best.seconds]
     if best.source == "estimated" and doubted:
-        found += (
-            f"\n{len(doubted)} measured more than {DOUBT_RATIO:g} times that, which is doubted: "
-            "the machine may have been disturbed then"
+        yield (
+            f"{len(doubted)} measured at more than {DOUBT_RATIO:g} times that, which is doubted: the machine may have "
+            "been disturbed then"
         )
-    return found

@@ -60,8 +60,10 @@ _best: dict[tuple, float] = {}  # samples so far, by what was sampled
 
 def _sampled(sample: Callable[[], float], again: bool, *key: object) -> float:
     """The best sample so far, after one more `again`."""
-    if again or key not in _best:
-        _best[key] = max(_best.get(key, 0.0), sample())
+    if key not in _best:
+        _best[key] = sample()
+    elif again:
+        _best[key] = max(_best[key], sample())
     return _best[key]
 
 

@@ -133,9 +133,10 @@ def _again(operation: Callable, args: tuple, kwargs: dict[str, Any]) -> Callable
                 f"plan of {operation.__name__}: expected {len(places)} arrays, in place of those that it was planned "
                 f"with by position, got {len(arrays)}"
             )
+        given = others.copy()
         for place, array in zip(places, arrays):
-            others[place] = array
-        return operation(*others, **(kept | changed))
+            given[place] = array
+        return operation(*given, **(kept | changed))
 
     return call
 
