@@ -15,8 +15,8 @@ import layoutkit
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(p.name for p in (ROOT / "docs").glob("*.md"))
 WITH_EXAMPLES = {
-    "choosing.md", "convolutions.md", "embedding.md", "formats.md", "networks.md", "reorders.md", "start.md",
-    "threads.md", "training.md", "types.md",
+    "choosing.md", "convolutions.md", "embedding.md", "formats.md", "networks.md", "reorders.md", "seeing.md",
+    "start.md", "threads.md", "training.md", "types.md",
 }  # fmt: skip
 MODULES = [
     m.name for m in pkgutil.walk_packages(layoutkit.__path__, "layoutkit.")

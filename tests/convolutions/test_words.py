@@ -31,7 +31,8 @@ BASE = "conv n1 c8 9x10 o16 k3x3 s1x1 p1+1,1+1 d1x1 g1 NCHW>NCHW f32 standard t1
         ({"f32": "bf16"},
          "conv2d of (1, 8, 9, 10) bfloat16 NCHW with 16 filters 3x3, stride 1, padding 1, on 1 thread"),
         ({"f32": "u8s8_f32"},
-         "conv2d of (1, 8, 9, 10) uint8 NCHW -> float32 NCHW with 16 filters 3x3 of int8, stride 1, padding 1, on 1 thread"),
+         "conv2d of (1, 8, 9, 10) uint8 NCHW -> float32 NCHW with 16 filters 3x3 of int8, stride 1, padding 1, "
+         "on 1 thread"),
     ],
 )  # fmt: skip
 def test_a_problem_in_words(change, words):
