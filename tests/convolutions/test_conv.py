@@ -233,6 +233,7 @@ def test_explain_and_plan():
 def test_an_array_stands_for_its_shape():
     op, x = lk.Conv2d(W, layout="NHWC"), np.ones((1, 5, 5, 4), np.float32)
     assert op.explain(x) == op.explain((1, 4, 5, 5)) == op.explain(lk.Tensor(x, "NHWC")) == op.explain([1, 4, 5, 5])
+    assert op.workspace(x) == op.workspace((1, 4, 5, 5))
     with pytest.raises(ValueError, match="conv2d: x of shape"):
         op.explain(x[..., :3])
     with pytest.raises(TypeError, match="conv2d: x: expected dtype float32, got float64"):

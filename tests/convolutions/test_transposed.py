@@ -239,7 +239,7 @@ def test_it_is_planned_and_explained(layouts, cache_dir):
     assert plan.explain(verbose=True).count("\nconv n2 c8 7x6 o6 ") == 6, "a line for each phase"
     text = plan.explain()
     assert text.startswith("conv_transpose2d of (2, 8, 7, 6) float32 ") and text.count("\na phase of ") == 6
-    assert "gemm_" not in text and op.explain(lk.Tensor(x, layouts[0], shape)) == text
+    assert "gemm_" not in text and op.explain(lk.Tensor(x, layouts[0], shape)) == op.explain(shape)
     before = lk.tuning("measure")
     try:
         measured = op.plan(shape).explain()

@@ -9,6 +9,7 @@ The two lines about the machine and the fields come before the first call. Withi
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 
@@ -25,13 +26,12 @@ class Verbose:
     """A watcher that prints."""
 
     def __init__(self) -> None:
-        self._begun: list[bool] = []
+        self._told = itertools.count()
 
     def __call__(self, event: Event) -> None:
         """Print an event, and before the first one what the lines are about."""
         lines = [_line("exec", *event[:4], f"{1e6 * event.seconds:.1f}")]
-        if not self._begun:
-            self._begun.append(True)
+        if next(self._told) == 0:
             about = (_line("info", __version__, cpu_model(), registry.isa()), _line("info", "exec", *_FIELDS))
             lines = [*about, *lines]
         if sys.stderr is not None:

@@ -168,9 +168,9 @@ class _Conv(OverFilter):
         return out
 
     def workspace(self, shape, *, add: bool = False) -> int:
-        """Bytes of `workspace` for calls on contiguous inputs of logical `shape`, with `add` or without."""
+        """Bytes of `workspace` for calls on contiguous inputs as of `plan`, with `add` or without."""
         f = self._filter
-        p = f.problem(f.layout.check_shape(shape))
+        p = f.problem(shape_asked(f, shape))
         arrays = contiguous(p)
         route = best_route(self._task(p), arrays)
         y = np.broadcast_to(f.types.dst.type(0), p.dst.physical_shape(p.dst_shape))

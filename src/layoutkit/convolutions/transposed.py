@@ -218,8 +218,8 @@ class _ConvTranspose(OverFilter):
         return packed
 
     def workspace(self, shape, *, add: bool = False) -> int:
-        """Bytes of `workspace` for calls on contiguous inputs of logical `shape`, with `add` or without."""
-        route = self._route(self._task(self._filter.layout.check_shape(shape)))
+        """Bytes of `workspace` for calls on contiguous inputs as of `plan`, with `add` or without."""
+        route = self._route(self._task(shape_asked(self._filter, shape)))
         residual, epilogue = imagined(self._filter, route.native, add)
         return route.needs(residual is not None, epilogue)
 
