@@ -26,7 +26,9 @@ def test_a_limit_is_sampled_once(machine):
 
 def test_a_limit_that_a_rate_passes_is_sampled_again(machine):
     machine.samples = [10.0, 9.0, 100.0]
-    assert limits.peak_limit(90.0, 1, "f32") == 100.0 and limits.peak_rate(1) == 100.0, "the best of them stays"
+    assert limits.peak_limit(90.0, 1, "f32") == 100.0 and limits.peak_rate(1) == 100.0
+    machine.samples = [99.0] * limits.SAMPLES
+    assert limits.peak_limit(900.0, 1, "f32") is None and limits.peak_rate(1) == 100.0, "the best of them stays"
 
 
 def test_a_machine_that_stays_below_is_disturbed(machine):
