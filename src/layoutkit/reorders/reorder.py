@@ -243,5 +243,8 @@ def _general(call: Call):
     else:
         check_out(out, bound.physical, bound.dtype, (array,), bound.what)
     if bound.run is not None:
-        executed(bound.ran, bound.run, array, out, bound.threads, *bound.parameters)
+        if watchers:
+            executed(bound.ran, bound.run, array, out, bound.threads, *bound.parameters)
+        else:
+            bound.run(array, out, bound.threads, *bound.parameters)
     return out
