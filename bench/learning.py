@@ -56,7 +56,7 @@ class Calls:
     def told(self) -> str:
         """What was learnt."""
         text = lk.plan(lk.reorder, self._x, self._src, self._dst, shape=self._shape, out=self._y,
-                       threads=self._threads).explain()  # fmt: skip
+                       threads=self._threads).explain(verbose=True)  # fmt: skip
         return next((line for line in text.splitlines() if "by use in" in line), "nothing learnt")
 
 

@@ -97,11 +97,11 @@ def test_what_was_planned_for_two_threads_runs_on_one(fork):
 def test_locks_that_other_threads_hold_do_not_hold_up_a_child(fork, cache_dir):
     out = in_new_python(
         """
-        from layoutkit.choosing import table as cost
+        from layoutkit.choosing import unsaved
         from layoutkit.choosing.costfile import Cost
 
         held, forked = threading.Event(), threading.Event()
-        merge = cost.merge
+        merge = unsaved.merge
 
         def slow(into, other):
             if not held.is_set():
@@ -109,7 +109,7 @@ def test_locks_that_other_threads_hold_do_not_hold_up_a_child(fork, cache_dir):
                 assert forked.wait(60)
             merge(into, other)
 
-        cost.merge = slow
+        unsaved.merge = slow
         one = Cost(1.0, 1.0, 0.0, 1)
         thread = threading.Thread(target=lk.cost_table.record, args=("p", "c", one))
         thread.start()

@@ -73,7 +73,7 @@ def let_one_decide(rng: np.random.Generator, plan) -> str:
     global _made
     _made += 1
     if _made % FORGET == 0:
-        cost_table._new.clear()
+        cost_table._unsaved.clear()
         cost_table.generation += 1
     candidate = plan.choices[rng.integers(len(plan.choices))].candidate
     cost_table.record(plan.title, candidate.name, Cost(1e-9, 1e-9, 0.0, 1))

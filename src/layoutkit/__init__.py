@@ -12,7 +12,9 @@ The rooms, each of which imports only those before it: `formats`, `memory`, `cho
 import sys as _sys
 
 from . import grad, winograd
+from .choosing import verbose as _verbose  # noqa: F401 prints what is executed, where it is asked for
 from .choosing.plan import SlowPathWarning, plan
+from .choosing.recording import profile
 from .choosing.table import cost_table
 from .choosing.threads import get_num_threads, set_num_threads
 from .choosing.tuning import tuning
@@ -67,7 +69,8 @@ __all__ = [
     "onnx",
     # choosing
     "SlowPathWarning",
-    "cost_table", "get_include", "get_num_threads", "plan", "reproducible", "set_num_threads", "show_config", "tuning",
+    "cost_table", "get_include", "get_num_threads", "plan", "profile", "reproducible", "set_num_threads", "show_config",
+    "tuning",
 ]  # fmt: skip
 
 

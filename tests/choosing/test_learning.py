@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from problems import Known
 
 import layoutkit as lk
 from layoutkit._core.reorder import Program
@@ -35,9 +36,9 @@ class Machine:
             ru_minflt=self.faults, ru_majflt=0, ru_nivcsw=self.switches))  # fmt: skip
         monkeypatch.setattr(learning, "resource", usage)
 
-    def learner(self, threads=1):
-        choices = [Choice(Candidate(name, 1.0, int), 1.0, "estimated") for name in self.seconds]
-        return Learner(choices, self.build, threads)
+    def learner(self, threads=1, expected=1.0, problem=None):
+        choices = [Choice(Candidate(name, expected, int), expected, "estimated") for name in self.seconds]
+        return Learner(choices, self.build, threads, problem)
 
     def build(self, name):
         if name not in self._kept:
@@ -94,6 +95,17 @@ def test_the_best_is_found_timed_and_kept(monkeypatch):
     assert machine.ran[-1] == "b 2"
     told = learner.report()
     assert told.startswith("learnt by use in ") and "b 2 0.50x" in told and "c 1 given up at 30.0x" in told
+
+
+@pytest.mark.parametrize("expected, known", [(1 / 7.9, True), (1 / 8.1, False)])
+def test_what_a_disturbed_machine_shows_is_not_recorded(monkeypatch, cache_dir, expected, known):
+    machine = Machine(monkeypatch, {"a 1": 1.0, "b 1": 0.5})
+    problem = Known(f"disturbed {expected}", [])
+    learner = machine.learner(expected=expected, problem=problem)
+    for _ in range(20):
+        learner()
+    assert learner.over and learner.name == "b 1", "which is faster is known all the same"
+    assert bool(cost_table.costs(problem.key)) == known
 
 
 def test_candidates_that_do_the_same_run_once(monkeypatch):
@@ -271,7 +283,9 @@ def test_what_was_learnt_is_kept_told_and_saved_only_where_asked(learns, cache_d
     assert learner.over, learner.report()
     assert cost_table.generation == generation, "other plans stay"
     text = lk.plan(lk.reorder, x, "NCHW", "NHWC", out=out, threads=1).explain()
-    assert "learnt by use" in text and f"-> {learner.name} " in text
+    assert "\nlearnt by use in " in text and "decided by measured cost: " in text
+    plan = lk.plan(lk.reorder, x, "NCHW", "NHWC", out=out, threads=1)
+    assert plan.choices[0].candidate.name == learner.name and f"{learner.report()}\n" in plan.explain(verbose=True)
     runs = [b.run for b in plans.values() if hasattr(b, "physical") and b.physical == out.shape]
     assert learner.best in runs and not any(isinstance(run, InUse) for run in runs), "nothing stays between"
     assert isinstance(learner.best, Program)

@@ -115,7 +115,7 @@ def test_what_was_measured_here_outweighs_what_came_along(monkeypatch):
 def test_the_order_of_measuring_does_not_matter():
     found = set()
     for order in itertools.permutations([(0.0, 3.0), (1.0, 5.0), (1.5, 2.0)]):
-        table._new.clear()
+        table._unsaved.clear()
         for at, seconds in order:
             measured(at, fast=seconds)
         found.add(corrections("point 0.75")["fast"])

@@ -238,7 +238,7 @@ def test_an_export_that_cannot_be_names_what_was_asked_for(table, tmp_path):
     (tmp_path / "file").write_text("")
     for path, error in ((tmp_path / "no" / "out.json", FileNotFoundError),
                         (tmp_path / "file" / "out.json", NotADirectoryError)):  # fmt: skip
-        with pytest.raises(error, match=r"cost_table\.export") as caught:
+        with pytest.raises(error, match=rf"cost_table\.export: path: '{path.parent}' is no folder") as caught:
             table.export(path)
         assert caught.value.filename == str(path)
 
@@ -326,3 +326,124 @@ def test_a_forked_child_does_not_save_what_is_its_parents(table):
     assert p.exitcode == 0
     table.save()
     assert CostTable().costs("p") == CostTable().costs("q") == ONE
+
+
+# ---- forgetting, and merging twice
+
+
+def test_what_is_forgotten_is_gone_here_at_once_and_from_the_file_once_saved(table):
+    for problem in ("pa", "pb", "qa"):
+        table.record(problem, "c", ONE["c"])
+    table.save()
+    table.record("pa", "d", ONE["c"])
+    table.record("pb", "d", ONE["c"], doubtful=True)
+    before = table.generation, table.loads
+    assert table.forget("pa") == 1
+    assert table.problems() == ["pb", "qa"] and table.costs("pa") == {}
+    assert table.generation != before[0] and table.loads != before[1], "what was decided is decided again"
+    assert CostTable().problems() == ["pa", "pb", "qa"]
+    table.save()
+    assert CostTable().problems() == table.problems() == ["pb", "qa"]
+    assert table.forget(containing="p") == 1 and table.doubtful("pb") == {}
+    assert table.forget(containing="nothing") == 0
+    table.record("pb", "e", ONE["c"])
+    table.save()
+    assert CostTable().costs("pb") == {"e": Cost(1.0, 1.0, 0.0, 1)}, "what is measured after that stays"
+    assert table.forget() == 2
+    table.save()
+    assert CostTable().problems() == table.problems() == []
+
+
+def test_what_others_write_stays_unless_it_was_to_be_forgotten(table):
+    table.record("p", "c", ONE["c"])
+    table.save()
+    table.costs("p")
+    other = CostTable()
+    other.record("q", "c", ONE["c"])
+    other.save()
+    assert table.forget() == 2, "what others have written by then is forgotten, too"
+    other.record("r", "c", ONE["c"])
+    other.save()
+    table.save()
+    assert CostTable().problems() == table.problems() == ["r"]
+
+
+def test_load_brings_back_what_was_forgotten_and_not_saved(table):
+    table.record("p", "c", ONE["c"])
+    table.save()
+    table.forget("p")
+    table.load()
+    table.save()
+    assert table.costs("p") == CostTable().costs("p") == ONE
+
+
+def test_what_was_forgotten_stays_to_be_when_saving_fails(table, monkeypatch):
+    table.record("p", "c", ONE["c"])
+    table.save()
+    table.forget()
+    with monkeypatch.context() as m:
+        m.setattr(cost, "_content", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            table.save()
+    assert table.problems() == [] and CostTable().problems() == ["p"]
+    table.save()
+    assert CostTable().problems() == []
+
+
+def test_what_is_forgotten_is_saved_at_exit(table):
+    table.record("p", "c", ONE["c"])
+    table.save()
+    table.forget("p")
+    table._at_exit()
+    assert CostTable().problems() == []
+
+
+def test_forget_says_what_it_cannot_do(table):
+    table.record("p", "c", ONE["c"])
+    with pytest.raises(KeyError, match=r"cost_table\.forget: problem 'q' is none of the 1 that are known"):
+        table.forget("q")
+    with pytest.raises(TypeError, match="expected a problem or containing, got both"):
+        table.forget("p", containing="p")
+    with pytest.raises(TypeError, match=r"cost_table\.forget: problem: expected a text, got int"):
+        table.forget(3)
+    assert table.costs("p") == ONE
+
+
+def test_merging_a_table_twice_changes_nothing(table, tmp_path):
+    table.record("p", "c", Cost(2.0, 3.0, 0.5, 4))
+    file = table.export(tmp_path / "out.json")
+    other = CostTable()
+    other.record("p", "c", Cost(1.0, 5.0, 0.5, 2))
+    other.merge(file)
+    want = {"c": Cost(1.0, 3.667, 0.5, 6)}
+    assert other.costs("p") == want
+    generation = other.generation
+    other.merge(file)
+    assert other.costs("p") == want and other.generation == generation
+    other.save()
+    assert other.costs("p") == CostTable().costs("p") == want
+    again = CostTable()
+    again.merge(file)
+    again.save()
+    assert again.costs("p") == CostTable().costs("p") == want, "in another process, too"
+
+
+@pytest.mark.parametrize("known", ["loaded", "exported"])
+def test_merging_a_table_that_is_known_changes_nothing(table, tmp_path, known):
+    table.record("p", "c", Cost(2.0, 3.0, 0.5, 4))
+    file = table.export(tmp_path / "out.json")
+    if known == "loaded":
+        table = CostTable()
+        table.load(file)
+    generation = table.generation
+    table.merge(file)
+    assert table.costs("p") == {"c": Cost(2.0, 3.0, 0.5, 4)} and table.generation == generation
+    table.save()
+    assert CostTable().costs("p") == table.costs("p") == {"c": Cost(2.0, 3.0, 0.5, 4)}, "merged, it lasts"
+
+
+def test_it_says_what_it_is(table):
+    table.record("p", "c", ONE["c"])
+    table.save()
+    table.record("q", "c", ONE["c"])
+    assert repr(table) == f"CostTable(2 problems, 1 of them changed since they were saved, {str(table.path)!r})"

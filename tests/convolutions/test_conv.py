@@ -224,8 +224,24 @@ def test_forced_algorithm_that_cannot_says_why(monkeypatch):
 def test_explain_and_plan():
     op = lk.Conv2d(W, layout="NHWC")
     text = op.explain((1, 4, 5, 5))
-    assert "conv n1 c4 5x5 o6 k3x3" in text and "estimated" in text and "->" in text
-    assert lk.plan(lk.conv2d, X, W, padding=1).explain().startswith("conv n1 c4 5x5 o6 k3x3 s1x1 p1+1,1+1")
+    assert text.startswith("conv2d of (1, 4, 5, 5) float32 NHWC with 6 filters 3x3, stride 1, padding 0, on ")
+    assert "estimated" in text and "\n-> " in text and "conv n1" not in text and "gemm_" not in text
+    assert "\nconv n1 c4 5x5 o6 k3x3 s1x1 p0+0,0+0" in op.explain((1, 4, 5, 5), verbose=True)
+    assert "conv n1 c4 5x5 o6 k3x3 s1x1 p1+1,1+1" in lk.plan(lk.conv2d, X, W, padding=1).explain(verbose=True)
+
+
+def test_an_array_stands_for_its_shape():
+    op, x = lk.Conv2d(W, layout="NHWC"), np.ones((1, 5, 5, 4), np.float32)
+    assert op.explain(x) == op.explain((1, 4, 5, 5)) == op.explain(lk.Tensor(x, "NHWC")) == op.explain([1, 4, 5, 5])
+    assert op.workspace(x) == op.workspace((1, 4, 5, 5))
+    with pytest.raises(ValueError, match="conv2d: x of shape"):
+        op.explain(x[..., :3])
+    with pytest.raises(TypeError, match="conv2d: x: expected dtype float32, got float64"):
+        op.plan(x.astype(float))
+    with pytest.raises(TypeError, match="conv2d: shape: expected an array, or a logical shape; layout NHWC"):
+        op.plan("NHWC")
+    with pytest.raises(ValueError, match="conv2d: shape: expected an array, or a logical shape; layout NHWC"):
+        op.plan((1, 4, 5))
 
 
 def test_environment_chooses_the_instruction_set():

@@ -120,7 +120,8 @@ def test_a_kept_object_says_its_types():
     y = op(X.astype(np.int8))
     sums = reference.conv(np.full(X.shape, 2), W, None, (1, 1), ((1, 1), (1, 1)), (1, 1), 1)
     np.testing.assert_array_equal(y, reference.requantized(sums, None, np.uint8, 0.5, out_zero_point=3))
-    assert "s8s8_u8" in op.explain(X.shape)
+    plan = op.plan(X.shape)
+    assert "s8s8_u8" in plan.title and f" int8 NCHW -> uint8 NCHW with {len(W)} filters" in plan.words
 
 
 ONNX_SCALES = np.float32(0.00369204697), np.float32(0.00172794575), np.float32(0.00162681262)

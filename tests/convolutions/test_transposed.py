@@ -110,7 +110,7 @@ def test_any_transposed_of_integers(c, data):
         op = CLASSES[x.ndim - 2](w, bias, layout=src, out_layout=dst, threads=c["threads"], zero_point=zero,
                                  dtype=(types.src, types.dst), **finish, **attributes)  # fmt: skip
         given = reference.to_physical(x, src, 77), None, None if add is None else reference.to_physical(add, dst)
-        assert op.plan(x.shape).choices[0].candidate.name in op.explain(x.shape)
+        assert op.plan(x.shape).choices[0].candidate.name in op.explain(x.shape, verbose=True)
         for space in (None, np.empty(op.workspace(x.shape, add=add is not None), np.uint8)):
             got = op(*given, space, shape=x.shape)
             np.testing.assert_array_equal(got, reference.to_physical(want, dst))
@@ -236,8 +236,10 @@ def test_it_is_planned_and_explained(layouts, cache_dir):
     plan = op.plan(shape)
     assert plan.title.startswith("conv_transpose n2 c8 7x6 o6 13x17 k3x4 s2x3 p1+1,1+1 d1x1 g1 ")
     assert plan.choices[0].candidate.name.startswith("phases")
+    assert plan.explain(verbose=True).count("\nconv n2 c8 7x6 o6 ") == 6, "a line for each phase"
     text = plan.explain()
-    assert text.count("\nconv n2 c8 7x6 o6 ") == 6, "a line for each phase"
+    assert text.startswith("conv_transpose2d of (2, 8, 7, 6) float32 ") and text.count("\na phase of ") == 6
+    assert "gemm_" not in text and op.explain(lk.Tensor(x, layouts[0], shape)) == op.explain(shape)
     before = lk.tuning("measure")
     try:
         measured = op.plan(shape).explain()

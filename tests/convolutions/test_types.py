@@ -63,8 +63,10 @@ def test_types_are_not_mixed(transposed, name):
 
 def test_a_plan_says_the_type():
     x, w = np.ones((1, 8, 20, 20)), np.ones((8, 8, 3, 3))
-    text = lk.plan(lk.conv2d, x, w, padding=1).explain()
-    assert " f64 standard" in text and "_f64_" in text.split("\n")[1] and "of the FMA peak" in text
+    plan = lk.plan(lk.conv2d, x, w, padding=1)
+    assert " f64 standard" in plan.title and "_f64_" in plan.choices[0].candidate.name
+    assert plan.words.startswith("conv2d of (1, 8, 20, 20) float64 NCHW with 8 filters 3x3,")
+    assert "of the FMA peak" in plan.explain()
 
 
 def test_winograd_says_that_it_has_no_kernels_for_doubles():

@@ -61,11 +61,17 @@ def test_every_candidate_gives_the_same(layout, types, groups):
 
 def test_plans_tell_candidates_and_rates():
     x, dy = drawn(2, 16, 20, 20), drawn(2, 32, 20, 20)
-    text = lk.plan(lk.grad.conv2d_weight, x, (32, 16, 3, 3), dy, padding=1).explain()
-    assert "conv_weight n2 c16 20x20 o32 k3x3" in text and "FMA peak" in text
-    assert re.search("-> (direct|winograd) outer_", text)
-    text = lk.plan(lk.grad.conv2d_input, (2, 16, 20, 20), drawn(32, 16, 3, 3), dy, padding=1).explain()
-    assert "conv_transpose n2 c32 20x20 o16" in text
+    plan = lk.plan(lk.grad.conv2d_weight, x, (32, 16, 3, 3), dy, padding=1)
+    text = plan.explain()
+    assert text.startswith("grad.conv2d_weight, which is the gradient of the filter of conv2d of (2, 16, 20, 20) ")
+    assert "FMA peak" in text and re.search(r"\n-> (direct|winograd) ", text) and "outer_" not in text
+    savings = {c.candidate.words.algorithm: c.candidate.words.saving for c in plan.choices}
+    assert 4 < savings["winograd"] < 5 and 1 < savings["direct"] < 1.2, "padding counts"
+    text = plan.explain(verbose=True)
+    assert "\nconv_weight n2 c16 20x20 o32 k3x3" in text and re.search("  (direct|winograd) outer_", text)
+    plan = lk.plan(lk.grad.conv2d_input, (2, 16, 20, 20), drawn(32, 16, 3, 3), dy, padding=1)
+    assert plan.words.startswith("grad.conv2d_input, which is conv_transpose2d of (2, 32, 20, 20) float32 NCHW ")
+    assert "conv_transpose n2 c32 20x20 o16" in plan.title
 
 
 @pytest.mark.parametrize(

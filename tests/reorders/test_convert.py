@@ -401,7 +401,8 @@ def test_onnx_quantize_linear():
 
 def test_explain():
     said = lk.plan(lk.reorder, X, "NCHW", "nChw16c", dtype="i1", scale=0.5).explain()
-    assert said.startswith("reorder 1x20x4x5 NCHW>nChw16c f32>s8 t") and "convert f32 to s8" in said
+    assert said.startswith("reorder of (1, 20, 4, 5) float32 to int8 NCHW -> nChw16c on 1 thread\n")
+    assert "\n-> converted float32 to int8 " in said
 
 
 X = np.ones((1, 20, 4, 5), np.float32)

@@ -183,7 +183,9 @@ def test_too_large_is_an_error_not_a_crash():
 
 def test_explain():
     plan = lk.plan(lk.reorder, X, "NCHW", "nChw16c")
-    assert plan.explain().startswith("reorder 1x20x4x5 NCHW>nChw16c x32") and "estimated" in plan.explain()
+    assert plan.explain().startswith("reorder of (1, 20, 4, 5) float32 NCHW -> nChw16c on 1 thread\n")
+    assert "estimated" in plan.explain() and "allx64" not in plan.explain()
+    assert "\nreorder 1x20x4x5 NCHW>nChw16c x32 t1\n" in plan.explain(verbose=True)
 
 
 @pytest.mark.parametrize("dst", ["ba:(3,0)", "aB4b:(0,*,1)", "aB4b:(*,2,1)"])

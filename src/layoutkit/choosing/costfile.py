@@ -60,6 +60,10 @@ class Cost(NamedTuple):
         )
         return Cost(least, max(least, median), spread, min(count, MAX_COUNT))
 
+    def covers(self, other: Cost) -> bool:
+        """Whether `other` says no more than this does."""
+        return self.count >= other.count and self.min <= other.min
+
 
 Costs = dict[str, dict[str, Cost]]  # problem -> candidate -> cost
 
@@ -74,6 +78,19 @@ def merge(into: Costs, other: Mapping[str, Mapping[str, Cost]]) -> None:
         mine = into.setdefault(problem, {})
         for name, cost in candidates.items():
             mine[name] = mine[name].merge(cost) if name in mine else cost
+
+
+def adopt(into: Costs, other: Mapping[str, Mapping[str, Cost]]) -> bool:
+    """Add those measurements of `other` that say more than `into` does: of more timings, or of a lower least. So
+    nothing is added twice. Returns whether anything was."""
+    more: Costs = {}
+    for problem, candidates in other.items():
+        mine = into.get(problem, {})
+        news = {name: c for name, c in candidates.items() if name not in mine or not mine[name].covers(c)}
+        if news:
+            more[problem] = news
+    merge(into, more)
+    return bool(more)
 
 
 def dump(costs: Mapping[str, Mapping[str, Cost]], identity: Mapping[str, object], best: int | None = None) -> str:

@@ -22,6 +22,7 @@ from . import tuning
 from .best import reconsider
 from .costfile import Cost
 from .problem import Choice, Problem
+from .ranking import DOUBT_RATIO
 from .table import cost_table
 
 MIN_EXPECTED_SECONDS = 20e-6  # of the pick, for calls to learn: estimates may be several times too low
@@ -142,6 +143,7 @@ class Learner:
         problem: Problem | None = None,
     ) -> None:
         self._untried = [c.candidate.name for c in choices]
+        self._expected = {c.candidate.name: c.seconds for c in choices}
         self._build, self._problem = build, problem
         self._watch, self._build_seconds = Watch(threads), 0.0
         self._pick = self._leader = self._first()  # leader: the best so far
@@ -318,7 +320,8 @@ class Learner:
             if leader.ratio >= GAIN_RATIO:
                 self._lead(pick)
         self.over = True
-        if self._problem is not None and pick.seconds and self._least >= MIN_SECONDS:
+        doubted = self._least > DOUBT_RATIO * self._expected[pick.name]  # other work may have disturbed all calls
+        if self._problem is not None and pick.seconds and self._least >= MIN_SECONDS and not doubted:
             _record(self._problem, pick, self._leader, self._tried[1:])
         for t in self._tried:
             t.run = self.best  # the others are not needed any more

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import time
-from functools import lru_cache
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
 from .._core import machine, registry
+from .machine import cores
+from .profile import LINE_BYTES, Profile, path, read
+from .table import cost_table
 
 BURST_SECONDS = 1e-3  # of FMAs
 REPEATS = 3  # of which the best is one sample
@@ -46,19 +50,66 @@ class Limits:
 
 
 MOST_COPY_BYTES = 64 << 20  # moved to measure the bandwidth of a copy: larger copies are no faster
+LEAST_COPY_BYTES = 1 << 20  # moved, from which on a copy takes no longer than the profile says
+SAMPLES = 4  # of a limit, before the machine counts as disturbed
+SLACK = 1.5  # that a rate may pass its limit by: both are samples
+DISTURBED_SHARE = 0.6  # of what the profile of this machine promises: less is no limit of it
+
+_best: dict[tuple, float] = {}  # samples so far, by what was sampled
 
 
-@lru_cache(256)
-def copy_rate(moved: int, threads: int) -> float:
-    """Bytes per second, read and written, of a copy of `moved` bytes, measured once."""
-    return Limits().copy(min(moved, MOST_COPY_BYTES), threads)
+def _sampled(sample: Callable[[], float], again: bool, *key: object) -> float:
+    """The best sample so far, after one more `again`."""
+    if key not in _best:
+        _best[key] = sample()
+    elif again:
+        _best[key] = max(_best[key], sample())
+    return _best[key]
 
 
-def peak_rate(threads: int, types: str = "f32") -> float:
-    """Flops per second of `threads` threads, measured once per instruction set and types."""
-    return _peak_rate(threads, types, registry.isa())
+def copy_rate(moved: int, threads: int, again: bool = False) -> float:
+    """Bytes per second, read and written, of a copy of `moved` bytes: measured once, and `again`."""
+    moved = min(moved, MOST_COPY_BYTES)
+    return _sampled(lambda: Limits().copy(moved, threads), again, moved, threads)
 
 
-@lru_cache(64)
-def _peak_rate(threads: int, types: str, isa: str) -> float:
-    return Limits().fma(threads, types)
+def peak_rate(threads: int, types: str = "f32", again: bool = False) -> float:
+    """Flops per second of `threads` threads: measured once per instruction set and types, and `again`."""
+    return _sampled(lambda: Limits().fma(threads, types), again, threads, types, registry.isa())
+
+
+def copy_limit(rate: float, moved: int, threads: int) -> float | None:
+    """`copy_rate`; None if this machine is disturbed now, as `rate` or its profile tells."""
+    known = _profile() if moved >= LEAST_COPY_BYTES else None
+    least = 2e9 * LINE_BYTES / max(known.copy_memory, known.stream) if known else 0.0
+    return _plausible(partial(copy_rate, moved, threads), rate, least)
+
+
+def peak_limit(rate: float, threads: int, types: str) -> float | None:
+    """`peak_rate`; None if this machine is disturbed now, as `rate` or its profile tells."""
+    known = _profile() if types in ("f32", "f64") else None
+    least = 0.0
+    if known:
+        vector = 2 * registry.best("peak", types)[0].lanes
+        sure = max(1.0, min(threads, cores()) / 2)  # threads may share a core
+        least = sure * 1e9 * vector / (known.fma_f32 if types == "f32" else known.fma_f64)
+    return _plausible(partial(peak_rate, threads, types), rate, least)
+
+
+def _plausible(sample: Callable[..., float], rate: float, least: float) -> float | None:
+    """A limit of at least about `rate` and `least`; None if samples say less."""
+    for again in range(SAMPLES):
+        limit = sample(again=again > 0)
+        if rate <= SLACK * limit and limit >= DISTURBED_SHARE * least:
+            return limit
+    return None
+
+
+def _profile() -> Profile | None:
+    return read(path(cost_table.path))
+
+
+def disturbed(what: str, source: str) -> str:
+    """What to say in place of a share of a limit, of a cost from this source."""
+    also = ", or the estimate is wrong" * (source == "estimated")
+    return f"this machine is disturbed now{also}: no share of {what} is given"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
+from .explaining import decision, table
 from .problem import Choice
-
-SHOWN_CANDIDATES = 8  # by `explain`
 
 
 class SlowPathWarning(RuntimeWarning):
@@ -15,59 +15,79 @@ class SlowPathWarning(RuntimeWarning):
 
 
 class Plan:
-    """The decision about one problem.
+    """The decision about one problem. Print it to see why.
+
+    ``plan(array, ..)`` does it: the operation on arrays in place of those that it was planned with.
 
     Attributes
     ----------
     title : str
         The problem, as the cost table knows it.
+    words : str
+        The problem in words.
     choices : sequence of Choice
         The candidates, best first.
-    note : callable, optional
-        Makes lines about the best one when the plan is explained.
+    facts : callable, optional
+        Makes lines about the best one when the plan is explained; it is told whether all is to be said.
     run : callable, optional
-        Does it: ``run(array, out)`` for arrays of the shapes, strides and dtypes that were planned, in a fraction of
-        a microsecond above the work. Of reorders; a kept convolution is `lk.Conv2d`.
+        ``run(array, out)``: does it for numpy arrays of the shapes, strides and dtypes that were planned, into `out`,
+        in a fraction of a microsecond above the work. Of reorders; a kept convolution is `lk.Conv2d`.
     workspace : int, optional
         Bytes that a call on such arrays takes as `workspace=`. Of gradients; of others see `lk.Conv2d.workspace`.
+    call : callable, optional
+        What calling the plan does.
     """
 
     def __init__(
         self,
         title: str,
         choices: Sequence[Choice],
-        note: Callable[[], str] | None = None,
+        facts: Callable[[bool], Iterable[str]] | None = None,
+        *,
+        words: str = "",
         run: Callable[..., None] | None = None,
         workspace: int | None = None,
+        call: Callable[..., Any] | None = None,
     ) -> None:
-        self.title, self.choices, self._note, self.run = title, tuple(choices), note, run
-        self.workspace = workspace
+        self.title, self.words, self.choices = title, words or title, tuple(choices)
+        self.facts, self.run, self.workspace, self.call = facts, run, workspace, call
 
-    def explain(self) -> str:
-        """The candidates in order and what decided, in aligned lines."""
-        name = max(len(c.candidate.name) for c in self.choices[:SHOWN_CANDIDATES])
-        best = self.choices[0]
-        lines = [self.title]
-        for i, c in enumerate(self.choices[:SHOWN_CANDIDATES]):
-            line = (
-                f"{'->' if i == 0 else '  '} {c.candidate.name:<{name}} {c.seconds * 1e6:10.1f} us"
-                f"  {c.source:<9} {c.seconds / best.seconds:6.2f}x  {c.basis if c.source == 'measured' else ''}"
-            )
-            lines.append(line.rstrip())
-        if len(self.choices) > SHOWN_CANDIDATES:
-            last = self.choices[-1].seconds / best.seconds
-            lines.append(f"   and {len(self.choices) - SHOWN_CANDIDATES} more, up to {last:.2f}x")
+    def __call__(self, *arrays: Any, **changed: Any) -> Any:
+        """Do it, on arrays in place of those that were planned with, in their order; all else is as it was planned.
+
+        It is an ordinary call of the operation, which checks what it is given and returns its result, a new one where
+        no `out` is given. `run` is faster.
+
+        Examples
+        --------
+        >>> import numpy as np, layoutkit as lk
+        >>> plan = lk.plan(lk.reorder, np.zeros((1, 2, 1, 3)), "NCHW", "NHWC")
+        >>> plan(np.arange(6.0).reshape(1, 2, 1, 3)).tolist()
+        [[[[0.0, 3.0], [1.0, 4.0], [2.0, 5.0]]]]
+        """
+        if self.call is None:
+            raise TypeError(f"{self.words}: this plan only tells; lk.plan(operation, ..) makes one that can be called")
+        return self.call(*arrays, **changed)
+
+    def explain(self, verbose: bool = False) -> str:
+        """The problem, its candidates in order and what decided; docs/choosing.md says what the words mean.
+
+        Parameters
+        ----------
+        verbose : bool, optional
+            Also by the names that the cost table has, what each cost rests on, and the loops of a reorder.
+        """
+        lines = [self.words, *[self.title] * (verbose and self.words != self.title), *table(self.choices, verbose)]
         if any(c.candidate.steps for c in self.choices):
             lines.append("packing the filter is part of the cost: a convolution object packs it once")
-        decided = "the only candidate" if len(self.choices) == 1 else f"decided by {best.source} cost"
-        if best.source == "estimated":
-            decided += f", {best.basis or 'by counting: nothing like it was measured'}"
-        if self._note:
-            lines.append(self._note())
-        return "\n".join([*lines, decided])
+        lines += self.facts(verbose) if self.facts else ()
+        return "\n".join([*lines, decision(self.choices, verbose)])
+
+    def __str__(self) -> str:
+        return self.explain()
 
     def __repr__(self) -> str:
-        return self.explain()
+        return f"Plan({self.words}: {self.choices[0]!r}, of {len(self.choices)})"
 
 
 _planners: dict[Callable, Callable[..., Plan]] = {}
@@ -92,7 +112,7 @@ def plan(operation: Callable, *args, **kwargs) -> Plan:
     >>> import numpy as np, layoutkit as lk
     >>> x = np.zeros((1, 64, 56, 56), np.float32)
     >>> print(lk.plan(lk.reorder, x, "NCHW", "NHWC").explain())    # doctest: +ELLIPSIS
-    reorder 1x64x56x56 NCHW>NHWC x32 t...
+    reorder of (1, 64, 56, 56) float32 NCHW -> NHWC on ...
     """
     if not callable(operation) or operation not in _planners:
         known = ", ".join(sorted(f.__name__ for f in _planners))
@@ -101,4 +121,30 @@ def plan(operation: Callable, *args, **kwargs) -> Plan:
         given = inspect.signature(operation).bind(*args, **kwargs)
     except TypeError as error:
         raise TypeError(f"plan: {operation.__name__}() {error}") from None
-    return _planners[operation](*given.args, **given.kwargs)
+    found = _planners[operation](*given.args, **given.kwargs)
+    found.call = _again(operation, args, kwargs)
+    return found
+
+
+def _again(operation: Callable, args: tuple, kwargs: dict[str, Any]) -> Callable[..., Any]:
+    """What calls `operation` on other arrays; it keeps none of those that were given by position, nor `out`."""
+    places = [i for i, given in enumerate(args) if _is_array(given)]
+    others = [None if i in places else given for i, given in enumerate(args)]
+    kept = {name: given for name, given in kwargs.items() if name not in ("out", "workspace")}
+
+    def call(*arrays: Any, **changed: Any) -> Any:
+        if len(arrays) != len(places):
+            raise TypeError(
+                f"plan of {operation.__name__}: expected {len(places)} arrays, in place of those that it was planned "
+                f"with by position, got {len(arrays)}"
+            )
+        given = others.copy()
+        for place, array in zip(places, arrays):
+            given[place] = array
+        return operation(*given, **(kept | changed))
+
+    return call
+
+
+def _is_array(given: Any) -> bool:
+    return hasattr(given, "__array__") or hasattr(given, "__dlpack__")

@@ -14,6 +14,16 @@ class Step(NamedTuple):
     estimate: float  # seconds
 
 
+class Words(NamedTuple):
+    """A candidate in words that someone understands who knows neither its name nor the package."""
+
+    algorithm: str
+    tile: str = ""  # of sums that a kernel keeps in registers
+    path: str = ""  # the layouts that the data is brought to on the way
+    saving: float = 1.0  # operations of the problem that it does without: so many times it may pass the machine's peak
+    why: str = ""  # how it does without them
+
+
 class Candidate(NamedTuple):
     """One way to do a problem."""
 
@@ -21,6 +31,15 @@ class Candidate(NamedTuple):
     estimate: float  # seconds, by counting what it would execute
     build: Callable[..., Any]  # makes what runs: on contiguous arrays, or on those that its arguments describe
     steps: tuple[Step, ...] = ()
+    describe: Callable[[], Words] | None = None  # makes its words; by default its name
+
+    @property
+    def words(self) -> Words:
+        """What it is, in words."""
+        return self.describe() if self.describe else Words(self.name)
+
+    def __repr__(self) -> str:
+        return f"Candidate({self.name!r}, estimated {1e6 * self.estimate:.4g} us)"
 
 
 class Choice(NamedTuple):
@@ -31,6 +50,9 @@ class Choice(NamedTuple):
     source: str  # "measured" or "estimated"
     basis: str = ""  # what the cost rests on, in words
 
+    def __repr__(self) -> str:
+        return f"Choice({self.candidate.name!r}, {self.source} {1e6 * self.seconds:.4g} us)"
+
 
 class Problem(Protocol):
     """Something that can be done in several ways: hashable, equal to what has the same candidates at the same cost."""
@@ -39,6 +61,11 @@ class Problem(Protocol):
     def key(self) -> str:
         """What the cost table knows it by."""
         ...
+
+    @property
+    def words(self) -> str:
+        """What it is, in words that someone understands who does not know its key."""
+        return self.key
 
     @property
     def work(self) -> int:

@@ -21,8 +21,9 @@ from pathlib import Path
 from .._core import process
 from .._core.guard import Lock
 from . import files, machine
-from .costfile import MAX_BYTES, Book, Cost, Costs, dump_within, merge, shortened
+from .costfile import MAX_BYTES, Book, Cost, Costs, adopt, dump_within, merge, shortened
 from .keys import fault
+from .unsaved import Unsaved, seen
 from .warn import warn
 
 READ_ONLY = "LAYOUTKIT_READ_ONLY"
@@ -35,11 +36,6 @@ def _path(root: str, identity: str) -> Path:
 
     key = hashlib.sha256(identity.encode()).hexdigest()[:12]
     return Path(root) / f"costs-{key}.json"
-
-
-def _mine(path: Path) -> tuple[int, Path]:
-    """What this process records for the table at `path` is kept under."""
-    return process.forks(), path
 
 
 @lru_cache(1)
@@ -87,7 +83,7 @@ class CostTable:
         # By path: the instruction set in use and the cache directory may change while the process runs.
         self._saved: dict[Path, Mapping[str, dict[str, Cost]]] = {}
         # By process too: what a parent has not saved is the parent's to save, in its forked child it only counts.
-        self._new: dict[tuple[int, Path], Costs] = {}
+        self._unsaved: dict[tuple[int, Path], Unsaved] = {}
         self._doubtful: dict[Path, Costs] = {}
         self._warned: set[Path] = set()
         self._lock = Lock(again=True)
@@ -95,6 +91,19 @@ class CostTable:
         self.read_only = os.environ.get(READ_ONLY, "0") not in ("", "0")
         self.generation = self.loads = 0
         self.learnt: set[tuple[str, str]] = set()
+
+    def __repr__(self) -> str:
+        count, path = len(self.problems()), self.path
+        changed = len(self._mine(path).problems)
+        return f"CostTable({count} problems, {changed} of them changed since they were saved, {str(path)!r})"
+
+    def _mine(self, path: Path) -> Unsaved:
+        """What this process has not saved of the table at `path`."""
+        return self._unsaved.setdefault((process.forks(), path), Unsaved())
+
+    def _changes(self, path: Path) -> list[Unsaved]:
+        """That, and what its parents had not saved when it was forked."""
+        return [unsaved for (_, where), unsaved in self._unsaved.copy().items() if where == path]
 
     @property
     def path(self) -> Path:
@@ -105,7 +114,7 @@ class CostTable:
     def load(self, path: str | os.PathLike | None = None) -> None:
         """Read the table again, or the one in the file `path` in its place, for this process.
 
-        What was recorded since and not saved is kept.
+        What was recorded since and not saved is kept; what was forgotten and not saved is there again.
 
         Raises
         ------
@@ -113,12 +122,18 @@ class CostTable:
             `path` is given and is no table, or one of another machine or build.
         """
         with self._lock.held():
-            self._saved[self.path] = self._read(self.path) if path is None else self._foreign(path)
+            here = self.path
+            self._saved[here] = self._read(here) if path is None else self._foreign(path)
+            for unsaved in self._changes(here):
+                unsaved.forgotten = set()
             self.generation += 1
             self.loads += 1
 
     def merge(self, path: str | os.PathLike) -> None:
         """Add what another table of this machine measured; `save` makes it last.
+
+        What is known already by as many timings and no higher a least time stays as it is: a table that was loaded or
+        merged before changes nothing.
 
         Raises
         ------
@@ -127,8 +142,50 @@ class CostTable:
         """
         found = self._foreign(path)
         with self._lock.held():
-            merge(self._new.setdefault(_mine(self.path), {}), found)
+            known = {problem: self._measured(problem) for problem in found}
+            adopt(self._mine(self.path).merged, found)
+            if adopt(known, found):
+                self.generation += 1
+
+    def forget(self, problem: str | None = None, *, containing: str | None = None) -> int:
+        """Forget what was measured: in this process now, in the file once it is saved. Returns of how many problems.
+
+        Another process that measured one of them before that `save` loses it, too; all else that others write stays.
+        `load` brings back what has not been saved.
+
+        Parameters
+        ----------
+        problem : str, optional
+            One problem, by its key: the `title` of a plan.
+        containing : str, optional
+            All problems whose keys have this text in them: ``"NHWC"``, ``"conv "``. Without both arguments all are
+            forgotten.
+
+        Raises
+        ------
+        KeyError
+            There is no such problem.
+        """
+        if problem is not None and containing is not None:
+            raise TypeError("cost_table.forget: expected a problem or containing, got both")
+        for name, given in (("problem", problem), ("containing", containing)):
+            if given is not None and not isinstance(given, str):
+                raise TypeError(f"cost_table.forget: {name}: expected a text, got {type(given).__name__}")
+        with self._lock.held():
+            path = self.path
+            known = {*self.problems(), *self._doubtful.get(path, ()), *self._read(path)}
+            found = {key for key in known if problem in (None, key) and (containing or "") in key}
+            if problem is not None and not found:
+                raise KeyError(f"cost_table.forget: problem {problem!r} is none of the {len(known)} that are known")
+            for unsaved in self._changes(path):
+                unsaved.forget(found)
+            doubtful = self._doubtful.get(path, {})
+            self._doubtful[path] = {key: costs for key, costs in doubtful.items() if key not in found}
+            self._mine(path).forgotten |= found
+            self.learnt = {learnt for learnt in self.learnt if learnt[0] not in found}
             self.generation += 1
+            self.loads += 1
+        return len(found)
 
     def export(self, path: str | os.PathLike) -> Path:
         """Write all that is known to the file `path`, for `load` and `merge` on machines like this one."""
@@ -138,7 +195,8 @@ class CostTable:
         try:
             write(path, costs, machine.identity())
         except OSError as error:  # names the file that would have been renamed
-            raise OSError(error.errno, f"cost_table.export: {error.strerror}", str(path)) from None
+            why = error.strerror if path.parent.is_dir() else f"{str(path.parent)!r} is no folder"
+            raise OSError(error.errno, f"cost_table.export: path: {why}", str(path)) from None
         return path
 
     def save(self, timeout: float = 60.0) -> Path:
@@ -175,20 +233,19 @@ class CostTable:
         if not path.is_absolute():
             raise OSError(f"cost table {path}: LAYOUTKIT_CACHE_DIR must be an absolute path")
         path.parent.mkdir(parents=True, exist_ok=True)
-        mine = _mine(path)
+        mine = process.forks(), path
         before: Mapping[str, dict[str, Cost]] | None = None
-        new: Costs = {}
+        unsaved = Unsaved()
         costs: Costs = {}
 
         def content() -> bytes:
-            nonlocal before, new, costs
+            nonlocal before, unsaved, costs
             found = self._read_whole(path)
             with self._lock.held():
-                before, new = self._saved.get(path), self._new.get(mine, {})
-                merge(found, new)
+                before, unsaved = self._saved.get(path), self._unsaved.pop(mine, unsaved)
+                unsaved.apply(found)
                 # From here on a look-up sees what is being written.
                 self._saved[path] = costs = found
-                self._new[mine] = {}
                 self.generation += 1
             return _content(path, costs, machine.identity())
 
@@ -197,7 +254,7 @@ class CostTable:
         except BaseException:
             with self._lock.held():
                 if self._saved.get(path) is costs:
-                    merge(self._new.setdefault(mine, {}), new)
+                    self._mine(path).take_back(unsaved)
                     del self._saved[path]
                     if before is not None:
                         self._saved[path] = before
@@ -214,12 +271,12 @@ class CostTable:
 
     def _at_exit(self) -> None:
         path = self.path
-        new = self._new.get(_mine(path))
-        if new and not self.read_only:
+        unsaved = self._mine(path)
+        if unsaved and not self.read_only:
             try:
                 self._write(EXIT_SECONDS)
             except (OSError, KeyboardInterrupt) as error:
-                what = f"{sum(map(len, new.values()))} costs of {len(new)} problems"
+                what = f"{unsaved.costs} costs of {len(unsaved.problems)} problems"
                 why = str(error) or "interrupted"
                 warnings.warn(f"cost table {path}: {what} are not saved: {why}", RuntimeWarning, stacklevel=2)
             else:
@@ -277,13 +334,10 @@ class CostTable:
 
     def _measured(self, problem: str) -> dict[str, Cost]:
         path, saved = self.path, self._loaded()
-        found = {problem: dict(saved.get(problem, {}))}
+        found = seen(problem, lambda key: dict(saved.get(key, {})), self._changes(path))
         if isinstance(saved, Book) and problem in saved.dropped:
             self._tell(path, saved.complaint())
-        for (_, where), new in self._new.copy().items():
-            if where == path:
-                merge(found, {problem: new.get(problem, {})})
-        return found[problem]
+        return found
 
     def costs(self, problem: str) -> dict[str, Cost]:
         """Measured candidates of a problem; empty where none was."""
@@ -300,8 +354,10 @@ class CostTable:
     def problems(self) -> list[str]:
         """The problems that have measured candidates, doubtful ones aside."""
         with self._lock.held():
-            new = [costs for (_, where), costs in self._new.copy().items() if where == self.path]
-            return sorted({*self._loaded()}.union(*new))
+            changes, found = self._changes(self.path), {*self._loaded()}
+            for unsaved in changes:
+                found -= unsaved.forgotten
+            return sorted(found.union(*(c.new for c in changes), *(c.merged for c in changes)))
 
     def record(self, problem: str, candidate: str, cost: Cost, doubtful: bool = False) -> None:
         """Remember a measurement; `save` makes it last.
@@ -310,14 +366,16 @@ class CostTable:
         """
         path = self.path
         with self._lock.held():
-            into = self._doubtful.setdefault(path, {}) if doubtful else self._new.setdefault(_mine(path), {})
-            merge(into, {problem: {candidate: cost}})
+            if doubtful:
+                merge(self._doubtful.setdefault(path, {}), {problem: {candidate: cost}})
+            else:
+                self._mine(path).record(problem, candidate, cost)
             self.generation += 1
 
     def learn(self, problem: str, candidate: str, cost: Cost) -> None:
         """Remember what calls showed; `save` makes it last. Other decisions stay as they are."""
         with self._lock.held():
-            merge(self._new.setdefault(_mine(self.path), {}), {problem: {candidate: cost}})
+            self._mine(self.path).record(problem, candidate, cost)
             self.learnt.add((problem, candidate))
 
 

@@ -12,9 +12,11 @@ import numpy as np
 from .._core.arrays import address
 from .._core.route import Epilogue, laid_out_as
 from ..choosing.best import choices
-from ..choosing.limits import peak_rate
+from ..choosing.limits import disturbed, peak_limit
 from ..choosing.plan import Plan
 from ..choosing.problem import Choice, Problem
+from ..choosing.threads import get_num_threads
+from ..choosing.watching import Ran
 from ..formats.families import meaning_of_activations
 from ..formats.layout import Layout
 from ..memory.arguments import hold
@@ -26,7 +28,9 @@ from ..signatures import renamed
 from .algorithms import AUTO
 from .epilogue import NOTHING, Operand, in_words
 from .filter import Filter
+from .task import PackTask
 from .types import check_type
+from .words import on_threads
 
 
 class OverFilter:
@@ -215,6 +219,16 @@ def with_input(error: Exception, what: str, rank: int, x: Any, w: Any, layout: A
     return error
 
 
+def shape_asked(f: Filter, given: Any) -> tuple[int, ...]:
+    """The logical shape of an input: as it is given, or that of an array or Tensor."""
+    if isinstance(given, Tensor) or getattr(given, "ndim", 1) > 1:
+        return f.take(given, None).shape
+    try:
+        return f.layout.check_shape(given)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{f.what}: shape: expected an array, or a logical shape; {error}") from None
+
+
 def residual(f: Filter, add, out: np.ndarray, shape: tuple[int, ...]) -> tuple[np.ndarray, bool]:
     """`add`, a tensor like the result of logical `shape`; and whether it must be copied to `out` first."""
     what = f"{f.what}: add"
@@ -290,23 +304,42 @@ def check_workspace(
         raise ValueError(f"{what} overlaps x, out or add")
 
 
+def ran(what: str, task: Problem, threads: int) -> Ran:
+    """What a call of an operation `what` runs by its best candidate."""
+    return Ran(what, task.key, choices(task)[0].candidate.name, threads)
+
+
+def ran_packing(f: Filter, packing: str) -> Ran:
+    """What packs the filter of an operation."""
+    return Ran("pack", PackTask(f.oc, f.ic, f.kernel, f.groups, f.types).key, packing, get_num_threads())
+
+
 def plan_of(
     task: Problem,
     threads: int,
     rows: str,
-    told: Callable[[Sequence[Choice]], Iterable[str | None]],
+    told: Callable[[Sequence[Choice], bool], Iterable[str | None]],
+    what: str,
     activation: Any = None,
-    workspace: int | None = None,
+    **others: Any,
 ) -> Plan:
-    """The plan of a problem: its rate, that of the machine on so many threads by kernels of type `rows`, and lines that
-    `told` makes of the choices."""
+    """The plan of a problem of an operation `what`: its rate as a share of that of the machine on so many threads by
+    kernels of type `rows`, and lines that `told` makes of the choices; `others` as of `Plan`."""
     found = choices(task)
 
-    def note() -> str:
-        rate, peak = task.work / found[0].seconds, peak_rate(threads, rows)
-        on = f"{peak / 1e9:.0f} GFLOP/s on {threads} thread{'s' * (threads > 1)}, measured now"
+    def facts(verbose: bool) -> Iterable[str]:
+        best, words = found[0], found[0].candidate.words
+        rate = task.work / best.seconds
+        peak = peak_limit(rate / words.saving, threads, rows)
+        if peak is None:
+            share = disturbed("the FMA peak", best.source)
+        else:
+            share = f"{rate / peak:.0%} of the FMA peak ({peak / 1e9:.0f} GFLOP/s {on_threads(threads)}, measured now)"
         then = "" if activation is None else f", then {in_words(activation)}"
-        share = f"{rate / 1e9:.1f} GFLOP/s, {rate / peak:.0%} of the FMA peak ({on})"
-        return "\n".join(filter(None, (f"{task.work / 1e6:.3g} MFLOP, {share}{then}", *told(found))))
+        yield f"{task.work / 1e6:.3g} MFLOP, {rate / 1e9:.1f} GFLOP/s, {share}{then}"
+        if peak is not None and rate > peak and words.why:
+            yield f"more than 100%: {words.why}"
+        yield from filter(None, told(found, verbose))
 
-    return Plan(task.key, found, note, workspace=workspace)
+    words = task.words if task.words.startswith(f"{what} ") else f"{what}, which is {task.words}"
+    return Plan(task.key, found, facts, words=words, **others)

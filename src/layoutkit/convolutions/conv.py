@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Protocol, TypedDict, Unpack, cast, overload
 
 import numpy as np
@@ -12,8 +13,10 @@ from .._core.arrays import form, meet, takes
 from .._core.route import Epilogue
 from ..choosing.cache import plans
 from ..choosing.plan import Plan, planner
+from ..choosing.problem import Choice
 from ..choosing.table import cost_table
 from ..choosing.threads import at_most, check_threads
+from ..choosing.watching import executed, watchers
 from ..formats.layout import Layout
 from ..memory.arguments import layout_for, target
 from ..memory.arrays import allocate, as_array, check_out, contiguous_strides, nbytes_of
@@ -22,7 +25,17 @@ from ..memory.tensor import Tensor
 from ..signatures import like, with_parameters
 from .algorithms import AUTO, NAMES
 from .border import Bordered
-from .calls import OverFilter, check_workspace, finish, imagined, plan_of, with_input
+from .calls import (
+    OverFilter,
+    check_workspace,
+    finish,
+    imagined,
+    plan_of,
+    ran,
+    ran_packing,
+    shape_asked,
+    with_input,
+)  # fmt: skip
 from .epilogue import NOTHING
 from .filter import Filter
 from .problem import ConvProblem
@@ -81,8 +94,8 @@ class _Conv(OverFilter):
         self._elsewhere: dict = {}
 
     def _bind(self, x: np.ndarray, out: np.ndarray | None, shape: tuple[int, ...] | None, key: tuple) -> tuple:
-        """Route, packed filter and bias, and the output's physical shape, bytes and logical shape, for arrays of this
-        `key`."""
+        """Route, packed filter and bias, the output's physical shape, bytes and logical shape, and the problem, for
+        arrays of this `key`."""
         f = self._filter
         decided = None
         if f.attributes is not None:
@@ -95,7 +108,7 @@ class _Conv(OverFilter):
         return decided[0].run, *self._pack(decided[0]), *decided[1:]
 
     def _decide(self, x: np.ndarray, out: np.ndarray | None, shape: tuple[int, ...] | None, compiled: bool = False):
-        """Route, and the output's physical shape, bytes and logical shape; `compiled`: as `best_route`."""
+        """Route, the output's physical shape, bytes and logical shape, and the problem; `compiled`: as `best_route`."""
         f = self._filter
         held = f.shape_of(x, shape)
         p, border = f.problem(held), f.border(held)[0]
@@ -103,11 +116,12 @@ class _Conv(OverFilter):
         if border is not None and compiled:
             raise ValueError(f"{f.what}: padding {f.padding!r} of mode {f.padding_mode!r} needs Python")
         x_strides = x.strides if border is None else border.strides(x.strides, x.itemsize)
-        route: Runs = best_route(self._task(p), Arrays(x_strides, strides), compiled)
+        task = self._task(p)
+        route: Runs = best_route(task, Arrays(x_strides, strides), compiled)
         if border is not None:
             route = Bordered(border, route, x.dtype)
         physical = p.dst.physical_shape(p.dst_shape)
-        return route, physical, nbytes_of(physical, f.types.dst, f.what), p.dst_shape
+        return route, physical, nbytes_of(physical, f.types.dst, f.what), p.dst_shape, task
 
     def _pack(self, route: Runs) -> tuple[np.ndarray, np.ndarray | None]:
         """Filter and bias as a route reads them."""
@@ -116,7 +130,8 @@ class _Conv(OverFilter):
         if packed is None:
             f = self._filter
             with at_most(self._threads):
-                packed = self._packed[key] = route.pack(f.w, f.bias_over(f.w))
+                then = partial(ran_packing, f, route.packing)
+                packed = self._packed[key] = executed(then, route.pack, f.w, f.bias_over(f.w))
         return packed
 
     def _task(self, p: ConvProblem) -> ConvTask:
@@ -153,7 +168,7 @@ class _Conv(OverFilter):
             if len(self._bound) >= MAX_BOUND:
                 self._bound.clear()
             self._bound[key] = bound
-        run, w, bias, physical, nbytes, y_shape = bound
+        run, w, bias, physical, nbytes, y_shape, task = bound
         if out is None:
             out = allocate(physical, self._dst_dtype, nbytes, x)
         elif self._once or not takes(out, physical, self._dst_dtype) or meet(out, x):
@@ -170,13 +185,17 @@ class _Conv(OverFilter):
             out[...] = add
             add = out
         if out.size:
-            run(x, w, bias, out, epilogue, add, workspace)
+            if watchers:
+                then = partial(ran, self._filter.what, task, threads)
+                executed(then, run, x, w, bias, out, epilogue, add, workspace)
+            else:
+                run(x, w, bias, out, epilogue, add, workspace)
         return out
 
     def workspace(self, shape, *, add: bool = False) -> int:
-        """Bytes of `workspace` for calls on contiguous inputs of logical `shape`, with `add` or without."""
+        """Bytes of `workspace` for calls on contiguous inputs as of `plan`, with `add` or without."""
         f = self._filter
-        shape = f.layout.check_shape(shape)
+        shape = shape_asked(f, shape)
         p, border = f.problem(shape), f.border(shape)[0]
         arrays = contiguous(p)
         if border is not None:
@@ -203,16 +222,20 @@ class _Conv(OverFilter):
         return out
 
     def plan(self, shape) -> Plan:
-        """What a call on an input of logical `shape` would do."""
+        """What a call on an input of logical `shape` would do; that of an array or `Tensor`, if it is one."""
         f = self._filter
-        p = f.problem(f.layout.check_shape(shape))
+        p = f.problem(shape_asked(f, shape))
         task = self._task(p)
         rows = f.types.rows_or_wide("peak")
-        return plan_of(task, task.threads, rows, lambda found: (slowness(task, found), f.note(p)), f.activation)
 
-    def explain(self, shape) -> str:
-        """Why: the candidates for an input of logical `shape`, in order."""
-        return self.plan(shape).explain()
+        def told(found: Sequence[Choice], _: bool) -> tuple[str | None, ...]:
+            return slowness(task, found), f.note(p)
+
+        return plan_of(task, task.threads, rows, told, f.what, f.activation, call=self)
+
+    def explain(self, shape, verbose: bool = False) -> str:
+        """Why: the candidates for an input as of `plan`, in order; `verbose` as of `Plan.explain`."""
+        return self.plan(shape).explain(verbose)
 
 
 def compiled(op: _Conv, x: np.ndarray, y: np.ndarray, shape: tuple[int, ...]):

@@ -24,7 +24,7 @@ import numpy as np
 from .._core.arrays import address
 from ..choosing.best import choices
 from ..choosing.cache import plans
-from ..choosing.problem import Candidate, Problem
+from ..choosing.problem import Candidate, Problem, Words
 from ..formats.layout import Layout
 from ..memory.arrays import contiguous_strides, empty
 from ..reorders.reorder import reorder
@@ -37,6 +37,7 @@ from .problem import ConvProblem, Pairs, pads_text, sizes_text
 from .route import Arrays, Runs, move_seconds
 from .task import ConvTask, best_route
 from .types import F32, ConvTypes, conversion_of, converted, dtype_of
+from .words import of_words, on_threads, path_words
 
 
 class Phase(NamedTuple):
@@ -131,6 +132,13 @@ class TransposedTask(Problem):
         )
 
     @property
+    def words(self) -> str:
+        """In words."""
+        given = self.x_shape, self.types, self.src, self.dst, self.oc, self.kernel, self.stride, self.padding
+        what = f"conv_transpose{len(self.kernel)}d"
+        return f"{of_words(what, *given, self.dilation, self.groups)}, {on_threads(self.threads)}"
+
+    @property
     def work(self) -> int:
         """Multiplications and additions."""
         return sum(part.problem.flops for part in self.convolutions) if prod(self.y_shape) and prod(self.x_shape) else 0
@@ -203,7 +211,18 @@ class TransposedTask(Problem):
             f"phases{via}",
             seconds + move_seconds(2 * moved) / self.threads,
             lambda arrays: TransposedRoute(self, arrays),
+            describe=self._words,
         )
+
+    def _words(self) -> Words:
+        """A convolution for each phase of the stride; those of the most saving say why."""
+        found = [choices(task)[0].candidate.words for task in self.tasks()]
+        most = max(found, key=lambda words: words.saving)
+        (src, dst), as_it_lies = self.native, self.native == (self.src, self.dst)
+        if len(found) == 1 and as_it_lies:
+            return most
+        name = f"{len(found)} convolutions, of phases of the stride"
+        return most._replace(algorithm=name, tile="", path=path_words(self.src, src, dst, self.dst))
 
     def prepare(self):
         """Not measured: its convolutions are."""

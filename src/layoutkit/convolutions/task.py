@@ -28,7 +28,7 @@ from ..choosing.machine import last_level_cache
 from ..choosing.measuring import known
 from ..choosing.model import reads
 from ..choosing.plan import SlowPathWarning
-from ..choosing.problem import Candidate, Choice, Problem, Step
+from ..choosing.problem import Candidate, Choice, Problem, Step, Words
 from ..choosing.profile import scale
 from ..choosing.ranking import candidates_of
 from ..choosing.warn import warn
@@ -39,6 +39,7 @@ from .algorithms.base import flops_per_second, rows_of
 from .problem import ACCURACIES, KEY, MOST_BYTES, ConvProblem, sizes_text
 from .route import SMALL_FLOPS, Arrays, Runs, move_seconds
 from .types import F32, TYPES, ConvTypes, ones
+from .words import candidate_words, conv_words
 
 PACK_BYTES_PER_SECOND, PACK_CALL_SECONDS = 10e9, 5e-6  # read and written; overhead of packing a filter
 FILTER_KEY = f"filter o({NUMBER}) c({NUMBER}) k({sizes(3)}) g({NUMBER}) ({'|'.join(TYPES)})"
@@ -75,6 +76,11 @@ class ConvTask(Problem):
         return f"{self.problem} t{self.threads}"
 
     @property
+    def words(self) -> str:
+        """In words."""
+        return conv_words(self.problem, self.threads)
+
+    @property
     def work(self) -> int:
         """Multiplications and additions."""
         return self.problem.flops if all(self.problem.src_shape) and all(self.problem.dst_shape) else 0
@@ -108,6 +114,7 @@ class ConvTask(Problem):
                     a.seconds(p, native, kernel, self.threads),
                     partial(self._build, native, a, kernel),
                     (packing.step(a.packing(native, kernel)),) if packing else (),
+                    partial(self._words, native, a, kernel),
                 )
         if len(reasons) == len(asked):
             why = "; ".join(dict.fromkeys(reasons))
@@ -141,6 +148,10 @@ class ConvTask(Problem):
 
     def _build(self, native: ConvProblem, a: Algorithm, kernel: Kernel, arrays: Arrays | None = None) -> Runs:
         return a.route(self.problem, native, kernel, self.threads, arrays or contiguous(self.problem))
+
+    def _words(self, native: ConvProblem, a: Algorithm, kernel: Kernel) -> Words:
+        name = f"{a.name} {a.variant}".strip()
+        return candidate_words(name, a.saving(native), a.register_tile, kernel, self.problem, native)
 
     def decided(self, choices: Sequence[Choice]) -> None:
         """Warn where all routes are slow, once."""

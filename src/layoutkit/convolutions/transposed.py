@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -13,8 +14,10 @@ from .._core.arrays import form
 from ..choosing.best import choices
 from ..choosing.cache import plans
 from ..choosing.plan import Plan, planner
+from ..choosing.problem import Choice
 from ..choosing.table import cost_table
 from ..choosing.threads import at_most, check_threads
+from ..choosing.watching import executed
 from ..formats.layout import Layout
 from ..memory.arguments import layout_for, target
 from ..memory.arrays import check_out, contiguous_strides, empty
@@ -23,11 +26,11 @@ from ..memory.tensor import Tensor
 from ..reorders.reorder import reorder
 from ..signatures import like, with_parameters
 from .algorithms import AUTO
-from .calls import OverFilter, check_workspace, finish, imagined, plan_of
+from .calls import OverFilter, check_workspace, finish, imagined, plan_of, ran, ran_packing, shape_asked
 from .conv import conv2d
 from .filter import Filter, call_key, hold_filter
 from .phases import Phase, TransposedRoute, TransposedTask, best_phases, phases_of, some_taps
-from .problem import in_sizes, pad_pairs, per_axis
+from .problem import in_sizes, pad_pairs, per_axis, sizes_text
 from .route import Arrays
 from .types import asked_of
 
@@ -179,7 +182,8 @@ class _ConvTranspose(OverFilter):
         if copied:
             out[...] = add
             add = out
-        route.run(x, packed, out, epilogue, add, workspace)
+        then = partial(ran, f.what, route.task, route.task.threads)
+        executed(then, route.run, x, packed, out, epilogue, add, workspace)
         return out
 
     def _bind(self, x: np.ndarray, out: np.ndarray, shape) -> tuple[TransposedRoute, list]:
@@ -225,14 +229,15 @@ class _ConvTranspose(OverFilter):
         packed = self._packed.get(key)
         if packed is None:
             with at_most(self._threads):
-                packed = route.pack(part, step, self._filter)
+                then = partial(ran_packing, self._filter, step.packing)
+                packed = executed(then, route.pack, part, step, self._filter)
             if packed is not None:
                 self._packed[key] = packed
         return packed
 
     def workspace(self, shape, *, add: bool = False) -> int:
-        """Bytes of `workspace` for calls on contiguous inputs of logical `shape`, with `add` or without."""
-        route = self._route(self._task(self._filter.layout.check_shape(shape)))
+        """Bytes of `workspace` for calls on contiguous inputs as of `plan`, with `add` or without."""
+        route = self._route(self._task(shape_asked(self._filter, shape)))
         residual, epilogue = imagined(self._filter, route.native, add)
         return route.needs(residual is not None, epilogue)
 
@@ -243,19 +248,22 @@ class _ConvTranspose(OverFilter):
         return best_phases(task, Arrays(x, y))
 
     def plan(self, shape) -> Plan:
-        """What a call on an input of logical `shape` would do."""
-        task = self._task(self._filter.layout.check_shape(shape))
+        """What a call on an input of logical `shape` would do; that of an array or `Tensor`, if it is one."""
+        f = self._filter
+        task = self._task(shape_asked(f, shape))
 
-        def told(_) -> Iterator[str]:
-            for part, one in zip(task.convolutions, task.tasks()):
-                best = choices(one)[0]
-                yield f"{part.problem}: {best.candidate.name}, {best.seconds * 1e6:.1f} us, {best.source}"
+        def told(_: Sequence[Choice], verbose: bool) -> Iterator[str]:
+            for one in task.tasks():
+                best, kernel = choices(one)[0], sizes_text(one.problem.kernel)
+                words, took = best.candidate.words, f"{best.seconds * 1e6:.1f} us, {best.source}"
+                told = ", ".join(filter(None, (words.algorithm, words.tile, words.path, took)))
+                yield f"{one.problem}: {best.candidate.name}, {took}" if verbose else f"a phase of {kernel}: {told}"
 
-        return plan_of(task, task.threads, self._filter.types.rows_or_wide("peak"), told, self._filter.activation)
+        return plan_of(task, task.threads, f.types.rows_or_wide("peak"), told, f.what, f.activation, call=self)
 
-    def explain(self, shape) -> str:
-        """Why: the phases for an input of logical `shape`, and what does them."""
-        return self.plan(shape).explain()
+    def explain(self, shape, verbose: bool = False) -> str:
+        """Why: the phases for an input as of `plan`, and what does them; `verbose` as of `Plan.explain`."""
+        return self.plan(shape).explain(verbose)
 
 
 def _in_order(w: np.ndarray, layout: Layout, shape: tuple[int, ...], groups: int, several: bool) -> np.ndarray:

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..choosing.threads import check_threads
+from ..choosing.watching import Ran, executed
+from ..convolutions.problem import sizes_text
 from ..convolutions.types import TYPES, conversion_of, dtype_of, types_of
 from ..formats.layout import Layout
 from ..memory.arguments import hold, layout_for, target
@@ -128,7 +130,9 @@ def activation_input(
         to = target(out, dense, held.shape, 0, what)
         check_out(to, held.array.shape, held.array.dtype, (), what)
     wide = dtype_of(TYPES[element].elements[2])
-    _fill(held.array, dy, to, lambda v: slope(v, *map(float, numbers)), element, wide)
+    problem = f"{what} {sizes_text(held.shape)} {dense} {element} {name}"
+    executed(lambda: Ran(what, problem, "element by element", 1), _fill, held.array, dy, to,
+             lambda v: slope(v, *map(float, numbers)), element, wide)  # fmt: skip
     if dense.full_shape(held.shape) != held.shape:  # pads may hold anything
         reorder(to.copy(), dense, dense, shape=held.shape, out=to, threads=threads)
     if out is not None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ..choosing.threads import check_threads
+from ..choosing.watching import executed
+from ..convolutions.calls import ran
 from ..convolutions.filter import check_role
 from ..convolutions.problem import ConvProblem
 from ..convolutions.route import Arrays
@@ -97,13 +100,17 @@ def _bias(what: str, rank: int, grad_output, layout, shape, dtype, out, beta, th
             to[...] = 0
         return to if out is None else out
     ones = np.broadcast_to(_one(held.array.dtype, types.types.elements[0]), p.src_shape)
-    route = best_sums(WeightTask(p, threads), Arrays(ones.strides, held.array.strides))
-    sums = route(ones, held.array)
+    task = WeightTask(p, threads)
+    route = best_sums(task, Arrays(ones.strides, held.array.strides))
     elements = TYPES[types.types.elements[0]].elements[2], types.types.elements[3]
     shape, plain = (1, channels, 1, *one), Layout("abc" + "def"[:rank])
     written = to.view(dtype_of(elements[1])).reshape(shape)  # bfloat16 may be held as bits
-    reorder(sums, route.layout, plain, shape=shape, out=written, dtype=conversion_of(elements), threads=threads,
-            beta=float(beta))  # fmt: skip
+
+    def run() -> None:
+        sums, how = route(ones, held.array), dict(dtype=conversion_of(elements), threads=threads, beta=float(beta))
+        reorder(sums, route.layout, plain, shape=shape, out=written, **how)
+
+    executed(partial(ran, what, task, threads), run)
     return to if out is None else out
 
 

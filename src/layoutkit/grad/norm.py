@@ -14,8 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..choosing.threads import check_threads
+from ..choosing.watching import Ran, executed
 from ..convolutions.conv import CLASSES
 from ..convolutions.filter import check_role
+from ..convolutions.problem import sizes_text
 from ..convolutions.types import TYPES, conversion_of, dtype_of, types_of
 from ..formats.families import meaning_of_activations
 from ..formats.layout import Layout
@@ -42,6 +44,11 @@ class Norm(NamedTuple):
     def layout(self) -> Layout:
         """Of x and the result."""
         return self.held.layout.dense
+
+    def ran(self) -> Ran:
+        """What a call runs."""
+        problem = f"{self.what} {sizes_text(self.held.shape)} {self.layout} {self.element} t{self.threads}"
+        return Ran(self.what, problem, "convolutions by channel", self.threads)
 
     @property
     def channels(self) -> int:
@@ -182,8 +189,12 @@ def batch_norm(
     """
     n = _asked("batch_norm", x, layout, shape, dtype, threads)
     factor, offset = n.by_channel(weight, "weight", 1), n.by_channel(bias, "bias", 0)
-    _, centred, inverse = _statistics(n, mean, variance, eps)
-    return n.written(n.scaled(centred, factor * inverse, offset), out, x, n.held.array)
+
+    def run() -> Any:
+        _, centred, inverse = _statistics(n, mean, variance, eps)
+        return n.written(n.scaled(centred, factor * inverse, offset), out, x, n.held.array)
+
+    return executed(n.ran, run)
 
 
 @takes_torch
@@ -225,10 +236,15 @@ def batch_norm_gradients(
     given = hold(grad_output, grad_layout, n.held.shape, f"{n.what}: grad_output")
     if given.array.dtype != n.held.array.dtype:
         raise TypeError(f"{n.what}: grad_output is of {given.array.dtype}, x of {n.held.array.dtype}")
+    factor = n.by_channel(weight, "weight", 1)
+    return executed(n.ran, _gradients, n, given, factor, mean, variance, eps, out, x)
+
+
+def _gradients(n: Norm, given: Held, factor: np.ndarray, mean: Any, variance: Any, eps: float, out: Any, x: Any):
+    """Of x, weight and bias."""
     dy = _widened(given, n.element, n.threads)
     if given.layout.dense != n.layout:
         dy = reorder(dy, given.layout.dense, n.layout, shape=n.held.shape, threads=n.threads)
-    factor = n.by_channel(weight, "weight", 1)
     _, centred, inverse = _statistics(n, mean, variance, eps)
     of_offset, of_factor = n.sums(dy), n.products(centred, dy) * inverse
     if mean is None:

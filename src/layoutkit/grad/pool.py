@@ -12,9 +12,10 @@ import numpy as np
 
 from .._core.pooling import pool, pool_back
 from ..choosing.threads import check_threads
+from ..choosing.watching import Ran, executed
 from ..convolutions.algorithms.base import CHANNELS_LAST
 from ..convolutions.filter import check_role
-from ..convolutions.problem import pad_pairs, per_axis
+from ..convolutions.problem import pad_pairs, per_axis, sizes_text
 from ..convolutions.types import conversion_of, dtype_of, types_of
 from ..formats.families import meaning_of_activations
 from ..formats.layout import Layout
@@ -46,6 +47,16 @@ class Pooling(NamedTuple):
     def layout(self) -> Layout:
         """Of x and the result."""
         return self.held.layout.dense
+
+    def ran(self) -> Ran:
+        """What a call runs."""
+        kernel, stride, dilation, _ = zip(*self.windows[3 - len(self.held.shape[2:]) :])
+        problem = (
+            f"{self.what} {sizes_text(self.held.shape)} {self.layout} {self.element} k{sizes_text(kernel)} "
+            f"s{sizes_text(stride)} d{sizes_text(dilation)} t{self.threads}"
+        )
+        last = pooled_in(self.layout)
+        return Ran(self.what, problem, "pooling" if last == self.layout else f"pooling via {last}", self.threads)
 
 
 def _asked(what, rank, mean, x, kernel, *, stride=None, padding=0, dilation=1, ceil_mode=False, count_include_pad=True,
@@ -141,16 +152,21 @@ def _pool(what, rank, mean, x, kernel, out=None, **attributes) -> Any:
     p = _asked(what, rank, mean, x, kernel, **attributes)
     to = _result(p, out, p.shape, p.held.array)
     if to.size:
-        last = pooled_in(p.layout)
-        array = brought(p.held.array, p.layout, p.held.shape, p.element, last, p.element, p.threads)
-
-        def run(made: np.ndarray) -> None:
-            pool(p.element, six(array, last), six(made, last), p.windows, p.scales, p.threads)
-
-        _made(p, run, to, last, p.shape, p.element)
+        executed(p.ran, _pooled, p, to)
     if out is not None:
         return out
     return Tensor(to, p.layout, p.shape) if isinstance(x, Tensor) else to
+
+
+def _pooled(p: Pooling, to: np.ndarray) -> None:
+    """Pool into `to`."""
+    last = pooled_in(p.layout)
+    array = brought(p.held.array, p.layout, p.held.shape, p.element, last, p.element, p.threads)
+
+    def run(made: np.ndarray) -> None:
+        pool(p.element, six(array, last), six(made, last), p.windows, p.scales, p.threads)
+
+    _made(p, run, to, last, p.shape, p.element)
 
 
 def _pool_back(what, rank, mean, x, grad_output, kernel, grad_layout=None, out=None, **attributes) -> Any:
@@ -164,20 +180,25 @@ def _pool_back(what, rank, mean, x, grad_output, kernel, grad_layout=None, out=N
     size = p.held.shape
     to = _result(p, out, size, p.held.array, dy.array)
     if to.size:
-        wide, last = ("f64" if p.element == "f64" else "f32"), pooled_in(p.layout)
-        if mean:  # only its shape counts
-            array = np.broadcast_to(np.zeros((), dtype_of(wide)), last.physical_shape(size))
-        else:
-            array = brought(p.held.array, p.layout, size, p.element, last, wide, p.threads)
-        given = brought(dy.array, dy.layout.dense, p.shape, p.element, last, wide, p.threads)
-
-        def run(made: np.ndarray) -> None:
-            pool_back(wide, six(array, last), six(given, last), six(made, last), p.windows, p.scales, p.threads)
-
-        _made(p, run, to, last, size, wide)
+        executed(p.ran, _pooled_back, p, mean, dy, to)
     if out is not None:
         return out
     return Tensor(to, p.layout, size) if isinstance(x, Tensor) else to
+
+
+def _pooled_back(p: Pooling, mean: bool, dy: Held, to: np.ndarray) -> None:
+    """The gradient of the input, into `to`."""
+    wide, last, size = ("f64" if p.element == "f64" else "f32"), pooled_in(p.layout), p.held.shape
+    if mean:  # only its shape counts
+        array = np.broadcast_to(np.zeros((), dtype_of(wide)), last.physical_shape(size))
+    else:
+        array = brought(p.held.array, p.layout, size, p.element, last, wide, p.threads)
+    given = brought(dy.array, dy.layout.dense, p.shape, p.element, last, wide, p.threads)
+
+    def run(made: np.ndarray) -> None:
+        pool_back(wide, six(array, last), six(given, last), six(made, last), p.windows, p.scales, p.threads)
+
+    _made(p, run, to, last, size, wide)
 
 
 def _made(

@@ -24,6 +24,7 @@ from ..convolutions.problem import ACCURACIES, KEY, ConvProblem, Pairs
 from ..convolutions.route import Arrays, move_seconds, useful_threads
 from ..convolutions.task import check_strides, contiguous, conv_features, warn_if_slow
 from ..convolutions.types import conversion_of, dtype_of, ones
+from ..convolutions.words import candidate_words, conv_words
 from ..formats.layout import Layout
 from ..memory import spans
 from ..memory.arrays import contiguous_strides, empty
@@ -55,6 +56,11 @@ class WeightTask(Problem):
         return cls(ConvProblem.parse(f"conv{text.removeprefix(NAME)}"), int(threads))
 
     @property
+    def words(self) -> str:
+        """In words."""
+        return f"the gradient of the filter of {conv_words(self.problem, self.threads)}"
+
+    @property
     def work(self) -> int:
         """Multiplications and additions."""
         return self.problem.flops
@@ -76,11 +82,13 @@ class WeightTask(Problem):
             for native, kernel in product(natives, rows_of(a.family, natives[0].types.rows, registry.isa())):
                 found = True
                 via = "" if (native.src, native.dst) == (p.src, p.dst) else f" via {native.src}>{native.dst}"
+                tile = "{mr} x {nr} channels" if kernel.mr else "vectors of {lanes} channels"
                 wide = "" if native.types == p.types else f" as {native.types.name}"
                 yield Candidate(
                     f"{a.name} {kernel.name}{via}{wide}",
                     self._seconds(a, native, kernel),
                     partial(self._build, a, native, kernel),
+                    describe=partial(candidate_words, a.name, a.saving, tile, kernel, p, native),
                 )
         if not found:
             why = "; ".join(dict.fromkeys(reasons))

@@ -10,8 +10,10 @@ import numpy as np
 
 from ..choosing.cache import plans
 from ..choosing.plan import Plan, planner
+from ..choosing.problem import Choice
 from ..choosing.threads import check_threads
-from ..convolutions.calls import check_workspace, plan_of
+from ..choosing.watching import executed
+from ..convolutions.calls import check_workspace, plan_of, ran
 from ..convolutions.filter import call_key, check_role
 from ..convolutions.order import reproducible
 from ..convolutions.problem import ACCURACIES, ConvProblem, pad_pairs, per_axis
@@ -154,7 +156,8 @@ def _weight(
         if workspace is not None:
             check_workspace(what, workspace, route.needs, (asked.x, asked.dy, to), None)
             workspace = workspace.reshape(-1).view(np.uint8)
-        write(route(asked.x, asked.dy, workspace), route.layout, route.shape, asked, to, float(beta), threads)
+        then = partial(ran, what, _task(asked, threads), threads)
+        executed(then, _sum, route, asked, workspace, to, float(beta), threads)
     elif to.size and beta:
         add_scaled(None, to, asked.layout, asked.size, asked.element, float(beta))
     else:
@@ -164,9 +167,17 @@ def _weight(
     return Tensor(to, asked.result_layout, asked.result_size) if asked.tensor else to
 
 
+def _task(asked: Asked, threads: int) -> WeightTask:
+    return WeightTask(asked.problem, threads, asked.algorithm)
+
+
 def _route(asked: Asked, threads: int) -> WeightRoute:
-    task = WeightTask(asked.problem, threads, asked.algorithm)
-    return best_sums(task, Arrays(asked.x.strides, asked.dy.strides))
+    return best_sums(_task(asked, threads), Arrays(asked.x.strides, asked.dy.strides))
+
+
+def _sum(route: WeightRoute, asked: Asked, workspace: np.ndarray | None, out: np.ndarray, beta: float, threads: int):
+    """Sum what was asked for, and write it to `out`."""
+    write(route(asked.x, asked.dy, workspace), route.layout, route.shape, asked, out, beta, threads)
 
 
 def write(sums: np.ndarray, layout: Layout, shape: tuple[int, ...], asked: Asked, out: np.ndarray, beta: float,
@@ -340,10 +351,14 @@ def _plan(what, rank, transposed, x, weight_size, grad_output, out=None, beta=0.
           **attributes) -> Plan:  # fmt: skip
     asked = _asked(what, rank, x, weight_size, grad_output, transposed=transposed, **attributes)
     threads = check_threads(threads)
-    task = WeightTask(asked.problem, threads, asked.algorithm)
+    task = _task(asked, threads)
     rows = task.problem.types.wide.rows
     needs = _route(asked, threads).needs
-    return plan_of(task, threads, rows, lambda found: (slowness(task, found),), workspace=needs)
+
+    def told(found: Sequence[Choice], _: bool) -> tuple[str | None, ...]:
+        return (slowness(task, found),)
+
+    return plan_of(task, threads, rows, told, what, workspace=needs)
 
 
 for _rank, _operations in {

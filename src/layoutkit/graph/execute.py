@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..choosing.threads import check_threads
+from ..choosing.watching import Ran, executed, watchers
 from ..formats.layout import Layout
 from ..memory.arrays import empty
 from ..reorders.reorder import reorder
@@ -17,7 +20,7 @@ from .concat import Part, axis_of, parts_of
 from .costs import FLOAT, Costs, array_type, between
 from .ir import Node
 from .kernels import F32, Call, Place, Slots, kernel_of
-from .layouts import PLAIN, laid_out, layouts_of
+from .layouts import NAMES, PLAIN, laid_out, layouts_of
 from .operators import OPERATORS, Kept, run
 from .plan import Laid
 
@@ -33,6 +36,10 @@ class Step(NamedTuple):
     reads: tuple[Place, ...]
     writes: tuple[Place, ...]
     views: bool = False  # whether what it writes may be views of what it reads
+
+    def written(self) -> str:
+        """The tensors that it writes, and in which layouts."""
+        return ", ".join(f"{name} ({NAMES[kind]})" for name, kind in self.writes)
 
 
 class Program:
@@ -70,10 +77,16 @@ class Program:
         slots.update(((name, PLAIN), value) for name, value in inputs.items())
         for step in self.steps:
             start = time.perf_counter() if times is not None else 0.0
-            step.call(slots)
+            if watchers:
+                executed(partial(self._ran, step), step.call, slots)
+            else:
+                step.call(slots)
             if times is not None:
                 times.append(time.perf_counter() - start)
         return {name: np.array(slots[name, PLAIN]) for name in self.laid.graph.outputs}
+
+    def _ran(self, step: Step) -> Ran:
+        return Ran(f"network {step.op}", step.name, step.written(), check_threads(self.costs.threads))
 
     # ---- building
 

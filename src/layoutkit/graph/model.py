@@ -109,8 +109,7 @@ class Model:
         for name, rule in RULES.items():
             lines.append(f"  by {name}: {laid.seconds(rule(laid.graph, laid.known)) * 1e3:.3g} ms")
         for step in program.steps:
-            written = ", ".join(f"{name} ({NAMES[kind]})" for name, kind in step.writes)
-            lines.append(f"{step.op:<18}{step.name:<40} {written}")
+            lines.append(f"{step.op:<18}{step.name:<40} {step.written()}")
         return "\n".join(lines)
 
     def profile(self, inputs: Mapping[str, Any] | Any, rounds: int = 5) -> list[tuple[str, str, float]]:

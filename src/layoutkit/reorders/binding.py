@@ -11,6 +11,7 @@ from .._core.arrays import address
 from ..choosing.best import choices
 from ..choosing.cache import plans
 from ..choosing.learning import Learner, learns
+from ..choosing.watching import Ran
 from ..formats.families import check_names
 from ..formats.layout import Layout
 from ..memory.arguments import Held, target
@@ -19,7 +20,7 @@ from ..memory.pad_value import pad_element
 from ..memory.tensor import UNDEFINED, Tensor
 from . import pairs
 from .box import Box, box_of
-from .convert import Numbers, converter, pad_bytes, parameters, types
+from .convert import Numbers, Types, converter, pad_bytes, parameters, types
 from .learning import InUse, learner_of
 from .loops import LINE_BYTES
 from .pairs import NEITHER, Packed, packed_of
@@ -56,12 +57,19 @@ class Bound(NamedTuple):
     explicit: tuple[Layout, tuple[int, ...]] | None  # layout and shape of the result where it has explicit strides
     layouts: tuple | None  # see `check_equal`
     parameters: tuple = ()  # what `run` of a conversion takes beside arrays and threads
+    problem: Any = ""  # that is solved, or its key
+    way: str = ""  # in which it is, unless `run` has something to say to that
 
     def new(self) -> np.ndarray:
         """A new array for the result."""
         if self.explicit is None:
             return allocate(self.physical, self.dtype, self.nbytes)
         return new(*self.explicit, self.dtype, self.what)
+
+    def ran(self, way: str = "") -> Ran:
+        """What a call runs, in this way if it is none of the candidates."""
+        way = way or (self.run.name if isinstance(self.run, InUse) else self.way)
+        return Ran("reorder", getattr(self.problem, "key", self.problem), way, self.threads)
 
 
 def taken(call: Call) -> tuple[Held, np.ndarray | None, Layout, Box]:
@@ -115,7 +123,11 @@ def bind(call: Call, key: tuple | None) -> Bound:
     bound, learner = decided.bound, decided.learner
     if key is None or learner is None or learner.over:
         return bound
-    return bound._replace(run=InUse(learner, lambda best: plans.replace(key, bound._replace(run=best))))
+
+    def done(best: Any) -> None:
+        plans.replace(key, bound._replace(run=best, way=learner.name))
+
+    return bound._replace(run=InUse(learner, done))
 
 
 class Decided(NamedTuple):
@@ -143,7 +155,8 @@ def decide(call: Call) -> Decided:
     found = choices(problem)
     learner = learner_of(problem, found, move, pad)
     name = learner.name if learner and learns(found) else suited(found, move)
-    return Decided(bound._replace(run=program(move, name, pad), threads=threads), move, name, learner)
+    bound = bound._replace(run=program(move, name, pad), threads=threads, problem=problem, way=name)
+    return Decided(bound, move, name, learner)
 
 
 def transfer(call: Call, src: Layout, dst: Layout, box: Box) -> Transfer:
@@ -190,4 +203,10 @@ def bind_conversion(call: Call) -> Bound:
     move = Transfer(src.dense, dst.dense, t.dtype.itemsize, read, strides, box)
     run = converter(move, t, pad, along, beta != 0)
     threads = useful_threads(max(array.itemsize, t.dtype.itemsize) * prod(box.shape), call.threads)
-    return bound._replace(run=run, threads=threads)
+    problem = conversion_key(ReorderProblem(move.src, move.dst, box.shape, array.itemsize, threads), t)
+    return bound._replace(run=run, threads=threads, problem=problem, way=f"convert {t}")
+
+
+def conversion_key(problem: ReorderProblem, t: Types) -> str:
+    """The key of a reorder that converts."""
+    return problem.key.replace(f"x{8 * problem.width}", f"{t}".replace(" to ", ">"))

@@ -76,6 +76,12 @@ class Types(NamedTuple):
     def __str__(self) -> str:
         return " to ".join(t + "x2" * p for t, p in zip(self[:2], self.packed))
 
+    @property
+    def words(self) -> str:
+        """As numpy names them."""
+        names = {element: name for name, element in NUMBERS.items()}
+        return " to ".join(names[t] + "x2" * p for t, p in zip(self[:2], self.packed))
+
 
 class Parameters(NamedTuple):
     """Scales, zero points, offsets, alpha and beta, as lk_convert in kernels.h takes them."""

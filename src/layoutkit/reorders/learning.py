@@ -37,6 +37,11 @@ class InUse:
     def __init__(self, learner: Learner, done: Callable[[Way], None]) -> None:
         self._learner, self._done = learner, done
 
+    @property
+    def name(self) -> str:
+        """The best variant so far."""
+        return self._learner.name
+
     def __call__(self, array: np.ndarray, out: np.ndarray, threads: int) -> None:
         """Move `array` to `out`."""
         self._learner(array, out, threads)

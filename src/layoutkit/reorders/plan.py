@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import prod
+from typing import NamedTuple
 
 from .._core.convert import Conversion
 from .._core.reorder import Kept
 from ..choosing.best import choices
-from ..choosing.limits import copy_rate
+from ..choosing.limits import copy_limit, disturbed
 from ..choosing.machine import last_level_cache
 from ..choosing.plan import Plan, planner
-from ..choosing.problem import Candidate, Choice
+from ..choosing.problem import Candidate, Choice, Words
 from ..choosing.threads import check_threads
 from ..memory.arrays import as_array, check_out, contiguous_strides
-from .binding import Call, bind_conversion, decide, format_of, place, taken
+from .binding import Call, bind_conversion, conversion_key, decide, format_of, place, taken
 from .convert import Numbers, types
 from .pairs import packed_of
-from .problem import ReorderProblem, useful_threads
+from .problem import ReorderProblem, in_words, useful_threads
 from .program import stages_of
 from .reorder import reorder
 from .variants import VARIANTS, tell
@@ -40,33 +42,44 @@ def _plan(
     box, physical, _ = place(call, src, dst, what, packed)
     threads = useful_threads(array.itemsize * prod(physical), call.threads)
     problem = ReorderProblem(src.dense, dst.dense, box.shape, array.itemsize, threads)  # as `bind` has it
-    title, moved = problem.key, problem.work
+    title, moved, element = problem.key, problem.work, str(array.dtype)
     if numbers.change(array.dtype):
         t = types(array.dtype, dtype, what)
         moved = int(prod(box.shape) * (t.widths[0] + t.widths[1] * (2 if beta else 1)))
         seconds = moved / (MEMORY_BYTES_PER_SECOND if moved > 2 * last_level_cache() else CACHE_BYTES_PER_SECOND)
-        only = Candidate(f"convert {t}", seconds, lambda: None)
+        only = Candidate(f"convert {t}", seconds, lambda: None, describe=lambda: Words(f"converted {t.words}"))
         found: tuple[Choice, ...] = (Choice(only, seconds, "estimated"),)
-        title = title.replace(f"x{8 * array.itemsize}", f"{t}".replace(" to ", ">"))
-        lines, run = (), None if beta and to is None else _kept_conversion(call)
+        title, element = conversion_key(problem, t), t.words
+        lines, run = Lines(), None if beta and to is None else _kept_conversion(call)
     else:
         run, name, lines = _kept(call)
         found = tuple(sorted(choices(problem), key=lambda c: c.candidate.name != name))  # what runs goes first
 
-    def note() -> str:
-        rate, copy = moved / found[0].seconds, copy_rate(moved, threads)
-        said = "achieved" if found[0].source == "measured" else "predicted"
-        share = f"{rate / copy:.0%} of a copy ({copy / 1e9:.1f} GB/s, measured now)"
-        return "\n".join((*lines, f"{moved / 1e6:.3g} MB read and written, {rate / 1e9:.1f} GB/s {said}, {share}"))
+    def facts(verbose: bool) -> Iterator[str]:
+        best = found[0]
+        rate = moved / best.seconds
+        yield from (*lines.nests, *lines.learnt) if verbose else (line.partition(":")[0] for line in lines.learnt)
+        copy, said = copy_limit(rate, moved, threads), "achieved" if best.source == "measured" else "expected"
+        share = "" if copy is None else f"{rate / copy:.0%} of a copy ({copy / 1e9:.1f} GB/s, measured now)"
+        share = share or disturbed("a copy", best.source)
+        yield f"{moved / 1e6:.3g} MB read and written, {rate / 1e9:.1f} GB/s {said}, {share}"
 
-    return Plan(title, found, note, run)
+    words = in_words(box.shape, element, src.dense, dst.dense, threads)
+    return Plan(title, found, facts, words=words, run=run)
+
+
+class Lines(NamedTuple):
+    """About what runs: its nests, and what was learnt by use."""
+
+    nests: tuple[str, ...] = ()
+    learnt: tuple[str, ...] = ()
 
 
 def _kept(call: Call):
-    """What a plan runs on arrays like those of a call, the name of its variant, and lines that describe its nests."""
+    """What a plan runs on arrays like those of a call, the name of its variant, and lines about it."""
     bound, move, name, learner = decide(call)
     if move is None:
-        return None, "", ()
+        return None, "", Lines()
     array, what = call.array, bound.what
     if call.out is not None:
         check_out(call.out, bound.physical, bound.dtype, (array,), what)
@@ -75,7 +88,7 @@ def _kept(call: Call):
     moves = [nest for stage in stages for nest in stage.moves]
     run = Kept(bound.run, (bound.dtype, bound.dtype), src, dst, bound.threads, what, as_array)
     learnt = (learner.report(),) if learner else ()
-    return run, name, (*tell(moves, VARIANTS[name], stages[0].slab), *learnt)
+    return run, name, Lines(tell(moves, VARIANTS[name], stages[0].slab), learnt)
 
 
 def _kept_conversion(call: Call) -> Kept | None:

@@ -44,6 +44,11 @@ def useful_threads(nbytes: int, threads: int) -> int:
     return threads if nbytes >= SMALL_BYTES else 1
 
 
+def in_words(shape: Sequence[int], element: str, src: Layout, dst: Layout, threads: int) -> str:
+    """A reorder of a tensor of such elements in words."""
+    return f"reorder of {tuple(shape)} {element} {src} -> {dst} on {threads} thread{'s' * (threads > 1)}"
+
+
 @dataclass(frozen=True)
 class ReorderProblem(Problem):
     """A tensor of logical `shape`, elements of `width` bytes, from one dense layout to another."""
@@ -62,6 +67,11 @@ class ReorderProblem(Problem):
     def key(self) -> str:
         """Its key in the cost table."""
         return f"{self} t{self.threads}"
+
+    @property
+    def words(self) -> str:
+        """In words."""
+        return in_words(self.shape, f"of {self.width} bytes each", self.src, self.dst, self.threads)
 
     @property
     def work(self) -> int:
@@ -95,7 +105,8 @@ class ReorderProblem(Problem):
             found = counts(variant)
             if found:
                 seconds = seconds_of(level, *found) * (1 + i / TIE) / threads
-                yield Candidate(name, seconds, partial(program, t, name, bytes(self.width)))
+                build = partial(program, t, name, bytes(self.width))
+                yield Candidate(name, seconds, build, describe=variant.words)
 
     def counts(self, level: str) -> Callable[[Variant], tuple[str, Sequence[float]] | None]:
         """A function that tells how a variant moves, a key of `COSTS` of this level, and what; None if it is no

@@ -14,6 +14,7 @@ from .._core.registry import isa
 from ..choosing.cache import plans
 from ..choosing.table import cost_table
 from ..choosing.threads import check_threads
+from ..choosing.watching import executed, watchers
 from ..formats.layout import Layout
 from ..formats.reading import layout_of
 from ..memory.arrays import as_array, as_out, check_out, overlap
@@ -190,10 +191,14 @@ def reorder(
         if meet(array, out) and overlap(array, out):
             held, to = format_of(src, "src"), format_of(dst, "dst")
             shape = held.padded_shape(array.shape) if shape is None else held.check_shape(shape)
-            reorder_in_place(array, out, held, to, shape, partial(reorder, threads=threads), bound.what)
+            call = array, out, held, to, shape, partial(reorder, threads=threads), bound.what
+            executed(partial(bound.ran, "in place"), reorder_in_place, *call)
             return out
     if bound.run is not None:
-        bound.run(array, out, bound.threads)
+        if watchers:
+            executed(bound.ran, bound.run, array, out, bound.threads)
+        else:
+            bound.run(array, out, bound.threads)
     return out
 
 
@@ -265,5 +270,8 @@ def _general(call: Call):
     else:
         check_out(out, bound.physical, bound.dtype, (array,), bound.what)
     if bound.run is not None:
-        bound.run(array, out, bound.threads, *bound.parameters)
+        if watchers:
+            executed(bound.ran, bound.run, array, out, bound.threads, *bound.parameters)
+        else:
+            bound.run(array, out, bound.threads, *bound.parameters)
     return out

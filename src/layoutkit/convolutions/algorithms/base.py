@@ -59,6 +59,8 @@ class Algorithm:
         sums: routes convert them on the way.
     strided : bool
         Whether it packs filters of any strides, of numbers as wide as their sums.
+    register_tile : str
+        A row's register tile in words, to be filled in with what the row has.
     """
 
     name: str
@@ -70,6 +72,7 @@ class Algorithm:
     packs = 1.0
     gather = reads_padded = narrow = strided = False
     widens = True
+    register_tile = "{mr} pixels x {nr} channels"
 
     # What it takes
 
@@ -131,6 +134,10 @@ class Algorithm:
     def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
         """Seconds of its loop nest, by counting what it would execute."""
         raise NotImplementedError
+
+    def saving(self, p: ConvProblem) -> float:
+        """How many times less it multiplies than the direct sum, at most."""
+        return 1.0
 
     def seconds(self, p: ConvProblem, native: ConvProblem, kernel: Kernel, threads: int) -> float:
         """Seconds of a route: of its loop nest, and of the bytes that reorders move."""

@@ -33,6 +33,7 @@ class Blas(Algorithm):
     """One candidate, whatever the layouts: it reorders in Python, as it multiplies."""
 
     name = filters = "blas"
+    register_tile = ""
     widens = False
 
     def supports(self, p: ConvProblem) -> str | None:

@@ -34,6 +34,7 @@ class ChannelVectors(Algorithm):
     """What depthwise convolutions and those of small groups share."""
 
     family = filters = "depthwise"
+    register_tile = "vectors of {lanes} channels"
     share: float  # of the FMA peak: what the estimate expects
 
     def supports(self, p: ConvProblem) -> str | None:

@@ -27,6 +27,7 @@ class PlaneStrips(Algorithm):
     """Depthwise of square kernels, stride 1, pixels innermost."""
 
     name, variant, family, filters, via = "depthwise", "planes", "plane_strips", "plane strips", "pixels"
+    register_tile = "vectors of {lanes} pixels"
 
     def supports(self, p: ConvProblem) -> str | None:
         if p.groups != p.ic or p.oc != p.ic:

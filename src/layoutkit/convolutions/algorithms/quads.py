@@ -40,6 +40,7 @@ class Quads(Algorithm):
 
     name, variant, family, filters = "depthwise", "quads", "quads", "quads"
     detour, narrow, widens = "blocks", True, False
+    register_tile = "vectors of {lanes} channels"
 
     def supports(self, p: ConvProblem) -> str | None:
         if p.groups != p.ic:

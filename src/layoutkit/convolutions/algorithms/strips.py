@@ -36,6 +36,7 @@ class Strips(Algorithm):
 
     name, variant, family, filters = "depthwise", "strips", "strips", "strips"
     detour, narrow = "blocks", True
+    register_tile = "vectors of {lanes} channels"
 
     def supports(self, p: ConvProblem) -> str | None:
         if p.groups != p.ic or p.oc != p.ic:

@@ -186,6 +186,7 @@ class FilterSums(_Sums):
     """Rows of the tile are output channels: pixels innermost on both sides."""
 
     via = "pixels"
+    register_tile = "{mr} channels x {nr} pixels"
 
     def supports(self, p: ConvProblem) -> str | None:
         for layout, side in ((p.src, "input"), (p.dst, "output")):

@@ -49,6 +49,7 @@ class Winograd(Algorithm):
     """F(m x m, 3x3), and F(m, 3) for filters of one row."""
 
     name, narrow, strided = "winograd", True, True
+    register_tile = "{mr} tiles x {nr} channels"
 
     def __init__(self, m: int) -> None:
         self.m, self.variant = m, f"F({m},3)"
@@ -117,6 +118,9 @@ class Winograd(Algorithm):
         multiply = flops * (1 + READING_TILES * groups / max(1, tiles)) / flops_per_second(kernel)
         most = _busiest(p, kernel, threads, groups, blocks) / max(1, p.groups * groups * (columns + INPUT_COLUMNS))
         return most * (max(multiply, stream) + moved / L2_BYTES_PER_SECOND * scale().copy_l2)
+
+    def saving(self, p: ConvProblem) -> float:
+        return prod(3 * m / (m + 2) for m in tile(p, self.m) if m > 1)
 
     def pack(self, p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
         """Filter (O, I/G, *k) -> [G][products][panels][depth][units][nr][unit]; bias -> [G][panels * nr] or None."""

@@ -36,11 +36,14 @@ class Algorithm(Protocol):
         Of the kernels it runs on.
     folds : int
         Of how many axes, the last ones, it takes the taps for channels: x is in channels last and padded along them.
+    saving : float
+        How many times less it multiplies than the direct sum, at most.
     """
 
     name: str
     family: str
     folds: int
+    saving: float
 
     def supports(self, p: ConvProblem) -> str | None:
         """Why it cannot do `p` on its layouts as they are; None if it can."""

@@ -19,7 +19,7 @@ from .base import Sums, chunks_of, slabs_of, stride_of, taps_of
 class Depthwise:
     """Channels each by themselves, a vector of them at a time."""
 
-    name, family, folds = "depthwise", "tap_sums", 0
+    name, family, folds, saving = "depthwise", "tap_sums", 0, 1.0
     share = 0.4  # of the FMA peak: what the estimate expects
 
     def supports(self, p: ConvProblem) -> str | None:

@@ -27,7 +27,7 @@ FOLDED_CHANNELS = 8  # at most
 class Direct:
     """Sums of outer products, whatever the layout: pixels and channels are packed as they are read."""
 
-    name, family, folds = "direct", "outer", 0
+    name, family, folds, saving = "direct", "outer", 0, 1.0
 
     def supports(self, p: ConvProblem) -> str | None:
         for layout in (p.src, p.dst):

@@ -27,7 +27,7 @@ CALL_SECONDS = 20e-9, 60e-9  # of beginning and ending a register tile, and a tr
 class Winograd:
     """Tiles of 4 x 4 outputs in 36 products; of kernels of one row 1 x 4 in 6."""
 
-    name, family, folds = "winograd", "outer", 0
+    name, family, folds, saving = "winograd", "outer", 0, 4.0
 
     def supports(self, p: ConvProblem) -> str | None:
         g = geometry(p)

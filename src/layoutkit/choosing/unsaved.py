@@ -1,0 +1,63 @@
+"""What a process has changed about its cost table and not saved: measured, merged from other tables, forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+
+from .costfile import Cost, Costs, adopt, merge
+
+
+class Unsaved:
+    """Changes to a cost table."""
+
+    def __init__(self) -> None:
+        self.forgotten: set[str] = set()  # problems of the table below, not of what is new
+        self.new: Costs = {}
+        self.merged: Costs = {}  # of other tables: it counts as far as it says more than what is known
+
+    def __bool__(self) -> bool:
+        return bool(self.forgotten or self.new or self.merged)
+
+    @property
+    def problems(self) -> set[str]:
+        """Those that are changed."""
+        return {*self.forgotten, *self.new, *self.merged}
+
+    @property
+    def costs(self) -> int:
+        """How many are new or merged."""
+        return sum(map(len, (*self.new.values(), *self.merged.values())))
+
+    def record(self, problem: str, candidate: str, cost: Cost) -> None:
+        """Remember a measurement."""
+        merge(self.new, {problem: {candidate: cost}})
+
+    def forget(self, problems: Container[str]) -> None:
+        """Drop what is new about problems."""
+        for costs in (self.new, self.merged):
+            for problem in [p for p in costs if p in problems]:
+                del costs[problem]
+
+    def apply(self, costs: Costs) -> None:
+        """Change a whole table."""
+        for problem in self.forgotten:
+            costs.pop(problem, None)
+        merge(costs, self.new)
+        adopt(costs, self.merged)
+
+    def take_back(self, other: Unsaved) -> None:
+        """Have the changes of another, older one too: they could not be saved."""
+        self.forgotten |= other.forgotten
+        merge(self.new, other.new)
+        adopt(self.merged, other.merged)
+
+
+def seen(problem: str, saved: Callable[[str], dict[str, Cost]], changes: list[Unsaved]) -> dict[str, Cost]:
+    """The costs of a problem in a table with changes to it."""
+    gone = any(problem in unsaved.forgotten for unsaved in changes)
+    found: Costs = {problem: {} if gone else saved(problem)}
+    for unsaved in changes:
+        merge(found, {problem: unsaved.new.get(problem, {})})
+    for unsaved in changes:
+        adopt(found, {problem: unsaved.merged.get(problem, {})})
+    return found[problem]
