@@ -79,9 +79,23 @@ class _ConvTranspose(OverFilter):
 
     @classmethod
     def once(cls, w, bias=None, what="", **attributes) -> _ConvTranspose:
-        """A transposed convolution over the caller's filter, not copied: for one call, of an operation `what`.
+        """A transposed convolution over the caller's filter, not copied: for one call.
 
         What does not depend on the weights is kept for calls with others.
+
+        Parameters
+        ----------
+        w, bias : array_like or Tensor
+            As of the class. The memory of `w` must stay as it is until the call is done.
+        what : str
+            The name in errors; that of the function by default.
+        **attributes
+            The keywords of the class.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Types, shapes, layouts or attributes do not fit.
         """
         key = None
         if bias is None and attributes.get("activation") is None and attributes.get("scale") is None:
@@ -103,15 +117,32 @@ class _ConvTranspose(OverFilter):
 
     @property
     def output_padding(self) -> tuple[int, ...]:
-        """By axis."""
+        """Pixels more at the end of the output, by axis."""
         return self._output_padding
 
     def over(self, w: np.ndarray) -> _ConvTranspose:
-        """The same over another filter, an array like that which was given, not copied."""
+        """The same over another filter, not copied.
+
+        Parameters
+        ----------
+        w : ndarray
+            Of the layout, shape and type of the filter that was given.
+        """
         return self._with(_in_order(w, *self._held))
 
     def out_size(self, size: tuple[int, ...]) -> tuple[int, ...]:
-        """Spatial size of the output for an input of spatial `size`."""
+        """Spatial size of the output, in pixels by axis.
+
+        Parameters
+        ----------
+        size : tuple of int
+            Spatial size of the input.
+
+        Raises
+        ------
+        ValueError
+            Such an input has no output.
+        """
         f = self._filter
         least = in_sizes(size, f.kernel, f.stride, self._padding, f.dilation)
         out = tuple(n + extra for n, extra in zip(least, self._output_padding))
@@ -138,11 +169,33 @@ class _ConvTranspose(OverFilter):
 
     def __call__(self, x, out: np.ndarray | Tensor | None = None, add: np.ndarray | Tensor | None = None,
                  workspace: np.ndarray | None = None, *, shape=None) -> Any:  # fmt: skip
-        """Convolve `x`, an array of the filter's type in this object's layout; returns `out` or a new array.
+        """Convolve an input.
 
-        `x` may be a `Tensor` in this layout; then the result is one. `shape` is the logical shape of `x` where other
-        dimensions than the channels are padded by blocks (a `Tensor` has its own). `add` is added before the
-        activation. `workspace`, contiguous and of the bytes that `workspace` asks for, is used in place of new memory.
+        Parameters
+        ----------
+        x : array_like of the filter's type (of uint8 or int8 with a filter of int8), torch tensor, or Tensor
+            Input; its axes are the physical axes of this object's layout, or all of them but the batch's. A `Tensor`
+            must be in that layout; a tensor of torch brings its memory format if the object was given no layout.
+        out : ndarray, torch tensor or Tensor, optional
+            Where to write; must not overlap `x`, nor `add` unless it is `add`.
+        add : array_like, torch tensor or Tensor, optional
+            Like the result; added before the activation, unless that says where.
+        workspace : ndarray, optional
+            Contiguous, writeable, of at least the bytes that `workspace` asks for; overlaps no other argument. It is
+            used in place of new memory.
+        shape : sequence of int, optional
+            The logical shape of `x`, where blocks of other dimensions than the channels are padded. By default all of
+            it; a `Tensor` has its own.
+
+        Returns
+        -------
+        ndarray, torch tensor or Tensor, as `x`
+            The physical array of the result, in `out_layout`: `out`, or a new one.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Before anything is written: types, shapes, layouts, `out` or `workspace` do not fit.
         """
         f = self._filter
         if is_torch(x):
@@ -231,7 +284,20 @@ class _ConvTranspose(OverFilter):
         return packed
 
     def workspace(self, shape, *, add: bool = False) -> int:
-        """Bytes of `workspace` for calls on contiguous inputs of logical `shape`, with `add` or without."""
+        """Bytes of `workspace` for calls on contiguous inputs.
+
+        Parameters
+        ----------
+        shape : sequence of int
+            Logical, (N, C, spatial axes).
+        add : bool
+            Whether the calls have an `add`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            The shape does not fit the filter.
+        """
         route = self._route(self._task(self._filter.layout.check_shape(shape)))
         residual, epilogue = imagined(self._filter, route.native, add)
         return route.needs(residual is not None, epilogue)
@@ -243,7 +309,18 @@ class _ConvTranspose(OverFilter):
         return best_phases(task, Arrays(x, y))
 
     def plan(self, shape) -> Plan:
-        """What a call on an input of logical `shape` would do."""
+        """What a call on a contiguous input would do: the candidates and what they cost.
+
+        Parameters
+        ----------
+        shape : sequence of int
+            Logical, (N, C, spatial axes).
+
+        Raises
+        ------
+        TypeError, ValueError
+            The shape does not fit the filter.
+        """
         task = self._task(self._filter.layout.check_shape(shape))
 
         def told(_) -> Iterator[str]:
@@ -254,7 +331,13 @@ class _ConvTranspose(OverFilter):
         return plan_of(task, task.threads, self._filter.types.rows_or_wide("peak"), told, self._filter.activation)
 
     def explain(self, shape) -> str:
-        """Why: the phases for an input of logical `shape`, and what does them."""
+        """The plan as text: the phases, what does each of them, and why.
+
+        Parameters
+        ----------
+        shape : sequence of int
+            Logical, (N, C, spatial axes).
+        """
         return self.plan(shape).explain()
 
 
