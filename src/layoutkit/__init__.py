@@ -10,8 +10,11 @@ The rooms, each of which imports only those before it: `formats`, `memory`, `cho
 """
 
 import sys as _sys
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
 
-from . import grad, winograd
+from . import winograd
 from .choosing import verbose as _verbose  # noqa: F401 prints what is executed, where it is asked for
 from .choosing.plan import SlowPathWarning, plan
 from .choosing.recording import profile
@@ -38,9 +41,6 @@ from .formats.reading import read as read_strides
 from .formats.stride_reqs import Aligned, Compact, Fixed, StrideReqs
 from .formats.view import explain as explain_view
 from .formats.view import is_view
-from .grad.norm import batch_norm
-from .grad.pool import avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_pool2d, max_pool3d
-from .graph import onnx
 from .memory import mace
 from .memory.empty import empty
 from .memory.mace import Image
@@ -51,6 +51,11 @@ from .reorders.compensation import compensation
 from .reorders.rearrange import rearrange
 from .reorders.reorder import reorder
 from .version import __version__ as __version__
+
+if _TYPE_CHECKING:
+    from . import grad, onnx
+    from .grad.norm import batch_norm
+    from .grad.pool import avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_pool2d, max_pool3d
 
 __all__ = [
     # formats
@@ -74,9 +79,23 @@ __all__ = [
 ]  # fmt: skip
 
 
+# Imported when they are first used: importing layoutkit stays cheap.
+_LATER = {"grad": ".grad", "onnx": ".onnx", "batch_norm": ".grad.norm"}
+_LATER |= {f"{what}_pool{rank}d": ".grad.pool" for what in ("avg", "max") for rank in (1, 2, 3)}
+
+
+def __getattr__(name: str) -> _Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = _import_module(_LATER[name], __name__)
+    found = module if _LATER[name] == f".{name}" else getattr(module, name)
+    globals()[name] = found
+    return found
+
+
 def __dir__() -> list[str]:
     return sorted([*__all__, "__version__", "__doc__", "__name__"])
 
 
-for _module in (algebra, mace, onnx, torch_format):  # public modules, to be imported by their public names
+for _module in (algebra, mace, torch_format):  # public modules, to be imported by their public names
     _sys.modules[f"{__name__}.{_module.__name__.rpartition('.')[2]}"] = _module

@@ -27,8 +27,15 @@ _here = _Here()
 
 
 def set_num_threads(n: int | None) -> None:
-    """Let every call use at most `n` threads; None: as many as OpenMP allows (the default).
+    """Let every call use at most `n` threads.
 
+    Parameters
+    ----------
+    n : int or None
+        None: as many as OpenMP allows (the default).
+
+    Notes
+    -----
     ``LAYOUTKIT_NUM_THREADS`` sets the default. A call's ``threads=`` goes before both. More than four times the cores
     of the machine are refused.
     """

@@ -51,7 +51,7 @@ class OverFilter:
 
     @property
     def kernel_size(self) -> tuple[int, ...]:
-        """Sizes of the kernel."""
+        """Taps of the kernel, by axis."""
         return self._filter.kernel
 
     @property
@@ -71,37 +71,37 @@ class OverFilter:
 
     @property
     def stride(self) -> tuple[int, ...]:
-        """By axis."""
+        """Distance of the windows in pixels, by axis."""
         return self._filter.stride
 
     @property
     def dilation(self) -> tuple[int, ...]:
-        """By axis."""
+        """Distance of the taps in a window in pixels, by axis."""
         return self._filter.dilation
 
     @property
     def padding(self) -> Any:
-        """As it was given."""
+        """Pixels around the input, as they were given."""
         return self._filter.padding
 
     @property
     def layout(self) -> Layout:
-        """Of inputs."""
+        """The layout of inputs."""
         return self._filter.layout
 
     @property
     def out_layout(self) -> Layout:
-        """Of results."""
+        """The layout of results."""
         return self._filter.out_layout
 
     @property
     def dtype(self) -> np.dtype:
-        """Of results."""
+        """Type of the elements of results."""
         return self._filter.dst_dtype
 
     @property
     def algorithm(self) -> str:
-        """As it was asked for."""
+        """The algorithm that was asked for."""
         return self._filter.algorithm
 
     @property
@@ -111,12 +111,12 @@ class OverFilter:
 
     @property
     def activation(self) -> Any:
-        """As it was given."""
+        """What follows the sum, as it was given."""
         return self._filter.activation
 
     @property
     def threads(self) -> int | None:
-        """At most so many; None: as many as are allowed."""
+        """At most so many threads; None: as many as are allowed."""
         return self._threads
 
     def _told(self) -> Iterable[str]:
@@ -146,6 +146,20 @@ class OverFilter:
         kernel = "x".join(map(str, f.kernel))
         rest = "".join(f", {text}" for text in self._told())
         return f"{type(self).__name__}({f.ic} to {f.oc} channels, kernel {kernel}{rest}; {layouts}, {types})"
+
+    plan: Callable[[Any], Plan]
+
+    def explain(self, shape: Any, verbose: bool = False) -> str:
+        """The plan as text: the candidates, or the phases of a transposed convolution, and why.
+
+        Parameters
+        ----------
+        shape : sequence of int, array or Tensor
+            The logical shape, (N, C, spatial axes), or an input of it.
+        verbose : bool
+            With the names and keys that the cost table knows, and what estimates rest on.
+        """
+        return self.plan(shape).explain(verbose)
 
     # Calls on what is no batch in an array of numpy
 
@@ -189,7 +203,7 @@ class OverFilter:
     # The same with other filters
 
     def emptied(self) -> Self:
-        """The same without a filter, to be kept: a view would keep the caller's memory."""
+        """The same without a filter, to be kept for `over`: a view would keep the caller's memory."""
         return self._with(np.empty(0, self._filter.w.dtype))
 
     def _with(self, w: np.ndarray) -> Self:

@@ -75,12 +75,35 @@ class _Conv(OverFilter):
 
     @classmethod
     def once(cls, w, bias=None, what="", threads=None, **attributes) -> _Conv:
-        """A convolution over the caller's filter, not copied: for one call, of an operation `what`."""
+        """A convolution over the caller's filter, not copied: for one call.
+
+        Parameters
+        ----------
+        w, bias : array_like or Tensor
+            As of the class. The memory of `w` must stay as it is until the call is done.
+        what : str
+            The name in errors; that of the function by default.
+        threads : int, optional
+            At most this many.
+        **attributes
+            The keywords of the class.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Types, shapes, layouts or attributes do not fit.
+        """
         f = Filter(what or f"conv{cls.rank}d", cls.rank, w, bias, strided=True, **attributes)
         return cls._over(f, threads)
 
     def over(self, w: np.ndarray) -> _Conv:
-        """The same over another filter, an array like that which was given, not copied."""
+        """The same over another filter, not copied.
+
+        Parameters
+        ----------
+        w : ndarray
+            Of the layout, shape and type of the filter that was given.
+        """
         return self._with(self._filter.ordered(w))
 
     def _take(self, f: Filter, threads) -> None:
@@ -139,12 +162,33 @@ class _Conv(OverFilter):
 
     def __call__(self, x, out: np.ndarray | Tensor | None = None, add: np.ndarray | Tensor | None = None,
                  workspace: np.ndarray | None = None, *, shape=None) -> Any:  # fmt: skip
-        """Convolve `x`, an array of the filter's type in this object's layout; returns `out` or a new array.
+        """Convolve an input.
 
-        `x` may be a `Tensor` in this layout; then the result is one. `shape` is the logical shape of `x` where other
-        dimensions than the channels are padded by blocks (a `Tensor` has its own). `add` is added before the
-        activation. With `out` and a `workspace` (contiguous, of the bytes that `workspace` asks for) nothing is
-        allocated.
+        Parameters
+        ----------
+        x : array_like of the filter's type (of uint8 or int8 with a filter of int8), torch tensor, or Tensor
+            Input; its axes are the physical axes of this object's layout, or all of them but the batch's. A `Tensor`
+            must be in that layout; a tensor of torch brings its memory format if the object was given no layout.
+        out : ndarray, torch tensor or Tensor, optional
+            Where to write; must not overlap `x`, nor `add` unless it is `add`.
+        add : array_like, torch tensor or Tensor, optional
+            Like the result; added before the activation, unless that says where.
+        workspace : ndarray, optional
+            Contiguous, writeable, of at least the bytes that `workspace` asks for; overlaps no other argument. With
+            it and `out` nothing is allocated.
+        shape : sequence of int, optional
+            The logical shape of `x`, where blocks of other dimensions than the channels are padded. By default all of
+            it; a `Tensor` has its own.
+
+        Returns
+        -------
+        ndarray, torch tensor or Tensor, as `x`
+            The physical array of the result, in `out_layout`: `out`, or a new one.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Before anything is written: types, shapes, layouts, `out` or `workspace` do not fit.
         """
         if type(x) is not np.ndarray:
             if isinstance(x, Tensor):
@@ -193,7 +237,20 @@ class _Conv(OverFilter):
         return out
 
     def workspace(self, shape, *, add: bool = False) -> int:
-        """Bytes of `workspace` for calls on contiguous inputs as of `plan`, with `add` or without."""
+        """Bytes of `workspace` for calls on contiguous inputs.
+
+        Parameters
+        ----------
+        shape : sequence of int, array or Tensor
+            The logical shape, (N, C, spatial axes), or an input of it.
+        add : bool
+            Whether the calls have an `add`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            The shape does not fit the filter.
+        """
         f = self._filter
         shape = shape_asked(f, shape)
         p, border = f.problem(shape), f.border(shape)[0]
@@ -222,7 +279,18 @@ class _Conv(OverFilter):
         return out
 
     def plan(self, shape) -> Plan:
-        """What a call on an input of logical `shape` would do; that of an array or `Tensor`, if it is one."""
+        """What a call on a contiguous input would do: the candidates and what they cost.
+
+        Parameters
+        ----------
+        shape : sequence of int, array or Tensor
+            The logical shape, (N, C, spatial axes), or an input of it.
+
+        Raises
+        ------
+        TypeError, ValueError
+            The shape does not fit the filter.
+        """
         f = self._filter
         p = f.problem(shape_asked(f, shape))
         task = self._task(p)
@@ -232,10 +300,6 @@ class _Conv(OverFilter):
             return slowness(task, found), f.note(p)
 
         return plan_of(task, task.threads, rows, told, f.what, f.activation, call=self)
-
-    def explain(self, shape, verbose: bool = False) -> str:
-        """Why: the candidates for an input as of `plan`, in order; `verbose` as of `Plan.explain`."""
-        return self.plan(shape).explain(verbose)
 
 
 def compiled(op: _Conv, x: np.ndarray, y: np.ndarray, shape: tuple[int, ...]):

@@ -82,9 +82,23 @@ class _ConvTranspose(OverFilter):
 
     @classmethod
     def once(cls, w, bias=None, what="", **attributes) -> _ConvTranspose:
-        """A transposed convolution over the caller's filter, not copied: for one call, of an operation `what`.
+        """A transposed convolution over the caller's filter, not copied: for one call.
 
         What does not depend on the weights is kept for calls with others.
+
+        Parameters
+        ----------
+        w, bias : array_like or Tensor
+            As of the class. The memory of `w` must stay as it is until the call is done.
+        what : str
+            The name in errors; that of the function by default.
+        **attributes
+            The keywords of the class.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Types, shapes, layouts or attributes do not fit.
         """
         key = None
         if bias is None and attributes.get("activation") is None and attributes.get("scale") is None:
@@ -106,15 +120,32 @@ class _ConvTranspose(OverFilter):
 
     @property
     def output_padding(self) -> tuple[int, ...]:
-        """By axis."""
+        """Pixels more at the end of the output, by axis."""
         return self._output_padding
 
     def over(self, w: np.ndarray) -> _ConvTranspose:
-        """The same over another filter, an array like that which was given, not copied."""
+        """The same over another filter, not copied.
+
+        Parameters
+        ----------
+        w : ndarray
+            Of the layout, shape and type of the filter that was given.
+        """
         return self._with(_in_order(w, *self._held))
 
     def out_size(self, size: tuple[int, ...]) -> tuple[int, ...]:
-        """Spatial size of the output for an input of spatial `size`."""
+        """Spatial size of the output, in pixels by axis.
+
+        Parameters
+        ----------
+        size : tuple of int
+            Spatial size of the input.
+
+        Raises
+        ------
+        ValueError
+            Such an input has no output.
+        """
         f = self._filter
         least = in_sizes(size, f.kernel, f.stride, self._padding, f.dilation)
         out = tuple(n + extra for n, extra in zip(least, self._output_padding))
@@ -141,11 +172,33 @@ class _ConvTranspose(OverFilter):
 
     def __call__(self, x, out: np.ndarray | Tensor | None = None, add: np.ndarray | Tensor | None = None,
                  workspace: np.ndarray | None = None, *, shape=None) -> Any:  # fmt: skip
-        """Convolve `x`, an array of the filter's type in this object's layout; returns `out` or a new array.
+        """Convolve an input.
 
-        `x` may be a `Tensor` in this layout; then the result is one. `shape` is the logical shape of `x` where other
-        dimensions than the channels are padded by blocks (a `Tensor` has its own). `add` is added before the
-        activation. `workspace`, contiguous and of the bytes that `workspace` asks for, is used in place of new memory.
+        Parameters
+        ----------
+        x : array_like of the filter's type (of uint8 or int8 with a filter of int8), torch tensor, or Tensor
+            Input; its axes are the physical axes of this object's layout, or all of them but the batch's. A `Tensor`
+            must be in that layout; a tensor of torch brings its memory format if the object was given no layout.
+        out : ndarray, torch tensor or Tensor, optional
+            Where to write; must not overlap `x`, nor `add` unless it is `add`.
+        add : array_like, torch tensor or Tensor, optional
+            Like the result; added before the activation, unless that says where.
+        workspace : ndarray, optional
+            Contiguous, writeable, of at least the bytes that `workspace` asks for; overlaps no other argument. It is
+            used in place of new memory.
+        shape : sequence of int, optional
+            The logical shape of `x`, where blocks of other dimensions than the channels are padded. By default all of
+            it; a `Tensor` has its own.
+
+        Returns
+        -------
+        ndarray, torch tensor or Tensor, as `x`
+            The physical array of the result, in `out_layout`: `out`, or a new one.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Before anything is written: types, shapes, layouts, `out` or `workspace` do not fit.
         """
         f = self._filter
         if is_torch(x):
@@ -236,7 +289,20 @@ class _ConvTranspose(OverFilter):
         return packed
 
     def workspace(self, shape, *, add: bool = False) -> int:
-        """Bytes of `workspace` for calls on contiguous inputs as of `plan`, with `add` or without."""
+        """Bytes of `workspace` for calls on contiguous inputs.
+
+        Parameters
+        ----------
+        shape : sequence of int, array or Tensor
+            The logical shape, (N, C, spatial axes), or an input of it.
+        add : bool
+            Whether the calls have an `add`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            The shape does not fit the filter.
+        """
         route = self._route(self._task(shape_asked(self._filter, shape)))
         residual, epilogue = imagined(self._filter, route.native, add)
         return route.needs(residual is not None, epilogue)
@@ -248,7 +314,18 @@ class _ConvTranspose(OverFilter):
         return best_phases(task, Arrays(x, y))
 
     def plan(self, shape) -> Plan:
-        """What a call on an input of logical `shape` would do; that of an array or `Tensor`, if it is one."""
+        """What a call on a contiguous input would do: the candidates and what they cost.
+
+        Parameters
+        ----------
+        shape : sequence of int, array or Tensor
+            The logical shape, (N, C, spatial axes), or an input of it.
+
+        Raises
+        ------
+        TypeError, ValueError
+            The shape does not fit the filter.
+        """
         f = self._filter
         task = self._task(shape_asked(f, shape))
 
@@ -260,10 +337,6 @@ class _ConvTranspose(OverFilter):
                 yield f"{one.problem}: {best.candidate.name}, {took}" if verbose else f"a phase of {kernel}: {told}"
 
         return plan_of(task, task.threads, f.types.rows_or_wide("peak"), told, f.what, f.activation, call=self)
-
-    def explain(self, shape, verbose: bool = False) -> str:
-        """Why: the phases for an input as of `plan`, and what does them; `verbose` as of `Plan.explain`."""
-        return self.plan(shape).explain(verbose)
 
 
 def _in_order(w: np.ndarray, layout: Layout, shape: tuple[int, ...], groups: int, several: bool) -> np.ndarray:

@@ -29,7 +29,17 @@ from .written import ALPHABET, Factor, block_of, digits_of, is_dense, is_plain
 
 
 class Axis(NamedTuple):
-    """A factor on an exact shape: axis digit x stands for logical index ``unit * x`` along ``dim``."""
+    """A factor on an exact shape: axis digit x stands for logical index ``unit * x`` along ``dim``.
+
+    Attributes
+    ----------
+    dim : int
+        The dimension, in logical order.
+    unit : int
+        Elements of the dimension from one index along the axis to the next.
+    extent : int
+        Size of the axis.
+    """
 
     dim: int
     unit: int
@@ -91,7 +101,24 @@ class Layout:
     ) -> Layout:
         """Build from (dim, size) pairs, outermost first; exactly one size-0 factor per dimension.
 
-        `named`: whether `dims` say what the dimensions are; else they are for people only.
+        Parameters
+        ----------
+        factors : sequence of (int, int)
+            Dimension, and block size in elements; 0 is all that remains of the dimension.
+        pitches : sequence of (int or None), optional
+            The explicit element stride of each factor; None where it follows from the axes inside.
+        dims : sequence of str, optional
+            Names of the dimensions in logical order; ``a``, ``b``, .. by default.
+        named : bool
+            Whether `dims` say what the dimensions are; else they are for people only.
+
+        Raises
+        ------
+        TypeError
+            Factors are no pairs of integers, or strides no integers.
+        ValueError
+            A dimension is missing or is whole twice, a number is negative, or there are not as many strides as factors
+            or names as dimensions.
         """
         self = object.__new__(cls)
         try:
@@ -131,6 +158,18 @@ class Layout:
         """The plain layout that has these element strides (logical order) on `shape`, dense if it can be.
 
         `layoutkit.read_strides` also says what the strides leave open: where dimensions of size 1 stand.
+
+        Parameters
+        ----------
+        shape : sequence of int
+            The logical shape.
+        strides : sequence of int
+            In elements, one for each dimension.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Lengths differ, or a number is negative or no integer.
         """
         return cls.from_factors(*of_strides(shape, strides)[0])
 
@@ -183,11 +222,23 @@ class Layout:
         return self if self.is_dense else self.with_pitches(None)
 
     def with_pitches(self, pitches: Sequence[int | None] | None) -> Layout:
-        """The same factors with these explicit strides."""
+        """The same factors with these explicit strides.
+
+        Parameters
+        ----------
+        pitches : sequence of (int or None), or None
+            The element stride of each factor, outermost first; None where it follows from the axes inside.
+        """
         return Layout.from_factors(self.factors, pitches, self.dims, self.family is not None)
 
     def block(self, dim: int) -> int:
-        """The number that dimension `dim` is padded up to a multiple of (1: not blocked)."""
+        """The number that dimension `dim` is padded up to a multiple of (1: not blocked).
+
+        Parameters
+        ----------
+        dim : int
+            In logical order.
+        """
         return block_of(self, dim)
 
     def compose(self, other: Layout | str) -> Layout:
@@ -195,6 +246,11 @@ class Layout:
 
         offset(i) of the result is other.offset(p) where p is the physical index of i in this layout. So
         ``Layout("nChw16c").compose("abdce")`` swaps its axes h and w: ``nCwh16c``.
+
+        Parameters
+        ----------
+        other : str or Layout
+            Of as many dimensions as this layout has factors.
 
         Raises
         ------
@@ -225,13 +281,30 @@ class Layout:
         return Layout.from_factors(factors, other.pitches, self.dims, self.family is not None)
 
     def digits(self, dim: int) -> tuple[int, ...]:
-        """The physical axes of dimension `dim`, most significant first: the whole, then its blocks left to right."""
+        """The physical axes of dimension `dim`, most significant first: the whole, then its blocks left to right.
+
+        Parameters
+        ----------
+        dim : int
+            In logical order.
+        """
         return digits_of(self, dim)
 
     # On an exact shape
 
     def check_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """`shape` as a tuple of ints, or an error naming this layout."""
+        """`shape` as a tuple of ints, or an error naming this layout.
+
+        Parameters
+        ----------
+        shape : sequence of int
+            The logical shape.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Sizes are no integers or negative, or not as many as there are dimensions.
+        """
         shape = self._integers(shape, "a shape")
         if len(shape) != self.rank:
             raise ValueError(f"layout {self} has {self.rank} dimensions, shape {shape} has {len(shape)}")
@@ -246,7 +319,13 @@ class Layout:
             raise TypeError(f"layout {self}: expected {name} of integers, got {values!r}") from None
 
     def axes(self, shape: Sequence[int]) -> tuple[Axis, ...]:
-        """The factors on an exact logical shape, outermost first."""
+        """The factors on an exact logical shape, outermost first.
+
+        Parameters
+        ----------
+        shape : sequence of int
+            The logical shape.
+        """
         shape = self.check_shape(shape)
         unit = [1] * self.rank
         axes = []
@@ -257,7 +336,13 @@ class Layout:
         return tuple([a if a.extent else Axis(a.dim, unit[a.dim], wholes[a.dim]) for a in reversed(axes)])
 
     def axis_strides(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """Element stride of each physical axis, outermost first; an empty axis counts as one of size 1."""
+        """Element stride of each physical axis, outermost first; an empty axis counts as one of size 1.
+
+        Parameters
+        ----------
+        shape : sequence of int
+            The logical shape.
+        """
         strides = []
         stride = 1
         for (_, _, extent), pitch in zip(reversed(self.axes(shape)), reversed(self.pitches)):
@@ -267,14 +352,31 @@ class Layout:
         return tuple(reversed(strides))
 
     def physical_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """Shape of the array that holds a tensor of logical `shape`, padding included."""
+        """Shape of the array that holds a tensor of logical `shape`, padding included.
+
+        Parameters
+        ----------
+        shape : sequence of int
+            The logical shape.
+        """
         if self.is_plain:
             shape = self.check_shape(shape)
             return tuple([shape[dim] for dim, _ in self.factors])
         return tuple([a.extent for a in self.axes(shape)])
 
     def padded_shape(self, physical: Sequence[int]) -> tuple[int, ...]:
-        """The largest logical shape that an array of shape `physical` holds."""
+        """The largest logical shape that an array of shape `physical` holds.
+
+        Parameters
+        ----------
+        physical : sequence of int
+            Size of each physical axis, outermost first.
+
+        Raises
+        ------
+        TypeError, ValueError
+            Sizes are no integers, not as many as there are factors, or one of a block is not the block's.
+        """
         physical = self._integers(physical, "a physical shape")
         if len(physical) != len(self.factors):
             raise ValueError(f"layout {self} is held by an array of {len(self.factors)} axes, got shape {physical}")
@@ -286,16 +388,33 @@ class Layout:
         return tuple(shape)
 
     def full_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """The logical shape with its padding: every dimension rounded up to its blocks."""
+        """The logical shape with its padding: every dimension rounded up to its blocks.
+
+        Parameters
+        ----------
+        shape : sequence of int
+            The logical shape.
+        """
         return self.padded_shape(self.physical_shape(shape))
 
     def modes(self, shape: Sequence[int]) -> tuple[Map, ...]:
-        """One map per logical dimension; the offset of an index is the sum of what each says of its part."""
+        """One map per logical dimension; the offset of an index is the sum of what each says of its part.
+
+        Parameters
+        ----------
+        shape : sequence of int
+            The logical shape.
+        """
         modes = [Mode(a.extent, stride) for a, stride in zip(self.axes(shape), self.axis_strides(shape))]
         return tuple([tuple([modes[k] for k in self.digits(dim)]) for dim in range(self.rank)])
 
     def strides(self, shape: Sequence[int]) -> tuple[int, ...]:
         """Element strides in logical order.
+
+        Parameters
+        ----------
+        shape : sequence of int
+            The logical shape.
 
         Raises
         ------
@@ -315,7 +434,20 @@ class Layout:
         return tuple(out)
 
     def offset(self, at: Sequence[int], shape: Sequence[int]) -> int:
-        """Element offset of the logical index `at`; ValueError if it lies outside `shape`."""
+        """Element offset of the logical index `at`.
+
+        Parameters
+        ----------
+        at : sequence of int
+            One index for each dimension, not negative.
+        shape : sequence of int
+            The logical shape.
+
+        Raises
+        ------
+        ValueError
+            `at` lies outside `shape`.
+        """
         shape, at = self.check_shape(shape), self._integers(at, "an index")
         if len(at) != self.rank or any(not 0 <= i < s for i, s in zip(at, shape)):
             raise ValueError(f"layout {self}: index {at} lies outside shape {shape}")
@@ -325,6 +457,13 @@ class Layout:
         """The logical index at element `offset`, or None where there is none: a pad, a gap, beyond the end.
 
         Where layouts overlap (explicit strides), the first in logical order.
+
+        Parameters
+        ----------
+        offset : int
+            In elements.
+        shape : sequence of int
+            The logical shape.
         """
         shape = self.check_shape(shape)
         axes = self.axes(shape)
@@ -339,15 +478,32 @@ class Layout:
         return min(found, default=None)
 
     def map(self, shape: Sequence[int]) -> Map:
-        """The layout as one map: flat (row-major) index of the padded shape -> element offset."""
+        """The layout as one map: flat (row-major) index of the padded shape -> element offset.
+
+        Parameters
+        ----------
+        shape : sequence of int
+            The logical shape.
+        """
         return tuple(mode for m in self.modes(shape) for mode in m)
 
     def coalesce(self, shape: Sequence[int]) -> Map:
-        """`map` with the fewest modes: equal for two layouts of equal padding iff they lie alike."""
+        """`map` with the fewest modes: equal for two layouts of equal padding iff they lie alike.
+
+        Parameters
+        ----------
+        shape : sequence of int
+            The logical shape.
+        """
         return algebra.coalesce(self.map(shape))
 
     def inverse(self, shape: Sequence[int]) -> Map:
         """The map from element offset to the flat (row-major) index of the padded shape.
+
+        Parameters
+        ----------
+        shape : sequence of int
+            The logical shape.
 
         Raises
         ------
@@ -361,6 +517,13 @@ class Layout:
 
         What a loop over tiles needs: a start for each tile, and one way through all of them. Tiles may hang
         over the end of the shape.
+
+        Parameters
+        ----------
+        shape : sequence of int
+            The logical shape.
+        tile : sequence of int
+            Size of a tile along each dimension, in elements.
 
         Raises
         ------
@@ -382,6 +545,13 @@ class Layout:
         Sums of digit x stride give the offset of every logical index in either; digits of extent 1 are left
         out. The outermost digit of a padded dimension reaches past the shape. Loops of a reorder.
 
+        Parameters
+        ----------
+        other : str or Layout
+            Of as many dimensions.
+        shape : sequence of int
+            The logical shape.
+
         Raises
         ------
         ValueError
@@ -400,11 +570,24 @@ class Layout:
         return tuple(out)
 
     def required_span_size(self, shape: Sequence[int]) -> int:
-        """How many elements the memory has, pads and gaps included: 1 + the largest offset, or 0."""
+        """How many elements the memory has, pads and gaps included: 1 + the largest offset, or 0.
+
+        Parameters
+        ----------
+        shape : sequence of int
+            The logical shape.
+        """
         return algebra.span(self.map(shape))
 
     def equivalent(self, other: Layout | str, shape: Sequence[int]) -> bool:
-        """Whether both put every logical element of `shape` at the same offset. Exact; pads do not count."""
+        """Whether both put every logical element of `shape` at the same offset. Exact; pads do not count.
+
+        Parameters
+        ----------
+        other : str or Layout
+        shape : sequence of int
+            The logical shape.
+        """
         other = Layout(other)
         shape = self.check_shape(shape)
         if 0 in shape:
@@ -415,7 +598,13 @@ class Layout:
         )
 
     def is_one_to_one(self, shape: Sequence[int]) -> bool:
-        """Whether no two logical elements share an offset. Exact for any explicit strides."""
+        """Whether no two logical elements share an offset. Exact for any explicit strides.
+
+        Parameters
+        ----------
+        shape : sequence of int
+            The logical shape.
+        """
         shape = self.check_shape(shape)
         if self.is_dense or 0 in shape:
             return True
@@ -424,7 +613,13 @@ class Layout:
         return not any(any(d) and _is_step(axes, d, shape) for d in algebra.solutions(steps, 0))
 
     def is_exhaustive(self, shape: Sequence[int]) -> bool:
-        """Whether every element of the memory is a logical one: no pads, no gaps."""
+        """Whether every element of the memory is a logical one: no pads, no gaps.
+
+        Parameters
+        ----------
+        shape : sequence of int
+            The logical shape.
+        """
         shape = self.check_shape(shape)
         span = self.required_span_size(shape)
         if self.is_one_to_one(shape):
@@ -432,11 +627,28 @@ class Layout:
         return all(self.index(x, shape) is not None for x in range(span))
 
     def describe(self, shape: Sequence[int]) -> str:
-        """A table for people: each physical axis with its extent and stride, and what the memory holds."""
+        """A table for people: each physical axis with its extent and stride, and what the memory holds.
+
+        Parameters
+        ----------
+        shape : sequence of int
+            The logical shape.
+        """
         return describe(self, shape)
 
     def pads(self, shape: Sequence[int]) -> Pads:
-        """The exact set of offsets that belong to the padded shape only."""
+        """The exact set of offsets that belong to the padded shape only.
+
+        Parameters
+        ----------
+        shape : sequence of int
+            The logical shape.
+
+        Returns
+        -------
+        collections.abc.Set of int
+            Offsets in elements; made as they are asked for.
+        """
         return Pads(self, self.check_shape(shape))
 
 

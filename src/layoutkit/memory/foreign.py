@@ -69,9 +69,10 @@ def takes_torch(operation: F) -> F:
         if type(args[0] if args else None) is np.ndarray or not _any_torch(args, given):
             return operation(*args, **given)
         given = {**dict(zip(names, args)), **given}
-        like = next(value for value in given.values() if is_torch(value))
+        first = given.get(names[0])  # a shape of gradients of inputs
+        like = first if isinstance(first, Tensor | np.ndarray) else next(v for v in given.values() if is_torch(v))
         out = given.get("out")
-        last = last_of(like) if given.get("layout") is None and like is given.get(names[0]) else None
+        last = last_of(like) if given.get("layout") is None and is_torch(first) else None
         to = Layout(given.get("out_layout") or last) if last else None
         for key, value in given.items():
             if is_torch(value):

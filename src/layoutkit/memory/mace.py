@@ -105,24 +105,64 @@ class Image:
         return f"Image({self.text!r})"
 
     def image_shape(self, shape: Sequence[int]) -> tuple[int, int]:
-        """(width, height) in pixels, in OpenCL's order, of a tensor of logical `shape`."""
+        """(width, height) in pixels, in OpenCL's order, of the image that holds a tensor.
+
+        Parameters
+        ----------
+        shape : sequence of int
+            The logical shape of the tensor.
+        """
         axes = self.layout.physical_shape(shape)
         return prod(axes[self.rows : -1]), prod(axes[: self.rows])
 
     def array_shape(self, shape: Sequence[int]) -> tuple[int, int, int]:
-        """(height, width, 4): the numpy array that holds the image."""
+        """(height, width, 4): the numpy array that holds the image.
+
+        Parameters
+        ----------
+        shape : sequence of int
+            The logical shape of the tensor.
+        """
         width, height = self.image_shape(shape)
         return height, width, LANES
 
     def pixel(self, index: Sequence[int], shape: Sequence[int]) -> tuple[int, int, int]:
-        """(x, y, lane) of logical `index`."""
+        """(x, y, lane) of a logical index: x and y in pixels, lane below 4.
+
+        Parameters
+        ----------
+        index : sequence of int
+            One index for each dimension.
+        shape : sequence of int
+            The logical shape of the tensor.
+
+        Raises
+        ------
+        ValueError
+            `index` lies outside `shape`.
+        """
         width, _ = self.image_shape(shape)
         rest, lane = divmod(self.layout.offset(index, shape), LANES)
         y, x = divmod(rest, width)
         return x, y, lane
 
     def index(self, x: int, y: int, lane: int, shape: Sequence[int]) -> tuple[int, ...] | None:
-        """The logical index in a lane of pixel (x, y), None in a tail; ValueError outside the image."""
+        """The logical index in a lane of pixel (x, y), None in a tail.
+
+        Parameters
+        ----------
+        x, y : int
+            Column and row, in pixels.
+        lane : int
+            Below 4.
+        shape : sequence of int
+            The logical shape of the tensor.
+
+        Raises
+        ------
+        ValueError
+            The pixel lies outside the image.
+        """
         width, height = self.image_shape(shape)
         if not (0 <= x < width and 0 <= y < height and 0 <= lane < LANES):
             size = f"{width} x {height} x {LANES}"
@@ -130,12 +170,25 @@ class Image:
         return self.layout.index((y * width + x) * LANES + lane, shape)
 
     def from_tensor(self, tensor: Tensor) -> np.ndarray:
-        """The image of a tensor of any layout, as an array [height, width, 4]; tails are zero."""
+        """The image of a tensor of any layout, as an array [height, width, 4]; tails are zero.
+
+        Parameters
+        ----------
+        tensor : Tensor
+            Of as many dimensions as the image has.
+        """
         held = tensor.to(self.layout, pad_value=0)
         return held.array.reshape(self.array_shape(tensor.shape))
 
     def to_tensor(self, image: np.ndarray, shape: Sequence[int]) -> Tensor:
         """The tensor of logical `shape` that an image [height, width, 4] holds: a view if it is contiguous.
+
+        Parameters
+        ----------
+        image : array_like
+            [height, width, 4], as `array_shape` says.
+        shape : sequence of int
+            The logical shape of the tensor.
 
         Raises
         ------
@@ -159,6 +212,16 @@ def winograd_transform(m: int) -> winograd.Transform:
 
     It differs from `winograd.transform` for the points 1/2 and -1/2 of m = 6 only: their rows of G are
     divided by 2^5.
+
+    Parameters
+    ----------
+    m : {2, 4, 6}
+        Outputs of a block along each axis.
+
+    Raises
+    ------
+    ValueError
+        `m` is another.
     """
     if m not in (2, 4, 6):
         raise ValueError(f"MACE transforms filters for blocks of 2, 4 or 6 outputs, not {m}")
@@ -172,6 +235,23 @@ def winograd_to_image(filters: Tensor, m: int) -> np.ndarray:
 
     Pixel (x, y), lane k is U[t] of output channel o and input channel 4x + k, with y = t*O + o and t
     row-major in G g G^T.
+
+    Parameters
+    ----------
+    filters : Tensor
+        Logically (O, I, 3, 3), in any layout.
+    m : {2, 4, 6}
+        Outputs of a block along each axis.
+
+    Returns
+    -------
+    ndarray
+        The image, of the type of the filters.
+
+    Raises
+    ------
+    ValueError
+        The layout has names of other things than filters, or `m` is another.
     """
     check_meaning(filters.layout, "oihw", "winograd_to_image: the layout")
     u = winograd.transform_filter(filters.numpy(), winograd_transform(m))
@@ -179,7 +259,22 @@ def winograd_to_image(filters: Tensor, m: int) -> np.ndarray:
 
 
 def winograd_from_image(image: np.ndarray, m: int, shape: Sequence[int]) -> Tensor:
-    """The filters of logical `shape` (O, I, 3, 3), restored from an image; MACE itself never transforms them back."""
+    """The filters, in OIHW, restored from an image; MACE itself never transforms them back.
+
+    Parameters
+    ----------
+    image : array_like
+        [(m+2)^2 * O, ceil(I/4), 4], as `winograd_to_image` makes it.
+    m : {2, 4, 6}
+        Outputs of a block along each axis.
+    shape : sequence of int
+        The logical shape of the filters, (O, I, 3, 3).
+
+    Raises
+    ------
+    ValueError
+        `m` or the shape is another, or the image has another size.
+    """
     if len(shape) != 4 or tuple(shape[2:]) != (3, 3):
         raise ValueError(f"a Winograd image holds filters (O, I, 3, 3), not {tuple(shape)}")
     u = Image("winograd_filter").to_tensor(image, ((m + 2) ** 2, shape[0], shape[1]))

@@ -50,6 +50,7 @@ class Tensor:
         copy anything with DLPack, ``__array_interface__`` or a buffer. Where the layout has explicit strides
         it may also be the memory itself, one-dimensional.
     layout : Layout or str
+        What the axes of the array are.
     shape : sequence of int, optional
         The logical shape, in logical order. By default the largest that the array holds, no pads.
     pad_value : scalar or None
@@ -122,8 +123,18 @@ class Tensor:
     def from_logical(cls, array: object, layout: Layout | str | None = None) -> Tensor:
         """The tensor of an array whose axes are the logical dimensions (as torch's are), of any strides.
 
-        Without a `layout`, that which the strides say (`layoutkit.read_strides` tells what they leave open):
-        no copy. With one, in that layout: a copy if it must be.
+        Parameters
+        ----------
+        array : array_like, torch tensor or Tensor
+            Its axes in logical order. A Tensor is given back, or as `to` gives it.
+        layout : Layout or str, optional
+            Of the result: a copy if it must be. By default that which the strides say (`layoutkit.read_strides` tells
+            what they leave open): no copy.
+
+        Raises
+        ------
+        TypeError, ValueError
+            No array, strides that no layout has, or a layout of another rank.
         """
         if isinstance(array, Tensor):
             return array if layout is None else array.to(layout)
@@ -219,7 +230,20 @@ class Tensor:
         return self.layout.with_pitches(pitches[::-1])
 
     def explain(self, layout: Layout | str, *, pad_value: object = _KEEP) -> view.Move:
-        """What `to` would do, and why, without doing it."""
+        """What `to` would do, and why, without doing it.
+
+        Parameters
+        ----------
+        layout : Layout or str
+            Where to.
+        pad_value : scalar or None, optional
+            As of `to`.
+
+        Returns
+        -------
+        Move
+            As of `layoutkit.explain_view`; `view` and `reason` count strides and pads of this tensor, too.
+        """
         dst = Layout(layout)
         move = view.explain(self.stored or self.layout.dense, dst, self.shape)
         is_view, reason = self._why(dst, self._contract(pad_value))
@@ -247,6 +271,7 @@ class Tensor:
         Parameters
         ----------
         layout : Layout or str
+            Of as many dimensions.
         pad_value : scalar or None, optional
             The padding contract of the result; by default the one at hand.
 
@@ -310,6 +335,11 @@ class Tensor:
         """Write `value` to all pads, in place; it becomes the padding contract.
 
         The contracts of other Tensors over the same memory do not change: `check_padding` tells if they still hold.
+
+        Parameters
+        ----------
+        value : scalar
+            A value of the tensor's type.
 
         Raises
         ------
