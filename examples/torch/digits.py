@@ -1,6 +1,6 @@
 """Train a small network on scikit-learn's digits, by torch and by layoutkit's convolutions in torch. In this folder:
 
-    python3 -m venv .venv && .venv/bin/pip install layoutkit torch scikit-learn && .venv/bin/python digits.py
+    python3 -m venv .venv && .venv/bin/pip install layoutkit torch==2.13.0 scikit-learn && .venv/bin/python digits.py
 
 Both begin with the same weights and see the same batches: their losses differ by rounding only.
 """
