@@ -107,6 +107,18 @@ def planner(operation: Callable) -> Callable:
 def plan(operation: Callable, *args, **kwargs) -> Plan:
     """What ``operation(*args, **kwargs)`` would do, without doing it.
 
+    Parameters
+    ----------
+    operation : callable
+        `reorder`, a convolution or a gradient: ``lk.conv2d``, ``lk.grad.conv2d_weight``, ..
+    *args, **kwargs
+        What it would be called with.
+
+    Raises
+    ------
+    TypeError, ValueError
+        The operation has no plans, or would refuse its arguments.
+
     Examples
     --------
     >>> import numpy as np, layoutkit as lk

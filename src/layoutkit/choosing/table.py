@@ -116,6 +116,11 @@ class CostTable:
 
         What was recorded since and not saved is kept; what was forgotten and not saved is there again.
 
+        Parameters
+        ----------
+        path : path, optional
+            A file that `export` wrote, on a machine like this one.
+
         Raises
         ------
         ValueError, OSError
@@ -134,6 +139,11 @@ class CostTable:
 
         What is known already by as many timings and no higher a least time stays as it is: a table that was loaded or
         merged before changes nothing.
+
+        Parameters
+        ----------
+        path : path
+            A file that `export` wrote, on a machine like this one.
 
         Raises
         ------
@@ -188,7 +198,18 @@ class CostTable:
         return len(found)
 
     def export(self, path: str | os.PathLike) -> Path:
-        """Write all that is known to the file `path`, for `load` and `merge` on machines like this one."""
+        """Write all that is known to a file, for `load` and `merge` on machines like this one; returns its path.
+
+        Parameters
+        ----------
+        path : path
+            The file, in a folder that exists; it is replaced as a whole.
+
+        Raises
+        ------
+        OSError
+            It cannot be written.
+        """
         path = Path(path)
         with self._lock.held():
             costs = {p: self._measured(p) for p in self.problems()}
@@ -340,12 +361,24 @@ class CostTable:
         return found
 
     def costs(self, problem: str) -> dict[str, Cost]:
-        """Measured candidates of a problem; empty where none was."""
+        """Measured candidates of a problem; empty where none was.
+
+        Parameters
+        ----------
+        problem : str
+            Its key, as `problems` has it.
+        """
         with self._lock.held():
             return self._measured(problem)
 
     def doubtful(self, problem: str) -> dict[str, Cost]:
-        """Candidates of a problem that this process has only disturbed timings of: at most so much they take."""
+        """Candidates of a problem that this process has only disturbed timings of: at most so much they take.
+
+        Parameters
+        ----------
+        problem : str
+            Its key.
+        """
         with self._lock.held():
             found = self._doubtful.get(self.path, {}).get(problem)
             better = self._measured(problem) if found else ()
@@ -362,7 +395,15 @@ class CostTable:
     def record(self, problem: str, candidate: str, cost: Cost, doubtful: bool = False) -> None:
         """Remember a measurement; `save` makes it last.
 
-        A doubtful one bounds what is estimated in this process, and is never saved: it decides nothing.
+        Parameters
+        ----------
+        problem, candidate : str
+            Their names.
+        cost : Cost
+            What was measured.
+        doubtful : bool
+            Whether all timings were disturbed: then it bounds what is estimated in this process, decides nothing, and
+            is never saved.
         """
         path = self.path
         with self._lock.held():
@@ -373,7 +414,15 @@ class CostTable:
             self.generation += 1
 
     def learn(self, problem: str, candidate: str, cost: Cost) -> None:
-        """Remember what calls showed; `save` makes it last. Other decisions stay as they are."""
+        """Remember what calls showed; `save` makes it last. Other decisions stay as they are.
+
+        Parameters
+        ----------
+        problem, candidate : str
+            Their names.
+        cost : Cost
+            What the calls took.
+        """
         with self._lock.held():
             self._mine(self.path).record(problem, candidate, cost)
             self.learnt.add((problem, candidate))
