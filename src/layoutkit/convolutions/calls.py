@@ -182,8 +182,10 @@ class OverFilter:
     def _torch(self, x: Any, out: Any, add: Any, workspace: Any, shape: Any) -> Any:
         f, what = self._filter, self._filter.what
         last = last_of(x) if f.defaulted else None
-        op = self if last is None or last.rank != f.layout.rank else self._in(last)
-        memory = partial(memory_of) if op is self else partial(in_layout, layout=last)
+        op = self
+        memory: Callable[..., Any] = memory_of
+        if last is not None and last.rank == f.layout.rank:
+            op, memory = self._in(last), partial(in_layout, layout=last)
         given = [
             memory(v, what=f"{what}: {n}") if is_torch(v) else v for n, v in (("x", x), ("out", out), ("add", add))
         ]

@@ -53,6 +53,7 @@ class Attributes:
         self.given_layout = Layout(activations if layout is None else layout)
         self.layout = self.given_layout.dense  # strides are the arrays'
         self.out_layout = self.layout if out_layout is None else Layout(out_layout)
+        one, none = (1,) * rank, ((0, 0),) * rank
         faults = Faults(what)
         faults.check(_check_layouts, self.layout, self.out_layout, activations, what, default=None)
         self.padding, self.padding_mode = padding, SYNONYMS.get(padding_mode, padding_mode)
@@ -68,15 +69,14 @@ class Attributes:
         self.oc, self.kernel = w.shape[0], w.shape[2:]
         if not all(self.kernel):
             faults.found.append(ValueError(f"{what}: w of shape {w.shape} has an empty kernel"))
-        (self.groups,) = faults.check(per_axis, groups, 1, f"{what}: groups", 1, default=(1,))
+        (self.groups,) = faults.check(per_axis, groups, 1, f"{what}: groups", 1, default=one[:1])
         if self.oc % self.groups:
             text = f"{what}: {self.oc} output channels do not divide into {self.groups} groups"
             faults.found.append(ValueError(text))
         self.ic = w.shape[1] * self.groups
-        one = (1,) * rank
         self.stride = faults.check(per_axis, stride, rank, f"{what}: stride", 1, default=one)
         self.dilation = faults.check(per_axis, dilation, rank, f"{what}: dilation", 1, default=one)
-        pads = faults.check(self.pads, self.kernel, default=())  # raises early
+        pads = faults.check(self.pads, self.kernel, default=none)  # raises early
         faults.done()
         same = isinstance(padding, str) and padding.startswith("same")
         self.by_values = self.kernel[-1] == 3 or same or any(map(any, pads))

@@ -38,5 +38,5 @@ class Faults:
         texts = [str(e).removeprefix(f"{self.what}: ") for e in self.found]
         kind = TypeError if all(isinstance(e, TypeError) for e in self.found) else ValueError
         raised = kind(f"{self.what}: {len(texts)} things do not fit:" + "".join(f"\n- {text}" for text in texts))
-        raised.faults = self.found  # type: ignore[attr-defined]  # for whoever knows of more
+        raised.faults = self.found  # type: ignore[union-attr]  # for whoever knows of more
         raise raised

@@ -191,8 +191,8 @@ def reorder(
         if meet(array, out) and overlap(array, out):
             held, to = format_of(src, "src"), format_of(dst, "dst")
             shape = held.padded_shape(array.shape) if shape is None else held.check_shape(shape)
-            call = array, out, held, to, shape, partial(reorder, threads=threads), bound.what
-            executed(partial(bound.ran, "in place"), reorder_in_place, *call)
+            moved_in = array, out, held, to, shape, partial(reorder, threads=threads), bound.what
+            executed(partial(bound.ran, "in place"), reorder_in_place, *moved_in)
             return out
     if bound.run is not None:
         if watchers:
