@@ -18,6 +18,29 @@ NOTHING = "Nothing was measured yet.\n"
 UNITS = {PEAK: "%", DOT_PEAK: "%", COPY: "%", FASTER: "", LONGER: ""}
 
 
+CHANNELS_LAST, PLAIN, MOVED, NUMPY = "torch, channels_last", "torch, NCHW", "torch", "numpy"
+_OF_TORCH = {CHANNELS_LAST: "lk NHWC / torch NHWC", PLAIN: "lk NCHW / torch NCHW"}
+SUMMARY = (  # the rows of the README's picture: what is told, its part, and its figures, by whom they are against
+    ("ResNet-50", "torch-resnet50", _OF_TORCH),
+    ("MobileNet-v2", "torch-mobilenet_v2", _OF_TORCH),
+    ("VGG-16", "torch-vgg16", _OF_TORCH),
+    ("ResNeXt-101", "torch-resnext101", _OF_TORCH),
+    ("3-D U-Net", "torch-unet3d", _OF_TORCH),
+    ("convolutions at random", "random", _OF_TORCH),
+    ("reorders at random", "random", {MOVED: "lk out / torch out", NUMPY: "lk out / numpy out"}),
+)
+
+
+def summary(store: Mapping[str, dict]) -> list[tuple[str, dict[str, float]]]:
+    """Rows of the README's picture, as far as they were measured: how many times as fast as whom."""
+    rows = []
+    for title, part, against in SUMMARY:
+        found = {f.what.rpartition(": ")[2]: f.value for f in figures(store.get(part, {"figures": ()}))}
+        if row := {whom: found[what] for whom, what in against.items() if what in found}:
+            rows.append((title, row))
+    return rows
+
+
 def told(f: Figure) -> str:
     """A figure in words."""
     if UNITS[f.unit]:
@@ -100,6 +123,22 @@ def draw(store: Mapping[str, dict], folder: Path) -> dict[str, str]:
         ax.set(xlabel="% of the problems", ylabel="% of a copy")
         legend(ax, 1)
         keep("results-unseen.svg", "Reorders drawn at random, sorted, % of a copy", figure)
+    rows = summary(store)
+    if rows:
+        figure, ax = new_figure(4.6, 0.4 * len(rows))
+        colours = dict(zip((CHANNELS_LAST, PLAIN, MOVED, NUMPY), COLOURS))
+        for i, (_, row) in enumerate(rows):
+            for k, (whom, value) in enumerate(row.items()):
+                at = i + 0.36 * (k - (len(row) - 1) / 2)
+                known = whom in ax.get_legend_handles_labels()[1]
+                ax.barh(at, value, 0.32, color=colours[whom], label=None if known else whom, zorder=3)
+                ax.text(value + 0.05, at, f"{value:.1f}", va="center", fontsize=8)
+        ax.axvline(1, color=INK, linewidth=1)
+        ax.set_ylim(len(rows) - 0.5, -0.5)
+        ax.set_yticks(range(len(rows)), [title for title, _ in rows], fontsize=9)
+        ax.set_xlabel("times as fast, one thread, geometric mean", fontsize=9)
+        legend(ax, 4)
+        keep("results-summary.svg", "Speed against torch and numpy, times as fast", figure)
     found = [f for f in every if f.unit == FASTER]
     if found:
         figure, _ = bars(found, COLOURS[2], FASTER, 1, 1)
