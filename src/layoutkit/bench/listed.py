@@ -27,7 +27,7 @@ def cases(path: str | Path, layouts: Sequence[str], threads: Sequence[int]) -> l
 
 
 def text_cases(lines: Iterable[str], where: str, layouts: Sequence[str], threads: Sequence[int]) -> list[Case]:
-    """One problem a line, as reports and ``explain`` write them; empty lines and ``# ...`` aside.
+    """One problem a line, as reports and ``explain(verbose=True)`` write them; empty lines and ``# ...`` aside.
 
     3x3 64->128 @56 s2                           a layer, in each of the layouts; " *4": met four times
     conv n1 c64 56x56 o64 k3x3 .. NHWC>NHWC f32  a convolution as the cost table knows it

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Protocol, TypedDict, Unpack, cast, overload
+from typing import Any, NamedTuple, Protocol, TypedDict, TypeVar, Unpack, cast, overload
 
 import numpy as np
 
@@ -344,6 +344,9 @@ def filter_of(op: Any) -> Filter:
     return op._filter
 
 
+T = TypeVar("T")
+
+
 class ConvOptions(TypedDict, total=False):
     """What a convolution may be told by keyword, for type checkers."""
 
@@ -371,16 +374,14 @@ class ConvOptions(TypedDict, total=False):
 
 
 class Convolution(Protocol):
-    """A function that convolves: an array of an array, a `Tensor` of a `Tensor`."""
+    """A function that convolves, for type checkers: an array of an array, otherwise what goes in."""
 
     __name__: str
 
     @overload
-    def __call__(self, x: Tensor, w: Any, bias: Any = None, **options: Unpack[ConvOptions]) -> Tensor: ...
-    @overload
     def __call__(self, x: np.ndarray, w: Any, bias: Any = None, **options: Unpack[ConvOptions]) -> np.ndarray: ...
     @overload
-    def __call__(self, x: Any, w: Any, bias: Any = None, **options: Unpack[ConvOptions]) -> Any: ...
+    def __call__(self, x: T, w: Any, bias: Any = None, **options: Unpack[ConvOptions]) -> T: ...
 
 
 def _convolution(function: Callable[..., Any]) -> Convolution:

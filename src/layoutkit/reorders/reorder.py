@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Protocol, TypedDict, TypeVar, Unpack, cast, overload
 
 import numpy as np
 
@@ -26,6 +26,53 @@ from .inplace import reorder_in_place
 from .steps import has_steps, without_steps
 
 
+T = TypeVar("T")
+
+
+class ReorderOptions(TypedDict, total=False):
+    """What `reorder` may be told by keyword, for type checkers."""
+
+    shape: Sequence[int] | None
+    out: Any
+    dtype: Any
+    scale: Any
+    zero_point: Any
+    offset: Any
+    out_scale: Any
+    out_zero_point: Any
+    axis: int | Sequence[int]
+    block_size: int | Sequence[int]
+    alpha: float
+    beta: float
+    region: Any
+    at: Any
+    pad_value: Any
+    threads: int | None
+
+
+class Reorder(Protocol):
+    """A reorder, for type checkers: an array of an array, otherwise what goes in: a `Tensor`, a tensor of torch."""
+
+    __name__: str
+    __doc__: str | None
+
+    @overload
+    def __call__(
+        self, array: np.ndarray, src: str | Layout | None = None, dst: str | Layout | None = None,
+        **options: Unpack[ReorderOptions],
+    ) -> np.ndarray: ...  # fmt: skip
+    @overload
+    def __call__(
+        self, array: T, src: str | Layout | None = None, dst: str | Layout | None = None,
+        **options: Unpack[ReorderOptions],
+    ) -> T: ...  # fmt: skip
+
+
+def _reorder(function: Callable[..., Any]) -> Reorder:
+    return cast(Reorder, function)
+
+
+@_reorder
 def reorder(
     array,
     src: str | Layout | None = None,
