@@ -222,7 +222,7 @@ def with_input(error: Exception, what: str, rank: int, x: Any, w: Any, layout: A
     faults.found += getattr(error, "faults", [error])
     with suppress(TypeError, ValueError, BufferError, IndexError):
         held, filters = as_array(x, "x"), as_array(w, "w")
-        if held.dtype != filters.dtype != np.int8:
+        if held.dtype != filters.dtype != np.int8 and "w: expected dtype" not in str(error):
             faults.found.append(TypeError(f"x is of dtype {held.dtype}, w of {filters.dtype}"))
         names = Layout(meaning_of_activations(rank) if layout is None else layout)
         channels, expected = names.padded_shape(held.shape)[1], filters.shape[1] * groups

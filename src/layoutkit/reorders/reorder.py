@@ -25,7 +25,6 @@ from .convert import Numbers, Types, pad_bytes, token
 from .inplace import reorder_in_place
 from .steps import has_steps, without_steps
 
-
 T = TypeVar("T")
 
 
