@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -24,13 +24,15 @@ from ..memory.arrays import as_array, as_out, overlap
 from ..memory.faults import Faults
 from ..memory.foreign import given_back, in_layout, is_torch, last_of, memory_of
 from ..memory.tensor import Tensor
-from ..signatures import renamed
+from ..signatures import renamed, with_parameters
 from .algorithms import AUTO
 from .epilogue import NOTHING, Operand, in_words
 from .filter import Filter
 from .task import PackTask
 from .types import check_type
 from .words import on_threads
+
+C = TypeVar("C", bound=type)
 
 
 class OverFilter:
@@ -214,6 +216,30 @@ class OverFilter:
         fresh = {"_filter": self._filter.over(w), "_packed": {}, "_bound": {}, "_elsewhere": {}}
         other.__dict__ = self.__dict__ | fresh
         return other
+
+
+_OF_CALLS = dict.fromkeys(("x", "shape", "add", "out"), "")  # what is given to each call
+_DOC = """A {0} whose filter is packed once, for all calls: ``op(x, out=None, add=None)``, otherwise as `{1}`.
+
+    Parameters
+    ----------
+    {{PARAMETERS}}
+
+    Raises
+    ------
+    TypeError, ValueError
+        Types, shapes, layouts or attributes do not fit.
+    """
+
+
+def once_and_kept(function: Callable[..., Any], kind: str) -> Callable[[C], C]:
+    """Describe the class of a `kind` of operation by the function that does the same for one call."""
+
+    def describe(cls: C) -> C:
+        cls.__doc__ = _DOC.format(kind, function.__name__)
+        return with_parameters(function, **_OF_CALLS)(cls)
+
+    return describe
 
 
 def with_input(error: Exception, what: str, rank: int, x: Any, w: Any, layout: Any, groups: Any) -> Exception:

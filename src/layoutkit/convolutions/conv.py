@@ -22,7 +22,7 @@ from ..memory.arguments import layout_for, target
 from ..memory.arrays import allocate, as_array, check_out, contiguous_strides, nbytes_of
 from ..memory.foreign import is_torch, takes_torch
 from ..memory.tensor import Tensor
-from ..signatures import like, with_parameters
+from ..signatures import like
 from .algorithms import AUTO, NAMES
 from .border import Bordered
 from .calls import (
@@ -30,6 +30,7 @@ from .calls import (
     check_workspace,
     finish,
     imagined,
+    once_and_kept,
     plan_of,
     ran,
     ran_packing,
@@ -513,37 +514,21 @@ def conv3d(x, w, bias=None, *, shape=None, add=None, out=None, threads=None, **a
     return _once(Conv3d, x, w, bias, add, out, threads, shape, **attributes)
 
 
-_OF_CALLS = dict.fromkeys(("x", "shape", "add", "out"), "")  # what is given to each call
-_OBJECT = """A convolution of {0} spatial {1} whose filter is packed once, for all calls: ``op(x, out=None, add=None)``.
-
-    Parameters
-    ----------
-    {{PARAMETERS}}
-
-    Raises
-    ------
-    TypeError, ValueError
-        Types, shapes, layouts or attributes do not fit.
-    """
-
-
+@once_and_kept(conv1d, "convolution")
 class Conv1d(_Conv):
-    __doc__ = _OBJECT.format("one", "axis")
     rank = 1
 
 
+@once_and_kept(conv2d, "convolution")
 class Conv2d(_Conv):
-    __doc__ = _OBJECT.format("two", "axes")
     rank = 2
 
 
+@once_and_kept(conv3d, "convolution")
 class Conv3d(_Conv):
-    __doc__ = _OBJECT.format("three", "axes")
     rank = 3
 
 
-for _class, _function in ((Conv1d, conv1d), (Conv2d, conv2d), (Conv3d, conv3d)):
-    with_parameters(_function, **_OF_CALLS)(_class)
 CLASSES = {1: Conv1d, 2: Conv2d, 3: Conv3d}  # by the number of spatial axes
 
 

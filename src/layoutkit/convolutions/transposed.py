@@ -26,7 +26,7 @@ from ..memory.tensor import Tensor
 from ..reorders.reorder import reorder
 from ..signatures import like, with_parameters
 from .algorithms import AUTO
-from .calls import OverFilter, check_workspace, finish, imagined, plan_of, ran, ran_packing, shape_asked
+from .calls import OverFilter, check_workspace, finish, imagined, once_and_kept, plan_of, ran, ran_packing, shape_asked
 from .conv import conv2d
 from .filter import Filter, call_key, hold_filter
 from .phases import Phase, TransposedRoute, TransposedTask, best_phases, phases_of, some_taps
@@ -455,38 +455,21 @@ def conv_transpose3d(x, w, bias=None, *, shape=None, add=None, out=None, **attri
     return _once(ConvTranspose3d, x, w, bias, add, out, shape, **attributes)
 
 
-_OF_CALLS = dict.fromkeys(("x", "shape", "add", "out"), "")  # what is given to each call
-_OBJECT = """A transposed convolution of {0} spatial {1} whose filter is packed once: ``op(x, out=None, add=None)``.
-
-    Parameters
-    ----------
-    {{PARAMETERS}}
-
-    Raises
-    ------
-    TypeError, ValueError
-        Types, shapes, layouts or attributes do not fit.
-    """
-
-
+@once_and_kept(conv_transpose1d, "transposed convolution")
 class ConvTranspose1d(_ConvTranspose):
-    __doc__ = _OBJECT.format("one", "axis")
     rank = 1
 
 
+@once_and_kept(conv_transpose2d, "transposed convolution")
 class ConvTranspose2d(_ConvTranspose):
-    __doc__ = _OBJECT.format("two", "axes")
     rank = 2
 
 
+@once_and_kept(conv_transpose3d, "transposed convolution")
 class ConvTranspose3d(_ConvTranspose):
-    __doc__ = _OBJECT.format("three", "axes")
     rank = 3
 
 
-_FUNCTIONS = (conv_transpose1d, conv_transpose2d, conv_transpose3d)
-for _class, _function in zip((ConvTranspose1d, ConvTranspose2d, ConvTranspose3d), _FUNCTIONS):
-    with_parameters(_function, **_OF_CALLS)(_class)
 CLASSES = {1: ConvTranspose1d, 2: ConvTranspose2d, 3: ConvTranspose3d}  # by the number of spatial axes
 
 
