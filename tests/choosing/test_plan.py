@@ -167,7 +167,7 @@ def test_plan_names_what_it_can_plan():
         lk.plan(print)
     with pytest.raises(TypeError, match=r"plan: \[\] has no plans"):
         lk.plan([])
-    with pytest.raises(TypeError, match=r"plan: reorder\(\) missing 1 required positional argument: 'array'"):
+    with pytest.raises(TypeError, match=r"plan: reorder\(\) missing a required argument: 'array'"):
         lk.plan(lk.reorder)
 
 

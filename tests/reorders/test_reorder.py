@@ -152,7 +152,7 @@ MANY = lk.Layout.from_factors([(dim, 0) for dim in range(17)])
         ((X.astype(object), "NCHW", "NHWC"), {}, TypeError, "plain bytes"),
         ((np.ones((1, 2, 3, 4), "V3"), "NCHW", "NHWC"), {}, TypeError, "1, 2, 4, 8 or 16"),
         ((object(), "NCHW", "NHWC"), {}, TypeError, "expected an array, got object"),
-        (([[1, 2]], "ab", "ba"), {}, TypeError, "expected an array, got list (numpy.asarray makes one)"),
+        (([[1, 2]], "ab", "ba"), {}, TypeError, "got list; numpy.asarray(array, 'float32') makes one"),
         ((np.ones((1,) * 17), MANY, MANY), {}, ValueError, "has 17 dimensions; operations plan at most"),
     ],
 )

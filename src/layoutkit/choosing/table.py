@@ -263,10 +263,11 @@ class CostTable:
             nonlocal before, unsaved, costs
             found = self._read_whole(path)
             with self._lock.held():
-                before, unsaved = self._saved.get(path), self._unsaved.pop(mine, unsaved)
+                before, unsaved = self._saved.get(path), self._unsaved.get(mine, unsaved)
                 unsaved.apply(found)
-                # From here on a look-up sees what is being written.
+                # From here on a look-up sees what is being written. Changes are dropped last: an interruption loses none.
                 self._saved[path] = costs = found
+                self._unsaved.pop(mine, None)
                 self.generation += 1
             return _content(path, costs, machine.identity())
 
@@ -275,7 +276,8 @@ class CostTable:
         except BaseException:
             with self._lock.held():
                 if self._saved.get(path) is costs:
-                    self._mine(path).take_back(unsaved)
+                    if self._unsaved.get(mine) is not unsaved:
+                        self._mine(path).take_back(unsaved)
                     del self._saved[path]
                     if before is not None:
                         self._saved[path] = before

@@ -17,7 +17,7 @@ from ..choosing.plan import Plan
 from ..choosing.problem import Choice, Problem
 from ..choosing.threads import get_num_threads
 from ..choosing.watching import Ran
-from ..formats.families import meaning_of_activations
+from ..formats.families import ACTIVATIONS, meaning_of_activations
 from ..formats.layout import Layout
 from ..memory.arguments import hold
 from ..memory.arrays import as_array, as_out, overlap
@@ -252,7 +252,8 @@ def with_input(error: Exception, what: str, rank: int, x: Any, w: Any, layout: A
             faults.found.append(TypeError(f"x is of dtype {held.dtype}, w of {filters.dtype}"))
         names = Layout(meaning_of_activations(rank) if layout is None else layout)
         channels, expected = names.padded_shape(held.shape)[1], filters.shape[1] * groups
-        if filters.ndim == rank + 2 and names.block(1) == 1 and channels != expected:
+        known = names.family is None or names.family.kind == ACTIVATIONS
+        if filters.ndim == rank + 2 and known and names.block(1) == 1 and channels != expected:
             faults.found.append(ValueError(f"x of shape {held.shape} has {channels} channels, expected {expected}"))
     try:
         faults.done()

@@ -275,13 +275,13 @@ def max_pool2d(
 @like(max_pool2d, 1)
 @takes_torch
 def max_pool1d(x, kernel, **attributes) -> Any:
-    return _pool("max_pool1d", 1, False, x, kernel, **_largest(attributes, "max_pool1d"))
+    return _pool("max_pool1d", 1, False, x, kernel, **attributes)
 
 
 @like(max_pool2d, 3)
 @takes_torch
 def max_pool3d(x, kernel, **attributes) -> Any:
-    return _pool("max_pool3d", 3, False, x, kernel, **_largest(attributes, "max_pool3d"))
+    return _pool("max_pool3d", 3, False, x, kernel, **attributes)
 
 
 _OF_MEANS = """\
@@ -341,12 +341,6 @@ def avg_pool1d(x, kernel, **attributes) -> Any:
 @takes_torch
 def avg_pool3d(x, kernel, **attributes) -> Any:
     return _pool("avg_pool3d", 3, True, x, kernel, **attributes)
-
-
-def _largest(attributes: dict[str, Any], what: str) -> dict[str, Any]:
-    if "count_include_pad" in attributes:
-        raise TypeError(f"{what}: count_include_pad is of means")
-    return attributes
 
 
 _X_AND_GRADIENT = """\
@@ -411,14 +405,14 @@ def max_pool2d_input(
 @takes_torch
 def max_pool1d_input(x, grad_output, kernel, **attributes) -> Any:
     what = "grad.max_pool1d_input"
-    return _pool_back(what, 1, False, x, grad_output, kernel, **_largest(attributes, what))
+    return _pool_back(what, 1, False, x, grad_output, kernel, **attributes)
 
 
 @like(max_pool2d_input, 3)
 @takes_torch
 def max_pool3d_input(x, grad_output, kernel, **attributes) -> Any:
     what = "grad.max_pool3d_input"
-    return _pool_back(what, 3, False, x, grad_output, kernel, **_largest(attributes, what))
+    return _pool_back(what, 3, False, x, grad_output, kernel, **attributes)
 
 
 @with_parameters(avg_pool2d, x=_SIZE_AND_GRADIENT, layout=_LAYOUTS, shape=_WITHOUT_SHAPE, dtype="")

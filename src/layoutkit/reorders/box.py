@@ -90,9 +90,10 @@ def _bounds(part: Any, dim: int, size: int, what: str, region: Any) -> tuple[int
         raise TypeError(f"{what}: region takes None, (start, stop) or slices, got {region!r}") from None
     if size == 0 and isinstance(part, slice) and step:
         return 0, 0, 1
-    inside = 0 <= start <= stop <= size if step > 0 else -1 <= stop <= start < max(size, 1)
+    inside = 0 <= start <= stop <= size if step > 0 else -1 <= stop <= start < size
     if step == 0 or not inside:
-        given = f"{part.start}:{part.stop}:{part.step}" if isinstance(part, slice) else f"{start}:{stop}"
+        ends = (part.start, part.stop, part.step) if isinstance(part, slice) else part
+        given = ":".join("" if n is None else f"{n}" for n in ends).rstrip(":")
         raise ValueError(
             f"{what}: region {given} of dimension {dim} lies outside its size {size}, or is empty backwards"
         )
