@@ -265,7 +265,7 @@ class CostTable:
             with self._lock.held():
                 before, unsaved = self._saved.get(path), self._unsaved.get(mine, unsaved)
                 unsaved.apply(found)
-                # From here on a look-up sees what is being written. Changes are dropped last: an interruption loses none.
+                # From here on a look-up sees what is being written; changes are dropped last, so that none is lost.
                 self._saved[path] = costs = found
                 self._unsaved.pop(mine, None)
                 self.generation += 1
