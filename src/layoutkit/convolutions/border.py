@@ -99,28 +99,26 @@ class Border(NamedTuple):
             at=(0, 0, *(a for a, _ in inside)), threads=self.threads,
         )  # fmt: skip
         for axis, ((start, stop), (before, after)) in enumerate(zip(inside, self.grow)):
-            for at in range(before):
-                self._copy(y, axis, start - 1 - at, start, stop)
-            for at in range(after):
-                self._copy(y, axis, stop + at, start, stop)
+            if before:
+                self._copy(y, axis, slice(start - before, start), self._beyond(start, stop, before, True))
+            if after:
+                self._copy(y, axis, slice(stop, stop + after), self._beyond(start, stop, after, False))
         return y
 
-    def _copy(self, y: np.ndarray, axis: int, at: int, start: int, stop: int) -> None:
-        """Fill the slice `at` of a spatial axis from the one between `start` and `stop` that the mode says."""
-        n, i = stop - start, at - start
+    def _beyond(self, start: int, stop: int, count: int, before: bool) -> slice:
+        """Which elements of an axis that holds the input from `start` to `stop` are repeated beside it."""
+        if self.mode == "edge":
+            return slice(start, start + 1) if before else slice(stop - 1, stop)
         if self.mode == "circular":
-            i %= n
-        elif self.mode == "edge":
-            i = min(max(i, 0), n - 1)
-        else:
-            i = abs(i)
-            i = i if i < n else 2 * (n - 1) - i
+            return slice(stop - count, stop) if before else slice(start, start + count)
+        first, end = (start + count, start) if before else (stop - 2, stop - 2 - count)
+        return slice(first, None if end < 0 else end, -1)
+
+    def _copy(self, y: np.ndarray, axis: int, to: slice, of: slice) -> None:
+        """Copy slices of a spatial axis."""
         where = self.kept.digits(axis + 2)[0]
-        outer: list[Any] = [slice(None)] * y.ndim
-        outer[where] = at
-        inner = outer.copy()
-        inner[where] = start + i
-        y[tuple(outer)] = y[tuple(inner)]
+        outer = (slice(None),) * where
+        y[(*outer, to)] = y[(*outer, of)]
 
     @staticmethod
     def _at(layout: Layout, part: Box) -> tuple[slice, ...]:

@@ -80,7 +80,7 @@ def takes_torch(operation: F) -> F:
                 what = f"{name}: {key}"
                 given[key] = in_layout(value, there, what) if there and there.is_plain else memory_of(value, what)
         made = operation(**given)
-        if is_torch(out):
+        if out is not None:
             return out
         if type(made) is tuple:
             return tuple(given_back(each, like) for each in made)

@@ -140,7 +140,8 @@ class Numbers(NamedTuple):
         """Whether arrays of dtype `held` are converted, not moved; ValueError if alpha or beta is no finite number."""
         for name, value in (("alpha", self.alpha), ("beta", self.beta)):
             if not isinstance(value, (int, float, np.number)) or not isfinite(value):
-                raise ValueError(f"reorder: {name} must be a finite number, got {value!r}")
+                given = f"an array of shape {value.shape}" if isinstance(value, np.ndarray) else repr(value)
+                raise ValueError(f"reorder: {name} must be a finite number, got {given}")
         if all(p is None for p in self.parameters()) and self.alpha == 1 and self.beta == 0:
             return self.dtype is not None and not is_dtype(self.dtype, held)
         return True
