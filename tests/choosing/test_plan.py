@@ -175,6 +175,7 @@ def test_a_kept_plan_moves_what_it_was_made_for():
     x = np.arange(240, dtype=np.float32).reshape(2, 5, 4, 6)
     plan = lk.plan(lk.reorder, x, "NCHW", "NHWC")
     out = np.zeros((2, 4, 6, 5), np.float32)
+    assert repr(plan.run).startswith("<reorder NCHW -> NHWC: ") and "float32" in repr(plan.run)
     plan.run(x, out)
     np.testing.assert_array_equal(out, x.transpose(0, 2, 3, 1))
     room = np.zeros((2, 4, 6, 10), np.float32)

@@ -452,6 +452,9 @@ cdef class Kept:
             raise ValueError(f"{self.what}: out overlaps the array")
         self.moves.call(s, d, self.threads)
 
+    def __repr__(self):
+        return f"<{self.what}: {tell(&self.src)} {self.held} to {tell(&self.dst)} {self.written}>"
+
 
 cdef take_extent(Extent *e, of, itemsize):
     shape, strides = of
