@@ -161,6 +161,7 @@ def test_a_filter_met_once_is_packed_by_what_packs_fast(cache_dir):
 
 
 def test_plan_names_what_it_can_plan():
+    assert lk.grad  # gradients are known from when they are imported
     convolutions = (f"conv{kind}{rank}d" for kind in ("", "_transpose") for rank in (1, 2, 3))
     known = ", ".join([f"{name}, {name}_input, {name}_weight" for name in convolutions] + ["reorder"])
     with pytest.raises(TypeError, match=f"has no plans; those that have: {known}"):
