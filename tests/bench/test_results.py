@@ -93,7 +93,7 @@ def test_parts_that_are_not_measured_again_are_kept(tmp_path, monkeypatch, capsy
     for name, part in PARTS.items():
         assert f"| {name} |" in text and part.command[0] in text
     pictures = sorted(file.name for file in tmp_path.glob("*.svg"))
-    assert len(pictures) == 4 and all(f"({name})" in text for name in pictures)
+    assert len(pictures) == 5 and all(f"({name})" in text for name in pictures)
 
 
 def test_without_figures_the_page_says_so():
