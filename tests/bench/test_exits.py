@@ -54,8 +54,9 @@ def leave(process, lines):
         return process.stderr.read()
 
 
-@pytest.mark.parametrize("args", [[], ["--json", "-"], ["--json", "out.json"]])
-@pytest.mark.parametrize("reads", [0, 1, 3])
+@pytest.mark.parametrize("reads, args", [
+    (0, []), (1, ["--json", "-"]), (3, []), (3, ["--json", "out.json"]),
+])  # fmt: skip
 def test_a_reader_that_goes_away(cache_dir, tmp_path, args, reads):
     args = [str(tmp_path / a) if a == "out.json" else a for a in args]
     process = bench(*args, stdout=subprocess.PIPE)
