@@ -74,6 +74,15 @@ def test_tensors_of_torch_stay_what_they_are(last, dtype):
     assert torch.equal(lk.reorder(x, "NCHW", "NHWC"), x.permute(0, 2, 3, 1))
 
 
+def test_an_out_layout_gives_its_physical_axes_whatever_the_memory_format():
+    torch = pytest.importorskip("torch")
+    x, w = torch.from_numpy(X), torch.from_numpy(W)
+    want = lk.conv2d(X, W, out_layout="nChw2c")
+    for form in (torch.contiguous_format, torch.channels_last):
+        y = lk.conv2d(x.contiguous(memory_format=form), w, out_layout="nChw2c")
+        np.testing.assert_allclose(y.numpy(), want, rtol=1e-5)
+
+
 def test_tensors_of_torch_that_do_not_fit_are_refused_by_name():
     torch = pytest.importorskip("torch")
     x, w = torch.from_numpy(X), torch.from_numpy(W)
@@ -81,8 +90,11 @@ def test_tensors_of_torch_that_do_not_fit_are_refused_by_name():
         lk.conv2d(x.clone().requires_grad_(), w)
     with pytest.raises(TypeError, match=r"out must be a numpy array or a Tensor, as the input is, got torch\.Tensor"):
         lk.conv2d(X, W, out=torch.zeros(2, 4, 5, 4))
-    with pytest.raises((TypeError, BufferError), match="x"):
-        lk.conv2d(x.to_sparse(), w)
+    for other in (x.to_sparse(), x.to("meta")):
+        with pytest.raises(BufferError, match="conv2d: x: Tensor by DLPack"):
+            lk.conv2d(other, w)
+    with pytest.raises(ValueError, match=r"a tensor of torch\.sparse_coo has no strides"):
+        lk.layout_of(x.to_sparse())
 
 
 @given(st.sampled_from(["goihw", "gOIhw2i4o", "hwgio", "Goihw2g", "g 2o i h w o"]))

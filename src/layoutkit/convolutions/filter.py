@@ -56,7 +56,9 @@ class Attributes:
         one, none = (1,) * rank, ((0, 0),) * rank
         faults = Faults(what)
         faults.check(_check_layouts, self.layout, self.out_layout, activations, what, default=None)
-        self.padding, self.padding_mode = padding, SYNONYMS.get(padding_mode, padding_mode)
+        self.padding, self.padding_mode = padding, padding_mode
+        if isinstance(padding_mode, str):
+            self.padding_mode = SYNONYMS.get(padding_mode, padding_mode)
         for name, value, known in (("algorithm", algorithm, NAMES), ("accuracy", accuracy, ACCURACIES),
                                    ("padding_mode", self.padding_mode, MODES)):  # fmt: skip
             if value not in known:

@@ -146,6 +146,8 @@ def _of_array(value: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Sizes and element strides of an array of numpy or torch."""
     try:
         if callable(getattr(value, "stride", None)):  # torch
+            if str(value.layout) != "torch.strided":
+                raise ValueError(f"read_strides: a tensor of {value.layout} has no strides")
             return tuple(value.shape), tuple(value.stride())
         shape, strides, width = tuple(value.shape), tuple(value.strides), value.itemsize
     except (AttributeError, TypeError):

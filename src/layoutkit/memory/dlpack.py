@@ -46,7 +46,10 @@ def exported(array: np.ndarray, **asked: Any) -> Any:
 def imported(value: Any, what: str) -> np.ndarray:
     """What a producer exports, as an array of the same memory: of types that numpy does not have in those of ml_dtypes
     where that is installed, else their bits. BufferError names `what`."""
-    device, number = value.__dlpack_device__()
+    try:
+        device, number = value.__dlpack_device__()
+    except (TypeError, ValueError) as error:
+        raise BufferError(f"{what}: {type(value).__name__} by DLPack: {error}") from error
     if device not in HOST:
         where = f"{DEVICES.get(int(device), f'DLPack device {int(device)}')} {number}"
         raise BufferError(f"{what}: {type(value).__name__} lies on {where}; expected memory of the CPU")

@@ -22,8 +22,7 @@ from .tensor import Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
 LAST = {"channels_last": Layout("NHWC"), "channels_last_3d": Layout("NDHWC")}
-WRITTEN = ("out", "add")  # arguments like the result
-READ = ("grad_output",)  # and like the input
+LIKE_INPUT = ("out", "add", "grad_output")  # arguments that lie as the input does
 
 
 def is_torch(value: Any) -> bool:
@@ -72,13 +71,13 @@ def takes_torch(operation: F) -> F:
         first = given.get(names[0])  # a shape of gradients of inputs
         like = first if isinstance(first, Tensor | np.ndarray) else next(v for v in given.values() if is_torch(v))
         out = given.get("out")
-        last = last_of(like) if given.get("layout") is None and is_torch(first) else None
-        to = Layout(given.get("out_layout") or last) if last else None
+        said = given.get("layout") is not None or given.get("out_layout") is not None  # axes are physical ones
+        last = last_of(first) if is_torch(first) and not said else None
         for key, value in given.items():
             if is_torch(value):
-                there = last if key in (names[0], *READ) else to if key in WRITTEN else None
                 what = f"{name}: {key}"
-                given[key] = in_layout(value, there, what) if there and there.is_plain else memory_of(value, what)
+                alike = last is not None and key in (names[0], *LIKE_INPUT)
+                given[key] = in_layout(value, last, what) if alike else memory_of(value, what)
         made = operation(**given)
         if out is not None:
             return out

@@ -45,7 +45,7 @@ def box_of(src_shape: tuple[int, ...], region: Any, at: Any, out_shape: tuple[in
     starts, shape = [0] * rank, list(src_shape)
     for dim, (start, stop, step) in enumerate(bounds(src_shape, region, what)):
         if step != 1:
-            raise ValueError(f"{what}: region of dimension {dim} has a step of {step}")
+            raise ValueError(f"{what}: region of dimension {dim} has a step of {step}, which plans do not take")
         starts[dim], shape[dim] = start, stop - start
     if at is None:
         return Box(tuple(shape), src_shape, tuple(starts), tuple(shape), (0,) * rank, True)

@@ -136,7 +136,8 @@ def rearrange(x: Any, pattern: str, *, out: Any = None, threads: int | None = No
     if out is not None:
         to = as_out(out, what)
         if to.shape != shape or not to.flags.c_contiguous:
-            raise ValueError(f"{what}: out must be a contiguous array of shape {shape}, got shape {to.shape}")
+            got = f"shape {to.shape}" if to.shape != shape else f"byte strides {to.strides}"
+            raise ValueError(f"{what}: out must be a contiguous array of shape {shape}, got {got}")
         to = to.reshape([extents[name] for name in order])
     src = Layout.from_factors([(d, 0) for d in range(len(axes))])
     dst = Layout.from_factors([(axes.index(name), 0) for name in order])
