@@ -76,8 +76,10 @@ def takes_torch(operation: F) -> F:
         for key, value in given.items():
             if is_torch(value):
                 what = f"{name}: {key}"
-                alike = last is not None and key in (names[0], *LIKE_INPUT)
-                given[key] = in_layout(value, last, what) if alike else memory_of(value, what)
+                if last is not None and key in (names[0], *LIKE_INPUT):
+                    given[key] = in_layout(value, last, what)
+                else:
+                    given[key] = memory_of(value, what)
         made = operation(**given)
         if out is not None:
             return out
