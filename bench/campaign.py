@@ -30,6 +30,7 @@ COUNTS = {
     "transposed": 2_000,
     "limits": 2_000,
     "reproducible": 1_000,
+    "chunked": 5_000,
 }
 
 

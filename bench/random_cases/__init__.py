@@ -3,9 +3,10 @@
 Everything that a signature accepts is drawn. A case is a function that returns None or says what is wrong.
 """
 
-from . import convolutions, integers, limits, reorders, reproducible, transposed
+from . import chunked, convolutions, integers, limits, reorders, reproducible, transposed
 
 CASES = {
+    "chunked": chunked.case,
     "reorders": reorders.case,
     "convolutions": convolutions.case,
     "integers": integers.case,

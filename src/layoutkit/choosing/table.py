@@ -150,7 +150,16 @@ class CostTable:
         ValueError, OSError
             As `load`.
         """
-        found = self._foreign(path)
+        self.adopt(self._foreign(path))
+
+    def adopt(self, found: Costs) -> None:
+        """Add costs that another process on a machine like this one measured, as `merge` does those in a file.
+
+        Parameters
+        ----------
+        found : dict
+            By problem, what its candidates took.
+        """
         with self._lock.held():
             known = {problem: self._measured(problem) for problem in found}
             adopt(self._mine(self.path).merged, found)

@@ -39,7 +39,7 @@ from .calls import (
 )  # fmt: skip
 from .epilogue import NOTHING
 from .filter import Filter
-from .problem import ConvProblem
+from .problem import ConvProblem, Pairs
 from .route import Arrays, Runs
 from .task import ConvTask, best_route, contiguous, slowness
 from .types import asked_of, check_type
@@ -106,6 +106,18 @@ class _Conv(OverFilter):
             Of the layout, shape and type of the filter that was given.
         """
         return self._with(self._filter.ordered(w))
+
+    def padded(self, pads: Pairs) -> _Conv:
+        """The same with other padding, of the same packed filter.
+
+        Parameters
+        ----------
+        pads : tuple of (int, int)
+            Before and after, by spatial axis.
+        """
+        other = object.__new__(type(self))
+        other.__dict__ = self.__dict__ | {"_filter": self._filter.padded(pads), "_bound": {}, "_elsewhere": {}}
+        return other
 
     def _take(self, f: Filter, threads) -> None:
         check_threads(threads)

@@ -156,7 +156,7 @@ def _step(written: Any, channels: int, dtype: np.dtype, what: str) -> tuple[str,
     found = next((row for row in rows if row.numbers == len(given)), None)
     if found is None:
         raise ValueError(f"{what}: activation {written!r} is none of {', '.join(_forms())}")
-    if found.operand == "any" and _is_tensor(given[0], channels):
+    if found.operand == "any" and is_tensor(given[0], channels):
         value = given[0] if isinstance(given[0], Tensor) else as_array(given[0], f"{what}: {name}")
         return name, (found.kernel, None, TENSOR), value
     try:
@@ -180,7 +180,7 @@ def _step(written: Any, channels: int, dtype: np.dtype, what: str) -> tuple[str,
     return name, (found.kernel, np.array(found.make(*given), dtype), TENSOR if found.operand else None), None
 
 
-def _is_tensor(value: Any, channels: int) -> bool:
+def is_tensor(value: Any, channels: int) -> bool:
     """Whether an operand is a tensor like the result: not one number, nor one for each channel."""
     if isinstance(value, Tensor):
         return True

@@ -179,6 +179,13 @@ class Filter(Attributes):
         other.__dict__ = self.__dict__ | {"w": w, "_traits": None, "_plain": None}
         return other
 
+    def padded(self, pads: Pairs) -> Filter:
+        """The same with this padding."""
+        other = self.over(self.w)
+        other.__dict__ |= {"padding": pads, "attributes": None, "_traits": self.__dict__.get("_traits")}
+        other.by_values = self.kernel[-1] == 3 or any(map(any, pads))
+        return other
+
     def own(self) -> None:
         """Copy what is the caller's: filter, bias, and the tensors of the epilogue."""
         self.w, self.bias = self.w.copy(), None if self.bias is None else self.bias.copy()

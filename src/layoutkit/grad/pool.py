@@ -59,7 +59,7 @@ class Pooling(NamedTuple):
         return Ran(self.what, problem, "pooling" if last == self.layout else f"pooling via {last}", self.threads)
 
 
-def _asked(what, rank, mean, x, kernel, *, stride=None, padding=0, dilation=1, ceil_mode=False, count_include_pad=True,
+def asked(what, rank, mean, x, kernel, *, stride=None, padding=0, dilation=1, ceil_mode=False, count_include_pad=True,
            layout=None, shape=None, dtype=None, threads=None) -> Pooling:  # fmt: skip
     """Check what `max_pool2d` or `avg_pool2d` was given."""
     names = meaning_of_activations(rank)
@@ -149,7 +149,7 @@ def _pool(what, rank, mean, x, kernel, out=None, **attributes) -> Any:
             to = None if out is None else np.expand_dims(as_out(out, what), at)
             y = _pool(what, rank, mean, np.expand_dims(x, at), kernel, to, **attributes)
             return y.squeeze(at) if out is None else out
-    p = _asked(what, rank, mean, x, kernel, **attributes)
+    p = asked(what, rank, mean, x, kernel, **attributes)
     to = _result(p, out, p.shape, p.held.array)
     if to.size:
         executed(p.ran, _pooled, p, to)
@@ -170,7 +170,7 @@ def _pooled(p: Pooling, to: np.ndarray) -> None:
 
 
 def _pool_back(what, rank, mean, x, grad_output, kernel, grad_layout=None, out=None, **attributes) -> Any:
-    p = _asked(what, rank, mean, x, kernel, **attributes)
+    p = asked(what, rank, mean, x, kernel, **attributes)
     grad_layout = layout_for(grad_output, grad_layout)
     grad_layout = p.layout if grad_layout is None else Layout(grad_layout)
     check_role(grad_layout, meaning_of_activations(rank), f"{what}: grad_layout")

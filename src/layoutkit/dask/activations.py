@@ -1,0 +1,60 @@
+"""Activations of convolutions past memory: of each tile the numbers of its channels, and the parts of tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..convolutions.epilogue import chain_of, is_tensor
+from ..memory.tensor import Tensor
+from .axes import Range
+from .lazy import placeholder
+
+
+class Input(NamedTuple):
+    """Stands for a tensor like the result: which of the inputs beside x it is."""
+
+    number: int
+
+
+def split(activation: Any, channels: int, first: int) -> tuple[list | None, list | None, list[Any]]:
+    """The steps of an activation with an `Input` for each tensor, numbered from `first`; the same with arrays that take
+    no memory, to be checked; and the tensors."""
+    if activation is None:
+        return None, None, []
+    steps, checked, tensors = [], [], []  # type: ignore[var-annotated]
+    for step in chain_of(activation):
+        held = step
+        if isinstance(step, tuple | list) and len(step) == 2 and is_tensor(step[1], channels):
+            value = step[1].array if isinstance(step[1], Tensor) else step[1]
+            value = value if hasattr(value, "dtype") else np.asarray(value)
+            step, held = (step[0], Input(first + len(tensors))), (step[0], placeholder(value))
+            tensors.append(value)
+        steps.append(step)
+        checked.append(held)
+    return steps, checked, tensors
+
+
+def with_tensors(steps: list | None, tensor: Callable[[int], np.ndarray]) -> list | None:
+    """Steps with the parts of tensors in their places; None if there are none."""
+    if not any(map(_has_tensor, steps or ())):
+        return None
+    return [(step[0], tensor(step[1].number)) if _has_tensor(step) else step for step in steps or ()]
+
+
+def of_channels(steps: list | None, channels: Range, count: int) -> list | None:
+    """Steps for some of `count` output channels."""
+    if steps is None or channels == (0, count):
+        return steps
+    return [
+        (step[0], np.reshape(step[1], -1)[slice(*channels)])
+        if isinstance(step, tuple | list) and not _has_tensor(step) and len(step) == 2 and np.size(step[1]) == count > 1
+        else step
+        for step in steps
+    ]  # fmt: skip
+
+
+def _has_tensor(step: Any) -> bool:
+    return isinstance(step, tuple) and isinstance(step[-1], Input)

@@ -1,0 +1,197 @@
+"""What tiles read: the chunks of a dask array, or the regions of an array in a file."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import dask.array as da
+import numpy as np
+from dask.task_spec import DataNode, GraphNode, Task, TaskRef
+
+from .axes import Part, Run, parts
+from .boxes import Place
+
+COPIED_SHARE = 0.5  # of a chunk: smaller parts are copied, so that the chunk can go and the part can travel alone
+
+
+class Chunks:
+    """A dask array: tiles take its chunks, or copies of the parts that they need."""
+
+    stored = False
+
+    def __init__(self, array: da.Array, what: str, name: str) -> None:
+        if any(math.isnan(n) for sizes in array.chunks for n in sizes):
+            raise ValueError(f"{what}: {name} has chunks of unknown sizes; call its compute_chunk_sizes() first")
+        self.array, self.what, self.name = array, what, name
+        self.shape, self.dtype = tuple(map(int, array.shape)), array.dtype
+        self.chunks = tuple(tuple(map(int, sizes)) for sizes in array.chunks)
+        self.ends = [list(itertools.accumulate(sizes)) for sizes in self.chunks]
+
+    @property
+    def token(self) -> str:
+        """What tells it from others."""
+        return self.array.name
+
+    def split(self, axis: int, runs: Sequence[Run]) -> list[Part]:
+        """The parts of chunks that runs along a physical axis meet."""
+        return parts(runs, self.ends[axis])
+
+    def pieces(self, of_axes: Sequence[Sequence[Part]], made: dict, token: str) -> Iterator[tuple[TaskRef, Place]]:
+        """By piece of a window, what holds it; tasks that cut parts of chunks are added to `made`."""
+        for found in itertools.product(*of_axes):
+            index = tuple(part.chunk for part in found)
+            given = tuple(sizes[i] for sizes, i in zip(self.chunks, index))
+            take: tuple[slice, ...] | None = tuple(part.take for part in found)
+            starts, shape = tuple(part.at for part in found), tuple(part.length for part in found)
+            key: Any = (self.array.name, *index)
+            if all(part.whole for part in found):
+                take = None
+            else:
+                cut = tuple(len(range(*part.take.indices(n))) for part, n in zip(found, given))
+                if math.prod(cut) <= COPIED_SHARE * math.prod(given):
+                    ends = "_".join(f"{s.start},{s.stop},{s.step}" for s in take or ())
+                    whole = Place((0,) * len(given), given, None, given, index)
+                    key = (f"part-{self.name}-{token}", *index, ends)
+                    if key not in made:
+                        checked = Checked(self.what, self.name, self.dtype)
+                        made[key] = Task(key, part_of, TaskRef((self.array.name, *index)), checked, whole, take)
+                    take, given = None, cut
+            yield TaskRef(key), Place(starts, shape, take, given, index)
+
+    def nodes(self) -> dict[Any, GraphNode]:
+        """Of the graph, beside the array's own."""
+        return {}
+
+
+class Stored:
+    """An array in a file, such as Zarr's or HDF5's: tiles read the regions that they need."""
+
+    stored = True
+
+    def __init__(self, array: Any, what: str, name: str) -> None:
+        self.shape, self.dtype = tuple(map(int, array.shape)), np.dtype(array.dtype)
+        self.what, self.name = what, name
+        self.region = Regions(array, what, name)
+        grain = getattr(array, "chunks", None)  # what is read at least; an array of Zarr with shards has both
+        self.grain = tuple(map(int, grain)) if grain and len(grain) == len(self.shape) else (1,) * len(self.shape)
+        self.key = f"{name}-{da.core.tokenize(self.region)}"
+
+    @property
+    def token(self) -> str:
+        """What tells it from others."""
+        return self.key
+
+    def split(self, axis: int, runs: Sequence[Run]) -> list[Part]:
+        """The parts that runs along a physical axis are."""
+        return parts(runs, [self.shape[axis]])
+
+    def pieces(self, of_axes: Sequence[Sequence[Part]], made: dict, token: str) -> Iterator[tuple[TaskRef, Place]]:
+        """By piece of a window, the region that holds it."""
+        for found in itertools.product(*of_axes):
+            starts, shape = tuple(part.at for part in found), tuple(part.length for part in found)
+            take = tuple(part.take for part in found)
+            yield TaskRef(self.key), Place(starts, shape, take, self.shape, ())
+
+    def nodes(self) -> dict[Any, GraphNode]:
+        """Of the graph: the array, without its elements."""
+        return {self.key: DataNode(self.key, self.region)}
+
+
+Source = Chunks | Stored
+
+
+def source_of(array: Any, what: str, name: str) -> Source:
+    """What tiles of an argument read."""
+    if isinstance(array, da.Array):
+        return Chunks(array, what, name)
+    if isinstance(array, np.ndarray) and not isinstance(array, np.memmap):
+        return Chunks(da.from_array(array), what, name)
+    if all(hasattr(array, attribute) for attribute in ("shape", "dtype", "__getitem__")):
+        return Stored(array, what, name)
+    kinds = "a dask array, or an array of Zarr, HDF5 or numpy"
+    raise TypeError(f"{what}: {name}: expected {kinds}, got {type(array).__name__}")
+
+
+class Regions:
+    """Reads regions of an array in a file, also in other processes: arrays of h5py are opened again there."""
+
+    def __init__(self, array: Any, what: str, name: str) -> None:
+        self.array, self.what, self.name = array, what, name
+
+    def read(self, region: tuple[slice, ...]) -> np.ndarray:
+        """A region; slices may go backwards. An error says which one it was."""
+        ahead = tuple(s if s.step in (None, 1) else slice(0 if s.stop is None else s.stop + 1, s.start + 1)
+                      for s in region)  # fmt: skip
+        try:
+            found = np.asarray(self.array[ahead])
+        except Exception as error:
+            at = ", ".join(f"{s.start}:{s.stop}" for s in ahead)
+            raise OSError(f"{self.what}: {self.name}[{at}] of {self.array!r} cannot be read: {error}") from error
+        back = tuple(slice(None, None, s.step) for s in region)
+        return found if ahead == region else found[back]
+
+    def __reduce__(self):
+        h5 = getattr(self.array, "file", None)
+        if h5 is not None and hasattr(self.array, "name") and type(self.array).__module__.startswith("h5py"):
+            return _reopened, (h5.filename, self.array.name, self.what, self.name)
+        if isinstance(self.array, np.memmap) and self.array.filename is not None:
+            a = self.array
+            if a.flags.c_contiguous and isinstance(a.base, np.memmap | type(getattr(a, "_mmap", None))):
+                return _mapped, (str(a.filename), a.dtype, a.shape, a.offset, self.what, self.name)
+        return Regions, (self.array, self.what, self.name)
+
+    def __dask_tokenize__(self):
+        found = self.__reduce__()
+        return found[0].__name__, *found[1]
+
+
+def _reopened(filename: str, dataset: str, what: str, name: str) -> Regions:
+    import h5py
+
+    return Regions(h5py.File(filename, "r")[dataset], what, name)
+
+
+def _mapped(filename: str, dtype: np.dtype, shape: tuple[int, ...], offset: int, what: str, name: str) -> Regions:
+    return Regions(np.memmap(filename, dtype, "r", offset, shape), what, name)
+
+
+class Checked(NamedTuple):
+    """Whether chunks are what their array says they are; if not, the error names the chunk."""
+
+    what: str
+    name: str
+    dtype: np.dtype
+
+    def __call__(self, given: Any, place: Place) -> np.ndarray:
+        where = f"{self.what}: chunk {place.chunk} of {self.name}"
+        array = given if isinstance(given, np.ndarray) else _array(given, where)
+        if array.shape != place.given:
+            raise ValueError(f"{where} has shape {array.shape}, its array says {place.given}")
+        if array.dtype != self.dtype:
+            raise TypeError(f"{where} is of dtype {array.dtype}, its array says {self.dtype}")
+        return array
+
+
+def _array(given: Any, where: str) -> np.ndarray:
+    try:
+        return np.asarray(given)
+    except Exception as error:
+        raise TypeError(f"{where}: expected an array, got {type(given).__name__}: {error}") from error
+
+
+def part_of(chunk: Any, checked: Checked, place: Place, take: tuple[slice, ...]) -> np.ndarray:
+    """A copy of a part of a chunk."""
+    return checked(chunk, place)[take].copy()
+
+
+def piece_of(given: Any, checked: Checked, place: Place) -> np.ndarray:
+    """The array of a piece: what holds it, cut, or read."""
+    if isinstance(given, Regions):
+        array = given.read(place.take or ())
+    else:
+        array = checked(given, place)
+        array = array if place.take is None else array[place.take]
+    return array if array.shape == place.shape else np.broadcast_to(array, place.shape)
