@@ -67,7 +67,7 @@ def _out_chunks(rng: np.random.Generator, layout: lk.Layout, shape, units) -> An
     if rng.integers(2):
         return None
     found: list[Any] = [(f.size,) for f in layout.factors]
-    for dim, (n, unit) in enumerate(zip(shape, units)):
+    for dim, unit in enumerate(units):
         axis, block = layout.digits(dim)[0], layout.block(dim)
         whole = layout.physical_shape(shape)[axis]
         step = unit // block * int(rng.integers(1, 6)) if unit else whole

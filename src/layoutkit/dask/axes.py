@@ -154,6 +154,7 @@ class Part(NamedTuple):
     length: int
     take: slice
     whole: bool  # it is all of the chunk, in order
+    repeats: bool  # it is one index, again and again
 
 
 def parts(runs: Sequence[Run], ends: Sequence[int]) -> list[Part]:
@@ -172,6 +173,6 @@ def parts(runs: Sequence[Run], ends: Sequence[int]) -> list[Part]:
             else:
                 count = min(length, local + 1)
                 take = slice(local, local - count if local >= count else None, -1)
-            found.append(Part(chunk, at, count, take, step == 1 and count == size))
+            found.append(Part(chunk, at, count, take, step == 1 and count == size, step == 0))
             at, length, source = at + count, length - count, source + step * count
     return found

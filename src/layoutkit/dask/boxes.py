@@ -22,6 +22,7 @@ class Place(NamedTuple):
     starts: tuple[int, ...]
     shape: tuple[int, ...]
     take: tuple[slice, ...] | None  # of what is given; None: all of it
+    part: int | None  # the number of the part, where parts of a chunk are given
     given: tuple[int, ...]  # shape of what is given
     chunk: tuple[int, ...]  # its index, for errors
 
@@ -79,11 +80,13 @@ def gathered(
     for starts, array in pieces:
         to, of = [], []
         for s, n, (a, b) in zip(starts, array.shape, ranges):
-            low, high = max(s, a), min(s + n, b)
+            low, high = s if s > a else a, s + n if s + n < b else b
+            if low >= high:
+                break
             to.append(slice(low - a, high - a))
             of.append(slice(low - s, high - s))
-        part = array[tuple(of)] if all(s.start < s.stop for s in to) else None
-        if part is not None:
+        else:
+            part = array[tuple(of)]
             made[tuple(to)] = part
             filled += part.size
     assert lacking or filled == prod(shape), f"{filled} of {prod(shape)} elements of a window were given"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import dask.array as da
@@ -14,11 +14,16 @@ from dask.task_spec import DataNode, GraphNode, Task, TaskRef
 from .axes import Part, Run, parts
 from .boxes import Place
 
-COPIED_SHARE = 0.5  # of a chunk: smaller parts are copied, so that the chunk can go and the part can travel alone
+COPIED_SHARE = 0.5  # of a chunk: less is copied, so that the chunk can go, and what neighbours need travels alone
+
+Found = tuple[Part, ...]  # by physical axis, what one piece of a window is
 
 
 class Chunks:
-    """A dask array: tiles take its chunks, or copies of the parts that they need."""
+    """A dask array: a tile takes chunks whole, and of those of its neighbours copies of what it needs.
+
+    All that is copied of a chunk is copied by one task.
+    """
 
     stored = False
 
@@ -29,6 +34,7 @@ class Chunks:
         self.shape, self.dtype = tuple(map(int, array.shape)), array.dtype
         self.chunks = tuple(tuple(map(int, sizes)) for sizes in array.chunks)
         self.ends = [list(itertools.accumulate(sizes)) for sizes in self.chunks]
+        self._cut: dict[tuple[int, ...], dict[Any, tuple[int, Found]]] = {}  # by chunk, the parts that tiles need
 
     @property
     def token(self) -> str:
@@ -39,31 +45,63 @@ class Chunks:
         """The parts of chunks that runs along a physical axis meet."""
         return parts(runs, self.ends[axis])
 
-    def pieces(self, of_axes: Sequence[Sequence[Part]], made: dict, token: str) -> Iterator[tuple[TaskRef, Place]]:
-        """By piece of a window, what holds it; tasks that cut parts of chunks are added to `made`."""
-        for found in itertools.product(*of_axes):
-            index = tuple(part.chunk for part in found)
-            given = tuple(sizes[i] for sizes, i in zip(self.chunks, index))
-            take: tuple[slice, ...] | None = tuple(part.take for part in found)
-            starts, shape = tuple(part.at for part in found), tuple(part.length for part in found)
-            key: Any = (self.array.name, *index)
-            if all(part.whole for part in found):
-                take = None
-            else:
-                cut = tuple(len(range(*part.take.indices(n))) for part, n in zip(found, given))
-                if math.prod(cut) <= COPIED_SHARE * math.prod(given):
-                    ends = "_".join(f"{s.start},{s.stop},{s.step}" for s in take or ())
-                    whole = Place((0,) * len(given), given, None, given, index)
-                    key = (f"part-{self.name}-{token}", *index, ends)
-                    if key not in made:
-                        checked = Checked(self.what, self.name, self.dtype)
-                        made[key] = Task(key, part_of, TaskRef((self.array.name, *index)), checked, whole, take)
-                    take, given = None, cut
-            yield TaskRef(key), Place(starts, shape, take, given, index)
+    def need(self, found: Found) -> None:
+        """Tell of a piece of a window, before any is asked for."""
+        if not all(part.whole for part in found):
+            cut = self._cut.setdefault(_index(found), {})
+            cut.setdefault(_box(found), (len(cut), found))
 
-    def nodes(self) -> dict[Any, GraphNode]:
-        """Of the graph, beside the array's own."""
-        return {}
+    def piece(self, found: Found, token: str) -> tuple[TaskRef, Place]:
+        """What holds a piece of a window, and where it lies."""
+        index, take, part = _index(found), None, None
+        given = tuple(sizes[i] for sizes, i in zip(self.chunks, index))
+        key: tuple = (self.array.name, *index)
+        if not all(p.whole for p in found):
+            take = tuple(p.take for p in found)
+            if self._copied(index):
+                key, part, given = self._key(index, token), self._cut[index][_box(found)][0], _shape(found)
+                take = None
+        return TaskRef(key), Place(
+            tuple(p.at for p in found), tuple(p.length for p in found), take, part, given, index
+        )  # fmt: skip
+
+    def nodes(self, token: str) -> dict[Any, GraphNode]:
+        """Of the graph, beside the array's own: what copies parts of chunks."""
+        made: dict[Any, GraphNode] = {}
+        for index, cut in self._cut.items():
+            if self._copied(index):
+                given = tuple(sizes[i] for sizes, i in zip(self.chunks, index))
+                whole = Place((0,) * len(given), given, None, None, given, index)
+                takes = [tuple(part.take for part in found) for _, found in cut.values()]
+                key, checked = self._key(index, token), Checked(self.what, self.name, self.dtype)
+                made[key] = Task(key, parts_of, TaskRef((self.array.name, *index)), checked, whole, takes)
+        return made
+
+    def copied_bytes(self) -> int:
+        """Of all parts of chunks that are copied."""
+        cut = (found for index, of in self._cut.items() if self._copied(index) for _, found in of.values())
+        return self.dtype.itemsize * sum(math.prod(_shape(found)) for found in cut)
+
+    def _copied(self, index: tuple[int, ...]) -> bool:
+        """Whether what tiles need of a chunk is copied."""
+        elements = sum(math.prod(_shape(found)) for _, found in self._cut[index].values())
+        return elements <= COPIED_SHARE * math.prod(sizes[i] for sizes, i in zip(self.chunks, index))
+
+    def _key(self, index: tuple[int, ...], token: str) -> tuple:
+        return (f"parts-{self.name}-{token}", *index)
+
+
+def _index(found: Found) -> tuple[int, ...]:
+    return tuple(part.chunk for part in found)
+
+
+def _box(found: Found) -> tuple:
+    return tuple((part.take.start, part.take.stop, part.take.step) for part in found)
+
+
+def _shape(found: Found) -> tuple[int, ...]:
+    """Of the part of a chunk that a piece is; where an index is repeated, it has that once."""
+    return tuple(1 if part.repeats else part.length for part in found)
 
 
 class Stored:
@@ -88,16 +126,21 @@ class Stored:
         """The parts that runs along a physical axis are."""
         return parts(runs, [self.shape[axis]])
 
-    def pieces(self, of_axes: Sequence[Sequence[Part]], made: dict, token: str) -> Iterator[tuple[TaskRef, Place]]:
-        """By piece of a window, the region that holds it."""
-        for found in itertools.product(*of_axes):
-            starts, shape = tuple(part.at for part in found), tuple(part.length for part in found)
-            take = tuple(part.take for part in found)
-            yield TaskRef(self.key), Place(starts, shape, take, self.shape, ())
+    def need(self, found: Found) -> None:
+        """Tell of a piece of a window."""
 
-    def nodes(self) -> dict[Any, GraphNode]:
+    def piece(self, found: Found, token: str) -> tuple[TaskRef, Place]:
+        """What holds a piece of a window, and where it lies."""
+        starts, shape = tuple(part.at for part in found), tuple(part.length for part in found)
+        return TaskRef(self.key), Place(starts, shape, tuple(part.take for part in found), None, self.shape, ())
+
+    def nodes(self, token: str) -> dict[Any, GraphNode]:
         """Of the graph: the array, without its elements."""
         return {self.key: DataNode(self.key, self.region)}
+
+    def copied_bytes(self) -> int:
+        """Of all parts of chunks that are copied."""
+        return 0
 
 
 Source = Chunks | Stored
@@ -182,9 +225,10 @@ def _array(given: Any, where: str) -> np.ndarray:
         raise TypeError(f"{where}: expected an array, got {type(given).__name__}: {error}") from error
 
 
-def part_of(chunk: Any, checked: Checked, place: Place, take: tuple[slice, ...]) -> np.ndarray:
-    """A copy of a part of a chunk."""
-    return checked(chunk, place)[take].copy()
+def parts_of(chunk: Any, checked: Checked, place: Place, takes: Sequence[tuple[slice, ...]]) -> list[np.ndarray]:
+    """Copies of parts of a chunk."""
+    array = checked(chunk, place)
+    return [array[take].copy() for take in takes]
 
 
 def piece_of(given: Any, checked: Checked, place: Place) -> np.ndarray:
@@ -192,6 +236,6 @@ def piece_of(given: Any, checked: Checked, place: Place) -> np.ndarray:
     if isinstance(given, Regions):
         array = given.read(place.take or ())
     else:
-        array = checked(given, place)
+        array = checked(given if place.part is None else given[place.part], place)
         array = array if place.take is None else array[place.take]
     return array if array.shape == place.shape else np.broadcast_to(array, place.shape)

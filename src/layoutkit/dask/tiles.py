@@ -13,7 +13,7 @@ from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 from dask.task_spec import DataNode, Task, TaskRef
 
 from ..formats.layout import Layout
-from .axes import Range, Run, ranges
+from .axes import Part, Range, Run, ranges
 from .boxes import Place, box_of
 from .sources import Checked, Chunks, Source, piece_of
 
@@ -65,6 +65,13 @@ class Reads(NamedTuple):
         first, last = box_of(self.layout, self.shape, one).ranges[axis]
         return self.source.split(axis, [Run(first, last - first, first)])
 
+    def of_axes(self, at: Sequence[int], parts: Sequence[Sequence[list[Part]]]) -> list[list[Part]]:
+        """By physical axis, the parts of the tile `at`; `parts` are those of the dimensions' wholes."""
+        found = [self.source.split(axis, [Run(0, f.size, 0)]) for axis, f in enumerate(self.layout.factors)]
+        for dim, k in enumerate(at):
+            found[self.layout.digits(dim)[0]] = parts[dim][k]
+        return found
+
 
 class Result(NamedTuple):
     """What an operation makes, cut into tiles: `cuts` by logical dimension, at multiples of the layout's blocks."""
@@ -84,6 +91,13 @@ class Result(NamedTuple):
             found[self.layout.digits(dim)[0]] = sizes
         return tuple(found)
 
+    def chunk_at(self, at: Sequence[int]) -> list[int]:
+        """The index of a chunk, from those of its dimensions."""
+        found = [0] * len(self.layout.factors)
+        for dim, k in enumerate(at):
+            found[self.layout.digits(dim)[0]] = k
+        return found
+
 
 def run(work: Work, tile: Tile, checks: Sequence[Checked], *given: Any) -> np.ndarray:
     """Make a tile: what a task of the graph does."""
@@ -101,34 +115,25 @@ def tiled(work: Work, reads: Sequence[Reads], result: Result, flops: int) -> da.
     what = work.what
     token = tokenize(what, work, [r.source.token for r in reads], result)
     name, shared = f"{what}-{token}", f"{what}-work-{token}"
-    graph: dict[Any, Any] = {shared: DataNode(shared, work)}
-    for r in reads:
-        graph |= r.source.nodes()
     checks = tuple(Checked(what, r.source.name, r.source.dtype) for r in reads)
     by_dim = [ranges(cuts) for cuts in result.cuts]
-    places = [result.layout.digits(dim)[0] for dim in range(result.layout.rank)]
     along = [[[r.parts(dim, outputs) for outputs in found] for dim, found in enumerate(by_dim)] for r in reads]
-    blocks = [
-        {axis: r.source.split(axis, [Run(0, f.size, 0)]) for axis, f in enumerate(r.layout.factors) if f.size}
-        for r in reads
-    ]
-    tiles: dict[Any, Any] = {}
-    for at in itertools.product(*[range(len(found)) for found in by_dim]):
-        refs, held = [], []
-        for r, of_dims, of_blocks in zip(reads, along, blocks):
-            of_axes: list[Any] = [of_blocks.get(axis) for axis in range(len(r.layout.factors))]
-            for dim, k in enumerate(at):
-                of_axes[r.layout.digits(dim)[0]] = of_dims[dim][k]
-            found = list(r.source.pieces(of_axes, graph, token))
-            refs += [ref for ref, _ in found]
-            held.append(tuple(place for _, place in found))
-        index = [0] * len(result.layout.factors)
-        for axis, k in zip(places, at):
-            index[axis] = k
-        tile = Tile(tuple(found[k] for found, k in zip(by_dim, at)), tuple(held))
-        key = (name, *index)
-        tiles[key] = Task(key, run, TaskRef(shared), tile, checks, *refs)
-    layer = MaterializedLayer({**graph, **tiles})
+    tiles = list(itertools.product(*[range(len(found)) for found in by_dim]))
+    needed = [[list(itertools.product(*r.of_axes(at, parts))) for r, parts in zip(reads, along)] for at in tiles]
+    for found in needed:
+        for r, pieces in zip(reads, found):
+            for piece in pieces:
+                r.source.need(piece)
+    graph: dict[Any, Any] = {shared: DataNode(shared, work)}
+    for r in reads:
+        graph |= r.source.nodes(token)
+    for at, found in zip(tiles, needed):
+        held = [[r.source.piece(piece, token) for piece in of] for r, of in zip(reads, found)]
+        places = tuple(tuple(place for _, place in of) for of in held)
+        tile = Tile(tuple(of[k] for of, k in zip(by_dim, at)), places)
+        key = (name, *result.chunk_at(at))
+        graph[key] = Task(key, run, TaskRef(shared), tile, checks, *[ref for of in held for ref, _ in of])
+    layer = MaterializedLayer(graph)
     arrays: list[Any] = [r.source.array for r in reads if isinstance(r.source, Chunks)]
     whole = HighLevelGraph.from_collections(name, layer, dependencies=arrays)
     meta = np.empty((0,) * len(result.layout.factors), result.dtype)
