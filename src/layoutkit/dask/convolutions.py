@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import gcd, lcm
+from math import gcd, lcm, prod
 from typing import Any
 
 import dask.array as da
@@ -27,7 +27,7 @@ from .reorders import reorder
 from .shared import Measured
 from .sources import source_of
 from .tiles import Pieces, Reads, Result, Tile, tiled
-from .windows import made, pads_of
+from .windows import largest_strip, made, pads_of
 
 
 class Convolution:
@@ -50,7 +50,7 @@ class Convolution:
     def __init__(self, f: Filter, shape, out_shape, axes: tuple[Axis, ...], options: dict[str, Any], adds: bool):
         self.what, self.rank, self.groups = f.what, len(f.kernel), f.groups
         self.w = f.w if f.w.flags.c_contiguous else np.ascontiguousarray(f.w)
-        self.src, self.dst, self.dtype = f.layout, f.out_layout, f.dst_dtype
+        self.src, self.dst, self.dtype, self.itemsize = f.layout, f.out_layout, f.dst_dtype, f.src_dtype.itemsize
         self.shape, self.out_shape, self.axes = shape, out_shape, axes
         self.options, self.adds = options, adds
         self.measured = Measured("conv ", "pack ")
@@ -70,6 +70,23 @@ class Convolution:
     def window(self, dim: int, outputs: Range) -> Range:
         """The input that a range of outputs reads along a dimension."""
         return self.channels(outputs) if dim == 1 else self.axes[max(0, dim - 1)].window(*outputs).inputs
+
+    @property
+    def nbytes(self) -> int:
+        """Of the filter, as it was given and packed."""
+        return 2 * self.w.nbytes
+
+    def scratch(self, outputs: Sequence[Range], gathers: bool) -> int:
+        """As `tiles.Work` has it: what is put together of a strip, and the workspace of its convolution."""
+        channels = outputs[1]
+        strip = list(outputs)
+        if gathers:
+            read = self.channels(channels)
+            strip = largest_strip(outputs, self.src, self.dst, self.axes, self.shape, read, self.itemsize)
+        windows = [axis.window(*r) for axis, r in zip(self.axes, (strip[0], *strip[2:]))]
+        box = box_of(self.src, self.shape, [self.window(dim, r) for dim, r in enumerate(strip)])
+        workspace = self._op(channels, pads_of(box, windows)).workspace(box.shape)
+        return workspace + gathers * prod(box.sizes) * self.itemsize
 
     def __call__(self, tile: Tile, pieces: Sequence[Pieces]) -> np.ndarray:
         x, *more = pieces
@@ -168,7 +185,7 @@ def _conv(what, rank, x, w, bias, chunks, threads, *, shape=None, add=None, **at
     reads = [Reads(source, f.layout, shape, work.window, runs)]
     names = ["add"] * (add is not None) + [f"tensor {k} of activation" for k in range(len(tensors))]
     reads += [_like(value, f, p.dst_shape, name) for name, value in zip(names, likes)]
-    y = tiled(work, reads, Result(f.out_layout, p.dst_shape, f.dst_dtype, cuts), p.flops)
+    y = tiled(work, reads, Result(f.out_layout, p.dst_shape, f.dst_dtype, cuts))
     return without_batch(y, f.out_layout, single)
 
 

@@ -19,7 +19,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _DOC = """`layoutkit.{name}` of an array past memory: the same arguments, a dask array of the result.
 
     Nothing is computed yet. Each tile of the result is a task that reads what it needs of `{first}` and no more: parts
-    of chunks, or regions of a file. `explain` says what that comes to.
+    of chunks, or regions of a file. `plan` says what that comes to.
 
     Parameters
     ----------

@@ -16,13 +16,13 @@ from ..formats.layout import Layout
 from ..grad import pool as memory
 from ..graph.operators.windows import out_size
 from .axes import Axis, Range, Window
-from .boxes import Box
+from .boxes import Box, box_of
 from .chunking import Cutting, cuts_of
 from .lazy import lazily, placeholder, with_batch, without_batch
 from .reorders import reorder
 from .sources import source_of
 from .tiles import Pieces, Reads, Result, Tile, tiled
-from .windows import made, pads_of
+from .windows import largest_strip, made, pads_of
 
 
 class Pooling:
@@ -57,6 +57,20 @@ class Pooling:
     def window(self, dim: int, outputs: Range) -> Range:
         """The input that a range of outputs reads along a dimension."""
         return outputs if dim == 1 else self.axes[max(0, dim - 1)].window(*outputs).inputs
+
+    nbytes = 0
+
+    def scratch(self, outputs: Sequence[Range], gathers: bool) -> int:
+        """As `tiles.Work` has it: what is put together, and copies in another layout, of a strip."""
+        strip = outputs
+        if gathers:
+            strip = largest_strip(
+                outputs, self.layout, self.layout, self.axes, self.shape, outputs[1], self.dtype.itemsize
+            )  # fmt: skip
+        box = box_of(self.layout, self.shape, [self.window(dim, r) for dim, r in enumerate(strip)])
+        moved = not memory.in_place(self.layout)
+        result = prod(self.layout.physical_shape([b - a for a, b in strip]))
+        return self.dtype.itemsize * ((gathers + moved) * prod(box.sizes) + moved * result)
 
     def __call__(self, tile: Tile, pieces: Sequence[Pieces]) -> np.ndarray:
         def compute(x: np.ndarray, box: Box, windows: Sequence[Window], outputs: Sequence[Range], out: Any):
@@ -124,8 +138,7 @@ def _pool(model, rank, x, kernel, chunks, threads, *, layout=None, shape=None, *
     work = Pooling(model, layout, shape, (batch, *spatial), dtype, up, options)
     dims = [Cutting(axis, layout.block(dim)) for dim, axis in enumerate((batch, channels, *spatial))]
     cuts = cuts_of(source, layout, layout, dims, dtype, chunks, what)
-    flops = prod(p.shape) * prod(kernel)
-    y = tiled(work, [Reads(source, layout, shape, work.window)], Result(layout, p.shape, dtype, cuts), flops)
+    y = tiled(work, [Reads(source, layout, shape, work.window)], Result(layout, p.shape, dtype, cuts))
     return without_batch(y, layout, single)
 
 

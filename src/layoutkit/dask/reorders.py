@@ -55,6 +55,12 @@ class Reordering:
         """The source of a range of the result along a dimension."""
         return self.starts[dim] + outputs[0], self.starts[dim] + outputs[1]
 
+    nbytes = 0
+
+    def scratch(self, outputs: Sequence[Range], gathers: bool) -> int:
+        """As `tiles.Work` has it: pieces go where they belong, one by one."""
+        return 0
+
     def __call__(self, tile: Tile, pieces: Sequence[Pieces]) -> np.ndarray:
         window = [self.window(dim, outputs) for dim, outputs in enumerate(tile.outputs)]
         box = box_of(self.src, self.shape, window)
@@ -117,4 +123,4 @@ def reorder(array, src=None, dst=None, *, chunks=None, threads=1, **attributes) 
     axes = [Axis(n, m, before=-start) for n, m, start in zip(held, out, starts)]
     dims = [Cutting(axis, 0 if dim in fixed else dst.block(dim)) for dim, axis in enumerate(axes)]
     cuts = cuts_of(source, src, dst, dims, bound.dtype, chunks, what)
-    return tiled(work, [Reads(source, src, held, work.window)], Result(dst, out, bound.dtype, cuts), 0)
+    return tiled(work, [Reads(source, src, held, work.window)], Result(dst, out, bound.dtype, cuts))

@@ -77,9 +77,10 @@ class Chunks:
                 made[key] = Task(key, parts_of, TaskRef((self.array.name, *index)), checked, whole, takes)
         return made
 
-    def copied_bytes(self) -> int:
-        """Of all parts of chunks that are copied."""
-        cut = (found for index, of in self._cut.items() if self._copied(index) for _, found in of.values())
+    def copied_bytes(self, chunk: tuple[int, ...] | None = None) -> int:
+        """Of the parts that are copied of a chunk, or of all."""
+        chunks = self._cut if chunk is None else [chunk]
+        cut = (found for index in chunks if self._copied(index) for _, found in self._cut[index].values())
         return self.dtype.itemsize * sum(math.prod(_shape(found)) for found in cut)
 
     def _copied(self, index: tuple[int, ...]) -> bool:
@@ -88,7 +89,11 @@ class Chunks:
         return elements <= COPIED_SHARE * math.prod(sizes[i] for sizes, i in zip(self.chunks, index))
 
     def _key(self, index: tuple[int, ...], token: str) -> tuple:
-        return (f"parts-{self.name}-{token}", *index)
+        return (self.parts_name(token), *index)
+
+    def parts_name(self, token: str) -> str:
+        """Of the tasks that copy parts of chunks."""
+        return f"{self.what}-parts-{self.name}-{token}".replace(" ", "-")
 
 
 def _index(found: Found) -> tuple[int, ...]:
@@ -138,8 +143,8 @@ class Stored:
         """Of the graph: the array, without its elements."""
         return {self.key: DataNode(self.key, self.region)}
 
-    def copied_bytes(self) -> int:
-        """Of all parts of chunks that are copied."""
+    def copied_bytes(self, chunk: tuple[int, ...] | None = None) -> int:
+        """Of the parts that are copied of a chunk, or of all."""
         return 0
 
 

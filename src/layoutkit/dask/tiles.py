@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any, NamedTuple, Protocol
 
 import dask.array as da
@@ -14,7 +15,7 @@ from dask.task_spec import DataNode, Task, TaskRef
 
 from ..formats.layout import Layout
 from .axes import Part, Range, Run, ranges
-from .boxes import Place, box_of
+from .boxes import Box, Place, box_of
 from .sources import Checked, Chunks, Source, piece_of
 
 Pieces = list[tuple[tuple[int, ...], np.ndarray]]  # where each begins, by physical axis, and its array
@@ -31,6 +32,15 @@ class Work(Protocol):
     """What makes tiles: it travels to each worker once."""
 
     what: str
+
+    @property
+    def nbytes(self) -> int:
+        """Of what it carries."""
+        ...
+
+    def scratch(self, outputs: Sequence[Range], gathers: bool) -> int:
+        """Bytes that making a tile takes beside its input and itself; `gathers`: its input comes in pieces."""
+        ...
 
     def __call__(self, tile: Tile, pieces: Sequence[Pieces]) -> np.ndarray:
         """The physical array of a tile."""
@@ -64,6 +74,23 @@ class Reads(NamedTuple):
         one[dim] = start, stop
         first, last = box_of(self.layout, self.shape, one).ranges[axis]
         return self.source.split(axis, [Run(first, last - first, first)])
+
+    def box(self, outputs: Sequence[Range]) -> Box:
+        """The box of what a tile reads."""
+        return box_of(self.layout, self.shape, [self.window(dim, found) for dim, found in enumerate(outputs)])
+
+    def lengths(self, dim: int, outputs: Sequence[Range]) -> tuple[list[int], int]:
+        """How much of the physical axis of a dimension's whole each tile reads, and how much is read at all."""
+        found = []
+        for each in outputs:
+            one = [(0, 0)] * self.layout.rank
+            one[dim] = self.window(dim, each)
+            found.append(box_of(self.layout, self.shape, one).ranges[self.layout.digits(dim)[0]])
+        once, last = 0, 0
+        for start, stop in sorted(found):
+            once += max(0, stop - max(start, last))
+            last = max(last, stop)
+        return [stop - start for start, stop in found], once
 
     def of_axes(self, at: Sequence[int], parts: Sequence[Sequence[list[Part]]]) -> list[list[Part]]:
         """By physical axis, the parts of the tile `at`; `parts` are those of the dimensions' wholes."""
@@ -99,6 +126,62 @@ class Result(NamedTuple):
         return found
 
 
+class About:
+    """What `plan` says of an operation.
+
+    Attributes
+    ----------
+    name : str
+        Of the tasks that make its tiles.
+    read, touched, copied : int
+        Bytes that tiles read, that they read at least once, and that are copied from chunks for other tiles.
+    """
+
+    def __init__(self, name: str, work: Work, reads: Sequence[Reads], result: Result, shared: str, token: str) -> None:
+        self.name, self.work, self.reads, self.result, self.shared = name, work, reads, result, shared
+        self._parts = {r.source.parts_name(token): r.source for r in reads if isinstance(r.source, Chunks)}
+        self._chunks = {r.source.array.name: r.source for r in reads if isinstance(r.source, Chunks)}
+        self.names = [name, *self._parts, *self._chunks]
+        self.shared_bytes = work.nbytes
+        by_dim = [ranges(cuts) for cuts in result.cuts]
+        found = [[r.lengths(dim, of) for dim, of in enumerate(by_dim)] for r in reads]
+        whole = [r.source.dtype.itemsize * prod(f.size or 1 for f in r.layout.factors) for r in reads]
+        self.read = sum(n * prod(sum(of) for of, _ in dims) for n, dims in zip(whole, found))
+        self.touched = sum(n * prod(once for _, once in dims) for n, dims in zip(whole, found))
+        self.copied = sum(r.source.copied_bytes() for r in reads)
+        self._scratch: dict[tuple[int, ...], int] = {}
+
+    def nbytes(self, key: tuple) -> int:
+        """Of the result of a task that is one of `names`."""
+        name, *index = key
+        if name in self._parts:
+            return self._parts[name].copied_bytes(tuple(index))
+        chunks, dtype = self.result.chunks, self.result.dtype
+        if name in self._chunks:
+            chunks, dtype = self._chunks[name].chunks, self._chunks[name].dtype
+        return dtype.itemsize * prod(sizes[i] for sizes, i in zip(chunks, index))
+
+    def scratch(self, key: tuple) -> int:
+        """Bytes that making a tile takes beside its inputs and itself, like those of other tiles of its size."""
+        size = tuple(sizes[i] for sizes, i in zip(self.result.chunks, key[1:]))
+        found = self._scratch.get(size)
+        if found is None:
+            at = [key[1 + self.result.layout.digits(dim)[0]] for dim in range(self.result.layout.rank)]
+            outputs = [ranges(cuts)[k] for cuts, k in zip(self.result.cuts, at)]
+            windows = [r.box(outputs) for r in self.reads]
+            files = [prod(b.sizes) * r.source.dtype.itemsize for r, b in zip(self.reads, windows) if r.source.stored]
+            found = self._scratch[size] = sum(files) + self.work.scratch(outputs, not files)
+        return found
+
+    def line(self) -> str:
+        """An operation in a line."""
+        source, count = self.reads[0].source, prod(len(sizes) for sizes in self.result.chunks)
+        where = "regions of a file"
+        if isinstance(source, Chunks):
+            where = f"{prod(len(sizes) for sizes in source.chunks)} chunks"
+        return f"{self.work.what}: {count} tiles {self.result.dtype} of {self.result.shape}, from {where}"
+
+
 def run(work: Work, tile: Tile, checks: Sequence[Checked], *given: Any) -> np.ndarray:
     """Make a tile: what a task of the graph does."""
     left, pieces = iter(given), []
@@ -107,8 +190,8 @@ def run(work: Work, tile: Tile, checks: Sequence[Checked], *given: Any) -> np.nd
     return work(tile, pieces)
 
 
-def tiled(work: Work, reads: Sequence[Reads], result: Result, flops: int) -> da.Array:
-    """The dask array of an operation's result, which takes so many floating-point operations.
+def tiled(work: Work, reads: Sequence[Reads], result: Result) -> da.Array:
+    """The dask array of an operation's result.
 
     The axes of blocks are in one chunk.
     """
@@ -134,6 +217,7 @@ def tiled(work: Work, reads: Sequence[Reads], result: Result, flops: int) -> da.
         key = (name, *result.chunk_at(at))
         graph[key] = Task(key, run, TaskRef(shared), tile, checks, *[ref for of in held for ref, _ in of])
     layer = MaterializedLayer(graph)
+    layer.about = About(name, work, reads, result, shared, token)  # type: ignore[attr-defined]
     arrays: list[Any] = [r.source.array for r in reads if isinstance(r.source, Chunks)]
     whole = HighLevelGraph.from_collections(name, layer, dependencies=arrays)
     meta = np.empty((0,) * len(result.layout.factors), result.dtype)

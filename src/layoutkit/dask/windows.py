@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from math import prod
 
 import numpy as np
 
@@ -69,6 +70,17 @@ def made(
         strip = [(a, min(a + n, stop)) for a, n, (_, stop) in zip(first, rows, outputs)]
         part(strip, whole[_within(dst, outputs, strip)])
     return whole
+
+
+def largest_strip(
+    outputs: Sequence[Range], src: Layout, dst: Layout, axes: Sequence[Axis], shape: Sequence[int], channels: Range,
+    itemsize: int,
+) -> list[Range]:  # fmt: skip
+    """The outputs of a strip of a tile, none of which reads more."""
+    windows = [axis.window(*r).inputs for axis, r in zip(axes, (outputs[0], *outputs[2:]))]
+    box = box_of(src, shape, [windows[0], channels, *windows[1:]])
+    rows = rows_of_strips([b - a for a, b in outputs], src, dst, axes, prod(box.sizes) * itemsize)
+    return [((a + b - n) // 2, (a + b - n) // 2 + n) for (a, b), n in zip(outputs, rows)]
 
 
 def rows_of_strips(held: Sequence[int], src: Layout, dst: Layout, axes: Sequence[Axis], nbytes: int) -> list[int]:

@@ -1,0 +1,197 @@
+"""What a computation past memory comes to before it runs: tasks, bytes read, and the memory that it takes.
+
+The memory is found by going through the graph as dask's scheduler does, results counted from when they are begun to
+when nothing needs them any more.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import dask
+from dask.order import order
+from dask.system import CPU_COUNT
+from dask.task_spec import DataNode, GraphNode, Task
+
+from .tiles import About
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a computation comes to.
+
+    Attributes
+    ----------
+    tasks : int
+        Of the graph that dask runs, those of other operations too.
+    bytes_read : int
+        What all tiles read of their inputs.
+    overlap_bytes : int
+        How much of that is read more than once, as windows overlap.
+    copied_bytes : int
+        How much is copied from chunks to the tiles of neighbours.
+    peak_bytes : int
+        Of the memory that a worker holds at most, arrays that were there before among it.
+    workers, threads : int
+        For how many, and how many tasks each of them runs at a time.
+    """
+
+    tasks: int
+    bytes_read: int
+    overlap_bytes: int
+    copied_bytes: int
+    peak_bytes: int
+    workers: int
+    threads: int
+    lines: tuple[str, ...]
+
+    def explain(self) -> str:
+        """All of it in words, and each operation by itself."""
+        each = f"{self.threads} tasks at a time" if self.threads > 1 else "a task at a time"
+        on = f"{self.workers} workers, {each} on each" if self.workers > 1 else each
+        share = self.overlap_bytes / max(1, self.bytes_read - self.overlap_bytes)
+        return "\n".join([
+            f"{self.tasks} tasks, {on}",
+            *self.lines,
+            f"{_size(self.bytes_read)} read by tiles, {share:.1%} of it again as windows overlap; "
+            f"{_size(self.copied_bytes)} copied for neighbours",
+            f"at most about {_size(self.peak_bytes)} of memory" + " on a worker" * (self.workers > 1),
+        ])  # fmt: skip
+
+    def __str__(self) -> str:
+        return self.explain()
+
+
+def plan(y: Any, workers: int = 1, threads: int | None = None) -> Plan:
+    """What it comes to to compute `y`, without doing it.
+
+    Parameters
+    ----------
+    y : dask array or delayed value
+        A result of the operations of `layoutkit.dask`, of others with theirs, or what `store` returns.
+    workers : int
+        Processes that share the work.
+    threads : int, optional
+        Tasks that each runs at a time: by default as many as there are cores.
+
+    Returns
+    -------
+    Plan
+        Of integers; ``.explain()`` says it in words. Of operations other than ours the tasks are counted; their memory
+        is not known.
+
+    Raises
+    ------
+    TypeError
+        `y` is no dask collection.
+
+    Examples
+    --------
+    >>> import numpy as np, dask.array as da, layoutkit.dask
+    >>> x = da.zeros((1, 1, 1000, 1000), dtype=np.float32, chunks=(1, 1, 500, 500))
+    >>> y = layoutkit.dask.conv2d(x, np.ones((1, 1, 3, 3), np.float32), padding=1)
+    >>> print(layoutkit.dask.plan(y, threads=2).explain())
+    """
+    if not dask.is_dask_collection(y):
+        raise TypeError(f"plan: expected a dask array or delayed value, got {type(y).__name__}")
+    threads = CPU_COUNT if threads is None else threads
+    (best,) = dask.optimize(y)
+    keys = list(dask.core.flatten(best.__dask_keys__()))
+    nodes: dict[Hashable, GraphNode] = dict(best.__dask_graph__())
+    abouts = [layer.about for layer in y.__dask_graph__().layers.values() if hasattr(layer, "about")]
+    peak = _peak(nodes, keys, _Sizes(abouts), workers * threads, workers)
+    return Plan(
+        len(nodes), sum(a.read for a in abouts), sum(a.read - a.touched for a in abouts),
+        sum(a.copied for a in abouts), peak, workers, threads, tuple(a.line() for a in abouts),
+    )  # fmt: skip
+
+
+class _Sizes:
+    """Bytes of what tasks make, and of what they need while they run."""
+
+    def __init__(self, abouts: Sequence[About]) -> None:
+        self._by_name: dict[str, About] = {}
+        self._shared = {a.shared: a.shared_bytes for a in abouts}
+        for about in abouts:
+            for name in about.names:
+                self._by_name.setdefault(name, about)
+
+    def result(self, key: Any) -> int:
+        """Bytes of the result of the task `key` of a graph that is not optimised; 0 if that is not known."""
+        if key in self._shared:
+            return self._shared[key]
+        about = self._by_name.get(key[0]) if isinstance(key, tuple) else None
+        return 0 if about is None else about.nbytes(key)
+
+    def of(self, node: GraphNode) -> tuple[int, int]:
+        """Bytes of the result of a task, and of all that it holds beside its inputs until it is done."""
+        inner, last = _fused(node)
+        made = self.result(last)
+        within = sum(self.result(key) for key in inner if key != last and not isinstance(inner[key], DataNode))
+        scratch = max(map(self._scratch, inner), default=0)
+        return made, within + scratch
+
+    def _scratch(self, key: Any) -> int:
+        about = self._by_name.get(key[0]) if isinstance(key, tuple) else None
+        return about.scratch(key) if about is not None and key[0] == about.name else 0
+
+
+def _fused(node: GraphNode) -> tuple[Mapping[Any, GraphNode], Any]:
+    """The tasks that one is made of, by key, and the key of the last."""
+    if not isinstance(node, Task) or not node.has_subgraph():
+        return {node.key: node}, node.key
+    inner = node.args[0]
+    return (inner.value if isinstance(inner, DataNode) else inner), node.args[1]
+
+
+def _peak(nodes: Mapping[Any, GraphNode], keys: Iterable[Any], sizes: _Sizes, slots: int, workers: int) -> int:
+    """The bytes that a worker holds at most, when tasks run in dask's order on so many slots."""
+    rank = order(dict(nodes))
+    waits = {key: {d for d in node.dependencies if d in nodes} for key, node in nodes.items()}
+    users: dict[Any, set] = {key: set() for key in nodes}
+    for key, found in waits.items():
+        for dependency in found:
+            users[dependency].add(key)
+    kept = set(keys)
+    left = {key: len(found) for key, found in users.items()}
+    of = {key: sizes.of(node) for key, node in nodes.items()}
+    ready = sorted((key for key, found in waits.items() if not found), key=rank.__getitem__, reverse=True)
+    running: list[tuple[float, int, Any]] = []
+    now, held, most = 0.0, 0, 0
+    while ready or running:
+        while ready and len(running) < slots:
+            key = ready.pop()
+            made, scratch = of[key]
+            held += made + scratch
+            time = made + scratch + sum(of[d][0] for d in nodes[key].dependencies if d in of) + 1
+            heapq.heappush(running, (now + time, rank[key], key))
+        most = max(most, held)
+        now, _, key = heapq.heappop(running)
+        held -= of[key][1]
+        for dependency in nodes[key].dependencies:
+            if dependency in left:
+                left[dependency] -= 1
+                if not left[dependency] and dependency not in kept:
+                    held -= of[dependency][0]
+        new = []
+        for user in users[key]:
+            waits[user].discard(key)
+            if not waits[user]:
+                new.append(user)
+        if not users[key] and key not in kept:
+            held -= of[key][0]
+        ready += sorted(new, key=rank.__getitem__, reverse=True)
+    shared = sum(of[key][0] for key, node in nodes.items() if isinstance(node, DataNode))
+    return most if workers == 1 else (most - shared) // workers + shared
+
+
+def _size(nbytes: float) -> str:
+    """Bytes for people."""
+    for unit in ("bytes", "KB", "MB"):
+        if nbytes < 1000:
+            return f"{nbytes:.3g} {unit}" if unit != "bytes" else f"{nbytes:.0f} {unit}"
+        nbytes /= 1000
+    return f"{nbytes:.3g} GB" if nbytes < 1000 else f"{nbytes / 1000:.3g} TB"
