@@ -19,8 +19,10 @@ from .operators.base import Given, Known, run, there
 MAX_BYTES = 1 << 35  # of a tensor
 
 
-def infer(graph: Graph, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Known]:
+def infer(graph: Graph, shapes: Mapping[str, tuple[int, ...]], max_bytes: int = MAX_BYTES) -> dict[str, Known]:
     """By name, what is known of every tensor, for inputs of these shapes.
+
+    `max_bytes`: of a tensor whose shape alone is wanted; what is computed of constants has at most `MAX_BYTES`.
 
     Raises
     ------
@@ -34,11 +36,11 @@ def infer(graph: Graph, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Know
         raise Unsupported(f"graph: operators that are not supported: {', '.join(unknown)}")
     found = {name: Known(value.dtype, value.shape, value) for name, value in graph.constants.items()}
     for name, of in graph.inputs.items():
-        found[name] = Known(of.dtype, _checked(shapes[name], of.dtype, f"input {name!r}"))
+        found[name] = Known(of.dtype, _checked(shapes[name], of.dtype, f"input {name!r}", max_bytes))
     for node in graph.nodes:
         given = [found[name] if name else None for name in node.inputs]
         try:
-            known = _of(node, given)
+            known = _of(node, given, max_bytes)
         except Unsupported:
             raise
         except (ValueError, IndexError, TypeError, KeyError, ZeroDivisionError) as error:
@@ -50,14 +52,14 @@ def infer(graph: Graph, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Know
     return found
 
 
-def _checked(shape: Sequence[int], dtype: Any, what: str) -> tuple[int, ...]:
+def _checked(shape: Sequence[int], dtype: Any, what: str, max_bytes: int = MAX_BYTES) -> tuple[int, ...]:
     shape = tuple(int(n) for n in shape)
-    if min(shape, default=0) < 0 or prod(shape) * np.dtype(dtype).itemsize > MAX_BYTES:
+    if min(shape, default=0) < 0 or prod(shape) * np.dtype(dtype).itemsize > max_bytes:
         raise ValueError(f"{what}: a tensor of shape {shape} is impossible or too large")
     return shape
 
 
-def _of(node: Node, given: Given) -> list[Known]:
+def _of(node: Node, given: Given, max_bytes: int) -> list[Known]:
     shape = OPERATORS[node.op].shape
     if OPERATORS[node.op].of_shape and all(x is None or x.value is not None for x in given[1:]):
         first = np.broadcast_to(np.int8(0), there(given[0]).shape)
@@ -65,8 +67,10 @@ def _of(node: Node, given: Given) -> list[Known]:
         return [Known(value.dtype, value.shape, value)]
     if shape is None:
         raise Unsupported(f"{node}: not supported on data that is not constant")
-    told = [(np.dtype(dtype), _checked(extents, dtype, str(node))) for dtype, extents in shape(node, given)]
-    if any(x is not None and x.value is None for x in given):
+    depends = any(x is not None and x.value is None for x in given)
+    most = max_bytes if depends else MAX_BYTES
+    told = [(np.dtype(dtype), _checked(extents, dtype, str(node), most)) for dtype, extents in shape(node, given)]
+    if depends:
         return [Known(*each) for each in told]
     values = run(node, [None if x is None else x.value for x in given])
     return [Known(v.dtype, v.shape, v) for v in map(np.asarray, values)]
