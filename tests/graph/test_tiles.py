@@ -238,6 +238,30 @@ def one(op, *inputs, constants=(), outputs=1, shape=(1, 4, 12, 12), before=(), *
 POOL = {"kernel_shape": [3, 3], "pads": [1] * 4}
 
 
+LINE = (1, 2, 11)
+TAPS = {"w": numbers((2, 2, 4))}
+LARGE = {"s": np.array([1, 1, 4], np.float32)}
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        *(one("Pad", shape=LINE, mode=mode, pads=[0, 0, 3, 0, 0, 2]) for mode in ("constant", "edge", "reflect")),
+        *(one("Conv", "w", shape=LINE, constants=TAPS, strides=[s], auto_pad=auto)
+          for s in (1, 2, 3) for auto in ("SAME_UPPER", "SAME_LOWER")),
+        *(one("ConvTranspose", "w", shape=LINE, constants=TAPS, strides=[s], pads=[1, 2]) for s in (1, 2, 5)),
+        *(one("MaxPool", shape=LINE, kernel_shape=[3], strides=[2], pads=[1, 0], ceil_mode=up) for up in (0, 1)),
+        *(one("Resize", "", "s", shape=LINE, constants=LARGE, mode=m, coordinate_transformation_mode=places)
+          for m in ("nearest", "linear", "cubic") for places in ("half_pixel", "asymmetric")),
+    ],
+    ids=lambda graph: f"{graph.nodes[0].op} {dict(graph.nodes[0].attributes)}",
+)  # fmt: skip
+def test_tiles_of_one_pixel(graph):
+    model, x, tiles = Model(graph, accuracy="reproducible"), numbers(LINE), tiling(graph, LINE)
+    found = by_tiles(model, tiles, x, [pairs(range(tiles.out_shape[2] + 1))])
+    np.testing.assert_array_equal(found, model.run(x)["y"])
+
+
 @pytest.mark.parametrize(
     ("graph", "ranges", "windows"),
     [
@@ -250,6 +274,7 @@ POOL = {"kernel_shape": [3, 3], "pads": [1] * 4}
         (one("Resize", "", "s", constants=scales(2, 2), mode="linear"), [(6, 7), (22, 24)], [(2, 4, 2), (10, 12, 2)]),
         (one("DepthToSpace", blocksize=2), [(6, 9), (7, 8)], [(3, 5, 0), (3, 4, 1)]),
         (one("Pad", pads=[0, 0, 2, 3, 0, 0, 2, 3]), [(1, 3), (9, 18)], [(0, 1, 1), (6, 12, 3)]),
+        (one("Pad", pads=[0, 0, 2, 0, 0, 0, 2, 3], mode="reflect"), [(0, 1), (14, 15)], [(0, 3, 0), (8, 12, 6)]),
     ],
 )
 def test_windows_are_no_larger_than_they_must_be(graph, ranges, windows):
