@@ -204,7 +204,7 @@ def tiling(graph: Graph, shape: Sequence[int], output: str | None = None) -> Til
             raise ValueError(f"tiling: which output is it? {', '.join(graph.outputs)}")
         (output,) = graph.outputs
     if len(graph.inputs) != 1:
-        raise Unsupported(f"tiling: a model of the inputs {', '.join(graph.inputs)}: expected one")
+        raise Unsupported(f"tiling: a model of the inputs {', '.join(graph.inputs)}: expected one{STILL}")
     (name,) = graph.inputs
     if not 3 <= len(shape) <= 5 or len(graph.inputs[name].shape) != len(shape):
         raise Unsupported(f"tiling: input {name!r} of shape {shape}: expected N, C, one to three spatial axes{STILL}")
