@@ -12,11 +12,12 @@ except ImportError as error:
     raise ImportError("layoutkit.dask needs dask: pip install 'layoutkit[dask]'") from error
 
 from .convolutions import conv1d, conv2d, conv3d
+from .networks import run
 from .planning import Plan, plan
 from .pooling import avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_pool2d, max_pool3d
 from .reorders import reorder
 
 __all__ = [
     "avg_pool1d", "avg_pool2d", "avg_pool3d", "conv1d", "conv2d", "conv3d", "max_pool1d", "max_pool2d", "max_pool3d",
-    "Plan", "plan", "reorder",
+    "Plan", "plan", "reorder", "run",
 ]  # fmt: skip

@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 Range = tuple[int, int]
 
@@ -55,6 +55,28 @@ class Window(NamedTuple):
     inputs: Range
     pads: Range
     over: bool = False
+
+
+class Cuttable(Protocol):
+    """What can be cut: an `Axis`, or one of a network."""
+
+    @property
+    def size(self) -> int:
+        """Of the input."""
+        ...
+
+    @property
+    def out(self) -> int:
+        """Of the result."""
+        ...
+
+    def window(self, start: int, stop: int) -> Window:
+        """The window of outputs from `start` to `stop`, at least one."""
+        ...
+
+    def cuts(self, inputs: Iterable[int], unit: int = 1) -> list[int]:
+        """Where outputs are cut so that each tile's are near the inputs of a chunk; `inputs`: where chunks end."""
+        ...
 
 
 class Axis(NamedTuple):

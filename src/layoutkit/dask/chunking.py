@@ -13,7 +13,7 @@ from dask.array.core import normalize_chunks
 from dask.utils import parse_bytes
 
 from ..formats.layout import Layout
-from .axes import Axis, ranges
+from .axes import Cuttable, ranges
 from .sources import Chunks, Source, Stored
 
 LEAST_SHARE = 8  # of the size of chunks that dask is configured for, tiles of files have an eighth at least
@@ -24,14 +24,14 @@ class Cutting(NamedTuple):
 
     Attributes
     ----------
-    axis : Axis
+    axis : Cuttable
     unit : int
         Cuts are at multiples of it; 0 where there can be none.
     follows : bool
         Whether it is cut where its input is, without being asked.
     """
 
-    axis: Axis
+    axis: Cuttable
     unit: int
     follows: bool = True
 
@@ -118,7 +118,7 @@ def _of_file(source: Stored, src: Layout, dst: Layout, dims: Sequence[Cutting], 
         if not dims[dim].unit:
             return axis.size, axis.size
         for start, stop in ranges(cuts(dim, count)):
-            low, high = axis.window(start, stop).inputs if axis.mode == "zeros" else axis.reads(start, stop)
+            low, high = axis.window(start, stop).inputs
             found.append(min(axis.size, -(-high // grain) * grain) - max(0, low) // grain * grain)
         return sum(found), max(found)
 

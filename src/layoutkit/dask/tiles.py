@@ -75,9 +75,14 @@ class Reads(NamedTuple):
         first, last = box_of(self.layout, self.shape, one).ranges[axis]
         return self.source.split(axis, [Run(first, last - first, first)])
 
+    def outputs(self, by_dim: Sequence[Any]) -> list[Any]:
+        """What a result has by dimension, for the dimensions of this input; of those that it has not, nothing."""
+        return [*by_dim, *[[(0, 0)]] * self.layout.rank][: self.layout.rank]
+
     def box(self, outputs: Sequence[Range]) -> Box:
         """The box of what a tile reads."""
-        return box_of(self.layout, self.shape, [self.window(dim, found) for dim, found in enumerate(outputs)])
+        more = [*outputs, *[(0, 0)] * self.layout.rank][: self.layout.rank]
+        return box_of(self.layout, self.shape, [self.window(dim, found) for dim, found in enumerate(more)])
 
     def lengths(self, dim: int, outputs: Sequence[Range]) -> tuple[list[int], int]:
         """How much of the physical axis of a dimension's whole each tile reads, and how much is read at all."""
@@ -95,8 +100,8 @@ class Reads(NamedTuple):
     def of_axes(self, at: Sequence[int], parts: Sequence[Sequence[list[Part]]]) -> list[list[Part]]:
         """By physical axis, the parts of the tile `at`; `parts` are those of the dimensions' wholes."""
         found = [self.source.split(axis, [Run(0, f.size, 0)]) for axis, f in enumerate(self.layout.factors)]
-        for dim, k in enumerate(at):
-            found[self.layout.digits(dim)[0]] = parts[dim][k]
+        for dim, of in enumerate(parts):
+            found[self.layout.digits(dim)[0]] = of[at[dim] if dim < len(at) else 0]
         return found
 
 
@@ -144,7 +149,7 @@ class About:
         self.names = [name, *self._parts, *self._chunks]
         self.shared_bytes = work.nbytes
         by_dim = [ranges(cuts) for cuts in result.cuts]
-        found = [[r.lengths(dim, of) for dim, of in enumerate(by_dim)] for r in reads]
+        found = [[r.lengths(dim, of) for dim, of in enumerate(r.outputs(by_dim))] for r in reads]
         whole = [r.source.dtype.itemsize * prod(f.size or 1 for f in r.layout.factors) for r in reads]
         self.read = sum(n * prod(sum(of) for of, _ in dims) for n, dims in zip(whole, found))
         self.touched = sum(n * prod(once for _, once in dims) for n, dims in zip(whole, found))
@@ -200,7 +205,7 @@ def tiled(work: Work, reads: Sequence[Reads], result: Result) -> da.Array:
     name, shared = f"{what}-{token}", f"{what}-work-{token}"
     checks = tuple(Checked(what, r.source.name, r.source.dtype) for r in reads)
     by_dim = [ranges(cuts) for cuts in result.cuts]
-    along = [[[r.parts(dim, outputs) for outputs in found] for dim, found in enumerate(by_dim)] for r in reads]
+    along = [[[r.parts(dim, one) for one in found] for dim, found in enumerate(r.outputs(by_dim))] for r in reads]
     tiles = list(itertools.product(*[range(len(found)) for found in by_dim]))
     needed = [[list(itertools.product(*r.of_axes(at, parts))) for r, parts in zip(reads, along)] for at in tiles]
     for found in needed:

@@ -60,6 +60,11 @@ class Model:
         return f"Model({', '.join(told)}; {len(self.graph.nodes)} operators)"
 
     @property
+    def options(self) -> dict[str, Any]:
+        """How it was told to run: the keywords of `Model`."""
+        return dict(threads=self._threads, accuracy=self._accuracy, dtype=self._dtype, layouts=self._layouts)
+
+    @property
     def inputs(self) -> dict[str, tuple[int | str, ...]]:
         """The shapes of its inputs; names stand for any extent."""
         return {name: of.shape for name, of in self.graph.inputs.items()}
