@@ -123,10 +123,15 @@ def _of_file(source: Stored, src: Layout, dst: Layout, dims: Sequence[Cutting], 
         return sum(found), max(found)
 
     def nbytes(of: Sequence[int]) -> int:
-        window = prod(read(dim, count)[1] for dim, count in enumerate(of)) * source.dtype.itemsize
-        return window + prod(max(b - a for a, b in ranges(cuts(d, n))) for d, n in enumerate(of)) * dtype.itemsize
+        window = prod(read(dim, count)[1] for dim, count in enumerate(of)) * prod(
+            src.padded_shape(source.shape)[len(of) :]
+        )
+        return (
+            window * source.dtype.itemsize
+            + prod(max(b - a for a, b in ranges(cuts(d, n))) for d, n in enumerate(of)) * dtype.itemsize
+        )
 
-    order = [f.dim for f in reversed(src.factors) if not f.size]  # innermost first
+    order = [f.dim for f in reversed(src.factors) if not f.size and f.dim < len(dims)]  # innermost first
     while True:
         better: list[tuple[float, int, list[int]]] = []
         for rank, dim in enumerate(order):

@@ -207,11 +207,12 @@ def run(model: Any, x: Any, *, output: str | None = None, chunks: Any = None, th
     if fields is None:
         made = _of_output(graph, name, (1, *shape[1:]))
         out_shape = (shape[0], *made.shape[1:])
-        dims = [Cutting(batch, 1), *(Cutting(Axis(n, n), 0) for n in out_shape[1:])]
+        sizes = [*shape[1:], *[1] * len(out_shape)]
+        dims = [Cutting(batch, 1), *(Cutting(Axis(n, m), 0) for n, m in zip(sizes, out_shape[1:]))]
     else:
         made = _of_output(graph, name, shape)
         out_shape = made.shape
-        channels = Axis(out_shape[1], out_shape[1])
+        channels = Axis(shape[1], out_shape[1])
         dims = [Cutting(batch, 1), Cutting(channels, 0), *(Cutting(field, 1) for field in fields)]
     dst = _plain(len(out_shape))
     cuts = cuts_of(source, src, dst, dims, made.dtype, chunks, "run")

@@ -25,6 +25,11 @@ def geometry(attributes, size, kernel):
     return dict(stride=stride, dilation=dilation, padding=pads, groups=attributes.get("group", 1))
 
 
+def accuracy(attributes):
+    """What the model was told of the accuracy of its convolutions."""
+    return {"accuracy": attributes.get("accuracy", "standard")}
+
+
 def _conv_shape(node, given):
     x, w = there(given[0]), there(given[3 if node.op == "QLinearConv" else 1])
     if x.shape[1] != w.shape[1] * node.attributes.get("group", 1):
@@ -39,8 +44,9 @@ def _conv(inputs, attributes):
     _no_more_axes(x.ndim - 2, "Conv")
     letters = "DHW"[5 - x.ndim :]
     found = FUNCTIONS[x.ndim - 2](
-        x, w, b, layout=f"NC{letters}", filter_layout=f"OI{letters}", **geometry(attributes, x.shape[2:], w.shape[2:])
-    )
+        x, w, b, layout=f"NC{letters}", filter_layout=f"OI{letters}", **accuracy(attributes),
+        **geometry(attributes, x.shape[2:], w.shape[2:]),
+    )  # fmt: skip
     return [found]
 
 
@@ -82,7 +88,8 @@ def _conv_transpose(inputs, attributes):
         given = {**attributes, "auto_pad": "VALID" if auto == "VALID" else "NOTSET"}
         pads = pads_of(given, x.shape[2:], w.shape[2:], stride, dilation)
     y = TRANSPOSED[rank](x, w, b, stride=stride, dilation=dilation, groups=attributes.get("group", 1), output_padding=0,
-                         layout="NC" + "DHW"[3 - rank :], filter_layout="IO" + "DHW"[3 - rank :])  # fmt: skip
+                         layout="NC" + "DHW"[3 - rank :], filter_layout="IO" + "DHW"[3 - rank :],
+                         **accuracy(attributes))  # fmt: skip
     y = np.pad(y, [(0, 0), (0, 0), *((0, e) for e in extra)], constant_values=0)
     if b is not None and any(extra):
         for a, e in enumerate(extra):
