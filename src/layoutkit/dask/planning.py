@@ -14,9 +14,12 @@ from typing import Any
 import dask
 from dask.order import order
 from dask.system import CPU_COUNT
-from dask.task_spec import DataNode, GraphNode, Task
+from dask.task_spec import DataNode, GraphNode, Task, TaskRef
 
 from .tiles import About
+
+
+WHOLE = "whole"
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,8 @@ def plan(y: Any, workers: int = 1, threads: int | None = None) -> Plan:
     Parameters
     ----------
     y : dask array or delayed value
-        A result of the operations of `layoutkit.dask`, of others with theirs, or what `store` returns.
+        A result of the operations of `layoutkit.dask`, of others with theirs, or what `store` returns. Of an array it
+        is told what ``y.compute()`` takes, which makes one array of all chunks.
     workers : int
         Processes that share the work.
     threads : int, optional
@@ -101,10 +105,13 @@ def plan(y: Any, workers: int = 1, threads: int | None = None) -> Plan:
     (best,) = dask.optimize(y)
     keys = list(dask.core.flatten(best.__dask_keys__()))
     nodes: dict[Hashable, GraphNode] = dict(best.__dask_graph__())
-    abouts = [layer.about for layer in y.__dask_graph__().layers.values() if hasattr(layer, "about")]
-    peak = _peak(nodes, keys, _Sizes(abouts), workers * threads, workers)
+    sizes = _Sizes([layer.about for layer in y.__dask_graph__().layers.values() if hasattr(layer, "about")])
+    if len(keys) > 1:  # `compute` puts chunks together; that one task waits for all others changes their order
+        nodes[WHOLE] = Task(WHOLE, list, *map(TaskRef, keys))
+        keys, sizes.whole = [WHOLE], getattr(y, "nbytes", 0)
+    abouts, peak = sizes.abouts, _peak(nodes, keys, sizes, workers * threads, workers)
     return Plan(
-        len(nodes), sum(a.read for a in abouts), sum(a.read - a.touched for a in abouts),
+        len(nodes) - (WHOLE in nodes), sum(a.read for a in abouts), sum(a.read - a.touched for a in abouts),
         sum(a.copied for a in abouts), peak, workers, threads, tuple(a.line() for a in abouts),
     )  # fmt: skip
 
@@ -113,6 +120,7 @@ class _Sizes:
     """Bytes of what tasks make, and of what they need while they run."""
 
     def __init__(self, abouts: Sequence[About]) -> None:
+        self.abouts, self.whole = abouts, 0
         self._by_name: dict[str, About] = {}
         self._shared = {a.shared: a.shared_bytes for a in abouts}
         for about in abouts:
@@ -128,6 +136,8 @@ class _Sizes:
 
     def of(self, node: GraphNode) -> tuple[int, int]:
         """Bytes of the result of a task, and of all that it holds beside its inputs until it is done."""
+        if node.key == WHOLE:
+            return self.whole, 0
         inner, last = _fused(node)
         made = self.result(last)
         within = sum(self.result(key) for key in inner if key != last and not isinstance(inner[key], DataNode))

@@ -73,7 +73,7 @@ class Chunks:
                 given = tuple(sizes[i] for sizes, i in zip(self.chunks, index))
                 whole = Place((0,) * len(given), given, None, None, given, index)
                 takes = [tuple(part.take for part in found) for _, found in cut.values()]
-                key, checked = self._key(index, token), Checked(self.what, self.name, self.dtype)
+                key, checked = self._key(index, token), Checked(self.what, self.name, self.dtype, len(given))
                 made[key] = Task(key, parts_of, TaskRef((self.array.name, *index)), checked, whole, takes)
         return made
 
@@ -212,6 +212,7 @@ class Checked(NamedTuple):
     what: str
     name: str
     dtype: np.dtype
+    ndim: int
 
     def __call__(self, given: Any, place: Place) -> np.ndarray:
         where = f"{self.what}: chunk {place.chunk} of {self.name}"

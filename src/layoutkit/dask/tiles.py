@@ -191,7 +191,8 @@ def run(work: Work, tile: Tile, checks: Sequence[Checked], *given: Any) -> np.nd
     """Make a tile: what a task of the graph does."""
     left, pieces = iter(given), []
     for places, checked in zip(tile.places, checks):
-        pieces.append([(place.starts, piece_of(next(left), checked, place)) for place in places])
+        found = [(place.starts, piece_of(next(left), checked, place)) for place in places]
+        pieces.append(found or [((0,) * checked.ndim, np.empty((0,) * checked.ndim, checked.dtype))])
     return work(tile, pieces)
 
 
@@ -201,9 +202,11 @@ def tiled(work: Work, reads: Sequence[Reads], result: Result) -> da.Array:
     The axes of blocks are in one chunk.
     """
     what = work.what
+    if 0 in result.shape:
+        return da.empty(result.layout.physical_shape(result.shape), dtype=result.dtype)
     token = tokenize(what, work, [r.source.token for r in reads], result)
     name, shared = f"{what}-{token}", f"{what}-work-{token}"
-    checks = tuple(Checked(what, r.source.name, r.source.dtype) for r in reads)
+    checks = tuple(Checked(what, r.source.name, r.source.dtype, len(r.layout.factors)) for r in reads)
     by_dim = [ranges(cuts) for cuts in result.cuts]
     along = [[[r.parts(dim, one) for one in found] for dim, found in enumerate(r.outputs(by_dim))] for r in reads]
     tiles = list(itertools.product(*[range(len(found)) for found in by_dim]))

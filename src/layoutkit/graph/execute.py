@@ -206,11 +206,11 @@ class Program:
     def _other(self, node: Node, kind: int) -> None:
         known, constants = self.known, self.laid.graph.constants
         of, y = OPERATORS[node.op], known[node.outputs[0]]
-        own = {**node.attributes, "op": node.op, "accuracy": self.costs.accuracy}
-        attributes: Mapping[str, Any] | None = own
+        told = {**node.attributes, "op": node.op, "accuracy": self.costs.accuracy}
+        attributes: Mapping[str, Any] | None = told
         layout = None if kind == PLAIN else layouts_of(len(y.shape))[kind]
         if of.follow is not None and layout is not None:
-            attributes = of.follow(own, layout, [known[n].shape for n in node.given()])
+            attributes = of.follow(told, layout, [known[n].shape for n in node.given()])
         reals = [name for name in node.given() if known[name].dtype == F32]
         moves = of.moves and y.stored is not None and all(known[name].value is None for name in reals)
         moves = moves and all(known[name].stored == y.stored for name in node.outputs if name)
