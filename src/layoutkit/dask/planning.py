@@ -18,7 +18,6 @@ from dask.task_spec import DataNode, GraphNode, Task, TaskRef
 
 from .tiles import About
 
-
 WHOLE = "whole"
 
 

@@ -1,13 +1,14 @@
 """How a tile of a convolution or a pooling is made of the pieces of its window.
 
-Where one piece holds the whole window it is read in place. Where there are several, the tile is made strip by strip:
-what a strip reads is put together in a buffer that stays in the cache, so the window never exists as a whole.
+What one piece holds is read in place: the whole window, or that of all outputs but a few along the edges of the tile.
+Other outputs are made strip by strip: what a strip reads is put together in a buffer that stays in the cache, so the
+window never exists as a whole.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import prod
 
 import numpy as np
@@ -18,7 +19,8 @@ from .axes import Axis, Range, Window
 from .boxes import Box, box_of, gathered
 from .tiles import Pieces
 
-STRIP_BYTES = 4 << 20  # of what strips read
+STRIP_BYTES = 2 << 20  # of what strips read
+LEAST_INNER = 0.5  # of the outputs of a tile, for them to be computed apart from the others
 LEAST_ROWS = 4  # of a strip, in windows' overlaps: what is read twice is a fourth at most
 
 # ``compute(x, box, windows, outputs, out)``: `outputs` by dimension, of `x`, the array of `box`; `windows` are those of
@@ -62,14 +64,57 @@ def made(
         return part(outputs, None)
     held = [stop - start for start, stop in outputs]
     nbytes = sum(array.nbytes for _, array in pieces)
+    inner = _inner(pieces, src, dst, axes, outputs, channels)
     rows = rows_of_strips(held, src, dst, axes, nbytes)
-    if rows == held:
+    if inner is None and rows == held:
         return part(outputs, None)
     whole = empty(dst.physical_shape(held), dtype, "dask")
-    for first in itertools.product(*[range(start, stop, n) for (start, stop), n in zip(outputs, rows)]):
-        strip = [(a, min(a + n, stop)) for a, n, (_, stop) in zip(first, rows, outputs)]
-        part(strip, whole[_within(dst, outputs, strip)])
+    rest = [outputs]
+    if inner is not None:
+        part(inner, whole[_within(dst, outputs, inner)])
+        rest = list(_around(inner, outputs))
+    for box in rest:
+        for first in itertools.product(*[range(start, stop, n) for (start, stop), n in zip(box, rows)]):
+            strip = [(a, min(a + n, stop)) for a, n, (_, stop) in zip(first, rows, box)]
+            part(strip, whole[_within(dst, outputs, strip)])
     return whole
+
+
+def _inner(
+    pieces: Pieces, src: Layout, dst: Layout, axes: Sequence[Axis], outputs: Sequence[Range], channels: Range
+) -> list[Range] | None:
+    """The outputs of a tile that read nothing but the largest piece; None where they are not most of it, or rows of
+    images are cut: outputs beside one another are what kernels are fast at."""
+    starts, array = max(pieces, key=lambda piece: piece[1].size)
+    found = list(outputs)
+    for dim, wanted in enumerate(outputs):
+        axis = axes[max(0, dim - 1)]
+        place, block = src.digits(dim)[0], src.block(dim)
+        low, high = starts[place] * block, (starts[place] + array.shape[place]) * block
+        if dim == 1 or block * dst.block(dim) > 1:
+            first, last = channels if dim == 1 else axis.window(*wanted).inputs
+            if not low <= first <= last <= high:
+                return None
+            continue
+        edges = axis.mode == "zeros"  # beyond them is padding, which is no piece
+        begin = -(-(low + axis.before) // axis.stride) if low > 0 or not edges else wanted[0]
+        end = (high + axis.before - axis.reach) // axis.stride + 1 if high < axis.size or not edges else wanted[1]
+        found[dim] = max(begin, wanted[0]), min(end, wanted[1])
+    if any(n != f.size for n, f in zip(array.shape, src.factors) if f.size) or any(a >= b for a, b in found):
+        return None
+    beside = max(range(2, src.rank), key=lambda dim: src.digits(dim)[0])
+    most = prod(b - a for a, b in found) >= LEAST_INNER * prod(b - a for a, b in outputs)
+    return found if most and found[beside] == outputs[beside] else None
+
+
+def _around(inner: Sequence[Range], outer: Sequence[Range]) -> Iterator[list[Range]]:
+    """Boxes that together are all of `outer` but `inner`."""
+    left = list(outer)
+    for dim, ((begin, end), (start, stop)) in enumerate(zip(inner, outer)):
+        for side in ((start, begin), (end, stop)):
+            if side[0] < side[1]:
+                yield [*left[:dim], side, *left[dim + 1 :]]
+        left[dim] = begin, end
 
 
 def largest_strip(
