@@ -1,5 +1,7 @@
 """Every public object has a docstring that describes all of its parameters, and stands in docs/reference.md."""
 
+import contextlib
+import importlib
 import inspect
 import re
 from pathlib import Path
@@ -28,12 +30,9 @@ def public():
     """All public functions and classes by their names below ``lk``."""
     found = {}
     modules = {name: getattr(lk, name) for name in lk.__all__ if inspect.ismodule(getattr(lk, name))}
-    try:
-        import layoutkit.torch
-    except ImportError:
-        pass
-    else:
-        modules["torch"] = layoutkit.torch
+    for name in ("torch", "dask"):
+        with contextlib.suppress(ImportError):
+            modules[name] = importlib.import_module(f"layoutkit.{name}")
     for name in lk.__all__:
         if name not in modules:
             found[name] = getattr(lk, name)

@@ -49,14 +49,17 @@ threads : int, optional
 """
 
 
-def lazily(model: Callable[..., Any], text: str) -> Callable[[F], F]:
-    """Give the lazy form of `model` its signature, without `out`, and its description; `text` describes the array."""
+def lazily(model: Callable[..., Any], text: str, **described: str) -> Callable[[F], F]:
+    """Give the lazy form of `model` its signature, without `out`, and its description.
+
+    `text` describes the array, `described` parameters that are others than those of `model`.
+    """
 
     def decorate(function: F) -> F:
         first = next(iter(inspect.signature(function).parameters))
         if model.__doc__:  # not with python -OO
             function.__doc__ = _DOC.format(name=model.__name__, first=first)
-        changes = {first: _FIRST.format(name=first, text=text), "out": "", "threads": _THREADS}
+        changes = {first: _FIRST.format(name=first, text=text), "out": "", "threads": _THREADS, **described}
         whole = with_parameters(model, **changes)(function)
         if whole.__doc__:
             whole.__doc__ = re.sub(r"\n\n+(?=\S.* : )", "\n", whole.__doc__)

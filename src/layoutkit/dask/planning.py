@@ -25,7 +25,7 @@ WHOLE = "whole"
 class Plan:
     """What a computation comes to.
 
-    Attributes
+    Parameters
     ----------
     tasks : int
         Of the graph that dask runs, those of other operations too.
@@ -39,6 +39,8 @@ class Plan:
         Of the memory that a worker holds at most, arrays that were there before among it.
     workers, threads : int
         For how many, and how many tasks each of them runs at a time.
+    lines : tuple of str
+        About each operation.
     """
 
     tasks: int

@@ -97,7 +97,13 @@ class Reordering:
         return made
 
 
-@lazily(memory.reorder, "The tensor as it lies in `src`.")
+_ALPHA = """\
+alpha : float, optional
+    ``alpha * result`` is written.
+"""
+
+
+@lazily(memory.reorder, "The tensor as it lies in `src`.", alpha=_ALPHA, at="")
 def reorder(array, src=None, dst=None, *, chunks=None, threads=1, **attributes) -> da.Array:
     what = "reorder"
     options = dict(attributes, threads=check_threads(1 if threads is None else threads))
