@@ -13,6 +13,7 @@ import numpy as np
 
 from ..formats.layout import Layout
 from ..signatures import with_parameters
+from .files import check_open
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -74,6 +75,7 @@ def lazily(model: Callable[..., Any], text: str, **described: str) -> Callable[[
                 raise TypeError(f"{function.__name__}: out: the result is lazy; store it with layoutkit.dask.store")
             if unknown is not None:
                 raise TypeError(f"{function.__name__}() got an unexpected keyword argument {unknown!r}")
+            check_open(args[0] if args else given.get(first), function.__name__, first)
             return function(*args, **given)
 
         checked.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]

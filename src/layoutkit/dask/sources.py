@@ -13,6 +13,7 @@ from dask.task_spec import DataNode, GraphNode, Task, TaskRef
 
 from .axes import Part, Run, parts
 from .boxes import Place
+from .files import check_open, described, location, version
 
 COPIED_SHARE = 0.5  # of a chunk: less is copied, so that the chunk can go, and what neighbours need travels alone
 
@@ -153,6 +154,7 @@ Source = Chunks | Stored
 
 def source_of(array: Any, what: str, name: str) -> Source:
     """What tiles of an argument read."""
+    check_open(array, what, name)
     if isinstance(array, da.Array):
         return Chunks(array, what, name)
     if isinstance(array, np.ndarray) and not isinstance(array, np.memmap):
@@ -164,10 +166,18 @@ def source_of(array: Any, what: str, name: str) -> Source:
 
 
 class Regions:
-    """Reads regions of an array in a file, also in other processes: arrays of h5py are opened again there."""
+    """Reads regions of an array in a file, also in other processes, where it is opened or mapped again."""
 
     def __init__(self, array: Any, what: str, name: str) -> None:
-        self.array, self.what, self.name = array, what, name
+        self._array, self.what, self.name, self.dtype = array, what, name, np.dtype(array.dtype)
+        self.place, self.text = location(array), described(array)
+
+    @property
+    def array(self) -> Any:
+        """The array, open in this process."""
+        if self._array is None and self.place is not None:
+            self._array = self.place.open()
+        return self._array
 
     def read(self, region: tuple[slice, ...]) -> np.ndarray:
         """A region; slices may go backwards. An error says which one it was."""
@@ -175,35 +185,20 @@ class Regions:
                       for s in region)  # fmt: skip
         try:
             found = np.asarray(self.array[ahead])
+            if found.dtype != self.dtype or found.shape != (shape := tuple(s.stop - s.start for s in ahead)):
+                raise ValueError(f"expected {self.dtype} of shape {shape}, got {found.dtype} of {found.shape}")
         except Exception as error:
             at = ", ".join(f"{s.start}:{s.stop}" for s in ahead)
-            raise OSError(f"{self.what}: {self.name}[{at}] of {self.array!r} cannot be read: {error}") from error
+            raise OSError(f"{self.what}: {self.name}[{at}] of {self.text} cannot be read: {error}") from error
         back = tuple(slice(None, None, s.step) for s in region)
         return found if ahead == region else found[back]
 
-    def __reduce__(self):
-        h5 = getattr(self.array, "file", None)
-        if h5 is not None and hasattr(self.array, "name") and type(self.array).__module__.startswith("h5py"):
-            return _reopened, (h5.filename, self.array.name, self.what, self.name)
-        if isinstance(self.array, np.memmap) and self.array.filename is not None:
-            a = self.array
-            if a.flags.c_contiguous and isinstance(a.base, np.memmap | type(getattr(a, "_mmap", None))):
-                return _mapped, (str(a.filename), a.dtype, a.shape, a.offset, self.what, self.name)
-        return Regions, (self.array, self.what, self.name)
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | ({} if self.place is None else {"_array": None})
 
     def __dask_tokenize__(self):
-        found = self.__reduce__()
-        return found[0].__name__, *found[1]
-
-
-def _reopened(filename: str, dataset: str, what: str, name: str) -> Regions:
-    import h5py
-
-    return Regions(h5py.File(filename, "r")[dataset], what, name)
-
-
-def _mapped(filename: str, dtype: np.dtype, shape: tuple[int, ...], offset: int, what: str, name: str) -> Regions:
-    return Regions(np.memmap(filename, dtype, "r", offset, shape), what, name)
+        what = self._array if self.place is None else (self.place, version(self.place))
+        return self.what, self.name, what
 
 
 class Checked(NamedTuple):
