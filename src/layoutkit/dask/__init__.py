@@ -16,8 +16,9 @@ from .networks import run
 from .planning import Plan, plan
 from .pooling import avg_pool1d, avg_pool2d, avg_pool3d, max_pool1d, max_pool2d, max_pool3d
 from .reorders import reorder
+from .storing import store
 
 __all__ = [
     "avg_pool1d", "avg_pool2d", "avg_pool3d", "conv1d", "conv2d", "conv3d", "max_pool1d", "max_pool2d", "max_pool3d",
-    "Plan", "plan", "reorder", "run",
+    "Plan", "plan", "reorder", "run", "store",
 ]  # fmt: skip

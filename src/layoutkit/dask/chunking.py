@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Sequence
 from math import prod
@@ -101,46 +102,65 @@ def _as_given(dst: Layout, dims: Sequence[Cutting], dtype: np.dtype, chunks: Any
     return cuts
 
 
+class Share(NamedTuple):
+    """What tiles of so many chunks of a file come to along a dimension.
+
+    Attributes
+    ----------
+    read : int
+        What all of them read, in whole chunks of the file.
+    window, outputs : int
+        Of the largest tile.
+    """
+
+    read: int
+    window: int
+    outputs: int
+
+
 def _of_file(source: Stored, src: Layout, dst: Layout, dims: Sequence[Cutting], dtype: np.dtype) -> list[list[int]]:
-    """Tiles of whole chunks of the file, as many as dask's ``array.chunk-size`` allows and as save reading twice."""
+    """Tiles of whole chunks of the file, as many as dask's ``array.chunk-size`` allows and as save reading twice.
+
+    What tiles read and what they make are of that size together.
+    """
     limit = parse_bytes(dask.config.get("array.chunk-size"))
     grains = [source.grain[src.digits(d)[0]] * src.block(d) for d in range(src.rank)]
     counts = [1] * len(dims)  # chunks of the file in a tile, by dimension
+    beside = prod(src.padded_shape(source.shape)[len(dims) :]) * source.dtype.itemsize
 
     def cuts(dim: int, count: int) -> list[int]:
-        axis, unit, _ = dims[dim]
+        axis, unit, follows = dims[dim]
         size = grains[dim] * count
-        return axis.cuts(range(size, axis.size, size), unit) if unit else sorted({0, axis.out})
+        return axis.cuts(range(size, axis.size, size), unit) if unit and follows else sorted({0, axis.out})
 
-    def read(dim: int, count: int) -> tuple[int, int]:
-        """What all tiles read of a dimension, in whole chunks of the file, and what the largest does."""
-        axis, grain, found = dims[dim].axis, grains[dim], []
-        if not dims[dim].unit:
-            return axis.size, axis.size
-        for start, stop in ranges(cuts(dim, count)):
+    @functools.cache
+    def share(dim: int, count: int) -> Share:
+        axis, grain, read, window = dims[dim].axis, grains[dim], 0, 0
+        tiles = ranges(cuts(dim, count))
+        if len(tiles) == 1:
+            return Share(axis.size, axis.size, axis.out)
+        for start, stop in tiles:
             low, high = axis.window(start, stop).inputs
-            found.append(min(axis.size, -(-high // grain) * grain) - max(0, low) // grain * grain)
-        return sum(found), max(found)
+            read += min(axis.size, -(-high // grain) * grain) - max(0, low) // grain * grain
+            window = max(window, high - low)
+        return Share(read, window, max(stop - start for start, stop in tiles))
 
     def nbytes(of: Sequence[int]) -> int:
-        window = prod(read(dim, count)[1] for dim, count in enumerate(of)) * prod(
-            src.padded_shape(source.shape)[len(of) :]
-        )
-        return (
-            window * source.dtype.itemsize
-            + prod(max(b - a for a, b in ranges(cuts(d, n))) for d, n in enumerate(of)) * dtype.itemsize
-        )
+        shares = [share(dim, count) for dim, count in enumerate(of)]
+        return prod(s.window for s in shares) * beside + prod(s.outputs for s in shares) * dtype.itemsize
 
-    order = [f.dim for f in reversed(src.factors) if not f.size and f.dim < len(dims)]  # innermost first
+    order = _innermost(src, dst, len(dims))
     while True:
         better: list[tuple[float, int, list[int]]] = []
         for rank, dim in enumerate(order):
-            if grains[dim] * counts[dim] >= dims[dim].axis.size or not dims[dim].unit:
+            n, (axis, unit, follows) = counts[dim], dims[dim]
+            if grains[dim] * n >= axis.size or not unit or not follows:
                 continue
-            more = [2 * n if d == dim else n for d, n in enumerate(counts)]
-            if nbytes(more) <= limit:
-                gain = read(dim, more[dim])[0] / max(1, read(dim, counts[dim])[0])
-                better.append((gain, rank, more))
+            for count in (2 * n, n + max(1, n // 4)):
+                more = [count if d == dim else m for d, m in enumerate(counts)]
+                if nbytes(more) <= limit:
+                    better.append((share(dim, count).read / max(1, share(dim, n).read), rank, more))
+                    break
         if not better:
             break
         gain, _, more = min(better)
@@ -148,3 +168,9 @@ def _of_file(source: Stored, src: Layout, dst: Layout, dims: Sequence[Cutting], 
             break
         counts = more
     return [cuts(dim, count) for dim, count in enumerate(counts)]
+
+
+def _innermost(src: Layout, dst: Layout, rank: int) -> list[int]:
+    """Dimensions whose neighbours lie nearest to each other, first: those of source and result in turn."""
+    each = [[f.dim for f in reversed(layout.factors) if not f.size and f.dim < rank] for layout in (src, dst)]
+    return list(dict.fromkeys(dim for pair in itertools.zip_longest(*each) for dim in pair if dim is not None))

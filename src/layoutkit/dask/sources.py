@@ -16,6 +16,7 @@ from .boxes import Place
 from .files import check_open, described, location, version
 
 COPIED_SHARE = 0.5  # of a chunk: less is copied, so that the chunk can go, and what neighbours need travels alone
+PAGE = 4096  # bytes of a file that are read together
 
 Found = tuple[Part, ...]  # by physical axis, what one piece of a window is
 
@@ -29,8 +30,7 @@ class Chunks:
     stored = False
 
     def __init__(self, array: da.Array, what: str, name: str) -> None:
-        if any(math.isnan(n) for sizes in array.chunks for n in sizes):
-            raise ValueError(f"{what}: {name} has chunks of unknown sizes; call its compute_chunk_sizes() first")
+        check_sizes(array, what, name)
         self.array, self.what, self.name = array, what, name
         self.shape, self.dtype = tuple(map(int, array.shape)), array.dtype
         self.chunks = tuple(tuple(map(int, sizes)) for sizes in array.chunks)
@@ -97,6 +97,12 @@ class Chunks:
         return f"{self.what}-parts-{self.name}-{token}".replace(" ", "-")
 
 
+def check_sizes(array: da.Array, what: str, name: str) -> None:
+    """ValueError if sizes of chunks are unknown."""
+    if any(math.isnan(n) for sizes in array.chunks for n in sizes):
+        raise ValueError(f"{what}: {name} has chunks of unknown sizes; call its compute_chunk_sizes() first")
+
+
 def _index(found: Found) -> tuple[int, ...]:
     return tuple(part.chunk for part in found)
 
@@ -119,8 +125,7 @@ class Stored:
         self.shape, self.dtype = tuple(map(int, array.shape)), np.dtype(array.dtype)
         self.what, self.name = what, name
         self.region = Regions(array, what, name)
-        grain = getattr(array, "chunks", None)  # what is read at least; an array of Zarr with shards has both
-        self.grain = tuple(map(int, grain)) if grain and len(grain) == len(self.shape) else (1,) * len(self.shape)
+        self.grain = _grain(array)
         self.key = f"{name}-{da.core.tokenize(self.region)}"
 
     @property
@@ -147,6 +152,17 @@ class Stored:
     def copied_bytes(self, chunk: tuple[int, ...] | None = None) -> int:
         """Of the parts that are copied of a chunk, or of all."""
         return 0
+
+
+def _grain(array: Any) -> tuple[int, ...]:
+    """What is read at least, by axis: a chunk of the file (of Zarr with shards it has both), or a page."""
+    chunks = getattr(array, "chunks", None)
+    if chunks and len(chunks) == len(array.shape):
+        return tuple(map(int, chunks))
+    strides = getattr(array, "strides", None) or range(len(array.shape), 0, -1)
+    inner = min(range(len(array.shape)), key=lambda axis: abs(strides[axis]), default=0)
+    page = max(1, PAGE // max(1, np.dtype(array.dtype).itemsize))
+    return tuple(max(1, min(int(n), page)) if axis == inner else 1 for axis, n in enumerate(array.shape))
 
 
 Source = Chunks | Stored
