@@ -120,8 +120,8 @@ def store(y: da.Array, target: Any, *, region: Region | None = None, compute: bo
 
     Notes
     -----
-    Memory is that of the tiles that are made at a time, one for each of dask's threads: of 64 MiB each, and what they
-    are made of, less than 1 GiB with 4 threads. `plan` tells it of what ``compute=False`` returns.
+    Memory is that of the tiles that are made at a time, one for each of dask's threads, and of what they are made of:
+    for tiles of 64 MiB and 4 threads less than 1 GiB. `plan` tells it of what ``compute=False`` returns.
 
     Examples
     --------
@@ -136,16 +136,16 @@ def store(y: da.Array, target: Any, *, region: Region | None = None, compute: bo
     Chunks that do not fit are said before anything is computed:
 
     >>> out = zarr.create_array({}, shape=y.shape, chunks=(1, 4, 20, 50), dtype=y.dtype)
-    >>> layoutkit.dask.store(y, out)
+    >>> layoutkit.dask.store(y, out)  # doctest: +NORMALIZE_WHITESPACE
     Traceback (most recent call last):
     ValueError: store: axis 2 of y is cut at 32, within a chunk of the target, whose chunks are 20: two tasks would
     write it; give the operation that makes y chunks=(-1, -1, 20, -1)
     """
     if not isinstance(y, da.Array):
         raise TypeError(f"store: y: expected a dask array, got {type(y).__name__}")
+    check_open(target, "store", "target")
     if not all(hasattr(target, attribute) for attribute in ("shape", "dtype", "__setitem__")):
         raise TypeError(f"store: target: expected an array of Zarr, HDF5 or numpy, got {type(target).__name__}")
-    check_open(target, "store", "target")
     check_sizes(y, "store", "y")
     to = Target(target)
     if not to.writable:
