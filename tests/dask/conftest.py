@@ -8,7 +8,7 @@ import pytest
 
 @pytest.fixture(scope="session")
 def pool():
-    with ProcessPoolExecutor(2, get_context("spawn")) as pool:
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         yield pool
 
 
