@@ -88,15 +88,17 @@ def peak(pid: int | str = "self") -> int:
 def scheduler(workers: str, memory: float) -> Iterator[list[int]]:
     """Compute by threads or processes, in tiles so large that all of them together fit; gives their peaks, at the end.
 
-    A worker holds a tile's input and result, which are of ``array.chunk-size`` together, and copies of both at most.
+    A tile's input and result are of ``array.chunk-size`` together. A worker holds copies of both at most; of processes,
+    the one that gives them their tasks holds what they pass on, too.
     """
     count, peaks = os.cpu_count() or 1, []
-    with dask.config.set({"array.chunk-size": f"{int(memory / (5 * count))}B", "scheduler": workers}):
+    copies = 5 if workers == "threads" else 10
+    with dask.config.set({"array.chunk-size": f"{int(memory / (copies * count))}B", "scheduler": workers}):
         if workers == "threads":
             yield peaks
             peaks.append(peak())
             return
-        with ProcessPoolExecutor(count, get_context("spawn")) as pool, dask.config.set(pool=pool):
+        with ProcessPoolExecutor(count, get_context("spawn")) as pool, dask.config.set(pool=pool, chunksize=1):
             yield peaks
             peaks += [peak(), *(peak(process) for process in pool._processes)]
 
