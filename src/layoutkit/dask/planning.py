@@ -195,6 +195,10 @@ def _peak(nodes: Mapping[Any, GraphNode], keys: Iterable[Any], sizes: _Sizes, sl
         if not users[key] and key not in kept:
             held -= of[key][0]
         ready += sorted(new, key=rank.__getitem__, reverse=True)
+    results = [of[key][0] for key, node in nodes.items() if not isinstance(node, DataNode) and key != WHOLE]
+    most += slots * max(
+        results, default=0
+    )  # a thread lets go of a result, and the allocator of its memory, a bit later
     shared = sum(of[key][0] for key, node in nodes.items() if isinstance(node, DataNode))
     return most if workers == 1 else (most - shared) // workers + shared
 

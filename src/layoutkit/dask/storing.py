@@ -24,6 +24,7 @@ from dask.task_spec import Task, TaskRef
 from .files import check_open, described, is_h5py, location
 from .sources import check_sizes
 
+COUNTED = 4  # tiles that one task counts
 _WRITING = threading.Lock()  # of all files of HDF5 in this process
 
 Region = tuple[slice, ...]
@@ -217,7 +218,11 @@ def _check_scheduler(y: da.Array, to: Target) -> None:
 
 
 def _writes(y: da.Array, to: Target, starts: Sequence[int]) -> Writes:
-    """A task for each chunk, and one that waits for all of them."""
+    """A task for each chunk, and tasks that count what is done, a few at a time and one after another.
+
+    A task that waited for all of them would be what dask's order leads to: it would load every chunk before the first
+    tile is made. That the count goes on from chunk to chunk makes tiles follow one another as well.
+    """
     name = f"store-{uuid.uuid4().hex}"  # it is done each time it is asked for
     begins = [[start, *(start + end for end in itertools.accumulate(sizes))] for sizes, start in zip(y.chunks, starts)]
     graph: dict[Any, Any] = {}
@@ -225,10 +230,20 @@ def _writes(y: da.Array, to: Target, starts: Sequence[int]) -> Writes:
         region = tuple(slice(ends[k], ends[k + 1]) for ends, k in zip(begins, key[1:]))
         if math.prod(s.stop - s.start for s in region):
             graph[name, *key[1:]] = Task((name, *key[1:]), to.write, region, TaskRef(key))
-    graph[name] = Task(name, _done, *map(TaskRef, graph))
+    counted: list[Any] = []
+    for number, some in enumerate(_batched(list(graph), COUNTED)):
+        key = (f"stored-{name}", number)
+        graph[key] = Task(key, _done, *map(TaskRef, (*some, *counted[-1:])))
+        counted.append(key)
+    graph[name] = Task(name, _done, *map(TaskRef, counted[-1:]))
     arrays: list[Any] = [y]
     return Writes(name, HighLevelGraph.from_collections(name, MaterializedLayer(graph), dependencies=arrays))
 
 
 def _done(*written: None) -> None:
     """Waits for all that is written."""
+
+
+def _batched(keys: Sequence[Any], count: int) -> list[Sequence[Any]]:
+    """A few at a time; itertools has it from Python 3.12 on."""
+    return [keys[at : at + count] for at in range(0, len(keys), count)]
