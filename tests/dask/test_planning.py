@@ -41,7 +41,7 @@ def test_all_operations_of_a_graph_are_told():
     y = lazy.conv2d(zeros(1, 1, 50, 50), W)
     text = lazy.plan(lazy.reorder(y, "NCHW", "NHWC").mean(), workers=2, threads=3).explain()
     assert "2 workers, 3 tasks at a time on each" in text and "of memory on a worker" in text
-    assert "conv2d: 4 tiles float32 of (1, 1, 98, 98), from 4 chunks" in text
+    assert "conv2d: 4 tiles of (1, 1, 98, 98) float32 NCHW, from 4 chunks" in text
     assert "reorder: 4 tiles" in text and "read by tiles" in text
 
 

@@ -99,6 +99,10 @@ def plan(y: Any, workers: int = 1, threads: int | None = None) -> Plan:
     >>> x = da.zeros((1, 1, 1000, 1000), dtype=np.float32, chunks=(1, 1, 500, 500))
     >>> y = layoutkit.dask.conv2d(x, np.ones((1, 1, 3, 3), np.float32), padding=1)
     >>> print(layoutkit.dask.plan(y, threads=2).explain())
+    13 tasks, 2 tasks at a time
+    conv2d: 4 tiles of (1, 1, 1000, 1000) float32 NCHW, from 4 chunks
+    4.02 MB read by tiles, 0.4% of it again as windows overlap; 16 KB copied for neighbours
+    at most about 10 MB of memory
     """
     if not dask.is_dask_collection(y):
         raise TypeError(f"plan: expected a dask array or delayed value, got {type(y).__name__}")

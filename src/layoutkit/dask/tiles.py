@@ -16,7 +16,7 @@ from dask.task_spec import DataNode, Task, TaskRef
 from ..formats.layout import Layout
 from .axes import Part, Range, Run, ranges
 from .boxes import Box, Place, box_of
-from .sources import Checked, Chunks, Source, piece_of
+from .sources import Checked, Chunks, Source, Stored, piece_of
 
 Pieces = list[tuple[tuple[int, ...], np.ndarray]]  # where each begins, by physical axis, and its array
 
@@ -97,6 +97,20 @@ class Reads(NamedTuple):
             last = max(last, stop)
         return [stop - start for start, stop in found], once
 
+    def in_grains(self, by_dim: Sequence[Sequence[Range]]) -> list[int]:
+        """By dimension, how much of the axis of its whole all tiles read in whole chunks of a file."""
+        found = []
+        for dim, outputs in enumerate(self.outputs(by_dim)):
+            axis, total = self.layout.digits(dim)[0], 0
+            grain, size = self.source.grain[axis], self.source.shape[axis]  # type: ignore[union-attr]
+            for each in outputs:
+                one = [(0, 0)] * self.layout.rank
+                one[dim] = self.window(dim, each)
+                start, stop = box_of(self.layout, self.shape, one).ranges[axis]
+                total += min(size, -(-stop // grain) * grain) - max(0, start) // grain * grain
+            found.append(total)
+        return found
+
     def of_axes(self, at: Sequence[int], parts: Sequence[Sequence[list[Part]]]) -> list[list[Part]]:
         """By physical axis, the parts of the tile `at`; `parts` are those of the dimensions' wholes."""
         found = [self.source.split(axis, [Run(0, f.size, 0)]) for axis, f in enumerate(self.layout.factors)]
@@ -154,6 +168,9 @@ class About:
         self.read = sum(n * prod(sum(of) for of, _ in dims) for n, dims in zip(whole, found))
         self.touched = sum(n * prod(once for _, once in dims) for n, dims in zip(whole, found))
         self.copied = sum(r.source.copied_bytes() for r in reads)
+        self.from_files = sum(
+            n * prod(r.in_grains(by_dim)) for n, r in zip(whole, reads) if isinstance(r.source, Stored)
+        )
         self._scratch: dict[tuple[int, ...], int] = {}
 
     def nbytes(self, key: tuple) -> int:
@@ -184,7 +201,11 @@ class About:
         where = "regions of a file"
         if isinstance(source, Chunks):
             where = f"{prod(len(sizes) for sizes in source.chunks)} chunks"
-        return f"{self.work.what}: {count} tiles {self.result.dtype} of {self.result.shape}, from {where}"
+        else:
+            times = self.from_files / max(1, prod(source.shape) * source.dtype.itemsize)
+            where += f", whose chunks are read {times:.1f} times"
+        of = f"{self.result.shape} {self.result.dtype} {self.result.layout}"
+        return f"{self.work.what}: {count} tiles of {of}, from {where}"
 
 
 def run(work: Work, tile: Tile, checks: Sequence[Checked], *given: Any) -> np.ndarray:
