@@ -6,7 +6,7 @@ array + "NCHW"   -> Layout --+
 array ---------------------------------> run (nogil, one parallel region) -> micro-kernels -> array
 
 The rooms, each of which imports only those before it: `formats`, `memory`, `choosing`, `reorders`, `convolutions`,
-`graph`, `grad`, `bench`; `_core`, the compiled half, stands beside them.
+`graph`, `grad`, `dask`, `bench`; `_core`, the compiled half, stands beside them.
 """
 
 import sys as _sys
