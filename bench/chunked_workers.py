@@ -8,6 +8,7 @@ import math
 import os
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -207,6 +208,8 @@ def unfinished(case: dict, x: Any, target: str) -> Any:
 def memory(case: dict, folder: str, threads: int) -> None:
     """Run a case in this process; tell what it took of memory, and what `plan` says."""
     import zarr
+
+    warnings.simplefilter("ignore", lk.SlowPathWarning)
 
     def source(case: dict) -> da.Array:
         meta = np.empty((0,) * len(physical_chunks(case)), "f4")
