@@ -2,7 +2,7 @@
 
     scheduler: a message of each task that is done, one after another; tasks that can run now go to workers
     worker:    threads, and tasks that wait for data or for a thread, first the one that dask's order has first
-    link:      of each worker one up and one down, one transfer at a time on each; a transfer takes both
+    link:      of each worker one up and one down, one transfer at a time on each, in the order in which they come
     storage:   of each worker, and of all together, one after another; the thread waits meanwhile
 
 Tasks are placed as `distributed` does it: on the worker that holds data of theirs and is expected to begin first; an
@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 WIDE = 16  # data that more workers hold says nothing about where a task is best
 BALANCE_SECONDS = 0.1  # between looks for tasks that idle workers can take
+ASKED = 4  # workers of which the one that is free soonest sends a result that many have
 VICTIMS = 10  # busy workers that are looked at then
 SATURATION = 1.1  # queued: tasks that a worker has, in its threads
 
@@ -132,7 +133,7 @@ class Worker:
             self.most = self.held
 
 
-ARRIVED, READ, COMPUTED, WRITTEN, HANDLED, BALANCE = range(6)
+TOLD, SENT, GOT, READ, COMPUTED, WRITTEN, HANDLED, BALANCE = range(8)
 
 
 def simulate(graph: Graph, cluster: Cluster) -> Outcome:
@@ -152,7 +153,9 @@ class _Replay:
         self.waits = [sum(not graph.data[d] for d in deps) for deps in graph.deps]
         self.left = [len(found) for found in self.users]
         self.holders: list[list[int]] = [[] for _ in range(count)]
-        self.coming: list[dict[int, float]] = [{} for _ in range(count)]  # by worker, when it is there
+        self.at: list[set[int]] = [set() for _ in range(count)]  # the same
+        self.coming: dict[tuple[int, int], set[int]] = {}  # results to workers, and the tasks there that wait for them
+        self.lacking = [0] * count  # results that each task waits for
         self.place = [-1] * count
         self.begun = [False] * count
         self.costs = [s + (r + w) / cluster.worker_storage for s, r, w in zip(graph.seconds, graph.read, graph.written)]
@@ -167,6 +170,7 @@ class _Replay:
         graph, cluster = self.graph, self.cluster
         for k, task in enumerate(t for t, is_data in enumerate(graph.data) if is_data):
             self.holders[task].append(k % cluster.workers)
+            self.at[task].add(k % cluster.workers)
             self.workers[k % cluster.workers].holds(graph.nbytes[task])
         roots = [t for t, n in enumerate(self.waits) if not n and not graph.data[t]]
         if cluster.queued:
@@ -179,7 +183,7 @@ class _Replay:
                 self._assign(task, k * cluster.workers // len(roots), 0.0)
         self._look_later(0.0)
         now, last = 0.0, 0.0
-        steps = [self._arrived, self._read, self._computed, self._written, self._handled]
+        steps = [self._told, self._sent, self._got, self._read, self._computed, self._written, self._handled]
         while self.events:
             now, _, what, task, w = heapq.heappop(self.events)
             if what == BALANCE:
@@ -216,31 +220,64 @@ class _Replay:
         worker.occupancy += self.costs[task]
         worker.tasks += 1
         heapq.heappush(worker.waiting, -task)
-        there = now = now + self.cluster.latency
-        for d in self.graph.deps[task]:
-            if w not in self.holders[d]:
-                there = max(there, self._transfer(d, w, now))
-            elif w in self.coming[d]:
-                there = max(there, self.coming[d][w])
-        self._at(there, ARRIVED, task, w)
+        if worker.tasks > self.cluster.threads:
+            self._look_later(now)
+        self._at(now + self.cluster.latency, TOLD, task, w)
 
-    def _transfer(self, data: int, w: int, now: float) -> float:
-        """Send a result to a worker; returns when it is there."""
-        nbytes, holders = self.graph.nbytes[data], self.holders[data]
-        asked = holders if len(holders) < 4 else self.random.sample(holders, 4)
-        sender, worker = min((self.workers[k] for k in asked), key=lambda k: k.up), self.workers[w]
-        seconds = nbytes / self.cluster.link
-        ready = max((self.coming[data].get(k, 0.0) for k in asked if self.workers[k] is sender), default=0.0)
-        begin = max(now, sender.up, ready)
-        sender.up = begin + seconds
-        worker.down = max(begin, worker.down) + seconds
-        sender.sent += seconds
-        worker.received += seconds
-        worker.holds(nbytes)
+    def _told(self, task: int, w: int, now: float) -> None:
+        """A worker knows that it has a task."""
+        if self.place[task] != w:
+            return
+        lacking = 0
+        for d in self.graph.deps[task]:
+            if w not in self.at[d]:
+                lacking += 1
+                waiting = self.coming.get((d, w))
+                if waiting is None:
+                    self.coming[d, w] = {task}
+                    self._send(d, w, now)
+                else:
+                    waiting.add(task)
+        self.lacking[task] = lacking
+        if not lacking:
+            self._ready(task, w, now)
+
+    def _send(self, data: int, w: int, now: float) -> None:
+        """Send a result to a worker that has asked for it, from one that has it and is free soonest, of a few."""
+        holders = self.holders[data]
+        if len(holders) > 1:
+            asked = holders if len(holders) <= ASKED else self.random.sample(holders, ASKED)
+            sender = min((self.workers[k] for k in asked), key=lambda k: k.up)
+        else:
+            sender = self.workers[holders[0]]
+        nbytes = self.graph.nbytes[data]
+        begin = max(now, sender.up)
+        sender.up = begin + nbytes / self.cluster.link
+        sender.sent += nbytes / self.cluster.link
         self.moved += nbytes
-        there = self.coming[data][w] = worker.down + self.cluster.latency
-        holders.append(w)
-        return there
+        if begin > now:
+            self._at(begin, SENT, data, w)
+        else:
+            self._sent(data, w, now)
+
+    def _sent(self, data: int, w: int, now: float) -> None:
+        """The first bytes of a result come to a worker's link."""
+        worker, seconds = self.workers[w], self.graph.nbytes[data] / self.cluster.link
+        worker.down = max(now, worker.down) + seconds
+        worker.received += seconds
+        self._at(worker.down + self.cluster.latency, GOT, data, w)
+
+    def _got(self, data: int, w: int, now: float) -> None:
+        """A worker has all of a result."""
+        if self.left[data]:
+            self.workers[w].holds(self.graph.nbytes[data])
+            self.holders[data].append(w)
+        self.at[data].add(w)
+        for task in sorted(self.coming.pop((data, w))):
+            if self.place[task] == w and not self.begun[task]:
+                self.lacking[task] -= 1
+                if not self.lacking[task]:
+                    self._ready(task, w, now)
 
     def _choose(self, task: int) -> int:
         """The worker that holds data of a task and can begin it first."""
@@ -270,6 +307,7 @@ class _Replay:
                     self.workers[k].holds(-self.graph.nbytes[d])
         if self.left[task] or self.graph.nbytes[task]:
             self.holders[task].append(w)
+            self.at[task].add(w)
         for user in self.users[task]:
             self.waits[user] -= 1
             if not self.waits[user]:
@@ -300,7 +338,7 @@ class _Replay:
                 if task < 0 or self.workers[victim].tasks <= threads:
                     busy.remove(victim)
                     continue
-                lacks = sum(self.graph.nbytes[d] for d in self.graph.deps[task] if thief not in self.holders[d])
+                lacks = sum(self.graph.nbytes[d] for d in self.graph.deps[task] if thief not in self.at[d])
                 sooner = self.workers[victim].occupancy - self.costs[task] - self.workers[thief].occupancy
                 if sooner / threads <= lacks / link + 2 * self.cluster.latency:
                     break
@@ -319,10 +357,9 @@ class _Replay:
 
     # A worker
 
-    def _arrived(self, task: int, w: int, now: float) -> None:
-        if self.place[task] == w and not self.begun[task]:  # else another worker has taken it
-            heapq.heappush(self.workers[w].ready, task)
-            self._start(w, now)
+    def _ready(self, task: int, w: int, now: float) -> None:
+        heapq.heappush(self.workers[w].ready, task)
+        self._start(w, now)
 
     def _start(self, w: int, now: float) -> None:
         worker = self.workers[w]
