@@ -173,7 +173,7 @@ def write(case: dict, folder: str) -> None:
 
     more = {} if case["compressed"] else {"compressors": None}
     shape, chunks = _zarr_shapes(case)
-    array = zarr.create_array(str(Path(folder) / "x"), shape=shape, chunks=chunks, dtype="f4", **more)
+    array = zarr.create_array(str(Path(folder) / "x"), shape=shape, chunks=chunks, dtype="f4", overwrite=True, **more)
     slab = np.random.default_rng(0).integers(0, 100, chunks).astype(np.float32)
     for at in np.ndindex(*(-(-n // c) for n, c in zip(shape, chunks))):
         region = tuple(slice(k * c, min(n, (k + 1) * c)) for k, c, n in zip(at, chunks, shape))
@@ -201,7 +201,7 @@ def unfinished(case: dict, x: Any, target: str) -> Any:
         return y.sum(dtype=np.float64)
     more = {} if case["compressed"] else {"compressors": None}
     chunks = tuple(max(sizes) for sizes in y.chunks)
-    made = zarr.create_array(target, shape=y.shape, chunks=chunks, dtype="f4", **more)
+    made = zarr.create_array(target, shape=y.shape, chunks=chunks, dtype="f4", overwrite=True, **more)
     return da.store(y, made, lock=False, compute=False)
 
 
