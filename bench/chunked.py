@@ -66,6 +66,7 @@ class Process:
         """Let the process end."""
         self._child.stdin.close()  # type: ignore[union-attr]
         self._child.wait()
+        self._child.stdout.close()  # type: ignore[union-attr]
 
 
 def throughput(args: argparse.Namespace, rng: random.Random) -> Iterator[dict]:

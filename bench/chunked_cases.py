@@ -17,13 +17,13 @@ def draw(rng: random.Random, megabytes: float, chunk_mb: float, gflop: float) ->
     """An operation on an array of about `megabytes` in chunks of about `chunk_mb`, both of them random.
 
     Two or three spatial dimensions, one of five kinds, 1 to 4 images, 1 to 64 channels in and out (logarithmically
-    even), kernels of 1 to 7 in each dimension, one of three layouts, each alike likely. Drawn again if the result has
-    more than twice the bytes of the input or takes more than `gflop`.
+    even; of blocked inputs multiples of 16), kernels of 1 to 7 in each dimension, one of three layouts, each alike
+    likely. Drawn again if the result has more than twice the bytes of the input or takes more than `gflop`.
     """
     while True:
         rank, kind = rng.choice((2, 3)), rng.choice(KINDS)
         layout, other = rng.sample(LAYOUTS[rank], 2)
-        blocked = kind != "reorder" and layout == LAYOUTS[rank][2]
+        blocked = layout == LAYOUTS[rank][2]
         channels, out = (_channels(rng, blocked) for _ in range(2))
         kernel = [rng.randint(1, 7) for _ in range(rank)]
         if math.prod(kernel) == 1 and kind != "conv":
