@@ -47,13 +47,15 @@ class Convolution:
         Whether the first input beside x is added.
     """
 
+    kinds: tuple[str, ...] = ("conv ", "pack ", "reorder ")
+    measured: Measured | None = None
+
     def __init__(self, f: Filter, shape, out_shape, axes: tuple[Axis, ...], options: dict[str, Any], adds: bool):
         self.what, self.rank, self.groups = f.what, len(f.kernel), f.groups
         self.w = f.w if f.w.flags.c_contiguous else np.ascontiguousarray(f.w)
         self.src, self.dst, self.dtype, self.itemsize = f.layout, f.out_layout, f.dst_dtype, f.src_dtype.itemsize
         self.shape, self.out_shape, self.axes = shape, out_shape, axes
         self.options, self.adds = options, adds
-        self.measured = Measured("conv ", "pack ")
         self._ops: dict[Any, Any] = {}
 
     def __dask_tokenize__(self):

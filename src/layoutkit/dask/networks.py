@@ -76,10 +76,11 @@ class Network:
     """
 
     what = "run"
+    kinds: tuple[str, ...] = ("",)
+    measured: Measured | None = None
 
     def __init__(self, graph: Graph, options: dict[str, Any], shape, fields: Sequence[Field] | None, cuts) -> None:
         self.graph, self.options, self.shape, self.fields = graph, options, shape, fields
-        self.measured = Measured("")
         # All windows of an axis are as long as the longest, so that few programs are planned.
         self._lengths = [
             max(b - a for a, b in (field.window(*r).inputs for r in ranges(of)))

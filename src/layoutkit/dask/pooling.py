@@ -20,6 +20,7 @@ from .boxes import Box, box_of
 from .chunking import Cutting, cuts_of
 from .lazy import lazily, placeholder, with_batch, without_batch
 from .reorders import reorder
+from .shared import Measured
 from .sources import source_of
 from .tiles import Pieces, Reads, Result, Tile, tiled
 from .windows import largest_strip, made, pads_of
@@ -58,6 +59,8 @@ class Pooling:
         """The input that a range of outputs reads along a dimension."""
         return outputs if dim == 1 else self.axes[max(0, dim - 1)].window(*outputs).inputs
 
+    kinds: tuple[str, ...] = ("reorder ",)
+    measured: Measured | None = None
     nbytes = 0
 
     def scratch(self, outputs: Sequence[Range], gathers: bool) -> int:

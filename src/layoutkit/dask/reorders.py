@@ -43,10 +43,12 @@ class Reordering:
     """
 
     what = "reorder"
+    kinds: tuple[str, ...] = ("reorder ",)
+    measured: Measured | None = None
 
     def __init__(self, src: Layout, dst: Layout, shape, starts, dtype: np.dtype, options: dict[str, Any]) -> None:
         self.src, self.dst, self.shape, self.starts, self.dtype = src, dst, shape, starts, dtype
-        self.options, self.measured = options, Measured("reorder ")
+        self.options = options
 
     def __dask_tokenize__(self):
         return self.what, self.src, self.dst, self.shape, self.starts, str(self.dtype), self.options
@@ -55,7 +57,10 @@ class Reordering:
         """The source of a range of the result along a dimension."""
         return self.starts[dim] + outputs[0], self.starts[dim] + outputs[1]
 
-    nbytes = 0
+    @property
+    def nbytes(self) -> int:
+        """Of arrays among its parameters."""
+        return sum(value.nbytes for value in self.options.values() if isinstance(value, np.ndarray))
 
     def scratch(self, outputs: Sequence[Range], gathers: bool) -> int:
         """As `tiles.Work` has it: pieces go where they belong, one by one."""
@@ -69,6 +74,8 @@ class Reordering:
         if len(pieces[0]) == 1 or pads or self._along or not self._whole_blocks(pieces[0]):
             region = [(skip, skip + stop - start) for skip, (start, stop) in zip(box.skip, window)]
             x = gathered(pieces[0], box.ranges)
+            if region == [(0, n) for n in box.shape]:
+                return memory.reorder(x, self.src, self.dst, shape=box.shape, **self.options)
             return memory.reorder(x, self.src, self.dst, shape=box.shape, region=region, **self.options)
         return self._of_pieces(window, pieces[0])
 

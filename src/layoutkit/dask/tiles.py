@@ -13,11 +13,15 @@ from dask.base import tokenize
 from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 from dask.task_spec import DataNode, Task, TaskRef
 
+from ..choosing.plan import SlowPathWarning
+from ..choosing.warn import without
 from ..formats.layout import Layout
 from .axes import Part, Range, Run, ranges
 from .boxes import Box, Place, box_of
+from .shared import Measured
 from .sources import Checked, Chunks, Source, Stored, piece_of
 
+MOST_CARRIED = 4096  # bytes of work that each task carries
 Pieces = list[tuple[tuple[int, ...], np.ndarray]]  # where each begins, by physical axis, and its array
 
 
@@ -32,6 +36,8 @@ class Work(Protocol):
     """What makes tiles: it travels to each worker once."""
 
     what: str
+    kinds: tuple[str, ...]  # how the keys of its problems begin in the cost table
+    measured: Measured | None  # what is known of them, if it travels
 
     @property
     def nbytes(self) -> int:
@@ -208,13 +214,18 @@ class About:
         return f"{self.work.what}: {count} tiles of {of}, from {where}"
 
 
+def _made_by_us(source: Source) -> bool:
+    return isinstance(source, Chunks) and hasattr(source.array.dask.layers.get(source.array.name), "about")
+
+
 def run(work: Work, tile: Tile, checks: Sequence[Checked], *given: Any) -> np.ndarray:
     """Make a tile: what a task of the graph does."""
     left, pieces = iter(given), []
     for places, checked in zip(tile.places, checks):
         found = [(place.starts, piece_of(next(left), checked, place)) for place in places]
         pieces.append(found or [((0,) * checked.ndim, np.empty((0,) * checked.ndim, checked.dtype))])
-    return work(tile, pieces)
+    with without(SlowPathWarning):  # `tiled` warns, once
+        return work(tile, pieces)
 
 
 def tiled(work: Work, reads: Sequence[Reads], result: Result) -> da.Array:
@@ -227,6 +238,8 @@ def tiled(work: Work, reads: Sequence[Reads], result: Result) -> da.Array:
         return da.empty(result.layout.physical_shape(result.shape), dtype=result.dtype)
     token = tokenize(what, work, [r.source.token for r in reads], result)
     name, shared = f"{what}-{token}", f"{what}-work-{token}"
+    # Work that carries little travels in each task where tiles are made of tiles: so dask makes one task of both.
+    apart = work.nbytes > MOST_CARRIED or not any(_made_by_us(r.source) for r in reads)
     checks = tuple(Checked(what, r.source.name, r.source.dtype, len(r.layout.factors)) for r in reads)
     by_dim = [ranges(cuts) for cuts in result.cuts]
     along = [[[r.parts(dim, one) for one in found] for dim, found in enumerate(r.outputs(by_dim))] for r in reads]
@@ -236,7 +249,11 @@ def tiled(work: Work, reads: Sequence[Reads], result: Result) -> da.Array:
         for r, pieces in zip(reads, found):
             for piece in pieces:
                 r.source.need(piece)
-    graph: dict[Any, Any] = {shared: DataNode(shared, work)}
+    graph: dict[Any, Any] = {}
+    carried: Any = work
+    if apart:
+        work.measured = Measured(*work.kinds)
+        graph[shared], carried = DataNode(shared, work), TaskRef(shared)
     for r in reads:
         graph |= r.source.nodes(token)
     for at, found in zip(tiles, needed):
@@ -244,9 +261,10 @@ def tiled(work: Work, reads: Sequence[Reads], result: Result) -> da.Array:
         places = tuple(tuple(place for _, place in of) for of in held)
         tile = Tile(tuple(of[k] for of, k in zip(by_dim, at)), places)
         key = (name, *result.chunk_at(at))
-        graph[key] = Task(key, run, TaskRef(shared), tile, checks, *[ref for of in held for ref, _ in of])
+        graph[key] = Task(key, run, carried, tile, checks, *[ref for of in held for ref, _ in of])
     layer = MaterializedLayer(graph)
-    layer.about = About(name, work, reads, result, shared, token)  # type: ignore[attr-defined]
+    layer.about = about = About(name, work, reads, result, shared, token)  # type: ignore[attr-defined]
+    about.scratch((name, *result.chunk_at([len(of) // 2 for of in by_dim])))  # plans a tile: slow ways are warned of
     arrays: list[Any] = [r.source.array for r in reads if isinstance(r.source, Chunks)]
     whole = HighLevelGraph.from_collections(name, layer, dependencies=arrays)
     meta = np.empty((0,) * len(result.layout.factors), result.dtype)
