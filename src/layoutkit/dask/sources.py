@@ -11,10 +11,11 @@ import dask.array as da
 import numpy as np
 from dask.task_spec import DataNode, GraphNode, Task, TaskRef
 
-from .axes import Part, Run, parts
+from .axes import Part, Range, Run, parts
 from .boxes import Place
 from .files import check_open, described, location, version
 
+DECODED = 10  # chunks that Zarr reads at a time, its ``async.concurrency``
 COPIED_SHARE = 0.5  # of a chunk: less is copied, so that the chunk can go, and what neighbours need travels alone
 PAGE = 4096  # bytes of a file that are read together
 
@@ -126,6 +127,7 @@ class Stored:
         self.what, self.name = what, name
         self.region = Regions(array, what, name)
         self.grain = _grain(array)
+        self._at_a_time = DECODED if type(array).__module__.startswith("zarr") else 1
         self.key = f"{name}-{da.core.tokenize(self.region)}"
 
     @property
@@ -148,6 +150,11 @@ class Stored:
     def nodes(self, token: str) -> dict[Any, GraphNode]:
         """Of the graph: the array, without its elements."""
         return {self.key: DataNode(self.key, self.region)}
+
+    def buffers(self, ranges: Sequence[Range]) -> int:
+        """Bytes of the chunks of the file that its library holds while it reads a region."""
+        met = math.prod(-(-stop // n) - start // n for n, (start, stop) in zip(self.grain, ranges))
+        return min(met, self._at_a_time) * math.prod(self.grain) * self.dtype.itemsize
 
     def copied_bytes(self, chunk: tuple[int, ...] | None = None) -> int:
         """Of the parts that are copied of a chunk, or of all."""

@@ -16,11 +16,13 @@ from dask.task_spec import DataNode, Task, TaskRef
 from ..choosing.plan import SlowPathWarning
 from ..choosing.warn import without
 from ..formats.layout import Layout
+from ..memory.pool import pool
 from .axes import Part, Range, Run, ranges
 from .boxes import Box, Place, box_of
 from .shared import Measured
 from .sources import Checked, Chunks, Source, Stored, piece_of
 
+KEPT_TILES = 2  # as much memory stays for the next ones
 MOST_CARRIED = 4096  # bytes of work that each task carries
 Pieces = list[tuple[tuple[int, ...], np.ndarray]]  # where each begins, by physical axis, and its array
 
@@ -197,7 +199,11 @@ class About:
             at = [key[1 + self.result.layout.digits(dim)[0]] for dim in range(self.result.layout.rank)]
             outputs = [ranges(cuts)[k] for cuts, k in zip(self.result.cuts, at)]
             windows = [r.box(outputs) for r in self.reads]
-            files = [prod(b.sizes) * r.source.dtype.itemsize for r, b in zip(self.reads, windows) if r.source.stored]
+            files = [
+                prod(b.sizes) * r.source.dtype.itemsize + r.source.buffers(b.ranges)
+                for r, b in zip(self.reads, windows)
+                if isinstance(r.source, Stored)
+            ]
             found = self._scratch[size] = sum(files) + self.work.scratch(outputs, not files)
         return found
 
@@ -225,7 +231,9 @@ def run(work: Work, tile: Tile, checks: Sequence[Checked], *given: Any) -> np.nd
         found = [(place.starts, piece_of(next(left), checked, place)) for place in places]
         pieces.append(found or [((0,) * checked.ndim, np.empty((0,) * checked.ndim, checked.dtype))])
     with without(SlowPathWarning):  # `tiled` warns, once
-        return work(tile, pieces)
+        made = work(tile, pieces)
+    pool.release(KEPT_TILES * made.nbytes)  # memory of tiles of other sizes is not kept
+    return made
 
 
 def tiled(work: Work, reads: Sequence[Reads], result: Result) -> da.Array:
