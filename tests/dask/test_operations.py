@@ -169,3 +169,18 @@ def test_signatures_are_those_in_memory():
         missing = {"out", "at", "beta"} & set(there)
         assert set(here) == set(there) - missing | {"chunks"}, name
         assert "chunks : optional" in getattr(lazy, name).__doc__ and "\nout :" not in getattr(lazy, name).__doc__
+
+
+def test_slow_ways_are_warned_of_once_where_they_are_asked_for():
+    x = da.zeros((1, 61, 64, 58, 80), dtype=np.float32, chunks=(1, 61, 32, 29, 40))
+    w = np.ones((1, 61, 7, 7, 5), np.float32)
+    with pytest.warns(lk.SlowPathWarning, match="only slow ways") as found:
+        lazy.conv3d(x, w, layout="NCDHW", groups=1, algorithm="auto")
+    assert [warning.filename for warning in found] == [__file__]
+
+
+def test_tiles_of_tiles_are_one_task():
+    x = chunks_of(X, 1, 6, 10, 30)
+    (best,) = dask.optimize(lazy.reorder(lazy.conv2d(x, W, padding=1), "NCHW", "NHWC"))
+    fused = [key for key in best.dask if "conv2d-reorder" in str(key)]
+    assert len(fused) == 4

@@ -27,7 +27,7 @@ from .reorders import reorder
 from .shared import Measured
 from .sources import source_of
 from .tiles import Pieces, Reads, Result, Tile, tiled
-from .windows import largest_strip, made, pads_of
+from .windows import made, pads_of, strips_of
 
 
 class Convolution:
@@ -84,7 +84,8 @@ class Convolution:
         strip = list(outputs)
         if gathers:
             read = self.channels(channels)
-            strip = largest_strip(outputs, self.src, self.dst, self.axes, self.shape, read, self.itemsize)
+            strips = strips_of(outputs, self.src, self.dst, self.axes, self.shape, read, self.itemsize)
+            strip = strips[len(strips) // 2]
         windows = [axis.window(*r) for axis, r in zip(self.axes, (strip[0], *strip[2:]))]
         box = box_of(self.src, self.shape, [self.window(dim, r) for dim, r in enumerate(strip)])
         workspace = self._op(channels, pads_of(box, windows)).workspace(box.shape)

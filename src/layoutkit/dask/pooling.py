@@ -23,7 +23,7 @@ from .reorders import reorder
 from .shared import Measured
 from .sources import source_of
 from .tiles import Pieces, Reads, Result, Tile, tiled
-from .windows import largest_strip, made, pads_of
+from .windows import made, pads_of, strips_of
 
 
 class Pooling:
@@ -65,11 +65,11 @@ class Pooling:
 
     def scratch(self, outputs: Sequence[Range], gathers: bool) -> int:
         """As `tiles.Work` has it: what is put together, and copies in another layout, of a strip."""
-        strip = outputs
+        strip = list(outputs)
         if gathers:
-            strip = largest_strip(
-                outputs, self.layout, self.layout, self.axes, self.shape, outputs[1], self.dtype.itemsize
-            )  # fmt: skip
+            layout, itemsize = self.layout, self.dtype.itemsize
+            strips = strips_of(outputs, layout, layout, self.axes, self.shape, outputs[1], itemsize)
+            strip = strips[len(strips) // 2]
         box = box_of(self.layout, self.shape, [self.window(dim, r) for dim, r in enumerate(strip)])
         moved = not memory.in_place(self.layout)
         result = prod(self.layout.physical_shape([b - a for a, b in strip]))

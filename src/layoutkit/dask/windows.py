@@ -62,29 +62,24 @@ def made(
 
     if len(pieces) == 1:
         return part(outputs, None)
-    held = [stop - start for start, stop in outputs]
-    nbytes = sum(array.nbytes for _, array in pieces)
     inner = _inner(pieces, src, dst, axes, outputs, channels)
-    rows = rows_of_strips(held, src, dst, axes, nbytes)
-    if inner is None and rows == held:
+    rest = [list(outputs)] if inner is None else list(_around(inner, outputs))
+    strips = [strip for box in rest for strip in strips_of(box, src, dst, axes, shape, channels, pieces[0][1].itemsize)]
+    if inner is None and len(strips) == 1:
         return part(outputs, None)
-    whole = empty(dst.physical_shape(held), dtype, "dask")
-    rest = [outputs]
-    if inner is not None:
-        part(inner, whole[_within(dst, outputs, inner)])
-        rest = list(_around(inner, outputs))
-    for box in rest:
-        for first in itertools.product(*[range(start, stop, n) for (start, stop), n in zip(box, rows)]):
-            strip = [(a, min(a + n, stop)) for a, n, (_, stop) in zip(first, rows, box)]
-            part(strip, whole[_within(dst, outputs, strip)])
+    whole = empty(dst.physical_shape([stop - start for start, stop in outputs]), dtype, "dask")
+    for ranges in strips if inner is None else [inner, *strips]:
+        part(ranges, whole[_within(dst, outputs, ranges)])
     return whole
 
 
 def _inner(
     pieces: Pieces, src: Layout, dst: Layout, axes: Sequence[Axis], outputs: Sequence[Range], channels: Range
 ) -> list[Range] | None:
-    """The outputs of a tile that read nothing but the largest piece; None where they are not most of it, or rows of
-    images are cut: outputs beside one another are what kernels are fast at."""
+    """The outputs of a tile that read nothing but the largest piece; None where they are not most of it.
+
+    None also where rows of pixels that lie beside one another are cut: short ones are what kernels are slow at.
+    """
     starts, array = max(pieces, key=lambda piece: piece[1].size)
     found = list(outputs)
     for dim, wanted in enumerate(outputs):
@@ -102,9 +97,9 @@ def _inner(
         found[dim] = max(begin, wanted[0]), min(end, wanted[1])
     if any(n != f.size for n, f in zip(array.shape, src.factors) if f.size) or any(a >= b for a, b in found):
         return None
-    beside = max(range(2, src.rank), key=lambda dim: src.digits(dim)[0])
+    beside = src.factors[-1].dim
     most = prod(b - a for a, b in found) >= LEAST_INNER * prod(b - a for a, b in outputs)
-    return found if most and found[beside] == outputs[beside] else None
+    return found if most and (beside == 1 or found[beside] == outputs[beside]) else None
 
 
 def _around(inner: Sequence[Range], outer: Sequence[Range]) -> Iterator[list[Range]]:
@@ -117,15 +112,16 @@ def _around(inner: Sequence[Range], outer: Sequence[Range]) -> Iterator[list[Ran
         left[dim] = begin, end
 
 
-def largest_strip(
+def strips_of(
     outputs: Sequence[Range], src: Layout, dst: Layout, axes: Sequence[Axis], shape: Sequence[int], channels: Range,
     itemsize: int,
-) -> list[Range]:  # fmt: skip
-    """The outputs of a strip of a tile, none of which reads more."""
+) -> list[list[Range]]:  # fmt: skip
+    """The strips of a box of outputs."""
     windows = [axis.window(*r).inputs for axis, r in zip(axes, (outputs[0], *outputs[2:]))]
     box = box_of(src, shape, [windows[0], channels, *windows[1:]])
     rows = rows_of_strips([b - a for a, b in outputs], src, dst, axes, prod(box.sizes) * itemsize)
-    return [((a + b - n) // 2, (a + b - n) // 2 + n) for (a, b), n in zip(outputs, rows)]
+    starts = itertools.product(*[range(start, stop, n) for (start, stop), n in zip(outputs, rows)])
+    return [[(a, min(a + n, stop)) for a, n, (_, stop) in zip(first, rows, outputs)] for first in starts]
 
 
 def rows_of_strips(held: Sequence[int], src: Layout, dst: Layout, axes: Sequence[Axis], nbytes: int) -> list[int]:
