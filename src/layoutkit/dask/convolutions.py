@@ -23,10 +23,11 @@ from .axes import Axis, Range, Window
 from .boxes import Box, box_of, gathered
 from .chunking import Cutting, cuts_of
 from .lazy import in_memory, lazily, placeholder, with_batch, without_batch
+from .reads import Pieces, Reads, Result, Tile
 from .reorders import reorder
 from .shared import Measured
 from .sources import source_of
-from .tiles import Pieces, Reads, Result, Tile, tiled
+from .tiles import tiled
 from .windows import made, pads_of, strips_of
 
 
@@ -52,7 +53,7 @@ class Convolution:
 
     def __init__(self, f: Filter, shape, out_shape, axes: tuple[Axis, ...], options: dict[str, Any], adds: bool):
         self.what, self.rank, self.groups = f.what, len(f.kernel), f.groups
-        self.w = f.w if f.w.flags.c_contiguous else np.ascontiguousarray(f.w)
+        self.w = np.array(f.w, order="C")  # the caller may change its own before anything is computed
         self.src, self.dst, self.dtype, self.itemsize = f.layout, f.out_layout, f.dst_dtype, f.src_dtype.itemsize
         self.shape, self.out_shape, self.axes = shape, out_shape, axes
         self.options, self.adds = options, adds
@@ -198,13 +199,17 @@ def _options(f: Filter, given: dict[str, Any], steps: list | None, threads: int 
     if accuracy == "strict" or reproducible():
         accuracy = "reproducible"  # which is strict, too, and depends on no shape: tiles have the bits of the whole
     kept = {name: given[name] for name in ("zero_point", "out_scale", "out_zero_point") if name in given}
-    bias = given["bias"]
     return kept | dict(
-        bias=None if bias is None else logical(bias, f"{f.what}: bias"), stride=f.stride, dilation=f.dilation,
-        scale=given["scale"] if f.types.integers else None, layout=f.layout, out_layout=f.out_layout,
-        algorithm=f.algorithm, accuracy=accuracy, activation=steps, dtype=given["dtype"],
+        bias=_own(given["bias"], f"{f.what}: bias"), stride=f.stride, dilation=f.dilation,
+        scale=_own(given["scale"], f"{f.what}: scale") if f.types.integers else None, layout=f.layout,
+        out_layout=f.out_layout, algorithm=f.algorithm, accuracy=accuracy, activation=steps, dtype=given["dtype"],
         threads=check_threads(1 if threads is None else threads),
     )  # fmt: skip
+
+
+def _own(value: Any, what: str) -> Any:
+    """A copy of an argument that is one number or one for each channel."""
+    return value if value is None or isinstance(value, int | float) else logical(value, what).copy()
 
 
 def _unit_of_channels(f: Filter) -> int:

@@ -22,9 +22,10 @@ from ..graph.tiles import Axis as Along
 from .axes import Axis, Range, Window, ranges
 from .boxes import box_of, gathered
 from .chunking import Cutting, cuts_of
+from .reads import Pieces, Reads, Result, Tile
 from .shared import Measured
 from .sources import Chunks, Source, Stored, source_of
-from .tiles import Pieces, Reads, Result, Tile, tiled
+from .tiles import tiled
 
 LETTERS = "abcdefghijkl"
 

@@ -16,7 +16,7 @@ from dask.order import order
 from dask.system import CPU_COUNT
 from dask.task_spec import DataNode, GraphNode, Task, TaskRef
 
-from .tiles import About
+from .about import About
 
 WHOLE = "whole"
 

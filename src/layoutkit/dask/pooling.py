@@ -19,10 +19,11 @@ from .axes import Axis, Range, Window
 from .boxes import Box, box_of
 from .chunking import Cutting, cuts_of
 from .lazy import lazily, placeholder, with_batch, without_batch
+from .reads import Pieces, Reads, Result, Tile
 from .reorders import reorder
 from .shared import Measured
 from .sources import source_of
-from .tiles import Pieces, Reads, Result, Tile, tiled
+from .tiles import tiled
 from .windows import made, pads_of, strips_of
 
 

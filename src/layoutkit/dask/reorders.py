@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Any
 
 import dask.array as da
@@ -19,9 +20,10 @@ from .axes import Axis, Range
 from .boxes import box_of, gathered
 from .chunking import Cutting, cuts_of
 from .lazy import in_memory, lazily, placeholder
+from .reads import Pieces, Reads, Result, Tile
 from .shared import Measured
 from .sources import source_of
-from .tiles import Pieces, Reads, Result, Tile, tiled
+from .tiles import tiled
 
 PARAMETERS = Numbers._fields[1:6]
 
@@ -115,7 +117,7 @@ def reorder(array, src=None, dst=None, *, chunks=None, threads=1, **attributes) 
     what = "reorder"
     options = dict(attributes, threads=check_threads(1 if threads is None else threads))
     for name in PARAMETERS:
-        options[name] = in_memory(options.get(name), what, name)
+        options[name] = copy(in_memory(options.get(name), what, name))
     shape, region = options.pop("shape", None), options.pop("region", None)
     source = source_of(array, what, "array")
     numbers = Numbers(**{name: options[name] for name in Numbers._fields if name in options})

@@ -17,7 +17,7 @@ from ..formats.layout import Layout
 from ..memory.arrays import empty
 from .axes import Axis, Range, Window
 from .boxes import Box, box_of, gathered
-from .tiles import Pieces
+from .reads import Pieces
 
 STRIP_BYTES = 2 << 20  # of what strips read
 LEAST_INNER = 0.5  # of the outputs of a tile, for them to be computed apart from the others

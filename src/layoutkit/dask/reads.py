@@ -1,0 +1,139 @@
+"""What an operation on arrays past memory reads and makes: its inputs, its result, and what makes a tile of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from ..formats.layout import Layout
+from .axes import Part, Range, Run, ranges
+from .boxes import Box, Place, box_of
+from .shared import Measured
+from .sources import Source
+
+Pieces = list[tuple[tuple[int, ...], np.ndarray]]  # where each begins, by physical axis, and its array
+
+
+class Tile(NamedTuple):
+    """A tile of a result: which of its indices it has, by logical dimension, and by source the pieces it is made of."""
+
+    outputs: tuple[Range, ...]
+    places: tuple[tuple[Place, ...], ...]
+
+
+class Work(Protocol):
+    """What makes tiles: it travels to each worker once."""
+
+    what: str
+    kinds: tuple[str, ...]  # how the keys of its problems begin in the cost table
+    measured: Measured | None  # what is known of them, if it travels
+
+    @property
+    def nbytes(self) -> int:
+        """Of what it carries."""
+        ...
+
+    def scratch(self, outputs: Sequence[Range], gathers: bool) -> int:
+        """Bytes that making a tile takes beside its input and itself; `gathers`: its input comes in pieces."""
+        ...
+
+    def __call__(self, tile: Tile, pieces: Sequence[Pieces]) -> np.ndarray:
+        """The physical array of a tile."""
+        ...
+
+
+class Reads(NamedTuple):
+    """An input of an operation and what of it a tile reads.
+
+    Attributes
+    ----------
+    window : callable
+        ``window(dim, outputs)`` gives the range of the input's dimension that a range of outputs reads.
+    runs : callable, optional
+        ``runs(dim, start, stop)`` says where the values of a window come from, if not from there.
+    """
+
+    source: Source
+    layout: Layout
+    shape: tuple[int, ...]
+    window: Callable[[int, Range], Range]
+    runs: Callable[[int, int, int], list[Run]] | None = None
+
+    def parts(self, dim: int, outputs: Range) -> list:
+        """The parts of the physical axis of a dimension's whole that a range of outputs reads."""
+        axis = self.layout.digits(dim)[0]
+        if self.runs is not None and self.layout.block(dim) == 1:
+            return self.source.split(axis, self.runs(dim, *self.window(dim, outputs)))
+        first, last = self.span(dim, outputs)
+        return self.source.split(axis, [Run(first, last - first, first)])
+
+    def span(self, dim: int, outputs: Range) -> Range:
+        """The range of the physical axis of a dimension's whole that a range of outputs reads."""
+        one = [(0, 0)] * self.layout.rank
+        one[dim] = self.window(dim, outputs)
+        return box_of(self.layout, self.shape, one).ranges[self.layout.digits(dim)[0]]
+
+    def outputs(self, by_dim: Sequence[Any]) -> list[Any]:
+        """What a result has by dimension, for the dimensions of this input; of those that it has not, nothing."""
+        return [*by_dim, *[[(0, 0)]] * self.layout.rank][: self.layout.rank]
+
+    def box(self, outputs: Sequence[Range]) -> Box:
+        """The box of what a tile reads."""
+        more = [*outputs, *[(0, 0)] * self.layout.rank][: self.layout.rank]
+        return box_of(self.layout, self.shape, [self.window(dim, found) for dim, found in enumerate(more)])
+
+    def lengths(self, dim: int, outputs: Sequence[Range]) -> tuple[list[int], int]:
+        """How much of the physical axis of a dimension's whole each tile reads, and how much is read at all."""
+        found = [self.span(dim, each) for each in outputs]
+        once, last = 0, 0
+        for start, stop in sorted(found):
+            once += max(0, stop - max(start, last))
+            last = max(last, stop)
+        return [stop - start for start, stop in found], once
+
+    def in_grains(self, by_dim: Sequence[Sequence[Range]]) -> list[int]:
+        """By dimension, how much of the axis of its whole all tiles read in whole chunks of a file."""
+        found = []
+        for dim, outputs in enumerate(self.outputs(by_dim)):
+            axis, total = self.layout.digits(dim)[0], 0
+            grain, size = self.source.grain[axis], self.source.shape[axis]  # type: ignore[union-attr]
+            for each in outputs:
+                start, stop = self.span(dim, each)
+                total += min(size, -(-stop // grain) * grain) - max(0, start) // grain * grain
+            found.append(total)
+        return found
+
+    def of_axes(self, at: Sequence[int], parts: Sequence[Sequence[list[Part]]]) -> list[list[Part]]:
+        """By physical axis, the parts of the tile `at`; `parts` are those of the dimensions' wholes."""
+        found = [self.source.split(axis, [Run(0, f.size, 0)]) for axis, f in enumerate(self.layout.factors)]
+        for dim, of in enumerate(parts):
+            found[self.layout.digits(dim)[0]] = of[at[dim] if dim < len(at) else 0]
+        return found
+
+
+class Result(NamedTuple):
+    """What an operation makes, cut into tiles: `cuts` by logical dimension, at multiples of the layout's blocks."""
+
+    layout: Layout
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    cuts: Sequence[Sequence[int]]
+
+    @property
+    def chunks(self) -> tuple[tuple[int, ...], ...]:
+        """Of the physical array."""
+        found: list[tuple[int, ...]] = [(f.size,) for f in self.layout.factors]
+        for dim, cuts in enumerate(self.cuts):
+            block = self.layout.block(dim)
+            sizes = tuple(-(-stop // block) - start // block for start, stop in ranges(cuts))
+            found[self.layout.digits(dim)[0]] = sizes
+        return tuple(found)
+
+    def chunk_at(self, at: Sequence[int]) -> list[int]:
+        """The index of a chunk, from those of its dimensions."""
+        found = [0] * len(self.layout.factors)
+        for dim, k in enumerate(at):
+            found[self.layout.digits(dim)[0]] = k
+        return found
