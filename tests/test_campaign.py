@@ -11,7 +11,15 @@ import pytest
 import random_cases
 
 BENCH = Path(__file__).parents[1] / "bench"
-SHARE = {"reorders": 1000, "convolutions": 250, "integers": 100, "transposed": 50, "limits": 100, "reproducible": 40}
+SHARE = {
+    "reorders": 1000,
+    "convolutions": 250,
+    "integers": 100,
+    "transposed": 50,
+    "limits": 100,
+    "reproducible": 40,
+    "chunked": 120,
+}
 
 
 def run(*args):

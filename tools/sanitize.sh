@@ -25,7 +25,7 @@ export LD_PRELOAD="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=lib
 export ASAN_OPTIONS=detect_leaks=0,allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1,halt_on_error=1
 cases=
 if [ $# = 0 ]; then
-    cases="--reorders 4000 --convolutions 1000 --integers 400 --transposed 50 --limits 100 --reproducible 40"
+    cases="--reorders 4000 --convolutions 1000 --integers 400 --transposed 50 --limits 100 --reproducible 40 --chunked 0"
     set -- tests/core/test_kernels.py tests/core/test_epilogue.py tests/grad tests/reorders/test_windows.py tests/reorders/test_reorder.py tests/reorders/test_panels.py tests/reorders/test_slabs.py tests/graph/test_kernels.py tests/graph/test_narrow.py tests/graph/test_quantised.py tests/graph/test_random_graphs.py \
         tests/convolutions/test_conv.py tests/convolutions/test_paths.py tests/convolutions/test_chains.py \
         tests/formats/test_new_formats.py

@@ -32,7 +32,7 @@ export PYTHONPATH="$PWD/$build/site" PYTHONDONTWRITEBYTECODE=1 OMP_TOOL_LIBRARIE
 # Python and numpy are not instrumented: only what our modules do is looked at.
 export TSAN_OPTIONS=ignore_noninstrumented_modules=1,halt_on_error=1,exitcode=66
 # not test_team.py: it limits the address space, of which ThreadSanitizer needs a lot
-[ $# -gt 0 ] || set -- tests --ignore tests/test_team.py \
+[ $# -gt 0 ] || set -- tests --ignore tests/test_team.py --ignore tests/dask \
     -k "many_threads or others_work or test_panels or test_workspace or test_conv.py"
 # setarch: older runtimes do not know where newer kernels put things
 exec setarch -R env LD_PRELOAD="$runtime" "$python" -m pytest -p no:cacheprovider --capture=sys "$@"
