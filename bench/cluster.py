@@ -153,7 +153,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
     p = argparse.ArgumentParser(prog="cluster.py", description=__doc__.splitlines()[0])
     number = positive(float)
-    p.add_argument("--gigabytes", type=number, default=1000, help="of the volume, default %(default)s")
+    p.add_argument("--gigabytes", type=number, help="of the volume, default 1000; of --validate 2, held in memory")
     p.add_argument("--chunk-mb", type=number, default=64, help="default %(default)s")
     p.add_argument("--channels", type=positive(int), default=8, help="of the volume, default %(default)s")
     p.add_argument("--out", type=positive(int), default=8, help="channels of the result, default %(default)s")
@@ -173,6 +173,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     p.add_argument("--rounds", type=positive(int), default=3, help="of --validate, default %(default)s")
     p.add_argument("--json", metavar="FILE", help="write every figure to FILE")
     args = p.parse_args(argv)
+    if args.gigabytes is None:
+        args.gigabytes = 2 if args.validate else 1000
     if not args.kernel % 2:
         p.error("argument --kernel: expected an odd number")
     volume = Volume.of(args.gigabytes, args.chunk_mb, args.channels, args.out, args.kernel)
