@@ -184,3 +184,14 @@ def test_tiles_of_tiles_are_one_task():
     (best,) = dask.optimize(lazy.reorder(lazy.conv2d(x, W, padding=1), "NCHW", "NHWC"))
     fused = [key for key in best.dask if "conv2d-reorder" in str(key)]
     assert len(fused) == 4
+
+
+@pytest.mark.parametrize("dst", ["NHWC", "CHWN", "nChw2c"])
+def test_a_tile_of_many_chunks_is_put_together_once(dst, monkeypatch):
+    from layoutkit.dask.reorders import Reordering
+
+    tiles = []
+    moved = Reordering._of_pieces
+    monkeypatch.setattr(Reordering, "_of_pieces", lambda *given: tiles.append(1) or moved(*given))
+    y = lazy.reorder(chunks_of(X, 1, 2, 7, 30), "NCHW", dst, chunks=-1, dtype="float64", scale=2.0)
+    assert same(y, lk.reorder(X, "NCHW", dst, dtype="float64", scale=2.0)) and tiles == [1]
