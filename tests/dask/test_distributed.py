@@ -85,8 +85,11 @@ def test_a_worker_that_is_killed(client):
     x = da.from_array(X, (1, 2, 6, 6, 6)).map_blocks(slowly, meta=np.empty((0,) * 5, np.float32))
     y = lazy.conv3d(x, W, padding=1, accuracy="strict")
     first, *_ = client.run(os.getpid).values()
-    threading.Timer(0.4, os.kill, (first, signal.SIGKILL)).start()
-    assert np.array_equal(y.compute(), lk.conv3d(X, W, padding=1, accuracy="strict"))
+    killed = []
+    threading.Timer(0.4, lambda: killed.append(os.kill(first, signal.SIGKILL))).start()
+    found = y.compute()
+    assert killed  # before it was done
+    assert np.array_equal(found, lk.conv3d(X, W, padding=1, accuracy="strict"))
     client.wait_for_workers(2, timeout=60)
     assert first not in client.run(os.getpid).values()
 

@@ -82,7 +82,7 @@ def test_chunks_of_the_result_can_be_asked_for():
         (lambda x: lazy.conv2d(x, W[:, :3], groups=2, chunks=(1, 1, 18, 28)), "dimension c at 1: it cannot be cut"),
         (lambda x: lazy.reorder(x, "NCHW", "NHWC", region=[(0, 1)] * 3), "reorder NCHW -> NHWC: region must say"),
         (lambda x: lazy.conv2d(x, da.from_array(W)), r"w is a dask array, .*w\.compute\(\)"),
-        (lambda x: lazy.conv2d(x, W, out=np.empty(3)), "store it with layoutkit.dask.store"),
+        (lambda x: lazy.conv2d(x, W, out=np.empty(3)), "the result is a new dask array; layoutkit.dask.store"),
         (lambda x: lazy.conv2d(x, W, strid=2), "unexpected keyword argument 'strid'"),
         (lambda x: lazy.conv2d(x.astype("f8"), W), "expected dtype float32, got float64"),
         (lambda x: lazy.conv2d(x, W, add=np.zeros((1, 2), np.float32)), r"add has shape \(1, 2\), expected"),
@@ -90,6 +90,13 @@ def test_chunks_of_the_result_can_be_asked_for():
         (lambda x: lazy.max_pool2d(x, 30), "max_pool2d: a kernel of"),
         (lambda x: lazy.reorder(x, "NCHW", "NHWC", dtype="int4x2"), "packed pairs are not for arrays past memory"),
         (lambda x: lazy.reorder(x, "NCHW", "nhwc:(*,900,30,1)"), "explicit strides"),
+        (lambda x: lazy.reorder(x, "NCHW", "NHWC", at=(0,) * 4), "at: the result is a new dask array; .*store"),
+        (lambda x: lazy.reorder(x, "NCHW", "NHWC", region=[None, None, slice(0, 9, 2), None]), "has steps: take them"),
+        (lambda x: lazy.conv2d(x, W, chunks=3.5), "conv2d: chunks: expected sizes by physical axis.* got 3.5"),
+        (lambda x: lazy.conv2d(x, W, chunks=(1, 4, 0, 28)), r"conv2d: chunks \(1, 4, 0, 28\) are none of"),
+        (lambda x: lazy.conv2d(x, W, activation=["sum"]), "conv2d: activation sum sums up with add"),
+        (lambda x: lazy.conv2d(lk.Tensor(X, "NCHW"), W), "x is a Tensor, which is in memory: give its array"),
+        (lambda x: lazy.plan(x, threads=0), "plan: threads: expected a positive number, got 0"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_told_at_once(call, text):
@@ -195,3 +202,16 @@ def test_a_tile_of_many_chunks_is_put_together_once(dst, monkeypatch):
     monkeypatch.setattr(Reordering, "_of_pieces", lambda *given: tiles.append(1) or moved(*given))
     y = lazy.reorder(chunks_of(X, 1, 2, 7, 30), "NCHW", dst, chunks=-1, dtype="float64", scale=2.0)
     assert same(y, lk.reorder(X, "NCHW", dst, dtype="float64", scale=2.0)) and tiles == [1]
+
+
+def test_tensors_of_torch_are_no_arrays_past_memory():
+    torch = pytest.importorskip("torch", reason="torch is an extra")
+    with pytest.raises(TypeError, match="x: expected a dask array, or an array of Zarr, HDF5 or numpy, got Tensor"):
+        lazy.conv2d(torch.zeros(1, 6, 20, 30), W)
+
+
+def test_much_padding_is_planned_at_once():
+    x = da.zeros((1, 1, 8, 1), dtype=np.float32, chunks=(1, 1, 4, 1))
+    padding = ((3_000_000, 0), (0, 0))
+    y = lazy.conv2d(x, np.ones((1, 1, 3, 1), np.float32), padding=padding, chunks=(1, 1, 300_000, 1))
+    assert y.numblocks[2] == 11 and y.shape[2] == 3_000_006

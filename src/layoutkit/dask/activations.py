@@ -37,11 +37,14 @@ def split(activation: Any, channels: int, first: int) -> tuple[list | None, list
     return steps, checked, tensors
 
 
-def with_tensors(steps: list | None, tensor: Callable[[int], np.ndarray]) -> list | None:
-    """Steps with the parts of tensors in their places; None if there are none."""
-    if not any(map(_has_tensor, steps or ())):
-        return None
-    return [(step[0], tensor(step[1].number)) if _has_tensor(step) else step for step in steps or ()]
+def have_tensors(steps: list | None) -> bool:
+    """Whether tensors like the result take part."""
+    return any(map(_has_tensor, steps or ()))
+
+
+def with_tensors(steps: list, tensor: Callable[[int], np.ndarray]) -> list:
+    """Steps with the parts of tensors in their places."""
+    return [(step[0], tensor(step[1].number)) if _has_tensor(step) else step for step in steps]
 
 
 def of_channels(steps: list | None, channels: Range, count: int) -> list | None:

@@ -112,12 +112,13 @@ class Axis(NamedTuple):
         first, end = self.reads(start, stop)
         if self.mode != "zeros":
             return Window((start, stop), (first, end), (0, 0))
-        while end <= 0 and stop < self.out:
-            stop += 1
-            end += self.stride
-        while first >= self.size and start > 0:
-            start -= self.unit
-            first -= self.unit * self.stride
+        if end <= 0:
+            more = min(self.out - stop, -end // self.stride + 1)
+            stop, end = stop + more, end + more * self.stride
+        if first >= self.size:
+            pitch = self.unit * self.stride
+            more = min(start // self.unit, (first - self.size) // pitch + 1)
+            start, first = start - more * self.unit, first - more * pitch
         low, high = max(0, first), min(self.size, end)
         if low >= high:  # no output near here reads anything but padding
             over = self.reads(0, self.out)[1] > self.size + self.after

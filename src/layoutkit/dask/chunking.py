@@ -76,6 +76,8 @@ def _as_chunked(source: Chunks, src: Layout, dim: int, found: Cutting) -> list[i
 def _as_given(dst: Layout, dims: Sequence[Cutting], dtype: np.dtype, chunks: Any, what: str) -> list[list[int]]:
     shape = [found.axis.out for found in dims]
     physical = dst.physical_shape(shape)
+    if not isinstance(chunks, str | int | tuple | list | dict):
+        raise TypeError(f"{what}: chunks: expected sizes by physical axis, as dask takes them, got {chunks!r}")
     if isinstance(chunks, str | int) or any(isinstance(n, str) for n in chunks if not isinstance(n, tuple)):
         # dask may choose sizes of axes that can be cut
         free = [
@@ -85,7 +87,7 @@ def _as_given(dst: Layout, dims: Sequence[Cutting], dtype: np.dtype, chunks: Any
         chunks = tuple(n if n is not False else -1 for n in free)
     try:
         found = normalize_chunks(chunks, shape=physical, dtype=dtype)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, ZeroDivisionError) as error:
         raise ValueError(f"{what}: chunks {chunks!r} are none of a result of shape {physical}: {error}") from None
     cuts = []
     for dim, (axis, unit, _) in enumerate(dims):

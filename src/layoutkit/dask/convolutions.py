@@ -13,12 +13,13 @@ from ..choosing.threads import check_threads
 from ..convolutions import conv as memory
 from ..convolutions.algorithms.base import CHANNELS_LAST
 from ..convolutions.conv import CLASSES
+from ..convolutions.epilogue import in_words
 from ..convolutions.filter import Filter
 from ..convolutions.order import SMALL_GROUP_CHANNELS, reproducible
 from ..convolutions.types import asked_of, check_type
 from ..memory.arguments import logical
 from ..memory.tensor import Tensor
-from .activations import of_channels, split, with_tensors
+from .activations import have_tensors, of_channels, split, with_tensors
 from .axes import Axis, Range, Window
 from .boxes import Box, box_of, gathered
 from .chunking import Cutting, cuts_of
@@ -101,10 +102,10 @@ class Convolution:
                 return gathered(more[number], box_of(self.dst, self.out_shape, outputs).ranges, lacking=True)
 
             pads, add = pads_of(box, windows), tensor(0) if self.adds else None
+            if not have_tensors(self.options["activation"]):
+                return self._op(channels, pads)(x, out, add, shape=box.shape)
             options = self._options(channels)
             steps = with_tensors(options["activation"], tensor)
-            if steps is None:
-                return self._op(channels, pads)(x, out, add, shape=box.shape)
             op = CLASSES[self.rank].once(padding=pads, **options | {"activation": steps})
             return op(x, out, add, shape=box.shape)
 
@@ -158,6 +159,8 @@ def _conv(what, rank, x, w, bias, chunks, threads, *, shape=None, add=None, **at
     plain = Filter(what, rank, strided=True, **given | {"activation": None})
     steps, checked, tensors = split(given.get("activation"), plain.oc, int(add is not None))
     f = Filter(what, rank, strided=True, **given | {"activation": checked}) if steps else plain
+    if f.sums and add is None:
+        raise ValueError(f"{what}: activation {in_words(f.activation)} sums up with add, which was not given")
     x, single = with_batch(x, f.layout, what)
     source = source_of(x, what, "x")
     held = placeholder(source)

@@ -79,4 +79,6 @@ def version(place: Dataset | Mapping) -> float | None:
 
 def described(array: Any) -> str:
     """In a line, for errors."""
+    if isinstance(array, np.ndarray) and location(array) is None:
+        return f"array {array.shape} of {array.dtype} in memory"
     return " ".join(str(location(array) or repr(array)).split())

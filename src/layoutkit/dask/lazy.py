@@ -53,8 +53,10 @@ threads : int, optional
 def lazily(model: Callable[..., Any], text: str, **described: str) -> Callable[[F], F]:
     """Give the lazy form of `model` its signature, without `out`, and its description.
 
-    `text` describes the array, `described` parameters that are others than those of `model`.
+    `text` describes the array, `described` parameters that are others than those of `model`: "" those that are not
+    there.
     """
+    dropped = {"out", *(name for name, words in described.items() if not words)}
 
     def decorate(function: F) -> F:
         first = next(iter(inspect.signature(function).parameters))
@@ -65,14 +67,15 @@ def lazily(model: Callable[..., Any], text: str, **described: str) -> Callable[[
         if whole.__doc__:
             whole.__doc__ = re.sub(r"\n\n+(?=\S.* : )", "\n", whole.__doc__)
         signature = inspect.signature(whole)
-        kept = [p for p in signature.parameters.values() if p.name not in ("out", "at", "beta")]
+        kept = [p for p in signature.parameters.values() if p.name not in dropped]
         names = frozenset(p.name for p in kept)
 
         @functools.wraps(whole)
         def checked(*args: Any, **given: Any) -> Any:
             unknown = next((name for name in given if name not in names), None)
-            if unknown == "out":
-                raise TypeError(f"{function.__name__}: out: the result is lazy; store it with layoutkit.dask.store")
+            if unknown in dropped:
+                text = f"{function.__name__}: {unknown}: the result is a new dask array"
+                raise TypeError(f"{text}; layoutkit.dask.store writes it, also into a part of an array")
             if unknown is not None:
                 raise TypeError(f"{function.__name__}() got an unexpected keyword argument {unknown!r}")
             check_open(args[0] if args else given.get(first), function.__name__, first)

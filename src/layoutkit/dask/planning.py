@@ -90,8 +90,8 @@ def plan(y: Any, workers: int = 1, threads: int | None = None) -> Plan:
 
     Raises
     ------
-    TypeError
-        `y` is no dask collection.
+    TypeError, ValueError
+        `y` is no dask collection, or a number is not positive.
 
     Examples
     --------
@@ -107,10 +107,14 @@ def plan(y: Any, workers: int = 1, threads: int | None = None) -> Plan:
     if not dask.is_dask_collection(y):
         raise TypeError(f"plan: expected a dask array or delayed value, got {type(y).__name__}")
     threads = CPU_COUNT if threads is None else threads
+    for name, value in (("workers", workers), ("threads", threads)):
+        if not isinstance(value, int) or value < 1:
+            raise ValueError(f"plan: {name}: expected a positive number, got {value!r}")
     (best,) = dask.optimize(y)
     keys = list(dask.core.flatten(best.__dask_keys__()))
     nodes: dict[Hashable, GraphNode] = dict(best.__dask_graph__())
-    sizes = _Sizes([layer.about for layer in y.__dask_graph__().layers.values() if hasattr(layer, "about")])
+    layers = getattr(y.__dask_graph__(), "layers", {}).values()
+    sizes = _Sizes([layer.about for layer in layers if hasattr(layer, "about")])
     if len(keys) > 1:  # `compute` puts chunks together; that one task waits for all others changes their order
         nodes[WHOLE] = Task(WHOLE, list, *map(TaskRef, keys))
         keys, sizes.whole = [WHOLE], getattr(y, "nbytes", 0)
@@ -200,9 +204,8 @@ def _peak(nodes: Mapping[Any, GraphNode], keys: Iterable[Any], sizes: _Sizes, sl
             held -= of[key][0]
         ready += sorted(new, key=rank.__getitem__, reverse=True)
     results = [of[key][0] for key, node in nodes.items() if not isinstance(node, DataNode) and key != WHOLE]
-    most += slots * max(
-        results, default=0
-    )  # a thread lets go of a result, and the allocator of its memory, a bit later
+    # A thread lets go of a result a bit later, and so does the allocator of its memory.
+    most += slots * max(results, default=0)
     shared = sum(of[key][0] for key, node in nodes.items() if isinstance(node, DataNode))
     return most if workers == 1 else (most - shared) // workers + shared
 

@@ -16,6 +16,7 @@ from ..reorders import reorder as memory
 from ..reorders.binding import Call, bind, bind_conversion
 from ..reorders.box import bounds
 from ..reorders.convert import Numbers
+from ..reorders.steps import has_steps
 from .axes import Axis, Range
 from .boxes import box_of, gathered
 from .chunking import Cutting, cuts_of
@@ -112,7 +113,7 @@ alpha : float, optional
 """
 
 
-@lazily(memory.reorder, "The tensor as it lies in `src`.", alpha=_ALPHA, at="")
+@lazily(memory.reorder, "The tensor as it lies in `src`.", alpha=_ALPHA, beta="", at="")
 def reorder(array, src=None, dst=None, *, chunks=None, threads=1, **attributes) -> da.Array:
     what = "reorder"
     options = dict(attributes, threads=check_threads(1 if threads is None else threads))
@@ -124,6 +125,8 @@ def reorder(array, src=None, dst=None, *, chunks=None, threads=1, **attributes) 
     names = numbers.dtype if isinstance(numbers.dtype, tuple) else (numbers.dtype,)
     if any(isinstance(name, str) and name.endswith("x2") for name in names):
         raise TypeError(f"{what}: dtype {numbers.dtype!r}: packed pairs are not for arrays past memory")
+    if has_steps(region):
+        raise ValueError(f"{what}: region {region} has steps: take them from the result, by its slices")
     call = Call(placeholder(source), src, dst, shape, None, numbers, region, None, options.get("pad_value", 0), 1)
     bound = bind_conversion(call) if numbers.change(source.dtype) else bind(call, None)
     src, dst = Layout(src), Layout(dst)

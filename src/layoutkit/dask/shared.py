@@ -16,8 +16,14 @@ class Measured:
     """
 
     def __init__(self, *kinds: str) -> None:
-        self.identity = machine.identity()
-        self.costs: Costs = {p: cost_table.costs(p) for p in cost_table.problems() if p.startswith(kinds)}
+        self.kinds, self.identity = kinds, machine.identity()
+        self.costs: Costs | None = None  # looked up when they travel
+
+    def __getstate__(self) -> dict[str, Any]:
+        known = self.costs
+        if known is None:
+            known = {p: cost_table.costs(p) for p in cost_table.problems() if p.startswith(self.kinds)}
+        return self.__dict__ | {"costs": known}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

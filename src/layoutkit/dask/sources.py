@@ -11,6 +11,7 @@ import dask.array as da
 import numpy as np
 from dask.task_spec import DataNode, GraphNode, Task, TaskRef
 
+from ..memory.tensor import Tensor
 from .axes import Part, Range, Run, parts
 from .boxes import Place
 from .files import check_open, described, location, version
@@ -182,10 +183,20 @@ def source_of(array: Any, what: str, name: str) -> Source:
         return Chunks(array, what, name)
     if isinstance(array, np.ndarray) and not isinstance(array, np.memmap):
         return Chunks(da.from_array(array), what, name)
-    if all(hasattr(array, attribute) for attribute in ("shape", "dtype", "__getitem__")):
+    if isinstance(array, Tensor):
+        raise TypeError(f"{what}: {name} is a Tensor, which is in memory: give its array, and its layout")
+    if hasattr(array, "shape") and hasattr(array, "__getitem__") and _has_dtype(array):
         return Stored(array, what, name)
     kinds = "a dask array, or an array of Zarr, HDF5 or numpy"
     raise TypeError(f"{what}: {name}: expected {kinds}, got {type(array).__name__}")
+
+
+def _has_dtype(array: Any) -> bool:
+    """Whether it is of one of numpy's types; torch has types of its own."""
+    try:
+        return np.dtype(array.dtype) is not None
+    except (AttributeError, TypeError):
+        return False
 
 
 class Regions:
