@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import sys
 import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from pipes import answering
 from typing import Any
 
 import dask
@@ -141,12 +141,7 @@ CONTENDERS = {"layoutkit": Layoutkit, "scipy": Scipy, "torch": Torch}
 
 def serve(name: str, threads: int) -> None:
     """Answer requests until the pipe closes."""
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-
-    def answer(**data: Any) -> None:
-        print(json.dumps(data), file=answers, flush=True)
-
+    answer = answering()
     try:
         contender = CONTENDERS[name](threads)
     except ImportError as error:

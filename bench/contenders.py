@@ -14,6 +14,7 @@ import sys
 import time
 import zlib
 from collections.abc import Callable
+from pipes import answering
 from statistics import median
 
 import numpy as np
@@ -412,12 +413,7 @@ def turn(call: Call, seconds: float) -> float:
 
 def serve(name: str, threads: int) -> None:
     """Answer requests until the pipe closes."""
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # whatever a library prints goes elsewhere
-
-    def answer(**data) -> None:
-        print(json.dumps(data), file=answers, flush=True)
-
+    answer = answering()
     try:
         contender = CONTENDERS[name](threads)
     except ImportError as error:

@@ -29,8 +29,6 @@ class Chunks:
     All that is copied of a chunk is copied by one task.
     """
 
-    stored = False
-
     def __init__(self, array: da.Array, what: str, name: str) -> None:
         check_sizes(array, what, name)
         self.array, self.what, self.name = array, what, name
@@ -120,8 +118,6 @@ def _shape(found: Found) -> tuple[int, ...]:
 
 class Stored:
     """An array in a file, such as Zarr's or HDF5's: tiles read the regions that they need."""
-
-    stored = True
 
     def __init__(self, array: Any, what: str, name: str) -> None:
         self.shape, self.dtype = tuple(map(int, array.shape)), np.dtype(array.dtype)
