@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Sequence
@@ -36,6 +37,7 @@ class Chunks:
         self.chunks = tuple(tuple(map(int, sizes)) for sizes in array.chunks)
         self.ends = [list(itertools.accumulate(sizes)) for sizes in self.chunks]
         self._cut: dict[tuple[int, ...], dict[Any, tuple[int, Found]]] = {}  # by chunk, the parts that tiles need
+        self._copied = functools.cache(self._is_copied)
 
     @property
     def token(self) -> str:
@@ -84,8 +86,8 @@ class Chunks:
         cut = (found for index in chunks if self._copied(index) for _, found in self._cut[index].values())
         return self.dtype.itemsize * sum(math.prod(_shape(found)) for found in cut)
 
-    def _copied(self, index: tuple[int, ...]) -> bool:
-        """Whether what tiles need of a chunk is copied."""
+    def _is_copied(self, index: tuple[int, ...]) -> bool:
+        """Whether what tiles need of a chunk is copied: asked once all of it was told."""
         elements = sum(math.prod(_shape(found)) for _, found in self._cut[index].values())
         return elements <= COPIED_SHARE * math.prod(sizes[i] for sizes, i in zip(self.chunks, index))
 

@@ -25,6 +25,15 @@ KEPT_TILES = 2  # as much memory stays for the next ones
 MOST_CARRIED = 4096  # bytes of work that each task carries
 
 
+class Layer(MaterializedLayer):
+    """The tasks of an operation; what `plan` is told about it does not travel with them."""
+
+    about: About
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "about"}
+
+
 def _made_by_us(source: Source) -> bool:
     return isinstance(source, Chunks) and hasattr(source.array.dask.layers.get(source.array.name), "about")
 
@@ -75,8 +84,8 @@ def tiled(work: Work, reads: Sequence[Reads], result: Result) -> da.Array:
         tile = Tile(tuple(of[k] for of, k in zip(by_dim, at)), places)
         key = (name, *result.chunk_at(at))
         graph[key] = Task(key, run, carried, tile, checks, *[ref for of in held for ref, _ in of])
-    layer = MaterializedLayer(graph)
-    layer.about = about = About(name, work, reads, result, shared, token)  # type: ignore[attr-defined]
+    layer = Layer(graph)
+    layer.about = about = About(name, work, reads, result, shared, token)
     about.scratch((name, *result.chunk_at([len(of) // 2 for of in by_dim])))  # plans a tile: slow ways are warned of
     arrays: list[Any] = [r.source.array for r in reads if isinstance(r.source, Chunks)]
     whole = HighLevelGraph.from_collections(name, layer, dependencies=arrays)
