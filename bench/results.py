@@ -1,9 +1,9 @@
 """Measures what the README says, writes results.md: ``python bench/results.py [--only PART] [--time-budget SECONDS]``.
 
 Each part (`results_parts.py`) is a command of this folder, run in a process of its own with an empty cost table, one
-after another; nothing else should run. After each, results.json has its figures, results.md and the pictures (these
-need matplotlib) show all that was measured so far, with the machine, the commit and the day. Parts that are not
-measured again are kept.
+after another; nothing else should run. After each, results.json has its figures, results.md and the README's picture
+(which needs matplotlib) show all that was measured so far, with the machine, the commit and the day. Parts that are
+not measured again are kept.
 """
 
 from __future__ import annotations
@@ -62,8 +62,6 @@ def measured(part: Part, quick: bool, seconds: float) -> dict | None:
         data = json.loads(file.read_text(encoding="utf-8"))
     found = {"command": " ".join([script, *arguments]), "measured": circumstances(quick)}
     found["figures"] = list(part.read(data))
-    if part.curve:
-        found["curve"] = list(part.curve(data))
     return found
 
 
@@ -82,13 +80,13 @@ def _ended(command: Sequence[str], environment: dict[str, str], seconds: float) 
 
 
 def write(store: dict[str, dict], known: dict[str, Part], folder: Path) -> None:
-    """results.json, results.md and the pictures."""
+    """results.json, results.md and the picture."""
     shown = {name: store[name] for name in known if name in store}
     (folder / "results.json").write_text(json.dumps(shown, indent=1) + "\n", encoding="utf-8")
     try:
         pictures = draw(shown, folder)
     except ImportError as error:
-        print(f"results.py: no pictures: {error}", file=sys.stderr)
+        print(f"results.py: no picture: {error}", file=sys.stderr)
         pictures = {}
     (folder / "results.md").write_text(page(shown, known, pictures), encoding="utf-8")
 

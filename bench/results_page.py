@@ -1,4 +1,4 @@
-"""results.md and its pictures, from what was measured."""
+"""results.md and the README's picture, from what was measured."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ rest. Each part is a process of its own with an empty cost table. A figure is a 
 its values, or the most where less is better.
 """
 NOTHING = "Nothing was measured yet.\n"
+PICTURE = "results-summary.svg"
 UNITS = {PEAK: "%", DOT_PEAK: "%", COPY: "%", FASTER: "", LONGER: ""}
 
 
@@ -82,65 +83,25 @@ def figures(found: Mapping) -> list[Figure]:
 
 
 def draw(store: Mapping[str, dict], folder: Path) -> dict[str, str]:
-    """Write the pictures beside the page; returns titles by file name."""
+    """Write the README's picture beside the page; returns its title by file name."""
     from layoutkit.bench.drawing import COLOURS, INK, legend, new_figure, standalone, svg_text
 
-    drawn = {}
-
-    def keep(name: str, title: str, figure) -> None:
-        (folder / name).write_text(standalone(svg_text(figure, title)), encoding="utf-8")
-        drawn[name] = title
-
-    def bars(found: list[Figure], colour: str, limit: str, line: float, scale: float):
-        figure, ax = new_figure(5, 0.22 * len(found))
-        ax.barh(range(len(found)), [scale * f.value for f in found], color=colour, height=0.65, zorder=3)
-        ax.axvline(line, color=INK, linewidth=1)
-        ax.set_ylim(len(found) - 0.5, -0.5)
-        ax.set_yticks(range(len(found)), [f.what for f in found], fontsize=8)
-        ax.set_xlabel(limit)
-        return figure, ax
-
-    every = [f for found in store.values() for f in figures(found)]
-    for name, unit, limit in (
-        ("results-peak.svg", PEAK, "% of the FMA peak"),
-        ("results-copy.svg", COPY, "% of a copy"),
-    ):
-        found = [f for f in every if f.unit == unit]
-        if found:
-            figure, ax = bars(found, COLOURS[0], limit, 100, 100)
-            least = [100 * f.value if f.extreme is None else 100 * f.extreme for f in found]
-            ax.scatter(least, range(len(found)), s=40, marker="|", color=INK, zorder=4, label="least")
-            legend(ax)
-            keep(name, f"Geometric means, {limit}", figure)
-    curves = [(figures(found)[0].what, found["curve"]) for found in store.values() if found.get("curve")]
-    if curves:
-        figure, ax = new_figure(6, 3)
-        for colour, (label, values) in zip(COLOURS, curves):
-            at = [100 * (i + 0.5) / len(values) for i in range(len(values))]
-            ax.plot(at, [100 * v for v in values], color=colour, linewidth=2, label=label)
-        ax.axhline(100, color=INK, linewidth=1)
-        ax.set_ylim(bottom=0)
-        ax.set(xlabel="% of the problems", ylabel="% of a copy")
-        legend(ax, 1)
-        keep("results-unseen.svg", "Reorders drawn at random, sorted, % of a copy", figure)
     rows = summary(store)
-    if rows:
-        figure, ax = new_figure(4.6, 0.4 * len(rows))
-        colours = dict(zip((CHANNELS_LAST, PLAIN, MOVED, NUMPY), COLOURS))
-        for i, (_, row) in enumerate(rows):
-            for k, (whom, value) in enumerate(row.items()):
-                at = i + 0.36 * (k - (len(row) - 1) / 2)
-                known = whom in ax.get_legend_handles_labels()[1]
-                ax.barh(at, value, 0.32, color=colours[whom], label=None if known else whom, zorder=3)
-                ax.text(value + 0.05, at, f"{value:.1f}", va="center", fontsize=8)
-        ax.axvline(1, color=INK, linewidth=1)
-        ax.set_ylim(len(rows) - 0.5, -0.5)
-        ax.set_yticks(range(len(rows)), [title for title, _ in rows], fontsize=9)
-        ax.set_xlabel("times as fast, one thread, geometric mean", fontsize=9)
-        legend(ax, 4)
-        keep("results-summary.svg", "Speed against torch and numpy, times as fast", figure)
-    found = [f for f in every if f.unit == FASTER]
-    if found:
-        figure, _ = bars(found, COLOURS[2], FASTER, 1, 1)
-        keep("results-others.svg", "Against torch and numpy, times as fast", figure)
-    return drawn
+    if not rows:
+        return {}
+    figure, ax = new_figure(4.6, 0.4 * len(rows))
+    colours = dict(zip((CHANNELS_LAST, PLAIN, MOVED, NUMPY), COLOURS))
+    for i, (_, row) in enumerate(rows):
+        for k, (whom, value) in enumerate(row.items()):
+            at = i + 0.36 * (k - (len(row) - 1) / 2)
+            known = whom in ax.get_legend_handles_labels()[1]
+            ax.barh(at, value, 0.32, color=colours[whom], label=None if known else whom, zorder=3)
+            ax.text(value + 0.05, at, f"{value:.1f}", va="center", fontsize=8)
+    ax.axvline(1, color=INK, linewidth=1)
+    ax.set_ylim(len(rows) - 0.5, -0.5)
+    ax.set_yticks(range(len(rows)), [title for title, _ in rows], fontsize=9)
+    ax.set_xlabel("times as fast, one thread, geometric mean", fontsize=9)
+    legend(ax, 4)
+    title = "Speed against torch and numpy, times as fast"
+    (folder / PICTURE).write_text(standalone(svg_text(figure, title)), encoding="utf-8")
+    return {PICTURE: title}

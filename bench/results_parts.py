@@ -34,7 +34,6 @@ class Part(NamedTuple):
     command: tuple[str, ...]  # of the folder `bench`
     quick: tuple[str, ...]  # further arguments that make it short, only to see that it works
     read: Callable[[Any], Iterator[Figure]]
-    curve: Callable[[Any], Sequence[float]] | None = None  # the values to draw one by one
 
 
 def _means(rows: Sequence[dict], key: Callable[[dict], str], unit: str) -> Iterator[Figure]:
@@ -94,7 +93,7 @@ def _of_reorders(threads: int) -> Part:
 def _of_unseen(threads: int, seed: int) -> Part:
     command = ("unseen.py", "--threads", str(threads), "--seed", str(seed))
     quick = ("--count", "4", "--rounds", "1")
-    return Part(command, quick, _unseen(threads), lambda rows: sorted(r["share"] for r in rows))
+    return Part(command, quick, _unseen(threads))
 
 
 def _of_torch(suite: str) -> Part:
