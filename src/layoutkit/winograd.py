@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ._core.winograd import RUN
+from ._core.nests.winograd import RUN
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -158,7 +158,7 @@ def paired(m: int) -> Transform:
 
 @cache
 def kernel_table(m: int) -> tuple[Fraction, ...]:
-    """The numbers that the kernels of `paired` F(m, 3) read, in the order that kernels.h says."""
+    """The numbers that the kernels of `paired` F(m, 3) read, in the order that winograd.h says."""
     bt = paired(m).BT
     table = list(bt[-1][1:m:2])
     for q, p in enumerate(PAIRS[m]):

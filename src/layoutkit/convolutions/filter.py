@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._core.arrays import form
-from .._core.winograd import extent
+from .._core.nests.winograd import extent
+from .._core.runtime.arrays import form
 from ..choosing.cache import plans
 from ..choosing.threads import at_most, get_num_threads
 from ..formats.families import check_meaning, meaning_of_activations, meaning_of_filters

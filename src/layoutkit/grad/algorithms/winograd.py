@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import lcm
 
-from ..._core.registry import Kernel
-from ..._core.winograd_sums import BLOCK_TILES, WinogradSums
+from ..._core.nests.winograd_sums import BLOCK_TILES, WinogradSums
+from ..._core.runtime.registry import Kernel
 from ...choosing.profile import scale
 from ...convolutions.algorithms.base import flops_per_second
 from ...convolutions.algorithms.winograd import L2_BYTES_PER_SECOND, has_transforms, transform_row
