@@ -17,11 +17,11 @@ from ...choosing.profile import scale
 from ...choosing.threads import get_num_threads
 from ...memory.arrays import empty
 from ...reorders.reorder import reorder
-from ...winograd import PAIRS, as_array, kernel_table, paired, tiling
 from ..geometry import channels_innermost, geometry, spatial_strides, strides_of
 from ..problem import ConvProblem
 from ..route import Arrays
 from ..types import ConvTypes, conversion_of, converted
+from ..winograd_matrices import PAIRS, as_array, kernel_table, paired, tiling
 from .base import Algorithm, flops_per_second, rows_of
 from .sums import columns_of, padded_bias
 

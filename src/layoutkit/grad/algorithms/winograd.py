@@ -13,8 +13,8 @@ from ...convolutions.algorithms.winograd import L2_BYTES_PER_SECOND, has_transfo
 from ...convolutions.geometry import channels_innermost, geometry
 from ...convolutions.problem import ConvProblem
 from ...convolutions.route import Arrays
+from ...convolutions.winograd_matrices import gradient_tables
 from ...formats.layout import Layout
-from ...winograd import gradient_tables
 from .base import Sums, chunks_of, side, slabs_of, taps_of
 
 FEW_TILES = 4  # below so many, direct summation rounds far less

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ._core.nests.winograd import RUN
+from .._core.nests.winograd import RUN
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike

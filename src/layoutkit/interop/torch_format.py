@@ -12,16 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .layout import Layout
+from ..formats.channels_last import ORDERS, suggest
+from ..formats.layout import Layout
 
-# Dimensions from innermost to outermost.
-_ORDERS = {"channels_last": (1, 3, 2, 0), "channels_last_3d": (1, 4, 3, 2, 0)}
+__all__ = ["is_contiguous", "is_non_overlapping_and_dense", "layout_of", "preserve", "strides_of", "suggest"]
 
 
 def _name(memory_format: object) -> str:
     name = str(memory_format).removeprefix("torch.")
-    if name not in ("contiguous_format", *_ORDERS):
-        known = ", ".join(("contiguous_format", *_ORDERS))
+    if name not in ("contiguous_format", *ORDERS):
+        known = ", ".join(("contiguous_format", *ORDERS))
         raise ValueError(f"memory format {name!r}: expected one of {known}")
     return name
 
@@ -44,8 +44,8 @@ def layout_of(memory_format: object, rank: int) -> Layout:
     name = _name(memory_format)
     if name == "contiguous_format":
         return Layout.from_factors([(d, 0) for d in range(rank)], dims={4: "nchw", 5: "ncdhw"}.get(rank), named=False)
-    if rank != len(_ORDERS[name]):
-        raise ValueError(f"memory format {name} has {len(_ORDERS[name])} dimensions, the tensor has {rank}")
+    if rank != len(ORDERS[name]):
+        raise ValueError(f"memory format {name} has {len(ORDERS[name])} dimensions, the tensor has {rank}")
     return Layout("torch:" + name)
 
 
@@ -64,7 +64,7 @@ def strides_of(memory_format: object, sizes: Sequence[int]) -> tuple[int, ...]:
         return layout.strides(sizes)
     strides = [0] * len(sizes)
     stride = 1
-    for d in _ORDERS[name]:
+    for d in ORDERS[name]:
         strides[d] = stride
         stride *= sizes[d]  # an empty dimension makes 0 of it here, though not in contiguous_format
     return tuple(strides)
@@ -84,10 +84,10 @@ def is_contiguous(sizes: Sequence[int], strides: Sequence[int], memory_format: o
         if 0 in sizes:
             return True
         order: Sequence[int] = range(len(sizes) - 1, -1, -1)
-    elif len(sizes) != len(_ORDERS[name]):
+    elif len(sizes) != len(ORDERS[name]):
         return False
     else:
-        order = _ORDERS[name]
+        order = ORDERS[name]
     expected = 1
     for d in order:
         if sizes[d] != 1:
@@ -113,36 +113,6 @@ def is_non_overlapping_and_dense(sizes: Sequence[int], strides: Sequence[int]) -
             return False
         expected *= size
     return True
-
-
-def _strides_like(sizes: Sequence[int], strides: Sequence[int], order: Sequence[int]) -> bool:
-    """Whether strides do not decrease along `order`, and more: see the rules in c10/core/MemoryFormat.h."""
-    if len(sizes) != len(order) or strides[1] == 0:
-        return False
-    least = 0
-    for d in order:
-        # The last test tells N111 apart, whose strides are all alike: contiguous by default.
-        if sizes[d] == 0 or strides[d] < least or (d == 0 and least == strides[1]):
-            return False
-        least = strides[d] * max(sizes[d], 1)
-    return True
-
-
-def suggest(sizes: Sequence[int], strides: Sequence[int]) -> str:
-    """As C++ ``suggest_memory_format``: the format that operators give their results.
-
-    It reads the strides of size-1 dimensions, so that (2, 1, 4, 5) with strides (20, 1, 5, 1) is
-    channels_last and with (20, 20, 5, 1) is not, though both are the same memory.
-
-    Parameters
-    ----------
-    sizes, strides : sequence of int
-        As ``tensor.shape`` and ``tensor.stride()``.
-    """
-    for name, order in _ORDERS.items():
-        if _strides_like(sizes, strides, order):
-            return name
-    return "contiguous_format"
 
 
 def preserve(sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from operator import index
 from typing import ClassVar, overload
 
-from . import notation
-from .affine import affine_map, parse_affine
-from .layout import Layout
-from .written import order_of
+from ..formats import notation
+from ..formats.affine import affine_map, parse_affine
+from ..formats.layout import Layout
+from ..formats.written import order_of
 
 BYTE = 8
 

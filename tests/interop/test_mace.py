@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from layoutkit import mace, winograd
 from layoutkit.formats.layout import Layout
-from layoutkit.memory.mace import BUFFER_TYPES, Image
+from layoutkit.interop.mace import BUFFER_TYPES, Image
 from layoutkit.memory.tensor import Tensor
 
 sizes = st.integers(1, 9)

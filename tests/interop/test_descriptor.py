@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layoutkit.formats.descriptor import (
+from layoutkit.formats.layout import Layout
+from layoutkit.interop.descriptor import (
     Dim,
     DimsOrder,
     MemDim,
@@ -16,7 +17,6 @@ from layoutkit.formats.descriptor import (
     Strides,
     layout_of,
 )
-from layoutkit.formats.layout import Layout
 
 NHWC = DimsOrder(0x1342)
 orders = (

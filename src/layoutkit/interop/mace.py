@@ -23,11 +23,11 @@ from math import prod
 
 import numpy as np
 
-from .. import winograd
+from ..convolutions import winograd_matrices as winograd
 from ..formats.families import check_meaning
 from ..formats.layout import Layout
 from ..formats.notation import NAMES, parse_spaced
-from .tensor import Tensor
+from ..memory.tensor import Tensor
 
 LANES = 4
 _PREFIX = "mace:"

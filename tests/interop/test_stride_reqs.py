@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from layoutkit.formats.descriptor import BYTE, DimsOrder, MemDim, MemShape, MemStrides, Shape, Strides
-from layoutkit.formats.stride_reqs import ANY, Aligned, Compact, Fixed, StrideReqs
+from layoutkit.interop.descriptor import BYTE, DimsOrder, MemDim, MemShape, MemStrides, Shape, Strides
+from layoutkit.interop.stride_reqs import ANY, Aligned, Compact, Fixed, StrideReqs
 
 kinds = st.sampled_from([ANY, ANY, Compact, Aligned(2), Aligned(4), Aligned(8), Fixed(6), Fixed(8)])
 
