@@ -11,12 +11,12 @@ ROOT = Path(__file__).parent.parent
 JUNK = re.compile(r"(^|/)(__pycache__|\.git|\.venv|build|dist|\.[a-z]+_cache)/|\.(pyc|o|orig|rej|swp)$|~$")
 IN_EVERY_SDIST = {
     "CHANGELOG.md", "CITATION.cff", "LICENSE", "README.md", "meson.build", "pyproject.toml", "src/layoutkit/api.pyx",
-    "src/layoutkit/_core/kernels.h", "src/layoutkit/include/layoutkit.h", "tests/conftest.py", "docs/start.md",
+    "src/layoutkit/_core/kernels/kernels.h", "src/layoutkit/include/layoutkit.h", "tests/conftest.py", "docs/start.md",
     "examples/c/embed.c", "bench/campaign.py", ".ci/run",
 }  # fmt: skip
 IN_EVERY_WHEEL = {
     "layoutkit/__init__.py", "layoutkit/py.typed", "layoutkit/api.pxd", "layoutkit/include/layoutkit.h",
-    "layoutkit/pkgconfig/layoutkit.pc", "layoutkit/data/costs-portable.txt", "layoutkit/_core/registry.pyi",
+    "layoutkit/pkgconfig/layoutkit.pc", "layoutkit/data/costs-portable.txt", "layoutkit/_core/runtime/registry.pyi",
 }  # fmt: skip
 
 
@@ -43,7 +43,7 @@ def of_wheel(path: Path) -> list[str]:
     stubs = {name.split(".")[0] for name in names if name.startswith("layoutkit/_core/") and name.endswith(".pyi")}
     wrong += [f"lacks the compiled module {name}" for name in sorted(stubs - compiled)]
     mine = re.compile(r"layoutkit/|layoutkit-[^/]*\.dist-info/|layoutkit\.libs/|\.layoutkit\.mesonpy\.libs/")
-    source = re.compile(r"\.(c|inc|pyx)$|layoutkit/_core/.*\.h$")
+    source = re.compile(r"\.(c|inc|pyx)$|layoutkit/_core/.*\.(h|pxd)$|(^|/)meson\.build$")
     wrong += [
         f"has {name}" for name in sorted(names) if JUNK.search(name) or source.search(name) or not mine.match(name)
     ]

@@ -9,7 +9,7 @@ os.environ["LAYOUTKIT_CACHE_DIR"] = tempfile.mkdtemp()
 import numpy as np
 
 import layoutkit as lk
-from layoutkit._core import registry
+from layoutkit._core.runtime import registry
 
 rng = np.random.default_rng(0)
 x = rng.standard_normal((1, 20, 9, 8), np.float32)

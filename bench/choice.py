@@ -169,7 +169,7 @@ def of_file(path: Path) -> tuple[dict, dict]:
 
 def ship(path: Path, add: bool) -> int:
     """Write a table as the one that comes with the package, or add it to that: what the model can read of it."""
-    from layoutkit._core import registry
+    from layoutkit._core.runtime import registry
     from layoutkit.bench.listed import candidates
     from layoutkit.choosing import files, model, profile, shipped
 
@@ -206,7 +206,7 @@ def loading() -> None:
     import timeit
 
     from layoutkit import Layout, cost_table
-    from layoutkit._core import registry
+    from layoutkit._core.runtime import registry
     from layoutkit.choosing import model, shipped
     from layoutkit.choosing.best import choices
     from layoutkit.reorders.problem import ReorderProblem

@@ -368,7 +368,7 @@ class Machine:
     """The limits: FMA peak, and a copy of as many bytes."""
 
     def __init__(self, threads: int) -> None:
-        from layoutkit._core import registry
+        from layoutkit._core.runtime import registry
         from layoutkit.choosing.limits import Limits
 
         self.units = {kernel.types for kernel in registry.kernels("peak")}

@@ -16,7 +16,7 @@ from statistics import median
 import numpy as np
 
 import layoutkit as lk
-from layoutkit._core import machine, registry
+from layoutkit._core.runtime import machine, registry
 from layoutkit.bench.report import geomean
 from layoutkit.choosing.machine import waited
 

@@ -23,7 +23,7 @@ import hostile
 import numpy as np
 
 import layoutkit as lk
-from layoutkit._core import registry
+from layoutkit._core.runtime import registry
 from layoutkit.bench.listed import onnx_layers, text_cases
 from layoutkit.choosing import costfile, model
 from layoutkit.formats import notation

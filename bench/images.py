@@ -24,7 +24,7 @@ import numpy as np
 from reorder import geomean, lines
 
 import layoutkit as lk
-from layoutkit._core import machine
+from layoutkit._core.runtime import machine
 from layoutkit.choosing.machine import last_level_cache
 
 # The types of source and destination, their layouts, and whether numbers are normalised.

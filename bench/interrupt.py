@@ -23,7 +23,7 @@ from random_cases.deciding import instruction_set
 from random_cases.layouts import activation_layout, any_layout, fitting
 
 import layoutkit as lk
-from layoutkit._core import registry
+from layoutkit._core.runtime import registry
 from layoutkit.convolutions.algorithms import NAMES
 
 LIMIT = 1.0  # seconds

@@ -22,7 +22,7 @@ from reorder import geomean, touched
 from unseen import drawn
 
 import layoutkit as lk
-from layoutkit._core import machine
+from layoutkit._core.runtime import machine
 from layoutkit.choosing.cache import plans
 
 CALLS, MOST_CALLS = 10, 60  # summed; until learning is over at least

@@ -20,8 +20,8 @@ from collections.abc import Callable
 import numpy as np
 
 import layoutkit as lk
-from layoutkit._core import machine
-from layoutkit._core.reorder import Program
+from layoutkit._core.nests.reorder import Program
+from layoutkit._core.runtime import machine
 from layoutkit.memory.arrays import empty
 from layoutkit.reorders.box import Box
 from layoutkit.reorders.loops import Loop

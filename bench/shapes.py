@@ -28,7 +28,7 @@ from math import prod
 import numpy as np
 
 import layoutkit as lk
-from layoutkit._core import machine
+from layoutkit._core.runtime import machine
 from layoutkit.bench.layers import NETWORKS, Layer, with_axes
 from layoutkit.bench.report import geomean
 from layoutkit.bench.suites import DTYPES

@@ -34,7 +34,7 @@ import costs_of
 from reorder import geomean, lines, touched
 
 import layoutkit as lk
-from layoutkit._core import machine
+from layoutkit._core.runtime import machine
 from layoutkit.choosing.best import choices
 from layoutkit.memory.arrays import contiguous_strides
 from layoutkit.reorders.box import Box

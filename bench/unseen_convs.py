@@ -39,7 +39,7 @@ import costs_of
 from shapes import BURST, burst, clock, meant, names_of, numbers
 
 import layoutkit as lk
-from layoutkit._core import machine
+from layoutkit._core.runtime import machine
 from layoutkit.bench.layers import Layer, with_axes
 from layoutkit.bench.report import geomean
 from layoutkit.bench.suites import DTYPES

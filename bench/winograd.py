@@ -16,7 +16,7 @@ from collections import defaultdict
 from shapes import names_of, numbers
 
 from layoutkit import Layout
-from layoutkit._core.machine import fma_peak
+from layoutkit._core.runtime.machine import fma_peak
 from layoutkit.bench.report import geomean
 from layoutkit.bench.suites import DTYPES
 from layoutkit.convolutions.problem import ACCURACIES, ConvProblem

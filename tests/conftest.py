@@ -9,7 +9,7 @@ import pytest
 os.environ["LAYOUTKIT_CACHE_DIR"] = tempfile.mkdtemp(prefix="layoutkit-tests-")
 os.environ.setdefault("LAYOUTKIT_TUNING", "estimate")  # decisions do not depend on what else the machine does
 
-from layoutkit._core import registry
+from layoutkit._core.runtime import registry
 
 # Instruction sets with rows of every family; the others only add units of narrow numbers to the one below.
 WHOLE_ISAS = [isa for isa in registry.isas() if any(k.isa == isa for k in registry.kernels("copy", all_isas=True))]

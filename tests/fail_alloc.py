@@ -16,7 +16,7 @@ import sys
 import numpy as np
 
 import layoutkit as lk
-from layoutkit._core import registry
+from layoutkit._core.runtime import registry
 from layoutkit.choosing import model
 from layoutkit.choosing.cache import plans
 from layoutkit.reorders.problem import ReorderProblem

@@ -19,7 +19,7 @@ import pytest
 import layoutkit as lk
 from layoutkit import api as module
 from layoutkit import embedding, reference
-from layoutkit._core import registry
+from layoutkit._core.runtime import registry
 
 HEADER = (Path(lk.get_include()) / "layoutkit.h").read_text()
 OK, VALUE, TYPE, MEMORY, WORKSPACE, OTHER = range(6)

@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 
 import layoutkit as lk
 from layoutkit import reference
-from layoutkit._core import registry
+from layoutkit._core.runtime import registry
 from layoutkit.choosing.cache import plans
 from layoutkit.convolutions import task
 

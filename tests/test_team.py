@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import layoutkit as lk
-from layoutkit._core import team
+from layoutkit._core.runtime import team
 from layoutkit.bench.listed import text_cases
 from layoutkit.choosing.threads import MOST_THREADS
 from layoutkit.convolutions import filter as filters
@@ -101,7 +101,7 @@ def test_what_openmp_allows_is_limited_too():
 PROGRAM = """
 import os, resource, sys, threading
 import numpy as np, layoutkit as lk
-from layoutkit._core import team
+from layoutkit._core.runtime import team
 x, w = np.ones((1, 64, 70, 66), np.float32), np.ones((8, 64, 3, 3), np.float32)
 op, out = lk.Conv2d(w, threads={n}, algorithm="direct"), np.empty((1, 8, 68, 64), np.float32)
 moved, converted = np.empty((1, 70, 66, 64), np.float32), np.empty((1, 70, 66, 64), np.float64)

@@ -4,8 +4,26 @@
  * The rows of Winograd are checked together: input, filter and output transforms around plain products are a
  * convolution.
  */
-#include "kernels.h"
-#include "windows.h"
+#include "convert/convert.h"
+#include "convert/pairs.h"
+#include "depthwise/depthwise.h"
+#include "depthwise/plane_strips.h"
+#include "depthwise/quads.h"
+#include "depthwise/strips.h"
+#include "elementwise/add.h"
+#include "elementwise/epilogue.h"
+#include "gemm/gemm.h"
+#include "gradients/outer.h"
+#include "gradients/tap_sums.h"
+#include "lrn/lrn.h"
+#include "moves/drain.h"
+#include "moves/move.h"
+#include "peak/peak.h"
+#include "pooling/pooling.h"
+#include "transpose/transpose.h"
+#include "transpose/windows.h"
+#include "winograd/extent.h"
+#include "winograd/winograd.h"
 
 #include <math.h>
 #include <stdio.h>

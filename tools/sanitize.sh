@@ -30,7 +30,7 @@ if [ $# = 0 ]; then
         tests/convolutions/test_conv.py tests/convolutions/test_paths.py tests/convolutions/test_chains.py \
         tests/formats/test_new_formats.py
 fi
-"$python" -c 'from layoutkit._core import registry as r; print(r.__file__)' | grep "^$PYTHONPATH/" ||
+"$python" -c 'from layoutkit._core.runtime import registry as r; print(r.__file__)' | grep "^$PYTHONPATH/" ||
     { echo "another layoutkit is in the way" >&2; exit 1; }
 # capture=sys: what a sanitizer writes before it ends the process is seen
 "$python" -m pytest -p no:cacheprovider --capture=sys "$@"

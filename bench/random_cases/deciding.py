@@ -9,7 +9,7 @@ from zlib import crc32
 import numpy as np
 
 import layoutkit as lk
-from layoutkit._core import registry
+from layoutkit._core.runtime import registry
 from layoutkit.choosing.costfile import Cost
 from layoutkit.choosing.table import cost_table
 

@@ -15,7 +15,7 @@ import numpy as np
 
 import layoutkit as lk
 from layoutkit import reference
-from layoutkit._core import registry
+from layoutkit._core.runtime import registry
 from layoutkit.convolutions import order
 from layoutkit.convolutions.epilogue import ACTIVATIONS
 from layoutkit.convolutions.problem import ConvProblem

@@ -6,7 +6,7 @@ array + "NCHW"   -> Layout --+
 array ---------------------------------> run (nogil, one parallel region) -> micro-kernels -> array
 
 The rooms, each of which imports only those before it: `formats`, `memory`, `choosing`, `reorders`, `convolutions`,
-`graph`, `grad`, `dask`, `bench`; `_core`, the compiled half, stands beside them.
+`graph`, `grad`, `interop`, `dask`, `bench`; `_core`, the compiled half, stands beside them.
 """
 
 import sys as _sys
@@ -14,7 +14,6 @@ from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
-from . import winograd
 from .choosing import verbose as _verbose  # noqa: F401 prints what is executed, where it is asked for
 from .choosing.plan import SlowPathWarning, plan
 from .choosing.recording import profile
@@ -22,6 +21,7 @@ from .choosing.table import cost_table
 from .choosing.threads import get_num_threads, set_num_threads
 from .choosing.tuning import tuning
 from .config import show_config
+from .convolutions import winograd_matrices as winograd
 from .convolutions.conv import Conv1d, Conv2d, Conv3d, conv1d, conv2d, conv3d
 from .convolutions.order import reproducible
 from .convolutions.transposed import (
@@ -33,17 +33,17 @@ from .convolutions.transposed import (
     conv_transpose3d,
 )
 from .embedding import get_include
-from .formats import algebra, torch_format
-from .formats.descriptor import BYTE, Dim, DimsOrder, MemDim, MemShape, MemStrides, Shape, Strides
+from .formats import algebra
 from .formats.layout import Axis, Factor, Layout
 from .formats.reading import layout_of
 from .formats.reading import read as read_strides
-from .formats.stride_reqs import Aligned, Compact, Fixed, StrideReqs
 from .formats.view import explain as explain_view
 from .formats.view import is_view
-from .memory import mace
+from .interop import mace, torch_format
+from .interop.descriptor import BYTE, Dim, DimsOrder, MemDim, MemShape, MemStrides, Shape, Strides
+from .interop.mace import Image
+from .interop.stride_reqs import Aligned, Compact, Fixed, StrideReqs
 from .memory.empty import empty
-from .memory.mace import Image
 from .memory.pool import memory_limit, release_memory
 from .memory.tensor import UNDEFINED, Tensor
 from .reorders import plan as _plan_of_reorder  # noqa: F401 registers what lk.plan(lk.reorder, ..) does
@@ -97,5 +97,5 @@ def __dir__() -> list[str]:
     return sorted([*__all__, "__version__", "__doc__", "__name__"])
 
 
-for _module in (algebra, mace, torch_format):  # public modules, to be imported by their public names
-    _sys.modules[f"{__name__}.{_module.__name__.rpartition('.')[2]}"] = _module
+for _name in ("algebra", "mace", "torch_format", "winograd"):  # modules that are imported by their public names too
+    _sys.modules[f"{__name__}.{_name}"] = globals()[_name]

@@ -7,7 +7,7 @@ struct that holds on to its Python objects.
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from ._core.arrays import address
+from ._core.runtime.arrays import address
 from .convolutions import conv as _conv
 from .convolutions import transposed as _transposed
 from .formats.layout import Layout
@@ -22,10 +22,10 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset, strncpy
 from numpy cimport PyArray_DATA, import_array, ndarray
 
-from ._core.process cimport forks
-from ._core.reorder cimport Program
-from ._core.registry cimport lk_epilogue
-from ._core.route cimport Epilogue, Route
+from ._core.runtime.process cimport forks
+from ._core.nests.reorder cimport Program
+from ._core.kernels.elementwise cimport lk_epilogue
+from ._core.nests.route cimport Epilogue, Route
 
 import_array()
 

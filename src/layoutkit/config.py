@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ._core import registry, team
+from ._core.runtime import registry, team
 from .choosing import machine
 from .choosing.cache import plans
 from .choosing.table import cost_table

@@ -7,7 +7,7 @@ from conftest import using_isa
 from problems import Known
 
 import layoutkit as lk
-from layoutkit._core import registry
+from layoutkit._core.runtime import registry
 from layoutkit.choosing import best
 from layoutkit.choosing.best import choices
 from layoutkit.choosing.costfile import Cost

@@ -2,7 +2,7 @@
 
 import pytest
 
-from layoutkit._core import registry
+from layoutkit._core.runtime import registry
 from layoutkit.choosing import limits
 from layoutkit.choosing.profile import SAME
 

@@ -8,7 +8,7 @@ import pytest
 from problems import Known
 
 import layoutkit as lk
-from layoutkit._core import registry
+from layoutkit._core.runtime import registry
 from layoutkit.choosing import model
 from layoutkit.choosing import table as cost
 from layoutkit.choosing.costfile import Cost

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import layoutkit as lk
-from layoutkit._core import registry
+from layoutkit._core.runtime import registry
 from layoutkit.choosing import model, profile
 from layoutkit.choosing.costfile import Cost
 from layoutkit.choosing.profile import MAX_RATIO, SAME, Profile

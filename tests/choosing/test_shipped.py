@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tables import IDENTITY, TABLE
 
-from layoutkit._core import registry
+from layoutkit._core.runtime import registry
 from layoutkit.bench.listed import candidates
 from layoutkit.choosing import keys, model, ranking, shipped
 from layoutkit.choosing.cache import MOST_PLANS, Cache

@@ -8,7 +8,7 @@ import pytest
 from conftest import using_isa
 
 import layoutkit as lk
-from layoutkit._core import registry
+from layoutkit._core.runtime import registry
 from layoutkit.choosing.cache import plans
 from layoutkit.choosing.warn import warn
 from layoutkit.convolutions import task

@@ -14,7 +14,7 @@ from strategies import activations, conv_types, in_proportion
 
 import layoutkit as lk
 from layoutkit import reference
-from layoutkit._core import registry
+from layoutkit._core.runtime import registry
 from layoutkit.convolutions.types import TYPES
 
 # No step is steeper than 2, so that the error of a sum stays what it is, times 2 for each step.

@@ -14,7 +14,7 @@ from strategies import activations, conv_types, in_proportion
 
 import layoutkit as lk
 from layoutkit import reference
-from layoutkit._core import registry
+from layoutkit._core.runtime import registry
 from layoutkit.choosing.cache import plans
 from layoutkit.convolutions import task
 
@@ -245,7 +245,7 @@ def test_an_array_stands_for_its_shape():
 
 
 def test_environment_chooses_the_instruction_set():
-    code = "from layoutkit._core import registry; print(registry.isa())"
+    code = "from layoutkit._core.runtime import registry; print(registry.isa())"
     env = {"LAYOUTKIT_ISA": "portable", "PATH": "/usr/bin:/bin"}
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "portable"

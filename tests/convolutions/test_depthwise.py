@@ -11,7 +11,7 @@ from whole import inside, numbers, outside
 
 import layoutkit as lk
 from layoutkit import reference
-from layoutkit._core import registry
+from layoutkit._core.runtime import registry
 
 CLASSES = {1: lk.Conv1d, 2: lk.Conv2d, 3: lk.Conv3d}
 

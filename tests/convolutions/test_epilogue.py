@@ -13,7 +13,7 @@ from strategies import activations, conv_types, in_proportion
 
 import layoutkit as lk
 from layoutkit import reference, winograd
-from layoutkit._core import registry
+from layoutkit._core.runtime import registry
 from layoutkit.convolutions.epilogue import ACTIVATIONS
 from layoutkit.convolutions.types import TYPES
 

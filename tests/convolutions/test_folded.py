@@ -10,7 +10,7 @@ from strategies import activations, conv_types, in_proportion
 
 import layoutkit as lk
 from layoutkit import reference
-from layoutkit._core import registry
+from layoutkit._core.runtime import registry
 from layoutkit.convolutions.algorithms.folded import halves
 from layoutkit.convolutions.types import TYPES
 

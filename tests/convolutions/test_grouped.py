@@ -10,7 +10,7 @@ from whole import inside, numbers, outside
 
 import layoutkit as lk
 from layoutkit import reference
-from layoutkit._core import registry
+from layoutkit._core.runtime import registry
 
 
 @st.composite

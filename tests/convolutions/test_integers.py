@@ -10,7 +10,7 @@ from random_cases.integers import case
 
 import layoutkit as lk
 from layoutkit import reference
-from layoutkit._core import registry
+from layoutkit._core.runtime import registry
 
 
 @given(st.integers(0, 2**32))

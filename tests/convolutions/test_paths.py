@@ -8,7 +8,7 @@ from conftest import WHOLE_ISAS, using_isa
 
 import layoutkit as lk
 from layoutkit import reference
-from layoutkit._core import registry
+from layoutkit._core.runtime import registry
 from layoutkit.choosing.costfile import Cost
 from layoutkit.choosing.table import cost_table
 

@@ -12,7 +12,7 @@ from whole import numbers
 
 import layoutkit as lk
 from layoutkit import Layout, reference
-from layoutkit._core import registry
+from layoutkit._core.runtime import registry
 from layoutkit.convolutions.algorithms.planes import FEW_CHANNELS, LINE_BYTES, Planes
 from layoutkit.convolutions.types import F32
 

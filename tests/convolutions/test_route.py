@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from layoutkit import Layout
-from layoutkit._core import registry
+from layoutkit._core.runtime import registry
 from layoutkit.convolutions.algorithms import ALGORITHMS
 from layoutkit.convolutions.problem import ConvProblem
 from layoutkit.convolutions.route import Route

@@ -9,7 +9,7 @@ from strategies import activations, in_proportion
 
 import layoutkit as lk
 from layoutkit import reference
-from layoutkit._core import registry
+from layoutkit._core.runtime import registry
 from layoutkit.convolutions.epilogue import NOTHING
 from layoutkit.convolutions.task import ConvTask
 

@@ -7,8 +7,8 @@ from conv_problems import conv_problems
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layoutkit._core import registry
-from layoutkit._core.pixel_tiles import tile_cycles
+from layoutkit._core.nests.pixel_tiles import tile_cycles
+from layoutkit._core.runtime import registry
 from layoutkit.convolutions.algorithms import ALGORITHMS
 from layoutkit.convolutions.algorithms.base import flops_per_second
 from layoutkit.convolutions.algorithms.sums import FilterSums, PixelSums

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import layoutkit as lk
-from layoutkit._core import registry
+from layoutkit._core.runtime import registry
 from layoutkit.choosing.best import choices
 from layoutkit.choosing.problem import Step
 from layoutkit.choosing.ranking import candidates_of

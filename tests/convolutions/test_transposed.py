@@ -12,7 +12,7 @@ from strategies import activations, conv_types, in_proportion
 
 import layoutkit as lk
 from layoutkit import reference
-from layoutkit._core import registry
+from layoutkit._core.runtime import registry
 from layoutkit.convolutions.phases import phases
 from layoutkit.convolutions.types import TYPES
 

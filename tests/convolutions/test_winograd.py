@@ -10,7 +10,7 @@ from strategies import activations, in_proportion
 
 import layoutkit as lk
 from layoutkit import reference, winograd
-from layoutkit._core import registry
+from layoutkit._core.runtime import registry
 from layoutkit.convolutions import order
 from layoutkit.convolutions.algorithms import winograd as algorithm
 from layoutkit.convolutions.problem import ConvProblem

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import layoutkit as lk
 from layoutkit import reference, winograd
-from layoutkit._core import registry
+from layoutkit._core.runtime import registry
 from layoutkit.convolutions.filter import traits
 from layoutkit.convolutions.problem import ConvProblem
 from layoutkit.convolutions.task import ConvTask

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from layoutkit._core.arrays import aligned, form, meet, takes
+from layoutkit._core.runtime.arrays import aligned, form, meet, takes
 
 
 def views(memory, rng, count):

@@ -8,8 +8,8 @@ import pytest
 from conftest import WHOLE_ISAS, using_isa
 
 from layoutkit import reference
-from layoutkit._core import registry
-from layoutkit._core.route import Epilogue, epilogue_pixels
+from layoutkit._core.nests.route import Epilogue, epilogue_pixels
+from layoutkit._core.runtime import registry
 from layoutkit.convolutions.epilogue import parse
 
 # What is tried: names of activations, with numbers of float32.

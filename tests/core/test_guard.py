@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from layoutkit._core.guard import Lock, Undone
+from layoutkit._core.runtime.guard import Lock, Undone
 
 
 def is_free(lock):

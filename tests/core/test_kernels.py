@@ -10,9 +10,10 @@ from guard import guarded
 from random_cases.numbers import exact, of_result
 
 from layoutkit import reference
-from layoutkit._core import harness, registry
-from layoutkit._core.route import TENSOR, Epilogue, epilogue_pixels
-from layoutkit._core.winograd import extent
+from layoutkit._core.nests.route import TENSOR, Epilogue, epilogue_pixels
+from layoutkit._core.nests.winograd import extent
+from layoutkit._core.runtime import registry
+from layoutkit._core.testing import harness
 from layoutkit.convolutions.types import TYPES
 
 ROWS = [k for k in registry.kernels(all_isas=True) if k.isa in registry.isas()]

@@ -8,7 +8,7 @@ from conv_problems import conv_problems
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layoutkit._core.pixel_tiles import PixelTiles, tile_cycles
+from layoutkit._core.nests.pixel_tiles import PixelTiles, tile_cycles
 from layoutkit.convolutions.geometry import Geometry, geometry
 
 SIZES = (12, 32, 16), (6, 64, 16), (4, 24, 8), (6, 16, 8)

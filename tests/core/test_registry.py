@@ -3,7 +3,7 @@
 import pytest
 from conftest import using_isa
 
-from layoutkit._core import machine, registry
+from layoutkit._core.runtime import machine, registry
 from layoutkit.choosing import limits
 
 VECTOR_BYTES = {"portable": 16, "avx2": 32, "avx512": 64}  # of a set that begins so

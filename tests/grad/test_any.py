@@ -11,7 +11,7 @@ from strategies import activations, conv_types, in_proportion, layouts
 
 import layoutkit as lk
 from layoutkit import reference
-from layoutkit._core import registry
+from layoutkit._core.runtime import registry
 from layoutkit.convolutions.types import TYPES
 from layoutkit.grad.algorithms import NAMES
 

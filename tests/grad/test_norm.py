@@ -10,7 +10,7 @@ from strategies import activations, in_proportion
 
 import layoutkit as lk
 from layoutkit import reference
-from layoutkit._core import registry
+from layoutkit._core.runtime import registry
 from layoutkit.convolutions.types import TYPES
 
 EPS = {"f64": 1e-12, "f32": 2e-5, "f16": 2e-2, "bf16": 1.5e-1}  # of results of about 1

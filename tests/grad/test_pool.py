@@ -13,7 +13,7 @@ from strategies import activations, in_proportion
 
 import layoutkit as lk
 from layoutkit import reference
-from layoutkit._core import registry
+from layoutkit._core.runtime import registry
 from layoutkit.convolutions.types import TYPES
 
 ALIVE = []  # what a case has between pages

@@ -8,7 +8,7 @@ from conftest import using_isa
 
 import layoutkit as lk
 from layoutkit import reference
-from layoutkit._core import registry
+from layoutkit._core.runtime import registry
 from layoutkit.choosing.ranking import candidates_of
 from layoutkit.convolutions.problem import ConvProblem
 from layoutkit.convolutions.task import contiguous

@@ -6,9 +6,9 @@ from conftest import WHOLE_ISAS, using_isa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from layoutkit._core.add import add
-from layoutkit._core.lrn import lrn
-from layoutkit._core.pooling import pool
+from layoutkit._core.nests.add import add
+from layoutkit._core.nests.lrn import lrn
+from layoutkit._core.nests.pooling import pool
 from layoutkit.graph.ir import Graph, Node, TensorType
 from layoutkit.graph.model import Model
 from layoutkit.graph.reference import evaluate

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import layoutkit as lk
-from layoutkit._core.lrn import lrn
-from layoutkit._core.pooling import pool
+from layoutkit._core.nests.lrn import lrn
+from layoutkit._core.nests.pooling import pool
 from layoutkit.graph.ir import Graph, Node, TensorType
 from layoutkit.graph.layouts import NAMES
 from layoutkit.graph.model import Model

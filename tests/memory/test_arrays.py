@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import layoutkit as lk
-from layoutkit._core.pool import LARGE_BYTES, Pool
+from layoutkit._core.runtime.pool import LARGE_BYTES, Pool
 from layoutkit.memory import pool as pools
 
 HUGE = 2 << 20

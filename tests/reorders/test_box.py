@@ -10,7 +10,7 @@ from strategies import laid_out, layouts, shapes
 
 import layoutkit as lk
 from layoutkit import reference
-from layoutkit._core import registry
+from layoutkit._core.runtime import registry
 from layoutkit.reorders.pieces import Digit, Side, pieces
 
 

@@ -12,8 +12,9 @@ from strategies import laid_out, layouts
 
 import layoutkit as lk
 from layoutkit import reference
-from layoutkit._core import harness, registry
-from layoutkit._core.convert import TYPES
+from layoutkit._core.nests.convert import TYPES
+from layoutkit._core.runtime import registry
+from layoutkit._core.testing import harness
 from layoutkit.choosing.cache import plans
 from layoutkit.reorders import convert
 

@@ -13,7 +13,8 @@ from strategies import laid_out, layouts
 
 import layoutkit as lk
 from layoutkit import reference
-from layoutkit._core import harness, registry
+from layoutkit._core.runtime import registry
+from layoutkit._core.testing import harness
 from layoutkit.choosing.cache import plans
 from layoutkit.reorders import conversions, convert, pairs
 from layoutkit.reorders.box import Box

@@ -8,7 +8,7 @@ from strategies import laid_out, layouts
 
 import layoutkit as lk
 from layoutkit import reference
-from layoutkit._core import registry
+from layoutkit._core.runtime import registry
 from layoutkit.choosing.cache import plans
 from layoutkit.memory import spans
 from layoutkit.memory.spans import PlanError, Span

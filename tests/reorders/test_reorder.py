@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import layoutkit as lk
 from layoutkit import reference
-from layoutkit._core import registry
+from layoutkit._core.runtime import registry
 from layoutkit.reorders.box import Box
 from layoutkit.reorders.program import Transfer, program
 from layoutkit.reorders.variants import VARIANTS

@@ -10,7 +10,7 @@ from functools import partial
 from itertools import permutations
 from math import prod
 
-from .._core import registry
+from .._core.runtime import registry
 from ..convolutions.algorithms.sums import filter_layouts
 from ..convolutions.phases import TransposedTask
 from ..convolutions.problem import ConvProblem

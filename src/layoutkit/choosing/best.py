@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .._core import registry
+from .._core.runtime import registry
 from . import tuning
 from .cache import plans
 from .measuring import first_use

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .._core.guard import Lock
+from .._core.runtime.guard import Lock
 
 MOST_PLANS = 8192
 

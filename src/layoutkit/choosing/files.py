@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
-from .._core.guard import Lock
+from .._core.runtime.guard import Lock
 
 POLL_SECONDS = 0.002  # between two attempts at a lock that another process has
 UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)  # of file systems without locks

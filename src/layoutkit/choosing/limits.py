@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from .._core import machine, registry
+from .._core.runtime import machine, registry
 from .machine import cores
 from .profile import LINE_BYTES, Profile, path, read
 from .table import cost_table

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from resource import RUSAGE_SELF, getrusage
 
-from .._core import registry
+from .._core.runtime import registry
 from ..version import __version__
 
 PACKAGE = Path(__file__).parents[1]

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .._core import registry
+from .._core.runtime import registry
 from . import keys, profile, shipped, tuning
 from .costfile import Cost
 from .problem import Problem

@@ -6,8 +6,8 @@ import threading
 from functools import partial
 from typing import Any
 
-from .._core import process
-from .._core.guard import Lock, Undone
+from .._core.runtime import process
+from .._core.runtime.guard import Lock, Undone
 
 
 def libraries() -> Any:

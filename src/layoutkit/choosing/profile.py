@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._core import machine as limits
-from .._core import registry
-from .._core.reorder import Program
+from .._core.nests.reorder import Program
+from .._core.runtime import machine as limits
+from .._core.runtime import registry
 from ..memory.arrays import empty
 from . import files
 from .machine import caches, cores, identity

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from .._core import registry
+from .._core.runtime import registry
 from . import model, tuning
 from .cache import plans
 from .costfile import Cost

@@ -18,8 +18,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from .._core import process
-from .._core.guard import Lock
+from .._core.runtime import process
+from .._core.runtime.guard import Lock
 from . import files, machine
 from .costfile import MAX_BYTES, Book, Cost, Costs, adopt, dump_within, merge, shortened
 from .keys import fault

@@ -9,9 +9,9 @@ from functools import partial
 
 import numpy as np
 
-from .._core import process
-from .._core.guard import Undone
-from .._core.team import allowed
+from .._core.runtime import process
+from .._core.runtime.guard import Undone
+from .._core.runtime.team import allowed
 
 MOST_THREADS = 4 * (os.cpu_count() or 1)  # more only wait for one another
 _most = MOST_THREADS  # of a call that asks for none

@@ -13,7 +13,7 @@ import itertools
 import os
 import sys
 
-from .._core import registry
+from .._core.runtime import registry
 from ..version import __version__
 from .machine import cpu_model
 from .watching import Event, watchers

@@ -9,8 +9,8 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 
-from .._core.arrays import address
-from .._core.route import Epilogue, laid_out_as
+from .._core.nests.route import Epilogue, laid_out_as
+from .._core.runtime.arrays import address
 from ..choosing.best import choices
 from ..choosing.limits import disturbed, peak_limit
 from ..choosing.plan import Plan

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, Protocol, TypedDict, TypeVar, Unpack, cast, 
 
 import numpy as np
 
-from .._core import registry
-from .._core.arrays import form, meet, takes
-from .._core.route import Epilogue
+from .._core.nests.route import Epilogue
+from .._core.runtime import registry
+from .._core.runtime.arrays import form, meet, takes
 from ..choosing.cache import plans
 from ..choosing.plan import Plan, planner
 from ..choosing.problem import Choice

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._core.arrays import form
-from .._core.winograd import extent
+from .._core.nests.winograd import extent
+from .._core.runtime.arrays import form
 from ..choosing.cache import plans
 from ..choosing.threads import at_most, get_num_threads
 from ..formats.families import check_meaning, meaning_of_activations, meaning_of_filters
@@ -20,7 +20,6 @@ from ..memory.faults import Faults
 from ..memory.tensor import Tensor
 from ..reorders.convert import LIMITS
 from ..reorders.reorder import reorder
-from ..winograd import LARGEST_SUM, SMALLEST_WEIGHT
 from .algorithms import AUTO, NAMES
 from .algorithms.winograd import LARGEST_INTEGER_SUM, has_transforms
 from .border import MODES, SYNONYMS, Border, border_of
@@ -28,6 +27,7 @@ from .epilogue import owned, parse
 from .order import reproducible
 from .problem import ACCURACIES, MOST, ConvProblem, Pairs, pad_pairs, per_axis
 from .types import F32, Given, check_type, converted, types_of
+from .winograd_matrices import LARGEST_SUM, SMALLEST_WEIGHT
 
 _OIHW = {rank: Layout("abcde"[: rank + 2]) for rank in (1, 2, 3)}  # the order that packing takes filters in
 

@@ -17,8 +17,8 @@ from math import prod
 
 import numpy as np
 
-from .._core import registry
-from .._core.executor import NEVER
+from .._core.nests.executor import NEVER
+from .._core.runtime import registry
 from ..choosing.table import cost_table
 from .problem import ConvProblem
 

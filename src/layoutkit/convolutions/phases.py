@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._core.arrays import address
+from .._core.runtime.arrays import address
 from ..choosing.best import choices
 from ..choosing.cache import plans
 from ..choosing.problem import Candidate, Problem, Words

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from .._core import route as core
-from .._core.executor import Executor
-from .._core.registry import Kernel
+from .._core.nests import route as core
+from .._core.nests.executor import Executor
+from .._core.runtime.registry import Kernel
 from ..choosing.profile import scale
 from ..formats.layout import Layout
 from ..memory import spans

@@ -16,10 +16,10 @@ from typing import Protocol
 
 import numpy as np
 
-from .._core import registry
-from .._core import route as core
-from .._core.registry import Kernel
-from .._core.route import Epilogue
+from .._core.nests import route as core
+from .._core.nests.route import Epilogue
+from .._core.runtime import registry
+from .._core.runtime.registry import Kernel
 from ..choosing.best import choices
 from ..choosing.cache import Cache, plans
 from ..choosing.features import APART, log

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from .._core import registry
-from .._core.arrays import form
+from .._core.runtime import registry
+from .._core.runtime.arrays import form
 from ..choosing.best import choices
 from ..choosing.cache import plans
 from ..choosing.plan import Plan, planner

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._core import registry
+from .._core.runtime import registry
 from ..memory.arrays import bfloat16
 from ..reorders.convert import NUMBERS
 from ..reorders.reorder import reorder

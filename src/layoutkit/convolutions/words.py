@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from .._core.registry import Kernel
+from .._core.runtime.registry import Kernel
 from ..choosing.problem import Words
 from ..formats.layout import Layout
 from ..reorders.convert import NUMBERS

@@ -1,1 +1,1 @@
-"""What a format is: layouts, every notation of them, what strides say, and the formats of other libraries."""
+"""What a format is: layouts, every notation of them, and what strides say."""

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._core.pooling import pool, pool_back
+from .._core.nests.pooling import pool, pool_back
 from ..choosing.threads import check_threads
 from ..choosing.watching import Ran, executed
 from ..convolutions.algorithms.base import CHANNELS_LAST

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from .._core import registry
-from .._core.arrays import address
-from .._core.registry import Kernel
+from .._core.runtime import registry
+from .._core.runtime.arrays import address
+from .._core.runtime.registry import Kernel
 from ..choosing.best import choices
 from ..choosing.cache import plans
 from ..choosing.keys import THREADS

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from .._core.add import add
-from .._core.lrn import lrn
-from .._core.pooling import pool
+from .._core.nests.add import add
+from .._core.nests.lrn import lrn
+from .._core.nests.pooling import pool
 from ..convolutions.conv import CLASSES, Bound, bind
 from ..reorders.reorder import reorder
 from .costs import FLOAT, Costs, arguments, array_type, factors_of

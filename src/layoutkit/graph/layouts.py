@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from .._core import registry
+from .._core.runtime import registry
 from ..formats.layout import Layout
 from ..reorders.program import vector_bytes
 from ..reorders.reorder import reorder

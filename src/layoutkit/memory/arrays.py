@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from .._core.arrays import address, aligned, meet, takes
-from .._core.pool import LARGE_BYTES
+from .._core.runtime.arrays import address, aligned, meet, takes
+from .._core.runtime.pool import LARGE_BYTES
 from ..formats.families import check_names
 from ..formats.layout import Layout
 from . import dlpack

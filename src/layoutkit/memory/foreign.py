@@ -14,8 +14,8 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from ..formats.channels_last import suggest
 from ..formats.layout import Layout
-from ..formats.torch_format import suggest
 from ..formats.written import order_of
 from .arrays import as_array
 from .tensor import Tensor

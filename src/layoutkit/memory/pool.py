@@ -11,7 +11,7 @@ import mmap
 import os
 from operator import index
 
-from .._core.pool import Pool
+from .._core.runtime.pool import Pool
 
 HAS_MAPPINGS = hasattr(mmap, "MAP_ANONYMOUS")
 MEMORY = "LAYOUTKIT_MEMORY"

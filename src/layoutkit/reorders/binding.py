@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._core.arrays import address
+from .._core.runtime.arrays import address
 from ..choosing.best import choices
 from ..choosing.cache import plans
 from ..choosing.learning import Learner, learns

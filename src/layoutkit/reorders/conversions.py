@@ -19,13 +19,13 @@ from .loops import LINE_BYTES, ONE, Loop, cut, merge, shares
 from .pieces import Side, pieces
 
 MAX_RUN_BYTES = 1 << 16  # longer runs are cut, so that threads can share them
-MAX_INTERLEAVED = 16  # rows that are converted as they are interleaved: LK_MAX_INTERLEAVED of kernels.h
+MAX_INTERLEAVED = 16  # rows that are converted as they are interleaved: LK_MAX_INTERLEAVED of convert.h
 MAX_UNPACKED = 1 << 15  # elements that a tile unpacks, a byte each
 TILE_SCRATCH_BYTES = 1 << 15  # the scratch buffer of a tile: it fits L1 together with the tile's other side
 
 
 class Move(NamedTuple):
-    """A step of a tile that moves elements, or unpacks them: see lk_move and lk_packed in kernels.h."""
+    """A step of a tile that moves elements, or unpacks them: see lk_move and lk_packed in pairs.h."""
 
     family: str
     bits: int
@@ -35,7 +35,7 @@ class Move(NamedTuple):
 
 
 class Convert(NamedTuple):
-    """The step that converts: see lk_convert in kernels.h."""
+    """The step that converts: see lk_convert in convert.h."""
 
     n: tuple[int, int]
     s: tuple[int, int]

@@ -1,7 +1,7 @@
 """Reorders that convert: the numbers of a tensor in another type, scaled, saturated, added to the destination.
 
 `layoutkit.reorder` documents the meaning, and `reference.convert` computes it. Here arguments become the parameters
-that lk_convert of kernels.h takes, and layouts become the nests of `conversions.py`.
+that lk_convert of convert.h takes, and layouts become the nests of `conversions.py`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._core import registry
-from .._core.convert import ELEMENT_BYTES, Converter, Converting, Packing
-from .._core.reorder import Program
+from .._core.nests.convert import ELEMENT_BYTES, Converter, Converting, Packing
+from .._core.nests.reorder import Program
+from .._core.runtime import registry
 from ..choosing.cache import plans
 from ..choosing.machine import last_level_cache
 from ..formats.layout import Layout
@@ -84,7 +84,7 @@ class Types(NamedTuple):
 
 
 class Parameters(NamedTuple):
-    """Scales, zero points, offsets, alpha and beta, as lk_convert in kernels.h takes them."""
+    """Scales, zero points, offsets, alpha and beta, as lk_convert in convert.h takes them."""
 
     sub: np.ndarray | None
     mul: np.ndarray | None

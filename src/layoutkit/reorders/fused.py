@@ -1,4 +1,4 @@
-"""Nests whose loops have several digits: fused and joined transposes, and runs. See lk_fused in kernels.h.
+"""Nests whose loops have several digits: fused and joined transposes, and runs. See lk_fused in transpose.h.
 
 A loop of a transpose goes on in another loop where that begins where the first one ends in memory. Taking it in, so
 that both count as one, makes runs long however short a single dimension is. Loops without a stride in the source are
@@ -14,7 +14,7 @@ from typing import NamedTuple
 from .loops import LINE_BYTES, Loop, merge, ordered, shares
 from .nest import Blocking, Digits, Fused, Nest, Transpose
 
-MAX_PANEL_COLUMNS = 1024  # LK_MAX_FUSED_PANEL of kernels.h, as are those of the next lines
+MAX_PANEL_COLUMNS = 1024  # LK_MAX_FUSED_PANEL of transpose.h, as are those of the next lines
 MAX_JOINED_ROWS, MAX_JOINED_RUN_BYTES = 1024, 2048  # LK_MAX_JOINED_ROWS and _RUN_BYTES
 MAX_TABLE = 4096  # LK_MAX_FUSED_TABLE
 MAX_DIGITS = 15  # of one loop beside a table: LK_MAX_FUSED less 1; only runs have no other limit that is lower

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from .._core.registry import isa
-from .._core.reorder import Program
+from .._core.nests.reorder import Program
+from .._core.runtime.registry import isa
 from ..choosing import tuning
 from ..choosing.cache import plans
 from ..choosing.learning import Learner, Way, learns

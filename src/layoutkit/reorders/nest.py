@@ -10,7 +10,7 @@ from .loops import Loop
 
 
 class Nest(NamedTuple):
-    """Loops, outermost first, around a tile; see lk_move in kernels.h, which the tile becomes."""
+    """Loops, outermost first, around a tile; see lk_move in move.h, which the tile becomes."""
 
     family: str  # of the micro-kernel
     bits: int  # of an element; copies have elements of 8 bits
@@ -25,7 +25,7 @@ class Nest(NamedTuple):
 
 
 class Digits(NamedTuple):
-    """A loop whose index has several digits (count, step), lowest first; see lk_fused_loop in kernels.h."""
+    """A loop whose index has several digits (count, step), lowest first; see lk_fused_loop in transpose.h."""
 
     digits: tuple[tuple[int, int], ...]
     table: tuple[int | None, ...] = ()  # if given, where the values of the first digit are; None: nowhere
@@ -38,7 +38,7 @@ class Digits(NamedTuple):
 
 class Fused(NamedTuple):
     """The loops of a tile: steps of columns are bytes in the destination, those of rows in the source. See lk_fused in
-    kernels.h."""
+    transpose.h."""
 
     columns: Digits
     rows: Digits

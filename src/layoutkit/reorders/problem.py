@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from .._core import registry
-from .._core.reorder import Program
+from .._core.nests.reorder import Program
+from .._core.runtime import registry
 from ..choosing.best import choices
 from ..choosing.keys import LAYOUT, THREADS, numbers, parts, sizes
 from ..choosing.model import reads

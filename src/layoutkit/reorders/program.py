@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-from .._core import registry
-from .._core.reorder import Program
+from .._core.nests.reorder import Program
+from .._core.runtime import registry
 from ..choosing.cache import plans
 from ..choosing.problem import Choice
 from ..formats.layout import Layout

@@ -9,8 +9,8 @@ from typing import Any, Protocol, TypedDict, TypeVar, Unpack, cast, overload
 
 import numpy as np
 
-from .._core.arrays import form, meet, takes
-from .._core.registry import isa
+from .._core.runtime.arrays import form, meet, takes
+from .._core.runtime.registry import isa
 from ..choosing.cache import plans
 from ..choosing.table import cost_table
 from ..choosing.threads import check_threads

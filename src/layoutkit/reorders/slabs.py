@@ -20,7 +20,7 @@ from .pieces import Digit, Side
 MIN_BOX_BYTES = 2 << 10  # smaller ones are not worth a second copy
 MAX_BOX_BYTES = 128 << 10  # two of them are in the second-level cache
 MAX_SLAB_BYTES = 16 << 10  # of the buffer, about
-MAX_BUFFER_BYTES = 96 << 10  # with gaps between runs: LK_SLAB_BYTES of kernels.h
+MAX_BUFFER_BYTES = 96 << 10  # with gaps between runs: LK_SLAB_BYTES of transpose.h
 RUN_BYTES = 4 << 10  # longer runs gain nothing
 CUT_RUN_BYTES = 1 << 10  # slabs have runs at least as long, where boxes have
 MAX_CUTS = 3  # dimensions of a box that are cut: each may have two sizes of slabs, and a box has at most eight

@@ -17,12 +17,12 @@ from .nest import Blocking, Nest, Transpose
 CHUNK_BYTES = 1 << 16  # longer runs are copied in chunks of this size, so that threads can share them
 MIN_TASKS = 8  # a nest of fewer tiles is cut further, so that threads can share it
 MAX_TILE_BYTES = 32 << 20  # a long call can be interrupted between tiles only
-MAX_DIGITS = 1024  # elements of a loop of two digits: LK_MAX_DIGITS of kernels.h
+MAX_DIGITS = 1024  # elements of a loop of two digits: LK_MAX_DIGITS of move.h
 MIN_PREFETCH_BYTES = 8192  # enough to hide the latency of memory
 MAX_PREFETCH_STRIDE_BYTES = MIN_PREFETCH_BYTES // 32  # gathers of longer strides skip most lines: prefetch is wasted
 WIDE_RUN_BYTES = (2, 4, 8, 16, 32, 64, 128, 256)  # runs that the transposes and gathers can move as one element
 MAX_PANEL_BYTES = 1 << 17  # scratch of one panel
-PANEL_ROW_EXTRA_BYTES = 128  # scratch of a panel's row beside its elements: see LK_PANEL_IN_BYTES in kernels.h
+PANEL_ROW_EXTRA_BYTES = 128  # scratch of a panel's row beside its elements: see LK_PANEL_IN_BYTES in transpose.h
 MAX_PANEL_ROWS = 256  # where rows are added to lengthen the runs of the destination
 LONG_RUN_BYTES = 2048  # runs of the source in a panel are extended to this length
 MIN_HEADED_RUN_LINES = 64  # shorter runs of the destination are not worth a nest of their own for an unaligned head

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._core import registry
+from .._core.runtime import registry
 from .loops import LINE_BYTES, Loop, merge, ordered
 from .nest import Digits, Fused, Nest
 from .pieces import Digit, Piece, Side, pieces

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ..._core import registry
-from ..._core.executor import Executor
-from ..._core.registry import Kernel
+from ..._core.nests.executor import Executor
+from ..._core.runtime import registry
+from ..._core.runtime.registry import Kernel
 from ...choosing.profile import scale
 from ...formats.layout import Layout
 from ..padded import PaddedInput, padded_input

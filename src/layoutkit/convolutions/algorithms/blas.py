@@ -12,8 +12,8 @@ from math import prod
 
 import numpy as np
 
-from ..._core.registry import Kernel
-from ..._core.route import Epilogue, epilogue_pixels
+from ..._core.nests.route import Epilogue, epilogue_pixels
+from ..._core.runtime.registry import Kernel
 from ...choosing.pools import limited
 from ...choosing.profile import scale
 from ...formats.layout import Layout

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..._core import depthwise as core
-from ..._core.executor import LoopNest
-from ..._core.registry import Kernel
+from ..._core.nests import depthwise as core
+from ..._core.nests.executor import LoopNest
+from ..._core.runtime.registry import Kernel
 from ...formats.layout import Layout
 from ...memory.arrays import empty
 from ..geometry import channels_innermost, geometry, spatial_strides, strides_of

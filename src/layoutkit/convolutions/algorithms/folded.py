@@ -15,8 +15,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..._core.pixel_rows import PixelRows
-from ..._core.registry import Kernel
+from ..._core.nests.pixel_rows import PixelRows
+from ..._core.runtime.registry import Kernel
 from ...formats.layout import Layout
 from ..order import chunks
 from ..padded import PaddedInput, padded_input

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..._core import plane_strips as core
-from ..._core.executor import LoopNest
-from ..._core.registry import Kernel
+from ..._core.nests import plane_strips as core
+from ..._core.nests.executor import LoopNest
+from ..._core.runtime.registry import Kernel
 from ...choosing.profile import scale
 from ..geometry import geometry, pixels_innermost, spatial_strides, strides_of
 from ..problem import ConvProblem

@@ -14,10 +14,10 @@ from math import prod
 
 import numpy as np
 
-from ..._core import planes as core
-from ..._core.executor import LoopNest
-from ..._core.pixel_tiles import tile_cycles
-from ..._core.registry import Kernel
+from ..._core.nests import planes as core
+from ..._core.nests.executor import LoopNest
+from ..._core.nests.pixel_tiles import tile_cycles
+from ..._core.runtime.registry import Kernel
 from ...formats.layout import Layout
 from ..geometry import geometry, pixels_innermost, spatial_strides, strides_of
 from ..order import by_channel, chunks

@@ -11,9 +11,9 @@ from math import gcd, prod
 
 import numpy as np
 
-from ..._core import strips as core
-from ..._core.executor import LoopNest
-from ..._core.registry import Kernel
+from ..._core.nests import strips as core
+from ..._core.nests.executor import LoopNest
+from ..._core.runtime.registry import Kernel
 from ...choosing.profile import scale
 from ...memory.arrays import empty
 from ..geometry import channels_innermost, geometry, pixels_innermost, spatial_strides, strides_of

@@ -7,11 +7,11 @@ from math import prod
 
 import numpy as np
 
-from ..._core.executor import LoopNest
-from ..._core.filter_rows import FilterRows
-from ..._core.pixel_rows import PixelRows
-from ..._core.pixel_tiles import PixelTiles, tile_cycles
-from ..._core.registry import Kernel
+from ..._core.nests.executor import LoopNest
+from ..._core.nests.filter_rows import FilterRows
+from ..._core.nests.pixel_rows import PixelRows
+from ..._core.nests.pixel_tiles import PixelTiles, tile_cycles
+from ..._core.runtime.registry import Kernel
 from ...choosing.profile import scale
 from ...formats.layout import Layout
 from ...memory.arrays import contiguous_strides, empty

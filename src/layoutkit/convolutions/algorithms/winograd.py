@@ -8,24 +8,24 @@ from math import prod
 
 import numpy as np
 
-from ..._core import registry
-from ..._core import winograd as core
-from ..._core.executor import LoopNest
-from ..._core.registry import Kernel
+from ..._core.nests import winograd as core
+from ..._core.nests.executor import LoopNest
+from ..._core.runtime import registry
+from ..._core.runtime.registry import Kernel
 from ...choosing import machine
 from ...choosing.profile import scale
 from ...choosing.threads import get_num_threads
 from ...memory.arrays import empty
 from ...reorders.reorder import reorder
-from ...winograd import PAIRS, as_array, kernel_table, paired, tiling
 from ..geometry import channels_innermost, geometry, spatial_strides, strides_of
 from ..problem import ConvProblem
 from ..route import Arrays
 from ..types import ConvTypes, conversion_of, converted
+from ..winograd_matrices import PAIRS, as_array, kernel_table, paired, tiling
 from .base import Algorithm, flops_per_second, rows_of
 from .sums import columns_of, padded_bias
 
-# Of F(4, 3) at 0, +-1, +-2, infinity: rows of G times 4, 6, 6, 24, 24, 1, see kernels.h.
+# Of F(4, 3) at 0, +-1, +-2, infinity: rows of G times 4, 6, 6, 24, 24, 1, see winograd.h.
 INTEGER_G = np.array([[1, 0, 0], [-1, -1, -1], [-1, 1, -1], [1, 2, 4], [1, -2, 4], [0, 0, 1]], np.float32)
 LARGEST_INTEGER_SUM = 2**25  # that its results are less than
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from math import prod
 from typing import NamedTuple, Protocol
 
-from ..._core.executor import WeightSums
-from ..._core.registry import Kernel
+from ..._core.nests.executor import WeightSums
+from ..._core.runtime.registry import Kernel
 from ...convolutions.algorithms.base import CHANNELS_LAST
 from ...convolutions.geometry import spatial_strides, strides_of
 from ...convolutions.problem import ConvProblem

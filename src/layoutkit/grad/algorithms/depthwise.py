@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from ..._core import registry
-from ..._core.registry import Kernel
-from ..._core.tap_sums import MOST_TAPS, TapSums
+from ..._core.nests.tap_sums import MOST_TAPS, TapSums
+from ..._core.runtime import registry
+from ..._core.runtime.registry import Kernel
 from ...convolutions.algorithms.base import flops_per_second, rows_of
 from ...convolutions.geometry import channels_innermost, geometry, spatial_strides, strides_of
 from ...convolutions.problem import ConvProblem

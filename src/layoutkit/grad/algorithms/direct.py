@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
-from ..._core.outer_sums import BLOCK_STEPS, FEW_STEPS, NEAR_PANELS, OuterSums
-from ..._core.registry import Kernel
+from ..._core.nests.outer_sums import BLOCK_STEPS, FEW_STEPS, NEAR_PANELS, OuterSums
+from ..._core.runtime.registry import Kernel
 from ...choosing.profile import scale
 from ...convolutions.algorithms.base import flops_per_second
 from ...convolutions.geometry import geometry

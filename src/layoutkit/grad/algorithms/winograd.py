@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import lcm
 
-from ..._core.registry import Kernel
-from ..._core.winograd_sums import BLOCK_TILES, WinogradSums
+from ..._core.nests.winograd_sums import BLOCK_TILES, WinogradSums
+from ..._core.runtime.registry import Kernel
 from ...choosing.profile import scale
 from ...convolutions.algorithms.base import flops_per_second
 from ...convolutions.algorithms.winograd import L2_BYTES_PER_SECOND, has_transforms, transform_row
 from ...convolutions.geometry import channels_innermost, geometry
 from ...convolutions.problem import ConvProblem
 from ...convolutions.route import Arrays
+from ...convolutions.winograd_matrices import gradient_tables
 from ...formats.layout import Layout
-from ...winograd import gradient_tables
 from .base import Sums, chunks_of, side, slabs_of, taps_of
 
 FEW_TILES = 4  # below so many, direct summation rounds far less

@@ -1,0 +1,46 @@
+#ifndef LAYOUTKIT_QUADS_H
+#define LAYOUTKIT_QUADS_H
+
+#include "gemm/gemm.h"
+#include "kernels.h"
+
+/* Depthwise convolution of integers, u8 (or, with `flip`, s8) by s8, for one or two output rows of a tile of columns and
+ * a run of as many channels as a vector has bytes:
+ *
+ *   s[r][j] = bias + sum over quads g, taps b, i < 4 of x[4g + i][begin + step*j + apart*b] * w[g][b][r][i]
+ *
+ * r < rows, j < cols, in sums of s32 that wrap around. x[u] is the row of the input that is made for this sum, at
+ * row[u] + column[..] bytes, where the 16 channels of piece k are those at at[k], bytes[k] of them, in the order
+ * order[k], if that is given; `whole`: all pieces of the vector are whole and in their order (2), and follow one another
+ * (1). Rows that are NULL, and columns that are LK_NOWHERE, are `zero`, as many bytes as a vector. `flip` flips its bits of
+ * every four bytes, as makes u8 of s8.
+ * With `whole` of 2 the pieces may be those of several columns: they are `segments` even shares, one after another, and
+ * column[i * segments + k] is that of share k.
+ *
+ * First columns [first, end) are gathered to the panel, [quads][columns][4 vectors][lanes][4], aligned to 64 bytes. The
+ * rest of what a tile reads is there already, of the same rows and channels. Lane l of vector v is channel
+ * 16 (l / 4) + 4 v + l % 4, in the panel, in w, which has packed_rows for r, and in the bias.
+ * Sums are stored with the channels in their order, vector v of s[r][j] at s + s_at[v] + r * s_row + j * s_col, of the last
+ * one of `vectors` the lanes `lanes`, 0: all.
+ * With `out`, which rows of vectors of 16 bytes do not take, not the sums are stored but bytes that are made of them: its
+ * `mul` and `off` are in the order of the panel, `least` and `most` in that of channels. `s_whole`: the first s_bytes are
+ * stored in one; else they are a vector, and piece k goes to s_at[k]. Results may be stored twice. */
+typedef struct {
+    const char *const *row; /* [4 * quads] */
+    const int64_t *column;
+    const int64_t *at, *bytes; /* [pieces] */
+    const char *order;         /* [pieces][16], or NULL */
+    const char *zero;
+    char *panel;
+    const char *w;    /* [quads][kw][4 vectors][packed_rows][lanes][4] */
+    const char *bias; /* [4 vectors][lanes], or NULL */
+    char *s;
+    const int64_t *s_at;
+    int64_t s_row, s_col, columns, first, end, begin, step, apart;
+    uint32_t flip, lanes;
+    int quads, kw, rows, packed_rows, cols, vectors, pieces, whole, segments, s_whole, s_bytes;
+    const lk_rounding *out; /* or NULL */
+} lk_quads;
+typedef void (*lk_quads_fn)(const lk_quads *);
+
+#endif

@@ -1,0 +1,66 @@
+#ifndef LAYOUTKIT_EPILOGUE_H
+#define LAYOUTKIT_EPILOGUE_H
+
+#include "kernels.h"
+
+/* The steps of an epilogue: enumerators and names, whether a step has an operand b, and the error in ulp over all of the
+ * type (0.5: rounded once, 0: exact). a is a step's numbers. These are errors with FMA, where linear, hardsigmoid,
+ * hardswish_of and sum round a * x + b once; without it the product is rounded too.
+ *
+ *   clip   x limited to a0 .. a1                 elu       x < 0 ? a0 (e^x - 1) : x      square  x x
+ *   prelu  x < 0 ? x b : x                       softplus  ln(1 + e^x)                   linear  a0 x + a1
+ *   silu   x s, s = sigmoid = 1 / (1 + e^-x)     mish      x tanh(softplus(x))           round   to the nearest, even
+ *   gelu   x/2 erfc(-x / sqrt 2)                 swish     x sigmoid(a0 x)               sum     x + a0 b
+ *   gelu_tanh  its approximation                 hardsigmoid   a0 x + a1 limited to 0 .. 1
+ *   hardswish  x/6 (x + 3 limited to 0 .. 6)     hardswish_of  x times that
+ *   pow    a0 |x|^a1, times a2 where x < 0, or times a3 where it is -0 or -Inf: 1, -1 or NaN
+ *
+ * NaN stays NaN, but a0 x^0 is a0. At -Inf silu, gelu, gelu_tanh, hardswish and mish give -0, their limit; swish and
+ * hardswish_of give 0 of the sign of x where their factor is 0. */
+#define LK_STEPS(X) \
+    X(CLIP, clip, 0, 0) X(PRELU, prelu, 1, 0.5) X(SILU, silu, 0, 4) X(GELU, gelu, 0, 7) X(GELU_TANH, gelu_tanh, 0, 4) \
+    X(HARDSWISH, hardswish, 0, 3) X(ELU, elu, 0, 2) X(TANH, tanh, 0, 3) X(SIGMOID, sigmoid, 0, 3) \
+    X(SOFTPLUS, softplus, 0, 2) X(ABS, abs, 0, 0) X(SQUARE, square, 0, 0.5) X(SQRT, sqrt, 0, 0.5) X(EXP, exp, 0, 1.5) \
+    X(LOG, log, 0, 1) X(POW, pow, 0, 3) X(ROUND, round, 0, 0) X(MISH, mish, 0, 5) X(SWISH, swish, 0, 3) \
+    X(HARDSIGMOID, hardsigmoid, 0, 0.5) X(HARDSWISH_OF, hardswish_of, 0, 1.5) X(LINEAR, linear, 0, 0.5) \
+    X(SUM, sum, 1, 0.5) X(ADD, add, 1, 0.5) X(MUL, mul, 1, 0.5) X(MAX, max, 1, 0) X(MIN, min, 1, 0)
+#define LK_STEP(upper, lower, operand, ulps) LK_STEP_##upper,
+enum { LK_STEPS(LK_STEP) LK_STEP_COUNT };
+const char *lk_step_name(int step); /* NULL: there is no such step */
+double lk_step_ulps(int step);
+
+/* The operand of a step: one number, or one for each channel, of the type of the sums; or elements that lie as y does. */
+enum { LK_NUMBER, LK_PER_CHANNEL, LK_TENSOR };
+typedef struct {
+    int step, kind;
+    const char *numbers; /* of the type of the sums, or NULL */
+    const char *operand; /* or NULL */
+} lk_step;
+
+/* The epilogue: y[i][j] = steps(sum[i][j] + add[i][j]), i < rows, j < count, one step after another.
+ *
+ * Row i is elements at y + offset + row[i], and of operands and add, unless that is NULL, at the same place; add and y
+ * may be the same memory. The sums are what y holds; but where y has other elements, which the last values are rounded to
+ * (to nearest even), sums + i * sums_row, which are overwritten. Output (i, j) is of channel
+ * c = channel + i * channel_row + j * channel_col (steps of 0 or 1). `keeps_zero`: the only step is a clip, of 0 to 0.
+ * Sums of s32 become float(sum) * mul[c] + off[c] (off may be NULL), their channels lie along the columns; what is added
+ * to them and rounded to integers is meant as (q - zero) * scale, saturated, operands that are tensors too. */
+enum { LK_MAX_STEPS = 32 };
+typedef struct {
+    char *y;
+    const char *add;
+    char *sums;
+    int64_t sums_row;
+    const float *mul, *off;
+    float scale;
+    int zero;
+    int x_zero; /* of a convolution of integers, what its padding holds */
+    const int64_t *row;
+    int64_t offset, rows, count, channel;
+    int channel_row, channel_col;
+    int steps, keeps_zero;
+    const lk_step *step;
+} lk_epilogue;
+typedef void (*lk_epilogue_fn)(const lk_epilogue *);
+
+#endif

@@ -1,0 +1,491 @@
+/* gemm_<mr>x<nr>_<type>: the micro-kernel that computes almost everything; see lk_gemm in gemm.h.
+ *
+ *   C[i][j] (+)= sum_t sum_q sum_k A[t][q][i][k] * B[t][q][k][j]
+ *
+ * The register tile, mr rows x nv vectors of C, stays in registers until all taps are summed; long sums are taken in
+ * chunks, and added up on the stack. Row pointers are kept there too and read once per 4 k, so there may be more rows than
+ * general registers at no cost.
+ * Edges: fewer rows than mr or vectors than nv have micro-kernels of their own; a partial last vector is stored by
+ *    masks.
+ */
+#if LK_UNIT == 4
+#pragma GCC optimize("fp-contract=off") /* a product and a sum are rounded each, as on every instruction set */
+#endif
+#include "common/vector.h"
+#include "gemm.h"
+#if LK_UNIT > 1
+#include "rounding.h"
+#endif
+
+#include <math.h>
+#include <string.h>
+
+#if LK_UNIT == 4 && LK_VB < 32 /* a step is of many instructions */
+#define LK_UNROLL 1
+enum { ENDS_BY_ROWS = 0 };
+#else
+#define LK_UNROLL 4
+enum { ENDS_BY_ROWS = 1 };
+#endif
+#define MAX_MR 12
+#define MAX_NV 4
+
+LK_INLINE vf splat(real x) { return x - (vf){}; }
+
+/* Stores one vector of C in the cases that need care: a partial vector, halves, accumulation. */
+static __attribute__((noinline)) void store(char *c, vf v, const int64_t *col, int tail, const lk_gemm *g)
+{
+    if (g->accumulate) {
+        v += tail ? load_lanes(c + col[0], (1u << tail) - 1) : *(const vf *)(c + col[0]);
+        if (g->clip)
+            v = between_limits(v, g->clip);
+    }
+    if (tail) {
+        store_lanes(c + col[0], v, (1u << tail) - 1);
+    } else if (g->c_split) {
+        memcpy(c + col[0], &v, LK_VB / 2);
+        memcpy(c + col[1], (const char *)&v + LK_VB / 2, LK_VB / 2);
+    } else {
+        *(vf *)(c + col[0]) = v;
+    }
+}
+
+/* An element of A; a unit is aligned only to its numbers. */
+typedef real a_unit __attribute__((aligned(LK_ITEM / LK_UNIT), may_alias));
+
+/* One in every lane. */
+LK_INLINE vf spread(const char *a, const vf flip)
+{
+#if LK_UNIT == 4
+    vf v = splat(*(const a_unit *)a);
+    LK_PIN(v); /* gcc would flip it in a general register, which takes longer to get from there to a vector */
+    return v ^ flip;
+#else
+    (void)flip;
+    return splat(*(const a_unit *)a);
+#endif
+}
+
+LK_INLINE void step(vf *acc, const char *const *p, int64_t k, const real *b, const int mr, const int nv, const vf flip)
+{
+    vf bv[MAX_NV];
+#pragma GCC unroll 8
+    for (int j = 0; j < nv; j++) {
+        bv[j] = *(const vf *)(b + j * LK_LANES);
+        if (LK_VB == 64)
+            LK_PIN(bv[j]); /* gcc would load it again for every row of a low tile */
+    }
+#pragma GCC unroll 32
+    for (int i = 0; i < mr; i++) {
+        vf a = spread(p[i] + k, flip);
+#pragma GCC unroll 8
+        for (int j = 0; j < nv; j++) {
+            LK_FMA(acc[i * nv + j], a, bv[j]);
+        }
+    }
+}
+
+#include "gemm_ends.inc"
+
+/* Prefetches a row of what is written soon, and of what lies beside it. */
+LK_INLINE void prefetch_row(const lk_gemm *g, const int64_t *row, const int nv)
+{
+#pragma GCC unroll 8
+    for (int j = 0; j < nv; j++)
+        __builtin_prefetch(g->next_c + *row + g->c_col[j], 1, 3);
+    if (g->beside)
+#pragma GCC unroll 8
+        for (int j = 0; j < nv; j++)
+            __builtin_prefetch(g->next_c + *row + g->beside + g->c_col[j], 0, 3);
+}
+
+/* All of them at once, for short sums. */
+LK_INLINE void prefetch_rows(const lk_gemm *g, const int mr, const int nv)
+{
+    if (g->next_c_row)
+#pragma GCC unroll 32
+        for (int i = 0; i < mr; i++)
+            prefetch_row(g, g->next_c_row + i, nv);
+}
+
+/* Where a sum of chunks is, in steps. */
+typedef struct {
+    int64_t left;   /* in this chunk */
+    int64_t behind; /* in the period, after this chunk */
+    int due;        /* a chunk has ended, and is not yet in the total */
+} chunks;
+
+LK_INLINE void next_chunk(chunks *s, const lk_gemm *g)
+{
+    if (!s->behind)
+        s->behind = g->period;
+    s->left = MIN(g->chunk, s->behind);
+    s->behind -= s->left;
+}
+
+/* Goes n steps on; none of them begins another chunk but where they are left out. */
+LK_INLINE void go_on(chunks *s, const lk_gemm *g, int64_t n)
+{
+    for (; n >= s->left; s->due = 1) {
+        n -= s->left;
+        next_chunk(s, g);
+    }
+    s->left -= n;
+}
+
+/* The totals of a tile. In memory: gcc would make 24 variables of them, and allocate registers for those as well. */
+#define TOTAL(name) \
+    vf name##_held[MAX_MR * 2] __attribute__((aligned(LK_VB))); \
+    vf *name = name##_held; \
+    LK_PIN_ADDRESS(name)
+
+/* Adds what a chunk came to. */
+LK_INLINE void add_up(vf *acc, vf *total, const int mr, const int nv)
+{
+#pragma GCC unroll 32
+    for (int i = 0; i < mr * nv; i++) {
+        total[i] += acc[i];
+        acc[i] = (vf){};
+    }
+}
+
+/* Whether the sums of a tile go by chunks. */
+LK_INLINE int by_chunks(const lk_gemm *g, int64_t steps) { return LK_UNIT != 4 && (g->resume || steps > g->chunk); }
+
+/* Whether end_rows needs totals: those of chunks, or the one variant of it that does everything. */
+LK_INLINE int has_totals(const lk_gemm *g, const int chunked, const int tail)
+{
+    return chunked || (!ROUNDS && !NARROWS(g) && (tail || g->clip || g->positive));
+}
+
+/* The initial value of each sum: the bias, or 0; and of its total, if there is one: 0, or what C holds. */
+LK_INLINE void begin(vf *acc, vf *total, const int adds, const lk_gemm *g, const int tail, const int mr, const int nv)
+{
+    if (adds) {
+        const vf zero = splat(g->positive ? (real)0 : (real)-0.0);
+#pragma GCC unroll 32
+        for (int i = 0; i < mr * nv; i++)
+            total[i] = zero;
+    }
+    if (g->resume)
+#pragma GCC unroll 32
+        for (int i = 0; i < mr; i++) {
+            const char *c = g->c + g->c_row[i];
+#pragma GCC unroll 8
+            for (int j = 0; j < nv; j++) {
+                const vf held = tail && j == nv - 1 ? load_lanes(c + g->c_col[j], (1u << tail) - 1)
+                                                    : *(const vf *)(c + g->c_col[j]);
+                if (LK_UNIT == 4)
+                    acc[i * nv + j] = held;
+                else
+                    acc[i * nv + j] = (vf){}, total[i * nv + j] = held;
+            }
+        }
+    else
+#pragma GCC unroll 32
+        for (int i = 0; i < mr; i++)
+#pragma GCC unroll 8
+            for (int j = 0; j < nv; j++)
+                acc[i * nv + j] = g->bias_row   ? splat(((const real *)g->bias_row)[i])
+                                  : g->bias_col ? ((const vf *)g->bias_col)[j]
+                                                : (vf){};
+}
+
+/* Everything after the sums: their total, signs of zero, pads, clip, accumulation, stores. */
+LK_INLINE void end(vf *acc, vf *total, const int chunked, const lk_gemm *g, const int tail, const int mr, const int nv)
+{
+    if (ROUNDS && g->out) {
+#pragma GCC unroll 32
+        for (int i = 0; i < mr * nv; i++)
+            total[i] = acc[i];
+        put(g, total, mr, nv);
+        return;
+    }
+    if (chunked)
+#pragma GCC unroll 32
+        for (int i = 0; i < mr * nv; i++)
+            acc[i] = total[i] + acc[i];
+    else if (g->positive && LK_UNIT != 4) /* of integers there is one zero */
+#pragma GCC unroll 32
+        for (int i = 0; i < mr; i++)
+#pragma GCC unroll 8
+            for (int j = 0; j < nv; j++)
+                acc[i * nv + j] = positive_zeros(acc[i * nv + j]);
+    if (g->pads)
+#pragma GCC unroll 8
+        for (int j = 0; j < nv; j++)
+            if (g->cols - g->pads < (j + 1) * LK_LANES)
+#pragma GCC unroll 32
+                for (int i = 0; i < mr; i++)
+                    acc[i * nv + j] = first_lanes(acc[i * nv + j], g->cols - g->pads - j * LK_LANES);
+    if (g->clip && !g->accumulate)
+#pragma GCC unroll 32
+        for (int i = 0; i < mr; i++)
+#pragma GCC unroll 8
+            for (int j = 0; j < nv; j++)
+                acc[i * nv + j] = between_limits(acc[i * nv + j], g->clip);
+    if (NARROWS(g)) {
+#pragma GCC unroll 32
+        for (int i = 0; i < mr * nv; i++)
+            total[i] = acc[i];
+        put_narrow(g, total, mr, nv);
+        return;
+    }
+    if (!g->c_split) {
+#pragma GCC unroll 32
+        for (int i = 0; i < mr; i++) {
+            char *c = g->c + g->c_row[i];
+            vf *const last = &acc[i * nv + nv - 1];
+            if (g->accumulate)
+#pragma GCC unroll 8
+                for (int j = 0; j < nv - 1; j++) {
+                    acc[i * nv + j] += *(vf *)(c + g->c_col[j]);
+                    if (g->clip)
+                        acc[i * nv + j] = between_limits(acc[i * nv + j], g->clip);
+                }
+#pragma GCC unroll 8
+            for (int j = 0; j < nv - 1; j++)
+                *(vf *)(c + g->c_col[j]) = acc[i * nv + j];
+            if (g->accumulate && !tail) {
+                *last += *(vf *)(c + g->c_col[nv - 1]);
+                if (g->clip)
+                    *last = between_limits(*last, g->clip);
+            }
+            if (tail && (g->accumulate || LK_VB < 64))
+                store(c, *last, g->c_col + nv - 1, tail, g);
+            else if (tail)
+                store_lanes(c + g->c_col[nv - 1], *last, (1u << tail) - 1);
+            else
+                *(vf *)(c + g->c_col[nv - 1]) = *last;
+        }
+        return;
+    }
+#pragma GCC unroll 32
+    for (int i = 0; i < mr; i++) {
+        char *c = g->c + g->c_row[i];
+#pragma GCC unroll 8
+        for (int j = 0; j < nv; j++)
+            store(c, acc[i * nv + j], g->c_col + 2 * j, j == nv - 1 ? tail : 0, g);
+    }
+}
+
+#if LK_UNIT == 1
+/* A step on row b: gcc would compute its address once for each vector. */
+LK_INLINE void step_at(vf *acc, const char *const *p, int64_t k, const real *b, const int mr, const int nv)
+{
+    LK_PIN_ADDRESS(b);
+    step(acc, p, LK_ITEM * k, b, mr, nv, (vf){});
+}
+
+/* One tap and one block, no row in the padding, rows of B at b_row. */
+LK_INLINE void micro_kernel_by_rows(const lk_gemm *g, const int mr, const int nv)
+{
+    const int tail = g->cols % LK_LANES;
+    const int64_t stop = g->kb_last;
+    const int chunked = by_chunks(g, stop), adds = has_totals(g, chunked, tail);
+    const int64_t *row = g->b_row;
+    const real *const b = (const real *)g->b, *bu[END_STEPS];
+    vf acc[MAX_MR * 2];
+    TOTAL(total);
+    const char *p[MAX_MR];
+    chunks sum = {0};
+    int64_t k = 0;
+    if (LK_VB == 64) /* as in micro_kernel */
+        prefetch_rows(g, mr, nv);
+    begin(acc, total, adds, g, tail, mr, nv);
+    next_chunk(&sum, g);
+#pragma GCC unroll 32
+    for (int i = 0; i < mr; i++)
+        p[i] = g->a + g->row[i] + g->tap[0];
+    for (;;) {
+        const int64_t part = chunked ? MIN(stop, k + sum.left) : stop;
+        const int last = LK_VB == 64 && part == stop && ends_by_rows(g, tail, part - k, mr, nv); /* as it reads B once a row */
+        if (last)
+            for (; (part - k - END_STEPS) % LK_UNROLL; k++)
+                step_at(acc, p, k, b + *row++, mr, nv);
+        for (; k <= part - LK_UNROLL - (last ? END_STEPS : 0); k += LK_UNROLL, row += LK_UNROLL) {
+            __asm__ volatile("" : "+r"(k)); /* as in micro_kernel */
+#pragma GCC unroll 4
+            for (int u = 0; u < LK_UNROLL; u++)
+                step_at(acc, p, k + u, b + row[u], mr, nv);
+        }
+        if (last) {
+#pragma GCC unroll 4
+            for (int u = 0; u < END_STEPS; u++) {
+                bu[u] = b + row[u];
+                LK_PIN_ADDRESS(bu[u]);
+            }
+            last_steps(acc, total, adds, g, p, LK_ITEM * k, bu, tail, mr, nv, (vf){});
+            return;
+        }
+        for (; k < part; k++)
+            step_at(acc, p, k, b + *row++, mr, nv);
+        if (k == stop)
+            break;
+        add_up(acc, total, mr, nv);
+        next_chunk(&sum, g);
+    }
+    end(acc, total, chunked, g, tail, mr, nv);
+}
+#endif
+
+LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv)
+{
+    const int tail = g->cols % LK_LANES;
+#if LK_UNIT == 4
+    const vf flip = splat((real)g->flip);
+#else
+    const vf flip = {};
+#endif
+    /* the tap whose last steps end_rows does; -1: none */
+    const int64_t last_tap = ends_by_rows(g, tail, g->kb_last, mr, nv) ? g->taps - 1 : -1;
+    vf acc[MAX_MR * 2]; /* a constant size: gcc keeps variable-length arrays in memory */
+    TOTAL(total);
+    const int64_t of_tap = (g->blocks - 1) * g->kb + g->kb_last;
+    const int chunked = by_chunks(g, g->taps * of_tap), adds = has_totals(g, chunked, tail);
+    /* whether there are LK_UNROLL steps for every row that is prefetched; those of shorter vectors take so long that the
+     * hardware keeps up */
+    const int long_sum = LK_VB < 64 || g->taps * of_tap >= LK_UNROLL * mr;
+    chunks sum = {0};
+    if (!long_sum)
+        prefetch_rows(g, mr, nv);
+    begin(acc, total, adds, g, tail, mr, nv);
+    next_chunk(&sum, g);
+    const real *b = (const real *)g->b;
+    const int64_t ldb = g->ldb;
+    const char *fetch = g->to_prefetch, *const fetch_end = fetch + g->to_prefetch_bytes;
+    const int64_t *next = long_sum ? g->next_c_row : NULL, *const next_end = next ? next + mr : NULL;
+    const char *p[MAX_MR];
+    int inside = 0; /* p points to rows that are all inside the input: valid for every tap and block */
+    for (int64_t t = 0; t < g->taps; t++) {
+        const uint32_t mask = g->mask ? g->mask[t] << (32 - mr) : ~0u << (32 - mr);
+        if (!mask && LK_UNIT != 4) { /* every row is in the padding */
+            b += of_tap * ldb;
+            if (chunked)
+                go_on(&sum, g, of_tap);
+            continue;
+        }
+        if (g->b_tap)
+            b = (const real *)g->b + g->b_tap[t];
+        for (int64_t q = 0; q < g->blocks; q++) {
+            int64_t k = g->tap[t] + q * g->block_stride;
+            if (mask == ~0u << (32 - mr)) {
+                if (!inside)
+#pragma GCC unroll 32
+                    for (int i = 0; i < mr; i++)
+                        p[i] = g->a + g->row[i];
+                inside = 1;
+            } else {
+                const char *const zero = (const char *)g->zero - k;
+                inside = 0;
+#pragma GCC unroll 32
+                for (int i = 0; i < mr; i++) /* no branch */
+                    p[i] = zero + (-(int64_t)(mask >> (32 - mr + i) & 1) & (g->a + g->row[i] - zero));
+            }
+            const int64_t stop = k + LK_ITEM * (q + 1 < g->blocks ? g->kb : g->kb_last);
+            do {
+                int64_t part = stop; /* of the run, that is of one chunk */
+                if (chunked) {
+                    if (sum.due)
+                        add_up(acc, total, mr, nv);
+                    sum.due = 0;
+                    part = MIN(stop, k + LK_ITEM * sum.left);
+                    go_on(&sum, g, (part - k) / LK_ITEM);
+                }
+                const int last = t == last_tap && q + 1 == g->blocks && part == stop && part - k >= LK_ITEM * END_STEPS;
+                if (last) /* the remainder of the unrolled loop goes first */
+                    for (; (part - k - LK_ITEM * END_STEPS) % (LK_ITEM * LK_UNROLL); k += LK_ITEM, b += ldb)
+                        step(acc, p, k, b, mr, nv, flip);
+                const int64_t end = part - LK_ITEM * (last ? LK_UNROLL + END_STEPS : LK_UNROLL);
+                for (; k <= end; k += LK_ITEM * LK_UNROLL) {
+                    /* keeps gcc from making mr induction variables of mr stack slots */
+                    __asm__ volatile("" : "+r"(k));
+#pragma GCC unroll 4
+                    for (int u = 0; u < LK_UNROLL; u++) {
+                        const real *bu = b + u * ldb;
+                        if (LK_VB == 64)
+                            LK_PIN_ADDRESS(bu);
+                        step(acc, p, k + LK_ITEM * u, bu, mr, nv, flip);
+                    }
+                    b += LK_UNROLL * ldb;
+                    if (fetch < fetch_end) {
+                        for (int u = 0; u < 2 * LK_UNROLL; u++)
+                            __builtin_prefetch(fetch + 64 * u, 0, 2);
+                        fetch += 128 * LK_UNROLL;
+                    }
+                    if (next < next_end)
+                        prefetch_row(g, next++, nv);
+                }
+                if (last) {
+                    const real *bu[END_STEPS];
+#pragma GCC unroll 4
+                    for (int u = 0; u < END_STEPS; u++) {
+                        bu[u] = b + u * ldb;
+                        LK_PIN_ADDRESS(bu[u]);
+                    }
+                    last_steps(acc, total, adds, g, p, k, bu, tail, mr, nv, flip);
+                    return;
+                }
+                for (; k < part; k += LK_ITEM, b += ldb)
+                    step(acc, p, k, b, mr, nv, flip);
+            } while (k < stop);
+        }
+    }
+    end(acc, total, chunked, g, tail, mr, nv);
+}
+
+/* One function for each size of a tile, rows x vectors, and each variant: in larger ones gcc 12 allocates registers
+ * worse, and takes much longer. */
+#define TILE(MR, NV) \
+    static void tile_##MR##x##NV(const lk_gemm *g) { micro_kernel(g, MR, NV); }
+#define TILE_BY_ROWS(MR, NV) \
+    static void tile_by_rows_##MR##x##NV(const lk_gemm *g) { micro_kernel_by_rows(g, MR, NV); }
+#define SIZES_4(X, NV) X(1, NV) X(2, NV) X(3, NV) X(4, NV)
+#define SIZES_6(X, NV) SIZES_4(X, NV) X(5, NV) X(6, NV)
+#define SIZES_12(X, NV) SIZES_6(X, NV) X(7, NV) X(8, NV) X(9, NV) X(10, NV) X(11, NV) X(12, NV)
+#if LK_VB == 64 && LK_BITS == 64
+#define SIZES(X) SIZES_6(X, 1) SIZES_6(X, 2) SIZES_6(X, 3) SIZES_6(X, 4)
+#elif LK_VB == 64
+#define SIZES(X) SIZES_12(X, 1) SIZES_12(X, 2) SIZES_6(X, 3) SIZES_6(X, 4)
+#elif LK_VB == 32
+#define SIZES(X) SIZES_6(X, 1) SIZES_6(X, 2) SIZES_4(X, 3)
+#else
+#define SIZES(X) SIZES_6(X, 1) SIZES_6(X, 2)
+#endif
+SIZES(TILE)
+#if LK_UNIT == 1
+SIZES(TILE_BY_ROWS)
+#define ENTRY(MR, NV) [0][NV - 1][MR - 1] = tile_##MR##x##NV, [1][NV - 1][MR - 1] = tile_by_rows_##MR##x##NV,
+#else
+#define ENTRY(MR, NV) [0][NV - 1][MR - 1] = tile_##MR##x##NV,
+#endif
+static const lk_gemm_fn tiles[2][4][12] = {SIZES(ENTRY)};
+
+/* The register tiles: rows x columns. */
+#if LK_VB == 64 && LK_BITS == 64
+#define TILES(X) X(6, 32)
+#elif LK_VB == 64
+#define TILES(X) X(12, 32) X(6, 64)
+#elif LK_VB == 32 && LK_BITS == 64
+#define TILES(X) X(4, 12) X(6, 8)
+#elif LK_VB == 32 && LK_UNIT == 4 && !defined(__AVXVNNI__)
+#define TILES(X) X(4, 16)
+#elif LK_VB == 32 && LK_UNIT == 4
+#define TILES(X) X(6, 16)
+#elif LK_VB == 32
+#define TILES(X) X(4, 24) X(6, 16)
+#elif LK_BITS == 64
+#define TILES(X) X(6, 4)
+#else
+#define TILES(X) X(6, 8)
+#endif
+
+#define KERNEL(MR, NR) \
+    void LK_NAME(LK_TYPED(gemm_##MR##x##NR))(const lk_gemm *g) \
+    { \
+        tiles[g->b_row != 0][(g->cols + LK_LANES - 1) / LK_LANES - 1][g->rows - 1](g); \
+    }
+TILES(KERNEL)
+
+#define TILE_ROW(MR, NR) LK_ROW(LK_GEMM, LK_TYPED(gemm_##MR##x##NR), LK_STR(LK_KIND), LK_LANES, MR, NR),
+const lk_kernel LK_ROWS(gemm)[] = {TILES(TILE_ROW) LK_LAST_ROW};

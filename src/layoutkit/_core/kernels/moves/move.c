@@ -1,0 +1,241 @@
+/* Moves of elements of one width: copy, transpose, gather, fill; see lk_move in move.h.
+ *
+ *   dst[i0*d0 + i1*d1] = src[i0*s0 + i1*s1]
+ *
+ * The kernels of one width, transposes above all, are in move_width.inc.
+ * Edges of a streamed copy: the bytes up to the first aligned vector, then streamed vectors, then the rest.
+ */
+#include "common/bytes.h"
+#include "common/stream.h"
+#include "common/vector.h"
+#include "move.h"
+
+#include <string.h>
+
+/* n0 runs of n1 bytes. */
+void LK_NAME(copy_x8)(const lk_move *m)
+{
+    const char *s = m->src;
+    char *d = m->dst;
+    const int64_t n = m->n1;
+    if (m->stream && n % LK_VB == 0 && ((intptr_t)d | m->d0) % LK_VB == 0) { /* blocks, or aligned rows */
+        for (int64_t i = 0; i < m->n0; i++, s += m->s0, d += m->d0)
+            for (int64_t k = 0; k < n; k += LK_VB)
+                stream_vector(d + k, s + k);
+    } else if (m->stream && n >= 8 * LK_VB) {
+        for (int64_t i = 0; i < m->n0; i++, s += m->s0, d += m->d0)
+            stream_run(d, s, n);
+    } else if (n <= 4 * LK_VB) { /* a block of a blocked layout, a pixel of few channels */
+        for (int64_t i = 0; i < m->n0; i++, s += m->s0, d += m->d0) {
+            int64_t k = 0;
+            for (; k + LK_VB <= n; k += LK_VB)
+                copy_part(d + k, s + k, LK_VB);
+            if (k < n)
+                copy_part(d + k, s + k, (int)(n - k));
+            if (m->prefetch_bytes)
+                __builtin_prefetch(s + m->prefetch_bytes, 0, 2);
+        }
+    } else {
+        for (int64_t i = 0; i < m->n0; i++, s += m->s0, d += m->d0)
+            memcpy(d, s, n);
+    }
+}
+
+#if LK_VB > 16
+typedef long long vl __attribute__((vector_size(LK_VB)));
+
+/* Loads a vector of 16 bytes each from p, p + step, ..; given `at`, from p + at[0] - at[0], p + at[per] - at[0], .. */
+LK_INLINE vl gather_lanes(const char *p, const int64_t *at, const int per, int64_t step)
+{
+#define LANE(l) _mm_loadu_si128((const void *)(p + (at ? at[(l) * per] - at[0] : (l) * step)))
+#if LK_VB == 64
+    __m512i v = _mm512_castsi128_si512(LANE(0));
+    v = _mm512_inserti32x4(v, LANE(1), 1);
+    v = _mm512_inserti32x4(v, LANE(2), 2);
+    return (vl)_mm512_inserti32x4(v, LANE(3), 3);
+#else
+    return (vl)_mm256_inserti128_si256(_mm256_castsi128_si256(LANE(0)), LANE(1), 1);
+#endif
+#undef LANE
+}
+
+/* Stores a vector to the places that gather_lanes loads from. */
+LK_INLINE void scatter_lanes(char *p, const int64_t *at, const int per, int64_t step, vl v)
+{
+#define LANE(l) (void *)(p + (at ? at[(l) * per] - at[0] : (l) * step))
+#if LK_VB == 64
+    _mm_storeu_si128(LANE(0), _mm512_castsi512_si128((__m512i)v));
+    _mm_storeu_si128(LANE(1), _mm512_extracti32x4_epi32((__m512i)v, 1));
+    _mm_storeu_si128(LANE(2), _mm512_extracti32x4_epi32((__m512i)v, 2));
+    _mm_storeu_si128(LANE(3), _mm512_extracti32x4_epi32((__m512i)v, 3));
+#else
+    _mm_storeu_si128(LANE(0), _mm256_castsi256_si128((__m256i)v));
+    _mm_storeu_si128(LANE(1), _mm256_extracti128_si256((__m256i)v, 1));
+#endif
+#undef LANE
+}
+#endif
+
+#define PER_WIDTH "moves/move_width.inc"
+#include "common/widths.inc"
+
+#if defined(__AVX512BW__)
+/* Loads a cache line of elements of `bytes`, s1 apart; of each only the bytes in k, the others are those of `pad`. */
+LK_INLINE __m512i line_of(const char *s, int64_t s1, const int bytes, __mmask64 k, __m512i pad)
+{
+    if (bytes == 64)
+        return _mm512_mask_loadu_epi8(pad, k, s);
+    if (bytes == 32) {
+        const __m256i p = _mm512_castsi512_si256(pad);
+        const __m256i a = _mm256_mask_loadu_epi8(p, (__mmask32)k, s);
+        const __m256i b = _mm256_mask_loadu_epi8(p, (__mmask32)k, s + s1);
+        return _mm512_inserti64x4(_mm512_castsi256_si512(a), b, 1);
+    }
+    const __m128i p = _mm512_castsi512_si128(pad);
+    __m512i v = _mm512_castsi128_si512(_mm_mask_loadu_epi8(p, (__mmask16)k, s));
+    v = _mm512_inserti32x4(v, _mm_mask_loadu_epi8(p, (__mmask16)k, s + s1), 1);
+    v = _mm512_inserti32x4(v, _mm_mask_loadu_epi8(p, (__mmask16)k, s + 2 * s1), 2);
+    return _mm512_inserti32x4(v, _mm_mask_loadu_epi8(p, (__mmask16)k, s + 3 * s1), 3);
+}
+
+/* Moves rows of whole cache lines, stored as `how` says. SHIFT: unaligned rows, contiguous or long. */
+enum { STORE, STREAM, SHIFT };
+LK_INLINE void rows_of_lines(const lk_move *m, const int bytes, const int how)
+{
+    const int64_t n0 = m->n0, n1 = m->n1, s0 = m->s0, s1 = m->s1, d0 = m->d0, prefetch_bytes = m->prefetch_bytes;
+    const int per = 64 / bytes, follow = d0 == n1 * bytes;
+    const __mmask64 k = m->valid ? (1ull << m->valid) - 1 : ~0ull;
+    const __m512i pad = m->valid ? _mm512_loadu_si512(m->pad) : _mm512_setzero_si512();
+    const char *src = m->src;
+    char *dst = m->dst;
+    lk_shifted out = shifted_begin(dst, (follow ? n0 : 1) * n1 * bytes);
+    for (int64_t i = 0; i < n0; i++, src += s0, dst += d0) {
+        const char *s = src;
+        if (how == SHIFT && i && !follow) {
+            shifted_end(&out);
+            shifted_next(&out, dst, n1 * bytes);
+        }
+        for (int64_t j = 0; j < n1; j += per, s += per * s1) {
+            const __m512i line = line_of(s, s1, bytes, k, pad);
+            if (how == SHIFT)
+                shifted_put(&out, (vi)line);
+            else if (how == STREAM)
+                _mm512_stream_si512((void *)(dst + j * bytes), line);
+            else
+                _mm512_storeu_si512((void *)(dst + j * bytes), line);
+            if (prefetch_bytes)
+                for (int e = 0; e < per; e++)
+                    __builtin_prefetch(s + e * s1 + prefetch_bytes, 0, 2);
+        }
+    }
+    if (how == SHIFT)
+        shifted_end(&out);
+}
+
+/* Moves by whole lines if the rows of the destination are as long as whole lines. Returns whether it did. */
+LK_INLINE int write_lines(const lk_move *m, const int bytes, const int64_t d1)
+{
+    const int64_t run = m->n1 * bytes;
+    if (d1 != bytes || run % 64)
+        return 0;
+    if (m->stream && ((intptr_t)m->dst | m->d0) % 64 == 0)
+        rows_of_lines(m, bytes, STREAM);
+    else if (m->stream && can_shift(m->dst) && (m->d0 == run || (run >= 512 && m->d0 % 64 == 0)))
+        rows_of_lines(m, bytes, SHIFT);
+    else
+        rows_of_lines(m, bytes, STORE);
+    return 1;
+}
+#define WRITE_LINES(BITS, d1) \
+    if (BITS <= 512 && write_lines(m, MIN(64, BITS / 8), d1)) \
+        return;
+#else
+#define WRITE_LINES(BITS, d1)
+#endif
+
+/* Moves one wide element, a block of a blocked layout, as it is or padded. */
+LK_INLINE void move_wide(char *d, const char *s, const lk_move *m, const int bytes, const int stream)
+{
+    char whole[64];
+    if (m->valid && bytes <= 64) {
+        memcpy(whole, m->pad, bytes);
+        memcpy(whole, s, m->valid);
+        s = whole;
+    }
+    const int step = MIN(LK_VB, bytes);
+    for (int k = 0; k < bytes; k += step) {
+        if (stream)
+            stream_part(d + k, s + k, step);
+        else
+            copy_part(d + k, s + k, step);
+    }
+}
+
+#define WIDE(BITS) \
+    void LK_NAME(gather_x##BITS)(const lk_move *m) \
+    { \
+        WRITE_LINES(BITS, m->d1) \
+        const int stream = BITS >= 512 && m->stream && ((intptr_t)m->dst | m->d0 | m->d1) % 64 == 0; \
+        for (int64_t i = 0; i < m->n0; i++) { \
+            const char *s = m->src + i * m->s0; \
+            char *d = m->dst + i * m->d0; \
+            for (int64_t j = 0; j < m->n1; j++, s += m->s1, d += m->d1) { \
+                if (stream) \
+                    move_wide(d, s, m, BITS / 8, 1); \
+                else \
+                    move_wide(d, s, m, BITS / 8, 0); \
+            } \
+        } \
+    } \
+    void LK_NAME(transpose_x##BITS)(const lk_move *m) \
+    { \
+        WRITE_LINES(BITS, m->d1) \
+        const int stream = m->stream && ((intptr_t)m->dst | m->d0) % MIN(64, BITS / 8) == 0; \
+        for (int64_t i = 0; i < m->n0; i++) { \
+            const char *s = m->src + i * m->s0; \
+            char *d = m->dst + i * m->d0; \
+            for (int64_t j = 0; j < m->n1; j++, s += m->s1, d += BITS / 8) { \
+                if (stream) \
+                    move_wide(d, s, m, BITS / 8, 1); \
+                else \
+                    move_wide(d, s, m, BITS / 8, 0); \
+                if (m->prefetch_bytes) \
+                    __builtin_prefetch(s + m->prefetch_bytes, 0, 2); \
+            } \
+        } \
+    }
+WIDE(128)
+WIDE(256)
+WIDE(512)
+WIDE(1024)
+WIDE(2048)
+
+typedef struct { uint64_t lo, hi; } pair;
+void LK_NAME(fill_x128)(const lk_move *m)
+{
+    pair x;
+    memcpy(&x, m->src, sizeof x);
+    for (int64_t i = 0; i < m->n0; i++)
+        for (int64_t j = 0; j < m->n1; j++)
+            memcpy(m->dst + i * m->d0 + j * m->d1, &x, sizeof x);
+}
+
+#define ROW(FAMILY, STEM, BITS, TILE) LK_ROW(FAMILY, STEM##_x##BITS, "x" #BITS, 8 * LK_VB / BITS, TILE, TILE)
+#define ROWS(BITS) \
+    ROW(LK_TRANSPOSE, transpose, BITS, tile_n##BITS), ROW(LK_GATHER, gather, BITS, 0), ROW(LK_FILL, fill, BITS, 0)
+#define WIDE_ROWS(BITS) ROW(LK_TRANSPOSE, transpose, BITS, 0), ROW(LK_GATHER, gather, BITS, 0)
+
+const lk_kernel LK_NAME(lk_rows_move)[] = {
+    ROW(LK_COPY, copy, 8, 0),
+    ROWS(8),
+    ROWS(16),
+    ROWS(32),
+    ROWS(64),
+    WIDE_ROWS(128),
+    WIDE_ROWS(256),
+    WIDE_ROWS(512),
+    WIDE_ROWS(1024),
+    WIDE_ROWS(2048),
+    ROW(LK_FILL, fill, 128, 0),
+    LK_LAST_ROW,
+};

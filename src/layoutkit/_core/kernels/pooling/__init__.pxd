@@ -1,0 +1,16 @@
+from libc.stdint cimport int64_t
+
+cdef extern from "pooling/pooling.h" nogil:
+    ctypedef struct lk_pooling:
+        const char *x
+        int64_t x_depth, x_row, x_col
+        char *y
+        int64_t y_col, depths, rows, cols, taps, step, dilation, before, size, count
+        const void *scale
+        double factor
+    ctypedef void (*lk_pooling_fn)(const lk_pooling *) noexcept nogil
+    ctypedef struct lk_pooling_back:
+        lk_pooling window
+        char *dx
+        int64_t dx_depth, dx_row, dx_col
+    ctypedef void (*lk_pooling_back_fn)(const lk_pooling_back *) noexcept nogil

@@ -1,0 +1,112 @@
+/* Fused transposes: both loops of a transpose may have several digits, so that short or odd dimensions do not end a run.
+ *
+ *   dst[to(i) + j*width] = src[i*width + from(j)]
+ *
+ * The destination of a column is one long run of memory. It is written in blocks of rows, LINES cache lines of every
+ * column of a panel at a time, from registers: N rows of N elements are loaded, transposed and stored as whole aligned
+ * vectors. While a block is moved, the rows of a later one are prefetched: those that are at least AHEAD_BYTES ahead.
+ *
+ * Where columns begin at different places of their vectors, each stored vector is shuffled from the last two that the
+ * column got; `before` has the one before, in scratch. So only the two ends of a run are stores of partial vectors, and
+ * where a column ends in the vector in which the next one begins, that is stored once, too.
+ *
+ * Edges: the last tile of columns is shifted back to end at the edge, and what it overlaps is not stored again; with
+ * fewer than N columns, or at the ends of a run, tiles are partial.
+ */
+#include "common/stream.h"
+#include "loops.h"
+
+#include <string.h>
+
+enum { LINES = 2, LINE_BYTES = 64, AHEAD_BYTES = 8192, RING = 8 };
+enum { STORE, STREAM, SHIFT }; /* how vectors are stored: anywhere, aligned and streamed, or shuffled before that */
+
+_Static_assert(LK_SLAB_BYTES + LK_TAILS_BYTES + LK_FUSED_BYTES <= (int)LK_PANEL_BYTES, "a thread has scratch for panels");
+
+/* Columns that are moved together. */
+typedef struct {
+    char *dst;         /* where the first row of the run goes */
+    const int64_t *to; /* of the columns */
+    int cols;
+    int64_t bytes; /* of the run */
+    int follow;    /* if not 0, a column begins where the one so many columns before ends */
+    char *before;  /* SHIFT: a vector per column, the one stored last; and the first one if columns follow */
+    char *heads;
+} panel;
+
+/* The bits of the places of columns in their vectors: 0 if all begin with a vector. */
+LK_INLINE int64_t phases_of(const panel *p)
+{
+    int64_t bits = 0;
+    for (int i = 0; i < p->cols; i++)
+        bits |= p->to[i] == LK_NOWHERE ? 0 : (intptr_t)p->dst + p->to[i];
+    return bits & (LK_VB - 1);
+}
+
+/* How many columns after each one that follows it begins; 0 if there is no such number. */
+LK_INLINE int follows(const panel *p)
+{
+    int by = 1;
+    if (p->to[0] == LK_NOWHERE || p->bytes <= LINES * LINE_BYTES) /* all heads come before the first column ends */
+        return 0;
+    while (by < p->cols && p->to[by] != p->to[0] + p->bytes)
+        by++;
+    for (int i = by; i < p->cols; i++)
+        if (p->to[i - by] == LK_NOWHERE || p->to[i] != p->to[i - by] + p->bytes)
+            return 0;
+    return by < p->cols ? by : 0;
+}
+
+/* A walk over the blocks of tasks: rows [j, j + count) of the panel that begins with `column`, in a step of the nest's
+ * loops. Rows [first, stop) of the panel are one run. */
+typedef struct {
+    int64_t task, step, column, first, stop, j;
+    int count, begins, ends;
+    walk rows;
+} blocks;
+
+/* Goes to the next block, of at most `most` rows; returns whether there is one before task `end`. */
+LK_INLINE int next_block(blocks *b, const lk_fused *f, int64_t end, int most)
+{
+    b->j += b->count;
+    b->begins = b->j == b->stop;
+    if (b->begins) {
+        if (b->task == end) {
+            b->count = 0; /* there is none the next time either */
+            return 0;
+        }
+        const int64_t units = (f->rows.count + f->unit - 1) / f->unit;
+        const int64_t panels = (f->columns.count + f->panel - 1) / f->panel;
+        const int64_t unit = b->task % units, last = MIN(units, unit + end - b->task);
+        b->column = b->task / units % panels * f->panel;
+        b->step = b->task / units / panels;
+        b->first = b->j = unit * f->unit;
+        b->stop = MIN(f->rows.count, last * f->unit);
+        b->task += last - unit;
+    }
+    b->count = (int)MIN(most, b->stop - b->j);
+    b->ends = b->j + b->count == b->stop;
+    return 1;
+}
+
+/* The addresses of the rows of a block in its first column; rows that it lacks are those of its last one. `pads`: as
+ * many bytes of pad elements as a panel has. */
+LK_INLINE void rows_of(blocks *b, const lk_nest *nest, const lk_fused *f, const char *src, const char *pads, int width,
+                       int most, const char **from)
+{
+    int64_t offsets[LINES * LINE_BYTES];
+    if (b->begins)
+        b->rows = walk_to(&f->rows, b->j);
+    walk_on(&f->rows, &b->rows, offsets, b->count);
+    src += nest->src + offset(nest, nest->s, b->step) + b->column * width;
+    for (int r = 0; r < most; r++) {
+        const int64_t at = offsets[MIN(r, b->count - 1)];
+        from[r] = at == LK_NOWHERE ? pads : src + at;
+    }
+}
+
+#define PER_WIDTH "transpose/fused_width.inc"
+#include "common/widths.inc"
+
+#define ROW(BITS) LK_ROW(LK_FUSED, fused_x##BITS, "x" #BITS, 8 * LK_VB / BITS, tile_n##BITS, tile_n##BITS)
+const lk_kernel LK_NAME(lk_rows_fused)[] = {ROW(8), ROW(16), ROW(32), ROW(64), LK_LAST_ROW};

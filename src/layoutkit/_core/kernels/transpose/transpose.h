@@ -1,0 +1,87 @@
+#ifndef LAYOUTKIT_TRANSPOSE_H
+#define LAYOUTKIT_TRANSPOSE_H
+
+#include "kernels.h"
+#include "moves/move.h"
+
+/* A nest: `loops`, outermost first, around a tile, one call of a kernel on elements of `width` bytes. Loop i has n[i]
+ * steps of s[i] bytes in the source and d[i] in the destination; `src` and `dst` are the offsets of the first element.
+ * The loops are flattened into one range of `tasks`, which threads share. */
+enum { LK_MAX_LOOPS = 32 };
+typedef struct {
+    lk_move_fn fn;
+    lk_move tile;
+    int64_t src, dst, tasks;
+    int width, loops;
+    int64_t n[LK_MAX_LOOPS], s[LK_MAX_LOOPS], d[LK_MAX_LOOPS];
+} lk_nest;
+
+/* Tasks [task, end) of a nest around transposes, each moved as a panel, see panel.c. scratch: LK_PANEL_BYTES, aligned
+ * to 64 bytes. A tile fits if (n0 * width + 128) * n1 <= LK_PANEL_IN_BYTES and max(n0 * width, 64, width) * n1 <=
+ * LK_PANEL_OUT_BYTES. */
+enum { LK_PANEL_IN_BYTES = 192 << 10, LK_PANEL_OUT_BYTES = 192 << 10, LK_PANEL_TAILS_BYTES = 64 << 10 };
+enum { LK_PANEL_BYTES = 2 * LK_PANEL_IN_BYTES + LK_PANEL_OUT_BYTES + LK_PANEL_TAILS_BYTES + (8 << 10) };
+/* Of the buffer of a slab, which the scratch of a thread begins with, and of what waits of lines that it ends in. */
+enum { LK_SLAB_BYTES = 96 << 10, LK_TAILS_BYTES = 64 << 10 };
+typedef void (*lk_panel_fn)(const lk_nest *, const char *src, char *dst, int64_t task, int64_t end, char *scratch);
+
+/* A loop whose index has several digits, the lowest first, of n[k] values each: index i is at the sum of step[k] bytes
+ * times its digit k; but value v of the first digit is at table[v] bytes, if there is a table. LK_NOWHERE in a table is
+ * a pad of the other array. */
+enum { LK_MAX_FUSED = 16, LK_MAX_FUSED_TABLE = 4096 };
+typedef struct {
+    int digits;
+    int64_t count, n[LK_MAX_FUSED], step[LK_MAX_FUSED];
+    const int64_t *table; /* or NULL */
+} lk_fused_loop;
+
+/* Tasks [task, end) of fused transposes, see fused.c:
+ *
+ *   dst[to(i) + j*width] = src[i*width + from(j)]     i < columns.count, j < rows.count
+ *
+ * Columns are contiguous in the source, rows in the destination, however many digits they have: to(i) and from(j) are
+ * those of the two loops. Columns that are nowhere, pads of the source, are skipped; rows that are nowhere become `pad`,
+ * 64 bytes of repeated pad elements. The loops of the nest are around that; its tile says only whether to stream. A task
+ * is `unit` rows of a panel of `panel` columns; those of one panel follow one another. scratch: LK_FUSED_BYTES, aligned
+ * to 64. */
+typedef struct {
+    int64_t vectors;
+    const int64_t *ends;   /* of each vector, the number of the first window that is not its own */
+    const int64_t *at;     /* of each window, where it begins in the source */
+    const uint64_t *takes; /* bit e: element e of the vector comes from this window */
+    const char *orders;    /* a vector for each window: which of its elements go where; that of others has all bits set */
+    const int8_t *kinds;   /* of each vector: 0, or of how many registers of four lanes of 16 bytes it is: windows.h */
+    const char *firsts;    /* a vector for each one: pads where elements are pads, else 0; NULL: there are none */
+    int64_t stop;          /* the end of what the table reaches in the source */
+    int part;              /* whether windows reach beyond that, or a vector beyond the destination */
+} lk_windows;
+typedef struct {
+    lk_fused_loop columns, rows;
+    const int64_t *sizes; /* of runs, or NULL */
+    int64_t period, panel, unit;
+    const char *pad;
+    lk_windows windows;
+} lk_fused;
+enum { LK_MAX_FUSED_PANEL = 1024, LK_PANEL_PAD_BYTES = LK_MAX_FUSED_PANEL * 8 + 128 };
+enum { LK_FUSED_BYTES = 2 * LK_MAX_FUSED_PANEL * 64 + LK_PANEL_PAD_BYTES };
+typedef void (*lk_fused_fn)(const lk_nest *, const lk_fused *, const char *src, char *dst, int64_t task, int64_t end,
+                            char *scratch);
+
+/* Tasks of joined transposes, see joined.c: columns follow one another in the destination, to(i) = i * rows.count *
+ * width. A task is `unit` columns. rows.count is at most LK_MAX_JOINED_ROWS, `panel` is not read. scratch:
+ * LK_JOINED_BYTES, aligned to 64 bytes, for rows of at most LK_MAX_JOINED_RUN_BYTES together. */
+enum { LK_MAX_JOINED_ROWS = 1024, LK_MAX_JOINED_RUN_BYTES = 2048, LK_JOINED_PAD_BYTES = 256 };
+enum { LK_JOINED_BYTES = 64 * LK_MAX_JOINED_RUN_BYTES + 8192 + LK_JOINED_PAD_BYTES };
+
+/* Tasks of runs, see runs.c: run j, from(j) in the source, follows run j - 1 in the destination; one that is nowhere is
+ * of pads. It has columns.count bytes; but if there are `sizes`, those of the value of its first digit, of which all
+ * rows.n[0] together have `period` bytes. A task is `unit` runs, with sizes a multiple of rows.n[0]; `panel` is not
+ * read. scratch: LK_RUNS_BYTES, aligned to 64 bytes. */
+enum { LK_RUNS_BYTES = 8192 };
+
+/* Tasks of windows, see windows.c: the steps of the nest's loops. At each, rows.count elements that follow one another
+ * in the destination come from where the table of `rows` says, or are `pad`. windows_of (windows.h) makes the windows of
+ * this table. `columns`, `panel` and `unit` are not read, there is no scratch. Of a row of the kernel, nr is how many
+ * elements a vector has, mr the bytes of an element of its orders. */
+
+#endif

@@ -1,0 +1,480 @@
+/* winograd_{in,out}_<m>x<m>_<type>, winograd_{filter,taps}_f32: the transforms of F(m x m, 3 x 3); see winograd.h. Of bf16 there is
+ * only in: V is rounded to what the micro-kernels multiply, M is float, and filters are rounded from U of float. Of integers
+ * (s16) B are bytes, V is s16 and M is s32.
+ *
+ *   V = BT d B      M = V * U, summed over channels (by gemm)      y = AT M A      U = G w G^T
+ *
+ * The points come in pairs +-p, whose two rows share an even and an odd half:
+ *   (BT x)[+-p] = E +- p O     E = sum f[i] x[2 + 2i]     O = sum f[i] x[1 + 2i]
+ *   (AT x)[k]   = sum over pairs of p^k (x[+p] + x[-p]), k even; of p^k (x[+p] - x[-p]), k odd
+ * Of integers both are written out. A vector holds channels of one pixel. Columns are transformed first, then rows, with n x m vectors on the stack
+ * between them, since a whole tile does not fit in the registers.
+ * Edges: tiles that reach over the image's edge; half vectors (blocks of 8 channels); the last channels, done as a
+ * whole vector that ends with them or, if there are fewer than a vector or V has units, which then end with zeros, through
+ * a buffer.
+ */
+#include "winograd.h"
+#if LK_UNIT == 2 && !LK_INTEGERS
+#include "common/numbers.h"
+#endif
+#include "common/vector.h"
+
+#include <string.h>
+
+enum { WHOLE, SPLIT, PART }; /* a vector of channels: contiguous; two halves; fewer than a vector */
+
+#define MAX_N 8
+#define MAX_K 24
+
+/* Vectors of channels: as B has them, as they are transformed, as V has them. */
+#if LK_INTEGERS
+typedef uint8_t elements __attribute__((vector_size(LK_VB / 2), aligned(1), may_alias));
+typedef int16_t vt __attribute__((vector_size(LK_VB), aligned(2), may_alias));
+typedef vt products;
+LK_INLINE vt widened(elements x) { return __builtin_convertvector(x, vt); }
+LK_INLINE products narrowed(vt x) { return x; }
+#elif LK_UNIT == 2
+typedef narrow_16 elements, products;
+typedef vf vt;
+LK_INLINE vt widened(elements x) { return from_bf16(x); }
+LK_INLINE products narrowed(vt x) { return (products)_mm512_cvtneps_pbh((__m512)x); }
+#else
+typedef vf elements, products, vt;
+LK_INLINE vt widened(elements x) { return x; }
+LK_INLINE products narrowed(vt x) { return x; }
+#endif
+enum { X_ITEM = LK_INTEGERS ? 1 : LK_ITEM / LK_UNIT, V_ITEM = LK_ITEM / LK_UNIT, CHANNELS = sizeof(products) / V_ITEM };
+
+#if LK_INTEGERS
+LK_INLINE void in_1d(vt *x, const vt *k, const int n)
+{
+    (void)k, (void)n;
+    const vt a = x[4] - x[2], b = (x[3] - x[1]) << 1, c = x[4] - (x[2] << 2), d = x[3] - (x[1] << 2);
+    const vt first = ((x[0] - x[2]) << 2) + a, last = ((x[1] - x[3]) << 2) + (x[5] - x[3]);
+    x[0] = first, x[1] = c + d, x[2] = c - d, x[3] = a + b, x[4] = a - b, x[5] = last;
+}
+
+/* Result i is 3 * 8, 4, 2 or 2 times what it stands for. Modulo 2^32, as all that follows. */
+LK_INLINE void out_1d(vf *x, const vf *k, const int n)
+{
+    (void)k, (void)n;
+    const vu first = (vu)x[0], last = (vu)x[5];
+    const vu a = (vu)x[1] + (vu)x[2], b = (vu)x[1] - (vu)x[2], c = (vu)x[3] + (vu)x[4], d = (vu)x[3] - (vu)x[4];
+    x[0] = (vf)((((first << 1) + first + (a << 1)) << 1) + c);
+    x[1] = (vf)((b << 1) + d);
+    x[2] = (vf)(a + c);
+    x[3] = (vf)(b + (d << 1) + (((last << 1) + last) << 1));
+}
+
+LK_INLINE void splats(void *k, const void *from, const int n) { (void)k, (void)from, (void)n; }
+
+/* What the result of row i and column j stands for, plus its bias. */
+LK_INLINE vf result(vf x, vf bias, const int i, const int j)
+{
+    static const int bits[4] = {3, 2, 1, 1};
+    const vu ninth = (vu)x * 954437177u; /* 9 times that is 1 modulo 2^32 */
+    return (vf)((vu)((vf)ninth >> (bits[i] + bits[j])) + (vu)bias);
+}
+#else
+LK_INLINE vf splat(float x) { return x - (vf){}; }
+LK_INLINE vf result(vf x, vf bias, const int i, const int j) { return (void)i, (void)j, x + bias; }
+
+/* The index of the coefficients of pair q; of the pair past the last one: how many there are. See winograd.h. */
+LK_INLINE int pair_at(const int n, const int q) { return n / 2 - 1 + q * (n / 2 - 2 + n - 3); }
+
+LK_INLINE void in_1d(vf *x, const vf *k, const int n)
+{
+    const int pairs = n / 2 - 1;
+    vf y[MAX_N];
+    y[0] = x[n - 2], y[n - 1] = x[n - 1];
+#pragma GCC unroll 4
+    for (int i = pairs - 1; i >= 0; i--)
+        y[0] += k[i] * x[2 * i], y[n - 1] += k[i] * x[2 * i + 1];
+#pragma GCC unroll 4
+    for (int q = 0; q < pairs; q++) {
+        const vf *f = k + pair_at(n, q);
+        vf even = x[n - 2], odd = x[n - 3];
+#pragma GCC unroll 4
+        for (int i = pairs - 2; i >= 0; i--)
+            even += f[i] * x[2 * i + 2], odd += f[i] * x[2 * i + 1];
+        const vf p = f[pairs - 1];
+        y[2 * q + 1] = even + p * odd;
+        y[2 * q + 2] = even - p * odd;
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < n; i++)
+        x[i] = y[i];
+}
+
+LK_INLINE void out_1d(vf *x, const vf *k, const int n)
+{
+    const int pairs = n / 2 - 1, m = n - 2;
+    vf y[MAX_N], sum[MAX_N / 2], diff[MAX_N / 2];
+#pragma GCC unroll 4
+    for (int q = 0; q < pairs; q++)
+        sum[q] = x[2 * q + 1] + x[2 * q + 2], diff[q] = x[2 * q + 1] - x[2 * q + 2];
+    y[0] = x[0];
+#pragma GCC unroll 4
+    for (int q = 0; q < pairs; q++)
+        y[0] += sum[q];
+#pragma GCC unroll 8
+    for (int i = 1; i < m; i++) {
+        y[i] = i == m - 1 ? x[n - 1] : (vf){};
+#pragma GCC unroll 4
+        for (int q = 0; q < pairs; q++)
+            y[i] += k[pair_at(n, q) + pairs - 2 + i] * (i % 2 ? diff[q] : sum[q]);
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < m; i++)
+        x[i] = y[i];
+}
+
+LK_INLINE void splats(vf *k, const float *from, const int n)
+{
+#pragma GCC unroll 32
+    for (int i = 0; i < pair_at(n, n / 2 - 1); i++)
+        k[i] = splat(from[i]);
+}
+
+#endif
+
+LK_INLINE elements load(const char *lo, const char *hi, const int kind, int64_t count)
+{
+    if (kind == WHOLE)
+        return *(const elements *)lo;
+    elements x = {};
+    if (kind == SPLIT) {
+        memcpy(&x, lo, sizeof(x) / 2);
+        if (hi)
+            memcpy((char *)&x + sizeof(x) / 2, hi, sizeof(x) / 2);
+    } else {
+        memcpy(&x, lo, X_ITEM * count);
+    }
+    return x;
+}
+
+/* Transforms one vector of channels of one tile, `count` of them if it is a part. `inside`: the tile is completely inside
+ * the image. */
+LK_INLINE void in_vector(const lk_winograd_in *g, const char *lo, const char *hi, char *v, const vt *k,
+                         const int nh, const int nw, const int kind, int64_t count, const int inside)
+{ /* Prefetches the next tile's pixels: two of its columns are shared with this one. */
+    vt t[MAX_N * MAX_N], x[MAX_N];
+    const int64_t stride = V_ITEM * g->v_stride, row = g->row, col = g->col;
+#if LK_INTEGERS
+    const elements flip = g->flip - (elements){}, outside = g->pad - (elements){};
+#define AS_READ(x) widened((x) ^ flip)
+#else
+    const elements outside = {};
+#define AS_READ(x) widened(x)
+#endif
+    const int64_t gap = hi ? hi - lo : 0; /* 0 as well for a broadcast input, all of whose blocks are the same memory */
+#pragma GCC unroll 1
+    for (int j = 0; j < nw; j++, lo += col) {
+        const int some = inside || (j >= g->col0 && j < g->col1);
+        const char *at = lo;
+#pragma GCC unroll 8
+        for (int i = 0; i < nh; i++, at += row)
+            x[i] = AS_READ(some && (inside || (i >= g->row0 && i < g->row1))
+                               ? load(at, hi ? at + gap : NULL, kind, count) : outside);
+        if (j >= 2) {
+            at = lo + (nw - 2) * col;
+#pragma GCC unroll 8
+            for (int i = 0; i < nh; i++, at += row)
+                __builtin_prefetch(at);
+        }
+        if (nh > 1)
+            in_1d(x, k, nh);
+#pragma GCC unroll 8
+        for (int i = 0; i < nh; i++)
+            t[i * nw + j] = x[i];
+    }
+#pragma GCC unroll 1
+    for (int i = 0; i < nh; i++, v += nw * stride) {
+#pragma GCC unroll 8
+        for (int j = 0; j < nw; j++)
+            x[j] = t[i * nw + j];
+        in_1d(x, k, nw);
+#pragma GCC unroll 8
+        for (int j = 0; j < nw; j++)
+            *(products *)(v + j * stride) = narrowed(x[j]);
+    }
+}
+
+LK_INLINE void in_channels(const lk_winograd_in *g, const int nh, const int nw, const int inside)
+{
+    vt k[MAX_K];
+    splats(k, g->k, nw);
+    const int64_t channels = g->channels, block = g->block, gap = g->block_stride;
+    char *v = g->v;
+    if (block >= channels) {
+        int64_t c = 0;
+        for (; c <= channels - CHANNELS; c += CHANNELS)
+            in_vector(g, g->src + X_ITEM * c, NULL, v + V_ITEM * c, k, nh, nw, WHOLE, 0, inside);
+        if (c < channels && channels > CHANNELS && LK_UNIT == 1) {
+            c = channels - CHANNELS;
+            in_vector(g, g->src + X_ITEM * c, NULL, v + V_ITEM * c, k, nh, nw, WHOLE, 0, inside);
+        } else if (c < channels) {
+            in_vector(g, g->src + X_ITEM * c, NULL, v + V_ITEM * c, k, nh, nw, PART, channels - c, inside);
+        }
+    } else if (block % CHANNELS == 0) {
+        const char *src = g->src;
+        for (int64_t c = 0; c < channels; c += block, src += gap)
+            for (int64_t i = 0; i < block; i += CHANNELS)
+                in_vector(g, src + X_ITEM * i, NULL, v + V_ITEM * (c + i), k, nh, nw, WHOLE, 0, inside);
+    } else {
+        const char *src = g->src;
+        for (int64_t c = 0; c < channels; c += 2 * block, src += 2 * gap)
+            in_vector(g, src, c + block < channels ? src + gap : NULL, v + V_ITEM * c, k, nh, nw, SPLIT, 0, inside);
+    }
+}
+
+LK_INLINE void in(const lk_winograd_in *g, const int nh, const int nw)
+{
+    if (g->row0 == 0 && g->row1 == nh && g->col0 == 0 && g->col1 == nw)
+        in_channels(g, nh, nw, 1);
+    else
+        in_channels(g, nh, nw, 0);
+}
+
+#if LK_UNIT == 1 || LK_INTEGERS
+LK_INLINE void store(char *lo, char *hi, vf x, const int kind, int64_t count)
+{
+    if (kind == WHOLE) {
+        *(vf *)lo = x;
+    } else if (kind == SPLIT) {
+        memcpy(lo, &x, LK_VB / 2);
+        if (hi)
+            memcpy(hi, (const char *)&x + LK_VB / 2, LK_VB / 2);
+    } else {
+        memcpy(lo, &x, 4 * count);
+    }
+}
+
+LK_INLINE void out_vector(const lk_winograd_out *g, const real *m, vf bias, char *lo, char *hi, const vf *k,
+                          const int nh, const int nw, const int kind)
+{
+    const int mh = nh > 1 ? nh - 2 : 1, mw = nw - 2, rows = g->rows, cols = g->cols;
+    const int64_t stride = g->m_stride, row = g->row, col = g->col;
+    vf t[MAX_N * MAX_N], x[MAX_N];
+#pragma GCC unroll 1
+    for (int j = 0; j < nw; j++) {
+        const real *at = m + j * stride;
+#pragma GCC unroll 8
+        for (int i = 0; i < nh; i++, at += nw * stride)
+            x[i] = *(const vf *)at;
+        if (nh > 1)
+            out_1d(x, k, nh);
+#pragma GCC unroll 8
+        for (int i = 0; i < mh; i++)
+            t[i * nw + j] = x[i];
+    }
+    const int64_t gap = hi ? hi - lo : 0;
+#pragma GCC unroll 1
+    for (int i = 0; i < rows; i++, lo += row) {
+#pragma GCC unroll 8
+        for (int j = 0; j < nw; j++)
+            x[j] = t[i * nw + j];
+        out_1d(x, k, nw);
+        char *at = lo;
+#pragma GCC unroll 8
+        for (int j = 0; j < mw; j++, at += col)
+            __builtin_prefetch(at + mw * col, 1);
+        at = lo;
+#pragma GCC unroll 8
+        for (int j = 0; j < mw; j++, at += col)
+            if (j < cols)
+                store(at, gap ? at + gap : NULL, result(x[j], bias, i, j), kind, g->channels);
+    }
+}
+
+LK_INLINE void out(const lk_winograd_out *g, const int nh, const int nw)
+{
+    vf k[MAX_K];
+    splats(k, g->k, nw);
+    const int64_t channels = g->channels, block = g->block, gap = g->block_stride;
+    const real *m = g->m;
+#define BIAS(c) g->bias ? *(const vf *)((const real *)g->bias + (c)) : (vf){}
+    if (block >= channels) {
+        int64_t c = 0;
+        for (; c <= channels - LK_LANES; c += LK_LANES)
+            out_vector(g, m + c, BIAS(c), g->dst + 4 * c, NULL, k, nh, nw, WHOLE);
+        if (c < channels && channels > LK_LANES) {
+            c = channels - LK_LANES;
+            out_vector(g, m + c, BIAS(c), g->dst + 4 * c, NULL, k, nh, nw, WHOLE);
+        } else if (c < channels) {
+            vf bias = {};
+            if (g->bias)
+                memcpy(&bias, g->bias, 4 * channels);
+            out_vector(g, m, bias, g->dst, NULL, k, nh, nw, PART);
+        }
+    } else if (block % LK_LANES == 0) {
+        char *dst = g->dst;
+        for (int64_t c = 0; c < channels; c += block, dst += gap)
+            for (int64_t i = 0; i < block; i += LK_LANES)
+                out_vector(g, m + c + i, BIAS(c + i), dst + 4 * i, NULL, k, nh, nw, WHOLE);
+    } else {
+        char *dst = g->dst;
+        for (int64_t c = 0; c < channels; c += 2 * block, dst += 2 * gap) {
+            char *hi = c + block < channels ? dst + gap : NULL;
+            vf bias = {};
+            if (g->bias)
+                memcpy(&bias, (const real *)g->bias + c, hi ? LK_VB : LK_VB / 2);
+            out_vector(g, m + c, bias, dst, hi, k, nh, nw, SPLIT);
+        }
+    }
+}
+
+#if LK_UNIT == 1
+typedef double vd __attribute__((vector_size(LK_VB)));
+
+/* Gathers a vector of filters at a time. */
+LK_INLINE void filter(const lk_winograd_filter *g, const int nh, const int nw, const int rh, const int rw)
+{
+    enum { LANES = LK_VB / 8 };
+    for (int o = 0; o < g->width; o += LANES) {
+        vd w[3 * 3], t[MAX_N * 3];
+#pragma GCC unroll 9
+        for (int a = 0; a < rh * rw; a++) {
+            const float *const at = (const float *)g->w + a;
+            hf some = {};
+            if (o + LANES <= g->count) {
+#pragma GCC unroll 8
+                for (int i = 0; i < LANES; i++)
+                    some[i] = at[(o + i) * g->w_stride];
+            } else {
+                for (int i = 0; o + i < g->count; i++)
+                    some[i] = at[(o + i) * g->w_stride];
+            }
+            w[a] = __builtin_convertvector(some, vd);
+        }
+#pragma GCC unroll 1
+        for (int i = 0; i < nh; i++)
+#pragma GCC unroll 3
+            for (int b = 0; b < rw; b++) {
+                vd x = {};
+#pragma GCC unroll 3
+                for (int a = 0; a < rh; a++)
+                    x += g->gh[i * rh + a] * w[a * rw + b];
+                t[i * rw + b] = x;
+            }
+#pragma GCC unroll 1
+        for (int i = 0; i < nh; i++) {
+            float *u = (float *)g->u + i * nw * g->u_stride + o;
+#pragma GCC unroll 8
+            for (int j = 0; j < nw; j++, u += g->u_stride) {
+                vd x = {};
+#pragma GCC unroll 3
+                for (int b = 0; b < rw; b++)
+                    x += g->gw[j * rw + b] * t[i * rw + b];
+                *(hf *)u = __builtin_convertvector(x, hf);
+            }
+        }
+    }
+}
+
+/* The sizes of F(4x4, 3x3), the most used, are told to the compiler. */
+void LK_NAME(winograd_filter_f32)(const lk_winograd_filter *g)
+{
+    if (g->nh == 6 && g->nw == 6 && g->rh == 3 && g->rw == 3)
+        filter(g, 6, 6, 3, 3);
+    else
+        filter(g, g->nh, g->nw, g->rh, g->rw);
+}
+
+/* (GT x) from six products, all but the scales of G: 1, p, p^2 of the finite points; the last coefficient at infinity. */
+LK_INLINE void taps_1d(vf *x, const vf *k)
+{
+    const vf a = x[1] + x[2], b = x[3] + x[4], c = x[1] - x[2], d = x[3] - x[4];
+    x[0] += a + b;
+    x[1] = k[0] * c + k[2] * d;
+    x[2] = k[1] * a + k[3] * b + x[5];
+}
+
+LK_INLINE void taps(const lk_winograd_taps *g, const int nh)
+{
+    const int rows = nh > 1 ? 3 : 1;
+    const real *scales = g->k;
+    vf k[4], t[3 * 6], x[6];
+    for (int i = 0; i < 4; i++)
+        k[i] = splat(scales[nh * 6 + i]);
+    for (int64_t c = 0; c < g->count; c += LK_LANES) {
+        const char *u = g->u + 4 * c;
+#pragma GCC unroll 1
+        for (int j = 0; j < 6; j++, u += g->u_stride) {
+#pragma GCC unroll 6
+            for (int i = 0; i < nh; i++)
+                x[i] = scales[i * 6 + j] * *(const vf *)(u + i * 6 * g->u_stride);
+            if (nh > 1)
+                taps_1d(x, k);
+#pragma GCC unroll 3
+            for (int i = 0; i < rows; i++)
+                t[i * 6 + j] = x[i];
+        }
+        char *dst = g->dst + 4 * c;
+#pragma GCC unroll 1
+        for (int i = 0; i < rows; i++) {
+#pragma GCC unroll 6
+            for (int j = 0; j < 6; j++)
+                x[j] = t[i * 6 + j];
+            taps_1d(x, k);
+#pragma GCC unroll 3
+            for (int j = 0; j < 3; j++, dst += g->dst_stride) {
+                if (g->accumulate)
+                    x[j] += *(vf *)dst;
+                *(vf *)dst = x[j];
+            }
+        }
+    }
+}
+
+void LK_NAME(winograd_taps_f32)(const lk_winograd_taps *g)
+{
+    if (g->nh > 1)
+        taps(g, 6);
+    else
+        taps(g, 1);
+}
+#define FILTER_ROW \
+    LK_ROW(LK_WINOGRAD_FILTER, winograd_filter_f32, "f32", LK_LANES, 0, 0), \
+    LK_ROW(LK_WINOGRAD_TAPS, winograd_taps_f32, "f32", LK_LANES, 0, 0),
+#else
+#define FILTER_ROW
+#endif
+
+#define OUT(MH, MW, NH, NW) \
+    void LK_NAME(LK_TYPED(winograd_out_##MH##x##MW))(const lk_winograd_out *g) { out(g, NH, NW); }
+#define OUT_ROW(MH, MW) LK_ROW(LK_WINOGRAD_OUT, LK_TYPED(winograd_out_##MH##x##MW), LK_STR(LK_KIND), LK_LANES, MH, MW),
+#else
+#define OUT(MH, MW, NH, NW)
+#define OUT_ROW(MH, MW)
+#define FILTER_ROW
+#endif
+
+#define TILE(MH, MW, NH, NW) \
+    void LK_NAME(LK_TYPED(winograd_in_##MH##x##MW))(const lk_winograd_in *g) { in(g, NH, NW); } \
+    OUT(MH, MW, NH, NW)
+
+TILE(4, 4, 6, 6)
+#if !LK_INTEGERS
+TILE(2, 2, 4, 4)
+TILE(6, 6, 8, 8)
+TILE(1, 2, 1, 4)
+TILE(1, 4, 1, 6)
+TILE(1, 6, 1, 8)
+#endif
+
+#define ROWS(MH, MW) \
+    LK_ROW(LK_WINOGRAD_IN, LK_TYPED(winograd_in_##MH##x##MW), LK_STR(LK_KIND), LK_LANES, MH, MW), OUT_ROW(MH, MW)
+
+const lk_kernel LK_ROWS(winograd)[] = {
+    ROWS(4, 4)
+#if !LK_INTEGERS
+    ROWS(2, 2)
+    ROWS(6, 6)
+    ROWS(1, 2)
+    ROWS(1, 4)
+    ROWS(1, 6)
+#endif
+    FILTER_ROW
+    LK_LAST_ROW,
+};

@@ -1,0 +1,397 @@
+"""Executes a conversion: loop nests as those of a reorder, around tiles that move, convert and move again.
+
+What a tile does is planned in layoutkit.reorders.conversions. Scales and zero points are given with each call. Where the
+source is of packed pairs, all its offsets and strides count elements, and a tile unpacks what it reads to bytes first.
+Packed pairs are written by way of a workspace, see Packing.
+"""
+
+from cython.parallel cimport parallel
+cimport openmp
+from cpython.exc cimport PyErr_CheckSignals
+from libc.stdint cimport int64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memset
+from numpy cimport PyArray_DATA, import_array, ndarray
+
+from ..kernels cimport LK_CONVERT, LK_GATHER, LK_PACK, LK_TRANSPOSE, LK_TYPE_COUNT, LK_UNPACK
+from ..kernels.convert cimport lk_convert, lk_convert_fn, lk_packed, lk_packed_fn
+from ..kernels.moves cimport lk_move, lk_move_fn
+from ..runtime.pace cimport Pace, done, pace_of
+from ..runtime.pool cimport Pool
+from ..runtime.registry cimport best_row, element_bytes, element_name
+from ..runtime.team cimport team
+from .reorder cimport Program, Reordering
+
+cdef extern from "common/stream.h" nogil:
+    void stream_end()
+
+import_array()
+
+cdef enum:
+    MAX_LOOPS = 32
+    CHUNK_ELEMENTS = 4 << 20  # between checks for signals: at worst a tenth of a second, into new pages
+    PACKED_ELEMENTS = 64 << 20  # likewise, of packed pairs
+    SHARED_ELEMENTS = 1 << 18  # below this a second thread costs more than it gains
+    SCRATCH_BYTES = 40 << 10  # a tile takes 16 KB in the narrower type, and there are gaps between rows
+
+TYPES = {element_name(element): element for element in range(LK_TYPE_COUNT)}
+ELEMENT_BYTES = {name: element_bytes(element) for name, element in TYPES.items()}
+_FAMILY = {"transpose": LK_TRANSPOSE, "gather": LK_GATHER}
+
+cdef struct Step:
+    lk_move_fn fn  # NULL: nothing to do
+    lk_move move
+
+cdef struct Nest:
+    Step before, fetch, after  # fetch: loads what the destination holds into the buffer that `after` stores
+    lk_convert tile
+    lk_packed unpack
+    int64_t src_offset, dst_offset, par_offset
+    int loops
+    int64_t tasks
+    int64_t n[MAX_LOOPS]
+    int64_t s[MAX_LOOPS]
+    int64_t d[MAX_LOOPS]
+    int64_t p[MAX_LOOPS]
+
+
+cdef class Converting(Reordering):
+    """What converts all of an array; the parameters are given with each call."""
+
+    cdef bint sum
+    cdef int real_bytes  # size of the type that is computed in
+
+    def __call__(self, ndarray src, ndarray dst, int threads, sub=None, mul=None, inv=None, off=None, add=None,
+                 high=None, low=None, bint divide=False, double alpha=1, double beta=0):
+        """Convert `src` to `dst`, arrays of the strides that this was planned for.
+
+        `sub`, `mul`, `inv`, `off`, `add`, `high`, `low`: contiguous arrays of type `real`, or None; see lk_convert in convert.h.
+        """
+        cdef lk_convert given
+        take_parameters(&given, (sub, mul, inv, off, add, high, low), divide, alpha, beta)
+        self.all_of(<const char *>PyArray_DATA(src), 0, <char *>PyArray_DATA(dst), &given, threads)
+
+    cdef int all_of(self, const char *s, int64_t at, char *d, lk_convert *given, int threads) except -1:
+        """Convert by the parameters of `given`, with the GIL held: signals are checked for between chunks. `at`: bytes
+        from s, elements of packed pairs, to where the source begins."""
+
+
+cdef class Converter(Converting):
+    """A conversion ready to run: its nests.
+
+    Parameters
+    ----------
+    nests : sequence of layoutkit.reorders.conversions.Nest
+    types : (str, str)
+        Source and destination, keys of TYPES.
+    real : str
+        The type that is computed in: "f32" or "f64".
+    sum : bool
+        Whether the result is added to what the destination holds.
+    fill : Program or None
+        Writes the pads.
+    stream : bool
+        Stores bypass the caches.
+    pairs : bool
+        The source is of packed pairs.
+    """
+
+    cdef Nest *nests
+    cdef int count
+    cdef lk_convert_fn fn
+    cdef lk_packed_fn unpack  # NULL: the source is not of packed pairs
+    cdef Program fill
+
+    def __cinit__(self, nests, types, str real, bint sum, Program fill, bint stream, bint pairs=False):
+        cdef Nest *nest
+        cdef double elements = 0
+        cdef int i, j
+        self.fn = <lk_convert_fn>best_row(LK_CONVERT, real).fn
+        if pairs:
+            self.unpack = <lk_packed_fn>best_row(LK_UNPACK, "x4").fn
+        self.fill, self.count, self.sum, self.real_bytes = fill, len(nests), sum, 8 if real == "f64" else 4
+        self.nests = <Nest *>calloc(max(1, self.count), sizeof(Nest))
+        if self.nests == NULL:
+            raise MemoryError(f"reorder: {self.count} loop nests")
+        for i, (loops, before, convert, after, offsets, prefetch_bytes, unpack) in enumerate(nests):
+            if len(loops) > MAX_LOOPS:
+                raise ValueError(f"reorder: {len(loops)} nested loops, at most {MAX_LOOPS}")
+            nest = self.nests + i
+            set_step(&nest.before, before)
+            set_step(&nest.after, after)
+            if after is not None and sum:
+                set_step(&nest.fetch, ("gather", after.bits, after.n, after.d, after.s))
+            if pairs:
+                (nest.unpack.n0, nest.unpack.n1), s, d = unpack[2:]
+                (nest.unpack.s0, nest.unpack.s1), (nest.unpack.d0, _) = s, d
+                nest.unpack.is_signed = types[0] == "s8"
+                if nest.unpack.n0 * max(nest.unpack.d0, nest.unpack.n1) > SCRATCH_BYTES:
+                    raise ValueError(f"reorder: a tile unpacks {nest.unpack.n0} x {nest.unpack.n1} elements")
+            (nest.tile.n0, nest.tile.n1), s, d, (nest.tile.p0, nest.tile.p1) = convert
+            (nest.tile.s0, nest.tile.s1), (nest.tile.d0, nest.tile.d1) = s, d
+            nest.tile.src_type, nest.tile.dst_type = TYPES[types[0]], TYPES[types[1]]
+            nest.tile.stream = stream and after is None
+            nest.after.move.stream = stream
+            if before is None:
+                nest.tile.prefetch_bytes = prefetch_bytes
+            else:
+                nest.before.move.prefetch_bytes = prefetch_bytes
+            nest.src_offset, nest.dst_offset, nest.par_offset = offsets
+            nest.loops, nest.tasks = len(loops), 1
+            for j, (n, s, d, p, _) in enumerate(loops):
+                nest.n[j], nest.s[j], nest.d[j], nest.p[j] = n, s, d, p
+                nest.tasks *= n
+            elements += <double>nest.tasks * nest.tile.n0 * nest.tile.n1
+        self.chunks = 1 + <int64_t>(elements / CHUNK_ELEMENTS)
+
+    def __dealloc__(self):
+        free(self.nests)
+
+    cdef int all_of(self, const char *s, int64_t at, char *d, lk_convert *given, int threads) except -1:
+        cdef int64_t chunk, chunks
+        cdef int tid = 0, n = 1
+        cdef Pace pace = pace_of(self.chunks)
+        threads = team(threads)
+        given.sum = self.sum
+        while pace.at < pace.end:
+            chunk, chunks = pace.at // pace.size, pace.end // pace.size
+            with nogil:
+                if threads <= 1:
+                    self.convert(s, at, d, given, chunk, chunks)
+                else:
+                    with parallel(num_threads=threads):
+                        tid = openmp.omp_get_thread_num()
+                        n = openmp.omp_get_num_threads()
+                        self.convert(s, at, d, given, chunk * n + tid, chunks * n)
+            if self.chunks > 1:
+                PyErr_CheckSignals()
+            done(&pace)
+        return 0
+
+    cdef void part(self, const char *src, char *dst, int64_t share, int64_t shares) noexcept nogil:
+        """Convert the numbers as they are."""
+        cdef lk_convert given
+        memset(&given, 0, sizeof(given))
+        given.alpha = 1
+        self.convert(src, 0, dst, &given, share, shares)
+
+    cdef void convert(self, const char *src, int64_t src_at, char *dst, const lk_convert *given, int64_t share,
+                      int64_t shares) noexcept nogil:
+        cdef int64_t at[MAX_LOOPS]
+        cdef char first[SCRATCH_BYTES]
+        cdef char second[SCRATCH_BYTES]
+        cdef char third[SCRATCH_BYTES]
+        cdef char *scratch[3]
+        cdef int64_t task, end, rest, par, s
+        cdef char *d
+        cdef Nest *nest
+        cdef lk_convert c
+        cdef int i, j
+        scratch[0], scratch[1], scratch[2] = first, second, third
+        if self.fill is not None:
+            self.fill.part(src, dst, share, shares)
+        for i in range(self.count):
+            nest = self.nests + i
+            task, end = nest.tasks * share // shares, nest.tasks * (share + 1) // shares
+            if task == end:
+                continue
+            c = nest.tile
+            c.divide, c.sum, c.alpha, c.beta = given.divide, given.sum, given.alpha, given.beta
+            s, d, par = src_at + nest.src_offset, dst + nest.dst_offset, nest.par_offset
+            rest = task
+            for j in range(nest.loops - 1, -1, -1):
+                at[j] = rest % nest.n[j]
+                rest //= nest.n[j]
+                s += at[j] * nest.s[j]
+                d += at[j] * nest.d[j]
+                par += at[j] * nest.p[j]
+            while True:
+                c.sub, c.mul, c.inv, c.off, c.add = given.sub, given.mul, given.inv, given.off, given.add
+                c.high, c.low = given.high, given.low
+                move_on(&c, par * self.real_bytes)
+                self.tile(nest, &c, src, s, d, scratch)
+                task += 1
+                if task == end:
+                    break
+                j = nest.loops - 1
+                while True:  # the odometer: next digit, with carries
+                    at[j] += 1
+                    s += nest.s[j]
+                    d += nest.d[j]
+                    par += nest.p[j]
+                    if at[j] < nest.n[j]:
+                        break
+                    s -= nest.n[j] * nest.s[j]
+                    d -= nest.n[j] * nest.d[j]
+                    par -= nest.n[j] * nest.p[j]
+                    at[j] = 0
+                    j -= 1
+        stream_end()
+
+    cdef void tile(self, Nest *nest, lk_convert *c, const char *src, int64_t s, char *d, char **scratch) noexcept nogil:
+        cdef lk_packed u
+        if self.unpack == NULL:
+            src += s
+        else:
+            u = nest.unpack
+            u.src, u.at, u.dst = src, s, scratch[2]
+            self.unpack(&u)
+            src = scratch[2]
+        c.src, c.dst = src, d
+        if nest.before.fn != NULL:
+            run_step(&nest.before, src, scratch[0])
+            c.src = scratch[0]
+        if nest.after.fn != NULL:
+            c.dst = scratch[1]
+            if nest.fetch.fn != NULL:
+                run_step(&nest.fetch, d, scratch[1])
+        self.fn(c)
+        if nest.after.fn != NULL:
+            run_step(&nest.after, scratch[1], d)
+
+
+cdef class Packing(Converting):
+    """A conversion to packed pairs, slice after slice: the numbers of a slice are converted to bytes in a workspace, which
+    are packed from there.
+
+    Parameters
+    ----------
+    parts : sequence of (converter, count, src_step, par_step, elements)
+        What converts the first of `count` slices of so many elements, an even number but for the last slice of all; from
+        one to the next are src_step bytes of the source (elements of packed pairs), and par_step parameters.
+    is_signed : bool
+        Of the pairs.
+    pool : Pool
+        Lends the workspace.
+    """
+
+    cdef list parts
+    cdef bint is_signed
+    cdef Pool pool
+    cdef lk_packed_fn pack, unpack
+
+    def __cinit__(self, parts, bint is_signed, Pool pool not None):
+        self.parts, self.is_signed, self.pool = list(parts), is_signed, pool
+        self.pack, self.unpack = <lk_packed_fn>best_row(LK_PACK, "x4").fn, <lk_packed_fn>best_row(LK_UNPACK, "x4").fn
+        self.sum, self.real_bytes = (<Converter?>self.parts[0][0]).sum, (<Converter>self.parts[0][0]).real_bytes
+        odd = [count * elements for _, count, _, _, elements in self.parts[:-1] if elements % 2]
+        if odd or (self.parts[-1][1] > 1 and self.parts[-1][4] % 2):
+            raise ValueError(f"reorder: slices of an odd number of elements: {odd or self.parts[-1][1:]}")
+
+    cdef int all_of(self, const char *s, int64_t at, char *d, lk_convert *given, int threads) except -1:
+        cdef int64_t i, par, count, src_step, par_step, elements
+        cdef lk_convert c
+        cdef Converter converter
+        cdef char *work
+        workspace = self.pool.lend(max([part[4] for part in self.parts]))
+        work = <char *>PyArray_DATA(<ndarray>workspace)
+        par = 0
+        for converter, count, src_step, par_step, elements in self.parts:
+            for i in range(count):
+                c = given[0]
+                move_on(&c, par * self.real_bytes)
+                if self.sum:
+                    self.shared(self.unpack, d, work, elements, threads)
+                converter.all_of(s, at, work, &c, threads)
+                self.shared(self.pack, work, d, elements, threads)
+                at, par, d = at + src_step, par + par_step, d + elements // 2
+        self.pool.take_back(workspace)
+        return 0
+
+    cdef int shared(self, lk_packed_fn fn, const char *s, char *d, int64_t elements, int threads) except -1:
+        """Pack or unpack a slice, in chunks between which signals are checked for."""
+        cdef int64_t at, n
+        cdef int tid = 0, of = 1
+        threads = team(threads if elements >= SHARED_ELEMENTS else 1)
+        for at in range(0, elements, PACKED_ELEMENTS):
+            n = min(PACKED_ELEMENTS, elements - at)
+            with nogil:
+                if threads <= 1:
+                    self.share(fn, s, d, at, at + n)
+                else:
+                    with parallel(num_threads=threads):
+                        tid = openmp.omp_get_thread_num()
+                        of = openmp.omp_get_num_threads()
+                        self.share(fn, s, d, at + (n * tid // of & -128), at + (n * (tid + 1) // of & -128 if tid + 1 < of else n))
+            PyErr_CheckSignals()
+        return 0
+
+    cdef void share(self, lk_packed_fn fn, const char *s, char *d, int64_t begin, int64_t end) noexcept nogil:
+        """Elements [begin, end) of a slice; `begin` is even."""
+        cdef lk_packed p
+        memset(&p, 0, sizeof(p))
+        p.n0, p.n1, p.s1, p.is_signed = 1, end - begin, 1, self.is_signed
+        if fn == self.pack:
+            p.src, p.dst = s + begin, d + begin // 2
+        else:
+            p.src, p.dst = s + begin // 2, d + begin
+        fn(&p)
+
+
+cdef class Conversion(Reordering):
+    """A conversion with its parameters: those of its call, after `threads`."""
+
+    cdef Converting converter
+    cdef lk_convert given
+    cdef tuple arrays  # that `given` points into
+
+    def __cinit__(self, Converting converter not None, *arrays, bint divide, double alpha, double beta):
+        self.converter, self.arrays = converter, arrays
+        take_parameters(&self.given, arrays, divide, alpha, beta)
+        self.given.sum, self.chunks = converter.sum, converter.chunks
+
+    cdef int call(self, const char *src, char *dst, int threads) except -1:
+        if isinstance(self.converter, Packing):
+            return self.converter.all_of(src, 0, dst, &self.given, threads)
+        return Reordering.call(self, src, dst, threads)
+
+    cdef void part(self, const char *src, char *dst, int64_t share, int64_t shares) noexcept nogil:
+        (<Converter>self.converter).convert(src, 0, dst, &self.given, share, shares)
+
+
+cdef void move_on(lk_convert *c, int64_t nbytes) noexcept nogil:
+    """Go on by so many bytes of the parameters."""
+    if c.sub != NULL:
+        c.sub += nbytes
+    if c.mul != NULL:
+        c.mul += nbytes
+    if c.inv != NULL:
+        c.inv += nbytes
+    if c.off != NULL:
+        c.off += nbytes
+    if c.add != NULL:
+        c.add += nbytes
+    if c.high != NULL:
+        c.high += nbytes
+    if c.low != NULL:
+        c.low += nbytes
+
+
+cdef int take_parameters(lk_convert *given, arrays, bint divide, double alpha, double beta) except -1:
+    """What a call gives to all tiles: arrays (sub, mul, inv, off, add, high, low), or None in their place."""
+    sub, mul, inv, off, add, high, low = arrays
+    memset(given, 0, sizeof(lk_convert))
+    given.sub, given.mul, given.inv, given.off = data_of(sub), data_of(mul), data_of(inv), data_of(off)
+    given.add, given.high, given.low = data_of(add), data_of(high), data_of(low)
+    given.alpha, given.beta, given.divide = alpha, beta, divide
+    return 0
+
+
+cdef const char *data_of(object array) except? NULL:
+    return NULL if array is None else <const char *>PyArray_DATA(<ndarray?>array)
+
+
+cdef int set_step(Step *step, move) except -1:
+    if move is None:
+        return 0
+    family, bits, n, s, d = move
+    step.fn = <lk_move_fn>best_row(_FAMILY[family], f"x{bits}").fn
+    step.move.n0, step.move.n1 = n
+    step.move.s0, step.move.s1 = s
+    step.move.d0, step.move.d1 = d
+
+
+cdef void run_step(const Step *step, const char *src, char *dst) noexcept nogil:
+    cdef lk_move m = step.move
+    m.src, m.dst = src, dst
+    step.fn(&m)

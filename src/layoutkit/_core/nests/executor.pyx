@@ -1,0 +1,364 @@
+"""What the loop nests of all convolutions, and of the gradients of filters, share: geometry, threads, workspaces.
+
+    y[n, o, p] = bias[o] + sum over c, k of x[n, c, stride*p + dilation*k - before] * w[o, c, k]
+
+There are always three spatial axes: depth, height, width; an axis that a problem does not have has size 1.
+All strides are in bytes. The work is one flat range of tasks that the threads share evenly, in one parallel region.
+A tile is computed by one thread, in one piece, so the results of a plan do not depend on the number of threads.
+"""
+
+from cpython.exc cimport PyErr_CheckSignals
+from cython.parallel cimport parallel
+cimport openmp
+from libc.math cimport rint
+from libc.stdint cimport int32_t, int64_t
+from libc.string cimport memcpy, memset
+
+from numpy cimport PyArray_DATA, import_array, ndarray
+
+from typing import NamedTuple
+
+from ..kernels cimport LK_EPILOGUE, LK_S32, LK_S8, lk_kernel, lk_types
+from ..kernels.elementwise cimport lk_epilogue, lk_epilogue_fn
+from ..kernels.gemm cimport lk_gemm_fn, lk_rounding
+from ..runtime.registry cimport element_bytes, element_name, row_named, row_of, types_named
+from ..runtime.team cimport team
+
+import_array()
+
+cdef enum:
+    PART_BYTES = 4096  # of sums that a thread adds at a time, at least
+
+
+cdef Geometry geometry_of(g) except *:
+    cdef Geometry c
+    c.n, c.groups, c.oc = g.n, g.groups, g.oc
+    for i in range(3):
+        c.size[i], c.out[i], c.kernel[i] = g.size[i], g.out[i], g.kernel[i]
+        c.stride[i], c.dilation[i], c.before[i] = g.stride[i], g.dilation[i], g.before[i]
+    return c
+
+
+NEVER = 1 << 62  # chunks end
+
+
+class LoopNest(NamedTuple):
+    """What every executor is made for.
+
+    Attributes
+    ----------
+    kernel : str
+        Name of a row of the executor's family.
+    geometry
+        n, groups, size, out, kernel, stride, dilation, before.
+    threads : int
+    x_strides, y_strides : tuple of int
+        Byte strides of input and output; of what, each executor says.
+    types : str
+        The types of the convolution; "": those of the row.
+    chunks : (chunk, period)
+        Of lk_gemm.
+    """
+
+    kernel: str
+    geometry: tuple
+    threads: int
+    x_strides: tuple
+    y_strides: tuple
+    types: str = ""
+    chunks: tuple = (NEVER, NEVER)
+
+
+class Footprint(NamedTuple):
+    """The memory that a run touches.
+
+    Source and destination are parts: of each the steps (first index, last index, byte stride), and the contiguous bytes
+    at every step. Filter and bias are counts of bytes.
+    """
+
+    source: tuple
+    destination: tuple
+    filter: int
+    bias: int
+
+
+NOTHING = Footprint((), (), 0, 0)
+
+
+cdef class Executor:
+    """The base class: a micro-kernel, the geometry, a workspace per thread. A subclass implements `part`."""
+
+    def __init__(self, nest):
+        cdef const lk_kernel *row = row_named(nest.kernel)
+        cdef const lk_types *types = types_named(nest.types or row.types.decode())
+        self.micro_kernel, self.mr, self.nr = <lk_gemm_fn>row.fn, row.mr, row.nr
+        self.integers, self.rounding = types.sum == LK_S32, types.dst != types.sum
+        self.out_signed = types.dst == LK_S8
+        self.flip = 0x80808080 if types.src == LK_S8 else 0
+        if self.rounding or not self.integers:  # sums of integers may come out as they are
+            name = f"s32_{element_name(types.dst)}" if self.integers else element_name(types.dst)
+            self.epilogue_kernel = <lk_epilogue_fn>row_of(LK_EPILOGUE, name, row.isa).fn
+        self.lanes, self.unit = row.lanes, row.unit
+        self.x_item, self.w_item = element_bytes(types.src), element_bytes(types.filter)
+        self.sum_item, self.y_item = element_bytes(types.sum), element_bytes(types.dst)
+        self.g = geometry_of(nest.geometry)
+        self.threads = nest.threads
+        self.chunk, self.period = nest.chunks
+
+    cdef void run(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
+                  char *workspace, int64_t chunk, int64_t chunks) noexcept nogil:
+        """Run one of `chunks`, which together are all the work: each has a task for every thread, or none.
+
+        Chunks are cut by the plan's number of threads, since the number that the system grants may change meanwhile.
+        """
+        cdef int tid = 0, n = 1, threads = team(self.threads)
+        cdef int64_t rounds = ceil_div(self.total, self.threads), first = rounds * chunk // chunks * self.threads
+        cdef int64_t count = min(self.total, rounds * (chunk + 1) // chunks * self.threads) - first
+        if count <= 0:
+            return
+        if threads == 1:
+            self.part(x, w, bias, epilogue, y, workspace, first, first + count)
+        else:
+            with parallel(num_threads=threads):
+                tid = openmp.omp_get_thread_num()
+                n = openmp.omp_get_num_threads()
+                self.part(x, w, bias, epilogue, y, workspace + tid * self.ws_thread,
+                          self.cut(first, first + count, tid, n), self.cut(first, first + count, tid + 1, n))
+
+    cdef int64_t cut(self, int64_t first, int64_t end, int64_t part, int64_t parts) noexcept nogil:
+        """Where share `part` of tasks [first, end) begins, of `parts` shares; share `parts` would begin at `end`."""
+        return first + share(end - first, parts, part)
+
+    cdef void part(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
+                   char *workspace, int64_t task, int64_t end) noexcept nogil:
+        pass
+
+    def footprint(self):
+        """The memory that a run touches, computed from the fields that `part` reads: see `Footprint`."""
+        raise NotImplementedError
+
+    cdef list positions(self, bint leaves_out):
+        """The first and last input position read along each axis; if `leaves_out`, without those in the padding."""
+        cdef Geometry *g = &self.g
+        found = []
+        for i in range(3):
+            first, last = -g.before[i], (g.out[i] - 1) * g.stride[i] - g.before[i] + (g.kernel[i] - 1) * g.dilation[i]
+            if leaves_out:
+                first, last = max(first, 0), min(last, g.size[i] - 1)
+            found.append((first, last))
+        return found
+
+    cdef tuple pixels_of(self, int64_t x_image, const int64_t *x_pixel, int64_t y_image, const int64_t *y_pixel,
+                         bint leaves_out):
+        """The steps of the pixels that are read, and of those that are written, given their strides."""
+        reads, writes = [(0, self.g.n - 1, x_image)], [(0, self.g.n - 1, y_image)]
+        for i, (first, last) in enumerate(self.positions(leaves_out)):
+            reads.append((first, last, x_pixel[i]))
+            writes.append((0, self.g.out[i] - 1, y_pixel[i]))
+        return reads, writes
+
+    cdef bint rounded(self, lk_rounding *out, const lk_epilogue *epilogue, int64_t channel, int valid) noexcept nogil:
+        """How sums of `valid` channels from `channel` on become bytes, the pads of the panel 0; False: not all products
+        and sums are surely below 2^31."""
+        cdef int32_t half = 0x3f000000, most_off = 0x4e000000, large = 0  # as bits: floats in the same order
+        cdef const int32_t *bits = <const int32_t *>(epilogue.mul + channel)
+        cdef const float *limits = <const float *>epilogue.step.numbers if epilogue.steps else NULL
+        cdef float limit = 1 << 30
+        cdef int j, least = 0, most = 255
+        cdef int shift = 128 if self.out_signed else 0
+        memset(out, 0, sizeof(lk_rounding))
+        memcpy(out.mul, bits, valid * sizeof(float))
+        for j in range(valid):
+            large |= (bits[j] & 0x7fffffff) > half
+        if epilogue.off != NULL:
+            out.adds = True
+            memcpy(out.off, epilogue.off + channel, valid * sizeof(float))
+            bits = <const int32_t *>(epilogue.off + channel)
+            for j in range(valid):
+                large |= (bits[j] & 0x7fffffff) > most_off
+        out.zero, out.sign = epilogue.zero + shift, shift
+        # as what is limited is rounded and saturated, so may the limits be
+        if limits != NULL and limits[0] > -limit:
+            least = max(0, min(255, <int>rint(min(limits[0], limit)) + out.zero))
+        if limits != NULL and limits[1] < limit:
+            most = max(0, min(255, <int>rint(max(limits[1], -limit)) + out.zero))
+        memset(out.least, shift, sizeof(out.least))
+        memset(out.most, shift, sizeof(out.most))
+        memset(out.least, least, valid)
+        memset(out.most, most, valid)
+        out.shifts = epilogue.zero != 0 or least > 0 or most < 255
+        return large == 0
+
+    cdef void epilogue_rows(self, const lk_epilogue *epilogue, char *y, int64_t offset, const int64_t *row,
+                            int64_t rows, int64_t channel, int64_t count) noexcept nogil:
+        """Apply the epilogue to rows of `count` outputs, at y + offset + row[i], the first of them of `channel`."""
+        cdef lk_epilogue f = epilogue[0]
+        f.y, f.offset, f.row, f.rows, f.count, f.channel = y, offset, row, rows, count, channel
+        self.epilogue_kernel(&f)
+
+    cdef void channel_rows(self, ChannelRows *r, const lk_epilogue *epilogue, const char *y, int64_t filter_step,
+                           int64_t channel_step) noexcept nogil:
+        """Set up a tile whose rows are output channels: the byte steps from one to the next in the filter and in y."""
+        cdef int i
+        cdef bint onto = epilogue != NULL and epilogue.add == y
+        cdef const void *clip = clip_of(epilogue, y, False)
+        memset(&r.tile, 0, sizeof(r.tile))
+        r.has_epilogue = epilogue != NULL and clip == NULL
+        if epilogue != NULL:
+            r.epilogue = epilogue[0]
+            r.epilogue.channel_row, r.epilogue.channel_col = 1, 0
+            if onto:
+                r.epilogue.add = NULL
+        for i in range(self.nr // self.lanes):
+            r.c_col[i] = i * self.lanes * self.y_item
+        for i in range(self.mr):
+            r.row[i], r.c_row[i] = i * filter_step, i * channel_step
+        r.tile.row, r.tile.c_row, r.tile.c_col = r.row, r.c_row, r.c_col
+        r.tile.clip = clip
+        r.tile.blocks, r.tile.accumulate, r.tile.positive = 1, onto, self.positive
+        r.tile.chunk, r.tile.period = self.chunk, self.period
+
+    cdef void channel_tile(self, ChannelRows *r, const char *y, int64_t channel) noexcept nogil:
+        """Compute a tile whose first row is output `channel`, and apply its epilogue."""
+        self.micro_kernel(&r.tile)
+        if r.has_epilogue:
+            self.epilogue_rows(&r.epilogue, <char *>y, r.tile.c - y, r.c_row, r.tile.rows, channel, r.tile.cols)
+
+
+ctypedef fused real:
+    float
+    double
+
+
+cdef void add(real *to, const real *other, int64_t n) noexcept nogil:
+    cdef int64_t i
+    for i in range(n):
+        to[i] += other[i]
+
+
+cdef Side side_of(strides, channels) except *:
+    """Of x or dy, from byte strides (image, depth, height, width) and (count, block, block_stride, step) of channels."""
+    cdef Side s
+    s.image = strides[0]
+    for i in range(3):
+        s.pixel[i] = strides[1 + i]
+    s.channels, s.block, s.block_stride, s.step = channels
+    return s
+
+
+cdef class WeightSums:
+    """The base of the loop nests of filter gradients: slabs of pixels, threads, and a fixed tree of sums.
+
+        dw[o, i, k] = sum over n, p of dy[n, o, p] * x[n, i, stride*p + dilation*k - before]
+
+    The pixels (n, p) are cut into blocks, and the blocks into slabs, in a way that depends on the problem alone. The sums
+    of a block are made in registers and added to those of its slab, block after block; slabs are added in pairs, pairs
+    of slabs in pairs, and so on. A task is a slab and a part of the filter, so the result does not depend on the threads.
+    A subclass sets the fields and implements `part`.
+
+    Attributes
+    ----------
+    slabs, slab_bytes : int
+        Sums are `slabs` arrays of so many bytes; the first of them holds the result.
+    thread_bytes : int
+        Of workspace for each thread.
+    """
+
+    def __init__(self, geometry, int threads, int64_t slabs, int64_t chunks):
+        self.g, self.threads, self.slabs, self.chunks = geometry_of(geometry), threads, slabs, chunks
+
+    def __call__(self, ndarray x, ndarray y, ndarray c, ndarray workspace):
+        """Sum the products of arrays of the strides that this was made for, into `c`, whatever that holds."""
+        cdef const char *x_at = <const char *>PyArray_DATA(x)
+        cdef const char *y_at = <const char *>PyArray_DATA(y)
+        cdef char *c_at = <char *>PyArray_DATA(c)
+        cdef char *room = <char *>PyArray_DATA(workspace)
+        cdef int64_t chunk
+        if c.nbytes < self.slabs * self.slab_bytes or workspace.nbytes < self.threads * self.thread_bytes:
+            raise ValueError("sums of a filter: no room")
+        for chunk in range(self.chunks):
+            with nogil:
+                self.run(x_at, y_at, c_at, room, chunk)
+            PyErr_CheckSignals()
+        if self.slabs > 1:
+            with nogil:
+                self.add_slabs(c_at)
+
+    def footprint(self):
+        """The memory that a run reads: x as the source, dy as the destination of a `Footprint`."""
+        raise NotImplementedError
+
+    cdef list pixels(self, int64_t image, const int64_t *pixel, bint source):
+        """The steps of the pixels that are read of x, the `source`, or of dy."""
+        cdef Geometry *g = &self.g
+        found = [(0, g.n - 1, image)]
+        for i in range(3):
+            first, last = 0, g.out[i] - 1
+            if source:
+                last = last * g.stride[i] + (g.kernel[i] - 1) * g.dilation[i] - g.before[i]
+                first, last = max(0, -g.before[i]), min(g.size[i] - 1, last)
+            found.append((first, last, pixel[i]))
+        return found
+
+    cdef tuple channels(self, const Side *s, bint source):
+        """One side of the footprint, all channels of these pixels."""
+        steps, channels = self.pixels(s.image, s.pixel, source), self.g.groups * s.channels
+        if s.block < channels:
+            steps.append((0, ceil_div(channels, s.block) - 1, s.block_stride))
+        run = min(s.block, channels)
+        return (([*steps, (0, run - 1, s.step)], self.item),)
+
+    cdef void run(self, const char *x, const char *y, char *c, char *room, int64_t chunk) noexcept nogil:
+        cdef int tid, threads = team(self.threads)
+        if threads == 1:
+            self.tasks(x, y, c, room, chunk, 0, 1)
+        else:
+            with parallel(num_threads=threads):
+                tid = openmp.omp_get_thread_num()
+                self.tasks(x, y, c, room + tid * self.thread_bytes, chunk, tid, openmp.omp_get_num_threads())
+
+    cdef void tasks(self, const char *x, const char *y, char *c, char *room, int64_t chunk, int tid,
+                    int n) noexcept nogil:
+        cdef int64_t total = self.slabs * self.parts, task, slab, first, count
+        for task in range(share(total, n, tid), share(total, n, tid + 1)):
+            slab = task // self.parts
+            first = share(self.blocks, self.slabs, slab)
+            count = share(self.blocks, self.slabs, slab + 1) - first
+            self.part(x, y, c + slab * self.slab_bytes, room, task % self.parts,
+                      first + share(count, self.chunks, chunk), first + share(count, self.chunks, chunk + 1), chunk == 0)
+
+    cdef void part(self, const char *x, const char *y, char *c, char *workspace, int64_t part, int64_t first,
+                   int64_t end, bint begins) noexcept nogil:
+        """Add blocks [first, end) to a part of the sums; `begins`: what these hold does not count."""
+        pass
+
+    cdef void add_slabs(self, char *c) noexcept nogil:
+        cdef int64_t parts = ceil_div(self.slab_bytes, PART_BYTES)
+        cdef int tid, n, threads = team(<int>min(self.threads, parts))
+        if threads == 1:
+            self.add_part(c, 0, self.slab_bytes)
+        else:
+            with parallel(num_threads=threads):
+                tid = openmp.omp_get_thread_num()
+                n = openmp.omp_get_num_threads()
+                self.add_part(c, share(parts, n, tid) * PART_BYTES,
+                              min(self.slab_bytes, share(parts, n, tid + 1) * PART_BYTES))
+
+    cdef void add_part(self, char *c, int64_t first, int64_t end) noexcept nogil:
+        """Add bytes [first, end) of all slabs, by the tree."""
+        cdef int64_t at = first, stop, slab, apart
+        while at < end:
+            stop = min(end, at + PART_BYTES)
+            apart = 1
+            while apart < self.slabs:
+                slab = 0
+                while slab + apart < self.slabs:
+                    if self.item == 4:
+                        add(<float *>(c + slab * self.slab_bytes + at),
+                            <const float *>(c + (slab + apart) * self.slab_bytes + at), (stop - at) // 4)
+                    else:
+                        add(<double *>(c + slab * self.slab_bytes + at),
+                            <const double *>(c + (slab + apart) * self.slab_bytes + at), (stop - at) // 8)
+                    slab += 2 * apart
+                apart *= 2
+            at = stop

@@ -1,0 +1,72 @@
+"""Local response normalisation of channels that lie together: threads around the micro-kernels of lrn.c."""
+
+from cython.parallel cimport parallel
+cimport openmp
+from libc.stdint cimport int64_t
+from libc.stdlib cimport calloc, free
+from numpy cimport PyArray_DATA, import_array, ndarray
+
+from ..kernels cimport LK_LRN, lk_kernel
+from ..kernels.lrn cimport lk_lrn, lk_lrn_fn
+from ..runtime.registry cimport best_row
+from ..runtime.team cimport team
+from .executor cimport aligned, ceil_div, share
+
+import_array()
+
+
+def lrn(str types, ndarray x not None, ndarray y not None, int64_t size, double alpha, double bias, int threads):
+    """``y = x / (bias + alpha / size * sum of the squares of `size` channels around)**0.75``.
+
+    Parameters
+    ----------
+    types : {"f32", "bf16", "f16"}
+        Of `x` and `y`, whose elements are as wide.
+    x, y : ndarray
+        Pixels, channels; both contiguous.
+    size, alpha, bias
+        Of the window; as ONNX has them.
+    threads : int
+    """
+    cdef const lk_kernel *row = best_row(LK_LRN, types)
+    cdef lk_lrn_fn fn = <lk_lrn_fn>row.fn
+    cdef int64_t pixels = x.shape[0], bytes_each, item = 4 if types == "f32" else 2
+    cdef const char *source = <const char *>PyArray_DATA(x)
+    cdef char *destination = <char *>PyArray_DATA(y)
+    cdef char *squares
+    cdef int tid, count
+    cdef lk_lrn p
+    if not (x.flags.c_contiguous and y.flags.c_contiguous) or x.itemsize != item or y.itemsize != item:
+        raise ValueError(f"lrn: expected contiguous arrays of {types}")
+    if size < 1:
+        raise ValueError(f"lrn: size {size}, expected a positive number")
+    p.count, p.bias, p.scale = x.shape[1], bias, alpha / size
+    p.below = min((size - 1) // 2, p.count)
+    p.above = min(size - 1 - (size - 1) // 2, p.count)
+    p.x_pixel = p.y_pixel = p.count * item
+    bytes_each = aligned((p.below + p.above + (ceil_div(p.count, row.lanes) + 1) * row.lanes) * sizeof(float))
+    if pixels == 0 or p.count == 0:
+        return
+    threads = <int>min(threads, pixels)
+    squares = <char *>calloc(threads, bytes_each)
+    if squares == NULL:
+        raise MemoryError(f"lrn: {threads} buffers of {bytes_each} bytes")
+    with nogil:
+        count = team(threads)
+        if count == 1:
+            p.x, p.y, p.pixels, p.squares = source, destination, pixels, squares
+            fn(&p)
+        else:
+            with parallel(num_threads=count):
+                tid = openmp.omp_get_thread_num()
+                one_part(fn, p, source, destination, squares + tid * bytes_each,
+                         share(pixels, openmp.omp_get_num_threads(), tid),
+                         share(pixels, openmp.omp_get_num_threads(), tid + 1))
+        free(squares)
+
+
+cdef void one_part(lk_lrn_fn fn, lk_lrn p, const char *x, char *y, char *squares, int64_t first, int64_t end) noexcept nogil:
+    """Pixels [first, end)."""
+    p.x, p.y, p.pixels, p.squares = x + first * p.x_pixel, y + first * p.y_pixel, end - first, squares
+    if end > first:
+        fn(&p)

@@ -1,0 +1,467 @@
+"""Convolution as an implicit GEMM where channels are innermost: rows of the register tile are output pixels.
+
+    C[i][j] = sum A[i][k] B[k][j]    i: pixels, read in place through row pointers; j: output channels
+
+For layouts whose channels are contiguous, all of them (NHWC) or in blocks (nChw16c). The taps of a border pixel that
+are in the padding are masked: the micro-kernel reads zeros in their place, and leaves out the taps that are padding for
+all rows of a tile. Which pixels are a tile, pixel_tiles.pyx says.
+"""
+
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy, memset
+
+from math import gcd
+
+from .executor import NOTHING, Footprint
+
+from ..kernels.elementwise cimport lk_epilogue
+from ..kernels.gemm cimport lk_gemm, lk_rounding
+from .executor cimport (
+    MAX_COLS, MAX_ROWS, PREFETCH_FROM_BYTES, PREFETCH_TILES, Executor, Geometry, aligned, ceil_div, clip_of,
+)
+from .pixel_tiles cimport PixelTiles, pads, taps_inside
+
+
+cdef class PixelRows(Executor):
+    """Rows of the register tile are output pixels, columns are output channels.
+
+    Parameters
+    ----------
+    nest : LoopNest
+        Strides (n, d, h, w) of an image and a pixel; a gemm row.
+    x_channels : (blocks, block_stride, kb, kb_last, group_stride)
+        The input channels of a group: `blocks` runs of `kb` elements, the last of `kb_last`. Unless they are gathered,
+        these are whole units of the kernel.
+    y_channels : (count, block, block_stride)
+        Output channels of a group, pads included, in blocks; `block` 0: one contiguous run.
+    gather : bool
+        Copy the taps of a block of pixels into rows of a matrix first: explicit im2col.
+    tiles : PixelTiles
+        Of blocks whose input stays in L2.
+    panel_bytes : int
+        Largest filter panel, in bytes, whose sums are not split by taps.
+
+    The packed filter is [groups][panels][taps][channels][nr], of units [groups][panels][taps][units][nr][unit], where
+    zeros fill the last unit of a tap; the bias [groups][panels][nr].
+    """
+
+    cdef int64_t x_stride[4]
+    cdef int64_t y_stride[4]
+    cdef int64_t blocks, block_stride, kb, kb_last, x_group
+    cdef int64_t cols, y_block, y_block_stride
+    cdef bint gather, padded, split
+    cdef bint bytes                 # results are bytes
+    cdef bint narrow                # results are such numbers as the micro-kernel multiplies, and can store
+    cdef bint prefetches            # the output is prefetched for writing
+    cdef int64_t taps, depth        # depth: units summed per output
+    cdef int64_t unit_bytes
+    cdef int64_t tap_block          # taps whose filter panel stays in L2; sums go through taps block by block
+    cdef int64_t rows, panels
+    cdef PixelTiles tiles
+    cdef int64_t block_rows, block_tiles       # the largest size of a block of rows
+    cdef int64_t inside[2]          # along the width, the outputs [first, last) that read no padding
+    cdef int64_t *tap
+    cdef int64_t *x_row             # tables of a period, see `tables`, where pixels are listed
+    cdef int64_t *y_row
+    cdef uint32_t *mask
+    cdef void *zero
+
+    def __init__(self, nest, x_channels, y_channels, bint gather, PixelTiles tiles, int64_t panel_bytes):
+        Executor.__init__(self, nest)
+        x_strides, y_strides = nest.x_strides, nest.y_strides
+        cdef Geometry *g = &self.g
+        cdef int64_t t = 0, a, b, c
+        for i in range(4):
+            self.x_stride[i], self.y_stride[i] = x_strides[i], y_strides[i]
+        self.blocks, self.block_stride, self.kb, self.kb_last, self.x_group = x_channels
+        self.cols, self.y_block, self.y_block_stride = y_channels
+        if self.y_block and not self.rounding:
+            if self.y_block % self.lanes and self.y_block % (self.lanes // 2):
+                raise ValueError(f"output blocks of {self.y_block} channels with vectors of {self.lanes}")
+            self.split = self.y_block % self.lanes != 0
+        self.gather = gather
+        self.bytes = self.rounding and self.y_item == 1
+        self.narrow = self.rounding and self.unit == 2 and self.y_block % self.lanes == 0
+        self.taps = g.kernel[0] * g.kernel[1] * g.kernel[2]
+        if not gather and (self.kb % self.unit or self.kb_last % self.unit):
+            raise ValueError(f"runs of {self.kb} and {self.kb_last} channels, expected multiples of {self.unit}")
+        self.unit_bytes = self.unit * self.x_item
+        self.depth = self.taps * ceil_div((self.blocks - 1) * self.kb + self.kb_last, self.unit)
+        self.tap_block = self.taps
+        a = self.depth // self.taps * self.nr * self.unit * self.w_item  # bytes of a tap's panel
+        # the output keeps the sums over some taps: as they are, in whole vectors
+        if self.taps * a > panel_bytes and not gather and not self.rounding and not self.y_block % self.lanes:
+            b = max(1, panel_bytes // max(1, a))
+            self.tap_block = ceil_div(self.taps, ceil_div(self.taps, b))
+            a = self.depth // self.taps
+            if self.taps * a > self.chunk:  # whole periods
+                b = self.period // gcd(self.period, a)
+                self.tap_block = min(self.taps, ceil_div(self.tap_block, b) * b)
+        # not with pads, which are written as 0, nor with tap blocks, whose partial sums are kept where the residual is
+        self.accumulates = not self.split and self.cols == g.oc and self.tap_block >= self.taps or self.rounding
+        self.rows = g.n * g.out[0] * g.out[1] * g.out[2]
+        self.panels = ceil_div(self.cols, self.nr)
+        # not where pixels are less than a line apart, which the hardware foresees
+        self.prefetches = (self.y_item * self.rows * g.groups * self.cols > PREFETCH_FROM_BYTES
+                           and abs(self.y_stride[3]) >= 64)
+        self.tiles = tiles
+        self.total = g.groups * self.panels * tiles.tiles
+        self.block_tiles = ceil_div(tiles.period_tiles, tiles.period_blocks)
+        self.block_rows = self.block_tiles * self.mr
+        self.padded = pads(g)
+        self.inside[0] = ceil_div(max(0, g.before[2]), g.stride[2])
+        a = g.size[2] + g.before[2] - (g.kernel[2] - 1) * g.dilation[2]  # positions of the first tap
+        self.inside[1] = max(self.inside[0], min(g.out[2], ceil_div(max(0, a), g.stride[2])))
+        self.ws_thread = (2 * aligned(sizeof(int64_t) * self.block_rows)
+                          + aligned(sizeof(uint32_t) * self.block_tiles * self.taps))
+        if self.rounding:
+            self.ws_thread += aligned(self.sum_item * self.mr * self.nr)
+        if self.integers:
+            self.ws_thread += aligned(max(self.kb, self.kb_last) + self.unit)
+        if gather:
+            self.ws_thread += aligned(self.unit_bytes * self.block_rows * self.depth)
+        self.tap = <int64_t *>calloc(max(1, self.taps), sizeof(int64_t))
+        self.zero = calloc(max(1, self.kb, self.kb_last), self.x_item)
+        if self.tap == NULL or self.zero == NULL:
+            raise MemoryError(f"convolution: tables of {self.taps} taps and {self.kb} channels")
+        for a in range(g.kernel[0]):
+            for b in range(g.kernel[1]):
+                for c in range(g.kernel[2]):
+                    self.tap[t] = (a * g.dilation[0] * self.x_stride[1] + b * g.dilation[1] * self.x_stride[2]
+                                   + c * g.dilation[2] * self.x_stride[3])
+                    t += 1
+
+        if tiles.listed:
+            self.list_pixels()
+
+    cdef int list_pixels(self) except -1:
+        """Make the tables of a period."""
+        cdef const Geometry *g = &self.g
+        cdef PixelTiles tiles = self.tiles
+        cdef int64_t n = tiles.period_rows, i, t = 0, tap, image
+        cdef int64_t at[3]
+        cdef const uint64_t *bits
+        self.x_row = <int64_t *>calloc(n, sizeof(int64_t))
+        self.y_row = <int64_t *>calloc(n, sizeof(int64_t))
+        self.mask = <uint32_t *>calloc(tiles.period_tiles * self.taps, sizeof(uint32_t))
+        if self.x_row == NULL or self.y_row == NULL or self.mask == NULL:
+            raise MemoryError(f"convolution: tables of {n} pixels")
+        for i, (image, *pixel) in enumerate(tiles.pixels()):
+            self.x_row[i], self.y_row[i] = image * self.x_stride[0], image * self.y_stride[0]
+            for axis in range(3):
+                at[axis] = pixel[axis]
+                self.x_row[i] += (at[axis] * g.stride[axis] - g.before[axis]) * self.x_stride[axis + 1]
+                self.y_row[i] += at[axis] * self.y_stride[axis + 1]
+            if i == tiles.first[t + 1]:
+                t += 1
+            bits = tiles.inside + tiles.kind[i] * tiles.words
+            for tap in range(self.taps):
+                if bits[tap // 64] >> (tap % 64) & 1:
+                    self.mask[t * self.taps + tap] |= <uint32_t>1 << (i - tiles.first[t])
+        return 0
+
+    def __dealloc__(self):
+        free(self.tap)
+        free(self.x_row)
+        free(self.y_row)
+        free(self.mask)
+        free(self.zero)
+
+    def footprint(self):
+        if self.total == 0:
+            return NOTHING
+        g = self.g
+        reads, writes = self.pixels_of(self.x_stride[0], self.x_stride + 1, self.y_stride[0], self.y_stride + 1,
+                                       self.padded)
+        reads.append((0, g.groups - 1, self.x_group))
+        source = [([*reads, (self.blocks - 1, self.blocks - 1, self.block_stride)], self.x_item * self.kb_last)]
+        if self.blocks > 1:
+            source.append(([*reads, (0, self.blocks - 2, self.block_stride)], self.x_item * self.kb))
+        columns, run = g.groups * self.cols, self.y_item * g.groups * self.cols
+        if self.y_block:
+            writes.append((0, columns // self.y_block - 1, self.y_block_stride))
+            run = self.y_item * self.y_block
+        filters = g.groups * self.panels * self.nr
+        weights = filters * self.depth * self.unit
+        return Footprint(tuple(source), ((writes, run),), self.w_item * weights, self.sum_item * filters)
+
+    cdef int64_t cut(self, int64_t first, int64_t end, int64_t part, int64_t parts) noexcept nogil:
+        return self.tiles.cut(first, end, part, parts)
+
+    cdef inline int64_t column(self, int64_t j) noexcept nogil:
+        """Byte offset of output channel j of a pixel."""
+        if self.y_block == 0:
+            return j * self.y_item
+        return j // self.y_block * self.y_block_stride + j % self.y_block * self.y_item
+
+    cdef void part(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
+                   char *workspace, int64_t task, int64_t end) noexcept nogil:
+        cdef int64_t *x_row = <int64_t *>workspace
+        cdef int64_t *y_row = <int64_t *>(workspace + aligned(sizeof(int64_t) * self.block_rows))
+        cdef uint32_t *mask = <uint32_t *>(workspace + 2 * aligned(sizeof(int64_t) * self.block_rows))
+        cdef char *sums = <char *>mask + aligned(sizeof(uint32_t) * self.block_tiles * self.taps)
+        cdef char *zeros = sums + (aligned(self.sum_item * self.mr * self.nr) if self.rounding else 0)
+        cdef char *matrix = zeros + (aligned(max(self.kb, self.kb_last) + self.unit) if self.integers else 0)
+        cdef int64_t sums_row[MAX_ROWS]
+        cdef int64_t c_col[MAX_COLS]
+        cdef int64_t group, block, panel, t, first, last, row0, row, period, at = -1, of = -1, zero_tap = 0
+        cdef int64_t x_from = 0, y_from = 0
+        cdef int64_t per_vector = 2 if self.split else 1, channel
+        cdef int j
+        cdef lk_gemm tile
+        cdef lk_rounding out
+        cdef int64_t taps = 1 if self.gather else self.taps, tap, stop, i, ahead, rows_end
+        cdef int64_t run_bytes = self.kb * self.x_item
+        cdef int64_t tap_bytes = self.depth // self.taps * self.nr * self.unit * self.w_item
+        cdef int64_t panel_bytes = self.taps * tap_bytes
+        cdef bint masked = self.padded and not self.gather
+        cdef bint onto = epilogue != NULL and epilogue.add == y and not self.rounding
+        cdef int x_zero = epilogue.x_zero if self.integers else 0
+        # contiguous pixels that are read once: the first panel prefetches those of the next tile instead of the filter
+        cdef bint next_rows = (self.taps == 1 and self.blocks == 1 and not self.gather and not self.padded
+                               and self.x_stride[3] * self.g.stride[2] == run_bytes)
+        # what the micro-kernel does with sums that it has in registers, where they are small enough
+        cdef bint simple = (self.bytes and self.integers and self.lanes > 4 and self.y_block % self.lanes == 0
+                            and epilogue.add == NULL and epilogue.scale == 1
+                            and (epilogue.steps == 0 or clip_of(epilogue, NULL, False) != NULL))
+        cdef lk_epilogue f
+        cdef const void *clip = clip_of(epilogue, y, self.cols > self.g.oc and (not self.rounding or self.narrow))
+        cdef bint buffered  # sums are rounded on their way from a buffer
+        if self.rounding and epilogue != NULL and (epilogue.add != NULL or self.integers):
+            clip = NULL
+        if epilogue != NULL:
+            f = epilogue[0]
+            if onto:
+                f.add = NULL
+        tile.tap, tile.zero, tile.flip = self.tap, self.zero, self.flip
+        if self.integers:  # an epilogue says what the padding holds
+            memset(zeros, epilogue.x_zero, max(self.kb, self.kb_last) + self.unit)
+            tile.zero = zeros
+            if not self.rounding:
+                epilogue = NULL
+        tile.blocks, tile.block_stride = self.blocks, self.block_stride
+        tile.kb, tile.kb_last = self.kb // self.unit, self.kb_last // self.unit
+        tile.chunk, tile.period = self.chunk, self.period
+        if self.rounding:
+            if epilogue == NULL or clip != NULL:
+                f.add, f.steps = NULL, 0
+            f.sums, f.sums_row = sums, self.nr * self.sum_item
+            for j in range(self.mr):
+                sums_row[j] = j * f.sums_row
+        if self.gather:
+            tile.tap, tile.blocks, tile.kb, tile.kb_last = &zero_tap, 1, self.depth, self.depth
+        tile.ldb, tile.b_tap, tile.b_row, tile.bias_row, tile.bias_col = self.nr, NULL, NULL, NULL, NULL
+        tile.c_split, tile.c_col, tile.positive = self.split, c_col, self.positive
+        tile.out = NULL
+        tile.beside = epilogue.add - y if epilogue != NULL and epilogue.add != NULL and not self.rounding else 0
+        tile.narrow = self.narrow and (epilogue == NULL or clip != NULL)
+        while task < end:
+            self.tiles.find(task, &group, &block, &panel, &t)
+            first, last = self.tiles.block(block), self.tiles.block(block + 1)
+            row0 = self.tiles.row(first)
+            if at != block or (self.gather and of != group):  # rows of a matrix take the place of those of the input
+                at, of = block, group
+                if self.tiles.listed:
+                    i = first // self.tiles.period_tiles
+                    x_row, y_row = self.x_row + row0, self.y_row + row0
+                    mask = self.mask + (first - i * self.tiles.period_tiles) * self.taps
+                    x_from, y_from = i * self.tiles.period_images * self.x_stride[0], i * self.tiles.period_images * self.y_stride[0]
+                else:
+                    self.tables(first, last, x_row, y_row, mask)
+                if self.gather:
+                    self.gather_rows(x + group * self.x_group, first, last, x_row, mask, matrix, x_zero)
+            tile.a = matrix if self.gather else x + group * self.x_group + x_from
+            tile.b = w + (group * self.panels + panel) * panel_bytes
+            if bias != NULL:
+                tile.bias_col = bias + (group * self.panels + panel) * self.nr * self.sum_item
+            tile.cols = <int>min(self.nr, self.cols - panel * self.nr)
+            tile.pads = <int>min(tile.cols, max(0, panel * self.nr + tile.cols - self.g.oc))
+            tile.c = tile.next_c = y + y_from
+            if simple:
+                channel = group * self.g.oc + panel * self.nr
+                tile.out = &out if self.rounded(&out, epilogue, channel, tile.cols - tile.pads) else NULL
+            buffered = self.rounding and tile.out == NULL and not tile.narrow
+            if self.rounding and not tile.narrow:
+                tile.pads = 0
+            if buffered:
+                tile.c = sums
+                for j in range(ceil_div(tile.cols, self.lanes)):
+                    c_col[j] = j * self.lanes * self.sum_item
+            else:
+                for j in range(ceil_div(tile.cols, self.lanes) * per_vector):
+                    c_col[j] = self.column(group * self.cols + panel * self.nr + j * self.lanes // per_vector)
+                    if j > 0 and tile.out != NULL:
+                        out.apart |= c_col[j] != c_col[j - 1] + self.lanes
+            stop = min(last, t + end - task)
+            rows_end = self.tiles.row(stop - 1) + self.tiles.height(stop - 1)
+            tap = 0
+            while tap < taps:
+                tile.taps, tile.accumulate, tile.resume = min(self.tap_block, taps - tap), onto, tap > 0
+                tile.clip = clip if tap + tile.taps == taps else NULL
+                if not self.gather:
+                    tile.tap = self.tap + tap
+                row = self.tiles.row(t)
+                ahead = tile.taps * tap_bytes
+                tile.to_prefetch_bytes = ahead // (stop - t) // 64 * 64
+                tile.to_prefetch = tile.b + ahead
+                if next_rows and panel == 0 and block > 0:
+                    i = self.tiles.height(t) * run_bytes
+                    tile.to_prefetch_bytes, tile.to_prefetch = i, tile.a + x_row[row - row0] + i
+                for i in range(t, stop):
+                    tile.rows = <int>self.tiles.height(i)
+                    tile.row, tile.c_row = x_row + (row - row0), y_row + (row - row0)
+                    tile.mask = mask + (i - first) * self.taps + tap if masked else NULL
+                    tile.next_c_row = NULL
+                    if buffered:
+                        tile.c_row = sums_row
+                    elif self.prefetches and row + (PREFETCH_TILES + 1) * self.mr <= rows_end:
+                        tile.next_c_row = tile.c_row + PREFETCH_TILES * self.mr
+                    self.micro_kernel(&tile)
+                    if buffered:
+                        self.round_tile(&f, &tile, y, y_from, y_row + (row - row0), group, panel * self.nr)
+                    elif epilogue != NULL and clip == NULL and tile.out == NULL and tap + tile.taps == taps:
+                        self.epilogue_tile(&f, &tile, y, group, panel * self.nr)
+                    row += tile.rows
+                    tile.to_prefetch += tile.to_prefetch_bytes
+                tile.b += ahead
+                tap += tile.taps
+            task += stop - t
+
+    cdef void epilogue_tile(self, const lk_epilogue *epilogue, const lk_gemm *tile, char *y, int64_t group,
+                            int64_t first) noexcept nogil:
+        """Apply the epilogue to output channels [first, first + cols) of a tile, without the pads."""
+        cdef int64_t j = first, end = min(first + tile.cols, self.g.oc), run
+        while j < end:
+            run = end - j if self.y_block == 0 else min(end - j, self.y_block - j % self.y_block)
+            self.epilogue_rows(epilogue, y, tile.c - y + self.column(group * self.cols + j), tile.c_row, tile.rows,
+                               group * self.g.oc + j, run)
+            j += run
+
+    cdef void round_tile(self, lk_epilogue *epilogue, const lk_gemm *tile, char *y, int64_t y_from,
+                         const int64_t *y_row, int64_t group, int64_t first) noexcept nogil:
+        """Apply the epilogue to the sums of a tile, of output channels [first, first + cols), and round them to the
+        output, whose pads become 0."""
+        cdef char *sums = epilogue.sums
+        cdef int64_t j = first, end = first + tile.cols, stop, run, i
+        while j < end:
+            stop = min(end, self.g.oc) if j < self.g.oc else end
+            run = stop - j if self.y_block == 0 else min(stop - j, self.y_block - j % self.y_block)
+            if j < self.g.oc:
+                self.epilogue_rows(epilogue, y, y_from + self.column(group * self.cols + j), y_row, tile.rows,
+                                   group * self.g.oc + j, run)
+            else:
+                for i in range(tile.rows):
+                    memset(y + y_from + y_row[i] + self.column(group * self.cols + j), 0, run * self.y_item)
+            epilogue.sums += run * self.sum_item
+            j += run
+        epilogue.sums = sums
+
+    cdef void tables(self, int64_t first, int64_t last, int64_t *x_row, int64_t *y_row,
+                     uint32_t *mask) noexcept nogil:
+        """The offsets where each output pixel of tiles [first, last) reads and writes, and which taps are inside."""
+        cdef const Geometry *g = &self.g
+        cdef int64_t row = self.tiles.row(first), end, i = 0, a, b, c, rest
+        cdef int64_t p[4]
+        cdef int64_t lo[3]
+        cdef int64_t hi[3]
+        cdef uint32_t bit, whole
+        cdef int64_t x_at = 0, y_at = 0, x_step = g.stride[2] * self.x_stride[3]
+        cdef bint inside, row_inside = not self.padded, turned = True
+        cdef int axis
+        rest = row
+        for axis in range(2, -1, -1):
+            lo[axis] = hi[axis] = 0
+            p[axis + 1] = rest % g.out[axis]
+            rest //= g.out[axis]
+        p[0] = rest
+        while first < last:
+            first = first + 1 if self.padded else last  # without masks all tiles are done at once
+            end = self.tiles.row(first)
+            bit, whole = 1, 0
+            if self.padded:
+                memset(mask, 0, sizeof(uint32_t) * self.taps)
+            while row < end:
+                if turned:
+                    x_at, y_at = p[0] * self.x_stride[0], p[0] * self.y_stride[0]
+                    for axis in range(3):
+                        x_at += (p[axis + 1] * g.stride[axis] - g.before[axis]) * self.x_stride[axis + 1]
+                        y_at += p[axis + 1] * self.y_stride[axis + 1]
+                    if self.padded:
+                        taps_inside(g, 0, p[1], &lo[0], &hi[0])
+                        taps_inside(g, 1, p[2], &lo[1], &hi[1])
+                        row_inside = hi[0] - lo[0] == g.kernel[0] and hi[1] - lo[1] == g.kernel[1]
+                if row_inside and (not self.padded or self.inside[0] <= p[3] < self.inside[1]):  # a run of pixels
+                    rest = min(end - row, (self.inside[1] if self.padded else g.out[2]) - p[3])
+                    if self.padded:
+                        whole |= ((<uint32_t>1 << rest) - 1) * bit
+                        bit <<= rest
+                    for a in range(rest):
+                        x_row[i + a], y_row[i + a] = x_at + a * x_step, y_at + a * self.y_stride[3]
+                    x_at += rest * x_step
+                    y_at += rest * self.y_stride[3]
+                else:
+                    rest = 1
+                    x_row[i], y_row[i] = x_at, y_at
+                    x_at += x_step
+                    y_at += self.y_stride[3]
+                    taps_inside(g, 2, p[3], &lo[2], &hi[2])
+                    inside = True
+                    for axis in range(3):
+                        inside &= hi[axis] - lo[axis] == g.kernel[axis]
+                    if inside:
+                        whole |= bit
+                    else:
+                        for a in range(lo[0], hi[0]):
+                            for b in range(lo[1], hi[1]):
+                                for c in range(lo[2], hi[2]):
+                                    mask[(a * g.kernel[1] + b) * g.kernel[2] + c] |= bit
+                    bit <<= 1
+                i += rest
+                row += rest
+                p[3] += rest
+                turned = p[3] == g.out[2]
+                if turned:
+                    p[3] = 0
+                    p[2] += 1
+                    if p[2] == g.out[1]:
+                        p[2] = 0
+                        p[1] += 1
+                        if p[1] == g.out[0]:
+                            p[1] = 0
+                            p[0] += 1
+            if whole:
+                for a in range(self.taps):
+                    mask[a] |= whole
+            mask += self.taps
+
+    cdef void gather_rows(self, const char *x, int64_t first, int64_t last, int64_t *x_row,
+                          const uint32_t *mask, char *matrix, int x_zero) noexcept nogil:
+        """Copy what the pixels of tiles [first, last) read into rows of `matrix`, and point x_row there."""
+        cdef int64_t row = self.tiles.row(first), row0 = row, t, tap, q, run, end, at
+        cdef const char *src
+        cdef char *dst = matrix
+        cdef int64_t tap_bytes = self.depth // self.taps * self.unit_bytes
+        cdef int64_t rest = tap_bytes - ((self.blocks - 1) * self.kb + self.kb_last) * self.x_item
+        cdef int bit
+        for t in range(first, last):
+            end, bit = self.tiles.row(t + 1), 0
+            while row < end:
+                at = dst - matrix
+                for tap in range(self.taps):
+                    if self.padded and not mask[tap] >> bit & 1:
+                        memset(dst, x_zero, tap_bytes)
+                        dst += tap_bytes
+                        continue
+                    src = x + x_row[row - row0] + self.tap[tap]
+                    for q in range(self.blocks):
+                        run = (self.kb if q + 1 < self.blocks else self.kb_last) * self.x_item
+                        memcpy(dst, src + q * self.block_stride, run)
+                        dst += run
+                    if rest:  # of the last unit
+                        memset(dst, 0, rest)
+                        dst += rest
+                x_row[row - row0] = at
+                row += 1
+                bit += 1
+            mask += self.taps

@@ -1,0 +1,217 @@
+"""Pooling of channels that lie together, and its gradient: the loop nests around pooling.c and pooling_back.c.
+
+A task is a row of outputs, of all channels of a run; where there are few rows, of some vectors of them. Windows overlap,
+so a task of the gradient is all pixels of an image, of all or some of the channels of a run.
+"""
+
+from cython.parallel cimport parallel
+cimport openmp
+from libc.stdint cimport int64_t
+from libc.string cimport memset
+from numpy cimport PyArray_DATA, import_array, ndarray
+
+from ..kernels cimport LK_POOLING, LK_POOLING_BACK, lk_kernel
+from ..kernels.pooling cimport lk_pooling, lk_pooling_back, lk_pooling_back_fn, lk_pooling_fn
+from ..runtime.registry cimport best_row
+from ..runtime.team cimport team
+from .executor cimport ceil_div, share
+
+import_array()
+
+cdef enum:
+    FEW_TASKS = 4     # a thread
+    CHUNK_VECTORS = 4  # of channels, where rows are few
+
+
+WIDTHS = {"f64": 8, "f32": 4, "bf16": 2, "f16": 2}
+
+
+cdef struct Axis:
+    int64_t size, out, kernel, stride, dilation, before, x_stride, y_stride
+    const void *scale  # by output, reals; NULL: the largest
+
+
+cdef Axis axis_of(ndarray x, ndarray y, int i, window, ndarray scale) except *:
+    cdef Axis a
+    a.size, a.out, a.x_stride, a.y_stride = x.shape[i], y.shape[i], x.strides[i], y.strides[i]
+    a.kernel, a.stride, a.dilation, a.before = window
+    a.scale = NULL if scale is None else PyArray_DATA(scale)
+    return a
+
+
+cdef inline double scale_of(const Axis *a, int64_t at, bint wide) noexcept nogil:
+    return (<const double *>a.scale)[at] if wide else (<const float *>a.scale)[at]
+
+
+cdef inline int64_t taps_of(const Axis *a, int64_t at, int64_t *first) noexcept nogil:
+    """How many taps output `at` has inside, and where the first one reads."""
+    cdef int64_t begin = at * a.stride - a.before, lo = 0, hi = a.kernel
+    if begin < 0:
+        lo = min(a.kernel, ceil_div(-begin, a.dilation))
+    if begin + (a.kernel - 1) * a.dilation >= a.size:
+        hi = max(lo, ceil_div(a.size - begin, a.dilation))
+    first[0] = begin + lo * a.dilation
+    return hi - lo
+
+
+def pool(str types, ndarray x not None, ndarray y not None, windows, scales, int threads):
+    """Pool `x` into `y`.
+
+    Parameters
+    ----------
+    types : {"f32", "f64", "bf16", "f16"}
+        Of `x` and `y`, whose elements are as wide.
+    x, y : ndarray
+        Axes: image, run of channels, depth, height, width, channel of the run; channels are contiguous.
+    windows : three of (kernel, stride, dilation, padding before)
+    scales : three of ndarray of the reals of `types`, or None
+        Means: by output along each axis, what sums are multiplied with. None: the largest.
+    threads : int
+    """
+    cdef const lk_kernel *row = best_row(LK_POOLING, types)
+    cdef lk_pooling_fn fn = <lk_pooling_fn>row.fn
+    cdef const char *source = <const char *>PyArray_DATA(x)
+    cdef char *destination = <char *>PyArray_DATA(y)
+    cdef Axis depth, height, width
+    cdef lk_pooling p
+    cdef int64_t n = x.shape[0], runs = x.shape[1], channels = x.shape[5], chunk = channels, chunks = 1, tasks, item = x.itemsize
+    cdef int64_t x_image = x.strides[0], x_run = x.strides[1], y_image = y.strides[0], y_run = y.strides[1]
+    cdef int tid, count
+    if x.itemsize != y.itemsize or item != WIDTHS[types]:
+        raise ValueError(f"pool: elements of {x.itemsize} and {y.itemsize} bytes, expected {types}")
+    if channels > 1 and (x.strides[5] != item or y.strides[5] != item):
+        raise ValueError("pool: channels that are not contiguous")
+    given = scales or (None, None, None)
+    depth = axis_of(x, y, 2, windows[0], given[0])
+    height = axis_of(x, y, 3, windows[1], given[1])
+    width = axis_of(x, y, 4, windows[2], given[2])
+    if runs * n * depth.out * height.out < FEW_TASKS * threads:
+        chunk = CHUNK_VECTORS * row.lanes
+        chunks = ceil_div(channels, chunk)
+    tasks = n * runs * chunks * depth.out * height.out
+    if tasks == 0 or width.out == 0:
+        return
+    p.x_col, p.y_col = width.x_stride, width.y_stride
+    p.x_depth, p.x_row = depth.x_stride * depth.dilation, height.x_stride * height.dilation
+    p.cols, p.taps, p.step, p.dilation = width.out, width.kernel, width.stride, width.dilation
+    p.before, p.size, p.scale, p.factor = width.before, width.size, width.scale, 1
+    with nogil:
+        count = team(<int>min(threads, tasks))
+        if count == 1:
+            rows_of(fn, p, source, destination, &depth, &height, runs, chunks, chunk, channels, x_image, x_run, y_image,
+                    y_run, item, 0, tasks)
+        else:
+            with parallel(num_threads=count):
+                tid = openmp.omp_get_thread_num()
+                rows_of(fn, p, source, destination, &depth, &height, runs, chunks, chunk, channels, x_image, x_run,
+                        y_image, y_run, item, share(tasks, openmp.omp_get_num_threads(), tid),
+                        share(tasks, openmp.omp_get_num_threads(), tid + 1))
+
+
+cdef void rows_of(lk_pooling_fn fn, lk_pooling p, const char *x, char *y, const Axis *depth, const Axis *height,
+                  int64_t runs, int64_t chunks, int64_t chunk, int64_t channels, int64_t x_image, int64_t x_run,
+                  int64_t y_image, int64_t y_run, int64_t item, int64_t task, int64_t end) noexcept nogil:
+    """The rows of tasks [task, end)."""
+    cdef int64_t i, d, part, run, image, q, r
+    while task < end:
+        i, d = task % height.out, task // height.out
+        d, part = d % depth.out, d // depth.out
+        part, run = part % chunks, part // chunks
+        run, image = run % runs, run // runs
+        p.depths, p.rows = taps_of(depth, d, &q), taps_of(height, i, &r)
+        p.x = x + image * x_image + run * x_run + q * depth.x_stride + r * height.x_stride + part * chunk * item
+        p.y = y + image * y_image + run * y_run + d * depth.y_stride + i * height.y_stride + part * chunk * item
+        p.count = min(chunk, channels - part * chunk)
+        if p.scale != NULL:
+            p.factor = scale_of(depth, d, item == 8) * scale_of(height, i, item == 8)
+        fn(&p)
+        task += 1
+
+
+def pool_back(str types, ndarray x not None, ndarray dy not None, ndarray dx not None, windows, scales, int threads):
+    """The gradient of `pool` into `dx`, whatever that holds: of `x`, and of the outputs `dy`.
+
+    As of `pool`, for `types` "f32" and "f64"; `dx` has the shape of `x`, which is not read for means.
+    """
+    cdef const lk_kernel *row = best_row(LK_POOLING_BACK, types)
+    cdef lk_pooling_back_fn fn = <lk_pooling_back_fn>row.fn
+    cdef Axis axes[3]
+    cdef lk_pooling_back g
+    cdef Tasks t
+    cdef int64_t channels = x.shape[5], item = x.itemsize
+    cdef int tid, count, i
+    if not x.itemsize == dy.itemsize == dx.itemsize == WIDTHS[types]:
+        raise ValueError(f"pool: elements of {x.itemsize}, {dy.itemsize} and {dx.itemsize} bytes, expected {types}")
+    if channels > 1 and not (dy.strides[5] == dx.strides[5] == item and (scales or x.strides[5] == item)):
+        raise ValueError("pool: channels that are not contiguous")
+    given = scales or (None, None, None)
+    for i in range(3):
+        axes[i] = axis_of(x, dy, 2 + i, windows[i], given[i])
+        t.dx[i] = dx.strides[2 + i]
+    t.n, t.runs, t.channels, t.chunk, t.chunks = x.shape[0], x.shape[1], channels, channels, 1
+    t.x, t.dy, t.to = <const char *>PyArray_DATA(x), <const char *>PyArray_DATA(dy), <char *>PyArray_DATA(dx)
+    for i in range(2):
+        t.x_stride[i], t.dy_stride[i], t.dx_stride[i] = x.strides[i], dy.strides[i], dx.strides[i]
+    if t.n * t.runs < FEW_TASKS * threads:
+        t.chunk = CHUNK_VECTORS * row.lanes
+        t.chunks = ceil_div(channels, t.chunk)
+    if t.n * t.runs * t.chunks == 0:
+        return
+    g.window.x_col, g.window.y_col, g.dx_col = axes[2].x_stride, axes[2].y_stride, t.dx[2]
+    g.window.x_depth, g.window.x_row = axes[0].x_stride * axes[0].dilation, axes[1].x_stride * axes[1].dilation
+    g.dx_depth, g.dx_row = t.dx[0] * axes[0].dilation, t.dx[1] * axes[1].dilation
+    g.window.cols, g.window.taps, g.window.step = axes[2].out, axes[2].kernel, axes[2].stride
+    g.window.dilation, g.window.before, g.window.size = axes[2].dilation, axes[2].before, axes[2].size
+    g.window.scale, g.window.factor = axes[2].scale, 1
+    t.item = item
+    with nogil:
+        count = team(<int>min(threads, t.n * t.runs * t.chunks))
+        if count == 1:
+            images_of(fn, g, &t, axes, 0, t.n * t.runs * t.chunks)
+        else:
+            with parallel(num_threads=count):
+                tid = openmp.omp_get_thread_num()
+                images_of(fn, g, &t, axes, share(t.n * t.runs * t.chunks, openmp.omp_get_num_threads(), tid),
+                          share(t.n * t.runs * t.chunks, openmp.omp_get_num_threads(), tid + 1))
+
+
+cdef struct Tasks:
+    const char *x
+    const char *dy
+    char *to
+    int64_t x_stride[2]   # of an image, of a run of channels
+    int64_t dy_stride[2]
+    int64_t dx_stride[2]
+    int64_t dx[3]         # of a pixel
+    int64_t n, runs, channels, chunk, chunks, item
+
+
+cdef void images_of(lk_pooling_back_fn fn, lk_pooling_back g, const Tasks *t, const Axis *axes, int64_t task,
+                    int64_t end) noexcept nogil:
+    """The images of tasks [task, end)."""
+    cdef int64_t part, run, image, d, i, w, q, r, first
+    cdef const char *x
+    cdef const char *dy
+    cdef char *dx
+    while task < end:
+        part, run = task % t.chunks, task // t.chunks
+        run, image = run % t.runs, run // t.runs
+        first = part * t.chunk * t.item
+        x = t.x + image * t.x_stride[0] + run * t.x_stride[1] + first
+        dy = t.dy + image * t.dy_stride[0] + run * t.dy_stride[1] + first
+        dx = t.to + image * t.dx_stride[0] + run * t.dx_stride[1] + first
+        g.window.count = min(t.chunk, t.channels - part * t.chunk)
+        for d in range(axes[0].size):
+            for i in range(axes[1].size):
+                for w in range(axes[2].size):
+                    memset(dx + d * t.dx[0] + i * t.dx[1] + w * t.dx[2], 0, g.window.count * t.item)
+        for d in range(axes[0].out):
+            for i in range(axes[1].out):
+                g.window.depths, g.window.rows = taps_of(&axes[0], d, &q), taps_of(&axes[1], i, &r)
+                g.window.x = x + q * axes[0].x_stride + r * axes[1].x_stride
+                g.dx = dx + q * t.dx[0] + r * t.dx[1]
+                g.window.y = <char *>dy + d * axes[0].y_stride + i * axes[1].y_stride
+                if g.window.scale != NULL:
+                    g.window.factor = scale_of(&axes[0], d, t.item == 8) * scale_of(&axes[1], i, t.item == 8)
+                fn(&g)
+        task += 1

@@ -1,0 +1,329 @@
+"""Depthwise convolution of integers where channels are innermost: the loop nest around the micro-kernels of quads.c.
+
+    y[n, o, p] = requantised(bias[o] + sum over k of x[n, first(o), stride*p + dilation*k - before] * w[o, k])
+
+A task is one or two output rows of a run of channels, as many as a vector has bytes. What it reads of a row of the input
+is gathered column by column, just before the tile that needs it first, into a panel that stays in L1. The micro-kernel
+makes bytes of its sums; or they are the result, or go to y through a buffer.
+
+The last run may have half the channels or a quarter. Where the results are bytes, a vector then holds those of `segments`
+shares of the row: of two columns, or four, that lie so far apart. The last share ends with the row and may begin within
+the one before.
+"""
+
+from libc.stdint cimport int64_t, uint32_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy, memset
+
+from .executor import NOTHING, Footprint
+
+from ..kernels cimport LK_NOWHERE
+from ..kernels.depthwise cimport lk_quads, lk_quads_fn
+from ..kernels.elementwise cimport lk_epilogue
+from ..kernels.gemm cimport lk_rounding
+from .executor cimport Executor, Geometry, aligned, ceil_div, clip_of, share
+
+cdef enum:
+    PIECE = 16                 # channels that are gathered at a time where they are not a whole vector
+    MAX_RUN = 64               # channels of a run
+    MAX_PIECES = MAX_RUN // PIECE
+    TILE = 8                   # columns of a tile
+    PANEL_BYTES = 16 << 10     # of a panel: half of L1
+
+
+cdef class Quads(Executor):
+    """Each output channel reads one input channel.
+
+    Parameters
+    ----------
+    nest : LoopNest
+        Strides (n, d, h, w) of an image and a pixel; a quads row.
+    channels : (count, padded, run)
+        Output channels without and with the pads, which are written as well; contiguous channels of the output, of the
+        last run what is left.
+    pieces : (x_at, x_bytes, order, y_at)
+        Of every 16 output channels: where in a pixel of the input what they read begins, and how many bytes of it they
+        read, in which order (a vector of bytes each; or None: in theirs); where in a pixel of the output they are.
+    rows : (count, depth, height)
+        How many output rows are summed at once, and the rows of the input that they read: positions relative to the first
+        one's first tap.
+    columns : (step, apart, listed)
+        Columns of the panel from one output to the next, and from one tap to the next. `listed`: those of each output
+        are in it for themselves.
+
+    The packed filter is [runs][quads][kw][vectors][rows][lanes][4], the bias [runs][vectors][lanes], channels in the order
+    of lk_quads; a last run that has fewer repeats them.
+    """
+
+    cdef int64_t x_stride[4]
+    cdef int64_t y_stride[4]
+    cdef int64_t channels, padded, y_run, runs, pairs, pieces, run_channels
+    cdef int64_t packed_rows, used, quads, step, apart, chunk, columns, run_bytes
+    cdef int64_t *column
+    cdef int64_t *shares         # of the columns of a row: those of each segment of the last run
+    cdef int64_t last_segments   # of the last run
+    cdef int64_t *pixel          # offsets of the outputs of two rows, tile by tile
+    cdef const int64_t[::1] x_at
+    cdef const int64_t[::1] x_bytes
+    cdef const int64_t[::1] y_at
+    cdef const char[:, ::1] order
+    cdef const int64_t[::1] depth
+    cdef const int64_t[::1] height
+    cdef bint ordered, bytes     # results are bytes
+
+    def __init__(self, nest, channels, pieces, rows, columns):
+        Executor.__init__(self, nest)
+        x_strides, y_strides = nest.x_strides, nest.y_strides
+        cdef Geometry *g = &self.g
+        cdef int64_t i, j, r, at = 0, first, end, listed, total
+        for i in range(4):
+            self.x_stride[i], self.y_stride[i] = x_strides[i], y_strides[i]
+        self.channels, self.padded, self.y_run = channels
+        self.x_at, self.x_bytes, order, self.y_at = pieces
+        self.ordered = order is not None
+        if self.ordered:
+            self.order = order
+        self.packed_rows, self.depth, self.height = rows
+        self.bytes = self.y_item == 1
+        self.step, self.apart, listed = columns
+        self.run_channels = 4 * self.lanes
+        self.pieces = self.run_channels // PIECE
+        self.runs = ceil_div(self.padded, self.run_channels)
+        if self.x_at.shape[0] != self.runs * self.pieces or self.y_at.shape[0] != self.runs * self.pieces:
+            raise ValueError(f"{self.x_at.shape[0]} pieces of {self.padded} channels")
+        self.used = self.depth.shape[0]
+        self.quads = ceil_div(self.used, 4)
+        self.run_bytes = self.run_channels * self.quads * g.kernel[2] * self.packed_rows * 4
+        self.pairs = ceil_div(g.out[1], self.packed_rows)
+        self.total = g.n * self.runs * g.out[0] * self.pairs
+        end = (g.kernel[2] - 1) * self.apart + 1
+        i = PANEL_BYTES // max(1, 4 * self.run_channels * self.quads) - end
+        self.chunk = min(max(TILE, (i // self.step + 1) // TILE * TILE), ceil_div(g.out[2], TILE) * TILE)
+        self.columns = (self.chunk - 1) * self.step + end
+        self.ws_thread = (self.sums_bytes() + aligned(self.columns * self.quads * 4 * self.run_channels)
+                          + aligned(4 * self.quads * sizeof(char *)) + aligned(self.run_channels))
+        total = (g.out[2] - 1) * self.step + end if g.out[2] else 0
+        self.column = <int64_t *>calloc(max(1, total), sizeof(int64_t))
+        self.pixel = <int64_t *>calloc(max(1, 2 * g.out[2]), sizeof(int64_t))
+        if self.column == NULL or self.pixel == NULL:
+            raise MemoryError(f"convolution: tables of {total} columns")
+        self.last_segments = 1
+        i = ceil_div(self.padded - (self.runs - 1) * self.run_channels, PIECE) if self.runs else self.pieces
+        if i < self.pieces and self.pieces % i == 0 and self.whole((self.runs - 1) * self.pieces, i):
+            self.last_segments = self.pieces // i
+        for i in range(total):
+            if listed:
+                j = i // g.kernel[2] * g.stride[2] + i % g.kernel[2] * g.dilation[2] - g.before[2]
+            else:
+                j = i * (g.stride[2] // self.step) - g.before[2]
+            self.column[i] = j * self.x_stride[3] if 0 <= j < g.size[2] else LK_NOWHERE
+        if self.last_segments > 1:
+            first = ceil_div(g.out[2], self.last_segments)  # outputs of a segment
+            total = (first - 1) * self.step + end if first else 0
+            self.shares = <int64_t *>calloc(max(1, total * self.last_segments), sizeof(int64_t))
+            if self.shares == NULL:
+                raise MemoryError(f"convolution: tables of {total * self.last_segments} columns")
+            for r in range(self.last_segments):
+                for i in range(total):
+                    self.shares[i * self.last_segments + r] = self.column[self.segment(first, r) * self.step + i]
+        listed = ceil_div(g.out[2], TILE)
+        for i in range(listed):
+            first, end = share(g.out[2], listed, i), share(g.out[2], listed, i + 1)
+            for r in range(2):
+                for j in range(first, end):
+                    self.pixel[at] = r * self.y_stride[2] + j * self.y_stride[3]
+                    at += 1
+        self.accumulates = self.rounding
+
+    def __dealloc__(self):
+        free(self.column)
+        free(self.shares)
+        free(self.pixel)
+
+    cdef int64_t segment(self, int64_t outputs, int64_t i) noexcept nogil:
+        """The first output of segment i."""
+        return min(i * outputs, self.g.out[2] - outputs)
+
+    cdef int64_t sums_bytes(self) noexcept nogil:
+        return aligned(self.sum_item * self.packed_rows * TILE * self.run_channels)
+
+    def footprint(self):
+        if self.total == 0:
+            return NOTHING
+        reads, writes = self.pixels_of(self.x_stride[0], self.x_stride + 1, self.y_stride[0], self.y_stride + 1, True)
+        source = [([*reads, (1, 1, self.x_at[i])], self.x_bytes[i]) for i in range(self.x_at.shape[0])]
+        left = [min(PIECE, self.padded - PIECE * i) for i in range(self.y_at.shape[0])]
+        destination = [([*writes, (1, 1, self.y_at[i])], self.y_item * n) for i, n in enumerate(left) if n > 0]
+        return Footprint(tuple(source), tuple(destination), self.runs * self.run_bytes,
+                         self.sum_item * self.runs * self.run_channels)
+
+    cdef void part(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
+                   char *workspace, int64_t task, int64_t end) noexcept nogil:
+        cdef const Geometry *g = &self.g
+        cdef lk_quads_fn fn = <lk_quads_fn>self.micro_kernel
+        cdef lk_quads d
+        cdef lk_epilogue f
+        cdef lk_rounding out
+        cdef int64_t s_at[MAX_RUN]
+        cdef int64_t x_at[MAX_PIECES]
+        cdef char *sums = workspace
+        cdef const char **row
+        cdef const int64_t *columns = self.column
+        cdef int64_t n = 0, run = 0, plane = 0, pair = 0, rest, u, i, at = 0, deep, high, gathered, first, stop
+        cdef int64_t channel = 0, count = 0
+        cdef int64_t tiles = 0, begin, begun = -1, outputs = 0, y_first = 0
+        cdef char *to
+        # what the micro-kernel does with sums that it has in registers
+        cdef bint simple = (self.bytes and self.lanes > PIECE // 4 and epilogue.add == NULL and epilogue.scale == 1
+                            and (epilogue.steps == 0 or clip_of(epilogue, NULL, False) != NULL))
+        workspace += self.sums_bytes()
+        d.panel = workspace
+        workspace += aligned(self.columns * self.quads * 4 * self.run_channels)
+        row = <const char **>workspace
+        d.zero = workspace + aligned(4 * self.quads * sizeof(char *))
+        memset(<char *>d.zero, epilogue.x_zero, self.run_channels)  # of integers there is one in any case
+        f = epilogue[0]
+        f.sums, f.sums_row = sums, self.run_channels * self.sum_item
+        d.row, d.flip, d.order, d.bias = row, self.flip, NULL, NULL
+        d.columns, d.step, d.apart = self.columns, self.step, self.apart
+        d.quads, d.kw, d.packed_rows, d.s_at = <int>self.quads, <int>g.kernel[2], <int>self.packed_rows, s_at
+        if task < end:
+            pair, rest = task % self.pairs, task // self.pairs
+            plane, rest = rest % g.out[0], rest // g.out[0]
+            run, n = rest % self.runs, rest // self.runs
+        while task < end:
+            if run != begun:
+                begun = run
+                at = run * self.pieces
+                channel = run * self.run_channels
+                count = min(self.run_channels, self.padded - channel)  # with pads
+                d.at, d.bytes, d.pieces = &self.x_at[at], &self.x_bytes[at], <int>ceil_div(count, PIECE)
+                if self.ordered:
+                    d.order = &self.order[at, 0]
+                d.whole, d.segments, columns, outputs = self.whole(at, self.pieces), 1, self.column, g.out[2]
+                d.vectors = <int>ceil_div(count, self.lanes)
+                d.w = w + run * self.run_bytes
+                if bias != NULL:
+                    d.bias = bias + channel * self.sum_item
+                d.lanes, d.out = 0, NULL
+                d.s_whole = True
+                for i in range(d.pieces):
+                    d.s_whole &= self.y_at[at + i] == self.y_at[at] + i * PIECE
+                d.s_bytes, y_first = <int>count, 0
+                if (simple and channel + count <= self.channels
+                        and (d.s_whole or count == self.run_channels or self.whole(at, d.pieces))
+                        and self.rounding_of(&out, &f, channel, count, d.pieces)):
+                    d.out, d.s_row, d.s_col = &out, self.y_stride[2], self.y_stride[3]
+                    if d.pieces < self.pieces and self.whole(at, d.pieces):  # as if it were a run
+                        if run == self.runs - 1 and self.last_segments > 1:
+                            d.segments, columns = <int>self.last_segments, self.shares
+                            outputs = ceil_div(g.out[2], d.segments)
+                        for i in range(self.pieces):
+                            first = self.segment(outputs, i // d.pieces) if d.segments > 1 else 0
+                            x_at[i], s_at[i] = self.x_at[at + i % d.pieces], self.y_at[at + i % d.pieces]
+                            s_at[i] += first * self.y_stride[3]
+                        d.at, d.whole, d.s_whole, d.s_bytes = x_at, 2, False, <int>self.run_channels
+                    else:
+                        for i in range(d.pieces):
+                            s_at[i] = self.y_at[at + i]
+                        y_first = s_at[0] if d.s_whole else 0
+                elif self.rounding:
+                    d.s, d.s_col = sums, f.sums_row
+                    for i in range(d.vectors):
+                        s_at[i] = i * self.lanes * self.sum_item
+                else:
+                    d.s_row, d.s_col = self.y_stride[2], self.y_stride[3]
+                    d.lanes = (<uint32_t>1 << count % self.lanes) - 1
+                    for i in range(d.vectors):
+                        s_at[i] = (self.y_at[at + i * self.lanes // PIECE] + i * self.lanes % PIECE * self.y_item)
+                tiles = ceil_div(outputs, TILE if self.rounding and d.out == NULL else self.chunk)
+            d.rows = <int>min(self.packed_rows, g.out[1] - self.packed_rows * pair)
+            for u in range(self.used):
+                deep = plane * g.stride[0] - g.before[0] + self.depth[u]
+                high = self.packed_rows * pair * g.stride[1] - g.before[1] + self.height[u]
+                row[u] = NULL
+                if 0 <= deep < g.size[0] and 0 <= high < g.size[1]:
+                    row[u] = x + n * self.x_stride[0] + deep * self.x_stride[1] + high * self.x_stride[2]
+            for u in range(self.used, 4 * self.quads):  # they have no weights: rows as good as any
+                row[u] = row[self.used - 1]
+            to = (y + n * self.y_stride[0] + plane * self.y_stride[1]
+                  + self.packed_rows * pair * self.y_stride[2] + y_first)
+            gathered = begin = 0
+            for i in range(tiles):
+                first, stop = 0, outputs
+                if tiles > 1:
+                    first, stop = share(outputs, tiles, i), share(outputs, tiles, i + 1)
+                if i == 0 or stop - begin > self.chunk:  # the panel begins anew
+                    begin, gathered = first, 0
+                d.column = columns + begin * self.step * d.segments
+                d.cols, d.begin = <int>(stop - first), (first - begin) * self.step
+                d.first, d.end = gathered, (stop - 1 - begin) * self.step + (g.kernel[2] - 1) * self.apart + 1
+                gathered = max(gathered, d.end)
+                if self.rounding and d.out == NULL:
+                    d.s_row = d.cols * d.s_col
+                else:
+                    d.s = to + first * self.y_stride[3]
+                fn(&d)
+                if self.rounding and d.out == NULL:
+                    f.row, f.rows = self.pixel + 2 * first, d.rows * d.cols
+                    self.requantise(&f, y, to - y, at, channel, count)
+            task, pair = task + 1, pair + 1
+            if pair == self.pairs:
+                pair, plane = 0, plane + 1
+            if plane == g.out[0]:
+                plane, run = 0, run + 1
+            if run == self.runs:
+                run, n = 0, n + 1
+
+    cdef bint rounding_of(self, lk_rounding *out, const lk_epilogue *f, int64_t channel, int64_t count,
+                          int64_t pieces) noexcept nogil:
+        """How the micro-kernel makes bytes of the sums of a run; False: it cannot."""
+        cdef lk_rounding straight
+        cdef int64_t i, v, lane
+        if not self.rounded(&straight, f, channel, <int>count):
+            return False
+        out[0] = straight
+        for i in range(self.pieces):
+            lane = i % pieces * PIECE
+            for v in range(4):
+                memcpy(&out.mul[v * self.lanes + 4 * i], &straight.mul[lane + 4 * v], 4 * sizeof(float))
+                memcpy(&out.off[v * self.lanes + 4 * i], &straight.off[lane + 4 * v], 4 * sizeof(float))
+            memcpy(&out.least[i * PIECE], &straight.least[lane], PIECE)
+            memcpy(&out.most[i * PIECE], &straight.most[lane], PIECE)
+        return True
+
+    cdef int whole(self, int64_t at, int64_t pieces) noexcept nogil:
+        """2: so many pieces from `at` on are whole; 1: and they follow one another; 0: neither."""
+        cdef int64_t i
+        cdef int found = 1
+        if self.ordered:
+            return 0
+        for i in range(pieces):
+            if self.x_bytes[at + i] != PIECE:
+                return 0
+            if self.x_at[at + i] != self.x_at[at] + i * PIECE:
+                found = 2
+        return found
+
+    cdef void requantise(self, lk_epilogue *f, char *y, int64_t offset, int64_t at, int64_t channel,
+                         int64_t count) noexcept nogil:
+        """Apply the epilogue to the sums of a tile, of `count` channels, pads included, which become 0."""
+        cdef int64_t first = 0, stop, valid, i
+        cdef char *sums = f.sums
+        while first < count:
+            stop = min(count, first + self.y_run - (channel + first) % self.y_run)
+            valid = min(stop, self.channels - channel) - first
+            f.sums = sums + first * self.sum_item
+            i = offset + self.y_at[at + first // PIECE]
+            if valid > 0:
+                self.epilogue_rows(f, y, i, f.row, f.rows, channel + first, valid)
+            self.clear(f, y + i, max(0, valid) * self.y_item, (stop - first) * self.y_item)
+            first = stop
+        f.sums = sums
+
+    cdef void clear(self, const lk_epilogue *f, char *y, int64_t first, int64_t end) noexcept nogil:
+        """Make bytes [first, end) of each pixel 0."""
+        cdef int64_t i
+        if first < end:
+            for i in range(f.rows):
+                memset(y + f.row[i] + first, 0, end - first)

@@ -1,0 +1,512 @@
+"""Winograd convolution: the loop nest around the transforms of winograd.c and the micro-kernels of gemm.c.
+
+    y = AT [ sum over channels (and taps along depth) of (BT x B) * (G w G^T) ] A + bias
+
+The output is cut into tiles of mh x mw, each computed from nh x nw = (mh + 2) x (mw + 2) inputs (1 x m tiles: from
+1 x (m + 2)). Where these do not fit, the last tiles of an axis are short, by an output that alone takes the last product
+of the axis, that of the point at infinity: short tiles leave it out. Tiles are ordered by kind, so that those which have
+a product follow one another.
+
+A task is a group of tiles times a block of output channels. The tiles are transformed into V, which is kept while the
+following tasks belong to the same group. Each of the nh * nw products is a matrix product V [tiles, channels]
+U [channels, outputs] into M, by a micro-kernel of gemm.c. M, which is of the type of the sums, is transformed into the
+output; where that is of narrower numbers, into a buffer of one tile, on which the epilogue works and from which it rounds. V and M stay near L2. U,
+the filter, was transformed when it was packed and is read once per group. Groups have equal shares of all products.
+
+Depth, if there is any, is convolved directly: V is made for each tap along it, and the products sum over these taps.
+Threads take equal shares of the tasks. A group that is shared by several threads is transformed by each of them.
+"""
+
+from cython.parallel cimport parallel
+cimport openmp
+from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.string cimport memcpy, memset
+from numpy cimport PyArray_DATA, import_array, ndarray
+
+from math import lcm
+
+from .executor import NOTHING, Footprint
+
+from ..kernels cimport LK_EXTENT, LK_WINOGRAD_FILTER, lk_kernel
+from ..kernels.elementwise cimport lk_epilogue
+from ..kernels.gemm cimport lk_gemm
+from ..kernels.winograd cimport (
+    lk_extent, lk_extent_fn, lk_winograd_filter, lk_winograd_filter_fn, lk_winograd_in, lk_winograd_in_fn,
+    lk_winograd_out, lk_winograd_out_fn,
+)
+from ..runtime.registry cimport best_row, row_named
+from ..runtime.team cimport team
+from .executor cimport Executor, Geometry, aligned, ceil_div, share
+
+import_array()
+
+cdef enum:
+    MAX_ROWS = 32
+    MAX_VECTORS = 16        # of a row of the register tile
+    MAX_RUN_STEPS = 128     # summed in a register before the sum is added to M: rounding errors grow with it
+    MAX_TILE_PIXELS = 64    # of the output in a tile
+    SKEW_BYTES = 64         # between rows and between products, which would share sets of the cache otherwise
+    FAR_BYTES = 16 << 20    # a larger filter is not in a cache when it is read again
+    KINDS = 4               # of tiles: low, whole, narrow, low and narrow
+    BUFFER_FLOATS = 1 << 14   # 64 KB of the stack
+    THREAD_WEIGHTS = 1 << 14  # of a filter that a thread transforms, at least
+    EXTENT_WEIGHTS = 1 << 18  # that a thread looks at, at least
+    EXTENT_THREADS = 64
+
+RUN = MAX_RUN_STEPS  # winograd.py counts roundings with it
+
+
+cdef struct Work:
+    int64_t first, last            # tiles
+    int64_t panel, stop, channels  # panels of output channels, and the channels in them
+    const char *x                  # the group's first channel
+    char *y                        # the first of the output channels
+
+
+cdef struct Place:
+    int64_t n, d, i, j
+    int rows, cols        # outputs that are stored
+
+
+cdef inline bint low(int64_t kind) noexcept nogil:
+    """Whether tiles of a kind lack the last output along the height."""
+    return kind == 0 or kind == 3
+
+
+cdef inline bint narrow(int64_t kind) noexcept nogil:
+    """Whether tiles of a kind lack the last output along the width."""
+    return kind >= 2
+
+
+cdef class Winograd(Executor):
+    """F(mh x mw, 3 x 3) over groups of tiles.
+
+    Parameters
+    ----------
+    nest : LoopNest
+        Strides (n, d, h, w) of an image and a pixel; a gemm row. Kernel (any, 3, 3), or (any, 1, 3) for 1 x m tiles.
+    transforms : (str, str)
+        Names of the winograd_in and winograd_out rows.
+    table : ndarray
+        The constants of the transforms, of the type of the sums, see winograd.h.
+    x_channels : (count, block, block_stride, group_stride)
+        Channels of a group, pads included, in runs of `block` elements.
+    y_channels : (count, block, block_stride)
+        Output channels of a group, pads included, in runs of `block` elements.
+    high, wide : (int, int)
+        Tiles of m outputs along height and width, and tiles of m - 1 that follow them.
+    groups, blocks : int
+        The number of groups into which tiles are cut, and of blocks into which output channels are.
+
+    The packed filter is [groups][products][panels][depth taps][units of channels][nr][unit], the bias
+    [groups][panels * nr].
+    """
+
+    cdef lk_winograd_in_fn transform_in
+    cdef lk_winograd_out_fn transform_out
+    cdef ndarray table
+    cdef const void *k              # its numbers
+    cdef int64_t x_stride[4]
+    cdef int64_t y_stride[4]
+    cdef int64_t steps              # of a sum over channels
+    cdef int64_t x_channels, x_block, x_block_stride, x_group
+    cdef int64_t cols, y_block, y_block_stride
+    cdef int mh, mw, nh, nw
+    cdef int64_t products, taps
+    cdef int64_t high[2]            # tiles of an image along height: whole ones, short ones
+    cdef int64_t wide[2]            # along width
+    cdef int64_t first[KINDS + 1]   # tile of each kind
+    cdef int64_t work[KINDS + 1]    # products of all tiles before it
+    cdef int64_t groups, blocks, panels
+    cdef int64_t spans, span                        # spans of panels that end where a run of output channels does
+    cdef int64_t run                                # steps summed at a time
+    cdef int v_item                                 # bytes of an element of V
+    cdef int64_t v_row, v_product, v_tap            # elements from tile to tile, product to product, tap to tap
+    cdef int64_t m_row, m_product
+    cdef int64_t buffer_bytes       # of the sums of a tile, before they are rounded
+
+    def __init__(self, nest, transforms, ndarray table, int64_t ic, x_channels, y_channels, high, wide, int64_t groups,
+                 int64_t blocks):
+        Executor.__init__(self, nest)
+        x_strides, y_strides = nest.x_strides, nest.y_strides
+        cdef const lk_kernel *into = row_named(transforms[0])
+        cdef const lk_kernel *out_of = row_named(transforms[1])
+        cdef int64_t tall
+        self.transform_in, self.transform_out = <lk_winograd_in_fn>into.fn, <lk_winograd_out_fn>out_of.fn
+        self.mh, self.mw = into.mr, into.nr
+        self.nh, self.nw = self.mh + 2 if self.mh > 1 else 1, self.mw + 2
+        self.table, self.k = table, PyArray_DATA(table)
+        for i in range(4):
+            self.x_stride[i], self.y_stride[i] = x_strides[i], y_strides[i]
+        self.steps = ceil_div(ic, self.unit)
+        self.x_channels, self.x_block, self.x_block_stride, self.x_group = x_channels
+        self.cols, self.y_block, self.y_block_stride = y_channels
+        tall = max(1, self.steps)
+        self.run = ceil_div(ceil_div(tall, ceil_div(tall, MAX_RUN_STEPS)), 4) * 4
+        self.products, self.taps = self.nh * self.nw, self.g.kernel[0]
+        self.high, self.wide = high, wide
+        self.first[0] = self.work[0] = 0
+        for i in range(KINDS):
+            tall = self.g.n * self.g.out[0] * self.high[low(i)] * self.wide[narrow(i)]
+            self.first[i + 1] = self.first[i] + tall
+            self.work[i + 1] = self.work[i] + tall * self.products_of(i)
+        self.panels = ceil_div(self.cols, self.nr)
+        self.span = lcm(self.nr, self.y_block) // self.nr if self.y_block < self.cols else 1
+        self.spans = ceil_div(self.panels, self.span)
+        self.groups, self.blocks = groups, min(blocks, max(1, self.spans))
+        self.total = self.g.groups * self.groups * self.blocks
+        if self.first[KINDS] == 0 or self.panels == 0:
+            self.total = 0
+        tall = self.most_tiles()
+        self.v_item = self.sum_item // self.unit
+        i = self.lanes * self.unit
+        self.v_row = ceil_div(self.x_channels, i) * i + SKEW_BYTES // self.v_item
+        self.v_product = tall * self.v_row + SKEW_BYTES // self.v_item
+        self.v_tap = self.products * self.v_product
+        self.m_row = ceil_div(self.spans, self.blocks) * self.span * self.nr + SKEW_BYTES // self.sum_item
+        self.m_product = tall * self.m_row + SKEW_BYTES // self.sum_item
+        self.buffer_bytes = aligned(self.sum_item * self.mh * self.mw * self.m_row) if self.rounding else 0
+        self.ws_thread = (aligned(self.v_item * self.taps * self.v_tap)
+                          + aligned(self.sum_item * self.products * self.m_product) + self.buffer_bytes)
+        self.accumulates = self.rounding
+
+    def footprint(self):
+        if self.total == 0:
+            return NOTHING
+        g = self.g
+        reads, writes = self.pixels_of(self.x_stride[0], self.x_stride + 1, self.y_stride[0], self.y_stride + 1, True)
+        reads.append((0, g.groups - 1, self.x_group))
+        read, columns, written = self.x_channels, g.groups * self.cols, g.groups * self.cols
+        if self.x_block < self.x_channels:
+            reads.append((0, ceil_div(self.x_channels, self.x_block) - 1, self.x_block_stride))
+            read = self.x_block
+        if self.y_block < columns:
+            writes.append((0, ceil_div(columns, self.y_block) - 1, self.y_block_stride))
+            written = self.y_block
+        filters = g.groups * self.panels * self.nr
+        return Footprint(((reads, self.x_item * read),), ((writes, self.y_item * written),),
+                         self.sum_item * filters * self.products * self.taps * self.steps,
+                         self.sum_item * filters)
+
+    cdef void part(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
+                   char *workspace, int64_t task, int64_t end) noexcept nogil:
+        cdef char *v = workspace
+        cdef char *m = workspace + aligned(self.v_item * self.taps * self.v_tap)
+        cdef int64_t group_bytes = self.products * self.panels * self.panel_bytes()
+        cdef Work t
+        cdef int64_t block, group, rest, at = -1
+        cdef int x_zero = epilogue.x_zero if self.integers else 0
+        if self.integers and not self.rounding:
+            epilogue = NULL  # which only said that
+        while task < end:
+            block, rest = task % self.blocks, task // self.blocks
+            group = rest // self.groups
+            t.first, t.last = self.start(rest % self.groups), self.start(rest % self.groups + 1)
+            t.panel = share(self.spans, self.blocks, block) * self.span
+            t.stop = min(self.panels, share(self.spans, self.blocks, block + 1) * self.span)
+            t.channels = min(t.stop * self.nr, self.cols) - t.panel * self.nr
+            t.x = x + group * self.x_group
+            t.y = y + self.column(group * self.cols + t.panel * self.nr)
+            if at != rest:
+                at = rest
+                self.inputs(&t, v, x_zero)
+            self.multiply(&t, w + group * group_bytes, v, m)
+            self.outputs(&t, m, after(bias, (group * self.panels + t.panel) * self.nr * self.sum_item), epilogue, y,
+                         group)
+            task += 1
+
+    cdef inline int64_t column(self, int64_t j) noexcept nogil:
+        """Byte offset of output channel j of a pixel; j is the first of a run."""
+        return j // self.y_block * self.y_block_stride + j % self.y_block * self.y_item
+
+    cdef inline int64_t panel_bytes(self) noexcept nogil:
+        """Bytes of a panel of the filter, of one product."""
+        return self.taps * self.steps * self.nr * self.sum_item
+
+    cdef inline int64_t products_of(self, int64_t kind) noexcept nogil:
+        """Products of a tile of a kind."""
+        return max(1, self.nh - low(kind)) * (self.nw - narrow(kind))  # 1 x m tiles are never low
+
+    cdef inline int64_t start(self, int64_t group) noexcept nogil:
+        """The first tile of a group."""
+        cdef int64_t work = share(self.work[KINDS], self.groups, group)
+        cdef int kind = 0
+        while kind + 1 < KINDS and work > self.work[kind + 1]:
+            kind += 1
+        return self.first[kind] + ceil_div(work - self.work[kind], self.products_of(kind))
+
+    cdef int64_t most_tiles(self):
+        """No group has more: so many as there are of the fewest products, all but the last within a group's share."""
+        cdef int64_t left = ceil_div(self.work[KINDS], self.groups) - 1, count, tiles = 1
+        for kind in (3, 2, 0, 1):
+            count = min(self.first[kind + 1] - self.first[kind], left // self.products_of(kind))
+            tiles, left = tiles + count, left - count * self.products_of(kind)
+        return tiles
+
+    cdef inline Place place(self, int64_t tile) noexcept nogil:
+        """Where a tile of the output begins."""
+        cdef Place p
+        cdef int kind = 0
+        cdef int64_t high, wide
+        while tile >= self.first[kind + 1]:
+            kind += 1
+        tile -= self.first[kind]
+        high, wide = self.high[low(kind)], self.wide[narrow(kind)]
+        p.j, tile = tile % wide * (self.mw - narrow(kind)) + narrow(kind) * self.wide[0] * self.mw, tile // wide
+        p.i, tile = tile % high * (self.mh - low(kind)) + low(kind) * self.high[0] * self.mh, tile // high
+        p.d, p.n = tile % self.g.out[0], tile // self.g.out[0]
+        p.rows = <int>min(self.mh - low(kind), self.g.out[1] - p.i)
+        p.cols = <int>min(self.mw - narrow(kind), self.g.out[2] - p.j)
+        return p
+
+    cdef void inputs(self, const Work *work, char *v, int outside) noexcept nogil:
+        """Transform the input of the tiles, and what integers have outside of it, into V."""
+        cdef const Geometry *g = &self.g
+        cdef lk_winograd_in t
+        cdef Place p
+        cdef int64_t tile, tap, depth, row1
+        t.row, t.col = self.x_stride[2], self.x_stride[3]
+        t.channels, t.block, t.block_stride = self.x_channels, self.x_block, self.x_block_stride
+        t.v_stride, t.k, t.pad, t.flip = self.v_product, self.k, <uint8_t>outside, <uint8_t>self.flip
+        for tile in range(work.first, work.last):
+            p = self.place(tile)
+            p.i, p.j = p.i - g.before[1], p.j - g.before[2]
+            row1 = max(0, min(self.nh, g.size[1] - p.i))
+            t.row0 = <int>min(self.nh, max(0, -p.i))
+            t.col0, t.col1 = <int>min(self.nw, max(0, -p.j)), <int>max(0, min(self.nw, g.size[2] - p.j))
+            for tap in range(self.taps):
+                depth = p.d * g.stride[0] - g.before[0] + tap * g.dilation[0]
+                t.row1 = <int>row1 if 0 <= depth < g.size[0] else 0
+                t.src = (work.x + p.n * self.x_stride[0] + depth * self.x_stride[1]
+                         + p.i * self.x_stride[2] + p.j * self.x_stride[3])
+                t.v = v + (tap * self.v_tap + (tile - work.first) * self.v_row) * self.v_item
+                self.transform_in(&t)
+
+    cdef void multiply(self, const Work *work, const char *u, const char *v, char *m) noexcept nogil:
+        """M = V U, product by product, of the tiles that have it, each summed over runs of channels of one tap.
+
+        Where a single register tile holds all rows, a prefetch of the next panel costs more than it saves: the hardware
+        sees that the filter is read in order. Not so from memory.
+        """
+        cdef lk_gemm g
+        cdef int64_t row[MAX_ROWS]
+        cdef int64_t c_row[MAX_ROWS]
+        cdef int64_t c_col[MAX_VECTORS]
+        cdef int64_t t, p, i, k, at, first, tiles, high, no_tap = 0
+        cdef int64_t depth = self.taps * self.steps, panel_bytes = self.panel_bytes(), steps = max(1, self.steps)
+        cdef int64_t runs = max(1, self.taps * ceil_div(self.steps, self.run))
+        cdef bint bottom, right, far = self.products * self.panels * panel_bytes > FAR_BYTES
+        memset(&g, 0, sizeof(g))
+        g.chunk, g.period = self.chunk, self.period
+        for i in range(self.mr):
+            row[i], c_row[i] = i * self.v_row * self.v_item, i * self.m_row * self.sum_item
+        for i in range(self.nr // self.lanes):
+            c_col[i] = i * self.lanes * self.sum_item
+        g.row, g.c_row, g.c_col, g.tap, g.taps, g.blocks, g.ldb = row, c_row, c_col, &no_tap, 1, 1, self.nr
+        for t in range(self.products):
+            bottom, right = t // self.nw == self.nh - 1, t % self.nw == self.nw - 1
+            first = max(work.first, self.first[bottom])
+            tiles = min(work.last, self.first[2 if right else KINDS - bottom]) - first
+            if tiles <= 0:
+                continue
+            first, high = first - work.first, ceil_div(tiles, self.mr)
+            g.to_prefetch_bytes = panel_bytes // (high * runs) // 64 * 64 if high > 1 or far else 0
+            for p in range(work.panel, work.stop):
+                g.b = u + (t * self.panels + p) * panel_bytes
+                g.to_prefetch = g.b + panel_bytes
+                if p + 1 == work.stop:
+                    g.to_prefetch = u + ((t + 1) * self.panels + work.panel) * panel_bytes
+                    if t + 1 == self.products:
+                        g.to_prefetch_bytes = 0
+                g.cols = <int>(ceil_div(min(self.nr, self.cols - p * self.nr), self.lanes) * self.lanes)
+                g.pads = 0
+                if self.cols > self.g.oc:
+                    g.pads = <int>min(g.cols, max(0, p * self.nr + g.cols - self.g.oc))
+                k = 0
+                while True:
+                    g.kb = g.kb_last = min(self.run, self.steps - k % steps)
+                    g.accumulate = k > 0
+                    for i in range(high):
+                        at = first + share(tiles, high, i)
+                        g.rows = <int>(first + share(tiles, high, i + 1) - at)
+                        g.a = v + self.v_item * (k // steps * self.v_tap + t * self.v_product + at * self.v_row
+                                                 + k % steps * self.unit)
+                        g.c = m + self.sum_item * (t * self.m_product + at * self.m_row
+                                                   + (p - work.panel) * self.nr)
+                        self.micro_kernel(&g)
+                        g.to_prefetch += g.to_prefetch_bytes
+                    g.b += g.kb * self.nr * self.sum_item  # as many bytes as units have
+                    k += g.kb
+                    if k >= depth:
+                        break
+
+    cdef void outputs(self, const Work *work, const char *m, const char *bias, const lk_epilogue *epilogue, char *y,
+                      int64_t group) noexcept nogil:
+        """Transform M into the output of the tiles, and apply the epilogue to it."""
+        cdef lk_winograd_out t
+        cdef lk_epilogue f
+        cdef Place p
+        cdef int64_t tile
+        cdef char *buffer = <char *>m + aligned(self.sum_item * self.products * self.m_product)
+        t.m_stride, t.row, t.col, t.k = self.m_product, self.y_stride[2], self.y_stride[3], self.k
+        t.channels, t.block, t.block_stride, t.bias = work.channels, self.y_block, self.y_block_stride, bias
+        if epilogue != NULL:
+            f = epilogue[0]
+        if self.rounding:
+            t.block, t.col = work.channels, work.channels * self.sum_item
+            f.sums_row = t.col
+            if epilogue == NULL:
+                f.add, f.steps = NULL, 0
+        for tile in range(work.first, work.last):
+            p = self.place(tile)
+            t.rows, t.cols = p.rows, p.cols
+            t.dst = (work.y + p.n * self.y_stride[0] + p.d * self.y_stride[1] + p.i * self.y_stride[2]
+                     + p.j * self.y_stride[3])
+            t.m = m + (tile - work.first) * self.m_row * self.sum_item
+            if self.rounding:
+                t.dst, t.row, f.sums = buffer, p.cols * t.col, buffer
+            self.transform_out(&t)
+            if self.rounding or epilogue != NULL:
+                self.epilogue_tile(work, &p, &f, y, group)
+
+    cdef void epilogue_tile(self, const Work *work, const Place *p, lk_epilogue *f, char *y,
+                            int64_t group) noexcept nogil:
+        """Apply the epilogue to the outputs of a tile, without the pads, which become 0 where sums are rounded."""
+        cdef int64_t row[MAX_TILE_PIXELS]
+        cdef int64_t i, j, at, run, count = 0, first = work.panel * self.nr, end = first + work.channels
+        for i in range(p.i, p.i + p.rows):
+            for j in range(p.j, p.j + p.cols):
+                row[count] = (p.n * self.y_stride[0] + p.d * self.y_stride[1] + i * self.y_stride[2]
+                              + j * self.y_stride[3])
+                count += 1
+        while first < end:
+            run = (min(end, self.g.oc) if first < self.g.oc else end) - first
+            run, at = min(run, self.y_block - first % self.y_block), self.column(group * self.cols + first)
+            if first < self.g.oc:
+                self.epilogue_rows(f, y, at, row, count, group * self.g.oc + first, run)
+            elif self.rounding:
+                for i in range(count):
+                    memset(y + row[i] + at, 0, run * self.y_item)
+            if self.rounding:
+                f.sums += run * self.sum_item
+            first += run
+
+
+cdef inline const char *after(const char *bias, int64_t at) noexcept nogil:
+    return NULL if bias == NULL else bias + at
+
+
+def taps_follow(ndarray w, int sign):
+    """Whether the taps of a row after another are contiguous, or with `sign` -1 are from the last to the first."""
+    steps = sign * w.itemsize * w.shape[4], sign * w.itemsize
+    return all([n == 1 or s == step for n, s, step in zip((w.shape[3], w.shape[4]), (w.strides[3], w.strides[4]), steps)])
+
+
+cdef struct Packed:
+    int64_t groups, panels, channels, depth, per_group
+    int64_t of_output, of_channel, of_depth          # byte strides of the filter
+    int64_t u_group, u_panel, u_depth                # of what it is packed into
+    int64_t some, runs                               # channels that are transformed at a time; how often
+
+
+def pack(str types, ndarray w, const double[:, ::1] gh, const double[:, ::1] gw, ndarray u, int threads=1):
+    """Filter (groups * outputs, channels, depth, rh, rw) into u [groups][products][panels][depth][channels][nr].
+
+    Both are of the element that `types` names. The taps of a channel are contiguous, in this order or from the last to
+    the first.
+    """
+    cdef lk_winograd_filter f
+    cdef lk_winograd_filter_fn fn = <lk_winograd_filter_fn>best_row(LK_WINOGRAD_FILTER, types).fn
+    cdef const char *from_ = <const char *>PyArray_DATA(w)
+    cdef char *to = <char *>PyArray_DATA(u)
+    cdef int64_t item = w.itemsize, size = w.shape[3] * w.shape[4]
+    cdef int tid, count
+    cdef Packed s
+    s.groups, s.panels, s.channels, s.depth = u.shape[0], u.shape[2], w.shape[1], w.shape[2]
+    s.per_group = w.shape[0] // s.groups
+    s.of_output, s.of_channel, s.of_depth = w.strides[0], w.strides[1], w.strides[2]
+    s.u_group, s.u_panel, s.u_depth = u.strides[0], u.strides[2], u.strides[3]
+    if w.shape[0] == 0 or s.channels == 0:
+        return
+    if taps_follow(w, -1) and size > 1:
+        gh, gw, from_ = gh[:, ::-1].copy(), gw[:, ::-1].copy(), from_ - (size - 1) * item
+    elif not taps_follow(w, 1):
+        raise ValueError("winograd: the taps of a filter are not contiguous")
+    f.w_stride, f.width, f.u_stride = s.of_output // item, <int>u.shape[5], u.strides[1] // item
+    f.nh, f.nw, f.rh, f.rw = <int>gh.shape[0], <int>gw.shape[0], <int>gh.shape[1], <int>gw.shape[1]
+    f.gh, f.gw = &gh[0, 0], &gw[0, 0]
+    s.some = min(s.channels, (BUFFER_FLOATS // (f.nh * f.nw) - SKEW_BYTES // item) // f.width)
+    s.runs = ceil_div(s.channels, s.some)
+    threads = min(threads, max(1, w.size // THREAD_WEIGHTS))
+    with nogil:
+        count = team(threads)
+        if count == 1:
+            pack_channels(fn, f, from_, to, &s, 0, s.groups * s.panels * s.runs)
+        else:
+            with parallel(num_threads=count):
+                tid, count = openmp.omp_get_thread_num(), openmp.omp_get_num_threads()
+                pack_channels(fn, f, from_, to, &s, share(s.groups * s.panels * s.runs, count, tid),
+                              share(s.groups * s.panels * s.runs, count, tid + 1))
+
+
+cdef void pack_channels(lk_winograd_filter_fn fn, lk_winograd_filter f, const char *w, char *u, const Packed *s,
+                        int64_t task, int64_t end) noexcept nogil:
+    """Tasks [task, end), each some input channels of a panel of a group.
+
+    Products lie far apart, often a power of two: what some channels give is written to them in long runs.
+    """
+    cdef float buffer[BUFFER_FLOATS]
+    cdef int64_t first, count, c, d, t, panel, group, product = f.u_stride * sizeof(float)
+    cdef int64_t products = f.nh * f.nw, channel = f.width * sizeof(float)
+    cdef const char *from_
+    cdef char *to
+    f.u_stride = s.some * f.width + SKEW_BYTES // sizeof(float)
+    while task < end:
+        first, panel = task % s.runs * s.some, task // s.runs
+        count = min(s.some, s.channels - first)
+        group, panel = panel // s.panels, panel % s.panels
+        f.count = <int>max(0, min(f.width, s.per_group - panel * f.width))
+        for d in range(s.depth):
+            from_ = w + (group * s.per_group + panel * f.width) * s.of_output + d * s.of_depth
+            for c in range(count):
+                f.w, f.u = from_ + (first + c) * s.of_channel, buffer + c * f.width
+                fn(&f)
+            to = u + group * s.u_group + panel * s.u_panel + d * s.u_depth + first * channel
+            for t in range(products):
+                memcpy(to + t * product, buffer + t * f.u_stride, count * channel)
+        task += 1
+
+
+def extent(const float[:, ::1] w, int threads=1):
+    """The least (but 0) and the largest of the largest magnitudes of the rows of `w`; see lk_extent in extent.h."""
+    cdef lk_extent found[EXTENT_THREADS]
+    cdef lk_extent e
+    cdef lk_extent_fn fn = <lk_extent_fn>best_row(LK_EXTENT, "f32").fn
+    cdef int64_t rows = w.shape[0], count = w.shape[1]
+    cdef int32_t least = 0, most = 0
+    cdef int tid, granted
+    if rows == 0 or count == 0:
+        return 0.0, 0.0
+    memset(found, 0, sizeof(found))
+    threads = <int>min(<int64_t>min(threads, <int>EXTENT_THREADS), max(1, rows * count // EXTENT_WEIGHTS), rows)
+    with nogil:
+        granted = team(threads)
+        if granted == 1:
+            extent_of(fn, &found[0], &w[0, 0], count, 0, rows)
+        else:
+            with parallel(num_threads=granted):
+                tid, granted = openmp.omp_get_thread_num(), openmp.omp_get_num_threads()
+                extent_of(fn, &found[tid], &w[0, 0], count, share(rows, granted, tid), share(rows, granted, tid + 1))
+    for e in found[:threads]:
+        most = max(most, e.most)
+        if e.least and (least == 0 or e.least < least):
+            least = e.least
+    return (<float *>&least)[0], (<float *>&most)[0]
+
+
+cdef void extent_of(lk_extent_fn fn, lk_extent *e, const float *w, int64_t count, int64_t row,
+                    int64_t end) noexcept nogil:
+    """Of the rows [row, end)."""
+    e.w, e.rows, e.count = w + row * count, end - row, count
+    if row < end:
+        fn(e)

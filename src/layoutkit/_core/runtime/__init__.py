@@ -1,0 +1,1 @@
+"""What runs under the loop nests: threads, memory, locks, the registry of kernels, the limits of the machine."""

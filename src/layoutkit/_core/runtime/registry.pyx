@@ -1,0 +1,178 @@
+"""The registry of kernels: every compiled row, and which of them this process uses.
+
+The instruction set is the best one that the CPU runs, or ``LAYOUTKIT_ISA``. If it has no row of a family, the next
+lower one is used for that family.
+"""
+
+from libc.string cimport strcmp
+
+import os
+from typing import NamedTuple
+
+from ..kernels cimport (
+    LK_FAMILY_COUNT, LK_ISA_COUNT, lk_all_kernels, lk_all_types, lk_element_bytes, lk_element_name, lk_family_name,
+    lk_isa_name, lk_isa_supported,
+)
+from ..kernels.elementwise cimport LK_STEP_COUNT, lk_step_name, lk_step_ulps
+
+FAMILIES = tuple(lk_family_name(i).decode() for i in range(LK_FAMILY_COUNT))
+STEPS = {lk_step_name(i).decode(): lk_step_ulps(i) for i in range(LK_STEP_COUNT)}  # of epilogues -> error, in ulp
+TYPES = {}  # of rows that convolve: name -> names of the elements of source, filter, sums and destination
+
+
+class Kernel(NamedTuple):
+    """One row of the registry: `types`, `lanes` and `unit` as in kernels.h."""
+
+    name: str
+    family: str
+    isa: str
+    types: str
+    lanes: int
+    mr: int
+    nr: int
+    unit: int
+
+
+cdef int _active = 0
+cdef str _active_name = ""
+_by_name = {}  # name -> address of its lk_kernel
+
+
+def isas():
+    """Names of the instruction sets that were compiled in and that this CPU runs, lowest first."""
+    have = {k.isa for k in kernels(all_isas=True)}
+    return [n for i in range(LK_ISA_COUNT) if lk_isa_supported(i) and (n := lk_isa_name(i).decode()) in have]
+
+
+def isa():
+    """Name of the instruction set in use."""
+    return _active_name
+
+
+def use_isa(str name):
+    """Use instruction set `name` for plans made from now on; returns the one used before."""
+    global _active, _active_name
+    before = _active_name
+    if name not in isas():
+        raise ValueError(f"instruction set {name!r} is not one of this machine's: {', '.join(isas())}")
+    for i in range(LK_ISA_COUNT):
+        if lk_isa_name(i).decode() == name:
+            _active, _active_name = i, name
+    return before
+
+
+cdef object kernel_of(const lk_kernel *row):
+    return Kernel(row.name.decode(), FAMILIES[row.family], lk_isa_name(row.isa).decode(), row.types.decode(), row.lanes,
+                  row.mr, row.nr, row.unit)
+
+
+def kernels(family=None, types=None, *, all_isas=False):
+    """Rows of the registry, best first: of the instruction set in use and those below it, or of all."""
+    cdef const lk_kernel *const *arrays = lk_all_kernels()
+    cdef const lk_kernel *row
+    out = []
+    while arrays[0] != NULL:
+        row = arrays[0]
+        while row.name != NULL:
+            k = kernel_of(row)
+            _by_name[k.name] = <size_t>row
+            if (all_isas or (row.isa <= _active and lk_isa_supported(row.isa))) and family in (None, k.family) and types in (None, k.types):
+                out.append(k)
+            row += 1
+        arrays += 1
+    return out
+
+
+def best(family, types):
+    """The rows of `family` and `types` of the best instruction set in use that has any."""
+    rows = kernels(family, types)
+    if not rows:
+        raise missing(family, types)
+    return [k for k in rows if k.isa == rows[0].isa]
+
+
+cdef object missing(family, types, where=""):
+    """The error for a row that is not there: it names what there is."""
+    there = {f"{k.types} in {k.isa}" if where else k.types for k in kernels(family, all_isas=True)}
+    return ValueError(f"no {family} kernel for {types}{where}; there are {', '.join(sorted(there)) or 'none'}")
+
+
+cdef const lk_kernel *row_named(str name) except NULL:
+    if name not in _by_name:
+        raise ValueError(f"no kernel is named {name!r}")
+    cdef const lk_kernel *row = <const lk_kernel *><size_t>_by_name[name]
+    if not lk_isa_supported(row.isa):
+        raise ValueError(f"kernel {name!r} needs instruction set {lk_isa_name(row.isa).decode()}, "
+                         f"this CPU has {', '.join(isas())}")
+    return row
+
+
+cdef const lk_kernel *first_row(int family, bytes types, int lowest, int highest) noexcept:
+    """The first row of an instruction set from `lowest` to `highest`, best first; NULL if there is none."""
+    cdef const lk_kernel *const *arrays = lk_all_kernels()
+    cdef const lk_kernel *row
+    cdef const char *wanted = types
+    while arrays[0] != NULL:
+        row = arrays[0]
+        while row.name != NULL:
+            if (row.family == family and lowest <= row.isa <= highest and strcmp(row.types, wanted) == 0
+                    and lk_isa_supported(row.isa)):
+                return row
+            row += 1
+        arrays += 1
+    return NULL
+
+
+cdef const lk_kernel *best_row(int family, str types) except NULL:
+    """The best row of `family` and `types` of the instruction set in use or a lower one."""
+    cdef const lk_kernel *row = first_row(family, types.encode(), 0, _active)
+    if row == NULL:
+        raise missing(FAMILIES[family], types)
+    return row
+
+
+cdef const lk_kernel *row_of(int family, str types, int isa) except NULL:
+    """The best row of `family` and `types` of an instruction set or a lower one."""
+    cdef const lk_kernel *row = first_row(family, types.encode(), 0, isa)
+    if row == NULL:
+        raise missing(FAMILIES[family], types, f" in {lk_isa_name(isa).decode()}")
+    return row
+
+
+cdef const lk_types *types_named(str name) except NULL:
+    """The elements of a convolution of these types."""
+    cdef const lk_types *found = lk_all_types()
+    cdef bytes wanted = name.encode()
+    while found.name != NULL:
+        if strcmp(found.name, wanted) == 0:
+            return found
+        found += 1
+    raise ValueError(f"no convolution has the types {name}; there are {', '.join(TYPES)}")
+
+
+cdef int element_bytes(int element) noexcept:
+    return lk_element_bytes(element)
+
+
+cdef str element_name(int element):
+    return lk_element_name(element).decode()
+
+
+cdef _take_types():
+    cdef const lk_types *found = lk_all_types()
+    while found.name != NULL:
+        elements = found.src, found.filter, found.sum, found.dst
+        TYPES[found.name.decode()] = tuple([lk_element_name(e).decode() for e in elements])
+        found += 1
+
+
+def _choose():
+    wanted = os.environ.get("LAYOUTKIT_ISA")
+    kernels()
+    if wanted and wanted not in isas():
+        raise ImportError(f"LAYOUTKIT_ISA={wanted!r}: this machine runs {', '.join(isas())}")
+    use_isa(wanted or isas()[-1])
+
+
+_take_types()
+_choose()

@@ -1,0 +1,1 @@
+"""Single kernels on raw addresses, for the tests."""
