@@ -1,18 +1,32 @@
 import contextlib
+import fcntl
 import os
 import signal
 import tempfile
+from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 # Before layoutkit is imported: the tests neither read nor write this user's cost table, nor learn by use.
 os.environ["LAYOUTKIT_CACHE_DIR"] = tempfile.mkdtemp(prefix="layoutkit-tests-")
 os.environ.setdefault("LAYOUTKIT_TUNING", "estimate")  # decisions do not depend on what else the machine does
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # threads that spin would slow the tests beside them
 
 from layoutkit._core.runtime import registry
 
 # Instruction sets with rows of every family; the others only add units of narrow numbers to the one below.
 WHOLE_ISAS = [isa for isa in registry.isas() if any(k.isa == isa for k in registry.kernels("copy", all_isas=True))]
+
+# Loop nests are compiled once: they run on the best set, and on the lowest, whose register tiles differ most.
+NEST_ISAS = list(dict.fromkeys((WHOLE_ISAS[0], WHOLE_ISAS[-1])))
+
+# How many examples properties draw that do not say so themselves. CI draws the long ones; a new seed each time.
+LONG = bool(os.environ.get("CI"))
+settings.register_profile("short", max_examples=40, deadline=None)
+settings.register_profile("long", max_examples=200, deadline=None)
+settings.load_profile("long" if LONG else "short")
 
 # A shell's background jobs ignore Ctrl-C, and what they start does: not so the tests that send it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -27,6 +41,47 @@ def using_isa(name):
         yield
     finally:
         registry.use_isa(before)
+
+
+class Turnstile:
+    """Workers that run tests: many at a time, or one that has the machine for itself. Neither side starves."""
+
+    def __init__(self, run: str) -> None:
+        folder = Path(tempfile.gettempdir())
+        self.entry, self.inside = (open(folder / f"layoutkit-{run}-{name}.lock", "w") for name in ("entry", "inside"))
+
+    @contextlib.contextmanager
+    def passed(self, alone: bool):
+        fcntl.flock(self.entry, fcntl.LOCK_EX)  # whoever waits to be alone holds it: nobody else goes in
+        try:
+            fcntl.flock(self.inside, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        finally:
+            fcntl.flock(self.entry, fcntl.LOCK_UN)
+        try:
+            yield
+        finally:
+            fcntl.flock(self.inside, fcntl.LOCK_UN)
+
+    def remove(self) -> None:
+        for file in (self.entry, self.inside):
+            Path(file.name).unlink(missing_ok=True)
+
+
+turnstile = Turnstile(os.environ["PYTEST_XDIST_TESTRUNUID"]) if "PYTEST_XDIST_WORKER" in os.environ else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    """Tests marked `alone` run while no other worker runs one."""
+    if turnstile is None:
+        return (yield)
+    with turnstile.passed(item.get_closest_marker("alone") is not None):
+        return (yield)
+
+
+def pytest_sessionfinish(session):
+    if turnstile is not None:
+        turnstile.remove()
 
 
 @pytest.fixture(autouse=True)

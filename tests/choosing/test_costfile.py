@@ -4,7 +4,7 @@ import json
 import zlib
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from tables import IDENTITY, TABLE
 
@@ -91,7 +91,6 @@ nonsense = (
 
 
 @given(nonsense)
-@settings(max_examples=300)
 def test_sealed_nonsense_is_refused_or_is_costs(problems):
     try:
         found = parse(sealed_costs(problems), IDENTITY)

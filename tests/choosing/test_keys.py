@@ -1,7 +1,7 @@
 """Keys: what our own operations write passes, what no problem of bounded size can be does not."""
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from strategies import layouts
 
@@ -30,7 +30,6 @@ def test_every_reorder_has_a_key_that_passes(data, src, width, t):
 
 
 @given(st.data(), layouts(3, 5), threads)
-@settings(max_examples=200)
 def test_every_convolution_has_keys_that_pass(data, src, t):
     rank = src.rank - 2
     dst = data.draw(layouts(src.rank, src.rank))

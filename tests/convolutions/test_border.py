@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from strategies import activations, in_proportion
 
@@ -19,7 +19,6 @@ def bordered(x, pads, mode):
     return np.pad(x, [(0, 0), (0, 0), *((max(0, a), max(0, b)) for a, b in pads)], mode=NUMPY[mode])
 
 
-@settings(max_examples=120, deadline=None)
 @given(st.data())
 def test_any_layout_and_padding(data):
     rank = data.draw(st.integers(1, 3))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from conftest import using_isa
 from guard import guarded
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from random_cases.numbers import exact, normal, of_result
 from strategies import activations, conv_types, in_proportion
@@ -77,7 +77,6 @@ def written(rng, steps, shape, layout, types):
 
 
 @given(problems())
-@settings(max_examples=400, deadline=None)
 @pytest.mark.filterwarnings("ignore:.*only slow ways")  # which some that are drawn have
 def test_any_chain(c):
     rng = np.random.default_rng(0)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from conftest import using_isa
 from guard import guarded
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from random_cases.numbers import exact, normal, of_result, of_sums
 from strategies import activations, conv_types, in_proportion
@@ -42,7 +42,6 @@ def attributes(c):
 
 
 @given(problems())
-@settings(max_examples=500, deadline=None)
 @pytest.mark.filterwarnings("ignore:.*only slow ways")  # which some that are drawn have
 def test_any_problem_in_any_layout(c):
     assume(all(s + sum(p) >= d * (k - 1) + 1

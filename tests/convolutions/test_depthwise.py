@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from conftest import WHOLE_ISAS, using_isa
+from conftest import NEST_ISAS, using_isa
 from guard import guarded
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from strategies import activations, conv_types, in_proportion
 from whole import inside, numbers, outside
@@ -41,7 +41,6 @@ def problems(draw):
 
 
 @given(problems())
-@settings(max_examples=250, deadline=None)
 def test_any_depthwise(c):
     spatial = zip(c["shape"][2:], c["padding"], c["dilation"], c["kernel"])
     assume(all(s + sum(p) >= d * (k - 1) + 1 for s, p, d, k in spatial))
@@ -73,7 +72,6 @@ def test_any_depthwise(c):
     layouts=st.tuples(*[st.sampled_from(["NHWC", "nChw16c", "nChw32c", "nChw64c"])] * 2),
     seed=st.integers(0, 2**32),
 )  # fmt: skip
-@settings(max_examples=400, deadline=None)
 def test_bytes_of_bytes(
     channels, size, stride, kernel, pads, src, dst, zeros, biased, clipped, power, isa, threads, layouts, end, seed
 ):
@@ -102,7 +100,7 @@ def test_bytes_of_bytes(
     np.testing.assert_array_equal(got, expected)
 
 
-@pytest.mark.parametrize("isa", WHOLE_ISAS)
+@pytest.mark.parametrize("isa", NEST_ISAS)
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC", "nChw16c", "nChw8c"])
 def test_threads_do_not_change_a_bit_and_no_channel_reaches_another(layout, isa):
     rng = np.random.default_rng(0)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from conftest import using_isa
 from guard import guarded
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from strategies import activations, conv_types, in_proportion
 
@@ -37,7 +37,6 @@ def problems(draw):
 
 
 @given(problems())
-@settings(max_examples=200, deadline=None)
 def test_any_first_layer(c):
     spatial = zip(c["shape"][2:], c["padding"], c["dilation"], c["kernel"])
     assume(all(s + sum(p) >= d * (k - 1) + 1 for s, p, d, k in spatial))
@@ -61,7 +60,6 @@ def test_any_first_layer(c):
 
 
 @given(st.integers(1, 5), st.integers(2, 7), st.integers(1, 3), st.integers(0, 3), st.integers(0, 2**32))
-@settings(max_examples=100, deadline=None)
 def test_folded_bfloat16_reads_no_number_of_another_pixel(channels, kernel, stride, padding, seed):
     types = TYPES["bf16"]
     rng = np.random.default_rng(seed)

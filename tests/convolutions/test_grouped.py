@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from conftest import using_isa
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from strategies import activations, conv_types, in_proportion
 from whole import inside, numbers, outside
@@ -33,7 +33,6 @@ def problems(draw):
 
 
 @given(problems())
-@settings(max_examples=400, deadline=None)
 def test_any_small_groups(c):
     spatial = zip(c["size"], c["padding"], c["dilation"], c["kernel"])
     assume(all(s + sum(p) >= d * (k - 1) + 1 for s, p, d, k in spatial))
@@ -63,7 +62,6 @@ KERNELS = [(3, 3), (3, 3), (1, 3), (2, 3), (5, 5), (3, 2), (1, 7)]
 
 
 @given(problems(), st.sampled_from([64, 128, 256, 512, 1024]), st.sampled_from(KERNELS))
-@settings(max_examples=400, deadline=None)
 def test_columns_that_share_sets_of_the_cache(c, pitch, kernel):
     """Pixels lie a multiple of `pitch` elements apart: then the kernel reads copies of them."""
     c["kernel"] = kernel

@@ -14,14 +14,12 @@ from layoutkit._core.runtime import registry
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=150, deadline=None)
 @pytest.mark.filterwarnings("ignore:.*only slow ways")
 def test_any_convolution_of_integers(seed):
     assert case(seed, 0) is None
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=100, deadline=None)
 @pytest.mark.filterwarnings("ignore:.*only slow ways")
 def test_any_transposed_convolution(seed):
     """Of integers half of the time."""

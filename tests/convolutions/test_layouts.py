@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from conftest import WHOLE_ISAS, using_isa
+from conftest import NEST_ISAS, using_isa
 from guard import guarded
 
 import layoutkit as lk
@@ -34,7 +34,7 @@ def parsed(text):
     return lk.Layout.from_factors([(first, 0), (second, 0), (3, 0), (3, 3), (1, 0)])
 
 
-@pytest.mark.parametrize("isa", WHOLE_ISAS)
+@pytest.mark.parametrize("isa", NEST_ISAS)
 @pytest.mark.parametrize(("x_shape", "w_shape", "src", "dst", "attributes"), SEEN, ids=IDS)
 def test_every_way_to_do_what_went_wrong(x_shape, w_shape, src, dst, attributes, isa):
     rng = np.random.default_rng(0)

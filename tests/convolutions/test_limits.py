@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import layoutkit as lk
@@ -61,7 +61,6 @@ NUMBERS = st.sampled_from([*BEYOND, MOST, 2**20, 0, 1, 3])
 
 
 @given(st.lists(NUMBERS, min_size=2, max_size=2), NUMBERS, NUMBERS, st.booleans())
-@settings(max_examples=200, deadline=None)
 def test_lines_of_a_list_are_right_or_refused(stride, padding, dilation, depthwise):
     channels = "c16 5x5 o16 k1x3" if depthwise else "c4 5x5 o6 k1x3"
     text = (f"conv n1 {channels} s{stride[0]}x{stride[1]} p0+0,{padding}+{padding} d1x{dilation} "

@@ -4,11 +4,10 @@ import itertools
 
 import numpy as np
 import pytest
-from conftest import WHOLE_ISAS, using_isa
+from conftest import NEST_ISAS, using_isa
 
 import layoutkit as lk
 from layoutkit import reference
-from layoutkit._core.runtime import registry
 from layoutkit.choosing.costfile import Cost
 from layoutkit.choosing.table import cost_table
 
@@ -32,7 +31,7 @@ def every_way(plan):
         yield choice.candidate.name
 
 
-@pytest.mark.parametrize("isa", WHOLE_ISAS)
+@pytest.mark.parametrize("isa", NEST_ISAS)
 @pytest.mark.parametrize(("src", "dst", "shape", "dtype"), [
     ("NCHW", "NHWC", (2, 33, 70, 35), "f4"),
     ("NHWC", "NCHW", (2, 33, 70, 35), "u1"),
@@ -80,7 +79,7 @@ def test_convolutions(cache_dir, name, layout):
     scale = reference.conv(abs(x), abs(w), None, *attributes)
     stored = reference.to_physical(x, layout)
     ways = 0
-    for isa in registry.isas():
+    for isa in NEST_ISAS:
         with using_isa(isa):
             found = {}
             for threads in THREADS:

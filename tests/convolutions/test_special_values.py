@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from conftest import WHOLE_ISAS, using_isa
-from hypothesis import assume, example, given, settings
+from conftest import NEST_ISAS, using_isa
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from strategies import activations, in_proportion
 
@@ -81,7 +81,6 @@ PLANES = {
 @example(PLANES | {"padding": ((0, 1), (0, 0))})
 @example(PLANES | {"padding": ((0, 2), (0, 2)), "shape": (1, 2, 1, 1), "seed": 3})
 @given(problems())
-@settings(max_examples=300, deadline=None)
 @pytest.mark.filterwarnings("ignore:.*only slow ways")  # which some that are drawn have
 def test_every_way_is_the_sum_over_zeros(c):
     assume(all(n + sum(p) > d * (k - 1)
@@ -117,7 +116,6 @@ def close(got, expected, activation, what):
 
 
 @given(problems())
-@settings(max_examples=200, deadline=None)
 @pytest.mark.filterwarnings("ignore:.*only slow ways")  # which some that are drawn have
 def test_transposed_sums_what_there_is(c):
     """No zeros lie around the input of a transposed convolution: Inf weights reach the outputs that sum them."""
@@ -143,7 +141,7 @@ def test_transposed_sums_what_there_is(c):
             close(got, reference.to_physical(want, dst), c["activation"], "")
 
 
-@pytest.mark.parametrize("isa", WHOLE_ISAS)
+@pytest.mark.parametrize("isa", NEST_ISAS)
 @pytest.mark.parametrize("layout", ["nChw8c", "nChw16c", "nChw32c", "nChw64c"])
 @pytest.mark.parametrize(("groups", "depth"), [(1, 20), (5, 4), (3, 2), (3, 8), (3, 16), (20, 1)])
 def test_pads_stay_zero(layout, groups, depth, isa):

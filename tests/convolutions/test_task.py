@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from conftest import using_isa
 from conv_problems import conv_problems
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import layoutkit as lk
@@ -63,7 +63,6 @@ def test_what_is_no_key_is_refused(key):
 
 
 @given(conv_problems(), THREADS, st.sampled_from(registry.isas()), st.booleans())
-@settings(deadline=None)
 def test_candidates_are_distinct_and_their_estimates_are_times(p, threads, isa, once):
     with using_isa(isa):
         found = candidates_of(ConvTask(p, threads, once=once))
@@ -74,7 +73,6 @@ def test_candidates_are_distinct_and_their_estimates_are_times(p, threads, isa, 
 
 
 @given(conv_problems(), THREADS)
-@settings(deadline=None)
 def test_what_is_forced_is_all_there_is(p, threads):
     every = {c.name for c in candidates_of(ConvTask(p, threads))}
     seen = set()
@@ -94,7 +92,6 @@ def test_the_names_of_algorithms_are_those_of_candidates():
 
 
 @given(conv_problems(), THREADS)
-@settings(deadline=None)
 def test_a_filter_met_once_is_packed_in_a_step_of_its_own(p, threads):
     kept, once = (candidates_of(ConvTask(p, threads, once=o)) for o in (False, True))
     packing = PackTask.of(p)

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 from conftest import using_isa
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from random_cases.numbers import exact
 from strategies import activations, conv_types, in_proportion
@@ -52,7 +52,6 @@ def geometry(c):
 
 
 @given(problems(conv_types()))
-@settings(max_examples=200, deadline=None)
 @pytest.mark.filterwarnings("ignore:.*only slow ways")  # which some that are drawn have
 def test_any_transposed(c):
     attributes = geometry(c)
@@ -81,7 +80,6 @@ def bounds(dtype):
 
 
 @given(problems(st.sampled_from(INTEGERS)), st.data())
-@settings(max_examples=200, deadline=None)
 @pytest.mark.filterwarnings("ignore:.*only slow ways")
 def test_any_transposed_of_integers(c, data):
     attributes, types, rng = geometry(c), c["types"], np.random.default_rng(0)

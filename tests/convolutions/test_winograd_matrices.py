@@ -27,7 +27,6 @@ def apply(matrix, x):
     return [sum(a * b for a, b in zip(row, x)) for row in matrix]
 
 
-@settings(max_examples=100, deadline=None)
 @given(transforms(), st.data())
 def test_it_computes_the_correlation_exactly(t, data):
     g = data.draw(st.lists(rationals, min_size=t.r, max_size=t.r))

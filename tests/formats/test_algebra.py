@@ -3,7 +3,7 @@
 import itertools
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from layoutkit import algebra as al
@@ -81,7 +81,6 @@ def test_split_inside_a_digit_is_refused():
         al.split(al.map_((2, 6), (6, 1)), 4)
 
 
-@settings(max_examples=600)
 @given(dense_maps(), any_map)
 def test_composition_is_application_in_turn(a, b):
     assume(al.span(b) <= al.size(a))

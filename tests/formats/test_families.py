@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from strategies import fitted, layouts, shapes
 
@@ -15,7 +15,6 @@ from layoutkit.formats import families, notation
 from layoutkit.formats.families import FAMILIES, family_of
 from layoutkit.formats.layout import Layout
 
-many = settings(max_examples=300, deadline=None)
 ALL = list(FAMILIES.values())
 CONV = {1: lk.conv1d, 2: lk.conv2d, 3: lk.conv3d}
 TRANSPOSED = {1: lk.conv_transpose1d, 2: lk.conv_transpose2d, 3: lk.conv_transpose3d}
@@ -45,7 +44,6 @@ def allowed(first, second):
     return first.meaning == second.meaning
 
 
-@many
 @given(pairs(), st.lists(st.sampled_from(["names", "letters", "one"]), min_size=1, max_size=4), st.data())
 def test_a_reorder_between_families_is_refused_whatever_was_cached(pair, calls, data):
     first, second, src, dst, shape = pair
@@ -76,7 +74,6 @@ def test_a_reorder_between_families_is_refused_whatever_was_cached(pair, calls, 
                     operation(a, b)
 
 
-@many
 @given(st.data(), st.sampled_from([1, 2, 3]))
 def test_convolutions_take_activations_and_filters_in_their_places(data, spatial):
     rank = spatial + 2

@@ -6,14 +6,12 @@ from math import prod
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from strategies import laid_out, layouts, shapes
 
 from layoutkit import algebra, reference
 from layoutkit.formats.layout import Layout
-
-many = settings(max_examples=300, deadline=None)
 
 
 def indices(shape):
@@ -26,7 +24,6 @@ def table(layout, shape):
     return {i: int(offsets[i]) for i in indices(shape)}
 
 
-@many
 @given(laid_out(pitched=True), st.data())
 def test_offset_is_the_reference_and_refuses_what_lies_outside(pair, data):
     layout, shape = pair
@@ -40,7 +37,6 @@ def test_offset_is_the_reference_and_refuses_what_lies_outside(pair, data):
         layout.offset(outside, shape)
 
 
-@many
 @given(laid_out(pitched=True, most=100))
 def test_one_to_one_exhaustive_and_span(pair):
     layout, shape = pair
@@ -55,7 +51,6 @@ def test_one_to_one_exhaustive_and_span(pair):
         assert span == prod(layout.physical_shape(shape))
 
 
-@many
 @given(laid_out(pitched=True, most=50))
 def test_pads_are_exactly_what_the_padded_shape_adds(pair):
     layout, shape = pair
@@ -68,7 +63,6 @@ def test_pads_are_exactly_what_the_padded_shape_adds(pair):
         assert (x in pads) == (x in expected)
 
 
-@many
 @given(laid_out(pitched=True, most=60))
 def test_index_undoes_offset_and_finds_nothing_elsewhere(pair):
     layout, shape = pair
@@ -79,7 +73,6 @@ def test_index_undoes_offset_and_finds_nothing_elsewhere(pair):
         assert layout.index(x, shape) == back.get(x)
 
 
-@many
 @given(laid_out(min_size=1))
 def test_map_and_inverse_are_permutations_that_undo_each_other(pair):
     layout, shape = pair
@@ -92,7 +85,6 @@ def test_map_and_inverse_are_permutations_that_undo_each_other(pair):
         assert algebra.apply(inverse, int(offsets[flat])) == flat
 
 
-@many
 @given(st.integers(1, 3), st.data())
 def test_equivalent_is_equality_of_all_offsets(rank, data):
     a = data.draw(layouts(min_rank=rank, max_rank=rank, pitched=True))
@@ -101,7 +93,6 @@ def test_equivalent_is_equality_of_all_offsets(rank, data):
     assert a.equivalent(b, shape) == (table(a, shape) == table(b, shape))
 
 
-@many
 @given(laid_out(most=200, max_rank=3), st.data())
 def test_compose_lays_the_second_over_the_axes_of_the_first(pair, data):
     first, shape = pair
@@ -136,7 +127,6 @@ def test_compose_refuses_blocks_turned_inside_out():
     assert Layout("aB16b").compose("abC4c").factors == ((0, 0), (1, 0), (1, 4), (1, 4))
 
 
-@many
 @given(laid_out(pitched=True, most=200), st.data())
 def test_divide_gives_tile_starts_and_one_way_through_all_tiles(pair, data):
     layout, shape = pair
@@ -156,7 +146,6 @@ def test_blocks_without_common_factors_have_no_loops_in_common():
         Layout("nChw16c").refine("nChw12c", (1, 96, 2, 2))
 
 
-@many
 @given(st.integers(1, 4), st.data())
 def test_refine_gives_one_loop_nest_for_both(rank, data):
     a, b = (data.draw(layouts(min_rank=rank, max_rank=rank, pitched=True)) for _ in range(2))
@@ -174,7 +163,6 @@ def test_refine_gives_one_loop_nest_for_both(rank, data):
     assert all(axis.extent > 1 for axis, _, _ in loops)
 
 
-@many
 @given(laid_out(pitched=True))
 def test_strides_are_steps_of_the_offset(pair):
     layout, shape = pair

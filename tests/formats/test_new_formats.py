@@ -1,7 +1,7 @@
 """A new format costs a string and nothing else: invented ones pass through everything that takes a layout."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from strategies import BLOCKS, shapes
 
@@ -51,7 +51,6 @@ def by_hand(text):
     return factors
 
 
-@settings(max_examples=400, deadline=None)
 @given(texts() | tags(), st.data())
 def test_invented_formats_hold_tensors(format_, data):
     text, rank = format_
@@ -78,7 +77,6 @@ def test_invented_formats_hold_tensors(format_, data):
     assert reference.offsets(layout, shape).max() < layout.required_span_size(shape)
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.permutations(["n", "c", "h", "w"]), st.integers(0, 4), st.sampled_from("nchw"), st.data())
 def test_invented_images_hold_tensors(order, rows, lane, data):
     text = f"({' '.join(order[:rows])}) ({' '.join(order[rows:])}) 4{lane}"

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from strategies import layouts
 
@@ -13,17 +13,13 @@ from layoutkit.formats.affine import affine_map
 from layoutkit.formats.families import FAMILIES
 from layoutkit.formats.layout import Layout
 
-many = settings(max_examples=400, deadline=None)
 
-
-@many
 @given(layouts(min_rank=0, max_rank=15, max_blocks=6, tagged=True, pitched=True))
 def test_tags_are_read_back_whatever_the_format(layout):
     assert Layout(layout.tag) == layout
     assert Layout(layout.tag).tag == layout.tag
 
 
-@many
 @given(layouts(min_rank=0, max_rank=15, max_blocks=6, pitched=True))
 def test_every_printed_form_is_read_back(layout):
     assert Layout(str(layout)) == layout
@@ -38,7 +34,6 @@ def test_every_printed_form_is_read_back(layout):
             notation.code(layout)
 
 
-@many
 @given(st.sampled_from([f.order for f in FAMILIES.values()]), st.data())
 def test_every_family_prints_and_reads_in_its_own_letters(order, data):
     rank = len(order)
@@ -202,7 +197,6 @@ letters = st.text(st.sampled_from("abcnhwCW0149 ()->/:*,dmod_x"), max_size=14)
 pieces = st.lists(st.sampled_from(["n", "c ", " 4c", "->", "(", ")", "/4", ":(", "*", ",", "d0", " mod "]))
 
 
-@many
 @given(letters | pieces.map("".join))
 def test_any_text_is_a_layout_or_a_value_error(text):
     try:

@@ -2,15 +2,13 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from strategies import layouts, shapes
 
 from layoutkit import reference
 from layoutkit.formats.layout import Layout
 from layoutkit.formats.view import explain, is_view
-
-many = settings(max_examples=250, deadline=None)
 
 
 @st.composite
@@ -21,7 +19,6 @@ def pairs(draw):
     return src, dst, draw(st.tuples(*[st.sampled_from([0, 1, 1, 2, 3, 4, 8])] * rank))
 
 
-@many
 @given(pairs())
 def test_dense_views_are_exactly_where_the_memory_already_reads_as_the_result(pair):
     src, dst, shape = pair
@@ -36,7 +33,6 @@ def test_dense_views_are_exactly_where_the_memory_already_reads_as_the_result(pa
     assert move.one_to_one and move.exhaustive
 
 
-@many
 @given(st.integers(1, 3), st.data())
 def test_strided_views_find_elements_and_pads_in_place(rank, data):
     some = layouts(min_rank=rank, max_rank=rank, max_blocks=1, pitched=True)

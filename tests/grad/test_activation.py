@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from random_cases.numbers import exact
 from strategies import activations, in_proportion
@@ -28,7 +28,6 @@ def test_slopes_of_what_convolutions_apply(name):
 
 
 @given(activations(2), activations(2), st.sampled_from(["f32", "f64", "bf16", "f16"]), st.integers(0, 2**32))
-@settings(max_examples=80, deadline=None)
 def test_any_layout(layout, grad_layout, name, seed):
     rng, types = np.random.default_rng(seed), TYPES[name]
     x, dy = (rng.integers(-3, 4, (2, 5, 4, 3)).astype(types.src) for _ in "xy")

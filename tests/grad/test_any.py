@@ -92,7 +92,6 @@ def of(kind, c, what):
 
 
 @given(problems())
-@settings(max_examples=150, deadline=None)
 def test_any_weight(c):
     x, dy, _ = draws(c)
     sums = {k: c["attributes"][k] for k in ("stride", "padding", "dilation", "groups")}
@@ -107,7 +106,6 @@ def test_any_weight(c):
 
 
 @given(problems())
-@settings(max_examples=150, deadline=None)
 def test_any_input(c):
     _, dy, w = draws(c)
     out = c["x"][2:]
@@ -124,7 +122,6 @@ def test_any_input(c):
 
 
 @given(problems())
-@settings(max_examples=100, deadline=None)
 def test_any_transposed(c):
     """x and dy change places: the convolution reads the gradient of what the transposed one gives."""
     dy, x, w = draws(c)
@@ -182,7 +179,6 @@ def winograd_problems(draw):
 
 
 @given(winograd_problems(), st.integers(0, 2**32))
-@settings(max_examples=120, deadline=None)
 def test_any_weight_by_winograd(c, seed):
     """Within the bound of docs/training.md, and the same bits for any threads."""
     ALIVE.clear()

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from random_cases.numbers import exact
 from strategies import activations, conv_types, in_proportion
@@ -12,7 +12,6 @@ from layoutkit import reference
 
 
 @given(st.data(), st.integers(1, 3), conv_types(), st.sampled_from([0, 1, 2]), st.integers(1, 3))
-@settings(max_examples=100, deadline=None)
 def test_any_bias(data, rank, types, beta, threads):
     layout = data.draw(activations(rank))
     shape = tuple(data.draw(st.integers(0 if axis == 0 else 1, 9)) for axis in range(rank + 2))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from conftest import using_isa
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from random_cases.numbers import exact
 from strategies import activations, in_proportion
@@ -36,7 +36,6 @@ def problems(draw):
 
 
 @given(problems(), st.integers(0, 2**32))
-@settings(max_examples=80, deadline=None)
 @pytest.mark.filterwarnings("ignore:.*only slow ways")
 def test_any_batch_norm(c, seed):
     rng, dtype = np.random.default_rng(seed), c["types"].src

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from conftest import using_isa
 from guard import guarded
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from random_cases.numbers import exact
 from strategies import activations, in_proportion
@@ -110,7 +110,6 @@ def between_pages(array, end):
 
 
 @given(problems(), st.integers(0, 2**32))
-@settings(max_examples=150, deadline=None)
 def test_any_pooling(c, seed):
     ALIVE.clear()
     rng, dtype, rank = np.random.default_rng(seed), c["types"].src, c["rank"]

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from layoutkit.graph import assign
@@ -26,7 +26,6 @@ def problems(draw):
 
 
 @given(problems())
-@settings(max_examples=200, deadline=None)
 def test_nothing_costs_less(problem):
     sizes, factors = problem
     found = solve(sizes, factors)
@@ -35,7 +34,6 @@ def test_nothing_costs_less(problem):
 
 
 @given(problems(), st.integers(1, 4))
-@settings(max_examples=100, deadline=None)
 def test_where_tables_are_too_large_the_bound_still_holds(problem, entries):
     sizes, factors = problem
     with pytest.MonkeyPatch.context() as patch:

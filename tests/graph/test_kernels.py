@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from conftest import WHOLE_ISAS, using_isa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from layoutkit._core.nests.add import add
@@ -35,7 +35,6 @@ def poolings(draw):
 
 
 @given(poolings(), st.sampled_from(WHOLE_ISAS), st.sampled_from(["channels last", "blocked"]), st.integers(1, 2))
-@settings(max_examples=150, deadline=None)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_pooling(pooling, isa, layouts, threads):
     shape, node = pooling
@@ -58,7 +57,6 @@ def test_pooling(pooling, isa, layouts, threads):
     st.integers(1, 5), st.integers(1, 100), st.integers(1, 9), st.sampled_from(WHOLE_ISAS), st.integers(1, 3),
     st.floats(0, 2), st.floats(0.5, 2),
 )  # fmt: skip
-@settings(max_examples=150, deadline=None)
 def test_lrn(pixels, channels, size, isa, threads, alpha, bias):
     x = np.random.default_rng(0).uniform(-2, 2, (1, channels, 1, pixels)).astype(np.float32)
     node = Node("LRN", ("x",), ("y",), {"size": size, "alpha": alpha, "bias": bias})
@@ -93,7 +91,6 @@ def strided(draw, shape, dtype):
 
 
 @given(st.data(), st.sampled_from(["float32", "uint8", "int8"]), st.booleans(), LIMITS, st.sampled_from(WHOLE_ISAS))
-@settings(max_examples=200, deadline=None)
 def test_add(data, dtype, two, limits, isa):
     shape = tuple(data.draw(st.lists(st.integers(0, 40), max_size=4)))
     a, b, y = (strided(data.draw, shape, dtype) for _ in range(3))

@@ -111,7 +111,6 @@ def test_a_residual_is_narrow_as_well():
     st.sampled_from(list(TYPES)), st.integers(1, 70), st.lists(st.integers(1, 7), min_size=3, max_size=3),
     st.booleans(), st.sampled_from(WHOLE_ISAS), st.integers(1, 2),
 )  # fmt: skip
-@settings(max_examples=100, deadline=None)
 def test_pooling(dtype, channels, size, mean, isa, threads):
     """As of float32, and rounded once."""
     x = rounded(numbers(1, 2, *size, channels), dtype)

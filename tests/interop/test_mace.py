@@ -5,7 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from layoutkit import mace, winograd
@@ -72,7 +72,6 @@ def test_all_nine_buffer_types_are_there():
     assert set(BUFFER_TYPES) == set(KERNELS) and len(BUFFER_TYPES) == 9
 
 
-@settings(max_examples=150, deadline=None)
 @given(images())
 def test_images_are_those_of_the_kernels_both_ways(pair):
     name, shape = pair

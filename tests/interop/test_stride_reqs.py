@@ -4,7 +4,7 @@ import itertools
 import pickle
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from layoutkit.interop.descriptor import BYTE, DimsOrder, MemDim, MemShape, MemStrides, Shape, Strides
@@ -32,7 +32,6 @@ def overlaps(strides, elem_size, shape):
     return len(set(bits)) < len(bits)
 
 
-@settings(max_examples=100, deadline=None)
 @given(problems(), st.integers(1, 5))
 def test_calculated_strides_are_the_smallest_that_pass_or_none_do(problem, elem_size):
     reqs, _, shape = problem
@@ -50,7 +49,6 @@ def test_calculated_strides_are_the_smallest_that_pass_or_none_do(problem, elem_
         assert all(a <= b for a, b in zip(found, s))
 
 
-@settings(max_examples=100, deadline=None)
 @given(problems())
 def test_join_admits_exactly_what_both_admit(problem):
     a, b, shape = problem

@@ -1,7 +1,7 @@
 """PyTorch's rules, against PyTorch."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from layoutkit import torch_format as tf
@@ -9,7 +9,6 @@ from layoutkit.formats.layout import Layout
 
 torch = pytest.importorskip("torch")
 
-many = settings(max_examples=1000, deadline=None)
 FORMATS = {"contiguous_format": None, "channels_last": 4, "channels_last_3d": 5}
 
 
@@ -30,7 +29,6 @@ def tensors(draw, min_rank=0, max_rank=6, min_size=0):
     return torch.empty_strided(sizes, strides)
 
 
-@many
 @given(tensors())
 def test_contiguity(x):
     for name, rank in FORMATS.items():
@@ -44,7 +42,6 @@ def test_contiguity(x):
     assert tf.is_non_overlapping_and_dense(x.shape, x.stride()) == dense
 
 
-@many
 @given(tensors(min_rank=3, max_rank=5))
 def test_suggested_format(x):
     is_like = torch.ops.aten.is_strides_like_format.default
@@ -53,7 +50,6 @@ def test_suggested_format(x):
     assert tf.suggest(x.shape, x.stride()) == expected
 
 
-@settings(max_examples=300, deadline=None)
 @given(tensors(min_rank=4, max_rank=4, min_size=1))
 def test_operators_give_results_the_suggested_format(x):
     """The C++ rule itself, seen through an operator that follows it."""
@@ -61,7 +57,6 @@ def test_operators_give_results_the_suggested_format(x):
     assert y.stride() == tf.strides_of(tf.suggest(x.shape, x.stride()), x.shape)
 
 
-@many
 @given(tensors())
 def test_preserve(x):
     expected = tf.preserve(x.shape, x.stride())
@@ -71,7 +66,6 @@ def test_preserve(x):
     assert x.to(torch.int8).stride() == expected
 
 
-@many
 @given(st.sampled_from(list(FORMATS)), st.data())
 def test_strides_of_new_tensors(name, data):
     rank = FORMATS[name] or data.draw(st.integers(0, 6))

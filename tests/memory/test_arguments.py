@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from strategies import fitted, layouts, shapes
 
@@ -61,7 +61,6 @@ def given_as(form, logical, layout, name=None):
     return array, {layout_name: layout, shape_name: logical.shape}
 
 
-@settings(max_examples=300, deadline=None)
 @given(problems())
 def test_convolutions_hold_to_logical_shapes(c):
     (x_shape, x_layout), (w_shape, w_layout), (y_shape, y_layout) = c["x"], c["w"], c["y"]
@@ -73,7 +72,6 @@ def test_convolutions_hold_to_logical_shapes(c):
           stride=c["stride"], groups=c["groups"], accuracy="strict")  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None)
 @given(problems())
 def test_transposed_convolutions_hold_to_logical_shapes(c):
     (x_shape, x_layout), (w_shape, w_layout), _ = c["x"], c["w"], c["y"]
@@ -147,7 +145,6 @@ def moves(draw):
     return shape, src, dst, region, box, at, whole, out, draw(st.sampled_from(["array", "tensor"]))
 
 
-@settings(max_examples=300, deadline=None)
 @given(moves(), st.sampled_from([0, 7]), st.sampled_from([None, "f8"]), st.booleans())
 def test_reorders_hold_to_logical_shapes(move, pad, dtype, says_src):
     shape, src, dst, region, box, at, whole, out, form = move

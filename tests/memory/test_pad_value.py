@@ -7,18 +7,16 @@ from fractions import Fraction
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import layoutkit as lk
 from layoutkit.memory.pad_value import pad_element
 
-many = settings(max_examples=500, deadline=None)
 INTEGERS = ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"]
 FLOATS = [np.dtype(d) for d in ("f2", "f4", "f8", "g", ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn)]
 
 
-@many
 @given(st.sampled_from(INTEGERS), st.integers(-(2**70), 2**70) | st.integers(-300, 300) | st.floats())
 def test_integers_take_what_is_in_range_and_whole(dtype, value):
     limits = np.iinfo(dtype)
@@ -32,7 +30,6 @@ def test_integers_take_what_is_in_range_and_whole(dtype, value):
                 pad_element(said, np.dtype(dtype), "test")
 
 
-@many
 @given(st.sampled_from(FLOATS), st.floats() | st.integers(-(2**53), 2**53))
 def test_floats_take_what_is_in_range_rounded(dtype, value):
     with np.errstate(all="ignore"):

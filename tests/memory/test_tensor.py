@@ -7,7 +7,7 @@ import sys
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from strategies import laid_out, layouts
 
@@ -15,8 +15,6 @@ from layoutkit import reference
 from layoutkit.formats.layout import Layout
 from layoutkit.memory.arrays import as_array
 from layoutkit.memory.tensor import UNDEFINED, Tensor
-
-many = settings(max_examples=300, deadline=None)
 
 
 def values(shape, dtype=np.int32):
@@ -28,7 +26,6 @@ def make(logical, layout, pad_value=0):
     return Tensor(array, layout, logical.shape, pad_value=pad_value)
 
 
-@many
 @given(laid_out(), st.data())
 def test_to_keeps_values_and_contract_and_moves_bytes_only_if_it_must(pair, data):
     layout, shape = pair
@@ -48,7 +45,6 @@ def test_to_keeps_values_and_contract_and_moves_bytes_only_if_it_must(pair, data
     assert move.view == (fits and bool((x.array.reshape(-1)[: y.array.size] == y.array.reshape(-1)).all()))
 
 
-@many
 @given(laid_out(max_rank=3, most=100), st.data())
 def test_strided_memory_is_read_and_written_in_place(pair, data):
     layout, shape = pair
@@ -70,7 +66,6 @@ def test_strided_memory_is_read_and_written_in_place(pair, data):
     np.testing.assert_array_equal(again.numpy(), logical)
 
 
-@many
 @given(st.integers(1, 4), st.data())
 def test_logical_arrays_of_any_strides_are_taken_without_a_copy(rank, data):
     logical = values(data.draw(st.tuples(*[st.integers(1, 4)] * rank)))
@@ -201,7 +196,6 @@ def test_torch_shares_memory_both_ways():
         torch.from_dlpack(blocked)
 
 
-@many
 @given(st.integers(1, 5), st.data())
 def test_torch_tensors_of_any_strides(rank, data):
     torch = pytest.importorskip("torch")
@@ -297,7 +291,6 @@ def capsule_of(tensor, **asked):
 
 
 @with_flags
-@many
 @given(laid_out(min_size=1, max_rank=3, most=60, max_blocks=0), st.booleans(), st.data())
 def test_an_export_says_what_it_is(pair, writeable, data):
     layout, shape = pair
@@ -398,7 +391,6 @@ def test_attributes_cannot_be_assigned():
     assert all(a is b for a, b in zip(before, (x.array, x.layout, x.shape, x.pad_value)))
 
 
-@many
 @given(laid_out(pitched=True, most=100), st.sampled_from([0, 7, -3, 2.5, 2**40, None, "x"]), st.booleans())
 def test_filled_pads_are_promised_and_elements_stay(pair, value, writeable):
     layout, shape = pair

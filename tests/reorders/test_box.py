@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from conftest import using_isa
 from guard import guarded
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from strategies import laid_out, layouts, shapes
 
@@ -26,7 +26,6 @@ def sides(draw):
 
 
 @given(st.lists(sides(), min_size=1, max_size=3), st.integers(0, 20), st.integers(0, 120))
-@settings(max_examples=300, deadline=None)
 def test_pieces_walk_every_step_once(walked, lo, length):
     seen = []
     for piece in pieces(lo, lo + length, walked):
@@ -84,7 +83,6 @@ def on_guard(array, end):
 
 
 @given(boxes())
-@settings(max_examples=300, deadline=None)
 def test_any_box_to_any_place(c):
     if c["to"] is not None:
         c["dtype"] = "u1"

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from strategies import laid_out, layouts
 from walks import offsets_of, places, sides
@@ -58,7 +58,6 @@ def tile_of(nest, widths):
 
 @given(laid_out(min_size=1, min_rank=1), st.data(), st.sampled_from([1, 2, 4, 8]), st.sampled_from([1, 2, 4, 8]),
        st.booleans(), st.sampled_from([(1 << 16, 1 << 15), (64, 1024), (512, 2048)]), st.booleans())  # fmt: skip
-@settings(max_examples=300, deadline=None)
 def test_every_element_is_converted_once(laid, data, src_width, dst_width, summed, limits, pairs):
     src, shape = laid
     src_width = 1 if pairs else src_width

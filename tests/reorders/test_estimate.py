@@ -3,7 +3,7 @@
 from math import inf
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from strategies import strided_pairs
 
 from layoutkit.choosing.machine import caches, last_level_cache
@@ -18,7 +18,6 @@ from layoutkit.reorders.variants import VARIANTS
 
 @pytest.mark.parametrize("level", COSTS)
 @given(case=strided_pairs(min_size=1))
-@settings(max_examples=150, deadline=None)
 def test_every_candidate_has_an_estimate(level, case):
     src, dst, shape, width, _ = case
     with pytest.MonkeyPatch.context() as patch:

@@ -2,7 +2,7 @@
 
 import itertools
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from walks import offsets_of
 
@@ -26,14 +26,12 @@ def loops(draw):
 
 
 @given(loops())
-@settings(max_examples=300, deadline=None)
 def test_merged_loops_make_the_same_steps(given):
     merged = merge(given)
     assert sorted(offsets_of(given, SIDES).tolist()) == sorted(offsets_of(merged, SIDES).tolist())
 
 
 @given(loops())
-@settings(max_examples=300, deadline=None)
 def test_merged_loops_are_ordered_and_as_few_as_neighbours_allow(given):
     merged = merge(given)
     assert all(x.n != 1 for x in merged)
@@ -48,7 +46,6 @@ def test_a_contiguous_block_is_one_loop():
 
 
 @given(st.integers(1, 50), st.integers(-3, 70), st.data())
-@settings(max_examples=300, deadline=None)
 def test_a_cut_loop_covers_every_index_once(n, step, data):
     head = data.draw(st.integers(0, n - 1))
     strides = 7, -3, 2

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from strategies import strided_pairs
 from walks import PAD, bytes_expected, bytes_moved, offsets_of, places, sides
 
@@ -13,7 +13,6 @@ from layoutkit.reorders.nests import copy_nests, fill_nests, regions
 
 
 @given(strided_pairs())
-@settings(max_examples=200, deadline=None)
 def test_regions_cover_every_element_once(case):
     src, dst, shape, _, strides = case
     s, d = sides(src, dst, shape, strides)
@@ -28,7 +27,6 @@ def test_regions_cover_every_element_once(case):
 
 
 @given(strided_pairs(min_size=1))
-@settings(max_examples=200, deadline=None)
 def test_fills_cover_every_pad_once_and_nothing_else(case):
     src, dst, shape, width, strides = case
     _, d = sides(src, dst, shape, strides)

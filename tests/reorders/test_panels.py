@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from conftest import WHOLE_ISAS, using_isa
+from conftest import NEST_ISAS, using_isa
 from forced import check
 
 from layoutkit.reorders import tiles
@@ -16,7 +16,7 @@ PANELS = [name for name, variant in VARIANTS.items() if variant.blocking.panel]
 LAYOUTS = ["NCHW", "NHWC", "CHWN", "HWCN", "nChw8c", "nChw16c"]
 
 
-@pytest.mark.parametrize("isa", WHOLE_ISAS)
+@pytest.mark.parametrize("isa", NEST_ISAS)
 @pytest.mark.parametrize("variant", PANELS)
 @pytest.mark.parametrize("shape", [(3, 100, 31, 29), (32, 24, 14, 17)])
 def test_every_pair(shape, variant, isa):
@@ -32,7 +32,7 @@ def test_every_width(variant, dtype):
         check((5, 70, 23, 19), src, dst, dtype, variant, end="high")
 
 
-@pytest.mark.parametrize("isa", WHOLE_ISAS)
+@pytest.mark.parametrize("isa", NEST_ISAS)
 @pytest.mark.parametrize("variant", ["stream allx64", "stream allx4096 ahead", "panels x128", "slabs"])
 @pytest.mark.parametrize("offset", [16, 60])
 def test_destinations_of_any_alignment(offset, variant, isa):
@@ -49,7 +49,7 @@ def test_tails_that_wait_for_the_next_panel(variant, dtype):
         check((32, 64, 12, 20), src, dst, dtype, variant, threads=2, offset=offset)
 
 
-@pytest.mark.parametrize("isa", WHOLE_ISAS)
+@pytest.mark.parametrize("isa", NEST_ISAS)
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
 @pytest.mark.parametrize("shape", [(32, 48, 9, 11), (24, 40, 5, 16), (9, 17, 8, 20)])
 def test_blocks_of_narrow_elements(shape, dtype, isa):

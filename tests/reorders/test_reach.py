@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from strategies import laid_out, layouts
 
@@ -35,7 +35,6 @@ def touched(layout, shape, strides, width, padded):
     laid_out(min_size=1, min_rank=1), st.data(), st.sampled_from([1, 2, 4, 8, 16]), st.sampled_from(list(VARIANTS)),
     st.integers(0, 63), st.sampled_from(registry.isas()),
 )  # fmt: skip
-@settings(max_examples=300, deadline=None)
 def test_nests_reach_what_their_elements_touch(laid, data, width, variant, phase, isa):
     src, shape = laid
     dst = data.draw(layouts(src.rank, src.rank))

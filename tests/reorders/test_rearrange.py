@@ -4,7 +4,7 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import layoutkit as lk
@@ -39,7 +39,6 @@ def patterns(draw):
     return f"{text(left)} -> {text(right)}", x, sizes, want
 
 
-@settings(max_examples=200, deadline=None)
 @given(patterns(), st.booleans())
 def test_patterns(case, reverse):
     pattern, x, sizes, want = case

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from strategies import laid_out, layouts
 
@@ -30,7 +30,6 @@ def parts(draw, size):
     return found, found
 
 
-@settings(max_examples=150, deadline=None)
 @given(laid_out(min_rank=1, max_rank=4, most=300), st.data())
 def test_regions_are_those_of_numpy(case, data):
     src, shape = case

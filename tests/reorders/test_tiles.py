@@ -5,7 +5,7 @@ from math import prod
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from strategies import strided_pairs
 from walks import bytes_expected, bytes_moved, sides
@@ -44,7 +44,6 @@ SMALL = st.fixed_dictionaries({
 
 
 @given(strided_pairs(min_size=1), BLOCKINGS, st.sampled_from([16, 32, 64]), SMALL, st.booleans())
-@settings(max_examples=400, deadline=None)
 def test_every_byte_is_written_once_whatever_the_blocking(case, blocking, vector, small, whole):
     src, dst, shape, width, strides = case
     s, d = sides(src, dst, shape, strides)
@@ -59,7 +58,6 @@ def test_every_byte_is_written_once_whatever_the_blocking(case, blocking, vector
     st.integers(1, 70), st.integers(1, 70), st.integers(0, 9), st.sampled_from([1, 2, 4, 8, 16, 32]),
     st.sampled_from([0, 64, 128, 256]), st.sampled_from([0, 64, 128, 256]),
 )  # fmt: skip
-@settings(max_examples=200, deadline=None)
 def test_tiles_are_no_longer_than_their_runs(columns, rows, more, width, src_run, dst_run):
     along, inner = Loop(columns, width, 1 << 20), Loop(rows, 1 << 20, width)
     rest = [Loop(more, 1 << 30, 1 << 30)] if more else []
@@ -73,7 +71,6 @@ def test_tiles_are_no_longer_than_their_runs(columns, rows, more, width, src_run
     st.lists(st.integers(1, 5), max_size=2), st.integers(1, 60), st.integers(1, 60),
     st.sampled_from(["gather", "fill", "transpose"]), st.sampled_from([1, 4, 16]), st.booleans(), SMALL,
 )  # fmt: skip
-@settings(max_examples=300, deadline=None)
 def test_sharing_keeps_what_is_moved(counts, rows, run, family, width, padded, small):
     loops = tuple(Loop(n, 10_000 * 10**k, 7000 * 11**k) for k, n in enumerate(counts))
     tile = Loop(rows, 100 * width, 64 * width), Loop(run, width, width)

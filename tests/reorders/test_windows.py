@@ -4,7 +4,7 @@ from math import prod
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from strategies import layouts
 
@@ -98,7 +98,6 @@ def boxes(draw):
 
 
 @given(boxes(), st.sampled_from([1, 2, 4, 8]))
-@settings(deadline=None)
 def test_boxes_may_begin_anywhere_within_blocks(given_boxes, width):
     src, dst, box = given_boxes
     x, out = (
