@@ -2,9 +2,9 @@
 
 import numpy as np
 from guard import guarded
+from oracle import reference
 
 import layoutkit as lk
-from layoutkit import reference
 from layoutkit.reorders.box import Box
 from layoutkit.reorders.program import Transfer, program
 

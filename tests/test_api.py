@@ -15,10 +15,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from oracle import reference
 
 import layoutkit as lk
 from layoutkit import api as module
-from layoutkit import embedding, reference
+from layoutkit import embedding
 from layoutkit._core.runtime import registry
 
 HEADER = (Path(lk.get_include()) / "layoutkit.h").read_text()

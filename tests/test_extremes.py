@@ -6,10 +6,10 @@ import warnings
 import numpy as np
 import pytest
 from conftest import using_isa
+from oracle import reference
 from threadpoolctl import threadpool_limits
 
 import layoutkit as lk
-from layoutkit import reference
 from layoutkit._core.runtime import registry
 from layoutkit.choosing.cache import plans
 from layoutkit.convolutions import task

@@ -139,7 +139,6 @@ def test_multiprocessing(method):
         pytest.skip(f"no {method} here")
     program = f"""
     import multiprocessing, numpy as np, layoutkit as lk
-    from layoutkit import reference
 
     def work(i):
         x = np.full((1, 64, 70, 66), i, np.float32)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+from oracle import reference
 
-from layoutkit import reference
 from layoutkit.reorders.box import Box
 
 PAD = -(1 << 60)  # the source of what is written as a pad

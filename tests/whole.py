@@ -2,8 +2,7 @@
 
 import numpy as np
 from guard import guarded
-
-from layoutkit import reference
+from oracle import reference
 
 
 def numbers(rng, *shape, dtype=np.float32):

@@ -9,10 +9,10 @@ from typing import Any
 import dask
 import dask.array as da
 import numpy as np
+from oracle import reference
 
 import layoutkit as lk
 import layoutkit.dask as lazy
-from layoutkit import reference
 from layoutkit.convolutions import order
 
 from .convolutions import a_window, channels

@@ -7,9 +7,10 @@ from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
+from oracle import reference
 
 import layoutkit as lk
-from layoutkit import reference, winograd
+from layoutkit import winograd
 from layoutkit.convolutions.algorithms import NAMES
 from layoutkit.convolutions.problem import ACCURACIES
 from layoutkit.convolutions.types import ConvTypes

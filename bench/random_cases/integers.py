@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from oracle import reference
 
-from layoutkit import reference
 from layoutkit.convolutions.types import TYPES
 
 from .convolutions import OPERATIONS, WORK, a_window, channels, needed

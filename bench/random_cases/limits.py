@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from oracle import reference
 
 import layoutkit as lk
-from layoutkit import reference
 
 from .deciding import any_instruction_set, instruction_set, let_one_decide
 from .layouts import activation_layout, fitting

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+from oracle import reference
 
-from layoutkit import reference
 from layoutkit.convolutions.types import TYPES, ConvTypes
 
 KINDS = [types for types in TYPES.values() if not types.integers]

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import ml_dtypes  # noqa: F401  (numpy knows the names of its types)
 import numpy as np
+from oracle import reference
 
 import layoutkit as lk
-from layoutkit import reference
 
 from .deciding import any_instruction_set, instruction_set, let_one_decide
 from .layouts import any_layout, fitting, with_strides_of

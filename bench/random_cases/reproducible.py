@@ -12,9 +12,9 @@ from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
+from oracle import reference
 
 import layoutkit as lk
-from layoutkit import reference
 from layoutkit._core.runtime import registry
 from layoutkit.convolutions import order
 from layoutkit.convolutions.epilogue import ACTIVATIONS

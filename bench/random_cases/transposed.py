@@ -6,9 +6,9 @@ from math import prod
 from typing import Any
 
 import numpy as np
+from oracle import reference
 
 import layoutkit as lk
-from layoutkit import reference
 
 from . import integers
 from .convolutions import SANE, numbers

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from oracle import reference
 from strategies import activations, in_proportion
 
 import layoutkit as lk
-from layoutkit import reference
 
 NUMPY = {"zeros": "constant", "reflect": "reflect", "circular": "wrap", "edge": "edge"}
 

@@ -9,11 +9,11 @@ from conftest import using_isa
 from guard import guarded
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from oracle import reference
 from random_cases.numbers import exact, normal, of_result, of_sums
 from strategies import activations, conv_types, in_proportion
 
 import layoutkit as lk
-from layoutkit import reference
 from layoutkit._core.runtime import registry
 from layoutkit.choosing.cache import plans
 from layoutkit.convolutions import task

@@ -6,11 +6,11 @@ from conftest import NEST_ISAS, using_isa
 from guard import guarded
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from oracle import reference
 from strategies import activations, conv_types, in_proportion
 from whole import inside, numbers, outside
 
 import layoutkit as lk
-from layoutkit import reference
 from layoutkit._core.runtime import registry
 
 CLASSES = {1: lk.Conv1d, 2: lk.Conv2d, 3: lk.Conv3d}

@@ -8,11 +8,12 @@ from conftest import using_isa
 from guard import guarded
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from oracle import reference
 from random_cases.numbers import exact, normal, of_result
 from strategies import activations, conv_types, in_proportion
 
 import layoutkit as lk
-from layoutkit import reference, winograd
+from layoutkit import winograd
 from layoutkit._core.runtime import registry
 from layoutkit.convolutions.epilogue import ACTIVATIONS
 from layoutkit.convolutions.types import TYPES

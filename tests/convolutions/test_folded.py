@@ -6,10 +6,10 @@ from conftest import using_isa
 from guard import guarded
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from oracle import reference
 from strategies import activations, conv_types, in_proportion
 
 import layoutkit as lk
-from layoutkit import reference
 from layoutkit._core.runtime import registry
 from layoutkit.convolutions.algorithms.folded import halves
 from layoutkit.convolutions.types import TYPES

@@ -7,9 +7,10 @@ import pytest
 from conv_problems import conv_problems
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from oracle import reference
 from strategies import layouts, shapes
 
-from layoutkit import Layout, reference
+from layoutkit import Layout
 from layoutkit.convolutions.geometry import (
     channels_innermost,
     geometry,

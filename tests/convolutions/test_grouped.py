@@ -5,11 +5,11 @@ import pytest
 from conftest import using_isa
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from oracle import reference
 from strategies import activations, conv_types, in_proportion
 from whole import inside, numbers, outside
 
 import layoutkit as lk
-from layoutkit import reference
 from layoutkit._core.runtime import registry
 
 

@@ -5,11 +5,11 @@ import pytest
 from conftest import using_isa
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracle import reference
 from random_cases import transposed
 from random_cases.integers import case
 
 import layoutkit as lk
-from layoutkit import reference
 from layoutkit._core.runtime import registry
 
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from conftest import NEST_ISAS, using_isa
 from guard import guarded
+from oracle import reference
 
 import layoutkit as lk
-from layoutkit import reference
 
 CLASSES = {1: lk.Conv1d, 2: lk.Conv2d, 3: lk.Conv3d}
 SEEN = [  # input, filter, layout, output's, attributes

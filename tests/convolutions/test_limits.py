@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from oracle import reference
 
 import layoutkit as lk
-from layoutkit import reference
 from layoutkit.bench.listed import text_cases
 from layoutkit.convolutions.problem import MOST, ConvProblem
 

@@ -5,9 +5,9 @@ import pytest
 from conv_problems import conv_problems
 from hypothesis import given
 from hypothesis import strategies as st
+from oracle import reference
 
 import layoutkit as lk
-from layoutkit import reference
 from layoutkit.convolutions import order
 
 PROBLEMS = conv_problems(per_group=(1, 24))

@@ -7,8 +7,9 @@ from conv_problems import conv_problems
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.lib.stride_tricks import as_strided
+from oracle import reference
 
-from layoutkit import Layout, reference
+from layoutkit import Layout
 from layoutkit.convolutions.algorithms.planes import Planes
 from layoutkit.convolutions.padded import padded_input
 

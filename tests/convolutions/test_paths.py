@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 from conftest import NEST_ISAS, using_isa
+from oracle import reference
 
 import layoutkit as lk
-from layoutkit import reference
 from layoutkit.choosing.costfile import Cost
 from layoutkit.choosing.table import cost_table
 

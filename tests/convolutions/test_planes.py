@@ -8,10 +8,11 @@ from conftest import using_isa
 from conv_problems import conv_problems
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracle import reference
 from whole import numbers
 
 import layoutkit as lk
-from layoutkit import Layout, reference
+from layoutkit import Layout
 from layoutkit._core.runtime import registry
 from layoutkit.convolutions.algorithms.planes import FEW_CHANNELS, LINE_BYTES, Planes
 from layoutkit.convolutions.types import F32

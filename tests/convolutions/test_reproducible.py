@@ -11,10 +11,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from conftest import using_isa
+from oracle import reference
 from random_cases.reproducible import fused, same
 
 import layoutkit as lk
-from layoutkit import reference
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((2, 64, 13, 17), np.float32)

@@ -5,10 +5,10 @@ import pytest
 from conftest import NEST_ISAS, using_isa
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
+from oracle import reference
 from strategies import activations, in_proportion
 
 import layoutkit as lk
-from layoutkit import reference
 from layoutkit._core.runtime import registry
 from layoutkit.convolutions.epilogue import NOTHING
 from layoutkit.convolutions.task import ConvTask

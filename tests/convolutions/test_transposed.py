@@ -7,11 +7,11 @@ import pytest
 from conftest import using_isa
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from oracle import reference
 from random_cases.numbers import exact
 from strategies import activations, conv_types, in_proportion
 
 import layoutkit as lk
-from layoutkit import reference
 from layoutkit._core.runtime import registry
 from layoutkit.convolutions.phases import phases
 from layoutkit.convolutions.types import TYPES

@@ -6,10 +6,11 @@ from conftest import NEST_ISAS, using_isa
 from guard import guarded
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from oracle import reference
 from strategies import activations, in_proportion
 
 import layoutkit as lk
-from layoutkit import reference, winograd
+from layoutkit import winograd
 from layoutkit._core.runtime import registry
 from layoutkit.convolutions import order
 from layoutkit.convolutions.algorithms import winograd as algorithm

@@ -7,9 +7,10 @@ import pytest
 from conftest import using_isa
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracle import reference
 
 import layoutkit as lk
-from layoutkit import reference, winograd
+from layoutkit import winograd
 from layoutkit._core.runtime import registry
 from layoutkit.convolutions.filter import traits
 from layoutkit.convolutions.problem import ConvProblem

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from conftest import WHOLE_ISAS, using_isa
 from guard import guarded
+from oracle import reference
 from random_cases.numbers import exact, of_result
 
-from layoutkit import reference
 from layoutkit._core.nests.route import TENSOR, Epilogue, epilogue_pixels
 from layoutkit._core.nests.winograd import extent
 from layoutkit._core.runtime import registry

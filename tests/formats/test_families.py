@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from oracle import reference
 from strategies import fitted, layouts, shapes
 
 import layoutkit as lk
-from layoutkit import reference
 from layoutkit.formats import families, notation
 from layoutkit.formats.families import FAMILIES, family_of
 from layoutkit.formats.layout import Layout

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from oracle import reference
 from strategies import laid_out, layouts, shapes
 
-from layoutkit import algebra, reference
+from layoutkit import algebra
 from layoutkit.formats.layout import Layout
 
 

@@ -3,9 +3,10 @@
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from oracle import reference
 from strategies import BLOCKS, shapes
 
-from layoutkit import Image, Layout, Tensor, explain_view, reference
+from layoutkit import Image, Layout, Tensor, explain_view
 
 LETTERS = "uvwxyz"
 

@@ -5,9 +5,9 @@ import itertools
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracle import reference
 from strategies import shapes
 
-from layoutkit import reference
 from layoutkit.formats.layout import Layout
 from layoutkit.formats.reading import read
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from oracle import reference
 from strategies import layouts, shapes
 
-from layoutkit import reference
 from layoutkit.formats.layout import Layout
 from layoutkit.formats.view import explain, is_view
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from oracle import reference
 from random_cases.numbers import exact
 from strategies import activations, in_proportion
 
 import layoutkit as lk
-from layoutkit import reference
 from layoutkit.convolutions.types import TYPES
 from layoutkit.grad.activation import DERIVATIVES
 

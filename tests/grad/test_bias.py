@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from oracle import reference
 from random_cases.numbers import exact
 from strategies import activations, conv_types, in_proportion
 
 import layoutkit as lk
-from layoutkit import reference
 
 
 @given(st.data(), st.integers(1, 3), conv_types(), st.sampled_from([0, 1, 2]), st.integers(1, 3))

@@ -5,11 +5,11 @@ import pytest
 from conftest import using_isa
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from oracle import reference
 from random_cases.numbers import exact
 from strategies import activations, in_proportion
 
 import layoutkit as lk
-from layoutkit import reference
 from layoutkit._core.runtime import registry
 from layoutkit.convolutions.types import TYPES
 

@@ -5,9 +5,9 @@ import re
 import numpy as np
 import pytest
 from conftest import using_isa
+from oracle import reference
 
 import layoutkit as lk
-from layoutkit import reference
 from layoutkit._core.runtime import registry
 from layoutkit.choosing.ranking import candidates_of
 from layoutkit.convolutions.problem import ConvProblem

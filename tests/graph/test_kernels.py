@@ -5,13 +5,13 @@ import pytest
 from conftest import WHOLE_ISAS, using_isa
 from hypothesis import given
 from hypothesis import strategies as st
+from oracle.network import evaluate
 
 from layoutkit._core.nests.add import add
 from layoutkit._core.nests.lrn import lrn
 from layoutkit._core.nests.pooling import pool
 from layoutkit.graph.ir import Graph, Node, TensorType
 from layoutkit.graph.model import Model
-from layoutkit.graph.reference import evaluate
 
 F32 = np.dtype(np.float32)
 

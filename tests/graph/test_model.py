@@ -4,10 +4,10 @@ import threading
 
 import numpy as np
 import pytest
+from oracle.network import evaluate
 
 from layoutkit.graph.ir import Graph, Node, TensorType
 from layoutkit.graph.model import Model
-from layoutkit.graph.reference import evaluate
 
 F32 = np.dtype(np.float32)
 

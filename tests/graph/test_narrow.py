@@ -5,6 +5,7 @@ import pytest
 from conftest import WHOLE_ISAS, using_isa
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracle.network import evaluate
 
 import layoutkit as lk
 from layoutkit._core.nests.lrn import lrn
@@ -12,7 +13,6 @@ from layoutkit._core.nests.pooling import pool
 from layoutkit.graph.ir import Graph, Node, TensorType
 from layoutkit.graph.layouts import NAMES
 from layoutkit.graph.model import Model
-from layoutkit.graph.reference import evaluate
 
 F32 = np.dtype(np.float32)
 TYPES = {"bfloat16": ("bf16", 8), "float16": ("f16", 11)}  # names of rows, bits of the significand

@@ -5,10 +5,10 @@ import pytest
 from graphs import graphs
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracle.network import evaluate
 
 from layoutkit.graph.layouts import NAMES
 from layoutkit.graph.model import Model
-from layoutkit.graph.reference import evaluate
 
 
 @given(graphs(), st.sampled_from([None, *NAMES]), st.sampled_from([1, 2]), st.integers(0, 1 << 20))

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from oracle.network import evaluate
 
 from layoutkit.graph.ir import Graph, Node, TensorType
 from layoutkit.graph.layouts import NAMES
 from layoutkit.graph.model import Model
-from layoutkit.graph.reference import evaluate
 
 
 def shuffled(shape, groups, perm, joined=None):

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracle.network import evaluate
 
 from layoutkit.graph import siblings
 from layoutkit.graph.ir import Graph, Node, TensorType
 from layoutkit.graph.layouts import NAMES
 from layoutkit.graph.model import Model
-from layoutkit.graph.reference import evaluate
 
 F32 = np.dtype(np.float32)
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from oracle import reference
 from strategies import fitted, layouts, shapes
 
 import layoutkit as lk
-from layoutkit import reference
 from layoutkit.formats.layout import Layout
 from layoutkit.memory.tensor import UNDEFINED, Tensor
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from oracle import reference
 from strategies import laid_out, layouts
 
-from layoutkit import reference
 from layoutkit.formats.layout import Layout
 from layoutkit.memory.arrays import as_array
 from layoutkit.memory.tensor import UNDEFINED, Tensor

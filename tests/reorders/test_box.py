@@ -6,10 +6,10 @@ from conftest import using_isa
 from guard import guarded
 from hypothesis import given
 from hypothesis import strategies as st
+from oracle import reference
 from strategies import laid_out, layouts, shapes
 
 import layoutkit as lk
-from layoutkit import reference
 from layoutkit._core.runtime import registry
 from layoutkit.reorders.pieces import Digit, Side, pieces
 

@@ -8,10 +8,10 @@ from conftest import NEST_ISAS, using_isa
 from guard import guarded
 from hypothesis import given
 from hypothesis import strategies as st
+from oracle import reference
 from strategies import laid_out, layouts
 
 import layoutkit as lk
-from layoutkit import reference
 from layoutkit._core.nests.convert import TYPES
 from layoutkit._core.runtime import registry
 from layoutkit._core.testing import harness

@@ -9,9 +9,9 @@ import pytest
 from conftest import NEST_ISAS, using_isa
 from hypothesis import given
 from hypothesis import strategies as st
+from oracle import reference
 
 import layoutkit as lk
-from layoutkit import reference
 from layoutkit.reorders import convert
 
 F8 = [np.dtype(ml_dtypes.float8_e4m3fn), np.dtype(ml_dtypes.float8_e5m2)]

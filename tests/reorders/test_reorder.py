@@ -7,9 +7,9 @@ from conftest import using_isa
 from guard import guarded
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from oracle import reference
 
 import layoutkit as lk
-from layoutkit import reference
 from layoutkit._core.runtime import registry
 from layoutkit.reorders.box import Box
 from layoutkit.reorders.program import Transfer, program

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from oracle import reference
 from strategies import laid_out, layouts
 
 import layoutkit as lk
-from layoutkit import reference
 
 
 @st.composite

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from oracle import reference
 from strategies import layouts
 
-from layoutkit import Layout, reference
+from layoutkit import Layout
 from layoutkit.memory.arrays import contiguous_strides
 from layoutkit.reorders import windows
 from layoutkit.reorders.box import Box

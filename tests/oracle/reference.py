@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .formats.layout import Layout
+from layoutkit.formats.layout import Layout
 
 
 def offsets(layout: Layout, shape: Sequence[int]) -> np.ndarray:

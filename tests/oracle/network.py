@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from .ir import Graph
-from .operators import run
+from layoutkit.graph.ir import Graph
+from layoutkit.graph.operators import run
 
 
 def evaluate(graph: Graph, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -1,0 +1,1 @@
+"""What operations and networks compute, slow and short: what tests and campaigns hold layoutkit against."""
