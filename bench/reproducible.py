@@ -2,7 +2,7 @@
 
 What a call takes with accuracy "reproducible" over what it takes with "strict", for ResNet-50's layers in three layouts
 and for shapes drawn at random. Both choose by measuring; they take turns, the medians' ratio is told. Whether the bits
-hold is a kind of `bench/campaign.py`. The user's cost table is neither read nor written.
+hold is a kind of `stress/campaign.py`. The user's cost table is neither read nor written.
 """
 
 from __future__ import annotations

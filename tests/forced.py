@@ -1,8 +1,8 @@
 """A reorder carried out by one variant, whatever the cost table says, between guard pages."""
 
 import numpy as np
-from guard import guarded
 from oracle import reference
+from oracle.guard import guarded
 
 import layoutkit as lk
 from layoutkit.reorders.box import Box

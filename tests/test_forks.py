@@ -14,7 +14,7 @@ import pytest
 
 import layoutkit as lk
 
-BENCH = Path(__file__).parents[1] / "bench"
+STRESS = Path(__file__).parents[1] / "stress"
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 
 # The second is fork(2) as C calls it: no handler of Python's runs.
@@ -133,7 +133,7 @@ def test_locks_that_other_threads_hold_do_not_hold_up_a_child(fork, cache_dir):
 
 def test_a_share_of_the_campaign():
     done = subprocess.run(
-        [sys.executable, str(BENCH / "forks.py"), "--forks", "100", "--seconds", "15", "--json"],
+        [sys.executable, str(STRESS / "forks.py"), "--forks", "100", "--seconds", "15", "--json"],
         capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

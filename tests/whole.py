@@ -1,8 +1,8 @@
 """Convolutions of whole numbers, whose sums are exact, between guard pages: the memory of both sides."""
 
 import numpy as np
-from guard import guarded
 from oracle import reference
+from oracle.guard import guarded
 
 
 def numbers(rng, *shape, dtype=np.float32):

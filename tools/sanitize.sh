@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The tests on an extension built with AddressSanitizer and UndefinedBehaviorSanitizer:
 #   tools/sanitize.sh [python] [pytest arguments]
-# and then, unless there are arguments of pytest's, a share of bench/campaign.py.
+# and then, unless there are arguments of pytest's, a share of stress/campaign.py.
 # `python` has numpy, the build requirements (meson-python, ninja, cython) and the test requirements; nothing is
 # installed into it. torch and OpenCL are left out: their libraries do not run under the sanitizers.
 set -euo pipefail
@@ -35,4 +35,4 @@ fi
 # capture=sys: what a sanitizer writes before it ends the process is seen
 "$python" -m pytest -p no:cacheprovider --capture=sys "$@"
 # shellcheck disable=SC2086
-[ -z "$cases" ] || "$python" bench/campaign.py $cases
+[ -z "$cases" ] || "$python" stress/campaign.py $cases

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from layoutkit.choosing import costfile
 
-FILE = Path(__file__).parents[2] / "bench" / "hostile.py"
+FILE = Path(__file__).parents[2] / "stress" / "hostile.py"
 spec = importlib.util.spec_from_file_location("hostile", FILE)
 hostile = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(hostile)

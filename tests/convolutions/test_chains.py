@@ -6,10 +6,10 @@ from functools import partial
 import numpy as np
 import pytest
 from conftest import using_isa
-from guard import guarded
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from oracle import reference
+from oracle.guard import guarded
 from random_cases.numbers import exact, normal, of_result
 from strategies import activations, conv_types, in_proportion
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from conftest import NEST_ISAS, using_isa
-from guard import guarded
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from oracle import reference
+from oracle.guard import guarded
 from strategies import activations, conv_types, in_proportion
 from whole import inside, numbers, outside
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from conftest import NEST_ISAS, using_isa
-from guard import guarded
 from oracle import reference
+from oracle.guard import guarded
 
 import layoutkit as lk
 

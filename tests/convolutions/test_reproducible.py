@@ -1,6 +1,6 @@
 """Accuracy "reproducible": who asks for it and how, and that nothing but the problem decides about a bit.
 
-Any layouts, threads, instruction sets and made-up tables are a kind of `bench/random_cases`, see test_campaign.py.
+Any layouts, threads, instruction sets and made-up tables are a kind of `tests/random_cases`, see test_campaign.py.
 """
 
 import os

@@ -3,10 +3,10 @@ import re
 import numpy as np
 import pytest
 from conftest import NEST_ISAS, using_isa
-from guard import guarded
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from oracle import reference
+from oracle.guard import guarded
 from strategies import activations, in_proportion
 
 import layoutkit as lk

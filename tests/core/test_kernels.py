@@ -6,8 +6,8 @@ Buffers end at a page that cannot be touched, and begin after one: no kernel rea
 import numpy as np
 import pytest
 from conftest import WHOLE_ISAS, using_isa
-from guard import guarded
 from oracle import reference
+from oracle.guard import guarded
 from random_cases.numbers import exact, of_result
 
 from layoutkit._core.nests.route import TENSOR, Epilogue, epilogue_pixels

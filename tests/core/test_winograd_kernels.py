@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from guard import guarded
+from oracle.guard import guarded
 
 from layoutkit import winograd
 from layoutkit._core.runtime import registry

@@ -1,5 +1,5 @@
 """Operations on arrays past memory: arguments, chunks and errors. Random cases of everything are a kind of
-`bench/random_cases`, see test_campaign.py."""
+`tests/random_cases`, see test_campaign.py."""
 
 import dask
 import dask.array as da

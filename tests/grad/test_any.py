@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from conftest import using_isa
-from guard import guarded
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from oracle import reference
+from oracle.guard import guarded
 from random_cases.numbers import exact
 from strategies import activations, conv_types, in_proportion, layouts
 

@@ -5,10 +5,10 @@ import itertools
 import numpy as np
 import pytest
 from conftest import using_isa
-from guard import guarded
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from oracle import reference
+from oracle.guard import guarded
 from random_cases.numbers import exact
 from strategies import activations, in_proportion
 

@@ -3,10 +3,10 @@ import re
 import numpy as np
 import pytest
 from conftest import using_isa
-from guard import guarded
 from hypothesis import given
 from hypothesis import strategies as st
 from oracle import reference
+from oracle.guard import guarded
 from strategies import laid_out, layouts, shapes
 
 import layoutkit as lk

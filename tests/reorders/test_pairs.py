@@ -6,10 +6,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 from conftest import NEST_ISAS, using_isa
-from guard import guarded
 from hypothesis import given
 from hypothesis import strategies as st
 from oracle import reference
+from oracle.guard import guarded
 from strategies import laid_out, layouts
 
 import layoutkit as lk

@@ -4,10 +4,10 @@ from math import prod
 import numpy as np
 import pytest
 from conftest import using_isa
-from guard import guarded
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from oracle import reference
+from oracle.guard import guarded
 
 import layoutkit as lk
 from layoutkit._core.runtime import registry

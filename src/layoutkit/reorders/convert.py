@@ -1,7 +1,7 @@
 """Reorders that convert: the numbers of a tensor in another type, scaled, saturated, added to the destination.
 
-`layoutkit.reorder` documents the meaning, and `reference.convert` of the tests computes it. Here arguments become the parameters
-that lk_convert of convert.h takes, and layouts become the nests of `conversions.py`.
+`layoutkit.reorder` documents the meaning, `oracle/reference.py` of the tests computes it. Here arguments become the
+parameters that lk_convert of convert.h takes, and layouts become the nests of `conversions.py`.
 """
 
 from __future__ import annotations

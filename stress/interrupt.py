@@ -1,4 +1,4 @@
-"""How soon long calls answer Ctrl-C: ``python bench/interrupt.py [--rounds 60] [--seed 0]``.
+"""How soon long calls answer Ctrl-C: ``python stress/interrupt.py [--rounds 60] [--seed 0]``.
 
 Random calls that take long (reorders and conversions of gigabytes, convolutions by every algorithm, transposed ones,
 packing a large filter, measuring), on one thread and two. A signal comes at a random moment of each; told is how long
@@ -15,8 +15,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from math import prod
+from pathlib import Path
 
 os.environ["LAYOUTKIT_CACHE_DIR"] = os.devnull
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))  # random_cases
 
 import numpy as np
 from random_cases.deciding import instruction_set
@@ -145,7 +147,7 @@ KINDS = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
-    p = argparse.ArgumentParser(prog="python bench/interrupt.py", description=(__doc__ or "").split("\n")[0])
+    p = argparse.ArgumentParser(prog="python stress/interrupt.py", description=(__doc__ or "").split("\n")[0])
     p.add_argument("--rounds", type=int, default=60)
     p.add_argument("--seed", type=int, default=0)
     args = p.parse_args(argv)

@@ -1,4 +1,4 @@
-"""bench/fuzz.py, a bounded share: damaged text, tables and shapes are refused in words or taken, nothing else."""
+"""stress/fuzz.py, a bounded share: damaged text, tables and shapes are refused in words or taken, nothing else."""
 
 import importlib.util
 import os
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-FILE = Path(__file__).parents[1] / "bench" / "fuzz.py"
+FILE = Path(__file__).parents[2] / "stress" / "fuzz.py"
 sys.path.append(str(FILE.parent))  # for what it imports from beside it
 spec = importlib.util.spec_from_file_location("fuzz", FILE)
 fuzz = importlib.util.module_from_spec(spec)

@@ -1,4 +1,4 @@
-"""Damaged input for everything that reads text, shapes or tables: ``python bench/fuzz.py --seconds 60``.
+"""Damaged input for everything that reads text, shapes or tables: ``python stress/fuzz.py --seconds 60``.
 
 Each target takes bytes. It may refuse them with ValueError or TypeError; whatever else it raises is a failure, and
 so is a layout that does not come back from its own text. Inputs are cut, spliced and changed pieces of good ones;
@@ -266,7 +266,7 @@ def with_atheris(name: str, seconds: float) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code: 1 if anything failed."""
-    p = argparse.ArgumentParser(prog="python bench/fuzz.py", description=__doc__.split("\n")[0])
+    p = argparse.ArgumentParser(prog="python stress/fuzz.py", description=__doc__.split("\n")[0])
     p.add_argument("--seconds", type=float, default=60, help="for all targets together")
     p.add_argument("--target", choices=list(TARGETS), action="append")
     p.add_argument("--seed", type=int, default=0)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from guard import guarded
+from oracle.guard import guarded
 
 CANARY = 0xA5
 MARGIN = 192  # bytes of canaries on either side

@@ -1,4 +1,4 @@
-"""Random problems against the reference, many of them: ``python bench/campaign.py``.
+"""Random problems against the reference, many of them: ``python stress/campaign.py``.
 
 Everything that a signature accepts is drawn, see `random_cases`. A case is a function of the seed and its number:
 ``--seed 3 --only reorders:1234`` runs that one again. Cases run in processes of their own, some hundred each: one that
@@ -19,6 +19,8 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))  # random_cases, and what they are held against
 
 CHUNK = 400  # cases of a process
 SHOWN = 20  # failures that are printed in full
@@ -112,7 +114,7 @@ def campaign(kind: str, seed: int, count: int, jobs: ThreadPoolExecutor) -> dict
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code: 1 if anything was wrong."""
-    p = argparse.ArgumentParser(prog="python bench/campaign.py", description=(__doc__ or "").split("\n")[0])
+    p = argparse.ArgumentParser(prog="python stress/campaign.py", description=(__doc__ or "").split("\n")[0])
     for kind, count in COUNTS.items():
         p.add_argument(f"--{kind}", type=int, default=count, metavar="N")
     p.add_argument("--seed", type=int, help="a new one by default, which is printed")

@@ -1,4 +1,4 @@
-"""Forks beside threads that allocate, compute and record: ``python bench/forks.py --forks 1000 --seconds 120``.
+"""Forks beside threads that allocate, compute and record: ``python stress/forks.py --forks 1000 --seconds 120``.
 
 Every child allocates, moves by a plan that was kept for two threads, convolves by an object that was kept for two and
 with a new filter, records in the cost table and saves it, all with the right result and on one thread. A child that has

@@ -1,4 +1,4 @@
-"""bench/campaign.py, a bounded share with a new seed each time. More: ``python bench/campaign.py``."""
+"""stress/campaign.py, a bounded share with a new seed each time. More: ``python stress/campaign.py``."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import campaign
 import pytest
 import random_cases
 
-BENCH = Path(__file__).parents[1] / "bench"
+STRESS = Path(__file__).parents[2] / "stress"
 SHARE = {
     "reorders": 1000,
     "convolutions": 250,
@@ -23,7 +23,7 @@ SHARE = {
 
 
 def run(*args):
-    return subprocess.run([sys.executable, str(BENCH / "campaign.py"), *args], capture_output=True, text=True)
+    return subprocess.run([sys.executable, str(STRESS / "campaign.py"), *args], capture_output=True, text=True)
 
 
 def test_nothing_is_wrong():
@@ -57,7 +57,7 @@ def test_what_is_wrong_is_found_and_can_be_run_again(monkeypatch, capsys, of_one
 def test_a_crash_and_a_hang_are_failures_and_the_rest_goes_on(monkeypatch, tmp_path):
     program = tmp_path / "campaign_with_faults.py"
     program.write_text(
-        f"import os, sys, time; sys.path.insert(0, {str(BENCH)!r})\n"
+        f"import os, sys, time; sys.path.insert(0, {str(STRESS)!r})\n"
         "import campaign, random_cases\n"
         "campaign.__file__, campaign.PATIENCE, campaign.CHUNK = __file__, 4.0, 10\n"
         "def case(seed, index):\n"

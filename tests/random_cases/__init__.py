@@ -3,11 +3,6 @@
 Everything that a signature accepts is drawn. A case is a function that returns None or says what is wrong.
 """
 
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))  # the oracle
-
 from . import convolutions, integers, limits, reorders, reproducible, transposed
 
 
