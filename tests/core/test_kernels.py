@@ -3,6 +3,7 @@
 Buffers end at a page that cannot be touched, and begin after one: no kernel reads or writes outside.
 """
 
+import harness
 import numpy as np
 import pytest
 from conftest import WHOLE_ISAS, using_isa
@@ -13,7 +14,6 @@ from random_cases.numbers import exact, of_result
 from layoutkit._core.nests.route import TENSOR, Epilogue, epilogue_pixels
 from layoutkit._core.nests.winograd import extent
 from layoutkit._core.runtime import registry
-from layoutkit._core.testing import harness
 from layoutkit.convolutions.types import TYPES
 
 ROWS = [k for k in registry.kernels(all_isas=True) if k.isa in registry.isas()]

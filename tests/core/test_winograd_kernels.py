@@ -1,12 +1,12 @@
 """The transforms of Winograd against the exact matrices, between guard pages, on every instruction set."""
 
+import harness
 import numpy as np
 import pytest
 from oracle.guard import guarded
 
 from layoutkit import winograd
 from layoutkit._core.runtime import registry
-from layoutkit._core.testing import harness
 from layoutkit.convolutions.algorithms import winograd as algorithm
 
 ROWS = [k for k in registry.kernels(all_isas=True) if k.isa in registry.isas() and k.types != "s16"]

@@ -1,6 +1,7 @@
 import itertools
 import re
 
+import harness
 import ml_dtypes
 import numpy as np
 import pytest
@@ -14,7 +15,6 @@ from strategies import laid_out, layouts
 import layoutkit as lk
 from layoutkit._core.nests.convert import TYPES
 from layoutkit._core.runtime import registry
-from layoutkit._core.testing import harness
 from layoutkit.choosing.cache import plans
 from layoutkit.reorders import convert
 

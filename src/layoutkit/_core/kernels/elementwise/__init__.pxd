@@ -1,9 +1,9 @@
-from libc.stdint cimport int64_t
+from libc.stdint cimport int32_t, int64_t
 
 cdef extern from "elementwise/add.h" nogil:
     ctypedef struct lk_scale:
         float scale
-        int zero
+        int32_t zero
     ctypedef struct lk_add:
         const char *a
         const char *b

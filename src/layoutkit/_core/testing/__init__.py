@@ -1,1 +1,0 @@
-"""Single kernels on raw addresses, for the tests."""
