@@ -26,9 +26,10 @@ export ASAN_OPTIONS=detect_leaks=0,allocator_may_return_null=1 UBSAN_OPTIONS=pri
 cases=
 if [ $# = 0 ]; then
     cases="--reorders 4000 --convolutions 1000 --integers 400 --transposed 50 --limits 100 --reproducible 40 --chunked 0"
-    set -- tests/core/test_kernels.py tests/core/test_epilogue.py tests/grad tests/reorders/test_windows.py tests/reorders/test_reorder.py tests/reorders/test_panels.py tests/reorders/test_slabs.py tests/graph/test_kernels.py tests/graph/test_narrow.py tests/graph/test_quantised.py tests/graph/test_random_graphs.py \
-        tests/convolutions/test_conv.py tests/convolutions/test_paths.py tests/convolutions/test_chains.py \
-        tests/formats/test_new_formats.py
+    unset CI # the random cases draw more than the long profile
+    set -- -n auto --dist worksteal tests/core/test_kernels.py tests/core/test_winograd_kernels.py \
+        tests/reorders/test_{windows,reorder,panels,slabs}.py tests/graph/test_{kernels,narrow,quantised}.py \
+        tests/convolutions/test_{conv,chains}.py tests/grad/test_{any,pool,weight}.py
 fi
 "$python" -c 'from layoutkit._core.runtime import registry as r; print(r.__file__)' | grep "^$PYTHONPATH/" ||
     { echo "another layoutkit is in the way" >&2; exit 1; }
