@@ -1,6 +1,6 @@
 """Reorders that convert: the numbers of a tensor in another type, scaled, saturated, added to the destination.
 
-`layoutkit.reorder` documents the meaning, and `reference.convert` of the tests computes it. Here arguments become the parameters
+`layoutkit.reorder` documents the meaning; `reference.convert` of the tests computes it. Here arguments become those
 that lk_convert of convert.h takes, and layouts become the nests of `conversions.py`.
 """
 
