@@ -14,16 +14,22 @@ import numpy as np
 from layoutkit._core.runtime import registry
 
 KERNELS = Path(__file__).parent.parent / "src" / "layoutkit" / "_core" / "kernels"
+CASES = (Path(__file__).parent / "core" / "kernel_cases.h").read_text()
 PLAIN = {
     "char": ctypes.c_char, "float": ctypes.c_float, "double": ctypes.c_double, "int": ctypes.c_int,
     **{f"{u}int{bits}_t": getattr(ctypes, f"c_{u}int{bits}") for u in ("", "u") for bits in (8, 32, 64)},
 }  # fmt: skip
 NEVER = 1 << 62
 
-
 HEADERS = re.sub(r"/\*.*?\*/", "", "\n".join(p.read_text() for p in sorted(KERNELS.glob("*/*.h"))), flags=re.S)
 SIZES = {name: int(value) for name, value in re.findall(r"\b(LK_\w+) = (\d+)\b", HEADERS)}
 BODIES = {name: body for body, name in re.findall(r"typedef struct \{([^}]*)\}[^;]*?(\w+);", HEADERS)}
+
+
+def cases(name, **values):
+    """The cases of tests/core/kernel_cases.h of this name, with values of its parameters beside X."""
+    told = re.search(rf"#define {name}\(.*\n((?:.*\\\n)*.*)", CASES)[1].replace("\\\n", " ")
+    return [eval(f"({case},)", dict(values)) for case in re.findall(r"X\(([^)]*)\)", told)]
 
 
 def declared(lines):

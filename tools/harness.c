@@ -30,6 +30,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernel_cases.h" /* of tests/core/ */
 #include "tables.h" /* G_<m>[], K_<m>[]: of F(m, 3) */
 
 enum { ROWS = 16, COLS = 64, DEPTH = 16, CHANNELS = 21, WIDTH = 64 };
@@ -73,15 +74,15 @@ static void fill(const lk_kernel *k, void *at, int64_t n)
 
 enum { ADD = 1, RESUME };
 
-static int gemm(const lk_kernel *k, int rows, int cols, int taps, int blocks, int last, int masked, int onto)
+static int gemm(const lk_kernel *k, int rows, int cols, int taps, int blocks, int kb, int last, int masked, int onto)
 {
     enum { A = ROWS * 4 * DEPTH * 3, B = 4 * DEPTH * 3 * COLS };
     static _Alignas(64) double a[A], b[B], c[ROWS * COLS], bias[COLS];
-    static const double zero[DEPTH];
+    static const double zero[3 * DEPTH];
     int64_t row[ROWS], c_row[ROWS], tap[4], c_col[COLS];
     uint32_t mask[4];
     double want[ROWS * COLS];
-    int depth = (blocks - 1) * DEPTH + last, pads = onto == ADD ? 0 : draw(cols), item = item_of(k);
+    int depth = (blocks - 1) * kb + last, pads = onto == ADD ? 0 : draw(cols), item = item_of(k);
     fill(k, a, A), fill(k, b, B), fill(k, c, ROWS * COLS), fill(k, bias, COLS);
     for (int i = 0; i < ROWS; i++) row[i] = item * i * 4 * DEPTH * 3, c_row[i] = item * i * COLS;
     for (int t = 0; t < 4; t++) tap[t] = item * t * DEPTH * 3, mask[t] = masked ? (uint32_t)draw(1 << 16) : ~0u;
@@ -98,7 +99,7 @@ static int gemm(const lk_kernel *k, int rows, int cols, int taps, int blocks, in
     for (int i = 0; i < taps * depth * COLS; i++)
         if (i % COLS < cols && i % COLS >= cols - pads) set(k, b, i, INFINITY);
     lk_gemm g = {.a = (char *)a, .row = row, .tap = tap, .mask = masked ? mask : NULL, .zero = zero, .taps = taps,
-                 .blocks = blocks, .block_stride = item * DEPTH, .kb = DEPTH, .kb_last = last, .b = (char *)b, .ldb = COLS,
+                 .blocks = blocks, .block_stride = item * kb, .kb = kb, .kb_last = last, .b = (char *)b, .ldb = COLS,
                  .bias_col = bias, .c = (char *)c, .c_row = c_row, .c_col = c_col, .accumulate = onto == ADD,
                  .resume = onto == RESUME, .rows = rows, .cols = cols, .pads = pads, .chunk = 1 + draw(2 * DEPTH),
                  .period = 1 + draw(3 * DEPTH)};
@@ -663,20 +664,20 @@ static int tap_sums(const lk_kernel *k, int taps, int rows, int count)
     return memcmp(c, want, sizeof c) ? wrong(k, "wrong sums") : 0;
 }
 
-/* k x k taps of one vector of channels; bits of `outside`: padding above, below, before the first and after the last
- * column, and fewer channels than lanes. */
-static int strips(const lk_kernel *k, int rows, int cols, int step, int outside)
+/* k x k taps of one vector of channels, or with `part` of fewer; left .. below: columns and rows of padding. */
+static int strips(const lk_kernel *k, int rows, int cols, int step, int left, int right, int top, int below, int part)
 {
     enum { WIDE = 24 };
-    static double x[WIDE * WIDE * 16], narrow[WIDE * WIDE * 16], w[49 * 16], bias[16], y[8 * WIDE * 16], want[8 * WIDE * 16];
+    static double x[WIDE * WIDE * 16], narrow[WIDE * WIDE * 16], w[49 * 16], bias[16], y[9 * WIDE * 16], want[9 * WIDE * 16];
     int item = item_of(k), size = k->mr, lanes = k->lanes, vector = (item == 2 ? 4 : item) * lanes, high = (rows - 1) * step + size,
-        wide = (cols - 1) * step + size, used = outside >> 4 & 1 ? lanes - 1 : lanes;
-    uint32_t inside = ((1u << wide) - 1) & ~(outside >> 2 & 1u) & ~((outside >> 3 & 1u) << (wide - 1));
+        wide = (cols - 1) * step + size, used = part ? lanes - 1 : lanes;
+    left = left < wide ? left : wide, right = right < wide - left ? right : wide - left;
+    uint32_t inside = ((1u << (wide - right)) - 1) & ~((1u << left) - 1);
     lk_strips g = {.x = (char *)(item == 2 ? narrow : x), .x_row = WIDE * item * lanes, .x_col = item * lanes, .w = w, .bias = bias, .y = (char *)y,
-                   .y_row = WIDE * vector, .y_col = vector, .rows = rows, .top = outside & 1,
-                   .bottom = high - (outside >> 1 & 1), .cols = cols, .step = step, .inside = inside, .vectors = 1,
+                   .y_row = WIDE * vector, .y_col = vector, .rows = rows, .top = top,
+                   .bottom = top > high - below ? top : high - below, .cols = cols, .step = step, .inside = inside, .vectors = 1,
                    .x_lanes = used < lanes ? (1u << used) - 1 : 0, .y_lanes = (1u << used) - 1, .wide = 1};
-    fill(k, x, WIDE * WIDE * 16), fill(k, w, 49 * 16), fill(k, bias, 16), fill(k, y, 8 * WIDE * 16);
+    fill(k, x, WIDE * WIDE * 16), fill(k, w, 49 * 16), fill(k, bias, 16), fill(k, y, 9 * WIDE * 16);
     memcpy(want, y, sizeof y);
     for (int i = 0; item == 2 && i < WIDE * WIDE * lanes; i++) set_number(k, narrow, i, get(k, x, i));
     for (int i = 0; i < rows * cols * lanes; i++) {
@@ -1044,10 +1045,13 @@ static int check(const lk_kernel *k)
         }
         if (k->unit == 2) return 0; /* test_kernels.py */
         for (int rows = 1; rows <= k->mr; rows++)
-            for (int cols = 1; cols <= k->nr; cols++)
+            for (int cols = 1; cols <= k->nr; cols++) {
                 for (int how = 0; how < 6; how++)
-                    bad += gemm(k, rows, cols, 1 + how % 4, 1 + how % 3, how ? 1 + draw(DEPTH) : DEPTH, how & 1,
+                    bad += gemm(k, rows, cols, 1 + how % 4, 1 + how % 3, DEPTH, how ? 1 + draw(DEPTH) : DEPTH, how & 1,
                                 how / 2);
+#define SUM(taps, blocks, kb, last) bad += gemm(k, rows, cols, taps, blocks, kb, last, draw(2), draw(3));
+                SUM_CASES(SUM)
+            }
         return bad;
     case LK_DEPTHWISE:
         for (int rows = 1; rows <= 2; rows++)
@@ -1058,9 +1062,16 @@ static int check(const lk_kernel *k)
                             bad += depthwise(k, rows, cols, kw, step, how ? 2 : 1, how == 2);
         return bad;
     case LK_STRIPS:
-        for (int cols = (k->nr + 1) / 2; cols <= k->nr; cols++)
+        for (int cols = (k->nr + 1) / 2; cols <= k->nr; cols++) {
             for (int rows = 1; rows <= 6; rows++)
-                for (int how = 0; how < 64; how++) bad += strips(k, rows, cols, 1 + (how >> 5), how & 31);
+                for (int how = 0; how < 64; how++)
+                    bad += strips(k, rows, cols, 1 + (how >> 5), how >> 2 & 1, how >> 3 & 1, how & 1, how >> 1 & 1,
+                                  how >> 4 & 1);
+            const int most = k->mr == 3 ? 1 : k->mr;
+#define BORDER(left, right, top, below) bad += strips(k, rows, cols, step, left, right, top, below, draw(2));
+#define STRIP(by, count) for (int step = by, rows = count, once = 1; once; once = 0) { BORDER_CASES(BORDER, most) }
+            STRIP_CASES(STRIP)
+        }
         return bad;
     case LK_PLANE_STRIPS:
         for (int wide = 1; wide <= k->nr; wide++)
@@ -1123,9 +1134,13 @@ static int check(const lk_kernel *k)
     case LK_UNPACK:
         for (int n = 0; n < 100; n++)
             for (int at = 0; at < 4; at++) bad += unpack(k, 1, n, at, 1) + unpack(k, 3, n, at, 1) + unpack(k, 2, n, at, 3);
+#define UNPACK(n) bad += unpack(k, 1, n, n % 8, 1);
+        PAIR_CASES(UNPACK)
         return bad;
     case LK_PACK:
         for (int n = 0; n < 3000; n += 1 + n / 40) bad += pack(k, n);
+#define PACK(n) bad += pack(k, n);
+        PAIR_CASES(PACK)
         return bad;
     case LK_PANEL:
         for (int w = 1; w <= 16; w *= 2)
@@ -1153,8 +1168,12 @@ static int check(const lk_kernel *k)
         return bad;
     case LK_WINOGRAD_OUT: case LK_WINOGRAD_FILTER: return 0; /* checked with the input transform */
     case LK_COPY: case LK_TRANSPOSE: case LK_GATHER: case LK_FILL:
-        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-            for (int stream = 0; stream < 2; stream++) bad += move(k, sizes[i][0], sizes[i][1], stream);
+        for (int stream = 0; stream < 2; stream++) {
+            const int tile = k->mr > k->nr ? k->mr : k->nr, t = tile > 4 ? tile : 4;
+            for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) bad += move(k, sizes[i][0], sizes[i][1], stream);
+#define MOVE(n0, n1) bad += move(k, n0, n1, stream);
+            MOVE_CASES(MOVE, t)
+        }
         return bad;
     default: return wrong(k, "nothing here asks anything of it");
     }

@@ -18,7 +18,6 @@ from layoutkit.convolutions.types import TYPES
 
 ROWS = [k for k in registry.kernels(all_isas=True) if k.isa in registry.isas()]
 MOVES = [k for k in ROWS if k.family in ("transpose", "gather", "fill", "copy")]
-SUMS = (1, 1, 7, 7), (3, 2, 4, 3), (2, 1, 8, 8), (1, 3, 16, 1), (3, 1, 2, 2), (1, 1, 21, 21)  # taps, blocks, kb, last
 # Of integers: s16 below, others in test_integers.py and tools/harness.c.
 GEMMS = [k for k in ROWS if k.family == "gemm" and k.types not in ("u8s8", "s16")]
 STRIPS = [k for k in ROWS if k.family == "strips"]
@@ -55,12 +54,6 @@ def bf16(numbers):
     return (bits + 0x7FFF + (bits >> 16 & 1) >> 16).astype(np.uint16)
 
 
-def sizes(tile):
-    """Aligned, 1 x n, m x 1 and ragged around a tile of `tile`."""
-    t = max(tile, 4)
-    return [(t, t), (2 * t, 3 * t), (1, 2 * t), (2 * t, 1), (1, 1), (t + 1, 2 * t - 1), (3 * t - 1, t + 3)]
-
-
 def test_every_instruction_set_has_every_family_or_adds_units_to_one_that_has():
     for isa in registry.isas():
         have = {k.family for k in ROWS if k.isa == isa}
@@ -75,7 +68,7 @@ def test_every_instruction_set_has_every_family_or_adds_units_to_one_that_has():
 @pytest.mark.parametrize("kernel", MOVES, ids=lambda k: k.name)
 def test_move(kernel, end):
     w = int(kernel.types[1:]) // 8
-    for n0, n1 in sizes(max(kernel.mr, kernel.nr)):
+    for n0, n1 in harness.cases("MOVE_CASES", t=max(kernel.mr, kernel.nr, 4)):
         for gap in (0, 3):  # elements between rows
             for stream in (False, True):
                 rng = np.random.default_rng(n0 * 1000 + n1)
@@ -130,7 +123,7 @@ def test_gemm(kernel, end):
     rng = np.random.default_rng(1)
     for rows in range(1, kernel.mr + 1):
         for cols in sorted({1, lanes, kernel.nr - 1, kernel.nr, max(1, kernel.nr - lanes)}):
-            for taps, blocks, kb, last in SUMS:
+            for taps, blocks, kb, last in harness.cases("SUM_CASES"):
                 for split in {False, cols % (lanes // 2) == 0}:
                     one_gemm(kernel, lanes, rng, rows, cols, taps, blocks, kb, last, split, end)
 
@@ -310,8 +303,8 @@ def test_strips(kernel, end):
     rng = np.random.default_rng(1)
     most = 1 if kernel.mr == 3 else kernel.mr
     for cols in range((kernel.nr + 1) // 2 if kernel.mr == 3 else 1, kernel.nr + 1):
-        for step, rows in ((1, 1), (1, 2), (1, 4), (1, 9), (2, 1), (2, 2), (2, 5)):
-            for left, right, top, below in ((0, 0, 0, 0), (1, 0, 1, 0), (0, 1, 0, 1), (1, 1, 1, 1), (most, most, 3, 2)):
+        for step, rows in harness.cases("STRIP_CASES"):
+            for left, right, top, below in harness.cases("BORDER_CASES", most=most):
                 one_strip(kernel, rng, cols, step, rows, left, right, top, below, end)
 
 
