@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from conftest import WHOLE_ISAS, using_isa
+from graphs import graphs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle.network import evaluate
@@ -10,9 +11,12 @@ from oracle.network import evaluate
 import layoutkit as lk
 from layoutkit._core.nests.lrn import lrn
 from layoutkit._core.nests.pooling import pool
+from layoutkit.graph import narrow as rule
+from layoutkit.graph.fold import folded
 from layoutkit.graph.ir import Graph, Node, TensorType
 from layoutkit.graph.layouts import NAMES
 from layoutkit.graph.model import Model
+from layoutkit.graph.shapes import infer
 
 F32 = np.dtype(np.float32)
 TYPES = {"bfloat16": ("bf16", 8), "float16": ("f16", 11)}  # names of rows, bits of the significand
@@ -142,3 +146,22 @@ def test_elements_of_another_width():
         pool("bf16", six, six.copy(), [(1, 1, 1, 0)] * 3, None, 1)
     with pytest.raises(ValueError, match="contiguous arrays of f16"):
         lrn("f16", six[0, 0, 0, 0], six[0, 0, 0, 0].copy(), 3, 1.0, 1.0, 1)
+
+
+@given(graphs())
+@settings(max_examples=60, deadline=None)
+def test_what_is_kept_narrow_is_the_most_that_can_be(graph):
+    """Rounds over all tensors until none has to go, the obvious way."""
+    known = infer(graph, {"x": graph.inputs["x"].shape})
+    graph = folded(graph, known)
+    makers, users = graph.makers(), graph.users()
+    left = {name for name, node in makers.items() if rule._is_free(known[name]) and rule._makes(node, known)}
+    left -= set(graph.outputs)
+    want: set = set()
+    while left != want:
+        want = left
+        given = {name for name in want if rule._given(makers[name], known, want)}
+        left = {x for x in given if any(rule._takes(node, x, known, want) for node in users.get(x, ()))}
+    before = {name for name, of in known.items() if of.stored}
+    rule.keep_narrow(graph, known, "bfloat16")
+    assert {name for name, of in known.items() if of.stored} - before == want

@@ -64,3 +64,36 @@ def test_the_assignment_costs_no_more_than_one_layout_everywhere(graph):
     laid = laid_out_graph(graph, {"x": graph.inputs["x"].shape}, Costs(1, "standard"))
     assert laid.assigned.seconds == pytest.approx(laid.assigned.bound)
     assert all(laid.assigned.seconds <= seconds * (1 + 1e-9) for seconds in laid.uniform().values())
+
+
+@given(graphs())
+@settings(max_examples=30, deadline=None)
+def test_where_tables_are_too_large_it_costs_no_more_than_one_layout_everywhere_either(graph):
+    from layoutkit.graph import assign
+    from layoutkit.graph.costs import Costs
+    from layoutkit.graph.plan import laid_out_graph
+
+    given, costs = {"x": graph.inputs["x"].shape}, Costs(1, "standard")
+    least = laid_out_graph(graph, given, costs).assigned.seconds
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("MAX_TABLE", "SMALL_TABLE", "SMALL_TABLES"):
+            patch.setattr(assign, name, 1)
+        patch.setattr(assign, "_improve", lambda *_: None)
+        laid = laid_out_graph(graph, given, costs)
+        assert all(laid.assigned.seconds <= seconds * (1 + 1e-9) for seconds in laid.uniform().values())
+    assert laid.assigned.bound <= least * (1 + 1e-9) and least <= laid.assigned.seconds * (1 + 1e-9)
+
+
+@given(graphs(), st.sampled_from(NAMES))
+@settings(max_examples=30, deadline=None)
+def test_a_layout_that_was_asked_for_is_the_least_only_if_nothing_costs_less(graph, layouts):
+    from layoutkit.graph.costs import Costs
+    from layoutkit.graph.plan import laid_out_graph
+
+    given, costs = {"x": graph.inputs["x"].shape}, Costs(1, "standard")
+    least = laid_out_graph(graph, given, costs).assigned.seconds
+    found = laid_out_graph(graph, given, costs, layouts)
+    assert found.assigned.bound == pytest.approx(least)
+    assert found.assigned.seconds == pytest.approx(found.uniform()[layouts])
+    told = Model(graph, threads=1, layouts=layouts).explain()
+    assert ("the least of all" in told) == (found.assigned.seconds <= least * (1 + 1e-9))

@@ -18,6 +18,6 @@ def evaluate(graph: Graph, inputs: Mapping[str, np.ndarray]) -> dict[str, np.nda
         made = run(node, [values[name] if name else None for name in node.inputs])
         values.update((name, np.asarray(value)) for name, value in zip(node.outputs, made) if name)
         for name in node.given():
-            if last[name] == i and name not in graph.outputs:
+            if last[name] == i and name not in graph.ends:
                 values.pop(name, None)
     return {name: values[name] for name in graph.outputs}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 from typing import NamedTuple, Protocol
@@ -12,6 +13,7 @@ from .kernels import Place
 
 ALIGNMENT = 4096
 Buffers = Mapping[Place, tuple[tuple[int, ...], np.dtype]]
+Bytes = tuple[int, int]  # [begin, end)
 
 
 class Accesses(Protocol):
@@ -39,30 +41,99 @@ def placed(steps: Sequence[Accesses], buffers: Buffers, wholes: Mapping[Place, P
 
     `wholes` says of which buffers others are parts; `kept` are read after the last step.
     """
-    first: dict[Place, int] = {}
-    last: dict[Place, int] = {}
-    held: dict[Place, set[Place]] = {}  # the buffers that what is in a place may lie in
-    for i, step in enumerate(steps):
-        for place in step.writes:
-            held[place] = {wholes.get(place, place)}
-            if step.views:
-                held[place].update(*(held.get(p, {p}) for p in step.reads))
-        for place in (*step.reads, *step.writes):
-            for p in held.get(place, {place}):
-                first.setdefault(p, i)
-                last[p] = i
-    for place in kept:
-        for p in held.get(place, ()):
-            last[p] = len(steps)
+    alive = _lifetimes(steps, wholes, kept)
     sizes = {p: -(-prod(shape) * dtype.itemsize // ALIGNMENT) * ALIGNMENT for p, (shape, dtype) in buffers.items()}
-    taken: list[tuple[int, int, Place]] = []
+    taken = _Taken(len(steps) + 1)
     offsets: dict[Place, int] = {}
     for place in sorted(sizes, key=lambda p: -sizes[p]):
+        first, last = alive[place]
+        offsets[place] = at = taken.lowest(first, last, sizes[place])
+        taken.add(first, last, at, at + sizes[place])
+    return Arena(max((offsets[p] + sizes[p] for p in sizes), default=0), offsets)
+
+
+def _lifetimes(
+    steps: Sequence[Accesses], wholes: Mapping[Place, Place], kept: Iterable[Place]
+) -> dict[Place, tuple[int, int]]:
+    """By buffer, the first and the last step at which it is in use, itself or through parts or views of it.
+
+    Backwards over the steps: what a view is read for, all that it may be a view of is needed for.
+    """
+    last: dict[Place, int] = dict.fromkeys(kept, len(steps))
+    first: dict[Place, int] = {}
+    for i, step in zip(range(len(steps) - 1, -1, -1), reversed(steps)):
+        until = max((last.setdefault(place, i) for place in step.writes), default=i) if step.views else i
+        for place in step.reads:
+            last[place] = max(last.get(place, i), until)
+        for place in (*step.reads, *step.writes):
+            last.setdefault(place, i)
+            first[place] = i
+    found: dict[Place, tuple[int, int]] = {}
+    for place, begin in first.items():
+        whole = wholes.get(place, place)
+        known = found.get(whole, (begin, last[place]))
+        found[whole] = min(begin, known[0]), max(last[place], known[1])
+    return found
+
+
+class _Taken:
+    """Which bytes are in use at which steps.
+
+    A binary tree of ranges of steps (node i has the halves 2i and 2i + 1, the leaves are single steps), so that a
+    buffer concerns O(log steps) nodes whatever its lifetime, and a look-up as many.
+    """
+
+    def __init__(self, steps: int) -> None:
+        self._leaves = 1 << steps.bit_length()
+        self._all: dict[int, list[Bytes]] = {}  # by node, in use during all of its steps
+        self._any: dict[int, list[Bytes]] = {}  # by node, in use during any of them
+
+    def add(self, first: int, last: int, begin: int, end: int) -> None:
+        """Bytes [begin, end) are in use from step `first` to `last`."""
+        if begin == end:
+            return
+        covers, around = self._nodes(first, last)
+        for node in covers:
+            _join(self._all.setdefault(node, []), begin, end)
+        for node in {*covers, *around}:
+            _join(self._any.setdefault(node, []), begin, end)
+
+    def lowest(self, first: int, last: int, size: int) -> int:
+        """The lowest place of so many bytes that are free from step `first` to `last`."""
+        covers, around = self._nodes(first, last)
+        found = [each for node in covers for each in self._any.get(node, ())]
+        found += [each for node in around for each in self._all.get(node, ())]
         at = 0
-        for begin, end, other in sorted(taken):
-            meets = first[other] <= last[place] and first[place] <= last[other]
-            if meets and begin < at + sizes[place] and at < end:
-                at = end
-        offsets[place] = at
-        taken.append((at, at + sizes[place], place))
-    return Arena(max((end for _, end, _ in taken), default=0), offsets)
+        for begin, end in sorted(found):
+            if begin - at >= size:
+                break
+            at = max(at, end)
+        return at
+
+    def _nodes(self, first: int, last: int) -> tuple[list[int], set[int]]:
+        """The nodes that are [first, last] together, and those that hold its first or its last step: what meets it is
+        within the former or covers one of the latter."""
+        low, high = first + self._leaves, last + self._leaves
+        covers, around = [], set()
+        begin, end = low, high + 1
+        while begin < end:
+            if begin & 1:
+                covers.append(begin)
+                begin += 1
+            if end & 1:
+                end -= 1
+                covers.append(end)
+            begin, end = begin >> 1, end >> 1
+        while low:
+            around.update((low, high))
+            low, high = low >> 1, high >> 1
+        return covers, around
+
+
+def _join(ranges: list[Bytes], begin: int, end: int) -> None:
+    """Add a range of bytes to ascending ones that do not touch."""
+    i = bisect_left(ranges, begin, key=lambda each: each[1])
+    j = bisect_right(ranges, end, key=lambda each: each[0])
+    if i < j:
+        begin, end = min(begin, ranges[i][0]), max(end, ranges[j - 1][1])
+    ranges[i:j] = [(begin, end)]

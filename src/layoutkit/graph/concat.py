@@ -48,23 +48,37 @@ def axis_of(node: Node, known: Mapping[str, Known], layout: Layout) -> int:
     return attributes["axis"]
 
 
+def whole_of(place: Place, wholes: dict[Place, Place]) -> Place:
+    """The array that a tensor is in the end a part of. `wholes` says of what each is one, and gets shorter ways."""
+    whole = place
+    while whole in wholes:
+        whole = wholes[whole]
+    while place != whole:
+        wholes[place], place = whole, wholes[place]
+    return whole
+
+
+def _reads(node: Node, kinds: tuple[int, int], place: Place, wholes: dict[Place, Place]) -> bool:
+    """Whether a node reads the array that a tensor is a part of."""
+    whole = whole_of(place, wholes)
+    return any(whole_of((name, kinds[i == 3]), wholes) == whole for i, name in enumerate(node.inputs) if name)
+
+
 def parts_of(laid: Laid) -> dict[Place, Part]:
     """By tensor that a kernel or another concatenation writes, the part of the concatenation that it is made as.
 
     Each is a part of one only, and none that is computed from the same array: a step reads and writes apart.
     """
     found: dict[Place, Part] = {}
+    wholes: dict[Place, Place] = {}
     graph, known = laid.graph, laid.known
     makers = {name: (node, kinds) for node, kinds in zip(graph.nodes, laid.kinds) for name in node.outputs}
 
-    def whole(place: Place) -> Place:
-        while place in found:
-            place = found[place].whole
-        return place
-
     for node, (kind, _) in zip(graph.nodes, laid.kinds):
         if node.op == "Split":
-            found |= _divided(node, kind, makers, known)
+            parts = _divided(node, kind, makers, known)
+            found |= parts
+            wholes.update((place, part.whole) for place, part in parts.items())
         y = known[node.outputs[0]]
         layouts = layouts_of(len(y.shape))
         if node.op != "Concat" or not layouts or any(name in graph.constants for name in node.inputs):
@@ -78,8 +92,7 @@ def parts_of(laid: Laid) -> dict[Place, Part]:
             if alike and maker is not None and kinds[1] == kind and place not in found and count:
                 kernel = kernel_of(maker, known, kinds[0])
                 writes = maker.op == "Concat" or (kernel is not None and kernel.strided)
-                reads = {whole((n, kinds[i == 3])) for i, n in enumerate(maker.inputs) if n}
-                if writes and (maker.op == "Concat" or whole(into) not in reads):
-                    found[place] = Part(into, axis, at, at + count)
+                if writes and (maker.op == "Concat" or not _reads(maker, kinds, into, wholes)):
+                    found[place], wholes[place] = Part(into, axis, at, at + count), into
             at += count
     return found

@@ -15,12 +15,13 @@ from ..choosing.ranking import candidates_of
 from ..choosing.table import cost_table
 from ..choosing.threads import check_threads
 from ..convolutions.filter import Filter
+from ..convolutions.problem import ConvProblem
 from ..convolutions.task import ConvTask
 from ..formats.layout import Layout
 from ..reorders.problem import ReorderProblem, useful_threads
 from ..reorders.reorder import reorder
 from .ir import Node
-from .layouts import layouts_of
+from .layouts import PLAIN, layouts_of
 from .operators import Kept, Known
 from .operators.neural import geometry
 
@@ -39,6 +40,7 @@ class Costs:
     def __init__(self, threads: int | None, accuracy: str, dtype: str = "float32") -> None:
         self.threads, self.accuracy, self.dtype = check_threads(threads), accuracy, dtype
         self._moves: dict[tuple[int, ...], np.ndarray] = {}
+        self._convolutions: dict[tuple[tuple[int, ...], ConvProblem], np.ndarray] = {}
 
     def moves(self, of: Known) -> np.ndarray:
         """Seconds from a layout to another, of a tensor."""
@@ -56,6 +58,15 @@ class Costs:
 
     def convolution(self, node: Node, known: Mapping[str, Known]) -> np.ndarray:
         """Seconds by the layouts of input and result; infinite where they are not asked."""
+        x = known[node.inputs[0]]
+        layouts = layouts_of(len(x.shape))
+        alike = filter_of(node, known, layouts[PLAIN], layouts[PLAIN], self.accuracy, self.dtype).problem(x.shape)
+        found = self._convolutions.get((x.shape, alike))
+        if found is None:
+            found = self._convolutions[x.shape, alike] = self._asked(node, known)
+        return found
+
+    def _asked(self, node: Node, known: Mapping[str, Known]) -> np.ndarray:
         x = known[node.inputs[0]]
         layouts = layouts_of(len(x.shape))
         found, detours = np.full((len(layouts),) * 2, np.inf), set()

@@ -16,12 +16,13 @@ from ..formats.layout import Layout
 from ..memory.arrays import empty
 from ..reorders.reorder import reorder
 from .arena import placed
-from .concat import Part, axis_of, parts_of
+from .concat import Part, axis_of, parts_of, whole_of
 from .costs import FLOAT, Costs, array_type, between
 from .ir import Node
 from .kernels import F32, Call, Place, Slots, kernel_of
 from .layouts import NAMES, PLAIN, laid_out, layouts_of
 from .operators import OPERATORS, Kept, run
+from .operators.base import own_type
 from .plan import Laid
 
 LETTERS = "abcdefghijkl"
@@ -222,8 +223,8 @@ class Program:
             elif value is not None:
                 given.append(laid_out(value, layout, y.shape) if of.spread and layout is not None else value)
             else:
-                own = Kept(str(known[name].dtype))
-                given.append(self.brought(name, kind, y.kept if moves and name in reals else own))
+                dtype = known[name].dtype
+                given.append(self.brought(name, kind, y.kept if moves and dtype == F32 else own_type(dtype)))
         to = [(name, self._kind(name, kind)) if name else None for name in node.outputs]
         stored = [known[name].stored if name and not moves else None for name in node.outputs]
 
@@ -238,12 +239,8 @@ class Program:
 
     def _allocated(self) -> int:
         """Allocate the buffers; the bytes of them."""
-        wholes = {}
-        for place in self._parts:
-            whole = place
-            while whole in self._parts:
-                whole = self._parts[whole].whole
-            wholes[place] = whole
+        wholes = {place: part.whole for place, part in self._parts.items()}
+        wholes = {place: whole_of(place, wholes) for place in self._parts}
         buffers = {place: of for place, of in self._buffers.items() if place not in self._parts}
         arena = placed(self.steps, buffers, wholes, [(name, PLAIN) for name in self.laid.graph.outputs])
         memory = empty((arena.nbytes,), np.dtype(np.uint8), "graph") if arena.nbytes else np.empty(0, np.uint8)
@@ -251,19 +248,14 @@ class Program:
             at = arena.offsets[place]
             self._slots[place] = memory[at : at + prod(shape) * dtype.itemsize].view(dtype).reshape(shape)
         for place in self._parts:
-            self._slots[place] = self._view(place)
+            inner = []
+            while place not in self._slots:  # a part of another, which may be a part itself
+                inner.append(place)
+                place = self._parts[place].whole
+            for each in reversed(inner):
+                part = self._parts[each]
+                self._slots[each] = part_in(self._slots[part.whole], part)
         return arena.nbytes
-
-    def _view(self, place: Place) -> np.ndarray:
-        """The array of a tensor that is a part of another, which may be a part itself."""
-        parts = []
-        while place in self._parts:
-            parts.append(self._parts[place])
-            place = self._parts[place].whole
-        array = self._slots[place]
-        for part in reversed(parts):
-            array = part_in(array, part)
-        return array
 
 
 def _rounded(value: np.ndarray, kept: Kept) -> np.ndarray:

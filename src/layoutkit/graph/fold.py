@@ -100,10 +100,10 @@ def without_nothing(graph: Graph, known: Knowledge) -> Graph:
     nodes, users = [], graph.users()
     for node in graph.nodes:
         node = renamed(node, names)
-        needed = tuple(name for name in node.outputs if name in users or name in graph.outputs)
+        needed = tuple(name for name in node.outputs if name in users or name in graph.ends)
         if node.op == "Dropout" and needed == node.outputs[:1]:  # of its mask nothing is needed
             node = node.with_(outputs=needed)
-        if _changes_nothing(node, known) and node.outputs[0] not in graph.outputs:
+        if _changes_nothing(node, known) and node.outputs[0] not in graph.ends:
             names[node.outputs[0]] = node.inputs[0]
         else:
             nodes.append(node)
@@ -151,7 +151,7 @@ def _affine_node(node, x, scale, shift, known, constants) -> Node:
     shape = (-1, *[1] * (len(known[x].shape) - 2))
     names = []
     for value, kind in ((scale, "scale"), (shift, "shift")):
-        name = fresh(f"{node.outputs[0]}.{kind}", {**constants, **known})
+        name = fresh(f"{node.outputs[0]}.{kind}", known)
         constants[name] = value.astype(known[x].dtype).reshape(shape)
         known[name] = Known(known[x].dtype, constants[name].shape, constants[name])
         names.append(name)
@@ -200,7 +200,7 @@ def affine_into_makers(graph: Graph, known: Knowledge) -> Graph:
 
 def _is_step(name: str, users: Mapping[str, list[Node]], graph: Graph, known: Knowledge) -> bool:
     """Whether a tensor is only what one node gives to one other, and rounded to nothing."""
-    return len(users.get(name, ())) == 1 and name not in graph.outputs and known[name].stored is None
+    return len(users.get(name, ())) == 1 and name not in graph.ends and known[name].stored is None
 
 
 def _takes_affine(node: Node, known: Knowledge) -> bool:
@@ -218,7 +218,7 @@ def _into_conv(conv: Node, affine: Node, known: Knowledge, constants) -> Node:
     bias = (shift + (0 if b is None else b * scale)).astype(w.dtype)
     names = []
     for value, kind in ((scaled, "filter"), (bias, "bias")):
-        name = fresh(f"{affine.outputs[0]}.{kind}", {**constants, **known})
+        name = fresh(f"{affine.outputs[0]}.{kind}", known)
         constants[name] = value
         known[name] = Known(value.dtype, value.shape, value)
         names.append(name)
@@ -345,7 +345,7 @@ def affines_as_convolutions(graph: Graph, known: Knowledge) -> Graph:
             scale, shift = node.attributes["exact"]
             names = []
             for value, kind, shape in ((scale, "taps", (-1, 1, *[1] * (len(x.shape) - 2))), (shift, "bias", (-1,))):
-                name = fresh(f"{node.outputs[0]}.{kind}", {**constants, **known})
+                name = fresh(f"{node.outputs[0]}.{kind}", known)
                 constants[name] = value.astype(np.float32).reshape(shape)
                 known[name] = Known(np.dtype(np.float32), constants[name].shape, constants[name])
                 names.append(name)

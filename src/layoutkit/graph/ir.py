@@ -56,8 +56,10 @@ class Graph:
     inputs: dict[str, TensorType]
     outputs: tuple[str, ...]
     constants: dict[str, np.ndarray]
+    ends: frozenset[str] = field(init=False, repr=False, compare=False)  # the outputs, to look them up
 
     def __post_init__(self) -> None:
+        self.ends = frozenset(self.outputs)
         self.nodes = in_order(self.nodes, {*self.inputs, *self.constants})
         made = {name for node in self.nodes for name in node.outputs}
         for name in self.outputs:
@@ -92,16 +94,18 @@ def in_order(nodes: Iterable[Node], there: set[str]) -> list[Node]:
                 raise ValueError(f"graph: tensor {name!r} is made twice, the second time by {node}")
             if name:
                 maker[name] = i
-    waits = [{maker[name] for name in node.given() if name in maker} for node in nodes]
-    for node in nodes:
-        for name in node.given():
-            if name not in maker and name not in there:
-                raise ValueError(f"graph: {node} reads {name!r}, which is made by no operator")
     then: list[list[int]] = [[] for _ in nodes]
-    for i, before in enumerate(waits):
-        for j in before:
+    left = []
+    for i, node in enumerate(nodes):
+        waits = set()
+        for name in node.inputs:
+            if name in maker:
+                waits.add(maker[name])
+            elif name and name not in there:
+                raise ValueError(f"graph: {node} reads {name!r}, which is made by no operator")
+        for j in waits:
             then[j].append(i)
-    left = [len(before) for before in waits]
+        left.append(len(waits))
     ready, found = [i for i in range(len(nodes) - 1, -1, -1) if not left[i]], []
     while ready:
         i = ready.pop()

@@ -235,8 +235,10 @@ def limits_of(activation: Any) -> tuple[float, float] | None:
 
 def is_sum(node: Node, known: Mapping[str, Known], kind: int = PLAIN) -> bool:
     """Of one or two tensors like the result, in float32, or a tensor between constant limits."""
-    y, given = known[node.outputs[0]], [known[name] for name in _summands(node)]
-    if y.dtype != F32 or not 1 <= len(given) <= 2 or any(x.shape != y.shape or x.value is not None for x in given):
+    y, names = known[node.outputs[0]], _summands(node)
+    if y.dtype != F32 or not 1 <= len(names) <= 2:
+        return False
+    if any(known[name].shape != y.shape or known[name].value is not None for name in names):
         return False
     return node.op != "Clip" or all(known[name].value is not None for name in node.inputs[1:] if name)
 

@@ -45,5 +45,7 @@ def laid_out(value: np.ndarray, layout: Layout, shape: Sequence[int]) -> np.ndar
 
 def fits(shape: Sequence[int], layout: Layout, result: Sequence[int]) -> bool:
     """Whether a tensor of this shape, in this layout, is spread over `result` as numpy spreads axes."""
+    if not shape or shape == result:
+        return True
     aligned = len(shape) == len(result)
-    return not shape or (aligned and all(layout.block(d) == 1 or shape[d] == result[d] for d in range(layout.rank)))
+    return aligned and all(layout.block(d) == 1 or shape[d] == result[d] for d in range(layout.rank))

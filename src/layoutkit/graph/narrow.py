@@ -20,12 +20,25 @@ def keep_narrow(graph: Graph, known: dict[str, Known], dtype: str) -> None:
         return
     makers, users = graph.makers(), graph.users()
     kept = {name for name, node in makers.items() if _is_free(known[name]) and _makes(node, known)}
-    kept -= set(graph.outputs)
-    while True:
-        left = {name for name in kept if _given(makers[name], known, kept) and _taken(name, users, known, kept)}
-        if left == kept:
-            break
-        kept = left
+    kept -= graph.ends
+    readers = {name: list(users.get(name, ())) for name in kept}  # those that may read it as it is
+
+    def fits(name: str) -> bool:
+        """Whether a tensor can be narrow beside the others; readers that cannot read it so never can again."""
+        while readers[name] and not _takes(readers[name][-1], name, known, kept):
+            readers[name].pop()
+        return bool(readers[name])
+
+    todo = [name for name in kept if not _given(makers[name], known, kept)]
+    todo += [name for name in kept if not fits(name)]
+    while todo:
+        name = todo.pop()
+        if name in kept:
+            kept.discard(name)
+            todo += [x for x in makers[name].given() if x in kept and not fits(x)]
+            for node in users.get(name, ()):
+                if not kept.isdisjoint(node.outputs) and not _given(node, known, kept):
+                    todo += node.outputs
     for name in kept:
         known[name] = known[name]._replace(stored=Kept(dtype))
 
@@ -60,11 +73,8 @@ def _given(node: Node, known: Mapping[str, Known], kept: set[str]) -> bool:
     return not _passes(node, known) or all(name in kept for name in floats)
 
 
-def _taken(name: str, users: Mapping[str, list[Node]], known: Mapping[str, Known], kept: set[str]) -> bool:
-    """Whether a tensor is read as it is by one node at least."""
-    for node in users.get(name, ()):
-        if _passes(node, known) and node.outputs[0] in kept:
-            return True
-        if _multiplies(node, known) and (node.inputs[0] == name or node.outputs[0] in kept):
-            return True
-    return False
+def _takes(node: Node, name: str, known: Mapping[str, Known], kept: set[str]) -> bool:
+    """Whether a node reads a tensor as it is."""
+    if _passes(node, known) and node.outputs[0] in kept:
+        return True
+    return _multiplies(node, known) and (node.inputs[0] == name or node.outputs[0] in kept)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .assign import Assigned, Factor, cost, moved, solve
+from .assign import Assigned, Factor, assigned, cost, moved, solve
 from .costs import STEP_SECONDS, Costs
 from .fold import folded
 from .ir import Graph, Node
@@ -70,10 +70,21 @@ def laid_out_graph(
     known.update((name, _forgotten(k)) for name, k in known.items() if name not in graph.constants)  # it became others
     keep_narrow(graph, known, costs.dtype)
     variables, sizes, factors = _problem(graph, known, costs)
-    wishes = [] if layouts is None else _wishes(NAMES.index(layouts), sizes)
-    found = solve(sizes, [*factors, *wishes])
+    found = _assigned(sizes, factors, None if layouts is None else NAMES.index(layouts))
     kinds = [tuple(PLAIN if v is None else found.values[v] for v in pair) for pair in variables]
     return Laid(graph, known, [(a, b) for a, b in kinds], found, variables, sizes, factors)
+
+
+def _assigned(sizes: Sequence[int], factors: Sequence[Factor], kind: int | None) -> Assigned:
+    """The layouts of least cost, or, with `kind`, this one wherever it can be; and a bound of what any cost."""
+    found = solve(sizes, factors)
+    if kind is None and found.bound == found.seconds:
+        return found
+    kinds = range(len(NAMES)) if kind is None else [kind]
+    others = [solve(sizes, [*factors, *_wishes(k, sizes)]).values for k in kinds]
+    if kind is None:
+        others.append(found.values)
+    return min((assigned(v, factors, found.bound) for v in others), key=lambda each: each.seconds)
 
 
 def _wishes(kind: int, sizes: Sequence[int]) -> list[Factor]:
@@ -92,7 +103,7 @@ def _problem(graph: Graph, known: Mapping[str, Known], costs: Costs) -> tuple[Va
     factors: list[Factor] = []
     count, fixed = 0, STEP_SECONDS * len(graph.nodes)
     made: dict[str, int | None] = {}
-    read: dict[str, list[int | None]] = {}
+    read: dict[str, dict[int | None, None]] = {}  # each once, in order
     for node in graph.nodes:
         pair: tuple[int | None, int | None] = (None, None)
         if node.op == "Conv" and is_convolution(node, known):
@@ -114,17 +125,14 @@ def _problem(graph: Graph, known: Mapping[str, Known], costs: Costs) -> tuple[Va
         made.update((name, pair[1]) for name in node.outputs if name)
         for i, name in enumerate(node.inputs):
             if name and name not in graph.constants:
-                of = pair[1] if node.op == "Conv" and i == 3 else pair[0]
-                if of not in read.setdefault(name, []):
-                    read[name].append(of)
+                read.setdefault(name, {})[pair[1] if node.op == "Conv" and i == 3 else pair[0]] = None
     for name in graph.outputs:
-        if None not in read.setdefault(name, []):
-            read[name].append(None)
+        read.setdefault(name, {})[None] = None
     factors.append(Factor((), np.array(fixed)))  # whatever the layouts are
     sizes = [len(NAMES)] * count
-    for name, readers in read.items():
+    for name, of_name in read.items():
         if layouts_of(len(known[name].shape)) and name not in graph.constants:
-            readers = [r for r in readers if r != made.get(name)]
+            readers = [r for r in of_name if r != made.get(name)]
             if len(readers) > FEW_READERS:
                 factors += _of_many(made.get(name), readers, costs.moves(known[name]), sizes)
             elif readers:
@@ -142,17 +150,28 @@ def _of_few(maker: int | None, readers: list[int | None], seconds: np.ndarray) -
 def _of_many(maker: int | None, readers: list[int | None], seconds: np.ndarray, sizes: list[int]) -> list[Factor]:
     """The same of many readers: a variable for each layout says whether the tensor is there in it, which costs what
     making it does; where a reader has a layout, it must be."""
+    there = tuple(range(len(sizes), len(sizes) + len(NAMES)))
+    sizes += [2] * len(there)
     factors = []
-    for kind in range(len(NAMES)):
-        there = len(sizes)
-        sizes.append(2)
+    for kind, v in enumerate(there):
         made = np.stack([np.zeros(len(NAMES)), seconds[:, kind]], 1)
-        factors.append(Factor((there,), made[PLAIN]) if maker is None else Factor((maker, there), made))
-        for reader in readers:
-            needs = np.zeros((len(NAMES), 2))
-            needs[kind, 0] = np.inf
-            factors.append(Factor((there,), needs[PLAIN]) if reader is None else Factor((reader, there), needs))
+        factors.append(Factor((v,), made[PLAIN]) if maker is None else Factor((maker, v), made))
+    for r in readers:
+        factors.append(Factor(there, _NEEDS[PLAIN]) if r is None else Factor((r, *there), _NEEDS))
     return factors
+
+
+def _needs() -> np.ndarray:
+    """By the layout of a reader, and by layout whether a tensor is there in it: infinite where it is not in the
+    reader's."""
+    n = len(NAMES)
+    found = np.zeros((n, *[2] * n))
+    for kind in range(n):
+        found[kind].swapaxes(0, kind)[0] = np.inf
+    return found
+
+
+_NEEDS = _needs()
 
 
 def kinds_of(node: Node, known: Mapping[str, Known]) -> set[int]:

@@ -24,18 +24,18 @@ def kept_as_integers(graph: Graph, known: dict[str, Known]) -> Graph:
     names: dict[str, str] = {}  # of tensors that are others now
     pairs: dict[int, Node] = {}  # by the id of what quantises, the first that dequantises
     for node in graph.nodes:
-        if node.op != "QuantizeLinear" or node.outputs[0] in graph.outputs:
+        if node.op != "QuantizeLinear" or node.outputs[0] in graph.ends:
             continue
         kept, readers = _kept(node, known), users.get(node.outputs[0], [])
         same = all(r.op == "DequantizeLinear" and _kept(r, known) == kept for r in readers)
-        free = all(r.outputs[0] not in graph.outputs and known[r.outputs[0]].value is None for r in readers)
+        free = all(r.outputs[0] not in graph.ends and known[r.outputs[0]].value is None for r in readers)
         if kept is None or not readers or not same or not free:
             continue
         pairs[id(node)] = readers[0]
         to, x = readers[0].outputs[0], node.inputs[0]
         names.update((r.outputs[0], to) for r in readers)
         known[to] = known[to]._replace(stored=kept)
-        if len(users[x]) == 1 and x in makers and x not in graph.outputs:  # what made x makes it
+        if len(users[x]) == 1 and x in makers and x not in graph.ends:  # what made x makes it
             names[x] = to
     gone = {id(r) for q in graph.nodes if id(q) in pairs for r in users[q.outputs[0]]}
     nodes = []

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,6 +64,12 @@ class Kept(NamedTuple):
         return {"uint8": 1, "int8": 1, "bfloat16": 2, "float16": 2}.get(self.dtype, 4)
 
 
+@lru_cache(64)
+def own_type(dtype: np.dtype) -> Kept:
+    """Numbers as they are."""
+    return Kept(str(dtype))
+
+
 class Known(NamedTuple):
     """What is known of a tensor before data is seen; `stored`: how its float32 are kept, if otherwise."""
 
@@ -74,7 +81,7 @@ class Known(NamedTuple):
     @property
     def kept(self) -> Kept:
         """How it is kept."""
-        return self.stored or Kept(str(self.dtype))
+        return self.stored or own_type(self.dtype)
 
     @property
     def itemsize(self) -> int:
