@@ -7,13 +7,12 @@ from numpy cimport PyArray_DATA, import_array, ndarray
 
 from .executor cimport ceil_div, share
 from .registry cimport LK_ADD, best_row, lk_add, lk_add_fn, lk_kernel, lk_scale
-from .team cimport team
+from .team cimport team, threads_for
 
 import_array()
 
 cdef enum:
-    PART = 64            # elements: a row is cut at multiples of them
-    THREAD_BYTES = 16384  # of the result, at least
+    PART = 64  # elements: a row is cut at multiples of them
     IRREGULAR = -1
 
 
@@ -95,7 +94,7 @@ def add(str types, ndarray a not None, ndarray b, ndarray y not None, limits, in
     g.of_a, g.of_b, g.of_y = scale_of(integers[0]), scale_of(integers[1]), scale_of(integers[2])
     if g.rows == 0 or g.count == 0:
         return
-    threads = <int>min(threads, max(1, g.rows * g.count * item // THREAD_BYTES))
+    threads = threads_for(threads, (2.0 if b is None else 3.0) * g.rows * g.count * item)
     parts = g.rows if g.rows >= threads else ceil_div(g.count, PART)
     with nogil:
         count = team(threads)
