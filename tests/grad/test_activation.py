@@ -31,7 +31,8 @@ def test_slopes_of_what_convolutions_apply(name):
 INF = float("inf")
 SLOPES = {  # at -Inf, just below 0, at 0, just above, at Inf
     "relu": (0, 0, 0, 1, 1), "relu6": (0, 0, 0, 1, 0), ("clip", -1.5, 2.0): (0, 1, 1, 1, 0),
-    ("clip", 0.0, INF): (0, 0, 0, 1, 1), ("clip", -INF, INF): (1, 1, 1, 1, 1), ("leaky_relu", 0.25): (0.25,) * 3 + (1, 1),
+    ("clip", 0.0, INF): (0, 0, 0, 1, 1), ("clip", -INF, INF): (1, 1, 1, 1, 1),
+    ("leaky_relu", 0.25): (0.25, 0.25, 0.25, 1, 1),
     ("elu", 1.25): (0, 1.25, 1.25, 1, 1), "sigmoid": (0, 0.25, 0.25, 0.25, 0), "tanh": (0, 1, 1, 1, 0),
     "silu": (0, 0.5, 0.5, 0.5, 1), ("swish", 1.75): (0, 0.5, 0.5, 0.5, 1), ("swish", -1.75): (1, 0.5, 0.5, 0.5, 0),
     "mish": (0, 0.6, 0.6, 0.6, 1), "gelu_tanh": (0, 0.5, 0.5, 0.5, 1),

@@ -1,4 +1,4 @@
-"""Activations of Inf, NaN and the largest numbers: alone and behind a convolution a network gives what convolutions give."""
+"""Activations of Inf, NaN and the largest numbers: networks give what convolutions give, alone and behind one."""
 
 import ml_dtypes
 import numpy as np
@@ -10,9 +10,10 @@ from layoutkit.graph.model import Model
 
 OF_CONVOLUTIONS = [  # operator, its attributes, and what a convolution calls it
     ("Relu", {}, "relu"), ("Sigmoid", {}, "sigmoid"), ("Tanh", {}, "tanh"), ("Softplus", {}, "softplus"),
-    ("Mish", {}, "mish"), ("HardSwish", {}, "hardswish"), ("Swish", {}, "silu"), ("Swish", {"alpha": -1.5}, ("swish", -1.5)),
-    ("Gelu", {}, "gelu"), ("Gelu", {"approximate": "tanh"}, "gelu_tanh"), ("LeakyRelu", {"alpha": 0.25}, ("leaky_relu", 0.25)),
-    ("Elu", {"alpha": 1.5}, ("elu", 1.5)), ("HardSigmoid", {"alpha": 0.25, "beta": 0.5}, ("hardsigmoid", 0.25, 0.5)),
+    ("Mish", {}, "mish"), ("HardSwish", {}, "hardswish"), ("Swish", {}, "silu"),
+    ("Swish", {"alpha": -1.5}, ("swish", -1.5)), ("Gelu", {}, "gelu"), ("Gelu", {"approximate": "tanh"}, "gelu_tanh"),
+    ("LeakyRelu", {"alpha": 0.25}, ("leaky_relu", 0.25)), ("Elu", {"alpha": 1.5}, ("elu", 1.5)),
+    ("HardSigmoid", {"alpha": 0.25, "beta": 0.5}, ("hardsigmoid", 0.25, 0.5)),
     ("Abs", {}, "abs"), ("Exp", {}, "exp"), ("Log", {}, "log"), ("Sqrt", {}, "sqrt"), ("Round", {}, "round"),
 ]  # fmt: skip
 OTHERS = {  # what they tend to at -Inf and at Inf

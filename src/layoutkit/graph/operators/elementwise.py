@@ -24,8 +24,8 @@ UNARY = {
     "Atan": np.arctan, "Asinh": np.arcsinh, "Acosh": np.arccosh, "Atanh": np.arctanh, "Floor": np.floor,
     "Ceil": np.ceil, "Round": np.rint, "Sign": np.sign, "Not": np.logical_not, "Identity": np.asarray,
     "Relu": lambda x: np.maximum(x, 0), "Reciprocal": lambda x: (1 / x).astype(x.dtype), "IsNaN": np.isnan,
-    "Softsign": lambda x: np.where(np.isinf(x), np.sign(x), x / (1 + np.abs(x))), "Softplus": lambda x: np.logaddexp(x, x.dtype.type(0)),
-    "Erf": lambda x: erf(x), "BitwiseNot": np.bitwise_not,
+    "Softsign": lambda x: np.where(np.isinf(x), np.sign(x), x / (1 + np.abs(x))),
+    "Softplus": lambda x: np.logaddexp(x, x.dtype.type(0)), "Erf": lambda x: erf(x), "BitwiseNot": np.bitwise_not,
 }  # fmt: skip
 BINARY = {
     "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Max": np.maximum, "Min": np.minimum, "And": np.logical_and,
