@@ -12,7 +12,7 @@ JUNK = re.compile(r"(^|/)(__pycache__|\.git|\.venv|build|dist|\.[a-z]+_cache)/|\
 IN_EVERY_SDIST = {
     "CHANGELOG.md", "CITATION.cff", "LICENSE", "README.md", "meson.build", "pyproject.toml", "src/layoutkit/api.pyx",
     "src/layoutkit/_core/kernels/kernels.h", "src/layoutkit/include/layoutkit.h", "tests/conftest.py", "docs/start.md",
-    "examples/c/embed.c", "stress/campaign.py", ".ci/run",
+    "examples/c/embed.c", "stress/campaign.py", ".ci/run", "packaging/build_backend.py",
 }  # fmt: skip
 IN_EVERY_WHEEL = {
     "layoutkit/__init__.py", "layoutkit/py.typed", "layoutkit/api.pxd", "layoutkit/include/layoutkit.h",

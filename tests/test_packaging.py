@@ -1,8 +1,11 @@
 """What is said about the package in several places is said alike in all of them."""
 
 import ast
+import importlib
+import importlib.metadata
 import re
 import shlex
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -118,6 +121,33 @@ def test_the_recipe_requires_what_the_project_requires():
     assert joined(PROJECT["build-system"]["requires"]).items() <= host.items()
     script = loaded("packaging/conda/recipe.yaml")["build"]["python"]["entry_points"]
     assert script == [f"{name} = {where}" for name, where in PROJECT["project"]["scripts"].items()]
+
+
+def test_metadata_are_told_without_compiling(tmp_path, monkeypatch):
+    """pip would build the whole wheel to read them, and say nothing meanwhile."""
+    mesonpy = pytest.importorskip("mesonpy", reason="the build backend")
+    monkeypatch.chdir(ROOT)
+    monkeypatch.syspath_prepend(ROOT / "packaging")
+    backend = importlib.import_module(PROJECT["build-system"]["build-backend"])
+
+    def refuse(*args, **kwargs):
+        raise AssertionError(f"runs {args}")
+
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+    monkeypatch.setattr(mesonpy, "Project", refuse)
+    for kind in ("wheel", "editable"):
+        found = tmp_path / kind
+        found.mkdir()
+        written = found / getattr(backend, f"prepare_metadata_for_build_{kind}")(str(found))
+        assert written.name == f"layoutkit-{PROJECT['project']['version']}.dist-info"
+        said = importlib.metadata.PathDistribution(written)
+        assert said.metadata["Name"] == "layoutkit" and said.version == PROJECT["project"]["version"]
+        assert set(said.metadata.get_all("Provides-Extra")) == set(PROJECT["project"]["optional-dependencies"])
+        assert {(e.group, e.name, e.value) for e in said.entry_points} == {
+            ("console_scripts", "layoutkit-config", "layoutkit.embedding:main"),
+            ("pkg_config", "layoutkit", "layoutkit.pkgconfig"),
+        }
+        assert (written / "METADATA").read_bytes() == bytes(mesonpy.Metadata.from_pyproject(PROJECT).as_rfc822())
 
 
 @pytest.mark.parametrize("name", sorted(EXAMPLES))

@@ -1,22 +1,52 @@
 """Inf and NaN: every way to sum directly gives what the sum over the input padded with zeros is, and pads stay zero."""
 
+import itertools
+
+import ml_dtypes
 import numpy as np
 import pytest
 from conftest import NEST_ISAS, using_isa
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from oracle import reference
+from random_cases.numbers import exact
 from strategies import activations, in_proportion
 
 import layoutkit as lk
 from layoutkit._core.runtime import registry
 from layoutkit.convolutions.epilogue import NOTHING
 from layoutkit.convolutions.task import ConvTask
+from layoutkit.convolutions.types import TYPES
 
 CONVS = {1: lk.Conv1d, 2: lk.Conv2d, 3: lk.Conv3d}
 TRANSPOSED = {1: lk.ConvTranspose1d, 2: lk.ConvTranspose2d, 3: lk.ConvTranspose3d}
 ACTIVATIONS = [None, "relu", ("clip", 0.5, 3.0), ("leaky_relu", 0.5), "hardswish", "silu"]
 SPECIAL = np.array([np.inf, -np.inf, np.nan], np.float32)
+
+
+ENDING = [
+    *ACTIVATIONS[1:], "relu6", ("prelu", -0.5), "gelu", "gelu_tanh", "mish", ("swish", 1.5), ("swish", -1.5),
+    ("elu", 0.5), "tanh", "sigmoid", "softplus", "exp", "log", "sqrt", "square", "abs", "round", ("pow", 1.0, 3.0),
+    ("hardsigmoid", 0.25, 0.5), ("hardswish", 0.25, 0.5), ("hardswish", -0.25, 0.5), ("linear", -0.5, 0.5),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("types, isa", [*itertools.product(["f32", "f64", "bf16", "f16"], WHOLE_ISAS), ("bf16", None)])
+def test_activations_where_a_type_ends(types, isa):
+    """What follows a sum is what the reference says, in either layout: of Inf and the largest numbers the limit."""
+    dtype = TYPES[types].src
+    limits = ml_dtypes.finfo(dtype)
+    ends = np.array([0, limits.tiny, 1, limits.max, np.inf])
+    x = np.concatenate([ends, -ends, [np.nan]]).astype(dtype)
+    with using_isa(isa or registry.isa()):
+        for activation, layout in zip(ENDING, itertools.cycle(["NCW", "NWC"])):
+            op = lk.Conv1d(np.ones((len(x), 1, 1), dtype), activation=activation, groups=len(x), layout=layout)
+            got = exact(op(np.repeat(x[None, :, None], 5, 2) if layout == "NCW" else np.repeat(x[None, None], 5, 1)))
+            want = reference.activate(np.repeat(x.astype(float)[None, :, None], 5, 2), activation)
+            with np.errstate(over="ignore"):
+                want = exact(reference.rounded(want, dtype))
+            want = want if layout == "NCW" else want.swapaxes(1, 2)
+            np.testing.assert_allclose(got, want, 16 * float(limits.eps), float(limits.tiny), err_msg=str(activation))
 
 
 def numbers(rng, share, *shape):

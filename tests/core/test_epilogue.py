@@ -25,6 +25,7 @@ ROUNDED_TWICE = ("linear", "hardsigmoid", "hardswish_of")  # a product and a sum
 LIMITS = (-1.5, 2.25)
 STEP = 40_009  # bit patterns between two that are tried: 107,000 of them all
 INF = float("inf")
+CUTS = [("clip", 0.0, INF), ("clip", -INF, 1.0), ("relu6",), ("prelu", -ALPHA), ("swish", 0.0)]
 MOST = np.finfo(np.float32).max
 TINY = np.float32(2.0**-149)
 
@@ -158,6 +159,24 @@ def test_what_they_tend_to(isa, dtype):
                 assert value == expected, (form, got)
                 assert np.signbit(value) == np.signbit(expected), (form, got)
         assert np.isnan(got[4]), form
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("isa", WHOLE_ISAS)
+def test_every_form_where_a_type_ends(isa, dtype):
+    """The values of the reference, the signs of zeros too, at and beside zero, at the largest numbers, Inf and NaN."""
+    limits = np.finfo(dtype)
+    x = np.array([0, limits.smallest_subnormal, limits.tiny, 1, limits.max, INF])
+    x = np.concatenate([x, -x, [np.nan]]).astype(dtype)
+    for form in [*FORMS, *CUTS]:
+        got = activated(form, isa, x)
+        with np.errstate(all="ignore"):
+            want = reference.activate(x.astype(float).reshape(1, 1, -1), form).reshape(-1).astype(dtype)
+            near = (got == want) | (abs(got - want) <= 8 * np.spacing(abs(want))) | np.isnan(want)
+        assert near.all(), (form, x[~near], got[~near], want[~near])
+        np.testing.assert_array_equal(np.isnan(got), np.isnan(want), err_msg=str(form))
+        signs = np.signbit([got, want])[:, ~np.isnan(want)]
+        np.testing.assert_array_equal(*signs, err_msg=str(form))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

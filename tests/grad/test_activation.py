@@ -1,5 +1,6 @@
 """Gradients of activations are the slopes of what convolutions apply."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -25,6 +26,37 @@ def test_slopes_of_what_convolutions_apply(name):
     got = lk.grad.activation_input(x, np.full_like(x, 2.0), activation, layout="NCW")
     np.testing.assert_allclose(got, 2 * want, atol=1e-7)
     assert np.isfinite(lk.grad.activation_input(x * 1e30, x, activation, layout="NCW")).all()
+
+
+INF = float("inf")
+SLOPES = {  # at -Inf, just below 0, at 0, just above, at Inf
+    "relu": (0, 0, 0, 1, 1), "relu6": (0, 0, 0, 1, 0), ("clip", -1.5, 2.0): (0, 1, 1, 1, 0),
+    ("clip", 0.0, INF): (0, 0, 0, 1, 1), ("clip", -INF, INF): (1, 1, 1, 1, 1),
+    ("leaky_relu", 0.25): (0.25, 0.25, 0.25, 1, 1),
+    ("elu", 1.25): (0, 1.25, 1.25, 1, 1), "sigmoid": (0, 0.25, 0.25, 0.25, 0), "tanh": (0, 1, 1, 1, 0),
+    "silu": (0, 0.5, 0.5, 0.5, 1), ("swish", 1.75): (0, 0.5, 0.5, 0.5, 1), ("swish", -1.75): (1, 0.5, 0.5, 0.5, 0),
+    "mish": (0, 0.6, 0.6, 0.6, 1), "gelu_tanh": (0, 0.5, 0.5, 0.5, 1),
+    "hardswish": (0, 0.5, 0.5, 0.5, 1), ("hardsigmoid", 0.25, 0.5): (0, 0.25, 0.25, 0.25, 0),
+    "softplus": (0, 0.5, 0.5, 0.5, 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["f32", "f64", "bf16", "f16"])
+def test_slopes_where_a_type_ends(name):
+    """They tend to these at Inf, where a product of 0 and Inf is met on the way; that of NaN is NaN."""
+    dtype = np.dtype(TYPES[name].src)
+    assert {activation[0] if isinstance(activation, tuple) else activation for activation in SLOPES} == {
+        name for name, _ in DERIVATIVES
+    }
+    limits = ml_dtypes.finfo(dtype)
+    ends = [limits.smallest_subnormal, limits.tiny, limits.max, INF]
+    x = np.array([*(-v for v in ends), -0.0, 0.0, *ends, np.nan], dtype)
+    bits = ("bfloat16", "bfloat16") if name == "bf16" else None
+    for activation, (low, below, at, above, high) in SLOPES.items():
+        want = [below, below, low, low, at, at, above, above, high, high, np.nan]
+        got = lk.grad.activation_input(x, np.ones_like(x), activation, layout="a", dtype=bits)
+        rtol = float(limits.eps) * 4
+        np.testing.assert_allclose(exact(got), want, rtol=rtol, atol=rtol * 0.01, err_msg=str(activation))
 
 
 @given(activations(2), activations(2), st.sampled_from(["f32", "f64", "bf16", "f16"]), st.integers(0, 2**32))

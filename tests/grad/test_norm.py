@@ -86,6 +86,13 @@ X = np.ones((2, 3, 4, 4), np.float32)
         (lambda: lk.batch_norm(X, mean=np.ones(3)), ValueError, "expected both, or neither"),
         (lambda: lk.batch_norm(X, mean=np.ones(3), variance=-np.ones(3)), ValueError, "variance + eps is negative"),
         (lambda: lk.batch_norm(X[:0]), ValueError, "no elements to take the mean of"),
+        (lambda: lk.batch_norm(X[:, :0]), ValueError, "batch_norm: x of shape (2, 0, 4, 4) has no channels"),
+        (
+            lambda: lk.batch_norm(X[:, :0, 0], mean=[], variance=[], layout="NCW"),
+            ValueError,
+            "batch_norm: x of shape (2, 0, 4)",
+        ),
+        (lambda: lk.grad.batch_norm(X[:, :0], X[:, :0]), ValueError, "grad.batch_norm: x of shape (2, 0, 4, 4) has no"),
         (lambda: lk.batch_norm(X.astype(int)), TypeError, "batch_norm: x"),
         (lambda: lk.batch_norm(X[0, 0], layout="ab"), ValueError, "batch_norm: layout ab has 2 dimensions"),
         (lambda: lk.grad.batch_norm(X, X[:1]), ValueError, "grad.batch_norm: grad_output"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from .explaining import decision, table
 from .problem import Choice
@@ -68,6 +68,18 @@ class Plan:
         if self.call is None:
             raise TypeError(f"{self.words}: this plan only tells; lk.plan(operation, ..) makes one that can be called")
         return self.call(*arrays, **changed)
+
+    def __copy__(self) -> Plan:
+        return self
+
+    def __deepcopy__(self, memo: dict) -> Plan:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            f"{self.words}: a plan is for this process and cannot be pickled; plan again where it is needed, by "
+            "lk.plan(operation, ..), keep the text of plan.explain(), or pickle a kept operation, such as lk.Conv2d"
+        )
 
     def explain(self, verbose: bool = False) -> str:
         """The problem, its candidates in order and what decided; docs/choosing.md says what the words mean.

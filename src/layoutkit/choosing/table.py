@@ -67,6 +67,9 @@ def _content(path: Path, costs: Mapping[str, Mapping[str, Cost]], identity: Mapp
 class CostTable:
     """The costs measured on this machine: read on first use, written by `save`.
 
+    A process has one table: a copy is itself, and a pickle of it means the table of the process that reads it. `export`
+    and `merge` bring costs along.
+
     Attributes
     ----------
     generation : int
@@ -91,6 +94,11 @@ class CostTable:
         self.read_only = os.environ.get(READ_ONLY, "0") not in ("", "0")
         self.generation = self.loads = 0
         self.learnt: set[tuple[str, str]] = set()
+
+    def __reduce__(self) -> str:
+        if self is not cost_table:
+            raise TypeError("CostTable: a table that is not lk.cost_table cannot be copied or pickled; export it")
+        return "cost_table"  # there is one in a process: copies are itself, and a pickle means the table of its reader
 
     def __repr__(self) -> str:
         count, path = len(self.problems()), self.path

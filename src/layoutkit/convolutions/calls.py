@@ -33,6 +33,7 @@ from .types import check_type
 from .words import on_threads
 
 C = TypeVar("C", bound=type)
+_KEPT = ("_packed", "_bound", "_elsewhere", "_routes")  # what objects keep for later calls
 
 
 class OverFilter:
@@ -44,6 +45,9 @@ class OverFilter:
     _packed: dict
     _bound: dict
     _elsewhere: dict[Layout, Any]  # the same for other layouts, by layout
+
+    def __getstate__(self) -> dict[str, Any]:  # of copies and pickles, which pack and plan anew where they are used
+        return self.__dict__ | {kept: {} for kept in _KEPT if kept in self.__dict__}
 
     def __init_subclass__(cls) -> None:
         if hasattr(cls, "rank"):

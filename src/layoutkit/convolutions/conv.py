@@ -451,6 +451,7 @@ def conv2d(
         ("elu", alpha), "silu", ("swish", alpha), "mish", "gelu" (by erf), "gelu_tanh", "hardswish",
         ("hardswish", alpha, beta), ("hardsigmoid", alpha, beta), "sigmoid", "tanh", "softplus", "exp", "log", "sqrt",
         "square", "abs", "round" (to nearest even), ("linear", alpha, beta), ("pow", alpha, beta).
+        At Inf and -Inf they are their limits: "silu" of -Inf is -0. NaN stays NaN.
         A list is applied one after another. Then there are also ("add", b), ("mul", b), ("max", b), ("min", b), and
         "sum" or ("sum", scale), where `add` is added rather than first. b and slopes are a number, (O,), or a tensor
         like the result, of its type: an array or a `Tensor`, which must not overlap `out`.

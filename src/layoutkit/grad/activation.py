@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import pi, sqrt
+from math import inf, pi, sqrt
 from typing import Any
 
 import numpy as np
@@ -22,26 +22,36 @@ from ..reorders.reorder import reorder
 CHUNK = 1 << 14  # elements at a time, so that what is in between stays in the caches
 
 
+FAR = 1000.0  # the slope of a smooth activation is what it tends to from here on, and x**3 is a number still
+
+
+def _near(x: np.ndarray) -> np.ndarray:
+    """x, but where slopes are what they tend to something finite."""
+    return np.clip(x, -FAR, FAR)
+
+
 def _sigmoid(x: np.ndarray) -> np.ndarray:
     return 0.5 * np.tanh(0.5 * x) + 0.5
 
 
 def _clip(x: np.ndarray, low: float, high: float) -> np.ndarray:
-    return (x > low) & (x < high)
+    return ((x > low) | (low == -inf)) & ((x < high) | (high == inf))
 
 
 def _swish(x: np.ndarray, beta: float = 1.0) -> np.ndarray:
-    s = _sigmoid(beta * x)
-    return s * (1 + beta * x * (1 - s))
+    v = _near(beta * x)
+    s = _sigmoid(v)
+    return s * (1 + v * (1 - s))
 
 
 def _mish(x: np.ndarray) -> np.ndarray:
+    x = _near(x)
     t = np.tanh(np.logaddexp(x, 0))
     return t + x * (1 - t * t) * _sigmoid(x)
 
 
 def _gelu_tanh(x: np.ndarray) -> np.ndarray:
-    a = sqrt(2 / pi)
+    a, x = sqrt(2 / pi), _near(x)
     t = np.tanh(a * (x + 0.044715 * x**3))
     return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * a * (1 + 3 * 0.044715 * x * x)
 
@@ -73,7 +83,9 @@ DERIVATIVES: dict[tuple[str, int], Callable[..., np.ndarray]] = {
 def activation_input(
     x, grad_output, activation, *, layout=None, grad_layout=None, shape=None, dtype=None, out=None, threads=None
 ) -> Any:
-    """The gradient of the input of an activation.
+    """The gradient of the input of an activation: `grad_output` times its slope at `x`.
+
+    At Inf and -Inf the slope is its limit: of "silu" and those like it 1 and 0. That of NaN is NaN.
 
     Parameters
     ----------
@@ -132,12 +144,18 @@ def activation_input(
     wide = dtype_of(TYPES[element].elements[2])
     problem = f"{what} {sizes_text(held.shape)} {dense} {element} {name}"
     executed(lambda: Ran(what, problem, "element by element", 1), _fill, held.array, dy, to,
-             lambda v: slope(v, *map(float, numbers)), element, wide)  # fmt: skip
+             lambda v: _at(v, slope(v, *map(float, numbers))), element, wide)  # fmt: skip
     if dense.full_shape(held.shape) != held.shape:  # pads may hold anything
         reorder(to.copy(), dense, dense, shape=held.shape, out=to, threads=threads)
     if out is not None:
         return out
     return Tensor(to, dense, held.shape) if isinstance(x, Tensor) else to
+
+
+def _at(x: np.ndarray, slopes: np.ndarray) -> np.ndarray:
+    """The slopes at x; that of NaN is NaN."""
+    unknown = np.isnan(x)
+    return np.where(unknown, x, slopes) if unknown.any() else slopes
 
 
 def _fill(x, dy, to, slope: Callable[[np.ndarray], np.ndarray], element: str, wide: np.dtype) -> None:

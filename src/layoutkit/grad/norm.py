@@ -122,6 +122,8 @@ def _asked(what: str, x, layout, shape, dtype, threads) -> Norm:
         raise ValueError(f"{what}: layout {layout} has {layout.rank} dimensions, expected 3 to 5")
     check_role(layout, meaning_of_activations(rank), f"{what}: layout")
     held = hold(x, layout, shape, f"{what}: x")
+    if not held.shape[1]:
+        raise ValueError(f"{what}: x of shape {held.shape} has no channels")
     types = types_of(held.array, dtype, f"{what}: x").types
     if types.integers or types.src != types.dst:
         raise TypeError(f"{what}: x of {held.array.dtype}: expected floats, and a result of their type")

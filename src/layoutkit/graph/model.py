@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,9 @@ class Model:
     def __repr__(self) -> str:
         told = (f"{name}: {of.dtype} {tuple(of.shape)}" for name, of in self.graph.inputs.items())
         return f"Model({', '.join(told)}; {len(self.graph.nodes)} operators)"
+
+    def __reduce__(self) -> tuple:  # of copies and pickles, which plan anew where they are used
+        return partial(type(self), self.graph, **self.options), ()
 
     @property
     def options(self) -> dict[str, Any]:

@@ -16,14 +16,16 @@ from .._core.runtime.pool import Pool
 HAS_MAPPINGS = hasattr(mmap, "MAP_ANONYMOUS")
 MEMORY = "LAYOUTKIT_MEMORY"
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+MOST_DIGITS = 18  # exabytes
 
 
 def _bound() -> int:
     """The pool's first limit in bytes: ``LAYOUTKIT_MEMORY``, or a sixteenth of the machine's memory, at most 1 GB."""
-    if text := os.environ.get(MEMORY, "").strip().upper():
+    given = os.environ.get(MEMORY, "")
+    if text := given.strip().upper():
         number, unit = (text[:-1], text[-1]) if text[-1] in UNITS else (text, "")
-        if not number.isdecimal():
-            raise ImportError(f"{MEMORY}={text!r}: expected bytes, such as 268435456 or 256M")
+        if not (number.isascii() and number.isdecimal() and len(number) <= MOST_DIGITS):
+            raise ImportError(f"{MEMORY}={given!r}: expected bytes, such as 268435456 or 256M")
         return int(number) * UNITS[unit]
     try:
         return min(1 << 30, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 16)

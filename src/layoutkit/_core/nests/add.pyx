@@ -8,14 +8,13 @@ from numpy cimport PyArray_DATA, import_array, ndarray
 from ..kernels cimport LK_ADD, lk_kernel
 from ..kernels.elementwise cimport lk_add, lk_add_fn, lk_scale
 from ..runtime.registry cimport best_row
-from ..runtime.team cimport team
+from ..runtime.team cimport team, threads_for
 from .executor cimport ceil_div, share
 
 import_array()
 
 cdef enum:
-    PART = 64            # elements: a row is cut at multiples of them
-    THREAD_BYTES = 16384  # of the result, at least
+    PART = 64  # elements: a row is cut at multiples of them
     IRREGULAR = -1
 
 
@@ -97,7 +96,7 @@ def add(str types, ndarray a not None, ndarray b, ndarray y not None, limits, in
     g.of_a, g.of_b, g.of_y = scale_of(integers[0]), scale_of(integers[1]), scale_of(integers[2])
     if g.rows == 0 or g.count == 0:
         return
-    threads = <int>min(threads, max(1, g.rows * g.count * item // THREAD_BYTES))
+    threads = threads_for(threads, (2.0 if b is None else 3.0) * g.rows * g.count * item)
     parts = g.rows if g.rows >= threads else ceil_div(g.count, PART)
     with nogil:
         count = team(threads)

@@ -9,7 +9,7 @@ from numpy cimport PyArray_DATA, import_array, ndarray
 from ..kernels cimport LK_LRN, lk_kernel
 from ..kernels.lrn cimport lk_lrn, lk_lrn_fn
 from ..runtime.registry cimport best_row
-from ..runtime.team cimport team
+from ..runtime.team cimport team, threads_for
 from .executor cimport aligned, ceil_div, share
 
 import_array()
@@ -47,7 +47,7 @@ def lrn(str types, ndarray x not None, ndarray y not None, int64_t size, double 
     bytes_each = aligned((p.below + p.above + (ceil_div(p.count, row.lanes) + 1) * row.lanes) * sizeof(float))
     if pixels == 0 or p.count == 0:
         return
-    threads = <int>min(threads, pixels)
+    threads = <int>min(threads_for(threads, 2.0 * pixels * p.x_pixel), pixels)
     squares = <char *>calloc(threads, bytes_each)
     if squares == NULL:
         raise MemoryError(f"lrn: {threads} buffers of {bytes_each} bytes")

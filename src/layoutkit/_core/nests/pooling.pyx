@@ -13,7 +13,7 @@ from numpy cimport PyArray_DATA, import_array, ndarray
 from ..kernels cimport LK_POOLING, LK_POOLING_BACK, lk_kernel
 from ..kernels.pooling cimport lk_pooling, lk_pooling_back, lk_pooling_back_fn, lk_pooling_fn
 from ..runtime.registry cimport best_row
-from ..runtime.team cimport team
+from ..runtime.team cimport team, threads_for
 from .executor cimport ceil_div, share
 
 import_array()
@@ -54,6 +54,12 @@ cdef inline int64_t taps_of(const Axis *a, int64_t at, int64_t *first) noexcept 
     return hi - lo
 
 
+cdef inline double loads_of(const Axis *depth, const Axis *height, const Axis *width) noexcept nogil:
+    """How many pixels the windows of a channel have, at most."""
+    cdef double found = <double>depth.out * height.out * width.out
+    return found * min(depth.kernel, depth.size) * min(height.kernel, height.size) * min(width.kernel, width.size)
+
+
 def pool(str types, ndarray x not None, ndarray y not None, windows, scales, int threads):
     """Pool `x` into `y`.
 
@@ -85,6 +91,7 @@ def pool(str types, ndarray x not None, ndarray y not None, windows, scales, int
     depth = axis_of(x, y, 2, windows[0], given[0])
     height = axis_of(x, y, 3, windows[1], given[1])
     width = axis_of(x, y, 4, windows[2], given[2])
+    threads = threads_for(threads, loads_of(&depth, &height, &width) * n * runs * channels * item)
     if runs * n * depth.out * height.out < FEW_TASKS * threads:
         chunk = CHUNK_VECTORS * row.lanes
         chunks = ceil_div(channels, chunk)
@@ -149,6 +156,7 @@ def pool_back(str types, ndarray x not None, ndarray dy not None, ndarray dx not
         axes[i] = axis_of(x, dy, 2 + i, windows[i], given[i])
         t.dx[i] = dx.strides[2 + i]
     t.n, t.runs, t.channels, t.chunk, t.chunks = x.shape[0], x.shape[1], channels, channels, 1
+    threads = threads_for(threads, loads_of(&axes[0], &axes[1], &axes[2]) * t.n * t.runs * channels * item)
     t.x, t.dy, t.to = <const char *>PyArray_DATA(x), <const char *>PyArray_DATA(dy), <char *>PyArray_DATA(dx)
     for i in range(2):
         t.x_stride[i], t.dy_stride[i], t.dx_stride[i] = x.strides[i], dy.strides[i], dx.strides[i]

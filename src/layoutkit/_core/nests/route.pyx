@@ -85,6 +85,15 @@ cdef class Epilogue:
         """The same steps with these tensors, arrays with the strides of the output."""
         return Epilogue(self.steps, tensors, **self.meaning)
 
+    def __reduce__(self):
+        return _restored, (self.steps, self.tensors, self.meaning)
+
+
+def _restored(steps, tensors, meaning):
+    """An epilogue from a pickle, in which TENSOR is another string of the same letters."""
+    steps = [(name, numbers, TENSOR if isinstance(operand, str) else operand) for name, numbers, operand in steps]
+    return Epilogue(steps, tensors, **meaning)
+
 
 def epilogue_pixels(str types, Epilogue epilogue not None, ndarray y, ndarray add=None, ndarray sums=None):
     """y = epilogue(y + add) by the row of `types`, on pixels of shape (count, channels), both contiguous; `add` may be

@@ -35,7 +35,7 @@ from ..kernels.winograd cimport (
     lk_winograd_out, lk_winograd_out_fn,
 )
 from ..runtime.registry cimport best_row, row_named
-from ..runtime.team cimport team
+from ..runtime.team cimport team, threads_for
 from .executor cimport Executor, Geometry, aligned, ceil_div, share
 
 import_array()
@@ -49,7 +49,6 @@ cdef enum:
     FAR_BYTES = 16 << 20    # a larger filter is not in a cache when it is read again
     KINDS = 4               # of tiles: low, whole, narrow, low and narrow
     BUFFER_FLOATS = 1 << 14   # 64 KB of the stack
-    THREAD_WEIGHTS = 1 << 14  # of a filter that a thread transforms, at least
     EXTENT_WEIGHTS = 1 << 18  # that a thread looks at, at least
     EXTENT_THREADS = 64
 
@@ -437,7 +436,7 @@ def pack(str types, ndarray w, const double[:, ::1] gh, const double[:, ::1] gw,
     f.gh, f.gw = &gh[0, 0], &gw[0, 0]
     s.some = min(s.channels, (BUFFER_FLOATS // (f.nh * f.nw) - SKEW_BYTES // item) // f.width)
     s.runs = ceil_div(s.channels, s.some)
-    threads = min(threads, max(1, w.size // THREAD_WEIGHTS))
+    threads = threads_for(threads, <double>w.nbytes)
     with nogil:
         count = team(threads)
         if count == 1:

@@ -1,5 +1,8 @@
 """How many threads a parallel region may have, see team.h; every region of ours asks.
 
+How many it should have is decided before: of a problem that is planned when it is planned, of the others by
+`threads_for`.
+
 In the child of a fork it is one, because an OpenMP runtime does not survive a fork: its threads stay in the parent, and
 a child that asks for a team waits for them for ever.
 """
@@ -14,6 +17,7 @@ from .process cimport forks
 cdef extern from "team.h" nogil:
     int lk_team(int wanted, size_t stack)
     int lk_team_refused
+    int lk_team_size
 
 _UNITS = {"B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
@@ -43,6 +47,11 @@ def granted(int wanted):
 def refused():
     """The smallest number of threads that the system has refused so far; 0: none."""
     return lk_team_refused
+
+
+def led():
+    """How many threads the calling thread's last region of several had; 1: it has led none."""
+    return lk_team_size
 
 
 def allowed(int most):

@@ -39,6 +39,9 @@ class DataDependent(Unsupported):
         super().__init__(message)
         self.tensor = tensor
 
+    def __reduce__(self) -> tuple:
+        return type(self), (self.args[0], self.tensor)
+
 
 MAX_RANK = 12  # of tensors that are kept in another type than their own: what reorders take
 

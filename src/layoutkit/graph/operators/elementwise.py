@@ -24,8 +24,8 @@ UNARY = {
     "Atan": np.arctan, "Asinh": np.arcsinh, "Acosh": np.arccosh, "Atanh": np.arctanh, "Floor": np.floor,
     "Ceil": np.ceil, "Round": np.rint, "Sign": np.sign, "Not": np.logical_not, "Identity": np.asarray,
     "Relu": lambda x: np.maximum(x, 0), "Reciprocal": lambda x: (1 / x).astype(x.dtype), "IsNaN": np.isnan,
-    "Softsign": lambda x: x / (1 + np.abs(x)), "Softplus": lambda x: np.logaddexp(x, x.dtype.type(0)),
-    "Erf": lambda x: erf(x), "BitwiseNot": np.bitwise_not,
+    "Softsign": lambda x: np.where(np.isinf(x), np.sign(x), x / (1 + np.abs(x))),
+    "Softplus": lambda x: np.logaddexp(x, x.dtype.type(0)), "Erf": lambda x: erf(x), "BitwiseNot": np.bitwise_not,
 }  # fmt: skip
 BINARY = {
     "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Max": np.maximum, "Min": np.minimum, "And": np.logical_and,
@@ -124,7 +124,8 @@ def _is_inf(inputs, attributes):
 def _swish(inputs, attributes):
     x = inputs[0]
     with np.errstate(all="ignore"):
-        return [(x / (1 + np.exp(-x * x.dtype.type(attributes.get("alpha", 1.0))))).astype(x.dtype)]
+        share = 1 / (1 + np.exp(-x * x.dtype.type(attributes.get("alpha", 1.0))))
+        return [_times(x, share).astype(x.dtype)]
 
 
 @each("Shrink")
@@ -182,26 +183,36 @@ def _hard_sigmoid(inputs, attributes):
 @each("HardSwish")
 def _hard_swish(inputs, attributes):
     x = inputs[0]
-    return [x * np.clip(x / x.dtype.type(6) + x.dtype.type(0.5), 0, 1)]
+    return [_times(x, np.clip(x / x.dtype.type(6) + x.dtype.type(0.5), 0, 1))]
 
 
 @each("Mish")
 def _mish(inputs, attributes):
-    return [inputs[0] * np.tanh(np.logaddexp(inputs[0], inputs[0].dtype.type(0)))]
+    x = inputs[0]
+    return [_times(x, np.tanh(np.logaddexp(x, x.dtype.type(0))))]
 
 
 @each("Gelu")
 def _gelu(inputs, attributes):
     x = inputs[0]
-    if attributes.get("approximate", "none") == "tanh":
-        return [(0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))).astype(x.dtype)]
-    return [(0.5 * x * (1 + erf(x / x.dtype.type(math.sqrt(2))))).astype(x.dtype)]
+    with np.errstate(all="ignore"):
+        if attributes.get("approximate", "none") == "tanh":
+            share = 0.5 * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+        else:
+            share = 0.5 * (1 + erf(x / x.dtype.type(math.sqrt(2))))
+        return [_times(x, share).astype(x.dtype)]
 
 
 @each("ThresholdedRelu")
 def _thresholded_relu(inputs, attributes):
     x = inputs[0]
     return [np.where(x > x.dtype.type(attributes.get("alpha", 1.0)), x, x.dtype.type(0))]
+
+
+def _times(x: np.ndarray, share: np.ndarray) -> np.ndarray:
+    """``x * share``, which tends to 0 where the share does: 0 of the sign of x, also at infinity."""
+    with np.errstate(all="ignore"):
+        return np.where(share == 0, np.copysign(x.dtype.type(0), x), x * share)
 
 
 def erf(x: np.ndarray) -> np.ndarray:
