@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import layoutkit as lk
-from layoutkit._core import team
+from layoutkit._core.runtime import team
 from layoutkit.graph.ir import Graph, Node, TensorType
 from layoutkit.graph.model import Model
 

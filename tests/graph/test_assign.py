@@ -83,7 +83,6 @@ def brought(values, maker, readers, moves):
 @pytest.mark.parametrize("few", [0, 1, plan.FEW_READERS, 9])
 @pytest.mark.parametrize("entries", [1, assign.MAX_TABLE])
 @given(tensors())
-@settings(max_examples=40, deadline=None)
 def test_tensors_of_many_readers_are_brought_to_each_layout_once(few, entries, problem):
     seconds, all_tensors = problem
     sizes, factors = [3] * len(seconds), [Factor((v,), np.array(s)) for v, s in enumerate(seconds)]
@@ -112,7 +111,6 @@ def test_tensors_of_many_readers_are_brought_to_each_layout_once(few, entries, p
 
 
 @given(problems(), st.integers(1, 60), st.integers(1, 200))
-@settings(max_examples=100, deadline=None)
 def test_the_smallest_table_is_the_next_and_no_table_is_too_large(problem, most, most_of_all):
     sizes, factors = problem
     sizes = [n + 1 for n in sizes]  # neighbours of one value count as others do

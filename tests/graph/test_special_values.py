@@ -3,8 +3,8 @@
 import ml_dtypes
 import numpy as np
 import pytest
+from oracle import reference
 
-from layoutkit import reference
 from layoutkit.graph.ir import Graph, Node, TensorType
 from layoutkit.graph.model import Model
 
