@@ -5,7 +5,7 @@ import itertools
 import ml_dtypes
 import numpy as np
 import pytest
-from conftest import NEST_ISAS, using_isa
+from conftest import NEST_ISAS, WHOLE_ISAS, using_isa
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from oracle import reference
