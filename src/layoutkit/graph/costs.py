@@ -60,6 +60,7 @@ class Costs:
         """Seconds by the layouts of input and result; infinite where they are not asked."""
         x = known[node.inputs[0]]
         layouts = layouts_of(len(x.shape))
+        # the problem also has what the filter's values rule out: all that costs depend on, but for the layouts
         alike = filter_of(node, known, layouts[PLAIN], layouts[PLAIN], self.accuracy, self.dtype).problem(x.shape)
         found = self._convolutions.get((x.shape, alike))
         if found is None:
@@ -67,6 +68,7 @@ class Costs:
         return found
 
     def _asked(self, node: Node, known: Mapping[str, Known]) -> np.ndarray:
+        """The same, anew."""
         x = known[node.inputs[0]]
         layouts = layouts_of(len(x.shape))
         found, detours = np.full((len(layouts),) * 2, np.inf), set()
