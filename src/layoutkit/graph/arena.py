@@ -114,7 +114,8 @@ class _Taken:
         """The nodes that are [first, last] together, and those that hold its first or its last step: what meets it is
         within the former or covers one of the latter."""
         low, high = first + self._leaves, last + self._leaves
-        covers, around = [], set()
+        covers: list[int] = []
+        around: set[int] = set()
         begin, end = low, high + 1
         while begin < end:
             if begin & 1:
