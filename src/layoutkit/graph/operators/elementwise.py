@@ -84,9 +84,11 @@ def _where(inputs, attributes):
 @each("Clip")
 def _clip(inputs, attributes):
     x, low, high = (*inputs, None, None)[:3]
-    if low is not None:
-        x = np.maximum(x, low)
-    return [np.minimum(x, high) if high is not None else np.asarray(x)]
+    for limit, cut in ((low, np.maximum), (high, np.minimum)):
+        if limit is not None:  # attributes of old models are float32, whatever the tensor is
+            with np.errstate(over="ignore"):
+                x = cut(x, np.asarray(limit).astype(x.dtype, copy=False))
+    return [np.asarray(x)]
 
 
 @each("Dropout")
@@ -206,7 +208,7 @@ def _thresholded_relu(inputs, attributes):
 
 def erf(x: np.ndarray) -> np.ndarray:
     """The error function, element by element."""
-    return np.frompyfunc(math.erf, 1, 1)(x).astype(x.dtype)
+    return np.asarray(np.frompyfunc(math.erf, 1, 1)(x)).astype(x.dtype)  # of a single number it is a float
 
 
 @each("Affine")
