@@ -248,7 +248,8 @@ class Build:
         values = [value_of(t, symbolic=self.maybe(0.3)) for t in given.values()]
         made_here = {name for node in self.nodes for name in node.output}
         tensors = [numpy_helper.from_array(v, n) for n, v in self.constants.items() if n in read and n not in made_here]
-        graph = helper.make_graph(self.nodes, "g", values, [value_of(t) for t in outputs], tensors)
+        inner = [value_of(t) for t in made]
+        graph = helper.make_graph(self.nodes, "g", values, [value_of(t) for t in outputs], tensors, value_info=inner)
         self.inputs = {name: self.inputs[name] for name in given}
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=10)
 

@@ -32,6 +32,7 @@ ROUNDING = {"float64": 1e-13, "float32": 1e-6, "float16": 1e-3}  # how far the r
 CONSTANTS = 1e-7  # the same in float64, where attributes or constants of the definition are float32
 BY_DEFINITION = {"Erf", "Gelu", "HardSwish", "Resize"}
 MOVED = 8  # times what it moved is allowed
+DECLARED = {"MaxPool", "AveragePool", "LpPool", "ConvTranspose"}  # whose shapes onnx infers wrongly, of SAME and VALID
 UNSTEADY = 0.05  # of the largest number: what may move so far is no basis for more
 ROUNDS = 2
 Arrays = dict[str, np.ndarray]
@@ -68,6 +69,7 @@ def _judged(case: Case, verdict: Verdict) -> None:
     graph = case.model.graph
     held = {t.name: numpy_helper.to_array(t) for t in graph.initializer}
     values: Arrays = {**held, **case.inputs}
+    declared = {v.name: tuple(d.dim_value for d in v.type.tensor_type.shape.dim) for v in graph.value_info}
     constants = set(held)
     moved = [dict(values) for _ in range(ROUNDS)]
     exact = set(values)
@@ -94,6 +96,12 @@ def _judged(case: Case, verdict: Verdict) -> None:
             verdict.explained[why] += 1
             want = got
         if isinstance(want, str):  # nobody has a result
+            return
+        if any(name in declared and declared[name] != value.shape for name, value in want.items()):
+            if node.op_type not in DECLARED:
+                verdict.wrong.append(f"{node.op_type} {node.name}: other shapes than onnx's rules say")
+            else:
+                verdict.explained["onnx's rule of shapes contradicts its specification: judged up to there"] += 1
             return
         if _unsteady(want, again):
             verdict.explained["numbers that any rounding changes: the model is judged up to there"] += 1

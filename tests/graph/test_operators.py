@@ -70,6 +70,17 @@ def test_layers_of_nothing(op, shape, layouts):
     assert ran([node(op, size=3)], x, layouts).shape == want
 
 
+@pytest.mark.parametrize("shape", [(0, 4, 3), (2, 0, 3), (2, 4, 0)])
+@pytest.mark.parametrize("op", ["Add", "Mul", "BatchNormalization"])
+def test_numbers_per_channel_of_nothing(op, shape):
+    """They would be convolutions of no groups."""
+    channels = (1, shape[1], 1) if op != "BatchNormalization" else (shape[1],)
+    constants = dict.fromkeys("abcd"[: 1 if op != "BatchNormalization" else 4], np.ones(channels, np.float32))
+    nodes = [Node(op, ("x", *constants), ("z",)), Node("Sigmoid", ("z",), ("y",))]
+    for layouts in (None, *NAMES):
+        assert ran(nodes, np.zeros(shape, np.float32), layouts, **constants).shape == shape
+
+
 @pytest.mark.parametrize("op", ["Abs", "Erf", "Gelu", "Sigmoid", "ReduceSum", "ReduceLogSumExp", "Identity", "Cast"])
 def test_single_numbers_stay_so(op):
     assert ran([node(op, to=np.dtype("float32"))], np.float32(0.5)).shape == ()
@@ -153,6 +164,17 @@ def test_constants_are_joined_with_what_is_joined_again():
     for layouts in (None, *NAMES):
         nodes = [inner, Node("Concat", ("a", "x"), ("y",), {"axis": 1})]
         np.testing.assert_array_equal(ran(nodes, x, layouts, c=c), np.concatenate([x, c, x], 1))
+
+
+@given(st.floats(0.0625, 4, width=32), st.sampled_from(["float16", "float32", "float64"]))
+@settings(max_examples=50, deadline=None)
+def test_limits_are_not_rounded_to_half_precision(limit, dtype):
+    """Attributes are float32: neighbours of one in half precision are on the sides of it where they are."""
+    near = np.asarray(limit, dtype)
+    x = np.array([np.nextafter(near, near.dtype.type(0)), near, np.nextafter(near, near.dtype.type(9))])
+    above = x.astype(np.float64) > limit
+    np.testing.assert_array_equal(ran([node("ThresholdedRelu", alpha=limit)], x), np.where(above, x, 0))
+    np.testing.assert_array_equal(ran([node("Shrink", lambd=limit)], x), np.where(above, x, 0))
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])

@@ -132,7 +132,7 @@ def _swish(inputs, attributes):
 @each("Shrink")
 def _shrink(inputs, attributes):
     x = inputs[0]
-    bias, limit = attributes.get("bias", 0.0), attributes.get("lambd", 0.5)
+    bias, limit = attributes.get("bias", 0.0), np.float32(attributes.get("lambd", 0.5))  # not rounded to x's type
     return [np.where(x < -limit, x + bias, np.where(x > limit, x - bias, 0)).astype(x.dtype)]
 
 
@@ -203,7 +203,7 @@ def _gelu(inputs, attributes):
 @each("ThresholdedRelu")
 def _thresholded_relu(inputs, attributes):
     x = inputs[0]
-    return [np.where(x > x.dtype.type(attributes.get("alpha", 1.0)), x, x.dtype.type(0))]
+    return [np.where(x > np.float32(attributes.get("alpha", 1.0)), x, x.dtype.type(0))]
 
 
 def erf(x: np.ndarray) -> np.ndarray:
