@@ -5,7 +5,7 @@ from math import ceil, floor, inf
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from layoutkit.graph.ir import Graph, Node, TensorType
@@ -83,7 +83,6 @@ def problems(draw):
 
 
 @given(problems(), st.sampled_from([None, *NAMES]), st.integers(0, 1 << 20))
-@settings(max_examples=300, deadline=None)
 def test_by_the_formulas(problem, layouts, seed):
     op, shape, attributes, dtype = problem
     x = np.random.default_rng(seed).uniform(-2, 2, shape).astype(dtype)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, note, settings
+from hypothesis import given, note
 from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
@@ -104,7 +104,6 @@ def same_strides_expected(rank, transposed, x, w, y):
 
 @pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel")
 @given(calls())
-@settings(deadline=None)
 def test_every_argument_as_torch(call):
     rank, transposed, x, w, keywords = call
     ours = lkt.conv_transpose if transposed else lkt.conv
