@@ -18,8 +18,8 @@ from networks import cases
 
 import layoutkit as lk
 from layoutkit.bench.report import geomean
-from layoutkit.graph.layouts import NAMES
 from layoutkit.graph.model import Model
+from layoutkit.graph.operators.layouts import NAMES
 
 
 def predicted(model) -> float:

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle.network import evaluate
 
-from layoutkit.graph.layouts import NAMES
 from layoutkit.graph.model import Model
+from layoutkit.graph.operators.layouts import NAMES
 
 
 @given(graphs(), st.sampled_from([None, *NAMES]), st.sampled_from([1, 2]), st.integers(0, 1 << 20))
@@ -43,8 +43,8 @@ def test_narrow_products_are_near(graph, dtype, layouts):
 @given(graphs())
 @settings(max_examples=50, deadline=None)
 def test_tensors_of_many_readers_cost_the_same_either_way(graph):
-    from layoutkit.graph import plan
-    from layoutkit.graph.costs import Costs
+    from layoutkit.graph.layout import plan
+    from layoutkit.graph.layout.costs import Costs
 
     found = []
     for few in (0, 3, 9):
@@ -58,8 +58,8 @@ def test_tensors_of_many_readers_cost_the_same_either_way(graph):
 @given(graphs())
 @settings(max_examples=50, deadline=None)
 def test_the_assignment_costs_no_more_than_one_layout_everywhere(graph):
-    from layoutkit.graph.costs import Costs
-    from layoutkit.graph.plan import laid_out_graph
+    from layoutkit.graph.layout.costs import Costs
+    from layoutkit.graph.layout.plan import laid_out_graph
 
     laid = laid_out_graph(graph, {"x": graph.inputs["x"].shape}, Costs(1, "standard"))
     assert laid.assigned.seconds == pytest.approx(laid.assigned.bound)
@@ -69,9 +69,9 @@ def test_the_assignment_costs_no_more_than_one_layout_everywhere(graph):
 @given(graphs())
 @settings(max_examples=30, deadline=None)
 def test_where_tables_are_too_large_it_costs_no_more_than_one_layout_everywhere_either(graph):
-    from layoutkit.graph import assign
-    from layoutkit.graph.costs import Costs
-    from layoutkit.graph.plan import laid_out_graph
+    from layoutkit.graph.layout import assign
+    from layoutkit.graph.layout.costs import Costs
+    from layoutkit.graph.layout.plan import laid_out_graph
 
     given, costs = {"x": graph.inputs["x"].shape}, Costs(1, "standard")
     least = laid_out_graph(graph, given, costs).assigned.seconds
@@ -87,8 +87,8 @@ def test_where_tables_are_too_large_it_costs_no_more_than_one_layout_everywhere_
 @given(graphs(), st.sampled_from(NAMES))
 @settings(max_examples=30, deadline=None)
 def test_a_layout_that_was_asked_for_is_the_least_only_if_nothing_costs_less(graph, layouts):
-    from layoutkit.graph.costs import Costs
-    from layoutkit.graph.plan import laid_out_graph
+    from layoutkit.graph.layout.costs import Costs
+    from layoutkit.graph.layout.plan import laid_out_graph
 
     given, costs = {"x": graph.inputs["x"].shape}, Costs(1, "standard")
     least = laid_out_graph(graph, given, costs).assigned.seconds

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from ..choosing.threads import check_threads
-from .assign import cost
-from .costs import Costs
-from .execute import Program
 from .ir import Graph
-from .layouts import NAMES
+from .layout.assign import cost
+from .layout.costs import Costs
+from .layout.plan import laid_out_graph
+from .layout.rules import RULES
 from .operators import DataDependent
-from .plan import laid_out_graph
-from .rules import RULES
+from .operators.layouts import NAMES
+from .runtime.execute import Program
 
 DTYPES = "float32", "bfloat16", "float16"
 MAX_PROGRAMS = 8  # kept for different shapes of the inputs

@@ -1,33 +1,29 @@
-"""Operators that compiled kernels run: convolutions, products with constant matrices, pooling, LRN.
-
-Each says of which nodes, in which kind of layout, and what a step of it does; `KERNELS` has them by operator. All else
-runs by its operator's own function, with numpy.
-"""
+"""Steps of operators that compiled kernels run; `operators/kernels.py` says of which nodes, in which layouts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from math import prod
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from .._core.nests.add import add
-from .._core.nests.lrn import lrn
-from .._core.nests.pooling import pool
-from ..convolutions.conv import CLASSES, Bound, bind
-from ..reorders.reorder import reorder
-from .costs import FLOAT, Costs, arguments, array_type, factors_of
-from .ir import Node
-from .layouts import BLOCKED, LAST, PLAIN, layouts_of
-from .operators import Kept, Known
-from .operators.pool import counts, window
+from ..._core.nests.add import add
+from ..._core.nests.lrn import lrn
+from ..._core.nests.pooling import pool
+from ...convolutions.conv import CLASSES, Bound, bind
+from ...reorders.reorder import reorder
+from ..ir import Node
+from ..layout.costs import FLOAT, Costs, arguments, array_type, factors_of
+from ..operators import Kept, Known
+from ..operators.kernels import limits_of, summands
+from ..operators.layouts import BLOCKED, LAST, PLAIN, layouts_of
+from ..operators.pool import counts, window
 
 Place = tuple[str, int]  # a tensor, in a kind of layout
 Slots = dict[Place, np.ndarray]
 Call = Callable[[Slots], None]
 Arrays = tuple[np.ndarray, np.ndarray, np.ndarray | None]  # input, output, what is added
-F32 = np.dtype(np.float32)
 SHORT = {"float32": "f32", "bfloat16": "bf16", "float16": "f16", "uint8": "u8", "int8": "s8"}  # names of rows
 
 
@@ -55,38 +51,6 @@ class Building(Protocol):
 
     def step(self, node: Node, call: Call, reads: tuple[Place, ...], writes: tuple[Place, ...]) -> None:
         """Append a step."""
-
-
-class Kernel(NamedTuple):
-    """Whether a node is one that it runs, in a kind of layout, and what appends its step; `strided`: whether its result
-    may be a part of a larger array; `any_reals`: whether it takes and gives bfloat16 and float16 as well."""
-
-    suits: Callable[[Node, Mapping[str, Known], int], bool]
-    build: Callable[[Building, Node, tuple[int, int]], None]
-    strided: bool = False
-    any_reals: bool = False
-
-
-KERNELS: dict[str, Kernel] = {}
-
-
-def kernel_of(node: Node, known: Mapping[str, Known], kind: int = PLAIN) -> Kernel | None:
-    """What runs a node in a kind of layout, None if nothing here does."""
-    found = KERNELS.get(node.op)
-    return found if found is not None and found.suits(node, known, kind) else None
-
-
-def in_its_type(node: Node, known: Mapping[str, Known]) -> bool:
-    """Whether a kernel gives the result of a node in the type of its input, be it narrow; in some layout."""
-    found = KERNELS.get(node.op)
-    return found is not None and found.any_reals and any(found.suits(node, known, kind) for kind in (LAST, BLOCKED))
-
-
-def is_convolution(node: Node, known: Mapping[str, Known], kind: int = PLAIN) -> bool:
-    """With a constant filter and bias, in float32, over one to three axes."""
-    x, w = known[node.inputs[0]], known[node.inputs[1]]
-    bias = known[node.inputs[2]].value if node.input(2) else True
-    return w.value is not None and bias is not None and len(x.shape) in (3, 4, 5) and x.dtype == w.dtype == F32
 
 
 def _convolution(program: Building, node: Node, kinds: tuple[int, int]) -> None:
@@ -140,18 +104,6 @@ def _reading(program: Building, place: Place, shape: tuple[int, ...], kept: Kept
     return lambda slots: np.ascontiguousarray(slots.get(place, none))
 
 
-def is_product(node: Node, known: Mapping[str, Known], kind: int = PLAIN) -> bool:
-    """Of rows of float32 with a constant matrix, plus a constant per column."""
-    a, b = known[node.inputs[0]], known[node.inputs[1]]
-    if b.value is None or len(b.shape) != 2 or len(a.shape) < 2 or not a.dtype == b.dtype == F32 or not prod(b.shape):
-        return False
-    if node.attributes.get("transA") or not prod(a.shape):
-        return False
-    c = known[node.inputs[2]] if node.input(2) else None
-    columns = known[node.outputs[0]].shape[-1]
-    return c is None or (c.value is not None and c.dtype == F32 and c.shape in ((), (1,), (columns,), (1, columns)))
-
-
 def _product(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     """As a convolution of one tap over the rows."""
     known, a = program.known, node.attributes
@@ -184,13 +136,6 @@ def _product(program: Building, node: Node, kinds: tuple[int, int]) -> None:
 def _real(of: Known) -> Kept:
     """The type in which a tensor is made by a kernel of real numbers."""
     return FLOAT if of.kept.integers else of.kept
-
-
-def is_pooling(node: Node, known: Mapping[str, Known], kind: int) -> bool:
-    """Of channels that lie together, in float32, and there are some."""
-    x = known[node.inputs[0]]
-    fits = kind != PLAIN and x.dtype == F32 and len(x.shape) in (3, 4, 5) and 0 not in x.shape
-    return fits and not node.attributes.get("indices")
 
 
 def _pooling(program: Building, node: Node, kinds: tuple[int, int]) -> None:
@@ -227,27 +172,6 @@ def _pooling(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     program.step(node, reduce, (at,), (to,))
 
 
-def limits_of(activation: Any) -> tuple[float, float] | None:
-    """Those between which an activation cuts; None if it is another."""
-    if activation == "relu":
-        return 0.0, np.inf
-    return activation[1:] if isinstance(activation, tuple) and activation[0] == "clip" else None
-
-
-def is_sum(node: Node, known: Mapping[str, Known], kind: int = PLAIN) -> bool:
-    """Of one or two tensors like the result, in float32, or a tensor between constant limits."""
-    y, names = known[node.outputs[0]], _summands(node)
-    if y.dtype != F32 or not 1 <= len(names) <= 2:
-        return False
-    if any(known[name].shape != y.shape or known[name].value is not None for name in names):
-        return False
-    return node.op != "Clip" or all(known[name].value is not None for name in node.inputs[1:] if name)
-
-
-def _summands(node: Node) -> tuple[str, ...]:
-    return node.inputs[:1] if node.op in ("Relu", "Clip") else node.inputs
-
-
 def _limits(node: Node, known: Mapping[str, Known]) -> tuple[float, float] | None:
     """Those of the result of a sum, and of what follows it."""
     if node.op == "Relu":
@@ -260,7 +184,7 @@ def _limits(node: Node, known: Mapping[str, Known]) -> tuple[float, float] | Non
 
 
 def _sum(program: Building, node: Node, kinds: tuple[int, int]) -> None:
-    known, kind, names = program.known, kinds[0], _summands(node)
+    known, kind, names = program.known, kinds[0], summands(node)
     kept = [known[name].kept for name in (*names, *names, node.outputs[0])][-3:]
     made = None if len({k.dtype for k in kept}) == 1 else FLOAT
     types = SHORT[kept[0].dtype if made is None else made.dtype]
@@ -274,11 +198,6 @@ def _sum(program: Building, node: Node, kinds: tuple[int, int]) -> None:
         add(types, a, b if at[1:] else None, slots[to], limits, integers, threads)
 
     program.step(node, compute, tuple(at), (to,))
-
-
-def is_shuffle(node: Node, known: Mapping[str, Known], kind: int) -> bool:
-    """Of channels that lie apart, or all together."""
-    return kind != BLOCKED and len(known[node.inputs[0]].shape) in (3, 4, 5)
 
 
 def _shuffle(program: Building, node: Node, kinds: tuple[int, int]) -> None:
@@ -295,12 +214,6 @@ def _shuffle(program: Building, node: Node, kinds: tuple[int, int]) -> None:
         reorder(np.reshape(slots[at], shape), src, dst, out=slots[to].reshape(exchanged), threads=threads)
 
     program.step(node, shuffle, (at,), (to,))
-
-
-def is_response(node: Node, known: Mapping[str, Known], kind: int) -> bool:
-    """An LRN of the usual exponent, channels last, in float32."""
-    x = known[node.inputs[0]]
-    return kind == LAST and x.dtype == F32 and 0 not in x.shape and node.attributes.get("beta", 0.75) == 0.75
 
 
 def _response(program: Building, node: Node, kinds: tuple[int, int]) -> None:
@@ -324,11 +237,15 @@ def _response(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     program.step(node, normalise, (at,), (to,))
 
 
-KERNELS["Conv"] = Kernel(is_convolution, _convolution, strided=True)
-KERNELS["Gemm"] = KERNELS["MatMul"] = Kernel(is_product, _product)
-for _name in ("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"):
-    KERNELS[_name] = Kernel(is_pooling, _pooling, strided=True, any_reals=True)
-for _name in ("Add", "Sum", "Relu", "Clip"):
-    KERNELS[_name] = Kernel(is_sum, _sum, strided=True, any_reals=True)
-KERNELS["ChannelShuffle"] = Kernel(is_shuffle, _shuffle)
-KERNELS["LRN"] = Kernel(is_response, _response, any_reals=True)
+Build = Callable[[Building, Node, tuple[int, int]], None]
+
+# By operator, what appends the step of a node that `has_kernel` says yes of.
+BUILDS: dict[str, Build] = {
+    "Conv": _convolution,
+    "Gemm": _product,
+    "MatMul": _product,
+    **dict.fromkeys(("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"), _pooling),
+    **dict.fromkeys(("Add", "Sum", "Relu", "Clip"), _sum),
+    "ChannelShuffle": _shuffle,
+    "LRN": _response,
+}

@@ -7,15 +7,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..ir import Graph, Node
+from ..operators import OPERATORS, Follows, Known
+from ..operators.kernels import is_convolution, kernel_of
+from ..operators.layouts import NAMES, PLAIN, fits, layouts_of
+from ..passes.fold import folded
+from ..passes.narrow import keep_narrow
+from ..shapes import infer
 from .assign import Assigned, Factor, assigned, cost, moved, solve
 from .costs import STEP_SECONDS, Costs
-from .fold import folded
-from .ir import Graph, Node
-from .kernels import is_convolution, kernel_of
-from .layouts import NAMES, PLAIN, fits, layouts_of
-from .narrow import keep_narrow
-from .operators import OPERATORS, Follows, Known
-from .shapes import infer
 from .siblings import merged
 
 FEW_READERS = 3  # of a tensor, whose layouts are one table

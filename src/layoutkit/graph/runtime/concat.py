@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ..formats.layout import Layout
-from .ir import Node
-from .kernels import Place, kernel_of
-from .layouts import PLAIN, layouts_of
-from .operators import OPERATORS, Known
-from .plan import Laid
+from ...formats.layout import Layout
+from ..ir import Node
+from ..layout.plan import Laid
+from ..operators import OPERATORS, Known
+from ..operators.kernels import kernel_of
+from ..operators.layouts import PLAIN, layouts_of
+from .kernels import Place
 
 
 class Part(NamedTuple):

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from .ir import Graph, Node, fresh, renamed
-from .kernels import is_convolution, is_product, is_sum, limits_of
-from .operators import Known
-from .operators.axes import REDUCTIONS
-from .operators.normalise import affine_of
+from ..ir import Graph, Node, fresh, renamed
+from ..operators import Known
+from ..operators.axes import REDUCTIONS
+from ..operators.kernels import is_convolution, is_product, is_sum, limits_of
+from ..operators.normalise import affine_of
 from .quantised import kept_as_integers
 
 Knowledge = dict[str, Known]

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from .ir import Graph, Node
-from .kernels import is_convolution, kernel_of
-from .layouts import BLOCKED, LAST, PLAIN
-from .operators import OPERATORS, Follows, Known
+from ..ir import Graph, Node
+from ..operators import OPERATORS, Follows, Known
+from ..operators.kernels import is_convolution, kernel_of
+from ..operators.layouts import BLOCKED, LAST, PLAIN
 from .plan import kinds_of
 
 Knowledge = Mapping[str, Known]

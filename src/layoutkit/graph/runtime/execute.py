@@ -10,20 +10,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..choosing.threads import check_threads
-from ..choosing.watching import Ran, executed, watchers
-from ..formats.layout import Layout
-from ..memory.arrays import empty
-from ..reorders.reorder import reorder
+from ...choosing.threads import check_threads
+from ...choosing.watching import Ran, executed, watchers
+from ...formats.layout import Layout
+from ...memory.arrays import empty
+from ...reorders.reorder import reorder
+from ..ir import Node
+from ..layout.costs import FLOAT, Costs, array_type, between
+from ..layout.plan import Laid
+from ..operators import OPERATORS, Kept, run
+from ..operators.base import own_type
+from ..operators.kernels import F32, kernel_of
+from ..operators.layouts import NAMES, PLAIN, laid_out, layouts_of
 from .arena import placed
 from .concat import Part, axis_of, parts_of, whole_of
-from .costs import FLOAT, Costs, array_type, between
-from .ir import Node
-from .kernels import F32, Call, Place, Slots, kernel_of
-from .layouts import NAMES, PLAIN, laid_out, layouts_of
-from .operators import OPERATORS, Kept, run
-from .operators.base import own_type
-from .plan import Laid
+from .kernels import BUILDS, Call, Place, Slots
 
 LETTERS = "abcdefghijkl"
 
@@ -158,9 +159,8 @@ class Program:
         self.steps.append(Step(node.name or node.outputs[0], node.op, call, reads, writes, views))
 
     def _add(self, node: Node, kinds: tuple[int, int]) -> None:
-        kernel = kernel_of(node, self.known, kinds[0])
-        if kernel is not None:
-            kernel.build(self, node, kinds)
+        if kernel_of(node, self.known, kinds[0]) is not None:
+            BUILDS[node.op](self, node, kinds)
         elif node.op == "Concat" and (node.outputs[0], kinds[0]) in self._wholes:
             self._concat(node, kinds[0])
         elif node.op == "Split" and all((name, self._kind(name, kinds[0])) in self._parts for name in node.outputs):

@@ -5,8 +5,8 @@ import pytest
 from oracle.network import evaluate
 
 from layoutkit.graph.ir import Graph, Node, TensorType
-from layoutkit.graph.layouts import NAMES
 from layoutkit.graph.model import Model
+from layoutkit.graph.operators.layouts import NAMES
 
 
 def shuffled(shape, groups, perm, joined=None):

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from layoutkit.formats.layout import Layout
-from layoutkit.graph.costs import Costs
 from layoutkit.graph.ir import Graph, Node, TensorType
-from layoutkit.graph.layouts import BLOCKED, LAST, NAMES, PLAIN
+from layoutkit.graph.layout.costs import Costs
+from layoutkit.graph.layout.plan import laid_out_graph
+from layoutkit.graph.layout.rules import RULES, mace, paddle, torch
 from layoutkit.graph.operators import OPERATORS
-from layoutkit.graph.plan import laid_out_graph
-from layoutkit.graph.rules import RULES, mace, paddle, torch
+from layoutkit.graph.operators.layouts import BLOCKED, LAST, NAMES, PLAIN
 from layoutkit.graph.shapes import infer
 
 F32 = np.dtype(np.float32)

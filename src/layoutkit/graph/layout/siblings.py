@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from ..ir import Graph, Node, fresh
+from ..operators import Known
+from ..operators.kernels import is_convolution
 from .costs import STEP_SECONDS, Costs
-from .ir import Graph, Node, fresh
-from .kernels import is_convolution
-from .operators import Known
 
 
 def merged(graph: Graph, known: dict[str, Known], costs: Costs) -> Graph:

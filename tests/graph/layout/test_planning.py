@@ -9,13 +9,13 @@ import pytest
 
 import layoutkit.graph
 from layoutkit.choosing.best import choices
-from layoutkit.graph import assign, costs
-from layoutkit.graph.costs import Costs
-from layoutkit.graph.fold import folded
 from layoutkit.graph.ir import Graph, Node, TensorType
+from layoutkit.graph.layout import assign, costs
+from layoutkit.graph.layout.costs import Costs
+from layoutkit.graph.layout.plan import laid_out_graph
 from layoutkit.graph.model import Model
-from layoutkit.graph.narrow import keep_narrow
-from layoutkit.graph.plan import laid_out_graph
+from layoutkit.graph.passes.fold import folded
+from layoutkit.graph.passes.narrow import keep_narrow
 from layoutkit.graph.shapes import infer
 
 F32 = np.dtype(np.float32)

@@ -9,21 +9,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..choosing import tuning
-from ..choosing.best import choices
-from ..choosing.ranking import candidates_of
-from ..choosing.table import cost_table
-from ..choosing.threads import check_threads
-from ..convolutions.filter import Filter
-from ..convolutions.problem import ConvProblem
-from ..convolutions.task import ConvTask
-from ..formats.layout import Layout
-from ..reorders.problem import ReorderProblem, useful_threads
-from ..reorders.reorder import reorder
-from .ir import Node
-from .layouts import PLAIN, layouts_of
-from .operators import Kept, Known
-from .operators.neural import geometry
+from ...choosing import tuning
+from ...choosing.best import choices
+from ...choosing.ranking import candidates_of
+from ...choosing.table import cost_table
+from ...choosing.threads import check_threads
+from ...convolutions.filter import Filter
+from ...convolutions.problem import ConvProblem
+from ...convolutions.task import ConvTask
+from ...formats.layout import Layout
+from ...reorders.problem import ReorderProblem, useful_threads
+from ...reorders.reorder import reorder
+from ..ir import Node
+from ..operators import Kept, Known
+from ..operators.layouts import PLAIN, layouts_of
+from ..operators.neural import geometry
 
 BYTES_PER_SECOND = 4e9  # of what numpy does, read and written, about
 TAP_SECONDS = 0.3e-9  # of pooling, by numpy: an element and a tap of its window

@@ -11,10 +11,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from .._core.runtime import registry
-from ..formats.layout import Layout
-from ..reorders.program import vector_bytes
-from ..reorders.reorder import reorder
+from ..._core.runtime import registry
+from ...formats.layout import Layout
+from ...reorders.program import vector_bytes
+from ...reorders.reorder import reorder
 
 PLAIN, LAST, BLOCKED = range(3)  # as the model has it; channels last; channels in blocks of a vector
 NAMES = "plain", "channels last", "blocked"
