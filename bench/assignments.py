@@ -25,7 +25,7 @@ from layoutkit.graph.operators.layouts import NAMES
 def predicted(model) -> float:
     """Milliseconds that the layouts of its only program are expected to take."""
     (program,) = model._programs.values()
-    return 1e3 * program.laid.assigned.seconds
+    return 1e3 * program.plan.assigned.seconds
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -50,7 +50,7 @@ def test_tensors_of_many_readers_cost_the_same_either_way(graph):
     for few in (0, 3, 9):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(plan, "FEW_READERS", few)
-            laid = plan.laid_out_graph(graph, {"x": graph.inputs["x"].shape}, Costs(1, "standard"))
+            laid = plan.choose_layouts(graph, {"x": graph.inputs["x"].shape}, Costs(1, "standard"))
         found.append((laid.assigned.seconds, laid.seconds([0] * len(laid.graph.nodes))))
     np.testing.assert_allclose(found, [found[0]] * 3, rtol=1e-9)
 
@@ -59,9 +59,9 @@ def test_tensors_of_many_readers_cost_the_same_either_way(graph):
 @settings(max_examples=50, deadline=None)
 def test_the_assignment_costs_no_more_than_one_layout_everywhere(graph):
     from layoutkit.graph.layout.costs import Costs
-    from layoutkit.graph.layout.plan import laid_out_graph
+    from layoutkit.graph.layout.plan import choose_layouts
 
-    laid = laid_out_graph(graph, {"x": graph.inputs["x"].shape}, Costs(1, "standard"))
+    laid = choose_layouts(graph, {"x": graph.inputs["x"].shape}, Costs(1, "standard"))
     assert laid.assigned.seconds == pytest.approx(laid.assigned.bound)
     assert all(laid.assigned.seconds <= seconds * (1 + 1e-9) for seconds in laid.uniform().values())
 
@@ -71,15 +71,15 @@ def test_the_assignment_costs_no_more_than_one_layout_everywhere(graph):
 def test_where_tables_are_too_large_it_costs_no_more_than_one_layout_everywhere_either(graph):
     from layoutkit.graph.layout import assign
     from layoutkit.graph.layout.costs import Costs
-    from layoutkit.graph.layout.plan import laid_out_graph
+    from layoutkit.graph.layout.plan import choose_layouts
 
     given, costs = {"x": graph.inputs["x"].shape}, Costs(1, "standard")
-    least = laid_out_graph(graph, given, costs).assigned.seconds
+    least = choose_layouts(graph, given, costs).assigned.seconds
     with pytest.MonkeyPatch.context() as patch:
         for name in ("MAX_TABLE", "SMALL_TABLE", "SMALL_TABLES"):
             patch.setattr(assign, name, 1)
         patch.setattr(assign, "_improve", lambda *_: None)
-        laid = laid_out_graph(graph, given, costs)
+        laid = choose_layouts(graph, given, costs)
         assert all(laid.assigned.seconds <= seconds * (1 + 1e-9) for seconds in laid.uniform().values())
     assert laid.assigned.bound <= least * (1 + 1e-9) and least <= laid.assigned.seconds * (1 + 1e-9)
 
@@ -88,11 +88,11 @@ def test_where_tables_are_too_large_it_costs_no_more_than_one_layout_everywhere_
 @settings(max_examples=30, deadline=None)
 def test_a_layout_that_was_asked_for_is_the_least_only_if_nothing_costs_less(graph, layouts):
     from layoutkit.graph.layout.costs import Costs
-    from layoutkit.graph.layout.plan import laid_out_graph
+    from layoutkit.graph.layout.plan import choose_layouts
 
     given, costs = {"x": graph.inputs["x"].shape}, Costs(1, "standard")
-    least = laid_out_graph(graph, given, costs).assigned.seconds
-    found = laid_out_graph(graph, given, costs, layouts)
+    least = choose_layouts(graph, given, costs).assigned.seconds
+    found = choose_layouts(graph, given, costs, layouts)
     assert found.assigned.bound == pytest.approx(least)
     assert found.assigned.seconds == pytest.approx(found.uniform()[layouts])
     told = Model(graph, threads=1, layouts=layouts).explain()

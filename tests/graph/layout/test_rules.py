@@ -6,7 +6,7 @@ import pytest
 from layoutkit.formats.layout import Layout
 from layoutkit.graph.ir import Graph, Node, TensorType
 from layoutkit.graph.layout.costs import Costs
-from layoutkit.graph.layout.plan import laid_out_graph
+from layoutkit.graph.layout.plan import choose_layouts
 from layoutkit.graph.layout.rules import RULES, mace, paddle, torch
 from layoutkit.graph.operators import OPERATORS
 from layoutkit.graph.operators.layouts import BLOCKED, LAST, NAMES, PLAIN
@@ -66,7 +66,7 @@ def test_paddle_runs_what_has_a_kernel_in_its_layout():
 def test_no_rule_costs_less_than_the_assignment():
     pool = Node("MaxPool", ("b",), ("y",), {"kernel_shape": [2, 2]})
     g = graph(CONV, Node("Sigmoid", ("a",), ("b",)), pool)
-    laid = laid_out_graph(g, {"x": SHAPE}, Costs(1, "standard"))
+    laid = choose_layouts(g, {"x": SHAPE}, Costs(1, "standard"))
     for rule in RULES.values():
         assert laid.seconds(rule(laid.graph, laid.known)) >= laid.assigned.seconds * (1 - 1e-9)
     assert laid.seconds([PLAIN] * len(laid.graph.nodes)) == pytest.approx(laid.uniform()[NAMES[PLAIN]])

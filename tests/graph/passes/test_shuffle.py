@@ -27,7 +27,7 @@ def shuffled(shape, groups, perm, joined=None):
 
 def operators(model):
     (program,) = model._programs.values()
-    return [node.op for node in program.laid.graph.nodes]
+    return [node.op for node in program.plan.graph.nodes]
 
 
 @pytest.mark.parametrize("layouts", [None, *NAMES])

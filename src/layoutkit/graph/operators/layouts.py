@@ -32,7 +32,7 @@ def _layouts(rank: int, block: int) -> tuple[Layout, ...]:
     return Layout(f"NC{letters}"), Layout(f"N{letters}C"), Layout(f"nC{letters.lower()}{block}c")
 
 
-def laid_out(value: np.ndarray, layout: Layout, shape: Sequence[int]) -> np.ndarray:
+def in_layout(value: np.ndarray, layout: Layout, shape: Sequence[int]) -> np.ndarray:
     """A constant in a layout, for an operator that spreads it over tensors of `shape`."""
     if value.size == 1:
         return value.reshape(())

@@ -33,14 +33,14 @@ class Building(Protocol):
     known: dict[str, Known]
     costs: Costs
 
-    def brought(self, name: str, kind: int, kept: Kept | None = None) -> Place:
+    def operand(self, name: str, kind: int, kept: Kept | None = None) -> Place:
         """A tensor in a kind of layout, and in a type if that is to be another than it is kept in."""
 
-    def result(self, name: str, kind: int, made: Kept | None = None) -> Place:
+    def result(self, name: str, kind: int, computed: Kept | None = None) -> Place:
         """A buffer for a tensor, in the type in which it is made: it is rounded to the one that it is kept in."""
 
-    def lies(self, place: Place) -> bool:
-        """Whether a tensor lies in a buffer; else what makes it may leave any array."""
+    def has_buffer(self, place: Place) -> bool:
+        """Whether a tensor has a buffer; else what makes it may leave any array."""
 
     def workspace(self, needed: Callable[[Slots], int]) -> None:
         """Have as many bytes in `scratch` as a step will need on its buffers."""
@@ -66,8 +66,8 @@ def _convolution(program: Building, node: Node, kinds: tuple[int, int]) -> None:
         accuracy=program.costs.accuracy, threads=program.costs.threads, **f.options,
         **arguments(node, known),
     )  # fmt: skip
-    at = program.brought(node.inputs[0], kinds[0], f.x)
-    add = program.brought(node.inputs[3], kinds[1], f.y) if node.input(3) else None
+    at = program.operand(node.inputs[0], kinds[0], f.x)
+    add = program.operand(node.inputs[3], kinds[1], f.y) if node.input(3) else None
     to = program.result(node.outputs[0], kinds[1], f.y)
     read, added = _reading(program, at, layouts[kinds[0]].physical_shape(x.shape), f.x), None
     if add is not None:
@@ -86,19 +86,19 @@ def _convolution(program: Building, node: Node, kinds: tuple[int, int]) -> None:
 
 def _bound(program: Building, op: Any, arrays: Callable[[Slots], Arrays]) -> list[Bound]:
     """A place for what a convolution does on its arrays, which is known once there are buffers."""
-    found: list[Bound] = []
+    bound: list[Bound] = []
 
     def needed(slots: Slots) -> int:
-        found.append(bind(op, *arrays(slots)))
-        return found[0].needs
+        bound.append(bind(op, *arrays(slots)))
+        return bound[0].needs
 
     program.workspace(needed)
-    return found
+    return bound
 
 
 def _reading(program: Building, place: Place, shape: tuple[int, ...], kept: Kept) -> Callable[[Slots], np.ndarray]:
-    """Reads a tensor: as it lies in a buffer, or contiguous if an operator has left it."""
-    if program.lies(place):
+    """Reads a tensor: as its buffer holds it, or contiguous if an operator has left it."""
+    if program.has_buffer(place):
         return lambda slots: slots[place]
     none = np.broadcast_to(np.zeros((), array_type(kept.dtype)), shape)  # of planning, when nothing has run yet
     return lambda slots: np.ascontiguousarray(slots.get(place, none))
@@ -118,7 +118,7 @@ def _product(program: Building, node: Node, kinds: tuple[int, int]) -> None:
         filter_layout="OIW", activation=a.get("activation"), accuracy=program.costs.accuracy,
         threads=program.costs.threads, **f.options,
     )  # fmt: skip
-    at, to = program.brought(node.inputs[0], PLAIN, f.x), program.result(node.outputs[0], PLAIN, f.y)
+    at, to = program.operand(node.inputs[0], PLAIN, f.x), program.result(node.outputs[0], PLAIN, f.y)
     rows = prod(x.shape[:-1])
     read = _reading(program, at, x.shape, f.x)
 
@@ -148,14 +148,14 @@ def _pooling(program: Building, node: Node, kinds: tuple[int, int]) -> None:
         windows += [(n, 1, 1, 0) for n in spatial]
         average = [np.full(1, 1 / n, np.float32) for n in spatial]
     else:
-        found = window(node.attributes, spatial)
-        windows += [(k, s, d, p) for k, s, d, (p, _) in zip(found.kernel, found.stride, found.dilation, found.pads)]
+        taps = window(node.attributes, spatial)
+        windows += [(k, s, d, p) for k, s, d, (p, _) in zip(taps.kernel, taps.stride, taps.dilation, taps.pads)]
         average = [np.reciprocal(np.maximum(c, 1), dtype=np.float32) for c in counts(node.attributes, spatial)]
     if "Average" in node.op:
         means = [np.ones(1, np.float32)] * (5 - len(x)) + average
-    made = _real(known[node.outputs[0]])
-    at, to = program.brought(node.inputs[0], kind, made), program.result(node.outputs[0], kind, made)
-    threads, types = program.costs.threads, SHORT[made.dtype]
+    real = _real(known[node.outputs[0]])
+    at, to = program.operand(node.inputs[0], kind, real), program.result(node.outputs[0], kind, real)
+    threads, types = program.costs.threads, SHORT[real.dtype]
 
     def six(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
         """With axes image, run of channels, depth, height, width, channel."""
@@ -164,7 +164,7 @@ def _pooling(program: Building, node: Node, kinds: tuple[int, int]) -> None:
         return array.reshape(shape[0], runs, *spatial, array.shape[-1])
 
     y = known[node.outputs[0]].shape
-    read = _reading(program, at, layouts_of(len(x))[kind].physical_shape(x), made)
+    read = _reading(program, at, layouts_of(len(x))[kind].physical_shape(x), real)
 
     def reduce(slots: Slots) -> None:
         pool(types, six(read(slots), x), six(slots[to], y), windows, means, threads)
@@ -186,10 +186,10 @@ def _limits(node: Node, known: Mapping[str, Known]) -> tuple[float, float] | Non
 def _sum(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     known, kind, names = program.known, kinds[0], summands(node)
     kept = [known[name].kept for name in (*names, *names, node.outputs[0])][-3:]
-    made = None if len({k.dtype for k in kept}) == 1 else FLOAT
-    types = SHORT[kept[0].dtype if made is None else made.dtype]
-    at = [program.brought(name, kind, made) for name in names]
-    to = program.result(node.outputs[0], kind, made)
+    real = None if len({k.dtype for k in kept}) == 1 else FLOAT
+    types = SHORT[kept[0].dtype if real is None else real.dtype]
+    at = [program.operand(name, kind, real) for name in names]
+    to = program.result(node.outputs[0], kind, real)
     integers = [(k.scale, k.zero_point) for k in kept]
     limits, threads = _limits(node, known), program.costs.threads
 
@@ -208,7 +208,7 @@ def _shuffle(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     src, dst = ("abc", "acb") if kind == LAST else ("abcd", "acbd")
     shape = (images * pixels, groups, each) if kind == LAST else (images, groups, each, pixels)
     exchanged = tuple(shape["abcd".index(letter)] for letter in dst)
-    at, to = program.brought(node.inputs[0], kind, kept), program.result(node.outputs[0], kind)
+    at, to = program.operand(node.inputs[0], kind, kept), program.result(node.outputs[0], kind)
 
     def shuffle(slots: Slots) -> None:
         reorder(np.reshape(slots[at], shape), src, dst, out=slots[to].reshape(exchanged), threads=threads)
@@ -219,9 +219,9 @@ def _shuffle(program: Building, node: Node, kinds: tuple[int, int]) -> None:
 def _response(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     a, channels = node.attributes, program.known[node.inputs[0]].shape[1]
     size, alpha, bias = int(a["size"]), float(a.get("alpha", 1e-4)), float(a.get("bias", 1.0))
-    made = _real(program.known[node.outputs[0]])
-    at, to = program.brought(node.inputs[0], kinds[0], made), program.result(node.outputs[0], kinds[0], made)
-    threads, types = program.costs.threads, SHORT[made.dtype]
+    real = _real(program.known[node.outputs[0]])
+    at, to = program.operand(node.inputs[0], kinds[0], real), program.result(node.outputs[0], kinds[0], real)
+    threads, types = program.costs.threads, SHORT[real.dtype]
 
     def normalise(slots: Slots) -> None:
         lrn(
