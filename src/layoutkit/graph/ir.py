@@ -71,6 +71,16 @@ class Graph:
         inputs = {name: of for name, of in self.inputs.items() if name not in values}
         return Graph(self.nodes, inputs, self.outputs, {**self.constants, **values})
 
+    def needed(self, outputs: Sequence[str]) -> Graph:
+        """The part that makes these of its tensors."""
+        needed, nodes = set(outputs), []
+        for node in reversed(self.nodes):
+            if not needed.isdisjoint(node.outputs):
+                nodes.append(node)
+                needed.update(node.given())
+        constants = {name: value for name, value in self.constants.items() if name in needed}
+        return Graph(nodes[::-1], self.inputs, tuple(outputs), constants)
+
     def users(self) -> dict[str, list[Node]]:
         """By tensor, the nodes that read it, once for each time they do."""
         users: dict[str, list[Node]] = {}

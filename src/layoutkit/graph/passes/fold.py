@@ -30,13 +30,8 @@ def folded(graph: Graph, known: Knowledge) -> Graph:
 
 def _rebuilt(graph: Graph, nodes: list[Node], constants: Mapping[str, np.ndarray] | None = None) -> Graph:
     """A graph of these nodes, without those that nothing needs."""
-    values = {**graph.constants, **(constants or {})}
-    needed, kept = set(graph.outputs), []
-    for node in reversed(Graph(nodes, graph.inputs, (), values).nodes):
-        if needed & set(node.outputs):
-            kept.append(node)
-            needed.update(node.given())
-    return Graph(kept[::-1], graph.inputs, graph.outputs, {k: v for k, v in values.items() if k in needed})
+    whole = Graph(nodes, graph.inputs, (), {**graph.constants, **(constants or {})})
+    return whole.needed(graph.outputs)
 
 
 def fold_constants(graph: Graph, known: Knowledge) -> Graph:
