@@ -153,12 +153,12 @@ def useful_threads(p: ConvProblem, threads: int) -> int:
 def check_executor(executor: Executor, source: Span, destination: Span, what: str) -> tuple[int, int]:
     """PlanError unless the loop nest stays within both; the bytes of filter and bias that it reads."""
     found = executor.footprint()
-    spans.check(_span_of(found.source), source, f"{what}: input")
-    spans.check(_span_of(found.destination), destination, f"{what}: output")
+    spans.check(span_of(found.source), source, f"{what}: input")
+    spans.check(span_of(found.destination), destination, f"{what}: output")
     return found.filter, found.bias
 
 
-def _span_of(parts) -> Span:
+def span_of(parts) -> Span:
     """The span of an executor's parts: see `Footprint` in executor.pyx."""
     found = spans.NOTHING
     for steps, run in parts:

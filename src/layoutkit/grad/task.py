@@ -21,7 +21,7 @@ from ..choosing.model import reads
 from ..choosing.problem import Candidate, Choice, Problem
 from ..convolutions.algorithms.base import CALL_SECONDS, rows_of
 from ..convolutions.problem import ACCURACIES, KEY, ConvProblem, Pairs
-from ..convolutions.route import Arrays, move_seconds, useful_threads
+from ..convolutions.route import Arrays, move_seconds, span_of, useful_threads
 from ..convolutions.task import check_strides, contiguous, conv_features, warn_if_slow
 from ..convolutions.types import conversion_of, dtype_of, ones
 from ..convolutions.words import candidate_words, conv_words
@@ -176,13 +176,9 @@ class WeightRoute:
         for parts, (_, held, shape, _), steps, name in zip(
             (found.source, found.destination), sides, strides, ("input", "gradient of the output")
         ):
-            reached = spans.NOTHING
-            for ranges, run in parts:
-                if run:
-                    reached = reached.joined(spans.of_ranges(ranges, run))
             if self._pads and name == "input":
                 shape = _padded(shape, self._pads)
-            spans.check(reached, spans.of_array(held.physical_shape(shape), steps, item), f"{self}: {name}")
+            spans.check(span_of(parts), spans.of_array(held.physical_shape(shape), steps, item), f"{self}: {name}")
         self._sums_bytes = self._sums.slabs * self._sums.slab_bytes
         self._room_bytes = self._threads * self._sums.thread_bytes
         read = prod(self.layout.physical_shape(self._folded or self.shape)) * item
