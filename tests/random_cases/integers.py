@@ -10,10 +10,10 @@ from oracle import reference
 
 from layoutkit.convolutions.types import TYPES
 
-from .convolutions import OPERATIONS, WORK, a_window, channels, needed
+from .convolutions import OPERATIONS, WORK, a_window, channels, needed, refuses
 from .deciding import any_costs, any_instruction_set, instruction_set
 from .layouts import activation_layout, fitting
-from .memory import buffer, held, room
+from .memory import beside, buffer, held, room
 
 KINDS = [types for types in TYPES.values() if types.integers]
 ACTIVATIONS = (None, None, "relu", ("clip", -3.0, 40.5), ("leaky_relu", 0.125))  # what rounds at most once
@@ -97,11 +97,7 @@ def judged(
         try:
             what += f" {op.plan(shape).choices[0].candidate.name}"
         except ValueError as error:
-            return (
-                None
-                if algorithm != "auto" and ("cannot do it" in str(error) or "not for this filter" in str(error))
-                else f"{error}: {what}"
-            )
+            return None if algorithm != "auto" and refuses(error) else f"{error}: {what}"
         space = None
         if out is not None and rng.integers(2):
             space, _ = buffer(rng, needed(op, stored.array, out, residual, shape))
@@ -110,8 +106,4 @@ def judged(
     if not np.array_equal(logical, want):
         off = abs(logical - want.astype(np.float64))
         return f"{(off > 0).sum()} of {want.size} differ, by {off.max()}: {what}"
-    if not np.array_equal(got, reference.to_physical(want, dst)):
-        return f"pads are not zero: {what}"
-    if out is not None and (got is not out.array or not out.untouched()):
-        return f"written outside out: {what}"
-    return None
+    return beside(got, want, dst, out, what)

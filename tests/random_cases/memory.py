@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from oracle import reference
 from oracle.guard import guarded
 
 CANARY = 0xA5
@@ -93,3 +94,12 @@ def held(rng: np.random.Generator, values: np.ndarray, shared: bool = False) -> 
     found = room(rng, values.shape, values.dtype, shared)
     bits(found.array)[...] = bits(np.ascontiguousarray(values))
     return found
+
+
+def beside(array: np.ndarray, logical: np.ndarray, layout, out, what: str) -> str | None:
+    """What is wrong with a result beside its numbers, `logical`: its pads, or what lies around `out`."""
+    if not np.array_equal(array, reference.to_physical(logical, layout), equal_nan=True):
+        return f"pads are not zero: {what}"
+    if out is not None and (array is not out.array or not out.untouched()):
+        return f"written outside out: {what}"
+    return None
