@@ -9,8 +9,6 @@ from conftest import using_isa
 
 import layoutkit as lk
 
-BROADCAST = np.broadcast_to(np.float32(1), (1, 1, 1, 1))
-
 
 class Signal(Exception):
     """Raised by the handler."""

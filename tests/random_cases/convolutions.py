@@ -21,7 +21,6 @@ from .memory import beside, bits, buffer, held, room
 from .numbers import any_types, exact, normal, of_result, of_sums, result
 
 OPERATIONS = {1: lk.Conv1d, 2: lk.Conv2d, 3: lk.Conv3d}
-ONE_SHOT = {1: lk.conv1d, 2: lk.conv2d, 3: lk.conv3d}
 ACTIVATIONS = (
     None, None, None, "relu", "relu6", ("clip", -1.5, 2.5), ("leaky_relu", 0.125), "silu", "gelu", "gelu_tanh",
     "hardswish", ("hardswish", 0.25, 0.5), ("hardsigmoid", 0.25, 0.5), ("elu", 0.75), "tanh", "sigmoid", "softplus",

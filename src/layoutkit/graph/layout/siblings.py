@@ -12,6 +12,7 @@ import numpy as np
 from ..ir import Graph, Node, fresh
 from ..operators import Known
 from ..operators.kernels import is_convolution
+from ..passes.fold import new_constants
 from .costs import STEP_SECONDS, Costs
 
 
@@ -58,10 +59,8 @@ def _merged(family: Sequence[Node], known: dict[str, Known]) -> tuple[list[Node]
     biases = [known[n.inputs[2]].value if n.input(2) else np.zeros(size, np.float32) for n, size in zip(family, sizes)]
     w, b = (np.concatenate([v for v in values if v is not None])
             for values in ([known[n.inputs[1]].value for n in family], biases))  # fmt: skip
-    added, names = {}, []
-    for what, value in (("filters", w), ("biases", b)):
-        names.append(name := fresh(f"{family[0].outputs[0]}.{what}", known))
-        added[name], known[name] = value, Known(value.dtype, value.shape, value)
+    added: dict[str, np.ndarray] = {}
+    names = new_constants(family[0].outputs[0], {"filters": w, "biases": b}, known, added)
     whole, first = fresh(f"{family[0].outputs[0]}.and.siblings", known), known[family[0].outputs[0]]
     known[whole] = first._replace(shape=(first.shape[0], sum(sizes), *first.shape[2:]))
     conv = family[0].with_(

@@ -6,7 +6,6 @@ Each pass takes a graph and what is known of its tensors, and gives a graph. `fo
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -32,6 +31,15 @@ def _rebuilt(graph: Graph, nodes: list[Node], constants: Mapping[str, np.ndarray
     """A graph of these nodes, without those that nothing needs."""
     whole = Graph(nodes, graph.inputs, (), {**graph.constants, **(constants or {})})
     return whole.needed(graph.outputs)
+
+
+def new_constants(tensor: str, values: Mapping[str, np.ndarray], known: Knowledge, constants) -> list[str]:
+    """The names of constants that are new, after the tensor that they are for and what they are."""
+    names = []
+    for what, value in values.items():
+        names.append(name := fresh(f"{tensor}.{what}", known))
+        constants[name], known[name] = value, Known(value.dtype, value.shape, value)
+    return names
 
 
 def fold_constants(graph: Graph, known: Knowledge) -> Graph:
@@ -144,12 +152,8 @@ def as_affine(graph: Graph, known: Knowledge) -> Graph:
 
 def _affine_node(node, x, scale, shift, known, constants) -> Node:
     shape = (-1, *[1] * (len(known[x].shape) - 2))
-    names = []
-    for value, kind in ((scale, "scale"), (shift, "shift")):
-        name = fresh(f"{node.outputs[0]}.{kind}", known)
-        constants[name] = value.astype(known[x].dtype).reshape(shape)
-        known[name] = Known(known[x].dtype, constants[name].shape, constants[name])
-        names.append(name)
+    values = {kind: v.astype(known[x].dtype).reshape(shape) for kind, v in (("scale", scale), ("shift", shift))}
+    names = new_constants(node.outputs[0], values, known, constants)
     return Node("Affine", (x, *names), node.outputs, {"exact": (scale, shift)}, node.name)
 
 
@@ -211,12 +215,7 @@ def _into_conv(conv: Node, affine: Node, known: Knowledge, constants) -> Node:
     b = known[conv.inputs[2]].value if conv.input(2) else None
     scaled = (w * scale.reshape(-1, *[1] * (w.ndim - 1))).astype(w.dtype)
     bias = (shift + (0 if b is None else b * scale)).astype(w.dtype)
-    names = []
-    for value, kind in ((scaled, "filter"), (bias, "bias")):
-        name = fresh(f"{affine.outputs[0]}.{kind}", known)
-        constants[name] = value
-        known[name] = Known(value.dtype, value.shape, value)
-        names.append(name)
+    names = new_constants(affine.outputs[0], {"filter": scaled, "bias": bias}, known, constants)
     return conv.with_(inputs=(conv.inputs[0], *names), outputs=affine.outputs)
 
 
@@ -291,7 +290,6 @@ def sums_into_convolutions(graph: Graph, known: Knowledge) -> Graph:
         conv = makers.pop(last)
         inputs = (*conv.inputs, *[""] * (3 - len(conv.inputs)), other)
         makers[node.outputs[0]] = conv.with_(inputs=inputs, outputs=node.outputs)
-        position[node.outputs[0]] = position[node.outputs[0]]
     return _rebuilt(graph, list(makers.values()))
 
 
@@ -337,13 +335,9 @@ def affines_as_convolutions(graph: Graph, known: Knowledge) -> Graph:
     for node in graph.nodes:
         x = known[node.inputs[0]] if node.op == "Affine" else None
         if x is not None and x.dtype == np.float32 and len(x.shape) in (3, 4, 5):
-            scale, shift = node.attributes["exact"]
-            names = []
-            for value, kind, shape in ((scale, "taps", (-1, 1, *[1] * (len(x.shape) - 2))), (shift, "bias", (-1,))):
-                name = fresh(f"{node.outputs[0]}.{kind}", known)
-                constants[name] = value.astype(np.float32).reshape(shape)
-                known[name] = Known(np.dtype(np.float32), constants[name].shape, constants[name])
-                names.append(name)
+            scale, shift = (value.astype(np.float32) for value in node.attributes["exact"])
+            values = {"taps": scale.reshape(-1, 1, *[1] * (len(x.shape) - 2)), "bias": shift.reshape(-1)}
+            names = new_constants(node.outputs[0], values, known, constants)
             attributes = {k: v for k, v in node.attributes.items() if k == "activation"}
             attributes["group"] = x.shape[1]
             node = Node("Conv", (node.inputs[0], *names), node.outputs, attributes, node.name)
@@ -356,8 +350,3 @@ PASSES = (
     as_affine, affine_into_makers, affine_into_makers, sums_into_convolutions, activations_into_makers,
     affines_as_convolutions,
 )  # fmt: skip
-
-
-def weights(graph: Graph) -> int:
-    """Bytes of the constants."""
-    return sum(prod(v.shape) * v.dtype.itemsize for v in graph.constants.values())
