@@ -13,6 +13,8 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple, Protocol
 
+from ..convolutions.receptive import ReceptiveField, of_window
+
 Range = tuple[int, int]
 
 
@@ -103,9 +105,14 @@ class Axis(NamedTuple):
     mode: str = "zeros"
     unit: int = 1
 
+    @property
+    def field(self) -> ReceptiveField:
+        """Which indices an output reads, those of the padding too."""
+        return of_window(self.stride, self.reach, self.before)
+
     def reads(self, start: int, stop: int) -> Range:
         """The indices that outputs from `start` to `stop` read, those of the padding too."""
-        return start * self.stride - self.before, (stop - 1) * self.stride - self.before + self.reach
+        return self.field.inputs(start, stop)
 
     def window(self, start: int, stop: int) -> Window:
         """The window of outputs from `start` to `stop`, at least one."""

@@ -17,7 +17,7 @@ from ..graph.model import Model
 from ..graph.onnx import load
 from ..graph.operators import Known, Unsupported
 from ..graph.shapes import infer
-from ..graph.tiles import MAX_BYTES, needed, tiling
+from ..graph.tiles import MAX_BYTES, tiling
 from ..graph.tiles import Axis as Along
 from .axes import Axis, Range, Window, ranges
 from .boxes import box_of, gathered
@@ -196,7 +196,7 @@ def run(model: Any, x: Any, *, output: str | None = None, chunks: Any = None, th
         raise ValueError(f"run: output {output!r} is none of {', '.join(graph.outputs)}")
     if len(graph.inputs) != 1:
         raise ValueError(f"run: the model has the inputs {', '.join(graph.inputs)}, expected one")
-    graph = needed(graph, output)
+    graph = graph.needed([output])
     ((name, of),) = graph.inputs.items()
     source = source_of(x, "run", "x")
     shape = source.shape

@@ -92,8 +92,9 @@ def _inner(
                 return None
             continue
         edges = axis.mode == "zeros"  # beyond them is padding, which is no piece
-        begin = -(-(low + axis.before) // axis.stride) if low > 0 or not edges else wanted[0]
-        end = (high + axis.before - axis.reach) // axis.stride + 1 if high < axis.size or not edges else wanted[1]
+        begin, end = axis.field.outputs(low, high)
+        begin = begin if low > 0 or not edges else wanted[0]
+        end = end if high < axis.size or not edges else wanted[1]
         found[dim] = max(begin, wanted[0]), min(end, wanted[1])
     if any(n != f.size for n, f in zip(array.shape, src.factors) if f.size) or any(a >= b for a, b in found):
         return None

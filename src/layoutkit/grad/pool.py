@@ -6,6 +6,7 @@ Layouts whose channels are innermost, whole or in blocks, are pooled where they 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,8 +60,18 @@ class Pooling(NamedTuple):
         return Ran(self.what, problem, "pooling" if last == self.layout else f"pooling via {last}", self.threads)
 
 
-def asked(what, rank, mean, x, kernel, *, stride=None, padding=0, dilation=1, ceil_mode=False, count_include_pad=True,
-           layout=None, shape=None, dtype=None, threads=None) -> Pooling:  # fmt: skip
+@dataclass(frozen=True)
+class Steps:
+    """Where windows are, as it was given: see `max_pool2d` and `avg_pool2d` for the parameters."""
+
+    stride: Any = None
+    padding: Any = 0
+    dilation: Any = 1
+    ceil_mode: bool = False
+    count_include_pad: bool = True
+
+
+def asked(what, rank, mean, x, kernel, *, layout=None, shape=None, dtype=None, threads=None, **steps) -> Pooling:
     """Check what `max_pool2d` or `avg_pool2d` was given."""
     names = meaning_of_activations(rank)
     layout = layout_for(x, layout)
@@ -71,13 +82,13 @@ def asked(what, rank, mean, x, kernel, *, stride=None, padding=0, dilation=1, ce
     if types.integers or types.src != types.dst:
         raise TypeError(f"{what}: x of {held.array.dtype}: expected floats, and a result of their type")
     size = held.shape[2:]
-    kernel = per_axis(kernel, rank, f"{what}: kernel", 1)
-    stride = kernel if stride is None else per_axis(stride, rank, f"{what}: stride", 1)
-    dilation = per_axis(dilation, rank, f"{what}: dilation", 1)
-    pads = pad_pairs(padding, size, kernel, stride, dilation, f"{what}: padding")
+    kernel, given = per_axis(kernel, rank, f"{what}: kernel", 1), Steps(**steps)
+    stride = kernel if given.stride is None else per_axis(given.stride, rank, f"{what}: stride", 1)
+    dilation = per_axis(given.dilation, rank, f"{what}: dilation", 1)
+    pads = pad_pairs(given.padding, size, kernel, stride, dilation, f"{what}: padding")
     attributes = dict(
         kernel_shape=kernel, strides=stride, dilations=dilation, pads=[p for side in zip(*pads) for p in side],
-        ceil_mode=bool(ceil_mode), count_include_pad=bool(count_include_pad),
+        ceil_mode=bool(given.ceil_mode), count_include_pad=bool(given.count_include_pad),
     )  # fmt: skip
     try:
         found = window(attributes, size)

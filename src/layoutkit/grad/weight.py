@@ -16,7 +16,7 @@ from ..choosing.watching import executed
 from ..convolutions.calls import check_workspace, plan_of, ran
 from ..convolutions.filter import call_key, check_role
 from ..convolutions.order import reproducible
-from ..convolutions.problem import ACCURACIES, ConvProblem, pad_pairs, per_axis
+from ..convolutions.problem import ACCURACIES, ConvProblem, pad_pairs
 from ..convolutions.route import Arrays
 from ..convolutions.task import slowness
 from ..convolutions.types import TYPES, ConvTypes, check_type, conversion_of, dtype_of, types_of
@@ -30,6 +30,7 @@ from ..reorders.reorder import reorder
 from ..signatures import like, with_parameters
 from .accumulate import add_scaled, check_beta
 from .algorithms import AUTO, NAMES
+from .attributes import OfWeight
 from .layouts import exchanged, outputs, sizes, split_groups, without_groups
 from .task import WeightRoute, WeightTask, best_sums
 
@@ -60,51 +61,45 @@ class Asked(NamedTuple):
         return (self.size[1], self.size[0], *self.size[2:]) if self.transposed else self.size
 
 
-def _asked(what, rank, x, weight_size, grad_output, *, stride=1, padding=0, dilation=1, groups=1, layout=None,
-           grad_layout=None, filter_layout=None, shape=None, grad_shape=None, algorithm=AUTO, accuracy="standard",
-           dtype=None, transposed=False) -> Asked:  # fmt: skip
+def _asked(what, rank, x, weight_size, grad_output, a: OfWeight, transposed: bool) -> Asked:
     """Check what `conv2d_weight` was given; `transposed`: of a transposed convolution."""
     size = sizes(weight_size, rank, f"{what}: weight_size")
-    (groups,) = per_axis(groups, 1, f"{what}: groups", 1)
-    if size[0] % groups:
-        raise ValueError(f"{what}: weight_size {size}: {size[0]} channels do not divide into {groups} groups")
-    if algorithm not in NAMES:
-        raise ValueError(f"{what}: algorithm {algorithm!r} is none of {', '.join(NAMES)}")
-    if accuracy not in ACCURACIES:
-        raise ValueError(f"{what}: accuracy {accuracy!r} is none of {', '.join(ACCURACIES)}")
-    stride, dilation = (per_axis(v, rank, f"{what}: {n}", 1) for v, n in ((stride, "stride"), (dilation, "dilation")))
+    a = a.checked(what, rank, transposed)
+    if size[0] % a.groups:
+        raise ValueError(f"{what}: weight_size {size}: {size[0]} channels do not divide into {a.groups} groups")
+    for name, value, known in (("algorithm", a.algorithm, NAMES), ("accuracy", a.accuracy, ACCURACIES)):
+        if value not in known:
+            raise ValueError(f"{what}: {name} {value!r} is none of {', '.join(known)}")
     names = meaning_of_activations(rank)
-    layout = Layout(names) if (layout := layout_for(x, layout)) is None else Layout(layout)
-    grad_layout = layout_for(grad_output, grad_layout)
+    layout = Layout(names) if (layout := layout_for(x, a.layout)) is None else Layout(layout)
+    grad_layout = layout_for(grad_output, a.grad_layout)
     grad_layout = layout.dense if grad_layout is None else Layout(grad_layout)
-    outer, inner = size[1] * groups, size[0]  # channels of what a convolution reads, and gives
+    outer, inner = size[1] * a.groups, size[0]  # channels of what a convolution reads, and gives
     x_channels, dy_channels = (inner, outer) if transposed else (outer, inner)
-    given = _tensor(x, layout, shape, x_channels, names, f"{what}: x")
-    if transposed and isinstance(padding, str):
-        raise ValueError(f"{what}: padding {padding!r}: expected numbers")
+    given = _tensor(x, layout, a.shape, x_channels, names, f"{what}: x")
+    grad_shape = a.grad_shape
     if not transposed:
-        pads = pad_pairs(padding, given.shape[2:], size[2:], stride, dilation, f"{what}: padding")
+        pads = pad_pairs(a.padding, given.shape[2:], size[2:], a.stride, a.dilation, f"{what}: padding")
         if grad_shape is None:  # it follows from that of x
-            grad_shape = given.shape[0], inner, *outputs(given.shape[2:], size[2:], stride, pads, dilation, what)
+            grad_shape = given.shape[0], inner, *outputs(given.shape[2:], size[2:], a.stride, pads, a.dilation, what)
     after = _tensor(grad_output, grad_layout, grad_shape, dy_channels, names, f"{what}: grad_output")
     if transposed:
-        pads = pad_pairs(padding, after.shape[2:], size[2:], stride, dilation, f"{what}: padding")
-    types = types_of(given.array, dtype, f"{what}: x")
+        pads = pad_pairs(a.padding, after.shape[2:], size[2:], a.stride, a.dilation, f"{what}: padding")
+    types = types_of(given.array, a.dtype, f"{what}: x")
     if types.types.integers:
         raise TypeError(f"{what}: x of {given.array.dtype}: integers have no gradients")
     check_type(after.array, types.src, f"{what}: grad_output")
     reads, gives = (after, given) if transposed else (given, after)
     names = meaning_of_filters(rank)
-    if filter_layout is None:
-        filter_layout = ("io" + names[2:]) if transposed else names
-    to = Layout(filter_layout)
+    default = ("io" + names[2:]) if transposed else names
+    to = Layout(default if a.filter_layout is None else a.filter_layout)
     check_role(to, names, f"{what}: filter_layout")
     if not to.is_dense:
         raise ValueError(f"{what}: filter_layout {to} has explicit strides; give them by out=")
     wide: ConvTypes = TYPES[types.types.elements[0]]
     p = ConvProblem(
-        reads.shape[0], outer, inner, reads.shape[2:], size[2:], stride, pads, dilation, groups, reads.layout.dense,
-        gives.layout.dense, ACCURACIES[0] if reproducible() else accuracy, types=wide,
+        reads.shape[0], outer, inner, reads.shape[2:], size[2:], a.stride, pads, a.dilation, a.groups,
+        reads.layout.dense, gives.layout.dense, ACCURACIES[0] if reproducible() else a.accuracy, types=wide,
     )  # fmt: skip
     if gives.shape != p.dst_shape:
         first, second = ("grad_output", "x") if transposed else ("x", "grad_output")
@@ -113,7 +108,7 @@ def _asked(what, rank, x, weight_size, grad_output, *, stride=1, padding=0, dila
             f"{p.dst_shape}, {second} has {gives.shape}"
         )
     return Asked(what, p, reads.array, gives.array, exchanged(to) if transposed else to.dense, size,
-                 types.types.elements[3], types.dst, algorithm, isinstance(x, Tensor), transposed)  # fmt: skip
+                 types.types.elements[3], types.dst, a.algorithm, isinstance(x, Tensor), transposed)  # fmt: skip
 
 
 def _tensor(value, layout: Layout, shape: Sequence[int] | None, channels: int, names: str, what: str) -> Held:
@@ -132,14 +127,15 @@ def _tensor(value, layout: Layout, shape: Sequence[int] | None, channels: int, n
 
 
 def _weight(
-    what, rank, x, weight_size, grad_output, out=None, beta=0.0, threads=None, workspace=None, **attributes
-) -> Any:
+    what, rank, x, weight_size, grad_output, out=None, beta=0.0, threads=None, workspace=None, transposed=False,
+    **attributes,
+) -> Any:  # fmt: skip
     check_beta(beta, out, what)
     threads = check_threads(threads)
     key = call_key(what, (x, grad_output), dict(attributes, size=weight_size))
     asked = None if key is None else plans.get(key)
     if asked is None:
-        asked = _asked(what, rank, x, weight_size, grad_output, **attributes)
+        asked = _asked(what, rank, x, weight_size, grad_output, OfWeight(**attributes), transposed)
         if key is not None:
             plans.put(key, asked._replace(x=None, dy=None))
     else:
@@ -349,7 +345,7 @@ def conv_transpose3d_weight(x, weight_size, grad_output, **attributes) -> Any:
 
 def _plan(what, rank, transposed, x, weight_size, grad_output, out=None, beta=0.0, threads=None, workspace=None,
           **attributes) -> Plan:  # fmt: skip
-    asked = _asked(what, rank, x, weight_size, grad_output, transposed=transposed, **attributes)
+    asked = _asked(what, rank, x, weight_size, grad_output, OfWeight(**attributes), transposed)
     threads = check_threads(threads)
     task = _task(asked, threads)
     rows = task.problem.types.wide.rows

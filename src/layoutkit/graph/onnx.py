@@ -119,8 +119,8 @@ def _array(onnx, tensor, folder: Path | None) -> np.ndarray:
         try:
             return _external(onnx, tensor, folder, where)
         except (OSError, RuntimeError) as error:  # names that are too long, links in a circle
-            told = error.strerror if isinstance(error, OSError) else "links that lead to themselves"
-            raise ValueError(f"onnx: tensor {tensor.name!r} lies in {where.get('location')!r:.100}: {told}") from error
+            why = error.strerror if isinstance(error, OSError) else "links that lead to themselves"
+            raise ValueError(f"onnx: tensor {tensor.name!r} lies in {where.get('location')!r:.100}: {why}") from error
     try:
         return onnx.numpy_helper.to_array(tensor)
     except Exception as error:
@@ -149,9 +149,9 @@ def _bytes_of(onnx, tensor) -> int:
 
 def _dtype(onnx, code: int, name: str) -> np.dtype:
     types = onnx.TensorProto.DataType
-    told = types.Name(code) if code in types.values() else str(code)
-    if told not in TYPES:
-        raise Unsupported(f"onnx: tensor {name!r} has elements of type {told}, which is not supported")
+    element = types.Name(code) if code in types.values() else str(code)
+    if element not in TYPES:
+        raise Unsupported(f"onnx: tensor {name!r} has elements of type {element}, which is not supported")
     return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(code))
 
 
@@ -181,8 +181,8 @@ class _Reader:
         try:  # how many inputs and outputs, which attributes of which types; not what they hold
             self.onnx.checker.check_node(proto, self._schemas)
         except self.onnx.checker.ValidationError as error:
-            told = str(error).split("\n")[0]
-            raise ValueError(f"onnx: {proto.op_type} {proto.name or ' '.join(proto.output)}: {told}") from error
+            why = str(error).split("\n")[0]
+            raise ValueError(f"onnx: {proto.op_type} {proto.name or ' '.join(proto.output)}: {why}") from error
         attributes = {a.name: self._value(a, proto) for a in proto.attribute}
         node = Node(proto.op_type, tuple(proto.input), tuple(proto.output), attributes, proto.name)
         self._taken.update(node.outputs)

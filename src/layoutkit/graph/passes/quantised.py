@@ -10,9 +10,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from .ir import Graph, Node, renamed
-from .operators import Kept, Known
-from .operators.base import MAX_RANK
+from ..ir import Graph, Node, renamed
+from ..operators import Kept, Known
+from ..operators.base import MAX_RANK
 
 INTEGERS = "uint8", "int8"
 MULTIPLY = "Conv", "Gemm", "MatMul"

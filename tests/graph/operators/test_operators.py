@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from layoutkit.graph.ir import Graph, Node, TensorType
-from layoutkit.graph.layouts import NAMES
 from layoutkit.graph.model import Model
+from layoutkit.graph.operators.layouts import NAMES
 
 onnx = pytest.importorskip("onnx", reason="the extra onnx")
 

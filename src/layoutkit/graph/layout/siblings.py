@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from ..ir import Graph, Node, fresh
+from ..operators import Known
+from ..operators.kernels import is_convolution
 from .costs import STEP_SECONDS, Costs
-from .ir import Graph, Node, fresh
-from .kernels import is_convolution
-from .operators import Known
 
 
 def merged(graph: Graph, known: dict[str, Known], costs: Costs) -> Graph:
@@ -23,17 +23,17 @@ def merged(graph: Graph, known: dict[str, Known], costs: Costs) -> Graph:
         joined = any(user.op == "Concat" for user in users.get(node.outputs[0], ()))  # it is made in its place there
         if not joined and _is_sibling(node, known):
             families.setdefault((node.inputs[0], *_alike(node)), []).append(node)
-    made: dict[int, list[Node]] = {}
+    replaced: dict[int, list[Node]] = {}
     gone: set[int] = set()
     constants = dict(graph.constants)
     for family in families.values():
         if len(family) > 1:
             nodes, added = _merged(family, known)
             if _pays(family, nodes[0], known, costs):
-                made[id(family[0])] = nodes
+                replaced[id(family[0])] = nodes
                 constants |= added
                 gone.update(map(id, family))
-    nodes = [n for node in graph.nodes for n in made.get(id(node), [] if id(node) in gone else [node])]
+    nodes = [n for node in graph.nodes for n in replaced.get(id(node), [] if id(node) in gone else [node])]
     used = {name for node in nodes for name in node.inputs} | set(graph.outputs)
     return Graph(nodes, graph.inputs, graph.outputs, {k: v for k, v in constants.items() if k in used})
 

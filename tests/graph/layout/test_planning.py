@@ -9,13 +9,13 @@ import pytest
 
 import layoutkit.graph
 from layoutkit.choosing.best import choices
-from layoutkit.graph import assign, costs
-from layoutkit.graph.costs import Costs
-from layoutkit.graph.fold import folded
 from layoutkit.graph.ir import Graph, Node, TensorType
+from layoutkit.graph.layout import assign, costs
+from layoutkit.graph.layout.costs import Costs
+from layoutkit.graph.layout.plan import choose_layouts
 from layoutkit.graph.model import Model
-from layoutkit.graph.narrow import keep_narrow
-from layoutkit.graph.plan import laid_out_graph
+from layoutkit.graph.passes.fold import folded
+from layoutkit.graph.passes.narrow import keep_narrow
 from layoutkit.graph.shapes import infer
 
 F32 = np.dtype(np.float32)
@@ -227,7 +227,7 @@ def entries_of(g, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(assign, "_total", counted)
-        found = laid_out_graph(g, {"x": SHAPE}, Costs(1, "standard"))
+        found = choose_layouts(g, {"x": SHAPE}, Costs(1, "standard"))
     return sum(f.seconds.size for f in made), found.assigned
 
 
@@ -283,7 +283,7 @@ def test_hostile_networks_have_small_tables_and_the_least_is_shown_all_the_same(
     entries, found = entries_of(g, monkeypatch)
     assert entries <= 4 * assign.SMALL_TABLES
     assert found.bound == found.seconds  # nothing is gained by another layout than the model's
-    plain = laid_out_graph(g, {"x": SHAPE}, Costs(1, "standard"), "plain").assigned
+    plain = choose_layouts(g, {"x": SHAPE}, Costs(1, "standard"), "plain").assigned
     assert found.seconds == pytest.approx(plain.seconds)
 
 

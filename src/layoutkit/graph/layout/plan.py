@@ -7,23 +7,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..ir import Graph, Node
+from ..operators import OPERATORS, Follows, Known
+from ..operators.kernels import is_convolution, kernel_of
+from ..operators.layouts import NAMES, PLAIN, fits, layouts_of
+from ..passes.fold import folded
+from ..passes.narrow import keep_narrow
+from ..shapes import infer
 from .assign import Assigned, Factor, assigned, cost, moved, solve
 from .costs import STEP_SECONDS, Costs
-from .fold import folded
-from .ir import Graph, Node
-from .kernels import is_convolution, kernel_of
-from .layouts import NAMES, PLAIN, fits, layouts_of
-from .narrow import keep_narrow
-from .operators import OPERATORS, Follows, Known
-from .shapes import infer
 from .siblings import merged
 
 FEW_READERS = 3  # of a tensor, whose layouts are one table
-WISH_SECONDS = 1e6  # more than any network takes
+FORBIDDEN_SECONDS = 1e6  # more than any network takes
 Variables = list[tuple[int | None, int | None]]
 
 
-class Laid(NamedTuple):
+class LayoutPlan(NamedTuple):
     """A graph whose layouts are chosen: by node, the kinds of its inputs and of its outputs."""
 
     graph: Graph
@@ -36,11 +36,11 @@ class Laid(NamedTuple):
 
     def uniform(self) -> dict[str, float]:
         """By name of a layout, the seconds if all that can had this one."""
-        found = {}
+        seconds = {}
         for kind, name in enumerate(NAMES):
-            values = solve(self.sizes, [*self.factors, *_wishes(kind, self.sizes)]).values
-            found[name] = cost(values, self.factors)
-        return found
+            values = solve(self.sizes, [*self.factors, *_fixed_layouts(kind, self.sizes)]).values
+            seconds[name] = cost(values, self.factors)
+        return seconds
 
     def forget_values(self) -> None:
         """From now on constants are of their shapes only: steps hold what they need of them."""
@@ -49,7 +49,7 @@ class Laid(NamedTuple):
 
     def seconds(self, kinds: Sequence[int]) -> float:
         """The seconds if nodes had these kinds of layouts."""
-        fixed = [_wish(v, k) for pair, k in zip(self.variables, kinds) for v in set(pair) if v is not None]
+        fixed = [_fixed_layout(v, k) for pair, k in zip(self.variables, kinds) for v in set(pair) if v is not None]
         return cost(solve(self.sizes, [*self.factors, *fixed]).values, self.factors)
 
 
@@ -61,39 +61,39 @@ def _like(value: np.ndarray) -> np.ndarray:
     return np.broadcast_to(value.dtype.type(0), value.shape)
 
 
-def laid_out_graph(
+def choose_layouts(
     graph: Graph, shapes: Mapping[str, tuple[int, ...]], costs: Costs, layouts: str | None = None
-) -> Laid:
+) -> LayoutPlan:
     """The graph with the layouts of least cost; with `layouts`, all that can have this one do."""
     known = infer(graph, shapes)
     graph = merged(folded(graph, known), known, costs)
     known.update((name, _forgotten(k)) for name, k in known.items() if name not in graph.constants)  # it became others
     keep_narrow(graph, known, costs.dtype)
     variables, sizes, factors = _problem(graph, known, costs)
-    found = _assigned(sizes, factors, None if layouts is None else NAMES.index(layouts))
-    kinds = [tuple(PLAIN if v is None else found.values[v] for v in pair) for pair in variables]
-    return Laid(graph, known, [(a, b) for a, b in kinds], found, variables, sizes, factors)
+    chosen = _assigned(sizes, factors, None if layouts is None else NAMES.index(layouts))
+    kinds = [tuple(PLAIN if v is None else chosen.values[v] for v in pair) for pair in variables]
+    return LayoutPlan(graph, known, [(a, b) for a, b in kinds], chosen, variables, sizes, factors)
 
 
 def _assigned(sizes: Sequence[int], factors: Sequence[Factor], kind: int | None) -> Assigned:
     """The layouts of least cost, or, with `kind`, this one wherever it can be; and a bound of what any cost."""
-    found = solve(sizes, factors)
-    if kind is None and found.bound == found.seconds:
-        return found
+    best = solve(sizes, factors)
+    if kind is None and best.bound == best.seconds:
+        return best
     kinds = range(len(NAMES)) if kind is None else [kind]
-    others = [solve(sizes, [*factors, *_wishes(k, sizes)]).values for k in kinds]
+    others = [solve(sizes, [*factors, *_fixed_layouts(k, sizes)]).values for k in kinds]
     if kind is None:
-        others.append(found.values)
-    return min((assigned(v, factors, found.bound) for v in others), key=lambda each: each.seconds)
+        others.append(best.values)
+    return min((assigned(v, factors, best.bound) for v in others), key=lambda each: each.seconds)
 
 
-def _wishes(kind: int, sizes: Sequence[int]) -> list[Factor]:
+def _fixed_layouts(kind: int, sizes: Sequence[int]) -> list[Factor]:
     """Factors by which every layout that can be is of one kind."""
-    return [_wish(v, kind) for v, n in enumerate(sizes) if n == len(NAMES)]
+    return [_fixed_layout(v, kind) for v, n in enumerate(sizes) if n == len(NAMES)]
 
 
-def _wish(variable: int, kind: int) -> Factor:
-    return Factor((variable,), np.array([0.0 if i == kind else WISH_SECONDS for i in range(len(NAMES))]))
+def _fixed_layout(variable: int, kind: int) -> Factor:
+    return Factor((variable,), np.array([0.0 if i == kind else FORBIDDEN_SECONDS for i in range(len(NAMES))]))
 
 
 def _problem(graph: Graph, known: Mapping[str, Known], costs: Costs) -> tuple[Variables, list[int], list[Factor]]:
@@ -102,8 +102,8 @@ def _problem(graph: Graph, known: Mapping[str, Known], costs: Costs) -> tuple[Va
     variables: Variables = []
     factors: list[Factor] = []
     count, fixed = 0, STEP_SECONDS * len(graph.nodes)
-    made: dict[str, int | None] = {}
-    read: dict[str, dict[int | None, None]] = {}  # each once, in order
+    makers: dict[str, int | None] = {}
+    readers: dict[str, dict[int | None, None]] = {}  # each once, in order
     for node in graph.nodes:
         pair: tuple[int | None, int | None] = (None, None)
         if node.op == "Conv" and is_convolution(node, known):
@@ -122,21 +122,21 @@ def _problem(graph: Graph, known: Mapping[str, Known], costs: Costs) -> tuple[Va
             else:
                 fixed += seconds[PLAIN]
         variables.append(pair)
-        made.update((name, pair[1]) for name in node.outputs if name)
+        makers.update((name, pair[1]) for name in node.outputs if name)
         for i, name in enumerate(node.inputs):
             if name and name not in graph.constants:
-                read.setdefault(name, {})[pair[1] if node.op == "Conv" and i == 3 else pair[0]] = None
+                readers.setdefault(name, {})[pair[1] if node.op == "Conv" and i == 3 else pair[0]] = None
     for name in graph.outputs:
-        read.setdefault(name, {})[None] = None
+        readers.setdefault(name, {})[None] = None
     factors.append(Factor((), np.array(fixed)))  # whatever the layouts are
     sizes = [len(NAMES)] * count
-    for name, of_name in read.items():
+    for name, of_name in readers.items():
         if layouts_of(len(known[name].shape)) and name not in graph.constants:
-            readers = [r for r in of_name if r != made.get(name)]
-            if len(readers) > FEW_READERS:
-                factors += _of_many(made.get(name), readers, costs.moves(known[name]), sizes)
-            elif readers:
-                factors += _of_few(made.get(name), readers, costs.moves(known[name]))
+            others = [r for r in of_name if r != makers.get(name)]
+            if len(others) > FEW_READERS:
+                factors += _of_many(makers.get(name), others, costs.moves(known[name]), sizes)
+            elif others:
+                factors += _of_few(makers.get(name), others, costs.moves(known[name]))
     return variables, sizes, factors
 
 
@@ -150,14 +150,14 @@ def _of_few(maker: int | None, readers: list[int | None], seconds: np.ndarray) -
 def _of_many(maker: int | None, readers: list[int | None], seconds: np.ndarray, sizes: list[int]) -> list[Factor]:
     """The same of many readers: a variable for each layout says whether the tensor is there in it, which costs what
     making it does; where a reader has a layout, it must be."""
-    there = tuple(range(len(sizes), len(sizes) + len(NAMES)))
-    sizes += [2] * len(there)
+    copies = tuple(range(len(sizes), len(sizes) + len(NAMES)))
+    sizes += [2] * len(copies)
     factors = []
-    for kind, v in enumerate(there):
-        made = np.stack([np.zeros(len(NAMES)), seconds[:, kind]], 1)
-        factors.append(Factor((v,), made[PLAIN]) if maker is None else Factor((maker, v), made))
+    for kind, v in enumerate(copies):
+        moving = np.stack([np.zeros(len(NAMES)), seconds[:, kind]], 1)
+        factors.append(Factor((v,), moving[PLAIN]) if maker is None else Factor((maker, v), moving))
     for r in readers:
-        factors.append(Factor(there, _NEEDS[PLAIN]) if r is None else Factor((r, *there), _NEEDS))
+        factors.append(Factor(copies, _NEEDS[PLAIN]) if r is None else Factor((r, *copies), _NEEDS))
     return factors
 
 
@@ -165,10 +165,10 @@ def _needs() -> np.ndarray:
     """By the layout of a reader, and by layout whether a tensor is there in it: infinite where it is not in the
     reader's."""
     n = len(NAMES)
-    found = np.zeros((n, *[2] * n))
+    seconds = np.zeros((n, *[2] * n))
     for kind in range(n):
-        found[kind].swapaxes(0, kind)[0] = np.inf
-    return found
+        seconds[kind].swapaxes(0, kind)[0] = np.inf
+    return seconds
 
 
 _NEEDS = _needs()
@@ -182,7 +182,7 @@ def kinds_of(node: Node, known: Mapping[str, Known]) -> set[int]:
     shapes = [known[name].shape for name in node.given()]
     if of.kind is Follows.SOURCE or not layouts or of.follow is None or node.attributes.get("indices"):
         return {PLAIN}
-    found = {PLAIN}
+    kinds = {PLAIN}
     for kind, layout in enumerate(layouts):
         if of.spread:
             suits = all(
@@ -193,5 +193,5 @@ def kinds_of(node: Node, known: Mapping[str, Known]) -> set[int]:
             suits = all(len(s) == len(y.shape) and known[n].value is None for s, n in zip(shapes, node.given()))
             suits = suits and of.follow({**node.attributes, "op": node.op}, layout, shapes) is not None
         if suits:
-            found.add(kind)
-    return found
+            kinds.add(kind)
+    return kinds

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from layoutkit.formats.layout import Layout
-from layoutkit.graph.costs import Costs
 from layoutkit.graph.ir import Graph, Node, TensorType
-from layoutkit.graph.layouts import BLOCKED, LAST, NAMES, PLAIN
+from layoutkit.graph.layout.costs import Costs
+from layoutkit.graph.layout.plan import choose_layouts
+from layoutkit.graph.layout.rules import RULES, mace, paddle, torch
 from layoutkit.graph.operators import OPERATORS
-from layoutkit.graph.plan import laid_out_graph
-from layoutkit.graph.rules import RULES, mace, paddle, torch
+from layoutkit.graph.operators.layouts import BLOCKED, LAST, NAMES, PLAIN
 from layoutkit.graph.shapes import infer
 
 F32 = np.dtype(np.float32)
@@ -66,7 +66,7 @@ def test_paddle_runs_what_has_a_kernel_in_its_layout():
 def test_no_rule_costs_less_than_the_assignment():
     pool = Node("MaxPool", ("b",), ("y",), {"kernel_shape": [2, 2]})
     g = graph(CONV, Node("Sigmoid", ("a",), ("b",)), pool)
-    laid = laid_out_graph(g, {"x": SHAPE}, Costs(1, "standard"))
+    laid = choose_layouts(g, {"x": SHAPE}, Costs(1, "standard"))
     for rule in RULES.values():
         assert laid.seconds(rule(laid.graph, laid.known)) >= laid.assigned.seconds * (1 - 1e-9)
     assert laid.seconds([PLAIN] * len(laid.graph.nodes)) == pytest.approx(laid.uniform()[NAMES[PLAIN]])

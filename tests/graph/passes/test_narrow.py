@@ -11,11 +11,11 @@ from oracle.network import evaluate
 import layoutkit as lk
 from layoutkit._core.nests.lrn import lrn
 from layoutkit._core.nests.pooling import pool
-from layoutkit.graph import narrow as rule
-from layoutkit.graph.fold import folded
 from layoutkit.graph.ir import Graph, Node, TensorType
-from layoutkit.graph.layouts import NAMES
 from layoutkit.graph.model import Model
+from layoutkit.graph.operators.layouts import NAMES
+from layoutkit.graph.passes import narrow as rule
+from layoutkit.graph.passes.fold import folded
 from layoutkit.graph.shapes import infer
 
 F32 = np.dtype(np.float32)

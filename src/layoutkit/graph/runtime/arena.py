@@ -68,12 +68,12 @@ def _lifetimes(
         for place in (*step.reads, *step.writes):
             last.setdefault(place, i)
             first[place] = i
-    found: dict[Place, tuple[int, int]] = {}
+    lifetimes: dict[Place, tuple[int, int]] = {}
     for place, begin in first.items():
         whole = wholes.get(place, place)
-        known = found.get(whole, (begin, last[place]))
-        found[whole] = min(begin, known[0]), max(last[place], known[1])
-    return found
+        known = lifetimes.get(whole, (begin, last[place]))
+        lifetimes[whole] = min(begin, known[0]), max(last[place], known[1])
+    return lifetimes
 
 
 class _Taken:
@@ -101,10 +101,10 @@ class _Taken:
     def lowest(self, first: int, last: int, size: int) -> int:
         """The lowest place of so many bytes that are free from step `first` to `last`."""
         covers, around = self._nodes(first, last)
-        found = [each for node in covers for each in self._any.get(node, ())]
-        found += [each for node in around for each in self._all.get(node, ())]
+        occupied = [each for node in covers for each in self._any.get(node, ())]
+        occupied += [each for node in around for each in self._all.get(node, ())]
         at = 0
-        for begin, end in sorted(found):
+        for begin, end in sorted(occupied):
             if begin - at >= size:
                 break
             at = max(at, end)

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layoutkit.graph import assign, plan
-from layoutkit.graph.assign import Factor, cost, moved, solve
-from layoutkit.graph.elimination import order_of
-from layoutkit.graph.layouts import PLAIN
+from layoutkit.graph.layout import assign, plan
+from layoutkit.graph.layout.assign import Factor, cost, moved, solve
+from layoutkit.graph.layout.elimination import order_of
+from layoutkit.graph.operators.layouts import PLAIN
 
 
 @st.composite

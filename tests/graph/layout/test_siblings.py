@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle.network import evaluate
 
-from layoutkit.graph import siblings
 from layoutkit.graph.ir import Graph, Node, TensorType
-from layoutkit.graph.layouts import NAMES
+from layoutkit.graph.layout import siblings
 from layoutkit.graph.model import Model
+from layoutkit.graph.operators.layouts import NAMES
 
 F32 = np.dtype(np.float32)
 

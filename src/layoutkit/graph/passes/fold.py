@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from .ir import Graph, Node, fresh, renamed
-from .kernels import is_convolution, is_product, is_sum, limits_of
-from .operators import Known
-from .operators.axes import REDUCTIONS
-from .operators.normalise import affine_of
+from ..ir import Graph, Node, fresh, renamed
+from ..operators import Known
+from ..operators.axes import REDUCTIONS
+from ..operators.kernels import is_convolution, is_product, is_sum, limits_of
+from ..operators.normalise import affine_of
 from .quantised import kept_as_integers
 
 Knowledge = dict[str, Known]
@@ -30,20 +30,15 @@ def folded(graph: Graph, known: Knowledge) -> Graph:
 
 def _rebuilt(graph: Graph, nodes: list[Node], constants: Mapping[str, np.ndarray] | None = None) -> Graph:
     """A graph of these nodes, without those that nothing needs."""
-    held = {**graph.constants, **(constants or {})}
-    needed, kept = set(graph.outputs), []
-    for node in reversed(Graph(nodes, graph.inputs, (), held).nodes):
-        if needed & set(node.outputs):
-            kept.append(node)
-            needed.update(node.given())
-    return Graph(kept[::-1], graph.inputs, graph.outputs, {k: v for k, v in held.items() if k in needed})
+    whole = Graph(nodes, graph.inputs, (), {**graph.constants, **(constants or {})})
+    return whole.needed(graph.outputs)
 
 
-def without_constants(graph: Graph, known: Knowledge) -> Graph:
+def fold_constants(graph: Graph, known: Knowledge) -> Graph:
     """What constants make is constant."""
     nodes = [n for n in graph.nodes if any(known[o].value is None for o in n.outputs if o)]
-    made = {o: known[o].value for n in graph.nodes for o in n.outputs if o and known[o].value is not None}
-    return _rebuilt(graph, nodes, {k: v for k, v in made.items() if v is not None})
+    values = {o: known[o].value for n in graph.nodes for o in n.outputs if o and known[o].value is not None}
+    return _rebuilt(graph, nodes, {k: v for k, v in values.items() if v is not None})
 
 
 def shuffles(graph: Graph, known: Knowledge) -> Graph:
@@ -85,16 +80,16 @@ def constants_into_attributes(graph: Graph, known: Knowledge) -> Graph:
             attributes["split"] = [known[o].shape[attributes.get("axis", 0)] for o in node.outputs]
             node = node.with_(inputs=node.inputs[:1], attributes=attributes)
         elif name is not None and node.input(1) and not node.input(3):
-            given = [known[n].value for n in node.inputs[1:] if n]
-            told = [value.reshape(-1).tolist() for value in given if value is not None]
-            if len(told) == len(given):
-                attributes |= {name: told[0], **({"value": told[1][0]} if node.input(2) else {})}
+            operands = [known[n].value for n in node.inputs[1:] if n]
+            numbers = [value.reshape(-1).tolist() for value in operands if value is not None]
+            if len(numbers) == len(operands):
+                attributes |= {name: numbers[0], **({"value": numbers[1][0]} if node.input(2) else {})}
                 node = node.with_(inputs=node.inputs[:1], attributes=attributes)
         nodes.append(node)
     return _rebuilt(graph, nodes)
 
 
-def without_nothing(graph: Graph, known: Knowledge) -> Graph:
+def remove_identities(graph: Graph, known: Knowledge) -> Graph:
     """Nodes that change nothing go; an output of the graph keeps its name."""
     names: dict[str, str] = {}
     nodes, users = [], graph.users()
@@ -103,14 +98,14 @@ def without_nothing(graph: Graph, known: Knowledge) -> Graph:
         needed = tuple(name for name in node.outputs if name in users or name in graph.ends)
         if node.op == "Dropout" and needed == node.outputs[:1]:  # of its mask nothing is needed
             node = node.with_(outputs=needed)
-        if _changes_nothing(node, known) and node.outputs[0] not in graph.ends:
+        if _is_identity(node, known) and node.outputs[0] not in graph.ends:
             names[node.outputs[0]] = node.inputs[0]
         else:
             nodes.append(node)
     return _rebuilt(graph, nodes)
 
 
-def _changes_nothing(node: Node, known: Knowledge) -> bool:
+def _is_identity(node: Node, known: Knowledge) -> bool:
     if not node.inputs or not node.inputs[0] or len([o for o in node.outputs if o]) != 1:
         return False
     x, y = known[node.inputs[0]], known[node.outputs[0]]
@@ -139,9 +134,9 @@ def as_affine(graph: Graph, known: Knowledge) -> Graph:
     """Batch normalisations, and products and sums with a number per channel, as ``x * scale + shift``."""
     nodes, constants = [], dict(graph.constants)
     for node in graph.nodes:
-        found = _affine(node, known, constants)
-        if found is not None:
-            x, scale, shift = found
+        affine = _affine(node, known, constants)
+        if affine is not None:
+            x, scale, shift = affine
             node = _affine_node(node, x, scale, shift, known, constants)
         nodes.append(node)
     return _rebuilt(graph, nodes, constants)
@@ -183,19 +178,19 @@ def _affine(node: Node, known: Knowledge, constants) -> tuple[str, np.ndarray, n
 def affine_into_makers(graph: Graph, known: Knowledge) -> Graph:
     """An `Affine` of what only it reads becomes part of the convolution, or the `Affine`, that makes it."""
     constants, users = dict(graph.constants), graph.users()
-    made: dict[str, Node] = {}
+    makers: dict[str, Node] = {}
     for node in graph.nodes:
         if node.op == "Affine" and _is_step(node.inputs[0], users, graph, known):
-            before = made.get(node.inputs[0])
+            before = makers.get(node.inputs[0])
             if before is not None and _takes_affine(before, known):
-                made.pop(node.inputs[0])
+                makers.pop(node.inputs[0])
                 node = _into_conv(before, node, known, constants)
             elif before is not None and before.op == "Affine":
-                made.pop(node.inputs[0])
+                makers.pop(node.inputs[0])
                 (s0, t0), (s1, t1) = before.attributes["exact"], node.attributes["exact"]
                 node = _affine_node(node, before.inputs[0], s0 * s1, t0 * s1 + t1, known, constants)
-        made[node.outputs[0]] = node
-    return _rebuilt(graph, list(made.values()), constants)
+        makers[node.outputs[0]] = node
+    return _rebuilt(graph, list(makers.values()), constants)
 
 
 def _is_step(name: str, users: Mapping[str, list[Node]], graph: Graph, known: Knowledge) -> bool:
@@ -283,21 +278,21 @@ def sums_into_convolutions(graph: Graph, known: Knowledge) -> Graph:
     """A sum of two tensors of which a convolution makes one that nothing else reads: it adds the other itself."""
     users = graph.users()
     position = {node.outputs[0]: i for i, node in enumerate(graph.nodes)}
-    made = {node.outputs[0]: node for node in graph.nodes}
+    makers = {node.outputs[0]: node for node in graph.nodes}
     for node in graph.nodes:
         if node.op not in ("Add", "Sum") or len(node.inputs) != 2:
             continue
         shape = known[node.outputs[0]].shape
-        convs = [name for name in set(node.inputs) if name in made and _may_end(made[name], users, graph, known)]
+        convs = [name for name in set(node.inputs) if name in makers and _may_end(makers[name], users, graph, known)]
         if not convs or any(known[name].shape != shape for name in node.inputs) or len(set(node.inputs)) < 2:
             continue
         last = max(convs, key=lambda name: position[name])
         other = next(name for name in node.inputs if name != last)
-        conv = made.pop(last)
+        conv = makers.pop(last)
         inputs = (*conv.inputs, *[""] * (3 - len(conv.inputs)), other)
-        made[node.outputs[0]] = conv.with_(inputs=inputs, outputs=node.outputs)
+        makers[node.outputs[0]] = conv.with_(inputs=inputs, outputs=node.outputs)
         position[node.outputs[0]] = position[node.outputs[0]]
-    return _rebuilt(graph, list(made.values()))
+    return _rebuilt(graph, list(makers.values()))
 
 
 def _may_end(node: Node, users, graph: Graph, known: Knowledge) -> bool:
@@ -310,19 +305,19 @@ def _may_end(node: Node, users, graph: Graph, known: Knowledge) -> bool:
 def activations_into_makers(graph: Graph, known: Knowledge) -> Graph:
     """An activation of what only it reads is part of the convolution, or the `Affine`, that makes it."""
     users = graph.users()
-    made: dict[str, Node] = {}
+    makers: dict[str, Node] = {}
     for node in graph.nodes:
-        before = made.get(node.input(0))
+        before = makers.get(node.input(0))
         known_as = ACTIVATIONS.get(node.op)
         activation = None if known_as is None else known_as(node, known)
         if before is not None and activation is not None and _activates(before, activation, known):
             name = before.outputs[0]
             single = _is_step(name, users, graph, known) and known[name].dtype == np.float32
             if single and "activation" not in before.attributes:
-                made.pop(name)
+                makers.pop(name)
                 node = before.with_(outputs=node.outputs, attributes={**before.attributes, "activation": activation})
-        made[node.outputs[0]] = node
-    return _rebuilt(graph, list(made.values()))
+        makers[node.outputs[0]] = node
+    return _rebuilt(graph, list(makers.values()))
 
 
 def _activates(node: Node, activation: Any, known: Knowledge) -> bool:
@@ -357,7 +352,7 @@ def affines_as_convolutions(graph: Graph, known: Knowledge) -> Graph:
 
 
 PASSES = (
-    kept_as_integers, without_constants, constants_into_attributes, shuffles, without_nothing, pads_into_windows,
+    kept_as_integers, fold_constants, constants_into_attributes, shuffles, remove_identities, pads_into_windows,
     as_affine, affine_into_makers, affine_into_makers, sums_into_convolutions, activations_into_makers,
     affines_as_convolutions,
 )  # fmt: skip

@@ -11,10 +11,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from .._core.runtime import registry
-from ..formats.layout import Layout
-from ..reorders.program import vector_bytes
-from ..reorders.reorder import reorder
+from ..._core.runtime import registry
+from ...formats.layout import Layout
+from ...reorders.program import vector_bytes
+from ...reorders.reorder import reorder
 
 PLAIN, LAST, BLOCKED = range(3)  # as the model has it; channels last; channels in blocks of a vector
 NAMES = "plain", "channels last", "blocked"
@@ -32,7 +32,7 @@ def _layouts(rank: int, block: int) -> tuple[Layout, ...]:
     return Layout(f"NC{letters}"), Layout(f"N{letters}C"), Layout(f"nC{letters.lower()}{block}c")
 
 
-def laid_out(value: np.ndarray, layout: Layout, shape: Sequence[int]) -> np.ndarray:
+def in_layout(value: np.ndarray, layout: Layout, shape: Sequence[int]) -> np.ndarray:
     """A constant in a layout, for an operator that spreads it over tensors of `shape`."""
     if value.size == 1:
         return value.reshape(())

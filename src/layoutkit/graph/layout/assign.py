@@ -56,8 +56,8 @@ def solve(sizes: Sequence[int], factors: Sequence[Factor]) -> Assigned:
         values[at] = _best(at, values, known, sizes[at]) if isinstance(known, list) else int(_at(known, values))
     if not exact:
         _improve(values, sizes, factors)
-    found = assigned(values, factors, bound)
-    return found._replace(bound=found.seconds) if exact else found
+    best = assigned(values, factors, bound)
+    return best._replace(bound=best.seconds) if exact else best
 
 
 def assigned(values: Sequence[int], factors: Sequence[Factor], bound: float) -> Assigned:
@@ -73,7 +73,7 @@ def _eliminated(
     tell; and the sum of what is left at the end."""
     rank = {v: i for i, v in enumerate(order)}
     buckets: list[list[Factor]] = [[] for _ in sizes]
-    found: list[tuple[int, Factor | list[Factor]]] = []
+    eliminated: list[tuple[int, Factor | list[Factor]]] = []
     left = [0.0]
 
     def put(f: Factor) -> None:
@@ -92,10 +92,10 @@ def _eliminated(
             put(Factor(f.variables[1:], f.seconds.min(0)))
         if len(totals) == 1:
             best = totals[0].seconds.argmin(0).astype(np.min_scalar_type(sizes[at]))
-            found.append((at, Factor(totals[0].variables[1:], best)))
+            eliminated.append((at, Factor(totals[0].variables[1:], best)))
         else:
-            found.append((at, mine))
-    return found, sum(left)
+            eliminated.append((at, mine))
+    return eliminated, sum(left)
 
 
 def _groups(factors: Sequence[Factor], sizes: Sequence[int], most: int) -> list[list[Factor]]:

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from oracle.network import evaluate
 
 from layoutkit.graph.ir import Graph, Node, TensorType
-from layoutkit.graph.layouts import NAMES
 from layoutkit.graph.model import Model
+from layoutkit.graph.operators.layouts import NAMES
 
 F32 = np.dtype(np.float32)
 

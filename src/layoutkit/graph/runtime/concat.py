@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ..formats.layout import Layout
-from .ir import Node
-from .kernels import Place, kernel_of
-from .layouts import PLAIN, layouts_of
-from .operators import OPERATORS, Known
-from .plan import Laid
+from ...formats.layout import Layout
+from ..ir import Node
+from ..layout.plan import LayoutPlan
+from ..operators import OPERATORS, Known
+from ..operators.kernels import kernel_of
+from ..operators.layouts import PLAIN, layouts_of
+from .kernels import Place
 
 
 class Part(NamedTuple):
@@ -31,12 +32,12 @@ def _divided(node: Node, kind: int, makers, known: Mapping[str, Known]) -> dict[
         return {}
     if not all(node.outputs) or any(known[name].stored != x.stored for name in node.outputs):
         return {}
-    axis, at, found = axis_of(node, known, layouts[kind]), 0, {}
+    axis, at, parts = axis_of(node, known, layouts[kind]), 0, {}
     for name in node.outputs:
         count = layouts[kind].physical_shape(known[name].shape)[axis]
-        found[name, kind] = Part((node.inputs[0], kind), axis, at, at + count)
+        parts[name, kind] = Part((node.inputs[0], kind), axis, at, at + count)
         at += count
-    return found
+    return parts
 
 
 def axis_of(node: Node, known: Mapping[str, Known], layout: Layout) -> int:
@@ -58,27 +59,27 @@ def whole_of(place: Place, wholes: dict[Place, Place]) -> Place:
     return whole
 
 
-def _reads(node: Node, kinds: tuple[int, int], place: Place, wholes: dict[Place, Place]) -> bool:
+def _shares_array(node: Node, kinds: tuple[int, int], place: Place, wholes: dict[Place, Place]) -> bool:
     """Whether a node reads the array that a tensor is a part of."""
     whole = whole_of(place, wholes)
     return any(whole_of((name, kinds[i == 3]), wholes) == whole for i, name in enumerate(node.inputs) if name)
 
 
-def parts_of(laid: Laid) -> dict[Place, Part]:
+def parts_of(plan: LayoutPlan) -> dict[Place, Part]:
     """By tensor that a kernel or another concatenation writes, the part of the concatenation that it is made as.
 
     Each is a part of one only, and none that is computed from the same array: a step reads and writes apart.
     """
-    found: dict[Place, Part] = {}
+    parts: dict[Place, Part] = {}
     wholes: dict[Place, Place] = {}
-    graph, known = laid.graph, laid.known
-    makers = {name: (node, kinds) for node, kinds in zip(graph.nodes, laid.kinds) for name in node.outputs}
+    graph, known = plan.graph, plan.known
+    makers = {name: (node, kinds) for node, kinds in zip(graph.nodes, plan.kinds) for name in node.outputs}
 
-    for node, (kind, _) in zip(graph.nodes, laid.kinds):
+    for node, (kind, _) in zip(graph.nodes, plan.kinds):
         if node.op == "Split":
-            parts = _divided(node, kind, makers, known)
-            found |= parts
-            wholes.update((place, part.whole) for place, part in parts.items())
+            divided = _divided(node, kind, makers, known)
+            parts |= divided
+            wholes.update((place, part.whole) for place, part in divided.items())
         y = known[node.outputs[0]]
         layouts = layouts_of(len(y.shape))
         if node.op != "Concat" or not layouts or any(name in graph.constants for name in node.inputs):
@@ -89,10 +90,10 @@ def parts_of(laid: Laid) -> dict[Place, Part]:
             place, into = (name, kind), (node.outputs[0], kind)
             maker, kinds = makers.get(name, (None, (PLAIN, PLAIN)))
             alike = known[name].stored == y.stored
-            if alike and maker is not None and kinds[1] == kind and place not in found and count:
+            if alike and maker is not None and kinds[1] == kind and place not in parts and count:
                 kernel = kernel_of(maker, known, kinds[0])
                 writes = maker.op == "Concat" or (kernel is not None and kernel.strided)
-                if writes and (maker.op == "Concat" or not _reads(maker, kinds, into, wholes)):
-                    found[place], wholes[place] = Part(into, axis, at, at + count), into
+                if writes and (maker.op == "Concat" or not _shares_array(maker, kinds, into, wholes)):
+                    parts[place], wholes[place] = Part(into, axis, at, at + count), into
             at += count
-    return found
+    return parts

@@ -10,10 +10,10 @@ import pytest
 
 onnx = pytest.importorskip("onnx", reason="the extra onnx")
 
-from layoutkit.graph.layouts import NAMES  # noqa: E402
 from layoutkit.graph.model import Model  # noqa: E402
 from layoutkit.graph.onnx import graph_of  # noqa: E402
 from layoutkit.graph.operators import OPERATORS, Unsupported  # noqa: E402
+from layoutkit.graph.operators.layouts import NAMES  # noqa: E402
 
 # What is refused of operators that are supported, and why; all else must be right.
 REFUSED = {

@@ -5,8 +5,8 @@ import pytest
 from oracle.network import evaluate
 
 from layoutkit.graph.ir import Graph, Node, TensorType
-from layoutkit.graph.layouts import NAMES
 from layoutkit.graph.model import Model
+from layoutkit.graph.operators.layouts import NAMES
 
 
 def shuffled(shape, groups, perm, joined=None):
@@ -27,7 +27,7 @@ def shuffled(shape, groups, perm, joined=None):
 
 def operators(model):
     (program,) = model._programs.values()
-    return [node.op for node in program.laid.graph.nodes]
+    return [node.op for node in program.plan.graph.nodes]
 
 
 @pytest.mark.parametrize("layouts", [None, *NAMES])

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from .ir import Graph, Node
-from .kernels import F32, in_its_type, is_convolution, is_product
-from .operators import OPERATORS, Kept, Known
-from .operators.base import MAX_RANK
+from ..ir import Graph, Node
+from ..operators import OPERATORS, Kept, Known
+from ..operators.base import MAX_RANK
+from ..operators.kernels import F32, in_its_type, is_convolution, is_product
 
 
 def keep_narrow(graph: Graph, known: dict[str, Known], dtype: str) -> None:

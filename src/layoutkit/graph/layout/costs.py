@@ -9,21 +9,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..choosing import tuning
-from ..choosing.best import choices
-from ..choosing.ranking import candidates_of
-from ..choosing.table import cost_table
-from ..choosing.threads import check_threads
-from ..convolutions.filter import Filter
-from ..convolutions.problem import ConvProblem
-from ..convolutions.task import ConvTask
-from ..formats.layout import Layout
-from ..reorders.problem import ReorderProblem, useful_threads
-from ..reorders.reorder import reorder
-from .ir import Node
-from .layouts import PLAIN, layouts_of
-from .operators import Kept, Known
-from .operators.neural import geometry
+from ...choosing import tuning
+from ...choosing.best import choices
+from ...choosing.ranking import candidates_of
+from ...choosing.table import cost_table
+from ...choosing.threads import check_threads
+from ...convolutions.filter import Filter
+from ...convolutions.problem import ConvProblem
+from ...convolutions.task import ConvTask
+from ...formats.layout import Layout
+from ...reorders.problem import ReorderProblem, useful_threads
+from ...reorders.reorder import reorder
+from ..ir import Node
+from ..operators import Kept, Known
+from ..operators.layouts import PLAIN, layouts_of
+from ..operators.neural import geometry
 
 BYTES_PER_SECOND = 4e9  # of what numpy does, read and written, about
 TAP_SECONDS = 0.3e-9  # of pooling, by numpy: an element and a tap of its window
@@ -45,16 +45,16 @@ class Costs:
     def moves(self, of: Known) -> np.ndarray:
         """Seconds from a layout to another, of a tensor."""
         shape, width = of.shape, of.itemsize
-        found = self._moves.get((*shape, width))
-        if found is None:
+        seconds = self._moves.get((*shape, width))
+        if seconds is None:
             layouts = layouts_of(len(shape))
-            found = self._moves[(*shape, width)] = np.zeros((len(layouts),) * 2)
+            seconds = self._moves[(*shape, width)] = np.zeros((len(layouts),) * 2)
             threads = useful_threads(width * prod(shape), self.threads)
             for i, src in enumerate(layouts):
                 for j, dst in enumerate(layouts):
                     if i != j:
-                        found[i, j] = _move_seconds(ReorderProblem(src, dst, shape, width, threads))
-        return found
+                        seconds[i, j] = _move_seconds(ReorderProblem(src, dst, shape, width, threads))
+        return seconds
 
     def convolution(self, node: Node, known: Mapping[str, Known]) -> np.ndarray:
         """Seconds by the layouts of input and result; infinite where they are not asked."""
@@ -62,34 +62,34 @@ class Costs:
         layouts = layouts_of(len(x.shape))
         # the problem also has what the filter's values rule out: all that costs depend on, but for the layouts
         alike = filter_of(node, known, layouts[PLAIN], layouts[PLAIN], self.accuracy, self.dtype).problem(x.shape)
-        found = self._convolutions.get((x.shape, alike))
-        if found is None:
-            found = self._convolutions[x.shape, alike] = self._asked(node, known)
-        return found
+        seconds = self._convolutions.get((x.shape, alike))
+        if seconds is None:
+            seconds = self._convolutions[x.shape, alike] = self._estimated(node, known)
+        return seconds
 
-    def _asked(self, node: Node, known: Mapping[str, Known]) -> np.ndarray:
+    def _estimated(self, node: Node, known: Mapping[str, Known]) -> np.ndarray:
         """The same, anew."""
         x = known[node.inputs[0]]
         layouts = layouts_of(len(x.shape))
-        found, detours = np.full((len(layouts),) * 2, np.inf), set()
+        seconds, detours = np.full((len(layouts),) * 2, np.inf), set()
         for i, src in enumerate(layouts):
             for j, dst in enumerate(layouts):
                 if i == j or x.shape[1] <= FEW_CHANNELS:
                     f = filter_of(node, known, src, dst, self.accuracy, self.dtype)
                     task = ConvTask(f.problem(x.shape), self.threads, f.algorithm, False)
                     best = choices(task)[0]
-                    found[i, j] = best.seconds
+                    seconds[i, j] = best.seconds
                     if " via " in best.candidate.name:
                         detours.add((i, j))
-        natively = min((seconds for at, seconds in np.ndenumerate(found) if at not in detours), default=0.0)
+        natively = min((each for at, each in np.ndenumerate(seconds) if at not in detours), default=0.0)
         for at in detours:  # by way of another layout it takes no less than in that one, whatever was estimated
-            found[at] = max(found[at], natively) if np.isfinite(natively) else found[at]
-        return found
+            seconds[at] = max(seconds[at], natively) if np.isfinite(natively) else seconds[at]
+        return seconds
 
     def other(self, node: Node, known: Mapping[str, Known], kernels: Sequence[bool]) -> list[float]:
         """Seconds by layout of anything else; `kernels` says in which layouts a kernel runs it, else numpy does."""
-        there = [] if node.op in VIEWS else [known[name] for name in (*node.given(), *node.outputs) if name]
-        nbytes = sum(prod(x.shape) * x.itemsize for x in there)
+        moved = [] if node.op in VIEWS else [known[name] for name in (*node.given(), *node.outputs) if name]
+        nbytes = sum(prod(x.shape) * x.itemsize for x in moved)
         taps = prod(node.attributes.get("kernel_shape", ())) * prod(known[node.outputs[0]].shape)
         of_numpy = nbytes / BYTES_PER_SECOND + taps * TAP_SECONDS
         of_kernel = (nbytes / KERNEL_BYTES_PER_SECOND + taps * KERNEL_TAP_SECONDS) / self.threads
@@ -124,14 +124,14 @@ class Factors(NamedTuple):
 
 def factors_of(node: Node, known: Mapping[str, Known], dtype: str) -> Factors:
     """Integers where the model has them on both sides, else numbers of `dtype`."""
-    x, y, found = known[node.inputs[0]].stored, known[node.outputs[0]].kept, node.attributes.get("integers")
+    x, y, integers = known[node.inputs[0]].stored, known[node.outputs[0]].kept, node.attributes.get("integers")
     alpha = np.float32(node.attributes.get("alpha", 1.0))
-    if found is None or x is None or not x.integers:
+    if integers is None or x is None or not x.integers:
         y = FLOAT if y.integers else y
         w = known[node.inputs[1]].value
         assert w is not None
         return Factors(in_type(w if alpha == 1 else w * alpha, dtype), Kept(dtype), y, {"dtype": (dtype, y.dtype)})
-    w, scale = found
+    w, scale = integers
     y = y if y.integers else FLOAT
     options = {"dtype": (x.dtype, y.dtype), "scale": np.float32(x.scale) * scale * alpha, "zero_point": x.zero_point}
     if y.integers:
@@ -149,12 +149,12 @@ def in_type(w: np.ndarray, dtype: str) -> np.ndarray:
 
 def between(have: Kept, want: Kept) -> dict[str, Any]:
     """Arguments of `reorder` from numbers that are kept in one way to another."""
-    found: dict[str, Any] = {"dtype": (have.dtype, want.dtype)}
+    options: dict[str, Any] = {"dtype": (have.dtype, want.dtype)}
     if have.integers:
-        found |= {"scale": have.scale, "zero_point": have.zero_point}
+        options |= {"scale": have.scale, "zero_point": have.zero_point}
     if want.integers:
-        found |= {"out_scale": want.scale, "out_zero_point": want.zero_point}
-    return found
+        options |= {"out_scale": want.scale, "out_zero_point": want.zero_point}
+    return options
 
 
 @lru_cache(8)
@@ -167,6 +167,6 @@ def array_type(dtype: str) -> np.dtype:
 
 def arguments(node: Node, known: Mapping[str, Known]) -> dict:
     """Stride, padding and so on, hashable."""
-    found = geometry(node.attributes, known[node.inputs[0]].shape[2:], known[node.inputs[1]].shape[2:])
-    padding = tuple(tuple(pair) for pair in found.pop("padding"))
-    return {"padding": padding, **{k: tuple(v) if isinstance(v, list) else v for k, v in found.items()}}
+    options = geometry(node.attributes, known[node.inputs[0]].shape[2:], known[node.inputs[1]].shape[2:])
+    padding = tuple(tuple(pair) for pair in options.pop("padding"))
+    return {"padding": padding, **{k: tuple(v) if isinstance(v, list) else v for k, v in options.items()}}

@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from layoutkit.graph.arena import ALIGNMENT, placed
+from layoutkit.graph.runtime.arena import ALIGNMENT, placed
 
 BYTES = np.dtype(np.uint8)
 

@@ -1,33 +1,29 @@
-"""Operators that compiled kernels run: convolutions, products with constant matrices, pooling, LRN.
-
-Each says of which nodes, in which kind of layout, and what a step of it does; `KERNELS` has them by operator. All else
-runs by its operator's own function, with numpy.
-"""
+"""Steps of operators that compiled kernels run; `operators/kernels.py` says of which nodes, in which layouts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from math import prod
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from .._core.nests.add import add
-from .._core.nests.lrn import lrn
-from .._core.nests.pooling import pool
-from ..convolutions.conv import CLASSES, Bound, bind
-from ..reorders.reorder import reorder
-from .costs import FLOAT, Costs, arguments, array_type, factors_of
-from .ir import Node
-from .layouts import BLOCKED, LAST, PLAIN, layouts_of
-from .operators import Kept, Known
-from .operators.pool import counts, window
+from ..._core.nests.add import add
+from ..._core.nests.lrn import lrn
+from ..._core.nests.pooling import pool
+from ...convolutions.conv import CLASSES, Bound, bind
+from ...reorders.reorder import reorder
+from ..ir import Node
+from ..layout.costs import FLOAT, Costs, arguments, array_type, factors_of
+from ..operators import Kept, Known
+from ..operators.kernels import limits_of, summands
+from ..operators.layouts import BLOCKED, LAST, PLAIN, layouts_of
+from ..operators.pool import counts, window
 
 Place = tuple[str, int]  # a tensor, in a kind of layout
 Slots = dict[Place, np.ndarray]
 Call = Callable[[Slots], None]
 Arrays = tuple[np.ndarray, np.ndarray, np.ndarray | None]  # input, output, what is added
-F32 = np.dtype(np.float32)
 SHORT = {"float32": "f32", "bfloat16": "bf16", "float16": "f16", "uint8": "u8", "int8": "s8"}  # names of rows
 
 
@@ -37,14 +33,14 @@ class Building(Protocol):
     known: dict[str, Known]
     costs: Costs
 
-    def brought(self, name: str, kind: int, kept: Kept | None = None) -> Place:
+    def operand(self, name: str, kind: int, kept: Kept | None = None) -> Place:
         """A tensor in a kind of layout, and in a type if that is to be another than it is kept in."""
 
-    def result(self, name: str, kind: int, made: Kept | None = None) -> Place:
+    def result(self, name: str, kind: int, computed: Kept | None = None) -> Place:
         """A buffer for a tensor, in the type in which it is made: it is rounded to the one that it is kept in."""
 
-    def lies(self, place: Place) -> bool:
-        """Whether a tensor lies in a buffer; else what makes it may leave any array."""
+    def has_buffer(self, place: Place) -> bool:
+        """Whether a tensor has a buffer; else what makes it may leave any array."""
 
     def workspace(self, needed: Callable[[Slots], int]) -> None:
         """Have as many bytes in `scratch` as a step will need on its buffers."""
@@ -55,38 +51,6 @@ class Building(Protocol):
 
     def step(self, node: Node, call: Call, reads: tuple[Place, ...], writes: tuple[Place, ...]) -> None:
         """Append a step."""
-
-
-class Kernel(NamedTuple):
-    """Whether a node is one that it runs, in a kind of layout, and what appends its step; `strided`: whether its result
-    may be a part of a larger array; `any_reals`: whether it takes and gives bfloat16 and float16 as well."""
-
-    suits: Callable[[Node, Mapping[str, Known], int], bool]
-    build: Callable[[Building, Node, tuple[int, int]], None]
-    strided: bool = False
-    any_reals: bool = False
-
-
-KERNELS: dict[str, Kernel] = {}
-
-
-def kernel_of(node: Node, known: Mapping[str, Known], kind: int = PLAIN) -> Kernel | None:
-    """What runs a node in a kind of layout, None if nothing here does."""
-    found = KERNELS.get(node.op)
-    return found if found is not None and found.suits(node, known, kind) else None
-
-
-def in_its_type(node: Node, known: Mapping[str, Known]) -> bool:
-    """Whether a kernel gives the result of a node in the type of its input, be it narrow; in some layout."""
-    found = KERNELS.get(node.op)
-    return found is not None and found.any_reals and any(found.suits(node, known, kind) for kind in (LAST, BLOCKED))
-
-
-def is_convolution(node: Node, known: Mapping[str, Known], kind: int = PLAIN) -> bool:
-    """With a constant filter and bias, in float32, over one to three axes."""
-    x, w = known[node.inputs[0]], known[node.inputs[1]]
-    bias = known[node.inputs[2]].value if node.input(2) else True
-    return w.value is not None and bias is not None and len(x.shape) in (3, 4, 5) and x.dtype == w.dtype == F32
 
 
 def _convolution(program: Building, node: Node, kinds: tuple[int, int]) -> None:
@@ -102,8 +66,8 @@ def _convolution(program: Building, node: Node, kinds: tuple[int, int]) -> None:
         accuracy=program.costs.accuracy, threads=program.costs.threads, **f.options,
         **arguments(node, known),
     )  # fmt: skip
-    at = program.brought(node.inputs[0], kinds[0], f.x)
-    add = program.brought(node.inputs[3], kinds[1], f.y) if node.input(3) else None
+    at = program.operand(node.inputs[0], kinds[0], f.x)
+    add = program.operand(node.inputs[3], kinds[1], f.y) if node.input(3) else None
     to = program.result(node.outputs[0], kinds[1], f.y)
     read, added = _reading(program, at, layouts[kinds[0]].physical_shape(x.shape), f.x), None
     if add is not None:
@@ -122,34 +86,22 @@ def _convolution(program: Building, node: Node, kinds: tuple[int, int]) -> None:
 
 def _bound(program: Building, op: Any, arrays: Callable[[Slots], Arrays]) -> list[Bound]:
     """A place for what a convolution does on its arrays, which is known once there are buffers."""
-    found: list[Bound] = []
+    bound: list[Bound] = []
 
     def needed(slots: Slots) -> int:
-        found.append(bind(op, *arrays(slots)))
-        return found[0].needs
+        bound.append(bind(op, *arrays(slots)))
+        return bound[0].needs
 
     program.workspace(needed)
-    return found
+    return bound
 
 
 def _reading(program: Building, place: Place, shape: tuple[int, ...], kept: Kept) -> Callable[[Slots], np.ndarray]:
-    """Reads a tensor: as it lies in a buffer, or contiguous if an operator has left it."""
-    if program.lies(place):
+    """Reads a tensor: as its buffer holds it, or contiguous if an operator has left it."""
+    if program.has_buffer(place):
         return lambda slots: slots[place]
     none = np.broadcast_to(np.zeros((), array_type(kept.dtype)), shape)  # of planning, when nothing has run yet
     return lambda slots: np.ascontiguousarray(slots.get(place, none))
-
-
-def is_product(node: Node, known: Mapping[str, Known], kind: int = PLAIN) -> bool:
-    """Of rows of float32 with a constant matrix, plus a constant per column."""
-    a, b = known[node.inputs[0]], known[node.inputs[1]]
-    if b.value is None or len(b.shape) != 2 or len(a.shape) < 2 or not a.dtype == b.dtype == F32 or not prod(b.shape):
-        return False
-    if node.attributes.get("transA") or not prod(a.shape):
-        return False
-    c = known[node.inputs[2]] if node.input(2) else None
-    columns = known[node.outputs[0]].shape[-1]
-    return c is None or (c.value is not None and c.dtype == F32 and c.shape in ((), (1,), (columns,), (1, columns)))
 
 
 def _product(program: Building, node: Node, kinds: tuple[int, int]) -> None:
@@ -166,7 +118,7 @@ def _product(program: Building, node: Node, kinds: tuple[int, int]) -> None:
         filter_layout="OIW", activation=a.get("activation"), accuracy=program.costs.accuracy,
         threads=program.costs.threads, **f.options,
     )  # fmt: skip
-    at, to = program.brought(node.inputs[0], PLAIN, f.x), program.result(node.outputs[0], PLAIN, f.y)
+    at, to = program.operand(node.inputs[0], PLAIN, f.x), program.result(node.outputs[0], PLAIN, f.y)
     rows = prod(x.shape[:-1])
     read = _reading(program, at, x.shape, f.x)
 
@@ -186,13 +138,6 @@ def _real(of: Known) -> Kept:
     return FLOAT if of.kept.integers else of.kept
 
 
-def is_pooling(node: Node, known: Mapping[str, Known], kind: int) -> bool:
-    """Of channels that lie together, in float32, and there are some."""
-    x = known[node.inputs[0]]
-    fits = kind != PLAIN and x.dtype == F32 and len(x.shape) in (3, 4, 5) and 0 not in x.shape
-    return fits and not node.attributes.get("indices")
-
-
 def _pooling(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     known, kind = program.known, kinds[0]
     x = known[node.inputs[0]].shape
@@ -203,14 +148,14 @@ def _pooling(program: Building, node: Node, kinds: tuple[int, int]) -> None:
         windows += [(n, 1, 1, 0) for n in spatial]
         average = [np.full(1, 1 / n, np.float32) for n in spatial]
     else:
-        found = window(node.attributes, spatial)
-        windows += [(k, s, d, p) for k, s, d, (p, _) in zip(found.kernel, found.stride, found.dilation, found.pads)]
+        taps = window(node.attributes, spatial)
+        windows += [(k, s, d, p) for k, s, d, (p, _) in zip(taps.kernel, taps.stride, taps.dilation, taps.pads)]
         average = [np.reciprocal(np.maximum(c, 1), dtype=np.float32) for c in counts(node.attributes, spatial)]
     if "Average" in node.op:
         means = [np.ones(1, np.float32)] * (5 - len(x)) + average
-    made = _real(known[node.outputs[0]])
-    at, to = program.brought(node.inputs[0], kind, made), program.result(node.outputs[0], kind, made)
-    threads, types = program.costs.threads, SHORT[made.dtype]
+    real = _real(known[node.outputs[0]])
+    at, to = program.operand(node.inputs[0], kind, real), program.result(node.outputs[0], kind, real)
+    threads, types = program.costs.threads, SHORT[real.dtype]
 
     def six(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
         """With axes image, run of channels, depth, height, width, channel."""
@@ -219,33 +164,12 @@ def _pooling(program: Building, node: Node, kinds: tuple[int, int]) -> None:
         return array.reshape(shape[0], runs, *spatial, array.shape[-1])
 
     y = known[node.outputs[0]].shape
-    read = _reading(program, at, layouts_of(len(x))[kind].physical_shape(x), made)
+    read = _reading(program, at, layouts_of(len(x))[kind].physical_shape(x), real)
 
     def reduce(slots: Slots) -> None:
         pool(types, six(read(slots), x), six(slots[to], y), windows, means, threads)
 
     program.step(node, reduce, (at,), (to,))
-
-
-def limits_of(activation: Any) -> tuple[float, float] | None:
-    """Those between which an activation cuts; None if it is another."""
-    if activation == "relu":
-        return 0.0, np.inf
-    return activation[1:] if isinstance(activation, tuple) and activation[0] == "clip" else None
-
-
-def is_sum(node: Node, known: Mapping[str, Known], kind: int = PLAIN) -> bool:
-    """Of one or two tensors like the result, in float32, or a tensor between constant limits."""
-    y, names = known[node.outputs[0]], _summands(node)
-    if y.dtype != F32 or not 1 <= len(names) <= 2:
-        return False
-    if any(known[name].shape != y.shape or known[name].value is not None for name in names):
-        return False
-    return node.op != "Clip" or all(known[name].value is not None for name in node.inputs[1:] if name)
-
-
-def _summands(node: Node) -> tuple[str, ...]:
-    return node.inputs[:1] if node.op in ("Relu", "Clip") else node.inputs
 
 
 def _limits(node: Node, known: Mapping[str, Known]) -> tuple[float, float] | None:
@@ -260,12 +184,12 @@ def _limits(node: Node, known: Mapping[str, Known]) -> tuple[float, float] | Non
 
 
 def _sum(program: Building, node: Node, kinds: tuple[int, int]) -> None:
-    known, kind, names = program.known, kinds[0], _summands(node)
+    known, kind, names = program.known, kinds[0], summands(node)
     kept = [known[name].kept for name in (*names, *names, node.outputs[0])][-3:]
-    made = None if len({k.dtype for k in kept}) == 1 else FLOAT
-    types = SHORT[kept[0].dtype if made is None else made.dtype]
-    at = [program.brought(name, kind, made) for name in names]
-    to = program.result(node.outputs[0], kind, made)
+    real = None if len({k.dtype for k in kept}) == 1 else FLOAT
+    types = SHORT[kept[0].dtype if real is None else real.dtype]
+    at = [program.operand(name, kind, real) for name in names]
+    to = program.result(node.outputs[0], kind, real)
     integers = [(k.scale, k.zero_point) for k in kept]
     limits, threads = _limits(node, known), program.costs.threads
 
@@ -276,11 +200,6 @@ def _sum(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     program.step(node, compute, tuple(at), (to,))
 
 
-def is_shuffle(node: Node, known: Mapping[str, Known], kind: int) -> bool:
-    """Of channels that lie apart, or all together."""
-    return kind != BLOCKED and len(known[node.inputs[0]].shape) in (3, 4, 5)
-
-
 def _shuffle(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     """As a reorder of groups and the channels of each."""
     kind, of, kept = kinds[0], program.known[node.inputs[0]], program.known[node.outputs[0]].kept
@@ -289,7 +208,7 @@ def _shuffle(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     src, dst = ("abc", "acb") if kind == LAST else ("abcd", "acbd")
     shape = (images * pixels, groups, each) if kind == LAST else (images, groups, each, pixels)
     exchanged = tuple(shape["abcd".index(letter)] for letter in dst)
-    at, to = program.brought(node.inputs[0], kind, kept), program.result(node.outputs[0], kind)
+    at, to = program.operand(node.inputs[0], kind, kept), program.result(node.outputs[0], kind)
 
     def shuffle(slots: Slots) -> None:
         reorder(np.reshape(slots[at], shape), src, dst, out=slots[to].reshape(exchanged), threads=threads)
@@ -297,18 +216,12 @@ def _shuffle(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     program.step(node, shuffle, (at,), (to,))
 
 
-def is_response(node: Node, known: Mapping[str, Known], kind: int) -> bool:
-    """An LRN of the usual exponent, channels last, in float32."""
-    x = known[node.inputs[0]]
-    return kind == LAST and x.dtype == F32 and 0 not in x.shape and node.attributes.get("beta", 0.75) == 0.75
-
-
 def _response(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     a, channels = node.attributes, program.known[node.inputs[0]].shape[1]
     size, alpha, bias = int(a["size"]), float(a.get("alpha", 1e-4)), float(a.get("bias", 1.0))
-    made = _real(program.known[node.outputs[0]])
-    at, to = program.brought(node.inputs[0], kinds[0], made), program.result(node.outputs[0], kinds[0], made)
-    threads, types = program.costs.threads, SHORT[made.dtype]
+    real = _real(program.known[node.outputs[0]])
+    at, to = program.operand(node.inputs[0], kinds[0], real), program.result(node.outputs[0], kinds[0], real)
+    threads, types = program.costs.threads, SHORT[real.dtype]
 
     def normalise(slots: Slots) -> None:
         lrn(
@@ -324,11 +237,15 @@ def _response(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     program.step(node, normalise, (at,), (to,))
 
 
-KERNELS["Conv"] = Kernel(is_convolution, _convolution, strided=True)
-KERNELS["Gemm"] = KERNELS["MatMul"] = Kernel(is_product, _product)
-for _name in ("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"):
-    KERNELS[_name] = Kernel(is_pooling, _pooling, strided=True, any_reals=True)
-for _name in ("Add", "Sum", "Relu", "Clip"):
-    KERNELS[_name] = Kernel(is_sum, _sum, strided=True, any_reals=True)
-KERNELS["ChannelShuffle"] = Kernel(is_shuffle, _shuffle)
-KERNELS["LRN"] = Kernel(is_response, _response, any_reals=True)
+Build = Callable[[Building, Node, tuple[int, int]], None]
+
+# By operator, what appends the step of a node that `has_kernel` says yes of.
+BUILDS: dict[str, Build] = {
+    "Conv": _convolution,
+    "Gemm": _product,
+    "MatMul": _product,
+    **dict.fromkeys(("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"), _pooling),
+    **dict.fromkeys(("Add", "Sum", "Relu", "Clip"), _sum),
+    "ChannelShuffle": _shuffle,
+    "LRN": _response,
+}
