@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from ..choosing import machine, pools, profile
+from ..choosing import blas_threads, machine, machine_profile
 from ..choosing.costfile import merge
 from ..choosing.limits import Limits
 from ..choosing.measuring import measure as measure_task
@@ -229,7 +229,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         data = {
             "layoutkit": identity["version"], "machine": identity, "suite": args.suite, "quick": args.quick,
             "seconds": time.perf_counter() - start, "left_out": len(found) - len(results),
-            "notes": [*report.busy(results), *pools.notes(), *_missing(found, measured, results, ended)],
+            "notes": [*report.busy(results), *blas_threads.notes(), *_missing(found, measured, results, ended)],
             "results": [r.json() for r in results], "totals": [t.json() for t in report.totals(results)],
             "bandwidths": slopes,
         }  # fmt: skip
@@ -297,10 +297,10 @@ def _write_json(data: dict, path: str) -> None:
 def _profile(began: float) -> str:
     """Measure the machine profile, for estimates, and save it, unless saving costs has since the time `began`; what to
     tell of it."""
-    path = profile.path(cost_table.path)
+    path = machine_profile.path(cost_table.path)
     try:
         if not path.exists() or path.stat().st_mtime < began:
-            profile.save(path, profile.measure())
+            machine_profile.save(path, machine_profile.measure())
     except (MemoryError, OSError) as error:
         return f"no machine profile: {error}"
     return f"machine profile: {path}"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from .._core.runtime import registry
 from . import tuning
 from .cache import plans
+from .machine_profile import scaled
 from .measuring import first_use
 from .model import this_machine
 from .problem import Choice, Problem
-from .profile import scaled
 from .ranking import rank
 from .table import cost_table
 

@@ -8,8 +8,8 @@ from math import inf
 from typing import Any
 
 from . import machine, tuning
+from .blas_threads import held
 from .costfile import Cost
-from .pools import held
 from .problem import Candidate, Choice, Problem
 from .ranking import DOUBT_RATIO, candidates_of, rank
 from .table import cost_table

@@ -258,9 +258,9 @@ class CostTable:
 
     def _measure_profile(self, path: Path) -> None:
         """Measure the profile of this machine, beside the table, unless some process has."""
-        from . import profile
+        from . import machine_profile
 
-        if profile.measure_once(path):
+        if machine_profile.measure_once(path):
             with self._lock.held():
                 self.generation += 1
 

@@ -23,7 +23,7 @@ from .route import Runs
 MODES = ("zeros", "reflect", "circular", "edge")
 SYNONYMS = {"replicate": "edge", "wrap": "circular"}  # torch's and numpy's names
 LINE_BYTES = 64
-Box = tuple[tuple[int, int], ...]
+Ranges = tuple[tuple[int, int], ...]
 
 
 class Border(NamedTuple):
@@ -63,7 +63,7 @@ class Border(NamedTuple):
         return self.layout if self.spatial_whole else Layout(CHANNELS_LAST[self.layout.rank])
 
     @property
-    def part(self) -> Box:
+    def part(self) -> Ranges:
         """The part of the input that is left, along each spatial axis."""
         return tuple((a, max(a, n - b)) for n, (a, b) in zip(self.shape[2:], self.crop))
 
@@ -121,7 +121,7 @@ class Border(NamedTuple):
         y[(*outer, to)] = y[(*outer, of)]
 
     @staticmethod
-    def _at(layout: Layout, part: Box) -> tuple[slice, ...]:
+    def _at(layout: Layout, part: Ranges) -> tuple[slice, ...]:
         return tuple(slice(*part[f.dim - 2]) if f.dim > 1 else slice(None) for f in layout.factors)
 
 

@@ -26,17 +26,17 @@ from ..memory.foreign import given_back, in_layout, is_torch, last_of, memory_of
 from ..memory.tensor import Tensor
 from ..signatures import renamed, with_parameters
 from .algorithms import AUTO
+from .descriptions import on_threads
 from .epilogue import NOTHING, Operand, in_words
 from .filter import Filter
 from .task import PackTask
 from .types import check_type
-from .words import on_threads
 
 C = TypeVar("C", bound=type)
-_KEPT = ("_packed", "_bound", "_elsewhere", "_routes")  # what objects keep for later calls
+_KEPT = ("_packed", "_bound", "_by_layout", "_routes")  # what objects keep for later calls
 
 
-class OverFilter:
+class ConvolutionBase:
     """What convolutions, transposed ones too, have in common beside what they compute."""
 
     rank: int
@@ -44,7 +44,7 @@ class OverFilter:
     _threads: int | None
     _packed: dict
     _bound: dict
-    _elsewhere: dict[Layout, Any]  # the same for other layouts, by layout
+    _by_layout: dict[Layout, Any]  # the same for other layouts, by layout
 
     def __getstate__(self) -> dict[str, Any]:  # of copies and pickles, which pack and plan anew where they are used
         return self.__dict__ | {kept: {} for kept in _KEPT if kept in self.__dict__}
@@ -125,7 +125,7 @@ class OverFilter:
         """At most so many threads; None: as many as are allowed."""
         return self._threads
 
-    def _told(self) -> Iterable[str]:
+    def _repr_parts(self) -> Iterable[str]:
         """What `repr` says besides channels, kernel and layouts: what differs from the default."""
         f = self._filter
         for name, value in (("stride", f.stride), ("dilation", f.dilation)):
@@ -150,7 +150,7 @@ class OverFilter:
         layouts = f"{f.layout}" if f.layout == f.out_layout else f"{f.layout} to {f.out_layout}"
         types = f"{f.src_dtype}" if f.src_dtype == f.dst_dtype else f"{f.src_dtype} to {f.dst_dtype}"
         kernel = "x".join(map(str, f.kernel))
-        rest = "".join(f", {text}" for text in self._told())
+        rest = "".join(f", {text}" for text in self._repr_parts())
         return f"{type(self).__name__}({f.ic} to {f.oc} channels, kernel {kernel}{rest}; {layouts}, {types})"
 
     plan: Callable[[Any], Plan]
@@ -200,12 +200,12 @@ class OverFilter:
 
     def _in(self, layout: Layout) -> Self:
         """The same for inputs and results in another layout, made once."""
-        other = self._elsewhere.get(layout)
+        other = self._by_layout.get(layout)
         if other is None:
             other = object.__new__(type(self))
             f = self._filter.in_layout(layout)
-            other.__dict__ = self.__dict__ | {"_filter": f, "_packed": {}, "_bound": {}, "_elsewhere": {}}
-            self._elsewhere[layout] = other
+            other.__dict__ = self.__dict__ | {"_filter": f, "_packed": {}, "_bound": {}, "_by_layout": {}}
+            self._by_layout[layout] = other
         return other
 
     # The same with other filters
@@ -217,7 +217,7 @@ class OverFilter:
     def _with(self, w: np.ndarray) -> Self:
         """The same with another filter, (O, I/groups, *k)."""
         other = object.__new__(type(self))
-        fresh = {"_filter": self._filter.over(w), "_packed": {}, "_bound": {}, "_elsewhere": {}}
+        fresh = {"_filter": self._filter.over(w), "_packed": {}, "_bound": {}, "_by_layout": {}}
         other.__dict__ = self.__dict__ | fresh
         return other
 

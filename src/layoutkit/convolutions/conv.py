@@ -26,7 +26,7 @@ from ..signatures import like
 from .algorithms import AUTO, NAMES
 from .border import Bordered
 from .calls import (
-    OverFilter,
+    ConvolutionBase,
     check_workspace,
     finish,
     imagined,
@@ -47,7 +47,7 @@ from .types import asked_of, check_type
 MAX_BOUND = 256  # kinds of input that one object remembers the decision for
 
 
-class _Conv(OverFilter):
+class _Conv(ConvolutionBase):
     """A convolution with its filter packed once; see `conv2d` for the parameters."""
 
     rank: int
@@ -116,7 +116,7 @@ class _Conv(OverFilter):
             Before and after, by spatial axis.
         """
         other = object.__new__(type(self))
-        other.__dict__ = self.__dict__ | {"_filter": self._filter.padded(pads), "_bound": {}, "_elsewhere": {}}
+        other.__dict__ = self.__dict__ | {"_filter": self._filter.padded(pads), "_bound": {}, "_by_layout": {}}
         return other
 
     def _take(self, f: Filter, threads) -> None:
@@ -127,7 +127,7 @@ class _Conv(OverFilter):
         # Filter and bias by instruction set and packing: vectors are of other lengths elsewhere.
         self._packed: dict[tuple[str, str], tuple[np.ndarray, np.ndarray | None]] = {}
         self._bound: dict = {}  # what a call's arrays look like -> what to run
-        self._elsewhere: dict = {}
+        self._by_layout: dict = {}
 
     def _bind(self, x: np.ndarray, out: np.ndarray | None, shape: tuple[int, ...] | None, key: tuple) -> tuple:
         """Route, packed filter and bias, the output's physical shape, bytes and logical shape, and the problem, for

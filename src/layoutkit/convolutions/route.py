@@ -13,7 +13,7 @@ import numpy as np
 from .._core.nests import route as core
 from .._core.nests.executor import Executor
 from .._core.runtime.registry import Kernel
-from ..choosing.profile import scale
+from ..choosing.machine_profile import scale
 from ..formats.layout import Layout
 from ..memory import spans
 from ..memory.arrays import contiguous_strides

@@ -25,21 +25,21 @@ from ..choosing.cache import Cache, plans
 from ..choosing.features import APART, log
 from ..choosing.keys import NUMBER, THREADS, numbers, parts, sizes
 from ..choosing.machine import last_level_cache
+from ..choosing.machine_profile import scale
 from ..choosing.measuring import known
 from ..choosing.model import reads
 from ..choosing.plan import SlowPathWarning
-from ..choosing.problem import Candidate, Choice, Problem, Step, Words
-from ..choosing.profile import scale
+from ..choosing.problem import Candidate, Choice, Description, PackingStep, Problem
 from ..choosing.ranking import candidates_of
 from ..choosing.warn import warn
 from ..formats.layout import Layout
 from ..memory.arrays import contiguous_strides, empty
 from .algorithms import ALGORITHMS, AUTO, Algorithm
 from .algorithms.base import flops_per_second, rows_of
+from .descriptions import describe_candidate, describe_conv
 from .problem import ACCURACIES, KEY, MOST_BYTES, ConvProblem, sizes_text
 from .route import SMALL_FLOPS, Arrays, Runs, move_seconds
 from .types import F32, TYPES, ConvTypes, ones
-from .words import candidate_words, conv_words
 
 PACK_BYTES_PER_SECOND, PACK_CALL_SECONDS = 10e9, 5e-6  # read and written; overhead of packing a filter
 FILTER_KEY = f"filter o({NUMBER}) c({NUMBER}) k({sizes(3)}) g({NUMBER}) ({'|'.join(TYPES)})"
@@ -78,7 +78,7 @@ class ConvTask(Problem):
     @property
     def words(self) -> str:
         """In words."""
-        return conv_words(self.problem, self.threads)
+        return describe_conv(self.problem, self.threads)
 
     @property
     def work(self) -> int:
@@ -114,7 +114,7 @@ class ConvTask(Problem):
                     a.seconds(p, native, kernel, self.threads),
                     partial(self._build, native, a, kernel),
                     (packing.step(a.packing(native, kernel)),) if packing else (),
-                    partial(self._words, native, a, kernel),
+                    partial(self._describe, native, a, kernel),
                 )
         if len(reasons) == len(asked):
             why = "; ".join(dict.fromkeys(reasons))
@@ -149,9 +149,9 @@ class ConvTask(Problem):
     def _build(self, native: ConvProblem, a: Algorithm, kernel: Kernel, arrays: Arrays | None = None) -> Runs:
         return a.route(self.problem, native, kernel, self.threads, arrays or contiguous(self.problem))
 
-    def _words(self, native: ConvProblem, a: Algorithm, kernel: Kernel) -> Words:
+    def _describe(self, native: ConvProblem, a: Algorithm, kernel: Kernel) -> Description:
         name = f"{a.name} {a.variant}".strip()
-        return candidate_words(name, a.saving(native), a.register_tile, kernel, self.problem, native)
+        return describe_candidate(name, a.saving(native), a.register_tile, kernel, self.problem, native)
 
     def decided(self, choices: Sequence[Choice]) -> None:
         """Warn where all routes are slow, once."""
@@ -244,9 +244,9 @@ class PackTask(Problem):
             packing.rsplit(" ", 2)[0], 1.0
         )
 
-    def step(self, packing: str) -> Step:
+    def step(self, packing: str) -> PackingStep:
         """One of its ways, as a step of a route."""
-        return Step(self, packing, self.estimate(packing))
+        return PackingStep(self, packing, self.estimate(packing))
 
     def prepare(self) -> Callable[[Runs], Callable[[], object]]:
         """Make a filter; returns a function from a route to a call that packs it."""

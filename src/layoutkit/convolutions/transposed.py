@@ -26,7 +26,17 @@ from ..memory.tensor import Tensor
 from ..reorders.reorder import reorder
 from ..signatures import like, with_parameters
 from .algorithms import AUTO
-from .calls import OverFilter, check_workspace, finish, imagined, once_and_kept, plan_of, ran, ran_packing, shape_asked
+from .calls import (
+    ConvolutionBase,
+    check_workspace,
+    finish,
+    imagined,
+    once_and_kept,
+    plan_of,
+    ran,
+    ran_packing,
+    shape_asked,
+)
 from .conv import conv2d
 from .filter import Filter, call_key, hold_filter
 from .phases import Phase, TransposedRoute, TransposedTask, best_phases, phases_of, some_taps
@@ -37,7 +47,7 @@ from .types import asked_of
 MAX_BOUND = 256  # kinds of input that one object remembers the decision for
 
 
-class _ConvTranspose(OverFilter):
+class _ConvTranspose(ConvolutionBase):
     """A transposed convolution with its filter packed once; see `conv_transpose2d` for the parameters."""
 
     rank: int
@@ -77,7 +87,7 @@ class _ConvTranspose(OverFilter):
         # Filter and bias by instruction set, taps and packing.
         self._packed: dict[tuple, tuple[np.ndarray, np.ndarray | None]] = {}
         self._bound: dict = {}  # what a call's arrays look like -> what to run
-        self._elsewhere: dict = {}
+        self._by_layout: dict = {}
         self._routes: dict = {}  # the same of calls with other filters
 
     @classmethod

@@ -58,7 +58,7 @@ class Window(NamedTuple):
 
 
 class Cuttable(Protocol):
-    """What can be cut: an `Axis`, or one of a network."""
+    """What can be cut: an `WindowAxis`, or one of a network."""
 
     @property
     def size(self) -> int:
@@ -79,7 +79,7 @@ class Cuttable(Protocol):
         ...
 
 
-class Axis(NamedTuple):
+class WindowAxis(NamedTuple):
     """An axis of an input of `size`, on which `out` outputs are computed.
 
     Attributes
@@ -169,7 +169,7 @@ def ranges(cuts: Sequence[int]) -> list[Range]:
     return list(pairwise(cuts)) if len(cuts) > 1 else [(0, 0)]
 
 
-class Part(NamedTuple):
+class ChunkSlice(NamedTuple):
     """A part of a chunk along an axis: `length` indices from `at` on are ``chunk[take]``."""
 
     chunk: int
@@ -180,7 +180,7 @@ class Part(NamedTuple):
     repeats: bool  # it is one index, again and again
 
 
-def parts(runs: Sequence[Run], ends: Sequence[int]) -> list[Part]:
+def parts(runs: Sequence[Run], ends: Sequence[int]) -> list[ChunkSlice]:
     """Runs of an axis that is chunked so that chunks end at `ends`."""
     found = []
     for at, length, source, step in runs:
@@ -196,6 +196,6 @@ def parts(runs: Sequence[Run], ends: Sequence[int]) -> list[Part]:
             else:
                 count = min(length, local + 1)
                 take = slice(local, local - count if local >= count else None, -1)
-            found.append(Part(chunk, at, count, take, step == 1 and count == size, step == 0))
+            found.append(ChunkSlice(chunk, at, count, take, step == 1 and count == size, step == 0))
             at, length, source = at + count, length - count, source + step * count
     return found

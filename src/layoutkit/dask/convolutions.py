@@ -20,16 +20,16 @@ from ..convolutions.types import asked_of, check_type
 from ..memory.arguments import logical
 from ..memory.tensor import Tensor
 from .activations import have_tensors, of_channels, split, with_tensors
-from .axes import Axis, Range, Window
-from .boxes import Box, box_of, gathered
+from .axes import Range, Window, WindowAxis
 from .chunking import Cutting, cuts_of
 from .lazy import in_memory, lazily, placeholder, with_batch, without_batch
+from .physical_windows import PhysicalWindow, gathered, physical_window
 from .reads import Pieces, Reads, Result, Tile
 from .reorders import reorder
 from .shared import Measured
 from .sources import source_of
-from .tiles import tiled
-from .windows import made, pads_of, strips_of
+from .task_graph import tiled
+from .tile_compute import made, pads_of, strips_of
 
 
 class Convolution:
@@ -41,7 +41,7 @@ class Convolution:
         Of the whole.
     shape, out_shape : tuple of int
         Logical shapes of the whole input and result.
-    axes : tuple of Axis
+    axes : tuple of WindowAxis
         Of images and the spatial dimensions.
     options : dict
         Keywords of `conv2d` for the whole; the activation as `activations.split` has it.
@@ -52,7 +52,7 @@ class Convolution:
     kinds: tuple[str, ...] = ("conv ", "pack ", "reorder ")
     measured: Measured | None = None
 
-    def __init__(self, f: Filter, shape, out_shape, axes: tuple[Axis, ...], options: dict[str, Any], adds: bool):
+    def __init__(self, f: Filter, shape, out_shape, axes: tuple[WindowAxis, ...], options: dict[str, Any], adds: bool):
         self.what, self.rank, self.groups = f.what, len(f.kernel), f.groups
         self.w = np.array(f.w, order="C")  # the caller may change its own before anything is computed
         self.src, self.dst, self.dtype, self.itemsize = f.layout, f.out_layout, f.dst_dtype, f.src_dtype.itemsize
@@ -89,7 +89,7 @@ class Convolution:
             strips = strips_of(outputs, self.src, self.dst, self.axes, self.shape, read, self.itemsize)
             strip = strips[len(strips) // 2]
         windows = [axis.window(*r) for axis, r in zip(self.axes, (strip[0], *strip[2:]))]
-        box = box_of(self.src, self.shape, [self.window(dim, r) for dim, r in enumerate(strip)])
+        box = physical_window(self.src, self.shape, [self.window(dim, r) for dim, r in enumerate(strip)])
         workspace = self._op(channels, pads_of(box, windows)).workspace(box.shape)
         return workspace + gathers * prod(box.sizes) * self.itemsize
 
@@ -97,9 +97,9 @@ class Convolution:
         x, *more = pieces
         channels = tile.outputs[1]
 
-        def compute(x: np.ndarray, box: Box, windows: Sequence[Window], outputs: Sequence[Range], out: Any):
+        def compute(x: np.ndarray, box: PhysicalWindow, windows: Sequence[Window], outputs: Sequence[Range], out: Any):
             def tensor(number: int) -> np.ndarray:
-                return gathered(more[number], box_of(self.dst, self.out_shape, outputs).ranges, lacking=True)
+                return gathered(more[number], physical_window(self.dst, self.out_shape, outputs).ranges, lacking=True)
 
             pads, add = pads_of(box, windows), tensor(0) if self.adds else None
             if not have_tensors(self.options["activation"]):
@@ -174,9 +174,9 @@ def _conv(what, rank, x, w, bias, chunks, threads, *, shape=None, add=None, **at
                   **attributes | {"layout": last, "out_layout": f.out_layout})  # fmt: skip
         return without_batch(y, f.out_layout, single)
     p = f.problem(shape)
-    batch, channels = Axis(shape[0], shape[0]), Axis(f.ic, f.oc)
+    batch, channels = WindowAxis(shape[0], shape[0]), WindowAxis(f.ic, f.oc)
     spatial = [
-        Axis(n, m, s, before, after, d * (k - 1) + 1, f.padding_mode, f.out_layout.block(dim))
+        WindowAxis(n, m, s, before, after, d * (k - 1) + 1, f.padding_mode, f.out_layout.block(dim))
         for dim, (n, m, s, (before, after), k, d) in enumerate(
             zip(shape[2:], p.out, f.stride, f.pads(shape[2:]), f.kernel, f.dilation), 2
         )

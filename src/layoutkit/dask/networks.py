@@ -19,19 +19,19 @@ from ..graph.operators import Known, Unsupported
 from ..graph.shapes import infer
 from ..graph.tiles import MAX_BYTES, needed, tiling
 from ..graph.tiles import Axis as Along
-from .axes import Axis, Range, Window, ranges
-from .boxes import box_of, gathered
+from .axes import Range, Window, WindowAxis, ranges
 from .chunking import Cutting, cuts_of
+from .physical_windows import gathered, physical_window
 from .reads import Pieces, Reads, Result, Tile
 from .shared import Measured
 from .sources import Chunks, Source, Stored, source_of
-from .tiles import tiled
+from .task_graph import tiled
 
 LETTERS = "abcdefghijkl"
 
 
 class Field(NamedTuple):
-    """A spatial axis of a network, as `axes.Axis` is one of an operation: what tiles of its output read.
+    """A spatial axis of a network, as `axes.WindowAxis` is one of an operation: what tiles of its output read.
 
     Attributes
     ----------
@@ -130,7 +130,7 @@ class Network:
     def __call__(self, tile: Tile, pieces: Sequence[Pieces]) -> np.ndarray:
         outputs = [*tile.outputs, *[(0, 0)] * len(self.shape)][: len(self.shape)]
         window = [self.window(dim, r) for dim, r in enumerate(outputs)]
-        x = gathered(pieces[0], box_of(_plain(len(self.shape)), self.shape, window).ranges)
+        x = gathered(pieces[0], physical_window(_plain(len(self.shape)), self.shape, window).ranges)
         y = self._model().run(x)[self.graph.outputs[0]]
         at: list[slice] = [slice(None)] * y.ndim
         for dim, field in enumerate(self.fields or (), 2):
@@ -205,16 +205,16 @@ def run(model: Any, x: Any, *, output: str | None = None, chunks: Any = None, th
     options = dict(model.options, threads=check_threads(1 if threads is None else threads))
     src = _plain(len(shape))
     fields = _fields(graph, source, chunks)
-    batch = Axis(shape[0], shape[0])
+    batch = WindowAxis(shape[0], shape[0])
     if fields is None:
         made = _of_output(graph, name, (1, *shape[1:]))
         out_shape = (shape[0], *made.shape[1:])
         sizes = [*shape[1:], *[1] * len(out_shape)]
-        dims = [Cutting(batch, 1), *(Cutting(Axis(n, m), 0) for n, m in zip(sizes, out_shape[1:]))]
+        dims = [Cutting(batch, 1), *(Cutting(WindowAxis(n, m), 0) for n, m in zip(sizes, out_shape[1:]))]
     else:
         made = _of_output(graph, name, shape)
         out_shape = made.shape
-        channels = Axis(shape[1], out_shape[1])
+        channels = WindowAxis(shape[1], out_shape[1])
         dims = [Cutting(batch, 1), Cutting(channels, 0), *(Cutting(field, 1) for field in fields)]
     dst = _plain(len(out_shape))
     cuts = cuts_of(source, src, dst, dims, made.dtype, chunks, "run")

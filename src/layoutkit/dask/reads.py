@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ..formats.layout import Layout
-from .axes import Part, Range, Run, ranges
-from .boxes import Box, Place, box_of
+from .axes import ChunkSlice, Range, Run, ranges
+from .physical_windows import PhysicalWindow, PieceLocation, physical_window
 from .shared import Measured
 from .sources import Source
 
@@ -20,7 +20,7 @@ class Tile(NamedTuple):
     """A tile of a result: which of its indices it has, by logical dimension, and by source the pieces it is made of."""
 
     outputs: tuple[Range, ...]
-    places: tuple[tuple[Place, ...], ...]
+    places: tuple[tuple[PieceLocation, ...], ...]
 
 
 class Work(Protocol):
@@ -73,16 +73,16 @@ class Reads(NamedTuple):
         """The range of the physical axis of a dimension's whole that a range of outputs reads."""
         one = [(0, 0)] * self.layout.rank
         one[dim] = self.window(dim, outputs)
-        return box_of(self.layout, self.shape, one).ranges[self.layout.digits(dim)[0]]
+        return physical_window(self.layout, self.shape, one).ranges[self.layout.digits(dim)[0]]
 
     def outputs(self, by_dim: Sequence[Any]) -> list[Any]:
         """What a result has by dimension, for the dimensions of this input; of those that it has not, nothing."""
         return [*by_dim, *[[(0, 0)]] * self.layout.rank][: self.layout.rank]
 
-    def box(self, outputs: Sequence[Range]) -> Box:
+    def box(self, outputs: Sequence[Range]) -> PhysicalWindow:
         """The box of what a tile reads."""
         more = [*outputs, *[(0, 0)] * self.layout.rank][: self.layout.rank]
-        return box_of(self.layout, self.shape, [self.window(dim, found) for dim, found in enumerate(more)])
+        return physical_window(self.layout, self.shape, [self.window(dim, found) for dim, found in enumerate(more)])
 
     def lengths(self, dim: int, outputs: Sequence[Range]) -> tuple[list[int], int]:
         """How much of the physical axis of a dimension's whole each tile reads, and how much is read at all."""
@@ -105,7 +105,7 @@ class Reads(NamedTuple):
             found.append(total)
         return found
 
-    def of_axes(self, at: Sequence[int], parts: Sequence[Sequence[list[Part]]]) -> list[list[Part]]:
+    def of_axes(self, at: Sequence[int], parts: Sequence[Sequence[list[ChunkSlice]]]) -> list[list[ChunkSlice]]:
         """By physical axis, the parts of the tile `at`; `parts` are those of the dimensions' wholes."""
         found = [self.source.split(axis, [Run(0, f.size, 0)]) for axis, f in enumerate(self.layout.factors)]
         for dim, of in enumerate(parts):

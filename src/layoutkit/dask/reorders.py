@@ -16,15 +16,15 @@ from ..reorders import reorder as memory
 from ..reorders.binding import Call, bind, bind_conversion
 from ..reorders.box import bounds
 from ..reorders.convert import Numbers
-from ..reorders.steps import has_steps
-from .axes import Axis, Range
-from .boxes import box_of, gathered
+from ..reorders.strided_regions import has_steps
+from .axes import Range, WindowAxis
 from .chunking import Cutting, cuts_of
 from .lazy import in_memory, lazily, placeholder
+from .physical_windows import gathered, physical_window
 from .reads import Pieces, Reads, Result, Tile
 from .shared import Measured
 from .sources import source_of
-from .tiles import tiled
+from .task_graph import tiled
 
 PARAMETERS = Numbers._fields[1:6]
 
@@ -71,7 +71,7 @@ class Reordering:
 
     def __call__(self, tile: Tile, pieces: Sequence[Pieces]) -> np.ndarray:
         window = [self.window(dim, outputs) for dim, outputs in enumerate(tile.outputs)]
-        box = box_of(self.src, self.shape, window)
+        box = physical_window(self.src, self.shape, window)
         held = [stop - start for start, stop in window]
         pads = tuple(held) != self.dst.full_shape(held)
         if len(pieces[0]) == 1 or pads or self._along or not self._whole_blocks(pieces[0]):
@@ -138,7 +138,7 @@ def reorder(array, src=None, dst=None, *, chunks=None, threads=1, **attributes) 
     src, dst = src.dense, dst.dense
     work = Reordering(src, dst, held, starts, bound.dtype, options)
     fixed = np.atleast_1d(options.get("axis", 1)).tolist() if work._along else []
-    axes = [Axis(n, m, before=-start) for n, m, start in zip(held, out, starts)]
+    axes = [WindowAxis(n, m, before=-start) for n, m, start in zip(held, out, starts)]
     dims = [Cutting(axis, 0 if dim in fixed else dst.block(dim)) for dim, axis in enumerate(axes)]
     cuts = cuts_of(source, src, dst, dims, bound.dtype, chunks, what)
     return tiled(work, [Reads(source, src, held, work.window)], Result(dst, out, bound.dtype, cuts))

@@ -13,15 +13,15 @@ import numpy as np
 from dask.task_spec import DataNode, GraphNode, Task, TaskRef
 
 from ..memory.tensor import Tensor
-from .axes import Part, Range, Run, parts
-from .boxes import Place
+from .axes import ChunkSlice, Range, Run, parts
 from .files import check_open, described, location, version
+from .physical_windows import PieceLocation
 
 DECODED = 10  # chunks that Zarr reads at a time, its ``async.concurrency``
 COPIED_SHARE = 0.5  # of a chunk: less is copied, so that the chunk can go, and what neighbours need travels alone
 PAGE = 4096  # bytes of a file that are read together
 
-Found = tuple[Part, ...]  # by physical axis, what one piece of a window is
+ChunkSlices = tuple[ChunkSlice, ...]  # by physical axis, what one piece of a window is
 
 
 class Chunks:
@@ -36,7 +36,7 @@ class Chunks:
         self.shape, self.dtype = tuple(map(int, array.shape)), array.dtype
         self.chunks = tuple(tuple(map(int, sizes)) for sizes in array.chunks)
         self.ends = [list(itertools.accumulate(sizes)) for sizes in self.chunks]
-        self._cut: dict[tuple[int, ...], dict[Any, tuple[int, Found]]] = {}  # by chunk, the parts that tiles need
+        self._cut: dict[tuple[int, ...], dict[Any, tuple[int, ChunkSlices]]] = {}  # by chunk, the parts that tiles need
         self._copied = functools.cache(self._is_copied)
 
     @property
@@ -44,17 +44,17 @@ class Chunks:
         """What tells it from others."""
         return self.array.name
 
-    def split(self, axis: int, runs: Sequence[Run]) -> list[Part]:
+    def split(self, axis: int, runs: Sequence[Run]) -> list[ChunkSlice]:
         """The parts of chunks that runs along a physical axis meet."""
         return parts(runs, self.ends[axis])
 
-    def need(self, found: Found) -> None:
+    def need(self, found: ChunkSlices) -> None:
         """Tell of a piece of a window, before any is asked for."""
         if not all(part.whole for part in found):
             cut = self._cut.setdefault(_index(found), {})
             cut.setdefault(_box(found), (len(cut), found))
 
-    def piece(self, found: Found, token: str) -> tuple[TaskRef, Place]:
+    def piece(self, found: ChunkSlices, token: str) -> tuple[TaskRef, PieceLocation]:
         """What holds a piece of a window, and where it lies."""
         index, take, part = _index(found), None, None
         given = tuple(sizes[i] for sizes, i in zip(self.chunks, index))
@@ -64,7 +64,7 @@ class Chunks:
             if self._copied(index):
                 key, part, given = self._key(index, token), self._cut[index][_box(found)][0], _shape(found)
                 take = None
-        return TaskRef(key), Place(
+        return TaskRef(key), PieceLocation(
             tuple(p.at for p in found), tuple(p.length for p in found), take, part, given, index
         )  # fmt: skip
 
@@ -74,7 +74,7 @@ class Chunks:
         for index, cut in self._cut.items():
             if self._copied(index):
                 given = tuple(sizes[i] for sizes, i in zip(self.chunks, index))
-                whole = Place((0,) * len(given), given, None, None, given, index)
+                whole = PieceLocation((0,) * len(given), given, None, None, given, index)
                 takes = [tuple(part.take for part in found) for _, found in cut.values()]
                 key, checked = self._key(index, token), Checked(self.what, self.name, self.dtype, len(given))
                 made[key] = Task(key, parts_of, TaskRef((self.array.name, *index)), checked, whole, takes)
@@ -105,15 +105,15 @@ def check_sizes(array: da.Array, what: str, name: str) -> None:
         raise ValueError(f"{what}: {name} has chunks of unknown sizes; call its compute_chunk_sizes() first")
 
 
-def _index(found: Found) -> tuple[int, ...]:
+def _index(found: ChunkSlices) -> tuple[int, ...]:
     return tuple(part.chunk for part in found)
 
 
-def _box(found: Found) -> tuple:
+def _box(found: ChunkSlices) -> tuple:
     return tuple((part.take.start, part.take.stop, part.take.step) for part in found)
 
 
-def _shape(found: Found) -> tuple[int, ...]:
+def _shape(found: ChunkSlices) -> tuple[int, ...]:
     """Of the part of a chunk that a piece is; where an index is repeated, it has that once."""
     return tuple(1 if part.repeats else part.length for part in found)
 
@@ -134,17 +134,17 @@ class Stored:
         """What tells it from others."""
         return self.key
 
-    def split(self, axis: int, runs: Sequence[Run]) -> list[Part]:
+    def split(self, axis: int, runs: Sequence[Run]) -> list[ChunkSlice]:
         """The parts that runs along a physical axis are."""
         return parts(runs, [self.shape[axis]])
 
-    def need(self, found: Found) -> None:
+    def need(self, found: ChunkSlices) -> None:
         """Tell of a piece of a window."""
 
-    def piece(self, found: Found, token: str) -> tuple[TaskRef, Place]:
+    def piece(self, found: ChunkSlices, token: str) -> tuple[TaskRef, PieceLocation]:
         """What holds a piece of a window, and where it lies."""
         starts, shape = tuple(part.at for part in found), tuple(part.length for part in found)
-        return TaskRef(self.key), Place(starts, shape, tuple(part.take for part in found), None, self.shape, ())
+        return TaskRef(self.key), PieceLocation(starts, shape, tuple(part.take for part in found), None, self.shape, ())
 
     def nodes(self, token: str) -> dict[Any, GraphNode]:
         """Of the graph: the array, without its elements."""
@@ -241,7 +241,7 @@ class Checked(NamedTuple):
     dtype: np.dtype
     ndim: int
 
-    def __call__(self, given: Any, place: Place) -> np.ndarray:
+    def __call__(self, given: Any, place: PieceLocation) -> np.ndarray:
         where = f"{self.what}: chunk {place.chunk} of {self.name}"
         array = given if isinstance(given, np.ndarray) else _array(given, where)
         if array.shape != place.given:
@@ -258,13 +258,15 @@ def _array(given: Any, where: str) -> np.ndarray:
         raise TypeError(f"{where}: expected an array, got {type(given).__name__}: {error}") from error
 
 
-def parts_of(chunk: Any, checked: Checked, place: Place, takes: Sequence[tuple[slice, ...]]) -> list[np.ndarray]:
+def parts_of(
+    chunk: Any, checked: Checked, place: PieceLocation, takes: Sequence[tuple[slice, ...]]
+) -> list[np.ndarray]:
     """Copies of parts of a chunk."""
     array = checked(chunk, place)
     return [array[take].copy() for take in takes]
 
 
-def piece_of(given: Any, checked: Checked, place: Place) -> np.ndarray:
+def piece_of(given: Any, checked: Checked, place: PieceLocation) -> np.ndarray:
     """The array of a piece: what holds it, cut, or read."""
     if isinstance(given, Regions):
         array = given.read(place.take or ())

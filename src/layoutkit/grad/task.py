@@ -20,11 +20,11 @@ from ..choosing.keys import THREADS
 from ..choosing.model import reads
 from ..choosing.problem import Candidate, Choice, Problem
 from ..convolutions.algorithms.base import CALL_SECONDS, rows_of
+from ..convolutions.descriptions import describe_candidate, describe_conv
 from ..convolutions.problem import ACCURACIES, KEY, ConvProblem, Pairs
 from ..convolutions.route import Arrays, move_seconds, useful_threads
 from ..convolutions.task import check_strides, contiguous, conv_features, warn_if_slow
 from ..convolutions.types import conversion_of, dtype_of, ones
-from ..convolutions.words import candidate_words, conv_words
 from ..formats.layout import Layout
 from ..memory import spans
 from ..memory.arrays import contiguous_strides, empty
@@ -58,7 +58,7 @@ class WeightTask(Problem):
     @property
     def words(self) -> str:
         """In words."""
-        return f"the gradient of the filter of {conv_words(self.problem, self.threads)}"
+        return f"the gradient of the filter of {describe_conv(self.problem, self.threads)}"
 
     @property
     def work(self) -> int:
@@ -88,7 +88,7 @@ class WeightTask(Problem):
                     f"{a.name} {kernel.name}{via}{wide}",
                     self._seconds(a, native, kernel),
                     partial(self._build, a, native, kernel),
-                    describe=partial(candidate_words, a.name, a.saving, tile, kernel, p, native),
+                    describe=partial(describe_candidate, a.name, a.saving, tile, kernel, p, native),
                 )
         if not found:
             why = "; ".join(dict.fromkeys(reasons))

@@ -25,7 +25,7 @@ MAX_PADDED_RUNS = (
 UNIT_BYTES = 4096  # of the destination of a column in one task
 
 
-class Taken(NamedTuple):
+class FusedLoops(NamedTuple):
     """The loops of a fused transpose: columns are contiguous in the source, rows in the destination."""
 
     columns: Sequence[Loop]
@@ -38,7 +38,7 @@ class Taken(NamedTuple):
         return width * prod(x.n for x in self.columns), width * prod(x.n for x in self.rows)
 
 
-def fused_loops(rest: Sequence[Loop], along: Loop, inner: Loop, width: int, b: Blocking) -> Taken:
+def fused_loops(rest: Sequence[Loop], along: Loop, inner: Loop, width: int, b: Blocking) -> FusedLoops:
     """Both loops take in those that they go on in until they are as long as `b` asks; the one that lacks more first."""
     rest, valid = list(rest), 0
     run = along.n * width
@@ -53,7 +53,7 @@ def fused_loops(rest: Sequence[Loop], along: Loop, inner: Loop, width: int, b: B
             if run < least:
                 found += [(run / least, side, x) for x in rest if x[side] == run and _fits(loops, x)][:1]
         if not found:
-            return Taken(sides[1][0], sides[2][0], rest, valid)
+            return FusedLoops(sides[1][0], sides[2][0], rest, valid)
         _, side, loop = min(found, key=lambda f: f[0])
         sides[side][0].append(loop)
         rest.remove(loop)
@@ -64,12 +64,12 @@ def _fits(loops: Sequence[Loop], loop: Loop) -> bool:
     return not loop.offsets or prod(x.n for x in loops) * loop.n <= MAX_TABLE
 
 
-def joined_loops(rest: Sequence[Loop], along: Loop, inner: Loop, width: int) -> Taken | None:
+def joined_loops(rest: Sequence[Loop], along: Loop, inner: Loop, width: int) -> FusedLoops | None:
     """The rows take in loops until the columns follow one another in the destination; None if they never do."""
     rest, rows, run = list(rest), [inner], inner.n * width
     while run <= MAX_JOINED_RUN_BYTES and run <= MAX_JOINED_ROWS * width:
         if along.dst == run:
-            return Taken([along], rows, rest)
+            return FusedLoops([along], rows, rest)
         beyond = next((x for x in rest if x.dst == run), None)
         if beyond is None:
             return None

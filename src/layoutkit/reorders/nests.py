@@ -69,7 +69,7 @@ def copy_nests(
 def _with_tables(shape, src, dst, width: int, vector: int, blocking: Blocking, whole: bool):
     """As `copy_nests`, with dimensions as loops without a stride where they would be cut into pieces, or where their
     last block has pads: so that they do not end a run of the destination. None if no nest takes such a loop in."""
-    cut = [[Part(p.start, _loops([p])) for p in pieces(0, n, (s, d))] for n, s, d in zip(shape, src, dst)]
+    cut = [[DimSpan(p.start, _loops([p])) for p in pieces(0, n, (s, d))] for n, s, d in zip(shape, src, dst)]
     padded, tables = set(), {}
     for dim, (n, s, d, parts) in enumerate(zip(shape, src, dst, cut)):
         if len(d.digits) == 1 and 1 < len(parts) and n <= MAX_TABLE:
@@ -98,18 +98,18 @@ def _with_tables(shape, src, dst, width: int, vector: int, blocking: Blocking, w
     return None
 
 
-class Part(NamedTuple):
+class DimSpan(NamedTuple):
     """A part of a dimension: its first index, and loops."""
 
     start: int
     loops: tuple[Loop, ...]
 
 
-def _table(src: Side, dst: Side, start: int, stop: int, n: int) -> Part:
+def _table(src: Side, dst: Side, start: int, stop: int, n: int) -> DimSpan:
     """The indices from `start` on as a loop of `n` steps without a stride in the source; those from `stop` on are
     pads."""
     offsets = [src.offset(i) - src.offset(start) for i in range(start, stop)]
-    return Part(start, (Loop(n, 0, dst.digits[-1].stride, 0, (*offsets, *[None] * (n - stop + start))),))
+    return DimSpan(start, (Loop(n, 0, dst.digits[-1].stride, 0, (*offsets, *[None] * (n - stop + start))),))
 
 
 def _with_pads(found, dim: int, size: int, src, dst, width: int, vector: int) -> list[Region] | None:

@@ -12,7 +12,7 @@ from ..choosing.best import choices
 from ..choosing.limits import copy_limit, disturbed
 from ..choosing.machine import last_level_cache
 from ..choosing.plan import Plan, planner
-from ..choosing.problem import Candidate, Choice, Words
+from ..choosing.problem import Candidate, Choice, Description
 from ..choosing.threads import check_threads
 from ..memory.arrays import as_array, check_out, contiguous_strides
 from .binding import Call, bind_conversion, conversion_key, decide, format_of, place, taken
@@ -47,7 +47,7 @@ def _plan(
         t = types(array.dtype, dtype, what)
         moved = int(prod(box.shape) * (t.widths[0] + t.widths[1] * (2 if beta else 1)))
         seconds = moved / (MEMORY_BYTES_PER_SECOND if moved > 2 * last_level_cache() else CACHE_BYTES_PER_SECOND)
-        only = Candidate(f"convert {t}", seconds, lambda: None, describe=lambda: Words(f"converted {t.words}"))
+        only = Candidate(f"convert {t}", seconds, lambda: None, describe=lambda: Description(f"converted {t.words}"))
         found: tuple[Choice, ...] = (Choice(only, seconds, "estimated"),)
         title, element = conversion_key(problem, t), t.words
         lines, run = Lines(), None if beta and to is None else _kept_conversion(call)

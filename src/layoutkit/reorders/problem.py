@@ -14,9 +14,9 @@ from .._core.nests.reorder import Program
 from .._core.runtime import registry
 from ..choosing.best import choices
 from ..choosing.keys import LAYOUT, THREADS, numbers, parts, sizes
+from ..choosing.machine_profile import scale
 from ..choosing.model import reads
 from ..choosing.problem import Candidate, Problem
-from ..choosing.profile import scale
 from ..formats.layout import Layout
 from ..formats.notation import key
 from ..memory.arrays import contiguous_strides, empty

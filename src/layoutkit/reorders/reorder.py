@@ -23,7 +23,7 @@ from ..memory.tensor import Tensor, moved_by
 from .binding import MOVED, Call, bind, bind_conversion, check_equal, format_of, taken
 from .convert import Numbers, Types, pad_bytes, token
 from .inplace import reorder_in_place
-from .steps import has_steps, without_steps
+from .strided_regions import has_steps, without_steps
 
 T = TypeVar("T")
 

@@ -52,7 +52,7 @@ class Slab(NamedTuple):
     leads: bool  # whether it is the first one of its boxes; the others follow
 
 
-class _Step(NamedTuple):
+class _BoxDigit(NamedTuple):
     """A digit of a dimension, of which a box has `n` of `of` values."""
 
     stride: int
@@ -112,17 +112,17 @@ def _unit(src: Side, dst: Side, n: int) -> int:
     return n if unit > n or src.shift % src.digits[0].unit else unit
 
 
-def _steps(sides: Sequence[Side], box: Sequence[int], shape: Sequence[int]) -> list[_Step]:
+def _steps(sides: Sequence[Side], box: Sequence[int], shape: Sequence[int]) -> list[_BoxDigit]:
     """The digits of a box of a tensor of `shape`, innermost first."""
     found = []
     for dim, (side, n, of) in enumerate(zip(sides, box, shape)):
         for level, (unit, stride) in enumerate(side.digits):
-            found.append(_Step(stride, -(-n // unit), -(-of // unit), dim, level))
+            found.append(_BoxDigit(stride, -(-n // unit), -(-of // unit), dim, level))
             n, of = min(n, unit), min(of, unit)
     return sorted(found, key=lambda x: abs(x.stride))
 
 
-def _run(steps: Sequence[_Step], width: int) -> tuple[int, int | None]:
+def _run(steps: Sequence[_BoxDigit], width: int) -> tuple[int, int | None]:
     """Bytes of a run of a box, and the dimension that ends it, if a larger box would have longer ones."""
     run = width
     for x in steps:
@@ -206,7 +206,7 @@ def _buffer(dst: Sequence[Side], box: Sequence[int], width: int) -> tuple[tuple[
     return tuple(sides), size, Nest("copy", 8, tuple(loops[::-1]), (ONE, Loop(run or size, 1, 1)), 0, 0)
 
 
-def _reads(steps: Sequence[_Step], width: int) -> Runs:
+def _reads(steps: Sequence[_BoxDigit], width: int) -> Runs:
     loops: list[tuple[int, int]] = []
     run = width
     for x in steps:

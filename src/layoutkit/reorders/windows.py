@@ -34,7 +34,7 @@ SAMPLED_VECTORS = 4
 NOWHERE = np.iinfo(np.int64).min
 
 
-class Taken(NamedTuple):
+class PatternDigit(NamedTuple):
     """A digit of the destination of which the pattern has `n` values, each of `unit` indices of dimension `dim`."""
 
     dim: int
@@ -42,7 +42,7 @@ class Taken(NamedTuple):
     n: int
 
 
-class Part(NamedTuple):
+class PatternSpan(NamedTuple):
     """A part of a dimension: loops, where it begins on both sides, and where the indices of the pattern are from there
     in the source; NOWHERE: pads."""
 
@@ -77,10 +77,10 @@ def window_steps(
 
 def _planned(
     shape: Sequence[int], src: Sequence[Side], dst: Sequence[Side], width: int, whole: bool
-) -> tuple[list[Taken], list[list[Part]], set[int]]:
+) -> tuple[list[PatternDigit], list[list[PatternSpan]], set[int]]:
     """The pattern, no digits where there is none, the parts of every dimension, and the dimensions whose pads are in
     the pattern."""
-    none: tuple[list[Taken], list[list[Part]], set[int]] = [], [], set()
+    none: tuple[list[PatternDigit], list[list[PatternSpan]], set[int]] = [], [], set()
     if width > 8 or not all(shape) or any(d.stride % width for side in src for d in side.digits):
         return none
     pattern = _pattern(shape, dst, width)
@@ -99,9 +99,9 @@ def _planned(
     return none if prod(map(len, parts)) > MAX_NESTS else (pattern, parts, padded)
 
 
-def _pattern(shape: Sequence[int], dst: Sequence[Side], width: int) -> list[Taken]:
+def _pattern(shape: Sequence[int], dst: Sequence[Side], width: int) -> list[PatternDigit]:
     """The digits that follow one another in the destination, innermost first: as many as make a pattern long enough."""
-    found: list[Taken] = []
+    found: list[PatternDigit] = []
     run, taken = width, [1] * len(shape)
     for stride, dim, unit, count, outermost in sorted(_digits(shape, dst)):
         if count == 1:
@@ -110,7 +110,7 @@ def _pattern(shape: Sequence[int], dst: Sequence[Side], width: int) -> list[Take
             break
         n = _share(run, count, outermost)
         if n > 1:
-            found.append(Taken(dim, unit, n))
+            found.append(PatternDigit(dim, unit, n))
         if n < count:
             break
         run *= n
@@ -144,11 +144,11 @@ def _digits(shape: Sequence[int], dst: Sequence[Side]) -> Iterator[tuple[int, in
             above = unit
 
 
-def _parts(n: int, full: int, src: Side, dst: Side, block: int) -> list[Part] | None:
+def _parts(n: int, full: int, src: Side, dst: Side, block: int) -> list[PatternSpan] | None:
     """A dimension of n indices, of `full` with its pads, in blocks; None where they do not fit the digits."""
     if block == 1:
         one = np.zeros(1, np.int64)
-        return [Part(_loops(p), src.offset(p.start), dst.offset(p.start), one) for p in pieces(0, n, (src, dst))]
+        return [PatternSpan(_loops(p), src.offset(p.start), dst.offset(p.start), one) for p in pieces(0, n, (src, dst))]
     whole = n // block
     found = []
     if len(dst.digits) > 1 and dst.shift % min(block, dst.digits[0].unit):
@@ -160,10 +160,10 @@ def _parts(n: int, full: int, src: Side, dst: Side, block: int) -> list[Part] | 
         table = _table(src, 0, block, block)
         for p in pieces(0, whole, sides):
             at = p.start * block
-            found.append(Part(_loops(p), src.offset(at), dst.offset(at), table))
+            found.append(PatternSpan(_loops(p), src.offset(at), dst.offset(at), table))
     if n % block:
         at = whole * block
-        found.append(Part((), src.offset(at), dst.offset(at), _table(src, at, n - at, min(block, full - at))))
+        found.append(PatternSpan((), src.offset(at), dst.offset(at), _table(src, at, n - at, min(block, full - at))))
     return found
 
 
@@ -199,7 +199,7 @@ def _table(src: Side, start: int, n: int, size: int) -> np.ndarray:
     return np.concatenate([found - found[0], np.full(size - n, NOWHERE)])
 
 
-def _nest(parts: Sequence[Part], pattern: Sequence[Taken], width: int) -> Nest:
+def _nest(parts: Sequence[PatternSpan], pattern: Sequence[PatternDigit], width: int) -> Nest:
     """The nest of one part of each dimension."""
     n, index = 1, dict.fromkeys((x.dim for x in pattern), np.zeros(1, np.int64))
     for x in pattern:

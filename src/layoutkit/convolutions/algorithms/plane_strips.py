@@ -13,7 +13,7 @@ import numpy as np
 from ..._core.nests import plane_strips as core
 from ..._core.nests.executor import LoopNest
 from ..._core.runtime.registry import Kernel
-from ...choosing.profile import scale
+from ...choosing.machine_profile import scale
 from ..geometry import geometry, pixels_innermost, spatial_strides, strides_of
 from ..problem import ConvProblem
 from ..route import Arrays

@@ -8,7 +8,7 @@ from math import prod
 
 from ..._core.nests.outer_sums import BLOCK_STEPS, FEW_STEPS, NEAR_PANELS, OuterSums
 from ..._core.runtime.registry import Kernel
-from ...choosing.profile import scale
+from ...choosing.machine_profile import scale
 from ...convolutions.algorithms.base import flops_per_second
 from ...convolutions.geometry import geometry
 from ...convolutions.problem import ConvProblem

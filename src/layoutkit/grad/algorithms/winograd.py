@@ -7,7 +7,7 @@ from math import lcm
 
 from ..._core.nests.winograd_sums import BLOCK_TILES, WinogradSums
 from ..._core.runtime.registry import Kernel
-from ...choosing.profile import scale
+from ...choosing.machine_profile import scale
 from ...convolutions.algorithms.base import flops_per_second
 from ...convolutions.algorithms.winograd import L2_BYTES_PER_SECOND, has_transforms, transform_row
 from ...convolutions.geometry import channels_innermost, geometry

@@ -16,7 +16,7 @@ from ..memory.arrays import empty
 from .axes import Range
 
 
-class Place(NamedTuple):
+class PieceLocation(NamedTuple):
     """Where a piece of a window lies in its array, and which part it is of what holds it."""
 
     starts: tuple[int, ...]
@@ -27,7 +27,7 @@ class Place(NamedTuple):
     chunk: tuple[int, ...]  # its index, for errors
 
 
-class Box(NamedTuple):
+class PhysicalWindow(NamedTuple):
     """The part of a physical array that holds a window of its tensor.
 
     Attributes
@@ -50,7 +50,7 @@ class Box(NamedTuple):
         return tuple(stop - start for start, stop in self.ranges)
 
 
-def box_of(layout: Layout, shape: Sequence[int], window: Sequence[Range]) -> Box:
+def physical_window(layout: Layout, shape: Sequence[int], window: Sequence[Range]) -> PhysicalWindow:
     """The box of a window, by dimension, of a tensor of such a shape; only plain dimensions may begin before 0."""
     ranges: list[Range] = [(0, f.size) for f in layout.factors]
     held, skip = [], []
@@ -60,7 +60,7 @@ def box_of(layout: Layout, shape: Sequence[int], window: Sequence[Range]) -> Box
         ranges[layout.digits(dim)[0]] = first, last
         held.append(stop - start if block == 1 else min(size, last * block) - first * block)
         skip.append(start - first * block)
-    return Box(tuple(ranges), tuple(held), tuple(skip))
+    return PhysicalWindow(tuple(ranges), tuple(held), tuple(skip))
 
 
 def gathered(
