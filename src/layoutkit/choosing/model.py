@@ -70,11 +70,8 @@ def this_machine() -> machine_profile.MachineProfile:
     All figures are 1 while one of the two is unknown, and where the cost table does not count.
     """
     here = None if tuning.mode() == "off" else machine_profile.read(machine_profile.path(cost_table.path))
-    theirs = (
-        machine_profile.MachineProfile.of(getattr(packaged(registry.isa()), "machine", {}).get("profile"))
-        if here
-        else None
-    )
+    shipped_machine = getattr(packaged(registry.isa()), "machine", {}) if here else {}
+    theirs = machine_profile.MachineProfile.of(shipped_machine.get("profile"))
     return here.over(theirs) if here and theirs else machine_profile.SAME
 
 
