@@ -20,7 +20,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
 EXAMPLES = {"c/embed.c", "cython/check.py", "torch/digits.py"}
-PREFIXES = ".ci/", ".github/", "bench/", "docs/", "examples/", "packaging/", "src/", "tests/", "tools/"
+PREFIXES = ".ci/", ".github/", "bench/", "docs/", "examples/", "packaging/", "src/", "stress/", "tests/", "tools/"
 MADE = {"build/docs"}  # by the commands themselves
 
 

@@ -72,6 +72,26 @@ def test_external_data_outside_of_the_folder(tmp_path, location):
         lk.onnx.load(folder / "m.onnx")
 
 
+@pytest.mark.parametrize("location", ["n" * 5000, "a/" * 3000 + "x", "a\0b", "circle", "circle/x"])
+def test_external_data_under_names_that_no_file_has(tmp_path, location):
+    (tmp_path / "circle").symlink_to(tmp_path / "circle")
+    node = helper.make_node("Add", ["x", "w"], ["y"])
+    (tmp_path / "m.onnx").write_bytes(model([node], (4,), {"w": external("w", [4], location)}).SerializeToString())
+    with pytest.raises(ValueError, match="'w'") as told:
+        lk.onnx.load(tmp_path / "m.onnx")
+    assert len(str(told.value)) < 1000
+
+
+@pytest.mark.parametrize("offset", ["abc", "1e3", "-4", "9" * 30, "\u0663", ""])
+def test_external_data_from_no_offset(tmp_path, offset):
+    (tmp_path / "data").write_bytes(bytes(64))
+    node = helper.make_node("Add", ["x", "w"], ["y"])
+    proto = model([node], (4,), {"w": external("w", [4], "data", offset=offset)})
+    (tmp_path / "m.onnx").write_bytes(proto.SerializeToString())
+    with pytest.raises(ValueError, match="'w'"):
+        lk.onnx.load(tmp_path / "m.onnx")
+
+
 def test_external_data(tmp_path):
     values = np.arange(6, dtype=np.float32)
     (tmp_path / "data").write_bytes(values.tobytes())
@@ -118,6 +138,27 @@ def test_graphs_that_contradict_themselves(nodes, message):
         (helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2], strides=[0, 1]), {}, "stride"),
         (helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2], dilations=[0, 1]), {}, "dilation"),
         (helper.make_node("MaxPool", ["x"], ["y"]), {}, "kernel_shape"),
+        (helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[2, 2], auto_pad="SAME"), {}, "auto_pad 'SAME'"),
+        (helper.make_node("Where", ["x"], ["y"], name="w"), {}, "Where w: .* input size 1 not in range"),
+        (helper.make_node("Where", ["x", "", "x"], ["y"]), {}, "Where y: .* input 1"),
+        (helper.make_node("Cast", ["x"], ["y"]), {}, "Cast y: .*'to' is missing"),
+        (helper.make_node("Cast", ["x"], ["y"], to="float"), {}, "Cast y: .*'INT', actual: 'STRING'"),
+        (helper.make_node("Cast", ["x"], ["y"], to=8), {}, "STRING"),
+        (helper.make_node("LRN", ["x"], ["y"], alpha=1.0), {}, "LRN y: .*'size' is missing"),
+        (helper.make_node("Relu", ["x"], ["y"], slope=1.0), {}, "Relu y: .*slope"),
+        (helper.make_node("LpPool", ["x"], ["y"], kernel_shape=[2, 2], p=0), {}, "LpPool y .* p 0"),
+        (helper.make_node("Flatten", ["x"], ["y"], axis=9), {}, "Flatten y .* axis 9 of a tensor with 4 axes"),
+        (helper.make_node("Flatten", ["x"], ["y"], axis=-5), {}, "axis -5"),
+        (helper.make_node("Gather", ["x", "i"], ["y"], axis=1), {"i": np.array([1, 3])}, "Gather y .* index 3"),
+        (helper.make_node("Gather", ["x", "i"], ["y"], axis=1), {"i": np.array([-4])}, "Gather y .* index -4"),
+        (helper.make_node("Resize", ["x", "", "s"], ["y"]), {"s": np.array([1, 1, np.inf, 1], np.float32)}, "finite"),
+        (helper.make_node("Resize", ["x", "", "s"], ["y"]), {"s": np.array([1, 1, -1, 1], np.float32)}, "positive"),
+        (helper.make_node("Resize", ["x", "", "", "s"], ["y"]), {"s": np.array([1, 3])}, "4 of them"),
+        (
+            helper.make_node("QuantizeLinear", ["x", "s", "z"], ["y"]),
+            {"s": np.ones(3, np.float32), "z": np.zeros(0, np.int8)},
+            "QuantizeLinear y .* expected 3 numbers",
+        ),
     ],
 )
 def test_operators_that_do_not_fit(node, constants, message):

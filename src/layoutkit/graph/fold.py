@@ -160,7 +160,7 @@ def _affine_node(node, x, scale, shift, known, constants) -> Node:
 
 def _affine(node: Node, known: Knowledge, constants) -> tuple[str, np.ndarray, np.ndarray] | None:
     """The input, scale and shift of a node that is one."""
-    if not node.inputs or not node.inputs[0]:
+    if not node.inputs or not node.inputs[0] or 0 in known[node.outputs[0]].shape:  # of no channels there is none
         return None
     x = known[node.inputs[0]]
     if node.op == "BatchNormalization":

@@ -187,9 +187,10 @@ def _real(of: Known) -> Kept:
 
 
 def is_pooling(node: Node, known: Mapping[str, Known], kind: int) -> bool:
-    """Of channels that lie together, in float32."""
+    """Of channels that lie together, in float32, and there are some."""
     x = known[node.inputs[0]]
-    return kind != PLAIN and x.dtype == F32 and len(x.shape) in (3, 4, 5) and not node.attributes.get("indices")
+    fits = kind != PLAIN and x.dtype == F32 and len(x.shape) in (3, 4, 5) and 0 not in x.shape
+    return fits and not node.attributes.get("indices")
 
 
 def _pooling(program: Building, node: Node, kinds: tuple[int, int]) -> None:
@@ -298,7 +299,8 @@ def _shuffle(program: Building, node: Node, kinds: tuple[int, int]) -> None:
 
 def is_response(node: Node, known: Mapping[str, Known], kind: int) -> bool:
     """An LRN of the usual exponent, channels last, in float32."""
-    return kind == LAST and known[node.inputs[0]].dtype == F32 and node.attributes.get("beta", 0.75) == 0.75
+    x = known[node.inputs[0]]
+    return kind == LAST and x.dtype == F32 and 0 not in x.shape and node.attributes.get("beta", 0.75) == 0.75
 
 
 def _response(program: Building, node: Node, kinds: tuple[int, int]) -> None:

@@ -167,7 +167,7 @@ class Model:
             if array.ndim != len(of.shape):
                 axes = f"{len(of.shape)} axes {tuple(of.shape)}"
                 raise ValueError(f"run: input {name!r}: expected {axes}, got {array.shape}")
-            arrays[name] = np.ascontiguousarray(array)
+            arrays[name] = np.asarray(array, order="C")  # ascontiguousarray would give single numbers an axis
         return arrays
 
     def _program(self, arrays: Mapping[str, np.ndarray]) -> Program:

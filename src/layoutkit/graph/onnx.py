@@ -50,7 +50,9 @@ def load(model: Any, *, threads: int | None = None, accuracy: str = "standard", 
     Unsupported
         Operators that are not supported: all are named.
     ValueError, TypeError
-        What is no model, or one that contradicts itself.
+        What is no model, or one that contradicts itself or ONNX's definition of an operator.
+    OSError
+        A file of the model that cannot be read.
     """
     return Model(graph_of(model), threads=threads, accuracy=accuracy, dtype=dtype)
 
@@ -71,7 +73,7 @@ def graph_of(model: Any) -> Graph:
     for value in graph.input:
         if value.name not in constants:
             inputs[value.name] = _type_of(onnx, value)
-    reader = _Reader(onnx, version, constants, {*inputs, *constants})
+    reader = _Reader(onnx, proto, version, constants, {*inputs, *constants})
     for node in graph.node:
         reader.add(node)
     return Graph(reader.nodes, inputs, tuple(v.name for v in graph.output), reader.constants)
@@ -112,19 +114,28 @@ def _array(onnx, tensor, folder: Path | None) -> np.ndarray:
         raise ValueError(f"onnx: tensor {tensor.name!r} has shape {list(tensor.dims)}: impossible or too large")
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
         where = {entry.key: entry.value for entry in tensor.external_data}
-        place = where.get("location", "")
-        path = None if folder is None else (folder / place).resolve()
-        if path is None or not place or not path.is_relative_to(folder):
-            raise ValueError(f"onnx: tensor {tensor.name!r} lies in {place!r}, outside of the model's folder")
-        dtype = _dtype(onnx, tensor.data_type, tensor.name)
-        offset, length = int(where.get("offset", 0)), _bytes_of(onnx, tensor)
-        if offset < 0 or not path.is_file() or path.stat().st_size < offset + length:
-            raise ValueError(f"onnx: tensor {tensor.name!r}: {place!r} has no {length} bytes from {offset} on")
-        return np.fromfile(path, dtype, length // dtype.itemsize, offset=offset).reshape(tensor.dims)
+        try:
+            return _external(onnx, tensor, folder, where)
+        except (OSError, RuntimeError) as error:  # names that are too long, links in a circle
+            told = error.strerror if isinstance(error, OSError) else "links that lead to themselves"
+            raise ValueError(f"onnx: tensor {tensor.name!r} lies in {where.get('location')!r:.100}: {told}") from error
     try:
         return onnx.numpy_helper.to_array(tensor)
     except Exception as error:
         raise ValueError(f"onnx: tensor {tensor.name!r}: {error}") from error
+
+
+def _external(onnx, tensor, folder: Path | None, where: Mapping[str, str]) -> np.ndarray:
+    """The numbers of a tensor that lie in a file."""
+    place, begin = where.get("location", ""), where.get("offset", "0")
+    path = None if folder is None or "\0" in place else (folder / place).resolve()
+    if path is None or not place or not path.is_relative_to(folder):
+        raise ValueError(f"onnx: tensor {tensor.name!r} lies in {place!r:.100}, outside of the model's folder")
+    dtype, length = _dtype(onnx, tensor.data_type, tensor.name), _bytes_of(onnx, tensor)
+    offset = int(begin) if begin.isascii() and begin.isdigit() and len(begin) < 19 else -1
+    if offset < 0 or not path.is_file() or path.stat().st_size < offset + length:
+        raise ValueError(f"onnx: tensor {tensor.name!r}: {place!r:.100} has no {length} bytes from {begin:.40} on")
+    return np.fromfile(path, dtype, length // dtype.itemsize, offset=offset).reshape(tensor.dims)
 
 
 def _bytes_of(onnx, tensor) -> int:
@@ -154,12 +165,22 @@ def _type_of(onnx, value) -> TensorType:
 class _Reader:
     """Nodes as they are read, and the constants that older versions had as attributes."""
 
-    def __init__(self, onnx, version: int, constants: dict[str, np.ndarray], taken: set[str]) -> None:
+    def __init__(self, onnx, proto, version: int, constants: dict[str, np.ndarray], taken: set[str]) -> None:
         self.onnx, self.version = onnx, version
+        self._schemas = type(onnx.checker.DEFAULT_CONTEXT)()
+        self._schemas.ir_version, self._schemas.opset_imports = (
+            max(3, proto.ir_version),
+            dict.fromkeys(DOMAINS, version),
+        )
         self.constants, self._taken = constants, taken
         self.nodes: list[Node] = []
 
     def add(self, proto) -> None:
+        try:  # how many inputs and outputs, which attributes of which types; not what they hold
+            self.onnx.checker.check_node(proto, self._schemas)
+        except self.onnx.checker.ValidationError as error:
+            told = str(error).split("\n")[0]
+            raise ValueError(f"onnx: {proto.op_type} {proto.name or ' '.join(proto.output)}: {told}") from error
         attributes = {a.name: self._value(a, proto) for a in proto.attribute}
         node = Node(proto.op_type, tuple(proto.input), tuple(proto.output), attributes, proto.name)
         self._taken.update(node.outputs)
@@ -272,7 +293,7 @@ def _softmax(r, node):
     r.nodes.append(Node("Shape", (node.inputs[0],), (shape,)))
     r.nodes.append(Node("Flatten", node.inputs[:1], (flat,), {"axis": axis}))
     r.nodes.append(Node(node.op, (flat,), (done,), {"axis": 1}, node.name))
-    return Node("Reshape", (done, shape), node.outputs)
+    return Node("Reshape", (done, shape), node.outputs, {"allowzero": 1})
 
 
 @_reads("Upsample")

@@ -14,7 +14,7 @@ import numpy as np
 
 from .ir import Graph, Node
 from .operators import OPERATORS, Unsupported
-from .operators.base import Given, Known, run, there
+from .operators.base import FAULTS, Given, Known, applied, refusal, there
 
 MAX_BYTES = 1 << 35  # of a tensor
 
@@ -43,9 +43,8 @@ def infer(graph: Graph, shapes: Mapping[str, tuple[int, ...]], max_bytes: int = 
             known = _of(node, given, max_bytes)
         except Unsupported:
             raise
-        except (ValueError, IndexError, TypeError, KeyError, ZeroDivisionError) as error:
-            sizes = ", ".join("-" if x is None else str(x.shape) for x in given)
-            raise ValueError(f"{node} on shapes {sizes}: {error}") from error
+        except FAULTS as error:
+            raise refusal(node, given, error) from error
         for name, k in zip(node.outputs, known):
             if name:
                 found[name] = k
@@ -63,7 +62,7 @@ def _of(node: Node, given: Given, max_bytes: int) -> list[Known]:
     shape = OPERATORS[node.op].shape
     if OPERATORS[node.op].of_shape and all(x is None or x.value is not None for x in given[1:]):
         first = np.broadcast_to(np.int8(0), there(given[0]).shape)
-        (value,) = run(node, [first, *(None if x is None else x.value for x in given[1:])])
+        (value,) = applied(node, [first, *(None if x is None else x.value for x in given[1:])])
         return [Known(value.dtype, value.shape, value)]
     if shape is None:
         raise Unsupported(f"{node}: not supported on data that is not constant")
@@ -72,5 +71,5 @@ def _of(node: Node, given: Given, max_bytes: int) -> list[Known]:
     told = [(np.dtype(dtype), _checked(extents, dtype, str(node), most)) for dtype, extents in shape(node, given)]
     if depends:
         return [Known(*each) for each in told]
-    values = run(node, [None if x is None else x.value for x in given])
+    values = applied(node, [None if x is None else x.value for x in given])
     return [Known(v.dtype, v.shape, v) for v in map(np.asarray, values)]

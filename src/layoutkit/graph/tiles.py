@@ -435,7 +435,7 @@ def _transposed(node: Node, given: Given, made: Known) -> list[Reads]:
     reach = [d * (k - 1) + 1 for d, k in zip(dilation, kernel)]
     auto = a.get("auto_pad", "NOTSET")
     if auto in ("SAME_UPPER", "SAME_LOWER"):
-        total = [max(0, r + int(e) - s) for r, e, s in zip(reach, extra, stride)]
+        total = [r + int(e) - s for r, e, s in zip(reach, extra, stride)]
         before = [t // 2 if auto == "SAME_UPPER" else t - t // 2 for t in total]
     else:
         before = [pair[0] for pair in pads_of(a, size, kernel, stride, dilation)]

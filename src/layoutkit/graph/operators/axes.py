@@ -80,7 +80,7 @@ def _split(inputs, attributes):
 def _softmax(inputs, attributes):
     x = inputs[0]
     axis = normal(attributes.get("axis", -1), x.ndim, attributes["op"])
-    y = x - x.max(axis, keepdims=True)
+    y = x - x.max(axis, keepdims=True, initial=-np.inf)
     if attributes["op"] == "LogSoftmax":
         return [y - np.log(np.exp(y).sum(axis, keepdims=True))]
     y = np.exp(y)
@@ -91,9 +91,9 @@ def _softmax(inputs, attributes):
 def _hardmax(inputs, attributes):
     x = inputs[0]
     axis = normal(attributes.get("axis", -1), x.ndim, "Hardmax")
-    at = np.expand_dims(x.argmax(axis), axis)
     found = np.zeros_like(x)
-    np.put_along_axis(found, at, 1, axis)
+    if x.shape[axis]:
+        np.put_along_axis(found, np.expand_dims(x.argmax(axis), axis), 1, axis)
     return [found]
 
 
@@ -104,6 +104,14 @@ def _limits(dtype):
     return (-np.inf, np.inf) if dtype.kind not in "iu" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
 
 
+def _log_sum_exp(x, axis, keepdims):
+    """About the largest, so that no exponential overflows; an Inf is its own sum."""
+    most = x.max(axis, keepdims=True, initial=-np.inf)
+    most = np.where(np.isfinite(most), most, 0).astype(x.dtype)
+    found = np.log(np.exp(x - most).sum(axis, keepdims=True)) + most
+    return found if keepdims else found.squeeze(axis)
+
+
 REDUCTIONS = {
     "ReduceSum": np.sum, "ReduceMean": np.mean, "ReduceProd": np.prod,
     "ReduceMax": lambda x, *a, **k: np.max(x, *a, initial=_limits(x.dtype)[0], **k),
@@ -112,7 +120,7 @@ REDUCTIONS = {
     "ReduceL2": lambda x, *a, **k: np.sqrt(np.square(x).sum(*a, **k)),
     "ReduceSumSquare": lambda x, *a, **k: np.square(x).sum(*a, **k),
     "ReduceLogSum": lambda x, *a, **k: np.log(x.sum(*a, **k)),
-    "ReduceLogSumExp": lambda x, *a, **k: np.log(np.exp(x).sum(*a, **k)),
+    "ReduceLogSumExp": lambda x, *a, **k: _log_sum_exp(x, **k),
 }  # fmt: skip
 
 
@@ -142,9 +150,7 @@ def _reduce(inputs, attributes):
     x = inputs[0]
     axes = inputs[1] if len(inputs) > 1 and inputs[1] is not None else attributes.get("axes")
     if axes is None or not len(axes):
-        if attributes.get("noop_with_empty_axes"):
-            return [np.asarray(x)]
-        axes = range(x.ndim)
+        axes = () if attributes.get("noop_with_empty_axes") else range(x.ndim)  # of none: squares, logarithms remain
     axes = tuple(normal(int(a), x.ndim, attributes["op"]) for a in axes)
     keep = bool(attributes.get("keepdims", 1))
     return [np.asarray(REDUCTIONS[attributes["op"]](x, axis=axes, keepdims=keep)).astype(x.dtype, copy=False)]
@@ -205,10 +211,12 @@ def _pad(inputs, attributes):
     pairs = [(0, 0)] * x.ndim
     for i, a in enumerate(axes):
         pairs[a] = pads[i], pads[i + len(axes)]
-    cut = tuple(slice(max(0, -a), x.shape[i] - max(0, -b)) for i, (a, b) in enumerate(pairs))
-    x, pairs = x[cut], [(max(0, a), max(0, b)) for a, b in pairs]
+    more, less = ([(max(0, s * a), max(0, s * b)) for a, b in pairs] for s in (1, -1))
     mode = attributes.get("mode", "constant")
-    if mode == "constant":
+    if mode == "constant":  # first, as more may go on one side than there is
         value = attributes.get("value", 0) if value is None else np.asarray(value).item()
-        return [np.pad(x, pairs, constant_values=value)]
-    return [np.pad(x, pairs, mode={"reflect": "reflect", "edge": "edge", "wrap": "wrap"}[mode])]
+        x = np.pad(x, more, constant_values=value)
+    elif mode not in ("reflect", "edge", "wrap"):
+        raise ValueError(f"Pad: mode {mode!r}: expected constant, reflect, edge or wrap")
+    x = x[tuple(slice(a, max(a, n - b)) for n, (a, b) in zip(x.shape, less))]
+    return [x if mode == "constant" else np.pad(x, more, mode=mode)]

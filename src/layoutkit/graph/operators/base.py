@@ -135,8 +135,29 @@ def operator(
 
 
 def run(node: Node, arrays: Sequence[np.ndarray | None], attributes: Attributes | None = None) -> Sequence[np.ndarray]:
-    """The outputs of a node, by its operator's own function."""
+    """The outputs of a node, by its operator's own function; ValueError if it cannot compute them."""
+    try:
+        return applied(node, arrays, attributes)
+    except Unsupported:
+        raise
+    except FAULTS as error:
+        raise refusal(node, arrays, error) from error
+
+
+def applied(node: Node, arrays: Sequence[np.ndarray | None], attributes: Attributes | None = None):
+    """The same, with whatever the function raises: for rules of shapes, whose errors are told by who asks them."""
     return OPERATORS[node.op].run(arrays, {**(node.attributes if attributes is None else attributes), "op": node.op})
+
+
+# What functions of operators, and numpy below them, raise on attributes and inputs that do not fit.
+FAULTS = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError)
+
+
+def refusal(node: Node, given: Sequence[Any], error: Exception) -> ValueError:
+    """What is raised of a node whose function or rule of shapes has failed on these inputs."""
+    shapes = ", ".join("-" if x is None else str(x.shape) for x in given)
+    told = f"{error} is missing" if type(error) is KeyError else str(error)
+    return ValueError(f"{node} on shapes {shapes}: {told}")
 
 
 def normal(axis: int, rank: int, what: str) -> int:
@@ -185,4 +206,4 @@ def spread_shape(node: Node, given: Given) -> Told:
     """All inputs broadcast; the types by trying single elements."""
     shape = np.broadcast_shapes(*(x.shape for x in given if x is not None))
     ones = [None if x is None else np.ones((1,) * len(x.shape), x.dtype) for x in given]
-    return [(y.dtype, shape) for y in run(node, ones)]
+    return [(y.dtype, shape) for y in applied(node, ones)]

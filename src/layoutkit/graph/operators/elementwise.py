@@ -84,9 +84,11 @@ def _where(inputs, attributes):
 @each("Clip")
 def _clip(inputs, attributes):
     x, low, high = (*inputs, None, None)[:3]
-    if low is not None:
-        x = np.maximum(x, low)
-    return [np.minimum(x, high) if high is not None else np.asarray(x)]
+    for limit, cut in ((low, np.maximum), (high, np.minimum)):
+        if limit is not None:  # attributes of old models are float32, whatever the tensor is
+            with np.errstate(over="ignore"):
+                x = cut(x, np.asarray(limit).astype(x.dtype, copy=False))
+    return [np.asarray(x)]
 
 
 @each("Dropout")
@@ -131,7 +133,7 @@ def _swish(inputs, attributes):
 @each("Shrink")
 def _shrink(inputs, attributes):
     x = inputs[0]
-    bias, limit = attributes.get("bias", 0.0), attributes.get("lambd", 0.5)
+    bias, limit = attributes.get("bias", 0.0), np.float32(attributes.get("lambd", 0.5))  # not rounded to x's type
     return [np.where(x < -limit, x + bias, np.where(x > limit, x - bias, 0)).astype(x.dtype)]
 
 
@@ -206,7 +208,7 @@ def _gelu(inputs, attributes):
 @each("ThresholdedRelu")
 def _thresholded_relu(inputs, attributes):
     x = inputs[0]
-    return [np.where(x > x.dtype.type(attributes.get("alpha", 1.0)), x, x.dtype.type(0))]
+    return [np.where(x > np.float32(attributes.get("alpha", 1.0)), x, x.dtype.type(0))]
 
 
 def _times(x: np.ndarray, share: np.ndarray) -> np.ndarray:
@@ -217,7 +219,7 @@ def _times(x: np.ndarray, share: np.ndarray) -> np.ndarray:
 
 def erf(x: np.ndarray) -> np.ndarray:
     """The error function, element by element."""
-    return np.frompyfunc(math.erf, 1, 1)(x).astype(x.dtype)
+    return np.asarray(np.frompyfunc(math.erf, 1, 1)(x)).astype(x.dtype)  # of a single number it is a float
 
 
 @each("Affine")

@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from .base import DataDependent, Follows, constants, normal, operator, places, run, same_shape, there
+from .base import DataDependent, Follows, applied, constants, normal, operator, places, same_shape, there
 
 
 def _reshape_shape(node, given):
@@ -31,16 +31,22 @@ def _reshape(inputs, attributes):
 
 
 def _flatten_shape(node, given):
-    x, axis = there(given[0]), node.attributes.get("axis", 1)
-    axis += len(x.shape) if axis < 0 else 0
-    return [(x.dtype, (prod(x.shape[:axis]), prod(x.shape[axis:])))]
+    x = there(given[0])
+    return [(x.dtype, _flat(x.shape, node.attributes.get("axis", 1)))]
+
+
+def _flat(shape, axis):
+    """The axes before one, and those from it on; there may be none on either side."""
+    rank = len(shape)
+    if not -rank <= axis <= rank:
+        raise ValueError(f"axis {axis} of a tensor with {rank} axes, expected {-rank} to {rank}")
+    at = axis + rank if axis < 0 else axis
+    return prod(shape[:at]), prod(shape[at:])
 
 
 @operator("Flatten", shape=_flatten_shape, moves=True)
 def _flatten(inputs, attributes):
-    x, axis = inputs[0], attributes.get("axis", 1)
-    axis = axis + inputs[0].ndim if axis < 0 else axis
-    return [x.reshape(prod(x.shape[:axis]), prod(x.shape[axis:]))]
+    return [inputs[0].reshape(_flat(inputs[0].shape, attributes.get("axis", 1)))]
 
 
 def _view_shape(node, given):
@@ -49,7 +55,7 @@ def _view_shape(node, given):
     for i in range(1, len(given)):
         constants(node, given, i)
     values = [np.broadcast_to(np.int8(0), x.shape), *(None if v is None else v.value for v in given[1:])]
-    return [(x.dtype, run(node, values)[0].shape)]
+    return [(x.dtype, applied(node, values)[0].shape)]
 
 
 @operator("Transpose", shape=_view_shape, moves=True)

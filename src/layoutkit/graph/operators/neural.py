@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from ...convolutions import conv, transposed
-from .base import Follows, Unsupported, operator, there
+from .base import Follows, Unsupported, normal, operator, there
 from .windows import pads_of, per_axis, window
 
 FUNCTIONS = {1: conv.conv1d, 2: conv.conv2d, 3: conv.conv3d}
@@ -79,9 +81,8 @@ def _conv_transpose(inputs, attributes):
     if auto in ("SAME_UPPER", "SAME_LOWER") and not wanted:
         wanted = [n * s for n, s in zip(x.shape[2:], stride)]
     whole = [s * (n - 1) + e + r for s, n, e, r in zip(stride, x.shape[2:], extra, reach)]
-    if wanted:
-        extra = [e + max(0, int(m) - n) for e, n, m in zip(extra, whole, wanted[-rank:])]
-        total = [max(0, n - int(m)) for n, m in zip(whole, wanted[-rank:])]
+    if wanted:  # pads are negative where the result is larger than what the input reaches
+        total = [n - int(m) for n, m in zip(whole, wanted[-rank:])]
         small = [t // 2 for t in total]
         pads = [(s, t - s) if auto == "SAME_UPPER" else (t - s, s) for t, s in zip(total, small)]
     else:
@@ -90,14 +91,13 @@ def _conv_transpose(inputs, attributes):
     y = TRANSPOSED[rank](x, w, b, stride=stride, dilation=dilation, groups=attributes.get("group", 1), output_padding=0,
                          layout="NC" + "DHW"[3 - rank :], filter_layout="IO" + "DHW"[3 - rank :],
                          **accuracy(attributes))  # fmt: skip
-    y = np.pad(y, [(0, 0), (0, 0), *((0, e) for e in extra)], constant_values=0)
-    if b is not None and any(extra):
-        for a, e in enumerate(extra):
-            if e:
-                tail = [slice(None)] * y.ndim
-                tail[a + 2] = slice(-e, None)
-                y[tuple(tail)] = b.reshape(-1, *[1] * rank)
-    cut = tuple(slice(p, n - q) for (p, q), n in zip(pads, y.shape[2:]))
+    more = [(max(0, -p), e + max(0, -q)) for (p, q), e in zip(pads, extra)]
+    if any(map(any, more)):  # results that no input reaches
+        inner = y
+        y = np.empty((*y.shape[:2], *(n + p + q for n, (p, q) in zip(y.shape[2:], more))), y.dtype)
+        y[...] = 0 if b is None else b.reshape(-1, *[1] * rank)
+        y[(..., *(slice(p, p + n) for n, (p, _) in zip(inner.shape[2:], more)))] = inner
+    cut = tuple(slice(max(0, p), n - max(0, q)) for (p, q), n in zip(pads, y.shape[2:]))
     return [np.ascontiguousarray(y[(slice(None), slice(None), *cut)])]
 
 
@@ -140,9 +140,18 @@ def _along(values, axis, rank):
 
 def _quantized_shape(node, given):
     x, scale, zero = (*given, None)[:3]
+    x, scale = there(x), there(scale)
+    if len(scale.shape) < 2:  # those with blocks are refused later
+        along = prod(scale.shape) != 1
+        count = x.shape[normal(node.attributes.get("axis", 1), len(x.shape), node.op)] if along else 1
+        for of in (scale, zero):
+            if of is not None and prod(of.shape) != count:
+                raise ValueError(
+                    f"scale {scale.shape}, zero point {zero and zero.shape}: expected {count} numbers each"
+                )
     if node.op == "DequantizeLinear":
-        return [(there(scale).dtype, there(x).shape)]
-    return [(np.uint8 if zero is None else zero.dtype, there(x).shape)]
+        return [(scale.dtype, x.shape)]
+    return [(np.uint8 if zero is None else zero.dtype, x.shape)]
 
 
 @operator("QuantizeLinear", shape=_quantized_shape)

@@ -59,19 +59,25 @@ def _with_statistics(node, given):
 def _layer_normalization(inputs, attributes):
     x, scale, bias = (*inputs, None)[:3]
     axes = tuple(range(normal(attributes.get("axis", -1), x.ndim, "LayerNormalization"), x.ndim))
-    epsilon = attributes.get("epsilon", 1e-5)
-    y = _normalised(x, axes, epsilon) * scale
-    inverse = 1 / np.sqrt(np.asarray(x, np.float32).var(axes, keepdims=True) + np.float32(epsilon))
-    mean = np.asarray(x, np.float32).mean(axes, keepdims=True)
-    return [y if bias is None else y + bias, mean, inverse]
+    epsilon, wide = attributes.get("epsilon", 1e-5), _wide(x)
+    y = _normalised(wide, axes, epsilon).astype(x.dtype) * scale
+    inverse = 1 / np.sqrt(wide.var(axes, keepdims=True) + wide.dtype.type(epsilon))
+    mean = wide.mean(axes, keepdims=True)
+    return [y if bias is None else y + bias, mean.astype(np.float32), inverse.astype(np.float32)]
+
+
+def _wide(x):
+    """What is normalised in float32 at least, as ONNX's `stash_type` says of half precision."""
+    return np.asarray(x, np.promote_types(x.dtype, np.float32))
 
 
 @operator("RMSNormalization", shape=same_shape)
 def _rms_normalization(inputs, attributes):
     x, scale = inputs
     axes = tuple(range(normal(attributes.get("axis", -1), x.ndim, "RMSNormalization"), x.ndim))
-    squares = np.square(np.asarray(x, np.float32)).mean(axes, keepdims=True)
-    return [(x / np.sqrt(squares + np.float32(attributes.get("epsilon", 1e-5)))).astype(x.dtype) * scale]
+    wide = _wide(x)
+    squares = np.square(wide).mean(axes, keepdims=True)
+    return [(wide / np.sqrt(squares + wide.dtype.type(attributes.get("epsilon", 1e-5)))).astype(x.dtype) * scale]
 
 
 @operator("MeanVarianceNormalization", shape=same_shape)

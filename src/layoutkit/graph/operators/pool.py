@@ -105,6 +105,8 @@ def _average_pool(inputs, attributes):
 @operator("LpPool", kind=Follows.FIXED, follow=_follow_spatial, shape=_pool_shape)
 def _lp_pool(inputs, attributes):
     x, p = inputs[0], attributes.get("p", 2)
+    if not p > 0:
+        raise ValueError(f"p {p}: expected a positive number")
     y = _empty(attributes, x, 0)
     for to, part in _taps(attributes, x):
         y[to] += np.abs(part) ** p

@@ -4,22 +4,42 @@ from __future__ import annotations
 
 import numpy as np
 
-from .base import Unsupported, constants, operator, there
+from .base import Unsupported, constants, normal, operator, there
+
+ROUNDED = {"stretch": None, "not_larger": min, "not_smaller": max}  # the one ratio of all axes, by policy
+
+
+def _sizes(shape, attributes, scales, sizes):
+    """By axis that is resized: its number, its new extent and the ratio of the two."""
+    given = attributes.get("axes")
+    axes = [normal(int(a), len(shape), "Resize") for a in (range(len(shape)) if given is None else given)]
+    told = scales if sizes is None or not len(sizes) else sizes
+    if told is None or len(told) != len(axes) or len(set(axes)) < len(axes):
+        raise ValueError(f"scales {scales}, sizes {sizes}: expected either, {len(axes)} of them, of axes {axes}")
+    extents = [shape[a] for a in axes]
+    if told is scales:
+        ratios = [float(s) for s in scales]
+        if not all(0 < r < np.inf for r in ratios):
+            raise ValueError(f"scales {ratios}: expected finite positive numbers")
+        out = [int(np.floor(n * r)) for n, r in zip(extents, ratios)]
+    else:
+        out, policy = [int(n) for n in sizes], attributes.get("keep_aspect_ratio_policy", "stretch")
+        if policy not in ROUNDED or min(out, default=0) < 0:
+            raise ValueError(f"sizes {out}, {policy!r}: expected none below 0, and one of {', '.join(ROUNDED)}")
+        ratios = [m / n if n else 1.0 for m, n in zip(out, extents)]
+        if ROUNDED[policy]:
+            ratios = [ROUNDED[policy](ratios, default=1.0)] * len(axes)
+            out = [int(np.floor(n * r + 0.5)) for n, r in zip(extents, ratios)]
+    if any(m and not n for m, n in zip(out, extents)):
+        raise ValueError(f"extents of {extents} do not become {out}: there is nothing to take from")
+    return list(zip(axes, out, ratios))
 
 
 def _resize_shape(node, given):
-    x, scales, sizes = there(given[0]), constants(node, given, 2), constants(node, given, 3)
-    axes = [int(a) % len(x.shape) for a in node.attributes.get("axes") or range(len(x.shape))]
+    x = there(given[0])
     shape = list(x.shape)
-    if sizes:
-        policy = node.attributes.get("keep_aspect_ratio_policy", "stretch")
-        one = {"stretch": None, "not_larger": min, "not_smaller": max}[policy]
-        ratio = one([s / x.shape[a] for s, a in zip(sizes, axes)]) if one else None
-        for s, a in zip(sizes, axes):
-            shape[a] = int(s) if ratio is None else int(np.floor(x.shape[a] * ratio + 0.5))
-    else:
-        for s, a in zip(scales or (), axes, strict=True):
-            shape[a] = int(np.floor(x.shape[a] * s))
+    for a, n, _ in _sizes(x.shape, node.attributes, constants(node, given, 2), constants(node, given, 3)):
+        shape[a] = n
     return [(x.dtype, shape)]
 
 
@@ -30,24 +50,13 @@ def _resize(inputs, attributes):
         raise Unsupported("Resize: tf_crop_and_resize")
     if attributes.get("antialias") or attributes.get("exclude_outside"):
         raise Unsupported("Resize: antialias and exclude_outside")
-    axes = [int(a) % x.ndim for a in attributes.get("axes") or range(x.ndim)]
-    policy = attributes.get("keep_aspect_ratio_policy", "stretch")
-    if sizes is not None and len(sizes):
-        ratios = [int(n) / x.shape[a] for n, a in zip(sizes, axes)]
-        if policy != "stretch":
-            one = (min if policy == "not_larger" else max)(ratios)
-            ratios = [one] * len(axes)
-            out = [int(np.floor(x.shape[a] * one + 0.5)) for a in axes]
-        else:
-            out = [int(n) for n in sizes]
-    else:
-        ratios = [float(s) for s in scales]
-        out = [int(np.floor(x.shape[a] * r)) for a, r in zip(axes, ratios)]
     y = x
-    for a, n, ratio in zip(axes, out, ratios):
+    for a, n, ratio in _sizes(x.shape, attributes, scales, sizes):
         if n != x.shape[a] or ratio != 1:
-            y = _along(y, a, n, ratio, attributes)
-    return [np.ascontiguousarray(y).astype(x.dtype, copy=False)]
+            y = _along(y, a, n, ratio, attributes) if n else np.take(y, np.empty(0, np.int64), a)
+    if x.dtype.kind in "iu" and y.dtype != x.dtype:  # of cubic, they may be past the type's limits
+        y = np.clip(np.rint(y), np.iinfo(x.dtype).min, np.iinfo(x.dtype).max)
+    return [np.asarray(y, x.dtype, order="C")]
 
 
 def _places(n_in, n_out, ratio, mode):

@@ -16,9 +16,15 @@ def per_axis(attributes: Mapping[str, Any], name: str, rank: int) -> list[int]:
 
 def pads_of(
     attributes: Mapping[str, Any], size: Sequence[int], kernel: Sequence[int], stride: Sequence[int],
-    dilation: Sequence[int],
+    dilation: Sequence[int], crops: bool = False,
 ) -> list[tuple[int, int]]:  # fmt: skip
-    """Pairs of pads, before and after each spatial axis."""
+    """Pairs of pads, before and after each spatial axis.
+
+    `crops`: where strides are longer than windows, SAME leaves pixels out on both sides, alike, of an odd number one
+    more in front for SAME_UPPER. So ONNX's formula of pooling says, whose pads may be negative, and its reference
+    evaluator does where it can; onnxruntime rounds half of a negative number towards 0. Pads of convolutions are at
+    least 0, in both of them.
+    """
     rank, auto = len(size), attributes.get("auto_pad", "NOTSET")
     if auto in ("NOTSET", ""):
         pads = attributes.get("pads") or [0] * (2 * rank)
@@ -27,11 +33,14 @@ def pads_of(
         return [(int(pads[i]), int(pads[i + rank])) for i in range(rank)]
     if auto == "VALID":
         return [(0, 0)] * rank
+    if auto not in ("SAME_UPPER", "SAME_LOWER"):
+        raise ValueError(f"auto_pad {auto!r}: expected NOTSET, VALID, SAME_UPPER or SAME_LOWER")
     found = []
     for n, k, s, d in zip(size, kernel, stride, dilation):
-        total = max(0, (-(-n // s) - 1) * s + d * (k - 1) + 1 - n)
-        small = total // 2
-        found.append((total - small, small) if auto == "SAME_LOWER" else (small, total - small))
+        total = (-(-n // s) - 1) * s + d * (k - 1) + 1 - n
+        total = total if crops else max(0, total)
+        small, large = total // 2, total - total // 2
+        found.append((large, small) if auto == "SAME_LOWER" else (small, large))
     return found
 
 
@@ -56,12 +65,15 @@ class Window(NamedTuple):
 
 
 def window(attributes: Mapping[str, Any], size: Sequence[int], kernel: Sequence[int] | None = None) -> Window:
-    """The window of a convolution or pooling over an input of this spatial size; ValueError if it does not fit."""
+    """The window of a convolution with this kernel, or of pooling, over an input of this spatial size; ValueError if it
+    does not fit."""
     taps = [int(k) for k in (attributes["kernel_shape"] if kernel is None else kernel)]
     if len(size) != len(taps) or min(taps, default=0) < 1:
         raise ValueError(f"kernel {tuple(taps)}: expected {len(size)} positive numbers")
     stride, dilation = (per_axis(attributes, name, len(taps)) for name in ("strides", "dilations"))
-    pads, up = pads_of(attributes, size, taps, stride, dilation), attributes.get("ceil_mode", 0)
+    pads = pads_of(attributes, size, taps, stride, dilation, crops=kernel is None)
+    explicit = attributes.get("auto_pad", "NOTSET") in ("NOTSET", "")
+    up = attributes.get("ceil_mode", 0) if explicit else 0  # VALID has whole windows only, in ONNX's formula
     out = [out_size(*v, up) for v in zip(size, taps, stride, dilation, pads)]
     if min(out) < 1:
         raise ValueError(f"a kernel of {tuple(taps)} does not fit into {tuple(size)}")

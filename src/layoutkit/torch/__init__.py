@@ -1,0 +1,24 @@
+"""Convolutions of layoutkit in torch: functions with gradients, modules, and `convert` for existing models.
+
+    import layoutkit.torch
+    layoutkit.torch.convert(model)  # the convolutions of a model run here from now on
+
+Tensors are read and written where they lie, those in channels_last too; results have the memory format that torch's
+convolutions give them. In three dimensions torch's depends on the type, the size and the machine: here it is
+channels_last_3d if the input or the weight suggests it. There are gradients of any order: the three operators that the
+gradients of a convolution consist of are the gradients of one another.
+
+Tensors are of the CPU, of float32, float64, float16 or bfloat16; `torch.autocast` casts them as it does for torch's
+convolutions. `torch.ops.layoutkit` has the operators, of which torch knows shapes, strides and gradients: `make_fx`,
+`torch.compile` and `torch.export` keep them in their graphs, tensors of device meta pass through, and
+`torch.fx.symbolic_trace` records calls of the functions. `torch.vmap` calls an operator for one element after another.
+There is no forward mode, no `torch.func.grad` and no `torch.jit`.
+"""
+
+from .functions import conv, conv_transpose
+from .modules import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d, convert
+
+__all__ = [
+    "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "conv", "conv_transpose",
+    "convert",
+]  # fmt: skip

@@ -1,0 +1,71 @@
+"""Tensors as arrays of the same memory, and the memory format of results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from ..formats.torch_format import suggest
+
+LAYOUTS = {1: ("NCW", "NWC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}  # plain, channels last
+FORMATS = {2: torch.channels_last, 3: torch.channels_last_3d}
+
+
+class View(NamedTuple):
+    """A tensor as an array of the same memory."""
+
+    array: np.ndarray
+    layout: str
+
+
+def memory(tensor: torch.Tensor) -> np.ndarray:
+    """The memory of a tensor; of bfloat16, which numpy does not have, the bits."""
+    tensor = tensor.detach()
+    return tensor.view(torch.uint16).numpy() if tensor.dtype == torch.bfloat16 else tensor.numpy()
+
+
+def view(tensor: torch.Tensor) -> View:
+    """A tensor (N, C, ..) of any strides in the layout that they are of."""
+    plain, last = LAYOUTS[tensor.dim() - 2]
+    array = memory(tensor)
+    if tensor.stride(1) != 1 or tensor.shape[1] == 1:
+        return View(array, plain)
+    return View(array.transpose(0, *range(2, array.ndim), 1), last)
+
+
+def filter_view(w: torch.Tensor) -> View:
+    """A filter (O, I, ..) likewise, "OIHW" or "OHWI"."""
+    held = view(w)
+    return View(held.array, held.layout.replace("N", "O").replace("C", "I"))
+
+
+def is_channels_last(tensor: torch.Tensor) -> bool:
+    """Whether torch's operators would give a result like this tensor in channels_last."""
+    sizes: Sequence[int] = tensor.shape
+    if sizes[1] > 1 and sizes[-1] > 1 and tensor.is_contiguous():  # the usual case, in which nothing is ambiguous
+        return False
+    strides: Sequence[int] = tensor.stride()
+    if len(sizes) == 3:  # torch computes in two dimensions, of which the first has one pixel
+        sizes, strides = (*sizes[:2], 1, sizes[2]), (*strides[:2], sizes[2] * strides[2], strides[2])
+    return suggest(sizes, strides) != "contiguous_format"
+
+
+def gives_channels_last(x: torch.Tensor, w: torch.Tensor) -> bool:
+    """Whether torch's convolution of `x` by `w` gives channels_last: if either suggests it.
+
+    In one dimension torch makes the input contiguous first. What is suggested there are the strides (C * W, 1, C).
+    """
+    return is_channels_last(w) or ((x.dim() > 3 or x.is_contiguous()) and is_channels_last(x))
+
+
+def new(like: torch.Tensor, shape: Sequence[int], channels_last: bool) -> torch.Tensor:
+    """An uninitialised tensor of the type and device of `like`."""
+    rank = len(shape) - 2
+    if channels_last and rank == 1:
+        n, c, size = shape
+        return torch.empty((n, size, c), dtype=like.dtype, device=like.device).transpose(1, 2)
+    form = FORMATS[rank] if channels_last else torch.contiguous_format
+    return torch.empty(shape, dtype=like.dtype, device=like.device, memory_format=form)

@@ -1,0 +1,90 @@
+"""The convolutions of torch.nn, computed here, and models that are made of them."""
+
+from __future__ import annotations
+
+import torch
+from torch.nn import functional
+
+from .functions import conv, conv_transpose
+
+
+class _Convolution:
+    """A convolution of torch.nn whose arithmetic is ours."""
+
+    def _conv_forward(self, input, weight, bias):
+        padding = self.padding
+        if self.padding_mode != "zeros":
+            input = functional.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
+            padding = 0
+        return conv(input, weight, bias, self.stride, padding, self.dilation, self.groups)
+
+
+class Conv1d(_Convolution, torch.nn.Conv1d):
+    """`torch.nn.Conv1d`, computed here."""
+
+
+class Conv2d(_Convolution, torch.nn.Conv2d):
+    """`torch.nn.Conv2d`, computed here."""
+
+
+class Conv3d(_Convolution, torch.nn.Conv3d):
+    """`torch.nn.Conv3d`, computed here."""
+
+
+class _Transposed:
+    """A transposed convolution of torch.nn whose arithmetic is ours."""
+
+    def forward(self, input, output_size=None):
+        rank = len(self.kernel_size)
+        more = self._output_padding(
+            input, output_size, self.stride, self.padding, self.kernel_size, rank, self.dilation
+        )  # fmt: skip
+        return conv_transpose(
+            input, self.weight, self.bias, self.stride, self.padding, tuple(more), self.groups, self.dilation
+        )
+
+
+class ConvTranspose1d(_Transposed, torch.nn.ConvTranspose1d):
+    """`torch.nn.ConvTranspose1d`, computed here."""
+
+
+class ConvTranspose2d(_Transposed, torch.nn.ConvTranspose2d):
+    """`torch.nn.ConvTranspose2d`, computed here."""
+
+
+class ConvTranspose3d(_Transposed, torch.nn.ConvTranspose3d):
+    """`torch.nn.ConvTranspose3d`, computed here."""
+
+
+OURS: dict[type, type] = {
+    getattr(torch.nn, cls.__name__): cls
+    for cls in (Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d)
+}
+
+
+def convert(model: torch.nn.Module) -> torch.nn.Module:
+    """Let the convolutions of a model run here from now on; returns the model.
+
+    Modules that are exactly `torch.nn.Conv2d`, and so on, become `layoutkit.torch.Conv2d` where they are: parameters,
+    hooks, names in a `state_dict` and references from elsewhere stay. Subclasses, whose `forward` may be another one,
+    stay as they are.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        It is changed.
+
+    Examples
+    --------
+    >>> import torch, layoutkit.torch
+    >>> model = layoutkit.torch.convert(torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.ReLU()))
+    >>> model(torch.zeros(1, 3, 8, 8)).shape
+    torch.Size([1, 8, 6, 6])
+    """
+    if not isinstance(model, torch.nn.Module):
+        raise TypeError(f"convert: expected a torch.nn.Module, got {type(model).__name__}")
+    for module in model.modules():
+        ours = OURS.get(type(module))
+        if ours is not None:
+            module.__class__ = ours
+    return model

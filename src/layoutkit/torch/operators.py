@@ -1,0 +1,232 @@
+"""torch.ops.layoutkit: a convolution, the transposed one, and the gradient of a filter, the gradients of one another.
+
+    y = conv(x, w)                  dx = conv_transpose(dy, w)      dw = conv_weight(x, dy)
+    x = conv_transpose(y, w)        dy = conv(dx, w)                dw = conv_weight(dx, y)
+    w = conv_weight(x, y)           dx = conv_transpose(y, dw)      dy = conv(x, dw)
+
+Attributes are one number for each axis, padding two, (before, after). `channels_last` is the format of the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import _C
+from torch._C import DispatchKey, DispatchKeySet
+from torch.autograd import forward_ad
+from torch.nn import functional
+
+from .. import grad
+from ..convolutions import conv as convolutions
+from ..convolutions import transposed
+from ..convolutions.problem import Pairs, in_sizes, out_sizes
+from ..grad.layouts import outputs
+from .memory import filter_view, is_channels_last, memory, new, view
+
+CONVOLUTIONS = {1: convolutions.conv1d, 2: convolutions.conv2d, 3: convolutions.conv3d}
+TRANSPOSED = {1: transposed.conv_transpose1d, 2: transposed.conv_transpose2d, 3: transposed.conv_transpose3d}
+WEIGHTS = {1: grad.conv1d_weight, 2: grad.conv2d_weight, 3: grad.conv3d_weight}
+
+
+ATTRIBUTES = "SymInt[] stride, SymInt[] padding, SymInt[] dilation, SymInt groups, bool channels_last"
+LIBRARY = torch.library.Library("layoutkit", "DEF")
+Kernel = Callable[..., torch.Tensor]
+
+
+def pairs(padding: Sequence[int]) -> Pairs:
+    """Padding by axis."""
+    return tuple(zip(padding[::2], padding[1::2]))
+
+
+def _given(tensor: torch.Tensor, stride, padding, dilation, groups) -> dict[str, Any]:
+    """What the operations of layoutkit are told besides their arrays."""
+    return {
+        "stride": tuple(stride), "padding": pairs(padding), "dilation": tuple(dilation), "groups": groups,
+        "dtype": ("bfloat16", "bfloat16") if tensor.dtype == torch.bfloat16 else None,
+        "threads": torch.get_num_threads(),
+    }  # fmt: skip
+
+
+def _new_conv(x, w, bias, stride, padding, dilation, groups, channels_last) -> torch.Tensor:
+    size, kernel = tuple(x.shape[2:]), tuple(w.shape[2:])
+    found = outputs(size, kernel, stride, pairs(padding), dilation, f"layoutkit.torch.conv{len(size)}d")
+    return new(x, (x.shape[0], w.shape[0], *found), channels_last)
+
+
+def _conv(x, w, bias, *attributes) -> torch.Tensor:
+    y = _new_conv(x, w, bias, *attributes)
+    if y.numel():
+        read, filters, to = view(x), filter_view(w), view(y)
+        CONVOLUTIONS[x.dim() - 2](
+            read.array, filters.array, None if bias is None else memory(bias), layout=read.layout,
+            out_layout=to.layout, filter_layout=filters.layout, out=to.array, **_given(x, *attributes[:-1]),
+        )  # fmt: skip
+    return y
+
+
+def _new_conv_transpose(x, w, bias, size, stride, padding, dilation, groups, channels_last) -> torch.Tensor:
+    return new(x, (x.shape[0], w.shape[1] * groups, *size), channels_last)
+
+
+def _conv_transpose(x, w, bias, size, *attributes) -> torch.Tensor:
+    y = _new_conv_transpose(x, w, bias, size, *attributes)
+    if y.numel():
+        read, filters, to, given = view(x), filter_view(w), view(y), _given(x, *attributes[:-1])
+        least = in_sizes(x.shape[2:], w.shape[2:], given["stride"], given["padding"], given["dilation"])
+        # The outputs of the convolution that this is the gradient of are the inputs here.
+        names = filters.layout.translate(str.maketrans("OI", "IO"))
+        TRANSPOSED[x.dim() - 2](
+            read.array, filters.array, None if bias is None else memory(bias), layout=read.layout,
+            out_layout=to.layout, filter_layout=names, out=to.array,
+            output_padding=tuple(n - m for n, m in zip(size, least)), **given,
+        )  # fmt: skip
+    return y
+
+
+def _new_conv_weight(x, dy, kernel, stride, padding, dilation, groups, channels_last) -> torch.Tensor:
+    return new(x, (dy.shape[1], x.shape[1] // groups, *kernel), channels_last)
+
+
+def _conv_weight(x, dy, kernel, *attributes) -> torch.Tensor:
+    w = _new_conv_weight(x, dy, kernel, *attributes)
+    if w.numel():
+        read, given, to = view(x), view(dy), filter_view(w)
+        WEIGHTS[x.dim() - 2](
+            read.array, tuple(w.shape), given.array, layout=read.layout, grad_layout=given.layout,
+            filter_layout=to.layout, out=to.array, **_given(x, *attributes[:-1]),
+        )  # fmt: skip
+    return w
+
+
+class _Conv(torch.autograd.Function):
+    """y = conv(x, w) + bias"""
+
+    @staticmethod
+    def forward(ctx, keys, x, w, bias, a):
+        ctx.save_for_backward(x, w)
+        ctx.a = a
+        return _below(torch.ops.layoutkit.conv.default, _conv, keys, x, w, bias, *a)
+
+    @staticmethod
+    def backward(ctx, dy):
+        (x, w), needs = ctx.saved_tensors, ctx.needs_input_grad
+        dx = conv_transpose(dy, w, None, x.shape[2:], *ctx.a) if needs[1] else None
+        dw = _filter_like(w, x, dy, ctx.a) if needs[2] else None
+        return None, dx, dw, _of_bias(dy) if needs[3] else None, None
+
+
+class _ConvTranspose(torch.autograd.Function):
+    """x = conv_transpose(y, w) + bias"""
+
+    @staticmethod
+    def forward(ctx, keys, y, w, bias, size, a):
+        ctx.save_for_backward(y, w)
+        ctx.a = a
+        return _below(torch.ops.layoutkit.conv_transpose.default, _conv_transpose, keys, y, w, bias, size, *a)
+
+    @staticmethod
+    def backward(ctx, dx):
+        (y, w), needs, a = ctx.saved_tensors, ctx.needs_input_grad, ctx.a
+        size, (stride, padding, dilation, *_) = y.shape[2:], a
+        dy = dw = None
+        if needs[1]:
+            dy = conv(dx, w, None, *a)[(..., *(slice(n) for n in size))]
+        if needs[2]:
+            # With dilation, an output_padding of more than a stride makes room for more than `y`.
+            more = [n - m for n, m in zip(out_sizes(dx.shape[2:], w.shape[2:], stride, pairs(padding), dilation), size)]
+            full = functional.pad(y, [n for extra in reversed(more) for n in (0, extra)]) if any(more) else y
+            dw = _filter_like(w, dx, full, a)
+        return None, dy, dw, _of_bias(dx) if needs[3] else None, None, None
+
+
+class _ConvWeight(torch.autograd.Function):
+    """w = conv_weight(x, y)"""
+
+    @staticmethod
+    def forward(ctx, keys, x, y, kernel, a):
+        ctx.save_for_backward(x, y)
+        ctx.a = a
+        return _below(torch.ops.layoutkit.conv_weight.default, _conv_weight, keys, x, y, kernel, *a)
+
+    @staticmethod
+    def backward(ctx, dw):
+        (x, y), needs = ctx.saved_tensors, ctx.needs_input_grad
+        dx = conv_transpose(y, dw, None, x.shape[2:], *ctx.a) if needs[1] else None
+        return None, dx, conv(x, dw, None, *ctx.a) if needs[2] else None, None, None
+
+
+def _filter_like(w: torch.Tensor, x: torch.Tensor, dy: torch.Tensor, a: Sequence[Any]) -> torch.Tensor:
+    """The gradient of `w`, in its format."""
+    return conv_weight(x, dy, w.shape[2:], *a[:-1], is_channels_last(w))
+
+
+def _of_bias(dy: torch.Tensor) -> torch.Tensor:
+    return dy.sum((0, *range(2, dy.dim())))
+
+
+# Autograd and dispatch.
+#
+# `keys` are what the dispatcher found for a call, or None where our kernel comes next.
+
+
+def _below(operator: Any, kernel: Kernel, keys: DispatchKeySet | None, *args: Any) -> torch.Tensor:
+    """An operator below autograd: without `keys` our kernel, else whatever else is to see it (a trace, a batch, ..)."""
+    if keys is None:
+        return kernel(*args)
+    with _C._AutoDispatchBelowAutograd():
+        return operator.redispatch(keys & _C._after_autograd_keyset, *args)
+
+
+# The dispatch keys of a tensor in memory, and those that a thread adds in which nothing traces, batches or replaces.
+TENSOR = DispatchKeySet(DispatchKey.CPU).add(DispatchKey.AutogradCPU).add(DispatchKey.ADInplaceOrView)
+TENSOR = TENSOR.add(DispatchKey.AutocastCPU)
+THREAD = DispatchKeySet(DispatchKey.BackendSelect).add(DispatchKey.ADInplaceOrView)
+
+
+def _undisturbed(*args: Any) -> bool:
+    """Whether torch's dispatcher would come straight to autograd and from there to our kernel."""
+    if torch.compiler.is_compiling() or _C._dispatch_tls_local_include_set() != THREAD:
+        return False
+    return all([_C._dispatch_keys(t) == TENSOR for t in args if isinstance(t, torch.Tensor)])
+
+
+def _operator(
+    schema: str, kernel: Kernel, fake: Kernel, function: type[torch.autograd.Function], inputs: int
+) -> Kernel:
+    """Define an operator of torch, of which the first `inputs` arguments are not attributes; returns what calls it.
+
+    Autograd is what `torch.library.register_autograd` would make of it at three times the time for each call.
+    """
+    name = schema.partition("(")[0]
+    LIBRARY.define(schema, tags=torch.Tag.pt2_compliant_tag)
+    operator = getattr(torch.ops.layoutkit, name).default
+
+    def differentiable(keys: DispatchKeySet | None, *args: Any) -> torch.Tensor:
+        wanted = torch.is_grad_enabled() and _C._any_requires_grad(*args)
+        if wanted or forward_ad._current_level >= 0:  # forward mode: `function` refuses tangents, which would be lost
+            return function.apply(keys, *args[:inputs], args[inputs:])
+        return _below(operator, kernel, keys, *args)
+
+    def call(*args: Any) -> torch.Tensor:
+        # Through the dispatcher a call takes 10 us more.
+        return differentiable(None, *args) if _undisturbed(*args[:3]) else operator(*args)
+
+    LIBRARY.impl(name, kernel, "CPU")
+    LIBRARY.impl(name, differentiable, "Autograd", with_keyset=True)
+    torch.library.register_fake(f"layoutkit::{name}", fake, lib=LIBRARY)
+    return call
+
+
+conv = _operator(
+    f"conv(Tensor input, Tensor weight, Tensor? bias, {ATTRIBUTES}) -> Tensor", _conv, _new_conv, _Conv, 3
+)  # fmt: skip
+conv_transpose = _operator(
+    f"conv_transpose(Tensor input, Tensor weight, Tensor? bias, SymInt[] size, {ATTRIBUTES}) -> Tensor",
+    _conv_transpose, _new_conv_transpose, _ConvTranspose, 4,
+)  # fmt: skip
+conv_weight = _operator(
+    f"conv_weight(Tensor input, Tensor grad_output, SymInt[] kernel, {ATTRIBUTES}) -> Tensor",
+    _conv_weight, _new_conv_weight, _ConvWeight, 3,
+)  # fmt: skip
