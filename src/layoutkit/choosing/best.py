@@ -27,7 +27,7 @@ def reconsider(problem: Problem) -> None:
 
 
 def _ranked(problem: Problem, isa: str, generation: int) -> tuple[Choice, ...]:
-    found = tuple(rank(problem))
+    ranked = tuple(rank(problem))
     with scaled(this_machine()):
-        problem.decided(found)
-    return found
+        problem.decided(ranked)
+    return ranked

@@ -53,10 +53,10 @@ class MachineProfile(NamedTuple):
     run: float  # 40 bytes, copied within the second cache
 
     @classmethod
-    def of(cls, found: Any) -> MachineProfile | None:
+    def of(cls, figures: Any) -> MachineProfile | None:
         """The profile that a mapping describes, from wherever it comes; None if it describes none."""
         try:
-            profile = cls(**{name: float(x) for name, x in found.items()})
+            profile = cls(**{name: float(x) for name, x in figures.items()})
         except (TypeError, ValueError, AttributeError, OverflowError):
             return None
         return profile if all(isfinite(x) and x > 0 for x in profile) else None
@@ -72,8 +72,8 @@ _scale: ContextVar[MachineProfile | None] = ContextVar("scale", default=None)
 
 def scale() -> MachineProfile:
     """How many times as long each figure is as on the machine that the constants of estimates are of."""
-    found = _scale.get()
-    return SAME if found is None else found
+    current = _scale.get()
+    return SAME if current is None else current
 
 
 @contextlib.contextmanager
@@ -118,20 +118,20 @@ def measure_once(table: Path) -> bool:
     """
     file, measured = path(table), False
 
-    def found() -> MachineProfile | None:
+    def stored() -> MachineProfile | None:
         read.cache_clear()  # others may have been here
         return read(file)
 
     def content() -> bytes:
         nonlocal measured
-        before = found()
+        before = stored()
         measured = before is None
         return _content(before or measure())
 
-    if found() is None:
+    if stored() is None:
         with contextlib.suppress(MemoryError, OSError):
             files.rewrite(file, content, LOCK_SECONDS)
-            return found() is not None and measured
+            return stored() is not None and measured
     return False
 
 

@@ -77,9 +77,9 @@ def this_machine() -> machine_profile.MachineProfile:
 
 @lru_cache(4096)
 def _estimates(key: str, isa: str, scale: machine_profile.MachineProfile) -> Callable[[str], float | None]:
-    found = problem_of(key, isa)
+    parsed = problem_of(key, isa)
     try:
-        return found[0].estimates() if found else _none
+        return parsed[0].estimates() if parsed else _none
     except (ArithmeticError, ValueError):  # a key that is nobody's, in a table written by hand
         return _none
 
@@ -94,10 +94,10 @@ class Neighbours:
     def __init__(self, problems: Sequence[str], what: str, isa: str) -> None:
         some = [key for key in problems if keys.operation(key) == what]
         some = some[:: -(-len(some) // MOST_PROBLEMS) or 1]
-        found = [(key, d[1]) for key in some if (d := problem_of(key, isa))]
-        self._keys = [key for key, _ in found]
+        placed = [(key, d[1]) for key in some if (d := problem_of(key, isa))]
+        self._keys = [key for key, _ in placed]
         # A column at a time: numpy 2 crashes where there is no memory for the buffer of an operation on rows.
-        self._columns = [np.array(column, float) for column in zip(*(place for _, place in found))]
+        self._columns = [np.array(column, float) for column in zip(*(place for _, place in placed))]
 
     def nearest(self, features: Sequence[float]) -> list[tuple[str, float]]:
         """Keys and distances."""
@@ -158,11 +158,11 @@ def corrections(problem: Problem, own: bool = True) -> Corrections:
     if features is None:
         return Corrections({}, 1.0)
     operation = keys.operation(key)
-    found: list[Table] = [(_packaged(operation, isa), packaged(isa).__getitem__, 1.0, machine_profile.SAME)]
+    tables: list[Table] = [(_packaged(operation, isa), packaged(isa).__getitem__, 1.0, machine_profile.SAME)]
     if own:
         here = _own(operation, isa, cost_table.path, cost_table.generation)
-        found.append((here, cost_table.costs, OWN_WEIGHT, this_machine()))
-    return weigh(features, found, isa)
+        tables.append((here, cost_table.costs, OWN_WEIGHT, this_machine()))
+    return weigh(features, tables, isa)
 
 
 class Corrections(dict[str, float]):

@@ -192,11 +192,11 @@ class ConvolutionBase:
         memory: Callable[..., Any] = memory_of
         if last is not None and last.rank == f.layout.rank:
             op, memory = self._in(last), partial(in_layout, layout=last)
-        given = [
+        arrays = [
             memory(v, what=f"{what}: {n}") if is_torch(v) else v for n, v in (("x", x), ("out", out), ("add", add))
         ]
-        made = op(*given, workspace, shape=shape)  # type: ignore[operator]
-        return given_back(made, x) if out is None else out
+        result = op(*arrays, workspace, shape=shape)  # type: ignore[operator]
+        return given_back(result, x) if out is None else out
 
     def _in(self, layout: Layout) -> Self:
         """The same for inputs and results in another layout, made once."""
@@ -251,27 +251,27 @@ def with_input(error: Exception, what: str, rank: int, x: Any, w: Any, layout: A
     faults = Faults(what)
     faults.found += getattr(error, "faults", [error])
     with suppress(TypeError, ValueError, BufferError, IndexError):
-        held, filters = as_array(x, "x"), as_array(w, "w")
-        if held.dtype != filters.dtype != np.int8 and "w: expected dtype" not in str(error):
-            faults.found.append(TypeError(f"x is of dtype {held.dtype}, w of {filters.dtype}"))
+        source, filters = as_array(x, "x"), as_array(w, "w")
+        if source.dtype != filters.dtype != np.int8 and "w: expected dtype" not in str(error):
+            faults.found.append(TypeError(f"x is of dtype {source.dtype}, w of {filters.dtype}"))
         names = Layout(meaning_of_activations(rank) if layout is None else layout)
-        channels, expected = names.padded_shape(held.shape)[1], filters.shape[1] * groups
+        channels, expected = names.padded_shape(source.shape)[1], filters.shape[1] * groups
         known = names.family is None or names.family.kind == ACTIVATIONS
         if filters.ndim == rank + 2 and known and names.block(1) == 1 and channels != expected:
-            faults.found.append(ValueError(f"x of shape {held.shape} has {channels} channels, expected {expected}"))
+            faults.found.append(ValueError(f"x of shape {source.shape} has {channels} channels, expected {expected}"))
     try:
         faults.done()
-    except (TypeError, ValueError) as told:
-        return told
+    except (TypeError, ValueError) as combined:
+        return combined
     return error
 
 
-def shape_asked(f: Filter, given: Any) -> tuple[int, ...]:
+def shape_asked(f: Filter, value: Any) -> tuple[int, ...]:
     """The logical shape of an input: as it is given, or that of an array or Tensor."""
-    if isinstance(given, Tensor) or getattr(given, "ndim", 1) > 1:
-        return f.take(given, None).shape
+    if isinstance(value, Tensor) or getattr(value, "ndim", 1) > 1:
+        return f.take(value, None).shape
     try:
-        return f.layout.check_shape(given)
+        return f.layout.check_shape(value)
     except (TypeError, ValueError) as error:
         raise type(error)(f"{f.what}: shape: expected an array, or a logical shape; {error}") from None
 
@@ -365,17 +365,17 @@ def plan_of(
     task: Problem,
     threads: int,
     rows: str,
-    told: Callable[[Sequence[Choice], bool], Iterable[str | None]],
+    more_facts: Callable[[Sequence[Choice], bool], Iterable[str | None]],
     what: str,
     activation: Any = None,
     **others: Any,
 ) -> Plan:
     """The plan of a problem of an operation `what`: its rate as a share of that of the machine on so many threads by
-    kernels of type `rows`, and lines that `told` makes of the choices; `others` as of `Plan`."""
-    found = choices(task)
+    kernels of type `rows`, and lines that `more_facts` makes of the choices; `others` as of `Plan`."""
+    ranked = choices(task)
 
     def facts(verbose: bool) -> Iterable[str]:
-        best, words = found[0], found[0].candidate.words
+        best, words = ranked[0], ranked[0].candidate.words
         rate = task.work / best.seconds
         peak = peak_limit(rate / words.saving, threads, rows)
         if peak is None:
@@ -386,7 +386,7 @@ def plan_of(
         yield f"{task.work / 1e6:.3g} MFLOP, {rate / 1e9:.1f} GFLOP/s, {share}{then}"
         if peak is not None and rate > peak and words.why:
             yield f"more than 100%: {words.why}"
-        yield from filter(None, told(found, verbose))
+        yield from filter(None, more_facts(ranked, verbose))
 
     words = task.words if task.words.startswith(f"{what} ") else f"{what}, which is {task.words}"
-    return Plan(task.key, found, facts, words=words, **others)
+    return Plan(task.key, ranked, facts, words=words, **others)

@@ -22,9 +22,9 @@ def on_threads(threads: int) -> str:
 
 def describe_conv(p: ConvProblem, threads: int) -> str:
     """A convolution in words."""
-    given = p.src_shape, p.types, p.src, p.dst, p.oc, p.kernel, p.stride, p.padding, p.dilation, p.groups
-    told = describe_operation(f"conv{len(p.kernel)}d", *given)
-    return f"{told}{f', accuracy {p.accuracy}' * (p.accuracy != 'standard')}, {on_threads(threads)}"
+    attributes = p.src_shape, p.types, p.src, p.dst, p.oc, p.kernel, p.stride, p.padding, p.dilation, p.groups
+    operation = describe_operation(f"conv{len(p.kernel)}d", *attributes)
+    return f"{operation}{f', accuracy {p.accuracy}' * (p.accuracy != 'standard')}, {on_threads(threads)}"
 
 
 def describe_operation(
@@ -35,13 +35,13 @@ def describe_operation(
     read, by, _, written = types.elements
     to = f" -> {_NAMES[written]} {dst}" if written != read else f" -> {dst}" * (src != dst)
     others = f" of {_NAMES[by]}" * (by != read)
-    told = [f"{what} of {tuple(shape)} {_NAMES[read]} {src}{to} with {filters} filters {sizes_text(kernel)}{others}"]
-    told.append(f"stride {_each(stride)}")
+    parts = [f"{what} of {tuple(shape)} {_NAMES[read]} {src}{to} with {filters} filters {sizes_text(kernel)}{others}"]
+    parts.append(f"stride {_each(stride)}")
     before, after = zip(*padding)
-    told.append(f"padding {_each(before)}" if before == after else f"padding {list(padding)}")
-    told += [f"dilation {_each(dilation)}"] * (max(dilation) > 1)
-    told += [f"{groups} groups"] * (groups > 1)
-    return ", ".join(told)
+    parts.append(f"padding {_each(before)}" if before == after else f"padding {list(padding)}")
+    parts += [f"dilation {_each(dilation)}"] * (max(dilation) > 1)
+    parts += [f"{groups} groups"] * (groups > 1)
+    return ", ".join(parts)
 
 
 def _each(sizes: Sequence[int]) -> str:

@@ -53,17 +53,17 @@ def phases(size: int, kernel: int, stride: int, dilation: int, before: int, out:
     """The phases of one axis that have any output."""
     step = stride // gcd(stride, dilation)
     apart = dilation * step // stride
-    found = []
+    result = []
     for r in range(min(stride, out)):
         count = -(-(out - r) // stride)
         taps = [k for k in range(kernel) if (r + before - dilation * k) % stride == 0]
         if not taps:  # one tap that lies outside of the input
-            found.append(Phase(r, (), 1, (count, -size)))
+            result.append(Phase(r, (), 1, (count, -size)))
             continue
         first = (r + before - dilation * taps[0]) // stride
         lead = apart * (len(taps) - 1) - first
-        found.append(Phase(r, tuple(reversed(taps)), apart, (lead, count - size - lead + apart * (len(taps) - 1))))
-    return found
+        result.append(Phase(r, tuple(reversed(taps)), apart, (lead, count - size - lead + apart * (len(taps) - 1))))
+    return result
 
 
 class SubConvolution(NamedTuple):
@@ -134,9 +134,9 @@ class TransposedTask(Problem):
     @property
     def words(self) -> str:
         """In words."""
-        given = self.x_shape, self.types, self.src, self.dst, self.oc, self.kernel, self.stride, self.padding
+        attributes = self.x_shape, self.types, self.src, self.dst, self.oc, self.kernel, self.stride, self.padding
         what = f"conv_transpose{len(self.kernel)}d"
-        return f"{describe_operation(what, *given, self.dilation, self.groups)}, {on_threads(self.threads)}"
+        return f"{describe_operation(what, *attributes, self.dilation, self.groups)}, {on_threads(self.threads)}"
 
     @property
     def work(self) -> int:
@@ -216,12 +216,12 @@ class TransposedTask(Problem):
 
     def _describe(self) -> Description:
         """A convolution for each phase of the stride; those of the most saving say why."""
-        found = [choices(task)[0].candidate.words for task in self.tasks()]
-        most = max(found, key=lambda words: words.saving)
+        described = [choices(task)[0].candidate.words for task in self.tasks()]
+        most = max(described, key=lambda words: words.saving)
         (src, dst), as_it_lies = self.native, self.native == (self.src, self.dst)
-        if len(found) == 1 and as_it_lies:
+        if len(described) == 1 and as_it_lies:
             return most
-        name = f"{len(found)} convolutions, of phases of the stride"
+        name = f"{len(described)} convolutions, of phases of the stride"
         return most._replace(algorithm=name, tile="", path=describe_path(self.src, src, dst, self.dst))
 
     def prepare(self):
@@ -230,7 +230,7 @@ class TransposedTask(Problem):
 
 
 def _convolutions(task: TransposedTask) -> tuple[SubConvolution, ...]:
-    found: list[SubConvolution] = []
+    result: list[SubConvolution] = []
     src, dst = task.native
     every_phase = phases_of(task.size, task.kernel, task.stride, task.dilation, task.padding, task.out)
     for phase, (accuracy, zeros) in zip(every_phase, task.allowed):
@@ -241,8 +241,8 @@ def _convolutions(task: TransposedTask) -> tuple[SubConvolution, ...]:
             types=task.inner,
         )  # fmt: skip
         every = [range(a.start, n, s) for a, n, s in zip(phase, task.out, task.stride)]
-        found += _tap_by_tap(p, taps, every, task.last) if zeros else [SubConvolution(p, taps, _spatial(dst, every))]
-    return tuple(found)
+        result += _tap_by_tap(p, taps, every, task.last) if zeros else [SubConvolution(p, taps, _spatial(dst, every))]
+    return tuple(result)
 
 
 def phases_of(size, kernel, stride, dilation, padding, out) -> list[tuple[Phase, ...]]:
@@ -329,7 +329,7 @@ class TransposedRoute:
         """Convolve `x` into `y` with filter and bias of each step; `add` has the strides of `y`, and may be it."""
         task, (src, dst) = self.task, self.task.native
         room = _Workspace(workspace)
-        given, held = task.types.elements, task.inner.elements
+        outer, native = task.types.elements, task.inner.elements
 
         def moved(a, layouts, shape, elements, out):
             dtype = conversion_of(elements)
@@ -338,17 +338,17 @@ class TransposedRoute:
             return out
 
         if self.x_moves:
-            to = room.array(src.physical_shape(task.x_shape), task.inner.src if given != held else x.dtype)
-            x = moved(x, (task.src, src), task.x_shape, (given[0], held[0]), to)
+            to = room.array(src.physical_shape(task.x_shape), task.inner.src if outer != native else x.dtype)
+            x = moved(x, (task.src, src), task.x_shape, (outer[0], native[0]), to)
         inner = y
         if self.y_moves:
-            inner = room.array(dst.physical_shape(task.y_shape), task.inner.dst if given != held else y.dtype)
+            inner = room.array(dst.physical_shape(task.y_shape), task.inner.dst if outer != native else y.dtype)
             if add is not None:
-                add = moved(add, (task.dst, dst), task.y_shape, (given[3], held[3]), inner)
+                add = moved(add, (task.dst, dst), task.y_shape, (outer[3], native[3]), inner)
         tensors = [] if epilogue is None else list(epilogue.tensors)
         if inner is not y:
             tensors = [
-                moved(t, (task.dst, dst), task.y_shape, (given[3], held[3]), room.array(inner.shape, inner.dtype))
+                moved(t, (task.dst, dst), task.y_shape, (outer[3], native[3]), room.array(inner.shape, inner.dtype))
                 for t in tensors
             ]
         elif any(part.onto for part, _ in self.steps):  # sums of parts stand where a tensor may be
@@ -365,21 +365,21 @@ class TransposedRoute:
                 then = then.over([t[part.outputs] for t in tensors])
             route.run(x[part.inputs], w, bias, to, then, onto, room.rest)
         if inner is not y:
-            moved(inner, (dst, task.dst), task.y_shape, (held[3], given[3]), y)
+            moved(inner, (dst, task.dst), task.y_shape, (native[3], outer[3]), y)
 
 
 class _Workspace:
     """Arrays in the memory that a caller gives, or new ones where it gives none."""
 
-    def __init__(self, given: np.ndarray | None) -> None:
-        self.rest = None if given is None else given.reshape(-1).view(np.uint8)
+    def __init__(self, memory: np.ndarray | None) -> None:
+        self.rest = None if memory is None else memory.reshape(-1).view(np.uint8)
 
     def array(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         if self.rest is None:
             return empty(shape, dtype, "conv_transpose")
         size = prod(shape) * dtype.itemsize
-        found, self.rest = self.rest[:size].view(dtype).reshape(shape), self.rest[_aligned(size) :]
-        return found
+        first, self.rest = self.rest[:size].view(dtype).reshape(shape), self.rest[_aligned(size) :]
+        return first
 
 
 def _aligned(nbytes: int) -> int:

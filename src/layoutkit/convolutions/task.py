@@ -138,10 +138,10 @@ class ConvTask(Problem):
 
     def _natives(self, a: Algorithm, p: ConvProblem) -> list[ConvProblem] | str:
         """A problem on layouts that an algorithm works on; or why it is no candidate."""
-        found = a.natives(p)
+        natives = a.natives(p)
         needed = a.accuracy(p, self.threads)
-        if isinstance(found, str) or ACCURACIES.index(needed) <= ACCURACIES.index(p.accuracy):
-            return found
+        if isinstance(natives, str) or ACCURACIES.index(needed) <= ACCURACIES.index(p.accuracy):
+            return natives
         name = f"{a.name} {a.variant}".strip()
         where = f"on {self.threads} thread{'s' * (self.threads > 1)}"
         return f"{name} is of accuracy {needed!r} here {where}, {p.accuracy!r} was asked for"
@@ -227,9 +227,9 @@ class PackTask(Problem):
         """The distinct packings: those of the routes that were measured, or of all routes if none was."""
         if self.whole is None:
             return
-        found = candidates_of(ConvTask(self.whole, 1, once=True))
+        every = candidates_of(ConvTask(self.whole, 1, once=True))
         measured = known(ConvTask(self.whole, 1).key)
-        some = [c for c in found if c.name in measured] or found
+        some = [c for c in every if c.name in measured] or every
         ways = {step.name: (step, c) for c in some for step in c.steps}
         for name, (step, c) in ways.items():
             yield Candidate(name, step.estimate, c.build)
@@ -277,9 +277,9 @@ def best_route(task: ConvTask, arrays: Arrays, compiled: bool = False) -> Runs:
     )
     check_strides(p, arrays)
     for choice in choices(task):
-        found = plans.of(_built, choice.candidate.build, arrays)
-        if not compiled or isinstance(found.run, core.Route):
-            return found
+        route = plans.of(_built, choice.candidate.build, arrays)
+        if not compiled or isinstance(route.run, core.Route):
+            return route
     raise ValueError(f"{task.problem}: algorithm {task.algorithm!r} runs in Python only")
 
 

@@ -132,7 +132,7 @@ class WindowAxis(NamedTuple):
         if self.mode == "zeros":
             return [Run(start, stop - start, start)]
         low, high = max(0, -self.before), self.size - max(0, -self.after)  # what is left of the input
-        found, at = [], start
+        result, at = [], start
         while at < stop:
             if low <= at < high:
                 run = Run(at, min(stop, high) - at, at)
@@ -146,9 +146,9 @@ class WindowAxis(NamedTuple):
                 run = Run(at, min(stop, low) - at, 2 * low - at, -1)
             else:
                 run = Run(at, stop - at, 2 * (high - 1) - at, -1)
-            found.append(run)
+            result.append(run)
             at += run.length
-        return found
+        return result
 
     def cuts(self, inputs: Iterable[int], unit: int = 1) -> list[int]:
         """Where outputs are cut so that each tile's are near the inputs of a chunk; `inputs`: where chunks end.
@@ -156,12 +156,12 @@ class WindowAxis(NamedTuple):
         Cuts are at multiples of `unit`. Chunks without outputs of their own have no tile.
         """
         middle = (self.reach - 1) // 2
-        found = {0, self.out}
+        places = {0, self.out}
         for end in inputs:
             cut = -(-(end + self.before - middle) // self.stride)
             if 0 < (cut := -(-cut // unit) * unit) < self.out:
-                found.add(cut)
-        return sorted(found)
+                places.add(cut)
+        return sorted(places)
 
 
 def ranges(cuts: Sequence[int]) -> list[Range]:
@@ -182,7 +182,7 @@ class ChunkSlice(NamedTuple):
 
 def parts(runs: Sequence[Run], ends: Sequence[int]) -> list[ChunkSlice]:
     """Runs of an axis that is chunked so that chunks end at `ends`."""
-    found = []
+    slices = []
     for at, length, source, step in runs:
         while length > 0:
             chunk = bisect_right(ends, source)
@@ -196,6 +196,6 @@ def parts(runs: Sequence[Run], ends: Sequence[int]) -> list[ChunkSlice]:
             else:
                 count = min(length, local + 1)
                 take = slice(local, local - count if local >= count else None, -1)
-            found.append(ChunkSlice(chunk, at, count, take, step == 1 and count == size, step == 0))
+            slices.append(ChunkSlice(chunk, at, count, take, step == 1 and count == size, step == 0))
             at, length, source = at + count, length - count, source + step * count
-    return found
+    return slices

@@ -54,9 +54,9 @@ class Field(NamedTuple):
         """Where the output is cut so that tiles are near chunks of the input, at whole steps of the network."""
         step = self.along.step
         each = int(step / self.along.tensors[-1].pitch)
-        found = {0, self.out}
-        found.update(cut for end in inputs if 0 < (cut := round(end / step) * each) < self.out)
-        return sorted(found)
+        places = {0, self.out}
+        places.update(cut for end in inputs if 0 < (cut := round(end / step) * each) < self.out)
+        return sorted(places)
 
 
 class Network:
@@ -137,15 +137,15 @@ class Network:
             (begin, end), pitch = tile.outputs[dim], field.along.tensors[-1].pitch
             first = begin - int(window[dim][0] / pitch)
             at[dim] = slice(first, first + end - begin)
-        found = y[tuple(at)]
-        return found if found.size == y.size else np.ascontiguousarray(found)
+        wanted = y[tuple(at)]
+        return wanted if wanted.size == y.size else np.ascontiguousarray(wanted)
 
     def _model(self) -> Model:
         """The model of this thread: its buffers are used by one call at a time."""
-        found: Model | None = getattr(self._models, "found", None)
-        if found is None:
-            found = self._models.found = Model(self.graph, **self.options)
-        return found
+        model: Model | None = getattr(self._models, "model", None)
+        if model is None:
+            model = self._models.model = Model(self.graph, **self.options)
+        return model
 
 
 def run(model: Any, x: Any, *, output: str | None = None, chunks: Any = None, threads: int | None = 1) -> da.Array:
@@ -207,21 +207,21 @@ def run(model: Any, x: Any, *, output: str | None = None, chunks: Any = None, th
     fields = _fields(graph, source, chunks)
     batch = WindowAxis(shape[0], shape[0])
     if fields is None:
-        made = _of_output(graph, name, (1, *shape[1:]))
-        out_shape = (shape[0], *made.shape[1:])
+        output = _of_output(graph, name, (1, *shape[1:]))
+        out_shape = (shape[0], *output.shape[1:])
         sizes = [*shape[1:], *[1] * len(out_shape)]
         dims = [Cutting(batch, 1), *(Cutting(WindowAxis(n, m), 0) for n, m in zip(sizes, out_shape[1:]))]
     else:
-        made = _of_output(graph, name, shape)
-        out_shape = made.shape
+        output = _of_output(graph, name, shape)
+        out_shape = output.shape
         channels = WindowAxis(shape[1], out_shape[1])
         dims = [Cutting(batch, 1), Cutting(channels, 0), *(Cutting(field, 1) for field in fields)]
     dst = _plain(len(out_shape))
-    cuts = cuts_of(source, src, dst, dims, made.dtype, chunks, "run")
+    cuts = cuts_of(source, src, dst, dims, output.dtype, chunks, "run")
     if fields is None:
         _check_batches(graph, name, shape, cuts[0])
     work = Network(graph, options, shape, fields, cuts)
-    return tiled(work, [Reads(source, src, shape, work.window)], Result(dst, out_shape, made.dtype, cuts))
+    return tiled(work, [Reads(source, src, shape, work.window)], Result(dst, out_shape, output.dtype, cuts))
 
 
 def _plain(rank: int) -> Layout:
@@ -234,12 +234,12 @@ def _fields(graph: Graph, source: Source, chunks: Any) -> list[Field] | None:
     if not cut and not isinstance(source, Stored) and chunks is None:
         return None
     try:
-        found = tiling(graph, source.shape)
+        tiles = tiling(graph, source.shape)
     except Unsupported as error:
         if not cut:
             return None
         raise Unsupported(f"run: x is cut within images; with x.rechunk() to whole ones it is not: {error}") from None
-    return [Field(n, m, along) for n, m, along in zip(source.shape[2:], found.out_shape[2:], found.axes)]
+    return [Field(n, m, along) for n, m, along in zip(source.shape[2:], tiles.out_shape[2:], tiles.axes)]
 
 
 def _of_output(graph: Graph, name: str, shape: tuple[int, ...]) -> Known:
@@ -249,6 +249,6 @@ def _of_output(graph: Graph, name: str, shape: tuple[int, ...]) -> Known:
 def _check_batches(graph: Graph, name: str, shape: tuple[int, ...], cuts: Sequence[int]) -> None:
     """Raise ValueError unless the output of any of these parts of a batch has as many images."""
     for count in {stop - start for start, stop in ranges(cuts)}:
-        found = _of_output(graph, name, (count, *shape[1:])).shape
-        if not found or found[0] != count:
-            raise ValueError(f"run: {count} images give an output of shape {found}: it does not follow the batch")
+        out_shape = _of_output(graph, name, (count, *shape[1:])).shape
+        if not out_shape or out_shape[0] != count:
+            raise ValueError(f"run: {count} images give an output of shape {out_shape}: it does not follow the batch")

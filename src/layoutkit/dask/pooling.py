@@ -24,7 +24,7 @@ from .reorders import reorder
 from .shared import Measured
 from .sources import source_of
 from .task_graph import tiled
-from .tile_compute import made, pads_of, strips_of
+from .tile_compute import compute_tile, pads_of, strips_of
 
 
 class Pooling:
@@ -85,7 +85,7 @@ class Pooling:
             return self.function(x, padding=pads, ceil_mode=up, shape=box.shape, out=out, **self.options)
 
         channels = tile.outputs[1]
-        return made(
+        return compute_tile(
             compute, pieces[0], self.layout, self.shape, self.layout, self.axes, tile.outputs, channels, self.dtype
         )
 
@@ -93,8 +93,8 @@ class Pooling:
     def _with_all(axis: WindowAxis, size: int, pads: Range, outputs: Range) -> Range:
         """Padding with which ceil_mode gives all of some outputs: it drops a last one that reads nothing but padding,
         which may not be the last of the whole."""
-        found = out_size(size, axis.reach, axis.stride, 1, pads, up=1)
-        return pads if found == outputs[1] - outputs[0] else (pads[0], pads[1] + axis.stride)
+        count = out_size(size, axis.reach, axis.stride, 1, pads, up=1)
+        return pads if count == outputs[1] - outputs[0] else (pads[0], pads[1] + axis.stride)
 
 
 _X = "Its axes are the physical axes of `layout`, or of a plain one all of them but the batch's."
@@ -113,12 +113,12 @@ def _lazy(model: Callable[..., Any], rank: int) -> Callable[..., da.Array]:
 def _pool(model, rank, x, kernel, chunks, threads, *, layout=None, shape=None, **attributes) -> da.Array:
     what = model.__name__
     mean = what.startswith("avg")
-    given = Layout("NC" + "DHW"[3 - rank :] if layout is None else layout)
-    x, single = with_batch(x, given, what)
+    src = Layout("NC" + "DHW"[3 - rank :] if layout is None else layout)
+    x, single = with_batch(x, src, what)
     source = source_of(x, what, "x")
     shape = (1, *shape) if single and shape is not None else shape
-    p = memory.asked(what, rank, mean, placeholder(source), kernel, layout=given, shape=shape, **attributes)
-    layout, shape = p.layout, p.held.shape
+    p = memory.asked(what, rank, mean, placeholder(source), kernel, layout=src, shape=shape, **attributes)
+    layout, shape = p.layout, p.source.shape
     if any(layout.block(dim) > 1 for dim in range(2, rank + 2)):  # windows begin at any element
         last = CHANNELS_LAST[rank + 2]
         moved = reorder(x, layout, last, shape=shape, threads=threads)

@@ -82,35 +82,35 @@ class Reads(NamedTuple):
     def box(self, outputs: Sequence[Range]) -> PhysicalWindow:
         """The box of what a tile reads."""
         more = [*outputs, *[(0, 0)] * self.layout.rank][: self.layout.rank]
-        return physical_window(self.layout, self.shape, [self.window(dim, found) for dim, found in enumerate(more)])
+        return physical_window(self.layout, self.shape, [self.window(dim, wanted) for dim, wanted in enumerate(more)])
 
     def lengths(self, dim: int, outputs: Sequence[Range]) -> tuple[list[int], int]:
         """How much of the physical axis of a dimension's whole each tile reads, and how much is read at all."""
-        found = [self.span(dim, each) for each in outputs]
+        spans = [self.span(dim, each) for each in outputs]
         once, last = 0, 0
-        for start, stop in sorted(found):
+        for start, stop in sorted(spans):
             once += max(0, stop - max(start, last))
             last = max(last, stop)
-        return [stop - start for start, stop in found], once
+        return [stop - start for start, stop in spans], once
 
     def in_grains(self, by_dim: Sequence[Sequence[Range]]) -> list[int]:
         """By dimension, how much of the axis of its whole all tiles read in whole chunks of a file."""
-        found = []
+        totals = []
         for dim, outputs in enumerate(self.outputs(by_dim)):
             axis, total = self.layout.digits(dim)[0], 0
             grain, size = self.source.grain[axis], self.source.shape[axis]  # type: ignore[union-attr]
             for each in outputs:
                 start, stop = self.span(dim, each)
                 total += min(size, -(-stop // grain) * grain) - max(0, start) // grain * grain
-            found.append(total)
-        return found
+            totals.append(total)
+        return totals
 
     def of_axes(self, at: Sequence[int], parts: Sequence[Sequence[list[ChunkSlice]]]) -> list[list[ChunkSlice]]:
         """By physical axis, the parts of the tile `at`; `parts` are those of the dimensions' wholes."""
-        found = [self.source.split(axis, [Run(0, f.size, 0)]) for axis, f in enumerate(self.layout.factors)]
+        pieces = [self.source.split(axis, [Run(0, f.size, 0)]) for axis, f in enumerate(self.layout.factors)]
         for dim, of in enumerate(parts):
-            found[self.layout.digits(dim)[0]] = of[at[dim] if dim < len(at) else 0]
-        return found
+            pieces[self.layout.digits(dim)[0]] = of[at[dim] if dim < len(at) else 0]
+        return pieces
 
 
 class Result(NamedTuple):
@@ -124,16 +124,16 @@ class Result(NamedTuple):
     @property
     def chunks(self) -> tuple[tuple[int, ...], ...]:
         """Of the physical array."""
-        found: list[tuple[int, ...]] = [(f.size,) for f in self.layout.factors]
+        sizes_of_axes: list[tuple[int, ...]] = [(f.size,) for f in self.layout.factors]
         for dim, cuts in enumerate(self.cuts):
             block = self.layout.block(dim)
             sizes = tuple(-(-stop // block) - start // block for start, stop in ranges(cuts))
-            found[self.layout.digits(dim)[0]] = sizes
-        return tuple(found)
+            sizes_of_axes[self.layout.digits(dim)[0]] = sizes
+        return tuple(sizes_of_axes)
 
     def chunk_at(self, at: Sequence[int]) -> list[int]:
         """The index of a chunk, from those of its dimensions."""
-        found = [0] * len(self.layout.factors)
+        index = [0] * len(self.layout.factors)
         for dim, k in enumerate(at):
-            found[self.layout.digits(dim)[0]] = k
-        return found
+            index[self.layout.digits(dim)[0]] = k
+        return index

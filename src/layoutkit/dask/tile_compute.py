@@ -28,7 +28,7 @@ LEAST_ROWS = 4  # of a strip, in windows' overlaps: what is read twice is a four
 Compute = Callable[[np.ndarray, PhysicalWindow, Sequence[Window], Sequence[Range], np.ndarray | None], np.ndarray]
 
 
-def made(
+def compute_tile(
     compute: Compute, pieces: Pieces, src: Layout, shape: Sequence[int], dst: Layout, axes: Sequence[WindowAxis],
     outputs: Sequence[Range], channels: Range, dtype: np.dtype,
 ) -> np.ndarray:  # fmt: skip
@@ -81,7 +81,7 @@ def _inner(
     None also where rows of pixels that lie beside one another are cut: short ones are what kernels are slow at.
     """
     starts, array = max(pieces, key=lambda piece: piece[1].size)
-    found = list(outputs)
+    inner = list(outputs)
     for dim, wanted in enumerate(outputs):
         axis = axes[max(0, dim - 1)]
         place, block = src.digits(dim)[0], src.block(dim)
@@ -94,12 +94,12 @@ def _inner(
         edges = axis.mode == "zeros"  # beyond them is padding, which is no piece
         begin = -(-(low + axis.before) // axis.stride) if low > 0 or not edges else wanted[0]
         end = (high + axis.before - axis.reach) // axis.stride + 1 if high < axis.size or not edges else wanted[1]
-        found[dim] = max(begin, wanted[0]), min(end, wanted[1])
-    if any(n != f.size for n, f in zip(array.shape, src.factors) if f.size) or any(a >= b for a, b in found):
+        inner[dim] = max(begin, wanted[0]), min(end, wanted[1])
+    if any(n != f.size for n, f in zip(array.shape, src.factors) if f.size) or any(a >= b for a, b in inner):
         return None
     beside = src.factors[-1].dim
-    most = prod(b - a for a, b in found) >= LEAST_INNER * prod(b - a for a, b in outputs)
-    return found if most and (beside == 1 or found[beside] == outputs[beside]) else None
+    most = prod(b - a for a, b in inner) >= LEAST_INNER * prod(b - a for a, b in outputs)
+    return inner if most and (beside == 1 or inner[beside] == outputs[beside]) else None
 
 
 def _around(inner: Sequence[Range], outer: Sequence[Range]) -> Iterator[list[Range]]:
@@ -124,19 +124,21 @@ def strips_of(
     return [[(a, min(a + n, stop)) for a, n, (_, stop) in zip(first, rows, outputs)] for first in starts]
 
 
-def rows_of_strips(held: Sequence[int], src: Layout, dst: Layout, axes: Sequence[WindowAxis], nbytes: int) -> list[int]:
+def rows_of_strips(
+    shape: Sequence[int], src: Layout, dst: Layout, axes: Sequence[WindowAxis], nbytes: int
+) -> list[int]:
     """How many outputs strips of a tile have in each dimension, whose window has `nbytes`: of a few images, or of a few
     rows of the outermost spatial dimension."""
-    rows = list(held)
-    for dim in (0, *range(2, len(held))):
+    rows = list(shape)
+    for dim in (0, *range(2, len(shape))):
         if nbytes <= STRIP_BYTES:
             break
-        if not (dst.block(dim) == src.block(dim) == 1 < held[dim]):
+        if not (dst.block(dim) == src.block(dim) == 1 < shape[dim]):
             continue
         axis = axes[max(0, dim - 1)]
         least = -(-LEAST_ROWS * max(0, axis.reach - axis.stride) // axis.stride)
-        rows[dim] = min(held[dim], max(1, least, STRIP_BYTES * held[dim] // nbytes))
-        nbytes = nbytes * rows[dim] // held[dim]
+        rows[dim] = min(shape[dim], max(1, least, STRIP_BYTES * shape[dim] // nbytes))
+        nbytes = nbytes * rows[dim] // shape[dim]
         if rows[dim] > 1:
             break
     return rows
@@ -153,9 +155,9 @@ def _within(layout: Layout, outer: Sequence[Range], inner: Sequence[Range]) -> t
 
 def pads_of(box: PhysicalWindow, windows: Sequence[Window]) -> tuple[Range, ...]:
     """The padding of spatial dimensions that is left to the array of a box; it crops what is there beside a window."""
-    found = []
+    pads = []
     for dim, window in enumerate(windows[1:], 2):
         (low, high), (before, after) = window.inputs, window.pads
         beyond = box.shape[dim] - box.skip[dim] - (high - low)
-        found.append((before - box.skip[dim], after - beyond))
-    return tuple(found)
+        pads.append((before - box.skip[dim], after - beyond))
+    return tuple(pads)

@@ -37,8 +37,8 @@ def _operation(what, rank, input_size, w, grad_output, *, stride=1, padding=0, d
     size = sizes(input_size, rank, f"{what}: input_size")
     if filter_layout is None and not isinstance(w, Tensor):
         filter_layout = ("IO" if of_transposed else "OI") + "DHW"[3 - rank :]
-    held = hold_filter(w, filter_layout, filter_shape, rank, what)
-    kernel = held.shape[2:]
+    weights = hold_filter(w, filter_layout, filter_shape, rank, what)
+    kernel = weights.shape[2:]
     (groups,) = per_axis(groups, 1, f"{what}: groups", 1)
     stride, dilation = (per_axis(v, rank, f"{what}: {n}", 1) for v, n in ((stride, "stride"), (dilation, "dilation")))
     if of_transposed and isinstance(padding, str):
@@ -46,11 +46,11 @@ def _operation(what, rank, input_size, w, grad_output, *, stride=1, padding=0, d
     pads = pad_pairs(padding, size[2:], kernel, stride, dilation, f"{what}: padding")
     grad_layout = layout_for(grad_output, grad_layout)
     grad_layout = layout if grad_layout is None else grad_layout
-    given = dict(
+    attributes = dict(
         stride=stride, padding=pads, dilation=dilation, groups=groups, layout=grad_layout,
         out_layout=grad_layout if layout is None else layout,
-        filter_layout=exchanged(held.layout.dense), filter_shape=(held.shape[1], held.shape[0], *kernel),
-        algorithm=algorithm, accuracy=accuracy, dtype=asked_of(dtype, grad_output, held.array), threads=threads,
+        filter_layout=exchanged(weights.layout.dense), filter_shape=(weights.shape[1], weights.shape[0], *kernel),
+        algorithm=algorithm, accuracy=accuracy, dtype=asked_of(dtype, grad_output, weights.array), threads=threads,
     )  # fmt: skip
     if of_transposed:
         classes: Any = conv.CLASSES
@@ -58,14 +58,14 @@ def _operation(what, rank, input_size, w, grad_output, *, stride=1, padding=0, d
         classes = transposed.CLASSES
         out = outputs(size[2:], kernel, stride, pads, dilation, what)
         least = in_sizes(out, kernel, stride, pads, dilation)
-        given["output_padding"] = tuple(n - m for n, m in zip(size[2:], least))
+        attributes["output_padding"] = tuple(n - m for n, m in zip(size[2:], least))
         if grad_shape is None:  # it follows
-            grad_shape = size[0], held.shape[0], *out
-    op = classes[rank].once(held.array, what=what, **given)
+            grad_shape = size[0], weights.shape[0], *out
+    op = classes[rank].once(weights.array, what=what, **attributes)
     grad_shape = filter_of(op).take(grad_output, grad_shape).shape
-    found = result_shape(op, grad_shape)
-    if found != size:
-        raise ValueError(f"{what}: grad_output of shape {grad_shape} is of an input of {found}, not of {size}")
+    x_shape = result_shape(op, grad_shape)
+    if x_shape != size:
+        raise ValueError(f"{what}: grad_output of shape {grad_shape} is of an input of {x_shape}, not of {size}")
     return Asked(op, size, grad_shape)
 
 
@@ -90,8 +90,10 @@ def _input(what, rank, input_size, w, grad_output, out=None, beta=0.0, workspace
     f = filter_of(op)
     to = target(out, f.out_layout, size, 0, what)
     check_out(to, f.out_layout.physical_shape(size), f.dst_dtype, (w, grad_output), what)
-    found = op(grad_output, None, None, workspace, shape=shape)
-    add_scaled(found.array if isinstance(found, Tensor) else found, to, f.out_layout, size, f.types.elements[3], beta)
+    result = op(grad_output, None, None, workspace, shape=shape)
+    add_scaled(
+        result.array if isinstance(result, Tensor) else result, to, f.out_layout, size, f.types.elements[3], beta
+    )
     return out
 
 

@@ -102,9 +102,9 @@ class ReorderProblem(Problem):
             threads = min(threads, max(1.0, MEMORY_THREADS * scale().stream / scale().copy_all))
         counts = self.counts(level)
         for i, (name, variant) in enumerate(VARIANTS.items()):
-            found = counts(variant)
-            if found:
-                seconds = seconds_of(level, *found) * (1 + i / TIE) / threads
+            counted = counts(variant)
+            if counted:
+                seconds = seconds_of(level, *counted) * (1 + i / TIE) / threads
                 build = partial(program, t, name, bytes(self.width))
                 yield Candidate(name, seconds, build, describe=variant.words)
 

@@ -19,7 +19,8 @@ from ..problem import ConvProblem
 from ..route import Arrays
 from .base import Algorithm, flops_per_second
 
-VECTOR_SECONDS, ROW_SECONDS = 0.6e-9, 1e-9  # of each vector of a row beside its multiplications, and of each row
+VECTOR_SECONDS = 0.6e-9  # of each vector of a row, on top of its multiplications
+ROW_SECONDS = 1e-9  # of each row
 FEW_PLANES = 8  # for each thread: of more, an uneven share does not matter
 
 
