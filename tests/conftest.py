@@ -64,6 +64,7 @@ class Turnstile:
 
     def remove(self) -> None:
         for file in (self.entry, self.inside):
+            file.close()
             Path(file.name).unlink(missing_ok=True)
 
 

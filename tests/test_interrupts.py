@@ -17,6 +17,8 @@ from layoutkit.choosing import blas_threads
 from layoutkit.choosing.costfile import Cost
 from layoutkit.choosing.table import CostTable
 
+pytestmark = [pytest.mark.alone, pytest.mark.no_cover]
+
 OURS = str(Path(lk.__file__).parent)
 ONE = Cost(1.0, 1.0, 0.0, 1)
 

@@ -113,6 +113,8 @@ WRONG = (
          "the reference puts a single result at -0.5, the specification at 0"),
     Rule("Resize", lambda d: d.input(0).dtype.kind in "iu",
          "between integers the reference rounds, as layoutkit; onnxruntime cuts off", alone=True),
+    Rule("Slice", lambda d: len(d.node.input) > 4 and (d.input(4) < 0).any(),
+         "backwards, the specification clamps starts to 0, numpy, and so the reference, to -1"),
     Rule("Shape", lambda d: True, "the reference does not clamp start and end"),
     Rule("ReduceSumSquare ReduceSum ReduceProd ReduceL1", lambda d: d.input(0).dtype.kind in "iu",
          "the reference sums small integers in 64 bits and leaves them so"),

@@ -20,6 +20,7 @@ from .shapes import MAX_BYTES
 __all__ = ["Unsupported", "load"]
 
 DOMAINS = ("", "ai.onnx")
+OURS = {"Affine", "AlongAxis", "ChannelShuffle"}  # of graphs, not of ONNX
 TYPES = {
     "FLOAT", "DOUBLE", "FLOAT16", "BFLOAT16", "BOOL", "INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32",
     "UINT64",
@@ -64,8 +65,9 @@ def graph_of(model: Any) -> Graph:
     versions = {entry.domain: entry.version for entry in proto.opset_import}
     version = versions.get("", versions.get("ai.onnx", 1))
     graph = proto.graph
+    supported = (OPERATORS.keys() | _READ.keys()) - OURS
     unknown = sorted({f"{n.domain}.{n.op_type}".lstrip(".") for n in graph.node
-                      if n.domain not in DOMAINS or n.op_type not in OPERATORS.keys() | _READ.keys()})  # fmt: skip
+                      if n.domain not in DOMAINS or n.op_type not in supported})  # fmt: skip
     if unknown:
         raise Unsupported(f"onnx: operators that are not supported: {', '.join(unknown)}")
     constants = {t.name: _array(onnx, t, folder) for t in graph.initializer}
