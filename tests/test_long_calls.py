@@ -9,6 +9,8 @@ from conftest import using_isa
 
 import layoutkit as lk
 
+pytestmark = [pytest.mark.alone, pytest.mark.no_cover]
+
 
 class Signal(Exception):
     """Raised by the handler."""

@@ -90,8 +90,10 @@ def _input(
     f = filter_of(op)
     to = target(out, f.out_layout, size, 0, what)
     check_out(to, f.out_layout.physical_shape(size), f.dst_dtype, (w, grad_output), what)
-    found = op(grad_output, None, None, workspace, shape=shape)
-    add_scaled(found.array if isinstance(found, Tensor) else found, to, f.out_layout, size, f.types.elements[3], beta)
+    result = op(grad_output, None, None, workspace, shape=shape)
+    add_scaled(
+        result.array if isinstance(result, Tensor) else result, to, f.out_layout, size, f.types.elements[3], beta
+    )
     return out
 
 

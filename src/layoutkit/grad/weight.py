@@ -76,20 +76,20 @@ def _asked(what, rank, x, weight_size, grad_output, a: OfWeight, transposed: boo
     grad_layout = layout.dense if grad_layout is None else Layout(grad_layout)
     outer, inner = size[1] * a.groups, size[0]  # channels of what a convolution reads, and gives
     x_channels, dy_channels = (inner, outer) if transposed else (outer, inner)
-    given = _tensor(x, layout, a.shape, x_channels, names, f"{what}: x")
+    source = _tensor(x, layout, a.shape, x_channels, names, f"{what}: x")
     grad_shape = a.grad_shape
     if not transposed:
-        pads = pad_pairs(a.padding, given.shape[2:], size[2:], a.stride, a.dilation, f"{what}: padding")
+        pads = pad_pairs(a.padding, source.shape[2:], size[2:], a.stride, a.dilation, f"{what}: padding")
         if grad_shape is None:  # it follows from that of x
-            grad_shape = given.shape[0], inner, *outputs(given.shape[2:], size[2:], a.stride, pads, a.dilation, what)
+            grad_shape = source.shape[0], inner, *outputs(source.shape[2:], size[2:], a.stride, pads, a.dilation, what)
     after = _tensor(grad_output, grad_layout, grad_shape, dy_channels, names, f"{what}: grad_output")
     if transposed:
         pads = pad_pairs(a.padding, after.shape[2:], size[2:], a.stride, a.dilation, f"{what}: padding")
-    types = types_of(given.array, a.dtype, f"{what}: x")
+    types = types_of(source.array, a.dtype, f"{what}: x")
     if types.types.integers:
-        raise TypeError(f"{what}: x of {given.array.dtype}: integers have no gradients")
+        raise TypeError(f"{what}: x of {source.array.dtype}: integers have no gradients")
     check_type(after.array, types.src, f"{what}: grad_output")
-    reads, gives = (after, given) if transposed else (given, after)
+    reads, gives = (after, source) if transposed else (source, after)
     names = meaning_of_filters(rank)
     default = ("io" + names[2:]) if transposed else names
     to = Layout(default if a.filter_layout is None else a.filter_layout)
@@ -115,15 +115,15 @@ def _tensor(value, layout: Layout, shape: Sequence[int] | None, channels: int, n
     """An argument of so many channels, all of it but their pads unless a `shape` is given."""
     check_role(layout, names, f"{what}: layout")
     if isinstance(value, Tensor) or shape is not None:
-        held = hold(value, layout, shape, what)
+        tensor = hold(value, layout, shape, what)
     else:
-        held = hold(as_array(value, what), layout, None, what)
-        exact = (held.shape[0], channels, *held.shape[2:])
-        if layout.dense.physical_shape(exact) == held.array.shape:
-            held = held._replace(shape=exact)
-    if held.shape[1] != channels:
-        raise ValueError(f"{what} of shape {held.shape} has {held.shape[1]} channels, weight_size says {channels}")
-    return held
+        tensor = hold(as_array(value, what), layout, None, what)
+        exact = (tensor.shape[0], channels, *tensor.shape[2:])
+        if layout.dense.physical_shape(exact) == tensor.array.shape:
+            tensor = tensor._replace(shape=exact)
+    if tensor.shape[1] != channels:
+        raise ValueError(f"{what} of shape {tensor.shape} has {tensor.shape[1]} channels, weight_size says {channels}")
+    return tensor
 
 
 def _weight(
@@ -179,9 +179,9 @@ def _sum(route: WeightRoute, asked: Asked, workspace: np.ndarray | None, out: np
 def write(sums: np.ndarray, layout: Layout, shape: tuple[int, ...], asked: Asked, out: np.ndarray, beta: float,
           threads: int) -> None:  # fmt: skip
     """Write sums of (groups, O/groups, I/groups, *kernel) in `layout` as the filter that was asked for."""
-    held = {4: "f32", 8: "f64"}[sums.itemsize]
+    sum_type = {4: "f32", 8: "f64"}[sums.itemsize]
     out = out.view(dtype_of(asked.element))  # bfloat16 may be held as bits
-    number = conversion_of((held, asked.element))
+    number = conversion_of((sum_type, asked.element))
     if asked.problem.groups == 1 and layout.block(0) == 1:
         sums, layout, shape, dst, to = sums[0], without_groups(layout), shape[1:], asked.layout, out
     elif asked.layout.is_plain:
@@ -351,10 +351,10 @@ def _plan(what, rank, transposed, x, weight_size, grad_output, out=None, beta=0.
     rows = task.problem.types.wide.rows
     needs = _route(asked, threads).needs
 
-    def told(found: Sequence[Choice], _: bool) -> tuple[str | None, ...]:
-        return (slowness(task, found),)
+    def more_facts(ranked: Sequence[Choice], _: bool) -> tuple[str | None, ...]:
+        return (slowness(task, ranked),)
 
-    return plan_of(task, threads, rows, told, what, workspace=needs)
+    return plan_of(task, threads, rows, more_facts, what, workspace=needs)
 
 
 for _rank, _operations in {

@@ -20,6 +20,7 @@ from .shapes import MAX_BYTES
 __all__ = ["Unsupported", "load"]
 
 DOMAINS = ("", "ai.onnx")
+OURS = {"Affine", "AlongAxis", "ChannelShuffle"}  # of graphs, not of ONNX
 TYPES = {
     "FLOAT", "DOUBLE", "FLOAT16", "BFLOAT16", "BOOL", "INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32",
     "UINT64",
@@ -64,8 +65,9 @@ def graph_of(model: Any) -> Graph:
     versions = {entry.domain: entry.version for entry in proto.opset_import}
     version = versions.get("", versions.get("ai.onnx", 1))
     graph = proto.graph
+    supported = (OPERATORS.keys() | _READ.keys()) - OURS
     unknown = sorted({f"{n.domain}.{n.op_type}".lstrip(".") for n in graph.node
-                      if n.domain not in DOMAINS or n.op_type not in OPERATORS.keys() | _READ.keys()})  # fmt: skip
+                      if n.domain not in DOMAINS or n.op_type not in supported})  # fmt: skip
     if unknown:
         raise Unsupported(f"onnx: operators that are not supported: {', '.join(unknown)}")
     constants = {t.name: _array(onnx, t, folder) for t in graph.initializer}
@@ -128,7 +130,8 @@ def _array(onnx, tensor, folder: Path | None) -> np.ndarray:
 def _external(onnx, tensor, folder: Path | None, where: Mapping[str, str]) -> np.ndarray:
     """The numbers of a tensor that lie in a file."""
     place, begin = where.get("location", ""), where.get("offset", "0")
-    if folder is None or not place or "\0" in place or not (path := (folder / place).resolve()).is_relative_to(folder):
+    path = None if folder is None or "\0" in place else (folder / place).resolve()
+    if folder is None or path is None or not place or not path.is_relative_to(folder):
         raise ValueError(f"onnx: tensor {tensor.name!r} lies in {place!r:.100}, outside of the model's folder")
     dtype, length = _dtype(onnx, tensor.data_type, tensor.name), _bytes_of(onnx, tensor)
     offset = int(begin) if begin.isascii() and begin.isdigit() and len(begin) < 19 else -1

@@ -69,6 +69,8 @@ def _of(node: Node, given: Given, max_bytes: int) -> list[Known]:
     depends = any(x is not None and x.value is None for x in given)
     most = max_bytes if depends else MAX_BYTES
     told = [(np.dtype(dtype), _checked(extents, dtype, str(node), most)) for dtype, extents in shape(node, given)]
+    if any(node.outputs[len(told) :]):
+        raise ValueError(f"{len(node.outputs)} outputs, expected at most {len(told)}")
     if depends:
         return [Known(*each) for each in told]
     values = applied(node, [None if x is None else x.value for x in given])

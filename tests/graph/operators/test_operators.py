@@ -146,6 +146,19 @@ def test_transposed_convolutions_beyond_what_their_input_reaches(auto, more):
     np.testing.assert_allclose(ran([node("ConvTranspose", "w", "b", **attributes)], x, w=w, b=b)[0, 0], want)
 
 
+@given(*[st.integers(-7, 7)] * 2, st.sampled_from([-3, -2, -1, 1, 2, 3]), st.integers(0, 4))
+@settings(max_examples=200, deadline=None)
+def test_slices_clamp_as_the_specification_says(start, end, step, n):
+    """Starts to 0 .. n forwards and 0 .. n - 1 backwards, ends to 0 .. n and -1 .. n - 1."""
+    x = np.arange(n, dtype=np.float32)
+    least, most = (0, n) if step > 0 else (-1, n - 1)
+    start_at = np.clip(start + n * (start < 0), 0, most)
+    end_at = np.clip(end + n * (end < 0), least, most)
+    told = {"s": np.array([start]), "e": np.array([end]), "a": np.array([0]), "t": np.array([step])}
+    want = [x[i] for i in range(start_at, end_at, step)]
+    np.testing.assert_array_equal(ran([node("Slice", *told)], x, **told), np.array(want, np.float32))
+
+
 @pytest.mark.parametrize(("before", "after"), [(-1, 1), (1, -1), (-3, 2), (2, -4), (-2, 0), (3, 3)])
 def test_pads_of_both_signs(before, after):
     """Element i of the result is element ``i - before``, where there is one."""

@@ -14,7 +14,7 @@ import numpy as np
 from ..._core.nests.executor import Executor
 from ..._core.runtime import registry
 from ..._core.runtime.registry import Kernel
-from ...choosing.profile import scale
+from ...choosing.machine_profile import scale
 from ...formats.layout import Layout
 from ..padded import PaddedInput, padded_input
 from ..problem import ConvProblem

@@ -186,9 +186,8 @@ class Program:
         kept, whole = self.known[node.outputs[0]].kept, self.result(node.outputs[0], kind)
         layout = layouts_of(len(self.known[node.outputs[0]].shape))[kind]
         axis, constants = axis_of(node, self.known, layout), self.plan.graph.constants
-        operands: list[Place] = []
-        copied: list[tuple[np.ndarray | Place, Part]] = []
-        at = 0
+        operands, at = [], 0
+        copied: list[tuple[Any, Part]] = []  # an array, or a slot
         for name in node.inputs:
             part = Part(whole, axis, at, at + layout.physical_shape(self.known[name].shape)[axis])
             at = part.end

@@ -11,9 +11,9 @@ import layoutkit as lk
 from layoutkit.choosing import limits
 from layoutkit.convolutions.algorithms import ALGORITHMS
 from layoutkit.convolutions.algorithms.winograd import WINOGRAD
+from layoutkit.convolutions.descriptions import describe_path, inside_share
 from layoutkit.convolutions.problem import ConvProblem
 from layoutkit.convolutions.task import ConvTask
-from layoutkit.convolutions.words import inside_share, path_words
 
 BASE = "conv n1 c8 9x10 o16 k3x3 s1x1 p1+1,1+1 d1x1 g1 NCHW>NCHW f32 standard t1"
 
@@ -44,10 +44,10 @@ def test_a_problem_in_words(change, words):
 
 def test_paths():
     a, b, c = map(lk.Layout, ("NCHW", "NHWC", "nChw16c"))
-    assert path_words(a, a, a, a) == path_words(a, a, b, b) == "as it lies"
-    assert path_words(a, b, b, a) == "NCHW -> NHWC -> NCHW"
-    assert path_words(a, b, a, a) == "input NCHW -> NHWC" and path_words(a, a, b, a) == "output NHWC -> NCHW"
-    assert path_words(a, b, c, a) == "input NCHW -> NHWC, output nChw16c -> NCHW"
+    assert describe_path(a, a, a, a) == describe_path(a, a, b, b) == "as it lies"
+    assert describe_path(a, b, b, a) == "NCHW -> NHWC -> NCHW"
+    assert describe_path(a, b, a, a) == "input NCHW -> NHWC" and describe_path(a, a, b, a) == "output NHWC -> NCHW"
+    assert describe_path(a, b, c, a) == "input NCHW -> NHWC, output nChw16c -> NCHW"
 
 
 sizes = st.integers(1, 9)

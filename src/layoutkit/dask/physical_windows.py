@@ -16,18 +16,18 @@ from ..memory.arrays import empty
 from .axes import Range
 
 
-class Place(NamedTuple):
-    """Where a piece of a window lies in its array, and which part it is of what holds it."""
+class PieceLocation(NamedTuple):
+    """Where a piece of a window is in its array, and where in the chunk, or part of one, that is handed to the task."""
 
     starts: tuple[int, ...]
     shape: tuple[int, ...]
-    take: tuple[slice, ...] | None  # of what is given; None: all of it
-    part: int | None  # the number of the part, where parts of a chunk are given
-    given: tuple[int, ...]  # shape of what is given
+    take: tuple[slice, ...] | None  # of that; None: all of it
+    part: int | None  # its number, where the chunk is handed over in parts
+    source_shape: tuple[int, ...]  # of the chunk, part of it or array that holds the piece
     chunk: tuple[int, ...]  # its index, for errors
 
 
-class Box(NamedTuple):
+class PhysicalWindow(NamedTuple):
     """The part of a physical array that holds a window of its tensor.
 
     Attributes
@@ -50,17 +50,17 @@ class Box(NamedTuple):
         return tuple(stop - start for start, stop in self.ranges)
 
 
-def box_of(layout: Layout, shape: Sequence[int], window: Sequence[Range]) -> Box:
+def physical_window(layout: Layout, shape: Sequence[int], window: Sequence[Range]) -> PhysicalWindow:
     """The box of a window, by dimension, of a tensor of such a shape; only plain dimensions may begin before 0."""
     ranges: list[Range] = [(0, f.size) for f in layout.factors]
-    held, skip = [], []
+    sizes, skip = [], []
     for dim, ((start, stop), size) in enumerate(zip(window, shape)):
         block = layout.block(dim)
         first, last = start // block, max(start // block, -(-stop // block))
         ranges[layout.digits(dim)[0]] = first, last
-        held.append(stop - start if block == 1 else min(size, last * block) - first * block)
+        sizes.append(stop - start if block == 1 else min(size, last * block) - first * block)
         skip.append(start - first * block)
-    return Box(tuple(ranges), tuple(held), tuple(skip))
+    return PhysicalWindow(tuple(ranges), tuple(sizes), tuple(skip))
 
 
 def gathered(
@@ -74,9 +74,9 @@ def gathered(
     for starts, array in pieces:
         if all(s <= a and b <= s + n for s, (a, b), n in zip(starts, ranges, array.shape)):
             return array[tuple(slice(a - s, b - s) for s, (a, b) in zip(starts, ranges))]
-    made, filled = empty(shape, pieces[0][1].dtype, "dask"), 0
+    gathered_array, filled = empty(shape, pieces[0][1].dtype, "dask"), 0
     if lacking:
-        made[...] = 0
+        gathered_array[...] = 0
     for starts, array in pieces:
         to, of = [], []
         for s, n, (a, b) in zip(starts, array.shape, ranges):
@@ -87,7 +87,7 @@ def gathered(
             of.append(slice(low - s, high - s))
         else:
             part = array[tuple(of)]
-            made[tuple(to)] = part
+            gathered_array[tuple(to)] = part
             filled += part.size
     assert lacking or filled == prod(shape), f"{filled} of {prod(shape)} elements of a window were given"
-    return made
+    return gathered_array

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limits
 
-from layoutkit.choosing import pools
+from layoutkit.choosing import blas_threads
 
 
 def blas():
@@ -19,7 +19,7 @@ def blas():
 def test_blas_is_held_and_let_go():
     np.ones((2, 2)) @ np.ones((2, 2))
     before = blas()
-    with pools.held():
+    with blas_threads.held():
         assert all(n == 1 for n in blas())
     assert blas() == before
 
@@ -39,15 +39,15 @@ def three():
 
 
 def test_within_a_thread_the_innermost_limit_holds(three):
-    with pools.limited(2):
+    with blas_threads.limited(2):
         assert 2 in blas()
-        with pools.held():
+        with blas_threads.held():
             assert max(blas()) == 1
-            with pools.limited(4):
+            with blas_threads.limited(4):
                 assert 4 in blas()
             assert max(blas()) == 1
         assert 2 in blas()
-    with pytest.raises(ZeroDivisionError), pools.limited(1):
+    with pytest.raises(ZeroDivisionError), blas_threads.limited(1):
         assert max(blas()) == 1
         raise ZeroDivisionError
 
@@ -56,16 +56,16 @@ def test_between_threads_the_smallest_limit_holds(three):
     inside, over = threading.Barrier(2), threading.Barrier(2)
 
     def other():
-        with pools.limited(1):
+        with blas_threads.limited(1):
             inside.wait(60)
             over.wait(60)
 
     thread = threading.Thread(target=other)
-    with pools.limited(2):
+    with blas_threads.limited(2):
         thread.start()
         inside.wait(60)
         assert max(blas()) == 1
-        with pools.limited(3):
+        with blas_threads.limited(3):
             assert max(blas()) == 1
         over.wait(60)
         thread.join()
@@ -82,7 +82,7 @@ def test_many_threads_that_come_and_go_leave_the_limit_as_it_was(three, seed):
                 with suppress(ZeroDivisionError), ExitStack() as stack:
                     for _ in range(rng.randint(1, 3)):
                         n = rng.randint(1, 4)
-                        stack.enter_context(pools.held() if rng.random() < 0.2 else pools.limited(n))
+                        stack.enter_context(blas_threads.held() if rng.random() < 0.2 else blas_threads.limited(n))
                         assert max(blas()) <= 4
                         time.sleep(rng.random() * 1e-3)
                     if rng.random() < 0.3:
@@ -106,7 +106,7 @@ def test_two_openmp_runtimes_are_told(count, monkeypatch):
             one = {"user_api": "openmp", "prefix": "libgomp", "num_threads": 2}
             return [one] * count + [{"user_api": "blas", "prefix": "libopenblas", "num_threads": 2}]
 
-    monkeypatch.setattr(pools, "libraries", Controller)
-    notes = pools.notes()
+    monkeypatch.setattr(blas_threads, "libraries", Controller)
+    notes = blas_threads.notes()
     assert len(notes) == (count == 2)
     assert count < 2 or "2 OpenMP runtimes: libgomp (2 threads), libgomp (2 threads)" in notes[0]

@@ -38,16 +38,16 @@ def _made_by_us(source: Source) -> bool:
     return isinstance(source, Chunks) and hasattr(source.array.dask.layers.get(source.array.name), "about")
 
 
-def run(work: Work, tile: Tile, checks: Sequence[Checked], *given: Any) -> np.ndarray:
+def run(work: Work, tile: Tile, checks: Sequence[Checked], *chunks: Any) -> np.ndarray:
     """Make a tile: what a task of the graph does."""
-    left, pieces = iter(given), []
+    left, pieces = iter(chunks), []
     for places, checked in zip(tile.places, checks):
-        found = [(place.starts, piece_of(next(left), checked, place)) for place in places]
-        pieces.append(found or [((0,) * checked.ndim, np.empty((0,) * checked.ndim, checked.dtype))])
+        located = [(place.starts, piece_of(next(left), checked, place)) for place in places]
+        pieces.append(located or [((0,) * checked.ndim, np.empty((0,) * checked.ndim, checked.dtype))])
     with without(SlowPathWarning):  # `tiled` warns, once
-        made = work(tile, pieces)
-    pool.release(KEPT_TILES * made.nbytes)  # memory of tiles of other sizes is not kept
-    return made
+        result = work(tile, pieces)
+    pool.release(KEPT_TILES * result.nbytes)  # memory of tiles of other sizes is not kept
+    return result
 
 
 def tiled(work: Work, reads: Sequence[Reads], result: Result) -> da.Array:
@@ -64,11 +64,11 @@ def tiled(work: Work, reads: Sequence[Reads], result: Result) -> da.Array:
     apart = work.nbytes > MOST_CARRIED or not any(_made_by_us(r.source) for r in reads)
     checks = tuple(Checked(what, r.source.name, r.source.dtype, len(r.layout.factors)) for r in reads)
     by_dim = [ranges(cuts) for cuts in result.cuts]
-    along = [[[r.parts(dim, one) for one in found] for dim, found in enumerate(r.outputs(by_dim))] for r in reads]
-    tiles = list(itertools.product(*[range(len(found)) for found in by_dim]))
+    along = [[[r.parts(dim, x) for x in outputs] for dim, outputs in enumerate(r.outputs(by_dim))] for r in reads]
+    tiles = list(itertools.product(*[range(len(outputs)) for outputs in by_dim]))
     needed = [[list(itertools.product(*r.of_axes(at, parts))) for r, parts in zip(reads, along)] for at in tiles]
-    for found in needed:
-        for r, pieces in zip(reads, found):
+    for read in needed:
+        for r, pieces in zip(reads, read):
             for piece in pieces:
                 r.source.need(piece)
     graph: dict[Any, Any] = {}
@@ -78,12 +78,12 @@ def tiled(work: Work, reads: Sequence[Reads], result: Result) -> da.Array:
         graph[shared], carried = DataNode(shared, work), TaskRef(shared)
     for r in reads:
         graph |= r.source.nodes(token)
-    for at, found in zip(tiles, needed):
-        held = [[r.source.piece(piece, token) for piece in of] for r, of in zip(reads, found)]
-        places = tuple(tuple(place for _, place in of) for of in held)
+    for at, read in zip(tiles, needed):
+        located = [[r.source.piece(piece, token) for piece in of] for r, of in zip(reads, read)]
+        places = tuple(tuple(place for _, place in of) for of in located)
         tile = Tile(tuple(of[k] for of, k in zip(by_dim, at)), places)
         key = (name, *result.chunk_at(at))
-        graph[key] = Task(key, run, carried, tile, checks, *[ref for of in held for ref, _ in of])
+        graph[key] = Task(key, run, carried, tile, checks, *[ref for of in located for ref, _ in of])
     layer = Layer(graph)
     layer.about = about = About(name, work, reads, result, shared, token)
     about.scratch((name, *result.chunk_at([len(of) // 2 for of in by_dim])))  # plans a tile: slow ways are warned of

@@ -37,7 +37,7 @@ LARGE_BYTES = 48 << 20  # of an array in memory, at least; twice the last cache 
 MAX_LARGE_BYTES = 256 << 20
 
 
-class Profile(NamedTuple):
+class MachineProfile(NamedTuple):
     """Nanoseconds on one core, but for `copy_all`."""
 
     fma_f32: float  # a vector of fused multiply-adds
@@ -53,31 +53,31 @@ class Profile(NamedTuple):
     run: float  # 40 bytes, copied within the second cache
 
     @classmethod
-    def of(cls, found: Any) -> Profile | None:
+    def of(cls, figures: Any) -> MachineProfile | None:
         """The profile that a mapping describes, from wherever it comes; None if it describes none."""
         try:
-            profile = cls(**{name: float(x) for name, x in found.items()})
+            profile = cls(**{name: float(x) for name, x in figures.items()})
         except (TypeError, ValueError, AttributeError, OverflowError):
             return None
         return profile if all(isfinite(x) and x > 0 for x in profile) else None
 
-    def over(self, other: Profile) -> Profile:
+    def over(self, other: MachineProfile) -> MachineProfile:
         """By how much each figure is larger than the other machine's."""
-        return Profile(*(min(max(a / b, 1 / MAX_RATIO), MAX_RATIO) for a, b in zip(self, other)))
+        return MachineProfile(*(min(max(a / b, 1 / MAX_RATIO), MAX_RATIO) for a, b in zip(self, other)))
 
 
-SAME = Profile(*[1.0] * len(Profile._fields))
-_scale: ContextVar[Profile | None] = ContextVar("scale", default=None)
+SAME = MachineProfile(*[1.0] * len(MachineProfile._fields))
+_scale: ContextVar[MachineProfile | None] = ContextVar("scale", default=None)
 
 
-def scale() -> Profile:
+def scale() -> MachineProfile:
     """How many times as long each figure is as on the machine that the constants of estimates are of."""
-    found = _scale.get()
-    return SAME if found is None else found
+    current = _scale.get()
+    return SAME if current is None else current
 
 
 @contextlib.contextmanager
-def scaled(by: Profile) -> Iterator[None]:
+def scaled(by: MachineProfile) -> Iterator[None]:
     """Estimates are made for a machine of this scale."""
     token = _scale.set(by)
     try:
@@ -92,22 +92,22 @@ def path(table: Path) -> Path:
 
 
 @lru_cache(16)
-def read(file: Path) -> Profile | None:
+def read(file: Path) -> MachineProfile | None:
     """The profile in a file; None if there is none of this machine."""
     try:
-        return Profile.of(json.loads(files.text(file, MAX_BYTES))["profile"])
+        return MachineProfile.of(json.loads(files.text(file, MAX_BYTES))["profile"])
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
 
 
-def save(file: Path, profile: Profile) -> None:
+def save(file: Path, profile: MachineProfile) -> None:
     """Put a profile in place; OSError if that cannot be."""
     file.parent.mkdir(parents=True, exist_ok=True)
     files.replace(file, _content(profile))
     read.cache_clear()
 
 
-def _content(profile: Profile) -> bytes:
+def _content(profile: MachineProfile) -> bytes:
     return json.dumps({"machine": identity(), "profile": profile._asdict()}, indent=1).encode()
 
 
@@ -118,24 +118,24 @@ def measure_once(table: Path) -> bool:
     """
     file, measured = path(table), False
 
-    def found() -> Profile | None:
+    def stored() -> MachineProfile | None:
         read.cache_clear()  # others may have been here
         return read(file)
 
     def content() -> bytes:
         nonlocal measured
-        before = found()
+        before = stored()
         measured = before is None
         return _content(before or measure())
 
-    if found() is None:
+    if stored() is None:
         with contextlib.suppress(MemoryError, OSError):
             files.rewrite(file, content, LOCK_SECONDS)
-            return found() is not None and measured
+            return stored() is not None and measured
     return False
 
 
-def measure() -> Profile:
+def measure() -> MachineProfile:
     """Measure this machine, in the instruction set in use: the least of many timings, each figure for some 50 ms."""
     sizes = caches()
     large = min(max(LARGE_BYTES, 2 * sizes[max(sizes)]), MAX_LARGE_BYTES) // LINE_BYTES * LINE_BYTES
@@ -167,7 +167,7 @@ def measure() -> Profile:
 
     far = 4096 + LINE_BYTES
     pages, line = large // far, (LINE_BYTES, 1, 1)
-    return Profile(
+    return MachineProfile(
         fma_f32=fma("f32"),
         fma_f64=fma("f64"),
         copy_l2=copy(sizes[2] // 3),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 from .._core.runtime.registry import Kernel
-from ..choosing.problem import Words
+from ..choosing.problem import Description
 from ..formats.layout import Layout
 from ..reorders.convert import NUMBERS
 from .problem import ConvProblem, Pairs, sizes_text
@@ -20,14 +20,14 @@ def on_threads(threads: int) -> str:
     return f"on {threads} thread{'s' * (threads > 1)}"
 
 
-def conv_words(p: ConvProblem, threads: int) -> str:
+def describe_conv(p: ConvProblem, threads: int) -> str:
     """A convolution in words."""
-    given = p.src_shape, p.types, p.src, p.dst, p.oc, p.kernel, p.stride, p.padding, p.dilation, p.groups
-    told = of_words(f"conv{len(p.kernel)}d", *given)
-    return f"{told}{f', accuracy {p.accuracy}' * (p.accuracy != 'standard')}, {on_threads(threads)}"
+    attributes = p.src_shape, p.types, p.src, p.dst, p.oc, p.kernel, p.stride, p.padding, p.dilation, p.groups
+    operation = describe_operation(f"conv{len(p.kernel)}d", *attributes)
+    return f"{operation}{f', accuracy {p.accuracy}' * (p.accuracy != 'standard')}, {on_threads(threads)}"
 
 
-def of_words(
+def describe_operation(
     what: str, shape: Sequence[int], types: ConvTypes, src: Layout, dst: Layout, filters: int, kernel: Sequence[int],
     stride: Sequence[int], padding: Pairs, dilation: Sequence[int], groups: int,
 ) -> str:  # fmt: skip
@@ -35,13 +35,13 @@ def of_words(
     read, by, _, written = types.elements
     to = f" -> {_NAMES[written]} {dst}" if written != read else f" -> {dst}" * (src != dst)
     others = f" of {_NAMES[by]}" * (by != read)
-    told = [f"{what} of {tuple(shape)} {_NAMES[read]} {src}{to} with {filters} filters {sizes_text(kernel)}{others}"]
-    told.append(f"stride {_each(stride)}")
+    parts = [f"{what} of {tuple(shape)} {_NAMES[read]} {src}{to} with {filters} filters {sizes_text(kernel)}{others}"]
+    parts.append(f"stride {_each(stride)}")
     before, after = zip(*padding)
-    told.append(f"padding {_each(before)}" if before == after else f"padding {list(padding)}")
-    told += [f"dilation {_each(dilation)}"] * (max(dilation) > 1)
-    told += [f"{groups} groups"] * (groups > 1)
-    return ", ".join(told)
+    parts.append(f"padding {_each(before)}" if before == after else f"padding {list(padding)}")
+    parts += [f"dilation {_each(dilation)}"] * (max(dilation) > 1)
+    parts += [f"{groups} groups"] * (groups > 1)
+    return ", ".join(parts)
 
 
 def _each(sizes: Sequence[int]) -> str:
@@ -49,18 +49,20 @@ def _each(sizes: Sequence[int]) -> str:
     return str(sizes[0]) if len(set(sizes)) == 1 else sizes_text(sizes)
 
 
-def candidate_words(name: str, saving: float, tile: str, kernel: Kernel, p: ConvProblem, native: ConvProblem) -> Words:
+def describe_candidate(
+    name: str, saving: float, tile: str, kernel: Kernel, p: ConvProblem, native: ConvProblem
+) -> Description:
     """A candidate in words: `name` and `saving` are the algorithm's, `tile` is how it says a row of kernels."""
     wide = f" as {_NAMES[native.types.elements[0]]}" * (native.types != p.types)
-    path = path_words(p.src, native.src, native.dst, p.dst) + wide
+    path = describe_path(p.src, native.src, native.dst, p.dst) + wide
     why = f"{name} multiplies up to {saving:.3g} times less than the direct sum, by which operations are counted"
     inside = inside_share(p)
     if saving == 1.0:
         why = "operations are counted for the padding, too, where there is nothing to do" * (inside < 1)
-    return Words(name, tile.format(**kernel._asdict()), path, saving / inside, why)
+    return Description(name, tile.format(**kernel._asdict()), path, saving / inside, why)
 
 
-def path_words(src: Layout, read: Layout, written: Layout, dst: Layout) -> str:
+def describe_path(src: Layout, read: Layout, written: Layout, dst: Layout) -> str:
     """The layouts that a route goes through."""
     before, after = f"{src} -> {read}", f"{written} -> {dst}"
     if src == read and written == dst:

@@ -11,15 +11,15 @@ import pytest
 
 import layoutkit as lk
 from layoutkit._core.runtime import registry
-from layoutkit.choosing import model, profile
+from layoutkit.choosing import machine_profile, model
 from layoutkit.choosing.costfile import Cost
-from layoutkit.choosing.profile import MAX_RATIO, SAME, Profile
+from layoutkit.choosing.machine_profile import MAX_RATIO, SAME, MachineProfile
 from layoutkit.choosing.ranking import rank
 from layoutkit.choosing.table import cost_table
 from layoutkit.convolutions.task import ConvTask
 from layoutkit.reorders.problem import ReorderProblem
 
-measure_once = profile.measure_once  # what tests/conftest.py takes away
+measure_once = machine_profile.measure_once  # what tests/conftest.py takes away
 LARGE = ReorderProblem.parse("reorder 20x47x129x75 NWCH>nChw8c x32 t1")
 EVEN = ReorderProblem.parse("reorder 64x256x32x32 NCHW>NHWC x32 t1")
 CONV = ConvTask.parse("conv n1 c64 56x56 o64 k1x1 s1x1 p0+0,0+0 d1x1 g1 NHWC>NHWC f32 standard t1")
@@ -30,9 +30,9 @@ def kept(cache_dir):
     """Keeps a profile as that of this machine: factors on that of the shipped costs."""
 
     def keep(**factors):
-        there = Profile.of(model.packaged(registry.isa()).machine["profile"])
+        there = MachineProfile.of(model.packaged(registry.isa()).machine["profile"])
         here = there._replace(**{name: getattr(there, name) * factor for name, factor in factors.items()})
-        profile.save(profile.path(cost_table.path), here)
+        machine_profile.save(machine_profile.path(cost_table.path), here)
 
     return keep
 
@@ -42,19 +42,19 @@ def seconds(problem):
 
 
 def test_every_figure_is_measured(monkeypatch):
-    monkeypatch.setattr(profile, "FIGURE_SECONDS", 1e-3)
-    found = profile.measure()
+    monkeypatch.setattr(machine_profile, "FIGURE_SECONDS", 1e-3)
+    found = machine_profile.measure()
     assert all(0 < x < 1e7 and math.isfinite(x) for x in found)
     assert found.copy_l2 < 3 * found.copy_memory  # within the caches it is not slower, whatever else runs
 
 
 def test_it_is_kept_beside_the_table(cache_dir):
-    file = profile.path(cost_table.path)
+    file = machine_profile.path(cost_table.path)
     assert file.parent == cost_table.path.parent and file != cost_table.path
-    assert profile.read(file) is None
-    made = Profile(*(1.5 + i for i in range(len(SAME))))
-    profile.save(file, made)
-    assert profile.read(file) == made
+    assert machine_profile.read(file) is None
+    made = MachineProfile(*(1.5 + i for i in range(len(SAME))))
+    machine_profile.save(file, made)
+    assert machine_profile.read(file) == made
     assert json.loads(file.read_text())["profile"]["fma_f32"] == 1.5
 
 
@@ -62,25 +62,25 @@ def test_the_first_save_measures_it_and_no_other(cache_dir, monkeypatch):
     made = []
 
     def measure():
-        made.append(Profile(*(2.0 + len(made) for _ in SAME)))
+        made.append(MachineProfile(*(2.0 + len(made) for _ in SAME)))
         return made[-1]
 
-    monkeypatch.setattr(profile, "measure_once", measure_once)
-    monkeypatch.setattr(profile, "measure", measure)
+    monkeypatch.setattr(machine_profile, "measure_once", measure_once)
+    monkeypatch.setattr(machine_profile, "measure", measure)
     cost_table.record("reorder 1x64x56x56 NCHW>NHWC x32 t1", "store allx64", Cost(1.0, 1.0, 0.0, 3))
     assert not made
     generation = cost_table.generation
-    file = profile.path(cost_table.save())
-    assert len(made) == 1 and profile.read(file) == made[0] and cost_table.generation > generation + 1
+    file = machine_profile.path(cost_table.save())
+    assert len(made) == 1 and machine_profile.read(file) == made[0] and cost_table.generation > generation + 1
     cost_table.save()
     assert len(made) == 1 and not measure_once(cost_table.path)
     file.write_text("damaged")
-    assert measure_once(cost_table.path) and profile.read(file) == made[1]
+    assert measure_once(cost_table.path) and machine_profile.read(file) == made[1]
 
 
 def test_another_process_that_measures_is_left_alone(cache_dir, monkeypatch):
-    monkeypatch.setattr(profile, "measure", lambda: pytest.fail("measured"))
-    file = profile.path(cost_table.path)
+    monkeypatch.setattr(machine_profile, "measure", lambda: pytest.fail("measured"))
+    file = machine_profile.path(cost_table.path)
     script = (
         "import fcntl, sys; f = open(sys.argv[1], 'ab'); fcntl.lockf(f, fcntl.LOCK_EX); print(1, flush=True); input()"
     )
@@ -94,7 +94,7 @@ def test_what_prevents_it_only_leaves_estimates_as_they_are(cache_dir, monkeypat
     def nothing():
         raise MemoryError
 
-    monkeypatch.setattr(profile, "measure", nothing)
+    monkeypatch.setattr(machine_profile, "measure", nothing)
     assert not measure_once(cost_table.path)
     assert not measure_once(cache_dir / "gone" / "costs-1.json")
     assert model.this_machine() == SAME
@@ -105,11 +105,11 @@ def test_a_process_that_measures_on_first_use_measures_it_when_it_ends(cache_dir
     """Only there was saving asked for; importing does not measure, nor does a call."""
     script = """
 import numpy as np, layoutkit as lk
-from layoutkit.choosing import profile
+from layoutkit.choosing import machine_profile
 from layoutkit.choosing.table import cost_table
 lk.reorder(np.ones((1, 8, 9, 9), np.float32), "NCHW", "NHWC")
-assert not profile.path(cost_table.path).exists()
-print(profile.path(cost_table.path))
+assert not machine_profile.path(cost_table.path).exists()
+print(machine_profile.path(cost_table.path))
 """
     env = os.environ | {"LAYOUTKIT_TUNING": mode}
     found = []
@@ -122,7 +122,7 @@ print(profile.path(cost_table.path))
     assert found[0] == found[1]
 
 
-GOOD = {"profile": dict.fromkeys(Profile._fields, 1.0)}
+GOOD = {"profile": dict.fromkeys(MachineProfile._fields, 1.0)}
 
 
 @pytest.mark.parametrize("text", [
@@ -131,13 +131,13 @@ GOOD = {"profile": dict.fromkeys(Profile._fields, 1.0)}
     *(json.dumps({"profile": GOOD["profile"] | {"run": x}}) for x in (0, -1, math.inf, math.nan, "a", [], 10**400)),
 ])  # fmt: skip
 def test_files_that_hold_none_do_not_count(cache_dir, text):
-    file = profile.path(cost_table.path)
+    file = machine_profile.path(cost_table.path)
     file.write_text(json.dumps(GOOD))
-    assert profile.read(file) is not None
-    profile.read.cache_clear()
+    assert machine_profile.read(file) is not None
+    machine_profile.read.cache_clear()
     file.write_text(text)
-    assert profile.read(file) is None
-    profile.read.cache_clear()
+    assert machine_profile.read(file) is None
+    machine_profile.read.cache_clear()
     assert model.this_machine() == SAME
 
 
@@ -152,7 +152,7 @@ def test_the_scale_is_of_this_machine_over_the_shipped_one(kept):
 
 def test_a_machine_of_half_the_speed_takes_twice_as_long(kept):
     before = seconds(LARGE), seconds(CONV)
-    kept(**dict.fromkeys(Profile._fields, 2.0))
+    kept(**dict.fromkeys(MachineProfile._fields, 2.0))
     after = seconds(LARGE), seconds(CONV)
     for old, new in zip(before, after):
         assert list(old) == list(new)
@@ -174,10 +174,10 @@ def test_costs_measured_here_are_corrected_by_the_scale_of_here(kept):
     isa, costs = registry.isa(), {"joined": Cost(1.0, 1.0, 0.0, 3)}
     found = []
     for factor in (1.0, 2.0):
-        kept(**dict.fromkeys(Profile._fields, factor))
+        kept(**dict.fromkeys(MachineProfile._fields, factor))
         here = model.this_machine()
         known = model.Neighbours([LARGE.key], "reorder", isa), lambda key: costs, 1.0, here
         correction = model.weigh(near.features(), [known], isa)["joined"]
-        with profile.scaled(here):
+        with machine_profile.scaled(here):
             found.append(near.estimates()("joined") * correction)
     assert found[0] == pytest.approx(found[1])

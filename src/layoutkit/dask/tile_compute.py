@@ -15,8 +15,8 @@ import numpy as np
 
 from ..formats.layout import Layout
 from ..memory.arrays import empty
-from .axes import Axis, Range, Window
-from .boxes import Box, box_of, gathered
+from .axes import Range, Window, WindowAxis
+from .physical_windows import PhysicalWindow, gathered, physical_window
 from .reads import Pieces
 
 STRIP_BYTES = 2 << 20  # of what strips read
@@ -25,11 +25,11 @@ LEAST_ROWS = 4  # of a strip, in windows' overlaps: what is read twice is a four
 
 # ``compute(x, box, windows, outputs, out)``: `outputs` by dimension, of `x`, the array of `box`; `windows` are those of
 # batch and spatial dimensions. Into `out` unless that is None.
-Compute = Callable[[np.ndarray, Box, Sequence[Window], Sequence[Range], np.ndarray | None], np.ndarray]
+Compute = Callable[[np.ndarray, PhysicalWindow, Sequence[Window], Sequence[Range], np.ndarray | None], np.ndarray]
 
 
-def made(
-    compute: Compute, pieces: Pieces, src: Layout, shape: Sequence[int], dst: Layout, axes: Sequence[Axis],
+def compute_tile(
+    compute: Compute, pieces: Pieces, src: Layout, shape: Sequence[int], dst: Layout, axes: Sequence[WindowAxis],
     outputs: Sequence[Range], channels: Range, dtype: np.dtype,
 ) -> np.ndarray:  # fmt: skip
     """A tile: `outputs` by dimension, of an input in `src` whose whole shape is `shape`.
@@ -39,7 +39,7 @@ def made(
     compute : callable
     pieces : list of (tuple of int, ndarray)
         Of the input.
-    axes : sequence of Axis
+    axes : sequence of WindowAxis
         Of the batch and the spatial dimensions.
     channels : Range
         Of the input, that the tile reads.
@@ -50,7 +50,7 @@ def made(
     def part(ranges: Sequence[Range], out: np.ndarray | None) -> np.ndarray:
         windows = [axis.window(*r) for axis, r in zip(axes, (ranges[0], *ranges[2:]))]
         n, *spatial = [w.inputs for w in windows]
-        box = box_of(src, shape, [n, channels, *spatial])
+        box = physical_window(src, shape, [n, channels, *spatial])
         more = [windows[0].outputs, ranges[1], *(w.outputs for w in windows[1:])]
         if more == list(ranges):
             return compute(gathered(pieces, box.ranges), box, windows, more, out)
@@ -74,14 +74,14 @@ def made(
 
 
 def _inner(
-    pieces: Pieces, src: Layout, dst: Layout, axes: Sequence[Axis], outputs: Sequence[Range], channels: Range
+    pieces: Pieces, src: Layout, dst: Layout, axes: Sequence[WindowAxis], outputs: Sequence[Range], channels: Range
 ) -> list[Range] | None:
     """The outputs of a tile that read nothing but the largest piece; None where they are not most of it.
 
     None also where rows of pixels that lie beside one another are cut: short ones are what kernels are slow at.
     """
     starts, array = max(pieces, key=lambda piece: piece[1].size)
-    found = list(outputs)
+    inner = list(outputs)
     for dim, wanted in enumerate(outputs):
         axis = axes[max(0, dim - 1)]
         place, block = src.digits(dim)[0], src.block(dim)
@@ -95,12 +95,12 @@ def _inner(
         begin, end = axis.field.outputs(low, high)
         begin = begin if low > 0 or not edges else wanted[0]
         end = end if high < axis.size or not edges else wanted[1]
-        found[dim] = max(begin, wanted[0]), min(end, wanted[1])
-    if any(n != f.size for n, f in zip(array.shape, src.factors) if f.size) or any(a >= b for a, b in found):
+        inner[dim] = max(begin, wanted[0]), min(end, wanted[1])
+    if any(n != f.size for n, f in zip(array.shape, src.factors) if f.size) or any(a >= b for a, b in inner):
         return None
     beside = src.factors[-1].dim
-    most = prod(b - a for a, b in found) >= LEAST_INNER * prod(b - a for a, b in outputs)
-    return found if most and (beside == 1 or found[beside] == outputs[beside]) else None
+    most = prod(b - a for a, b in inner) >= LEAST_INNER * prod(b - a for a, b in outputs)
+    return inner if most and (beside == 1 or inner[beside] == outputs[beside]) else None
 
 
 def _around(inner: Sequence[Range], outer: Sequence[Range]) -> Iterator[list[Range]]:
@@ -114,30 +114,32 @@ def _around(inner: Sequence[Range], outer: Sequence[Range]) -> Iterator[list[Ran
 
 
 def strips_of(
-    outputs: Sequence[Range], src: Layout, dst: Layout, axes: Sequence[Axis], shape: Sequence[int], channels: Range,
-    itemsize: int,
+    outputs: Sequence[Range], src: Layout, dst: Layout, axes: Sequence[WindowAxis], shape: Sequence[int],
+    channels: Range, itemsize: int,
 ) -> list[list[Range]]:  # fmt: skip
     """The strips of a box of outputs."""
     windows = [axis.window(*r).inputs for axis, r in zip(axes, (outputs[0], *outputs[2:]))]
-    box = box_of(src, shape, [windows[0], channels, *windows[1:]])
+    box = physical_window(src, shape, [windows[0], channels, *windows[1:]])
     rows = rows_of_strips([b - a for a, b in outputs], src, dst, axes, prod(box.sizes) * itemsize)
     starts = itertools.product(*[range(start, stop, n) for (start, stop), n in zip(outputs, rows)])
     return [[(a, min(a + n, stop)) for a, n, (_, stop) in zip(first, rows, outputs)] for first in starts]
 
 
-def rows_of_strips(held: Sequence[int], src: Layout, dst: Layout, axes: Sequence[Axis], nbytes: int) -> list[int]:
+def rows_of_strips(
+    shape: Sequence[int], src: Layout, dst: Layout, axes: Sequence[WindowAxis], nbytes: int
+) -> list[int]:
     """How many outputs strips of a tile have in each dimension, whose window has `nbytes`: of a few images, or of a few
     rows of the outermost spatial dimension."""
-    rows = list(held)
-    for dim in (0, *range(2, len(held))):
+    rows = list(shape)
+    for dim in (0, *range(2, len(shape))):
         if nbytes <= STRIP_BYTES:
             break
-        if not (dst.block(dim) == src.block(dim) == 1 < held[dim]):
+        if not (dst.block(dim) == src.block(dim) == 1 < shape[dim]):
             continue
         axis = axes[max(0, dim - 1)]
         least = -(-LEAST_ROWS * max(0, axis.reach - axis.stride) // axis.stride)
-        rows[dim] = min(held[dim], max(1, least, STRIP_BYTES * held[dim] // nbytes))
-        nbytes = nbytes * rows[dim] // held[dim]
+        rows[dim] = min(shape[dim], max(1, least, STRIP_BYTES * shape[dim] // nbytes))
+        nbytes = nbytes * rows[dim] // shape[dim]
         if rows[dim] > 1:
             break
     return rows
@@ -152,11 +154,11 @@ def _within(layout: Layout, outer: Sequence[Range], inner: Sequence[Range]) -> t
     return tuple(at)
 
 
-def pads_of(box: Box, windows: Sequence[Window]) -> tuple[Range, ...]:
+def pads_of(box: PhysicalWindow, windows: Sequence[Window]) -> tuple[Range, ...]:
     """The padding of spatial dimensions that is left to the array of a box; it crops what is there beside a window."""
-    found = []
+    pads = []
     for dim, window in enumerate(windows[1:], 2):
         (low, high), (before, after) = window.inputs, window.pads
         beyond = box.shape[dim] - box.skip[dim] - (high - low)
-        found.append((before - box.skip[dim], after - beyond))
-    return tuple(found)
+        pads.append((before - box.skip[dim], after - beyond))
+    return tuple(pads)
