@@ -57,6 +57,10 @@ def parts_of(laid: Laid) -> dict[Place, Part]:
     graph, known = laid.graph, laid.known
     makers = {name: (node, kinds) for node, kinds in zip(graph.nodes, laid.kinds) for name in node.outputs}
 
+    def joins(node: Node) -> bool:
+        """Whether it is a concatenation in place; what has constants among its inputs is not."""
+        return node.op == "Concat" and not any(name in graph.constants for name in node.inputs)
+
     def whole(place: Place) -> Place:
         while place in found:
             place = found[place].whole
@@ -67,7 +71,7 @@ def parts_of(laid: Laid) -> dict[Place, Part]:
             found |= _divided(node, kind, makers, known)
         y = known[node.outputs[0]]
         layouts = layouts_of(len(y.shape))
-        if node.op != "Concat" or not layouts or any(name in graph.constants for name in node.inputs):
+        if not layouts or not joins(node):
             continue
         axis, at = axis_of(node, known, layouts[kind]), 0
         for name in node.inputs:
@@ -77,7 +81,7 @@ def parts_of(laid: Laid) -> dict[Place, Part]:
             alike = known[name].stored == y.stored
             if alike and maker is not None and kinds[1] == kind and place not in found and count:
                 kernel = kernel_of(maker, known, kinds[0])
-                writes = maker.op == "Concat" or (kernel is not None and kernel.strided)
+                writes = joins(maker) or (kernel is not None and kernel.strided)
                 reads = {whole((n, kinds[i == 3])) for i, n in enumerate(maker.inputs) if n}
                 if writes and (maker.op == "Concat" or whole(into) not in reads):
                     found[place] = Part(into, axis, at, at + count)

@@ -182,22 +182,19 @@ class Program:
     def _concat(self, node: Node, kind: int) -> None:
         """A concatenation of which some inputs are made in place: the others are copied."""
         kept, whole = self.known[node.outputs[0]].kept, self.result(node.outputs[0], kind)
+        given = [self.brought(name, kind, kept) for name in node.inputs]
         layout = layouts_of(len(self.known[node.outputs[0]].shape))[kind]
-        axis, constants = axis_of(node, self.known, layout), self.laid.graph.constants
-        given, copied, at = [], [], 0
-        for name in node.inputs:
+        axis = axis_of(node, self.known, layout)
+        copied, at = [], 0
+        for name, place in zip(node.inputs, given):
             part = Part(whole, axis, at, at + layout.physical_shape(self.known[name].shape)[axis])
             at = part.end
-            if name in constants:  # then all are in the model's layout
-                copied.append((constants[name], part))
-                continue
-            given.append(self.brought(name, kind, kept))
-            if self._parts.get(given[-1]) != part:
-                copied.append((given[-1], part))
+            if self._parts.get(place) != part:
+                copied.append((place, part))
 
         def join(slots: Slots) -> None:
-            for x, part in copied:
-                part_in(slots[whole], part)[...] = slots[x] if isinstance(x, tuple) else x
+            for place, part in copied:
+                part_in(slots[whole], part)[...] = slots[place]
 
         self.step(node, join, tuple(given), (whole,))
 

@@ -131,7 +131,7 @@ def _external(onnx, tensor, folder: Path | None, where: Mapping[str, str]) -> np
     """The numbers of a tensor that lie in a file."""
     place, begin = where.get("location", ""), where.get("offset", "0")
     path = None if folder is None or "\0" in place else (folder / place).resolve()
-    if path is None or not place or not path.is_relative_to(folder):
+    if folder is None or path is None or not place or not path.is_relative_to(folder):
         raise ValueError(f"onnx: tensor {tensor.name!r} lies in {place!r:.100}, outside of the model's folder")
     dtype, length = _dtype(onnx, tensor.data_type, tensor.name), _bytes_of(onnx, tensor)
     offset = int(begin) if begin.isascii() and begin.isdigit() and len(begin) < 19 else -1
@@ -170,10 +170,8 @@ class _Reader:
     def __init__(self, onnx, proto, version: int, constants: dict[str, np.ndarray], taken: set[str]) -> None:
         self.onnx, self.version = onnx, version
         self._schemas = type(onnx.checker.DEFAULT_CONTEXT)()
-        self._schemas.ir_version, self._schemas.opset_imports = (
-            max(3, proto.ir_version),
-            dict.fromkeys(DOMAINS, version),
-        )
+        self._schemas.ir_version = max(3, proto.ir_version)
+        self._schemas.opset_imports = dict.fromkeys(DOMAINS, version)
         self.constants, self._taken = constants, taken
         self.nodes: list[Node] = []
 
