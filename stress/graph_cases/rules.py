@@ -119,7 +119,7 @@ WRONG = (
          "Inf times weights that are 0, which not all compute", alone=True),
     Rule("Resize", lambda d: d.attribute("coordinate_transformation_mode") == "pytorch_half_pixel",
          "the reference puts a single result at -0.5, the specification at 0"),
-    Rule("Resize", lambda d: d.input(0).dtype.kind in "iu",
+    Rule("Resize Upsample", lambda d: d.input(0).dtype.kind in "iu",
          "between integers the reference rounds, as layoutkit; onnxruntime cuts off", alone=True),
     Rule("Resize", lambda d: d.input(0).dtype == np.float64 and d.apart() < 1e-6,
          "scales are float32, and so are coordinates in the reference"),
