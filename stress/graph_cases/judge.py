@@ -73,7 +73,7 @@ def _judged(case: Case, verdict: Verdict) -> None:
     constants = set(held)
     moved = [dict(values) for _ in range(ROUNDS)]
     exact = set(values)
-    rng = np.random.default_rng(0)
+    rng, wide = np.random.default_rng(0), 0.0
     for node in graph.node:
         verdict.operators[node.op_type] += 1
         given = {name: values[name] for name in node.input if name}
@@ -83,11 +83,13 @@ def _judged(case: Case, verdict: Verdict) -> None:
         if node.op_type == "Constant":
             constants.update(node.output)
         rounded = node.op_type not in EXACT | STEPS
-        again = [_again(alone, node, m, rng if rounded else None, isinstance(want, str), case) for m in moved]
-        apart = difference(node.output, got, want, again)
+        own = _constants_of(node, case.model.opset_import[0].version)
+        wide = max(wide, own)
+        again = [_again(alone, node, m, rng if rounded else None, isinstance(want, str), case, own) for m in moved]
+        apart = difference(node.output, got, want, again, own)
         if apart:
             other = opinion(by_onnxruntime, alone, given)
-            against = difference(node.output, got, other, again)
+            against = difference(node.output, got, other, again, own)
             why = reason(Differing(node, case.model.opset_import[0].version, given, got, want, other, against))
             if why is None:
                 third = f"onnxruntime {f'says otherwise: {against}' if against else 'agrees with layoutkit'}"
@@ -114,17 +116,22 @@ def _judged(case: Case, verdict: Verdict) -> None:
     outputs = [v.name for v in graph.output]
     got = opinion(by_layoutkit, case.model, case.inputs, case.options, case.layouts)
     want = {name: values[name] for name in outputs}
-    apart = difference(outputs, got, want, [{n: m[n] for n in outputs} for m in moved], len(graph.node))
+    apart = difference(outputs, got, want, [{n: m[n] for n in outputs} for m in moved], wide, len(graph.node))
     if apart:
         verdict.wrong.append(f"the whole, though each node alone is right: {apart}")
 
 
-def _again(alone, node, values: Arrays, rng: np.random.Generator | None, refuses: bool, case: Case) -> Arrays | str:
+def _constants_of(node: onnx.NodeProto, opset: int) -> float:
+    """How exact a node's own constants are, where numbers are float64."""
+    attributes = schema(node.op_type, opset).attributes.values()
+    single = any(a.type == onnx.defs.OpSchema.AttrType.FLOAT for a in attributes)
+    return CONSTANTS if single or node.op_type in BY_DEFINITION else ROUNDING["float64"]
+
+
+def _again(
+    alone, node, values: Arrays, rng: np.random.Generator | None, refuses: bool, case: Case, wide: float
+) -> Arrays | str:
     """The outputs of a node when what it reads and makes is rounded otherwise."""
-    attributes = schema(node.op_type, alone.opset_import[0].version).attributes.values()
-    wide = ROUNDING["float64"]
-    if node.op_type in BY_DEFINITION or any(a.type == onnx.defs.OpSchema.AttrType.FLOAT for a in attributes):
-        wide = CONSTANTS
     given = {name: values[name] if rng is None else _rounded(values[name], rng, wide) for name in node.input if name}
     if refuses:
         found = opinion(by_layoutkit, alone, given, case.options, None)
@@ -215,9 +222,10 @@ def by_onnxruntime(model: onnx.ModelProto, given: Arrays) -> Arrays:
 
 
 def difference(
-    names: Sequence[str], got: Arrays | str, want: Arrays | str, again: Sequence[Arrays | str], steps: int = 1
-) -> str:
-    """What is wrong with results, "" if nothing."""
+    names: Sequence[str], got: Arrays | str, want: Arrays | str, again: Sequence[Arrays | str],
+    wide: float, steps: int = 1,
+) -> str:  # fmt: skip
+    """What is wrong with results, "" if nothing; `wide`: how exact constants of float64 are."""
     if isinstance(got, str) or isinstance(want, str):
         return (
             ""
@@ -227,7 +235,7 @@ def difference(
     for name in names:
         if name:
             others = [m[name] for m in again if not isinstance(m, str)]
-            wrong = _apart(got[name], want[name], others, steps)
+            wrong = _apart(got[name], want[name], others, wide, steps)
             if wrong:
                 return f"{name}: {wrong}"
     return ""
@@ -256,13 +264,14 @@ def _told(found: Arrays | str) -> str:
     return found if isinstance(found, str) else "a result"
 
 
-def _apart(got: np.ndarray, want: np.ndarray, others: Sequence[np.ndarray], steps: int) -> str:
+def _apart(got: np.ndarray, want: np.ndarray, others: Sequence[np.ndarray], wide: float, steps: int) -> str:
     if got.shape != want.shape or got.dtype != want.dtype:
         return f"{got.dtype} {got.shape}, expected {want.dtype} {want.shape}"
     if want.dtype.kind != "f":
         wrong = got != want
     else:
         most, tolerance = float(np.finfo(want.dtype).max), TOLERANCE[want.dtype.name] * min(steps, 4)
+        tolerance = max(tolerance, 10 * wide) if want.dtype == np.float64 else tolerance
         a, b = (np.clip(x.astype(np.float64), -most, most) for x in (got, want))
         others = [np.clip(x.astype(np.float64), -most, most) for x in others if x.shape == want.shape]
         finite = np.isfinite(want)

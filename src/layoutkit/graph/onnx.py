@@ -170,10 +170,8 @@ class _Reader:
     def __init__(self, onnx, proto, version: int, constants: dict[str, np.ndarray], taken: set[str]) -> None:
         self.onnx, self.version = onnx, version
         self._schemas = type(onnx.checker.DEFAULT_CONTEXT)()
-        self._schemas.ir_version, self._schemas.opset_imports = (
-            max(3, proto.ir_version),
-            dict.fromkeys(DOMAINS, version),
-        )
+        self._schemas.ir_version = max(3, proto.ir_version)
+        self._schemas.opset_imports = dict.fromkeys(DOMAINS, version)
         self.constants, self._taken = constants, taken
         self.nodes: list[Node] = []
 

@@ -171,12 +171,26 @@ def test_pads_of_both_signs(before, after):
     np.testing.assert_array_equal(ran([node("Pad", "p")], x, p=np.array([before, after])), want)
 
 
-def test_constants_are_joined_with_what_is_joined_again():
+def rounded(x, y):
+    """To integers and back."""
+    q = Node("QuantizeLinear", (x, "s", "z"), (f"{y}.q",))
+    return q, Node("DequantizeLinear", (f"{y}.q", "s", "z"), (y,))
+
+
+@pytest.mark.parametrize("quantised", [False, True])
+def test_constants_are_joined_with_what_is_joined_again(quantised):
     x, c = np.ones((1, 2, 3, 4), np.float32), np.full((1, 5, 3, 4), 7, np.float32)
     inner = Node("Concat", ("x", "c"), ("a",), {"axis": 1})
     for layouts in (None, *NAMES):
-        nodes = [inner, Node("Concat", ("a", "x"), ("y",), {"axis": 1})]
-        np.testing.assert_array_equal(ran(nodes, x, layouts, c=c), np.concatenate([x, c, x], 1))
+        nodes, told = [inner, Node("Concat", ("a", "x"), ("b",), {"axis": 1})], {"c": c}
+        if quantised:  # all are kept as integers
+            nodes = [inner, *rounded("a", "d"), *rounded("x", "e")]
+            nodes += [Node("Concat", ("d", "e"), ("b",), {"axis": 1}), *rounded("b", "y")]
+            told |= {"s": np.float32(1), "z": np.uint8(3)}
+        else:
+            nodes.append(Node("Neg", ("b",), ("y",)))
+        want = np.concatenate([x, c, x], 1)
+        np.testing.assert_array_equal(ran(nodes, x, layouts, **told), want if quantised else -want)
 
 
 @given(st.floats(0.0625, 4, width=32), st.sampled_from(["float16", "float32", "float64"]))

@@ -75,6 +75,10 @@ def parts_of(plan: LayoutPlan) -> dict[Place, Part]:
     graph, known = plan.graph, plan.known
     makers = {name: (node, kinds) for node, kinds in zip(graph.nodes, plan.kinds) for name in node.outputs}
 
+    def joins(node: Node) -> bool:
+        """Whether it is a concatenation in place; what has constants among its inputs is not."""
+        return node.op == "Concat" and not any(name in graph.constants for name in node.inputs)
+
     for node, (kind, _) in zip(graph.nodes, plan.kinds):
         if node.op == "Split":
             divided = _divided(node, kind, makers, known)
@@ -82,7 +86,7 @@ def parts_of(plan: LayoutPlan) -> dict[Place, Part]:
             wholes.update((place, part.whole) for place, part in divided.items())
         y = known[node.outputs[0]]
         layouts = layouts_of(len(y.shape))
-        if node.op != "Concat" or not layouts or any(name in graph.constants for name in node.inputs):
+        if not layouts or not joins(node):
             continue
         axis, at = axis_of(node, known, layouts[kind]), 0
         for name in node.inputs:
@@ -92,7 +96,7 @@ def parts_of(plan: LayoutPlan) -> dict[Place, Part]:
             alike = known[name].stored == y.stored
             if alike and maker is not None and kinds[1] == kind and place not in parts and count:
                 kernel = kernel_of(maker, known, kinds[0])
-                writes = maker.op == "Concat" or (kernel is not None and kernel.strided)
+                writes = joins(maker) or (kernel is not None and kernel.strided)
                 if writes and (maker.op == "Concat" or not _shares_array(maker, kinds, into, wholes)):
                     parts[place], wholes[place] = Part(into, axis, at, at + count), into
             at += count

@@ -184,23 +184,19 @@ class Program:
     def _concat(self, node: Node, kind: int) -> None:
         """A concatenation of which some inputs are made in place: the others are copied."""
         kept, whole = self.known[node.outputs[0]].kept, self.result(node.outputs[0], kind)
+        operands = [self.operand(name, kind, kept) for name in node.inputs]
         layout = layouts_of(len(self.known[node.outputs[0]].shape))[kind]
-        axis, constants = axis_of(node, self.known, layout), self.plan.graph.constants
-        operands, at = [], 0
-        copied: list[tuple[Any, Part]] = []  # an array, or a slot
-        for name in node.inputs:
+        axis = axis_of(node, self.known, layout)
+        copied, at = [], 0
+        for name, place in zip(node.inputs, operands):
             part = Part(whole, axis, at, at + layout.physical_shape(self.known[name].shape)[axis])
             at = part.end
-            if name in constants:  # then all are in the model's layout
-                copied.append((constants[name], part))
-                continue
-            operands.append(self.operand(name, kind, kept))
-            if self._parts.get(operands[-1]) != part:
-                copied.append((operands[-1], part))
+            if self._parts.get(place) != part:
+                copied.append((place, part))
 
         def join(slots: Slots) -> None:
-            for x, part in copied:
-                part_in(slots[whole], part)[...] = slots[x] if isinstance(x, tuple) else x
+            for place, part in copied:
+                part_in(slots[whole], part)[...] = slots[place]
 
         self.step(node, join, tuple(operands), (whole,))
 
