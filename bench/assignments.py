@@ -18,14 +18,14 @@ from networks import cases
 
 import layoutkit as lk
 from layoutkit.bench.report import geomean
-from layoutkit.graph.layouts import NAMES
 from layoutkit.graph.model import Model
+from layoutkit.graph.operators.layouts import NAMES
 
 
 def predicted(model) -> float:
     """Milliseconds that the layouts of its only program are expected to take."""
     (program,) = model._programs.values()
-    return 1e3 * program.laid.assigned.seconds
+    return 1e3 * program.plan.assigned.seconds
 
 
 def main(argv: Sequence[str] | None = None) -> int:

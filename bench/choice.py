@@ -171,7 +171,7 @@ def ship(path: Path, add: bool) -> int:
     """Write a table as the one that comes with the package, or add it to that: what the model can read of it."""
     from layoutkit._core.runtime import registry
     from layoutkit.bench.listed import candidates
-    from layoutkit.choosing import files, model, profile, shipped
+    from layoutkit.choosing import files, machine_profile, model, shipped
 
     costs, machine = of_file(path) if path.name else of_table()
     packaged = model.packaged_file(machine["isa"])
@@ -191,7 +191,7 @@ def ship(path: Path, add: bool) -> int:
     to = Path(__file__).parents[1] / "src" / "layoutkit" / "data" / packaged.name
     to.parent.mkdir(exist_ok=True)
     if "profile" not in machine:  # only this machine's own table, measured here, has none
-        machine = machine | {"profile": profile.measure().rounded(3).content}
+        machine = machine | {"profile": machine_profile.measure().rounded(3).content}
     files.replace(to, shipped.dump(kept, machine).encode())
     to.chmod(0o644)
     left = before - sum(map(len, kept.values()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from layoutkit.choosing import model, profile, shipped
+from layoutkit.choosing import machine_profile, model, shipped
 from layoutkit.choosing.table import cost_table
 
 
@@ -20,4 +20,4 @@ def take(args: argparse.Namespace) -> None:
         table = {} if args.table == "none" else shipped.read(model.packaged_file(args.table))
         model.packaged = lambda isa: table
     if args.profile:
-        profile.save(profile.path(cost_table.path), profile.measure())
+        machine_profile.save(machine_profile.path(cost_table.path), machine_profile.measure())

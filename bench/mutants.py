@@ -44,7 +44,7 @@ MUTANTS = (
            "for (int j = 0; j < cols - 1; j++)\n            acc[j] = between_limits(acc[j], s->clip);",
            "tests/core tests/convolutions/test_chains.py tests/convolutions/test_epilogue.py"),
     Mutant("add: a single channel left over is forgotten", f"{KERNELS}/elementwise/add.c",
-           "if (left)\n", "if (left > 1)\n", "tests/core tests/graph/test_kernels.py"),
+           "if (left)\n", "if (left > 1)\n", "tests/core tests/graph/runtime/test_kernels.py"),
     Mutant("pooling: the last column of a dilated window is left out", f"{KERNELS}/pooling/pooling.c",
            "(left + p->dilation - 1) / p->dilation)", "left / p->dilation)", "tests/core tests/grad/test_pool.py"),
     Mutant("pooling: NaN is lost", f"{KERNELS}/pooling/pooling.c",

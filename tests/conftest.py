@@ -64,6 +64,7 @@ class Turnstile:
 
     def remove(self) -> None:
         for file in (self.entry, self.inside):
+            file.close()
             Path(file.name).unlink(missing_ok=True)
 
 
@@ -87,9 +88,9 @@ def pytest_sessionfinish(session):
 @pytest.fixture(autouse=True)
 def no_profile(monkeypatch):
     """Saving costs does not take the second that a machine profile takes."""
-    from layoutkit.choosing import profile
+    from layoutkit.choosing import machine_profile
 
-    monkeypatch.setattr(profile, "measure_once", lambda table: False)
+    monkeypatch.setattr(machine_profile, "measure_once", lambda table: False)
 
 
 @pytest.fixture

@@ -15,7 +15,8 @@ import layoutkit
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(str(p.relative_to(ROOT / "docs")) for p in (ROOT / "docs").rglob("*.md"))
 WITHOUT_EXAMPLES = {
-    "index.md", "kernels.md", "platforms.md", "reference.md", "results.md", "tasks/index.md", "threats.md",
+    "glossary.md", "index.md", "kernels.md", "platforms.md", "reference.md", "results.md", "tasks/index.md",
+    "threats.md",
 }  # fmt: skip
 MODULES = [
     m.name for m in pkgutil.walk_packages(layoutkit.__path__, "layoutkit.")

@@ -13,9 +13,11 @@ import pytest
 from threadpoolctl import threadpool_info
 
 import layoutkit as lk
-from layoutkit.choosing import pools
+from layoutkit.choosing import blas_threads
 from layoutkit.choosing.costfile import Cost
 from layoutkit.choosing.table import CostTable
+
+pytestmark = [pytest.mark.alone, pytest.mark.no_cover]
 
 OURS = str(Path(lk.__file__).parent)
 ONE = Cost(1.0, 1.0, 0.0, 1)
@@ -134,7 +136,7 @@ def test_the_limit_of_blas():
     before = blas()
 
     def work():
-        with pools.limited(before[0] + 2), pools.limited(before[0] + 1):
+        with blas_threads.limited(before[0] + 2), blas_threads.limited(before[0] + 1):
             pass
 
     def after(at):
@@ -150,7 +152,7 @@ def test_a_storm_of_signals(cache_dir):
     program = """
     import random, signal, sys, threading, time
     import numpy as np, layoutkit as lk
-    from layoutkit.choosing import pools
+    from layoutkit.choosing import blas_threads
     from layoutkit.choosing.costfile import Cost
     from threadpoolctl import threadpool_info
 
@@ -174,7 +176,7 @@ def test_a_storm_of_signals(cache_dir):
         while not over:
             lk.cost_table.record("p", f"c{i % 50}", one)
             lk.empty((5 << 20,), "a", "u1")
-            with pools.limited(2):
+            with blas_threads.limited(2):
                 pass
             i += 1
 

@@ -5,6 +5,8 @@ import pytest
 
 import layoutkit as lk
 
+pytestmark = pytest.mark.alone
+
 SHAPE = (1, 33, 8192, 8192)  # 2.2e9 elements
 
 

@@ -9,6 +9,8 @@ from conftest import using_isa
 
 import layoutkit as lk
 
+pytestmark = [pytest.mark.alone, pytest.mark.no_cover]
+
 BROADCAST = np.broadcast_to(np.float32(1), (1, 1, 1, 1))
 
 

@@ -309,21 +309,21 @@ static int windows(const lk_kernel *k, int n, int span, int pads)
     enum { BYTES = 1 << 15, STEPS = 7, UPPER = 3 };
     static _Alignas(64) char src[BYTES], dst[BYTES], ready[BYTES];
     static int64_t table[256], ends[256], at[2048];
-    static uint64_t takes[2048];
-    static int8_t kinds[256];
-    static _Alignas(64) char orders[2048 * 64], firsts[256 * 64];
+    static uint64_t masks[2048];
+    static int8_t lane_registers[256];
+    static _Alignas(64) char orders[2048 * 64], pad_vectors[256 * 64];
     static char pad[64];
     int w = width_of(k), step = span / 2 + 1;
     lk_nest nest = {.width = w, .loops = 2, .n = {UPPER, STEPS}, .s = {STEPS * step * w, step * w}, .tasks = UPPER * STEPS,
                     .d = {STEPS * (n + 1) * w, (n + 1) * w}, .src = w, .dst = 64 + w};
     lk_fused f = {.rows = {.digits = 1, .count = n, .n = {n}, .table = table}, .pad = pad};
     lk_windows *const made = &f.windows;
-    memset(pad, 'p', sizeof pad), memset(firsts, 0, sizeof firsts), memset(orders, 0, sizeof orders);
+    memset(pad, 'p', sizeof pad), memset(pad_vectors, 0, sizeof pad_vectors), memset(orders, 0, sizeof orders);
     for (int j = 0; j < n; j++) table[j] = pads && draw(5) == 0 ? LK_NOWHERE : draw(span) * w;
     table[draw(n)] = (span - 1) * w;
     int64_t count = windows_of(made, table, n, w, k->nr, k->mr, pad);
     if (count > 4 * (n + k->nr)) return wrong(k, "more windows than elements");
-    *made = (lk_windows){.ends = ends, .at = at,  .takes = takes, .kinds = kinds, .orders = orders, .firsts = pads ? firsts : NULL};
+    *made = (lk_windows){.ends = ends, .at = at,  .masks = masks, .lane_registers = lane_registers, .orders = orders, .pad_vectors = pads ? pad_vectors : NULL};
     windows_of(made, table, n, w, k->nr, k->mr, pad);
     int64_t last = (UPPER * STEPS - 1) * step * w; /* the source ends with what the last step reaches */
     char *const begin = src + BYTES - (nest.src + last + (int64_t)span * w);

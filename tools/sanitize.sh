@@ -28,7 +28,7 @@ if [ $# = 0 ]; then
     cases="--reorders 4000 --convolutions 1000 --integers 400 --transposed 50 --limits 100 --reproducible 40 --chunked 0"
     unset CI # the random cases draw more than the long profile
     set -- -n auto --dist worksteal tests/core/test_kernels.py tests/core/test_winograd_kernels.py \
-        tests/reorders/test_{windows,reorder,panels,slabs}.py tests/graph/test_{kernels,narrow,quantised}.py \
+        tests/reorders/test_{windows,reorder,panels,slabs}.py tests/graph/{runtime/test_kernels,passes/test_{narrow,quantised}}.py \
         tests/convolutions/test_{conv,chains}.py tests/grad/test_{any,pool,weight}.py
 fi
 "$python" -c 'from layoutkit._core.runtime import registry as r; print(r.__file__)' | grep "^$PYTHONPATH/" ||

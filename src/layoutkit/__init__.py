@@ -88,9 +88,9 @@ def __getattr__(name: str) -> _Any:
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = _import_module(_LATER[name], __name__)
-    found = module if _LATER[name] == f".{name}" else getattr(module, name)
-    globals()[name] = found
-    return found
+    value = module if _LATER[name] == f".{name}" else getattr(module, name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

@@ -33,7 +33,7 @@ def of_rank(rank: int, doc: str) -> str:
     doc = doc.replace("Two-dimensional", {1: "One-dimensional", 3: "Three-dimensional"}[rank])
     text = re.sub(r"(?<=[a-z])2d(?=\b|_)", f"{rank}d", doc)
     text = text.replace("kernel height, kernel width", _KERNEL[rank]).replace("height, width", _AXES[rank])
-    text = re.sub(r"\b(NC|OI|IO)HW\b", lambda found: found[1] + _LETTERS[rank], text)
+    text = re.sub(r"\b(NC|OI|IO)HW\b", lambda match: match[1] + _LETTERS[rank], text)
     text = text.replace("pair of int", _PAIR[rank])
     return "".join(part for part in _SECTION.split(text) if not part.startswith("Examples\n")).rstrip()
 
@@ -49,11 +49,11 @@ def like(model: F, rank: int) -> Callable[[Callable[..., Any]], F]:
 
     def decorate(function: Callable[..., Any]) -> F:
         @functools.wraps(function)
-        def checked(*args: Any, **given: Any) -> Any:
-            if not names.issuperset(given):
-                unknown = next(name for name in given if name not in names)
+        def checked(*args: Any, **keywords: Any) -> Any:
+            if not names.issuperset(keywords):
+                unknown = next(name for name in keywords if name not in names)
                 raise TypeError(f"{function.__name__}() got an unexpected keyword argument {unknown!r}")
-            return function(*args, **given)
+            return function(*args, **keywords)
 
         if model.__doc__:  # not with python -OO
             checked.__doc__ = of_rank(rank, inspect.cleandoc(model.__doc__))
@@ -88,8 +88,8 @@ def with_parameters(model: Callable[..., Any], **changes: str) -> Callable[[F], 
         own = inspect.signature(function)
         if any(p.kind is p.VAR_KEYWORD for p in own.parameters.values()):
             kept = [p for p in own.parameters.values() if p.kind is not p.VAR_KEYWORD]
-            given = inspect.signature(model).parameters.values()
-            kept += [p for p in given if p.kind is p.KEYWORD_ONLY and p.name not in own.parameters]
+            shared = inspect.signature(model).parameters.values()
+            kept += [p for p in shared if p.kind is p.KEYWORD_ONLY and p.name not in own.parameters]
             function.__signature__ = own.replace(parameters=kept)  # type: ignore[attr-defined]
         return function
 

@@ -238,6 +238,7 @@ def _unsteady(want: Arrays, again: Sequence[Arrays | str]) -> bool:
     for name, value in want.items():
         if value.dtype.kind == "f" and value.size:
             others = [m[name].astype(np.float64) for m in again if not isinstance(m, str)]
+            others = [m for m in others if m.shape == value.shape]  # the reference's may be wrong
             moved = max(
                 (np.nanmax(np.abs(m - value), initial=0, where=np.isfinite(m - value)) for m in others), default=0
             )

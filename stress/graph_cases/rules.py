@@ -73,6 +73,13 @@ def _longer(d: Differing) -> bool:
     return shorter and d.attribute("auto_pad", "").startswith("SAME")
 
 
+def _nearly(d: Differing) -> bool:
+    """Whether an extent times a scale is nearly whole."""
+    scales = [x for x in d.given.values() if x.dtype == np.float32 and x.shape == (d.input(0).ndim,)]
+    told = d.attribute("scales", scales[-1] if scales else [])
+    return any(0 < abs(n * s - round(n * s)) < 1e-5 for n, s in zip(d.input(0).shape, np.asarray(told, float)))
+
+
 def _dilated(d: Differing) -> bool:
     return max(d.attribute("dilations", [1])) > 1
 
@@ -108,11 +115,18 @@ WRONG = (
          "the reference leaves NaN out, as it does padding"),
     Rule("MaxPool GlobalMaxPool", lambda d: np.isnan(d.input(0)).any(),
          "the largest of numbers and NaN is NaN; onnxruntime leaves NaN out where compilers let it", alone=True),
-    Rule("Resize", lambda d: not np.isfinite(d.input(0)).all(), "the reference multiplies Inf by weights that are 0"),
+    Rule("Resize Upsample", lambda d: not np.isfinite(d.input(0)).all(),
+         "Inf times weights that are 0, which not all compute", alone=True),
     Rule("Resize", lambda d: d.attribute("coordinate_transformation_mode") == "pytorch_half_pixel",
          "the reference puts a single result at -0.5, the specification at 0"),
     Rule("Resize", lambda d: d.input(0).dtype.kind in "iu",
          "between integers the reference rounds, as layoutkit; onnxruntime cuts off", alone=True),
+    Rule("Resize", lambda d: d.input(0).dtype == np.float64 and d.apart() < 1e-6,
+         "scales are float32, and so are coordinates in the reference"),
+    Rule("Resize Upsample", _nearly,
+         "extents times scales are whole in onnxruntime's float32, and just below in exact numbers", alone=True),
+    Rule("Slice", lambda d: len(d.node.input) > 4 and (d.input(4) < 0).any(),
+         "backwards, the specification clamps starts to 0, numpy, and so the reference, to -1"),
     Rule("Shape", lambda d: True, "the reference does not clamp start and end"),
     Rule("ReduceSumSquare ReduceSum ReduceProd ReduceL1", lambda d: d.input(0).dtype.kind in "iu",
          "the reference sums small integers in 64 bits and leaves them so"),

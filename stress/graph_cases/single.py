@@ -70,7 +70,8 @@ def modulo(b: Build, op: str) -> None:
 
 def variadic(b: Build, op: str) -> None:
     t = b.pick(op)
-    b.add(op, t, *(b.broadcast(t) for _ in range(b.int(0, 2))))
+    others = (b.broadcast(t) if b.opset >= 8 else b.operand(t.dtype, t.shape) for _ in range(b.int(0, 2)))
+    b.add(op, t, *others)
 
 
 def prelu(b: Build, op: str) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from layoutkit.choosing.plan import Plan
-from layoutkit.choosing.problem import Candidate, Choice, Step, Words
+from layoutkit.choosing.problem import Candidate, Choice, Description, PackingStep
 from layoutkit.choosing.ranking import DOUBT_RATIO
 
 
@@ -11,8 +11,10 @@ def candidate(name, words=None, estimate=1.0, steps=()):
     return Candidate(name, estimate, int, steps, None if words is None else lambda: words)
 
 
-MEASURED = Choice(candidate("short", Words("direct", "6 pixels", "as it lies")), 1e-6, "measured", "7 timings +-0.5%")
-ESTIMATED = Choice(candidate("much longer", Words("other")), 2.5e-6, "estimated", "near: x")
+MEASURED = Choice(
+    candidate("short", Description("direct", "6 pixels", "as it lies")), 1e-6, "measured", "7 timings +-0.5%"
+)
+ESTIMATED = Choice(candidate("much longer", Description("other")), 2.5e-6, "estimated", "near: x")
 
 
 def test_it_is_the_problem_a_table_facts_and_what_decided():
@@ -68,6 +70,6 @@ def test_costs_that_may_have_been_disturbed_are_said_to_be(ratio, doubted):
     far = MEASURED._replace(seconds=ratio * DOUBT_RATIO * ESTIMATED.seconds)
     text = Plan("p", [ESTIMATED, far]).explain()
     assert ("1 measured at more than 8 times that, which is doubted" in text) == doubted
-    step = Step(None, "pack", 0.5e-6)
+    step = PackingStep(None, "pack", 0.5e-6)
     only = Choice(candidate("a", estimate=0.5e-6, steps=(step,)), ratio * DOUBT_RATIO * 1e-6, "measured")
     assert ("times what was expected: the machine may have been disturbed" in Plan("p", [only]).explain()) == doubted

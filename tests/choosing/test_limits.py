@@ -4,7 +4,7 @@ import pytest
 
 from layoutkit._core.runtime import registry
 from layoutkit.choosing import limits
-from layoutkit.choosing.profile import SAME
+from layoutkit.choosing.machine_profile import SAME
 
 
 @pytest.fixture

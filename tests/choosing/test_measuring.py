@@ -17,6 +17,8 @@ from layoutkit.choosing.measuring import first_use, measure
 from layoutkit.choosing.problem import Candidate
 from layoutkit.choosing.table import cost_table
 
+pytestmark = pytest.mark.alone
+
 keys = (f"test problem to measure {i}" for i in itertools.count())
 
 

@@ -10,7 +10,7 @@ from problems import Known
 import layoutkit as lk
 from layoutkit.choosing import tuning as modes
 from layoutkit.choosing.costfile import Cost
-from layoutkit.choosing.problem import Candidate, Step
+from layoutkit.choosing.problem import Candidate, PackingStep
 from layoutkit.choosing.ranking import DOUBT_RATIO, candidates_of
 from layoutkit.choosing.ranking import rank as ranked
 from layoutkit.choosing.table import cost_table
@@ -88,7 +88,10 @@ def test_a_frozen_table_decides_alike(key):
 
 def test_a_candidate_with_steps_is_measured_when_all_of_it_is(key):
     packing = Known(f"{key} packing", [candidate("a"), candidate("b")])
-    ways = [candidate("x", 2.0, (Step(packing, "a", 3.0),)), candidate("y", 4.0, (Step(packing, "b", 0.5),))]
+    ways = [
+        candidate("x", 2.0, (PackingStep(packing, "a", 3.0),)),
+        candidate("y", 4.0, (PackingStep(packing, "b", 0.5),)),
+    ]
 
     def found():
         return {c.candidate.name: (c.seconds, c.source) for c in rank(key, ways)}

@@ -70,12 +70,12 @@ def test_chunks_are_whole_taps_or_parts_of_one(p):
     channels = p.ic // p.groups
     if not channels or p.types.integers or order.by_channel(p):
         assert chunk == period > 2**60
-    elif channels <= order.MAX_CHUNK:
-        assert chunk == period <= order.MAX_CHUNK < chunk + channels
+    elif channels <= order.MAX_CHUNK_PRODUCTS:
+        assert chunk == period <= order.MAX_CHUNK_PRODUCTS < chunk + channels
         assert chunk % channels == 0
     else:
         assert period == channels
-        assert chunk <= order.MAX_CHUNK and chunk % order.WHOLE == 0
+        assert chunk <= order.MAX_CHUNK_PRODUCTS and chunk % order.CHANNEL_BLOCK == 0
 
 
 @pytest.mark.parametrize("layout", ["NHWC", "NCHW", "nChw16c"])
@@ -88,5 +88,5 @@ def test_errors_of_long_sums_are_those_of_a_chunk(channels, kernel, layout):
     want = reference.conv(x, w, None, (1, 1), ((0, 0), (0, 0)), (1, 1), 1)
     got = lk.conv2d(lk.reorder(x, "NCHW", layout), w, layout=layout, accuracy="strict")
     got = lk.reorder(got, layout, "NCHW", shape=want.shape)
-    bound = 0.4 * np.sqrt(order.MAX_CHUNK) * 2.0**-24
+    bound = 0.4 * np.sqrt(order.MAX_CHUNK_PRODUCTS) * 2.0**-24
     assert np.linalg.norm(got - want) <= bound * np.linalg.norm(want)

@@ -53,8 +53,8 @@ class Watched:
         for field, value in tile.items():
             setattr(self.tile, field, value)
         self.row.tile = ctypes.addressof(self.tile)
-        told = ctypes.CFUNCTYPE(None)
-        self.functions = [told(lambda way=way: self.calls.append((threading.get_ident(), way))) for way in (1, -1)]
+        callback = ctypes.CFUNCTYPE(None)
+        self.functions = [callback(lambda way=way: self.calls.append((threading.get_ident(), way))) for way in (1, -1)]
         self.row.enter, self.row.leave = (ctypes.cast(f, ctypes.c_void_p) for f in self.functions)
         monkeypatch.setitem(registry._by_name, name, ctypes.addressof(self.row))
         ALIVE.append(self)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import layoutkit as lk
 from layoutkit._core.runtime import registry
 from layoutkit.choosing.best import choices
-from layoutkit.choosing.problem import Step
+from layoutkit.choosing.problem import PackingStep
 from layoutkit.choosing.ranking import candidates_of
 from layoutkit.choosing.table import cost_table
 from layoutkit.convolutions.algorithms import ALGORITHMS, AUTO, NAMES
@@ -99,7 +99,7 @@ def test_a_filter_met_once_is_packed_in_a_step_of_its_own(p, threads):
     assert not any(c.steps for c in kept)
     for c in once:
         (step,) = c.steps
-        assert isinstance(step, Step) and step == packing.step(step.name)
+        assert isinstance(step, PackingStep) and step == packing.step(step.name)
     assert {c.name for c in candidates_of(packing)} == {
         c.steps[0].name for c in candidates_of(ConvTask(p, 1, once=True))
     }

@@ -206,7 +206,7 @@ def test_threads_share_the_work_evenly(size, columns):
 @pytest.mark.parametrize("ic", [32, 64, 128, 256, 512])
 def test_usual_numbers_round_little_more_than_a_sum_in_one_piece(ic, inputs, monkeypatch):
     """Of random numbers; of others only `winograd.error_bound` is promised."""
-    monkeypatch.setattr(order, "MAX_CHUNK", 1 << 30)
+    monkeypatch.setattr(order, "MAX_CHUNK_PRODUCTS", 1 << 30)
     rng = np.random.default_rng(ic)
     x = rng.standard_normal((1, ic, 24, 24), np.float32)
     x = np.maximum(x, 0) if inputs == "relu" else x

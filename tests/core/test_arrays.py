@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from layoutkit._core.runtime.arrays import aligned, form, meet, takes
+from layoutkit._core.runtime.arrays import aligned, can_hold_result, extents_overlap, strides_key
 
 
 def views(memory, rng, count):
@@ -14,33 +14,34 @@ def views(memory, rng, count):
         yield found[tuple(slice(None, None, int(rng.choice([-2, -1, 1, 2]))) for _ in range(found.ndim))]
 
 
-def test_arrays_meet_where_numpy_says_that_they_may_share_memory():
+def test_extents_overlap_where_numpy_says_that_they_may_share_memory():
     rng = np.random.default_rng(0)
     memory = np.zeros(512, np.uint8)
-    found = [
-        (meet(a, b), np.may_share_memory(a, b)) for a, b in zip(views(memory, rng, 2000), views(memory, rng, 2000))
-    ]
-    assert all(ours == numpys for ours, numpys in found) and {ours for ours, _ in found} == {True, False}
+    pairs = zip(views(memory, rng, 2000), views(memory, rng, 2000))
+    answers = [(extents_overlap(a, b), np.may_share_memory(a, b)) for a, b in pairs]
+    assert all(ours == numpys for ours, numpys in answers) and {ours for ours, _ in answers} == {True, False}
 
 
-def test_the_form_of_arrays_tells_apart_what_plans_depend_on():
+def test_the_strides_key_of_arrays_tells_apart_what_plans_depend_on():
     x, y = np.zeros((2, 3, 4)), np.zeros((4, 3, 2))
-    assert form(x) == form(x + 1) and form(x, x) == form(x, np.broadcast_to(x, x.shape))
-    forms = [form(x), form(x[:1]), form(x, x), form(x, y), form(y), form(y, x), form(x[..., ::2]), form(x[..., 0]),
-             form(np.zeros(())), form(x, np.zeros(()))]  # fmt: skip
+    assert strides_key(x) == strides_key(x + 1) and strides_key(x, x) == strides_key(x, np.broadcast_to(x, x.shape))
+    scalar = np.zeros(())
+    inputs = (x,), (x[:1],), (y,), (x[..., ::2],), (x[..., 0],), (scalar,)
+    keys = [strides_key(*arrays) for arrays in (*inputs, (x, x), (x, y), (y, x), (x, scalar))]
     memory = np.zeros(100)
-    forms += [form(memory, memory[i:]) for i in range(8)]
-    assert len(set(forms)) == len(forms)
-    assert form(memory, memory) == form(memory, memory[8:])
+    keys += [strides_key(memory, memory[i:]) for i in range(8)]
+    assert len(set(keys)) == len(keys)
+    assert strides_key(memory, memory) == strides_key(memory, memory[8:])
 
 
-def test_an_array_takes_a_result_of_its_shape_and_dtype():
+def test_an_array_can_hold_a_result_of_its_shape_and_dtype():
     x = np.zeros((2, 3), np.float32)
-    assert takes(x, (2, 3), np.dtype("f4")) and takes(x, (2, 3), np.dtype("<f4").newbyteorder("="))
-    assert not takes(x, (3, 2), x.dtype) and not takes(x, (2,), x.dtype) and not takes(x, (2, 3), np.dtype("i4"))
-    assert not takes(x.T, (3, 2), x.dtype)
+    assert can_hold_result(x, (2, 3), np.dtype("f4")) and can_hold_result(x, (2, 3), np.dtype("<f4").newbyteorder("="))
+    assert not can_hold_result(x, (3, 2), x.dtype) and not can_hold_result(x, (2,), x.dtype)
+    assert not can_hold_result(x, (2, 3), np.dtype("i4"))
+    assert not can_hold_result(x.T, (3, 2), x.dtype)
     x.flags.writeable = False
-    assert not takes(x, (2, 3), x.dtype)
+    assert not can_hold_result(x, (2, 3), x.dtype)
 
 
 @pytest.mark.parametrize("period", [64, 4096])

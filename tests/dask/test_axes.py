@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layoutkit.dask.axes import Axis, parts, ranges
+from layoutkit.dask.axes import WindowAxis, parts, ranges
 
 MODES = {"reflect": "reflect", "circular": "wrap", "edge": "edge"}
 
@@ -19,7 +19,7 @@ def axes(draw):
     if size - max(0, -before) - max(0, -after) < 1:
         before = after = 0
     after += max(0, reach - size - before - after)
-    return Axis(size, (size + before + after - reach) // stride + 1, stride, before, after, reach)
+    return WindowAxis(size, (size + before + after - reach) // stride + 1, stride, before, after, reach)
 
 
 @given(axes(), st.data())
@@ -87,5 +87,5 @@ def test_cuts_make_tiles_of_all_outputs(axis, ends, unit):
 
 
 def test_a_same_convolution_is_cut_where_its_input_is():
-    assert Axis(100, 100, 1, 2, 2, 5).cuts([30, 60, 100]) == [0, 30, 60, 100]
-    assert Axis(100, 50, 2, 1, 1, 3).cuts([30, 60, 100]) == [0, 15, 30, 50]
+    assert WindowAxis(100, 100, 1, 2, 2, 5).cuts([30, 60, 100]) == [0, 30, 60, 100]
+    assert WindowAxis(100, 50, 2, 1, 1, 3).cuts([30, 60, 100]) == [0, 15, 30, 50]

@@ -1,10 +1,8 @@
 """Nodes that are not as ONNX defines them: whatever is wrong, what is promised is raised, or a result is given."""
 
-import warnings
-
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 import layoutkit as lk
@@ -40,8 +38,9 @@ def test_every_operator_is_drawn():
             lk.onnx.load(_model([node], [], 18, {"x": np.zeros((1, 2, 3), np.float32)}))
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # numbers that make no sense are computed with, too
 @given(st.integers(0, 1 << 40))
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=5, deadline=None, phases=[Phase.generate])
 def test_malformed_nodes(seed):
     rng = np.random.default_rng(seed)
     for op in DRAWS:
@@ -56,8 +55,7 @@ def test_malformed_nodes(seed):
             MISTAKES[b.int(0, len(MISTAKES) - 1)](b, node, tensors, inputs)
         model = _model(b.nodes, [onnx.numpy_helper.from_array(v, k) for k, v in tensors.items()], b.opset, inputs)
         try:
-            with warnings.catch_warnings(), np.errstate(all="ignore"):
-                warnings.simplefilter("ignore")
+            with np.errstate(all="ignore"):
                 lk.onnx.load(model, threads=1).run(inputs)
         except (ValueError, TypeError) as error:
             assert str(error)

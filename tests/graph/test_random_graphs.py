@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle.network import evaluate
 
-from layoutkit.graph.layouts import NAMES
 from layoutkit.graph.model import Model
+from layoutkit.graph.operators.layouts import NAMES
 
 
 @given(graphs(), st.sampled_from([None, *NAMES]), st.sampled_from([1, 2]), st.integers(0, 1 << 20))
@@ -43,14 +43,14 @@ def test_narrow_products_are_near(graph, dtype, layouts):
 @given(graphs())
 @settings(max_examples=50, deadline=None)
 def test_tensors_of_many_readers_cost_the_same_either_way(graph):
-    from layoutkit.graph import plan
-    from layoutkit.graph.costs import Costs
+    from layoutkit.graph.layout import plan
+    from layoutkit.graph.layout.costs import Costs
 
     found = []
     for few in (0, 3, 9):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(plan, "FEW_READERS", few)
-            laid = plan.laid_out_graph(graph, {"x": graph.inputs["x"].shape}, Costs(1, "standard"))
+            laid = plan.choose_layouts(graph, {"x": graph.inputs["x"].shape}, Costs(1, "standard"))
         found.append((laid.assigned.seconds, laid.seconds([0] * len(laid.graph.nodes))))
     np.testing.assert_allclose(found, [found[0]] * 3, rtol=1e-9)
 
@@ -58,10 +58,10 @@ def test_tensors_of_many_readers_cost_the_same_either_way(graph):
 @given(graphs())
 @settings(max_examples=50, deadline=None)
 def test_the_assignment_costs_no_more_than_one_layout_everywhere(graph):
-    from layoutkit.graph.costs import Costs
-    from layoutkit.graph.plan import laid_out_graph
+    from layoutkit.graph.layout.costs import Costs
+    from layoutkit.graph.layout.plan import choose_layouts
 
-    laid = laid_out_graph(graph, {"x": graph.inputs["x"].shape}, Costs(1, "standard"))
+    laid = choose_layouts(graph, {"x": graph.inputs["x"].shape}, Costs(1, "standard"))
     assert laid.assigned.seconds == pytest.approx(laid.assigned.bound)
     assert all(laid.assigned.seconds <= seconds * (1 + 1e-9) for seconds in laid.uniform().values())
 
@@ -69,17 +69,17 @@ def test_the_assignment_costs_no_more_than_one_layout_everywhere(graph):
 @given(graphs())
 @settings(max_examples=30, deadline=None)
 def test_where_tables_are_too_large_it_costs_no_more_than_one_layout_everywhere_either(graph):
-    from layoutkit.graph import assign
-    from layoutkit.graph.costs import Costs
-    from layoutkit.graph.plan import laid_out_graph
+    from layoutkit.graph.layout import assign
+    from layoutkit.graph.layout.costs import Costs
+    from layoutkit.graph.layout.plan import choose_layouts
 
     given, costs = {"x": graph.inputs["x"].shape}, Costs(1, "standard")
-    least = laid_out_graph(graph, given, costs).assigned.seconds
+    least = choose_layouts(graph, given, costs).assigned.seconds
     with pytest.MonkeyPatch.context() as patch:
         for name in ("MAX_TABLE", "SMALL_TABLE", "SMALL_TABLES"):
             patch.setattr(assign, name, 1)
         patch.setattr(assign, "_improve", lambda *_: None)
-        laid = laid_out_graph(graph, given, costs)
+        laid = choose_layouts(graph, given, costs)
         assert all(laid.assigned.seconds <= seconds * (1 + 1e-9) for seconds in laid.uniform().values())
     assert laid.assigned.bound <= least * (1 + 1e-9) and least <= laid.assigned.seconds * (1 + 1e-9)
 
@@ -87,12 +87,12 @@ def test_where_tables_are_too_large_it_costs_no_more_than_one_layout_everywhere_
 @given(graphs(), st.sampled_from(NAMES))
 @settings(max_examples=30, deadline=None)
 def test_a_layout_that_was_asked_for_is_the_least_only_if_nothing_costs_less(graph, layouts):
-    from layoutkit.graph.costs import Costs
-    from layoutkit.graph.plan import laid_out_graph
+    from layoutkit.graph.layout.costs import Costs
+    from layoutkit.graph.layout.plan import choose_layouts
 
     given, costs = {"x": graph.inputs["x"].shape}, Costs(1, "standard")
-    least = laid_out_graph(graph, given, costs).assigned.seconds
-    found = laid_out_graph(graph, given, costs, layouts)
+    least = choose_layouts(graph, given, costs).assigned.seconds
+    found = choose_layouts(graph, given, costs, layouts)
     assert found.assigned.bound == pytest.approx(least)
     assert found.assigned.seconds == pytest.approx(found.uniform()[layouts])
     told = Model(graph, threads=1, layouts=layouts).explain()

@@ -13,7 +13,7 @@ import layoutkit as lk
 from layoutkit.graph.ir import Graph, Node, TensorType
 from layoutkit.graph.model import Model
 from layoutkit.graph.operators import Unsupported
-from layoutkit.graph.tiles import needed, tiling
+from layoutkit.graph.tiles import tiling
 
 F32 = np.dtype(np.float32)
 
@@ -69,7 +69,7 @@ def graphs(draw, kinds):
     for _ in range(draw(st.integers(1, 6))):
         grow(draw, b, draw(st.sampled_from(list(b.shapes)[-2:])), draw(st.sampled_from(kinds)))
     whole = b.graph()
-    return needed(whole, draw(st.sampled_from(whole.outputs)))
+    return whole.needed([draw(st.sampled_from(whole.outputs))])
 
 
 def grow(draw, b, x, kind):
@@ -303,8 +303,8 @@ def test_one_of_several_outputs():
     nodes = [Node("Relu", ("x",), ("y",)), Node("GlobalMaxPool", ("y",), ("z",))]
     graph = Graph(nodes, {"x": TensorType(F32, (1, 4, 12, 12))}, ("y", "z"), {})
     assert tiling(graph, (1, 4, 12, 12), "y").window([(1, 2), (3, 4)]) == [(1, 2, 0), (3, 4, 0)]
-    assert [node.op for node in needed(graph, "y").nodes] == ["Relu"]
-    for output, message in ((None, "which output"), ("w", "no operator makes an output 'w'")):
+    assert [node.op for node in graph.needed(["y"]).nodes] == ["Relu"]
+    for output, message in ((None, "which output"), ("w", "output 'w' is made by no operator")):
         with pytest.raises(ValueError, match=message):
             tiling(graph, (1, 4, 12, 12), output)
 

@@ -76,3 +76,24 @@ def test_the_example_trains_to_the_same_losses(monkeypatch):
     assert theirs[-1] < 0.5 * theirs[0]
     np.testing.assert_allclose(ours, theirs, rtol=1e-2)
     np.testing.assert_allclose(ours[0], theirs[0], rtol=1e-4)
+
+
+@pytest.mark.parametrize("mode", ["zeros", "reflect", "replicate", "circular"])
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_paddings_of_modules(rank, mode):
+    theirs = getattr(torch.nn, f"Conv{rank}d")(4, 6, 3, padding=np.int64(1), stride=(2,) * rank, padding_mode=mode)
+    ours = lkt.convert(copy.deepcopy(theirs))
+    for x in (torch.randn(2, 4, *[5] * rank), torch.randn(4, *[5] * rank)):
+        torch.testing.assert_close(ours(x), theirs(x), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_sizes_of_transposed_modules(rank):
+    theirs = getattr(torch.nn, f"ConvTranspose{rank}d")(4, 6, 3, stride=3, padding=1, groups=2)
+    ours = lkt.convert(copy.deepcopy(theirs))
+    x = torch.randn(2, 4, *[4] * rank)
+    for size in (None, [10] * rank, [12] * rank, torch.Size([2, 6] + [11] * rank)):
+        torch.testing.assert_close(ours(x, size), theirs(x, size), rtol=1e-4, atol=1e-5)
+    for model in (theirs, ours):
+        with pytest.raises(ValueError, match="output size"):
+            model(x, [13] * rank)

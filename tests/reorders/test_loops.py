@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from walks import offsets_of
 
-from layoutkit.reorders.loops import ONE, Loop, cut, merge
+from layoutkit.reorders.loops import SINGLE_STEP, Loop, cut, merge
 
 SIDES = 1, 2, 3  # source, destination, parameters
 
@@ -54,6 +54,6 @@ def test_a_cut_loop_covers_every_index_once(n, step, data):
     for outer, inner, first in parts:
         begin = [first * s for s in strides]
         seen += (offsets_of([outer, inner], SIDES) + begin).tolist()
-        assert outer is ONE or inner.n <= max(1, step)
+        assert outer is SINGLE_STEP or inner.n <= max(1, step)
     assert sorted(seen) == sorted([i * s for s in strides] for i in range(n))
-    assert not head or parts[0] == (ONE, Loop(head, *strides), 0)
+    assert not head or parts[0] == (SINGLE_STEP, Loop(head, *strides), 0)

@@ -13,7 +13,7 @@ from layoutkit import Layout
 from layoutkit.memory.arrays import contiguous_strides
 from layoutkit.reorders import windows
 from layoutkit.reorders.box import Box
-from layoutkit.reorders.loops import ONE
+from layoutkit.reorders.loops import SINGLE_STEP
 from layoutkit.reorders.program import Transfer, program
 from layoutkit.reorders.windows import line_seconds, scattered, window_nests
 
@@ -28,7 +28,7 @@ def test_a_pattern_is_whole_lines_where_it_can_be():
     (nest,), padded = nests_of("NWC", "NCW", (3, 12, 10))  # 10 elements a row of the destination
     assert not padded
     n = len(nest.fused.rows.table)
-    assert windows.LEAST_BYTES <= 4 * n <= windows.MOST_BYTES and n % 10 == 0
+    assert windows.MIN_PATTERN_BYTES <= 4 * n <= windows.MAX_PATTERN_BYTES and n % 10 == 0
     assert nest.fused.rows.table[:12] == (*range(0, 480, 48), 4, 52)
     assert np.prod([x.n for x in nest.loops]) * n == 360
 
@@ -36,7 +36,7 @@ def test_a_pattern_is_whole_lines_where_it_can_be():
 def test_what_is_left_of_a_digit_is_a_nest_of_its_own():
     nests, _ = nests_of("ab", "ba", (2, 1031))
     assert len(nests) == 2
-    assert sum(len(x.fused.rows.table) * np.prod([y.n for y in x.loops or (ONE,)]) for x in nests) == 2062
+    assert sum(len(x.fused.rows.table) * np.prod([y.n for y in x.loops or (SINGLE_STEP,)]) for x in nests) == 2062
 
 
 def test_pads_are_a_part_of_the_pattern():

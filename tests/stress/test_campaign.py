@@ -11,14 +11,14 @@ import pytest
 import random_cases
 
 STRESS = Path(__file__).parents[2] / "stress"
-SHARE = {
-    "reorders": 1000,
-    "convolutions": 250,
-    "integers": 100,
-    "transposed": 50,
-    "limits": 100,
-    "reproducible": 40,
-    "chunked": 120,
+SHARE = {  # .ci/run has a larger one
+    "reorders": 200,
+    "convolutions": 60,
+    "integers": 25,
+    "transposed": 15,
+    "limits": 25,
+    "reproducible": 10,
+    "chunked": 30,
 }
 
 

@@ -16,10 +16,10 @@ def bandwidths(limits: Limits, threads: Iterable[int]) -> list[dict[str, object]
     are too short to be timed)."""
     sizes = {"memory": max(MOST_COPY_BYTES, 4 * machine.last_level_cache())}
     sizes |= {f"L{level}": size // 2 for level, size in sorted(machine.caches().items(), reverse=True) if level > 1}
-    found: list[dict[str, object]] = []
+    rows: list[dict[str, object]] = []
     for t in threads:
         for level, moved in sizes.items():
             with contextlib.suppress(MemoryError):
                 rate = max(limits.copy(moved, t) for _ in range(SAMPLES if level != "memory" else 1))
-                found.append({"threads": t, "level": level, "bytes": moved, "rate": rate / 1e9})
-    return found
+                rows.append({"threads": t, "level": level, "bytes": moved, "rate": rate / 1e9})
+    return rows

@@ -14,12 +14,12 @@ SAYS = "Time with the filter out of the caches, as it is in a network of many la
 def picture(data: dict) -> Picture | None:
     """The picture of a run; None if no filter was met cold."""
     panels = convolutions([r for r in data["results"] if r.get("cold")])
-    style = styles(r["group"] for found in panels.values() for r in found)
-    drawings = [_panel(title, found, style) for title, found in panels.items()]
+    style = styles(r["group"] for results in panels.values() for r in results)
+    drawings = [_panel(title, results, style) for title, results in panels.items()]
     rows = [
         (r["title"], r["group"], str(r["threads"]), f"{intensity(r):.1f}", f"{1e6 * r['seconds']:.1f}",
          f"{1e6 * r['cold']:.1f}", f"{r['cold'] / r['seconds']:.2f}")
-        for found in panels.values() for r in found
+        for results in panels.values() for r in results
     ]  # fmt: skip
     head = (
         "layer",
@@ -33,15 +33,15 @@ def picture(data: dict) -> Picture | None:
     return Picture("Filters met cold", SAYS, drawings, head, rows) if panels else None
 
 
-def _panel(title: str, found: Sequence[dict], style: dict[str, tuple[str, str]]) -> str:
+def _panel(title: str, results: Sequence[dict], style: dict[str, tuple[str, str]]) -> str:
     figure, ax = new_figure()
     for name, each in style.items():
-        points(ax, [(intensity(r), r["cold"] / r["seconds"]) for r in found if r["group"] == name], name, each)
-    mean = geomean(r["cold"] / r["seconds"] for r in found)
+        points(ax, [(intensity(r), r["cold"] / r["seconds"]) for r in results if r["group"] == name], name, each)
+    mean = geomean(r["cold"] / r["seconds"] for r in results)
     ax.axhline(1, color=INK, linewidth=1)
-    at = [intensity(r) for r in found]
+    at = [intensity(r) for r in results]
     ratio_axis(ax.xaxis, min(at) / 1.5, max(at) * 1.5)
     ax.set_xlabel("operations per byte")
     ax.set_title(f"{title}: cold / warm, {mean:.2f} in the mean", fontsize=10, loc="left")
     legend(ax, 3)
-    return svg_text(figure, f"Cold by warm time of {len(found)} convolutions, {title}: {mean:.2f} in the mean")
+    return svg_text(figure, f"Cold by warm time of {len(results)} convolutions, {title}: {mean:.2f} in the mean")

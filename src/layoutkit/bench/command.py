@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from ..choosing import machine, pools, profile
+from ..choosing import blas_threads, machine, machine_profile
 from ..choosing.costfile import merge
 from ..choosing.limits import Limits
 from ..choosing.measuring import measure as measure_task
@@ -39,14 +39,14 @@ SAVE_EVERY_SECONDS = 20.0  # an interruption loses no more than that
 
 def _threads(text: str) -> list[int]:
     try:
-        found = [check_threads(int(t)) for t in text.split(",")]
+        counts = [check_threads(int(t)) for t in text.split(",")]
     except ValueError:
         raise argparse.ArgumentTypeError(f"expected numbers of 1 to {MOST_THREADS} such as 1,2, got {text!r}") from None
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(counts))
 
 
 def _layouts(text: str) -> list[str]:
-    found = []
+    layouts = []
     for name in text.split(","):
         try:
             layout = Layout(name)
@@ -54,15 +54,15 @@ def _layouts(text: str) -> list[str]:
             raise argparse.ArgumentTypeError(str(error)) from None
         if layout.rank != 4:
             raise argparse.ArgumentTypeError(f"{name!r} has {layout.rank} dimensions, these problems have 4")
-        found.append(str(layout))
-    return list(dict.fromkeys(found))
+        layouts.append(str(layout))
+    return list(dict.fromkeys(layouts))
 
 
 def _dtypes(text: str) -> list[str]:
-    found = text.split(",")
-    if unknown := [name for name in found if name not in DTYPES]:
+    names = text.split(",")
+    if unknown := [name for name in names if name not in DTYPES]:
         raise argparse.ArgumentTypeError(f"expected some of {', '.join(DTYPES)}, got {unknown[0]!r}")
-    return found
+    return names
 
 
 def _seconds(text: str) -> float:
@@ -109,21 +109,21 @@ def parser() -> argparse.ArgumentParser:
 
 def find(args: argparse.Namespace) -> list[Case]:
     """The cases that the arguments ask for; ValueError or OSError if one of them is nothing."""
-    found: list[Case] = []
+    cases: list[Case] = []
     for name in args.suite.split(","):
         if name in SUITES:
-            found += SUITES[name](args.layouts, args.threads)
+            cases += SUITES[name](args.layouts, args.threads)
         elif os.path.exists(name):
-            found += listed_cases(name, args.layouts, args.threads)
+            cases += listed_cases(name, args.layouts, args.threads)
         else:
             raise ValueError(f"{name!r} is no file and none of {', '.join(SUITES)}")
-    found = in_types(found, [DTYPES[name] for name in args.dtype])
+    cases = in_types(cases, [DTYPES[name] for name in args.dtype])
     if args.direction != "forward":
-        found = backward(found) if args.direction == "backward" else [*found, *backward(found)]
+        cases = backward(cases) if args.direction == "backward" else [*cases, *backward(cases)]
     if args.missing:
         known = set(cost_table.problems())
-        found = [case for case in found if case.key not in known]
-    return found
+        cases = [case for case in cases if case.key not in known]
+    return cases
 
 
 class Visit(NamedTuple):
@@ -137,10 +137,10 @@ class Visit(NamedTuple):
         return self.case.title
 
 
-def visits(found: Sequence[Case], caps: Mapping[str, float], end: float | None) -> Iterator[Visit]:
+def visits(cases: Sequence[Case], caps: Mapping[str, float], end: float | None) -> Iterator[Visit]:
     """Every case `VISITS` times, round by round; none after `end` (of time.perf_counter)."""
-    left = VISITS * sum(caps[case.kind] for case in found)
-    for case in [*found] * VISITS:
+    left = VISITS * sum(caps[case.kind] for case in cases)
+    for case in [*cases] * VISITS:
         cap = caps[case.kind]
         if end is None:
             yield Visit(case, cap)
@@ -202,7 +202,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.report and not page.available():
         command.error("argument --report: needs matplotlib: pip install 'layoutkit[report]'")
     try:
-        found = find(args)
+        cases = find(args)
     except (ValueError, OSError) as error:
         command.error(f"argument --suite: {error}")
     seconds = args.time_budget or (QUICK_SECONDS if args.quick else None)
@@ -214,7 +214,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     began = time.time()
     try:
         end = None if seconds is None else start + seconds
-        todo = track(visits(found, caps, seconds and start + WARM_SHARE * seconds), VISITS * len(found))
+        todo = track(visits(cases, caps, seconds and start + WARM_SHARE * seconds), VISITS * len(cases))
         limits = Limits()
         measure(todo, limits, measured, end, not args.no_save)
         slopes = bandwidths(limits, sorted({case.threads for case in measured if case.kind == "conv"}))
@@ -228,8 +228,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         results = [r for r in measured.values() if r and r.case.key in known]
         data = {
             "layoutkit": identity["version"], "machine": identity, "suite": args.suite, "quick": args.quick,
-            "seconds": time.perf_counter() - start, "left_out": len(found) - len(results),
-            "notes": [*report.busy(results), *pools.notes(), *_missing(found, measured, results, ended)],
+            "seconds": time.perf_counter() - start, "left_out": len(cases) - len(results),
+            "notes": [*report.busy(results), *blas_threads.notes(), *_missing(cases, measured, results, ended)],
             "results": [r.json() for r in results], "totals": [t.json() for t in report.totals(results)],
             "bandwidths": slopes,
         }  # fmt: skip
@@ -265,10 +265,10 @@ class Ended(NamedTuple):
 
 
 def _missing(
-    found: Sequence[Case], measured: Mapping[Case, Result | None], results: Sequence[Result], ended: Ended
+    cases: Sequence[Case], measured: Mapping[Case, Result | None], results: Sequence[Result], ended: Ended
 ) -> Iterator[str]:
     """What to tell of problems that are not among the results."""
-    if left := len(found) - len(measured):
+    if left := len(cases) - len(measured):
         yield f"{left} problems were left out: {ended.why}; --missing goes on with them"
     if unfit := sum(r is None for r in measured.values()):
         yield f"{unfit} problems need more memory than there is"
@@ -297,10 +297,10 @@ def _write_json(data: dict, path: str) -> None:
 def _profile(began: float) -> str:
     """Measure the machine profile, for estimates, and save it, unless saving costs has since the time `began`; what to
     tell of it."""
-    path = profile.path(cost_table.path)
+    path = machine_profile.path(cost_table.path)
     try:
         if not path.exists() or path.stat().st_mtime < began:
-            profile.save(path, profile.measure())
+            machine_profile.save(path, machine_profile.measure())
     except (MemoryError, OSError) as error:
         return f"no machine profile: {error}"
     return f"machine profile: {path}"

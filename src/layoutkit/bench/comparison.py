@@ -59,9 +59,9 @@ def lines(a: dict, b: dict) -> Iterator[str]:
         yield f"{ratio:6.2f}   {x['share']:6.1%} {y['share']:>7.1%}   {winner}, {y['problem']}"
     if ratios:
         yield f"\nB/A by share of the limit, by time (geomeans){'problems':>12}"
-    for (kind, threads, group), found in sorted(ratios.items()):
+    for (kind, threads, group), pairs in sorted(ratios.items()):
         what = f"{kind} {group}, {threads} thread{'s' * (threads > 1)}"
-        yield f"{geomean(r for r, _ in found):6.3f} {geomean(t for _, t in found):6.3f}   {what:<44} {len(found):>4}"
+        yield f"{geomean(r for r, _ in pairs):6.3f} {geomean(t for _, t in pairs):6.3f}   {what:<44} {len(pairs):>4}"
 
 
 def main(argv: Sequence[str]) -> int:

@@ -61,12 +61,12 @@ def _height(ax: Axes) -> float:
 def ratio_ticks(low: float, high: float, most: int = 7) -> list[float]:
     """Round numbers from `low` to `high` for a logarithmic axis, as even as they can be."""
     decades = range(floor(log10(low)), floor(log10(high)) + 1)
-    found: list[float] = []
+    ticks: list[float] = []
     for steps in ((1, 1.5, 2, 3, 5, 7), (1, 2, 5), (1, 3), (1,)):
-        found = [step * 10.0**d for d in decades for step in steps if low <= step * 10.0**d <= high]
-        if len(found) <= most:
-            return found
-    return found[:: -(-len(found) // most)]
+        ticks = [step * 10.0**d for d in decades for step in steps if low <= step * 10.0**d <= high]
+        if len(ticks) <= most:
+            return ticks
+    return ticks[:: -(-len(ticks) // most)]
 
 
 def ratio_axis(axis, low: float, high: float) -> None:
@@ -100,8 +100,8 @@ def svg_text(figure: Figure, label: str, smallest: float = SMALLEST) -> str:
     figure.set_facecolor(PAPER)
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "layoutkit"}):
         figure.savefig(text, format="svg", bbox_inches="tight", pad_inches=0.04, metadata={"Date": None})
-    found = text.getvalue()
-    head, _, body = found.partition("</defs>")  # which ends what is before the drawing
+    svg = text.getvalue()
+    head, _, body = svg.partition("</defs>")  # which ends what is before the drawing
     root = dict(re.findall(r'(\w+)="([^"]*)"', head[head.index("<svg") :]))
     used = set(re.findall(r"#(\w+)[\")]", body))
     body = re.sub(r' id="([^"]*)"', lambda m: m[0] if m[1] in used else "", body)

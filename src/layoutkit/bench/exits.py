@@ -34,16 +34,16 @@ def run(command: Callable[[], int]) -> int:
 
 def through(*steps: Callable[[], Any]) -> list[Any]:
     """What the steps return. One that Ctrl-C interrupts begins again, once, and the rest follow; then it counts."""
-    found, interrupted = [], False
+    results, interrupted = [], False
     for step in steps:
         try:
-            found.append(step())
+            results.append(step())
         except KeyboardInterrupt:
             interrupted = True
-            found.append(step())
+            results.append(step())
     if interrupted:
         raise KeyboardInterrupt
-    return found
+    return results
 
 
 def _silence() -> None:

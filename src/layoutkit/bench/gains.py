@@ -20,19 +20,19 @@ MOST_CURVES = 5
 
 def picture(data: dict) -> Picture | None:
     """The picture of a run; None if there was nothing to choose."""
-    found: dict[str, list[Policy]] = {}
+    policies_of: dict[str, list[Policy]] = {}
     for kind in KINDS:
         every = policies([r for r in data["results"] if r["kind"] == kind])
         if len(every) > 1:
-            found[kind] = every
-    drawings = [_panel(KINDS[kind], every[:MOST_CURVES]) for kind, every in found.items()]
+            policies_of[kind] = every
+    drawings = [_panel(KINDS[kind], every[:MOST_CURVES]) for kind, every in policies_of.items()]
     rows = [
         (KINDS[kind], p.algorithm, p.otherwise or "", f"{p.ran} of {len(p.ratios)}", f"{p.mean:.3f}",
          f"{max(p.ratios):.2f}")
-        for kind, every in found.items() for p in every
+        for kind, every in policies_of.items() for p in every
     ]  # fmt: skip
     head = ("problems", "always", "where it cannot run", "it ran on", "times as long", "worst")
-    return Picture("What choosing gained", SAYS, drawings, head, rows) if found else None
+    return Picture("What choosing gained", SAYS, drawings, head, rows) if policies_of else None
 
 
 def _panel(title: str, every: Sequence[Policy]) -> str:

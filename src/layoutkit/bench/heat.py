@@ -32,16 +32,16 @@ def picture(data: dict) -> Picture | None:
         if r["kind"] == "reorder":
             src, _, dst = r["group"].partition(">")
             panels[len(r["title"].split(" ")[0].split("x")), r["threads"]][src, dst].append(r["share"])
-    found = {key: both for key, cells in sorted(panels.items()) if (both := _both_ways(cells))}
-    letters = max((len(name) for cells in found.values() for pair in cells for name in pair), default=0)
+    cells_of = {key: both for key, cells in sorted(panels.items()) if (both := _both_ways(cells))}
+    letters = max((len(name) for cells in cells_of.values() for pair in cells for name in pair), default=0)
     width = max(0.46, LETTER_INCHES * min(letters, MOST_LETTERS) + 0.06)
-    drawings = [_panel(f"{rank}-D, {on_threads(t)}", cells, width) for (rank, t), cells in found.items()]
+    drawings = [_panel(f"{rank}-D, {on_threads(t)}", cells, width) for (rank, t), cells in cells_of.items()]
     rows = [
         (a, b, f"{rank}-D", str(threads), str(len(shares)), f"{geomean(shares):.1%}", f"{min(shares):.1%}")
-        for (rank, threads), cells in found.items() for (a, b), shares in cells.items()
+        for (rank, threads), cells in cells_of.items() for (a, b), shares in cells.items()
     ]  # fmt: skip
     head = ("from", "to", "", "threads", "shapes", "of a copy", "least")
-    return Picture("Reorders", SAYS, [_scale(), *drawings], head, rows) if found else None
+    return Picture("Reorders", SAYS, [_scale(), *drawings], head, rows) if cells_of else None
 
 
 def _both_ways(cells: Cells) -> Cells:

@@ -74,31 +74,31 @@ class Layer(NamedTuple):
         >>> Layer.parse("3x3 64->128 @56 s2 g4").problem("NHWC").out
         (28, 28)
         """
-        found = _TEXT.fullmatch(" ".join(text.split()))
-        if not found:
+        match = _TEXT.fullmatch(" ".join(text.split()))
+        if not match:
             raise ValueError(f"not a layer: {text!r}; expected one such as '3x3 64->128 @56 s2 p1 d1 g4'")
 
         def ints(name: str, usual: Ints) -> Ints:
-            values = found[name] and tuple(map(int, found[name].split("x")))
+            values = match[name] and tuple(map(int, match[name].split("x")))
             return usual if not values else values[0] if len(values) == 1 else values
 
-        axes, sizes = (tuple(map(int, found[name].split("x"))) for name in ("kernel", "size"))
+        axes, sizes = (tuple(map(int, match[name].split("x"))) for name in ("kernel", "size"))
         rank = len(axes)
         kernel: Ints = axes[0] if rank == 2 and len(set(axes)) == 1 else axes
         size: Ints = sizes if len(sizes) > 1 else sizes[0] if rank == 2 else sizes * rank
         stride, dilation = ints("stride", 1), ints("dilation", 1)
         padding: Pads = cls.centred(kernel, dilation)
-        if found["padding"]:
+        if match["padding"]:
             try:
-                each: list[tuple[int, ...]] = [tuple(map(int, p.split("+"))) for p in found["padding"].split("x")]
+                each: list[tuple[int, ...]] = [tuple(map(int, p.split("+"))) for p in match["padding"].split("x")]
             except ValueError:
                 each = [()]
             if any(len(p) not in (1, 2) for p in each):
                 raise ValueError(f"not a layer: {text!r}; padding is such as p1, p1x2 or p0+1x0+1")
             pads = tuple((p[0], p[1]) if len(p) == 2 else p[0] for p in each)
             padding = pads[0] if len(pads) == 1 and isinstance(pads[0], int) else pads
-        layer = cls(int(found["ic"]), int(found["oc"]), size, kernel, stride, padding, int(found["groups"] or 1),
-                    dilation, int(found["n"] or 1))  # fmt: skip
+        layer = cls(int(match["ic"]), int(match["oc"]), size, kernel, stride, padding, int(match["groups"] or 1),
+                    dilation, int(match["n"] or 1))  # fmt: skip
         lengths = {len(v) for v in (size, kernel, stride, padding, dilation) if isinstance(v, tuple)}
         if lengths - {rank} or not 1 <= rank <= 3:
             raise ValueError(f"not a layer: {text!r}; it has values for different numbers of axes")
@@ -234,8 +234,8 @@ def spread(count: int, seed: int) -> Iterator[Layer]:
     def channels(high: float) -> int:
         return about(8, high, (1, 4, 8, 16, 32))
 
-    found = 0
-    while found < count:
+    drawn = 0
+    while drawn < count:
         n, size = rng.choice((1, 1, 1, 1, 2, 4, 16)), about(5, 112)
         oc = channels(1024)
         kind = rng.choice(("1x1", "1x1", "1x1", "3x3", "3x3", "3x3", "k", "strided", "first", "depthwise", "depthwise",
@@ -267,7 +267,7 @@ def spread(count: int, seed: int) -> Iterator[Layer]:
         p = layer.problem("NCHW")
         elements = prod(p.src_shape) + prod(p.dst_shape) + p.oc * p.ic // p.groups * prod(p.kernel)
         if min(p.out) > 0 and 1 << 16 < p.flops < MAX_FLOPS and 4 * elements < MAX_BYTES:
-            found += 1
+            drawn += 1
             yield layer
 
 

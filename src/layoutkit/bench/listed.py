@@ -34,12 +34,12 @@ def text_cases(lines: Iterable[str], where: str, layouts: Sequence[str], threads
     reorder 1x64x56x56 NCHW>NHWC x32             a reorder, the same
     """
     layers: list[Layer] = []
-    found: list[Case] = []
+    cases: list[Case] = []
     for number, line in enumerate(lines, 1):
         text = line.partition("#")[0].strip()
         try:
             if text.startswith(("conv ", "reorder ")):
-                found += _exact(text, threads)
+                cases += _exact(text, threads)
             elif text:
                 layer, star, count = text.partition("*")
                 if star and not 1 <= int(count) <= 10**6:
@@ -47,7 +47,7 @@ def text_cases(lines: Iterable[str], where: str, layouts: Sequence[str], threads
                 layers += [Layer.parse(layer.strip())] * (int(count) if star else 1)
         except ValueError as error:
             raise ValueError(f"{where}, line {number}: {error}") from None
-    return list(dict.fromkeys([*found, *of_layers(layers, layouts, threads)]))
+    return list(dict.fromkeys([*cases, *of_layers(layers, layouts, threads)]))
 
 
 def _exact(text: str, threads: Sequence[int]) -> Iterator[Case]:

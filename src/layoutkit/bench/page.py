@@ -75,14 +75,14 @@ def tables(results: Sequence[dict]) -> Iterator[str]:
     groups: dict[tuple, list[dict]] = {}
     for r in results:
         groups.setdefault((r["kind"], r["group"], r["threads"]), []).append(r)
-    for (kind, group, threads), found in groups.items():
-        mean = geomean(r["share"] for r in found)
+    for (kind, group, threads), rows_of_group in groups.items():
+        mean = geomean(r["share"] for r in rows_of_group)
         head = (
             "what",
             "met",
             "winner",
             "\N{MICRO SIGN}s",
-            found[0]["unit"],
+            rows_of_group[0]["unit"],
             "share",
             "problem",
             "others, times as long",
@@ -91,9 +91,9 @@ def tables(results: Sequence[dict]) -> Iterator[str]:
             (r["title"], str(r["count"]), r["winner"], f"{1e6 * r['seconds']:.1f}", f"{r['rate']:.1f}",
              f"{r['share']:.1%}", r["problem"],
              ", ".join(f"{name} {c['min'] / r['seconds']:.2f}" for name, c in list(r["candidates"].items())[1:6]))
-            for r in found
+            for r in rows_of_group
         ]  # fmt: skip
-        title = f"{kind} {group}, {on_threads(threads)}: {len(found)} problems, {mean:.1%} of the limit"
+        title = f"{kind} {group}, {on_threads(threads)}: {len(rows_of_group)} problems, {mean:.1%} of the limit"
         yield folded(title, head, rows)
 
 

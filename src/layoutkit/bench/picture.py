@@ -21,11 +21,11 @@ class Picture(NamedTuple):
 
 def convolutions(results: Sequence[dict]) -> dict[str, list[dict]]:
     """The convolutions of a run by threads and types, in words: what shares a limit, and so a panel."""
-    found: defaultdict[tuple[int, str], list[dict]] = defaultdict(list)
+    groups: defaultdict[tuple[int, str], list[dict]] = defaultdict(list)
     for r in results:
         if r["kind"] == "conv":
-            found[r["threads"], r["group"].partition(" ")[2]].append(r)
-    return {f"{on_threads(threads)} {types}".rstrip(): rs for (threads, types), rs in sorted(found.items())}
+            groups[r["threads"], r["group"].partition(" ")[2]].append(r)
+    return {f"{on_threads(threads)} {types}".rstrip(): rs for (threads, types), rs in sorted(groups.items())}
 
 
 def intensity(result: dict) -> float:

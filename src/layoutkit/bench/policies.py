@@ -47,19 +47,19 @@ def policies(results: Sequence[dict]) -> list[Policy]:
         for algorithm, ratio in each.items():
             ran.setdefault(algorithm, []).append(ratio)
     stand_ins = sorted(ran, key=lambda name: (-len(ran[name]), geomean(ran[name])))
-    found = []
+    result = []
     for name in ran:
         others = [other for other in stand_ins if other != name]
         ratios = tuple(next(each[a] for a in (name, *others) if a in each) for each in times)
         everywhere = len(ran[name]) == len(times)
-        found.append(Policy(name, None if everywhere else others[0], len(ran[name]), ratios))
-    return sorted(found, key=lambda policy: policy.mean)
+        result.append(Policy(name, None if everywhere else others[0], len(ran[name]), ratios))
+    return sorted(result, key=lambda policy: policy.mean)
 
 
 def _times(result: dict) -> dict[str, float]:
     """The least time of each algorithm by that of the choice."""
-    found: dict[str, float] = {}
+    fastest: dict[str, float] = {}
     for candidate, cost in result["candidates"].items():
         algorithm = candidate.partition(" ")[0]
-        found[algorithm] = min(found.get(algorithm, float("inf")), cost["min"] / result["seconds"])
-    return found
+        fastest[algorithm] = min(fastest.get(algorithm, float("inf")), cost["min"] / result["seconds"])
+    return fastest

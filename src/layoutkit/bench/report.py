@@ -123,14 +123,14 @@ def lines(results: Sequence[Result], width: int = COLUMNS) -> Iterator[str]:
     """The report in so many columns: every problem, then the totals."""
     if not results:
         return
-    found = totals(results)
-    for total in found:
+    sums = totals(results)
+    for total in sums:
         case = total.results[0].case
         yield ""
         yield from fold(f"{case.kind} {case.group}, {on_threads(case.threads)}: share of {UNITS[case.unit]}", width)
         yield from table(list(_rows(total)), width)
     yield "\nall together on t threads: n problems, shares and leads as geometric means"
-    yield from table(list(_summary(found)), width)
+    yield from table(list(_summary(sums)), width)
 
 
 def _rows(total: Total) -> Iterator[tuple[str, str, str]]:
@@ -144,9 +144,9 @@ def _rows(total: Total) -> Iterator[tuple[str, str, str]]:
         yield r.case.title, figures + f" {met_cold:>6}" * cold, r.order[0]
 
 
-def _summary(found: Sequence[Total]) -> Iterator[tuple[str, str, str]]:
+def _summary(totals: Sequence[Total]) -> Iterator[tuple[str, str, str]]:
     yield "", "   t    n   met       ms    rate  share   lead", ""
-    for t in found:
+    for t in totals:
         case = t.results[0].case
         figures = f" {case.threads:>3} {len(t.results):>4} {t.count:>5} {t.seconds * 1e3:8.1f} {t.rate / 1e9:7.1f}"
         yield f"{case.kind} {case.group}", f"{figures} {t.share:6.1%} {t.lead:5.2f}x", case.unit
@@ -159,8 +159,8 @@ def busy(results: Sequence[Result]) -> Iterator[str]:
         if r.case.kind == "conv":
             peaks.setdefault((r.case.threads, r.case.peak), []).extend(r.limits)
     for threads in sorted({threads for threads, _ in peaks}):
-        mine = [found for (t, _), found in peaks.items() if t == threads]
-        low, count = sum(x < 0.8 * max(found) for found in mine for x in found), sum(map(len, mine))
+        mine = [rates for (t, _), rates in peaks.items() if t == threads]
+        low, count = sum(x < 0.8 * max(rates) for rates in mine for x in rates), sum(map(len, mine))
         if low > count / 10:
             yield (f"the machine was busy: {low} of {count} times {on_threads(threads)} had less than 80% of "
                    "the FMA peak; measure again when it is idle")  # fmt: skip

@@ -18,14 +18,14 @@ LINES = {"memory": "-", "L4": (0, (9, 2)), "L3": "--", "L2": ":"}
 def picture(data: dict) -> Picture | None:
     """The picture of a run; None if it has no convolutions."""
     panels = convolutions(data["results"])
-    style = styles(r["group"] for found in panels.values() for r in found)
+    style = styles(r["group"] for results in panels.values() for r in results)
     drawings = []
-    for title, found in panels.items():
-        slopes = [b for b in data.get("bandwidths", ()) if b["threads"] == found[0]["threads"]]
-        drawings.append(_panel(title, found, {b["level"]: b["rate"] for b in slopes}, style))
+    for title, results in panels.items():
+        slopes = [b for b in data.get("bandwidths", ()) if b["threads"] == results[0]["threads"]]
+        drawings.append(_panel(title, results, {b["level"]: b["rate"] for b in slopes}, style))
     rows = [
         (r["title"], r["group"], str(r["threads"]), f"{intensity(r):.1f}", f"{r['rate']:.1f}", f"{r['limit']:.1f}")
-        for found in panels.values() for r in found
+        for results in panels.values() for r in results
     ]  # fmt: skip
     rows += [
         (f"copy, {b['level']}", f"{b['bytes'] >> 10} KB", str(b["threads"]), "", f"{b['rate']:.1f} GB/s", "")
@@ -35,12 +35,12 @@ def picture(data: dict) -> Picture | None:
     return Picture("Roofline", SAYS, drawings, head, rows) if panels else None
 
 
-def _panel(title: str, found: Sequence[dict], levels: dict[str, float], style: dict[str, tuple[str, str]]) -> str:
-    peak = max(r["limit"] for r in found)
-    at = [intensity(r) for r in found]
+def _panel(title: str, results: Sequence[dict], levels: dict[str, float], style: dict[str, tuple[str, str]]) -> str:
+    peak = max(r["limit"] for r in results)
+    at = [intensity(r) for r in results]
     ridges = {level: peak / rate for level, rate in levels.items()}
     low, high = min([*at, *(r / 3 for r in ridges.values())]) / 1.3, 1.5 * max([*at, *(2 * r for r in ridges.values())])
-    rates = [r["rate"] for r in found]
+    rates = [r["rate"] for r in results]
     bottom = min([*rates, *(low * rate for rate in levels.values())]) / 1.2
     figure, ax = new_figure()
     ax.plot(
@@ -54,10 +54,10 @@ def _panel(title: str, found: Sequence[dict], levels: dict[str, float], style: d
         ax.plot((low, ridge), (low * levels[level], peak), color=INK, linewidth=1.4, linestyle=LINES.get(level, "-."),
                 label=f"{level}: {levels[level]:.0f} GB/s")  # fmt: skip
     for name, each in style.items():
-        points(ax, [(intensity(r), r["rate"]) for r in found if r["group"] == name], name, each)
+        points(ax, [(intensity(r), r["rate"]) for r in results if r["group"] == name], name, each)
     ratio_axis(ax.xaxis, low, high)
     ratio_axis(ax.yaxis, bottom, 1.5 * max([peak, *rates]))
     ax.set_xlabel("operations per byte")
     ax.set_title(f"{title}: GFLOP/s", fontsize=10, loc="left")
     legend(ax)
-    return svg_text(figure, f"Roofline of {len(found)} convolutions, {title}")
+    return svg_text(figure, f"Roofline of {len(results)} convolutions, {title}")

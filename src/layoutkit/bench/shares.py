@@ -20,24 +20,24 @@ MOST_LETTERS = 28  # of a layer in the drawing; the table has all
 def picture(data: dict) -> Picture | None:
     """The picture of a run; None if it has no convolutions."""
     panels = convolutions(data["results"])
-    style = styles(r["group"] for found in panels.values() for r in found)
-    drawings = [_panel(title, found, style) for title, found in panels.items()]
+    style = styles(r["group"] for results in panels.values() for r in results)
+    drawings = [_panel(title, results, style) for title, results in panels.items()]
     rows = [
         (r["title"], r["group"], str(r["threads"]), f"{r['share']:.1%}", r["winner"])
-        for found in panels.values() for r in found
+        for results in panels.values() for r in results
     ]  # fmt: skip
     head = ("layer", "layout", "threads", "share", "winner")
     return Picture("Share of the limit", SAYS, drawings, head, rows) if panels else None
 
 
-def _panel(title: str, found: Sequence[dict], style: dict[str, tuple[str, str]]) -> str:
-    every = list(dict.fromkeys(r["title"] for r in found))
+def _panel(title: str, results: Sequence[dict], style: dict[str, tuple[str, str]]) -> str:
+    every = list(dict.fromkeys(r["title"] for r in results))
     titles = every[:MOST_LAYERS]
     row = {layer: i for i, layer in enumerate(titles)}
     figure, ax = new_figure(PANEL[0] - 1.3, LAYER_INCHES * (len(titles) + 1))
     spans = defaultdict(list)
     for name, each in style.items():
-        at = [(100 * r["share"], row[r["title"]]) for r in found if r["group"] == name and r["title"] in row]
+        at = [(100 * r["share"], row[r["title"]]) for r in results if r["group"] == name and r["title"] in row]
         for x, y in at:
             spans[y].append(x)
         points(ax, at, name, each)

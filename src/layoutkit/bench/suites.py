@@ -182,14 +182,14 @@ DTYPES = {"float32": F32, "float64": TYPES["f64"], "float16": TYPES["f16"], "bfl
 
 def in_types(cases: Iterable[Case], every: Iterable[ConvTypes]) -> list[Case]:
     """Cases of float32 in other types; those of others or of other widths as they are."""
-    found: dict[str, Case] = {}
+    cases_by_key: dict[str, Case] = {}
     cases = list(cases)
     for types in every:
         for case in cases:
             wide = case.width == F32.src.itemsize if isinstance(case, ReorderCase) else case.problem.types == F32
             case = case if types == F32 or not wide else case.of(types)
-            found.setdefault(case.key, case)
-    return list(found.values())
+            cases_by_key.setdefault(case.key, case)
+    return list(cases_by_key.values())
 
 
 FEW_CHANNELS = 4  # of an input that is no activation: nobody asks for its gradient
@@ -198,7 +198,7 @@ FEW_CHANNELS = 4  # of an input that is no activation: nobody asks for its gradi
 def backward(cases: Iterable[Case]) -> list[Case]:
     """What the gradients of the convolutions among `cases` are made of: sums of filters, and the phases of transposed
     convolutions with the packing of their filters. Integers have none."""
-    found: dict[str, Case] = {}
+    cases_by_key: dict[str, Case] = {}
     for case in cases:
         if not isinstance(case, ConvCase) or case.problem.types.integers:
             continue
@@ -213,20 +213,20 @@ def backward(cases: Iterable[Case]) -> list[Case]:
                 title = f"{case.title} input"
                 made += [replace(case, problem=part.problem, title=title), PackCase(part.problem, case.count)]
         for one in made:
-            found.setdefault(one.key, one)
-    return list(found.values())
+            cases_by_key.setdefault(one.key, one)
+    return list(cases_by_key.values())
 
 
 def reorders(moves: Iterable[tuple[Layout, Layout, tuple[int, ...], int, int]], threads: Sequence[int]) -> list[Case]:
     """Cases of (src, dst, shape, width, count), on as many threads as they would use."""
-    found: list[Case] = []
+    cases: list[Case] = []
     moves = list(moves)
     for t in threads:
         for src, dst, shape, width, count in moves:
             used = useful_threads(width * prod(dst.physical_shape(shape)), t)
             if used == t or used not in threads:
-                found.append(ReorderCase(src, dst, shape, width, count, used))
-    return found
+                cases.append(ReorderCase(src, dst, shape, width, count, used))
+    return cases
 
 
 def of_layers(layers: Iterable[Layer], layouts: Sequence[str], threads: Sequence[int]) -> list[Case]:
@@ -235,7 +235,7 @@ def of_layers(layers: Iterable[Layer], layouts: Sequence[str], threads: Sequence
     Reorders: each activation between each two of `layouts`, each filter into what the kernels read.
     """
     counts = Counter(layers)
-    found: list[Case] = [
+    cases: list[Case] = [
         ConvCase(layer.problem(layout), str(layer), layout, n, t)
         for t in threads
         for layout in layouts
@@ -259,10 +259,10 @@ def of_layers(layers: Iterable[Layer], layouts: Sequence[str], threads: Sequence
         for shape, n in shapes.items()
     ]
     moves += [(src, dst, shape, 4, n) for (src, dst, shape), n in sorted(filters.items(), key=str)]
-    found += reorders(moves, threads)
+    cases += reorders(moves, threads)
     one_each = {PackTask.of(layer.problem("NCHW")).key: layer.problem("NHWC") for layer in counts}
-    found += [PackCase(p, packs[key]) for key, p in one_each.items()]
-    return list(dict.fromkeys(found))
+    cases += [PackCase(p, packs[key]) for key, p in one_each.items()]
+    return list(dict.fromkeys(cases))
 
 
 FOUR = ("NCHW", "NHWC", "CHWN", "HWCN", "nChw8c", "nChw16c")
@@ -287,8 +287,8 @@ def spread_moves(count: int, seed: int) -> Iterator[tuple[Layout, Layout, tuple[
     def about(low: float, high: float) -> int:
         return round(low * (high / low) ** rng.random())
 
-    found = 0
-    while found < count:
+    drawn = 0
+    while drawn < count:
         src, dst = map(Layout, rng.sample(rng.choice((FOUR, FOUR, FIVE)), 2))
         if rng.random() < 0.2:
             src, dst = Layout("abcd"), Layout("".join(rng.sample("abcd", 4)))
@@ -296,24 +296,24 @@ def spread_moves(count: int, seed: int) -> Iterator[tuple[Layout, Layout, tuple[
         shape = (rng.choice((1, 1, 2, 8, 32)), channels, *(about(3, 112) for _ in range(src.rank - 2)))
         width = rng.choice((4, 4, 4, 4, 2, 1, 8))
         if src != dst and MIN_MOVED_BYTES < width * prod(shape) < MAX_MOVED_BYTES:
-            found += 1
+            drawn += 1
             yield src, dst, shape, width, 1
 
 
 def spread_cases(convs: int, moves: int, seed: int, layouts: Sequence[str], threads: Sequence[int]) -> list[Case]:
     """So many problems drawn at random: on one of `threads` each, between two of `layouts`, mostly the same."""
     rng = random.Random(seed)
-    found: list[Case] = []
+    cases: list[Case] = []
     for layer in spread(convs, seed):
         a = rng.choice(layouts)
         b = a if rng.random() < 0.75 else rng.choice(layouts)
-        found.append(ConvCase(layer.problem(a, b), str(layer), f"{a}>{b}", 1, rng.choice(threads)))
-        found.append(PackCase(layer.problem("NHWC"), 1))
+        cases.append(ConvCase(layer.problem(a, b), str(layer), f"{a}>{b}", 1, rng.choice(threads)))
+        cases.append(PackCase(layer.problem("NHWC"), 1))
     for move in spread_moves(moves, seed):
-        found += reorders([move], [rng.choice(threads)])
-    found = list({case.key: case for case in found}.values())
-    rng.shuffle(found)  # a part of it is a spread as well
-    return found
+        cases += reorders([move], [rng.choice(threads)])
+    cases = list({case.key: case for case in cases}.values())
+    rng.shuffle(cases)  # a part of it is a spread as well
+    return cases
 
 
 SPREAD = 800, 800, 1  # convolutions, reorders, seed

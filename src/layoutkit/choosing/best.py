@@ -5,10 +5,10 @@ from __future__ import annotations
 from .._core.runtime import registry
 from . import tuning
 from .cache import plans
+from .machine_profile import scaled
 from .measuring import first_use
 from .model import this_machine
 from .problem import Choice, Problem
-from .profile import scaled
 from .ranking import rank
 from .table import cost_table
 
@@ -27,7 +27,7 @@ def reconsider(problem: Problem) -> None:
 
 
 def _ranked(problem: Problem, isa: str, generation: int) -> tuple[Choice, ...]:
-    found = tuple(rank(problem))
+    ranked = tuple(rank(problem))
     with scaled(this_machine()):
-        problem.decided(found)
-    return found
+        problem.decided(ranked)
+    return ranked

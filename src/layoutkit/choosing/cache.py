@@ -47,10 +47,10 @@ class Cache(dict[Any, Any]):
             if key in self:
                 self[key] = value
 
-    def of(self, make: Callable[..., Any], *given: Any) -> Any:
+    def of(self, make: Callable[..., Any], *arguments: Any) -> Any:
         """``make(*given)``, made once; what is given must be hashable, what is made not None."""
-        found = self.get((make, *given))
-        return self.put((make, *given), make(*given)) if found is None else found
+        made = self.get((make, *arguments))
+        return self.put((make, *arguments), make(*arguments)) if made is None else made
 
 
 plans = Cache(MOST_PLANS)

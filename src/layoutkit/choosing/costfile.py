@@ -154,8 +154,8 @@ class Book(Mapping[str, dict[str, Cost]]):
         if head != _head(body):
             raise ValueError("its checksum does not fit: damaged, or changed by hand")
         machine, fields, costs, problems = (*body.split("\n", 3), "", "", "")[:4]
-        found = _json(machine.removesuffix(",").join(("{", "}")))
-        identity = found.get("machine") if isinstance(found, dict) else None
+        header = _json(machine.removesuffix(",").join(("{", "}")))
+        identity = header.get("machine") if isinstance(header, dict) else None
         if not isinstance(identity, dict) or fields != _FIELDS or costs != ' "costs": {':
             raise ValueError("not laid out as a cost table is")
         self.machine = identity
@@ -180,15 +180,15 @@ class Book(Mapping[str, dict[str, Cost]]):
 
     def __getitem__(self, problem: str) -> dict[str, Cost]:
         """The costs of a problem; none where they are nonsense."""
-        found = self._known.get(problem)
-        if found is None:
+        costs = self._known.get(problem)
+        if costs is None:
             try:
-                found = _candidates(problem, self._text[problem])
+                costs = _candidates(problem, self._text[problem])
             except ValueError as error:
-                found, self.dropped[problem] = {}, shortened(str(error))
+                costs, self.dropped[problem] = {}, shortened(str(error))
                 del self._text[problem]
-            self._known[problem] = found
-        return found
+            self._known[problem] = costs
+        return costs
 
     def whole(self) -> Costs:
         """All of it, without what is dropped."""
@@ -235,18 +235,18 @@ def _json(text: str, distinct: bool = False) -> Any:
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
         raise ValueError("a candidate stands twice")
-    return found
+    return mapping
 
 
 def _candidates(problem: str, text: str) -> dict[str, Cost]:
     """The costs in the `text` of an object."""
-    found = _json(text, distinct=True)
-    if len(found) > keys.MAX_CANDIDATES or any(len(name) > keys.MAX_NAME for name in found):
+    costs = _json(text, distinct=True)
+    if len(costs) > keys.MAX_CANDIDATES or any(len(name) > keys.MAX_NAME for name in costs):
         raise ValueError(f"over {keys.MAX_CANDIDATES} candidates, or names of over {keys.MAX_NAME} characters")
-    return {name: _cost(problem, name, c) for name, c in found.items()}
+    return {name: _cost(problem, name, c) for name, c in costs.items()}
 
 
 def parse(text: str, identity: Mapping[str, object]) -> Costs:

@@ -41,14 +41,14 @@ def decision(choices: Sequence[Choice], verbose: bool) -> str:
     """What decided, in a sentence or two."""
     best = choices[0]
     if len(choices) == 1:
-        found = "the only candidate"
+        sentence = "the only candidate"
     elif best.source == "measured":
-        found = f"decided by measured cost: {best.basis or 'it took the least time on this machine'}"
+        sentence = f"decided by measured cost: {best.basis or 'it took the least time on this machine'}"
     else:
-        found = 'decided by estimated cost: not measured here, which lk.tuning("measure") does on first use'
+        sentence = 'decided by estimated cost: not measured here, which lk.tuning("measure") does on first use'
     if best.source == "estimated" and verbose:
-        found += f"; {best.basis or 'by counting: nothing like it was measured'}"
-    return "\n".join([found, *_doubts(choices)])
+        sentence += f"; {best.basis or 'by counting: nothing like it was measured'}"
+    return "\n".join([sentence, *_doubts(choices)])
 
 
 def _doubts(choices: Sequence[Choice]) -> Iterator[str]:

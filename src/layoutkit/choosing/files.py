@@ -30,11 +30,11 @@ def text(path: str | os.PathLike, most: int) -> str:
     """What a file says; OSError or ValueError where there is none, or one of more than `most` bytes."""
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # a pipe must not make a decision wait
     with open(handle, "rb") as f:
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode):
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
             raise ValueError("not a file")
-        if found.st_size > most:
-            raise ValueError(f"{found.st_size / 2**20:.1f} MB, at most {most >> 20} MB are read")
+        if status.st_size > most:
+            raise ValueError(f"{status.st_size / 2**20:.1f} MB, at most {most >> 20} MB are read")
         return f.read(most).decode()
 
 
@@ -85,8 +85,8 @@ def _replaced(path: Path, content: bytes) -> bool:
 def _remove_abandoned(path: Path) -> None:
     name = re.compile(re.escape(path.name) + r"\.[0-9a-f]{12}\.tmp")
     with os.scandir(path.parent) as entries:
-        found = [e.path for e in entries if name.fullmatch(e.name) and e.is_file(follow_symlinks=False)]
-    for temporary in found:
+        abandoned = [e.path for e in entries if name.fullmatch(e.name) and e.is_file(follow_symlinks=False)]
+    for temporary in abandoned:
         with contextlib.suppress(OSError), open(temporary, "r+b", opener=_open_file) as f:
             if _lock(f, supported=True):
                 os.unlink(temporary)

@@ -29,10 +29,10 @@ def sizes(most: int) -> str:
 
 def parts(key: str, pattern: str, what: str) -> tuple[str, ...]:
     """The groups of a pattern that `key` matches, whole; ValueError that it is not `what`."""
-    found = re.fullmatch(pattern, key)
-    if not found:
+    match = re.fullmatch(pattern, key)
+    if not match:
         raise ValueError(f"not {what}: {key!r}")
-    return found.groups()
+    return match.groups()
 
 
 def numbers(text: str) -> tuple[int, ...]:
@@ -54,7 +54,7 @@ def fault(key: str) -> str | None:
     """Why `key` is none that a table may hold; None if it is one. Those of no operation of ours may be any text."""
     if len(key) > MAX_KEY:
         return f"a key of {len(key)} characters, at most {MAX_KEY}"
-    found = _grammars.get(operation(key))
-    if found is None or re.fullmatch(found, key):
+    grammar = _grammars.get(operation(key))
+    if grammar is None or re.fullmatch(grammar, key):
         return None
     return f"not the key of a {operation(key)}, or of one beyond any size"

@@ -58,13 +58,13 @@ class Way(Protocol):
         ...
 
 
-def learns(found: Sequence[Choice]) -> bool:
-    """Whether calls that `found` was decided for learn."""
+def learns(ranked: Sequence[Choice]) -> bool:
+    """Whether calls that `ranked` was decided for learn."""
     return (
         tuning.mode() == "learn"
-        and len(found) > 1
-        and found[0].source == "estimated"
-        and found[0].seconds >= MIN_EXPECTED_SECONDS
+        and len(ranked) > 1
+        and ranked[0].source == "estimated"
+        and ranked[0].seconds >= MIN_EXPECTED_SECONDS
     )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._core.runtime import machine, registry
 from .machine import cores
-from .profile import LINE_BYTES, Profile, path, read
+from .machine_profile import LINE_BYTES, MachineProfile, path, read
 from .table import cost_table
 
 BURST_SECONDS = 1e-3  # of FMAs
@@ -104,7 +104,7 @@ def _plausible(sample: Callable[..., float], rate: float, least: float) -> float
     return None
 
 
-def _profile() -> Profile | None:
+def _profile() -> MachineProfile | None:
     return read(path(cost_table.path))
 
 

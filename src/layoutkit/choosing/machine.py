@@ -24,14 +24,14 @@ def _size(text: str) -> int:
 @cache
 def caches() -> dict[int, int]:
     """Bytes of the data caches by level, as the system reports them; common sizes where it does not."""
-    found = {1: 32 << 10, 2: 1 << 20}
+    sizes = {1: 32 << 10, 2: 1 << 20}
     try:
         for index in sorted(_CPU0.glob("index*")):
             if (index / "type").read_text().strip() != "Instruction":
-                found[int((index / "level").read_text())] = _size((index / "size").read_text().strip())
+                sizes[int((index / "level").read_text())] = _size((index / "size").read_text().strip())
     except (OSError, ValueError):
         pass
-    return found
+    return sizes
 
 
 def last_level_cache() -> int:

@@ -8,8 +8,8 @@ from math import inf
 from typing import Any
 
 from . import machine, tuning
+from .blas_threads import held
 from .costfile import Cost
-from .pools import held
 from .problem import Candidate, Choice, Problem
 from .ranking import DOUBT_RATIO, candidates_of, rank
 from .table import cost_table
@@ -45,12 +45,12 @@ def measure(
         runner = runner or problem.prepare()
     except MemoryError:
         return {}
-    found = timed(candidates_of(problem) if candidates is None else candidates, runner, seconds)
-    limit = HOPELESS[-1][1] * min((t.best for t in found.values()), default=inf)
-    for name, t in found.items():
+    timings = timed(candidates_of(problem) if candidates is None else candidates, runner, seconds)
+    limit = HOPELESS[-1][1] * min((t.best for t in timings.values()), default=inf)
+    for name, t in timings.items():
         trusted = len(t.clean) >= (MIN_ROUNDS if t.best <= limit else 1)
         cost_table.record(problem.key, name, t.cost, doubtful=not trusted)
-    return {name: t.cost for name, t in found.items()}
+    return {name: t.cost for name, t in timings.items()}
 
 
 def timed(candidates: Sequence[Candidate], runner: Callable, seconds: float) -> dict[str, Timings]:
@@ -112,10 +112,10 @@ def known(key: str) -> list[str]:
 def _rivals(problem: Problem, tried: Container[str]) -> list[Choice]:
     """A few untried candidates that may beat the best measured one; none where all timings were disturbed."""
     order = rank(problem)
-    found = [c.seconds for c in order if c.source == "measured"]
-    if not found and cost_table.doubtful(problem.key):
+    measured = [c.seconds for c in order if c.source == "measured"]
+    if not measured and cost_table.doubtful(problem.key):
         return []
-    best = min(found, default=inf)
+    best = min(measured, default=inf)
     return [c for c in order if c.candidate.name not in tried and c.seconds < RIVAL_SHARE * best][:FIRST_USE_CANDIDATES]
 
 
@@ -152,9 +152,9 @@ class _Session:
 
     def _doubted(self) -> list[Choice]:
         """Candidates that would be the best by their estimate, but took many times that."""
-        found = [(c, self._thought[c.candidate.name]) for c in self._measured()]
-        best = min((c.seconds for c, _ in found), default=inf)
-        return [c for c, thought in found if thought < best and DOUBT_RATIO * thought < c.seconds]
+        measured = [(c, self._thought[c.candidate.name]) for c in self._measured()]
+        best = min((c.seconds for c, _ in measured), default=inf)
+        return [c for c, thought in measured if thought < best and DOUBT_RATIO * thought < c.seconds]
 
 
 def _needed(choices: Sequence[Choice]) -> float:

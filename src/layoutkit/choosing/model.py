@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from .._core.runtime import registry
-from . import keys, profile, shipped, tuning
+from . import keys, machine_profile, shipped, tuning
 from .costfile import Cost
 from .problem import Problem
 from .table import cost_table
@@ -64,21 +64,22 @@ def problem_of(key: str, isa: str) -> tuple[Problem, Sequence[float]] | None:
         return None
 
 
-def this_machine() -> profile.Profile:
+def this_machine() -> machine_profile.MachineProfile:
     """The scale of this machine: its profile over that of the machine which the shipped costs were measured on.
 
     All figures are 1 while one of the two is unknown, and where the cost table does not count.
     """
-    here = None if tuning.mode() == "off" else profile.read(profile.path(cost_table.path))
-    theirs = profile.Profile.of(getattr(packaged(registry.isa()), "machine", {}).get("profile")) if here else None
-    return here.over(theirs) if here and theirs else profile.SAME
+    here = None if tuning.mode() == "off" else machine_profile.read(machine_profile.path(cost_table.path))
+    shipped_machine = getattr(packaged(registry.isa()), "machine", {}) if here else {}
+    theirs = machine_profile.MachineProfile.of(shipped_machine.get("profile"))
+    return here.over(theirs) if here and theirs else machine_profile.SAME
 
 
 @lru_cache(4096)
-def _estimates(key: str, isa: str, scale: profile.Profile) -> Callable[[str], float | None]:
-    found = problem_of(key, isa)
+def _estimates(key: str, isa: str, scale: machine_profile.MachineProfile) -> Callable[[str], float | None]:
+    parsed = problem_of(key, isa)
     try:
-        return found[0].estimates() if found else _none
+        return parsed[0].estimates() if parsed else _none
     except (ArithmeticError, ValueError):  # a key that is nobody's, in a table written by hand
         return _none
 
@@ -93,10 +94,10 @@ class Neighbours:
     def __init__(self, problems: Sequence[str], what: str, isa: str) -> None:
         some = [key for key in problems if keys.operation(key) == what]
         some = some[:: -(-len(some) // MOST_PROBLEMS) or 1]
-        found = [(key, d[1]) for key in some if (d := problem_of(key, isa))]
-        self._keys = [key for key, _ in found]
+        placed = [(key, d[1]) for key in some if (d := problem_of(key, isa))]
+        self._keys = [key for key, _ in placed]
         # A column at a time: numpy 2 crashes where there is no memory for the buffer of an operation on rows.
-        self._columns = [np.array(column, float) for column in zip(*(place for _, place in found))]
+        self._columns = [np.array(column, float) for column in zip(*(place for _, place in placed))]
 
     def nearest(self, features: Sequence[float]) -> list[tuple[str, float]]:
         """Keys and distances."""
@@ -141,7 +142,7 @@ def _own(operation: str, isa: str, path: Path, generation: int) -> Neighbours:
 
 
 # Neighbours, the costs of a key, the weight of the table, and the scale of the machine that it was measured on.
-Table = tuple[Neighbours, Callable[[str], Mapping[str, Cost]], float, profile.Profile]
+Table = tuple[Neighbours, Callable[[str], Mapping[str, Cost]], float, machine_profile.MachineProfile]
 
 
 def corrections(problem: Problem, own: bool = True) -> Corrections:
@@ -157,11 +158,11 @@ def corrections(problem: Problem, own: bool = True) -> Corrections:
     if features is None:
         return Corrections({}, 1.0)
     operation = keys.operation(key)
-    found: list[Table] = [(_packaged(operation, isa), packaged(isa).__getitem__, 1.0, profile.SAME)]
+    tables: list[Table] = [(_packaged(operation, isa), packaged(isa).__getitem__, 1.0, machine_profile.SAME)]
     if own:
         here = _own(operation, isa, cost_table.path, cost_table.generation)
-        found.append((here, cost_table.costs, OWN_WEIGHT, this_machine()))
-    return weigh(features, found, isa)
+        tables.append((here, cost_table.costs, OWN_WEIGHT, this_machine()))
+    return weigh(features, tables, isa)
 
 
 class Corrections(dict[str, float]):
@@ -197,7 +198,7 @@ def weigh(features: Sequence[float], tables: Sequence[Table], isa: str) -> Corre
         for near, distance in neighbours.nearest(features):
             w = weight * exp(-distance / REACH_OCTAVES)
             first = min(first or (distance, near), (distance, near))
-            with profile.scaled(scale):
+            with machine_profile.scaled(scale):
                 estimate = _estimates(near, isa, scale)
                 estimates = {name: estimate(name) for name in costs(near)}
             for name, cost in costs(near).items():

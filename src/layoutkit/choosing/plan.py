@@ -142,19 +142,19 @@ def plan(operation: Callable, *args, **kwargs) -> Plan:
         known = ", ".join(sorted(f.__name__ for f in _planners))
         raise TypeError(f"plan: {operation!r} has no plans; those that have: {known}")
     try:
-        given = inspect.signature(operation).bind(*args, **kwargs)
+        bound = inspect.signature(operation).bind(*args, **kwargs)
     except TypeError as error:
         raise TypeError(f"plan: {operation.__name__}() {error}") from None
-    found = _planners[operation](*given.args, **given.kwargs)
-    found.call = _again(operation, args, kwargs)
-    return found
+    planned = _planners[operation](*bound.args, **bound.kwargs)
+    planned.call = _again(operation, args, kwargs)
+    return planned
 
 
 def _again(operation: Callable, args: tuple, kwargs: dict[str, Any]) -> Callable[..., Any]:
     """What calls `operation` on other arrays; it keeps none of those that were given by position, nor `out`."""
-    places = [i for i, given in enumerate(args) if _is_array(given)]
-    others = [None if i in places else given for i, given in enumerate(args)]
-    kept = {name: given for name, given in kwargs.items() if name not in ("out", "workspace")}
+    places = [i for i, value in enumerate(args) if _is_array(value)]
+    others = [None if i in places else value for i, value in enumerate(args)]
+    kept = {name: value for name, value in kwargs.items() if name not in ("out", "workspace")}
 
     def call(*arrays: Any, **changed: Any) -> Any:
         if len(arrays) != len(places):
@@ -162,13 +162,13 @@ def _again(operation: Callable, args: tuple, kwargs: dict[str, Any]) -> Callable
                 f"plan of {operation.__name__}: expected {len(places)} arrays, in place of those that it was planned "
                 f"with by position, got {len(arrays)}"
             )
-        given = others.copy()
+        arguments = others.copy()
         for place, array in zip(places, arrays):
-            given[place] = array
-        return operation(*given, **(kept | changed))
+            arguments[place] = array
+        return operation(*arguments, **(kept | changed))
 
     return call
 
 
-def _is_array(given: Any) -> bool:
-    return hasattr(given, "__array__") or hasattr(given, "__dlpack__")
+def _is_array(value: Any) -> bool:
+    return hasattr(value, "__array__") or hasattr(value, "__dlpack__")

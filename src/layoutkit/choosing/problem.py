@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 
-class Step(NamedTuple):
+class PackingStep(NamedTuple):
     """Work of a candidate that is a problem of its own: packing a filter that is used in one call only."""
 
     problem: Problem
@@ -14,7 +14,7 @@ class Step(NamedTuple):
     estimate: float  # seconds
 
 
-class Words(NamedTuple):
+class Description(NamedTuple):
     """A candidate in words that someone understands who knows neither its name nor the package."""
 
     algorithm: str
@@ -30,13 +30,13 @@ class Candidate(NamedTuple):
     name: str  # what the cost table knows it by
     estimate: float  # seconds, by counting what it would execute
     build: Callable[..., Any]  # makes what runs: on contiguous arrays, or on those that its arguments describe
-    steps: tuple[Step, ...] = ()
-    describe: Callable[[], Words] | None = None  # makes its words; by default its name
+    steps: tuple[PackingStep, ...] = ()
+    describe: Callable[[], Description] | None = None  # makes its words; by default its name
 
     @property
-    def words(self) -> Words:
+    def words(self) -> Description:
         """What it is, in words."""
-        return self.describe() if self.describe else Words(self.name)
+        return self.describe() if self.describe else Description(self.name)
 
     def __repr__(self) -> str:
         return f"Candidate({self.name!r}, estimated {1e6 * self.estimate:.4g} us)"

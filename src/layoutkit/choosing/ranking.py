@@ -8,8 +8,8 @@ from .._core.runtime import registry
 from . import model, tuning
 from .cache import plans
 from .costfile import Cost
+from .machine_profile import MachineProfile, scaled
 from .problem import Candidate, Choice, Problem
-from .profile import Profile, scaled
 from .table import cost_table
 
 DOUBT_RATIO = 8.0  # a measured cost of so many times an estimate is doubted: few estimates are that far off
@@ -21,7 +21,7 @@ def candidates_of(problem: Problem) -> Sequence[Candidate]:
     return plans.of(_candidates, problem, registry.isa(), depends, model.this_machine())
 
 
-def _candidates(problem: Problem, isa: str, generation: int | None, scale: Profile) -> tuple[Candidate, ...]:
+def _candidates(problem: Problem, isa: str, generation: int | None, scale: MachineProfile) -> tuple[Candidate, ...]:
     with scaled(scale):
         return tuple(problem.candidates())
 

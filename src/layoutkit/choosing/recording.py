@@ -49,10 +49,10 @@ class Profile(AbstractContextManager):
 
     def totals(self) -> list[Total]:
         """By operation and problem, what took longest first."""
-        found: dict[tuple[str, str], list[float]] = {}
+        seconds_of: dict[tuple[str, str], list[float]] = {}
         for e in self.events.copy():
-            found.setdefault((e.operation, e.problem), []).append(e.seconds)
-        totals = [Total(*what, len(seconds), sum(seconds)) for what, seconds in found.items()]
+            seconds_of.setdefault((e.operation, e.problem), []).append(e.seconds)
+        totals = [Total(*what, len(seconds), sum(seconds)) for what, seconds in seconds_of.items()]
         return sorted(totals, key=lambda t: -t.seconds)
 
     def __repr__(self) -> str:

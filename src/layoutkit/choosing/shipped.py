@@ -98,14 +98,14 @@ class Shipped(Mapping[str, dict[str, Cost]]):
 
     def __getitem__(self, problem: str) -> dict[str, Cost]:
         """The costs of a problem; none where they are nonsense."""
-        found = self._known.get(problem)
-        if found is None:
+        costs = self._known.get(problem)
+        if costs is None:
             try:
-                found = dict(map(self._cost, self._text[problem].split(" ")))
+                costs = dict(map(self._cost, self._text[problem].split(" ")))
             except (ValueError, IndexError):
-                found = {}
-            self._known[problem] = found
-        return found
+                costs = {}
+            self._known[problem] = costs
+        return costs
 
     def _cost(self, text: str) -> tuple[str, Cost]:
         fields = _COST.fullmatch(text)

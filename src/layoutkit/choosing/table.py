@@ -57,7 +57,7 @@ def write(path: Path, costs: Mapping[str, Mapping[str, Cost]], identity: Mapping
 
 def _content(path: Path, costs: Mapping[str, Mapping[str, Cost]], identity: Mapping[str, object]) -> bytes:
     """The file of a table, as it will be read."""
-    kept = {problem: found for problem, found in costs.items() if found and not fault(problem)}
+    kept = {problem: of_candidates for problem, of_candidates in costs.items() if of_candidates and not fault(problem)}
     try:
         return dump_within(MAX_BYTES, kept, identity)
     except ValueError as error:
@@ -160,18 +160,18 @@ class CostTable:
         """
         self.adopt(self._foreign(path))
 
-    def adopt(self, found: Costs) -> None:
+    def adopt(self, costs: Costs) -> None:
         """Add costs that another process on a machine like this one measured, as `merge` does those in a file.
 
         Parameters
         ----------
-        found : dict
+        costs : dict
             By problem, what its candidates took.
         """
         with self._lock.held():
-            known = {problem: self._measured(problem) for problem in found}
-            adopt(self._mine(self.path).merged, found)
-            if adopt(known, found):
+            known = {problem: self._measured(problem) for problem in costs}
+            adopt(self._mine(self.path).merged, costs)
+            if adopt(known, costs):
                 self.generation += 1
 
     def forget(self, problem: str | None = None, *, containing: str | None = None) -> int:
@@ -195,24 +195,24 @@ class CostTable:
         """
         if problem is not None and containing is not None:
             raise TypeError("cost_table.forget: expected a problem or containing, got both")
-        for name, given in (("problem", problem), ("containing", containing)):
-            if given is not None and not isinstance(given, str):
-                raise TypeError(f"cost_table.forget: {name}: expected a text, got {type(given).__name__}")
+        for name, value in (("problem", problem), ("containing", containing)):
+            if value is not None and not isinstance(value, str):
+                raise TypeError(f"cost_table.forget: {name}: expected a text, got {type(value).__name__}")
         with self._lock.held():
             path = self.path
             known = {*self.problems(), *self._doubtful.get(path, ()), *self._read(path)}
-            found = {key for key in known if problem in (None, key) and (containing or "") in key}
-            if problem is not None and not found:
+            forgotten = {key for key in known if problem in (None, key) and (containing or "") in key}
+            if problem is not None and not forgotten:
                 raise KeyError(f"cost_table.forget: problem {problem!r} is none of the {len(known)} that are known")
             for unsaved in self._changes(path):
-                unsaved.forget(found)
+                unsaved.forget(forgotten)
             doubtful = self._doubtful.get(path, {})
-            self._doubtful[path] = {key: costs for key, costs in doubtful.items() if key not in found}
-            self._mine(path).forgotten |= found
-            self.learnt = {learnt for learnt in self.learnt if learnt[0] not in found}
+            self._doubtful[path] = {key: costs for key, costs in doubtful.items() if key not in forgotten}
+            self._mine(path).forgotten |= forgotten
+            self.learnt = {learnt for learnt in self.learnt if learnt[0] not in forgotten}
             self.generation += 1
             self.loads += 1
-        return len(found)
+        return len(forgotten)
 
     def export(self, path: str | os.PathLike) -> Path:
         """Write all that is known to a file, for `load` and `merge` on machines like this one; returns its path.
@@ -258,9 +258,9 @@ class CostTable:
 
     def _measure_profile(self, path: Path) -> None:
         """Measure the profile of this machine, beside the table, unless some process has."""
-        from . import profile
+        from . import machine_profile
 
-        if profile.measure_once(path):
+        if machine_profile.measure_once(path):
             with self._lock.held():
                 self.generation += 1
 
@@ -278,12 +278,12 @@ class CostTable:
 
         def content() -> bytes:
             nonlocal before, unsaved, costs
-            found = self._read_whole(path)
+            merged = self._read_whole(path)
             with self._lock.held():
                 before, unsaved = self._saved.get(path), self._unsaved.get(mine, unsaved)
-                unsaved.apply(found)
+                unsaved.apply(merged)
                 # From here on a look-up sees what is being written; changes are dropped last, so that none is lost.
-                self._saved[path] = costs = found
+                self._saved[path] = costs = merged
                 self._unsaved.pop(mine, None)
                 self.generation += 1
             return _content(path, costs, machine.identity())
@@ -338,11 +338,11 @@ class CostTable:
         return book
 
     def _read_whole(self, path: Path) -> Costs:
-        found = self._read(path)
-        if not isinstance(found, Book):
-            return dict(found)
-        costs = found.whole()
-        self._tell(path, found.complaint())
+        book = self._read(path)
+        if not isinstance(book, Book):
+            return dict(book)
+        costs = book.whole()
+        self._tell(path, book.complaint())
         return costs
 
     def _dismiss(self, path: Path, error: Exception) -> None:
@@ -374,10 +374,10 @@ class CostTable:
 
     def _measured(self, problem: str) -> dict[str, Cost]:
         path, saved = self.path, self._loaded()
-        found = seen(problem, lambda key: dict(saved.get(key, {})), self._changes(path))
+        costs = seen(problem, lambda key: dict(saved.get(key, {})), self._changes(path))
         if isinstance(saved, Book) and problem in saved.dropped:
             self._tell(path, saved.complaint())
-        return found
+        return costs
 
     def costs(self, problem: str) -> dict[str, Cost]:
         """Measured candidates of a problem; empty where none was.
@@ -399,17 +399,17 @@ class CostTable:
             Its key.
         """
         with self._lock.held():
-            found = self._doubtful.get(self.path, {}).get(problem)
-            better = self._measured(problem) if found else ()
-            return {name: cost for name, cost in (found or {}).items() if name not in better}
+            bounds = self._doubtful.get(self.path, {}).get(problem)
+            better = self._measured(problem) if bounds else ()
+            return {name: cost for name, cost in (bounds or {}).items() if name not in better}
 
     def problems(self) -> list[str]:
         """The problems that have measured candidates, doubtful ones aside."""
         with self._lock.held():
-            changes, found = self._changes(self.path), {*self._loaded()}
+            changes, keys = self._changes(self.path), {*self._loaded()}
             for unsaved in changes:
-                found -= unsaved.forgotten
-            return sorted(found.union(*(c.new for c in changes), *(c.merged for c in changes)))
+                keys -= unsaved.forgotten
+            return sorted(keys.union(*(c.new for c in changes), *(c.merged for c in changes)))
 
     def record(self, problem: str, candidate: str, cost: Cost, doubtful: bool = False) -> None:
         """Remember a measurement; `save` makes it last.

@@ -55,9 +55,9 @@ class Unsaved:
 def seen(problem: str, saved: Callable[[str], dict[str, Cost]], changes: list[Unsaved]) -> dict[str, Cost]:
     """The costs of a problem in a table with changes to it."""
     gone = any(problem in unsaved.forgotten for unsaved in changes)
-    found: Costs = {problem: {} if gone else saved(problem)}
+    costs: Costs = {problem: {} if gone else saved(problem)}
     for unsaved in changes:
-        merge(found, {problem: unsaved.new.get(problem, {})})
+        merge(costs, {problem: unsaved.new.get(problem, {})})
     for unsaved in changes:
-        adopt(found, {problem: unsaved.merged.get(problem, {})})
-    return found[problem]
+        adopt(costs, {problem: unsaved.merged.get(problem, {})})
+    return costs[problem]

@@ -26,12 +26,12 @@ class Verbose:
     """A watcher that prints."""
 
     def __init__(self) -> None:
-        self._told = itertools.count()
+        self._events = itertools.count()
 
     def __call__(self, event: Event) -> None:
         """Print an event, and before the first one what the lines are about."""
         lines = [_line("exec", *event[:4], f"{1e6 * event.seconds:.1f}")]
-        if next(self._told) == 0:
+        if next(self._events) == 0:
             about = (_line("info", __version__, cpu_model(), registry.isa()), _line("info", "exec", *_FIELDS))
             lines = [*about, *lines]
         if sys.stderr is not None:

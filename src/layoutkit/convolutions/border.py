@@ -23,11 +23,11 @@ from .route import Runs
 MODES = ("zeros", "reflect", "circular", "edge")
 SYNONYMS = {"replicate": "edge", "wrap": "circular"}  # torch's and numpy's names
 LINE_BYTES = 64
-Box = tuple[tuple[int, int], ...]
+Ranges = tuple[tuple[int, int], ...]
 
 
 class Border(NamedTuple):
-    """How an input is made ready: a part of it, and what is put around that.
+    """How an input is prepared: a part of it, and the border that is put around that.
 
     Parameters
     ----------
@@ -58,41 +58,44 @@ class Border(NamedTuple):
         return all(f.dim < 2 or not f.size for f in self.layout.factors)
 
     @property
-    def kept(self) -> Layout:
+    def convolved_layout(self) -> Layout:
         """The layout of what is convolved."""
         return self.layout if self.spatial_whole else Layout(CHANNELS_LAST[self.layout.rank])
 
     @property
-    def part(self) -> Box:
+    def part(self) -> Ranges:
         """The part of the input that is left, along each spatial axis."""
         return tuple((a, max(a, n - b)) for n, (a, b) in zip(self.shape[2:], self.crop))
 
     @property
-    def made(self) -> tuple[int, ...]:
+    def convolved_shape(self) -> tuple[int, ...]:
         """Logical shape of what is convolved."""
         size = [stop - start + a + b for (start, stop), (a, b) in zip(self.part, self.grow)]
         return (*self.shape[:2], *size)
 
     def strides(self, x_strides: tuple[int, ...], width: int) -> tuple[int, ...]:
         """Byte strides of what is convolved."""
-        return x_strides if self.in_place else contiguous_strides(self.kept, self.made, width)
+        return x_strides if self.in_place else contiguous_strides(self.convolved_layout, self.convolved_shape, width)
 
     def nbytes(self, dtype: np.dtype) -> int:
         """Bytes of the copy, in whole cache lines; 0 where there is none."""
         if self.in_place:
             return 0
-        return -(-nbytes_of(self.kept.physical_shape(self.made), dtype, "border") // LINE_BYTES) * LINE_BYTES
+        return (
+            -(-nbytes_of(self.convolved_layout.physical_shape(self.convolved_shape), dtype, "border") // LINE_BYTES)
+            * LINE_BYTES
+        )
 
     def ready(self, x: np.ndarray, room: np.ndarray | None) -> np.ndarray:
         """What is convolved: a view of `x`, or a copy, in `room` if that is given."""
         if self.in_place:
             return x[self._at(self.layout, self.part)]
-        to = self.kept
-        physical = to.physical_shape(self.made)
+        to = self.convolved_layout
+        physical = to.physical_shape(self.convolved_shape)
         if room is None:
             y = empty(physical, x.dtype, "border")
         else:
-            y = lay_out(room[: nbytes_of(physical, x.dtype, "border")].view(x.dtype), to, self.made)
+            y = lay_out(room[: nbytes_of(physical, x.dtype, "border")].view(x.dtype), to, self.convolved_shape)
         inside = tuple((a, a + stop - start) for (a, _), (start, stop) in zip(self.grow, self.part))
         reorder(
             x, self.layout, to, shape=self.shape, out=y, region=(None, None, *self.part),
@@ -106,7 +109,7 @@ class Border(NamedTuple):
         return y
 
     def _beyond(self, start: int, stop: int, count: int, before: bool) -> slice:
-        """Which elements of an axis that holds the input from `start` to `stop` are repeated beside it."""
+        """Which elements of an axis that holds the input from `start` to `stop` repeat around it."""
         if self.mode == "edge":
             return slice(start, start + 1) if before else slice(stop - 1, stop)
         if self.mode == "circular":
@@ -116,12 +119,12 @@ class Border(NamedTuple):
 
     def _copy(self, y: np.ndarray, axis: int, to: slice, of: slice) -> None:
         """Copy slices of a spatial axis."""
-        where = self.kept.digits(axis + 2)[0]
+        where = self.convolved_layout.digits(axis + 2)[0]
         outer = (slice(None),) * where
         y[(*outer, to)] = y[(*outer, of)]
 
     @staticmethod
-    def _at(layout: Layout, part: Box) -> tuple[slice, ...]:
+    def _at(layout: Layout, part: Ranges) -> tuple[slice, ...]:
         return tuple(slice(*part[f.dim - 2]) if f.dim > 1 else slice(None) for f in layout.factors)
 
 
@@ -155,7 +158,7 @@ def border_of(
 
 
 class Bordered:
-    """A route of a convolution whose input is made ready first: see `route.Runs`."""
+    """A route of a convolution whose input gets a border first: see `route.Runs`."""
 
     def __init__(self, border: Border, route: Runs, dtype: np.dtype) -> None:
         self.run, self.packing, self.pack = _Run(border, route.run, dtype), route.packing, route.pack

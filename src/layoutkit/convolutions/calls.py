@@ -26,17 +26,17 @@ from ..memory.foreign import given_back, in_layout, is_torch, last_of, memory_of
 from ..memory.tensor import Tensor
 from ..signatures import renamed, with_parameters
 from .algorithms import AUTO
+from .descriptions import on_threads
 from .epilogue import NOTHING, Operand, in_words
 from .filter import Filter
 from .task import PackTask
 from .types import check_type
-from .words import on_threads
 
 C = TypeVar("C", bound=type)
-_KEPT = ("_packed", "_bound", "_elsewhere", "_routes")  # what objects keep for later calls
+_KEPT = ("_packed", "_bound", "_by_layout", "_routes")  # what objects keep for later calls
 
 
-class OverFilter:
+class ConvolutionBase:
     """What convolutions, transposed ones too, have in common beside what they compute."""
 
     rank: int
@@ -44,7 +44,7 @@ class OverFilter:
     _threads: int | None
     _packed: dict
     _bound: dict
-    _elsewhere: dict[Layout, Any]  # the same for other layouts, by layout
+    _by_layout: dict[Layout, Any]  # the same for other layouts, by layout
 
     def __getstate__(self) -> dict[str, Any]:  # of copies and pickles, which pack and plan anew where they are used
         return self.__dict__ | {kept: {} for kept in _KEPT if kept in self.__dict__}
@@ -125,7 +125,7 @@ class OverFilter:
         """At most so many threads; None: as many as are allowed."""
         return self._threads
 
-    def _told(self) -> Iterable[str]:
+    def _repr_parts(self) -> Iterable[str]:
         """What `repr` says besides channels, kernel and layouts: what differs from the default."""
         f = self._filter
         for name, value in (("stride", f.stride), ("dilation", f.dilation)):
@@ -150,7 +150,7 @@ class OverFilter:
         layouts = f"{f.layout}" if f.layout == f.out_layout else f"{f.layout} to {f.out_layout}"
         types = f"{f.src_dtype}" if f.src_dtype == f.dst_dtype else f"{f.src_dtype} to {f.dst_dtype}"
         kernel = "x".join(map(str, f.kernel))
-        rest = "".join(f", {text}" for text in self._told())
+        rest = "".join(f", {text}" for text in self._repr_parts())
         return f"{type(self).__name__}({f.ic} to {f.oc} channels, kernel {kernel}{rest}; {layouts}, {types})"
 
     plan: Callable[[Any], Plan]
@@ -192,20 +192,20 @@ class OverFilter:
         memory: Callable[..., Any] = memory_of
         if last is not None and last.rank == f.layout.rank:
             op, memory = self._in(last), partial(in_layout, layout=last)
-        given = [
+        arrays = [
             memory(v, what=f"{what}: {n}") if is_torch(v) else v for n, v in (("x", x), ("out", out), ("add", add))
         ]
-        made = op(*given, workspace, shape=shape)  # type: ignore[operator]
-        return given_back(made, x) if out is None else out
+        result = op(*arrays, workspace, shape=shape)  # type: ignore[operator]
+        return given_back(result, x) if out is None else out
 
     def _in(self, layout: Layout) -> Self:
         """The same for inputs and results in another layout, made once."""
-        other = self._elsewhere.get(layout)
+        other = self._by_layout.get(layout)
         if other is None:
             other = object.__new__(type(self))
             f = self._filter.in_layout(layout)
-            other.__dict__ = self.__dict__ | {"_filter": f, "_packed": {}, "_bound": {}, "_elsewhere": {}}
-            self._elsewhere[layout] = other
+            other.__dict__ = self.__dict__ | {"_filter": f, "_packed": {}, "_bound": {}, "_by_layout": {}}
+            self._by_layout[layout] = other
         return other
 
     # The same with other filters
@@ -217,7 +217,7 @@ class OverFilter:
     def _with(self, w: np.ndarray) -> Self:
         """The same with another filter, (O, I/groups, *k)."""
         other = object.__new__(type(self))
-        fresh = {"_filter": self._filter.over(w), "_packed": {}, "_bound": {}, "_elsewhere": {}}
+        fresh = {"_filter": self._filter.over(w), "_packed": {}, "_bound": {}, "_by_layout": {}}
         other.__dict__ = self.__dict__ | fresh
         return other
 
@@ -251,27 +251,27 @@ def with_input(error: Exception, what: str, rank: int, x: Any, w: Any, layout: A
     faults = Faults(what)
     faults.found += getattr(error, "faults", [error])
     with suppress(TypeError, ValueError, BufferError, IndexError):
-        held, filters = as_array(x, "x"), as_array(w, "w")
-        if held.dtype != filters.dtype != np.int8 and "w: expected dtype" not in str(error):
-            faults.found.append(TypeError(f"x is of dtype {held.dtype}, w of {filters.dtype}"))
+        source, filters = as_array(x, "x"), as_array(w, "w")
+        if source.dtype != filters.dtype != np.int8 and "w: expected dtype" not in str(error):
+            faults.found.append(TypeError(f"x is of dtype {source.dtype}, w of {filters.dtype}"))
         names = Layout(meaning_of_activations(rank) if layout is None else layout)
-        channels, expected = names.padded_shape(held.shape)[1], filters.shape[1] * groups
+        channels, expected = names.padded_shape(source.shape)[1], filters.shape[1] * groups
         known = names.family is None or names.family.kind == ACTIVATIONS
         if filters.ndim == rank + 2 and known and names.block(1) == 1 and channels != expected:
-            faults.found.append(ValueError(f"x of shape {held.shape} has {channels} channels, expected {expected}"))
+            faults.found.append(ValueError(f"x of shape {source.shape} has {channels} channels, expected {expected}"))
     try:
         faults.done()
-    except (TypeError, ValueError) as told:
-        return told
+    except (TypeError, ValueError) as combined:
+        return combined
     return error
 
 
-def shape_asked(f: Filter, given: Any) -> tuple[int, ...]:
+def shape_asked(f: Filter, value: Any) -> tuple[int, ...]:
     """The logical shape of an input: as it is given, or that of an array or Tensor."""
-    if isinstance(given, Tensor) or getattr(given, "ndim", 1) > 1:
-        return f.take(given, None).shape
+    if isinstance(value, Tensor) or getattr(value, "ndim", 1) > 1:
+        return f.take(value, None).shape
     try:
-        return f.layout.check_shape(given)
+        return f.layout.check_shape(value)
     except (TypeError, ValueError) as error:
         raise type(error)(f"{f.what}: shape: expected an array, or a logical shape; {error}") from None
 
@@ -365,17 +365,17 @@ def plan_of(
     task: Problem,
     threads: int,
     rows: str,
-    told: Callable[[Sequence[Choice], bool], Iterable[str | None]],
+    more_facts: Callable[[Sequence[Choice], bool], Iterable[str | None]],
     what: str,
     activation: Any = None,
     **others: Any,
 ) -> Plan:
     """The plan of a problem of an operation `what`: its rate as a share of that of the machine on so many threads by
-    kernels of type `rows`, and lines that `told` makes of the choices; `others` as of `Plan`."""
-    found = choices(task)
+    kernels of type `rows`, and lines that `more_facts` makes of the choices; `others` as of `Plan`."""
+    ranked = choices(task)
 
     def facts(verbose: bool) -> Iterable[str]:
-        best, words = found[0], found[0].candidate.words
+        best, words = ranked[0], ranked[0].candidate.words
         rate = task.work / best.seconds
         peak = peak_limit(rate / words.saving, threads, rows)
         if peak is None:
@@ -386,7 +386,7 @@ def plan_of(
         yield f"{task.work / 1e6:.3g} MFLOP, {rate / 1e9:.1f} GFLOP/s, {share}{then}"
         if peak is not None and rate > peak and words.why:
             yield f"more than 100%: {words.why}"
-        yield from filter(None, told(found, verbose))
+        yield from filter(None, more_facts(ranked, verbose))
 
     words = task.words if task.words.startswith(f"{what} ") else f"{what}, which is {task.words}"
-    return Plan(task.key, found, facts, words=words, **others)
+    return Plan(task.key, ranked, facts, words=words, **others)

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._core.nests.route import Epilogue
 from .._core.runtime import registry
-from .._core.runtime.arrays import form, meet, takes
+from .._core.runtime.arrays import can_hold_result, extents_overlap, strides_key
 from ..choosing.cache import plans
 from ..choosing.plan import Plan, planner
 from ..choosing.problem import Choice
@@ -26,7 +26,7 @@ from ..signatures import like
 from .algorithms import AUTO, NAMES
 from .border import Bordered
 from .calls import (
-    OverFilter,
+    ConvolutionBase,
     check_workspace,
     finish,
     imagined,
@@ -47,7 +47,7 @@ from .types import asked_of, check_type
 MAX_BOUND = 256  # kinds of input that one object remembers the decision for
 
 
-class _Conv(OverFilter):
+class _Conv(ConvolutionBase):
     """A convolution with its filter packed once; see `conv2d` for the parameters."""
 
     rank: int
@@ -116,7 +116,7 @@ class _Conv(OverFilter):
             Before and after, by spatial axis.
         """
         other = object.__new__(type(self))
-        other.__dict__ = self.__dict__ | {"_filter": self._filter.padded(pads), "_bound": {}, "_elsewhere": {}}
+        other.__dict__ = self.__dict__ | {"_filter": self._filter.padded(pads), "_bound": {}, "_by_layout": {}}
         return other
 
     def _take(self, f: Filter, threads) -> None:
@@ -127,7 +127,7 @@ class _Conv(OverFilter):
         # Filter and bias by instruction set and packing: vectors are of other lengths elsewhere.
         self._packed: dict[tuple[str, str], tuple[np.ndarray, np.ndarray | None]] = {}
         self._bound: dict = {}  # what a call's arrays look like -> what to run
-        self._elsewhere: dict = {}
+        self._by_layout: dict = {}
 
     def _bind(self, x: np.ndarray, out: np.ndarray | None, shape: tuple[int, ...] | None, key: tuple) -> tuple:
         """Route, packed filter and bias, the output's physical shape, bytes and logical shape, and the problem, for
@@ -146,8 +146,8 @@ class _Conv(OverFilter):
     def _decide(self, x: np.ndarray, out: np.ndarray | None, shape: tuple[int, ...] | None, compiled: bool = False):
         """Route, the output's physical shape, bytes and logical shape, and the problem; `compiled`: as `best_route`."""
         f = self._filter
-        held = f.shape_of(x, shape)
-        p, border = f.problem(held), f.border(held)[0]
+        x_shape = f.shape_of(x, shape)
+        p, border = f.problem(x_shape), f.border(x_shape)[0]
         strides = contiguous_strides(p.dst, p.dst_shape, f.types.dst.itemsize) if out is None else out.strides
         if border is not None and compiled:
             raise ValueError(f"{f.what}: padding {f.padding!r} of mode {f.padding_mode!r} needs Python")
@@ -216,7 +216,7 @@ class _Conv(OverFilter):
         if shape is not None:
             shape = self._filter.layout.check_shape(shape)
         threads = check_threads(self._threads)  # another one after a fork, or when the limits change
-        key = form(x, out), shape, threads, cost_table.generation, registry.isa()
+        key = strides_key(x, out), shape, threads, cost_table.generation, registry.isa()
         bound = self._bound.get(key)
         if bound is None:
             if self._lacks_batch(x):
@@ -228,7 +228,7 @@ class _Conv(OverFilter):
         run, w, bias, physical, nbytes, y_shape, task = bound
         if out is None:
             out = allocate(physical, self._dst_dtype, nbytes, x)
-        elif self._once or not takes(out, physical, self._dst_dtype) or meet(out, x):
+        elif self._once or not can_hold_result(out, physical, self._dst_dtype) or extents_overlap(out, x):
             f = self._filter
             inputs = (x, f.w, f.bias) if self._once else (x,)  # a kept filter is our own
             check_out(out, physical, self._dst_dtype, inputs, f.what)
@@ -280,9 +280,9 @@ class _Conv(OverFilter):
 
     def _tensor(self, x: Tensor, out, add, workspace, shape) -> Tensor:
         f = self._filter
-        held = f.take(x, shape)
-        y = self(held.array, out, add, workspace, shape=held.shape)
-        return y if isinstance(y, Tensor) else Tensor(y, f.out_layout, f.problem(held.shape).dst_shape)
+        source = f.take(x, shape)
+        y = self(source.array, out, add, workspace, shape=source.shape)
+        return y if isinstance(y, Tensor) else Tensor(y, f.out_layout, f.problem(source.shape).dst_shape)
 
     def _onto(self, x: np.ndarray, out, add, workspace, shape):
         """A call that writes into a Tensor, or into an array of a subclass of numpy's."""
@@ -309,10 +309,10 @@ class _Conv(OverFilter):
         task = self._task(p)
         rows = f.types.rows_or_wide("peak")
 
-        def told(found: Sequence[Choice], _: bool) -> tuple[str | None, ...]:
-            return slowness(task, found), f.note(p)
+        def more_facts(ranked: Sequence[Choice], _: bool) -> tuple[str | None, ...]:
+            return slowness(task, ranked), f.note(p)
 
-        return plan_of(task, task.threads, rows, told, f.what, f.activation, call=self)
+        return plan_of(task, task.threads, rows, more_facts, f.what, f.activation, call=self)
 
 
 def compiled(op: _Conv, x: np.ndarray, y: np.ndarray, shape: tuple[int, ...]):

@@ -135,8 +135,10 @@ def in_words(activation: Any) -> str:
     def one(written: Any) -> str:
         if not isinstance(written, (tuple, list)):
             return str(written)
-        name, *given = written
-        texts = [str(v) if np.ndim(v) == 0 and not isinstance(v, Tensor) else f"array of {np.shape(v)}" for v in given]
+        name, *numbers = written
+        texts = [
+            str(v) if np.ndim(v) == 0 and not isinstance(v, Tensor) else f"array of {np.shape(v)}" for v in numbers
+        ]
         return f"{name}({', '.join(texts)})" if texts else name
 
     return ", ".join(map(one, chain_of(activation)))
@@ -151,33 +153,37 @@ def _is_step(written: Any) -> bool:
 
 def _step(written: Any, channels: int, dtype: np.dtype, what: str) -> tuple[str, tuple, Any]:
     """Name and step of what is written, and the tensor that it wants."""
-    name, *given = written if isinstance(written, (tuple, list)) and written else (written,)
+    name, *arguments = written if isinstance(written, (tuple, list)) and written else (written,)
     rows = ACTIVATIONS.get(name, ()) if isinstance(name, str) else ()
-    found = next((row for row in rows if row.numbers == len(given)), None)
-    if found is None:
+    matching = next((row for row in rows if row.numbers == len(arguments)), None)
+    if matching is None:
         raise ValueError(f"{what}: activation {written!r} is none of {', '.join(_forms())}")
-    if found.operand == "any" and is_tensor(given[0], channels):
-        value = given[0] if isinstance(given[0], Tensor) else as_array(given[0], f"{what}: {name}")
-        return name, (found.kernel, None, TENSOR), value
+    if matching.operand == "any" and is_tensor(arguments[0], channels):
+        value = arguments[0] if isinstance(arguments[0], Tensor) else as_array(arguments[0], f"{what}: {name}")
+        return name, (matching.kernel, None, TENSOR), value
     try:
-        given = [np.array(value, dtype, order="C") for value in given]
+        arguments = [np.array(value, dtype, order="C") for value in arguments]
     except (TypeError, ValueError):
         raise TypeError(f"{what}: activation {written!r}: expected numbers") from None
-    if found.operand == "any":
-        operand = given[0].reshape(-1)
+    if matching.operand == "any":
+        operand = arguments[0].reshape(-1)
         if operand.size not in (1, channels):
             numbers = "slopes" if name == "prelu" else "numbers"
             raise ValueError(
                 f"{what}: {name} has {operand.size} {numbers}, expected 1 or {channels}, or a tensor like the result"
             )
-        return name, (found.kernel, None, operand), None
-    if any(value.ndim for value in given):
+        return name, (matching.kernel, None, operand), None
+    if any(value.ndim for value in arguments):
         raise ValueError(f"{what}: activation {written!r}: expected numbers, not sequences of them")
-    if found.operand == "number":
-        return name, (found.kernel, None, np.array(given, dtype)), None
-    if name == "clip" and not given[0] <= given[1]:
-        raise ValueError(f"{what}: clip from {given[0]} to {given[1]} leaves nothing")
-    return name, (found.kernel, np.array(found.make(*given), dtype), TENSOR if found.operand else None), None
+    if matching.operand == "number":
+        return name, (matching.kernel, None, np.array(arguments, dtype)), None
+    if name == "clip" and not arguments[0] <= arguments[1]:
+        raise ValueError(f"{what}: clip from {arguments[0]} to {arguments[1]} leaves nothing")
+    return (
+        name,
+        (matching.kernel, np.array(matching.make(*arguments), dtype), TENSOR if matching.operand else None),
+        None,
+    )
 
 
 def is_tensor(value: Any, channels: int) -> bool:
@@ -193,5 +199,5 @@ def _forms() -> Iterator[str]:
     """How activations are written."""
     for name, rows in ACTIVATIONS.items():
         for row in rows:
-            given = ", array" if row.operand == "any" else ", number" * row.numbers
-            yield f"({name!r}{given})" if row.numbers else name
+            arguments = ", array" if row.operand == "any" else ", number" * row.numbers
+            yield f"({name!r}{arguments})" if row.numbers else name

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._core.nests.winograd import extent
-from .._core.runtime.arrays import form
+from .._core.runtime.arrays import strides_key
 from ..choosing.cache import plans
 from ..choosing.threads import at_most, get_num_threads
 from ..formats.families import check_meaning, meaning_of_activations, meaning_of_filters
@@ -89,29 +89,29 @@ class Attributes:
         return pad_pairs(self.padding, size, self.kernel, self.stride, self.dilation, where, -MOST)
 
 
-def attributes_of(what: str, rank: int, w, filter_layout, filter_shape, layout, out_layout, *given):
+def attributes_of(what: str, rank: int, w, filter_layout, filter_shape, layout, out_layout, *others):
     """The attributes of a convolution, the array of its filter, and whether other calls share the attributes."""
     key = None
     if filter_shape is None:
         layouts = dict(filter_layout=filter_layout, layout=layout, out_layout=out_layout)
-        key = call_key((Attributes, what), (w,), layouts | dict(enumerate(given)))
-        found = None if key is None else plans.get(key)
-        if found is not None:
-            return found, w, True
-    held = hold_filter(w, filter_layout, filter_shape, rank, what)
-    found = Attributes(what, rank, held, layout, out_layout, *given)
-    return found if key is None else plans.put(key, found), held.array, key is not None
+        key = call_key((Attributes, what), (w,), layouts | dict(enumerate(others)))
+        attributes = None if key is None else plans.get(key)
+        if attributes is not None:
+            return attributes, w, True
+    weights = hold_filter(w, filter_layout, filter_shape, rank, what)
+    attributes = Attributes(what, rank, weights, layout, out_layout, *others)
+    return attributes if key is None else plans.put(key, attributes), weights.array, key is not None
 
 
-def call_key(what: Hashable, arrays: Sequence[Any], given: dict[Any, Any]) -> tuple | None:
+def call_key(what: Hashable, arrays: Sequence[Any], arguments: dict[Any, Any]) -> tuple | None:
     """What a call of `what` with these arguments is told by from others, but for the numbers in its arrays: a key of
     `plans`. None where arrays are none of numpy's, or an argument is not hashable, such as a list of pads."""
     if any(type(a) is not np.ndarray for a in arrays):
         return None
     # Names take no part in the equality of layouts; 2.0 == 2, but is refused.
-    values = tuple([(v, v.family) if type(v) is Layout else v for v in given.values()])
-    forms = tuple([(form(a), a.dtype) for a in arrays])
-    key = what, forms, tuple(given), values, tuple(map(type, values)), reproducible()
+    values = tuple([(v, v.family) if type(v) is Layout else v for v in arguments.values()])
+    forms = tuple([(strides_key(a), a.dtype) for a in arrays])
+    key = what, forms, tuple(arguments), values, tuple(map(type, values)), reproducible()
     try:
         hash(key)
     except TypeError:
@@ -122,8 +122,8 @@ def call_key(what: Hashable, arrays: Sequence[Any], given: dict[Any, Any]) -> tu
 def _check_layouts(layout: Layout, out_layout: Layout, activations: str, what: str) -> None:
     if not out_layout.is_dense:
         raise ValueError(f"{what}: out_layout {out_layout} has explicit strides; give them by out=")
-    for name, found in (("layout", layout), ("out_layout", out_layout)):
-        check_role(found, activations, f"{what}: {name}")
+    for name, value in (("layout", layout), ("out_layout", out_layout)):
+        check_role(value, activations, f"{what}: {name}")
 
 
 class Filter(Attributes):
@@ -151,9 +151,9 @@ class Filter(Attributes):
             self.bias, meaning = self._meaning(bias, scale, zero_point, out_scale, out_zero_point)
             self.epilogue, self.operands, self.sums = parse(activation, self.oc, self.types.real, what, **meaning)
             return
-        for name, given, plain in (("zero_point", zero_point, 0), ("out_scale", out_scale, 1),
+        for name, value, plain in (("zero_point", zero_point, 0), ("out_scale", out_scale, 1),
                                    ("out_zero_point", out_zero_point, 0)):  # fmt: skip
-            if (not isinstance(given, int | float) and np.ndim(given)) or given != plain:
+            if (not isinstance(value, int | float) and np.ndim(value)) or value != plain:
                 raise ValueError(f"{what}: {name} is of convolutions of integers, w is of {self.types.filter}")
         faults = Faults(what)
         self.bias = None if bias is None else faults.check(self.per_channel, bias, "bias", default=None)
@@ -206,12 +206,12 @@ class Filter(Attributes):
         self.added = zero + (128 if self.types.elements[0] == "s8" else 0)  # to every number, before it is multiplied
         begin, off = np.zeros(self.oc, np.int32), None
         if bias is not None:
-            given = logical(bias, f"{self.what}: bias")
-            if given.dtype == np.float32 and self.types.elements[3] != "s32":
-                off = self._of_channels(given, "bias")
+            values = logical(bias, f"{self.what}: bias")
+            if values.dtype == np.float32 and self.types.elements[3] != "s32":
+                off = self._of_channels(values, "bias")
             else:
-                check_type(given, self.types.sum, f"{self.what}: bias")
-                begin = self._of_channels(given, "bias")
+                check_type(values, self.types.sum, f"{self.what}: bias")
+                begin = self._of_channels(values, "bias")
         mul = np.ones(self.oc, np.float32)
         if scale is not None:
             if not isinstance(scale, (int, float)):
@@ -245,7 +245,9 @@ class Filter(Attributes):
                 f"(w has {self.ic // self.groups} in {self.groups} groups) and {len(self.kernel)} spatial axes"
             )
         border, pads = self.border(shape)
-        size, layout = (shape[2:], self.layout) if border is None else (border.made[2:], border.kept)
+        size, layout = (
+            (shape[2:], self.layout) if border is None else (border.convolved_shape[2:], border.convolved_layout)
+        )
         p = ConvProblem(
             shape[0], self.ic, self.oc, size, self.kernel, self.stride, pads, self.dilation, self.groups,
             layout, self.out_layout, *self.allowed(self.w, pads), self.types,
@@ -275,12 +277,12 @@ class Filter(Attributes):
         padded, winograd = self.counts(w.shape[-1], pads)
         if (not padded and not winograd) or (w is not self.w and self.plain):
             return self.accuracy, False
-        found = self.traits if w is self.w else self.traits_of(w)
-        zeros = padded and not found.finite
-        if not winograd or found.why_strict is None:
+        values = self.traits if w is self.w else self.traits_of(w)
+        zeros = padded and not values.finite
+        if not winograd or values.why_strict is None:
             return self.accuracy, zeros
         if self.algorithm == "winograd":
-            raise ValueError(f"{self.what}: algorithm 'winograd' is not for this filter: {found.why_strict}")
+            raise ValueError(f"{self.what}: algorithm 'winograd' is not for this filter: {values.why_strict}")
         return "strict", zeros
 
     def counts(self, width: int, pads: Pairs) -> tuple[bool, bool]:
@@ -292,20 +294,20 @@ class Filter(Attributes):
     @property
     def traits(self) -> Traits | WholeTraits:
         """Of the whole filter."""
-        found = self.__dict__.get("_traits")  # no cached_property: see `ConvProblem.out`
-        if found is None:
-            found = self.__dict__["_traits"] = self.traits_of(self.w)
-        return found
+        known = self.__dict__.get("_traits")  # no cached_property: see `ConvProblem.out`
+        if known is None:
+            known = self.__dict__["_traits"] = self.traits_of(self.w)
+        return known
 
     @property
     def plain(self) -> bool:
         """Whether no part of the filter holds values that change a problem, see `allowed`; False if that takes long."""
-        found = self.__dict__.get("_plain")
-        if found is None:
+        known = self.__dict__.get("_plain")
+        if known is None:
             with at_most(self.threads):
                 by_weight = traits_by_weight(self.w) if self.types.elements[1] == "f32" else None
-            found = self.__dict__["_plain"] = by_weight is not None and by_weight.why_strict is None
-        return found
+            known = self.__dict__["_plain"] = by_weight is not None and by_weight.why_strict is None
+        return known
 
     def traits_of(self, w: np.ndarray) -> Traits | WholeTraits:
         """Of a part of the filter."""
@@ -315,8 +317,8 @@ class Filter(Attributes):
     def _traits_of(self, w: np.ndarray) -> Traits | WholeTraits:
         if self.types.integers:
             return whole_traits(w)
-        if self.types.elements[1] == "f32" and not w.flags.c_contiguous and (found := traits_by_weight(w)):
-            return found
+        if self.types.elements[1] == "f32" and not w.flags.c_contiguous and (quick := traits_by_weight(w)):
+            return quick
         return traits(self.widened(np.ascontiguousarray(w)))
 
     @property
@@ -324,8 +326,8 @@ class Filter(Attributes):
         """What the values of the filter may change about a problem, see `allowed`; None if nothing."""
         if not self.by_values:
             return None
-        found = self.traits
-        return found.finite, found.why_strict is None
+        traits = self.traits
+        return traits.finite, traits.why_strict is None
 
     def note(self, p: ConvProblem) -> str:
         """What the values of the filter changed about `p`, a line; "" if nothing."""
@@ -355,12 +357,12 @@ class Filter(Attributes):
         what = f"{self.what}: x"
         if isinstance(x, Tensor):
             check_role(x.layout, meaning_of_activations(len(self.kernel)), f"{what} is a Tensor whose layout")
-            held = hold(x, self.given_layout, shape, what)
+            source = hold(x, self.given_layout, shape, what)
         else:
             array = as_array(x, what)
-            held = Held(array, self.layout, self.shape_of(array, shape))
-        check_type(held.array, self.src_dtype, what)
-        return held
+            source = Held(array, self.layout, self.shape_of(array, shape))
+        check_type(source.array, self.src_dtype, what)
+        return source
 
     def shape_of(self, x: np.ndarray, shape: Sequence[int] | None = None) -> tuple[int, ...]:
         """The logical shape that `x` holds: `shape`, or all of it but pads of the channels."""
@@ -370,16 +372,16 @@ class Filter(Attributes):
                 f"{self.what}: x of shape {x.shape} has {x.ndim} axes; layout {self.layout} is held by an array of "
                 f"{axes}, or of {axes - 1} without the batch"
             )
-        held = held_shape(x, self.given_layout, shape, f"{self.what}: x")
+        stored = held_shape(x, self.given_layout, shape, f"{self.what}: x")
         if shape is not None:
-            return held
-        found = (held[0], self.ic, *held[2:])
-        if self.layout.physical_shape(found) != x.shape:
+            return stored
+        expected = (stored[0], self.ic, *stored[2:])
+        if self.layout.physical_shape(expected) != x.shape:
             raise ValueError(
-                f"{self.what}: x of shape {x.shape} in layout {self.layout} has {held[1]} channels, "
+                f"{self.what}: x of shape {x.shape} in layout {self.layout} has {stored[1]} channels, "
                 f"expected {self.ic} (w has {self.ic // self.groups} in {self.groups} groups)"
             )
-        return found
+        return expected
 
 
 def _integer(value, element: str, what: str) -> int:
@@ -445,8 +447,8 @@ def traits_by_weight(w: np.ndarray) -> Traits | None:
     memory = w.transpose(sorted(range(w.ndim), key=lambda axis: -w.strides[axis]))
     if not memory.flags.c_contiguous:
         return None
-    found = Traits(*extent(memory.reshape(-1, 1), get_num_threads()), prod(w.shape[1:]))
-    return None if found.why_strict else found
+    bounds = Traits(*extent(memory.reshape(-1, 1), get_num_threads()), prod(w.shape[1:]))
+    return None if bounds.why_strict else bounds
 
 
 def traits(w: np.ndarray) -> Traits:
@@ -465,21 +467,25 @@ def hold_filter(w, layout: str | Layout | None, shape: Sequence[int] | None, ran
         layout = None if isinstance(w, Tensor) else filters
     elif (layout := Layout(layout)).rank != rank + 2:
         raise ValueError(f"{what}: filter_layout {layout} has {layout.rank} dimensions, expected {rank + 2}")
-    held = hold(w, layout, shape, f"{what}: w")
-    check_role(held.layout, filters, f"{what}: filter_layout")
-    return held
+    weights = hold(w, layout, shape, f"{what}: w")
+    check_role(weights.layout, filters, f"{what}: filter_layout")
+    return weights
 
 
 def without_groups(w, layout: Layout, shape: Sequence[int] | None, groups: Any, what: str) -> tuple[np.ndarray, int]:
     """A filter in a layout of (G, O/G, I/G, *k) as (O, I/G, *k), and G, which `groups` must be if it is not 1."""
-    held = hold(w, layout, shape, f"{what}: w")
+    weights = hold(w, layout, shape, f"{what}: w")
     check_role(layout, "g" + meaning_of_filters(layout.rank - 3), f"{what}: filter_layout")
-    (count, each, *rest) = held.shape
+    (count, each, *rest) = weights.shape
     (asked,) = per_axis(groups, 1, f"{what}: groups", 1)
     if asked not in (1, count):
-        raise ValueError(f"{what}: w of shape {held.shape} in {layout} has {count} groups, groups is {asked}")
+        raise ValueError(f"{what}: w of shape {weights.shape} in {layout} has {count} groups, groups is {asked}")
     plain = Layout("abcdef"[: layout.rank])
-    array = held.array if held.layout == plain else reorder(held.array, held.layout.dense, plain, shape=held.shape)
+    array = (
+        weights.array
+        if weights.layout == plain
+        else reorder(weights.array, weights.layout.dense, plain, shape=weights.shape)
+    )
     return array.reshape(count * each, *rest), max(count, 1)
 
 

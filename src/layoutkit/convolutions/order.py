@@ -23,8 +23,10 @@ from ..choosing.table import cost_table
 from .problem import ConvProblem
 
 VECTOR_BYTES = 16, 32, 64  # of all instruction sets: the order of a sum depends on none of them
-MAX_CHUNK, WHOLE = 192, 16  # products; parts of a tap are whole blocks of channels
-ROUNDED_CHUNK = 1536  # of units, where results are rounded to so few bits that eight chunks show as little as one
+MAX_CHUNK_PRODUCTS = 192
+CHANNEL_BLOCK = 16  # a chunk that ends within a tap ends at a multiple of it
+# Where results are rounded to so few bits that the rounding of a chunk eight times as long does not show.
+MAX_ROUNDED_CHUNK_PRODUCTS = 1536
 SMALL_GROUP_CHANNELS = 16  # with more, they fill the columns of the register tile
 REPRODUCIBLE = "LAYOUTKIT_REPRODUCIBLE"
 _MEANINGS = {"": False, "0": False, "1": True}
@@ -70,16 +72,16 @@ def by_channel(p: ConvProblem) -> bool:
 def chunks(p: ConvProblem, unit: int = 1) -> tuple[int, int]:
     """The steps of a chunk, each of `unit` input channels, and after how many chunks begin anew; see lk_gemm.
 
-    The whole taps that have at most MAX_CHUNK channels together; of a tap with more than that, even parts.
+    The whole taps that have at most MAX_CHUNK_PRODUCTS channels together; of a tap with more than that, even parts.
     """
     rounded = unit > 1 and p.types.dst != p.types.sum
-    steps, most = -(-p.ic // p.groups // unit), (ROUNDED_CHUNK if rounded else MAX_CHUNK) // unit
+    steps, most = -(-p.ic // p.groups // unit), (MAX_ROUNDED_CHUNK_PRODUCTS if rounded else MAX_CHUNK_PRODUCTS) // unit
     if not steps or p.types.integers or by_channel(p):
         return NEVER, NEVER
     if steps <= most:
         return most // steps * steps, most // steps * steps
     parts = -(-steps // most)
-    return -(-steps // parts // WHOLE) * WHOLE, steps
+    return -(-steps // parts // CHANNEL_BLOCK) * CHANNEL_BLOCK, steps
 
 
 def unbroken(p: ConvProblem) -> str:

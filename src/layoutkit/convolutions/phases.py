@@ -24,12 +24,13 @@ import numpy as np
 from .._core.runtime.arrays import address
 from ..choosing.best import choices
 from ..choosing.cache import plans
-from ..choosing.problem import Candidate, Problem, Words
+from ..choosing.problem import Candidate, Description, Problem
 from ..formats.layout import Layout
 from ..memory.arrays import contiguous_strides, empty
 from ..reorders.reorder import reorder
 from .algorithms import AUTO
 from .algorithms.base import NATIVE
+from .descriptions import describe_operation, describe_path, on_threads
 from .epilogue import NOTHING, Epilogue
 from .filter import Filter
 from .geometry import channels_innermost
@@ -37,7 +38,6 @@ from .problem import ConvProblem, Pairs, pads_text, sizes_text
 from .route import Arrays, Runs, move_seconds
 from .task import ConvTask, best_route
 from .types import F32, ConvTypes, conversion_of, converted, dtype_of
-from .words import of_words, on_threads, path_words
 
 
 class Phase(NamedTuple):
@@ -53,20 +53,20 @@ def phases(size: int, kernel: int, stride: int, dilation: int, before: int, out:
     """The phases of one axis that have any output."""
     step = stride // gcd(stride, dilation)
     apart = dilation * step // stride
-    found = []
+    result = []
     for r in range(min(stride, out)):
         count = -(-(out - r) // stride)
         taps = [k for k in range(kernel) if (r + before - dilation * k) % stride == 0]
         if not taps:  # one tap that lies outside of the input
-            found.append(Phase(r, (), 1, (count, -size)))
+            result.append(Phase(r, (), 1, (count, -size)))
             continue
         first = (r + before - dilation * taps[0]) // stride
         lead = apart * (len(taps) - 1) - first
-        found.append(Phase(r, tuple(reversed(taps)), apart, (lead, count - size - lead + apart * (len(taps) - 1))))
-    return found
+        result.append(Phase(r, tuple(reversed(taps)), apart, (lead, count - size - lead + apart * (len(taps) - 1))))
+    return result
 
 
-class Part(NamedTuple):
+class SubConvolution(NamedTuple):
     """A convolution of stride 1 that a phase is made of."""
 
     problem: ConvProblem
@@ -134,9 +134,9 @@ class TransposedTask(Problem):
     @property
     def words(self) -> str:
         """In words."""
-        given = self.x_shape, self.types, self.src, self.dst, self.oc, self.kernel, self.stride, self.padding
+        attributes = self.x_shape, self.types, self.src, self.dst, self.oc, self.kernel, self.stride, self.padding
         what = f"conv_transpose{len(self.kernel)}d"
-        return f"{of_words(what, *given, self.dilation, self.groups)}, {on_threads(self.threads)}"
+        return f"{describe_operation(what, *attributes, self.dilation, self.groups)}, {on_threads(self.threads)}"
 
     @property
     def work(self) -> int:
@@ -175,7 +175,7 @@ class TransposedTask(Problem):
         return self.types.wide if any(zeros for _, zeros in self.allowed) else self.types
 
     @property
-    def convolutions(self) -> tuple[Part, ...]:
+    def convolutions(self) -> tuple[SubConvolution, ...]:
         """What the phases are made of, in the order in which they run."""
         return plans.of(_convolutions, self)
 
@@ -211,26 +211,26 @@ class TransposedTask(Problem):
             f"phases{via}",
             seconds + move_seconds(2 * moved) / self.threads,
             lambda arrays: TransposedRoute(self, arrays),
-            describe=self._words,
+            describe=self._describe,
         )
 
-    def _words(self) -> Words:
+    def _describe(self) -> Description:
         """A convolution for each phase of the stride; those of the most saving say why."""
-        found = [choices(task)[0].candidate.words for task in self.tasks()]
-        most = max(found, key=lambda words: words.saving)
+        described = [choices(task)[0].candidate.words for task in self.tasks()]
+        most = max(described, key=lambda words: words.saving)
         (src, dst), as_it_lies = self.native, self.native == (self.src, self.dst)
-        if len(found) == 1 and as_it_lies:
+        if len(described) == 1 and as_it_lies:
             return most
-        name = f"{len(found)} convolutions, of phases of the stride"
-        return most._replace(algorithm=name, tile="", path=path_words(self.src, src, dst, self.dst))
+        name = f"{len(described)} convolutions, of phases of the stride"
+        return most._replace(algorithm=name, tile="", path=describe_path(self.src, src, dst, self.dst))
 
     def prepare(self):
         """Not measured: its convolutions are."""
         raise NotImplementedError
 
 
-def _convolutions(task: TransposedTask) -> tuple[Part, ...]:
-    found: list[Part] = []
+def _convolutions(task: TransposedTask) -> tuple[SubConvolution, ...]:
+    result: list[SubConvolution] = []
     src, dst = task.native
     every_phase = phases_of(task.size, task.kernel, task.stride, task.dilation, task.padding, task.out)
     for phase, (accuracy, zeros) in zip(every_phase, task.allowed):
@@ -241,8 +241,8 @@ def _convolutions(task: TransposedTask) -> tuple[Part, ...]:
             types=task.inner,
         )  # fmt: skip
         every = [range(a.start, n, s) for a, n, s in zip(phase, task.out, task.stride)]
-        found += _tap_by_tap(p, taps, every, task.last) if zeros else [Part(p, taps, _spatial(dst, every))]
-    return tuple(found)
+        result += _tap_by_tap(p, taps, every, task.last) if zeros else [SubConvolution(p, taps, _spatial(dst, every))]
+    return tuple(result)
 
 
 def phases_of(size, kernel, stride, dilation, padding, out) -> list[tuple[Phase, ...]]:
@@ -251,15 +251,15 @@ def phases_of(size, kernel, stride, dilation, padding, out) -> list[tuple[Phase,
     return list(itertools.product(*(phases(*axis) for axis in zip(size, kernel, stride, dilation, before, out))))
 
 
-def _tap_by_tap(p: ConvProblem, taps, every: list[range], last: bool) -> Iterator[Part]:
+def _tap_by_tap(p: ConvProblem, taps, every: list[range], last: bool) -> Iterator[SubConvolution]:
     """A phase whose filter holds Inf or NaN, one tap at a time: times the zeros of padding such a weight gives NaN."""
     one = (1,) * len(taps)
 
-    def part(taps, inputs, outputs, outside: bool, **rest) -> Part:
+    def part(taps, inputs, outputs, outside: bool, **rest) -> SubConvolution:
         size = tuple(map(len, inputs))
         pads = tuple((len(a), -n) if outside else (0, 0) for a, n in zip(outputs, size))
         problem = replace(p, size=size, kernel=one, dilation=one, padding=pads)
-        return Part(problem, taps, _spatial(p.dst, outputs), _spatial(p.src, inputs), **rest)
+        return SubConvolution(problem, taps, _spatial(p.dst, outputs), _spatial(p.src, inputs), **rest)
 
     whole = [range(n) for n in p.size]
     yield part(None, whole, every, True, last=False)
@@ -295,7 +295,7 @@ class TransposedRoute:
         if self.y_moves:
             y_strides = contiguous_strides(dst, task.y_shape, task.inner.dst.itemsize)
         like = _like(dst.physical_shape(task.y_shape), task.inner.dst, y_strides)
-        self.steps: list[tuple[Part, Runs]] = [
+        self.steps: list[tuple[SubConvolution, Runs]] = [
             (part, best_route(choice, Arrays(x_strides, like[part.outputs].strides), compiled))
             for part, choice in zip(task.convolutions, task.tasks())
         ]
@@ -315,7 +315,7 @@ class TransposedRoute:
             most = max(most, route.run.needs(y, y if add or part.onto else None, then))
         return _aligned(x_bytes) + (1 + tensors) * _aligned(y_bytes) + most
 
-    def pack(self, part: Part, step: Runs, f: Filter):
+    def pack(self, part: SubConvolution, step: Runs, f: Filter):
         """Its part of a filter and the bias, as a step reads them; None if there is nothing to compute."""
         plain = f.bias is None and f.epilogue is None and not f.types.integers and not self.compiled
         if part.taps is None and not part.onto and plain and not self.pads:
@@ -329,7 +329,7 @@ class TransposedRoute:
         """Convolve `x` into `y` with filter and bias of each step; `add` has the strides of `y`, and may be it."""
         task, (src, dst) = self.task, self.task.native
         room = _Workspace(workspace)
-        given, held = task.types.elements, task.inner.elements
+        outer, native = task.types.elements, task.inner.elements
 
         def moved(a, layouts, shape, elements, out):
             dtype = conversion_of(elements)
@@ -338,17 +338,17 @@ class TransposedRoute:
             return out
 
         if self.x_moves:
-            to = room.array(src.physical_shape(task.x_shape), task.inner.src if given != held else x.dtype)
-            x = moved(x, (task.src, src), task.x_shape, (given[0], held[0]), to)
+            to = room.array(src.physical_shape(task.x_shape), task.inner.src if outer != native else x.dtype)
+            x = moved(x, (task.src, src), task.x_shape, (outer[0], native[0]), to)
         inner = y
         if self.y_moves:
-            inner = room.array(dst.physical_shape(task.y_shape), task.inner.dst if given != held else y.dtype)
+            inner = room.array(dst.physical_shape(task.y_shape), task.inner.dst if outer != native else y.dtype)
             if add is not None:
-                add = moved(add, (task.dst, dst), task.y_shape, (given[3], held[3]), inner)
+                add = moved(add, (task.dst, dst), task.y_shape, (outer[3], native[3]), inner)
         tensors = [] if epilogue is None else list(epilogue.tensors)
         if inner is not y:
             tensors = [
-                moved(t, (task.dst, dst), task.y_shape, (given[3], held[3]), room.array(inner.shape, inner.dtype))
+                moved(t, (task.dst, dst), task.y_shape, (outer[3], native[3]), room.array(inner.shape, inner.dtype))
                 for t in tensors
             ]
         elif any(part.onto for part, _ in self.steps):  # sums of parts stand where a tensor may be
@@ -365,21 +365,21 @@ class TransposedRoute:
                 then = then.over([t[part.outputs] for t in tensors])
             route.run(x[part.inputs], w, bias, to, then, onto, room.rest)
         if inner is not y:
-            moved(inner, (dst, task.dst), task.y_shape, (held[3], given[3]), y)
+            moved(inner, (dst, task.dst), task.y_shape, (native[3], outer[3]), y)
 
 
 class _Workspace:
     """Arrays in the memory that a caller gives, or new ones where it gives none."""
 
-    def __init__(self, given: np.ndarray | None) -> None:
-        self.rest = None if given is None else given.reshape(-1).view(np.uint8)
+    def __init__(self, memory: np.ndarray | None) -> None:
+        self.rest = None if memory is None else memory.reshape(-1).view(np.uint8)
 
     def array(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         if self.rest is None:
             return empty(shape, dtype, "conv_transpose")
         size = prod(shape) * dtype.itemsize
-        found, self.rest = self.rest[:size].view(dtype).reshape(shape), self.rest[_aligned(size) :]
-        return found
+        first, self.rest = self.rest[:size].view(dtype).reshape(shape), self.rest[_aligned(size) :]
+        return first
 
 
 def _aligned(nbytes: int) -> int:

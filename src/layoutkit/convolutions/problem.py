@@ -18,7 +18,9 @@ ACCURACIES = ("reproducible", "strict", "standard", "fast")  # each allows what 
 
 MOST = 2**31 - 1  # what a kernel, stride, dilation, padding or number of groups may be
 MOST_BYTES = 2**62  # of an array, its padding included: offsets are 64 bits wide
-COPY_BYTES, COPY_RATIO = 64 << 20, 4  # a padded copy of the input may take so much, or so many times input and output
+# A padded copy of the input may take the larger of the two.
+MAX_COPY_BYTES = 64 << 20
+MAX_COPY_RATIO = 4  # bytes of the copy to those of input and output together
 
 Pairs = tuple[tuple[int, int], ...]
 _AXES, _PAD = sizes(3), r"-?[0-9]{1,18}\+-?[0-9]{1,18}"
@@ -49,9 +51,9 @@ class ConvProblem:
 
     def __post_init__(self) -> None:
         pads = [n for pair in self.padding for n in pair]
-        for name, given, least in (("kernel", self.kernel, 1), ("stride", self.stride, 1), ("padding", pads, -MOST),
+        for name, values, least in (("kernel", self.kernel, 1), ("stride", self.stride, 1), ("padding", pads, -MOST),
                                    ("groups", (self.groups,), 1), ("dilation", self.dilation, 1)):  # fmt: skip
-            if given and not least <= min(given) <= max(given) <= MOST:
+            if values and not least <= min(values) <= max(values) <= MOST:
                 raise ValueError(f"convolution: {name} {getattr(self, name)} is not within {least} to {MOST}")
         padded = tuple([max(n, n + a + b) for n, (a, b) in zip(self.size, self.padding)])
         for layout, shape, width, what in (
@@ -74,24 +76,24 @@ class ConvProblem:
 
     def _changed(self, key: Hashable, **changes: Any) -> ConvProblem:
         kept = self.__dict__.setdefault("_kept", {})
-        found = kept.get(key)
-        if found is None:
-            found = kept[key] = replace(self, **changes)
-        return found
+        changed = kept.get(key)
+        if changed is None:
+            changed = kept[key] = replace(self, **changes)
+        return changed
 
     def copy_fits(self, nbytes: int) -> bool:
         """Whether a padded copy of the input, of so many bytes, is in proportion to what is convolved."""
-        return nbytes <= max(COPY_BYTES, COPY_RATIO * (self.src_bytes + self.dst_bytes))
+        return nbytes <= max(MAX_COPY_BYTES, MAX_COPY_RATIO * (self.src_bytes + self.dst_bytes))
 
     @property
     def out(self) -> tuple[int, ...]:
         """Spatial size of the output."""
         # Before Python 3.12 cached_property takes a lock, which the child of a fork may find held for ever.
-        found = self.__dict__.get("_out")
-        if found is None:
-            given = self.size, self.kernel, self.stride, self.padding, self.dilation
-            found = self.__dict__["_out"] = out_sizes(*given)
-        return found
+        known = self.__dict__.get("_out")
+        if known is None:
+            attributes = self.size, self.kernel, self.stride, self.padding, self.dilation
+            known = self.__dict__["_out"] = out_sizes(*attributes)
+        return known
 
     @property
     def fits(self) -> bool:
@@ -149,8 +151,8 @@ class ConvProblem:
     @classmethod
     def parse(cls, text: str) -> ConvProblem:
         """The problem whose key `text` is; ValueError if it is none, or one without work."""
-        found = parts(text, KEY, "the key of a convolution")
-        n, ic, size, oc, kernel, stride, pads, dilation, groups, src, dst, types, accuracy, zeros = found
+        texts = parts(text, KEY, "the key of a convolution")
+        n, ic, size, oc, kernel, stride, pads, dilation, groups, src, dst, types, accuracy, zeros = texts
         padding = tuple((int(a), int(b)) for a, b in (pair.split("+") for pair in pads.split(",")))
         p = cls(
             int(n), int(ic), int(oc), numbers(size), numbers(kernel), numbers(stride), padding, numbers(dilation),

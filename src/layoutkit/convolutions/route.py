@@ -13,7 +13,7 @@ import numpy as np
 from .._core.nests import route as core
 from .._core.nests.executor import Executor
 from .._core.runtime.registry import Kernel
-from ..choosing.profile import scale
+from ..choosing.machine_profile import scale
 from ..formats.layout import Layout
 from ..memory import spans
 from ..memory.arrays import contiguous_strides
@@ -83,14 +83,14 @@ class Route:
         self.packing = algorithm.packing(native, kernel)
         threads = useful_threads(p, threads)
         x_strides, y_strides = arrays
-        given, held = p.types.elements, native.types.elements
+        outer, inner_types = p.types.elements, native.types.elements
         x_width, y_width = native.types.src.itemsize, native.types.dst.itemsize
         same = native.types == p.types
         before = after = residual = None
         x_bytes = y_bytes = 0
         pads = None
         padded = algorithm.padded(native, x_strides if same and native.src == p.src else None)
-        x_types = given[0], held[0]
+        x_types = outer[0], inner_types[0]
         if padded:
             before = _moves(p.src, padded.problem.src, p.src_shape, x_types, x_strides, padded.strides)
             x_strides, x_bytes, pads, native = padded.strides, padded.bytes, padded[2:6], padded.problem
@@ -101,8 +101,8 @@ class Route:
             x_strides = inner
         if not same or native.dst != p.dst or not algorithm.takes_strides(p.dst, p.dst_shape, y_strides, y_width):
             inner = contiguous_strides(native.dst, p.dst_shape, y_width)
-            after = _moves(native.dst, p.dst, p.dst_shape, (held[3], given[3]), inner, y_strides)
-            residual = _moves(p.dst, native.dst, p.dst_shape, (given[3], held[3]), y_strides, inner)
+            after = _moves(native.dst, p.dst, p.dst_shape, (inner_types[3], outer[3]), inner, y_strides)
+            residual = _moves(p.dst, native.dst, p.dst_shape, (outer[3], inner_types[3]), y_strides, inner)
             y_bytes = prod(native.dst.physical_shape(p.dst_shape)) * y_width
             y_strides = inner
         executor = algorithm.build(native, kernel, threads, Arrays(x_strides, y_strides))
@@ -112,7 +112,7 @@ class Route:
         seconds = max(algorithm.seconds(p, self.native, kernel, threads), touched)
         items = p.types.src.itemsize, p.types.dst.itemsize
         self.run = core.Route(before, executor, after, residual, x_bytes, y_bytes, pool, seconds, pads, items)
-        self._widens = (given[1], held[1])
+        self._widens = (outer[1], inner_types[1])
         source = spans.of_array(native.src.physical_shape(p.src_shape), x_strides, x_width).at(self.run.start)
         target = spans.of_array(native.dst.physical_shape(p.dst_shape), y_strides, y_width)
         if before is not None:
@@ -132,9 +132,9 @@ class Route:
         if not self.algorithm.strided or self.kernel.kr > 1 or self._widens[0] != self._widens[1]:
             w = w if w.flags.c_contiguous else reorder(w, "abcde"[: w.ndim], "abcde"[: w.ndim])
         packed, biases = self.algorithm.pack(self.native, self.kernel, converted(w, *self._widens), bias)
-        for name, needed, held in zip(("filter", "bias"), self._needs, (packed, biases)):
-            if held is not None and held.nbytes < needed:
-                spans.check(Span(0, needed), Span(0, held.nbytes), f"{self}: packed {name}")
+        for name, needed, packed_array in zip(("filter", "bias"), self._needs, (packed, biases)):
+            if packed_array is not None and packed_array.nbytes < needed:
+                spans.check(Span(0, needed), Span(0, packed_array.nbytes), f"{self}: packed {name}")
         return packed, biases
 
 
@@ -152,16 +152,16 @@ def useful_threads(p: ConvProblem, threads: int) -> int:
 
 def check_executor(executor: Executor, source: Span, destination: Span, what: str) -> tuple[int, int]:
     """PlanError unless the loop nest stays within both; the bytes of filter and bias that it reads."""
-    found = executor.footprint()
-    spans.check(_span_of(found.source), source, f"{what}: input")
-    spans.check(_span_of(found.destination), destination, f"{what}: output")
-    return found.filter, found.bias
+    footprint = executor.footprint()
+    spans.check(_span_of(footprint.source), source, f"{what}: input")
+    spans.check(_span_of(footprint.destination), destination, f"{what}: output")
+    return footprint.filter, footprint.bias
 
 
 def _span_of(parts) -> Span:
     """The span of an executor's parts: see `Footprint` in executor.pyx."""
-    found = spans.NOTHING
+    span = spans.NOTHING
     for steps, run in parts:
         if run:  # of no channels there is nothing to read
-            found = found.joined(spans.of_ranges(steps, run))
-    return found
+            span = span.joined(spans.of_ranges(steps, run))
+    return span

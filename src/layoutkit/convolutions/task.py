@@ -25,21 +25,21 @@ from ..choosing.cache import Cache, plans
 from ..choosing.features import APART, log
 from ..choosing.keys import NUMBER, THREADS, numbers, parts, sizes
 from ..choosing.machine import last_level_cache
+from ..choosing.machine_profile import scale
 from ..choosing.measuring import known
 from ..choosing.model import reads
 from ..choosing.plan import SlowPathWarning
-from ..choosing.problem import Candidate, Choice, Problem, Step, Words
-from ..choosing.profile import scale
+from ..choosing.problem import Candidate, Choice, Description, PackingStep, Problem
 from ..choosing.ranking import candidates_of
 from ..choosing.warn import warn
 from ..formats.layout import Layout
 from ..memory.arrays import contiguous_strides, empty
 from .algorithms import ALGORITHMS, AUTO, Algorithm
 from .algorithms.base import flops_per_second, rows_of
+from .descriptions import describe_candidate, describe_conv
 from .problem import ACCURACIES, KEY, MOST_BYTES, ConvProblem, sizes_text
 from .route import SMALL_FLOPS, Arrays, Runs, move_seconds
 from .types import F32, TYPES, ConvTypes, ones
-from .words import candidate_words, conv_words
 
 PACK_BYTES_PER_SECOND, PACK_CALL_SECONDS = 10e9, 5e-6  # read and written; overhead of packing a filter
 FILTER_KEY = f"filter o({NUMBER}) c({NUMBER}) k({sizes(3)}) g({NUMBER}) ({'|'.join(TYPES)})"
@@ -78,7 +78,7 @@ class ConvTask(Problem):
     @property
     def words(self) -> str:
         """In words."""
-        return conv_words(self.problem, self.threads)
+        return describe_conv(self.problem, self.threads)
 
     @property
     def work(self) -> int:
@@ -114,7 +114,7 @@ class ConvTask(Problem):
                     a.seconds(p, native, kernel, self.threads),
                     partial(self._build, native, a, kernel),
                     (packing.step(a.packing(native, kernel)),) if packing else (),
-                    partial(self._words, native, a, kernel),
+                    partial(self._describe, native, a, kernel),
                 )
         if len(reasons) == len(asked):
             why = "; ".join(dict.fromkeys(reasons))
@@ -138,10 +138,10 @@ class ConvTask(Problem):
 
     def _natives(self, a: Algorithm, p: ConvProblem) -> list[ConvProblem] | str:
         """A problem on layouts that an algorithm works on; or why it is no candidate."""
-        found = a.natives(p)
+        natives = a.natives(p)
         needed = a.accuracy(p, self.threads)
-        if isinstance(found, str) or ACCURACIES.index(needed) <= ACCURACIES.index(p.accuracy):
-            return found
+        if isinstance(natives, str) or ACCURACIES.index(needed) <= ACCURACIES.index(p.accuracy):
+            return natives
         name = f"{a.name} {a.variant}".strip()
         where = f"on {self.threads} thread{'s' * (self.threads > 1)}"
         return f"{name} is of accuracy {needed!r} here {where}, {p.accuracy!r} was asked for"
@@ -149,9 +149,9 @@ class ConvTask(Problem):
     def _build(self, native: ConvProblem, a: Algorithm, kernel: Kernel, arrays: Arrays | None = None) -> Runs:
         return a.route(self.problem, native, kernel, self.threads, arrays or contiguous(self.problem))
 
-    def _words(self, native: ConvProblem, a: Algorithm, kernel: Kernel) -> Words:
+    def _describe(self, native: ConvProblem, a: Algorithm, kernel: Kernel) -> Description:
         name = f"{a.name} {a.variant}".strip()
-        return candidate_words(name, a.saving(native), a.register_tile, kernel, self.problem, native)
+        return describe_candidate(name, a.saving(native), a.register_tile, kernel, self.problem, native)
 
     def decided(self, choices: Sequence[Choice]) -> None:
         """Warn where all routes are slow, once."""
@@ -227,9 +227,9 @@ class PackTask(Problem):
         """The distinct packings: those of the routes that were measured, or of all routes if none was."""
         if self.whole is None:
             return
-        found = candidates_of(ConvTask(self.whole, 1, once=True))
+        every = candidates_of(ConvTask(self.whole, 1, once=True))
         measured = known(ConvTask(self.whole, 1).key)
-        some = [c for c in found if c.name in measured] or found
+        some = [c for c in every if c.name in measured] or every
         ways = {step.name: (step, c) for c in some for step in c.steps}
         for name, (step, c) in ways.items():
             yield Candidate(name, step.estimate, c.build)
@@ -244,9 +244,9 @@ class PackTask(Problem):
             packing.rsplit(" ", 2)[0], 1.0
         )
 
-    def step(self, packing: str) -> Step:
+    def step(self, packing: str) -> PackingStep:
         """One of its ways, as a step of a route."""
-        return Step(self, packing, self.estimate(packing))
+        return PackingStep(self, packing, self.estimate(packing))
 
     def prepare(self) -> Callable[[Runs], Callable[[], object]]:
         """Make a filter; returns a function from a route to a call that packs it."""
@@ -277,9 +277,9 @@ def best_route(task: ConvTask, arrays: Arrays, compiled: bool = False) -> Runs:
     )
     check_strides(p, arrays)
     for choice in choices(task):
-        found = plans.of(_built, choice.candidate.build, arrays)
-        if not compiled or isinstance(found.run, core.Route):
-            return found
+        route = plans.of(_built, choice.candidate.build, arrays)
+        if not compiled or isinstance(route.run, core.Route):
+            return route
     raise ValueError(f"{task.problem}: algorithm {task.algorithm!r} runs in Python only")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._core.runtime import registry
-from .._core.runtime.arrays import form
+from .._core.runtime.arrays import strides_key
 from ..choosing.best import choices
 from ..choosing.cache import plans
 from ..choosing.plan import Plan, planner
@@ -26,7 +26,17 @@ from ..memory.tensor import Tensor
 from ..reorders.reorder import reorder
 from ..signatures import like, with_parameters
 from .algorithms import AUTO
-from .calls import OverFilter, check_workspace, finish, imagined, once_and_kept, plan_of, ran, ran_packing, shape_asked
+from .calls import (
+    ConvolutionBase,
+    check_workspace,
+    finish,
+    imagined,
+    once_and_kept,
+    plan_of,
+    ran,
+    ran_packing,
+    shape_asked,
+)
 from .conv import conv2d
 from .filter import Filter, call_key, hold_filter
 from .phases import Phase, TransposedRoute, TransposedTask, best_phases, phases_of, some_taps
@@ -37,7 +47,7 @@ from .types import asked_of
 MAX_BOUND = 256  # kinds of input that one object remembers the decision for
 
 
-class _ConvTranspose(OverFilter):
+class _ConvTranspose(ConvolutionBase):
     """A transposed convolution with its filter packed once; see `conv_transpose2d` for the parameters."""
 
     rank: int
@@ -51,14 +61,14 @@ class _ConvTranspose(OverFilter):
         rank, what = self.rank, self._what or f"conv_transpose{self.rank}d"
         if filter_layout is None and not isinstance(w, Tensor):
             filter_layout = "IO" + "DHW"[3 - rank :]
-        held = hold_filter(w, filter_layout, filter_shape, rank, what)
+        weights = hold_filter(w, filter_layout, filter_shape, rank, what)
         (groups,) = per_axis(groups, 1, f"{what}: groups", 1)
-        if held.shape[1] % groups:
-            raise ValueError(f"{what}: {held.shape[1]} input channels do not divide into {groups} groups")
+        if weights.shape[1] % groups:
+            raise ValueError(f"{what}: {weights.shape[1]} input channels do not divide into {groups} groups")
         several = self._once and max(per_axis(stride, rank, f"{what}: stride", 1)) > 1
-        self._held = held.layout.dense, held.shape, groups, several
+        self._held = weights.layout.dense, weights.shape, groups, several
         self._filter = f = Filter(
-            what, rank, _in_order(held.array, *self._held), bias, stride=stride, dilation=dilation, groups=groups,
+            what, rank, _in_order(weights.array, *self._held), bias, stride=stride, dilation=dilation, groups=groups,
             layout=layout, out_layout=out_layout, algorithm=algorithm, accuracy=accuracy, activation=activation,
             scale=scale, dtype=dtype, zero_point=zero_point, out_scale=out_scale, out_zero_point=out_zero_point,
             strided=self._once,
@@ -77,7 +87,7 @@ class _ConvTranspose(OverFilter):
         # Filter and bias by instruction set, taps and packing.
         self._packed: dict[tuple, tuple[np.ndarray, np.ndarray | None]] = {}
         self._bound: dict = {}  # what a call's arrays look like -> what to run
-        self._elsewhere: dict = {}
+        self._by_layout: dict = {}
         self._routes: dict = {}  # the same of calls with other filters
 
     @classmethod
@@ -205,12 +215,12 @@ class _ConvTranspose(OverFilter):
             return self._torch(x, out, add, workspace, shape)
         if type(x) is np.ndarray and self._lacks_batch(x):
             return self._unbatched(x, out, add, workspace, shape)
-        held = f.take(x, shape)
-        if held.shape[1] != f.ic:
-            raise ValueError(f"{f.what}: x has shape {held.shape}, expected {f.ic} channels")
-        y_shape = (held.shape[0], f.oc, *self.out_size(held.shape[2:]))
+        source = f.take(x, shape)
+        if source.shape[1] != f.ic:
+            raise ValueError(f"{f.what}: x has shape {source.shape}, expected {f.ic} channels")
+        y_shape = (source.shape[0], f.oc, *self.out_size(source.shape[2:]))
         to = None if out is None else target(out, f.out_layout, y_shape, 0, f.what)
-        y = self._run(held.array, to, add, workspace, held.shape, y_shape)
+        y = self._run(source.array, to, add, workspace, source.shape, y_shape)
         if out is not None and (isinstance(out, Tensor) or not isinstance(x, Tensor)):
             return out
         return Tensor(y, f.out_layout, y_shape) if isinstance(x, Tensor) else y
@@ -242,7 +252,7 @@ class _ConvTranspose(OverFilter):
     def _bind(self, x: np.ndarray, out: np.ndarray, shape) -> tuple[TransposedRoute, list]:
         """The route of arrays like these, and its packed filters and biases."""
         threads = check_threads(self._threads)
-        key = form(x, out), shape, threads, cost_table.generation, registry.isa()
+        key = strides_key(x, out), shape, threads, cost_table.generation, registry.isa()
         bound = self._bound.get(key)
         if bound is None:
             route = self._route_of(key, x, out, shape)
@@ -329,14 +339,14 @@ class _ConvTranspose(OverFilter):
         f = self._filter
         task = self._task(shape_asked(f, shape))
 
-        def told(_: Sequence[Choice], verbose: bool) -> Iterator[str]:
+        def more_facts(_: Sequence[Choice], verbose: bool) -> Iterator[str]:
             for one in task.tasks():
                 best, kernel = choices(one)[0], sizes_text(one.problem.kernel)
                 words, took = best.candidate.words, f"{best.seconds * 1e6:.1f} us, {best.source}"
                 told = ", ".join(filter(None, (words.algorithm, words.tile, words.path, took)))
                 yield f"{one.problem}: {best.candidate.name}, {took}" if verbose else f"a phase of {kernel}: {told}"
 
-        return plan_of(task, task.threads, f.types.rows_or_wide("peak"), told, f.what, f.activation, call=self)
+        return plan_of(task, task.threads, f.types.rows_or_wide("peak"), more_facts, f.what, f.activation, call=self)
 
 
 def _in_order(w: np.ndarray, layout: Layout, shape: tuple[int, ...], groups: int, several: bool) -> np.ndarray:

@@ -103,28 +103,28 @@ def types_of(w: np.ndarray, asked: Any, what: str) -> Given:
 
     Without it, the input and the result are of the filter's type; with a filter of int8 uint8 and int32.
     """
-    held, result = asked if isinstance(asked, tuple) and len(asked) == 2 else (None, asked)
+    source, result = asked if isinstance(asked, tuple) and len(asked) == 2 else (None, asked)
     element = NUMBERS.get(w.dtype.name) if w.dtype.isnative else None
-    src = None if held is None else _element(held)
+    src = None if source is None else _element(source)
     if src == "bf16" and w.dtype == BITS:
         element = src
     if src is None:
         src = "u8" if element == "s8" else element
-    found = {t.elements[3]: t for t in TYPES.values() if t.elements[:2] == (src, element)}
-    if not found and held is not None and any(t.elements[1] == element for t in TYPES.values()):
-        raise TypeError(f"{what}: w is of dtype {w.dtype}, dtype= says {held!r} for x")
-    if not found:
+    by_result = {t.elements[3]: t for t in TYPES.values() if t.elements[:2] == (src, element)}
+    if not by_result and source is not None and any(t.elements[1] == element for t in TYPES.values()):
+        raise TypeError(f"{what}: w is of dtype {w.dtype}, dtype= says {source!r} for x")
+    if not by_result:
         known = [_DTYPES[e] for e in dict.fromkeys(t.elements[1] for t in TYPES.values())]
         hint = '; bfloat16 bits in uint16 are said by dtype=("bfloat16", result)' if w.dtype == BITS else ""
         hint = hint or "; w.astype('float32') converts"
         raise TypeError(f"{what}: w: expected dtype {', '.join(known[:-1])} or {known[-1]}, got {w.dtype}{hint}")
     wanted = ("s32" if element == "s8" else element) if result is None else _element(result)
-    if wanted not in found:
-        results = " or ".join(_DTYPES[e] for e in found)
+    if wanted not in by_result:
+        results = " or ".join(_DTYPES[e] for e in by_result)
         raise TypeError(
             f"{what}: dtype: the result of a filter of {_DTYPES[str(element)]} is {results}, not {result!r}"
         )
-    types = found[wanted]
+    types = by_result[wanted]
     bits = src == "bf16" and w.dtype == BITS
     return Given(types, BITS if bits else types.src, BITS if bits and wanted == "bf16" else types.dst)
 
@@ -133,8 +133,8 @@ def asked_of(asked: Any, x: Any, w: Any) -> Any:
     """`asked` of `types_of`, of a call that has the input too: with a filter of int8 it says what the source is."""
     if isinstance(asked, tuple) or getattr(w, "dtype", None) != np.int8:
         return asked
-    given = str(getattr(x, "dtype", None))
-    return (given, "int32" if asked is None else asked) if given in ("int8", "uint8") else asked
+    name = str(getattr(x, "dtype", None))
+    return (name, "int32" if asked is None else asked) if name in ("int8", "uint8") else asked
 
 
 def _element(dtype: Any) -> str:
@@ -142,10 +142,10 @@ def _element(dtype: Any) -> str:
     if isinstance(dtype, str) and dtype == "bfloat16":
         return "bf16"
     try:
-        found = np.dtype(dtype)
+        element = np.dtype(dtype)
     except TypeError:
         return repr(dtype)
-    return NUMBERS.get(found.name, found.name)
+    return NUMBERS.get(element.name, element.name)
 
 
 def check_type(array: np.ndarray, expected: np.dtype, what: str) -> None:

@@ -90,8 +90,8 @@ def transform(m: int, r: int, points: Sequence[Fraction | int | str] | None = No
     finite = m + r - 2
     p = [Fraction(x) for x in (POINTS[:finite] if points is None else points)]
     if len(p) != finite or len(set(p)) != finite:
-        given = ", ".join(map(str, p))
-        raise ValueError(f"F({m}, {r}) takes {finite} distinct points and infinity, got {len(p)}: {given}")
+        listed = ", ".join(map(str, p))
+        raise ValueError(f"F({m}, {r}) takes {finite} distinct points and infinity, got {len(p)}: {listed}")
     scales = [_product(x - y for y in p if y != x) for x in p]
     if scales and scales[0] < 0:  # the sign of one row is free: all published tables have this one positive
         scales[0] = -scales[0]
@@ -297,7 +297,7 @@ def error_bound(
     """
     axes = x.ndim - 2
     lead = (1,) * (3 - axes)
-    kernel, (s, _, _), (d, _, _) = ((*lead, *(given or (1,) * axes)) for given in (w.shape[2:], stride, dilation))
+    kernel, (s, _, _), (d, _, _) = ((*lead, *(numbers or (1,) * axes)) for numbers in (w.shape[2:], stride, dilation))
     pads = ((0, 0),) * (3 - axes) + tuple(padding or ((0, 0),) * axes)
     most = np.abs(x, dtype=np.float64).reshape(x.shape[0], groups, x.shape[1] // groups, *lead, *x.shape[2:])
     most = np.pad(most.max(2, initial=0), ((0, 0), (0, 0), *pads))

@@ -28,10 +28,10 @@ class About:
         self.names = [name, *self._parts, *self._chunks]
         self.shared_bytes = work.nbytes
         by_dim = [ranges(cuts) for cuts in result.cuts]
-        found = [[r.lengths(dim, of) for dim, of in enumerate(r.outputs(by_dim))] for r in reads]
+        lengths = [[r.lengths(dim, of) for dim, of in enumerate(r.outputs(by_dim))] for r in reads]
         whole = [r.source.dtype.itemsize * prod(f.size or 1 for f in r.layout.factors) for r in reads]
-        self.read = sum(n * prod(sum(of) for of, _ in dims) for n, dims in zip(whole, found))
-        self.touched = sum(n * prod(once for _, once in dims) for n, dims in zip(whole, found))
+        self.read = sum(n * prod(sum(of) for of, _ in dims) for n, dims in zip(whole, lengths))
+        self.touched = sum(n * prod(once for _, once in dims) for n, dims in zip(whole, lengths))
         self.copied = sum(r.source.copied_bytes() for r in reads)
         self.from_files = sum(
             n * prod(r.in_grains(by_dim)) for n, r in zip(whole, reads) if isinstance(r.source, Stored)
@@ -51,8 +51,8 @@ class About:
     def scratch(self, key: tuple) -> int:
         """Bytes that making a tile takes beside its inputs and itself, like those of other tiles of its size."""
         size = tuple(sizes[i] for sizes, i in zip(self.result.chunks, key[1:]))
-        found = self._scratch.get(size)
-        if found is None:
+        nbytes = self._scratch.get(size)
+        if nbytes is None:
             at = [key[1 + self.result.layout.digits(dim)[0]] for dim in range(self.result.layout.rank)]
             outputs = [ranges(cuts)[k] for cuts, k in zip(self.result.cuts, at)]
             windows = [r.box(outputs) for r in self.reads]
@@ -61,8 +61,8 @@ class About:
                 for r, b in zip(self.reads, windows)
                 if isinstance(r.source, Stored)
             ]
-            found = self._scratch[size] = sum(files) + self.work.scratch(outputs, not files)
-        return found
+            nbytes = self._scratch[size] = sum(files) + self.work.scratch(outputs, not files)
+        return nbytes
 
     def line(self) -> str:
         """An operation in a line."""

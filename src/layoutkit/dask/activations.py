@@ -26,14 +26,14 @@ def split(activation: Any, channels: int, first: int) -> tuple[list | None, list
         return None, None, []
     steps, checked, tensors = [], [], []  # type: ignore[var-annotated]
     for step in chain_of(activation):
-        held = step
+        stand_in = step
         if isinstance(step, tuple | list) and len(step) == 2 and is_tensor(step[1], channels):
             value = step[1].array if isinstance(step[1], Tensor) else step[1]
             value = value if hasattr(value, "dtype") else np.asarray(value)
-            step, held = (step[0], Input(first + len(tensors))), (step[0], placeholder(value))
+            step, stand_in = (step[0], Input(first + len(tensors))), (step[0], placeholder(value))
             tensors.append(value)
         steps.append(step)
-        checked.append(held)
+        checked.append(stand_in)
     return steps, checked, tensors
 
 

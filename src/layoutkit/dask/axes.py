@@ -13,6 +13,8 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple, Protocol
 
+from ..convolutions.receptive import ReceptiveField, of_window
+
 Range = tuple[int, int]
 
 
@@ -58,7 +60,7 @@ class Window(NamedTuple):
 
 
 class Cuttable(Protocol):
-    """What can be cut: an `Axis`, or one of a network."""
+    """What can be cut: an `WindowAxis`, or one of a network."""
 
     @property
     def size(self) -> int:
@@ -79,7 +81,7 @@ class Cuttable(Protocol):
         ...
 
 
-class Axis(NamedTuple):
+class WindowAxis(NamedTuple):
     """An axis of an input of `size`, on which `out` outputs are computed.
 
     Attributes
@@ -103,9 +105,14 @@ class Axis(NamedTuple):
     mode: str = "zeros"
     unit: int = 1
 
+    @property
+    def field(self) -> ReceptiveField:
+        """Which indices an output reads, those of the padding too."""
+        return of_window(self.stride, self.reach, self.before)
+
     def reads(self, start: int, stop: int) -> Range:
         """The indices that outputs from `start` to `stop` read, those of the padding too."""
-        return start * self.stride - self.before, (stop - 1) * self.stride - self.before + self.reach
+        return self.field.inputs(start, stop)
 
     def window(self, start: int, stop: int) -> Window:
         """The window of outputs from `start` to `stop`, at least one."""
@@ -132,7 +139,7 @@ class Axis(NamedTuple):
         if self.mode == "zeros":
             return [Run(start, stop - start, start)]
         low, high = max(0, -self.before), self.size - max(0, -self.after)  # what is left of the input
-        found, at = [], start
+        result, at = [], start
         while at < stop:
             if low <= at < high:
                 run = Run(at, min(stop, high) - at, at)
@@ -146,9 +153,9 @@ class Axis(NamedTuple):
                 run = Run(at, min(stop, low) - at, 2 * low - at, -1)
             else:
                 run = Run(at, stop - at, 2 * (high - 1) - at, -1)
-            found.append(run)
+            result.append(run)
             at += run.length
-        return found
+        return result
 
     def cuts(self, inputs: Iterable[int], unit: int = 1) -> list[int]:
         """Where outputs are cut so that each tile's are near the inputs of a chunk; `inputs`: where chunks end.
@@ -156,12 +163,12 @@ class Axis(NamedTuple):
         Cuts are at multiples of `unit`. Chunks without outputs of their own have no tile.
         """
         middle = (self.reach - 1) // 2
-        found = {0, self.out}
+        places = {0, self.out}
         for end in inputs:
             cut = -(-(end + self.before - middle) // self.stride)
             if 0 < (cut := -(-cut // unit) * unit) < self.out:
-                found.add(cut)
-        return sorted(found)
+                places.add(cut)
+        return sorted(places)
 
 
 def ranges(cuts: Sequence[int]) -> list[Range]:
@@ -169,7 +176,7 @@ def ranges(cuts: Sequence[int]) -> list[Range]:
     return list(pairwise(cuts)) if len(cuts) > 1 else [(0, 0)]
 
 
-class Part(NamedTuple):
+class ChunkSlice(NamedTuple):
     """A part of a chunk along an axis: `length` indices from `at` on are ``chunk[take]``."""
 
     chunk: int
@@ -180,9 +187,9 @@ class Part(NamedTuple):
     repeats: bool  # it is one index, again and again
 
 
-def parts(runs: Sequence[Run], ends: Sequence[int]) -> list[Part]:
+def parts(runs: Sequence[Run], ends: Sequence[int]) -> list[ChunkSlice]:
     """Runs of an axis that is chunked so that chunks end at `ends`."""
-    found = []
+    slices = []
     for at, length, source, step in runs:
         while length > 0:
             chunk = bisect_right(ends, source)
@@ -196,6 +203,6 @@ def parts(runs: Sequence[Run], ends: Sequence[int]) -> list[Part]:
             else:
                 count = min(length, local + 1)
                 take = slice(local, local - count if local >= count else None, -1)
-            found.append(Part(chunk, at, count, take, step == 1 and count == size, step == 0))
+            slices.append(ChunkSlice(chunk, at, count, take, step == 1 and count == size, step == 0))
             at, length, source = at + count, length - count, source + step * count
-    return found
+    return slices

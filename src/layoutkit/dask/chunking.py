@@ -60,21 +60,21 @@ def cuts_of(
         `chunks` cut a dimension where it cannot be.
     """
     if chunks is not None:
-        return _as_given(dst, dims, dtype, chunks, what)
+        return _as_asked(dst, dims, dtype, chunks, what)
     if isinstance(source, Stored):
         return _of_file(source, src, dst, dims, dtype)
-    return [_as_chunked(source, src, dim, found) for dim, found in enumerate(dims)]
+    return [_as_chunked(source, src, dim, cutting) for dim, cutting in enumerate(dims)]
 
 
-def _as_chunked(source: Chunks, src: Layout, dim: int, found: Cutting) -> list[int]:
-    if not found.unit or not found.follows:
-        return sorted({0, found.axis.out})
+def _as_chunked(source: Chunks, src: Layout, dim: int, cutting: Cutting) -> list[int]:
+    if not cutting.unit or not cutting.follows:
+        return sorted({0, cutting.axis.out})
     ends = source.ends[src.digits(dim)[0]]
-    return found.axis.cuts([end * src.block(dim) for end in ends], found.unit)
+    return cutting.axis.cuts([end * src.block(dim) for end in ends], cutting.unit)
 
 
-def _as_given(dst: Layout, dims: Sequence[Cutting], dtype: np.dtype, chunks: Any, what: str) -> list[list[int]]:
-    shape = [found.axis.out for found in dims]
+def _as_asked(dst: Layout, dims: Sequence[Cutting], dtype: np.dtype, chunks: Any, what: str) -> list[list[int]]:
+    shape = [asked.axis.out for asked in dims]
     physical = dst.physical_shape(shape)
     if not isinstance(chunks, str | int | tuple | list | dict):
         raise TypeError(f"{what}: chunks: expected sizes by physical axis, as dask takes them, got {chunks!r}")
@@ -86,19 +86,19 @@ def _as_given(dst: Layout, dims: Sequence[Cutting], dtype: np.dtype, chunks: Any
         ]
         chunks = tuple(n if n is not False else -1 for n in free)
     try:
-        found = normalize_chunks(chunks, shape=physical, dtype=dtype)
+        asked = normalize_chunks(chunks, shape=physical, dtype=dtype)
     except (ValueError, TypeError, ZeroDivisionError) as error:
         raise ValueError(f"{what}: chunks {chunks!r} are none of a result of shape {physical}: {error}") from None
     cuts = []
     for dim, (axis, unit, _) in enumerate(dims):
         place, block = dst.digits(dim)[0], dst.block(dim)
-        at = [0, *itertools.accumulate(int(n) * block for n in found[place])]
+        at = [0, *itertools.accumulate(int(n) * block for n in asked[place])]
         wrong = [cut for cut in at[1:-1] if not unit or cut % unit]
         if wrong:
             why = f"cuts are at multiples of {unit}" if unit else "it cannot be cut"
             raise ValueError(f"{what}: chunks cut dimension {dst.dims[dim]} at {wrong[0]}: {why}")
         cuts.append(sorted({*at[:-1], axis.out}))
-    for place, (sizes, f) in enumerate(zip(found, dst.factors)):
+    for place, (sizes, f) in enumerate(zip(asked, dst.factors)):
         if f.size and len(sizes) > 1:
             raise ValueError(f"{what}: chunks {sizes} of axis {place}: blocks of {dst} cannot be cut")
     return cuts

@@ -20,16 +20,16 @@ from ..convolutions.types import asked_of, check_type
 from ..memory.arguments import logical
 from ..memory.tensor import Tensor
 from .activations import have_tensors, of_channels, split, with_tensors
-from .axes import Axis, Range, Window
-from .boxes import Box, box_of, gathered
+from .axes import Range, Window, WindowAxis
 from .chunking import Cutting, cuts_of
 from .lazy import in_memory, lazily, placeholder, with_batch, without_batch
+from .physical_windows import PhysicalWindow, gathered, physical_window
 from .reads import Pieces, Reads, Result, Tile
 from .reorders import reorder
 from .shared import Measured
 from .sources import source_of
-from .tiles import tiled
-from .windows import made, pads_of, strips_of
+from .task_graph import tiled
+from .tile_compute import compute_tile, pads_of, strips_of
 
 
 class Convolution:
@@ -41,7 +41,7 @@ class Convolution:
         Of the whole.
     shape, out_shape : tuple of int
         Logical shapes of the whole input and result.
-    axes : tuple of Axis
+    axes : tuple of WindowAxis
         Of images and the spatial dimensions.
     options : dict
         Keywords of `conv2d` for the whole; the activation as `activations.split` has it.
@@ -52,7 +52,7 @@ class Convolution:
     kinds: tuple[str, ...] = ("conv ", "pack ", "reorder ")
     measured: Measured | None = None
 
-    def __init__(self, f: Filter, shape, out_shape, axes: tuple[Axis, ...], options: dict[str, Any], adds: bool):
+    def __init__(self, f: Filter, shape, out_shape, axes: tuple[WindowAxis, ...], options: dict[str, Any], adds: bool):
         self.what, self.rank, self.groups = f.what, len(f.kernel), f.groups
         self.w = np.array(f.w, order="C")  # the caller may change its own before anything is computed
         self.src, self.dst, self.dtype, self.itemsize = f.layout, f.out_layout, f.dst_dtype, f.src_dtype.itemsize
@@ -89,7 +89,7 @@ class Convolution:
             strips = strips_of(outputs, self.src, self.dst, self.axes, self.shape, read, self.itemsize)
             strip = strips[len(strips) // 2]
         windows = [axis.window(*r) for axis, r in zip(self.axes, (strip[0], *strip[2:]))]
-        box = box_of(self.src, self.shape, [self.window(dim, r) for dim, r in enumerate(strip)])
+        box = physical_window(self.src, self.shape, [self.window(dim, r) for dim, r in enumerate(strip)])
         workspace = self._op(channels, pads_of(box, windows)).workspace(box.shape)
         return workspace + gathers * prod(box.sizes) * self.itemsize
 
@@ -97,9 +97,9 @@ class Convolution:
         x, *more = pieces
         channels = tile.outputs[1]
 
-        def compute(x: np.ndarray, box: Box, windows: Sequence[Window], outputs: Sequence[Range], out: Any):
+        def compute(x: np.ndarray, box: PhysicalWindow, windows: Sequence[Window], outputs: Sequence[Range], out: Any):
             def tensor(number: int) -> np.ndarray:
-                return gathered(more[number], box_of(self.dst, self.out_shape, outputs).ranges, lacking=True)
+                return gathered(more[number], physical_window(self.dst, self.out_shape, outputs).ranges, lacking=True)
 
             pads, add = pads_of(box, windows), tensor(0) if self.adds else None
             if not have_tensors(self.options["activation"]):
@@ -109,19 +109,19 @@ class Convolution:
             op = CLASSES[self.rank].once(padding=pads, **options | {"activation": steps})
             return op(x, out, add, shape=box.shape)
 
-        return made(
+        return compute_tile(
             compute, x, self.src, self.shape, self.dst, self.axes, tile.outputs, self.channels(channels), self.dtype
         )
 
     def _op(self, channels: Range, pads: tuple[Range, ...]) -> Any:
         """The convolution of some output channels with this padding; its filter is packed once for all padding."""
-        found = self._ops.get((channels, pads))
-        if found is None:
+        op = self._ops.get((channels, pads))
+        if op is None:
             whole = self._ops.get(channels)
             if whole is None:
                 whole = self._ops[channels] = CLASSES[self.rank](**self._options(channels))
-            found = self._ops[channels, pads] = whole.padded(pads)
-        return found
+            op = self._ops[channels, pads] = whole.padded(pads)
+        return op
 
     def _options(self, channels: Range) -> dict[str, Any]:
         """Keywords of `conv2d` for some output channels."""
@@ -155,17 +155,17 @@ def conv3d(x, w, bias=None, *, chunks=None, threads=1, **attributes) -> da.Array
 def _conv(what, rank, x, w, bias, chunks, threads, *, shape=None, add=None, **attributes) -> da.Array:
     attributes["dtype"] = asked_of(attributes.get("dtype"), x, w)
     attributes |= {name: in_memory(attributes.get(name), what, name) for name in ("scale",)}
-    given = dict(attributes, w=in_memory(w, what, "w"), bias=in_memory(bias, what, "bias"))
-    plain = Filter(what, rank, strided=True, **given | {"activation": None})
-    steps, checked, tensors = split(given.get("activation"), plain.oc, int(add is not None))
-    f = Filter(what, rank, strided=True, **given | {"activation": checked}) if steps else plain
+    parameters = dict(attributes, w=in_memory(w, what, "w"), bias=in_memory(bias, what, "bias"))
+    plain = Filter(what, rank, strided=True, **parameters | {"activation": None})
+    steps, checked, tensors = split(parameters.get("activation"), plain.oc, int(add is not None))
+    f = Filter(what, rank, strided=True, **parameters | {"activation": checked}) if steps else plain
     if f.sums and add is None:
         raise ValueError(f"{what}: activation {in_words(f.activation)} sums up with add, which was not given")
     x, single = with_batch(x, f.layout, what)
     source = source_of(x, what, "x")
-    held = placeholder(source)
-    check_type(held, f.src_dtype, f"{what}: x")
-    shape = f.shape_of(held, (1, *shape) if single and shape is not None else shape)
+    stand_in = placeholder(source)
+    check_type(stand_in, f.src_dtype, f"{what}: x")
+    shape = f.shape_of(stand_in, (1, *shape) if single and shape is not None else shape)
     likes = [with_batch(v, f.out_layout, what)[0] if single else v for v in [add] * (add is not None) + tensors]
     if f.padding_mode != "zeros" and any(f.layout.block(dim) > 1 for dim in range(2, rank + 2)):
         last = CHANNELS_LAST[rank + 2]  # what lies beyond the edges is put together in single elements
@@ -174,14 +174,16 @@ def _conv(what, rank, x, w, bias, chunks, threads, *, shape=None, add=None, **at
                   **attributes | {"layout": last, "out_layout": f.out_layout})  # fmt: skip
         return without_batch(y, f.out_layout, single)
     p = f.problem(shape)
-    batch, channels = Axis(shape[0], shape[0]), Axis(f.ic, f.oc)
+    batch, channels = WindowAxis(shape[0], shape[0]), WindowAxis(f.ic, f.oc)
     spatial = [
-        Axis(n, m, s, before, after, d * (k - 1) + 1, f.padding_mode, f.out_layout.block(dim))
+        WindowAxis(n, m, s, before, after, d * (k - 1) + 1, f.padding_mode, f.out_layout.block(dim))
         for dim, (n, m, s, (before, after), k, d) in enumerate(
             zip(shape[2:], p.out, f.stride, f.pads(shape[2:]), f.kernel, f.dilation), 2
         )
     ]  # fmt: skip
-    work = Convolution(f, shape, p.dst_shape, (batch, *spatial), _options(f, given, steps, threads), add is not None)
+    work = Convolution(
+        f, shape, p.dst_shape, (batch, *spatial), _options(f, parameters, steps, threads), add is not None
+    )
     dims = [
         Cutting(batch, lcm(f.layout.block(0), f.out_layout.block(0))),
         Cutting(channels, _unit_of_channels(f), f.groups == f.ic == f.oc),
@@ -196,16 +198,16 @@ def _conv(what, rank, x, w, bias, chunks, threads, *, shape=None, add=None, **at
     return without_batch(y, f.out_layout, single)
 
 
-def _options(f: Filter, given: dict[str, Any], steps: list | None, threads: int | None) -> dict[str, Any]:
+def _options(f: Filter, parameters: dict[str, Any], steps: list | None, threads: int | None) -> dict[str, Any]:
     """What tiles are told; scales of floats are in the filter already."""
-    accuracy = given.get("accuracy", "standard")
+    accuracy = parameters.get("accuracy", "standard")
     if accuracy == "strict" or reproducible():
         accuracy = "reproducible"  # which is strict, too, and depends on no shape: tiles have the bits of the whole
-    kept = {name: given[name] for name in ("zero_point", "out_scale", "out_zero_point") if name in given}
+    kept = {name: parameters[name] for name in ("zero_point", "out_scale", "out_zero_point") if name in parameters}
     return kept | dict(
-        bias=_own(given["bias"], f"{f.what}: bias"), stride=f.stride, dilation=f.dilation,
-        scale=_own(given["scale"], f"{f.what}: scale") if f.types.integers else None, layout=f.layout,
-        out_layout=f.out_layout, algorithm=f.algorithm, accuracy=accuracy, activation=steps, dtype=given["dtype"],
+        bias=_own(parameters["bias"], f"{f.what}: bias"), stride=f.stride, dilation=f.dilation,
+        scale=_own(parameters["scale"], f"{f.what}: scale") if f.types.integers else None, layout=f.layout,
+        out_layout=f.out_layout, algorithm=f.algorithm, accuracy=accuracy, activation=steps, dtype=parameters["dtype"],
         threads=check_threads(1 if threads is None else threads),
     )  # fmt: skip
 

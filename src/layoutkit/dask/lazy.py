@@ -71,15 +71,15 @@ def lazily(model: Callable[..., Any], text: str, **described: str) -> Callable[[
         names = frozenset(p.name for p in kept)
 
         @functools.wraps(whole)
-        def checked(*args: Any, **given: Any) -> Any:
-            unknown = next((name for name in given if name not in names), None)
+        def checked(*args: Any, **keywords: Any) -> Any:
+            unknown = next((name for name in keywords if name not in names), None)
             if unknown in dropped:
                 text = f"{function.__name__}: {unknown}: the result is a new dask array"
                 raise TypeError(f"{text}; layoutkit.dask.store writes it, also into a part of an array")
             if unknown is not None:
                 raise TypeError(f"{function.__name__}() got an unexpected keyword argument {unknown!r}")
-            check_open(args[0] if args else given.get(first), function.__name__, first)
-            return function(*args, **given)
+            check_open(args[0] if args else keywords.get(first), function.__name__, first)
+            return function(*args, **keywords)
 
         checked.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]
         return cast(F, checked)

@@ -17,21 +17,21 @@ from ..graph.model import Model
 from ..graph.onnx import load
 from ..graph.operators import Known, Unsupported
 from ..graph.shapes import infer
-from ..graph.tiles import MAX_BYTES, needed, tiling
+from ..graph.tiles import MAX_BYTES, tiling
 from ..graph.tiles import Axis as Along
-from .axes import Axis, Range, Window, ranges
-from .boxes import box_of, gathered
+from .axes import Range, Window, WindowAxis, ranges
 from .chunking import Cutting, cuts_of
+from .physical_windows import gathered, physical_window
 from .reads import Pieces, Reads, Result, Tile
 from .shared import Measured
 from .sources import Chunks, Source, Stored, source_of
-from .tiles import tiled
+from .task_graph import tiled
 
 LETTERS = "abcdefghijkl"
 
 
 class Field(NamedTuple):
-    """A spatial axis of a network, as `axes.Axis` is one of an operation: what tiles of its output read.
+    """A spatial axis of a network, as `axes.WindowAxis` is one of an operation: what tiles of its output read.
 
     Attributes
     ----------
@@ -54,9 +54,9 @@ class Field(NamedTuple):
         """Where the output is cut so that tiles are near chunks of the input, at whole steps of the network."""
         step = self.along.step
         each = int(step / self.along.tensors[-1].pitch)
-        found = {0, self.out}
-        found.update(cut for end in inputs if 0 < (cut := round(end / step) * each) < self.out)
-        return sorted(found)
+        places = {0, self.out}
+        places.update(cut for end in inputs if 0 < (cut := round(end / step) * each) < self.out)
+        return sorted(places)
 
 
 class Network:
@@ -130,22 +130,22 @@ class Network:
     def __call__(self, tile: Tile, pieces: Sequence[Pieces]) -> np.ndarray:
         outputs = [*tile.outputs, *[(0, 0)] * len(self.shape)][: len(self.shape)]
         window = [self.window(dim, r) for dim, r in enumerate(outputs)]
-        x = gathered(pieces[0], box_of(_plain(len(self.shape)), self.shape, window).ranges)
+        x = gathered(pieces[0], physical_window(_plain(len(self.shape)), self.shape, window).ranges)
         y = self._model().run(x)[self.graph.outputs[0]]
         at: list[slice] = [slice(None)] * y.ndim
         for dim, field in enumerate(self.fields or (), 2):
             (begin, end), pitch = tile.outputs[dim], field.along.tensors[-1].pitch
             first = begin - int(window[dim][0] / pitch)
             at[dim] = slice(first, first + end - begin)
-        found = y[tuple(at)]
-        return found if found.size == y.size else np.ascontiguousarray(found)
+        wanted = y[tuple(at)]
+        return wanted if wanted.size == y.size else np.ascontiguousarray(wanted)
 
     def _model(self) -> Model:
         """The model of this thread: its buffers are used by one call at a time."""
-        found: Model | None = getattr(self._models, "found", None)
-        if found is None:
-            found = self._models.found = Model(self.graph, **self.options)
-        return found
+        model: Model | None = getattr(self._models, "model", None)
+        if model is None:
+            model = self._models.model = Model(self.graph, **self.options)
+        return model
 
 
 def run(model: Any, x: Any, *, output: str | None = None, chunks: Any = None, threads: int | None = 1) -> da.Array:
@@ -196,7 +196,7 @@ def run(model: Any, x: Any, *, output: str | None = None, chunks: Any = None, th
         raise ValueError(f"run: output {output!r} is none of {', '.join(graph.outputs)}")
     if len(graph.inputs) != 1:
         raise ValueError(f"run: the model has the inputs {', '.join(graph.inputs)}, expected one")
-    graph = needed(graph, output)
+    graph = graph.needed([output])
     ((name, of),) = graph.inputs.items()
     source = source_of(x, "run", "x")
     shape = source.shape
@@ -205,23 +205,23 @@ def run(model: Any, x: Any, *, output: str | None = None, chunks: Any = None, th
     options = dict(model.options, threads=check_threads(1 if threads is None else threads))
     src = _plain(len(shape))
     fields = _fields(graph, source, chunks)
-    batch = Axis(shape[0], shape[0])
+    batch = WindowAxis(shape[0], shape[0])
     if fields is None:
-        made = _of_output(graph, name, (1, *shape[1:]))
-        out_shape = (shape[0], *made.shape[1:])
+        y = _of_output(graph, name, (1, *shape[1:]))
+        out_shape = (shape[0], *y.shape[1:])
         sizes = [*shape[1:], *[1] * len(out_shape)]
-        dims = [Cutting(batch, 1), *(Cutting(Axis(n, m), 0) for n, m in zip(sizes, out_shape[1:]))]
+        dims = [Cutting(batch, 1), *(Cutting(WindowAxis(n, m), 0) for n, m in zip(sizes, out_shape[1:]))]
     else:
-        made = _of_output(graph, name, shape)
-        out_shape = made.shape
-        channels = Axis(shape[1], out_shape[1])
+        y = _of_output(graph, name, shape)
+        out_shape = y.shape
+        channels = WindowAxis(shape[1], out_shape[1])
         dims = [Cutting(batch, 1), Cutting(channels, 0), *(Cutting(field, 1) for field in fields)]
     dst = _plain(len(out_shape))
-    cuts = cuts_of(source, src, dst, dims, made.dtype, chunks, "run")
+    cuts = cuts_of(source, src, dst, dims, y.dtype, chunks, "run")
     if fields is None:
         _check_batches(graph, name, shape, cuts[0])
     work = Network(graph, options, shape, fields, cuts)
-    return tiled(work, [Reads(source, src, shape, work.window)], Result(dst, out_shape, made.dtype, cuts))
+    return tiled(work, [Reads(source, src, shape, work.window)], Result(dst, out_shape, y.dtype, cuts))
 
 
 def _plain(rank: int) -> Layout:
@@ -234,12 +234,12 @@ def _fields(graph: Graph, source: Source, chunks: Any) -> list[Field] | None:
     if not cut and not isinstance(source, Stored) and chunks is None:
         return None
     try:
-        found = tiling(graph, source.shape)
+        tiles = tiling(graph, source.shape)
     except Unsupported as error:
         if not cut:
             return None
         raise Unsupported(f"run: x is cut within images; with x.rechunk() to whole ones it is not: {error}") from None
-    return [Field(n, m, along) for n, m, along in zip(source.shape[2:], found.out_shape[2:], found.axes)]
+    return [Field(n, m, along) for n, m, along in zip(source.shape[2:], tiles.out_shape[2:], tiles.axes)]
 
 
 def _of_output(graph: Graph, name: str, shape: tuple[int, ...]) -> Known:
@@ -249,6 +249,6 @@ def _of_output(graph: Graph, name: str, shape: tuple[int, ...]) -> Known:
 def _check_batches(graph: Graph, name: str, shape: tuple[int, ...], cuts: Sequence[int]) -> None:
     """Raise ValueError unless the output of any of these parts of a batch has as many images."""
     for count in {stop - start for start, stop in ranges(cuts)}:
-        found = _of_output(graph, name, (count, *shape[1:])).shape
-        if not found or found[0] != count:
-            raise ValueError(f"run: {count} images give an output of shape {found}: it does not follow the batch")
+        out_shape = _of_output(graph, name, (count, *shape[1:])).shape
+        if not out_shape or out_shape[0] != count:
+            raise ValueError(f"run: {count} images give an output of shape {out_shape}: it does not follow the batch")

@@ -171,37 +171,37 @@ def _peak(nodes: Mapping[Any, GraphNode], keys: Iterable[Any], sizes: _Sizes, sl
     rank = order(dict(nodes))
     waits = {key: {d for d in node.dependencies if d in nodes} for key, node in nodes.items()}
     users: dict[Any, set] = {key: set() for key in nodes}
-    for key, found in waits.items():
-        for dependency in found:
+    for key, others in waits.items():
+        for dependency in others:
             users[dependency].add(key)
     kept = set(keys)
-    left = {key: len(found) for key, found in users.items()}
+    left = {key: len(others) for key, others in users.items()}
     of = {key: sizes.of(node) for key, node in nodes.items()}
-    ready = sorted((key for key, found in waits.items() if not found), key=rank.__getitem__, reverse=True)
+    ready = sorted((key for key, others in waits.items() if not others), key=rank.__getitem__, reverse=True)
     running: list[tuple[float, int, Any]] = []
-    now, held, most = 0.0, 0, 0
+    now, in_use, most = 0.0, 0, 0
     while ready or running:
         while ready and len(running) < slots:
             key = ready.pop()
             made, scratch = of[key]
-            held += made + scratch
+            in_use += made + scratch
             time = made + scratch + sum(of[d][0] for d in nodes[key].dependencies if d in of) + 1
             heapq.heappush(running, (now + time, rank[key], key))
-        most = max(most, held)
+        most = max(most, in_use)
         now, _, key = heapq.heappop(running)
-        held -= of[key][1]
+        in_use -= of[key][1]
         for dependency in nodes[key].dependencies:
             if dependency in left:
                 left[dependency] -= 1
                 if not left[dependency] and dependency not in kept:
-                    held -= of[dependency][0]
+                    in_use -= of[dependency][0]
         new = []
         for user in users[key]:
             waits[user].discard(key)
             if not waits[user]:
                 new.append(user)
         if not users[key] and key not in kept:
-            held -= of[key][0]
+            in_use -= of[key][0]
         ready += sorted(new, key=rank.__getitem__, reverse=True)
     results = [of[key][0] for key, node in nodes.items() if not isinstance(node, DataNode) and key != WHOLE]
     # A thread lets go of a result a bit later, and so does the allocator of its memory.

@@ -15,16 +15,16 @@ from ..convolutions.problem import pad_pairs, per_axis
 from ..formats.layout import Layout
 from ..grad import pool as memory
 from ..graph.operators.windows import out_size
-from .axes import Axis, Range, Window
-from .boxes import Box, box_of
+from .axes import Range, Window, WindowAxis
 from .chunking import Cutting, cuts_of
 from .lazy import lazily, placeholder, with_batch, without_batch
+from .physical_windows import PhysicalWindow, physical_window
 from .reads import Pieces, Reads, Result, Tile
 from .reorders import reorder
 from .shared import Measured
 from .sources import source_of
-from .tiles import tiled
-from .windows import made, pads_of, strips_of
+from .task_graph import tiled
+from .tile_compute import compute_tile, pads_of, strips_of
 
 
 class Pooling:
@@ -37,7 +37,7 @@ class Pooling:
     layout : Layout
     shape : tuple of int
         Logical shape of the whole input.
-    axes : tuple of Axis
+    axes : tuple of WindowAxis
         Of images and the spatial dimensions.
     dtype : dtype
     up : bool
@@ -47,7 +47,7 @@ class Pooling:
     """
 
     def __init__(
-        self, function, layout: Layout, shape, axes: tuple[Axis, ...], dtype: np.dtype, up: bool, options: dict
+        self, function, layout: Layout, shape, axes: tuple[WindowAxis, ...], dtype: np.dtype, up: bool, options: dict
     ):
         self.function, self.what = function, function.__name__
         self.layout, self.shape, self.axes, self.dtype = layout, shape, axes, dtype
@@ -71,13 +71,13 @@ class Pooling:
             layout, itemsize = self.layout, self.dtype.itemsize
             strips = strips_of(outputs, layout, layout, self.axes, self.shape, outputs[1], itemsize)
             strip = strips[len(strips) // 2]
-        box = box_of(self.layout, self.shape, [self.window(dim, r) for dim, r in enumerate(strip)])
+        box = physical_window(self.layout, self.shape, [self.window(dim, r) for dim, r in enumerate(strip)])
         moved = not memory.in_place(self.layout)
         result = prod(self.layout.physical_shape([b - a for a, b in strip]))
         return self.dtype.itemsize * ((gathers + moved) * prod(box.sizes) + moved * result)
 
     def __call__(self, tile: Tile, pieces: Sequence[Pieces]) -> np.ndarray:
-        def compute(x: np.ndarray, box: Box, windows: Sequence[Window], outputs: Sequence[Range], out: Any):
+        def compute(x: np.ndarray, box: PhysicalWindow, windows: Sequence[Window], outputs: Sequence[Range], out: Any):
             wholes = (w.over or w.outputs == (0, axis.out) for w, axis in zip(windows, self.axes))
             up, pads = self.up and any(wholes), pads_of(box, windows)
             if up:
@@ -85,16 +85,16 @@ class Pooling:
             return self.function(x, padding=pads, ceil_mode=up, shape=box.shape, out=out, **self.options)
 
         channels = tile.outputs[1]
-        return made(
+        return compute_tile(
             compute, pieces[0], self.layout, self.shape, self.layout, self.axes, tile.outputs, channels, self.dtype
         )
 
     @staticmethod
-    def _with_all(axis: Axis, size: int, pads: Range, outputs: Range) -> Range:
+    def _with_all(axis: WindowAxis, size: int, pads: Range, outputs: Range) -> Range:
         """Padding with which ceil_mode gives all of some outputs: it drops a last one that reads nothing but padding,
         which may not be the last of the whole."""
-        found = out_size(size, axis.reach, axis.stride, 1, pads, up=1)
-        return pads if found == outputs[1] - outputs[0] else (pads[0], pads[1] + axis.stride)
+        count = out_size(size, axis.reach, axis.stride, 1, pads, up=1)
+        return pads if count == outputs[1] - outputs[0] else (pads[0], pads[1] + axis.stride)
 
 
 _X = "Its axes are the physical axes of `layout`, or of a plain one all of them but the batch's."
@@ -113,12 +113,12 @@ def _lazy(model: Callable[..., Any], rank: int) -> Callable[..., da.Array]:
 def _pool(model, rank, x, kernel, chunks, threads, *, layout=None, shape=None, **attributes) -> da.Array:
     what = model.__name__
     mean = what.startswith("avg")
-    given = Layout("NC" + "DHW"[3 - rank :] if layout is None else layout)
-    x, single = with_batch(x, given, what)
+    src = Layout("NC" + "DHW"[3 - rank :] if layout is None else layout)
+    x, single = with_batch(x, src, what)
     source = source_of(x, what, "x")
     shape = (1, *shape) if single and shape is not None else shape
-    p = memory.asked(what, rank, mean, placeholder(source), kernel, layout=given, shape=shape, **attributes)
-    layout, shape = p.layout, p.held.shape
+    p = memory.asked(what, rank, mean, placeholder(source), kernel, layout=src, shape=shape, **attributes)
+    layout, shape = p.layout, p.source.shape
     if any(layout.block(dim) > 1 for dim in range(2, rank + 2)):  # windows begin at any element
         last = CHANNELS_LAST[rank + 2]
         moved = reorder(x, layout, last, shape=shape, threads=threads)
@@ -129,9 +129,9 @@ def _pool(model, rank, x, kernel, chunks, threads, *, layout=None, shape=None, *
     stride = kernel if attributes.get("stride") is None else per_axis(attributes["stride"], rank, what, 1)
     dilation = per_axis(attributes.get("dilation", 1), rank, what, 1)
     pads = pad_pairs(attributes.get("padding", 0), shape[2:], kernel, stride, dilation, what)
-    batch, channels = Axis(shape[0], shape[0]), Axis(shape[1], shape[1])
+    batch, channels = WindowAxis(shape[0], shape[0]), WindowAxis(shape[1], shape[1])
     spatial = [
-        Axis(n, m, s, before, after, d * (k - 1) + 1)
+        WindowAxis(n, m, s, before, after, d * (k - 1) + 1)
         for n, m, s, (before, after), k, d in zip(shape[2:], p.shape[2:], stride, pads, kernel, dilation)
     ]
     options = dict(kernel=kernel, stride=stride, dilation=dilation, layout=layout, dtype=attributes.get("dtype"))

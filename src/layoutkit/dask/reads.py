@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ..formats.layout import Layout
-from .axes import Part, Range, Run, ranges
-from .boxes import Box, Place, box_of
+from .axes import ChunkSlice, Range, Run, ranges
+from .physical_windows import PhysicalWindow, PieceLocation, physical_window
 from .shared import Measured
 from .sources import Source
 
@@ -20,7 +20,7 @@ class Tile(NamedTuple):
     """A tile of a result: which of its indices it has, by logical dimension, and by source the pieces it is made of."""
 
     outputs: tuple[Range, ...]
-    places: tuple[tuple[Place, ...], ...]
+    places: tuple[tuple[PieceLocation, ...], ...]
 
 
 class Work(Protocol):
@@ -73,44 +73,44 @@ class Reads(NamedTuple):
         """The range of the physical axis of a dimension's whole that a range of outputs reads."""
         one = [(0, 0)] * self.layout.rank
         one[dim] = self.window(dim, outputs)
-        return box_of(self.layout, self.shape, one).ranges[self.layout.digits(dim)[0]]
+        return physical_window(self.layout, self.shape, one).ranges[self.layout.digits(dim)[0]]
 
     def outputs(self, by_dim: Sequence[Any]) -> list[Any]:
         """What a result has by dimension, for the dimensions of this input; of those that it has not, nothing."""
         return [*by_dim, *[[(0, 0)]] * self.layout.rank][: self.layout.rank]
 
-    def box(self, outputs: Sequence[Range]) -> Box:
+    def box(self, outputs: Sequence[Range]) -> PhysicalWindow:
         """The box of what a tile reads."""
         more = [*outputs, *[(0, 0)] * self.layout.rank][: self.layout.rank]
-        return box_of(self.layout, self.shape, [self.window(dim, found) for dim, found in enumerate(more)])
+        return physical_window(self.layout, self.shape, [self.window(dim, wanted) for dim, wanted in enumerate(more)])
 
     def lengths(self, dim: int, outputs: Sequence[Range]) -> tuple[list[int], int]:
         """How much of the physical axis of a dimension's whole each tile reads, and how much is read at all."""
-        found = [self.span(dim, each) for each in outputs]
+        spans = [self.span(dim, each) for each in outputs]
         once, last = 0, 0
-        for start, stop in sorted(found):
+        for start, stop in sorted(spans):
             once += max(0, stop - max(start, last))
             last = max(last, stop)
-        return [stop - start for start, stop in found], once
+        return [stop - start for start, stop in spans], once
 
     def in_grains(self, by_dim: Sequence[Sequence[Range]]) -> list[int]:
         """By dimension, how much of the axis of its whole all tiles read in whole chunks of a file."""
-        found = []
+        totals = []
         for dim, outputs in enumerate(self.outputs(by_dim)):
             axis, total = self.layout.digits(dim)[0], 0
             grain, size = self.source.grain[axis], self.source.shape[axis]  # type: ignore[union-attr]
             for each in outputs:
                 start, stop = self.span(dim, each)
                 total += min(size, -(-stop // grain) * grain) - max(0, start) // grain * grain
-            found.append(total)
-        return found
+            totals.append(total)
+        return totals
 
-    def of_axes(self, at: Sequence[int], parts: Sequence[Sequence[list[Part]]]) -> list[list[Part]]:
+    def of_axes(self, at: Sequence[int], parts: Sequence[Sequence[list[ChunkSlice]]]) -> list[list[ChunkSlice]]:
         """By physical axis, the parts of the tile `at`; `parts` are those of the dimensions' wholes."""
-        found = [self.source.split(axis, [Run(0, f.size, 0)]) for axis, f in enumerate(self.layout.factors)]
+        pieces = [self.source.split(axis, [Run(0, f.size, 0)]) for axis, f in enumerate(self.layout.factors)]
         for dim, of in enumerate(parts):
-            found[self.layout.digits(dim)[0]] = of[at[dim] if dim < len(at) else 0]
-        return found
+            pieces[self.layout.digits(dim)[0]] = of[at[dim] if dim < len(at) else 0]
+        return pieces
 
 
 class Result(NamedTuple):
@@ -124,16 +124,16 @@ class Result(NamedTuple):
     @property
     def chunks(self) -> tuple[tuple[int, ...], ...]:
         """Of the physical array."""
-        found: list[tuple[int, ...]] = [(f.size,) for f in self.layout.factors]
+        sizes_of_axes: list[tuple[int, ...]] = [(f.size,) for f in self.layout.factors]
         for dim, cuts in enumerate(self.cuts):
             block = self.layout.block(dim)
             sizes = tuple(-(-stop // block) - start // block for start, stop in ranges(cuts))
-            found[self.layout.digits(dim)[0]] = sizes
-        return tuple(found)
+            sizes_of_axes[self.layout.digits(dim)[0]] = sizes
+        return tuple(sizes_of_axes)
 
     def chunk_at(self, at: Sequence[int]) -> list[int]:
         """The index of a chunk, from those of its dimensions."""
-        found = [0] * len(self.layout.factors)
+        index = [0] * len(self.layout.factors)
         for dim, k in enumerate(at):
-            found[self.layout.digits(dim)[0]] = k
-        return found
+            index[self.layout.digits(dim)[0]] = k
+        return index

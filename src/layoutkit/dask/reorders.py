@@ -16,15 +16,15 @@ from ..reorders import reorder as memory
 from ..reorders.binding import Call, bind, bind_conversion
 from ..reorders.box import bounds
 from ..reorders.convert import Numbers
-from ..reorders.steps import has_steps
-from .axes import Axis, Range
-from .boxes import box_of, gathered
+from ..reorders.strided_regions import has_steps
+from .axes import Range, WindowAxis
 from .chunking import Cutting, cuts_of
 from .lazy import in_memory, lazily, placeholder
+from .physical_windows import gathered, physical_window
 from .reads import Pieces, Reads, Result, Tile
 from .shared import Measured
 from .sources import source_of
-from .tiles import tiled
+from .task_graph import tiled
 
 PARAMETERS = Numbers._fields[1:6]
 
@@ -71,9 +71,9 @@ class Reordering:
 
     def __call__(self, tile: Tile, pieces: Sequence[Pieces]) -> np.ndarray:
         window = [self.window(dim, outputs) for dim, outputs in enumerate(tile.outputs)]
-        box = box_of(self.src, self.shape, window)
-        held = [stop - start for start, stop in window]
-        pads = tuple(held) != self.dst.full_shape(held)
+        box = physical_window(self.src, self.shape, window)
+        logical_shape = [stop - start for start, stop in window]
+        pads = tuple(logical_shape) != self.dst.full_shape(logical_shape)
         if len(pieces[0]) == 1 or pads or self._along or not self._whole_blocks(pieces[0]):
             region = [(skip, skip + stop - start) for skip, (start, stop) in zip(box.skip, window)]
             x = gathered(pieces[0], box.ranges)
@@ -92,8 +92,8 @@ class Reordering:
 
     def _of_pieces(self, window: Sequence[Range], pieces: Pieces) -> np.ndarray:
         """Each piece goes where it belongs, and is read once."""
-        held = [stop - start for start, stop in window]
-        made = empty(self.dst.physical_shape(held), self.dtype, self.what)
+        logical_shape = [stop - start for start, stop in window]
+        result = empty(self.dst.physical_shape(logical_shape), self.dtype, self.what)
         for starts, array in pieces:
             at, region, shape = [], [], []
             for dim, (start, stop) in enumerate(window):
@@ -103,8 +103,8 @@ class Reordering:
                 at.append(low - start)
                 region.append((low - first, high - first))
                 shape.append(last - first)
-            memory.reorder(array, self.src, self.dst, shape=shape, region=region, out=made, at=at, **self.options)
-        return made
+            memory.reorder(array, self.src, self.dst, shape=shape, region=region, out=result, at=at, **self.options)
+        return result
 
 
 _ALPHA = """\
@@ -132,13 +132,13 @@ def reorder(array, src=None, dst=None, *, chunks=None, threads=1, **attributes) 
     src, dst = Layout(src), Layout(dst)
     if not dst.is_dense:
         raise ValueError(f"{what}: dst {dst} has explicit strides, which chunks have not")
-    held = src.padded_shape(source.shape) if shape is None else src.check_shape(shape)
-    box = bounds(held, region, what)
+    logical_shape = src.padded_shape(source.shape) if shape is None else src.check_shape(shape)
+    box = bounds(logical_shape, region, what)
     starts, out = tuple(start for start, _, _ in box), tuple(stop - start for start, stop, _ in box)
     src, dst = src.dense, dst.dense
-    work = Reordering(src, dst, held, starts, bound.dtype, options)
+    work = Reordering(src, dst, logical_shape, starts, bound.dtype, options)
     fixed = np.atleast_1d(options.get("axis", 1)).tolist() if work._along else []
-    axes = [Axis(n, m, before=-start) for n, m, start in zip(held, out, starts)]
+    axes = [WindowAxis(n, m, before=-start) for n, m, start in zip(logical_shape, out, starts)]
     dims = [Cutting(axis, 0 if dim in fixed else dst.block(dim)) for dim, axis in enumerate(axes)]
     cuts = cuts_of(source, src, dst, dims, bound.dtype, chunks, what)
-    return tiled(work, [Reads(source, src, held, work.window)], Result(dst, out, bound.dtype, cuts))
+    return tiled(work, [Reads(source, src, logical_shape, work.window)], Result(dst, out, bound.dtype, cuts))

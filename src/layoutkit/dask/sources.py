@@ -13,15 +13,15 @@ import numpy as np
 from dask.task_spec import DataNode, GraphNode, Task, TaskRef
 
 from ..memory.tensor import Tensor
-from .axes import Part, Range, Run, parts
-from .boxes import Place
+from .axes import ChunkSlice, Range, Run, parts
 from .files import check_open, described, location, version
+from .physical_windows import PieceLocation
 
 DECODED = 10  # chunks that Zarr reads at a time, its ``async.concurrency``
 COPIED_SHARE = 0.5  # of a chunk: less is copied, so that the chunk can go, and what neighbours need travels alone
 PAGE = 4096  # bytes of a file that are read together
 
-Found = tuple[Part, ...]  # by physical axis, what one piece of a window is
+ChunkSlices = tuple[ChunkSlice, ...]  # by physical axis, what one piece of a window is
 
 
 class Chunks:
@@ -36,7 +36,7 @@ class Chunks:
         self.shape, self.dtype = tuple(map(int, array.shape)), array.dtype
         self.chunks = tuple(tuple(map(int, sizes)) for sizes in array.chunks)
         self.ends = [list(itertools.accumulate(sizes)) for sizes in self.chunks]
-        self._cut: dict[tuple[int, ...], dict[Any, tuple[int, Found]]] = {}  # by chunk, the parts that tiles need
+        self._cut: dict[tuple[int, ...], dict[Any, tuple[int, ChunkSlices]]] = {}  # by chunk, the parts that tiles need
         self._copied = functools.cache(self._is_copied)
 
     @property
@@ -44,51 +44,51 @@ class Chunks:
         """What tells it from others."""
         return self.array.name
 
-    def split(self, axis: int, runs: Sequence[Run]) -> list[Part]:
+    def split(self, axis: int, runs: Sequence[Run]) -> list[ChunkSlice]:
         """The parts of chunks that runs along a physical axis meet."""
         return parts(runs, self.ends[axis])
 
-    def need(self, found: Found) -> None:
+    def need(self, slices: ChunkSlices) -> None:
         """Tell of a piece of a window, before any is asked for."""
-        if not all(part.whole for part in found):
-            cut = self._cut.setdefault(_index(found), {})
-            cut.setdefault(_box(found), (len(cut), found))
+        if not all(part.whole for part in slices):
+            cut = self._cut.setdefault(_index(slices), {})
+            cut.setdefault(_box(slices), (len(cut), slices))
 
-    def piece(self, found: Found, token: str) -> tuple[TaskRef, Place]:
+    def piece(self, slices: ChunkSlices, token: str) -> tuple[TaskRef, PieceLocation]:
         """What holds a piece of a window, and where it lies."""
-        index, take, part = _index(found), None, None
-        given = tuple(sizes[i] for sizes, i in zip(self.chunks, index))
+        index, take, part = _index(slices), None, None
+        chunk_shape = tuple(sizes[i] for sizes, i in zip(self.chunks, index))
         key: tuple = (self.array.name, *index)
-        if not all(p.whole for p in found):
-            take = tuple(p.take for p in found)
+        if not all(p.whole for p in slices):
+            take = tuple(p.take for p in slices)
             if self._copied(index):
-                key, part, given = self._key(index, token), self._cut[index][_box(found)][0], _shape(found)
+                key, part, chunk_shape = self._key(index, token), self._cut[index][_box(slices)][0], _shape(slices)
                 take = None
-        return TaskRef(key), Place(
-            tuple(p.at for p in found), tuple(p.length for p in found), take, part, given, index
+        return TaskRef(key), PieceLocation(
+            tuple(p.at for p in slices), tuple(p.length for p in slices), take, part, chunk_shape, index
         )  # fmt: skip
 
     def nodes(self, token: str) -> dict[Any, GraphNode]:
         """Of the graph, beside the array's own: what copies parts of chunks."""
-        made: dict[Any, GraphNode] = {}
+        nodes: dict[Any, GraphNode] = {}
         for index, cut in self._cut.items():
             if self._copied(index):
-                given = tuple(sizes[i] for sizes, i in zip(self.chunks, index))
-                whole = Place((0,) * len(given), given, None, None, given, index)
-                takes = [tuple(part.take for part in found) for _, found in cut.values()]
-                key, checked = self._key(index, token), Checked(self.what, self.name, self.dtype, len(given))
-                made[key] = Task(key, parts_of, TaskRef((self.array.name, *index)), checked, whole, takes)
-        return made
+                chunk_shape = tuple(sizes[i] for sizes, i in zip(self.chunks, index))
+                whole = PieceLocation((0,) * len(chunk_shape), chunk_shape, None, None, chunk_shape, index)
+                takes = [tuple(part.take for part in slices) for _, slices in cut.values()]
+                key, checked = self._key(index, token), Checked(self.what, self.name, self.dtype, len(chunk_shape))
+                nodes[key] = Task(key, parts_of, TaskRef((self.array.name, *index)), checked, whole, takes)
+        return nodes
 
     def copied_bytes(self, chunk: tuple[int, ...] | None = None) -> int:
         """Of the parts that are copied of a chunk, or of all."""
         chunks = self._cut if chunk is None else [chunk]
-        cut = (found for index in chunks if self._copied(index) for _, found in self._cut[index].values())
-        return self.dtype.itemsize * sum(math.prod(_shape(found)) for found in cut)
+        cut = (slices for index in chunks if self._copied(index) for _, slices in self._cut[index].values())
+        return self.dtype.itemsize * sum(math.prod(_shape(slices)) for slices in cut)
 
     def _is_copied(self, index: tuple[int, ...]) -> bool:
         """Whether what tiles need of a chunk is copied: asked once all of it was told."""
-        elements = sum(math.prod(_shape(found)) for _, found in self._cut[index].values())
+        elements = sum(math.prod(_shape(slices)) for _, slices in self._cut[index].values())
         return elements <= COPIED_SHARE * math.prod(sizes[i] for sizes, i in zip(self.chunks, index))
 
     def _key(self, index: tuple[int, ...], token: str) -> tuple:
@@ -105,17 +105,17 @@ def check_sizes(array: da.Array, what: str, name: str) -> None:
         raise ValueError(f"{what}: {name} has chunks of unknown sizes; call its compute_chunk_sizes() first")
 
 
-def _index(found: Found) -> tuple[int, ...]:
-    return tuple(part.chunk for part in found)
+def _index(slices: ChunkSlices) -> tuple[int, ...]:
+    return tuple(part.chunk for part in slices)
 
 
-def _box(found: Found) -> tuple:
-    return tuple((part.take.start, part.take.stop, part.take.step) for part in found)
+def _box(slices: ChunkSlices) -> tuple:
+    return tuple((part.take.start, part.take.stop, part.take.step) for part in slices)
 
 
-def _shape(found: Found) -> tuple[int, ...]:
+def _shape(slices: ChunkSlices) -> tuple[int, ...]:
     """Of the part of a chunk that a piece is; where an index is repeated, it has that once."""
-    return tuple(1 if part.repeats else part.length for part in found)
+    return tuple(1 if part.repeats else part.length for part in slices)
 
 
 class Stored:
@@ -134,17 +134,19 @@ class Stored:
         """What tells it from others."""
         return self.key
 
-    def split(self, axis: int, runs: Sequence[Run]) -> list[Part]:
+    def split(self, axis: int, runs: Sequence[Run]) -> list[ChunkSlice]:
         """The parts that runs along a physical axis are."""
         return parts(runs, [self.shape[axis]])
 
-    def need(self, found: Found) -> None:
+    def need(self, slices: ChunkSlices) -> None:
         """Tell of a piece of a window."""
 
-    def piece(self, found: Found, token: str) -> tuple[TaskRef, Place]:
+    def piece(self, slices: ChunkSlices, token: str) -> tuple[TaskRef, PieceLocation]:
         """What holds a piece of a window, and where it lies."""
-        starts, shape = tuple(part.at for part in found), tuple(part.length for part in found)
-        return TaskRef(self.key), Place(starts, shape, tuple(part.take for part in found), None, self.shape, ())
+        starts, shape = tuple(part.at for part in slices), tuple(part.length for part in slices)
+        return TaskRef(self.key), PieceLocation(
+            starts, shape, tuple(part.take for part in slices), None, self.shape, ()
+        )
 
     def nodes(self, token: str) -> dict[Any, GraphNode]:
         """Of the graph: the array, without its elements."""
@@ -216,14 +218,14 @@ class Regions:
         ahead = tuple(s if s.step in (None, 1) else slice(0 if s.stop is None else s.stop + 1, s.start + 1)
                       for s in region)  # fmt: skip
         try:
-            found = np.asarray(self.array[ahead])
-            if found.dtype != self.dtype or found.shape != (shape := tuple(s.stop - s.start for s in ahead)):
-                raise ValueError(f"expected {self.dtype} of shape {shape}, got {found.dtype} of {found.shape}")
+            elements = np.asarray(self.array[ahead])
+            if elements.dtype != self.dtype or elements.shape != (shape := tuple(s.stop - s.start for s in ahead)):
+                raise ValueError(f"expected {self.dtype} of shape {shape}, got {elements.dtype} of {elements.shape}")
         except Exception as error:
             at = ", ".join(f"{s.start}:{s.stop}" for s in ahead)
             raise OSError(f"{self.what}: {self.name}[{at}] of {self.text} cannot be read: {error}") from error
         back = tuple(slice(None, None, s.step) for s in region)
-        return found if ahead == region else found[back]
+        return elements if ahead == region else elements[back]
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | ({} if self.place is None else {"_array": None})
@@ -241,34 +243,36 @@ class Checked(NamedTuple):
     dtype: np.dtype
     ndim: int
 
-    def __call__(self, given: Any, place: Place) -> np.ndarray:
+    def __call__(self, value: Any, place: PieceLocation) -> np.ndarray:
         where = f"{self.what}: chunk {place.chunk} of {self.name}"
-        array = given if isinstance(given, np.ndarray) else _array(given, where)
-        if array.shape != place.given:
-            raise ValueError(f"{where} has shape {array.shape}, its array says {place.given}")
+        array = value if isinstance(value, np.ndarray) else _array(value, where)
+        if array.shape != place.source_shape:
+            raise ValueError(f"{where} has shape {array.shape}, its array says {place.source_shape}")
         if array.dtype != self.dtype:
             raise TypeError(f"{where} is of dtype {array.dtype}, its array says {self.dtype}")
         return array
 
 
-def _array(given: Any, where: str) -> np.ndarray:
+def _array(value: Any, where: str) -> np.ndarray:
     try:
-        return np.asarray(given)
+        return np.asarray(value)
     except Exception as error:
-        raise TypeError(f"{where}: expected an array, got {type(given).__name__}: {error}") from error
+        raise TypeError(f"{where}: expected an array, got {type(value).__name__}: {error}") from error
 
 
-def parts_of(chunk: Any, checked: Checked, place: Place, takes: Sequence[tuple[slice, ...]]) -> list[np.ndarray]:
+def parts_of(
+    chunk: Any, checked: Checked, place: PieceLocation, takes: Sequence[tuple[slice, ...]]
+) -> list[np.ndarray]:
     """Copies of parts of a chunk."""
     array = checked(chunk, place)
     return [array[take].copy() for take in takes]
 
 
-def piece_of(given: Any, checked: Checked, place: Place) -> np.ndarray:
+def piece_of(chunk: Any, checked: Checked, place: PieceLocation) -> np.ndarray:
     """The array of a piece: what holds it, cut, or read."""
-    if isinstance(given, Regions):
-        array = given.read(place.take or ())
+    if isinstance(chunk, Regions):
+        array = chunk.read(place.take or ())
     else:
-        array = checked(given if place.part is None else given[place.part], place)
+        array = checked(chunk if place.part is None else chunk[place.part], place)
         array = array if place.take is None else array[place.take]
     return array if array.shape == place.shape else np.broadcast_to(array, place.shape)

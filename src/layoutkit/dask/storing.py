@@ -51,9 +51,9 @@ class Target:
         """What is written at least, by axis: shards or chunks; None where any part can be written by itself."""
         if isinstance(self._array, np.ndarray) or is_h5py(self._array):
             return None
-        found = getattr(self._array, "shards", None) or getattr(self._array, "chunks", None)
-        fits = isinstance(found, Sequence) and all(isinstance(n, Integral) for n in found)
-        return tuple(map(int, found)) if fits and len(found) == len(self.shape) else None  # type: ignore[arg-type]
+        sizes = getattr(self._array, "shards", None) or getattr(self._array, "chunks", None)
+        fits = isinstance(sizes, Sequence) and all(isinstance(n, Integral) for n in sizes)
+        return tuple(map(int, sizes)) if fits and len(sizes) == len(self.shape) else None  # type: ignore[arg-type]
 
     @property
     def writable(self) -> bool:
@@ -168,12 +168,12 @@ def _starts(y: da.Array, to: Target, region: Region | None) -> list[int]:
     slices = region if isinstance(region, tuple) else () if region is None else (region,)
     if len(slices) > len(to.shape) or not all(isinstance(s, slice) and s.step in (None, 1) for s in slices):
         raise ValueError(f"store: region {region}: expected slices with steps of 1, one for each axis of {to.shape}")
-    found = [s.indices(n)[:2] for s, n in zip([*slices, *[slice(None)] * len(to.shape)], to.shape)]
-    shape = tuple(max(0, stop - start) for start, stop in found)
+    bounds = [s.indices(n)[:2] for s, n in zip([*slices, *[slice(None)] * len(to.shape)], to.shape)]
+    shape = tuple(max(0, stop - start) for start, stop in bounds)
     if y.shape != shape:
         where = "target" if region is None else f"region of target {to.shape}"
         raise ValueError(f"store: y has shape {y.shape}, {where} has {shape}")
-    return [start for start, _ in found]
+    return [start for start, _ in bounds]
 
 
 def _check_cuts(y: da.Array, to: Target, starts: Sequence[int]) -> None:

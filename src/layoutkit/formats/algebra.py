@@ -216,10 +216,10 @@ def compose(a: Map, b: Map) -> Map:
     try:
         return _composed(a, b)
     except ValueError:
-        found = tuple(Mode(e, apply(a, s) if e > 1 else 0) for e, s in b)  # the only one that it could be
-        if size(b) > MOST_COMPARED or any(apply(found, i) != apply(a, apply(b, i)) for i in range(size(b))):
+        composed = tuple(Mode(e, apply(a, s) if e > 1 else 0) for e, s in b)  # the only one that it could be
+        if size(b) > MOST_COMPARED or any(apply(composed, i) != apply(a, apply(b, i)) for i in range(size(b))):
             raise
-        return coalesce(found)
+        return coalesce(composed)
 
 
 def _composed(a: Map, b: Map) -> Map:

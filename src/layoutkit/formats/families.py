@@ -51,8 +51,8 @@ FAMILIES: dict[frozenset[str], Family] = {frozenset(f.order): f for f in _famili
 
 def family_of(names: Sequence[str]) -> Family | None:
     """The family that has these names in this logical order."""
-    found = FAMILIES.get(frozenset(names))
-    return found if found is not None and tuple(found.order) == tuple(names) else None
+    family = FAMILIES.get(frozenset(names))
+    return family if family is not None and tuple(family.order) == tuple(names) else None
 
 
 def meaning_of_activations(spatial: int) -> str:
@@ -67,11 +67,11 @@ def meaning_of_filters(spatial: int) -> str:
 
 def check_meaning(layout: Layout, meaning: str, what: str) -> None:
     """Raise ValueError if `layout` is in names of other dimensions than those of `meaning`, such as "nchw"."""
-    found = layout.family
-    if found is not None and found.meaning != meaning:
+    family = layout.family
+    if family is not None and family.meaning != meaning:
         wanted = FAMILIES[frozenset(meaning)]
         raise ValueError(
-            f"{what} {layout} has the names {_spell(found.order)} of {found.kind}; expected those of {wanted.kind}, "
+            f"{what} {layout} has the names {_spell(family.order)} of {family.kind}; expected those of {wanted.kind}, "
             f"{_spell(meaning)}, or abstract ones (a, b, c, ..)"
         )
 

@@ -132,25 +132,25 @@ class Layout:
         for f in fs:
             if f.size < 0:
                 raise ValueError(f"Layout: block size {f.size} of dimension {f.dim} must be positive")
-        given = (None,) * len(fs) if pitches is None else tuple(pitches)
+        strides = (None,) * len(fs) if pitches is None else tuple(pitches)
         try:
-            given = tuple(None if p is None else index(p) for p in given)
+            strides = tuple(None if p is None else index(p) for p in strides)
         except TypeError:
-            raise TypeError(f"Layout: expected strides that are integers or None, got {given}") from None
-        if len(given) != len(fs):
-            raise ValueError(f"Layout: {len(given)} strides given for {len(fs)} physical axes")
-        if any(p is not None and p < 0 for p in given):
-            raise ValueError(f"Layout: a stride is negative in {given}")
+            raise TypeError(f"Layout: expected strides that are integers or None, got {strides}") from None
+        if len(strides) != len(fs):
+            raise ValueError(f"Layout: {len(strides)} strides given for {len(fs)} physical axes")
+        if any(p is not None and p < 0 for p in strides):
+            raise ValueError(f"Layout: a stride is negative in {strides}")
         if dims is None:
             dims = ALPHABET[:rank] if rank <= len(ALPHABET) else [f"d{i}" for i in range(rank)]
         if len(dims) != rank:
             raise ValueError(f"Layout: {len(dims)} names {tuple(dims)} for {rank} dimensions")
         object.__setattr__(self, "factors", fs)
-        object.__setattr__(self, "pitches", given)
+        object.__setattr__(self, "pitches", strides)
         object.__setattr__(self, "rank", rank)
         object.__setattr__(self, "dims", tuple(dims))
         object.__setattr__(self, "family", family_of(self.dims) if named else None)
-        object.__setattr__(self, "_hash", hash((fs, given)))
+        object.__setattr__(self, "_hash", hash((fs, strides)))
         return self
 
     @classmethod
@@ -425,10 +425,10 @@ class Layout:
         for dim, (size, m) in enumerate(zip(self.check_shape(shape), self.modes(shape))):
             taken = algebra.restrict(m, size) or m[-1:]
             if len(taken) > 1:
-                found = " and ".join(str(s) for _, s in taken)
+                spelled = " and ".join(str(s) for _, s in taken)
                 raise ValueError(
                     f"layout {self} on shape {tuple(shape)}: dimension {self.dims[dim]} is blocked: "
-                    f"its strides are {found}"
+                    f"its strides are {spelled}"
                 )
             out.append(taken[0].stride)
         return tuple(out)
@@ -468,14 +468,14 @@ class Layout:
         shape = self.check_shape(shape)
         axes = self.axes(shape)
         steps = [(0, a.extent - 1, s) for a, s in zip(axes, self.axis_strides(shape))]
-        found = []
+        indices = []
         for digits in algebra.solutions(steps, index(offset)):
             at = [0] * self.rank
             for (dim, unit, _), digit in zip(axes, digits):
                 at[dim] += unit * digit
             if all(i < s for i, s in zip(at, shape)):
-                found.append(tuple(at))
-        return min(found, default=None)
+                indices.append(tuple(at))
+        return min(indices, default=None)
 
     def map(self, shape: Sequence[int]) -> Map:
         """The layout as one map: flat (row-major) index of the padded shape -> element offset.

@@ -18,12 +18,12 @@ CLOSE = 0.74  # of difflib's ratio: one letter of four
 def hint(text: str, reads: Callable[[str], object], names: Iterable[str]) -> str:
     """``"; did you mean 'NHWC'?"``, or nothing. `reads` raises ValueError for what is no format; `names` are formats
     that have a name of their own."""
-    for found in itertools.chain(_recased(text), _close(text, tuple(names))):
+    for candidate in itertools.chain(_recased(text), _close(text, tuple(names))):
         try:
-            reads(found)
+            reads(candidate)
         except ValueError:
             continue
-        return f"; did you mean {found!r}?"
+        return f"; did you mean {candidate!r}?"
     return ""
 
 
@@ -40,4 +40,4 @@ def _recased(text: str) -> Iterable[str]:
 @lru_cache(64)
 def _close(text: str, names: tuple[str, ...]) -> list[str]:
     known = {name.lower(): name for name in (*ORDERS, *names)}
-    return [known[found] for found in difflib.get_close_matches(text[:64].lower(), known, 3, CLOSE)]
+    return [known[letters] for letters in difflib.get_close_matches(text[:64].lower(), known, 3, CLOSE)]

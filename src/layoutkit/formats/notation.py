@@ -91,18 +91,18 @@ def _name_of_torch(memory_format: str) -> str:
 
 def _parse(text: str) -> Written:
     body, colon, pitches = text.partition(":(")
-    found = _parse_body(text, body)
+    written = _parse_body(text, body)
     if not colon:
-        return found
-    return _with_pitches(text, found, len(body) + 2, pitches)
+        return written
+    return _with_pitches(text, written, len(body) + 2, pitches)
 
 
 def _parse_body(text: str, body: str) -> Written:
     if ":" in body and body not in NAMES:
         raise bad(text, f"no format of this name, there are {', '.join(NAMES)};", 0)
     if body in NAMES:
-        found = parse_spaced(NAMES[body])[0]
-        return found._replace(named=":" not in body)  # those of a system are of any tensor
+        written = parse_spaced(NAMES[body])[0]
+        return written._replace(named=":" not in body)  # those of a system are of any tensor
     if body[:2].lower() == "0x":
         if not re.fullmatch(r"[0-9A-Fa-f]+", body[2:]):
             raise bad(text, "a DimsOrder code is hexadecimal digits;", 2)
@@ -114,19 +114,19 @@ def _parse_body(text: str, body: str) -> Written:
     return _parse_tag(text, body)
 
 
-def _with_pitches(text: str, found: Written, at: int, pitches: str) -> Written:
+def _with_pitches(text: str, written: Written, at: int, pitches: str) -> Written:
     if not pitches.endswith(")"):
         raise bad(text, "the list of strides is not closed;", len(text) - 1)
-    given: list[int | None] = []
+    strides: list[int | None] = []
     for word in pitches[:-1].split(","):
         stripped = word.strip()
         if stripped != "*" and not re.fullmatch(r"[0-9]{1,18}", stripped):
             raise bad(text, "expected an element stride, a number or '*',", at)
-        given.append(None if stripped == "*" else int(stripped))
+        strides.append(None if stripped == "*" else int(stripped))
         at += len(word) + 1
-    if len(given) != len(found.factors):
-        raise bad(text, f"{len(given)} strides for {len(found.factors)} physical axes;", text.index(":("))
-    return found._replace(pitches=given)
+    if len(strides) != len(written.factors):
+        raise bad(text, f"{len(strides)} strides for {len(written.factors)} physical axes;", text.index(":("))
+    return written._replace(pitches=strides)
 
 
 # Tags
@@ -134,13 +134,13 @@ def _with_pitches(text: str, found: Written, at: int, pitches: str) -> Written:
 
 def _order(text: str, letters: str, at: int = 0) -> str:
     """The letters in logical order: of the alphabet, or of the family that has exactly these."""
-    found = set(letters)
+    present = set(letters)
     for i, x in enumerate(letters):
         if x in letters[:i]:
             raise bad(text, f"dimension {x!r} stands twice, again", at + i)
-    if found == set(ALPHABET[: len(found)]):
-        return ALPHABET[: len(found)]
-    family = FAMILIES.get(frozenset(found))
+    if present == set(ALPHABET[: len(present)]):
+        return ALPHABET[: len(present)]
+    family = FAMILIES.get(frozenset(present))
     if family is None:
         raise bad(
             text,
@@ -153,7 +153,7 @@ def _order(text: str, letters: str, at: int = 0) -> str:
 def _parse_tag(text: str, body: str) -> Written:
     if body.lower() == "scalar":
         return Written(())
-    body = re.sub(r"^NC([0-9]+)(D?H?W)\1$", lambda found: f"nC{found[2].lower()}{found[1]}c", MISNAMED.get(body, body))
+    body = re.sub(r"^NC([0-9]+)(D?H?W)\1$", lambda parts: f"nC{parts[2].lower()}{parts[1]}c", MISNAMED.get(body, body))
     match = re.match(r"([A-Za-z]+)((?:[0-9]+[A-Za-z])*)", body)
     if not match or match.end() != len(body):
         at = match.end() if match else 0

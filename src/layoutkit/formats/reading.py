@@ -138,8 +138,8 @@ def layout_of(value: Any) -> Layout:
     >>> lk.layout_of(lk.Tensor(image, "NHWC").to("nChw4c")) == "nChw4c"
     True
     """
-    found = getattr(value, "layout", None)
-    return found if isinstance(found, Layout) else read(value).layout
+    layout = getattr(value, "layout", None)
+    return layout if isinstance(layout, Layout) else read(value).layout
 
 
 def _of_array(value: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -97,9 +97,9 @@ def explain(src: Layout | str, dst: Layout | str, shape: Sequence[int]) -> Move:
 
 def _asked(src: Layout, dst: Layout, shape: Sequence[int], what: str) -> tuple[bool, str]:
     """`why`, of layouts that a tensor can have both of: which is no question of equal layouts, as caches are."""
-    found = why(src, dst, src.check_shape(shape))
+    answer = why(src, dst, src.check_shape(shape))
     check_names(src, dst, what)
-    return found
+    return answer
 
 
 @lru_cache(maxsize=1024)

@@ -65,8 +65,8 @@ def block_of(layout: Factored, dim: int) -> int:
 
 def digits_of(layout: Factored, dim: int) -> tuple[int, ...]:
     """The factors of dimension `dim` by place, most significant first: the whole, then its blocks left to right."""
-    found = [k for k, f in enumerate(layout.factors) if f.dim == dim]
-    return tuple(sorted(found, key=lambda k: layout.factors[k].size > 0))
+    digits = [k for k, f in enumerate(layout.factors) if f.dim == dim]
+    return tuple(sorted(digits, key=lambda k: layout.factors[k].size > 0))
 
 
 def order_of(layout: Factored) -> tuple[int, ...]:

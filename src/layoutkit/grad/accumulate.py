@@ -20,10 +20,10 @@ def check_beta(beta: Any, out: Any, what: str) -> None:
 
 
 def add_scaled(
-    found: np.ndarray | None, out: np.ndarray, layout: Layout, shape: tuple[int, ...], element: str, beta: float
+    addend: np.ndarray | None, out: np.ndarray, layout: Layout, shape: tuple[int, ...], element: str, beta: float
 ) -> None:
     """``found + beta * out`` in `out`, which may hold bfloat16 as bits; None: nothing is added."""
-    alpha = 1.0 if found is not None else 0.0
-    given = (out.copy() if found is None else found).view(dtype_of(element))
+    alpha = 1.0 if addend is not None else 0.0
+    source = (out.copy() if addend is None else addend).view(dtype_of(element))
     named = ("bfloat16",) * 2 if element == "bf16" else None
-    reorder(given, layout, layout, shape=shape, out=out.view(dtype_of(element)), dtype=named, alpha=alpha, beta=beta)
+    reorder(source, layout, layout, shape=shape, out=out.view(dtype_of(element)), dtype=named, alpha=alpha, beta=beta)

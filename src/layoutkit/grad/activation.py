@@ -124,32 +124,32 @@ def activation_input(
         raise ValueError(f"{what}: activation {activation!r}: expected {_names()}")
     layout = layout_for(x, layout)
     layout = Layout("NCHW" if layout is None else layout)
-    held = hold(x, layout, shape, f"{what}: x")
+    source = hold(x, layout, shape, f"{what}: x")
     grad_layout = layout_for(grad_output, grad_layout)
-    given = hold(grad_output, layout if grad_layout is None else grad_layout, held.shape, f"{what}: grad_output")
-    types = types_of(held.array, dtype, f"{what}: x").types
+    gradient = hold(grad_output, layout if grad_layout is None else grad_layout, source.shape, f"{what}: grad_output")
+    types = types_of(source.array, dtype, f"{what}: x").types
     if types.integers or types.src != types.dst:
-        raise TypeError(f"{what}: x of {held.array.dtype}: expected floats, and a result of their type")
-    if given.array.dtype != held.array.dtype:
-        raise TypeError(f"{what}: grad_output is of {given.array.dtype}, x of {held.array.dtype}")
+        raise TypeError(f"{what}: x of {source.array.dtype}: expected floats, and a result of their type")
+    if gradient.array.dtype != source.array.dtype:
+        raise TypeError(f"{what}: grad_output is of {gradient.array.dtype}, x of {source.array.dtype}")
     threads, dense, element = check_threads(threads), layout.dense, types.elements[0]
-    dy = given.array
-    if given.layout.dense != dense:
-        dy = reorder(dy, given.layout.dense, dense, shape=held.shape, threads=threads)
+    dy = gradient.array
+    if gradient.layout.dense != dense:
+        dy = reorder(dy, gradient.layout.dense, dense, shape=source.shape, threads=threads)
     if out is None:
-        to = empty(held.array.shape, held.array.dtype, what)
+        to = empty(source.array.shape, source.array.dtype, what)
     else:
-        to = target(out, dense, held.shape, 0, what)
-        check_out(to, held.array.shape, held.array.dtype, (), what)
+        to = target(out, dense, source.shape, 0, what)
+        check_out(to, source.array.shape, source.array.dtype, (), what)
     wide = dtype_of(TYPES[element].elements[2])
-    problem = f"{what} {sizes_text(held.shape)} {dense} {element} {name}"
-    executed(lambda: Ran(what, problem, "element by element", 1), _fill, held.array, dy, to,
+    problem = f"{what} {sizes_text(source.shape)} {dense} {element} {name}"
+    executed(lambda: Ran(what, problem, "element by element", 1), _fill, source.array, dy, to,
              lambda v: _at(v, slope(v, *map(float, numbers))), element, wide)  # fmt: skip
-    if dense.full_shape(held.shape) != held.shape:  # pads may hold anything
-        reorder(to.copy(), dense, dense, shape=held.shape, out=to, threads=threads)
+    if dense.full_shape(source.shape) != source.shape:  # pads may hold anything
+        reorder(to.copy(), dense, dense, shape=source.shape, out=to, threads=threads)
     if out is not None:
         return out
-    return Tensor(to, dense, held.shape) if isinstance(x, Tensor) else to
+    return Tensor(to, dense, source.shape) if isinstance(x, Tensor) else to
 
 
 def _at(x: np.ndarray, slopes: np.ndarray) -> np.ndarray:
@@ -176,8 +176,8 @@ def _fill(x, dy, to, slope: Callable[[np.ndarray], np.ndarray], element: str, wi
 
 
 def _names() -> str:
-    found = [repr(name) if not n else f"({name!r}{', a, b'[: 3 * n]})" for name, n in DERIVATIVES]
-    return ", ".join(found)
+    spelled = [repr(name) if not n else f"({name!r}{', a, b'[: 3 * n]})" for name, n in DERIVATIVES]
+    return ", ".join(spelled)
 
 
 activation_input.__doc__ = str(activation_input.__doc__).replace("{NAMES}", _names())

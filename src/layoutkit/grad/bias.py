@@ -77,16 +77,16 @@ def _bias(what: str, rank: int, grad_output, layout, shape, dtype, out, beta, th
     layout = layout_for(grad_output, layout)
     layout = Layout(names) if layout is None else Layout(layout)
     check_role(layout, names, f"{what}: layout")
-    held = hold(grad_output, layout, shape, f"{what}: grad_output")
-    types = types_of(held.array, dtype, f"{what}: grad_output")
+    gradient = hold(grad_output, layout, shape, f"{what}: grad_output")
+    types = types_of(gradient.array, dtype, f"{what}: grad_output")
     if types.types.integers:
-        raise TypeError(f"{what}: grad_output of {held.array.dtype}: integers have no gradients")
+        raise TypeError(f"{what}: grad_output of {gradient.array.dtype}: integers have no gradients")
     check_beta(beta, out, what)
     threads = check_threads(threads)
-    n, channels, *size = held.shape
+    n, channels, *size = gradient.shape
     to = empty((channels,), types.dst, what) if out is None else target(out, Layout("a"), (channels,), 0, what)
     if out is not None:
-        check_out(to, (channels,), types.dst, (held.array,), what)
+        check_out(to, (channels,), types.dst, (gradient.array,), what)
     one = (1,) * rank
     inputs = Layout("ab" + "cde"[:rank])
     p = ConvProblem(
@@ -99,15 +99,15 @@ def _bias(what: str, rank: int, grad_output, layout, shape, dtype, out, beta, th
         else:
             to[...] = 0
         return to if out is None else out
-    ones = np.broadcast_to(_one(held.array.dtype, types.types.elements[0]), p.src_shape)
+    ones = np.broadcast_to(_one(gradient.array.dtype, types.types.elements[0]), p.src_shape)
     task = WeightTask(p, threads)
-    route = best_sums(task, Arrays(ones.strides, held.array.strides))
+    route = best_sums(task, Arrays(ones.strides, gradient.array.strides))
     elements = TYPES[types.types.elements[0]].elements[2], types.types.elements[3]
     shape, plain = (1, channels, 1, *one), Layout("abc" + "def"[:rank])
     written = to.view(dtype_of(elements[1])).reshape(shape)  # bfloat16 may be held as bits
 
     def run() -> None:
-        sums, how = route(ones, held.array), dict(dtype=conversion_of(elements), threads=threads, beta=float(beta))
+        sums, how = route(ones, gradient.array), dict(dtype=conversion_of(elements), threads=threads, beta=float(beta))
         reorder(sums, route.layout, plain, shape=shape, out=written, **how)
 
     executed(partial(ran, what, task, threads), run)

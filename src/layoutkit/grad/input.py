@@ -11,7 +11,7 @@ from ..convolutions import conv, transposed
 from ..convolutions.algorithms import AUTO
 from ..convolutions.conv import filter_of
 from ..convolutions.filter import call_key, hold_filter
-from ..convolutions.problem import in_sizes, pad_pairs, per_axis
+from ..convolutions.problem import in_sizes, pad_pairs
 from ..convolutions.types import asked_of
 from ..memory.arguments import layout_for, target
 from ..memory.arrays import check_out
@@ -19,6 +19,7 @@ from ..memory.foreign import takes_torch
 from ..memory.tensor import Tensor
 from ..signatures import like, with_parameters
 from .accumulate import add_scaled, check_beta
+from .attributes import OfInput
 from .layouts import exchanged, outputs, sizes
 
 
@@ -30,68 +31,69 @@ class Asked(NamedTuple):
     grad_shape: tuple[int, ...]  # of the gradient of the output
 
 
-def _operation(what, rank, input_size, w, grad_output, *, stride=1, padding=0, dilation=1, groups=1, layout=None,
-               grad_layout=None, filter_layout=None, filter_shape=None, grad_shape=None, algorithm=AUTO,
-               accuracy="standard", dtype=None, threads=None, of_transposed=False) -> Asked:  # fmt: skip
+def _operation(what, rank, input_size, w, grad_output, a: OfInput, of_transposed: bool) -> Asked:
     """Check what `conv2d_input` was given; `of_transposed`: of a transposed convolution."""
     size = sizes(input_size, rank, f"{what}: input_size")
+    filter_layout = a.filter_layout
     if filter_layout is None and not isinstance(w, Tensor):
         filter_layout = ("IO" if of_transposed else "OI") + "DHW"[3 - rank :]
-    held = hold_filter(w, filter_layout, filter_shape, rank, what)
+    held = hold_filter(w, filter_layout, a.filter_shape, rank, what)
     kernel = held.shape[2:]
-    (groups,) = per_axis(groups, 1, f"{what}: groups", 1)
-    stride, dilation = (per_axis(v, rank, f"{what}: {n}", 1) for v, n in ((stride, "stride"), (dilation, "dilation")))
-    if of_transposed and isinstance(padding, str):
-        raise ValueError(f"{what}: padding {padding!r}: expected numbers")
-    pads = pad_pairs(padding, size[2:], kernel, stride, dilation, f"{what}: padding")
-    grad_layout = layout_for(grad_output, grad_layout)
-    grad_layout = layout if grad_layout is None else grad_layout
-    given = dict(
-        stride=stride, padding=pads, dilation=dilation, groups=groups, layout=grad_layout,
-        out_layout=grad_layout if layout is None else layout,
+    a = a.checked(what, rank, of_transposed)
+    pads = pad_pairs(a.padding, size[2:], kernel, a.stride, a.dilation, f"{what}: padding")
+    grad_layout = layout_for(grad_output, a.grad_layout)
+    grad_layout = a.layout if grad_layout is None else grad_layout
+    options = dict(
+        stride=a.stride, padding=pads, dilation=a.dilation, groups=a.groups, layout=grad_layout,
+        out_layout=grad_layout if a.layout is None else a.layout,
         filter_layout=exchanged(held.layout.dense), filter_shape=(held.shape[1], held.shape[0], *kernel),
-        algorithm=algorithm, accuracy=accuracy, dtype=asked_of(dtype, grad_output, held.array), threads=threads,
+        algorithm=a.algorithm, accuracy=a.accuracy, dtype=asked_of(a.dtype, grad_output, held.array), threads=a.threads,
     )  # fmt: skip
+    grad_shape = a.grad_shape
     if of_transposed:
         classes: Any = conv.CLASSES
     else:
         classes = transposed.CLASSES
-        out = outputs(size[2:], kernel, stride, pads, dilation, what)
-        least = in_sizes(out, kernel, stride, pads, dilation)
-        given["output_padding"] = tuple(n - m for n, m in zip(size[2:], least))
+        out = outputs(size[2:], kernel, a.stride, pads, a.dilation, what)
+        least = in_sizes(out, kernel, a.stride, pads, a.dilation)
+        options["output_padding"] = tuple(n - m for n, m in zip(size[2:], least))
         if grad_shape is None:  # it follows
             grad_shape = size[0], held.shape[0], *out
-    op = classes[rank].once(held.array, what=what, **given)
+    op = classes[rank].once(held.array, what=what, **options)
     grad_shape = filter_of(op).take(grad_output, grad_shape).shape
-    found = result_shape(op, grad_shape)
-    if found != size:
-        raise ValueError(f"{what}: grad_output of shape {grad_shape} is of an input of {found}, not of {size}")
+    input_shape = result_shape(op, grad_shape)
+    if input_shape != size:
+        raise ValueError(f"{what}: grad_output of shape {grad_shape} is of an input of {input_shape}, not of {size}")
     return Asked(op, size, grad_shape)
 
 
-def _asked(what, rank, input_size, w, grad_output, attributes) -> Asked:
+def _asked(what, rank, input_size, w, grad_output, of_transposed, attributes) -> Asked:
     """What does not depend on the numbers of a call is checked once for all that are alike."""
     key = call_key((Asked, what), (w, grad_output), dict(attributes, input_size=input_size))
     kept = None if key is None else plans.get(key)
     if kept is not None:
         return kept._replace(op=kept.op.over(w))
-    asked = _operation(what, rank, input_size, w, grad_output, **attributes)
+    asked = _operation(what, rank, input_size, w, grad_output, OfInput(**attributes), of_transposed)
     if key is not None:
         plans.put(key, asked._replace(op=asked.op.emptied()))
     return asked
 
 
-def _input(what, rank, input_size, w, grad_output, out=None, beta=0.0, workspace=None, **attributes) -> Any:
+def _input(
+    what, rank, input_size, w, grad_output, out=None, beta=0.0, workspace=None, of_transposed=False, **attributes
+) -> Any:
     check_beta(beta, out, what)
-    op, size, grad_shape = _asked(what, rank, input_size, w, grad_output, attributes)
+    op, size, grad_shape = _asked(what, rank, input_size, w, grad_output, of_transposed, attributes)
     shape = None if isinstance(grad_output, Tensor) else grad_shape
     if beta in (0, 1):
         return op(grad_output, out, out if beta else None, workspace, shape=shape)
     f = filter_of(op)
     to = target(out, f.out_layout, size, 0, what)
     check_out(to, f.out_layout.physical_shape(size), f.dst_dtype, (w, grad_output), what)
-    found = op(grad_output, None, None, workspace, shape=shape)
-    add_scaled(found.array if isinstance(found, Tensor) else found, to, f.out_layout, size, f.types.elements[3], beta)
+    result = op(grad_output, None, None, workspace, shape=shape)
+    add_scaled(
+        result.array if isinstance(result, Tensor) else result, to, f.out_layout, size, f.types.elements[3], beta
+    )
     return out
 
 
@@ -229,7 +231,7 @@ def conv_transpose3d_input(input_size, w, grad_output, **attributes) -> Any:
 
 def _plan(what, rank, of_transposed, input_size, w, grad_output, out=None, beta=0.0, workspace=None,
           **attributes) -> Plan:  # fmt: skip
-    asked = _operation(what, rank, input_size, w, grad_output, of_transposed=of_transposed, **attributes)
+    asked = _operation(what, rank, input_size, w, grad_output, OfInput(**attributes), of_transposed)
     plan = asked.op.plan(asked.grad_shape)
     plan.workspace = asked.op.workspace(asked.grad_shape, add=beta == 1)
     return plan

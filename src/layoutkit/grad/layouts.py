@@ -22,20 +22,20 @@ def without_groups(layout: Layout) -> Layout:
     return Layout(layout.tag[1:].translate({ord(c): ord(c) - 1 for c in "bcdefBCDEF"}))
 
 
-def sizes(given, rank: int, what: str) -> tuple[int, ...]:
+def sizes(value, rank: int, what: str) -> tuple[int, ...]:
     """The shape of a tensor or a filter with so many spatial axes; ValueError that `what` is none."""
     try:
-        found = tuple(int(n) for n in given)
+        numbers = tuple(int(n) for n in value)
     except (TypeError, ValueError):
-        found = ()
-    if len(found) != rank + 2 or min(found) < 0 or min(found[2:]) < 1:
-        raise ValueError(f"{what}: expected {rank + 2} numbers of at least 0, and 1 along spatial axes, got {given!r}")
-    return found
+        numbers = ()
+    if len(numbers) != rank + 2 or min(numbers) < 0 or min(numbers[2:]) < 1:
+        raise ValueError(f"{what}: expected {rank + 2} numbers of at least 0, and 1 along spatial axes, got {value!r}")
+    return numbers
 
 
 def outputs(size, kernel, stride, pads, dilation, what: str) -> tuple[int, ...]:
     """The spatial size of what such a convolution gives; ValueError if there is none."""
-    found = out_sizes(size, kernel, stride, pads, dilation)
-    if min(found) < 1:
+    out = out_sizes(size, kernel, stride, pads, dilation)
+    if min(out) < 1:
         raise ValueError(f"{what}: kernel {kernel} with dilation {dilation} does not fit into {size} padded by {pads}")
-    return found
+    return out

@@ -34,7 +34,7 @@ class Norm(NamedTuple):
     """What to normalise, checked."""
 
     what: str
-    held: Held  # of x
+    source: Held  # of x
     x: np.ndarray  # its array, widened
     element: str
     rank: int
@@ -43,27 +43,27 @@ class Norm(NamedTuple):
     @property
     def layout(self) -> Layout:
         """Of x and the result."""
-        return self.held.layout.dense
+        return self.source.layout.dense
 
     def ran(self) -> Ran:
         """What a call runs."""
-        problem = f"{self.what} {sizes_text(self.held.shape)} {self.layout} {self.element} t{self.threads}"
+        problem = f"{self.what} {sizes_text(self.source.shape)} {self.layout} {self.element} t{self.threads}"
         return Ran(self.what, problem, "convolutions by channel", self.threads)
 
     @property
     def channels(self) -> int:
-        return self.held.shape[1]
+        return self.source.shape[1]
 
     def by_channel(self, value: Any, name: str, default: float) -> np.ndarray:
         """An argument that has a number for each channel, in double precision."""
         if value is None:
             return np.full(self.channels, default)
-        found = np.asarray(logical(value, f"{self.what}: {name}"))
-        if found.shape != (self.channels,) or found.dtype.kind not in "fiu":
+        numbers = np.asarray(logical(value, f"{self.what}: {name}"))
+        if numbers.shape != (self.channels,) or numbers.dtype.kind not in "fiu":
             raise ValueError(
-                f"{self.what}: {name}: expected {self.channels} numbers, got {found.dtype} of shape {found.shape}"
+                f"{self.what}: {name}: expected {self.channels} numbers, got {numbers.dtype} of shape {numbers.shape}"
             )
-        return found.astype(float)
+        return numbers.astype(float)
 
     def scaled(self, x: np.ndarray, factor: np.ndarray, offset: np.ndarray | None, add: np.ndarray | None = None):
         """``factor * x + offset + add`` by channel, a new array like `x`."""
@@ -73,42 +73,42 @@ class Norm(NamedTuple):
             np.ascontiguousarray(filters), None if offset is None else offset.astype(x.dtype), groups=self.channels,
             layout=self.layout, accuracy="strict", threads=self.threads,
         )  # fmt: skip
-        return op(x, add=add, shape=self.held.shape)
+        return op(x, add=add, shape=self.source.shape)
 
     def sums(self, x: np.ndarray) -> np.ndarray:
         """Over images and pixels."""
         run = {1: of_bias.conv1d_bias, 2: of_bias.conv2d_bias, 3: of_bias.conv3d_bias}[self.rank]
-        return run(x, layout=self.layout, shape=self.held.shape, threads=self.threads).astype(float)
+        return run(x, layout=self.layout, shape=self.source.shape, threads=self.threads).astype(float)
 
     def products(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Sums of the products of elements."""
         run = {1: of_weight.conv1d_weight, 2: of_weight.conv2d_weight, 3: of_weight.conv3d_weight}[self.rank]
         size = (self.channels, 1, *(1,) * self.rank)
-        found = run(
-            x, size, y, groups=self.channels, layout=self.layout, shape=self.held.shape, grad_shape=self.held.shape,
+        sums = run(
+            x, size, y, groups=self.channels, layout=self.layout, shape=self.source.shape, grad_shape=self.source.shape,
             accuracy="strict", threads=self.threads,
         )  # fmt: skip
-        return found.reshape(-1).astype(float)
+        return sums.reshape(-1).astype(float)
 
     @property
     def elements(self) -> int:
         """Of a channel."""
-        return self.held.shape[0] * prod(self.held.shape[2:])
+        return self.source.shape[0] * prod(self.source.shape[2:])
 
-    def written(self, made: np.ndarray, out: Any, x: Any, *inputs: np.ndarray) -> Any:
+    def written(self, computed: np.ndarray, out: Any, x: Any, *inputs: np.ndarray) -> Any:
         """What was computed, in the type that `x` has, in `out` or as a new array or Tensor."""
-        shape = self.held.shape
-        given = self.held.array.dtype
+        shape = self.source.shape
+        element = self.source.array.dtype
         narrow = conversion_of((TYPES[self.element].elements[2], self.element))
         if out is None and narrow is None:
-            return Tensor(made, self.layout, shape) if isinstance(x, Tensor) else made
+            return Tensor(computed, self.layout, shape) if isinstance(x, Tensor) else computed
         if out is None:
-            to = empty(made.shape, given, self.what)
+            to = empty(computed.shape, element, self.what)
         else:
             to = target(out, self.layout, shape, 0, self.what)
-            check_out(to, made.shape, given, inputs, self.what)
+            check_out(to, computed.shape, element, inputs, self.what)
         view = to.view(dtype_of(self.element))
-        reorder(made, self.layout, self.layout, shape=shape, out=view, dtype=narrow, threads=self.threads)
+        reorder(computed, self.layout, self.layout, shape=shape, out=view, dtype=narrow, threads=self.threads)
         if out is not None:
             return out
         return Tensor(to, self.layout, shape) if isinstance(x, Tensor) else to
@@ -121,22 +121,24 @@ def _asked(what: str, x, layout, shape, dtype, threads) -> Norm:
     if rank not in CLASSES:
         raise ValueError(f"{what}: layout {layout} has {layout.rank} dimensions, expected 3 to 5")
     check_role(layout, meaning_of_activations(rank), f"{what}: layout")
-    held = hold(x, layout, shape, f"{what}: x")
-    if not held.shape[1]:
-        raise ValueError(f"{what}: x of shape {held.shape} has no channels")
-    types = types_of(held.array, dtype, f"{what}: x").types
+    source = hold(x, layout, shape, f"{what}: x")
+    if not source.shape[1]:
+        raise ValueError(f"{what}: x of shape {source.shape} has no channels")
+    types = types_of(source.array, dtype, f"{what}: x").types
     if types.integers or types.src != types.dst:
-        raise TypeError(f"{what}: x of {held.array.dtype}: expected floats, and a result of their type")
+        raise TypeError(f"{what}: x of {source.array.dtype}: expected floats, and a result of their type")
     threads = check_threads(threads)
-    return Norm(what, held, _widened(held, types.elements[0], threads), types.elements[0], rank, threads)
+    return Norm(what, source, _widened(source, types.elements[0], threads), types.elements[0], rank, threads)
 
 
-def _widened(held: Held, element: str, threads: int) -> np.ndarray:
+def _widened(tensor: Held, element: str, threads: int) -> np.ndarray:
     wide = conversion_of((element, TYPES[element].elements[2]))
     if wide is None:
-        return held.array
-    layout = held.layout.dense
-    return reorder(held.array.view(dtype_of(element)), layout, layout, shape=held.shape, dtype=wide, threads=threads)
+        return tensor.array
+    layout = tensor.layout.dense
+    return reorder(
+        tensor.array.view(dtype_of(element)), layout, layout, shape=tensor.shape, dtype=wide, threads=threads
+    )
 
 
 def _statistics(n: Norm, mean: Any, variance: Any, eps: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -144,7 +146,7 @@ def _statistics(n: Norm, mean: Any, variance: Any, eps: float) -> tuple[np.ndarr
     if (mean is None) != (variance is None):
         raise ValueError(f"{n.what}: mean and variance: expected both, or neither for those of the batch")
     if mean is None and not n.elements:
-        raise ValueError(f"{n.what}: x of shape {n.held.shape} has no elements to take the mean of")
+        raise ValueError(f"{n.what}: x of shape {n.source.shape} has no elements to take the mean of")
     middle = n.sums(n.x) / n.elements if mean is None else n.by_channel(mean, "mean", 0)
     centred = n.scaled(n.x, np.ones(n.channels), -middle)
     spread = n.products(centred, centred) / n.elements if variance is None else n.by_channel(variance, "variance", 1)
@@ -194,7 +196,7 @@ def batch_norm(
 
     def run() -> Any:
         _, centred, inverse = _statistics(n, mean, variance, eps)
-        return n.written(n.scaled(centred, factor * inverse, offset), out, x, n.held.array)
+        return n.written(n.scaled(centred, factor * inverse, offset), out, x, n.source.array)
 
     return executed(n.ran, run)
 
@@ -221,7 +223,7 @@ def batch_norm_gradients(
     -------
     grad_x : ndarray of the type of `x`, or Tensor
     grad_weight, grad_bias : ndarray
-        (C,), of the type that sums are made in: float32, or float64.
+        (C,), of the type that sums are computed in: float32, or float64.
 
     Examples
     --------
@@ -235,18 +237,18 @@ def batch_norm_gradients(
     grad_layout = layout_for(grad_output, grad_layout)
     grad_layout = n.layout if grad_layout is None else Layout(grad_layout)
     check_role(grad_layout, meaning_of_activations(n.rank), f"{n.what}: grad_layout")
-    given = hold(grad_output, grad_layout, n.held.shape, f"{n.what}: grad_output")
-    if given.array.dtype != n.held.array.dtype:
-        raise TypeError(f"{n.what}: grad_output is of {given.array.dtype}, x of {n.held.array.dtype}")
+    gradient = hold(grad_output, grad_layout, n.source.shape, f"{n.what}: grad_output")
+    if gradient.array.dtype != n.source.array.dtype:
+        raise TypeError(f"{n.what}: grad_output is of {gradient.array.dtype}, x of {n.source.array.dtype}")
     factor = n.by_channel(weight, "weight", 1)
-    return executed(n.ran, _gradients, n, given, factor, mean, variance, eps, out, x)
+    return executed(n.ran, _gradients, n, gradient, factor, mean, variance, eps, out, x)
 
 
-def _gradients(n: Norm, given: Held, factor: np.ndarray, mean: Any, variance: Any, eps: float, out: Any, x: Any):
+def _gradients(n: Norm, gradient: Held, factor: np.ndarray, mean: Any, variance: Any, eps: float, out: Any, x: Any):
     """Of x, weight and bias."""
-    dy = _widened(given, n.element, n.threads)
-    if given.layout.dense != n.layout:
-        dy = reorder(dy, given.layout.dense, n.layout, shape=n.held.shape, threads=n.threads)
+    dy = _widened(gradient, n.element, n.threads)
+    if gradient.layout.dense != n.layout:
+        dy = reorder(dy, gradient.layout.dense, n.layout, shape=n.source.shape, threads=n.threads)
     _, centred, inverse = _statistics(n, mean, variance, eps)
     of_offset, of_factor = n.sums(dy), n.products(centred, dy) * inverse
     if mean is None:
@@ -256,4 +258,4 @@ def _gradients(n: Norm, given: Held, factor: np.ndarray, mean: Any, variance: An
     else:
         dx = n.scaled(dy, factor * inverse, None)
     sums = TYPES[n.element].sum
-    return n.written(dx, out, x, n.held.array, given.array), of_factor.astype(sums), of_offset.astype(sums)
+    return n.written(dx, out, x, n.source.array, gradient.array), of_factor.astype(sums), of_offset.astype(sums)

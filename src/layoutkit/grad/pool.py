@@ -6,6 +6,7 @@ Layouts whose channels are innermost, whole or in blocks, are pooled where they 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,7 +37,7 @@ class Pooling(NamedTuple):
     """What to pool, checked."""
 
     what: str
-    held: Held
+    source: Held
     element: str
     windows: Windows
     scales: list[np.ndarray] | None  # of means: by axis and output
@@ -46,41 +47,51 @@ class Pooling(NamedTuple):
     @property
     def layout(self) -> Layout:
         """Of x and the result."""
-        return self.held.layout.dense
+        return self.source.layout.dense
 
     def ran(self) -> Ran:
         """What a call runs."""
-        kernel, stride, dilation, _ = zip(*self.windows[3 - len(self.held.shape[2:]) :])
+        kernel, stride, dilation, _ = zip(*self.windows[3 - len(self.source.shape[2:]) :])
         problem = (
-            f"{self.what} {sizes_text(self.held.shape)} {self.layout} {self.element} k{sizes_text(kernel)} "
+            f"{self.what} {sizes_text(self.source.shape)} {self.layout} {self.element} k{sizes_text(kernel)} "
             f"s{sizes_text(stride)} d{sizes_text(dilation)} t{self.threads}"
         )
         last = pooled_in(self.layout)
         return Ran(self.what, problem, "pooling" if last == self.layout else f"pooling via {last}", self.threads)
 
 
-def asked(what, rank, mean, x, kernel, *, stride=None, padding=0, dilation=1, ceil_mode=False, count_include_pad=True,
-           layout=None, shape=None, dtype=None, threads=None) -> Pooling:  # fmt: skip
+@dataclass(frozen=True)
+class Steps:
+    """Where windows are, as it was given: see `max_pool2d` and `avg_pool2d` for the parameters."""
+
+    stride: Any = None
+    padding: Any = 0
+    dilation: Any = 1
+    ceil_mode: bool = False
+    count_include_pad: bool = True
+
+
+def asked(what, rank, mean, x, kernel, *, layout=None, shape=None, dtype=None, threads=None, **steps) -> Pooling:
     """Check what `max_pool2d` or `avg_pool2d` was given."""
     names = meaning_of_activations(rank)
     layout = layout_for(x, layout)
     layout = Layout(names) if layout is None else Layout(layout)
     check_role(layout, names, f"{what}: layout")
-    held = hold(x, layout, shape, f"{what}: x")
-    types = types_of(held.array, dtype, f"{what}: x").types
+    source = hold(x, layout, shape, f"{what}: x")
+    types = types_of(source.array, dtype, f"{what}: x").types
     if types.integers or types.src != types.dst:
-        raise TypeError(f"{what}: x of {held.array.dtype}: expected floats, and a result of their type")
-    size = held.shape[2:]
-    kernel = per_axis(kernel, rank, f"{what}: kernel", 1)
-    stride = kernel if stride is None else per_axis(stride, rank, f"{what}: stride", 1)
-    dilation = per_axis(dilation, rank, f"{what}: dilation", 1)
-    pads = pad_pairs(padding, size, kernel, stride, dilation, f"{what}: padding")
+        raise TypeError(f"{what}: x of {source.array.dtype}: expected floats, and a result of their type")
+    size = source.shape[2:]
+    kernel, given = per_axis(kernel, rank, f"{what}: kernel", 1), Steps(**steps)
+    stride = kernel if given.stride is None else per_axis(given.stride, rank, f"{what}: stride", 1)
+    dilation = per_axis(given.dilation, rank, f"{what}: dilation", 1)
+    pads = pad_pairs(given.padding, size, kernel, stride, dilation, f"{what}: padding")
     attributes = dict(
         kernel_shape=kernel, strides=stride, dilations=dilation, pads=[p for side in zip(*pads) for p in side],
-        ceil_mode=bool(ceil_mode), count_include_pad=bool(count_include_pad),
+        ceil_mode=bool(given.ceil_mode), count_include_pad=bool(given.count_include_pad),
     )  # fmt: skip
     try:
-        found = window(attributes, size)
+        geometry = window(attributes, size)
     except ValueError as error:
         raise ValueError(f"{what}: {error}") from None
     more = 3 - rank
@@ -91,7 +102,7 @@ def asked(what, rank, mean, x, kernel, *, stride=None, padding=0, dilation=1, ce
         of_axes = [[1]] * more + counts(attributes, size)
         scales = [np.reciprocal(np.maximum(c, 1).astype(wide)) for c in of_axes]
     return Pooling(
-        what, held, types.elements[0], windows, scales, (*held.shape[:2], *found.out), check_threads(threads)
+        what, source, types.elements[0], windows, scales, (*source.shape[:2], *geometry.out), check_threads(threads)
     )
 
 
@@ -119,11 +130,13 @@ def pooled_in(layout: Layout) -> Layout:
     return layout if in_place(layout) else Layout(CHANNELS_LAST[layout.rank])
 
 
-def brought(array: np.ndarray, layout: Layout, shape: Sequence[int], element: str, to: Layout, wide: str, threads: int):
+def converted_to(
+    array: np.ndarray, layout: Layout, shape: Sequence[int], element: str, to: Layout, wide: str, threads: int
+):
     """An array of such elements in layout `to`, of elements `wide`: the same one if it is that, else a new one."""
-    found = dtype_of(element)
-    if element == wide and to == layout and aligned(array, found.itemsize):
-        return array.view(found)
+    element_type = dtype_of(element)
+    if element == wide and to == layout and aligned(array, element_type.itemsize):
+        return array.view(element_type)
     return reorder(array, layout, to, shape=shape, dtype=conversion_of((element, wide)), threads=threads)
 
 
@@ -135,9 +148,9 @@ def aligned(array: np.ndarray, width: int) -> bool:
 def _result(p: Pooling, out: Any, shape: tuple[int, ...], *inputs: np.ndarray) -> np.ndarray:
     physical = p.layout.physical_shape(shape)
     if out is None:
-        return empty(physical, p.held.array.dtype, p.what)
+        return empty(physical, p.source.array.dtype, p.what)
     to = target(out, p.layout, shape, 0, p.what)
-    check_out(to, physical, p.held.array.dtype, inputs, p.what)
+    check_out(to, physical, p.source.array.dtype, inputs, p.what)
     return to
 
 
@@ -150,7 +163,7 @@ def _pool(what, rank, mean, x, kernel, out=None, **attributes) -> Any:
             y = _pool(what, rank, mean, np.expand_dims(x, at), kernel, to, **attributes)
             return y.squeeze(at) if out is None else out
     p = asked(what, rank, mean, x, kernel, **attributes)
-    to = _result(p, out, p.shape, p.held.array)
+    to = _result(p, out, p.shape, p.source.array)
     if to.size:
         executed(p.ran, _pooled, p, to)
     if out is not None:
@@ -161,10 +174,10 @@ def _pool(what, rank, mean, x, kernel, out=None, **attributes) -> Any:
 def _pooled(p: Pooling, to: np.ndarray) -> None:
     """Pool into `to`."""
     last = pooled_in(p.layout)
-    array = brought(p.held.array, p.layout, p.held.shape, p.element, last, p.element, p.threads)
+    array = converted_to(p.source.array, p.layout, p.source.shape, p.element, last, p.element, p.threads)
 
-    def run(made: np.ndarray) -> None:
-        pool(p.element, six(array, last), six(made, last), p.windows, p.scales, p.threads)
+    def run(result: np.ndarray) -> None:
+        pool(p.element, six(array, last), six(result, last), p.windows, p.scales, p.threads)
 
     _made(p, run, to, last, p.shape, p.element)
 
@@ -175,10 +188,10 @@ def _pool_back(what, rank, mean, x, grad_output, kernel, grad_layout=None, out=N
     grad_layout = p.layout if grad_layout is None else Layout(grad_layout)
     check_role(grad_layout, meaning_of_activations(rank), f"{what}: grad_layout")
     dy = hold(grad_output, grad_layout, p.shape, f"{what}: grad_output")
-    if dy.array.dtype != p.held.array.dtype:
-        raise TypeError(f"{what}: grad_output is of {dy.array.dtype}, x of {p.held.array.dtype}")
-    size = p.held.shape
-    to = _result(p, out, size, p.held.array, dy.array)
+    if dy.array.dtype != p.source.array.dtype:
+        raise TypeError(f"{what}: grad_output is of {dy.array.dtype}, x of {p.source.array.dtype}")
+    size = p.source.shape
+    to = _result(p, out, size, p.source.array, dy.array)
     if to.size:
         executed(p.ran, _pooled_back, p, mean, dy, to)
     if out is not None:
@@ -188,15 +201,15 @@ def _pool_back(what, rank, mean, x, grad_output, kernel, grad_layout=None, out=N
 
 def _pooled_back(p: Pooling, mean: bool, dy: Held, to: np.ndarray) -> None:
     """The gradient of the input, into `to`."""
-    wide, last, size = ("f64" if p.element == "f64" else "f32"), pooled_in(p.layout), p.held.shape
+    wide, last, size = ("f64" if p.element == "f64" else "f32"), pooled_in(p.layout), p.source.shape
     if mean:  # only its shape counts
         array = np.broadcast_to(np.zeros((), dtype_of(wide)), last.physical_shape(size))
     else:
-        array = brought(p.held.array, p.layout, size, p.element, last, wide, p.threads)
-    given = brought(dy.array, dy.layout.dense, p.shape, p.element, last, wide, p.threads)
+        array = converted_to(p.source.array, p.layout, size, p.element, last, wide, p.threads)
+    gradient = converted_to(dy.array, dy.layout.dense, p.shape, p.element, last, wide, p.threads)
 
-    def run(made: np.ndarray) -> None:
-        pool_back(wide, six(array, last), six(given, last), six(made, last), p.windows, p.scales, p.threads)
+    def run(result: np.ndarray) -> None:
+        pool_back(wide, six(array, last), six(gradient, last), six(result, last), p.windows, p.scales, p.threads)
 
     _made(p, run, to, last, size, wide)
 
@@ -212,9 +225,9 @@ def _made(
         if rest:
             six(view, last)[:, -1, ..., rest:] = 0
         return
-    made = empty(last.physical_shape(shape), dtype_of(element), p.what)
-    run(made)
-    reorder(made, last, p.layout, shape=shape, out=view, dtype=conversion_of((element, p.element)), threads=p.threads)
+    result = empty(last.physical_shape(shape), dtype_of(element), p.what)
+    run(result)
+    reorder(result, last, p.layout, shape=shape, out=view, dtype=conversion_of((element, p.element)), threads=p.threads)
 
 
 @takes_torch

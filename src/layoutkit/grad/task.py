@@ -20,11 +20,11 @@ from ..choosing.keys import THREADS
 from ..choosing.model import reads
 from ..choosing.problem import Candidate, Choice, Problem
 from ..convolutions.algorithms.base import CALL_SECONDS, rows_of
+from ..convolutions.descriptions import describe_candidate, describe_conv
 from ..convolutions.problem import ACCURACIES, KEY, ConvProblem, Pairs
 from ..convolutions.route import Arrays, move_seconds, useful_threads
 from ..convolutions.task import check_strides, contiguous, conv_features, warn_if_slow
 from ..convolutions.types import conversion_of, dtype_of, ones
-from ..convolutions.words import candidate_words, conv_words
 from ..formats.layout import Layout
 from ..memory import spans
 from ..memory.arrays import contiguous_strides, empty
@@ -58,7 +58,7 @@ class WeightTask(Problem):
     @property
     def words(self) -> str:
         """In words."""
-        return f"the gradient of the filter of {conv_words(self.problem, self.threads)}"
+        return f"the gradient of the filter of {describe_conv(self.problem, self.threads)}"
 
     @property
     def work(self) -> int:
@@ -71,7 +71,7 @@ class WeightTask(Problem):
 
     def candidates(self) -> Iterator[Candidate]:
         """The ways to sum it; ValueError if there is none."""
-        p, reasons, found = self.problem, [], False
+        p, reasons, any_native = self.problem, [], False
         for a in ALGORITHMS:
             if self.algorithm not in (AUTO, a.name):
                 continue
@@ -80,7 +80,7 @@ class WeightTask(Problem):
                 reasons.append(natives)
                 continue
             for native, kernel in product(natives, rows_of(a.family, natives[0].types.rows, registry.isa())):
-                found = True
+                any_native = True
                 via = "" if (native.src, native.dst) == (p.src, p.dst) else f" via {native.src}>{native.dst}"
                 tile = "{mr} x {nr} channels" if kernel.mr else "vectors of {lanes} channels"
                 wide = "" if native.types == p.types else f" as {native.types.name}"
@@ -88,9 +88,9 @@ class WeightTask(Problem):
                     f"{a.name} {kernel.name}{via}{wide}",
                     self._seconds(a, native, kernel),
                     partial(self._build, a, native, kernel),
-                    describe=partial(candidate_words, a.name, a.saving, tile, kernel, p, native),
+                    describe=partial(describe_candidate, a.name, a.saving, tile, kernel, p, native),
                 )
-        if not found:
+        if not any_native:
             why = "; ".join(dict.fromkeys(reasons))
             raise ValueError(f"{p}: algorithm {self.algorithm!r} cannot sum the gradient of its filter: {why}")
 
@@ -99,10 +99,10 @@ class WeightTask(Problem):
         p = self.problem.of_types(self.problem.types.wide)
         last = channels_last(p)
         sides = dict.fromkeys([(p.src, p.dst), (last, p.dst), (p.src, last), (last, last)])
-        found = [p.between(*side) for side in sides]
-        taken = [native for native in found if a.supports(native) is None]
+        natives = [p.between(*side) for side in sides]
+        taken = [native for native in natives if a.supports(native) is None]
         if not taken:
-            return a.supports(found[-1]) or ""
+            return a.supports(natives[-1]) or ""
         if ACCURACIES.index(needed := a.accuracy(p)) > ACCURACIES.index(p.accuracy):
             return f"{a.name} is of accuracy {needed!r} here, {p.accuracy!r} was asked for"
         return taken
@@ -155,26 +155,30 @@ class WeightRoute:
         strides = []
         item = native.types.sum.itemsize
         self._pads = native.padding[len(native.padding) - a.folds :]  # along folded axes
-        for (given, held, shape, at), array_strides in zip(sides, arrays):
+        for (layout_given, layout_read, shape, at), array_strides in zip(sides, arrays):
             elements = p.types.elements[at], native.types.elements[at]
             if self._pads and not at:
-                self._moves.append((given, held, shape, elements, self._pads))
-                strides.append(contiguous_strides(held, _padded(shape, self._pads), item))
-            elif given == held and elements[0] == elements[1] and a.takes_strides(held, shape, array_strides, item):
+                self._moves.append((layout_given, layout_read, shape, elements, self._pads))
+                strides.append(contiguous_strides(layout_read, _padded(shape, self._pads), item))
+            elif (
+                layout_given == layout_read
+                and elements[0] == elements[1]
+                and a.takes_strides(layout_read, shape, array_strides, item)
+            ):
                 self._moves.append(None)
                 strides.append(array_strides)
             else:
-                self._moves.append((given, held, shape, elements, ()))
-                strides.append(contiguous_strides(held, shape, item))
+                self._moves.append((layout_given, layout_read, shape, elements, ()))
+                strides.append(contiguous_strides(layout_read, shape, item))
         self._sums, self.layout = a.build(native, kernel, self._threads, Arrays(*strides))
         self.shape = p.groups, p.oc // p.groups, p.ic // p.groups, *p.kernel
         self._folded = None
         if a.folds:
             kept, folded = p.kernel[: -a.folds], p.kernel[-a.folds :]
             self._folded = *self.shape[:2], p.ic * prod(folded), *kept, *[1] * a.folds
-        found = self._sums.footprint()
-        for parts, (_, held, shape, _), steps, name in zip(
-            (found.source, found.destination), sides, strides, ("input", "gradient of the output")
+        footprint = self._sums.footprint()
+        for parts, (_, layout_read, shape, _), steps, name in zip(
+            (footprint.source, footprint.destination), sides, strides, ("input", "gradient of the output")
         ):
             reached = spans.NOTHING
             for ranges, run in parts:
@@ -182,7 +186,7 @@ class WeightRoute:
                     reached = reached.joined(spans.of_ranges(ranges, run))
             if self._pads and name == "input":
                 shape = _padded(shape, self._pads)
-            spans.check(reached, spans.of_array(held.physical_shape(shape), steps, item), f"{self}: {name}")
+            spans.check(reached, spans.of_array(layout_read.physical_shape(shape), steps, item), f"{self}: {name}")
         self._sums_bytes = self._sums.slabs * self._sums.slab_bytes
         self._room_bytes = self._threads * self._sums.thread_bytes
         read = prod(self.layout.physical_shape(self._folded or self.shape)) * item
@@ -214,33 +218,33 @@ class WeightRoute:
         x, y = (self._moved(array, move, part) for array, move, part in zip((x, y), self._moves, parts))
         sums = parts[2]
         self._sums(x, y, sums, parts[3])
-        found = sums[: self._sums.slab_bytes].view(self._native.types.sum)
+        sums_read = sums[: self._sums.slab_bytes].view(self._native.types.sum)
         physical = self._held.physical_shape(self._folded or self.shape)
-        found = found[: prod(physical)].reshape(physical)
+        sums_read = sums_read[: prod(physical)].reshape(physical)
         if not self._folded:
-            return found
+            return sums_read
         layout = Layout("ab" + "def"[: len(self.shape) - 3] + "c")
-        rows = parts[4].view(found.dtype)[: prod(self._folded)].reshape(layout.physical_shape(self._folded))
-        reorder(found, self._held, layout, shape=self._folded, out=rows, threads=self._threads)
+        rows = parts[4].view(sums_read.dtype)[: prod(self._folded)].reshape(layout.physical_shape(self._folded))
+        reorder(sums_read, self._held, layout, shape=self._folded, out=rows, threads=self._threads)
         return rows.reshape(self.layout.physical_shape(self.shape))
 
     def _moved_bytes(self, move: tuple) -> int:
-        _, held, shape, elements, pads = move
-        return prod(held.physical_shape(_padded(shape, pads))) * dtype_of(elements[1]).itemsize
+        _, layout_read, shape, elements, pads = move
+        return prod(layout_read.physical_shape(_padded(shape, pads))) * dtype_of(elements[1]).itemsize
 
     def _moved(self, array: np.ndarray, move: tuple | None, part: np.ndarray) -> np.ndarray:
         if move is None:
             return array
-        given, held, shape, elements, pads = move
+        layout_given, layout_read, shape, elements, pads = move
         dtype = conversion_of(elements)
         out = part[: self._moved_bytes(move)].view(dtype_of(elements[1]) if dtype else array.dtype)
-        inside = out = out.reshape(held.physical_shape(_padded(shape, pads)))
+        inside = out = out.reshape(layout_read.physical_shape(_padded(shape, pads)))
         if any(map(any, pads)):
             out[...] = 0
             axes = zip(pads, shape[len(shape) - len(pads) :])
             place: list[Any] = [slice(before, before + n) for (before, _), n in axes]
             inside = out[(..., *place, slice(None))]  # channels last
-        reorder(array, given, held, shape=shape, out=inside, dtype=dtype, threads=self._threads)
+        reorder(array, layout_given, layout_read, shape=shape, out=inside, dtype=dtype, threads=self._threads)
         return out
 
 

@@ -16,7 +16,7 @@ from ..choosing.watching import executed
 from ..convolutions.calls import check_workspace, plan_of, ran
 from ..convolutions.filter import call_key, check_role
 from ..convolutions.order import reproducible
-from ..convolutions.problem import ACCURACIES, ConvProblem, pad_pairs, per_axis
+from ..convolutions.problem import ACCURACIES, ConvProblem, pad_pairs
 from ..convolutions.route import Arrays
 from ..convolutions.task import slowness
 from ..convolutions.types import TYPES, ConvTypes, check_type, conversion_of, dtype_of, types_of
@@ -30,6 +30,7 @@ from ..reorders.reorder import reorder
 from ..signatures import like, with_parameters
 from .accumulate import add_scaled, check_beta
 from .algorithms import AUTO, NAMES
+from .attributes import OfWeight
 from .layouts import exchanged, outputs, sizes, split_groups, without_groups
 from .task import WeightRoute, WeightTask, best_sums
 
@@ -60,51 +61,45 @@ class Asked(NamedTuple):
         return (self.size[1], self.size[0], *self.size[2:]) if self.transposed else self.size
 
 
-def _asked(what, rank, x, weight_size, grad_output, *, stride=1, padding=0, dilation=1, groups=1, layout=None,
-           grad_layout=None, filter_layout=None, shape=None, grad_shape=None, algorithm=AUTO, accuracy="standard",
-           dtype=None, transposed=False) -> Asked:  # fmt: skip
+def _asked(what, rank, x, weight_size, grad_output, a: OfWeight, transposed: bool) -> Asked:
     """Check what `conv2d_weight` was given; `transposed`: of a transposed convolution."""
     size = sizes(weight_size, rank, f"{what}: weight_size")
-    (groups,) = per_axis(groups, 1, f"{what}: groups", 1)
-    if size[0] % groups:
-        raise ValueError(f"{what}: weight_size {size}: {size[0]} channels do not divide into {groups} groups")
-    if algorithm not in NAMES:
-        raise ValueError(f"{what}: algorithm {algorithm!r} is none of {', '.join(NAMES)}")
-    if accuracy not in ACCURACIES:
-        raise ValueError(f"{what}: accuracy {accuracy!r} is none of {', '.join(ACCURACIES)}")
-    stride, dilation = (per_axis(v, rank, f"{what}: {n}", 1) for v, n in ((stride, "stride"), (dilation, "dilation")))
+    a = a.checked(what, rank, transposed)
+    if size[0] % a.groups:
+        raise ValueError(f"{what}: weight_size {size}: {size[0]} channels do not divide into {a.groups} groups")
+    for name, value, known in (("algorithm", a.algorithm, NAMES), ("accuracy", a.accuracy, ACCURACIES)):
+        if value not in known:
+            raise ValueError(f"{what}: {name} {value!r} is none of {', '.join(known)}")
     names = meaning_of_activations(rank)
-    layout = Layout(names) if (layout := layout_for(x, layout)) is None else Layout(layout)
-    grad_layout = layout_for(grad_output, grad_layout)
+    layout = Layout(names) if (layout := layout_for(x, a.layout)) is None else Layout(layout)
+    grad_layout = layout_for(grad_output, a.grad_layout)
     grad_layout = layout.dense if grad_layout is None else Layout(grad_layout)
-    outer, inner = size[1] * groups, size[0]  # channels of what a convolution reads, and gives
+    outer, inner = size[1] * a.groups, size[0]  # channels of what a convolution reads, and gives
     x_channels, dy_channels = (inner, outer) if transposed else (outer, inner)
-    given = _tensor(x, layout, shape, x_channels, names, f"{what}: x")
-    if transposed and isinstance(padding, str):
-        raise ValueError(f"{what}: padding {padding!r}: expected numbers")
+    source = _tensor(x, layout, a.shape, x_channels, names, f"{what}: x")
+    grad_shape = a.grad_shape
     if not transposed:
-        pads = pad_pairs(padding, given.shape[2:], size[2:], stride, dilation, f"{what}: padding")
+        pads = pad_pairs(a.padding, source.shape[2:], size[2:], a.stride, a.dilation, f"{what}: padding")
         if grad_shape is None:  # it follows from that of x
-            grad_shape = given.shape[0], inner, *outputs(given.shape[2:], size[2:], stride, pads, dilation, what)
+            grad_shape = source.shape[0], inner, *outputs(source.shape[2:], size[2:], a.stride, pads, a.dilation, what)
     after = _tensor(grad_output, grad_layout, grad_shape, dy_channels, names, f"{what}: grad_output")
     if transposed:
-        pads = pad_pairs(padding, after.shape[2:], size[2:], stride, dilation, f"{what}: padding")
-    types = types_of(given.array, dtype, f"{what}: x")
+        pads = pad_pairs(a.padding, after.shape[2:], size[2:], a.stride, a.dilation, f"{what}: padding")
+    types = types_of(source.array, a.dtype, f"{what}: x")
     if types.types.integers:
-        raise TypeError(f"{what}: x of {given.array.dtype}: integers have no gradients")
+        raise TypeError(f"{what}: x of {source.array.dtype}: integers have no gradients")
     check_type(after.array, types.src, f"{what}: grad_output")
-    reads, gives = (after, given) if transposed else (given, after)
+    reads, gives = (after, source) if transposed else (source, after)
     names = meaning_of_filters(rank)
-    if filter_layout is None:
-        filter_layout = ("io" + names[2:]) if transposed else names
-    to = Layout(filter_layout)
+    default = ("io" + names[2:]) if transposed else names
+    to = Layout(default if a.filter_layout is None else a.filter_layout)
     check_role(to, names, f"{what}: filter_layout")
     if not to.is_dense:
         raise ValueError(f"{what}: filter_layout {to} has explicit strides; give them by out=")
     wide: ConvTypes = TYPES[types.types.elements[0]]
     p = ConvProblem(
-        reads.shape[0], outer, inner, reads.shape[2:], size[2:], stride, pads, dilation, groups, reads.layout.dense,
-        gives.layout.dense, ACCURACIES[0] if reproducible() else accuracy, types=wide,
+        reads.shape[0], outer, inner, reads.shape[2:], size[2:], a.stride, pads, a.dilation, a.groups,
+        reads.layout.dense, gives.layout.dense, ACCURACIES[0] if reproducible() else a.accuracy, types=wide,
     )  # fmt: skip
     if gives.shape != p.dst_shape:
         first, second = ("grad_output", "x") if transposed else ("x", "grad_output")
@@ -113,33 +108,34 @@ def _asked(what, rank, x, weight_size, grad_output, *, stride=1, padding=0, dila
             f"{p.dst_shape}, {second} has {gives.shape}"
         )
     return Asked(what, p, reads.array, gives.array, exchanged(to) if transposed else to.dense, size,
-                 types.types.elements[3], types.dst, algorithm, isinstance(x, Tensor), transposed)  # fmt: skip
+                 types.types.elements[3], types.dst, a.algorithm, isinstance(x, Tensor), transposed)  # fmt: skip
 
 
 def _tensor(value, layout: Layout, shape: Sequence[int] | None, channels: int, names: str, what: str) -> Held:
     """An argument of so many channels, all of it but their pads unless a `shape` is given."""
     check_role(layout, names, f"{what}: layout")
     if isinstance(value, Tensor) or shape is not None:
-        held = hold(value, layout, shape, what)
+        tensor = hold(value, layout, shape, what)
     else:
-        held = hold(as_array(value, what), layout, None, what)
-        exact = (held.shape[0], channels, *held.shape[2:])
-        if layout.dense.physical_shape(exact) == held.array.shape:
-            held = held._replace(shape=exact)
-    if held.shape[1] != channels:
-        raise ValueError(f"{what} of shape {held.shape} has {held.shape[1]} channels, weight_size says {channels}")
-    return held
+        tensor = hold(as_array(value, what), layout, None, what)
+        exact = (tensor.shape[0], channels, *tensor.shape[2:])
+        if layout.dense.physical_shape(exact) == tensor.array.shape:
+            tensor = tensor._replace(shape=exact)
+    if tensor.shape[1] != channels:
+        raise ValueError(f"{what} of shape {tensor.shape} has {tensor.shape[1]} channels, weight_size says {channels}")
+    return tensor
 
 
 def _weight(
-    what, rank, x, weight_size, grad_output, out=None, beta=0.0, threads=None, workspace=None, **attributes
-) -> Any:
+    what, rank, x, weight_size, grad_output, out=None, beta=0.0, threads=None, workspace=None, transposed=False,
+    **attributes,
+) -> Any:  # fmt: skip
     check_beta(beta, out, what)
     threads = check_threads(threads)
     key = call_key(what, (x, grad_output), dict(attributes, size=weight_size))
     asked = None if key is None else plans.get(key)
     if asked is None:
-        asked = _asked(what, rank, x, weight_size, grad_output, **attributes)
+        asked = _asked(what, rank, x, weight_size, grad_output, OfWeight(**attributes), transposed)
         if key is not None:
             plans.put(key, asked._replace(x=None, dy=None))
     else:
@@ -183,9 +179,9 @@ def _sum(route: WeightRoute, asked: Asked, workspace: np.ndarray | None, out: np
 def write(sums: np.ndarray, layout: Layout, shape: tuple[int, ...], asked: Asked, out: np.ndarray, beta: float,
           threads: int) -> None:  # fmt: skip
     """Write sums of (groups, O/groups, I/groups, *kernel) in `layout` as the filter that was asked for."""
-    held = {4: "f32", 8: "f64"}[sums.itemsize]
+    sum_type = {4: "f32", 8: "f64"}[sums.itemsize]
     out = out.view(dtype_of(asked.element))  # bfloat16 may be held as bits
-    number = conversion_of((held, asked.element))
+    number = conversion_of((sum_type, asked.element))
     if asked.problem.groups == 1 and layout.block(0) == 1:
         sums, layout, shape, dst, to = sums[0], without_groups(layout), shape[1:], asked.layout, out
     elif asked.layout.is_plain:
@@ -349,16 +345,16 @@ def conv_transpose3d_weight(x, weight_size, grad_output, **attributes) -> Any:
 
 def _plan(what, rank, transposed, x, weight_size, grad_output, out=None, beta=0.0, threads=None, workspace=None,
           **attributes) -> Plan:  # fmt: skip
-    asked = _asked(what, rank, x, weight_size, grad_output, transposed=transposed, **attributes)
+    asked = _asked(what, rank, x, weight_size, grad_output, OfWeight(**attributes), transposed)
     threads = check_threads(threads)
     task = _task(asked, threads)
     rows = task.problem.types.wide.rows
     needs = _route(asked, threads).needs
 
-    def told(found: Sequence[Choice], _: bool) -> tuple[str | None, ...]:
-        return (slowness(task, found),)
+    def more_facts(ranked: Sequence[Choice], _: bool) -> tuple[str | None, ...]:
+        return (slowness(task, ranked),)
 
-    return plan_of(task, threads, rows, told, what, workspace=needs)
+    return plan_of(task, threads, rows, more_facts, what, workspace=needs)
 
 
 for _rank, _operations in {

@@ -40,14 +40,14 @@ def main(argv: Sequence[str]) -> int:
     try:
         model = load(args.model, threads=args.threads, accuracy=args.accuracy, dtype=args.dtype)
         inputs = _inputs(model, args.input, args.shape)
-        told = _told(model, inputs, args)
+        report = _report(model, inputs, args)
     except (OSError, ValueError, TypeError, RuntimeError) as error:
         p.error(str(error))
-    print(told)
+    print(report)
     return 0
 
 
-def _told(model: Model, inputs: Mapping[str, np.ndarray], args: argparse.Namespace) -> str:
+def _report(model: Model, inputs: Mapping[str, np.ndarray], args: argparse.Namespace) -> str:
     start = time.perf_counter()
     outputs = model.run(inputs)
     planned, times = time.perf_counter() - start, []
@@ -83,24 +83,24 @@ def _apart(a: np.ndarray, b: np.ndarray) -> float:
 
 def _inputs(model: Model, files: Sequence[str], shapes: Sequence[str]) -> dict[str, np.ndarray]:
     """Numbers for every input: those of files, or drawn."""
-    given = {name: np.load(file, allow_pickle=False) for name, file in map(_pair, files)}
+    inputs = {name: np.load(file, allow_pickle=False) for name, file in map(_pair, files)}
     wanted = {name: tuple(int(n) for n in text.split("x")) for name, text in map(_pair, shapes)}
     rng = np.random.default_rng(0)
-    unknown = [name for name in (*given, *wanted) if name not in model.inputs]
+    unknown = [name for name in (*inputs, *wanted) if name not in model.inputs]
     if unknown:
         raise ValueError(f"{unknown[0]!r} is no input; the inputs are {', '.join(model.inputs)}")
     for name, of in model.graph.inputs.items():
-        if name in given:
+        if name in inputs:
             continue
         shape = wanted.get(name, tuple(n if isinstance(n, int) else 1 for n in of.shape))
         drawn = rng.uniform(-1, 1, shape)
-        given[name] = (drawn if of.dtype.kind not in "biu" else np.zeros(shape)).astype(of.dtype)
-    return given
+        inputs[name] = (drawn if of.dtype.kind not in "biu" else np.zeros(shape)).astype(of.dtype)
+    return inputs
 
 
 def _pair(text: str) -> tuple[str, str]:
-    name, found, value = text.rpartition("=")
-    if not found:
+    name, separator, value = text.rpartition("=")
+    if not separator:
         raise ValueError(f"{text!r}: expected NAME=VALUE")
     return name, value
 

@@ -61,9 +61,9 @@ class Graph:
     def __post_init__(self) -> None:
         self.ends = frozenset(self.outputs)
         self.nodes = in_order(self.nodes, {*self.inputs, *self.constants})
-        made = {name for node in self.nodes for name in node.outputs}
+        results = {name for node in self.nodes for name in node.outputs}
         for name in self.outputs:
-            if name not in made and name not in self.inputs and name not in self.constants:
+            if name not in results and name not in self.inputs and name not in self.constants:
                 raise ValueError(f"graph: output {name!r} is made by no operator")
 
     def given(self, values: Mapping[str, np.ndarray]) -> Graph:
@@ -71,26 +71,36 @@ class Graph:
         inputs = {name: of for name, of in self.inputs.items() if name not in values}
         return Graph(self.nodes, inputs, self.outputs, {**self.constants, **values})
 
+    def needed(self, outputs: Sequence[str]) -> Graph:
+        """The part that makes these of its tensors."""
+        needed, nodes = set(outputs), []
+        for node in reversed(self.nodes):
+            if not needed.isdisjoint(node.outputs):
+                nodes.append(node)
+                needed.update(node.given())
+        constants = {name: value for name, value in self.constants.items() if name in needed}
+        return Graph(nodes[::-1], self.inputs, tuple(outputs), constants)
+
     def users(self) -> dict[str, list[Node]]:
         """By tensor, the nodes that read it, once for each time they do."""
-        found: dict[str, list[Node]] = {}
+        users: dict[str, list[Node]] = {}
         for node in self.nodes:
             for name in node.given():
-                found.setdefault(name, []).append(node)
-        return found
+                users.setdefault(name, []).append(node)
+        return users
 
     def makers(self) -> dict[str, Node]:
         """By tensor, the node that makes it."""
         return {name: node for node in self.nodes for name in node.outputs if name}
 
 
-def in_order(nodes: Iterable[Node], there: set[str]) -> list[Node]:
+def in_order(nodes: Iterable[Node], available: set[str]) -> list[Node]:
     """Nodes, each after those that make its inputs; ValueError if a tensor is made twice, by none, or from itself."""
     nodes = list(nodes)
     maker: dict[str, int] = {}
     for i, node in enumerate(nodes):
         for name in node.outputs:
-            if name and (name in maker or name in there):
+            if name and (name in maker or name in available):
                 raise ValueError(f"graph: tensor {name!r} is made twice, the second time by {node}")
             if name:
                 maker[name] = i
@@ -101,23 +111,23 @@ def in_order(nodes: Iterable[Node], there: set[str]) -> list[Node]:
         for name in node.inputs:
             if name in maker:
                 waits.add(maker[name])
-            elif name and name not in there:
+            elif name and name not in available:
                 raise ValueError(f"graph: {node} reads {name!r}, which is made by no operator")
         for j in waits:
             then[j].append(i)
         left.append(len(waits))
-    ready, found = [i for i in range(len(nodes) - 1, -1, -1) if not left[i]], []
+    ready, ordered = [i for i in range(len(nodes) - 1, -1, -1) if not left[i]], []
     while ready:
         i = ready.pop()
-        found.append(nodes[i])
+        ordered.append(nodes[i])
         for j in reversed(then[i]):
             left[j] -= 1
             if not left[j]:
                 ready.append(j)
-    if len(found) < len(nodes):
+    if len(ordered) < len(nodes):
         circle = next(node for i, node in enumerate(nodes) if left[i])
         raise ValueError(f"graph: {circle} waits for a tensor that is made from its own result")
-    return found
+    return ordered
 
 
 def renamed(node: Node, names: Mapping[str, str]) -> Node:
@@ -127,7 +137,7 @@ def renamed(node: Node, names: Mapping[str, str]) -> Node:
 
 def fresh(name: str, taken: Sequence[str] | set[str] | Mapping[str, Any]) -> str:
     """A name like `name` that is not taken."""
-    found, i = name, 1
-    while found in taken:
-        found, i = f"{name}.{i}", i + 1
-    return found
+    unique, i = name, 1
+    while unique in taken:
+        unique, i = f"{name}.{i}", i + 1
+    return unique

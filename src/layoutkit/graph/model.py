@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from ..choosing.threads import check_threads
-from .assign import cost
-from .costs import Costs
-from .execute import Program
 from .ir import Graph
-from .layouts import NAMES
+from .layout.assign import cost
+from .layout.costs import Costs
+from .layout.plan import choose_layouts
+from .layout.rules import RULES
 from .operators import DataDependent
-from .plan import laid_out_graph
-from .rules import RULES
+from .operators.layouts import NAMES
+from .runtime.execute import Program
 
 DTYPES = "float32", "bfloat16", "float16"
 MAX_PROGRAMS = 8  # kept for different shapes of the inputs
@@ -57,8 +57,8 @@ class Model:
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
-        told = (f"{name}: {of.dtype} {tuple(of.shape)}" for name, of in self.graph.inputs.items())
-        return f"Model({', '.join(told)}; {len(self.graph.nodes)} operators)"
+        inputs = (f"{name}: {of.dtype} {tuple(of.shape)}" for name, of in self.graph.inputs.items())
+        return f"Model({', '.join(inputs)}; {len(self.graph.nodes)} operators)"
 
     def __reduce__(self) -> tuple:  # of copies and pickles, which plan anew where they are used
         return partial(type(self), self.graph, **self.options), ()
@@ -108,15 +108,15 @@ class Model:
             arrays[name] = np.broadcast_to(np.zeros((), of.dtype), shape)
         with self._lock:
             program = self._program(arrays)
-        laid = program.laid
-        operators = f"{len(self.graph.nodes)} operators, {len(laid.graph.nodes)} after folding"
+        plan = program.plan
+        operators = f"{len(self.graph.nodes)} operators, {len(plan.graph.nodes)} after folding"
         lines = [f"{operators}, {len(program.steps)} steps, {program.arena_bytes / 1e6:.3g} MB of intermediate tensors"]
-        seconds, bound = cost(laid.assigned.values, laid.factors), laid.assigned.bound
+        seconds, bound = cost(plan.assigned.values, plan.factors), plan.assigned.bound
         least = "the least of all" if bound == seconds else f"none takes less than {bound * 1e3:.3g} ms"
         lines.append(f"layouts: {seconds * 1e3:.3g} ms predicted, {least}")
-        lines += [f"  all {name}: {seconds * 1e3:.3g} ms" for name, seconds in laid.uniform().items()]
+        lines += [f"  all {name}: {seconds * 1e3:.3g} ms" for name, seconds in plan.uniform().items()]
         for name, rule in RULES.items():
-            lines.append(f"  by {name}: {laid.seconds(rule(laid.graph, laid.known)) * 1e3:.3g} ms")
+            lines.append(f"  by {name}: {plan.seconds(rule(plan.graph, plan.known)) * 1e3:.3g} ms")
         for step in program.steps:
             lines.append(f"{step.op:<18}{step.name:<40} {step.written()}")
         return "\n".join(lines)
@@ -140,14 +140,14 @@ class Model:
                 best = times if not best else [min(a, b) for a, b in zip(best, times)]
         return [(step.op, step.name, seconds) for step, seconds in zip(program.steps, best)]
 
-    def _shapes(self, given: Mapping[str, Sequence[int]] | None) -> list[tuple[int, ...]]:
-        found = []
+    def _shapes(self, asked: Mapping[str, Sequence[int]] | None) -> list[tuple[int, ...]]:
+        shapes = []
         for name, of in self.graph.inputs.items():
-            shape = tuple((given or {}).get(name, of.shape))
+            shape = tuple((asked or {}).get(name, of.shape))
             if any(not isinstance(n, (int, np.integer)) for n in shape):
                 raise ValueError(f"explain: input {name!r} has shape {shape}: say its extents, {{{name!r}: (1, ..)}}")
-            found.append(tuple(int(n) for n in shape))
-        return found
+            shapes.append(tuple(int(n) for n in shape))
+        return shapes
 
     def _taken(self, inputs: Mapping[str, Any] | Any) -> dict[str, np.ndarray]:
         names = list(self.graph.inputs)
@@ -179,12 +179,12 @@ class Model:
         costs = Costs(self._threads, self._accuracy, self._dtype)
         try:
             graph = self.graph.given({name: arrays[name] for name in self._by_value})
-            program = Program(laid_out_graph(graph, shapes, costs, self._layouts), costs)
+            program = Program(choose_layouts(graph, shapes, costs, self._layouts), costs)
         except DataDependent as error:
-            found = [name for name in _sources(self.graph, error.tensor) if name not in self._by_value]
-            if not found or any(arrays[name].size > MAX_VALUES for name in found):
+            names = [name for name in _sources(self.graph, error.tensor) if name not in self._by_value]
+            if not names or any(arrays[name].size > MAX_VALUES for name in names):
                 raise
-            self._by_value += found
+            self._by_value += names
             return self._program(arrays)
         if len(self._programs) >= MAX_PROGRAMS:
             self._programs.clear()

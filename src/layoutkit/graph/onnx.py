@@ -20,6 +20,7 @@ from .shapes import MAX_BYTES
 __all__ = ["Unsupported", "load"]
 
 DOMAINS = ("", "ai.onnx")
+OURS = {"Affine", "AlongAxis", "ChannelShuffle"}  # of graphs, not of ONNX
 TYPES = {
     "FLOAT", "DOUBLE", "FLOAT16", "BFLOAT16", "BOOL", "INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32",
     "UINT64",
@@ -64,8 +65,9 @@ def graph_of(model: Any) -> Graph:
     versions = {entry.domain: entry.version for entry in proto.opset_import}
     version = versions.get("", versions.get("ai.onnx", 1))
     graph = proto.graph
+    supported = (OPERATORS.keys() | _READ.keys()) - OURS
     unknown = sorted({f"{n.domain}.{n.op_type}".lstrip(".") for n in graph.node
-                      if n.domain not in DOMAINS or n.op_type not in OPERATORS.keys() | _READ.keys()})  # fmt: skip
+                      if n.domain not in DOMAINS or n.op_type not in supported})  # fmt: skip
     if unknown:
         raise Unsupported(f"onnx: operators that are not supported: {', '.join(unknown)}")
     constants = {t.name: _array(onnx, t, folder) for t in graph.initializer}
@@ -117,8 +119,8 @@ def _array(onnx, tensor, folder: Path | None) -> np.ndarray:
         try:
             return _external(onnx, tensor, folder, where)
         except (OSError, RuntimeError) as error:  # names that are too long, links in a circle
-            told = error.strerror if isinstance(error, OSError) else "links that lead to themselves"
-            raise ValueError(f"onnx: tensor {tensor.name!r} lies in {where.get('location')!r:.100}: {told}") from error
+            why = error.strerror if isinstance(error, OSError) else "links that lead to themselves"
+            raise ValueError(f"onnx: tensor {tensor.name!r} lies in {where.get('location')!r:.100}: {why}") from error
     try:
         return onnx.numpy_helper.to_array(tensor)
     except Exception as error:
@@ -129,7 +131,7 @@ def _external(onnx, tensor, folder: Path | None, where: Mapping[str, str]) -> np
     """The numbers of a tensor that lie in a file."""
     place, begin = where.get("location", ""), where.get("offset", "0")
     path = None if folder is None or "\0" in place else (folder / place).resolve()
-    if path is None or not place or not path.is_relative_to(folder):
+    if folder is None or path is None or not place or not path.is_relative_to(folder):
         raise ValueError(f"onnx: tensor {tensor.name!r} lies in {place!r:.100}, outside of the model's folder")
     dtype, length = _dtype(onnx, tensor.data_type, tensor.name), _bytes_of(onnx, tensor)
     offset = int(begin) if begin.isascii() and begin.isdigit() and len(begin) < 19 else -1
@@ -147,9 +149,9 @@ def _bytes_of(onnx, tensor) -> int:
 
 def _dtype(onnx, code: int, name: str) -> np.dtype:
     types = onnx.TensorProto.DataType
-    told = types.Name(code) if code in types.values() else str(code)
-    if told not in TYPES:
-        raise Unsupported(f"onnx: tensor {name!r} has elements of type {told}, which is not supported")
+    element = types.Name(code) if code in types.values() else str(code)
+    if element not in TYPES:
+        raise Unsupported(f"onnx: tensor {name!r} has elements of type {element}, which is not supported")
     return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(code))
 
 
@@ -179,8 +181,8 @@ class _Reader:
         try:  # how many inputs and outputs, which attributes of which types; not what they hold
             self.onnx.checker.check_node(proto, self._schemas)
         except self.onnx.checker.ValidationError as error:
-            told = str(error).split("\n")[0]
-            raise ValueError(f"onnx: {proto.op_type} {proto.name or ' '.join(proto.output)}: {told}") from error
+            why = str(error).split("\n")[0]
+            raise ValueError(f"onnx: {proto.op_type} {proto.name or ' '.join(proto.output)}: {why}") from error
         attributes = {a.name: self._value(a, proto) for a in proto.attribute}
         node = Node(proto.op_type, tuple(proto.input), tuple(proto.output), attributes, proto.name)
         self._taken.update(node.outputs)

@@ -34,11 +34,11 @@ def infer(graph: Graph, shapes: Mapping[str, tuple[int, ...]], max_bytes: int = 
     unknown = sorted({node.op for node in graph.nodes} - OPERATORS.keys())
     if unknown:
         raise Unsupported(f"graph: operators that are not supported: {', '.join(unknown)}")
-    found = {name: Known(value.dtype, value.shape, value) for name, value in graph.constants.items()}
+    tensors = {name: Known(value.dtype, value.shape, value) for name, value in graph.constants.items()}
     for name, of in graph.inputs.items():
-        found[name] = Known(of.dtype, _checked(shapes[name], of.dtype, f"input {name!r}", max_bytes))
+        tensors[name] = Known(of.dtype, _checked(shapes[name], of.dtype, f"input {name!r}", max_bytes))
     for node in graph.nodes:
-        given = [found[name] if name else None for name in node.inputs]
+        given = [tensors[name] if name else None for name in node.inputs]
         try:
             known = _of(node, given, max_bytes)
         except Unsupported:
@@ -47,8 +47,8 @@ def infer(graph: Graph, shapes: Mapping[str, tuple[int, ...]], max_bytes: int = 
             raise refusal(node, given, error) from error
         for name, k in zip(node.outputs, known):
             if name:
-                found[name] = k
-    return found
+                tensors[name] = k
+    return tensors
 
 
 def _checked(shape: Sequence[int], dtype: Any, what: str, max_bytes: int = MAX_BYTES) -> tuple[int, ...]:
@@ -69,6 +69,8 @@ def _of(node: Node, given: Given, max_bytes: int) -> list[Known]:
     depends = any(x is not None and x.value is None for x in given)
     most = max_bytes if depends else MAX_BYTES
     told = [(np.dtype(dtype), _checked(extents, dtype, str(node), most)) for dtype, extents in shape(node, given)]
+    if any(node.outputs[len(told) :]):
+        raise ValueError(f"{len(node.outputs)} outputs, expected at most {len(told)}")
     if depends:
         return [Known(*each) for each in told]
     values = applied(node, [None if x is None else x.value for x in given])

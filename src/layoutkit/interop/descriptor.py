@@ -232,10 +232,10 @@ class DimsOrder:
         for dim in dims:
             if type(dim) is not Dim:
                 raise TypeError(f"DimsOrder.from_permutation takes Dims, got {dim!r}")
-        found = [d.ind for d in dims]
-        if sorted(found) != list(range(len(found))):
-            raise ValueError(f"DimsOrder: {tuple(found)} is no permutation of 0..{len(found) - 1}")
-        return cls.from_layout(Layout.from_factors([(d, 0) for d in found]))
+        order = [d.ind for d in dims]
+        if sorted(order) != list(range(len(order))):
+            raise ValueError(f"DimsOrder: {tuple(order)} is no permutation of 0..{len(order) - 1}")
+        return cls.from_layout(Layout.from_factors([(d, 0) for d in order]))
 
     @classmethod
     def from_layout(cls, layout: Layout | str) -> DimsOrder:

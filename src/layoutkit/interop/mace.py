@@ -73,17 +73,17 @@ class Image:
             return text
         if not isinstance(text, str):
             raise TypeError(f"Image: expected a text such as '(n h) (c w) 4c', got {type(text).__name__}")
-        given = text.removeprefix(_PREFIX)
-        spelled = NAMES.get(_PREFIX + given, given)
+        unprefixed = text.removeprefix(_PREFIX)
+        spelled = NAMES.get(_PREFIX + unprefixed, unprefixed)
         written, groups = parse_spaced(spelled)
         layout = Layout.from_factors(*written._replace(named=False))  # an image of any tensor
         lanes = layout.factors[-1].size if layout.factors else 0
         if len(groups) != 3 or groups[2] != 1 or lanes != LANES:
-            found = f"{len(groups)} groups, the last factor a block of {lanes}"
+            description = f"{len(groups)} groups, the last factor a block of {lanes}"
             expected = f"rows, columns and a block of {LANES}, such as '(n h) (c w) 4c'"
-            raise ValueError(f"image {text!r}: expected {expected}, got {found}")
+            raise ValueError(f"image {text!r}: expected {expected}, got {description}")
         self = object.__new__(cls)
-        for name, value in (("layout", layout), ("rows", groups[0]), ("text", given)):
+        for name, value in (("layout", layout), ("rows", groups[0]), ("text", unprefixed)):
             object.__setattr__(self, name, value)
         return self
 
@@ -177,8 +177,8 @@ class Image:
         tensor : Tensor
             Of as many dimensions as the image has.
         """
-        held = tensor.to(self.layout, pad_value=0)
-        return held.array.reshape(self.array_shape(tensor.shape))
+        moved = tensor.to(self.layout, pad_value=0)
+        return moved.array.reshape(self.array_shape(tensor.shape))
 
     def to_tensor(self, image: np.ndarray, shape: Sequence[int]) -> Tensor:
         """The tensor of logical `shape` that an image [height, width, 4] holds: a view if it is contiguous.

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .._core.runtime.arrays import address, aligned, meet, takes
+from .._core.runtime.arrays import address, aligned, can_hold_result, extents_overlap
 from .._core.runtime.pool import LARGE_BYTES
 from ..formats.families import check_names
 from ..formats.layout import Layout
@@ -105,11 +105,11 @@ def check_held(array: np.ndarray, src: Layout, dst: Layout, shape: Sequence[int]
 def held_shape(array: np.ndarray, layout: Layout, shape: Sequence[int] | None, what: str) -> tuple[int, ...]:
     """The logical shape of what `array` holds in `layout`: `shape`, or all of it; raise if they do not fit."""
     try:
-        held = layout.padded_shape(array.shape)
-        shape = held if shape is None else layout.check_shape(shape)
+        largest = layout.padded_shape(array.shape)
+        shape = largest if shape is None else layout.check_shape(shape)
     except ValueError as e:
         raise ValueError(f"{what}: {e}") from None
-    if shape != held and layout.physical_shape(shape) != array.shape:
+    if shape != largest and layout.physical_shape(shape) != array.shape:
         raise ValueError(
             f"{what}: shape {shape} in {layout} is held by an array of {layout.physical_shape(shape)}, "
             f"got {array.shape}"
@@ -131,16 +131,16 @@ def nbytes_of(shape: Sequence[int], dtype: np.dtype, what: str) -> int:
     return size
 
 
-def empty(shape: tuple[int, ...], dtype: np.dtype, what: str, beside: np.ndarray | None = None) -> np.ndarray:
+def empty(shape: tuple[int, ...], dtype: np.dtype, what: str, used_with: np.ndarray | None = None) -> np.ndarray:
     """A new array aligned to 64 bytes; see `allocate`."""
-    return allocate(shape, dtype, nbytes_of(shape, dtype, what), beside)
+    return allocate(shape, dtype, nbytes_of(shape, dtype, what), used_with)
 
 
-def allocate(shape: tuple[int, ...], dtype: np.dtype, nbytes: int, beside: np.ndarray | None = None) -> np.ndarray:
+def allocate(shape: tuple[int, ...], dtype: np.dtype, nbytes: int, used_with: np.ndarray | None = None) -> np.ndarray:
     """A new array of `nbytes` bytes, aligned to 64.
 
     Large ones come from the pool. Others are staggered: they begin at different offsets within their pages, and at
-    another one than `beside`, an array that is used together with this one.
+    another one than `used_with`, an array that the same loops read or write.
     """
     if nbytes >= LARGE_BYTES and HAS_MAPPINGS:
         try:
@@ -149,19 +149,19 @@ def allocate(shape: tuple[int, ...], dtype: np.dtype, nbytes: int, beside: np.nd
             raise MemoryError(f"{error}: an array of shape {shape} and dtype {dtype}") from None
     if nbytes < MIN_STAGGERED_BYTES:
         return aligned(shape, dtype, nbytes)
-    if beside is None:
+    if used_with is None:
         global _made
         _made = (_made + 1) % 4
         place = STAGGER_BYTES * (_made + 1)
     else:
-        place = (address(beside) + STAGGER_BYTES) // 64 * 64
+        place = (address(used_with) + STAGGER_BYTES) // 64 * 64
     return aligned(shape, dtype, nbytes, place, PAGE_BYTES)
 
 
 def has_pitches(array: np.ndarray, layout: Layout) -> bool:
     """Whether the strides of a physical array are the explicit ones of its layout."""
-    given = zip(array.shape, array.strides, layout.pitches)
-    return all(n <= 1 or p is None or stride == p * array.itemsize for n, stride, p in given)
+    axes = zip(array.shape, array.strides, layout.pitches)
+    return all(n <= 1 or p is None or stride == p * array.itemsize for n, stride, p in axes)
 
 
 def check_pitches(array: np.ndarray, layout: Layout, what: str) -> None:
@@ -200,7 +200,7 @@ def check_out(out: object, shape: tuple[int, ...], dtype: np.dtype, sources: Seq
     """`out` if it can take the result: right shape and dtype, writeable, no overlap of elements or with `sources`."""
     if type(out) is not np.ndarray:
         out = as_out(out, what)
-    if not takes(out, shape, dtype):
+    if not can_hold_result(out, shape, dtype):
         _check_out(out, shape, dtype, what)
     for source in sources:
         if source is not None and overlap(out, source):
@@ -219,7 +219,7 @@ def _check_out(out: np.ndarray, shape: tuple[int, ...], dtype: np.dtype, what: s
 
 def overlap(a: np.ndarray, b: np.ndarray) -> bool:
     """Whether two arrays share memory; True also where it would take too long to find out."""
-    if not meet(a, b):
+    if not extents_overlap(a, b):
         return False
     try:
         return np.shares_memory(a, b, max_work=10_000)  # type: ignore[arg-type]  # numpy's stub knows -1 and 0 only

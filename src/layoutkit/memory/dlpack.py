@@ -57,12 +57,12 @@ def imported(value: Any, what: str) -> np.ndarray:
         try:
             return np.from_dlpack(value)
         except (BufferError, RuntimeError, TypeError):
-            held = _Held(value)
-            if held.dtype is None:
-                if held.name:
-                    raise BufferError(f"elements of {held.name} are not supported") from None
+            capsule = _Held(value)
+            if capsule.dtype is None:
+                if capsule.name:
+                    raise BufferError(f"elements of {capsule.name} are not supported") from None
                 raise
-        return np.from_dlpack(held).view(held.dtype)
+        return np.from_dlpack(capsule).view(capsule.dtype)
     except (BufferError, RuntimeError, TypeError) as error:
         raise BufferError(f"{what}: {type(value).__name__} by DLPack: {error}") from error
 
@@ -76,16 +76,16 @@ class _Held:
         except TypeError:  # a producer of before DLPack 1.0, whose tensors numpy takes for read-only
             self._capsule = value.__dlpack__()
         self._device, self.dtype = value.__dlpack_device__(), None
-        found = _type_of(self._capsule)
-        name = next((name for name, kind in NARROW.items() if tuple(found[:2]) == kind), None)
+        element_type = _type_of(self._capsule)
+        name = next((name for name, kind in NARROW.items() if tuple(element_type[:2]) == kind), None)
         if name is None:
-            self.name = OTHERS.get(found[0], "")
+            self.name = OTHERS.get(element_type[0], "")
             return
-        found[0] = _UINT
+        element_type[0] = _UINT
         try:
             import ml_dtypes
         except ImportError:
-            self.dtype = np.dtype(f"u{found[1] // 8}")
+            self.dtype = np.dtype(f"u{element_type[1] // 8}")
         else:
             self.dtype = np.dtype(getattr(ml_dtypes, name))
 

@@ -42,9 +42,9 @@ def empty(shape: Sequence[int], layout: Any = None, dtype: Any = np.float32) -> 
     if isinstance(dtype, str) and dtype == "bfloat16":
         dtype = bfloat16() or np.uint16
     try:
-        found = np.dtype(dtype)
+        element = np.dtype(dtype)
     except TypeError:
         raise TypeError(f"{what}: dtype {dtype!r} is none") from None
-    if found.hasobject:
-        raise TypeError(f"{what}: dtype {found} has no plain bytes")
-    return new(layout, shape, found, what)
+    if element.hasobject:
+        raise TypeError(f"{what}: dtype {element} has no plain bytes")
+    return new(layout, shape, element, what)

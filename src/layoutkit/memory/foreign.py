@@ -64,23 +64,23 @@ def takes_torch(operation: F) -> F:
     name = operation.__name__
 
     @functools.wraps(operation)
-    def wrapped(*args: Any, **given: Any) -> Any:
-        if type(args[0] if args else None) is np.ndarray or not _any_torch(args, given):
-            return operation(*args, **given)
-        given = {**dict(zip(names, args)), **given}
-        first = given.get(names[0])  # a shape of gradients of inputs
-        like = first if isinstance(first, Tensor | np.ndarray) else next(v for v in given.values() if is_torch(v))
-        out = given.get("out")
-        said = given.get("layout") is not None or given.get("out_layout") is not None  # axes are physical ones
+    def wrapped(*args: Any, **keywords: Any) -> Any:
+        if type(args[0] if args else None) is np.ndarray or not _any_torch(args, keywords):
+            return operation(*args, **keywords)
+        keywords = {**dict(zip(names, args)), **keywords}
+        first = keywords.get(names[0])  # a shape of gradients of inputs
+        like = first if isinstance(first, Tensor | np.ndarray) else next(v for v in keywords.values() if is_torch(v))
+        out = keywords.get("out")
+        said = keywords.get("layout") is not None or keywords.get("out_layout") is not None  # axes are physical ones
         last = last_of(first) if is_torch(first) and not said else None
-        for key, value in given.items():
+        for key, value in keywords.items():
             if is_torch(value):
                 what = f"{name}: {key}"
                 if last is not None and key in (names[0], *LIKE_INPUT):
-                    given[key] = in_layout(value, last, what)
+                    keywords[key] = in_layout(value, last, what)
                 else:
-                    given[key] = memory_of(value, what)
-        made = operation(**given)
+                    keywords[key] = memory_of(value, what)
+        made = operation(**keywords)
         if out is not None:
             return out
         if type(made) is tuple:
@@ -90,5 +90,5 @@ def takes_torch(operation: F) -> F:
     return cast(F, wrapped)
 
 
-def _any_torch(args: tuple, given: dict[str, Any]) -> bool:
-    return "torch" in sys.modules and any(map(is_torch, (*args, *given.values())))
+def _any_torch(args: tuple, keywords: dict[str, Any]) -> bool:
+    return "torch" in sys.modules and any(map(is_torch, (*args, *keywords.values())))

@@ -21,8 +21,8 @@ def pad_element(value: Any, dtype: np.dtype, what: str) -> np.ndarray:
     """
     with np.errstate(all="ignore"):
         try:
-            found = np.asarray(value)
-            element = None if found.ndim else _element(value, found, dtype)
+            scalar = np.asarray(value)
+            element = None if scalar.ndim else _element(value, scalar, dtype)
         except (TypeError, ValueError, OverflowError):  # for example a ragged list, or an integer too large for float64
             element = None
     if element is None:
@@ -30,22 +30,22 @@ def pad_element(value: Any, dtype: np.dtype, what: str) -> np.ndarray:
     return element
 
 
-def _element(value: Any, found: np.ndarray, dtype: np.dtype) -> np.ndarray | None:
+def _element(value: Any, scalar: np.ndarray, dtype: np.dtype) -> np.ndarray | None:
     if not _is_number(dtype):
         if type(value) is int and value == 0:
             return np.zeros((), dtype)
-        element = found.astype(dtype) if found.dtype.kind == dtype.kind else None
+        element = scalar.astype(dtype) if scalar.dtype.kind == dtype.kind else None
         if element is None:
             return None
-        back = element.astype(found.dtype)
-        return element if back == found or (back != back and found != found) else None
-    if not (_is_number(found.dtype) or isinstance(value, Number)) or (found.dtype.kind == "c" != dtype.kind):
+        back = element.astype(scalar.dtype)
+        return element if back == scalar or (back != back and scalar != scalar) else None
+    if not (_is_number(scalar.dtype) or isinstance(value, Number)) or (scalar.dtype.kind == "c" != dtype.kind):
         return None
-    element = found.astype(dtype)
+    element = scalar.astype(dtype)
     if dtype.kind in "biu" or "int" in dtype.name:
         return element if int(element) == value else None
-    wide = np.clongdouble if found.dtype.itemsize > 8 or dtype.itemsize > 8 else np.complex128
-    before, after = found.astype(wide), element.astype(wide)
+    wide = np.clongdouble if scalar.dtype.itemsize > 8 or dtype.itemsize > 8 else np.complex128
+    before, after = scalar.astype(wide), element.astype(wide)
     if np.isfinite(before):
         return element if np.isfinite(after) else None
     return element if before == after or (np.isnan(before) and np.isnan(after)) else None

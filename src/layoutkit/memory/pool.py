@@ -21,11 +21,11 @@ MOST_DIGITS = 18  # exabytes
 
 def _bound() -> int:
     """The pool's first limit in bytes: ``LAYOUTKIT_MEMORY``, or a sixteenth of the machine's memory, at most 1 GB."""
-    given = os.environ.get(MEMORY, "")
-    if text := given.strip().upper():
+    setting = os.environ.get(MEMORY, "")
+    if text := setting.strip().upper():
         number, unit = (text[:-1], text[-1]) if text[-1] in UNITS else (text, "")
         if not (number.isascii() and number.isdecimal() and len(number) <= MOST_DIGITS):
-            raise ImportError(f"{MEMORY}={given!r}: expected bytes, such as 268435456 or 256M")
+            raise ImportError(f"{MEMORY}={setting!r}: expected bytes, such as 268435456 or 256M")
         return int(number) * UNITS[unit]
     try:
         return min(1 << 30, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 16)
@@ -61,12 +61,12 @@ def memory_limit(nbytes: int | None = None) -> int:
 
 def _bytes(value: int, what: str) -> int:
     try:
-        found = index(value)
+        count = index(value)
     except TypeError:
         raise TypeError(f"{what} must be bytes, an integer, got {value!r}") from None
-    if found < 0:
-        raise ValueError(f"{what} must be bytes, not negative, got {found}")
-    return found
+    if count < 0:
+        raise ValueError(f"{what} must be bytes, not negative, got {count}")
+    return count
 
 
 def release_memory(keep: int = 0) -> int:

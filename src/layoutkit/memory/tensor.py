@@ -142,8 +142,8 @@ class Tensor:
         if layout is not None:
             plain = Layout.from_factors([(d, 0) for d in range(array.ndim)])
             return cls(array, plain).to(layout)
-        found = read(array).layout
-        return cls(array.transpose(order_of(found)), found)
+        stored = read(array).layout
+        return cls(array.transpose(order_of(stored)), stored)
 
     @property
     def dtype(self) -> np.dtype:
@@ -173,16 +173,16 @@ class Tensor:
     @property
     def strides(self) -> tuple[int, ...]:
         """Element strides in logical order; ValueError where a dimension has none, because it is blocked."""
-        found = self.logical()
-        if found is None:
+        view = self.logical()
+        if view is None:
             return self.layout.strides(self.shape)  # says which
-        return tuple(s // self.itemsize for s in found.strides)
+        return tuple(s // self.itemsize for s in view.strides)
 
     def __getitem__(self, at: Any) -> Any:
         """The element at a logical index; of a plain layout any part, a view as that of `numpy`."""
-        found = self.logical()
-        if found is not None:
-            return found[at]
+        view = self.logical()
+        if view is not None:
+            return view[at]
         index = at if isinstance(at, tuple) else (at,)
         if len(index) != self.ndim or not all(isinstance(i, int | np.integer) for i in index):
             raise TypeError(
@@ -303,19 +303,19 @@ class Tensor:
             return self.array.transpose(np.argsort(order_of(self.layout)))
         stored = self.stored
         try:
-            found = None if stored is None else stored.strides(self.shape)
+            strides = None if stored is None else stored.strides(self.shape)
         except ValueError:
-            found = None
-        if found is None:
+            strides = None
+        if strides is None:
             return None
-        steps = [s * self.array.itemsize for s in found]
+        steps = [s * self.array.itemsize for s in strides]
         return strided(self.array, self.shape, steps)
 
     def numpy(self) -> np.ndarray:
         """The logical array: a view where strides can express it, else a copy in logical order."""
-        found = self.logical()
-        if found is not None:
-            return found
+        view = self.logical()
+        if view is not None:
+            return view
         return self.to(Layout.from_factors([(d, 0) for d in range(self.layout.rank)])).array
 
     def check_padding(self) -> None:
@@ -363,25 +363,25 @@ class Tensor:
     # Protocols of arrays
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
-        found = self.logical()
+        view = self.logical()
         dtype = self.dtype if dtype is None else np.dtype(dtype)
-        if copy is False and (found is None or dtype != self.dtype):
+        if copy is False and (view is None or dtype != self.dtype):
             raise ValueError(f"{self!r}: the logical array as {dtype} needs a copy; .array does not")
-        if found is None:
+        if view is None:
             return self.numpy().astype(dtype, copy=False)
-        return found.astype(dtype, copy=bool(copy))
+        return view.astype(dtype, copy=bool(copy))
 
     def _plain(self, protocol: str) -> np.ndarray:
-        found = self.logical()
-        if found is None:
+        view = self.logical()
+        if view is None:
             raise BufferError(f"{protocol}: {self!r} is blocked; take .array, or .to a plain layout")
-        return found
+        return view
 
     def __buffer__(self, flags: int) -> memoryview:
-        found = self._plain("buffer")
-        if flags & 1 and not found.flags.writeable:
+        view = self._plain("buffer")
+        if flags & 1 and not view.flags.writeable:
             raise BufferError(f"buffer: {self!r} is read-only")
-        return found.data
+        return view.data
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self.array.__dlpack_device__()
@@ -392,16 +392,16 @@ class Tensor:
         Read-only memory is exported only to consumers that know the flag for it (DLPack 1.0, ``max_version=(1, 0)``).
         Negative strides are refused, as consumers that do not expect them crash, torch among them.
         """
-        found = self._plain("DLPack")
+        view = self._plain("DLPack")
         if not copy:
-            if any(n > 1 and s < 0 for n, s in zip(found.shape, found.strides)):
-                raise BufferError(f"DLPack: {self!r} has negative strides {found.strides}; take a copy, or .numpy()")
-            if not found.flags.writeable and (not dlpack.FLAGS or max_version is None or tuple(max_version) < (1, 0)):
+            if any(n > 1 and s < 0 for n, s in zip(view.shape, view.strides)):
+                raise BufferError(f"DLPack: {self!r} has negative strides {view.strides}; take a copy, or .numpy()")
+            if not view.flags.writeable and (not dlpack.FLAGS or max_version is None or tuple(max_version) < (1, 0)):
                 raise BufferError(f"DLPack: {self!r} is read-only, which DLPack before 1.0 cannot say; take a copy")
         asked = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
         if not dlpack.FLAGS:
-            found, asked = found.copy() if copy else found, {"stream": stream}
-        return dlpack.exported(found, **{k: v for k, v in asked.items() if v is not None})
+            view, asked = view.copy() if copy else view, {"stream": stream}
+        return dlpack.exported(view, **{k: v for k, v in asked.items() if v is not None})
 
     def torch(self):
         """The logical tensor as a torch tensor of the same memory, bfloat16 and float8 too.

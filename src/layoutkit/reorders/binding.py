@@ -75,27 +75,27 @@ class Bound(NamedTuple):
 def taken(call: Call) -> tuple[Held, np.ndarray | None, Layout, Box]:
     """The tensor that is read, the array that is written (None: a new one), its layout, and the box that moves."""
     dst, out, packed = format_of(call.dst, "dst"), call.out, packed_of(call.numbers.dtype)
-    held = pairs.held_of(call.array, call.src, call.shape, packed, "reorder: array")
-    what = f"reorder {held.layout} -> {dst}"
-    if held.layout.rank != dst.rank:
-        raise ValueError(f"{what}: layouts of {held.layout.rank} and {dst.rank} dimensions")
+    source = pairs.held_of(call.array, call.src, call.shape, packed, "reorder: array")
+    what = f"reorder {source.layout} -> {dst}"
+    if source.layout.rank != dst.rank:
+        raise ValueError(f"{what}: layouts of {source.layout.rank} and {dst.rank} dimensions")
     if any(packed) and isinstance(out, Tensor):
         raise TypeError(f"{what}: out is a Tensor, which takes no part in conversions of packed pairs")
     pairs.refuse(packed, call.at, what)
     to = None if out is None else as_out(out.array if isinstance(out, Tensor) else out, what)
-    box = Box.all_of(held.shape)
+    box = Box.all_of(source.shape)
     if call.region is not None or call.at is not None:
         shape = out.shape if isinstance(out, Tensor) else None if packed.dst else shape_of(to, dst)
-        box = box_of(held.shape, call.region, call.at, shape, what)
+        box = box_of(source.shape, call.region, call.at, shape, what)
     if isinstance(out, Tensor):
         target(out, dst, box.dst_shape, call.pad_value if box.whole else UNDEFINED, what)
-    return held, to, dst, box
+    return source, to, dst, box
 
 
-def format_of(given: str | Layout | None, name: str) -> Layout:
-    if given is None:
+def format_of(layout: str | Layout | None, name: str) -> Layout:
+    if layout is None:
         raise TypeError(f"reorder: {name} was not given, expected a layout (only a Tensor brings its own, as src)")
-    return Layout(given)
+    return Layout(layout)
 
 
 def shape_of(out: np.ndarray | None, dst: Layout) -> tuple[int, ...] | None:
@@ -152,9 +152,9 @@ def decide(call: Call) -> Decided:
     threads = useful_threads(prod(box.shape) * array.itemsize if call.at is not None else nbytes, call.threads)
     move = transfer(call, src, dst, box)
     problem = ReorderProblem(move.src, move.dst, box.shape, move.width, threads)
-    found = choices(problem)
-    learner = learner_of(problem, found, move, pad)
-    name = learner.name if learner and learns(found) else suited(found, move)
+    ranked = choices(problem)
+    learner = learner_of(problem, ranked, move, pad)
+    name = learner.name if learner and learns(ranked) else suited(ranked, move)
     bound = bound._replace(run=program(move, name, pad), threads=threads, problem=problem, way=name)
     return Decided(bound, move, name, learner)
 
@@ -187,12 +187,12 @@ def bind_conversion(call: Call) -> Bound:
     beta = call.numbers.beta
     t = types(array.dtype, call.numbers.dtype, what)
     box, physical, explicit = place(call, src, dst, what, t.packed)
-    t, given, along = parameters(t, call.numbers, box.shape, what)
+    t, numbers, along = parameters(t, call.numbers, box.shape, what)
     if beta and out is None:
         raise ValueError(f"{what}: beta={beta} adds to out, and there is none")
     pad = pad_bytes(call.pad_value, t, what)
     nbytes = nbytes_of(physical, t.dtype, what)
-    bound = Bound(None, physical, t.dtype, nbytes, 1, what, explicit, layouts_of(call.src, call.dst), given)
+    bound = Bound(None, physical, t.dtype, nbytes, 1, what, explicit, layouts_of(call.src, call.dst), numbers)
     if not nbytes or (0 in box.shape and not box.whole):
         return bound
     strides = contiguous_strides(dst, box.dst_shape, t.dtype.itemsize)

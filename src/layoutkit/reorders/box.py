@@ -68,12 +68,12 @@ def bounds(shape: tuple[int, ...], region: Any, what: str) -> list[tuple[int, in
     return [_bounds(part, dim, size, what, region) for dim, (part, size) in enumerate(zip(parts, shape))]
 
 
-def _sequence(given: Any, rank: int, name: str, what: str) -> Sequence:
-    if isinstance(given, np.ndarray):
-        given = given.tolist()
-    if not isinstance(given, Sequence) or isinstance(given, str) or len(given) != rank:
-        raise ValueError(f"{what}: {name} must say something of each of {rank} dimensions, got {given!r}")
-    return given
+def _sequence(value: Any, rank: int, name: str, what: str) -> Sequence:
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if not isinstance(value, Sequence) or isinstance(value, str) or len(value) != rank:
+        raise ValueError(f"{what}: {name} must say something of each of {rank} dimensions, got {value!r}")
+    return value
 
 
 def _bounds(part: Any, dim: int, size: int, what: str, region: Any) -> tuple[int, int, int]:
@@ -93,8 +93,8 @@ def _bounds(part: Any, dim: int, size: int, what: str, region: Any) -> tuple[int
     inside = 0 <= start <= stop <= size if step > 0 else -1 <= stop <= start < size
     if step == 0 or not inside:
         ends = (part.start, part.stop, part.step) if isinstance(part, slice) else part
-        given = ":".join("" if n is None else f"{n}" for n in ends).rstrip(":")
+        spelled = ":".join("" if n is None else f"{n}" for n in ends).rstrip(":")
         raise ValueError(
-            f"{what}: region {given} of dimension {dim} lies outside its size {size}, or is empty backwards"
+            f"{what}: region {spelled} of dimension {dim} lies outside its size {size}, or is empty backwards"
         )
     return start, stop, step

@@ -15,7 +15,7 @@ import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from .loops import LINE_BYTES, ONE, Loop, cut, merge, shares
+from .loops import LINE_BYTES, SINGLE_STEP, Loop, cut, merge, shares
 from .pieces import Side, pieces
 
 MAX_RUN_BYTES = 1 << 16  # longer runs are cut, so that threads can share them
@@ -70,13 +70,13 @@ class Widths(NamedTuple):
 def nests(shape: Sequence[int], sides: Sequence[Sequence[Side]], widths: Widths) -> list[Nest]:
     """Nests that convert every logical element of `shape`; `sides` are source, destination, parameters per
     dimension."""
-    found = []
+    result = []
     for region in itertools.product(*(pieces(0, n, s) for n, s in zip(shape, sides))):
         starts = [p.start for p in region]
         offsets = tuple(sum(s[k].offset(i) for s, i in zip(sides, starts)) for k in range(3))
         loops = merge([Loop(n, s, d, par) for p in region for n, (s, d, par) in p.loops])
-        found += _region_nests(loops, offsets, widths)
-    return found
+        result += _region_nests(loops, offsets, widths)
+    return result
 
 
 def _region_nests(rest: list[Loop], offsets, w: Widths) -> list[Nest]:
@@ -85,7 +85,7 @@ def _region_nests(rest: list[Loop], offsets, w: Widths) -> list[Nest]:
     most = MAX_RUN_BYTES // max(w[:2])
     most = min(most, MAX_UNPACKED) if w.pairs else most
     if inner.src == w.src and inner.dst == w.dst:
-        second = rest.pop() if rest else ONE
+        second = rest.pop() if rest else SINGLE_STEP
         i_step, j_step = max(1, most // inner.n), most
         tile = _run
     elif inner.dst == w.dst and along is not None:
@@ -99,12 +99,12 @@ def _region_nests(rest: list[Loop], offsets, w: Widths) -> list[Nest]:
                 i_step, j_step = (min(step, max(1, most // min(second.n, inner.n))) for step in (i_step, j_step))
             tile = _interleaved
     else:
-        second = min(rest, key=lambda x: abs(x.src), default=ONE)
+        second = min(rest, key=lambda x: abs(x.src), default=SINGLE_STEP)
         if second in rest:
             rest.remove(second)
         i_step, j_step = _steps(second.n, inner.n, w, max(w[:2]))
         tile = _gather
-    found = []
+    result = []
     for i_outer, i, i_first in cut(second, i_step):
         for j_outer, j, j_first in cut(inner, j_step):
             outer = [x for x in (*rest, i_outer, j_outer) if x.n > 1]
@@ -113,8 +113,8 @@ def _region_nests(rest: list[Loop], offsets, w: Widths) -> list[Nest]:
             prefetch_bytes = outer[-1].src if tile is _transpose and outer and not w.pairs else 0
             before, convert, after = tile(i, j, w)
             nest = Nest(tuple(outer), before, convert, after, at, prefetch_bytes)
-            found.append(_unpacked(nest) if w.pairs else nest)
-    return found
+            result.append(_unpacked(nest) if w.pairs else nest)
+    return result
 
 
 def _steps(i: int, j: int, w: Widths, width: int) -> tuple[int, int]:

@@ -136,40 +136,42 @@ class Numbers(NamedTuple):
         """What is one for all or along an axis."""
         return self[1:6]
 
-    def change(self, held: np.dtype) -> bool:
-        """Whether arrays of dtype `held` are converted, not moved; ValueError if alpha or beta is no finite number."""
+    def change(self, dtype: np.dtype) -> bool:
+        """Whether arrays of dtype `dtype` are converted, not moved; ValueError if alpha or beta is no finite number."""
         for name, value in (("alpha", self.alpha), ("beta", self.beta)):
             if not isinstance(value, (int, float, np.number)) or not isfinite(value):
-                given = f"an array of shape {value.shape}" if isinstance(value, np.ndarray) else repr(value)
-                raise ValueError(f"reorder: {name} must be a finite number, got {given}")
+                shown = f"an array of shape {value.shape}" if isinstance(value, np.ndarray) else repr(value)
+                raise ValueError(f"reorder: {name} must be a finite number, got {shown}")
         if all(p is None for p in self.parameters()) and self.alpha == 1 and self.beta == 0:
-            return self.dtype is not None and not is_dtype(self.dtype, held)
+            return self.dtype is not None and not is_dtype(self.dtype, dtype)
         return True
 
 
-def types(held: np.dtype, asked: Any, what: str) -> Types:
-    """The types of a conversion from arrays of dtype `held` to `asked`: a dtype, None, or (source, result)."""
+def types(array_dtype: np.dtype, asked: Any, what: str) -> Types:
+    """The types of a conversion from arrays of dtype `array_dtype` to `asked`: a dtype, None, or (source, result)."""
     src, dst = asked if isinstance(asked, tuple) and len(asked) == 2 else (None, asked)
-    if src is None and isinstance(dst, str) and dst == "bfloat16" and held == np.uint16:
+    if src is None and isinstance(dst, str) and dst == "bfloat16" and array_dtype == np.uint16:
         choice = '("bfloat16", "bfloat16") or ("uint16", "bfloat16")'
         raise TypeError(f"{what}: the array is of uint16: say whether it holds bits or numbers, dtype={choice}")
     packed = pairs.packed_of(asked)
-    if packed.dst and src is None and held == np.uint8:
+    if packed.dst and src is None and array_dtype == np.uint8:
         choice = f'("uint8", "{dst}") or ("{dst}", "{dst}")'
         raise TypeError(f"{what}: the array is of uint8: say whether it holds numbers or packed pairs, dtype={choice}")
-    if packed.src and held != np.uint8:
-        raise TypeError(f"{what}: packed pairs, dtype= says {src}, are bytes in uint8; the array is of {held}")
-    src_type, _ = (_number(held, what), held) if src is None else _named(src, what)
-    if src is not None and (_named(src, what)[1] != held and not (src_type == "bf16" and held == np.uint16)):
-        raise TypeError(f"{what}: the array is of dtype {held}, dtype= says {src}")
-    dst_type, dtype = (src_type, held) if dst is None else _named(dst, what)
+    if packed.src and array_dtype != np.uint8:
+        raise TypeError(f"{what}: packed pairs, dtype= says {src}, are bytes in uint8; the array is of {array_dtype}")
+    src_type, _ = (_number(array_dtype, what), array_dtype) if src is None else _named(src, what)
+    if src is not None and (
+        _named(src, what)[1] != array_dtype and not (src_type == "bf16" and array_dtype == np.uint16)
+    ):
+        raise TypeError(f"{what}: the array is of dtype {array_dtype}, dtype= says {src}")
+    dst_type, dtype = (src_type, array_dtype) if dst is None else _named(dst, what)
     return Types(src_type, dst_type, dtype, packed=packed._replace(dst=packed.src) if dst is None else packed)
 
 
-def is_dtype(asked: Any, held: np.dtype) -> bool:
-    """Whether what the caller gave as dtype= is `held`."""
+def is_dtype(asked: Any, dtype: np.dtype) -> bool:
+    """Whether what the caller gave as dtype= is `dtype`."""
     try:
-        return not isinstance(asked, tuple) and np.dtype(asked) == held
+        return not isinstance(asked, tuple) and np.dtype(asked) == dtype
     except TypeError:
         return False
 
@@ -182,10 +184,10 @@ def _named(dtype: Any, what: str) -> tuple[str, np.dtype]:
     if isinstance(dtype, str) and dtype in OF_ML_DTYPES:
         bfloat16()  # numpy knows their names once ml_dtypes is there
     try:
-        found = np.dtype(dtype)
+        element = np.dtype(dtype)
     except TypeError:
         raise TypeError(f"{what}: dtype {dtype!r} is none") from None
-    return _number(found, what), found
+    return _number(element, what), element
 
 
 def _number(dtype: np.dtype, what: str) -> str:
@@ -194,13 +196,13 @@ def _number(dtype: np.dtype, what: str) -> str:
     return NUMBERS[dtype.name]
 
 
-def parameters(t: Types, given: Numbers, shape: tuple[int, ...], what: str) -> tuple[Types, Parameters, Along | None]:
+def parameters(t: Types, numbers: Numbers, shape: tuple[int, ...], what: str) -> tuple[Types, Parameters, Along | None]:
     """The arguments, checked, as the parameters of lk_convert, the types with what they are computed in, and the
     dimensions that parameters are along."""
     names = Numbers._fields[1:6]
-    along = along_of(given.axis, given.block_size, shape, what) if any(map(np.ndim, given.parameters())) else None
+    along = along_of(numbers.axis, numbers.block_size, shape, what) if any(map(np.ndim, numbers.parameters())) else None
     scale, zero_point, offset, out_scale, out_zero_point = (
-        None if p is None else _values(p, name, given, along, what) for name, p in zip(names, given.parameters())
+        None if p is None else _values(p, name, numbers, along, what) for name, p in zip(names, numbers.parameters())
     )
     two_sided = out_scale is not None or out_zero_point is not None
     to_integers, of_integers = t.dst in INTEGERS, t.src in {*INTEGERS, "bool"}
@@ -232,7 +234,7 @@ def parameters(t: Types, given: Numbers, shape: tuple[int, ...], what: str) -> t
             inv = inverse
             if t.real is np.float32 and (t.dst in ("s8", "u8") or t.packed.dst) and _products_decide(mul):
                 high, low = _in_two(mul)
-    made = Parameters(sub, mul, inv, off, after, high, low, divide, float(given.alpha), float(given.beta))
+    made = Parameters(sub, mul, inv, off, after, high, low, divide, float(numbers.alpha), float(numbers.beta))
     return t, made, along
 
 
@@ -241,11 +243,11 @@ def _real(values: np.ndarray | None, name: str, t: Types, divides: bool, what: s
     if values is None:
         return None
     with np.errstate(all="ignore"):
-        found: np.ndarray = values.astype(t.real)
-    if not np.isfinite(found).all() or (divides and not found.all()):
+        rounded: np.ndarray = values.astype(t.real)
+    if not np.isfinite(rounded).all() or (divides and not rounded.all()):
         least = " and not 0" if divides else ""
         raise ValueError(f"{what}: {name} must be finite{least} as {np.dtype(t.real)}, got {values.tolist()}")
-    return found
+    return rounded
 
 
 def _check_zero(values: Any, kind: str, name: str, what: str) -> bool:
@@ -309,33 +311,33 @@ def _repeated(values: np.ndarray | None, n: int) -> np.ndarray | None:
     return None if values is None else np.ascontiguousarray(np.broadcast_to(values, n))
 
 
-def _values(given: Any, name: str, numbers: Numbers, along: Along | None, what: str) -> np.ndarray:
+def _values(value: Any, name: str, numbers: Numbers, along: Along | None, what: str) -> np.ndarray:
     """A parameter as an array of one number, or of one along each dimension."""
-    found = np.asarray(given)
-    if found.dtype.name in OF_ML_DTYPES:
-        found = found.astype(np.int8 if "int" in found.dtype.name else np.float32)
-    if found.dtype.kind not in "iuf":
-        raise TypeError(f"{what}: {name} must be numbers, got {given!r}")
-    if found.ndim == 0 or along is None:
-        return found.reshape(1)
-    if found.shape != along.counts:
+    values = np.asarray(value)
+    if values.dtype.name in OF_ML_DTYPES:
+        values = values.astype(np.int8 if "int" in values.dtype.name else np.float32)
+    if values.dtype.kind not in "iuf":
+        raise TypeError(f"{what}: {name} must be numbers, got {value!r}")
+    if values.ndim == 0 or along is None:
+        return values.reshape(1)
+    if values.shape != along.counts:
         counts = along.counts[0] if len(along.counts) == 1 else f"of shape {along.counts}"
         blocks = "" if set(along.blocks) <= {1} else f" in blocks of {numbers.block_size}"
         raise ValueError(
-            f"{what}: {name} must be one number or {counts}, for axis {numbers.axis}{blocks}; got {found.shape}"
+            f"{what}: {name} must be one number or {counts}, for axis {numbers.axis}{blocks}; got {values.shape}"
         )
-    return np.ascontiguousarray(found).reshape(-1)
+    return np.ascontiguousarray(values).reshape(-1)
 
 
 def dimension(axis: Any, rank: int, what: str) -> int:
     """`axis`, any integer that names one of `rank` dimensions, counted from 0."""
     try:
-        found = index(axis)
+        number = index(axis)
     except TypeError:
-        found = rank
-    if not -rank <= found < rank:
+        number = rank
+    if not -rank <= number < rank:
         raise ValueError(f"{what}: axis must be one of {rank} dimensions, got {axis!r}")
-    return found % rank
+    return number % rank
 
 
 def token(value: Any) -> Any:
@@ -406,9 +408,9 @@ def _converter(
     stream = moved > last_level_cache() and not summed
     fills = fill_nests(box.shape, move.dst.full_shape(box.shape), d, widths.dst) if box.whole else []
     fill = Program(fills, widths.dst, pad, stream) if fills else None
-    found = nests(box.shape, list(zip(s, d, parameter)), widths)
+    loops = nests(box.shape, list(zip(s, d, parameter)), widths)
     what = f"{move}, {t}"
-    read, written, counted = reach.of_conversion(found, widths)
+    read, written, counted = reach.of_conversion(loops, widths)
     written = written.joined(reach.of_nests(fills)[1])
     source = spans.of_array(move.src.physical_shape(box.src_shape), move.src_strides, widths.src)
     for at, par in uses:
@@ -418,4 +420,4 @@ def _converter(
     spans.check(written, destination, f"{what}: destination")
     kernel_types = BYTES[t.src] if t.packed.src else t.src, t.dst
     real = f"f{8 * np.dtype(t.real).itemsize}"
-    return Converter(found, kernel_types, real, summed, fill, stream, t.packed.src)
+    return Converter(loops, kernel_types, real, summed, fill, stream, t.packed.src)

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from math import prod
 
 from ..choosing.machine import caches, last_level_cache
-from ..choosing.profile import scale
+from ..choosing.machine_profile import scale
 from .costs import COSTS, INNER, MEMORY, SHARED, Counts, TileCounts, WindowCounts
 from .fused import MIN_RUN_BYTES, fused_loops, joined_loops
 from .loops import LINE_BYTES, Loop

@@ -23,7 +23,7 @@ def loops_of(src: Layout, dst: Layout, shape: tuple[int, ...], width: int):
     """
     s = digits(src, shape, [width * x for x in src.axis_strides(shape)])
     d = digits(dst, shape, [width * x for x in dst.axis_strides(shape)])
-    found, left = [], MAX_PIECES
+    loops, left = [], MAX_PIECES
     for n, a, b in zip(shape, s, d):
         if len(a) == 1 and len(b) == 2:
             n = max(n, b[0].unit)  # the pads of a single block are written with its elements
@@ -31,8 +31,8 @@ def loops_of(src: Layout, dst: Layout, shape: tuple[int, ...], width: int):
             parts = pieces(0, n, (Side(a), Side(b)), left)
             left -= len(parts) - 1
             largest = max(parts, key=lambda p: prod(n for n, _ in p.loops))
-            found += [Loop(n, s, d) for n, (s, d) in largest.loops]
-    return merge(found)
+            loops += [Loop(n, s, d) for n, (s, d) in largest.loops]
+    return merge(loops)
 
 
 def reorder_features(src: Layout, dst: Layout, shape: tuple[int, ...], width: int, threads: int) -> tuple[float, ...]:

@@ -14,18 +14,18 @@ from typing import NamedTuple
 from .loops import LINE_BYTES, Loop, merge, ordered, shares
 from .nest import Blocking, Digits, Fused, Nest, Transpose
 
-MAX_PANEL_COLUMNS = 1024  # LK_MAX_FUSED_PANEL of transpose.h, as are those of the next lines
-MAX_JOINED_ROWS, MAX_JOINED_RUN_BYTES = 1024, 2048  # LK_MAX_JOINED_ROWS and _RUN_BYTES
+# Limits of the kernels, as in transpose.h.
+MAX_PANEL_COLUMNS = 1024  # LK_MAX_FUSED_PANEL
+MAX_JOINED_ROWS = 1024  # LK_MAX_JOINED_ROWS
+MAX_JOINED_RUN_BYTES = 2048  # LK_MAX_JOINED_RUN_BYTES
 MAX_TABLE = 4096  # LK_MAX_FUSED_TABLE
-MAX_DIGITS = 15  # of one loop beside a table: LK_MAX_FUSED less 1; only runs have no other limit that is lower
+MAX_DIGITS = 15  # of one loop next to a table: LK_MAX_FUSED less 1; only runs reach it
 MIN_RUN_BYTES = 16  # shorter runs of one size are moved as elements
-MAX_PADDED_RUNS = (
-    4  # pads between runs of the source are read as well if a run and its pads are as long as so many runs
-)
-UNIT_BYTES = 4096  # of the destination of a column in one task
+MAX_PADDED_RUNS = 4  # pads between runs are read too if a run with its pads is at most as long as so many runs
+TASK_BYTES = 4096  # of the destination that one task writes of a column
 
 
-class Taken(NamedTuple):
+class FusedLoops(NamedTuple):
     """The loops of a fused transpose: columns are contiguous in the source, rows in the destination."""
 
     columns: Sequence[Loop]
@@ -38,7 +38,7 @@ class Taken(NamedTuple):
         return width * prod(x.n for x in self.columns), width * prod(x.n for x in self.rows)
 
 
-def fused_loops(rest: Sequence[Loop], along: Loop, inner: Loop, width: int, b: Blocking) -> Taken:
+def fused_loops(rest: Sequence[Loop], along: Loop, inner: Loop, width: int, b: Blocking) -> FusedLoops:
     """Both loops take in those that they go on in until they are as long as `b` asks; the one that lacks more first."""
     rest, valid = list(rest), 0
     run = along.n * width
@@ -47,14 +47,14 @@ def fused_loops(rest: Sequence[Loop], along: Loop, inner: Loop, width: int, b: B
         along, valid = along._replace(n=after // width), along.n
     sides = {1: ([along], b.src_run), 2: ([inner], b.dst_run)}
     while True:
-        found = []
+        longer = []
         for side, (loops, least) in sides.items():
             run = width * prod(x.n for x in loops)
             if run < least:
-                found += [(run / least, side, x) for x in rest if x[side] == run and _fits(loops, x)][:1]
-        if not found:
-            return Taken(sides[1][0], sides[2][0], rest, valid)
-        _, side, loop = min(found, key=lambda f: f[0])
+                longer += [(run / least, side, x) for x in rest if x[side] == run and _fits(loops, x)][:1]
+        if not longer:
+            return FusedLoops(sides[1][0], sides[2][0], rest, valid)
+        _, side, loop = min(longer, key=lambda f: f[0])
         sides[side][0].append(loop)
         rest.remove(loop)
 
@@ -64,12 +64,12 @@ def _fits(loops: Sequence[Loop], loop: Loop) -> bool:
     return not loop.offsets or prod(x.n for x in loops) * loop.n <= MAX_TABLE
 
 
-def joined_loops(rest: Sequence[Loop], along: Loop, inner: Loop, width: int) -> Taken | None:
+def joined_loops(rest: Sequence[Loop], along: Loop, inner: Loop, width: int) -> FusedLoops | None:
     """The rows take in loops until the columns follow one another in the destination; None if they never do."""
     rest, rows, run = list(rest), [inner], inner.n * width
     while run <= MAX_JOINED_RUN_BYTES and run <= MAX_JOINED_ROWS * width:
         if along.dst == run:
-            return Taken([along], rows, rest)
+            return FusedLoops([along], rows, rest)
         beyond = next((x for x in rest if x.dst == run), None)
         if beyond is None:
             return None
@@ -82,21 +82,21 @@ def joined_loops(rest: Sequence[Loop], along: Loop, inner: Loop, width: int) -> 
 def transposes(t: Transpose, b: Blocking) -> list[Nest]:
     """A nest of joined transposes, if `b` asks for them and there are any, or of fused ones."""
     joined = joined_loops(t.rest, t.along, t.inner, t.width) if b.joined else None
-    found = joined or fused_loops(t.rest, t.along, t.inner, t.width, b)
-    count, run = prod(x.n for x in found.columns), found.runs(t.width)[1]
-    first = found.columns[0]
-    columns = Digits(tuple((x.n, x.dst) for x in found.columns))
-    if found.valid:
-        table = *(i * first.dst for i in range(found.valid)), *[None] * (first.n - found.valid)
+    taken = joined or fused_loops(t.rest, t.along, t.inner, t.width, b)
+    count, run = prod(x.n for x in taken.columns), taken.runs(t.width)[1]
+    first = taken.columns[0]
+    columns = Digits(tuple((x.n, x.dst) for x in taken.columns))
+    if taken.valid:
+        table = *(i * first.dst for i in range(taken.valid)), *[None] * (first.n - taken.valid)
         columns = columns._replace(table=table)
-        count -= first.n - found.valid
+        count -= first.n - taken.valid
     lines = LINE_BYTES // t.width
     most = min(MAX_PANEL_COLUMNS, (b.src_run or count * t.width) // t.width)
     panel = min(count, shares(count, -(-count // most), t.width))
-    unit = max(1, UNIT_BYTES // run // lines) * lines if joined else UNIT_BYTES // t.width
-    digits = Fused(columns, _in_source(found.rows), panel, unit)
-    tile = Loop(count, t.width, first.dst), Loop(run // t.width, found.rows[0].src, t.width)
-    loops = ordered(found.rest, 2 if joined else b.order)
+    unit = max(1, TASK_BYTES // run // lines) * lines if joined else TASK_BYTES // t.width
+    digits = Fused(columns, _in_source(taken.rows), panel, unit)
+    tile = Loop(count, t.width, first.dst), Loop(run // t.width, taken.rows[0].src, t.width)
+    loops = ordered(taken.rest, 2 if joined else b.order)
     return [Nest("joined" if joined else "fused", 8 * t.width, loops, tile, t.src, t.dst, fused=digits)]
 
 
@@ -123,30 +123,30 @@ def runs(rest: Sequence[Loop], inner: Loop, width: int, src: int, dst: int) -> l
         rows.append(rest.pop())
         size *= rows[-1].n
     sizes: tuple[int, ...] = ()
-    found = _in_source(rows) if rows else Digits(((1, 0),))
+    starts = _in_source(rows) if rows else Digits(((1, 0),))
     if len(pieces) == 1 and pieces[0][0] is not None:
         run = pieces[0][1]
     else:  # the table begins with the pieces
-        table, upper = (found.table, found.digits[1:]) if found.table else ((0,), found.digits)
+        table, upper = (starts.table, starts.digits[1:]) if starts.table else ((0,), starts.digits)
         table = tuple(None if a is None or at is None else a + at for at in table for a, _ in pieces)
         sizes = tuple(n for _, n in pieces) * (len(table) // len(pieces))
-        found, run = Digits(((len(table), 0), *upper), table), sum(sizes)
-    unit = max(1, UNIT_BYTES // run) * max(1, len(sizes))
-    digits = Fused(Digits(((run, 1),)), found, 1, unit, sizes)
+        starts, run = Digits(((len(table), 0), *upper), table), sum(sizes)
+    unit = max(1, TASK_BYTES // run) * max(1, len(sizes))
+    digits = Fused(Digits(((run, 1),)), starts, 1, unit, sizes)
     tile = Loop(run, 1, 1), Loop(size // run, 0, run)
     return [Nest("runs", 8, tuple(rest), tile, src, dst, fused=digits)]
 
 
 def _pieces(loop: Loop, width: int) -> list[tuple[int | None, int]]:
     """The runs of the source that a loop without a stride is made of: offset and bytes; the offset of pads is None."""
-    found: list[tuple[int | None, int]] = []
+    runs_of: list[tuple[int | None, int]] = []
     for at in loop.offsets:
-        before, n = found[-1] if found else (0, 0)
+        before, n = runs_of[-1] if runs_of else (0, 0)
         if n and at == (None if before is None else before + n):
-            found[-1] = before, n + width
+            runs_of[-1] = before, n + width
         else:
-            found.append((at, width))
-    return found
+            runs_of.append((at, width))
+    return runs_of
 
 
 def ragged_nests(

@@ -34,9 +34,9 @@ def reorder_in_place(
     same = array.ctypes.data == out.ctypes.data and array.flags.c_contiguous and out.flags.c_contiguous
     loops = None
     if same and src.full_shape(shape) == shape == dst.full_shape(shape):
-        found = regions(shape, *Box.all_of(shape).sides(src.dense, array.strides, dst.dense, out.strides))
-        if len(found) == 1:
-            loops = merge([Loop(n, s, d) for piece in found[0] for n, (s, d) in piece.loops])
+        boxes = regions(shape, *Box.all_of(shape).sides(src.dense, array.strides, dst.dense, out.strides))
+        if len(boxes) == 1:
+            loops = merge([Loop(n, s, d) for piece in boxes[0] for n, (s, d) in piece.loops])
     moving = [x for x in loops or () if x.src != x.dst]
     a, b = moving if len(moving) == 2 else (None, None)
     if loops is None or (moving and (a is None or b is None or a != Loop(b.n, b.dst, b.src))):

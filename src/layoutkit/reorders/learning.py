@@ -17,18 +17,18 @@ from .problem import ReorderProblem
 from .program import Transfer, program, suits
 
 
-def learner_of(problem: ReorderProblem, found: Sequence[Choice], move: Transfer, pad: bytes) -> Learner | None:
+def learner_of(problem: ReorderProblem, ranked: Sequence[Choice], move: Transfer, pad: bytes) -> Learner | None:
     """What learns, or has learnt, from the calls that move `move`, one for all of them; None if they do not learn."""
     key = learner_of, move, pad, problem.threads, isa(), tuning.changes(), cost_table.loads
     kept = plans.get(key)
-    if kept is not None or not learns(found):
+    if kept is not None or not learns(ranked):
         return kept
 
     def build(name: str) -> Program | None:
         return program(move, name, pad) if suits(name, move) else None
 
     as_measured = move == problem.contiguous()
-    return plans.put(key, Learner(found, build, problem.threads, problem if as_measured else None))
+    return plans.put(key, Learner(ranked, build, problem.threads, problem if as_measured else None))
 
 
 class InUse:

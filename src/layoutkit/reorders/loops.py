@@ -19,7 +19,7 @@ class Loop(NamedTuple):
     offsets: tuple[int | None, ...] = ()
 
 
-ONE = Loop(1, 0, 0)
+SINGLE_STEP = Loop(1, 0, 0)
 
 
 def merge(loops: Sequence[Loop]) -> list[Loop]:
@@ -41,10 +41,10 @@ def cut(loop: Loop, step: int, head: int = 0) -> list[tuple[Loop, Loop, int]]:
     first index)."""
     n = loop.n - head
     step = max(1, min(step, n))
-    cuts = [(ONE, loop._replace(n=head), 0)] if head else []
+    cuts = [(SINGLE_STEP, loop._replace(n=head), 0)] if head else []
     cuts.append((Loop(n // step, step * loop.src, step * loop.dst, step * loop.par), loop._replace(n=step), head))
     if n % step:
-        cuts.append((ONE, loop._replace(n=n % step), head + n // step * step))
+        cuts.append((SINGLE_STEP, loop._replace(n=n % step), head + n // step * step))
     return cuts
 
 

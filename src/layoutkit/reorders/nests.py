@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ..formats.layout import Layout
 from .fused import MAX_TABLE, ragged_nests
-from .loops import ONE, Loop, merge
+from .loops import SINGLE_STEP, Loop, merge
 from .nest import Blocking, Nest
 from .pieces import Digit, Piece, Side, pieces
 from .tiles import Region, pads_with, region_nests, shared
@@ -23,8 +23,8 @@ Digits = tuple[Digit, ...]
 
 def digits(layout: Layout, shape: Sequence[int], strides: Sequence[int]) -> list[Digits]:
     """The digits of each logical dimension of an array of `layout` with these byte strides."""
-    found = [Digit(a.unit, s) for a, s in zip(layout.axes(shape), strides)]
-    return [tuple([found[k] for k in layout.digits(dim)]) for dim in range(layout.rank)]
+    factors = [Digit(a.unit, s) for a, s in zip(layout.axes(shape), strides)]
+    return [tuple([factors[k] for k in layout.digits(dim)]) for dim in range(layout.rank)]
 
 
 def regions(shape: Sequence[int], src: Sequence[Side], dst: Sequence[Side]) -> list[list[Piece]]:
@@ -56,20 +56,20 @@ def copy_nests(
     """
     if blocking.fused and (tabled := _with_tables(shape, src, dst, width, vector, blocking, whole)):
         return tabled
-    found = regions(shape, src, dst)
+    boxes = regions(shape, src, dst)
     dim = next((d for d, (ds, _) in enumerate(dst) if len(ds) == 2 and ds[1].stride == width), None)
     if whole and dim is not None and shape[dim] % dst[dim].digits[0].unit:
-        padded = _with_pads(found, dim, shape[dim], src, dst, width, vector)
+        padded = _with_pads(boxes, dim, shape[dim], src, dst, width, vector)
         if padded is not None:
             return [n for r in padded for n in region_nests(r, width, vector, blocking)], {dim}
-    plain = [_region(parts, src, dst) for parts in found]
+    plain = [_region(parts, src, dst) for parts in boxes]
     return [n for r in plain for n in region_nests(r, width, vector, blocking)], set()
 
 
 def _with_tables(shape, src, dst, width: int, vector: int, blocking: Blocking, whole: bool):
     """As `copy_nests`, with dimensions as loops without a stride where they would be cut into pieces, or where their
     last block has pads: so that they do not end a run of the destination. None if no nest takes such a loop in."""
-    cut = [[Part(p.start, _loops([p])) for p in pieces(0, n, (s, d))] for n, s, d in zip(shape, src, dst)]
+    cut = [[DimSpan(p.start, _loops([p])) for p in pieces(0, n, (s, d))] for n, s, d in zip(shape, src, dst)]
     padded, tables = set(), {}
     for dim, (n, s, d, parts) in enumerate(zip(shape, src, dst, cut)):
         if len(d.digits) == 1 and 1 < len(parts) and n <= MAX_TABLE:
@@ -86,11 +86,11 @@ def _with_tables(shape, src, dst, width: int, vector: int, blocking: Blocking, w
             at, to = (sum(side.offset(p.start) for side, p in zip(sides, chosen)) for sides in (src, dst))
             region = Region(tuple(x for p in chosen for x in p.loops), at, to)
             if any(x.offsets for x in region.loops):
-                found, without = ragged_nests(region.loops, width, at, to, blocking)
+                made, without = ragged_nests(region.loops, width, at, to, blocking)
                 left |= {dim for dim in tables if set(without).intersection(chosen[dim].loops)}
             else:
-                found = region_nests(region, width, vector, blocking)
-            nests += found
+                made = region_nests(region, width, vector, blocking)
+            nests += made
         if not left:
             return nests, padded & tables.keys()
         for dim in left:
@@ -98,25 +98,25 @@ def _with_tables(shape, src, dst, width: int, vector: int, blocking: Blocking, w
     return None
 
 
-class Part(NamedTuple):
+class DimSpan(NamedTuple):
     """A part of a dimension: its first index, and loops."""
 
     start: int
     loops: tuple[Loop, ...]
 
 
-def _table(src: Side, dst: Side, start: int, stop: int, n: int) -> Part:
+def _table(src: Side, dst: Side, start: int, stop: int, n: int) -> DimSpan:
     """The indices from `start` on as a loop of `n` steps without a stride in the source; those from `stop` on are
     pads."""
     offsets = [src.offset(i) - src.offset(start) for i in range(start, stop)]
-    return Part(start, (Loop(n, 0, dst.digits[-1].stride, 0, (*offsets, *[None] * (n - stop + start))),))
+    return DimSpan(start, (Loop(n, 0, dst.digits[-1].stride, 0, (*offsets, *[None] * (n - stop + start))),))
 
 
-def _with_pads(found, dim: int, size: int, src, dst, width: int, vector: int) -> list[Region] | None:
+def _with_pads(boxes, dim: int, size: int, src, dst, width: int, vector: int) -> list[Region] | None:
     """The regions, those at the end of `dim` with the pads of their block; None where tiles cannot write them."""
     unit = dst[dim].digits[0].unit
     result = []
-    for parts in found:
+    for parts in boxes:
         last = parts[dim]
         if last.start < size // unit * unit:
             result.append(_region(parts, src, dst))
@@ -150,7 +150,7 @@ def fill_nests(
         for region in itertools.product(*(pieces(a, b, (d, d)) for (a, b), d in zip(ranges, dst))):
             loops = merge(_loops(region))
             while len(loops) < 2:
-                loops.insert(0, ONE)
+                loops.insert(0, SINGLE_STEP)
             start = sum(d.offset(p.start) for p, d in zip(region, dst))
             nests += shared(Nest("fill", 8 * width, tuple(loops[:-2]), (loops[-2], loops[-1]), 0, start))
     return nests

@@ -99,7 +99,7 @@ def _held_shape(array: np.ndarray, layout: Layout, shape: Sequence[int] | None, 
     if array.shape not in shapes_of(physical):
         raise ValueError(
             f"{what}: shape {shape} in {layout} is {prod(physical)} elements, in packed pairs an array of "
-            f"{_told(physical)}; got {array.shape}"
+            f"{_packed_shapes(physical)}; got {array.shape}"
         )
     return shape
 
@@ -108,12 +108,12 @@ def result_shape(out: Any, layout: Layout, shape: tuple[int, ...], what: str) ->
     """The shape of the array of packed pairs that is written: that of `out` if it is one of those that hold them."""
     _check_dense(layout, what)
     physical = layout.physical_shape(shape)
-    found = shapes_of(physical)
+    shapes = shapes_of(physical)
     if out is None:
-        return found[0]
-    if out.shape not in found:
+        return shapes[0]
+    if out.shape not in shapes:
         raise ValueError(f"{what}: out must be packed pairs of {prod(physical)} elements, an array of "
-                         f"{_told(physical)} and dtype uint8; got {out.shape} and {out.dtype}")  # fmt: skip
+                         f"{_packed_shapes(physical)} and dtype uint8; got {out.shape} and {out.dtype}")  # fmt: skip
     if not out.flags.c_contiguous:
         raise ValueError(f"{what}: out, of packed pairs, must be contiguous, got byte strides {out.strides}")
     return out.shape
@@ -122,13 +122,13 @@ def result_shape(out: Any, layout: Layout, shape: tuple[int, ...], what: str) ->
 def shapes_of(physical: tuple[int, ...]) -> list[tuple[int, ...]]:
     """The shapes of arrays that hold the packed pairs of a physical shape: one axis, and half the last axis if that is
     even."""
-    found: list[tuple[int, ...]] = [(-(-prod(physical) // 2),)]
+    shapes: list[tuple[int, ...]] = [(-(-prod(physical) // 2),)]
     if physical and physical[-1] % 2 == 0:
-        found.append((*physical[:-1], physical[-1] // 2))
-    return found
+        shapes.append((*physical[:-1], physical[-1] // 2))
+    return shapes
 
 
-def _told(physical: tuple[int, ...]) -> str:
+def _packed_shapes(physical: tuple[int, ...]) -> str:
     return " or ".join(dict.fromkeys(map(str, shapes_of(physical))))
 
 
@@ -141,14 +141,14 @@ def pad_bytes(value: Any, kind: str, what: str) -> bytes:
     """The byte of an element of `kind` that pads hold, before it is packed."""
     low, high = (-8, 7) if kind == "s4" else (0, 15)
     try:
-        found = np.asarray(value)
-        fits = found.ndim == 0 and found.dtype.kind in "biuf" and low <= found <= high and int(found) == found
+        number = np.asarray(value)
+        fits = number.ndim == 0 and number.dtype.kind in "biuf" and low <= number <= high and int(number) == number
     except (TypeError, ValueError, OverflowError):  # for example a ragged list
         fits = False
     if not fits:
         name = next(name for name, k in PAIRS.items() if k == kind)
         raise ValueError(f"{what}: pad_value={value!r} is not a value of {name}, an integer of {low} to {high}")
-    return int(found).to_bytes(1, "little", signed=low < 0)
+    return int(number).to_bytes(1, "little", signed=low < 0)
 
 
 class Slices(NamedTuple):
@@ -181,12 +181,12 @@ def slices_of(move: Transfer, parameter: Sequence[Side], parameter_blocks: Seque
         return [_slices(move, box.shape, 1, 0, 0)]
     source, _ = box.sides(move.src, move.src_strides, dst, contiguous_strides(dst, box.shape, 1))
     steps = [side[axis.dim].offset(rows) - side[axis.dim].offset(0) for side in (source, parameter)]
-    found = []
+    result = []
     for n, times in ((rows, count), (box.shape[axis.dim] % rows, 1)):
         if n:
             shape = tuple(n if dim == axis.dim else size for dim, size in enumerate(box.shape))
-            found.append(_slices(move, shape, times, *steps))
-    return found
+            result.append(_slices(move, shape, times, *steps))
+    return result
 
 
 def _slices(move: Transfer, shape: tuple[int, ...], times: int, src_step: int, par_step: int) -> Slices:

@@ -90,7 +90,7 @@ def _cut(lo: int, hi: int, sides: Sequence[Side], most: float) -> list[Piece]:
     for digits, shift in sides:
         if len(digits) > 1:
             cuts.update(range(lo + -(lo + shift) % digits[0].unit, hi, digits[0].unit))
-    found: list[Piece] = []
+    result: list[Piece] = []
     for a, b in itertools.pairwise(sorted(cuts)):
-        found += pieces(a, b, sides, most - len(found))
-    return found
+        result += pieces(a, b, sides, most - len(result))
+    return result

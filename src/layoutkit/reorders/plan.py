@@ -12,7 +12,7 @@ from ..choosing.best import choices
 from ..choosing.limits import copy_limit, disturbed
 from ..choosing.machine import last_level_cache
 from ..choosing.plan import Plan, planner
-from ..choosing.problem import Candidate, Choice, Words
+from ..choosing.problem import Candidate, Choice, Description
 from ..choosing.threads import check_threads
 from ..memory.arrays import as_array, check_out, contiguous_strides
 from .binding import Call, bind_conversion, conversion_key, decide, format_of, place, taken
@@ -24,7 +24,8 @@ from .reorder import reorder
 from .variants import VARIANTS, tell
 
 # Read and written by a conversion on one thread, assumed: from memory, from the caches.
-MEMORY_BYTES_PER_SECOND, CACHE_BYTES_PER_SECOND = 12e9, 30e9
+MEMORY_BYTES_PER_SECOND = 12e9
+CACHE_BYTES_PER_SECOND = 30e9
 
 
 @planner(reorder)
@@ -35,9 +36,9 @@ def _plan(
 ) -> Plan:  # fmt: skip
     numbers = Numbers(dtype, scale, zero_point, offset, out_scale, out_zero_point, axis, block_size, alpha, beta)
     call = Call(array, src, dst, shape, out, numbers, region, at, pad_value, check_threads(threads))
-    held, to, dst, _ = taken(call)
-    call = call._replace(array=held.array, src=held.layout, dst=dst, shape=held.shape, out=to)
-    array, src, what = held.array, held.layout, f"reorder {held.layout} -> {dst}"
+    source, to, dst, _ = taken(call)
+    call = call._replace(array=source.array, src=source.layout, dst=dst, shape=source.shape, out=to)
+    array, src, what = source.array, source.layout, f"reorder {source.layout} -> {dst}"
     packed = packed_of(dtype)
     box, physical, _ = place(call, src, dst, what, packed)
     threads = useful_threads(array.itemsize * prod(physical), call.threads)
@@ -47,16 +48,16 @@ def _plan(
         t = types(array.dtype, dtype, what)
         moved = int(prod(box.shape) * (t.widths[0] + t.widths[1] * (2 if beta else 1)))
         seconds = moved / (MEMORY_BYTES_PER_SECOND if moved > 2 * last_level_cache() else CACHE_BYTES_PER_SECOND)
-        only = Candidate(f"convert {t}", seconds, lambda: None, describe=lambda: Words(f"converted {t.words}"))
-        found: tuple[Choice, ...] = (Choice(only, seconds, "estimated"),)
+        only = Candidate(f"convert {t}", seconds, lambda: None, describe=lambda: Description(f"converted {t.words}"))
+        ranked: tuple[Choice, ...] = (Choice(only, seconds, "estimated"),)
         title, element = conversion_key(problem, t), t.words
         lines, run = Lines(), None if beta and to is None else _kept_conversion(call)
     else:
         run, name, lines = _kept(call)
-        found = tuple(sorted(choices(problem), key=lambda c: c.candidate.name != name))  # what runs goes first
+        ranked = tuple(sorted(choices(problem), key=lambda c: c.candidate.name != name))  # what runs goes first
 
     def facts(verbose: bool) -> Iterator[str]:
-        best = found[0]
+        best = ranked[0]
         rate = moved / best.seconds
         yield from (*lines.nests, *lines.learnt) if verbose else (line.partition(":")[0] for line in lines.learnt)
         copy, said = copy_limit(rate, moved, threads), "achieved" if best.source == "measured" else "expected"
@@ -65,7 +66,7 @@ def _plan(
         yield f"{moved / 1e6:.3g} MB read and written, {rate / 1e9:.1f} GB/s {said}, {share}"
 
     words = in_words(box.shape, element, src.dense, dst.dense, threads)
-    return Plan(title, found, facts, words=words, run=run)
+    return Plan(title, ranked, facts, words=words, run=run)
 
 
 class Lines(NamedTuple):

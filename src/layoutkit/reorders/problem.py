@@ -14,9 +14,9 @@ from .._core.nests.reorder import Program
 from .._core.runtime import registry
 from ..choosing.best import choices
 from ..choosing.keys import LAYOUT, THREADS, numbers, parts, sizes
+from ..choosing.machine_profile import scale
 from ..choosing.model import reads
 from ..choosing.problem import Candidate, Problem
-from ..choosing.profile import scale
 from ..formats.layout import Layout
 from ..formats.notation import key
 from ..memory.arrays import contiguous_strides, empty
@@ -102,9 +102,9 @@ class ReorderProblem(Problem):
             threads = min(threads, max(1.0, MEMORY_THREADS * scale().stream / scale().copy_all))
         counts = self.counts(level)
         for i, (name, variant) in enumerate(VARIANTS.items()):
-            found = counts(variant)
-            if found:
-                seconds = seconds_of(level, *found) * (1 + i / TIE) / threads
+            counted = counts(variant)
+            if counted:
+                seconds = seconds_of(level, *counted) * (1 + i / TIE) / threads
                 build = partial(program, t, name, bytes(self.width))
                 yield Candidate(name, seconds, build, describe=variant.words)
 

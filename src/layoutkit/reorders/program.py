@@ -67,11 +67,11 @@ def program(t: Transfer, name: str, pad: bytes) -> Program:
 
 
 def _program(t: Transfer, name: str, pad: bytes, isa: str) -> Program:
-    found = stages_of(t, name)
-    check_reach(t, found)
+    stages = stages_of(t, name)
+    check_reach(t, stages)
     variant = VARIANTS[name]
-    nests = tuple(nest for stage in found for nest in stage.nests)
-    slabs = tuple((*x.slab[2:6], x.slab.bytes, x.slab.reads, x.slab.leads, len(x.nests)) for x in found if x.slab)
+    nests = tuple(nest for stage in stages for nest in stage.nests)
+    slabs = tuple((*x.slab[2:6], x.slab.bytes, x.slab.reads, x.slab.leads, len(x.nests)) for x in stages if x.slab)
     # Variants that are the same nests here are one program.
     return plans.of(_made, nests, t.width, pad, variant.stream, variant.blocking.panel, slabs, isa)
 
@@ -80,9 +80,9 @@ def _made(nests: tuple[Nest, ...], width: int, pad: bytes, stream: bool, panels:
     return Program(nests, width, pad, stream, panels, slabs)
 
 
-def check_reach(t: Transfer, found: list[Stage]) -> None:
+def check_reach(t: Transfer, stages: list[Stage]) -> None:
     """PlanError unless the nests stay within their arrays, and those that write to the buffer of a slab within that."""
-    for stage in found:
+    for stage in stages:
         read, written = reach.of_nests(stage.moves)
         _, filled = reach.of_nests(stage.fills)
         written = written.joined(filled)
@@ -93,13 +93,13 @@ def check_reach(t: Transfer, found: list[Stage]) -> None:
         t.check(read, written)
 
 
-def suited(found: tuple[Choice, ...], t: Transfer) -> str:
-    """The name of the first of `found` that suits a destination which begins `t.phase` bytes past a line boundary.
+def suited(ranked: tuple[Choice, ...], t: Transfer) -> str:
+    """The name of the first of `ranked` that suits a destination which begins `t.phase` bytes past a line boundary.
 
     The choices are ranked by their costs on destinations that begin at a line boundary. On others, a variant that
     streams must join rows to whole lines, or partial lines make it slow.
     """
-    return next((c.candidate.name for c in found if suits(c.candidate.name, t)), found[0].candidate.name)
+    return next((c.candidate.name for c in ranked if suits(c.candidate.name, t)), ranked[0].candidate.name)
 
 
 def suits(name: str, t: Transfer) -> bool:
@@ -123,15 +123,15 @@ def stages_of(t: Transfer, name: str) -> list[Stage]:
     s, d = box.sides(t.src, t.src_strides, t.dst, t.dst_strides)
     vector = vector_bytes(registry.isa())
     blocking, full = variant.blocking._replace(phase=t.phase), t.dst.full_shape(box.shape)
-    found = []
+    stages = []
     for slab in slabs_of(box.shape, full, s, d, width) if variant.slabs and box.whole else ():
         tabled = window_nests(slab.shape, slab.source, slab.buffer, width)
         if not (tabled and scattered(tabled[0][0])):
             tabled = None
         moves, done = tabled or copy_nests(slab.shape, slab.source, slab.buffer, width, vector, variant.blocking)
-        found.append(Stage(moves, fill_nests(slab.shape, slab.full, slab.buffer, width, done), slab))
-    if found:
-        return found
+        stages.append(Stage(moves, fill_nests(slab.shape, slab.full, slab.buffer, width, done), slab))
+    if stages:
+        return stages
     tabled = window_nests(box.shape, s, d, width, box.whole) if variant.windows else None
     moves, done = tabled or copy_nests(box.shape, s, d, width, vector, blocking, box.whole)
     return [Stage(moves, fill_nests(box.shape, full, d, width, done) if box.whole else [])]

@@ -52,11 +52,11 @@ def _in_table(loop: Digits, runs: Sequence[int]) -> Span:
     (n, step), *upper = loop.digits
     table = loop.table or (0, (n - 1) * step)
     sizes = runs if len(runs) == len(table) else [runs[0]] * len(table)
-    found = spans.NOTHING
+    span = spans.NOTHING
     for at, size in zip(table, sizes):
         if at is not None:
-            found = found.joined(Span(at, at + size))
-    return found.plus(spans.of_steps(upper, 0))
+            span = span.joined(Span(at, at + size))
+    return span.plus(spans.of_steps(upper, 0))
 
 
 def _in_digits(span: Span, count: int, stride: int, inner: int, outer_stride: int) -> Span:
@@ -65,10 +65,10 @@ def _in_digits(span: Span, count: int, stride: int, inner: int, outer_stride: in
     if not inner:
         return spans.of_steps([(count, stride)], 0).plus(span)
     whole, rest = divmod(count, inner)
-    found = spans.of_steps([(whole, outer_stride), (inner, stride)], 0).plus(span) if whole else spans.NOTHING
+    reached = spans.of_steps([(whole, outer_stride), (inner, stride)], 0).plus(span) if whole else spans.NOTHING
     if rest:
-        found = found.joined(spans.of_steps([(rest, stride)], 0).at(whole * outer_stride).plus(span))
-    return found
+        reached = reached.joined(spans.of_steps([(rest, stride)], 0).at(whole * outer_stride).plus(span))
+    return reached
 
 
 def of_slabs(slab: Slab) -> tuple[Span, Span]:

@@ -45,7 +45,7 @@ def _parse(pattern: str) -> _Pattern:
 
 
 def _groups(text: str) -> tuple[Group, ...]:
-    found: list[list[str]] = []
+    groups: list[list[str]] = []
     at, inside = 0, False
     while text[at:].strip():
         match = _TOKEN.match(text, at)
@@ -57,18 +57,18 @@ def _groups(text: str) -> tuple[Group, ...]:
                 raise ValueError("parentheses do not nest" if inside else "a parenthesis is closed that was not opened")
             inside = not inside
             if inside:
-                found.append([])
+                groups.append([])
         elif token == "...":
             if inside:
                 raise ValueError("'...' stands for whole axes, and cannot be inside parentheses")
-            found.append([token])
+            groups.append([token])
         elif inside:
-            found[-1] += [token] * (token != "1")
+            groups[-1] += [token] * (token != "1")
         else:
-            found.append([token] * (token != "1"))
+            groups.append([token] * (token != "1"))
     if inside:
         raise ValueError("a parenthesis is not closed")
-    return tuple(map(tuple, found))
+    return tuple(map(tuple, groups))
 
 
 def _expanded(groups: tuple[Group, ...], more: int) -> list[Group]:
@@ -157,27 +157,27 @@ def _sides(pattern: _Pattern, ndim: int) -> tuple[list[Group], list[Group]]:
     return left, right
 
 
-def _sizes(left: list[Group], shape: tuple[int, ...], given: dict[str, int]) -> dict[str, int]:
+def _sizes(left: list[Group], shape: tuple[int, ...], named: dict[str, int]) -> dict[str, int]:
     """The size of every axis: given, or what is left of the axis of `x` that it is a part of."""
     names = {name for group in left for name in group}
-    if unknown := sorted(set(given) - names):
-        raise ValueError(f"{unknown[0]}={given[unknown[0]]!r} is no axis of the pattern")
-    found: dict[str, int] = {}
-    for name, value in given.items():
+    if unknown := sorted(set(named) - names):
+        raise ValueError(f"{unknown[0]}={named[unknown[0]]!r} is no axis of the pattern")
+    sizes: dict[str, int] = {}
+    for name, value in named.items():
         try:
-            found[name] = index(value)
+            sizes[name] = index(value)
         except TypeError:
             raise ValueError(f"{name}={value!r}: expected an integer") from None
-        if found[name] < 0:
+        if sizes[name] < 0:
             raise ValueError(f"{name}={value!r} is negative")
     for group, size in zip(left, shape):
-        open_ = [name for name in group if name not in found]
-        known = prod(found[name] for name in group if name in found)
+        open_ = [name for name in group if name not in sizes]
+        known = prod(sizes[name] for name in group if name in sizes)
         if len(open_) > 1:
             raise ValueError(f"the sizes of {' and '.join(open_)} are open: give all but one")
         if open_ and known and size % known == 0:
-            found[open_[0]] = size // known
-        if (open_ and open_[0] not in found) or prod(found[name] for name in group) != size:
-            parts = " x ".join(f"{name} = {found.get(name, '?')}" for name in group) or "1"
+            sizes[open_[0]] = size // known
+        if (open_ and open_[0] not in sizes) or prod(sizes[name] for name in group) != size:
+            parts = " x ".join(f"{name} = {sizes.get(name, '?')}" for name in group) or "1"
             raise ValueError(f"an axis of size {size} cannot be ({parts})")
-    return found
+    return sizes

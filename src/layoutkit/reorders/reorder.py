@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypedDict, TypeVar, Unpack, cast, overload
 
 import numpy as np
 
-from .._core.runtime.arrays import form, meet, takes
+from .._core.runtime.arrays import can_hold_result, extents_overlap, strides_key
 from .._core.runtime.registry import isa
 from ..choosing.cache import plans
 from ..choosing.table import cost_table
@@ -23,7 +23,7 @@ from ..memory.tensor import Tensor, moved_by
 from .binding import MOVED, Call, bind, bind_conversion, check_equal, format_of, taken
 from .convert import Numbers, Types, pad_bytes, token
 from .inplace import reorder_in_place
-from .steps import has_steps, without_steps
+from .strided_regions import has_steps, without_steps
 
 T = TypeVar("T")
 
@@ -218,7 +218,7 @@ def reorder(
     pad = pad_value if type(pad_value) is int else None
     key: tuple | None
     try:
-        key = src, dst, form(array, out), array.dtype, shape, pad, threads, cost_table.generation, isa()
+        key = src, dst, strides_key(array, out), array.dtype, shape, pad, threads, cost_table.generation, isa()
         bound = _kept_for(key)
     except TypeError:  # an argument is not hashable: an array as shape, say
         key = bound = None
@@ -232,12 +232,12 @@ def reorder(
     if out is None:
         out = bound.new()
     else:
-        if not takes(out, bound.physical, bound.dtype):
+        if not can_hold_result(out, bound.physical, bound.dtype):
             check_out(out, bound.physical, bound.dtype, (), bound.what)
-        if meet(array, out) and overlap(array, out):
-            held, to = format_of(src, "src"), format_of(dst, "dst")
-            shape = held.padded_shape(array.shape) if shape is None else held.check_shape(shape)
-            moved_in = array, out, held, to, shape, partial(reorder, threads=threads), bound.what
+        if extents_overlap(array, out) and overlap(array, out):
+            layout, to = format_of(src, "src"), format_of(dst, "dst")
+            shape = layout.padded_shape(array.shape) if shape is None else layout.check_shape(shape)
+            moved_in = array, out, layout, to, shape, partial(reorder, threads=threads), bound.what
             executed(partial(bound.ran, "in place"), reorder_in_place, *moved_in)
             return out
     if bound.run is not None:
@@ -277,20 +277,20 @@ def _unwrapped(call: Call):
         to = None if call.out is None else as_out(call.out, "reorder")
         y = reorder(as_array(call.array, "reorder: array"), call.src, call.dst, shape=call.shape, out=to, **rest)
         return y if call.out is None else call.out
-    held, to, dst, box = taken(call)
-    y = reorder(held.array, held.layout, dst, shape=held.shape, out=to, **rest)
+    source, to, dst, box = taken(call)
+    y = reorder(source.array, source.layout, dst, shape=source.shape, out=to, **rest)
     if isinstance(call.out, Tensor):
         return call.out
     promised = _promise(call.pad_value, y.dtype, call.numbers.dtype)
     return Tensor(y, dst if call.out is None else dst.dense, box.dst_shape, pad_value=promised)
 
 
-def _promise(pad_value, held: np.dtype, asked):
-    """What the pads of a result of dtype `held` hold, as a value of that dtype: bfloat16 may be bits in uint16."""
+def _promise(pad_value, result: np.dtype, asked):
+    """What the pads of a result of dtype `result` hold, as a value of that dtype: bfloat16 may be bits in uint16."""
     src, dst = asked if isinstance(asked, tuple) else (None, asked)
-    if held != np.uint16 or not (dst == "bfloat16" or (dst is None and src == "bfloat16")):
+    if result != np.uint16 or not (dst == "bfloat16" or (dst is None and src == "bfloat16")):
         return pad_value
-    return int.from_bytes(pad_bytes(pad_value, Types("f32", "bf16", held), "reorder"), sys.byteorder)
+    return int.from_bytes(pad_bytes(pad_value, Types("f32", "bf16", result), "reorder"), sys.byteorder)
 
 
 def _general(call: Call):
@@ -299,7 +299,7 @@ def _general(call: Call):
     key: tuple | None
     try:
         key = (
-            src, dst, form(array, out), None if out is None else out.shape, array.dtype, shape, region, at,
+            src, dst, strides_key(array, out), None if out is None else out.shape, array.dtype, shape, region, at,
             *map(token, numbers), token(pad), threads, cost_table.generation, isa(),
         )  # fmt: skip
         bound = plans.get(key)

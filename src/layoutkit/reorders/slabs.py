@@ -13,16 +13,16 @@ from collections.abc import Sequence
 from math import lcm, prod
 from typing import NamedTuple
 
-from .loops import LINE_BYTES, ONE, Loop
+from .loops import LINE_BYTES, SINGLE_STEP, Loop
 from .nest import Nest
 from .pieces import Digit, Side
 
 MIN_BOX_BYTES = 2 << 10  # smaller ones are not worth a second copy
 MAX_BOX_BYTES = 128 << 10  # two of them are in the second-level cache
-MAX_SLAB_BYTES = 16 << 10  # of the buffer, about
+MAX_SLAB_BYTES = 16 << 10  # of a slab in the buffer, approximately
 MAX_BUFFER_BYTES = 96 << 10  # with gaps between runs: LK_SLAB_BYTES of transpose.h
-RUN_BYTES = 4 << 10  # longer runs gain nothing
-CUT_RUN_BYTES = 1 << 10  # slabs have runs at least as long, where boxes have
+RUN_BYTES = 4 << 10  # of a run: longer ones gain nothing
+MIN_SLAB_RUN_BYTES = 1 << 10  # of the runs of a slab, unless those of its box are shorter
 MAX_CUTS = 3  # dimensions of a box that are cut: each may have two sizes of slabs, and a box has at most eight
 VECTOR_BYTES = 64
 
@@ -52,7 +52,7 @@ class Slab(NamedTuple):
     leads: bool  # whether it is the first one of its boxes; the others follow
 
 
-class _Step(NamedTuple):
+class _BoxDigit(NamedTuple):
     """A digit of a dimension, of which a box has `n` of `of` values."""
 
     stride: int
@@ -77,8 +77,8 @@ def slabs_of(
     if box is None or box == list(shape):
         return []
     cuts = [[(0, n // e, e), (n // e * e, 1, n % e)][: 1 + (n % e > 0)] for n, e in zip(shape, box)]
-    found = [x for parts in itertools.product(*cuts) for x in _slabs(parts, shape, full, src, dst, width)]
-    return found if all(slab.bytes <= MAX_BUFFER_BYTES for slab in found) else []
+    slabs = [x for parts in itertools.product(*cuts) for x in _slabs(parts, shape, full, src, dst, width)]
+    return slabs if all(slab.bytes <= MAX_BUFFER_BYTES for slab in slabs) else []
 
 
 def _box(shape, full, src: Sequence[Side], dst: Sequence[Side], width: int) -> list[int] | None:
@@ -112,17 +112,17 @@ def _unit(src: Side, dst: Side, n: int) -> int:
     return n if unit > n or src.shift % src.digits[0].unit else unit
 
 
-def _steps(sides: Sequence[Side], box: Sequence[int], shape: Sequence[int]) -> list[_Step]:
+def _steps(sides: Sequence[Side], box: Sequence[int], shape: Sequence[int]) -> list[_BoxDigit]:
     """The digits of a box of a tensor of `shape`, innermost first."""
-    found = []
+    digits = []
     for dim, (side, n, of) in enumerate(zip(sides, box, shape)):
         for level, (unit, stride) in enumerate(side.digits):
-            found.append(_Step(stride, -(-n // unit), -(-of // unit), dim, level))
+            digits.append(_BoxDigit(stride, -(-n // unit), -(-of // unit), dim, level))
             n, of = min(n, unit), min(of, unit)
-    return sorted(found, key=lambda x: abs(x.stride))
+    return sorted(digits, key=lambda x: abs(x.stride))
 
 
-def _run(steps: Sequence[_Step], width: int) -> tuple[int, int | None]:
+def _run(steps: Sequence[_BoxDigit], width: int) -> tuple[int, int | None]:
     """Bytes of a run of a box, and the dimension that ends it, if a larger box would have longer ones."""
     run = width
     for x in steps:
@@ -142,7 +142,7 @@ def _slabs(parts, shape, full, src: Sequence[Side], dst: Sequence[Side], width: 
     padded = [f - at if at + n == size else n for at, n, size, f in zip(starts, box, shape, full)]
     boxes, reads = _loops(counts, box, src, dst), _reads(_steps(src, box, shape), width)
     source = tuple(Side(side.digits, side.shift % side.digits[0].unit) for side in src)
-    found: list[Slab] = []
+    slabs: list[Slab] = []
     for cut in itertools.product(*_cuts(box, padded, shape, src, dst, width)):
         firsts, numbers, sizes = zip(*cut)
         begins = [i + first for i, first in zip(starts, firsts)]
@@ -151,8 +151,8 @@ def _slabs(parts, shape, full, src: Sequence[Side], dst: Sequence[Side], width: 
         filled = [f - i if i + e == n else e for i, e, n, f in zip(firsts, sizes, box, padded)]
         buffer, size, out = _buffer(dst, filled, width)
         loops = _loops(numbers, sizes, src, dst)
-        found.append(Slab(sizes, tuple(filled), boxes, loops, at, to, source, buffer, size, out, reads, not found))
-    return found
+        slabs.append(Slab(sizes, tuple(filled), boxes, loops, at, to, source, buffer, size, out, reads, not slabs))
+    return slabs
 
 
 def _loops(counts: Sequence[int], box: Sequence[int], src: Sequence[Side], dst: Sequence[Side]) -> tuple[Loop, ...]:
@@ -169,7 +169,7 @@ def _cuts(box, padded, shape, src: Sequence[Side], dst: Sequence[Side], width: i
     source only into whole vectors, so that tiles are whole.
     """
     sizes, steps = list(box), _steps(dst, box, box)
-    run = min(CUT_RUN_BYTES, _run(steps, width)[0])
+    run = min(MIN_SLAB_RUN_BYTES, _run(steps, width)[0])
     near = {x.dim for x in _steps(src, box, box) if x.stride == width and x.n > 1}
     inside, size = set(), width
     for x in steps:  # what the first part of a run is made of stays whole
@@ -186,8 +186,8 @@ def _cuts(box, padded, shape, src: Sequence[Side], dst: Sequence[Side], width: i
         least = lcm(unit, VECTOR_BYTES // width if x.dim in near else 1)
         sizes[x.dim] = min(box[x.dim], max(least, most // least * least))
     wholes = [(n - (f > n)) // e for n, f, e in zip(box, padded, sizes)]  # the last one has the pads
-    found = [[(0, k, e), (k * e, 1, n - k * e)] for n, k, e in zip(box, wholes, sizes)]
-    return [[cut for cut in cuts if cut[1] and cut[2]] for cuts in found]
+    halves = [[(0, k, e), (k * e, 1, n - k * e)] for n, k, e in zip(box, wholes, sizes)]
+    return [[cut for cut in cuts if cut[1] and cut[2]] for cuts in halves]
 
 
 def _buffer(dst: Sequence[Side], box: Sequence[int], width: int) -> tuple[tuple[Side, ...], int, Nest]:
@@ -203,10 +203,10 @@ def _buffer(dst: Sequence[Side], box: Sequence[int], width: int) -> tuple[tuple[
         strides[x.dim, x.level] = size
         size *= x.n
     sides = (Side(tuple(Digit(x.unit, strides[dim, k]) for k, x in enumerate(d.digits))) for dim, d in enumerate(dst))
-    return tuple(sides), size, Nest("copy", 8, tuple(loops[::-1]), (ONE, Loop(run or size, 1, 1)), 0, 0)
+    return tuple(sides), size, Nest("copy", 8, tuple(loops[::-1]), (SINGLE_STEP, Loop(run or size, 1, 1)), 0, 0)
 
 
-def _reads(steps: Sequence[_Step], width: int) -> Runs:
+def _reads(steps: Sequence[_BoxDigit], width: int) -> Runs:
     loops: list[tuple[int, int]] = []
     run = width
     for x in steps:

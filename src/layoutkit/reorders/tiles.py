@@ -11,7 +11,7 @@ from math import prod
 from typing import NamedTuple
 
 from . import fused
-from .loops import LINE_BYTES, ONE, Loop, cut, merge, ordered, shares
+from .loops import LINE_BYTES, SINGLE_STEP, Loop, cut, merge, ordered, shares
 from .nest import Blocking, Nest, Transpose
 
 CHUNK_BYTES = 1 << 16  # longer runs are copied in chunks of this size, so that threads can share them
@@ -53,13 +53,13 @@ def shared(nest: Nest) -> list[Nest]:
     if parts == 1 or any(nest.outer) or nest.fused:  # tiles of two digits are small, fused ones are shared by rows
         return [nest]
     at = 0 if nest.valid or nest.tile[0].n >= nest.tile[1].n else 1
-    loop, found = nest.tile[at], []
+    loop, nests = nest.tile[at], []
     for outer, part, first in cut(loop, -(-loop.n // parts)):
         loops = (outer, *nest.loops) if outer.n > 1 else nest.loops
         tile = (part, nest.tile[1]) if at == 0 else (nest.tile[0], part)
         src, dst = nest.src + first * loop.src, nest.dst + first * loop.dst
-        found.append(nest._replace(loops=loops, tile=tile, src=src, dst=dst))
-    return found
+        nests.append(nest._replace(loops=loops, tile=tile, src=src, dst=dst))
+    return nests
 
 
 def _region_nests(region: Region, width: int, vector: int, blocking: Blocking) -> list[Nest]:
@@ -83,7 +83,7 @@ def _region_nests(region: Region, width: int, vector: int, blocking: Blocking) -
 
 
 def _gather(rest: list[Loop], inner: Loop, src: int, dst: int, width: int, valid: int = 0) -> list[Nest]:
-    second = min(rest, key=lambda x: abs(x.src), default=ONE)
+    second = min(rest, key=lambda x: abs(x.src), default=SINGLE_STEP)
     others = tuple(x for x in rest if x is not second)
     prefetch_bytes = MIN_PREFETCH_BYTES if 0 < inner.src <= MAX_PREFETCH_STRIDE_BYTES else 0
     nests = []
@@ -98,7 +98,7 @@ def _padded(rest: list[Loop], region: Region, block: Loop, width: int, vector: i
     valid, src, dst = region.valid, region.src, region.dst
     if block.src == width:  # as one wide element
         wide = block.n * width
-        near = next((x for x in rest if x.dst == wide), None) or (rest[-1] if rest else ONE)
+        near = next((x for x in rest if x.dst == wide), None) or (rest[-1] if rest else SINGLE_STEP)
         if near in rest:
             rest.remove(near)
         return _gather(rest, near, src, dst, wide, valid * width)
@@ -137,8 +137,8 @@ def _continued(loop: Loop, side: int, rest: Sequence[Loop], width: int, lanes: i
     """The loop along which `side` continues where `loop` is too short to fill a register tile."""
     if width > 8 or loop.n > lanes:
         return None
-    found = next((x for x in rest if x[side] == loop.n * width), None)
-    return found if found is not None and found.n * loop.n >= lanes else None
+    next_loop = next((x for x in rest if x[side] == loop.n * width), None)
+    return next_loop if next_loop is not None and next_loop.n * loop.n >= lanes else None
 
 
 def _two_digits(t: Transpose, side: int, beyond: Loop, b: Blocking) -> list[Nest]:
@@ -270,13 +270,13 @@ def _extended(loop: Loop, side: int, least: int, rest: Sequence[Loop], width: in
 
 
 def _together(loop: Loop, side: int, beyond: Loop, step: int, rest: Sequence[Loop], width: int) -> list[Extended]:
-    others, found = [x for x in rest if x is not beyond], []
+    others, pairs = [x for x in rest if x is not beyond], []
     for over, part, first in cut(beyond, step):
         n = part.n * loop.n
         both = Loop(n, width, loop.dst) if side == 1 else Loop(n, loop.src, width)
         digit = loop.n, beyond.dst if side == 1 else beyond.src
-        found.append(Extended([*others, over], both, digit, first * beyond.src, first * beyond.dst))
-    return found
+        pairs.append(Extended([*others, over], both, digit, first * beyond.src, first * beyond.dst))
+    return pairs
 
 
 def _copies(rest: list[Loop], run: int, src: int, dst: int) -> list[Nest]:
@@ -285,10 +285,10 @@ def _copies(rest: list[Loop], run: int, src: int, dst: int) -> list[Nest]:
     whole = run // CHUNK_BYTES
     if whole > 1:
         chunk = Loop(whole, CHUNK_BYTES, CHUNK_BYTES)
-        nests.append(Nest("copy", 8, (*rest, chunk), (ONE, Loop(CHUNK_BYTES, 1, 1)), src, dst))
+        nests.append(Nest("copy", 8, (*rest, chunk), (SINGLE_STEP, Loop(CHUNK_BYTES, 1, 1)), src, dst))
         run, src, dst = run - whole * CHUNK_BYTES, src + whole * CHUNK_BYTES, dst + whole * CHUNK_BYTES
     if run:
-        near = rest[-1] if rest else ONE
+        near = rest[-1] if rest else SINGLE_STEP
         for outer, inner, first in cut(near, max(1, -(-near.n // MIN_TASKS)) if len(rest) == 1 else near.n):
             tile = inner, Loop(run, 1, 1)
             loops = tuple(x for x in (*rest[:-1], outer) if x.n > 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..choosing.problem import Words
+from ..choosing.problem import Description
 from .nest import Blocking, Nest
 from .slabs import Slab
 
@@ -38,24 +38,24 @@ class Variant(NamedTuple):
         prefetch, order = " ahead" * b.prefetch, " by destination" * (b.order == 2)
         return f"{'stream' if self.stream else 'store'} {runs}{prefetch}{order}"
 
-    def words(self) -> Words:
+    def words(self) -> Description:
         """It, in words."""
         b = self.blocking
         if self.slabs:
-            return Words("slab by slab, each put together in a buffer")
+            return Description("slab by slab, each put together in a buffer")
         if self.windows:
-            return Words("vectors shuffled together of windows of the source")
+            return Description("vectors shuffled together of windows of the source")
         if b.joined:
-            return Words("short runs joined to whole lines")
+            return Description("short runs joined to whole lines")
         if b.fused:
-            return Words(f"loops fused to long runs, {b.src_run} bytes of the source at a time")
+            return Description(f"loops fused to long runs, {b.src_run} bytes of the source at a time")
         if b.panel:
             order = ", in the order of the destination" * (b.order == 2)
-            return Words(f"packed into panels of {b.dst_run} bytes{order}")
+            return Description(f"packed into panels of {b.dst_run} bytes{order}")
         told = "tile by tile" + ", past the caches" * self.stream
         runs = [f"{n} bytes {side}" for n, side in ((b.src_run, "read"), (b.dst_run, "written")) if n]
         told += f", {' and '.join(runs)} at a time" if runs else ", whole runs at a time"
-        return Words(told + ", fetched ahead" * b.prefetch + ", in the order of the destination" * (b.order == 2))
+        return Description(told + ", fetched ahead" * b.prefetch + ", in the order of the destination" * (b.order == 2))
 
 
 _BLOCKINGS = (

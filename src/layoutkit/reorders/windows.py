@@ -21,20 +21,22 @@ from .loops import LINE_BYTES, Loop, merge, ordered
 from .nest import Digits, Fused, Nest
 from .pieces import Digit, Piece, Side, pieces
 
-# A pattern has as many bytes, if the destination has; longer ones gain nothing, their tables leave L1.
-LEAST_BYTES, MOST_BYTES = 256, 1024
-UNALIGNED_STORES, REST_STORES = 1.3, 2.0  # what one costs that crosses a line, and what is left at the end of a digit
+MIN_PATTERN_BYTES = 256  # unless the whole destination is shorter
+MAX_PATTERN_BYTES = 1024  # longer patterns gain nothing, and their tables leave L1
+UNALIGNED_STORE_COST = 1.3  # of a store across two cache lines, in aligned stores
+TAIL_COST = 2.0  # of what is left at the end of a digit, in aligned stores
 MAX_NESTS = 64
-# Of a vector, of each of its windows, and of one that is put together of lanes in so many registers.
-VECTOR_SECONDS, WINDOW_SECONDS, LANES_SECONDS = 0.6e-9, 0.5e-9, {1: 1.1e-9, 2: 1.9e-9, 3: 3.2e-9, 4: 5.2e-9}
+VECTOR_SECONDS = 0.6e-9  # to store a vector
+WINDOW_SECONDS = 0.5e-9  # to load and shuffle one window of a vector
+LANES_SECONDS = {1: 1.1e-9, 2: 1.9e-9, 3: 3.2e-9, 4: 5.2e-9}  # of a vector of lanes, by the registers they fill
 LANE_BYTES = 16
-FAST_SECONDS = 2.5e-9  # of a line
-MAX_FOLLOWING = 0.75  # of elements that are followed by the same one on both sides
+MAX_FAST_LINE_SECONDS = 2.5e-9  # of a cache line: nests that take more are no fast ones
+MAX_CONTIGUOUS_SHARE = 0.75  # of elements whose next one is the same on both sides
 SAMPLED_VECTORS = 4
 NOWHERE = np.iinfo(np.int64).min
 
 
-class Taken(NamedTuple):
+class PatternDigit(NamedTuple):
     """A digit of the destination of which the pattern has `n` values, each of `unit` indices of dimension `dim`."""
 
     dim: int
@@ -42,7 +44,7 @@ class Taken(NamedTuple):
     n: int
 
 
-class Part(NamedTuple):
+class PatternSpan(NamedTuple):
     """A part of a dimension: loops, where it begins on both sides, and where the indices of the pattern are from there
     in the source; NOWHERE: pads."""
 
@@ -77,10 +79,10 @@ def window_steps(
 
 def _planned(
     shape: Sequence[int], src: Sequence[Side], dst: Sequence[Side], width: int, whole: bool
-) -> tuple[list[Taken], list[list[Part]], set[int]]:
+) -> tuple[list[PatternDigit], list[list[PatternSpan]], set[int]]:
     """The pattern, no digits where there is none, the parts of every dimension, and the dimensions whose pads are in
     the pattern."""
-    none: tuple[list[Taken], list[list[Part]], set[int]] = [], [], set()
+    none: tuple[list[PatternDigit], list[list[PatternSpan]], set[int]] = [], [], set()
     if width > 8 or not all(shape) or any(d.stride % width for side in src for d in side.digits):
         return none
     pattern = _pattern(shape, dst, width)
@@ -92,38 +94,38 @@ def _planned(
             if not whole or block % d.digits[0].unit:
                 return none
             padded.add(dim)
-        found = _parts(n, full, s, d, block)
-        if found is None:
+        spans = _parts(n, full, s, d, block)
+        if spans is None:
             return none
-        parts.append(found)
+        parts.append(spans)
     return none if prod(map(len, parts)) > MAX_NESTS else (pattern, parts, padded)
 
 
-def _pattern(shape: Sequence[int], dst: Sequence[Side], width: int) -> list[Taken]:
+def _pattern(shape: Sequence[int], dst: Sequence[Side], width: int) -> list[PatternDigit]:
     """The digits that follow one another in the destination, innermost first: as many as make a pattern long enough."""
-    found: list[Taken] = []
+    digits: list[PatternDigit] = []
     run, taken = width, [1] * len(shape)
     for stride, dim, unit, count, outermost in sorted(_digits(shape, dst)):
         if count == 1:
             continue
-        if stride != run or unit != taken[dim] or run >= LEAST_BYTES:
+        if stride != run or unit != taken[dim] or run >= MIN_PATTERN_BYTES:
             break
         n = _share(run, count, outermost)
         if n > 1:
-            found.append(Taken(dim, unit, n))
+            digits.append(PatternDigit(dim, unit, n))
         if n < count:
             break
         run *= n
         taken[dim] = unit * n
-    return found
+    return digits
 
 
 def _share(run: int, count: int, any_number: bool) -> int:
     """How many values of a digit that goes on after `run` bytes a pattern has; only a divisor of `count` unless it may
     be `any_number`: all if it is not long then, else what takes the fewest vectors."""
-    if run * count <= LEAST_BYTES:
+    if run * count <= MIN_PATTERN_BYTES:
         return count
-    least, most = -(-LEAST_BYTES // run), min(count, max(1, MOST_BYTES // run))
+    least, most = -(-MIN_PATTERN_BYTES // run), min(count, max(1, MAX_PATTERN_BYTES // run))
     some = [n for n in range(min(least, most), most + 1) if any_number or count % n == 0]
     return min(some or [1], key=lambda n: _vectors(run, count, n))
 
@@ -131,8 +133,8 @@ def _share(run: int, count: int, any_number: bool) -> int:
 def _vectors(run: int, count: int, n: int) -> float:
     """What patterns of n of `count` values of a digit take, in stores of whole lines."""
     rest = run * (count % n)
-    lines = count // n * -(-run * n // LINE_BYTES) * (1 if run * n % LINE_BYTES == 0 else UNALIGNED_STORES)
-    return lines + (-(-rest // LINE_BYTES) * UNALIGNED_STORES + REST_STORES if rest else 0)
+    lines = count // n * -(-run * n // LINE_BYTES) * (1 if run * n % LINE_BYTES == 0 else UNALIGNED_STORE_COST)
+    return lines + (-(-rest // LINE_BYTES) * UNALIGNED_STORE_COST + TAIL_COST if rest else 0)
 
 
 def _digits(shape: Sequence[int], dst: Sequence[Side]) -> Iterator[tuple[int, int, int, int, bool]]:
@@ -144,13 +146,13 @@ def _digits(shape: Sequence[int], dst: Sequence[Side]) -> Iterator[tuple[int, in
             above = unit
 
 
-def _parts(n: int, full: int, src: Side, dst: Side, block: int) -> list[Part] | None:
+def _parts(n: int, full: int, src: Side, dst: Side, block: int) -> list[PatternSpan] | None:
     """A dimension of n indices, of `full` with its pads, in blocks; None where they do not fit the digits."""
     if block == 1:
         one = np.zeros(1, np.int64)
-        return [Part(_loops(p), src.offset(p.start), dst.offset(p.start), one) for p in pieces(0, n, (src, dst))]
+        return [PatternSpan(_loops(p), src.offset(p.start), dst.offset(p.start), one) for p in pieces(0, n, (src, dst))]
     whole = n // block
-    found = []
+    spans = []
     if len(dst.digits) > 1 and dst.shift % min(block, dst.digits[0].unit):
         return None  # the pattern would go on in another block
     if whole:
@@ -160,11 +162,11 @@ def _parts(n: int, full: int, src: Side, dst: Side, block: int) -> list[Part] | 
         table = _table(src, 0, block, block)
         for p in pieces(0, whole, sides):
             at = p.start * block
-            found.append(Part(_loops(p), src.offset(at), dst.offset(at), table))
+            spans.append(PatternSpan(_loops(p), src.offset(at), dst.offset(at), table))
     if n % block:
         at = whole * block
-        found.append(Part((), src.offset(at), dst.offset(at), _table(src, at, n - at, min(block, full - at))))
-    return found
+        spans.append(PatternSpan((), src.offset(at), dst.offset(at), _table(src, at, n - at, min(block, full - at))))
+    return spans
 
 
 def _loops(piece: Piece) -> tuple[Loop, ...]:
@@ -192,14 +194,14 @@ def _of_blocks(side: Side, block: int, count: int) -> Side | None:
 
 def _table(src: Side, start: int, n: int, size: int) -> np.ndarray:
     """Where the n indices from `start` on are from there, and pads up to `size`."""
-    index, found = np.arange(start, start + n) + src.shift, np.zeros(n, np.int64)
+    index, offsets = np.arange(start, start + n) + src.shift, np.zeros(n, np.int64)
     for unit, stride in src.digits:
-        found += index // unit * stride
+        offsets += index // unit * stride
         index %= unit
-    return np.concatenate([found - found[0], np.full(size - n, NOWHERE)])
+    return np.concatenate([offsets - offsets[0], np.full(size - n, NOWHERE)])
 
 
-def _nest(parts: Sequence[Part], pattern: Sequence[Taken], width: int) -> Nest:
+def _nest(parts: Sequence[PatternSpan], pattern: Sequence[PatternDigit], width: int) -> Nest:
     """The nest of one part of each dimension."""
     n, index = 1, dict.fromkeys((x.dim for x in pattern), np.zeros(1, np.int64))
     for x in pattern:
@@ -228,14 +230,14 @@ def line_seconds(nest: Nest) -> float:
     """Seconds of a line that a nest writes within the caches, on average over its first vectors."""
     width = nest.bits // 8
     vector, lanes = _kernel(width, registry.isa())
-    per, found = vector // width, []
+    per, seconds_of = vector // width, []
     table = nest.fused.rows.table if nest.fused else ()
     for first in range(0, min(len(table), SAMPLED_VECTORS * per), per):
         places = sorted(x for x in table[first : first + per] if x is not None)
         seconds = VECTOR_SECONDS + WINDOW_SECONDS * _spans(places, vector, width)
         registers = -(-_spans(places, LANE_BYTES, width) // 4)
-        found.append(min(seconds, LANES_SECONDS.get(registers, inf) if lanes else inf))
-    return sum(found) / len(found) * LINE_BYTES / vector
+        seconds_of.append(min(seconds, LANES_SECONDS.get(registers, inf) if lanes else inf))
+    return sum(seconds_of) / len(seconds_of) * LINE_BYTES / vector
 
 
 def _spans(places: Sequence[int], size: int, width: int) -> int:
@@ -252,4 +254,4 @@ def scattered(nest: Nest) -> bool:
     by tiles or by runs is slow."""
     table, width = nest.fused.rows.table if nest.fused else (), nest.bits // 8
     follow = sum(a is not None and b == a + width for a, b in itertools.pairwise(table))
-    return follow < MAX_FOLLOWING * len(table) and line_seconds(nest) <= FAST_SECONDS
+    return follow < MAX_CONTIGUOUS_SHARE * len(table) and line_seconds(nest) <= MAX_FAST_LINE_SECONDS

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from ..formats.torch_format import suggest
+from ..formats.channels_last import suggest
 
 LAYOUTS = {1: ("NCW", "NWC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}  # plain, channels last
 FORMATS = {2: torch.channels_last, 3: torch.channels_last_3d}

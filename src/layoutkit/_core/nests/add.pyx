@@ -20,35 +20,35 @@ cdef enum:
 
 cdef int64_t contiguous_axes(ndarray x) noexcept:
     """How many of the last axes lie together."""
-    cdef int64_t step = x.itemsize, found = 0
+    cdef int64_t step = x.itemsize, axes = 0
     cdef int i
     for i in range(x.ndim - 1, -1, -1):
         if x.shape[i] != 1 and x.strides[i] != step:
             break
         step *= x.shape[i]
-        found += 1
-    return found
+        axes += 1
+    return axes
 
 
 cdef int64_t row_stride(ndarray x, int axes) noexcept:
     """The bytes from one row to the next, where the last `axes` axes are a row; IRREGULAR if there is no such number."""
-    cdef int64_t found = 0, count = 1
+    cdef int64_t pitch = 0, count = 1
     cdef int i
     for i in range(x.ndim - axes - 1, -1, -1):
         if x.shape[i] == 1:
             continue
         if count == 1:
-            found = x.strides[i]
-        elif x.strides[i] != found * count:
+            pitch = x.strides[i]
+        elif x.strides[i] != pitch * count:
             return IRREGULAR
         count *= x.shape[i]
-    return found
+    return pitch
 
 
-cdef lk_scale scale_of(given) except *:
-    cdef lk_scale found
-    found.scale, found.zero = given
-    return found
+cdef lk_scale scale_of(numbers) except *:
+    cdef lk_scale scale
+    scale.scale, scale.zero = numbers
+    return scale
 
 
 def add(str types, ndarray a not None, ndarray b, ndarray y not None, limits, integers, int threads):

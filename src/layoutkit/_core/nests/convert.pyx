@@ -38,12 +38,12 @@ TYPES = {element_name(element): element for element in range(LK_TYPE_COUNT)}
 ELEMENT_BYTES = {name: element_bytes(element) for name, element in TYPES.items()}
 _FAMILY = {"transpose": LK_TRANSPOSE, "gather": LK_GATHER}
 
-cdef struct Step:
+cdef struct TileStep:
     lk_move_fn fn  # NULL: nothing to do
     lk_move move
 
 cdef struct Nest:
-    Step before, fetch, after  # fetch: loads what the destination holds into the buffer that `after` stores
+    TileStep before, fetch, after  # fetch: loads what the destination holds into the buffer that `after` stores
     lk_convert tile
     lk_packed unpack
     int64_t src_offset, dst_offset, par_offset
@@ -67,13 +67,13 @@ cdef class Converting(Reordering):
 
         `sub`, `mul`, `inv`, `off`, `add`, `high`, `low`: contiguous arrays of type `real`, or None; see lk_convert in convert.h.
         """
-        cdef lk_convert given
-        take_parameters(&given, (sub, mul, inv, off, add, high, low), divide, alpha, beta)
-        self.all_of(<const char *>PyArray_DATA(src), 0, <char *>PyArray_DATA(dst), &given, threads)
+        cdef lk_convert parameters
+        take_parameters(&parameters, (sub, mul, inv, off, add, high, low), divide, alpha, beta)
+        self.all_of(<const char *>PyArray_DATA(src), 0, <char *>PyArray_DATA(dst), &parameters, threads)
 
-    cdef int all_of(self, const char *s, int64_t at, char *d, lk_convert *given, int threads) except -1:
-        """Convert by the parameters of `given`, with the GIL held: signals are checked for between chunks. `at`: bytes
-        from s, elements of packed pairs, to where the source begins."""
+    cdef int all_of(self, const char *s, int64_t at, char *d, lk_convert *parameters, int threads) except -1:
+        """Convert by `parameters`, with the GIL held: signals are checked for between chunks. `at`: bytes from s, elements
+        of packed pairs, to where the source begins."""
 
 
 cdef class Converter(Converting):
@@ -147,22 +147,22 @@ cdef class Converter(Converting):
     def __dealloc__(self):
         free(self.nests)
 
-    cdef int all_of(self, const char *s, int64_t at, char *d, lk_convert *given, int threads) except -1:
+    cdef int all_of(self, const char *s, int64_t at, char *d, lk_convert *parameters, int threads) except -1:
         cdef int64_t chunk, chunks
         cdef int tid = 0, n = 1
         cdef Pace pace = pace_of(self.chunks)
         threads = team(threads)
-        given.sum = self.sum
+        parameters.sum = self.sum
         while pace.at < pace.end:
             chunk, chunks = pace.at // pace.size, pace.end // pace.size
             with nogil:
                 if threads <= 1:
-                    self.convert(s, at, d, given, chunk, chunks)
+                    self.convert(s, at, d, parameters, chunk, chunks)
                 else:
                     with parallel(num_threads=threads):
                         tid = openmp.omp_get_thread_num()
                         n = openmp.omp_get_num_threads()
-                        self.convert(s, at, d, given, chunk * n + tid, chunks * n)
+                        self.convert(s, at, d, parameters, chunk * n + tid, chunks * n)
             if self.chunks > 1:
                 PyErr_CheckSignals()
             done(&pace)
@@ -170,12 +170,12 @@ cdef class Converter(Converting):
 
     cdef void part(self, const char *src, char *dst, int64_t share, int64_t shares) noexcept nogil:
         """Convert the numbers as they are."""
-        cdef lk_convert given
-        memset(&given, 0, sizeof(given))
-        given.alpha = 1
-        self.convert(src, 0, dst, &given, share, shares)
+        cdef lk_convert parameters
+        memset(&parameters, 0, sizeof(parameters))
+        parameters.alpha = 1
+        self.convert(src, 0, dst, &parameters, share, shares)
 
-    cdef void convert(self, const char *src, int64_t src_at, char *dst, const lk_convert *given, int64_t share,
+    cdef void convert(self, const char *src, int64_t src_at, char *dst, const lk_convert *parameters, int64_t share,
                       int64_t shares) noexcept nogil:
         cdef int64_t at[MAX_LOOPS]
         cdef char first[SCRATCH_BYTES]
@@ -196,7 +196,7 @@ cdef class Converter(Converting):
             if task == end:
                 continue
             c = nest.tile
-            c.divide, c.sum, c.alpha, c.beta = given.divide, given.sum, given.alpha, given.beta
+            c.divide, c.sum, c.alpha, c.beta = parameters.divide, parameters.sum, parameters.alpha, parameters.beta
             s, d, par = src_at + nest.src_offset, dst + nest.dst_offset, nest.par_offset
             rest = task
             for j in range(nest.loops - 1, -1, -1):
@@ -206,8 +206,8 @@ cdef class Converter(Converting):
                 d += at[j] * nest.d[j]
                 par += at[j] * nest.p[j]
             while True:
-                c.sub, c.mul, c.inv, c.off, c.add = given.sub, given.mul, given.inv, given.off, given.add
-                c.high, c.low = given.high, given.low
+                c.sub, c.mul, c.inv = parameters.sub, parameters.mul, parameters.inv
+                c.off, c.add, c.high, c.low = parameters.off, parameters.add, parameters.high, parameters.low
                 move_on(&c, par * self.real_bytes)
                 self.tile(nest, &c, src, s, d, scratch)
                 task += 1
@@ -278,7 +278,7 @@ cdef class Packing(Converting):
         if odd or (self.parts[-1][1] > 1 and self.parts[-1][4] % 2):
             raise ValueError(f"reorder: slices of an odd number of elements: {odd or self.parts[-1][1:]}")
 
-    cdef int all_of(self, const char *s, int64_t at, char *d, lk_convert *given, int threads) except -1:
+    cdef int all_of(self, const char *s, int64_t at, char *d, lk_convert *parameters, int threads) except -1:
         cdef int64_t i, par, count, src_step, par_step, elements
         cdef lk_convert c
         cdef Converter converter
@@ -288,7 +288,7 @@ cdef class Packing(Converting):
         par = 0
         for converter, count, src_step, par_step, elements in self.parts:
             for i in range(count):
-                c = given[0]
+                c = parameters[0]
                 move_on(&c, par * self.real_bytes)
                 if self.sum:
                     self.shared(self.unpack, d, work, elements, threads)
@@ -332,21 +332,21 @@ cdef class Conversion(Reordering):
     """A conversion with its parameters: those of its call, after `threads`."""
 
     cdef Converting converter
-    cdef lk_convert given
-    cdef tuple arrays  # that `given` points into
+    cdef lk_convert parameters
+    cdef tuple arrays  # that `parameters` points into
 
     def __cinit__(self, Converting converter not None, *arrays, bint divide, double alpha, double beta):
         self.converter, self.arrays = converter, arrays
-        take_parameters(&self.given, arrays, divide, alpha, beta)
-        self.given.sum, self.chunks = converter.sum, converter.chunks
+        take_parameters(&self.parameters, arrays, divide, alpha, beta)
+        self.parameters.sum, self.chunks = converter.sum, converter.chunks
 
     cdef int call(self, const char *src, char *dst, int threads) except -1:
         if isinstance(self.converter, Packing):
-            return self.converter.all_of(src, 0, dst, &self.given, threads)
+            return self.converter.all_of(src, 0, dst, &self.parameters, threads)
         return Reordering.call(self, src, dst, threads)
 
     cdef void part(self, const char *src, char *dst, int64_t share, int64_t shares) noexcept nogil:
-        (<Converter>self.converter).convert(src, 0, dst, &self.given, share, shares)
+        (<Converter>self.converter).convert(src, 0, dst, &self.parameters, share, shares)
 
 
 cdef void move_on(lk_convert *c, int64_t nbytes) noexcept nogil:
@@ -367,13 +367,14 @@ cdef void move_on(lk_convert *c, int64_t nbytes) noexcept nogil:
         c.low += nbytes
 
 
-cdef int take_parameters(lk_convert *given, arrays, bint divide, double alpha, double beta) except -1:
+cdef int take_parameters(lk_convert *parameters, arrays, bint divide, double alpha, double beta) except -1:
     """What a call gives to all tiles: arrays (sub, mul, inv, off, add, high, low), or None in their place."""
     sub, mul, inv, off, add, high, low = arrays
-    memset(given, 0, sizeof(lk_convert))
-    given.sub, given.mul, given.inv, given.off = data_of(sub), data_of(mul), data_of(inv), data_of(off)
-    given.add, given.high, given.low = data_of(add), data_of(high), data_of(low)
-    given.alpha, given.beta, given.divide = alpha, beta, divide
+    memset(parameters, 0, sizeof(lk_convert))
+    parameters.sub, parameters.mul, parameters.inv = data_of(sub), data_of(mul), data_of(inv)
+    parameters.off, parameters.add = data_of(off), data_of(add)
+    parameters.high, parameters.low = data_of(high), data_of(low)
+    parameters.alpha, parameters.beta, parameters.divide = alpha, beta, divide
     return 0
 
 
@@ -381,7 +382,7 @@ cdef const char *data_of(object array) except? NULL:
     return NULL if array is None else <const char *>PyArray_DATA(<ndarray?>array)
 
 
-cdef int set_step(Step *step, move) except -1:
+cdef int set_step(TileStep *step, move) except -1:
     if move is None:
         return 0
     family, bits, n, s, d = move
@@ -391,7 +392,7 @@ cdef int set_step(Step *step, move) except -1:
     step.move.d0, step.move.d1 = d
 
 
-cdef void run_step(const Step *step, const char *src, char *dst) noexcept nogil:
+cdef void run_step(const TileStep *step, const char *src, char *dst) noexcept nogil:
     cdef lk_move m = step.move
     m.src, m.dst = src, dst
     step.fn(&m)

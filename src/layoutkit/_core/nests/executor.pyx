@@ -144,13 +144,13 @@ cdef class Executor:
     cdef list positions(self, bint leaves_out):
         """The first and last input position read along each axis; if `leaves_out`, without those in the padding."""
         cdef Geometry *g = &self.g
-        found = []
+        reaches = []
         for i in range(3):
             first, last = -g.before[i], (g.out[i] - 1) * g.stride[i] - g.before[i] + (g.kernel[i] - 1) * g.dilation[i]
             if leaves_out:
                 first, last = max(first, 0), min(last, g.size[i] - 1)
-            found.append((first, last))
-        return found
+            reaches.append((first, last))
+        return reaches
 
     cdef tuple pixels_of(self, int64_t x_image, const int64_t *x_pixel, int64_t y_image, const int64_t *y_pixel,
                          bint leaves_out):
@@ -296,14 +296,14 @@ cdef class WeightSums:
     cdef list pixels(self, int64_t image, const int64_t *pixel, bint source):
         """The steps of the pixels that are read of x, the `source`, or of dy."""
         cdef Geometry *g = &self.g
-        found = [(0, g.n - 1, image)]
+        ranges = [(0, g.n - 1, image)]
         for i in range(3):
             first, last = 0, g.out[i] - 1
             if source:
                 last = last * g.stride[i] + (g.kernel[i] - 1) * g.dilation[i] - g.before[i]
                 first, last = max(0, -g.before[i]), min(g.size[i] - 1, last)
-            found.append((first, last, pixel[i]))
-        return found
+            ranges.append((first, last, pixel[i]))
+        return ranges
 
     cdef tuple channels(self, const Side *s, bint source):
         """One side of the footprint, all channels of these pixels."""

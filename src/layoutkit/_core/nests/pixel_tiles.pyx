@@ -122,11 +122,11 @@ cdef class PixelTiles:
         cdef uint64_t *bits
         axes = []
         for axis in range(3):
-            found = {}
+            by_reach = {}
             for i in range(g.out[axis]):
                 taps_inside(g, axis, i, &lo, &hi)
-                found.setdefault((lo, hi), []).append(i)
-            axes.append(list(found.items()))
+                by_reach.setdefault((lo, hi), []).append(i)
+            axes.append(list(by_reach.items()))
         self.runs = [(high, wide) for i, high in enumerate(product(axes[0], axes[1]))
                      for wide in (axes[2] if i % 2 == 0 else reversed(axes[2]))]
         self.words = ceil_div(self.taps, 64)

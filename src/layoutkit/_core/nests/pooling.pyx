@@ -26,24 +26,24 @@ cdef enum:
 WIDTHS = {"f64": 8, "f32": 4, "bf16": 2, "f16": 2}
 
 
-cdef struct Axis:
+cdef struct PoolAxis:
     int64_t size, out, kernel, stride, dilation, before, x_stride, y_stride
     const void *scale  # by output, reals; NULL: the largest
 
 
-cdef Axis axis_of(ndarray x, ndarray y, int i, window, ndarray scale) except *:
-    cdef Axis a
+cdef PoolAxis axis_of(ndarray x, ndarray y, int i, window, ndarray scale) except *:
+    cdef PoolAxis a
     a.size, a.out, a.x_stride, a.y_stride = x.shape[i], y.shape[i], x.strides[i], y.strides[i]
     a.kernel, a.stride, a.dilation, a.before = window
     a.scale = NULL if scale is None else PyArray_DATA(scale)
     return a
 
 
-cdef inline double scale_of(const Axis *a, int64_t at, bint wide) noexcept nogil:
+cdef inline double scale_of(const PoolAxis *a, int64_t at, bint wide) noexcept nogil:
     return (<const double *>a.scale)[at] if wide else (<const float *>a.scale)[at]
 
 
-cdef inline int64_t taps_of(const Axis *a, int64_t at, int64_t *first) noexcept nogil:
+cdef inline int64_t taps_of(const PoolAxis *a, int64_t at, int64_t *first) noexcept nogil:
     """How many taps output `at` has inside, and where the first one reads."""
     cdef int64_t begin = at * a.stride - a.before, lo = 0, hi = a.kernel
     if begin < 0:
@@ -54,10 +54,10 @@ cdef inline int64_t taps_of(const Axis *a, int64_t at, int64_t *first) noexcept 
     return hi - lo
 
 
-cdef inline double loads_of(const Axis *depth, const Axis *height, const Axis *width) noexcept nogil:
+cdef inline double loads_of(const PoolAxis *depth, const PoolAxis *height, const PoolAxis *width) noexcept nogil:
     """How many pixels the windows of a channel have, at most."""
-    cdef double found = <double>depth.out * height.out * width.out
-    return found * min(depth.kernel, depth.size) * min(height.kernel, height.size) * min(width.kernel, width.size)
+    cdef double outputs = <double>depth.out * height.out * width.out
+    return outputs * min(depth.kernel, depth.size) * min(height.kernel, height.size) * min(width.kernel, width.size)
 
 
 def pool(str types, ndarray x not None, ndarray y not None, windows, scales, int threads):
@@ -78,7 +78,7 @@ def pool(str types, ndarray x not None, ndarray y not None, windows, scales, int
     cdef lk_pooling_fn fn = <lk_pooling_fn>row.fn
     cdef const char *source = <const char *>PyArray_DATA(x)
     cdef char *destination = <char *>PyArray_DATA(y)
-    cdef Axis depth, height, width
+    cdef PoolAxis depth, height, width
     cdef lk_pooling p
     cdef int64_t n = x.shape[0], runs = x.shape[1], channels = x.shape[5], chunk = channels, chunks = 1, tasks, item = x.itemsize
     cdef int64_t x_image = x.strides[0], x_run = x.strides[1], y_image = y.strides[0], y_run = y.strides[1]
@@ -87,10 +87,10 @@ def pool(str types, ndarray x not None, ndarray y not None, windows, scales, int
         raise ValueError(f"pool: elements of {x.itemsize} and {y.itemsize} bytes, expected {types}")
     if channels > 1 and (x.strides[5] != item or y.strides[5] != item):
         raise ValueError("pool: channels that are not contiguous")
-    given = scales or (None, None, None)
-    depth = axis_of(x, y, 2, windows[0], given[0])
-    height = axis_of(x, y, 3, windows[1], given[1])
-    width = axis_of(x, y, 4, windows[2], given[2])
+    of_axes = scales or (None, None, None)
+    depth = axis_of(x, y, 2, windows[0], of_axes[0])
+    height = axis_of(x, y, 3, windows[1], of_axes[1])
+    width = axis_of(x, y, 4, windows[2], of_axes[2])
     threads = threads_for(threads, loads_of(&depth, &height, &width) * n * runs * channels * item)
     if runs * n * depth.out * height.out < FEW_TASKS * threads:
         chunk = CHUNK_VECTORS * row.lanes
@@ -115,7 +115,7 @@ def pool(str types, ndarray x not None, ndarray y not None, windows, scales, int
                         share(tasks, openmp.omp_get_num_threads(), tid + 1))
 
 
-cdef void rows_of(lk_pooling_fn fn, lk_pooling p, const char *x, char *y, const Axis *depth, const Axis *height,
+cdef void rows_of(lk_pooling_fn fn, lk_pooling p, const char *x, char *y, const PoolAxis *depth, const PoolAxis *height,
                   int64_t runs, int64_t chunks, int64_t chunk, int64_t channels, int64_t x_image, int64_t x_run,
                   int64_t y_image, int64_t y_run, int64_t item, int64_t task, int64_t end) noexcept nogil:
     """The rows of tasks [task, end)."""
@@ -142,7 +142,7 @@ def pool_back(str types, ndarray x not None, ndarray dy not None, ndarray dx not
     """
     cdef const lk_kernel *row = best_row(LK_POOLING_BACK, types)
     cdef lk_pooling_back_fn fn = <lk_pooling_back_fn>row.fn
-    cdef Axis axes[3]
+    cdef PoolAxis axes[3]
     cdef lk_pooling_back g
     cdef Tasks t
     cdef int64_t channels = x.shape[5], item = x.itemsize
@@ -151,9 +151,9 @@ def pool_back(str types, ndarray x not None, ndarray dy not None, ndarray dx not
         raise ValueError(f"pool: elements of {x.itemsize}, {dy.itemsize} and {dx.itemsize} bytes, expected {types}")
     if channels > 1 and not (dy.strides[5] == dx.strides[5] == item and (scales or x.strides[5] == item)):
         raise ValueError("pool: channels that are not contiguous")
-    given = scales or (None, None, None)
+    of_axes = scales or (None, None, None)
     for i in range(3):
-        axes[i] = axis_of(x, dy, 2 + i, windows[i], given[i])
+        axes[i] = axis_of(x, dy, 2 + i, windows[i], of_axes[i])
         t.dx[i] = dx.strides[2 + i]
     t.n, t.runs, t.channels, t.chunk, t.chunks = x.shape[0], x.shape[1], channels, channels, 1
     threads = threads_for(threads, loads_of(&axes[0], &axes[1], &axes[2]) * t.n * t.runs * channels * item)
@@ -194,7 +194,7 @@ cdef struct Tasks:
     int64_t n, runs, channels, chunk, chunks, item
 
 
-cdef void images_of(lk_pooling_back_fn fn, lk_pooling_back g, const Tasks *t, const Axis *axes, int64_t task,
+cdef void images_of(lk_pooling_back_fn fn, lk_pooling_back g, const Tasks *t, const PoolAxis *axes, int64_t task,
                     int64_t end) noexcept nogil:
     """The images of tasks [task, end)."""
     cdef int64_t part, run, image, d, i, w, q, r, first

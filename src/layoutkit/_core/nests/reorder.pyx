@@ -238,13 +238,13 @@ cdef class Program(Reordering):
         cdef int64_t count = windows_of(w, f.rows.table, n, width, row.nr, row.mr, f.pad)
         cdef int64_t i, vector = width * row.nr
         w.at = <const int64_t *>self.kept(np.zeros(count, np.int64))
-        w.takes = <const uint64_t *>self.kept(np.zeros(count, np.uint64))
+        w.masks = <const uint64_t *>self.kept(np.zeros(count, np.uint64))
         w.ends = <const int64_t *>self.kept(np.zeros(w.vectors, np.int64))
-        w.kinds = <const int8_t *>self.kept(np.zeros(w.vectors, np.int8))
+        w.lane_registers = <const int8_t *>self.kept(np.zeros(w.vectors, np.int8))
         w.orders = <const char *>self.kept(np.zeros(count * vector, np.uint8))
         for i in range(n):
             if f.rows.table[i] == LK_NOWHERE:
-                w.firsts = <const char *>self.kept(np.zeros(w.vectors * vector, np.uint8))
+                w.pad_vectors = <const char *>self.kept(np.zeros(w.vectors * vector, np.uint8))
                 break
         windows_of(w, f.rows.table, n, width, row.nr, row.mr, f.pad)
 
@@ -432,14 +432,14 @@ cdef class Kept:
 
     cdef Reordering moves
     cdef Extent src, dst
-    cdef object held, written, what, check
+    cdef object src_dtype, dst_dtype, what, check
     cdef int threads
 
     def __cinit__(self, Reordering moves not None, dtypes, src, dst, int threads, what, check):
         self.moves, self.threads, self.what, self.check = moves, threads, what, check
-        self.held, self.written = dtypes
-        take_extent(&self.src, src, self.held.itemsize)
-        take_extent(&self.dst, dst, self.written.itemsize)
+        self.src_dtype, self.dst_dtype = dtypes
+        take_extent(&self.src, src, self.src_dtype.itemsize)
+        take_extent(&self.dst, dst, self.dst_dtype.itemsize)
 
     def __call__(self, ndarray array not None, ndarray out not None):
         """Move `array` to `out`."""
@@ -448,9 +448,9 @@ cdef class Kept:
         if not (PyArray_CheckExact(array) and PyArray_CheckExact(out)):
             self.check(array, self.what)
             self.check(out, self.what)
-        if not (fits(array, &self.src, self.held) and fits(out, &self.dst, self.written)):
-            raise ValueError(f"{self.what}: planned for {tell(&self.src)} {self.held} to {tell(&self.dst)} "
-                             f"{self.written}; got {given(array)} to {given(out)}")
+        if not (fits(array, &self.src, self.src_dtype) and fits(out, &self.dst, self.dst_dtype)):
+            raise ValueError(f"{self.what}: planned for {tell(&self.src)} {self.src_dtype} to {tell(&self.dst)} "
+                             f"{self.dst_dtype}; got {described(array)} to {described(out)}")
         if not PyArray_ISWRITEABLE(out):
             raise ValueError(f"{self.what}: out is read-only")
         if s + self.src.lo < d + self.dst.hi and d + self.dst.lo < s + self.src.hi:
@@ -458,7 +458,7 @@ cdef class Kept:
         self.moves.call(s, d, self.threads)
 
     def __repr__(self):
-        return f"<{self.what}: {tell(&self.src)} {self.held} to {tell(&self.dst)} {self.written}>"
+        return f"<{self.what}: {tell(&self.src)} {self.src_dtype} to {tell(&self.dst)} {self.dst_dtype}>"
 
 
 cdef take_extent(Extent *e, of, itemsize):
@@ -481,7 +481,7 @@ cdef bint fits(ndarray array, const Extent *e, dtype):
     return True
 
 
-cdef given(object array):
+cdef described(object array):
     return f"{array.shape} {array.strides} {array.dtype}"
 
 

@@ -29,7 +29,7 @@ cdef class Route:
     cdef int64_t count_copies(self, ndarray y, ndarray add, Epilogue epilogue)
     cdef int64_t copy_bytes(self, ndarray y)
     cdef bint copies(self, ndarray tensor, ndarray y, bint accumulates)
-    cdef const char *held(self, ndarray tensor, ndarray y, char *memory) except NULL
+    cdef const char *reordered(self, ndarray tensor, ndarray y, char *memory) except NULL
     cdef void run(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
                   char *at) noexcept nogil
     cdef copied(self, x, w, bias, y, epilogue, add, workspace)

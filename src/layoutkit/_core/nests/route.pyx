@@ -102,9 +102,9 @@ def epilogue_pixels(str types, Epilogue epilogue not None, ndarray y, ndarray ad
     cdef const lk_kernel *kernel = best_row(LK_EPILOGUE, types)
     cdef lk_epilogue_fn fn = <lk_epilogue_fn>kernel.fn
     cdef int64_t i, start = 0, row = y.itemsize * y.shape[1]
-    cdef const lk_types *found = types_named(types)
-    cdef int item = element_bytes(found.dst)
-    if y.itemsize != item or add is not None and add.itemsize != item or (sums is None) != (found.dst == found.sum):
+    cdef const lk_types *elements = types_named(types)
+    cdef int item = element_bytes(elements.dst)
+    if y.itemsize != item or add is not None and add.itemsize != item or (sums is None) != (elements.dst == elements.sum):
         raise TypeError(f"epilogue: expected {types}, got {y.dtype} and {None if add is None else add.dtype}")
     if sums is not None:
         f.sums, f.sums_row = <char *>PyArray_DATA(sums), sums.itemsize * y.shape[1]
@@ -213,7 +213,7 @@ cdef class Route:
         """Whether what takes part in the epilogue is copied first: reordered, or overwritten before it is read."""
         return self.residual is not None or (not accumulates and PyArray_DATA(tensor) == PyArray_DATA(y))
 
-    cdef const char *held(self, ndarray tensor, ndarray y, char *memory) except NULL:
+    cdef const char *reordered(self, ndarray tensor, ndarray y, char *memory) except NULL:
         """A copy in `memory` of what takes part in the epilogue, as the loop nest writes its output."""
         if self.residual is None:
             return <const char *>PyArray_DATA(like(tensor, memory))  # strides may be negative
@@ -270,7 +270,7 @@ cdef class Route:
             elif i:
                 copy = at + self.workspace
             if adds and self.copies(add, y, self.executor.accumulates):
-                f.add = self.held(add, y, copy)
+                f.add = self.reordered(add, y, copy)
                 copy += size
             if tensors:
                 i = 0
@@ -280,7 +280,7 @@ cdef class Route:
                     while steps[i].kind != LK_TENSOR:
                         i += 1
                     if self.copies(tensor, y, False):
-                        steps[i].operand = self.held(tensor, y, copy)
+                        steps[i].operand = self.reordered(tensor, y, copy)
                         copy += size
                     i += 1
         if self.whole:

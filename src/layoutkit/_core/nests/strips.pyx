@@ -38,7 +38,8 @@ cdef class Strips(Executor):
     cdef int64_t y_stride[4]
     cdef int64_t channels, padded, run_channels, runs, chunks, strips, taps
     cdef int64_t *pixel          # offsets of the outputs of a row
-    cdef int64_t held, sums_bytes # of the sums of a strip: channels, whole vectors; all bytes
+    cdef int64_t sum_channels  # of the sums of a strip, whole vectors
+    cdef int64_t sums_bytes    # of all of these sums
 
     def __init__(self, nest, int64_t channels, int64_t padded, int64_t run, int64_t chunks):
         Executor.__init__(self, nest)
@@ -52,9 +53,9 @@ cdef class Strips(Executor):
         self.strips = ceil_div(self.g.out[2], self.nr)
         self.total = self.g.n * self.runs * chunks
         self.pixel = <int64_t *>calloc(max(1, self.g.out[2]), sizeof(int64_t))
-        self.held = ceil_div(min(run, channels), self.lanes) * self.lanes
+        self.sum_channels = ceil_div(min(run, channels), self.lanes) * self.lanes
         i = ceil_div(self.g.out[1], chunks) * self.nr if self.rounding else 0  # outputs of a strip
-        self.sums_bytes = aligned(i * self.held * self.sum_item)
+        self.sums_bytes = aligned(i * self.sum_channels * self.sum_item)
         self.ws_thread = self.sums_bytes + aligned(i * sizeof(int64_t))
         if self.pixel == NULL:
             raise MemoryError(f"convolution: a table of {self.g.out[2]} columns")
@@ -96,7 +97,7 @@ cdef class Strips(Executor):
         cdef lk_epilogue f
         if buffered:
             f = epilogue[0]
-            f.sums, f.sums_row = workspace, self.held * self.sum_item
+            f.sums, f.sums_row = workspace, self.sum_channels * self.sum_item
         s.clip, s.bias, s.positive = clip, NULL, self.positive
         s.step = <int>max(g.stride[1], g.stride[2])  # that of a single output is 1
         s.wide = buffered or not self.rounding

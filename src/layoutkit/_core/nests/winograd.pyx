@@ -62,7 +62,7 @@ cdef struct Work:
     char *y                        # the first of the output channels
 
 
-cdef struct Place:
+cdef struct TilePosition:
     int64_t n, d, i, j
     int rows, cols        # outputs that are stored
 
@@ -244,9 +244,9 @@ cdef class Winograd(Executor):
             tiles, left = tiles + count, left - count * self.products_of(kind)
         return tiles
 
-    cdef inline Place place(self, int64_t tile) noexcept nogil:
+    cdef inline TilePosition place(self, int64_t tile) noexcept nogil:
         """Where a tile of the output begins."""
-        cdef Place p
+        cdef TilePosition p
         cdef int kind = 0
         cdef int64_t high, wide
         while tile >= self.first[kind + 1]:
@@ -264,7 +264,7 @@ cdef class Winograd(Executor):
         """Transform the input of the tiles, and what integers have outside of it, into V."""
         cdef const Geometry *g = &self.g
         cdef lk_winograd_in t
-        cdef Place p
+        cdef TilePosition p
         cdef int64_t tile, tap, depth, row1
         t.row, t.col = self.x_stride[2], self.x_stride[3]
         t.channels, t.block, t.block_stride = self.x_channels, self.x_block, self.x_block_stride
@@ -358,7 +358,7 @@ cdef class Winograd(Executor):
         """Transform M into the output of the tiles, and apply the epilogue to it."""
         cdef lk_winograd_out t
         cdef lk_epilogue f
-        cdef Place p
+        cdef TilePosition p
         cdef int64_t tile
         cdef char *buffer = <char *>m + aligned(self.sum_item * self.products * self.m_product)
         t.m_stride, t.row, t.col, t.k = self.m_product, self.y_stride[2], self.y_stride[3], self.k
@@ -382,7 +382,7 @@ cdef class Winograd(Executor):
             if self.rounding or epilogue != NULL:
                 self.epilogue_tile(work, &p, &f, y, group)
 
-    cdef void epilogue_tile(self, const Work *work, const Place *p, lk_epilogue *f, char *y,
+    cdef void epilogue_tile(self, const Work *work, const TilePosition *p, lk_epilogue *f, char *y,
                             int64_t group) noexcept nogil:
         """Apply the epilogue to the outputs of a tile, without the pads, which become 0 where sums are rounded."""
         cdef int64_t row[MAX_TILE_PIXELS]
@@ -492,7 +492,7 @@ cdef void pack_channels(lk_winograd_filter_fn fn, lk_winograd_filter f, const ch
 
 def extent(const float[:, ::1] w, int threads=1):
     """The least (but 0) and the largest of the largest magnitudes of the rows of `w`; see lk_extent in extent.h."""
-    cdef lk_extent found[EXTENT_THREADS]
+    cdef lk_extent extents[EXTENT_THREADS]
     cdef lk_extent e
     cdef lk_extent_fn fn = <lk_extent_fn>best_row(LK_EXTENT, "f32").fn
     cdef int64_t rows = w.shape[0], count = w.shape[1]
@@ -500,17 +500,17 @@ def extent(const float[:, ::1] w, int threads=1):
     cdef int tid, granted
     if rows == 0 or count == 0:
         return 0.0, 0.0
-    memset(found, 0, sizeof(found))
+    memset(extents, 0, sizeof(extents))
     threads = <int>min(<int64_t>min(threads, <int>EXTENT_THREADS), max(1, rows * count // EXTENT_WEIGHTS), rows)
     with nogil:
         granted = team(threads)
         if granted == 1:
-            extent_of(fn, &found[0], &w[0, 0], count, 0, rows)
+            extent_of(fn, &extents[0], &w[0, 0], count, 0, rows)
         else:
             with parallel(num_threads=granted):
                 tid, granted = openmp.omp_get_thread_num(), openmp.omp_get_num_threads()
-                extent_of(fn, &found[tid], &w[0, 0], count, share(rows, granted, tid), share(rows, granted, tid + 1))
-    for e in found[:threads]:
+                extent_of(fn, &extents[tid], &w[0, 0], count, share(rows, granted, tid), share(rows, granted, tid + 1))
+    for e in extents[:threads]:
         most = max(most, e.most)
         if e.least and (least == 0 or e.least < least):
             least = e.least

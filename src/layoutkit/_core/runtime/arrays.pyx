@@ -27,15 +27,15 @@ def address(ndarray array not None):
     return <size_t>PyArray_DATA(array)
 
 
-def form(ndarray array not None, ndarray out=None):
+def strides_key(ndarray array not None, ndarray out=None):
     """What a plan may depend on in the arrays of a call, beside their dtypes: a key, only to be compared.
 
     Equal for arrays of equal shape and strides, and outputs of equal strides that begin at equal places of cache lines.
     """
-    cdef npy_intp found[4 * MAX_AXES + 2]
-    cdef npy_intp *end = found + 1
+    cdef npy_intp key[4 * MAX_AXES + 2]
+    cdef npy_intp *end = key + 1
     cdef int n = PyArray_NDIM(array)
-    found[0] = n
+    key[0] = n
     if n:  # numpy has no arrays of no sizes
         memcpy(end, PyArray_DIMS(array), n * sizeof(npy_intp))
         memcpy(end + n, PyArray_STRIDES(array), n * sizeof(npy_intp))
@@ -46,10 +46,10 @@ def form(ndarray array not None, ndarray out=None):
         if n:
             memcpy(end + 1, PyArray_STRIDES(out), n * sizeof(npy_intp))
         end += 1 + n
-    return PyBytes_FromStringAndSize(<char *>found, <char *>end - <char *>found)
+    return PyBytes_FromStringAndSize(<char *>key, <char *>end - <char *>key)
 
 
-def takes(ndarray out not None, tuple shape not None, kind not None):
+def can_hold_result(ndarray out not None, tuple shape not None, kind not None):
     """Whether `out` is a writeable, contiguous array of this shape and dtype: a result can be written there."""
     cdef int i, n = PyArray_NDIM(out)
     if not (PyArray_ISWRITEABLE(out) and PyArray_IS_C_CONTIGUOUS(out)) or n != len(shape):
@@ -60,7 +60,7 @@ def takes(ndarray out not None, tuple shape not None, kind not None):
     return <void *>PyArray_DESCR(out) == <void *>kind or out.dtype == kind
 
 
-def meet(ndarray a not None, ndarray b not None):
+def extents_overlap(ndarray a not None, ndarray b not None):
     """Whether there are bytes between the first and the last ones of `a` that are also between those of `b`."""
     cdef const char *a_first
     cdef const char *a_end

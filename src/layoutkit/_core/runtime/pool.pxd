@@ -6,7 +6,7 @@ cdef class Pool:
     cdef set_bound(self, bound)
     cdef object lend(self, size_t size)
     cdef object take_back(self, array)
-    cdef found(self, need)
+    cdef free_block(self, need)
     cdef new(self, size)
     cdef mapped(self, size)
     cdef give(self, block)

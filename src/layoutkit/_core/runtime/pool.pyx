@@ -76,10 +76,10 @@ cdef class Pool:
         if size >= _large_bytes:
             return self.take(size)
         try:
-            found = self.small.pop()
+            array = self.small.pop()
         except IndexError:
-            found = None
-        return found if found is not None and <size_t>PyArray_NBYTES(<ndarray>found) >= size else empty(size, uint8)
+            array = None
+        return array if array is not None and <size_t>PyArray_NBYTES(<ndarray>array) >= size else empty(size, uint8)
 
     cdef object take_back(self, array):
         if len(self.small) < self.most_small and <size_t>PyArray_NBYTES(<ndarray>array) < _large_bytes:
@@ -90,7 +90,7 @@ cdef class Pool:
         cdef npy_intp length = size
         cdef _Lease lease = _Lease.__new__(_Lease)
         need = -(-size // HUGE_PAGE_BYTES) * HUGE_PAGE_BYTES
-        block = self.found(need)
+        block = self.free_block(need)
         if block is None:
             block = self.new(need + HUGE_PAGE_BYTES)
         PyObject_GetBuffer(block, &lease.memory, PyBUF_WRITABLE)
@@ -100,7 +100,7 @@ cdef class Pool:
         set_array_base(array, lease)
         return array
 
-    cdef found(self, need):
+    cdef free_block(self, need):
         for key, block in self.free.copy().items():
             if need <= len(block) - HUGE_PAGE_BYTES <= MAX_SURPLUS * need and self.free.pop(key, None) is not None:
                 return block

@@ -26,9 +26,9 @@ def stack_of(*texts):
     """The size in bytes that the first valid one of `texts` gives to OpenMP's stacks, such as ``"16M"``; 0: the
     default."""
     for text in texts:
-        found = re.fullmatch(r"\s*([0-9]{1,12})\s*([bkmgBKMG]?)\s*", text or "")
-        if found:
-            return int(found[1]) * _UNITS[(found[2] or "K").upper()]
+        match = re.fullmatch(r"\s*([0-9]{1,12})\s*([bkmgBKMG]?)\s*", text or "")
+        if match:
+            return int(match[1]) * _UNITS[(match[2] or "K").upper()]
     return 0
 
 

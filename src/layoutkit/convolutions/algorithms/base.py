@@ -14,7 +14,7 @@ import numpy as np
 from ..._core.nests.executor import Executor
 from ..._core.runtime import registry
 from ..._core.runtime.registry import Kernel, Tile
-from ...choosing.profile import scale
+from ...choosing.machine_profile import scale
 from ...formats.layout import Layout
 from ..padded import PaddedInput, padded_input
 from ..problem import ConvProblem
@@ -196,11 +196,11 @@ def worth_trying(rows: Sequence[Kernel]) -> list[Kernel]:
     It does so where it asks the same of A and B, and its vectors are as long: whatever the problem, it takes no longer.
     Rows of one set are all worth it.
     """
-    found: list[Kernel] = []
+    kept: list[Kernel] = []
     for row in rows:
-        if not any(k.isa != row.isa and k.lanes >= row.lanes and _demands(k) == _demands(row) for k in found):
-            found.append(row)
-    return found
+        if not any(k.isa != row.isa and k.lanes >= row.lanes and _demands(k) == _demands(row) for k in kept):
+            kept.append(row)
+    return kept
 
 
 def _demands(kernel: Kernel) -> tuple[int, ...]:

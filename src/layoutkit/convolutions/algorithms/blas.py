@@ -14,8 +14,8 @@ import numpy as np
 
 from ..._core.nests.route import Epilogue, epilogue_pixels
 from ..._core.runtime.registry import Kernel
-from ...choosing.pools import limited
-from ...choosing.profile import scale
+from ...choosing.blas_threads import limited
+from ...choosing.machine_profile import scale
 from ...formats.layout import Layout
 from ...memory.arrays import contiguous_strides, empty
 from ...reorders.reorder import reorder

@@ -66,37 +66,37 @@ class ChannelVectors(Algorithm):
 
     def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
         """By counting multiplications with the lanes that go empty."""
-        found = _vectors(p, kernel)
-        columns, outputs = -(-p.out[-1] // found.pixels), p.n * prod(p.out[:-1]) * -(-p.oc // found.each)
-        rate = flops_per_second(kernel) * threads * self.share / (1 if found.pixels == 1 else 2)
+        vectors = _vectors(p, kernel)
+        columns, outputs = -(-p.out[-1] // vectors.pixels), p.n * prod(p.out[:-1]) * -(-p.oc // vectors.each)
+        rate = flops_per_second(kernel) * threads * self.share / (1 if vectors.pixels == 1 else 2)
         return 2 * kernel.lanes * outputs * columns * p.taps * (p.ic // p.groups) / rate
 
     def pack(self, p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
         """Filter (O, I/G, *k) -> [vectors][I/G][taps][lanes]; bias -> [vectors][lanes] or None."""
-        found = _vectors(p, kernel)
-        vectors = _count(p, found)
+        arrangement = _vectors(p, kernel)
+        vectors = _count(p, arrangement)
 
         def by_lanes(values: np.ndarray) -> np.ndarray:
-            padded = np.zeros((vectors * found.each, *values.shape[1:]), values.dtype)
+            padded = np.zeros((vectors * arrangement.each, *values.shape[1:]), values.dtype)
             padded[: p.oc] = values
-            one = np.moveaxis(padded.reshape(vectors, found.each, *values.shape[1:]), 1, -1)
+            one = np.moveaxis(padded.reshape(vectors, arrangement.each, *values.shape[1:]), 1, -1)
             out = empty((*one.shape[:-1], kernel.lanes), values.dtype, "filter")
             out[...] = 0
-            for pixel in range(found.pixels):
-                out[..., pixel * found.each : (pixel + 1) * found.each] = one
+            for pixel in range(arrangement.pixels):
+                out[..., pixel * arrangement.each : (pixel + 1) * arrangement.each] = one
             return out
 
         return by_lanes(w.reshape(p.oc, p.ic // p.groups, p.taps)), None if bias is None else by_lanes(bias)
 
     def build(self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> core.Depthwise:
         xs, ys = strides_of(p.src, p.src_shape, arrays.x_strides), strides_of(p.dst, p.dst_shape, arrays.y_strides)
-        found, block = _vectors(p, kernel), p.dst.block(1)
-        whole = p.types.src.itemsize * found.run
+        vectors, block = _vectors(p, kernel), p.dst.block(1)
+        whole = p.types.src.itemsize * vectors.run
         x_run, y_run = (xs[1][0].stride, ys[1][0].stride) if block > 1 else (whole, whole)
         x_strides, y_strides = ((s[0][0].stride, r, *spatial_strides(s)) for s, r in ((xs, x_run), (ys, y_run)))
         return core.Depthwise(
             LoopNest(kernel.name, geometry(p), threads, x_strides, y_strides), p.oc, -(-p.oc // block) * block,
-            found.run, found.each, found.pixels, _lanes(p, found, kernel.lanes), block == 1,
+            vectors.run, vectors.each, vectors.pixels, _lanes(p, vectors, kernel.lanes), block == 1,
         )  # fmt: skip
 
 
@@ -139,17 +139,17 @@ def _columns_beside(layout: Layout) -> bool:
     return layout.factors[-2].dim == layout.rank - 1
 
 
-def _count(p: ConvProblem, found: _Vectors) -> int:
+def _count(p: ConvProblem, vectors: _Vectors) -> int:
     """Vectors of output channels, whole runs."""
-    return -(-p.oc // found.run) * found.run // found.each
+    return -(-p.oc // vectors.run) * vectors.run // vectors.each
 
 
-def _lanes(p: ConvProblem, found: _Vectors, lanes: int):
+def _lanes(p: ConvProblem, layout: _Vectors, lanes: int):
     """What each vector reads and writes, as `core.Depthwise` takes it."""
-    depth, block, count = p.ic // p.groups, p.dst.block(1), _count(p, found)
+    depth, block, count = p.ic // p.groups, p.dst.block(1), _count(p, layout)
     vectors, lane = np.arange(count)[:, None], np.arange(lanes)
-    used = lane < found.each * found.pixels
-    channel = vectors * found.each + lane % found.each
+    used = lane < layout.each * layout.pixels
+    channel = vectors * layout.each + lane % layout.each
     bits = np.uint32(1) << lane.astype(np.uint32)
 
     def mask(which: np.ndarray) -> np.ndarray:
@@ -161,13 +161,13 @@ def _lanes(p: ConvProblem, found: _Vectors, lanes: int):
         x_lanes = mask(used & (channel < p.oc))[:, None].copy()
         x_at = order = None
     else:
-        windows = windows_of(p, found.each, count, lanes)
+        windows = windows_of(p, layout.each, count, lanes)
         assert windows is not None  # or it would not be supported
         reads = channel[:, None] // (p.oc // p.groups) * depth + np.arange(depth)[:, None] - windows[..., None]
         valid = (used & (channel < p.oc))[:, None] & np.ones((depth, 1), bool)
         # a pad takes its own lane, which reads nothing: 0 times an Inf of another would not be 0
-        order = np.where(valid, reads + lane // found.each * found.each * (found.pixels > 1), lane).astype(np.int32)
-        at = lane % block if found.pixels > 1 else lane
+        order = np.where(valid, reads + lane // layout.each * layout.each * (layout.pixels > 1), lane).astype(np.int32)
+        at = lane % block if layout.pixels > 1 else lane
         there = (windows[..., None] + at < p.ic) & valid.any(-1, keepdims=True)
         if block > 1:  # a run's channels, not the next block's
             there &= (windows % block)[..., None] + at < block

@@ -13,13 +13,14 @@ import numpy as np
 from ..._core.nests import plane_strips as core
 from ..._core.nests.executor import LoopNest
 from ..._core.runtime.registry import Kernel
-from ...choosing.profile import scale
+from ...choosing.machine_profile import scale
 from ..geometry import geometry, pixels_innermost, spatial_strides, strides_of
 from ..problem import ConvProblem
 from ..route import Arrays
 from .base import Algorithm, flops_per_second
 
-VECTOR_SECONDS, ROW_SECONDS = 0.6e-9, 1e-9  # of each vector of a row beside its multiplications, and of each row
+VECTOR_SECONDS = 0.6e-9  # of each vector of a row, on top of its multiplications
+ROW_SECONDS = 1e-9  # of each row
 FEW_PLANES = 8  # for each thread: of more, an uneven share does not matter
 
 

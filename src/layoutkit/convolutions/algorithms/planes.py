@@ -54,30 +54,30 @@ class Planes(FilterSums):
         [n][depth][height][C][phase][width] if it is folded. A phase begins with whole steps of the stride: of the
         zeros before a row, those that are too many are left out by padding less than 0."""
         width, folds, phases = p.types.src.itemsize, _folds(p), _phases(p)
-        found = padded_input(p, p.n if folds else p.n * p.ic, width)
+        copy = padded_input(p, p.n if folds else p.n * p.ic, width)
         before, inside = (-(-n // phases) for n in (p.padding[-1][0], p.size[-1]))
         left_out = before * phases - p.padding[-1][0]
         reach = left_out + (p.out[-1] - 1) * phases + (p.kernel[-1] - 1) * p.dilation[-1] + 1
         behind = max(0, -(-reach // phases) - before - inside)
         columns = before + inside + behind
         problem = replace(
-            found.problem,
-            size=(*found.problem.size[:-1], columns * phases),
-            padding=(*found.problem.padding[:-1], (-left_out, reach - columns * phases)),
+            copy.problem,
+            size=(*copy.problem.size[:-1], columns * phases),
+            padding=(*copy.problem.padding[:-1], (-left_out, reach - columns * phases)),
             src=_in_phases(p.src, phases),
         )
         fill = -(width * columns) % LINE_BYTES if folds else 0
         row = width * before, width * inside, width * behind + fill
         each = p.ic * phases if folds else phases  # rows of the copy for one of the input
-        above, within, below = (each * n for n in found.rows)
+        above, within, below = (each * n for n in copy.rows)
         rows = above, within, below
         phase, high = sum(row), each * sum(row)
         deep = sum(rows) * phase
-        plane = sum(found.planes) * deep
+        plane = sum(copy.planes) * deep
         image, channel = (plane, phases * phase) if folds else (p.ic * plane, plane)
         by_dim = image, channel, *(deep, high, width)[3 - len(p.size) :]
         strides = tuple(by_dim[f.dim] for f in p.src.factors) + (phase,) * (phases > 1)
-        return found._replace(problem=problem, strides=strides, rows=rows, row=row, behind=LINE_BYTES)
+        return copy._replace(problem=problem, strides=strides, rows=rows, row=row, behind=LINE_BYTES)
 
     def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
         steps, rows = p.ic // p.groups * p.taps, p.oc // p.groups

@@ -22,8 +22,10 @@ from ..route import Arrays
 from .base import Algorithm, flops_per_second
 
 PIECE = 16  # channels that are gathered at a time
-MOST_COLUMNS, MOST_PANEL_BYTES = 1 << 22, 1 << 20  # of a row; of the gathered columns of a tile
-COLUMN_STEPS, OUTPUT_STEPS = 1.0, 3.0  # to gather a column of a quad, to store an output: in multiplications
+MOST_COLUMNS = 1 << 22  # of a row
+MOST_PANEL_BYTES = 1 << 20  # of the gathered columns of a tile
+COLUMN_STEPS = 1.0  # to gather a column of a quad, in multiplications
+OUTPUT_STEPS = 3.0  # to store an output, in multiplications
 PART_STEPS = 40.0  # to gather a column whose pieces are not whole, or in another order
 
 
@@ -117,11 +119,11 @@ def _channels(p: ConvProblem, kernel: Kernel) -> np.ndarray:
     each = kernel.lanes // 4  # pieces of a run
     pieces = -(-_padded(p) // PIECE)
     runs = -(-pieces // each)
-    found = np.empty((runs, 4, each, 4), np.int64)
+    channels = np.empty((runs, 4, each, 4), np.int64)
     for run in range(runs):
         piece = run * each + np.arange(each) % min(each, pieces - run * each)
-        found[run] = PIECE * piece[:, None] + 4 * np.arange(4)[:, None, None] + np.arange(4)
-    return found.reshape(runs, 4 * kernel.lanes)
+        channels[run] = PIECE * piece[:, None] + 4 * np.arange(4)[:, None, None] + np.arange(4)
+    return channels.reshape(runs, 4 * kernel.lanes)
 
 
 def _rows(p: ConvProblem) -> Rows:

@@ -14,7 +14,7 @@ import numpy as np
 from ..._core.nests import strips as core
 from ..._core.nests.executor import LoopNest
 from ..._core.runtime.registry import Kernel
-from ...choosing.profile import scale
+from ...choosing.machine_profile import scale
 from ...memory.arrays import empty
 from ..geometry import channels_innermost, geometry, pixels_innermost, spatial_strides, strides_of
 from ..order import VECTOR_BYTES

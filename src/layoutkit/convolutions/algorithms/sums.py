@@ -12,7 +12,7 @@ from ..._core.nests.filter_rows import FilterRows
 from ..._core.nests.pixel_rows import PixelRows
 from ..._core.nests.pixel_tiles import PixelTiles, tile_cycles
 from ..._core.runtime.registry import Kernel
-from ...choosing.profile import scale
+from ...choosing.machine_profile import scale
 from ...formats.layout import Layout
 from ...memory.arrays import contiguous_strides, empty
 from ...reorders.reorder import reorder

@@ -13,7 +13,7 @@ from ..._core.nests.executor import LoopNest
 from ..._core.runtime import registry
 from ..._core.runtime.registry import Kernel
 from ...choosing import machine
-from ...choosing.profile import scale
+from ...choosing.machine_profile import scale
 from ...choosing.threads import get_num_threads
 from ...memory.arrays import empty
 from ...reorders.reorder import reorder

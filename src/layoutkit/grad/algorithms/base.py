@@ -14,7 +14,9 @@ from ...convolutions.problem import ConvProblem
 from ...convolutions.route import Arrays
 from ...formats.layout import Layout
 
-SLAB_PIXELS, MOST_SLABS, SLABS_BYTES = 4096, 16, 64 << 20  # pixels of a slab at least; the bytes of all
+MIN_SLAB_PIXELS = 4096
+MAX_SLABS = 16
+MAX_SLABS_BYTES = 64 << 20  # of the sums of all slabs
 SIGNAL_SECONDS = 0.05  # between looks for signals
 
 
@@ -69,7 +71,7 @@ class Algorithm(Protocol):
 def slabs_of(p: ConvProblem) -> int:
     """Into how many slabs the pixels are cut: it depends on the problem alone, so that sums do."""
     filter_bytes = p.types.sum.itemsize * p.oc * (p.ic // p.groups) * p.taps
-    return max(1, min(p.n * prod(p.out) // SLAB_PIXELS, MOST_SLABS, SLABS_BYTES // max(1, filter_bytes)))
+    return max(1, min(p.n * prod(p.out) // MIN_SLAB_PIXELS, MAX_SLABS, MAX_SLABS_BYTES // max(1, filter_bytes)))
 
 
 def chunks_of(seconds: float) -> int:
@@ -77,8 +79,8 @@ def chunks_of(seconds: float) -> int:
     return max(1, int(seconds / SIGNAL_SECONDS))
 
 
-def stride_of(found: Sequence) -> int:
-    return found[0].stride
+def stride_of(digits: Sequence) -> int:
+    return digits[0].stride
 
 
 Side = tuple[tuple[int, ...], tuple[int, int, int, int]]  # see `side`
@@ -86,10 +88,10 @@ Side = tuple[tuple[int, ...], tuple[int, int, int, int]]  # see `side`
 
 def side(layout: Layout, shape: Sequence[int], strides: Sequence[int], groups: int) -> Side:
     """Of x or dy: the strides of an image and a pixel; the channels of a group, and how they lie: see `OuterSums`."""
-    found = strides_of(layout, shape, strides)
-    blocked = len(found[1]) > 1
-    block, apart = (layout.block(1), stride_of(found[1])) if blocked else (max(1, shape[1]), 0)
-    return (stride_of(found[0]), *spatial_strides(found)), (shape[1] // groups, block, apart, found[1][-1].stride)
+    digits = strides_of(layout, shape, strides)
+    blocked = len(digits[1]) > 1
+    block, apart = (layout.block(1), stride_of(digits[1])) if blocked else (max(1, shape[1]), 0)
+    return (stride_of(digits[0]), *spatial_strides(digits)), (shape[1] // groups, block, apart, digits[1][-1].stride)
 
 
 def taps_of(p: ConvProblem) -> str:

@@ -55,11 +55,11 @@ class Depthwise:
         for layout, shape, strides in (
             (p.src, p.src_shape, arrays.x_strides), (p.dst, p.dst_shape, arrays.y_strides)
         ):  # fmt: skip
-            found = strides_of(layout, shape, strides)
+            digits = strides_of(layout, shape, strides)
             blocked = layout.block(1) > 1
             whole &= blocked
-            vector = stride_of(found[1]) if blocked else kernel.lanes * found[1][-1].stride
-            sides.append((stride_of(found[0]), *spatial_strides(found), vector))
+            vector = stride_of(digits[1]) if blocked else kernel.lanes * digits[1][-1].stride
+            sides.append((stride_of(digits[0]), *spatial_strides(digits), vector))
         chunks = chunks_of(self.estimate(p, kernel, threads))
         nest = TapSums(kernel.name, geometry(p), threads, slabs_of(p), chunks, sides[0], sides[1], whole)
         return Sums(nest, Layout(f"Abc{taps_of(p)}{kernel.lanes}a"))

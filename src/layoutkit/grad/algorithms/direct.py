@@ -8,7 +8,7 @@ from math import prod
 
 from ..._core.nests.outer_sums import BLOCK_STEPS, FEW_STEPS, NEAR_PANELS, OuterSums
 from ..._core.runtime.registry import Kernel
-from ...choosing.profile import scale
+from ...choosing.machine_profile import scale
 from ...convolutions.algorithms.base import flops_per_second
 from ...convolutions.geometry import geometry
 from ...convolutions.problem import ConvProblem
@@ -18,9 +18,11 @@ from .base import Side, Sums, channels_last, chunks_of, side, slabs_of, taps_of
 
 PACKED_BYTES = 512 << 10  # of dy, that stay in L2 beside what is read of x
 PART_CHOICES = 4  # times the threads: into how many parts the sums of a slab are cut at most
-SUMS_SHARE, TILE_SECONDS = 0.9, 40e-9  # of the FMA peak; of beginning and ending a register tile
+PEAK_SHARE = 0.9  # of the FMA peak that sums reach
+TILE_SECONDS = 40e-9  # to begin and end a register tile
 PACK_BYTES_PER_SECOND = 20e9  # read and written by packing runs of channels
-TRANSPOSED, GATHERED = 1.2, 7.0  # times what packing runs of pixels takes, and elements that lie apart
+TRANSPOSED_PACK_COST = 1.2  # of packing runs of pixels, in packing runs of channels
+GATHERED_PACK_COST = 7.0  # of packing elements that lie apart, in packing runs of channels
 FOLDED_CHANNELS = 8  # at most
 
 
@@ -50,7 +52,7 @@ class Direct:
         packed = (pixels if pixels <= FEW_STEPS else BLOCK_STEPS) * kernel.nr * p.types.sum.itemsize  # a panel of dy
         least = min(y, max(1, y * packed // PACKED_BYTES))
         pack_x, pack_y, work = (s / max(1, slabs * p.groups) for s in self._seconds(p, kernel))
-        best, found = None, (1, 1, least)
+        best, cut = None, (1, 1, least)
         for pg in dict.fromkeys((1, min(p.groups, threads), p.groups)):
             for px in range(1, min(x, PART_CHOICES * threads) + 1):
                 for py in range(least, min(y, max(least, PART_CHOICES * threads // px)) + 1):
@@ -58,8 +60,8 @@ class Direct:
                     each = -(-p.groups // pg) * (work * tall * wide + pack_x * tall + pack_y * wide)
                     seconds = -(-slabs * pg * px * py // threads) * each
                     if best is None or seconds < 0.99 * best:
-                        best, found = seconds, (pg, px, py)
-        return found
+                        best, cut = seconds, (pg, px, py)
+        return cut
 
     def _seconds(self, p: ConvProblem, kernel: Kernel) -> tuple[float, float, float]:
         """Of packing x once, of packing dy once, and of the products, on one thread."""
@@ -74,14 +76,14 @@ class Direct:
         pack_x = 2 * item * p.ic * pixels * min(read, 2) * self._packing(p.src, apart) / rate
         near = p.dst == channels_last(p) and p.oc <= NEAR_PANELS * kernel.nr and p.oc // p.groups % kernel.lanes == 0
         pack_y = 0 if near else 2 * item * p.oc * pixels * self._packing(p.dst, False) / rate
-        return pack_x, pack_y, flops / (SUMS_SHARE * flops_per_second(kernel)) + calls * TILE_SECONDS * scale().run
+        return pack_x, pack_y, flops / (PEAK_SHARE * flops_per_second(kernel)) + calls * TILE_SECONDS * scale().run
 
     def _packing(self, layout: Layout, apart: bool) -> float:
         """How much longer packing takes than that of runs of channels; `apart`: of pixels that do not follow."""
         last = layout.factors[-1].dim
         if last == 1:
             return 1.0
-        return TRANSPOSED if last == layout.rank - 1 and not apart else GATHERED
+        return TRANSPOSED_PACK_COST if last == layout.rank - 1 and not apart else GATHERED_PACK_COST
 
     def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
         pack_x, pack_y, work = self._seconds(p, kernel)

@@ -7,7 +7,7 @@ from math import lcm
 
 from ..._core.nests.winograd_sums import BLOCK_TILES, WinogradSums
 from ..._core.runtime.registry import Kernel
-from ...choosing.profile import scale
+from ...choosing.machine_profile import scale
 from ...convolutions.algorithms.base import flops_per_second
 from ...convolutions.algorithms.winograd import L2_BYTES_PER_SECOND, has_transforms, transform_row
 from ...convolutions.geometry import channels_innermost, geometry
@@ -20,8 +20,9 @@ from .base import Sums, chunks_of, side, slabs_of, taps_of
 FEW_TILES = 4  # below so many, direct summation rounds far less
 PART_CHANNELS = 128  # of x and of dy in a part, whose sums then stay in L2 or nearly so
 PART_CHOICES = 2  # times the threads: more parts than that are cut for the caches only
-SUMS_SHARE = 0.8  # of the FMA peak
-CALL_SECONDS = 20e-9, 60e-9  # of beginning and ending a register tile, and a transform
+PEAK_SHARE = 0.8  # of the FMA peak that sums reach
+TILE_SECONDS = 20e-9  # to begin and end a register tile
+TRANSFORM_SECONDS = 60e-9  # to begin and end a transform
 
 
 class Winograd:
@@ -76,8 +77,8 @@ class Winograd:
         products = 36 if mh > 1 else 6
         tiles, slabs = _tiles(p), slabs_of(p)
         sums = products * (x // kernel.mr) * (y // kernel.nr) * max(1, tiles / BLOCK_TILES)
-        calls = sums * CALL_SECONDS[0] + 2 * tiles * px * py * CALL_SECONDS[1]
-        multiply = 2 * products * tiles * x * y / (SUMS_SHARE * flops_per_second(kernel)) + calls * scale().run
+        calls = sums * TILE_SECONDS + 2 * tiles * px * py * TRANSFORM_SECONDS
+        multiply = 2 * products * tiles * x * y / (PEAK_SHARE * flops_per_second(kernel)) + calls * scale().run
         moved = 4 * (products + 4 * mh) * (tiles * (x * py + y * px) + slabs * x * y)
         tasks = slabs * p.groups * px * py
         each = p.groups * (multiply + moved / L2_BYTES_PER_SECOND * scale().copy_l2) / tasks

@@ -57,6 +57,8 @@ def _split_shape(node, given):
     n, sizes = x.shape[axis], constants(node, given, 1, "split")
     each = -(-n // count)
     sizes = [min(each, n - each * i) for i in range(count)] if sizes is None else sizes
+    if len(sizes) != count or min(sizes) < 0 or sum(sizes) != n:
+        raise ValueError(f"{count} parts of {sizes} of an axis of {n}")
     return [(x.dtype, (*x.shape[:axis], s, *x.shape[axis + 1 :])) for s in sizes]
 
 

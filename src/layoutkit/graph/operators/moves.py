@@ -100,10 +100,12 @@ def _slice(inputs, attributes):
     axes = range(len(starts)) if axes is None else [int(a) for a in axes]
     cut = [slice(None)] * x.ndim
     for i, a in enumerate(axes):
-        step = 1 if steps is None else int(steps[i])
-        stop = int(ends[i])
         a = normal(a, x.ndim, "Slice")
-        cut[a] = slice(int(starts[i]), None if step < 0 and stop < -x.shape[a] else stop, step)
+        n, step = x.shape[a], 1 if steps is None else int(steps[i])
+        start, stop = (int(v) + n if v < 0 else int(v) for v in (starts[i], ends[i]))
+        least, most = (0, n) if step > 0 else (-1, n - 1)
+        start, stop = min(max(start, 0), most), min(max(stop, least), most)  # numpy's starts go down to -1 backwards
+        cut[a] = slice(start, None if stop < 0 else stop, step)
     return [x[tuple(cut)]]
 
 

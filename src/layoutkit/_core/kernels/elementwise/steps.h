@@ -30,7 +30,7 @@ LK_INLINE vf choose(vi mask, vf yes, vf no) { return (vf)((mask & (vi)yes) | (~m
  * erfc_series            the polynomial of gelu in moved(t): t itself, or where there are many terms, t in [-1, 1]
  * atanh_series           2/(2k+1), k from its last to 1
  * EXP_LEAST, EXP_MOST    beyond which e^x underflows or overflows; e^x times the largest number underflows at FAR
- * ONE                    magnitude from where e^-x is nothing beside 1 */
+ * EXP_NEGLIGIBLE         magnitude from where e^-x is too small to change 1 */
 #if LK_BITS == 64
 #define UP 128
 #define DOWN 0x1p-128
@@ -43,7 +43,7 @@ LK_INLINE vf choose(vi mask, vf yes, vf no) { return (vf)((mask & (vi)yes) | (~m
 #define EXP_LEAST -746.0
 #define EXP_MOST 710.0
 #define FAR 1460.0
-#define ONE 50.0
+#define EXP_NEGLIGIBLE 50.0
 #define LEAST_NORMAL 0x1p-1022
 #define LARGEST 0x1.fffffffffffffp1023
 #define T_STEP 0.25
@@ -80,7 +80,7 @@ static const real two_thirds = 2.0 / 3, two_thirds_rest = 3.7007434154171886e-17
 #define EXP_LEAST -104.5f
 #define EXP_MOST 89.0f
 #define FAR 195.0f
-#define ONE 25.0f
+#define EXP_NEGLIGIBLE 25.0f
 #define LEAST_NORMAL 0x1p-126f
 #define LARGEST 0x1.fffffep127f
 #define T_STEP 0.353553391f
@@ -154,7 +154,7 @@ LK_INLINE vf exponential(vf x, vf rest, vi *n)
     return polynomial(inverse_factorial, EXP_TERMS, fused(whole, splat(-ln2), x) + fused(whole, splat(-ln2_rest), rest));
 }
 
-/* e^x - 1, -ONE <= x <= 0 */
+/* e^x - 1, -EXP_NEGLIGIBLE <= x <= 0 */
 LK_INLINE vf exponential_less_1(vf x)
 {
     const vf magic = splat(MAGIC), shifted = fused(x, splat(log2_e), magic), n = shifted - magic;
@@ -240,12 +240,13 @@ STEP(hardswish)
 STEP(elu)
 {
     (void)b;
-    return choose(x < (real)0, exponential_less_1(clipped(x, splat(-ONE), (vf){})) * a[0], x);
+    return choose(x < (real)0, exponential_less_1(clipped(x, splat(-EXP_NEGLIGIBLE), (vf){})) * a[0], x);
 }
 STEP(tanh)
 {
     ONLY_X;
-    const vf less_1 = exponential_less_1(magnitude(x, ONE / 2) * (real)-2); /* tanh v = (1 - e^-2v) / (1 + e^-2v) */
+    /* tanh v = (1 - e^-2v) / (1 + e^-2v) */
+    const vf less_1 = exponential_less_1(magnitude(x, EXP_NEGLIGIBLE / 2) * (real)-2);
     return signed_as((vf)((vi)less_1 & ~SIGN) / (less_1 + (real)2), x);
 }
 STEP(sigmoid)
@@ -260,7 +261,7 @@ STEP(softplus) /* the larger of x and 0, and ln(1 + e^-|x|) */
     ONLY_X;
     vi n;
     const vf v = magnitude(x, -EXP_LEAST), e = exponential(-v, (vf){}, &n), t = scaled(e, n), sum = t + (real)1;
-    const vf small = choose(v > (real)ONE, t, logarithm(sum, (t - (sum - (real)1)) / sum));
+    const vf small = choose(v > (real)EXP_NEGLIGIBLE, t, logarithm(sum, (t - (sum - (real)1)) / sum));
     return at_least(x, (vf){}) + small;
 }
 STEP(abs) { return ONLY_X, (vf)((vi)x & ~SIGN); }

@@ -26,10 +26,10 @@ cdef extern from "transpose/transpose.h" nogil:
         int64_t vectors
         const int64_t *ends
         const int64_t *at
-        const uint64_t *takes
+        const uint64_t *masks
         const char *orders
-        const int8_t *kinds
-        const char *firsts
+        const int8_t *lane_registers
+        const char *pad_vectors
     ctypedef struct lk_fused:
         lk_fused_loop columns, rows
         const int64_t *sizes

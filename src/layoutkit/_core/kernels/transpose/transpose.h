@@ -46,14 +46,14 @@ typedef struct {
  * to 64. */
 typedef struct {
     int64_t vectors;
-    const int64_t *ends;   /* of each vector, the number of the first window that is not its own */
-    const int64_t *at;     /* of each window, where it begins in the source */
-    const uint64_t *takes; /* bit e: element e of the vector comes from this window */
-    const char *orders;    /* a vector for each window: which of its elements go where; that of others has all bits set */
-    const int8_t *kinds;   /* of each vector: 0, or of how many registers of four lanes of 16 bytes it is: windows.h */
-    const char *firsts;    /* a vector for each one: pads where elements are pads, else 0; NULL: there are none */
-    int64_t stop;          /* the end of what the table reaches in the source */
-    int part;              /* whether windows reach beyond that, or a vector beyond the destination */
+    const int64_t *ends;          /* of each vector, the number of the first window that is not its own */
+    const int64_t *at;            /* of each window, where it begins in the source */
+    const uint64_t *masks;        /* of each window, the elements of the vector that come from it: bit e is element e */
+    const char *orders;           /* of each window, a vector: which element goes where; all bits set: another window's */
+    const int8_t *lane_registers; /* of each vector, registers of four lanes of 16 bytes that it is of; 0: of windows */
+    const char *pad_vectors;      /* of each vector, one with its pads, 0 elsewhere; NULL: there are none */
+    int64_t stop;                 /* the end of what the table reaches in the source */
+    int part;                     /* whether windows reach beyond that, or a vector beyond the destination */
 } lk_windows;
 typedef struct {
     lk_fused_loop columns, rows;

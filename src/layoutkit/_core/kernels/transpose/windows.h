@@ -14,8 +14,8 @@ LK_INLINE int64_t windows_first(int64_t v, int64_t n, int per)
 
 /* The lanes of a vector of 64 bytes whose elements `left` are at `at`, if there are at most 16, and they are faster than
  * windows: entries from `count` on, four for each register. Returns how many registers these are, or 0. The order of the
- * first two registers, and that of the other two, is in the first two entries; takes of the first one tells which elements
- * come from the others. */
+ * first two registers, and that of the other two, is in the first two entries; the mask of the first one tells which
+ * elements come from the others. */
 static inline int windows_in_lanes(lk_windows *w, const int64_t *at, uint64_t left, int width, int64_t count)
 {
     enum { LANE = 16, VECTOR = 64, MOST = 16 };
@@ -67,14 +67,14 @@ static inline int windows_in_lanes(lk_windows *w, const int64_t *at, uint64_t le
         memcpy(orders + lane / 8 * VECTOR + e * width, &place, width);
         other |= (uint64_t)(lane / 8) << e;
     }
-    ((uint64_t *)w->takes)[count] = other;
-    ((uint64_t *)w->takes)[count + 1] = ~left;
+    ((uint64_t *)w->masks)[count] = other;
+    ((uint64_t *)w->masks)[count + 1] = ~left;
     return registers;
 }
 
 /* Makes the windows of a table `from` of n elements of `width` bytes: `per` elements are a vector, `unit` bytes an
- * element of an order; vectors of 64 bytes may be of lanes. Returns how many there are, at most 4 * (n + per). The arrays of `w`, of zeros, are written if they are given,
- * its other fields always. */
+ * element of an order; vectors of 64 bytes may be of lanes. Returns how many there are, at most
+ * 4 * (n + per). The arrays of `w`, of zeros, are written if they are not NULL, its other fields always. */
 static inline int64_t windows_of(lk_windows *w, const int64_t *from, int64_t n, int width, int per, int unit,
                                  const char *pad)
 {
@@ -95,19 +95,19 @@ static inline int64_t windows_of(lk_windows *w, const int64_t *from, int64_t n, 
         uint64_t left = 0;
         for (int e = 0; e < some; e++) {
             left |= (uint64_t)(at[e] != LK_NOWHERE) << e;
-            if (w->firsts && at[e] == LK_NOWHERE)
-                memcpy((char *)w->firsts + v * bytes + e * width, pad, width);
+            if (w->pad_vectors && at[e] == LK_NOWHERE)
+                memcpy((char *)w->pad_vectors + v * bytes + e * width, pad, width);
         }
         const int few = bytes == 64 ? windows_in_lanes(w, at, left, width, count) : 0;
-        if (w->kinds)
-            ((int8_t *)w->kinds)[v] = (int8_t)few;
+        if (w->lane_registers)
+            ((int8_t *)w->lane_registers)[v] = (int8_t)few;
         if (few) {
             count += 4 * few;
             left = 0;
         }
         while (left) {
             int64_t begin = INT64_MAX;
-            uint64_t takes = 0;
+            uint64_t mask = 0;
             for (int e = 0; e < some; e++)
                 if (left >> e & 1 && at[e] < begin)
                     begin = at[e];
@@ -118,20 +118,20 @@ static inline int64_t windows_of(lk_windows *w, const int64_t *from, int64_t n, 
             for (int e = 0; e < some; e++) {
                 const int64_t in = left >> e & 1 ? at[e] - begin : -1;
                 if (in >= 0 && in % unit == 0 && in + width <= bytes)
-                    takes |= 1ull << e;
+                    mask |= 1ull << e;
             }
             if (w->at) {
                 char *const order = (char *)w->orders + count * bytes;
                 memset(order, 0xff, bytes);
                 for (int e = 0; e < some; e++)
-                    for (int k = 0; takes >> e & 1 && k < width / unit; k++) {
+                    for (int k = 0; mask >> e & 1 && k < width / unit; k++) {
                         const uint64_t place = (at[e] - begin) / unit + k;
                         memcpy(order + e * width + k * unit, &place, unit); /* little-endian */
                     }
                 ((int64_t *)w->at)[count] = begin;
-                ((uint64_t *)w->takes)[count] = takes;
+                ((uint64_t *)w->masks)[count] = mask;
             }
-            left &= ~takes;
+            left &= ~mask;
             count++;
         }
         if (w->ends)

@@ -1,0 +1,223 @@
+"""The machine profile: what a core and its memory take for the simple things that estimates are made of.
+
+Constants of estimates are those of the machine that the shipped costs were measured on. Its profile comes with them.
+That of this machine is measured in a second and kept beside its cost table: by `python -m layoutkit.bench`, or by the
+first process that saves costs there. `scale` is one divided by the other, figure by figure: how many times as long
+everything takes here. So a table corrects only what is left when both machines are accounted for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from functools import lru_cache
+from math import inf, isfinite
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._core.nests.reorder import Program
+from .._core.runtime import machine as limits
+from .._core.runtime import registry
+from ..memory.arrays import empty
+from . import files
+from .machine import caches, cores, identity
+
+LINE_BYTES = 64
+FIGURE_SECONDS = 0.06  # of measuring, each
+LOCK_SECONDS = 0.01  # to wait for another process that measures
+MAX_BYTES = 1 << 16  # of a file that is read
+MAX_RATIO = 1000.0  # of figures of two machines; others are nonsense
+ROUNDS = 20_000  # of FMAs in a burst
+LARGE_BYTES = 48 << 20  # of an array in memory, at least; twice the last cache if that is more, up to MAX_LARGE_BYTES
+MAX_LARGE_BYTES = 256 << 20
+
+
+class MachineProfile(NamedTuple):
+    """Nanoseconds on one core, but for `copy_all`."""
+
+    fma_f32: float  # a vector of fused multiply-adds
+    fma_f64: float
+    copy_l2: float
+    copy_l3: float
+    copy_memory: float  # through the caches
+    stream: float  # a line copied from memory to memory by streaming stores
+    copy_all: float  # the same on all cores together
+    piece: float  # a line of a page of its own, read and appended to others
+    partial: float  # three quarters of a line, stored to a page of its own
+    element: float  # four bytes that are gathered from memory
+    run: float  # 40 bytes, copied within the second cache
+    steps: tuple[tuple[str, float], ...] = ()  # of other peak rows, by their types: a vector's multiplications and sums
+
+    @property
+    def figures(self) -> tuple[float, ...]:
+        """All but `steps`."""
+        return self[: len(FIGURES)]  # type: ignore[return-value]
+
+    def step(self, types: str) -> float | None:
+        """What a vector of the peak row of these types takes; None if that was not measured."""
+        return {"f32": self.fma_f32, "f64": self.fma_f64, **dict(self.steps)}.get(types)
+
+    @classmethod
+    def of(cls, figures: Any) -> MachineProfile | None:
+        """The profile that a mapping describes, from wherever it comes; None if it describes none."""
+        try:
+            steps = tuple((str(types), float(x)) for types, x in figures.get("steps", {}).items())
+            profile = cls(**{name: float(x) for name, x in figures.items() if name != "steps"}, steps=steps)
+        except (TypeError, ValueError, AttributeError, OverflowError):
+            return None
+        return profile if all(isfinite(x) and x > 0 for x in (*profile.figures, *dict(steps).values())) else None
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """What `of` makes it of again."""
+        return self._asdict() | {"steps": dict(self.steps)}
+
+    def rounded(self, digits: int) -> MachineProfile:
+        """The same to so many digits after the point."""
+        figures = (round(x, digits) for x in self.figures)
+        return MachineProfile._make((*figures, tuple((types, round(x, digits)) for types, x in self.steps)))
+
+    def over(self, other: MachineProfile) -> MachineProfile:
+        """By how much each figure that is known of both is larger than the other machine's."""
+        figures = map(_ratio, self.figures, other.figures)
+        both = ((types, x, other.step(types)) for types, x in self.steps)
+        return MachineProfile._make(
+            (*figures, tuple((types, _ratio(x, theirs)) for types, x, theirs in both if theirs))
+        )
+
+
+def _ratio(a: float, b: float) -> float:
+    return min(max(a / b, 1 / MAX_RATIO), MAX_RATIO)
+
+
+FIGURES = MachineProfile._fields[:-1]  # that every profile has
+SAME = MachineProfile._make((*[1.0] * len(FIGURES), ()))
+_scale: ContextVar[MachineProfile | None] = ContextVar("scale", default=None)
+
+
+def scale() -> MachineProfile:
+    """How many times as long each figure is as on the machine that the constants of estimates are of."""
+    current = _scale.get()
+    return SAME if current is None else current
+
+
+@contextlib.contextmanager
+def scaled(by: MachineProfile) -> Iterator[None]:
+    """Estimates are made for a machine of this scale."""
+    token = _scale.set(by)
+    try:
+        yield
+    finally:
+        _scale.reset(token)
+
+
+def path(table: Path) -> Path:
+    """Where the profile of this machine is kept, beside its cost table."""
+    return table.with_name(table.name.replace("costs-", "profile-", 1))
+
+
+@lru_cache(16)
+def read(file: Path) -> MachineProfile | None:
+    """The profile in a file; None if there is none of this machine."""
+    try:
+        return MachineProfile.of(json.loads(files.text(file, MAX_BYTES))["profile"])
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return None
+
+
+def save(file: Path, profile: MachineProfile) -> None:
+    """Put a profile in place; OSError if that cannot be."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    files.replace(file, _content(profile))
+    read.cache_clear()
+
+
+def _content(profile: MachineProfile) -> bytes:
+    return json.dumps({"machine": identity(), "profile": profile.content}, indent=1).encode()
+
+
+def measure_once(table: Path) -> bool:
+    """Measure this machine and keep its profile beside its cost table, unless there is one, or some process is at it.
+
+    Returns whether it was; what prevents it only leaves estimates as they are.
+    """
+    file, measured = path(table), False
+
+    def stored() -> MachineProfile | None:
+        read.cache_clear()  # others may have been here
+        return read(file)
+
+    def content() -> bytes:
+        nonlocal measured
+        before = stored()
+        measured = before is None
+        return _content(before or measure())
+
+    if stored() is None:
+        with contextlib.suppress(MemoryError, OSError):
+            files.rewrite(file, content, LOCK_SECONDS)
+            return stored() is not None and measured
+    return False
+
+
+def measure() -> MachineProfile:
+    """Measure this machine, in the instruction set in use: the least of many timings, each figure for some 50 ms."""
+    sizes = caches()
+    large = min(max(LARGE_BYTES, 2 * sizes[max(sizes)]), MAX_LARGE_BYTES) // LINE_BYTES * LINE_BYTES
+    src, dst = (empty((large,), np.dtype(np.uint8), "profile") for _ in range(2))
+    for x in (src, dst):
+        x[...] = 1  # so that its pages exist
+
+    def fma(types: str) -> float:
+        row = registry.best("peak", types)[0]
+        vector = 2 * row.lanes * row.kr
+        return _least(lambda: ROUNDS * vector / limits.fma_peak(1, ROUNDS, types)) / ROUNDS
+
+    def copy(size: int, stream: bool = False, threads: int = 1) -> float:
+        size = min(size, large) // LINE_BYTES * LINE_BYTES
+        return _least(lambda: limits.copy(src[:size], dst[:size], threads, stream)) / (size // LINE_BYTES)
+
+    def nest(
+        family: str, bits: int, first: tuple[int, int, int], second: tuple[int, int, int], threads: int = 1
+    ) -> float:
+        """Seconds of a tile: of each of its loops the count, and the strides in the source and in the destination."""
+        width = bits // 8
+        run = Program([(family, bits, (), (first, second), 0, 0, 0, (0,) * 4, 0, None)], width, bytes(width), False)
+
+        def call() -> float:
+            start = time.perf_counter()
+            run(src, dst, 1)
+            return time.perf_counter() - start
+
+        return _least(call)
+
+    far = 4096 + LINE_BYTES
+    pages, line = large // far, (LINE_BYTES, 1, 1)
+    peaks = dict.fromkeys(k.types for k in registry.kernels("peak"))
+    return MachineProfile(
+        fma_f32=fma("f32"),
+        fma_f64=fma("f64"),
+        copy_l2=copy(sizes[2] // 3),
+        copy_l3=copy(sizes[max(sizes)] // 4),
+        copy_memory=copy(large),
+        stream=copy(large, True),
+        copy_all=copy(large, True, cores()),
+        piece=nest("copy", 8, (pages, far, LINE_BYTES), line) / pages,
+        partial=nest("copy", 8, (pages, 48, far), (48, 1, 1)) / pages,
+        element=nest("gather", 32, (pages, far, 32), (8, 512, 4)) / (8 * pages),
+        run=nest("copy", 8, (1000, 104, 40), (40, 1, 1)) / 1000,
+        steps=tuple((types, fma(types)) for types in peaks if types not in ("f32", "f64")),
+    )
+
+
+def _least(call: Callable[[], float]) -> float:
+    """Nanoseconds of a call that returns the seconds it took: the least of many."""
+    least, end = inf, time.perf_counter() + FIGURE_SECONDS
+    while least == inf or time.perf_counter() < end:
+        least = min(least, 1e9 * call())
+    return least

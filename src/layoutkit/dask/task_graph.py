@@ -1,0 +1,93 @@
+"""From an operation to a dask array: a task for each tile of the result, which depends on the chunks it reads alone."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import dask.array as da
+import numpy as np
+from dask.base import tokenize
+from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
+from dask.task_spec import DataNode, Task, TaskRef
+
+from ..choosing.plan import SlowPathWarning
+from ..choosing.warn import without
+from ..memory.pool import pool
+from .about import About
+from .axes import ranges
+from .reads import Reads, Result, Tile, Work
+from .shared import Measured
+from .sources import Checked, Chunks, Source, piece_of
+
+KEPT_TILES = 2  # as much memory stays for the next ones
+MOST_CARRIED = 4096  # bytes of work that each task carries
+
+
+class Layer(MaterializedLayer):
+    """The tasks of an operation; what `plan` is told about it does not travel with them."""
+
+    about: About
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "about"}
+
+
+def _made_by_us(source: Source) -> bool:
+    return isinstance(source, Chunks) and hasattr(source.array.dask.layers.get(source.array.name), "about")
+
+
+def run(work: Work, tile: Tile, checks: Sequence[Checked], *chunks: Any) -> np.ndarray:
+    """Make a tile: what a task of the graph does."""
+    left, pieces = iter(chunks), []
+    for places, checked in zip(tile.places, checks):
+        located = [(place.starts, piece_of(next(left), checked, place)) for place in places]
+        pieces.append(located or [((0,) * checked.ndim, np.empty((0,) * checked.ndim, checked.dtype))])
+    with without(SlowPathWarning):  # `tiled` warns, once
+        result = work(tile, pieces)
+    pool.release(KEPT_TILES * result.nbytes)  # memory of tiles of other sizes is not kept
+    return result
+
+
+def tiled(work: Work, reads: Sequence[Reads], result: Result) -> da.Array:
+    """The dask array of an operation's result.
+
+    The axes of blocks are in one chunk.
+    """
+    what = work.what
+    if 0 in result.shape:
+        return da.empty(result.layout.physical_shape(result.shape), dtype=result.dtype)
+    token = tokenize(what, work, [r.source.token for r in reads], result)
+    name, shared = f"{what}-{token}", f"{what}-work-{token}"
+    # Work that carries little travels in each task where tiles are made of tiles: so dask makes one task of both.
+    apart = work.nbytes > MOST_CARRIED or not any(_made_by_us(r.source) for r in reads)
+    checks = tuple(Checked(what, r.source.name, r.source.dtype, len(r.layout.factors)) for r in reads)
+    by_dim = [ranges(cuts) for cuts in result.cuts]
+    along = [[[r.parts(dim, x) for x in outputs] for dim, outputs in enumerate(r.outputs(by_dim))] for r in reads]
+    tiles = list(itertools.product(*[range(len(outputs)) for outputs in by_dim]))
+    needed = [[list(itertools.product(*r.of_axes(at, parts))) for r, parts in zip(reads, along)] for at in tiles]
+    for read in needed:
+        for r, pieces in zip(reads, read):
+            for piece in pieces:
+                r.source.need(piece)
+    graph: dict[Any, Any] = {}
+    carried: Any = work
+    if apart:
+        work.measured = Measured(*work.kinds)
+        graph[shared], carried = DataNode(shared, work), TaskRef(shared)
+    for r in reads:
+        graph |= r.source.nodes(token)
+    for at, read in zip(tiles, needed):
+        located = [[r.source.piece(piece, token) for piece in of] for r, of in zip(reads, read)]
+        places = tuple(tuple(place for _, place in of) for of in located)
+        tile = Tile(tuple(of[k] for of, k in zip(by_dim, at)), places)
+        key = (name, *result.chunk_at(at))
+        graph[key] = Task(key, run, carried, tile, checks, *[ref for of in located for ref, _ in of])
+    layer = Layer(graph)
+    layer.about = about = About(name, work, reads, result, shared, token)
+    about.scratch((name, *result.chunk_at([len(of) // 2 for of in by_dim])))  # plans a tile: slow ways are warned of
+    arrays: list[Any] = [r.source.array for r in reads if isinstance(r.source, Chunks)]
+    whole = HighLevelGraph.from_collections(name, layer, dependencies=arrays)
+    meta = np.empty((0,) * len(result.layout.factors), result.dtype)
+    return da.Array(whole, name, result.chunks, dtype=result.dtype, meta=meta)

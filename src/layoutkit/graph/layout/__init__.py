@@ -1,0 +1,1 @@
+"""Which layout each tensor has: costs, and the assignment of the least."""

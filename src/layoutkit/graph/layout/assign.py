@@ -1,0 +1,177 @@
+"""Layouts over a graph, at the least total cost: exactly, by eliminating one variable after another.
+
+A variable is the layout that some tensors have in common; a factor is a cost that depends on a few variables: what a
+convolution takes between two layouts, what it takes to bring a tensor from the layout it is made in to those it is read
+in, each once. Eliminating a variable sums the factors that know it and keeps the least over its values: what is left
+knows one variable less, and is a factor of those that are eliminated later (bucket elimination). The order is the one
+that keeps the tables small (`elimination.py`).
+
+Where the tables would get too large all the same, the factors of a variable are divided into groups whose tables are
+small, and the least of each is taken alone (mini-buckets). That is never more than the least of their sum, so what is
+left at the end is a lower bound. An assignment is read back as in the exact case, then improved a variable at a time.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from functools import lru_cache
+from math import isfinite
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .elimination import order_of
+
+MAX_TABLE = 1 << 22  # entries of one table; beyond, the least is not sought exactly
+MAX_TABLES = 1 << 27  # entries of all tables together: about two seconds
+SMALL_TABLE, SMALL_TABLES = 1 << 11, 1 << 22  # entries of a table where it is not: of one, of all if that is more
+MAX_ROUNDS = 16  # of improving what was read back then
+ROUNDING = 1e-9  # of a sum, relative
+
+
+class Factor(NamedTuple):
+    """Seconds by the values of some variables: an axis each."""
+
+    variables: tuple[int, ...]
+    seconds: np.ndarray
+
+
+class Assigned(NamedTuple):
+    """A value for every variable, what it costs, and a cost below which nothing is: the same where it is exact."""
+
+    values: tuple[int, ...]
+    seconds: float
+    bound: float
+
+
+def solve(sizes: Sequence[int], factors: Sequence[Factor]) -> Assigned:
+    """The values of the least total: exact unless a table would have more than `MAX_TABLE` entries, or all of them more
+    than `MAX_TABLES`; then good values, and a bound, which may show that they are the least all the same."""
+    order, exact = order_of(sizes, [f.variables for f in factors], MAX_TABLE, MAX_TABLES)
+    most = MAX_TABLE if exact else max(SMALL_TABLE, SMALL_TABLES // len(sizes))
+    eliminated, bound = _eliminated(order, sizes, factors, most)
+    values = [0] * len(sizes)
+    for at, known in reversed(eliminated):
+        values[at] = _best(at, values, known, sizes[at]) if isinstance(known, list) else int(_at(known, values))
+    if not exact:
+        _improve(values, sizes, factors)
+    best = assigned(values, factors, bound)
+    return best._replace(bound=best.seconds) if exact else best
+
+
+def assigned(values: Sequence[int], factors: Sequence[Factor], bound: float) -> Assigned:
+    """What values cost, beside a bound: where they differ by rounding alone, it is the least."""
+    seconds = cost(values, factors)
+    return Assigned(tuple(values), seconds, seconds if bound >= seconds * (1 - ROUNDING) else bound)
+
+
+def _eliminated(
+    order: Sequence[int], sizes: Sequence[int], factors: Sequence[Factor], most: int
+) -> tuple[list[tuple[int, Factor | list[Factor]]], float]:
+    """Variables with their best values by those of others, or, if that was too large a table, with the factors that
+    tell; and the sum of what is left at the end."""
+    rank = {v: i for i, v in enumerate(order)}
+    buckets: list[list[Factor]] = [[] for _ in sizes]
+    eliminated: list[tuple[int, Factor | list[Factor]]] = []
+    left = [0.0]
+
+    def put(f: Factor) -> None:
+        least = float(f.seconds.min())
+        left.append(least)
+        if f.variables:
+            rest = f.seconds - least if isfinite(least) else f.seconds  # what all values have in common is not summed
+            buckets[min(f.variables, key=rank.__getitem__)].append(Factor(f.variables, rest))
+
+    for f in factors:
+        put(f)
+    for at in order:
+        mine, buckets[at] = buckets[at], []
+        totals = [_total(at, group, sizes) for group in _groups(mine, sizes, most)]
+        for f in totals:
+            put(Factor(f.variables[1:], f.seconds.min(0)))
+        if len(totals) == 1:
+            best = totals[0].seconds.argmin(0).astype(np.min_scalar_type(sizes[at]))
+            eliminated.append((at, Factor(totals[0].variables[1:], best)))
+        else:
+            eliminated.append((at, mine))
+    return eliminated, sum(left)
+
+
+def _groups(factors: Sequence[Factor], sizes: Sequence[int], most: int) -> list[list[Factor]]:
+    """Factors in groups that know so few variables together that a table of them has at most so many entries."""
+    groups: list[list[Factor]] = []
+    known: set[int] = set()
+    entries = 1
+    for f in sorted(factors, key=lambda f: sorted(f.variables)):
+        new = [v for v in f.variables if v not in known]
+        grown = entries
+        for v in new:
+            grown *= sizes[v]
+        if not groups or grown > most:
+            groups.append([])
+            known, new, grown = set(), list(f.variables), f.seconds.size
+        groups[-1].append(f)
+        known.update(new)
+        entries = grown
+    return groups
+
+
+def _total(at: int, factors: Sequence[Factor], sizes: Sequence[int]) -> Factor:
+    """The sum of factors that know a variable, with this variable first."""
+    known = (at, *sorted({v for f in factors for v in f.variables} - {at}))
+    axis = {v: i for i, v in enumerate(known)}
+    total = np.zeros([sizes[v] for v in known])
+    for f in factors:
+        axes = [axis[v] for v in f.variables]
+        shape = [1] * len(known)
+        for i, n in zip(axes, f.seconds.shape):
+            shape[i] = n
+        total += f.seconds.transpose(sorted(range(len(axes)), key=axes.__getitem__)).reshape(shape)
+    return Factor(known, total)
+
+
+def _best(at: int, values: Sequence[int], factors: Sequence[Factor], size: int) -> int:
+    """The value of a variable that costs the least beside those of others."""
+    total = np.zeros(size)
+    for f in factors:
+        total += f.seconds[tuple(slice(None) if v == at else values[v] for v in f.variables)]
+    return int(total.argmin())
+
+
+def _improve(values: list[int], sizes: Sequence[int], factors: Sequence[Factor]) -> None:
+    """Give variables the value that is best beside the others, while that changes anything."""
+    of: list[list[Factor]] = [[] for _ in sizes]
+    for f in factors:
+        for v in f.variables:
+            of[v].append(f)
+    for _ in range(MAX_ROUNDS):
+        before = list(values)
+        for at, n in enumerate(sizes):
+            values[at] = _best(at, values, of[at], n)
+        if values == before:
+            break
+
+
+def cost(values: Sequence[int], factors: Sequence[Factor]) -> float:
+    """Seconds of an assignment."""
+    return float(sum(_at(f, values) for f in factors))
+
+
+def _at(f: Factor, values: Sequence[int]) -> Any:
+    return f.seconds[tuple([values[v] for v in f.variables])]
+
+
+def moved(seconds: np.ndarray, readers: int) -> np.ndarray:
+    """The table of a tensor: made in one layout, read in `readers` others, by what a reorder between two takes. Several
+    readers of one layout share it."""
+    return np.einsum("m...t,mt->m...", _reordered(len(seconds), readers), seconds)
+
+
+@lru_cache(16)
+def _reordered(n: int, readers: int) -> np.ndarray:
+    """By the layout that a tensor is made in and those of its readers, which others it is brought to."""
+    found = np.zeros((n,) * (readers + 2))
+    for made, *read in itertools.product(range(n), repeat=readers + 1):
+        found[(made, *read)][list(set(read) - {made})] = 1
+    return found

@@ -1,0 +1,172 @@
+"""What nodes take in a layout, and tensors from one to another: measured or estimated, as the operations have it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...choosing import tuning
+from ...choosing.best import choices
+from ...choosing.ranking import candidates_of
+from ...choosing.table import cost_table
+from ...choosing.threads import check_threads
+from ...convolutions.filter import Filter
+from ...convolutions.problem import ConvProblem
+from ...convolutions.task import ConvTask
+from ...formats.layout import Layout
+from ...reorders.problem import ReorderProblem, useful_threads
+from ...reorders.reorder import reorder
+from ..ir import Node
+from ..operators import Kept, Known
+from ..operators.layouts import PLAIN, layouts_of
+from ..operators.neural import geometry
+
+BYTES_PER_SECOND = 4e9  # of what numpy does, read and written, about
+TAP_SECONDS = 0.3e-9  # of pooling, by numpy: an element and a tap of its window
+KERNEL_BYTES_PER_SECOND, KERNEL_TAP_SECONDS = 18e9, 0.08e-9  # the same by kernels, and where tensors are joined
+VIEWS = "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"  # of the array that they are given
+STEP_SECONDS = 5e-6  # of a step of a program, whatever it does
+FLOAT = Kept("float32")
+FEW_CHANNELS = 4  # up to here a convolution is also asked about other layouts of its result
+
+
+class Costs:
+    """Costs on so many threads; what is alike is asked once."""
+
+    def __init__(self, threads: int | None, accuracy: str, dtype: str = "float32") -> None:
+        self.threads, self.accuracy, self.dtype = check_threads(threads), accuracy, dtype
+        self._moves: dict[tuple[int, ...], np.ndarray] = {}
+        self._convolutions: dict[tuple[tuple[int, ...], ConvProblem], np.ndarray] = {}
+
+    def moves(self, of: Known) -> np.ndarray:
+        """Seconds from a layout to another, of a tensor."""
+        shape, width = of.shape, of.itemsize
+        seconds = self._moves.get((*shape, width))
+        if seconds is None:
+            layouts = layouts_of(len(shape))
+            seconds = self._moves[(*shape, width)] = np.zeros((len(layouts),) * 2)
+            threads = useful_threads(width * prod(shape), self.threads)
+            for i, src in enumerate(layouts):
+                for j, dst in enumerate(layouts):
+                    if i != j:
+                        seconds[i, j] = _move_seconds(ReorderProblem(src, dst, shape, width, threads))
+        return seconds
+
+    def convolution(self, node: Node, known: Mapping[str, Known]) -> np.ndarray:
+        """Seconds by the layouts of input and result; infinite where they are not asked."""
+        x = known[node.inputs[0]]
+        layouts = layouts_of(len(x.shape))
+        # the problem also has what the filter's values rule out: all that costs depend on, but for the layouts
+        alike = filter_of(node, known, layouts[PLAIN], layouts[PLAIN], self.accuracy, self.dtype).problem(x.shape)
+        seconds = self._convolutions.get((x.shape, alike))
+        if seconds is None:
+            seconds = self._convolutions[x.shape, alike] = self._estimated(node, known)
+        return seconds
+
+    def _estimated(self, node: Node, known: Mapping[str, Known]) -> np.ndarray:
+        """The same, anew."""
+        x = known[node.inputs[0]]
+        layouts = layouts_of(len(x.shape))
+        seconds, detours = np.full((len(layouts),) * 2, np.inf), set()
+        for i, src in enumerate(layouts):
+            for j, dst in enumerate(layouts):
+                if i == j or x.shape[1] <= FEW_CHANNELS:
+                    f = filter_of(node, known, src, dst, self.accuracy, self.dtype)
+                    task = ConvTask(f.problem(x.shape), self.threads, f.algorithm, False)
+                    best = choices(task)[0]
+                    seconds[i, j] = best.seconds
+                    if " via " in best.candidate.name:
+                        detours.add((i, j))
+        natively = min((each for at, each in np.ndenumerate(seconds) if at not in detours), default=0.0)
+        for at in detours:  # by way of another layout it takes no less than in that one, whatever was estimated
+            seconds[at] = max(seconds[at], natively) if np.isfinite(natively) else seconds[at]
+        return seconds
+
+    def other(self, node: Node, known: Mapping[str, Known], kernels: Sequence[bool]) -> list[float]:
+        """Seconds by layout of anything else; `kernels` says in which layouts a kernel runs it, else numpy does."""
+        moved = [] if node.op in VIEWS else [known[name] for name in (*node.given(), *node.outputs) if name]
+        nbytes = sum(prod(x.shape) * x.itemsize for x in moved)
+        taps = prod(node.attributes.get("kernel_shape", ())) * prod(known[node.outputs[0]].shape)
+        of_numpy = nbytes / BYTES_PER_SECOND + taps * TAP_SECONDS
+        of_kernel = (nbytes / KERNEL_BYTES_PER_SECOND + taps * KERNEL_TAP_SECONDS) / self.threads
+        return [of_kernel if kernel else of_numpy for kernel in kernels]
+
+
+def _move_seconds(problem: ReorderProblem) -> float:
+    """Of a reorder: as measured, else by counting alone; what neighbours would correct takes long to look up."""
+    if tuning.mode() == "measure" or cost_table.costs(problem.key):
+        return choices(problem)[0].seconds
+    return min(c.estimate for c in candidates_of(problem))
+
+
+def filter_of(node: Node, known: Mapping[str, Known], src, dst, accuracy: str, dtype: str) -> Filter:
+    """The convolution that a node is, between two layouts."""
+    f, rank = factors_of(node, known, dtype), len(known[node.inputs[0]].shape) - 2
+    b = known[node.inputs[2]].value if node.input(2) else None
+    return Filter(
+        "conv", rank, f.w, b, layout=src, out_layout=dst, filter_layout=f"OI{'DHW'[3 - rank:]}", accuracy=accuracy,
+        activation=node.attributes.get("activation"), **f.options, **arguments(node, known),
+    )  # fmt: skip
+
+
+class Factors(NamedTuple):
+    """What a convolution or product multiplies, and how it reads its input and makes its result."""
+
+    w: np.ndarray
+    x: Kept
+    y: Kept
+    options: dict[str, Any]  # of a convolution
+
+
+def factors_of(node: Node, known: Mapping[str, Known], dtype: str) -> Factors:
+    """Integers where the model has them on both sides, else numbers of `dtype`."""
+    x, y, integers = known[node.inputs[0]].stored, known[node.outputs[0]].kept, node.attributes.get("integers")
+    alpha = np.float32(node.attributes.get("alpha", 1.0))
+    if integers is None or x is None or not x.integers:
+        y = FLOAT if y.integers else y
+        w = known[node.inputs[1]].value
+        assert w is not None
+        return Factors(in_type(w if alpha == 1 else w * alpha, dtype), Kept(dtype), y, {"dtype": (dtype, y.dtype)})
+    w, scale = integers
+    y = y if y.integers else FLOAT
+    options = {"dtype": (x.dtype, y.dtype), "scale": np.float32(x.scale) * scale * alpha, "zero_point": x.zero_point}
+    if y.integers:
+        options |= {"out_scale": y.scale, "out_zero_point": y.zero_point}
+    return Factors(w, x, y, options)
+
+
+def in_type(w: np.ndarray, dtype: str) -> np.ndarray:
+    """A filter of float32 in the type that convolutions multiply."""
+    if dtype == "float32":
+        return w
+    plain = Layout("abcde"[: w.ndim])
+    return np.asarray(reorder(w, plain, plain, dtype=dtype))
+
+
+def between(have: Kept, want: Kept) -> dict[str, Any]:
+    """Arguments of `reorder` from numbers that are kept in one way to another."""
+    options: dict[str, Any] = {"dtype": (have.dtype, want.dtype)}
+    if have.integers:
+        options |= {"scale": have.scale, "zero_point": have.zero_point}
+    if want.integers:
+        options |= {"out_scale": want.scale, "out_zero_point": want.zero_point}
+    return options
+
+
+@lru_cache(8)
+def array_type(dtype: str) -> np.dtype:
+    """Of arrays of such numbers: bfloat16 is none of numpy's own types."""
+    if dtype != "bfloat16":
+        return np.dtype(dtype)
+    return reorder(np.zeros(1, np.float32), "a", "a", dtype=dtype).dtype
+
+
+def arguments(node: Node, known: Mapping[str, Known]) -> dict:
+    """Stride, padding and so on, hashable."""
+    options = geometry(node.attributes, known[node.inputs[0]].shape[2:], known[node.inputs[1]].shape[2:])
+    padding = tuple(tuple(pair) for pair in options.pop("padding"))
+    return {"padding": padding, **{k: tuple(v) if isinstance(v, list) else v for k, v in options.items()}}

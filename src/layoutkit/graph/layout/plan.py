@@ -1,0 +1,197 @@
+"""From a graph and the shapes of its inputs to steps: fold, assign layouts, then build what runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..ir import Graph, Node
+from ..operators import OPERATORS, Follows, Known
+from ..operators.kernels import is_convolution, kernel_of
+from ..operators.layouts import NAMES, PLAIN, fits, layouts_of
+from ..passes.fold import folded
+from ..passes.narrow import keep_narrow
+from ..shapes import infer
+from .assign import Assigned, Factor, assigned, cost, moved, solve
+from .costs import STEP_SECONDS, Costs
+from .siblings import merged
+
+FEW_READERS = 3  # of a tensor, whose layouts are one table
+FORBIDDEN_SECONDS = 1e6  # more than any network takes
+Variables = list[tuple[int | None, int | None]]
+
+
+class LayoutPlan(NamedTuple):
+    """A graph whose layouts are chosen: by node, the kinds of its inputs and of its outputs."""
+
+    graph: Graph
+    known: dict[str, Known]
+    kinds: list[tuple[int, int]]
+    assigned: Assigned
+    variables: Variables  # by node, those of its inputs and of its outputs
+    sizes: list[int]
+    factors: list[Factor]
+
+    def uniform(self) -> dict[str, float]:
+        """By name of a layout, the seconds if all that can had this one."""
+        seconds = {}
+        for kind, name in enumerate(NAMES):
+            values = solve(self.sizes, [*self.factors, *_fixed_layouts(kind, self.sizes)]).values
+            seconds[name] = cost(values, self.factors)
+        return seconds
+
+    def forget_values(self) -> None:
+        """From now on constants are of their shapes only: steps hold what they need of them."""
+        self.graph.constants.update((name, _like(value)) for name, value in self.graph.constants.items())
+        self.known.update((name, _forgotten(k)) for name, k in self.known.items())
+
+    def seconds(self, kinds: Sequence[int]) -> float:
+        """The seconds if nodes had these kinds of layouts."""
+        fixed = [_fixed_layout(v, k) for pair, k in zip(self.variables, kinds) for v in set(pair) if v is not None]
+        return cost(solve(self.sizes, [*self.factors, *fixed]).values, self.factors)
+
+
+def _forgotten(of: Known) -> Known:
+    return of if of.value is None else of._replace(value=_like(of.value))
+
+
+def _like(value: np.ndarray) -> np.ndarray:
+    return np.broadcast_to(value.dtype.type(0), value.shape)
+
+
+def choose_layouts(
+    graph: Graph, shapes: Mapping[str, tuple[int, ...]], costs: Costs, layouts: str | None = None
+) -> LayoutPlan:
+    """The graph with the layouts of least cost; with `layouts`, all that can have this one do."""
+    known = infer(graph, shapes)
+    graph = merged(folded(graph, known), known, costs)
+    known.update((name, _forgotten(k)) for name, k in known.items() if name not in graph.constants)  # it became others
+    keep_narrow(graph, known, costs.dtype)
+    variables, sizes, factors = _problem(graph, known, costs)
+    chosen = _assigned(sizes, factors, None if layouts is None else NAMES.index(layouts))
+    kinds = [tuple(PLAIN if v is None else chosen.values[v] for v in pair) for pair in variables]
+    return LayoutPlan(graph, known, [(a, b) for a, b in kinds], chosen, variables, sizes, factors)
+
+
+def _assigned(sizes: Sequence[int], factors: Sequence[Factor], kind: int | None) -> Assigned:
+    """The layouts of least cost, or, with `kind`, this one wherever it can be; and a bound of what any cost."""
+    best = solve(sizes, factors)
+    if kind is None and best.bound == best.seconds:
+        return best
+    kinds = range(len(NAMES)) if kind is None else [kind]
+    others = [solve(sizes, [*factors, *_fixed_layouts(k, sizes)]).values for k in kinds]
+    if kind is None:
+        others.append(best.values)
+    return min((assigned(v, factors, best.bound) for v in others), key=lambda each: each.seconds)
+
+
+def _fixed_layouts(kind: int, sizes: Sequence[int]) -> list[Factor]:
+    """Factors by which every layout that can be is of one kind."""
+    return [_fixed_layout(v, kind) for v, n in enumerate(sizes) if n == len(NAMES)]
+
+
+def _fixed_layout(variable: int, kind: int) -> Factor:
+    return Factor((variable,), np.array([0.0 if i == kind else FORBIDDEN_SECONDS for i in range(len(NAMES))]))
+
+
+def _problem(graph: Graph, known: Mapping[str, Known], costs: Costs) -> tuple[Variables, list[int], list[Factor]]:
+    """By node, the variables of its inputs and outputs, None where the layout is the model's; how many values each
+    variable has; and what they cost."""
+    variables: Variables = []
+    factors: list[Factor] = []
+    count, fixed = 0, STEP_SECONDS * len(graph.nodes)
+    makers: dict[str, int | None] = {}
+    readers: dict[str, dict[int | None, None]] = {}  # each once, in order
+    for node in graph.nodes:
+        pair: tuple[int | None, int | None] = (None, None)
+        if node.op == "Conv" and is_convolution(node, known):
+            pair = (count, count + 1)
+            factors.append(Factor((count, count + 1), costs.convolution(node, known)))
+            count += 2
+        else:
+            kinds = kinds_of(node, known)
+            joins = node.op in ("Concat", "Split")  # in place, most often
+            ran = [joins or kernel_of(node, known, kind) is not None for kind in range(len(NAMES))]
+            seconds = costs.other(node, known, ran)
+            if kinds != {PLAIN}:
+                pair = (count, count)
+                factors.append(Factor((count,), np.array([s if k in kinds else np.inf for k, s in enumerate(seconds)])))
+                count += 1
+            else:
+                fixed += seconds[PLAIN]
+        variables.append(pair)
+        makers.update((name, pair[1]) for name in node.outputs if name)
+        for i, name in enumerate(node.inputs):
+            if name and name not in graph.constants:
+                readers.setdefault(name, {})[pair[1] if node.op == "Conv" and i == 3 else pair[0]] = None
+    for name in graph.outputs:
+        readers.setdefault(name, {})[None] = None
+    factors.append(Factor((), np.array(fixed)))  # whatever the layouts are
+    sizes = [len(NAMES)] * count
+    for name, of_name in readers.items():
+        if layouts_of(len(known[name].shape)) and name not in graph.constants:
+            others = [r for r in of_name if r != makers.get(name)]
+            if len(others) > FEW_READERS:
+                factors += _of_many(makers.get(name), others, costs.moves(known[name]), sizes)
+            elif others:
+                factors += _of_few(makers.get(name), others, costs.moves(known[name]))
+    return variables, sizes, factors
+
+
+def _of_few(maker: int | None, readers: list[int | None], seconds: np.ndarray) -> list[Factor]:
+    """What it takes to bring a tensor from the layout that it is made in to those that it is read in, in one table."""
+    at: list[Any] = [PLAIN if v is None else slice(None) for v in (maker, *readers)]
+    variables = tuple(v for v in (maker, *readers) if v is not None)
+    return [Factor(variables, moved(seconds, len(readers))[tuple(at)])] if variables else []
+
+
+def _of_many(maker: int | None, readers: list[int | None], seconds: np.ndarray, sizes: list[int]) -> list[Factor]:
+    """The same of many readers: a variable for each layout says whether the tensor is there in it, which costs what
+    making it does; where a reader has a layout, it must be."""
+    copies = tuple(range(len(sizes), len(sizes) + len(NAMES)))
+    sizes += [2] * len(copies)
+    factors = []
+    for kind, v in enumerate(copies):
+        moving = np.stack([np.zeros(len(NAMES)), seconds[:, kind]], 1)
+        factors.append(Factor((v,), moving[PLAIN]) if maker is None else Factor((maker, v), moving))
+    for r in readers:
+        factors.append(Factor(copies, _NEEDS[PLAIN]) if r is None else Factor((r, *copies), _NEEDS))
+    return factors
+
+
+def _needs() -> np.ndarray:
+    """By the layout of a reader, and by layout whether a tensor is there in it: infinite where it is not in the
+    reader's."""
+    n = len(NAMES)
+    seconds = np.zeros((n, *[2] * n))
+    for kind in range(n):
+        seconds[kind].swapaxes(0, kind)[0] = np.inf
+    return seconds
+
+
+_NEEDS = _needs()
+
+
+def kinds_of(node: Node, known: Mapping[str, Known]) -> set[int]:
+    """The layouts in which a node can run that has the same one on all sides."""
+    of = OPERATORS[node.op]
+    y = known[node.outputs[0]]
+    layouts = layouts_of(len(y.shape))
+    shapes = [known[name].shape for name in node.given()]
+    if of.kind is Follows.SOURCE or not layouts or of.follow is None or node.attributes.get("indices"):
+        return {PLAIN}
+    kinds = {PLAIN}
+    for kind, layout in enumerate(layouts):
+        if of.spread:
+            suits = all(
+                fits(known[name].shape, layout, y.shape) or known[name].value is not None for name in node.given()
+            )
+            suits = suits and any(known[name].shape == y.shape and known[name].value is None for name in node.given())
+        else:
+            suits = all(len(s) == len(y.shape) and known[n].value is None for s, n in zip(shapes, node.given()))
+            suits = suits and of.follow({**node.attributes, "op": node.op}, layout, shapes) is not None
+        if suits:
+            kinds.add(kind)
+    return kinds

@@ -1,0 +1,1 @@
+"""Graphs rewritten: folded, quantised, narrowed."""

@@ -1,0 +1,81 @@
+"""Tensors that a model rounds to integers: what it quantises and dequantises again is kept as the integers.
+
+A tensor after QuantizeLinear and DequantizeLinear holds multiples of a scale. Here the two are gone and `Known.stored`
+says so: what makes the tensor rounds its results, and convolutions with filters of int8 read the integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ..ir import Graph, Node, renamed
+from ..operators import Kept, Known
+from ..operators.base import MAX_RANK
+
+INTEGERS = "uint8", "int8"
+MULTIPLY = "Conv", "Gemm", "MatMul"
+
+
+def kept_as_integers(graph: Graph, known: dict[str, Known]) -> Graph:
+    """The graph without pairs of QuantizeLinear and DequantizeLinear; `known` says which tensors are integers."""
+    makers, users = graph.makers(), graph.users()
+    names: dict[str, str] = {}  # of tensors that are others now
+    pairs: dict[int, Node] = {}  # by the id of what quantises, the first that dequantises
+    for node in graph.nodes:
+        if node.op != "QuantizeLinear" or node.outputs[0] in graph.ends:
+            continue
+        kept, readers = _kept(node, known), users.get(node.outputs[0], [])
+        same = all(r.op == "DequantizeLinear" and _kept(r, known) == kept for r in readers)
+        free = all(r.outputs[0] not in graph.ends and known[r.outputs[0]].value is None for r in readers)
+        if kept is None or not readers or not same or not free:
+            continue
+        pairs[id(node)] = readers[0]
+        to, x = readers[0].outputs[0], node.inputs[0]
+        names.update((r.outputs[0], to) for r in readers)
+        known[to] = known[to]._replace(stored=kept)
+        if len(users[x]) == 1 and x in makers and x not in graph.ends:  # what made x makes it
+            names[x] = to
+    gone = {id(r) for q in graph.nodes if id(q) in pairs for r in users[q.outputs[0]]}
+    nodes = []
+    for node in graph.nodes:
+        x = node.input(0)
+        if id(node) in gone or (id(node) in pairs and x in names):
+            continue
+        if id(node) in pairs:
+            node = Node("Identity", (x,), pairs[id(node)].outputs, {}, node.name)
+        node = _with_integers(node, known, makers)
+        nodes.append(renamed(node.with_(outputs=tuple(names.get(o, o) for o in node.outputs)), names))
+    return Graph(nodes, graph.inputs, graph.outputs, graph.constants)
+
+
+def _kept(node: Node, known: Mapping[str, Known]) -> Kept | None:
+    """The integers between which and numbers of float32 a node goes, one scale for all."""
+    wide, narrow = (known[n] for n in (node.inputs[0], node.outputs[0])[:: 1 if node.op == "QuantizeLinear" else -1])
+    scale, zero = known[node.inputs[1]].value, known[node.inputs[2]].value if node.input(2) else np.zeros(1)
+    if scale is None or zero is None or scale.size != 1 or wide.dtype != np.float32 or scale.dtype != np.float32:
+        return None
+    if not 1 <= len(wide.shape) <= MAX_RANK:
+        return None
+    if str(narrow.dtype) not in INTEGERS or node.attributes.get("block_size") or not scale.reshape(-1)[0] > 0:
+        return None
+    return Kept(str(narrow.dtype), float(scale.reshape(-1)[0]), int(zero.reshape(-1)[0]))
+
+
+def _with_integers(node: Node, known: Mapping[str, Known], makers: Mapping[str, Node]) -> Node:
+    """A node that multiplies with what DequantizeLinear makes of a constant of int8, by output: it knows them too."""
+    before = makers.get(node.input(1))
+    if node.op not in MULTIPLY or before is None or before.op != "DequantizeLinear":
+        return node
+    w, scale = (known[name].value for name in before.inputs[:2])
+    zero = known[before.inputs[2]].value if before.input(2) else np.zeros(1)
+    axis = {"Conv": 0, "Gemm": 0 if node.attributes.get("transB") else 1, "MatMul": 1}[node.op]
+    if w is None or scale is None or zero is None or w.dtype != np.int8 or w.ndim < 2 or zero.any():
+        return node
+    if scale.dtype != np.float32 or before.attributes.get("block_size"):
+        return node
+    if scale.size > 1 and (scale.ndim != 1 or before.attributes.get("axis", 1) % w.ndim != axis):
+        return node
+    scales = np.broadcast_to(scale.reshape(-1), (w.shape[axis],))
+    return node.with_(attributes={**node.attributes, "integers": (w, scales)})

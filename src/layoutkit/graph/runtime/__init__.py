@@ -1,0 +1,1 @@
+"""What runs of a graph whose layouts are chosen: steps, kernels, memory."""

@@ -1,0 +1,279 @@
+"""Steps: what runs of a graph whose layouts are chosen, and the memory that it runs in."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...choosing.threads import check_threads
+from ...choosing.watching import Ran, executed, watchers
+from ...formats.layout import Layout
+from ...memory.arrays import empty
+from ...reorders.reorder import reorder
+from ..ir import Node
+from ..layout.costs import FLOAT, Costs, array_type, between
+from ..layout.plan import LayoutPlan
+from ..operators import OPERATORS, Kept, run
+from ..operators.base import own_type
+from ..operators.kernels import F32, kernel_of
+from ..operators.layouts import NAMES, PLAIN, in_layout, layouts_of
+from .arena import placed
+from .concat import Part, axis_of, parts_of, whole_of
+from .kernels import BUILDS, Call, Place, Slots
+
+LETTERS = "abcdefghijkl"
+
+
+class Step(NamedTuple):
+    """What one node does, or a reorder between two."""
+
+    name: str
+    op: str
+    call: Call
+    reads: tuple[Place, ...]
+    writes: tuple[Place, ...]
+    views: bool = False  # whether what it writes may be views of what it reads
+
+    def written(self) -> str:
+        """The tensors that it writes, and in which layouts."""
+        return ", ".join(f"{name} ({NAMES[kind]})" for name, kind in self.writes)
+
+
+class Program:
+    """The steps of a graph, for inputs of one shape."""
+
+    def __init__(self, plan: LayoutPlan, costs: Costs) -> None:
+        self.plan, self.known, self.costs = plan, plan.known, costs
+        self.scratch = np.empty(0, np.uint8)  # a workspace that all steps share
+        self._buffers: dict[Place, tuple[tuple[int, ...], np.dtype]] = {}
+        self._parts = parts_of(plan)
+        self._wholes = {*self._parts, *(part.whole for part in self._parts.values())}
+        self._needs: list[Callable[[Slots], int]] = []  # bytes of scratch
+        self.steps: list[Step] = []
+        self._made_in: dict[str, int] = dict.fromkeys(plan.graph.inputs, PLAIN)
+        self._to_round: dict[str, tuple[int, Kept]] = {}  # results of a node: where, and in which type they are made
+        self._available: set[Place] = {(name, PLAIN) for name in plan.graph.inputs}
+        for node, kinds in zip(plan.graph.nodes, plan.kinds):
+            self._add(node, kinds)
+        for name in plan.graph.outputs:
+            self.operand(name, PLAIN)
+        self._slots: Slots = {}
+        self.arena_bytes = self._allocated()
+        results = {name: plan.graph.constants[name] for name in plan.graph.outputs if name in plan.graph.constants}
+        self._slots.update(((name, PLAIN), value) for name, value in results.items())
+        plan.forget_values()
+        nbytes = 0
+        while self._needs:  # a filter is forgotten once it is packed
+            nbytes = max(nbytes, self._needs.pop()(self._slots))
+        if nbytes:
+            self.scratch = empty((nbytes,), np.dtype(np.uint8), "graph")
+
+    def run(self, inputs: Mapping[str, np.ndarray], times: list[float] | None = None) -> dict[str, np.ndarray]:
+        """The outputs, new arrays; `times` gets the seconds of every step."""
+        slots = dict(self._slots)
+        slots.update(((name, PLAIN), value) for name, value in inputs.items())
+        for step in self.steps:
+            start = time.perf_counter() if times is not None else 0.0
+            if watchers:
+                executed(partial(self._ran, step), step.call, slots)
+            else:
+                step.call(slots)
+            if times is not None:
+                times.append(time.perf_counter() - start)
+        return {name: np.array(slots[name, PLAIN]) for name in self.plan.graph.outputs}
+
+    def _ran(self, step: Step) -> Ran:
+        return Ran(f"network {step.op}", step.name, step.written(), check_threads(self.costs.threads))
+
+    # ---- building
+
+    def operand(self, name: str, kind: int, kept: Kept | None = None) -> Place:
+        """A tensor in a kind of layout, by a reorder if it is not there yet, and in a type other than it is kept in."""
+        if kept not in (None, self.known[name].kept):
+            return self._converted(name, kind, kept)
+        place = name, self._kind(name, kind)
+        if name in self.plan.graph.constants or place in self._available:
+            return place
+        source, shape = (name, self._made_in[name]), self.known[name].shape
+        src, dst = (layouts_of(len(shape))[k] for k in (source[1], kind))
+
+        def move(slots: Slots) -> None:
+            reorder(slots[source], src, dst, shape=shape, out=slots[place], threads=self.costs.threads)
+
+        self.result(name, kind)
+        self.steps.append(Step(f"{src} > {dst}", "reorder", move, (source,), (place,)))
+        self._available.add(place)
+        return place
+
+    def _converted(self, name: str, kind: int, kept: Kept) -> Place:
+        """A tensor in a kind of layout, its numbers in another type."""
+        place, source = (f"{name} as {kept}", self._kind(name, kind)), (name, self._made_in[name])
+        if place not in self._available:
+            self._convert(name, source, self.known[name].kept, place, kept)
+        return place
+
+    def _convert(self, name: str, source: Place, before: Kept, place: Place, kept: Kept) -> None:
+        """Append a step that brings the numbers of a tensor from one type and layout to others."""
+        shape = self.known[name].shape
+        src, dst = (_layout(len(shape), k) for k in (source[1], place[1]))
+        options = between(before, kept)
+
+        def convert(slots: Slots) -> None:
+            out = slots[place]
+            reorder(slots[source], src, dst, shape=shape, out=out, threads=self.costs.threads, **options)
+
+        self._buffers[place] = dst.physical_shape(shape), array_type(kept.dtype)
+        self.steps.append(Step(f"{src} > {dst} as {kept}", "reorder", convert, (source,), (place,)))
+        self._available.add(place)
+
+    def result(self, name: str, kind: int, computed: Kept | None = None) -> Place:
+        """A buffer for a tensor in a kind of layout, in the type in which it is made, from which it is rounded."""
+        known, place = self.known[name], (name, self._kind(name, kind))
+        if computed not in (None, known.kept):
+            self._to_round[name] = place[1], computed
+            place = f"{name} as {computed}", place[1]
+            shape = _layout(len(known.shape), kind).physical_shape(known.shape)
+            self._buffers[place] = shape, array_type(computed.dtype)
+            return place
+        layouts = layouts_of(len(known.shape))
+        shape = layouts[kind].physical_shape(known.shape) if layouts else known.shape
+        self._buffers[place] = shape, array_type(known.stored.dtype) if known.stored else known.dtype
+        return place
+
+    def workspace(self, needed: Callable[[Slots], int]) -> None:
+        """Have as many bytes in `scratch` as a step will need on its buffers."""
+        self._needs.append(needed)
+
+    def has_buffer(self, place: Place) -> bool:
+        """Whether a tensor has a buffer; else what makes it may leave any array."""
+        return place in self._buffers
+
+    def step(
+        self, node: Node, call: Call, reads: tuple[Place, ...], writes: tuple[Place, ...], views: bool = False
+    ) -> None:
+        """Append a step; `views`: what it writes may be views of what it reads."""
+        self.steps.append(Step(node.name or node.outputs[0], node.op, call, reads, writes, views))
+
+    def _add(self, node: Node, kinds: tuple[int, int]) -> None:
+        if kernel_of(node, self.known, kinds[0]) is not None:
+            BUILDS[node.op](self, node, kinds)
+        elif node.op == "Concat" and (node.outputs[0], kinds[0]) in self._wholes:
+            self._concat(node, kinds[0])
+        elif node.op == "Split" and all((name, self._kind(name, kinds[0])) in self._parts for name in node.outputs):
+            self._split(node, kinds[0])
+        else:
+            self._other(node, kinds[0])
+        for name, (kind, computed) in self._to_round.items():
+            kept = self.known[name].kept
+            self._convert(name, (f"{name} as {computed}", kind), computed, (name, kind), kept)
+        self._to_round.clear()
+        for name in node.outputs:
+            if name:
+                self._made_in[name] = kind = self._kind(name, kinds[1])
+                self._available.add((name, kind))
+
+    def _kind(self, name: str, kind: int) -> int:
+        """The kind of layout that a tensor has of this kind: plain where there is only one."""
+        return kind if layouts_of(len(self.known[name].shape)) else PLAIN
+
+    def _concat(self, node: Node, kind: int) -> None:
+        """A concatenation of which some inputs are made in place: the others are copied."""
+        kept, whole = self.known[node.outputs[0]].kept, self.result(node.outputs[0], kind)
+        layout = layouts_of(len(self.known[node.outputs[0]].shape))[kind]
+        axis, constants = axis_of(node, self.known, layout), self.plan.graph.constants
+        operands, at = [], 0
+        copied: list[tuple[Any, Part]] = []  # an array, or a slot
+        for name in node.inputs:
+            part = Part(whole, axis, at, at + layout.physical_shape(self.known[name].shape)[axis])
+            at = part.end
+            if name in constants:  # then all are in the model's layout
+                copied.append((constants[name], part))
+                continue
+            operands.append(self.operand(name, kind, kept))
+            if self._parts.get(operands[-1]) != part:
+                copied.append((operands[-1], part))
+
+        def join(slots: Slots) -> None:
+            for x, part in copied:
+                part_in(slots[whole], part)[...] = slots[x] if isinstance(x, tuple) else x
+
+        self.step(node, join, tuple(operands), (whole,))
+
+    def _split(self, node: Node, kind: int) -> None:
+        """A division into parts of the array that is divided: nothing is to do."""
+        whole = self.operand(node.inputs[0], kind)
+        self.step(node, lambda slots: None, (whole,), tuple(self.result(name, kind) for name in node.outputs))
+
+    def _other(self, node: Node, kind: int) -> None:
+        known, constants = self.known, self.plan.graph.constants
+        of, y = OPERATORS[node.op], known[node.outputs[0]]
+        plain = {**node.attributes, "op": node.op, "accuracy": self.costs.accuracy}
+        attributes: Mapping[str, Any] | None = plain
+        layout = None if kind == PLAIN else layouts_of(len(y.shape))[kind]
+        if of.follow is not None and layout is not None:
+            attributes = of.follow(plain, layout, [known[n].shape for n in node.given()])
+        reals = [name for name in node.given() if known[name].dtype == F32]
+        moves = of.moves and y.stored is not None and all(known[name].value is None for name in reals)
+        moves = moves and all(known[name].stored == y.stored for name in node.outputs if name)
+        operands: list[Place | np.ndarray | None] = []
+        for name in node.inputs:
+            value = constants.get(name)
+            if not name:
+                operands.append(None)
+            elif value is not None:
+                operands.append(in_layout(value, layout, y.shape) if of.spread and layout is not None else value)
+            else:
+                dtype = known[name].dtype
+                operands.append(self.operand(name, kind, y.kept if moves and dtype == F32 else own_type(dtype)))
+        to = [(name, self._kind(name, kind)) if name else None for name in node.outputs]
+        stored = [known[name].stored if name and not moves else None for name in node.outputs]
+
+        def compute(slots: Slots) -> None:
+            results = run(node, [slots[x] if isinstance(x, tuple) else x for x in operands], attributes)
+            for place, value, kept in zip(to, results, stored):
+                if place is not None:
+                    slots[place] = value if kept is None else _rounded(value, kept)
+
+        places = tuple(x for x in operands if isinstance(x, tuple))
+        self.step(node, compute, places, tuple(p for p in to if p), views=True)
+
+    def _allocated(self) -> int:
+        """Allocate the buffers; the bytes of them."""
+        wholes = {place: part.whole for place, part in self._parts.items()}
+        wholes = {place: whole_of(place, wholes) for place in self._parts}
+        buffers = {place: of for place, of in self._buffers.items() if place not in self._parts}
+        arena = placed(self.steps, buffers, wholes, [(name, PLAIN) for name in self.plan.graph.outputs])
+        memory = empty((arena.nbytes,), np.dtype(np.uint8), "graph") if arena.nbytes else np.empty(0, np.uint8)
+        for place, (shape, dtype) in buffers.items():
+            at = arena.offsets[place]
+            self._slots[place] = memory[at : at + prod(shape) * dtype.itemsize].view(dtype).reshape(shape)
+        for place in self._parts:
+            inner = []
+            while place not in self._slots:  # a part of another, which may be a part itself
+                inner.append(place)
+                place = self._parts[place].whole
+            for each in reversed(inner):
+                part = self._parts[each]
+                self._slots[each] = part_in(self._slots[part.whole], part)
+        return arena.nbytes
+
+
+def _rounded(value: np.ndarray, kept: Kept) -> np.ndarray:
+    """What an operator has made, in the type in which it is kept."""
+    layout = _layout(value.ndim, PLAIN)
+    return np.asarray(reorder(value, layout, layout, **between(FLOAT, kept)))
+
+
+def _layout(rank: int, kind: int) -> Layout:
+    """Of tensors with so many dimensions; those without channels are as they are."""
+    return layouts_of(rank)[kind] if layouts_of(rank) else Layout(LETTERS[:rank])
+
+
+def part_in(array: np.ndarray, part: Part) -> np.ndarray:
+    """A part of the array that it is a part of."""
+    return array[(slice(None),) * part.axis + (slice(part.begin, part.end),)]

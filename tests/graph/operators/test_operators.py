@@ -1,0 +1,208 @@
+"""Operators at the edges of what they accept: empty axes, single numbers, no axes, results beyond their inputs."""
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from layoutkit.graph.ir import Graph, Node, TensorType
+from layoutkit.graph.model import Model
+from layoutkit.graph.operators.layouts import NAMES
+
+onnx = pytest.importorskip("onnx", reason="the extra onnx")
+
+from layoutkit.graph.onnx import graph_of  # noqa: E402
+
+
+def ran(nodes, x, layouts=None, **constants):
+    """Output y of nodes that read x."""
+    graph = Graph(nodes, {"x": TensorType(x.dtype, x.shape)}, ("y",), constants)
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        return Model(graph, threads=1, layouts=layouts).run(x)["y"]
+
+
+def node(op, *more, **attributes):
+    return Node(op, ("x", *more), ("y",), attributes)
+
+
+# What is left of a reduction where nothing is reduced.
+ELEMENTS = {
+    "ReduceSum": lambda x: x, "ReduceMean": lambda x: x, "ReduceProd": lambda x: x, "ReduceMax": lambda x: x,
+    "ReduceMin": lambda x: x, "ReduceL1": np.abs, "ReduceL2": np.abs, "ReduceSumSquare": np.square,
+    "ReduceLogSum": np.log, "ReduceLogSumExp": lambda x: x,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("op", ELEMENTS)
+@pytest.mark.parametrize("axes", [None, []])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_reductions_of_no_axes_apply_to_elements(op, axes, dtype):
+    x = np.array([[0.5, -2, 3], [100, 0, 1000]], dtype)
+    for layouts in (None, *NAMES):
+        more = {} if axes is None else {"a": np.array(axes, np.int64)}
+        found = ran([node(op, *more, noop_with_empty_axes=1)], x, layouts, **more)
+        with np.errstate(all="ignore"):
+            np.testing.assert_allclose(found, ELEMENTS[op](x), rtol=1e-6)
+        assert found.dtype == x.dtype
+        assert ran([node(op, *more)], x, layouts, **more).shape == (1, 1)
+
+
+@pytest.mark.parametrize("op", ["Softmax", "LogSoftmax", "Hardmax"])
+@pytest.mark.parametrize("shape", [(0,), (2, 0), (0, 3), (1, 2, 0, 3)])
+def test_empty_axes(op, shape):
+    for axis in range(len(shape)):
+        assert ran([node(op, axis=axis)], np.zeros(shape, np.float32)).shape == shape
+
+
+@pytest.mark.parametrize("op", ["GlobalAveragePool", "GlobalMaxPool", "LRN", "LpNormalization"])
+@pytest.mark.parametrize("shape", [(0, 4, 3, 3), (2, 0, 3, 3), (2, 4, 3, 0)])
+@pytest.mark.parametrize("layouts", NAMES)
+def test_layers_of_nothing(op, shape, layouts):
+    x = np.zeros(shape, np.float32)
+    if op == "GlobalMaxPool" and not shape[-1]:
+        with pytest.raises(ValueError, match="GlobalMaxPool"):
+            ran([node(op)], x, layouts)
+        return
+    want = (*shape[:2], 1, 1) if op.startswith("Global") else shape
+    assert ran([node(op, size=3)], x, layouts).shape == want
+
+
+@pytest.mark.parametrize("shape", [(0, 4, 3), (2, 0, 3), (2, 4, 0)])
+@pytest.mark.parametrize("op", ["Add", "Mul", "BatchNormalization"])
+def test_numbers_per_channel_of_nothing(op, shape):
+    """They would be convolutions of no groups."""
+    channels = (1, shape[1], 1) if op != "BatchNormalization" else (shape[1],)
+    constants = dict.fromkeys("abcd"[: 1 if op != "BatchNormalization" else 4], np.ones(channels, np.float32))
+    nodes = [Node(op, ("x", *constants), ("z",)), Node("Sigmoid", ("z",), ("y",))]
+    for layouts in (None, *NAMES):
+        assert ran(nodes, np.zeros(shape, np.float32), layouts, **constants).shape == shape
+
+
+@pytest.mark.parametrize("op", ["Abs", "Erf", "Gelu", "Sigmoid", "ReduceSum", "ReduceLogSumExp", "Identity", "Cast"])
+def test_single_numbers_stay_so(op):
+    assert ran([node(op, to=np.dtype("float32"))], np.float32(0.5)).shape == ()
+
+
+@given(st.data())
+@settings(max_examples=150, deadline=None)
+def test_resizing_of_few_elements(data):
+    """And what reads the result: an empty axis and one of one element are axes like others."""
+    shape = data.draw(st.lists(st.sampled_from([0, 1, 1, 2, 5]), min_size=1, max_size=4))
+    modes = ["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric", "half_pixel_symmetric"]
+    attributes = {
+        "mode": data.draw(st.sampled_from(["nearest", "linear", "cubic"])),
+        "coordinate_transformation_mode": data.draw(st.sampled_from(modes)),
+        "keep_aspect_ratio_policy": data.draw(st.sampled_from(["stretch", "not_larger", "not_smaller"])),
+    }
+    axis, x = data.draw(st.integers(0, len(shape) - 1)), np.ones(shape, np.float32)
+    nodes = [Node("ArgMax", ("z",), ("a",), {"axis": axis}), Node("Cast", ("a",), ("y",), {"to": x.dtype})]
+    if data.draw(st.booleans()):
+        scales = [data.draw(st.sampled_from([0.25, 0.5, 1, 1.5, 3])) for _ in shape]
+        told, constant = ("", "", "s"), np.array(scales, np.float32)
+        want = [int(n * s) for n, s in zip(shape, scales)]
+    else:
+        attributes["keep_aspect_ratio_policy"] = "stretch"
+        want = [data.draw(st.integers(0, 4)) if n else 0 for n in shape]
+        told, constant = ("", "", "", "s"), np.array(want)
+    resize = Node("Resize", ("x", *told[1:]), ("z",), attributes)
+    if not want[axis]:
+        with pytest.raises(ValueError, match="ArgMax"):
+            ran([resize, *nodes], x, s=constant)
+        nodes = [Node("Relu", ("z",), ("y",))]
+    else:
+        want[axis] = 1 if nodes[0].op == "ArgMax" else want[axis]
+    assert ran([resize, *nodes], x, s=constant).shape == tuple(want)
+
+
+def test_resizing_of_nothing_to_something_is_refused():
+    for sizes in ([3, 2], [1, 1]):
+        with pytest.raises(ValueError, match="nothing to take from"):
+            ran([node("Resize", "", "", "s")], np.zeros((3, 0), np.float32), s=np.array(sizes))
+
+
+def test_resized_integers_are_rounded_and_within_their_type():
+    x = np.array([0, 255, 0, 255, 255, 0], np.uint8)
+    found = ran([node("Resize", "", "s", mode="cubic")], x, s=np.array([3], np.float32)).astype(int)
+    real = ran([node("Resize", "", "s", mode="cubic")], x.astype(np.float32), s=np.array([3], np.float32))
+    assert real.max() > 256 and real.min() < -1
+    np.testing.assert_array_equal(found, np.clip(np.rint(real), 0, 255))
+
+
+@pytest.mark.parametrize("auto", ["SAME_UPPER", "SAME_LOWER", "NOTSET"])
+@pytest.mark.parametrize("more", [-2, -1, 0, 1, 2, 3])
+def test_transposed_convolutions_beyond_what_their_input_reaches(auto, more):
+    """ONNX's formula of `output_shape`, whose pads may be negative: there the bias stands alone."""
+    x, w, b = np.array([[[1, 2]]], np.float32), np.array([[[1, 10, 100]]], np.float32), np.array([0.5], np.float32)
+    whole = np.array([1, 10, 100 + 2, 20, 200], np.float32) + 0.5  # strides of 2
+    total = -more
+    small, large = total // 2, total - total // 2
+    before, after = (small, large) if auto == "SAME_UPPER" else (large, small)
+    want = np.pad(whole, (max(0, -before), max(0, -after)), constant_values=0.5)
+    want = want[max(0, before) : len(want) - max(0, after)]
+    attributes = dict(strides=[2], auto_pad=auto, output_shape=[5 + more])
+    np.testing.assert_allclose(ran([node("ConvTranspose", "w", "b", **attributes)], x, w=w, b=b)[0, 0], want)
+
+
+@given(*[st.integers(-7, 7)] * 2, st.sampled_from([-3, -2, -1, 1, 2, 3]), st.integers(0, 4))
+@settings(max_examples=200, deadline=None)
+def test_slices_clamp_as_the_specification_says(start, end, step, n):
+    """Starts to 0 .. n forwards and 0 .. n - 1 backwards, ends to 0 .. n and -1 .. n - 1."""
+    x = np.arange(n, dtype=np.float32)
+    least, most = (0, n) if step > 0 else (-1, n - 1)
+    start_at = np.clip(start + n * (start < 0), 0, most)
+    end_at = np.clip(end + n * (end < 0), least, most)
+    told = {"s": np.array([start]), "e": np.array([end]), "a": np.array([0]), "t": np.array([step])}
+    want = [x[i] for i in range(start_at, end_at, step)]
+    np.testing.assert_array_equal(ran([node("Slice", *told)], x, **told), np.array(want, np.float32))
+
+
+@pytest.mark.parametrize(("before", "after"), [(-1, 1), (1, -1), (-3, 2), (2, -4), (-2, 0), (3, 3)])
+def test_pads_of_both_signs(before, after):
+    """Element i of the result is element ``i - before``, where there is one."""
+    x = np.array([1, 2], np.float32)
+    if len(x) + before + after < 0:
+        with pytest.raises(ValueError, match="impossible"):
+            ran([node("Pad", "p")], x, p=np.array([before, after]))
+        return
+    want = [x[i - before] if 0 <= i - before < 2 else 0 for i in range(2 + before + after)]
+    np.testing.assert_array_equal(ran([node("Pad", "p")], x, p=np.array([before, after])), want)
+
+
+def test_constants_are_joined_with_what_is_joined_again():
+    x, c = np.ones((1, 2, 3, 4), np.float32), np.full((1, 5, 3, 4), 7, np.float32)
+    inner = Node("Concat", ("x", "c"), ("a",), {"axis": 1})
+    for layouts in (None, *NAMES):
+        nodes = [inner, Node("Concat", ("a", "x"), ("y",), {"axis": 1})]
+        np.testing.assert_array_equal(ran(nodes, x, layouts, c=c), np.concatenate([x, c, x], 1))
+
+
+@given(st.floats(0.0625, 4, width=32), st.sampled_from(["float16", "float32", "float64"]))
+@settings(max_examples=50, deadline=None)
+def test_limits_are_not_rounded_to_half_precision(limit, dtype):
+    """Attributes are float32: neighbours of one in half precision are on the sides of it where they are."""
+    near = np.asarray(limit, dtype)
+    x = np.array([np.nextafter(near, near.dtype.type(0)), near, np.nextafter(near, near.dtype.type(9))])
+    above = x.astype(np.float64) > limit
+    np.testing.assert_array_equal(ran([node("ThresholdedRelu", alpha=limit)], x), np.where(above, x, 0))
+    np.testing.assert_array_equal(ran([node("Shrink", lambd=limit)], x), np.where(above, x, 0))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("opset", [6, 7, 10, 11, 13])
+def test_clips_keep_their_type(dtype, opset):
+    """Limits of old models are attributes, which are float32."""
+    x, of = np.linspace(-3, 3, 8).astype(dtype), onnx.helper
+    limits = {"min": -1.0, "max": 1e30}
+    inputs = ["x"] if opset < 11 else ["x", "min", ""]
+    made = of.make_node("Clip", inputs, ["a"], **(limits if opset < 11 else {}))
+    code = of.np_dtype_to_tensor_dtype(x.dtype)
+    values = [of.make_tensor_value_info(name, code, x.shape) for name in ("x", "y")]
+    tensors = [onnx.numpy_helper.from_array(np.array(-1, dtype), "min")] if opset >= 11 else []
+    after = of.make_node("Add", ["a", "a"], ["y"])
+    graph = of.make_graph([made, after], "g", values[:1], values[1:], tensors)
+    found = Model(graph_of(of.make_model(graph, opset_imports=[of.make_opsetid("", opset)])), threads=1).run(x)["y"]
+    assert found.dtype == x.dtype
+    np.testing.assert_array_equal(found, 2 * np.maximum(x, x.dtype.type(-1)))

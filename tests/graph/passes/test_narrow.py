@@ -1,0 +1,167 @@
+"""Tensors that stay in bfloat16 or float16 between layers."""
+
+import numpy as np
+import pytest
+from conftest import WHOLE_ISAS, using_isa
+from graphs import graphs
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle.network import evaluate
+
+import layoutkit as lk
+from layoutkit._core.nests.lrn import lrn
+from layoutkit._core.nests.pooling import pool
+from layoutkit.graph.ir import Graph, Node, TensorType
+from layoutkit.graph.model import Model
+from layoutkit.graph.operators.layouts import NAMES
+from layoutkit.graph.passes import narrow as rule
+from layoutkit.graph.passes.fold import folded
+from layoutkit.graph.shapes import infer
+
+F32 = np.dtype(np.float32)
+TYPES = {"bfloat16": ("bf16", 8), "float16": ("f16", 11)}  # names of rows, bits of the significand
+
+
+def numbers(*shape, seed=0):
+    return np.random.default_rng(seed).uniform(-1, 1, shape).astype(np.float32)
+
+
+def narrow(x, dtype):
+    flat = np.ascontiguousarray(x).reshape(-1)
+    return np.asarray(lk.reorder(flat, "a", "a", dtype=dtype)).reshape(x.shape)
+
+
+def rounded(x, dtype):
+    flat = np.asarray(lk.reorder(narrow(x, dtype).reshape(-1), "a", "a", dtype=(dtype, "float32")))
+    return flat.reshape(x.shape)
+
+
+def kept(model):
+    """The tensors that its only program keeps in a narrow type."""
+    (program,) = model._programs.values()
+    return {name for name, of in program.known.items() if of.stored}
+
+
+def network():
+    """Convolutions around pooling, a concatenation, a sum, and an operator that has no kernel."""
+    nodes = [
+        Node("Conv", ("x", "w0"), ("a",), {"pads": [1] * 4}),
+        Node("MaxPool", ("a",), ("b",), {"kernel_shape": [2, 2], "strides": [2, 2]}),
+        Node("Conv", ("b", "w1"), ("c",), {"pads": [1] * 4}),
+        Node("Concat", ("b", "c"), ("d",), {"axis": 1}),
+        Node("AveragePool", ("d",), ("e",), {"kernel_shape": [2, 2]}),
+        Node("Conv", ("e", "w2"), ("f",)),
+        Node("Erf", ("f",), ("g",)),
+        Node("Conv", ("g", "w3"), ("y",)),
+    ]
+    constants = {
+        "w0": numbers(16, 3, 3, 3, seed=1), "w1": numbers(32, 16, 3, 3, seed=2), "w2": numbers(16, 48, 1, 1, seed=3),
+        "w3": numbers(8, 16, 1, 1, seed=4),
+    }  # fmt: skip
+    return Graph(nodes, {"x": TensorType(F32, (2, 3, 12, 12))}, ("y",), constants)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("layouts", [None, *NAMES])
+def test_every_result_is_rounded_once(dtype, layouts):
+    graph, x = network(), numbers(2, 3, 12, 12)
+    model = Model(graph, dtype=dtype, layouts=layouts, threads=2)
+    found = model.run(x)["y"]
+    assert kept(model) == {"a", "b", "c", "d", "e"}  # Erf computes in float32, and reads what is not rounded
+    values = {"x": x}
+    for node in graph.nodes:
+        given = {name: rounded(values[name], dtype) for name in node.inputs if name in values}
+        constants = {name: rounded(graph.constants[name], dtype) for name in node.inputs if name in graph.constants}
+        if node.op == "Erf":
+            given = {name: values[name] for name in node.inputs}
+        types = {name: TensorType(F32, value.shape) for name, value in given.items()}
+        values.update(evaluate(Graph([node], types, node.outputs, constants), given))
+    unit = 2.0 ** -TYPES[dtype][1]
+    # sums in another order may round the other way: an ulp here and there, which products then mix
+    assert np.abs(found - values["y"]).max() < 8 * unit * np.abs(values["y"]).max()
+
+
+def test_outputs_and_what_nobody_reads_narrow_are_float32():
+    nodes = [
+        Node("Conv", ("x", "w"), ("a",)),
+        Node("Relu", ("a",), ("y",)),
+        Node("Conv", ("y", "v"), ("b",)),
+        Node("Softmax", ("b",), ("z",), {"axis": 1}),
+    ]
+    graph = Graph(
+        nodes, {"x": TensorType(F32, (1, 4, 5, 5))}, ("y", "z"), {"w": numbers(4, 4, 1, 1), "v": numbers(2, 4, 1, 1)}
+    )
+    model = Model(graph, dtype="bfloat16")
+    found = model.run(numbers(1, 4, 5, 5))
+    assert not kept(model) and all(value.dtype == F32 for value in found.values())
+
+
+def test_a_residual_is_narrow_as_well():
+    nodes = [
+        Node("Conv", ("x", "w"), ("a",)),
+        Node("Conv", ("a", "w"), ("b",)),
+        Node("Add", ("a", "b"), ("c",)),
+        Node("Conv", ("c", "w"), ("y",)),
+    ]
+    graph = Graph(nodes, {"x": TensorType(F32, (1, 16, 6, 6))}, ("y",), {"w": numbers(16, 16, 1, 1)})
+    x = numbers(1, 16, 6, 6)
+    model = Model(graph, dtype="bfloat16")
+    found, want = model.run(x)["y"], evaluate(graph, {"x": x})["y"]
+    assert kept(model) == {"a", "c"}
+    assert np.abs(found - want).max() < 2.0**-6 * np.abs(want).max()
+
+
+@given(
+    st.sampled_from(list(TYPES)), st.integers(1, 70), st.lists(st.integers(1, 7), min_size=3, max_size=3),
+    st.booleans(), st.sampled_from(WHOLE_ISAS), st.integers(1, 2),
+)  # fmt: skip
+def test_pooling(dtype, channels, size, mean, isa, threads):
+    """As of float32, and rounded once."""
+    x = rounded(numbers(1, 2, *size, channels), dtype)
+    windows = [(min(2, n), 1, 1, 0) for n in size]
+    out = [n - k + 1 for n, (k, *_) in zip(size, windows)]
+    scales = [np.full(n, 1 / k, np.float32) for n, (k, *_) in zip(out, windows)] if mean else None
+    want = np.zeros((1, 2, *out, channels), np.float32)
+    y = narrow(np.zeros_like(want), dtype)
+    with using_isa(isa):
+        pool("f32", x, want, windows, scales, 1)
+        pool(TYPES[dtype][0], narrow(x, dtype), y, windows, scales, threads)
+    np.testing.assert_array_equal(y.view(np.uint16), narrow(want, dtype).view(np.uint16))
+
+
+@given(st.sampled_from(list(TYPES)), st.integers(1, 70), st.integers(1, 7), st.sampled_from(WHOLE_ISAS))
+@settings(max_examples=60, deadline=None)
+def test_lrn(dtype, channels, size, isa):
+    x = rounded(numbers(3, channels), dtype)
+    want, y = np.zeros_like(x), narrow(np.zeros_like(x), dtype)
+    with using_isa(isa):
+        lrn("f32", x, want, size, 0.5, 1.0, 1)
+        lrn(TYPES[dtype][0], narrow(x, dtype), y, size, 0.5, 1.0, 2)
+    np.testing.assert_array_equal(y.view(np.uint16), narrow(want, dtype).view(np.uint16))
+
+
+def test_elements_of_another_width():
+    six = numbers(1, 1, 1, 1, 4, 6)
+    with pytest.raises(ValueError, match="elements of 4 and 4 bytes, expected bf16"):
+        pool("bf16", six, six.copy(), [(1, 1, 1, 0)] * 3, None, 1)
+    with pytest.raises(ValueError, match="contiguous arrays of f16"):
+        lrn("f16", six[0, 0, 0, 0], six[0, 0, 0, 0].copy(), 3, 1.0, 1.0, 1)
+
+
+@given(graphs())
+@settings(max_examples=60, deadline=None)
+def test_what_is_kept_narrow_is_the_most_that_can_be(graph):
+    """Rounds over all tensors until none has to go, the obvious way."""
+    known = infer(graph, {"x": graph.inputs["x"].shape})
+    graph = folded(graph, known)
+    makers, users = graph.makers(), graph.users()
+    left = {name for name, node in makers.items() if rule._is_free(known[name]) and rule._makes(node, known)}
+    left -= set(graph.outputs)
+    want: set = set()
+    while left != want:
+        want = left
+        given = {name for name in want if rule._given(makers[name], known, want)}
+        left = {x for x in given if any(rule._takes(node, x, known, want) for node in users.get(x, ()))}
+    before = {name for name, of in known.items() if of.stored}
+    rule.keep_narrow(graph, known, "bfloat16")
+    assert {name for name, of in known.items() if of.stored} - before == want

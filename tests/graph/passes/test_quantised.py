@@ -1,0 +1,175 @@
+"""Networks that quantise and dequantise: what is kept as integers, against their operators one by one."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle.network import evaluate
+
+from layoutkit.graph.ir import Graph, Node, TensorType
+from layoutkit.graph.model import Model
+from layoutkit.graph.operators.layouts import NAMES
+
+F32 = np.dtype(np.float32)
+
+
+class Builder:
+    """A graph whose tensors are quantised and dequantised."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.nodes: list[Node] = []
+        self.constants: dict[str, np.ndarray] = {}
+
+    def constant(self, value) -> str:
+        name = f"c{len(self.constants)}"
+        self.constants[name] = value
+        return name
+
+    def add(self, op: str, *inputs: str, **attributes) -> str:
+        name = f"{op}{len(self.nodes)}"
+        self.nodes.append(Node(op, inputs, (name,), attributes))
+        return name
+
+    def quantised(self, x: str, dtype: str, scale: float, zero: int) -> str:
+        """`x`, rounded to integers."""
+        given = self.constant(np.float32(scale).reshape(())), self.constant(np.array(zero, dtype))
+        return self.add("DequantizeLinear", self.add("QuantizeLinear", x, *given), *given)
+
+    def filter(self, *shape: int, axis: int | None = 0) -> str:
+        """A filter of int8, with a scale for all or for each index of an axis."""
+        w = self.constant(self.rng.integers(-127, 128, shape).astype(np.int8))
+        scale = self.rng.uniform(0.002, 0.01, () if axis is None else shape[axis]).astype(np.float32)
+        zero = np.zeros(scale.shape, np.int8)
+        attributes = {} if axis is None else {"axis": axis}
+        return self.add("DequantizeLinear", w, self.constant(scale), self.constant(zero), **attributes)
+
+    def graph(self, *outputs: str, shape=(1, 8, 9, 9)) -> Graph:
+        return Graph(self.nodes, {"x": TensorType(F32, shape)}, outputs, self.constants)
+
+
+def held(model):
+    """The types that its only program keeps tensors in, and the operators of its steps."""
+    (program,) = model._programs.values()
+    return [of.stored.dtype for of in program.known.values() if of.stored], [step.op for step in program.steps]
+
+
+def assert_same(graph, quantum, **options):
+    """But for sums that are nearly halfway between two integers."""
+    x = np.random.default_rng(5).uniform(-1, 1, graph.inputs["x"].shape).astype(np.float32)
+    model = Model(graph, **options)
+    found, want = model.run(x), evaluate(graph, {"x": x})
+    for name in graph.outputs:
+        apart = np.abs(found[name] - want[name])
+        assert apart.max(initial=0) < 1.01 * quantum, name
+        assert np.count_nonzero(apart > quantum / 2) <= 0.01 * apart.size, name
+    return model
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+@pytest.mark.parametrize("layouts", [None, *NAMES])
+def test_a_chain_of_convolutions(dtype, layouts):
+    b = Builder(1)
+    x = b.quantised("x", dtype, 1 / 120, 3)
+    for before, channels, axis in ((8, 16, 0), (16, 20, None), (20, 16, 0)):
+        w = b.filter(channels, before, 3, 3, axis=axis)
+        y = b.add("Conv", x, w, b.constant(b.rng.uniform(-1, 1, channels).astype(np.float32)), pads=[1] * 4)
+        x = b.quantised(b.add("Relu", y), dtype, 0.05, 0)
+    y = b.add("GlobalAveragePool", x)
+    model = assert_same(b.graph(y), 0.05, layouts=layouts, threads=2)
+    types, steps = held(model)
+    assert types == [dtype] * 4 and "QuantizeLinear" not in steps and "DequantizeLinear" not in steps
+
+
+def test_products_sums_and_what_has_no_kernel_for_integers():
+    b = Builder(2)
+    x = b.quantised("x", "uint8", 1 / 120, 128)
+    c = b.quantised(b.add("Conv", x, b.filter(8, 8, 1, 1)), "uint8", 0.02, 120)
+    s = b.quantised(b.add("Relu", b.add("Add", x, c)), "uint8", 0.02, 0)
+    p = b.quantised(b.add("MaxPool", s, kernel_shape=[2, 2]), "uint8", 0.02, 0)
+    t = b.quantised(b.add("Concat", p, p, axis=1), "uint8", 0.02, 0)
+    f = b.add("Flatten", b.add("GlobalAveragePool", t))
+    y = b.add("Gemm", b.quantised(f, "int8", 0.01, 0), b.filter(16, 10, axis=1))
+    z = b.add("Gemm", b.quantised(f, "int8", 0.01, 0), b.filter(10, 16, axis=0), transB=1, alpha=0.5)
+    model = assert_same(b.graph(y, z), 0.05, threads=1)
+    types, steps = held(model)
+    assert len(types) == 7 and steps.count("QuantizeLinear") == 0
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (0, 4)])
+def test_tensors_of_few_dimensions(shape):
+    b = Builder(3)
+    y = b.add("Tanh", b.quantised(b.add("Sqrt", b.add("Abs", "x")), "uint8", 0.01, 0))
+    assert_same(b.graph(y, shape=shape), 0.01)
+
+
+def test_what_is_read_before_it_is_rounded_stays():
+    b = Builder(3)
+    y = b.add("Conv", "x", b.filter(4, 8, 1, 1))
+    q = b.quantised(y, "uint8", 0.1, 128)
+    z = b.add("Conv", q, b.filter(4, 4, 1, 1))
+    assert_same(b.graph(y, z), 0.01)
+
+
+@pytest.mark.parametrize(
+    "broken", ["scales differ", "zero point of the filter", "result of the model", "scale by axis"]
+)
+def test_pairs_that_are_none(broken):
+    b = Builder(4)
+    scale, zero = b.constant(np.float32(0.02)), b.constant(np.uint8(3))
+    other = b.constant(np.float32(0.03)) if broken == "scales differ" else scale
+    if broken == "scale by axis":
+        scale = other = b.constant(np.full(8, 0.02, np.float32))
+        zero = b.constant(np.full(8, 3, np.uint8))
+    q = b.add("QuantizeLinear", "x", scale, zero)
+    d = b.add("DequantizeLinear", q, other, zero)
+    w = b.constant(b.rng.integers(-9, 9, (4, 8, 1, 1)).astype(np.int8))
+    zeros = b.constant(np.int8(1 if broken == "zero point of the filter" else 0))
+    y = b.add("Conv", d, b.add("DequantizeLinear", w, b.constant(np.float32(0.1)), zeros))
+    outputs = (y, d) if broken == "result of the model" else (y,)
+    assert_same(b.graph(*outputs), 0.01)
+
+
+@given(st.data(), st.sampled_from([None, *NAMES]), st.sampled_from(["float32", "bfloat16"]))
+@settings(max_examples=60, deadline=None)
+def test_random_networks(data, layouts, dtype):
+    """Of any scales and zero points; products in bfloat16 where a filter is not of int8."""
+    b = Builder(data.draw(st.integers(0, 1 << 20)))
+    kinds = "uint8", "int8"
+
+    def rounded(x: str, scale: float) -> str:
+        kind = data.draw(st.sampled_from(kinds))
+        zero = data.draw(st.integers(0, 255) if kind == "uint8" else st.integers(-128, 127))
+        return b.quantised(x, kind, scale, zero)
+
+    tensors = [(rounded("x", 0.01), 8)]
+    for _ in range(data.draw(st.integers(1, 6))):
+        x, channels = data.draw(st.sampled_from(tensors[-3:]))
+        op = data.draw(st.sampled_from(["Conv", "Conv", "Depthwise", "Add", "Concat", "MaxPool", "Relu"]))
+        if op == "Conv":
+            out = data.draw(st.sampled_from([1, 8, 17]))
+            y = b.add(
+                "Conv", x, b.filter(out, channels, 3, 3, axis=data.draw(st.sampled_from([0, None]))), pads=[1] * 4
+            )
+            tensors.append((rounded(y, 0.05), out))
+        elif op == "Depthwise":
+            y = b.add("Conv", x, b.filter(channels, 1, 3, 3), pads=[1] * 4, group=channels)
+            tensors.append((rounded(y, 0.02), channels))
+        elif op == "Add":
+            other = data.draw(st.sampled_from([t for t, n in tensors if n == channels]))
+            tensors.append((rounded(b.add("Add", x, other), 0.03), channels))
+        elif op == "Concat":
+            other, more = data.draw(st.sampled_from(tensors))
+            tensors.append((rounded(b.add("Concat", x, other, axis=1), 0.03), channels + more))
+        elif op == "MaxPool":
+            y = b.add("MaxPool", x, kernel_shape=[3, 3], pads=[1] * 4)
+            tensors.append((y, channels))
+        else:
+            tensors.append((rounded(b.add("Relu", x), 0.03), channels))
+    read = {name for node in b.nodes for name in node.inputs}
+    graph = b.graph(*(t for t, _ in tensors if t not in read), shape=(2, 8, 5, 5))
+    x = b.rng.uniform(-1, 1, (2, 8, 5, 5)).astype(np.float32)
+    found, want = Model(graph, layouts=layouts, dtype=dtype, threads=2).run(x), evaluate(graph, {"x": x})
+    for name in graph.outputs:
+        # where a rounding goes the other way, what follows differs by a quantum times its weights
+        assert np.mean(np.abs(found[name] - want[name])) < (0.01 if dtype == "float32" else 0.1), name
