@@ -191,7 +191,7 @@ def ship(path: Path, add: bool) -> int:
     to = Path(__file__).parents[1] / "src" / "layoutkit" / "data" / packaged.name
     to.parent.mkdir(exist_ok=True)
     if "profile" not in machine:  # only this machine's own table, measured here, has none
-        machine = machine | {"profile": {k: round(x, 3) for k, x in machine_profile.measure()._asdict().items()}}
+        machine = machine | {"profile": machine_profile.measure().rounded(3).content}
     files.replace(to, shipped.dump(kept, machine).encode())
     to.chmod(0o644)
     left = before - sum(map(len, kept.values()))

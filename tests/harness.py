@@ -21,7 +21,7 @@ PLAIN = {
 }  # fmt: skip
 NEVER = 1 << 62
 
-HEADERS = re.sub(r"/\*.*?\*/", "", "\n".join(p.read_text() for p in sorted(KERNELS.glob("*/*.h"))), flags=re.S)
+HEADERS = re.sub(r"/\*.*?\*/", "", "\n".join(p.read_text() for p in sorted(KERNELS.glob("**/*.h"))), flags=re.S)
 SIZES = {name: int(value) for name, value in re.findall(r"\b(LK_\w+) = (\d+)\b", HEADERS)}
 BODIES = {name: body for body, name in re.findall(r"typedef struct \{([^}]*)\}[^;]*?(\w+);", HEADERS)}
 
@@ -35,6 +35,7 @@ def cases(name, **values):
 def declared(lines):
     """Of each field that lines of a structure declare: name, type without const, whether it is a pointer, how many."""
     for line in lines:
+        line = re.sub(r"\(\*(\w+)\)\(.*", r"*\1", line)  # of a function only that it is a pointer
         kind, _, names = " ".join(line.split()).removeprefix("const ").partition(" ")
         for one in names.split(", ") if names else ():
             name, size = re.search(r"(\w+)\W*(?:\[(\w+)\])?$", one).groups()
@@ -108,6 +109,11 @@ def gemm(name, *, row, tap, chunks=(NEVER, NEVER), blocks=1, prefetch_c=False, *
         chunk=chunks[0], period=chunks[1],
         next_c=fields["c"], next_c_row=fields["c_row"] if prefetch_c else None, **fields,
     )  # fmt: skip
+
+
+def gemm_s16(name, **fields):
+    """A gemm_s16 row."""
+    run(name, "lk_gemm_s16", **fields)
 
 
 def strips(name, *, x_strides, y_strides, wide=True, **fields):

@@ -1035,7 +1035,7 @@ static int check(const lk_kernel *k)
     int bad = 0;
     switch (k->family) {
     case LK_GEMM:
-        if (k->unit == 4) {
+        if (k->kr == 4) {
             for (int rows = 1; rows <= k->mr; rows++)
                 for (int cols = 1; cols <= k->nr; cols++)
                     for (int how = 0; how < 4; how++)
@@ -1043,7 +1043,7 @@ static int check(const lk_kernel *k)
                             bad += units(k, rows, cols, 1 + how % 4, 1 + draw(DEPTH), how & 1, how & 2, as);
             return bad;
         }
-        if (k->unit == 2) return 0; /* test_kernels.py */
+        if (k->kr == 2) return 0; /* test_kernels.py */
         for (int rows = 1; rows <= k->mr; rows++)
             for (int cols = 1; cols <= k->nr; cols++) {
                 for (int how = 0; how < 6; how++)
@@ -1160,8 +1160,9 @@ static int check(const lk_kernel *k)
         for (int n = 1; n < 200; n += 1 + n / 8)
             for (int span = 1; span < 300; span += 1 + span / 3) bad += windows(k, n, span, 0) + windows(k, n, span, 1);
         return bad;
+    case LK_GEMM_S16: return 0; /* test_kernels.py */
     case LK_PEAK: return ((lk_peak_fn)k->fn)(100) > 0 ? 0 : wrong(k, "no flops");
-    case LK_WINOGRAD_IN: return k->unit == 1 ? winograd(k) : 0; /* of units of two: test_winograd_kernels.py */
+    case LK_WINOGRAD_IN: return k->kr == 1 ? winograd(k) : 0; /* of units of two: test_winograd_kernels.py */
     case LK_WINOGRAD_TAPS:
         for (int vectors = 1; vectors <= 3; vectors++)
             for (int how = 0; how < 4; how++) bad += winograd_taps(k, how & 1 ? 6 : 1, vectors, how & 2);

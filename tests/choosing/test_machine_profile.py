@@ -13,9 +13,10 @@ import layoutkit as lk
 from layoutkit._core.runtime import registry
 from layoutkit.choosing import machine_profile, model
 from layoutkit.choosing.costfile import Cost
-from layoutkit.choosing.machine_profile import MAX_RATIO, SAME, MachineProfile
+from layoutkit.choosing.machine_profile import FIGURES, MAX_RATIO, SAME, MachineProfile
 from layoutkit.choosing.ranking import rank
 from layoutkit.choosing.table import cost_table
+from layoutkit.convolutions.algorithms.base import flops_per_second
 from layoutkit.convolutions.task import ConvTask
 from layoutkit.reorders.problem import ReorderProblem
 
@@ -44,7 +45,9 @@ def seconds(problem):
 def test_every_figure_is_measured(monkeypatch):
     monkeypatch.setattr(machine_profile, "FIGURE_SECONDS", 1e-3)
     found = machine_profile.measure()
-    assert all(0 < x < 1e7 and math.isfinite(x) for x in found)
+    steps = dict(found.steps)
+    assert all(0 < x < 1e7 and math.isfinite(x) for x in (*found.figures, *steps.values()))
+    assert {"f32", "f64", *steps} == {k.types for k in registry.kernels("peak")}
     assert found.copy_l2 < 3 * found.copy_memory  # within the caches it is not slower, whatever else runs
 
 
@@ -52,7 +55,7 @@ def test_it_is_kept_beside_the_table(cache_dir):
     file = machine_profile.path(cost_table.path)
     assert file.parent == cost_table.path.parent and file != cost_table.path
     assert machine_profile.read(file) is None
-    made = MachineProfile(*(1.5 + i for i in range(len(SAME))))
+    made = MachineProfile(*(1.5 + i for i in range(len(FIGURES))), steps=(("bf16", 0.25), ("s16", 3.0)))
     machine_profile.save(file, made)
     assert machine_profile.read(file) == made
     assert json.loads(file.read_text())["profile"]["fma_f32"] == 1.5
@@ -62,7 +65,7 @@ def test_the_first_save_measures_it_and_no_other(cache_dir, monkeypatch):
     made = []
 
     def measure():
-        made.append(MachineProfile(*(2.0 + len(made) for _ in SAME)))
+        made.append(MachineProfile(*(2.0 + len(made) for _ in FIGURES)))
         return made[-1]
 
     monkeypatch.setattr(machine_profile, "measure_once", measure_once)
@@ -122,13 +125,14 @@ print(machine_profile.path(cost_table.path))
     assert found[0] == found[1]
 
 
-GOOD = {"profile": dict.fromkeys(MachineProfile._fields, 1.0)}
+GOOD = {"profile": dict.fromkeys(FIGURES, 1.0)}
 
 
 @pytest.mark.parametrize("text", [
     "", "[]", "{}", '{"profile": 3}', '{"profile": []}', '{"profile": {}}', "[" * 100_000, "x" * 100_000,
     json.dumps({"profile": GOOD["profile"] | {"more": 1}}),
     *(json.dumps({"profile": GOOD["profile"] | {"run": x}}) for x in (0, -1, math.inf, math.nan, "a", [], 10**400)),
+    *(json.dumps({"profile": GOOD["profile"] | {"steps": x}}) for x in (3, [], [1], {"s16": 0}, {"": math.nan})),
 ])  # fmt: skip
 def test_files_that_hold_none_do_not_count(cache_dir, text):
     file = machine_profile.path(cost_table.path)
@@ -144,7 +148,7 @@ def test_files_that_hold_none_do_not_count(cache_dir, text):
 def test_the_scale_is_of_this_machine_over_the_shipped_one(kept):
     assert model.this_machine() == SAME
     kept(stream=2.0, partial=1e9)
-    assert model.this_machine() == pytest.approx(SAME._replace(stream=2.0, partial=MAX_RATIO))
+    assert model.this_machine().figures == pytest.approx(SAME._replace(stream=2.0, partial=MAX_RATIO).figures)
     before = lk.tuning("off")
     assert model.this_machine() == SAME  # the same choice every time, whatever was measured
     lk.tuning(before)
@@ -152,11 +156,23 @@ def test_the_scale_is_of_this_machine_over_the_shipped_one(kept):
 
 def test_a_machine_of_half_the_speed_takes_twice_as_long(kept):
     before = seconds(LARGE), seconds(CONV)
-    kept(**dict.fromkeys(MachineProfile._fields, 2.0))
+    kept(**dict.fromkeys(FIGURES, 2.0))
     after = seconds(LARGE), seconds(CONV)
     for old, new in zip(before, after):
         assert list(old) == list(new)
         assert all(1.5 < new[name] / old[name] < 2.001 for name in old)
+
+
+@pytest.mark.parametrize(("here", "there", "factor"), [
+    ((), (), 2.0), ((("bf16", 9.0),), (), 2.0), ((), (("bf16", 3.0),), 2.0), ((("bf16", 9.0),), (("bf16", 3.0),), 3.0),
+])  # fmt: skip
+def test_a_row_is_as_fast_as_its_peak_row_where_both_machines_know_it(here, there, factor):
+    """Else as one of float32."""
+    row = registry.best("gemm", "f32")[0]
+    row = row._replace(kr=2, tile=row.tile._replace(peak="bf16"))
+    before = flops_per_second(row)
+    with machine_profile.scaled(SAME._replace(fma_f32=2.0, steps=here).over(SAME._replace(steps=there))):
+        assert flops_per_second(row) == pytest.approx(before / factor)
 
 
 @pytest.mark.parametrize(("figure", "problem"), [("fma_f32", CONV), ("stream", LARGE), ("copy_memory", EVEN)])
@@ -174,7 +190,7 @@ def test_costs_measured_here_are_corrected_by_the_scale_of_here(kept):
     isa, costs = registry.isa(), {"joined": Cost(1.0, 1.0, 0.0, 3)}
     found = []
     for factor in (1.0, 2.0):
-        kept(**dict.fromkeys(MachineProfile._fields, factor))
+        kept(**dict.fromkeys(FIGURES, factor))
         here = model.this_machine()
         known = model.Neighbours([LARGE.key], "reorder", isa), lambda key: costs, 1.0, here
         correction = model.weigh(near.features(), [known], isa)["joined"]

@@ -1,13 +1,14 @@
 """Estimates of sums by register tiles: no less than the arithmetic, and never less for more work."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from conv_problems import conv_problems
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layoutkit._core.nests.pixel_tiles import tile_cycles
+from layoutkit._core.nests import pixel_tiles
 from layoutkit._core.runtime import registry
 from layoutkit.convolutions.algorithms import ALGORITHMS
 from layoutkit.convolutions.algorithms.base import flops_per_second
@@ -15,6 +16,7 @@ from layoutkit.convolutions.algorithms.sums import FilterSums, PixelSums
 
 SUMS = [a for a in ALGORITHMS if isinstance(a, (FilterSums, PixelSums))]
 KERNELS = registry.kernels("gemm", "f32", all_isas=True)
+tile_cycles = partial(pixel_tiles.tile_cycles, KERNELS[0].tile.cycles)
 
 
 def every_estimate(p, threads):

@@ -5,7 +5,7 @@ import re
 import pytest
 from harness import BODIES, KERNELS, declared
 
-CYTHON = "\n".join(path.read_text() for path in sorted(KERNELS.glob("*/__init__.pxd")))
+CYTHON = "\n".join(path.read_text() for path in sorted(KERNELS.glob("**/__init__.pxd")))
 STRUCTURES = dict(re.findall(r"ctypedef struct (\w+):\n((?:        .*\n)+)", CYTHON))
 
 

@@ -19,7 +19,7 @@ from layoutkit.convolutions.types import TYPES
 ROWS = [k for k in registry.kernels(all_isas=True) if k.isa in registry.isas()]
 MOVES = [k for k in ROWS if k.family in ("transpose", "gather", "fill", "copy")]
 # Of integers: s16 below, others in test_integers.py and tools/harness.c.
-GEMMS = [k for k in ROWS if k.family == "gemm" and k.types not in ("u8s8", "s16")]
+GEMMS = [k for k in ROWS if k.family == "gemm" and k.types != "u8s8"]
 STRIPS = [k for k in ROWS if k.family == "strips"]
 QUADS = [k for k in ROWS if k.family == "quads"]
 PLANE_STRIPS = [k for k in ROWS if k.family == "plane_strips"]
@@ -41,7 +41,7 @@ def as_held(kernel, numbers):
 
 def units(kernel, numbers):
     """What a row multiplies, of numbers (.., unit): floats, or narrow numbers side by side in the bytes of one."""
-    if kernel.unit == 1:
+    if kernel.kr == 1:
         return numbers[..., 0].astype(reals(kernel))
     assert kernel.types == "bf16"
     bits = numbers.astype(np.float32).view(np.uint32) >> 16
@@ -57,10 +57,10 @@ def bf16(numbers):
 def test_every_instruction_set_has_every_family_or_adds_units_to_one_that_has():
     for isa in registry.isas():
         have = {k.family for k in ROWS if k.isa == isa}
-        adds = 1 not in {k.unit for k in ROWS if k.isa == isa and k.family == "gemm"}
-        units = {"bf16": {"winograd_in"}, "s16": {"winograd_in", "winograd_out"}, "u8s8": {"quads"}}
-        of_units = set().union(*(units[k.types] for k in ROWS if k.isa == isa and k.family == "gemm" and k.unit > 1))
-        assert have == ({"gemm", "peak"} if adds else set(registry.FAMILIES) - {"quads"}) | of_units
+        adds = 1 not in {k.kr for k in ROWS if k.isa == isa and k.family == "gemm"}
+        units = {"bf16": {"winograd_in"}, "s16": {"gemm_s16", "winograd_in", "winograd_out"}, "u8s8": {"quads"}}
+        of_units = set().union(*(units[k.types] for k in ROWS if k.isa == isa and k.family[:4] == "gemm" and k.kr > 1))
+        assert have == ({"gemm", "peak"} if adds else set(registry.FAMILIES) - {"quads", "gemm_s16"}) | of_units
         assert adds == (isa not in WHOLE_ISAS)
 
 
@@ -92,10 +92,10 @@ def test_move(kernel, end):
 
 
 @pytest.mark.parametrize("end", ["low", "high"])
-@pytest.mark.parametrize("kernel", [k for k in ROWS if k.family == "gemm" and k.types == "s16"], ids=lambda k: k.name)
-def test_gemm_of_words(kernel, end):
+@pytest.mark.parametrize("kernel", [k for k in ROWS if k.family == "gemm_s16"], ids=lambda k: k.name)
+def test_gemm_s16(kernel, end):
     """Rows of A equally far apart, whole vectors of columns, sums that wrap around."""
-    rng, zero = np.random.default_rng(0), np.zeros(1, np.int64)
+    rng = np.random.default_rng(0)
     for rows in range(1, kernel.mr + 1):
         for cols in range(kernel.lanes, kernel.nr + 1, kernel.lanes):
             for k, apart in ((1, 2), (2, 7), (5, 10), (64, 200)):
@@ -107,10 +107,9 @@ def test_gemm_of_words(kernel, end):
                 held = np.lib.stride_tricks.sliding_window_view(a.array.view(np.int16), 2 * k)[::apart].astype(np.int64)
                 want = held @ b.array.view(np.int16).reshape(k, kernel.nr, 2).swapaxes(1, 2).reshape(2 * k, -1)
                 for accumulate in (False, True):
-                    harness.gemm(
-                        kernel.name, a=a.address, row=np.arange(rows) * 2 * apart, tap=zero, zero=0, kb=k, kb_last=k,
-                        b=b.address, ldb=kernel.nr, c=c.address, c_row=np.arange(rows) * 4 * cols,
-                        c_col=np.arange(cols // kernel.lanes) * 4 * kernel.lanes, cols=cols, accumulate=accumulate,
+                    harness.gemm_s16(
+                        kernel.name, a=a.address, a_row=2 * apart, steps=k, b=b.address, ldb=kernel.nr,
+                        c=c.address, c_row=4 * cols, rows=rows, cols=cols, accumulate=accumulate,
                     )  # fmt: skip
                     got = c.array.view(np.int32).reshape(rows, cols)
                     np.testing.assert_array_equal(got, (want[:, :cols] * (1 + accumulate)).astype(np.int32))
@@ -137,8 +136,8 @@ def one_gemm(kernel, lanes, rng, rows, cols, taps, blocks, kb, last, split, end)
 
     depth = (blocks - 1) * kb + last
     width = -(-cols // lanes) * lanes
-    a_numbers = rng.integers(-4, 5, (rows, taps, blocks, kb, kernel.unit))
-    b_numbers = rng.integers(-4, 5, (taps, depth, width, kernel.unit))
+    a_numbers = rng.integers(-4, 5, (rows, taps, blocks, kb, kernel.kr))
+    b_numbers = rng.integers(-4, 5, (taps, depth, width, kernel.kr))
     a, b = units(kernel, a_numbers), units(kernel, b_numbers)
     mask = rng.integers(0, 2**rows, taps).astype(np.uint32)
     bias_col, bias_row = floats(width), floats(rows)
@@ -154,7 +153,7 @@ def one_gemm(kernel, lanes, rng, rows, cols, taps, blocks, kb, last, split, end)
     for t in range(taps):
         for i in range(rows):
             if mask[t] >> i & 1:
-                want[i] += np.einsum("ku,kju->j", a_numbers[i, t].reshape(-1, kernel.unit)[:depth], b_numbers[t])
+                want[i] += np.einsum("ku,kju->j", a_numbers[i, t].reshape(-1, kernel.kr)[:depth], b_numbers[t])
     if which == 1 and not resume:
         want += bias_col
     if which == 2 and not resume:
@@ -218,7 +217,7 @@ def plain_gemm(kernel, a, b, c, bias, **how):
 
 @pytest.mark.parametrize("kernel", GEMMS, ids=lambda k: k.name)
 def test_gemm_with_rows_of_b_anywhere(kernel):
-    if kernel.unit > 1:
+    if kernel.kr > 1:
         return  # nobody asks it for that
     lanes = kernel.lanes
     rng = np.random.default_rng(2)
@@ -226,7 +225,7 @@ def test_gemm_with_rows_of_b_anywhere(kernel):
         for cols in sorted({1, lanes, kernel.nr - 1, kernel.nr}):
             for depth in (1, 2, 3, 4, 5, 6, 8, 11):
                 width = -(-cols // lanes) * lanes
-                numbers = [rng.integers(-4, 5, (*s, kernel.unit)) for s in ((rows, depth), (2 * depth, width))]
+                numbers = [rng.integers(-4, 5, (*s, kernel.kr)) for s in ((rows, depth), (2 * depth, width))]
                 a, b = (units(kernel, x) for x in numbers)
                 c, bias = (rng.integers(-4, 5, s).astype(reals(kernel)) for s in ((rows, cols), width))
                 at, resume = rng.permutation(2 * depth)[:depth], bool(rng.integers(2))
@@ -245,11 +244,9 @@ def test_gemm_with_rows_of_b_anywhere(kernel):
 def test_gemm_of_negative_zeros(kernel, positive, listed):
     for cols in (1, kernel.nr - 1, kernel.nr):
         real = reals(kernel)
-        a, b = (
-            units(kernel, np.full((*s, kernel.unit), x)) for s, x in (((kernel.mr, 9), -0.0), ((9, kernel.nr), 1.0))
-        )
+        a, b = (units(kernel, np.full((*s, kernel.kr), x)) for s, x in (((kernel.mr, 9), -0.0), ((9, kernel.nr), 1.0)))
         c, bias = np.ones((kernel.mr, cols), real), np.full(kernel.nr, -0.0, real)
-        rows = np.arange(9, dtype=np.int64) * kernel.nr if listed and kernel.unit == 1 else None
+        rows = np.arange(9, dtype=np.int64) * kernel.nr if listed and kernel.kr == 1 else None
         plain_gemm(kernel, a, b, c, bias, positive=positive, b_row=rows)
         assert (c == 0).all() and (np.signbit(c) == (not positive)).all()
 
@@ -263,7 +260,7 @@ def test_gemm_rounds_sums_to_nearest_even(kernel, depth):
             bits = rng.integers(0, 2**16, kernel.nr, np.uint32) << 16 | tie
             bits[bits & 0x7F800000 == 0] = 0  # denormal numbers may count as 0
             bias = bits.view(np.float32)
-            a, b = (units(kernel, np.zeros((*s, kernel.unit))) for s in ((kernel.mr, depth), (depth, kernel.nr)))
+            a, b = (units(kernel, np.zeros((*s, kernel.kr))) for s in ((kernel.mr, depth), (depth, kernel.nr)))
             positive, chunks = bool(rng.integers(2)), rng.integers(1, depth + 2, 2)
             c = np.ones((kernel.mr, cols), np.uint16)
             plain_gemm(kernel, a, b, c, bias, positive=positive, narrow=True, chunks=chunks)

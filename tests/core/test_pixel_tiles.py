@@ -1,5 +1,6 @@
 """Tiles of pixels: every pixel once, never more work than even tiles are, shared by what they take."""
 
+from functools import partial
 from itertools import product
 from math import prod
 
@@ -8,15 +9,23 @@ from conv_problems import conv_problems
 from hypothesis import given
 from hypothesis import strategies as st
 
-from layoutkit._core.nests.pixel_tiles import PixelTiles, tile_cycles
+from layoutkit._core.nests import pixel_tiles
+from layoutkit._core.runtime import registry
 from layoutkit.convolutions.geometry import Geometry, geometry
 
 SIZES = (12, 32, 16), (6, 64, 16), (4, 24, 8), (6, 16, 8)
+CYCLES = registry.best("gemm", "f32")[0].tile.cycles
+tile_cycles = partial(pixel_tiles.tile_cycles, CYCLES)
+
+
+def tiling(geometry, sizes, *others):
+    """Tiles of a row that takes as long as those of float32."""
+    return pixel_tiles.PixelTiles(geometry, sizes, CYCLES, *others)
 
 
 def tiles_of(p, sizes=SIZES[0], threads=1, leaves_out=True, most=1000):
     ic = p.ic // p.groups
-    return PixelTiles(geometry(p), sizes, (p.oc // p.groups, ic, ic), leaves_out, most, threads)
+    return tiling(geometry(p), sizes, (p.oc // p.groups, ic, ic), leaves_out, most, threads)
 
 
 def square(size, kernel, n=1):
@@ -64,8 +73,8 @@ def test_threads_share_evenly(p, sizes, threads, most):
 
 def test_a_tile_leaves_out_what_all_its_pixels_do():
     """Of 7x7 taps on a map of 7x7, 57 % are inside: tiles come close."""
-    tiles = PixelTiles(square(7, 7), (6, 64, 16), (64, 256, 256), True, 1000, 1)
-    plain = PixelTiles(square(7, 7), (6, 64, 16), (64, 256, 256), False, 1000, 1)
+    tiles = tiling(square(7, 7), (6, 64, 16), (64, 256, 256), True, 1000, 1)
+    plain = tiling(square(7, 7), (6, 64, 16), (64, 256, 256), False, 1000, 1)
     assert tiles.listed
     assert not plain.listed
     assert tiles.cycles < 0.75 * plain.cycles
@@ -75,25 +84,25 @@ def test_a_tile_leaves_out_what_all_its_pixels_do():
 def test_tiles_of_any_number_of_pixels_are_planned_at_once(pixels):
     one, three = (1,) * 3, (1, 1, pixels)
     g = Geometry(1, 1, 8, three, three, one, one, one, (0,) * 3)
-    tiles = PixelTiles(g, (12, 32, 16), (8, 8, 8), True, 7, 3)
+    tiles = tiling(g, (12, 32, 16), (8, 8, 8), True, 7, 3)
     assert tiles.tiles == -(-pixels // 12)
     assert tiles.cycles == pytest.approx(pixels / 12 / 3 * tile_cycles(12, 1, 8, 8), rel=0.01)
 
 
 @pytest.mark.parametrize("n", [1, 2, 50, 1031])
 def test_large_batches_are_listed_by_images(n):
-    tiles = PixelTiles(square(7, 3, n), (12, 32, 16), (32, 64, 64), True, 1000, 1)
+    tiles = tiling(square(7, 3, n), (12, 32, 16), (32, 64, 64), True, 1000, 1)
     assert tiles.listed
     assert n * 49 <= 12 * tiles.tiles <= 2 * n * 49
 
 
 def test_an_odd_batch_of_single_pixels_fills_the_tiles():
-    tiles = PixelTiles(square(1, 3, 4099), (12, 32, 16), (32, 64, 64), True, 1000, 1)
+    tiles = tiling(square(1, 3, 4099), (12, 32, 16), (32, 64, 64), True, 1000, 1)
     assert tiles.tiles == -(-4099 // 12)
 
 
 def test_few_tiles_are_made_lower_for_more_threads():
     """Three whole tiles on two threads would leave one idle for a third of the time."""
-    alone, two = (PixelTiles(square(6, 1), (12, 32, 16), (32, 512, 512), True, 1000, t) for t in (1, 2))
+    alone, two = (tiling(square(6, 1), (12, 32, 16), (32, 512, 512), True, 1000, t) for t in (1, 2))
     assert (alone.tiles, two.tiles) == (3, 4)
     assert two.cycles < 0.55 * alone.cycles

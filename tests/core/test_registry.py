@@ -12,12 +12,12 @@ VECTOR_BYTES = {"portable": 16, "avx2": 32, "avx512": 64}  # of a set that begin
 @pytest.mark.parametrize("kernel", registry.kernels(all_isas=True), ids=lambda k: k.name)
 def test_lanes_are_the_elements_of_a_vector(kernel):
     if kernel.types[0] == "x" or kernel.types in ("f32", "f64"):
-        assert kernel.unit == 1
+        assert kernel.kr == 1
         bits = int(kernel.types[1:])
     else:  # narrow numbers, in lanes of 32 bits
         units = {"bf16": 2, "s16": 2, "u8s8": 4}
-        multiplies = kernel.family in ("gemm", "peak", "quads") or kernel.family.startswith("winograd")
-        assert kernel.unit == (units[kernel.types] if multiplies else 1)
+        multiplies = kernel.family in ("gemm", "gemm_s16", "peak", "quads") or kernel.family.startswith("winograd")
+        assert kernel.kr == (units[kernel.types] if multiplies else 1)
         bits = 32
     assert kernel.lanes == 8 * VECTOR_BYTES[kernel.isa.split("_")[0]] // bits
 
@@ -29,9 +29,9 @@ def test_the_best_rows_are_those_of_the_set_in_use():
 
 
 def test_a_row_that_is_not_there():
-    with pytest.raises(ValueError, match="no gemm kernel for f16; there are bf16, f32, f64, s16, u8s8"):
+    with pytest.raises(ValueError, match="no gemm kernel for f16; there are bf16, f32, f64, u8s8"):
         registry.best("gemm", "f16")
-    with pytest.raises(ValueError, match="no peak kernel for s8; there are bf16, f32, f64, u8s8"):
+    with pytest.raises(ValueError, match="no peak kernel for s8; there are bf16, f32, f64, s16, u8s8"):
         machine.fma_peak(1, 1000, "s8")
 
 

@@ -58,7 +58,7 @@ def by_block(x, block):
 def test_in(kernel, end):
     (bh, bw), _, table = matrices(kernel)
     nh, nw = len(bh), len(bw)
-    lanes, item = kernel.lanes, 4 // kernel.unit
+    lanes, item = kernel.lanes, 4 // kernel.kr
     rng = np.random.default_rng(0)
     for channels, block in CHANNELS:
         for inside in (
@@ -78,9 +78,9 @@ def test_in(kernel, end):
             d = np.zeros((nh, nw, channels))
             d[r0:r1, c0:c1] = numbers
             got = as_written(kernel, v.array.view(image.dtype)).reshape(nh, nw, width)
-            bound = (4 * (nh + nw) * EPS["f32"] + (kernel.unit > 1) * EPS["bf16"]) * sandwich(abs(bh), abs(d), abs(bw))
+            bound = (4 * (nh + nw) * EPS["f32"] + (kernel.kr > 1) * EPS["bf16"]) * sandwich(abs(bh), abs(d), abs(bw))
             assert (abs(got[..., :channels] - sandwich(bh, d, bw)) <= bound).all()
-            if kernel.unit > 1:  # what completes a unit is a number
+            if kernel.kr > 1:  # what completes a unit is a number
                 assert not got[..., channels:].any()
 
 

@@ -87,12 +87,11 @@ def copy_limit(rate: float, moved: int, threads: int) -> float | None:
 
 def peak_limit(rate: float, threads: int, types: str) -> float | None:
     """`peak_rate`; None if this machine is disturbed now, as `rate` or its profile tells."""
-    known = _profile() if types in ("f32", "f64") else None
-    least = 0.0
-    if known:
-        vector = 2 * registry.best("peak", types)[0].lanes
+    known, least = _profile(), 0.0
+    if known and (step := known.step(types)):
+        row = registry.best("peak", types)[0]
         sure = max(1.0, min(threads, cores()) / 2)  # threads may share a core
-        least = sure * 1e9 * vector / (known.fma_f32 if types == "f32" else known.fma_f64)
+        least = sure * 1e9 * 2 * row.lanes * row.kr / step
     return _plausible(partial(peak_rate, threads, types), rate, least)
 
 

@@ -51,22 +51,52 @@ class MachineProfile(NamedTuple):
     partial: float  # three quarters of a line, stored to a page of its own
     element: float  # four bytes that are gathered from memory
     run: float  # 40 bytes, copied within the second cache
+    steps: tuple[tuple[str, float], ...] = ()  # of other peak rows, by their types: a vector's multiplications and sums
+
+    @property
+    def figures(self) -> tuple[float, ...]:
+        """All but `steps`."""
+        return self[: len(FIGURES)]  # type: ignore[return-value]
+
+    def step(self, types: str) -> float | None:
+        """What a vector of the peak row of these types takes; None if that was not measured."""
+        return {"f32": self.fma_f32, "f64": self.fma_f64, **dict(self.steps)}.get(types)
 
     @classmethod
     def of(cls, figures: Any) -> MachineProfile | None:
         """The profile that a mapping describes, from wherever it comes; None if it describes none."""
         try:
-            profile = cls(**{name: float(x) for name, x in figures.items()})
+            steps = tuple((str(types), float(x)) for types, x in figures.get("steps", {}).items())
+            profile = cls(**{name: float(x) for name, x in figures.items() if name != "steps"}, steps=steps)
         except (TypeError, ValueError, AttributeError, OverflowError):
             return None
-        return profile if all(isfinite(x) and x > 0 for x in profile) else None
+        return profile if all(isfinite(x) and x > 0 for x in (*profile.figures, *dict(steps).values())) else None
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """What `of` makes it of again."""
+        return self._asdict() | {"steps": dict(self.steps)}
+
+    def rounded(self, digits: int) -> MachineProfile:
+        """The same to so many digits after the point."""
+        figures = (round(x, digits) for x in self.figures)
+        return MachineProfile._make((*figures, tuple((types, round(x, digits)) for types, x in self.steps)))
 
     def over(self, other: MachineProfile) -> MachineProfile:
-        """By how much each figure is larger than the other machine's."""
-        return MachineProfile(*(min(max(a / b, 1 / MAX_RATIO), MAX_RATIO) for a, b in zip(self, other)))
+        """By how much each figure that is known of both is larger than the other machine's."""
+        figures = map(_ratio, self.figures, other.figures)
+        both = ((types, x, other.step(types)) for types, x in self.steps)
+        return MachineProfile._make(
+            (*figures, tuple((types, _ratio(x, theirs)) for types, x, theirs in both if theirs))
+        )
 
 
-SAME = MachineProfile(*[1.0] * len(MachineProfile._fields))
+def _ratio(a: float, b: float) -> float:
+    return min(max(a / b, 1 / MAX_RATIO), MAX_RATIO)
+
+
+FIGURES = MachineProfile._fields[:-1]  # that every profile has
+SAME = MachineProfile._make((*[1.0] * len(FIGURES), ()))
 _scale: ContextVar[MachineProfile | None] = ContextVar("scale", default=None)
 
 
@@ -108,7 +138,7 @@ def save(file: Path, profile: MachineProfile) -> None:
 
 
 def _content(profile: MachineProfile) -> bytes:
-    return json.dumps({"machine": identity(), "profile": profile._asdict()}, indent=1).encode()
+    return json.dumps({"machine": identity(), "profile": profile.content}, indent=1).encode()
 
 
 def measure_once(table: Path) -> bool:
@@ -144,7 +174,8 @@ def measure() -> MachineProfile:
         x[...] = 1  # so that its pages exist
 
     def fma(types: str) -> float:
-        vector = 2 * registry.best("peak", types)[0].lanes
+        row = registry.best("peak", types)[0]
+        vector = 2 * row.lanes * row.kr
         return _least(lambda: ROUNDS * vector / limits.fma_peak(1, ROUNDS, types)) / ROUNDS
 
     def copy(size: int, stream: bool = False, threads: int = 1) -> float:
@@ -167,6 +198,7 @@ def measure() -> MachineProfile:
 
     far = 4096 + LINE_BYTES
     pages, line = large // far, (LINE_BYTES, 1, 1)
+    peaks = dict.fromkeys(k.types for k in registry.kernels("peak"))
     return MachineProfile(
         fma_f32=fma("f32"),
         fma_f64=fma("f64"),
@@ -179,6 +211,7 @@ def measure() -> MachineProfile:
         partial=nest("copy", 8, (pages, 48, far), (48, 1, 1)) / pages,
         element=nest("gather", 32, (pages, far, 32), (8, 512, 4)) / (8 * pages),
         run=nest("copy", 8, (1000, 104, 40), (40, 1, 1)) / 1000,
+        steps=tuple((types, fma(types)) for types in peaks if types not in ("f32", "f64")),
     )
 
 

@@ -129,7 +129,7 @@ class Route:
 
     def pack(self, w: np.ndarray, bias: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
         """Filter in OIHW order, of any strides, and bias as this route reads them."""
-        if not self.algorithm.strided or self.kernel.unit > 1 or self._widens[0] != self._widens[1]:
+        if not self.algorithm.strided or self.kernel.kr > 1 or self._widens[0] != self._widens[1]:
             w = w if w.flags.c_contiguous else reorder(w, "abcde"[: w.ndim], "abcde"[: w.ndim])
         packed, biases = self.algorithm.pack(self.native, self.kernel, converted(w, *self._widens), bias)
         for name, needed, packed_array in zip(("filter", "bias"), self._needs, (packed, biases)):

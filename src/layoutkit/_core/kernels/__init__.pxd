@@ -3,16 +3,24 @@ from libc.stdint cimport int64_t
 cdef extern from "kernels.h" nogil:
     int64_t LK_NOWHERE
     enum:
-        LK_GEMM, LK_DEPTHWISE, LK_STRIPS, LK_PLANE_STRIPS, LK_POOLING, LK_LRN, LK_ADD, LK_QUADS, LK_OUTER,
+        LK_GEMM, LK_GEMM_S16, LK_DEPTHWISE, LK_STRIPS, LK_PLANE_STRIPS, LK_POOLING, LK_LRN, LK_ADD, LK_QUADS, LK_OUTER,
         LK_TAP_SUMS, LK_EPILOGUE, LK_COPY, LK_TRANSPOSE, LK_GATHER, LK_FILL, LK_PANEL, LK_FUSED, LK_JOINED,
         LK_RUNS, LK_WINDOWS, LK_DRAIN, LK_CONVERT, LK_UNPACK, LK_PACK, LK_PEAK, LK_WINOGRAD_IN, LK_WINOGRAD_OUT,
         LK_WINOGRAD_FILTER, LK_WINOGRAD_TAPS, LK_POOLING_BACK, LK_EXTENT, LK_FAMILY_COUNT, LK_ISA_COUNT, LK_F32,
         LK_F64, LK_F16, LK_BF16, LK_S32, LK_S8, LK_U8, LK_TYPE_COUNT
+    ctypedef struct lk_tile:
+        const char *peak
+        double lane_flops
+        int k_tile, fills_k, strided_a, alignment
+        double tile_cycles, row_cycles, load_cycles, pointer_cycles, step_cycles
     ctypedef struct lk_kernel:
         const char *name
         int family, isa
         const char *types
-        int lanes, mr, nr, unit
+        int lanes, mr, nr, kr
+        const lk_tile *tile
+        void (*enter)() noexcept nogil
+        void (*leave)() noexcept nogil
         void (*fn)() noexcept nogil
     ctypedef struct lk_types:
         const char *name

@@ -38,7 +38,7 @@ enum { LK_ISAS(LK_ENUMERATOR) LK_ISA_COUNT };
 
 /* The families: enumerators and names. */
 #define LK_FAMILIES(X) \
-    X(GEMM, gemm) X(DEPTHWISE, depthwise) X(STRIPS, strips) X(PLANE_STRIPS, plane_strips) X(QUADS, quads) X(OUTER, outer) \
+    X(GEMM, gemm) X(GEMM_S16, gemm_s16) X(DEPTHWISE, depthwise) X(STRIPS, strips) X(PLANE_STRIPS, plane_strips) X(QUADS, quads) X(OUTER, outer) \
     X(TAP_SUMS, tap_sums) X(POOLING, pooling) X(LRN, lrn) X(ADD, add) X(EPILOGUE, epilogue) X(COPY, copy) X(TRANSPOSE, transpose) \
     X(GATHER, gather) X(FILL, fill) X(PANEL, panel) X(FUSED, fused) X(JOINED, joined) X(RUNS, runs) X(WINDOWS, windows) X(DRAIN, drain) \
     X(CONVERT, convert) X(UNPACK, unpack) X(PACK, pack) X(PEAK, peak) X(WINOGRAD_IN, winograd_in) \
@@ -46,13 +46,37 @@ enum { LK_ISAS(LK_ENUMERATOR) LK_ISA_COUNT };
     X(EXTENT, extent)
 enum { LK_FAMILIES(LK_ENUMERATOR) LK_FAMILY_COUNT };
 
+/* What rows that multiply say beside the register tile: how a loop nest has to lay out A and B, and what a tile takes.
+ *
+ * A cycle is the time of two multiplications of vectors. Of a tile of so many rows and vectors of columns, whose sums have
+ * so many steps of kr values, and which reads A in so many runs of contiguous values:
+ *
+ *   tile_cycles + row_cycles * rows + steps * the most of rows * vectors / 2, loads * load_cycles and step_cycles
+ *
+ * where a step loads an element of each row and each vector of columns, and a run adds pointer_cycles for each row. */
+typedef struct {
+    const char *peak;  /* types of the row of LK_PEAK that does these multiplications and nothing else */
+    double lane_flops; /* per second of a lane where kr is 1, on the machine that the constants of estimates are of */
+    int k_tile;        /* values of K that one instruction sums, a multiple of kr */
+    int fills_k;       /* the caller fills A and B with zeros up to whole K tiles; else only up to whole steps of kr */
+    int strided_a;     /* rows of A are equally far apart: one base and a stride; else each has a pointer of its own */
+    int alignment;     /* that rows of A need, in bytes; 1: that of their elements */
+    double tile_cycles; /* to call, begin and end a tile, .. */
+    double row_cycles;  /* .. and to end each of its rows */
+    double load_cycles, pointer_cycles;
+    double step_cycles; /* the least of a step, which waits for the one before it */
+} lk_tile;
+
 typedef struct {
     const char *name;
     int family, isa;
     const char *types; /* of the elements: "f32", ..; where they are only moved, their width in bits: "x8", "x16", .. */
     int lanes;         /* elements of these types in a vector register; 0: one element is wider than that */
     int mr, nr;        /* register tile: rows x columns; 0: any */
-    int unit;          /* elements that a lane multiplies and sums in a step */
+    int kr;            /* values of K that a lane multiplies and sums in a step: packed side by side */
+    const lk_tile *tile;   /* NULL: it does not multiply */
+    void (*enter)(void);   /* what a thread runs when it enters a parallel region that calls the row, and when it */
+    void (*leave)(void);   /* leaves it; NULL: nothing */
     void (*fn)(void);
 } lk_kernel;
 
@@ -76,11 +100,24 @@ int lk_isa_supported(int isa); /* this CPU and its operating system run it */
 #define LK_NAME(x) LK_PASTE(LK_PASTE(x, _), LK_ISA)
 #define LK_STR_(x) #x
 #define LK_STR(x) LK_STR_(x)
-#define LK_ROW(family, stem, types, lanes, mr, nr) \
-    {LK_STR(LK_NAME(stem)), family, LK_ISA_ID, types, lanes, mr, nr, LK_UNIT, (void (*)(void))LK_NAME(stem)}
-#define LK_LAST_ROW {0, 0, 0, 0, 0, 0, 0, 0, 0}
-#ifndef LK_UNIT
-#define LK_UNIT 1
+/* LK_ROW(family, stem, types, lanes, mr, nr): a row; what else it states follows as initialisers: LK_TILE(..), .enter = .. */
+#define LK_ROW(family_, stem, types_, lanes_, mr_, ...) LK_ROW_(family_, stem, types_, lanes_, mr_, __VA_ARGS__, )
+#define LK_ROW_(family_, stem, types_, lanes_, mr_, nr_, ...) \
+    {.name = LK_STR(LK_NAME(stem)), .family = family_, .isa = LK_ISA_ID, .types = types_, .lanes = lanes_, .mr = mr_, \
+     .nr = nr_, .kr = LK_KR, .fn = (void (*)(void))LK_NAME(stem), __VA_ARGS__}
+#define LK_LAST_ROW {.name = 0}
+/* LK_TILE("f32"): of a row whose steps are instructions on vectors; what differs follows: LK_TILE("s16", .strided_a = 1). */
+#define LK_TILE(...) LK_TILE_(__VA_ARGS__, )
+#define LK_TILE_(peak_, ...) \
+    .tile = &(const lk_tile){.peak = peak_, .lane_flops = LK_LANE_FLOPS, .k_tile = LK_KR, .alignment = 1, .tile_cycles = 40, \
+                             .row_cycles = 2, .load_cycles = 0.55, .pointer_cycles = 2, .step_cycles = 5.2, __VA_ARGS__}
+#ifdef __FMA__
+#define LK_LANE_FLOPS 15e9
+#else
+#define LK_LANE_FLOPS 4e9
+#endif
+#ifndef LK_KR
+#define LK_KR 1
 #endif
 
 #define LK_INLINE static inline __attribute__((always_inline))

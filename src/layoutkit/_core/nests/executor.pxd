@@ -2,6 +2,7 @@
 
 from libc.stdint cimport int64_t, uint32_t
 
+from ..kernels cimport lk_kernel
 from ..kernels.elementwise cimport LK_STEP_CLIP, lk_epilogue, lk_epilogue_fn
 from ..kernels.gemm cimport lk_gemm, lk_gemm_fn, lk_rounding
 
@@ -54,6 +55,18 @@ cdef inline const void *clip_of(const lk_epilogue *epilogue, const char *y, bint
     return epilogue.step.numbers if not pads or epilogue.keeps_zero else NULL  # pads stay 0
 
 
+cdef inline void enter(const lk_kernel *row) noexcept nogil:
+    """What a thread runs before it calls a row, once for each parallel region."""
+    if row.enter != NULL:
+        row.enter()
+
+
+cdef inline void leave(const lk_kernel *row) noexcept nogil:
+    """What it runs when it leaves the region."""
+    if row.leave != NULL:
+        row.leave()
+
+
 cdef struct ChannelRows:
     lk_gemm tile
     lk_epilogue epilogue
@@ -67,7 +80,9 @@ cdef class Executor:
     cdef lk_gemm_fn micro_kernel
     cdef lk_epilogue_fn epilogue_kernel
     cdef Geometry g
-    cdef int mr, nr, lanes, unit
+    cdef int mr, nr, lanes, kr
+    cdef int k_step                 # values of K that runs of A and packed filters are whole multiples of
+    cdef const lk_kernel *kernel_row
     cdef int x_item, w_item, sum_item, y_item  # bytes of an element of input, filter, sums (bias, residual), output
     cdef bint rounding              # sums are of another type than the output, to which they are rounded
     cdef bint integers              # numbers and sums are integers
@@ -113,6 +128,7 @@ cdef inline int64_t channel_at(const Side *s, int64_t c) noexcept nogil:
 
 
 cdef class WeightSums:
+    cdef const lk_kernel *kernel_row
     cdef Geometry g
     cdef int threads
     cdef readonly int64_t slabs            # into which the pixels are cut, whatever the threads

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from ..kernels cimport LK_EPILOGUE, LK_S32, LK_S8, lk_kernel, lk_types
 from ..kernels.elementwise cimport lk_epilogue, lk_epilogue_fn
 from ..kernels.gemm cimport lk_gemm_fn, lk_rounding
-from ..runtime.registry cimport element_bytes, element_name, row_named, row_of, types_named
+from ..runtime.registry cimport element_bytes, element_name, k_step_of, row_named, row_of, types_named
 from ..runtime.team cimport team
 
 import_array()
@@ -91,14 +91,14 @@ cdef class Executor:
     def __init__(self, nest):
         cdef const lk_kernel *row = row_named(nest.kernel)
         cdef const lk_types *types = types_named(nest.types or row.types.decode())
-        self.micro_kernel, self.mr, self.nr = <lk_gemm_fn>row.fn, row.mr, row.nr
+        self.kernel_row, self.micro_kernel, self.mr, self.nr = row, <lk_gemm_fn>row.fn, row.mr, row.nr
         self.integers, self.rounding = types.sum == LK_S32, types.dst != types.sum
         self.out_signed = types.dst == LK_S8
         self.flip = 0x80808080 if types.src == LK_S8 else 0
         if self.rounding or not self.integers:  # sums of integers may come out as they are
             name = f"s32_{element_name(types.dst)}" if self.integers else element_name(types.dst)
             self.epilogue_kernel = <lk_epilogue_fn>row_of(LK_EPILOGUE, name, row.isa).fn
-        self.lanes, self.unit = row.lanes, row.unit
+        self.lanes, self.kr, self.k_step = row.lanes, row.kr, k_step_of(row)
         self.x_item, self.w_item = element_bytes(types.src), element_bytes(types.filter)
         self.sum_item, self.y_item = element_bytes(types.sum), element_bytes(types.dst)
         self.g = geometry_of(nest.geometry)
@@ -117,13 +117,17 @@ cdef class Executor:
         if count <= 0:
             return
         if threads == 1:
+            enter(self.kernel_row)
             self.part(x, w, bias, epilogue, y, workspace, first, first + count)
+            leave(self.kernel_row)
         else:
             with parallel(num_threads=threads):
                 tid = openmp.omp_get_thread_num()
                 n = openmp.omp_get_num_threads()
+                enter(self.kernel_row)
                 self.part(x, w, bias, epilogue, y, workspace + tid * self.ws_thread,
                           self.cut(first, first + count, tid, n), self.cut(first, first + count, tid + 1, n))
+                leave(self.kernel_row)
 
     cdef int64_t cut(self, int64_t first, int64_t end, int64_t part, int64_t parts) noexcept nogil:
         """Where share `part` of tasks [first, end) begins, of `parts` shares; share `parts` would begin at `end`."""
@@ -254,7 +258,7 @@ cdef class WeightSums:
     The pixels (n, p) are cut into blocks, and the blocks into slabs, in a way that depends on the problem alone. The sums
     of a block are made in registers and added to those of its slab, block after block; slabs are added in pairs, pairs
     of slabs in pairs, and so on. A task is a slab and a part of the filter, so the result does not depend on the threads.
-    A subclass sets the fields and implements `part`.
+    A subclass sets the fields and implements `part`. `kernel` names the row that sums.
 
     Attributes
     ----------
@@ -264,7 +268,8 @@ cdef class WeightSums:
         Of workspace for each thread.
     """
 
-    def __init__(self, geometry, int threads, int64_t slabs, int64_t chunks):
+    def __init__(self, str kernel, geometry, int threads, int64_t slabs, int64_t chunks):
+        self.kernel_row = row_named(kernel)
         self.g, self.threads, self.slabs, self.chunks = geometry_of(geometry), threads, slabs, chunks
 
     def __call__(self, ndarray x, ndarray y, ndarray c, ndarray workspace):
@@ -311,11 +316,15 @@ cdef class WeightSums:
     cdef void run(self, const char *x, const char *y, char *c, char *room, int64_t chunk) noexcept nogil:
         cdef int tid, threads = team(self.threads)
         if threads == 1:
+            enter(self.kernel_row)
             self.tasks(x, y, c, room, chunk, 0, 1)
+            leave(self.kernel_row)
         else:
             with parallel(num_threads=threads):
                 tid = openmp.omp_get_thread_num()
+                enter(self.kernel_row)
                 self.tasks(x, y, c, room + tid * self.thread_bytes, chunk, tid, openmp.omp_get_num_threads())
+                leave(self.kernel_row)
 
     cdef void tasks(self, const char *x, const char *y, char *c, char *room, int64_t chunk, int tid,
                     int n) noexcept nogil:

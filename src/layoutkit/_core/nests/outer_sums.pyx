@@ -19,7 +19,7 @@ from .executor import Footprint
 from ..kernels cimport LK_COPY, LK_GATHER, LK_TRANSPOSE, lk_kernel
 from ..kernels.gradients cimport lk_outer, lk_outer_fn
 from ..kernels.moves cimport lk_move, lk_move_fn
-from ..runtime.registry cimport best_row, row_named
+from ..runtime.registry cimport best_row
 from .executor cimport Side, WeightSums, aligned, ceil_div, channel_at, share, side_of
 
 cdef enum:
@@ -78,8 +78,8 @@ cdef class OuterSums(WeightSums):
 
     def __init__(self, str kernel, geometry, int threads, int64_t slabs, int64_t chunks, x_strides, y_strides,
                  x_channels, y_channels, parts):
-        WeightSums.__init__(self, geometry, threads, slabs, chunks)
-        cdef const lk_kernel *row = row_named(kernel)
+        WeightSums.__init__(self, kernel, geometry, threads, slabs, chunks)
+        cdef const lk_kernel *row = self.kernel_row
         cdef int64_t parts_most
         self.kernel, self.mr, self.nr, self.lanes = <lk_outer_fn>row.fn, row.mr, row.nr, row.lanes
         self.item = 8 if row.types == b"f64" else 4

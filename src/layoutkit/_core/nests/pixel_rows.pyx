@@ -32,7 +32,7 @@ cdef class PixelRows(Executor):
         Strides (n, d, h, w) of an image and a pixel; a gemm row.
     x_channels : (blocks, block_stride, kb, kb_last, group_stride)
         The input channels of a group: `blocks` runs of `kb` elements, the last of `kb_last`. Unless they are gathered,
-        these are whole units of the kernel.
+        these are whole units of the kernel's `k_step`.
     y_channels : (count, block, block_stride)
         Output channels of a group, pads included, in blocks; `block` 0: one contiguous run.
     gather : bool
@@ -42,8 +42,8 @@ cdef class PixelRows(Executor):
     panel_bytes : int
         Largest filter panel, in bytes, whose sums are not split by taps.
 
-    The packed filter is [groups][panels][taps][channels][nr], of units [groups][panels][taps][units][nr][unit], where
-    zeros fill the last unit of a tap; the bias [groups][panels][nr].
+    The packed filter is [groups][panels][taps][channels][nr], of units [groups][panels][taps][units][nr][kr], where
+    zeros fill a tap up to whole `k_step`s; the bias [groups][panels][nr].
     """
 
     cdef int64_t x_stride[4]
@@ -82,14 +82,15 @@ cdef class PixelRows(Executor):
             self.split = self.y_block % self.lanes != 0
         self.gather = gather
         self.bytes = self.rounding and self.y_item == 1
-        self.narrow = self.rounding and self.unit == 2 and self.y_block % self.lanes == 0
+        self.narrow = self.rounding and self.kr == 2 and self.y_block % self.lanes == 0
         self.taps = g.kernel[0] * g.kernel[1] * g.kernel[2]
-        if not gather and (self.kb % self.unit or self.kb_last % self.unit):
-            raise ValueError(f"runs of {self.kb} and {self.kb_last} channels, expected multiples of {self.unit}")
-        self.unit_bytes = self.unit * self.x_item
-        self.depth = self.taps * ceil_div((self.blocks - 1) * self.kb + self.kb_last, self.unit)
+        if not gather and (self.kb % self.k_step or self.kb_last % self.k_step):
+            raise ValueError(f"runs of {self.kb} and {self.kb_last} channels, expected multiples of {self.k_step}")
+        self.unit_bytes = self.kr * self.x_item
+        self.depth = (self.taps * ceil_div((self.blocks - 1) * self.kb + self.kb_last, self.k_step)
+                      * (self.k_step // self.kr))
         self.tap_block = self.taps
-        a = self.depth // self.taps * self.nr * self.unit * self.w_item  # bytes of a tap's panel
+        a = self.depth // self.taps * self.nr * self.kr * self.w_item  # bytes of a tap's panel
         # the output keeps the sums over some taps: as they are, in whole vectors
         if self.taps * a > panel_bytes and not gather and not self.rounding and not self.y_block % self.lanes:
             b = max(1, panel_bytes // max(1, a))
@@ -118,7 +119,7 @@ cdef class PixelRows(Executor):
         if self.rounding:
             self.ws_thread += aligned(self.sum_item * self.mr * self.nr)
         if self.integers:
-            self.ws_thread += aligned(max(self.kb, self.kb_last) + self.unit)
+            self.ws_thread += aligned(max(self.kb, self.kb_last) + self.kr)
         if gather:
             self.ws_thread += aligned(self.unit_bytes * self.block_rows * self.depth)
         self.tap = <int64_t *>calloc(max(1, self.taps), sizeof(int64_t))
@@ -183,7 +184,7 @@ cdef class PixelRows(Executor):
             writes.append((0, columns // self.y_block - 1, self.y_block_stride))
             run = self.y_item * self.y_block
         filters = g.groups * self.panels * self.nr
-        weights = filters * self.depth * self.unit
+        weights = filters * self.depth * self.kr
         return Footprint(tuple(source), ((writes, run),), self.w_item * weights, self.sum_item * filters)
 
     cdef int64_t cut(self, int64_t first, int64_t end, int64_t part, int64_t parts) noexcept nogil:
@@ -202,7 +203,7 @@ cdef class PixelRows(Executor):
         cdef uint32_t *mask = <uint32_t *>(workspace + 2 * aligned(sizeof(int64_t) * self.block_rows))
         cdef char *sums = <char *>mask + aligned(sizeof(uint32_t) * self.block_tiles * self.taps)
         cdef char *zeros = sums + (aligned(self.sum_item * self.mr * self.nr) if self.rounding else 0)
-        cdef char *matrix = zeros + (aligned(max(self.kb, self.kb_last) + self.unit) if self.integers else 0)
+        cdef char *matrix = zeros + (aligned(max(self.kb, self.kb_last) + self.kr) if self.integers else 0)
         cdef int64_t sums_row[MAX_ROWS]
         cdef int64_t c_col[MAX_COLS]
         cdef int64_t group, block, panel, t, first, last, row0, row, period, at = -1, of = -1, zero_tap = 0
@@ -213,7 +214,7 @@ cdef class PixelRows(Executor):
         cdef lk_rounding out
         cdef int64_t taps = 1 if self.gather else self.taps, tap, stop, i, ahead, rows_end
         cdef int64_t run_bytes = self.kb * self.x_item
-        cdef int64_t tap_bytes = self.depth // self.taps * self.nr * self.unit * self.w_item
+        cdef int64_t tap_bytes = self.depth // self.taps * self.nr * self.kr * self.w_item
         cdef int64_t panel_bytes = self.taps * tap_bytes
         cdef bint masked = self.padded and not self.gather
         cdef bint onto = epilogue != NULL and epilogue.add == y and not self.rounding
@@ -236,12 +237,12 @@ cdef class PixelRows(Executor):
                 f.add = NULL
         tile.tap, tile.zero, tile.flip = self.tap, self.zero, self.flip
         if self.integers:  # an epilogue says what the padding holds
-            memset(zeros, epilogue.x_zero, max(self.kb, self.kb_last) + self.unit)
+            memset(zeros, epilogue.x_zero, max(self.kb, self.kb_last) + self.kr)
             tile.zero = zeros
             if not self.rounding:
                 epilogue = NULL
         tile.blocks, tile.block_stride = self.blocks, self.block_stride
-        tile.kb, tile.kb_last = self.kb // self.unit, self.kb_last // self.unit
+        tile.kb, tile.kb_last = self.kb // self.kr, self.kb_last // self.kr
         tile.chunk, tile.period = self.chunk, self.period
         if self.rounding:
             if epilogue == NULL or clip != NULL:

@@ -38,7 +38,7 @@ cdef inline bint pads(const Geometry *g) noexcept nogil:
     return False
 
 
-cpdef double tile_cycles(double rows, double vectors, double steps, double run, double lines=*) noexcept
+cpdef double tile_cycles(cycles, double rows, double vectors, double steps, double run, double lines=*) except -1
 
 
 cdef class PixelTiles:
@@ -65,6 +65,6 @@ cdef class PixelTiles:
     cdef double before(self, int64_t task) noexcept nogil
     cdef int64_t cut(self, int64_t first, int64_t end, int64_t part, int64_t parts) noexcept nogil
     cdef int list_pixels(self) except -1
-    cdef int measure(self, int mr, int nr, int lanes, int64_t columns, double summed, double run) except -1
+    cdef int measure(self, cycles, int mr, int nr, int lanes, int64_t columns, double summed, double run) except -1
     cdef void tile_pixels(self, int64_t height) noexcept nogil
     cdef double longest(self) noexcept nogil

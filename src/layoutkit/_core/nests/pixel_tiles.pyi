@@ -1,13 +1,17 @@
 from collections.abc import Iterator, Sequence
 
-def tile_cycles(rows: float, vectors: float, steps: float, run: float, lines: float = 1.0) -> float: ...
+from ..runtime.registry import TileCycles
+
+def tile_cycles(
+    cycles: TileCycles, rows: float, vectors: float, steps: float, run: float, lines: float = 1.0
+) -> float: ...
 
 class PixelTiles:
     listed: bool
     tiles: int
     cycles: float
     def __init__(
-        self, geometry: Sequence[object], sizes: tuple[int, int, int], channels: tuple[int, int, int], leaves_out: bool,
-        most: int, threads: int,
+        self, geometry: Sequence[object], sizes: tuple[int, int, int], cycles: TileCycles,
+        channels: tuple[int, int, int], leaves_out: bool, most: int, threads: int,
     ) -> None: ...  # fmt: skip
     def pixels(self) -> Iterator[tuple[int, int, int, int]]: ...

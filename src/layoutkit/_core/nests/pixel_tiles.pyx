@@ -24,19 +24,18 @@ cdef enum:
     LEAST_TILES = 4        # of a period of a large batch: a rest of its pixels wastes little
     FEW_TASKS = 24         # of a thread: with more, whole tiles balance
 
-# Of a register tile, in cycles of two multiplications of vectors: its call, prologue and stores, and those of each row;
-# a load; loading the pointer of a row again; the least of a step, which waits for the one before it.
-cdef double TILE_CYCLES = 40, ROW_CYCLES = 2, LOAD_CYCLES = 0.55, POINTER_CYCLES = 2, STEP_CYCLES = 5.2
-
-
-cpdef double tile_cycles(double rows, double vectors, double steps, double run, double lines=1) noexcept:
+cpdef double tile_cycles(cycles, double rows, double vectors, double steps, double run, double lines=1) except -1:
     """Cycles of a register tile of so many rows and vectors of columns: a sum of `steps`, in runs of `run`.
+
+    `cycles` are those that the row states, see `lk_tile` in kernels.h: (tile, row, load, pointer, step).
 
     A step multiplies, and loads an element of each row and each vector of columns, which lies on `lines` cache lines.
     A run loads the rows' pointers, beside multiplications that leave time for it.
     """
-    cdef double loads = (rows + vectors * lines) * LOAD_CYCLES + rows * POINTER_CYCLES / max(1.0, run)
-    return TILE_CYCLES + ROW_CYCLES * rows + steps * max(rows * vectors / 2, loads, STEP_CYCLES)
+    cdef double tile, row, load, pointer, step, loads
+    tile, row, load, pointer, step = cycles
+    loads = (rows + vectors * lines) * load + rows * pointer / max(1.0, run)
+    return tile + row * rows + steps * max(rows * vectors / 2, loads, step)
 
 
 cdef class PixelTiles:
@@ -48,6 +47,8 @@ cdef class PixelTiles:
         See `executor`.
     sizes : (mr, nr, lanes)
         Of the micro-kernel.
+    cycles : TileCycles
+        Of the micro-kernel.
     channels : (columns, summed, run)
         Of a group: output channels that are written, input channels, how many of those are contiguous.
     leaves_out : bool
@@ -57,9 +58,9 @@ cdef class PixelTiles:
     threads : int
     """
 
-    def __init__(self, geometry, sizes, channels, bint leaves_out, int64_t most, int64_t threads):
+    def __init__(self, geometry, sizes, cycles, channels, bint leaves_out, int64_t most, int64_t threads):
         cdef int64_t image, height, best_height
-        cdef double cycles, best = DBL_MAX
+        cdef double most_cycles, best = DBL_MAX
         cdef int mr, nr, lanes
         mr, nr, lanes = sizes
         columns, summed, run = channels
@@ -69,7 +70,7 @@ cdef class PixelTiles:
         self.groups, self.panels, self.threads, self.most = g.groups, ceil_div(columns, nr), threads, max(1, most)
         image = g.out[0] * g.out[1] * g.out[2]
         self.rows = g.n * image
-        self.measure(mr, nr, lanes, columns, summed, run)
+        self.measure(cycles, mr, nr, lanes, columns, summed, run)
         self.period_images, self.period_rows = g.n, self.rows
         if leaves_out and self.rows and self.taps <= 64 * MAX_WORDS and image <= MAX_LISTED and pads(g):
             self.period_images = min(g.n, MAX_LISTED // image)
@@ -84,9 +85,9 @@ cdef class PixelTiles:
         best_height = mr
         for height in range(mr, 0, -1):
             self.tile_pixels(height)
-            cycles = self.longest()
-            if cycles < 0.99 * best:
-                best, best_height = cycles, height
+            most_cycles = self.longest()
+            if most_cycles < 0.99 * best:
+                best, best_height = most_cycles, height
             if threads == 1 or self.tiles * self.panels * self.groups >= FEW_TASKS * threads:
                 break
         self.tile_pixels(best_height)
@@ -103,14 +104,15 @@ cdef class PixelTiles:
         """Of the thread that takes longest."""
         return self.longest()
 
-    cdef int measure(self, int mr, int nr, int lanes, int64_t columns, double summed, double run) except -1:
+    cdef int measure(self, cycles, int mr, int nr, int lanes, int64_t columns, double summed, double run) except -1:
         """What tiles take, by their rows: at first, and for each of their taps."""
         cdef int i
         cdef int64_t last = ceil_div(max(1, columns - (self.panels - 1) * nr), lanes)
         for i in range(1, mr + 1):
-            self.start[i], self.start_last[i] = tile_cycles(i, nr // lanes, 0, 1), tile_cycles(i, last, 0, 1)
-            self.tap[i] = tile_cycles(i, nr // lanes, summed, run) - self.start[i]
-            self.tap_last[i] = tile_cycles(i, last, summed, run) - self.start_last[i]
+            self.start[i], self.start_last[i] = (tile_cycles(cycles, i, nr // lanes, 0, 1),
+                                                tile_cycles(cycles, i, last, 0, 1))
+            self.tap[i] = tile_cycles(cycles, i, nr // lanes, summed, run) - self.start[i]
+            self.tap_last[i] = tile_cycles(cycles, i, last, summed, run) - self.start_last[i]
         return 0
 
     cdef int list_pixels(self) except -1:

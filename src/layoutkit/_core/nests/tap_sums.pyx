@@ -15,7 +15,6 @@ from .executor import Footprint
 
 from ..kernels cimport lk_kernel
 from ..kernels.gradients cimport lk_tap_sums, lk_tap_sums_fn
-from ..runtime.registry cimport row_named
 from .executor cimport WeightSums, aligned, ceil_div, share
 
 cdef enum:
@@ -59,8 +58,8 @@ cdef class TapSums(WeightSums):
 
     def __init__(self, str kernel, geometry, int threads, int64_t slabs, int64_t chunks, x_strides, y_strides,
                  bint whole):
-        WeightSums.__init__(self, geometry, threads, slabs, chunks)
-        cdef const lk_kernel *row = row_named(kernel)
+        WeightSums.__init__(self, kernel, geometry, threads, slabs, chunks)
+        cdef const lk_kernel *row = self.kernel_row
         self.kernel, self.lanes, self.whole = <lk_tap_sums_fn>row.fn, row.lanes, whole
         self.item = 8 if row.types == b"f64" else 4
         for i in range(5):

@@ -9,7 +9,7 @@ a product follow one another.
 
 A task is a group of tiles times a block of output channels. The tiles are transformed into V, which is kept while the
 following tasks belong to the same group. Each of the nh * nw products is a matrix product V [tiles, channels]
-U [channels, outputs] into M, by a micro-kernel of gemm.c. M, which is of the type of the sums, is transformed into the
+U [channels, outputs] into M, by a micro-kernel of gemm.c, of integers of gemm_s16.c. M, which is of the type of the sums, is transformed into the
 output; where that is of narrower numbers, into a buffer of one tile, on which the epilogue works and from which it rounds. V and M stay near L2. U,
 the filter, was transformed when it was packed and is read once per group. Groups have equal shares of all products.
 
@@ -27,9 +27,9 @@ from math import lcm
 
 from .executor import NOTHING, Footprint
 
-from ..kernels cimport LK_EXTENT, LK_WINOGRAD_FILTER, lk_kernel
+from ..kernels cimport LK_EXTENT, LK_GEMM_S16, LK_WINOGRAD_FILTER, lk_kernel
 from ..kernels.elementwise cimport lk_epilogue
-from ..kernels.gemm cimport lk_gemm
+from ..kernels.gemm cimport lk_gemm, lk_gemm_s16, lk_gemm_s16_fn
 from ..kernels.winograd cimport (
     lk_extent, lk_extent_fn, lk_winograd_filter, lk_winograd_filter_fn, lk_winograd_in, lk_winograd_in_fn,
     lk_winograd_out, lk_winograd_out_fn,
@@ -97,10 +97,11 @@ cdef class Winograd(Executor):
     groups, blocks : int
         The number of groups into which tiles are cut, and of blocks into which output channels are.
 
-    The packed filter is [groups][products][panels][depth taps][units of channels][nr][unit], the bias
+    The packed filter is [groups][products][panels][depth taps][units of channels][nr][kr], the bias
     [groups][panels * nr].
     """
 
+    cdef lk_gemm_s16_fn gemm_s16    # of integers
     cdef lk_winograd_in_fn transform_in
     cdef lk_winograd_out_fn transform_out
     cdef ndarray table
@@ -131,13 +132,14 @@ cdef class Winograd(Executor):
         cdef const lk_kernel *into = row_named(transforms[0])
         cdef const lk_kernel *out_of = row_named(transforms[1])
         cdef int64_t tall
+        self.gemm_s16 = <lk_gemm_s16_fn>self.micro_kernel if self.kernel_row.family == LK_GEMM_S16 else NULL
         self.transform_in, self.transform_out = <lk_winograd_in_fn>into.fn, <lk_winograd_out_fn>out_of.fn
         self.mh, self.mw = into.mr, into.nr
         self.nh, self.nw = self.mh + 2 if self.mh > 1 else 1, self.mw + 2
         self.table, self.k = table, PyArray_DATA(table)
         for i in range(4):
             self.x_stride[i], self.y_stride[i] = x_strides[i], y_strides[i]
-        self.steps = ceil_div(ic, self.unit)
+        self.steps = ceil_div(ic, self.kr)
         self.x_channels, self.x_block, self.x_block_stride, self.x_group = x_channels
         self.cols, self.y_block, self.y_block_stride = y_channels
         tall = max(1, self.steps)
@@ -157,8 +159,8 @@ cdef class Winograd(Executor):
         if self.first[KINDS] == 0 or self.panels == 0:
             self.total = 0
         tall = self.most_tiles()
-        self.v_item = self.sum_item // self.unit
-        i = self.lanes * self.unit
+        self.v_item = self.sum_item // self.kr
+        i = self.lanes * self.kr
         self.v_row = ceil_div(self.x_channels, i) * i + SKEW_BYTES // self.v_item
         self.v_product = tall * self.v_row + SKEW_BYTES // self.v_item
         self.v_tap = self.products * self.v_product
@@ -329,15 +331,27 @@ cdef class Winograd(Executor):
                         at = first + share(tiles, high, i)
                         g.rows = <int>(first + share(tiles, high, i + 1) - at)
                         g.a = v + self.v_item * (k // steps * self.v_tap + t * self.v_product + at * self.v_row
-                                                 + k % steps * self.unit)
+                                                 + k % steps * self.kr)
                         g.c = m + self.sum_item * (t * self.m_product + at * self.m_row
                                                    + (p - work.panel) * self.nr)
-                        self.micro_kernel(&g)
+                        self.tile(&g)
                         g.to_prefetch += g.to_prefetch_bytes
                     g.b += g.kb * self.nr * self.sum_item  # as many bytes as units have
                     k += g.kb
                     if k >= depth:
                         break
+
+    cdef inline void tile(self, const lk_gemm *g) noexcept nogil:
+        """Compute a register tile of M; its rows are equally far apart."""
+        cdef lk_gemm_s16 s
+        if self.gemm_s16 == NULL:
+            self.micro_kernel(g)
+            return
+        s.a, s.a_row, s.b, s.ldb = g.a, self.v_row * self.v_item, g.b, g.ldb
+        s.c, s.c_row, s.steps = g.c, self.m_row * self.sum_item, g.kb
+        s.rows, s.cols, s.accumulate = g.rows, g.cols, g.accumulate
+        s.to_prefetch, s.to_prefetch_bytes = g.to_prefetch, g.to_prefetch_bytes
+        self.gemm_s16(&s)
 
     cdef void outputs(self, const Work *work, const char *m, const char *bias, const lk_epilogue *epilogue, char *y,
                       int64_t group) noexcept nogil:

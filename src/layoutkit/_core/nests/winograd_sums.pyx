@@ -81,8 +81,8 @@ cdef class WinogradSums(WeightSums):
 
     def __init__(self, kernels, geometry, int threads, int64_t slabs, int64_t chunks, x_strides, y_strides,
                  x_channels, y_channels, parts, tables):
-        WeightSums.__init__(self, geometry, threads, slabs, chunks)
-        cdef const lk_kernel *row = row_named(kernels[0])
+        WeightSums.__init__(self, kernels[0], geometry, threads, slabs, chunks)
+        cdef const lk_kernel *row = self.kernel_row
         self.kernel, self.mr, self.nr, self.lanes = <lk_outer_fn>row.fn, row.mr, row.nr, row.lanes
         row = row_named(kernels[1])
         self.transform, self.mh = <lk_winograd_in_fn>row.fn, row.mr

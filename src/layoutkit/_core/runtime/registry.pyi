@@ -4,6 +4,22 @@ FAMILIES: tuple[str, ...]
 STEPS: dict[str, float]
 TYPES: dict[str, tuple[str, str, str, str]]
 
+class TileCycles(NamedTuple):
+    tile: float
+    row: float
+    load: float
+    pointer: float
+    step: float
+
+class Tile(NamedTuple):
+    peak: str
+    lane_flops: float
+    k_tile: int
+    fills_k: bool
+    strided_a: bool
+    alignment: int
+    cycles: TileCycles
+
 class Kernel(NamedTuple):
     name: str
     family: str
@@ -12,7 +28,10 @@ class Kernel(NamedTuple):
     lanes: int
     mr: int
     nr: int
-    unit: int
+    kr: int
+    tile: Tile | None = None
+    @property
+    def k_step(self) -> int: ...
 
 def isas() -> list[str]: ...
 def isa() -> str: ...

@@ -20,8 +20,30 @@ STEPS = {lk_step_name(i).decode(): lk_step_ulps(i) for i in range(LK_STEP_COUNT)
 TYPES = {}  # of rows that convolve: name -> names of the elements of source, filter, sums and destination
 
 
+class TileCycles(NamedTuple):
+    """What a tile takes: the cycles of `lk_tile` in kernels.h."""
+
+    tile: float
+    row: float
+    load: float
+    pointer: float
+    step: float
+
+
+class Tile(NamedTuple):
+    """What a row that multiplies says beside its register tile: `lk_tile` in kernels.h."""
+
+    peak: str
+    lane_flops: float
+    k_tile: int
+    fills_k: bool
+    strided_a: bool
+    alignment: int
+    cycles: TileCycles
+
+
 class Kernel(NamedTuple):
-    """One row of the registry: `types`, `lanes` and `unit` as in kernels.h."""
+    """One row of the registry, as in kernels.h; `tile` is None where it does not multiply."""
 
     name: str
     family: str
@@ -30,7 +52,13 @@ class Kernel(NamedTuple):
     lanes: int
     mr: int
     nr: int
-    unit: int
+    kr: int
+    tile: Tile | None = None
+
+    @property
+    def k_step(self):
+        """The values of K that runs of A and packed filters are whole multiples of."""
+        return self.tile.k_tile if self.tile and self.tile.fills_k else self.kr
 
 
 cdef int _active = 0
@@ -61,9 +89,16 @@ def use_isa(str name):
     return before
 
 
+cdef object tile_of(const lk_tile *t):
+    if t == NULL:
+        return None
+    cycles = TileCycles(t.tile_cycles, t.row_cycles, t.load_cycles, t.pointer_cycles, t.step_cycles)
+    return Tile(t.peak.decode(), t.lane_flops, t.k_tile, bool(t.fills_k), bool(t.strided_a), t.alignment, cycles)
+
+
 cdef object kernel_of(const lk_kernel *row):
     return Kernel(row.name.decode(), FAMILIES[row.family], lk_isa_name(row.isa).decode(), row.types.decode(), row.lanes,
-                  row.mr, row.nr, row.unit)
+                  row.mr, row.nr, row.kr, tile_of(row.tile))
 
 
 def kernels(family=None, types=None, *, all_isas=False):
@@ -142,6 +177,11 @@ cdef const lk_kernel *row_of(int family, str types, int isa) except NULL:
     if row == NULL:
         raise missing(FAMILIES[family], types, f" in {lk_isa_name(isa).decode()}")
     return row
+
+
+cdef int k_step_of(const lk_kernel *row) noexcept:
+    """`Kernel.k_step` of a row."""
+    return row.tile.k_tile if row.tile != NULL and row.tile.fills_k else row.kr
 
 
 cdef const lk_types *types_named(str name) except NULL:

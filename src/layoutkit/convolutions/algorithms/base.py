@@ -13,7 +13,7 @@ import numpy as np
 
 from ..._core.nests.executor import Executor
 from ..._core.runtime import registry
-from ..._core.runtime.registry import Kernel
+from ..._core.runtime.registry import Kernel, Tile
 from ...choosing.machine_profile import scale
 from ...formats.layout import Layout
 from ..padded import PaddedInput, padded_input
@@ -26,8 +26,6 @@ NATIVE = {
     "pixels": {3: "NCW", 4: "NCHW", 5: "NCDHW"},
     "blocks": {3: "nCw16c", 4: "nChw16c", 5: "nCdhw16c"},
 }
-# Estimated rate of a lane of a register tile on one core; without fused multiply-adds in the second place.
-LANE_FLOPS_PER_SECOND, PORTABLE_LANE_FLOPS_PER_SECOND = 15e9, 4e9
 CALL_SECONDS = 1e-6
 
 
@@ -52,6 +50,8 @@ class Algorithm:
         The cost of packing, in reorders of the filter.
     gather : bool
         Whether taps are copied into a matrix first, with zeros for the padding.
+    stages : bool
+        Whether the loop nest writes what register tiles read itself, in rows equally far apart, as it does to gather.
     reads_padded : bool
         Whether it reads a padded input in any case.
     narrow, widens : bool
@@ -70,7 +70,7 @@ class Algorithm:
     via = "channels"
     detour = ""
     packs = 1.0
-    gather = reads_padded = narrow = strided = False
+    gather = stages = reads_padded = narrow = strided = False
     widens = True
     register_tile = "{mr} pixels x {nr} channels"
 
@@ -114,8 +114,19 @@ class Algorithm:
         return rows_of(self.family, p.types.rows, registry.isa()) if given else ()
 
     def fits(self, p: ConvProblem, kernel: Kernel) -> bool:
-        """Whether a row sums `p`, on layouts that this takes, as its accuracy wants it."""
-        return kernel.unit == 1 or p.types.integers or p.accuracy != "reproducible"
+        """Whether a row sums `p`, on layouts that this takes, as its accuracy wants it, from where it reads."""
+        tile = tile_of(kernel)
+        read = (self.gather or self.stages or not tile.strided_a) and self.alignment(p, kernel) % tile.alignment == 0
+        whole = not any(n % kernel.k_step for n in self.whole_runs(p))
+        return read and whole and (kernel.kr == 1 or p.types.integers or p.accuracy != "reproducible")
+
+    def whole_runs(self, p: ConvProblem) -> tuple[int, ...]:
+        """Runs of elements that its loop nest cannot fill up to whole `k_step`s of a row."""
+        return ()
+
+    def alignment(self, p: ConvProblem, kernel: Kernel) -> int:
+        """Bytes that the rows which a register tile reads are aligned to, wherever the caller's arrays are."""
+        return 1
 
     def takes_strides(self, layout: Layout, shape: Sequence[int], strides: Sequence[int], width: int) -> bool:
         """Whether an array of these byte strides, of elements of `width` bytes, is read or written where it lies."""
@@ -151,7 +162,9 @@ class Algorithm:
 
     def packing(self, native: ConvProblem, kernel: Kernel) -> str:
         """The name of its packing: filters packed under the same name are the same."""
-        kind = self.filters if kernel.unit == 1 else f"{self.filters} of {kernel.unit}"
+        kind = self.filters if kernel.kr == 1 else f"{self.filters} of {kernel.kr}"
+        if kernel.k_step > kernel.kr:
+            kind = f"{kind} in {kernel.k_step}"
         return f"{kind} {kernel.nr} {native.dst.block(1)}"
 
     def pack(self, p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None) -> Any:
@@ -173,12 +186,38 @@ class Algorithm:
 
 @lru_cache(64)
 def rows_of(family: str, types: str, isa: str) -> Sequence[Kernel]:
-    """The rows of a family for these types, of the best instruction set that has any; `isa` is the one in use."""
-    rows = registry.kernels(family, types)
-    return tuple(k for k in rows if k.isa == rows[0].isa)
+    """The rows of a family for these types that may be worth a candidate; `isa` is the instruction set in use."""
+    return tuple(worth_trying(registry.kernels(family, types)))
+
+
+def worth_trying(rows: Sequence[Kernel]) -> list[Kernel]:
+    """Rows, best instruction set first, without those of lower sets that a higher set's row takes the place of.
+
+    It does so where it asks the same of A and B, and its vectors are as long: whatever the problem, it takes no longer.
+    Rows of one set are all worth it.
+    """
+    kept: list[Kernel] = []
+    for row in rows:
+        if not any(k.isa != row.isa and k.lanes >= row.lanes and _demands(k) == _demands(row) for k in kept):
+            kept.append(row)
+    return kept
+
+
+def _demands(kernel: Kernel) -> tuple[int, ...]:
+    """What a row asks of who calls it: of A and B if it multiplies, else the tile that it works on."""
+    t = kernel.tile
+    if t is None:
+        return kernel.kr, kernel.mr, kernel.nr
+    return kernel.kr, t.k_tile, t.fills_k, t.strided_a, t.alignment
+
+
+def tile_of(kernel: Kernel) -> Tile:
+    """What a row that multiplies says of its tile."""
+    assert kernel.tile is not None, f"{kernel.name} does not multiply"
+    return kernel.tile
 
 
 def flops_per_second(kernel: Kernel) -> float:
-    """What a register tile of the kernel's instruction set and types is estimated to do on one thread."""
-    rate = PORTABLE_LANE_FLOPS_PER_SECOND if kernel.isa == "portable" else LANE_FLOPS_PER_SECOND
-    return kernel.lanes * rate / (scale().fma_f64 if kernel.types == "f64" else scale().fma_f32)
+    """What a row is estimated to do on one thread, where its steps are of one value of K: `kr` times that."""
+    tile, scales = tile_of(kernel), scale()
+    return kernel.lanes * tile.lane_flops / (scales.step(tile.peak) or scales.fma_f32)

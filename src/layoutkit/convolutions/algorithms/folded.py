@@ -44,15 +44,19 @@ class Folded(PixelSums):
             return f"input layout {p.src} is not {CHANNELS_LAST[p.src.rank]}"
         return super().supports(p)
 
-    def unit_runs(self, p: ConvProblem) -> tuple[int, ...]:
+    def fits(self, p: ConvProblem, kernel: Kernel) -> bool:
+        """Not where zeros have to fill K tiles: a run reads on into the next pixels."""
+        return super().fits(p, kernel) and kernel.k_step == kernel.kr
+
+    def whole_runs(self, p: ConvProblem) -> tuple[int, ...]:
         return ()
 
     def packing(self, native: ConvProblem, kernel: Kernel) -> str:
         name = super().packing(native, kernel)
-        return name if kernel.unit == 1 else f"{self.name} {name}"  # units reach from tap to tap
+        return name if kernel.kr == 1 else f"{self.name} {name}"  # units reach from tap to tap
 
     def pack(self, p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
-        if kernel.unit == 1:
+        if kernel.kr == 1:
             return super().pack(p, kernel, w, bias)
         run = np.moveaxis(w, -1, 1).reshape(len(w), self.run_of(p), *w.shape[2:-1], 1)
         if self.overlaps(p, kernel):
@@ -73,13 +77,13 @@ class Folded(PixelSums):
 
     def overlaps(self, p: ConvProblem, kernel: Kernel) -> bool:
         """Whether the first two units of a run have a number in common."""
-        return not p.types.integers and self.run_of(p) % kernel.unit > 0
+        return not p.types.integers and self.run_of(p) % kernel.kr > 0
 
     def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
-        return super().estimate(_folded(p, kernel.unit), kernel, threads)
+        return super().estimate(_folded(p, kernel.kr), kernel, threads)
 
     def build(self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> PixelRows:
-        folded, unit, run = _folded(p, kernel.unit), kernel.unit, self.run_of(p)
+        folded, unit, run = _folded(p, kernel.kr), kernel.kr, self.run_of(p)
         x_channels = None
         if self.overlaps(p, kernel):
             x_channels = 2, p.types.src.itemsize, unit, run // unit * unit, 0

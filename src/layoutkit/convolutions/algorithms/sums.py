@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
+from math import gcd, prod
 
 import numpy as np
 
@@ -26,10 +26,11 @@ from ..geometry import (
 )
 from ..problem import ConvProblem
 from ..route import Arrays
-from .base import Algorithm, flops_per_second
+from .base import Algorithm, flops_per_second, tile_of
 
 # The input that a block of rows spans: no less than the first, no more than what stays in L2 beside a filter panel.
 MIN_ROW_BLOCK_BYTES, MAX_ROW_BLOCK_BYTES = 96 << 10, 384 << 10
+LINE_BYTES = 64  # of the cache
 PANEL_BYTES = 300 << 10  # of a filter panel, past which the sum is split by taps
 # Of a gather: read and written in L2; overhead of a run; pixels of a row of NCHW in a run, and those apart that take as
 # long as one.
@@ -47,11 +48,19 @@ def tiles_cycles(kernel: Kernel, rows: int, columns: int, steps: int, run: int, 
     tiles = -(-rows // kernel.mr)
     whole, rest = divmod(columns, kernel.nr)
     counts = ((whole, kernel.nr // kernel.lanes), (1, -(-rest // kernel.lanes)))
-    return sum(n * tiles * tile_cycles(rows / tiles, v, steps, run, lines) for n, v in counts if n and v and tiles)
+    cycles = tile_of(kernel).cycles
+    return sum(
+        n * tiles * tile_cycles(cycles, rows / tiles, v, steps, run, lines) for n, v in counts if n and v and tiles
+    )
+
+
+def units_of(channels: int, kernel: Kernel) -> int:
+    """The units of `kr` values that channels are packed in: whole K tiles, where the row wants them filled."""
+    return -(-channels // kernel.k_step) * kernel.k_step // kernel.kr
 
 
 def seconds_of(cycles: float, kernel: Kernel) -> float:
-    """Seconds of so many cycles on one thread."""
+    """Seconds of so many cycles, of two multiplications of vectors each, on one thread."""
     return cycles * 4 * kernel.lanes / flops_per_second(kernel)
 
 
@@ -93,11 +102,12 @@ class PixelSums(_Sums):
     def gathered_runs(self, p: ConvProblem) -> float:
         return p.taps * p.ic / self.run_in_memory(p)
 
-    def fits(self, p: ConvProblem, kernel: Kernel) -> bool:
-        return super().fits(p, kernel) and not any(n % kernel.unit for n in self.unit_runs(p))
+    def alignment(self, p: ConvProblem, kernel: Kernel) -> int:
+        row_bytes = p.types.src.itemsize * kernel.kr * units_of(p.ic // p.groups, kernel) * p.taps
+        return gcd(LINE_BYTES, row_bytes) if self.gather else 1  # the matrix begins on a line
 
-    def unit_runs(self, p: ConvProblem) -> tuple[int, ...]:
-        """Runs of elements that have to be whole units; the last run of a group is of what is left."""
+    def whole_runs(self, p: ConvProblem) -> tuple[int, ...]:
+        """Those in memory; the last run of a group is of what is left."""
         return () if self.gather else (self.run_in_memory(p), p.ic // p.groups)
 
     def run_of(self, p: ConvProblem) -> int:
@@ -112,8 +122,8 @@ class PixelSums(_Sums):
     def tiles(self, p: ConvProblem, kernel: Kernel, threads: int) -> PixelTiles:
         """The tiles of its pixels, in blocks whose input stays in L2 beside a filter panel."""
         ic = p.ic // p.groups
-        units, run = -(-ic // kernel.unit), -(-self.run_of(p) // kernel.unit)
-        row_bytes = p.types.src.itemsize * units * kernel.unit * (p.taps if self.gather else 1)
+        units, run = units_of(ic, kernel), units_of(self.run_of(p), kernel)
+        row_bytes = p.types.src.itemsize * units * kernel.kr * (p.taps if self.gather else 1)
         panel_bytes = p.types.filter.itemsize * kernel.nr * ic * p.taps
         block_bytes = min(max(panel_bytes, MIN_ROW_BLOCK_BYTES), MAX_ROW_BLOCK_BYTES)
         if p.groups > 1:  # tables of a block are made again for every group, unless it is the only one
@@ -121,20 +131,21 @@ class PixelSums(_Sums):
         most = block_bytes // max(1, row_bytes * kernel.mr)
         leaves_out = not self.gather and not self.lacks_padding(p) and not p.types.integers
         channels = columns_of(p), units, run
-        return PixelTiles(geometry(p), (kernel.mr, kernel.nr, kernel.lanes), channels, leaves_out, most, threads)
+        sizes, cycles = (kernel.mr, kernel.nr, kernel.lanes), tile_of(kernel).cycles
+        return PixelTiles(geometry(p), sizes, cycles, channels, leaves_out, most, threads)
 
     def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
         return seconds_of(self.tiles(p, kernel, threads).cycles, kernel) + self.gathering(p) / threads
 
     def pack(self, p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
-        """Filter (O, I/G, *k) -> [G][panels][taps][channels][nr], of units [..][taps][units][nr][unit]; bias ->
+        """Filter (O, I/G, *k) -> [G][panels][taps][channels][nr], of units [..][taps][units][nr][kr]; bias ->
         [G][panels][nr] or None."""
         columns, per_group = columns_of(p), p.oc // p.groups
         panels = -(-columns // kernel.nr)
         plain, layout = filter_layouts(kernel, w.ndim)
         w = w.reshape(p.groups, per_group, *w.shape[1:])
-        units = -(-w.shape[2] // kernel.unit) * prod(w.shape[3:])
-        packed = empty((p.groups, panels, units, kernel.nr * kernel.unit), w.dtype, "filter")
+        units = units_of(w.shape[2], kernel) * prod(w.shape[3:])
+        packed = empty((p.groups, panels, units, kernel.nr * kernel.kr), w.dtype, "filter")
         held = layout.physical_shape(w.shape)
         if held[1] < panels:  # whole panels of pads only
             packed[:, held[1] :] = 0
@@ -146,7 +157,7 @@ class PixelSums(_Sums):
         return packed, padded_bias(p, bias, panels * kernel.nr)
 
     def build(self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> PixelRows:
-        return self.rows_of(p, kernel, threads, arrays, order.chunks(p, kernel.unit))
+        return self.rows_of(p, kernel, threads, arrays, order.chunks(p, kernel.kr))
 
     def rows_of(
         self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays, chunks: tuple[int, int],
@@ -168,8 +179,9 @@ class PixelSums(_Sums):
 def filter_layouts(kernel: Kernel, rank: int) -> tuple[Layout, Layout]:
     """Layouts of a filter (G, O, I, *k) as it comes and as rows of pixels read it; `rank` is that of an OIHW."""
     spatial = "defgh"[: rank - 2]
-    units = f"C{kernel.nr}b{kernel.unit}c" if kernel.unit > 1 else f"c{kernel.nr}b"
-    return Layout(f"abc{spatial}"), Layout(f"aB{spatial}{units}")
+    units = kernel.k_step // kernel.kr  # of a K tile that is filled up
+    blocks = f"{units}c" * (units > 1) + f"{kernel.nr}b" + f"{kernel.kr}c" * (kernel.kr > 1)
+    return Layout(f"abc{spatial}"), Layout(f"aB{spatial}{'C' if kernel.k_step > 1 else 'c'}{blocks}")
 
 
 def padded_bias(p: ConvProblem, bias: np.ndarray | None, columns: int) -> np.ndarray | None:
@@ -187,6 +199,9 @@ class FilterSums(_Sums):
 
     via = "pixels"
     register_tile = "{mr} channels x {nr} pixels"
+
+    def whole_runs(self, p: ConvProblem) -> tuple[int, ...]:
+        return (p.ic // p.groups,)
 
     def supports(self, p: ConvProblem) -> str | None:
         for layout, side in ((p.src, "input"), (p.dst, "output")):

@@ -35,6 +35,7 @@ BLOCK_CHANNELS = 128  # output channels of a block
 READING_TILES = 3.0  # that take as long as reading the filter does for a group, beside its multiplications
 TILE_STEPS = 6.0  # overhead of a register tile, in steps of its sum
 FREE_LOADS, LOAD_COST = 0.42, 0.25  # loads per FMA that cost nothing, and what one more does
+RUN_BYTES = 16  # that runs of sums begin at multiples of, in the transformed input: four steps
 CHAINS = 8  # sums that a register tile needs to hide the latency of FMAs
 INPUT_COLUMNS = 8  # output channels that take as long as transforming the input
 EVICTED = 2  # bytes of a filter that are read from memory for each that does not fit half of the last-level cache
@@ -48,7 +49,7 @@ PACK_RATIO = 0.7  # cost of packing an element, in reorders of one
 class Winograd(Algorithm):
     """F(m x m, 3x3), and F(m, 3) for filters of one row."""
 
-    name, narrow, strided = "winograd", True, True
+    name, narrow, strided, stages = "winograd", True, True, True
     register_tile = "{mr} tiles x {nr} channels"
 
     def __init__(self, m: int) -> None:
@@ -93,18 +94,23 @@ class Winograd(Algorithm):
         return "fast"
 
     def kernels(self, p: ConvProblem) -> Sequence[Kernel]:
-        return rows_of(self.family, p.types.tiles, registry.isa()) if has_transforms(p.types) else ()
+        family = "gemm_s16" if p.types.integers else self.family
+        return rows_of(family, p.types.tiles, registry.isa()) if has_transforms(p.types) else ()
 
     def fits(self, p: ConvProblem, kernel: Kernel) -> bool:
         # a pad in a unit would count, whatever it is: 0 times NaN is NaN
-        padded = p.src.block(1) > 1 and p.ic // p.groups % kernel.unit > 0 and not p.types.integers
-        return super().fits(p, kernel) and not padded
+        padded = p.src.block(1) > 1 and p.ic // p.groups % kernel.kr > 0 and not p.types.integers
+        filled = kernel.k_step > kernel.kr and p.ic // p.groups % kernel.k_step > 0  # by what follows its channels
+        return super().fits(p, kernel) and not padded and not filled
+
+    def alignment(self, p: ConvProblem, kernel: Kernel) -> int:
+        return RUN_BYTES
 
     def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
         tiles, products, filter_bytes = _counts(p, self.m)
         groups, blocks = cut(p, self.m, kernel, threads)
         columns, lanes = columns_of(p), kernel.lanes
-        steps = -(-p.ic // p.groups // kernel.unit) * geometry(p).kernel[0]
+        steps = -(-p.ic // p.groups // kernel.kr) * geometry(p).kernel[0]
         flops = 2 * products * p.groups * (steps + TILE_STEPS) * lanes * _vectors(columns, kernel)
         beyond = max(0, filter_bytes - machine.last_level_cache() // 2)
         far = min(filter_bytes, EVICTED * beyond)
@@ -123,7 +129,7 @@ class Winograd(Algorithm):
         return prod(3 * m / (m + 2) for m in tile(p, self.m) if m > 1)
 
     def pack(self, p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
-        """Filter (O, I/G, *k) -> [G][products][panels][depth][units][nr][unit]; bias -> [G][panels * nr] or None."""
+        """Filter (O, I/G, *k) -> [G][products][panels][depth][units][nr][kr]; bias -> [G][panels * nr] or None."""
         g, panels = geometry(p), -(-columns_of(p) // kernel.nr)
         if p.types.integers:
             return pack_integers(p, kernel, w), padded_bias(p, bias, panels * kernel.nr)
@@ -137,9 +143,9 @@ class Winograd(Algorithm):
         if not any(core.taps_follow(w, sign) for sign in (1, -1)):  # of a view, or of a phase of a transposed one
             w = reorder(w, "abcde", "abcde")
         core.pack(wide.name, w, gh, gw, packed, get_num_threads())
-        if kernel.unit > 1:
+        if kernel.kr > 1:
             dtype = conversion_of((wide.elements[1], p.types.elements[1]))
-            packed = reorder(packed.reshape(prod(shape[:4]), *shape[4:]), "abc", f"aBc{kernel.unit}b", dtype=dtype)
+            packed = reorder(packed.reshape(prod(shape[:4]), *shape[4:]), "abc", f"aBc{kernel.kr}b", dtype=dtype)
         return packed, padded_bias(p, bias, panels * kernel.nr)
 
     def build(self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> core.Winograd:
@@ -170,18 +176,18 @@ def has_transforms(types: ConvTypes) -> bool:
 
 
 def pack_integers(p: ConvProblem, kernel: Kernel, w: np.ndarray) -> np.ndarray:
-    """Filter (O, I/G, *k) -> [G][products][panels][depth][units][nr][unit], in s16, whose range it keeps by far."""
+    """Filter (O, I/G, *k) -> [G][products][panels][depth][units][nr][kr], in s16, whose range it keeps by far."""
     taps, n = INTEGER_G.shape[::-1]
     panels, depth, ic = -(-columns_of(p) // kernel.nr), geometry(p).kernel[0], w.shape[1]
     rows = w.reshape(-1, taps).astype(np.float32) @ INTEGER_G.T  # exact, and as fast as numpy multiplies
     u = np.swapaxes(rows.reshape(-1, taps, n), 1, 2).reshape(-1, taps) @ INTEGER_G.T
     products = np.swapaxes(u.reshape(-1, n, n), 1, 2).astype(np.int16)  # transposed until here
     products = products.reshape(p.groups, p.oc // p.groups, ic, depth, n * n)
-    shape = (p.groups, n * n, panels, depth, -(-ic // kernel.unit), kernel.nr, kernel.unit)
+    shape = (p.groups, n * n, panels, depth, -(-ic // kernel.kr), kernel.nr, kernel.kr)
     packed = empty(shape, products.dtype, "filter")
     packed[...] = 0
     if products.size:
-        held = reorder(products, "abcde", f"aeBdC{kernel.nr}b{kernel.unit}c")
+        held = reorder(products, "abcde", f"aeBdC{kernel.nr}b{kernel.kr}c")
         packed[:, :, : held.shape[2]] = held.reshape(packed[:, :, : held.shape[2]].shape)
     return packed
 

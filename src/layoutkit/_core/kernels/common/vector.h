@@ -18,7 +18,7 @@
 #define MAX(a, b) ((a) > (b) ? (a) : (b))
 #define LOG2(n) (31 - __builtin_clz(n))
 
-/* The type of lanes, and of elements in memory: LK_BITS=64 is double. Where LK_UNIT is not 1, an element in memory is that
+/* The type of lanes, and of elements in memory: LK_BITS=64 is double. Where LK_KR is not 1, an element in memory is that
  * many numbers of LK_NARROW, in the bits of a lane, which with LK_INTEGERS is s32. LK_TYPED(x) carries the name of what is multiplied, and
  * LK_ROWS(family) is the array of rows of a source that is compiled for several. */
 #ifndef LK_BITS
@@ -184,7 +184,7 @@ static inline vf fused(vf a, vf b, vf c)
 #endif
 }
 
-#elif LK_UNIT == 2
+#elif LK_KR == 2
 /* For sums that wrap around. */
 typedef uint32_t vu __attribute__((vector_size(LK_VB), aligned(LK_ITEM), may_alias));
 
@@ -244,13 +244,13 @@ static inline vi lane_order(const int32_t *order)
 /* acc += a * b, of units the sum of their products, in the register of acc, in the order written; LK_FMA_AT has b in
  * memory. Without this gcc 12 hoists loads across the unrolled steps of a full register tile, accumulates into the
  * broadcast's register, and spills. */
-#if LK_UNIT == 2 && LK_INTEGERS
+#if LK_KR == 2 && LK_INTEGERS
 #define LK_FMA_NAME "vpdpwssd"
-#elif LK_UNIT == 4 && LK_VB == 64
+#elif LK_KR == 4 && LK_VB == 64
 #define LK_FMA_NAME "vpdpbusd"
-#elif LK_UNIT == 4
+#elif LK_KR == 4
 #define LK_FMA_NAME "%{vex%} vpdpbusd"
-#elif LK_UNIT == 2
+#elif LK_KR == 2
 #define LK_FMA_NAME "vdpbf16ps"
 #else
 #define LK_FMA_NAME "vfmadd231" LK_STR(LK_SUFFIX)

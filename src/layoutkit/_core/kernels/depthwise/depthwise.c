@@ -285,9 +285,9 @@ void LK_NAME(LK_TYPED(depthwise_2x4))(const lk_depthwise *d) { run(d); }
 
 const lk_kernel LK_ROWS(depthwise)[] = {
 #if LK_VB == 64
-    LK_ROW(LK_DEPTHWISE, LK_TYPED(depthwise_2x8), LK_STR(LK_REAL), LK_LANES, 2, 8),
+    LK_ROW(LK_DEPTHWISE, LK_TYPED(depthwise_2x8), LK_STR(LK_REAL), LK_LANES, 2, 8, LK_TILE(LK_STR(LK_REAL))),
 #else
-    LK_ROW(LK_DEPTHWISE, LK_TYPED(depthwise_2x4), LK_STR(LK_REAL), LK_LANES, 2, 4),
+    LK_ROW(LK_DEPTHWISE, LK_TYPED(depthwise_2x4), LK_STR(LK_REAL), LK_LANES, 2, 4, LK_TILE(LK_STR(LK_REAL))),
 #endif
     LK_LAST_ROW,
 };

@@ -148,11 +148,11 @@ KERNEL(plane_strips_3x2, {strip_3x1x1, strip_3x2x1}, {strip_3x1x2})
 
 const lk_kernel LK_ROWS(plane_strips)[] = {
 #if LK_VB == 64
-    LK_ROW(LK_PLANE_STRIPS, LK_TYPED(plane_strips_3x4), LK_STR(LK_REAL), LK_LANES, 3, 4 * LK_LANES),
-    LK_ROW(LK_PLANE_STRIPS, LK_TYPED(plane_strips_5x4), LK_STR(LK_REAL), LK_LANES, 5, 4 * LK_LANES),
-    LK_ROW(LK_PLANE_STRIPS, LK_TYPED(plane_strips_7x3), LK_STR(LK_REAL), LK_LANES, 7, 3 * LK_LANES),
+    LK_ROW(LK_PLANE_STRIPS, LK_TYPED(plane_strips_3x4), LK_STR(LK_REAL), LK_LANES, 3, 4 * LK_LANES, LK_TILE(LK_STR(LK_REAL))),
+    LK_ROW(LK_PLANE_STRIPS, LK_TYPED(plane_strips_5x4), LK_STR(LK_REAL), LK_LANES, 5, 4 * LK_LANES, LK_TILE(LK_STR(LK_REAL))),
+    LK_ROW(LK_PLANE_STRIPS, LK_TYPED(plane_strips_7x3), LK_STR(LK_REAL), LK_LANES, 7, 3 * LK_LANES, LK_TILE(LK_STR(LK_REAL))),
 #else
-    LK_ROW(LK_PLANE_STRIPS, LK_TYPED(plane_strips_3x2), LK_STR(LK_REAL), LK_LANES, 3, 2 * LK_LANES),
+    LK_ROW(LK_PLANE_STRIPS, LK_TYPED(plane_strips_3x2), LK_STR(LK_REAL), LK_LANES, 3, 2 * LK_LANES, LK_TILE(LK_STR(LK_REAL))),
 #endif
     LK_LAST_ROW,
 };

@@ -467,9 +467,9 @@ void LK_NAME(LK_TYPED(quads_2x2))(const lk_quads *d) { run(d); }
 
 const lk_kernel LK_ROWS(quads)[] = {
 #if LK_VB == 64
-    LK_ROW(LK_QUADS, LK_TYPED(quads_2x4), LK_STR(LK_KIND), LK_LANES, 2, 4),
+    LK_ROW(LK_QUADS, LK_TYPED(quads_2x4), LK_STR(LK_KIND), LK_LANES, 2, 4, LK_TILE(LK_STR(LK_KIND))),
 #else
-    LK_ROW(LK_QUADS, LK_TYPED(quads_2x2), LK_STR(LK_KIND), LK_LANES, 2, 2),
+    LK_ROW(LK_QUADS, LK_TYPED(quads_2x2), LK_STR(LK_KIND), LK_LANES, 2, 2, LK_TILE(LK_STR(LK_KIND))),
 #endif
     LK_LAST_ROW,
 };

@@ -319,15 +319,15 @@ KERNEL(strips_3x2, strip_3x1, strip_3x2)
 #endif
 
 const lk_kernel LK_ROWS(strips)[] = {
-    LK_ROW(LK_STRIPS, LK_TYPED(strips_1x8), LK_STR(LK_KIND), LK_LANES, 1, 8),
+    LK_ROW(LK_STRIPS, LK_TYPED(strips_1x8), LK_STR(LK_KIND), LK_LANES, 1, 8, LK_TILE(LK_STR(LK_REAL))),
 #if LK_VB == 64
-    LK_ROW(LK_STRIPS, LK_TYPED(strips_3x7), LK_STR(LK_KIND), LK_LANES, 3, 7),
+    LK_ROW(LK_STRIPS, LK_TYPED(strips_3x7), LK_STR(LK_KIND), LK_LANES, 3, 7, LK_TILE(LK_STR(LK_REAL))),
 #ifndef LK_NARROW
-    LK_ROW(LK_STRIPS, LK_TYPED(strips_5x4), LK_STR(LK_KIND), LK_LANES, 5, 4),
-    LK_ROW(LK_STRIPS, LK_TYPED(strips_7x3), LK_STR(LK_KIND), LK_LANES, 7, 3),
+    LK_ROW(LK_STRIPS, LK_TYPED(strips_5x4), LK_STR(LK_KIND), LK_LANES, 5, 4, LK_TILE(LK_STR(LK_REAL))),
+    LK_ROW(LK_STRIPS, LK_TYPED(strips_7x3), LK_STR(LK_KIND), LK_LANES, 7, 3, LK_TILE(LK_STR(LK_REAL))),
 #endif
 #else
-    LK_ROW(LK_STRIPS, LK_TYPED(strips_3x2), LK_STR(LK_KIND), LK_LANES, 3, 2),
+    LK_ROW(LK_STRIPS, LK_TYPED(strips_3x2), LK_STR(LK_KIND), LK_LANES, 3, 2, LK_TILE(LK_STR(LK_REAL))),
 #endif
     LK_LAST_ROW,
 };

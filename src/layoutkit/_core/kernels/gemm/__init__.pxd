@@ -33,3 +33,16 @@ cdef extern from "gemm/gemm.h" nogil:
         int64_t beside
         const lk_rounding *out
     ctypedef void (*lk_gemm_fn)(const lk_gemm *) noexcept nogil
+
+cdef extern from "gemm/gemm_s16.h" nogil:
+    ctypedef struct lk_gemm_s16:
+        const char *a
+        int64_t a_row
+        const char *b
+        int64_t ldb
+        char *c
+        int64_t c_row, steps
+        int rows, cols, accumulate
+        const char *to_prefetch
+        int64_t to_prefetch_bytes
+    ctypedef void (*lk_gemm_s16_fn)(const lk_gemm_s16 *) noexcept nogil

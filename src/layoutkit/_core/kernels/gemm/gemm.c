@@ -8,19 +8,19 @@
  * Edges: fewer rows than mr or vectors than nv have micro-kernels of their own; a partial last vector is stored by
  *    masks.
  */
-#if LK_UNIT == 4
+#if LK_KR == 4
 #pragma GCC optimize("fp-contract=off") /* a product and a sum are rounded each, as on every instruction set */
 #endif
 #include "common/vector.h"
 #include "gemm.h"
-#if LK_UNIT > 1
+#if LK_KR > 1
 #include "rounding.h"
 #endif
 
 #include <math.h>
 #include <string.h>
 
-#if LK_UNIT == 4 && LK_VB < 32 /* a step is of many instructions */
+#if LK_KR == 4 && LK_VB < 32 /* a step is of many instructions */
 #define LK_UNROLL 1
 enum { ENDS_BY_ROWS = 0 };
 #else
@@ -51,12 +51,12 @@ static __attribute__((noinline)) void store(char *c, vf v, const int64_t *col, i
 }
 
 /* An element of A; a unit is aligned only to its numbers. */
-typedef real a_unit __attribute__((aligned(LK_ITEM / LK_UNIT), may_alias));
+typedef real a_unit __attribute__((aligned(LK_ITEM / LK_KR), may_alias));
 
 /* One in every lane. */
 LK_INLINE vf spread(const char *a, const vf flip)
 {
-#if LK_UNIT == 4
+#if LK_KR == 4
     vf v = splat(*(const a_unit *)a);
     LK_PIN(v); /* gcc would flip it in a general register, which takes longer to get from there to a vector */
     return v ^ flip;
@@ -150,7 +150,7 @@ LK_INLINE void add_up(vf *acc, vf *total, const int mr, const int nv)
 }
 
 /* Whether the sums of a tile go by chunks. */
-LK_INLINE int by_chunks(const lk_gemm *g, int64_t steps) { return LK_UNIT != 4 && (g->resume || steps > g->chunk); }
+LK_INLINE int by_chunks(const lk_gemm *g, int64_t steps) { return LK_KR != 4 && (g->resume || steps > g->chunk); }
 
 /* Whether end_rows needs totals: those of chunks, or the one variant of it that does everything. */
 LK_INLINE int has_totals(const lk_gemm *g, const int chunked, const int tail)
@@ -175,7 +175,7 @@ LK_INLINE void begin(vf *acc, vf *total, const int adds, const lk_gemm *g, const
             for (int j = 0; j < nv; j++) {
                 const vf held = tail && j == nv - 1 ? load_lanes(c + g->c_col[j], (1u << tail) - 1)
                                                     : *(const vf *)(c + g->c_col[j]);
-                if (LK_UNIT == 4)
+                if (LK_KR == 4)
                     acc[i * nv + j] = held;
                 else
                     acc[i * nv + j] = (vf){}, total[i * nv + j] = held;
@@ -205,7 +205,7 @@ LK_INLINE void end(vf *acc, vf *total, const int chunked, const lk_gemm *g, cons
 #pragma GCC unroll 32
         for (int i = 0; i < mr * nv; i++)
             acc[i] = total[i] + acc[i];
-    else if (g->positive && LK_UNIT != 4) /* of integers there is one zero */
+    else if (g->positive && LK_KR != 4) /* of integers there is one zero */
 #pragma GCC unroll 32
         for (int i = 0; i < mr; i++)
 #pragma GCC unroll 8
@@ -269,7 +269,7 @@ LK_INLINE void end(vf *acc, vf *total, const int chunked, const lk_gemm *g, cons
     }
 }
 
-#if LK_UNIT == 1
+#if LK_KR == 1
 /* A step on row b: gcc would compute its address once for each vector. */
 LK_INLINE void step_at(vf *acc, const char *const *p, int64_t k, const real *b, const int mr, const int nv)
 {
@@ -332,7 +332,7 @@ LK_INLINE void micro_kernel_by_rows(const lk_gemm *g, const int mr, const int nv
 LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv)
 {
     const int tail = g->cols % LK_LANES;
-#if LK_UNIT == 4
+#if LK_KR == 4
     const vf flip = splat((real)g->flip);
 #else
     const vf flip = {};
@@ -359,7 +359,7 @@ LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv)
     int inside = 0; /* p points to rows that are all inside the input: valid for every tap and block */
     for (int64_t t = 0; t < g->taps; t++) {
         const uint32_t mask = g->mask ? g->mask[t] << (32 - mr) : ~0u << (32 - mr);
-        if (!mask && LK_UNIT != 4) { /* every row is in the padding */
+        if (!mask && LK_KR != 4) { /* every row is in the padding */
             b += of_tap * ldb;
             if (chunked)
                 go_on(&sum, g, of_tap);
@@ -453,7 +453,7 @@ LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv)
 #define SIZES(X) SIZES_6(X, 1) SIZES_6(X, 2)
 #endif
 SIZES(TILE)
-#if LK_UNIT == 1
+#if LK_KR == 1
 SIZES(TILE_BY_ROWS)
 #define ENTRY(MR, NV) [0][NV - 1][MR - 1] = tile_##MR##x##NV, [1][NV - 1][MR - 1] = tile_by_rows_##MR##x##NV,
 #else
@@ -468,9 +468,9 @@ static const lk_gemm_fn tiles[2][4][12] = {SIZES(ENTRY)};
 #define TILES(X) X(12, 32) X(6, 64)
 #elif LK_VB == 32 && LK_BITS == 64
 #define TILES(X) X(4, 12) X(6, 8)
-#elif LK_VB == 32 && LK_UNIT == 4 && !defined(__AVXVNNI__)
+#elif LK_VB == 32 && LK_KR == 4 && !defined(__AVXVNNI__)
 #define TILES(X) X(4, 16)
-#elif LK_VB == 32 && LK_UNIT == 4
+#elif LK_VB == 32 && LK_KR == 4
 #define TILES(X) X(6, 16)
 #elif LK_VB == 32
 #define TILES(X) X(4, 24) X(6, 16)
@@ -487,5 +487,5 @@ static const lk_gemm_fn tiles[2][4][12] = {SIZES(ENTRY)};
     }
 TILES(KERNEL)
 
-#define TILE_ROW(MR, NR) LK_ROW(LK_GEMM, LK_TYPED(gemm_##MR##x##NR), LK_STR(LK_KIND), LK_LANES, MR, NR),
+#define TILE_ROW(MR, NR) LK_ROW(LK_GEMM, LK_TYPED(gemm_##MR##x##NR), LK_STR(LK_KIND), LK_LANES, MR, NR, LK_TILE(LK_STR(LK_KIND))),
 const lk_kernel LK_ROWS(gemm)[] = {TILES(TILE_ROW) LK_LAST_ROW};

@@ -19,7 +19,7 @@ typedef struct {
 
 /* C[i][j] (+)= sum over taps t, blocks q, k of A[t][q][i][k] * B[t][q][k][j], i < rows, j < cols.
  *
- * Where the row's `unit` is not 1, each A[..][k] and B[..][k][j] is that many narrow elements, multiplied in pairs and
+ * Where the row's `kr` is not 1, each A[..][k] and B[..][k][j] is a unit of that many narrow elements, multiplied in pairs and
  * summed with the rest in one step: a unit takes the bytes of a sum, and C, bias and clip are of the sums' type. Of units of four
  * A is u8, B is s8, sums are s32 that wrap around; where `flip` is set, its bits of each unit of A are flipped first, as
  * makes u8 of s8. These leave out no tap in the padding, `zero` is what it holds; b_row is only for units of one.

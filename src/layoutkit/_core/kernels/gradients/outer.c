@@ -62,6 +62,6 @@ void LK_NAME(LK_TYPED(outer))(const lk_outer *g)
 }
 
 const lk_kernel LK_ROWS(outer)[] = {
-    LK_ROW(LK_OUTER, LK_TYPED(outer), LK_STR(LK_REAL), LK_LANES, MR, MAX_NV * LK_LANES),
+    LK_ROW(LK_OUTER, LK_TYPED(outer), LK_STR(LK_REAL), LK_LANES, MR, MAX_NV * LK_LANES, LK_TILE(LK_STR(LK_REAL))),
     LK_LAST_ROW,
 };

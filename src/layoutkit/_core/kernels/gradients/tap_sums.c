@@ -57,6 +57,6 @@ void LK_NAME(LK_TYPED(tap_sums))(const lk_tap_sums *g)
 }
 
 const lk_kernel LK_ROWS(tap_sums)[] = {
-    LK_ROW(LK_TAP_SUMS, LK_TYPED(tap_sums), LK_STR(LK_REAL), LK_LANES, 0, 0),
+    LK_ROW(LK_TAP_SUMS, LK_TYPED(tap_sums), LK_STR(LK_REAL), LK_LANES, 0, 0, LK_TILE(LK_STR(LK_REAL))),
     LK_LAST_ROW,
 };

@@ -15,10 +15,10 @@ double LK_NAME(LK_TYPED(peak))(int64_t n)
     for (int64_t k = 0; k < n; k++)
 #pragma GCC unroll 12
         for (int i = 0; i < CHAINS; i++) {
-#if LK_UNIT == 1
+#if LK_KR == 1
             acc[i] = acc[i] * a + b; /* not a product that could be formed once */
             LK_PIN(acc[i]);
-#elif LK_UNIT == 4 && !defined(__AVX512VNNI__) && !defined(__AVXVNNI__)
+#elif LK_INTEGERS && !defined(__AVX512VNNI__) && !defined(__AVXVNNI__)
             acc[i] = fused(acc[i], b, acc[i]);
 #else
             LK_FMA(acc[i], a, b);
@@ -28,7 +28,7 @@ double LK_NAME(LK_TYPED(peak))(int64_t n)
 #pragma GCC unroll 12
     for (int i = 0; i < CHAINS; i++)
         sum += acc[i];
-    return 2.0 * CHAINS * LK_LANES * LK_UNIT * n + (sum[0] < 0); /* never true: keeps the sums alive */
+    return 2.0 * CHAINS * LK_LANES * LK_KR * n + (sum[0] < 0); /* never true: keeps the sums alive */
 }
 
 const lk_kernel LK_ROWS(peak)[] = {

@@ -14,7 +14,7 @@
  * a buffer.
  */
 #include "winograd.h"
-#if LK_UNIT == 2 && !LK_INTEGERS
+#if LK_KR == 2 && !LK_INTEGERS
 #include "common/numbers.h"
 #endif
 #include "common/vector.h"
@@ -33,7 +33,7 @@ typedef int16_t vt __attribute__((vector_size(LK_VB), aligned(2), may_alias));
 typedef vt products;
 LK_INLINE vt widened(elements x) { return __builtin_convertvector(x, vt); }
 LK_INLINE products narrowed(vt x) { return x; }
-#elif LK_UNIT == 2
+#elif LK_KR == 2
 typedef narrow_16 elements, products;
 typedef vf vt;
 LK_INLINE vt widened(elements x) { return from_bf16(x); }
@@ -43,7 +43,7 @@ typedef vf elements, products, vt;
 LK_INLINE vt widened(elements x) { return x; }
 LK_INLINE products narrowed(vt x) { return x; }
 #endif
-enum { X_ITEM = LK_INTEGERS ? 1 : LK_ITEM / LK_UNIT, V_ITEM = LK_ITEM / LK_UNIT, CHANNELS = sizeof(products) / V_ITEM };
+enum { X_ITEM = LK_INTEGERS ? 1 : LK_ITEM / LK_KR, V_ITEM = LK_ITEM / LK_KR, CHANNELS = sizeof(products) / V_ITEM };
 
 #if LK_INTEGERS
 LK_INLINE void in_1d(vt *x, const vt *k, const int n)
@@ -210,7 +210,7 @@ LK_INLINE void in_channels(const lk_winograd_in *g, const int nh, const int nw, 
         int64_t c = 0;
         for (; c <= channels - CHANNELS; c += CHANNELS)
             in_vector(g, g->src + X_ITEM * c, NULL, v + V_ITEM * c, k, nh, nw, WHOLE, 0, inside);
-        if (c < channels && channels > CHANNELS && LK_UNIT == 1) {
+        if (c < channels && channels > CHANNELS && LK_KR == 1) {
             c = channels - CHANNELS;
             in_vector(g, g->src + X_ITEM * c, NULL, v + V_ITEM * c, k, nh, nw, WHOLE, 0, inside);
         } else if (c < channels) {
@@ -236,7 +236,7 @@ LK_INLINE void in(const lk_winograd_in *g, const int nh, const int nw)
         in_channels(g, nh, nw, 0);
 }
 
-#if LK_UNIT == 1 || LK_INTEGERS
+#if LK_KR == 1 || LK_INTEGERS
 LK_INLINE void store(char *lo, char *hi, vf x, const int kind, int64_t count)
 {
     if (kind == WHOLE) {
@@ -324,7 +324,7 @@ LK_INLINE void out(const lk_winograd_out *g, const int nh, const int nw)
     }
 }
 
-#if LK_UNIT == 1
+#if LK_KR == 1
 typedef double vd __attribute__((vector_size(LK_VB)));
 
 /* Gathers a vector of filters at a time. */

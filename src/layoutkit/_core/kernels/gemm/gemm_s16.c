@@ -1,13 +1,12 @@
-/* gemm_<mr>x<nr>_s16: the micro-kernel of Winograd on integers, a part of what gemm.c does; see lk_gemm in gemm.h.
+/* gemm_<mr>x<nr>_s16: the micro-kernel of Winograd on integers; see lk_gemm_s16 in gemm_s16.h.
  *
  *   C[i][j] (+)= sum_k A[i][2k] * B[k][j][0] + A[i][2k + 1] * B[k][j][1]      of s16, in s32 that wrap around
  *
- * One tap and one block, rows of A equally far apart, no bias, whole vectors of columns: fields of other things are not
- * read. Sums stay in registers; rows of A are addressed from every third one.
+ * Sums stay in registers; rows of A are addressed from every third one.
  * Edges: fewer rows or vectors than a tile has micro-kernels of their own.
  */
 #include "common/vector.h"
-#include "gemm.h"
+#include "gemm_s16.h"
 
 #define UNROLL 2
 #define MAX_MR 12
@@ -32,9 +31,9 @@ LK_INLINE void step(vf *acc, const char *const *p, int64_t row, const real *b, c
     }
 }
 
-LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv)
+LK_INLINE void micro_kernel(const lk_gemm_s16 *g, const int mr, const int nv)
 {
-    const int64_t row = mr > 1 ? g->row[1] - g->row[0] : 0, ldb = g->ldb;
+    const int64_t row = g->a_row, ldb = g->ldb;
     const real *b = (const real *)g->b;
     const char *fetch = g->to_prefetch, *const fetch_end = fetch + g->to_prefetch_bytes, *p[MAX_MR / 3];
     vf acc[MAX_MR * MAX_NV];
@@ -43,8 +42,8 @@ LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv)
         acc[i] = (vf){};
 #pragma GCC unroll 4
     for (int i = 0; i < mr; i += 3)
-        p[i / 3] = g->a + g->row[0] + i * row;
-    int64_t k = g->kb_last;
+        p[i / 3] = g->a + i * row;
+    int64_t k = g->steps;
     for (; k >= UNROLL; k -= UNROLL) {
 #pragma GCC unroll 4
         for (int u = 0; u < UNROLL; u++)
@@ -70,13 +69,13 @@ LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv)
     for (int i = 0; i < mr; i++)
 #pragma GCC unroll 2
         for (int j = 0; j < nv; j++) {
-            vu *const c = (vu *)(g->c + g->c_row[i] + g->c_col[j]);
+            vu *const c = (vu *)(g->c + i * g->c_row) + j;
             *c = (vu)acc[i * nv + j] + (g->accumulate ? *c : (vu){});
         }
 }
 
 #define SIZE(MR, NV) \
-    static void tile_##MR##x##NV(const lk_gemm *g) { micro_kernel(g, MR, NV); }
+    static void tile_##MR##x##NV(const lk_gemm_s16 *g) { micro_kernel(g, MR, NV); }
 #define ENTRY(MR, NV) [NV - 1][MR - 1] = tile_##MR##x##NV,
 #if LK_VB == 64
 #define MR 12
@@ -90,12 +89,12 @@ LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv)
 #endif
 SIZES(SIZE, 1)
 SIZES(SIZE, 2)
-static const lk_gemm_fn tiles[MAX_NV][MAX_MR] = {SIZES(ENTRY, 1) SIZES(ENTRY, 2)};
+static const lk_gemm_s16_fn tiles[MAX_NV][MAX_MR] = {SIZES(ENTRY, 1) SIZES(ENTRY, 2)};
 
 #define NAME LK_PASTE(LK_PASTE(gemm_, MR), LK_PASTE(x, LK_PASTE(NR, _s16)))
-void LK_NAME(NAME)(const lk_gemm *g) { tiles[(g->cols + LK_LANES - 1) / LK_LANES - 1][g->rows - 1](g); }
+void LK_NAME(NAME)(const lk_gemm_s16 *g) { tiles[(g->cols + LK_LANES - 1) / LK_LANES - 1][g->rows - 1](g); }
 
-const lk_kernel LK_ROWS(words)[] = {
-    LK_ROW(LK_GEMM, NAME, "s16", LK_LANES, MR, NR),
+const lk_kernel LK_ROWS(gemm_s16)[] = {
+    LK_ROW(LK_GEMM_S16, NAME, "s16", LK_LANES, MR, NR, LK_TILE("s16", .strided_a = 1)),
     LK_LAST_ROW,
 };
