@@ -80,6 +80,14 @@ def _nearly(d: Differing) -> bool:
     return any(0 < abs(n * s - round(n * s)) < 1e-5 for n, s in zip(d.input(0).shape, np.asarray(told, float)))
 
 
+def _past(d: Differing) -> bool:
+    """Whether the reference's integers are wider than the type and do not fit into it."""
+    dtype = d.input(0).dtype
+    if dtype.kind not in "iu" or isinstance(d.reference, str):
+        return False
+    return bool((d.reference[d.node.output[0]].astype(float) > np.iinfo(dtype).max).any())
+
+
 def _dilated(d: Differing) -> bool:
     return max(d.attribute("dilations", [1])) > 1
 
@@ -134,6 +142,7 @@ WRONG = (
     Rule("Shape", lambda d: True, "the reference does not clamp start and end"),
     Rule("ReduceSumSquare ReduceSum ReduceProd ReduceL1", lambda d: d.input(0).dtype.kind in "iu",
          "the reference sums small integers in 64 bits and leaves them so"),
+    Rule("ReduceSumSquare ReduceSum ReduceProd ReduceL1", _past, "past the limits of integers", alone=True),
     Rule("ReduceLogSumExp", lambda d: not np.isfinite(d.input(0)).all(), "the reference subtracts Inf from Inf"),
     Rule("PRelu", lambda d: not all(np.isfinite(x).all() for x in d.given.values()),
          "the reference multiplies by slopes on both sides of 0: an Inf and 0 are NaN"),
