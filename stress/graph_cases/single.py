@@ -87,7 +87,7 @@ def where(b: Build, op: str) -> None:
 
 def clip(b: Build, op: str) -> None:
     t = b.pick(op)
-    low, high = sorted(b.numbers(t.dtype, (2,), 0 if t.dtype.kind == "u" else -3, 3).tolist())
+    low, high = sorted(b.int(0 if t.dtype.kind == "u" else -3, 3) for _ in range(2))
     of = schema(op, b.opset)
     if "min" in of.attributes:
         b.add(op, t, min=float(low) if b.maybe(0.8) else None, max=float(high) if b.maybe(0.8) else None)
