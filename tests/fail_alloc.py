@@ -22,7 +22,7 @@ from layoutkit.choosing.cache import plans
 from layoutkit.reorders.problem import ReorderProblem
 
 shim = ctypes.PyDLL(None)
-OURS = os.path.dirname(registry.__file__).encode()
+OURS = os.path.dirname(os.path.dirname(registry.__file__)).encode()  # _core
 shim.lk_in_use.restype = ctypes.c_size_t
 shim.lk_blocks.restype = ctypes.c_long
 shim.lk_ours(OURS)
