@@ -1,6 +1,6 @@
 """Three opinions about a model: layoutkit's, of onnx's reference evaluator, and where these differ onnxruntime's.
 
-Each node is run alone, on what the reference has made before it; then the model as a whole. Results may differ by a
+Each node is run alone, on what was found right before it; then the model as a whole. Results may differ by a
 stated share of their largest number, and by what the reference itself moves when all that is rounded is rounded
 otherwise, at random: sums that cancel and poles of functions are as exact as they can be.
 """
@@ -96,7 +96,7 @@ def _judged(case: Case, verdict: Verdict) -> None:
                 verdict.wrong.append(f"{node.op_type} {node.name}: {apart}; {third}\n{onnx.printer.to_text(alone)}")
                 return
             verdict.explained[why] += 1
-            want = got
+        want = got  # right as it is: what follows is held against what it makes of this
         if isinstance(want, str):  # nobody has a result
             return
         if any(name in declared and declared[name] != value.shape for name, value in want.items()):

@@ -106,3 +106,23 @@ def test_windows_of_same_that_are_shorter_than_strides():
         a = {"kernel_shape": [k], "strides": [4], "auto_pad": auto, "count_include_pad": 1}
         graph = Graph([Node("AveragePool", ("x",), ("y",), a)], {"x": TensorType(x.dtype, x.shape)}, ("y",), {})
         np.testing.assert_array_equal(Model(graph, threads=1).run(x)["y"].ravel(), want)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "float32", "float16"])
+@given(st.integers(0, 1 << 20), st.integers(0, 1))
+@settings(max_examples=25, deadline=None)
+def test_indices_are_where_maxima_are(dtype, seed, order):
+    """Also of the least number that the type has; of equals, the first."""
+    rng, of = np.random.default_rng(seed), np.dtype(dtype)
+    least = -inf if of.kind == "f" else np.iinfo(of).min
+    x = rng.choice(np.array([least, least, 1, 2], of), (2, 2, 3, 4))
+    a = {"kernel_shape": [2, 2], "pads": [1, 0, 0, 1], "indices": True, "storage_order": order}
+    graph = Graph([Node("MaxPool", ("x",), ("y", "at"), a)], {"x": TensorType(of, x.shape)}, ("y", "at"), {})
+    found = Model(graph, threads=1).run(x)
+    flat = x.transpose(0, 1, 3, 2) if order else x
+    np.testing.assert_array_equal(flat.reshape(-1)[found["at"]], found["y"])
+    places = np.arange(x.size).reshape(flat.shape)
+    places = places.transpose(0, 1, 3, 2) if order else places
+    for n, c, i, j in np.ndindex(found["y"].shape):
+        inside = np.ix_([n], [c], [r for r in (i - 1, i) if r >= 0], [k for k in (j, j + 1) if k < 4])
+        assert found["at"][n, c, i, j] == places[inside].reshape(-1)[x[inside].argmax()]

@@ -82,12 +82,12 @@ def _with_indices(x, y, attributes):
     if attributes.get("storage_order"):
         n, c, *size = x.shape
         flat = np.arange(x.size, dtype=np.int64).reshape(n, c, *size[::-1]).transpose(0, 1, *range(x.ndim - 1, 1, -1))
-    indices = np.zeros(y.shape, np.int64)
+    indices = np.full(y.shape, -1, np.int64)
     for (to, part), (_, at) in zip(_taps(attributes, x), _taps(attributes, flat)):
-        larger = part > y[to]
+        larger = (part > y[to]) | (indices[to] < 0)  # the least number of the type has a place, too
         y[to][larger] = part[larger]
         indices[to][larger] = at[larger]
-    return [y, indices]
+    return [y, np.maximum(indices, 0)]
 
 
 @operator("AveragePool", kind=Follows.FIXED, follow=_follow_spatial, shape=_pool_shape)
