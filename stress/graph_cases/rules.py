@@ -146,6 +146,8 @@ WRONG = (
          "the reference sums small integers in 64 bits and leaves them so"),
     Rule("ReduceSumSquare ReduceSum ReduceProd ReduceL1", _past, "past the limits of integers", alone=True),
     Rule("ReduceLogSumExp", lambda d: not np.isfinite(d.input(0)).all(), "the reference subtracts Inf from Inf"),
+    Rule("HardSwish Swish Gelu Mish Softsign", lambda d: np.isinf(d.input(0)).any(),
+         "of Inf the result is the limit here, where the definition computes Inf times 0 or Inf over Inf", alone=True),
     Rule("PRelu", lambda d: not all(np.isfinite(x).all() for x in d.given.values()),
          "the reference multiplies by slopes on both sides of 0: an Inf and 0 are NaN"),
 )  # fmt: skip
