@@ -116,6 +116,8 @@ def reduction(b: Build, op: str) -> None:
     t = b.pick(op, 1 if b.opset < 18 else 0)
     if op == "ReduceProd" and t.dtype == np.float16 and prod(t.shape) > 8:  # past its limits, depending on the order
         raise Dropped
+    if op == "ReduceMean" and t.dtype.kind != "f" and not prod(t.shape):  # of no integers it is undefined
+        raise Dropped
     rank = len(t.shape)
     drawn = sorted({b.int(0, rank - 1) for _ in range(b.int(0, rank))}) if rank else []
     axes = [a - rank if b.opset >= 11 and b.maybe(0.3) else a for a in drawn]
