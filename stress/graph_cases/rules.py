@@ -81,11 +81,13 @@ def _nearly(d: Differing) -> bool:
 
 
 def _past(d: Differing) -> bool:
-    """Whether the reference's integers are wider than the type and do not fit into it."""
-    dtype = d.input(0).dtype
-    if dtype.kind not in "iu" or isinstance(d.reference, str):
+    """Whether a reduction of all would be past the limits of its integers."""
+    x = d.input(0)
+    if x.dtype.kind not in "iu":
         return False
-    return bool((d.reference[d.node.output[0]].astype(float) > np.iinfo(dtype).max).any())
+    numbers, op = np.abs(x.astype(float)), d.node.op_type
+    most = numbers.prod() if op == "ReduceProd" else (numbers ** (2 if op == "ReduceSumSquare" else 1)).sum()
+    return bool(most > np.iinfo(x.dtype).max)
 
 
 def _dilated(d: Differing) -> bool:
@@ -144,7 +146,7 @@ WRONG = (
     Rule("Shape", lambda d: True, "the reference does not clamp start and end"),
     Rule("ReduceSumSquare ReduceSum ReduceProd ReduceL1", lambda d: d.input(0).dtype.kind in "iu",
          "the reference sums small integers in 64 bits and leaves them so"),
-    Rule("ReduceSumSquare ReduceSum ReduceProd ReduceL1", _past, "past the limits of integers", alone=True),
+    Rule("ReduceSumSquare ReduceSum ReduceProd ReduceL1 ReduceMean", _past, "past the limits of integers", alone=True),
     Rule("ReduceLogSumExp", lambda d: not np.isfinite(d.input(0)).all(), "the reference subtracts Inf from Inf"),
     Rule("HardSwish Swish Gelu Mish Softsign", lambda d: np.isinf(d.input(0)).any(),
          "of Inf the result is the limit here, where the definition computes Inf times 0 or Inf over Inf", alone=True),

@@ -171,6 +171,17 @@ def test_pads_of_both_signs(before, after):
     np.testing.assert_array_equal(ran([node("Pad", "p")], x, p=np.array([before, after])), want)
 
 
+@pytest.mark.parametrize("op", ["Add", "Sum"])
+@pytest.mark.parametrize("constant_first", [False, True])
+@pytest.mark.parametrize("layouts", [None, *NAMES])
+def test_constants_as_large_as_what_a_convolution_makes_are_added(op, constant_first, layouts):
+    x, w, c = (np.ones(s, np.float32) for s in ((2, 16, 3, 3), (16, 16, 1, 1), (2, 16, 3, 3)))
+    c[...] = np.arange(c.size).reshape(c.shape)
+    given = ("c", "a") if constant_first else ("a", "c")
+    nodes = [Node("Conv", ("x", "w"), ("a",)), Node(op, given, ("b",)), Node("Relu", ("b",), ("y",))]
+    np.testing.assert_allclose(ran(nodes, x, layouts, w=w, c=c), 16 + c)
+
+
 def rounded(x, y):
     """To integers and back."""
     q = Node("QuantizeLinear", (x, "s", "z"), (f"{y}.q",))

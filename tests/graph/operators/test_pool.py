@@ -110,7 +110,6 @@ def test_windows_of_same_that_are_shorter_than_strides():
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8", "float32", "float16"])
 @given(st.integers(0, 1 << 20), st.integers(0, 1))
-@settings(max_examples=25, deadline=None)
 def test_indices_are_where_maxima_are(dtype, seed, order):
     """Also of the least number that the type has; of equals, the first."""
     rng, of = np.random.default_rng(seed), np.dtype(dtype)

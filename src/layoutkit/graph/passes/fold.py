@@ -287,6 +287,8 @@ def sums_into_convolutions(graph: Graph, known: Knowledge) -> Graph:
             continue
         last = max(convs, key=lambda name: position[name])
         other = next(name for name in node.inputs if name != last)
+        if known[other].value is not None:  # what is added comes from a step
+            continue
         conv = makers.pop(last)
         inputs = (*conv.inputs, *[""] * (3 - len(conv.inputs)), other)
         makers[node.outputs[0]] = conv.with_(inputs=inputs, outputs=node.outputs)
