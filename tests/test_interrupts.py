@@ -17,7 +17,7 @@ from layoutkit.choosing import blas_threads
 from layoutkit.choosing.costfile import Cost
 from layoutkit.choosing.table import CostTable
 
-pytestmark = [pytest.mark.alone, pytest.mark.no_cover]
+pytestmark = pytest.mark.alone
 
 OURS = str(Path(lk.__file__).parent)
 ONE = Cost(1.0, 1.0, 0.0, 1)

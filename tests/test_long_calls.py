@@ -9,7 +9,7 @@ from conftest import using_isa
 
 import layoutkit as lk
 
-pytestmark = [pytest.mark.alone, pytest.mark.no_cover]
+pytestmark = pytest.mark.alone
 
 
 class Signal(Exception):
