@@ -192,3 +192,12 @@ def test_softmax_of_old_models_takes_all_axes_from_its_own_on():
         m = lk.onnx.load(model([helper.make_node("Softmax", ["x"], ["y"], axis=1)], x.shape, opset=opset))
         e = np.exp(x - x.max(axes, keepdims=True))
         np.testing.assert_allclose(m.run(x)["y"], e / e.sum(axes, keepdims=True), rtol=1e-5)
+
+
+@pytest.mark.parametrize("given, low, high", [({"max": 1.0}, None, 1), ({"min": -1.0}, -1, None)])
+def test_limits_of_old_clips_that_are_not_given_are_the_ends_of_float32(given, low, high):
+    node = helper.make_node("Clip", ["x"], ["y"], **given)
+    x = np.array([-np.inf, -3, 0.5, 3, np.inf], np.float32).reshape(1, 5, 1, 1)
+    y = lk.onnx.load(model([node], x.shape, opset=6)).run(x)["y"]
+    ends = np.finfo(np.float32)
+    np.testing.assert_array_equal(y, np.clip(x, ends.min if low is None else low, ends.max if high is None else high))

@@ -249,7 +249,10 @@ def _to_inputs(r: _Reader, node: Node, first: int, names: Sequence[str], dtype: 
 
 @_reads("Clip")
 def _clip(r, node):
-    return _to_inputs(r, node, 1, ("min", "max"), np.float32)
+    ends = {"min": float(np.finfo(np.float32).min), "max": float(np.finfo(np.float32).max)}
+    if ends.keys() & node.attributes:  # before version 11: one that is not given is the end of float32
+        node = node.with_(attributes=ends | node.attributes)
+    return _to_inputs(r, node, 1, tuple(ends), np.float32)
 
 
 @_reads("Dropout", "Identity")
