@@ -231,3 +231,11 @@ def test_clips_keep_their_type(dtype, opset):
     found = Model(graph_of(of.make_model(graph, opset_imports=[of.make_opsetid("", opset)])), threads=1).run(x)["y"]
     assert found.dtype == x.dtype
     np.testing.assert_array_equal(found, 2 * np.maximum(x, x.dtype.type(-1)))
+
+
+def test_integers_are_divided_exactly_and_towards_zero():
+    x = np.array([2**62 - 1, -(2**62) + 1, 7, -7, 6, 5], np.int64)
+    for divisor in (1, -1, 2, -2, 0):
+        got = ran([node("Div", "d")], x, d=np.full(x.shape, divisor, np.int64))
+        want = [0 if divisor == 0 else abs(int(v)) // abs(divisor) * (1 if v * divisor > 0 else -1) for v in x]
+        assert got.tolist() == want

@@ -61,7 +61,10 @@ def _div(inputs, attributes):
     with np.errstate(all="ignore"):
         if a.dtype.kind not in "iu":
             return [a / b]
-        return [np.where(b == 0, 0, np.trunc(np.true_divide(a, np.where(b == 0, 1, b)))).astype(a.dtype)]
+        divisor = np.where(b == 0, b.dtype.type(1), b)
+        floor, rest = np.divmod(a, divisor)
+        whole = floor + ((rest != 0) & ((a < 0) != (divisor < 0)))  # towards 0
+        return [np.where(b == 0, 0, whole).astype(a.dtype)]
 
 
 @each("Pow")
