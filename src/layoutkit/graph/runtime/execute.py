@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import ChainMap
 from collections.abc import Callable, Mapping
 from functools import partial
 from math import prod
@@ -54,6 +55,7 @@ class Program:
         self._parts = parts_of(plan)
         self._wholes = {*self._parts, *(part.whole for part in self._parts.values())}
         self._needs: list[Callable[[Slots], int]] = []  # bytes of scratch
+        self._stand_ins: dict[Place, np.ndarray] = {}  # for tensors without a buffer, while nothing has run
         self.steps: list[Step] = []
         self._made_in: dict[str, int] = dict.fromkeys(plan.graph.inputs, PLAIN)
         self._to_round: dict[str, tuple[int, Kept]] = {}  # results of a node: where, and in which type they are made
@@ -62,14 +64,15 @@ class Program:
             self._add(node, kinds)
         for name in plan.graph.outputs:
             self.operand(name, PLAIN)
-        self._slots: Slots = {}
+        self._slots: dict[Place, np.ndarray] = {}
         self.arena_bytes = self._allocated()
         results = {name: plan.graph.constants[name] for name in plan.graph.outputs if name in plan.graph.constants}
         self._slots.update(((name, PLAIN), value) for name, value in results.items())
         plan.forget_values()
-        nbytes = 0
+        nbytes, slots = 0, ChainMap(self._slots, self._stand_ins)
         while self._needs:  # a filter is forgotten once it is packed
-            nbytes = max(nbytes, self._needs.pop()(self._slots))
+            nbytes = max(nbytes, self._needs.pop()(slots))
+        self._stand_ins.clear()
         if nbytes:
             self.scratch = empty((nbytes,), np.dtype(np.uint8), "graph")
 
@@ -144,6 +147,10 @@ class Program:
         shape = layouts[kind].physical_shape(known.shape) if layouts else known.shape
         self._buffers[place] = shape, array_type(known.stored.dtype) if known.stored else known.dtype
         return place
+
+    def stand_in(self, place: Place, array: np.ndarray) -> None:
+        """Let `workspace` see an array like the one that an operator will leave there."""
+        self._stand_ins[place] = array
 
     def workspace(self, needed: Callable[[Slots], int]) -> None:
         """Have as many bytes in `scratch` as a step will need on its buffers."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from math import prod
 from typing import Any, Protocol
 
@@ -21,7 +21,7 @@ from ..operators.layouts import BLOCKED, LAST, PLAIN, layouts_of
 from ..operators.pool import counts, window
 
 Place = tuple[str, int]  # a tensor, in a kind of layout
-Slots = dict[Place, np.ndarray]
+Slots = MutableMapping[Place, np.ndarray]
 Call = Callable[[Slots], None]
 Arrays = tuple[np.ndarray, np.ndarray, np.ndarray | None]  # input, output, what is added
 SHORT = {"float32": "f32", "bfloat16": "bf16", "float16": "f16", "uint8": "u8", "int8": "s8"}  # names of rows
@@ -41,6 +41,9 @@ class Building(Protocol):
 
     def has_buffer(self, place: Place) -> bool:
         """Whether a tensor has a buffer; else what makes it may leave any array."""
+
+    def stand_in(self, place: Place, array: np.ndarray) -> None:
+        """Let `workspace` see an array like the one that an operator will leave there."""
 
     def workspace(self, needed: Callable[[Slots], int]) -> None:
         """Have as many bytes in `scratch` as a step will need on its buffers."""
@@ -100,8 +103,8 @@ def _reading(program: Building, place: Place, shape: tuple[int, ...], kept: Kept
     """Reads a tensor: as its buffer holds it, or contiguous if an operator has left it."""
     if program.has_buffer(place):
         return lambda slots: slots[place]
-    none = np.broadcast_to(np.zeros((), array_type(kept.dtype)), shape)  # of planning, when nothing has run yet
-    return lambda slots: np.ascontiguousarray(slots.get(place, none))
+    program.stand_in(place, np.broadcast_to(np.zeros((), array_type(kept.dtype)), shape))
+    return lambda slots: np.ascontiguousarray(slots[place])
 
 
 def _product(program: Building, node: Node, kinds: tuple[int, int]) -> None:
