@@ -11,10 +11,10 @@ from hypothesis import settings
 # Before layoutkit is imported: the tests neither read nor write this user's cost table, nor learn by use.
 os.environ["LAYOUTKIT_CACHE_DIR"] = tempfile.mkdtemp(prefix="layoutkit-tests-")
 os.environ.setdefault("LAYOUTKIT_TUNING", "estimate")  # decisions do not depend on what else the machine does
-if "PYTEST_XDIST_WORKER" in os.environ:
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # threads that spin would slow the tests beside them
 
-from layoutkit._core.runtime import registry
+from layoutkit._core.runtime import registry, team
+
+team.assume(max(4, os.cpu_count() or 1))  # regions of several threads, also where there is one processor
 
 # Instruction sets with rows of every family; the others only add units of narrow numbers to the one below.
 WHOLE_ISAS = [isa for isa in registry.isas() if any(k.isa == isa for k in registry.kernels("copy", all_isas=True))]

@@ -1,14 +1,12 @@
 """Sums of two tensors, and single ones, between limits: threads around the micro-kernels of add.c."""
 
-from cython.parallel cimport parallel
-cimport openmp
 from libc.stdint cimport int64_t
 from numpy cimport PyArray_DATA, import_array, ndarray
 
 from ..kernels cimport LK_ADD, lk_kernel
 from ..kernels.elementwise cimport lk_add, lk_add_fn, lk_scale
 from ..runtime.registry cimport best_row
-from ..runtime.team cimport team, threads_for
+from ..runtime.team cimport lk_claim, lk_pieces, share_out, threads_for
 from .executor cimport ceil_div, share
 
 import_array()
@@ -70,8 +68,9 @@ def add(str types, ndarray a not None, ndarray b, ndarray y not None, limits, in
     cdef lk_add_fn fn = <lk_add_fn>row.fn
     cdef lk_add g
     cdef float clip[2]
-    cdef int axes, i, tid, count
-    cdef int64_t item = y.itemsize, parts
+    cdef int axes, i
+    cdef int64_t item = y.itemsize
+    cdef Run r
     shape = (<object>y).shape
     for x in (a, y) if b is None else (a, b, y):
         if x.shape != shape or x.itemsize != item or item != (4 if types == "f32" else 2 if "f" in types else 1):
@@ -97,23 +96,29 @@ def add(str types, ndarray a not None, ndarray b, ndarray y not None, limits, in
     if g.rows == 0 or g.count == 0:
         return
     threads = threads_for(threads, (2.0 if b is None else 3.0) * g.rows * g.count * item)
-    parts = g.rows if g.rows >= threads else ceil_div(g.count, PART)
+    r.fn, r.sum, r.item, r.by_rows = fn, &g, item, g.rows >= threads
     with nogil:
-        count = team(threads)
-        if count == 1:
-            fn(&g)
-        else:
-            with parallel(num_threads=count):
-                tid = openmp.omp_get_thread_num()
-                one_part(fn, g, item, share(parts, openmp.omp_get_num_threads(), tid),
-                         share(parts, openmp.omp_get_num_threads(), tid + 1), threads)
+        share_out(threads, add_share, &r)
 
 
-cdef void one_part(lk_add_fn fn, lk_add g, int64_t item, int64_t first, int64_t end, int threads) noexcept nogil:
+cdef struct Run:
+    lk_add_fn fn
+    const lk_add *sum
+    int64_t item
+    bint by_rows  # else each row is divided
+
+
+cdef void add_share(void *argument, int slot, int part, int parts, lk_pieces *pieces) noexcept nogil:
+    cdef const Run *r = <const Run *>argument
+    cdef int64_t count = r.sum.rows if r.by_rows else ceil_div(r.sum.count, PART), first, last
+    while lk_claim(pieces, share(count, parts, part), share(count, parts, part + 1), &first, &last):
+        one_part(r, r.sum[0], first, last)
+
+
+cdef void one_part(const Run *r, lk_add g, int64_t first, int64_t end) noexcept nogil:
     """Rows [first, end), or, of few rows, these parts of each."""
-    if first >= end:
-        return
-    if g.rows >= threads:
+    cdef int64_t item = r.item
+    if r.by_rows:
         g.a, g.y, g.rows = g.a + first * g.a_row, g.y + first * g.y_row, end - first
         if g.b != NULL:
             g.b += first * g.b_row
@@ -122,4 +127,4 @@ cdef void one_part(lk_add_fn fn, lk_add g, int64_t item, int64_t first, int64_t 
         if g.b != NULL:
             g.b += first * PART * item
         g.count = min(end * PART, g.count) - first * PART
-    fn(&g)
+    r.fn(&g)

@@ -5,8 +5,6 @@ source is of packed pairs, all its offsets and strides count elements, and a til
 Packed pairs are written by way of a workspace, see Packing.
 """
 
-from cython.parallel cimport parallel
-cimport openmp
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free
@@ -19,8 +17,8 @@ from ..kernels.moves cimport lk_move, lk_move_fn
 from ..runtime.pace cimport Pace, done, pace_of
 from ..runtime.pool cimport Pool
 from ..runtime.registry cimport best_row, element_bytes, element_name
-from ..runtime.team cimport team
-from .reorder cimport Program, Reordering
+from ..runtime.team cimport lk_claim, lk_pieces, share_out
+from .reorder cimport SHARE_PARTS, Program, Reordering
 
 cdef extern from "common/stream.h" nogil:
     void stream_end()
@@ -31,6 +29,7 @@ cdef enum:
     MAX_LOOPS = 32
     CHUNK_ELEMENTS = 4 << 20  # between checks for signals: at worst a tenth of a second, into new pages
     PACKED_ELEMENTS = 64 << 20  # likewise, of packed pairs
+    PACKED_TOGETHER = 128  # a thread packs or unpacks multiples of it
     SHARED_ELEMENTS = 1 << 18  # below this a second thread costs more than it gains
     SCRATCH_BYTES = 40 << 10  # a tile takes 16 KB in the narrower type, and there are gaps between rows
 
@@ -74,6 +73,23 @@ cdef class Converting(Reordering):
     cdef int all_of(self, const char *s, int64_t at, char *d, lk_convert *parameters, int threads) except -1:
         """Convert by `parameters`, with the GIL held: signals are checked for between chunks. `at`: bytes from s, elements
         of packed pairs, to where the source begins."""
+
+
+cdef struct Run:
+    void *converter
+    const char *src
+    int64_t src_at
+    char *dst
+    const lk_convert *parameters
+    int64_t chunk, chunks
+
+
+cdef void convert_share(void *argument, int slot, int share, int shares, lk_pieces *pieces) noexcept nogil:
+    cdef const Run *r = <const Run *>argument
+    cdef int64_t begin = (r.chunk * shares + share) * SHARE_PARTS, first, last
+    while lk_claim(pieces, begin, begin + SHARE_PARTS, &first, &last):
+        (<Converter>r.converter).convert(r.src, r.src_at, r.dst, r.parameters, first, last,
+                                         r.chunks * shares * SHARE_PARTS)
 
 
 cdef class Converter(Converting):
@@ -148,35 +164,28 @@ cdef class Converter(Converting):
         free(self.nests)
 
     cdef int all_of(self, const char *s, int64_t at, char *d, lk_convert *parameters, int threads) except -1:
-        cdef int64_t chunk, chunks
-        cdef int tid = 0, n = 1
         cdef Pace pace = pace_of(self.chunks)
-        threads = team(threads)
+        cdef Run r
+        r.converter, r.src, r.src_at, r.dst, r.parameters = <void *>self, s, at, d, parameters
         parameters.sum = self.sum
         while pace.at < pace.end:
-            chunk, chunks = pace.at // pace.size, pace.end // pace.size
+            r.chunk, r.chunks = pace.at // pace.size, pace.end // pace.size
             with nogil:
-                if threads <= 1:
-                    self.convert(s, at, d, parameters, chunk, chunks)
-                else:
-                    with parallel(num_threads=threads):
-                        tid = openmp.omp_get_thread_num()
-                        n = openmp.omp_get_num_threads()
-                        self.convert(s, at, d, parameters, chunk * n + tid, chunks * n)
+                share_out(threads, convert_share, &r)
             if self.chunks > 1:
                 PyErr_CheckSignals()
             done(&pace)
         return 0
 
-    cdef void part(self, const char *src, char *dst, int64_t share, int64_t shares) noexcept nogil:
+    cdef void part(self, const char *src, char *dst, int64_t first, int64_t end, int64_t parts) noexcept nogil:
         """Convert the numbers as they are."""
         cdef lk_convert parameters
         memset(&parameters, 0, sizeof(parameters))
         parameters.alpha = 1
-        self.convert(src, 0, dst, &parameters, share, shares)
+        self.convert(src, 0, dst, &parameters, first, end, parts)
 
-    cdef void convert(self, const char *src, int64_t src_at, char *dst, const lk_convert *parameters, int64_t share,
-                      int64_t shares) noexcept nogil:
+    cdef void convert(self, const char *src, int64_t src_at, char *dst, const lk_convert *parameters, int64_t part,
+                      int64_t stop, int64_t parts) noexcept nogil:
         cdef int64_t at[MAX_LOOPS]
         cdef char first[SCRATCH_BYTES]
         cdef char second[SCRATCH_BYTES]
@@ -189,10 +198,10 @@ cdef class Converter(Converting):
         cdef int i, j
         scratch[0], scratch[1], scratch[2] = first, second, third
         if self.fill is not None:
-            self.fill.part(src, dst, share, shares)
+            self.fill.part(src, dst, part, stop, parts)
         for i in range(self.count):
             nest = self.nests + i
-            task, end = nest.tasks * share // shares, nest.tasks * (share + 1) // shares
+            task, end = nest.tasks * part // parts, nest.tasks * stop // parts
             if task == end:
                 continue
             c = nest.tile
@@ -250,6 +259,22 @@ cdef class Converter(Converting):
             run_step(&nest.after, scratch[1], d)
 
 
+cdef struct PackRun:
+    void *packing
+    lk_packed_fn fn
+    const char *src
+    char *dst
+    int64_t first, end  # elements
+
+
+cdef void pack_share(void *argument, int slot, int share, int shares, lk_pieces *pieces) noexcept nogil:
+    cdef const PackRun *r = <const PackRun *>argument
+    cdef int64_t count = (r.end - r.first + PACKED_TOGETHER - 1) // PACKED_TOGETHER, first, last
+    while lk_claim(pieces, count * share // shares, count * (share + 1) // shares, &first, &last):
+        (<Packing>r.packing).share(r.fn, r.src, r.dst, r.first + first * PACKED_TOGETHER,
+                                   min(r.end, r.first + last * PACKED_TOGETHER))
+
+
 cdef class Packing(Converting):
     """A conversion to packed pairs, slice after slice: the numbers of a slice are converted to bytes in a workspace, which
     are packed from there.
@@ -301,18 +326,14 @@ cdef class Packing(Converting):
     cdef int shared(self, lk_packed_fn fn, const char *s, char *d, int64_t elements, int threads) except -1:
         """Pack or unpack a slice, in chunks between which signals are checked for."""
         cdef int64_t at, n
-        cdef int tid = 0, of = 1
-        threads = team(threads if elements >= SHARED_ELEMENTS else 1)
+        cdef PackRun r
+        threads = threads if elements >= SHARED_ELEMENTS else 1
+        r.packing, r.fn, r.src, r.dst = <void *>self, fn, s, d
         for at in range(0, elements, PACKED_ELEMENTS):
             n = min(PACKED_ELEMENTS, elements - at)
+            r.first, r.end = at, at + n
             with nogil:
-                if threads <= 1:
-                    self.share(fn, s, d, at, at + n)
-                else:
-                    with parallel(num_threads=threads):
-                        tid = openmp.omp_get_thread_num()
-                        of = openmp.omp_get_num_threads()
-                        self.share(fn, s, d, at + (n * tid // of & -128), at + (n * (tid + 1) // of & -128 if tid + 1 < of else n))
+                share_out(threads, pack_share, &r)
             PyErr_CheckSignals()
         return 0
 
@@ -345,8 +366,8 @@ cdef class Conversion(Reordering):
             return self.converter.all_of(src, 0, dst, &self.parameters, threads)
         return Reordering.call(self, src, dst, threads)
 
-    cdef void part(self, const char *src, char *dst, int64_t share, int64_t shares) noexcept nogil:
-        (<Converter>self.converter).convert(src, 0, dst, &self.parameters, share, shares)
+    cdef void part(self, const char *src, char *dst, int64_t first, int64_t end, int64_t parts) noexcept nogil:
+        (<Converter>self.converter).convert(src, 0, dst, &self.parameters, first, end, parts)
 
 
 cdef void move_on(lk_convert *c, int64_t nbytes) noexcept nogil:

@@ -5,6 +5,7 @@ from libc.stdint cimport int64_t, uint32_t
 from ..kernels cimport lk_kernel
 from ..kernels.elementwise cimport LK_STEP_CLIP, lk_epilogue, lk_epilogue_fn
 from ..kernels.gemm cimport lk_gemm, lk_gemm_fn, lk_rounding
+from ..runtime.team cimport lk_pieces
 
 cdef enum:
     MAX_COLS = 64    # columns of the widest register tile
@@ -76,6 +77,17 @@ cdef struct ChannelRows:
     int64_t c_col[MAX_COLS]
 
 
+cdef struct Run:  # what its shares have in common
+    void *nest
+    const char *x
+    const char *w
+    const char *bias
+    const lk_epilogue *epilogue
+    char *y
+    char *workspace
+    int64_t first, end  # tasks
+
+
 cdef class Executor:
     cdef lk_gemm_fn micro_kernel
     cdef lk_epilogue_fn epilogue_kernel
@@ -97,6 +109,7 @@ cdef class Executor:
 
     cdef void run(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
                   char *workspace, int64_t chunk, int64_t chunks) noexcept nogil
+    cdef void run_share(self, const Run *r, int slot, int part, int parts, lk_pieces *pieces) noexcept nogil
     cdef int64_t cut(self, int64_t first, int64_t end, int64_t part, int64_t parts) noexcept nogil
     cdef void part(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
                    char *workspace, int64_t task, int64_t end) noexcept nogil
@@ -127,6 +140,15 @@ cdef inline int64_t channel_at(const Side *s, int64_t c) noexcept nogil:
     return c // s.block * s.block_stride + c % s.block * s.step
 
 
+cdef struct SumsRun:
+    void *sums
+    const char *x
+    const char *y
+    char *c
+    char *room
+    int64_t chunk
+
+
 cdef class WeightSums:
     cdef const lk_kernel *kernel_row
     cdef Geometry g
@@ -141,7 +163,10 @@ cdef class WeightSums:
     cdef list pixels(self, int64_t image, const int64_t *pixel, bint source)
     cdef tuple channels(self, const Side *s, bint source)
     cdef void run(self, const char *x, const char *y, char *c, char *room, int64_t chunk) noexcept nogil
-    cdef void tasks(self, const char *x, const char *y, char *c, char *room, int64_t chunk, int tid, int n) noexcept nogil
+    cdef void tasks(self, const char *x, const char *y, char *c, char *room, int64_t chunk, int64_t task,
+                    int64_t end) noexcept nogil
+    cdef void run_share(self, const SumsRun *r, int slot, int part, int parts, lk_pieces *pieces) noexcept nogil
+    cdef void add_share(self, char *c, int part, int parts, lk_pieces *pieces) noexcept nogil
     cdef void add_slabs(self, char *c) noexcept nogil
     cdef void add_part(self, char *c, int64_t first, int64_t end) noexcept nogil
     cdef void part(self, const char *x, const char *y, char *c, char *workspace, int64_t part, int64_t first,

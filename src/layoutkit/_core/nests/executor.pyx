@@ -3,13 +3,11 @@
     y[n, o, p] = bias[o] + sum over c, k of x[n, c, stride*p + dilation*k - before] * w[o, c, k]
 
 There are always three spatial axes: depth, height, width; an axis that a problem does not have has size 1.
-All strides are in bytes. The work is one flat range of tasks that the threads share evenly, in one parallel region.
+All strides are in bytes. The work is one flat range of tasks, of which each thread has an even share, in one parallel region.
 A tile is computed by one thread, in one piece, so the results of a plan do not depend on the number of threads.
 """
 
 from cpython.exc cimport PyErr_CheckSignals
-from cython.parallel cimport parallel
-cimport openmp
 from libc.math cimport rint
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy, memset
@@ -22,7 +20,7 @@ from ..kernels cimport LK_EPILOGUE, LK_S32, LK_S8, lk_kernel, lk_types
 from ..kernels.elementwise cimport lk_epilogue, lk_epilogue_fn
 from ..kernels.gemm cimport lk_gemm_fn, lk_rounding
 from ..runtime.registry cimport element_bytes, element_name, k_step_of, row_named, row_of, types_named
-from ..runtime.team cimport team
+from ..runtime.team cimport lk_claim, lk_pieces, share_out
 
 import_array()
 
@@ -37,6 +35,11 @@ cdef Geometry geometry_of(g) except *:
         c.size[i], c.out[i], c.kernel[i] = g.size[i], g.out[i], g.kernel[i]
         c.stride[i], c.dilation[i], c.before[i] = g.stride[i], g.dilation[i], g.before[i]
     return c
+
+
+cdef void run_share(void *argument, int slot, int part, int parts, lk_pieces *pieces) noexcept nogil:
+    cdef Run *r = <Run *>argument
+    (<Executor>r.nest).run_share(r, slot, part, parts, pieces)
 
 
 NEVER = 1 << 62  # chunks end
@@ -111,23 +114,23 @@ cdef class Executor:
 
         Chunks are cut by the plan's number of threads, since the number that the system grants may change meanwhile.
         """
-        cdef int tid = 0, n = 1, threads = team(self.threads)
         cdef int64_t rounds = ceil_div(self.total, self.threads), first = rounds * chunk // chunks * self.threads
         cdef int64_t count = min(self.total, rounds * (chunk + 1) // chunks * self.threads) - first
+        cdef Run r
         if count <= 0:
             return
-        if threads == 1:
-            enter(self.kernel_row)
-            self.part(x, w, bias, epilogue, y, workspace, first, first + count)
-            leave(self.kernel_row)
-        else:
-            with parallel(num_threads=threads):
-                tid = openmp.omp_get_thread_num()
-                n = openmp.omp_get_num_threads()
-                enter(self.kernel_row)
-                self.part(x, w, bias, epilogue, y, workspace + tid * self.ws_thread,
-                          self.cut(first, first + count, tid, n), self.cut(first, first + count, tid + 1, n))
-                leave(self.kernel_row)
+        r.nest, r.x, r.w, r.bias, r.epilogue, r.y, r.workspace = <void *>self, x, w, bias, epilogue, y, workspace
+        r.first, r.end = first, first + count
+        share_out(self.threads, run_share, &r)
+
+    cdef void run_share(self, const Run *r, int slot, int part, int parts, lk_pieces *pieces) noexcept nogil:
+        cdef int64_t begin = self.cut(r.first, r.end, part, parts), end = self.cut(r.first, r.end, part + 1, parts)
+        cdef char *workspace = r.workspace + slot * self.ws_thread
+        cdef int64_t first, last
+        enter(self.kernel_row)
+        while lk_claim(pieces, begin, end, &first, &last):
+            self.part(r.x, r.w, r.bias, r.epilogue, r.y, workspace, first, last)
+        leave(self.kernel_row)
 
     cdef int64_t cut(self, int64_t first, int64_t end, int64_t part, int64_t parts) noexcept nogil:
         """Where share `part` of tasks [first, end) begins, of `parts` shares; share `parts` would begin at `end`."""
@@ -250,6 +253,16 @@ cdef Side side_of(strides, channels) except *:
     return s
 
 
+cdef void sums_share(void *argument, int slot, int part, int parts, lk_pieces *pieces) noexcept nogil:
+    cdef SumsRun *r = <SumsRun *>argument
+    (<WeightSums>r.sums).run_share(r, slot, part, parts, pieces)
+
+
+cdef void add_share(void *argument, int slot, int part, int parts, lk_pieces *pieces) noexcept nogil:
+    cdef SumsRun *r = <SumsRun *>argument
+    (<WeightSums>r.sums).add_share(r.c, part, parts, pieces)
+
+
 cdef class WeightSums:
     """The base of the loop nests of filter gradients: slabs of pixels, threads, and a fixed tree of sums.
 
@@ -314,22 +327,22 @@ cdef class WeightSums:
         return (([*steps, (0, run - 1, s.step)], self.item),)
 
     cdef void run(self, const char *x, const char *y, char *c, char *room, int64_t chunk) noexcept nogil:
-        cdef int tid, threads = team(self.threads)
-        if threads == 1:
-            enter(self.kernel_row)
-            self.tasks(x, y, c, room, chunk, 0, 1)
-            leave(self.kernel_row)
-        else:
-            with parallel(num_threads=threads):
-                tid = openmp.omp_get_thread_num()
-                enter(self.kernel_row)
-                self.tasks(x, y, c, room + tid * self.thread_bytes, chunk, tid, openmp.omp_get_num_threads())
-                leave(self.kernel_row)
+        cdef SumsRun r
+        r.sums, r.x, r.y, r.c, r.room, r.chunk = <void *>self, x, y, c, room, chunk
+        share_out(self.threads, sums_share, &r)
 
-    cdef void tasks(self, const char *x, const char *y, char *c, char *room, int64_t chunk, int tid,
-                    int n) noexcept nogil:
-        cdef int64_t total = self.slabs * self.parts, task, slab, first, count
-        for task in range(share(total, n, tid), share(total, n, tid + 1)):
+    cdef void run_share(self, const SumsRun *r, int slot, int part, int parts, lk_pieces *pieces) noexcept nogil:
+        cdef int64_t total = self.slabs * self.parts, begin = share(total, parts, part)
+        cdef int64_t end = share(total, parts, part + 1), first, last
+        enter(self.kernel_row)
+        while lk_claim(pieces, begin, end, &first, &last):
+            self.tasks(r.x, r.y, r.c, r.room + slot * self.thread_bytes, r.chunk, first, last)
+        leave(self.kernel_row)
+
+    cdef void tasks(self, const char *x, const char *y, char *c, char *room, int64_t chunk, int64_t task,
+                    int64_t end) noexcept nogil:
+        cdef int64_t slab, first, count
+        for task in range(task, end):
             slab = task // self.parts
             first = share(self.blocks, self.slabs, slab)
             count = share(self.blocks, self.slabs, slab + 1) - first
@@ -342,16 +355,15 @@ cdef class WeightSums:
         pass
 
     cdef void add_slabs(self, char *c) noexcept nogil:
-        cdef int64_t parts = ceil_div(self.slab_bytes, PART_BYTES)
-        cdef int tid, n, threads = team(<int>min(self.threads, parts))
-        if threads == 1:
-            self.add_part(c, 0, self.slab_bytes)
-        else:
-            with parallel(num_threads=threads):
-                tid = openmp.omp_get_thread_num()
-                n = openmp.omp_get_num_threads()
-                self.add_part(c, share(parts, n, tid) * PART_BYTES,
-                              min(self.slab_bytes, share(parts, n, tid + 1) * PART_BYTES))
+        cdef SumsRun r
+        r.sums, r.c = <void *>self, c
+        share_out(<int>min(self.threads, ceil_div(self.slab_bytes, PART_BYTES)), add_share, &r)
+
+    cdef void add_share(self, char *c, int part, int parts, lk_pieces *pieces) noexcept nogil:
+        cdef int64_t total = ceil_div(self.slab_bytes, PART_BYTES), begin = share(total, parts, part)
+        cdef int64_t end = share(total, parts, part + 1), first, last
+        while lk_claim(pieces, begin, end, &first, &last):
+            self.add_part(c, first * PART_BYTES, min(self.slab_bytes, last * PART_BYTES))
 
     cdef void add_part(self, char *c, int64_t first, int64_t end) noexcept nogil:
         """Add bytes [first, end) of all slabs, by the tree."""

@@ -1,7 +1,5 @@
 """Local response normalisation of channels that lie together: threads around the micro-kernels of lrn.c."""
 
-from cython.parallel cimport parallel
-cimport openmp
 from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free
 from numpy cimport PyArray_DATA, import_array, ndarray
@@ -9,7 +7,7 @@ from numpy cimport PyArray_DATA, import_array, ndarray
 from ..kernels cimport LK_LRN, lk_kernel
 from ..kernels.lrn cimport lk_lrn, lk_lrn_fn
 from ..runtime.registry cimport best_row
-from ..runtime.team cimport team, threads_for
+from ..runtime.team cimport lk_claim, lk_pieces, share_out, threads_for
 from .executor cimport aligned, ceil_div, share
 
 import_array()
@@ -34,7 +32,7 @@ def lrn(str types, ndarray x not None, ndarray y not None, int64_t size, double 
     cdef const char *source = <const char *>PyArray_DATA(x)
     cdef char *destination = <char *>PyArray_DATA(y)
     cdef char *squares
-    cdef int tid, count
+    cdef Run r
     cdef lk_lrn p
     if not (x.flags.c_contiguous and y.flags.c_contiguous) or x.itemsize != item or y.itemsize != item:
         raise ValueError(f"lrn: expected contiguous arrays of {types}")
@@ -51,22 +49,26 @@ def lrn(str types, ndarray x not None, ndarray y not None, int64_t size, double 
     squares = <char *>calloc(threads, bytes_each)
     if squares == NULL:
         raise MemoryError(f"lrn: {threads} buffers of {bytes_each} bytes")
+    r.fn, r.part, r.x, r.y, r.squares, r.squares_bytes, r.pixels = fn, &p, source, destination, squares, bytes_each, pixels
     with nogil:
-        count = team(threads)
-        if count == 1:
-            p.x, p.y, p.pixels, p.squares = source, destination, pixels, squares
-            fn(&p)
-        else:
-            with parallel(num_threads=count):
-                tid = openmp.omp_get_thread_num()
-                one_part(fn, p, source, destination, squares + tid * bytes_each,
-                         share(pixels, openmp.omp_get_num_threads(), tid),
-                         share(pixels, openmp.omp_get_num_threads(), tid + 1))
+        share_out(threads, lrn_share, &r)
         free(squares)
 
 
-cdef void one_part(lk_lrn_fn fn, lk_lrn p, const char *x, char *y, char *squares, int64_t first, int64_t end) noexcept nogil:
-    """Pixels [first, end)."""
-    p.x, p.y, p.pixels, p.squares = x + first * p.x_pixel, y + first * p.y_pixel, end - first, squares
-    if end > first:
-        fn(&p)
+cdef struct Run:
+    lk_lrn_fn fn
+    const lk_lrn *part
+    const char *x
+    char *y
+    char *squares
+    int64_t squares_bytes, pixels
+
+
+cdef void lrn_share(void *argument, int slot, int part, int parts, lk_pieces *pieces) noexcept nogil:
+    cdef const Run *r = <const Run *>argument
+    cdef int64_t first, last
+    cdef lk_lrn p = r.part[0]
+    p.squares = r.squares + slot * r.squares_bytes
+    while lk_claim(pieces, share(r.pixels, parts, part), share(r.pixels, parts, part + 1), &first, &last):
+        p.x, p.y, p.pixels = r.x + first * p.x_pixel, r.y + first * p.y_pixel, last - first
+        r.fn(&p)

@@ -4,8 +4,6 @@ A task is a row of outputs, of all channels of a run; where there are few rows, 
 so a task of the gradient is all pixels of an image, of all or some of the channels of a run.
 """
 
-from cython.parallel cimport parallel
-cimport openmp
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 from numpy cimport PyArray_DATA, import_array, ndarray
@@ -13,7 +11,7 @@ from numpy cimport PyArray_DATA, import_array, ndarray
 from ..kernels cimport LK_POOLING, LK_POOLING_BACK, lk_kernel
 from ..kernels.pooling cimport lk_pooling, lk_pooling_back, lk_pooling_back_fn, lk_pooling_fn
 from ..runtime.registry cimport best_row
-from ..runtime.team cimport team, threads_for
+from ..runtime.team cimport lk_claim, lk_pieces, share_out, threads_for
 from .executor cimport ceil_div, share
 
 import_array()
@@ -81,8 +79,7 @@ def pool(str types, ndarray x not None, ndarray y not None, windows, scales, int
     cdef PoolAxis depth, height, width
     cdef lk_pooling p
     cdef int64_t n = x.shape[0], runs = x.shape[1], channels = x.shape[5], chunk = channels, chunks = 1, tasks, item = x.itemsize
-    cdef int64_t x_image = x.strides[0], x_run = x.strides[1], y_image = y.strides[0], y_run = y.strides[1]
-    cdef int tid, count
+    cdef Run r
     if x.itemsize != y.itemsize or item != WIDTHS[types]:
         raise ValueError(f"pool: elements of {x.itemsize} and {y.itemsize} bytes, expected {types}")
     if channels > 1 and (x.strides[5] != item or y.strides[5] != item):
@@ -98,41 +95,51 @@ def pool(str types, ndarray x not None, ndarray y not None, windows, scales, int
     tasks = n * runs * chunks * depth.out * height.out
     if tasks == 0 or width.out == 0:
         return
+    memset(&p, 0, sizeof(p))
     p.x_col, p.y_col = width.x_stride, width.y_stride
     p.x_depth, p.x_row = depth.x_stride * depth.dilation, height.x_stride * height.dilation
     p.cols, p.taps, p.step, p.dilation = width.out, width.kernel, width.stride, width.dilation
     p.before, p.size, p.scale, p.factor = width.before, width.size, width.scale, 1
+    r.fn, r.pooling, r.x, r.y, r.depth, r.height = fn, p, source, destination, depth, height
+    r.runs, r.chunks, r.chunk, r.channels, r.item, r.tasks = runs, chunks, chunk, channels, item, tasks
+    r.x_image, r.x_run, r.y_image, r.y_run = x.strides[0], x.strides[1], y.strides[0], y.strides[1]
     with nogil:
-        count = team(<int>min(threads, tasks))
-        if count == 1:
-            rows_of(fn, p, source, destination, &depth, &height, runs, chunks, chunk, channels, x_image, x_run, y_image,
-                    y_run, item, 0, tasks)
-        else:
-            with parallel(num_threads=count):
-                tid = openmp.omp_get_thread_num()
-                rows_of(fn, p, source, destination, &depth, &height, runs, chunks, chunk, channels, x_image, x_run,
-                        y_image, y_run, item, share(tasks, openmp.omp_get_num_threads(), tid),
-                        share(tasks, openmp.omp_get_num_threads(), tid + 1))
+        share_out(<int>min(threads, tasks), pool_share, &r)
 
 
-cdef void rows_of(lk_pooling_fn fn, lk_pooling p, const char *x, char *y, const PoolAxis *depth, const PoolAxis *height,
-                  int64_t runs, int64_t chunks, int64_t chunk, int64_t channels, int64_t x_image, int64_t x_run,
-                  int64_t y_image, int64_t y_run, int64_t item, int64_t task, int64_t end) noexcept nogil:
-    """The rows of tasks [task, end)."""
-    cdef int64_t i, d, part, run, image, q, r
-    while task < end:
-        i, d = task % height.out, task // height.out
-        d, part = d % depth.out, d // depth.out
-        part, run = part % chunks, part // chunks
-        run, image = run % runs, run // runs
-        p.depths, p.rows = taps_of(depth, d, &q), taps_of(height, i, &r)
-        p.x = x + image * x_image + run * x_run + q * depth.x_stride + r * height.x_stride + part * chunk * item
-        p.y = y + image * y_image + run * y_run + d * depth.y_stride + i * height.y_stride + part * chunk * item
-        p.count = min(chunk, channels - part * chunk)
-        if p.scale != NULL:
-            p.factor = scale_of(depth, d, item == 8) * scale_of(height, i, item == 8)
-        fn(&p)
-        task += 1
+cdef struct Run:
+    lk_pooling_fn fn
+    lk_pooling pooling
+    const char *x
+    char *y
+    PoolAxis depth, height
+    int64_t runs, chunks, chunk, channels, item, tasks
+    int64_t x_image, x_run, y_image, y_run  # strides
+
+
+cdef void pool_share(void *argument, int slot, int part, int parts, lk_pieces *pieces) noexcept nogil:
+    cdef const Run *r = <const Run *>argument
+    cdef int64_t task, last
+    while lk_claim(pieces, share(r.tasks, parts, part), share(r.tasks, parts, part + 1), &task, &last):
+        while task < last:
+            one_row(r, r.pooling, task)
+            task += 1
+
+
+cdef void one_row(const Run *r, lk_pooling p, int64_t task) noexcept nogil:
+    cdef int64_t i = task % r.height.out, d = task // r.height.out, part, run, image, q, s
+    d, part = d % r.depth.out, d // r.depth.out
+    part, run = part % r.chunks, part // r.chunks
+    run, image = run % r.runs, run // r.runs
+    p.depths, p.rows = taps_of(&r.depth, d, &q), taps_of(&r.height, i, &s)
+    p.x = (r.x + image * r.x_image + run * r.x_run + q * r.depth.x_stride + s * r.height.x_stride
+           + part * r.chunk * r.item)
+    p.y = (r.y + image * r.y_image + run * r.y_run + d * r.depth.y_stride + i * r.height.y_stride
+           + part * r.chunk * r.item)
+    p.count = min(r.chunk, r.channels - part * r.chunk)
+    if p.scale != NULL:
+        p.factor = scale_of(&r.depth, d, r.item == 8) * scale_of(&r.height, i, r.item == 8)
+    r.fn(&p)
 
 
 def pool_back(str types, ndarray x not None, ndarray dy not None, ndarray dx not None, windows, scales, int threads):
@@ -146,7 +153,8 @@ def pool_back(str types, ndarray x not None, ndarray dy not None, ndarray dx not
     cdef lk_pooling_back g
     cdef Tasks t
     cdef int64_t channels = x.shape[5], item = x.itemsize
-    cdef int tid, count, i
+    cdef BackRun r
+    cdef int i
     if not x.itemsize == dy.itemsize == dx.itemsize == WIDTHS[types]:
         raise ValueError(f"pool: elements of {x.itemsize}, {dy.itemsize} and {dx.itemsize} bytes, expected {types}")
     if channels > 1 and not (dy.strides[5] == dx.strides[5] == item and (scales or x.strides[5] == item)):
@@ -172,15 +180,9 @@ def pool_back(str types, ndarray x not None, ndarray dy not None, ndarray dx not
     g.window.dilation, g.window.before, g.window.size = axes[2].dilation, axes[2].before, axes[2].size
     g.window.scale, g.window.factor = axes[2].scale, 1
     t.item = item
+    r.fn, r.pooling, r.tasks, r.axes, r.count = fn, &g, &t, axes, t.n * t.runs * t.chunks
     with nogil:
-        count = team(<int>min(threads, t.n * t.runs * t.chunks))
-        if count == 1:
-            images_of(fn, g, &t, axes, 0, t.n * t.runs * t.chunks)
-        else:
-            with parallel(num_threads=count):
-                tid = openmp.omp_get_thread_num()
-                images_of(fn, g, &t, axes, share(t.n * t.runs * t.chunks, openmp.omp_get_num_threads(), tid),
-                          share(t.n * t.runs * t.chunks, openmp.omp_get_num_threads(), tid + 1))
+        share_out(<int>min(threads, r.count), back_share, &r)
 
 
 cdef struct Tasks:
@@ -192,6 +194,21 @@ cdef struct Tasks:
     int64_t dx_stride[2]
     int64_t dx[3]         # of a pixel
     int64_t n, runs, channels, chunk, chunks, item
+
+
+cdef struct BackRun:
+    lk_pooling_back_fn fn
+    const lk_pooling_back *pooling
+    const Tasks *tasks
+    const PoolAxis *axes
+    int64_t count
+
+
+cdef void back_share(void *argument, int slot, int part, int parts, lk_pieces *pieces) noexcept nogil:
+    cdef const BackRun *r = <const BackRun *>argument
+    cdef int64_t first, last
+    while lk_claim(pieces, share(r.count, parts, part), share(r.count, parts, part + 1), &first, &last):
+        images_of(r.fn, r.pooling[0], r.tasks, r.axes, first, last)
 
 
 cdef void images_of(lk_pooling_back_fn fn, lk_pooling_back g, const Tasks *t, const PoolAxis *axes, int64_t task,

@@ -23,11 +23,15 @@ cdef struct Fetch:  # of the source of a box, while another one is moved
     double work, done  # bytes of a box that are moved: all, so far
 
 
+cdef enum:
+    SHARE_PARTS = 16  # into which a thread's share of a chunk is divided at most
+
+
 cdef class Reordering:
     cdef int64_t chunks  # between which a call checks for signals
     cdef int call(self, const char *src, char *dst, int threads) except -1
     cdef void run(self, const char *src, char *dst, int threads, int64_t chunk=*, int64_t chunks=*) noexcept nogil
-    cdef void part(self, const char *src, char *dst, int64_t share, int64_t shares) noexcept nogil
+    cdef void part(self, const char *src, char *dst, int64_t first, int64_t end, int64_t parts) noexcept nogil
 
 
 cdef class Program(Reordering):

@@ -5,8 +5,6 @@ since they write disjoint elements. Nests of panels go through scratch memory, s
 moved by one kernel call for each thread, see fused.c, joined.c, runs.c and windows.c.
 """
 
-from cython.parallel cimport parallel
-cimport openmp
 from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int8_t, int64_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free
@@ -30,7 +28,7 @@ from ..kernels.transpose cimport (
 )
 from ..runtime.pace cimport Pace, done, pace_of
 from ..runtime.registry cimport best_row
-from ..runtime.team cimport team
+from ..runtime.team cimport lk_claim, lk_pieces, share_out
 
 import_array()
 
@@ -54,6 +52,7 @@ cdef enum:
     MAX_LINES = 1 << 14  # of the source of a box that are prefetched
     CHUNK_BYTES = 64 << 20  # moved between checks for signals: at worst a tenth of a second, into new pages
 
+
 _FAMILY = {"copy": LK_COPY, "transpose": LK_TRANSPOSE, "gather": LK_GATHER, "fill": LK_FILL, "fused": LK_FUSED,
            "joined": LK_JOINED, "runs": LK_RUNS, "windows": LK_WINDOWS}
 
@@ -63,6 +62,20 @@ cdef double now(int threads) noexcept nogil:
     cdef timespec t
     clock_gettime(CLOCK_THREAD_CPUTIME_ID if threads == 1 else CLOCK_MONOTONIC, &t)
     return t.tv_sec + 1e-9 * t.tv_nsec
+
+
+cdef struct Run:
+    void *reordering
+    const char *src
+    char *dst
+    int64_t chunk, chunks
+
+
+cdef void run_share(void *argument, int slot, int share, int shares, lk_pieces *pieces) noexcept nogil:
+    cdef const Run *r = <const Run *>argument
+    cdef int64_t begin = (r.chunk * shares + share) * SHARE_PARTS, first, last
+    while lk_claim(pieces, begin, begin + SHARE_PARTS, &first, &last):
+        (<Reordering>r.reordering).part(r.src, r.dst, first, last, r.chunks * shares * SHARE_PARTS)
 
 
 cdef class Reordering:
@@ -85,18 +98,12 @@ cdef class Reordering:
 
     cdef void run(self, const char *src, char *dst, int threads, int64_t chunk=0, int64_t chunks=1) noexcept nogil:
         """Run one of `chunks`, which together are all of it."""
-        cdef int tid = 0, n = 1
-        threads = team(threads)
-        if threads <= 1:
-            self.part(src, dst, chunk, chunks)
-        else:
-            with parallel(num_threads=threads):
-                tid = openmp.omp_get_thread_num()
-                n = openmp.omp_get_num_threads()
-                self.part(src, dst, chunk * n + tid, chunks * n)
+        cdef Run r
+        r.reordering, r.src, r.dst, r.chunk, r.chunks = <void *>self, src, dst, chunk, chunks
+        share_out(threads, run_share, &r)
 
-    cdef void part(self, const char *src, char *dst, int64_t share, int64_t shares) noexcept nogil:
-        """Run one of `shares`, which together are all of it, on one thread."""
+    cdef void part(self, const char *src, char *dst, int64_t first, int64_t end, int64_t parts) noexcept nogil:
+        """Run parts [first, end) of `parts`, which together are all of it, on one thread."""
 
 
 cdef class Program(Reordering):
@@ -326,7 +333,7 @@ cdef class Program(Reordering):
             done += nbytes * (nest.tasks * part // parts) / nest.tasks
         return done / work
 
-    cdef void part(self, const char *src, char *dst, int64_t share, int64_t shares) noexcept nogil:
+    cdef void part(self, const char *src, char *dst, int64_t first, int64_t end, int64_t parts) noexcept nogil:
         cdef int64_t tasks
         cdef char *scratch = panel_scratch
         cdef int i
@@ -334,10 +341,10 @@ cdef class Program(Reordering):
         for i in range(self.slab_count):
             if self.slabs[i].group:
                 tasks = self.slabs[i].boxes.tasks
-                self.boxes(self.slabs + i, src, dst, tasks * share // shares, tasks * (share + 1) // shares, scratch)
+                self.boxes(self.slabs + i, src, dst, tasks * first // parts, tasks * end // parts, scratch)
         for i in range(0 if self.slab_count else self.count):
             tasks = self.nests[i].tasks
-            self.move(i, src, dst, tasks * share // shares, tasks * (share + 1) // shares, scratch,
+            self.move(i, src, dst, tasks * first // parts, tasks * end // parts, scratch,
                       self.nests[i].tile.prefetch_bytes)
         stream_end()
 

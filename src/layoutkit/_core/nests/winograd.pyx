@@ -17,8 +17,6 @@ Depth, if there is any, is convolved directly: V is made for each tap along it, 
 Threads take equal shares of the tasks. A group that is shared by several threads is transformed by each of them.
 """
 
-from cython.parallel cimport parallel
-cimport openmp
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memset
 from numpy cimport PyArray_DATA, import_array, ndarray
@@ -35,7 +33,7 @@ from ..kernels.winograd cimport (
     lk_winograd_out, lk_winograd_out_fn,
 )
 from ..runtime.registry cimport best_row, row_named
-from ..runtime.team cimport team, threads_for
+from ..runtime.team cimport lk_claim, lk_pieces, share_out, threads_for
 from .executor cimport Executor, Geometry, aligned, ceil_div, share
 
 import_array()
@@ -433,8 +431,8 @@ def pack(str types, ndarray w, const double[:, ::1] gh, const double[:, ::1] gw,
     cdef const char *from_ = <const char *>PyArray_DATA(w)
     cdef char *to = <char *>PyArray_DATA(u)
     cdef int64_t item = w.itemsize, size = w.shape[3] * w.shape[4]
-    cdef int tid, count
     cdef Packed s
+    cdef PackRun r
     s.groups, s.panels, s.channels, s.depth = u.shape[0], u.shape[2], w.shape[1], w.shape[2]
     s.per_group = w.shape[0] // s.groups
     s.of_output, s.of_channel, s.of_depth = w.strides[0], w.strides[1], w.strides[2]
@@ -451,15 +449,25 @@ def pack(str types, ndarray w, const double[:, ::1] gh, const double[:, ::1] gw,
     s.some = min(s.channels, (BUFFER_FLOATS // (f.nh * f.nw) - SKEW_BYTES // item) // f.width)
     s.runs = ceil_div(s.channels, s.some)
     threads = threads_for(threads, <double>w.nbytes)
+    r.fn, r.filter, r.w, r.u, r.packed, r.tasks = fn, &f, from_, to, &s, s.groups * s.panels * s.runs
     with nogil:
-        count = team(threads)
-        if count == 1:
-            pack_channels(fn, f, from_, to, &s, 0, s.groups * s.panels * s.runs)
-        else:
-            with parallel(num_threads=count):
-                tid, count = openmp.omp_get_thread_num(), openmp.omp_get_num_threads()
-                pack_channels(fn, f, from_, to, &s, share(s.groups * s.panels * s.runs, count, tid),
-                              share(s.groups * s.panels * s.runs, count, tid + 1))
+        share_out(threads, pack_share, &r)
+
+
+cdef struct PackRun:
+    lk_winograd_filter_fn fn
+    const lk_winograd_filter *filter
+    const char *w
+    char *u
+    const Packed *packed
+    int64_t tasks
+
+
+cdef void pack_share(void *argument, int slot, int part, int parts, lk_pieces *pieces) noexcept nogil:
+    cdef const PackRun *r = <const PackRun *>argument
+    cdef int64_t first, last
+    while lk_claim(pieces, share(r.tasks, parts, part), share(r.tasks, parts, part + 1), &first, &last):
+        pack_channels(r.fn, r.filter[0], r.w, r.u, r.packed, first, last)
 
 
 cdef void pack_channels(lk_winograd_filter_fn fn, lk_winograd_filter f, const char *w, char *u, const Packed *s,
@@ -493,33 +501,43 @@ cdef void pack_channels(lk_winograd_filter_fn fn, lk_winograd_filter f, const ch
 def extent(const float[:, ::1] w, int threads=1):
     """The least (but 0) and the largest of the largest magnitudes of the rows of `w`; see lk_extent in extent.h."""
     cdef lk_extent extents[EXTENT_THREADS]
-    cdef lk_extent e
-    cdef lk_extent_fn fn = <lk_extent_fn>best_row(LK_EXTENT, "f32").fn
     cdef int64_t rows = w.shape[0], count = w.shape[1]
-    cdef int32_t least = 0, most = 0
-    cdef int tid, granted
+    cdef int32_t least, most
+    cdef ExtentRun r
+    cdef int i
     if rows == 0 or count == 0:
         return 0.0, 0.0
     memset(extents, 0, sizeof(extents))
     threads = <int>min(<int64_t>min(threads, <int>EXTENT_THREADS), max(1, rows * count // EXTENT_WEIGHTS), rows)
+    r.fn, r.extents, r.w, r.rows, r.count = <lk_extent_fn>best_row(LK_EXTENT, "f32").fn, extents, &w[0, 0], rows, count
     with nogil:
-        granted = team(threads)
-        if granted == 1:
-            extent_of(fn, &extents[0], &w[0, 0], count, 0, rows)
-        else:
-            with parallel(num_threads=granted):
-                tid, granted = openmp.omp_get_thread_num(), openmp.omp_get_num_threads()
-                extent_of(fn, &extents[tid], &w[0, 0], count, share(rows, granted, tid), share(rows, granted, tid + 1))
-    for e in extents[:threads]:
-        most = max(most, e.most)
-        if e.least and (least == 0 or e.least < least):
-            least = e.least
+        share_out(threads, extent_share, &r)
+    for i in range(1, threads):
+        merge(extents, extents + i)
+    least, most = extents[0].least, extents[0].most
     return (<float *>&least)[0], (<float *>&most)[0]
 
 
-cdef void extent_of(lk_extent_fn fn, lk_extent *e, const float *w, int64_t count, int64_t row,
-                    int64_t end) noexcept nogil:
-    """Of the rows [row, end)."""
-    e.w, e.rows, e.count = w + row * count, end - row, count
-    if row < end:
-        fn(e)
+cdef struct ExtentRun:
+    lk_extent_fn fn
+    lk_extent *extents  # of every thread
+    const float *w
+    int64_t rows, count
+
+
+cdef void extent_share(void *argument, int slot, int part, int parts, lk_pieces *pieces) noexcept nogil:
+    cdef const ExtentRun *r = <const ExtentRun *>argument
+    cdef lk_extent *all_of = r.extents + slot
+    cdef lk_extent e
+    cdef int64_t first, last
+    while lk_claim(pieces, share(r.rows, parts, part), share(r.rows, parts, part + 1), &first, &last):
+        e.w, e.rows, e.count = r.w + first * r.count, last - first, r.count
+        r.fn(&e)
+        merge(all_of, &e)
+
+
+cdef inline void merge(lk_extent *to, const lk_extent *other) noexcept nogil:
+    """The extent of all weights of two; 0 counts as no least weight."""
+    to.most = max(to.most, other.most)
+    if other.least and (to.least == 0 or other.least < to.least):
+        to.least = other.least

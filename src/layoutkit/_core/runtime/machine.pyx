@@ -1,7 +1,5 @@
 """Measures the machine's limits: peak rate of FMAs and copy bandwidth."""
 
-from cython.parallel cimport parallel
-cimport openmp
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy, memset
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
@@ -11,7 +9,7 @@ from ..kernels.moves cimport lk_move, lk_move_fn
 from ..kernels.peak cimport lk_peak_fn
 from .process cimport forks
 from .registry cimport best_row
-from .team cimport team
+from .team cimport lk_claim, lk_pieces, share_out
 
 cdef extern from "common/stream.h" nogil:
     void stream_end()
@@ -27,16 +25,31 @@ def fma_peak(int threads=1, int64_t rounds=200_000, str types="f32"):
     """Flops per second of one short burst of FMAs of `types` on `threads` threads, in the instruction set in use."""
     cdef const lk_kernel *row = best_row(LK_PEAK, types)
     cdef lk_peak_fn fn = <lk_peak_fn>row.fn
-    cdef double flops = 0, t
-    threads = team(threads)
-    with nogil, parallel(num_threads=threads):
-        fn(1000)
+    cdef PeakRun warm, burst
+    cdef double t
+    warm.fn, warm.rounds, warm.threads = fn, 1000, threads
+    burst.fn, burst.rounds, burst.threads = fn, rounds, threads
+    with nogil:
+        share_out(threads, peak_share, &warm)
     t = now()
-    with nogil, parallel(num_threads=threads):
-        fn(rounds)
+    with nogil:
+        share_out(threads, peak_share, &burst)
     t = now() - t
-    flops = fn(1) * rounds * threads
-    return flops / t
+    return fn(1) * rounds * threads / t
+
+
+cdef struct PeakRun:
+    lk_peak_fn fn
+    int64_t rounds
+    int threads
+
+
+cdef void peak_share(void *argument, int slot, int part, int parts, lk_pieces *pieces) noexcept nogil:
+    """A burst for every thread that was asked for, however many there are."""
+    cdef const PeakRun *r = <const PeakRun *>argument
+    cdef int64_t first, last
+    while lk_claim(pieces, r.threads * part // parts, r.threads * (part + 1) // parts, &first, &last):
+        r.fn((last - first) * r.rounds)
 
 
 def copy(const unsigned char[::1] src, unsigned char[::1] dst, int threads=1, bint stream=False):
@@ -44,22 +57,30 @@ def copy(const unsigned char[::1] src, unsigned char[::1] dst, int threads=1, bi
     cdef const lk_kernel *row = best_row(LK_COPY, "x8")
     cdef lk_move_fn fn = <lk_move_fn>row.fn
     cdef int64_t n = src.shape[0]
-    cdef int tid = 0
+    cdef CopyRun r
     cdef double t
     if dst.shape[0] != n or n == 0:
         raise ValueError(f"copy: {n} bytes to {dst.shape[0]} bytes")
-    threads = team(threads)
-    cdef const char *s = <const char *>&src[0]
-    cdef char *d = <char *>&dst[0]
+    r.fn, r.src, r.dst, r.lines, r.n, r.stream = fn, <const char *>&src[0], <char *>&dst[0], (n + 63) // 64, n, stream
     t = now()
-    if threads == 1:
-        copy_part(fn, s, d, 0, n, stream)
-    else:
-        with nogil, parallel(num_threads=threads):
-            tid = openmp.omp_get_thread_num()
-            copy_part(fn, s, d, n * tid // threads // 64 * 64,
-                      n if tid == threads - 1 else n * (tid + 1) // threads // 64 * 64, stream)
+    with nogil:
+        share_out(threads, copy_share, &r)
     return now() - t
+
+
+cdef struct CopyRun:
+    lk_move_fn fn
+    const char *src
+    char *dst
+    int64_t lines, n
+    bint stream
+
+
+cdef void copy_share(void *argument, int slot, int part, int parts, lk_pieces *pieces) noexcept nogil:
+    cdef const CopyRun *r = <const CopyRun *>argument
+    cdef int64_t first, last
+    while lk_claim(pieces, r.lines * part // parts, r.lines * (part + 1) // parts, &first, &last):
+        copy_part(r.fn, r.src, r.dst, first * 64, min(r.n, last * 64), r.stream)
 
 
 cdef void copy_part(lk_move_fn fn, const char *s, char *d, int64_t lo, int64_t hi, bint stream) noexcept nogil:

@@ -1,91 +1,287 @@
-/* How many threads a parallel region may have. This is tested before OpenMP is asked for them, because libgomp ends the
- * process when the system refuses it a thread (a limit on processes or on memory).
+/* The threads of a process that work for parallel regions.
  *
- * The threads of a region belong to the thread that leads it and are kept for its next region, as many as the last one
- * had. So only a region larger than the leader's last one starts threads. Before that, as many threads are started
- * here, all at once, with the stack that OpenMP gives its own and some memory to work with; the region gets as many as
- * could be started. OpenMP then starts its threads before any other thread of ours may test.
+ * A region begins at once, on the thread that calls. Workers that are idle are offered it, and join when they wake. It
+ * ends when all of its pieces are done: the offer is then taken back from workers that have not come, and only for
+ * those that have joined is there anything to wait for, their last pieces. OpenMP cannot do this: its regions end when
+ * every thread of the team has come, so on a busy machine each of them lasts until the system has run them all.
+ *
+ * A worker spins for a short time after its region, as the next one mostly follows soon, and then sleeps. If it notices
+ * that it did not have its core while it was spinning, others need the core, and for some time it sleeps at once.
+ *
+ * All threads together are at most as many as the processors that the process may use: regions that run at the same
+ * time share the workers, and a worker leaves when others have come.
  */
 #ifndef LK_TEAM_H
 #define LK_TEAM_H
 
-#include <omp.h>
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
 
-enum { LK_TEAM_BYTES = 1 << 20 }; /* memory that must be available to each thread besides its stack */
+#include "region.h"
+
+enum {
+    LK_MAX_WORKERS = 511,
+    LK_STACK_BYTES = 2 << 20,  /* of a worker; the largest frame of a kernel or nest has 130 KB */
+    LK_WORK_BYTES = 1 << 20,   /* memory that must be available for each thread besides its stack */
+    LK_MIN_PIECES = 2,         /* of a share */
+    LK_REGION_PIECES = 20,     /* of a region, at least: the last one is 5 % of it */
+    LK_SPINS = 32,             /* between looks at the clock */
+    LK_WORKER_SPIN_NS = 200000,
+    LK_LEADER_SPIN_NS = 50000, /* for the last pieces of a region */
+    LK_DISTURBED_NS = 50000,   /* between two looks at the clock: someone else had the core */
+    LK_CALM_NS = 100000000,    /* without spinning after that */
+    LK_LOOK_NS = 50000000,     /* between looks at which processors may be used */
+    LK_REFUSED_NS = 1000000000 /* until threads that the system refused are tried again */
+};
 
 typedef struct {
+    lk_share_fn fn;
+    void *argument;
+    int shares;
+    lk_pieces *pieces; /* of every share */
+} lk_region;
+
+/* What a worker does: 0: idle, LK_OFFERING: someone is about to offer it a region, a region: it is offered, that
+ * + LK_JOINED: it works there. */
+enum { LK_OFFERING = 1, LK_JOINED = 2 };
+
+typedef struct {
+    _Alignas(64) _Atomic uintptr_t state;
+    _Atomic int asleep, awaited; /* the worker sleeps; a leader sleeps until it leaves */
+    int slot;
     pthread_mutex_t lock;
-    pthread_cond_t changed;
-    int waiting, without_memory, leave;
-} lk_gate;
+    pthread_cond_t offered, left;
+} lk_worker;
 
-static pthread_mutex_t lk_team_growing = PTHREAD_MUTEX_INITIALIZER;
-static _Thread_local int lk_team_size = 1; /* of this thread's last region */
-static int lk_team_refused;                /* the size of the smallest team that was refused; 0: none */
+static lk_worker lk_workers[LK_MAX_WORKERS];
+static _Atomic int lk_worker_count, lk_leaders, lk_busy; /* busy: workers that were offered a region, or are in one */
+static pthread_mutex_t lk_starting = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic int lk_team_refused;        /* the size of the smallest team that the system refused; 0: none */
+static _Atomic int lk_quota = 1 << 30;     /* processors that the process may use at a time */
+static _Atomic int lk_assumed;             /* processors that tests pretend there are; 0: none */
+static _Thread_local int lk_team_size = 1; /* threads that the last region of several could have here */
 
-static void *lk_wait_at(void *at) {
-    lk_gate *gate = at;
-    void *memory = mmap(NULL, LK_TEAM_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON, -1, 0);
-    pthread_mutex_lock(&gate->lock);
-    gate->waiting++;
-    gate->without_memory += memory == MAP_FAILED;
-    pthread_cond_broadcast(&gate->changed);
-    while (!gate->leave)
-        pthread_cond_wait(&gate->changed, &gate->lock);
-    pthread_mutex_unlock(&gate->lock);
-    if (memory != MAP_FAILED)
-        munmap(memory, LK_TEAM_BYTES);
+static inline void lk_pause(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+static int64_t lk_now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * (int64_t)1000000000 + t.tv_nsec;
+}
+
+/* The processors that the calling thread may use, looked at a few times a second. */
+static int lk_usable(void) {
+    static _Thread_local int64_t looked;
+    static _Thread_local int usable;
+    int assumed = atomic_load_explicit(&lk_assumed, memory_order_relaxed);
+    int64_t now = lk_now();
+    if (assumed)
+        return assumed;
+    if (usable == 0 || now - looked > LK_LOOK_NS) {
+        looked = now;
+        usable = 0;
+#ifdef __linux__
+        cpu_set_t set;
+        if (!sched_getaffinity(0, sizeof(set), &set))
+            usable = CPU_COUNT(&set);
+#endif
+        if (usable == 0) /* also of more processors than a cpu_set_t has */
+            usable = (int)sysconf(_SC_NPROCESSORS_ONLN);
+        if (usable < 1)
+            usable = 1;
+    }
+    int quota = atomic_load_explicit(&lk_quota, memory_order_relaxed);
+    return usable < quota ? usable : quota;
+}
+
+/* Works on a region: its own share, then what is left of the others. Workers leave between shares if there are more
+ * threads than processors. */
+static void lk_take_part(const lk_region *r, int slot, int usable) {
+    for (int i = 0; i < r->shares; i++) {
+        int share = (slot + i) % r->shares;
+        lk_pieces *p = r->pieces + share;
+        if (usable && i && atomic_load_explicit(&lk_leaders, memory_order_relaxed)
+                + atomic_load_explicit(&lk_busy, memory_order_relaxed) > usable)
+            return;
+        if (atomic_load_explicit(&p->taken, memory_order_relaxed) < p->pieces)
+            r->fn(r->argument, slot, share, r->shares, p);
+    }
+}
+
+/* Spins until the state of a worker is no longer `state`, or it has spun long enough; the time when it had no core
+ * last, if it noticed, else `disturbed`. */
+static int64_t lk_spin(lk_worker *w, uintptr_t state, int64_t longest, int64_t disturbed) {
+    int64_t start = lk_now(), last = start, now;
+    if (start - disturbed < LK_CALM_NS)
+        return disturbed;
+    while (last - start < longest) {
+        for (int i = 0; i < LK_SPINS; i++) {
+            if (atomic_load_explicit(&w->state, memory_order_acquire) != state)
+                return disturbed;
+            lk_pause();
+        }
+        now = lk_now();
+        if (now - last > LK_DISTURBED_NS)
+            return now;
+        last = now;
+    }
+    return disturbed;
+}
+
+static void *lk_work(void *argument) {
+    lk_worker *w = argument;
+    int64_t disturbed = -(int64_t)LK_CALM_NS;
+    for (;;) {
+        uintptr_t state = atomic_load_explicit(&w->state, memory_order_acquire);
+        if (state <= LK_OFFERING) {
+            disturbed = lk_spin(w, 0, LK_WORKER_SPIN_NS, disturbed);
+            lk_pause();
+            if (atomic_load(&w->state) == 0) {
+                pthread_mutex_lock(&w->lock);
+                atomic_store(&w->asleep, 1);
+                while (atomic_load(&w->state) == 0)
+                    pthread_cond_wait(&w->offered, &w->lock);
+                atomic_store(&w->asleep, 0);
+                pthread_mutex_unlock(&w->lock);
+            }
+            continue;
+        }
+        if (!atomic_compare_exchange_strong(&w->state, &state, state | LK_JOINED))
+            continue;
+        lk_take_part((const lk_region *)state, w->slot, lk_usable());
+        atomic_fetch_sub(&lk_busy, 1);
+        atomic_store(&w->state, 0);
+        if (atomic_load(&w->awaited)) {
+            pthread_mutex_lock(&w->lock);
+            pthread_cond_broadcast(&w->left);
+            pthread_mutex_unlock(&w->lock);
+        }
+    }
     return NULL;
 }
 
-/* How many of `wanted` threads can exist at once. */
-static int lk_startable(int wanted, size_t stack) {
-    lk_gate gate = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0, 0};
-    pthread_t *threads = malloc(wanted * sizeof(*threads));
-    pthread_attr_t attr;
-    int n = 0, without_memory;
-    if (threads == NULL || pthread_attr_init(&attr)) {
-        free(threads);
-        return 0;
+/* Starts workers until there are as many as a team of `wanted` needs, or as the system grants. */
+static void lk_start_workers(int wanted) {
+    pthread_attr_t attributes;
+    sigset_t all, before;
+    pthread_mutex_lock(&lk_starting);
+    static int64_t refused_at;
+    int n = atomic_load(&lk_worker_count), refused = atomic_load(&lk_team_refused);
+    int again = !refused || wanted < refused || lk_now() - refused_at > LK_REFUSED_NS;
+    if (n < wanted - 1 && again && !pthread_attr_init(&attributes)) {
+        pthread_attr_setstacksize(&attributes, LK_STACK_BYTES);
+        pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+        sigfillset(&all); /* signals are for the program's own threads */
+        pthread_sigmask(SIG_SETMASK, &all, &before);
+        for (; n < wanted - 1; n++) {
+            lk_worker *w = lk_workers + n;
+            pthread_t thread;
+            size_t needed = (n + 2) * (size_t)LK_WORK_BYTES; /* none of them may have worked so far */
+            void *memory = mmap(NULL, needed, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON, -1, 0);
+            pthread_mutex_init(&w->lock, NULL);
+            pthread_cond_init(&w->offered, NULL);
+            pthread_cond_init(&w->left, NULL);
+            if (memory == MAP_FAILED)
+                break;
+            munmap(memory, needed);
+            if (pthread_create(&thread, &attributes, lk_work, w))
+                break;
+            atomic_store(&lk_worker_count, n + 1);
+        }
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        pthread_attr_destroy(&attributes);
     }
-    if (stack)
-        pthread_attr_setstacksize(&attr, stack);
-    while (n < wanted && !pthread_create(threads + n, &attr, lk_wait_at, &gate))
-        n++;
-    pthread_attr_destroy(&attr);
-    pthread_mutex_lock(&gate.lock);
-    while (gate.waiting < n)
-        pthread_cond_wait(&gate.changed, &gate.lock);
-    without_memory = gate.without_memory;
-    gate.leave = 1;
-    pthread_cond_broadcast(&gate.changed);
-    pthread_mutex_unlock(&gate.lock);
-    for (int i = 0; i < n; i++)
-        pthread_join(threads[i], NULL);
-    free(threads);
-    return n - without_memory;
+    if (n < wanted - 1 && again) {
+        refused_at = lk_now();
+        if (!refused || wanted < refused)
+            atomic_store(&lk_team_refused, wanted);
+    }
+    pthread_mutex_unlock(&lk_starting);
 }
 
-/* The size of this thread's next parallel region: `wanted`, or as many threads as the system grants. */
-static int lk_team(int wanted, size_t stack) {
-    if (wanted > lk_team_size) {
-        pthread_mutex_lock(&lk_team_growing);
-        int n = lk_team_size + lk_startable(wanted - lk_team_size, stack);
-        if (n < wanted && (!lk_team_refused || wanted < lk_team_refused))
-            lk_team_refused = wanted;
-        wanted = n;
-        if (n > 1) {
-#pragma omp parallel num_threads(n)
-            __asm__ volatile(""); /* the compiler would drop an empty region */
-        }
-        pthread_mutex_unlock(&lk_team_growing);
+/* Offers a region to at most `wanted` idle workers, and says which. */
+static int lk_offer(const lk_region *r, int wanted, lk_worker **workers) {
+    int n = 0, count = atomic_load_explicit(&lk_worker_count, memory_order_acquire);
+    for (int i = 0; i < count && n < wanted; i++) {
+        uintptr_t idle = 0;
+        if (atomic_load_explicit(&lk_workers[i].state, memory_order_relaxed) == 0
+            && atomic_compare_exchange_strong(&lk_workers[i].state, &idle, LK_OFFERING))
+            workers[n++] = lk_workers + i;
     }
-    if (wanted > 1) /* a region of one thread keeps the threads of the last one */
-        lk_team_size = wanted;
-    return wanted;
+    return n;
+}
+
+/* Waits until a worker that may have joined a region has left it. */
+static void lk_await(lk_worker *w, const lk_region *r) {
+    uintptr_t offered = (uintptr_t)r, joined = offered | LK_JOINED;
+    if (atomic_compare_exchange_strong(&w->state, &offered, 0)) { /* it never came */
+        atomic_fetch_sub(&lk_busy, 1);
+        return;
+    }
+    lk_spin(w, joined, LK_LEADER_SPIN_NS, -(int64_t)LK_CALM_NS);
+    if (atomic_load(&w->state) != joined)
+        return;
+    pthread_mutex_lock(&w->lock);
+    atomic_fetch_add(&w->awaited, 1);
+    while (atomic_load(&w->state) == joined)
+        pthread_cond_wait(&w->left, &w->lock);
+    atomic_fetch_sub(&w->awaited, 1);
+    pthread_mutex_unlock(&w->lock);
+}
+
+/* Runs all shares of a region, with the help of at most `wanted` - 1 workers. */
+static void lk_share_out(int wanted, lk_share_fn fn, void *argument) {
+    lk_pieces alone = {0, 1};
+    int usable = wanted > 1 ? lk_usable() : 1;
+    wanted = wanted < usable ? wanted : usable;
+    wanted = wanted < LK_MAX_WORKERS + 1 ? wanted : LK_MAX_WORKERS + 1;
+    if (wanted <= 1) {
+        fn(argument, 0, 0, 1, &alone);
+        return;
+    }
+    lk_team_size = wanted;
+    if (atomic_load_explicit(&lk_worker_count, memory_order_relaxed) < wanted - 1)
+        lk_start_workers(wanted);
+    int spare = usable - (atomic_fetch_add(&lk_leaders, 1) + 1) - atomic_load(&lk_busy), n = 0;
+    lk_worker *workers[wanted];
+    lk_pieces pieces[wanted];
+    lk_region region = {fn, argument, 1, pieces};
+    if (spare > 0)
+        n = lk_offer(&region, spare < wanted - 1 ? spare : wanted - 1, workers);
+    region.shares = n + 1;
+    int each = (LK_REGION_PIECES + n) / (n + 1);
+    for (int i = 0; i <= n; i++) {
+        atomic_init(&pieces[i].taken, 0);
+        pieces[i].pieces = n == 0 ? 1 : each < LK_MIN_PIECES ? LK_MIN_PIECES : each;
+    }
+    for (int i = 0; i < n; i++) {
+        lk_worker *w = workers[i];
+        w->slot = i + 1;
+        atomic_fetch_add(&lk_busy, 1);
+        atomic_store(&w->state, (uintptr_t)&region);
+        if (atomic_load(&w->asleep)) {
+            pthread_mutex_lock(&w->lock); /* it is on its way to sleep until the lock is free */
+            pthread_mutex_unlock(&w->lock);
+            pthread_cond_signal(&w->offered);
+        }
+    }
+    lk_take_part(&region, 0, 0);
+    for (int i = 0; i < n; i++)
+        lk_await(workers[i], &region);
+    atomic_fetch_sub(&lk_leaders, 1);
 }
 
 #endif

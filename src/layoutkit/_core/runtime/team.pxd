@@ -1,8 +1,16 @@
+from libc.stdint cimport int64_t
+
+cdef extern from "region.h" nogil:
+    ctypedef struct lk_pieces:
+        pass
+    ctypedef void (*lk_share_fn)(void *argument, int slot, int share, int shares, lk_pieces *pieces) noexcept
+    bint lk_claim(lk_pieces *pieces, int64_t begin, int64_t end, int64_t *first, int64_t *last)
+
 cdef enum:
     BYTES_PER_THREAD = 1 << 16  # that a loop loads and stores, at least: with less, waking a thread takes longer
 
 
-cdef int team(int wanted) noexcept nogil
+cdef void share_out(int threads, lk_share_fn fn, void *argument) noexcept nogil
 
 
 cdef inline int threads_for(int most, double bytes) noexcept nogil:

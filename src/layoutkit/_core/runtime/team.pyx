@@ -1,47 +1,45 @@
-"""How many threads a parallel region may have, see team.h; every region of ours asks.
+"""The threads that parallel regions share, see team.h: every region of ours is a call of `share_out`.
 
-How many it should have is decided before: of a problem that is planned when it is planned, of the others by
-`threads_for`.
+How many threads a region may have is decided before: of a problem that is planned when it is planned, of the others by
+`threads_for`. It has never more than the processors that the process may use at that time.
 
-In the child of a fork it is one, because an OpenMP runtime does not survive a fork: its threads stay in the parent, and
-a child that asks for a team waits for them for ever.
+In the child of a fork every region runs on the thread that leads it, because workers stay in the parent; so does a
+region inside a parallel region of OpenMP, whose threads have the cores already.
 """
 
 cimport openmp
 
-import os
-import re
-
 from .process cimport forks
+from .quota import quota
 
 cdef extern from "team.h" nogil:
-    int lk_team(int wanted, size_t stack)
+    void lk_share_out(int wanted, lk_share_fn fn, void *argument)
+    void lk_start_workers(int wanted)
+    int lk_usable()
+    int64_t lk_now()
     int lk_team_refused
     int lk_team_size
+    int lk_quota
+    int lk_assumed
+    int lk_worker_count
 
-_UNITS = {"B": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-
-
-def stack_of(*texts):
-    """The size in bytes that the first valid one of `texts` gives to OpenMP's stacks, such as ``"16M"``; 0: the
-    default."""
-    for text in texts:
-        match = re.fullmatch(r"\s*([0-9]{1,12})\s*([bkmgBKMG]?)\s*", text or "")
-        if match:
-            return int(match[1]) * _UNITS[(match[2] or "K").upper()]
-    return 0
+cdef int64_t QUOTA_NS = 1_000_000_000  # between looks at the quota
+cdef int64_t _looked = -QUOTA_NS
 
 
-cdef size_t stack = stack_of(os.environ.get("OMP_STACKSIZE"), os.environ.get("GOMP_STACKSIZE"))
-
-
-cdef int team(int wanted) noexcept nogil:
-    return 1 if forks() else lk_team(wanted, stack)
+cdef void share_out(int threads, lk_share_fn fn, void *argument) noexcept nogil:
+    if threads > 1 and (forks() or openmp.omp_in_parallel()):
+        threads = 1
+    lk_share_out(threads, fn, argument)
 
 
 def granted(int wanted):
-    """The number of threads that a region of the calling thread gets if it wants `wanted`."""
-    return team(wanted)
+    """The number of threads that a region gets if it wants `wanted` and no other runs."""
+    if forks():
+        return 1
+    wanted = min(wanted, lk_usable())
+    lk_start_workers(wanted)
+    return min(wanted, lk_worker_count + 1)
 
 
 def refused():
@@ -54,6 +52,22 @@ def led():
     return lk_team_size
 
 
+def assume(int processors):
+    """Pretend that the process may use so many processors; 0: those that it may."""
+    global lk_assumed
+    lk_assumed = processors
+
+
 def allowed(int most):
-    """How many threads a call may use: as many as OpenMP allows, at most `most`; in the child of a fork one."""
-    return 1 if forks() else min(openmp.omp_get_max_threads(), most)
+    """How many threads a call may use, at most `most`: as many as OpenMP allows and the process has processors.
+
+    Limits change while a program runs, those of containers as well: they are looked at again from time to time. In the
+    child of a fork it is one.
+    """
+    global _looked, lk_quota
+    if forks():
+        return 1
+    if lk_now() - _looked > QUOTA_NS:
+        _looked = lk_now()
+        lk_quota = quota()
+    return min(openmp.omp_get_max_threads(), lk_usable(), most)
