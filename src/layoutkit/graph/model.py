@@ -92,8 +92,9 @@ class Model:
             Inputs that the model does not have, or of another type or rank.
         """
         arrays = self._taken(inputs)
-        with self._lock:  # its buffers are in use
-            return self._program(arrays).run(arrays)
+        with self._lock:
+            program = self._program(arrays)
+        return program.run(arrays)
 
     def explain(self, inputs: Mapping[str, Sequence[int]] | None = None) -> str:
         """How it runs on inputs of these shapes: the layouts, what they cost, what they would cost alike.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import ChainMap
 from collections.abc import Callable, Mapping
@@ -25,9 +26,10 @@ from ..operators.kernels import F32, kernel_of
 from ..operators.layouts import NAMES, PLAIN, in_layout, layouts_of
 from .arena import placed
 from .concat import Part, axis_of, parts_of, whole_of
-from .kernels import BUILDS, Call, Place, Slots
+from .kernels import BUILDS, SCRATCH, Call, Place, Slots
 
 LETTERS = "abcdefghijkl"
+MOST_IDLE = os.cpu_count() or 1  # runs whose memory is kept for those that follow
 
 
 class Step(NamedTuple):
@@ -50,7 +52,6 @@ class Program:
 
     def __init__(self, plan: LayoutPlan, costs: Costs) -> None:
         self.plan, self.known, self.costs = plan, plan.known, costs
-        self.scratch = np.empty(0, np.uint8)  # a workspace that all steps share
         self._buffers: dict[Place, tuple[tuple[int, ...], np.dtype]] = {}
         self._parts = parts_of(plan)
         self._wholes = {*self._parts, *(part.whole for part in self._parts.values())}
@@ -64,21 +65,44 @@ class Program:
             self._add(node, kinds)
         for name in plan.graph.outputs:
             self.operand(name, PLAIN)
-        self._slots: dict[Place, np.ndarray] = {}
-        self.arena_bytes = self._allocated()
-        results = {name: plan.graph.constants[name] for name in plan.graph.outputs if name in plan.graph.constants}
-        self._slots.update(((name, PLAIN), value) for name, value in results.items())
+        buffers = {place: of for place, of in self._buffers.items() if place not in self._parts}
+        wholes = {place: part.whole for place, part in self._parts.items()}
+        wholes = {place: whole_of(place, wholes) for place in self._parts}
+        self._arena = placed(self.steps, buffers, wholes, [(name, PLAIN) for name in plan.graph.outputs])
+        self._scratch_bytes = 0
+        self._idle: list[dict[Place, np.ndarray]] = []  # memory that no run is using
+        self._constants = {
+            (name, PLAIN): plan.graph.constants[name] for name in plan.graph.outputs if name in plan.graph.constants
+        }
         plan.forget_values()
-        nbytes, slots = 0, ChainMap(self._slots, self._stand_ins)
+        first = self._memory()
+        slots = ChainMap(first, self._stand_ins)
         while self._needs:  # a filter is forgotten once it is packed
-            nbytes = max(nbytes, self._needs.pop()(slots))
+            self._scratch_bytes = max(self._scratch_bytes, self._needs.pop()(slots))
         self._stand_ins.clear()
-        if nbytes:
-            self.scratch = empty((nbytes,), np.dtype(np.uint8), "graph")
+        first[SCRATCH] = _bytes(self._scratch_bytes)
+        self._idle.append(first)
+
+    @property
+    def arena_bytes(self) -> int:
+        """Of all buffers: each run that goes on at the same time has its own."""
+        return self._arena.nbytes
 
     def run(self, inputs: Mapping[str, np.ndarray], times: list[float] | None = None) -> dict[str, np.ndarray]:
         """The outputs, new arrays; `times` gets the seconds of every step."""
-        slots = dict(self._slots)
+        try:
+            memory = self._idle.pop()
+        except IndexError:  # others run
+            memory = self._memory()
+        try:
+            return self._run(dict(memory), inputs, times)
+        finally:
+            if len(self._idle) < MOST_IDLE:
+                self._idle.append(memory)
+
+    def _run(
+        self, slots: dict[Place, np.ndarray], inputs: Mapping[str, np.ndarray], times: list[float] | None
+    ) -> dict[str, np.ndarray]:
         slots.update(((name, PLAIN), value) for name, value in inputs.items())
         for step in self.steps:
             start = time.perf_counter() if times is not None else 0.0
@@ -153,7 +177,7 @@ class Program:
         self._stand_ins[place] = array
 
     def workspace(self, needed: Callable[[Slots], int]) -> None:
-        """Have as many bytes in `scratch` as a step will need on its buffers."""
+        """Have as many bytes in `SCRATCH` as a step will need on its buffers."""
         self._needs.append(needed)
 
     def has_buffer(self, place: Place) -> bool:
@@ -245,25 +269,27 @@ class Program:
         places = tuple(x for x in operands if isinstance(x, tuple))
         self.step(node, compute, places, tuple(p for p in to if p), views=True)
 
-    def _allocated(self) -> int:
-        """Allocate the buffers; the bytes of them."""
-        wholes = {place: part.whole for place, part in self._parts.items()}
-        wholes = {place: whole_of(place, wholes) for place in self._parts}
-        buffers = {place: of for place, of in self._buffers.items() if place not in self._parts}
-        arena = placed(self.steps, buffers, wholes, [(name, PLAIN) for name in self.plan.graph.outputs])
-        memory = empty((arena.nbytes,), np.dtype(np.uint8), "graph") if arena.nbytes else np.empty(0, np.uint8)
-        for place, (shape, dtype) in buffers.items():
-            at = arena.offsets[place]
-            self._slots[place] = memory[at : at + prod(shape) * dtype.itemsize].view(dtype).reshape(shape)
+    def _memory(self) -> dict[Place, np.ndarray]:
+        """New memory for a run: the buffers, and scratch."""
+        memory = _bytes(self._arena.nbytes)
+        slots = dict(self._constants)
+        for place, at in self._arena.offsets.items():
+            shape, dtype = self._buffers[place]
+            slots[place] = memory[at : at + prod(shape) * dtype.itemsize].view(dtype).reshape(shape)
         for place in self._parts:
             inner = []
-            while place not in self._slots:  # a part of another, which may be a part itself
+            while place not in slots:  # a part of another, which may be a part itself
                 inner.append(place)
                 place = self._parts[place].whole
             for each in reversed(inner):
                 part = self._parts[each]
-                self._slots[each] = part_in(self._slots[part.whole], part)
-        return arena.nbytes
+                slots[each] = part_in(slots[part.whole], part)
+        slots[SCRATCH] = _bytes(self._scratch_bytes)
+        return slots
+
+
+def _bytes(count: int) -> np.ndarray:
+    return empty((count,), np.dtype(np.uint8), "graph") if count else np.empty(0, np.uint8)
 
 
 def _rounded(value: np.ndarray, kept: Kept) -> np.ndarray:

@@ -22,6 +22,7 @@ from ..operators.pool import counts, window
 
 Place = tuple[str, int]  # a tensor, in a kind of layout
 Slots = MutableMapping[Place, np.ndarray]
+SCRATCH: Place = "", -1  # a workspace that all steps share
 Call = Callable[[Slots], None]
 Arrays = tuple[np.ndarray, np.ndarray, np.ndarray | None]  # input, output, what is added
 SHORT = {"float32": "f32", "bfloat16": "bf16", "float16": "f16", "uint8": "u8", "int8": "s8"}  # names of rows
@@ -46,11 +47,7 @@ class Building(Protocol):
         """Let `workspace` see an array like the one that an operator will leave there."""
 
     def workspace(self, needed: Callable[[Slots], int]) -> None:
-        """Have as many bytes in `scratch` as a step will need on its buffers."""
-
-    @property
-    def scratch(self) -> np.ndarray:
-        """Memory that all steps share."""
+        """Have as many bytes in `SCRATCH` as a step will need on its buffers."""
 
     def step(self, node: Node, call: Call, reads: tuple[Place, ...], writes: tuple[Place, ...]) -> None:
         """Append a step."""
@@ -82,7 +79,7 @@ def _convolution(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     convolution = _bound(program, op, arrays)
 
     def convolve(slots: Slots) -> None:
-        convolution[0](*arrays(slots), program.scratch)
+        convolution[0](*arrays(slots), slots[SCRATCH])
 
     program.step(node, convolve, (at,) if add is None else (at, add), (to,))
 
@@ -131,7 +128,7 @@ def _product(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     product = _bound(program, op, arrays)
 
     def multiply(slots: Slots) -> None:
-        product[0](*arrays(slots), program.scratch)
+        product[0](*arrays(slots), slots[SCRATCH])
 
     program.step(node, multiply, (at,), (to,))
 
