@@ -11,6 +11,7 @@ import json
 import os
 import resource
 import sys
+import threading
 import time
 import zlib
 from collections.abc import Callable
@@ -357,8 +358,14 @@ class Openvino:
         settings = {"INFERENCE_NUM_THREADS": self.threads, "PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": 1,
                     "INFERENCE_PRECISION_HINT": case["openvino"]}  # fmt: skip
         model = self.ov.compile_model(case["path"], "CPU", settings)
-        request = model.create_infer_request()
-        return {"openvino": lambda: request.infer({0: x}, share_inputs=True)[0]}
+        own = threading.local()  # a request runs once at a time
+
+        def infer():
+            if not hasattr(own, "request"):
+                own.request = model.create_infer_request()
+            return own.request.infer({0: x}, share_inputs=True)[0]
+
+        return {"openvino": infer}
 
     def to_numpy(self, way: str, result) -> np.ndarray:
         return result
@@ -411,6 +418,31 @@ def turn(call: Call, seconds: float) -> float:
     return median(times)
 
 
+def load(call: Call, seconds: float, callers: int) -> dict[str, float]:
+    """Calls for some seconds by so many threads at once: median and 99th percentile of a call, calls a second."""
+    times: list[list[float]] = [[] for _ in range(callers)]
+    ready = threading.Barrier(callers)
+
+    def caller(mine: list[float]) -> None:
+        call()
+        ready.wait()
+        start = before = time.perf_counter()
+        while len(mine) < 3 or before - start < seconds:
+            call()
+            now = time.perf_counter()
+            mine.append(now - before)
+            before = now
+
+    threads = [threading.Thread(target=caller, args=(mine,)) for mine in times]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    every = sorted(t for mine in times for t in mine)
+    rate = sum(len(mine) / sum(mine) for mine in times)
+    return {"median": median(every), "p99": every[int(0.99 * (len(every) - 1) + 0.5)], "rate": rate}
+
+
 def serve(name: str, threads: int) -> None:
     """Answer requests until the pipe closes."""
     answer = answering()
@@ -437,6 +469,8 @@ def serve(name: str, threads: int) -> None:
             answer(ways=list(ways), digests=digests, decided=getattr(contender, "decided", {}), seconds=prepared)
         elif request["do"] == "memory":
             answer(bytes=1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+        elif request["do"] == "load":
+            answer(**load(ways[request["way"]], request["seconds"], request["callers"]))
         elif name == "machine":
             answer(rate=contender.rate(case))
         else:

@@ -216,8 +216,9 @@ def test_signals_reach_the_threads_of_the_program_only():
         from layoutkit._core.runtime import team
         team.assume(3)
         team.granted(3)
-        blocked = [open(f"/proc/self/task/{t}/status").read().split("SigBlk:")[1].split()[0] for t in os.listdir("/proc/self/task")]
-        assert sum(int(b, 16) >> 1 & 1 for b in blocked) == 2, blocked  # SIGINT
+        status = [open(f"/proc/self/task/{t}/status").read() for t in os.listdir("/proc/self/task")]
+        blocked = [int(text.split("SigBlk:")[1].split()[0], 16) for text in status]
+        assert sum(b >> 1 & 1 for b in blocked) == 2, blocked  # SIGINT
     """,
         OPENBLAS_NUM_THREADS="1",
     )

@@ -16,8 +16,8 @@ def of(folder, own, **files):
 
 
 @pytest.mark.parametrize("text, processors", [
-    ("max 100000\n", NONE), ("100000 100000\n", 1), ("150000 100000\n", 2), ("1000 100000\n", 1), ("800000 100000\n", 8),
-    ("", NONE), ("nonsense", NONE), ("1 0", NONE), ("many 100000", NONE),
+    ("max 100000\n", NONE), ("100000 100000\n", 1), ("150000 100000\n", 2), ("1000 100000\n", 1),
+    ("800000 100000\n", 8), ("", NONE), ("nonsense", NONE), ("1 0", NONE), ("many 100000", NONE),
 ])  # fmt: skip
 def test_version_2(tmp_path, text, processors):
     assert of(tmp_path, "0::/a/b\n", a__b__cpu_max=text) == processors

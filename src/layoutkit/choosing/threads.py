@@ -32,7 +32,7 @@ def set_num_threads(n: int | None) -> None:
     Parameters
     ----------
     n : int or None
-        None: as many as OpenMP allows (the default).
+        None: as many as there are processors that the process may use, and OpenMP allows (the default).
 
     Notes
     -----
@@ -44,7 +44,8 @@ def set_num_threads(n: int | None) -> None:
 
 
 def get_num_threads() -> int:
-    """Threads that a call may use now: the limit set, and never more than OpenMP (threadpoolctl) allows.
+    """Threads that a call may use now: the limit set, and never more than OpenMP (threadpoolctl) allows, or than there
+    are processors that the process may use.
 
     Where the system refuses to start so many, calls run on those that it grants. One in the child of a fork: what was
     planned for more runs on one there too.
