@@ -110,7 +110,7 @@ def play(case: dict, args: Namespace, model: str) -> dict:
 
 
 def compared(row: dict) -> dict[str, dict[str, float]]:
-    """By situation, what tells whether we keep up: our slowdown over the least of theirs, and our throughput's ratio."""
+    """By situation, whether we keep up: our slowdown over the least of theirs, our throughput over the most."""
     idle, found = row["situations"]["idle"], {}
     for title, of in row["situations"].items():
         others = [name for name in of if name != OURS]

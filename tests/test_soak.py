@@ -40,7 +40,7 @@ def test_mistakes_are_told(soak, monkeypatch):
     right = soak.Model.run
 
     def sometimes_wrong(self, x):
-        return {name: y + np.random.rand() for name, y in right(self, x).items()}
+        return {name: y + np.random.default_rng().random() for name, y in right(self, x).items()}
 
     monkeypatch.setattr(soak.Model, "run", sometimes_wrong)
     monkeypatch.setattr(soak.Soak, "cases", lambda *args: None)

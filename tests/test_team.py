@@ -225,26 +225,6 @@ def test_signals_reach_the_threads_of_the_program_only():
     assert done.returncode == 0, done.stderr
 
 
-def test_many_callers_share_the_processors():
-    """Regions of many threads at once, of all sizes, each with all of its work done once."""
-    x = [np.random.default_rng(n).standard_normal((2, 16, 40 + n, 50), np.float32) for n in range(8)]
-    want = [np.ascontiguousarray(a.transpose(0, 2, 3, 1)) for a in x]
-    failed, ready = [], threading.Barrier(len(x))
-
-    def call(a, right):
-        ready.wait()
-        for n in range(200):
-            if not np.array_equal(lk.reorder(a, "NCHW", "NHWC", threads=1 + n % 4), right):
-                failed.append(n)
-
-    callers = [threading.Thread(target=call, args=pair) for pair in zip(x, want)]
-    for t in callers:
-        t.start()
-    for t in callers:
-        t.join()
-    assert not failed
-
-
 def test_a_refusal_is_told_with_the_configuration(monkeypatch, capsys):
     lk.show_config()
     assert "refused" not in capsys.readouterr().out or team.refused()

@@ -186,3 +186,23 @@ def test_threads_sleep_when_there_is_nothing_to_do():
     print(resource.getrusage(resource.RUSAGE_SELF).ru_utime - before)
     """)
     assert float(out[0]) < 0.3
+
+
+def test_many_threads_share_the_processors():
+    """Regions of many threads at once, of all sizes, each with all of its work done once."""
+    x = [np.random.default_rng(n).standard_normal((2, 16, 40 + n, 50), np.float32) for n in range(8)]
+    want = [np.ascontiguousarray(a.transpose(0, 2, 3, 1)) for a in x]
+    failed, ready = [], threading.Barrier(len(x))
+
+    def call(a, right):
+        ready.wait()
+        for n in range(200):
+            if not np.array_equal(lk.reorder(a, "NCHW", "NHWC", threads=1 + n % 4), right):
+                failed.append(n)
+
+    callers = [threading.Thread(target=call, args=pair) for pair in zip(x, want)]
+    for t in callers:
+        t.start()
+    for t in callers:
+        t.join()
+    assert not failed

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # The tests of threads on an extension that clang built with ThreadSanitizer:
 #   tools/tsan.sh [python] [pytest arguments]
-# `python` as for sanitize.sh; clang, its libclang_rt and libomp (Debian: clang libomp-dev). OpenMP is clang's here, since
-# gcc's libgomp does not tell ThreadSanitizer what its barriers order; libomp does, through archer.
+# `python` as for sanitize.sh; clang, its libclang_rt and libomp (Debian: clang libomp-dev).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${1:-python3}
@@ -12,10 +11,7 @@ clang=$(compgen -c clang- | grep -xE 'clang-[0-9]+' | sort -V | tail -1)  # runt
 clang=${clang:-clang}
 if ! command -v "$clang" >/dev/null; then echo "no clang here: ThreadSanitizer is left out" && exit 0; fi
 runtime=$("$clang" -print-file-name=libclang_rt.tsan-x86_64.so)
-archer=$(realpath -m "$("$clang" -print-resource-dir)/../../libarcher.so")
-for file in "$runtime" "$archer"; do
-    if [ ! -e "$file" ]; then echo "clang without $file: ThreadSanitizer is left out" && exit 0; fi
-done
+if [ ! -e "$runtime" ]; then echo "clang without $runtime: ThreadSanitizer is left out" && exit 0; fi
 if ! setarch -R env LD_PRELOAD="$runtime" "$python" -c pass 2>/dev/null; then
     echo "Python does not run under this clang's runtime on this kernel: ThreadSanitizer is left out" && exit 0
 fi
@@ -28,7 +24,7 @@ CC=$clang CFLAGS="-g1 -Wno-unknown-pragmas -shared-libsan" \
     -Cbuild-dir="$build/meson" -Csetup-args=-Dbuildtype=debug -Csetup-args=-Doptimization=1 \
     -Csetup-args=-Dstrip=false -Csetup-args=-Db_sanitize=thread -Csetup-args=-Db_lundef=false
 
-export PYTHONPATH="$PWD/$build/site" PYTHONDONTWRITEBYTECODE=1 OMP_TOOL_LIBRARIES=$archer
+export PYTHONPATH="$PWD/$build/site" PYTHONDONTWRITEBYTECODE=1
 # Python and numpy are not instrumented: only what our modules do is looked at.
 export TSAN_OPTIONS=ignore_noninstrumented_modules=1,halt_on_error=1,exitcode=66
 # not test_team.py: it limits the address space, of which ThreadSanitizer needs a lot
