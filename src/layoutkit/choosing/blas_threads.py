@@ -97,7 +97,7 @@ def limited(threads: int) -> Undone:
     return Undone(partial(_limit.enter, ask), partial(_limit.leave, ask))
 
 
-def held() -> Undone:
+def single_threaded() -> Undone:
     """BLAS libraries use one thread inside: a candidate that wants them sets their threads itself."""
     _limit.find()
     return limited(1)

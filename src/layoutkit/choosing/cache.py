@@ -49,8 +49,8 @@ class Cache(dict[Any, Any]):
 
     def of(self, make: Callable[..., Any], *arguments: Any) -> Any:
         """``make(*given)``, made once; what is given must be hashable, what is made not None."""
-        made = self.get((make, *arguments))
-        return self.put((make, *arguments), make(*arguments)) if made is None else made
+        value = self.get((make, *arguments))
+        return self.put((make, *arguments), make(*arguments)) if value is None else value
 
 
 plans = Cache(MOST_PLANS)

@@ -182,11 +182,11 @@ class Learner:
         verb = "learnt" if self.over else "learning"
         if self._least == inf:
             return f"{verb} by use: nothing yet"
-        told = [f"{self._pick.name} {self._least * 1e6:.1f} us"]
-        told += [
+        texts = [f"{self._pick.name} {self._least * 1e6:.1f} us"]
+        texts += [
             f"{t.name} {t.ratio:.2f}x" if t.seconds else f"{t.name} given up at {t.ratio:.1f}x" for t in self._tried[1:]
         ]
-        return f"{verb} by use in {self._calls} calls: {', '.join(told)}"
+        return f"{verb} by use in {self._calls} calls: {', '.join(texts)}"
 
     def _first(self) -> Tried:
         while self._untried:

@@ -22,7 +22,7 @@ from ..formats.layout import Layout
 from ..memory.arguments import hold
 from ..memory.arrays import as_array, as_out, overlap
 from ..memory.faults import Faults
-from ..memory.foreign import given_back, in_layout, is_torch, last_of, memory_of
+from ..memory.foreign import as_torch_like, in_layout, is_torch, last_of, memory_of
 from ..memory.tensor import Tensor
 from ..signatures import renamed, with_parameters
 from .algorithms import AUTO
@@ -196,7 +196,7 @@ class ConvolutionBase:
             memory(v, what=f"{what}: {n}") if is_torch(v) else v for n, v in (("x", x), ("out", out), ("add", add))
         ]
         result = op(*arrays, workspace, shape=shape)  # type: ignore[operator]
-        return given_back(result, x) if out is None else out
+        return as_torch_like(result, x) if out is None else out
 
     def _in(self, layout: Layout) -> Self:
         """The same for inputs and results in another layout, made once."""
@@ -249,16 +249,16 @@ def once_and_kept(function: Callable[..., Any], kind: str) -> Callable[[C], C]:
 def with_input(error: Exception, what: str, rank: int, x: Any, w: Any, layout: Any, groups: Any) -> Exception:
     """An error about a filter or attributes, with what is wrong with the input `x` too, as far as that can be told."""
     faults = Faults(what)
-    faults.found += getattr(error, "faults", [error])
+    faults.errors += getattr(error, "faults", [error])
     with suppress(TypeError, ValueError, BufferError, IndexError):
         source, filters = as_array(x, "x"), as_array(w, "w")
         if source.dtype != filters.dtype != np.int8 and "w: expected dtype" not in str(error):
-            faults.found.append(TypeError(f"x is of dtype {source.dtype}, w of {filters.dtype}"))
+            faults.errors.append(TypeError(f"x is of dtype {source.dtype}, w of {filters.dtype}"))
         names = Layout(meaning_of_activations(rank) if layout is None else layout)
         channels, expected = names.padded_shape(source.shape)[1], filters.shape[1] * groups
         known = names.family is None or names.family.kind == ACTIVATIONS
         if filters.ndim == rank + 2 and known and names.block(1) == 1 and channels != expected:
-            faults.found.append(ValueError(f"x of shape {source.shape} has {channels} channels, expected {expected}"))
+            faults.errors.append(ValueError(f"x of shape {source.shape} has {channels} channels, expected {expected}"))
     try:
         faults.done()
     except (TypeError, ValueError) as combined:

@@ -21,7 +21,7 @@ class Activation(NamedTuple):
 
     numbers: int
     kernel: str  # one of registry.STEPS
-    make: Callable[..., tuple] = lambda *given: given  # its numbers
+    make: Callable[..., tuple] = lambda *numbers: numbers  # its numbers
     operand: str = ""  # "number", "any" (its one number may be an array), or "add": the residual; "": it has none
 
 

@@ -62,7 +62,7 @@ class Attributes:
         for name, value, known in (("algorithm", algorithm, NAMES), ("accuracy", accuracy, ACCURACIES),
                                    ("padding_mode", self.padding_mode, MODES)):  # fmt: skip
             if value not in known:
-                faults.found.append(ValueError(f"{what}: {name} {value!r} is none of {', '.join(known)}"))
+                faults.errors.append(ValueError(f"{what}: {name} {value!r} is none of {', '.join(known)}"))
         self.algorithm, self._accuracy = algorithm, accuracy
         float32 = Given(F32, F32.src, F32.dst)
         self.types, self.src_dtype, self.dst_dtype = faults.check(types_of, w.array, dtype, what, default=float32)
@@ -70,11 +70,11 @@ class Attributes:
         self.in_order = self.held_as == _OIHW[rank]
         self.oc, self.kernel = w.shape[0], w.shape[2:]
         if not all(self.kernel):
-            faults.found.append(ValueError(f"{what}: w of shape {w.shape} has an empty kernel"))
+            faults.errors.append(ValueError(f"{what}: w of shape {w.shape} has an empty kernel"))
         (self.groups,) = faults.check(per_axis, groups, 1, f"{what}: groups", 1, default=one[:1])
         if self.oc % self.groups:
             text = f"{what}: {self.oc} output channels do not divide into {self.groups} groups"
-            faults.found.append(ValueError(text))
+            faults.errors.append(ValueError(text))
         self.ic = w.shape[1] * self.groups
         self.stride = faults.check(per_axis, stride, rank, f"{what}: stride", 1, default=one)
         self.dilation = faults.check(per_axis, dilation, rank, f"{what}: dilation", 1, default=one)

@@ -148,10 +148,10 @@ class _Sizes:
         if node.key == WHOLE:
             return self.whole, 0
         inner, last = _fused(node)
-        made = self.result(last)
+        result_bytes = self.result(last)
         within = sum(self.result(key) for key in inner if key != last and not isinstance(inner[key], DataNode))
         scratch = max(map(self._scratch, inner), default=0)
-        return made, within + scratch
+        return result_bytes, within + scratch
 
     def _scratch(self, key: Any) -> int:
         about = self._by_name.get(key[0]) if isinstance(key, tuple) else None
@@ -183,9 +183,9 @@ def _peak(nodes: Mapping[Any, GraphNode], keys: Iterable[Any], sizes: _Sizes, sl
     while ready or running:
         while ready and len(running) < slots:
             key = ready.pop()
-            made, scratch = of[key]
-            in_use += made + scratch
-            time = made + scratch + sum(of[d][0] for d in nodes[key].dependencies if d in of) + 1
+            result_bytes, scratch = of[key]
+            in_use += result_bytes + scratch
+            time = result_bytes + scratch + sum(of[d][0] for d in nodes[key].dependencies if d in of) + 1
             heapq.heappush(running, (now + time, rank[key], key))
         most = max(most, in_use)
         now, _, key = heapq.heappop(running)

@@ -69,7 +69,7 @@ class Blas(Algorithm):
 
 
 def padded_shape(p: ConvProblem) -> tuple[int, ...]:
-    """Of the padded input, channels last."""
+    """The shape of the padded input, channels last."""
     return p.n, *(a + n + b for n, (a, b) in zip(p.size, p.padding)), p.ic
 
 
