@@ -1,4 +1,4 @@
-"""Sums of two tensors, and single ones, between limits: threads around the micro-kernels of add.c."""
+"""Sums of two tensors, or single tensors, clipped to limits: threads around the micro-kernels of add.c."""
 
 from cython.parallel cimport parallel
 cimport openmp
@@ -19,7 +19,7 @@ cdef enum:
 
 
 cdef int64_t contiguous_axes(ndarray x) noexcept:
-    """How many of the last axes lie together."""
+    """How many of the last axes are contiguous."""
     cdef int64_t step = x.itemsize, axes = 0
     cdef int i
     for i in range(x.ndim - 1, -1, -1):
@@ -110,7 +110,7 @@ def add(str types, ndarray a not None, ndarray b, ndarray y not None, limits, in
 
 
 cdef void one_part(lk_add_fn fn, lk_add g, int64_t item, int64_t first, int64_t end, int threads) noexcept nogil:
-    """Rows [first, end), or, of few rows, these parts of each."""
+    """Rows [first, end), or, if there are few rows, these parts of each."""
     if first >= end:
         return
     if g.rows >= threads:
