@@ -66,7 +66,7 @@ def describe_path(src: Layout, read: Layout, written: Layout, dst: Layout) -> st
     """The layouts that a route goes through."""
     before, after = f"{src} -> {read}", f"{written} -> {dst}"
     if src == read and written == dst:
-        return "as it lies"
+        return "no reorder"
     if written == dst:
         return f"input {before}"
     if src == read:

@@ -1,4 +1,4 @@
-"""What a computation past memory comes to before it runs: tasks, bytes read, and the memory that it takes.
+"""The cost of a computation on arrays larger than memory before it runs: tasks, bytes read, and memory.
 
 The memory is found by going through the graph as dask's scheduler does, results counted from when they are begun to
 when nothing needs them any more.
@@ -23,7 +23,7 @@ WHOLE = "whole"
 
 @dataclass(frozen=True)
 class Plan:
-    """What a computation comes to.
+    """The tasks, bytes and memory of a computation.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class Plan:
 
 
 def plan(y: Any, workers: int = 1, threads: int | None = None) -> Plan:
-    """What it comes to to compute `y`, without doing it.
+    """The tasks, bytes and memory that computing `y` takes, without computing it.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def plan(y: Any, workers: int = 1, threads: int | None = None) -> Plan:
 
 
 class _Sizes:
-    """Bytes of what tasks make, and of what they need while they run."""
+    """Bytes of the results of tasks, and of the memory that they need while they run."""
 
     def __init__(self, abouts: Sequence[About]) -> None:
         self.abouts, self.whole = abouts, 0
@@ -144,7 +144,7 @@ class _Sizes:
         return 0 if about is None else about.nbytes(key)
 
     def of(self, node: GraphNode) -> tuple[int, int]:
-        """Bytes of the result of a task, and of all that it holds beside its inputs until it is done."""
+        """Bytes of the result of a task, and of all other memory that it allocates until it is done."""
         if node.key == WHOLE:
             return self.whole, 0
         inner, last = _fused(node)
@@ -167,7 +167,7 @@ def _fused(node: GraphNode) -> tuple[Mapping[Any, GraphNode], Any]:
 
 
 def _peak(nodes: Mapping[Any, GraphNode], keys: Iterable[Any], sizes: _Sizes, slots: int, workers: int) -> int:
-    """The bytes that a worker holds at most, when tasks run in dask's order on so many slots."""
+    """The most bytes that a worker has allocated at a time, if tasks run in dask's order on so many slots."""
     rank = order(dict(nodes))
     waits = {key: {d for d in node.dependencies if d in nodes} for key, node in nodes.items()}
     users: dict[Any, set] = {key: set() for key in nodes}
@@ -211,7 +211,7 @@ def _peak(nodes: Mapping[Any, GraphNode], keys: Iterable[Any], sizes: _Sizes, sl
 
 
 def _size(nbytes: float) -> str:
-    """Bytes for people."""
+    """Bytes in a readable unit."""
     for unit in ("bytes", "KB", "MB"):
         if nbytes < 1000:
             return f"{nbytes:.3g} {unit}" if unit != "bytes" else f"{nbytes:.0f} {unit}"

@@ -295,13 +295,13 @@ cdef class Route:
 
     cdef copied(self, x, w, bias, y, epilogue, add, workspace):
         """As a call, but on aligned copies, for arrays that are not aligned to their elements."""
-        made = at_whole_elements(y)
+        aligned_y = at_whole_elements(y)
         if add is not None:
-            add = made if add is y else at_whole_elements(add)
+            add = aligned_y if add is y else at_whole_elements(add)
         if epilogue is not None and epilogue.tensors:
             epilogue = epilogue.over([at_whole_elements(tensor) for tensor in epilogue.tensors])
-        self(at_whole_elements(x), w, bias, made, epilogue, add, workspace)
-        y[...] = made
+        self(at_whole_elements(x), w, bias, aligned_y, epilogue, add, workspace)
+        y[...] = aligned_y
 
     cdef void run(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
                   char *at) noexcept nogil:
