@@ -2,8 +2,8 @@
 
 Some threads run random operations of all types against the reference (`tests/random_cases`), others networks whose
 shapes change, whose results must be those of the first time, bit by bit. They call with any number of threads, while
-the processors that the process may use change, too. Meanwhile and at the end: memory stays within a bound of what it was
-after a warm-up, no thread or file is left over, and the cost table that was written can be read.
+the processors that the process may use change, too. Meanwhile and at the end: memory stays within a bound of what it
+was after a warm-up, no thread or file is left over, and the cost table that was written can be read.
 """
 
 from __future__ import annotations

@@ -128,8 +128,8 @@ def plane_strips(name, *, x_strides, y_strides, x_lanes, **fields):
     run(name, "lk_plane_strips", x_lanes=x_lanes, vectors=len(x_lanes), **given, **fields)
 
 
-def quads(name, *, row, at, sizes, s_strides, span, taps, rounding=None, segments=1, s_whole=True, **fields):
-    """A quads row; row: addresses, 0: padding; s_strides (row, col); span (columns, first, end, begin); taps (step,
+def depthwise_dot(name, *, row, at, sizes, s_strides, span, taps, rounding=None, segments=1, s_whole=True, **fields):
+    """A depthwise_dot; row: addresses, 0: padding; s_strides (row, col); span (columns, first, end, begin); taps (step,
     apart); rounding: the sums become bytes by these mul, off, least, most, zero, sign, shifts."""
     given = pairs("s_row s_col columns first end begin step apart", (*s_strides, *span, *taps))
     out = None
@@ -140,7 +140,7 @@ def quads(name, *, row, at, sizes, s_strides, span, taps, rounding=None, segment
                  for k, v in dict(mul=mul, off=off, least=least, most=most).items()}  # fmt: skip
         out = made("lk_rounding", dict(**lists, zero=zero, sign=sign, adds=adds, shifts=shifts))
     run(
-        name, "lk_quads", row=row.view(np.int64), quads=len(row) // 4, at=at, bytes=sizes, pieces=len(at),
+        name, "lk_depthwise_dot", row=row.view(np.int64), quads=len(row) // 4, at=at, bytes=sizes, pieces=len(at),
         segments=segments, s_whole=s_whole, out=None if out is None else ctypes.addressof(out), **given, **fields,
     )  # fmt: skip
 

@@ -8,7 +8,7 @@
 #include "convert/pairs.h"
 #include "depthwise/depthwise.h"
 #include "depthwise/plane_strips.h"
-#include "depthwise/quads.h"
+#include "depthwise/depthwise_dot.h"
 #include "depthwise/strips.h"
 #include "elementwise/add.h"
 #include "elementwise/epilogue.h"
@@ -412,7 +412,7 @@ static int depthwise(const lk_kernel *k, int rows, int cols, int kw, int step, i
 
 /* Units of four rows of the input; bits of `how`: s8, an order of channels, bytes are stored. Rows and columns are padding
  * by chance. */
-static int quads(const lk_kernel *k, int rows, int cols, int channels, int how)
+static int depthwise_dot(const lk_kernel *k, int rows, int cols, int channels, int how)
 {
     enum { RUN = 64, QUADS = 2, KW = 3, WIDE = 24, ROWS_IN = 4 * QUADS };
     static uint8_t x[ROWS_IN][WIDE * RUN], zero[RUN], y[4 * 2 * 8 * RUN], want[4 * 2 * 8 * RUN];
@@ -463,7 +463,7 @@ static int quads(const lk_kernel *k, int rows, int cols, int channels, int how)
                 float q = rintf((float)sum * mul[c]) + 5;
                 want[out] = flip ? (uint8_t)(int8_t)fminf(fmaxf(q, -128), 127) : (uint8_t)fminf(fmaxf(q, 0), 255);
             }
-    lk_quads d = {.row = row, .column = column, .at = at, .bytes = sizes, .order = ordered ? order : NULL,
+    lk_depthwise_dot d = {.row = row, .column = column, .at = at, .bytes = sizes, .order = ordered ? order : NULL,
                   .zero = (char *)zero, .panel = panel, .w = (char *)w, .bias = (char *)bias, .s = (char *)y,
                   .s_at = s_at, .s_row = item * cols * channels, .s_col = item * channels, .columns = columns,
                   .end = columns, .step = step, .apart = 1, .flip = flip ? 0x80808080 : 0,
@@ -471,7 +471,7 @@ static int quads(const lk_kernel *k, int rows, int cols, int channels, int how)
                   .cols = cols, .vectors = (channels + lanes - 1) / lanes, .pieces = pieces,
                   .whole = channels == run && !ordered,
                   .segments = 1, .s_whole = 1, .s_bytes = channels, .out = as_bytes ? &f : NULL};
-    ((lk_quads_fn)k->fn)(&d);
+    ((lk_depthwise_dot_fn)k->fn)(&d);
     return memcmp(y, want, sizeof y) ? wrong(k, "wrong sum") : 0;
 }
 
@@ -1104,11 +1104,11 @@ static int check(const lk_kernel *k)
             for (int rows = 0; rows <= 3; rows++)
                 for (int count = 1; count <= k->lanes; count++) bad += tap_sums(k, taps, rows, count);
         return bad;
-    case LK_QUADS:
+    case LK_DEPTHWISE_DOT:
         for (int rows = 1; rows <= 2; rows++)
             for (int cols = 1; cols <= 7; cols++)
                 for (int channels = 1; channels <= 4 * k->lanes; channels++)
-                    for (int how = 0; how < 8; how++) bad += quads(k, rows, cols, channels, how);
+                    for (int how = 0; how < 8; how++) bad += depthwise_dot(k, rows, cols, channels, how);
         return bad;
     case LK_EPILOGUE:
         if (strcmp(k->types, "f32") && strcmp(k->types, "f64"))

@@ -19,7 +19,7 @@ def blas():
 def test_blas_is_held_and_let_go():
     np.ones((2, 2)) @ np.ones((2, 2))
     before = blas()
-    with blas_threads.held():
+    with blas_threads.single_threaded():
         assert all(n == 1 for n in blas())
     assert blas() == before
 
@@ -41,7 +41,7 @@ def three():
 def test_within_a_thread_the_innermost_limit_holds(three):
     with blas_threads.limited(2):
         assert 2 in blas()
-        with blas_threads.held():
+        with blas_threads.single_threaded():
             assert max(blas()) == 1
             with blas_threads.limited(4):
                 assert 4 in blas()
@@ -82,7 +82,9 @@ def test_many_threads_that_come_and_go_leave_the_limit_as_it_was(three, seed):
                 with suppress(ZeroDivisionError), ExitStack() as stack:
                     for _ in range(rng.randint(1, 3)):
                         n = rng.randint(1, 4)
-                        stack.enter_context(blas_threads.held() if rng.random() < 0.2 else blas_threads.limited(n))
+                        stack.enter_context(
+                            blas_threads.single_threaded() if rng.random() < 0.2 else blas_threads.limited(n)
+                        )
                         assert max(blas()) <= 4
                         time.sleep(rng.random() * 1e-3)
                     if rng.random() < 0.3:

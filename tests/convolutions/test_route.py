@@ -34,7 +34,7 @@ def routes_of(p):
     """Of every algorithm that takes `p` on its layouts, the route by its best kernel."""
     for a in COMPILED:
         if a.supports(p) is None:
-            q = replace(p, types=TYPES["u8s8_s32"]) if a.family == "quads" else p
+            q = replace(p, types=TYPES["u8s8_s32"]) if a.family == "depthwise_dot" else p
             yield q, a, lambda a=a, q=q: route_of(q, a)
 
 

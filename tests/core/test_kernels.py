@@ -21,7 +21,7 @@ MOVES = [k for k in ROWS if k.family in ("transpose", "gather", "fill", "copy")]
 # Of integers: s16 below, others in test_integers.py and tools/harness.c.
 GEMMS = [k for k in ROWS if k.family == "gemm" and k.types != "u8s8"]
 STRIPS = [k for k in ROWS if k.family == "strips"]
-QUADS = [k for k in ROWS if k.family == "quads"]
+DEPTHWISE_DOT = [k for k in ROWS if k.family == "depthwise_dot"]
 PLANE_STRIPS = [k for k in ROWS if k.family == "plane_strips"]
 EPILOGUES = [k for k in ROWS if k.family == "epilogue" and not k.types.startswith("s32_")]  # those: test_integers.py
 REAL = {"f32": np.float32, "f64": np.float64}
@@ -58,9 +58,9 @@ def test_every_instruction_set_has_every_family_or_adds_units_to_one_that_has():
     for isa in registry.isas():
         have = {k.family for k in ROWS if k.isa == isa}
         adds = 1 not in {k.kr for k in ROWS if k.isa == isa and k.family == "gemm"}
-        units = {"bf16": {"winograd_in"}, "s16": {"gemm_s16", "winograd_in", "winograd_out"}, "u8s8": {"quads"}}
+        units = {"bf16": {"winograd_in"}, "s16": {"gemm_s16", "winograd_in", "winograd_out"}, "u8s8": {"depthwise_dot"}}
         of_units = set().union(*(units[k.types] for k in ROWS if k.isa == isa and k.family[:4] == "gemm" and k.kr > 1))
-        assert have == ({"gemm", "peak"} if adds else set(registry.FAMILIES) - {"quads", "gemm_s16"}) | of_units
+        assert have == ({"gemm", "peak"} if adds else set(registry.FAMILIES) - {"depthwise_dot", "gemm_s16"}) | of_units
         assert adds == (isa not in WHOLE_ISAS)
 
 
@@ -345,18 +345,18 @@ def one_strip(kernel, rng, cols, step, rows, left, right, top, below, end):
 
 
 @pytest.mark.parametrize("end", ["low", "high"])
-@pytest.mark.parametrize("kernel", QUADS, ids=lambda k: k.name)
-def test_quads(kernel, end):
+@pytest.mark.parametrize("kernel", DEPTHWISE_DOT, ids=lambda k: k.name)
+def test_depthwise_dot(kernel, end):
     rng = np.random.default_rng(1)
     for channels in sorted({1, 15, 16, kernel.lanes, 4 * kernel.lanes - 1, 4 * kernel.lanes}):
         for rows in (1, 2):
             for cols in (1, 2, 3, 4, 5, 7, 8):
                 for bytes_too in {False, kernel.lanes > 4}:
                     for _ in range(9 if channels == 4 * kernel.lanes else 2):
-                        one_tile_of_quads(kernel, rng, channels, rows, cols, bytes_too, end)
+                        one_tile_of_depthwise_dot(kernel, rng, channels, rows, cols, bytes_too, end)
 
 
-def one_tile_of_quads(kernel, rng, channels, rows, cols, as_bytes, end):
+def one_tile_of_depthwise_dot(kernel, rng, channels, rows, cols, as_bytes, end):
     lanes, run = kernel.lanes, 4 * kernel.lanes
     quads, kw, step, apart, begin = (int(rng.integers(a, b)) for a, b in ((1, 4), (1, 5), (1, 3), (1, 3), (0, 2)))
     if rng.integers(2):  # what has code of its own
@@ -413,7 +413,7 @@ def one_tile_of_quads(kernel, rng, channels, rows, cols, as_bytes, end):
     gw, gb, gz = (guarded(v.reshape(-1).view(np.uint8), end) for v in (w, bias, np.full(run, zero, dtype)))
     gy = guarded(np.full(item * rows * cols * channels, 0xA5, np.uint8), end)
     s_at = at if as_bytes else np.arange(vectors, dtype=np.int64) * 4 * lanes
-    harness.quads(
+    harness.depthwise_dot(
         kernel.name, row=np.array([m.address if on else 0 for m, on in zip(memory, there)], np.int64),
         column=np.where(inside, np.arange(columns) * channels, np.iinfo(np.int64).min), at=at, sizes=sizes,
         zero=gz.address, panel=panel.ctypes.data + -panel.ctypes.data % 64, w=gw.address,
@@ -429,8 +429,8 @@ def one_tile_of_quads(kernel, rng, channels, rows, cols, as_bytes, end):
 
 
 @pytest.mark.parametrize("end", ["low", "high"])
-@pytest.mark.parametrize("kernel", [k for k in QUADS if k.lanes > 4], ids=lambda k: k.name)
-def test_quads_of_shares_of_a_row(kernel, end):
+@pytest.mark.parametrize("kernel", [k for k in DEPTHWISE_DOT if k.lanes > 4], ids=lambda k: k.name)
+def test_depthwise_dot_of_shares_of_a_row(kernel, end):
     """A vector has the channels of several columns, which are read and stored apart."""
     rng, lanes, pieces = np.random.default_rng(2), kernel.lanes, kernel.lanes // 4
     lane = np.arange(4 * lanes).reshape(4, pieces, 4).transpose(1, 0, 2).ravel()
@@ -455,7 +455,7 @@ def test_quads_of_shares_of_a_row(kernel, end):
             column = np.arange(columns)[:, None] * channels + np.arange(segments) * columns * channels
             panel = np.zeros(columns * 16 * lanes + 64, np.uint8)
             gw, gz = (guarded(v.reshape(-1).view(np.uint8), end) for v in (w, np.full(4 * lanes, 77, np.uint8)))
-            harness.quads(
+            harness.depthwise_dot(
                 kernel.name, row=np.array([v.address if on else 0 for v, on in zip(x, there)], np.int64),
                 column=np.where(inside, column, np.iinfo(np.int64).min).ravel(), at=at, sizes=np.full(pieces, 16),
                 zero=gz.address, panel=panel.ctypes.data + -panel.ctypes.data % 64, w=gw.address, bias=0, s=y.address,

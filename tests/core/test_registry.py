@@ -16,7 +16,8 @@ def test_lanes_are_the_elements_of_a_vector(kernel):
         bits = int(kernel.types[1:])
     else:  # narrow numbers, in lanes of 32 bits
         units = {"bf16": 2, "s16": 2, "u8s8": 4}
-        multiplies = kernel.family in ("gemm", "gemm_s16", "peak", "quads") or kernel.family.startswith("winograd")
+        products = ("gemm", "gemm_s16", "peak", "depthwise_dot")
+        multiplies = kernel.family in products or kernel.family.startswith("winograd")
         assert kernel.kr == (units[kernel.types] if multiplies else 1)
         bits = 32
     assert kernel.lanes == 8 * VECTOR_BYTES[kernel.isa.split("_")[0]] // bits

@@ -237,10 +237,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     # all that lasts comes before the text: whoever reads that may have gone
     saved, (results, data, unwritten) = through(lambda: "" if args.no_save else _save(), keep)
-    told = ""
+    profiled = ""
     if saved and (seconds is None or seconds >= PROFILE_BUDGET_SECONDS) and not ended.code:
         try:
-            told = _profile(began)
+            profiled = _profile(began)
         except KeyboardInterrupt:
             ended = Ended(INTERRUPTED, "interrupted")
     if args.json == "-":
@@ -250,7 +250,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             f"layoutkit {identity['version']} on {identity['cpu']}, {identity['isa']}, {args.suite}",
             *report.lines(results, columns(text)),
             f"\n{len(results)} problems measured in {data['seconds']:.0f} s",
-            *data["notes"], *filter(None, [told, saved]),
+            *data["notes"], *filter(None, [profiled, saved]),
         ],
         text,
     )  # fmt: skip

@@ -40,8 +40,8 @@ def lines(a: dict, b: dict) -> Iterator[str]:
     before = {r["problem"]: r for r in a["results"]}
     both = [(before[r["problem"]], r) for r in b["results"] if r["problem"] in before]
     if a.get("machine") != b.get("machine"):
-        here, there = a.get("machine") or {}, b.get("machine") or {}
-        differing = [f"{k}: {here.get(k)} / {there.get(k)}" for k in here if here.get(k) != there.get(k)]
+        one, other = a.get("machine") or {}, b.get("machine") or {}
+        differing = [f"{k}: {one.get(k)} / {other.get(k)}" for k in one if one.get(k) != other.get(k)]
         yield "not measured alike: " + ", ".join(differing)
     alone = len(before) - len(both), len(b["results"]) - len(both)
     yield f"{len(both)} problems in both, {alone[0]} only in A, {alone[1]} only in B"

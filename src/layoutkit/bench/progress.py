@@ -66,11 +66,11 @@ def _plain(items: Iterable[T], total: int, clock: Callable[[], float]) -> Iterat
 
 
 def _lines(items: Iterable[T], total: int, clock: Callable[[], float]) -> Iterator[T]:
-    start = told = clock()
+    start = printed = clock()
     for i, item in enumerate(items):
         now = clock()
-        if now - told >= LINE_EVERY_SECONDS:
-            told = now
+        if now - printed >= LINE_EVERY_SECONDS:
+            printed = now
             with contextlib.suppress(OSError):  # who read it may have gone: no reason to end measuring
                 print(f"{i}/{total} after {(now - start) / 60:.0f} min: {item.title}", file=sys.stderr, flush=True)
         yield item

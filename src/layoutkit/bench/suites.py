@@ -203,7 +203,7 @@ def backward(cases: Iterable[Case]) -> list[Case]:
         if not isinstance(case, ConvCase) or case.problem.types.integers:
             continue
         p = case.problem
-        made: list[Case] = [WeightCase(p, f"{case.title} weight", case.group, case.count, case.threads)]
+        parts: list[Case] = [WeightCase(p, f"{case.title} weight", case.group, case.count, case.threads)]
         if p.ic > FEW_CHANNELS:
             task = TransposedTask(
                 p.n, p.oc, p.ic, p.out, p.size, p.kernel, p.stride, p.padding, p.dilation, p.groups, p.dst, p.src,
@@ -211,8 +211,8 @@ def backward(cases: Iterable[Case]) -> list[Case]:
             )  # fmt: skip
             for part in task.convolutions:
                 title = f"{case.title} input"
-                made += [replace(case, problem=part.problem, title=title), PackCase(part.problem, case.count)]
-        for one in made:
+                parts += [replace(case, problem=part.problem, title=title), PackCase(part.problem, case.count)]
+        for one in parts:
             cases_by_key.setdefault(one.key, one)
     return list(cases_by_key.values())
 

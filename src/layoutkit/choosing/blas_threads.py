@@ -1,4 +1,4 @@
-"""Other thread pools of the process, found by threadpoolctl: numpy's BLAS held to so many threads, others told of."""
+"""Other thread pools of the process, found by threadpoolctl: numpy's BLAS is limited, others are reported."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from .._core.runtime.guard import Lock, Undone
 
 def libraries() -> Any:
     """The libraries of the process that have threads of their own, as threadpoolctl finds them."""
-    from threadpoolctl import ThreadpoolController  # not before it is needed: few calls of few programs ask
+    from threadpoolctl import ThreadpoolController  # imported late, as few calls need it
 
     return ThreadpoolController()
 
 
 class _Ask:
-    """A thread that wants BLAS held to so many threads until it is done."""
+    """A thread that asks for BLAS to be limited to so many threads until it is done."""
 
     def __init__(self, threads: int) -> None:
         self.threads, self.thread, self.process = threads, threading.get_ident(), process.forks()
 
 
 class _Limit:
-    """How many threads the BLAS libraries use while anybody asks for a limit, and did before.
+    """The threads that BLAS libraries may use while limits are asked for, and those that they had before.
 
-    Within a thread the innermost limit holds, between threads the smallest: nobody's BLAS uses more than was asked for.
-    Every step may be cut short by a signal, and is then taken again from the beginning.
+    Within a thread the innermost limit applies, between threads the smallest: no BLAS uses more than was asked for.
+    Any step may be interrupted by a signal; it is then repeated from the beginning.
     """
 
     def __init__(self) -> None:
@@ -42,12 +42,12 @@ class _Limit:
         self._libraries = libraries().select(user_api="blas").lib_controllers
 
     def enter(self, ask: _Ask) -> None:
-        """Hold to what `ask` wants."""
+        """Apply the limit of `ask`."""
         self._asks[ask] = None
         self._settle()
 
     def leave(self, ask: _Ask) -> None:
-        """Let go of what `ask` wanted; what was before is again when nobody wants anything."""
+        """Remove the limit of `ask`; without any limits left, the threads of before are restored."""
         self._asks.pop(ask, None)
         self._settle()
 
@@ -55,7 +55,7 @@ class _Limit:
         with self._lock.held():
             if self._libraries is None:
                 self.find()
-            # Threads of a parent do not live in its forked child.
+            # Threads of the parent do not exist in a forked child.
             here = [ask for ask in self._asks.copy() if ask.process == process.forks()]
             innermost = {ask.thread: ask.threads for ask in here}
             for library in self._libraries or ():
@@ -67,7 +67,7 @@ class _Limit:
     def _set(self, library: Any, key: tuple[str, int | None], wanted: int | None) -> None:
         now = library.num_threads
         if now is None:
-            return  # it does not tell
+            return  # unknown
         if wanted is not None:
             self._before.setdefault(key, now)
             _set_threads(library, wanted, now)
@@ -89,22 +89,22 @@ _limit = _Limit()
 
 
 def limited(threads: int) -> Undone:
-    """A context in which numpy's BLAS has so many threads; libraries loaded since the last `held` are not met.
+    """A context that limits numpy's BLAS to so many threads, except libraries loaded since the last `single_threaded`.
 
-    Within a thread the innermost limit holds, between threads the smallest.
+    Within a thread the innermost limit applies, between threads the smallest.
     """
     ask = _Ask(threads)
     return Undone(partial(_limit.enter, ask), partial(_limit.leave, ask))
 
 
-def held() -> Undone:
-    """BLAS libraries use one thread inside: a candidate that wants them sets their threads itself."""
+def single_threaded() -> Undone:
+    """A context that limits BLAS to one thread; candidates that call BLAS set its threads themselves."""
     _limit.find()
     return limited(1)
 
 
 def notes() -> list[str]:
-    """What about the process's thread pools makes measurements doubtful."""
+    """Notes on thread pools of the process that make measurements doubtful."""
     runtimes = [p for p in libraries().info() if p["user_api"] == "openmp"]
     if len(runtimes) < 2:
         return []

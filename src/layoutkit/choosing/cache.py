@@ -13,15 +13,15 @@ MOST_PLANS = 8192
 class Cache(dict[Any, Any]):
     """A dictionary of at most `most` entries: the oldest ones go first. A look-up is that of a dictionary.
 
-    Threads look up freely and take turns to `put`. What several of them make for one key at the same time is kept
-    once, and all of them get that.
+    Look-ups need no lock, `put` takes one. If several threads make a value for one key at the same time, the first
+    value is kept, and all of them get that.
 
     Attributes
     ----------
     most : int
         How many entries are kept.
     made, dropped : int
-        How many have been put here so far, and how many of them had to go.
+        How many values were put here so far, and how many of them were dropped.
     """
 
     def __init__(self, most: int) -> None:
@@ -48,9 +48,9 @@ class Cache(dict[Any, Any]):
                 self[key] = value
 
     def of(self, make: Callable[..., Any], *arguments: Any) -> Any:
-        """``make(*given)``, made once; what is given must be hashable, what is made not None."""
-        made = self.get((make, *arguments))
-        return self.put((make, *arguments), make(*arguments)) if made is None else made
+        """``make(*arguments)``, called once; arguments must be hashable, and the value not None."""
+        value = self.get((make, *arguments))
+        return self.put((make, *arguments), make(*arguments)) if value is None else value
 
 
 plans = Cache(MOST_PLANS)

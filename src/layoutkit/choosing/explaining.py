@@ -33,8 +33,8 @@ def table(choices: Sequence[Choice], verbose: bool) -> list[str]:
 
 def _row(c: Choice, best: float, verbose: bool) -> tuple[str, ...]:
     words = c.candidate.words
-    told = words.algorithm, words.tile, words.path, f"{c.seconds * 1e6:.1f} us", c.source, f"{c.seconds / best:.2f}x"
-    return (*told, c.candidate.name, c.basis) if verbose else (*told, "", "")
+    columns = words.algorithm, words.tile, words.path, f"{c.seconds * 1e6:.1f} us", c.source, f"{c.seconds / best:.2f}x"
+    return (*columns, c.candidate.name, c.basis) if verbose else (*columns, "", "")
 
 
 def decision(choices: Sequence[Choice], verbose: bool) -> str:

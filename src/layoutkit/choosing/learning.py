@@ -5,9 +5,9 @@ in growing parts, so that one which is slower is given up early; then the best o
 Each is compared with a call shortly before, since caches and other work make all calls faster or slower in time. When
 nothing is left to try, the pick and the best of the others take turns until both are known well enough.
 
-What this loses, beside calls of the pick only, is counted, and stays below a tenth of what ten calls of the pick take,
-or as many as there have been: the next trial waits until it fits. Calls into new memory are not compared with others,
-since the system's work for new pages is a part of their time.
+The time that this loses, compared with calls of the pick only, is counted, and stays below a tenth of the time of all
+calls so far (ten at least): the next trial waits until it fits. Calls that write to new memory are not compared with
+others, since their time includes page faults.
 """
 
 from __future__ import annotations
@@ -27,24 +27,25 @@ from .table import cost_table
 
 MIN_EXPECTED_SECONDS = 20e-6  # of the pick, for calls to learn: estimates may be several times too low
 MIN_SECONDS = 100e-6  # of a call of the pick: shorter ones gain too little
-LOSS_SHARE, FIRST_CALLS = 0.07, 10  # what may be lost, as a share of so many calls of the pick or of all so far
-RISK = 0.3  # of a call of the pick: what a trial is expected to lose at most
-BUILD_SECONDS = 0.5e-3  # at least expected of the first candidate that is built after the pick
+LOSS_SHARE = 0.07  # of the time of all calls so far, FIRST_CALLS at least, that may be lost
+FIRST_CALLS = 10
+RISK = 0.3  # the most that a trial is expected to lose, in calls of the pick
+BUILD_SECONDS = 0.5e-3  # expected at least for building the first candidate after the pick
 RATIOS = (8.0, 5.0, 3.0, 2.0, 1.3, 1.5, 2.5)  # a trial is given up when it is so many times slower after 1/128, .., 1/2
-SLACK_SECONDS = 10e-6  # in which it is not: caches are cold, threads have to wake
+SLACK_SECONDS = 10e-6  # in which it is not given up: caches are cold, threads have to wake
 MAX_TRIALS, MAX_CALLS = 8, 1000
 GAIN_RATIO = 0.97  # of the pick's time: candidates that take more do not replace it
 EVEN_RATIO = 1.001  # of a candidate to the best one, at least, in the cost table
-SCRATCH_FAULTS = 256  # that the first use of a kernel makes: its code, its scratch memory
+SCRATCH_FAULTS = 256  # page faults of the first use of a kernel: its code, its scratch memory
 ENOUGH_TIMINGS = 3  # of the pick and of the best of the others, to decide between them
 RECENT_CALLS = 3  # before a trial, in which the one that it is compared with was timed
-MAX_LEARNT = 1024  # problems that the table is told of in one process
+MAX_LEARNT = 1024  # problems that one process adds to the table
 
 _THREAD = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)
 
 
 class Way(Protocol):
-    """What a candidate built."""
+    """The callable that a candidate has built."""
 
     def __call__(self, *call: Any) -> object:
         """Carry out a call."""
@@ -76,7 +77,7 @@ class Tried:
     seconds : list of float
         Its timings, of whole calls during which no thread is known to have waited for a core.
     ratio : float
-        Of its time to the pick's, as calls next to each other showed; of one that was given up, as it was expected.
+        Its time divided by the pick's in neighbouring calls; extrapolated if it was given up.
     """
 
     def __init__(self, name: str, run: Way) -> None:
@@ -85,7 +86,7 @@ class Tried:
 
 
 class Timing(NamedTuple):
-    """Seconds that something took, and what happened meanwhile."""
+    """Seconds of a call, and what disturbed it."""
 
     seconds: float
     faults: int  # pages that were touched for the first time
@@ -95,7 +96,7 @@ class Timing(NamedTuple):
 class Watch:
     """Takes timings of calls on so many threads.
 
-    On one thread the seconds are those that it has a core: what it waits for one is no part of them.
+    On one thread the seconds are CPU time, without waiting for a core.
     """
 
     def __init__(self, threads: int) -> None:
@@ -114,18 +115,18 @@ class Watch:
 class Learner:
     """Runs the calls of one problem, and learns from them which candidate is the best.
 
-    Threads may call at once: one of them learns, the others run what is the best so far.
+    Threads may call at the same time: one of them learns, the others run the best so far.
 
     Parameters
     ----------
     choices : sequence of Choice
         The candidates, best first.
     build : callable
-        What runs a candidate of that name; None if it is unfit, the same object where two do the same.
+        Returns what runs a candidate of that name: None if it is unfit, the same object if two do the same.
     threads : int
         That calls run on.
     problem : Problem, optional
-        What the cost table is told about: calls are as the problem is measured.
+        The problem to record in the cost table, if calls are like its measurements.
 
     Attributes
     ----------
@@ -149,11 +150,11 @@ class Learner:
         self._pick = self._leader = self._first()  # leader: the best so far
         self._build_seconds = max(self._build_seconds, BUILD_SECONDS)
         self._tried = [self._pick]
-        self._again: set[str] = set()  # tried in vain once: their timing said nothing
+        self._again: set[str] = set()  # candidates whose first timing was unusable
         self._trials = self._calls = self._timed = 0
         self._least = self._recent = inf  # seconds of the pick at best, and of the leader in the call number `_timed`
         self._loss, self._deciding = 0.0, False
-        self._calm = True  # the machine was, when it was last looked at
+        self._calm = True  # whether the machine was, when last checked
         self._turns = [True]  # one thread at a time takes it
         self.best, self.over = self._pick.run, False
 
@@ -182,11 +183,11 @@ class Learner:
         verb = "learnt" if self.over else "learning"
         if self._least == inf:
             return f"{verb} by use: nothing yet"
-        told = [f"{self._pick.name} {self._least * 1e6:.1f} us"]
-        told += [
+        texts = [f"{self._pick.name} {self._least * 1e6:.1f} us"]
+        texts += [
             f"{t.name} {t.ratio:.2f}x" if t.seconds else f"{t.name} given up at {t.ratio:.1f}x" for t in self._tried[1:]
         ]
-        return f"{verb} by use in {self._calls} calls: {', '.join(told)}"
+        return f"{verb} by use in {self._calls} calls: {', '.join(texts)}"
 
     def _first(self) -> Tried:
         while self._untried:
@@ -225,7 +226,7 @@ class Learner:
         return self._watch.now() - start
 
     def _time(self, call: tuple) -> float:
-        """Run the best one so far; in the end that and the pick in turns. Returns the seconds that it ran."""
+        """Run the best one so far, or in the end that and the pick in turns; returns the seconds."""
         one = self._leader
         if self._deciding and len(self._pick.seconds) < len(one.seconds):
             one = self._pick
@@ -288,8 +289,8 @@ class Learner:
         return lost <= LOSS_SHARE * self._least * max(FIRST_CALLS, self._calls)
 
     def _next(self) -> str | None:
-        """One of each way first, by their estimates; then others of the way that is the best; then what said nothing
-        when it was tried."""
+        """One candidate of each way first, by estimate; then the others of the best way; then those whose first timing
+        was unusable."""
         if self.over or self._trials >= MAX_TRIALS:
             return None
         new = [name for name in self._untried if name not in self._again]
@@ -333,8 +334,8 @@ def _way(name: str) -> str:
 
 
 def _record(problem: Problem, pick: Tried, best: Tried, others: Sequence[Tried]) -> None:
-    """Tell the cost table of whole calls: what they took when the pick took what it does now. One that was not better
-    by enough to be the best is not told to be better."""
+    """Record whole calls in the cost table, scaled to the pick's present time. A candidate that was not better by
+    enough to replace the best is not recorded as better."""
     others = [t for t in others if t.seconds]
     if not others or len(cost_table.learnt) >= MAX_LEARNT:
         return

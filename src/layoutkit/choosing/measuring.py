@@ -8,7 +8,7 @@ from math import inf
 from typing import Any
 
 from . import machine, tuning
-from .blas_threads import held
+from .blas_threads import single_threaded
 from .costfile import Cost
 from .problem import Candidate, Choice, Problem
 from .ranking import DOUBT_RATIO, candidates_of, rank
@@ -68,7 +68,7 @@ def timed(candidates: Sequence[Candidate], runner: Callable, seconds: float) -> 
             timings[c.name] = Timings(runner(c.build()))
         except MemoryError:
             pass
-    with held():
+    with single_threaded():
         _take_turns(list(timings.values()), seconds)
     return {name: t for name, t in timings.items() if t.fits}
 

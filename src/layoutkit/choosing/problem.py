@@ -19,7 +19,7 @@ class Description(NamedTuple):
 
     algorithm: str
     tile: str = ""  # of sums that a kernel keeps in registers
-    path: str = ""  # the layouts that the data is brought to on the way
+    path: str = ""  # the layouts that the data is reordered to on the way
     saving: float = 1.0  # operations of the problem that it does without: so many times it may pass the machine's peak
     why: str = ""  # how it does without them
 

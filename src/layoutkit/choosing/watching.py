@@ -1,7 +1,7 @@
-"""Who is told of what calls execute: `profile`, and whoever reads what ``LAYOUTKIT_VERBOSE`` prints.
+"""Events of executed calls, for `profile` and ``LAYOUTKIT_VERBOSE``.
 
-A call looks whether there are `watchers`; while there are none that is all it does. What a watched call consists of,
-such as the reorders of a pooling, is a part of it and not told by itself.
+A call checks whether there are `watchers`; without any, that is its only overhead. Operations inside a watched call,
+such as the reorders of a pooling, are part of it and make no events of their own.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class Ran(NamedTuple):
     """What a call ran."""
 
     operation: str
-    problem: str  # as the cost table knows it, where it does
+    problem: str  # its key in the cost table, if it has one
     candidate: str
     threads: int
 
@@ -29,15 +29,15 @@ class Event(NamedTuple):
     operation : str
         By its public name: "reorder", "conv2d", "grad.conv2d_weight", ..; "pack" packs a filter.
     problem : str
-        As the cost table knows it, where it does.
+        Its key in the cost table, if it has one.
     candidate : str
-        The way that was taken, as the cost table knows it.
+        The candidate that ran, by its name in the cost table.
     threads : int
-        At most so many.
+        The most that the call may use.
     start, seconds : float
-        By `time.perf_counter`. What it took to check and plan the call is not in it.
+        By `time.perf_counter`, without checking and planning the call.
     thread : int
-        The thread that called, as `threading.get_ident` numbers it.
+        The calling thread's `threading.get_ident`.
     """
 
     operation: str
@@ -53,7 +53,7 @@ watchers: list[Callable[[Event], None]] = []
 
 
 class _Here(threading.local):
-    """What a thread is in."""
+    """The state of a thread: whether it is inside a watched call."""
 
     watched = False
 
@@ -62,7 +62,7 @@ _here = _Here()
 
 
 def executed(ran: Callable[[], Ran], run: Callable[..., Any], *call: Any) -> Any:
-    """``run(*call)``; watchers are told of it, unless it is a part of what they are told of. `ran` says afterwards
+    """``run(*call)``, reported to watchers unless it is inside a watched call. `ran` is called afterwards and returns
     what ran."""
     if not watchers or _here.watched:
         return run(*call)

@@ -1,9 +1,9 @@
-"""What a convolution reads beyond the edges of its input when that is not zeros, and edges that are cropped.
+"""Padding modes other than zeros, and negative padding, which crops the input.
 
     x'[i] = x[edge(i)]    reflect: .. 2 1 | 0 1 2 ..     circular: .. n-2 n-1 | 0 1 ..     edge: .. 0 0 | 0 1 ..
 
-The input grows into a copy with its border, or, where padding is negative, shrinks to a view of a part; the convolution
-of that has the padding that remains, zeros or none.
+The input is copied with its border, or with negative padding is a view of a part; the convolution of that has the
+padding that remains: zeros, or none.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Border(NamedTuple):
     shape : tuple of int
         Its logical shape.
     crop, grow : Pairs
-        Elements that are left off, and added, before and after along each spatial axis.
+        Elements that are removed, and added, before and after along each spatial axis.
     mode : str
         One of `MODES`.
     """
@@ -59,7 +59,7 @@ class Border(NamedTuple):
 
     @property
     def convolved_layout(self) -> Layout:
-        """The layout of what is convolved."""
+        """The layout of the prepared input."""
         return self.layout if self.spatial_whole else Layout(CHANNELS_LAST[self.layout.rank])
 
     @property
@@ -69,12 +69,12 @@ class Border(NamedTuple):
 
     @property
     def convolved_shape(self) -> tuple[int, ...]:
-        """Logical shape of what is convolved."""
+        """Logical shape of the prepared input."""
         size = [stop - start + a + b for (start, stop), (a, b) in zip(self.part, self.grow)]
         return (*self.shape[:2], *size)
 
     def strides(self, x_strides: tuple[int, ...], width: int) -> tuple[int, ...]:
-        """Byte strides of what is convolved."""
+        """Byte strides of the prepared input."""
         return x_strides if self.in_place else contiguous_strides(self.convolved_layout, self.convolved_shape, width)
 
     def nbytes(self, dtype: np.dtype) -> int:
@@ -87,7 +87,7 @@ class Border(NamedTuple):
         )
 
     def ready(self, x: np.ndarray, room: np.ndarray | None) -> np.ndarray:
-        """What is convolved: a view of `x`, or a copy, in `room` if that is given."""
+        """The prepared input: a view of `x`, or a copy, in `room` if that is not None."""
         if self.in_place:
             return x[self._at(self.layout, self.part)]
         to = self.convolved_layout
@@ -131,7 +131,7 @@ class Border(NamedTuple):
 def border_of(
     layout: Layout, shape: Sequence[int], pads: Pairs, mode: str, threads: int, what: str
 ) -> tuple[Border | None, Pairs]:
-    """What has to be done before an input of `shape` is convolved, and the padding by zeros that remains.
+    """How an input of `shape` is prepared, and the padding by zeros that remains.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What all convolutions share, transposed ones too: residual and workspace of a call, what a plan tells."""
+"""The base of all convolutions, transposed ones too: residual and workspace of a call, and plans."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ..formats.layout import Layout
 from ..memory.arguments import hold
 from ..memory.arrays import as_array, as_out, overlap
 from ..memory.faults import Faults
-from ..memory.foreign import given_back, in_layout, is_torch, last_of, memory_of
+from ..memory.foreign import as_torch_like, in_layout, is_torch, last_of, memory_of
 from ..memory.tensor import Tensor
 from ..signatures import renamed, with_parameters
 from .algorithms import AUTO
@@ -37,7 +37,7 @@ _KEPT = ("_packed", "_bound", "_by_layout", "_routes")  # what objects keep for 
 
 
 class ConvolutionBase:
-    """What convolutions, transposed ones too, have in common beside what they compute."""
+    """The common base of convolutions and transposed convolutions."""
 
     rank: int
     _filter: Filter
@@ -46,7 +46,7 @@ class ConvolutionBase:
     _bound: dict
     _by_layout: dict[Layout, Any]  # the same for other layouts, by layout
 
-    def __getstate__(self) -> dict[str, Any]:  # of copies and pickles, which pack and plan anew where they are used
+    def __getstate__(self) -> dict[str, Any]:  # copies and pickles are packed and planned again where they are used
         return self.__dict__ | {kept: {} for kept in _KEPT if kept in self.__dict__}
 
     def __init_subclass__(cls) -> None:
@@ -87,7 +87,7 @@ class ConvolutionBase:
 
     @property
     def padding(self) -> Any:
-        """Pixels around the input, as they were given."""
+        """Pixels around the input, as the argument was."""
         return self._filter.padding
 
     @property
@@ -117,12 +117,12 @@ class ConvolutionBase:
 
     @property
     def activation(self) -> Any:
-        """What follows the sum, as it was given."""
+        """What follows the sum, as the argument was."""
         return self._filter.activation
 
     @property
     def threads(self) -> int | None:
-        """At most so many threads; None: as many as are allowed."""
+        """The most threads that calls use; None: as many as are allowed."""
         return self._threads
 
     def _repr_parts(self) -> Iterable[str]:
@@ -167,7 +167,7 @@ class ConvolutionBase:
         """
         return self.plan(shape).explain(verbose)
 
-    # Calls on what is no batch in an array of numpy
+    # Calls on single inputs, tensors of other libraries and `Tensor`s
 
     def _lacks_batch(self, x: np.ndarray) -> bool:
         """Whether an array is a single input without the axis of the batch."""
@@ -196,7 +196,7 @@ class ConvolutionBase:
             memory(v, what=f"{what}: {n}") if is_torch(v) else v for n, v in (("x", x), ("out", out), ("add", add))
         ]
         result = op(*arrays, workspace, shape=shape)  # type: ignore[operator]
-        return given_back(result, x) if out is None else out
+        return as_torch_like(result, x) if out is None else out
 
     def _in(self, layout: Layout) -> Self:
         """The same for inputs and results in another layout, made once."""
@@ -222,7 +222,7 @@ class ConvolutionBase:
         return other
 
 
-_OF_CALLS = dict.fromkeys(("x", "shape", "add", "out"), "")  # what is given to each call
+_OF_CALLS = dict.fromkeys(("x", "shape", "add", "out"), "")  # arguments of each call, not of the object
 _DOC = """A {0} whose filter is packed once, for all calls: ``op(x, out=None, add=None)``, otherwise as `{1}`.
 
     Parameters
@@ -247,18 +247,18 @@ def once_and_kept(function: Callable[..., Any], kind: str) -> Callable[[C], C]:
 
 
 def with_input(error: Exception, what: str, rank: int, x: Any, w: Any, layout: Any, groups: Any) -> Exception:
-    """An error about a filter or attributes, with what is wrong with the input `x` too, as far as that can be told."""
+    """An error about a filter or attributes, extended by what is wrong with the input `x`, as far as it is known."""
     faults = Faults(what)
-    faults.found += getattr(error, "faults", [error])
+    faults.errors += getattr(error, "faults", [error])
     with suppress(TypeError, ValueError, BufferError, IndexError):
         source, filters = as_array(x, "x"), as_array(w, "w")
         if source.dtype != filters.dtype != np.int8 and "w: expected dtype" not in str(error):
-            faults.found.append(TypeError(f"x is of dtype {source.dtype}, w of {filters.dtype}"))
+            faults.errors.append(TypeError(f"x is of dtype {source.dtype}, w of {filters.dtype}"))
         names = Layout(meaning_of_activations(rank) if layout is None else layout)
         channels, expected = names.padded_shape(source.shape)[1], filters.shape[1] * groups
         known = names.family is None or names.family.kind == ACTIVATIONS
         if filters.ndim == rank + 2 and known and names.block(1) == 1 and channels != expected:
-            faults.found.append(ValueError(f"x of shape {source.shape} has {channels} channels, expected {expected}"))
+            faults.errors.append(ValueError(f"x of shape {source.shape} has {channels} channels, expected {expected}"))
     try:
         faults.done()
     except (TypeError, ValueError) as combined:
@@ -267,7 +267,7 @@ def with_input(error: Exception, what: str, rank: int, x: Any, w: Any, layout: A
 
 
 def shape_asked(f: Filter, value: Any) -> tuple[int, ...]:
-    """The logical shape of an input: as it is given, or that of an array or Tensor."""
+    """The logical shape of an input: the shape itself, or that of an array or Tensor."""
     if isinstance(value, Tensor) or getattr(value, "ndim", 1) > 1:
         return f.take(value, None).shape
     try:

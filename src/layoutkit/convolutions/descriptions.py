@@ -16,7 +16,7 @@ _NAMES = {element: name for name, element in NUMBERS.items()}
 
 
 def on_threads(threads: int) -> str:
-    """On how many."""
+    """On how many threads, in words."""
     return f"on {threads} thread{'s' * (threads > 1)}"
 
 
@@ -52,7 +52,7 @@ def _each(sizes: Sequence[int]) -> str:
 def describe_candidate(
     name: str, saving: float, tile: str, kernel: Kernel, p: ConvProblem, native: ConvProblem
 ) -> Description:
-    """A candidate in words: `name` and `saving` are the algorithm's, `tile` is how it says a row of kernels."""
+    """A candidate in words: `name` and `saving` are the algorithm's, `tile` is its format string for a row."""
     wide = f" as {_NAMES[native.types.elements[0]]}" * (native.types != p.types)
     path = describe_path(p.src, native.src, native.dst, p.dst) + wide
     why = f"{name} multiplies up to {saving:.3g} times less than the direct sum, by which operations are counted"
@@ -66,7 +66,7 @@ def describe_path(src: Layout, read: Layout, written: Layout, dst: Layout) -> st
     """The layouts that a route goes through."""
     before, after = f"{src} -> {read}", f"{written} -> {dst}"
     if src == read and written == dst:
-        return "as it lies"
+        return "no reorder"
     if written == dst:
         return f"input {before}"
     if src == read:
@@ -75,7 +75,7 @@ def describe_path(src: Layout, read: Layout, written: Layout, dst: Layout) -> st
 
 
 def inside_share(p: ConvProblem) -> float:
-    """Of the taps of all outputs, those that read the input and not its padding; 1 where there are none."""
+    """The share of the taps of all outputs that read the input and not its padding; 1 if there are no taps."""
     return prod(map(_inside, p.size, p.out, p.kernel, p.stride, p.padding, p.dilation)) or 1.0
 
 

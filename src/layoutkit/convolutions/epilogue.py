@@ -17,15 +17,15 @@ SPATIAL_FROM = 3  # axes of an array that may be a tensor like the result
 
 
 class Activation(NamedTuple):
-    """What a name with so many numbers is done by."""
+    """How an activation of so many numbers is computed."""
 
     numbers: int
     kernel: str  # one of registry.STEPS
-    make: Callable[..., tuple] = lambda *given: given  # its numbers
+    make: Callable[..., tuple] = lambda *numbers: numbers  # its numbers
     operand: str = ""  # "number", "any" (its one number may be an array), or "add": the residual; "": it has none
 
 
-# By name: what it is without numbers, or with as many as it has; in the order in which errors list them.
+# By name: its forms without and with numbers; in the order in which errors list them.
 ACTIVATIONS: dict[str, tuple[Activation, ...]] = {
     "relu": (Activation(0, "clip", lambda: (0, math.inf)),),
     "relu6": (Activation(0, "clip", lambda: (0, 6)),),
@@ -60,7 +60,7 @@ ACTIVATIONS: dict[str, tuple[Activation, ...]] = {
 
 
 class Operand(NamedTuple):
-    """A tensor that takes part in a step: an array or Tensor, None: the residual."""
+    """A tensor operand of a step: an array or Tensor; None: the residual."""
 
     name: str
     value: np.ndarray | Tensor | None
@@ -72,11 +72,11 @@ class Chain(NamedTuple):
     Attributes
     ----------
     epilogue : Epilogue or None
-        Its steps, without a first sum of scale 1: that is what a residual does by itself.
+        Its steps, without a first step that adds the residual with scale 1, as that happens anyway.
     operands : tuple of Operand
-        The tensors that these steps want.
+        The tensor operands of these steps.
     sums : bool
-        It names the residual, so there must be one.
+        Whether it refers to the residual, which must then exist.
     """
 
     epilogue: Epilogue | None = None
@@ -85,17 +85,17 @@ class Chain(NamedTuple):
 
 
 def mirrors(beta: float) -> tuple[float, float]:
-    """What |x|^beta is multiplied by where x is negative, and where it is -0 or -Inf."""
+    """The factors of |x|^beta for negative x, and for -0 or -Inf."""
     whole = not math.isfinite(beta) or beta == math.floor(beta)
     odd = -1.0 if math.isfinite(beta) and beta % 2 == 1 else 1.0
     return odd if whole else math.nan, odd
 
 
 def parse(activation: Any, channels: int, dtype: np.dtype, what: str, **meaning: Any) -> Chain:
-    """What a name of ACTIVATIONS, (name, number, ..), or a list of such means for so many output channels, computed in
-    `dtype`.
+    """The activation that a name of ACTIVATIONS, a (name, number, ..), or a list of these stands for, with so many
+    output channels, computed in `dtype`.
 
-    `meaning`: what sums of integers mean, see `core.route.Epilogue`.
+    `meaning`: how sums of integers are dequantised, see `core.route.Epilogue`.
     """
     if activation is None:
         return Chain(Epilogue(**meaning) if meaning else None)
@@ -145,14 +145,14 @@ def in_words(activation: Any) -> str:
 
 
 def _is_step(written: Any) -> bool:
-    """Whether this is written as a step of a chain is, rather than a number or array of one."""
+    """Whether this looks like a step of a chain, not like the number or array of one."""
     return isinstance(written, str) or (
         isinstance(written, (tuple, list)) and bool(written) and isinstance(written[0], str)
     )
 
 
 def _step(written: Any, channels: int, dtype: np.dtype, what: str) -> tuple[str, tuple, Any]:
-    """Name and step of what is written, and the tensor that it wants."""
+    """Parse a step: its name, the step, and its tensor operand."""
     name, *arguments = written if isinstance(written, (tuple, list)) and written else (written,)
     rows = ACTIVATIONS.get(name, ()) if isinstance(name, str) else ()
     matching = next((row for row in rows if row.numbers == len(arguments)), None)

@@ -33,7 +33,7 @@ _OIHW = {rank: Layout("abcde"[: rank + 2]) for rank in (1, 2, 3)}  # the order t
 
 
 class Attributes:
-    """What a convolution is, but for its numbers: checked once for all calls that give the same.
+    """The attributes of a convolution, without the numbers of its filter: checked once for all calls with equal ones.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class Attributes:
     rank : int
         How many spatial axes it has.
     w : Held
-        A filter of such convolutions: its type, layout and shape count.
+        A filter of such convolutions; only its type, layout and shape matter.
     """
 
     def __init__(self, what: str, rank: int, w: Held, layout, out_layout, stride, padding, dilation, groups, algorithm,
@@ -51,7 +51,7 @@ class Attributes:
         self.defaulted = layout is None and out_layout is None
         activations = meaning_of_activations(rank)
         self.given_layout = Layout(activations if layout is None else layout)
-        self.layout = self.given_layout.dense  # strides are the arrays'
+        self.layout = self.given_layout.dense  # strides come from the arrays
         self.out_layout = self.layout if out_layout is None else Layout(out_layout)
         one, none = (1,) * rank, ((0, 0),) * rank
         faults = Faults(what)
@@ -62,7 +62,7 @@ class Attributes:
         for name, value, known in (("algorithm", algorithm, NAMES), ("accuracy", accuracy, ACCURACIES),
                                    ("padding_mode", self.padding_mode, MODES)):  # fmt: skip
             if value not in known:
-                faults.found.append(ValueError(f"{what}: {name} {value!r} is none of {', '.join(known)}"))
+                faults.errors.append(ValueError(f"{what}: {name} {value!r} is none of {', '.join(known)}"))
         self.algorithm, self._accuracy = algorithm, accuracy
         float32 = Given(F32, F32.src, F32.dst)
         self.types, self.src_dtype, self.dst_dtype = faults.check(types_of, w.array, dtype, what, default=float32)
@@ -70,11 +70,11 @@ class Attributes:
         self.in_order = self.held_as == _OIHW[rank]
         self.oc, self.kernel = w.shape[0], w.shape[2:]
         if not all(self.kernel):
-            faults.found.append(ValueError(f"{what}: w of shape {w.shape} has an empty kernel"))
+            faults.errors.append(ValueError(f"{what}: w of shape {w.shape} has an empty kernel"))
         (self.groups,) = faults.check(per_axis, groups, 1, f"{what}: groups", 1, default=one[:1])
         if self.oc % self.groups:
             text = f"{what}: {self.oc} output channels do not divide into {self.groups} groups"
-            faults.found.append(ValueError(text))
+            faults.errors.append(ValueError(text))
         self.ic = w.shape[1] * self.groups
         self.stride = faults.check(per_axis, stride, rank, f"{what}: stride", 1, default=one)
         self.dilation = faults.check(per_axis, dilation, rank, f"{what}: dilation", 1, default=one)
@@ -104,8 +104,8 @@ def attributes_of(what: str, rank: int, w, filter_layout, filter_shape, layout, 
 
 
 def call_key(what: Hashable, arrays: Sequence[Any], arguments: dict[Any, Any]) -> tuple | None:
-    """What a call of `what` with these arguments is told by from others, but for the numbers in its arrays: a key of
-    `plans`. None where arrays are none of numpy's, or an argument is not hashable, such as a list of pads."""
+    """The key in `plans` of a call of `what`: everything about its arguments except the numbers in its arrays. None if
+    an array is not numpy's, or an argument is not hashable, such as a list of pads."""
     if any(type(a) is not np.ndarray for a in arrays):
         return None
     # Names take no part in the equality of layouts; 2.0 == 2, but is refused.
@@ -165,7 +165,7 @@ class Filter(Attributes):
         self.epilogue, self.operands, self.sums = parse(activation, self.oc, self.types.sum, what)
 
     def ordered(self, w: np.ndarray) -> np.ndarray:
-        """What was given as (O, I/groups, *k): contiguous, or a view of the caller's memory if it may be one."""
+        """The caller's filter as (O, I/groups, *k): contiguous, or a view of the caller's memory if that is allowed."""
         if not self.in_order:
             if self.strided and self.held_as.is_plain:
                 places = [factor.dim for factor in self.held_as.factors]
@@ -187,12 +187,12 @@ class Filter(Attributes):
         return other
 
     def own(self) -> None:
-        """Copy what is the caller's: filter, bias, and the tensors of the epilogue."""
+        """Copy the caller's arrays: filter, bias, and the tensors of the epilogue."""
         self.w, self.bias = self.w.copy(), None if self.bias is None else self.bias.copy()
         self.operands = tuple(map(owned, self.operands))
 
     def _meaning(self, bias, scale, zero_point, out_scale, out_zero_point):
-        """Of a convolution of integers: what is added to its sums of s32, and how they become results."""
+        """Set up a convolution of integers: what is added to its s32 sums, and how they become results."""
         src, dst = (e if e in LIMITS else "s32" for e in (self.types.elements[0], self.types.elements[3]))
         zero = _integer(zero_point, src, f"{self.what}: zero_point")
         out_zero = _integer(out_zero_point, dst, f"{self.what}: out_zero_point")
@@ -232,7 +232,7 @@ class Filter(Attributes):
 
     @property
     def accuracy(self) -> str:
-        """As asked for, or as `lk.reproducible` wants all of them."""
+        """The accuracy that was asked for, or that `lk.reproducible` sets for all."""
         if self.types.integers:
             return "standard"  # integers are exact, by any algorithm
         return ACCURACIES[0] if reproducible() else self._accuracy
@@ -260,7 +260,7 @@ class Filter(Attributes):
         return p
 
     def border(self, shape: tuple[int, ...]) -> tuple[Border | None, Pairs]:
-        """What has to be done first with an input of logical `shape`, and the padding by zeros that remains."""
+        """How an input of logical `shape` is prepared, and the padding by zeros that remains."""
         pads = self.pads(shape[2:])
         threads = get_num_threads() if self.threads is None else self.threads
         return border_of(self.layout, shape, pads, self.padding_mode, threads, self.what)
@@ -293,7 +293,7 @@ class Filter(Attributes):
 
     @property
     def traits(self) -> Traits | WholeTraits:
-        """Of the whole filter."""
+        """The traits of the whole filter."""
         known = self.__dict__.get("_traits")  # no cached_property: see `ConvProblem.out`
         if known is None:
             known = self.__dict__["_traits"] = self.traits_of(self.w)
@@ -310,7 +310,7 @@ class Filter(Attributes):
         return known
 
     def traits_of(self, w: np.ndarray) -> Traits | WholeTraits:
-        """Of a part of the filter."""
+        """The traits of a part of the filter."""
         with at_most(self.threads):
             return self._traits_of(w)
 
@@ -393,10 +393,11 @@ def _integer(value, element: str, what: str) -> int:
 
 
 class Traits(NamedTuple):
-    """What the values of a filter allow: Winograd within the range of its bound, padding left out if all are finite.
+    """What the values of a filter allow: Winograd if they are in the range of its bound; skipping the padding if all
+    are finite.
 
-    Of the largest magnitudes of its output channels `least` is the least that is not 0, `most` the most. It is looked
-    at once, before anything is planned: one pass, a tenth of the cheapest packing at most.
+    `least` and `most` are the least (but 0) and the largest of the largest magnitudes of its output channels. They are
+    computed once, before planning: one pass, which takes at most a tenth of the cheapest packing.
     """
 
     least: float
@@ -421,7 +422,7 @@ class Traits(NamedTuple):
 
 
 class WholeTraits(NamedTuple):
-    """The same of a filter of integers: the largest sum that inputs of uint8 may make with it."""
+    """The same for a filter of integers: the largest sum that uint8 inputs can lead to."""
 
     most: int
     finite: bool = True
@@ -461,7 +462,7 @@ def traits(w: np.ndarray) -> Traits:
 
 
 def hold_filter(w, layout: str | Layout | None, shape: Sequence[int] | None, rank: int, what: str) -> Held:
-    """A filter with so many spatial axes as it was given."""
+    """The caller's filter, with so many spatial axes."""
     filters = meaning_of_filters(rank)
     if layout is None:
         layout = None if isinstance(w, Tensor) else filters

@@ -7,8 +7,8 @@ remainder of r + before, and tap j reads p = m + first - apart*j: a convolution 
 dilation, and as its padding what makes the indices meet (less than none where inputs are left out). The phases of
 all axes together write disjoint strided views of the output.
 
-Of integers each phase takes the zero point of the input from the sums over its own taps; a tap that reads the padding,
-which holds that zero point, adds nothing then, as it should.
+For integers each phase subtracts the zero point of the input from the sums over its own taps; a tap that reads the
+padding, whose value is that zero point, then adds nothing, as it should.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def phases(size: int, kernel: int, stride: int, dilation: int, before: int, out:
     for r in range(min(stride, out)):
         count = -(-(out - r) // stride)
         taps = [k for k in range(kernel) if (r + before - dilation * k) % stride == 0]
-        if not taps:  # one tap that lies outside of the input
+        if not taps:  # a single tap, which is outside the input
             result.append(Phase(r, (), 1, (count, -size)))
             continue
         first = (r + before - dilation * taps[0]) // stride
@@ -67,15 +67,15 @@ def phases(size: int, kernel: int, stride: int, dilation: int, before: int, out:
 
 
 class SubConvolution(NamedTuple):
-    """A convolution of stride 1 that a phase is made of."""
+    """A convolution of stride 1 that is a step of a phase."""
 
     problem: ConvProblem
     taps: tuple[tuple[int, ...], ...] | None  # of the filter, along each axis; None: one tap of zeros
     outputs: tuple[slice, ...]  # of the physical array
     inputs: tuple[slice, ...] = ()
     bias: bool = True
-    onto: bool = False  # added to what the outputs hold
-    last: bool = True  # the epilogue follows it
+    onto: bool = False  # whether it is added to the outputs
+    last: bool = True  # whether the epilogue follows
 
     def filter(self, w: np.ndarray) -> np.ndarray:
         """Its part of a filter (O, I/G, *k), a view."""
@@ -98,8 +98,7 @@ def some_taps(w: np.ndarray, taps: Sequence[tuple[int, ...]]) -> np.ndarray:
 class TransposedTask(Problem):
     """A transposed convolution of exact shape between exact layouts, on so many threads.
 
-    Its candidates go through all phases; what they cost is what the convolutions of the phases cost. `once` as of
-    `ConvTask`.
+    A candidate computes all phases, and costs as much as their convolutions. `once`: as for `ConvTask`.
     """
 
     n: int
@@ -176,7 +175,7 @@ class TransposedTask(Problem):
 
     @property
     def convolutions(self) -> tuple[SubConvolution, ...]:
-        """What the phases are made of, in the order in which they run."""
+        """The steps of all phases, in the order in which they run."""
         return plans.of(_convolutions, self)
 
     def tasks(self) -> list[ConvTask]:
@@ -200,7 +199,7 @@ class TransposedTask(Problem):
         raise ValueError("a transposed convolution is as its phases are")
 
     def candidates(self) -> Iterator[Candidate]:
-        """One: each phase by what is best for it."""
+        """The only candidate: the best route for each phase."""
         src, dst = self.native
         x_bytes, y_bytes = (dtype.itemsize * prod(shape) for dtype, shape in (
             (self.types.src, self.x_shape), (self.types.dst, self.y_shape)))  # fmt: skip
@@ -252,7 +251,7 @@ def phases_of(size, kernel, stride, dilation, padding, out) -> list[tuple[Phase,
 
 
 def _tap_by_tap(p: ConvProblem, taps, every: list[range], last: bool) -> Iterator[SubConvolution]:
-    """A phase whose filter holds Inf or NaN, one tap at a time: times the zeros of padding such a weight gives NaN."""
+    """A phase whose filter has an Inf or NaN, one tap at a time: such a weight times a zero of the padding is NaN."""
     one = (1,) * len(taps)
 
     def part(taps, inputs, outputs, outside: bool, **rest) -> SubConvolution:

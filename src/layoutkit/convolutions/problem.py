@@ -1,4 +1,4 @@
-"""A convolution as a problem: exact, hashable, checked. How to do it is decided elsewhere."""
+"""A convolution as a problem: exact, hashable, checked. How to compute it is decided elsewhere."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ..formats.layout import Layout
 from ..formats.notation import key
 from .types import F32, TYPES, ConvTypes
 
-ACCURACIES = ("reproducible", "strict", "standard", "fast")  # each allows what the ones before it allow
+ACCURACIES = ("reproducible", "strict", "standard", "fast")  # each includes those before it
 
-MOST = 2**31 - 1  # what a kernel, stride, dilation, padding or number of groups may be
+MOST = 2**31 - 1  # of a kernel, stride, dilation, padding or number of groups
 MOST_BYTES = 2**62  # of an array, its padding included: offsets are 64 bits wide
 # A padded copy of the input may take the larger of the two.
 MAX_COPY_BYTES = 64 << 20
@@ -46,7 +46,7 @@ class ConvProblem:
     src: Layout
     dst: Layout
     accuracy: str = "standard"
-    zeros: bool = False  # padding is summed, not left out: the filter holds Inf or NaN, and 0 * Inf is NaN
+    zeros: bool = False  # padding must be summed, not skipped: the filter has Inf or NaN, and 0 * Inf is NaN
     types: ConvTypes = F32
 
     def __post_init__(self) -> None:
@@ -97,7 +97,7 @@ class ConvProblem:
 
     @property
     def fits(self) -> bool:
-        """Whether there is such a convolution, with anything to compute."""
+        """Whether the sizes are valid, and there is anything to compute."""
         axes = (self.size, self.kernel, self.stride, self.dilation, self.padding)
         if {len(x) for x in axes} != {self.src.rank - 2} or self.dst.rank != self.src.rank:
             return False
@@ -116,17 +116,17 @@ class ConvProblem:
 
     @property
     def src_bytes(self) -> int:
-        """Of the input, without pads."""
+        """Bytes of the input, without pads."""
         return self.types.src.itemsize * prod(self.src_shape)
 
     @property
     def dst_bytes(self) -> int:
-        """Of the output, without pads."""
+        """Bytes of the output, without pads."""
         return self.types.dst.itemsize * prod(self.dst_shape)
 
     @property
     def taps(self) -> int:
-        """Of the filter."""
+        """Bytes of the filter."""
         return prod(self.kernel)
 
     @property
@@ -176,12 +176,12 @@ def in_sizes(out, kernel, stride, padding: Pairs, dilation) -> tuple[int, ...]:
 
 
 def sizes_text(values: Sequence[int]) -> str:
-    """Sizes as keys have them: 3x3."""
+    """Sizes as in keys: 3x3."""
     return "x".join(map(str, values))
 
 
 def pads_text(padding: Pairs) -> str:
-    """Padding as keys have it: 1+1,0+2."""
+    """Padding as in keys: 1+1,0+2."""
     return ",".join(f"{before}+{after}" for before, after in padding)
 
 

@@ -14,16 +14,16 @@ class ReceptiveField(NamedTuple):
     last: int = 0
 
     def inputs(self, begin: int, end: int) -> tuple[int, int]:
-        """What pixels [begin, end) of the result read, as far as the first and the last reach."""
+        """The range of pixels that pixels [begin, end) of the result read, from the first to the last."""
         low = (self.times * begin + self.first) // self.over
         return low, (self.times * (end - 1) + self.last) // self.over + 1
 
     def outputs(self, begin: int, end: int) -> tuple[int, int]:
-        """The pixels of the result that read none but [begin, end)."""
+        """The pixels of the result that read only [begin, end)."""
         return -((self.first - self.over * begin) // self.times), -((self.last - self.over * end) // self.times)
 
 
-PIXEL = ReceptiveField()  # each its own
+PIXEL = ReceptiveField()  # each pixel reads the one at the same place
 
 
 def of_window(stride: int, reach: int, before: int) -> ReceptiveField:

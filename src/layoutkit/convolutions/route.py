@@ -1,6 +1,6 @@
-"""Routes: all that a call runs. Reorder the input if need be, convolve, reorder the output if need be.
+"""Routes: all that a call runs. Reorder the input if needed, convolve, reorder the output if needed.
 
-Numbers are converted on the way where the loop nest goes over others than the caller's.
+Reorders also convert numbers, if the loop nest computes in another type than the caller's.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Arrays(NamedTuple):
 
 
 class Runs(Protocol):
-    """What a candidate of a convolution builds.
+    """The interface of what a candidate of a convolution builds.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class Route:
     Parameters
     ----------
     p, native : ConvProblem
-        What is asked for; and the same on layouts and in types that the algorithm works on.
+        The problem, and the same in layouts and types that the algorithm supports.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class Route:
 
 
 def _moves(src: Layout, dst: Layout, shape: tuple[int, ...], elements: tuple[str, str], src_strides, dst_strides):
-    """What moves a tensor from one array to another, and converts its numbers if they are of other elements there."""
+    """The reorder from one array to another, which converts the numbers if the element types differ."""
     if elements[0] != elements[1]:
         return conversion(src, dst, shape, elements, src_strides, dst_strides)
     return best_program(src, dst, shape, dtype_of(elements[0]).itemsize, src_strides, dst_strides)
@@ -162,6 +162,6 @@ def span_of(parts) -> Span:
     """The span of an executor's parts: see `Footprint` in executor.pyx."""
     span = spans.NOTHING
     for steps, run in parts:
-        if run:  # of no channels there is nothing to read
+        if run:  # without channels nothing is read
             span = span.joined(spans.of_ranges(steps, run))
     return span

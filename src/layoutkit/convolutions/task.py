@@ -1,7 +1,7 @@
-"""Convolutions as problems that are chosen for: on so many threads, by any algorithm or a forced one.
+"""Convolutions as problems with candidates: on so many threads, by any algorithm or by one that the caller asks for.
 
-Candidates are routes, and a cost is that of the whole route. Where a filter is used in one call only, packing it is a
-step of each candidate.
+Candidates are routes, and a cost is that of the whole route. If a filter is used in a single call, packing it is part
+of each candidate.
 """
 
 from __future__ import annotations
@@ -41,15 +41,17 @@ from .problem import ACCURACIES, KEY, MOST_BYTES, ConvProblem, sizes_text
 from .route import SMALL_FLOPS, Arrays, Runs, move_seconds
 from .types import F32, TYPES, ConvTypes, ones
 
-PACK_BYTES_PER_SECOND, PACK_CALL_SECONDS = 10e9, 5e-6  # read and written; overhead of packing a filter
+PACK_BYTES_PER_SECOND = 10e9  # read and written when a filter is packed
+PACK_CALL_SECONDS = 5e-6  # overhead of packing a filter
 FILTER_KEY = f"filter o({NUMBER}) c({NUMBER}) k({sizes(3)}) g({NUMBER}) ({'|'.join(TYPES)})"
 _PACKS = {a.filters: a.packs for a in ALGORITHMS}
-SLOW_RATIO = 4.0  # of an estimate to what the flops or bytes need: above it a candidate is slow
-MOST_WARNED = 1024  # problems that are remembered as warned of
+SLOW_RATIO = 4.0  # of a candidate's estimate to the machine's limit: above it the candidate is slow
+MOST_WARNED = 1024  # problems with a warning that are remembered
 _warned = Cache(MOST_WARNED)
 MOST_CHANNELS = 1 << 17  # with more, a convolution has no features: planning it would take long
 LONGEST_STRIDE_BYTES = 1 << 48  # of arrays in an address space
-COLD_BYTES, COLD_COPIES = 64 << 20, 256  # of filters that take turns: enough to leave the caches; at most
+COLD_BYTES = 64 << 20  # of copies of a filter that are used in turn: enough that each has left the caches
+COLD_COPIES = 256  # of a filter, at most
 
 
 def contiguous(p: ConvProblem) -> Arrays:
@@ -121,7 +123,7 @@ class ConvTask(Problem):
             raise ValueError(f"{p}: algorithm {self.algorithm!r} cannot do it: {why}")
 
     def _ways(self, a: Algorithm) -> tuple[list[tuple[ConvProblem, Kernel]], str]:
-        """The problem on layouts and in types that an algorithm works on, with kernels; or why it is no candidate."""
+        """The problem in layouts and types that an algorithm supports, with rows; or why it is no candidate."""
         p, ways, why = self.problem, [], f"{a.name} is not for {self.problem.types.name}"
         for types in dict.fromkeys((p.types, p.types.wide)):
             native = p.of_types(types)
@@ -137,7 +139,7 @@ class ConvTask(Problem):
         return ways, why
 
     def _natives(self, a: Algorithm, p: ConvProblem) -> list[ConvProblem] | str:
-        """A problem on layouts that an algorithm works on; or why it is no candidate."""
+        """A problem in layouts that an algorithm supports; or why it is no candidate."""
         natives = a.natives(p)
         needed = a.accuracy(p, self.threads)
         if isinstance(natives, str) or ACCURACIES.index(needed) <= ACCURACIES.index(p.accuracy):
@@ -158,7 +160,7 @@ class ConvTask(Problem):
         warn_if_slow(self, choices)
 
     def parts(self) -> Sequence[Problem]:
-        """Itself, by any algorithm, and packing its filter where that counts."""
+        """The problems to measure: itself, by any algorithm, and packing its filter if that is part of the cost."""
         whole = replace(self, algorithm=AUTO, once=False)
         return (whole, PackTask.of(self.problem)) if self.once else (whole,)
 
@@ -201,7 +203,7 @@ class PackTask(Problem):
 
     @property
     def key(self) -> str:
-        """What the cost table knows it by."""
+        """Its key in the cost table."""
         return f"filter o{self.oc} c{self.ic} k{sizes_text(self.kernel)} g{self.groups} {self.types.name}"
 
     @property
@@ -245,7 +247,7 @@ class PackTask(Problem):
         )
 
     def step(self, packing: str) -> PackingStep:
-        """One of its ways, as a step of a route."""
+        """A packing, as the step of a route."""
         return PackingStep(self, packing, self.estimate(packing))
 
     def prepare(self) -> Callable[[Runs], Callable[[], object]]:
@@ -260,7 +262,7 @@ reads("filter", FILTER_KEY)(PackTask.parse)
 
 
 def neutral(p: ConvProblem) -> Epilogue | None:
-    """What follows the sums where nothing does: of integers it says what they mean."""
+    """The epilogue without an activation: for integers it still dequantises the sums."""
     return Epilogue(mul=np.ones(p.oc, np.float32)) if p.types.integers else None
 
 
@@ -284,7 +286,7 @@ def best_route(task: ConvTask, arrays: Arrays, compiled: bool = False) -> Runs:
 
 
 def _steps(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
-    """`strides`, but 0 where an axis of one index has one that no array has: it is never stepped, and offsets of the
+    """`strides`, with 0 for axes of one index whose stride is absurdly large: it is never used, but offsets of the
     padding would overflow."""
     return tuple(0 if n == 1 and abs(s) >= LONGEST_STRIDE_BYTES else s for n, s in zip(shape, strides))
 
@@ -303,7 +305,7 @@ def check_strides(p: ConvProblem, arrays: Arrays) -> None:
 
 
 class Slow(Protocol):
-    """What may have only slow ways: the sums of a convolution, or of a gradient of one."""
+    """A problem whose candidates may all be slow: a convolution, or a gradient of one."""
 
     @property
     def key(self) -> str: ...
@@ -316,7 +318,7 @@ class Slow(Protocol):
 
 
 def warn_if_slow(task: Slow, ways: Sequence[Choice]) -> None:
-    """Warn where nobody asked for one of these ways and all are slow, once for a problem on any threads."""
+    """Warn if all candidates are slow, unless the caller asked for one: once per problem, on any number of threads."""
     problem = type(task), task.problem
     if task.algorithm == AUTO and problem not in _warned and (text := slowness(task, ways)):
         _warned.put(problem, text)
@@ -342,7 +344,7 @@ def slowness(task: Slow, ways: Sequence[Choice]) -> str | None:
 
 
 def cold_seconds(task: ConvTask, name: str) -> float:
-    """Median seconds of a route where the filter has left the caches before every call."""
+    """Median seconds of a route if the filter has left the caches before every call."""
     p = task.problem
     route = next(c for c in candidates_of(task) if c.name == name).build()
     x = ones(p.src.physical_shape(p.src_shape), p.types.elements[0])
@@ -360,7 +362,7 @@ def cold_seconds(task: ConvTask, name: str) -> float:
 
 
 def conv_features(p: ConvProblem, threads: int) -> tuple[float, ...]:
-    """Of a convolution on so many threads; ValueError if it has more than `MOST_CHANNELS`."""
+    """The features of a convolution on so many threads; ValueError if it has more than `MOST_CHANNELS`."""
     if max(p.ic, p.oc) > MOST_CHANNELS:
         raise ValueError(f"{p.ic} > {p.oc} channels, at most {MOST_CHANNELS} are looked at")
     ic, oc, taps, pixels = p.ic // p.groups, p.oc // p.groups, prod(p.kernel), prod(p.out)

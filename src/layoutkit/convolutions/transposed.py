@@ -342,9 +342,9 @@ class _ConvTranspose(ConvolutionBase):
         def more_facts(_: Sequence[Choice], verbose: bool) -> Iterator[str]:
             for one in task.tasks():
                 best, kernel = choices(one)[0], sizes_text(one.problem.kernel)
-                words, took = best.candidate.words, f"{best.seconds * 1e6:.1f} us, {best.source}"
-                told = ", ".join(filter(None, (words.algorithm, words.tile, words.path, took)))
-                yield f"{one.problem}: {best.candidate.name}, {took}" if verbose else f"a phase of {kernel}: {told}"
+                about, took = best.candidate.words, f"{best.seconds * 1e6:.1f} us, {best.source}"
+                words = ", ".join(filter(None, (about.algorithm, about.tile, about.path, took)))
+                yield f"{one.problem}: {best.candidate.name}, {took}" if verbose else f"a phase of {kernel}: {words}"
 
         return plan_of(task, task.threads, f.types.rows_or_wide("peak"), more_facts, f.what, f.activation, call=self)
 

@@ -13,7 +13,7 @@ from ..reorders.convert import NUMBERS
 from ..reorders.reorder import reorder
 
 _DTYPES = {element: name for name, element in NUMBERS.items()}
-BITS = np.dtype(np.uint16)  # what holds bfloat16 where ml_dtypes is not installed, or where the caller says so
+BITS = np.dtype(np.uint16)  # stores bfloat16 if ml_dtypes is not installed, or if the caller says so
 
 
 @lru_cache
@@ -30,22 +30,22 @@ class ConvTypes(NamedTuple):
 
     @property
     def src(self) -> np.dtype:
-        """Of the input."""
+        """The dtype of the input."""
         return dtype_of(self.elements[0])
 
     @property
     def filter(self) -> np.dtype:
-        """Of the filter."""
+        """The dtype of the filter."""
         return dtype_of(self.elements[1])
 
     @property
     def sum(self) -> np.dtype:
-        """What products are summed in, and the bias is of."""
+        """The dtype of the sums and the bias."""
         return dtype_of(self.elements[2])
 
     @property
     def dst(self) -> np.dtype:
-        """Of the result and the residual."""
+        """The dtype of the result and the residual."""
         return dtype_of(self.elements[3])
 
     @property
@@ -55,13 +55,13 @@ class ConvTypes(NamedTuple):
 
     @property
     def real(self) -> np.dtype:
-        """Of what is done with the sums: of integers float32."""
+        """The dtype of the epilogue: float32 for integers."""
         return F32.sum if self.integers else self.sum
 
     @property
     def wide(self) -> ConvTypes:
-        """The same with every number in the type of the sums: what a convolution of narrow numbers can be done in; of
-        integers they are."""
+        """The same with every number in the type of the sums, in which a convolution of narrow numbers may be computed;
+        integers stay as they are."""
         return self if self.integers else TYPES[self.elements[2]]
 
     @property
@@ -71,16 +71,16 @@ class ConvTypes(NamedTuple):
 
     @property
     def rows(self) -> str:
-        """What rows of kernels that multiply are registered for."""
+        """The types that rows which multiply are registered for."""
         return "u8s8" if self.integers else self.elements[0]
 
     @property
     def tiles(self) -> str:
-        """What rows that transform tiles of Winograd, and multiply them, are registered for."""
+        """The types that rows which transform and multiply tiles of Winograd are registered for."""
         return "s16" if self.integers else self.elements[0]
 
     def rows_or_wide(self, family: str) -> str:
-        """The same, or that of the wide types where this machine has no such rows of a family."""
+        """The same, or the wide types if this machine has no such rows of a family."""
         return self.rows if registry.kernels(family, self.rows) else self.wide.rows
 
 
@@ -138,7 +138,7 @@ def asked_of(asked: Any, x: Any, w: Any) -> Any:
 
 
 def _element(dtype: Any) -> str:
-    """The element that the caller means by a dtype or its name; of what is none, its text."""
+    """The element that the caller means by a dtype or its name; its text if there is no such element."""
     if isinstance(dtype, str) and dtype == "bfloat16":
         return "bf16"
     try:
@@ -158,7 +158,7 @@ def check_type(array: np.ndarray, expected: np.dtype, what: str) -> None:
 
 
 def conversion_of(elements: tuple[str, str]) -> Any:
-    """What `reorder` is told as dtype= of numbers of one element that become another; None: they stay."""
+    """The argument dtype= of `reorder` that converts one element to another; None if they are equal."""
     if elements[0] == elements[1]:
         return None
     return tuple("bfloat16" if e == "bf16" else dtype_of(e) for e in elements)

@@ -49,7 +49,7 @@ class About:
         return dtype.itemsize * prod(sizes[i] for sizes, i in zip(chunks, index))
 
     def scratch(self, key: tuple) -> int:
-        """Bytes that making a tile takes beside its inputs and itself, like those of other tiles of its size."""
+        """Bytes of scratch memory for making a tile, as for other tiles of its size."""
         size = tuple(sizes[i] for sizes, i in zip(self.result.chunks, key[1:]))
         nbytes = self._scratch.get(size)
         if nbytes is None:

@@ -77,11 +77,11 @@ class Convolution:
 
     @property
     def nbytes(self) -> int:
-        """Of the filter, as it was given and packed."""
+        """Bytes of the filter, the caller's and the packed one."""
         return 2 * self.w.nbytes
 
     def scratch(self, outputs: Sequence[Range], gathers: bool) -> int:
-        """As `tiles.Work` has it: what is put together of a strip, and the workspace of its convolution."""
+        """See `reads.Work`: the assembled input of a strip, and the workspace of its convolution."""
         channels = outputs[1]
         strip = list(outputs)
         if gathers:
@@ -199,7 +199,7 @@ def _conv(what, rank, x, w, bias, chunks, threads, *, shape=None, add=None, **at
 
 
 def _options(f: Filter, parameters: dict[str, Any], steps: list | None, threads: int | None) -> dict[str, Any]:
-    """What tiles are told; scales of floats are in the filter already."""
+    """The keywords of tiles; scales of floats are in the filter already."""
     accuracy = parameters.get("accuracy", "standard")
     if accuracy == "strict" or reproducible():
         accuracy = "reproducible"  # which is strict, too, and depends on no shape: tiles have the bits of the whole

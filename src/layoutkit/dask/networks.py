@@ -101,11 +101,11 @@ class Network:
 
     @property
     def nbytes(self) -> int:
-        """Of its constants, as they were given and packed."""
+        """Bytes of its constants, the model's and the packed ones."""
         return 2 * sum(value.nbytes for value in self.graph.constants.values())
 
     def scratch(self, outputs: Sequence[Range], gathers: bool) -> int:
-        """As `tiles.Work` has it: the most that an operator reads and writes, and its window."""
+        """See `reads.Work`: the most that an operator reads and writes, and its window."""
         ((name, of),) = self.graph.inputs.items()
         window = [b - a for a, b in (self.window(dim, outputs[dim] if dim < len(outputs) else (0, 0))
                                      for dim in range(len(self.shape)))]  # fmt: skip

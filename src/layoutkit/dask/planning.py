@@ -1,4 +1,4 @@
-"""What a computation past memory comes to before it runs: tasks, bytes read, and the memory that it takes.
+"""The cost of a computation on arrays larger than memory before it runs: tasks, bytes read, and memory.
 
 The memory is found by going through the graph as dask's scheduler does, results counted from when they are begun to
 when nothing needs them any more.
@@ -23,7 +23,7 @@ WHOLE = "whole"
 
 @dataclass(frozen=True)
 class Plan:
-    """What a computation comes to.
+    """The tasks, bytes and memory of a computation.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class Plan:
 
 
 def plan(y: Any, workers: int = 1, threads: int | None = None) -> Plan:
-    """What it comes to to compute `y`, without doing it.
+    """The tasks, bytes and memory that computing `y` takes, without computing it.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def plan(y: Any, workers: int = 1, threads: int | None = None) -> Plan:
 
 
 class _Sizes:
-    """Bytes of what tasks make, and of what they need while they run."""
+    """Bytes of the results of tasks, and of the memory that they need while they run."""
 
     def __init__(self, abouts: Sequence[About]) -> None:
         self.abouts, self.whole = abouts, 0
@@ -144,14 +144,14 @@ class _Sizes:
         return 0 if about is None else about.nbytes(key)
 
     def of(self, node: GraphNode) -> tuple[int, int]:
-        """Bytes of the result of a task, and of all that it holds beside its inputs until it is done."""
+        """Bytes of the result of a task, and of all other memory that it allocates until it is done."""
         if node.key == WHOLE:
             return self.whole, 0
         inner, last = _fused(node)
-        made = self.result(last)
+        result_bytes = self.result(last)
         within = sum(self.result(key) for key in inner if key != last and not isinstance(inner[key], DataNode))
         scratch = max(map(self._scratch, inner), default=0)
-        return made, within + scratch
+        return result_bytes, within + scratch
 
     def _scratch(self, key: Any) -> int:
         about = self._by_name.get(key[0]) if isinstance(key, tuple) else None
@@ -167,7 +167,7 @@ def _fused(node: GraphNode) -> tuple[Mapping[Any, GraphNode], Any]:
 
 
 def _peak(nodes: Mapping[Any, GraphNode], keys: Iterable[Any], sizes: _Sizes, slots: int, workers: int) -> int:
-    """The bytes that a worker holds at most, when tasks run in dask's order on so many slots."""
+    """The most bytes that a worker has allocated at a time, if tasks run in dask's order on so many slots."""
     rank = order(dict(nodes))
     waits = {key: {d for d in node.dependencies if d in nodes} for key, node in nodes.items()}
     users: dict[Any, set] = {key: set() for key in nodes}
@@ -183,9 +183,9 @@ def _peak(nodes: Mapping[Any, GraphNode], keys: Iterable[Any], sizes: _Sizes, sl
     while ready or running:
         while ready and len(running) < slots:
             key = ready.pop()
-            made, scratch = of[key]
-            in_use += made + scratch
-            time = made + scratch + sum(of[d][0] for d in nodes[key].dependencies if d in of) + 1
+            result_bytes, scratch = of[key]
+            in_use += result_bytes + scratch
+            time = result_bytes + scratch + sum(of[d][0] for d in nodes[key].dependencies if d in of) + 1
             heapq.heappush(running, (now + time, rank[key], key))
         most = max(most, in_use)
         now, _, key = heapq.heappop(running)
@@ -211,7 +211,7 @@ def _peak(nodes: Mapping[Any, GraphNode], keys: Iterable[Any], sizes: _Sizes, sl
 
 
 def _size(nbytes: float) -> str:
-    """Bytes for people."""
+    """Bytes in a readable unit."""
     for unit in ("bytes", "KB", "MB"):
         if nbytes < 1000:
             return f"{nbytes:.3g} {unit}" if unit != "bytes" else f"{nbytes:.0f} {unit}"

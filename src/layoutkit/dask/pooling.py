@@ -65,7 +65,7 @@ class Pooling:
     nbytes = 0
 
     def scratch(self, outputs: Sequence[Range], gathers: bool) -> int:
-        """As `tiles.Work` has it: what is put together, and copies in another layout, of a strip."""
+        """See `reads.Work`: of a strip the assembled input, and copies in another layout."""
         strip = list(outputs)
         if gathers:
             layout, itemsize = self.layout, self.dtype.itemsize

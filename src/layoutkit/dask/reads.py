@@ -36,7 +36,7 @@ class Work(Protocol):
         ...
 
     def scratch(self, outputs: Sequence[Range], gathers: bool) -> int:
-        """Bytes that making a tile takes beside its input and itself; `gathers`: its input comes in pieces."""
+        """Bytes of scratch memory for making a tile; `gathers`: its input is assembled from pieces."""
         ...
 
     def __call__(self, tile: Tile, pieces: Sequence[Pieces]) -> np.ndarray:

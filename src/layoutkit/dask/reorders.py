@@ -66,7 +66,7 @@ class Reordering:
         return sum(value.nbytes for value in self.options.values() if isinstance(value, np.ndarray))
 
     def scratch(self, outputs: Sequence[Range], gathers: bool) -> int:
-        """As `tiles.Work` has it: pieces go where they belong, one by one."""
+        """See `reads.Work`: none, as pieces are written to their places one by one."""
         return 0
 
     def __call__(self, tile: Tile, pieces: Sequence[Pieces]) -> np.ndarray:
@@ -113,7 +113,7 @@ alpha : float, optional
 """
 
 
-@lazily(memory.reorder, "The tensor as it lies in `src`.", alpha=_ALPHA, beta="", at="")
+@lazily(memory.reorder, "The physical array of the tensor in `src`.", alpha=_ALPHA, beta="", at="")
 def reorder(array, src=None, dst=None, *, chunks=None, threads=1, **attributes) -> da.Array:
     what = "reorder"
     options = dict(attributes, threads=check_threads(1 if threads is None else threads))

@@ -55,7 +55,7 @@ class Chunks:
             cut.setdefault(_box(slices), (len(cut), slices))
 
     def piece(self, slices: ChunkSlices, token: str) -> tuple[TaskRef, PieceLocation]:
-        """What holds a piece of a window, and where it lies."""
+        """What holds a piece of a window, and its place there."""
         index, take, part = _index(slices), None, None
         chunk_shape = tuple(sizes[i] for sizes, i in zip(self.chunks, index))
         key: tuple = (self.array.name, *index)
@@ -142,7 +142,7 @@ class Stored:
         """Tell of a piece of a window."""
 
     def piece(self, slices: ChunkSlices, token: str) -> tuple[TaskRef, PieceLocation]:
-        """What holds a piece of a window, and where it lies."""
+        """What holds a piece of a window, and its place there."""
         starts, shape = tuple(part.at for part in slices), tuple(part.length for part in slices)
         return TaskRef(self.key), PieceLocation(
             starts, shape, tuple(part.take for part in slices), None, self.shape, ()

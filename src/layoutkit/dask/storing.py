@@ -34,7 +34,7 @@ class Writes(Delayed):
     """A delayed value whose graph is optimised as that of an array: each tile is made and written by one task."""
 
     __slots__ = ()
-    __dask_optimize__ = globalmethod(optimize, key="array_optimize", falsey=lambda dsk, keys, **given: dsk)
+    __dask_optimize__ = globalmethod(optimize, key="array_optimize", falsey=lambda dsk, keys, **options: dsk)
 
 
 class Target:

@@ -37,8 +37,8 @@ def _operation(what, rank, input_size, w, grad_output, a: OfInput, of_transposed
     filter_layout = a.filter_layout
     if filter_layout is None and not isinstance(w, Tensor):
         filter_layout = ("IO" if of_transposed else "OI") + "DHW"[3 - rank :]
-    held = hold_filter(w, filter_layout, a.filter_shape, rank, what)
-    kernel = held.shape[2:]
+    filters = hold_filter(w, filter_layout, a.filter_shape, rank, what)
+    kernel = filters.shape[2:]
     a = a.checked(what, rank, of_transposed)
     pads = pad_pairs(a.padding, size[2:], kernel, a.stride, a.dilation, f"{what}: padding")
     grad_layout = layout_for(grad_output, a.grad_layout)
@@ -46,8 +46,9 @@ def _operation(what, rank, input_size, w, grad_output, a: OfInput, of_transposed
     options = dict(
         stride=a.stride, padding=pads, dilation=a.dilation, groups=a.groups, layout=grad_layout,
         out_layout=grad_layout if a.layout is None else a.layout,
-        filter_layout=exchanged(held.layout.dense), filter_shape=(held.shape[1], held.shape[0], *kernel),
-        algorithm=a.algorithm, accuracy=a.accuracy, dtype=asked_of(a.dtype, grad_output, held.array), threads=a.threads,
+        filter_layout=exchanged(filters.layout.dense), filter_shape=(filters.shape[1], filters.shape[0], *kernel),
+        algorithm=a.algorithm, accuracy=a.accuracy, dtype=asked_of(a.dtype, grad_output, filters.array),
+        threads=a.threads,
     )  # fmt: skip
     grad_shape = a.grad_shape
     if of_transposed:
@@ -58,8 +59,8 @@ def _operation(what, rank, input_size, w, grad_output, a: OfInput, of_transposed
         least = in_sizes(out, kernel, a.stride, pads, a.dilation)
         options["output_padding"] = tuple(n - m for n, m in zip(size[2:], least))
         if grad_shape is None:  # it follows
-            grad_shape = size[0], held.shape[0], *out
-    op = classes[rank].once(held.array, what=what, **options)
+            grad_shape = size[0], filters.shape[0], *out
+    op = classes[rank].once(filters.array, what=what, **options)
     grad_shape = filter_of(op).take(grad_output, grad_shape).shape
     input_shape = result_shape(op, grad_shape)
     if input_shape != size:

@@ -82,13 +82,13 @@ def asked(what, rank, mean, x, kernel, *, layout=None, shape=None, dtype=None, t
     if types.integers or types.src != types.dst:
         raise TypeError(f"{what}: x of {source.array.dtype}: expected floats, and a result of their type")
     size = source.shape[2:]
-    kernel, given = per_axis(kernel, rank, f"{what}: kernel", 1), Steps(**steps)
-    stride = kernel if given.stride is None else per_axis(given.stride, rank, f"{what}: stride", 1)
-    dilation = per_axis(given.dilation, rank, f"{what}: dilation", 1)
-    pads = pad_pairs(given.padding, size, kernel, stride, dilation, f"{what}: padding")
+    kernel, options = per_axis(kernel, rank, f"{what}: kernel", 1), Steps(**steps)
+    stride = kernel if options.stride is None else per_axis(options.stride, rank, f"{what}: stride", 1)
+    dilation = per_axis(options.dilation, rank, f"{what}: dilation", 1)
+    pads = pad_pairs(options.padding, size, kernel, stride, dilation, f"{what}: padding")
     attributes = dict(
         kernel_shape=kernel, strides=stride, dilations=dilation, pads=[p for side in zip(*pads) for p in side],
-        ceil_mode=bool(given.ceil_mode), count_include_pad=bool(given.count_include_pad),
+        ceil_mode=bool(options.ceil_mode), count_include_pad=bool(options.count_include_pad),
     )  # fmt: skip
     try:
         geometry = window(attributes, size)

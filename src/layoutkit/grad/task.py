@@ -155,20 +155,20 @@ class WeightRoute:
         strides = []
         item = native.types.sum.itemsize
         self._pads = native.padding[len(native.padding) - a.folds :]  # along folded axes
-        for (layout_given, layout_read, shape, at), array_strides in zip(sides, arrays):
+        for (caller_layout, layout_read, shape, at), array_strides in zip(sides, arrays):
             elements = p.types.elements[at], native.types.elements[at]
             if self._pads and not at:
-                self._moves.append((layout_given, layout_read, shape, elements, self._pads))
+                self._moves.append((caller_layout, layout_read, shape, elements, self._pads))
                 strides.append(contiguous_strides(layout_read, _padded(shape, self._pads), item))
             elif (
-                layout_given == layout_read
+                caller_layout == layout_read
                 and elements[0] == elements[1]
                 and a.takes_strides(layout_read, shape, array_strides, item)
             ):
                 self._moves.append(None)
                 strides.append(array_strides)
             else:
-                self._moves.append((layout_given, layout_read, shape, elements, ()))
+                self._moves.append((caller_layout, layout_read, shape, elements, ()))
                 strides.append(contiguous_strides(layout_read, shape, item))
         self._sums, self.layout = a.build(native, kernel, self._threads, Arrays(*strides))
         self.shape = p.groups, p.oc // p.groups, p.ic // p.groups, *p.kernel
@@ -232,7 +232,7 @@ class WeightRoute:
     def _moved(self, array: np.ndarray, move: tuple | None, part: np.ndarray) -> np.ndarray:
         if move is None:
             return array
-        layout_given, layout_read, shape, elements, pads = move
+        caller_layout, layout_read, shape, elements, pads = move
         dtype = conversion_of(elements)
         out = part[: self._moved_bytes(move)].view(dtype_of(elements[1]) if dtype else array.dtype)
         inside = out = out.reshape(layout_read.physical_shape(_padded(shape, pads)))
@@ -241,7 +241,7 @@ class WeightRoute:
             axes = zip(pads, shape[len(shape) - len(pads) :])
             place: list[Any] = [slice(before, before + n) for (before, _), n in axes]
             inside = out[(..., *place, slice(None))]  # channels last
-        reorder(array, layout_given, layout_read, shape=shape, out=inside, dtype=dtype, threads=self._threads)
+        reorder(array, caller_layout, layout_read, shape=shape, out=inside, dtype=dtype, threads=self._threads)
         return out
 
 

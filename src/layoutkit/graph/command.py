@@ -1,4 +1,4 @@
-"""``python -m layoutkit run MODEL``: run an ONNX model, say how long it takes and where, compare it, draw a page."""
+"""``python -m layoutkit run MODEL``: run an ONNX model, profile it, compare it, write a page."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _report(model: Model, inputs: Mapping[str, np.ndarray], args: argparse.Names
 
 
 def _apart(a: np.ndarray, b: np.ndarray) -> float:
-    """The largest difference, as a share of the largest number."""
+    """The largest difference, relative to the largest number."""
     if a.shape != b.shape:
         raise ValueError(f"results of shapes {a.shape} and {b.shape}")
     a, b = a.astype(np.float64), b.astype(np.float64)
@@ -82,7 +82,7 @@ def _apart(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def _inputs(model: Model, files: Sequence[str], shapes: Sequence[str]) -> dict[str, np.ndarray]:
-    """Numbers for every input: those of files, or drawn."""
+    """An array for every input: from a file, or random."""
     inputs = {name: np.load(file, allow_pickle=False) for name, file in map(_pair, files)}
     wanted = {name: tuple(int(n) for n in text.split("x")) for name, text in map(_pair, shapes)}
     rng = np.random.default_rng(0)

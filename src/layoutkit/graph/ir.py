@@ -1,7 +1,7 @@
 """A graph of operators and tensors: nodes in an order in which they can run, constants, inputs and outputs.
 
 Operators are ONNX's, by name, with the meaning of their newest version; attributes hold plain Python values. Tensors
-have names. What shape and type each has is found by `shapes.py`.
+have names; `shapes.py` infers their shapes and types.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-NOTHING = ""  # the name of an optional input or output that is left out
+NOTHING = ""  # the name of an optional input or output that is omitted
 
 
 class TensorType(NamedTuple):
-    """Element type and logical shape; extents may be names, until the graph is given inputs."""
+    """Element type and logical shape; extents may be symbolic names until the inputs are known."""
 
     dtype: np.dtype
     shape: tuple[int | str, ...]
@@ -36,11 +36,11 @@ class Node:
         return f"{self.op} {self.name or self.outputs[0]}"
 
     def input(self, i: int) -> str:
-        """The name of an input, `NOTHING` if it is left out."""
+        """The name of an input, `NOTHING` if it is omitted."""
         return self.inputs[i] if i < len(self.inputs) else NOTHING
 
     def given(self) -> list[str]:
-        """The inputs that are there."""
+        """The inputs that are not omitted."""
         return [name for name in self.inputs if name]
 
     def with_(self, **changes: Any) -> Node:
@@ -50,7 +50,7 @@ class Node:
 
 @dataclass
 class Graph:
-    """Nodes, each after those that make its inputs."""
+    """Nodes in topological order, inputs, outputs and constants."""
 
     nodes: list[Node]
     inputs: dict[str, TensorType]
@@ -67,12 +67,12 @@ class Graph:
                 raise ValueError(f"graph: output {name!r} is made by no operator")
 
     def given(self, values: Mapping[str, np.ndarray]) -> Graph:
-        """The same for inputs that have these values always."""
+        """The graph with these inputs replaced by constants."""
         inputs = {name: of for name, of in self.inputs.items() if name not in values}
         return Graph(self.nodes, inputs, self.outputs, {**self.constants, **values})
 
     def needed(self, outputs: Sequence[str]) -> Graph:
-        """The part that makes these of its tensors."""
+        """The part of the graph that computes these tensors."""
         needed, nodes = set(outputs), []
         for node in reversed(self.nodes):
             if not needed.isdisjoint(node.outputs):
@@ -82,7 +82,7 @@ class Graph:
         return Graph(nodes[::-1], self.inputs, tuple(outputs), constants)
 
     def users(self) -> dict[str, list[Node]]:
-        """By tensor, the nodes that read it, once for each time they do."""
+        """By tensor, the nodes that read it; a node that reads it twice is listed twice."""
         users: dict[str, list[Node]] = {}
         for node in self.nodes:
             for name in node.given():
@@ -90,12 +90,12 @@ class Graph:
         return users
 
     def makers(self) -> dict[str, Node]:
-        """By tensor, the node that makes it."""
+        """By tensor, the node that computes it."""
         return {name: node for node in self.nodes for name in node.outputs if name}
 
 
 def in_order(nodes: Iterable[Node], available: set[str]) -> list[Node]:
-    """Nodes, each after those that make its inputs; ValueError if a tensor is made twice, by none, or from itself."""
+    """Nodes in topological order; ValueError if a tensor is computed twice, by no node, or from itself."""
     nodes = list(nodes)
     maker: dict[str, int] = {}
     for i, node in enumerate(nodes):
@@ -131,7 +131,7 @@ def in_order(nodes: Iterable[Node], available: set[str]) -> list[Node]:
 
 
 def renamed(node: Node, names: Mapping[str, str]) -> Node:
-    """A node that reads other tensors where `names` says so."""
+    """A node with its inputs renamed by `names`."""
     return node.with_(inputs=tuple(names.get(name, name) for name in node.inputs))
 
 

@@ -35,10 +35,10 @@ class Model:
     accuracy : {"standard", "reproducible", "strict", "fast"}
         Of its convolutions, see `conv2d`.
     dtype : {"float32", "bfloat16", "float16"}
-        What convolutions and products multiply, and what tensors between them are kept in; sums are float32, and so
-        is what other operators compute with. Where the model is quantised, integers are multiplied instead.
+        The type that convolutions and products multiply, and that tensors between them are stored in; sums and all
+        other operators are in float32. Where the model is quantised, integers are multiplied instead.
     layouts : {None, "plain", "channels last", "blocked"}
-        Everything that can in this layout, instead of what costs the least.
+        Run every operator that can in this layout, instead of choosing by cost.
     """
 
     def __init__(
@@ -60,17 +60,17 @@ class Model:
         inputs = (f"{name}: {of.dtype} {tuple(of.shape)}" for name, of in self.graph.inputs.items())
         return f"Model({', '.join(inputs)}; {len(self.graph.nodes)} operators)"
 
-    def __reduce__(self) -> tuple:  # of copies and pickles, which plan anew where they are used
+    def __reduce__(self) -> tuple:  # copies and pickles are planned again where they are used
         return partial(type(self), self.graph, **self.options), ()
 
     @property
     def options(self) -> dict[str, Any]:
-        """How it was told to run: the keywords of `Model`."""
+        """The keywords of `Model` that it was created with."""
         return dict(threads=self._threads, accuracy=self._accuracy, dtype=self._dtype, layouts=self._layouts)
 
     @property
     def inputs(self) -> dict[str, tuple[int | str, ...]]:
-        """The shapes of its inputs; names stand for any extent."""
+        """The shapes of its inputs; symbolic names stand for any extent."""
         return {name: of.shape for name, of in self.graph.inputs.items()}
 
     @property
@@ -97,7 +97,7 @@ class Model:
         return program.run(arrays)
 
     def explain(self, inputs: Mapping[str, Sequence[int]] | None = None) -> str:
-        """How it runs on inputs of these shapes: the layouts, what they cost, what they would cost alike.
+        """How it runs on inputs of these shapes: the layouts, their cost, and the cost of one layout throughout.
 
         Parameters
         ----------
@@ -168,7 +168,7 @@ class Model:
             if array.ndim != len(of.shape):
                 axes = f"{len(of.shape)} axes {tuple(of.shape)}"
                 raise ValueError(f"run: input {name!r}: expected {axes}, got {array.shape}")
-            arrays[name] = np.asarray(array, order="C")  # ascontiguousarray would give single numbers an axis
+            arrays[name] = np.asarray(array, order="C")  # ascontiguousarray would make a 0-d array 1-d
         return arrays
 
     def _program(self, arrays: Mapping[str, np.ndarray]) -> Program:
@@ -194,7 +194,7 @@ class Model:
 
 
 def _sources(graph: Graph, tensor: str) -> list[str]:
-    """The inputs of a graph from which a tensor is made."""
+    """The inputs of a graph that a tensor depends on."""
     makers, todo, seen = graph.makers(), [tensor], {tensor}
     while todo:
         maker = makers.get(todo.pop())

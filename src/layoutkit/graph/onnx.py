@@ -1,6 +1,6 @@
 """ONNX models as graphs: `lk.onnx.load`. Needs the package onnx.
 
-What older versions of operators say otherwise is brought to the newest version here, so that the rest knows one.
+Operators of older versions are converted to the newest one here, so that the rest of the package knows only one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .shapes import MAX_BYTES
 __all__ = ["Unsupported", "load"]
 
 DOMAINS = ("", "ai.onnx")
-OURS = {"Affine", "AlongAxis", "ChannelShuffle"}  # of graphs, not of ONNX
+OURS = {"Affine", "AlongAxis", "ChannelShuffle"}  # operators of our graphs that ONNX does not have
 TYPES = {
     "FLOAT", "DOUBLE", "FLOAT16", "BFLOAT16", "BOOL", "INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32",
     "UINT64",
@@ -33,7 +33,7 @@ def load(model: Any, *, threads: int | None = None, accuracy: str = "standard", 
     Parameters
     ----------
     model : str, path, bytes or onnx.ModelProto
-        Tensors outside of the file must lie in its folder or below.
+        External tensors must be in files in its folder or below.
     threads : int, optional
         At most this many.
     accuracy : {"standard", "reproducible", "strict", "fast"}
@@ -51,7 +51,7 @@ def load(model: Any, *, threads: int | None = None, accuracy: str = "standard", 
     Unsupported
         Operators that are not supported: all are named.
     ValueError, TypeError
-        What is no model, or one that contradicts itself or ONNX's definition of an operator.
+        Something that is no model, or a model that violates ONNX's definition of an operator.
     OSError
         A file of the model that cannot be read.
     """
@@ -111,14 +111,14 @@ def _proto(onnx, model):
 
 
 def _array(onnx, tensor, folder: Path | None) -> np.ndarray:
-    """The numbers of a tensor; those of other files only where they lie below the model's folder."""
+    """The numbers of a tensor; external data is read only from files below the model's folder."""
     if min(tensor.dims, default=0) < 0 or _bytes_of(onnx, tensor) > MAX_BYTES:
         raise ValueError(f"onnx: tensor {tensor.name!r} has shape {list(tensor.dims)}: impossible or too large")
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
         where = {entry.key: entry.value for entry in tensor.external_data}
         try:
             return _external(onnx, tensor, folder, where)
-        except (OSError, RuntimeError) as error:  # names that are too long, links in a circle
+        except (OSError, RuntimeError) as error:  # names that are too long, cyclic links
             why = error.strerror if isinstance(error, OSError) else "links that lead to themselves"
             raise ValueError(f"onnx: tensor {tensor.name!r} lies in {where.get('location')!r:.100}: {why}") from error
     try:
@@ -128,7 +128,7 @@ def _array(onnx, tensor, folder: Path | None) -> np.ndarray:
 
 
 def _external(onnx, tensor, folder: Path | None, where: Mapping[str, str]) -> np.ndarray:
-    """The numbers of a tensor that lie in a file."""
+    """The numbers of a tensor in external data."""
     place, begin = where.get("location", ""), where.get("offset", "0")
     path = None if folder is None or "\0" in place else (folder / place).resolve()
     if folder is None or path is None or not place or not path.is_relative_to(folder):
@@ -176,7 +176,7 @@ class _Reader:
         self.nodes: list[Node] = []
 
     def add(self, proto) -> None:
-        try:  # how many inputs and outputs, which attributes of which types; not what they hold
+        try:  # checks the number of inputs and outputs and the types of attributes, not their values
             self.onnx.checker.check_node(proto, self._schemas)
         except self.onnx.checker.ValidationError as error:
             why = str(error).split("\n")[0]
@@ -237,20 +237,20 @@ def _without(node: Node, *names: str) -> dict[str, Any]:
 
 
 def _to_inputs(r: _Reader, node: Node, first: int, names: Sequence[str], dtype: Any = np.int64) -> Node:
-    """Attributes of older versions as the inputs that the newest has from `first` on."""
+    """A node whose attributes of an older version become inputs, from `first` on, as in the newest version."""
     if not any(name in node.attributes for name in names):
         return node
-    given = [node.input(i) for i in range(first)]
+    inputs = [node.input(i) for i in range(first)]
     for name in names:
         value = node.attributes.get(name)
-        given.append("" if value is None else r.constant(value, node.outputs[0], dtype))
-    return node.with_(inputs=tuple(given), attributes=_without(node, *names))
+        inputs.append("" if value is None else r.constant(value, node.outputs[0], dtype))
+    return node.with_(inputs=tuple(inputs), attributes=_without(node, *names))
 
 
 @_reads("Clip")
 def _clip(r, node):
     ends = {"min": float(np.finfo(np.float32).min), "max": float(np.finfo(np.float32).max)}
-    if ends.keys() & node.attributes:  # before version 11: one that is not given is the end of float32
+    if ends.keys() & node.attributes:  # before version 11 an omitted limit is that of float32
         node = node.with_(attributes=ends | node.attributes)
     return _to_inputs(r, node, 1, tuple(ends), np.float32)
 
@@ -287,7 +287,7 @@ def _reshape(r, node):
 
 @_reads("Softmax", "LogSoftmax", "Hardmax")
 def _softmax(r, node):
-    """Before version 13, along all axes from one on."""
+    """Before version 13 it goes along all axes from `axis` on, flattened."""
     if r.version >= 13:
         return node.with_(attributes={"axis": -1, **node.attributes})
     axis = node.attributes.get("axis", 1)
@@ -329,7 +329,7 @@ def _max_pool(r, node):
 
 @_reads("Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Equal", "Less", "Greater", "Xor")
 def _binary(r, node):
-    """Before version 7, the second operand lay along the axes of the first from one on."""
+    """Before version 7 the axes of the second operand are those of the first from `axis` on."""
     axis = node.attributes.get("axis")
     node = node.with_(attributes={})
     return node if axis is None else _along(r, node, axis)
@@ -337,13 +337,13 @@ def _binary(r, node):
 
 @_reads("PRelu")
 def _prelu(r, node):
-    """Before version 7, the slopes were those of channels."""
+    """Before version 7 the slopes are per channel."""
     slopes = r.constants.get(node.inputs[1])
     return _along(r, node, 1) if r.version < 7 and slopes is not None and slopes.size > 1 else node
 
 
 def _along(r: _Reader, node: Node, axis: int) -> Node:
-    """Its second operand along the axes of the first from `axis` on."""
+    """A node whose second operand is aligned with the axes of the first from `axis` on."""
     name = fresh(f"{node.outputs[0]}.operand", r._taken)
     r._taken.add(name)
     r.nodes.append(Node("AlongAxis", node.inputs, (name,), {"axis": axis}))

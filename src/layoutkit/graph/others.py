@@ -1,4 +1,4 @@
-"""Another runtime on a model, in a process of its own: two pools of threads in one process would disturb each other.
+"""Running a model by another runtime, in its own process: two thread pools in one process would disturb each other.
 
 ``python -m layoutkit.graph.others onnxruntime MODEL INPUTS.npz OUTPUTS.npz THREADS ROUNDS`` prints the median seconds.
 """
@@ -20,7 +20,7 @@ RUNTIMES = ("onnxruntime",)
 
 
 class Other(NamedTuple):
-    """What another runtime computed, and its median seconds."""
+    """The results of another runtime, and its median seconds."""
 
     outputs: list[np.ndarray]
     seconds: float
@@ -29,15 +29,15 @@ class Other(NamedTuple):
 def run_other(runtime: str, model: Path, inputs: Mapping[str, np.ndarray], threads: int, rounds: int) -> Other:
     """Run a model by another runtime; RuntimeError with its message if it cannot."""
     with tempfile.TemporaryDirectory(prefix="layoutkit-") as folder:
-        given, made = Path(folder) / "inputs.npz", Path(folder) / "outputs.npz"
-        np.savez(given, np.array(list(inputs)), *inputs.values())
-        files = (str(path) for path in (model, given, made))
+        inputs_file, outputs_file = Path(folder) / "inputs.npz", Path(folder) / "outputs.npz"
+        np.savez(inputs_file, np.array(list(inputs)), *inputs.values())
+        files = (str(path) for path in (model, inputs_file, outputs_file))
         command = [sys.executable, "-m", __name__, runtime, *files, str(threads), str(rounds)]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(f"{runtime}: {(done.stderr.strip() or 'it ended').splitlines()[-1]}")
-        with np.load(made) as held:
-            return Other([held[name] for name in held.files], float(done.stdout.split()[-1]))
+        with np.load(outputs_file) as archive:
+            return Other([archive[name] for name in archive.files], float(done.stdout.split()[-1]))
 
 
 def _onnxruntime(model: str, inputs: Mapping[str, np.ndarray], threads: int, rounds: int) -> tuple[list, list[float]]:
@@ -56,12 +56,12 @@ def _onnxruntime(model: str, inputs: Mapping[str, np.ndarray], threads: int, rou
 
 def main(arguments: list[str]) -> None:
     """The process of `run_other`."""
-    _, model, given, made, threads, rounds = arguments
-    with np.load(given) as held:
-        names, *arrays = (held[name] for name in held.files)
+    _, model, inputs_file, outputs_file, threads, rounds = arguments
+    with np.load(inputs_file) as archive:
+        names, *arrays = (archive[name] for name in archive.files)
     inputs = dict(zip(names.tolist(), arrays))
     outputs, times = _onnxruntime(model, inputs, int(threads), int(rounds))
-    np.savez(made, *outputs)
+    np.savez(outputs_file, *outputs)
     print(median(times))
 
 

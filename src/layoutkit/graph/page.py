@@ -15,15 +15,15 @@ td.bar { width: 50% } td.bar div { background: #4878a8; height: 12px }"""
 
 
 def by_operator(profile: Profile) -> list[tuple[str, int, float]]:
-    """Operator, how many steps, seconds of all of them; the longest first."""
-    found: dict[str, list[float]] = {}
+    """Operator, number of steps and their total seconds, slowest first."""
+    seconds_of: dict[str, list[float]] = {}
     for op, _, seconds in profile:
-        found.setdefault(op, []).append(seconds)
-    return sorted(((op, len(s), sum(s)) for op, s in found.items()), key=lambda row: -row[2])
+        seconds_of.setdefault(op, []).append(seconds)
+    return sorted(((op, len(s), sum(s)) for op, s in seconds_of.items()), key=lambda row: -row[2])
 
 
 def table(profile: Profile) -> Iterator[str]:
-    """Lines: time by operator, and all of it."""
+    """Lines of a table: time by operator, and the total."""
     rows = by_operator(profile)
     total = sum(seconds for *_, seconds in rows)
     for op, count, seconds in rows:

@@ -1,7 +1,7 @@
 """The shape and type of every tensor of a graph whose inputs have shapes, and the values of those that are constant.
 
-What can be computed of constants is computed, once: weights that a model makes of others, and the arithmetic on shapes
-that exporters leave behind. Sizes are checked before anything is allocated.
+Whatever depends on constants alone is computed here, once: weights that a model derives from others, and the arithmetic
+on shapes that exporters leave behind. Sizes are checked before anything is allocated.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import numpy as np
 
 from .ir import Graph, Node
 from .operators import OPERATORS, Unsupported
-from .operators.base import FAULTS, Given, Known, applied, refusal, there
+from .operators.base import FAULTS, InputTypes, Known, applied, refusal, required
 
 MAX_BYTES = 1 << 35  # of a tensor
 
 
 def infer(graph: Graph, shapes: Mapping[str, tuple[int, ...]], max_bytes: int = MAX_BYTES) -> dict[str, Known]:
-    """By name, what is known of every tensor, for inputs of these shapes.
+    """What is known of every tensor, by name, for inputs of these shapes.
 
-    `max_bytes`: of a tensor whose shape alone is wanted; what is computed of constants has at most `MAX_BYTES`.
+    `max_bytes`: of a tensor of which only the shape is inferred; one computed from constants has at most `MAX_BYTES`.
 
     Raises
     ------
@@ -38,13 +38,13 @@ def infer(graph: Graph, shapes: Mapping[str, tuple[int, ...]], max_bytes: int = 
     for name, of in graph.inputs.items():
         tensors[name] = Known(of.dtype, _checked(shapes[name], of.dtype, f"input {name!r}", max_bytes))
     for node in graph.nodes:
-        given = [tensors[name] if name else None for name in node.inputs]
+        inputs = [tensors[name] if name else None for name in node.inputs]
         try:
-            known = _of(node, given, max_bytes)
+            known = _of(node, inputs, max_bytes)
         except Unsupported:
             raise
         except FAULTS as error:
-            raise refusal(node, given, error) from error
+            raise refusal(node, inputs, error) from error
         for name, k in zip(node.outputs, known):
             if name:
                 tensors[name] = k
@@ -58,20 +58,20 @@ def _checked(shape: Sequence[int], dtype: Any, what: str, max_bytes: int = MAX_B
     return shape
 
 
-def _of(node: Node, given: Given, max_bytes: int) -> list[Known]:
+def _of(node: Node, inputs: InputTypes, max_bytes: int) -> list[Known]:
     shape = OPERATORS[node.op].shape
-    if OPERATORS[node.op].of_shape and all(x is None or x.value is not None for x in given[1:]):
-        first = np.broadcast_to(np.int8(0), there(given[0]).shape)
-        (value,) = applied(node, [first, *(None if x is None else x.value for x in given[1:])])
+    if OPERATORS[node.op].of_shape and all(x is None or x.value is not None for x in inputs[1:]):
+        first = np.broadcast_to(np.int8(0), required(inputs[0]).shape)
+        (value,) = applied(node, [first, *(None if x is None else x.value for x in inputs[1:])])
         return [Known(value.dtype, value.shape, value)]
     if shape is None:
         raise Unsupported(f"{node}: not supported on data that is not constant")
-    depends = any(x is not None and x.value is None for x in given)
+    depends = any(x is not None and x.value is None for x in inputs)
     most = max_bytes if depends else MAX_BYTES
-    told = [(np.dtype(dtype), _checked(extents, dtype, str(node), most)) for dtype, extents in shape(node, given)]
-    if any(node.outputs[len(told) :]):
-        raise ValueError(f"{len(node.outputs)} outputs, expected at most {len(told)}")
+    types = [(np.dtype(dtype), _checked(extents, dtype, str(node), most)) for dtype, extents in shape(node, inputs)]
+    if any(node.outputs[len(types) :]):
+        raise ValueError(f"{len(node.outputs)} outputs, expected at most {len(types)}")
     if depends:
-        return [Known(*each) for each in told]
-    values = applied(node, [None if x is None else x.value for x in given])
+        return [Known(*each) for each in types]
+    values = applied(node, [None if x is None else x.value for x in inputs])
     return [Known(v.dtype, v.shape, v) for v in map(np.asarray, values)]

@@ -1,14 +1,15 @@
-"""Tiles of an output: which window of the input a model needs for one, and where the tile is in what it then gives.
+"""Tiling of an output: which window of the input a model needs for a tile, and where the tile is in its result.
 
-An array that is too large for a model is computed tile by tile: the same model runs on overlapping windows of its
-input, and of each result the part is kept that is what the whole would have given. Along each spatial axis every
-operator says which pixels of its input a pixel of its result reads (`operators/receptive.py`). Going back through the
-graph, that gives the window of a tile; going forth, it tells which pixels of every tensor are right when
-the model runs on the window alone, where the padding of its operators is at the edges of the window. Only at edges
-that are those of the input, too, is that padding the right one.
+An array that is too large for a model is computed tile by tile: the model runs on overlapping windows of its input, and
+of each result only the part is kept that equals the result of the whole. Along each spatial axis every operator says
+which pixels of its input a pixel of its result reads (`operators/receptive.py`). Followed backwards through the graph,
+this gives the window of a tile. Followed forwards, it says which pixels of every tensor are right when the model runs
+on the window alone: operators then pad at the edges of the window, which is right only where those are edges of the
+whole input as well.
 
-Windows begin at multiples of a step, the product of the strides, so that strided operators take the same pixels; and
-they lack a multiple of it at the end, so that sizes are rounded, and "SAME" padding is divided, as in the whole.
+Windows begin at multiples of a step, the product of the strides, so that strided operators read the same pixels. They
+also end a multiple of the step before the end of the input, so that sizes are rounded, and "SAME" padding is divided,
+as in the whole.
 """
 
 from __future__ import annotations
@@ -24,21 +25,21 @@ from .operators import Known, Unsupported
 from .operators.receptive import FIELDS, Whole
 from .shapes import infer
 
-MAX_BYTES = 1 << 62  # of a tensor of the whole: it is never there
+MAX_BYTES = 1 << 62  # of a tensor of the whole, which is never allocated
 STILL = "; the model can still run over a batch"
 
 
 class Tensor(NamedTuple):
-    """Along an axis, the size of a tensor of the whole, and how many pixels of the input there are to one of it."""
+    """Along an axis, the size of a tensor of the whole, and how many pixels of the input one of its pixels spans."""
 
     size: int
     pitch: Fraction
 
 
 class Link(NamedTuple):
-    """Along an axis, what a tensor reads of another; both by number."""
+    """Along an axis, which pixels of tensor `read` the tensor `result` depends on; both are indices."""
 
-    made: int
+    result: int
     read: int
     field: ReceptiveField
 
@@ -65,16 +66,16 @@ class Axis(NamedTuple):
         return start, stop, begin - int(start / out.pitch)
 
     def halo(self) -> tuple[int, int]:
-        """How many pixels of the input a tile reads before and after those below it, if it is of whole steps."""
+        """How many pixels of the input a tile of whole steps reads before and after its own."""
         count = int(self.step / self.tensors[-1].pitch)
         low, high = self._needed(0, count, False)
         return max(0, -low), max(0, high - self.step)
 
     def _needed(self, begin: int, end: int, inside: bool) -> tuple[int, int]:
-        """The pixels of the input that those of the output read; `inside`: of those that there are."""
+        """The pixels of the input that those of the output read; `inside`: without those in the padding."""
         ranges: dict[int, tuple[int, int]] = {len(self.tensors) - 1: (begin, end)}
-        for made, read, field in reversed(self.links):
-            low, high = field.inputs(*ranges[made])
+        for result, read, field in reversed(self.links):
+            low, high = field.inputs(*ranges[result])
             if inside:
                 low, high = (min(max(x, 0), self.tensors[read].size) for x in (low, high))
             before = ranges.get(read, (low, high))
@@ -84,21 +85,21 @@ class Axis(NamedTuple):
     def _is_right(self, start: int, stop: int, begin: int, end: int) -> bool:
         """Whether a run on the window [start, stop) of the input gives pixels [begin, end) of the output."""
         lacks = start + self.tensors[0].size - stop
-        parts = []  # by tensor, the pixels of the whole that the run has
+        parts = []  # by tensor, the range of pixels of the whole that the run computes
         for size, pitch in self.tensors:
             first = int(start / pitch)
             parts.append((first, first + size - int(lacks / pitch)))
         if any(first >= last for first, last in parts):
             return False
         right = list(parts)
-        for made, read, field in self.links:
+        for result, read, field in self.links:
             low, high = field.outputs(*right[read])
-            if right[read][0] == 0:  # before it is the padding of the whole
+            if right[read][0] == 0:  # what comes before is the padding of the whole
                 low = 0
             if right[read][1] == self.tensors[read].size:
-                high = self.tensors[made].size
-            right[made] = max(low, right[made][0]), min(high, right[made][1])
-            if right[made][0] >= right[made][1]:
+                high = self.tensors[result].size
+            right[result] = max(low, right[result][0]), min(high, right[result][1])
+            if right[result][0] >= right[result][1]:
                 return False
         return right[-1][0] <= begin and end <= right[-1][1]
 
@@ -112,13 +113,13 @@ class Tiling(NamedTuple):
 
     @property
     def step(self) -> tuple[int, ...]:
-        """By spatial axis, of what windows of the input begin at multiples."""
+        """By spatial axis, the step that windows of the input begin at multiples of."""
         return tuple(axis.step for axis in self.axes)
 
     @property
     def out_step(self) -> tuple[int, ...]:
-        """By spatial axis, how many pixels of the output a step of the input is: tiles that begin at multiples of it
-        need the smallest windows."""
+        """By spatial axis, how many pixels of the output correspond to a step of the input: tiles that begin at
+        multiples of it need the smallest windows."""
         return tuple(int(axis.step / axis.tensors[-1].pitch) for axis in self.axes)
 
     @property
@@ -172,7 +173,7 @@ def tiling(graph: Graph, shape: Sequence[int], output: str | None = None) -> Til
     Raises
     ------
     Unsupported
-        An operator of which a tile of the result is not that of a tile of the input, as far as `FIELDS` knows.
+        An operator whose result cannot be computed tile by tile, or is not known to be.
     ValueError
         Shapes that do not fit, or no such output.
     """
@@ -195,9 +196,9 @@ def tiling(graph: Graph, shape: Sequence[int], output: str | None = None) -> Til
     for node in nodes:
         fields, data = _fields_of(node, known, pitches), _data(node, known)
         pitch = tuple(p * r.times / r.over for p, r in zip(pitches[data[0]], fields))
-        made = [each for each in node.outputs if each in used]
-        pitches.update((each, pitch) for each in made)
-        links += [(each, read, fields) for each in made for read in dict.fromkeys(data)]
+        results = [each for each in node.outputs if each in used]
+        pitches.update((each, pitch) for each in results)
+        links += [(each, read, fields) for each in results for read in dict.fromkeys(data)]
     steps = [lcm(*(p[axis].numerator for p in pitches.values())) for axis in range(len(shape) - 2)]
     _check_larger(graph, nodes, known, pitches, steps)
     at = {each: i for i, each in enumerate(pitches)}
@@ -209,7 +210,8 @@ def tiling(graph: Graph, shape: Sequence[int], output: str | None = None) -> Til
 
 
 def _from_data(graph: Graph, known: Mapping[str, Known]) -> tuple[list[Node], set[str]]:
-    """The nodes through which the output depends on the input's pixels, not only on its shape; the tensors between."""
+    """The nodes through which the output depends on the values of the input, not only on its shape, and the tensors
+    between them."""
     used, kept = set(graph.outputs), []
     for node in reversed(graph.nodes):
         if used & set(node.outputs):
@@ -219,7 +221,7 @@ def _from_data(graph: Graph, known: Mapping[str, Known]) -> tuple[list[Node], se
 
 
 def _data(node: Node, known: Mapping[str, Known]) -> list[str]:
-    """The inputs of a node that depend on the model's."""
+    """The inputs of a node that depend on those of the model."""
     return [name for name in node.given() if known[name].value is None]
 
 
@@ -234,13 +236,13 @@ def _fields_of(
         raise _refused(node, "an operand other than the first is not constant")
     if len({(pitches[name], known[name].shape[2:]) for name in data}) > 1:
         raise _refused(node, "its operands have different pixels")
-    given = [known[name] if name else None for name in node.inputs]
-    made = next(known[name] for name in node.outputs if name in known)
+    inputs = [known[name] if name else None for name in node.inputs]
+    result = next(known[name] for name in node.outputs if name in known)
     try:
-        fields = rule.fields(node, given, made)
+        fields = rule.fields(node, inputs, result)
     except Whole as why:
         raise _refused(node, str(why)) from None
-    if len(made.shape) != len(known[data[0]].shape):
+    if len(result.shape) != len(known[data[0]].shape):
         raise _refused(node, "its result has other axes than its input")
     return fields
 
@@ -253,7 +255,7 @@ def _check_larger(
     graph: Graph, nodes: Sequence[Node], known: Mapping[str, Known], pitches: Mapping[str, tuple[Fraction, ...]],
     steps: Sequence[int],
 ) -> None:  # fmt: skip
-    """Refuse what does not get larger with the input, step by step: sizes that are constant, or computed otherwise."""
+    """Refuse graphs in which sizes do not grow in proportion to the input, such as constant ones."""
     ((name, of),) = ((name, known[name]) for name in graph.inputs)
     larger = (*of.shape[:2], *(n + step for n, step in zip(of.shape[2:], steps)))
     try:
@@ -262,18 +264,18 @@ def _check_larger(
         raise Unsupported(f"tiling: the model does not run on an input of shape {larger}: {error}{STILL}") from error
     for node in nodes:
         for i, operand in enumerate(node.inputs):
-            sizes = node.op == "Resize" and i in (2, 3)  # its result tells
+            sizes = node.op == "Resize" and i in (2, 3)  # may differ: the size of its result is checked below
             if operand and not sizes and not _alike(known[operand], then[operand]):
                 raise _refused(node, f"its operand {operand!r} depends on the size of the input")
-        for made in node.outputs:
-            if made in pitches:
-                grown = (n + int(step / p) for n, step, p in zip(known[made].shape[2:], steps, pitches[made]))
-                if then[made].shape != (*known[made].shape[:2], *grown):
+        for result in node.outputs:
+            if result in pitches:
+                grown = (n + int(step / p) for n, step, p in zip(known[result].shape[2:], steps, pitches[result]))
+                if then[result].shape != (*known[result].shape[:2], *grown):
                     raise _refused(node, "the size of its result is not in proportion to that of the input")
 
 
 def _alike(a: Known, b: Known) -> bool:
-    """Whether two values are the same, if they are there."""
+    """Whether two constants are equal, or neither tensor is constant."""
     if a.value is None or b.value is None:
         return a.value is None and b.value is None
     return a.value is b.value or (a.shape == b.shape and a.value.tobytes() == b.value.tobytes())

@@ -19,24 +19,24 @@ class Faults:
 
     def __init__(self, what: str) -> None:
         self.what = what
-        self.found: list[Exception] = []
+        self.errors: list[Exception] = []
 
     def check(self, function: Callable[..., T], *args: Any, default: T) -> T:
         """What the function returns, or `default` where it raises TypeError or ValueError, which is kept."""
         try:
             return function(*args)
         except (TypeError, ValueError) as error:
-            self.found.append(error)
+            self.errors.append(error)
             return default
 
     def done(self) -> None:
         """Raise what was kept: one error as it is, several as one; TypeError if all are."""
-        if not self.found:
+        if not self.errors:
             return
-        if len(self.found) == 1:
-            raise self.found[0]
-        texts = [str(e).removeprefix(f"{self.what}: ") for e in self.found]
-        kind = TypeError if all(isinstance(e, TypeError) for e in self.found) else ValueError
+        if len(self.errors) == 1:
+            raise self.errors[0]
+        texts = [str(e).removeprefix(f"{self.what}: ") for e in self.errors]
+        kind = TypeError if all(isinstance(e, TypeError) for e in self.errors) else ValueError
         raised = kind(f"{self.what}: {len(texts)} things do not fit:" + "".join(f"\n- {text}" for text in texts))
-        raised.faults = self.found  # type: ignore[union-attr]  # for whoever knows of more
+        raised.faults = self.errors  # type: ignore[union-attr]  # for whoever knows of more
         raise raised

@@ -49,13 +49,13 @@ def in_layout(x: Any, layout: Layout, what: str) -> Tensor:
     return Tensor(memory_of(x, what).transpose(order_of(layout)), layout)
 
 
-def given_back(made: Any, like: Any) -> Any:
+def as_torch_like(result: Any, like: Any) -> Any:
     """A result as a tensor of torch if `like`, an argument, is one."""
     if not is_torch(like):
-        return made
-    if not isinstance(made, Tensor):
-        made = Tensor(made, Layout.from_factors([(d, 0) for d in range(made.ndim)]))
-    return made.torch()
+        return result
+    if not isinstance(result, Tensor):
+        result = Tensor(result, Layout.from_factors([(d, 0) for d in range(result.ndim)]))
+    return result.torch()
 
 
 def takes_torch(operation: F) -> F:
@@ -80,12 +80,12 @@ def takes_torch(operation: F) -> F:
                     keywords[key] = in_layout(value, last, what)
                 else:
                     keywords[key] = memory_of(value, what)
-        made = operation(**keywords)
+        result = operation(**keywords)
         if out is not None:
             return out
-        if type(made) is tuple:
-            return tuple(given_back(each, like) for each in made)
-        return given_back(made, like)
+        if type(result) is tuple:
+            return tuple(as_torch_like(each, like) for each in result)
+        return as_torch_like(result, like)
 
     return cast(F, wrapped)
 

@@ -1,4 +1,4 @@
-"""What to run for a call of `reorder`: from its arguments to a program or a converter, and what its result is."""
+"""What a call of `reorder` runs: from its arguments to a program or a converter, and the array of its result."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ class Call(NamedTuple):
 
 
 class Bound(NamedTuple):
-    """What to run on arrays like those of a call, and what its result is."""
+    """What to run on arrays like those of a call, and what the result looks like."""
 
-    run: Any  # a Program, a Converter, or what learns; None: there is nothing to move
+    run: Any  # a Program, a Converter or a learner; None: there is nothing to move
     physical: tuple[int, ...]  # shape of the result
     dtype: np.dtype
     nbytes: int
@@ -56,9 +56,9 @@ class Bound(NamedTuple):
     what: str  # the operation, for errors
     explicit: tuple[Layout, tuple[int, ...]] | None  # layout and shape of the result where it has explicit strides
     layouts: tuple | None  # see `check_equal`
-    parameters: tuple = ()  # what `run` of a conversion takes beside arrays and threads
-    problem: Any = ""  # that is solved, or its key
-    way: str = ""  # in which it is, unless `run` has something to say to that
+    parameters: tuple = ()  # that `run` of a conversion takes besides arrays and threads
+    problem: Any = ""  # the problem, or its key
+    way: str = ""  # the name of the candidate that solves it, unless `run` itself names one
 
     def new(self) -> np.ndarray:
         """A new array for the result."""
@@ -67,13 +67,13 @@ class Bound(NamedTuple):
         return new(*self.explicit, self.dtype, self.what)
 
     def ran(self, way: str = "") -> Ran:
-        """What a call runs, in this way if it is none of the candidates."""
+        """The name of what a call runs; `way` if that is no candidate."""
         way = way or (self.run.name if isinstance(self.run, InUse) else self.way)
         return Ran("reorder", getattr(self.problem, "key", self.problem), way, self.threads)
 
 
 def taken(call: Call) -> tuple[Held, np.ndarray | None, Layout, Box]:
-    """The tensor that is read, the array that is written (None: a new one), its layout, and the box that moves."""
+    """The source tensor, the destination array (None: a new one), its layout, and the box that moves."""
     dst, out, packed = format_of(call.dst, "dst"), call.out, packed_of(call.numbers.dtype)
     source = pairs.held_of(call.array, call.src, call.shape, packed, "reorder: array")
     what = f"reorder {source.layout} -> {dst}"
@@ -105,20 +105,20 @@ def shape_of(out: np.ndarray | None, dst: Layout) -> tuple[int, ...] | None:
 def check_equal(src, dst, layouts: tuple) -> None:
     """Raise ValueError unless `src` and `dst` name the same dimensions.
 
-    `layouts`, which the plan was made for, are equal to them and do; but names take no part in equality.
+    They are equal to `layouts`, for which this was checked; but equal layouts may have different dimension names.
     """
     if src is not layouts[0] or dst is not layouts[1]:
         check_names(Layout(src), Layout(dst), "reorder")
 
 
 def layouts_of(src, dst) -> tuple | None:
-    """What `check_equal` compares with; None for texts, as equal texts have equal names."""
+    """The layouts that `check_equal` compares with; None for strings, as equal strings have equal dimension names."""
     return None if type(src) is type(dst) is str else (src, dst)
 
 
 def bind(call: Call, key: tuple | None) -> Bound:
-    """What to run for a call on plain arrays whose elements only move, to be kept under `key` if that is not None. An
-    `out` that does not fit is not looked at: the caller checks it."""
+    """The binding of a call on plain arrays whose elements only move; it is cached under `key` if that is not None. The
+    caller checks whether `out` fits."""
     decided = decide(call)
     bound, learner = decided.bound, decided.learner
     if key is None or learner is None or learner.over:
@@ -131,7 +131,7 @@ def bind(call: Call, key: tuple | None) -> Bound:
 
 
 class Decided(NamedTuple):
-    """What to run for a call, how, and what learns from such calls; nothing to move: no more than `bound`."""
+    """`bound` with what runs the call: the program, its name, and the learner of such calls, unless nothing moves."""
 
     bound: Bound
     move: Transfer | None = None
@@ -181,7 +181,7 @@ def place(call: Call, src: Layout, dst: Layout, what: str, packed: Packed = NEIT
 
 
 def bind_conversion(call: Call) -> Bound:
-    """What to run for a call on plain arrays whose numbers change."""
+    """The binding of a call on plain arrays whose numbers change."""
     src, dst, array, out = format_of(call.src, "src"), format_of(call.dst, "dst"), call.array, call.out
     what = f"reorder {src} -> {dst}"
     beta = call.numbers.beta

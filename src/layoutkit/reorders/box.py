@@ -28,7 +28,7 @@ class Box(NamedTuple):
 
     @classmethod
     def all_of(cls, shape: tuple[int, ...]) -> Box:
-        """The box of a whole tensor that becomes a whole tensor."""
+        """The box of a reorder of a whole tensor to a whole tensor."""
         zero = (0,) * len(shape)
         return cls(shape, shape, zero, shape, zero, True)
 

@@ -26,7 +26,7 @@ def compensation(
     Parameters
     ----------
     w : array_like of int8 or uint8, or Tensor
-        The filter as it lies in `filter_layout`; its pads do not count. A `Tensor` brings its layout and its shape.
+        The filter, an array in `filter_layout`; its pads do not count. A `Tensor` has its own layout and shape.
     filter_layout : str or Layout, optional
         "OIHW" by default.
     axis : int, optional

@@ -2,11 +2,11 @@
 
 A tile takes up to three steps: move the source into a scratch buffer in the order of the destination, convert it run by
 run, move the result from a scratch buffer to the destination. Runs that are contiguous on both sides are only
-converted, and so are a few rows that are interleaved on one side, pixels to planes and back; another transpose needs
-one of the moves, and does it in the narrower of the two types.
+converted, and so are a few rows that are interleaved on one side (pixels to planes and back). Any other transpose needs
+one of the moves, which is done in the narrower of the two types.
 
-Of a source in packed pairs all offsets and strides count elements. A tile begins with one step more: what it reads is
-unpacked to bytes in a scratch buffer of its own, run by run, and the steps that follow read that.
+In a source of packed pairs all offsets and strides count elements. There a tile has one more step in front: it unpacks
+what it reads to bytes in a scratch buffer, run by run, and the following steps read those.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from .pieces import Side, pieces
 
 MAX_RUN_BYTES = 1 << 16  # longer runs are cut, so that threads can share them
 MAX_INTERLEAVED = 16  # rows that are converted as they are interleaved: LK_MAX_INTERLEAVED of convert.h
-MAX_UNPACKED = 1 << 15  # elements that a tile unpacks, a byte each
-TILE_SCRATCH_BYTES = 1 << 15  # the scratch buffer of a tile: it fits L1 together with the tile's other side
+MAX_UNPACKED = 1 << 15  # elements that a tile unpacks, one byte each
+TILE_SCRATCH_BYTES = 1 << 15  # of a tile: it fits into L1 together with the tile's other side
 
 
 class Move(NamedTuple):
@@ -47,7 +47,7 @@ Tile = tuple[Move | None, Convert, Move | None]
 
 
 class Nest(NamedTuple):
-    """Loops, outermost first, around a tile; the offsets are those in source, destination and parameters."""
+    """Loops, outermost first, around a tile; offsets are into source, destination and parameters."""
 
     loops: tuple[Loop, ...]
     before: Move | None
@@ -63,8 +63,8 @@ class Widths(NamedTuple):
 
     src: int
     dst: int
-    sum: bool  # whether the result is added to the destination, which is read too
-    pairs: bool = False  # the source is of packed pairs
+    sum: bool  # whether the result is added to the destination
+    pairs: bool = False  # whether the source is in packed pairs
 
 
 def nests(shape: Sequence[int], sides: Sequence[Sequence[Side]], widths: Widths) -> list[Nest]:
@@ -118,8 +118,8 @@ def _region_nests(rest: list[Loop], offsets, w: Widths) -> list[Nest]:
 
 
 def _steps(i: int, j: int, w: Widths, width: int) -> tuple[int, int]:
-    """The size of a tile of at most i x j elements that fits the scratch buffer, in elements of `width` bytes. At least
-    four lines of the wider type go along i, the source's runs; the rest goes to j, the destination's."""
+    """The size of a tile of at most i x j elements of `width` bytes that fits into the scratch buffer. Along i, the
+    runs of the source, it has at least four cache lines of the wider type; j uses the rest of the buffer."""
     room = TILE_SCRATCH_BYTES // width
     least = min(i, 4 * LINE_BYTES // max(w[:2]))
     j_step = _lines(min(j, room // least), j, w.dst)
@@ -127,13 +127,13 @@ def _steps(i: int, j: int, w: Widths, width: int) -> tuple[int, int]:
 
 
 def _lines(n: int, most: int, width: int) -> int:
-    """`n` elements, rounded down to whole lines where they are a part of `most` and at least one line."""
+    """`n` elements, rounded down to whole cache lines if they are at least one line, and fewer than `most`."""
     line = LINE_BYTES // width
     return n if n == most or n < line else n // line * line
 
 
 def _pitch(n: int, width: int) -> int:
-    """Bytes from row to row of a scratch buffer. Long rows get a line more, so that they do not all begin in the same
+    """Bytes between rows of a scratch buffer. Long rows are padded by a line, so that they do not all begin in the same
     cache set."""
     return n * width + (LINE_BYTES if n * width >= 512 else 0)
 
@@ -173,8 +173,8 @@ def _gather(i: Loop, j: Loop, w: Widths) -> Tile:
 
 
 def _unpacked(nest: Nest) -> Nest:
-    """The nest of a source in packed pairs: what a tile reads is unpacked to rows of bytes, along what is contiguous in
-    the source, or else along its runs in the destination. Rows that follow one another are one."""
+    """The nest of a source in packed pairs: a tile unpacks what it reads to rows of bytes, along the loop that is
+    contiguous in the source, or else along the runs of the destination. Adjacent rows are merged."""
     step: Move | Convert = nest.before or nest.convert
     along = 0 if step.s[0] == 1 != step.s[1] and step.n[0] > 1 else 1
     (rows, run), (apart, stride) = ((x[1 - along], x[along]) for x in (step.n, step.s))

@@ -1,7 +1,7 @@
-"""Reorders that convert: the numbers of a tensor in another type, scaled, saturated, added to the destination.
+"""Reorders that convert numbers to another type, scale them, saturate them, or add them to the destination.
 
-`layoutkit.reorder` documents the meaning, `oracle/reference.py` of the tests computes it. Here arguments become the
-parameters that lk_convert of convert.h takes, and layouts become the nests of `conversions.py`.
+`layoutkit.reorder` documents the meaning, and the tests have a reference in `oracle/reference.py`. Here arguments
+become the parameters of lk_convert (convert.h), and layouts become the nests of `conversions.py`.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ NUMBERS = {"float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf
            "uint8": "u8", "int16": "s16", "uint16": "u16", "uint32": "u32", "int64": "s64", "bool": "bool",
            "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2", "int4": "s4", "uint4": "u4"}  # fmt: skip
 OF_ML_DTYPES = {"bfloat16", "float8_e4m3fn", "float8_e5m2", "int4", "uint4"}
-WIDE = {"f64", "s32", "u32", "s64"}  # not exact in f32
+WIDE = {"f64", "s32", "u32", "s64"}  # types that f32 does not hold exactly
 LIMITS: dict[str, Range] = {
     **{kind: Range(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for kind, bits in
        (("s32", 32), ("s8", 8), ("s16", 16), ("s64", 64), ("s4", 4))},
     **{kind: Range(0, 2**bits - 1) for kind, bits in (("u8", 8), ("u16", 16), ("u32", 32), ("u4", 4))},
 }  # fmt: skip
-MOST_DECIDED = 1024  # scales of which it is tried whether products may stand for quotients: 20 us each
-INTEGERS = set(LIMITS)  # bool counts as one where it is read
+MOST_DECIDED = 1024  # scales that are checked for whether a product may replace the quotient: 20 us each
+INTEGERS = set(LIMITS)  # without bool, which is an integer only as a source
 
 
 class Types(NamedTuple):
@@ -60,7 +60,7 @@ class Types(NamedTuple):
     src: str
     dst: str
     dtype: np.dtype
-    wide: bool = False  # a zero point is no number of its type
+    wide: bool = False  # whether a zero point is out of the range of its type
     packed: Packed = NEITHER
 
     @property
@@ -78,7 +78,7 @@ class Types(NamedTuple):
 
     @property
     def words(self) -> str:
-        """As numpy names them."""
+        """Their names in numpy."""
         names = {element: name for name, element in NUMBERS.items()}
         return " to ".join(names[t] + "x2" * p for t, p in zip(self[:2], self.packed))
 
@@ -99,15 +99,15 @@ class Parameters(NamedTuple):
 
 
 class Along(NamedTuple):
-    """The dimensions of parameters that are not one for all, in the order of their axes: each has a value for
-    `blocks[k]` indices of `dims[k]`, and `counts[k]` of them."""
+    """The dimensions along which parameters vary, in the order of their axes: along `dims[k]` there are `counts[k]`
+    values, each for `blocks[k]` indices."""
 
     dims: tuple[int, ...]
     blocks: tuple[int, ...]
     counts: tuple[int, ...]
 
     def side(self, dim: int) -> Side:
-        """Where the parameters of an index of `dim` are."""
+        """The map from an index of `dim` to the offset of its parameters."""
         if dim not in self.dims:
             return Side((Digit(1, 0),))
         k = self.dims.index(dim)
@@ -115,7 +115,7 @@ class Along(NamedTuple):
         return Side((Digit(1, stride),) if block == 1 else (Digit(block, stride), Digit(1, 0)))
 
 
-NOWHERE = Along((), (), ())  # one for all
+NOWHERE = Along((), (), ())  # a single value
 
 
 class Numbers(NamedTuple):
@@ -133,7 +133,7 @@ class Numbers(NamedTuple):
     beta: Any = 0
 
     def parameters(self) -> tuple:
-        """What is one for all or along an axis."""
+        """The parameters that may be arrays along an axis."""
         return self[1:6]
 
     def change(self, dtype: np.dtype) -> bool:
@@ -169,7 +169,7 @@ def types(array_dtype: np.dtype, asked: Any, what: str) -> Types:
 
 
 def is_dtype(asked: Any, dtype: np.dtype) -> bool:
-    """Whether what the caller gave as dtype= is `dtype`."""
+    """Whether the caller's argument dtype= means `dtype`."""
     try:
         return not isinstance(asked, tuple) and np.dtype(asked) == dtype
     except TypeError:
@@ -182,7 +182,7 @@ def _named(dtype: Any, what: str) -> tuple[str, np.dtype]:
     if isinstance(dtype, str) and dtype in PAIRS:
         return PAIRS[dtype], np.dtype(np.uint8)
     if isinstance(dtype, str) and dtype in OF_ML_DTYPES:
-        bfloat16()  # numpy knows their names once ml_dtypes is there
+        bfloat16()  # numpy knows these names once ml_dtypes is imported
     try:
         element = np.dtype(dtype)
     except TypeError:
@@ -197,8 +197,8 @@ def _number(dtype: np.dtype, what: str) -> str:
 
 
 def parameters(t: Types, numbers: Numbers, shape: tuple[int, ...], what: str) -> tuple[Types, Parameters, Along | None]:
-    """The arguments, checked, as the parameters of lk_convert, the types with what they are computed in, and the
-    dimensions that parameters are along."""
+    """Check the arguments; returns the types, with that of the arithmetic, the parameters of lk_convert, and the
+    dimensions along which these vary."""
     names = Numbers._fields[1:6]
     along = along_of(numbers.axis, numbers.block_size, shape, what) if any(map(np.ndim, numbers.parameters())) else None
     scale, zero_point, offset, out_scale, out_zero_point = (
@@ -234,12 +234,12 @@ def parameters(t: Types, numbers: Numbers, shape: tuple[int, ...], what: str) ->
             inv = inverse
             if t.real is np.float32 and (t.dst in ("s8", "u8") or t.packed.dst) and _products_decide(mul):
                 high, low = _in_two(mul)
-    made = Parameters(sub, mul, inv, off, after, high, low, divide, float(numbers.alpha), float(numbers.beta))
-    return t, made, along
+    alpha, beta = float(numbers.alpha), float(numbers.beta)
+    return t, Parameters(sub, mul, inv, off, after, high, low, divide, alpha, beta), along
 
 
 def _real(values: np.ndarray | None, name: str, t: Types, divides: bool, what: str) -> np.ndarray | None:
-    """`values` in the type of the arithmetic: finite numbers, none of them 0 if `divides`."""
+    """`values` in the type of the arithmetic; ValueError unless they are finite, and if `divides`, not 0."""
     if values is None:
         return None
     with np.errstate(all="ignore"):
@@ -251,7 +251,7 @@ def _real(values: np.ndarray | None, name: str, t: Types, divides: bool, what: s
 
 
 def _check_zero(values: Any, kind: str, name: str, what: str) -> bool:
-    """Whether the zero points of a side of type `kind` are beyond its numbers; of integers they are integers."""
+    """Whether zero points are out of the range of the type `kind`; those of integers must be integers."""
     if values is None or not values.size or kind not in {*INTEGERS, "bool"}:
         return False
     most, own = LIMITS["s32"], LIMITS.get(kind, Range(0, 1))
@@ -282,24 +282,24 @@ def _is_count(value: Any) -> bool:
 
 
 def _products_decide(scale: np.ndarray) -> bool:
-    """Whether a quotient by `scale` within 2^-45 of the exact one rounds to the same integer of 8 bits as that rounded
-    to float32.
+    """Whether any quotient by `scale` with a relative error of 2^-45 rounds to the same 8-bit integer as the quotient
+    rounded to float32.
 
-    Both are on the same side of a half unless the exact quotient is that near to the middle between the half and the
-    next float32: so the float32 next to scale * middle is tried, for all halves that tell integers of 8 bits apart. Of
-    many scales that would take longer than the quotients.
+    They round alike unless the exact quotient is very near the middle between a half-integer and the next float32. So
+    the float32 nearest to scale * middle is tried for all half-integers between 8-bit integers. For many scales this
+    would take longer than the quotients.
     """
     if scale.size > MOST_DECIDED:
         return False
     halves = np.arange(257, dtype=np.float32) + np.float32(0.5)
     beside = np.concatenate([np.nextafter(halves, np.float32(0)), np.nextafter(halves, np.float32(np.inf))])
     middles = (np.concatenate([halves, halves]).astype(np.float64) + beside) / 2
-    exact = np.abs(scale.astype(np.float64))[:, None] * middles  # 24 and 25 bits: no rounding
+    exact = np.abs(scale.astype(np.float64))[:, None] * middles  # factors of 24 and 25 bits: exact in float64
     return bool((np.abs(exact.astype(np.float32) - exact) > 2.0**-44 * exact).all())
 
 
 def _in_two(scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The inverse of `scale` as a sum of two float32 of one sign, neither 0."""
+    """The inverse of `scale` as a sum of two float32 of the same sign, neither 0."""
     inverse = 1 / scale.astype(np.float64)
     high = inverse.astype(np.float32)
     high = np.where(np.abs(high) > np.abs(inverse), np.nextafter(high, np.float32(0)), high)
@@ -312,7 +312,7 @@ def _repeated(values: np.ndarray | None, n: int) -> np.ndarray | None:
 
 
 def _values(value: Any, name: str, numbers: Numbers, along: Along | None, what: str) -> np.ndarray:
-    """A parameter as an array of one number, or of one along each dimension."""
+    """A parameter as an array of one number, or with one axis per dimension of `along`."""
     values = np.asarray(value)
     if values.dtype.name in OF_ML_DTYPES:
         values = values.astype(np.int8 if "int" in values.dtype.name else np.float32)
@@ -341,7 +341,7 @@ def dimension(axis: Any, rank: int, what: str) -> int:
 
 
 def token(value: Any) -> Any:
-    """A hashable stand-in for an argument, equal for equal arguments only; TypeError where comparing takes long."""
+    """A hashable key of an argument, equal only for equal arguments; TypeError if comparing would take long."""
     if value is None or type(value) is int or type(value) is str:
         return value
     if isinstance(value, np.ndarray) and value.nbytes < 1 << 16 and not value.dtype.hasobject:
@@ -363,7 +363,7 @@ def converter(move: Transfer, t: Types, pad: bytes, along: Along | None, summed:
     """The converter of a transfer, whose `width` is that of the destination's elements. Strides of a side in packed
     pairs count elements, and its width is 1.
 
-    `along`: of parameters that are not one for all; `summed`: whether the result is added to the destination.
+    `along`: the dimensions along which parameters vary; `summed`: whether the result is added to the destination.
     """
     make = _packing if t.packed.dst else _converter
     return plans.of(make, move, t, pad, along or NOWHERE, summed, registry.isa())
@@ -372,8 +372,8 @@ def converter(move: Transfer, t: Types, pad: bytes, along: Along | None, summed:
 def conversion(
     src: Layout, dst: Layout, shape: tuple[int, ...], elements: tuple[str, str], src_strides, dst_strides
 ) -> Converter:
-    """What converts a whole tensor from one element to another, for operations that do so as a part of their work."""
-    dtype = np.dtype(f"u{ELEMENT_BYTES[elements[1]]}")  # of as many bytes: the pads are zeros
+    """A converter of a whole tensor from one element type to another, for operations that convert on the way."""
+    dtype = np.dtype(f"u{ELEMENT_BYTES[elements[1]]}")  # of the same size, as the pads are zeros
     move = Transfer(src, dst, dtype.itemsize, src_strides, dst_strides, Box.all_of(shape))
     return plans.of(_converter, move, Types(*elements, dtype), bytes(dtype.itemsize), NOWHERE, False, registry.isa())
 

@@ -1,7 +1,7 @@
-"""Nanoseconds of what estimates count, on one core of the machine that `scale` is 1 for.
+"""Nanoseconds of each thing that estimates count, on one core of the machine whose `scale` is 1.
 
-By least squares from reorders drawn at random: `bench/fit.py` of what `bench/unseen.py --exhaustive --json` told of
-each level.
+Least-squares fits to random reorders, level by level: `bench/fit.py` on the output of `bench/unseen.py --exhaustive
+--json`.
 """
 
 from __future__ import annotations
@@ -16,34 +16,34 @@ class Counts(NamedTuple):
     """What a reorder moves beyond the inner caches."""
 
     lines: float
-    pieces: float  # of the source
+    pieces: float  # contiguous parts of runs of the source
     partial: float  # runs of the destination that end within lines
-    tiles8: float  # lines of tiles of elements of 8 bits
+    tiles8: float  # cache lines moved by tiles of 8-bit elements
     tiles16: float
-    tiles: float  # of wider ones
-    rest: float  # of those lines: what the end of runs of the destination leaves empty
+    tiles: float  # of wider elements
+    rest: float  # of those lines, the part that is empty at the ends of runs of the destination
 
 
 class TileCounts(NamedTuple):
-    """What nests of tiles move within the inner caches."""
+    """What nests of tiles move within L1 and L2."""
 
     calls: float  # of kernels
     rows: float = 0  # of copies
     lines: float = 0  # of copies
-    ends: float = 0  # of rows, within a line
+    ends: float = 0  # rows that end within a line
     elements: float = 0  # moved one by one
-    vectors8: float = 0  # loaded and stored by transposes of elements of 8 bits
+    vectors8: float = 0  # loaded and stored by transposes of 8-bit elements
     vectors16: float = 0
     vectors32: float = 0
     vectors64: float = 0
 
 
 class WindowCounts(NamedTuple):
-    """What windows move."""
+    """What nests of windows move."""
 
     lines: float
-    steps: float  # each a pattern
-    shuffled: float  # what lines take to be put together, in nanoseconds
+    steps: float  # patterns
+    shuffled: float  # nanoseconds of shuffling all lines
 
 
 COSTS: dict[str, dict[str, Sequence[float]]] = {
@@ -94,7 +94,7 @@ COSTS: dict[str, dict[str, Sequence[float]]] = {
         "stream lines ahead": Counts(8.11, 1.12, 0.931, 0.107, 0.578, 0, 0),
         "stream runs ahead": Counts(7, 0.837, 1.09, 0.125, 0.317, 0, 0),
         "stream whole": Counts(8.8, 0.664, 0.132, 0.165, 0.302, 0, 0.898),
-        # Nothing drawn at random was so scattered: by a gather of 4-byte elements from memory.
+        # The random reorders had none so scattered; measured on a gather of 4-byte elements from memory.
         "gather slabs": Counts(4, 2, 0, 0, 0, 0, 0),
         "gather store": Counts(8, 2, 0, 0, 0, 0, 0),
         "gather stream": Counts(7, 2, 0, 0, 0, 0, 0),

@@ -1,15 +1,14 @@
-"""What the variants of a reorder cost: counts of what they move, times what each takes.
+"""What the variants of a reorder cost: counts of what they move, times the cost of each.
 
     seconds = sum of count * cost        costs: `costs.py`, by level of memory and by how elements are moved
 
-Three levels: source and destination in the inner caches, in the last one, in memory.
+There are three levels: source and destination are in the inner caches (L1 and L2), in the last one, or in memory.
 
-In memory and in the last cache whole reorders are counted by their loops. A piece is what is read of a run of the
-source before another run is read: where pieces are short, lines are read more than once, and neither prefetchers nor
-the pages of memory are used well. Partial lines are written where a run of the destination ends within a line and
-nothing is joined to it. Tiles are filled in part where runs are shorter than vectors, or no multiples of them: as many
-lines are counted as would fill them. In the inner caches plain variants are counted by the calls and vectors of their
-nests.
+For memory and the last-level cache whole reorders are counted by their loops. A piece is the part of a run of the
+source that is read before another run is: with short pieces lines are read more than once, and neither hardware
+prefetchers nor open DRAM pages are used well. A partial line is written where a run of the destination ends within a
+line and is not joined to the next run. Tiles are not full where runs are no multiples of vectors: lines are counted as
+if they were. In the inner caches plain variants are counted by the calls and vectors of their nests.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ from .nest import Nest
 from .slabs import Slab
 from .variants import Variant
 
-PANEL_READ_BYTES = 1024  # pieces that panels are read in, about
-TAILED_SLABS = 8  # about so many slabs go on where the one before ended
+PANEL_READ_BYTES = 1024  # size of the pieces that panels are read in, roughly
+TAILED_SLABS = 8  # slabs of which each continues the line of the one before, roughly
 
 
 def level_of(nbytes: int) -> str:
-    """Where a reorder that reads and writes so many bytes finds them when it runs again and again."""
+    """The level of memory that holds the bytes which a reorder reads and writes, when it is repeated."""
     if nbytes > last_level_cache() // 2:
         return MEMORY
     return SHARED if nbytes > 2 * caches().get(2, last_level_cache()) else INNER
@@ -49,14 +48,15 @@ def seconds_of(level: str, way: str, counts: Sequence[float]) -> float:
 
 
 def counted(loops: Sequence[Loop], width: int, variant: Variant, slab: Slab | None = None) -> tuple[str, Counts]:
-    """How a variant moves these loops (of `merge`), a key of `COSTS`, and what it moves; of slabs like this one."""
+    """How a variant moves these loops (of `merge`), as a key of `COSTS`, and counts of what it moves; `slab`: one of
+    its slabs, if it has any."""
     b = variant.blocking
     how = "stream" if variant.stream else "store"
     nbytes = width * prod(x.n for x in loops)
     lines = nbytes / LINE_BYTES
     inner = next((x for x in loops if x.dst == width), None)
     along = next((x for x in loops if x.src == width), None)
-    if inner is None or along is None:  # every element by itself
+    if inner is None or along is None:  # element by element
         return f"gather {'slabs' if slab else how}", Counts(lines, nbytes / width, 0, 0, 0, 0, 0)
     rest = [x for x in loops if x not in (inner, along)]
     aligned = all(x.dst % LINE_BYTES == 0 for x in loops if x is not inner)
@@ -92,12 +92,12 @@ def _plain(variant: Variant) -> str:
 
 
 def _over(run: int) -> float:
-    """How many times as long a run of bytes is in whole lines."""
+    """The bytes of the whole lines that a run fills, divided by its own."""
     return -(-run // LINE_BYTES) * LINE_BYTES / run
 
 
 def counted_tiles(nests: Sequence[Nest], vector: int, variant: Variant) -> tuple[str, TileCounts]:
-    """How a plain variant moves within the inner caches, and what, by kernels with vectors of `vector` bytes."""
+    """How a plain variant moves elements within the inner caches, and counts, for vectors of `vector` bytes."""
     total = [0.0] * len(TileCounts._fields)
     for nest in nests:
         calls = prod(x.n for x in nest.loops)
@@ -114,12 +114,12 @@ def _of_tile(nest: Nest, vector: int) -> TileCounts:
     if nest.family != "transpose" or width > 8:
         return TileCounts(1, elements=n0 * n1)
     lanes = max(1, vector // width)
-    if width <= 2 and min(n0, n1) < lanes:  # by tiles of one lane of 16 bytes each way
+    if width <= 2 and min(n0, n1) < lanes:  # in tiles of 16 bytes each way
         lanes = 16 // width
     return TileCounts(1)._replace(**{f"vectors{8 * width}": -(-n0 // lanes) * n1 + -(-n1 // lanes) * n0})
 
 
 def counted_windows(steps: int, nbytes: int, line_ns: float) -> tuple[str, WindowCounts]:
-    """What windows move in so many steps of patterns of `nbytes`, whose lines are put together in `line_ns` each."""
+    """Counts of windows: so many steps of patterns of `nbytes`, whose lines take `line_ns` each to shuffle."""
     lines = steps * -(-nbytes // LINE_BYTES)
     return "windows", WindowCounts(lines, steps, lines * line_ns)

@@ -10,7 +10,7 @@ from .loops import Loop, merge
 from .nests import digits
 from .pieces import Side, pieces
 
-MAX_PIECES = 32  # of a reorder; one of more pieces has no features, as its cost is like no other's
+MAX_PIECES = 32  # of a reorder; one of more pieces has no features, as no other is comparable
 
 
 def loops_of(src: Layout, dst: Layout, shape: tuple[int, ...], width: int):

@@ -1,8 +1,7 @@
 """Nests whose loops have several digits: fused and joined transposes, and runs. See lk_fused in transpose.h.
 
-A loop of a transpose goes on in another loop where that begins where the first one ends in memory. Taking it in, so
-that both count as one, makes runs long however short a single dimension is. Loops without a stride in the source are
-taken in as tables.
+A loop of a transpose continues in another loop that begins in memory where the first one ends. Fusing the two into one
+makes runs long, however short a single dimension is. Loops without a stride in the source are fused as tables.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ MAX_JOINED_ROWS = 1024  # LK_MAX_JOINED_ROWS
 MAX_JOINED_RUN_BYTES = 2048  # LK_MAX_JOINED_RUN_BYTES
 MAX_TABLE = 4096  # LK_MAX_FUSED_TABLE
 MAX_DIGITS = 15  # of one loop next to a table: LK_MAX_FUSED less 1; only runs reach it
-MIN_RUN_BYTES = 16  # shorter runs of one size are moved as elements
-MAX_PADDED_RUNS = 4  # pads between runs are read too if a run with its pads is at most as long as so many runs
-TASK_BYTES = 4096  # of the destination that one task writes of a column
+MIN_RUN_BYTES = 16  # shorter runs of equal size are moved as elements
+MAX_PADDED_RUNS = 4  # pads between runs are also read if a run with its pads is at most so many times as long
+TASK_BYTES = 4096  # that one task writes of a column of the destination
 
 
 class FusedLoops(NamedTuple):
@@ -31,7 +30,7 @@ class FusedLoops(NamedTuple):
     columns: Sequence[Loop]
     rows: Sequence[Loop]
     rest: Sequence[Loop]
-    valid: int = 0  # if not 0, only so many of the first loop of the columns exist: the others are pads of the source
+    valid: int = 0  # if not 0, how many indices of the columns' first loop exist; the others are pads of the source
 
     def runs(self, width: int) -> tuple[int, int]:
         """Bytes of a run of the source and of one of the destination."""
@@ -39,7 +38,7 @@ class FusedLoops(NamedTuple):
 
 
 def fused_loops(rest: Sequence[Loop], along: Loop, inner: Loop, width: int, b: Blocking) -> FusedLoops:
-    """Both loops take in those that they go on in until they are as long as `b` asks; the one that lacks more first."""
+    """Fuse both loops with those that continue them until they are as long as `b` asks, starting with the shorter."""
     rest, valid = list(rest), 0
     run = along.n * width
     after = min((x.src for x in rest if x.src >= run), default=0)
@@ -60,12 +59,12 @@ def fused_loops(rest: Sequence[Loop], along: Loop, inner: Loop, width: int, b: B
 
 
 def _fits(loops: Sequence[Loop], loop: Loop) -> bool:
-    """Whether a table holds `loops` with another one, if there has to be a table."""
+    """Whether no table is needed, or one holds `loops` together with another loop."""
     return not loop.offsets or prod(x.n for x in loops) * loop.n <= MAX_TABLE
 
 
 def joined_loops(rest: Sequence[Loop], along: Loop, inner: Loop, width: int) -> FusedLoops | None:
-    """The rows take in loops until the columns follow one another in the destination; None if they never do."""
+    """Fuse loops into the rows until columns are adjacent in the destination; None if they never are."""
     rest, rows, run = list(rest), [inner], inner.n * width
     while run <= MAX_JOINED_RUN_BYTES and run <= MAX_JOINED_ROWS * width:
         if along.dst == run:
@@ -101,7 +100,7 @@ def transposes(t: Transpose, b: Blocking) -> list[Nest]:
 
 
 def _in_source(loops: Sequence[Loop]) -> Digits:
-    """Where the indices of all loops together, lowest first, are in the source."""
+    """The offsets in the source of all indices of the fused loops, the first loop varying fastest."""
     last = max((k for k, x in enumerate(loops) if x.offsets), default=-1)
     table: list[int | None] = [0]
     for x in loops[: last + 1]:
@@ -112,7 +111,7 @@ def _in_source(loops: Sequence[Loop]) -> Digits:
 
 
 def runs(rest: Sequence[Loop], inner: Loop, width: int, src: int, dst: int) -> list[Nest]:
-    """A nest of the runs that `inner` is made of, and of as many as follow one another in the destination."""
+    """A nest of the runs of `inner`, together with those that follow them in the destination."""
     rest = list(rest)
     pieces = _pieces(inner, width) if inner.offsets else [(0, inner.n * width)]
     rows: list[Loop] = []
@@ -138,7 +137,7 @@ def runs(rest: Sequence[Loop], inner: Loop, width: int, src: int, dst: int) -> l
 
 
 def _pieces(loop: Loop, width: int) -> list[tuple[int | None, int]]:
-    """The runs of the source that a loop without a stride is made of: offset and bytes; the offset of pads is None."""
+    """The runs of the source in a loop without a stride: offset and bytes; the offset of pads is None."""
     runs_of: list[tuple[int | None, int]] = []
     for at in loop.offsets:
         before, n = runs_of[-1] if runs_of else (0, 0)
@@ -152,8 +151,8 @@ def _pieces(loop: Loop, width: int) -> list[tuple[int | None, int]]:
 def ragged_nests(
     loops: Sequence[Loop], width: int, src: int, dst: int, b: Blocking
 ) -> tuple[list[Nest], Collection[Loop]]:
-    """Nests of loops some of which have no stride in the source, and such loops as these nests cannot take in: with
-    any, the nests are none."""
+    """Nests of loops some of which have no stride in the source, and those of them that cannot be fused; if there are
+    any, there are no nests."""
     nests = _ragged_nests(loops, width, src, dst, b)
     left = {x for nest in nests for x in nest.loops if x.offsets} if nests else {x for x in loops if x.offsets}
     return ([] if left else nests), left

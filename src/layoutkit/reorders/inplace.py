@@ -1,6 +1,6 @@
-"""Reorders in place: two dimensions of equal size change places.
+"""Reorders in place: two dimensions of equal size are exchanged.
 
-Pairs of square tiles are exchanged through a buffer that stays in L2. Other permutations would have to follow cycles
+Pairs of square tiles are swapped through a buffer that stays in L2. Other permutations would have to follow cycles
 through all of the memory, element by element, which is slower than a second array.
 """
 
@@ -29,7 +29,7 @@ def reorder_in_place(
     Raises
     ------
     ValueError
-        Something else happens than two dimensions of equal size changing places in the same contiguous memory.
+        The reorder is anything but an exchange of two dimensions of equal size in the same contiguous memory.
     """
     same = array.ctypes.data == out.ctypes.data and array.flags.c_contiguous and out.flags.c_contiguous
     loops = None

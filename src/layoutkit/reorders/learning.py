@@ -18,7 +18,7 @@ from .program import Transfer, program, suits
 
 
 def learner_of(problem: ReorderProblem, ranked: Sequence[Choice], move: Transfer, pad: bytes) -> Learner | None:
-    """What learns, or has learnt, from the calls that move `move`, one for all of them; None if they do not learn."""
+    """The learner shared by all calls that move `move`; None if they do not learn."""
     key = learner_of, move, pad, problem.threads, isa(), tuning.changes(), cost_table.loads
     kept = plans.get(key)
     if kept is not None or not learns(ranked):
@@ -32,7 +32,7 @@ def learner_of(problem: ReorderProblem, ranked: Sequence[Choice], move: Transfer
 
 
 class InUse:
-    """What a kept call runs while it learns; `done` takes what it is to run from then on."""
+    """What a cached call runs while it learns; `done` is called with what to run from then on."""
 
     def __init__(self, learner: Learner, done: Callable[[Way], None]) -> None:
         self._learner, self._done = learner, done

@@ -1,4 +1,4 @@
-"""The loops that the nests of moves and of conversions are made of."""
+"""The loops in the nests of moves and of conversions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Loop(NamedTuple):
     src: int
     dst: int
     par: int = 0  # elements per step in a conversion's arrays of scales and zero points
-    # If given, the offsets of the steps in the source, which have no stride then; None: a pad of the destination.
+    # If not empty, the offsets of the steps in the source, in place of a stride; None: a pad of the destination.
     offsets: tuple[int | None, ...] = ()
 
 
@@ -24,7 +24,7 @@ SINGLE_STEP = Loop(1, 0, 0)
 
 def merge(loops: Sequence[Loop]) -> list[Loop]:
     """The same steps in fewer loops, outermost in the destination first: loops of one step are dropped, and two loops
-    become one where the outer continues the inner on all sides."""
+    are merged where the outer continues the inner on all sides."""
     out: list[Loop] = []
     some = (x for x in loops if x.n != 1 or x.offsets)
     for loop in sorted(some, key=lambda x: (abs(x.dst), abs(x.src)), reverse=True):

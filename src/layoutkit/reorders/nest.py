@@ -1,4 +1,4 @@
-"""What nests are made of: the loops around a tile, how they are blocked, and transposes on their way to tiles."""
+"""The types that describe nests: the loops around a tile, how they are blocked, and transposes before tiling."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Nest(NamedTuple):
     dst: int  # bytes from the address of the destination
     prefetch_bytes: int = 0  # prefetch distance: from what a tile reads to what it fetches for a later one
     outer: tuple[int, int, int, int] = (0, 0, 0, 0)  # in0, out_d0, in1, out_s1 of a tile with loops of two digits
-    valid: int = 0  # how much of a padded block exists in the source; 0: all of it
+    valid: int = 0  # elements of a padded block that exist in the source; 0: all
     fused: Fused | None = None  # the digits of its tile, if both loops may have several
 
 
@@ -28,11 +28,11 @@ class Digits(NamedTuple):
     """A loop whose index has several digits (count, step), lowest first; see lk_fused_loop in transpose.h."""
 
     digits: tuple[tuple[int, int], ...]
-    table: tuple[int | None, ...] = ()  # if given, where the values of the first digit are; None: nowhere
+    table: tuple[int | None, ...] = ()  # if not empty, the offsets of the values of the first digit; None: a pad
 
     @property
     def indices(self) -> int:
-        """How many indices there are."""
+        """The number of indices."""
         return prod(n for n, _ in self.digits)
 
 
@@ -54,10 +54,10 @@ class Blocking(NamedTuple):
     dst_run: int  # bytes of a run of the destination; 0: the whole loop
     prefetch: bool  # whether a tile fetches what a later one reads
     order: int  # the side whose memory order the tiles follow: 1 source, 2 destination
-    panel: bool = False  # whether transposes pack panels in scratch: dst_run is then the least, where there is as much
+    panel: bool = False  # whether transposes pack panels in scratch; dst_run is then a minimum
     phase: int = 0  # bytes from a line boundary to where the destination begins
     fused: bool = False  # whether transposes are fused: src_run are the bytes of a panel, dst_run those of a long run
-    joined: bool = False  # whether fused transposes are joined where columns follow one another
+    joined: bool = False  # whether fused transposes are joined where columns are adjacent
 
 
 class Transpose(NamedTuple):

@@ -2,7 +2,7 @@
 
 Both sides are written as digits of the logical index. Where their blocks do not line up (a ragged last block, blocks
 of 12 and of 16) a dimension is cut into pieces on which both are affine. One piece of each dimension makes a
-rectangular region, and `tiles.py` makes nests of it.
+rectangular region, which `tiles.py` turns into nests.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def copy_nests(
     blocking: Blocking,
     whole: bool = True,
 ) -> tuple[list[Nest], set[int]]:
-    """Nests that move every logical element of `shape`; and the dimensions whose pads they write as well.
+    """Nests that move every logical element of `shape`, and the dimensions whose pads they also write.
 
     Pads are written only where the destination is `whole`, not a box within a larger tensor.
     """
@@ -67,8 +67,8 @@ def copy_nests(
 
 
 def _with_tables(shape, src, dst, width: int, vector: int, blocking: Blocking, whole: bool):
-    """As `copy_nests`, with dimensions as loops without a stride where they would be cut into pieces, or where their
-    last block has pads: so that they do not end a run of the destination. None if no nest takes such a loop in."""
+    """As `copy_nests`, but dimensions that would be cut into pieces, or whose last block has pads, become loops without
+    a stride, so that they do not end a run of the destination. None if no nest can fuse such a loop."""
     cut = [[DimSpan(p.start, _loops([p])) for p in pieces(0, n, (s, d))] for n, s, d in zip(shape, src, dst)]
     padded, tables = set(), {}
     for dim, (n, s, d, parts) in enumerate(zip(shape, src, dst, cut)):
@@ -86,11 +86,11 @@ def _with_tables(shape, src, dst, width: int, vector: int, blocking: Blocking, w
             at, to = (sum(side.offset(p.start) for side, p in zip(sides, chosen)) for sides in (src, dst))
             region = Region(tuple(x for p in chosen for x in p.loops), at, to)
             if any(x.offsets for x in region.loops):
-                made, without = ragged_nests(region.loops, width, at, to, blocking)
+                more, without = ragged_nests(region.loops, width, at, to, blocking)
                 left |= {dim for dim in tables if set(without).intersection(chosen[dim].loops)}
             else:
-                made = region_nests(region, width, vector, blocking)
-            nests += made
+                more = region_nests(region, width, vector, blocking)
+            nests += more
         if not left:
             return nests, padded & tables.keys()
         for dim in left:
@@ -125,7 +125,7 @@ def _with_pads(boxes, dim: int, size: int, src, dst, width: int, vector: int) ->
             return None
         valid, (stride, _) = last.loops[0]
         if valid == 1 and stride != width:
-            stride = 0  # that of a single element may be anything, and steps of it overflow
+            stride = 0  # the stride of a single element may be any number, and multiples of it could overflow
         rest = _region([*parts[:dim], last._replace(loops=()), *parts[dim + 1 :]], src, dst)
         region = rest._replace(block=Loop(unit, stride, width), valid=valid)
         if not pads_with(region, width, vector):

@@ -1,8 +1,8 @@
 """Packed pairs: integers of 4 bits, two to a byte, as models store their weights.
 
-Element k of the memory of a layout is in byte ``k // 2``, in its lower half if k is even. The bytes are a contiguous
-array of uint8: of one axis, or that of the layout with half as many along the last axis, if that is of an even size.
-Behind an odd number of elements half a byte is left, which is written as 0 and not read.
+Element k of a physical array is in byte ``k // 2``, in its lower half if k is even. The bytes are a contiguous array of
+uint8: of one axis, or of the layout's axes with half as many elements along the last one, if its size is even. After
+an odd number of elements the upper half of the last byte is written as 0 and not read.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from .box import Box
 from .pieces import Side
 from .program import Transfer
 
-PAIRS = {"int4x2": "s4", "uint4x2": "u4"}  # what dtype= calls them, and their elements
-BYTES = {"s4": "s8", "u4": "u8"}  # what they are unpacked to
-SLICE_ELEMENTS = 1 << 18  # about so many are converted before they are packed: their bytes stay in L2
+PAIRS = {"int4x2": "s4", "uint4x2": "u4"}  # their names in dtype=, and their elements
+BYTES = {"s4": "s8", "u4": "u8"}  # the types that they are unpacked to
+SLICE_ELEMENTS = 1 << 18  # roughly how many are converted before they are packed: their bytes stay in L2
 
 
 class Packed(NamedTuple):
@@ -44,7 +44,7 @@ def packed_of(asked: Any) -> Packed:
 
 
 def refuse(packed: Packed, at: Any, what: str) -> None:
-    """Raise where a part of packed pairs would be written."""
+    """Raise if only a part of packed pairs would be written."""
     if packed.dst and at is not None:
         raise ValueError(f"{what}: at={at!r} writes a part of out, but packed pairs are written as a whole")
 
@@ -152,9 +152,8 @@ def pad_bytes(value: Any, kind: str, what: str) -> bytes:
 
 
 class Slices(NamedTuple):
-    """Slices of a conversion to packed pairs: the transfer of the first of `times` equal ones to bytes, how far apart
-    they are in the source (bytes, or elements of packed pairs) and among the parameters, and the elements of each,
-    pads included."""
+    """Equal slices of a conversion to packed pairs: the transfer of the first one to bytes, their number, their strides
+    in the source (bytes, or elements of packed pairs) and in the parameters, and the elements of each, with pads."""
 
     move: Transfer
     times: int
@@ -164,8 +163,9 @@ class Slices(NamedTuple):
 
 
 def slices_of(move: Transfer, parameter: Sequence[Side], parameter_blocks: Sequence[int]) -> list[Slices]:
-    """A transfer to packed pairs in slices along the outermost axis of the destination, of bytes: those of equal size,
-    and what is left, if anything is. `parameter`: where the parameters of each dimension are, in blocks of so many."""
+    """A transfer to packed pairs, cut along the outermost axis of the destination: slices of equal size, and one with
+    the rest, if there is any. `parameter`: the offsets of the parameters of each dimension; they have blocks of
+    `parameter_blocks` indices."""
     box, dst = move.box, move.dst
     axes = dst.axes(box.shape)
     axis = next((a for a in axes if a.extent > 1), None)
@@ -173,7 +173,7 @@ def slices_of(move: Transfer, parameter: Sequence[Side], parameter_blocks: Seque
     if axis is not None and axis == axes[dst.digits(axis.dim)[0]]:  # a block has its size in each slice
         elements = prod(dst.physical_shape(box.shape)) // axis.extent  # of one index of the axis
         units = (a.unit for a in move.src.axes(box.src_shape) if a.dim == axis.dim)
-        step = lcm(axis.unit, parameter_blocks[axis.dim], *units)  # indices after which blocks begin anew on all sides
+        step = lcm(axis.unit, parameter_blocks[axis.dim], *units)  # a multiple of the blocks of all sides
         step *= 1 + step // axis.unit * elements % 2
         rows = step * max(1, SLICE_ELEMENTS // (step // axis.unit * elements or 1))
         count = box.shape[axis.dim] // rows

@@ -1,4 +1,4 @@
-"""What `lk.plan(lk.reorder, ..)` tells: the candidates of a reorder, or of a conversion, and what runs it."""
+"""`lk.plan(lk.reorder, ..)`: the candidates of a reorder or a conversion, and what runs it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .program import stages_of
 from .reorder import reorder
 from .variants import VARIANTS, tell
 
-# Read and written by a conversion on one thread, assumed: from memory, from the caches.
+# Assumed rates of a conversion on one thread, read and written: from memory, from the caches.
 MEMORY_BYTES_PER_SECOND = 12e9
 CACHE_BYTES_PER_SECOND = 30e9
 
@@ -42,7 +42,7 @@ def _plan(
     packed = packed_of(dtype)
     box, physical, _ = place(call, src, dst, what, packed)
     threads = useful_threads(array.itemsize * prod(physical), call.threads)
-    problem = ReorderProblem(src.dense, dst.dense, box.shape, array.itemsize, threads)  # as `bind` has it
+    problem = ReorderProblem(src.dense, dst.dense, box.shape, array.itemsize, threads)  # as in `bind`
     title, moved, element = problem.key, problem.work, str(array.dtype)
     if numbers.change(array.dtype):
         t = types(array.dtype, dtype, what)
@@ -54,7 +54,9 @@ def _plan(
         lines, run = Lines(), None if beta and to is None else _kept_conversion(call)
     else:
         run, name, lines = _kept(call)
-        ranked = tuple(sorted(choices(problem), key=lambda c: c.candidate.name != name))  # what runs goes first
+        ranked = tuple(
+            sorted(choices(problem), key=lambda c: c.candidate.name != name)
+        )  # the one that runs comes first
 
     def facts(verbose: bool) -> Iterator[str]:
         best = ranked[0]
@@ -70,7 +72,7 @@ def _plan(
 
 
 class Lines(NamedTuple):
-    """About what runs: its nests, and what was learnt by use."""
+    """Lines about what runs: its nests, and what was learnt by use."""
 
     nests: tuple[str, ...] = ()
     learnt: tuple[str, ...] = ()

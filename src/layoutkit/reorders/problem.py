@@ -33,8 +33,8 @@ from .variants import VARIANTS, Variant
 from .windows import window_steps
 
 SMALL_BYTES = 1 << 18  # below this a second thread costs more than it gains
-TIE = 1000  # of variants that count alike the first goes first
-MEMORY_THREADS = 1.5  # more threads do not make memory faster than this
+TIE = 1000  # each variant is estimated a part in so many longer than the one before, so that ties keep their order
+MEMORY_THREADS = 1.5  # the most that threads gain when memory is the limit
 KEY = f"reorder ({sizes(15)}|) ({LAYOUT})>({LAYOUT}) x(8|16|32|64|128)"
 _KEY = f"{KEY}(?: ({THREADS}))?"
 
@@ -93,9 +93,9 @@ class ReorderProblem(Problem):
         return reorder_features(self.src, self.dst, self.shape, self.width, self.threads)
 
     def candidates(self) -> Iterator[Candidate]:
-        """The variants that may be the fastest where the bytes are: what bypasses the caches only where they do not
-        hold source and destination, or where it writes whole lines; panels and slabs not in the inner caches, slabs
-        only where there are any; windows only in the caches."""
+        """The variants that may be the fastest at this level of memory. Stores bypass the caches only if these do not
+        hold source and destination, or if whole lines are written; there are panels and slabs beyond the inner caches,
+        and windows within the caches."""
         t, level = self.contiguous(), level_of(self.work)
         threads: float = self.threads
         if level == MEMORY:
@@ -109,15 +109,15 @@ class ReorderProblem(Problem):
                 yield Candidate(name, seconds, build, describe=variant.words)
 
     def counts(self, level: str) -> Callable[[Variant], tuple[str, Sequence[float]] | None]:
-        """A function that tells how a variant moves, a key of `COSTS` of this level, and what; None if it is no
-        candidate."""
+        """A function that returns how a variant moves elements, as a key of `COSTS` of this level, and the counts; None
+        if the variant is no candidate."""
         t = self.contiguous()
         sides = t.box.sides(t.src, t.src_strides, t.dst, t.dst_strides)
         slabs = [] if level == INNER else slabs_of(self.shape, self.dst.full_shape(self.shape), *sides, self.width)
         windows = None if level == MEMORY else window_steps(self.shape, *sides, self.width)
         try:
             loops = loops_of(self.src, self.dst, self.shape, self.width)
-        except ValueError:  # of too many pieces: as one run
+        except ValueError:  # too many pieces: estimated as one run
             loops = [Loop(prod(self.shape), self.width, self.width)]
         nests: list[Nest] = []
         vector = vector_bytes(registry.isa())
@@ -140,7 +140,7 @@ class ReorderProblem(Problem):
         return count
 
     def contiguous(self) -> Transfer:
-        """Between contiguous arrays, as it is measured."""
+        """The transfer between contiguous arrays, which is what measuring times."""
         strides = [contiguous_strides(layout, self.shape, self.width) for layout in (self.src, self.dst)]
         return Transfer(self.src, self.dst, self.width, strides[0], strides[1], Box.all_of(self.shape))
 
@@ -148,7 +148,7 @@ class ReorderProblem(Problem):
         """A function that turns a program into a call on contiguous arrays, which are allocated here."""
         dtype = np.dtype(f"V{self.width}" if self.width == 16 else f"u{self.width}")
         a, b = (empty(x.physical_shape(self.shape), dtype, "measure") for x in (self.src, self.dst))
-        for x in (a, b):  # written once, so that their pages exist
+        for x in (a, b):  # touch every page, so that none is faulted in later
             x[...] = np.ones((), dtype)
         return lambda run: partial(run, a, b, self.threads)
 

@@ -23,7 +23,7 @@ from .windows import scattered, window_nests
 
 
 class Transfer(NamedTuple):
-    """What moves between two arrays: their layouts, byte strides and bytes of an element, and the box of it.
+    """What moves between two arrays: their layouts, byte strides, bytes of an element, and the box.
 
     `phase`: bytes from a line boundary to where the destination begins, if that is known; else 0.
     """
@@ -40,7 +40,7 @@ class Transfer(NamedTuple):
         return f"reorder {self.src} -> {self.dst} of {self.box.shape}"
 
     def check(self, read: Span, written: Span) -> None:
-        """PlanError unless what is read and what is written lies within the two arrays."""
+        """PlanError unless all that is read and written is within the two arrays."""
         box = self.box
         has = spans.of_array(self.src.physical_shape(box.src_shape), self.src_strides, self.width)
         spans.check(read, has, f"{self}: source")
@@ -49,7 +49,7 @@ class Transfer(NamedTuple):
 
 
 class Stage(NamedTuple):
-    """What moves a reorder, or all slabs of one shape: nests that move elements, and nests that fill pads."""
+    """The nests of a reorder, or of all slabs of one shape: those that move elements, and those that fill pads."""
 
     moves: list[Nest]
     fills: list[Nest]
@@ -57,7 +57,7 @@ class Stage(NamedTuple):
 
     @property
     def nests(self) -> list[Nest]:
-        """All of them."""
+        """All nests."""
         return [*self.moves, *self.fills, *([self.slab.out] if self.slab else [])]
 
 
@@ -72,7 +72,7 @@ def _program(t: Transfer, name: str, pad: bytes, isa: str) -> Program:
     variant = VARIANTS[name]
     nests = tuple(nest for stage in stages for nest in stage.nests)
     slabs = tuple((*x.slab[2:6], x.slab.bytes, x.slab.reads, x.slab.leads, len(x.nests)) for x in stages if x.slab)
-    # Variants that are the same nests here are one program.
+    # Variants with the same nests share a program.
     return plans.of(_made, nests, t.width, pad, variant.stream, variant.blocking.panel, slabs, isa)
 
 
@@ -81,7 +81,7 @@ def _made(nests: tuple[Nest, ...], width: int, pad: bytes, stream: bool, panels:
 
 
 def check_reach(t: Transfer, stages: list[Stage]) -> None:
-    """PlanError unless the nests stay within their arrays, and those that write to the buffer of a slab within that."""
+    """PlanError unless the nests stay within their arrays, and those of slabs within their buffer."""
     for stage in stages:
         read, written = reach.of_nests(stage.moves)
         _, filled = reach.of_nests(stage.fills)
@@ -103,7 +103,7 @@ def suited(ranked: tuple[Choice, ...], t: Transfer) -> str:
 
 
 def suits(name: str, t: Transfer) -> bool:
-    """Whether the variant `name` suits the place of the destination."""
+    """Whether the variant `name` suits the alignment of the destination."""
     variant = VARIANTS[name]
     if not t.phase or not variant.stream or variant.slabs or variant.blocking.panel:
         return True

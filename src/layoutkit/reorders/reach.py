@@ -47,7 +47,7 @@ def _of_nest(nest: Nest) -> tuple[Span, Span]:
 
 
 def _in_table(loop: Digits, runs: Sequence[int]) -> Span:
-    """The bytes reached by a run at every index of a loop: runs[v] bytes where the first digit is v, or all of one
+    """The bytes reached by a run at every index of a loop: runs[v] bytes where the first digit is v, or runs of one
     size."""
     (n, step), *upper = loop.digits
     table = loop.table or (0, (n - 1) * step)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from ..formats.layout import Layout
 from ..memory.arrays import as_array, as_out, check_movable
-from ..memory.foreign import given_back
+from ..memory.foreign import as_torch_like
 from ..memory.tensor import Tensor
 from .reorder import reorder
 
@@ -95,7 +95,7 @@ def rearrange(x: Any, pattern: str, *, out: Any = None, threads: int | None = No
     threads : int, optional
         At most this many threads.
     **sizes : int
-        Of axes, where the shape of `x` leaves them open: ``rearrange(x, "b c (h k) w -> b k c h w", k=2)``.
+        Sizes of axes that do not follow from the shape of `x`: ``rearrange(x, "b c (h k) w -> b k c h w", k=2)``.
 
     Returns
     -------
@@ -141,12 +141,12 @@ def rearrange(x: Any, pattern: str, *, out: Any = None, threads: int | None = No
         to = to.reshape([extents[name] for name in order])
     src = Layout.from_factors([(d, 0) for d in range(len(axes))])
     dst = Layout.from_factors([(axes.index(name), 0) for name in order])
-    made = reorder(parts, src, dst, out=to, threads=threads).reshape(shape)
+    result = reorder(parts, src, dst, out=to, threads=threads).reshape(shape)
     if out is not None:
         return out
     if isinstance(x, Tensor):
-        return Tensor(made, Layout.from_factors([(d, 0) for d in range(len(shape))]))
-    return given_back(made, x)
+        return Tensor(result, Layout.from_factors([(d, 0) for d in range(len(shape))]))
+    return as_torch_like(result, x)
 
 
 def _sides(pattern: _Pattern, ndim: int) -> tuple[list[Group], list[Group]]:
@@ -158,7 +158,7 @@ def _sides(pattern: _Pattern, ndim: int) -> tuple[list[Group], list[Group]]:
 
 
 def _sizes(left: list[Group], shape: tuple[int, ...], named: dict[str, int]) -> dict[str, int]:
-    """The size of every axis: given, or what is left of the axis of `x` that it is a part of."""
+    """The size of every axis: an argument, or what remains of the axis of `x` that it is a part of."""
     names = {name for group in left for name in group}
     if unknown := sorted(set(named) - names):
         raise ValueError(f"{unknown[0]}={named[unknown[0]]!r} is no axis of the pattern")

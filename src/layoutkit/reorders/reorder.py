@@ -18,7 +18,7 @@ from ..choosing.watching import executed, watchers
 from ..formats.layout import Layout
 from ..formats.reading import layout_of
 from ..memory.arrays import as_array, as_out, check_out, overlap
-from ..memory.foreign import given_back, in_layout, is_torch, memory_of
+from ..memory.foreign import as_torch_like, in_layout, is_torch, memory_of
 from ..memory.tensor import Tensor, moved_by
 from .binding import MOVED, Call, bind, bind_conversion, check_equal, format_of, taken
 from .convert import Numbers, Types, pad_bytes, token
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 class ReorderOptions(TypedDict, total=False):
-    """What `reorder` may be told by keyword, for type checkers."""
+    """The keywords of `reorder`, for type checkers."""
 
     shape: Sequence[int] | None
     out: Any
@@ -99,9 +99,9 @@ def reorder(
     Parameters
     ----------
     array : array_like, torch tensor or Tensor
-        The tensor as it lies in `src`: one axis per factor of the layout (an NHWC array has shape
+        The physical array of the tensor in `src`: one axis per factor of the layout (an NHWC array has shape
         (N, H, W, C), an nChw16c one (N, ceil(C/16), H, W, 16)). Any strides. Elements of 1, 2, 4, 8 or
-        16 bytes of any dtype; they are moved as they are, bit for bit. A `Tensor` brings its layout and its shape.
+        16 bytes of any dtype; they are moved bit for bit. A `Tensor` has its own layout and shape.
     src, dst : str or Layout
         Formats of equal rank, of the same dimensions where both are in names (NCHW is not OIHW; see
         `layoutkit.formats.families`). `src` of a `Tensor` is its own, and may be left out:
@@ -262,15 +262,15 @@ def _of_torch(call: Call):
     if is_torch(out):
         whole = isinstance(array, Tensor)
         out = in_layout(out, Layout(dst), "reorder: out") if whole else memory_of(out, "reorder: out")
-    made = reorder(
+    result = reorder(
         array, call.src, dst, shape=call.shape, out=out, region=call.region, at=call.at, pad_value=call.pad_value,
         threads=call.threads, **call.numbers._asdict(),
     )  # fmt: skip
-    return given_back(made, call.array) if call.out is None else call.out
+    return as_torch_like(result, call.array) if call.out is None else call.out
 
 
 def _unwrapped(call: Call):
-    """`reorder` where an array is a Tensor, or is no plain numpy array."""
+    """`reorder` where an argument is a Tensor, or no plain numpy array."""
     rest = dict(region=call.region, at=call.at, pad_value=call.pad_value, threads=call.threads)
     rest |= call.numbers._asdict()
     if not isinstance(call.array, Tensor) and not isinstance(call.out, Tensor):
@@ -286,7 +286,7 @@ def _unwrapped(call: Call):
 
 
 def _promise(pad_value, result: np.dtype, asked):
-    """What the pads of a result of dtype `result` hold, as a value of that dtype: bfloat16 may be bits in uint16."""
+    """The value of the pads of a result of dtype `result`, in that dtype: bfloat16 may be bits in uint16."""
     src, dst = asked if isinstance(asked, tuple) else (None, asked)
     if result != np.uint16 or not (dst == "bfloat16" or (dst is None and src == "bfloat16")):
         return pad_value

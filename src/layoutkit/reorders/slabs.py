@@ -1,9 +1,9 @@
-"""Slabs: parts of boxes of indices that are long runs of memory on both sides, put together in a buffer, streamed out.
+"""Slabs: parts of boxes of indices with long runs on both sides, assembled in a buffer and streamed out.
 
-Where blocks of both sides have few elements in common, or rows are short and odd, no tile reads and writes whole lines.
-A box has as many indices of each dimension as make its runs long in the source and in the destination. The source of
-the next box is fetched into the second-level cache while one is moved, and a box is moved slab by slab: a slab has
-some of the runs of the destination. Its buffer has their order, with the pads, and stays in the first-level cache.
+Where blocks of the two sides overlap in few elements, or rows are short and odd, no tile reads and writes whole lines.
+A box has enough indices of each dimension to have long runs in the source and in the destination. While one box is
+moved, the source of the next one is prefetched into L2. A box is moved slab by slab: a slab has some of its runs of the
+destination. The buffer holds them in the order of the destination, pads included, and stays in L1.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ MAX_SLAB_BYTES = 16 << 10  # of a slab in the buffer, approximately
 MAX_BUFFER_BYTES = 96 << 10  # with gaps between runs: LK_SLAB_BYTES of transpose.h
 RUN_BYTES = 4 << 10  # of a run: longer ones gain nothing
 MIN_SLAB_RUN_BYTES = 1 << 10  # of the runs of a slab, unless those of its box are shorter
-MAX_CUTS = 3  # dimensions of a box that are cut: each may have two sizes of slabs, and a box has at most eight
+MAX_CUTS = 3  # dimensions of a box that are cut; each gives up to two sizes, so a box has at most eight kinds of slabs
 VECTOR_BYTES = 64
 
 
 class Runs(NamedTuple):
-    """What a box reads: runs of so many bytes, at the steps of loops (count, stride), outermost first."""
+    """What a box reads: runs of so many bytes, at every step of loops (count, stride), outermost first."""
 
     bytes: int
     loops: tuple[tuple[int, int], ...]
 
 
 class Slab(NamedTuple):
-    """All slabs of one shape: a slab is a step of `loops` in a box, which is a step of `boxes`, and the first one
-    begins at offset `src` and `dst`."""
+    """All slabs of one shape: one for each step of `loops` in a box, and one box for each step of `boxes`; the first
+    slab begins at offsets `src` and `dst`."""
 
     shape: tuple[int, ...]
     full: tuple[int, ...]  # with pads of the destination
@@ -49,11 +49,11 @@ class Slab(NamedTuple):
     bytes: int  # of the buffer
     out: Nest  # copies the buffer to the destination
     reads: Runs
-    leads: bool  # whether it is the first one of its boxes; the others follow
+    leads: bool  # whether it comes first in its boxes
 
 
 class _BoxDigit(NamedTuple):
-    """A digit of a dimension, of which a box has `n` of `of` values."""
+    """A digit of a dimension; a box has `n` of its `of` values."""
 
     stride: int
     n: int
@@ -65,7 +65,7 @@ class _BoxDigit(NamedTuple):
 def slabs_of(
     shape: Sequence[int], full: Sequence[int], src: Sequence[Side], dst: Sequence[Side], width: int
 ) -> list[Slab]:
-    """Slabs that make up a destination; none if there are no such boxes, or if one box is everything.
+    """The slabs of a destination; none if there are no such boxes, or if a single box is everything.
 
     `full`: the sizes of the destination with its pads.
     """
@@ -82,8 +82,8 @@ def slabs_of(
 
 
 def _box(shape, full, src: Sequence[Side], dst: Sequence[Side], width: int) -> list[int] | None:
-    """The sizes of a box: from the least ones that blocks of both sides allow on, what ends the shorter of both runs
-    grows."""
+    """The sizes of a box: it begins with the least that the blocks of both sides allow; then the dimension that ends
+    the shorter of the two runs grows."""
     units = [_unit(*of) for of in zip(src, dst, shape)]
     box, growing = list(units), {1, 2}
     if prod(box) * width > MAX_BOX_BYTES:
@@ -107,7 +107,7 @@ def _box(shape, full, src: Sequence[Side], dst: Sequence[Side], width: int) -> l
 
 
 def _unit(src: Side, dst: Side, n: int) -> int:
-    """The least number of indices that begin blocks of both sides, or all of them."""
+    """The least number of indices that is a multiple of the blocks of both sides, or all of them."""
     unit = lcm(src.digits[0].unit, dst.digits[0].unit)
     return n if unit > n or src.shift % src.digits[0].unit else unit
 
@@ -123,7 +123,7 @@ def _steps(sides: Sequence[Side], box: Sequence[int], shape: Sequence[int]) -> l
 
 
 def _run(steps: Sequence[_BoxDigit], width: int) -> tuple[int, int | None]:
-    """Bytes of a run of a box, and the dimension that ends it, if a larger box would have longer ones."""
+    """Bytes of a run of a box, and the dimension that ends it, if a larger box would have longer runs."""
     run = width
     for x in steps:
         if x.of > 1 and x.stride:
@@ -136,8 +136,7 @@ def _run(steps: Sequence[_BoxDigit], width: int) -> tuple[int, int | None]:
 
 
 def _slabs(parts, shape, full, src: Sequence[Side], dst: Sequence[Side], width: int) -> list[Slab]:
-    """The slabs of boxes of one shape: of every dimension the index at which boxes begin, how many there are, and their
-    size."""
+    """The slabs of boxes of one shape; for every dimension: the first index of the boxes, their number and size."""
     starts, counts, box = zip(*parts)
     padded = [f - at if at + n == size else n for at, n, size, f in zip(starts, box, shape, full)]
     boxes, reads = _loops(counts, box, src, dst), _reads(_steps(src, box, shape), width)
@@ -163,16 +162,16 @@ def _loops(counts: Sequence[int], box: Sequence[int], src: Sequence[Side], dst: 
 
 
 def _cuts(box, padded, shape, src: Sequence[Side], dst: Sequence[Side], width: int) -> list[list[tuple[int, int, int]]]:
-    """Of every dimension of a box where slabs begin, how many there are, and their size: equal ones and a smaller one.
+    """For every dimension of a box the first index, number and size of slabs: equal ones, and a smaller one.
 
-    What is outermost in the destination is cut first, so that runs stay long; and what follows one another in the
-    source only into whole vectors, so that tiles are whole.
+    The outermost dimension of the destination is cut first, so that runs stay long; what is contiguous in the source is
+    cut only into whole vectors, so that tiles are full.
     """
     sizes, steps = list(box), _steps(dst, box, box)
     run = min(MIN_SLAB_RUN_BYTES, _run(steps, width)[0])
     near = {x.dim for x in _steps(src, box, box) if x.stride == width and x.n > 1}
     inside, size = set(), width
-    for x in steps:  # what the first part of a run is made of stays whole
+    for x in steps:  # the innermost part of a run stays whole
         if size < run:
             inside.add(x.dim)
             size *= x.n
@@ -198,7 +197,7 @@ def _buffer(dst: Sequence[Side], box: Sequence[int], width: int) -> tuple[tuple[
     for x in _steps(dst, box, box):
         if x.n > 1 and (run or x.stride != size):
             run = run or size
-            size = (-(-size // LINE_BYTES) | 1) * LINE_BYTES  # an odd number of lines apart: in all sets of a cache
+            size = (-(-size // LINE_BYTES) | 1) * LINE_BYTES  # an odd number of lines: rows spread over all cache sets
             loops.append(Loop(x.n, size, x.stride))
         strides[x.dim, x.level] = size
         size *= x.n

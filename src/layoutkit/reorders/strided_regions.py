@@ -1,4 +1,4 @@
-"""Regions with steps: every second row, rows backwards. They become views, of which the region is all."""
+"""Regions with steps (every second row, rows backwards): they become whole regions of strided views."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def has_steps(region: Any) -> bool:
 
 
 def without_steps(call: Call, reorder: Any) -> Call:
-    """The same call on a view of the elements that the steps meet; of dimensions in blocks they are unblocked first."""
+    """The same call on a view of the selected elements; blocked dimensions are unblocked first."""
     source = hold(call.array, call.src, call.shape, "reorder: array")
     layout = source.layout.dense
     what = f"reorder {source.layout} -> {call.dst}"

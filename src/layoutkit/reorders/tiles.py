@@ -22,11 +22,11 @@ MIN_PREFETCH_BYTES = 8192  # enough to hide the latency of memory
 MAX_PREFETCH_STRIDE_BYTES = MIN_PREFETCH_BYTES // 32  # gathers of longer strides skip most lines: prefetch is wasted
 WIDE_RUN_BYTES = (2, 4, 8, 16, 32, 64, 128, 256)  # runs that the transposes and gathers can move as one element
 MAX_PANEL_BYTES = 1 << 17  # scratch of one panel
-PANEL_ROW_EXTRA_BYTES = 128  # scratch of a panel's row beside its elements: see LK_PANEL_IN_BYTES in transpose.h
-MAX_PANEL_ROWS = 256  # where rows are added to lengthen the runs of the destination
+PANEL_ROW_EXTRA_BYTES = 128  # scratch of a panel's row besides its elements: see LK_PANEL_IN_BYTES in transpose.h
+MAX_PANEL_ROWS = 256  # up to which rows are added to lengthen the runs of the destination
 LONG_RUN_BYTES = 2048  # runs of the source in a panel are extended to this length
 MIN_HEADED_RUN_LINES = 64  # shorter runs of the destination are not worth a nest of their own for an unaligned head
-MAX_SHIFTED_ROWS_BYTES = 1 << 17  # rows of an unaligned destination that one tile makes into whole lines
+MAX_SHIFTED_ROWS_BYTES = 1 << 17  # rows of an unaligned destination that one tile joins to whole lines
 
 
 class Region(NamedTuple):
@@ -45,7 +45,7 @@ def region_nests(region: Region, width: int, vector: int, blocking: Blocking) ->
 
 
 def shared(nest: Nest) -> list[Nest]:
-    """`nest` with its tile cut where it is too large, or where there are too few tiles for threads to share."""
+    """`nest` with its tile cut if it is too large, or if there are too few tiles for the threads."""
     tasks, size = prod(x.n for x in nest.loops), prod(x.n for x in nest.tile) * nest.bits // 8
     parts = -(-size // MAX_TILE_BYTES)
     if nest.family in ("gather", "fill") and size >= CHUNK_BYTES:
@@ -134,7 +134,7 @@ def _transposes(t: Transpose, vector: int, b: Blocking) -> list[Nest]:
 
 
 def _continued(loop: Loop, side: int, rest: Sequence[Loop], width: int, lanes: int) -> Loop | None:
-    """The loop along which `side` continues where `loop` is too short to fill a register tile."""
+    """The loop that continues `loop` on `side`, if `loop` is too short to fill a register tile."""
     if width > 8 or loop.n > lanes:
         return None
     next_loop = next((x for x in rest if x[side] == loop.n * width), None)
@@ -157,8 +157,8 @@ def _two_digits(t: Transpose, side: int, beyond: Loop, b: Blocking) -> list[Nest
 
 
 def follows(along: Loop, inner: Loop, width: int) -> bool:
-    """Whether rows of the destination follow one another in memory, so that a transpose can join them to whole lines
-    even where they begin within lines."""
+    """Whether rows of the destination are adjacent in memory, so that a transpose can join them to whole lines even
+    where they begin within lines."""
     run = inner.n * width
     lines = width >= 16 and run <= MAX_SHIFTED_ROWS_BYTES and run % LINE_BYTES == 0
     return along.dst == run and (run <= LINE_BYTES or lines)
@@ -193,13 +193,13 @@ def _tiles(t: Transpose, b: Blocking) -> list[Nest]:
 
 
 def _panels(t: Transpose, b: Blocking) -> list[Nest]:
-    """Nests over panels: runs of the source as long as the scratch holds, runs of the destination of `dst_run` bytes or
-    more."""
+    """Nests over panels: runs of the source as long as the scratch allows, runs of the destination of `dst_run` bytes
+    or more."""
     rest, along, inner, src, dst, width = t[:6]
     nests = []
     least = min(max(1, b.dst_run // width), MAX_PANEL_ROWS) if b.dst_run else inner.n
     run = inner.n * width
-    if run <= LONG_RUN_BYTES and any(x.dst == run for x in (along, *rest)):  # rows follow one another in memory
+    if run <= LONG_RUN_BYTES and any(x.dst == run for x in (along, *rest)):  # rows are adjacent in memory
         least = max(least, inner.n)
     longest = MAX_PANEL_BYTES // max(LINE_BYTES // width, least) - PANEL_ROW_EXTRA_BYTES  # that fits the scratch
     long = min(LONG_RUN_BYTES, longest) // width - along.n
@@ -208,7 +208,7 @@ def _panels(t: Transpose, b: Blocking) -> list[Nest]:
             i_step, j_step = _panel(columns, rows, least, width)
             at = dst + columns.dst + rows.dst + b.phase
             head = _head(columns, rows, j_step, at, width) if b.dst_run else 0  # blocks with pads stay whole
-            # In the destination's order a panel continues the line that the one before it could not fill.
+            # In the order of the destination a panel completes the last line of the one before.
             order = 2 if not head and _ragged(columns, rows, at) else b.order
             for i_outer, i, i_first in cut(columns.loop, i_step):
                 for j_outer, j, j_first in cut(rows.loop, j_step, head):
@@ -222,7 +222,7 @@ def _panels(t: Transpose, b: Blocking) -> list[Nest]:
 
 def _head(columns: Extended, rows: Extended, step: int, at: int, width: int) -> int:
     """How many rows come before the first whole line of every run of the destination, which begins at address `at`
-    modulo a line; 0 also where runs are too short for a head, or where panels continue one another's lines."""
+    modulo a line; 0 also if runs are too short for a head, or if panels complete the lines of others."""
     head, run = -at % LINE_BYTES, rows.loop.n * width
     follow = step * width in (columns.loop.dst, columns.digit[1])
     if head % width or follow or rows.digit[0] or run < MIN_HEADED_RUN_LINES * LINE_BYTES or _ragged(columns, rows, 0):
@@ -237,7 +237,7 @@ def _ragged(columns: Extended, rows: Extended, at: int) -> bool:
 
 
 def _panel(columns: Extended, rows: Extended, least: int, width: int) -> tuple[int, int]:
-    """Columns and rows of one panel; loops of two digits have their size already."""
+    """Columns and rows of one panel; those of loops with two digits are fixed already."""
     j = rows.loop.n if rows.digit[0] else min(rows.loop.n, least)
     i = columns.loop.n
     if not columns.digit[0]:

@@ -1,4 +1,4 @@
-"""The variants of a reorder: how it can be carried out. The cost table chooses between them, by name."""
+"""The variants of a reorder: the ways to carry it out. The cost table chooses between them by name."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class Variant(NamedTuple):
 
     stream: bool  # whether stores bypass the caches
     blocking: Blocking
-    slabs: bool = False  # whether the destination is put together in slabs
-    windows: bool = False  # whether its elements are taken from windows of the source, where that can be
+    slabs: bool = False  # whether the destination is assembled in slabs
+    windows: bool = False  # whether its elements are shuffled from windows of the source, where that is possible
 
     @property
     def name(self) -> str:
-        """Its key in the cost table. Stored tables hold these names: they never change."""
+        """Its key in the cost table. Stored tables have these names, so they must never change."""
         b = self.blocking
         if self.slabs:
             return "slabs"
@@ -52,10 +52,10 @@ class Variant(NamedTuple):
         if b.panel:
             order = ", in the order of the destination" * (b.order == 2)
             return Description(f"packed into panels of {b.dst_run} bytes{order}")
-        told = "tile by tile" + ", past the caches" * self.stream
+        text = "tile by tile" + ", past the caches" * self.stream
         runs = [f"{n} bytes {side}" for n, side in ((b.src_run, "read"), (b.dst_run, "written")) if n]
-        told += f", {' and '.join(runs)} at a time" if runs else ", whole runs at a time"
-        return Description(told + ", fetched ahead" * b.prefetch + ", in the order of the destination" * (b.order == 2))
+        text += f", {' and '.join(runs)} at a time" if runs else ", whole runs at a time"
+        return Description(text + ", fetched ahead" * b.prefetch + ", in the order of the destination" * (b.order == 2))
 
 
 _BLOCKINGS = (
@@ -74,7 +74,7 @@ _PANELS = (
     Blocking(0, 1024, False, 1, True),
     Blocking(0, 256, False, 2, True),
 )
-_RUN = 1 << 14  # bytes of the destination that fused loops make one run of, where there are as many
+_RUN = 1 << 14  # bytes of the runs of the destination that fused loops aim at
 _FUSED = tuple(Blocking(panel, _RUN, False, 1, fused=True) for panel in (64, 256, 1024))
 VARIANTS = {
     v.name: v

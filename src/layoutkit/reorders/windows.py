@@ -1,9 +1,9 @@
-"""Nests of windows: the elements of a run of the destination, wherever they come from. See windows.c.
+"""Nests of windows, which assemble a run of the destination from elements anywhere in the source. See windows.c.
 
-The run is a pattern: its elements come from places that only move on from step to step of the loops around it. It takes
-in the digits of the destination that follow one another in memory. A dimension with digits in the pattern is walked in
-blocks of as many indices as the pattern has of it; within a block a table says where they are, so neither blocks of the
-source that do not line up nor pads end a run.
+The run is a pattern: relative to the first one, its elements have the same offsets in the source in every step of the
+loops around it. It spans digits of the destination that are adjacent in memory. A dimension with digits in the pattern
+is walked in blocks of as many indices as the pattern has of it; a table holds the offsets within a block, so that
+neither pads nor blocks of the source that do not line up end a run.
 """
 
 from __future__ import annotations
@@ -24,14 +24,19 @@ from .pieces import Digit, Piece, Side, pieces
 MIN_PATTERN_BYTES = 256  # unless the whole destination is shorter
 MAX_PATTERN_BYTES = 1024  # longer patterns gain nothing, and their tables leave L1
 UNALIGNED_STORE_COST = 1.3  # of a store across two cache lines, in aligned stores
-TAIL_COST = 2.0  # of what is left at the end of a digit, in aligned stores
+TAIL_COST = 2.0  # of the partial vector at the end of a digit, in aligned stores
 MAX_NESTS = 64
 VECTOR_SECONDS = 0.6e-9  # to store a vector
 WINDOW_SECONDS = 0.5e-9  # to load and shuffle one window of a vector
-LANES_SECONDS = {1: 1.1e-9, 2: 1.9e-9, 3: 3.2e-9, 4: 5.2e-9}  # of a vector of lanes, by the registers they fill
+LANES_SECONDS = {
+    1: 1.1e-9,
+    2: 1.9e-9,
+    3: 3.2e-9,
+    4: 5.2e-9,
+}  # to store a vector shuffled from lanes of 16 bytes, by the registers that these fill
 LANE_BYTES = 16
-MAX_FAST_LINE_SECONDS = 2.5e-9  # of a cache line: nests that take more are no fast ones
-MAX_CONTIGUOUS_SHARE = 0.75  # of elements whose next one is the same on both sides
+MAX_FAST_LINE_SECONDS = 2.5e-9  # of a cache line: nests that take longer do not count as fast
+MAX_CONTIGUOUS_SHARE = 0.75  # of elements that have the same successor on both sides
 SAMPLED_VECTORS = 4
 NOWHERE = np.iinfo(np.int64).min
 
@@ -45,8 +50,8 @@ class PatternDigit(NamedTuple):
 
 
 class PatternSpan(NamedTuple):
-    """A part of a dimension: loops, where it begins on both sides, and where the indices of the pattern are from there
-    in the source; NOWHERE: pads."""
+    """A part of a dimension: loops, its offsets on both sides, and the offsets of the pattern's indices from there in
+    the source; NOWHERE: pads."""
 
     loops: tuple[Loop, ...]
     src: int
@@ -67,8 +72,8 @@ def window_nests(
 def window_steps(
     shape: Sequence[int], src: Sequence[Side], dst: Sequence[Side], width: int
 ) -> tuple[int, int, float] | None:
-    """How many steps `window_nests` take, bytes of a pattern, and nanoseconds of each of its lines within the caches,
-    as by the first nest; None if there is none."""
+    """The number of steps of `window_nests`, the bytes of a pattern, and the nanoseconds of each of its lines within
+    the caches, both of the first nest; None if there is no nest."""
     pattern, parts, _ = _planned(shape, src, dst, width, True)
     if not pattern:
         return None
@@ -80,8 +85,8 @@ def window_steps(
 def _planned(
     shape: Sequence[int], src: Sequence[Side], dst: Sequence[Side], width: int, whole: bool
 ) -> tuple[list[PatternDigit], list[list[PatternSpan]], set[int]]:
-    """The pattern, no digits where there is none, the parts of every dimension, and the dimensions whose pads are in
-    the pattern."""
+    """The pattern (empty if there is none), the parts of every dimension, and the dimensions whose pads are in the
+    pattern."""
     none: tuple[list[PatternDigit], list[list[PatternSpan]], set[int]] = [], [], set()
     if width > 8 or not all(shape) or any(d.stride % width for side in src for d in side.digits):
         return none
@@ -102,7 +107,7 @@ def _planned(
 
 
 def _pattern(shape: Sequence[int], dst: Sequence[Side], width: int) -> list[PatternDigit]:
-    """The digits that follow one another in the destination, innermost first: as many as make a pattern long enough."""
+    """The adjacent digits of the destination, innermost first, up to a pattern that is long enough."""
     digits: list[PatternDigit] = []
     run, taken = width, [1] * len(shape)
     for stride, dim, unit, count, outermost in sorted(_digits(shape, dst)):
@@ -121,8 +126,8 @@ def _pattern(shape: Sequence[int], dst: Sequence[Side], width: int) -> list[Patt
 
 
 def _share(run: int, count: int, any_number: bool) -> int:
-    """How many values of a digit that goes on after `run` bytes a pattern has; only a divisor of `count` unless it may
-    be `any_number`: all if it is not long then, else what takes the fewest vectors."""
+    """How many values a pattern has of a digit whose stride is `run` bytes: all, unless that is too long; else the
+    number that takes the fewest vectors. It must divide `count` unless `any_number`."""
     if run * count <= MIN_PATTERN_BYTES:
         return count
     least, most = -(-MIN_PATTERN_BYTES // run), min(count, max(1, MAX_PATTERN_BYTES // run))
@@ -131,14 +136,15 @@ def _share(run: int, count: int, any_number: bool) -> int:
 
 
 def _vectors(run: int, count: int, n: int) -> float:
-    """What patterns of n of `count` values of a digit take, in stores of whole lines."""
+    """The cost of patterns of n of `count` values of a digit, in aligned stores."""
     rest = run * (count % n)
     lines = count // n * -(-run * n // LINE_BYTES) * (1 if run * n % LINE_BYTES == 0 else UNALIGNED_STORE_COST)
     return lines + (-(-rest // LINE_BYTES) * UNALIGNED_STORE_COST + TAIL_COST if rest else 0)
 
 
 def _digits(shape: Sequence[int], dst: Sequence[Side]) -> Iterator[tuple[int, int, int, int, bool]]:
-    """Stride, dimension, unit, number of values of every digit, and whether it is the outermost one."""
+    """Of every digit its stride, dimension, unit and number of values, and whether it is the outermost of its
+    dimension."""
     for dim, (n, side) in enumerate(zip(shape, dst)):
         above = None
         for unit, stride in side.digits:
@@ -154,7 +160,7 @@ def _parts(n: int, full: int, src: Side, dst: Side, block: int) -> list[PatternS
     whole = n // block
     spans = []
     if len(dst.digits) > 1 and dst.shift % min(block, dst.digits[0].unit):
-        return None  # the pattern would go on in another block
+        return None  # the pattern would continue in another block
     if whole:
         sides = [blocks for side in (src, dst) if (blocks := _of_blocks(side, block, whole))]
         if len(sides) < 2:
@@ -174,7 +180,7 @@ def _loops(piece: Piece) -> tuple[Loop, ...]:
 
 
 def _of_blocks(side: Side, block: int, count: int) -> Side | None:
-    """`side` walked in blocks of so many indices; None where these are not the same."""
+    """`side` in blocks of so many indices; None if blocks have different offsets."""
     if count == 1:
         return Side((Digit(1, 0),))
     if len(side.digits) > 1 and side.shift % side.digits[0].unit:
@@ -193,7 +199,7 @@ def _of_blocks(side: Side, block: int, count: int) -> Side | None:
 
 
 def _table(src: Side, start: int, n: int, size: int) -> np.ndarray:
-    """Where the n indices from `start` on are from there, and pads up to `size`."""
+    """The offsets of the n indices from `start` on, relative to the first, and pads up to `size`."""
     index, offsets = np.arange(start, start + n) + src.shift, np.zeros(n, np.int64)
     for unit, stride in src.digits:
         offsets += index // unit * stride
@@ -221,7 +227,7 @@ def _nest(parts: Sequence[PatternSpan], pattern: Sequence[PatternDigit], width: 
 
 @lru_cache(64)
 def _kernel(width: int, isa: str) -> tuple[int, bool]:
-    """Bytes of a vector of the kernel of windows, and whether it knows lanes."""
+    """Bytes of a vector of the windows kernel, and whether it can shuffle lanes of 16 bytes of several registers."""
     row = registry.best("windows", f"x{8 * width}")[0]
     return row.nr * width, row.nr * width == 4 * LANE_BYTES
 
@@ -241,7 +247,7 @@ def line_seconds(nest: Nest) -> float:
 
 
 def _spans(places: Sequence[int], size: int, width: int) -> int:
-    """How many runs of `size` bytes have all elements at `places`, which are in order."""
+    """How many windows of `size` bytes cover all elements at `places`, which are sorted."""
     count, stop = 0, -inf
     for at in places:
         if at + width > stop:
@@ -250,8 +256,8 @@ def _spans(places: Sequence[int], size: int, width: int) -> int:
 
 
 def scattered(nest: Nest) -> bool:
-    """Whether hardly any elements of a nest follow one another on both sides, and windows are fast: where moving them
-    by tiles or by runs is slow."""
+    """Whether hardly any elements of a nest are adjacent on both sides, so that tiles and runs are slow, and windows
+    are fast."""
     table, width = nest.fused.rows.table if nest.fused else (), nest.bits // 8
     follow = sum(a is not None and b == a + width for a, b in itertools.pairwise(table))
     return follow < MAX_CONTIGUOUS_SHARE * len(table) and line_seconds(nest) <= MAX_FAST_LINE_SECONDS

@@ -30,15 +30,15 @@ def _ints(what: str, name: str, value: Any, rank: int, least: int) -> tuple[int,
     if type(value) is int and least <= value <= MOST:  # the usual case
         return (value,) * rank
     try:
-        found = tuple([_int(v) for v in (value if isinstance(value, (tuple, list)) else (value,))])
+        values = tuple([_int(v) for v in (value if isinstance(value, (tuple, list)) else (value,))])
     except TypeError:
         raise TypeError(f"{what}: {name}: expected an int or a tuple of {rank}, got {value!r}") from None
-    if len(found) == 1:
-        found *= rank
-    if len(found) != rank or min(found) < least or max(found) > MOST:
+    if len(values) == 1:
+        values *= rank
+    if len(values) != rank or min(values) < least or max(values) > MOST:
         several = f", or {rank} of them" * (rank > 1)
         raise ValueError(f"{what}: {name}: expected an int of {least} to {MOST}{several}, got {value!r}")
-    return found
+    return values
 
 
 def _int(value: Any) -> int:
@@ -51,12 +51,12 @@ def _int(value: Any) -> int:
 
 def _groups(what: str, groups: Any) -> int:
     try:
-        found = _int(groups)
+        number = _int(groups)
     except TypeError:
         raise TypeError(f"{what}: groups: expected an int, got {groups!r}") from None
-    if not 1 <= found <= MOST:
+    if not 1 <= number <= MOST:
         raise ValueError(f"{what}: groups: expected an int of 1 to {MOST}, got {groups!r}")
-    return found
+    return number
 
 
 def _same(what: str, stride: Sequence[int], dilation: Sequence[int], kernel: Sequence[int]) -> list[int]:

@@ -38,8 +38,8 @@ def view(tensor: torch.Tensor) -> View:
 
 def filter_view(w: torch.Tensor) -> View:
     """A filter (O, I, ..) likewise, "OIHW" or "OHWI"."""
-    held = view(w)
-    return View(held.array, held.layout.replace("N", "O").replace("C", "I"))
+    tensor = view(w)
+    return View(tensor.array, tensor.layout.replace("N", "O").replace("C", "I"))
 
 
 def is_channels_last(tensor: torch.Tensor) -> bool:

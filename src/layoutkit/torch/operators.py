@@ -40,7 +40,7 @@ def pairs(padding: Sequence[int]) -> Pairs:
     return tuple(zip(padding[::2], padding[1::2]))
 
 
-def _given(tensor: torch.Tensor, stride, padding, dilation, groups) -> dict[str, Any]:
+def _conv_options(tensor: torch.Tensor, stride, padding, dilation, groups) -> dict[str, Any]:
     """What the operations of layoutkit are told besides their arrays."""
     return {
         "stride": tuple(stride), "padding": pairs(padding), "dilation": tuple(dilation), "groups": groups,
@@ -51,8 +51,8 @@ def _given(tensor: torch.Tensor, stride, padding, dilation, groups) -> dict[str,
 
 def _new_conv(x, w, bias, stride, padding, dilation, groups, channels_last) -> torch.Tensor:
     size, kernel = tuple(x.shape[2:]), tuple(w.shape[2:])
-    found = outputs(size, kernel, stride, pairs(padding), dilation, f"layoutkit.torch.conv{len(size)}d")
-    return new(x, (x.shape[0], w.shape[0], *found), channels_last)
+    out_size = outputs(size, kernel, stride, pairs(padding), dilation, f"layoutkit.torch.conv{len(size)}d")
+    return new(x, (x.shape[0], w.shape[0], *out_size), channels_last)
 
 
 def _conv(x, w, bias, *attributes) -> torch.Tensor:
@@ -61,7 +61,7 @@ def _conv(x, w, bias, *attributes) -> torch.Tensor:
         read, filters, to = view(x), filter_view(w), view(y)
         CONVOLUTIONS[x.dim() - 2](
             read.array, filters.array, None if bias is None else memory(bias), layout=read.layout,
-            out_layout=to.layout, filter_layout=filters.layout, out=to.array, **_given(x, *attributes[:-1]),
+            out_layout=to.layout, filter_layout=filters.layout, out=to.array, **_conv_options(x, *attributes[:-1]),
         )  # fmt: skip
     return y
 
@@ -73,14 +73,14 @@ def _new_conv_transpose(x, w, bias, size, stride, padding, dilation, groups, cha
 def _conv_transpose(x, w, bias, size, *attributes) -> torch.Tensor:
     y = _new_conv_transpose(x, w, bias, size, *attributes)
     if y.numel():
-        read, filters, to, given = view(x), filter_view(w), view(y), _given(x, *attributes[:-1])
-        least = in_sizes(x.shape[2:], w.shape[2:], given["stride"], given["padding"], given["dilation"])
+        read, filters, to, options = view(x), filter_view(w), view(y), _conv_options(x, *attributes[:-1])
+        least = in_sizes(x.shape[2:], w.shape[2:], options["stride"], options["padding"], options["dilation"])
         # The outputs of the convolution that this is the gradient of are the inputs here.
         names = filters.layout.translate(str.maketrans("OI", "IO"))
         TRANSPOSED[x.dim() - 2](
             read.array, filters.array, None if bias is None else memory(bias), layout=read.layout,
             out_layout=to.layout, filter_layout=names, out=to.array,
-            output_padding=tuple(n - m for n, m in zip(size, least)), **given,
+            output_padding=tuple(n - m for n, m in zip(size, least)), **options,
         )  # fmt: skip
     return y
 
@@ -92,10 +92,10 @@ def _new_conv_weight(x, dy, kernel, stride, padding, dilation, groups, channels_
 def _conv_weight(x, dy, kernel, *attributes) -> torch.Tensor:
     w = _new_conv_weight(x, dy, kernel, *attributes)
     if w.numel():
-        read, given, to = view(x), view(dy), filter_view(w)
+        read, grad, to = view(x), view(dy), filter_view(w)
         WEIGHTS[x.dim() - 2](
-            read.array, tuple(w.shape), given.array, layout=read.layout, grad_layout=given.layout,
-            filter_layout=to.layout, out=to.array, **_given(x, *attributes[:-1]),
+            read.array, tuple(w.shape), grad.array, layout=read.layout, grad_layout=grad.layout,
+            filter_layout=to.layout, out=to.array, **_conv_options(x, *attributes[:-1]),
         )  # fmt: skip
     return w
 

@@ -160,8 +160,8 @@ def test_what_is_kept_narrow_is_the_most_that_can_be(graph):
     want: set = set()
     while left != want:
         want = left
-        given = {name for name in want if rule._given(makers[name], known, want)}
-        left = {x for x in given if any(rule._takes(node, x, known, want) for node in users.get(x, ()))}
+        fed = {name for name in want if rule._inputs_are_narrow(makers[name], known, want)}
+        left = {x for x in fed if any(rule._takes(node, x, known, want) for node in users.get(x, ()))}
     before = {name for name, of in known.items() if of.stored}
     rule.keep_narrow(graph, known, "bfloat16")
     assert {name for name, of in known.items() if of.stored} - before == want

@@ -1,4 +1,4 @@
-"""Sums of two tensors, and single ones, between limits: threads around the micro-kernels of add.c."""
+"""Sums of two tensors, or single tensors, clipped to limits: threads around the micro-kernels of add.c."""
 
 from libc.stdint cimport int64_t
 from numpy cimport PyArray_DATA, import_array, ndarray
@@ -17,7 +17,7 @@ cdef enum:
 
 
 cdef int64_t contiguous_axes(ndarray x) noexcept:
-    """How many of the last axes lie together."""
+    """How many of the last axes are contiguous."""
     cdef int64_t step = x.itemsize, axes = 0
     cdef int i
     for i in range(x.ndim - 1, -1, -1):
@@ -116,7 +116,7 @@ cdef void add_share(void *argument, int slot, int part, int parts, lk_pieces *pi
 
 
 cdef void one_part(const Run *r, lk_add g, int64_t first, int64_t end) noexcept nogil:
-    """Rows [first, end), or, of few rows, these parts of each."""
+    """Rows [first, end), or, if there are few rows, these parts of each."""
     cdef int64_t item = r.item
     if r.by_rows:
         g.a, g.y, g.rows = g.a + first * g.a_row, g.y + first * g.y_row, end - first

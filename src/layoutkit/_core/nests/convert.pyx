@@ -1,4 +1,4 @@
-"""Executes a conversion: loop nests as those of a reorder, around tiles that move, convert and move again.
+"""Executes a conversion: loop nests like those of a reorder, around tiles that move, convert and move again.
 
 What a tile does is planned in layoutkit.reorders.conversions. Scales and zero points are given with each call. Where the
 source is of packed pairs, all its offsets and strides count elements, and a tile unpacks what it reads to bytes first.
@@ -31,7 +31,7 @@ cdef enum:
     PACKED_ELEMENTS = 64 << 20  # likewise, of packed pairs
     PACKED_TOGETHER = 128  # a thread packs or unpacks multiples of it
     SHARED_ELEMENTS = 1 << 18  # below this a second thread costs more than it gains
-    SCRATCH_BYTES = 40 << 10  # a tile takes 16 KB in the narrower type, and there are gaps between rows
+    SCRATCH_BYTES = 40 << 10  # of a tile: up to 32 KB of elements, with gaps between rows
 
 TYPES = {element_name(element): element for element in range(LK_TYPE_COUNT)}
 ELEMENT_BYTES = {name: element_bytes(element) for name, element in TYPES.items()}
@@ -55,7 +55,7 @@ cdef struct Nest:
 
 
 cdef class Converting(Reordering):
-    """What converts all of an array; the parameters are given with each call."""
+    """Converts a whole array; the parameters come with each call."""
 
     cdef bint sum
     cdef int real_bytes  # size of the type that is computed in
@@ -389,7 +389,7 @@ cdef void move_on(lk_convert *c, int64_t nbytes) noexcept nogil:
 
 
 cdef int take_parameters(lk_convert *parameters, arrays, bint divide, double alpha, double beta) except -1:
-    """What a call gives to all tiles: arrays (sub, mul, inv, off, add, high, low), or None in their place."""
+    """The parameters of a call: arrays (sub, mul, inv, off, add, high, low), or None for those that are not used."""
     sub, mul, inv, off, add, high, low = arrays
     memset(parameters, 0, sizeof(lk_convert))
     parameters.sub, parameters.mul, parameters.inv = data_of(sub), data_of(mul), data_of(inv)

@@ -5,9 +5,9 @@
 A vector holds channels of one pixel (NHWC, nChw16c) or, where fewer channels than lanes are contiguous, those of
 `pixels` neighbouring output pixels (nChw8c with 16 lanes: 2).
 
-A task is one or two output rows of a run of channels: what a thread reads again for the next task is in L1 or L2.
-Output columns are cut evenly into tiles once, with masks for those that reach into the padding. Rows of taps in the
-padding are skipped, for each output row.
+A task is one or two output rows of a run of channels: the input rows that the next task reads again are in L1 or L2.
+Output columns are cut evenly into tiles once, with masks for those that reach into the padding. For each output row,
+rows of taps in the padding are skipped.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
@@ -24,12 +24,12 @@ from .executor cimport Executor, Geometry, aligned, ceil_div, clip_of, share
 cdef enum:
     WAY_BYTES = 4096           # of one way of L1: lines this far apart share a set
     MAX_WAYS = 12              # of L1 that the columns of a tile may occupy
-    MAX_COPY_BYTES = 48 << 10  # most of a local copy should stay in L1
-    MIN_COPIED_BYTES = 128     # of each column in a local copy: what several vectors read
+    MAX_COPY_BYTES = 48 << 10  # of a local copy, so that most of it stays in L1
+    MIN_COPIED_BYTES = 128     # of each column in a local copy: several vectors
 
 
 cdef class Depthwise(Executor):
-    """Few input channels for each output channel.
+    """Depthwise convolution, and that of small groups: few input channels for each output channel.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ cdef class Depthwise(Executor):
     channels, padded : int
         Output channels, without and with the pads, which are written as well.
     run, each : int
-        Output channels that are contiguous, and are those of a task; output channels of a vector.
+        Contiguous output channels, which are those of a task; output channels of a vector.
     pixels : int
         Output pixels in a vector.
     lanes : (y_lanes, x_lanes, full, x_at, order)
@@ -162,7 +162,7 @@ cdef class Depthwise(Executor):
         return 0
 
     cdef int lay_copy(self) except -1:
-        """Plan a local copy of the columns of a tile if they lie in few sets of L1 and several channels read them."""
+        """Plan a local copy of the columns of a tile if they share few sets of L1 and several channels read them."""
         cdef Geometry *g = &self.g
         cdef int64_t columns = (self.nr - 1) * self.step + g.kernel[2] if self.step else self.nr * g.kernel[2]
         cdef int64_t a, b, t = 0, apart = WAY_BYTES, i, most, vector = self.x_item * self.lanes
@@ -221,7 +221,7 @@ cdef class Depthwise(Executor):
         return Footprint(tuple(source), tuple(destination), self.w_item * weights, self.sum_item * filters)
 
     cdef int64_t vector_begins(self, int64_t vector, int64_t channel):
-        """The offset of what a vector reads, relative to the first channel of its run, or of all channels."""
+        """The offset of a vector's input channels, relative to the first one of its run, or of all channels."""
         return self.x_at[vector, channel] if self.spread else vector % self.vectors * self.x_item * self.lanes
 
     cdef int64_t lanes_end(self, int64_t begin, uint32_t mask, int item):
@@ -292,7 +292,8 @@ cdef class Depthwise(Executor):
 
     cdef inline void rows_inside(self, int64_t plane, int64_t row, int rows, uint32_t *inside,
                                  uint32_t *square) noexcept nogil:
-        """Which rows of taps are inside the input, a bit per output row; which begin three that are so for both."""
+        """Which rows of taps are inside the input, a bit per output row; and which of them begin three rows that are
+        inside for both output rows."""
         cdef const Geometry *g = &self.g
         cdef int64_t a, b, r, t = 0, depth, height
         for a in range(g.kernel[0]):

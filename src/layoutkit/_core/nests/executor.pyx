@@ -1,4 +1,4 @@
-"""What the loop nests of all convolutions, and of the gradients of filters, share: geometry, threads, workspaces.
+"""The base of the loop nests of convolutions and of the gradients of filters: geometry, threads, workspaces.
 
     y[n, o, p] = bias[o] + sum over c, k of x[n, c, stride*p + dilation*k - before] * w[o, c, k]
 
@@ -46,7 +46,7 @@ NEVER = 1 << 62  # chunks end
 
 
 class LoopNest(NamedTuple):
-    """What every executor is made for.
+    """The parameters of every executor.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class LoopNest(NamedTuple):
         n, groups, size, out, kernel, stride, dilation, before.
     threads : int
     x_strides, y_strides : tuple of int
-        Byte strides of input and output; of what, each executor says.
+        Byte strides of input and output; each executor says along which axes.
     types : str
         The types of the convolution; "": those of the row.
     chunks : (chunk, period)
@@ -75,8 +75,8 @@ class LoopNest(NamedTuple):
 class Footprint(NamedTuple):
     """The memory that a run touches.
 
-    Source and destination are parts: of each the steps (first index, last index, byte stride), and the contiguous bytes
-    at every step. Filter and bias are counts of bytes.
+    Source and destination are lists of parts: the steps (first index, last index, byte stride) of each, and the
+    contiguous bytes at every step. Filter and bias are counts of bytes.
     """
 
     source: tuple
@@ -165,8 +165,8 @@ cdef class Executor:
         return reads, writes
 
     cdef bint rounded(self, lk_rounding *out, const lk_epilogue *epilogue, int64_t channel, int valid) noexcept nogil:
-        """How sums of `valid` channels from `channel` on become bytes, the pads of the panel 0; False: not all products
-        and sums are surely below 2^31."""
+        """Set up the rounding of sums to bytes for `valid` channels from `channel` on, and 0 for the pads of the panel;
+        returns False if a product or sum may reach 2^31."""
         cdef int32_t half = 0x3f000000, most_off = 0x4e000000, large = 0  # as bits: floats in the same order
         cdef const int32_t *bits = <const int32_t *>(epilogue.mul + channel)
         cdef const float *limits = <const float *>epilogue.step.numbers if epilogue.steps else NULL
@@ -184,7 +184,7 @@ cdef class Executor:
             for j in range(valid):
                 large |= (bits[j] & 0x7fffffff) > most_off
         out.zero, out.sign = epilogue.zero + shift, shift
-        # as what is limited is rounded and saturated, so may the limits be
+        # the limits may be rounded and saturated too, as the clipped numbers are
         if limits != NULL and limits[0] > -limit:
             least = max(0, min(255, <int>rint(min(limits[0], limit)) + out.zero))
         if limits != NULL and limits[1] < limit:
@@ -268,9 +268,9 @@ cdef class WeightSums:
 
         dw[o, i, k] = sum over n, p of dy[n, o, p] * x[n, i, stride*p + dilation*k - before]
 
-    The pixels (n, p) are cut into blocks, and the blocks into slabs, in a way that depends on the problem alone. The sums
-    of a block are made in registers and added to those of its slab, block after block; slabs are added in pairs, pairs
-    of slabs in pairs, and so on. A task is a slab and a part of the filter, so the result does not depend on the threads.
+    The pixels (n, p) are divided into slabs, and these into blocks, in a way that depends on the problem alone. A block
+    is summed in registers and added to the sums of its slab, block after block; slabs are then added pairwise, as a
+    binary tree. A task is a slab and a part of the filter, so the result does not depend on the number of threads.
     A subclass sets the fields and implements `part`. `kernel` names the row that sums.
 
     Attributes
@@ -286,7 +286,7 @@ cdef class WeightSums:
         self.g, self.threads, self.slabs, self.chunks = geometry_of(geometry), threads, slabs, chunks
 
     def __call__(self, ndarray x, ndarray y, ndarray c, ndarray workspace):
-        """Sum the products of arrays of the strides that this was made for, into `c`, whatever that holds."""
+        """Sum the products of arrays of the planned strides into `c`, which is overwritten."""
         cdef const char *x_at = <const char *>PyArray_DATA(x)
         cdef const char *y_at = <const char *>PyArray_DATA(y)
         cdef char *c_at = <char *>PyArray_DATA(c)
@@ -351,7 +351,7 @@ cdef class WeightSums:
 
     cdef void part(self, const char *x, const char *y, char *c, char *workspace, int64_t part, int64_t first,
                    int64_t end, bint begins) noexcept nogil:
-        """Add blocks [first, end) to a part of the sums; `begins`: what these hold does not count."""
+        """Add blocks [first, end) to a part of the sums; `begins`: overwrite them instead."""
         pass
 
     cdef void add_slabs(self, char *c) noexcept nogil:

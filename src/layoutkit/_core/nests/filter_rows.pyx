@@ -2,9 +2,9 @@
 
     C[i][j] = sum A[i][k] B[k][j]    i: output channels; j: output pixels of one image
 
-The pixels are packed into panels, unless they are one already (1x1). planes.pyx reads them in place.
-A task is some output channels of a chunk of panels, which stays in L2: so a few planes are written at a time, each line
-after line. To write all channels of one panel first would be as many lines, each a plane apart.
+The pixels are packed into panels, unless the input itself is one (1x1). planes.pyx reads them in place.
+A task is some output channels of a chunk of panels, which stays in L2: so it writes a few planes, each of them line by
+line. Writing all channels of one panel first would touch as many cache lines, each in another plane.
 """
 
 from libc.stdint cimport int32_t, int64_t
@@ -78,7 +78,7 @@ cdef class FilterRows(Executor):
         self.tiles = ceil_div(self.oc, self.mr)
         self.panel_bytes = self.x_item * self.depth * self.nr
         self.chunks = ceil_div(self.panels, max(1, CHUNK_BYTES // max(1, self.panel_bytes)))
-        if self.threads > 1:  # many, as one may have a panel more than another
+        if self.threads > 1:  # many chunks, as some have a panel more than others
             self.chunks = max(self.chunks, min(self.panels, 8 * self.threads))
         self.total = g.n * g.groups * self.chunks * self.tiles
         self.prefetches = self.y_item * g.n * g.groups * self.oc * self.pixels > PREFETCH_FROM_BYTES
@@ -143,11 +143,11 @@ cdef class FilterRows(Executor):
             task += 1
 
     cdef inline bint reads_in_place(self, int64_t panel) noexcept nogil:
-        """Whether a panel's pixels are read where they are: whole vectors of them lie inside the plane."""
+        """Whether a panel is read in place: whole vectors of its pixels are inside the plane."""
         return self.in_place and (panel + 1) * self.nr <= self.pixels
 
     cdef void gather_panel(self, const char *x, int64_t first, int64_t cols, char *panel) noexcept nogil:
-        """Pack what output pixels [first, first + cols) read: nr elements per tap and channel, in order of summation.
+        """Pack the inputs of output pixels [first, first + cols): nr elements per tap and channel, as they are summed.
         """
         cdef const Geometry *g = &self.g
         cdef int64_t c, a, b, k, p, q, run, lo, hi, apart = g.stride[2] * self.x_stride[4]

@@ -1,4 +1,4 @@
-"""Local response normalisation of channels that lie together: threads around the micro-kernels of lrn.c."""
+"""Local response normalisation with channels innermost: threads around the micro-kernels of lrn.c."""
 
 from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free
@@ -19,11 +19,11 @@ def lrn(str types, ndarray x not None, ndarray y not None, int64_t size, double 
     Parameters
     ----------
     types : {"f32", "bf16", "f16"}
-        Of `x` and `y`, whose elements are as wide.
+        The type of both `x` and `y`.
     x, y : ndarray
         Pixels, channels; both contiguous.
     size, alpha, bias
-        Of the window; as ONNX has them.
+        As in ONNX.
     threads : int
     """
     cdef const lk_kernel *row = best_row(LK_LRN, types)

@@ -3,11 +3,11 @@
     dw[o, i, k] = sum over n, p of dy[n, o, p] * x[n, i, stride*p + dilation*k - before]
 
 A block is some rows of the output, or a part of one, about STEPS pixels. Its dy is packed into panels of `nr`
-channels, which stay in L2, or read where it lies if its pixels are near one another. For every `mr` channels, what the
-block reads of x is packed with zeros for the padding; it stays in L1, and each tap reads it from another place. Of an
-axis along which windows overlap the packed input has every pixel once, of others it has the taps one after another.
-Single taps without padding read x where it lies. While a block is summed, the next one is prefetched if its pixels
-follow one another in memory.
+channels, which stay in L2, or is read in place if its pixels are close together. For every `mr` channels, the part of x
+that the block reads is packed with zeros for the padding; it stays in L1, and each tap reads it at another offset.
+Along an axis where windows overlap the packed input has every pixel once, along others the taps one after another.
+Single taps without padding read x in place. While a block is summed, the next one is prefetched if its pixels are
+contiguous.
 The sums are tiles, [groups][panels of x][panels of dy][taps][mr][nr].
 """
 
@@ -24,13 +24,13 @@ from .executor cimport Side, WeightSums, aligned, ceil_div, channel_at, share, s
 
 cdef enum:
     STEPS = 192         # pixels whose products are summed in registers
-    FEW = 400           # if there are no more, it is done at once: sums are read and written for each block
-    SAME_SETS_BYTES = 4096  # pixels so far apart share sets of the caches
+    FEW = 400           # pixels at most that are one block: each block reads and writes the sums
+    SAME_SETS_BYTES = 4096  # pixels a multiple of this apart share sets of L1
     SKEW_BYTES = 64     # between panels, which would share sets of the cache otherwise
-    NEAR = 3            # panels of channels that a pixel has at most to be read where it lies
+    NEAR = 3            # panels of channels in a pixel, at most, for dy to be read in place
 
 
-BLOCK_STEPS, FEW_STEPS, NEAR_PANELS = STEPS, FEW, NEAR  # what costs and parts are counted by
+BLOCK_STEPS, FEW_STEPS, NEAR_PANELS = STEPS, FEW, NEAR  # for estimates and for cutting parts
 
 
 cdef struct Block:
@@ -70,9 +70,9 @@ cdef class OuterSums(WeightSums):
     cdef int64_t slot                 # bytes of a pixel of a panel of x
     cdef int64_t row_slots, col_slots  # of a panel of x
     cdef int64_t x_panel, y_panel     # bytes
-    cdef bint x_stays                 # whole panels of x are read where they lie: no tap lies outside
-    cdef bint y_stays                 # dy is read where it lies
-    cdef bint x_rows_follow, y_rows_follow  # rows of an image are packed like one
+    cdef bint x_stays                 # whole panels of x are read in place: no tap is outside
+    cdef bint y_stays                 # dy is read in place
+    cdef bint x_rows_follow, y_rows_follow  # rows of an image are contiguous, and packed as one
     cdef int64_t x_bytes, y_bytes     # of each side where it is one run of memory that a part reads whole, else 0
     cdef lk_move_fn copy, transpose, gather
 
@@ -136,7 +136,7 @@ cdef class OuterSums(WeightSums):
                         and apart % SAME_SETS_BYTES != 0)
 
     cdef int64_t run_bytes(self, const Side *s, const int64_t *size) noexcept:
-        """The bytes of a side whose pixels follow one another, all channels together; 0 if they do not."""
+        """The bytes of a side that is contiguous, all channels together; else 0."""
         cdef int64_t step = s.channels * self.item
         cdef int i
         if self.g.groups > 1 or s.step != self.item or s.block < s.channels:
@@ -198,17 +198,16 @@ cdef class OuterSums(WeightSums):
                         self.multiply(&t, &fetch, x, y, c + self.tile(group, m, n))
 
     cdef inline int64_t tile(self, int64_t group, int64_t m, int64_t n) noexcept nogil:
-        """Where the sums of a tile begin, in bytes."""
+        """The offset of the sums of a tile, in bytes."""
         return ((group * self.panels_x + m) * self.panels_y + n) * self.taps * self.tile_bytes
 
     cdef inline bint x_whole(self, int64_t group, int64_t m) noexcept nogil:
-        """Whether a panel of x is read where it lies."""
+        """Whether a panel of x is read in place."""
         cdef int64_t c = group * self.x.channels + m * self.mr
         return self.x_stays and (m + 1) * self.mr <= self.x.channels and c % self.x.block + self.mr <= self.x.block
 
     cdef inline void fetch(self, Fetch *f, lk_outer *t, int64_t at, int64_t calls) noexcept nogil:
-        """What to prefetch during the calls of a block: a share of block `at` in each, from memory, where it is known
-        to lie together."""
+        """What to prefetch during the calls of a block: a share of block `at` in each, if it is contiguous."""
         cdef int64_t row = at // self.col_blocks * self.rows
         cdef int64_t rows = min(self.rows, self.all_rows - row)
         f.x, f.y = self.x_bytes // self.all_rows * row, self.y_bytes // self.all_rows * row
@@ -219,7 +218,7 @@ cdef class OuterSums(WeightSums):
 
     cdef inline void move(self, const Side *s, const char *at, int64_t step, char *to, int64_t to_step, int64_t count,
                           int64_t channel, int64_t stop) noexcept nogil:
-        """Channels [channel, stop) of `count` pixels, which are `step` bytes apart, to where they are `to_step` apart."""
+        """Copy channels [channel, stop) of `count` pixels, which are `step` bytes apart, to pixels `to_step` apart."""
         cdef lk_move m
         cdef int64_t run
         memset(&m, 0, sizeof(m))
@@ -257,7 +256,7 @@ cdef class OuterSums(WeightSums):
                     c += self.tile_bytes
 
     cdef inline int64_t slots_of(self, int64_t rows) noexcept nogil:
-        """Rows that are packed for so many rows of the output of one image."""
+        """The number of rows that are packed for so many rows of the output of one image."""
         cdef const int64_t *kernel = self.g.kernel
         if self.shared_rows:
             return (rows - 1) * self.g.stride[1] + (kernel[1] - 1) * self.g.dilation[1] + 1
@@ -265,7 +264,7 @@ cdef class OuterSums(WeightSums):
 
     cdef void rows_of(self, const Block *block, lk_outer *t, bint x_stays, int64_t *a_row,
                       int64_t *b_row) noexcept nogil:
-        """Where the rows of a block begin on both sides, packed or where they lie, and how far apart pixels are."""
+        """Where the rows of a block begin on both sides, packed or in place, and how far apart pixels are."""
         cdef int64_t r = 0, slot = 0, rows, i, image, depth, top
         cdef int64_t each = self.g.stride[1] if self.shared_rows else self.g.kernel[1]
         cdef const int64_t *stride = self.g.stride
@@ -314,7 +313,7 @@ cdef class OuterSums(WeightSums):
             r += rows
 
     cdef void pack_x(self, const Block *block, const char *x, char *to, int64_t group, int64_t m) noexcept nogil:
-        """What a block reads of `mr` channels: [depth taps][row slots][column slots][mr]."""
+        """Pack the input of a block for `mr` channels: [depth taps][row slots][column slots][mr]."""
         cdef const int64_t *kernel = self.g.kernel
         cdef int64_t row_bytes = self.col_slots * self.slot
         cdef int64_t d, r, s, rows, image, depth, top, slot, h
@@ -364,7 +363,7 @@ cdef class OuterSums(WeightSums):
 
     cdef inline void pack_pixels(self, const char *x, char *to, int64_t to_step, int64_t first, int64_t stride,
                                  int64_t count, int64_t group, int64_t m) noexcept nogil:
-        """Pixels first, first + stride, .. of a row, zeros for those outside."""
+        """Pack pixels first, first + stride, .. of a row, with zeros for those outside."""
         cdef int64_t size = self.g.size[2]
         cdef int64_t before = min(count, max(0, ceil_div(-first, stride) if first < 0 else 0))
         cdef int64_t inside = max(0, min(count, ceil_div(size - first, stride) if size > first else 0) - before)

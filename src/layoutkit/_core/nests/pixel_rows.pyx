@@ -255,7 +255,9 @@ cdef class PixelRows(Executor):
         tile.ldb, tile.b_tap, tile.b_row, tile.bias_row, tile.bias_col = self.nr, NULL, NULL, NULL, NULL
         tile.c_split, tile.c_col, tile.positive = self.split, c_col, self.positive
         tile.out = NULL
-        tile.beside = epilogue.add - y if epilogue != NULL and epilogue.add != NULL and not self.rounding else 0
+        tile.residual_offset = 0
+        if epilogue != NULL and epilogue.add != NULL and not self.rounding:
+            tile.residual_offset = epilogue.add - y
         tile.narrow = self.narrow and (epilogue == NULL or clip != NULL)
         while task < end:
             self.tiles.find(task, &group, &block, &panel, &t)

@@ -1,12 +1,12 @@
 """Tiles of output pixels: which pixels are the rows of a register tile together, and how threads share the tiles.
 
-A tile leaves out the taps that are padding for all of its rows. So the pixels of small images are listed, those that
-read the same taps after one another, and cut into tiles where that takes least. The order snakes: along the width of
-one class of image rows, back along that of the next, so that neighbours share taps wherever a tile begins.
+A tile skips the taps that are padding for all of its rows. So the pixels of small images are sorted by the taps that
+they read, and cut into tiles where that costs the least. The order is a snake: along the width of one class of image
+rows, then back along that of the next, so that neighbours share taps wherever a tile begins.
 
-The tasks are pairs of a tile and a panel of output channels: group after group, and in it block after block of tiles,
-and for each block panel after panel. Threads share them by what they take, so they end together where tiles leave out
-taps and where the last panel is narrow. Where there are few, they are made lower if that leaves no thread without work.
+A task is a tile and a panel of output channels; tasks are ordered by group, block of tiles, panel, and tile. Threads
+share them by cost, so that they end together although tiles skip taps and the last panel may be narrow. If there are
+few tasks, tiles get fewer rows where otherwise a thread would have no work.
 """
 
 from libc.float cimport DBL_MAX
@@ -19,18 +19,18 @@ from .executor cimport Geometry, ceil_div, geometry_of, share, share_of
 
 
 cdef enum:
-    MAX_LISTED = 2048      # pixels: of larger images few are at the border
-    MAX_WORDS = 16         # of 64 taps each
-    LEAST_TILES = 4        # of a period of a large batch: a rest of its pixels wastes little
-    FEW_TASKS = 24         # of a thread: with more, whole tiles balance
+    MAX_LISTED = 2048      # pixels that are sorted: in larger images few are at the border
+    MAX_WORDS = 16         # of the set of taps, each of 64 taps
+    LEAST_TILES = 4        # in a period of a large batch, so that its last tile wastes little
+    FEW_TASKS = 24         # per thread: with more, whole tiles are balanced well enough
 
 cpdef double tile_cycles(cycles, double rows, double vectors, double steps, double run, double lines=1) except -1:
     """Cycles of a register tile of so many rows and vectors of columns: a sum of `steps`, in runs of `run`.
 
     `cycles` are those that the row states, see `lk_tile` in kernels.h: (tile, row, load, pointer, step).
 
-    A step multiplies, and loads an element of each row and each vector of columns, which lies on `lines` cache lines.
-    A run loads the rows' pointers, beside multiplications that leave time for it.
+    A step multiplies, and loads an element of each row and each vector of columns, which spans `lines` cache lines.
+    A run loads the rows' pointers, in part hidden behind multiplications.
     """
     cdef double tile, row, load, pointer, step, loads
     tile, row, load, pointer, step = cycles
@@ -101,11 +101,11 @@ cdef class PixelTiles:
 
     @property
     def cycles(self):
-        """Of the thread that takes longest."""
+        """Cycles of the busiest thread."""
         return self.longest()
 
     cdef int measure(self, cycles, int mr, int nr, int lanes, int64_t columns, double summed, double run) except -1:
-        """What tiles take, by their rows: at first, and for each of their taps."""
+        """The cycles of a tile by its rows: fixed ones, and those of each tap."""
         cdef int i
         cdef int64_t last = ceil_div(max(1, columns - (self.panels - 1) * nr), lanes)
         for i in range(1, mr + 1):
@@ -116,7 +116,7 @@ cdef class PixelTiles:
         return 0
 
     cdef int list_pixels(self) except -1:
-        """Find the sets of taps with which pixels read inside the input, and the order of the pixels."""
+        """Find the sets of taps that are inside the input, and the order of the pixels."""
         cdef const Geometry *g = &self.g
         cdef int64_t i, lo, hi, n, row = 0, a, b, c
         cdef uint64_t *bits
@@ -154,7 +154,7 @@ cdef class PixelTiles:
             yield from product(range(self.period_images), deep[1], high[1], wide[1])
 
     cdef void tile_pixels(self, int64_t height) noexcept nogil:
-        """Cut the pixels into tiles of at most `height`: even ones, or of listed pixels those that take least."""
+        """Cut the pixels into tiles of at most `height`: even ones, or for sorted pixels those of least cost."""
         cdef int64_t i, j, w, rows, at, tiles = 0
         cdef int taps
         cdef uint64_t *bits
@@ -166,7 +166,7 @@ cdef class PixelTiles:
             self.low = self.rows // max(1, self.tiles)
             self.taller = self.rows - self.low * self.tiles
             return
-        # whole[i]: the least for all rows before i; first[i]: where the tile that ends there begins
+        # whole[i]: the least cost of all rows before i; first[i]: where the last of their tiles begins
         self.whole[0] = 0
         for i in range(1, self.period_rows + 1):
             self.whole[i], taps, at = DBL_MAX, 0, -1
@@ -224,7 +224,7 @@ cdef class PixelTiles:
                 + share(self.period_tiles, self.period_blocks, block % self.period_blocks))
 
     cdef void find(self, int64_t task, int64_t *group, int64_t *block, int64_t *panel, int64_t *tile) noexcept nogil:
-        """What a task is."""
+        """Decode a task."""
         cdef int64_t rest = task % (self.panels * self.tiles), first, count
         group[0] = task // (self.panels * self.tiles)
         first = rest // self.panels  # a tile of the block
@@ -268,7 +268,7 @@ cdef class PixelTiles:
                    else self.last[tile] - self.last[first]))
 
     cdef int64_t cut(self, int64_t first, int64_t end, int64_t part, int64_t parts) noexcept nogil:
-        """Where a part of tasks [first, end) begins, when all parts shall take equally long."""
+        """Where a part of tasks [first, end) begins, if all parts are to take equally long."""
         cdef int64_t low = first, high = end, middle
         cdef double from_, goal
         if part == 0 or part == parts:
@@ -286,7 +286,7 @@ cdef class PixelTiles:
         return low
 
     cdef double longest(self) noexcept nogil:
-        """Cycles of the thread that takes longest."""
+        """Cycles of the busiest thread, as they were shared."""
         cdef int64_t total = self.groups * self.panels * self.tiles, i, at = 0, next_
         cdef double most = 0
         for i in range(self.threads if total else 0):

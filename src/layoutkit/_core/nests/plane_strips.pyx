@@ -1,7 +1,7 @@
 """Depthwise k x k of planes of pixels (NCHW) in place: the loop nest around the micro-kernels of plane_strips.c.
 
-A task is a plane, or some of its rows where there are too few planes for the threads: it goes strip by strip, in each
-of them from the first row to the last. Planes whose rows are one vector go two at a time.
+A task is a plane, or some of its rows if there are too few planes for the threads. It is processed strip by strip, each
+from its first row to its last. Planes whose rows are one vector are processed two at a time.
 """
 
 from libc.stdint cimport int64_t, uint32_t

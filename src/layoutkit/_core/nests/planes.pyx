@@ -2,10 +2,10 @@
 
     y[o, j] = bias[o] + sum over taps t, channels c of w[o, t, c] * x[c, j + t]
 
-The padded input holds its zeros, so for each tap a row of output pixels reads a contiguous row of them: a panel of B
-whose rows are a plane or a row apart. A task is a tile of output channels of some rows: what these read stays in L2 for
-the tasks of the other channels. It is written row after row. To write all channels of a few pixels first would be
-several times slower: that is as many cache lines, each a plane apart.
+The input is padded, so for each tap a row of output pixels reads a contiguous row of it: a panel of B whose rows are a
+plane or a row apart. A task is a tile of output channels of some rows: the input of these stays in L2 for the tasks of
+the other channels. It is written row after row. Writing all channels of a few pixels first would be several times
+slower, as it touches as many cache lines, each in another plane.
 """
 
 from libc.stdint cimport int64_t
@@ -20,11 +20,11 @@ from .executor cimport PREFETCH_FROM_BYTES, PREFETCH_TILES, ChannelRows, Executo
 
 cdef enum:
     TASK_BYTES = 256 << 10   # read by the rows of a task: it stays in L2
-    EVEN_TASKS = 8           # of a thread, at least, where there are rows enough
+    EVEN_TASKS = 8           # per thread, at least, if there are enough rows
 
 
 cdef class Planes(Executor):
-    """The padded input holds the zeros of the padding; outputs of a row read pixels that are side by side.
+    """The padding is part of the input; neighbouring outputs of a row read neighbouring pixels.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ cdef class Planes(Executor):
     ic : int
         Input channels of a group.
     columns : tuple of int
-        Where the first output of a row reads, for each tap along the width: elements.
+        For each tap along the width the offset, in elements, of the pixel that the first output of a row reads.
     folds : bool
         Folded: taps and channels are one loop, over a list of the rows that they read. For few channels.
     by_channel : bool
@@ -67,7 +67,7 @@ cdef class Planes(Executor):
         k = max(1, (1 if folds else ic) * g.kernel[0] * g.stride[1] * self.x_stride[3])  # bytes that a row of a task reads
         self.chunks = ceil_div(g.out[1], max(1, TASK_BYTES // k))
         self.total = g.n * g.groups * g.out[0] * self.chunks * self.tiles
-        if self.threads > 1 and self.total < EVEN_TASKS * self.threads:  # finer, as not all take the same
+        if self.threads > 1 and self.total < EVEN_TASKS * self.threads:  # finer, as tasks differ in cost
             k = min(g.out[1], self.chunks * ceil_div(EVEN_TASKS * self.threads, max(1, self.total)))
             self.total, self.chunks = self.total // max(1, self.chunks) * k, k
         self.prefetches = self.y_item * g.n * g.groups * g.oc * g.out[0] * g.out[1] * g.out[2] > PREFETCH_FROM_BYTES

@@ -1,7 +1,7 @@
-"""Pooling of channels that lie together, and its gradient: the loop nests around pooling.c and pooling_back.c.
+"""Pooling with channels innermost or in blocks, and its gradient: the loop nests around pooling.c and pooling_back.c.
 
-A task is a row of outputs, of all channels of a run; where there are few rows, of some vectors of them. Windows overlap,
-so a task of the gradient is all pixels of an image, of all or some of the channels of a run.
+A task is a row of outputs for all channels of a run, or some vectors of these if there are few rows. Windows overlap,
+so a task of the gradient is all pixels of an image, for all or some of the channels of a run.
 """
 
 from libc.stdint cimport int64_t
@@ -17,7 +17,7 @@ from .executor cimport ceil_div, share
 import_array()
 
 cdef enum:
-    FEW_TASKS = 4     # a thread
+    FEW_TASKS = 4     # per thread
     CHUNK_VECTORS = 4  # of channels, where rows are few
 
 
@@ -64,7 +64,7 @@ def pool(str types, ndarray x not None, ndarray y not None, windows, scales, int
     Parameters
     ----------
     types : {"f32", "f64", "bf16", "f16"}
-        Of `x` and `y`, whose elements are as wide.
+        The type of both `x` and `y`.
     x, y : ndarray
         Axes: image, run of channels, depth, height, width, channel of the run; channels are contiguous.
     windows : three of (kernel, stride, dilation, padding before)
@@ -143,7 +143,7 @@ cdef void one_row(const Run *r, lk_pooling p, int64_t task) noexcept nogil:
 
 
 def pool_back(str types, ndarray x not None, ndarray dy not None, ndarray dx not None, windows, scales, int threads):
-    """The gradient of `pool` into `dx`, whatever that holds: of `x`, and of the outputs `dy`.
+    """The gradient of `pool`, from `x` and the gradient `dy` of its outputs, into `dx`, which is overwritten.
 
     As of `pool`, for `types` "f32" and "f64"; `dx` has the shape of `x`, which is not read for means.
     """

@@ -1,4 +1,4 @@
-"""Executes a reorder: a list of rectangular loop nests, each around one tile, a call of a kernel.
+"""Executes a reorder: a list of rectangular loop nests, each around a tile, which is one call of a micro-kernel.
 
 The outer loops of a nest are flattened into one range that the threads share evenly. There is no barrier between nests,
 since they write disjoint elements. Nests of panels go through scratch memory, see panel.c; fused nests and windows are
@@ -47,7 +47,7 @@ cdef extern from * nogil:
 
 cdef enum:
     LINE_BYTES = 64
-    FETCH_BYTES = 1024  # moved between prefetches; more where a kernel call has to get ready
+    FETCH_BYTES = 1024  # moved between prefetches; more for kernels with a start-up cost
     MAX_GROUP = 8  # slabs of different shapes in a box: MAX_CUTS of reorders/slabs.py gives no more
     MAX_LINES = 1 << 14  # of the source of a box that are prefetched
     CHUNK_BYTES = 64 << 20  # moved between checks for signals: at worst a tenth of a second, into new pages
@@ -58,7 +58,7 @@ _FAMILY = {"copy": LK_COPY, "transpose": LK_TRANSPOSE, "gather": LK_GATHER, "fil
 
 
 cdef double now(int threads) noexcept nogil:
-    """Seconds; for one thread those that it has had a core."""
+    """Seconds; for one thread, of its CPU time."""
     cdef timespec t
     clock_gettime(CLOCK_THREAD_CPUTIME_ID if threads == 1 else CLOCK_MONOTONIC, &t)
     return t.tv_sec + 1e-9 * t.tv_nsec
@@ -79,7 +79,7 @@ cdef void run_share(void *argument, int slot, int share, int shares, lk_pieces *
 
 
 cdef class Reordering:
-    """What writes an array from another one in parts: elements that move (`Program`), or numbers that are converted."""
+    """Writes an array from another one, in parts: moves elements (`Program`) or converts numbers."""
 
     cdef int call(self, const char *src, char *dst, int threads) except -1:
         """Run all of it, with the GIL held: signals are checked for between chunks."""
@@ -124,9 +124,9 @@ cdef class Program(Reordering):
     panels : bool
         Transposes that fit are moved as panels.
     slabs : sequence of (boxes, loops, src_offset, dst_offset, bytes, reads, leads, count)
-        The nests belong to slabs, `count` of them to each in turn: at every step of its loops, in every step of those
-        over boxes, all but the last one write to a buffer of so many bytes, and the last one copies that to the
-        destination. Those that follow one that leads are of the same boxes. See reorders/slabs.py.
+        The nests belong to slabs, the next `count` of them to each: at every step of its loops, in every step of those
+        over boxes, all but the last one write to a buffer of so many bytes, and the last one copies it to the
+        destination. Slabs after one that leads are of the same boxes. See reorders/slabs.py.
     """
 
     def __cinit__(self, nests, int width, bytes pad, bint stream, bint panels=False, slabs=()):
@@ -291,15 +291,15 @@ cdef class Program(Reordering):
         self.call(s, d, threads)
 
     def attempt(self, ndarray src, ndarray dst, int threads, double limit, double slack, *ratios):
-        """Move `src` to `dst` unless it shows that this takes much more than `limit` seconds.
+        """Move `src` to `dst`, but give up once it turns out to take much longer than `limit` seconds.
 
-        A first part is run, then as much again, and so on, until all is done. `ratios` says for each part but the last
-        when to give up: if what has been run took more than the ratio times its share of `limit`, and `slack` seconds.
+        A first part is run, then as much again, and so on, until all is done. `ratios` says after each part but the
+        last when to give up: if the time so far exceeds the ratio times its share of `limit`, and `slack` seconds.
 
         Returns
         -------
         seconds : float
-            On one thread without what it waited for its core.
+            On one thread the CPU time.
         share : float
             How much has been moved, 1 if all has.
         """
@@ -322,7 +322,7 @@ cdef class Program(Reordering):
         return now(threads) - start, 1.0
 
     cdef double share(self, int64_t part, int64_t parts):
-        """How much of the work the first `part` of `parts` are."""
+        """The share of the work in the first `part` of `parts`."""
         cdef double done = 0, work = 0, nbytes
         cdef const lk_nest *nest
         cdef int i, count = self.slab_count or self.count
@@ -411,7 +411,7 @@ cdef class Program(Reordering):
 
 
 cdef enum:
-    MAX_AXES = 64  # of an array, as numpy has it
+    MAX_AXES = 64  # of an array: numpy's limit
 
 cdef struct Extent:
     int ndim
@@ -421,7 +421,7 @@ cdef struct Extent:
 
 
 cdef class Kept:
-    """A reorder for arrays of fixed shapes, strides and dtypes: checks that it is given such arrays, and runs.
+    """A reorder for arrays of fixed shapes, strides and dtypes: checks the arrays of a call, and runs.
 
     Parameters
     ----------
@@ -434,7 +434,7 @@ cdef class Kept:
     what : str
         The operation, for errors.
     check : callable
-        Called with `what` and an array of a subclass of ndarray; raises TypeError if that is more than its elements.
+        Called with `what` and an array of a subclass of ndarray; raises TypeError if the subclass must not be ignored.
     """
 
     cdef Reordering moves
@@ -523,7 +523,7 @@ cdef steps_of(loops):
 
 
 cdef void fetch(Fetch *f, double moved) noexcept nogil:
-    """Prefetch what is due when so many bytes more have been moved."""
+    """Prefetch the share that is due once so many more bytes have been moved."""
     cdef int64_t end
     f.done += moved
     end = min(f.count, <int64_t>(f.count * (f.done / f.work)) + 1)

@@ -41,8 +41,8 @@ cdef class Epilogue:
     tensors : sequence of ndarray
         The tensors of those steps, laid out as the output.
     mul, off, scale, zero, x_zero
-        Of sums of integers: what makes numbers of them, `mul` and `off` per channel, what makes integers of those again,
-        `scale` and `zero`, and what the padding of the input holds: see lk_epilogue in epilogue.h.
+        For sums of integers: `mul` and `off`, per channel, dequantise them, `scale` and `zero` quantise the result, and
+        `x_zero` is the value of the input's padding: see lk_epilogue in epilogue.h.
     """
 
     def __init__(self, steps=(), tensors=(), ndarray mul=None, ndarray off=None, scale=1, zero=0, x_zero=0):
@@ -90,7 +90,7 @@ cdef class Epilogue:
 
 
 def _restored(steps, tensors, meaning):
-    """An epilogue from a pickle, in which TENSOR is another string of the same letters."""
+    """An epilogue from a pickle, where TENSOR is an equal string but not the same object."""
     steps = [(name, numbers, TENSOR if isinstance(operand, str) else operand) for name, numbers, operand in steps]
     return Epilogue(steps, tensors, **meaning)
 
@@ -152,21 +152,21 @@ cdef ndarray at_whole_elements(a):
 
 
 cdef class Route:
-    """All of a call: reorder the input if need be, convolve, reorder the output if need be.
+    """A complete call: reorder the input if needed, convolve, reorder the output if needed.
 
     Parameters
     ----------
     before, after : Reordering or None
         From the caller's input and to the caller's output.
     residual : Reordering or None
-        Reorder of what takes part in the epilogue, the residual and tensors of steps, from the layout of the caller's
-        output to the layout that the loop nest writes.
+        Reorder of the residual and the tensors of epilogue steps, from the layout of the caller's output to the layout
+        that the loop nest writes.
     x_bytes, y_bytes : int
         Bytes of the workspace that the reordered input and output take.
     pool : Pool
-        Gives workspaces to calls that bring none.
+        Lends a workspace to calls that have none.
     seconds : float
-        Expected time of the loop nest: a call longer than CHUNK_SECONDS checks for signals meanwhile.
+        Expected time of the loop nest: calls longer than CHUNK_SECONDS check for signals in between.
     items : (int, int), optional
         Bytes of an element of the caller's input and output; those of the loop nest by default.
     pads : (n, planes, rows, row), optional
@@ -194,11 +194,11 @@ cdef class Route:
             self.whole &= program is None or (<Reordering>program).chunks == 1
 
     def needs(self, ndarray y, add=None, Epilogue epilogue=None):
-        """Bytes of workspace that a call needs which writes `y`, with `add` and the tensors of `epilogue`."""
+        """Bytes of workspace that a call with these arrays and the tensors of `epilogue` needs."""
         return self.workspace + self.count_copies(y, add, epilogue) * self.copy_bytes(y) + 64
 
     cdef int64_t count_copies(self, ndarray y, ndarray add, Epilogue epilogue):
-        """How many tensors that take part in the epilogue are copied first."""
+        """How many tensors of the epilogue, the residual included, are copied first."""
         cdef int64_t count = add is not None and self.copies(add, y, self.executor.accumulates)
         if epilogue is not None:
             for tensor in epilogue.tensors:
@@ -210,11 +210,11 @@ cdef class Route:
         return self.y_bytes if self.residual is not None else aligned(span_of(y)[1])
 
     cdef bint copies(self, ndarray tensor, ndarray y, bint accumulates):
-        """Whether what takes part in the epilogue is copied first: reordered, or overwritten before it is read."""
+        """Whether a tensor of the epilogue is copied first: because it is reordered, or `y` would overwrite it."""
         return self.residual is not None or (not accumulates and PyArray_DATA(tensor) == PyArray_DATA(y))
 
     cdef const char *reordered(self, ndarray tensor, ndarray y, char *memory) except NULL:
-        """A copy in `memory` of what takes part in the epilogue, as the loop nest writes its output."""
+        """A copy in `memory` of a tensor of the epilogue, in the layout that the loop nest writes."""
         if self.residual is None:
             return <const char *>PyArray_DATA(like(tensor, memory))  # strides may be negative
         self.residual.call(<const char *>PyArray_DATA(tensor), memory, self.executor.threads)
@@ -294,14 +294,14 @@ cdef class Route:
                 self.pool.take_back(other)
 
     cdef copied(self, x, w, bias, y, epilogue, add, workspace):
-        """As a call, on aligned copies of the arrays, one of which is not aligned to its elements."""
-        made = at_whole_elements(y)
+        """As a call, but on aligned copies, for arrays that are not aligned to their elements."""
+        aligned_y = at_whole_elements(y)
         if add is not None:
-            add = made if add is y else at_whole_elements(add)
+            add = aligned_y if add is y else at_whole_elements(add)
         if epilogue is not None and epilogue.tensors:
             epilogue = epilogue.over([at_whole_elements(tensor) for tensor in epilogue.tensors])
-        self(at_whole_elements(x), w, bias, made, epilogue, add, workspace)
-        y[...] = made
+        self(at_whole_elements(x), w, bias, aligned_y, epilogue, add, workspace)
+        y[...] = aligned_y
 
     cdef void run(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
                   char *at) noexcept nogil:

@@ -1,7 +1,7 @@
 """Depthwise k x k down strips of columns: the loop nest around the micro-kernels of strips.c.
 
-A task is a run of channels of some rows of an image: it goes strip by strip, in each of them vector by vector of
-channels, from the first row to the last. Rows are cut only where there are too few tasks for the threads otherwise.
+A task is a run of channels of some rows of an image. It is processed strip by strip, each of them vector by vector of
+channels, from its first row to its last. Rows are divided only if there would be too few tasks for the threads.
 """
 
 from libc.stdint cimport int64_t, uint32_t
@@ -30,8 +30,8 @@ cdef class Strips(Executor):
     chunks : int
         The number of parts into which the rows are cut.
 
-    The packed filter is [vectors of channels][k][k][lanes], the bias [vectors][lanes], both of the type of the sums. Narrow
-    results are rounded by the micro-kernel, or, if more than a clip follows, on their way from the sums of a strip.
+    The packed filter is [vectors of channels][k][k][lanes], the bias [vectors][lanes], both of the type of the sums.
+    Narrow results are rounded by the micro-kernel, or, if the epilogue is more than a clip, after it.
     """
 
     cdef int64_t x_stride[4]

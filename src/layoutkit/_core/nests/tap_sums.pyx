@@ -3,8 +3,8 @@
     dw[c, k] = sum over n, p of dy[n, c, p] * x[n, c, stride*p + dilation*k - before]
 
 A block is some rows of the output of one image and depth. A part is some vectors of channels, which share cache lines.
-What a block reads of x, a vector of channels of it, is copied with zeros for the padding if that stays in L1; all is
-summed in one call then. Otherwise x is read where it lies: pixels all of whose taps lie inside of the input in one call,
+For a vector of channels, the part of x that a block reads is copied with zeros for the padding if the copy fits into
+L1; then it is summed in one call. Otherwise x is read in place: pixels with all taps inside the input in one call,
 those at the edges in calls with fewer taps, row by row and column by column. The sums are [vectors][taps][lanes].
 """
 
@@ -18,11 +18,11 @@ from ..kernels.gradients cimport lk_tap_sums, lk_tap_sums_fn
 from .executor cimport WeightSums, aligned, ceil_div, share
 
 cdef enum:
-    BLOCK_STEPS = 256  # pixels of a block, about
-    MAX_TAPS = 64      # that a call may have
-    COPIED_BYTES = 24 << 10  # of x at most, for a block
+    BLOCK_STEPS = 256  # pixels of a block, roughly
+    MAX_TAPS = 64      # of a call
+    COPIED_BYTES = 24 << 10  # of x, at most, for a block
     PART_VECTORS = 8   # at most
-    TASKS = 4          # a thread, before vectors share a part
+    TASKS = 4          # per thread, at least, if vectors share a part
 
 
 MOST_TAPS = MAX_TAPS
@@ -108,7 +108,7 @@ cdef class TapSums(WeightSums):
 
     cdef void block(self, lk_tap_sums *t, const char *x, const char *y, char *c, char *room, int64_t at,
                     int64_t left) noexcept nogil:
-        """Add a block to the sums of a vector, of which `left` channels are there, or more."""
+        """Add a block to the sums of a vector of channels; `left` channels remain, this vector included."""
         cdef int64_t row = at % self.row_blocks * self.rows, depth = at // self.row_blocks, image, z, d
         cdef int64_t stop = min(self.g.out[1], row + self.rows)
         cdef Range rows, cols
@@ -141,7 +141,8 @@ cdef class TapSums(WeightSums):
                 rows.first = rows.end
 
     cdef void copy(self, const char *x, char *to, int64_t row, int64_t rows, int64_t bytes) noexcept nogil:
-        """What `rows` rows of outputs from `row` on read of a plane of x, `bytes` of each pixel, zeros outside."""
+        """Copy the part of a plane of x that `rows` rows of outputs from `row` on read, `bytes` of each pixel, with
+        zeros outside."""
         cdef int64_t vector = self.lanes * self.item, row_bytes = self.window[1] * vector, r, h, w
         cdef int64_t before = min(self.window[1], self.g.before[2]), top = row * self.g.stride[1] - self.g.before[1]
         cdef int64_t inside = max(0, min(self.window[1], self.g.size[2] + self.g.before[2]) - before)
@@ -157,7 +158,7 @@ cdef class TapSums(WeightSums):
             memset(at, 0, before * vector)
             memset(at + (before + inside) * vector, 0, (self.window[1] - before - inside) * vector)
             from_, at = x + h * self.x[2] + first * self.x[3], at + before * vector
-            if bytes == 64:  # sizes that are known become a load and a store
+            if bytes == 64:  # a constant size compiles to a load and a store
                 for w in range(inside):
                     memcpy(at + w * vector, from_ + w * self.x[3], 64)
             elif bytes == 32:
@@ -168,7 +169,7 @@ cdef class TapSums(WeightSums):
                     memcpy(at + w * vector, from_ + w * self.x[3], bytes)
 
     cdef inline void alike(self, Range *r, int axis, int64_t stop) noexcept nogil:
-        """The outputs from r.first on, before `stop`, that read the same taps inside of the input, and these."""
+        """The outputs from r.first on, before `stop`, that have the same taps inside the input, and these taps."""
         cdef int64_t stride = self.g.stride[axis], dilation = self.g.dilation[axis], size = self.g.size[axis]
         cdef int64_t kernel = self.g.kernel[axis]
         cdef int64_t at = r.first * stride - self.g.before[axis], last
@@ -181,7 +182,8 @@ cdef class TapSums(WeightSums):
 
     cdef void sum(self, lk_tap_sums *t, const Range *rows, const Range *cols, const char *x, int64_t x_row, int64_t x_col,
                   const char *y, char *c, int64_t d) noexcept nogil:
-        """The outputs of these rows and columns, with the taps of depth d; `x`: what tap 0 of the first one reads."""
+        """Sum over the outputs of these rows and columns, with the taps of depth d; `x`: the input of the first output
+        at tap 0."""
         cdef int64_t tap[MAX_TAPS]
         cdef int64_t to[MAX_TAPS]
         cdef int64_t h, w

@@ -3,17 +3,18 @@
     y = AT [ sum over channels (and taps along depth) of (BT x B) * (G w G^T) ] A + bias
 
 The output is cut into tiles of mh x mw, each computed from nh x nw = (mh + 2) x (mw + 2) inputs (1 x m tiles: from
-1 x (m + 2)). Where these do not fit, the last tiles of an axis are short, by an output that alone takes the last product
-of the axis, that of the point at infinity: short tiles leave it out. Tiles are ordered by kind, so that those which have
-a product follow one another.
+1 x (m + 2)). Where whole tiles do not fit, the last tiles of an axis have one output less. Only that output needs the
+last product of the axis, of the point at infinity, so short tiles skip it. Tiles are ordered by kind, so that all tiles
+that have a product are adjacent.
 
 A task is a group of tiles times a block of output channels. The tiles are transformed into V, which is kept while the
 following tasks belong to the same group. Each of the nh * nw products is a matrix product V [tiles, channels]
-U [channels, outputs] into M, by a micro-kernel of gemm.c, of integers of gemm_s16.c. M, which is of the type of the sums, is transformed into the
-output; where that is of narrower numbers, into a buffer of one tile, on which the epilogue works and from which it rounds. V and M stay near L2. U,
-the filter, was transformed when it was packed and is read once per group. Groups have equal shares of all products.
+U [channels, outputs] into M, by a micro-kernel of gemm.c, or of gemm_s16.c for integers. M, in the type of the sums, is
+transformed into the output, or, if that is narrower, into a buffer of one tile, to which the epilogue is applied before
+it is rounded. V and M stay in or near L2. U, the filter, was transformed when it was packed and is read once per group.
+Groups have equal shares of all products.
 
-Depth, if there is any, is convolved directly: V is made for each tap along it, and the products sum over these taps.
+Depth, if there is any, is convolved directly: there is a V for each tap along it, and products sum over these taps.
 Threads take equal shares of the tasks. A group that is shared by several threads is transformed by each of them.
 """
 
@@ -41,10 +42,10 @@ import_array()
 cdef enum:
     MAX_ROWS = 32
     MAX_VECTORS = 16        # of a row of the register tile
-    MAX_RUN_STEPS = 128     # summed in a register before the sum is added to M: rounding errors grow with it
+    MAX_RUN_STEPS = 128     # summed in registers before they are added to M: rounding errors grow with it
     MAX_TILE_PIXELS = 64    # of the output in a tile
     SKEW_BYTES = 64         # between rows and between products, which would share sets of the cache otherwise
-    FAR_BYTES = 16 << 20    # a larger filter is not in a cache when it is read again
+    FAR_BYTES = 16 << 20    # a larger filter has left the caches when it is read again
     KINDS = 4               # of tiles: low, whole, narrow, low and narrow
     BUFFER_FLOATS = 1 << 14   # 64 KB of the stack
     EXTENT_WEIGHTS = 1 << 18  # that a thread looks at, at least
@@ -196,7 +197,7 @@ cdef class Winograd(Executor):
         cdef int64_t block, group, rest, at = -1
         cdef int x_zero = epilogue.x_zero if self.integers else 0
         if self.integers and not self.rounding:
-            epilogue = NULL  # which only said that
+            epilogue = NULL  # it only had x_zero
         while task < end:
             block, rest = task % self.blocks, task // self.blocks
             group = rest // self.groups
@@ -235,7 +236,8 @@ cdef class Winograd(Executor):
         return self.first[kind] + ceil_div(work - self.work[kind], self.products_of(kind))
 
     cdef int64_t most_tiles(self):
-        """No group has more: so many as there are of the fewest products, all but the last within a group's share."""
+        """The most tiles of a group: as many as fit into a group's share of products, and one more, of the cheapest
+        kinds."""
         cdef int64_t left = ceil_div(self.work[KINDS], self.groups) - 1, count, tiles = 1
         for kind in (3, 2, 0, 1):
             count = min(self.first[kind + 1] - self.first[kind], left // self.products_of(kind))
@@ -243,7 +245,7 @@ cdef class Winograd(Executor):
         return tiles
 
     cdef inline TilePosition place(self, int64_t tile) noexcept nogil:
-        """Where a tile of the output begins."""
+        """The first output of a tile."""
         cdef TilePosition p
         cdef int kind = 0
         cdef int64_t high, wide
@@ -259,7 +261,7 @@ cdef class Winograd(Executor):
         return p
 
     cdef void inputs(self, const Work *work, char *v, int outside) noexcept nogil:
-        """Transform the input of the tiles, and what integers have outside of it, into V."""
+        """Transform the input of the tiles into V; `outside`: the value of the padding of integers."""
         cdef const Geometry *g = &self.g
         cdef lk_winograd_in t
         cdef TilePosition p
@@ -282,10 +284,10 @@ cdef class Winograd(Executor):
                 self.transform_in(&t)
 
     cdef void multiply(self, const Work *work, const char *u, const char *v, char *m) noexcept nogil:
-        """M = V U, product by product, of the tiles that have it, each summed over runs of channels of one tap.
+        """M = V U, product by product, for the tiles that have it, each summed over runs of channels of one tap.
 
-        Where a single register tile holds all rows, a prefetch of the next panel costs more than it saves: the hardware
-        sees that the filter is read in order. Not so from memory.
+        If a single register tile holds all rows, prefetching the next panel costs more than it saves, as the hardware
+        prefetcher follows the filter; unless the filter comes from memory.
         """
         cdef lk_gemm g
         cdef int64_t row[MAX_ROWS]
@@ -340,7 +342,7 @@ cdef class Winograd(Executor):
                         break
 
     cdef inline void tile(self, const lk_gemm *g) noexcept nogil:
-        """Compute a register tile of M; its rows are equally far apart."""
+        """Compute a register tile of M, whose rows are equidistant."""
         cdef lk_gemm_s16 s
         if self.gemm_s16 == NULL:
             self.micro_kernel(g)
@@ -408,7 +410,7 @@ cdef inline const char *after(const char *bias, int64_t at) noexcept nogil:
 
 
 def taps_follow(ndarray w, int sign):
-    """Whether the taps of a row after another are contiguous, or with `sign` -1 are from the last to the first."""
+    """Whether all taps are contiguous, row by row; with `sign` -1, from the last to the first."""
     steps = sign * w.itemsize * w.shape[4], sign * w.itemsize
     return all([n == 1 or s == step for n, s, step in zip((w.shape[3], w.shape[4]), (w.strides[3], w.strides[4]), steps)])
 
@@ -474,7 +476,7 @@ cdef void pack_channels(lk_winograd_filter_fn fn, lk_winograd_filter f, const ch
                         int64_t task, int64_t end) noexcept nogil:
     """Tasks [task, end), each some input channels of a panel of a group.
 
-    Products lie far apart, often a power of two: what some channels give is written to them in long runs.
+    Products are far apart, often by a power of two, so several channels are transformed at a time: their runs are long.
     """
     cdef float buffer[BUFFER_FLOATS]
     cdef int64_t first, count, c, d, t, panel, group, product = f.u_stride * sizeof(float)

@@ -7,12 +7,12 @@ transforms are winograd_in: A is BT of other points read backwards, since
 
     (A g)[+-p] = (g0 + p^2 g2) +- p (g1 + p^2 g3)      (A g)[first] = g0      (A g)[last] = g3
 
-are what it makes of (0, g3, g2, g1, g0, 0) by the table that `gradient_table` gives. Outputs beyond the edges are zeros.
+are its result for (0, g3, g2, g1, g0, 0) with the table of `gradient_table`. Outputs beyond the edges are zeros.
 
 A block is TILES tiles, a part some channels of x times some of dy. The tiles of a block are transformed into V and Z,
-[products][tiles][channels], and the sums of their outer products are added to U, [products] of tiles as those of the
-result. All three stay in L2. When its last block is done, a part adds GT U G to the sums, which lie as those of
-`OuterSums` do: [groups][panels of x][panels of dy][taps][mr][nr].
+[products][tiles][channels], and the sums of their outer products are added to U, [products] of register tiles. All
+three stay in L2. After its last block a part adds GT U G to the sums, which are laid out as those of `OuterSums`:
+[groups][panels of x][panels of dy][taps][mr][nr].
 """
 
 from libc.stdint cimport int64_t
@@ -34,7 +34,7 @@ cdef enum:
     SKEW_BYTES = 64  # between tiles and between products, which would share sets of the cache otherwise
 
 
-BLOCK_TILES = TILES  # what costs are counted by
+BLOCK_TILES = TILES  # for estimates
 
 
 cdef struct Half:
@@ -155,7 +155,7 @@ cdef class WinogradSums(WeightSums):
             self.finish(u, c, group, &m, &n, first < end, not begins)
 
     cdef void clear(self, const Half *s, const Range *r, char *to) noexcept nogil:
-        """Zeros in what the last panel has beyond the channels."""
+        """Fill the last panel with zeros beyond the channels."""
         cdef int64_t i, rest = r.panels * s.panel - r.channels
         if rest:
             for i in range(self.products * TILES):

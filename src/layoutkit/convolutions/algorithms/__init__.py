@@ -1,23 +1,23 @@
-"""The algorithms of convolution: the list of them stands here, and nowhere else."""
+"""The algorithms of convolution: this is the only list of them."""
 
 from __future__ import annotations
 
 from .base import Algorithm
 from .blas import Blas
 from .depthwise import Depthwise
+from .depthwise_dot import DepthwiseDot
 from .direct import DirectByFilters, DirectByPixels
 from .folded import Folded
 from .grouped import Grouped
 from .im2col import Im2colByFilters, Im2colByPixels
 from .plane_strips import PlaneStrips
 from .planes import Planes
-from .quads import Quads
 from .strips import Strips
 from .winograd import WINOGRAD
 
 ALGORITHMS: tuple[Algorithm, ...] = (
     DirectByPixels(), DirectByFilters(), Im2colByPixels(), Im2colByFilters(), *WINOGRAD, Folded(), Planes(), Strips(),
-    PlaneStrips(), Depthwise(), Quads(), Grouped(), Blas(),
+    PlaneStrips(), Depthwise(), DepthwiseDot(), Grouped(), Blas(),
 )  # fmt: skip
 AUTO = "auto"
 NAMES = (AUTO, *dict.fromkeys(a.name for a in ALGORITHMS))  # what `algorithm=` may be

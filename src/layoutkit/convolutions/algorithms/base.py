@@ -1,6 +1,6 @@
-"""The base of all algorithms of convolution: a class each, which says what it supports and costs, and builds it.
+"""The base class of the algorithms of convolution: each says what it supports and what it costs, and builds its nest.
 
-An algorithm works on native layouts and packs the filter in its own way; a route reorders what it does not take.
+An algorithm works on its native layouts and packs the filter in its own way; a route adds the reorders around it.
 """
 
 from __future__ import annotations
@@ -30,37 +30,38 @@ CALL_SECONDS = 1e-6
 
 
 class Algorithm:
-    """One way to convolve. Subclasses say what differs.
+    """One way to convolve.
 
     Attributes
     ----------
     name : str
-        The name that `algorithm=` forces it by.
+        The name that `algorithm=` selects it by.
     variant : str
-        One of several ways that share the name.
+        Tells apart algorithms that share the name.
     family : str
-        Of the kernels it runs on.
+        The family of its micro-kernels.
     via : str
-        Of `NATIVE`: the layout where a side has to be reordered.
+        A key of `NATIVE`: the layout that tensors in an unsupported one are reordered to.
     detour : str
-        Of `NATIVE`: a layout that may be worth a reorder there and back, though it takes the problem's own.
+        A key of `NATIVE`: a layout that may be worth reorders there and back, although the problem's own is supported.
     filters : str
-        The kind of packing: with equal panels and blocks, filters of the same kind are packed alike.
+        The kind of packing: filters of the same kind are packed alike if their panels and blocks are equal.
     packs : float
         The cost of packing, in reorders of the filter.
     gather : bool
-        Whether taps are copied into a matrix first, with zeros for the padding.
+        Whether taps are copied into a matrix first, with zeros for the padding (im2col).
     stages : bool
-        Whether the loop nest writes what register tiles read itself, in rows equally far apart, as it does to gather.
+        Whether the loop nest copies what register tiles read to a buffer with equidistant rows, as im2col does.
     reads_padded : bool
-        Whether it reads a padded input in any case.
-    narrow, widens : bool
-        Whether its loop nest takes numbers narrower than their sums; whether it may be handed such in the type of the
-        sums: routes convert them on the way.
+        Whether it always reads a padded copy of the input.
+    narrow : bool
+        Whether its loop nest takes numbers that are narrower than their sums.
+    widens : bool
+        Whether routes may convert such numbers to the type of the sums for it.
     strided : bool
         Whether it packs filters of any strides, of numbers as wide as their sums.
     register_tile : str
-        A row's register tile in words, to be filled in with what the row has.
+        The register tile in words: a format string over the fields of a row.
     """
 
     name: str
@@ -77,67 +78,68 @@ class Algorithm:
     # What it takes
 
     def supports(self, p: ConvProblem) -> str | None:
-        """Why it cannot do `p` on its layouts as they are; None if it can."""
+        """Why it cannot do `p` in its own layouts; None if it can."""
         raise NotImplementedError
 
     def accuracy(self, p: ConvProblem, threads: int) -> str:
-        """The strictest accuracy that allows it: "reproducible", where it sums in the order that `order` describes."""
+        """The strictest accuracy that it meets: "reproducible" if it sums in the order that `order` describes."""
         return "reproducible"
 
     def natives(self, p: ConvProblem) -> list[ConvProblem] | str:
-        """`p` on layouts that it takes, the fewest sides changed, and on those of its detour; or why on none."""
+        """`p` in layouts that it supports, with as few sides changed as possible, and in those of its detour; or the
+        reason why there are none."""
         reason, via = self.supports(p), Layout(NATIVE[self.via][p.src.rank])
-        copies = self.lacks_padding(p) and not self.reads_padded  # the padded input is made in `via`
-        found = [p] if reason is None and not (copies and p.src != via) else []
-        if not found and (self.via == "channels" or self.reads_padded):
+        copies = self.lacks_padding(p) and not self.reads_padded  # the padded copy is in `via`
+        natives = [p] if reason is None and not (copies and p.src != via) else []
+        if not natives and (self.via == "channels" or self.reads_padded):
             sides = [(via, p.dst), (via, via)] if copies else [(p.src, via), (via, p.dst), (via, via)]
             changed = (p.between(src, dst) for src, dst in sides)
-            found += [native for native in changed if self.supports(native) is None][:1]
+            natives += [native for native in changed if self.supports(native) is None][:1]
         if self.detour and not copies:
             blocks = Layout(NATIVE[self.detour][p.src.rank])
             native = p.between(blocks, blocks)
-            if native not in found and self.supports(native) is None:
-                found.append(native)
-        if self.reads_padded and found:
-            padded = self.padded(found[0], None)
+            if native not in natives and self.supports(native) is None:
+                natives.append(native)
+        if self.reads_padded and natives:
+            padded = self.padded(natives[0], None)
             if padded and not p.copy_fits(padded.bytes):
                 return f"its padded copy of the input would take {padded.bytes} bytes"
-        return found or reason or ""
+        return natives or reason or ""
 
     def redundant(self, p: ConvProblem) -> bool:
-        """Whether another algorithm does the same for less."""
+        """Whether another algorithm is always cheaper."""
         return False
 
     def kernels(self, p: ConvProblem) -> Sequence[Kernel]:
-        """The rows that could carry it out; none if there are none for the types."""
-        given = self.narrow or not p.types.narrow
-        return rows_of(self.family, p.types.rows, registry.isa()) if given else ()
+        """The rows that it can run on; empty if there are none for the types."""
+        takes = self.narrow or not p.types.narrow
+        return rows_of(self.family, p.types.rows, registry.isa()) if takes else ()
 
     def fits(self, p: ConvProblem, kernel: Kernel) -> bool:
-        """Whether a row sums `p`, on layouts that this takes, as its accuracy wants it, from where it reads."""
+        """Whether a row can compute `p`, in native layouts, at its accuracy, given how the data is aligned and run."""
         tile = tile_of(kernel)
         read = (self.gather or self.stages or not tile.strided_a) and self.alignment(p, kernel) % tile.alignment == 0
         whole = not any(n % kernel.k_step for n in self.whole_runs(p))
         return read and whole and (kernel.kr == 1 or p.types.integers or p.accuracy != "reproducible")
 
     def whole_runs(self, p: ConvProblem) -> tuple[int, ...]:
-        """Runs of elements that its loop nest cannot fill up to whole `k_step`s of a row."""
+        """Lengths of the runs that its loop nest cannot pad to whole `k_step`s of a row."""
         return ()
 
     def alignment(self, p: ConvProblem, kernel: Kernel) -> int:
-        """Bytes that the rows which a register tile reads are aligned to, wherever the caller's arrays are."""
+        """The alignment, in bytes, of the rows that a register tile reads, whatever that of the caller's arrays."""
         return 1
 
     def takes_strides(self, layout: Layout, shape: Sequence[int], strides: Sequence[int], width: int) -> bool:
-        """Whether an array of these byte strides, of elements of `width` bytes, is read or written where it lies."""
-        return strides[-1] == width and all(s % width == 0 for s in strides)  # dense channels, whole elements
+        """Whether an array of these byte strides, of elements of `width` bytes, is read or written without a copy."""
+        return strides[-1] == width and all(s % width == 0 for s in strides)  # contiguous channels, aligned elements
 
     def lacks_padding(self, p: ConvProblem) -> bool:
-        """Whether it needs a padded input: all padding is to be summed, and register tiles skip some of it."""
+        """Whether it needs a padded copy: zeros of the padding must be summed, but register tiles skip some of them."""
         return p.zeros and p.pads and not self.gather
 
     def padded(self, p: ConvProblem, x_strides: tuple[int, ...] | None) -> PaddedInput | None:
-        """The padded input that it reads in place of an array of these strides; None if it reads the array."""
+        """The padded copy that it reads in place of an array of these strides; None if it reads the array itself."""
         return padded_input(p, p.n, p.types.src.itemsize * p.ic) if self.lacks_padding(p) else None
 
     # What it costs
@@ -147,15 +149,15 @@ class Algorithm:
         raise NotImplementedError
 
     def saving(self, p: ConvProblem) -> float:
-        """How many times less it multiplies than the direct sum, at most."""
+        """The direct sum's multiplications divided by its own, at most."""
         return 1.0
 
     def seconds(self, p: ConvProblem, native: ConvProblem, kernel: Kernel, threads: int) -> float:
         """Seconds of a route: of its loop nest, and of the bytes that reorders move."""
         sides = (native.src, native.types.elements[0]), (native.dst, native.types.elements[3])
-        given = (p.src, p.types.elements[0]), (p.dst, p.types.elements[3])
-        copied = sides[0] != given[0] or self.reads_padded or self.lacks_padding(native)
-        moved = copied * (p.src_bytes + native.src_bytes) + (sides[1] != given[1]) * (p.dst_bytes + native.dst_bytes)
+        asked = (p.src, p.types.elements[0]), (p.dst, p.types.elements[3])
+        copied = sides[0] != asked[0] or self.reads_padded or self.lacks_padding(native)
+        moved = copied * (p.src_bytes + native.src_bytes) + (sides[1] != asked[1]) * (p.dst_bytes + native.dst_bytes)
         return self.estimate(native, kernel, threads) + move_seconds(moved) / threads + CALL_SECONDS
 
     # What runs
@@ -176,7 +178,7 @@ class Algorithm:
         raise NotImplementedError
 
     def route(self, p: ConvProblem, native: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> Runs:
-        """All that a call runs."""
+        """The complete route that a call runs."""
         return Route(p, native, self, kernel, threads, arrays)
 
     def describe(self, kernel: Kernel) -> str:
@@ -186,15 +188,15 @@ class Algorithm:
 
 @lru_cache(64)
 def rows_of(family: str, types: str, isa: str) -> Sequence[Kernel]:
-    """The rows of a family for these types that may be worth a candidate; `isa` is the instruction set in use."""
+    """The rows of a family for these types that are worth a candidate; `isa` is the instruction set in use."""
     return tuple(worth_trying(registry.kernels(family, types)))
 
 
 def worth_trying(rows: Sequence[Kernel]) -> list[Kernel]:
-    """Rows, best instruction set first, without those of lower sets that a higher set's row takes the place of.
+    """Rows, best instruction set first, without those of lower sets that a row of a higher set replaces.
 
-    It does so where it asks the same of A and B, and its vectors are as long: whatever the problem, it takes no longer.
-    Rows of one set are all worth it.
+    It replaces them if it needs the same of A and B and its vectors are as long: then it is never slower. All rows of
+    one set are kept.
     """
     kept: list[Kernel] = []
     for row in rows:
@@ -204,7 +206,7 @@ def worth_trying(rows: Sequence[Kernel]) -> list[Kernel]:
 
 
 def _demands(kernel: Kernel) -> tuple[int, ...]:
-    """What a row asks of who calls it: of A and B if it multiplies, else the tile that it works on."""
+    """What a row requires of its caller: the layout of A and B if it multiplies, else the tile that it works on."""
     t = kernel.tile
     if t is None:
         return kernel.kr, kernel.mr, kernel.nr
@@ -212,12 +214,12 @@ def _demands(kernel: Kernel) -> tuple[int, ...]:
 
 
 def tile_of(kernel: Kernel) -> Tile:
-    """What a row that multiplies says of its tile."""
+    """The tile of a row that multiplies."""
     assert kernel.tile is not None, f"{kernel.name} does not multiply"
     return kernel.tile
 
 
 def flops_per_second(kernel: Kernel) -> float:
-    """What a row is estimated to do on one thread, where its steps are of one value of K: `kr` times that."""
+    """The estimated rate of a row on one thread: `kr` times that of steps of one value of K."""
     tile, scales = tile_of(kernel), scale()
     return kernel.lanes * tile.lane_flops / (scales.step(tile.peak) or scales.fma_f32)

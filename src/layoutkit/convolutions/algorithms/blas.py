@@ -1,8 +1,8 @@
-"""im2col and numpy's own matrix product: whatever BLAS numpy was built with, its threads held to those of the call.
+"""im2col and numpy's matrix product: whatever BLAS numpy was built with, limited to the threads of the call.
 
-Where a vendor's library wins, the table finds out. Rows of the matrix are cut into chunks of bounded size, the same
-for any number of threads. How a library cuts its sums between threads is not known and may
-change the bits of a result: on more than one thread it is of accuracy "fast".
+Where a vendor's library is faster, measuring finds out. Rows of the matrix are cut into chunks of bounded size, the
+same for any number of threads. How a library divides its sums between threads is unknown and may change the bits of a
+result: on more than one thread its accuracy is "fast".
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from ..problem import ConvProblem
 from ..route import Arrays
 from .base import CHANNELS_LAST, Algorithm, flops_per_second
 
-CHUNK_BYTES = 8 << 20  # of the matrix at a time
-PYTHON_SECONDS = 60e-6  # of a call
+CHUNK_BYTES = 8 << 20  # of the matrix that is gathered at a time
+PYTHON_SECONDS = 60e-6  # overhead of a call
 PEAK_SHARE = 0.7  # of the FMA peak
 GATHER_BYTES_PER_SECOND = 8e9
 
 
 class Blas(Algorithm):
-    """One candidate, whatever the layouts: it reorders in Python, as it multiplies."""
+    """One candidate, whatever the layouts: it reorders in Python, as part of the gather."""
 
     name = filters = "blas"
     register_tile = ""
@@ -51,7 +51,7 @@ class Blas(Algorithm):
         return self.supports(p) or [p]
 
     def kernels(self, p: ConvProblem) -> Sequence[Kernel]:
-        return super().kernels(p)[:1]  # it runs none: this one tells the rate of the instruction set
+        return super().kernels(p)[:1]  # it runs no row; this one stands for the peak rate of the machine
 
     def seconds(self, p: ConvProblem, native: ConvProblem, kernel: Kernel, threads: int) -> float:
         matrix = p.types.src.itemsize * p.n * prod(p.out) * p.ic * p.taps
@@ -69,7 +69,7 @@ class Blas(Algorithm):
 
 
 def padded_shape(p: ConvProblem) -> tuple[int, ...]:
-    """Of the padded input, channels last."""
+    """The shape of the padded input, channels last."""
     return p.n, *(a + n + b for n, (a, b) in zip(p.size, p.padding)), p.ic
 
 
@@ -89,7 +89,7 @@ class BlasRoute:
 
     @property
     def run(self) -> BlasRoute:
-        """Itself."""
+        """The same object: it needs no binding."""
         return self
 
     def pack(self, w: np.ndarray, bias: np.ndarray | None):
@@ -100,12 +100,12 @@ class BlasRoute:
         return packed.reshape(p.groups, self._depth, p.oc // p.groups), bias
 
     def needs(self, y: np.ndarray, add: np.ndarray | None = None, epilogue: Epilogue | None = None) -> int:
-        """As of `core.Route`: numpy asks for its own memory, none of the caller's is used."""
+        """As that of `core.Route`, but 0: numpy allocates its own memory."""
         return 0
 
     def __call__(self, x, w, bias, y, epilogue: Epilogue | None = None, add=None, workspace=None) -> None:
         p, native = self._p, self._native
-        with limited(self._threads), np.errstate(all="ignore"):  # no other way warns of Inf
+        with limited(self._threads), np.errstate(all="ignore"):  # no other algorithm warns of Inf
             direct = p.dst == native and y.strides == contiguous_strides(native, p.dst_shape, y.itemsize)
             direct &= y.flags.aligned
             parts = [] if epilogue is None else [*epilogue.tensors, *([] if add is None else [add])]
@@ -144,7 +144,7 @@ class BlasRoute:
             pixels[first:last, g * each : (g + 1) * each] = columns @ w[g]
 
     def _gather(self, x: np.ndarray, first: int, last: int) -> np.ndarray:
-        """What output pixels [first, last) read: (pixels, taps, channels)."""
+        """The inputs that output pixels [first, last) read: (pixels, taps, channels)."""
         p = self._p
         at = np.unravel_index(np.arange(first, last), (p.n, *p.out))
         taps = np.unravel_index(np.arange(prod(p.kernel)), p.kernel)

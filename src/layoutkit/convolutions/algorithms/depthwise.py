@@ -1,9 +1,9 @@
 """Depthwise convolutions and small groups: each output channel reads one input channel, or few.
 
-A vector of output channels reads input channels that lie within a vector: for channel c of the groups, lane i reads
-channel c of its group by a permutation. One channel a group that is its own needs none.
+The input channels of a vector of output channels must fit into a vector: for channel c of the groups, lane i reads
+channel c of its group by a permutation. Plain depthwise convolutions need no permutation.
 
-Natively on channels innermost (NHWC, nChw16c, nChw8c); `plane_strips` does vectors of the pixels of NCHW.
+Native layouts have channels innermost (NHWC, nChw16c, nChw8c); for NCHW, `plane_strips` uses vectors of pixels.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ WIDEST_BYTES = VECTOR_BYTES[-1]  # of vectors: blocks of fewer channels may shar
 
 
 class ChannelVectors(Algorithm):
-    """What depthwise convolutions and those of small groups share."""
+    """The base of depthwise convolutions and those of small groups."""
 
     family = filters = "depthwise"
     register_tile = "vectors of {lanes} channels"
@@ -58,14 +58,15 @@ class ChannelVectors(Algorithm):
         return unbroken(p)
 
     def takes_strides(self, layout: Layout, shape: Sequence[int], strides: Sequence[int], width: int) -> bool:
-        """Channels run dense, and so do pixels of a row that share a vector; every other stride is whole elements."""
+        """Channels must be contiguous, and so must pixels of a row that share a vector; every other stride must be a
+        multiple of an element."""
         shared = 1 < layout.block(1) < WIDEST_BYTES // width and _columns_beside(layout)
         return (not shared or strides[-2] == width * layout.block(1)) and super().takes_strides(
             layout, shape, strides, width
         )
 
     def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
-        """By counting multiplications with the lanes that go empty."""
+        """By counting multiplications, those of unused lanes included."""
         vectors = _vectors(p, kernel)
         columns, outputs = -(-p.out[-1] // vectors.pixels), p.n * prod(p.out[:-1]) * -(-p.oc // vectors.each)
         rate = flops_per_second(kernel) * threads * self.share / (1 if vectors.pixels == 1 else 2)
@@ -111,13 +112,13 @@ class Depthwise(ChannelVectors):
         return super().supports(p)
 
     def redundant(self, p: ConvProblem) -> bool:
-        """Where strips take the same layouts, but of 3x3: there it depends."""
+        """Where strips support the same layouts, except for 3x3: there either may be faster."""
         own, strips = self.natives(p), Strips().natives(p)
         return p.taps != 9 and isinstance(own, list) and isinstance(strips, list) and own[0] in strips
 
 
 class _Vectors(NamedTuple):
-    """What a vector holds, and how many channels lie together."""
+    """What a vector holds, and how many channels are contiguous."""
 
     pixels: int
     each: int  # channels
@@ -135,12 +136,12 @@ def _vectors(p: ConvProblem, kernel: Kernel) -> _Vectors:
 
 
 def _columns_beside(layout: Layout) -> bool:
-    """Whether the blocks of neighbours along the width follow one another, if the array is dense there."""
+    """Whether the blocks of neighbouring columns are adjacent in memory in a contiguous array."""
     return layout.factors[-2].dim == layout.rank - 1
 
 
 def _count(p: ConvProblem, vectors: _Vectors) -> int:
-    """Vectors of output channels, whole runs."""
+    """The number of vectors of output channels, in whole runs."""
     return -(-p.oc // vectors.run) * vectors.run // vectors.each
 
 
@@ -162,16 +163,16 @@ def _lanes(p: ConvProblem, layout: _Vectors, lanes: int):
         x_at = order = None
     else:
         windows = windows_of(p, layout.each, count, lanes)
-        assert windows is not None  # or it would not be supported
+        assert windows is not None  # else `supports` says no
         reads = channel[:, None] // (p.oc // p.groups) * depth + np.arange(depth)[:, None] - windows[..., None]
         valid = (used & (channel < p.oc))[:, None] & np.ones((depth, 1), bool)
-        # a pad takes its own lane, which reads nothing: 0 times an Inf of another would not be 0
+        # a pad permutes its own lane, which is masked to 0: 0 times an Inf of another lane would be NaN
         order = np.where(valid, reads + lane // layout.each * layout.each * (layout.pixels > 1), lane).astype(np.int32)
         at = lane % block if layout.pixels > 1 else lane
-        there = (windows[..., None] + at < p.ic) & valid.any(-1, keepdims=True)
-        if block > 1:  # a run's channels, not the next block's
-            there &= (windows % block)[..., None] + at < block
-        x_lanes = mask(there)
+        readable = (windows[..., None] + at < p.ic) & valid.any(-1, keepdims=True)
+        if block > 1:  # only channels of this block, not of the next one
+            readable &= (windows % block)[..., None] + at < block
+        x_lanes = mask(readable)
         x_at = np.ascontiguousarray(p.types.src.itemsize * (windows if block == 1 else windows % block), np.int64)
     full = ((y_lanes == every) & (x_lanes == every).all(1)).astype(np.uint32)
     return y_lanes, x_lanes, full, x_at, order

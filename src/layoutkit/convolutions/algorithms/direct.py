@@ -1,4 +1,4 @@
-"""Direct convolution: implicit GEMM, the input read where it lies."""
+"""Direct convolution: implicit GEMM, which reads the input without a copy."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from .sums import FilterSums, PixelSums
 
 
 class DirectByPixels(PixelSums):
-    """Where channels are innermost, for every tap through pointers to pixels."""
+    """With channels innermost: register tiles read every tap through pointers to pixels."""
 
     name = "direct"
 
 
 class DirectByFilters(FilterSums):
-    """Where pixels are innermost and one tap reads every one of them: the input's pixels are the panel."""
+    """1x1 with pixels innermost: the input itself is the panel."""
 
     name, filters = "direct", "filters"
 

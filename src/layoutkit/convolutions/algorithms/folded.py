@@ -1,12 +1,12 @@
 """First layers: few input channels, whole rows of taps folded into the sum over channels.
 
-A tap of a layer with 3 channels is a sum of 3, too short to pay for what a tap costs. In an image padded along its
-width and with channels innermost, the kw taps of a row are kw * C consecutive floats: the convolution is one of
-kd * kh taps with kw * C channels, whose pixels overlap. The filter is packed as for the direct way: [taps][C].
+With 3 channels the sum of a tap has only 3 products, too few for the overhead of a tap. In an image that is padded
+along its width, with channels innermost, the kw taps of a row are kw * C contiguous numbers: the convolution is one of
+kd * kh taps and kw * C channels whose pixels overlap. The filter is packed as for direct convolution: [taps][C].
 
-Narrow numbers are multiplied in units. Where kw * C is not whole units, weights of zero fill the last one: of integers
-it reads on into the next pixels. Of floats, which may be Inf or NaN there, the first two units have a number in common
-instead, which both multiply by half its weight.
+Narrow numbers are multiplied in units of `kr`. If kw * C is no multiple of it, the last unit is filled with weights of
+zero, and reads on into the next pixels; this is done for integers only. Floats may be Inf or NaN there: instead, the
+first two units overlap in one number, and each multiplies it by half its weight.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..route import Arrays
 from .base import CHANNELS_LAST
 from .sums import PixelSums
 
-LARGEST_UNIT = 4  # numbers
+LARGEST_UNIT = 4  # the largest `kr`
 
 
 class Folded(PixelSums):
@@ -45,7 +45,7 @@ class Folded(PixelSums):
         return super().supports(p)
 
     def fits(self, p: ConvProblem, kernel: Kernel) -> bool:
-        """Not where zeros have to fill K tiles: a run reads on into the next pixels."""
+        """Not for K tiles that must be filled with zeros: a run reads on into the next pixels."""
         return super().fits(p, kernel) and kernel.k_step == kernel.kr
 
     def whole_runs(self, p: ConvProblem) -> tuple[int, ...]:
@@ -53,7 +53,7 @@ class Folded(PixelSums):
 
     def packing(self, native: ConvProblem, kernel: Kernel) -> str:
         name = super().packing(native, kernel)
-        return name if kernel.kr == 1 else f"{self.name} {name}"  # units reach from tap to tap
+        return name if kernel.kr == 1 else f"{self.name} {name}"  # units span several taps
 
     def pack(self, p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
         if kernel.kr == 1:
@@ -76,7 +76,7 @@ class Folded(PixelSums):
         return p.ic * p.kernel[-1]
 
     def overlaps(self, p: ConvProblem, kernel: Kernel) -> bool:
-        """Whether the first two units of a run have a number in common."""
+        """Whether the first two units of a run overlap in one number."""
         return not p.types.integers and self.run_of(p) % kernel.kr > 0
 
     def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
@@ -91,15 +91,15 @@ class Folded(PixelSums):
 
 
 def halves(w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Two parts of weights, bits of bfloat16, of one sign, whose sum they are: halves. Where those would be denormal,
-    which counts as 0, the first part has all of it."""
+    """Weights, as bits of bfloat16, split into two halves. A half that would be denormal counts as 0: then the first
+    part has the whole weight."""
     exponent = w & 0x7F80
     half = np.where(exponent == 0x7F80, w, w - 0x80).astype(w.dtype)
     return np.where(exponent > 0x80, half, w), np.where(exponent > 0x80, half, w & 0x8000)
 
 
 def _folded(p: ConvProblem, unit: int) -> ConvProblem:
-    """The convolution that is summed: rows of taps, filled up to whole units, are its channels."""
+    """The convolution that is computed: its channels are rows of taps, padded to whole units."""
     return replace(
         p,
         ic=-(-p.ic * p.kernel[-1] // unit) * unit,

@@ -7,15 +7,17 @@ from .sums import FilterSums, PixelSums
 
 
 class Im2colByPixels(PixelSums):
-    """Where channels are innermost."""
+    """With channels innermost."""
 
     name, gather = "im2col", True
 
     def redundant(self, p: ConvProblem) -> bool:
-        return p.taps == 1 and not p.types.narrow  # the same as direct, and a copy; which may have to fill up units
+        return (
+            p.taps == 1 and not p.types.narrow
+        )  # direct without the copy; narrow numbers may need the copy to fill units
 
 
 class Im2colByFilters(FilterSums):
-    """Where pixels are innermost."""
+    """With pixels innermost."""
 
     name, filters, gather = "im2col", "planes", True

@@ -1,7 +1,7 @@
-"""Depthwise k x k of NCHW where it lies: vectors of pixels along the width, down strips of them.
+"""Depthwise k x k of NCHW without reorders: vectors are pixels along the width, processed down strips.
 
-Every tap reads its own vector, from the middle of one cache line into the next; but each is used for a whole column of
-the filter, so that this beats reorders to channels innermost and back, unless rows fill their last vector badly.
+Every tap loads its own vector, often across two cache lines; but each is used for a whole column of the filter, so that
+this is faster than reorders to channels innermost and back, unless rows leave most of their last vector empty.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .base import Algorithm, flops_per_second
 
 VECTOR_SECONDS = 0.6e-9  # of each vector of a row, on top of its multiplications
 ROW_SECONDS = 1e-9  # of each row
-FEW_PLANES = 8  # for each thread: of more, an uneven share does not matter
+FEW_PLANES = 8  # per thread: with more, uneven shares do not matter
 
 
 class PlaneStrips(Algorithm):
@@ -38,7 +38,7 @@ class PlaneStrips(Algorithm):
             squares = " or ".join(f"{k}x{k}" for k in sizes)
             return (f"strips of planes are for {squares} with stride 1, not {p.kernel}, stride {p.stride}, "
                     f"dilation {p.dilation}")  # fmt: skip
-        if p.zeros and p.pads:  # a padded input is made for channels innermost
+        if p.zeros and p.pads:  # the padded copy has channels innermost
             return "the padding is to be summed, since the filter is not finite"
         for layout, side in ((p.src, "input"), (p.dst, "output")):
             if not pixels_innermost(layout):
@@ -46,7 +46,7 @@ class PlaneStrips(Algorithm):
         return None
 
     def kernels(self, p: ConvProblem) -> Sequence[Kernel]:
-        """Those of the problem's taps."""
+        """Rows for the problem's taps."""
         return tuple(k for k in super().kernels(p) if k.mr == p.kernel[-1])
 
     def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:

@@ -1,10 +1,10 @@
-"""Pixels innermost, in place: a convolution of NCHW whose input is only padded, neither gathered nor reordered.
+"""Convolution of NCHW from a padded copy of the input, which is neither gathered nor reordered.
 
-Along the width one tap's pixels are the next one's, shifted: with stride 1 the rows of an image padded with zeros are
-the panel of the register tile for every tap, and output channels, however few or odd, are its rows. Only the last
-vector of a row may have unused lanes. With a stride of s the copy holds every s-th pixel of a row side by side, phase
-after phase, and a tap reads one of them. With few channels the sum of a tap would be short: then the copy keeps the
-rows of all channels side by side, and a tile sums over all taps and channels in one loop along a list of rows.
+Along the width the pixels of a tap are those of the next one, shifted. So with stride 1 the rows of a padded image are
+the panel of the register tile for every tap, and output channels, however few, are its rows. Only the last vector of a
+row may have unused lanes. With stride s the copy stores every s-th pixel of a row contiguously, one phase after
+another, and a tap reads one phase. With few channels the sum of a tap would be short: then the copy stores the rows of
+all channels side by side, and a tile sums over all taps and channels in one loop over a list of rows.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .sums import FilterSums, filter_by_taps, seconds_of
 
 LINE_BYTES = 64  # a cache line and the widest vector: rows of a folded copy are aligned to it
 MOST_PHASES = 64  # of a row in the copy
-FEW_CHANNELS = 32  # of a group: up to so many, taps and channels are folded into one loop
+FEW_CHANNELS = 32  # of a group: with at most so many, taps and channels are folded into one loop
 
 
 class Planes(FilterSums):
@@ -50,9 +50,9 @@ class Planes(FilterSums):
         return None
 
     def padded(self, p: ConvProblem, x_strides: tuple[int, ...] | None) -> PaddedInput:
-        """Always one, as whole vectors of rows are read: [n][C][depth][height][phase][width], or
-        [n][depth][height][C][phase][width] if it is folded. A phase begins with whole steps of the stride: of the
-        zeros before a row, those that are too many are left out by padding less than 0."""
+        """Always a copy, as rows are read in whole vectors: [n][C][depth][height][phase][width], or
+        [n][depth][height][C][phase][width] if it is folded. A phase begins at a multiple of the stride: a negative
+        padding removes zeros that are too many before a row."""
         width, folds, phases = p.types.src.itemsize, _folds(p), _phases(p)
         copy = padded_input(p, p.n if folds else p.n * p.ic, width)
         before, inside = (-(-n // phases) for n in (p.padding[-1][0], p.size[-1]))
@@ -83,7 +83,7 @@ class Planes(FilterSums):
         steps, rows = p.ic // p.groups * p.taps, p.oc // p.groups
         vectors, tiles = -(-p.out[-1] // kernel.lanes), -(-rows // kernel.mr)
         panels = -(-vectors * kernel.lanes // kernel.nr)
-        lines = 2 - 1 / p.kernel[-1]  # shifted by a tap, a vector lies on two cache lines
+        lines = 2 - 1 / p.kernel[-1]  # a vector that is shifted by a tap spans two cache lines
         if not tiles * panels * steps:
             return 0.0
         run = steps if _folds(p) else p.ic // p.groups
@@ -104,12 +104,12 @@ class Planes(FilterSums):
 
 
 def _phases(p: ConvProblem) -> int:
-    """Phases of a row; the stride of a single output does not matter."""
+    """The number of phases of a row; with a single output the stride does not matter."""
     return p.stride[-1] if p.out[-1] > 1 else 1
 
 
 def _in_phases(layout: Layout, phases: int) -> Layout:
-    """A layout of pixels, every `phases`-th column side by side."""
+    """A layout with pixels innermost that stores every `phases`-th column contiguously."""
     if phases == 1:
         return layout
     *outer, last = ("abcde"[f.dim] for f in layout.factors)

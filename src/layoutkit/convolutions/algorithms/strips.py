@@ -1,7 +1,7 @@
 """Depthwise k x k down strips of columns, stride 1 or 2, each input read once.
 
-The fast way to do the usual depthwise convolution; what it does not take (other kernels, dilation, blocks of half a
-vector) `depthwise` does.
+The fast algorithm for common depthwise convolutions; `depthwise` does the others (other kernels, dilation, blocks of
+half a vector).
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from .base import Algorithm, flops_per_second
 
 NARROW_COLUMNS = 4  # of the narrowest strip of 3x3
 PEAK_SHARE = 0.75  # of the FMA peak: what the estimate expects
-SCALED_SECONDS = 1.5e-10  # of an element of 1x1, which is a load and a store
-PAGE_BYTES = 4096  # the period of the sets of L1: addresses so far apart share a set
-FEW_SETS = 4  # of L1: a strip whose lines fall into so few evicts itself; that of 3x3 is cut into fewer rows
-SHARED_ROWS = 7  # of a task of 3x3, where whole strips are no even share for the threads; 3n + 1 waste nothing
+SCALED_SECONDS = 1.5e-10  # per element of 1x1, which loads, multiplies and stores it
+PAGE_BYTES = 4096  # addresses a multiple of this apart fall into the same set of L1
+FEW_SETS = 4  # of L1: a strip whose lines fall into at most so many evicts itself; 3x3 then takes fewer rows
+SHARED_ROWS = 7  # of a task of 3x3 where whole strips cannot be shared evenly by threads; 3n + 1 waste nothing
 
 
 class Strips(Algorithm):
@@ -60,14 +60,14 @@ class Strips(Algorithm):
         return None
 
     def natives(self, p: ConvProblem) -> list[ConvProblem] | str:
-        """Of NCHW by way of blocks of channels as well, which most often is faster than NHWC; of others it never is."""
-        found = super().natives(p)
-        if isinstance(found, str) or (pixels_innermost(p.src) and pixels_innermost(p.dst)):
-            return found
-        return found[:1]
+        """From NCHW by way of blocked channels as well, which is usually faster than NHWC; never from other layouts."""
+        natives = super().natives(p)
+        if isinstance(natives, str) or (pixels_innermost(p.src) and pixels_innermost(p.dst)):
+            return natives
+        return natives[:1]
 
     def kernels(self, p: ConvProblem) -> Sequence[Kernel]:
-        """Those of the problem's taps."""
+        """Rows for the problem's taps."""
         return tuple(k for k in super().kernels(p) if k.mr == p.kernel[-1])
 
     def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:

@@ -1,4 +1,4 @@
-"""Direct summation by the shared register tile: its rows are output pixels, or output channels."""
+"""Direct summation by GEMM micro-kernels: the rows of the register tile are output pixels, or output channels."""
 
 from __future__ import annotations
 
@@ -28,13 +28,16 @@ from ..problem import ConvProblem
 from ..route import Arrays
 from .base import Algorithm, flops_per_second, tile_of
 
-# The input that a block of rows spans: no less than the first, no more than what stays in L2 beside a filter panel.
-MIN_ROW_BLOCK_BYTES, MAX_ROW_BLOCK_BYTES = 96 << 10, 384 << 10
+# Bytes of the input that a block of rows reads: the larger bound still stays in L2 together with a filter panel.
+MIN_ROW_BLOCK_BYTES = 96 << 10
+MAX_ROW_BLOCK_BYTES = 384 << 10
 LINE_BYTES = 64  # of the cache
-PANEL_BYTES = 300 << 10  # of a filter panel, past which the sum is split by taps
-# Of a gather: read and written in L2; overhead of a run; pixels of a row of NCHW in a run, and those apart that take as
-# long as one.
-CACHED_BYTES_PER_SECOND, RUN_SECONDS, RUN_PIXELS, PIXELS_APART = 50e9, 4e-9, 32, 8
+MAX_PANEL_BYTES = 300 << 10  # of a filter panel; the sums of larger ones are split by taps
+# What im2col's copy costs:
+GATHER_BYTES_PER_SECOND = 50e9  # read and written in L2
+GATHER_RUN_SECONDS = 4e-9  # overhead of each contiguous run that is copied
+GATHER_RUN_PIXELS = 32  # of an NCHW row, at most, that are copied as one run
+STRIDED_PIXELS_PER_RUN = 8  # pixels that are copied one by one in the time of a run
 
 
 def columns_of(p: ConvProblem) -> int:
@@ -44,7 +47,7 @@ def columns_of(p: ConvProblem) -> int:
 
 
 def tiles_cycles(kernel: Kernel, rows: int, columns: int, steps: int, run: int, lines: float = 1.0) -> float:
-    """Cycles of rows x columns in tiles: rows in even shares, columns in whole panels and a rest."""
+    """Cycles of a product of `rows` x `columns`: tiles share rows evenly, columns are whole panels and a rest."""
     tiles = -(-rows // kernel.mr)
     whole, rest = divmod(columns, kernel.nr)
     counts = ((whole, kernel.nr // kernel.lanes), (1, -(-rest // kernel.lanes)))
@@ -55,27 +58,27 @@ def tiles_cycles(kernel: Kernel, rows: int, columns: int, steps: int, run: int, 
 
 
 def units_of(channels: int, kernel: Kernel) -> int:
-    """The units of `kr` values that channels are packed in: whole K tiles, where the row wants them filled."""
+    """The number of units of `kr` values that channels are packed into, rounded up to whole K tiles."""
     return -(-channels // kernel.k_step) * kernel.k_step // kernel.kr
 
 
 def seconds_of(cycles: float, kernel: Kernel) -> float:
-    """Seconds of so many cycles, of two multiplications of vectors each, on one thread."""
+    """Seconds of so many cycles on one thread; a cycle is the time of two vector multiplications."""
     return cycles * 4 * kernel.lanes / flops_per_second(kernel)
 
 
 class _Sums(Algorithm):
-    """What both kinds share: a part of the estimate."""
+    """The part of the estimate that both kinds share: the copy of im2col."""
 
     def gathering(self, p: ConvProblem) -> float:
         """Seconds of copying taps into a matrix, on one thread."""
         if not self.gather:
             return 0.0
-        copied = 2 * p.types.src.itemsize * p.ic * p.taps / CACHED_BYTES_PER_SECOND * scale().copy_l2
-        return p.n * prod(p.out) * (copied + self.gathered_runs(p) * RUN_SECONDS * scale().run)
+        copied = 2 * p.types.src.itemsize * p.ic * p.taps / GATHER_BYTES_PER_SECOND * scale().copy_l2
+        return p.n * prod(p.out) * (copied + self.gathered_runs(p) * GATHER_RUN_SECONDS * scale().run)
 
     def gathered_runs(self, p: ConvProblem) -> float:
-        """Runs that are copied for a pixel."""
+        """Contiguous runs that are copied for each output pixel."""
         raise NotImplementedError
 
 
@@ -107,26 +110,26 @@ class PixelSums(_Sums):
         return gcd(LINE_BYTES, row_bytes) if self.gather else 1  # the matrix begins on a line
 
     def whole_runs(self, p: ConvProblem) -> tuple[int, ...]:
-        """Those in memory; the last run of a group is of what is left."""
+        """Runs in memory, and the last run of a group, which may be shorter."""
         return () if self.gather else (self.run_in_memory(p), p.ic // p.groups)
 
     def run_of(self, p: ConvProblem) -> int:
-        """Consecutive elements that a sum goes through at a time."""
+        """Contiguous elements that a sum reads at a time."""
         return p.ic // p.groups * p.taps if self.gather else self.run_in_memory(p)
 
     def run_in_memory(self, p: ConvProblem) -> int:
-        """Consecutive input channels of a group."""
+        """Contiguous input channels of a group."""
         ic, block = max(1, p.ic // p.groups), p.src.block(1)
         return min(ic, block) if block > 1 else ic
 
     def tiles(self, p: ConvProblem, kernel: Kernel, threads: int) -> PixelTiles:
-        """The tiles of its pixels, in blocks whose input stays in L2 beside a filter panel."""
+        """The tiles of its pixels, in blocks whose input stays in L2 together with a filter panel."""
         ic = p.ic // p.groups
         units, run = units_of(ic, kernel), units_of(self.run_of(p), kernel)
         row_bytes = p.types.src.itemsize * units * kernel.kr * (p.taps if self.gather else 1)
         panel_bytes = p.types.filter.itemsize * kernel.nr * ic * p.taps
         block_bytes = min(max(panel_bytes, MIN_ROW_BLOCK_BYTES), MAX_ROW_BLOCK_BYTES)
-        if p.groups > 1:  # tables of a block are made again for every group, unless it is the only one
+        if p.groups > 1:  # the tables of a block are rebuilt for every group, unless it is the only block
             block_bytes = MAX_ROW_BLOCK_BYTES
         most = block_bytes // max(1, row_bytes * kernel.mr)
         leaves_out = not self.gather and not self.lacks_padding(p) and not p.types.integers
@@ -146,13 +149,13 @@ class PixelSums(_Sums):
         w = w.reshape(p.groups, per_group, *w.shape[1:])
         units = units_of(w.shape[2], kernel) * prod(w.shape[3:])
         packed = empty((p.groups, panels, units, kernel.nr * kernel.kr), w.dtype, "filter")
-        held = layout.physical_shape(w.shape)
-        if held[1] < panels:  # whole panels of pads only
-            packed[:, held[1] :] = 0
+        physical = layout.physical_shape(w.shape)
+        if physical[1] < panels:  # whole panels of pads only
+            packed[:, physical[1] :] = 0
         if w.size:
-            # Reversed taps are written in reverse: a reorder reads runs of memory forwards.
+            # Reversed taps are written backwards, as a reorder reads memory forwards.
             ways = [slice(None, None, -1 if s < 0 else 1) for s in w.strides[3:]]
-            out = packed[:, : held[1]].reshape(held)[(slice(None), slice(None), *ways)]
+            out = packed[:, : physical[1]].reshape(physical)[(slice(None), slice(None), *ways)]
             reorder(w[(slice(None),) * 3 + tuple(ways)], plain, layout, out=out, shape=w.shape)
         return packed, padded_bias(p, bias, panels * kernel.nr)
 
@@ -163,7 +166,7 @@ class PixelSums(_Sums):
         self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays, chunks: tuple[int, int],
         x_channels: tuple[int, ...] | None = None,
     ) -> PixelRows:  # fmt: skip
-        """What sums `p`, in such chunks; `x_channels` where they are not those of its layout."""
+        """The nest that sums `p` in these chunks; `x_channels` replaces those of its layout."""
         xs, ys = strides_of(p.src, p.src_shape, arrays.x_strides), strides_of(p.dst, p.dst_shape, arrays.y_strides)
         ic, block = p.ic // p.groups, p.src.block(1)
         blocks = max(1, -(-ic // block)) if block > 1 else 1
@@ -173,13 +176,13 @@ class PixelSums(_Sums):
         y_channels = columns_of(p), p.dst.block(1) if p.dst.block(1) > 1 else 0, ys[1][0].stride
         strides = [(s[0][0].stride, *spatial_strides(s)) for s in (xs, ys)]
         nest = LoopNest(kernel.name, geometry(p), threads, strides[0], strides[1], p.types.name, chunks)
-        return PixelRows(nest, x_channels, y_channels, self.gather, self.tiles(p, kernel, threads), PANEL_BYTES)
+        return PixelRows(nest, x_channels, y_channels, self.gather, self.tiles(p, kernel, threads), MAX_PANEL_BYTES)
 
 
 def filter_layouts(kernel: Kernel, rank: int) -> tuple[Layout, Layout]:
-    """Layouts of a filter (G, O, I, *k) as it comes and as rows of pixels read it; `rank` is that of an OIHW."""
+    """Layouts of a filter (G, O, I, *k): plain, and packed for tiles of pixels; `rank` does not count G."""
     spatial = "defgh"[: rank - 2]
-    units = kernel.k_step // kernel.kr  # of a K tile that is filled up
+    units = kernel.k_step // kernel.kr  # of a K tile
     blocks = f"{units}c" * (units > 1) + f"{kernel.nr}b" + f"{kernel.kr}c" * (kernel.kr > 1)
     return Layout(f"abc{spatial}"), Layout(f"aB{spatial}{'C' if kernel.k_step > 1 else 'c'}{blocks}")
 
@@ -210,10 +213,12 @@ class FilterSums(_Sums):
         return None
 
     def gathered_runs(self, p: ConvProblem) -> float:
-        return p.ic * p.taps / (min(max(1, p.out[-1]), RUN_PIXELS) if p.stride[-1] == 1 else PIXELS_APART)
+        if p.stride[-1] != 1:
+            return p.ic * p.taps / STRIDED_PIXELS_PER_RUN
+        return p.ic * p.taps / min(max(1, p.out[-1]), GATHER_RUN_PIXELS)
 
     def takes_strides(self, layout: Layout, shape: Sequence[int], strides: Sequence[int], width: int) -> bool:
-        """Pixels lie dense; every other stride is whole elements."""
+        """Pixels must be contiguous; every other stride must be a multiple of an element."""
         dense = tuple(strides[2:]) == contiguous_strides(layout, shape, width)[2:]
         return dense and all(s % width == 0 for s in strides)
 
@@ -223,7 +228,7 @@ class FilterSums(_Sums):
         return (seconds_of(cycles, kernel) + self.gathering(p)) / threads
 
     def pack(self, p: ConvProblem, kernel: Kernel, w: np.ndarray, bias: np.ndarray | None):
-        """Filter (O, I/G, *k) -> [O][taps][I/G], or as it is where sums go by channel; the bias as it is."""
+        """Filter (O, I/G, *k) -> [O][taps][I/G], or unchanged where sums go by channel; the bias is unchanged."""
         return filter_by_taps(p, w), bias
 
     def build(self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> FilterRows:
@@ -236,7 +241,7 @@ class FilterSums(_Sums):
 
 
 def filter_by_taps(p: ConvProblem, w: np.ndarray) -> np.ndarray:
-    """Filter (O, I/G, *k) -> [O][taps][I/G], or as it is where sums go by channel."""
+    """Filter (O, I/G, *k) -> [O][taps][I/G], or unchanged where sums go by channel."""
     if p.taps == 1 or order.by_channel(p):
         return w
     return reorder(w.reshape(*w.shape[:2], p.taps), "abc", "acb")

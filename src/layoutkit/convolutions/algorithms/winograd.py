@@ -25,24 +25,25 @@ from ..winograd_matrices import PAIRS, as_array, kernel_table, paired, tiling
 from .base import Algorithm, flops_per_second, rows_of
 from .sums import columns_of, padded_bias
 
-# Of F(4, 3) at 0, +-1, +-2, infinity: rows of G times 4, 6, 6, 24, 24, 1, see winograd.h.
+# G of F(4, 3) at the points 0, +-1, +-2, infinity, its rows multiplied by 4, 6, 6, 24, 24, 1: see winograd.h.
 INTEGER_G = np.array([[1, 0, 0], [-1, -1, -1], [-1, 1, -1], [1, 2, 4], [1, -2, 4], [0, 0, 1]], np.float32)
 LARGEST_INTEGER_SUM = 2**25  # that its results are less than
 
 FEW_CHANNELS = 32  # below so many, direct summation rounds far less than F(4,3)
 GROUP_PRODUCTS = 36 * 36  # products times tiles of a group
 BLOCK_CHANNELS = 128  # output channels of a block
-READING_TILES = 3.0  # that take as long as reading the filter does for a group, beside its multiplications
+READING_TILES = 3.0  # reading the filter for a group takes as long as so many tiles
 TILE_STEPS = 6.0  # overhead of a register tile, in steps of its sum
-FREE_LOADS, LOAD_COST = 0.42, 0.25  # loads per FMA that cost nothing, and what one more does
-RUN_BYTES = 16  # that runs of sums begin at multiples of, in the transformed input: four steps
+FREE_LOADS = 0.42  # loads per FMA that cost nothing
+LOAD_COST = 0.25  # of each further load per FMA, in FMAs
+RUN_BYTES = 16  # alignment of the runs of sums in the transformed input: four steps
 CHAINS = 8  # sums that a register tile needs to hide the latency of FMAs
-INPUT_COLUMNS = 8  # output channels that take as long as transforming the input
-EVICTED = 2  # bytes of a filter that are read from memory for each that does not fit half of the last-level cache
+INPUT_COLUMNS = 8  # transforming the input takes as long as so many output channels
+EVICTED = 2  # bytes of the filter read from memory for each byte that exceeds half of the last-level cache
 
 # Rates of reading the filter from memory and from the last-level cache, and of the transforms on one core.
 MEMORY_BYTES_PER_SECOND, CACHE_BYTES_PER_SECOND, L2_BYTES_PER_SECOND = 30e9, 70e9, 80e9
-INTEGER_TRANSFORMS = 1.5  # times what those of floats take
+INTEGER_TRANSFORMS = 1.5  # time of transforms of integers, in those of floats
 PACK_RATIO = 0.7  # cost of packing an element, in reorders of one
 
 
@@ -55,7 +56,7 @@ class Winograd(Algorithm):
     def __init__(self, m: int) -> None:
         self.m, self.variant = m, f"F({m},3)"
         self.filters = f"winograd {self.variant}"
-        self.packs = ((m + 2) / 3) ** 2 * PACK_RATIO  # as many times the elements, and arithmetic
+        self.packs = ((m + 2) / 3) ** 2 * PACK_RATIO  # so many times more elements, and the arithmetic
 
     def supports(self, p: ConvProblem) -> str | None:
         g, integers = geometry(p), p.types.integers
@@ -80,9 +81,9 @@ class Winograd(Algorithm):
         return None
 
     def accuracy(self, p: ConvProblem, threads: int) -> str:
-        """Direct summation over few channels rounds little, F(4,3) does not.
+        """Direct summation over few channels has small rounding errors, F(4,3) has not.
 
-        Tiles of narrow numbers are rounded to them. With F(2,3) that is twice the error of rounding the result.
+        Transformed tiles are rounded to narrow types, which with F(2,3) is twice the error of rounding the result.
         Integers are exact; filters whose sums might be out of range make their problems "strict".
         """
         if p.types.integers:
@@ -98,7 +99,7 @@ class Winograd(Algorithm):
         return rows_of(family, p.types.tiles, registry.isa()) if has_transforms(p.types) else ()
 
     def fits(self, p: ConvProblem, kernel: Kernel) -> bool:
-        # a pad in a unit would count, whatever it is: 0 times NaN is NaN
+        # pads in a unit would count, as they may hold anything: 0 times NaN is NaN
         padded = p.src.block(1) > 1 and p.ic // p.groups % kernel.kr > 0 and not p.types.integers
         filled = kernel.k_step > kernel.kr and p.ic // p.groups % kernel.k_step > 0  # by what follows its channels
         return super().fits(p, kernel) and not padded and not filled
@@ -140,7 +141,7 @@ class Winograd(Algorithm):
         packed = empty(shape, wide.filter, "filter")
         w = converted(w, p.types.elements[1], wide.elements[1])
         w = w[(slice(None), slice(None), *[None] * (5 - w.ndim))]
-        if not any(core.taps_follow(w, sign) for sign in (1, -1)):  # of a view, or of a phase of a transposed one
+        if not any(core.taps_follow(w, sign) for sign in (1, -1)):  # a view, or a phase of a transposed convolution
             w = reorder(w, "abcde", "abcde")
         core.pack(wide.name, w, gh, gw, packed, get_num_threads())
         if kernel.kr > 1:
@@ -152,7 +153,7 @@ class Winograd(Algorithm):
         g = geometry(p)
         xs, ys = strides_of(p.src, p.src_shape, arrays.x_strides), strides_of(p.dst, p.dst_shape, arrays.y_strides)
         ic, block, columns, y_block = p.ic // p.groups, p.src.block(1), columns_of(p), p.dst.block(1)
-        held = -(-ic // block) * block
+        padded_ic = -(-ic // block) * block
         whole = max(1, columns)
         sides = ("in", p.types.tiles), ("out", p.types.wide.tiles)
         transforms = tuple(transform_row(side, types, tile(p, self.m)) for side, types in sides)
@@ -161,7 +162,7 @@ class Winograd(Algorithm):
         table = np.array([] if p.types.integers else [float(k) for k in kernel_table(self.m)], p.types.sum)
         return core.Winograd(
             nest, transforms, table, ic,
-            (held, block if block > 1 else max(1, held), xs[1][0].stride, ic // block * xs[1][0].stride),
+            (padded_ic, block if block > 1 else max(1, padded_ic), xs[1][0].stride, ic // block * xs[1][0].stride),
             (columns, y_block, ys[1][0].stride) if y_block > 1 else (columns, whole, p.types.dst.itemsize * whole),
             *tilings(p, self.m), *cut(p, self.m, kernel, threads),
         )  # fmt: skip
@@ -176,7 +177,7 @@ def has_transforms(types: ConvTypes) -> bool:
 
 
 def pack_integers(p: ConvProblem, kernel: Kernel, w: np.ndarray) -> np.ndarray:
-    """Filter (O, I/G, *k) -> [G][products][panels][depth][units][nr][kr], in s16, whose range it keeps by far."""
+    """Filter (O, I/G, *k) -> [G][products][panels][depth][units][nr][kr] in s16, far from the limits of its range."""
     taps, n = INTEGER_G.shape[::-1]
     panels, depth, ic = -(-columns_of(p) // kernel.nr), geometry(p).kernel[0], w.shape[1]
     rows = w.reshape(-1, taps).astype(np.float32) @ INTEGER_G.T  # exact, and as fast as numpy multiplies
@@ -187,8 +188,8 @@ def pack_integers(p: ConvProblem, kernel: Kernel, w: np.ndarray) -> np.ndarray:
     packed = empty(shape, products.dtype, "filter")
     packed[...] = 0
     if products.size:
-        held = reorder(products, "abcde", f"aeBdC{kernel.nr}b{kernel.kr}c")
-        packed[:, :, : held.shape[2]] = held.reshape(packed[:, :, : held.shape[2]].shape)
+        rows = reorder(products, "abcde", f"aeBdC{kernel.nr}b{kernel.kr}c")
+        packed[:, :, : rows.shape[2]] = rows.reshape(packed[:, :, : rows.shape[2]].shape)
     return packed
 
 
@@ -203,13 +204,13 @@ def tile(p: ConvProblem, m: int) -> tuple[int, int]:
 
 
 def tilings(p: ConvProblem, m: int) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Whole and short tiles along height and along width."""
+    """The numbers of whole and of short tiles, along height and along width."""
     (_, high, wide), (mh, mw) = geometry(p).out, tile(p, m)
     return tiling(high, mh), tiling(wide, mw)
 
 
 def _counts(p: ConvProblem, m: int) -> tuple[int, int, int]:
-    """Tiles of the output, products of all of them, bytes of the packed filter but for its tails."""
+    """The number of tiles of the output, that of products, and the bytes of the packed filter without its tails."""
     g = geometry(p)
     tiles = products = p.n * g.out[0]
     all_products = 1
@@ -222,7 +223,7 @@ def _counts(p: ConvProblem, m: int) -> tuple[int, int, int]:
 
 
 def _vectors(columns: int, kernel: Kernel) -> float:
-    """Vectors of output channels, those counted more that take more loads per FMA or leave FMAs waiting."""
+    """Vectors of output channels, weighted by cost: higher with more loads per FMA or too few sums in flight."""
     most, total = kernel.nr // kernel.lanes, 0.0
     vectors = -(-columns // kernel.lanes)
     for v, panels in ((most, vectors // most), (vectors % most, 1)):
@@ -233,7 +234,7 @@ def _vectors(columns: int, kernel: Kernel) -> float:
 
 
 def _busiest(p: ConvProblem, kernel: Kernel, threads: int, groups: int, blocks: int) -> int:
-    """Output channels of groups of tiles that the thread with the most computes, plus the inputs that it transforms."""
+    """The work of the busiest thread: output channels times groups of tiles, plus the inputs that it transforms."""
     columns = columns_of(p)
     panels, tasks = -(-columns // kernel.nr), p.groups * groups * blocks
 
@@ -247,10 +248,11 @@ def _busiest(p: ConvProblem, kernel: Kernel, threads: int, groups: int, blocks: 
 
 
 def cut(p: ConvProblem, m: int, kernel: Kernel, threads: int) -> tuple[int, int]:
-    """Into how many groups the tiles are cut, and into how many blocks the output channels.
+    """The number of groups that the tiles are cut into, and of blocks of output channels.
 
-    The filter is read once per group, from the cache that holds it: groups are as large as hides that, and as small as
-    keeps V and M near. With several threads either are more, if that gives the busiest one less to do.
+    The filter is read once per group from whichever cache holds it: groups are large enough to hide that, and small
+    enough to keep V and M in the inner caches. With several threads there are more of either if that leaves less work
+    to the busiest one.
     """
     tiles, products, filter_bytes = _counts(p, m)
     panels = max(1, -(-columns_of(p) // kernel.nr))

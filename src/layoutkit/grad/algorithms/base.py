@@ -56,7 +56,7 @@ class Algorithm(Protocol):
         ...
 
     def takes_strides(self, layout: Layout, shape: Sequence[int], strides: Sequence[int], width: int) -> bool:
-        """Whether an array of these byte strides, of elements of `width` bytes, is read where it lies."""
+        """Whether an array of these byte strides, of elements of `width` bytes, is read without a copy."""
         ...
 
     def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:

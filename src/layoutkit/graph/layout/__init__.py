@@ -1,1 +1,1 @@
-"""Which layout each tensor has: costs, and the assignment of the least."""
+"""Which layout each tensor gets: costs, and the assignment that costs the least."""

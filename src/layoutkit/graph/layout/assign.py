@@ -1,14 +1,14 @@
-"""Layouts over a graph, at the least total cost: exactly, by eliminating one variable after another.
+"""The layouts of a graph at the least total cost, found exactly by variable elimination.
 
-A variable is the layout that some tensors have in common; a factor is a cost that depends on a few variables: what a
-convolution takes between two layouts, what it takes to bring a tensor from the layout it is made in to those it is read
-in, each once. Eliminating a variable sums the factors that know it and keeps the least over its values: what is left
-knows one variable less, and is a factor of those that are eliminated later (bucket elimination). The order is the one
-that keeps the tables small (`elimination.py`).
+A variable is the layout that some tensors share. A factor is a cost that depends on a few variables: the time of a
+convolution between two layouts, or of reordering a tensor from the layout it is computed in to those it is read in,
+once each. Eliminating a variable adds the factors that depend on it and minimises over its values; the result depends
+on one variable less, and is a factor of variables that are eliminated later (bucket elimination). `elimination.py`
+chooses an order that keeps the tables small.
 
-Where the tables would get too large all the same, the factors of a variable are divided into groups whose tables are
-small, and the least of each is taken alone (mini-buckets). That is never more than the least of their sum, so what is
-left at the end is a lower bound. An assignment is read back as in the exact case, then improved a variable at a time.
+Where the tables would still get too large, the factors of a variable are divided into groups with small tables, and
+each group is minimised by itself (mini-buckets). The sum of these minima is never more than the minimum of the sum, so
+the result is a lower bound. An assignment is read back as in the exact case, then improved one variable at a time.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ import numpy as np
 
 from .elimination import order_of
 
-MAX_TABLE = 1 << 22  # entries of one table; beyond, the least is not sought exactly
+MAX_TABLE = 1 << 22  # entries of one table; beyond, the search is not exact
 MAX_TABLES = 1 << 27  # entries of all tables together: about two seconds
-SMALL_TABLE, SMALL_TABLES = 1 << 11, 1 << 22  # entries of a table where it is not: of one, of all if that is more
-MAX_ROUNDS = 16  # of improving what was read back then
+SMALL_TABLE = 1 << 11  # entries of one mini-bucket's table, at least
+SMALL_TABLES = 1 << 22  # entries of all mini-buckets' tables together
+MAX_ROUNDS = 16  # of improving an assignment that is not exact
 ROUNDING = 1e-9  # of a sum, relative
 
 
@@ -38,7 +39,7 @@ class Factor(NamedTuple):
 
 
 class Assigned(NamedTuple):
-    """A value for every variable, what it costs, and a cost below which nothing is: the same where it is exact."""
+    """A value for every variable, the cost, and a lower bound of all costs: equal to the cost where it is exact."""
 
     values: tuple[int, ...]
     seconds: float
@@ -46,8 +47,8 @@ class Assigned(NamedTuple):
 
 
 def solve(sizes: Sequence[int], factors: Sequence[Factor]) -> Assigned:
-    """The values of the least total: exact unless a table would have more than `MAX_TABLE` entries, or all of them more
-    than `MAX_TABLES`; then good values, and a bound, which may show that they are the least all the same."""
+    """The assignment of least cost: exact unless a table would have more than `MAX_TABLE` entries, or all of them
+    together more than `MAX_TABLES`; then a good one, and a bound, which may still prove that it is the best."""
     order, exact = order_of(sizes, [f.variables for f in factors], MAX_TABLE, MAX_TABLES)
     most = MAX_TABLE if exact else max(SMALL_TABLE, SMALL_TABLES // len(sizes))
     eliminated, bound = _eliminated(order, sizes, factors, most)
@@ -61,7 +62,7 @@ def solve(sizes: Sequence[int], factors: Sequence[Factor]) -> Assigned:
 
 
 def assigned(values: Sequence[int], factors: Sequence[Factor], bound: float) -> Assigned:
-    """What values cost, beside a bound: where they differ by rounding alone, it is the least."""
+    """An assignment with its cost and bound, made equal where they differ by rounding only."""
     seconds = cost(values, factors)
     return Assigned(tuple(values), seconds, seconds if bound >= seconds * (1 - ROUNDING) else bound)
 
@@ -69,8 +70,8 @@ def assigned(values: Sequence[int], factors: Sequence[Factor], bound: float) -> 
 def _eliminated(
     order: Sequence[int], sizes: Sequence[int], factors: Sequence[Factor], most: int
 ) -> tuple[list[tuple[int, Factor | list[Factor]]], float]:
-    """Variables with their best values by those of others, or, if that was too large a table, with the factors that
-    tell; and the sum of what is left at the end."""
+    """The eliminated variables, each with a table of its best values, or with its factors if that table is too large;
+    and the least total cost, or a lower bound of it."""
     rank = {v: i for i, v in enumerate(order)}
     buckets: list[list[Factor]] = [[] for _ in sizes]
     eliminated: list[tuple[int, Factor | list[Factor]]] = []
@@ -80,7 +81,7 @@ def _eliminated(
         least = float(f.seconds.min())
         left.append(least)
         if f.variables:
-            rest = f.seconds - least if isfinite(least) else f.seconds  # what all values have in common is not summed
+            rest = f.seconds - least if isfinite(least) else f.seconds  # a common offset is summed apart, for precision
             buckets[min(f.variables, key=rank.__getitem__)].append(Factor(f.variables, rest))
 
     for f in factors:
@@ -99,7 +100,7 @@ def _eliminated(
 
 
 def _groups(factors: Sequence[Factor], sizes: Sequence[int], most: int) -> list[list[Factor]]:
-    """Factors in groups that know so few variables together that a table of them has at most so many entries."""
+    """Factors in groups (mini-buckets) whose tables have at most so many entries."""
     groups: list[list[Factor]] = []
     known: set[int] = set()
     entries = 1
@@ -118,7 +119,7 @@ def _groups(factors: Sequence[Factor], sizes: Sequence[int], most: int) -> list[
 
 
 def _total(at: int, factors: Sequence[Factor], sizes: Sequence[int]) -> Factor:
-    """The sum of factors that know a variable, with this variable first."""
+    """The sum of factors that depend on a variable, with this variable first."""
     known = (at, *sorted({v for f in factors for v in f.variables} - {at}))
     axis = {v: i for i, v in enumerate(known)}
     total = np.zeros([sizes[v] for v in known])
@@ -132,7 +133,7 @@ def _total(at: int, factors: Sequence[Factor], sizes: Sequence[int]) -> Factor:
 
 
 def _best(at: int, values: Sequence[int], factors: Sequence[Factor], size: int) -> int:
-    """The value of a variable that costs the least beside those of others."""
+    """The value of a variable that costs the least, given those of the others."""
     total = np.zeros(size)
     for f in factors:
         total += f.seconds[tuple(slice(None) if v == at else values[v] for v in f.variables)]
@@ -140,7 +141,7 @@ def _best(at: int, values: Sequence[int], factors: Sequence[Factor], size: int) 
 
 
 def _improve(values: list[int], sizes: Sequence[int], factors: Sequence[Factor]) -> None:
-    """Give variables the value that is best beside the others, while that changes anything."""
+    """Coordinate descent: give each variable its best value, given the others, while that changes anything."""
     of: list[list[Factor]] = [[] for _ in sizes]
     for f in factors:
         for v in f.variables:
@@ -163,15 +164,15 @@ def _at(f: Factor, values: Sequence[int]) -> Any:
 
 
 def moved(seconds: np.ndarray, readers: int) -> np.ndarray:
-    """The table of a tensor: made in one layout, read in `readers` others, by what a reorder between two takes. Several
-    readers of one layout share it."""
+    """The table of a tensor that is computed in one layout and read in `readers` others, from the seconds of a reorder
+    between each two. Readers of the same layout share a reorder."""
     return np.einsum("m...t,mt->m...", _reordered(len(seconds), readers), seconds)
 
 
 @lru_cache(16)
 def _reordered(n: int, readers: int) -> np.ndarray:
-    """By the layout that a tensor is made in and those of its readers, which others it is brought to."""
-    found = np.zeros((n,) * (readers + 2))
-    for made, *read in itertools.product(range(n), repeat=readers + 1):
-        found[(made, *read)][list(set(read) - {made})] = 1
-    return found
+    """By the layout that a tensor is computed in and those of its readers, which others it is reordered to."""
+    needed = np.zeros((n,) * (readers + 2))
+    for source, *read in itertools.product(range(n), repeat=readers + 1):
+        needed[(source, *read)][list(set(read) - {source})] = 1
+    return needed

@@ -1,4 +1,4 @@
-"""What nodes take in a layout, and tensors from one to another: measured or estimated, as the operations have it."""
+"""What nodes cost in each layout, and reorders between layouts: measured or estimated, as the operations know it."""
 
 from __future__ import annotations
 
@@ -25,17 +25,18 @@ from ..operators import Kept, Known
 from ..operators.layouts import PLAIN, layouts_of
 from ..operators.neural import geometry
 
-BYTES_PER_SECOND = 4e9  # of what numpy does, read and written, about
-TAP_SECONDS = 0.3e-9  # of pooling, by numpy: an element and a tap of its window
-KERNEL_BYTES_PER_SECOND, KERNEL_TAP_SECONDS = 18e9, 0.08e-9  # the same by kernels, and where tensors are joined
-VIEWS = "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"  # of the array that they are given
-STEP_SECONDS = 5e-6  # of a step of a program, whatever it does
+BYTES_PER_SECOND = 4e9  # read and written by an operator that numpy runs, roughly
+TAP_SECONDS = 0.3e-9  # of pooling by numpy, for an output and a tap of its window
+KERNEL_BYTES_PER_SECOND = 18e9  # the same where a kernel runs it, or tensors are concatenated in place
+KERNEL_TAP_SECONDS = 0.08e-9
+VIEWS = "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"  # they copy nothing
+STEP_SECONDS = 5e-6  # overhead of a step of a program
 FLOAT = Kept("float32")
-FEW_CHANNELS = 4  # up to here a convolution is also asked about other layouts of its result
+FEW_CHANNELS = 4  # a convolution of at most so many is also costed with other layouts of its result
 
 
 class Costs:
-    """Costs on so many threads; what is alike is asked once."""
+    """Costs on so many threads; those of equal problems are looked up once."""
 
     def __init__(self, threads: int | None, accuracy: str, dtype: str = "float32") -> None:
         self.threads, self.accuracy, self.dtype = check_threads(threads), accuracy, dtype
@@ -43,7 +44,7 @@ class Costs:
         self._convolutions: dict[tuple[tuple[int, ...], ConvProblem], np.ndarray] = {}
 
     def moves(self, of: Known) -> np.ndarray:
-        """Seconds from a layout to another, of a tensor."""
+        """Seconds of reordering a tensor from each layout to each other."""
         shape, width = of.shape, of.itemsize
         seconds = self._moves.get((*shape, width))
         if seconds is None:
@@ -57,10 +58,10 @@ class Costs:
         return seconds
 
     def convolution(self, node: Node, known: Mapping[str, Known]) -> np.ndarray:
-        """Seconds by the layouts of input and result; infinite where they are not asked."""
+        """Seconds by the layouts of input and result; infinite for pairs that are not considered."""
         x = known[node.inputs[0]]
         layouts = layouts_of(len(x.shape))
-        # the problem also has what the filter's values rule out: all that costs depend on, but for the layouts
+        # the problem also says what the filter's values rule out: all that costs depend on, except the layouts
         alike = filter_of(node, known, layouts[PLAIN], layouts[PLAIN], self.accuracy, self.dtype).problem(x.shape)
         seconds = self._convolutions.get((x.shape, alike))
         if seconds is None:
@@ -68,7 +69,7 @@ class Costs:
         return seconds
 
     def _estimated(self, node: Node, known: Mapping[str, Known]) -> np.ndarray:
-        """The same, anew."""
+        """As `convolution`, not cached."""
         x = known[node.inputs[0]]
         layouts = layouts_of(len(x.shape))
         seconds, detours = np.full((len(layouts),) * 2, np.inf), set()
@@ -82,12 +83,12 @@ class Costs:
                     if " via " in best.candidate.name:
                         detours.add((i, j))
         natively = min((each for at, each in np.ndenumerate(seconds) if at not in detours), default=0.0)
-        for at in detours:  # by way of another layout it takes no less than in that one, whatever was estimated
+        for at in detours:  # a detour through another layout cannot be cheaper than that layout, whatever was estimated
             seconds[at] = max(seconds[at], natively) if np.isfinite(natively) else seconds[at]
         return seconds
 
     def other(self, node: Node, known: Mapping[str, Known], kernels: Sequence[bool]) -> list[float]:
-        """Seconds by layout of anything else; `kernels` says in which layouts a kernel runs it, else numpy does."""
+        """Seconds of other nodes by layout; `kernels` says in which layouts a kernel runs the node instead of numpy."""
         moved = [] if node.op in VIEWS else [known[name] for name in (*node.given(), *node.outputs) if name]
         nbytes = sum(prod(x.shape) * x.itemsize for x in moved)
         taps = prod(node.attributes.get("kernel_shape", ())) * prod(known[node.outputs[0]].shape)
@@ -97,7 +98,7 @@ class Costs:
 
 
 def _move_seconds(problem: ReorderProblem) -> float:
-    """Of a reorder: as measured, else by counting alone; what neighbours would correct takes long to look up."""
+    """Seconds of a reorder: as measured, else the plain estimate, as correcting it by similar problems is slow."""
     if tuning.mode() == "measure" or cost_table.costs(problem.key):
         return choices(problem)[0].seconds
     return min(c.estimate for c in candidates_of(problem))
@@ -114,7 +115,7 @@ def filter_of(node: Node, known: Mapping[str, Known], src, dst, accuracy: str, d
 
 
 class Factors(NamedTuple):
-    """What a convolution or product multiplies, and how it reads its input and makes its result."""
+    """What a convolution or product multiplies, and how its input and result are stored."""
 
     w: np.ndarray
     x: Kept
@@ -140,7 +141,7 @@ def factors_of(node: Node, known: Mapping[str, Known], dtype: str) -> Factors:
 
 
 def in_type(w: np.ndarray, dtype: str) -> np.ndarray:
-    """A filter of float32 in the type that convolutions multiply."""
+    """A float32 filter in the type that convolutions multiply."""
     if dtype == "float32":
         return w
     plain = Layout("abcde"[: w.ndim])
@@ -148,7 +149,7 @@ def in_type(w: np.ndarray, dtype: str) -> np.ndarray:
 
 
 def between(have: Kept, want: Kept) -> dict[str, Any]:
-    """Arguments of `reorder` from numbers that are kept in one way to another."""
+    """The arguments of `reorder` that convert numbers from one stored type to another."""
     options: dict[str, Any] = {"dtype": (have.dtype, want.dtype)}
     if have.integers:
         options |= {"scale": have.scale, "zero_point": have.zero_point}
@@ -159,7 +160,7 @@ def between(have: Kept, want: Kept) -> dict[str, Any]:
 
 @lru_cache(8)
 def array_type(dtype: str) -> np.dtype:
-    """Of arrays of such numbers: bfloat16 is none of numpy's own types."""
+    """The dtype of arrays of a stored type; numpy itself has no bfloat16."""
     if dtype != "bfloat16":
         return np.dtype(dtype)
     return reorder(np.zeros(1, np.float32), "a", "a", dtype=dtype).dtype

@@ -12,8 +12,8 @@ def order_of(
 ) -> tuple[list[int], bool]:
     """All variables, and whether each has a table of at most `most` entries, and all together at most `most_of_all`.
 
-    `scopes` are the variables of each factor. A variable's table knows its neighbours, which are neighbours of each
-    other from then on. Where tables get too large, the rest is ordered by the neighbours that are left.
+    `scopes` are the variables of each factor. Eliminating a variable makes its neighbours neighbours of each other.
+    Where tables get too large, the rest is ordered by the number of remaining neighbours.
     """
     neighbours: list[set[int]] = [set() for _ in sizes]
     for scope in scopes:
@@ -24,7 +24,7 @@ def order_of(
     widest = most.bit_length()  # neighbours of two values make a table that is too large
 
     def entries(v: int) -> int:
-        """Of the table of a variable, or one too many."""
+        """Entries of the table of a variable, or more than `most`."""
         around = neighbours[v]
         return most + 1 if len(around) >= widest else min(sizes[v] * prod([sizes[u] for u in around]), most + 1)
 
@@ -55,7 +55,7 @@ def order_of(
 
 
 def _peeled(neighbours: Sequence[set[int]], done: Sequence[bool]) -> list[int]:
-    """What is not done, always the one that has the fewest neighbours which are not done yet."""
+    """The remaining variables, always the one with the fewest remaining neighbours next."""
     done = list(done)
     left = [len(around) for around in neighbours]
     heap = [(n, v) for v, n in enumerate(left) if not done[v]]

@@ -1,4 +1,4 @@
-"""From a graph and the shapes of its inputs to steps: fold, assign layouts, then build what runs."""
+"""From a graph and the shapes of its inputs to a plan: fold the graph, then assign layouts."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .assign import Assigned, Factor, assigned, cost, moved, solve
 from .costs import STEP_SECONDS, Costs
 from .siblings import merged
 
-FEW_READERS = 3  # of a tensor, whose layouts are one table
+FEW_READERS = 3  # of a tensor: up to so many share one table
 FORBIDDEN_SECONDS = 1e6  # more than any network takes
 Variables = list[tuple[int | None, int | None]]
 
 
 class LayoutPlan(NamedTuple):
-    """A graph whose layouts are chosen: by node, the kinds of its inputs and of its outputs."""
+    """A graph with its layouts: by node, the kinds of its inputs and of its outputs."""
 
     graph: Graph
     known: dict[str, Known]
@@ -35,7 +35,7 @@ class LayoutPlan(NamedTuple):
     factors: list[Factor]
 
     def uniform(self) -> dict[str, float]:
-        """By name of a layout, the seconds if all that can had this one."""
+        """By name of a layout, the seconds if all nodes that can ran in it."""
         seconds = {}
         for kind, name in enumerate(NAMES):
             values = solve(self.sizes, [*self.factors, *_fixed_layouts(kind, self.sizes)]).values
@@ -43,7 +43,7 @@ class LayoutPlan(NamedTuple):
         return seconds
 
     def forget_values(self) -> None:
-        """From now on constants are of their shapes only: steps hold what they need of them."""
+        """Drop the values of constants: steps hold those that they need."""
         self.graph.constants.update((name, _like(value)) for name, value in self.graph.constants.items())
         self.known.update((name, _forgotten(k)) for name, k in self.known.items())
 
@@ -64,10 +64,12 @@ def _like(value: np.ndarray) -> np.ndarray:
 def choose_layouts(
     graph: Graph, shapes: Mapping[str, tuple[int, ...]], costs: Costs, layouts: str | None = None
 ) -> LayoutPlan:
-    """The graph with the layouts of least cost; with `layouts`, all that can have this one do."""
+    """The graph with the layouts of least cost; with `layouts`, all nodes that can use that one do."""
     known = infer(graph, shapes)
     graph = merged(folded(graph, known), known, costs)
-    known.update((name, _forgotten(k)) for name, k in known.items() if name not in graph.constants)  # it became others
+    known.update(
+        (name, _forgotten(k)) for name, k in known.items() if name not in graph.constants
+    )  # merged into others
     keep_narrow(graph, known, costs.dtype)
     variables, sizes, factors = _problem(graph, known, costs)
     chosen = _assigned(sizes, factors, None if layouts is None else NAMES.index(layouts))
@@ -76,7 +78,7 @@ def choose_layouts(
 
 
 def _assigned(sizes: Sequence[int], factors: Sequence[Factor], kind: int | None) -> Assigned:
-    """The layouts of least cost, or, with `kind`, this one wherever it can be; and a bound of what any cost."""
+    """The layouts of least cost, or, with `kind`, that one wherever possible; and a lower bound of the cost."""
     best = solve(sizes, factors)
     if kind is None and best.bound == best.seconds:
         return best
@@ -88,7 +90,7 @@ def _assigned(sizes: Sequence[int], factors: Sequence[Factor], kind: int | None)
 
 
 def _fixed_layouts(kind: int, sizes: Sequence[int]) -> list[Factor]:
-    """Factors by which every layout that can be is of one kind."""
+    """Factors that force every layout to one kind where that is possible."""
     return [_fixed_layout(v, kind) for v, n in enumerate(sizes) if n == len(NAMES)]
 
 
@@ -97,8 +99,8 @@ def _fixed_layout(variable: int, kind: int) -> Factor:
 
 
 def _problem(graph: Graph, known: Mapping[str, Known], costs: Costs) -> tuple[Variables, list[int], list[Factor]]:
-    """By node, the variables of its inputs and outputs, None where the layout is the model's; how many values each
-    variable has; and what they cost."""
+    """By node, the variables of its inputs and outputs, None where the layout must be the model's; the number of values
+    of each variable; and the factors."""
     variables: Variables = []
     factors: list[Factor] = []
     count, fixed = 0, STEP_SECONDS * len(graph.nodes)
@@ -112,7 +114,7 @@ def _problem(graph: Graph, known: Mapping[str, Known], costs: Costs) -> tuple[Va
             count += 2
         else:
             kinds = kinds_of(node, known)
-            joins = node.op in ("Concat", "Split")  # in place, most often
+            joins = node.op in ("Concat", "Split")  # in place in most cases
             ran = [joins or kernel_of(node, known, kind) is not None for kind in range(len(NAMES))]
             seconds = costs.other(node, known, ran)
             if kinds != {PLAIN}:
@@ -128,7 +130,7 @@ def _problem(graph: Graph, known: Mapping[str, Known], costs: Costs) -> tuple[Va
                 readers.setdefault(name, {})[pair[1] if node.op == "Conv" and i == 3 else pair[0]] = None
     for name in graph.outputs:
         readers.setdefault(name, {})[None] = None
-    factors.append(Factor((), np.array(fixed)))  # whatever the layouts are
+    factors.append(Factor((), np.array(fixed)))  # a constant cost
     sizes = [len(NAMES)] * count
     for name, of_name in readers.items():
         if layouts_of(len(known[name].shape)) and name not in graph.constants:
@@ -141,15 +143,15 @@ def _problem(graph: Graph, known: Mapping[str, Known], costs: Costs) -> tuple[Va
 
 
 def _of_few(maker: int | None, readers: list[int | None], seconds: np.ndarray) -> list[Factor]:
-    """What it takes to bring a tensor from the layout that it is made in to those that it is read in, in one table."""
+    """The reorders of a tensor from the layout that it is computed in to those that it is read in, as one table."""
     at: list[Any] = [PLAIN if v is None else slice(None) for v in (maker, *readers)]
     variables = tuple(v for v in (maker, *readers) if v is not None)
     return [Factor(variables, moved(seconds, len(readers))[tuple(at)])] if variables else []
 
 
 def _of_many(maker: int | None, readers: list[int | None], seconds: np.ndarray, sizes: list[int]) -> list[Factor]:
-    """The same of many readers: a variable for each layout says whether the tensor is there in it, which costs what
-    making it does; where a reader has a layout, it must be."""
+    """The same for many readers: a binary variable for each layout says whether there is a copy of the tensor in it,
+    which costs a reorder; the layout of a reader requires its copy."""
     copies = tuple(range(len(sizes), len(sizes) + len(NAMES)))
     sizes += [2] * len(copies)
     factors = []
@@ -162,8 +164,8 @@ def _of_many(maker: int | None, readers: list[int | None], seconds: np.ndarray, 
 
 
 def _needs() -> np.ndarray:
-    """By the layout of a reader, and by layout whether a tensor is there in it: infinite where it is not in the
-    reader's."""
+    """By the layout of a reader, and by layout whether there is a copy in it: infinite without the copy that the reader
+    requires."""
     n = len(NAMES)
     seconds = np.zeros((n, *[2] * n))
     for kind in range(n):
@@ -175,7 +177,7 @@ _NEEDS = _needs()
 
 
 def kinds_of(node: Node, known: Mapping[str, Known]) -> set[int]:
-    """The layouts in which a node can run that has the same one on all sides."""
+    """The layouts that a node can run in whose inputs and outputs share one."""
     of = OPERATORS[node.op]
     y = known[node.outputs[0]]
     layouts = layouts_of(len(y.shape))

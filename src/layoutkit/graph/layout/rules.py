@@ -1,6 +1,6 @@
-"""How others lay out a graph, in one pass and without costs: what assignments are held against.
+"""How other frameworks choose layouts, in one pass and without costs: the baselines of `explain`.
 
-A rule gives each node the kind of layout that it runs in; between nodes of different kinds a tensor is reordered, once.
+A rule gives each node the kind of layout that it runs in; between nodes of different kinds a tensor is reordered once.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ def may_be(node: Node, known: Knowledge) -> set[int]:
 
 
 def mace(graph: Graph, known: Knowledge, auto: int = LAST) -> list[int]:
-    """MACE: operators with kernels of their own (FIXED) run in the format AUTO; those that can transpose arguments
-    instead of data (FOLLOWS) do exactly if all that make their inputs do; all others run in that of the source.
+    """MACE: operators with kernels of their own (FIXED) run in the format AUTO; those that can renumber axes instead of
+    transposing data (FOLLOWS) do so if all producers of their inputs do; all others run in the source format.
 
-    AUTO is NHWC, but for float models on CPUs, where it is NCHW; the source's is NCHW here, as ONNX has it.
+    AUTO is NHWC, except for float models on CPUs, where it is NCHW; the source format is NCHW here, ONNX's.
     """
     kind_of: dict[str, int] = dict.fromkeys(graph.inputs, PLAIN)
     kinds = []
@@ -44,8 +44,8 @@ def mace(graph: Graph, known: Knowledge, auto: int = LAST) -> list[int]:
 
 
 def torch(graph: Graph, known: Knowledge) -> list[int]:
-    """PyTorch on a model and an input in channels_last: every operator leaves its result as its input is, if it can;
-    what changes the shape leaves it contiguous."""
+    """PyTorch with model and input in channels_last: every operator that can keeps the memory format of its input;
+    those that change the shape return contiguous tensors."""
     kind_of: dict[str, int] = dict.fromkeys(graph.inputs, LAST)
     kinds = []
     for node in graph.nodes:
@@ -58,8 +58,8 @@ def torch(graph: Graph, known: Knowledge) -> list[int]:
 
 
 def paddle(graph: Graph, known: Knowledge) -> list[int]:
-    """Paddle: operators with an accelerated kernel run in its blocked layout, all others, and who fetches results, in
-    the framework's; at run time a tensor between two of them is reordered, unless both see the same bytes."""
+    """Paddle: operators with an accelerated kernel run in its blocked layout, all others, and the fetching of results,
+    in the framework's; a tensor between the two is reordered at run time, unless its bytes are the same in both."""
     kinds = []
     for node in graph.nodes:
         accelerated = kernel_of(node, known, BLOCKED) is not None and BLOCKED in may_be(node, known)

@@ -1,6 +1,6 @@
-"""1x1 convolutions of one tensor as one convolution, where that costs less: the input is read once, and tiles are full.
+"""1x1 convolutions of the same tensor are merged where that costs less: the input is read once, and tiles are full.
 
-The results are parts of one tensor, which `Split` names; as `concat.py` has it, nothing is copied for that.
+Their results become parts of one tensor, the outputs of a `Split` that copies nothing (see `concat.py`).
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from .costs import STEP_SECONDS, Costs
 
 
 def merged(graph: Graph, known: dict[str, Known], costs: Costs) -> Graph:
-    """The graph with siblings in one convolution each; `known` learns of the tensors that are new."""
+    """The graph with siblings merged into one convolution; the new tensors are added to `known`."""
     families: dict[tuple, list[Node]] = {}
     users = graph.users()
     for node in graph.nodes:
-        joined = any(user.op == "Concat" for user in users.get(node.outputs[0], ()))  # it is made in its place there
+        joined = any(user.op == "Concat" for user in users.get(node.outputs[0], ()))  # it is computed in place there
         if not joined and _is_sibling(node, known):
             families.setdefault((node.inputs[0], *_alike(node)), []).append(node)
     replaced: dict[int, list[Node]] = {}
@@ -49,12 +49,12 @@ def _is_sibling(node: Node, known: Mapping[str, Known]) -> bool:
 
 
 def _alike(node: Node) -> tuple:
-    """What siblings have in common beside their input."""
+    """What siblings share besides their input."""
     return tuple(node.attributes.get("strides", ())), node.attributes.get("activation")
 
 
 def _merged(family: Sequence[Node], known: dict[str, Known]) -> tuple[list[Node], dict[str, np.ndarray]]:
-    """One convolution, what names its parts, and their constants."""
+    """The merged convolution, the `Split` of its result, and their constants."""
     sizes = [known[node.outputs[0]].shape[1] for node in family]
     biases = [known[n.inputs[2]].value if n.input(2) else np.zeros(size, np.float32) for n, size in zip(family, sizes)]
     w, b = (np.concatenate([v for v in values if v is not None])
@@ -71,6 +71,6 @@ def _merged(family: Sequence[Node], known: dict[str, Known]) -> tuple[list[Node]
 
 
 def _pays(family: Sequence[Node], one: Node, known: Mapping[str, Known], costs: Costs) -> bool:
-    """Whether one costs less than all of them."""
+    """Whether the merged convolution costs less than all of them."""
     separate = sum(costs.convolution(node, known).min() + STEP_SECONDS for node in family)
     return costs.convolution(one, known).min() + STEP_SECONDS < separate

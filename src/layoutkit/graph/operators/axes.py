@@ -1,4 +1,4 @@
-"""Operators along axes: in a permuted layout the same, with the axes that it has there."""
+"""Operators along axes: in a permuted layout they are the same, with the axes renumbered."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from .base import Follows, constants, normal, operator, places, same_shape, there
+from .base import Follows, constants, normal, operator, places, required, same_shape
 
 
 def _follow_axis(attributes, layout, shapes):
@@ -16,7 +16,7 @@ def _follow_axis(attributes, layout, shapes):
 
 
 def _follow_concat(attributes, layout, shapes):
-    """Blocks of the axis may be whole in every input: then they are joined as they are."""
+    """Blocked inputs are concatenated block by block if every one of them fills its blocks."""
     axis = normal(attributes["axis"], layout.rank, "Concat")
     factors = [f for f in layout.factors if f.dim == axis]
     if len(factors) > 1 and any(shape[axis] % prod(f.size for f in factors[1:]) for shape in shapes):
@@ -24,15 +24,15 @@ def _follow_concat(attributes, layout, shapes):
     return {**attributes, "axis": next(i for i, f in enumerate(layout.factors) if f.dim == axis)}
 
 
-def _concat_shape(node, given):
-    shapes = [there(x).shape for x in given]
+def _concat_shape(node, inputs):
+    shapes = [required(x).shape for x in inputs]
     axis = normal(node.attributes["axis"], len(shapes[0]), "Concat")
     rest = {(*s[:axis], *s[axis + 1 :]) for s in shapes}
     if len(rest) > 1:
         raise ValueError(f"they differ in other axes than {axis}")
     shape = list(shapes[0])
     shape[axis] = sum(s[axis] for s in shapes)
-    return [(there(given[0]).dtype, shape)]
+    return [(required(inputs[0]).dtype, shape)]
 
 
 @operator("Concat", kind=Follows.FOLLOWS, follow=_follow_concat, shape=_concat_shape, moves=True)
@@ -41,7 +41,7 @@ def _concat(inputs, attributes):
 
 
 def _follow_split(attributes, layout, shapes):
-    """Parts of whole blocks are parts of the array, too."""
+    """A blocked array is split between blocks."""
     axis, sizes = normal(attributes.get("axis", 0), layout.rank, "Split"), attributes.get("split")
     factors = [f for f in layout.factors if f.dim == axis]
     block = prod(f.size for f in factors[1:])
@@ -51,10 +51,10 @@ def _follow_split(attributes, layout, shapes):
     return {**attributes, "axis": at, "split": [n // block for n in sizes]}
 
 
-def _split_shape(node, given):
-    x, count = there(given[0]), len(node.outputs)
+def _split_shape(node, inputs):
+    x, count = required(inputs[0]), len(node.outputs)
     axis = normal(node.attributes.get("axis", 0), len(x.shape), "Split")
-    n, sizes = x.shape[axis], constants(node, given, 1, "split")
+    n, sizes = x.shape[axis], constants(node, inputs, 1, "split")
     each = -(-n // count)
     sizes = [min(each, n - each * i) for i in range(count)] if sizes is None else sizes
     if len(sizes) != count or min(sizes) < 0 or sum(sizes) != n:
@@ -93,10 +93,10 @@ def _softmax(inputs, attributes):
 def _hardmax(inputs, attributes):
     x = inputs[0]
     axis = normal(attributes.get("axis", -1), x.ndim, "Hardmax")
-    found = np.zeros_like(x)
+    one_hot = np.zeros_like(x)
     if x.shape[axis]:
-        np.put_along_axis(found, np.expand_dims(x.argmax(axis), axis), 1, axis)
-    return [found]
+        np.put_along_axis(one_hot, np.expand_dims(x.argmax(axis), axis), 1, axis)
+    return [one_hot]
 
 
 def _limits(dtype):
@@ -107,11 +107,11 @@ def _limits(dtype):
 
 
 def _log_sum_exp(x, axis, keepdims):
-    """About the largest, so that no exponential overflows; an Inf is its own sum."""
+    """Relative to the maximum, so that no exponential overflows; a maximum of Inf is the result."""
     most = x.max(axis, keepdims=True, initial=-np.inf)
     most = np.where(np.isfinite(most), most, 0).astype(x.dtype)
-    found = np.log(np.exp(x - most).sum(axis, keepdims=True)) + most
-    return found if keepdims else found.squeeze(axis)
+    result = np.log(np.exp(x - most).sum(axis, keepdims=True)) + most
+    return result if keepdims else result.squeeze(axis)
 
 
 REDUCTIONS = {
@@ -127,16 +127,16 @@ REDUCTIONS = {
 
 
 def _follow_reduce(attributes, layout, shapes):
-    """The axes stay, of one index each: in another layout only where nothing is left out."""
+    """In another layout only with keepdims, which keeps every axis of the layout."""
     axes, at = attributes.get("axes"), places(layout)
     if not axes or not attributes.get("keepdims", 1):
         return None
-    found = [at[normal(a, layout.rank, attributes["op"])] for a in axes]
-    return None if None in found else {**attributes, "axes": found}
+    renamed = [at[normal(a, layout.rank, attributes["op"])] for a in axes]
+    return None if None in renamed else {**attributes, "axes": renamed}
 
 
-def _reduce_shape(node, given):
-    x, axes, a = there(given[0]), constants(node, given, 1, "axes"), node.attributes
+def _reduce_shape(node, inputs):
+    x, axes, a = required(inputs[0]), constants(node, inputs, 1, "axes"), node.attributes
     rank = len(x.shape)
     if not axes:
         if a.get("noop_with_empty_axes"):
@@ -152,14 +152,16 @@ def _reduce(inputs, attributes):
     x = inputs[0]
     axes = inputs[1] if len(inputs) > 1 and inputs[1] is not None else attributes.get("axes")
     if axes is None or not len(axes):
-        axes = () if attributes.get("noop_with_empty_axes") else range(x.ndim)  # of none: squares, logarithms remain
+        axes = (
+            () if attributes.get("noop_with_empty_axes") else range(x.ndim)
+        )  # over no axes squares and logarithms are still taken
     axes = tuple(normal(int(a), x.ndim, attributes["op"]) for a in axes)
     keep = bool(attributes.get("keepdims", 1))
     return [np.asarray(REDUCTIONS[attributes["op"]](x, axis=axes, keepdims=keep)).astype(x.dtype, copy=False)]
 
 
-def _arg_shape(node, given):
-    x, axis = there(given[0]), node.attributes.get("axis", 0)
+def _arg_shape(node, inputs):
+    x, axis = required(inputs[0]), node.attributes.get("axis", 0)
     axis, keep = normal(axis, len(x.shape), node.op), node.attributes.get("keepdims", 1)
     return [(np.int64, [1 if i == axis else n for i, n in enumerate(x.shape) if keep or i != axis])]
 
@@ -170,30 +172,30 @@ def _arg(inputs, attributes):
     axis = normal(axis, x.ndim, attributes["op"])
     find = np.argmax if attributes["op"] == "ArgMax" else np.argmin
     if attributes.get("select_last_index"):
-        found = x.shape[axis] - 1 - find(np.flip(x, axis), axis)
+        index = x.shape[axis] - 1 - find(np.flip(x, axis), axis)
     else:
-        found = find(x, axis)
-    return [np.expand_dims(found, axis) if attributes.get("keepdims", 1) else found]
+        index = find(x, axis)
+    return [np.expand_dims(index, axis) if attributes.get("keepdims", 1) else index]
 
 
 def _follow_pad(attributes, layout, shapes):
-    """Pairs in the order of the axes; blocked axes only unpadded."""
+    """The pads in the order of the physical axes; blocked dimensions must not be padded."""
     pads, at = attributes.get("pads"), places(layout)
     if pads is None:
         return None
     rank, axes = layout.rank, len(layout.factors)
-    found = [0] * (2 * axes)
+    moved = [0] * (2 * axes)
     for d in range(rank):
         if at[d] is None:
             if pads[d] or pads[d + rank]:
                 return None
         else:
-            found[at[d]], found[at[d] + axes] = pads[d], pads[d + rank]
-    return {**attributes, "pads": found}
+            moved[at[d]], moved[at[d] + axes] = pads[d], pads[d + rank]
+    return {**attributes, "pads": moved}
 
 
-def _pad_shape(node, given):
-    x, pads, axes = there(given[0]), constants(node, given, 1, "pads"), constants(node, given, 3)
+def _pad_shape(node, inputs):
+    x, pads, axes = required(inputs[0]), constants(node, inputs, 1, "pads"), constants(node, inputs, 3)
     axes = list(range(len(x.shape))) if axes is None else [normal(int(a), len(x.shape), "Pad") for a in axes]
     if pads is None or len(pads) != 2 * len(axes):
         raise ValueError(f"{pads and len(pads)} pads of {len(axes)} axes")
@@ -215,7 +217,7 @@ def _pad(inputs, attributes):
         pairs[a] = pads[i], pads[i + len(axes)]
     more, less = ([(max(0, s * a), max(0, s * b)) for a, b in pairs] for s in (1, -1))
     mode = attributes.get("mode", "constant")
-    if mode == "constant":  # first, as more may go on one side than there is
+    if mode == "constant":  # pad before cropping: a negative pad may remove more than the input has
         value = attributes.get("value", 0) if value is None else np.asarray(value).item()
         x = np.pad(x, more, constant_values=value)
     elif mode not in ("reflect", "edge", "wrap"):

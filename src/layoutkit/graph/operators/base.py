@@ -1,8 +1,8 @@
-"""What an operator is: a function of arrays, the shape of its result, and how it meets layouts.
+"""What an operator is: a function of arrays, the shape of its result, and which layouts it runs in.
 
-Three kinds, as MACE has them: `FIXED` operators have kernels for some layouts, of which one is chosen by cost;
-`FOLLOWS` operators run in whatever layout their inputs have, their axes renamed; `SOURCE` operators mean the order of
-their elements and run in the layout of the model.
+There are three kinds, as in MACE: `FIXED` operators have kernels for some layouts, one of which is chosen by cost;
+`FOLLOWS` operators run in whatever layout their inputs have, with their axes renumbered; `SOURCE` operators depend on
+the order of the elements and run in the layout of the model.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Attributes = Mapping[str, Any]
 
 
 class Follows(Enum):
-    """How an operator meets layouts."""
+    """Which layouts an operator runs in."""
 
     FIXED = "fixed"
     FOLLOWS = "follows"
@@ -43,11 +43,11 @@ class DataDependent(Unsupported):
         return type(self), (self.args[0], self.tensor)
 
 
-MAX_RANK = 12  # of tensors that are kept in another type than their own: what reorders take
+MAX_RANK = 12  # of tensors stored in another type than their own: the most that `reorder` takes
 
 
 class Kept(NamedTuple):
-    """A type that numbers are kept in; of integers q they are ``scale * (q - zero_point)``."""
+    """The type that numbers are stored in; integers q stand for ``scale * (q - zero_point)``."""
 
     dtype: str
     scale: float = 1.0
@@ -69,12 +69,13 @@ class Kept(NamedTuple):
 
 @lru_cache(64)
 def own_type(dtype: np.dtype) -> Kept:
-    """Numbers as they are."""
+    """Numbers stored in their own type."""
     return Kept(str(dtype))
 
 
 class Known(NamedTuple):
-    """What is known of a tensor before data is seen; `stored`: how its float32 are kept, if otherwise."""
+    """What is known of a tensor before it is computed; `stored`: the type that its float32 numbers are stored in, if
+    it is another one."""
 
     dtype: np.dtype
     shape: tuple[int, ...]
@@ -83,34 +84,34 @@ class Known(NamedTuple):
 
     @property
     def kept(self) -> Kept:
-        """How it is kept."""
+        """The type that it is stored in."""
         return self.stored or own_type(self.dtype)
 
     @property
     def itemsize(self) -> int:
-        """Bytes of an element as it is kept."""
+        """Bytes of an element as it is stored."""
         return self.stored.itemsize if self.stored else self.dtype.itemsize
 
 
-Given = Sequence[Known | None]  # by input, None where an optional one is left out
-Told = Sequence[tuple[Any, Sequence[int]]]  # by output, element type and shape
+InputTypes = Sequence[Known | None]  # by input, None where an optional one is omitted
+ResultTypes = Sequence[tuple[Any, Sequence[int]]]  # by output, element type and shape
 Follow = Callable[[Attributes, Layout, Sequence[tuple[int, ...]]], "Attributes | None"]
 
 
 class Operator(NamedTuple):
-    """An operator by name.
+    """An operator.
 
-    `run` takes inputs as arrays, None where an optional one is left out, and the attributes, and gives the outputs.
-    `shape` tells their types and shapes; without it, the operator takes constants only. `follow` gives the attributes
-    for arrays whose axes are those of a layout of tensors of these shapes; None if there are none. `spread` says
-    whether it applies to single elements, so that smaller inputs are broadcast; `of_shape`, that of the first input it
-    takes the shape only; `moves`, that its result has elements of its inputs, as they are.
+    `run` takes the inputs as arrays, None where an optional one is omitted, and the attributes, and returns the
+    outputs. `shape` returns their types and shapes; without it, the operator takes constants only. `follow` translates
+    the attributes to the physical axes of a layout, for tensors of these shapes, and returns None where it cannot.
+    `spread`: it works element by element, and smaller inputs are broadcast. `of_shape`: it reads only the shape of its
+    first input. `moves`: the elements of its result are elements of its inputs, unchanged.
     """
 
     name: str
     kind: Follows
     run: Callable[..., Sequence[np.ndarray]]
-    shape: Callable[[Node, Given], Told] | None
+    shape: Callable[[Node, InputTypes], ResultTypes] | None
     follow: Follow | None = None
     spread: bool = False
     of_shape: bool = False
@@ -124,7 +125,7 @@ def operator(
     *names: str, kind: Follows = Follows.SOURCE, shape=None, follow: Follow | None = None, spread: bool = False,
     of_shape: bool = False, moves: bool = False,
 ):  # fmt: skip
-    """Register the function below as operators; they are told their names as attribute `op`."""
+    """Register the function below as operators; the attribute `op` says which one is called."""
 
     def register(function):
         for name in names:
@@ -145,65 +146,66 @@ def run(node: Node, arrays: Sequence[np.ndarray | None], attributes: Attributes 
 
 
 def applied(node: Node, arrays: Sequence[np.ndarray | None], attributes: Attributes | None = None):
-    """The same, with whatever the function raises: for rules of shapes, whose errors are told by who asks them."""
+    """As `run`, but the function's exceptions pass through: shape rules use it, and their caller reports the error."""
     return OPERATORS[node.op].run(arrays, {**(node.attributes if attributes is None else attributes), "op": node.op})
 
 
-# What functions of operators, and numpy below them, raise on attributes and inputs that do not fit.
+# What the functions of operators, and the numpy functions that they call, raise on inputs that do not fit.
 FAULTS = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError)
 
 
-def refusal(node: Node, given: Sequence[Any], error: Exception) -> ValueError:
-    """What is raised of a node whose function or rule of shapes has failed on these inputs."""
-    shapes = ", ".join("-" if x is None else str(x.shape) for x in given)
-    told = f"{error} is missing" if type(error) is KeyError else str(error)
-    return ValueError(f"{node} on shapes {shapes}: {told}")
+def refusal(node: Node, inputs: Sequence[Any], error: Exception) -> ValueError:
+    """The error to raise where the function or shape rule of a node has failed on these inputs."""
+    shapes = ", ".join("-" if x is None else str(x.shape) for x in inputs)
+    reason = f"{error} is missing" if type(error) is KeyError else str(error)
+    return ValueError(f"{node} on shapes {shapes}: {reason}")
 
 
 def normal(axis: int, rank: int, what: str) -> int:
-    """An axis counted from the front; ValueError if there is none."""
+    """An axis counted from the front; ValueError if it is out of range."""
     if not -rank <= axis < rank:
         raise ValueError(f"{what}: axis {axis} of a tensor with {rank} axes")
     return axis % rank
 
 
 def places(layout: Layout) -> list[int | None]:
-    """By dimension, the axis of the physical array that has all its indices; None where blocks divide them."""
+    """By dimension, its axis in the physical array; None where blocks split it over several."""
     factors = layout.factors
     count = [sum(f.dim == d for f in factors) for d in range(layout.rank)]
     return [next(i for i, f in enumerate(factors) if f.dim == d) if n == 1 else None for d, n in enumerate(count)]
 
 
-# ---- for rules of shapes
+# ---- for shape rules
 
 
-def there(x: Known | None) -> Known:
+def required(x: Known | None) -> Known:
     """An input that is not optional."""
     if x is None:
         raise ValueError("an input is missing")
     return x
 
 
-def constants(node: Node, given: Given, i: int, attribute: str | None = None) -> list | None:
-    """The numbers that an input or an attribute holds, None if neither is there; DataDependent if it is data."""
-    x = given[i] if i < len(given) else None
+def constants(node: Node, inputs: InputTypes, i: int, attribute: str | None = None) -> list | None:
+    """The numbers of a constant input or of an attribute, None if both are omitted; DataDependent if the input is not
+    constant."""
+    x = inputs[i] if i < len(inputs) else None
     if x is None:
-        found = node.attributes.get(attribute) if attribute else None
-        return None if found is None else list(found)
+        values = node.attributes.get(attribute) if attribute else None
+        return None if values is None else list(values)
     if x.value is None:
         name = node.input(i)
         raise DataDependent(f"{node}: the shape of its result depends on the values of {name!r}", name)
     return x.value.reshape(-1).tolist()
 
 
-def same_shape(node: Node, given: Given) -> Told:
+def same_shape(node: Node, inputs: InputTypes) -> ResultTypes:
     """Type and shape of the first input."""
-    x = there(given[0])
+    x = required(inputs[0])
     return [(x.dtype, x.shape)]
 
 
-def spread_shape(node: Node, given: Given) -> Told:
-    """All inputs broadcast; the types by trying single elements."""
-    shape = np.broadcast_shapes(*(x.shape for x in given if x is not None))
-    ones = [None if x is None else np.ones((1,) * len(x.shape), x.dtype) for x in given]
+def spread_shape(node: Node, inputs: InputTypes) -> ResultTypes:
+    """The shape that all inputs are broadcast to; the type is found by running the operator on single elements."""
+    shape = np.broadcast_shapes(*(x.shape for x in inputs if x is not None))
+    ones = [None if x is None else np.ones((1,) * len(x.shape), x.dtype) for x in inputs]
     return [(y.dtype, shape) for y in applied(node, ones)]

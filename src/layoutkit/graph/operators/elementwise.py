@@ -1,4 +1,4 @@
-"""Operators on single elements: any layout, as long as all operands have it."""
+"""Elementwise operators: they run in any layout that all operands share."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from .base import Follows, Unsupported, operator, spread_shape, there
+from .base import Follows, Unsupported, operator, required, spread_shape
 
 
 def _same(attributes, layout, shapes):
@@ -14,7 +14,7 @@ def _same(attributes, layout, shapes):
 
 
 def each(*names):
-    """Register an operator on single elements."""
+    """Register an elementwise operator."""
     return operator(*names, kind=Follows.FOLLOWS, shape=spread_shape, follow=_same, spread=True)
 
 
@@ -43,11 +43,11 @@ def _unary(inputs, attributes, out=None):
 
 @each(*BINARY)
 def _binary(inputs, attributes):
-    found, *others = inputs
+    result, *others = inputs
     with np.errstate(all="ignore"):
         for other in others:
-            found = BINARY[attributes["op"]](found, other)
-    return [found]
+            result = BINARY[attributes["op"]](result, other)
+    return [result]
 
 
 @each("Mean")
@@ -96,7 +96,7 @@ def _clip(inputs, attributes):
 
 @each("Dropout")
 def _dropout(inputs, attributes):
-    """Only of inference, where it changes nothing."""
+    """Inference only, where it is the identity."""
     x, _, training = (*inputs, None, None)[:3]
     if training is not None and np.any(training):
         raise Unsupported("Dropout: training")
@@ -110,8 +110,8 @@ def _cast(inputs, attributes):
         return [inputs[0].astype(attributes["to"])]
 
 
-def _as_second(node, given):
-    return [(there(given[1]).dtype, there(given[0]).shape)]
+def _as_second(node, inputs):
+    return [(required(inputs[1]).dtype, required(inputs[0]).shape)]
 
 
 @operator("CastLike", shape=_as_second)
@@ -215,18 +215,18 @@ def _thresholded_relu(inputs, attributes):
 
 
 def _times(x: np.ndarray, share: np.ndarray) -> np.ndarray:
-    """``x * share``, which tends to 0 where the share does: 0 of the sign of x, also at infinity."""
+    """``x * share``, with the limit where the share underflows to 0: a 0 with the sign of x, also for infinite x."""
     with np.errstate(all="ignore"):
         return np.where(share == 0, np.copysign(x.dtype.type(0), x), x * share)
 
 
 def erf(x: np.ndarray) -> np.ndarray:
     """The error function, element by element."""
-    return np.asarray(np.frompyfunc(math.erf, 1, 1)(x)).astype(x.dtype)  # of a single number it is a float
+    return np.asarray(np.frompyfunc(math.erf, 1, 1)(x)).astype(x.dtype)  # frompyfunc returns a float for a 0-d array
 
 
 @each("Affine")
 def _affine(inputs, attributes):
-    """``x * scale + shift``, numbers per channel: what is left of a batch normalisation."""
+    """``x * scale + shift`` per channel: a folded batch normalisation."""
     x, scale, shift = inputs
     return [x * scale + shift]

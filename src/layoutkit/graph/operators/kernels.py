@@ -1,6 +1,6 @@
-"""Which nodes compiled kernels run, in which layouts: convolutions, products with constant matrices, pooling, LRN.
+"""Which nodes have compiled kernels, in which layouts: convolutions, products with constant matrices, pooling, LRN.
 
-All else runs by its operator's own function, with numpy. What a kernel's step does is in `runtime/kernels.py`.
+All others run their operator's numpy function. The steps that call the kernels are in `runtime/kernels.py`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ F32 = np.dtype(np.float32)
 
 
 class Kernel(NamedTuple):
-    """Whether a kernel runs a node in a kind of layout; `strided`: whether its result may be a part of a larger array;
-    `any_reals`: whether it takes and gives bfloat16 and float16 as well."""
+    """`suits`: whether it can run a node in a kind of layout; `strided`: whether its result may be a part of a larger
+    array; `any_reals`: whether it also reads and writes bfloat16 and float16."""
 
     suits: Callable[[Node, Mapping[str, Known], int], bool]
     strided: bool = False
@@ -34,20 +34,20 @@ def kernel_of(node: Node, known: Mapping[str, Known], kind: int = PLAIN) -> Kern
 
 
 def in_its_type(node: Node, known: Mapping[str, Known]) -> bool:
-    """Whether a kernel gives the result of a node in the type of its input, be it narrow; in some layout."""
+    """Whether there is a kernel, in some layout, that stores the result in the type of the input, narrow or not."""
     kernel = KERNELS.get(node.op)
     return kernel is not None and kernel.any_reals and any(kernel.suits(node, known, kind) for kind in (LAST, BLOCKED))
 
 
 def is_convolution(node: Node, known: Mapping[str, Known], kind: int = PLAIN) -> bool:
-    """With a constant filter and bias, in float32, over one to three axes."""
+    """A float32 convolution over one to three axes with a constant filter and bias."""
     x, w = known[node.inputs[0]], known[node.inputs[1]]
     bias = known[node.inputs[2]].value if node.input(2) else True
     return w.value is not None and bias is not None and len(x.shape) in (3, 4, 5) and x.dtype == w.dtype == F32
 
 
 def is_product(node: Node, known: Mapping[str, Known], kind: int = PLAIN) -> bool:
-    """Of rows of float32 with a constant matrix, plus a constant per column."""
+    """A product of float32 rows with a constant matrix, plus a constant per column."""
     a, b = known[node.inputs[0]], known[node.inputs[1]]
     if b.value is None or len(b.shape) != 2 or len(a.shape) < 2 or not a.dtype == b.dtype == F32 or not prod(b.shape):
         return False
@@ -59,21 +59,21 @@ def is_product(node: Node, known: Mapping[str, Known], kind: int = PLAIN) -> boo
 
 
 def is_pooling(node: Node, known: Mapping[str, Known], kind: int) -> bool:
-    """Of channels that lie together, in float32, and there are some."""
+    """Pooling of float32 with the channels innermost or in blocks, and a tensor that is not empty."""
     x = known[node.inputs[0]]
     fits = kind != PLAIN and x.dtype == F32 and len(x.shape) in (3, 4, 5) and 0 not in x.shape
     return fits and not node.attributes.get("indices")
 
 
 def limits_of(activation: Any) -> tuple[float, float] | None:
-    """Those between which an activation cuts; None if it is another."""
+    """The limits that an activation clips to; None if it does something else."""
     if activation == "relu":
         return 0.0, np.inf
     return activation[1:] if isinstance(activation, tuple) and activation[0] == "clip" else None
 
 
 def is_sum(node: Node, known: Mapping[str, Known], kind: int = PLAIN) -> bool:
-    """Of one or two tensors like the result, in float32, or a tensor between constant limits."""
+    """A sum of one or two float32 tensors of the result's shape, or a tensor clipped to constant limits."""
     y, names = known[node.outputs[0]], summands(node)
     if y.dtype != F32 or not 1 <= len(names) <= 2:
         return False
@@ -88,7 +88,7 @@ def summands(node: Node) -> tuple[str, ...]:
 
 
 def is_shuffle(node: Node, known: Mapping[str, Known], kind: int) -> bool:
-    """Of channels that lie apart, or all together."""
+    """A shuffle of channels that are not in blocks."""
     return kind != BLOCKED and len(known[node.inputs[0]].shape) in (3, 4, 5)
 
 

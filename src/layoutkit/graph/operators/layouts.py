@@ -1,7 +1,7 @@
 """The layouts that tensors of a graph may have, and which of them suit a node.
 
-The pads of blocks hold anything inside of a graph: convolutions do not read them, no operator that runs on blocks mixes
-channels, and reorders leave them behind.
+Inside a graph the pads of blocks may hold anything: convolutions do not read them, no operator that runs on blocks
+mixes channels, and reorders drop them.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from ...formats.layout import Layout
 from ...reorders.program import vector_bytes
 from ...reorders.reorder import reorder
 
-PLAIN, LAST, BLOCKED = range(3)  # as the model has it; channels last; channels in blocks of a vector
+PLAIN, LAST, BLOCKED = range(3)  # the model's own; channels last; channels in blocks of a vector
 NAMES = "plain", "channels last", "blocked"
 
 
 def layouts_of(rank: int) -> tuple[Layout, ...]:
-    """By kind, the layouts of tensors with so many dimensions; none where none is a channel: these are as the model has
-    them."""
+    """By kind, the layouts of tensors of this rank; empty where no dimension is a channel, as such tensors always keep
+    the model's layout."""
     return _layouts(rank, vector_bytes(registry.isa()) // 4) if rank in (3, 4, 5) else ()
 
 
@@ -33,7 +33,7 @@ def _layouts(rank: int, block: int) -> tuple[Layout, ...]:
 
 
 def in_layout(value: np.ndarray, layout: Layout, shape: Sequence[int]) -> np.ndarray:
-    """A constant in a layout, for an operator that spreads it over tensors of `shape`."""
+    """A constant in a layout, for an operator that broadcasts it over tensors of `shape`."""
     if value.size == 1:
         return value.reshape(())
     full = value.reshape((1,) * (layout.rank - value.ndim) + value.shape)
@@ -44,7 +44,7 @@ def in_layout(value: np.ndarray, layout: Layout, shape: Sequence[int]) -> np.nda
 
 
 def fits(shape: Sequence[int], layout: Layout, result: Sequence[int]) -> bool:
-    """Whether a tensor of this shape, in this layout, is spread over `result` as numpy spreads axes."""
+    """Whether numpy broadcasts a tensor of this shape over `result` where both are physical arrays of this layout."""
     if not shape or shape == result:
         return True
     aligned = len(shape) == len(result)

@@ -1,14 +1,14 @@
-"""Products of matrices: numpy's, with the BLAS that it has."""
+"""Matrix products, by numpy and its BLAS."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from .base import operator, there
+from .base import operator, required
 
 
-def _gemm_shape(node, given):
-    a, b = there(given[0]), there(given[1])
+def _gemm_shape(node, inputs):
+    a, b = required(inputs[0]), required(inputs[1])
     m, k = a.shape[::-1] if node.attributes.get("transA") else a.shape
     l, n = b.shape[::-1] if node.attributes.get("transB") else b.shape
     if k != l:
@@ -29,8 +29,8 @@ def _gemm(inputs, attributes):
     return [y.astype(a.dtype, copy=False)]
 
 
-def _matmul_shape(node, given):
-    a, b = there(given[0]), there(given[1])
+def _matmul_shape(node, inputs):
+    a, b = required(inputs[0]), required(inputs[1])
     dtype = np.int32 if node.op == "MatMulInteger" else a.dtype
     left, right = a.shape, b.shape
     if len(left) == 1 or len(right) == 1:

@@ -1,4 +1,4 @@
-"""Operators that say where elements go: they mean an order of elements, that of the model's layout."""
+"""Operators that move elements: most depend on the order of elements in the model's layout."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from math import prod
 
 import numpy as np
 
-from .base import DataDependent, Follows, applied, constants, normal, operator, places, same_shape, there
+from .base import DataDependent, Follows, applied, constants, normal, operator, places, required, same_shape
 
 
-def _reshape_shape(node, given):
-    x, shape = there(given[0]), constants(node, given, 1)
+def _reshape_shape(node, inputs):
+    x, shape = required(inputs[0]), constants(node, inputs, 1)
     shape = [int(n) for n in shape or ()]
     if not node.attributes.get("allowzero"):
         shape = [x.shape[i] if n == 0 else n for i, n in enumerate(shape)]
@@ -30,13 +30,13 @@ def _reshape(inputs, attributes):
     return [x.reshape(shape)]
 
 
-def _flatten_shape(node, given):
-    x = there(given[0])
+def _flatten_shape(node, inputs):
+    x = required(inputs[0])
     return [(x.dtype, _flat(x.shape, node.attributes.get("axis", 1)))]
 
 
 def _flat(shape, axis):
-    """The axes before one, and those from it on; there may be none on either side."""
+    """The sizes of the axes before `axis`, and of the rest, multiplied; either may be an empty product."""
     rank = len(shape)
     if not -rank <= axis <= rank:
         raise ValueError(f"axis {axis} of a tensor with {rank} axes, expected {-rank} to {rank}")
@@ -49,12 +49,12 @@ def _flatten(inputs, attributes):
     return [inputs[0].reshape(_flat(inputs[0].shape, attributes.get("axis", 1)))]
 
 
-def _view_shape(node, given):
-    """By its own function, of a view of one element."""
-    x = there(given[0])
-    for i in range(1, len(given)):
-        constants(node, given, i)
-    values = [np.broadcast_to(np.int8(0), x.shape), *(None if v is None else v.value for v in given[1:])]
+def _view_shape(node, inputs):
+    """Found by running the operator on a broadcast view of one element."""
+    x = required(inputs[0])
+    for i in range(1, len(inputs)):
+        constants(node, inputs, i)
+    values = [np.broadcast_to(np.int8(0), x.shape), *(None if v is None else v.value for v in inputs[1:])]
     return [(x.dtype, applied(node, values)[0].shape)]
 
 
@@ -70,15 +70,15 @@ def _follow_channels(attributes, layout, shapes):
 
 @operator("ChannelShuffle", kind=Follows.FOLLOWS, shape=same_shape, follow=_follow_channels, moves=True)
 def _channel_shuffle(inputs, attributes):
-    """Channel j of group i becomes channel i of group j: what two Reshapes around a Transpose do."""
+    """Channel j of group i becomes channel i of group j, as two Reshapes around a Transpose do."""
     x, axis, groups = inputs[0], attributes.get("axis", 1), attributes["group"]
     apart = x.reshape(*x.shape[:axis], groups, -1, *x.shape[axis + 1 :])
     return [apart.swapaxes(axis, axis + 1).reshape(x.shape)]
 
 
 def _axes(inputs, attributes):
-    given = inputs[1] if len(inputs) > 1 and inputs[1] is not None else attributes.get("axes")
-    return None if given is None else [int(a) for a in given]
+    axes = inputs[1] if len(inputs) > 1 and inputs[1] is not None else attributes.get("axes")
+    return None if axes is None else [int(a) for a in axes]
 
 
 @operator("Squeeze", shape=_view_shape, moves=True)
@@ -109,8 +109,8 @@ def _slice(inputs, attributes):
     return [x[tuple(cut)]]
 
 
-def _gather_shape(node, given):
-    x, at = there(given[0]), there(given[1])
+def _gather_shape(node, inputs):
+    x, at = required(inputs[0]), required(inputs[1])
     axis = normal(node.attributes.get("axis", 0), len(x.shape), "Gather")
     return [(x.dtype, (*x.shape[:axis], *at.shape, *x.shape[axis + 1 :]))]
 
@@ -131,25 +131,25 @@ def _size(inputs, attributes):
     return [np.array(inputs[0].size, np.int64)]
 
 
-def _made_shape(node, given):
-    for at in (name for name, x in zip(node.inputs, given) if x is not None and x.value is None):
+def _made_shape(node, inputs):
+    for at in (name for name, x in zip(node.inputs, inputs) if x is not None and x.value is None):
         raise DataDependent(f"{node}: its shape depends on data", at)
     if node.op == "Range":
-        start, limit, delta = (there(x).value.item() for x in given)
-        return [(there(given[0]).dtype, [max(0, int(np.ceil((limit - start) / delta)))])]
+        start, limit, delta = (required(x).value.item() for x in inputs)
+        return [(required(inputs[0]).dtype, [max(0, int(np.ceil((limit - start) / delta)))])]
     value = node.attributes.get("value", np.zeros(1, np.float32))
-    return [(value.dtype, there(given[0]).value.tolist())]
+    return [(value.dtype, required(inputs[0]).value.tolist())]
 
 
-def _along_shape(node, given):
-    x, b = there(given[0]), there(given[1])
+def _along_shape(node, inputs):
+    x, b = required(inputs[0]), required(inputs[1])
     behind = len(x.shape) - node.attributes["axis"] - len(b.shape)
     return [(b.dtype, (*(1,) * node.attributes["axis"], *b.shape, *(1,) * behind))]
 
 
 @operator("AlongAxis", shape=_along_shape, of_shape=True)
 def _along_axis(inputs, attributes):
-    """The second tensor as operands of old versions were: its axes along those of the first from `axis` on."""
+    """The operand of an operator before version 7: its axes are those of the first input from `axis` on."""
     x, b = inputs
     axis = attributes["axis"]
     return [b.reshape((1,) * axis + b.shape + (1,) * (x.ndim - axis - b.ndim))]
@@ -167,8 +167,8 @@ def _expand(inputs, attributes):
     return [np.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(int(n) for n in inputs[1])))]
 
 
-def _tile_shape(node, given):
-    x, times = there(given[0]), constants(node, given, 1) or []
+def _tile_shape(node, inputs):
+    x, times = required(inputs[0]), constants(node, inputs, 1) or []
     return [(x.dtype, [n * int(t) for n, t in zip(x.shape, times, strict=True)])]
 
 
@@ -183,8 +183,8 @@ def _range(inputs, attributes):
     return [np.arange(start, limit, delta, inputs[0].dtype)]
 
 
-def _blocks_shape(node, given):
-    x, b = there(given[0]), node.attributes["blocksize"]
+def _blocks_shape(node, inputs):
+    x, b = required(inputs[0]), node.attributes["blocksize"]
     n, c, h, w = x.shape
     if node.op == "DepthToSpace":
         if c % b**2:

@@ -1,4 +1,4 @@
-"""Convolutions, and the steps between numbers and the integers that stand for them."""
+"""Convolutions, and quantisation to integers and back."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 
 from ...convolutions import conv, transposed
-from .base import Follows, Unsupported, normal, operator, there
+from .base import Follows, Unsupported, normal, operator, required
 from .windows import pads_of, per_axis, window
 
 FUNCTIONS = {1: conv.conv1d, 2: conv.conv2d, 3: conv.conv3d}
@@ -28,15 +28,15 @@ def geometry(attributes, size, kernel):
 
 
 def accuracy(attributes):
-    """What the model was told of the accuracy of its convolutions."""
+    """The accuracy that the model asks of its convolutions."""
     return {"accuracy": attributes.get("accuracy", "standard")}
 
 
-def _conv_shape(node, given):
-    x, w = there(given[0]), there(given[3 if node.op == "QLinearConv" else 1])
+def _conv_shape(node, inputs):
+    x, w = required(inputs[0]), required(inputs[3 if node.op == "QLinearConv" else 1])
     if x.shape[1] != w.shape[1] * node.attributes.get("group", 1):
         raise ValueError(f"{x.shape[1]} channels, the filter takes {w.shape[1]} a group")
-    dtype = {"Conv": x.dtype, "ConvInteger": np.int32}.get(node.op) or there(given[7]).dtype
+    dtype = {"Conv": x.dtype, "ConvInteger": np.int32}.get(node.op) or required(inputs[7]).dtype
     return [(dtype, (x.shape[0], w.shape[0], *window(node.attributes, x.shape[2:], w.shape[2:]).out))]
 
 
@@ -45,15 +45,15 @@ def _conv(inputs, attributes):
     x, w, b = (*inputs, None)[:3]
     _no_more_axes(x.ndim - 2, "Conv")
     letters = "DHW"[5 - x.ndim :]
-    found = FUNCTIONS[x.ndim - 2](
+    result = FUNCTIONS[x.ndim - 2](
         x, w, b, layout=f"NC{letters}", filter_layout=f"OI{letters}", **accuracy(attributes),
         **geometry(attributes, x.shape[2:], w.shape[2:]),
     )  # fmt: skip
-    return [found]
+    return [result]
 
 
-def _conv_transpose_shape(node, given):
-    x, w, a = there(given[0]), there(given[1]), node.attributes
+def _conv_transpose_shape(node, inputs):
+    x, w, a = required(inputs[0]), required(inputs[1]), node.attributes
     rank = len(x.shape) - 2
     stride, dilation = per_axis(a, "strides", rank), per_axis(a, "dilations", rank)
     extra = a.get("output_padding") or [0] * rank
@@ -81,18 +81,18 @@ def _conv_transpose(inputs, attributes):
     if auto in ("SAME_UPPER", "SAME_LOWER") and not wanted:
         wanted = [n * s for n, s in zip(x.shape[2:], stride)]
     whole = [s * (n - 1) + e + r for s, n, e, r in zip(stride, x.shape[2:], extra, reach)]
-    if wanted:  # pads are negative where the result is larger than what the input reaches
+    if wanted:  # pads are negative where the result is larger than what the input contributes to
         total = [n - int(m) for n, m in zip(whole, wanted[-rank:])]
         small = [t // 2 for t in total]
         pads = [(s, t - s) if auto == "SAME_UPPER" else (t - s, s) for t, s in zip(total, small)]
     else:
-        given = {**attributes, "auto_pad": "VALID" if auto == "VALID" else "NOTSET"}
-        pads = pads_of(given, x.shape[2:], w.shape[2:], stride, dilation)
+        padding = {**attributes, "auto_pad": "VALID" if auto == "VALID" else "NOTSET"}
+        pads = pads_of(padding, x.shape[2:], w.shape[2:], stride, dilation)
     y = TRANSPOSED[rank](x, w, b, stride=stride, dilation=dilation, groups=attributes.get("group", 1), output_padding=0,
                          layout="NC" + "DHW"[3 - rank :], filter_layout="IO" + "DHW"[3 - rank :],
                          **accuracy(attributes))  # fmt: skip
     more = [(max(0, -p), e + max(0, -q)) for (p, q), e in zip(pads, extra)]
-    if any(map(any, more)):  # results that no input reaches
+    if any(map(any, more)):  # outputs that no input contributes to
         inner = y
         y = np.empty((*y.shape[:2], *(n + p + q for n, (p, q) in zip(y.shape[2:], more))), y.dtype)
         y[...] = 0 if b is None else b.reshape(-1, *[1] * rank)
@@ -108,15 +108,15 @@ def _conv_integer(inputs, attributes):
 
 
 def _whole(x, w, x_zero, w_zero, attributes):
-    """Sums of products of integers less their zero points."""
+    """The convolution of integers with their zero points subtracted."""
     zero = 0 if x_zero is None else int(x_zero.reshape(-1)[0])
     w = w.astype(np.int32) - (0 if w_zero is None else w_zero.astype(np.int32).reshape(-1, *[1] * (w.ndim - 1)))
     if np.abs(w, dtype=np.int64).max(initial=0) > 127 or w.min(initial=0) < -128:
         return _conv([x.astype(np.float64) - zero, w.astype(np.float64)], attributes)[0].astype(np.int32)
     letters, names = "DHW"[5 - x.ndim :], str(x.dtype)
-    given = geometry(attributes, x.shape[2:], w.shape[2:])
+    arguments = geometry(attributes, x.shape[2:], w.shape[2:])
     return FUNCTIONS[x.ndim - 2](x, w.astype(np.int8), layout=f"NC{letters}", filter_layout=f"OI{letters}",
-                                 dtype=(names, "int32"), zero_point=zero, **given)  # fmt: skip
+                                 dtype=(names, "int32"), zero_point=zero, **arguments)  # fmt: skip
 
 
 @operator("QLinearConv", shape=_conv_shape)
@@ -132,16 +132,16 @@ def _q_linear_conv(inputs, attributes):
 
 
 def _along(values, axis, rank):
-    """One number for all, or numbers along an axis, to be broadcast."""
+    """A single number, or numbers along an axis, shaped to be broadcast."""
     if values is None or values.size == 1:
         return None if values is None else values.reshape(())
     return values.reshape(-1, *[1] * (rank - 1 - axis % rank))
 
 
-def _quantized_shape(node, given):
-    x, scale, zero = (*given, None)[:3]
-    x, scale = there(x), there(scale)
-    if len(scale.shape) < 2:  # those with blocks are refused later
+def _quantized_shape(node, inputs):
+    x, scale, zero = (*inputs, None)[:3]
+    x, scale = required(x), required(scale)
+    if len(scale.shape) < 2:  # scales of blocks are refused later
         along = prod(scale.shape) != 1
         count = x.shape[normal(node.attributes.get("axis", 1), len(x.shape), node.op)] if along else 1
         for of in (scale, zero):
@@ -163,8 +163,8 @@ def _quantize_linear(inputs, attributes):
     axis = attributes.get("axis", 1)
     scale, zero = _along(scale, axis, x.ndim), _along(zero, axis, x.ndim)
     limits = np.iinfo(to)
-    found = np.rint(x / scale) + (0 if zero is None else zero.astype(np.int32))
-    return [np.clip(found, limits.min, limits.max).astype(to)]
+    integers = np.rint(x / scale) + (0 if zero is None else zero.astype(np.int32))
+    return [np.clip(integers, limits.min, limits.max).astype(to)]
 
 
 @operator("DequantizeLinear", shape=_quantized_shape)
@@ -174,6 +174,6 @@ def _dequantize_linear(inputs, attributes):
         raise Unsupported(f"DequantizeLinear: of {x.dtype}, blocks of {attributes.get('block_size', 0)}")
     axis = attributes.get("axis", 1)
     scale, zero = _along(scale, axis, x.ndim), _along(zero, axis, x.ndim)
-    if x.itemsize == 1 and (zero is None or not zero.any()):  # filters, often: exact without the step over integers
+    if x.itemsize == 1 and (zero is None or not zero.any()):  # often filters: exact without widening to int32 first
         return [np.asarray(x.astype(scale.dtype) * scale)]
     return [((x.astype(np.int32) - (0 if zero is None else zero.astype(np.int32))) * scale).astype(scale.dtype)]

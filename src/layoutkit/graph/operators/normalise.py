@@ -1,10 +1,10 @@
-"""Normalisations. That of a batch is a number per channel, and becomes part of a convolution or an `Affine`."""
+"""Normalisations. BatchNormalization is folded into a convolution or becomes an `Affine`."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from .base import Follows, normal, operator, places, same_shape, there
+from .base import Follows, normal, operator, places, required, same_shape
 
 
 def _per_channel(values, rank):
@@ -19,7 +19,7 @@ def _batch_normalization(inputs, attributes):
 
 
 def affine_of(scale, bias, mean, variance, epsilon):
-    """The scale and the shift per channel that a batch normalisation is, in float64."""
+    """The scale and the shift per channel that a batch normalisation amounts to, in float64."""
     scale = scale.astype(np.float64) / np.sqrt(variance.astype(np.float64) + epsilon)
     return scale, bias - mean * scale
 
@@ -47,9 +47,9 @@ def _group_normalization(inputs, attributes):
     return [y * _per_channel(scale, x.ndim) + _per_channel(bias, x.ndim)]
 
 
-def _with_statistics(node, given):
-    """Of a layer: also mean and inverse deviation, of one index along the axes that are normalised."""
-    x = there(given[0])
+def _with_statistics(node, inputs):
+    """LayerNormalization also returns mean and inverse deviation, of size 1 along the normalised axes."""
+    x = required(inputs[0])
     axis = normal(node.attributes.get("axis", -1), len(x.shape), node.op)
     statistics = (*x.shape[:axis], *(1 for _ in x.shape[axis:]))
     return [(x.dtype, x.shape), (np.float32, statistics), (np.float32, statistics)]
@@ -67,7 +67,7 @@ def _layer_normalization(inputs, attributes):
 
 
 def _wide(x):
-    """What is normalised in float32 at least, as ONNX's `stash_type` says of half precision."""
+    """The input in float32 at least, as ONNX's `stash_type` asks for half precision."""
     return np.asarray(x, np.promote_types(x.dtype, np.float32))
 
 

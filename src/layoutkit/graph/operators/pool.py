@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 
-from .base import Follows, Unsupported, operator, places, there
+from .base import Follows, Unsupported, operator, places, required
 from .windows import window
 
 
@@ -17,7 +17,7 @@ def _follow_spatial(attributes, layout, shapes):
 
 
 def _taps(attributes, x):
-    """By tap of the window, the part of the result that it reaches, and the part of `x` there."""
+    """By tap of the window, the outputs that it contributes to, as slices, and the part of `x` that it reads."""
     at, w = _axes(attributes, x)
     for tap in itertools.product(*map(range, w.kernel)):
         to, of = [slice(None)] * x.ndim, [slice(None)] * x.ndim
@@ -47,7 +47,8 @@ def _empty(attributes, x, value):
 
 
 def counts(attributes, size):
-    """By spatial axis and output, the taps that count in a mean: those inside, or those in the padding as well."""
+    """By spatial axis and output, how many taps a mean divides by: those inside the input, or also those in the
+    padding."""
     w = window(attributes, size)
     pads = w.pads if attributes.get("count_include_pad") else [(0, 0)] * len(size)
     return [
@@ -56,8 +57,8 @@ def counts(attributes, size):
     ]
 
 
-def _pool_shape(node, given):
-    x = there(given[0])
+def _pool_shape(node, inputs):
+    x = required(inputs[0])
     shape = (*x.shape[:2], *window(node.attributes, x.shape[2:]).out)
     return [(x.dtype, shape), (np.int64, shape)]
 
@@ -75,7 +76,7 @@ def _max_pool(inputs, attributes):
 
 
 def _with_indices(x, y, attributes):
-    """Also where each maximum is, in the order of elements of the model's layout."""
+    """The maxima, and the index of each in the flattened input, in the model's layout."""
     if attributes.get("at"):
         raise Unsupported("MaxPool: indices are of the model's layout")
     flat = np.arange(x.size, dtype=np.int64).reshape(x.shape)
@@ -84,7 +85,7 @@ def _with_indices(x, y, attributes):
         flat = np.arange(x.size, dtype=np.int64).reshape(n, c, *size[::-1]).transpose(0, 1, *range(x.ndim - 1, 1, -1))
     indices = np.full(y.shape, -1, np.int64)
     for (to, part), (_, at) in zip(_taps(attributes, x), _taps(attributes, flat)):
-        larger = (part > y[to]) | (indices[to] < 0)  # the least number of the type has a place, too
+        larger = (part > y[to]) | (indices[to] < 0)  # also where all inputs are the lowest number of the type
         y[to][larger] = part[larger]
         indices[to][larger] = at[larger]
     return [y, np.maximum(indices, 0)]
@@ -113,8 +114,8 @@ def _lp_pool(inputs, attributes):
     return [(y ** (1 / p)).astype(x.dtype)]
 
 
-def _global_pool_shape(node, given):
-    x = there(given[0])
+def _global_pool_shape(node, inputs):
+    x = required(inputs[0])
     return [(x.dtype, (*x.shape[:2], *[1] * (len(x.shape) - 2)))]
 
 

@@ -1,23 +1,23 @@
-"""Resizing of any axes: nearest, linear, cubic, axis by axis."""
+"""Resize along any axes, one after another: nearest, linear, cubic."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from .base import Unsupported, constants, normal, operator, there
+from .base import Unsupported, constants, normal, operator, required
 
-ROUNDED = {"stretch": None, "not_larger": min, "not_smaller": max}  # the one ratio of all axes, by policy
+ROUNDED = {"stretch": None, "not_larger": min, "not_smaller": max}  # how one ratio is chosen for all axes, by policy
 
 
 def _sizes(shape, attributes, scales, sizes):
-    """By axis that is resized: its number, its new extent and the ratio of the two."""
-    given = attributes.get("axes")
-    axes = [normal(int(a), len(shape), "Resize") for a in (range(len(shape)) if given is None else given)]
-    told = scales if sizes is None or not len(sizes) else sizes
-    if told is None or len(told) != len(axes) or len(set(axes)) < len(axes):
+    """The axes that are resized, each with its new extent and the ratio of the new to the old one."""
+    listed = attributes.get("axes")
+    axes = [normal(int(a), len(shape), "Resize") for a in (range(len(shape)) if listed is None else listed)]
+    target = scales if sizes is None or not len(sizes) else sizes
+    if target is None or len(target) != len(axes) or len(set(axes)) < len(axes):
         raise ValueError(f"scales {scales}, sizes {sizes}: expected either, {len(axes)} of them, of axes {axes}")
     extents = [shape[a] for a in axes]
-    if told is scales:
+    if target is scales:
         ratios = [float(s) for s in scales]
         if not all(0 < r < np.inf for r in ratios):
             raise ValueError(f"scales {ratios}: expected finite positive numbers")
@@ -35,10 +35,10 @@ def _sizes(shape, attributes, scales, sizes):
     return list(zip(axes, out, ratios))
 
 
-def _resize_shape(node, given):
-    x = there(given[0])
+def _resize_shape(node, inputs):
+    x = required(inputs[0])
     shape = list(x.shape)
-    for a, n, _ in _sizes(x.shape, node.attributes, constants(node, given, 2), constants(node, given, 3)):
+    for a, n, _ in _sizes(x.shape, node.attributes, constants(node, inputs, 2), constants(node, inputs, 3)):
         shape[a] = n
     return [(x.dtype, shape)]
 
@@ -54,7 +54,7 @@ def _resize(inputs, attributes):
     for a, n, ratio in _sizes(x.shape, attributes, scales, sizes):
         if n != x.shape[a] or ratio != 1:
             y = _along(y, a, n, ratio, attributes) if n else np.take(y, np.empty(0, np.int64), a)
-    if x.dtype.kind in "iu" and y.dtype != x.dtype:  # of cubic, they may be past the type's limits
+    if x.dtype.kind in "iu" and y.dtype != x.dtype:  # cubic weights may overshoot the limits of the type
         y = np.clip(np.rint(y), np.iinfo(x.dtype).min, np.iinfo(x.dtype).max)
     return [np.asarray(y, x.dtype, order="C")]
 
@@ -68,8 +68,8 @@ def _places(n_in, n_out, ratio, mode):
     if mode == "pytorch_half_pixel" and n_out <= 1:
         return i * 0
     if mode == "half_pixel_symmetric":
-        given = ratio * n_in
-        return n_in / 2 * (1 - n_out / given) + (i + 0.5) / ratio - 0.5
+        exact_size = ratio * n_in
+        return n_in / 2 * (1 - n_out / exact_size) + (i + 0.5) / ratio - 0.5
     if mode in ("half_pixel", "pytorch_half_pixel"):
         return (i + 0.5) / ratio - 0.5
     raise Unsupported(f"Resize: coordinate_transformation_mode {mode!r}")
@@ -100,13 +100,13 @@ def _along(x, axis, n_out, ratio, attributes):
 
 def _nearest(at, mode):
     if mode == "round_prefer_floor":
-        found = np.ceil(at - 0.5)
+        rounded = np.ceil(at - 0.5)
     elif mode == "round_prefer_ceil":
-        found = np.floor(at + 0.5)
+        rounded = np.floor(at + 0.5)
     elif mode == "floor":
-        found = np.floor(at)
+        rounded = np.floor(at)
     elif mode == "ceil":
-        found = np.ceil(at)
+        rounded = np.ceil(at)
     else:
         raise Unsupported(f"Resize: nearest_mode {mode!r}")
-    return found.astype(np.int64)
+    return rounded.astype(np.int64)

@@ -1,4 +1,4 @@
-"""Windows of convolutions and pooling, as ONNX says them."""
+"""Windows of convolutions and pooling, from ONNX's attributes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 def per_axis(attributes: Mapping[str, Any], name: str, rank: int) -> list[int]:
     """A number for each spatial axis, 1 by default."""
-    found = [int(n) for n in attributes.get(name) or [1] * rank]
-    if len(found) != rank or min(found) < 1:
-        raise ValueError(f"{name} {found}: expected {rank} positive numbers")
-    return found
+    numbers = [int(n) for n in attributes.get(name) or [1] * rank]
+    if len(numbers) != rank or min(numbers) < 1:
+        raise ValueError(f"{name} {numbers}: expected {rank} positive numbers")
+    return numbers
 
 
 def pads_of(
@@ -20,10 +20,10 @@ def pads_of(
 ) -> list[tuple[int, int]]:  # fmt: skip
     """Pairs of pads, before and after each spatial axis.
 
-    `crops`: where strides are longer than windows, SAME leaves pixels out on both sides, alike, of an odd number one
-    more in front for SAME_UPPER. So ONNX's formula of pooling says, whose pads may be negative, and its reference
-    evaluator does where it can; onnxruntime rounds half of a negative number towards 0. Pads of convolutions are at
-    least 0, in both of them.
+    `crops`: where strides are longer than windows, the pads of SAME are negative, and pixels are cropped on both sides
+    equally; of an odd number SAME_UPPER crops one more in front. This is ONNX's formula for pooling, which its
+    reference evaluator follows where it can; onnxruntime rounds half of a negative number towards 0. In both of them
+    the pads of convolutions are at least 0.
     """
     rank, auto = len(size), attributes.get("auto_pad", "NOTSET")
     if auto in ("NOTSET", ""):
@@ -35,22 +35,23 @@ def pads_of(
         return [(0, 0)] * rank
     if auto not in ("SAME_UPPER", "SAME_LOWER"):
         raise ValueError(f"auto_pad {auto!r}: expected NOTSET, VALID, SAME_UPPER or SAME_LOWER")
-    found = []
+    pairs = []
     for n, k, s, d in zip(size, kernel, stride, dilation):
         total = (-(-n // s) - 1) * s + d * (k - 1) + 1 - n
         total = total if crops else max(0, total)
         small, large = total // 2, total - total // 2
-        found.append((large, small) if auto == "SAME_LOWER" else (small, large))
-    return found
+        pairs.append((large, small) if auto == "SAME_LOWER" else (small, large))
+    return pairs
 
 
 def out_size(n: int, kernel: int, stride: int, dilation: int, pads: tuple[int, int], up: int = 0) -> int:
-    """How many windows there are along an axis; with `up`, one that reaches past the end counts if it begins before."""
+    """How many windows there are along an axis; with `up` (ceil_mode), one that reaches past the end counts if it
+    begins before the end."""
     room = n + sum(pads) - (dilation * (kernel - 1) + 1)
     if not up:
         return room // stride + 1
-    found = -(-room // stride) + 1
-    return found - ((found - 1) * stride >= n + pads[0])
+    count = -(-room // stride) + 1
+    return count - ((count - 1) * stride >= n + pads[0])
 
 
 class Window(NamedTuple):
@@ -73,7 +74,7 @@ def window(attributes: Mapping[str, Any], size: Sequence[int], kernel: Sequence[
     stride, dilation = (per_axis(attributes, name, len(taps)) for name in ("strides", "dilations"))
     pads = pads_of(attributes, size, taps, stride, dilation, crops=kernel is None)
     explicit = attributes.get("auto_pad", "NOTSET") in ("NOTSET", "")
-    up = attributes.get("ceil_mode", 0) if explicit else 0  # VALID has whole windows only, in ONNX's formula
+    up = attributes.get("ceil_mode", 0) if explicit else 0  # in ONNX's formula VALID ignores ceil_mode
     out = [out_size(*v, up) for v in zip(size, taps, stride, dilation, pads)]
     if min(out) < 1:
         raise ValueError(f"a kernel of {tuple(taps)} does not fit into {tuple(size)}")

@@ -1,6 +1,6 @@
-"""Smaller graphs that compute the same: what is constant, and what convolutions do on their way.
+"""Simplified graphs: constants are folded, and operators around a convolution become part of it.
 
-Each pass takes a graph and what is known of its tensors, and gives a graph. `folded` runs them.
+Each pass takes a graph and what is known of its tensors, and returns a graph. `folded` runs them all.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ Knowledge = dict[str, Known]
 
 
 def folded(graph: Graph, known: Knowledge) -> Graph:
-    """The graph after all passes; `known` learns of the tensors that are new."""
+    """The graph after all passes; tensors that they add are added to `known`."""
     for one in PASSES:
         graph = one(graph, known)
     return graph
 
 
 def _rebuilt(graph: Graph, nodes: list[Node], constants: Mapping[str, np.ndarray] | None = None) -> Graph:
-    """A graph of these nodes, without those that nothing needs."""
+    """A graph of these nodes, without dead ones."""
     whole = Graph(nodes, graph.inputs, (), {**graph.constants, **(constants or {})})
     return whole.needed(graph.outputs)
 
 
 def new_constants(tensor: str, values: Mapping[str, np.ndarray], known: Knowledge, constants) -> list[str]:
-    """The names of constants that are new, after the tensor that they are for and what they are."""
+    """Add constants to `constants` and `known`; returns their names, after the tensor that they are for."""
     names = []
     for what, value in values.items():
         names.append(name := fresh(f"{tensor}.{what}", known))
@@ -43,14 +43,14 @@ def new_constants(tensor: str, values: Mapping[str, np.ndarray], known: Knowledg
 
 
 def fold_constants(graph: Graph, known: Knowledge) -> Graph:
-    """What constants make is constant."""
+    """Tensors that were computed from constants become constants."""
     nodes = [n for n in graph.nodes if any(known[o].value is None for o in n.outputs if o)]
     values = {o: known[o].value for n in graph.nodes for o in n.outputs if o and known[o].value is not None}
     return _rebuilt(graph, nodes, {k: v for k, v in values.items() if v is not None})
 
 
 def shuffles(graph: Graph, known: Knowledge) -> Graph:
-    """Groups of channels that a Reshape makes axes of, a Transpose exchanges, and a Reshape joins: one operator."""
+    """Channel shuffles, spelled as Reshape, Transpose and Reshape, become one `ChannelShuffle`."""
     users, makers = graph.users(), graph.makers()
     nodes = []
     for node in graph.nodes:
@@ -66,7 +66,7 @@ def shuffles(graph: Graph, known: Knowledge) -> Graph:
 
 
 def _exchanged(first: Node, middle: Node, last: Node, known: Knowledge) -> int:
-    """How many groups of channels three nodes exchange; 0 if they do something else."""
+    """The number of groups that three nodes shuffle; 0 if they do something else."""
     if (first.op, middle.op, last.op) != ("Reshape", "Transpose", "Reshape"):
         return 0
     shape, apart, joined = (known[name].shape for name in (first.inputs[0], first.outputs[0], last.outputs[0]))
@@ -76,11 +76,11 @@ def _exchanged(first: Node, middle: Node, last: Node, known: Knowledge) -> int:
     return apart[1] if same and middle.attributes.get("perm") == [0, 2, 1, *range(3, len(apart))] else 0
 
 
-ATTRIBUTES = {"Pad": "pads", **dict.fromkeys(REDUCTIONS, "axes")}  # that the second input may say
+ATTRIBUTES = {"Pad": "pads", **dict.fromkeys(REDUCTIONS, "axes")}  # that may also come as the second input
 
 
 def constants_into_attributes(graph: Graph, known: Knowledge) -> Graph:
-    """What a node does along axes, in attributes: these can be told for other layouts."""
+    """A node with its constant axes and pads as attributes, which can be translated to other layouts."""
     nodes = []
     for node in graph.nodes:
         attributes, name = dict(node.attributes), ATTRIBUTES.get(node.op)
@@ -98,13 +98,13 @@ def constants_into_attributes(graph: Graph, known: Knowledge) -> Graph:
 
 
 def remove_identities(graph: Graph, known: Knowledge) -> Graph:
-    """Nodes that change nothing go; an output of the graph keeps its name."""
+    """Removes nodes that change nothing; outputs of the graph keep their names."""
     names: dict[str, str] = {}
     nodes, users = [], graph.users()
     for node in graph.nodes:
         node = renamed(node, names)
         needed = tuple(name for name in node.outputs if name in users or name in graph.ends)
-        if node.op == "Dropout" and needed == node.outputs[:1]:  # of its mask nothing is needed
+        if node.op == "Dropout" and needed == node.outputs[:1]:  # its mask is not used
             node = node.with_(outputs=needed)
         if _is_identity(node, known) and node.outputs[0] not in graph.ends:
             names[node.outputs[0]] = node.inputs[0]
@@ -129,7 +129,7 @@ def _is_identity(node: Node, known: Knowledge) -> bool:
 
 
 def _per_channel(value: np.ndarray | None, shape: tuple[int, ...]) -> np.ndarray | None:
-    """Constants of an operand as one number a channel; None if it has others."""
+    """A constant operand as one number per channel; None if it varies otherwise or is not constant."""
     if value is None or len(shape) < 3 or value.ndim > len(shape):
         return None
     full = (1,) * (len(shape) - value.ndim) + value.shape
@@ -139,7 +139,7 @@ def _per_channel(value: np.ndarray | None, shape: tuple[int, ...]) -> np.ndarray
 
 
 def as_affine(graph: Graph, known: Knowledge) -> Graph:
-    """Batch normalisations, and products and sums with a number per channel, as ``x * scale + shift``."""
+    """Batch normalisations, and products and sums with one number per channel, become ``x * scale + shift``."""
     nodes, constants = [], dict(graph.constants)
     for node in graph.nodes:
         affine = _affine(node, known, constants)
@@ -158,8 +158,8 @@ def _affine_node(node, x, scale, shift, known, constants) -> Node:
 
 
 def _affine(node: Node, known: Knowledge, constants) -> tuple[str, np.ndarray, np.ndarray] | None:
-    """The input, scale and shift of a node that is one."""
-    if not node.inputs or not node.inputs[0] or 0 in known[node.outputs[0]].shape:  # of no channels there is none
+    """The input, scale and shift of a node that can become an `Affine`."""
+    if not node.inputs or not node.inputs[0] or 0 in known[node.outputs[0]].shape:  # without channels there is no scale
         return None
     x = known[node.inputs[0]]
     if node.op == "BatchNormalization":
@@ -180,7 +180,7 @@ def _affine(node: Node, known: Knowledge, constants) -> tuple[str, np.ndarray, n
 
 
 def affine_into_makers(graph: Graph, known: Knowledge) -> Graph:
-    """An `Affine` of what only it reads becomes part of the convolution, or the `Affine`, that makes it."""
+    """An `Affine` that is the only reader of a convolution or another `Affine` is merged into it."""
     constants, users = dict(graph.constants), graph.users()
     makers: dict[str, Node] = {}
     for node in graph.nodes:
@@ -198,12 +198,12 @@ def affine_into_makers(graph: Graph, known: Knowledge) -> Graph:
 
 
 def _is_step(name: str, users: Mapping[str, list[Node]], graph: Graph, known: Knowledge) -> bool:
-    """Whether a tensor is only what one node gives to one other, and rounded to nothing."""
+    """Whether a tensor has one reader, is no output of the graph, and is not stored in a narrow type."""
     return len(users.get(name, ())) == 1 and name not in graph.ends and known[name].stored is None
 
 
 def _takes_affine(node: Node, known: Knowledge) -> bool:
-    """Whether it is a convolution with a constant filter that adds nothing yet."""
+    """Whether it is a convolution with a constant filter, without a residual so far."""
     alone = len(node.inputs) < 4 and "integers" not in node.attributes
     return node.op == "Conv" and alone and is_convolution(node, known)
 
@@ -220,7 +220,7 @@ def _into_conv(conv: Node, affine: Node, known: Knowledge, constants) -> Node:
 
 
 def pads_into_windows(graph: Graph, known: Knowledge) -> Graph:
-    """Zeros around the pixels, which only a convolution reads, are its padding."""
+    """A Pad with zeros that only a convolution reads becomes its padding."""
     users, makers = graph.users(), graph.makers()
     nodes = []
     for node in graph.nodes:
@@ -238,7 +238,7 @@ def pads_into_windows(graph: Graph, known: Knowledge) -> Graph:
 
 
 def _zeros_around(pad: Node, known: Knowledge) -> list[int] | None:
-    """Pads of the spatial axes, if there are no others and they are zeros."""
+    """The pads of the spatial axes; None if other axes are padded, or not with zeros."""
     pads = known[pad.inputs[1]].value if pad.input(1) else np.array(pad.attributes.get("pads", ()))
     value = known[pad.inputs[2]].value if pad.input(2) else np.array(pad.attributes.get("value", 0))
     rank = len(known[pad.inputs[0]].shape)
@@ -274,7 +274,7 @@ def _clip(node: Node, known: Knowledge) -> Any:
 
 
 def sums_into_convolutions(graph: Graph, known: Knowledge) -> Graph:
-    """A sum of two tensors of which a convolution makes one that nothing else reads: it adds the other itself."""
+    """A sum that is the only reader of a convolution becomes part of it: the other summand is its residual."""
     users = graph.users()
     position = {node.outputs[0]: i for i, node in enumerate(graph.nodes)}
     makers = {node.outputs[0]: node for node in graph.nodes}
@@ -287,7 +287,7 @@ def sums_into_convolutions(graph: Graph, known: Knowledge) -> Graph:
             continue
         last = max(convs, key=lambda name: position[name])
         other = next(name for name in node.inputs if name != last)
-        if known[other].value is not None:  # what is added comes from a step
+        if known[other].value is not None:  # a residual must be computed by a step
             continue
         conv = makers.pop(last)
         inputs = (*conv.inputs, *[""] * (3 - len(conv.inputs)), other)
@@ -296,14 +296,14 @@ def sums_into_convolutions(graph: Graph, known: Knowledge) -> Graph:
 
 
 def _may_end(node: Node, users, graph: Graph, known: Knowledge) -> bool:
-    """Whether a convolution may do more with its result before it is stored."""
+    """Whether a convolution can still take an epilogue."""
     name = node.outputs[0]
     plain = not {"activation", "integers"} & set(node.attributes) and len(node.inputs) < 4
     return node.op == "Conv" and plain and _is_step(name, users, graph, known) and is_convolution(node, known)
 
 
 def activations_into_makers(graph: Graph, known: Knowledge) -> Graph:
-    """An activation of what only it reads is part of the convolution, or the `Affine`, that makes it."""
+    """An activation that is the only reader of a convolution or `Affine` is merged into it."""
     users = graph.users()
     makers: dict[str, Node] = {}
     for node in graph.nodes:
@@ -321,7 +321,7 @@ def activations_into_makers(graph: Graph, known: Knowledge) -> Graph:
 
 
 def _activates(node: Node, activation: Any, known: Knowledge) -> bool:
-    """Whether it can apply an activation to its result."""
+    """Whether a node can apply an activation to its result."""
     if node.op in ("Add", "Sum"):
         return limits_of(activation) is not None and is_sum(node, known)
     if node.op == "Affine":
@@ -332,7 +332,7 @@ def _activates(node: Node, activation: Any, known: Knowledge) -> bool:
 
 
 def affines_as_convolutions(graph: Graph, known: Knowledge) -> Graph:
-    """What is left of them: depthwise convolutions of one tap, which have kernels in any layout."""
+    """`Affine`s that are left become depthwise convolutions of one tap, which have kernels in every layout."""
     nodes, constants = [], dict(graph.constants)
     for node in graph.nodes:
         x = known[node.inputs[0]] if node.op == "Affine" else None

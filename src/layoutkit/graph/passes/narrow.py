@@ -1,7 +1,7 @@
-"""Which tensors a network keeps in a narrow type, where its convolutions multiply such numbers.
+"""Which tensors of a network are stored in a narrow type, where its convolutions multiply such numbers.
 
-A tensor is narrow from its maker on if what makes it rounds its results to the type and something reads it as it is;
-all others are float32, and so is what the model gives. Operators that have no kernel compute in float32.
+A tensor is stored in it if the node that computes it can round its results to the type and some reader takes the type
+directly. All others, and the outputs of the model, are float32. Operators without a kernel compute in float32.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from ..operators.kernels import F32, in_its_type, is_convolution, is_product
 
 
 def keep_narrow(graph: Graph, known: dict[str, Known], dtype: str) -> None:
-    """Say of the tensors that are kept in `dtype` that they are."""
+    """Mark in `known` the tensors that are stored in `dtype`."""
     if dtype == "float32":
         return
     makers, users = graph.makers(), graph.users()
     kept = {name for name, node in makers.items() if _is_free(known[name]) and _makes(node, known)}
     kept -= graph.ends
-    readers = {name: list(users.get(name, ())) for name in kept}  # those that may read it as it is
+    readers = {name: list(users.get(name, ())) for name in kept}  # those that may read the narrow type directly
 
     def fits(name: str) -> bool:
-        """Whether a tensor can be narrow beside the others; readers that cannot read it so never can again."""
+        """Whether some reader still takes the narrow tensor; one that does not is dropped, as it never will again."""
         while readers[name] and not _takes(readers[name][-1], name, known, kept):
             readers[name].pop()
         return bool(readers[name])
 
-    todo = [name for name in kept if not _given(makers[name], known, kept)]
+    todo = [name for name in kept if not _inputs_are_narrow(makers[name], known, kept)]
     todo += [name for name in kept if not fits(name)]
     while todo:
         name = todo.pop()
@@ -37,19 +37,19 @@ def keep_narrow(graph: Graph, known: dict[str, Known], dtype: str) -> None:
             kept.discard(name)
             todo += [x for x in makers[name].given() if x in kept and not fits(x)]
             for node in users.get(name, ()):
-                if not kept.isdisjoint(node.outputs) and not _given(node, known, kept):
+                if not kept.isdisjoint(node.outputs) and not _inputs_are_narrow(node, known, kept):
                     todo += node.outputs
     for name in kept:
         known[name] = known[name]._replace(stored=Kept(dtype))
 
 
 def _is_free(of: Known) -> bool:
-    """Whether a tensor may be kept in another type, and nothing says yet in which."""
+    """Whether a tensor may be stored in another type, and none has been chosen yet."""
     return of.dtype == F32 and of.stored is None and 1 <= len(of.shape) <= MAX_RANK
 
 
 def _multiplies(node: Node, known: Mapping[str, Known]) -> bool:
-    """Whether a node multiplies numbers of the type, whatever its input is."""
+    """Whether a node multiplies numbers of the narrow type, whatever type its input is stored in."""
     if "integers" in node.attributes:
         return False
     if node.op == "Conv":
@@ -58,7 +58,7 @@ def _multiplies(node: Node, known: Mapping[str, Known]) -> bool:
 
 
 def _passes(node: Node, known: Mapping[str, Known]) -> bool:
-    """Whether a node gives what it gets in the type that it gets it in."""
+    """Whether a node stores its result in the type of its input."""
     return OPERATORS[node.op].moves or in_its_type(node, known)
 
 
@@ -66,15 +66,15 @@ def _makes(node: Node, known: Mapping[str, Known]) -> bool:
     return _multiplies(node, known) or _passes(node, known)
 
 
-def _given(node: Node, known: Mapping[str, Known], kept: set[str]) -> bool:
-    """Whether all that a node passes on is narrow."""
-    constants = OPERATORS[node.op].moves  # count: they are of the model's type
+def _inputs_are_narrow(node: Node, known: Mapping[str, Known], kept: set[str]) -> bool:
+    """Whether all that a node passes on to its result is narrow."""
+    constants = OPERATORS[node.op].moves  # then constants count too: they are of the model's type
     floats = [n for n in node.given() if known[n].dtype == F32 and (constants or known[n].value is None)]
     return not _passes(node, known) or all(name in kept for name in floats)
 
 
 def _takes(node: Node, name: str, known: Mapping[str, Known], kept: set[str]) -> bool:
-    """Whether a node reads a tensor as it is."""
+    """Whether a node reads a narrow tensor directly."""
     if _passes(node, known) and node.outputs[0] in kept:
         return True
     return _multiplies(node, known) and (node.inputs[0] == name or node.outputs[0] in kept)

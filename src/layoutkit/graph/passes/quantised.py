@@ -1,7 +1,8 @@
-"""Tensors that a model rounds to integers: what it quantises and dequantises again is kept as the integers.
+"""Tensors that a model quantises and dequantises again are stored as the integers.
 
-A tensor after QuantizeLinear and DequantizeLinear holds multiples of a scale. Here the two are gone and `Known.stored`
-says so: what makes the tensor rounds its results, and convolutions with filters of int8 read the integers.
+After QuantizeLinear and DequantizeLinear a tensor holds multiples of a scale. This pass removes the two nodes and sets
+`Known.stored`: the node that computes the tensor rounds its results, and convolutions with int8 filters read the
+integers.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ MULTIPLY = "Conv", "Gemm", "MatMul"
 def kept_as_integers(graph: Graph, known: dict[str, Known]) -> Graph:
     """The graph without pairs of QuantizeLinear and DequantizeLinear; `known` says which tensors are integers."""
     makers, users = graph.makers(), graph.users()
-    names: dict[str, str] = {}  # of tensors that are others now
-    pairs: dict[int, Node] = {}  # by the id of what quantises, the first that dequantises
+    names: dict[str, str] = {}  # of tensors that replace others
+    pairs: dict[int, Node] = {}  # by the id of the QuantizeLinear, the first DequantizeLinear that reads it
     for node in graph.nodes:
         if node.op != "QuantizeLinear" or node.outputs[0] in graph.ends:
             continue
@@ -51,7 +52,7 @@ def kept_as_integers(graph: Graph, known: dict[str, Known]) -> Graph:
 
 
 def _kept(node: Node, known: Mapping[str, Known]) -> Kept | None:
-    """The integers between which and numbers of float32 a node goes, one scale for all."""
+    """The integer type, scale and zero point of a QuantizeLinear or DequantizeLinear with a single scale."""
     wide, narrow = (known[n] for n in (node.inputs[0], node.outputs[0])[:: 1 if node.op == "QuantizeLinear" else -1])
     scale, zero = known[node.inputs[1]].value, known[node.inputs[2]].value if node.input(2) else np.zeros(1)
     if scale is None or zero is None or scale.size != 1 or wide.dtype != np.float32 or scale.dtype != np.float32:
@@ -64,7 +65,7 @@ def _kept(node: Node, known: Mapping[str, Known]) -> Kept | None:
 
 
 def _with_integers(node: Node, known: Mapping[str, Known], makers: Mapping[str, Node]) -> Node:
-    """A node that multiplies with what DequantizeLinear makes of a constant of int8, by output: it knows them too."""
+    """A node whose filter is a DequantizeLinear of an int8 constant, with those integers as attributes."""
     before = makers.get(node.input(1))
     if node.op not in MULTIPLY or before is None or before.op != "DequantizeLinear":
         return node

@@ -48,8 +48,8 @@ cdef extern from "depthwise/plane_strips.h" nogil:
         const void *clip
     ctypedef void (*lk_plane_strips_fn)(const lk_plane_strips *) noexcept nogil
 
-cdef extern from "depthwise/quads.h" nogil:
-    ctypedef struct lk_quads:
+cdef extern from "depthwise/depthwise_dot.h" nogil:
+    ctypedef struct lk_depthwise_dot:
         const char **row
         const int64_t *column
         const int64_t *at
@@ -65,7 +65,7 @@ cdef extern from "depthwise/quads.h" nogil:
         uint32_t flip, lanes
         int quads, kw, rows, packed_rows, cols, vectors, pieces, whole, segments, s_whole, s_bytes
         const lk_rounding *out
-    ctypedef void (*lk_quads_fn)(const lk_quads *) noexcept nogil
+    ctypedef void (*lk_depthwise_dot_fn)(const lk_depthwise_dot *) noexcept nogil
 
 cdef extern from "depthwise/strips.h" nogil:
     ctypedef struct lk_strips:

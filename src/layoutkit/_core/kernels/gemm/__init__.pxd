@@ -30,7 +30,7 @@ cdef extern from "gemm/gemm.h" nogil:
         int64_t to_prefetch_bytes
         const char *next_c
         const int64_t *next_c_row
-        int64_t beside
+        int64_t residual_offset
         const lk_rounding *out
     ctypedef void (*lk_gemm_fn)(const lk_gemm *) noexcept nogil
 

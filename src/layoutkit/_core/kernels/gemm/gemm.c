@@ -87,16 +87,16 @@ LK_INLINE void step(vf *acc, const char *const *p, int64_t k, const real *b, con
 
 #include "gemm_ends.inc"
 
-/* Prefetches a row of what is written soon, and of what lies beside it. */
+/* Prefetches a row of C that is written soon, and of the residual that is added to it. */
 LK_INLINE void prefetch_row(const lk_gemm *g, const int64_t *row, const int nv)
 {
 #pragma GCC unroll 8
     for (int j = 0; j < nv; j++)
         __builtin_prefetch(g->next_c + *row + g->c_col[j], 1, 3);
-    if (g->beside)
+    if (g->residual_offset)
 #pragma GCC unroll 8
         for (int j = 0; j < nv; j++)
-            __builtin_prefetch(g->next_c + *row + g->beside + g->c_col[j], 0, 3);
+            __builtin_prefetch(g->next_c + *row + g->residual_offset + g->c_col[j], 0, 3);
 }
 
 /* All of them at once, for short sums. */

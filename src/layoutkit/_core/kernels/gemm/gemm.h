@@ -69,7 +69,7 @@ typedef struct {
     int64_t to_prefetch_bytes;
     const char *next_c;        /* rows of C written soon, prefetched for writing: next_c + next_c_row[i] + c_col[v] */
     const int64_t *next_c_row; /* `rows` of them; NULL: none */
-    int64_t beside;            /* what lies so many bytes from them is read soon, prefetched as well; 0: nothing */
+    int64_t residual_offset;   /* bytes from C to the residual, prefetched for reading; 0: none */
     const lk_rounding *out;    /* bytes are stored, at c_row and c_col, not sums; or NULL */
 } lk_gemm;
 typedef void (*lk_gemm_fn)(const lk_gemm *);

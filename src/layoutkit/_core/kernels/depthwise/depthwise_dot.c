@@ -1,4 +1,4 @@
-/* quads_<rows>x<columns>_<type>: depthwise convolution of integers; see lk_quads in quads.h.
+/* depthwise_dot_<rows>x<columns>_<type>: depthwise convolution of integers; see lk_depthwise_dot in depthwise_dot.h.
  *
  *   s[r][j] = bias + sum_g sum_b sum_i x[4g + i][step*j + apart*b] * w[g][b][r][i], i < 4        vectors of channels
  *
@@ -8,14 +8,14 @@
  * bytes of four vectors of sums put them in order again.
  * Where sums become bytes, the register tile is one or two output rows by COLS columns of one vector, beside the taps of a
  * row; one vector after another is summed and packed with those before. Else it is half as many columns of all four.
- * With 32 registers the usual rows, of three taps, need no panel: quads_flow.inc.
+ * With 32 registers the usual rows, of three taps, need no panel: depthwise_dot_flow.inc.
  * Edges: rows and columns of padding hold `zero`; whole vectors are summed, whatever is in their lanes. The last columns
  * are a tile that begins earlier, or where there are fewer, single.
  */
 #pragma GCC optimize("fp-contract=off") /* a product and a sum are rounded each, as on every instruction set */
 #include "common/vector.h"
 #include "gemm/rounding.h"
-#include "quads.h"
+#include "depthwise_dot.h"
 
 #include <string.h>
 
@@ -99,7 +99,7 @@ LK_INLINE void interleave_run(char *to, whole a, whole b, whole c, whole d, cons
 
 /* Columns [first, end) of the panel: four rows of the input side by side. How a run is read: in one, by whole pieces, or
  * by pieces that are in part or in another order. */
-LK_INLINE void gather(const lk_quads *d, const int64_t first, const int64_t end, const vf flip, const int how)
+LK_INLINE void gather(const lk_depthwise_dot *d, const int64_t first, const int64_t end, const vf flip, const int how)
 {
     const int64_t *const column = d->column, *const at = d->at, *const count = d->bytes;
     const int pieces = d->pieces, quads = d->quads;
@@ -190,8 +190,8 @@ LK_INLINE void gather(const lk_quads *d, const int64_t first, const int64_t end,
 /* The sums of a register tile: `rows` output rows, `cols` columns that begin at x in the panel, vectors [v, end). With
  * `step` it is a single quad of three taps a row, neighbours, and outputs so many columns apart: what is read is read
  * once. */
-LK_INLINE void sum(const lk_quads *d, vf *acc, const char *x, const int rows, const int cols, const int v, const int end,
-                   const int step)
+LK_INLINE void sum(const lk_depthwise_dot *d, vf *acc, const char *x, const int rows, const int cols, const int v,
+                   const int end, const int step)
 {
     const int64_t stepped = d->step * COLUMN, apart = d->apart * COLUMN;
     const int64_t w_vector = d->packed_rows * LK_VB;
@@ -265,7 +265,7 @@ LK_INLINE void in_order(vf *y, const vf a, const vf b, const vf c, const vf d)
 }
 
 /* A tile's sums are stored. */
-LK_INLINE void put_sums(const lk_quads *d, const char *x, char *s, const int rows, const int cols)
+LK_INLINE void put_sums(const lk_depthwise_dot *d, const char *x, char *s, const int rows, const int cols)
 {
     vf acc[4 * COLS];
     sum(d, acc, x, rows, cols, 0, 4, 0);
@@ -313,7 +313,7 @@ LK_INLINE whole packed_bytes(const lk_rounding *out, whole low, const whole high
     }
 
 /* A pixel's bytes are stored. */
-LK_INLINE void put_pixel(const lk_quads *d, char *y, const whole v)
+LK_INLINE void put_pixel(const lk_depthwise_dot *d, char *y, const whole v)
 {
     const int64_t *const at = d->s_at;
     if (d->s_whole && d->s_bytes == LK_VB) {
@@ -329,7 +329,8 @@ LK_INLINE void put_pixel(const lk_quads *d, char *y, const whole v)
 }
 
 /* A tile's bytes are stored. */
-LK_INLINE void put_bytes(const lk_quads *d, const char *x, char *s, const int rows, const int cols, const int step)
+LK_INLINE void put_bytes(const lk_depthwise_dot *d, const char *x, char *s, const int rows, const int cols,
+                         const int step)
 {
     const lk_rounding *const out = d->out;
     whole before[2 * COLS], low[2 * COLS];
@@ -364,16 +365,16 @@ LK_INLINE void put_bytes(const lk_quads *d, const char *x, char *s, const int ro
 }
 
 #if LK_VB == 64
-#include "quads_flow.inc"
+#include "depthwise_dot_flow.inc"
 #endif
 #else
 #define put_bytes(d, x, s, rows, cols, step) ((void)(step))
 #endif
 
-typedef void gather_fn(const lk_quads *, int64_t first, int64_t end);
+typedef void gather_fn(const lk_depthwise_dot *, int64_t first, int64_t end);
 #define GATHER(NAME, HOW) \
-    static void NAME(const lk_quads *d, int64_t first, int64_t end) { gather(d, first, end, (vf){}, HOW); } \
-    static void NAME##_flipped(const lk_quads *d, int64_t first, int64_t end) \
+    static void NAME(const lk_depthwise_dot *d, int64_t first, int64_t end) { gather(d, first, end, (vf){}, HOW); } \
+    static void NAME##_flipped(const lk_depthwise_dot *d, int64_t first, int64_t end) \
     { \
         gather(d, first, end, (int32_t)d->flip - (vf){}, HOW); \
     }
@@ -385,10 +386,10 @@ GATHER(by_pieces, BY_PIECES)
 
 /* Tiles of `cols` columns, the last one from where it ends with the row; 0: they are fewer. What a tile reads is gathered
  * just before it. */
-LK_INLINE int tiles(const lk_quads *given, gather_fn *fill, const int rows, const int cols, const int step,
+LK_INLINE int tiles(const lk_depthwise_dot *given, gather_fn *fill, const int rows, const int cols, const int step,
                     const int as_bytes)
 {
-    const lk_quads copy = *given, *const d = &copy; /* which no store changes */
+    const lk_depthwise_dot copy = *given, *const d = &copy; /* which no store changes */
     const int64_t x_col = d->step * COLUMN, reach = d->begin + (d->kw - 1) * d->apart + 1;
     const char *const x = d->panel + d->begin * COLUMN;
     int64_t first = d->first;
@@ -409,9 +410,12 @@ LK_INLINE int tiles(const lk_quads *given, gather_fn *fill, const int rows, cons
     return 1;
 }
 
-typedef int tiles_fn(const lk_quads *, gather_fn *);
+typedef int tiles_fn(const lk_depthwise_dot *, gather_fn *);
 #define TILES(NAME, ROWS, COLUMNS, STEP, AS_BYTES) \
-    static int NAME(const lk_quads *d, gather_fn *fill) { return tiles(d, fill, ROWS, COLUMNS, STEP, AS_BYTES); }
+    static int NAME(const lk_depthwise_dot *d, gather_fn *fill) \
+    { \
+        return tiles(d, fill, ROWS, COLUMNS, STEP, AS_BYTES); \
+    }
 TILES(sums_1, 1, COLS, 0, 0)
 TILES(sums_2, 2, COLS / 2, 0, 0)
 TILES(sums_1x1, 1, 1, 0, 0)
@@ -428,7 +432,7 @@ TILES(bytes_2s1, 2, COLS, 1, 1)
 TILES(bytes_1s2, 1, COLS, 2, 1)
 #endif
 
-LK_INLINE void run(const lk_quads *d)
+LK_INLINE void run(const lk_depthwise_dot *d)
 {
     const int two = d->rows == 2;
     gather_fn *fill = d->flip ? by_parts_flipped : by_parts;
@@ -441,7 +445,7 @@ LK_INLINE void run(const lk_quads *d)
         wide = two ? bytes_2 : bytes_1, narrow = two ? bytes_2x1 : bytes_1x1;
 #if LK_VB == 64
         if (d->whole && near == 3 - d->packed_rows) {
-            static const lk_quads_fn flows[][2] = {{flow_in_one, flow_in_one_flipped},
+            static const lk_depthwise_dot_fn flows[][2] = {{flow_in_one, flow_in_one_flipped},
                                                    {flow_by_pieces, flow_by_pieces_flipped},
                                                    {flow_of_several, flow_of_several_flipped}};
             flows[d->whole == 1 ? 0 : d->segments == 1 ? 1 : 2][d->flip != 0](d);
@@ -460,16 +464,16 @@ LK_INLINE void run(const lk_quads *d)
 }
 
 #if LK_VB == 64
-void LK_NAME(LK_TYPED(quads_2x4))(const lk_quads *d) { run(d); }
+void LK_NAME(LK_TYPED(depthwise_dot_2x4))(const lk_depthwise_dot *d) { run(d); }
 #else
-void LK_NAME(LK_TYPED(quads_2x2))(const lk_quads *d) { run(d); }
+void LK_NAME(LK_TYPED(depthwise_dot_2x2))(const lk_depthwise_dot *d) { run(d); }
 #endif
 
-const lk_kernel LK_ROWS(quads)[] = {
+const lk_kernel LK_ROWS(depthwise_dot)[] = {
 #if LK_VB == 64
-    LK_ROW(LK_QUADS, LK_TYPED(quads_2x4), LK_STR(LK_KIND), LK_LANES, 2, 4, LK_TILE(LK_STR(LK_KIND))),
+    LK_ROW(LK_DEPTHWISE_DOT, LK_TYPED(depthwise_dot_2x4), LK_STR(LK_KIND), LK_LANES, 2, 4, LK_TILE(LK_STR(LK_KIND))),
 #else
-    LK_ROW(LK_QUADS, LK_TYPED(quads_2x2), LK_STR(LK_KIND), LK_LANES, 2, 2, LK_TILE(LK_STR(LK_KIND))),
+    LK_ROW(LK_DEPTHWISE_DOT, LK_TYPED(depthwise_dot_2x2), LK_STR(LK_KIND), LK_LANES, 2, 2, LK_TILE(LK_STR(LK_KIND))),
 #endif
     LK_LAST_ROW,
 };

@@ -1,7 +1,7 @@
-"""Depthwise convolutions of integers: a lane multiplies four rows of taps at a time and sums the products.
+"""Depthwise convolutions of integers by dot products: a lane sums the products of four rows of taps at once.
 
-The rows of the input that an output row reads, or two of them, are gathered by fours, so that the taps along the width
-and both rows are summed from the same. Natively on channels innermost, whole or in blocks of 16 and multiples of that.
+The input rows of one or two output rows are interleaved by fours (quads), once for all taps along the width and for
+both output rows. Native layouts have channels innermost, in no blocks or in blocks of a multiple of 16.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..._core.nests import quads as core
+from ..._core.nests import depthwise_dot as core
 from ..._core.nests.executor import LoopNest
 from ..._core.runtime.registry import Kernel
 from ...formats.layout import Layout
@@ -24,23 +24,24 @@ from .base import Algorithm, flops_per_second
 PIECE = 16  # channels that are gathered at a time
 MOST_COLUMNS = 1 << 22  # of a row
 MOST_PANEL_BYTES = 1 << 20  # of the gathered columns of a tile
-COLUMN_STEPS = 1.0  # to gather a column of a quad, in multiplications
-OUTPUT_STEPS = 3.0  # to store an output, in multiplications
-PART_STEPS = 40.0  # to gather a column whose pieces are not whole, or in another order
+# Times, in those of a multiplication of vectors:
+COLUMN_STEPS = 1.0  # gathering a column of a quad
+OUTPUT_STEPS = 3.0  # storing an output
+PART_STEPS = 40.0  # gathering a column with pieces of fewer than 16 channels, or in another order
 
 
 class Rows(NamedTuple):
     """How many output rows are summed at once, and which rows of the input they read."""
 
     at_once: int
-    at: tuple[tuple[int, int], ...]  # depth and height, relative to the first tap of the first output row
-    of: tuple[tuple[int, ...], ...]  # of each output row, where those of its taps are among them
+    at: tuple[tuple[int, int], ...]  # their depth and height, relative to the first tap of the first output row
+    of: tuple[tuple[int, ...], ...]  # for each output row, the indices in `at` of the rows that its taps read
 
 
-class Quads(Algorithm):
+class DepthwiseDot(Algorithm):
     """One input channel a group."""
 
-    name, variant, family, filters = "depthwise", "quads", "quads", "quads"
+    name, variant, family, filters = "depthwise", "dot", "depthwise_dot", "depthwise dot"
     detour, narrow, widens = "blocks", True, False
     register_tile = "vectors of {lanes} channels"
 
@@ -60,7 +61,7 @@ class Quads(Algorithm):
         return None
 
     def estimate(self, p: ConvProblem, kernel: Kernel, threads: int) -> float:
-        """By counting what one or two output rows take."""
+        """By counting the vector operations of one or two output rows."""
         rows, (step, *_), out = _rows(p), _columns(p), geometry(p).out
         quads = -(-len(rows.at) // 4)
         vectors = -(-p.oc // kernel.lanes)
@@ -71,7 +72,7 @@ class Quads(Algorithm):
         return 2 * kernel.lanes * columns * column / (flops_per_second(kernel) * threads)
 
     def packing(self, native: ConvProblem, kernel: Kernel) -> str:
-        """It depends on which rows of the input are shared, too."""
+        """The name also says which rows of the input are shared."""
         rows = _rows(native)
         shared = f" {rows.at_once} rows {native.stride[-2]} {native.dilation[-2]}" if rows.at_once > 1 else ""
         return f"{self.filters}{shared} {4 * kernel.lanes} 1"
@@ -95,27 +96,27 @@ class Quads(Algorithm):
         padded[: p.oc] = bias
         return packed, np.ascontiguousarray(padded[channels])
 
-    def build(self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> core.Quads:
+    def build(self, p: ConvProblem, kernel: Kernel, threads: int, arrays: Arrays) -> core.DepthwiseDot:
         xs, ys = strides_of(p.src, p.src_shape, arrays.x_strides), strides_of(p.dst, p.dst_shape, arrays.y_strides)
         strides = [(s[0][0].stride, *spatial_strides(s)) for s in (xs, ys)]
         rows = _rows(p)
         table = np.array(rows.at, np.int64).T.copy()
         nest = LoopNest(kernel.name, geometry(p), threads, strides[0], strides[1], p.types.name)
         block = p.dst.block(1) if p.dst.block(1) > 1 else 1 << 62
-        return core.Quads(
+        return core.DepthwiseDot(
             nest, (p.oc, _padded(p), block), _pieces(p, kernel, xs[1][0].stride, ys[1][0].stride),
             (rows.at_once, table[0], table[1]), _columns(p),
         )  # fmt: skip
 
 
 def _padded(p: ConvProblem) -> int:
-    """Output channels that are written."""
+    """Output channels that are written, pads included."""
     return -(-p.oc // p.dst.block(1)) * p.dst.block(1)
 
 
 def _channels(p: ConvProblem, kernel: Kernel) -> np.ndarray:
-    """The output channels of the lanes of each run: those of every piece by fours, as bytes are interleaved. A last run
-    that has fewer pieces repeats them."""
+    """The output channels of the lanes of each run: those of every piece by fours, the order in which bytes are
+    interleaved. A last run with fewer pieces repeats them."""
     each = kernel.lanes // 4  # pieces of a run
     pieces = -(-_padded(p) // PIECE)
     runs = -(-pieces // each)
@@ -127,7 +128,7 @@ def _channels(p: ConvProblem, kernel: Kernel) -> np.ndarray:
 
 
 def _rows(p: ConvProblem) -> Rows:
-    """Two output rows at once, where they read no more rows by fours than one."""
+    """Two output rows at once if they need no more quads than one, else one."""
     g = geometry(p)
     kernel, stride, dilation = g.kernel, g.stride, g.dilation
     every = [[(a * dilation[0], r * stride[1] + b * dilation[1]) for a in range(kernel[0]) for b in range(kernel[1])]
@@ -140,17 +141,17 @@ def _rows(p: ConvProblem) -> Rows:
 
 
 def _columns(p: ConvProblem) -> tuple[int, int, bool]:
-    """Columns of the panel from one output to the next, and from tap to tap; whether those of an output are listed."""
+    """How far apart outputs and taps are in columns of the panel; whether the panel has only columns that are read."""
     g = geometry(p)
     stride, dilation, kernel = g.stride[2], g.dilation[2], g.kernel[2]
     each = gcd(stride, dilation) if kernel > 1 else stride
-    if stride // each > kernel:  # between them most would not be read
+    if stride // each > kernel:  # most columns in between would not be read
         return kernel, 1, True
     return stride // each, dilation // each, False
 
 
 def _pieces(p: ConvProblem, kernel: Kernel, x_block: int, y_block: int):
-    """Of every 16 output channels what they read and where they are, as `core.Quads` takes it."""
+    """For each piece of 16 output channels the input that it reads, and offsets, as `core.DepthwiseDot` takes them."""
     count = -(-_padded(p) // (4 * kernel.lanes)) * 4 * kernel.lanes // PIECE
     first = np.arange(count) * PIECE
     each = max(1, p.oc // p.groups)
@@ -168,7 +169,7 @@ def _pieces(p: ConvProblem, kernel: Kernel, x_block: int, y_block: int):
 
 
 def _within(channel: np.ndarray, layout: Layout, block_stride: int, item: int) -> np.ndarray:
-    """Where channels are in a pixel, in bytes."""
+    """The offsets of channels within a pixel, in bytes."""
     block = layout.block(1)
     if block == 1:
         return np.ascontiguousarray(channel * item, np.int64)

@@ -1,4 +1,4 @@
-"""Depthwise convolution of integers where channels are innermost: the loop nest around the micro-kernels of quads.c.
+"""Depthwise convolution of integers where channels are innermost: the loop nest around depthwise_dot.c.
 
     y[n, o, p] = requantised(bias[o] + sum over k of x[n, first(o), stride*p + dilation*k - before] * w[o, k])
 
@@ -18,7 +18,7 @@ from libc.string cimport memcpy, memset
 from .executor import NOTHING, Footprint
 
 from ..kernels cimport LK_NOWHERE
-from ..kernels.depthwise cimport lk_quads, lk_quads_fn
+from ..kernels.depthwise cimport lk_depthwise_dot, lk_depthwise_dot_fn
 from ..kernels.elementwise cimport lk_epilogue
 from ..kernels.gemm cimport lk_rounding
 from .executor cimport Executor, Geometry, aligned, ceil_div, clip_of, share
@@ -31,13 +31,13 @@ cdef enum:
     PANEL_BYTES = 16 << 10     # of a panel: half of L1
 
 
-cdef class Quads(Executor):
+cdef class DepthwiseDot(Executor):
     """Each output channel reads one input channel.
 
     Parameters
     ----------
     nest : LoopNest
-        Strides (n, d, h, w) of an image and a pixel; a quads row.
+        Strides (n, d, h, w) of an image and a pixel; a row of depthwise_dot.
     channels : (count, padded, run)
         Output channels without and with the pads, which are written as well; contiguous channels of the output, of the
         last run what is left.
@@ -52,7 +52,7 @@ cdef class Quads(Executor):
         are in it for themselves.
 
     The packed filter is [runs][quads][kw][vectors][rows][lanes][4], the bias [runs][vectors][lanes], channels in the order
-    of lk_quads; a last run that has fewer repeats them.
+    of lk_depthwise_dot; a last run that has fewer repeats them.
     """
 
     cdef int64_t x_stride[4]
@@ -160,8 +160,8 @@ cdef class Quads(Executor):
     cdef void part(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
                    char *workspace, int64_t task, int64_t end) noexcept nogil:
         cdef const Geometry *g = &self.g
-        cdef lk_quads_fn fn = <lk_quads_fn>self.micro_kernel
-        cdef lk_quads d
+        cdef lk_depthwise_dot_fn fn = <lk_depthwise_dot_fn>self.micro_kernel
+        cdef lk_depthwise_dot d
         cdef lk_epilogue f
         cdef lk_rounding out
         cdef int64_t s_at[MAX_RUN]

@@ -1,5 +1,5 @@
-#ifndef LAYOUTKIT_QUADS_H
-#define LAYOUTKIT_QUADS_H
+#ifndef LAYOUTKIT_DEPTHWISE_DOT_H
+#define LAYOUTKIT_DEPTHWISE_DOT_H
 
 #include "gemm/gemm.h"
 #include "kernels.h"
@@ -40,7 +40,7 @@ typedef struct {
     uint32_t flip, lanes;
     int quads, kw, rows, packed_rows, cols, vectors, pieces, whole, segments, s_whole, s_bytes;
     const lk_rounding *out; /* or NULL */
-} lk_quads;
-typedef void (*lk_quads_fn)(const lk_quads *);
+} lk_depthwise_dot;
+typedef void (*lk_depthwise_dot_fn)(const lk_depthwise_dot *);
 
 #endif

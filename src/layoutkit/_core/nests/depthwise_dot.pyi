@@ -2,7 +2,7 @@ from collections.abc import Sequence
 
 from .executor import Executor, LoopNest
 
-class Quads(Executor):
+class DepthwiseDot(Executor):
     def __init__(
         self, nest: LoopNest, channels: Sequence[int], pieces: Sequence[object], rows: Sequence[object],
         columns: Sequence[int],
