@@ -31,6 +31,17 @@ cdef struct PoolAxis:
     const void *scale  # by output, reals; NULL: the largest
 
 
+cdef struct Tasks:
+    const char *x
+    const char *dy        # of gradients
+    char *to              # the result
+    int64_t x_stride[2]   # of an image, of a run of channels
+    int64_t dy_stride[2]
+    int64_t to_stride[2]
+    int64_t dx[3]         # of a pixel, of gradients
+    int64_t n, runs, channels, chunk, chunks, item
+
+
 cdef PoolAxis axis_of(ndarray x, ndarray y, int i, window, ndarray scale) except *:
     cdef PoolAxis a
     a.size, a.out, a.x_stride, a.y_stride = x.shape[i], y.shape[i], x.strides[i], y.strides[i]
@@ -76,61 +87,62 @@ def pool(str types, ndarray x not None, ndarray y not None, windows, scales, int
     """
     cdef const lk_kernel *row = best_row(LK_POOLING, types)
     cdef lk_pooling_fn fn = <lk_pooling_fn>row.fn
-    cdef const char *source = <const char *>PyArray_DATA(x)
-    cdef char *destination = <char *>PyArray_DATA(y)
-    cdef PoolAxis depth, height, width
+    cdef PoolAxis axes[3]
     cdef lk_pooling p
-    cdef int64_t n = x.shape[0], runs = x.shape[1], channels = x.shape[5], chunk = channels, chunks = 1, tasks, item = x.itemsize
-    cdef int64_t x_image = x.strides[0], x_run = x.strides[1], y_image = y.strides[0], y_run = y.strides[1]
-    cdef int tid, count
+    cdef Tasks t
+    cdef int64_t channels = x.shape[5], item = x.itemsize, tasks
+    cdef int tid, count, i
     if x.itemsize != y.itemsize or item != WIDTHS[types]:
         raise ValueError(f"pool: elements of {x.itemsize} and {y.itemsize} bytes, expected {types}")
     if channels > 1 and (x.strides[5] != item or y.strides[5] != item):
         raise ValueError("pool: channels that are not contiguous")
     of_axes = scales or (None, None, None)
-    depth = axis_of(x, y, 2, windows[0], of_axes[0])
-    height = axis_of(x, y, 3, windows[1], of_axes[1])
-    width = axis_of(x, y, 4, windows[2], of_axes[2])
-    threads = threads_for(threads, loads_of(&depth, &height, &width) * n * runs * channels * item)
-    if runs * n * depth.out * height.out < FEW_TASKS * threads:
-        chunk = CHUNK_VECTORS * row.lanes
-        chunks = ceil_div(channels, chunk)
-    tasks = n * runs * chunks * depth.out * height.out
-    if tasks == 0 or width.out == 0:
+    for i in range(3):
+        axes[i] = axis_of(x, y, 2 + i, windows[i], of_axes[i])
+    t.x, t.to, t.item = <const char *>PyArray_DATA(x), <char *>PyArray_DATA(y), item
+    for i in range(2):
+        t.x_stride[i], t.to_stride[i] = x.strides[i], y.strides[i]
+    t.n, t.runs, t.channels, t.chunk, t.chunks = x.shape[0], x.shape[1], channels, channels, 1
+    threads = threads_for(threads, loads_of(&axes[0], &axes[1], &axes[2]) * t.n * t.runs * channels * item)
+    if t.runs * t.n * axes[0].out * axes[1].out < FEW_TASKS * threads:
+        t.chunk = CHUNK_VECTORS * row.lanes
+        t.chunks = ceil_div(channels, t.chunk)
+    tasks = t.n * t.runs * t.chunks * axes[0].out * axes[1].out
+    if tasks == 0 or axes[2].out == 0:
         return
-    p.x_col, p.y_col = width.x_stride, width.y_stride
-    p.x_depth, p.x_row = depth.x_stride * depth.dilation, height.x_stride * height.dilation
-    p.cols, p.taps, p.step, p.dilation = width.out, width.kernel, width.stride, width.dilation
-    p.before, p.size, p.scale, p.factor = width.before, width.size, width.scale, 1
+    p.x_col, p.y_col = axes[2].x_stride, axes[2].y_stride
+    p.x_depth, p.x_row = axes[0].x_stride * axes[0].dilation, axes[1].x_stride * axes[1].dilation
+    p.cols, p.taps, p.step, p.dilation = axes[2].out, axes[2].kernel, axes[2].stride, axes[2].dilation
+    p.before, p.size, p.scale, p.factor = axes[2].before, axes[2].size, axes[2].scale, 1
     with nogil:
         count = team(<int>min(threads, tasks))
         if count == 1:
-            rows_of(fn, p, source, destination, &depth, &height, runs, chunks, chunk, channels, x_image, x_run, y_image,
-                    y_run, item, 0, tasks)
+            rows_of(fn, p, &t, axes, 0, tasks)
         else:
             with parallel(num_threads=count):
                 tid = openmp.omp_get_thread_num()
-                rows_of(fn, p, source, destination, &depth, &height, runs, chunks, chunk, channels, x_image, x_run,
-                        y_image, y_run, item, share(tasks, openmp.omp_get_num_threads(), tid),
+                rows_of(fn, p, &t, axes, share(tasks, openmp.omp_get_num_threads(), tid),
                         share(tasks, openmp.omp_get_num_threads(), tid + 1))
 
 
-cdef void rows_of(lk_pooling_fn fn, lk_pooling p, const char *x, char *y, const PoolAxis *depth, const PoolAxis *height,
-                  int64_t runs, int64_t chunks, int64_t chunk, int64_t channels, int64_t x_image, int64_t x_run,
-                  int64_t y_image, int64_t y_run, int64_t item, int64_t task, int64_t end) noexcept nogil:
+cdef void rows_of(lk_pooling_fn fn, lk_pooling p, const Tasks *t, const PoolAxis *axes, int64_t task,
+                  int64_t end) noexcept nogil:
     """The rows of tasks [task, end)."""
-    cdef int64_t i, d, part, run, image, q, r
+    cdef const PoolAxis *depth = &axes[0]
+    cdef const PoolAxis *height = &axes[1]
+    cdef int64_t i, d, part, run, image, first, q, r
     while task < end:
         i, d = task % height.out, task // height.out
         d, part = d % depth.out, d // depth.out
-        part, run = part % chunks, part // chunks
-        run, image = run % runs, run // runs
+        part, run = part % t.chunks, part // t.chunks
+        run, image = run % t.runs, run // t.runs
+        first = part * t.chunk * t.item
         p.depths, p.rows = taps_of(depth, d, &q), taps_of(height, i, &r)
-        p.x = x + image * x_image + run * x_run + q * depth.x_stride + r * height.x_stride + part * chunk * item
-        p.y = y + image * y_image + run * y_run + d * depth.y_stride + i * height.y_stride + part * chunk * item
-        p.count = min(chunk, channels - part * chunk)
+        p.x = t.x + image * t.x_stride[0] + run * t.x_stride[1] + q * depth.x_stride + r * height.x_stride + first
+        p.y = t.to + image * t.to_stride[0] + run * t.to_stride[1] + d * depth.y_stride + i * height.y_stride + first
+        p.count = min(t.chunk, t.channels - part * t.chunk)
         if p.scale != NULL:
-            p.factor = scale_of(depth, d, item == 8) * scale_of(height, i, item == 8)
+            p.factor = scale_of(depth, d, t.item == 8) * scale_of(height, i, t.item == 8)
         fn(&p)
         task += 1
 
@@ -159,7 +171,7 @@ def pool_back(str types, ndarray x not None, ndarray dy not None, ndarray dx not
     threads = threads_for(threads, loads_of(&axes[0], &axes[1], &axes[2]) * t.n * t.runs * channels * item)
     t.x, t.dy, t.to = <const char *>PyArray_DATA(x), <const char *>PyArray_DATA(dy), <char *>PyArray_DATA(dx)
     for i in range(2):
-        t.x_stride[i], t.dy_stride[i], t.dx_stride[i] = x.strides[i], dy.strides[i], dx.strides[i]
+        t.x_stride[i], t.dy_stride[i], t.to_stride[i] = x.strides[i], dy.strides[i], dx.strides[i]
     if t.n * t.runs < FEW_TASKS * threads:
         t.chunk = CHUNK_VECTORS * row.lanes
         t.chunks = ceil_div(channels, t.chunk)
@@ -183,17 +195,6 @@ def pool_back(str types, ndarray x not None, ndarray dy not None, ndarray dx not
                           share(t.n * t.runs * t.chunks, openmp.omp_get_num_threads(), tid + 1))
 
 
-cdef struct Tasks:
-    const char *x
-    const char *dy
-    char *to
-    int64_t x_stride[2]   # of an image, of a run of channels
-    int64_t dy_stride[2]
-    int64_t dx_stride[2]
-    int64_t dx[3]         # of a pixel
-    int64_t n, runs, channels, chunk, chunks, item
-
-
 cdef void images_of(lk_pooling_back_fn fn, lk_pooling_back g, const Tasks *t, const PoolAxis *axes, int64_t task,
                     int64_t end) noexcept nogil:
     """The images of tasks [task, end)."""
@@ -207,7 +208,7 @@ cdef void images_of(lk_pooling_back_fn fn, lk_pooling_back g, const Tasks *t, co
         first = part * t.chunk * t.item
         x = t.x + image * t.x_stride[0] + run * t.x_stride[1] + first
         dy = t.dy + image * t.dy_stride[0] + run * t.dy_stride[1] + first
-        dx = t.to + image * t.dx_stride[0] + run * t.dx_stride[1] + first
+        dx = t.to + image * t.to_stride[0] + run * t.to_stride[1] + first
         g.window.count = min(t.chunk, t.channels - part * t.chunk)
         for d in range(axes[0].size):
             for i in range(axes[1].size):
