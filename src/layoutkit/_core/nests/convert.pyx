@@ -345,22 +345,14 @@ cdef class Conversion(Reordering):
         (<Converter>self.converter).convert(src, 0, dst, &self.parameters, share, shares)
 
 
-cdef void move_on(lk_convert *c, int64_t nbytes) noexcept nogil:
-    """Go on by so many bytes of the parameters."""
-    if c.sub != NULL:
-        c.sub += nbytes
-    if c.mul != NULL:
-        c.mul += nbytes
-    if c.inv != NULL:
-        c.inv += nbytes
-    if c.off != NULL:
-        c.off += nbytes
-    if c.add != NULL:
-        c.add += nbytes
-    if c.high != NULL:
-        c.high += nbytes
-    if c.low != NULL:
-        c.low += nbytes
+cdef inline const char *moved(const char *array, int64_t nbytes) noexcept nogil:
+    return array + nbytes if array != NULL else NULL
+
+
+cdef void move_on(lk_convert *c, int64_t n) noexcept nogil:
+    """Go on by n bytes of the parameters."""
+    c.sub, c.mul, c.inv, c.off = moved(c.sub, n), moved(c.mul, n), moved(c.inv, n), moved(c.off, n)
+    c.add, c.high, c.low = moved(c.add, n), moved(c.high, n), moved(c.low, n)
 
 
 cdef int take_parameters(lk_convert *c, tuple parameters) except -1:
