@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-OUTPUT = re.compile(r"(?:lib)?(?P<target>[^/]*?)(?:\.cpython[^/]*)?\.(?:a|so)\.p/(?P<source>.*)")
-LINKED = re.compile(r"(?:lib)?(?P<target>.*?)(?:\.cpython[^/]*)?\.(?:a|so)")
+OUTPUT = re.compile(r"(?:.*/)?(?:lib)?(?P<target>[^/]*?)(?:\.cpython[^/]*)?\.(?:a|so)\.p/(?P<source>.*)")
+LINKED = re.compile(r"(?:.*/)?(?:lib)?(?P<target>.*?)(?:\.cpython[^/]*)?\.(?:a|so)")
 PLACE = re.compile(r"^(?:meson-generated_\.*)?(?:.*_core_)?")  # of a source, where its name begins
 
 

@@ -1029,153 +1029,264 @@ static int winograd_taps(const lk_kernel *k, int nh, int vectors, int accumulate
     return memcmp(c, want, sizeof c) ? wrong(k, "wrote beyond the taps") : 0;
 }
 
-static int check(const lk_kernel *k)
+static const int sizes[][2] = {{16, 16}, {32, 48}, {1, 32}, {32, 1}, {1, 1}, {17, 31}, {47, 19}, {5, 3}};
+enum { SIZES = sizeof sizes / sizeof *sizes };
+
+static int check_gemm(const lk_kernel *k)
 {
-    static const int sizes[][2] = {{16, 16}, {32, 48}, {1, 32}, {32, 1}, {1, 1}, {17, 31}, {47, 19}, {5, 3}};
     int bad = 0;
-    switch (k->family) {
-    case LK_GEMM:
-        if (k->kr == 4) {
-            for (int rows = 1; rows <= k->mr; rows++)
-                for (int cols = 1; cols <= k->nr; cols++)
-                    for (int how = 0; how < 4; how++)
-                        for (int as = 0; as < (4 * k->lanes > 16 ? STORED : 1); as++)
-                            bad += units(k, rows, cols, 1 + how % 4, 1 + draw(DEPTH), how & 1, how & 2, as);
-            return bad;
-        }
-        if (k->kr == 2) return 0; /* test_kernels.py */
+    if (k->kr == 4) {
         for (int rows = 1; rows <= k->mr; rows++)
-            for (int cols = 1; cols <= k->nr; cols++) {
-                for (int how = 0; how < 6; how++)
-                    bad += gemm(k, rows, cols, 1 + how % 4, 1 + how % 3, DEPTH, how ? 1 + draw(DEPTH) : DEPTH, how & 1,
-                                how / 2);
-#define SUM(taps, blocks, kb, last) bad += gemm(k, rows, cols, taps, blocks, kb, last, draw(2), draw(3));
-                SUM_CASES(SUM)
-            }
-        return bad;
-    case LK_DEPTHWISE:
-        for (int rows = 1; rows <= 2; rows++)
             for (int cols = 1; cols <= k->nr; cols++)
-                for (int kw = 2; kw <= 7; kw++)
-                    for (int step = 0; step <= 2; step++)
-                        for (int how = 0; how < 3; how++)
-                            bad += depthwise(k, rows, cols, kw, step, how ? 2 : 1, how == 2);
+                for (int how = 0; how < 4; how++)
+                    for (int as = 0; as < (4 * k->lanes > 16 ? STORED : 1); as++)
+                        bad += units(k, rows, cols, 1 + how % 4, 1 + draw(DEPTH), how & 1, how & 2, as);
         return bad;
-    case LK_STRIPS:
-        for (int cols = (k->nr + 1) / 2; cols <= k->nr; cols++) {
-            for (int rows = 1; rows <= 6; rows++)
-                for (int how = 0; how < 64; how++)
-                    bad += strips(k, rows, cols, 1 + (how >> 5), how >> 2 & 1, how >> 3 & 1, how & 1, how >> 1 & 1,
-                                  how >> 4 & 1);
-            const int most = k->mr == 3 ? 1 : k->mr;
+    }
+    if (k->kr == 2) return 0; /* test_kernels.py */
+    for (int rows = 1; rows <= k->mr; rows++)
+        for (int cols = 1; cols <= k->nr; cols++) {
+            for (int how = 0; how < 6; how++)
+                bad += gemm(k, rows, cols, 1 + how % 4, 1 + how % 3, DEPTH, how ? 1 + draw(DEPTH) : DEPTH, how & 1,
+                            how / 2);
+#define SUM(taps, blocks, kb, last) bad += gemm(k, rows, cols, taps, blocks, kb, last, draw(2), draw(3));
+            SUM_CASES(SUM)
+        }
+    return bad;
+}
+
+static int check_depthwise(const lk_kernel *k)
+{
+    int bad = 0;
+    for (int rows = 1; rows <= 2; rows++)
+        for (int cols = 1; cols <= k->nr; cols++)
+            for (int kw = 2; kw <= 7; kw++)
+                for (int step = 0; step <= 2; step++)
+                    for (int how = 0; how < 3; how++)
+                        bad += depthwise(k, rows, cols, kw, step, how ? 2 : 1, how == 2);
+    return bad;
+}
+
+static int check_strips(const lk_kernel *k)
+{
+    int bad = 0;
+    for (int cols = (k->nr + 1) / 2; cols <= k->nr; cols++) {
+        for (int rows = 1; rows <= 6; rows++)
+            for (int how = 0; how < 64; how++)
+                bad += strips(k, rows, cols, 1 + (how >> 5), how >> 2 & 1, how >> 3 & 1, how & 1, how >> 1 & 1,
+                              how >> 4 & 1);
+        const int most = k->mr == 3 ? 1 : k->mr;
 #define BORDER(left, right, top, below) bad += strips(k, rows, cols, step, left, right, top, below, draw(2));
 #define STRIP(by, count) for (int step = by, rows = count, once = 1; once; once = 0) { BORDER_CASES(BORDER, most) }
-            STRIP_CASES(STRIP)
-        }
-        return bad;
-    case LK_PLANE_STRIPS:
-        for (int wide = 1; wide <= k->nr; wide++)
-            for (int rows = 1; rows <= 9; rows++)
-                for (int how = 0; how < 32; how++) bad += plane_strips(k, 1 + (how >> 4), rows, wide, how & 15);
-        return bad;
-    case LK_POOLING:
-        for (int count = 1; count <= 90; count++)
-            for (int how = 0; how < 8; how++) bad += pooling(k, count, 1 + count % 4, how);
-        return bad;
-    case LK_POOLING_BACK:
-        for (int count = 1; count <= 90; count++)
-            for (int how = 0; how < 8; how++) bad += pooling_back(k, count, 1 + count % 4, how);
-        return bad;
-    case LK_LRN:
-        for (int count = 1; count <= 90; count++)
-            for (int size = 1; size <= 9; size++) bad += lrn(k, count, size);
-        return bad;
-    case LK_ADD:
-        for (int count = 1; count < 80; count++)
-            for (int how = 0; how < 4; how++) bad += add(k, count, how);
-        return bad;
-    case LK_OUTER:
-        for (int steps = 0; steps <= 20; steps++)
-            for (int rows = 0; rows <= 2; rows++)
-                for (int vectors = 1; vectors <= k->nr / k->lanes; vectors++) bad += outer(k, rows, steps, vectors, steps & 1);
-        return bad;
-    case LK_TAP_SUMS:
-        for (int taps = 1; taps <= 25; taps++)
-            for (int rows = 0; rows <= 3; rows++)
-                for (int count = 1; count <= k->lanes; count++) bad += tap_sums(k, taps, rows, count);
-        return bad;
-    case LK_DEPTHWISE_DOT:
-        for (int rows = 1; rows <= 2; rows++)
-            for (int cols = 1; cols <= 7; cols++)
-                for (int channels = 1; channels <= 4 * k->lanes; channels++)
-                    for (int how = 0; how < 8; how++) bad += depthwise_dot(k, rows, cols, channels, how);
-        return bad;
-    case LK_EPILOGUE:
-        if (strcmp(k->types, "f32") && strcmp(k->types, "f64"))
-            for (int count = 1; count <= 40; count++) bad += rounded(k, count, 0) + rounded(k, count, 1);
-        if (!strncmp(k->types, "s32_", 4)) return bad;
-        for (int step = 0; step < LK_STEP_COUNT; step++)
-            for (int kind = LK_NUMBER; kind <= LK_TENSOR; kind++)
-                for (int count = 1; count <= 40; count++) bad += epilogue(k, step, kind, count & 1, count);
-        return bad;
-    case LK_EXTENT:
-        for (int count = 1; count <= 80; count++) bad += extent(k, count);
-        return bad;
-    case LK_CONVERT:
-        for (int from = 0; from < LK_TYPE_COUNT; from++)
-            for (int to = 0; to < LK_TYPE_COUNT; to++) {
-                const int of_f64 = 1 << LK_F64 | 1 << LK_S32 | 1 << LK_U32 | 1 << LK_S64;
-                int wide = (of_f64 >> from | of_f64 >> to) & 1;
-                for (size_t i = 0; i < sizeof sizes / sizeof *sizes && (!strcmp(k->types, "f64") || !wide); i++)
-                    for (int how = 0; how < 4; how++)
-                        bad += convert(k, from, to, sizes[i][0], sizes[i][1], how & 1, how > 1);
-            }
-        return bad;
-    case LK_UNPACK:
-        for (int n = 0; n < 100; n++)
-            for (int at = 0; at < 4; at++) bad += unpack(k, 1, n, at, 1) + unpack(k, 3, n, at, 1) + unpack(k, 2, n, at, 3);
-#define UNPACK(n) bad += unpack(k, 1, n, n % 8, 1);
-        PAIR_CASES(UNPACK)
-        return bad;
-    case LK_PACK:
-        for (int n = 0; n < 3000; n += 1 + n / 40) bad += pack(k, n);
-#define PACK(n) bad += pack(k, n);
-        PAIR_CASES(PACK)
-        return bad;
-    case LK_PANEL:
-        for (int w = 1; w <= 16; w *= 2)
-            for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        STRIP_CASES(STRIP)
+    }
+    return bad;
+}
+
+static int check_plane_strips(const lk_kernel *k)
+{
+    int bad = 0;
+    for (int wide = 1; wide <= k->nr; wide++)
+        for (int rows = 1; rows <= 9; rows++)
+            for (int how = 0; how < 32; how++) bad += plane_strips(k, 1 + (how >> 4), rows, wide, how & 15);
+    return bad;
+}
+
+static int check_pooling(const lk_kernel *k)
+{
+    int bad = 0;
+    for (int count = 1; count <= 90; count++)
+        for (int how = 0; how < 8; how++) bad += pooling(k, count, 1 + count % 4, how);
+    return bad;
+}
+
+static int check_pooling_back(const lk_kernel *k)
+{
+    int bad = 0;
+    for (int count = 1; count <= 90; count++)
+        for (int how = 0; how < 8; how++) bad += pooling_back(k, count, 1 + count % 4, how);
+    return bad;
+}
+
+static int check_lrn(const lk_kernel *k)
+{
+    int bad = 0;
+    for (int count = 1; count <= 90; count++)
+        for (int size = 1; size <= 9; size++) bad += lrn(k, count, size);
+    return bad;
+}
+
+static int check_add(const lk_kernel *k)
+{
+    int bad = 0;
+    for (int count = 1; count < 80; count++)
+        for (int how = 0; how < 4; how++) bad += add(k, count, how);
+    return bad;
+}
+
+static int check_outer(const lk_kernel *k)
+{
+    int bad = 0;
+    for (int steps = 0; steps <= 20; steps++)
+        for (int rows = 0; rows <= 2; rows++)
+            for (int vectors = 1; vectors <= k->nr / k->lanes; vectors++) bad += outer(k, rows, steps, vectors, steps & 1);
+    return bad;
+}
+
+static int check_tap_sums(const lk_kernel *k)
+{
+    int bad = 0;
+    for (int taps = 1; taps <= 25; taps++)
+        for (int rows = 0; rows <= 3; rows++)
+            for (int count = 1; count <= k->lanes; count++) bad += tap_sums(k, taps, rows, count);
+    return bad;
+}
+
+static int check_depthwise_dot(const lk_kernel *k)
+{
+    int bad = 0;
+    for (int rows = 1; rows <= 2; rows++)
+        for (int cols = 1; cols <= 7; cols++)
+            for (int channels = 1; channels <= 4 * k->lanes; channels++)
+                for (int how = 0; how < 8; how++) bad += depthwise_dot(k, rows, cols, channels, how);
+    return bad;
+}
+
+static int check_epilogue(const lk_kernel *k)
+{
+    int bad = 0;
+    if (strcmp(k->types, "f32") && strcmp(k->types, "f64"))
+        for (int count = 1; count <= 40; count++) bad += rounded(k, count, 0) + rounded(k, count, 1);
+    if (!strncmp(k->types, "s32_", 4)) return bad;
+    for (int step = 0; step < LK_STEP_COUNT; step++)
+        for (int kind = LK_NUMBER; kind <= LK_TENSOR; kind++)
+            for (int count = 1; count <= 40; count++) bad += epilogue(k, step, kind, count & 1, count);
+    return bad;
+}
+
+static int check_extent(const lk_kernel *k)
+{
+    int bad = 0;
+    for (int count = 1; count <= 80; count++) bad += extent(k, count);
+    return bad;
+}
+
+static int check_convert(const lk_kernel *k)
+{
+    int bad = 0;
+    for (int from = 0; from < LK_TYPE_COUNT; from++)
+        for (int to = 0; to < LK_TYPE_COUNT; to++) {
+            const int of_f64 = 1 << LK_F64 | 1 << LK_S32 | 1 << LK_U32 | 1 << LK_S64;
+            int wide = (of_f64 >> from | of_f64 >> to) & 1;
+            for (size_t i = 0; i < SIZES && (!strcmp(k->types, "f64") || !wide); i++)
                 for (int how = 0; how < 4; how++)
-                    bad += panel(k, w, sizes[i][0] << (how & 2), sizes[i][1] << (how & 2), how & 1 ? 5 : 0);
-        return bad;
-    case LK_FUSED: case LK_JOINED: case LK_RUNS:
-        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-            for (int gap = 0; gap < 6; gap++) bad += fused(k, sizes[i][0], sizes[i][1], gap);
-        return bad;
-    case LK_DRAIN:
-        for (int n = 1; n < 300; n += 1 + n / 16)
-            for (int begin = 0; begin < 64; begin += 1 + begin / 5) bad += drain(k, n, begin);
-        return bad;
-    case LK_WINDOWS:
-        for (int n = 1; n < 200; n += 1 + n / 8)
-            for (int span = 1; span < 300; span += 1 + span / 3) bad += windows(k, n, span, 0) + windows(k, n, span, 1);
-        return bad;
+                    bad += convert(k, from, to, sizes[i][0], sizes[i][1], how & 1, how > 1);
+        }
+    return bad;
+}
+
+static int check_unpack(const lk_kernel *k)
+{
+    int bad = 0;
+    for (int n = 0; n < 100; n++)
+        for (int at = 0; at < 4; at++) bad += unpack(k, 1, n, at, 1) + unpack(k, 3, n, at, 1) + unpack(k, 2, n, at, 3);
+#define UNPACK(n) bad += unpack(k, 1, n, n % 8, 1);
+    PAIR_CASES(UNPACK)
+    return bad;
+}
+
+static int check_pack(const lk_kernel *k)
+{
+    int bad = 0;
+    for (int n = 0; n < 3000; n += 1 + n / 40) bad += pack(k, n);
+#define PACK(n) bad += pack(k, n);
+    PAIR_CASES(PACK)
+    return bad;
+}
+
+static int check_panel(const lk_kernel *k)
+{
+    int bad = 0;
+    for (int w = 1; w <= 16; w *= 2)
+        for (size_t i = 0; i < SIZES; i++)
+            for (int how = 0; how < 4; how++)
+                bad += panel(k, w, sizes[i][0] << (how & 2), sizes[i][1] << (how & 2), how & 1 ? 5 : 0);
+    return bad;
+}
+
+static int check_loops(const lk_kernel *k)
+{
+    int bad = 0;
+    for (size_t i = 0; i < SIZES; i++)
+        for (int gap = 0; gap < 6; gap++) bad += fused(k, sizes[i][0], sizes[i][1], gap);
+    return bad;
+}
+
+static int check_drain(const lk_kernel *k)
+{
+    int bad = 0;
+    for (int n = 1; n < 300; n += 1 + n / 16)
+        for (int begin = 0; begin < 64; begin += 1 + begin / 5) bad += drain(k, n, begin);
+    return bad;
+}
+
+static int check_windows(const lk_kernel *k)
+{
+    int bad = 0;
+    for (int n = 1; n < 200; n += 1 + n / 8)
+        for (int span = 1; span < 300; span += 1 + span / 3) bad += windows(k, n, span, 0) + windows(k, n, span, 1);
+    return bad;
+}
+
+static int check_winograd_taps(const lk_kernel *k)
+{
+    int bad = 0;
+    for (int vectors = 1; vectors <= 3; vectors++)
+        for (int how = 0; how < 4; how++) bad += winograd_taps(k, how & 1 ? 6 : 1, vectors, how & 2);
+    return bad;
+}
+
+static int check_moves(const lk_kernel *k)
+{
+    int bad = 0;
+    for (int stream = 0; stream < 2; stream++) {
+        const int tile = k->mr > k->nr ? k->mr : k->nr, t = tile > 4 ? tile : 4;
+        for (size_t i = 0; i < SIZES; i++) bad += move(k, sizes[i][0], sizes[i][1], stream);
+#define MOVE(n0, n1) bad += move(k, n0, n1, stream);
+        MOVE_CASES(MOVE, t)
+    }
+    return bad;
+}
+
+static int check(const lk_kernel *k)
+{
+    switch (k->family) {
+    case LK_GEMM: return check_gemm(k);
+    case LK_DEPTHWISE: return check_depthwise(k);
+    case LK_STRIPS: return check_strips(k);
+    case LK_PLANE_STRIPS: return check_plane_strips(k);
+    case LK_POOLING: return check_pooling(k);
+    case LK_POOLING_BACK: return check_pooling_back(k);
+    case LK_LRN: return check_lrn(k);
+    case LK_ADD: return check_add(k);
+    case LK_OUTER: return check_outer(k);
+    case LK_TAP_SUMS: return check_tap_sums(k);
+    case LK_DEPTHWISE_DOT: return check_depthwise_dot(k);
+    case LK_EPILOGUE: return check_epilogue(k);
+    case LK_EXTENT: return check_extent(k);
+    case LK_CONVERT: return check_convert(k);
+    case LK_UNPACK: return check_unpack(k);
+    case LK_PACK: return check_pack(k);
+    case LK_PANEL: return check_panel(k);
+    case LK_FUSED: case LK_JOINED: case LK_RUNS: return check_loops(k);
+    case LK_DRAIN: return check_drain(k);
+    case LK_WINDOWS: return check_windows(k);
     case LK_GEMM_S16: return 0; /* test_kernels.py */
     case LK_PEAK: return ((lk_peak_fn)k->fn)(100) > 0 ? 0 : wrong(k, "no flops");
     case LK_WINOGRAD_IN: return k->kr == 1 ? winograd(k) : 0; /* of units of two: test_winograd_kernels.py */
-    case LK_WINOGRAD_TAPS:
-        for (int vectors = 1; vectors <= 3; vectors++)
-            for (int how = 0; how < 4; how++) bad += winograd_taps(k, how & 1 ? 6 : 1, vectors, how & 2);
-        return bad;
+    case LK_WINOGRAD_TAPS: return check_winograd_taps(k);
     case LK_WINOGRAD_OUT: case LK_WINOGRAD_FILTER: return 0; /* checked with the input transform */
-    case LK_COPY: case LK_TRANSPOSE: case LK_GATHER: case LK_FILL:
-        for (int stream = 0; stream < 2; stream++) {
-            const int tile = k->mr > k->nr ? k->mr : k->nr, t = tile > 4 ? tile : 4;
-            for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) bad += move(k, sizes[i][0], sizes[i][1], stream);
-#define MOVE(n0, n1) bad += move(k, n0, n1, stream);
-            MOVE_CASES(MOVE, t)
-        }
-        return bad;
+    case LK_COPY: case LK_TRANSPOSE: case LK_GATHER: case LK_FILL: return check_moves(k);
     default: return wrong(k, "nothing here asks anything of it");
     }
 }

@@ -22,6 +22,7 @@ from ..reorders.convert import LIMITS
 from ..reorders.reorder import reorder
 from .algorithms import AUTO, NAMES
 from .algorithms.winograd import LARGEST_INTEGER_SUM, has_transforms
+from .attributes import OfFilter
 from .border import MODES, SYNONYMS, Border, border_of
 from .epilogue import owned, parse
 from .order import reproducible
@@ -32,8 +33,8 @@ from .winograd_matrices import LARGEST_SUM, SMALLEST_WEIGHT
 _OIHW = {rank: Layout("abcde"[: rank + 2]) for rank in (1, 2, 3)}  # the order that packing takes filters in
 
 
-class Attributes:
-    """The attributes of a convolution, without the numbers of its filter: checked once for all calls with equal ones.
+class Checked:
+    """What a convolution is, but for its numbers: its attributes, checked once for all calls that give the same.
 
     Parameters
     ----------
@@ -42,45 +43,45 @@ class Attributes:
     rank : int
         How many spatial axes it has.
     w : Held
-        A filter of such convolutions; only its type, layout and shape matter.
+        A filter of such convolutions: its type, layout and shape count.
+    given : OfFilter
     """
 
-    def __init__(self, what: str, rank: int, w: Held, layout, out_layout, stride, padding, dilation, groups, algorithm,
-                 accuracy, dtype, padding_mode) -> None:  # fmt: skip
+    def __init__(self, what: str, rank: int, w: Held, given: OfFilter) -> None:
         self.what = what
-        self.defaulted = layout is None and out_layout is None
+        self.defaulted = given.layout is None and given.out_layout is None
         activations = meaning_of_activations(rank)
-        self.given_layout = Layout(activations if layout is None else layout)
-        self.layout = self.given_layout.dense  # strides come from the arrays
-        self.out_layout = self.layout if out_layout is None else Layout(out_layout)
+        self.given_layout = Layout(activations if given.layout is None else given.layout)
+        self.layout = self.given_layout.dense  # strides are the arrays'
+        self.out_layout = self.layout if given.out_layout is None else Layout(given.out_layout)
         one, none = (1,) * rank, ((0, 0),) * rank
         faults = Faults(what)
         faults.check(_check_layouts, self.layout, self.out_layout, activations, what, default=None)
-        self.padding, self.padding_mode = padding, padding_mode
-        if isinstance(padding_mode, str):
-            self.padding_mode = SYNONYMS.get(padding_mode, padding_mode)
-        for name, value, known in (("algorithm", algorithm, NAMES), ("accuracy", accuracy, ACCURACIES),
+        self.padding, self.padding_mode = given.padding, given.padding_mode
+        if isinstance(given.padding_mode, str):
+            self.padding_mode = SYNONYMS.get(given.padding_mode, given.padding_mode)
+        self.algorithm, self._accuracy = given.algorithm, given.accuracy
+        for name, value, known in (("algorithm", given.algorithm, NAMES), ("accuracy", given.accuracy, ACCURACIES),
                                    ("padding_mode", self.padding_mode, MODES)):  # fmt: skip
             if value not in known:
                 faults.errors.append(ValueError(f"{what}: {name} {value!r} is none of {', '.join(known)}"))
-        self.algorithm, self._accuracy = algorithm, accuracy
         float32 = Given(F32, F32.src, F32.dst)
-        self.types, self.src_dtype, self.dst_dtype = faults.check(types_of, w.array, dtype, what, default=float32)
+        self.types, self.src_dtype, self.dst_dtype = faults.check(types_of, w.array, given.dtype, what, default=float32)
         self.held_as, self.shape = w.layout.dense, w.shape
         self.in_order = self.held_as == _OIHW[rank]
         self.oc, self.kernel = w.shape[0], w.shape[2:]
         if not all(self.kernel):
             faults.errors.append(ValueError(f"{what}: w of shape {w.shape} has an empty kernel"))
-        (self.groups,) = faults.check(per_axis, groups, 1, f"{what}: groups", 1, default=one[:1])
+        (self.groups,) = faults.check(per_axis, given.groups, 1, f"{what}: groups", 1, default=one[:1])
         if self.oc % self.groups:
             text = f"{what}: {self.oc} output channels do not divide into {self.groups} groups"
             faults.errors.append(ValueError(text))
         self.ic = w.shape[1] * self.groups
-        self.stride = faults.check(per_axis, stride, rank, f"{what}: stride", 1, default=one)
-        self.dilation = faults.check(per_axis, dilation, rank, f"{what}: dilation", 1, default=one)
+        self.stride = faults.check(per_axis, given.stride, rank, f"{what}: stride", 1, default=one)
+        self.dilation = faults.check(per_axis, given.dilation, rank, f"{what}: dilation", 1, default=one)
         pads = faults.check(self.pads, self.kernel, default=none)  # raises early
         faults.done()
-        same = isinstance(padding, str) and padding.startswith("same")
+        same = isinstance(given.padding, str) and given.padding.startswith("same")
         self.by_values = self.kernel[-1] == 3 or same or any(map(any, pads))
 
     def pads(self, size: Sequence[int]) -> Pairs:
@@ -89,17 +90,20 @@ class Attributes:
         return pad_pairs(self.padding, size, self.kernel, self.stride, self.dilation, where, -MOST)
 
 
-def attributes_of(what: str, rank: int, w, filter_layout, filter_shape, layout, out_layout, *others):
-    """The attributes of a convolution, the array of its filter, and whether other calls share the attributes."""
+def checked(what: str, rank: int, w, given: dict[str, Any]):
+    """The attributes of a convolution, the array of its filter, and whether other calls share the attributes.
+
+    `given`: fields of `OfFilter`.
+    """
     key = None
-    if filter_shape is None:
-        layouts = dict(filter_layout=filter_layout, layout=layout, out_layout=out_layout)
-        key = call_key((Attributes, what), (w,), layouts | dict(enumerate(others)))
+    if given.get("filter_shape") is None:
+        key = call_key((Checked, what), (w,), given)
         attributes = None if key is None else plans.get(key)
         if attributes is not None:
             return attributes, w, True
-    weights = hold_filter(w, filter_layout, filter_shape, rank, what)
-    attributes = Attributes(what, rank, weights, layout, out_layout, *others)
+    fields = OfFilter(**given)
+    weights = hold_filter(w, fields.filter_layout, fields.filter_shape, rank, what)
+    attributes = Checked(what, rank, weights, fields)
     return attributes if key is None else plans.put(key, attributes), weights.array, key is not None
 
 
@@ -126,22 +130,21 @@ def _check_layouts(layout: Layout, out_layout: Layout, activations: str, what: s
         check_role(value, activations, f"{what}: {name}")
 
 
-class Filter(Attributes):
-    """What every form of call gives, checked; see `conv2d` for the parameters. `strided`: it may stay a view."""
+class Filter(Checked):
+    """What every form of call gives, checked; see `conv2d` for the parameters. `strided`: it may stay a view.
+
+    `given`: fields of `OfFilter`.
+    """
 
     threads: int | None = None  # that look at its values at most
 
-    def __init__(self, what, rank, w, bias=None, *, stride=1, padding=0, dilation=1, groups=1, layout=None,
-                 filter_layout=None, filter_shape=None, out_layout=None, algorithm=AUTO, accuracy="standard",
-                 activation=None, scale=None, dtype=None, zero_point=0, out_scale=1.0, out_zero_point=0,
-                 padding_mode="zeros", strided=False):  # fmt: skip
-        if filter_layout is not None and Layout(filter_layout).rank == rank + 3:
-            w, groups = without_groups(w, Layout(filter_layout), filter_shape, groups, what)
-            filter_layout = filter_shape = None
-        attributes, array, shared = attributes_of(
-            what, rank, w, filter_layout, filter_shape, layout, out_layout,
-            stride, padding, dilation, groups, algorithm, accuracy, dtype, padding_mode,
-        )  # fmt: skip
+    def __init__(self, what, rank, w, bias=None, *, activation=None, scale=None, zero_point=0, out_scale=1.0,
+                 out_zero_point=0, strided=False, **given):  # fmt: skip
+        layout = given.get("filter_layout")
+        if layout is not None and Layout(layout).rank == rank + 3:
+            w, groups = without_groups(w, Layout(layout), given.get("filter_shape"), given.get("groups", 1), what)
+            given |= {"groups": groups, "filter_layout": None, "filter_shape": None}
+        attributes, array, shared = checked(what, rank, w, given)
         self.__dict__.update(attributes.__dict__)
         self.attributes = attributes if shared else None
         self.strided = strided
@@ -153,7 +156,7 @@ class Filter(Attributes):
             return
         for name, value, plain in (("zero_point", zero_point, 0), ("out_scale", out_scale, 1),
                                    ("out_zero_point", out_zero_point, 0)):  # fmt: skip
-            if (not isinstance(value, int | float) and np.ndim(value)) or value != plain:
+            if (not isinstance(value, (int, float)) and np.ndim(value)) or value != plain:
                 raise ValueError(f"{what}: {name} is of convolutions of integers, w is of {self.types.filter}")
         faults = Faults(what)
         self.bias = None if bias is None else faults.check(self.per_channel, bias, "bias", default=None)

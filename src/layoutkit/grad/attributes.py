@@ -1,29 +1,20 @@
-"""The keywords that gradients of convolutions share, those of transposed ones too."""
+"""The keywords of gradients of convolutions, of transposed ones too."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from ..convolutions.algorithms import AUTO
+from ..convolutions.attributes import Attributes
 from ..convolutions.problem import per_axis
 
 
 @dataclass(frozen=True)
-class Attributes:
+class OfGradient(Attributes):
     """The convolution of a gradient, as it was given: see `conv2d_input` and `conv2d_weight` for the parameters."""
 
-    stride: Any = 1
-    padding: Any = 0
-    dilation: Any = 1
-    groups: Any = 1
-    layout: Any = None
     grad_layout: Any = None
-    filter_layout: Any = None
     grad_shape: Any = None
-    algorithm: str = AUTO
-    accuracy: str = "standard"
-    dtype: Any = None
 
     def checked(self, what: str, rank: int, transposed: bool) -> Self:
         """The same with stride and dilation by axis, and groups as a number; ValueError if they are none."""
@@ -35,7 +26,7 @@ class Attributes:
 
 
 @dataclass(frozen=True)
-class OfInput(Attributes):
+class OfInput(OfGradient):
     """Of the gradient of an input."""
 
     filter_shape: Any = None
@@ -43,7 +34,7 @@ class OfInput(Attributes):
 
 
 @dataclass(frozen=True)
-class OfWeight(Attributes):
+class OfWeight(OfGradient):
     """Of the gradient of a filter."""
 
     shape: Any = None

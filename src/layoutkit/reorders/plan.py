@@ -30,28 +30,26 @@ CACHE_BYTES_PER_SECOND = 30e9
 
 @planner(reorder)
 def _plan(
-    array, src=None, dst=None, *, shape=None, out=None, dtype=None, scale=None, zero_point=None, offset=None,
-    out_scale=None, out_zero_point=None, axis=1, block_size=1, alpha=1, beta=0, region=None, at=None, pad_value=0,
-    threads=None,
-) -> Plan:  # fmt: skip
-    numbers = Numbers(dtype, scale, zero_point, offset, out_scale, out_zero_point, axis, block_size, alpha, beta)
+    array, src=None, dst=None, *, shape=None, out=None, region=None, at=None, pad_value=0, threads=None, **conversion
+) -> Plan:
+    numbers = Numbers(**conversion)
     call = Call(array, src, dst, shape, out, numbers, region, at, pad_value, check_threads(threads))
     source, to, dst, _ = taken(call)
     call = call._replace(array=source.array, src=source.layout, dst=dst, shape=source.shape, out=to)
     array, src, what = source.array, source.layout, f"reorder {source.layout} -> {dst}"
-    packed = packed_of(dtype)
+    packed = packed_of(numbers.dtype)
     box, physical, _ = place(call, src, dst, what, packed)
     threads = useful_threads(array.itemsize * prod(physical), call.threads)
     problem = ReorderProblem(src.dense, dst.dense, box.shape, array.itemsize, threads)  # as in `bind`
     title, moved, element = problem.key, problem.work, str(array.dtype)
     if numbers.change(array.dtype):
-        t = types(array.dtype, dtype, what)
-        moved = int(prod(box.shape) * (t.widths[0] + t.widths[1] * (2 if beta else 1)))
+        t = types(array.dtype, numbers.dtype, what)
+        moved = int(prod(box.shape) * (t.widths[0] + t.widths[1] * (2 if numbers.beta else 1)))
         seconds = moved / (MEMORY_BYTES_PER_SECOND if moved > 2 * last_level_cache() else CACHE_BYTES_PER_SECOND)
         only = Candidate(f"convert {t}", seconds, lambda: None, describe=lambda: Description(f"converted {t.words}"))
         ranked: tuple[Choice, ...] = (Choice(only, seconds, "estimated"),)
         title, element = conversion_key(problem, t), t.words
-        lines, run = Lines(), None if beta and to is None else _kept_conversion(call)
+        lines, run = Lines(), None if numbers.beta and to is None else _kept_conversion(call)
     else:
         run, name, lines = _kept(call)
         ranked = tuple(
@@ -99,8 +97,7 @@ def _kept_conversion(call: Call) -> Kept | None:
     bound, array, out = bind_conversion(call), call.array, call.out
     if bound.run is None:
         return None
-    *arrays, divide, alpha, beta = bound.parameters
-    moves = Conversion(bound.run, *arrays, divide=divide, alpha=alpha, beta=beta)
+    moves = Conversion(bound.run, *bound.parameters)
     dst = format_of(call.dst, "dst")
     if out is not None:
         strides = out.strides

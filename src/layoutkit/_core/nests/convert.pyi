@@ -10,12 +10,7 @@ TYPES: dict[str, int]
 ELEMENT_BYTES: dict[str, int]
 
 class Converting(Reordering):
-    def __call__(
-        self, src: np.ndarray, dst: np.ndarray, threads: int, sub: np.ndarray | None = None,
-        mul: np.ndarray | None = None, inv: np.ndarray | None = None, off: np.ndarray | None = None,
-        add: np.ndarray | None = None, high: np.ndarray | None = None, low: np.ndarray | None = None,
-        divide: bool = False, alpha: float = 1, beta: float = 0,
-    ) -> None: ...  # fmt: skip
+    def __call__(self, src: np.ndarray, dst: np.ndarray, threads: int, *parameters: Any) -> None: ...
 
 class Converter(Converting):
     def __new__(
@@ -29,6 +24,4 @@ class Packing(Converting):
     ) -> Packing: ...
 
 class Conversion(Reordering):
-    def __new__(
-        cls, converter: Converting, *arrays: np.ndarray | None, divide: bool, alpha: float, beta: float
-    ) -> Conversion: ...
+    def __new__(cls, converter: Converting, *parameters: Any) -> Conversion: ...

@@ -60,15 +60,11 @@ cdef class Converting(Reordering):
     cdef bint sum
     cdef int real_bytes  # size of the type that is computed in
 
-    def __call__(self, ndarray src, ndarray dst, int threads, sub=None, mul=None, inv=None, off=None, add=None,
-                 high=None, low=None, bint divide=False, double alpha=1, double beta=0):
-        """Convert `src` to `dst`, arrays of the strides that this was planned for.
-
-        `sub`, `mul`, `inv`, `off`, `add`, `high`, `low`: contiguous arrays of type `real`, or None; see lk_convert in convert.h.
-        """
-        cdef lk_convert parameters
-        take_parameters(&parameters, (sub, mul, inv, off, add, high, low), divide, alpha, beta)
-        self.all_of(<const char *>PyArray_DATA(src), 0, <char *>PyArray_DATA(dst), &parameters, threads)
+    def __call__(self, ndarray src, ndarray dst, int threads, *parameters):
+        """Convert `src` to `dst`, arrays of the strides that this was planned for, by `parameters`: see `take_parameters`."""
+        cdef lk_convert c
+        take_parameters(&c, parameters)
+        self.all_of(<const char *>PyArray_DATA(src), 0, <char *>PyArray_DATA(dst), &c, threads)
 
     cdef int all_of(self, const char *s, int64_t at, char *d, lk_convert *parameters, int threads) except -1:
         """Convert by `parameters`, with the GIL held: signals are checked for between chunks. `at`: bytes from s, elements
@@ -354,11 +350,11 @@ cdef class Conversion(Reordering):
 
     cdef Converting converter
     cdef lk_convert parameters
-    cdef tuple arrays  # that `parameters` points into
+    cdef tuple taken  # whose arrays `parameters` points into
 
-    def __cinit__(self, Converting converter not None, *arrays, bint divide, double alpha, double beta):
-        self.converter, self.arrays = converter, arrays
-        take_parameters(&self.parameters, arrays, divide, alpha, beta)
+    def __cinit__(self, Converting converter not None, *parameters):
+        self.converter, self.taken = converter, parameters
+        take_parameters(&self.parameters, parameters)
         self.parameters.sum, self.chunks = converter.sum, converter.chunks
 
     cdef int call(self, const char *src, char *dst, int threads) except -1:
@@ -370,32 +366,24 @@ cdef class Conversion(Reordering):
         (<Converter>self.converter).convert(src, 0, dst, &self.parameters, first, end, parts)
 
 
-cdef void move_on(lk_convert *c, int64_t nbytes) noexcept nogil:
-    """Go on by so many bytes of the parameters."""
-    if c.sub != NULL:
-        c.sub += nbytes
-    if c.mul != NULL:
-        c.mul += nbytes
-    if c.inv != NULL:
-        c.inv += nbytes
-    if c.off != NULL:
-        c.off += nbytes
-    if c.add != NULL:
-        c.add += nbytes
-    if c.high != NULL:
-        c.high += nbytes
-    if c.low != NULL:
-        c.low += nbytes
+cdef inline const char *moved(const char *array, int64_t nbytes) noexcept nogil:
+    return array + nbytes if array != NULL else NULL
 
 
-cdef int take_parameters(lk_convert *parameters, arrays, bint divide, double alpha, double beta) except -1:
-    """The parameters of a call: arrays (sub, mul, inv, off, add, high, low), or None for those that are not used."""
-    sub, mul, inv, off, add, high, low = arrays
-    memset(parameters, 0, sizeof(lk_convert))
-    parameters.sub, parameters.mul, parameters.inv = data_of(sub), data_of(mul), data_of(inv)
-    parameters.off, parameters.add = data_of(off), data_of(add)
-    parameters.high, parameters.low = data_of(high), data_of(low)
-    parameters.alpha, parameters.beta, parameters.divide = alpha, beta, divide
+cdef void move_on(lk_convert *c, int64_t n) noexcept nogil:
+    """Go on by n bytes of the parameters."""
+    c.sub, c.mul, c.inv, c.off = moved(c.sub, n), moved(c.mul, n), moved(c.inv, n), moved(c.off, n)
+    c.add, c.high, c.low = moved(c.add, n), moved(c.high, n), moved(c.low, n)
+
+
+cdef int take_parameters(lk_convert *c, tuple parameters) except -1:
+    """What a call gives to all tiles: contiguous arrays of type `real`, or None in their place, and numbers; see lk_convert
+    in convert.h."""
+    sub, mul, inv, off, add, high, low, divide, alpha, beta = parameters
+    memset(c, 0, sizeof(lk_convert))
+    c.sub, c.mul, c.inv, c.off, c.add = data_of(sub), data_of(mul), data_of(inv), data_of(off), data_of(add)
+    c.high, c.low = data_of(high), data_of(low)
+    c.divide, c.alpha, c.beta = divide, alpha, beta
     return 0
 
 

@@ -30,6 +30,22 @@ cdef enum:
     TILE = 8                   # columns of a tile
     PANEL_BYTES = 16 << 10     # of a panel: half of L1
 
+cdef struct Work:
+    # What a thread keeps while it goes through its tasks.
+    lk_depthwise_dot d
+    lk_epilogue rest           # what follows the micro-kernel, of a buffer
+    lk_rounding out            # how the micro-kernel makes bytes of sums
+    const char **row           # those of the input that are read
+    const int64_t *columns     # the offsets of a row's columns, of all segments
+    int64_t at                 # the first piece of the run
+    int64_t channel, count     # the first of the run, and how many with pads
+    int64_t outputs, tiles     # of a row, of a segment
+    int64_t y_first
+    bint simple                # the micro-kernel can make bytes of sums that it has in registers
+    bint buffered              # sums go to y through a buffer
+    int64_t s_at[MAX_RUN]
+    int64_t x_at[MAX_PIECES]
+
 
 cdef class DepthwiseDot(Executor):
     """Each output channel reads one input channel.
@@ -160,33 +176,9 @@ cdef class DepthwiseDot(Executor):
     cdef void part(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
                    char *workspace, int64_t task, int64_t end) noexcept nogil:
         cdef const Geometry *g = &self.g
-        cdef lk_depthwise_dot_fn fn = <lk_depthwise_dot_fn>self.micro_kernel
-        cdef lk_depthwise_dot d
-        cdef lk_epilogue f
-        cdef lk_rounding out
-        cdef int64_t s_at[MAX_RUN]
-        cdef int64_t x_at[MAX_PIECES]
-        cdef char *sums = workspace
-        cdef const char **row
-        cdef const int64_t *columns = self.column
-        cdef int64_t n = 0, run = 0, plane = 0, pair = 0, rest, u, i, at = 0, deep, high, gathered, first, stop
-        cdef int64_t channel = 0, count = 0
-        cdef int64_t tiles = 0, begin, begun = -1, outputs = 0, y_first = 0
-        cdef char *to
-        # what the micro-kernel does with sums that it has in registers
-        cdef bint simple = (self.bytes and self.lanes > PIECE // 4 and epilogue.add == NULL and epilogue.scale == 1
-                            and (epilogue.steps == 0 or clip_of(epilogue, NULL, False) != NULL))
-        workspace += self.sums_bytes()
-        d.panel = workspace
-        workspace += aligned(self.columns * self.quads * 4 * self.run_channels)
-        row = <const char **>workspace
-        d.zero = workspace + aligned(4 * self.quads * sizeof(char *))
-        memset(<char *>d.zero, epilogue.x_zero, self.run_channels)  # of integers there is one in any case
-        f = epilogue[0]
-        f.sums, f.sums_row = sums, self.run_channels * self.sum_item
-        d.row, d.flip, d.order, d.bias = row, self.flip, NULL, NULL
-        d.columns, d.step, d.apart = self.columns, self.step, self.apart
-        d.quads, d.kw, d.packed_rows, d.s_at = <int>self.quads, <int>g.kernel[2], <int>self.packed_rows, s_at
+        cdef Work s
+        cdef int64_t n = 0, run = 0, plane = 0, pair = 0, rest, begun = -1
+        self.begin(&s, epilogue, workspace)
         if task < end:
             pair, rest = task % self.pairs, task // self.pairs
             plane, rest = rest % g.out[0], rest // g.out[0]
@@ -194,79 +186,11 @@ cdef class DepthwiseDot(Executor):
         while task < end:
             if run != begun:
                 begun = run
-                at = run * self.pieces
-                channel = run * self.run_channels
-                count = min(self.run_channels, self.padded - channel)  # with pads
-                d.at, d.bytes, d.pieces = &self.x_at[at], &self.x_bytes[at], <int>ceil_div(count, PIECE)
-                if self.ordered:
-                    d.order = &self.order[at, 0]
-                d.whole, d.segments, columns, outputs = self.whole(at, self.pieces), 1, self.column, g.out[2]
-                d.vectors = <int>ceil_div(count, self.lanes)
-                d.w = w + run * self.run_bytes
-                if bias != NULL:
-                    d.bias = bias + channel * self.sum_item
-                d.lanes, d.out = 0, NULL
-                d.s_whole = True
-                for i in range(d.pieces):
-                    d.s_whole &= self.y_at[at + i] == self.y_at[at] + i * PIECE
-                d.s_bytes, y_first = <int>count, 0
-                if (simple and channel + count <= self.channels
-                        and (d.s_whole or count == self.run_channels or self.whole(at, d.pieces))
-                        and self.rounding_of(&out, &f, channel, count, d.pieces)):
-                    d.out, d.s_row, d.s_col = &out, self.y_stride[2], self.y_stride[3]
-                    if d.pieces < self.pieces and self.whole(at, d.pieces):  # as if it were a run
-                        if run == self.runs - 1 and self.last_segments > 1:
-                            d.segments, columns = <int>self.last_segments, self.shares
-                            outputs = ceil_div(g.out[2], d.segments)
-                        for i in range(self.pieces):
-                            first = self.segment(outputs, i // d.pieces) if d.segments > 1 else 0
-                            x_at[i], s_at[i] = self.x_at[at + i % d.pieces], self.y_at[at + i % d.pieces]
-                            s_at[i] += first * self.y_stride[3]
-                        d.at, d.whole, d.s_whole, d.s_bytes = x_at, 2, False, <int>self.run_channels
-                    else:
-                        for i in range(d.pieces):
-                            s_at[i] = self.y_at[at + i]
-                        y_first = s_at[0] if d.s_whole else 0
-                elif self.rounding:
-                    d.s, d.s_col = sums, f.sums_row
-                    for i in range(d.vectors):
-                        s_at[i] = i * self.lanes * self.sum_item
-                else:
-                    d.s_row, d.s_col = self.y_stride[2], self.y_stride[3]
-                    d.lanes = (<uint32_t>1 << count % self.lanes) - 1
-                    for i in range(d.vectors):
-                        s_at[i] = (self.y_at[at + i * self.lanes // PIECE] + i * self.lanes % PIECE * self.y_item)
-                tiles = ceil_div(outputs, TILE if self.rounding and d.out == NULL else self.chunk)
-            d.rows = <int>min(self.packed_rows, g.out[1] - self.packed_rows * pair)
-            for u in range(self.used):
-                deep = plane * g.stride[0] - g.before[0] + self.depth[u]
-                high = self.packed_rows * pair * g.stride[1] - g.before[1] + self.height[u]
-                row[u] = NULL
-                if 0 <= deep < g.size[0] and 0 <= high < g.size[1]:
-                    row[u] = x + n * self.x_stride[0] + deep * self.x_stride[1] + high * self.x_stride[2]
-            for u in range(self.used, 4 * self.quads):  # they have no weights: rows as good as any
-                row[u] = row[self.used - 1]
-            to = (y + n * self.y_stride[0] + plane * self.y_stride[1]
-                  + self.packed_rows * pair * self.y_stride[2] + y_first)
-            gathered = begin = 0
-            for i in range(tiles):
-                first, stop = 0, outputs
-                if tiles > 1:
-                    first, stop = share(outputs, tiles, i), share(outputs, tiles, i + 1)
-                if i == 0 or stop - begin > self.chunk:  # the panel begins anew
-                    begin, gathered = first, 0
-                d.column = columns + begin * self.step * d.segments
-                d.cols, d.begin = <int>(stop - first), (first - begin) * self.step
-                d.first, d.end = gathered, (stop - 1 - begin) * self.step + (g.kernel[2] - 1) * self.apart + 1
-                gathered = max(gathered, d.end)
-                if self.rounding and d.out == NULL:
-                    d.s_row = d.cols * d.s_col
-                else:
-                    d.s = to + first * self.y_stride[3]
-                fn(&d)
-                if self.rounding and d.out == NULL:
-                    f.row, f.rows = self.pixel + 2 * first, d.rows * d.cols
-                    self.requantise(&f, y, to - y, at, channel, count)
+                self.enter_run(&s, w, bias, run)
+            s.d.rows = <int>min(self.packed_rows, g.out[1] - self.packed_rows * pair)
+            self.find_rows(&s, x + n * self.x_stride[0], plane, pair)
+            self.run_tiles(&s, y, y + n * self.y_stride[0] + plane * self.y_stride[1]
+                           + self.packed_rows * pair * self.y_stride[2] + s.y_first)
             task, pair = task + 1, pair + 1
             if pair == self.pairs:
                 pair, plane = 0, plane + 1
@@ -274,6 +198,114 @@ cdef class DepthwiseDot(Executor):
                 plane, run = 0, run + 1
             if run == self.runs:
                 run, n = 0, n + 1
+
+    cdef void begin(self, Work *s, const lk_epilogue *epilogue, char *workspace) noexcept nogil:
+        """What is the same for all tasks."""
+        cdef lk_depthwise_dot *d = &s.d
+        s.simple = (self.bytes and self.lanes > PIECE // 4 and epilogue.add == NULL and epilogue.scale == 1
+                    and (epilogue.steps == 0 or clip_of(epilogue, NULL, False) != NULL))
+        s.rest = epilogue[0]  # of integers there is one in any case
+        s.rest.sums, s.rest.sums_row = workspace, self.run_channels * self.sum_item
+        workspace += self.sums_bytes()
+        d.panel = workspace
+        workspace += aligned(self.columns * self.quads * 4 * self.run_channels)
+        d.row = s.row = <const char **>workspace
+        d.zero = workspace + aligned(4 * self.quads * sizeof(char *))
+        memset(<char *>d.zero, epilogue.x_zero, self.run_channels)
+        d.flip, d.order, d.bias = self.flip, NULL, NULL
+        d.columns, d.step, d.apart = self.columns, self.step, self.apart
+        d.quads, d.kw, d.packed_rows = <int>self.quads, <int>self.g.kernel[2], <int>self.packed_rows
+        d.s_at = s.s_at
+
+    cdef void enter_run(self, Work *s, const char *w, const char *bias, int64_t run) noexcept nogil:
+        """What is read and written of a run of channels, its filter and bias."""
+        cdef lk_depthwise_dot *d = &s.d
+        cdef int64_t at = run * self.pieces, channel = run * self.run_channels, i
+        cdef int64_t count = min(self.run_channels, self.padded - channel)
+        s.at, s.channel, s.count, s.y_first = at, channel, count, 0
+        s.columns, s.outputs = self.column, self.g.out[2]
+        d.at, d.bytes, d.pieces = &self.x_at[at], &self.x_bytes[at], <int>ceil_div(count, PIECE)
+        if self.ordered:
+            d.order = &self.order[at, 0]
+        d.whole, d.segments = self.whole(at, self.pieces), 1
+        d.vectors = <int>ceil_div(count, self.lanes)
+        d.w = w + run * self.run_bytes
+        if bias != NULL:
+            d.bias = bias + channel * self.sum_item
+        d.lanes, d.out = 0, NULL
+        d.s_bytes, d.s_whole = <int>count, True
+        for i in range(d.pieces):
+            d.s_whole &= self.y_at[at + i] == self.y_at[at] + i * PIECE
+        if (s.simple and channel + count <= self.channels
+                and (d.s_whole or count == self.run_channels or self.whole(at, d.pieces))
+                and self.rounding_of(&s.out, &s.rest, channel, count, d.pieces)):
+            d.out, d.s_row, d.s_col = &s.out, self.y_stride[2], self.y_stride[3]
+            self.place_bytes(s, run)
+        elif self.rounding:
+            d.s, d.s_col = s.rest.sums, s.rest.sums_row
+            for i in range(d.vectors):
+                s.s_at[i] = i * self.lanes * self.sum_item
+        else:
+            d.s_row, d.s_col = self.y_stride[2], self.y_stride[3]
+            d.lanes = (<uint32_t>1 << count % self.lanes) - 1
+            for i in range(d.vectors):
+                s.s_at[i] = self.y_at[at + i * self.lanes // PIECE] + i * self.lanes % PIECE * self.y_item
+        s.buffered = self.rounding and d.out == NULL
+        s.tiles = ceil_div(s.outputs, TILE if s.buffered else self.chunk)
+
+    cdef void place_bytes(self, Work *s, int64_t run) noexcept nogil:
+        """Where the micro-kernel puts the bytes of a run: of one that is short and whole, as if it were not short."""
+        cdef lk_depthwise_dot *d = &s.d
+        cdef int64_t i, first
+        if d.pieces == self.pieces or not self.whole(s.at, d.pieces):
+            for i in range(d.pieces):
+                s.s_at[i] = self.y_at[s.at + i]
+            s.y_first = s.s_at[0] if d.s_whole else 0
+            return
+        if run == self.runs - 1 and self.last_segments > 1:
+            d.segments, s.columns = <int>self.last_segments, self.shares
+            s.outputs = ceil_div(self.g.out[2], d.segments)
+        for i in range(self.pieces):
+            first = self.segment(s.outputs, i // d.pieces) if d.segments > 1 else 0
+            s.x_at[i] = self.x_at[s.at + i % d.pieces]
+            s.s_at[i] = self.y_at[s.at + i % d.pieces] + first * self.y_stride[3]
+        d.at, d.whole, d.s_whole, d.s_bytes = s.x_at, 2, False, <int>self.run_channels
+
+    cdef void find_rows(self, Work *s, const char *x, int64_t plane, int64_t pair) noexcept nogil:
+        """The rows of the image x that a task reads."""
+        cdef const Geometry *g = &self.g
+        cdef int64_t u, deep, high
+        for u in range(self.used):
+            deep = plane * g.stride[0] - g.before[0] + self.depth[u]
+            high = self.packed_rows * pair * g.stride[1] - g.before[1] + self.height[u]
+            s.row[u] = NULL
+            if 0 <= deep < g.size[0] and 0 <= high < g.size[1]:
+                s.row[u] = x + deep * self.x_stride[1] + high * self.x_stride[2]
+        for u in range(self.used, 4 * self.quads):  # they have no weights: rows as good as any
+            s.row[u] = s.row[self.used - 1]
+
+    cdef void run_tiles(self, Work *s, char *y, char *to) noexcept nogil:
+        """The tiles of a task, whose first output is at `to`."""
+        cdef lk_depthwise_dot *d = &s.d
+        cdef int64_t i, first, stop, begin = 0, gathered = 0
+        for i in range(s.tiles):
+            first, stop = 0, s.outputs
+            if s.tiles > 1:
+                first, stop = share(s.outputs, s.tiles, i), share(s.outputs, s.tiles, i + 1)
+            if i == 0 or stop - begin > self.chunk:  # the panel begins anew
+                begin, gathered = first, 0
+            d.column = s.columns + begin * self.step * d.segments
+            d.cols, d.begin = <int>(stop - first), (first - begin) * self.step
+            d.first, d.end = gathered, (stop - 1 - begin) * self.step + (self.g.kernel[2] - 1) * self.apart + 1
+            gathered = max(gathered, d.end)
+            if s.buffered:
+                d.s_row = d.cols * d.s_col
+            else:
+                d.s = to + first * self.y_stride[3]
+            (<lk_depthwise_dot_fn>self.micro_kernel)(d)
+            if s.buffered:
+                s.rest.row, s.rest.rows = self.pixel + 2 * first, d.rows * d.cols
+                self.requantise(&s.rest, y, to - y, s.at, s.channel, s.count)
 
     cdef bint rounding_of(self, lk_rounding *out, const lk_epilogue *f, int64_t channel, int64_t count,
                           int64_t pieces) noexcept nogil:

@@ -22,6 +22,28 @@ from .executor cimport (
 )
 from .pixel_tiles cimport PixelTiles, pads, taps_inside
 
+cdef struct Work:
+    # What a thread keeps while it goes through its tasks.
+    lk_gemm tile
+    lk_rounding out                 # how the micro-kernel makes bytes of sums
+    lk_epilogue rest                # what follows the micro-kernel
+    const lk_epilogue *epilogue     # NULL: nothing follows
+    const void *clip                # what follows, where the micro-kernel does it
+    char *y
+    char *sums                      # of a tile, where they are rounded
+    char *matrix                    # the rows that are gathered
+    int64_t *x_row                  # tables of the block, see `tables`
+    int64_t *y_row
+    uint32_t *mask
+    int64_t x_from, y_from          # where the tables count from
+    int64_t group, block, panel
+    int64_t first, last             # tiles of the block
+    int64_t zero_tap
+    bint simple                     # the micro-kernel can make bytes of sums that it has in registers
+    bint buffered                   # sums are rounded on their way from a buffer
+    int64_t sums_row[MAX_ROWS]
+    int64_t c_col[MAX_COLS]
+
 
 cdef class PixelRows(Executor):
     """Rows of the register tile are output pixels, columns are output channels.
@@ -198,138 +220,160 @@ cdef class PixelRows(Executor):
 
     cdef void part(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
                    char *workspace, int64_t task, int64_t end) noexcept nogil:
-        cdef int64_t *x_row = <int64_t *>workspace
-        cdef int64_t *y_row = <int64_t *>(workspace + aligned(sizeof(int64_t) * self.block_rows))
-        cdef uint32_t *mask = <uint32_t *>(workspace + 2 * aligned(sizeof(int64_t) * self.block_rows))
-        cdef char *sums = <char *>mask + aligned(sizeof(uint32_t) * self.block_tiles * self.taps)
-        cdef char *zeros = sums + (aligned(self.sum_item * self.mr * self.nr) if self.rounding else 0)
-        cdef char *matrix = zeros + (aligned(max(self.kb, self.kb_last) + self.kr) if self.integers else 0)
-        cdef int64_t sums_row[MAX_ROWS]
-        cdef int64_t c_col[MAX_COLS]
-        cdef int64_t group, block, panel, t, first, last, row0, row, period, at = -1, of = -1, zero_tap = 0
-        cdef int64_t x_from = 0, y_from = 0
-        cdef int64_t per_vector = 2 if self.split else 1, channel
-        cdef int j
-        cdef lk_gemm tile
-        cdef lk_rounding out
-        cdef int64_t taps = 1 if self.gather else self.taps, tap, stop, i, ahead, rows_end
-        cdef int64_t run_bytes = self.kb * self.x_item
-        cdef int64_t tap_bytes = self.depth // self.taps * self.nr * self.kr * self.w_item
-        cdef int64_t panel_bytes = self.taps * tap_bytes
-        cdef bint masked = self.padded and not self.gather
-        cdef bint onto = epilogue != NULL and epilogue.add == y and not self.rounding
+        cdef Work s
+        cdef int64_t group, block, t, stop
         cdef int x_zero = epilogue.x_zero if self.integers else 0
-        # contiguous pixels that are read once: the first panel prefetches those of the next tile instead of the filter
-        cdef bint next_rows = (self.taps == 1 and self.blocks == 1 and not self.gather and not self.padded
-                               and self.x_stride[3] * self.g.stride[2] == run_bytes)
-        # what the micro-kernel does with sums that it has in registers, where they are small enough
-        cdef bint simple = (self.bytes and self.integers and self.lanes > 4 and self.y_block % self.lanes == 0
-                            and epilogue.add == NULL and epilogue.scale == 1
-                            and (epilogue.steps == 0 or clip_of(epilogue, NULL, False) != NULL))
-        cdef lk_epilogue f
-        cdef const void *clip = clip_of(epilogue, y, self.cols > self.g.oc and (not self.rounding or self.narrow))
-        cdef bint buffered  # sums are rounded on their way from a buffer
+        self.begin(&s, epilogue, y, workspace)
+        s.group = s.block = -1
+        while task < end:
+            self.tiles.find(task, &group, &block, &s.panel, &t)
+            if s.block != block or (self.gather and s.group != group):
+                self.enter_block(&s, x + group * self.x_group, block, x_zero)
+            s.group = group
+            s.tile.a = s.matrix if self.gather else x + group * self.x_group + s.x_from
+            self.enter_panel(&s, w, bias)
+            stop = min(s.last, t + end - task)
+            self.run_tiles(&s, t, stop)
+            task += stop - t
+
+    cdef void begin(self, Work *s, const lk_epilogue *epilogue, char *y, char *workspace) noexcept nogil:
+        """What is the same for all tasks."""
+        cdef lk_gemm *tile = &s.tile
+        cdef bint onto = epilogue != NULL and epilogue.add == y and not self.rounding
+        cdef char *zeros
+        cdef int j
+        s.y = y
+        s.x_row = <int64_t *>workspace
+        s.y_row = <int64_t *>(workspace + aligned(sizeof(int64_t) * self.block_rows))
+        s.mask = <uint32_t *>(workspace + 2 * aligned(sizeof(int64_t) * self.block_rows))
+        s.sums = <char *>s.mask + aligned(sizeof(uint32_t) * self.block_tiles * self.taps)
+        zeros = s.sums + (aligned(self.sum_item * self.mr * self.nr) if self.rounding else 0)
+        s.matrix = zeros + (aligned(max(self.kb, self.kb_last) + self.kr) if self.integers else 0)
+        s.x_from = s.y_from = s.zero_tap = 0
+        s.simple = (self.bytes and self.integers and self.lanes > 4 and self.y_block % self.lanes == 0
+                    and epilogue.add == NULL and epilogue.scale == 1
+                    and (epilogue.steps == 0 or clip_of(epilogue, NULL, False) != NULL))
+        s.clip = clip_of(epilogue, y, self.cols > self.g.oc and (not self.rounding or self.narrow))
         if self.rounding and epilogue != NULL and (epilogue.add != NULL or self.integers):
-            clip = NULL
+            s.clip = NULL
         if epilogue != NULL:
-            f = epilogue[0]
+            s.rest = epilogue[0]
             if onto:
-                f.add = NULL
+                s.rest.add = NULL
         tile.tap, tile.zero, tile.flip = self.tap, self.zero, self.flip
         if self.integers:  # an epilogue says what the padding holds
             memset(zeros, epilogue.x_zero, max(self.kb, self.kb_last) + self.kr)
             tile.zero = zeros
             if not self.rounding:
                 epilogue = NULL
+        s.epilogue = epilogue
         tile.blocks, tile.block_stride = self.blocks, self.block_stride
         tile.kb, tile.kb_last = self.kb // self.kr, self.kb_last // self.kr
         tile.chunk, tile.period = self.chunk, self.period
         if self.rounding:
-            if epilogue == NULL or clip != NULL:
-                f.add, f.steps = NULL, 0
-            f.sums, f.sums_row = sums, self.nr * self.sum_item
+            if epilogue == NULL or s.clip != NULL:
+                s.rest.add, s.rest.steps = NULL, 0
+            s.rest.sums, s.rest.sums_row = s.sums, self.nr * self.sum_item
             for j in range(self.mr):
-                sums_row[j] = j * f.sums_row
+                s.sums_row[j] = j * s.rest.sums_row
         if self.gather:
-            tile.tap, tile.blocks, tile.kb, tile.kb_last = &zero_tap, 1, self.depth, self.depth
+            tile.tap, tile.blocks, tile.kb, tile.kb_last = &s.zero_tap, 1, self.depth, self.depth
         tile.ldb, tile.b_tap, tile.b_row, tile.bias_row, tile.bias_col = self.nr, NULL, NULL, NULL, NULL
-        tile.c_split, tile.c_col, tile.positive = self.split, c_col, self.positive
-        tile.out = NULL
-        tile.residual_offset = 0
-        if epilogue != NULL and epilogue.add != NULL and not self.rounding:
-            tile.residual_offset = epilogue.add - y
-        tile.narrow = self.narrow and (epilogue == NULL or clip != NULL)
-        while task < end:
-            self.tiles.find(task, &group, &block, &panel, &t)
-            first, last = self.tiles.block(block), self.tiles.block(block + 1)
-            row0 = self.tiles.row(first)
-            if at != block or (self.gather and of != group):  # rows of a matrix take the place of those of the input
-                at, of = block, group
-                if self.tiles.listed:
-                    i = first // self.tiles.period_tiles
-                    x_row, y_row = self.x_row + row0, self.y_row + row0
-                    mask = self.mask + (first - i * self.tiles.period_tiles) * self.taps
-                    x_from, y_from = i * self.tiles.period_images * self.x_stride[0], i * self.tiles.period_images * self.y_stride[0]
-                else:
-                    self.tables(first, last, x_row, y_row, mask)
-                if self.gather:
-                    self.gather_rows(x + group * self.x_group, first, last, x_row, mask, matrix, x_zero)
-            tile.a = matrix if self.gather else x + group * self.x_group + x_from
-            tile.b = w + (group * self.panels + panel) * panel_bytes
-            if bias != NULL:
-                tile.bias_col = bias + (group * self.panels + panel) * self.nr * self.sum_item
-            tile.cols = <int>min(self.nr, self.cols - panel * self.nr)
-            tile.pads = <int>min(tile.cols, max(0, panel * self.nr + tile.cols - self.g.oc))
-            tile.c = tile.next_c = y + y_from
-            if simple:
-                channel = group * self.g.oc + panel * self.nr
-                tile.out = &out if self.rounded(&out, epilogue, channel, tile.cols - tile.pads) else NULL
-            buffered = self.rounding and tile.out == NULL and not tile.narrow
-            if self.rounding and not tile.narrow:
-                tile.pads = 0
-            if buffered:
-                tile.c = sums
-                for j in range(ceil_div(tile.cols, self.lanes)):
-                    c_col[j] = j * self.lanes * self.sum_item
-            else:
-                for j in range(ceil_div(tile.cols, self.lanes) * per_vector):
-                    c_col[j] = self.column(group * self.cols + panel * self.nr + j * self.lanes // per_vector)
-                    if j > 0 and tile.out != NULL:
-                        out.apart |= c_col[j] != c_col[j - 1] + self.lanes
-            stop = min(last, t + end - task)
-            rows_end = self.tiles.row(stop - 1) + self.tiles.height(stop - 1)
-            tap = 0
-            while tap < taps:
-                tile.taps, tile.accumulate, tile.resume = min(self.tap_block, taps - tap), onto, tap > 0
-                tile.clip = clip if tap + tile.taps == taps else NULL
-                if not self.gather:
-                    tile.tap = self.tap + tap
-                row = self.tiles.row(t)
-                ahead = tile.taps * tap_bytes
-                tile.to_prefetch_bytes = ahead // (stop - t) // 64 * 64
-                tile.to_prefetch = tile.b + ahead
-                if next_rows and panel == 0 and block > 0:
-                    i = self.tiles.height(t) * run_bytes
-                    tile.to_prefetch_bytes, tile.to_prefetch = i, tile.a + x_row[row - row0] + i
-                for i in range(t, stop):
-                    tile.rows = <int>self.tiles.height(i)
-                    tile.row, tile.c_row = x_row + (row - row0), y_row + (row - row0)
-                    tile.mask = mask + (i - first) * self.taps + tap if masked else NULL
-                    tile.next_c_row = NULL
-                    if buffered:
-                        tile.c_row = sums_row
-                    elif self.prefetches and row + (PREFETCH_TILES + 1) * self.mr <= rows_end:
-                        tile.next_c_row = tile.c_row + PREFETCH_TILES * self.mr
-                    self.micro_kernel(&tile)
-                    if buffered:
-                        self.round_tile(&f, &tile, y, y_from, y_row + (row - row0), group, panel * self.nr)
-                    elif epilogue != NULL and clip == NULL and tile.out == NULL and tap + tile.taps == taps:
-                        self.epilogue_tile(&f, &tile, y, group, panel * self.nr)
-                    row += tile.rows
-                    tile.to_prefetch += tile.to_prefetch_bytes
-                tile.b += ahead
-                tap += tile.taps
-            task += stop - t
+        tile.c_split, tile.c_col, tile.positive = self.split, s.c_col, self.positive
+        tile.accumulate, tile.out = onto, NULL
+        tile.residual_offset = epilogue.add - y if epilogue != NULL and epilogue.add != NULL and not self.rounding else 0
+        tile.narrow = self.narrow and (epilogue == NULL or s.clip != NULL)
+
+    cdef void enter_block(self, Work *s, const char *x, int64_t block, int x_zero) noexcept nogil:
+        """The tables of a block; or its matrix, whose rows take the place of those of the input of a group, x."""
+        cdef int64_t row, i
+        s.block, s.first, s.last = block, self.tiles.block(block), self.tiles.block(block + 1)
+        if self.tiles.listed:
+            row, i = self.tiles.row(s.first), s.first // self.tiles.period_tiles
+            s.x_row, s.y_row = self.x_row + row, self.y_row + row
+            s.mask = self.mask + (s.first - i * self.tiles.period_tiles) * self.taps
+            s.x_from = i * self.tiles.period_images * self.x_stride[0]
+            s.y_from = i * self.tiles.period_images * self.y_stride[0]
+        else:
+            self.tables(s.first, s.last, s.x_row, s.y_row, s.mask)
+        if self.gather:
+            self.gather_rows(x, s.first, s.last, s.x_row, s.mask, s.matrix, x_zero)
+
+    cdef void enter_panel(self, Work *s, const char *w, const char *bias) noexcept nogil:
+        """The filter of a panel, its bias, and where its columns are written."""
+        cdef lk_gemm *tile = &s.tile
+        cdef int64_t panel = s.group * self.panels + s.panel, column = s.panel * self.nr
+        cdef int64_t per_vector = 2 if self.split else 1
+        cdef int j
+        tile.b = w + panel * self.taps * self.tap_bytes()
+        if bias != NULL:
+            tile.bias_col = bias + panel * self.nr * self.sum_item
+        tile.cols = <int>min(self.nr, self.cols - column)
+        tile.pads = <int>min(tile.cols, max(0, column + tile.cols - self.g.oc))
+        tile.c = tile.next_c = s.y + s.y_from
+        if s.simple:
+            tile.out = NULL
+            if self.rounded(&s.out, s.epilogue, s.group * self.g.oc + column, tile.cols - tile.pads):
+                tile.out = &s.out
+        s.buffered = self.rounding and tile.out == NULL and not tile.narrow
+        if self.rounding and not tile.narrow:
+            tile.pads = 0
+        if s.buffered:
+            tile.c = s.sums
+            for j in range(ceil_div(tile.cols, self.lanes)):
+                s.c_col[j] = j * self.lanes * self.sum_item
+        else:
+            for j in range(ceil_div(tile.cols, self.lanes) * per_vector):
+                s.c_col[j] = self.column(s.group * self.cols + column + j * self.lanes // per_vector)
+                if j > 0 and tile.out != NULL:
+                    s.out.apart |= s.c_col[j] != s.c_col[j - 1] + self.lanes
+
+    cdef inline int64_t tap_bytes(self) noexcept nogil:
+        """Of a tap of a filter panel."""
+        return self.depth // self.taps * self.nr * self.kr * self.w_item
+
+    cdef void run_tiles(self, Work *s, int64_t t, int64_t stop) noexcept nogil:
+        """Tiles [t, stop) of a block and panel, by blocks of taps."""
+        cdef lk_gemm *tile = &s.tile
+        cdef int64_t taps = 1 if self.gather else self.taps, tap = 0, i, ahead, row, row0 = self.tiles.row(s.first)
+        cdef int64_t run_bytes = self.kb * self.x_item, tap_bytes = self.tap_bytes()
+        cdef int64_t rows_end = self.tiles.row(stop - 1) + self.tiles.height(stop - 1)
+        cdef bint masked = self.padded and not self.gather, last, follows
+        # contiguous pixels that are read once: the first panel prefetches those of the next tile instead of the filter
+        cdef bint next_rows = (self.taps == 1 and self.blocks == 1 and not self.gather and not self.padded
+                               and self.x_stride[3] * self.g.stride[2] == run_bytes and s.panel == 0 and s.block > 0)
+        while tap < taps:
+            tile.taps, tile.resume = min(self.tap_block, taps - tap), tap > 0
+            last = tap + tile.taps == taps
+            tile.clip = s.clip if last else NULL
+            follows = s.epilogue != NULL and s.clip == NULL and tile.out == NULL and last
+            if not self.gather:
+                tile.tap = self.tap + tap
+            row = self.tiles.row(t)
+            ahead = tile.taps * tap_bytes
+            tile.to_prefetch_bytes = ahead // (stop - t) // 64 * 64
+            tile.to_prefetch = tile.b + ahead
+            if next_rows:
+                i = self.tiles.height(t) * run_bytes
+                tile.to_prefetch_bytes, tile.to_prefetch = i, tile.a + s.x_row[row - row0] + i
+            for i in range(t, stop):
+                tile.rows = <int>self.tiles.height(i)
+                tile.row, tile.c_row = s.x_row + (row - row0), s.y_row + (row - row0)
+                tile.mask = s.mask + (i - s.first) * self.taps + tap if masked else NULL
+                tile.next_c_row = NULL
+                if s.buffered:
+                    tile.c_row = s.sums_row
+                elif self.prefetches and row + (PREFETCH_TILES + 1) * self.mr <= rows_end:
+                    tile.next_c_row = tile.c_row + PREFETCH_TILES * self.mr
+                self.micro_kernel(tile)
+                if s.buffered:
+                    self.round_tile(&s.rest, tile, s.y, s.y_from, s.y_row + (row - row0), s.group, s.panel * self.nr)
+                elif follows:
+                    self.epilogue_tile(&s.rest, tile, s.y, s.group, s.panel * self.nr)
+                row += tile.rows
+                tile.to_prefetch += tile.to_prefetch_bytes
+            tile.b += ahead
+            tap += tile.taps
 
     cdef void epilogue_tile(self, const lk_epilogue *epilogue, const lk_gemm *tile, char *y, int64_t group,
                             int64_t first) noexcept nogil:

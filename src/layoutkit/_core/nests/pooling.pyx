@@ -29,6 +29,17 @@ cdef struct PoolAxis:
     const void *scale  # by output, reals; NULL: the largest
 
 
+cdef struct Tasks:
+    const char *x
+    const char *dy        # of gradients
+    char *to              # the result
+    int64_t x_stride[2]   # of an image, of a run of channels
+    int64_t dy_stride[2]
+    int64_t to_stride[2]
+    int64_t dx[3]         # of a pixel, of gradients
+    int64_t n, runs, channels, chunk, chunks, item
+
+
 cdef PoolAxis axis_of(ndarray x, ndarray y, int i, window, ndarray scale) except *:
     cdef PoolAxis a
     a.size, a.out, a.x_stride, a.y_stride = x.shape[i], y.shape[i], x.strides[i], y.strides[i]
@@ -74,72 +85,75 @@ def pool(str types, ndarray x not None, ndarray y not None, windows, scales, int
     """
     cdef const lk_kernel *row = best_row(LK_POOLING, types)
     cdef lk_pooling_fn fn = <lk_pooling_fn>row.fn
-    cdef const char *source = <const char *>PyArray_DATA(x)
-    cdef char *destination = <char *>PyArray_DATA(y)
-    cdef PoolAxis depth, height, width
+    cdef PoolAxis axes[3]
     cdef lk_pooling p
-    cdef int64_t n = x.shape[0], runs = x.shape[1], channels = x.shape[5], chunk = channels, chunks = 1, tasks, item = x.itemsize
+    cdef Tasks t
     cdef Run r
+    cdef int64_t channels = x.shape[5], item = x.itemsize, tasks
+    cdef int i
     if x.itemsize != y.itemsize or item != WIDTHS[types]:
         raise ValueError(f"pool: elements of {x.itemsize} and {y.itemsize} bytes, expected {types}")
     if channels > 1 and (x.strides[5] != item or y.strides[5] != item):
         raise ValueError("pool: channels that are not contiguous")
     of_axes = scales or (None, None, None)
-    depth = axis_of(x, y, 2, windows[0], of_axes[0])
-    height = axis_of(x, y, 3, windows[1], of_axes[1])
-    width = axis_of(x, y, 4, windows[2], of_axes[2])
-    threads = threads_for(threads, loads_of(&depth, &height, &width) * n * runs * channels * item)
-    if runs * n * depth.out * height.out < FEW_TASKS * threads:
-        chunk = CHUNK_VECTORS * row.lanes
-        chunks = ceil_div(channels, chunk)
-    tasks = n * runs * chunks * depth.out * height.out
-    if tasks == 0 or width.out == 0:
+    for i in range(3):
+        axes[i] = axis_of(x, y, 2 + i, windows[i], of_axes[i])
+    t.x, t.to, t.item = <const char *>PyArray_DATA(x), <char *>PyArray_DATA(y), item
+    for i in range(2):
+        t.x_stride[i], t.to_stride[i] = x.strides[i], y.strides[i]
+    t.n, t.runs, t.channels, t.chunk, t.chunks = x.shape[0], x.shape[1], channels, channels, 1
+    threads = threads_for(threads, loads_of(&axes[0], &axes[1], &axes[2]) * t.n * t.runs * channels * item)
+    if t.runs * t.n * axes[0].out * axes[1].out < FEW_TASKS * threads:
+        t.chunk = CHUNK_VECTORS * row.lanes
+        t.chunks = ceil_div(channels, t.chunk)
+    tasks = t.n * t.runs * t.chunks * axes[0].out * axes[1].out
+    if tasks == 0 or axes[2].out == 0:
         return
     memset(&p, 0, sizeof(p))
-    p.x_col, p.y_col = width.x_stride, width.y_stride
-    p.x_depth, p.x_row = depth.x_stride * depth.dilation, height.x_stride * height.dilation
-    p.cols, p.taps, p.step, p.dilation = width.out, width.kernel, width.stride, width.dilation
-    p.before, p.size, p.scale, p.factor = width.before, width.size, width.scale, 1
-    r.fn, r.pooling, r.x, r.y, r.depth, r.height = fn, p, source, destination, depth, height
-    r.runs, r.chunks, r.chunk, r.channels, r.item, r.tasks = runs, chunks, chunk, channels, item, tasks
-    r.x_image, r.x_run, r.y_image, r.y_run = x.strides[0], x.strides[1], y.strides[0], y.strides[1]
+    p.x_col, p.y_col = axes[2].x_stride, axes[2].y_stride
+    p.x_depth, p.x_row = axes[0].x_stride * axes[0].dilation, axes[1].x_stride * axes[1].dilation
+    p.cols, p.taps, p.step, p.dilation = axes[2].out, axes[2].kernel, axes[2].stride, axes[2].dilation
+    p.before, p.size, p.scale, p.factor = axes[2].before, axes[2].size, axes[2].scale, 1
+    r.fn, r.pooling, r.tasks, r.axes, r.count = fn, &p, &t, axes, tasks
     with nogil:
         share_out(<int>min(threads, tasks), pool_share, &r)
 
 
 cdef struct Run:
     lk_pooling_fn fn
-    lk_pooling pooling
-    const char *x
-    char *y
-    PoolAxis depth, height
-    int64_t runs, chunks, chunk, channels, item, tasks
-    int64_t x_image, x_run, y_image, y_run  # strides
+    const lk_pooling *pooling
+    const Tasks *tasks
+    const PoolAxis *axes
+    int64_t count
 
 
 cdef void pool_share(void *argument, int slot, int part, int parts, lk_pieces *pieces) noexcept nogil:
     cdef const Run *r = <const Run *>argument
-    cdef int64_t task, last
-    while lk_claim(pieces, share(r.tasks, parts, part), share(r.tasks, parts, part + 1), &task, &last):
-        while task < last:
-            one_row(r, r.pooling, task)
-            task += 1
+    cdef int64_t first, last
+    while lk_claim(pieces, share(r.count, parts, part), share(r.count, parts, part + 1), &first, &last):
+        rows_of(r.fn, r.pooling[0], r.tasks, r.axes, first, last)
 
 
-cdef void one_row(const Run *r, lk_pooling p, int64_t task) noexcept nogil:
-    cdef int64_t i = task % r.height.out, d = task // r.height.out, part, run, image, q, s
-    d, part = d % r.depth.out, d // r.depth.out
-    part, run = part % r.chunks, part // r.chunks
-    run, image = run % r.runs, run // r.runs
-    p.depths, p.rows = taps_of(&r.depth, d, &q), taps_of(&r.height, i, &s)
-    p.x = (r.x + image * r.x_image + run * r.x_run + q * r.depth.x_stride + s * r.height.x_stride
-           + part * r.chunk * r.item)
-    p.y = (r.y + image * r.y_image + run * r.y_run + d * r.depth.y_stride + i * r.height.y_stride
-           + part * r.chunk * r.item)
-    p.count = min(r.chunk, r.channels - part * r.chunk)
-    if p.scale != NULL:
-        p.factor = scale_of(&r.depth, d, r.item == 8) * scale_of(&r.height, i, r.item == 8)
-    r.fn(&p)
+cdef void rows_of(lk_pooling_fn fn, lk_pooling p, const Tasks *t, const PoolAxis *axes, int64_t task,
+                  int64_t end) noexcept nogil:
+    """The rows of tasks [task, end)."""
+    cdef const PoolAxis *depth = &axes[0]
+    cdef const PoolAxis *height = &axes[1]
+    cdef int64_t i, d, part, run, image, first, q, r
+    while task < end:
+        i, d = task % height.out, task // height.out
+        d, part = d % depth.out, d // depth.out
+        part, run = part % t.chunks, part // t.chunks
+        run, image = run % t.runs, run // t.runs
+        first = part * t.chunk * t.item
+        p.depths, p.rows = taps_of(depth, d, &q), taps_of(height, i, &r)
+        p.x = t.x + image * t.x_stride[0] + run * t.x_stride[1] + q * depth.x_stride + r * height.x_stride + first
+        p.y = t.to + image * t.to_stride[0] + run * t.to_stride[1] + d * depth.y_stride + i * height.y_stride + first
+        p.count = min(t.chunk, t.channels - part * t.chunk)
+        if p.scale != NULL:
+            p.factor = scale_of(depth, d, t.item == 8) * scale_of(height, i, t.item == 8)
+        fn(&p)
+        task += 1
 
 
 def pool_back(str types, ndarray x not None, ndarray dy not None, ndarray dx not None, windows, scales, int threads):
@@ -167,7 +181,7 @@ def pool_back(str types, ndarray x not None, ndarray dy not None, ndarray dx not
     threads = threads_for(threads, loads_of(&axes[0], &axes[1], &axes[2]) * t.n * t.runs * channels * item)
     t.x, t.dy, t.to = <const char *>PyArray_DATA(x), <const char *>PyArray_DATA(dy), <char *>PyArray_DATA(dx)
     for i in range(2):
-        t.x_stride[i], t.dy_stride[i], t.dx_stride[i] = x.strides[i], dy.strides[i], dx.strides[i]
+        t.x_stride[i], t.dy_stride[i], t.to_stride[i] = x.strides[i], dy.strides[i], dx.strides[i]
     if t.n * t.runs < FEW_TASKS * threads:
         t.chunk = CHUNK_VECTORS * row.lanes
         t.chunks = ceil_div(channels, t.chunk)
@@ -183,17 +197,6 @@ def pool_back(str types, ndarray x not None, ndarray dy not None, ndarray dx not
     r.fn, r.pooling, r.tasks, r.axes, r.count = fn, &g, &t, axes, t.n * t.runs * t.chunks
     with nogil:
         share_out(<int>min(threads, r.count), back_share, &r)
-
-
-cdef struct Tasks:
-    const char *x
-    const char *dy
-    char *to
-    int64_t x_stride[2]   # of an image, of a run of channels
-    int64_t dy_stride[2]
-    int64_t dx_stride[2]
-    int64_t dx[3]         # of a pixel
-    int64_t n, runs, channels, chunk, chunks, item
 
 
 cdef struct BackRun:
@@ -224,7 +227,7 @@ cdef void images_of(lk_pooling_back_fn fn, lk_pooling_back g, const Tasks *t, co
         first = part * t.chunk * t.item
         x = t.x + image * t.x_stride[0] + run * t.x_stride[1] + first
         dy = t.dy + image * t.dy_stride[0] + run * t.dy_stride[1] + first
-        dx = t.to + image * t.dx_stride[0] + run * t.dx_stride[1] + first
+        dx = t.to + image * t.to_stride[0] + run * t.to_stride[1] + first
         g.window.count = min(t.chunk, t.channels - part * t.chunk)
         for d in range(axes[0].size):
             for i in range(axes[1].size):

@@ -97,48 +97,68 @@ LK_INLINE void interleave_run(char *to, whole a, whole b, whole c, whole d, cons
 }
 #endif
 
-/* Columns [first, end) of the panel: four rows of the input side by side. How a run is read: in one, by whole pieces, or
- * by pieces that are in part or in another order. */
-LK_INLINE void gather(const lk_depthwise_dot *d, const int64_t first, const int64_t end, const vf flip, const int how)
+/* Four rows of the input that come to lie side by side. */
+typedef struct {
+    const char *from[4]; /* `zero`, of a row in the padding */
+    int64_t there[4];    /* all bits set, or of padding none */
+} four_rows;
+
+LK_INLINE four_rows four_rows_of(const lk_depthwise_dot *d, const int quad, const char *zero)
 {
-    const int64_t *const column = d->column, *const at = d->at, *const count = d->bytes;
-    const int pieces = d->pieces, quads = d->quads;
-    const char *const zero = d->zero, *const order = d->order;
+    four_rows r;
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; k++) {
+        const char *row = d->row[4 * quad + k];
+        r.there[k] = -(int64_t)(row != NULL);
+        r.from[k] = row ? row : zero;
+    }
+    return r;
+}
+
 #if LK_VB > 16
-    const int segments = how == BY_PIECES ? d->segments : 1;
+/* Columns [first, end) of the panel: four rows of the input side by side. A run of channels is one run of the input. */
+LK_INLINE void gather_in_one(const lk_depthwise_dot *d, const int64_t first, const int64_t end, const whole flip)
+{
+    const int64_t *const column = d->column, begin = d->at[0];
+    const char *const zero = d->zero;
+    const int quads = d->quads;
+    for (int g = 0; g < quads; g++) {
+        const four_rows r = four_rows_of(d, g, zero);
+        const int64_t all = r.there[0] & r.there[1] & r.there[2] & r.there[3];
+        char *to = d->panel + (g * d->columns + first) * COLUMN;
+        for (int64_t i = first; i < end; i++, to += COLUMN) {
+            const int64_t offset = (int64_t)((uint64_t)column[i] + (uint64_t)begin); /* nowhere wraps around */
+#define AT(k) *(const whole *)(r.from[k] + offset)
+#define ROW(k) *(const whole *)(r.there[k] ? r.from[k] + offset : zero)
+            if (column[i] == LK_NOWHERE)
+                interleave_run(to, *(const whole *)zero, *(const whole *)zero, *(const whole *)zero, *(const whole *)zero,
+                               flip);
+            else if (all) /* most of all: addresses are sums of two */
+                interleave_run(to, AT(0), AT(1), AT(2), AT(3), flip);
+            else
+                interleave_run(to, ROW(0), ROW(1), ROW(2), ROW(3), flip);
+        }
+    }
+}
+
+/* The same of a run whose pieces are whole, and anywhere. */
+LK_INLINE void gather_pieces(const lk_depthwise_dot *d, const int64_t first, const int64_t end, const whole flip)
+{
+    const int64_t *const column = d->column;
+    const char *const zero = d->zero;
+    const int segments = d->segments, quads = d->quads;
     int64_t begin[PIECES]; /* of each piece */
     int segment[PIECES];
 #pragma GCC unroll 4
     for (int n = 0; n < PIECES; n++) {
-        begin[n] = how == BY_PARTS || (how == IN_ONE && n) ? 0 : at[n];
+        begin[n] = d->at[n];
         segment[n] = n * segments / PIECES;
     }
-#endif
     for (int g = 0; g < quads; g++) {
-        const char *from[4];
-        int64_t there[4]; /* all bits set, or of padding none */
+        const four_rows r = four_rows_of(d, g, zero);
+        const int64_t all = r.there[0] & r.there[1] & r.there[2] & r.there[3];
         char *to = d->panel + (g * d->columns + first) * COLUMN;
-#pragma GCC unroll 4
-        for (int k = 0; k < 4; k++) {
-            const char *row = d->row[4 * g + k];
-            there[k] = -(int64_t)(row != NULL);
-            from[k] = row ? row : zero;
-        }
-#if LK_VB > 16
-        const int64_t all = there[0] & there[1] & there[2] & there[3];
-        for (int64_t i = first; how == IN_ONE && i < end; i++, to += COLUMN) {
-            const int64_t offset = (int64_t)((uint64_t)column[i] + (uint64_t)begin[0]); /* nowhere wraps around */
-#define AT(p) *(const whole *)((p) + offset)
-#define ROW(k) *(const whole *)(there[k] ? from[k] + offset : zero)
-            if (column[i] == LK_NOWHERE)
-                interleave_run(to, *(const whole *)zero, *(const whole *)zero, *(const whole *)zero, *(const whole *)zero,
-                               (whole)flip);
-            else if (all) /* most of all: addresses are sums of two */
-                interleave_run(to, AT(from[0]), AT(from[1]), AT(from[2]), AT(from[3]), (whole)flip);
-            else
-                interleave_run(to, ROW(0), ROW(1), ROW(2), ROW(3), (whole)flip);
-        }
-        for (int64_t i = first; how == BY_PIECES && i < end; i++, to += COLUMN) {
+        for (int64_t i = first; i < end; i++, to += COLUMN) {
             int64_t offset[PIECES], inside[PIECES], every = -1, any = 0;
 #pragma GCC unroll 4
             for (int n = 0; n < PIECES; n++) {
@@ -147,44 +167,69 @@ LK_INLINE void gather(const lk_depthwise_dot *d, const int64_t first, const int6
                 inside[n] = -(int64_t)(found != LK_NOWHERE);
                 every &= inside[n], any |= inside[n];
             }
-#define PIECE_OF(k, n) *(const __m128i_u *)(from[k] + offset[n])
+#define PIECE_OF(k, n) *(const __m128i_u *)(r.from[k] + offset[n])
             if (every & all) {
-                interleave_run(to, JOINED(0), JOINED(1), JOINED(2), JOINED(3), (whole)flip);
+                interleave_run(to, JOINED(0), JOINED(1), JOINED(2), JOINED(3), flip);
                 continue;
             }
 #undef PIECE_OF
-#define PIECE_OF(k, n) *(const __m128i_u *)(from[k] + (offset[n] & there[k]))
+#define PIECE_OF(k, n) *(const __m128i_u *)(r.from[k] + (offset[n] & r.there[k]))
             if (every) {
-                interleave_run(to, JOINED(0), JOINED(1), JOINED(2), JOINED(3), (whole)flip);
+                interleave_run(to, JOINED(0), JOINED(1), JOINED(2), JOINED(3), flip);
                 continue;
             }
             if (!any) {
                 const whole padding = *(const whole *)zero;
-                interleave_run(to, padding, padding, padding, padding, (whole)flip);
+                interleave_run(to, padding, padding, padding, padding, flip);
                 continue;
             }
 #undef PIECE_OF
-#define PIECE_OF(k, n) *(const __m128i_u *)(inside[n] & there[k] ? from[k] + offset[n] : zero)
-            interleave_run(to, JOINED(0), JOINED(1), JOINED(2), JOINED(3), (whole)flip);
+#define PIECE_OF(k, n) *(const __m128i_u *)(inside[n] & r.there[k] ? r.from[k] + offset[n] : zero)
+            interleave_run(to, JOINED(0), JOINED(1), JOINED(2), JOINED(3), flip);
         }
+    }
+}
 #endif
-        for (int64_t i = first; how == BY_PARTS && i < end; i++, to += COLUMN) {
+
+/* The same of a run whose pieces are in part, or in another order. */
+LK_INLINE void gather_parts(const lk_depthwise_dot *d, const int64_t first, const int64_t end, const bytes flip)
+{
+    const int64_t *const column = d->column, *const at = d->at, *const count = d->bytes;
+    const char *const zero = d->zero, *const order = d->order;
+    const int pieces = d->pieces, quads = d->quads;
+    for (int g = 0; g < quads; g++) {
+        const four_rows r = four_rows_of(d, g, zero);
+        char *to = d->panel + (g * d->columns + first) * COLUMN;
+        for (int64_t i = first; i < end; i++, to += COLUMN) {
             const int64_t offset = column[i];
             for (int k = 0; k < pieces; k++) {
                 const int n = (int)count[k];
                 bytes v[4];
 #pragma GCC unroll 4
                 for (int m = 0; m < 4; m++) {
-                    const char *piece = offset != LK_NOWHERE && there[m] ? from[m] + offset + at[k] : zero;
+                    const char *piece = offset != LK_NOWHERE && r.there[m] ? r.from[m] + offset + at[k] : zero;
                     v[m] = n == PIECE ? *(const bytes *)piece : some(piece, n);
                     if (order)
                         v[m] = __builtin_shuffle(v[m], *(const bytes *)(order + PIECE * k));
-                    v[m] ^= first_bytes(flip);
+                    v[m] ^= flip;
                 }
                 interleave_piece(to + PIECE * k, v[0], v[1], v[2], v[3]);
             }
         }
     }
+}
+
+/* The columns of a run that is read in such a way. */
+LK_INLINE void gather(const lk_depthwise_dot *d, const int64_t first, const int64_t end, const vf flip, const int how)
+{
+    if (how == BY_PARTS)
+        gather_parts(d, first, end, first_bytes(flip));
+#if LK_VB > 16
+    else if (how == IN_ONE)
+        gather_in_one(d, first, end, (whole)flip);
+    else
+        gather_pieces(d, first, end, (whole)flip);
+#endif
 }
 
 /* The sums of a register tile: `rows` output rows, `cols` columns that begin at x in the panel, vectors [v, end). With

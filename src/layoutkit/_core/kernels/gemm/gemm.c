@@ -329,6 +329,57 @@ LK_INLINE void micro_kernel_by_rows(const lk_gemm *g, const int mr, const int nv
 }
 #endif
 
+/* Points p to rows of A that are all inside the input. */
+LK_INLINE void point_to_rows(const char **p, const lk_gemm *g, const int mr)
+{
+#pragma GCC unroll 32
+    for (int i = 0; i < mr; i++)
+        p[i] = g->a + g->row[i];
+}
+
+/* The same at k, where those that `mask` leaves out are zeros. */
+LK_INLINE void point_to_masked_rows(const char **p, const lk_gemm *g, const uint32_t mask, const int64_t k, const int mr)
+{
+    const char *const zero = (const char *)g->zero - k;
+#pragma GCC unroll 32
+    for (int i = 0; i < mr; i++) /* no branch */
+        p[i] = zero + (-(int64_t)(mask >> (32 - mr + i) & 1) & (g->a + g->row[i] - zero));
+}
+
+/* What is read of B and prefetched meanwhile: the next filter, or rows of A, and rows of C. */
+typedef struct {
+    const real *b;
+    int64_t ldb;
+    const char *fetch, *fetch_end;
+    const int64_t *next, *next_end;
+} reader;
+
+/* Steps from k on, LK_UNROLL at a time, none of which begins behind `end`; where they stop. */
+LK_INLINE int64_t unrolled_steps(vf *acc, const char *const *p, int64_t k, const int64_t end, reader *r, const lk_gemm *g,
+                                 const int mr, const int nv, const vf flip)
+{
+    for (; k <= end; k += LK_ITEM * LK_UNROLL) {
+        /* keeps gcc from making mr induction variables of mr stack slots */
+        __asm__ volatile("" : "+r"(k));
+#pragma GCC unroll 4
+        for (int u = 0; u < LK_UNROLL; u++) {
+            const real *bu = r->b + u * r->ldb;
+            if (LK_VB == 64)
+                LK_PIN_ADDRESS(bu);
+            step(acc, p, k + LK_ITEM * u, bu, mr, nv, flip);
+        }
+        r->b += LK_UNROLL * r->ldb;
+        if (r->fetch < r->fetch_end) {
+            for (int u = 0; u < 2 * LK_UNROLL; u++)
+                __builtin_prefetch(r->fetch + 64 * u, 0, 2);
+            r->fetch += 128 * LK_UNROLL;
+        }
+        if (r->next < r->next_end)
+            prefetch_row(g, r->next++, nv);
+    }
+    return k;
+}
+
 LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv)
 {
     const int tail = g->cols % LK_LANES;
@@ -351,36 +402,30 @@ LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv)
         prefetch_rows(g, mr, nv);
     begin(acc, total, adds, g, tail, mr, nv);
     next_chunk(&sum, g);
-    const real *b = (const real *)g->b;
-    const int64_t ldb = g->ldb;
-    const char *fetch = g->to_prefetch, *const fetch_end = fetch + g->to_prefetch_bytes;
-    const int64_t *next = long_sum ? g->next_c_row : NULL, *const next_end = next ? next + mr : NULL;
+    const int64_t *const next = long_sum ? g->next_c_row : NULL;
+    reader r = {.b = (const real *)g->b, .ldb = g->ldb, .fetch = g->to_prefetch,
+                .fetch_end = g->to_prefetch + g->to_prefetch_bytes, .next = next, .next_end = next ? next + mr : NULL};
     const char *p[MAX_MR];
     int inside = 0; /* p points to rows that are all inside the input: valid for every tap and block */
     for (int64_t t = 0; t < g->taps; t++) {
         const uint32_t mask = g->mask ? g->mask[t] << (32 - mr) : ~0u << (32 - mr);
         if (!mask && LK_KR != 4) { /* every row is in the padding */
-            b += of_tap * ldb;
+            r.b += of_tap * r.ldb;
             if (chunked)
                 go_on(&sum, g, of_tap);
             continue;
         }
         if (g->b_tap)
-            b = (const real *)g->b + g->b_tap[t];
+            r.b = (const real *)g->b + g->b_tap[t];
         for (int64_t q = 0; q < g->blocks; q++) {
             int64_t k = g->tap[t] + q * g->block_stride;
             if (mask == ~0u << (32 - mr)) {
                 if (!inside)
-#pragma GCC unroll 32
-                    for (int i = 0; i < mr; i++)
-                        p[i] = g->a + g->row[i];
+                    point_to_rows(p, g, mr);
                 inside = 1;
             } else {
-                const char *const zero = (const char *)g->zero - k;
                 inside = 0;
-#pragma GCC unroll 32
-                for (int i = 0; i < mr; i++) /* no branch */
-                    p[i] = zero + (-(int64_t)(mask >> (32 - mr + i) & 1) & (g->a + g->row[i] - zero));
+                point_to_masked_rows(p, g, mask, k, mr);
             }
             const int64_t stop = k + LK_ITEM * (q + 1 < g->blocks ? g->kb : g->kb_last);
             do {
@@ -394,40 +439,22 @@ LK_INLINE void micro_kernel(const lk_gemm *g, const int mr, const int nv)
                 }
                 const int last = t == last_tap && q + 1 == g->blocks && part == stop && part - k >= LK_ITEM * END_STEPS;
                 if (last) /* the remainder of the unrolled loop goes first */
-                    for (; (part - k - LK_ITEM * END_STEPS) % (LK_ITEM * LK_UNROLL); k += LK_ITEM, b += ldb)
-                        step(acc, p, k, b, mr, nv, flip);
-                const int64_t end = part - LK_ITEM * (last ? LK_UNROLL + END_STEPS : LK_UNROLL);
-                for (; k <= end; k += LK_ITEM * LK_UNROLL) {
-                    /* keeps gcc from making mr induction variables of mr stack slots */
-                    __asm__ volatile("" : "+r"(k));
-#pragma GCC unroll 4
-                    for (int u = 0; u < LK_UNROLL; u++) {
-                        const real *bu = b + u * ldb;
-                        if (LK_VB == 64)
-                            LK_PIN_ADDRESS(bu);
-                        step(acc, p, k + LK_ITEM * u, bu, mr, nv, flip);
-                    }
-                    b += LK_UNROLL * ldb;
-                    if (fetch < fetch_end) {
-                        for (int u = 0; u < 2 * LK_UNROLL; u++)
-                            __builtin_prefetch(fetch + 64 * u, 0, 2);
-                        fetch += 128 * LK_UNROLL;
-                    }
-                    if (next < next_end)
-                        prefetch_row(g, next++, nv);
-                }
+                    for (; (part - k - LK_ITEM * END_STEPS) % (LK_ITEM * LK_UNROLL); k += LK_ITEM, r.b += r.ldb)
+                        step(acc, p, k, r.b, mr, nv, flip);
+                k = unrolled_steps(acc, p, k, part - LK_ITEM * (last ? LK_UNROLL + END_STEPS : LK_UNROLL), &r, g, mr, nv,
+                                   flip);
                 if (last) {
                     const real *bu[END_STEPS];
 #pragma GCC unroll 4
                     for (int u = 0; u < END_STEPS; u++) {
-                        bu[u] = b + u * ldb;
+                        bu[u] = r.b + u * r.ldb;
                         LK_PIN_ADDRESS(bu[u]);
                     }
                     last_steps(acc, total, adds, g, p, k, bu, tail, mr, nv, flip);
                     return;
                 }
-                for (; k < part; k += LK_ITEM, b += ldb)
-                    step(acc, p, k, b, mr, nv, flip);
+                for (; k < part; k += LK_ITEM, r.b += r.ldb)
+                    step(acc, p, k, r.b, mr, nv, flip);
             } while (k < stop);
         }
     }

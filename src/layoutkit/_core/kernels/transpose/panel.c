@@ -70,23 +70,31 @@ LK_INLINE void next_line(cursor *c, const shape *p, const lk_nest *nest, const c
         c->row = src + offset(nest, nest->s, c->task);
 }
 
+/* The panels as they are read: lines are copied at one place, and prefetched at another. */
+typedef struct {
+    cursor in, fetch;
+    shape rows;
+    const lk_nest *nest;
+    const char *src;
+    int64_t end; /* of the tasks */
+} reader;
+
 /* Copies up to n lines of panel `task` to scratch, one prefetch per line: many prefetches at once would take the fill
  * buffers that the tile's loads need. */
-LK_INLINE void come_in(cursor *in, cursor *fetch, int64_t task, int64_t n, char *to, const shape *p,
-                       const lk_nest *nest, const char *src, int64_t end)
+LK_INLINE void come_in(reader *r, int64_t task, int64_t n, char *to)
 {
-    for (; n > 0 && in->task == task && task < end; n--) {
-        if (fetch->task < end) {
-            fetch_line(fetch, p);
-            next_line(fetch, p, nest, src, end);
+    for (; n > 0 && r->in.task == task && task < r->end; n--) {
+        if (r->fetch.task < r->end) {
+            fetch_line(&r->fetch, &r->rows);
+            next_line(&r->fetch, &r->rows, r->nest, r->src, r->end);
         }
-        const char *s = in->row + in->at;
-        char *d = to + in->to + in->at;
-        if (in->at + LINE_BYTES <= p->bytes)
+        const char *s = r->in.row + r->in.at;
+        char *d = to + r->in.to + r->in.at;
+        if (r->in.at + LINE_BYTES <= r->rows.bytes)
             memcpy(d, s, LINE_BYTES);
         else
-            copy_line_part(d, s, (int)(p->bytes - in->at));
-        next_line(in, p, nest, src, end);
+            copy_line_part(d, s, (int)(r->rows.bytes - r->in.at));
+        next_line(&r->in, &r->rows, r->nest, r->src, r->end);
     }
 }
 
@@ -110,19 +118,22 @@ LK_INLINE void put(char *d, char *s, int64_t n, char *tail, int carried, int mor
         copy_part(d + k, s + k, (int)(n - k));
 }
 
-void LK_NAME(panel)(const lk_nest *nest, const char *src, char *dst, int64_t task, int64_t end, char *scratch)
+/* How a panel goes through scratch: its blocks, and the strings of the destination that it is written in. */
+typedef struct {
+    int64_t lower, upper; /* digits of the columns */
+    int64_t cols, rows;   /* of a block */
+    int64_t pitch;        /* of source rows in scratch */
+    int64_t run, slot;    /* bytes of a destination row, and its pitch in scratch */
+    int64_t string;       /* bytes */
+    int whole;            /* upper digits are one run of the destination */
+    int follow;           /* columns are */
+    int one;              /* the whole panel is */
+    int carries;          /* partial lines of strings wait for the next panel */
+} blocking;
+
+static blocking blocking_of(const lk_move *tile, const int64_t w, const int64_t pitch)
 {
-    const lk_move *tile = &nest->tile;
-    const int64_t w = nest->width, n0 = tile->n0, n1 = tile->n1, run = n1 * w;
-    shape p = {tile->valid ? tile->valid : n1, n0 * w, tile->s1, tile->in1, tile->out_s1, 0};
-    p.pitch = (p.bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES + LINE_BYTES;
-    int64_t pitch = p.pitch;
-    if (!p.in1 && p.s1 == p.bytes && p.bytes < PITCHED_BYTES) { /* the rows are one run of memory */
-        pitch = p.bytes;
-        p.bytes *= p.rows;
-        p.rows = 1;
-    }
-    const int64_t lower = tile->in0 ? tile->in0 : n0, upper = n0 / lower;
+    const int64_t n0 = tile->n0, n1 = tile->n1, run = n1 * w, lower = tile->in0 ? tile->in0 : n0, upper = n0 / lower;
     int64_t cols = w < LINE_BYTES ? LINE_BYTES / w : 1, rows = n1;
     if (run <= LINE_BYTES)
         cols *= 1024 / LINE_BYTES;
@@ -131,13 +142,12 @@ void LK_NAME(panel)(const lk_nest *nest, const char *src, char *dst, int64_t tas
     if (cols > lower)
         cols = lower;
 
-    const int whole = upper > 1 && tile->out_d0 == run; /* upper digits are one run of the destination */
-    const int follow = !whole && tile->d0 == run;       /* columns are one run of the destination */
+    const int whole = upper > 1 && tile->out_d0 == run, follow = !whole && tile->d0 == run;
     const int64_t long_run = upper * run;
-    const int one = whole && tile->d0 == long_run; /* the whole panel is */
+    const int one = whole && tile->d0 == long_run;
     const int64_t string = one ? lower * long_run : whole ? long_run : follow ? lower * run : run;
     const int64_t strings = n0 * run / string;
-    int64_t slot = whole ? long_run : run; /* pitch of destination rows in scratch */
+    int64_t slot = whole ? long_run : run;
     int carries = string >= LINE_BYTES && strings <= LK_PANEL_TAILS_BYTES / LINE_BYTES;
     if (carries && !one && !follow) {
         const int64_t padded = (slot + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES + LINE_BYTES;
@@ -146,72 +156,114 @@ void LK_NAME(panel)(const lk_nest *nest, const char *src, char *dst, int64_t tas
         else
             carries = 0;
     }
+    return (blocking){lower, upper, cols, rows, pitch, run, slot, string, whole, follow, one, carries};
+}
 
-    char *now = scratch, *next = scratch + LK_PANEL_IN_BYTES, *const tails = scratch + 2 * LK_PANEL_IN_BYTES;
-    char *const out = tails + LK_PANEL_TAILS_BYTES + LINE_BYTES;
+/* A panel on its way: in scratch, and the next one. */
+typedef struct {
+    int64_t task;
+    char *d;                   /* where it goes */
+    char *now, *next;          /* scratch */
+    char *tails, *out;         /* partial lines of strings; blocks of the destination */
+    int carried, more, direct; /* strings go on from the panel before, to the next one; blocks need not go by `out` */
+} panel_state;
+
+/* The columns of upper digit u: tiles, in between of which lines of the next panel come in. */
+LK_INLINE void move_columns(const blocking *b, const panel_state *s, lk_move *m, reader *r, const int64_t u)
+{
+    const lk_nest *const nest = r->nest;
+    const lk_move *const tile = &nest->tile;
+    const int64_t w = nest->width, n1 = tile->n1, run = b->run, cols = b->cols, lower = b->lower;
+    char *const d_u = s->d + u * tile->out_d0;
+    char *const tail = s->tails + (b->carries ? (b->follow ? u : u * lower) * LINE_BYTES : 0);
+    for (int64_t i = 0, first = 0;;) { /* if `follow`: columns from `first` on wait in scratch */
+        char *const at = s->direct ? d_u + i * tile->d0
+                         : b->whole ? s->out + i * b->slot + u * run
+                                    : s->out + (b->follow ? (i - first) * run : 0);
+        for (int64_t j = 0; j < n1; j += m->n1) {
+            m->n1 = n1 - j < b->rows + b->rows / 2 ? n1 - j : b->rows;
+            come_in(r, s->task + 1, cols * m->n1 * w / LINE_BYTES + 1, s->next);
+            m->src = s->now + (u * lower + i) * w + j * b->pitch;
+            m->dst = at + j * w;
+            nest->fn(m);
+        }
+        const int64_t reached = i + cols;
+        const int last = reached == lower;
+        if (!s->direct && b->follow) {
+            if (last || ((reached - first) * run >= LONG_BYTES && reached + cols <= lower)) {
+                put(d_u + first * run, s->out, (reached - first) * run, tail, s->carried || first, s->more || !last);
+                first = reached;
+            }
+        } else if (!s->direct && !b->whole) {
+            for (; first < reached; first++)
+                put(d_u + first * tile->d0, s->out + (first - i) * b->slot, run, tail + b->carries * first * LINE_BYTES,
+                    s->carried, s->more);
+        }
+        if (last)
+            break;
+        i = i + 2 * cols > lower ? lower - cols : i + cols;
+    }
+}
+
+/* One panel, from scratch to the destination. */
+LK_INLINE void move_panel(const blocking *b, const panel_state *s, reader *r, const int aligned)
+{
+    const lk_move *const tile = &r->nest->tile;
+    lk_move m = *tile;
+    m.in0 = m.in1 = 0;
+    m.s1 = b->pitch;
+    m.n0 = b->cols;
+    m.prefetch_bytes = 0;
+    m.stream = aligned;
+    m.d0 = s->direct ? tile->d0 : b->slot;
+    for (int64_t u = 0; u < b->upper; u++)
+        move_columns(b, s, &m, r, u);
+    if (!s->direct && b->one)
+        put(s->d, s->out, b->string, s->tails, s->carried, s->more);
+    else if (!s->direct && b->whole)
+        for (int64_t i = 0; i < b->lower; i++)
+            put(s->d + i * tile->d0, s->out + i * b->slot, b->string, s->tails + b->carries * i * LINE_BYTES, s->carried,
+                s->more);
+}
+
+void LK_NAME(panel)(const lk_nest *nest, const char *src, char *dst, int64_t task, int64_t end, char *scratch)
+{
+    const lk_move *tile = &nest->tile;
+    shape p = {tile->valid ? tile->valid : tile->n1, tile->n0 * nest->width, tile->s1, tile->in1, tile->out_s1, 0};
+    p.pitch = (p.bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES + LINE_BYTES;
+    int64_t pitch = p.pitch;
+    if (!p.in1 && p.s1 == p.bytes && p.bytes < PITCHED_BYTES) { /* the rows are one run of memory */
+        pitch = p.bytes;
+        p.bytes *= p.rows;
+        p.rows = 1;
+    }
+    const blocking b = blocking_of(tile, nest->width, pitch);
+    char *const tails = scratch + 2 * LK_PANEL_IN_BYTES;
+    panel_state s = {.now = scratch, .next = scratch + LK_PANEL_IN_BYTES, .tails = tails,
+                     .out = tails + LK_PANEL_TAILS_BYTES + LINE_BYTES};
     src += nest->src;
     dst += nest->dst;
-    cursor in = {.row = src + offset(nest, nest->s, task), .task = task}, fetch = in;
-    for (int i = 0; i < PREFETCH_LINES && fetch.task < end; i++) {
-        fetch_line(&fetch, &p);
-        next_line(&fetch, &p, nest, src, end);
+    const cursor begin = {.row = src + offset(nest, nest->s, task), .task = task};
+    reader r = {begin, begin, p, nest, src, end};
+    for (int i = 0; i < PREFETCH_LINES && r.fetch.task < end; i++) {
+        fetch_line(&r.fetch, &p);
+        next_line(&r.fetch, &p, nest, src, end);
     }
-    come_in(&in, &fetch, task, INT64_MAX, now, &p, nest, src, end);
-    int carried = 0;
-    for (char *d = dst + offset(nest, nest->d, task), *then; task < end; task++, d = then) {
+    come_in(&r, task, INT64_MAX, s.now);
+    s.d = dst + offset(nest, nest->d, task);
+    for (char *then; task < end; task++, s.d = then) {
         then = dst + offset(nest, nest->d, task + 1);
-        const int more = carries && task + 1 < end && then == d + string;
-        const int aligned = ((intptr_t)d | tile->d0 | tile->out_d0 | run) % LINE_BYTES == 0;
+        s.task = task;
+        s.more = b.carries && task + 1 < end && then == s.d + b.string;
+        const int aligned = ((intptr_t)s.d | tile->d0 | tile->out_d0 | b.run) % LINE_BYTES == 0;
         /* a short run would be little but its ends */
-        const int direct = aligned || (!whole && !follow && !carried && !more && run < SHORT_BYTES);
-        lk_move m = *tile;
-        m.in0 = m.in1 = 0;
-        m.s1 = pitch;
-        m.n0 = cols;
-        m.prefetch_bytes = 0;
-        m.stream = aligned;
-        m.d0 = direct ? tile->d0 : slot;
-        for (int64_t u = 0; u < upper; u++) {
-            char *const d_u = d + u * tile->out_d0;
-            char *const tail = tails + (carries ? (follow ? u : u * lower) * LINE_BYTES : 0);
-            for (int64_t i = 0, first = 0;;) { /* if `follow`: columns from `first` on wait in scratch */
-                char *const at = direct ? d_u + i * tile->d0
-                                 : whole ? out + i * slot + u * run
-                                         : out + (follow ? (i - first) * run : 0);
-                for (int64_t j = 0; j < n1; j += m.n1) {
-                    m.n1 = n1 - j < rows + rows / 2 ? n1 - j : rows;
-                    come_in(&in, &fetch, task + 1, cols * m.n1 * w / LINE_BYTES + 1, next, &p, nest, src, end);
-                    m.src = now + (u * lower + i) * w + j * pitch;
-                    m.dst = at + j * w;
-                    nest->fn(&m);
-                }
-                const int64_t reached = i + cols;
-                const int last = reached == lower;
-                if (!direct && follow) {
-                    if (last || ((reached - first) * run >= LONG_BYTES && reached + cols <= lower)) {
-                        put(d_u + first * run, out, (reached - first) * run, tail, carried || first, more || !last);
-                        first = reached;
-                    }
-                } else if (!direct && !whole) {
-                    for (; first < reached; first++)
-                        put(d_u + first * tile->d0, out + (first - i) * slot, run,
-                            tail + carries * first * LINE_BYTES, carried, more);
-                }
-                if (last)
-                    break;
-                i = i + 2 * cols > lower ? lower - cols : i + cols;
-            }
-        }
-        if (!direct && one)
-            put(d, out, string, tails, carried, more);
-        else if (!direct && whole)
-            for (int64_t i = 0; i < lower; i++)
-                put(d + i * tile->d0, out + i * slot, string, tails + carries * i * LINE_BYTES, carried, more);
-        come_in(&in, &fetch, task + 1, INT64_MAX, next, &p, nest, src, end);
-        char *const swap = now;
-        now = next;
-        next = swap;
-        carried = more;
+        s.direct = aligned || (!b.whole && !b.follow && !s.carried && !s.more && b.run < SHORT_BYTES);
+        move_panel(&b, &s, &r, aligned);
+        come_in(&r, task + 1, INT64_MAX, s.next);
+        char *const swap = s.now;
+        s.now = s.next;
+        s.next = swap;
+        s.carried = s.more;
     }
 }
 
