@@ -18,7 +18,7 @@ from .executor import NOTHING, Footprint
 
 from ..kernels.depthwise cimport lk_depthwise, lk_depthwise_fn, lk_depthwise_tile
 from ..kernels.elementwise cimport lk_epilogue
-from .executor cimport Executor, Geometry, aligned, ceil_div, clip_of, share
+from .executor cimport Executor, Geometry, Tasks, aligned, ceil_div, clip_of, more, share
 
 
 cdef enum:
@@ -233,7 +233,8 @@ cdef class Depthwise(Executor):
         return begin + item * most if most else 0
 
     cdef void part(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
-                   char *workspace, int64_t task, int64_t end) noexcept nogil:
+                   char *workspace, Tasks *tasks) noexcept nogil:
+        cdef int64_t task = 0, end = 0
         cdef const Geometry *g = &self.g
         cdef lk_depthwise_fn fn = <lk_depthwise_fn>self.micro_kernel
         cdef lk_depthwise d
@@ -256,7 +257,7 @@ cdef class Depthwise(Executor):
         d.copy_inside, d.copy_bytes, d.copy_pixel = copy_inside, NULL, self.copy_pixel
         if self.copies:
             d.copy = <char *>copy_inside + aligned(sizeof(uint32_t) * self.copies)
-        while task < end:
+        while task < end or more(tasks, &task, &end):
             pair, rest = task % self.pairs, task // self.pairs
             plane, rest = rest % g.out[0], rest // g.out[0]
             run, n = rest % self.runs, rest // self.runs

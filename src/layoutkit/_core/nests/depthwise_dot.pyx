@@ -21,7 +21,7 @@ from ..kernels cimport LK_NOWHERE
 from ..kernels.depthwise cimport lk_depthwise_dot, lk_depthwise_dot_fn
 from ..kernels.elementwise cimport lk_epilogue
 from ..kernels.gemm cimport lk_rounding
-from .executor cimport Executor, Geometry, aligned, ceil_div, clip_of, share
+from .executor cimport Executor, Geometry, Tasks, aligned, ceil_div, clip_of, more, share
 
 cdef enum:
     PIECE = 16                 # channels that are gathered at a time where they are not a whole vector
@@ -174,16 +174,16 @@ cdef class DepthwiseDot(Executor):
                          self.sum_item * self.runs * self.run_channels)
 
     cdef void part(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
-                   char *workspace, int64_t task, int64_t end) noexcept nogil:
+                   char *workspace, Tasks *tasks) noexcept nogil:
+        cdef int64_t task = 0, end = 0
         cdef const Geometry *g = &self.g
         cdef Work s
-        cdef int64_t n = 0, run = 0, plane = 0, pair = 0, rest, begun = -1
+        cdef int64_t n, run, plane, pair, rest, begun = -1
         self.begin(&s, epilogue, workspace)
-        if task < end:
+        while task < end or more(tasks, &task, &end):
             pair, rest = task % self.pairs, task // self.pairs
             plane, rest = rest % g.out[0], rest // g.out[0]
             run, n = rest % self.runs, rest // self.runs
-        while task < end:
             if run != begun:
                 begun = run
                 self.enter_run(&s, w, bias, run)
@@ -191,13 +191,7 @@ cdef class DepthwiseDot(Executor):
             self.find_rows(&s, x + n * self.x_stride[0], plane, pair)
             self.run_tiles(&s, y, y + n * self.y_stride[0] + plane * self.y_stride[1]
                            + self.packed_rows * pair * self.y_stride[2] + s.y_first)
-            task, pair = task + 1, pair + 1
-            if pair == self.pairs:
-                pair, plane = 0, plane + 1
-            if plane == g.out[0]:
-                plane, run = 0, run + 1
-            if run == self.runs:
-                run, n = 0, n + 1
+            task += 1
 
     cdef void begin(self, Work *s, const lk_epilogue *epilogue, char *workspace) noexcept nogil:
         """What is the same for all tasks."""

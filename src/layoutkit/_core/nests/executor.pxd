@@ -5,7 +5,7 @@ from libc.stdint cimport int64_t, uint32_t
 from ..kernels cimport lk_kernel
 from ..kernels.elementwise cimport LK_STEP_CLIP, lk_epilogue, lk_epilogue_fn
 from ..kernels.gemm cimport lk_gemm, lk_gemm_fn, lk_rounding
-from ..runtime.team cimport lk_pieces
+from ..runtime.team cimport lk_claim, lk_pieces
 
 cdef enum:
     MAX_COLS = 64    # columns of the widest register tile
@@ -77,6 +77,16 @@ cdef struct ChannelRows:
     int64_t c_col[MAX_COLS]
 
 
+cdef struct Tasks:  # a share of them, of which a thread claims some at a time
+    lk_pieces *pieces
+    int64_t begin, end
+
+
+cdef inline bint more(Tasks *tasks, int64_t *task, int64_t *end) noexcept nogil:
+    """Claim tasks [task, end), if any are left. They mostly, not always, follow those that were claimed before."""
+    return lk_claim(tasks.pieces, tasks.begin, tasks.end, task, end)
+
+
 cdef struct Run:  # what its shares have in common
     void *nest
     const char *x
@@ -112,7 +122,7 @@ cdef class Executor:
     cdef void run_share(self, const Run *r, int slot, int part, int parts, lk_pieces *pieces) noexcept nogil
     cdef int64_t cut(self, int64_t first, int64_t end, int64_t part, int64_t parts) noexcept nogil
     cdef void part(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
-                   char *workspace, int64_t task, int64_t end) noexcept nogil
+                   char *workspace, Tasks *tasks) noexcept nogil
     cdef list positions(self, bint leaves_out)
     cdef tuple pixels_of(self, int64_t x_image, const int64_t *x_pixel, int64_t y_image, const int64_t *y_pixel,
                          bint leaves_out)

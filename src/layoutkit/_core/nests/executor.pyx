@@ -124,12 +124,11 @@ cdef class Executor:
         share_out(self.threads, run_share, &r)
 
     cdef void run_share(self, const Run *r, int slot, int part, int parts, lk_pieces *pieces) noexcept nogil:
-        cdef int64_t begin = self.cut(r.first, r.end, part, parts), end = self.cut(r.first, r.end, part + 1, parts)
-        cdef char *workspace = r.workspace + slot * self.ws_thread
-        cdef int64_t first, last
+        cdef Tasks tasks
+        tasks.pieces = pieces
+        tasks.begin, tasks.end = self.cut(r.first, r.end, part, parts), self.cut(r.first, r.end, part + 1, parts)
         enter(self.kernel_row)
-        while lk_claim(pieces, begin, end, &first, &last):
-            self.part(r.x, r.w, r.bias, r.epilogue, r.y, workspace, first, last)
+        self.part(r.x, r.w, r.bias, r.epilogue, r.y, r.workspace + slot * self.ws_thread, &tasks)
         leave(self.kernel_row)
 
     cdef int64_t cut(self, int64_t first, int64_t end, int64_t part, int64_t parts) noexcept nogil:
@@ -137,7 +136,8 @@ cdef class Executor:
         return first + share(end - first, parts, part)
 
     cdef void part(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
-                   char *workspace, int64_t task, int64_t end) noexcept nogil:
+                   char *workspace, Tasks *tasks) noexcept nogil:
+        """Do tasks for as long as there are `more`."""
         pass
 
     def footprint(self):

@@ -15,7 +15,7 @@ from .executor import NOTHING, Footprint
 from ..kernels.elementwise cimport lk_epilogue
 from ..kernels.gemm cimport lk_gemm
 from .executor cimport (
-    PREFETCH_FROM_BYTES, PREFETCH_TILES, ChannelRows, Executor, Geometry, aligned, ceil_div, share,
+    PREFETCH_FROM_BYTES, PREFETCH_TILES, ChannelRows, Executor, Geometry, Tasks, aligned, ceil_div, more, share,
 )
 
 
@@ -99,7 +99,8 @@ cdef class FilterRows(Executor):
                          self.sum_item * filters)
 
     cdef void part(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
-                   char *workspace, int64_t task, int64_t end) noexcept nogil:
+                   char *workspace, Tasks *tasks) noexcept nogil:
+        cdef int64_t task = 0, end = 0
         cdef int64_t filter_step = self.depth * self.w_item
         cdef int64_t t, p, chunk, first, last, image, group, rest, o, at = -1, zero_tap = 0
         cdef const char *src = NULL
@@ -110,7 +111,7 @@ cdef class FilterRows(Executor):
         tile.tap, tile.taps, tile.kb, tile.kb_last = &zero_tap, 1, self.depth, self.depth
         if self.prefetches:
             tile.next_c_row = rows.c_row
-        while task < end:
+        while task < end or more(tasks, &task, &end):
             t, rest = task % self.tiles, task // self.tiles
             chunk, rest = rest % self.chunks, rest // self.chunks
             group, image = rest % self.g.groups, rest // self.g.groups

@@ -18,7 +18,7 @@ from .executor import NOTHING, Footprint
 from ..kernels.elementwise cimport lk_epilogue
 from ..kernels.gemm cimport lk_gemm, lk_rounding
 from .executor cimport (
-    MAX_COLS, MAX_ROWS, PREFETCH_FROM_BYTES, PREFETCH_TILES, Executor, Geometry, aligned, ceil_div, clip_of,
+    MAX_COLS, MAX_ROWS, PREFETCH_FROM_BYTES, PREFETCH_TILES, Executor, Geometry, Tasks, aligned, ceil_div, clip_of, more,
 )
 from .pixel_tiles cimport PixelTiles, pads, taps_inside
 
@@ -219,13 +219,14 @@ cdef class PixelRows(Executor):
         return j // self.y_block * self.y_block_stride + j % self.y_block * self.y_item
 
     cdef void part(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
-                   char *workspace, int64_t task, int64_t end) noexcept nogil:
+                   char *workspace, Tasks *tasks) noexcept nogil:
+        cdef int64_t task = 0, end = 0
         cdef Work s
         cdef int64_t group, block, t, stop
         cdef int x_zero = epilogue.x_zero if self.integers else 0
         self.begin(&s, epilogue, y, workspace)
         s.group = s.block = -1
-        while task < end:
+        while task < end or more(tasks, &task, &end):
             self.tiles.find(task, &group, &block, &s.panel, &t)
             if s.block != block or (self.gather and s.group != group):
                 self.enter_block(&s, x + group * self.x_group, block, x_zero)

@@ -11,7 +11,7 @@ from .executor import NOTHING, Footprint
 
 from ..kernels.depthwise cimport lk_plane_strips, lk_plane_strips_fn
 from ..kernels.elementwise cimport lk_epilogue
-from .executor cimport Executor, Geometry, ceil_div, clip_of, share
+from .executor cimport Executor, Geometry, Tasks, ceil_div, clip_of, more, share
 
 
 cdef class PlaneStrips(Executor):
@@ -73,7 +73,8 @@ cdef class PlaneStrips(Executor):
                          self.taps * self.w_item * self.channels, self.sum_item * self.channels)
 
     cdef void part(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
-                   char *workspace, int64_t task, int64_t end) noexcept nogil:
+                   char *workspace, Tasks *tasks) noexcept nogil:
+        cdef int64_t task = 0, end = 0
         cdef const Geometry *g = &self.g
         cdef lk_plane_strips_fn fn = <lk_plane_strips_fn>self.micro_kernel
         cdef lk_plane_strips s
@@ -86,7 +87,7 @@ cdef class PlaneStrips(Executor):
         cdef const void *clip = clip_of(epilogue, NULL, False)
         s.x_row, s.y_row, s.clip, s.bias, s.positive = self.x_stride[2], self.y_stride[2], clip, NULL, self.positive
         s.x_plane, s.y_plane = self.x_stride[1], self.y_stride[1]
-        while task < end:
+        while task < end or more(tasks, &task, &end):
             chunk, rest = task % self.chunks, task // self.chunks
             c, n = rest % self.channels, rest // self.channels
             s.planes = 2 if pairs and c + 1 < self.channels and task + 1 < end else 1

@@ -15,7 +15,9 @@ from .executor import NOTHING, Footprint
 
 from ..kernels.elementwise cimport lk_epilogue
 from ..kernels.gemm cimport lk_gemm
-from .executor cimport PREFETCH_FROM_BYTES, PREFETCH_TILES, ChannelRows, Executor, Geometry, ceil_div, share
+from .executor cimport (
+    PREFETCH_FROM_BYTES, PREFETCH_TILES, ChannelRows, Executor, Geometry, Tasks, ceil_div, more, share,
+)
 
 
 cdef enum:
@@ -106,7 +108,8 @@ cdef class Planes(Executor):
                          self.sum_item * filters)
 
     cdef void part(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
-                   char *workspace, int64_t task, int64_t end) noexcept nogil:
+                   char *workspace, Tasks *tasks) noexcept nogil:
+        cdef int64_t task = 0, end = 0
         cdef const Geometry *g = &self.g
         cdef int64_t p, rest, high, deep, group, image, chunk, first, t, o, filter_step = self.depth * self.w_item
         cdef const char *from_
@@ -122,7 +125,7 @@ cdef class Planes(Executor):
             tile.b_tap, tile.b_row = NULL, self.at
         if self.prefetches:
             tile.next_c_row = rows.c_row
-        while task < end:
+        while task < end or more(tasks, &task, &end):
             t, rest = task % self.tiles, task // self.tiles
             chunk, rest = rest % self.chunks, rest // self.chunks
             deep, rest = rest % g.out[0], rest // g.out[0]

@@ -12,7 +12,7 @@ from .executor import NOTHING, Footprint
 
 from ..kernels.depthwise cimport lk_strips, lk_strips_fn
 from ..kernels.elementwise cimport lk_epilogue
-from .executor cimport Executor, Geometry, aligned, ceil_div, clip_of, share
+from .executor cimport Executor, Geometry, Tasks, aligned, ceil_div, clip_of, more, share
 
 
 cdef class Strips(Executor):
@@ -84,7 +84,8 @@ cdef class Strips(Executor):
         return Footprint(tuple(source), tuple(destination), self.taps * self.sum_item * filters, self.sum_item * filters)
 
     cdef void part(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
-                   char *workspace, int64_t task, int64_t end) noexcept nogil:
+                   char *workspace, Tasks *tasks) noexcept nogil:
+        cdef int64_t task = 0, end = 0
         cdef const Geometry *g = &self.g
         cdef lk_strips_fn fn = <lk_strips_fn>self.micro_kernel
         cdef lk_strips s
@@ -101,7 +102,7 @@ cdef class Strips(Executor):
         s.clip, s.bias, s.positive = clip, NULL, self.positive
         s.step = <int>max(g.stride[1], g.stride[2])  # that of a single output is 1
         s.wide = buffered or not self.rounding
-        while task < end:
+        while task < end or more(tasks, &task, &end):
             chunk, rest = task % self.chunks, task // self.chunks
             run, n = rest % self.runs, rest // self.runs
             row = share(g.out[1], self.chunks, chunk)

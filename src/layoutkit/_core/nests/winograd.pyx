@@ -35,7 +35,7 @@ from ..kernels.winograd cimport (
 )
 from ..runtime.registry cimport best_row, row_named
 from ..runtime.team cimport lk_claim, lk_pieces, share_out, threads_for
-from .executor cimport Executor, Geometry, aligned, ceil_div, share
+from .executor cimport Executor, Geometry, Tasks, aligned, ceil_div, more, share
 
 import_array()
 
@@ -189,7 +189,8 @@ cdef class Winograd(Executor):
                          self.sum_item * filters)
 
     cdef void part(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
-                   char *workspace, int64_t task, int64_t end) noexcept nogil:
+                   char *workspace, Tasks *tasks) noexcept nogil:
+        cdef int64_t task = 0, end = 0
         cdef char *v = workspace
         cdef char *m = workspace + aligned(self.v_item * self.taps * self.v_tap)
         cdef int64_t group_bytes = self.products * self.panels * self.panel_bytes()
@@ -198,7 +199,7 @@ cdef class Winograd(Executor):
         cdef int x_zero = epilogue.x_zero if self.integers else 0
         if self.integers and not self.rounding:
             epilogue = NULL  # it only had x_zero
-        while task < end:
+        while task < end or more(tasks, &task, &end):
             block, rest = task % self.blocks, task // self.blocks
             group = rest // self.groups
             t.first, t.last = self.start(rest % self.groups), self.start(rest % self.groups + 1)
