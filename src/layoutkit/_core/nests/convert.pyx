@@ -18,7 +18,7 @@ from ..runtime.pace cimport Pace, done, pace_of
 from ..runtime.pool cimport Pool
 from ..runtime.registry cimport best_row, element_bytes, element_name
 from ..runtime.team cimport lk_claim, lk_pieces, share_out
-from .reorder cimport SHARE_PARTS, Program, Reordering
+from .reorder cimport SHARE_PARTS, WHOLE_BYTES, Program, Reordering
 
 cdef extern from "common/stream.h" nogil:
     void stream_end()
@@ -82,10 +82,10 @@ cdef struct Run:
 
 cdef void convert_share(void *argument, int slot, int share, int shares, lk_pieces *pieces) noexcept nogil:
     cdef const Run *r = <const Run *>argument
-    cdef int64_t begin = (r.chunk * shares + share) * SHARE_PARTS, first, last
-    while lk_claim(pieces, begin, begin + SHARE_PARTS, &first, &last):
+    cdef int64_t parts = (<Converter>r.converter).share_parts, begin = (r.chunk * shares + share) * parts, first, last
+    while lk_claim(pieces, begin, begin + parts, &first, &last):
         (<Converter>r.converter).convert(r.src, r.src_at, r.dst, r.parameters, first, last,
-                                         r.chunks * shares * SHARE_PARTS)
+                                         r.chunks * shares * parts)
 
 
 cdef class Converter(Converting):
@@ -155,6 +155,7 @@ cdef class Converter(Converting):
                 nest.tasks *= n
             elements += <double>nest.tasks * nest.tile.n0 * nest.tile.n1
         self.chunks = 1 + <int64_t>(elements / CHUNK_ELEMENTS)
+        self.share_parts = 1 if elements < WHOLE_BYTES // 4 else SHARE_PARTS
 
     def __dealloc__(self):
         free(self.nests)
@@ -355,7 +356,7 @@ cdef class Conversion(Reordering):
     def __cinit__(self, Converting converter not None, *parameters):
         self.converter, self.taken = converter, parameters
         take_parameters(&self.parameters, parameters)
-        self.parameters.sum, self.chunks = converter.sum, converter.chunks
+        self.parameters.sum, self.chunks, self.share_parts = converter.sum, converter.chunks, converter.share_parts
 
     cdef int call(self, const char *src, char *dst, int threads) except -1:
         if isinstance(self.converter, Packing):

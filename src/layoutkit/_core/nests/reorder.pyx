@@ -68,14 +68,14 @@ cdef struct Run:
     void *reordering
     const char *src
     char *dst
-    int64_t chunk, chunks
+    int64_t chunk, chunks, share_parts
 
 
 cdef void run_share(void *argument, int slot, int share, int shares, lk_pieces *pieces) noexcept nogil:
     cdef const Run *r = <const Run *>argument
-    cdef int64_t begin = (r.chunk * shares + share) * SHARE_PARTS, first, last
-    while lk_claim(pieces, begin, begin + SHARE_PARTS, &first, &last):
-        (<Reordering>r.reordering).part(r.src, r.dst, first, last, r.chunks * shares * SHARE_PARTS)
+    cdef int64_t parts = r.share_parts, begin = (r.chunk * shares + share) * parts, first, last
+    while lk_claim(pieces, begin, begin + parts, &first, &last):
+        (<Reordering>r.reordering).part(r.src, r.dst, first, last, r.chunks * shares * parts)
 
 
 cdef class Reordering:
@@ -100,6 +100,7 @@ cdef class Reordering:
         """Run one of `chunks`, which together are all of it."""
         cdef Run r
         r.reordering, r.src, r.dst, r.chunk, r.chunks = <void *>self, src, dst, chunk, chunks
+        r.share_parts = self.share_parts
         share_out(threads, run_share, &r)
 
     cdef void part(self, const char *src, char *dst, int64_t first, int64_t end, int64_t parts) noexcept nogil:
@@ -189,6 +190,7 @@ cdef class Program(Reordering):
         for i in range(self.slab_count):
             moved += slab_bytes(self.slabs + i, self.nests)
         self.chunks = 1 + <int64_t>(moved / CHUNK_BYTES)
+        self.share_parts = 1 if moved < WHOLE_BYTES else SHARE_PARTS
 
     cdef take_slab(self, Slab *s, slab, int last):
         cdef const lk_nest *out = self.nests + last
