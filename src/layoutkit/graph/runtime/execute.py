@@ -27,9 +27,10 @@ from ..operators.layouts import NAMES, PLAIN, in_layout, layouts_of
 from .arena import placed
 from .concat import Part, axis_of, parts_of, whole_of
 from .kernels import BUILDS, SCRATCH, Call, Place, Slots
+from .turns import Turns
 
 LETTERS = "abcdefghijkl"
-MOST_IDLE = os.cpu_count() or 1  # runs whose memory is kept for those that follow
+MOST_RUNS = os.cpu_count() or 1  # at the same time: more only wait for one another, and for the GIL
 
 
 class Step(NamedTuple):
@@ -70,6 +71,7 @@ class Program:
         wholes = {place: whole_of(place, wholes) for place in self._parts}
         self._arena = placed(self.steps, buffers, wholes, [(name, PLAIN) for name in plan.graph.outputs])
         self._scratch_bytes = 0
+        self._turns = Turns(MOST_RUNS)
         self._idle: list[dict[Place, np.ndarray]] = []  # memory that no run is using
         self._constants = {
             (name, PLAIN): plan.graph.constants[name] for name in plan.graph.outputs if name in plan.graph.constants
@@ -90,14 +92,14 @@ class Program:
 
     def run(self, inputs: Mapping[str, np.ndarray], times: list[float] | None = None) -> dict[str, np.ndarray]:
         """The outputs, new arrays; `times` gets the seconds of every step."""
-        try:
-            memory = self._idle.pop()
-        except IndexError:  # others run
-            memory = self._memory()
-        try:
-            return self._run(dict(memory), inputs, times)
-        finally:
-            if len(self._idle) < MOST_IDLE:
+        with self._turns:
+            try:
+                memory = self._idle.pop()
+            except IndexError:  # others run
+                memory = self._memory()
+            try:
+                return self._run(dict(memory), inputs, times)
+            finally:
                 self._idle.append(memory)
 
     def _run(
