@@ -30,6 +30,7 @@ enum {
     LK_MAX_WORKERS = 511,
     LK_STACK_BYTES = 2 << 20,  /* of a worker; the largest frame of a kernel or nest has 130 KB */
     LK_WORK_BYTES = 1 << 20,   /* memory that must be available for each thread besides its stack */
+    LK_SPARE_BYTES = 4 << 20,  /* memory that stays available to the program when a worker is started */
     LK_MIN_PIECES = 2,         /* of a share */
     LK_REGION_PIECES = 20,     /* of a region, at least: the last one is 5 % of it */
     LK_SPINS = 32,             /* between looks at the clock */
@@ -189,7 +190,7 @@ static void lk_start_workers(int wanted) {
         for (; n < wanted - 1; n++) {
             lk_worker *w = lk_workers + n;
             pthread_t thread;
-            size_t needed = (n + 2) * (size_t)LK_WORK_BYTES; /* none of them may have worked so far */
+            size_t needed = LK_SPARE_BYTES + (n + 2) * (size_t)LK_WORK_BYTES; /* none may have worked so far */
             void *memory = mmap(NULL, needed, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON, -1, 0);
             pthread_mutex_init(&w->lock, NULL);
             pthread_cond_init(&w->offered, NULL);
