@@ -6,7 +6,7 @@ from numpy cimport PyArray_DATA, import_array, ndarray
 from ..kernels cimport LK_ADD, lk_kernel
 from ..kernels.elementwise cimport lk_add, lk_add_fn, lk_scale
 from ..runtime.registry cimport best_row
-from ..runtime.team cimport lk_claim, lk_pieces, share_out, threads_for
+from ..runtime.team cimport lk_claim, lk_portions, share_out, threads_for
 from .executor cimport ceil_div, share
 
 import_array()
@@ -108,10 +108,10 @@ cdef struct Run:
     bint by_rows  # else each row is divided
 
 
-cdef void add_share(void *argument, int slot, int part, int parts, lk_pieces *pieces) noexcept nogil:
+cdef void add_share(void *argument, int slot, int part, int parts, lk_portions *portions) noexcept nogil:
     cdef const Run *r = <const Run *>argument
     cdef int64_t count = r.sum.rows if r.by_rows else ceil_div(r.sum.count, PART), first, last
-    while lk_claim(pieces, share(count, parts, part), share(count, parts, part + 1), &first, &last):
+    while lk_claim(portions, share(count, parts, part), share(count, parts, part + 1), &first, &last):
         one_part(r, r.sum[0], first, last)
 
 

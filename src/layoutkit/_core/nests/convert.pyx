@@ -17,7 +17,7 @@ from ..kernels.moves cimport lk_move, lk_move_fn
 from ..runtime.pace cimport Pace, done, pace_of
 from ..runtime.pool cimport Pool
 from ..runtime.registry cimport best_row, element_bytes, element_name
-from ..runtime.team cimport lk_claim, lk_pieces, share_out
+from ..runtime.team cimport lk_claim, lk_portions, share_out
 from .reorder cimport SHARE_PARTS, WHOLE_BYTES, Program, Reordering
 
 cdef extern from "common/stream.h" nogil:
@@ -80,10 +80,10 @@ cdef struct Run:
     int64_t chunk, chunks
 
 
-cdef void convert_share(void *argument, int slot, int share, int shares, lk_pieces *pieces) noexcept nogil:
+cdef void convert_share(void *argument, int slot, int share, int shares, lk_portions *portions) noexcept nogil:
     cdef const Run *r = <const Run *>argument
     cdef int64_t parts = (<Converter>r.converter).share_parts, begin = (r.chunk * shares + share) * parts, first, last
-    while lk_claim(pieces, begin, begin + parts, &first, &last):
+    while lk_claim(portions, begin, begin + parts, &first, &last):
         (<Converter>r.converter).convert(r.src, r.src_at, r.dst, r.parameters, first, last,
                                          r.chunks * shares * parts)
 
@@ -264,10 +264,10 @@ cdef struct PackRun:
     int64_t first, end  # elements
 
 
-cdef void pack_share(void *argument, int slot, int share, int shares, lk_pieces *pieces) noexcept nogil:
+cdef void pack_share(void *argument, int slot, int share, int shares, lk_portions *portions) noexcept nogil:
     cdef const PackRun *r = <const PackRun *>argument
     cdef int64_t count = (r.end - r.first + PACKED_TOGETHER - 1) // PACKED_TOGETHER, first, last
-    while lk_claim(pieces, count * share // shares, count * (share + 1) // shares, &first, &last):
+    while lk_claim(portions, count * share // shares, count * (share + 1) // shares, &first, &last):
         (<Packing>r.packing).share(r.fn, r.src, r.dst, r.first + first * PACKED_TOGETHER,
                                    min(r.end, r.first + last * PACKED_TOGETHER))
 

@@ -5,7 +5,7 @@ from libc.stdint cimport int64_t, uint32_t
 from ..kernels cimport lk_kernel
 from ..kernels.elementwise cimport LK_STEP_CLIP, lk_epilogue, lk_epilogue_fn
 from ..kernels.gemm cimport lk_gemm, lk_gemm_fn, lk_rounding
-from ..runtime.team cimport lk_claim, lk_pieces
+from ..runtime.team cimport lk_claim, lk_portions
 
 cdef enum:
     MAX_COLS = 64    # columns of the widest register tile
@@ -78,13 +78,13 @@ cdef struct ChannelRows:
 
 
 cdef struct Tasks:  # a share of them, of which a thread claims some at a time
-    lk_pieces *pieces
+    lk_portions *portions
     int64_t begin, end
 
 
 cdef inline bint more(Tasks *tasks, int64_t *task, int64_t *end) noexcept nogil:
     """Claim tasks [task, end), if any are left. They mostly, not always, follow those that were claimed before."""
-    return lk_claim(tasks.pieces, tasks.begin, tasks.end, task, end)
+    return lk_claim(tasks.portions, tasks.begin, tasks.end, task, end)
 
 
 cdef struct Run:  # what its shares have in common
@@ -119,7 +119,7 @@ cdef class Executor:
 
     cdef void run(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
                   char *workspace, int64_t chunk, int64_t chunks) noexcept nogil
-    cdef void run_share(self, const Run *r, int slot, int part, int parts, lk_pieces *pieces) noexcept nogil
+    cdef void run_share(self, const Run *r, int slot, int part, int parts, lk_portions *portions) noexcept nogil
     cdef int64_t cut(self, int64_t first, int64_t end, int64_t part, int64_t parts) noexcept nogil
     cdef void part(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
                    char *workspace, Tasks *tasks) noexcept nogil
@@ -175,8 +175,8 @@ cdef class WeightSums:
     cdef void run(self, const char *x, const char *y, char *c, char *room, int64_t chunk) noexcept nogil
     cdef void tasks(self, const char *x, const char *y, char *c, char *room, int64_t chunk, int64_t task,
                     int64_t end) noexcept nogil
-    cdef void run_share(self, const SumsRun *r, int slot, int part, int parts, lk_pieces *pieces) noexcept nogil
-    cdef void add_share(self, char *c, int part, int parts, lk_pieces *pieces) noexcept nogil
+    cdef void run_share(self, const SumsRun *r, int slot, int part, int parts, lk_portions *portions) noexcept nogil
+    cdef void add_share(self, char *c, int part, int parts, lk_portions *portions) noexcept nogil
     cdef void add_slabs(self, char *c) noexcept nogil
     cdef void add_part(self, char *c, int64_t first, int64_t end) noexcept nogil
     cdef void part(self, const char *x, const char *y, char *c, char *workspace, int64_t part, int64_t first,

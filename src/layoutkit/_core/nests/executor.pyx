@@ -20,7 +20,7 @@ from ..kernels cimport LK_EPILOGUE, LK_S32, LK_S8, lk_kernel, lk_types
 from ..kernels.elementwise cimport lk_epilogue, lk_epilogue_fn
 from ..kernels.gemm cimport lk_gemm_fn, lk_rounding
 from ..runtime.registry cimport element_bytes, element_name, k_step_of, row_named, row_of, types_named
-from ..runtime.team cimport lk_claim, lk_pieces, share_out
+from ..runtime.team cimport lk_claim, lk_portions, share_out
 
 import_array()
 
@@ -37,9 +37,9 @@ cdef Geometry geometry_of(g) except *:
     return c
 
 
-cdef void run_share(void *argument, int slot, int part, int parts, lk_pieces *pieces) noexcept nogil:
+cdef void run_share(void *argument, int slot, int part, int parts, lk_portions *portions) noexcept nogil:
     cdef Run *r = <Run *>argument
-    (<Executor>r.nest).run_share(r, slot, part, parts, pieces)
+    (<Executor>r.nest).run_share(r, slot, part, parts, portions)
 
 
 NEVER = 1 << 62  # chunks end
@@ -123,9 +123,9 @@ cdef class Executor:
         r.first, r.end = first, first + count
         share_out(self.threads, run_share, &r)
 
-    cdef void run_share(self, const Run *r, int slot, int part, int parts, lk_pieces *pieces) noexcept nogil:
+    cdef void run_share(self, const Run *r, int slot, int part, int parts, lk_portions *portions) noexcept nogil:
         cdef Tasks tasks
-        tasks.pieces = pieces
+        tasks.portions = portions
         tasks.begin, tasks.end = self.cut(r.first, r.end, part, parts), self.cut(r.first, r.end, part + 1, parts)
         enter(self.kernel_row)
         self.part(r.x, r.w, r.bias, r.epilogue, r.y, r.workspace + slot * self.ws_thread, &tasks)
@@ -253,14 +253,14 @@ cdef Side side_of(strides, channels) except *:
     return s
 
 
-cdef void sums_share(void *argument, int slot, int part, int parts, lk_pieces *pieces) noexcept nogil:
+cdef void sums_share(void *argument, int slot, int part, int parts, lk_portions *portions) noexcept nogil:
     cdef SumsRun *r = <SumsRun *>argument
-    (<WeightSums>r.sums).run_share(r, slot, part, parts, pieces)
+    (<WeightSums>r.sums).run_share(r, slot, part, parts, portions)
 
 
-cdef void add_share(void *argument, int slot, int part, int parts, lk_pieces *pieces) noexcept nogil:
+cdef void add_share(void *argument, int slot, int part, int parts, lk_portions *portions) noexcept nogil:
     cdef SumsRun *r = <SumsRun *>argument
-    (<WeightSums>r.sums).add_share(r.c, part, parts, pieces)
+    (<WeightSums>r.sums).add_share(r.c, part, parts, portions)
 
 
 cdef class WeightSums:
@@ -331,11 +331,11 @@ cdef class WeightSums:
         r.sums, r.x, r.y, r.c, r.room, r.chunk = <void *>self, x, y, c, room, chunk
         share_out(self.threads, sums_share, &r)
 
-    cdef void run_share(self, const SumsRun *r, int slot, int part, int parts, lk_pieces *pieces) noexcept nogil:
+    cdef void run_share(self, const SumsRun *r, int slot, int part, int parts, lk_portions *portions) noexcept nogil:
         cdef int64_t total = self.slabs * self.parts, begin = share(total, parts, part)
         cdef int64_t end = share(total, parts, part + 1), first, last
         enter(self.kernel_row)
-        while lk_claim(pieces, begin, end, &first, &last):
+        while lk_claim(portions, begin, end, &first, &last):
             self.tasks(r.x, r.y, r.c, r.room + slot * self.thread_bytes, r.chunk, first, last)
         leave(self.kernel_row)
 
@@ -359,10 +359,10 @@ cdef class WeightSums:
         r.sums, r.c = <void *>self, c
         share_out(<int>min(self.threads, ceil_div(self.slab_bytes, PART_BYTES)), add_share, &r)
 
-    cdef void add_share(self, char *c, int part, int parts, lk_pieces *pieces) noexcept nogil:
+    cdef void add_share(self, char *c, int part, int parts, lk_portions *portions) noexcept nogil:
         cdef int64_t total = ceil_div(self.slab_bytes, PART_BYTES), begin = share(total, parts, part)
         cdef int64_t end = share(total, parts, part + 1), first, last
-        while lk_claim(pieces, begin, end, &first, &last):
+        while lk_claim(portions, begin, end, &first, &last):
             self.add_part(c, first * PART_BYTES, min(self.slab_bytes, last * PART_BYTES))
 
     cdef void add_part(self, char *c, int64_t first, int64_t end) noexcept nogil:

@@ -7,7 +7,7 @@ from numpy cimport PyArray_DATA, import_array, ndarray
 from ..kernels cimport LK_LRN, lk_kernel
 from ..kernels.lrn cimport lk_lrn, lk_lrn_fn
 from ..runtime.registry cimport best_row
-from ..runtime.team cimport lk_claim, lk_pieces, share_out, threads_for
+from ..runtime.team cimport lk_claim, lk_portions, share_out, threads_for
 from .executor cimport aligned, ceil_div, share
 
 import_array()
@@ -64,11 +64,11 @@ cdef struct Run:
     int64_t squares_bytes, pixels
 
 
-cdef void lrn_share(void *argument, int slot, int part, int parts, lk_pieces *pieces) noexcept nogil:
+cdef void lrn_share(void *argument, int slot, int part, int parts, lk_portions *portions) noexcept nogil:
     cdef const Run *r = <const Run *>argument
     cdef int64_t first, last
     cdef lk_lrn p = r.part[0]
     p.squares = r.squares + slot * r.squares_bytes
-    while lk_claim(pieces, share(r.pixels, parts, part), share(r.pixels, parts, part + 1), &first, &last):
+    while lk_claim(portions, share(r.pixels, parts, part), share(r.pixels, parts, part + 1), &first, &last):
         p.x, p.y, p.pixels = r.x + first * p.x_pixel, r.y + first * p.y_pixel, last - first
         r.fn(&p)

@@ -11,7 +11,7 @@ from numpy cimport PyArray_DATA, import_array, ndarray
 from ..kernels cimport LK_POOLING, LK_POOLING_BACK, lk_kernel
 from ..kernels.pooling cimport lk_pooling, lk_pooling_back, lk_pooling_back_fn, lk_pooling_fn
 from ..runtime.registry cimport best_row
-from ..runtime.team cimport lk_claim, lk_pieces, share_out, threads_for
+from ..runtime.team cimport lk_claim, lk_portions, share_out, threads_for
 from .executor cimport ceil_div, share
 
 import_array()
@@ -127,10 +127,10 @@ cdef struct Run:
     int64_t count
 
 
-cdef void pool_share(void *argument, int slot, int part, int parts, lk_pieces *pieces) noexcept nogil:
+cdef void pool_share(void *argument, int slot, int part, int parts, lk_portions *portions) noexcept nogil:
     cdef const Run *r = <const Run *>argument
     cdef int64_t first, last
-    while lk_claim(pieces, share(r.count, parts, part), share(r.count, parts, part + 1), &first, &last):
+    while lk_claim(portions, share(r.count, parts, part), share(r.count, parts, part + 1), &first, &last):
         rows_of(r.fn, r.pooling[0], r.tasks, r.axes, first, last)
 
 
@@ -207,10 +207,10 @@ cdef struct BackRun:
     int64_t count
 
 
-cdef void back_share(void *argument, int slot, int part, int parts, lk_pieces *pieces) noexcept nogil:
+cdef void back_share(void *argument, int slot, int part, int parts, lk_portions *portions) noexcept nogil:
     cdef const BackRun *r = <const BackRun *>argument
     cdef int64_t first, last
-    while lk_claim(pieces, share(r.count, parts, part), share(r.count, parts, part + 1), &first, &last):
+    while lk_claim(portions, share(r.count, parts, part), share(r.count, parts, part + 1), &first, &last):
         images_of(r.fn, r.pooling[0], r.tasks, r.axes, first, last)
 
 

@@ -28,7 +28,7 @@ from ..kernels.transpose cimport (
 )
 from ..runtime.pace cimport Pace, done, pace_of
 from ..runtime.registry cimport best_row
-from ..runtime.team cimport lk_claim, lk_pieces, share_out
+from ..runtime.team cimport lk_claim, lk_portions, share_out
 
 import_array()
 
@@ -71,10 +71,10 @@ cdef struct Run:
     int64_t chunk, chunks, share_parts
 
 
-cdef void run_share(void *argument, int slot, int share, int shares, lk_pieces *pieces) noexcept nogil:
+cdef void run_share(void *argument, int slot, int share, int shares, lk_portions *portions) noexcept nogil:
     cdef const Run *r = <const Run *>argument
     cdef int64_t parts = r.share_parts, begin = (r.chunk * shares + share) * parts, first, last
-    while lk_claim(pieces, begin, begin + parts, &first, &last):
+    while lk_claim(portions, begin, begin + parts, &first, &last):
         (<Reordering>r.reordering).part(r.src, r.dst, first, last, r.chunks * shares * parts)
 
 

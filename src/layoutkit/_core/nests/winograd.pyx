@@ -34,7 +34,7 @@ from ..kernels.winograd cimport (
     lk_winograd_out, lk_winograd_out_fn,
 )
 from ..runtime.registry cimport best_row, row_named
-from ..runtime.team cimport lk_claim, lk_pieces, share_out, threads_for
+from ..runtime.team cimport lk_claim, lk_portions, share_out, threads_for
 from .executor cimport Executor, Geometry, Tasks, aligned, ceil_div, more, share
 
 import_array()
@@ -466,10 +466,10 @@ cdef struct PackRun:
     int64_t tasks
 
 
-cdef void pack_share(void *argument, int slot, int part, int parts, lk_pieces *pieces) noexcept nogil:
+cdef void pack_share(void *argument, int slot, int part, int parts, lk_portions *portions) noexcept nogil:
     cdef const PackRun *r = <const PackRun *>argument
     cdef int64_t first, last
-    while lk_claim(pieces, share(r.tasks, parts, part), share(r.tasks, parts, part + 1), &first, &last):
+    while lk_claim(portions, share(r.tasks, parts, part), share(r.tasks, parts, part + 1), &first, &last):
         pack_channels(r.fn, r.filter[0], r.w, r.u, r.packed, first, last)
 
 
@@ -528,12 +528,12 @@ cdef struct ExtentRun:
     int64_t rows, count
 
 
-cdef void extent_share(void *argument, int slot, int part, int parts, lk_pieces *pieces) noexcept nogil:
+cdef void extent_share(void *argument, int slot, int part, int parts, lk_portions *portions) noexcept nogil:
     cdef const ExtentRun *r = <const ExtentRun *>argument
     cdef lk_extent *all_of = r.extents + slot
     cdef lk_extent e
     cdef int64_t first, last
-    while lk_claim(pieces, share(r.rows, parts, part), share(r.rows, parts, part + 1), &first, &last):
+    while lk_claim(portions, share(r.rows, parts, part), share(r.rows, parts, part + 1), &first, &last):
         e.w, e.rows, e.count = r.w + first * r.count, last - first, r.count
         r.fn(&e)
         merge(all_of, &e)

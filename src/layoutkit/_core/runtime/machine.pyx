@@ -9,7 +9,7 @@ from ..kernels.moves cimport lk_move, lk_move_fn
 from ..kernels.peak cimport lk_peak_fn
 from .process cimport forks
 from .registry cimport best_row
-from .team cimport lk_claim, lk_pieces, share_out
+from .team cimport lk_claim, lk_portions, share_out
 
 cdef extern from "common/stream.h" nogil:
     void stream_end()
@@ -44,11 +44,11 @@ cdef struct PeakRun:
     int threads
 
 
-cdef void peak_share(void *argument, int slot, int part, int parts, lk_pieces *pieces) noexcept nogil:
+cdef void peak_share(void *argument, int slot, int part, int parts, lk_portions *portions) noexcept nogil:
     """A burst for every thread that was asked for, however many there are."""
     cdef const PeakRun *r = <const PeakRun *>argument
     cdef int64_t first, last
-    while lk_claim(pieces, r.threads * part // parts, r.threads * (part + 1) // parts, &first, &last):
+    while lk_claim(portions, r.threads * part // parts, r.threads * (part + 1) // parts, &first, &last):
         r.fn((last - first) * r.rounds)
 
 
@@ -76,10 +76,10 @@ cdef struct CopyRun:
     bint stream
 
 
-cdef void copy_share(void *argument, int slot, int part, int parts, lk_pieces *pieces) noexcept nogil:
+cdef void copy_share(void *argument, int slot, int part, int parts, lk_portions *portions) noexcept nogil:
     cdef const CopyRun *r = <const CopyRun *>argument
     cdef int64_t first, last
-    while lk_claim(pieces, r.lines * part // parts, r.lines * (part + 1) // parts, &first, &last):
+    while lk_claim(portions, r.lines * part // parts, r.lines * (part + 1) // parts, &first, &last):
         copy_part(r.fn, r.src, r.dst, first * 64, min(r.n, last * 64), r.stream)
 
 

@@ -1,9 +1,9 @@
 /* The threads of a process that work for parallel regions.
  *
  * A region begins at once, on the thread that calls. Workers that are idle are offered it, and join when they wake. It
- * ends when all of its pieces are done: the offer is then taken back from workers that have not come, and only for
- * those that have joined is there anything to wait for, their last pieces. OpenMP cannot do this: its regions end when
- * every thread of the team has come, so on a busy machine each of them lasts until the system has run them all.
+ * ends when all of its portions are done: the offer is then taken back from workers that have not come, and only for
+ * those that have joined is there anything to wait for, their last portions. OpenMP cannot do this: its regions end
+ * when every thread of the team has come, so on a busy machine each of them lasts until the system has run them all.
  *
  * A worker spins for a short time after its region, as the next one mostly follows soon, and then sleeps. If it notices
  * that it did not have its core while it was spinning, others need the core, and for some time it sleeps at once.
@@ -31,11 +31,11 @@ enum {
     LK_STACK_BYTES = 2 << 20,  /* of a worker; the largest frame of a kernel or nest has 130 KB */
     LK_WORK_BYTES = 1 << 20,   /* memory that must be available for each thread besides its stack */
     LK_SPARE_BYTES = 4 << 20,  /* memory that stays available to the program when a worker is started */
-    LK_MIN_PIECES = 2,         /* of a share */
-    LK_REGION_PIECES = 20,     /* of a region, at least: the last one is 5 % of it */
+    LK_MIN_PORTIONS = 2,       /* of a share */
+    LK_REGION_PORTIONS = 20,   /* of a region, at least: the last one is 5 % of it */
     LK_SPINS = 32,             /* between looks at the clock */
     LK_WORKER_SPIN_NS = 200000,
-    LK_LEADER_SPIN_NS = 50000, /* for the last pieces of a region */
+    LK_LEADER_SPIN_NS = 50000, /* for the last portions of a region */
     LK_DISTURBED_NS = 50000,   /* between two looks at the clock: someone else had the core */
     LK_CALM_NS = 100000000,    /* without spinning after that */
     LK_LOOK_NS = 50000000,     /* between looks at which processors may be used */
@@ -46,7 +46,7 @@ typedef struct {
     lk_share_fn fn;
     void *argument;
     int shares;
-    lk_pieces *pieces; /* of every share */
+    lk_portions *portions; /* of every share */
 } lk_region;
 
 /* What a worker does: 0: idle, LK_OFFERING: someone is about to offer it a region, a region: it is offered, that
@@ -113,11 +113,11 @@ static int lk_usable(void) {
 static void lk_take_part(const lk_region *r, int slot, int usable) {
     for (int i = 0; i < r->shares; i++) {
         int share = (slot + i) % r->shares;
-        lk_pieces *p = r->pieces + share;
+        lk_portions *p = r->portions + share;
         if (usable && i && atomic_load_explicit(&lk_leaders, memory_order_relaxed)
                 + atomic_load_explicit(&lk_busy, memory_order_relaxed) > usable)
             return;
-        if (atomic_load_explicit(&p->taken, memory_order_relaxed) < p->pieces)
+        if (atomic_load_explicit(&p->taken, memory_order_relaxed) < p->portions)
             r->fn(r->argument, slot, share, r->shares, p);
     }
 }
@@ -245,7 +245,7 @@ static void lk_await(lk_worker *w, const lk_region *r) {
 
 /* Runs all shares of a region, with the help of at most `wanted` - 1 workers. */
 static void lk_share_out(int wanted, lk_share_fn fn, void *argument) {
-    lk_pieces alone = {0, 1};
+    lk_portions alone = {0, 1};
     int usable = wanted > 1 ? lk_usable() : 1;
     wanted = wanted < usable ? wanted : usable;
     wanted = wanted < LK_MAX_WORKERS + 1 ? wanted : LK_MAX_WORKERS + 1;
@@ -258,15 +258,15 @@ static void lk_share_out(int wanted, lk_share_fn fn, void *argument) {
         lk_start_workers(wanted);
     int spare = usable - (atomic_fetch_add(&lk_leaders, 1) + 1) - atomic_load(&lk_busy), n = 0;
     lk_worker *workers[wanted];
-    lk_pieces pieces[wanted];
-    lk_region region = {fn, argument, 1, pieces};
+    lk_portions portions[wanted];
+    lk_region region = {fn, argument, 1, portions};
     if (spare > 0)
         n = lk_offer(&region, spare < wanted - 1 ? spare : wanted - 1, workers);
     region.shares = n + 1;
-    int each = (LK_REGION_PIECES + n) / (n + 1);
+    int each = (LK_REGION_PORTIONS + n) / (n + 1);
     for (int i = 0; i <= n; i++) {
-        atomic_init(&pieces[i].taken, 0);
-        pieces[i].pieces = n == 0 ? 1 : each < LK_MIN_PIECES ? LK_MIN_PIECES : each;
+        atomic_init(&portions[i].taken, 0);
+        portions[i].portions = n == 0 ? 1 : each < LK_MIN_PORTIONS ? LK_MIN_PORTIONS : each;
     }
     for (int i = 0; i < n; i++) {
         lk_worker *w = workers[i];

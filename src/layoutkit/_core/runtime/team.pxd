@@ -1,10 +1,10 @@
 from libc.stdint cimport int64_t
 
 cdef extern from "region.h" nogil:
-    ctypedef struct lk_pieces:
+    ctypedef struct lk_portions:
         pass
-    ctypedef void (*lk_share_fn)(void *argument, int slot, int share, int shares, lk_pieces *pieces) noexcept
-    bint lk_claim(lk_pieces *pieces, int64_t begin, int64_t end, int64_t *first, int64_t *last)
+    ctypedef void (*lk_share_fn)(void *argument, int slot, int share, int shares, lk_portions *portions) noexcept
+    bint lk_claim(lk_portions *portions, int64_t begin, int64_t end, int64_t *first, int64_t *last)
 
 cdef enum:
     BYTES_PER_THREAD = 1 << 16  # that a loop loads and stores, at least: with less, waking a thread takes longer
