@@ -125,3 +125,10 @@ def test_indices_are_where_maxima_are(dtype, seed, order):
     for n, c, i, j in np.ndindex(found["y"].shape):
         inside = np.ix_([n], [c], [r for r in (i - 1, i) if r >= 0], [k for k in (j, j + 1) if k < 4])
         assert found["at"][n, c, i, j] == places[inside].reshape(-1)[x[inside].argmax()]
+
+
+@pytest.mark.parametrize("shape", [(0, 3, 0, 2), (2, 0, 0, 2), (0, 3, 4, 2)])
+def test_global_pooling_of_no_images_is_empty(shape):
+    node = Node("GlobalMaxPool", ("x",), ("y",))
+    graph = Graph([node], {"x": TensorType(np.dtype(np.float32), shape)}, ("y",), {})
+    assert Model(graph).run(np.empty(shape, np.float32))["y"].shape == (*shape[:2], 1, 1)

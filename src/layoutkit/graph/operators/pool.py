@@ -128,4 +128,11 @@ def _global_average_pool(inputs, attributes):
 @operator("GlobalMaxPool", kind=Follows.FIXED, follow=_follow_spatial, shape=_global_pool_shape)
 def _global_max_pool(inputs, attributes):
     x = inputs[0]
-    return [x.max(tuple(attributes.get("at") or range(2, x.ndim)), keepdims=True)]
+    axes = tuple(attributes.get("at") or range(2, x.ndim))
+    if x.size == 0 and all(x.shape[i] for i in range(x.ndim) if i not in axes):
+        raise ValueError(f"GlobalMaxPool: no pixels in an input of shape {x.shape}")
+    return [
+        x.max(axes, keepdims=True)
+        if x.size
+        else np.empty([1 if i in axes else n for i, n in enumerate(x.shape)], x.dtype)
+    ]
