@@ -1,10 +1,13 @@
 """Locks and undone changes: what a signal would have to hit between two steps of Python is done to them directly."""
 
+import os
+import signal
 import threading
+import time
 
 import pytest
 
-from layoutkit._core.runtime.guard import Lock, Undone
+from layoutkit._core.runtime.guard import Lock, Turns, Undone
 
 
 def is_free(lock):
@@ -95,3 +98,93 @@ def test_what_cannot_be_undone_is_said():
 
     with pytest.raises(OSError, match="never"), Undone(lambda: None, undo):
         pass
+
+
+def test_turns_come_in_the_order_in_which_threads_ask():
+    turns, order = Turns(1), []
+
+    def ask(n):
+        with turns.turn():
+            order.append(n)
+
+    threads = [threading.Thread(target=ask, args=(n,)) for n in range(6)]
+    with turns.turn():
+        for t in threads:
+            t.start()
+            time.sleep(0.02)
+        assert order == []
+    for t in threads:
+        t.join()
+    assert order == list(range(6))
+
+
+@pytest.mark.parametrize("most", [1, 2, 5])
+def test_as_many_threads_as_there_are_turns(most):
+    turns, inside, seen, counts = Turns(most), [], [], [0] * 8
+    end = time.monotonic() + 0.3
+
+    def work(n):
+        while time.monotonic() < end:
+            with turns.turn():
+                inside.append(n)
+                seen.append(len(inside))
+                time.sleep(0.0005)
+                inside.remove(n)
+                counts[n] += 1
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert max(seen) <= most
+    assert min(counts) > max(counts) / 4  # nobody starves
+
+
+class Stop(Exception):
+    """Of a signal."""
+
+
+def test_a_signal_while_waiting_costs_no_turn():
+    turns, held, leave = Turns(1), threading.Event(), threading.Event()
+
+    def hold():
+        with turns.turn():
+            held.set()
+            leave.wait(60)
+
+    def stop(*_):
+        raise Stop
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait(60)
+    before = signal.signal(signal.SIGALRM, stop)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(Stop), turns.turn():
+            raise AssertionError("another thread has it")
+    finally:
+        signal.signal(signal.SIGALRM, before)
+        leave.set()
+        thread.join()
+    with turns.turn():
+        pass
+    unleft = turns.turn()
+    unleft.__enter__()
+    del unleft  # a `with` that was not left
+    with turns.turn():
+        pass
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_turns_of_the_parent_do_not_hold_up_a_child():
+    turns = Turns(1)
+    with turns.turn():
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)
+            with turns.turn():
+                os._exit(7)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from .._core.runtime.guard import Lock
 from ..choosing.threads import check_threads
 from .ir import Graph
 from .layout.assign import cost
@@ -54,7 +54,7 @@ class Model:
         self._dtype = dtype
         self._programs: dict[Any, Program] = {}
         self._by_value: list[str] = []  # inputs on whose values shapes depend
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     def __repr__(self) -> str:
         inputs = (f"{name}: {of.dtype} {tuple(of.shape)}" for name, of in self.graph.inputs.items())
@@ -92,7 +92,7 @@ class Model:
             Inputs that the model does not have, or of another type or rank.
         """
         arrays = self._taken(inputs)
-        with self._lock:
+        with self._lock.held():
             program = self._program(arrays)
         return program.run(arrays)
 
@@ -107,7 +107,7 @@ class Model:
         arrays = {}
         for (name, of), shape in zip(self.graph.inputs.items(), self._shapes(inputs)):
             arrays[name] = np.broadcast_to(np.zeros((), of.dtype), shape)
-        with self._lock:
+        with self._lock.held():
             program = self._program(arrays)
         plan = program.plan
         operators = f"{len(self.graph.nodes)} operators, {len(plan.graph.nodes)} after folding"
@@ -132,7 +132,7 @@ class Model:
         rounds : int, optional
         """
         arrays = self._taken(inputs)
-        with self._lock:
+        with self._lock.held():
             program = self._program(arrays)
             best: list[float] = []
             for _ in range(rounds):

@@ -6,6 +6,7 @@ lock was taken and before `try`, at the first instruction of an ``__exit__``, in
 object dies.
 """
 
+from collections import deque
 from threading import Lock as _Lock
 from threading import RLock as _RLock
 
@@ -62,6 +63,89 @@ cdef class Lock:
             held.lock = self.locks.setdefault(process, self.kind())
         held.timeout = timeout
         return held
+
+
+@cython.no_gc
+cdef class _Turn:
+    cdef object free, waiting  # tokens, and locks of the threads that wait for one: whoever removes one owns it
+    cdef bint taken
+
+    def __enter__(self):
+        if not self.waiting:
+            try:
+                self.free.pop()
+                self.taken = True
+                return
+            except IndexError:
+                pass
+        mine = _Lock()
+        mine.acquire()
+        self.waiting.append(mine)
+        self.serve()
+        try:
+            mine.acquire()  # until it is served
+        except BaseException:  # a signal's
+            try:
+                self.waiting.remove(mine)
+            except ValueError:  # it has been served
+                self.give_back()
+            raise
+        self.taken = True
+
+    def __exit__(self, *_):
+        if self.taken:
+            self.taken = False
+            self.give_back()
+
+    def __dealloc__(self):
+        if self.taken:
+            self.give_back()
+
+    cdef give_back(self):
+        self.free.append(None)
+        self.serve()
+
+    cdef serve(self):
+        """Pass free tokens on to those that wait, the first first."""
+        while self.free and self.waiting:
+            try:
+                self.free.pop()
+            except IndexError:  # another thread was faster
+                continue
+            try:
+                first = self.waiting.popleft()
+            except IndexError:
+                self.free.append(None)
+                continue
+            first.release()
+
+
+cdef class Turns:
+    """A semaphore per process that threads get in the order in which they ask for it.
+
+    With one of `threading`, a thread that asks again at once may always be first.
+
+    Parameters
+    ----------
+    most : int
+        How many threads have it at a time.
+    """
+
+    cdef int most
+    cdef dict states  # by forks()
+
+    def __init__(self, int most):
+        self.most, self.states = most, {}
+
+    def turn(self):
+        """``with turns.turn():``"""
+        cdef _Turn turn = _Turn.__new__(_Turn)
+        cdef int process = forks()
+        state = self.states.get(process)
+        if state is None:
+            state = self.states.setdefault(process, (deque([None] * self.most), deque()))
+        turn.free, turn.waiting = state
+        return turn
 
 
 cdef class Undone:

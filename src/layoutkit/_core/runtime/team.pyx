@@ -16,7 +16,7 @@ cdef extern from "team.h" nogil:
     void lk_share_out(int wanted, lk_share_fn fn, void *argument)
     void lk_start_workers(int wanted)
     int lk_usable()
-    int64_t lk_now()
+    int64_t lk_about_now()
     int lk_team_refused
     int lk_team_size
     int lk_quota
@@ -67,7 +67,7 @@ def allowed(int most):
     global _looked, lk_quota
     if forks():
         return 1
-    if lk_now() - _looked > QUOTA_NS:
-        _looked = lk_now()
+    if lk_about_now() - _looked > QUOTA_NS:
+        _looked = lk_about_now()
         lk_quota = quota()
     return min(openmp.omp_get_max_threads(), lk_usable(), most)

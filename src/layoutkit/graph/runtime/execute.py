@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..._core.runtime.guard import Turns
 from ...choosing.threads import check_threads
 from ...choosing.watching import Ran, executed, watchers
 from ...formats.layout import Layout
@@ -27,7 +28,6 @@ from ..operators.layouts import NAMES, PLAIN, in_layout, layouts_of
 from .arena import placed
 from .concat import Part, axis_of, parts_of, whole_of
 from .kernels import BUILDS, SCRATCH, Call, Place, Slots
-from .turns import Turns
 
 LETTERS = "abcdefghijkl"
 MOST_RUNS = os.cpu_count() or 1  # at the same time: more only wait for one another, and for the GIL
@@ -92,7 +92,7 @@ class Program:
 
     def run(self, inputs: Mapping[str, np.ndarray], times: list[float] | None = None) -> dict[str, np.ndarray]:
         """The outputs, new arrays; `times` gets the seconds of every step."""
-        with self._turns:
+        with self._turns.turn():
             try:
                 memory = self._idle.pop()
             except IndexError:  # others run
