@@ -3,7 +3,8 @@
 Problems are drawn at random: convolutions (accuracy "strict"; 4 to 512 channels, log-uniform, maps of 7 to 80, kernels
 of 1 to 7, a fifth depthwise, a fifth in groups), small groups by their own algorithm, reorders of 16 KB to 50 MB
 between eight formats of four dimensions, and calls so small that only their overhead counts. Each installation times
-them in processes of its own, in turns, on one thread; the least time counts. Told is the time here over that there.
+them in processes of its own, in turns, on one thread or `--threads`; the least time counts. Told is the time here over
+that there.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def drawn(args: argparse.Namespace) -> list[tuple]:
     return found
 
 
-def call_of(kind: str, *problem) -> Callable[[], object] | None:
+def call_of(threads: int, kind: str, *problem) -> Callable[[], object] | None:
     """What is timed; None where this installation cannot do it."""
     import numpy as np
 
@@ -59,9 +60,9 @@ def call_of(kind: str, *problem) -> Callable[[], object] | None:
     rng = np.random.default_rng(0)
     if kind == "call":
         x, y = np.ones((1, 8, 7, 7), np.float32), np.empty((1, 7, 7, 8), np.float32)
-        op = lk.Conv2d(np.ones((8, 8, 1, 1), np.float32), threads=1)
+        op = lk.Conv2d(np.ones((8, 8, 1, 1), np.float32), threads=threads)
         z, w = op(x), np.ones((8, 8, 3, 3), np.float32)
-        run = lk.plan(lk.reorder, x, "NCHW", "NHWC", out=y, threads=1).run
+        run = lk.plan(lk.reorder, x, "NCHW", "NHWC", out=y, threads=threads).run
         return dict(zip(CALLS, (
             lambda: lk.conv2d(x, w, padding=1), lambda: op(x, z), lambda: lk.reorder(x, "NCHW", "NHWC", out=y),
             lambda: run(x, y),
@@ -69,12 +70,12 @@ def call_of(kind: str, *problem) -> Callable[[], object] | None:
     if kind == "reorder":
         shape, src, dst = problem
         x = lk.reorder(rng.random(shape, np.float32), "abcd", src)
-        y = lk.reorder(x, src, dst, shape=tuple(shape), threads=1)
-        run = lk.plan(lk.reorder, x, src, dst, shape=tuple(shape), out=y, threads=1).run
+        y = lk.reorder(x, src, dst, shape=tuple(shape), threads=threads)
+        run = lk.plan(lk.reorder, x, src, dst, shape=tuple(shape), out=y, threads=threads).run
         return lambda: run(x, y)
     ic, oc, size, kernel, stride, groups, layout = problem
     w = rng.standard_normal((oc, ic // groups, kernel, kernel), np.float32)
-    op = lk.Conv2d(w, stride=stride, padding=kernel // 2, groups=groups, layout=layout, accuracy="strict", threads=1,
+    op = lk.Conv2d(w, stride=stride, padding=kernel // 2, groups=groups, layout=layout, accuracy="strict", threads=threads,
                    algorithm="grouped" if kind == "groups" else "auto")  # fmt: skip
     x = lk.reorder(rng.random((1, ic, size, size), np.float32), "NCHW", layout)
     try:
@@ -84,15 +85,15 @@ def call_of(kind: str, *problem) -> Callable[[], object] | None:
     return lambda: op(x, y)
 
 
-def timed(call: Callable[[], object]) -> float:
+def timed(call: Callable[[], object], clock: Callable[[], float]) -> float:
     """Seconds of a call, the least of some timings."""
     found: list[float] = []
     repeat = 1
     for i in range(ROUNDS + 1):
-        start = time.thread_time()
+        start = clock()
         for _ in range(repeat):
             call()
-        seconds = (time.thread_time() - start) / repeat
+        seconds = (clock() - start) / repeat
         if i:
             found.append(seconds)
         else:  # wakes everything up, and tells how many calls make a timing
@@ -102,14 +103,16 @@ def timed(call: Callable[[], object]) -> float:
 
 def work() -> None:
     """What a process does: times the problems that come on its input."""
-    calls = (call_of(*problem) for problem in json.load(sys.stdin))
-    json.dump([None if call is None else timed(call) for call in calls], sys.stdout)
+    threads, problems = json.load(sys.stdin)
+    clock = time.thread_time if threads == 1 else time.perf_counter
+    calls = (call_of(threads, *problem) for problem in problems)
+    json.dump([None if call is None else timed(call, clock) for call in calls], sys.stdout)
 
 
-def one_turn(python: str, problems: Sequence[tuple]) -> list[float | None]:
+def one_turn(python: str, threads: int, problems: Sequence[tuple]) -> list[float | None]:
     """The times of one process of an installation."""
     environment = {**os.environ, "LAYOUTKIT_CACHE_DIR": os.devnull}
-    done = subprocess.run([python, __file__, "--work"], input=json.dumps(problems), env=environment, check=True,
+    done = subprocess.run([python, __file__, "--work"], input=json.dumps([threads, problems]), env=environment, check=True,
                           stdout=subprocess.PIPE, text=True)  # fmt: skip
     return json.loads(done.stdout)
 
@@ -122,6 +125,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     p = argparse.ArgumentParser(prog="python bench/before.py", description=(__doc__ or "").split("\n")[0])
     p.add_argument("python", help="of the other installation")
     p.add_argument("--seed", type=int, default=0)
+    p.add_argument("--threads", type=int, default=1)
     p.add_argument("--turns", type=int, default=5, help="of each installation")
     for kind in ("convolutions", "groups", "reorders"):
         p.add_argument(f"--{kind}", type=int, default=40, metavar="N")
@@ -131,7 +135,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     there: list[list[float | None]] = []
     for turn in range(args.turns):
         for found, python in ((here, sys.executable), (there, args.python))[:: -1 if turn % 2 else 1]:
-            found.append(one_turn(python, problems))
+            found.append(one_turn(python, args.threads, problems))
     ratios: dict[str, list[float]] = {}
     for problem, a, b in zip(problems, zip(*here), zip(*there)):
         times = [min(t) for t in (tuple(filter(None, a)), tuple(filter(None, b))) if t]
