@@ -75,8 +75,10 @@ def call_of(threads: int, kind: str, *problem) -> Callable[[], object] | None:
         return lambda: run(x, y)
     ic, oc, size, kernel, stride, groups, layout = problem
     w = rng.standard_normal((oc, ic // groups, kernel, kernel), np.float32)
-    op = lk.Conv2d(w, stride=stride, padding=kernel // 2, groups=groups, layout=layout, accuracy="strict", threads=threads,
-                   algorithm="grouped" if kind == "groups" else "auto")  # fmt: skip
+    op = lk.Conv2d(
+        w, stride=stride, padding=kernel // 2, groups=groups, layout=layout, accuracy="strict", threads=threads,
+        algorithm="grouped" if kind == "groups" else "auto",
+    )  # fmt: skip
     x = lk.reorder(rng.random((1, ic, size, size), np.float32), "NCHW", layout)
     try:
         y = op(x)
@@ -112,8 +114,8 @@ def work() -> None:
 def one_turn(python: str, threads: int, problems: Sequence[tuple]) -> list[float | None]:
     """The times of one process of an installation."""
     environment = {**os.environ, "LAYOUTKIT_CACHE_DIR": os.devnull}
-    done = subprocess.run([python, __file__, "--work"], input=json.dumps([threads, problems]), env=environment, check=True,
-                          stdout=subprocess.PIPE, text=True)  # fmt: skip
+    command, asked = [python, __file__, "--work"], json.dumps([threads, problems])
+    done = subprocess.run(command, input=asked, env=environment, check=True, stdout=subprocess.PIPE, text=True)
     return json.loads(done.stdout)
 
 

@@ -9,7 +9,6 @@ was after a warm-up, no thread or file is left over, and the cost table that was
 from __future__ import annotations
 
 import argparse
-import contextlib
 import gc
 import os
 import random
@@ -29,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))  # random_cases, an
 import numpy as np
 
 import layoutkit as lk
-from layoutkit._core.runtime import registry, team
+from layoutkit._core.runtime import team
 from layoutkit.graph.ir import Graph, Node, TensorType
 from layoutkit.graph.model import Model
 
@@ -78,11 +77,7 @@ class Soak:
 
     def cases(self, kinds: Sequence[str], first: int, step: int) -> None:
         """Random cases of these kinds, from number `first` on."""
-        from random_cases import CASES, integers
-
-        # instruction set and costs belong to the process: between a plan and its run no other thread may change them
-        registry.use_isa = lambda name: registry.isas()[0]
-        integers.any_costs = lambda costs: contextlib.nullcontext()
+        from random_cases import CASES
 
         for number in range(first, 1 << 40, step):
             kind = kinds[number // step % len(kinds)]
@@ -131,6 +126,9 @@ def entries(folder: str) -> int:
 
 def soak(seed: int, seconds: float, callers: int, memory: Callable[[], int] = resident) -> Soak:
     """Run everything; the result says what was wrong."""
+    from random_cases import deciding
+
+    deciding.shared = True
     run, start = Soak(seed, seconds), time.monotonic()
     files, threads = entries("fd"), entries("task")
     calls = [threading.Thread(target=run.cases, args=(KINDS, i, callers)) for i in range(callers)]

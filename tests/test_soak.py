@@ -18,10 +18,9 @@ def soak(monkeypatch, tmp_path):
     spec = importlib.util.spec_from_file_location("soak", FILE)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    monkeypatch.setattr(module.registry, "use_isa", module.registry.use_isa)  # which a run replaces
-    from random_cases import integers
+    from random_cases import deciding
 
-    monkeypatch.setattr(integers, "any_costs", integers.any_costs)
+    monkeypatch.setattr(deciding, "shared", False)  # which a run changes
     assumed = module.team.granted(1 << 20)
     yield module
     module.team.assume(max(4, assumed))

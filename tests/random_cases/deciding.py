@@ -1,4 +1,8 @@
-"""What decides in a case: the instruction set, and which of the candidates the cost table takes for the fastest."""
+"""What decides in a case: the instruction set, and which of the candidates the cost table takes for the fastest.
+
+Both belong to the process. Where other threads run cases meanwhile (`shared`), they stay as they are: another plan than
+the one that was looked at would run.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +18,16 @@ from layoutkit.choosing.costfile import Cost
 from layoutkit.choosing.table import cost_table
 
 FORGET = 50  # decisions, after which the cost table is emptied: neighbours in it cost time
+shared = False  # whether other threads of the process run cases meanwhile
 _made = 0
 
 
 @contextmanager
 def instruction_set(name: str) -> Iterator[None]:
     """Plans made inside use it."""
+    if shared:
+        yield
+        return
     before = registry.use_isa(name)
     try:
         yield
@@ -56,6 +64,9 @@ class MadeUp(Mapping[str, Cost]):
 @contextmanager
 def any_costs(seed: int | None) -> Iterator[None]:
     """Costs made up from `seed` decide inside, so that any candidate may win; None: estimates do."""
+    if shared:
+        yield
+        return
     before = lk.tuning("off" if seed is None else "estimate")
     if seed is not None:
         cost_table.costs = lambda key: MadeUp(f"{seed} {key}")  # type: ignore[method-assign]
@@ -71,11 +82,13 @@ def any_costs(seed: int | None) -> Iterator[None]:
 def let_one_decide(rng: np.random.Generator, plan) -> str:
     """Make the cost table believe that a random candidate of `plan` is the fastest; returns its name."""
     global _made
+    candidate = plan.choices[rng.integers(len(plan.choices))].candidate
+    if shared:
+        return plan.choices[0].candidate.name
     _made += 1
     if _made % FORGET == 0:
         cost_table._unsaved.clear()
         cost_table.generation += 1
-    candidate = plan.choices[rng.integers(len(plan.choices))].candidate
     cost_table.record(plan.title, candidate.name, Cost(1e-9, 1e-9, 0.0, 1))
     for step in candidate.steps:
         cost_table.record(step.key, step.name, Cost(1e-12, 1e-12, 0.0, 1))
