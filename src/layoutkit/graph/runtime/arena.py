@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from .kernels import Place
+from .steps import Place
 
 ALIGNMENT = 4096
 Buffers = Mapping[Place, tuple[tuple[int, ...], np.dtype]]

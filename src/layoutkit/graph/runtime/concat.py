@@ -11,7 +11,7 @@ from ..layout.plan import LayoutPlan
 from ..operators import OPERATORS, Known
 from ..operators.kernels import kernel_of
 from ..operators.layouts import PLAIN, layouts_of
-from .kernels import Place
+from .steps import Place
 
 
 class Part(NamedTuple):

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..._core.nests.operation import Operation
 from ..._core.runtime.guard import Turns
 from ...choosing.threads import check_threads
 from ...choosing.watching import Ran, executed, watchers
@@ -27,7 +28,7 @@ from ..operators.kernels import F32, kernel_of
 from ..operators.layouts import NAMES, PLAIN, in_layout, layouts_of
 from .arena import placed
 from .concat import Part, axis_of, parts_of, whole_of
-from .kernels import BUILDS, SCRATCH, Call, Place, Slots
+from .steps import BUILDS, SCRATCH, Call, Place, Slots
 
 LETTERS = "abcdefghijkl"
 MOST_RUNS = os.cpu_count() or 1  # at the same time: more only wait for one another, and for the GIL
@@ -191,6 +192,31 @@ class Program:
     ) -> None:
         """Append a step; `views`: what it writes may be views of what it reads."""
         self.steps.append(Step(node.name or node.outputs[0], node.op, call, reads, writes, views))
+
+    def operation(
+        self, node: Node, make: Callable[..., Operation], reads: tuple[Place, ...], writes: tuple[Place, ...]
+    ) -> None:
+        """Append a step that is an operation: of `make(*arrays)`, for arrays like those of `reads` and `writes`."""
+        places, made = (*reads, *writes), []
+        for place in reads:
+            if not self.has_buffer(place) and place not in self._stand_ins:
+                name, kind = place
+                of = self.known[name]
+                layouts = layouts_of(len(of.shape))
+                shape = layouts[kind].physical_shape(of.shape) if layouts else of.shape
+                self.stand_in(place, np.empty(shape, array_type(of.kept.dtype)))
+
+        def needed(slots: Slots) -> int:
+            made.append(make(*(slots[place] for place in places)))
+            return 0
+
+        def call(slots: Slots) -> None:
+            made[0](
+                *(slots[place] if place in self._buffers else np.ascontiguousarray(slots[place]) for place in places)
+            )
+
+        self.workspace(needed)
+        self.step(node, call, reads, writes)
 
     def _add(self, node: Node, kinds: tuple[int, int]) -> None:
         if kernel_of(node, self.known, kinds[0]) is not None:

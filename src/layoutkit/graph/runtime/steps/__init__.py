@@ -1,0 +1,12 @@
+"""Steps of operators that compiled kernels run; `operators/kernels/` says of which nodes, in which layouts.
+
+A file for each family, with its rows in `BUILDS`: by operator, what appends the step of a node that has a kernel.
+"""
+
+from . import convolution, moves, pooling, response, sums
+from .building import SCRATCH, Build, Call, Place, Slots
+
+__all__ = ["BUILDS", "SCRATCH", "Build", "Call", "Place", "Slots"]
+
+FAMILIES = convolution, pooling, sums, moves, response
+BUILDS: dict[str, Build] = {op: build for family in FAMILIES for op, build in family.BUILDS.items()}

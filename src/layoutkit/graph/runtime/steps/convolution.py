@@ -1,0 +1,90 @@
+"""Convolutions, and products with constant matrices: rows are pixels, and the matrix is a filter of one tap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ....convolutions.conv import CLASSES, Bound, bind
+from ...ir import Node
+from ...layout.costs import arguments, factors_of
+from ...operators.layouts import PLAIN, layouts_of
+from .building import SCRATCH, Arrays, Build, Building, Slots, reading
+
+
+def _convolution(program: Building, node: Node, kinds: tuple[int, int]) -> None:
+    known = program.known
+    x = known[node.inputs[0]]
+    layouts = layouts_of(len(x.shape))
+    rank = len(x.shape) - 2
+    b = known[node.inputs[2]].value if node.input(2) else None
+    f = factors_of(node, known, program.costs.dtype)
+    op = CLASSES[rank](
+        f.w, b, layout=layouts[kinds[0]], out_layout=layouts[kinds[1]],
+        filter_layout="OI" + "DHW"[3 - rank :], activation=node.attributes.get("activation"),
+        accuracy=program.costs.accuracy, threads=program.costs.threads, **f.options,
+        **arguments(node, known),
+    )  # fmt: skip
+    at = program.operand(node.inputs[0], kinds[0], f.x)
+    add = program.operand(node.inputs[3], kinds[1], f.y) if node.input(3) else None
+    to = program.result(node.outputs[0], kinds[1], f.y)
+    read, added = reading(program, at, layouts[kinds[0]].physical_shape(x.shape), f.x), None
+    if add is not None:
+        added = reading(program, add, layouts[kinds[1]].physical_shape(known[node.outputs[0]].shape), f.y)
+
+    def arrays(slots: Slots) -> Arrays:
+        return read(slots), slots[to], None if added is None else added(slots)
+
+    convolution = bound(program, op, arrays)
+
+    def convolve(slots: Slots) -> None:
+        convolution[0](*arrays(slots), slots[SCRATCH])
+
+    program.step(node, convolve, (at,) if add is None else (at, add), (to,))
+
+
+def bound(program: Building, op: Any, arrays: Callable[[Slots], Arrays]) -> list[Bound]:
+    """A place for what a convolution does on its arrays, which is known once there are buffers."""
+    bound: list[Bound] = []
+
+    def needed(slots: Slots) -> int:
+        bound.append(bind(op, *arrays(slots)))
+        return bound[0].needs
+
+    program.workspace(needed)
+    return bound
+
+
+def _product(program: Building, node: Node, kinds: tuple[int, int]) -> None:
+    """As a convolution of one tap over the rows."""
+    known, a = program.known, node.attributes
+    x, f = known[node.inputs[0]], factors_of(node, known, program.costs.dtype)
+    w = f.w if a.get("transB") else f.w.T
+    bias = known[node.inputs[2]].value if node.input(2) else None
+    if bias is not None:
+        bias = np.broadcast_to(bias.reshape(-1) * np.float32(a.get("beta", 1.0)), w.shape[:1])
+    bias = None if bias is None else np.ascontiguousarray(bias)
+    op = CLASSES[1](
+        np.ascontiguousarray(w)[:, :, None], bias, layout="NWC",
+        filter_layout="OIW", activation=a.get("activation"), accuracy=program.costs.accuracy,
+        threads=program.costs.threads, **f.options,
+    )  # fmt: skip
+    at, to = program.operand(node.inputs[0], PLAIN, f.x), program.result(node.outputs[0], PLAIN, f.y)
+    rows = prod(x.shape[:-1])
+    read = reading(program, at, x.shape, f.x)
+
+    def arrays(slots: Slots) -> Arrays:
+        return read(slots).reshape(1, rows, -1), slots[to].reshape(1, rows, -1), None
+
+    product = bound(program, op, arrays)
+
+    def multiply(slots: Slots) -> None:
+        product[0](*arrays(slots), slots[SCRATCH])
+
+    program.step(node, multiply, (at,), (to,))
+
+
+BUILDS: dict[str, Build] = {"Conv": _convolution, "Gemm": _product, "MatMul": _product}

@@ -1,0 +1,33 @@
+"""Local response normalisation."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...._core.nests.lrn import lrn
+from ...ir import Node
+from .building import SHORT, Build, Building, Slots, made_in
+
+
+def _response(program: Building, node: Node, kinds: tuple[int, int]) -> None:
+    a, channels = node.attributes, program.known[node.inputs[0]].shape[1]
+    size, alpha, bias = int(a["size"]), float(a.get("alpha", 1e-4)), float(a.get("bias", 1.0))
+    real = made_in(program.known[node.outputs[0]])
+    at, to = program.operand(node.inputs[0], kinds[0], real), program.result(node.outputs[0], kinds[0], real)
+    threads, types = program.costs.threads, SHORT[real.dtype]
+
+    def normalise(slots: Slots) -> None:
+        lrn(
+            types,
+            np.ascontiguousarray(slots[at]).reshape(-1, channels),
+            slots[to].reshape(-1, channels),
+            size,
+            alpha,
+            bias,
+            threads,
+        )
+
+    program.step(node, normalise, (at,), (to,))
+
+
+BUILDS: dict[str, Build] = {"LRN": _response}
