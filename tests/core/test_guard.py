@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from layoutkit._core.runtime.guard import Lock, Turns, Undone
+from layoutkit._core.runtime.guard import Lock, TemporaryChange, Turns
 
 
 def is_free(lock):
@@ -47,7 +47,7 @@ def test_a_lock_is_held_inside_and_free_after(again):
 
 def test_what_a_with_never_leaves_is_left_when_its_object_dies():
     lock, done = Lock(), []
-    held, undone = lock.held(), Undone(lambda: done.append("do"), lambda: done.append("undo"))
+    held, undone = lock.held(), TemporaryChange(lambda: done.append("do"), lambda: done.append("undo"))
     held.__enter__()
     undone.__enter__()
     assert not is_free(lock) and done == ["do"]
@@ -58,7 +58,7 @@ def test_what_a_with_never_leaves_is_left_when_its_object_dies():
 def test_what_never_began_is_not_left():
     lock, done = Lock(), []
     with lock.held():
-        for never in (lock.held(), Undone(lambda: done.append("do"), lambda: done.append("undo"))):
+        for never in (lock.held(), TemporaryChange(lambda: done.append("do"), lambda: done.append("undo"))):
             assert never
         del never
         assert not is_free(lock) and not done
@@ -81,7 +81,7 @@ def test_a_change_is_undone_however_often_that_is_cut_short(cuts, fails):
         undone += 1
 
     def work():
-        with Undone(do, undo):
+        with TemporaryChange(do, undo):
             assert not fails and not undone
 
     if cuts or fails:
@@ -96,7 +96,7 @@ def test_what_cannot_be_undone_is_said():
     def undo():
         raise OSError("never")
 
-    with pytest.raises(OSError, match="never"), Undone(lambda: None, undo):
+    with pytest.raises(OSError, match="never"), TemporaryChange(lambda: None, undo):
         pass
 
 

@@ -44,7 +44,7 @@ def test_contradictions(nodes, message):
 
 def test_inputs_given_as_constants():
     g = Graph([Node("Add", ("x", "z"), ("y",))], {"x": F32, "z": F32}, ("y",), {})
-    fixed = g.given({"z": np.ones((2, 3), np.float32)})
+    fixed = g.with_constants({"z": np.ones((2, 3), np.float32)})
     assert list(fixed.inputs) == ["x"] and list(fixed.constants) == ["z"]
 
 

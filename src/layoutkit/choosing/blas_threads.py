@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from .._core.runtime import process
-from .._core.runtime.guard import Lock, Undone
+from .._core.runtime.guard import Lock, TemporaryChange
 
 
 def libraries() -> Any:
@@ -88,16 +88,16 @@ def _set_threads(library: Any, wanted: int, now: int) -> None:
 _limit = _Limit()
 
 
-def limited(threads: int) -> Undone:
+def limited(threads: int) -> TemporaryChange:
     """A context that limits numpy's BLAS to so many threads, except libraries loaded since the last `single_threaded`.
 
     Within a thread the innermost limit applies, between threads the smallest.
     """
     ask = _Ask(threads)
-    return Undone(partial(_limit.enter, ask), partial(_limit.leave, ask))
+    return TemporaryChange(partial(_limit.enter, ask), partial(_limit.leave, ask))
 
 
-def single_threaded() -> Undone:
+def single_threaded() -> TemporaryChange:
     """A context that limits BLAS to one thread; candidates that call BLAS set its threads themselves."""
     _limit.find()
     return limited(1)

@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from .._core.runtime import process
-from .._core.runtime.guard import Undone
+from .._core.runtime.guard import TemporaryChange
 from .._core.runtime.team import allowed
 
 MOST_THREADS = 4 * (os.cpu_count() or 1)  # more only wait for one another
@@ -53,10 +53,10 @@ def get_num_threads() -> int:
     return allowed(min(_most, _here.most))
 
 
-def at_most(threads: int | None) -> Undone:
+def at_most(threads: int | None) -> TemporaryChange:
     """A context in which calls that ask for no number of threads use so many at most: what a call consists of."""
     before, most = _here.most, min(_here.most, check_threads(threads))
-    return Undone(partial(setattr, _here, "most", most), partial(setattr, _here, "most", before))
+    return TemporaryChange(partial(setattr, _here, "most", most), partial(setattr, _here, "most", before))
 
 
 def check_threads(threads: int | None) -> int:

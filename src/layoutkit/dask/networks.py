@@ -111,7 +111,7 @@ class Network:
                                      for dim in range(len(self.shape)))]  # fmt: skip
         known = infer(self.graph, {name: tuple(window)})
         most = max(
-            sum(prod(known[t].shape) * known[t].itemsize for t in (*node.given(), *node.outputs) if t)
+            sum(prod(known[t].shape) * known[t].itemsize for t in (*node.present_inputs(), *node.outputs) if t)
             for node in self.graph.nodes
         )
         return most + gathers * prod(window) * of.dtype.itemsize

@@ -39,7 +39,7 @@ class Node:
         """The name of an input, `NOTHING` if it is omitted."""
         return self.inputs[i] if i < len(self.inputs) else NOTHING
 
-    def given(self) -> list[str]:
+    def present_inputs(self) -> list[str]:
         """The inputs that are not omitted."""
         return [name for name in self.inputs if name]
 
@@ -66,7 +66,7 @@ class Graph:
             if name not in results and name not in self.inputs and name not in self.constants:
                 raise ValueError(f"graph: output {name!r} is made by no operator")
 
-    def given(self, values: Mapping[str, np.ndarray]) -> Graph:
+    def with_constants(self, values: Mapping[str, np.ndarray]) -> Graph:
         """The graph with these inputs replaced by constants."""
         inputs = {name: of for name, of in self.inputs.items() if name not in values}
         return Graph(self.nodes, inputs, self.outputs, {**self.constants, **values})
@@ -77,7 +77,7 @@ class Graph:
         for node in reversed(self.nodes):
             if not needed.isdisjoint(node.outputs):
                 nodes.append(node)
-                needed.update(node.given())
+                needed.update(node.present_inputs())
         constants = {name: value for name, value in self.constants.items() if name in needed}
         return Graph(nodes[::-1], self.inputs, tuple(outputs), constants)
 
@@ -85,7 +85,7 @@ class Graph:
         """By tensor, the nodes that read it; a node that reads it twice is listed twice."""
         users: dict[str, list[Node]] = {}
         for node in self.nodes:
-            for name in node.given():
+            for name in node.present_inputs():
                 users.setdefault(name, []).append(node)
         return users
 

@@ -179,7 +179,7 @@ class Model:
         shapes = {name: array.shape for name, array in arrays.items()}
         costs = Costs(self._threads, self._accuracy, self._dtype)
         try:
-            graph = self.graph.given({name: arrays[name] for name in self._by_value})
+            graph = self.graph.with_constants({name: arrays[name] for name in self._by_value})
             program = Program(choose_layouts(graph, shapes, costs, self._layouts), costs)
         except DataDependent as error:
             names = [name for name in _sources(self.graph, error.tensor) if name not in self._by_value]
@@ -198,7 +198,7 @@ def _sources(graph: Graph, tensor: str) -> list[str]:
     makers, todo, seen = graph.makers(), [tensor], {tensor}
     while todo:
         maker = makers.get(todo.pop())
-        new = {name for name in (maker.given() if maker else ()) if name not in seen}
+        new = {name for name in (maker.present_inputs() if maker else ()) if name not in seen}
         todo += new
         seen |= new
     return [name for name in graph.inputs if name in seen]

@@ -222,7 +222,7 @@ def _from_data(graph: Graph, known: Mapping[str, Known]) -> tuple[list[Node], se
 
 def _data(node: Node, known: Mapping[str, Known]) -> list[str]:
     """The inputs of a node that depend on those of the model."""
-    return [name for name in node.given() if known[name].value is None]
+    return [name for name in node.present_inputs() if known[name].value is None]
 
 
 def _fields_of(

@@ -148,8 +148,8 @@ cdef class Turns:
         return turn
 
 
-cdef class Undone:
-    """``with Undone(do, undo):`` a change that is undone in any case.
+cdef class TemporaryChange:
+    """``with TemporaryChange(do, undo):`` a change that is undone in any case.
 
     A signal may interrupt `do` and `undo`. `undo` is called again until it completes, also if `do` did not complete: it
     must allow for both.

@@ -89,7 +89,7 @@ class Costs:
 
     def other(self, node: Node, known: Mapping[str, Known], kernels: Sequence[bool]) -> list[float]:
         """Seconds of other nodes by layout; `kernels` says in which layouts a kernel runs the node instead of numpy."""
-        moved = [] if node.op in VIEWS else [known[name] for name in (*node.given(), *node.outputs) if name]
+        moved = [] if node.op in VIEWS else [known[name] for name in (*node.present_inputs(), *node.outputs) if name]
         nbytes = sum(prod(x.shape) * x.itemsize for x in moved)
         taps = prod(node.attributes.get("kernel_shape", ())) * prod(known[node.outputs[0]].shape)
         of_numpy = nbytes / BYTES_PER_SECOND + taps * TAP_SECONDS

@@ -181,18 +181,17 @@ def kinds_of(node: Node, known: Mapping[str, Known]) -> set[int]:
     of = OPERATORS[node.op]
     y = known[node.outputs[0]]
     layouts = layouts_of(len(y.shape))
-    shapes = [known[name].shape for name in node.given()]
+    inputs = [known[name] for name in node.present_inputs()]
+    shapes = [x.shape for x in inputs]
     if of.kind is Follows.SOURCE or not layouts or of.follow is None or node.attributes.get("indices"):
         return {PLAIN}
     kinds = {PLAIN}
     for kind, layout in enumerate(layouts):
         if of.spread:
-            suits = all(
-                fits(known[name].shape, layout, y.shape) or known[name].value is not None for name in node.given()
-            )
-            suits = suits and any(known[name].shape == y.shape and known[name].value is None for name in node.given())
+            suits = all(fits(x.shape, layout, y.shape) or x.value is not None for x in inputs)
+            suits = suits and any(x.shape == y.shape and x.value is None for x in inputs)
         else:
-            suits = all(len(s) == len(y.shape) and known[n].value is None for s, n in zip(shapes, node.given()))
+            suits = all(len(x.shape) == len(y.shape) and x.value is None for x in inputs)
             suits = suits and of.follow({**node.attributes, "op": node.op}, layout, shapes) is not None
         if suits:
             kinds.add(kind)

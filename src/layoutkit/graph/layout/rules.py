@@ -34,7 +34,7 @@ def mace(graph: Graph, known: Knowledge, auto: int = LAST) -> list[int]:
     kinds = []
     for node in graph.nodes:
         kind, of = PLAIN, OPERATORS[node.op].kind
-        makers = [kind_of[name] for name in node.given() if name in kind_of]
+        makers = [kind_of[name] for name in node.present_inputs() if name in kind_of]
         follows = of is Follows.FOLLOWS and bool(makers) and all(k == auto for k in makers)
         if (of is Follows.FIXED or follows) and auto in may_be(node, known):
             kind = auto
@@ -49,7 +49,7 @@ def torch(graph: Graph, known: Knowledge) -> list[int]:
     kind_of: dict[str, int] = dict.fromkeys(graph.inputs, LAST)
     kinds = []
     for node in graph.nodes:
-        makers = [kind_of[name] for name in node.given() if name in kind_of]
+        makers = [kind_of[name] for name in node.present_inputs() if name in kind_of]
         convolves = node.op == "Conv" and is_convolution(node, known)  # its filter is in channels_last as well
         kind = LAST if (convolves or LAST in makers) and LAST in may_be(node, known) else PLAIN
         kinds.append(kind)

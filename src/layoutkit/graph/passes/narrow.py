@@ -35,7 +35,7 @@ def keep_narrow(graph: Graph, known: dict[str, Known], dtype: str) -> None:
         name = todo.pop()
         if name in kept:
             kept.discard(name)
-            todo += [x for x in makers[name].given() if x in kept and not fits(x)]
+            todo += [x for x in makers[name].present_inputs() if x in kept and not fits(x)]
             for node in users.get(name, ()):
                 if not kept.isdisjoint(node.outputs) and not _inputs_are_narrow(node, known, kept):
                     todo += node.outputs
@@ -69,7 +69,7 @@ def _makes(node: Node, known: Mapping[str, Known]) -> bool:
 def _inputs_are_narrow(node: Node, known: Mapping[str, Known], kept: set[str]) -> bool:
     """Whether all that a node passes on to its result is narrow."""
     constants = OPERATORS[node.op].moves  # then constants count too: they are of the model's type
-    floats = [n for n in node.given() if known[n].dtype == F32 and (constants or known[n].value is None)]
+    floats = [n for n in node.present_inputs() if known[n].dtype == F32 and (constants or known[n].value is None)]
     return not _passes(node, known) or all(name in kept for name in floats)
 
 

@@ -271,8 +271,8 @@ class Program:
         attributes: Mapping[str, Any] | None = plain
         layout = None if kind == PLAIN else layouts_of(len(y.shape))[kind]
         if of.follow is not None and layout is not None:
-            attributes = of.follow(plain, layout, [known[n].shape for n in node.given()])
-        reals = [name for name in node.given() if known[name].dtype == F32]
+            attributes = of.follow(plain, layout, [known[n].shape for n in node.present_inputs()])
+        reals = [name for name in node.present_inputs() if known[name].dtype == F32]
         moves = of.moves and y.stored is not None and all(known[name].value is None for name in reals)
         moves = moves and all(known[name].stored == y.stored for name in node.outputs if name)
         operands: list[Place | np.ndarray | None] = []
