@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from .._core.nests.transposed import TransposedConvolution
 from .._core.runtime import registry
-from .._core.runtime.arrays import strides_key
+from .._core.runtime.arrays import address, strides_key
 from ..choosing.best import choices
 from ..choosing.cache import plans
 from ..choosing.plan import Plan, planner
@@ -23,6 +24,7 @@ from ..memory.arguments import layout_for, target
 from ..memory.arrays import check_out, contiguous_strides, empty
 from ..memory.foreign import is_torch, takes_torch
 from ..memory.tensor import Tensor
+from ..reorders.binding import MOVED, Call, bind
 from ..reorders.reorder import reorder
 from ..signatures import like, with_parameters
 from .algorithms import AUTO
@@ -39,8 +41,8 @@ from .calls import (
 )
 from .conv import conv2d
 from .filter import Filter, call_key, hold_filter
-from .phases import Phase, TransposedRoute, TransposedTask, best_phases, phases_of, some_taps
-from .problem import in_sizes, pad_pairs, per_axis, sizes_text
+from .phases import Phase, TransposedRoute, TransposedTask, best_phases, phases_of, some_taps, stands_for
+from .problem import MOST, in_sizes, pad_pairs, per_axis, sizes_text
 from .route import Arrays
 from .types import asked_of
 
@@ -77,7 +79,7 @@ class _ConvTranspose(ConvolutionBase):
             f.own()
         if isinstance(padding, str):
             raise ValueError(f"{what}: padding {padding!r}: expected numbers")
-        self._padding = pad_pairs(padding, f.kernel, f.kernel, f.stride, f.dilation, f"{what}: padding")
+        self._padding = pad_pairs(padding, f.kernel, f.kernel, f.stride, f.dilation, f"{what}: padding", -MOST)
         self._output_padding = per_axis(output_padding, rank, f"{what}: output_padding", 0)
         for extra, s, d in zip(self._output_padding, f.stride, f.dilation):
             if extra >= max(s, d):
@@ -374,6 +376,11 @@ def out_shape(op: _ConvTranspose, shape: tuple[int, ...]) -> tuple[int, ...]:
     return op._task(shape).y_shape
 
 
+def task_of(op: _ConvTranspose, shape: tuple[int, ...]) -> TransposedTask:
+    """The problem of an input of logical `shape`."""
+    return op._task(shape)
+
+
 def compiled(op: _ConvTranspose, x: np.ndarray, y: np.ndarray, shape: tuple[int, ...]) -> tuple[TransposedRoute, list]:
     """The route of arrays like these whose steps run without Python, and its packed filters and biases.
 
@@ -386,6 +393,42 @@ def compiled(op: _ConvTranspose, x: np.ndarray, y: np.ndarray, shape: tuple[int,
     return route, [op._pack(route, part, step) for part, step in route.steps]
 
 
+def operation(op: _ConvTranspose, x: np.ndarray, y: np.ndarray, shape: tuple[int, ...]) -> TransposedConvolution:
+    """What `op` does on arrays like these, of which the input has this logical shape.
+
+    It keeps nothing of the filter but its packed form. As for `compiled`, ValueError if the filter holds Inf or NaN.
+    """
+    f = op._filter
+    assert not f.operands and not f.sums
+    if not y.size:
+        return TransposedConvolution((x, y), (), None)
+    route, packed = compiled(op, x, y, shape)
+    task, (src, dst), before, after, inner_bytes = route.task, route.task.native, None, None, [0, 0]
+    if route.x_moves:
+        inner = _inner(src, shape, x.dtype)
+        before, inner_bytes[0] = _moves(x, task.src, src, shape, inner, task.threads), inner.nbytes
+    if route.y_moves:
+        inner = _inner(dst, task.y_shape, y.dtype)
+        after, inner_bytes[1] = _moves(inner, dst, task.dst, task.y_shape, y, task.threads), inner.nbytes
+    first = address(route.native)
+    phases = [
+        (one.run, w, bias, address(route.native[part.outputs]) - first)
+        for (part, one), (w, bias) in zip(route.steps, packed)
+    ]
+    return TransposedConvolution((x, y), phases, f.epilogue, before, after, *inner_bytes)
+
+
+def _inner(layout: Layout, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """An array that stands for one in the workspace: it is never touched."""
+    return stands_for(layout.physical_shape(shape), dtype, contiguous_strides(layout, shape, dtype.itemsize))
+
+
+def _moves(x: np.ndarray, src, dst, shape, y: np.ndarray, threads: int) -> tuple[Any, int] | None:
+    """What reorders between arrays like these, and on how many threads."""
+    bound = bind(Call(x, src, dst, shape, y, MOVED, None, None, 0, threads), None)
+    return None if bound.run is None else (bound.run, bound.threads)
+
+
 _FILTER = """\
 w : array_like of float32, float64, float16, bfloat16 (of ml_dtypes) or int8, or Tensor
     Filter; its axes are those of `filter_layout`. A `Tensor` brings its layout and shape.
@@ -393,7 +436,8 @@ w : array_like of float32, float64, float16, bfloat16 (of ml_dtypes) or int8, or
 _PADDING = """\
 padding, output_padding : int or pair of int
     The output has ``(size - 1)*stride - 2*padding + dilation*(kernel - 1) + output_padding + 1`` pixels along each
-    axis. `padding` may also be a pair of (before, after) pairs.
+    axis. `padding` may also be a pair of (before, after) pairs; where it is negative there are pixels more, which no
+    input reaches.
 """
 _FILTER_LAYOUT = """\
 filter_layout : str or Layout, optional

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
@@ -14,7 +15,9 @@ from ...choosing.best import choices
 from ...choosing.ranking import candidates_of
 from ...choosing.table import cost_table
 from ...choosing.threads import check_threads
+from ...convolutions import transposed
 from ...convolutions.filter import Filter
+from ...convolutions.phases import TransposedTask
 from ...convolutions.problem import ConvProblem
 from ...convolutions.task import ConvTask
 from ...formats.layout import Layout
@@ -23,7 +26,7 @@ from ...reorders.reorder import reorder
 from ..ir import Node
 from ..operators import Kept, Known
 from ..operators.layouts import PLAIN, layouts_of
-from ..operators.neural import geometry
+from ..operators.neural import geometry, transposed_geometry
 
 BYTES_PER_SECOND = 4e9  # read and written by an operator that numpy runs, roughly
 TAP_SECONDS = 0.3e-9  # of pooling by numpy, for an output and a tap of its window
@@ -41,7 +44,7 @@ class Costs:
     def __init__(self, threads: int | None, accuracy: str, dtype: str = "float32") -> None:
         self.threads, self.accuracy, self.dtype = check_threads(threads), accuracy, dtype
         self._moves: dict[tuple[int, ...], np.ndarray] = {}
-        self._convolutions: dict[tuple[tuple[int, ...], ConvProblem], np.ndarray] = {}
+        self._convolutions: dict[tuple[tuple[int, ...], ConvProblem | TransposedTask], np.ndarray] = {}
 
     def moves(self, of: Known) -> np.ndarray:
         """Seconds of reordering a tensor from each layout to each other."""
@@ -61,11 +64,28 @@ class Costs:
         """Seconds by the layouts of input and result; infinite for pairs that are not considered."""
         x = known[node.inputs[0]]
         layouts = layouts_of(len(x.shape))
+        if node.op == "ConvTranspose":
+            return self._transposed(node, known)
         # the problem also says what the filter's values rule out: all that costs depend on, except the layouts
         alike = filter_of(node, known, layouts[PLAIN], layouts[PLAIN], self.accuracy, self.dtype).problem(x.shape)
         seconds = self._convolutions.get((x.shape, alike))
         if seconds is None:
             seconds = self._convolutions[x.shape, alike] = self._estimated(node, known)
+        return seconds
+
+    def _transposed(self, node: Node, known: Mapping[str, Known]) -> np.ndarray:
+        """As `convolution`, of a transposed one."""
+        x = known[node.inputs[0]]
+        layouts = layouts_of(len(x.shape))
+        op = transposed_of(node, known, layouts[PLAIN], layouts[PLAIN], self)
+        task = transposed.task_of(op, x.shape)
+        seconds = self._convolutions.get((x.shape, task))
+        if seconds is None:
+            seconds = self._convolutions[x.shape, task] = np.full((len(layouts),) * 2, np.inf)
+            for i, src in enumerate(layouts):
+                for j, dst in enumerate(layouts):
+                    if i == j or x.shape[1] <= FEW_CHANNELS:
+                        seconds[i, j] = choices(replace(task, src=src, dst=dst))[0].seconds
         return seconds
 
     def _estimated(self, node: Node, known: Mapping[str, Known]) -> np.ndarray:
@@ -111,6 +131,17 @@ def filter_of(node: Node, known: Mapping[str, Known], src, dst, accuracy: str, d
     return Filter(
         "conv", rank, f.w, b, layout=src, out_layout=dst, filter_layout=f"OI{'DHW'[3 - rank:]}", accuracy=accuracy,
         activation=node.attributes.get("activation"), **f.options, **arguments(node, known),
+    )  # fmt: skip
+
+
+def transposed_of(node: Node, known: Mapping[str, Known], src, dst, costs: Costs) -> Any:
+    """The transposed convolution that a node is, between two layouts."""
+    f, rank = factors_of(node, known, costs.dtype), len(known[node.inputs[0]].shape) - 2
+    b = known[node.inputs[2]].value if node.input(2) else None
+    of = transposed_geometry(node.attributes, known[node.inputs[0]].shape[2:], known[node.inputs[1]].shape[2:])
+    return transposed.CLASSES[rank](
+        f.w, b, layout=src, out_layout=dst, filter_layout=f"IO{'DHW'[3 - rank:]}", accuracy=costs.accuracy,
+        activation=node.attributes.get("activation"), threads=costs.threads, **f.options, **of,
     )  # fmt: skip
 
 

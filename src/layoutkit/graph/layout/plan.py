@@ -108,7 +108,7 @@ def _problem(graph: Graph, known: Mapping[str, Known], costs: Costs) -> tuple[Va
     readers: dict[str, dict[int | None, None]] = {}  # each once, in order
     for node in graph.nodes:
         pair: tuple[int | None, int | None] = (None, None)
-        if node.op == "Conv" and is_convolution(node, known):
+        if is_convolution(node, known):
             pair = (count, count + 1)
             factors.append(Factor((count, count + 1), costs.convolution(node, known)))
             count += 2

@@ -19,7 +19,7 @@ Rule = Callable[[Graph, Knowledge], list[int]]
 
 def may_be(node: Node, known: Knowledge) -> set[int]:
     """The kinds of layouts in which a node can run."""
-    if node.op == "Conv" and is_convolution(node, known):
+    if is_convolution(node, known):
         return {PLAIN, LAST, BLOCKED}
     return kinds_of(node, known)
 
@@ -50,7 +50,7 @@ def torch(graph: Graph, known: Knowledge) -> list[int]:
     kinds = []
     for node in graph.nodes:
         makers = [kind_of[name] for name in node.present_inputs() if name in kind_of]
-        convolves = node.op == "Conv" and is_convolution(node, known)  # its filter is in channels_last as well
+        convolves = is_convolution(node, known)  # its filter is in channels_last as well
         kind = LAST if (convolves or LAST in makers) and LAST in may_be(node, known) else PLAIN
         kinds.append(kind)
         kind_of.update(dict.fromkeys(node.outputs, kind))

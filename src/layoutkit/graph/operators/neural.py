@@ -52,53 +52,46 @@ def _conv(inputs, attributes):
     return [result]
 
 
-def _conv_transpose_shape(node, inputs):
-    x, w, a = required(inputs[0]), required(inputs[1]), node.attributes
-    rank = len(x.shape) - 2
-    stride, dilation = per_axis(a, "strides", rank), per_axis(a, "dilations", rank)
-    extra = a.get("output_padding") or [0] * rank
-    if a.get("output_shape"):
-        out = a["output_shape"][-rank:]
-    elif a.get("auto_pad", "NOTSET") in ("SAME_UPPER", "SAME_LOWER"):
-        out = [n * s for n, s in zip(x.shape[2:], stride)]
-    else:
-        pads = pads_of({**a, "auto_pad": "NOTSET"}, x.shape[2:], w.shape[2:], stride, dilation)
-        out = [s * (n - 1) + e + d * (k - 1) + 1 - sum(p)
-               for s, n, e, d, k, p in zip(stride, x.shape[2:], extra, dilation, w.shape[2:], pads)]  # fmt: skip
-    return [(x.dtype, (x.shape[0], w.shape[1] * a.get("group", 1), *out))]
-
-
-@operator("ConvTranspose", shape=_conv_transpose_shape)
-def _conv_transpose(inputs, attributes):
-    x, w, b = (*inputs, None)[:3]
-    rank = x.ndim - 2
-    _no_more_axes(rank, "ConvTranspose")
+def transposed_geometry(attributes, size, kernel):
+    """Arguments of a transposed convolution of an input of this spatial size. Pads are negative where the result is
+    larger than what the input contributes to."""
+    rank = len(kernel)
     stride, dilation = (per_axis(attributes, name, rank) for name in ("strides", "dilations"))
     extra = [int(n) for n in attributes.get("output_padding") or [0] * rank]
-    reach = [d * (k - 1) + 1 for d, k in zip(dilation, w.shape[2:])]
-    auto = attributes.get("auto_pad", "NOTSET")
-    wanted = attributes.get("output_shape")
+    auto, wanted = attributes.get("auto_pad", "NOTSET"), attributes.get("output_shape")
     if auto in ("SAME_UPPER", "SAME_LOWER") and not wanted:
-        wanted = [n * s for n, s in zip(x.shape[2:], stride)]
-    whole = [s * (n - 1) + e + r for s, n, e, r in zip(stride, x.shape[2:], extra, reach)]
-    if wanted:  # pads are negative where the result is larger than what the input contributes to
-        total = [n - int(m) for n, m in zip(whole, wanted[-rank:])]
+        wanted = [n * s for n, s in zip(size, stride)]
+    if wanted:
+        whole = [s * (n - 1) + e + d * (k - 1) + 1 for s, n, e, d, k in zip(stride, size, extra, dilation, kernel)]
+        total = [n - int(m) for n, m in zip(whole, wanted[-rank:], strict=True)]
         small = [t // 2 for t in total]
         pads = [(s, t - s) if auto == "SAME_UPPER" else (t - s, s) for t, s in zip(total, small)]
     else:
         padding = {**attributes, "auto_pad": "VALID" if auto == "VALID" else "NOTSET"}
-        pads = pads_of(padding, x.shape[2:], w.shape[2:], stride, dilation)
-    y = TRANSPOSED[rank](x, w, b, stride=stride, dilation=dilation, groups=attributes.get("group", 1), output_padding=0,
-                         layout="NC" + "DHW"[3 - rank :], filter_layout="IO" + "DHW"[3 - rank :],
-                         **accuracy(attributes))  # fmt: skip
-    more = [(max(0, -p), e + max(0, -q)) for (p, q), e in zip(pads, extra)]
-    if any(map(any, more)):  # outputs that no input contributes to
-        inner = y
-        y = np.empty((*y.shape[:2], *(n + p + q for n, (p, q) in zip(y.shape[2:], more))), y.dtype)
-        y[...] = 0 if b is None else b.reshape(-1, *[1] * rank)
-        y[(..., *(slice(p, p + n) for n, (p, _) in zip(inner.shape[2:], more)))] = inner
-    cut = tuple(slice(max(0, p), n - max(0, q)) for (p, q), n in zip(pads, y.shape[2:]))
-    return [np.ascontiguousarray(y[(slice(None), slice(None), *cut)])]
+        pads = pads_of(padding, size, kernel, stride, dilation)
+    pads = [(before, after - e) for (before, after), e in zip(pads, extra, strict=True)]
+    return dict(stride=stride, dilation=dilation, padding=pads, groups=attributes.get("group", 1))
+
+
+def _conv_transpose_shape(node, inputs):
+    x, w = required(inputs[0]), required(inputs[1])
+    of = transposed_geometry(node.attributes, x.shape[2:], w.shape[2:])
+    axes = zip(of["stride"], x.shape[2:], of["dilation"], w.shape[2:], of["padding"], strict=True)
+    out = [s * (n - 1) + d * (k - 1) + 1 - sum(p) for s, n, d, k, p in axes]
+    return [(x.dtype, (x.shape[0], w.shape[1] * of["groups"], *out))]
+
+
+@operator("ConvTranspose", kind=Follows.FIXED, shape=_conv_transpose_shape)
+def _conv_transpose(inputs, attributes):
+    x, w, b = (*inputs, None)[:3]
+    rank = x.ndim - 2
+    _no_more_axes(rank, "ConvTranspose")
+    letters = "DHW"[3 - rank :]
+    result = TRANSPOSED[rank](
+        x, w, b, layout=f"NC{letters}", filter_layout=f"IO{letters}", **accuracy(attributes),
+        **transposed_geometry(attributes, x.shape[2:], w.shape[2:]),
+    )  # fmt: skip
+    return [result]
 
 
 @operator("ConvInteger", shape=_conv_shape)

@@ -205,7 +205,7 @@ def _is_step(name: str, users: Mapping[str, list[Node]], graph: Graph, known: Kn
 def _takes_affine(node: Node, known: Knowledge) -> bool:
     """Whether it is a convolution with a constant filter, without a residual so far."""
     alone = len(node.inputs) < 4 and "integers" not in node.attributes
-    return node.op == "Conv" and alone and is_convolution(node, known)
+    return alone and is_convolution(node, known)
 
 
 def _into_conv(conv: Node, affine: Node, known: Knowledge, constants) -> Node:
@@ -213,7 +213,13 @@ def _into_conv(conv: Node, affine: Node, known: Knowledge, constants) -> Node:
     w = known[conv.inputs[1]].value
     assert w is not None
     b = known[conv.inputs[2]].value if conv.input(2) else None
-    scaled = (w * scale.reshape(-1, *[1] * (w.ndim - 1))).astype(w.dtype)
+    taps = [1] * (w.ndim - 2)
+    if conv.op == "ConvTranspose":  # (I, O of a group, ..)
+        groups = conv.attributes.get("group", 1)
+        scaled = w.reshape(groups, -1, *w.shape[1:]) * scale.reshape(groups, 1, -1, *taps)
+    else:
+        scaled = w * scale.reshape(-1, 1, *taps)
+    scaled = scaled.reshape(w.shape).astype(w.dtype)
     bias = (shift + (0 if b is None else b * scale)).astype(w.dtype)
     names = new_constants(affine.outputs[0], {"filter": scaled, "bias": bias}, known, constants)
     return conv.with_(inputs=(conv.inputs[0], *names), outputs=affine.outputs)
@@ -326,8 +332,8 @@ def _activates(node: Node, activation: Any, known: Knowledge) -> bool:
         return limits_of(activation) is not None and is_sum(node, known)
     if node.op == "Affine":
         return len(known[node.inputs[0]].shape) in (3, 4, 5)  # it becomes a convolution
-    if node.op == "Conv":
-        return is_convolution(node, known)
+    if is_convolution(node, known):
+        return True
     return node.op in ("Gemm", "MatMul") and is_product(node, known)
 
 

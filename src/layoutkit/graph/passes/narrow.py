@@ -52,9 +52,7 @@ def _multiplies(node: Node, known: Mapping[str, Known]) -> bool:
     """Whether a node multiplies numbers of the narrow type, whatever type its input is stored in."""
     if "integers" in node.attributes:
         return False
-    if node.op == "Conv":
-        return is_convolution(node, known)
-    return node.op in ("Gemm", "MatMul") and is_product(node, known)
+    return is_convolution(node, known) or (node.op in ("Gemm", "MatMul") and is_product(node, known))
 
 
 def _passes(node: Node, known: Mapping[str, Known]) -> bool:

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from ....convolutions.conv import CLASSES, Bound, bind
+from ....convolutions.transposed import operation
 from ...ir import Node
-from ...layout.costs import arguments, factors_of
+from ...layout.costs import arguments, factors_of, transposed_of
 from ...operators.layouts import PLAIN, layouts_of
 from .building import SCRATCH, Arrays, Build, Building, Slots, reading
 
@@ -44,6 +45,17 @@ def _convolution(program: Building, node: Node, kinds: tuple[int, int]) -> None:
         convolution[0](*arrays(slots), slots[SCRATCH])
 
     program.step(node, convolve, (at,) if add is None else (at, add), (to,))
+
+
+def _transposed(program: Building, node: Node, kinds: tuple[int, int]) -> None:
+    x, f = program.known[node.inputs[0]], factors_of(node, program.known, program.costs.dtype)
+    src, dst = (layouts_of(len(x.shape))[kind] for kind in kinds)
+    op = transposed_of(node, program.known, src, dst, program.costs)
+    at, to = program.operand(node.inputs[0], kinds[0], f.x), program.result(node.outputs[0], kinds[1], f.y)
+    if np.isfinite(program.known[node.inputs[1]].value).all():
+        program.operation(node, lambda *arrays: operation(op, *arrays, x.shape), (at,), (to,))
+    else:  # its phases are summed tap by tap
+        program.step(node, lambda slots: op(slots[at], slots[to], shape=x.shape), (at,), (to,))
 
 
 def bound(program: Building, op: Any, arrays: Callable[[Slots], Arrays]) -> list[Bound]:
@@ -87,4 +99,4 @@ def _product(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     program.step(node, multiply, (at,), (to,))
 
 
-BUILDS: dict[str, Build] = {"Conv": _convolution, "Gemm": _product, "MatMul": _product}
+BUILDS: dict[str, Build] = {"Conv": _convolution, "ConvTranspose": _transposed, "Gemm": _product, "MatMul": _product}
