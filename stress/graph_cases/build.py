@@ -28,13 +28,15 @@ EXACT = set(
     Abs Neg Relu Max Min Clip Identity Dropout Concat Split Slice Pad Gather Reshape Flatten Transpose Squeeze
     Unsqueeze Expand Tile DepthToSpace SpaceToDepth Where MaxPool GlobalMaxPool ReduceMax ReduceMin Shape Size Constant
     ConstantOfShape Hardmax Sign Floor Ceil Round Cast CastLike ThresholdedRelu QuantizeLinear DequantizeLinear
+    GatherElements ScatterElements Scatter GatherND ScatterND NonZero Compress Unique TopK OneHot ReverseSequence Trilu
+    EyeLike BitShift CenterCropPad MaxUnpool MaxRoiPool NonMaxSuppression
     """.split()
 )
 # Steps: the least difference of an operand may change the result a lot. They are drawn of exact operands only.
 STEPS = set(
     """
     Sign Floor Ceil Round Cast CastLike Hardmax ArgMax ArgMin Equal Less Greater LessOrEqual GreaterOrEqual Mod Shrink
-    ThresholdedRelu QuantizeLinear IsNaN IsInf Not And Or Xor Range
+    ThresholdedRelu QuantizeLinear DynamicQuantizeLinear NonZero Unique TopK IsNaN IsInf Not And Or Xor Range
     """.split()
 )
 
@@ -65,7 +67,10 @@ def schema(op: str, opset: int):
 @cache
 def allowed(op: str, opset: int, i: int) -> tuple[np.dtype, ...]:
     """The element types that an operator takes as an input."""
-    inputs = schema(op, opset).inputs
+    of = schema(op, opset)
+    if of is None:
+        raise Dropped
+    inputs = of.inputs
     return tuple(sorted((TYPES[t] for t in inputs[min(i, len(inputs) - 1)].types if t in TYPES), key=str))
 
 
@@ -83,6 +88,7 @@ class Build:
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng, self.opset = rng, int(rng.integers(7, 24))
         self.tensors: list[Tensor] = []
+        self.open: list[Tensor] = []  # of shapes that are not known
         self.inputs: dict[str, np.ndarray] = {}
         self.constants: dict[str, np.ndarray] = {}
         self.nodes: list[onnx.NodeProto] = []
@@ -187,8 +193,13 @@ class Build:
 
     # ---- nodes
 
-    def add(self, op: str, *operands: Tensor | None, outputs: int = 1, **named: Any) -> list[Tensor]:
-        """A node; what is named becomes an attribute or a constant, as the operator set has it, or is left out."""
+    def add(
+        self, op: str, *operands: Tensor | None, outputs: int = 1, open: bool = False, **named: Any
+    ) -> list[Tensor]:  # fmt: skip
+        """A node; what is named becomes an attribute or a constant, as the operator set has it, or is left out.
+
+        `open`: the shapes of its results may depend on what is in the operands. Nothing else reads such results.
+        """
         of = schema(op, self.opset)
         if of is None:
             raise Dropped
@@ -205,18 +216,22 @@ class Build:
                 inputs[places[name]] = t.name
         names = [f"t{len(self.types)}_{i}" for i in range(outputs)]
         node = helper.make_node(op, inputs, names, name=f"n{len(self.nodes)}", **attributes)
-        found = self._inferred(node)
+        found = self._inferred(node, open)
         given = [self.types[name] for name in inputs if name]
         self.nodes.append(node)
         exact = all(t.exact for t in given)
-        return [self.has(t._replace(exact=exact and (op in EXACT or t.dtype.kind in "iub"))) for t in found]
+        made = [t._replace(exact=exact and (op in EXACT or t.dtype.kind in "iub")) for t in found]
+        for t in made:
+            self.has(t, among=not open)
+        self.open += made if open else []
+        return made
 
-    def _inferred(self, node: onnx.NodeProto) -> list[Tensor]:
+    def _inferred(self, node: onnx.NodeProto, open: bool) -> list[Tensor]:
         """What onnx says of the results of a node; Dropped if it refuses it."""
         names = [name for name in dict.fromkeys(node.input) if name]
         held = {**self.inputs, **self.constants}
         tensors = [numpy_helper.from_array(held[n], n) for n in names if n in held and held[n].size <= 64]
-        values = [value_of(self.types[n]) for n in names]
+        values = [self._declared(self.types[n]) for n in names]
         outputs = [onnx.ValueInfoProto(name=n) for n in node.output]
         graph = helper.make_graph([node], "g", values, outputs, tensors)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=10)
@@ -228,6 +243,10 @@ class Build:
         found = []
         for value in graph.output:
             of = value.type.tensor_type
+            if open:
+                dtype = helper.tensor_dtype_to_np_dtype(of.elem_type)
+                found.append(Tensor(value.name, dtype, ()))
+                continue
             if not of.HasField("shape") or not all(d.HasField("dim_value") for d in of.shape.dim):
                 raise Dropped
             shape = tuple(d.dim_value for d in of.shape.dim)
@@ -239,17 +258,25 @@ class Build:
 
     # ---- the whole
 
+    def _declared(self, t: Tensor) -> onnx.ValueInfoProto:
+        """How the graph declares a tensor, without a shape where none is known."""
+        if all(t.name != o.name for o in self.open):
+            return value_of(t)
+        return helper.make_tensor_value_info(t.name, helper.np_dtype_to_tensor_dtype(t.dtype), None)
+
     def model(self) -> onnx.ModelProto:
         """The model; what nothing reads is an output, and now and then more."""
         read = {name for node in self.nodes for name in node.input}
         made = [t for t in self.tensors if t.name not in self.inputs]
-        outputs = [t for t in made if t.name not in read or self.maybe(0.15)]
+        outputs = [t for t in [*made, *self.open] if t.name not in read or self.maybe(0.15)]
         given = {name: self.types[name] for name in self.inputs if name in read}
         values = [value_of(t, symbolic=self.maybe(0.3)) for t in given.values()]
         made_here = {name for node in self.nodes for name in node.output}
         tensors = [numpy_helper.from_array(v, n) for n, v in self.constants.items() if n in read and n not in made_here]
         inner = [value_of(t) for t in made]
-        graph = helper.make_graph(self.nodes, "g", values, [value_of(t) for t in outputs], tensors, value_info=inner)
+        graph = helper.make_graph(
+            self.nodes, "g", values, [self._declared(t) for t in outputs], tensors, value_info=inner
+        )
         self.inputs = {name: self.inputs[name] for name in given}
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=10)
 

@@ -18,6 +18,7 @@ from .layout.rules import RULES
 from .operators import DataDependent
 from .operators.layouts import NAMES
 from .runtime.execute import Program
+from .runtime.staged import Staged, cut, is_small
 
 DTYPES = "float32", "bfloat16", "float16"
 MAX_PROGRAMS = 8  # kept for different shapes of the inputs
@@ -52,7 +53,7 @@ class Model:
         if dtype not in DTYPES:
             raise ValueError(f"Model: dtype {dtype!r} is none of {', '.join(DTYPES)}")
         self._dtype = dtype
-        self._programs: dict[Any, Program] = {}
+        self._programs: dict[Any, Program | Staged] = {}
         self._by_value: list[str] = []  # inputs on whose values shapes depend
         self._lock = Lock()
 
@@ -91,10 +92,14 @@ class Model:
         TypeError, ValueError
             Inputs that the model does not have, or of another type or rank.
         """
+        program, arrays = self.planned(inputs)
+        return program.run(arrays)
+
+    def planned(self, inputs: Mapping[str, Any] | Any) -> tuple[Program | Staged, dict[str, np.ndarray]]:
+        """What runs inputs of such shapes, and the inputs as it takes them."""
         arrays = self._taken(inputs)
         with self._lock.held():
-            program = self._program(arrays)
-        return program.run(arrays)
+            return self._program(arrays), arrays
 
     def explain(self, inputs: Mapping[str, Sequence[int]] | None = None) -> str:
         """How it runs on inputs of these shapes: the layouts, their cost, and the cost of one layout throughout.
@@ -109,6 +114,8 @@ class Model:
             arrays[name] = np.broadcast_to(np.zeros((), of.dtype), shape)
         with self._lock.held():
             program = self._program(arrays)
+        if isinstance(program, Staged):
+            return program.explain(arrays)
         plan = program.plan
         operators = f"{len(self.graph.nodes)} operators, {len(plan.graph.nodes)} after folding"
         lines = [f"{operators}, {len(program.steps)} steps, {program.arena_bytes / 1e6:.3g} MB of intermediate tensors"]
@@ -171,7 +178,7 @@ class Model:
             arrays[name] = np.asarray(array, order="C")  # ascontiguousarray would make a 0-d array 1-d
         return arrays
 
-    def _program(self, arrays: Mapping[str, np.ndarray]) -> Program:
+    def _program(self, arrays: Mapping[str, np.ndarray]) -> Program | Staged:
         key = tuple(a.tobytes() if name in self._by_value else a.shape for name, a in arrays.items())
         program = self._programs.get(key)
         if program is not None:
@@ -183,14 +190,27 @@ class Model:
             program = Program(choose_layouts(graph, shapes, costs, self._layouts), costs)
         except DataDependent as error:
             names = [name for name in _sources(self.graph, error.tensor) if name not in self._by_value]
-            if not names or any(arrays[name].size > MAX_VALUES for name in names):
-                raise
-            self._by_value += names
-            return self._program(arrays)
+            if error.node is None and names and is_small(arrays, names, MAX_VALUES):
+                self._by_value += names
+                return self._program(arrays)
+            program = self._staged(error)
         if len(self._programs) >= MAX_PROGRAMS:
             self._programs.clear()
         self._programs[key] = program
         return program
+
+    def _staged(self, error: DataDependent) -> Staged:
+        """The graph cut where more must be known."""
+        graph = error.graph
+        if graph is None or (error.node is None and (error.tensor in graph.inputs or error.tensor in self._by_value)):
+            raise error
+
+        def modelled(part: Graph, by_value: list[str]) -> Model:
+            model = Model(part, **self.options)
+            model._by_value += by_value
+            return model
+
+        return Staged(cut(graph, error.tensor, error.node), modelled, {"accuracy": self._accuracy})
 
 
 def _sources(graph: Graph, tensor: str) -> list[str]:

@@ -182,7 +182,10 @@ class _Reader:
             why = str(error).split("\n")[0]
             raise ValueError(f"onnx: {proto.op_type} {proto.name or ' '.join(proto.output)}: {why}") from error
         attributes = {a.name: self._value(a, proto) for a in proto.attribute}
-        node = Node(proto.op_type, tuple(proto.input), tuple(proto.output), attributes, proto.name)
+        outputs = list(proto.output)
+        if outputs and not outputs[0]:  # omitted, but every node is known by its first result
+            outputs[0] = fresh(f"{proto.op_type}.{len(self.nodes)}", self._taken)
+        node = Node(proto.op_type, tuple(proto.input), tuple(outputs), attributes, proto.name)
         self._taken.update(node.outputs)
         change = _READ.get(node.op)
         changed = change(self, node) if change else node
@@ -205,7 +208,9 @@ class _Reader:
         value = self.onnx.helper.get_attribute_value(a)
         if isinstance(value, bytes):
             return value.decode("utf-8", "replace")
-        return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
+        if isinstance(value, Sequence) and not isinstance(value, str):
+            return [v.decode("utf-8", "replace") if isinstance(v, bytes) else v for v in value]
+        return value
 
 
 Change = Callable[[_Reader, Node], Node | None]
@@ -355,3 +360,35 @@ def _cast(r, node):
     to = node.attributes["to"]
     code = to if isinstance(to, int) else r.onnx.TensorProto.DataType.Value(to)
     return node.with_(attributes={"to": _dtype(r.onnx, code, node.outputs[0])})
+
+
+@_reads("TopK")
+def _top(r, node):
+    return _to_inputs(r, node, 1, ("k",)) if r.version < 10 else node
+
+
+@_reads("EyeLike", "BlackmanWindow", "HammingWindow", "HannWindow", "MelWeightMatrix")
+def _of_type(r, node):
+    """A type as an attribute, or none."""
+    codes = {k: v for k, v in node.attributes.items() if k in ("dtype", "output_datatype")}
+    types = {k: _dtype(r.onnx, code, node.outputs[0]) for k, code in codes.items()}
+    return node.with_(attributes={**node.attributes, **types})
+
+
+@_reads("DFT")
+def _dft(r, node):
+    return node.with_(attributes={"axis": 1, **node.attributes}) if r.version < 20 else node
+
+
+@_reads("RoiAlign")
+def _roi_align(r, node):
+    """Before version 16 coordinates were not moved by half a pixel."""
+    if r.version >= 16:
+        return node
+    return node.with_(attributes={**node.attributes, "coordinate_transformation_mode": "output_half_pixel"})
+
+
+@_reads("GroupNormalization")
+def _group_normalization(r, node):
+    """Before version 21 there is a scale for each group."""
+    return node.with_(attributes={**node.attributes, "per_group": r.version < 21})

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .ir import Graph, Node
-from .operators import OPERATORS, Unsupported
+from .operators import OPERATORS, DataDependent, Unsupported
 from .operators.base import FAULTS, InputTypes, Known, applied, refusal, required
 
 MAX_BYTES = 1 << 35  # of a tensor
@@ -41,6 +41,9 @@ def infer(graph: Graph, shapes: Mapping[str, tuple[int, ...]], max_bytes: int = 
         inputs = [tensors[name] if name else None for name in node.inputs]
         try:
             known = _of(node, inputs, max_bytes)
+        except DataDependent as error:
+            error.graph = graph
+            raise
         except Unsupported:
             raise
         except FAULTS as error:
@@ -64,6 +67,12 @@ def _of(node: Node, inputs: InputTypes, max_bytes: int) -> list[Known]:
         first = np.broadcast_to(np.int8(0), required(inputs[0]).shape)
         (value,) = applied(node, [first, *(None if x is None else x.value for x in inputs[1:])])
         return [Known(value.dtype, value.shape, value)]
+    if OPERATORS[node.op].open:
+        unknown = [name for name, x in zip(node.inputs, inputs) if x is not None and x.value is None]
+        if unknown:
+            told = f"{node}: the shapes of its results depend on the values of {unknown[0]!r}"
+            raise DataDependent(told, unknown[0], node)
+        return _values(node, inputs)
     if shape is None:
         raise Unsupported(f"{node}: not supported on data that is not constant")
     depends = any(x is not None and x.value is None for x in inputs)
@@ -73,5 +82,10 @@ def _of(node: Node, inputs: InputTypes, max_bytes: int) -> list[Known]:
         raise ValueError(f"{len(node.outputs)} outputs, expected at most {len(types)}")
     if depends:
         return [Known(*each) for each in types]
+    return _values(node, inputs)
+
+
+def _values(node: Node, inputs: InputTypes) -> list[Known]:
+    """What a node computes of constants."""
     values = applied(node, [None if x is None else x.value for x in inputs])
     return [Known(v.dtype, v.shape, v) for v in map(np.asarray, values)]

@@ -3,7 +3,23 @@
 A file a kind; each registers its operators in `OPERATORS` with `operator`.
 """
 
-from . import axes, elementwise, matrix, moves, neural, normalise, pool, resize  # noqa: F401 these register
+from . import (  # noqa: F401 these register
+    axes,
+    detection,
+    einsum,
+    elementwise,
+    integers,
+    matrices,
+    matrix,
+    moves,
+    neural,
+    normalise,
+    pool,
+    recurrent,
+    resize,
+    scatter,
+    signal,
+)  # fmt: skip
 from .base import OPERATORS, DataDependent, Follows, Kept, Known, Operator, Unsupported, run
 
 __all__ = ["OPERATORS", "DataDependent", "Follows", "Kept", "Known", "Operator", "Unsupported", "run"]

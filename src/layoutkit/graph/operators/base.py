@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...formats.layout import Layout
-from ..ir import Node
+from ..ir import Graph, Node
 
 Attributes = Mapping[str, Any]
 
@@ -33,14 +33,16 @@ class Unsupported(ValueError):
 
 
 class DataDependent(Unsupported):
-    """A shape that depends on the values of a tensor, which are not known yet."""
+    """A shape that depends on the values of a tensor, which are not known yet; `node`: the one that must run before
+    the shapes of its results are known, if it is not enough to know the tensor."""
 
-    def __init__(self, message: str, tensor: str) -> None:
+    def __init__(self, message: str, tensor: str, node: Node | None = None) -> None:
         super().__init__(message)
-        self.tensor = tensor
+        self.tensor, self.node = tensor, node
+        self.graph: Graph | None = None  # of which it is said
 
     def __reduce__(self) -> tuple:
-        return type(self), (self.args[0], self.tensor)
+        return type(self), (self.args[0], self.tensor, self.node)
 
 
 MAX_RANK = 12  # of tensors stored in another type than their own: the most that `reorder` takes
@@ -105,7 +107,8 @@ class Operator(NamedTuple):
     outputs. `shape` returns their types and shapes; without it, the operator takes constants only. `follow` translates
     the attributes to the physical axes of a layout, for tensors of these shapes, and returns None where it cannot.
     `spread`: it works element by element, and smaller inputs are broadcast. `of_shape`: it reads only the shape of its
-    first input. `moves`: the elements of its result are elements of its inputs, unchanged.
+    first input. `moves`: the elements of its result are elements of its inputs, unchanged. `open`: only its run tells
+    the shapes of its results.
     """
 
     name: str
@@ -116,6 +119,7 @@ class Operator(NamedTuple):
     spread: bool = False
     of_shape: bool = False
     moves: bool = False
+    open: bool = False
 
 
 OPERATORS: dict[str, Operator] = {}
@@ -123,13 +127,13 @@ OPERATORS: dict[str, Operator] = {}
 
 def operator(
     *names: str, kind: Follows = Follows.SOURCE, shape=None, follow: Follow | None = None, spread: bool = False,
-    of_shape: bool = False, moves: bool = False,
+    of_shape: bool = False, moves: bool = False, open: bool = False,
 ):  # fmt: skip
     """Register the function below as operators; the attribute `op` says which one is called."""
 
     def register(function):
         for name in names:
-            OPERATORS[name] = Operator(name, kind, function, shape, follow, spread, of_shape, moves)
+            OPERATORS[name] = Operator(name, kind, function, shape, follow, spread, of_shape, moves, open)
         return function
 
     return register

@@ -42,6 +42,8 @@ def _normalised(x, axes, epsilon):
 @operator("GroupNormalization", shape=same_shape)
 def _group_normalization(inputs, attributes):
     x, scale, bias = inputs
+    if attributes.get("per_group"):
+        scale, bias = (np.repeat(v, x.shape[1] // attributes["num_groups"]) for v in (scale, bias))
     grouped = x.reshape(x.shape[0], attributes["num_groups"], -1)
     y = _normalised(grouped, (2,), attributes.get("epsilon", 1e-5)).reshape(x.shape)
     return [y * _per_channel(scale, x.ndim) + _per_channel(bias, x.ndim)]

@@ -1,0 +1,145 @@
+"""Sums along an axis, parts of matrices, shifts, and what is made of a size alone."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from .base import constants, normal, operator, required, same_shape
+from .elementwise import each
+
+
+@operator("CumSum", "CumProd", shape=same_shape)
+def _running(inputs, attributes):
+    """Of the elements up to each, `exclusive` before each; `reverse` from the end."""
+    x = inputs[0]
+    axis = normal(int(np.asarray(inputs[1]).item()), x.ndim, attributes["op"])
+    of, neutral = (np.cumsum, 0) if attributes["op"] == "CumSum" else (np.cumprod, 1)
+    rows = np.moveaxis(x, axis, 0)
+    rows = rows[::-1] if attributes.get("reverse") else rows
+    with np.errstate(all="ignore"):
+        y = of(rows, 0, dtype=x.dtype)
+    if attributes.get("exclusive") and len(y):
+        y = np.concatenate([np.full_like(y[:1], neutral), y[:-1]])
+    y = y[::-1] if attributes.get("reverse") else y
+    return [np.ascontiguousarray(np.moveaxis(y, 0, axis))]
+
+
+def _matrices(node, inputs):
+    if len(required(inputs[0]).shape) < 2:
+        raise ValueError("expected matrices")
+    return same_shape(node, inputs)
+
+
+@operator("Trilu", shape=_matrices)
+def _triangle(inputs, attributes):
+    x, k = (*inputs, None)[:2]
+    k = 0 if k is None else int(np.asarray(k).item())
+    k = min(max(k, -x.shape[-2] - 1), x.shape[-1] + 1)
+    return [(np.triu if attributes.get("upper", 1) else np.tril)(x, k)]
+
+
+def _eye_shape(node, inputs):
+    x = required(inputs[0])
+    if len(x.shape) != 2:
+        raise ValueError("expected a matrix")
+    return [(node.attributes.get("dtype", x.dtype), x.shape)]
+
+
+@operator("EyeLike", shape=_eye_shape)
+def _eye(inputs, attributes):
+    n, m = inputs[0].shape
+    k = min(max(int(attributes.get("k", 0)), -n - 1), m + 1)
+    return [np.eye(n, m, k, attributes.get("dtype", inputs[0].dtype))]
+
+
+@each("BitShift")
+def _bit_shift(inputs, attributes):
+    """By the width of the type or more nothing is left, but the sign."""
+    x, count = inputs
+    shifts = {"LEFT": np.left_shift, "RIGHT": np.right_shift}
+    if attributes.get("direction") not in shifts:
+        raise ValueError(f"BitShift: direction {attributes.get('direction')!r}: expected LEFT or RIGHT")
+    width = 8 * x.itemsize
+    shifted = shifts[attributes["direction"]](x, np.minimum(count, x.dtype.type(width - 1)))
+    signed = attributes["direction"] == "RIGHT" and x.dtype.kind == "i"
+    return [shifted if signed else np.where(count < width, shifted, x.dtype.type(0))]
+
+
+def _det_shape(node, inputs):
+    x = required(inputs[0])
+    if len(x.shape) < 2 or x.shape[-1] != x.shape[-2]:
+        raise ValueError("expected square matrices")
+    return [(x.dtype, x.shape[:-2])]
+
+
+@operator("Det", shape=_det_shape)
+def _det(inputs, attributes):
+    x = inputs[0]
+    return [np.asarray(np.linalg.det(x.astype(np.promote_types(x.dtype, np.float32)))).astype(x.dtype)]
+
+
+def _center_shape(node, inputs):
+    x, sizes = required(inputs[0]), constants(node, inputs, 1) or []
+    axes = node.attributes.get("axes", range(len(x.shape)))
+    shape = list(x.shape)
+    for a, n in zip(axes, sizes, strict=True):
+        shape[normal(int(a), len(shape), "CenterCropPad")] = int(n)
+    return [(x.dtype, shape)]
+
+
+@operator("CenterCropPad", shape=_center_shape)
+def _center(inputs, attributes):
+    """Along each axis the middle of what is too long, or zeros around what is too short; the odd one is at the end."""
+    x, sizes = inputs
+    shape, source, target = list(x.shape), [slice(None)] * x.ndim, [slice(None)] * x.ndim
+    for a, n in zip(attributes.get("axes", range(x.ndim)), sizes.tolist(), strict=True):
+        a = normal(int(a), x.ndim, "CenterCropPad")
+        m, shape[a] = x.shape[a], n
+        crop, pad = max(0, m - n) // 2, max(0, n - m) // 2
+        source[a], target[a] = slice(crop, crop + n), slice(pad, pad + m)
+    y = np.zeros(shape, x.dtype)
+    y[tuple(target)] = x[tuple(source)]
+    return [y]
+
+
+def _columns(node, inputs):
+    """Shapes of an image and of a block, and strides, dilations and pads of each axis."""
+    image, block = (constants(node, inputs, i) or [] for i in (1, 2))
+    return _steps(node.attributes, [int(n) for n in image], [int(n) for n in block])
+
+
+def _steps(attributes, image, block):
+    rank = len(image)
+    strides, dilations = (attributes.get(k) or [1] * rank for k in ("strides", "dilations"))
+    pads = attributes.get("pads") or [0] * (2 * rank)
+    if len(block) != rank or len(strides) != rank or len(dilations) != rank or len(pads) != 2 * rank:
+        raise ValueError(f"blocks {block} of an image {image}, strides {strides}, dilations {dilations}, pads {pads}")
+    if min((*image, *block, *strides, *dilations), default=1) < 1 or min(pads, default=0) < 0:
+        raise ValueError(f"blocks {block} of an image {image}, strides {strides}, dilations {dilations}, pads {pads}")
+    counts = [(n + p + q - d * (k - 1) - 1) // s + 1
+              for n, p, q, d, k, s in zip(image, pads, pads[rank:], dilations, block, strides)]  # fmt: skip
+    return image, block, strides, dilations, pads, counts
+
+
+def _col2im_shape(node, inputs):
+    x = required(inputs[0])
+    image, block, _, _, _, counts = _columns(node, inputs)
+    if len(x.shape) != 3 or x.shape[1] % max(prod(block), 1) or x.shape[2] != prod(counts) or min(counts) < 1:
+        raise ValueError(f"columns of shape {x.shape}: {prod(counts)} blocks of {block} in an image {image}")
+    return [(x.dtype, (x.shape[0], x.shape[1] // prod(block), *image))]
+
+
+@operator("Col2Im", shape=_col2im_shape)
+def _col2im(inputs, attributes):
+    """Sums of blocks that overlap."""
+    x, image, block = inputs[0], inputs[1].tolist(), inputs[2].tolist()
+    image, block, strides, dilations, pads, counts = _steps(attributes, image, block)
+    rank = len(image)
+    x = x.reshape(x.shape[0], -1, *block, *counts)
+    y = np.zeros((*x.shape[:2], *(n + p + q for n, p, q in zip(image, pads, pads[rank:]))), x.dtype)
+    for at in np.ndindex(*block):
+        to = (slice(a * d, a * d + s * (n - 1) + 1, s) for a, d, s, n in zip(at, dilations, strides, counts))
+        y[(slice(None), slice(None), *to)] += x[(slice(None), slice(None), *at)]
+    return [np.ascontiguousarray(y[(..., *(slice(p, p + n) for p, n in zip(pads, image)))])]

@@ -1,0 +1,210 @@
+"""Recurrent networks of one layer: LSTM, GRU and RNN, in one or both directions of time.
+
+The gates' rows of W and R lie one after another, [input, output, forget, cell] of an LSTM, [update, reset, hidden] of a
+GRU. ``X W^T`` and the biases are one product for all steps; what is left for each step is ``h R^T``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from ..ir import Node
+from .base import applied, operator, required
+
+GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+USUAL = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "RNN": ("Tanh",)}
+FUNCTIONS = {
+    "Relu": (), "Tanh": (), "Sigmoid": (), "Softsign": (), "Softplus": (), "LeakyRelu": (0.01,), "Elu": (1.0,),
+    "ThresholdedRelu": (1.0,), "HardSigmoid": (0.2, 0.5), "Affine": (1.0, 0.0), "ScaledTanh": (1.0, 1.0),
+}  # fmt: skip
+Activation = tuple[str, tuple[float, ...]]
+
+
+class Cell(NamedTuple):
+    """What the attributes of a recurrent operator say."""
+
+    op: str
+    directions: tuple[bool, ...]  # whether time runs backward, by direction
+    activations: tuple[tuple[Activation, ...], ...]  # by direction
+    clip: float | None
+    batch_first: bool
+    coupled: bool  # of an LSTM: the forget gate is one minus the input gate
+    linear_first: bool  # of a GRU: the reset gate multiplies R's product
+
+
+def cell_of(op, attributes) -> Cell:
+    """The attributes, checked."""
+    direction = attributes.get("direction", "forward")
+    directions = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}.get(direction)
+    if directions is None:
+        raise ValueError(f"direction {direction!r}: expected forward, reverse or bidirectional")
+    names = attributes.get("activations") or [*USUAL[op]] * len(directions)
+    count = len(USUAL[op])
+    if op == "RNN" and len(names) == 2 and len(directions) == 1:  # the default that the specification writes
+        names = names[:1]
+    if len(names) != count * len(directions):
+        raise ValueError(f"{len(names)} activations, expected {count * len(directions)}")
+    names = [next((known for known in FUNCTIONS if known.lower() == name.lower()), name) for name in names]
+    wrong = [name for name in names if name not in FUNCTIONS]
+    if wrong:
+        raise ValueError(f"activations {', '.join(wrong)}: expected {', '.join(FUNCTIONS)}")
+    alphas, betas = (list(attributes.get(k) or ()) for k in ("activation_alpha", "activation_beta"))
+    found = []
+    for name in names:  # numbers are consumed by the functions that take them
+        numbers = list(FUNCTIONS[name])
+        for i, given in enumerate((alphas, betas)):
+            if i < len(numbers) and given:
+                numbers[i] = float(given.pop(0))
+        found.append((name, tuple(numbers)))
+    clip = attributes.get("clip")
+    if clip is not None and not clip >= 0:
+        raise ValueError(f"clip {clip}: expected a number from 0 on")
+    return Cell(
+        op, directions, tuple(tuple(found[i : i + count]) for i in range(0, len(found), count)),
+        None if not clip else float(clip), bool(attributes.get("layout", 0)), bool(attributes.get("input_forget", 0)),
+        bool(attributes.get("linear_before_reset", 0)),
+    )  # fmt: skip
+
+
+def _recurrent_shape(node, inputs):
+    cell, x, w, r = cell_of(node.op, node.attributes), *(required(v) for v in inputs[:3])
+    b, lengths, h, c, p = (*inputs[3:], *[None] * 5)[:5]
+    dirs, gates = len(cell.directions), GATES[node.op]
+    if len(x.shape) != 3 or len(w.shape) != 3 or len(r.shape) != 3:
+        raise ValueError("expected tensors with 3 axes")
+    hidden = r.shape[2]
+    steps, batch = x.shape[:2][:: -1 if cell.batch_first else 1]
+    asked = node.attributes.get("hidden_size", hidden)
+    state = (batch, dirs, hidden) if cell.batch_first else (dirs, batch, hidden)
+    expected = {
+        "W": (w, (dirs, gates * hidden, x.shape[2])), "R": (r, (dirs, gates * hidden, hidden)),
+        "B": (b, (dirs, 2 * gates * hidden)), "sequence_lens": (lengths, (batch,)), "initial_h": (h, state),
+        "initial_c": (c, state), "P": (p, (dirs, 3 * hidden)),
+    }  # fmt: skip
+    for name, (given, shape) in expected.items():
+        if given is not None and given.shape != shape:
+            raise ValueError(f"{name} of shape {given.shape}, expected {shape}")
+    if asked != hidden:
+        raise ValueError(f"hidden_size {asked}, R is of {hidden}")
+    whole = (batch, steps, dirs, hidden) if cell.batch_first else (steps, dirs, batch, hidden)
+    return [(x.dtype, whole), (x.dtype, state), (x.dtype, state)][: 3 if node.op == "LSTM" else 2]
+
+
+@operator(*GATES, shape=_recurrent_shape)
+def _recurrent(inputs, attributes):
+    cell = cell_of(attributes["op"], attributes)
+    x, w, r, b, lengths, h, c, p = (*inputs, *[None] * 5)[:8]
+    if cell.batch_first:
+        x, h, c = (None if v is None else v.swapaxes(0, 1) for v in (x, h, c))
+    steps, batch, _ = x.shape
+    if lengths is not None and ((lengths < 0) | (lengths > steps)).any():
+        raise ValueError(f"sequence_lens {lengths.tolist()} of {steps} steps")
+    gates, hidden = GATES[cell.op], r.shape[2]
+    whole = np.zeros((steps, len(cell.directions), batch, hidden), x.dtype)
+    last = [np.zeros((len(cell.directions), batch, hidden), x.dtype) for _ in range(2)]
+    for d, backward in enumerate(cell.directions):
+        bias = None if b is None else (b[d, : gates * hidden], b[d, gates * hidden :])
+        state = [np.zeros((batch, hidden), x.dtype) if v is None else v[d] for v in (h, c)]
+        order = _order(steps, lengths, backward)
+        ran = _RUNS[cell.op](cell, d, _in_time(x, order), w[d], r[d], bias, state, None if p is None else p[d], lengths)
+        whole[:, d] = _in_time(ran[0], order)
+        last[0][d], last[1][d] = ran[1], ran[2]
+    if cell.batch_first:
+        whole, *last = whole.transpose(2, 0, 1, 3), *(v.swapaxes(0, 1) for v in last)
+    return [np.ascontiguousarray(v) for v in (whole, *last[: 2 if cell.op == "LSTM" else 1])]
+
+
+def _order(steps, lengths, backward):
+    """By step and sequence, the step of the input; None if it is the same one. It is its own inverse."""
+    if not backward:
+        return None
+    at = np.arange(steps)[:, None]
+    return at[::-1] if lengths is None else np.where(at < lengths, lengths - 1 - at, at)
+
+
+def _in_time(x, order):
+    return x if order is None else np.take_along_axis(x, order[:, :, None], 0)
+
+
+def _stepped(x, products, state, advance, lengths):
+    """All steps: the results of each, and the states after the last one, of each sequence its own."""
+    results = np.zeros((len(x), *state[0].shape), x.dtype)
+    for t in range(len(x)):
+        new = advance(products[t], *state)
+        if lengths is not None:
+            new = [np.where((t < lengths)[:, None], n, old) for n, old in zip(new, state)]
+        state = new
+        results[t] = state[0] if lengths is None else np.where((t < lengths)[:, None], state[0], 0)
+    return results, *state
+
+
+def _functions(cell: Cell, direction: int) -> list[Callable[[np.ndarray], np.ndarray]]:
+    """The activations, of what is clipped before."""
+
+    def applying(activation):
+        name, numbers = activation
+
+        def function(z):
+            z = z if cell.clip is None else np.clip(z, -cell.clip, cell.clip)
+            return activated(name, numbers, z)
+
+        return function
+
+    return [applying(each) for each in cell.activations[direction]]
+
+
+def activated(name: str, numbers: tuple[float, ...], z: np.ndarray) -> np.ndarray:
+    """An activation of a recurrent operator."""
+    if name == "Affine":
+        return (z * numbers[0] + numbers[1]).astype(z.dtype)
+    if name == "ScaledTanh":
+        return (numbers[0] * np.tanh(numbers[1] * z)).astype(z.dtype)
+    attributes = dict(zip(("alpha", "beta"), numbers))
+    with np.errstate(all="ignore"):
+        return applied(Node(name, ("z",), ("y",), attributes), [z])[0]
+
+
+def _lstm(cell, direction, x, w, r, bias, state, p, lengths):
+    f, g, h = _functions(cell, direction)
+    products = x @ w.T if bias is None else x @ w.T + (bias[0] + bias[1])
+    peep = [x.dtype.type(0)] * 3 if p is None else np.split(p, 3)
+
+    def advance(product, hidden, c):
+        i, o, forget, new = np.split(product + hidden @ r.T, 4, -1)
+        i = f(i + peep[0] * c)
+        forget = 1 - i if cell.coupled else f(forget + peep[2] * c)
+        c = forget * c + i * g(new)
+        return f(o + peep[1] * c) * h(c), c
+
+    return _stepped(x, products, state, advance, lengths)
+
+
+def _gru(cell, direction, x, w, r, bias, state, p, lengths):
+    f, g = _functions(cell, direction)
+    n = r.shape[1]
+    products, before = x @ w.T, x.dtype.type(0)
+    if bias is not None:
+        before = bias[1][2 * n :]  # of the hidden gate, what the reset gate may multiply
+        products = products + bias[0] + np.concatenate([bias[1][: 2 * n], np.zeros_like(before)])
+
+    def advance(product, hidden, unused):
+        z, reset = np.split(f(product[:, : 2 * n] + hidden @ r[: 2 * n].T), 2, -1)
+        if cell.linear_first:
+            inner = reset * (hidden @ r[2 * n :].T + before)
+        else:
+            inner = (reset * hidden) @ r[2 * n :].T + before
+        return (1 - z) * g(product[:, 2 * n :] + inner) + z * hidden, unused
+
+    return _stepped(x, products, state, advance, lengths)
+
+
+def _rnn(cell, direction, x, w, r, bias, state, p, lengths):
+    (f,) = _functions(cell, direction)
+    products = x @ w.T if bias is None else x @ w.T + (bias[0] + bias[1])
+    return _stepped(x, products, state, lambda product, hidden, unused: (f(product + hidden @ r.T), unused), lengths)
+
+
+_RUNS = {"LSTM": _lstm, "GRU": _gru, "RNN": _rnn}

@@ -1,0 +1,209 @@
+"""Operators whose inputs say where elements come from or go to, and those that look for elements."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .base import constants, normal, operator, required, same_shape
+
+
+def scalar(node, inputs, i):
+    """A constant input of one number; None if it is omitted."""
+    values = constants(node, inputs, i)
+    if values is not None and len(values) != 1:
+        raise ValueError(f"input {i}: {len(values)} numbers, expected one")
+    return None if values is None else values[0]
+
+
+def _grid(indices, axis):
+    """Indices of each axis, those along one of them given."""
+    grid = list(np.ogrid[tuple(slice(n) for n in indices.shape)])
+    grid[axis] = indices
+    return tuple(grid)
+
+
+def _elements_shape(node, inputs):
+    x, at = required(inputs[0]), required(inputs[1])
+    axis = normal(node.attributes.get("axis", 0), len(x.shape), node.op)
+    if len(at.shape) != len(x.shape) or any(m > n for i, (n, m) in enumerate(zip(x.shape, at.shape)) if i != axis):
+        raise ValueError(f"indices of shape {at.shape} into {x.shape}")
+    if node.op == "GatherElements":
+        return [(x.dtype, at.shape)]
+    if required(inputs[2]).shape != at.shape:
+        raise ValueError(f"updates of shape {required(inputs[2]).shape} at indices of shape {at.shape}")
+    return [(x.dtype, x.shape)]
+
+
+@operator("GatherElements", shape=_elements_shape)
+def _gather_elements(inputs, attributes):
+    x, at = inputs
+    return [x[_grid(at, normal(attributes.get("axis", 0), x.ndim, "GatherElements"))]]
+
+
+REDUCED = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+
+
+def _scattered(x, at, updates, reduction):
+    """A copy of `x` with updates at indices: the last one where there are several, or reduced one after another."""
+    y = np.array(x)
+    if reduction == "none":
+        y[at] = updates
+    elif reduction in REDUCED:
+        REDUCED[reduction].at(y, at, updates)
+    else:
+        raise ValueError(f"reduction {reduction!r}: expected none, {', '.join(REDUCED)}")
+    return y
+
+
+@operator("ScatterElements", "Scatter", shape=_elements_shape)
+def _scatter_elements(inputs, attributes):
+    x, at, updates = inputs
+    grid = _grid(at, normal(attributes.get("axis", 0), x.ndim, "ScatterElements"))
+    return [_scattered(x, grid, updates, attributes.get("reduction", "none"))]
+
+
+def _nd_shape(node, inputs):
+    x, at, batch = required(inputs[0]), required(inputs[1]), node.attributes.get("batch_dims", 0)
+    if not at.shape or at.shape[-1] > len(x.shape) - batch or not 0 <= batch < len(at.shape):
+        raise ValueError(f"indices of shape {at.shape} into {x.shape}, {batch} batch dimensions")
+    if x.shape[:batch] != at.shape[:batch]:
+        raise ValueError(f"batch dimensions {x.shape[:batch]} and {at.shape[:batch]}")
+    found = (*at.shape[:-1], *x.shape[batch + at.shape[-1] :])
+    if node.op == "GatherND":
+        return [(x.dtype, found)]
+    if required(inputs[2]).shape != found:
+        raise ValueError(f"updates of shape {required(inputs[2]).shape}, expected {found}")
+    return [(x.dtype, x.shape)]
+
+
+@operator("GatherND", shape=_nd_shape)
+def _gather_nd(inputs, attributes):
+    x, at = inputs
+    batch = attributes.get("batch_dims", 0)
+    each = np.ogrid[tuple(slice(n) for n in at.shape[:-1])][:batch] if at.ndim > 1 else []
+    return [np.asarray(x[(*each, *np.moveaxis(at, -1, 0))])]
+
+
+@operator("ScatterND", shape=_nd_shape)
+def _scatter_nd(inputs, attributes):
+    x, at, updates = inputs
+    return [_scattered(x, tuple(np.moveaxis(at, -1, 0)), updates, attributes.get("reduction", "none"))]
+
+
+# ---- looking for elements
+
+
+@operator("NonZero", open=True)
+def _non_zero(inputs, attributes):
+    return [np.array(np.nonzero(np.atleast_1d(inputs[0])), np.int64)]
+
+
+@operator("Compress", open=True)
+def _compress(inputs, attributes):
+    x, condition = inputs
+    axis = attributes.get("axis")
+    axis = None if axis is None else normal(axis, x.ndim, "Compress")
+    return [np.compress(condition, x, axis)]
+
+
+@operator("Unique", open=True)
+def _unique(inputs, attributes):
+    """In ascending order, or in the order in which they come first."""
+    x, axis = inputs[0], attributes.get("axis")
+    axis = None if axis is None else normal(axis, x.ndim, "Unique")
+    found, first, inverse, count = np.unique(x, return_index=True, return_inverse=True, return_counts=True, axis=axis)
+    inverse = inverse.reshape(-1)
+    if not attributes.get("sorted", 1):
+        order = np.argsort(first, kind="stable")
+        place = np.empty_like(order)
+        place[order] = np.arange(order.size)
+        found = np.take(found, order, axis or 0)
+        first, inverse, count = first[order], place[inverse], count[order]
+    return [found, *(v.astype(np.int64, copy=False) for v in (first, inverse, count))]
+
+
+def _top_shape(node, inputs):
+    x, k = required(inputs[0]), int(scalar(node, inputs, 1))
+    axis = normal(node.attributes.get("axis", -1), len(x.shape), "TopK")
+    if not 0 <= k <= x.shape[axis]:
+        raise ValueError(f"the {k} largest of {x.shape[axis]}")
+    shape = (*x.shape[:axis], k, *x.shape[axis + 1 :])
+    return [(x.dtype, shape), (np.int64, shape)]
+
+
+@operator("TopK", shape=_top_shape)
+def _top(inputs, attributes):
+    """Sorted; of equal numbers, those that come first."""
+    x, k = inputs[0], int(np.asarray(inputs[1]).reshape(-1)[0])
+    axis = normal(attributes.get("axis", -1), x.ndim, "TopK")
+    rows = np.moveaxis(x, axis, -1)
+    n = rows.shape[-1]
+    if attributes.get("largest", 1):
+        order = n - 1 - np.argsort(rows[..., ::-1], -1, kind="stable")[..., ::-1]
+    else:
+        order = np.argsort(rows, -1, kind="stable")
+    order = order[..., :k]
+    found = np.take_along_axis(rows, order, -1)
+    return [np.ascontiguousarray(np.moveaxis(y, -1, axis)) for y in (found, order.astype(np.int64, copy=False))]
+
+
+def _one_hot_shape(node, inputs):
+    at, depth, values = required(inputs[0]), int(scalar(node, inputs, 1)), required(inputs[2])
+    axis = normal(node.attributes.get("axis", -1), len(at.shape) + 1, "OneHot")
+    if values.shape != (2,):
+        raise ValueError(f"values of shape {values.shape}, expected (2,)")
+    return [(values.dtype, (*at.shape[:axis], depth, *at.shape[axis:]))]
+
+
+@operator("OneHot", shape=_one_hot_shape)
+def _one_hot(inputs, attributes):
+    at, depth, (off, on) = inputs[0], int(np.asarray(inputs[1]).reshape(-1)[0]), inputs[2]
+    axis = normal(attributes.get("axis", -1), at.ndim + 1, "OneHot")
+    at = np.expand_dims(np.where(at < 0, at + at.dtype.type(depth), at) if at.dtype.kind != "u" else at, axis)
+    each = np.arange(depth).reshape(-1, *[1] * (at.ndim - 1 - axis))
+    return [np.where(at == each, on, off).astype(inputs[2].dtype)]
+
+
+@operator("ReverseSequence", shape=same_shape)
+def _reverse_sequence(inputs, attributes):
+    x, lengths = inputs
+    batch, time = (normal(attributes.get(k, d), x.ndim, "ReverseSequence")
+                   for k, d in (("batch_axis", 1), ("time_axis", 0)))  # fmt: skip
+    n = x.shape[time]
+    if batch == time or lengths.shape != (x.shape[batch],) or (lengths > n).any() or (lengths < 0).any():
+        raise ValueError(f"lengths of shape {lengths.shape} along axis {time}, batch axis {batch}, of {x.shape}")
+    at = np.arange(n)
+    at = np.where(at < lengths[:, None], lengths[:, None] - 1 - at, at)  # [batch, time]
+    at = at if batch < time else at.T
+    return [np.take_along_axis(x, at.reshape([k if i in (batch, time) else 1 for i, k in enumerate(x.shape)]), time)]
+
+
+def _written_shape(node, inputs):
+    x, update = required(inputs[0]), required(inputs[1])
+    axis = normal(node.attributes.get("axis", -2), len(x.shape), "TensorScatter")
+    if (
+        len(update.shape) != len(x.shape)
+        or any(m != n for i, (n, m) in enumerate(zip(x.shape, update.shape)) if i != axis)
+        or update.shape[axis] > x.shape[axis]
+        or not axis
+    ):
+        raise ValueError(f"an update of shape {update.shape} along axis {axis} of {x.shape}")  # fmt: skip
+    return [(x.dtype, x.shape)]
+
+
+@operator("TensorScatter", shape=_written_shape)
+def _tensor_scatter(inputs, attributes):
+    """A copy with a piece along an axis overwritten, from an index on that each image has its own of."""
+    x, update, begin = (*inputs, None)[:3]
+    axis = normal(attributes.get("axis", -2), x.ndim, "TensorScatter")
+    begin = np.zeros(x.shape[0], np.int64) if begin is None else begin
+    mode, n, m = attributes.get("mode", "linear"), x.shape[axis], update.shape[axis]
+    at = begin[:, None] + np.arange(m)
+    if mode == "circular":
+        at = at % max(n, 1)
+    elif mode != "linear" or (at < 0).any() or (at >= n).any():
+        raise ValueError(f"mode {mode!r}: {m} elements from {begin.tolist()} on of {n}")
+    y = np.array(x)
+    shape = [k if i in (0, axis) else 1 for i, k in enumerate(update.shape)]
+    np.put_along_axis(y, np.broadcast_to(at.reshape(shape), update.shape), update, axis)
+    return [y]
