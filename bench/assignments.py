@@ -31,21 +31,24 @@ def predicted(model) -> float:
 def main(argv: Sequence[str] | None = None) -> int:
     """Print a line a network."""
     p = argparse.ArgumentParser(prog="assignments.py", description=__doc__.splitlines()[0])
-    p.add_argument("models", nargs="*", help="ONNX files with one input; default: those of the onnx package")
+    p.add_argument("models", nargs="*", help="ONNX files; default: those of the onnx package")
+    p.add_argument("--zoo", action="store_true", help="the networks of zoo/ (needs torch)")
+    p.add_argument("--folder", help="keep the exported networks here, and use those that are here already")
     p.add_argument("--only", help="networks with one of these words in their names: resnet,vgg")
     p.add_argument("--threads", type=int, default=1, help="default %(default)s")
     p.add_argument("--rounds", type=int, default=11, help="default %(default)s")
     p.add_argument("--accuracy", default="standard", help="default %(default)s")
     p.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32", help="default %(default)s")
     p.add_argument("--tune", action="store_true", help="measure what the cost table lacks: minutes")
-    args = p.parse_args(argv)
+    args = p.parse_args(argv, argparse.Namespace(exporter="script"))
     lk.tuning("measure" if args.tune else "estimate")
     print(f"{'':<14}{'chosen':>10} ms {'predicted':>10} ms   " + "".join(f"{name:>16}" for name in NAMES)
           + "   times as long")  # fmt: skip
     shares, worst = [], []
     with tempfile.TemporaryDirectory() as folder:
         for case in cases(args, Path(folder)):
-            x = np.random.default_rng(0).uniform(-1, 1, case["shape"]).astype(np.float32)
+            rng = np.random.default_rng(0)
+            inputs = {name: rng.uniform(-1, 1, shape).astype(np.float32) for name, shape in case["inputs"].items()}
             options = {"threads": args.threads, "accuracy": args.accuracy, "dtype": args.dtype}
             graph = lk.onnx.load(case["path"]).graph
             models = [Model(graph, layouts=layouts, **options) for layouts in (None, *NAMES)]
@@ -53,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             for turn in range(args.rounds + 2):
                 for model, found in zip(models, times):
                     start = time.perf_counter()
-                    model.run({case["input"]: x})
+                    model.run(inputs)
                     if turn > 1:  # the first plans
                         found.append(time.perf_counter() - start)
             milliseconds, expected = 1e3 * median(times[0]), predicted(models[0])

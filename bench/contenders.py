@@ -15,8 +15,10 @@ import threading
 import time
 import zlib
 from collections.abc import Callable
+from pathlib import Path
 from pipes import answering
 from statistics import median
+from typing import Any
 
 import numpy as np
 
@@ -51,11 +53,14 @@ def reorder_data(case: dict) -> np.ndarray:
     return np.arange(np.prod(case["src_shape"])).astype(dtype).reshape(case["src_shape"])
 
 
-def network_data(case: dict) -> tuple[str, np.ndarray]:
-    """The name of a network's input, and numbers for it as the onnx package has them."""
-    shape = case["shape"]
-    size = int(np.prod(shape))
-    return case["input"], (np.arange(size, dtype=np.float32) / np.float32(size)).reshape(shape)
+def network_data(case: dict) -> dict[str, np.ndarray]:
+    """Numbers for the inputs of a network, by name: random, or as the onnx package has them."""
+    rng, arrays = np.random.default_rng(0), {}
+    for name, shape in case["inputs"].items():
+        size = np.float32(np.prod(shape))
+        ramp = (np.arange(int(size), dtype=np.float32) / size).reshape(shape)
+        arrays[name] = rng.standard_normal(shape, np.float32) if case["random"] else ramp
+    return arrays
 
 
 class Numpy:
@@ -322,9 +327,9 @@ class Layoutkit:
 
     def network(self, case: dict) -> Ways:
         """A model; the first call plans."""
-        name, x = network_data(case)
+        arrays = network_data(case)
         model = self.lk.onnx.load(case["path"], threads=self.threads, accuracy=case["accuracy"], dtype=case["dtype"])
-        return {"layoutkit": lambda: next(iter(model.run({name: x}).values()))}
+        return {"layoutkit": lambda: list(model.run(arrays).values())}
 
 
 class Onnxruntime:
@@ -338,9 +343,9 @@ class Onnxruntime:
         self.version = f"onnxruntime {ort.__version__}"
 
     def network(self, case: dict) -> Ways:
-        name, x = network_data(case)
+        arrays = network_data(case)
         session = self.ort.InferenceSession(case["path"], self.options, providers=["CPUExecutionProvider"])
-        return {"onnxruntime": lambda: session.run(None, {name: x})[0]}
+        return {"onnxruntime": lambda: session.run(None, arrays)}
 
     def to_numpy(self, way: str, result) -> np.ndarray:
         return result
@@ -354,7 +359,7 @@ class Openvino:
         self.version = f"openvino {self.ov.__version__.split('-')[0]}"
 
     def network(self, case: dict) -> Ways:
-        _, x = network_data(case)
+        arrays = network_data(case)
         settings = {"INFERENCE_NUM_THREADS": self.threads, "PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": 1,
                     "INFERENCE_PRECISION_HINT": case["openvino"]}  # fmt: skip
         model = self.ov.compile_model(case["path"], "CPU", settings)
@@ -363,7 +368,7 @@ class Openvino:
         def infer():
             if not hasattr(own, "request"):
                 own.request = model.create_infer_request()
-            return own.request.infer({0: x}, share_inputs=True)[0]
+            return list(own.request.infer(arrays, share_inputs=True).values())
 
         return {"openvino": infer}
 
@@ -395,12 +400,24 @@ CONTENDERS = {
 }  # fmt: skip
 
 
-def digest(case: dict, result: np.ndarray) -> list[float]:
-    """What tells whether two contenders computed the same: exact of reorders, a sample of convolutions."""
+def digest(case: dict, result: Any) -> list:
+    """What tells whether two contenders computed the same: exact of reorders, a sample of convolutions and of every
+    result of a network."""
+    if case["kind"] == "network":
+        return [digest({"kind": "result"}, each) for each in result]
     if case["kind"] == "reorder":
         return [zlib.crc32(np.ascontiguousarray(result).data)]
     flat = np.ascontiguousarray(result).reshape(-1)
-    return flat[:: max(1, flat.size // 100)].astype(float).tolist()
+    count = 1000 if case["kind"] == "result" else 100
+    return flat[:: max(1, flat.size // count)].astype(float).tolist()
+
+
+def most_bytes() -> int:
+    """The most memory that this process has held."""
+    status = Path("/proc/self/status")
+    if status.exists():  # ru_maxrss begins with that of the process that has started this one
+        return 1024 * next(int(line.split()[1]) for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def turn(call: Call, seconds: float) -> float:
@@ -463,12 +480,18 @@ def serve(name: str, threads: int) -> None:
                 answer(ways=["limit"], digests={}, decided={})
                 continue
             start = time.perf_counter()
-            ways = getattr(contender, case["kind"])(case)
-            digests = {way: digest(case, contender.to_numpy(way, call())) for way, call in ways.items()}
+            try:
+                ways = getattr(contender, case["kind"])(case)
+                digests = {way: digest(case, contender.to_numpy(way, call())) for way, call in ways.items()}
+            except (ValueError, RuntimeError) as error:
+                if case["kind"] != "network":
+                    raise
+                answer(refused=str(error))
+                continue
             prepared = time.perf_counter() - start  # the first calls included
             answer(ways=list(ways), digests=digests, decided=getattr(contender, "decided", {}), seconds=prepared)
         elif request["do"] == "memory":
-            answer(bytes=1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+            answer(bytes=most_bytes())
         elif request["do"] == "load":
             answer(**load(ways[request["way"]], request["seconds"], request["callers"]))
         elif name == "machine":

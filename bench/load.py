@@ -82,7 +82,7 @@ def drawn(args: Namespace, folder: Path) -> Iterator[dict]:
     for kind in ("conv", "reorder", "backward"):
         cases = list(CASES[kind](wanted))
         yield from random.Random(args.seed).sample(cases, min(args.operations, len(cases)))
-    of = Namespace(models=args.models, only=args.only, accuracy="standard", dtype="float32")
+    of = Namespace(models=args.models, zoo=False, only=args.only, accuracy="standard", dtype="float32")
     yield from networks.cases(of, folder)
 
 

@@ -7,7 +7,7 @@ enough for timing.
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,10 +17,10 @@ OPSET = 13  # the first with scales per axis; what the networks at hand consist 
 ROUNDS = 2  # of calibration
 
 
-def quantised(path: Path, to: Path, name: str, shape: Sequence[int]) -> Path:
-    """Write the model at `path`, which takes one tensor, into the folder `to`; the file."""
+def quantised(path: Path, to: Path, inputs: Mapping[str, Sequence[int]]) -> Path:
+    """Write the model at `path`, which takes tensors of these shapes, into the folder `to`; the file."""
     # in a process of its own: what it takes must not count as the memory of the processes that are compared
-    process = multiprocessing.get_context("spawn").Process(target=_quantise, args=(path, to, name, shape))
+    process = multiprocessing.get_context("spawn").Process(target=_quantise, args=(path, to, inputs))
     process.start()
     process.join()
     if process.exitcode:
@@ -28,7 +28,7 @@ def quantised(path: Path, to: Path, name: str, shape: Sequence[int]) -> Path:
     return to / f"{path.stem}.int8.onnx"
 
 
-def _quantise(path: Path, to: Path, name: str, shape: Sequence[int]) -> None:
+def _quantise(path: Path, to: Path, shapes: Mapping[str, Sequence[int]]) -> None:
     import onnxruntime
     from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 
@@ -40,7 +40,8 @@ def _quantise(path: Path, to: Path, name: str, shape: Sequence[int]) -> None:
             seed = next(self.left, None)
             if seed is None:
                 return None
-            return {name: np.random.default_rng(seed).uniform(0, 1, shape).astype(np.float32)}
+            rng = np.random.default_rng(seed)
+            return {name: rng.uniform(0, 1, shape).astype(np.float32) for name, shape in shapes.items()}
 
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
@@ -51,7 +52,7 @@ def _quantise(path: Path, to: Path, name: str, shape: Sequence[int]) -> None:
     model.ir_version = 8
     del model.opset_import[:]
     model.opset_import.append(onnx.helper.make_opsetid("", OPSET))
-    inputs = [i for i in model.graph.input if i.name == name]  # not what initialises
+    inputs = [i for i in model.graph.input if i.name in shapes]  # not what initialises
     del model.graph.input[:]
     model.graph.input.extend(inputs)
     onnx.save(model, options.optimized_model_filepath)

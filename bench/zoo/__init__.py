@@ -1,0 +1,25 @@
+"""Networks of today, written in torch with random weights, and exported to ONNX: a file for each family.
+
+``python -m zoo FOLDER [NAME ..]`` (from bench/) writes them as files; ``--exporter dynamo`` by torch's newer exporter.
+"""
+
+from . import (  # noqa: F401 these register
+    convnext,
+    crnn,
+    deeplab,
+    diffusion,
+    efficientnet,
+    encodec,
+    hifigan,
+    mobilenet,
+    regnet,
+    resnext,
+    superresolution,
+    unet,
+    vit,
+    wav2vec,
+    yolo,
+)  # fmt: skip
+from .registry import ZOO, Network
+
+__all__ = ["ZOO", "Network"]
