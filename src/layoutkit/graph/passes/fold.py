@@ -13,7 +13,7 @@ import numpy as np
 from ..ir import Graph, Node, fresh, renamed
 from ..operators import Known
 from ..operators.axes import REDUCTIONS
-from ..operators.kernels import is_convolution, is_product, is_sum, limits_of
+from ..operators.kernels import is_convolution, is_matmul, is_sum, limits_of
 from ..operators.normalise import affine_of
 from .quantised import kept_as_integers
 
@@ -334,7 +334,7 @@ def _activates(node: Node, activation: Any, known: Knowledge) -> bool:
         return len(known[node.inputs[0]].shape) in (3, 4, 5)  # it becomes a convolution
     if is_convolution(node, known):
         return True
-    return node.op in ("Gemm", "MatMul") and is_product(node, known)
+    return node.op in ("Gemm", "MatMul") and is_matmul(node, known)
 
 
 def affines_as_convolutions(graph: Graph, known: Knowledge) -> Graph:

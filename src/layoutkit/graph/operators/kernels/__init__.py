@@ -11,17 +11,18 @@ from collections.abc import Mapping
 from ...ir import Node
 from ..base import Known
 from ..layouts import BLOCKED, LAST, PLAIN
-from . import convolution, moves, pooling, response, sums
+from . import convolution, moves, pooling, products, response, sums
 from .base import F32, Kernel
-from .convolution import is_convolution, is_product
+from .convolution import is_convolution
+from .products import is_matmul, is_product
 from .sums import is_sum, limits_of, summands
 
 __all__ = [
-    "F32", "KERNELS", "Kernel", "in_its_type", "is_convolution", "is_product", "is_sum", "kernel_of", "limits_of",
-    "summands",
+    "F32", "KERNELS", "Kernel", "in_its_type", "is_convolution", "is_matmul", "is_product", "is_sum", "kernel_of",
+    "limits_of", "summands",
 ]  # fmt: skip
 
-FAMILIES = convolution, pooling, sums, moves, response
+FAMILIES = convolution, products, pooling, sums, moves, response
 KERNELS: dict[str, Kernel] = {op: kernel for family in FAMILIES for op, kernel in family.KERNELS.items()}
 
 

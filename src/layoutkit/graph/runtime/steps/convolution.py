@@ -1,9 +1,8 @@
-"""Convolutions, and products with constant matrices: rows are pixels, and the matrix is a filter of one tap."""
+"""Convolutions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from ....convolutions.conv import CLASSES, Bound, bind
 from ....convolutions.transposed import operation
 from ...ir import Node
 from ...layout.costs import arguments, factors_of, transposed_of
-from ...operators.layouts import PLAIN, layouts_of
+from ...operators.layouts import layouts_of
 from .building import SCRATCH, Arrays, Build, Building, Slots, reading
 
 
@@ -70,33 +69,4 @@ def bound(program: Building, op: Any, arrays: Callable[[Slots], Arrays]) -> list
     return bound
 
 
-def _product(program: Building, node: Node, kinds: tuple[int, int]) -> None:
-    """As a convolution of one tap over the rows."""
-    known, a = program.known, node.attributes
-    x, f = known[node.inputs[0]], factors_of(node, known, program.costs.dtype)
-    w = f.w if a.get("transB") else f.w.T
-    bias = known[node.inputs[2]].value if node.input(2) else None
-    if bias is not None:
-        bias = np.broadcast_to(bias.reshape(-1) * np.float32(a.get("beta", 1.0)), w.shape[:1])
-    bias = None if bias is None else np.ascontiguousarray(bias)
-    op = CLASSES[1](
-        np.ascontiguousarray(w)[:, :, None], bias, layout="NWC",
-        filter_layout="OIW", activation=a.get("activation"), accuracy=program.costs.accuracy,
-        threads=program.costs.threads, **f.options,
-    )  # fmt: skip
-    at, to = program.operand(node.inputs[0], PLAIN, f.x), program.result(node.outputs[0], PLAIN, f.y)
-    rows = prod(x.shape[:-1])
-    read = reading(program, at, x.shape, f.x)
-
-    def arrays(slots: Slots) -> Arrays:
-        return read(slots).reshape(1, rows, -1), slots[to].reshape(1, rows, -1), None
-
-    product = bound(program, op, arrays)
-
-    def multiply(slots: Slots) -> None:
-        product[0](*arrays(slots), slots[SCRATCH])
-
-    program.step(node, multiply, (at,), (to,))
-
-
-BUILDS: dict[str, Build] = {"Conv": _convolution, "ConvTranspose": _transposed, "Gemm": _product, "MatMul": _product}
+BUILDS: dict[str, Build] = {"Conv": _convolution, "ConvTranspose": _transposed}

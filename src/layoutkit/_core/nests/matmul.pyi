@@ -1,0 +1,21 @@
+from collections.abc import Sequence
+
+import numpy as np
+
+from .operation import Operation
+from .route import Epilogue
+
+class Matmul(Operation):
+    def __init__(
+        self,
+        a: np.ndarray,
+        b: np.ndarray,
+        c: np.ndarray,
+        *,
+        bias: np.ndarray | None = None,
+        epilogue: Epilogue | None = None,
+        add: np.ndarray | None = None,
+        constant: str = "",
+        arrays: Sequence[np.ndarray] | None = None,
+        threads: int = 1,
+    ) -> None: ...

@@ -1,0 +1,95 @@
+"""Products of matrices; those of narrow numbers and integers with a constant are convolutions of one tap over rows."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ...._core.nests.matmul import Matmul
+from ....convolutions.conv import CLASSES
+from ....convolutions.epilogue import parse
+from ...ir import Node
+from ...layout.costs import FLOAT, factors_of
+from ...operators.kernels import F32, is_product
+from ...operators.layouts import PLAIN
+from .building import SCRATCH, Arrays, Build, Building, Slots, reading
+from .convolution import bound
+
+
+def _bias(node: Node, program: Building, columns: int) -> np.ndarray | None:
+    """What is added to each column."""
+    c = program.known[node.inputs[2]].value if node.input(2) else None
+    if c is None:
+        return None
+    return np.ascontiguousarray(np.broadcast_to(c.reshape(-1) * np.float32(node.attributes.get("beta", 1.0)), columns))
+
+
+def _product(program: Building, node: Node, kinds: tuple[int, int]) -> None:
+    narrow = program.costs.dtype != "float32" or "integers" in node.attributes
+    if narrow and is_product(node, program.known):
+        _as_convolution(program, node)
+    else:
+        _matmul(program, node)
+
+
+def _matmul(program: Building, node: Node) -> None:
+    known, attributes = program.known, node.attributes
+    names, to = node.inputs[:2], program.result(node.outputs[0], PLAIN, FLOAT)
+    values = [known[name].value for name in names]
+    constant = "" if values[0] is values[1] is None else "a" if values[1] is None else "b"
+    alpha = np.float32(attributes.get("alpha", 1.0))
+    if constant and alpha != 1:
+        values = [None if v is None else v * alpha for v in values]
+        alpha = np.float32(1)
+    reads = tuple(program.operand(name, PLAIN, FLOAT) for name, v in zip(names, values) if v is None)
+    columns = (known[node.outputs[0]].shape or (1,))[-1] if len(known[names[1]].shape) > 1 else 1
+    bias = _bias(node, program, columns)
+    steps: list[Any] = []
+    if alpha != 1:
+        steps.append(("linear", alpha, 0))
+        if bias is not None:
+            steps.append(("add", bias))
+            bias = None
+    written = attributes.get("activation")
+    steps += [] if written is None else written if isinstance(written, list) else [written]
+    epilogue = parse(steps or None, columns, F32, str(node)).epilogue if columns else None
+
+    def make(*arrays: np.ndarray) -> Matmul:
+        *given, y = arrays
+        a, b = (given.pop(0) if v is None else np.asarray(v) for v in values)
+        y = y.reshape(y.shape + (1,) * (b.ndim == 1)) if a.ndim > 1 else y.reshape((*y.shape[: b.ndim - 2], 1, columns))
+        a, b = np.atleast_2d(a), b[:, None] if b.ndim == 1 else b
+        a, b = (x.swapaxes(-1, -2) if attributes.get(key) else x for x, key in ((a, "transA"), (b, "transB")))
+        return Matmul(
+            a, b, y, bias=bias, epilogue=epilogue, constant=constant, arrays=arrays, threads=program.costs.threads
+        )
+
+    program.operation(node, make, reads, (to,))
+
+
+def _as_convolution(program: Building, node: Node) -> None:
+    known, a = program.known, node.attributes
+    x, f = known[node.inputs[0]], factors_of(node, known, program.costs.dtype)
+    w = f.w if a.get("transB") else f.w.T
+    op = CLASSES[1](
+        np.ascontiguousarray(w)[:, :, None], _bias(node, program, len(w)), layout="NWC", filter_layout="OIW",
+        activation=a.get("activation"), accuracy=program.costs.accuracy, threads=program.costs.threads, **f.options,
+    )  # fmt: skip
+    at, to = program.operand(node.inputs[0], PLAIN, f.x), program.result(node.outputs[0], PLAIN, f.y)
+    rows = prod(x.shape[:-1])
+    read = reading(program, at, x.shape, f.x)
+
+    def arrays(slots: Slots) -> Arrays:
+        return read(slots).reshape(1, rows, -1), slots[to].reshape(1, rows, -1), None
+
+    product = bound(program, op, arrays)
+
+    def multiply(slots: Slots) -> None:
+        product[0](*arrays(slots), slots[SCRATCH])
+
+    program.step(node, multiply, (at,), (to,))
+
+
+BUILDS: dict[str, Build] = {"Gemm": _product, "MatMul": _product}
