@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, TypeVar
+
+T = TypeVar("T")
 
 
 class Ran(NamedTuple):
@@ -74,6 +76,22 @@ def executed(ran: Callable[[], Ran], run: Callable[..., Any], *call: Any) -> Any
         event = Event(*ran(), start, seconds, threading.get_ident())
         for watcher in tuple(watchers):
             watcher(event)
+    finally:
+        _here.watched = False
+    return result
+
+
+def executed_in_steps(run: Callable[[], T], steps: Callable[[], Iterable[tuple[Ran, float, float]]]) -> T:
+    """``run()``, whose `steps`, with their beginning and seconds, are reported to watchers when it has ended."""
+    if not watchers or _here.watched:
+        return run()
+    _here.watched = True
+    try:
+        result = run()
+        for ran, start, seconds in steps():
+            event = Event(*ran, start, seconds, threading.get_ident())
+            for watcher in tuple(watchers):
+                watcher(event)
     finally:
         _here.watched = False
     return result

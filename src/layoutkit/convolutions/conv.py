@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Protocol, TypedDict, TypeVar, Unpack, cast, overload
+from typing import Any, Protocol, TypedDict, TypeVar, Unpack, cast, overload
 
 import numpy as np
 
+from .._core.nests import convolution as operations
+from .._core.nests import route as core
 from .._core.nests.route import Epilogue
 from .._core.runtime import registry
 from .._core.runtime.arrays import can_hold_result, extents_overlap, strides_key
@@ -22,6 +24,7 @@ from ..memory.arguments import layout_for, target
 from ..memory.arrays import allocate, as_array, check_out, contiguous_strides, nbytes_of
 from ..memory.foreign import is_torch, takes_torch
 from ..memory.tensor import Tensor
+from ..reorders.binding import compiled as compiled_reorder
 from ..signatures import like
 from .algorithms import AUTO, NAMES
 from .border import Bordered
@@ -321,35 +324,35 @@ def compiled(op: _Conv, x: np.ndarray, y: np.ndarray, shape: tuple[int, ...]):
     return route.run, *op._pack(route)
 
 
-class Bound(NamedTuple):
-    """A convolution bound to arrays of certain shapes and strides: no call of it is checked again."""
-
-    run: Callable[..., None]
-    filter: np.ndarray  # packed
-    bias: np.ndarray | None
-    epilogue: Epilogue | None
-    copies: bool  # `add` has other strides than `y`
-    needs: int  # bytes of workspace
-
-    def __call__(self, x: np.ndarray, y: np.ndarray, add: np.ndarray | None, workspace: np.ndarray) -> None:
-        """As `Conv2d`, without operands of the epilogue; `add` and `y` share no memory."""
-        if self.copies:
-            y[...] = add
-            add = y
-        if y.size:
-            self.run(x, self.filter, self.bias, y, self.epilogue, add, workspace)
+Bound = operations.Convolution | Callable[..., None]
 
 
 def bind(op: _Conv, x: np.ndarray, y: np.ndarray, add: np.ndarray | None) -> Bound:
-    """What `op` does on arrays like these; it keeps nothing of the filter but its packed form."""
+    """What `op` does on arrays like these, an operation on (x, y) or (x, add, y), or a function of them where that
+    needs Python; it keeps nothing of the filter but its packed form. `add` and `y` share no memory."""
     f = op._filter
     assert not f.operands and not f.sums
     route = op._decide(x, y, None)[0]
-    epilogue, copies = f.epilogue, add is not None and add.strides != y.strides
-    if add is not None:
-        epilogue = epilogue or NOTHING
-    needs = route.run.needs(y, None if add is None else y if copies else add, epilogue)
-    return Bound(route.run, *op._pack(route), epilogue, copies, needs)
+    packed, epilogue = op._pack(route), f.epilogue if add is None else f.epilogue or NOTHING
+    if not isinstance(route.run, core.Route):
+        return partial(_in_python, route.run, packed, epilogue)
+    if add is None:
+        return operations.Convolution((x, y), route.run, *packed, epilogue)
+    spread = None
+    if add.strides != y.strides and y.size:
+        axes = "abcdefgh"[: y.ndim]
+        spread = compiled_reorder(add, axes, axes, add.shape, y, check_threads(op._threads))
+    return operations.Convolution((x, add, y), route.run, *packed, epilogue, spread)
+
+
+def _in_python(run: Any, packed: tuple, epilogue: Epilogue | None, x: np.ndarray, *arrays: np.ndarray) -> None:
+    """A route that needs Python, on arrays (x, y) or (x, add, y)."""
+    add, y = arrays if len(arrays) == 2 else (None, arrays[0])
+    if add is not None and add.strides != y.strides:
+        y[...] = add
+        add = y
+    if y.size:
+        run(x, *packed, y, epilogue, add)
 
 
 def filter_of(op: Any) -> Filter:

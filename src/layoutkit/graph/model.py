@@ -138,14 +138,12 @@ class Model:
             The arrays by name.
         rounds : int, optional
         """
-        arrays = self._taken(inputs)
-        with self._lock.held():
-            program = self._program(arrays)
-            best: list[float] = []
-            for _ in range(rounds):
-                times: list[float] = []
-                program.run(arrays, times)
-                best = times if not best else [min(a, b) for a, b in zip(best, times)]
+        program, arrays = self.planned(inputs)
+        best: list[float] = []
+        for _ in range(rounds):
+            times: list[float] = []
+            program.run(arrays, times)
+            best = times if not best else [min(a, b) for a, b in zip(best, times)]
         return [(step.op, step.name, seconds) for step, seconds in zip(program.steps, best)]
 
     def _shapes(self, asked: Mapping[str, Sequence[int]] | None) -> list[tuple[int, ...]]:
@@ -179,7 +177,7 @@ class Model:
         return arrays
 
     def _program(self, arrays: Mapping[str, np.ndarray]) -> Program | Staged:
-        key = tuple(a.tobytes() if name in self._by_value else a.shape for name, a in arrays.items())
+        key = tuple((a.shape, a.tobytes() if name in self._by_value else None) for name, a in arrays.items())
         program = self._programs.get(key)
         if program is not None:
             return program

@@ -158,6 +158,15 @@ def allocate(shape: tuple[int, ...], dtype: np.dtype, nbytes: int, used_with: np
     return aligned(shape, dtype, nbytes, place, PAGE_BYTES)
 
 
+def reshaped(array: np.ndarray, shape: Sequence[int]) -> np.ndarray:
+    """The same elements in another shape, in place; ValueError if that takes a copy."""
+    shape = tuple(shape)
+    view = array.reshape(shape)
+    if view.size and not np.may_share_memory(view, array):
+        raise ValueError(f"an array of shape {array.shape} and strides {array.strides} has no view of shape {shape}")
+    return view
+
+
 def has_pitches(array: np.ndarray, layout: Layout) -> bool:
     """Whether the strides of a physical array are the explicit ones of its layout."""
     axes = zip(array.shape, array.strides, layout.pitches)

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._core.nests.convert import Conversion
+from .._core.nests.reorder import Reordering
 from .._core.runtime.arrays import address
 from ..choosing.best import choices
 from ..choosing.cache import plans
@@ -205,6 +207,18 @@ def bind_conversion(call: Call) -> Bound:
     threads = useful_threads(max(array.itemsize, t.dtype.itemsize) * prod(box.shape), call.threads)
     problem = conversion_key(ReorderProblem(move.src, move.dst, box.shape, array.itemsize, threads), t)
     return bound._replace(run=run, threads=threads, problem=problem, way=f"convert {t}")
+
+
+def compiled(
+    array: np.ndarray, src, dst, shape: tuple[int, ...], out: np.ndarray, threads: int, numbers: Numbers = MOVED
+) -> tuple[Reordering, int] | None:
+    """What reorders arrays like these without Python, and on how many threads; None: there is nothing to move."""
+    call = Call(array, src, dst, shape, out, numbers, None, None, 0, threads)
+    if not numbers.change(array.dtype):
+        bound = bind(call, None)
+        return None if bound.run is None else (bound.run, bound.threads)
+    bound = bind_conversion(call)
+    return None if bound.run is None else (Conversion(bound.run, *bound.parameters), bound.threads)
 
 
 def conversion_key(problem: ReorderProblem, t: Types) -> str:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from oracle.network import evaluate
 
 import layoutkit as lk
-from layoutkit._core.nests.lrn import lrn
+from layoutkit._core.nests.lrn import Lrn
 from layoutkit._core.nests.pooling import pool
 from layoutkit.graph.ir import Graph, Node, TensorType
 from layoutkit.graph.model import Model
@@ -135,8 +135,9 @@ def test_lrn(dtype, channels, size, isa):
     x = rounded(numbers(3, channels), dtype)
     want, y = np.zeros_like(x), narrow(np.zeros_like(x), dtype)
     with using_isa(isa):
-        lrn("f32", x, want, size, 0.5, 1.0, 1)
-        lrn(TYPES[dtype][0], narrow(x, dtype), y, size, 0.5, 1.0, 2)
+        Lrn((x, want), (x, want), "f32", size, 0.5, 1.0, 1)(x, want)
+        x = narrow(x, dtype)
+        Lrn((x, y), (x, y), TYPES[dtype][0], size, 0.5, 1.0, 2)(x, y)
     np.testing.assert_array_equal(y.view(np.uint16), narrow(want, dtype).view(np.uint16))
 
 
@@ -144,8 +145,9 @@ def test_elements_of_another_width():
     six = numbers(1, 1, 1, 1, 4, 6)
     with pytest.raises(ValueError, match="elements of 4 and 4 bytes, expected bf16"):
         pool("bf16", six, six.copy(), [(1, 1, 1, 0)] * 3, None, 1)
-    with pytest.raises(ValueError, match="contiguous arrays of f16"):
-        lrn("f16", six[0, 0, 0, 0], six[0, 0, 0, 0].copy(), 3, 1.0, 1.0, 1)
+    pixels = six[0, 0, 0, 0], six[0, 0, 0, 0].copy()
+    with pytest.raises(ValueError, match="contiguous channels of f16"):
+        Lrn(pixels, pixels, "f16", 3, 1.0, 1.0, 1)
 
 
 @given(graphs())

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from oracle.network import evaluate
 
 from layoutkit._core.nests.add import add
-from layoutkit._core.nests.lrn import lrn
+from layoutkit._core.nests.lrn import Lrn
 from layoutkit._core.nests.pooling import pool
 from layoutkit.graph.ir import Graph, Node, TensorType
 from layoutkit.graph.model import Model
@@ -64,16 +64,16 @@ def test_lrn(pixels, channels, size, isa, threads, alpha, bias):
     rows = np.ascontiguousarray(x[0, :, 0].T)
     y = np.full_like(rows, np.nan)
     with using_isa(isa):
-        lrn("f32", rows, y, size, alpha, bias, threads)
+        Lrn((rows, y), (rows, y), "f32", size, alpha, bias, threads)(rows, y)
     np.testing.assert_allclose(y.T, want[0, :, 0], rtol=2e-5, atol=1e-6)
 
 
 def test_what_kernels_are_not_for():
     x = np.zeros((4, 3), np.float32)
-    with pytest.raises(ValueError, match="contiguous arrays of f32"):
-        lrn("f32", x.T, np.zeros((3, 4), np.float32), 3, 1.0, 1.0, 1)
+    with pytest.raises(ValueError, match="contiguous channels of f32"):
+        Lrn((x.T, x), (x.T, np.zeros((3, 4), np.float32)), "f32", 3, 1.0, 1.0, 1)
     with pytest.raises(ValueError, match="size 0"):
-        lrn("f32", x, x.copy(), 0, 1.0, 1.0, 1)
+        Lrn((x, x), (x, x), "f32", 0, 1.0, 1.0, 1)
     six = np.zeros((1, 1, 1, 1, 4, 6), np.float32)[..., ::2]
     with pytest.raises(ValueError, match="not contiguous"):
         pool("f32", six, six, [(1, 1, 1, 0)] * 3, None, 1)

@@ -1,3 +1,11 @@
+from collections.abc import Sequence
+
 import numpy as np
 
-def lrn(types: str, x: np.ndarray, y: np.ndarray, size: int, alpha: float, bias: float, threads: int) -> None: ...
+from .operation import Operation
+
+class Lrn(Operation):
+    def __init__(
+        self, arrays: Sequence[np.ndarray], pixels: Sequence[np.ndarray], types: str, size: int, alpha: float,
+        bias: float, threads: int,
+    ) -> None: ...  # fmt: skip

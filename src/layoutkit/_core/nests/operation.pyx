@@ -12,6 +12,8 @@ from .executor cimport aligned
 
 import_array()
 
+MOST_ARRAYS = MAX_ARRAYS  # of an operation
+
 cdef Pool _pool = Pool(64 << 20)  # of workspaces, for calls from Python
 
 

@@ -2,6 +2,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from .operation import Operation
+
 WIDTHS: dict[str, int]
 
 def pool(
@@ -12,3 +14,9 @@ def pool_back(
     types: str, x: np.ndarray, dy: np.ndarray, dx: np.ndarray, windows: Sequence[tuple[int, int, int, int]],
     scales: Sequence[np.ndarray] | None, threads: int,
 ) -> None: ...  # fmt: skip
+
+class Pooling(Operation):
+    def __init__(
+        self, arrays: Sequence[np.ndarray], six: Sequence[np.ndarray], types: str,
+        windows: Sequence[tuple[int, int, int, int]], scales: Sequence[np.ndarray] | None, threads: int,
+    ) -> None: ...  # fmt: skip

@@ -13,6 +13,7 @@ from ..kernels.pooling cimport lk_pooling, lk_pooling_back, lk_pooling_back_fn, 
 from ..runtime.registry cimport best_row
 from ..runtime.team cimport lk_claim, lk_portions, share_out, threads_for
 from .executor cimport ceil_div, share
+from .operation cimport Operation
 
 import_array()
 
@@ -69,6 +70,49 @@ cdef inline double loads_of(const PoolAxis *depth, const PoolAxis *height, const
     return outputs * min(depth.kernel, depth.size) * min(height.kernel, height.size) * min(width.kernel, width.size)
 
 
+cdef struct Run:
+    lk_pooling_fn fn
+    lk_pooling pooling
+    Tasks tasks
+    PoolAxis axes[3]
+    int64_t count  # of tasks; 0: there is nothing to do
+    int threads
+
+
+cdef int prepare(Run *r, str types, ndarray x, ndarray y, windows, scales, int most) except -1:
+    """Plan for arrays like these, but not where they lie; as of `pool`."""
+    cdef const lk_kernel *row = best_row(LK_POOLING, types)
+    cdef PoolAxis *axes = r.axes
+    cdef Tasks *t = &r.tasks
+    cdef lk_pooling *p = &r.pooling
+    cdef int64_t channels = x.shape[5], item = x.itemsize
+    cdef int i
+    if x.itemsize != y.itemsize or item != WIDTHS[types]:
+        raise ValueError(f"pool: elements of {x.itemsize} and {y.itemsize} bytes, expected {types}")
+    if channels > 1 and (x.strides[5] != item or y.strides[5] != item):
+        raise ValueError("pool: channels that are not contiguous")
+    of_axes = scales or (None, None, None)
+    for i in range(3):
+        axes[i] = axis_of(x, y, 2 + i, windows[i], of_axes[i])
+    t.item = item
+    for i in range(2):
+        t.x_stride[i], t.to_stride[i] = x.strides[i], y.strides[i]
+    t.n, t.runs, t.channels, t.chunk, t.chunks = x.shape[0], x.shape[1], channels, channels, 1
+    r.fn = <lk_pooling_fn>row.fn
+    r.threads = threads_for(most, loads_of(&axes[0], &axes[1], &axes[2]) * t.n * t.runs * channels * item)
+    if t.runs * t.n * axes[0].out * axes[1].out < FEW_TASKS * r.threads:
+        t.chunk = CHUNK_VECTORS * row.lanes
+        t.chunks = ceil_div(channels, t.chunk)
+    r.count = t.n * t.runs * t.chunks * axes[0].out * axes[1].out if axes[2].out else 0
+    r.threads = <int>min(r.threads, r.count)
+    memset(p, 0, sizeof(lk_pooling))
+    p.x_col, p.y_col = axes[2].x_stride, axes[2].y_stride
+    p.x_depth, p.x_row = axes[0].x_stride * axes[0].dilation, axes[1].x_stride * axes[1].dilation
+    p.cols, p.taps, p.step, p.dilation = axes[2].out, axes[2].kernel, axes[2].stride, axes[2].dilation
+    p.before, p.size, p.scale, p.factor = axes[2].before, axes[2].size, axes[2].scale, 1
+    return 0
+
+
 def pool(str types, ndarray x not None, ndarray y not None, windows, scales, int threads):
     """Pool `x` into `y`.
 
@@ -83,55 +127,38 @@ def pool(str types, ndarray x not None, ndarray y not None, windows, scales, int
         Means: by output along each axis, what sums are multiplied with. None: the largest.
     threads : int
     """
-    cdef const lk_kernel *row = best_row(LK_POOLING, types)
-    cdef lk_pooling_fn fn = <lk_pooling_fn>row.fn
-    cdef PoolAxis axes[3]
-    cdef lk_pooling p
-    cdef Tasks t
     cdef Run r
-    cdef int64_t channels = x.shape[5], item = x.itemsize, tasks
-    cdef int i
-    if x.itemsize != y.itemsize or item != WIDTHS[types]:
-        raise ValueError(f"pool: elements of {x.itemsize} and {y.itemsize} bytes, expected {types}")
-    if channels > 1 and (x.strides[5] != item or y.strides[5] != item):
-        raise ValueError("pool: channels that are not contiguous")
-    of_axes = scales or (None, None, None)
-    for i in range(3):
-        axes[i] = axis_of(x, y, 2 + i, windows[i], of_axes[i])
-    t.x, t.to, t.item = <const char *>PyArray_DATA(x), <char *>PyArray_DATA(y), item
-    for i in range(2):
-        t.x_stride[i], t.to_stride[i] = x.strides[i], y.strides[i]
-    t.n, t.runs, t.channels, t.chunk, t.chunks = x.shape[0], x.shape[1], channels, channels, 1
-    threads = threads_for(threads, loads_of(&axes[0], &axes[1], &axes[2]) * t.n * t.runs * channels * item)
-    if t.runs * t.n * axes[0].out * axes[1].out < FEW_TASKS * threads:
-        t.chunk = CHUNK_VECTORS * row.lanes
-        t.chunks = ceil_div(channels, t.chunk)
-    tasks = t.n * t.runs * t.chunks * axes[0].out * axes[1].out
-    if tasks == 0 or axes[2].out == 0:
-        return
-    memset(&p, 0, sizeof(p))
-    p.x_col, p.y_col = axes[2].x_stride, axes[2].y_stride
-    p.x_depth, p.x_row = axes[0].x_stride * axes[0].dilation, axes[1].x_stride * axes[1].dilation
-    p.cols, p.taps, p.step, p.dilation = axes[2].out, axes[2].kernel, axes[2].stride, axes[2].dilation
-    p.before, p.size, p.scale, p.factor = axes[2].before, axes[2].size, axes[2].scale, 1
-    r.fn, r.pooling, r.tasks, r.axes, r.count = fn, &p, &t, axes, tasks
+    prepare(&r, types, x, y, windows, scales, threads)
+    r.tasks.x, r.tasks.to = <const char *>PyArray_DATA(x), <char *>PyArray_DATA(y)
     with nogil:
-        share_out(<int>min(threads, tasks), pool_share, &r)
+        if r.count:
+            share_out(r.threads, pool_share, &r)
 
 
-cdef struct Run:
-    lk_pooling_fn fn
-    const lk_pooling *pooling
-    const Tasks *tasks
-    const PoolAxis *axes
-    int64_t count
+cdef class Pooling(Operation):
+    """`pool` as an operation on (x, y), arrays of any shape: `six` are views of them, as `pool` takes them."""
+
+    cdef Run planned
+    cdef object scales  # which the plan points to
+
+    def __cinit__(self, arrays, six, str types, windows, scales, int threads):
+        x, y = six
+        self.bind(tuple(arrays))
+        self.scales = scales
+        prepare(&self.planned, types, x, y, windows, scales, threads)
+
+    cdef void run(self, char **at, char *workspace) noexcept nogil:
+        cdef Run r = self.planned
+        r.tasks.x, r.tasks.to = at[0], at[1]
+        if r.count:
+            share_out(r.threads, pool_share, &r)
 
 
 cdef void pool_share(void *argument, int slot, int part, int parts, lk_portions *portions) noexcept nogil:
     cdef const Run *r = <const Run *>argument
     cdef int64_t first, last
     while lk_claim(portions, share(r.count, parts, part), share(r.count, parts, part + 1), &first, &last):
-        rows_of(r.fn, r.pooling[0], r.tasks, r.axes, first, last)
+        rows_of(r.fn, r.pooling, &r.tasks, r.axes, first, last)
 
 
 cdef void rows_of(lk_pooling_fn fn, lk_pooling p, const Tasks *t, const PoolAxis *axes, int64_t task,

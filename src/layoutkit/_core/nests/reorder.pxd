@@ -32,6 +32,7 @@ cdef class Reordering:
     cdef int64_t chunks  # between which a call checks for signals
     cdef int64_t share_parts
     cdef int call(self, const char *src, char *dst, int threads) except -1
+    cdef bint paced(self, const char *src, char *dst, int threads) noexcept nogil
     cdef void run(self, const char *src, char *dst, int threads, int64_t chunk=*, int64_t chunks=*) noexcept nogil
     cdef void part(self, const char *src, char *dst, int64_t first, int64_t end, int64_t parts) noexcept nogil
 

@@ -28,6 +28,7 @@ from ..kernels.transpose cimport (
 )
 from ..runtime.pace cimport Pace, done, pace_of
 from ..runtime.registry cimport best_row
+from ..runtime.signals cimport go_on, interrupted
 from ..runtime.team cimport lk_claim, lk_portions, share_out
 
 import_array()
@@ -82,19 +83,24 @@ cdef class Reordering:
     """Writes an array from another one, in parts: moves elements (`Program`) or converts numbers."""
 
     cdef int call(self, const char *src, char *dst, int threads) except -1:
-        """Run all of it, with the GIL held: signals are checked for between chunks."""
+        """Run all of it, with the GIL held."""
+        with nogil:
+            self.paced(src, dst, threads)
+        return go_on()
+
+    cdef bint paced(self, const char *src, char *dst, int threads) noexcept nogil:
+        """Run all of it, in chunks between which signals are checked for; whether one has stopped it."""
         cdef Pace pace
         if self.chunks == 1:
-            with nogil:
-                self.run(src, dst, threads)
-            return 0
+            self.run(src, dst, threads)
+            return False
         pace = pace_of(self.chunks)
         while pace.at < pace.end:
-            with nogil:
-                self.run(src, dst, threads, pace.at // pace.size, pace.end // pace.size)
+            self.run(src, dst, threads, pace.at // pace.size, pace.end // pace.size)
             done(&pace)
-            PyErr_CheckSignals()
-        return 0
+            if interrupted():
+                return True
+        return False
 
     cdef void run(self, const char *src, char *dst, int threads, int64_t chunk=0, int64_t chunks=1) noexcept nogil:
         """Run one of `chunks`, which together are all of it."""

@@ -33,6 +33,9 @@ cdef class Route:
     cdef void run(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
                   char *at) noexcept nogil
     cdef copied(self, x, w, bias, y, epilogue, add, workspace)
-    cdef int call(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
-                  char *at) except -1
+    cdef bint paced(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
+                    char *at) noexcept nogil
     cdef void surround(self, char *at, int zero) noexcept nogil
+
+
+cdef span_of(y)

@@ -1,6 +1,5 @@
 """A convolution on the caller's arrays: its loop nest, the reorders around it, and its epilogue."""
 
-from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy, memset
 from numpy cimport PyArray_DATA, import_array, ndarray
@@ -16,6 +15,7 @@ from ..kernels.elementwise cimport (
 )
 from ..runtime.pace cimport Pace, done, pace_of
 from ..runtime.registry cimport best_row, element_bytes, types_named
+from ..runtime.signals cimport go_on, interrupted
 from .executor cimport Executor, aligned
 from .reorder cimport Reordering
 
@@ -283,11 +283,9 @@ cdef class Route:
                         steps[i].operand = self.reordered(tensor, y, copy)
                         copy += size
                     i += 1
-        if self.whole:
-            with nogil:
-                self.run(px, pw, pb, pf, py, at)
-        else:
-            self.call(px, pw, pb, pf, py, at)
+        with nogil:
+            self.paced(px, pw, pb, pf, py, at)
+        go_on()
         if workspace is None:
             self.pool.take_back(scratch)
             if other is not None:
@@ -319,26 +317,28 @@ cdef class Route:
         if self.after is not None:
             self.after.run(inner, y, threads)
 
-    cdef int call(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
-                  char *at) except -1:
-        """As `run`, with the GIL held: signals are checked for between chunks."""
+    cdef bint paced(self, const char *x, const char *w, const char *bias, const lk_epilogue *epilogue, char *y,
+                    char *at) noexcept nogil:
+        """As `run`, in chunks between which signals are checked for; whether one has stopped it."""
         cdef char *inner = y if self.after is None else at + self.x_bytes
         cdef Pace pace
+        if self.whole:
+            self.run(x, w, bias, epilogue, y, at)
+            return False
         if self.before is not None:
-            self.before.call(x, at + self.start, self.executor.threads)
+            if self.before.paced(x, at + self.start, self.executor.threads):
+                return True
             x = at
             if self.images:
                 self.surround(at, epilogue.x_zero if self.executor.integers else 0)
         pace = pace_of(self.chunks)
         while pace.at < pace.end:
-            with nogil:
-                self.executor.run(x, w, bias, epilogue, inner, at + self.x_bytes + self.y_bytes, pace.at // pace.size,
-                                  pace.end // pace.size)
+            self.executor.run(x, w, bias, epilogue, inner, at + self.x_bytes + self.y_bytes, pace.at // pace.size,
+                              pace.end // pace.size)
             done(&pace)
-            PyErr_CheckSignals()
-        if self.after is not None:
-            self.after.call(inner, y, self.executor.threads)
-        return 0
+            if interrupted():
+                return True
+        return self.after is not None and self.after.paced(inner, y, self.executor.threads)
 
     cdef void surround(self, char *at, int zero) noexcept nogil:
         """Write the padding of the padded input, bytes of `zero`."""

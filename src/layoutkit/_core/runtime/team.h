@@ -21,9 +21,9 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "region.h"
 
 enum {
@@ -74,23 +74,6 @@ static inline void lk_pause(void) {
     __builtin_ia32_pause();
 #elif defined(__aarch64__)
     __asm__ volatile("yield");
-#endif
-}
-
-static int64_t lk_now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * (int64_t)1000000000 + t.tv_nsec;
-}
-
-/* The same to some milliseconds, in a few cycles. */
-static int64_t lk_about_now(void) {
-#ifdef CLOCK_MONOTONIC_COARSE
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
-    return t.tv_sec * (int64_t)1000000000 + t.tv_nsec;
-#else
-    return lk_now();
 #endif
 }
 

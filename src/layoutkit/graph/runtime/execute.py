@@ -1,52 +1,35 @@
-"""Steps: what runs of a graph whose layouts are chosen, and the memory that it runs in."""
+"""The compiled program of a graph whose layouts are chosen: its steps."""
 
 from __future__ import annotations
 
-import os
-import time
-from collections import ChainMap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from ..._core.nests.operation import Operation
-from ..._core.runtime.guard import Turns
+from ..._core.nests.operation import MOST_ARRAYS
+from ..._core.nests.reorders import Reorders
+from ..._core.runtime.arrays import address
 from ...choosing.threads import check_threads
-from ...choosing.watching import Ran, executed, watchers
+from ...choosing.watching import Ran, executed_in_steps, watchers
 from ...formats.layout import Layout
-from ...memory.arrays import empty
+from ...reorders.binding import MOVED, compiled
+from ...reorders.convert import Numbers
 from ...reorders.reorder import reorder
 from ..ir import Node
-from ..layout.costs import FLOAT, Costs, array_type, between
+from ..layout.costs import FLOAT, VIEWS, Costs, array_type, between
 from ..layout.plan import LayoutPlan
 from ..operators import OPERATORS, Kept, run
 from ..operators.base import own_type
 from ..operators.kernels import F32, kernel_of
-from ..operators.layouts import NAMES, PLAIN, in_layout, layouts_of
-from .arena import placed
-from .concat import Part, axis_of, parts_of, whole_of
-from .steps import BUILDS, SCRATCH, Call, Place, Slots
+from ..operators.layouts import PLAIN, in_layout, layouts_of
+from .concat import Part, axis_of, parts_of
+from .runs import Runs
+from .steps import BUILDS, Call, Make, Place, Slots, Step
+from .tensors import Tensors, part_in
 
 LETTERS = "abcdefghijkl"
-MOST_RUNS = os.cpu_count() or 1  # at the same time: more only wait for one another, and for the GIL
-
-
-class Step(NamedTuple):
-    """What one node does, or a reorder between two."""
-
-    name: str
-    op: str
-    call: Call
-    reads: tuple[Place, ...]
-    writes: tuple[Place, ...]
-    views: bool = False  # whether what it writes may be views of what it reads
-
-    def written(self) -> str:
-        """The tensors that it writes, and in which layouts."""
-        return ", ".join(f"{name} ({NAMES[kind]})" for name, kind in self.writes)
 
 
 class Program:
@@ -54,11 +37,10 @@ class Program:
 
     def __init__(self, plan: LayoutPlan, costs: Costs) -> None:
         self.plan, self.known, self.costs = plan, plan.known, costs
-        self._buffers: dict[Place, tuple[tuple[int, ...], np.dtype]] = {}
-        self._parts = parts_of(plan)
-        self._wholes = {*self._parts, *(part.whole for part in self._parts.values())}
+        self._tensors = Tensors(plan, parts_of(plan))
+        self._wholes = {*self._tensors.parts, *(part.whole for part in self._tensors.parts.values())}
         self._needs: list[Callable[[Slots], int]] = []  # bytes of scratch
-        self._stand_ins: dict[Place, np.ndarray] = {}  # for tensors without a buffer, while nothing has run
+        self._made: dict[int, object] = {}  # by step, its operation, or a function of its arrays
         self.steps: list[Step] = []
         self._made_in: dict[str, int] = dict.fromkeys(plan.graph.inputs, PLAIN)
         self._to_round: dict[str, tuple[int, Kept]] = {}  # results of a node: where, and in which type they are made
@@ -67,58 +49,29 @@ class Program:
             self._add(node, kinds)
         for name in plan.graph.outputs:
             self.operand(name, PLAIN)
-        buffers = {place: of for place, of in self._buffers.items() if place not in self._parts}
-        wholes = {place: part.whole for place, part in self._parts.items()}
-        wholes = {place: whole_of(place, wholes) for place in self._parts}
-        self._arena = placed(self.steps, buffers, wholes, [(name, PLAIN) for name in plan.graph.outputs])
-        self._scratch_bytes = 0
-        self._turns = Turns(MOST_RUNS)
-        self._idle: list[dict[Place, np.ndarray]] = []  # memory that no run is using
-        self._constants = {
-            (name, PLAIN): plan.graph.constants[name] for name in plan.graph.outputs if name in plan.graph.constants
-        }
         plan.forget_values()
-        first = self._memory()
-        slots = ChainMap(first, self._stand_ins)
-        while self._needs:  # a filter is forgotten once it is packed
-            self._scratch_bytes = max(self._scratch_bytes, self._needs.pop()(slots))
-        self._stand_ins.clear()
-        first[SCRATCH] = _bytes(self._scratch_bytes)
-        self._idle.append(first)
+        self._runs = Runs(self.steps, self._tensors, self._needs, self._made)
 
     @property
     def arena_bytes(self) -> int:
         """Of all buffers: each run that goes on at the same time has its own."""
-        return self._arena.nbytes
+        return self._runs.arena.nbytes
 
     def run(self, inputs: Mapping[str, np.ndarray], times: list[float] | None = None) -> dict[str, np.ndarray]:
         """The outputs, new arrays; `times` gets the seconds of every step."""
-        with self._turns.turn():
-            try:
-                memory = self._idle.pop()
-            except IndexError:  # others run
-                memory = self._memory()
-            try:
-                return self._run(dict(memory), inputs, times)
-            finally:
-                self._idle.append(memory)
+        if not watchers and times is None:
+            return self._runs.run(inputs)
+        clock = np.zeros((len(self.steps), 2), np.int64)
 
-    def _run(
-        self, slots: dict[Place, np.ndarray], inputs: Mapping[str, np.ndarray], times: list[float] | None
-    ) -> dict[str, np.ndarray]:
-        slots.update(((name, PLAIN), value) for name, value in inputs.items())
-        for step in self.steps:
-            start = time.perf_counter() if times is not None else 0.0
-            if watchers:
-                executed(partial(self._ran, step), step.call, slots)
-            else:
-                step.call(slots)
-            if times is not None:
-                times.append(time.perf_counter() - start)
-        return {name: np.array(slots[name, PLAIN]) for name in self.plan.graph.outputs}
+        def steps() -> Iterator[tuple[Ran, float, float]]:
+            threads = check_threads(self.costs.threads)
+            for step, (begin, end) in zip(self.steps, clock.tolist()):
+                yield Ran(f"network {step.op}", step.name, step.written(), threads), begin * 1e-9, (end - begin) * 1e-9
 
-    def _ran(self, step: Step) -> Ran:
-        return Ran(f"network {step.op}", step.name, step.written(), check_threads(self.costs.threads))
+        outputs = executed_in_steps(partial(self._runs.run, inputs, clock), steps)
+        if times is not None:
+            times += ((clock[:, 1] - clock[:, 0]) * 1e-9).tolist()
+        return outputs
 
     # ---- building
 
@@ -132,13 +85,22 @@ class Program:
         source, shape = (name, self._made_in[name]), self.known[name].shape
         src, dst = (layouts_of(len(shape))[k] for k in (source[1], kind))
 
-        def move(slots: Slots) -> None:
-            reorder(slots[source], src, dst, shape=shape, out=slots[place], threads=self.costs.threads)
-
         self.result(name, kind)
-        self.steps.append(Step(f"{src} > {dst}", "reorder", move, (source,), (place,)))
+        self._reorder(f"{src} > {dst}", (src, dst), shape, source, place, MOVED)
         self._available.add(place)
         return place
+
+    def _reorder(
+        self, name: str, layouts: tuple[Layout, Layout], shape: tuple[int, ...], source: Place, to: Place,
+        numbers: Numbers,
+    ) -> None:  # fmt: skip
+        """Append a step that brings a tensor from one place to another."""
+
+        def make(x: np.ndarray, y: np.ndarray) -> Reorders:
+            move = compiled(x, *layouts, shape, y, self.costs.threads, numbers)
+            return Reorders((x, y), [] if move is None else [(move[0], 0, 0, 1, 0, move[1])])
+
+        self._operate(Step(name, "reorder", None, (source,), (to,)), make)
 
     def _converted(self, name: str, kind: int, kept: Kept) -> Place:
         """A tensor in a kind of layout, its numbers in another type."""
@@ -151,14 +113,8 @@ class Program:
         """Append a step that brings the numbers of a tensor from one type and layout to others."""
         shape = self.known[name].shape
         src, dst = (_layout(len(shape), k) for k in (source[1], place[1]))
-        options = between(before, kept)
-
-        def convert(slots: Slots) -> None:
-            out = slots[place]
-            reorder(slots[source], src, dst, shape=shape, out=out, threads=self.costs.threads, **options)
-
-        self._buffers[place] = dst.physical_shape(shape), array_type(kept.dtype)
-        self.steps.append(Step(f"{src} > {dst} as {kept}", "reorder", convert, (source,), (place,)))
+        self._tensors.buffers[place] = dst.physical_shape(shape), array_type(kept.dtype)
+        self._reorder(f"{src} > {dst} as {kept}", (src, dst), shape, source, place, Numbers(**between(before, kept)))
         self._available.add(place)
 
     def result(self, name: str, kind: int, computed: Kept | None = None) -> Place:
@@ -168,16 +124,16 @@ class Program:
             self._to_round[name] = place[1], computed
             place = f"{name} as {computed}", place[1]
             shape = _layout(len(known.shape), kind).physical_shape(known.shape)
-            self._buffers[place] = shape, array_type(computed.dtype)
+            self._tensors.buffers[place] = shape, array_type(computed.dtype)
             return place
         layouts = layouts_of(len(known.shape))
         shape = layouts[kind].physical_shape(known.shape) if layouts else known.shape
-        self._buffers[place] = shape, array_type(known.stored.dtype) if known.stored else known.dtype
+        self._tensors.buffers[place] = shape, array_type(known.stored.dtype) if known.stored else known.dtype
         return place
 
     def stand_in(self, place: Place, array: np.ndarray) -> None:
         """Let `workspace` see an array like the one that an operator will leave there."""
-        self._stand_ins[place] = array
+        self._tensors.stand_in(place, array)
 
     def workspace(self, needed: Callable[[Slots], int]) -> None:
         """Have as many bytes in `SCRATCH` as a step will need on its buffers."""
@@ -185,7 +141,7 @@ class Program:
 
     def has_buffer(self, place: Place) -> bool:
         """Whether a tensor has a buffer; else what makes it may leave any array."""
-        return place in self._buffers
+        return place in self._tensors.buffers
 
     def step(
         self, node: Node, call: Call, reads: tuple[Place, ...], writes: tuple[Place, ...], views: bool = False
@@ -193,37 +149,33 @@ class Program:
         """Append a step; `views`: what it writes may be views of what it reads."""
         self.steps.append(Step(node.name or node.outputs[0], node.op, call, reads, writes, views))
 
-    def operation(
-        self, node: Node, make: Callable[..., Operation], reads: tuple[Place, ...], writes: tuple[Place, ...]
-    ) -> None:
-        """Append a step that is an operation: of `make(*arrays)`, for arrays like those of `reads` and `writes`."""
-        places, made = (*reads, *writes), []
-        for place in reads:
-            if not self.has_buffer(place) and place not in self._stand_ins:
-                name, kind = place
-                of = self.known[name]
-                layouts = layouts_of(len(of.shape))
-                shape = layouts[kind].physical_shape(of.shape) if layouts else of.shape
-                self.stand_in(place, np.empty(shape, array_type(of.kept.dtype)))
+    def operation(self, node: Node, make: Make, reads: tuple[Place, ...], writes: tuple[Place, ...]) -> None:
+        """Append a step that is an operation: of `make(*arrays)`, for arrays like those of `reads` and `writes`.
+
+        Where that needs Python, `make` may return a function of the arrays instead.
+        """
+        self._operate(Step(node.name or node.outputs[0], node.op, None, reads, writes), make)
+
+    def _operate(self, step: Step, make: Make) -> None:
+        at = len(self.steps)
 
         def needed(slots: Slots) -> int:
-            made.append(make(*(slots[place] for place in places)))
+            self._made[at] = make(*(slots[place] for place in step.places))
             return 0
 
-        def call(slots: Slots) -> None:
-            made[0](
-                *(slots[place] if place in self._buffers else np.ascontiguousarray(slots[place]) for place in places)
-            )
-
         self.workspace(needed)
-        self.step(node, call, reads, writes)
+        self.steps.append(step)
 
     def _add(self, node: Node, kinds: tuple[int, int]) -> None:
-        if kernel_of(node, self.known, kinds[0]) is not None:
+        if self._view(node, kinds):
+            pass
+        elif kernel_of(node, self.known, kinds[0]) is not None:
             BUILDS[node.op](self, node, kinds)
         elif node.op == "Concat" and (node.outputs[0], kinds[0]) in self._wholes:
             self._concat(node, kinds[0])
-        elif node.op == "Split" and all((name, self._kind(name, kinds[0])) in self._parts for name in node.outputs):
+        elif node.op == "Split" and all(
+            (name, self._kind(name, kinds[0])) in self._tensors.parts for name in node.outputs
+        ):
             self._split(node, kinds[0])
         else:
             self._other(node, kinds[0])
@@ -246,23 +198,57 @@ class Program:
         operands = [self.operand(name, kind, kept) for name in node.inputs]
         layout = layouts_of(len(self.known[node.outputs[0]].shape))[kind]
         axis = axis_of(node, self.known, layout)
-        copied, at = [], 0
+        copied: list[tuple[Place, Part]] = []
+        at = 0
         for name, place in zip(node.inputs, operands):
             part = Part(whole, axis, at, at + layout.physical_shape(self.known[name].shape)[axis])
             at = part.end
-            if self._parts.get(place) != part:
+            if self._tensors.parts.get(place) != part:
                 copied.append((place, part))
+        if not copied:
+            self._nothing(node, tuple(operands), (whole,))
+        for i in range(0, len(copied), MOST_ARRAYS - 1):
+            self._copy(node, copied[i : i + MOST_ARRAYS - 1], whole)
 
-        def join(slots: Slots) -> None:
-            for place, part in copied:
-                part_in(slots[whole], part)[...] = slots[place]
+    def _copy(self, node: Node, copied: list[tuple[Place, Part]], whole: Place) -> None:
+        """Append a step that copies tensors to parts of another one."""
 
-        self.step(node, join, tuple(operands), (whole,))
+        def make(*arrays: np.ndarray) -> Reorders:
+            *sources, to = arrays
+            moves = []
+            for i, (x, (_, part)) in enumerate(zip(sources, copied)):
+                y, axes = part_in(to, part), LETTERS[: to.ndim]
+                move = compiled(x, axes, axes, x.shape, y, self.costs.threads)
+                if move is not None:
+                    moves.append((move[0], i, 0, len(sources), address(y) - address(to), move[1]))
+            return Reorders(arrays, moves)
+
+        self.operation(node, make, tuple(place for place, _ in copied), (whole,))
 
     def _split(self, node: Node, kind: int) -> None:
         """A division into parts of the array that is divided: nothing is to do."""
         whole = self.operand(node.inputs[0], kind)
-        self.step(node, lambda slots: None, (whole,), tuple(self.result(name, kind) for name in node.outputs))
+        self._nothing(node, (whole,), tuple(self.result(name, kind) for name in node.outputs))
+
+    def _nothing(self, node: Node, reads: tuple[Place, ...], writes: tuple[Place, ...], views: bool = False) -> None:
+        """Append a step that has nothing to do."""
+        self.steps.append(Step(node.name or node.outputs[0], node.op, None, reads, writes, views))
+
+    def _view(self, node: Node, kinds: tuple[int, int]) -> bool:
+        """Whether a node only gives a tensor another shape: its result lies where its input does, if that is in one
+        piece, and else is a copy."""
+        x, y = self.known[node.inputs[0]], self.known[node.outputs[0]]
+        kinds_of = {self._kind(node.inputs[0], kinds[0]), self._kind(node.outputs[0], kinds[1])}
+        if node.inputs[0] in self.plan.graph.constants or kinds_of != {PLAIN} or x.kept != y.kept:
+            return False
+        if node.op not in VIEWS and not (node.op == "Transpose" and _keeps_order(node, x.shape)):
+            return False
+        source, to = self.operand(node.inputs[0], PLAIN), (node.outputs[0], PLAIN)
+        if not self._tensors.contiguous(source):
+            return False
+        self._tensors.views[to] = source, y.shape
+        self._nothing(node, (source,), (to,), views=True)
+        return True
 
     def _other(self, node: Node, kind: int) -> None:
         known, constants = self.known, self.plan.graph.constants
@@ -297,28 +283,6 @@ class Program:
         places = tuple(x for x in operands if isinstance(x, tuple))
         self.step(node, compute, places, tuple(p for p in to if p), views=True)
 
-    def _memory(self) -> dict[Place, np.ndarray]:
-        """New memory for a run: the buffers, and scratch."""
-        memory = _bytes(self._arena.nbytes)
-        slots = dict(self._constants)
-        for place, at in self._arena.offsets.items():
-            shape, dtype = self._buffers[place]
-            slots[place] = memory[at : at + prod(shape) * dtype.itemsize].view(dtype).reshape(shape)
-        for place in self._parts:
-            inner = []
-            while place not in slots:  # a part of another, which may be a part itself
-                inner.append(place)
-                place = self._parts[place].whole
-            for each in reversed(inner):
-                part = self._parts[each]
-                slots[each] = part_in(slots[part.whole], part)
-        slots[SCRATCH] = _bytes(self._scratch_bytes)
-        return slots
-
-
-def _bytes(count: int) -> np.ndarray:
-    return empty((count,), np.dtype(np.uint8), "graph") if count else np.empty(0, np.uint8)
-
 
 def _rounded(value: np.ndarray, kept: Kept) -> np.ndarray:
     """What an operator has made, in the type in which it is kept."""
@@ -331,6 +295,8 @@ def _layout(rank: int, kind: int) -> Layout:
     return layouts_of(rank)[kind] if layouts_of(rank) else Layout(LETTERS[:rank])
 
 
-def part_in(array: np.ndarray, part: Part) -> np.ndarray:
-    """A part of the array that it is a part of."""
-    return array[(slice(None),) * part.axis + (slice(part.begin, part.end),)]
+def _keeps_order(node: Node, shape: tuple[int, ...]) -> bool:
+    """Whether a transposition leaves all elements in their order."""
+    order = node.attributes.get("perm") or tuple(range(len(shape)))[::-1]
+    moved = [axis for axis in order if shape[axis] != 1]
+    return moved == sorted(moved)

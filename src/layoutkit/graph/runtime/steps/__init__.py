@@ -4,9 +4,9 @@ A file for each family, with its rows in `BUILDS`: by operator, what appends the
 """
 
 from . import convolution, moves, pooling, products, response, sums
-from .building import SCRATCH, Build, Call, Place, Slots
+from .building import SCRATCH, Build, Call, Make, Place, Slots, Step
 
-__all__ = ["BUILDS", "SCRATCH", "Build", "Call", "Place", "Slots"]
+__all__ = ["BUILDS", "SCRATCH", "Build", "Call", "Make", "Place", "Slots", "Step"]
 
 FAMILIES = convolution, products, pooling, sums, moves, response
 BUILDS: dict[str, Build] = {op: build for family in FAMILIES for op, build in family.BUILDS.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, MutableMapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -11,13 +11,35 @@ from ...._core.nests.operation import Operation
 from ...ir import Node
 from ...layout.costs import FLOAT, Costs, array_type
 from ...operators import Kept, Known
+from ...operators.layouts import NAMES
 
 Place = tuple[str, int]  # a tensor, in a kind of layout
 Slots = MutableMapping[Place, np.ndarray]
 SCRATCH: Place = "", -1  # a workspace that all steps share
 Call = Callable[[Slots], None]
+Make = Callable[..., Operation | Callable[..., None]]
 Arrays = tuple[np.ndarray, np.ndarray, np.ndarray | None]  # input, output, what is added
 SHORT = {"float32": "f32", "bfloat16": "bf16", "float16": "f16", "uint8": "u8", "int8": "s8"}  # names of rows
+
+
+class Step(NamedTuple):
+    """What one node does, or a reorder between two."""
+
+    name: str
+    op: str
+    call: Call | None  # of Python; None: it is an operation, or there is nothing to do
+    reads: tuple[Place, ...]
+    writes: tuple[Place, ...]
+    views: bool = False  # whether what it writes may be views of what it reads
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """Its tensors, as an operation takes them."""
+        return *self.reads, *self.writes
+
+    def written(self) -> str:
+        """The tensors that it writes, and in which layouts."""
+        return ", ".join(f"{name} ({NAMES[kind]})" for name, kind in self.writes)
 
 
 class Building(Protocol):
@@ -44,10 +66,11 @@ class Building(Protocol):
     def step(self, node: Node, call: Call, reads: tuple[Place, ...], writes: tuple[Place, ...]) -> None:
         """Append a step."""
 
-    def operation(
-        self, node: Node, make: Callable[..., Operation], reads: tuple[Place, ...], writes: tuple[Place, ...]
-    ) -> None:
-        """Append a step that is an operation: of `make(*arrays)`, for arrays like those of `reads` and `writes`."""
+    def operation(self, node: Node, make: Make, reads: tuple[Place, ...], writes: tuple[Place, ...]) -> None:
+        """Append a step that is an operation: of `make(*arrays)`, for arrays like those of `reads` and `writes`.
+
+        Where that needs Python, `make` may return a function of the arrays instead.
+        """
 
 
 Build = Callable[[Building, Node, tuple[int, int]], None]

@@ -6,10 +6,13 @@ from math import prod
 
 import numpy as np
 
-from ....reorders.reorder import reorder
+from ...._core.nests.operation import Operation
+from ...._core.nests.reorders import Reorders
+from ....memory.arrays import reshaped
+from ....reorders.binding import compiled
 from ...ir import Node
 from ...operators.layouts import LAST
-from .building import Build, Building, Slots
+from .building import Build, Building
 
 
 def _shuffle(program: Building, node: Node, kinds: tuple[int, int]) -> None:
@@ -22,10 +25,11 @@ def _shuffle(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     exchanged = tuple(shape["abcd".index(letter)] for letter in dst)
     at, to = program.operand(node.inputs[0], kind, kept), program.result(node.outputs[0], kind)
 
-    def shuffle(slots: Slots) -> None:
-        reorder(np.reshape(slots[at], shape), src, dst, out=slots[to].reshape(exchanged), threads=threads)
+    def make(x: np.ndarray, y: np.ndarray) -> Operation:
+        move = compiled(reshaped(x, shape), src, dst, shape, y.reshape(exchanged), threads)
+        return Reorders((x, y), [] if move is None else [(move[0], 0, 0, 1, 0, move[1])])
 
-    program.step(node, shuffle, (at,), (to,))
+    program.operation(node, make, (at,), (to,))
 
 
 BUILDS: dict[str, Build] = {"ChannelShuffle": _shuffle}

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from ...._core.nests.matmul import Matmul
-from ....convolutions.conv import CLASSES
+from ...._core.nests.operation import Operation
+from ....convolutions.conv import CLASSES, bind
 from ....convolutions.epilogue import parse
 from ...ir import Node
 from ...layout.costs import FLOAT, factors_of
 from ...operators.kernels import F32, is_product
 from ...operators.layouts import PLAIN
-from .building import SCRATCH, Arrays, Build, Building, Slots, reading
-from .convolution import bound
+from .building import Build, Building
 
 
 def _bias(node: Node, program: Building, columns: int) -> np.ndarray | None:
@@ -79,17 +80,17 @@ def _as_convolution(program: Building, node: Node) -> None:
     )  # fmt: skip
     at, to = program.operand(node.inputs[0], PLAIN, f.x), program.result(node.outputs[0], PLAIN, f.y)
     rows = prod(x.shape[:-1])
-    read = reading(program, at, x.shape, f.x)
 
-    def arrays(slots: Slots) -> Arrays:
-        return read(slots).reshape(1, rows, -1), slots[to].reshape(1, rows, -1), None
+    def multiply(x: np.ndarray, y: np.ndarray) -> None:
+        op(x.reshape(1, rows, -1), y.reshape(1, rows, -1))
 
-    product = bound(program, op, arrays)
+    def make(x: np.ndarray, y: np.ndarray) -> Operation | Callable[..., None]:
+        if not x.flags.c_contiguous:  # a part of another tensor
+            return multiply
+        made = bind(op, x.reshape(1, rows, -1), y.reshape(1, rows, -1), None)
+        return made if isinstance(made, Operation) else multiply
 
-    def multiply(slots: Slots) -> None:
-        product[0](*arrays(slots), slots[SCRATCH])
-
-    program.step(node, multiply, (at,), (to,))
+    program.operation(node, make, (at,), (to,))
 
 
 BUILDS: dict[str, Build] = {"Gemm": _product, "MatMul": _product}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...._core.nests.lrn import lrn
+from ...._core.nests.lrn import Lrn
+from ....memory.arrays import reshaped
 from ...ir import Node
-from .building import SHORT, Build, Building, Slots, made_in
+from .building import SHORT, Build, Building, made_in
 
 
 def _response(program: Building, node: Node, kinds: tuple[int, int]) -> None:
@@ -16,18 +17,11 @@ def _response(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     at, to = program.operand(node.inputs[0], kinds[0], real), program.result(node.outputs[0], kinds[0], real)
     threads, types = program.costs.threads, SHORT[real.dtype]
 
-    def normalise(slots: Slots) -> None:
-        lrn(
-            types,
-            np.ascontiguousarray(slots[at]).reshape(-1, channels),
-            slots[to].reshape(-1, channels),
-            size,
-            alpha,
-            bias,
-            threads,
-        )
+    def make(x: np.ndarray, y: np.ndarray) -> Lrn:
+        pixels = reshaped(x, (-1, channels)), reshaped(y, (-1, channels))
+        return Lrn((x, y), pixels, types, size, alpha, bias, threads)
 
-    program.step(node, normalise, (at,), (to,))
+    program.operation(node, make, (at,), (to,))
 
 
 BUILDS: dict[str, Build] = {"LRN": _response}

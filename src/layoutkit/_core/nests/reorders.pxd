@@ -1,0 +1,16 @@
+from libc.stdint cimport int64_t
+
+from .operation cimport Operation
+
+
+cdef struct Move:
+    void *moves        # a Reordering
+    int src, dst       # which arrays
+    int64_t src_at, dst_at  # bytes from their beginning
+    int threads
+
+
+cdef class Reorders(Operation):
+    cdef Move *each
+    cdef int count
+    cdef list kept     # what the moves point to

@@ -1,0 +1,26 @@
+from libc.stdint cimport int64_t
+from numpy cimport ndarray
+
+
+cdef struct Step:
+    void *operation     # NULL: there is nothing to do, or Python does it
+    bint of_python
+    int count           # of its arrays
+    const int *places   # of these in the table of addresses
+
+
+cdef class Context:
+    cdef char **at      # by place
+    cdef readonly int places
+    cdef readonly ndarray scratch
+    cdef char *workspace
+
+
+cdef class StepList:
+    cdef Step *steps
+    cdef int *places
+    cdef list operations  # which the steps point to
+    cdef readonly int count
+    cdef int most         # the highest place
+    cdef readonly int64_t workspace
+    cdef int walk(self, char **at, char *workspace, int i, int64_t *times) noexcept nogil

@@ -1,0 +1,3 @@
+cdef void watch_signals()
+cdef bint interrupted() noexcept nogil
+cdef int go_on() except -1
