@@ -32,7 +32,9 @@ def test_run_takes_files_and_writes_a_page(path, tmp_path, capsys):
     wanted = tmp_path / "page.html"
     arguments = ["--input", f"file={tmp_path / 'x.npy'}", "--profile", str(wanted), "--explain", "--rounds", "1"]
     assert main(["run", str(path), *arguments]) == 0
-    assert "&lt;first&gt;" in wanted.read_text() and "<first>" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "&lt;first&gt;" in wanted.read_text() and "<first>" in told
+    assert "convolutions" in told and "slowest:" in told and "1 Conv of Conv Relu" in told
 
 
 def test_run_tunes(path, capsys):

@@ -17,8 +17,6 @@ from .onnx import load
 from .others import RUNTIMES, run_other
 from .page import page, table
 
-SUMMARY = 8  # lines of `explain` that are not about a step
-
 
 def main(argv: Sequence[str]) -> int:
     """Run the command; returns its exit code."""
@@ -55,13 +53,13 @@ def _report(model: Model, inputs: Mapping[str, np.ndarray], args: argparse.Names
         start = time.perf_counter()
         model.run(inputs)
         times.append(time.perf_counter() - start)
-    explained = model.explain({name: x.shape for name, x in inputs.items()}).splitlines()
-    lines = explained if args.explain else explained[:SUMMARY]
+    summary, _, steps = model.explain({name: x.shape for name, x in inputs.items()}).partition("\n\n")
+    lines = [summary.partition("\nfused:")[0], *([steps] if args.explain else [])]  # the profile tells what was fused
     lines.append(
         f"{1e3 * median(times):.3f} ms a run, median of {args.rounds}; the first with planning {planned:.2f} s"
     )
     profile = model.profile(inputs)
-    lines += table(profile)
+    lines += [str(profile), "by operator:", *table(profile)]
     if args.compare:
         other = run_other(args.compare, args.model, inputs, args.threads or get_num_threads(), args.rounds)
         apart = max((_apart(a, b) for a, b in zip(outputs.values(), other.outputs)), default=0.0)

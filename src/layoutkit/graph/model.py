@@ -17,6 +17,7 @@ from .layout.plan import choose_layouts
 from .layout.rules import RULES
 from .operators import DataDependent
 from .operators.layouts import NAMES
+from .report import Profile, Timed, counted, family_of, fused, told_of
 from .runtime.execute import Program
 from .runtime.staged import Staged, cut, is_small
 
@@ -102,7 +103,8 @@ class Model:
             return self._program(arrays), arrays
 
     def explain(self, inputs: Mapping[str, Sequence[int]] | None = None) -> str:
-        """How it runs on inputs of these shapes: the layouts, their cost, and the cost of one layout throughout.
+        """How it runs on inputs of these shapes: the layouts, their cost, the cost of one layout throughout, what numpy
+        runs, and what was fused; then every step.
 
         Parameters
         ----------
@@ -125,12 +127,16 @@ class Model:
         lines += [f"  all {name}: {seconds * 1e3:.3g} ms" for name, seconds in plan.uniform().items()]
         for name, rule in RULES.items():
             lines.append(f"  by {name}: {plan.seconds(rule(plan.graph, plan.known)) * 1e3:.3g} ms")
+        by_numpy = counted(step.op for step in program.steps if step.call is not None)
+        lines += [f"run by numpy: {', '.join(by_numpy)}"] if by_numpy else []
+        lines += [*told_of(fused(self.graph, plan.graph, plan.known)), ""]
         for step in program.steps:
             lines.append(f"{step.op:<18}{step.name:<40} {step.written()}")
         return "\n".join(lines)
 
-    def profile(self, inputs: Mapping[str, Any] | Any, rounds: int = 5) -> list[tuple[str, str, float]]:
-        """Operator, name and seconds of each step, the least of some rounds.
+    def profile(self, inputs: Mapping[str, Any] | Any, rounds: int = 5) -> Profile:
+        """Operator, name and seconds of each step, the least of some rounds, as a list; printed, where time goes:
+        families of operators, their shares of the machine's limits, the slowest steps, what was fused.
 
         Parameters
         ----------
@@ -144,7 +150,16 @@ class Model:
             times: list[float] = []
             program.run(arrays, times)
             best = times if not best else [min(a, b) for a, b in zip(best, times)]
-        return [(step.op, step.name, seconds) for step, seconds in zip(program.steps, best)]
+        found: dict[str, int] = {}
+        if isinstance(program, Program):
+            steps = list(program.timed(best))
+            found = fused(self.graph, program.plan.graph, program.known)
+        else:
+            steps = [
+                Timed(step.op, step.name, seconds, family_of(step.op, step.call is None), 0, 0, "")
+                for step, seconds in zip(program.steps, best)
+            ]
+        return Profile(steps, found, check_threads(self._threads))
 
     def _shapes(self, asked: Mapping[str, Sequence[int]] | None) -> list[tuple[int, ...]]:
         shapes = []

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from ..operators import OPERATORS, Kept, run
 from ..operators.base import own_type
 from ..operators.kernels import F32, kernel_of
 from ..operators.layouts import PLAIN, in_layout, layouts_of
+from ..report import Timed, family_of, work_of
 from .concat import Part, axis_of, parts_of
 from .runs import Runs
 from .steps import BUILDS, Call, Make, Place, Slots, Step
@@ -72,6 +74,18 @@ class Program:
         if times is not None:
             times += ((clock[:, 1] - clock[:, 0]) * 1e-9).tolist()
         return outputs
+
+    def timed(self, seconds: Sequence[float]) -> Iterator[Timed]:
+        """What each step is, and how long it took."""
+        makers, known = self.plan.graph.makers(), self.known
+        for step, took in zip(self.steps, seconds):
+            node = makers.get(step.writes[0][0]) if step.writes and step.op != "reorder" else None
+            sizes = [self._tensors.expected(place) for place in step.places]
+            moved = sum(prod(shape) * dtype.itemsize for shape, dtype in sizes)
+            read, written = (next((name for name, _ in places), "") for places in (step.reads, step.writes))
+            shapes = " > ".join("x".join(map(str, known[n].shape)) for n in (read, written) if n in known)
+            family = family_of(step.op, step.call is None)
+            yield Timed(step.op, step.name, took, family, work_of(node, known), moved, shapes, step.how)
 
     # ---- building
 
@@ -149,12 +163,15 @@ class Program:
         """Append a step; `views`: what it writes may be views of what it reads."""
         self.steps.append(Step(node.name or node.outputs[0], node.op, call, reads, writes, views))
 
-    def operation(self, node: Node, make: Make, reads: tuple[Place, ...], writes: tuple[Place, ...]) -> None:
+    def operation(
+        self, node: Node, make: Make, reads: tuple[Place, ...], writes: tuple[Place, ...],
+        how: Callable[[], str] | None = None,
+    ) -> None:  # fmt: skip
         """Append a step that is an operation: of `make(*arrays)`, for arrays like those of `reads` and `writes`.
 
-        Where that needs Python, `make` may return a function of the arrays instead.
+        Where that needs Python, `make` may return a function of the arrays instead. `how` tells its algorithm.
         """
-        self._operate(Step(node.name or node.outputs[0], node.op, None, reads, writes), make)
+        self._operate(Step(node.name or node.outputs[0], node.op, None, reads, writes, how=how), make)
 
     def _operate(self, step: Step, make: Make) -> None:
         at = len(self.steps)

@@ -31,6 +31,7 @@ class Step(NamedTuple):
     reads: tuple[Place, ...]
     writes: tuple[Place, ...]
     views: bool = False  # whether what it writes may be views of what it reads
+    how: Callable[[], str] | None = None  # tells its algorithm
 
     @property
     def places(self) -> tuple[Place, ...]:
@@ -66,10 +67,13 @@ class Building(Protocol):
     def step(self, node: Node, call: Call, reads: tuple[Place, ...], writes: tuple[Place, ...]) -> None:
         """Append a step."""
 
-    def operation(self, node: Node, make: Make, reads: tuple[Place, ...], writes: tuple[Place, ...]) -> None:
+    def operation(
+        self, node: Node, make: Make, reads: tuple[Place, ...], writes: tuple[Place, ...],
+        how: Callable[[], str] | None = None,
+    ) -> None:  # fmt: skip
         """Append a step that is an operation: of `make(*arrays)`, for arrays like those of `reads` and `writes`.
 
-        Where that needs Python, `make` may return a function of the arrays instead.
+        Where that needs Python, `make` may return a function of the arrays instead. `how` tells its algorithm.
         """
 
 

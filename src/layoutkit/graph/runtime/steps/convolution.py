@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -35,7 +37,12 @@ def _convolution(program: Building, node: Node, kinds: tuple[int, int]) -> None:
     def make(x: np.ndarray, *rest: np.ndarray) -> Operation | Callable[..., None]:
         return bind(op, x, rest[-1], rest[0] if len(rest) > 1 else None)
 
-    program.operation(node, make, (at,) if add is None else (at, add), (to,))
+    how = partial(_algorithm, op, x.shape)
+    program.operation(node, make, (at,) if add is None else (at, add), (to,), how)
+
+
+def _algorithm(op: Any, shape: tuple[int, ...]) -> str:
+    return op.plan(shape).choices[0].candidate.name
 
 
 def _transposed(program: Building, node: Node, kinds: tuple[int, int]) -> None:
