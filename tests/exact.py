@@ -42,6 +42,11 @@ def tanh(x):
     return 1 - 2 / (1 + (2 * x).exp())
 
 
+def erf(x):
+    """The error function."""
+    return 1 - erfc(x) if x >= 0 else erfc(-x) - 1
+
+
 FUNCTIONS = {
     "silu": lambda x: x / (1 + (-x).exp()),
     "gelu": lambda x: x * erfc(-x / Decimal(2).sqrt()) / 2,
@@ -59,12 +64,17 @@ FUNCTIONS = {
     "hardsigmoid": lambda x, alpha, beta: min(max(alpha * x + beta, Decimal(0)), Decimal(1)),
     "hardswish_of": lambda x, alpha, beta: x * min(max(alpha * x + beta, Decimal(0)), Decimal(1)),
     "linear": lambda x, alpha, beta: alpha * x + beta,
+    "erf": erf,
+    "selu": lambda x, scaled, gamma: scaled * (x.exp() - 1) if x < 0 else gamma * x,
+    "celu": lambda x, alpha: alpha * ((x / alpha).exp() - 1) if x < 0 else x,
+    "softsign": lambda x: x / (1 + abs(x)),
+    "reciprocal": lambda x: 1 / x,
 }
 
 
 def activated(name, x, *numbers):
     """The activation of each float of `x`, with its numbers, as Decimals."""
     with localcontext() as context:
-        context.prec = DIGITS_BESIDE_1 if name in ("elu", "tanh", "softplus", "mish") else DIGITS
+        context.prec = DIGITS_BESIDE_1 if name in ("elu", "tanh", "softplus", "mish", "erf", "selu", "celu") else DIGITS
         numbers = [Decimal(float(v)) for v in numbers]
         return [FUNCTIONS[name](Decimal(float(v)), *numbers) for v in x]

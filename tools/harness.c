@@ -10,7 +10,7 @@
 #include "depthwise/plane_strips.h"
 #include "depthwise/depthwise_dot.h"
 #include "depthwise/strips.h"
-#include "elementwise/add.h"
+#include "elementwise/elementwise.h"
 #include "elementwise/epilogue.h"
 #include "gemm/gemm.h"
 #include "gradients/outer.h"
@@ -673,39 +673,6 @@ static int reduce(const lk_kernel *k, int count, int down, int fold)
     return 0;
 }
 
-/* An element of rows that may be of bytes. */
-static double element(const lk_kernel *k, const void *at, int64_t i)
-{
-    return !strcmp(k->types, "u8") ? ((const uint8_t *)at)[i] : !strcmp(k->types, "s8") ? ((const int8_t *)at)[i] : number(k, at, i);
-}
-
-/* Bits of `how`: two tensors, limits. Of bytes quarters are exact. */
-static int add(const lk_kernel *k, int count, int how)
-{
-    enum { MOST = 80, ROWS = 2 };
-    static double a[ROWS * MOST], b[ROWS * MOST], y[ROWS * MOST];
-    static const float limits[2] = {-0.75f, 1.25f};
-    int bytes = !strcmp(k->types, "u8") || !strcmp(k->types, "s8"), item = bytes ? 1 : item_of(k), two = how & 1, clips = how >> 1;
-    lk_add g = {.a = (char *)a, .b = two ? (char *)b : NULL, .y = (char *)y, .a_row = MOST * item, .b_row = MOST * item,
-                .y_row = MOST * item, .rows = ROWS, .count = count, .clip = clips ? limits : NULL,
-                .of_a = {0.5, 3}, .of_b = {0.25, -2}, .of_y = {0.25, 5}};
-    if (!bytes)
-        fill_numbers(k, a, ROWS * MOST), fill_numbers(k, b, ROWS * MOST), fill_numbers(k, y, ROWS * MOST);
-    for (int i = 0; bytes && i < ROWS * MOST; i++)
-        ((uint8_t *)a)[i] = (uint8_t)(37 * i), ((uint8_t *)b)[i] = (uint8_t)(91 * i + 5), ((uint8_t *)y)[i] = (uint8_t)i;
-    double beyond = element(k, y, count);
-    ((lk_add_fn)k->fn)(&g);
-    for (int i = 0; i < ROWS * MOST; i++) {
-        double qa = element(k, a, i), qb = element(k, b, i);
-        if (i % MOST >= count) continue;
-        double v = bytes ? (qa - 3) * 0.5 + (two ? (qb + 2) * 0.25 : 0) : qa + (two ? qb : 0);
-        v = clips ? fmin(fmax(v, limits[0]), limits[1]) : v;
-        if (bytes) v = fmin(fmax(v * 4 + 5, k->types[0] == 'u' ? 0 : -128), k->types[0] == 'u' ? 255 : 127);
-        if (element(k, y, i) != v) return wrong(k, "wrong sum");
-    }
-    return element(k, y, count) != beyond ? wrong(k, "wrote beyond the row") : 0;
-}
-
 static int outer(const lk_kernel *k, int rows, int steps, int vectors, int accumulate)
 {
     enum { MOST = 64 };
@@ -853,6 +820,28 @@ static double stepped(int step, double v, const double *a, double b)
     case LK_STEP_MUL: return v * b;
     case LK_STEP_MAX: return fmax(v, b);
     case LK_STEP_MIN: return fmin(v, b);
+    case LK_STEP_SUB: return v - b;
+    case LK_STEP_RSUB: return b - v;
+    case LK_STEP_DIV: return v / b;
+    case LK_STEP_RDIV: return b / v;
+    case LK_STEP_EQUAL: return v == b;
+    case LK_STEP_LESS: return v < b;
+    case LK_STEP_LESS_EQUAL: return v <= b;
+    case LK_STEP_GREATER: return v > b;
+    case LK_STEP_GREATER_EQUAL: return v >= b;
+    case LK_STEP_FILL: return b != 0 ? a[0] : v;
+    case LK_STEP_KEEP: return b != 0 ? v : a[0];
+    case LK_STEP_ERF: return erf(v);
+    case LK_STEP_SELU: return v > 0 ? a[1] * v : a[0] * expm1(v);
+    case LK_STEP_CELU: return v < 0 ? a[0] * expm1(v / a[0]) : v;
+    case LK_STEP_SOFTSIGN: return v / (1 + fabs(v));
+    case LK_STEP_NEG: return -v;
+    case LK_STEP_SIGN: return (v > 0) - (v < 0);
+    case LK_STEP_FLOOR: return floor(v);
+    case LK_STEP_CEIL: return ceil(v);
+    case LK_STEP_RECIPROCAL: return 1 / v;
+    case LK_STEP_THRESHOLDED_RELU: return v > a[0] ? v : 0;
+    case LK_STEP_SHRINK: return v < -a[1] ? v + a[0] : v > a[1] ? v - a[0] : 0;
     }
     return NAN;
 }
@@ -890,7 +879,7 @@ static int epilogue(const lk_kernel *k, int step, int kind, int chain, int count
     ((lk_epilogue_fn)k->fn)(&f);
     double allowed = item_of(k) == 8 ? 8e-15 : 4e-6;
     for (int i = 0; i < 3 * WIDE; i++)
-        if (!(fabs(number(k, y, i) - want[i]) <= allowed * (1 + fabs(want[i])) + (narrow ? fabs(want[i]) / 128 : 0)))
+        if (!(number(k, y, i) == want[i] || fabs(number(k, y, i) - want[i]) <= allowed * (1 + fabs(want[i])) + (narrow ? fabs(want[i]) / 128 : 0)))
             return wrong(k, lk_step_name(step));
     return 0;
 }
@@ -1217,14 +1206,6 @@ static int check_lines(const lk_kernel *k)
     return bad;
 }
 
-static int check_add(const lk_kernel *k)
-{
-    int bad = 0;
-    for (int count = 1; count < 80; count++)
-        for (int how = 0; how < 4; how++) bad += add(k, count, how);
-    return bad;
-}
-
 static int check_outer(const lk_kernel *k)
 {
     int bad = 0;
@@ -1262,6 +1243,49 @@ static int check_epilogue(const lk_kernel *k)
     for (int step = 0; step < LK_STEP_COUNT; step++)
         for (int kind = LK_NUMBER; kind <= LK_TENSOR; kind++)
             for (int count = 1; count <= 40; count++) bad += epilogue(k, step, kind, count & 1, count);
+    return bad;
+}
+
+/* Matrices whose strides `how` says: rows that follow one another, columns apart, one row or column for all, bytes. */
+static int elementwise(const lk_kernel *k, int rows, int count, int how)
+{
+    enum { MOST = 3 * 2 * 90 };
+    static double x[MOST], b[MOST], y[MOST], limits[2];
+    static char scratch[4 * LK_PIECE_BYTES];
+    int bytes = how & 1 && item_of(k) == 4, element = bytes ? LK_S8 : item_of(k) == 8 ? LK_F64 : LK_F32;
+    int item = lk_element_bytes(element), col = how & 2 ? 2 : 1, row = how & 4 ? col * count : 2 * 90;
+    int b_row = how & 8 ? 0 : row, b_col = how & 16 ? 0 : col;
+    lk_matrix of_x = {(char *)x, row * item, col * item, element, 3, 0.5f}, of_b = of_x, of_y = of_x;
+    of_b.at = (char *)b, of_b.row = b_row * item, of_b.col = b_col * item, of_b.zero = -2, of_b.scale = 0.25f;
+    of_y.at = (char *)y, of_y.zero = 5, of_y.scale = 0.25f;
+    set(k, limits, 0, -0.75), set(k, limits, 1, 1.25);
+    for (int i = 0; i < MOST; i++) {
+        if (bytes) ((int8_t *)x)[i] = (int8_t)(37 * i), ((int8_t *)b)[i] = (int8_t)(91 * i + 5), ((int8_t *)y)[i] = 9;
+        else set(k, x, i, small()), set(k, b, i, small()), set(k, y, i, 9);
+    }
+    lk_step steps[2] = {{.step = LK_STEP_ADD}, {.step = LK_STEP_CLIP, .numbers = (char *)limits}};
+    lk_matrix operands[2] = {of_b};
+    lk_elementwise f = {of_x, of_y, 2, steps, operands, rows, count, scratch};
+    ((lk_elementwise_fn)k->fn)(&f);
+    for (int i = 0; i < MOST; i++) {
+        int at_row = i / row, at_col = i % row / col, inside = at_row < rows && at_col < count && i % row % col == 0;
+        int at_b = inside ? at_row * b_row + at_col * b_col : 0;
+        double got = bytes ? ((int8_t *)y)[i] : get(k, y, i), want = 9;
+        double v = bytes ? (((int8_t *)x)[i] - 3) * 0.5 + (((int8_t *)b)[at_b] + 2) * 0.25 : get(k, x, i) + get(k, b, at_b);
+        if (inside) want = fmin(fmax(v, -0.75), 1.25);
+        if (inside && bytes) want = want * 4 + 5;
+        if (got != want) return wrong(k, "wrong value");
+    }
+    return 0;
+}
+
+static int check_elementwise(const lk_kernel *k)
+{
+    int bad = 0;
+    for (int rows = 0; rows <= 3; rows++)
+        for (int count = 0; count <= 90; count++)
+            for (int how = 0; how < 32; how++)
+                if (count || !(how & 4)) bad += elementwise(k, rows, count, how);
     return bad;
 }
 
@@ -1369,12 +1393,12 @@ static int check(const lk_kernel *k)
     case LK_POOLING: return check_pooling(k);
     case LK_POOLING_BACK: return check_pooling_back(k);
     case LK_LRN: return check_lrn(k);
-    case LK_ADD: return check_add(k);
     case LK_MOMENTS: case LK_SCALE: case LK_SOFTMAX: case LK_REDUCE: return check_lines(k);
     case LK_OUTER: return check_outer(k);
     case LK_TAP_SUMS: return check_tap_sums(k);
     case LK_DEPTHWISE_DOT: return check_depthwise_dot(k);
     case LK_EPILOGUE: return check_epilogue(k);
+    case LK_ELEMENTWISE: return check_elementwise(k);
     case LK_EXTENT: return check_extent(k);
     case LK_CONVERT: return check_convert(k);
     case LK_UNPACK: return check_unpack(k);

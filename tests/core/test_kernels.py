@@ -519,11 +519,12 @@ CHAINS = [
         ("clip", (-1, 2)), ("silu", ()), ("gelu", ()), ("gelu_tanh", ()), ("hardswish", ()), ("elu", (0.5,)),
         ("tanh", ()), ("sigmoid", ()), ("softplus", ()), ("abs", ()), ("square", ()), ("exp", ()), ("round", ()),
         ("mish", ()), ("swish", (1.25,)), ("hardsigmoid", (0.25, 0.5)), ("hardswish_of", (0.25, 0.5)),
-        ("linear", (0.25, -0.5)), ("pow", (0.5, 2, 1, 1)),
+        ("linear", (0.25, -0.5)), ("pow", (0.5, 2, 1, 1)), ("erf", ()), ("celu", (0.5,)), ("softsign", ()), ("neg", ()),
+        ("sign", ()), ("floor", ()), ("ceil", ()), ("thresholded_relu", (0.5,)), ("shrink", (0.25, 0.5)),
     )
 ] + [
     [(name, numbers, kind)] for name, numbers in (
-        ("prelu", ()), ("add", ()), ("mul", ()), ("max", ()), ("min", ()), ("sum", (0.5,)),
+        ("prelu", ()), ("add", ()), ("mul", ()), ("max", ()), ("min", ()), ("sum", (0.5,)), ("sub", ()), ("rsub", ()),
     ) for kind in ("number", "channel", TENSOR)
 ] + [
     [("abs", (), None), ("sqrt", (), None), ("linear", (1, 0.5), None), ("log", (), None)],
@@ -536,6 +537,7 @@ def stepped(step, operand, x):
     """A step of an epilogue on x (.., channels), in float64."""
     name, numbers, _ = step
     binary = {"prelu": lambda: np.where(x < 0, x * operand, x), "add": lambda: x + operand, "mul": lambda: x * operand,
+              "sub": lambda: x - operand, "rsub": lambda: operand - x,
               "max": lambda: np.maximum(x, operand), "min": lambda: np.minimum(x, operand),
               "sum": lambda: x + numbers[0] * operand}  # fmt: skip
     if name in binary:

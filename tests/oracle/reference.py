@@ -340,6 +340,17 @@ def activate(y: np.ndarray, activation) -> np.ndarray:
         "log": np.log,
         "pow": lambda v, alpha, beta: alpha * np.power(v, np.full_like(v, beta)),
         "round": np.rint,
+        "floor": np.floor,
+        "ceil": np.ceil,
+        "sign": np.sign,
+        "neg": np.negative,
+        "reciprocal": lambda v: 1 / v,
+        "erf": np.vectorize(math.erf, [float]),
+        "selu": lambda v, alpha, gamma: gamma * np.where(v < 0, alpha * np.expm1(np.minimum(v, 0)), v),
+        "celu": lambda v, alpha: np.where(v < 0, alpha * np.expm1(np.minimum(v, 0) / alpha), v),
+        "softsign": lambda v: np.where(np.isinf(v), np.sign(v), v / (1 + np.abs(v))),
+        "thresholded_relu": lambda v, alpha: np.where(v > alpha, v, 0.0),
+        "shrink": lambda v, bias, limit: np.where(v < -limit, v + bias, np.where(v > limit, v - bias, 0.0)),
         "mish": lambda v: _share(v, _mish_share(v)),
         "swish": lambda v, alpha: _share(v, sigmoid(alpha * v)),
         "hardsigmoid": lambda v, alpha, beta: np.clip(alpha * v + beta, 0, 1),
@@ -352,7 +363,8 @@ def activate(y: np.ndarray, activation) -> np.ndarray:
 
 
 BINARY: dict[str, Callable[..., np.ndarray]] = {
-    "add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum,
+    "add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum, "sub": np.subtract, "div": np.divide,
+    "rsub": lambda v, b: b - v, "rdiv": lambda v, b: b / v,
     "prelu": lambda v, slopes: np.where(v < 0, v * slopes, v),
 }  # fmt: skip
 

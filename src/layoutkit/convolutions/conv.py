@@ -453,11 +453,14 @@ def conv2d(
         What follows the sum: "relu", "relu6", ("clip", lo, hi), ("leaky_relu", slope), ("prelu", slopes),
         ("elu", alpha), "silu", ("swish", alpha), "mish", "gelu" (by erf), "gelu_tanh", "hardswish",
         ("hardswish", alpha, beta), ("hardsigmoid", alpha, beta), "sigmoid", "tanh", "softplus", "exp", "log", "sqrt",
-        "square", "abs", "round" (to nearest even), ("linear", alpha, beta), ("pow", alpha, beta).
+        "square", "abs", "round" (to nearest even), ("linear", alpha, beta), ("pow", alpha, beta), "erf",
+        ("selu", alpha, gamma), ("celu", alpha), "softsign", ("thresholded_relu", alpha), ("shrink", bias, limit),
+        "floor", "ceil", "sign", "neg", "reciprocal".
         At Inf and -Inf they are their limits: "silu" of -Inf is -0. NaN stays NaN.
-        A list is applied one after another. Then there are also ("add", b), ("mul", b), ("max", b), ("min", b), and
-        "sum" or ("sum", scale), where `add` is added rather than first. b and slopes are a number, (O,), or a tensor
-        like the result, of its type: an array or a `Tensor`, which must not overlap `out`.
+        A list is applied one after another. Then there are also ("add", b), ("mul", b), ("max", b), ("min", b),
+        ("sub", b), ("div", b), ("rsub", b), which is b - x, ("rdiv", b), which is b / x, and "sum" or ("sum", scale),
+        where `add` is added rather than first. b and slopes are a number, (O,), or a tensor like the result, of its
+        type: an array or a `Tensor`, which must not overlap `out`.
     scale : array_like of the type of `w` or of the sums, optional
         (O,): the filter of each output channel is multiplied by it, and rounded to its type. With a filter of int8: a
         number or float32 (O,) by which the sums are multiplied.

@@ -49,9 +49,24 @@ ACTIVATIONS: dict[str, tuple[Activation, ...]] = {
     "square": (Activation(0, "square"),),
     "abs": (Activation(0, "abs"),),
     "round": (Activation(0, "round"),),
+    "floor": (Activation(0, "floor"),),
+    "ceil": (Activation(0, "ceil"),),
+    "sign": (Activation(0, "sign"),),
+    "neg": (Activation(0, "neg"),),
+    "reciprocal": (Activation(0, "reciprocal"),),
+    "erf": (Activation(0, "erf"),),
+    "selu": (Activation(2, "selu", lambda alpha, gamma: (alpha * gamma, gamma)),),
+    "celu": (Activation(1, "celu"),),
+    "softsign": (Activation(0, "softsign"),),
+    "thresholded_relu": (Activation(1, "thresholded_relu"),),
+    "shrink": (Activation(2, "shrink"),),
     "linear": (Activation(2, "linear"),),
     "pow": (Activation(2, "pow", lambda alpha, beta: (alpha, beta, *mirrors(float(beta)))),),
     "add": (Activation(1, "add", operand="any"),),
+    "sub": (Activation(1, "sub", operand="any"),),
+    "rsub": (Activation(1, "rsub", operand="any"),),
+    "div": (Activation(1, "div", operand="any"),),
+    "rdiv": (Activation(1, "rdiv", operand="any"),),
     "mul": (Activation(1, "mul", operand="any"),),
     "max": (Activation(1, "max", operand="any"),),
     "min": (Activation(1, "min", operand="any"),),
@@ -82,6 +97,17 @@ class Chain(NamedTuple):
     epilogue: Epilogue | None = None
     operands: tuple[Operand, ...] = ()
     sums: bool = False
+
+
+def step_of(name: str, *numbers: float) -> tuple[str, tuple[float, ...], float | None]:
+    """The step of `registry.STEPS` that an activation is, without an operand that is an array: its name, its numbers
+    and the number that is its operand, if it has one."""
+    for row in ACTIVATIONS.get(name, ()):
+        if row.operand == "any" and not numbers:
+            return row.kernel, (), None
+        if row.numbers == len(numbers):
+            return (row.kernel, (), numbers[0]) if row.operand else (row.kernel, row.make(*numbers), None)
+    return name, numbers, None
 
 
 def mirrors(beta: float) -> tuple[float, float]:

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracle.network import evaluate
 
-from layoutkit._core.nests.add import add
 from layoutkit._core.nests.lrn import Lrn
 from layoutkit._core.nests.pooling import pool
 from layoutkit.graph.ir import Graph, Node, TensorType
@@ -77,50 +76,3 @@ def test_what_kernels_are_not_for():
     six = np.zeros((1, 1, 1, 1, 4, 6), np.float32)[..., ::2]
     with pytest.raises(ValueError, match="not contiguous"):
         pool("f32", six, six, [(1, 1, 1, 0)] * 3, None, 1)
-
-
-LIMITS = st.sampled_from([None, (0.0, np.inf), (-0.5, 0.25)])
-
-
-def strided(draw, shape, dtype):
-    """Random numbers in an array whose rows lie apart, or in pieces."""
-    larger = [n + draw(st.integers(0, 2)) for n in shape]
-    whole = np.random.default_rng(draw(st.integers(0, 99))).integers(-128, 128, larger)
-    whole = whole.astype(dtype) if np.dtype(dtype).kind in "iu" else (whole / 64).astype(dtype)
-    return whole[(*(slice(0, n) for n in shape), ...)]
-
-
-@given(st.data(), st.sampled_from(["float32", "uint8", "int8"]), st.booleans(), LIMITS, st.sampled_from(WHOLE_ISAS))
-def test_add(data, dtype, two, limits, isa):
-    shape = tuple(data.draw(st.lists(st.integers(0, 40), max_size=4)))
-    a, b, y = (strided(data.draw, shape, dtype) for _ in range(3))
-    scales = [(data.draw(st.sampled_from([0.5, 0.03, 1.7])), data.draw(st.integers(-20, 20))) for _ in range(3)]
-
-    def real(q, scale, zero):
-        return q if dtype == "float32" else (q.astype(np.float32) - zero) * np.float32(scale)
-
-    want = real(a, *scales[0]) + (real(b, *scales[1]) if two else 0)
-    want = want if limits is None else np.clip(want, *np.float32(limits))
-    if dtype != "float32":
-        info, (scale, zero) = np.iinfo(dtype), scales[2]
-        want = np.clip(np.rint(want / np.float32(scale)) + zero, info.min, info.max)
-    with using_isa(isa):
-        types = {"float32": "f32", "uint8": "u8", "int8": "s8"}[dtype]
-        add(types, a, b if two else None, y, limits, scales, data.draw(st.integers(1, 3)))
-    np.testing.assert_array_equal(y, want)
-
-
-def test_add_in_parts():
-    """Of few rows, each thread takes a part of each."""
-    x = np.arange(1 << 17, dtype=np.float32).reshape(2, -1)
-    y = np.zeros_like(x)
-    add("f32", x, x, y, (0.0, 1e5), [(1.0, 0)] * 3, 3)
-    np.testing.assert_array_equal(y, np.minimum(2 * x, 1e5))
-
-
-def test_add_of_other_shapes():
-    x = np.zeros((4, 3), np.float32)
-    with pytest.raises(ValueError, match=r"add: f32 of shape \(4, 3\), got \(3, 4\) of 4 bytes"):
-        add("f32", x.T, None, x.copy(), None, [(1.0, 0)] * 3, 1)
-    with pytest.raises(ValueError, match="add: u8"):
-        add("u8", x, None, x.copy(), None, [(1.0, 0)] * 3, 1)

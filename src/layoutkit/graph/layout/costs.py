@@ -10,12 +10,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..._core.runtime.registry import STEPS
 from ...choosing import tuning
 from ...choosing.best import choices
 from ...choosing.ranking import candidates_of
 from ...choosing.table import cost_table
 from ...choosing.threads import check_threads
 from ...convolutions import transposed
+from ...convolutions.epilogue import step_of
 from ...convolutions.filter import Filter
 from ...convolutions.phases import TransposedTask
 from ...convolutions.problem import ConvProblem
@@ -25,6 +27,8 @@ from ...reorders.problem import ReorderProblem, useful_threads
 from ...reorders.reorder import reorder
 from ..ir import Node
 from ..operators import Kept, Known
+from ..operators.kernels import elementwise
+from ..operators.kernels.elementwise import chain_of
 from ..operators.layouts import PLAIN, layouts_of
 from ..operators.neural import geometry, transposed_geometry
 
@@ -32,8 +36,10 @@ BYTES_PER_SECOND = 4e9  # read and written by an operator that numpy runs, rough
 TAP_SECONDS = 0.3e-9  # of pooling by numpy, for an output and a tap of its window
 KERNEL_BYTES_PER_SECOND = 18e9  # the same where a kernel runs it, or tensors are concatenated in place
 KERNEL_TAP_SECONDS = 0.08e-9
+FUNCTION_SECONDS = 0.3e-9  # of an element, where a step of an elementwise kernel is no mere sum, product or comparison
 VIEWS = "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"  # they copy nothing
 STEP_SECONDS = 5e-6  # overhead of a step of a program
+ROUNDED_ONCE = 0.5  # ulp
 FLOAT = Kept("float32")
 FEW_CHANNELS = 4  # a convolution of at most so many is also costed with other layouts of its result
 
@@ -113,8 +119,15 @@ class Costs:
         nbytes = sum(prod(x.shape) * x.itemsize for x in moved)
         taps = prod(node.attributes.get("kernel_shape", ())) * prod(known[node.outputs[0]].shape)
         of_numpy = nbytes / BYTES_PER_SECOND + taps * TAP_SECONDS
-        of_kernel = (nbytes / KERNEL_BYTES_PER_SECOND + taps * KERNEL_TAP_SECONDS) / self.threads
+        computed = _functions(node, known) * prod(known[node.outputs[0]].shape) * FUNCTION_SECONDS
+        of_kernel = (nbytes / KERNEL_BYTES_PER_SECOND + taps * KERNEL_TAP_SECONDS + computed) / self.threads
         return [of_kernel if kernel else of_numpy for kernel in kernels]
+
+
+def _functions(node: Node, known: Mapping[str, Known]) -> int:
+    """How many steps of an elementwise operator take more than a few instructions."""
+    chain = chain_of(node, known) if node.op in elementwise.KERNELS else None
+    return 0 if chain is None else sum(STEPS[step_of(*step.written)[0]] > ROUNDED_ONCE for step in chain.steps)
 
 
 def _move_seconds(problem: ReorderProblem) -> float:

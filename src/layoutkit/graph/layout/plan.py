@@ -12,6 +12,7 @@ from ..operators import OPERATORS, Follows, Known
 from ..operators.base import by_kernel
 from ..operators.kernels import is_convolution, kernel_of
 from ..operators.layouts import NAMES, PLAIN, fits, layouts_of
+from ..passes.elementwise import chains
 from ..passes.fold import folded
 from ..passes.narrow import keep_narrow
 from ..shapes import infer
@@ -67,7 +68,7 @@ def choose_layouts(
 ) -> LayoutPlan:
     """The graph with the layouts of least cost; with `layouts`, all nodes that can use that one do."""
     known = infer(graph, shapes)
-    graph = merged(folded(graph, known), known, costs)
+    graph = chains(merged(folded(graph, known), known, costs), known)
     known.update(
         (name, _forgotten(k)) for name, k in known.items() if name not in graph.constants
     )  # merged into others

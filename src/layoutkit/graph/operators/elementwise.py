@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from .base import Follows, Unsupported, operator, required, spread_shape
+from .base import OPERATORS, Follows, Unsupported, operator, required, spread_shape
 
 
 def _same(attributes, layout, shapes):
@@ -230,3 +230,14 @@ def _affine(inputs, attributes):
     """``x * scale + shift`` per channel: a folded batch normalisation."""
     x, scale, shift = inputs
     return [x * scale + shift]
+
+
+@each("Elementwise")
+def _chain(inputs, attributes):
+    """Operators one after another, each on the result of the one before, as the input that `links` says."""
+    value, *others = inputs
+    operands = iter(others)
+    for op, of_op, at, count in attributes["links"]:
+        given = [value if i == at else next(operands) for i in range(count)]
+        (value,) = OPERATORS[op].run(given, {**of_op, "op": op})
+    return [value]

@@ -5,21 +5,24 @@ Each pass takes a graph and what is known of its tensors, and returns a graph. `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from ...convolutions.epilogue import ACTIVATIONS, chain_of
 from ..ir import Graph, Node, fresh, renamed
 from ..operators import Known
 from ..operators.axes import REDUCTIONS
-from ..operators.kernels import is_convolution, is_matmul, is_sum, limits_of
+from ..operators.kernels import is_convolution, is_matmul
+from ..operators.kernels.elementwise import steps_of
 from ..operators.normalise import affine_of
 from . import axes_last, normalisations
 from .patterns import activations
 from .quantised import kept_as_integers
 
 Knowledge = dict[str, Known]
+MOST_ACTIVATIONS = 8  # that one operator brings into an epilogue
 
 
 def folded(graph: Graph, known: Knowledge) -> Graph:
@@ -29,7 +32,7 @@ def folded(graph: Graph, known: Knowledge) -> Graph:
     return graph
 
 
-def _rebuilt(graph: Graph, nodes: list[Node], constants: Mapping[str, np.ndarray] | None = None) -> Graph:
+def rebuilt(graph: Graph, nodes: list[Node], constants: Mapping[str, np.ndarray] | None = None) -> Graph:
     """A graph of these nodes, without dead ones."""
     whole = Graph(nodes, graph.inputs, (), {**graph.constants, **(constants or {})})
     return whole.needed(graph.outputs)
@@ -48,7 +51,7 @@ def fold_constants(graph: Graph, known: Knowledge) -> Graph:
     """Tensors that were computed from constants become constants."""
     nodes = [n for n in graph.nodes if any(known[o].value is None for o in n.outputs if o)]
     values = {o: known[o].value for n in graph.nodes for o in n.outputs if o and known[o].value is not None}
-    return _rebuilt(graph, nodes, {k: v for k, v in values.items() if v is not None})
+    return rebuilt(graph, nodes, {k: v for k, v in values.items() if v is not None})
 
 
 def shuffles(graph: Graph, known: Knowledge) -> Graph:
@@ -59,12 +62,12 @@ def shuffles(graph: Graph, known: Knowledge) -> Graph:
         middle = makers.get(node.input(0))
         first = makers.get(middle.input(0)) if middle is not None else None
         if first is not None and middle is not None:
-            steps = all(_is_step(n.outputs[0], users, graph, known) for n in (first, middle))
+            steps = all(is_step(n.outputs[0], users, graph, known) for n in (first, middle))
             groups = _exchanged(first, middle, node, known)
             if steps and groups:
                 node = Node("ChannelShuffle", first.inputs[:1], node.outputs, {"group": groups}, node.name)
         nodes.append(node)
-    return _rebuilt(graph, nodes)
+    return rebuilt(graph, nodes)
 
 
 def _exchanged(first: Node, middle: Node, last: Node, known: Knowledge) -> int:
@@ -96,7 +99,7 @@ def constants_into_attributes(graph: Graph, known: Knowledge) -> Graph:
                 attributes |= {name: numbers[0], **({"value": numbers[1][0]} if node.input(2) else {})}
                 node = node.with_(inputs=node.inputs[:1], attributes=attributes)
         nodes.append(node)
-    return _rebuilt(graph, nodes)
+    return rebuilt(graph, nodes)
 
 
 def remove_identities(graph: Graph, known: Knowledge) -> Graph:
@@ -112,7 +115,7 @@ def remove_identities(graph: Graph, known: Knowledge) -> Graph:
             names[node.outputs[0]] = node.inputs[0]
         else:
             nodes.append(node)
-    return _rebuilt(graph, nodes)
+    return rebuilt(graph, nodes)
 
 
 def _is_identity(node: Node, known: Knowledge) -> bool:
@@ -132,12 +135,19 @@ def _is_identity(node: Node, known: Knowledge) -> bool:
 
 def _per_channel(value: np.ndarray | None, shape: tuple[int, ...]) -> np.ndarray | None:
     """A constant operand as one number per channel; None if it varies otherwise or is not constant."""
-    if value is None or len(shape) < 3 or value.ndim > len(shape):
+    along = _along(value, shape, 1) if len(shape) > 2 else None
+    return None if along is None else np.broadcast_to(along, (shape[1],)).astype(np.float64)
+
+
+def _along(value: np.ndarray | None, shape: tuple[int, ...], axis: int) -> np.ndarray | None:
+    """A constant operand as one number, or one for each index of an axis of the result."""
+    if value is None or value.ndim > len(shape):
         return None
+    if value.size == 1:
+        return value.reshape(-1)
     full = (1,) * (len(shape) - value.ndim) + value.shape
-    if any(n != 1 for i, n in enumerate(full) if i != 1) or full[1] not in (1, shape[1]):
-        return None
-    return np.broadcast_to(value.reshape(-1), (shape[1],)).astype(np.float64)
+    alike = all(n == 1 for i, n in enumerate(full) if i != axis) and full[axis] == shape[axis]
+    return value.reshape(-1) if alike else None
 
 
 def as_affine(graph: Graph, known: Knowledge) -> Graph:
@@ -149,7 +159,7 @@ def as_affine(graph: Graph, known: Knowledge) -> Graph:
             x, scale, shift = affine
             node = _affine_node(node, x, scale, shift, known, constants)
         nodes.append(node)
-    return _rebuilt(graph, nodes, constants)
+    return rebuilt(graph, nodes, constants)
 
 
 def _affine_node(node, x, scale, shift, known, constants) -> Node:
@@ -186,7 +196,7 @@ def affine_into_makers(graph: Graph, known: Knowledge) -> Graph:
     constants, users = dict(graph.constants), graph.users()
     makers: dict[str, Node] = {}
     for node in graph.nodes:
-        if node.op == "Affine" and _is_step(node.inputs[0], users, graph, known):
+        if node.op == "Affine" and is_step(node.inputs[0], users, graph, known):
             before = makers.get(node.inputs[0])
             if before is not None and _takes_affine(before, known):
                 makers.pop(node.inputs[0])
@@ -196,10 +206,10 @@ def affine_into_makers(graph: Graph, known: Knowledge) -> Graph:
                 (s0, t0), (s1, t1) = before.attributes["exact"], node.attributes["exact"]
                 node = _affine_node(node, before.inputs[0], s0 * s1, t0 * s1 + t1, known, constants)
         makers[node.outputs[0]] = node
-    return _rebuilt(graph, list(makers.values()), constants)
+    return rebuilt(graph, list(makers.values()), constants)
 
 
-def _is_step(name: str, users: Mapping[str, list[Node]], graph: Graph, known: Knowledge) -> bool:
+def is_step(name: str, users: Mapping[str, list[Node]], graph: Graph, known: Knowledge) -> bool:
     """Whether a tensor has one reader, is no output of the graph, and is not stored in a narrow type."""
     return len(users.get(name, ())) == 1 and name not in graph.ends and known[name].stored is None
 
@@ -233,7 +243,7 @@ def pads_into_windows(graph: Graph, known: Knowledge) -> Graph:
     nodes = []
     for node in graph.nodes:
         pad = makers.get(node.input(0))
-        if node.op == "Conv" and pad is not None and pad.op == "Pad" and _is_step(pad.outputs[0], users, graph, known):
+        if node.op == "Conv" and pad is not None and pad.op == "Pad" and is_step(pad.outputs[0], users, graph, known):
             pairs = _zeros_around(pad, known)
             auto = node.attributes.get("auto_pad", "NOTSET")
             if pairs is not None and auto in ("NOTSET", "VALID"):
@@ -242,7 +252,7 @@ def pads_into_windows(graph: Graph, known: Knowledge) -> Graph:
                 attributes = {**node.attributes, "auto_pad": "NOTSET", "pads": [a + b for a, b in zip(own, pairs)]}
                 node = node.with_(inputs=(pad.inputs[0], *node.inputs[1:]), attributes=attributes)
         nodes.append(node)
-    return _rebuilt(graph, nodes)
+    return rebuilt(graph, nodes)
 
 
 def _zeros_around(pad: Node, known: Knowledge) -> list[int] | None:
@@ -255,30 +265,6 @@ def _zeros_around(pad: Node, known: Knowledge) -> list[int] | None:
     if pad.attributes.get("mode", "constant") != "constant" or any(pads[i] for i in (0, 1, rank, rank + 1)):
         return None
     return [int(n) for n in (*pads[2:rank], *pads[rank + 2 :])]
-
-
-ACTIVATIONS: dict[str, Callable[[Node, Knowledge], Any]] = {
-    "Relu": lambda n, k: "relu",
-    "Sigmoid": lambda n, k: "sigmoid",
-    "Tanh": lambda n, k: "tanh",
-    "Softplus": lambda n, k: "softplus",
-    "Mish": lambda n, k: "mish",
-    "HardSwish": lambda n, k: "hardswish",
-    "LeakyRelu": lambda n, k: ("leaky_relu", n.attributes.get("alpha", 0.01)),
-    "Elu": lambda n, k: ("elu", n.attributes.get("alpha", 1.0)),
-    "HardSigmoid": lambda n, k: ("hardsigmoid", n.attributes.get("alpha", 0.2), n.attributes.get("beta", 0.5)),
-    "Clip": lambda n, k: _clip(n, k),
-}
-
-
-def _clip(node: Node, known: Knowledge) -> Any:
-    limits = []
-    for i, none in ((1, -np.inf), (2, np.inf)):
-        value = known[node.inputs[i]].value if node.input(i) else np.array(none)
-        if value is None or value.size != 1:
-            return None
-        limits.append(float(value.reshape(())))
-    return ("clip", *limits) if limits[0] <= limits[1] else None
 
 
 def sums_into_convolutions(graph: Graph, known: Knowledge) -> Graph:
@@ -300,64 +286,71 @@ def sums_into_convolutions(graph: Graph, known: Knowledge) -> Graph:
         conv = makers.pop(last)
         inputs = (*conv.inputs, *[""] * (3 - len(conv.inputs)), other)
         makers[node.outputs[0]] = conv.with_(inputs=inputs, outputs=node.outputs)
-    return _rebuilt(graph, list(makers.values()))
+    return rebuilt(graph, list(makers.values()))
 
 
 def _may_end(node: Node, users, graph: Graph, known: Knowledge) -> bool:
     """Whether a convolution can still take an epilogue."""
     name = node.outputs[0]
     plain = not {"activation", "integers"} & set(node.attributes) and len(node.inputs) < 4
-    return node.op == "Conv" and plain and _is_step(name, users, graph, known) and is_convolution(node, known)
+    return node.op == "Conv" and plain and is_step(name, users, graph, known) and is_convolution(node, known)
 
 
-def activations_into_makers(graph: Graph, known: Knowledge) -> Graph:
-    """An activation that is the only reader of a convolution or `Affine` is merged into it."""
+def epilogues(graph: Graph, known: Knowledge) -> Graph:
+    """Elementwise operators that follow a convolution or product, as its only readers, become part of it."""
     users = graph.users()
     makers: dict[str, Node] = {}
     for node in graph.nodes:
-        before = makers.get(node.input(0))
-        known_as = ACTIVATIONS.get(node.op)
-        activation = None if known_as is None else known_as(node, known)
-        if before is not None and activation is not None and _activates(before, activation, known):
-            name = before.outputs[0]
-            single = _is_step(name, users, graph, known) and known[name].dtype == np.float32
-            if single and "activation" not in before.attributes:
+        for at, name in enumerate(node.inputs):
+            before = makers.get(name)
+            if before is None or not is_step(name, users, graph, known) or not _activates(before, known):
+                continue
+            steps = _as_activation(before, node, at, known)
+            if steps:
                 makers.pop(name)
+                if "activation" in before.attributes:
+                    steps = [*chain_of(before.attributes["activation"]), *steps]
+                activation = steps[0] if len(steps) == 1 else steps
                 node = before.with_(outputs=node.outputs, attributes={**before.attributes, "activation": activation})
+                break
         makers[node.outputs[0]] = node
-    return _rebuilt(graph, list(makers.values()))
+    return rebuilt(graph, list(makers.values()))
 
 
-def _activates(node: Node, activation: Any, known: Knowledge) -> bool:
+def _as_activation(before: Node, node: Node, at: int, known: Knowledge) -> list | None:
+    """What a node does to its input `at`, the result of another, as steps of an activation; None if there are none."""
+    y = known[node.outputs[0]]
+    if y.dtype != np.float32 or y.shape != known[node.inputs[at]].shape:
+        return None
+    written: list[Any] = []
+    for step in steps_of(node, known, at) or ():
+        name, *numbers = step.written
+        if name not in ACTIVATIONS:
+            return None
+        if step.operand:
+            product = before.op in ("Gemm", "MatMul")
+            operand = _along(known[step.operand].value, y.shape, len(y.shape) - 1 if product else 1)
+            if operand is None or "integers" in before.attributes:
+                return None
+            if product and operand.size > 1 and len(known[before.inputs[1]].shape) < 2:  # it has one column
+                return None
+            if operand.size > 1 and before.op in normalisations.NORMALISATIONS:
+                return None
+            numbers = [operand]
+        written.append((name, *numbers) if numbers else name)
+    return written if len(written) <= MOST_ACTIVATIONS else None
+
+
+def _activates(node: Node, known: Knowledge) -> bool:
     """Whether a node can apply an activation to its result."""
-    if node.op in ("Add", "Sum"):
-        return limits_of(activation) is not None and is_sum(node, known)
-    if node.op == "Affine":
-        return len(known[node.inputs[0]].shape) in (3, 4, 5)  # it becomes a convolution
-    if is_convolution(node, known) or normalisations.takes_activation(node, activation, known):
+    if is_convolution(node, known) or normalisations.takes_activations(node, known):
         return True
     return node.op in ("Gemm", "MatMul") and is_matmul(node, known)
-
-
-def affines_as_convolutions(graph: Graph, known: Knowledge) -> Graph:
-    """`Affine`s that are left become depthwise convolutions of one tap, which have kernels in every layout."""
-    nodes, constants = [], dict(graph.constants)
-    for node in graph.nodes:
-        x = known[node.inputs[0]] if node.op == "Affine" else None
-        if x is not None and x.dtype == np.float32 and len(x.shape) in (3, 4, 5):
-            scale, shift = (value.astype(np.float32) for value in node.attributes["exact"])
-            values = {"taps": scale.reshape(-1, 1, *[1] * (len(x.shape) - 2)), "bias": shift.reshape(-1)}
-            names = new_constants(node.outputs[0], values, known, constants)
-            attributes = {k: v for k, v in node.attributes.items() if k == "activation"}
-            attributes["group"] = x.shape[1]
-            node = Node("Conv", (node.inputs[0], *names), node.outputs, attributes, node.name)
-        nodes.append(node)
-    return _rebuilt(graph, nodes, constants)
 
 
 PASSES = (
     kept_as_integers, fold_constants, constants_into_attributes, shuffles, remove_identities, activations,
     pads_into_windows, *normalisations.PASSES, axes_last.channels_in_place,
     normalisations.parameters_into_normalisations, as_affine, affine_into_makers, affine_into_makers,
-    sums_into_convolutions, activations_into_makers, affines_as_convolutions,
+    sums_into_convolutions, epilogues,
 )  # fmt: skip

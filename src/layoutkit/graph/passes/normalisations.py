@@ -289,12 +289,9 @@ def _by_element(node: Node, shape: tuple[int, ...], value: np.ndarray) -> np.nda
     return full.reshape([full.shape[axis] for axis in axes]).astype(np.float64)
 
 
-def takes_activation(node: Node, activation: Any, known: Knowledge) -> bool:
-    """Whether a normalisation can apply an activation, one without a number for each channel, to its result."""
-    numbers = activation[1:] if isinstance(activation, tuple) else ()
-    if node.op not in NORMALISATIONS or any(np.ndim(number) for number in numbers):
-        return False
-    return (of_channels if node.op in OF_CHANNELS else of_last_axes)(node, known, 0)
+def takes_activations(node: Node, known: Knowledge) -> bool:
+    """Whether a normalisation can apply activations, those without a number for each channel, to its result."""
+    return node.op in NORMALISATIONS and (of_channels if node.op in OF_CHANNELS else of_last_axes)(node, known, 0)
 
 
 PASSES = equal_nodes, group_normalisations, spelled_normalisations, parameters_into_normalisations

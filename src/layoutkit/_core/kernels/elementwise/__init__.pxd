@@ -1,18 +1,5 @@
 from libc.stdint cimport int32_t, int64_t
 
-cdef extern from "elementwise/add.h" nogil:
-    ctypedef struct lk_scale:
-        float scale
-        int32_t zero
-    ctypedef struct lk_add:
-        const char *a
-        const char *b
-        char *y
-        int64_t a_row, b_row, y_row, rows, count
-        const void *clip
-        lk_scale of_a, of_b, of_y
-    ctypedef void (*lk_add_fn)(const lk_add *) noexcept nogil
-
 cdef extern from "elementwise/epilogue.h" nogil:
     enum:
         LK_STEP_CLIP, LK_STEP_SUM, LK_STEP_COUNT, LK_MAX_STEPS, LK_NUMBER, LK_PER_CHANNEL, LK_TENSOR
@@ -37,3 +24,20 @@ cdef extern from "elementwise/epilogue.h" nogil:
     ctypedef void (*lk_epilogue_fn)(const lk_epilogue *) noexcept nogil
     const char *lk_step_name(int step)
     double lk_step_ulps(int step)
+
+cdef extern from "elementwise/elementwise.h" nogil:
+    enum:
+        LK_PIECE_BYTES
+    ctypedef struct lk_matrix:
+        char *at
+        int64_t row, col
+        int element, zero
+        float scale
+    ctypedef struct lk_elementwise:
+        lk_matrix x, y
+        int steps
+        const lk_step *step
+        const lk_matrix *operand
+        int64_t rows, count
+        char *scratch
+    ctypedef void (*lk_elementwise_fn)(const lk_elementwise *) noexcept nogil

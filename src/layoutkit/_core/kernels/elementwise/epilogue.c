@@ -6,9 +6,7 @@
  * A step goes over rows of vectors, in place; several of them over a piece that stays in L1, one after another.
  * Edges: a partial last vector of a row is loaded and stored by masks.
  */
-#include "common/numbers.h"
-#include "epilogue.h"
-#include "steps.h"
+#include "passes.h"
 
 /* Rows [i, end) and of them columns [first, first + count) of an epilogue. Row i of the numbers that a step changes is at
  * v + (row ? row[i] : i * stride); y has elements of `element`; `add` is NULL, or added first. */
@@ -19,92 +17,30 @@ typedef struct {
     int element;
     const char *add;
 } piece;
-typedef vf (*function)(vf, const real *, vf);
 
-/* Bytes of an element of y */
-LK_INLINE int64_t width_of(const int element)
+/* A step of an epilogue, over a piece. */
+static void apply_step(const lk_epilogue *f, const lk_step *s, const piece *p)
 {
-    return element == LK_OWN ? LK_ITEM : element == LK_U8 || element == LK_S8 ? 1 : 2;
-}
-
-#if LK_BITS == 32
-/* Numbers as they are meant, of integers whose scale and zero point the epilogue tells. */
-LK_INLINE vf meant(const lk_epilogue *f, vf q, const int element)
-{
-    if (element == LK_U8 || element == LK_S8)
-        return (q - (float)f->zero) * f->scale;
-    return q;
-}
-#else
-LK_INLINE vf meant(const lk_epilogue *f, vf v, const int element) { return (void)f, (void)element, v; }
-#endif
-
-/* What the operand of a row is: none, one number, numbers of the type of the sums, or elements of y. */
-enum { NO_OPERAND, A_NUMBER, OF_SUMS, OF_Y };
-
-/* n numbers, at most a vector. */
-LK_INLINE void some(const lk_epilogue *f, char *v, const char *add, const char *b, const int kind, const int element, int n,
-                    const real *numbers, const function apply)
-{
-    vf x = load_numbers(v, n, LK_OWN), operand = {};
-    if (add)
-        x += load_numbers(add, n, LK_OWN);
-    if (kind == A_NUMBER)
-        operand = splat(*(const real *)b);
-    else if (kind == OF_SUMS)
-        operand = load_numbers(b, n, LK_OWN);
-    else if (kind == OF_Y)
-        operand = meant(f, load_numbers(b, n, element), element);
-    store_numbers(v, apply(x, numbers, operand), n, LK_OWN);
-}
-
-LK_INLINE void over_row(const lk_epilogue *f, char *v, const char *add, const char *b, const int kind, const int element,
-                        const int64_t count, const real *numbers, const function apply)
-{
-    const int64_t width = kind == OF_SUMS ? LK_ITEM : kind == OF_Y ? width_of(element) : 0;
-    int64_t j = 0;
-#define AT(p, bytes) ((p) ? (p) + (bytes) : 0)
-    for (; j <= count - LK_LANES; j += LK_LANES)
-        some(f, v + LK_ITEM * j, AT(add, LK_ITEM * j), b + width * j, kind, element, LK_LANES, numbers, apply);
-    if (j < count)
-        some(f, v + LK_ITEM * j, AT(add, LK_ITEM * j), b + width * j, kind, element, (int)(count - j), numbers, apply);
-}
-
-LK_INLINE void over(const lk_epilogue *f, const lk_step *s, const piece *given, const int has_operand,
-                    const function apply)
-{
-    const piece p = *given; /* what is stored might be these, for all that a compiler knows */
-    const int64_t *row = f->row;
-    const real *numbers = (const real *)s->numbers;
-    for (int64_t i = p.i; i < p.end; i++) {
-        char *v = p.v + (p.row ? row[i] : i * p.stride) + LK_ITEM * p.first;
-        const char *add = p.add ? p.add + row[i] + LK_ITEM * p.first : 0;
-        if (!has_operand)
-            over_row(f, v, add, v, NO_OPERAND, LK_OWN, p.count, numbers, apply);
-        else if (s->kind == LK_TENSOR) {
-            const char *b = s->operand + f->offset + row[i] + width_of(p.element) * p.first;
-            if (p.element == LK_OWN)
-                over_row(f, v, add, b, OF_SUMS, LK_OWN, p.count, numbers, apply);
-            else
-                over_row(f, v, add, b, OF_Y, p.element, p.count, numbers, apply);
-        } else if (s->kind == LK_PER_CHANNEL && f->channel_col)
-            over_row(f, v, add, s->operand + LK_ITEM * (f->channel + i * f->channel_row + p.first), OF_SUMS, LK_OWN, p.count,
-                     numbers, apply);
-        else {
-            const int64_t channel = s->kind == LK_PER_CHANNEL ? f->channel + i * f->channel_row : 0;
-            over_row(f, v, add, s->operand + LK_ITEM * channel, A_NUMBER, LK_OWN, p.count, numbers, apply);
-        }
+    const int64_t *row = p->row ? p->row + p->i : 0;
+    const lines v = {p->v + LK_ITEM * p->first + (row ? 0 : p->i * p->stride), row, p->stride};
+    pass a = {.from = v, .to = v, .rows = p->end - p->i, .count = p->count, .numbers = s ? (const real *)s->numbers : 0};
+    if (p->add)
+        a.add = (lines){(char *)p->add + LK_ITEM * p->first, row, 0};
+    if (!s) {
+        over(&a, 0, step_nothing);
+        return;
     }
+    char *b = (char *)s->operand;
+    if (s->kind == LK_TENSOR)
+        a.b = (operand){{b + f->offset + width_of(p->element) * p->first, f->row + p->i, 0},
+                        p->element == LK_OWN ? REALS : ELEMENTS, p->element, f->zero, f->scale};
+    else if (s->kind == LK_PER_CHANNEL) {
+        const int64_t channel = f->channel + p->i * f->channel_row + (f->channel_col ? p->first : 0);
+        a.b = (operand){{b + LK_ITEM * channel, 0, LK_ITEM * f->channel_row}, f->channel_col ? REALS : A_NUMBER, LK_OWN, 0, 1};
+    } else
+        a.b = (operand){{b, 0, 0}, A_NUMBER, LK_OWN, 0, 1};
+    passes[s->step](&a);
 }
-
-#define PASS(upper, lower, has_operand, ulps) \
-    static void pass_##lower(const lk_epilogue *f, const lk_step *s, const piece *p) \
-    { \
-        over(f, s, p, has_operand, step_##lower); \
-    }
-LK_STEPS(PASS)
-#define LIST(upper, lower, has_operand, ulps) pass_##lower,
-static void (*const passes[])(const lk_epilogue *, const lk_step *, const piece *) = {LK_STEPS(LIST)};
 
 enum { PIECE = 16384 / LK_ITEM };
 
@@ -125,15 +61,14 @@ enum { PIECE = 16384 / LK_ITEM };
 /* The steps, where y holds the sums. */
 LK_INLINE void in_place(const lk_epilogue *f)
 {
-    const lk_step nothing = {0};
     piece p = {.v = f->y + f->offset, .row = f->row, .element = LK_OWN, .add = f->add ? f->add + f->offset : 0};
     const char *add = p.add;
     if (!f->steps && add)
-        FOR_PIECES(p, f, 0, over(f, &nothing, &p, 0, step_nothing));
+        FOR_PIECES(p, f, 0, apply_step(f, 0, &p));
     FOR_PIECES(p, f, f->steps > 1, {
         p.add = add;
         for (int k = 0; k < f->steps; k++) {
-            passes[f->step[k].step](f, f->step + k, &p);
+            apply_step(f, f->step + k, &p);
             p.add = 0;
         }
     });
@@ -152,7 +87,7 @@ LK_INLINE void carried(const lk_epilogue *f, char *v, const char *add, char *y, 
             x = x + load_numbers((const char *)(f->off + f->channel + j), n, LK_OWN);
     }
     if (begins && add)
-        x += meant(f, load_numbers(add, n, element), element);
+        x += meant(load_numbers(add, n, element), element, f->zero, f->scale);
     if (!ends) {
         store_numbers(v, x, n, LK_OWN);
         return;
@@ -203,7 +138,7 @@ LK_INLINE void on_the_way(const lk_epilogue *f, const int sum, const int element
         if (sum != LK_OWN || f->add)
             carry(f, &p, 0, 1, 0, sum, element);
         for (int k = 0; k < steps; k++)
-            passes[f->step[k].step](f, f->step + k, &p);
+            apply_step(f, f->step + k, &p);
         carry(f, &p, limits, 0, 1, sum, element);
     });
 }
@@ -220,8 +155,12 @@ LK_INLINE void on_the_way(const lk_epilogue *f, const int sum, const int element
 void LK_NAME(LK_TYPED(epilogue))(const lk_epilogue *f) { in_place(f); }
 ROUNDED(KERNEL)
 
+#include "elementwise.inc"
+
 #define ROUNDED_ROW(TYPES, SUM, ELEMENT) LK_ROW(LK_EPILOGUE, epilogue_##TYPES, #TYPES, LK_LANES, 0, 0),
 const lk_kernel LK_ROWS(epilogue)[] = {
     LK_ROW(LK_EPILOGUE, LK_TYPED(epilogue), LK_STR(LK_REAL), LK_LANES, 0, 0),
-    ROUNDED(ROUNDED_ROW) LK_LAST_ROW,
+    ROUNDED(ROUNDED_ROW)
+    LK_ROW(LK_ELEMENTWISE, LK_TYPED(elementwise), LK_STR(LK_REAL), LK_LANES, 0, 0),
+    LK_LAST_ROW,
 };

@@ -8,6 +8,7 @@
  * limit. NaN stays NaN.
  * gelu is x times the normal distribution function, whose erfc(z) is e^(-z^2) times t times a polynomial in
  * t = 1 / (1 + cz), fitted to a relative error of 4e-8, or of 1e-17 in f64.
+ * erf is 1 - erfc by the same polynomial, near 0 its series.
  * ln x = e ln 2 + ln(1 + f) with 1 + f in [sqrt(1/2), sqrt(2)), by the series of atanh in s = f / (2 + f).
  */
 #ifndef LAYOUTKIT_STEPS_H
@@ -28,6 +29,7 @@ LK_INLINE vf choose(vi mask, vf yes, vf no) { return (vf)((mask & (vi)yes) | (~m
  * SILU, GELU, GELU_TANH  magnitudes where they have underflowed on the negative side
  * inverse_factorial      of the Taylor polynomial; its error is below half a bit for |r| <= ln(2) / 2
  * erfc_series            the polynomial of gelu in moved(t): t itself, or where there are many terms, t in [-1, 1]
+ * erf_series             of erf(x) / x in x^2, below 1/2; above, the larger, erf is 1 - erfc, and at ERF_MOST it is 1
  * atanh_series           2/(2k+1), k from its last to 1
  * EXP_LEAST, EXP_MOST    beyond which e^x underflows or overflows; e^x times the largest number underflows at FAR
  * EXP_NEGLIGIBLE         magnitude from where e^-x is too small to change 1 */
@@ -47,6 +49,8 @@ LK_INLINE vf choose(vi mask, vf yes, vf no) { return (vf)((mask & (vi)yes) | (~m
 #define LEAST_NORMAL 0x1p-1022
 #define LARGEST 0x1.fffffffffffffp1023
 #define T_STEP 0.25
+#define ERF_STEP 0.35355339059327373
+#define ERF_MOST 8.0
 #define moved(t) fused(t, splat(2.2051282051282053), splat(-1.2051282051282053))
 static const real log2_e = 1.4426950408889634, ln2 = 0x1.62e42fee00000p-1, ln2_rest = 1.9082149292705877e-10;
 static const real tanh_a = 1.5957691216057308, tanh_a_rest = -9.96930880911092e-17;
@@ -62,6 +66,12 @@ static const real erfc_series[] = {
     -2.615903719498998e-06, -3.4055735605665425e-06, 2.211752515079877e-05, 3.6802015814358027e-05,
     -0.00018435522002990175, -0.0006253647641938236, 0.000814711547263758, 0.010726581694236112, 0.039092488866995456,
     0.09097668420675963, 0.15531102555618123, 0.2038345992106292,
+};
+static const real erf_series[] = {
+    -6.7113668551641105e-12, 9.422759064650411e-11, -1.2290555301717926e-09, 1.4807192815879218e-08,
+    -1.6365844691234924e-07, 1.6462114365889246e-06, -1.492565035840625e-05, 0.00012055332981789664,
+    -0.0008548327023450852, 0.005223977625442188, -0.026866170645131252, 0.11283791670955126,
+    -0.37612638903183754, 1.1283791670955126,
 };
 static const real atanh_series[] = {
     2.0 / 23, 2.0 / 21, 2.0 / 19, 2.0 / 17, 2.0 / 15, 2.0 / 13, 2.0 / 11, 2.0 / 9, 2.0 / 7, 2.0 / 5, 2.0 / 3,
@@ -84,6 +94,8 @@ static const real two_thirds = 2.0 / 3, two_thirds_rest = 3.7007434154171886e-17
 #define LEAST_NORMAL 0x1p-126f
 #define LARGEST 0x1.fffffep127f
 #define T_STEP 0.353553391f
+#define ERF_STEP 0.5f
+#define ERF_MOST 5.0f
 #define moved(t) (t)
 static const real log2_e = 1.44269504f, ln2 = 0.693359375f, ln2_rest = -2.12194440e-4f;
 static const real tanh_a = 1.59576917f, tanh_a_rest = -4.53406803e-08f;
@@ -93,12 +105,16 @@ static const real erfc_series[] = {
     -0.0295865145f, 0.142541781f, -0.244127408f, 0.139638111f, -0.0137300817f, 0.10152033f, 0.121507086f, 0.141193822f,
     0.141042858f,
 };
+static const real erf_series[] = {
+    -1.49256504e-05f, 0.00012055333f, -0.000854832702f, 0.00522397763f, -0.0268661706f, 0.112837917f,
+    -0.376126389f, 1.12837917f,
+};
 static const real atanh_series[] = {2.0f / 11, 2.0f / 9, 2.0f / 7, 2.0f / 5, 2.0f / 3};
 static const real sqrt_half = 0.707106781f;
 static const real two_thirds = 2.0f / 3, two_thirds_rest = -1.9868214962137642e-08f;
 #endif
 static const lane_integer SIGN = (lane_integer)((uint64_t)1 << (LK_BITS - 1));
-enum { ATANH_TERMS = sizeof atanh_series / sizeof(real) };
+enum { ATANH_TERMS = sizeof atanh_series / sizeof(real), ERF_TERMS = sizeof erf_series / sizeof(real) };
 enum { EXP_TERMS = sizeof inverse_factorial / sizeof(real), ERFC_TERMS = sizeof erfc_series / sizeof(real) };
 
 /* The sum of terms[i] * x^(terms - 1 - i) */
@@ -237,10 +253,31 @@ STEP(hardswish)
     ONLY_X;
     return at_least(x, splat(-3)) * (between(x + (real)3, 0, 6) * ((real)1 / 6));
 }
+STEP(erf)
+{
+    ONLY_X;
+    const vf v = magnitude(x, ERF_MOST), square = v * v, t = (real)1 / fused(v, splat(ERF_STEP), splat(1));
+    const vf up = exponential_up(-square, -left_of(v, v, square));
+    const vf large = (real)1 - polynomial(erfc_series, ERFC_TERMS, moved(t)) * t * up * ((real)2 * DOWN);
+    const vf small = v * polynomial(erf_series, ERF_TERMS, square);
+    return signed_as(choose(v < (real)0.5, small, large), x);
+}
 STEP(elu)
 {
     (void)b;
     return choose(x < (real)0, exponential_less_1(clipped(x, splat(-EXP_NEGLIGIBLE), (vf){})) * a[0], x);
+}
+STEP(selu)
+{
+    (void)b;
+    const vf less_1 = exponential_less_1(clipped(x, splat(-EXP_NEGLIGIBLE), (vf){}));
+    return choose(x < (real)0, less_1 * a[0], x * a[1]);
+}
+STEP(celu)
+{
+    (void)b;
+    const vf share = x / a[0], less_1 = exponential_less_1(clipped(share, splat(-EXP_NEGLIGIBLE), (vf){}));
+    return choose(x < (real)0, less_1 * a[0], x);
 }
 STEP(tanh)
 {
@@ -266,6 +303,17 @@ STEP(softplus) /* the larger of x and 0, and ln(1 + e^-|x|) */
 }
 STEP(abs) { return ONLY_X, (vf)((vi)x & ~SIGN); }
 STEP(square) { return ONLY_X, x * x; }
+STEP(neg) { return ONLY_X, (vf)((vi)x ^ SIGN); }
+STEP(sign) { return ONLY_X, choose(x > (real)0, splat(1), choose(x < (real)0, splat(-1), choose(x == x, (vf){}, x))); }
+STEP(reciprocal) { return ONLY_X, (real)1 / x; }
+STEP(softsign)
+{
+    ONLY_X;
+    const vf v = (vf)((vi)x & ~SIGN), infinite = splat((real)__builtin_inf());
+    return signed_as(choose(v == infinite, splat(1), v / (v + (real)1)), x);
+}
+STEP(thresholded_relu) { return (void)b, choose(x > a[0], x, (vf){}); }
+STEP(shrink) { return (void)b, choose(x < -a[1], x + a[0], choose(x > a[1], x - a[0], (vf){})); }
 STEP(sqrt)
 {
     ONLY_X;
@@ -318,6 +366,18 @@ STEP(round) /* of numbers that may have a fraction; adding 2^MANTISSA_BITS round
     const vf v = (vf)((vi)x & ~SIGN);
     return signed_as(choose(v < whole, (v + whole) - whole, v), x);
 }
+/* A whole number beside x, or one that has passed 0, with the sign of x */
+LK_INLINE vf whole_of(vf v, vf x) { return choose(v == (real)0, (vf)((vi)x & SIGN), v); }
+STEP(floor)
+{
+    const vf near = step_round(x, a, b);
+    return whole_of(choose(near > x, near - (real)1, near), x);
+}
+STEP(ceil)
+{
+    const vf near = step_round(x, a, b);
+    return whole_of(choose(near < x, near + (real)1, near), x);
+}
 STEP(mish) /* tanh(ln(1 + e^x)) = 1 - 2 / ((1 + e^x)^2 + 1), of t = e^-|x| */
 {
     ONLY_X;
@@ -349,6 +409,17 @@ STEP(linear) { return (void)b, fused(x, splat(a[0]), splat(a[1])); }
 STEP(sum) { return fused(b, splat(a[0]), x); }
 STEP(add) { return (void)a, x + b; }
 STEP(mul) { return (void)a, x * b; }
+STEP(sub) { return (void)a, x - b; }
+STEP(rsub) { return (void)a, b - x; }
+STEP(div) { return (void)a, x / b; }
+STEP(rdiv) { return (void)a, b / x; }
+STEP(equal) { return (void)a, choose(x == b, splat(1), (vf){}); }
+STEP(less) { return (void)a, choose(x < b, splat(1), (vf){}); }
+STEP(less_equal) { return (void)a, choose(x <= b, splat(1), (vf){}); }
+STEP(greater) { return (void)a, choose(x > b, splat(1), (vf){}); }
+STEP(greater_equal) { return (void)a, choose(x >= b, splat(1), (vf){}); }
+STEP(fill) { return choose(b == (real)0, x, splat(a[0])); }
+STEP(keep) { return choose(b == (real)0, splat(a[0]), x); }
 STEP(max) { return (void)a, choose(b == b, at_least(x, b), b); }
 STEP(min) { return (void)a, choose(b == b, at_most(x, b), b); }
 

@@ -11,18 +11,14 @@ from collections.abc import Mapping
 from ...ir import Node
 from ..base import Known
 from ..layouts import BLOCKED, LAST, PLAIN
-from . import convolution, moves, normalise, pooling, products, response, sums
+from . import convolution, elementwise, moves, normalise, pooling, products, response
 from .base import F32, Kernel
 from .convolution import is_convolution
 from .products import is_matmul, is_product
-from .sums import is_sum, limits_of, summands
 
-__all__ = [
-    "F32", "KERNELS", "Kernel", "in_its_type", "is_convolution", "is_matmul", "is_product", "is_sum", "kernel_of",
-    "limits_of", "summands",
-]  # fmt: skip
+__all__ = ["F32", "KERNELS", "Kernel", "in_its_type", "is_convolution", "is_matmul", "is_product", "kernel_of"]
 
-FAMILIES = convolution, products, pooling, sums, moves, response, normalise
+FAMILIES = convolution, products, pooling, elementwise, moves, response, normalise
 KERNELS: dict[str, Kernel] = {op: kernel for family in FAMILIES for op, kernel in family.KERNELS.items()}
 
 
