@@ -223,7 +223,9 @@ class Model:
             model._by_value += by_value
             return model
 
-        return Staged(cut(graph, error.tensor, error.node), modelled, {"accuracy": self._accuracy})
+        return Staged(
+            cut(graph, error.tensor, error.node), modelled, {"accuracy": self._accuracy, "threads": self._threads}
+        )
 
 
 def _sources(graph: Graph, tensor: str) -> list[str]:

@@ -15,8 +15,10 @@ from ..operators import Known
 from ..operators.axes import REDUCTIONS
 from ..operators.kernels import is_convolution, is_matmul, is_sum, limits_of
 from ..operators.normalise import affine_of
+from .einsum import einsums_as_products
 from .patterns import activations
 from .quantised import kept_as_integers
+from .recurrent import recurrent_products
 
 Knowledge = dict[str, Known]
 
@@ -355,7 +357,7 @@ def affines_as_convolutions(graph: Graph, known: Knowledge) -> Graph:
 
 
 PASSES = (
-    kept_as_integers, fold_constants, constants_into_attributes, shuffles, remove_identities, activations,
-    pads_into_windows, as_affine, affine_into_makers, affine_into_makers, sums_into_convolutions,
-    activations_into_makers, affines_as_convolutions,
+    kept_as_integers, fold_constants, recurrent_products, einsums_as_products, constants_into_attributes, shuffles,
+    remove_identities, activations, pads_into_windows, as_affine, affine_into_makers, affine_into_makers,
+    sums_into_convolutions, activations_into_makers, affines_as_convolutions,
 )  # fmt: skip

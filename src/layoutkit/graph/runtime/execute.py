@@ -270,7 +270,7 @@ class Program:
     def _other(self, node: Node, kind: int) -> None:
         known, constants = self.known, self.plan.graph.constants
         of, y = OPERATORS[node.op], known[node.outputs[0]]
-        plain = {**node.attributes, "op": node.op, "accuracy": self.costs.accuracy}
+        plain = {**node.attributes, "op": node.op, "accuracy": self.costs.accuracy, "threads": self.costs.threads}
         attributes: Mapping[str, Any] | None = plain
         layout = None if kind == PLAIN else layouts_of(len(y.shape))[kind]
         if of.follow is not None and layout is not None:

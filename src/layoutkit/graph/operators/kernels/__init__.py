@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from ...ir import Node
 from ..base import Known
 from ..layouts import BLOCKED, LAST, PLAIN
-from . import convolution, moves, pooling, products, response, sums
+from . import convolution, moves, pooling, products, recurrent, response, sums
 from .base import F32, Kernel
 from .convolution import is_convolution
 from .products import is_matmul, is_product
@@ -22,7 +22,7 @@ __all__ = [
     "limits_of", "summands",
 ]  # fmt: skip
 
-FAMILIES = convolution, products, pooling, sums, moves, response
+FAMILIES = convolution, products, pooling, sums, moves, response, recurrent
 KERNELS: dict[str, Kernel] = {op: kernel for family in FAMILIES for op, kernel in family.KERNELS.items()}
 
 
