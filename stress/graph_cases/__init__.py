@@ -1,8 +1,8 @@
 """Random ONNX models, each a function of (seed, index) alone, and who is right about what they compute.
 
 Everything that the operators accept is drawn: `single`, `layers`, `elements`, `detectors` and `control` have a function
-for each operator, `build` asks onnx what fits, `judge` runs the model and holds it against onnx's reference evaluator and
-onnxruntime, `rules` says which differences have a reason.
+for each operator, `build` asks onnx what fits, `judge` runs the model and holds it against onnx's reference evaluator
+and onnxruntime, `rules` says which differences have a reason.
 """
 
 from __future__ import annotations

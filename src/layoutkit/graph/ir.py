@@ -109,9 +109,9 @@ class Body:
     constants: Mapping[str, np.ndarray]
     models: dict[Any, Any] = field(default_factory=dict, repr=False)  # that run it, by the types of its inputs
 
-    def graph(self, types: Mapping[str, TensorType]) -> Graph:
-        """The graph, for inputs and captured tensors of these types."""
-        return Graph(list(self.nodes), dict(types), self.outputs, dict(self.constants))
+    def graph(self, types: Mapping[str, TensorType], values: Mapping[str, np.ndarray] | None = None) -> Graph:
+        """The graph, for inputs and captured tensors of these types, or of these values."""
+        return Graph(list(self.nodes), dict(types), self.outputs, {**self.constants, **(values or {})})
 
 
 def in_order(nodes: Iterable[Node], available: set[str]) -> list[Node]:

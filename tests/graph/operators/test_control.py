@@ -9,7 +9,7 @@ import layoutkit as lk
 from layoutkit.graph.operators import control
 
 onnx = pytest.importorskip("onnx", reason="the extra onnx")
-helper, F, I, B = onnx.helper, onnx.TensorProto.FLOAT, onnx.TensorProto.INT64, onnx.TensorProto.BOOL  # noqa: E741
+helper, F, I, B = onnx.helper, onnx.TensorProto.FLOAT, onnx.TensorProto.INT64, onnx.TensorProto.BOOL
 
 
 def info(name, kind=F, shape=None):
@@ -46,7 +46,8 @@ def test_a_known_condition_leaves_one_branch():
 
 def test_a_condition_of_shapes_and_one_of_data():
     """Results of different shapes in the branches."""
-    nodes = [helper.make_node("ReduceMax", ["x"], ["most"], keepdims=0), helper.make_node("Less", ["most", "zero"], ["on"]),
+    nodes = [helper.make_node("ReduceMax", ["x"], ["most"], keepdims=0),
+             helper.make_node("Less", ["most", "zero"], ["on"]),
              helper.make_node("If", ["on"], ["y"], **branches("GlobalMaxPool"))]  # fmt: skip
     model = loaded(nodes, [info("x", shape=[1, 3, 8, 8])], ["y"], {"w": W, "zero": np.float32(0)})
     for x in (X, -abs(X), X * 2):
@@ -54,7 +55,8 @@ def test_a_condition_of_shapes_and_one_of_data():
         want = convolved if x.max() < 0 else convolved.max((2, 3), keepdims=True)
         np.testing.assert_allclose(model.run(x)["y"], want, 1e-4, 1e-5)
     nodes = [helper.make_node("Shape", ["x"], ["shape"]), helper.make_node("Gather", ["shape", "two"], ["high"]),
-             helper.make_node("Less", ["high", "ten"], ["on"]), helper.make_node("If", ["on"], ["y"], **branches())]  # fmt: skip
+             helper.make_node("Less", ["high", "ten"], ["on"]),
+             helper.make_node("If", ["on"], ["y"], **branches())]  # fmt: skip
     model = loaded(nodes, [info("x", shape=[1, 3, "h", "w"])], ["y"], {"w": W, "two": np.int64(2), "ten": np.int64(10)})
     assert model.run(X)["y"].min() < 0 <= model.run(np.tile(X, (1, 1, 2, 1)))["y"].min()
 

@@ -6,7 +6,7 @@ a model of its own, planned for the shapes of its inputs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,16 @@ from .base import DataDependent, InputTypes, Known, Unsupported, normal, operato
 
 MAX_TRIPS = 1 << 24  # of a loop
 MAX_BYTES = 1 << 35  # of what iterations leave
+
+
+class Inside:
+    """What is done with graphs inside of nodes, by modules that know operators, and say so when they are imported."""
+
+    infer: Callable[..., dict[str, Known]]  # `shapes.infer`
+    model: Callable[..., Any]  # `model.Model`
+
+
+inside = Inside()
 
 
 # ---- bodies
@@ -31,14 +41,12 @@ def _given(body: Body, inputs: Sequence[Known | None], captured: Mapping[str, Kn
 
 def results_of(body: Body, inputs: Sequence[Known | None], captured: Mapping[str, Known], node: Node) -> list[Known]:
     """What is known of the results of a body."""
-    from ..shapes import infer  # which knows operators
-
     given = _given(body, inputs, captured)
     values = {name: x.value for name, x in given.items() if x.value is not None}
     unknown = {name: x for name, x in given.items() if x.value is None}
-    graph = body.graph({name: TensorType(x.dtype, x.shape) for name, x in unknown.items()})
+    graph = body.graph({name: TensorType(x.dtype, x.shape) for name, x in unknown.items()}, values)
     try:
-        known = infer(graph.with_constants(values), {name: x.shape for name, x in unknown.items()})
+        known = inside.infer(graph, {name: x.shape for name, x in unknown.items()})
     except DataDependent as error:
         raise run_first(node, str(error)) from error
     return [known[name] for name in body.outputs]
@@ -57,14 +65,12 @@ def captured_by(node: Node, inputs: Sequence[Any]) -> dict[str, Any]:
 
 def _computed(body: Body, given: Mapping[str, np.ndarray], attributes: Mapping[str, Any]) -> list[np.ndarray]:
     """The results of a body."""
-    from ..model import Model  # which knows operators
-
     options = {name: attributes[name] for name in ("accuracy", "threads") if name in attributes}
     types = {name: TensorType(value.dtype, (name,) * value.ndim) for name, value in given.items()}
     key = tuple(types.items()), tuple(options.items())
     model = body.models.get(key)
     if model is None:
-        model = body.models[key] = Model(body.graph(types), **options)
+        model = body.models[key] = inside.model(body.graph(types), **options)
     found = model.run(given)
     return [found[name] for name in body.outputs]
 

@@ -358,6 +358,7 @@ def affines_as_convolutions(graph: Graph, known: Knowledge) -> Graph:
 
 PASSES = (
     kept_as_integers, fold_constants, recurrent_products, einsums_as_products, constants_into_attributes, shuffles,
+    kept_as_integers, fold_constants, recurrent_products, einsums_as_products, constants_into_attributes, shuffles,
     remove_identities, activations, pads_into_windows, as_affine, affine_into_makers, affine_into_makers,
     sums_into_convolutions, activations_into_makers, affines_as_convolutions,
 )  # fmt: skip
