@@ -82,6 +82,17 @@ def _schemas(opset: int):
     return found
 
 
+def reads(node: onnx.NodeProto) -> list[str]:
+    """What a node reads: its inputs, and what the graphs inside of it read from around them."""
+    found = dict.fromkeys(name for name in node.input if name)
+    for a in node.attribute:
+        made = {v.name for v in a.g.input} | {t.name for t in a.g.initializer}
+        made |= {name for inner in a.g.node for name in inner.output}
+        inside = [name for inner in a.g.node for name in reads(inner)] + [v.name for v in a.g.output]
+        found |= dict.fromkeys(name for name in inside if name not in made)
+    return list(found)
+
+
 class Build:
     """A model and the numbers that it is run on."""
 
@@ -217,7 +228,7 @@ class Build:
         names = [f"t{len(self.types)}_{i}" for i in range(outputs)]
         node = helper.make_node(op, inputs, names, name=f"n{len(self.nodes)}", **attributes)
         found = self._inferred(node, open)
-        given = [self.types[name] for name in inputs if name]
+        given = [self.types[name] for name in reads(node)]
         self.nodes.append(node)
         exact = all(t.exact for t in given)
         made = [t._replace(exact=exact and (op in EXACT or t.dtype.kind in "iub")) for t in found]
@@ -228,7 +239,7 @@ class Build:
 
     def _inferred(self, node: onnx.NodeProto, open: bool) -> list[Tensor]:
         """What onnx says of the results of a node; Dropped if it refuses it."""
-        names = [name for name in dict.fromkeys(node.input) if name]
+        names = reads(node)
         held = {**self.inputs, **self.constants}
         tensors = [numpy_helper.from_array(held[n], n) for n in names if n in held and held[n].size <= 64]
         values = [self._declared(self.types[n]) for n in names]
@@ -236,7 +247,8 @@ class Build:
         graph = helper.make_graph([node], "g", values, outputs, tensors)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=10)
         try:
-            onnx.checker.check_node(node, _schemas(self.opset))
+            if len(names) == len([name for name in dict.fromkeys(node.input) if name]):
+                onnx.checker.check_node(node, _schemas(self.opset))  # it knows nothing around graphs inside
             graph = onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True).graph
         except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError, ValueError) as error:
             raise Dropped from error
@@ -266,7 +278,7 @@ class Build:
 
     def model(self) -> onnx.ModelProto:
         """The model; what nothing reads is an output, and now and then more."""
-        read = {name for node in self.nodes for name in node.input}
+        read = {name for node in self.nodes for name in reads(node)}
         made = [t for t in self.tensors if t.name not in self.inputs]
         outputs = [t for t in [*made, *self.open] if t.name not in read or self.maybe(0.15)]
         given = {name: self.types[name] for name in self.inputs if name in read}

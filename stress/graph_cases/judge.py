@@ -24,7 +24,7 @@ import layoutkit as lk
 from layoutkit.graph.model import Model
 from layoutkit.graph.onnx import graph_of
 
-from .build import EXACT, STEPS, Tensor, schema, value_of
+from .build import EXACT, STEPS, Tensor, reads, schema, value_of
 from .rules import Differing, reason
 
 TOLERANCE = {"float64": 1e-9, "float32": 1e-4, "float16": 1e-2}  # of the largest number of a result
@@ -75,7 +75,7 @@ def _judged(case: Case, verdict: Verdict) -> None:
     rng, wide = np.random.default_rng(0), 0.0
     for node in graph.node:
         verdict.operators[node.op_type] += 1
-        given = {name: values[name] for name in node.input if name}
+        given = {name: values[name] for name in reads(node)}
         alone = single(case.model, node, given, constants)
         want = opinion(by_reference, alone, given)
         got = opinion(by_layoutkit, alone, given, case.options, None)
@@ -129,7 +129,7 @@ def _again(
     alone, node, values: Arrays, rng: np.random.Generator | None, refuses: bool, case: Case, wide: float
 ) -> Arrays | str:
     """The outputs of a node when what it reads and makes is rounded otherwise."""
-    given = {name: values[name] if rng is None else _rounded(values[name], rng, wide) for name in node.input if name}
+    given = {name: values[name] if rng is None else _rounded(values[name], rng, wide) for name in reads(node)}
     if refuses:
         found = opinion(by_layoutkit, alone, given, case.options, None)
     else:

@@ -101,6 +101,8 @@ def _ignored(d: Differing) -> bool:
 
 
 WRONG = (
+    Rule("Loop", lambda d: len(d.node.output) > 1 or not d.node.input[1],
+         "the reference joins what iterations leave along an axis that is there, and ends where no condition is given"),
     Rule("LSTM GRU RNN", _ignored, "the reference ignores clip, activations, input_forget and sequence_lens"),
     Rule("Softmax LogSoftmax Hardmax", lambda d: d.opset < 13,
          "the reference knows one axis only; before version 13 all from it on are one"),

@@ -179,11 +179,13 @@ def test_tensors_with_fewer_numbers_than_their_shape_has():
         lk.onnx.load(model([helper.make_node("Add", ["x", "w"], ["y"])], constants={"w": tensor}))
 
 
-def test_subgraphs_are_refused():
+def test_a_branch_without_results_is_an_error_in_words():
     inner = helper.make_graph([], "inner", [], [])
-    node = helper.make_node("If", ["x"], ["y"], then_branch=inner, else_branch=inner)
-    with pytest.raises(Unsupported, match="If"):
-        lk.onnx.load(model([node]))
+    node = helper.make_node("If", ["on"], ["y"], then_branch=inner, else_branch=inner)
+    on = onnx.numpy_helper.from_array(np.array(True), "on")
+    graph = helper.make_graph([node], "g", [], [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)], [on])
+    with pytest.raises(ValueError, match="If y"):
+        lk.onnx.load(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])).run({})
 
 
 def test_softmax_of_old_models_takes_all_axes_from_its_own_on():

@@ -94,6 +94,26 @@ class Graph:
         return {name: node for node in self.nodes for name in node.outputs if name}
 
 
+@dataclass(eq=False)
+class Body:
+    """A graph inside a node: what a branch or an iteration computes.
+
+    `inputs` are given by position, each with the axes that it is declared to have, if it is; `captured` are tensors
+    around it by their names there, which the node lists as its last inputs.
+    """
+
+    nodes: tuple[Node, ...]
+    inputs: tuple[tuple[str, int | None], ...]
+    captured: tuple[str, ...]
+    outputs: tuple[str, ...]
+    constants: Mapping[str, np.ndarray]
+    models: dict[Any, Any] = field(default_factory=dict, repr=False)  # that run it, by the types of its inputs
+
+    def graph(self, types: Mapping[str, TensorType], values: Mapping[str, np.ndarray] | None = None) -> Graph:
+        """The graph, for inputs and captured tensors of these types, or of these values."""
+        return Graph(list(self.nodes), dict(types), self.outputs, {**self.constants, **(values or {})})
+
+
 def in_order(nodes: Iterable[Node], available: set[str]) -> list[Node]:
     """Nodes in topological order; ValueError if a tensor is computed twice, by no node, or from itself."""
     nodes = list(nodes)

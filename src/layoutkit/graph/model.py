@@ -15,7 +15,7 @@ from .layout.assign import cost
 from .layout.costs import Costs
 from .layout.plan import choose_layouts
 from .layout.rules import RULES
-from .operators import DataDependent
+from .operators import DataDependent, control
 from .operators.layouts import NAMES
 from .report import Profile, Timed, counted, family_of, fused, told_of
 from .runtime.execute import Program
@@ -223,7 +223,12 @@ class Model:
             model._by_value += by_value
             return model
 
-        return Staged(cut(graph, error.tensor, error.node), modelled, {"accuracy": self._accuracy})
+        return Staged(
+            cut(graph, error.tensor, error.node), modelled, {"accuracy": self._accuracy, "threads": self._threads}
+        )
+
+
+control.inside.model = Model
 
 
 def _sources(graph: Graph, tensor: str) -> list[str]:

@@ -6,13 +6,13 @@ Operators of older versions are converted to the newest one here, so that the re
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .ir import Graph, Node, TensorType, fresh
+from .ir import Body, Graph, Node, TensorType, fresh
 from .model import Model
 from .operators import OPERATORS, Unsupported
 from .shapes import MAX_BYTES
@@ -20,7 +20,9 @@ from .shapes import MAX_BYTES
 __all__ = ["Unsupported", "load"]
 
 DOMAINS = ("", "ai.onnx")
-OURS = {"Affine", "AlongAxis", "ChannelShuffle", "Elementwise"}  # operators of our graphs that ONNX does not have
+MAX_DEPTH = 16  # of graphs inside of one another
+# operators of our graphs that ONNX does not have
+OURS = {"Affine", "AlongAxis", "ChannelShuffle", "Elementwise", "RecurrentSteps"}
 TYPES = {
     "FLOAT", "DOUBLE", "FLOAT16", "BFLOAT16", "BOOL", "INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32",
     "UINT64",
@@ -66,7 +68,7 @@ def graph_of(model: Any) -> Graph:
     version = versions.get("", versions.get("ai.onnx", 1))
     graph = proto.graph
     supported = (OPERATORS.keys() | _READ.keys()) - OURS
-    unknown = sorted({f"{n.domain}.{n.op_type}".lstrip(".") for n in graph.node
+    unknown = sorted({f"{n.domain}.{n.op_type}".lstrip(".") for n in _all_nodes(onnx, graph)
                       if n.domain not in DOMAINS or n.op_type not in supported})  # fmt: skip
     if unknown:
         raise Unsupported(f"onnx: operators that are not supported: {', '.join(unknown)}")
@@ -76,9 +78,21 @@ def graph_of(model: Any) -> Graph:
         if value.name not in constants:
             inputs[value.name] = _type_of(onnx, value)
     reader = _Reader(onnx, proto, version, constants, {*inputs, *constants})
+    reader._folder = folder
     for node in graph.node:
         reader.add(node)
     return Graph(reader.nodes, inputs, tuple(v.name for v in graph.output), reader.constants)
+
+
+def _all_nodes(onnx, graph, depth: int = 0) -> Iterator[Any]:
+    """The nodes of a graph, and of the graphs inside of them."""
+    if depth > MAX_DEPTH:
+        raise ValueError(f"onnx: graphs inside of one another, more than {MAX_DEPTH}")
+    for node in graph.node:
+        yield node
+        for a in node.attribute:
+            if a.type == onnx.AttributeProto.GRAPH:
+                yield from _all_nodes(onnx, a.g, depth + 1)
 
 
 def _package():
@@ -167,17 +181,26 @@ def _type_of(onnx, value) -> TensorType:
 class _Reader:
     """Nodes as they are read, and the constants that older versions had as attributes."""
 
-    def __init__(self, onnx, proto, version: int, constants: dict[str, np.ndarray], taken: set[str]) -> None:
-        self.onnx, self.version = onnx, version
+    def __init__(
+        self,
+        onnx,
+        proto,
+        version: int,
+        constants: dict[str, np.ndarray],
+        taken: set[str],
+        around: _Reader | None = None,
+    ) -> None:
+        self.onnx, self.version, self._proto, self._around = onnx, version, proto, around
         self._schemas = type(onnx.checker.DEFAULT_CONTEXT)()
         self._schemas.ir_version = max(3, proto.ir_version)
         self._schemas.opset_imports = dict.fromkeys(DOMAINS, version)
         self.constants, self._taken = constants, taken
+        self._folder: Path | None = None  # of external tensors
         self.nodes: list[Node] = []
 
     def add(self, proto) -> None:
         try:  # checks the number of inputs and outputs and the types of attributes, not their values
-            self.onnx.checker.check_node(proto, self._schemas)
+            self.onnx.checker.check_node(self._without_graphs(proto), self._schemas)
         except self.onnx.checker.ValidationError as error:
             why = str(error).split("\n")[0]
             raise ValueError(f"onnx: {proto.op_type} {proto.name or ' '.join(proto.output)}: {why}") from error
@@ -185,7 +208,11 @@ class _Reader:
         outputs = list(proto.output)
         if outputs and not outputs[0]:  # omitted, but every node is known by its first result
             outputs[0] = fresh(f"{proto.op_type}.{len(self.nodes)}", self._taken)
-        node = Node(proto.op_type, tuple(proto.input), tuple(outputs), attributes, proto.name)
+        inside = [value for value in attributes.values() if isinstance(value, Body)]
+        captured = tuple(dict.fromkeys(name for body in inside for name in body.captured))
+        if inside:
+            attributes["captured"] = captured
+        node = Node(proto.op_type, (*proto.input, *captured), tuple(outputs), attributes, proto.name)
         self._taken.update(node.outputs)
         change = _READ.get(node.op)
         changed = change(self, node) if change else node
@@ -203,14 +230,61 @@ class _Reader:
         kinds = self.onnx.AttributeProto
         if a.type == kinds.TENSOR:
             return _array(self.onnx, a.t, None)
-        if a.type in (kinds.GRAPH, kinds.GRAPHS, kinds.SPARSE_TENSOR):
-            raise Unsupported(f"onnx: {proto.op_type} {proto.name}: attribute {a.name!r} holds a graph")
+        if a.type == kinds.GRAPH:
+            return self._body(a.g)
+        if a.type in (kinds.GRAPHS, kinds.SPARSE_TENSOR):
+            raise Unsupported(f"onnx: {proto.op_type} {proto.name}: attribute {a.name!r} holds graphs or few elements")
         value = self.onnx.helper.get_attribute_value(a)
         if isinstance(value, bytes):
             return value.decode("utf-8", "replace")
         if isinstance(value, Sequence) and not isinstance(value, str):
             return [v.decode("utf-8", "replace") if isinstance(v, bytes) else v for v in value]
         return value
+
+    def _without_graphs(self, proto):
+        """A node whose graphs are empty: the checker knows nothing of the tensors around them."""
+        kind = self.onnx.AttributeProto.GRAPH
+        if all(a.type != kind for a in proto.attribute):
+            return proto
+        copy = self.onnx.NodeProto()
+        copy.CopyFrom(proto)
+        for a in copy.attribute:
+            if a.type == kind:
+                a.g.Clear()
+                a.g.name = "graph"
+        return copy
+
+    def _body(self, graph) -> Body:
+        """A graph inside a node. Constants around it become its own, other tensors are captured."""
+        constants = {t.name: _array(self.onnx, t, self._folder) for t in graph.initializer}
+        inputs = tuple((v.name, _declared_rank(v)) for v in graph.input)
+        names = {*(name for name, _ in inputs), *constants}
+        reader = _Reader(self.onnx, self._proto, self.version, constants, set(names), self)
+        reader._folder = self._folder
+        for node in graph.node:
+            reader.add(node)
+        outputs = tuple(v.name for v in graph.output)
+        made = names | constants.keys() | {name for node in reader.nodes for name in node.outputs}
+        read = dict.fromkeys([*(name for node in reader.nodes for name in node.present_inputs()), *outputs])
+        captured = []
+        for name in read:
+            if name and name not in made:
+                value = self._constant_around(name)
+                if value is None:
+                    captured.append(name)
+                else:
+                    constants[name] = value
+        return Body(tuple(reader.nodes), inputs, tuple(captured), outputs, constants)
+
+    def _constant_around(self, name: str) -> np.ndarray | None:
+        """A constant of this graph or one around it; None if it is another tensor."""
+        found = self.constants.get(name)
+        return found if found is not None or self._around is None else self._around._constant_around(name)
+
+
+def _declared_rank(value) -> int | None:
+    of = value.type.tensor_type
+    return len(of.shape.dim) if value.type.HasField("tensor_type") and of.HasField("shape") else None
 
 
 Change = Callable[[_Reader, Node], Node | None]
@@ -392,3 +466,11 @@ def _roi_align(r, node):
 def _group_normalization(r, node):
     """Before version 21 there is a scale for each group."""
     return node.with_(attributes={**node.attributes, "per_group": r.version < 21})
+
+
+@_reads("Scan")
+def _scan(r, node):
+    """Before version 9 all inputs had a batch."""
+    if r.version < 9:
+        raise Unsupported(f"onnx: {node}: Scan before version 9")
+    return node

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .ir import Graph, Node
-from .operators import OPERATORS, DataDependent, Unsupported
+from .operators import OPERATORS, DataDependent, Unsupported, control
 from .operators.base import FAULTS, InputTypes, Known, applied, refusal, required
 
 MAX_BYTES = 1 << 35  # of a tensor
@@ -52,6 +52,9 @@ def infer(graph: Graph, shapes: Mapping[str, tuple[int, ...]], max_bytes: int = 
             if name:
                 tensors[name] = k
     return tensors
+
+
+control.inside.infer = infer
 
 
 def _checked(shape: Sequence[int], dtype: Any, what: str, max_bytes: int = MAX_BYTES) -> tuple[int, ...]:

@@ -17,6 +17,7 @@ from layoutkit.graph.operators.layouts import NAMES  # noqa: E402
 
 # What is refused of operators that are supported, and why; all else must be right.
 REFUSED = {
+    "before version 9": "Scan of batches",
     "training": "of inference only: Dropout and BatchNormalization while training",
     "antialias": "Resize with antialias or exclude_outside",
     "tf_crop_and_resize": "Resize of a region of interest",
@@ -26,14 +27,17 @@ REFUSED = {
 }
 
 # Without a case of their own.
-UNTRIED = {"Affine", "AlongAxis", "ChannelShuffle", "Elementwise", "MaxRoiPool"}
+UNTRIED = {"Affine", "AlongAxis", "ChannelShuffle", "Elementwise", "RecurrentSteps", "MaxRoiPool"}
 REQUIRED = """
     Conv ConvTranspose ConvInteger QLinearConv MaxPool AveragePool GlobalAveragePool GlobalMaxPool LpPool
     BatchNormalization InstanceNormalization GroupNormalization LayerNormalization LRN Relu LeakyRelu PRelu Elu
     Selu Celu Sigmoid Tanh Softplus Mish Gelu HardSigmoid HardSwish Clip Add Sub Mul Div Sum Mean Max Min Pow
     Concat Split Slice Pad Resize DepthToSpace SpaceToDepth ReduceMean ReduceSum ReduceMax ReduceMin Softmax
     LogSoftmax Gemm MatMul MatMulInteger Flatten Reshape Transpose Squeeze Unsqueeze Cast QuantizeLinear
-    DequantizeLinear Dropout Identity Expand Tile Gather Where Shape
+    DequantizeLinear Dropout Identity Expand Tile Gather Where Shape LSTM GRU RNN Einsum NonMaxSuppression TopK RoiAlign
+    GridSample AffineGrid DeformConv MaxUnpool ScatterND ScatterElements GatherND GatherElements NonZero Compress Unique
+    OneHot CumSum Trilu EyeLike ReverseSequence CenterCropPad Col2Im Det BitShift DFT STFT MelWeightMatrix HannWindow
+    HammingWindow BlackmanWindow QLinearMatMul DynamicQuantizeLinear If Loop Scan
 """.split()
 
 
@@ -49,13 +53,21 @@ def cases():
     for case in loaded:
         model = case.model or onnx.load(os.path.join(case.model_dir, "model.onnx"))
         if any(n.domain not in ("", "ai.onnx") or n.op_type not in (*OPERATORS, "Constant", "Upsample")
-               for n in model.graph.node):  # fmt: skip
+               for n in nodes_of(model.graph)):  # fmt: skip
             continue
         try:
             found += [(case.name, graph_of(model), *data) for data in _data(case, model)]
         except Unsupported as error:
             refused[_reason(error)] += 1
     return found, refused
+
+
+def nodes_of(graph):
+    """The nodes of a graph and of those inside of it."""
+    for node in graph.node:
+        yield node
+        for a in node.attribute:
+            yield from nodes_of(a.g)
 
 
 def _reason(error):

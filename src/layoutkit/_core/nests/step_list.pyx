@@ -58,7 +58,7 @@ cdef class StepList:
     def __cinit__(self, steps):
         cdef Operation operation
         cdef Step *step
-        cdef int i, j, most = 0, at = 0
+        cdef int i, j, most = -1, at = 0
         self.count, self.operations = len(steps), []
         self.steps = <Step *>calloc(max(1, self.count), sizeof(Step))
         self.places = <int *>calloc(max(1, sum([len(places) for _, _, places in steps])), sizeof(int))

@@ -14,6 +14,7 @@ from ..operators.kernels import is_convolution, kernel_of
 from ..operators.layouts import NAMES, PLAIN, fits, layouts_of
 from ..passes.elementwise import chains
 from ..passes.fold import folded
+from ..passes.inline import inlined
 from ..passes.narrow import keep_narrow
 from ..shapes import infer
 from .assign import Assigned, Factor, assigned, cost, moved, solve
@@ -68,6 +69,8 @@ def choose_layouts(
 ) -> LayoutPlan:
     """The graph with the layouts of least cost; with `layouts`, all nodes that can use that one do."""
     known = infer(graph, shapes)
+    while (larger := inlined(graph, known)) is not graph:
+        graph, known = larger, infer(larger, shapes)
     graph = chains(merged(folded(graph, known), known, costs), known)
     known.update(
         (name, _forgotten(k)) for name, k in known.items() if name not in graph.constants

@@ -5,6 +5,7 @@ A file a kind; each registers its operators in `OPERATORS` with `operator`.
 
 from . import (  # noqa: F401 these register
     axes,
+    control,
     detection,
     einsum,
     elementwise,

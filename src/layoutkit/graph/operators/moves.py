@@ -60,7 +60,8 @@ def _view_shape(node, inputs):
 
 @operator("Transpose", shape=_view_shape, moves=True)
 def _transpose(inputs, attributes):
-    return [inputs[0].transpose(attributes.get("perm"))]
+    x, perm = inputs[0], attributes.get("perm")  # numpy takes numbers past 32 bits for others
+    return [x.transpose(None if perm is None else [normal(int(a), x.ndim, "Transpose") for a in perm])]
 
 
 def _follow_channels(attributes, layout, shapes):
@@ -78,7 +79,7 @@ def _channel_shuffle(inputs, attributes):
 
 def _axes(inputs, attributes):
     axes = inputs[1] if len(inputs) > 1 and inputs[1] is not None else attributes.get("axes")
-    return None if axes is None else [int(a) for a in axes]
+    return None if axes is None else [int(a) for a in np.reshape(axes, -1)]
 
 
 @operator("Squeeze", shape=_view_shape, moves=True)

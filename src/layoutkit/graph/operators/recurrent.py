@@ -109,7 +109,8 @@ def _recurrent(inputs, attributes):
         bias = None if b is None else (b[d, : gates * hidden], b[d, gates * hidden :])
         state = [np.zeros((batch, hidden), x.dtype) if v is None else v[d] for v in (h, c)]
         order = _order(steps, lengths, backward)
-        ran = _RUNS[cell.op](cell, d, _in_time(x, order), w[d], r[d], bias, state, None if p is None else p[d], lengths)
+        of_cell = Step(cell, d, r[d], hidden_bias(cell.op, bias), None if p is None else p[d])
+        ran = _stepped(_in_time(products(cell.op, x, w[d], bias), order), state, of_cell.advance, lengths)
         whole[:, d] = _in_time(ran[0], order)
         last[0][d], last[1][d] = ran[1], ran[2]
     if cell.batch_first:
@@ -129,11 +130,26 @@ def _in_time(x, order):
     return x if order is None else np.take_along_axis(x, order[:, :, None], 0)
 
 
-def _stepped(x, products, state, advance, lengths):
+def products(op, x, w, bias):
+    """What the input adds to the gates, for all steps, with the biases that are no part of `hidden_bias`."""
+    if bias is None:
+        return x @ w.T
+    before, n = bias[1], len(bias[1]) // GATES[op]
+    if op == "GRU":
+        before = np.concatenate([before[: 2 * n], np.zeros_like(before[2 * n :])])
+    return x @ w.T + (bias[0] + before)
+
+
+def hidden_bias(op, bias):
+    """Of a GRU, the bias that its reset gate may multiply."""
+    return None if op != "GRU" or bias is None else bias[1][len(bias[1]) // 3 * 2 :]
+
+
+def _stepped(products, state, advance, lengths):
     """All steps: the results of each, and the states after the last one, of each sequence its own."""
-    results = np.zeros((len(x), *state[0].shape), x.dtype)
-    for t in range(len(x)):
-        new = advance(products[t], *state)
+    results = np.zeros((len(products), *state[0].shape), state[0].dtype)
+    for t, product in enumerate(products):
+        new = advance(product, *state)
         if lengths is not None:
             new = [np.where((t < lengths)[:, None], n, old) for n, old in zip(new, state)]
         state = new
@@ -167,44 +183,80 @@ def activated(name: str, numbers: tuple[float, ...], z: np.ndarray) -> np.ndarra
         return applied(Node(name, ("z",), ("y",), attributes), [z])[0]
 
 
-def _lstm(cell, direction, x, w, r, bias, state, p, lengths):
-    f, g, h = _functions(cell, direction)
-    products = x @ w.T if bias is None else x @ w.T + (bias[0] + bias[1])
-    peep = [x.dtype.type(0)] * 3 if p is None else np.split(p, 3)
+class Step(NamedTuple):
+    """A step of a direction of a layer, after the products with its input."""
 
-    def advance(product, hidden, c):
-        i, o, forget, new = np.split(product + hidden @ r.T, 4, -1)
-        i = f(i + peep[0] * c)
-        forget = 1 - i if cell.coupled else f(forget + peep[2] * c)
-        c = forget * c + i * g(new)
-        return f(o + peep[1] * c) * h(c), c
+    cell: Cell
+    direction: int
+    r: np.ndarray
+    bias: np.ndarray | None  # of a GRU's hidden gate
+    p: np.ndarray | None
 
-    return _stepped(x, products, state, advance, lengths)
-
-
-def _gru(cell, direction, x, w, r, bias, state, p, lengths):
-    f, g = _functions(cell, direction)
-    n = r.shape[1]
-    products, before = x @ w.T, x.dtype.type(0)
-    if bias is not None:
-        before = bias[1][2 * n :]  # of the hidden gate, what the reset gate may multiply
-        products = products + bias[0] + np.concatenate([bias[1][: 2 * n], np.zeros_like(before)])
-
-    def advance(product, hidden, unused):
-        z, reset = np.split(f(product[:, : 2 * n] + hidden @ r[: 2 * n].T), 2, -1)
-        if cell.linear_first:
-            inner = reset * (hidden @ r[2 * n :].T + before)
-        else:
-            inner = (reset * hidden) @ r[2 * n :].T + before
-        return (1 - z) * g(product[:, 2 * n :] + inner) + z * hidden, unused
-
-    return _stepped(x, products, state, advance, lengths)
+    def advance(self, product, hidden, c):
+        """The state after a step."""
+        return _ADVANCE[self.cell.op](self, _functions(self.cell, self.direction), product, hidden, c)
 
 
-def _rnn(cell, direction, x, w, r, bias, state, p, lengths):
-    (f,) = _functions(cell, direction)
-    products = x @ w.T if bias is None else x @ w.T + (bias[0] + bias[1])
-    return _stepped(x, products, state, lambda product, hidden, unused: (f(product + hidden @ r.T), unused), lengths)
+def _lstm(step, functions, product, hidden, c):
+    (f, g, h), peep = functions, [c.dtype.type(0)] * 3 if step.p is None else np.split(step.p, 3)
+    i, o, forget, new = np.split(product + hidden @ step.r.T, 4, -1)
+    i = f(i + peep[0] * c)
+    forget = 1 - i if step.cell.coupled else f(forget + peep[2] * c)
+    c = forget * c + i * g(new)
+    return f(o + peep[1] * c) * h(c), c
 
 
-_RUNS = {"LSTM": _lstm, "GRU": _gru, "RNN": _rnn}
+def _gru(step, functions, product, hidden, unused):
+    (f, g), n, r = functions, step.r.shape[1], step.r
+    before = hidden.dtype.type(0) if step.bias is None else step.bias
+    z, reset = np.split(f(product[:, : 2 * n] + hidden @ r[: 2 * n].T), 2, -1)
+    if step.cell.linear_first:
+        inner = reset * (hidden @ r[2 * n :].T + before)
+    else:
+        inner = (reset * hidden) @ r[2 * n :].T + before
+    return (1 - z) * g(product[:, 2 * n :] + inner) + z * hidden, unused
+
+
+def _rnn(step, functions, product, hidden, unused):
+    return functions[0](product + hidden @ step.r.T), unused
+
+
+_ADVANCE = {"LSTM": _lstm, "GRU": _gru, "RNN": _rnn}
+
+
+# ---- as products and what is left of the steps
+
+
+def compiled_cell(cell: Cell) -> str | None:
+    """The name of a compiled step; None if there is none."""
+    names = {tuple(name for name, _ in functions) for functions in cell.activations}
+    if cell.clip is not None or cell.coupled or len(names) > 1:
+        return None
+    if cell.op == "RNN":
+        ((name,),) = names
+        return name if name in ("Tanh", "Relu") else None
+    if names != {USUAL[cell.op]}:
+        return None
+    return "GRU, reset first" if cell.op == "GRU" and not cell.linear_first else cell.op
+
+
+@operator("RecurrentSteps")
+def _steps(inputs, attributes):
+    """The steps of a layer, of the products of its input, [step and sequence, direction * gate * unit]."""
+    z, r, bias, h, c = inputs
+    cell = cell_of(attributes["of"]["op"], attributes["of"])
+    steps, batch = attributes["steps"], attributes["batch"]
+    z = z.reshape((batch, steps, -1) if cell.batch_first else (steps, batch, -1))
+    if cell.batch_first:
+        z, h, c = (None if v is None else v.swapaxes(0, 1) for v in (z, h, c))
+    hidden, dirs = r.shape[2], len(cell.directions)
+    whole, last = np.zeros((steps, dirs, batch, hidden), z.dtype), np.zeros((2, dirs, batch, hidden), z.dtype)
+    for d, backward in enumerate(cell.directions):
+        state = [np.zeros((batch, hidden), z.dtype) if v is None else v[d] for v in (h, c)]
+        order, of_cell = _order(steps, None, backward), Step(cell, d, r[d], None if bias is None else bias[d], None)
+        part = np.split(z, dirs, -1)[d]
+        ran = _stepped(part if order is None else part[::-1], state, of_cell.advance, None)
+        whole[:, d], last[0, d], last[1, d] = ran[0] if order is None else ran[0][::-1], ran[1], ran[2]
+    if cell.batch_first:
+        whole, last = whole.transpose(2, 0, 1, 3), last.swapaxes(1, 2)
+    return [np.ascontiguousarray(v) for v in (whole, *last[: 2 if cell.op == "LSTM" else 1])]

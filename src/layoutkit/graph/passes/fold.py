@@ -18,8 +18,10 @@ from ..operators.kernels import is_convolution, is_matmul
 from ..operators.kernels.elementwise import steps_of
 from ..operators.normalise import affine_of
 from . import axes_last, normalisations
+from .einsum import einsums_as_products
 from .patterns import activations
 from .quantised import kept_as_integers
+from .recurrent import recurrent_products
 
 Knowledge = dict[str, Known]
 MOST_ACTIVATIONS = 8  # that one operator brings into an epilogue
@@ -349,8 +351,8 @@ def _activates(node: Node, known: Knowledge) -> bool:
 
 
 PASSES = (
-    kept_as_integers, fold_constants, constants_into_attributes, shuffles, remove_identities, activations,
-    pads_into_windows, *normalisations.PASSES, axes_last.channels_in_place,
+    kept_as_integers, fold_constants, recurrent_products, einsums_as_products, constants_into_attributes, shuffles,
+    remove_identities, activations, pads_into_windows, *normalisations.PASSES, axes_last.channels_in_place,
     normalisations.parameters_into_normalisations, as_affine, affine_into_makers, affine_into_makers,
     sums_into_convolutions, epilogues,
 )  # fmt: skip

@@ -254,6 +254,8 @@ class Program:
     def _view(self, node: Node, kinds: tuple[int, int]) -> bool:
         """Whether a node only gives a tensor another shape: its result lies where its input does, if that is in one
         piece, and else is a copy."""
+        if node.op not in (*VIEWS, "Transpose"):
+            return False
         x, y = self.known[node.inputs[0]], self.known[node.outputs[0]]
         kinds_of = {self._kind(node.inputs[0], kinds[0]), self._kind(node.outputs[0], kinds[1])}
         if node.inputs[0] in self.plan.graph.constants or kinds_of != {PLAIN} or x.kept != y.kept:
@@ -270,7 +272,7 @@ class Program:
     def _other(self, node: Node, kind: int) -> None:
         known, constants = self.known, self.plan.graph.constants
         of, y = OPERATORS[node.op], known[node.outputs[0]]
-        plain = {**node.attributes, "op": node.op, "accuracy": self.costs.accuracy}
+        plain = {**node.attributes, "op": node.op, "accuracy": self.costs.accuracy, "threads": self.costs.threads}
         attributes: Mapping[str, Any] | None = plain
         layout = None if kind == PLAIN else layouts_of(len(y.shape))[kind]
         if of.follow is not None and layout is not None:

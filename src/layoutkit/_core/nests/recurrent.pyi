@@ -1,0 +1,19 @@
+import numpy as np
+
+from .operation import Operation
+
+CELLS: dict[str, tuple[int, ...]]
+
+class Recurrent(Operation):
+    def __init__(
+        self,
+        arrays: tuple[np.ndarray, ...],
+        cell: str,
+        r: np.ndarray,
+        bias: np.ndarray | None,
+        backward: tuple[bool, ...],
+        batch_first: bool,
+        initial_h: int,
+        initial_c: int,
+        threads: int,
+    ) -> None: ...
