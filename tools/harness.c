@@ -7,6 +7,7 @@
 #include "convert/convert.h"
 #include "convert/pairs.h"
 #include "depthwise/depthwise.h"
+#include "blend/blend.h"
 #include "depthwise/plane_strips.h"
 #include "depthwise/depthwise_dot.h"
 #include "depthwise/strips.h"
@@ -24,6 +25,7 @@
 #include "moves/move.h"
 #include "peak/peak.h"
 #include "pooling/pooling.h"
+#include "take/take.h"
 #include "transpose/transpose.h"
 #include "transpose/windows.h"
 #include "winograd/extent.h"
@@ -1194,6 +1196,66 @@ static int check_lrn(const lk_kernel *k)
     return bad;
 }
 
+/* Units in reverse, repeated, and by a table. */
+static int check_take(const lk_kernel *k)
+{
+    enum { MOST = 80 };
+    static char x[MOST * 64], y[MOST * 64], want[MOST * 64];
+    static int64_t at[MOST];
+    int width = atoi(k->types + 1) / 8, bad = 0;
+    for (int i = 0; i < MOST * 64; i++) x[i] = (char)draw(256);
+    for (int count = 1; count < MOST; count++)
+        for (int how = 0; how < 5; how++) {
+            int64_t unit = width == 1 ? 1 + count % 40 : width, repeat = how == 3 ? 2 : how == 4 ? 3 : 1;
+            int64_t step = how == 1 ? -unit : unit;
+            const char *first = how == 1 ? x + unit * (count - 1) : x;
+            memset(y, 0, sizeof y), memset(want, 0, sizeof want);
+            for (int j = 0; j < count; j++) {
+                at[j] = how == 2 ? unit * draw(count) : j / repeat * step;
+                memcpy(want + j * unit, first + at[j], unit);
+            }
+            lk_take g = {.x = first, .y = y, .at = how == 2 ? at : NULL, .count = count, .unit = unit, .y_step = unit,
+                         .step = step, .repeat = repeat};
+            ((lk_take_fn)k->fn)(&g);
+            if (memcmp(y, want, sizeof y)) bad += wrong(k, "wrong elements");
+        }
+    return bad;
+}
+
+/* Sums of small integers, which are exact. */
+static int check_blend(const lk_kernel *k)
+{
+    enum { MOST = 80, TAPS = 3 };
+    static float x[TAPS][MOST + 64], y[MOST], weight[TAPS * MOST];
+    static int32_t at[TAPS * MOST];
+    int bad = 0;
+    for (int i = 0; i < MOST + 64; i++)
+        for (int t = 0; t < TAPS; t++) x[t][i] = small();
+    for (int i = 0; i < TAPS * MOST; i++) weight[i] = small();
+    const char *rows[TAPS] = {(char *)x[0], (char *)x[1], (char *)x[2]};
+    for (int count = 1; count < MOST; count++)
+        for (int taps = 1; taps <= TAPS; taps++) {
+            const int unit = k->family == LK_BLEND_PIXELS && count % 2 ? 1 + count / 20 : 1, n = count / unit;
+            for (int i = 0; i < taps * n; i++) at[i] = i % n / 2 * unit;
+            if (k->family == LK_BLEND_ROWS) {
+                lk_blend_rows g = {.x = rows, .y = (char *)y, .weight = weight, .taps = taps, .count = n};
+                ((lk_blend_rows_fn)k->fn)(&g);
+            } else {
+                lk_blend_pixels g = {.x = rows[0], .y = (char *)y, .at = at, .weight = weight, .taps = taps, .count = n,
+                                     .unit = unit, .y_step = unit * sizeof *y};
+                ((lk_blend_pixels_fn)k->fn)(&g);
+            }
+            for (int i = 0; i < n * unit; i++) {
+                float want = 0;
+                for (int t = 0; t < taps; t++)
+                    want += k->family == LK_BLEND_ROWS ? weight[t] * x[t][i] :
+                                                         weight[t * n + i / unit] * x[0][at[t * n + i / unit] + i % unit];
+                if (y[i] != want) return wrong(k, "wrong sum");
+            }
+        }
+    return bad;
+}
+
 static int check_lines(const lk_kernel *k)
 {
     int bad = 0;
@@ -1394,6 +1456,8 @@ static int check(const lk_kernel *k)
     case LK_POOLING_BACK: return check_pooling_back(k);
     case LK_LRN: return check_lrn(k);
     case LK_MOMENTS: case LK_SCALE: case LK_SOFTMAX: case LK_REDUCE: return check_lines(k);
+    case LK_TAKE: return check_take(k);
+    case LK_BLEND_ROWS: case LK_BLEND_PIXELS: return check_blend(k);
     case LK_OUTER: return check_outer(k);
     case LK_TAP_SUMS: return check_tap_sums(k);
     case LK_DEPTHWISE_DOT: return check_depthwise_dot(k);

@@ -29,7 +29,8 @@ from ..ir import Node
 from ..operators import Kept, Known
 from ..operators.kernels import elementwise
 from ..operators.kernels.elementwise import chain_of
-from ..operators.layouts import PLAIN, layouts_of
+from ..operators.layouts import LAST, PLAIN, layouts_of
+from ..operators.moves import TO_LAST, channels_moved
 from ..operators.neural import geometry, transposed_geometry
 
 BYTES_PER_SECOND = 4e9  # read and written by an operator that numpy runs, roughly
@@ -111,6 +112,17 @@ class Costs:
         natively = min((each for at, each in np.ndenumerate(seconds) if at not in detours), default=0.0)
         for at in detours:  # a detour through another layout cannot be cheaper than that layout, whatever was estimated
             seconds[at] = max(seconds[at], natively) if np.isfinite(natively) else seconds[at]
+        return seconds
+
+    def relabelled(self, node: Node, known: Mapping[str, Known]) -> np.ndarray:
+        """Seconds by the layouts of input and result of a Transpose that moves the channels behind the pixels, or back:
+        none where one of them has channels last, as both are the same array then."""
+        x = known[node.inputs[0]]
+        seconds = np.full((len(layouts_of(len(x.shape))),) * 2, np.inf)
+        to_last = channels_moved(node, len(x.shape)) == TO_LAST
+        moved = self.moves(x)
+        seconds[PLAIN, PLAIN] = moved[PLAIN, LAST] if to_last else moved[LAST, PLAIN]
+        seconds[(LAST, PLAIN) if to_last else (PLAIN, LAST)] = 0
         return seconds
 
     def other(self, node: Node, known: Mapping[str, Known], kernels: Sequence[bool]) -> list[float]:

@@ -12,6 +12,7 @@ from ..operators import OPERATORS, Follows, Known
 from ..operators.base import by_kernel
 from ..operators.kernels import is_convolution, kernel_of
 from ..operators.layouts import NAMES, PLAIN, fits, layouts_of
+from ..operators.moves import channels_moved
 from ..passes.elementwise import chains
 from ..passes.fold import folded
 from ..passes.inline import inlined
@@ -113,21 +114,23 @@ def _problem(graph: Graph, known: Mapping[str, Known], costs: Costs) -> tuple[Va
     readers: dict[str, dict[int | None, None]] = {}  # each once, in order
     for node in graph.nodes:
         pair: tuple[int | None, int | None] = (None, None)
-        if is_convolution(node, known):
+        relabelled = channels_moved(node, len(known[node.inputs[0]].shape)) if node.op == "Transpose" else None
+        if is_convolution(node, known) or relabelled:
             pair = (count, count + 1)
-            factors.append(Factor((count, count + 1), costs.convolution(node, known)))
+            seconds = costs.relabelled(node, known) if relabelled else costs.convolution(node, known)
+            factors.append(Factor(pair, seconds))
             count += 2
         else:
             kinds = kinds_of(node, known)
             joins = node.op in ("Concat", "Split")  # in place in most cases
             ran = [joins or kernel_of(node, known, kind) is not None for kind in range(len(NAMES))]
-            seconds = costs.other(node, known, ran)
+            each = costs.other(node, known, ran)
             if kinds != {PLAIN}:
                 pair = (count, count)
-                factors.append(Factor((count,), np.array([s if k in kinds else np.inf for k, s in enumerate(seconds)])))
+                factors.append(Factor((count,), np.array([s if k in kinds else np.inf for k, s in enumerate(each)])))
                 count += 1
             else:
-                fixed += seconds[PLAIN]
+                fixed += each[PLAIN]
         variables.append(pair)
         makers.update((name, pair[1]) for name in node.outputs if name)
         for i, name in enumerate(node.inputs):

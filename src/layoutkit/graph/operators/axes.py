@@ -215,12 +215,17 @@ def _pad(inputs, attributes):
     pairs = [(0, 0)] * x.ndim
     for i, a in enumerate(axes):
         pairs[a] = pads[i], pads[i + len(axes)]
-    more, less = ([(max(0, s * a), max(0, s * b)) for a, b in pairs] for s in (1, -1))
     mode = attributes.get("mode", "constant")
+    value = attributes.get("value", 0) if value is None else np.asarray(value).item()
+    return [padded(x, pairs, mode, value)]
+
+
+def padded(x, pairs, mode, value):
+    """An array with so many elements more, or fewer, before and after each axis."""
+    more, less = ([(max(0, s * a), max(0, s * b)) for a, b in pairs] for s in (1, -1))
     if mode == "constant":  # pad before cropping: a negative pad may remove more than the input has
-        value = attributes.get("value", 0) if value is None else np.asarray(value).item()
         x = np.pad(x, more, constant_values=value)
     elif mode not in ("reflect", "edge", "wrap"):
         raise ValueError(f"Pad: mode {mode!r}: expected constant, reflect, edge or wrap")
     x = x[tuple(slice(a, max(a, n - b)) for n, (a, b) in zip(x.shape, less))]
-    return [x if mode == "constant" else np.pad(x, more, mode=mode)]
+    return x if mode == "constant" else np.pad(x, more, mode=mode)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 
+from ..ir import Node
 from .base import DataDependent, Follows, applied, constants, normal, operator, places, required, same_shape
 
 
@@ -93,21 +96,35 @@ def _unsqueeze(inputs, attributes):
     return [np.expand_dims(inputs[0], tuple(_axes(inputs, attributes)))]
 
 
-@operator("Slice", shape=_view_shape, moves=True)
+def _follow_slice(attributes, layout, shapes):
+    """Along axes that are not in blocks."""
+    if "axes" not in attributes:
+        return None
+    at, rank = places(layout), layout.rank
+    axes = [at[normal(a, rank, "Slice")] for a in attributes["axes"]]
+    return None if None in axes else {**attributes, "axes": axes}
+
+
+@operator("Slice", kind=Follows.FOLLOWS, shape=_view_shape, follow=_follow_slice, moves=True)
 def _slice(inputs, attributes):
-    x, starts, ends, axes, steps = (*inputs, None, None, None, None)[:5]
-    starts, ends = (attributes[key] if v is None else v for v, key in ((starts, "starts"), (ends, "ends")))
-    axes = attributes.get("axes") if axes is None else axes
-    axes = range(len(starts)) if axes is None else [int(a) for a in axes]
-    cut = [slice(None)] * x.ndim
-    for i, a in enumerate(axes):
-        a = normal(a, x.ndim, "Slice")
-        n, step = x.shape[a], 1 if steps is None else int(steps[i])
+    return [inputs[0][tuple(cuts_of(inputs[0].shape, inputs[1:], attributes))]]
+
+
+def cuts_of(shape, inputs, attributes):
+    """By axis what a Slice takes, from its inputs after the first one, or its attributes."""
+    given = dict(zip(("starts", "ends", "axes", "steps"), (None if v is None else v.tolist() for v in inputs)))
+    starts, ends, axes, steps = (
+        attributes.get(key) if given.get(key) is None else given[key] for key in ("starts", "ends", "axes", "steps")
+    )
+    cut = [slice(None)] * len(shape)
+    for i, a in enumerate(range(len(starts)) if axes is None else axes):
+        a = normal(int(a), len(shape), "Slice")
+        n, step = shape[a], 1 if steps is None else int(steps[i])
         start, stop = (int(v) + n if v < 0 else int(v) for v in (starts[i], ends[i]))
         least, most = (0, n) if step > 0 else (-1, n - 1)
         start, stop = min(max(start, 0), most), min(max(stop, least), most)  # numpy's starts go down to -1 backwards
         cut[a] = slice(start, None if stop < 0 else stop, step)
-    return [x[tuple(cut)]]
+    return cut
 
 
 def _gather_shape(node, inputs):
@@ -196,21 +213,78 @@ def _blocks_shape(node, inputs):
     return [(x.dtype, (n, c * b**2, h // b, w // b))]
 
 
-@operator("DepthToSpace", shape=_blocks_shape, moves=True)
-def _depth_to_space(inputs, attributes):
-    x, b = inputs[0], attributes["blocksize"]
-    n, c, h, w = x.shape
-    if attributes.get("mode", "DCR") == "DCR":
-        y = x.reshape(n, b, b, c // b**2, h, w).transpose(0, 3, 4, 1, 5, 2)
-    else:
-        y = x.reshape(n, c // b**2, b, b, h, w).transpose(0, 1, 4, 2, 5, 3)
-    return [y.reshape(n, c // b**2, h * b, w * b)]
+class Order(NamedTuple):
+    """The order of the elements of a tensor: its axes divided into these, and permuted."""
+
+    inner: tuple[int, ...]
+    perm: tuple[int, ...]
+
+    def apply(self, x: np.ndarray, shape: Sequence[int]) -> np.ndarray:
+        """The elements of an array in this order, in another shape."""
+        return x.reshape(self.inner).transpose(self.perm).reshape(shape)
 
 
-@operator("SpaceToDepth", shape=_blocks_shape, moves=True)
-def _space_to_depth(inputs, attributes):
+def order_of(op, attributes, shape, layout=None) -> Order | None:
+    """What an operator does to its input, of this logical shape, in the model's layout or another one; None if it would
+    divide blocks of channels."""
+    rank = len(shape)
+    if op == "Transpose":
+        perm = tuple(int(axis) for axis in attributes.get("perm") or range(rank)[::-1])
+        return Order(tuple(shape), perm) if layout is None else None
+    n, c, h, w = shape
+    b, first = attributes["blocksize"], attributes.get("mode", "DCR") == "DCR"  # the places in a block come first
+    block = 1 if layout is None else layout.block(1)
+    if layout is not None and block > 1:
+        each = c // b**2 if op == "DepthToSpace" else c
+        if not first or each % block or layout.factors[-1].dim != 1:
+            return None
+        if op == "DepthToSpace":
+            return Order((n, b, b, each // block, h, w, block), (0, 3, 4, 1, 5, 2, 6))
+        return Order((n, c // block, h // b, b, w // b, b, block), (0, 3, 5, 1, 2, 4, 6))
+    if layout is None:
+        if op == "DepthToSpace" and first:
+            return Order((n, b, b, c // b**2, h, w), (0, 3, 4, 1, 5, 2))
+        if op == "DepthToSpace":
+            return Order((n, c // b**2, b, b, h, w), (0, 1, 4, 2, 5, 3))
+        return Order((n, c, h // b, b, w // b, b), (0, 3, 5, 1, 2, 4) if first else (0, 1, 3, 5, 2, 4))
+    if places(layout) != [0, 3, 1, 2]:
+        return None
+    if op == "DepthToSpace" and first:
+        return Order((n, h, w, b, b, c // b**2), (0, 1, 3, 2, 4, 5))
+    if op == "DepthToSpace":
+        return Order((n, h, w, c // b**2, b, b), (0, 1, 4, 2, 5, 3))
+    return Order((n, h // b, b, w // b, b, c), (0, 1, 3, 2, 4, 5) if first else (0, 1, 3, 5, 2, 4))
+
+
+def _follow_blocks(attributes, layout, shapes):
+    order = order_of(attributes["op"], attributes, shapes[0], layout)
+    if order is None:
+        return None
+    n, c, h, w = shapes[0]
+    b = attributes["blocksize"]
+    shape = (n, c // b**2, h * b, w * b) if attributes["op"] == "DepthToSpace" else (n, c * b**2, h // b, w // b)
+    return {**attributes, "order": order, "physical": layout.physical_shape(shape)}
+
+
+@operator("DepthToSpace", "SpaceToDepth", kind=Follows.FOLLOWS, shape=_blocks_shape, follow=_follow_blocks, moves=True)
+def _blocks(inputs, attributes):
     x, b = inputs[0], attributes["blocksize"]
+    if "order" in attributes:
+        return [attributes["order"].apply(x, attributes["physical"])]
     n, c, h, w = x.shape
-    order = (0, 3, 5, 1, 2, 4) if attributes.get("mode", "DCR") == "DCR" else (0, 1, 3, 5, 2, 4)
-    y = x.reshape(n, c, h // b, b, w // b, b).transpose(order)
-    return [y.reshape(n, c * b**2, h // b, w // b)]
+    shape = (n, c // b**2, h * b, w * b) if attributes["op"] == "DepthToSpace" else (n, c * b**2, h // b, w // b)
+    return [order_of(attributes["op"], attributes, x.shape).apply(x, shape)]
+
+
+TO_LAST, TO_FIRST = "to last", "to first"
+
+
+def channels_moved(node: Node, rank: int) -> str | None:
+    """Whether a Transpose moves the channels behind the pixels, or from there before them: then its result is its input
+    in another layout."""
+    if node.op != "Transpose" or rank not in (3, 4, 5):
+        return None
+    perm = tuple(node.attributes.get("perm") or ())
+    if perm == (0, *range(2, rank), 1):
+        return TO_LAST
+    return TO_FIRST if perm == (0, rank - 1, *range(1, rank - 1)) else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .base import Unsupported, constants, normal, operator, required
+from .base import Follows, Unsupported, constants, normal, operator, places, required
 
 ROUNDED = {"stretch": None, "not_larger": min, "not_smaller": max}  # how one ratio is chosen for all axes, by policy
 
@@ -35,25 +35,46 @@ def _sizes(shape, attributes, scales, sizes):
     return list(zip(axes, out, ratios))
 
 
-def _resize_shape(node, inputs):
-    x = required(inputs[0])
-    shape = list(x.shape)
-    for a, n, _ in _sizes(x.shape, node.attributes, constants(node, inputs, 2), constants(node, inputs, 3)):
-        shape[a] = n
-    return [(x.dtype, shape)]
+def resized(shape, attributes, scales, sizes):
+    """The axes that change, each with its new extent and the ratio of the new to the old one."""
+    along = attributes.get("along")
+    if along is None:
+        along = _sizes(shape, attributes, scales, sizes)
+    return [(a, n, ratio) for a, n, ratio in along if n != shape[a] or ratio != 1]
 
 
-@operator("Resize", shape=_resize_shape)
-def _resize(inputs, attributes):
-    x, _, scales, sizes = (*inputs, None, None, None)[:4]
+def _follow_resize(attributes, layout, shapes):
+    """With the axes that change as an attribute: these must not be in blocks."""
+    if "along" not in attributes:
+        return None
+    at = places(layout)
+    along = [(at[axis], *rest) for axis, *rest in attributes["along"]]
+    return None if any(axis is None for axis, *_ in along) else {**attributes, "along": along}
+
+
+def check_resize(attributes):
+    """Raise Unsupported for what no function here does."""
     if attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize":
         raise Unsupported("Resize: tf_crop_and_resize")
     if attributes.get("antialias") or attributes.get("exclude_outside"):
         raise Unsupported("Resize: antialias and exclude_outside")
+
+
+def _resize_shape(node, inputs):
+    x = required(inputs[0])
+    shape = list(x.shape)
+    for a, n, _ in resized(x.shape, node.attributes, constants(node, inputs, 2), constants(node, inputs, 3)):
+        shape[a] = n
+    return [(x.dtype, shape)]
+
+
+@operator("Resize", kind=Follows.FOLLOWS, shape=_resize_shape, follow=_follow_resize)
+def _resize(inputs, attributes):
+    x, _, scales, sizes = (*inputs, None, None, None)[:4]
+    check_resize(attributes)
     y = x
-    for a, n, ratio in _sizes(x.shape, attributes, scales, sizes):
-        if n != x.shape[a] or ratio != 1:
-            y = _along(y, a, n, ratio, attributes) if n else np.take(y, np.empty(0, np.int64), a)
+    for a, n, ratio in resized(x.shape, attributes, scales, sizes):
+        y = _along(y, a, n, ratio, attributes) if n else np.take(y, np.empty(0, np.int64), a)
     if x.dtype.kind in "iu" and y.dtype != x.dtype:  # cubic weights may overshoot the limits of the type
         y = np.clip(np.rint(y), np.iinfo(x.dtype).min, np.iinfo(x.dtype).max)
     return [np.asarray(y, x.dtype, order="C")]
@@ -75,12 +96,13 @@ def _places(n_in, n_out, ratio, mode):
     raise Unsupported(f"Resize: coordinate_transformation_mode {mode!r}")
 
 
-def _along(x, axis, n_out, ratio, attributes):
-    n = x.shape[axis]
+def taps_of(n, n_out, ratio, attributes):
+    """Of each of `n_out` elements, the indices of those that it is made of, and their weights: both (taps, n_out)."""
     at = _places(n, n_out, ratio, attributes.get("coordinate_transformation_mode", "half_pixel"))
     mode = attributes.get("mode", "nearest")
     if mode == "nearest":
-        return np.take(x, np.clip(_nearest(at, attributes.get("nearest_mode", "round_prefer_floor")), 0, n - 1), axis)
+        nearest = np.clip(_nearest(at, attributes.get("nearest_mode", "round_prefer_floor")), 0, n - 1)
+        return nearest[None], np.ones((1, n_out))
     base = np.floor(at).astype(np.int64)
     part = at - base
     if mode == "linear":
@@ -93,9 +115,16 @@ def _along(x, axis, n_out, ratio, attributes):
             1: ((a + 2) * (1 - part) - (a + 3)) * (1 - part) ** 2 + 1,
             2: ((a * (2 - part) - 5 * a) * (2 - part) + 8 * a) * (2 - part) - 4 * a,
         }
+    return np.array([np.clip(base + k, 0, n - 1) for k in weights]), np.array(list(weights.values()))
+
+
+def _along(x, axis, n_out, ratio, attributes):
+    indices, weights = taps_of(x.shape[axis], n_out, ratio, attributes)
+    if attributes.get("mode", "nearest") == "nearest":
+        return np.take(x, indices[0], axis)
     shape = [1] * x.ndim
     shape[axis] = n_out
-    return sum(np.take(x, np.clip(base + k, 0, n - 1), axis) * w.reshape(shape) for k, w in weights.items())
+    return sum(np.take(x, at, axis) * w.reshape(shape) for at, w in zip(indices, weights))
 
 
 def _nearest(at, mode):

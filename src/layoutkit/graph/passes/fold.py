@@ -16,7 +16,9 @@ from ..operators import Known
 from ..operators.axes import REDUCTIONS
 from ..operators.kernels import is_convolution, is_matmul
 from ..operators.kernels.elementwise import steps_of
+from ..operators.moves import order_of
 from ..operators.normalise import affine_of
+from ..operators.resize import resized
 from . import axes_last, normalisations
 from .einsum import einsums_as_products
 from .patterns import activations
@@ -57,7 +59,8 @@ def fold_constants(graph: Graph, known: Knowledge) -> Graph:
 
 
 def shuffles(graph: Graph, known: Knowledge) -> Graph:
-    """Channel shuffles, spelled as Reshape, Transpose and Reshape, become one `ChannelShuffle`."""
+    """Channel shuffles, and pixels moved to channels or back, spelled as Reshape, Transpose and Reshape, become one
+    operator."""
     users, makers = graph.users(), graph.makers()
     nodes = []
     for node in graph.nodes:
@@ -66,8 +69,13 @@ def shuffles(graph: Graph, known: Knowledge) -> Graph:
         if first is not None and middle is not None:
             steps = all(is_step(n.outputs[0], users, graph, known) for n in (first, middle))
             groups = _exchanged(first, middle, node, known)
+            blocks = _blocks(first, middle, node, known)
             if steps and groups:
                 node = Node("ChannelShuffle", first.inputs[:1], node.outputs, {"group": groups}, node.name)
+            elif steps and blocks is not None:
+                op, mode, size = blocks
+                attributes = {"blocksize": size, "mode": mode}
+                node = Node(op, first.inputs[:1], node.outputs, attributes, node.name)
         nodes.append(node)
     return rebuilt(graph, nodes)
 
@@ -83,6 +91,30 @@ def _exchanged(first: Node, middle: Node, last: Node, known: Knowledge) -> int:
     return apart[1] if same and middle.attributes.get("perm") == [0, 2, 1, *range(3, len(apart))] else 0
 
 
+# Places in a block and channels among the axes of the first Reshape, by the permutation and which axes are the block's.
+BLOCKS = {
+    (0, 1, 4, 2, 5, 3): ("DepthToSpace", "CRD", (2, 3)), (0, 3, 4, 1, 5, 2): ("DepthToSpace", "DCR", (1, 2)),
+    (0, 1, 3, 5, 2, 4): ("SpaceToDepth", "CRD", (3, 5)), (0, 3, 5, 1, 2, 4): ("SpaceToDepth", "DCR", (3, 5)),
+}  # fmt: skip
+
+
+def _blocks(first: Node, middle: Node, last: Node, known: Knowledge) -> tuple[str, str, int] | None:
+    """The operator, mode and block size of three nodes that move places in blocks of pixels to channels, or back."""
+    if (first.op, middle.op, last.op) != ("Reshape", "Transpose", "Reshape"):
+        return None
+    shape, apart, joined = (known[name].shape for name in (first.inputs[0], first.outputs[0], last.outputs[0]))
+    found = BLOCKS.get(tuple(middle.attributes.get("perm") or ()))
+    if found is None or len(shape) != 4 or len(apart) != 6 or len(joined) != 4 or 0 in apart:
+        return None
+    op, mode, (i, k) = found
+    b, (n, c, h, w) = apart[i], shape
+    if apart[k] != b:
+        return None
+    whole = (n, c // b**2, h * b, w * b) if op == "DepthToSpace" else (n, c * b**2, h // b, w // b)
+    order = order_of(op, {"blocksize": b, "mode": mode}, shape)
+    return (op, mode, b) if order is not None and order.inner == apart and joined == whole else None
+
+
 ATTRIBUTES = {"Pad": "pads", **dict.fromkeys(REDUCTIONS, "axes")}  # that may also come as the second input
 
 
@@ -94,6 +126,8 @@ def constants_into_attributes(graph: Graph, known: Knowledge) -> Graph:
         if node.op == "Split":
             attributes["split"] = [known[o].shape[attributes.get("axis", 0)] for o in node.outputs]
             node = node.with_(inputs=node.inputs[:1], attributes=attributes)
+        elif node.op in ("Slice", "Resize"):
+            node = _with_numbers(node, known)
         elif name is not None and node.input(1) and not node.input(3):
             operands = [known[n].value for n in node.inputs[1:] if n]
             numbers = [value.reshape(-1).tolist() for value in operands if value is not None]
@@ -102,6 +136,22 @@ def constants_into_attributes(graph: Graph, known: Knowledge) -> Graph:
                 node = node.with_(inputs=node.inputs[:1], attributes=attributes)
         nodes.append(node)
     return rebuilt(graph, nodes)
+
+
+def _with_numbers(node: Node, known: Knowledge) -> Node:
+    """A Slice or Resize with what it does as attributes, if that is constant."""
+    values = [known[name].value if name else None for name in node.inputs[1:]]
+    if any(name and value is None for name, value in zip(node.inputs[1:], values)):
+        return node
+    x, attributes = known[node.inputs[0]], dict(node.attributes)
+    if node.op == "Resize":
+        scales, sizes = (None if v is None else v.tolist() for v in [*values, None, None, None][1:3])
+        attributes["along"] = resized(x.shape, attributes, scales, sizes)
+    else:
+        given = zip(("starts", "ends", "axes", "steps"), values)
+        attributes |= {key: value.tolist() for key, value in given if value is not None}
+        attributes.setdefault("axes", list(range(len(attributes["starts"]))))
+    return node.with_(inputs=node.inputs[:1], attributes=attributes)
 
 
 def remove_identities(graph: Graph, known: Knowledge) -> Graph:

@@ -30,6 +30,8 @@ def _divided(node: Node, kind: int, makers, known: Mapping[str, Known]) -> dict[
     maker, kinds = makers.get(node.inputs[0], (None, (PLAIN, PLAIN)))
     if not layouts or maker is None or kinds[1] != kind or kernel_of(maker, known, kinds[0]) is None:
         return {}
+    if maker.op == "Transpose" and kinds[0] != kinds[1]:  # a view
+        return {}
     if not all(node.outputs) or any(known[name].stored != x.stored for name in node.outputs):
         return {}
     axis, at, parts = axis_of(node, known, layouts[kind]), 0, {}

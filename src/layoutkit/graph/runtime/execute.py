@@ -254,6 +254,8 @@ class Program:
     def _view(self, node: Node, kinds: tuple[int, int]) -> bool:
         """Whether a node only gives a tensor another shape: its result lies where its input does, if that is in one
         piece, and else is a copy."""
+        if kinds[0] != kinds[1] and node.op == "Transpose":
+            return self._relabelled(node, kinds)
         if node.op not in (*VIEWS, "Transpose"):
             return False
         x, y = self.known[node.inputs[0]], self.known[node.outputs[0]]
@@ -266,6 +268,13 @@ class Program:
         if not self._tensors.contiguous(source):
             return False
         self._tensors.views[to] = source, y.shape
+        self._nothing(node, (source,), (to,), views=True)
+        return True
+
+    def _relabelled(self, node: Node, kinds: tuple[int, int]) -> bool:
+        """A Transpose between two layouts in which the arrays of its input and its result are the same."""
+        source, to = self.operand(node.inputs[0], kinds[0]), self.result(node.outputs[0], kinds[1])
+        self._tensors.parts[to] = Part(source, 0, 0, self._tensors.buffers[to][0][0])
         self._nothing(node, (source,), (to,), views=True)
         return True
 

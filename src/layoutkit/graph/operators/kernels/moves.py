@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 from ...ir import Node
-from ..base import Known
-from ..layouts import BLOCKED
-from .base import Kernel
+from ..base import MAX_RANK, Known
+from ..indices import TAKING, in_layout, indices_of
+from ..layouts import BLOCKED, LAST, PLAIN, layouts_of
+from ..moves import TO_LAST, channels_moved, order_of
+from ..resize import check_resize, resized
+from .base import F32, Kernel
 
 
 def is_shuffle(node: Node, known: Mapping[str, Known], kind: int) -> bool:
@@ -15,4 +19,59 @@ def is_shuffle(node: Node, known: Mapping[str, Known], kind: int) -> bool:
     return kind != BLOCKED and len(known[node.inputs[0]].shape) in (3, 4, 5)
 
 
-KERNELS = {"ChannelShuffle": Kernel(is_shuffle)}
+WIDTHS = 1, 2, 4, 8  # bytes of elements that are taken
+MAX_AXES = 3  # that are interpolated, and those between them
+
+
+def is_taken(node: Node, known: Mapping[str, Known], kind: int) -> bool:
+    """Whether a node takes elements by constant indices along each axis, and blocks of channels as they are."""
+    x, y = known[node.inputs[0]], known[node.outputs[0]]
+    if x.value is not None or {x.dtype.itemsize, x.itemsize, y.itemsize} - set(WIDTHS) or 0 in (*x.shape, *y.shape):
+        return False
+    indices = indices_of(node, known)
+    if indices is None:
+        return False
+    return kind == PLAIN or in_layout(indices, layouts_of(len(x.shape))[kind], x.shape) is not None
+
+
+def is_interpolated(node: Node, known: Mapping[str, Known], kind: int) -> bool:
+    """Whether a node interpolates float32 along at most three neighbouring axes, none of them of channels where these
+    lie together."""
+    x, y, along = known[node.inputs[0]], known[node.outputs[0]], node.attributes.get("along")
+    if node.op != "Resize" or node.attributes.get("mode") not in ("linear", "cubic") or not along or x.dtype != F32:
+        return False
+    if x.value is not None or 0 in (*x.shape, *y.shape):
+        return False
+    with suppress(ValueError):
+        check_resize(node.attributes)
+        axes = [axis for axis, *_ in resized(x.shape, node.attributes, None, None)]
+        return bool(axes) and max(axes) - min(axes) < MAX_AXES and (kind == PLAIN or min(axes) >= 2)
+    return False
+
+
+def is_resized(node: Node, known: Mapping[str, Known], kind: int) -> bool:
+    """A Resize that takes elements, or interpolates between them."""
+    return is_taken(node, known, kind) or is_interpolated(node, known, kind)
+
+
+ORDERS = "Transpose", "DepthToSpace", "SpaceToDepth"
+
+
+def is_reordered(node: Node, known: Mapping[str, Known], kind: int) -> bool:
+    """Whether a node brings the elements of its input into another order, without dividing blocks of channels; or is a
+    Transpose that does nothing to channels last."""
+    x = known[node.inputs[0]]
+    if x.value is not None or 0 in x.shape or not 1 <= len(x.shape) <= MAX_RANK or x.itemsize not in (1, 2, 4, 8, 16):
+        return False
+    if node.op == "Transpose":
+        return kind == PLAIN or (kind == LAST and channels_moved(node, len(x.shape)) == TO_LAST)
+    layout = None if kind == PLAIN else layouts_of(len(x.shape))[kind]
+    return order_of(node.op, node.attributes, x.shape, layout) is not None
+
+
+KERNELS = {
+    **dict.fromkeys(ORDERS, Kernel(is_reordered)),
+    **dict.fromkeys(TAKING, Kernel(is_taken, strided=True)),
+    "Resize": Kernel(is_resized, strided=False),
+    "ChannelShuffle": Kernel(is_shuffle),
+}

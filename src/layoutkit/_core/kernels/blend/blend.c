@@ -1,0 +1,96 @@
+/* blend_rows_<type>, blend_pixels_<type>: weighted sums for interpolation; see blend.h.
+ *
+ * Pixels of one element: a vector of them reads elements that lie close to one another, so each tap is a shuffle of two
+ * vectors. Where they lie too far apart (an image becomes smaller), and at the end of a row, one after another.
+ * Edges: the last vector of a row, or of the elements of a pixel, may be partial.
+ */
+#include "blend.h"
+#include "common/numbers.h"
+#include "common/vector.h"
+
+void LK_NAME(LK_TYPED(blend_rows))(const lk_blend_rows *p)
+{
+    const real *weight = p->weight;
+    for (int64_t i = 0; i < p->count; i += LK_LANES) {
+        const int n = (int)MIN(p->count - i, LK_LANES);
+        vf sum = weight[0] * load_reals(p->x[0] + i * LK_ITEM, n);
+        for (int64_t t = 1; t < p->taps; t++)
+            sum = fused(weight[t] - (vf){}, load_reals(p->x[t] + i * LK_ITEM, n), sum);
+        store_reals(p->y + i * LK_ITEM, sum, n);
+    }
+}
+
+/* Pixels of several elements. */
+LK_INLINE void blend_units(const lk_blend_pixels *p, const int taps)
+{
+    const int64_t count = p->count, unit = p->unit;
+    const real *weight = p->weight;
+    char *y = p->y;
+    for (int64_t j = 0; j < count; j++, y += p->y_step)
+        for (int64_t c = 0; c < unit; c += LK_LANES) {
+            const int n = (int)MIN(unit - c, LK_LANES);
+            vf sum = weight[j] * load_reals(p->x + (p->at[j] + c) * LK_ITEM, n);
+            for (int t = 1; t < taps; t++) {
+                const vf v = load_reals(p->x + (p->at[t * count + j] + c) * LK_ITEM, n);
+                sum = fused(weight[t * count + j] - (vf){}, v, sum);
+            }
+            store_reals(y + c * LK_ITEM, sum, n);
+        }
+}
+
+/* LK_LANES elements from x on that lie `at` elements from it, all below 2 * LK_LANES. */
+LK_INLINE vf near_elements(const char *x, vi at)
+{
+    const vf low = *(const vf *)x, high = *(const vf *)(x + LK_VB);
+    return (vf)__builtin_shuffle(low, high, at);
+}
+
+LK_INLINE void blend_elements(const lk_blend_pixels *p, const int taps)
+{
+    const int64_t count = p->count;
+    const real *weight = p->weight, *x = (const real *)p->x;
+    int64_t j = 0;
+    for (; LK_BITS == 32 && LK_VB > 16 && p->y_step == LK_ITEM && j + LK_LANES <= count; j += LK_LANES) {
+        vf sum = {};
+        for (int t = 0; t < taps; t++) {
+            const int32_t *at = p->at + t * count + j;
+            const int64_t first = at[0];
+            const vf w = *(const vf *)(weight + t * count + j);
+            vf v;
+            if (at[LK_LANES - 1] - first < 2 * LK_LANES)
+                v = near_elements((const char *)(x + first), *(const vi *)at - (int32_t)first);
+            else
+                for (int l = 0; l < LK_LANES; l++)
+                    v[l] = x[at[l]];
+            if (t)
+                sum = fused(w, v, sum);
+            else
+                sum = w * v;
+        }
+        *(vf *)(p->y + j * LK_ITEM) = sum;
+    }
+    for (; j < count; j++) {
+        real sum = weight[j] * x[p->at[j]];
+        for (int t = 1; t < taps; t++)
+            sum += weight[t * count + j] * x[p->at[t * count + j]];
+        *(real *)(p->y + j * p->y_step) = sum;
+    }
+}
+
+void LK_NAME(LK_TYPED(blend_pixels))(const lk_blend_pixels *p)
+{
+    if (p->unit == 1 && p->taps == 2)
+        blend_elements(p, 2);
+    else if (p->unit == 1)
+        blend_elements(p, (int)p->taps);
+    else if (p->taps == 2)
+        blend_units(p, 2);
+    else
+        blend_units(p, (int)p->taps);
+}
+
+const lk_kernel LK_ROWS(blend)[] = {
+    LK_ROW(LK_BLEND_ROWS, LK_TYPED(blend_rows), LK_STR(LK_KIND), LK_LANES, 0, 0),
+    LK_ROW(LK_BLEND_PIXELS, LK_TYPED(blend_pixels), LK_STR(LK_KIND), LK_LANES, 0, 0),
+    LK_LAST_ROW,
+};

@@ -1,0 +1,16 @@
+from collections.abc import Sequence
+
+import numpy as np
+
+from .operation import Operation
+
+class Interpolation(Operation):
+    def __init__(
+        self,
+        x: np.ndarray,
+        y: np.ndarray,
+        axes: int,
+        unit: int,
+        taps: Sequence[tuple[np.ndarray, np.ndarray] | None],
+        threads: int,
+    ) -> None: ...
