@@ -15,6 +15,7 @@ from ..operators import Known
 from ..operators.axes import REDUCTIONS
 from ..operators.kernels import is_convolution, is_matmul, is_sum, limits_of
 from ..operators.normalise import affine_of
+from .products import Around, attention, scales_and_biases_into_products, views_into_products
 from .quantised import kept_as_integers
 
 Knowledge = dict[str, Known]
@@ -295,6 +296,8 @@ def sums_into_convolutions(graph: Graph, known: Knowledge) -> Graph:
         other = next(name for name in node.inputs if name != last)
         if known[other].value is not None:  # a residual must be computed by a step
             continue
+        if makers[last].op in ("Gemm", "MatMul") and not Around(graph, known).may_be_read_by_strides(other):
+            continue
         conv = makers.pop(last)
         inputs = (*conv.inputs, *[""] * (3 - len(conv.inputs)), other)
         makers[node.outputs[0]] = conv.with_(inputs=inputs, outputs=node.outputs)
@@ -305,6 +308,8 @@ def _may_end(node: Node, users, graph: Graph, known: Knowledge) -> bool:
     """Whether a convolution can still take an epilogue."""
     name = node.outputs[0]
     plain = not {"activation", "integers"} & set(node.attributes) and len(node.inputs) < 4
+    if node.op in ("Gemm", "MatMul"):
+        return plain and _is_step(name, users, graph, known) and is_matmul(node, known)
     return node.op == "Conv" and plain and _is_step(name, users, graph, known) and is_convolution(node, known)
 
 
@@ -355,6 +360,6 @@ def affines_as_convolutions(graph: Graph, known: Knowledge) -> Graph:
 
 PASSES = (
     kept_as_integers, fold_constants, constants_into_attributes, shuffles, remove_identities, pads_into_windows,
-    as_affine, affine_into_makers, affine_into_makers, sums_into_convolutions, activations_into_makers,
-    affines_as_convolutions,
+    attention, scales_and_biases_into_products, views_into_products, as_affine, affine_into_makers, affine_into_makers,
+    sums_into_convolutions, activations_into_makers, affines_as_convolutions,
 )  # fmt: skip
