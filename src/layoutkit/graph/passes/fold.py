@@ -22,6 +22,7 @@ from ..operators.resize import resized
 from . import axes_last, normalisations
 from .einsum import einsums_as_products
 from .patterns import activations
+from .products import Around, attention, scales_and_biases_into_products, views_into_products
 from .quantised import kept_as_integers
 from .recurrent import recurrent_products
 
@@ -335,6 +336,8 @@ def sums_into_convolutions(graph: Graph, known: Knowledge) -> Graph:
         other = next(name for name in node.inputs if name != last)
         if known[other].value is not None:  # a residual must be computed by a step
             continue
+        if makers[last].op in ("Gemm", "MatMul") and not Around(graph, known).may_be_read_by_strides(other):
+            continue
         conv = makers.pop(last)
         inputs = (*conv.inputs, *[""] * (3 - len(conv.inputs)), other)
         makers[node.outputs[0]] = conv.with_(inputs=inputs, outputs=node.outputs)
@@ -345,6 +348,8 @@ def _may_end(node: Node, users, graph: Graph, known: Knowledge) -> bool:
     """Whether a convolution can still take an epilogue."""
     name = node.outputs[0]
     plain = not {"activation", "integers"} & set(node.attributes) and len(node.inputs) < 4
+    if node.op in ("Gemm", "MatMul"):
+        return plain and is_step(name, users, graph, known) and is_matmul(node, known)
     return node.op == "Conv" and plain and is_step(name, users, graph, known) and is_convolution(node, known)
 
 
@@ -402,7 +407,7 @@ def _activates(node: Node, known: Knowledge) -> bool:
 
 PASSES = (
     kept_as_integers, fold_constants, recurrent_products, einsums_as_products, constants_into_attributes, shuffles,
-    remove_identities, activations, pads_into_windows, *normalisations.PASSES, axes_last.channels_in_place,
-    normalisations.parameters_into_normalisations, as_affine, affine_into_makers, affine_into_makers,
-    sums_into_convolutions, epilogues,
+    remove_identities, activations, pads_into_windows, attention, *normalisations.PASSES, axes_last.channels_in_place,
+    normalisations.parameters_into_normalisations, scales_and_biases_into_products, views_into_products, as_affine,
+    affine_into_makers, affine_into_makers, sums_into_convolutions, epilogues,
 )  # fmt: skip
